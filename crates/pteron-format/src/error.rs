@@ -1,0 +1,357 @@
+//! What can be wrong with a file, where, and what was expected.
+
+use std::fmt;
+
+use pteron_schema::{ErrorTraceDetail, InvalidFlatbuffer};
+
+/// The result of reading, verifying or writing.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A fault in a file (or in a program about to be written): where it is and what it is.
+///
+/// `Display` is one sentence for the person who has the file: the place, then the fault, then what was expected.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {problem}")]
+pub struct Error {
+    /// Where the fault is.
+    pub place: Place,
+    /// What is wrong there.
+    pub problem: Problem,
+}
+
+impl Error {
+    pub(crate) fn new(place: Place, problem: Problem) -> Self {
+        Self { place, problem }
+    }
+
+    /// The same fault, seen as part of a delegate of `plan`.
+    pub(crate) fn within_delegate(mut self, plan: &str, index: usize) -> Self {
+        self.place.part = Part::Delegate { plan: clip(plan), index };
+        self
+    }
+}
+
+/// Where a fault is: a part of the file, and in it a numbered thing or a byte.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The part of the file.
+    pub part: Part,
+    /// The thing inside that part.
+    pub item: Item,
+}
+
+/// A part of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The fixed fields at the start.
+    Header,
+    /// The program's tables.
+    Program,
+    /// One method of the program.
+    Plan(String),
+    /// The graph of one delegate.
+    Delegate {
+        /// The method it belongs to.
+        plan: String,
+        /// Its index among the method's delegates.
+        index: usize,
+    },
+    /// A delegate's graph that was read on its own.
+    Graph,
+    /// External data.
+    External,
+}
+
+/// A thing inside a part of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Item {
+    /// The part as a whole.
+    Whole,
+    /// A byte, counted from the start of the part's bytes.
+    Byte(u64),
+    /// A value by id.
+    Value(usize),
+    /// An instruction of a chain.
+    Instruction {
+        /// The chain's index.
+        chain: usize,
+        /// The instruction's index in the chain.
+        index: usize,
+    },
+    /// An operator call of a delegate's graph.
+    Call {
+        /// The call's index in the chain.
+        index: usize,
+        /// The operator's name.
+        name: String,
+    },
+    /// A thing with a kind and an index: a segment, a constant, a delegate.
+    Entry {
+        /// What kind of thing.
+        kind: &'static str,
+        /// Its index.
+        index: usize,
+    },
+}
+
+/// What is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Problem {
+    /// The bytes end too early.
+    #[error("{what} needs {need} bytes, but the file has only {have}; it may be cut off")]
+    Truncated {
+        /// What does not fit.
+        what: &'static str,
+        /// Bytes needed.
+        need: u64,
+        /// Bytes there.
+        have: u64,
+    },
+    /// Fixed bytes that name the format are different.
+    #[error("{what} is {found:?}, expected {expected:?}; this is not such a file, or it is damaged")]
+    Magic {
+        /// Which bytes.
+        what: &'static str,
+        /// The bytes found, printable.
+        found: String,
+        /// The bytes expected.
+        expected: &'static str,
+    },
+    /// The flatbuffer itself is broken.
+    #[error("the flatbuffer is damaged: {reason}")]
+    Flatbuffer {
+        /// What the verifier says.
+        reason: String,
+    },
+    /// The tree of tables is far larger than the bytes that hold it, which only sharing on purpose can do.
+    #[error("the tables would unpack to more than {limit} bytes, which {input} bytes of file do not justify")]
+    Unjustified {
+        /// The limit.
+        limit: u64,
+        /// The length of the input.
+        input: u64,
+    },
+    /// A required thing is absent.
+    #[error("{what} is missing")]
+    Missing {
+        /// What is absent.
+        what: &'static str,
+    },
+    /// An index points past the end of its list.
+    #[error("{what} is {index}, but there are only {len}")]
+    Index {
+        /// Which index.
+        what: &'static str,
+        /// The index.
+        index: i64,
+        /// The length of the list.
+        len: u64,
+    },
+    /// An enumeration has a value that is not known.
+    #[error("{what} has the value {value}, which is not known; a newer exporter may have written it")]
+    Unknown {
+        /// Which enumeration.
+        what: &'static str,
+        /// The value found.
+        value: i64,
+    },
+    /// A number that counts or measures something is negative.
+    #[error("{what} is {value}; it cannot be negative")]
+    Negative {
+        /// Which number.
+        what: &'static str,
+        /// The value found.
+        value: i64,
+    },
+    /// A product or sum does not fit 64 bits.
+    #[error("{what} is too large to count in 64 bits")]
+    Overflow {
+        /// Which size.
+        what: &'static str,
+    },
+    /// A size is not the one that follows from the rest.
+    #[error("{what} is {found}, expected {expected}")]
+    Size {
+        /// Which size.
+        what: &'static str,
+        /// The size found.
+        found: u64,
+        /// The size that was expected.
+        expected: u64,
+    },
+    /// A range reaches past the end of what holds it.
+    #[error("{what} covers bytes {start}..{end}, past the end at {limit}")]
+    Range {
+        /// Which range.
+        what: &'static str,
+        /// Its first byte.
+        start: u64,
+        /// One past its last byte.
+        end: u64,
+        /// The end of what holds it.
+        limit: u64,
+    },
+    /// Two ranges that must be apart share bytes, or are out of order.
+    #[error("{what} starts at {start}, inside or before what ends at {previous_end}")]
+    Order {
+        /// Which range.
+        what: &'static str,
+        /// Where it starts.
+        start: u64,
+        /// Where the one before ends.
+        previous_end: u64,
+    },
+    /// A position is not on its boundary.
+    #[error("{what} starts at {offset}, which is not a multiple of {alignment}")]
+    Alignment {
+        /// Which position.
+        what: &'static str,
+        /// The position.
+        offset: u64,
+        /// What it must be a multiple of.
+        alignment: u64,
+    },
+    /// A list or a rank is longer than can be.
+    #[error("{what} is {found}, more than the {limit} that are possible")]
+    TooMany {
+        /// Which count.
+        what: &'static str,
+        /// The count found.
+        found: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// A value has another kind than its use needs.
+    #[error("{what} is {found}, expected {expected}")]
+    Kind {
+        /// Which value.
+        what: &'static str,
+        /// The kind found.
+        found: &'static str,
+        /// The kind expected.
+        expected: &'static str,
+    },
+    /// A name stands for two things.
+    #[error("{what} {name:?} appears twice")]
+    Duplicate {
+        /// What kind of name.
+        what: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// An order of dimensions that is not a permutation.
+    #[error("{what} {found:?} is not a permutation of 0..{rank}")]
+    Permutation {
+        /// Which order.
+        what: &'static str,
+        /// The order found.
+        found: Vec<u8>,
+        /// The number of dimensions.
+        rank: usize,
+    },
+    /// A version this library does not read.
+    #[error("{what} is {found}, but only {supported} is supported")]
+    Version {
+        /// Which version.
+        what: &'static str,
+        /// The version found.
+        found: u64,
+        /// What is supported.
+        supported: &'static str,
+    },
+    /// Data that neither the program nor the external data given with it has.
+    #[error("no data has the key {key:?}; pass the .ptd file that was exported with this program")]
+    NoData {
+        /// The key.
+        key: String,
+    },
+    /// Bytes are needed to write, but only their length is known.
+    #[error("{what} must have its bytes at hand to be written")]
+    NoBytes {
+        /// What has no bytes.
+        what: &'static str,
+    },
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.part {
+            Part::Header => write!(f, "header")?,
+            Part::Program => write!(f, "program")?,
+            Part::Plan(name) => write!(f, "method {name:?}")?,
+            Part::Delegate { plan, index } => write!(f, "method {plan:?}, graph of delegate {index}")?,
+            Part::Graph => write!(f, "graph")?,
+            Part::External => write!(f, "external data")?,
+        }
+        match &self.item {
+            Item::Whole => Ok(()),
+            Item::Byte(offset) => write!(f, ", byte {offset}"),
+            Item::Value(id) => write!(f, ", value {id}"),
+            Item::Instruction { chain, index } => write!(f, ", chain {chain}, instruction {index}"),
+            Item::Call { index, name } => write!(f, ", call {index} ({name})"),
+            Item::Entry { kind, index } => write!(f, ", {kind} {index}"),
+        }
+    }
+}
+
+/// Names in errors are cut: a hostile file may hold a megabyte of them.
+pub(crate) fn clip(name: &str) -> String {
+    const LIMIT: usize = 80;
+    match name.char_indices().nth(LIMIT) {
+        None => name.to_owned(),
+        Some((end, _)) => format!("{}…", &name[..end]),
+    }
+}
+
+/// Turns the verifier's report into a place and a reason.
+pub(crate) fn flatbuffer(part: Part, bytes: &[u8], fault: &InvalidFlatbuffer) -> Error {
+    use InvalidFlatbuffer as F;
+    let (offset, reason, trace) = match fault {
+        F::MissingRequiredField { required, error_trace } => {
+            (None, format!("field `{required}` is missing"), Some(error_trace))
+        }
+        F::InconsistentUnion { field, error_trace, .. } => {
+            (None, format!("union `{field}` has a tag without a value, or a value without a tag"), Some(error_trace))
+        }
+        F::Utf8Error { range, error_trace, .. } => {
+            (Some(range.start), "a string is not valid UTF-8".to_owned(), Some(error_trace))
+        }
+        F::MissingNullTerminator { range, error_trace } => {
+            (Some(range.start), "a string does not end in a zero byte".to_owned(), Some(error_trace))
+        }
+        F::Unaligned { position, error_trace, .. } => {
+            (Some(*position), "a number is not aligned".to_owned(), Some(error_trace))
+        }
+        F::RangeOutOfBounds { range, error_trace } => (
+            Some(range.start),
+            format!("it points to bytes {}..{}, past its end at {}", range.start, range.end, bytes.len()),
+            Some(error_trace),
+        ),
+        F::SignedOffsetOutOfBounds { position, error_trace, .. } => {
+            (Some(*position), "a table points outside for its layout".to_owned(), Some(error_trace))
+        }
+        F::TooManyTables | F::ApparentSizeTooLarge => {
+            (None, "its tables, unpacked, are far larger than its bytes".to_owned(), None)
+        }
+        F::DepthLimitReached => (None, "its tables are nested too deeply".to_owned(), None),
+    };
+    let trace = trace.map_or(&[][..], AsRef::as_ref);
+    let field = trace.iter().find_map(|detail| match detail {
+        ErrorTraceDetail::TableField { field_name, .. } => Some(field_name),
+        _ => None,
+    });
+    let offset = offset.or_else(|| {
+        trace.first().map(|detail| match detail {
+            ErrorTraceDetail::VectorElement { position, .. }
+            | ErrorTraceDetail::TableField { position, .. }
+            | ErrorTraceDetail::UnionVariant { position, .. } => *position,
+        })
+    });
+    let reason = match field {
+        Some(field) => format!("{reason} (in field `{field}`)"),
+        None => reason,
+    };
+    let item = offset.map_or(Item::Whole, |offset| Item::Byte(offset as u64));
+    Error::new(Place { part, item }, Problem::Flatbuffer { reason })
+}

@@ -1,0 +1,162 @@
+//! External data: a `.ptd` file holds blobs by name, for programs that leave their constants outside.
+
+mod tables;
+
+use crate::budget::Budget;
+use crate::dtype::ScalarType;
+use crate::error::{Error, Item, Part, Place, Problem, Result, flatbuffer};
+use crate::header::{HEADER_AT, Layout, SegmentArea, expect_magic, lay_out, read_uint, take};
+use crate::program::{Data, Extent, SegmentId};
+use pteron_schema::flat_tensor as fb;
+use pteron_schema::{Builder, root};
+
+const IDENTIFIER: &str = "FT01";
+const HEADER_MAGIC: &str = "FH01";
+const HEADER_LEN: usize = 40;
+/// The header's room, so that everything behind it stays aligned.
+const HEADER_ROOM: usize = 48;
+
+/// Named blobs. `D` says how their bytes are held, as in [`Program`](crate::Program).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExternalData<D = Extent> {
+    /// The schema version; 0 so far.
+    pub version: u32,
+    /// The blobs, in file order.
+    pub segments: Vec<D>,
+    /// Their names; several may share a blob.
+    pub entries: Vec<Entry>,
+}
+
+impl<D> ExternalData<D> {
+    /// The segment of this name.
+    #[must_use]
+    pub fn named_segment(&self, key: &str) -> Option<&D> {
+        let entry = self.entries.iter().find(|entry| entry.key == key)?;
+        self.segments.get(entry.segment.index())
+    }
+
+    /// The same data held in another way.
+    pub fn map_data<'a, T>(&'a self, map: impl FnMut(&'a D) -> T) -> ExternalData<T> {
+        ExternalData {
+            version: self.version,
+            segments: self.segments.iter().map(map).collect(),
+            entries: self.entries.clone(),
+        }
+    }
+}
+
+/// A name, the blob it stands for, and what the blob is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The name.
+    pub key: String,
+    /// The blob.
+    pub segment: SegmentId,
+    /// The tensor it is, where the exporter says so.
+    pub layout: Option<TensorLayout>,
+}
+
+/// What a blob looks like as a tensor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TensorLayout {
+    /// Element type.
+    pub scalar_type: ScalarType,
+    /// Sizes.
+    pub sizes: Vec<u32>,
+    /// Dimensions from outermost to innermost in memory.
+    pub dim_order: Vec<u8>,
+}
+
+/// A verified `.ptd` file. `B` is whatever holds its bytes.
+#[derive(Clone, Debug)]
+pub struct Ptd<B> {
+    bytes: B,
+    data: ExternalData,
+}
+
+impl<B: AsRef<[u8]>> Ptd<B> {
+    /// Reads and verifies external data; the blobs themselves are not touched.
+    ///
+    /// # Errors
+    /// The first fault found, with its place and what was expected. Any bytes at all are safe to pass.
+    pub fn read(bytes: B) -> Result<Self> {
+        let file = bytes.as_ref();
+        let (tables, area) = split(file)?;
+        let table = root::<fb::FlatTensor<'_>>(tables).map_err(|fault| flatbuffer(Part::External, tables, &fault))?;
+        let data = tables::read(table, &area, &mut Budget::for_input(file))?;
+        tables::verify(&data)?;
+        Ok(Self { bytes, data })
+    }
+
+    /// The names and where their blobs are.
+    #[must_use]
+    pub fn data(&self) -> &ExternalData {
+        &self.data
+    }
+
+    /// The whole file.
+    #[must_use]
+    pub fn file(&self) -> &[u8] {
+        self.bytes.as_ref()
+    }
+
+    /// The bytes under a name.
+    #[must_use]
+    pub fn named_bytes(&self, key: &str) -> Option<&[u8]> {
+        self.data.named_segment(key).map(|&extent| crate::pte::slice(self.file(), extent))
+    }
+
+    /// The same data with its bytes beside it: what is compared, changed and written.
+    #[must_use]
+    pub fn with_data(&self) -> ExternalData<&[u8]> {
+        self.data.map_data(|&extent| crate::pte::slice(self.file(), extent))
+    }
+}
+
+fn split(file: &[u8]) -> Result<(&[u8], SegmentArea)> {
+    expect_magic(Part::External, "the file identifier", file, 4, IDENTIFIER)?;
+    expect_magic(Part::External, "the header's magic", file, HEADER_AT as u64, HEADER_MAGIC)?;
+    let header = take(Part::External, "the header", file, HEADER_AT as u64, HEADER_LEN as u64)?;
+    let header_len = read_uint(header, 4, 4);
+    if header_len < HEADER_LEN as u64 {
+        let place = Place { part: Part::External, item: Item::Byte(HEADER_AT as u64 + 4) };
+        return Err(Error::new(
+            place,
+            Problem::Size { what: "the header's length", found: header_len, expected: HEADER_LEN as u64 },
+        ));
+    }
+    let [offset, size, base, data_len] = [8, 16, 24, 32].map(|at| read_uint(header, at, 8));
+    // Offsets inside the tables count from the start of the file: the header stands inside them.
+    let tables_end = offset.saturating_add(size);
+    let tables = take(Part::External, "the tables", file, 0, tables_end)?;
+    Ok((tables, SegmentArea::new(Part::External, file.len() as u64, tables_end, base, Some(data_len))?))
+}
+
+/// Plans a `.ptd` file: its first bytes, and where each blob goes. Only the lengths of blobs are needed.
+///
+/// # Errors
+/// What the data breaks of what [`Ptd::read`] would check.
+pub fn layout<D: Data>(data: &ExternalData<D>) -> Result<Layout> {
+    tables::verify(data)?;
+    let (places, data_len) = lay_out(Part::External, &data.segments)?;
+    let mut builder = Builder::new();
+    let root = tables::write(&mut builder, data, &places);
+    builder.finish(root, Some(IDENTIFIER));
+    let tables = builder.finished_data();
+    Ok(Layout::assemble(tables, places, data_len, HEADER_ROOM, |_, base, data_len| {
+        let mut header = HEADER_MAGIC.as_bytes().to_vec();
+        header.extend_from_slice(&HEADER_LEN.to_le_bytes()[..4]);
+        for field in [HEADER_ROOM as u64, tables.len() as u64, base, data_len] {
+            header.extend_from_slice(&field.to_le_bytes());
+        }
+        header
+    }))
+}
+
+/// Writes a whole `.ptd` file into memory.
+///
+/// # Errors
+/// What the data breaks of what [`Ptd::read`] would check, or a blob whose bytes are not at hand.
+pub fn write<D: Data>(data: &ExternalData<D>) -> Result<Vec<u8>> {
+    layout(data)?.into_bytes(Part::External, &data.segments)
+}

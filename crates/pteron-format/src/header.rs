@@ -1,0 +1,159 @@
+//! The fixed fields at the start of a file, and bounded access to its bytes.
+
+use crate::error::{Error, Item, Part, Place, Problem, Result};
+use crate::number::align_up;
+use crate::program::{Data, Extent, within};
+
+/// What the exporter and this writer align segments to.
+pub(crate) const SEGMENT_ALIGNMENT: u64 = 128;
+/// What a segment must at least be aligned to: the alignment of the tensors in it.
+const MIN_SEGMENT_ALIGNMENT: u64 = 16;
+/// Where the header stands: behind the root offset and the identifier.
+pub(crate) const HEADER_AT: usize = 8;
+
+/// `bytes[start..start + len]`, or how many bytes are missing.
+pub(crate) fn take<'a>(part: Part, what: &'static str, bytes: &'a [u8], start: u64, len: u64) -> Result<&'a [u8]> {
+    let range = |from: u64| usize::try_from(from).ok();
+    let slice = match start.checked_add(len) {
+        Some(end) => range(start).zip(range(end)).and_then(|(start, end)| bytes.get(start..end)),
+        None => None,
+    };
+    slice.ok_or_else(|| {
+        let problem = Problem::Truncated { what, need: start.saturating_add(len), have: bytes.len() as u64 };
+        Error::new(Place { part, item: Item::Byte(start) }, problem)
+    })
+}
+
+/// The little-endian number of `len` bytes at `at`; 0 past the end, which callers have excluded with [`take`].
+pub(crate) fn read_uint(bytes: &[u8], at: usize, len: usize) -> u64 {
+    bytes.get(at..at + len).unwrap_or_default().iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte))
+}
+
+/// Checks four bytes that name a format.
+pub(crate) fn expect_magic(part: Part, what: &'static str, bytes: &[u8], at: u64, expected: &'static str) -> Result<()> {
+    let found = take(part.clone(), what, bytes, at, expected.len() as u64)?;
+    if found == expected.as_bytes() {
+        return Ok(());
+    }
+    let problem = Problem::Magic { what, found: found.escape_ascii().to_string(), expected };
+    Err(Error::new(Place { part, item: Item::Byte(at) }, problem))
+}
+
+/// Where a file's segments may lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SegmentArea {
+    pub(crate) base: u64,
+    pub(crate) end: u64,
+}
+
+impl SegmentArea {
+    /// The area that starts at `base`, behind tables that end at `tables_end`, and is `len` long (to the end of the file if
+    /// the header does not say).
+    pub(crate) fn new(part: Part, file_len: u64, tables_end: u64, base: u64, len: Option<u64>) -> Result<Self> {
+        let fail = |problem| Err(Error::new(Place { part, item: Item::Whole }, problem));
+        if base == 0 {
+            return Ok(Self { base: file_len, end: file_len });
+        }
+        if base < tables_end {
+            return fail(Problem::Order { what: "the segment data", start: base, previous_end: tables_end });
+        }
+        if !base.is_multiple_of(MIN_SEGMENT_ALIGNMENT) {
+            return fail(Problem::Alignment { what: "the segment data", offset: base, alignment: MIN_SEGMENT_ALIGNMENT });
+        }
+        let len = len.unwrap_or(file_len.saturating_sub(base));
+        match within(base, len, file_len) {
+            Ok(()) => Ok(Self { base, end: base + len }),
+            Err(end) => fail(Problem::Truncated { what: "the segment data", need: end, have: file_len }),
+        }
+    }
+
+    /// The place in the file of the segment at `offset` in this area.
+    pub(crate) fn place(&self, part: Part, index: usize, offset: u64, len: u64) -> Result<Extent> {
+        let fail = |problem| Err(Error::new(Place { part, item: Item::Entry { kind: "segment", index } }, problem));
+        if len == 0 {
+            return Ok(Extent { start: self.base, len });
+        }
+        if !offset.is_multiple_of(MIN_SEGMENT_ALIGNMENT) {
+            return fail(Problem::Alignment { what: "the segment", offset, alignment: MIN_SEGMENT_ALIGNMENT });
+        }
+        match within(offset, len, self.end - self.base) {
+            Ok(()) => Ok(Extent { start: self.base + offset, len }),
+            Err(end) => fail(Problem::Range { what: "the segment", start: offset, end, limit: self.end - self.base }),
+        }
+    }
+}
+
+/// Segments one behind the other, each aligned, and the length of them all.
+pub(crate) fn lay_out<D: Data>(part: Part, segments: &[D]) -> Result<(Vec<Extent>, u64)> {
+    let mut places = Vec::with_capacity(segments.len());
+    let mut end = 0u64;
+    for segment in segments {
+        let len = segment.byte_len();
+        let place = align_up(end, SEGMENT_ALIGNMENT).and_then(|start| Some((start, start.checked_add(len)?)));
+        let Some((start, next)) = place else {
+            return Err(Error::new(Place { part, item: Item::Whole }, Problem::Overflow { what: "the file's size" }));
+        };
+        places.push(Extent { start, len });
+        end = next;
+    }
+    Ok((places, end))
+}
+
+/// A file about to be written: its first bytes, and where each segment goes.
+///
+/// This is all a writer of large files needs: write [`head`](Self::head), then each segment's bytes at its place, zeros
+/// between. Nothing of the data is in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Everything before the first segment, padding included.
+    pub head: Vec<u8>,
+    /// Where each segment goes, from the start of the file.
+    pub segments: Vec<Extent>,
+    /// The length of the whole file.
+    pub len: u64,
+}
+
+impl Layout {
+    /// Puts the header into finished tables and places the segments behind them. `header` gets the length of the tables with
+    /// the header in them, then the segment base and the length of all segments; it fills a multiple of 16 bytes, so that
+    /// everything in the tables stays aligned.
+    pub(crate) fn assemble(
+        tables: &[u8],
+        mut segments: Vec<Extent>,
+        data_len: u64,
+        header_len: usize,
+        header: impl FnOnce(u64, u64, u64) -> Vec<u8>,
+    ) -> Self {
+        let tables_len = tables.len() + header_len;
+        let mut head = Vec::new();
+        let root = read_uint(tables, 0, 4) + header_len as u64;
+        head.extend_from_slice(&root.to_le_bytes()[..4]);
+        head.extend_from_slice(&tables[4..HEADER_AT]);
+        let base = align_up(tables_len as u64, SEGMENT_ALIGNMENT).unwrap_or(u64::MAX);
+        head.extend_from_slice(&header(tables_len as u64, base, data_len));
+        head.resize(HEADER_AT + header_len, 0);
+        head.extend_from_slice(&tables[HEADER_AT..]);
+        crate::vulkan::pad(&mut head, SEGMENT_ALIGNMENT);
+        for segment in &mut segments {
+            segment.start += base;
+        }
+        Self { head, segments, len: base.saturating_add(data_len) }
+    }
+
+    /// The whole file in memory, its segments copied from `data`.
+    pub(crate) fn into_bytes<D: Data>(self, part: Part, data: &[D]) -> Result<Vec<u8>> {
+        let mut out = self.head;
+        for (index, (place, data)) in self.segments.iter().zip(data).enumerate() {
+            let Some(bytes) = data.bytes() else {
+                let place = Place { part, item: Item::Entry { kind: "segment", index } };
+                return Err(Error::new(place, Problem::NoBytes { what: "the segment" }));
+            };
+            if !bytes.is_empty() {
+                crate::vulkan::pad(&mut out, SEGMENT_ALIGNMENT);
+                debug_assert_eq!(out.len() as u64, place.start, "segments follow each other as they were laid out");
+                out.extend_from_slice(bytes);
+            }
+        }
+        Ok(out)
+    }
+}

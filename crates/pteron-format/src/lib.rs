@@ -1,0 +1,57 @@
+//! Reads, verifies and writes ExecuTorch programs. No I/O, no `unsafe`, no trust.
+//!
+//! ```no_run
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use pteron_format::Pte;
+//!
+//! let pte = Pte::read(std::fs::read("model.pte")?)?; // a mapped file or a fetched buffer serves as well
+//! for plan in &pte.program().plans {
+//!     println!("{}: {} inputs", plan.name, plan.inputs.len());
+//!     for delegate in &plan.delegates {
+//!         if let Some(blob) = pte.graph(delegate.data) {
+//!             println!("  {} operators on the GPU", blob.graph.chain.len());
+//!         }
+//!     }
+//! }
+//! let bytes = pteron_format::write(&pte.with_data())?; // an equal program
+//! # Ok(()) }
+//! ```
+//!
+//! # What has been checked when `read` returns
+//! Every offset, length and alignment; every index; every enumeration; that sizes can be counted and constants are as long as
+//! their types and dims say; that planned memory lies in its buffer; that a delegate gets as many arguments as its graph has
+//! inputs and outputs. What [`Program`], [`vulkan::Graph`] and [`ExternalData`] say of themselves needs no second look. The
+//! same checks run before anything is written.
+//!
+//! Memory is bounded by the input ([`Problem::Unjustified`]), and constant data is never touched: a program of a gigabyte opens
+//! as fast as its tables are read.
+//!
+//! # Where things are
+//! - [`Pte`]: a `.pte` file; [`Program`] is its content ([`program`])
+//! - [`vulkan`]: the graph inside a delegate
+//! - [`Ptd`]: external constants; [`ExternalData`] is its content ([`external`])
+//! - [`Error`]: a place and a problem
+
+#![forbid(unsafe_code)]
+
+// Indices of the format are 32 bits; on a narrower target they could not be positions.
+const _: () = assert!(size_of::<usize>() >= size_of::<u32>(), "pointers of at least 32 bits are needed");
+
+mod budget;
+mod dtype;
+mod error;
+pub mod external;
+mod header;
+mod number;
+pub mod program;
+mod pte;
+mod reader;
+pub mod vulkan;
+
+pub use dtype::{MAX_RANK, ScalarType, element_count};
+pub use error::{Error, Item, Part, Place, Problem, Result};
+pub use external::{ExternalData, Ptd};
+pub use header::Layout;
+pub use number::Float;
+pub use program::{Data, Extent, Program};
+pub use pte::{Pte, layout, write};

@@ -1,0 +1,269 @@
+//! A `.pte` file: header, tables, segments, and the graphs inside its delegates.
+
+use std::collections::{BTreeMap, btree_map};
+
+use pteron_schema::program as fb;
+use pteron_schema::{Builder, root};
+
+use crate::budget::Budget;
+use crate::error::{Error, Item, Part, Place, Problem, Result, clip, flatbuffer};
+use crate::external::Ptd;
+use crate::header::{HEADER_AT, Layout, SegmentArea, expect_magic, lay_out, read_uint, take};
+use crate::program::{self, Data, DataLocation, DataRef, Extent, Instruction, Plan, Program, Value};
+use crate::vulkan::{self, Blob, Constant, ConstantSource};
+
+const IDENTIFIER: &str = "ET12";
+const HEADER_MAGIC: &[u8] = b"eh00";
+const HEADER_LEN: usize = 32;
+/// Older files do not say how long the segment data is.
+const OLD_HEADER_LEN: usize = 24;
+
+/// A verified `.pte` file. `B` is whatever holds its bytes: a mapped file, a vector, a slice.
+///
+/// Reading looks at the header, the tables and the delegates' graphs; constant data is not touched.
+#[derive(Clone, Debug)]
+pub struct Pte<B> {
+    bytes: B,
+    program: Program,
+    graphs: BTreeMap<DataRef, Blob>,
+}
+
+impl<B: AsRef<[u8]>> Pte<B> {
+    /// Reads and verifies a program.
+    ///
+    /// # Errors
+    /// The first fault found, with its place and what was expected. Any bytes at all are safe to pass.
+    pub fn read(bytes: B) -> Result<Self> {
+        let file = bytes.as_ref();
+        let mut budget = Budget::for_input(file);
+        let (tables, area) = split(file)?;
+        let table = root::<fb::Program<'_>>(tables).map_err(|fault| flatbuffer(Part::Program, tables, &fault))?;
+        let place = |index, offset, len| area.place(Part::Program, index, offset, len);
+        let program = program::read_tables(table, tables, &mut budget, place)?;
+        program::verify(&program)?;
+        let graphs = read_graphs(file, &program, &mut budget)?;
+        Ok(Self { bytes, program, graphs })
+    }
+
+    /// The program's tables.
+    #[must_use]
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// The whole file.
+    #[must_use]
+    pub fn file(&self) -> &[u8] {
+        self.bytes.as_ref()
+    }
+
+    /// The bytes of a part of the file; empty if the file has no such part.
+    #[must_use]
+    pub fn bytes(&self, extent: Extent) -> &[u8] {
+        slice(self.file(), extent)
+    }
+
+    /// The graph of a delegate, if it is one for Vulkan.
+    #[must_use]
+    pub fn graph(&self, data: DataRef) -> Option<&Blob> {
+        self.graphs.get(&data)
+    }
+
+    /// Every graph, with the place of its bytes.
+    pub fn graphs(&self) -> impl Iterator<Item = (DataRef, &Blob)> {
+        self.graphs.iter().map(|(&place, blob)| (place, blob))
+    }
+
+    /// The same program with its bytes beside it: what is compared, changed and written.
+    #[must_use]
+    pub fn with_data(&self) -> Program<&[u8]> {
+        self.program.map_data(|&extent| self.bytes(extent))
+    }
+
+    /// The bytes of a graph's constant, if this file holds them.
+    #[must_use]
+    pub fn constant_bytes(&self, graph: DataRef, constant: &Constant) -> Option<&[u8]> {
+        match &constant.source {
+            ConstantSource::Named(key) => self.program.named_segment(key).map(|&extent| self.bytes(extent)),
+            ConstantSource::Stored(_) => {
+                let blob = self.program.delegate_data(graph).map(|&extent| self.bytes(extent))?;
+                self.graph(graph)?.stored_bytes(blob, constant)
+            }
+        }
+    }
+
+    /// The keys of data that this file refers to and does not hold, sorted, each once, with the length in bytes it must have.
+    #[must_use]
+    pub fn external_keys(&self) -> Vec<(&str, u64)> {
+        let own = Names::of(&self.program);
+        let constants = self.graphs.values().flat_map(|blob| &blob.graph.constants);
+        let graph_keys = constants.filter_map(|constant| match &constant.source {
+            ConstantSource::Named(key) if own.find(key).is_none() => Some((key.as_str(), constant.len)),
+            _ => None,
+        });
+        let tensors = self.program.plans.iter().flat_map(|plan| &plan.values).filter_map(Value::as_tensor);
+        let tensor_keys = tensors.filter_map(|tensor| {
+            let extra = tensor.extra.as_ref().filter(|extra| extra.location == DataLocation::External)?;
+            let key = extra.name.as_deref().filter(|key| own.find(key).is_none())?;
+            Some((key, tensor.byte_len()?))
+        });
+        let mut keys: Vec<_> = graph_keys.chain(tensor_keys).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        keys
+    }
+
+    /// Checks that external data has everything this file refers to, at the right length.
+    ///
+    /// # Errors
+    /// The first key that is missing or has another length.
+    pub fn verify_external<E: AsRef<[u8]>>(&self, files: &[Ptd<E>]) -> Result<()> {
+        for (key, expected) in self.external_keys() {
+            let fail = |problem| Err(Error::new(Place { part: Part::External, item: Item::Whole }, problem));
+            match files.iter().find_map(|file| file.data().named_segment(key)) {
+                None => return fail(Problem::NoData { key: clip(key) }),
+                Some(extent) if extent.len != expected => {
+                    return fail(Problem::Size { what: "the length of an external constant", found: extent.len, expected });
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A file's bytes at an extent that was verified against it.
+pub(crate) fn slice(file: &[u8], extent: Extent) -> &[u8] {
+    take(Part::Program, "data", file, extent.start, extent.len).unwrap_or_default()
+}
+
+/// The tables, header included, and the area behind them where segments lie.
+fn split(file: &[u8]) -> Result<(&[u8], SegmentArea)> {
+    let file_len = file.len() as u64;
+    expect_magic(Part::Header, "the file identifier", file, 4, IDENTIFIER)?;
+    let header = file.get(HEADER_AT..).unwrap_or_default();
+    if !header.starts_with(HEADER_MAGIC) {
+        // A program without data has no header, and no segments.
+        return Ok((file, SegmentArea { base: file_len, end: file_len }));
+    }
+    let header = take(Part::Header, "the extended header", file, HEADER_AT as u64, OLD_HEADER_LEN as u64)?;
+    let header_len = read_uint(header, 4, 4);
+    if header_len < OLD_HEADER_LEN as u64 {
+        let place = Place { part: Part::Header, item: Item::Byte(HEADER_AT as u64 + 4) };
+        let problem = Problem::Size { what: "the extended header's length", found: header_len, expected: HEADER_LEN as u64 };
+        return Err(Error::new(place, problem));
+    }
+    let (tables_len, base) = (read_uint(header, 8, 8), read_uint(header, 16, 8));
+    let data_len = if header_len < HEADER_LEN as u64 {
+        None
+    } else {
+        let header = take(Part::Header, "the extended header", file, HEADER_AT as u64, HEADER_LEN as u64)?;
+        Some(read_uint(header, 24, 8))
+    };
+    let tables = take(Part::Header, "the program's tables", file, 0, tables_len)?;
+    Ok((tables, SegmentArea::new(Part::Header, file_len, tables_len, base, data_len)?))
+}
+
+/// A program's named data, sorted for search.
+struct Names<'a, D>(Vec<(&'a str, &'a D)>);
+
+impl<'a, D> Names<'a, D> {
+    fn of(program: &'a Program<D>) -> Self {
+        let entries = program.named_data.iter().flatten();
+        let segment = |entry: &'a program::NamedData| program.segments.get(entry.segment.index());
+        let mut names: Vec<_> = entries.filter_map(|entry| Some((entry.key.as_str(), segment(entry)?))).collect();
+        names.sort_unstable_by_key(|&(key, _)| key);
+        Self(names)
+    }
+
+    fn find(&self, key: &str) -> Option<&'a D> {
+        let index = self.0.binary_search_by_key(&key, |&(key, _)| key).ok()?;
+        Some(self.0[index].1)
+    }
+}
+
+fn read_graphs(file: &[u8], program: &Program, budget: &mut Budget) -> Result<BTreeMap<DataRef, Blob>> {
+    let names = Names::of(program);
+    let mut graphs = BTreeMap::new();
+    for plan in &program.plans {
+        let delegates = plan.delegates.iter().enumerate().filter(|(_, delegate)| delegate.id == vulkan::BACKEND_ID);
+        for (index, delegate) in delegates {
+            // Methods may share a delegate's bytes; they are read once.
+            let btree_map::Entry::Vacant(entry) = graphs.entry(delegate.data) else { continue };
+            let extent = program.delegate_data(delegate.data).copied().unwrap_or(Extent { start: 0, len: 0 });
+            let blob = read_graph(slice(file, extent), &names, budget);
+            entry.insert(blob.map_err(|error| error.within_delegate(&plan.name, index))?);
+        }
+        verify_calls(plan, &graphs)?;
+    }
+    Ok(graphs)
+}
+
+fn read_graph(bytes: &[u8], names: &Names<'_, Extent>, budget: &mut Budget) -> Result<Blob> {
+    // What a map keeps for an entry, beyond the entry.
+    budget.charge::<(DataRef, Blob, [usize; 4])>(&Part::Graph, 1)?;
+    let blob = vulkan::read_blob_within(bytes, budget)?;
+    for (index, constant) in blob.graph.constants.iter().enumerate() {
+        let ConstantSource::Named(key) = &constant.source else { continue };
+        // A key the program does not have may be in external data; `verify_external` sees to that.
+        let Some(extent) = names.find(key) else { continue };
+        if extent.len != constant.len {
+            let place = Place { part: Part::Graph, item: Item::Entry { kind: "constant", index } };
+            let problem = Problem::Size { what: "the length of its named data", found: extent.len, expected: constant.len };
+            return Err(Error::new(place, problem));
+        }
+    }
+    Ok(blob)
+}
+
+/// A delegate call passes the graph's inputs, then its outputs.
+fn verify_calls(plan: &Plan, graphs: &BTreeMap<DataRef, Blob>) -> Result<()> {
+    for (chain, instructions) in plan.chains.iter().map(|chain| &chain.instructions).enumerate() {
+        for (index, instruction) in instructions.iter().enumerate() {
+            let Instruction::DelegateCall { delegate, args } = instruction else { continue };
+            let delegate = plan.delegates.get(*delegate as usize);
+            let Some(blob) = delegate.and_then(|delegate| graphs.get(&delegate.data)) else { continue };
+            let expected = (blob.graph.inputs.len() + blob.graph.outputs.len()) as u64;
+            if args.len() as u64 != expected {
+                let place = Place { part: Part::Plan(clip(&plan.name)), item: Item::Instruction { chain, index } };
+                let what = "the number of the delegate's arguments";
+                return Err(Error::new(place, Problem::Size { what, found: args.len() as u64, expected }));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Plans a `.pte` file for `program`: its first bytes, and where each segment goes. Only the lengths of segments are needed,
+/// so a program of any size can be written without holding it.
+///
+/// # Errors
+/// What the program breaks of what [`Pte::read`] would check in the tables.
+pub fn layout<D: Data>(program: &Program<D>) -> Result<Layout> {
+    program::verify(program)?;
+    let (places, data_len) = lay_out(Part::Program, &program.segments)?;
+    let mut builder = Builder::new();
+    let root = program::write_tables(&mut builder, program, &places)?;
+    builder.finish(root, Some(IDENTIFIER));
+    let tables = builder.finished_data();
+    if data_len == 0 {
+        let len = tables.len() as u64;
+        return Ok(Layout { head: tables.to_vec(), segments: places, len });
+    }
+    Ok(Layout::assemble(tables, places, data_len, HEADER_LEN, |tables_len, base, data_len| {
+        let mut header = HEADER_MAGIC.to_vec();
+        header.extend_from_slice(&HEADER_LEN.to_le_bytes()[..4]);
+        for field in [tables_len, base, data_len] {
+            header.extend_from_slice(&field.to_le_bytes());
+        }
+        header
+    }))
+}
+
+/// Writes a whole `.pte` file into memory.
+///
+/// # Errors
+/// What the program breaks of what [`Pte::read`] would check in the tables, or a segment whose bytes are not at hand.
+pub fn write<D: Data>(program: &Program<D>) -> Result<Vec<u8>> {
+    layout(program)?.into_bytes(Part::Program, &program.segments)
+}

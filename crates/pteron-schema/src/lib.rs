@@ -1,0 +1,79 @@
+//! The flatbuffer tables inside ExecuTorch's files, declared once and verified before the first read.
+//!
+//! - [`program`]: the `.pte` file (`ET12`)
+//! - [`vulkan`]: the graph inside a Vulkan delegate (`VK00`)
+//! - [`flat_tensor`]: external data, the `.ptd` file (`FT01`)
+//!
+//! [`root`] runs the verifier of the official `flatbuffers` crate over the whole tree (offsets, alignment, UTF-8, depth,
+//! and the size the tree would have if nothing in it were shared) and only then hands out the root table. What the numbers
+//! *mean* is not looked at here: `pteron-format` does that.
+//!
+//! This crate is the one place in the format layer with `unsafe`: the `flatbuffers` crate reads a verified table through
+//! unsafe functions, whether its code is generated or, as here, declared. All of it stands in one macro, and a table value
+//! cannot be had except from [`root`].
+
+#![allow(unsafe_code, reason = "flatbuffers reads verified tables through unsafe functions; see the crate's documentation")]
+
+mod macros;
+
+pub mod flat_tensor;
+pub mod program;
+pub mod vulkan;
+
+pub use flatbuffers::{
+    ErrorTraceDetail, Follow, ForwardsUOffset, InvalidFlatbuffer, Push, UnionWIPOffset, Vector, Verifiable, VerifierOptions,
+    WIPOffset,
+};
+
+/// Writes tables back to front, as flatbuffers are written.
+pub type Builder<'b> = flatbuffers::FlatBufferBuilder<'b>;
+
+/// Nesting of the deepest schema is six; more is not a program.
+const MAX_DEPTH: usize = 16;
+/// Shared vtables and strings are counted each time they are reached, so a real tree looks larger than its bytes.
+const APPARENT_SIZE_FACTOR: usize = 8;
+const APPARENT_SIZE_SLACK: usize = 64 * 1024;
+/// The smallest table: a four-byte link to its vtable, reached by a four-byte offset.
+const MIN_BYTES_A_TABLE: usize = 4;
+
+/// Verifies `bytes` as a flatbuffer with root table `T` and returns the root.
+///
+/// Work is bounded by the length of `bytes`: depth, the number of tables and the apparent size all have limits.
+///
+/// # Errors
+/// What is wrong with the flatbuffer, with the path to it where the fault is in the data.
+pub fn root<'a, T>(bytes: &'a [u8]) -> Result<T::Inner, InvalidFlatbuffer>
+where
+    T: Follow<'a> + Verifiable + 'a,
+{
+    let options = VerifierOptions {
+        max_depth: MAX_DEPTH,
+        max_tables: bytes.len() / MIN_BYTES_A_TABLE + 1,
+        max_apparent_size: bytes.len().saturating_mul(APPARENT_SIZE_FACTOR).saturating_add(APPARENT_SIZE_SLACK),
+        ignore_missing_null_terminator: false,
+    };
+    flatbuffers::root_with_opts::<T>(&options, bytes)
+}
+
+/// Writes bytes so that the first one lies on a 16-byte boundary, as `Buffer.storage` and inline delegate data must.
+pub fn create_aligned_bytes<'b>(b: &mut Builder<'b>, bytes: &[u8]) -> WIPOffset<Vector<'b, u8>> {
+    b.start_vector::<AlignedByte>(bytes.len());
+    for &byte in bytes.iter().rev() {
+        b.push(byte);
+    }
+    WIPOffset::new(b.end_vector::<AlignedByte>(bytes.len()).value())
+}
+
+/// A byte that asks for the alignment of a whole vector.
+struct AlignedByte(u8);
+
+impl Push for AlignedByte {
+    type Output = u8;
+    // SAFETY: the caller promises room for one byte.
+    unsafe fn push(&self, dst: &mut [u8], _written_len: usize) {
+        dst[0] = self.0;
+    }
+    fn alignment() -> flatbuffers::PushAlignment {
+        flatbuffers::PushAlignment::new(16)
+    }
+}
