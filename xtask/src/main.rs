@@ -1,0 +1,87 @@
+//! Pteron's own checks and chores, run as `cargo xtask`.
+//!
+//! `cargo xtask test` is what continuous integration runs; its steps stand in one table, [`steps::STEPS`].
+
+mod bench_open;
+mod roundtrip;
+mod rules;
+mod runner;
+mod steps;
+mod workspace;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+use crate::workspace::Workspace;
+
+/// The model that `./run` shows, from the repository's root.
+const BUNDLED_MODEL: &str = "fixtures/llama/tiny_4w/program.pte";
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Pteron's own checks and chores")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run every check, or those named, and sum up
+    Test {
+        /// Run this step alone; may be given more than once
+        #[arg(long, value_name = "NAME")]
+        only: Vec<String>,
+        /// Print the steps and their commands instead of running them
+        #[arg(long)]
+        list: bool,
+    },
+    /// Read, write and read again every .pte and .ptd below some folders, and compare
+    Roundtrip {
+        /// Folders to look in
+        #[arg(required = true, value_name = "DIR")]
+        dirs: Vec<PathBuf>,
+        /// Where the written files go, in the same tree
+        #[arg(long, value_name = "OUT")]
+        out: PathBuf,
+    },
+    /// Measure how long a program with a gigabyte of weights takes to open
+    BenchOpen {
+        /// The program whose tables are used; without it the bundled model
+        #[arg(long, value_name = "FILE")]
+        model: Option<PathBuf>,
+        /// How many bytes of weights are added, as a hole in a sparse file
+        #[arg(long, default_value_t = 1 << 30)]
+        bytes: u64,
+    },
+}
+
+fn main() -> ExitCode {
+    run(Cli::parse().command).unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+fn run(command: Command) -> Result<ExitCode> {
+    match command {
+        Command::Test { only, list } => {
+            let steps = steps::select(&only)?;
+            let workspace = Workspace::load()?;
+            if !list {
+                return Ok(runner::run(&steps, &workspace));
+            }
+            // A reader that has seen enough, as in `| head`, is no fault.
+            let _ = std::io::stdout().write_all(steps::list(&steps, &workspace).as_bytes());
+        }
+        Command::Roundtrip { dirs, out } => roundtrip::run(&dirs, &out)?,
+        Command::BenchOpen { model, bytes } => {
+            let model = model.map_or_else(|| Ok(Workspace::load()?.root.join(BUNDLED_MODEL)), anyhow::Ok)?;
+            bench_open::run(&model, bytes)?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

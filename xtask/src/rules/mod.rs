@@ -1,0 +1,118 @@
+//! Rules about the repository's own files that no other tool checks.
+
+mod length;
+mod quick_start;
+mod unfinished;
+
+use std::fmt;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+/// A rule looks at all files and says what breaks it.
+type Rule = fn(&[File]) -> Vec<Violation>;
+
+static RULES: &[Rule] = &[length::check, unfinished::check, quick_start::check];
+
+/// A file of the repository; its path has forward slashes and starts at the root.
+#[derive(Debug)]
+struct File {
+    path: String,
+    /// Only of the kinds of files that a rule reads.
+    text: Option<String>,
+    executable: bool,
+}
+
+/// What is wrong, and where.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Violation {
+    path: String,
+    line: Option<usize>,
+    message: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, line, message } = self;
+        match line {
+            Some(line) => write!(f, "{path}:{line}: {message}"),
+            None => write!(f, "{path}: {message}"),
+        }
+    }
+}
+
+impl Violation {
+    fn new(path: &str, line: Option<usize>, message: impl Into<String>) -> Self {
+        Self { path: path.to_owned(), line, message: message.into() }
+    }
+}
+
+/// Applies every rule to the files that git tracks or would track.
+pub(crate) fn check(root: &Path) -> Result<Vec<Violation>> {
+    let files = read_files(root)?;
+    Ok(RULES.iter().flat_map(|rule| rule(&files)).collect())
+}
+
+fn read_files(root: &Path) -> Result<Vec<File>> {
+    let output = Command::new("git")
+        // A checkout that belongs to somebody else, as in a container, is read all the same.
+        .args(["-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+        .current_dir(root)
+        .output()
+        .context("git could not be started")?;
+    if !output.status.success() {
+        bail!("git ls-files failed: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    let mut files = Vec::new();
+    for path in String::from_utf8(output.stdout)?.split_terminator('\0') {
+        let full = root.join(path);
+        // Tracked, but deleted in the working tree.
+        let Ok(metadata) = full.metadata() else { continue };
+        let text = is_read(path)
+            .then(|| std::fs::read_to_string(&full).with_context(|| format!("{path} could not be read")))
+            .transpose()?;
+        files.push(File { path: path.to_owned(), text, executable: is_executable(&metadata) });
+    }
+    Ok(files)
+}
+
+fn is_read(path: &str) -> bool {
+    has_extension(path, &["rs", "wgsl", "py", "md"])
+}
+
+fn has_extension(path: &str, extensions: &[&str]) -> bool {
+    Path::new(path).extension().is_some_and(|found| extensions.iter().any(|extension| found == *extension))
+}
+
+#[cfg(unix)]
+fn is_executable(metadata: &std::fs::Metadata) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    metadata.is_file() && metadata.permissions().mode() & 0o111 != 0
+}
+
+#[cfg(not(unix))]
+fn is_executable(metadata: &std::fs::Metadata) -> bool {
+    metadata.is_file()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl File {
+        pub(super) fn with_text(path: &str, text: impl Into<String>) -> Self {
+            Self { path: path.to_owned(), text: Some(text.into()), executable: false }
+        }
+
+        pub(super) fn script(path: &str) -> Self {
+            Self { path: path.to_owned(), text: None, executable: true }
+        }
+    }
+
+    #[test]
+    fn a_violation_names_its_place() {
+        assert_eq!(Violation::new("a.rs", Some(3), "wrong").to_string(), "a.rs:3: wrong");
+        assert_eq!(Violation::new("a.rs", None, "wrong").to_string(), "a.rs: wrong");
+    }
+}

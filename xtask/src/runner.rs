@@ -1,0 +1,186 @@
+//! Runs steps one after the other, whatever fails, and sums up.
+
+use std::fmt;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use crate::rules;
+use crate::steps::{Invocation, Plan, Step};
+use crate::workspace::Workspace;
+
+/// How a step ended, with what there is to say about it in one line.
+#[derive(Debug, PartialEq)]
+enum Outcome {
+    Passed(String),
+    Failed(String),
+    Skipped(String),
+}
+
+struct Report {
+    name: &'static str,
+    outcome: Outcome,
+    time: Duration,
+}
+
+/// Runs the steps, prints their output as it comes and the summary last.
+pub(crate) fn run(steps: &[&Step], workspace: &Workspace) -> ExitCode {
+    let mut reports = Vec::with_capacity(steps.len());
+    for step in steps {
+        println!("\n== {}: {}", step.name, step.why);
+        let start = Instant::now();
+        let outcome = execute(step, workspace).unwrap_or_else(|error| Outcome::Failed(format!("{error:#}")));
+        let report = Report { name: step.name, outcome, time: start.elapsed() };
+        println!("== {report}");
+        reports.push(report);
+    }
+    println!("\n{}", summary(&reports));
+    let failed = reports.iter().any(|report| matches!(report.outcome, Outcome::Failed(_)));
+    if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (verdict, note) = match &self.outcome {
+            Outcome::Passed(note) => ("passed", note),
+            Outcome::Failed(note) => ("FAILED", note),
+            Outcome::Skipped(note) => ("skipped", note),
+        };
+        write!(f, "{:<13} {verdict:<8} {:>7.1} s", self.name, self.time.as_secs_f64())?;
+        if note.is_empty() { Ok(()) } else { write!(f, "  {note}") }
+    }
+}
+
+/// A line a step, and the counts as the last line.
+fn summary(reports: &[Report]) -> String {
+    let mut text: String = reports.iter().map(|report| format!("{report}\n")).collect();
+    let count = |which: fn(&Outcome) -> bool| reports.iter().filter(|report| which(&report.outcome)).count();
+    text += &format!(
+        "{} passed, {} failed, {} skipped",
+        count(|outcome| matches!(outcome, Outcome::Passed(_))),
+        count(|outcome| matches!(outcome, Outcome::Failed(_))),
+        count(|outcome| matches!(outcome, Outcome::Skipped(_))),
+    );
+    text
+}
+
+fn execute(step: &Step, workspace: &Workspace) -> Result<Outcome> {
+    match step.action.plan(workspace)? {
+        Plan::Skip(reason) => Ok(Outcome::Skipped(reason)),
+        Plan::Rules => rules::check(&workspace.root).map(|violations| {
+            for violation in &violations {
+                println!("{violation}");
+            }
+            match violations.len() {
+                0 => Outcome::Passed(String::new()),
+                count => Outcome::Failed(format!("{count} broken, listed above")),
+            }
+        }),
+        Plan::Run(invocations) => {
+            let mut tests = TestCount::default();
+            for invocation in &invocations {
+                println!("   $ {}", invocation.display());
+                if start(invocation, &workspace.root, &mut tests)? {
+                    continue;
+                }
+                return Ok(match invocation.skip_on_failure {
+                    Some(reason) => Outcome::Skipped(reason.to_owned()),
+                    None => Outcome::Failed(tests.to_string()),
+                });
+            }
+            Ok(match tests {
+                TestCount { passed: 0, .. } if invocations.iter().any(|run| run.counts_tests) => {
+                    Outcome::Failed("not one test was run".to_owned())
+                }
+                tests => Outcome::Passed(tests.to_string()),
+            })
+        }
+    }
+}
+
+/// Runs one command to its end; whether it succeeded.
+fn start(invocation: &Invocation, root: &Path, tests: &mut TestCount) -> Result<bool> {
+    let mut command = Command::new(&invocation.program);
+    command.args(&invocation.args).envs(invocation.env.iter().copied()).current_dir(root).stdin(Stdio::null());
+    if invocation.counts_tests {
+        command.stdout(Stdio::piped());
+    }
+    let mut child = command.spawn().with_context(|| format!("{} could not be started", invocation.display()))?;
+    if let Some(stdout) = child.stdout.take() {
+        let mut lines = BufReader::new(stdout);
+        let mut line = Vec::new();
+        while lines.read_until(b'\n', &mut line)? > 0 {
+            let text = String::from_utf8_lossy(&line);
+            tests.add(&text);
+            print!("{text}");
+            line.clear();
+        }
+    }
+    Ok(child.wait()?.success())
+}
+
+/// Sum of the result lines that Rust's test harness prints, one for each test binary.
+#[derive(Default)]
+struct TestCount {
+    passed: u64,
+    failed: u64,
+    ignored: u64,
+}
+
+impl TestCount {
+    fn add(&mut self, line: &str) {
+        let Some(counts) = line.strip_prefix("test result: ") else { return };
+        let words: Vec<&str> = counts.split_whitespace().collect();
+        for pair in words.windows(2) {
+            let Ok(count) = pair[0].parse::<u64>() else { continue };
+            match pair[1].trim_end_matches(';') {
+                "passed" => self.passed += count,
+                "failed" => self.failed += count,
+                "ignored" => self.ignored += count,
+                _ => {}
+            }
+        }
+    }
+}
+
+impl fmt::Display for TestCount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let counts = [(self.passed, "passed"), (self.failed, "failed"), (self.ignored, "ignored")];
+        let counts: Vec<_> =
+            counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+        if counts.is_empty() { Ok(()) } else { write!(f, "tests: {}", counts.join(", ")) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn summary_ends_with_the_counts() {
+        let report = |outcome| Report { name: "step", outcome, time: Duration::from_millis(1250) };
+        let text = summary(&[
+            report(Outcome::Passed("tests: 3 passed".to_owned())),
+            report(Outcome::Passed(String::new())),
+            report(Outcome::Failed(String::new())),
+            report(Outcome::Skipped("no network".to_owned())),
+        ]);
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines[0], "step          passed       1.2 s  tests: 3 passed");
+        assert_eq!(lines[3], "step          skipped      1.2 s  no network");
+        assert_eq!(lines[4], "2 passed, 1 failed, 1 skipped");
+        assert_eq!(lines.len(), 5);
+    }
+
+    #[test]
+    fn test_results_of_all_binaries_are_added() {
+        let mut count = TestCount::default();
+        count.add("running 5 tests\n");
+        count.add("test result: ok. 4 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s\n");
+        count.add("test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out\n");
+        assert_eq!(count.to_string(), "tests: 5 passed, 2 failed, 1 ignored");
+    }
+}

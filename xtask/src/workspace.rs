@@ -1,0 +1,129 @@
+//! What `cargo metadata` says about this repository.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+#[derive(Debug)]
+pub(crate) struct Workspace {
+    pub(crate) root: PathBuf,
+    /// The crates people use: those below `crates/`. The rest are tools for working on them.
+    pub(crate) crates: Vec<Crate>,
+}
+
+#[derive(Debug, PartialEq)]
+pub(crate) struct Crate {
+    pub(crate) name: String,
+    pub(crate) has_library: bool,
+    /// `rust-version`, as the manifest writes it.
+    pub(crate) minimum_rust: Option<String>,
+}
+
+impl Workspace {
+    pub(crate) fn load() -> Result<Self> {
+        let output = Command::new("cargo")
+            .args(["metadata", "--no-deps", "--format-version", "1"])
+            .output()
+            .context("cargo could not be started")?;
+        if !output.status.success() {
+            bail!("cargo metadata failed:\n{}", String::from_utf8_lossy(&output.stderr));
+        }
+        Self::from_metadata(&serde_json::from_slice(&output.stdout)?)
+    }
+
+    fn from_metadata(metadata: &Value) -> Result<Self> {
+        let root = metadata["workspace_root"].as_str().context("cargo metadata names no workspace root")?;
+        let root = PathBuf::from(root);
+        let crates_dir = root.join("crates");
+        let packages = metadata["packages"].as_array().context("cargo metadata lists no packages")?;
+        let mut crates: Vec<Crate> = packages
+            .iter()
+            .filter(|package| package["manifest_path"].as_str().is_some_and(|path| Path::new(path).starts_with(&crates_dir)))
+            .map(|package| Crate {
+                name: package["name"].as_str().unwrap_or_default().to_owned(),
+                has_library: has_library(package),
+                minimum_rust: package["rust_version"].as_str().map(str::to_owned),
+            })
+            .collect();
+        crates.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(Self { root, crates })
+    }
+
+    /// Names of the crates that other crates can depend on.
+    pub(crate) fn libraries(&self) -> Vec<&str> {
+        self.crates.iter().filter(|krate| krate.has_library).map(|krate| krate.name.as_str()).collect()
+    }
+
+    /// The one `rust-version` of all crates, as a toolchain name: `1.88` is toolchain `1.88.0`.
+    pub(crate) fn minimum_toolchain(&self) -> Result<String> {
+        let first = self.crates.first().context("there are no crates below crates/")?;
+        for krate in &self.crates {
+            if krate.minimum_rust.is_none() || krate.minimum_rust != first.minimum_rust {
+                bail!(
+                    "{} says rust-version {:?} but {} says {:?}: all crates promise the same one",
+                    first.name,
+                    first.minimum_rust,
+                    krate.name,
+                    krate.minimum_rust,
+                );
+            }
+        }
+        let version = first.minimum_rust.as_deref().unwrap_or_default();
+        Ok(if version.matches('.').count() == 1 { format!("{version}.0") } else { version.to_owned() })
+    }
+}
+
+fn has_library(package: &Value) -> bool {
+    let is_library = |kind: &Value| matches!(kind.as_str(), Some("lib" | "rlib" | "cdylib"));
+    let targets = package["targets"].as_array().map(Vec::as_slice).unwrap_or_default();
+    targets.iter().any(|target| target["kind"].as_array().is_some_and(|kinds| kinds.iter().any(is_library)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn package(path: &str, name: &str, kind: &str, rust: Option<&str>) -> Value {
+        json!({
+            "name": name,
+            "manifest_path": format!("/repo/{path}/Cargo.toml"),
+            "rust_version": rust,
+            "targets": [{ "kind": ["test"] }, { "kind": [kind] }],
+        })
+    }
+
+    fn workspace(packages: &[Value]) -> Workspace {
+        Workspace::from_metadata(&json!({ "workspace_root": "/repo", "packages": packages })).unwrap()
+    }
+
+    #[test]
+    fn tools_outside_crates_are_not_checked_for_other_targets() {
+        let workspace = workspace(&[
+            package("xtask", "xtask", "bin", None),
+            package("crates/b-cli", "b-cli", "bin", Some("1.88")),
+            package("crates/a", "a", "lib", Some("1.88")),
+        ]);
+        assert_eq!(workspace.libraries(), ["a"]);
+        assert_eq!(workspace.crates.len(), 2);
+    }
+
+    #[test]
+    fn two_part_rust_version_is_its_first_release() {
+        let short = workspace(&[package("crates/a", "a", "lib", Some("1.88"))]);
+        let exact = workspace(&[package("crates/a", "a", "lib", Some("1.88.1"))]);
+        assert_eq!(short.minimum_toolchain().unwrap(), "1.88.0");
+        assert_eq!(exact.minimum_toolchain().unwrap(), "1.88.1");
+    }
+
+    #[test]
+    fn crates_that_promise_different_versions_are_an_error() {
+        let mixed =
+            workspace(&[package("crates/a", "a", "lib", Some("1.88")), package("crates/b", "b", "lib", Some("1.90"))]);
+        assert!(mixed.minimum_toolchain().unwrap_err().to_string().contains("a says"));
+        let silent = workspace(&[package("crates/a", "a", "lib", None)]);
+        assert!(silent.minimum_toolchain().is_err());
+    }
+}
