@@ -1,0 +1,72 @@
+//! What can go wrong, each as one sentence: the file, the place, the reason, and what to do where we know it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::files::{Foreign, Wanted};
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error("{}: {reason}", path.display())]
+    File {
+        path: PathBuf,
+        #[source]
+        reason: Reason,
+    },
+    #[error("the output could not be written: {0}")]
+    Output(#[source] io::Error),
+}
+
+impl Failure {
+    pub(crate) fn file(path: &Path, reason: impl Into<Reason>) -> Self {
+        Self::File { path: path.to_owned(), reason: reason.into() }
+    }
+
+    /// Whether somebody just stopped reading our output, as `head` does.
+    pub(crate) fn is_closed_pipe(&self) -> bool {
+        matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Reason {
+    #[error("there is no such file")]
+    Absent,
+    #[error("it could not be read: {0}")]
+    Io(#[source] io::Error),
+    #[error("it is a directory; name a file in it{}", example.as_ref().map(|path| format!(", such as {}", path.display())).unwrap_or_default())]
+    Directory { example: Option<PathBuf> },
+    #[error("it is not a regular file; save its content to one first")]
+    Special,
+    #[error("the file is empty; {wanted} has at least a header, so it may not have been written or downloaded to the end")]
+    Empty { wanted: Wanted },
+    #[error("it is {found}, not {wanted}; {}", found.advice(*wanted))]
+    Foreign { found: Foreign, wanted: Wanted },
+    #[error(transparent)]
+    Format(Box<pteron_format::Error>),
+    #[error("it has no method {name:?}; its methods with a graph are: {known}")]
+    NoMethod { name: String, known: String },
+    #[error("{what} has no Vulkan delegate, so there is no graph to draw")]
+    NoGraph { what: String },
+    #[error("its graphs have more than {most} edges, too many to draw; choose a method with --method")]
+    Crowded { most: usize },
+    #[error("{place}: the SHA-256 of its bytes is {found}, but its key is {key:?}; the file is damaged")]
+    Mismatch { place: String, key: String, found: String },
+    #[error("its named data overlaps: the entries add up to {total} bytes, but the file has only {len}")]
+    Overlap { total: u64, len: u64 },
+}
+
+impl From<io::Error> for Reason {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::NotFound => Self::Absent,
+            _ => Self::Io(error),
+        }
+    }
+}
+
+impl From<pteron_format::Error> for Reason {
+    fn from(error: pteron_format::Error) -> Self {
+        Self::Format(Box::new(error))
+    }
+}

@@ -1,0 +1,115 @@
+//! Gathers the report from a verified program. Nothing here looks at weights.
+
+mod constants;
+mod delegates;
+mod literal;
+mod methods;
+mod state;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use pteron_format::{Data, Pte};
+
+use super::report::{Delegate, External, ExternalKey, Header, Memory, Method, OperatorCount, Report, Support, VERSION};
+use super::support;
+
+pub(super) use state::written_in_place;
+
+/// Everything there is to say about a program; of constants, the `most` largest.
+pub(super) fn report<B: AsRef<[u8]>>(path: &Path, pte: &Pte<B>, data: &[PathBuf], most: usize) -> Report {
+    let delegates = delegates::collect(pte);
+    let methods = methods::collect(pte, &delegates);
+    let delegates = delegates.list;
+    let constants = constants::collect(pte, most);
+    let (caches, state_bytes) = state::collect(pte);
+    Report {
+        report_version: VERSION,
+        file: path.display().to_string(),
+        bytes: pte.file().len() as u64,
+        header: header(pte),
+        memory: memory(&delegates, &methods, constants.unique_bytes, state_bytes),
+        constant_methods: literal::constant_methods(pte),
+        external: external(pte, data),
+        support: judge(&delegates),
+        methods,
+        delegates,
+        constants,
+        caches,
+    }
+}
+
+/// The header's fields, which were verified when the file was opened.
+fn header<B: AsRef<[u8]>>(pte: &Pte<B>) -> Header {
+    let (file, program) = (pte.file(), pte.program());
+    let number = |at: usize, len: usize| {
+        let bytes = file.get(at..at + len).unwrap_or_default();
+        bytes.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte))
+    };
+    let extended = file.get(8..12) == Some(b"eh00");
+    Header {
+        identifier: "ET12",
+        schema_version: program.version,
+        extended_bytes: extended.then(|| number(12, 4)),
+        tables_bytes: if extended { number(16, 8) } else { file.len() as u64 },
+        segments: program.segments.len(),
+        segments_bytes: sum(program.segments.iter().map(Data::byte_len)),
+    }
+}
+
+fn memory(delegates: &[Delegate], methods: &[Method], constants_bytes: u64, state_bytes: u64) -> Memory {
+    let graphs = || delegates.iter().filter_map(|delegate| delegate.graph.as_ref());
+    let activations_bytes = sum(graphs().map(|graph| graph.activations_bytes));
+    let host_bytes = sum(methods.iter().map(|method| method.planned_bytes));
+    Memory {
+        constants_bytes,
+        state_bytes,
+        activations_bytes,
+        activations_unshared_bytes: sum(graphs().map(|graph| graph.activations_unshared_bytes)),
+        host_bytes,
+        total_bytes: sum([constants_bytes, state_bytes, activations_bytes, host_bytes]),
+    }
+}
+
+fn external<B: AsRef<[u8]>>(pte: &Pte<B>, data: &[PathBuf]) -> External {
+    let needed: Vec<_> =
+        pte.external_keys().into_iter().map(|(key, bytes)| ExternalKey { key: key.to_owned(), bytes }).collect();
+    External {
+        bytes: sum(needed.iter().map(|key| key.bytes)),
+        needed,
+        files: data.iter().map(|path| path.display().to_string()).collect(),
+        verified: !data.is_empty(),
+    }
+}
+
+fn judge(delegates: &[Delegate]) -> Support {
+    let operators = delegates.iter().filter_map(|delegate| delegate.graph.as_ref()).flat_map(|graph| &graph.operators);
+    let names: BTreeSet<&str> = operators.map(|operator| operator.name.as_str()).collect();
+    let unsupported = names.into_iter().filter(|name| support::RUNS_OPERATORS && !support::supported(name));
+    Support { runs_operators: support::RUNS_OPERATORS, unsupported: unsupported.map(str::to_owned).collect() }
+}
+
+/// How often each name occurs, most frequent first, then by name.
+fn tally(names: impl Iterator<Item = String>) -> Vec<OperatorCount> {
+    let mut counts = std::collections::BTreeMap::<String, usize>::new();
+    for name in names {
+        *counts.entry(name).or_default() += 1;
+    }
+    let mut counts: Vec<_> = counts.into_iter().map(|(name, count)| OperatorCount { name, count }).collect();
+    counts.sort_by_key(|operator| std::cmp::Reverse(operator.count));
+    counts
+}
+
+/// A sum that stops at the largest number: a file can claim more bytes than 64 bits count.
+fn sum(numbers: impl IntoIterator<Item = u64>) -> u64 {
+    numbers.into_iter().fold(0, u64::saturating_add)
+}
+
+/// A name that is repeated wherever something refers to it. A hostile file's could be a megabyte long.
+fn clip(name: &str) -> String {
+    const LIMIT: usize = 100;
+    match name.char_indices().nth(LIMIT) {
+        None => name.to_owned(),
+        Some((end, _)) => format!("{}…", &name[..end]),
+    }
+}

@@ -1,0 +1,155 @@
+//! Checks named data against its key, which is the SHA-256 of the bytes. Every byte is read, once, on all cores.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+use std::sync::Once;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use pteron_format::vulkan::ConstantSource;
+use pteron_format::{Extent, Ptd, Pte};
+use rayon::prelude::*;
+use sha2::{Digest, Sha256};
+
+use crate::failure::{Failure, Reason};
+use crate::mapped::Mapped;
+use crate::units;
+
+/// How much is hashed before the progress bar moves.
+const STEP: usize = 4 << 20;
+/// A bar that is gone before it is seen only flickers.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What a deep check has found to be well.
+#[derive(Debug, Default)]
+pub(super) struct Checked {
+    matching: usize,
+    uncheckable: usize,
+}
+
+impl fmt::Display for Checked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} checked against a SHA-256 key", units::plural(self.matching, "named constant"))?;
+        match self.uncheckable {
+            0 => Ok(()),
+            count => write!(f, ", {} not checkable because the key is no hash", units::count(count as u64)),
+        }
+    }
+}
+
+/// Checks all named data of a program.
+pub(super) fn check_program(path: &Path, pte: &Pte<Mapped>) -> Result<Checked, Failure> {
+    let program = pte.program();
+    let entries = program.named_data.iter().flatten();
+    let named = entries.filter_map(|entry| Some((entry.key.as_str(), *program.segments.get(entry.segment.index())?)));
+    check(path, pte.file(), named, |key| user_of(pte, key))
+}
+
+/// Checks all blobs of external data.
+pub(super) fn check_data(path: &Path, ptd: &Ptd<Mapped>) -> Result<Checked, Failure> {
+    let data = ptd.data();
+    let named =
+        data.entries.iter().filter_map(|entry| Some((entry.key.as_str(), *data.segments.get(entry.segment.index())?)));
+    check(path, ptd.file(), named, |_| "external data".to_owned())
+}
+
+fn check<'a>(
+    path: &Path,
+    file: &[u8],
+    named: impl Iterator<Item = (&'a str, Extent)>,
+    place: impl Fn(&str) -> String,
+) -> Result<Checked, Failure> {
+    let mut checked = Checked::default();
+    // Names may share bytes; bytes are hashed once.
+    let mut blobs: BTreeMap<Extent, Vec<&str>> = BTreeMap::new();
+    for (key, extent) in named {
+        if is_hash(key) {
+            checked.matching += 1;
+            blobs.entry(extent).or_default().push(key);
+        } else {
+            checked.uncheckable += 1;
+        }
+    }
+    let (total, len) = (blobs.keys().fold(0u64, |sum, extent| sum.saturating_add(extent.len)), file.len() as u64);
+    if total > len {
+        // Segments are laid side by side; a file whose segments overlap could make this take for ever.
+        return Err(Failure::file(path, Reason::Overlap { total, len }));
+    }
+    match first_mismatch(file, &blobs, &Progress::new(total)) {
+        None => Ok(checked),
+        Some((key, found)) => Err(Failure::file(path, Reason::Mismatch { place: place(key), key: key.to_owned(), found })),
+    }
+}
+
+/// The first key, in file order, whose bytes have another hash, and that hash.
+fn first_mismatch<'a>(
+    file: &[u8],
+    blobs: &BTreeMap<Extent, Vec<&'a str>>,
+    progress: &Progress,
+) -> Option<(&'a str, String)> {
+    let mismatch = blobs.par_iter().find_map_first(|(&extent, keys)| {
+        let found = hash(slice(file, extent), progress);
+        let key = keys.iter().find(|key| !key.eq_ignore_ascii_case(&found))?;
+        Some((*key, found))
+    });
+    progress.bar.finish_and_clear();
+    mismatch
+}
+
+fn hash(bytes: &[u8], progress: &Progress) -> String {
+    let mut hasher = Sha256::new();
+    for piece in bytes.chunks(STEP) {
+        hasher.update(piece);
+        progress.advance(piece.len() as u64);
+    }
+    hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn slice(file: &[u8], extent: Extent) -> &[u8] {
+    let range = usize::try_from(extent.start).ok().zip(usize::try_from(extent.start.saturating_add(extent.len)).ok());
+    range.and_then(|(start, end)| file.get(start..end)).unwrap_or_default()
+}
+
+fn is_hash(key: &str) -> bool {
+    key.len() == 64 && key.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// The first constant that goes by a key.
+fn user_of(pte: &Pte<Mapped>, key: &str) -> String {
+    for plan in &pte.program().plans {
+        for (index, delegate) in plan.delegates.iter().enumerate() {
+            let constants = pte.graph(delegate.data).map_or(&[][..], |blob| &blob.graph.constants);
+            let named = |source: &ConstantSource| matches!(source, ConstantSource::Named(name) if name == key);
+            if let Some(constant) = constants.iter().position(|constant| named(&constant.source)) {
+                return format!("method {:?}, graph of delegate {index}, constant {constant}", plan.name);
+            }
+        }
+    }
+    "named data that no graph uses".to_owned()
+}
+
+/// A bar on standard error, if that is a terminal and the work takes a while.
+struct Progress {
+    bar: ProgressBar,
+    start: Instant,
+    shown: Once,
+}
+
+impl Progress {
+    fn new(total: u64) -> Self {
+        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
+        if let Ok(style) = ProgressStyle::with_template("  checking {wide_bar} {binary_bytes} of {binary_total_bytes}") {
+            bar.set_style(style);
+        }
+        Self { bar, start: Instant::now(), shown: Once::new() }
+    }
+
+    fn advance(&self, bytes: u64) {
+        self.bar.inc(bytes);
+        if self.start.elapsed() > PATIENCE {
+            // This target stays hidden where standard error is no terminal.
+            self.shown.call_once(|| self.bar.set_draw_target(ProgressDrawTarget::stderr()));
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Mermaid, which Markdown viewers draw.
+
+use super::model::{Cluster, Kind};
+
+/// What Mermaid draws unless it is told otherwise.
+const MOST_EDGES: usize = 500;
+
+const LOOKS: &str = "  classDef call fill:#eef4ff,stroke:#5577aa
+  classDef input fill:#d9f2d9,stroke:#4a8a4a
+  classDef output fill:#ffe3cc,stroke:#b0723a
+  classDef constant fill:#f2f2f2,stroke:#888888
+  classDef state fill:#fff3b0,stroke:#a08a20
+  classDef loose stroke-dasharray:4
+";
+
+pub(super) fn render(title: &str, clusters: &[Cluster]) -> String {
+    let edges: usize = clusters.iter().map(|cluster| cluster.edges.len()).sum();
+    let mut out = format!("%% {}\n", title.replace(char::is_control, " "));
+    if edges > MOST_EDGES {
+        out += &format!("%% {edges} edges: raise maxEdges and maxTextSize in Mermaid's configuration\n");
+    }
+    out += "flowchart TD\n";
+    for (index, cluster) in clusters.iter().enumerate() {
+        out += &format!("  subgraph g{index}[{}]\n", quote(&cluster.title));
+        for (number, node) in cluster.nodes.iter().enumerate() {
+            let label = node.lines.iter().map(|line| escape(line)).collect::<Vec<_>>().join("<br/>");
+            out += &format!("    g{index}n{number}{}\n", shape(node.kind, &label));
+        }
+        for edge in &cluster.edges {
+            let arrow = if edge.is_tensor { "-->" } else { "-.->" };
+            out += &format!("    g{index}n{} {arrow}|{}| g{index}n{}\n", edge.from, quote(&edge.label), edge.to);
+        }
+        out += "  end\n";
+    }
+    out + LOOKS
+}
+
+/// A label in the shape of its kind, and the class that colours it.
+fn shape(kind: Kind, label: &str) -> String {
+    match kind {
+        Kind::Call => format!("(\"{label}\"):::call"),
+        Kind::Input => format!("[\\\"{label}\"/]:::input"),
+        Kind::Output => format!("[/\"{label}\"\\]:::output"),
+        Kind::Constant => format!("[\"{label}\"]:::constant"),
+        Kind::State => format!("[(\"{label}\")]:::state"),
+        Kind::Loose => format!("([\"{label}\"]):::loose"),
+    }
+}
+
+fn quote(text: &str) -> String {
+    format!("\"{}\"", escape(text))
+}
+
+/// Mermaid knows no backslashes: what it would take for its own is written as a numbered entity.
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '"' | '#' | '&' | '<' | '>' | '`' | '\\' | '|' | ';' => out.push_str(&format!("#{};", u32::from(character))),
+            control if control.is_control() => out.push(' '),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_cannot_be_left() {
+        assert_eq!(quote("a\"b#c<d>\n"), "\"a#34;b#35;c#60;d#62; \"");
+    }
+}

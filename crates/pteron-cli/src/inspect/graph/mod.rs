@@ -1,0 +1,62 @@
+//! A picture of the delegates' graphs: calls are nodes, tensors the edges between them.
+
+mod dot;
+mod mermaid;
+mod model;
+
+use std::path::Path;
+
+use pteron_format::Pte;
+use pteron_format::program::Plan;
+
+use crate::cli::GraphLanguage;
+use crate::failure::{Failure, Reason};
+use model::Cluster;
+
+/// More than any picture can show.
+const MOST_EDGES: usize = 1_000_000;
+
+/// The graphs of one method, or of all, in a language for pictures.
+pub(super) fn draw<B: AsRef<[u8]>>(
+    path: &Path,
+    pte: &Pte<B>,
+    method: Option<&str>,
+    language: GraphLanguage,
+) -> Result<String, Failure> {
+    let plans = choose(pte, method).map_err(|reason| Failure::file(path, reason))?;
+    let mut clusters = Vec::new();
+    let mut room = MOST_EDGES;
+    for plan in &plans {
+        for (index, delegate) in plan.delegates.iter().enumerate() {
+            if let Some(blob) = pte.graph(delegate.data) {
+                let cluster = Cluster::new(format!("{}, delegate {index}", plan.name), &blob.graph, room)
+                    .ok_or_else(|| Failure::file(path, Reason::Crowded { most: MOST_EDGES }))?;
+                room = room.saturating_sub(cluster.edges.len());
+                clusters.push(cluster);
+            }
+        }
+    }
+    Ok(match language {
+        GraphLanguage::Dot => dot::render(&path.display().to_string(), &clusters),
+        GraphLanguage::Mermaid => mermaid::render(&path.display().to_string(), &clusters),
+    })
+}
+
+/// The methods to draw: the named one, or all that have a graph.
+fn choose<'a, B: AsRef<[u8]>>(pte: &'a Pte<B>, method: Option<&str>) -> Result<Vec<&'a Plan>, Reason> {
+    let has_graph = |plan: &Plan| plan.delegates.iter().any(|delegate| pte.graph(delegate.data).is_some());
+    let drawable: Vec<&Plan> = pte.program().plans.iter().filter(|plan| has_graph(plan)).collect();
+    let Some(name) = method else {
+        let none = || Reason::NoGraph { what: "the program".to_owned() };
+        return if drawable.is_empty() { Err(none()) } else { Ok(drawable) };
+    };
+    match pte.program().plan(name) {
+        Some(plan) if has_graph(plan) => Ok(vec![plan]),
+        Some(plan) => Err(Reason::NoGraph { what: format!("method {:?}", plan.name) }),
+        None => {
+            let names: Vec<_> = drawable.iter().map(|plan| plan.name.as_str()).collect();
+            let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            Err(Reason::NoMethod { name: name.to_owned(), known })
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! `pteron inspect`: says what is in a program, checks it, draws it.
+
+mod collect;
+mod deep;
+mod graph;
+mod report;
+mod support;
+mod text;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::CommandFactory;
+use clap::error::ErrorKind;
+use pteron_format::{Ptd, Pte};
+
+use crate::cli::{Cli, Inspect};
+use crate::failure::Failure;
+use crate::mapped::Mapped;
+use crate::{files, terminal};
+
+/// External data as it was given: with its path, to speak of it.
+struct Data {
+    paths: Vec<PathBuf>,
+    files: Vec<Ptd<Mapped>>,
+}
+
+/// Runs the command over all files; one bad file does not keep the others from being looked at.
+pub(crate) fn run(args: &Inspect) -> ExitCode {
+    if args.graph.is_some() && args.files.len() > 1 {
+        let message = "--graph draws one program; several were given";
+        Cli::command().error(ErrorKind::TooManyValues, message).exit();
+    }
+    let data = match open_data(args) {
+        Ok(data) => data,
+        Err(failure) => return end(&failure, args.verbose),
+    };
+    let mut code = ExitCode::SUCCESS;
+    let mut follows = false;
+    for path in &args.files {
+        match inspect(args, path, &data, follows) {
+            Ok(()) => follows = true,
+            Err(failure) => {
+                code = end(&failure, args.verbose);
+                if matches!(failure, Failure::Output(_)) {
+                    break;
+                }
+            }
+        }
+    }
+    code
+}
+
+/// Says what failed. A reader that has seen enough is no failure.
+fn end(failure: &Failure, verbose: bool) -> ExitCode {
+    if failure.is_closed_pipe() {
+        return ExitCode::SUCCESS;
+    }
+    terminal::complain(failure, verbose);
+    ExitCode::FAILURE
+}
+
+fn open_data(args: &Inspect) -> Result<Data, Failure> {
+    let files = args.data.iter().map(|path| files::open_data(path)).collect::<Result<Vec<_>, _>>()?;
+    if args.deep {
+        for (path, file) in args.data.iter().zip(&files) {
+            conclude(args, path, &deep::check_data(path, file)?);
+        }
+    }
+    Ok(Data { paths: args.data.clone(), files })
+}
+
+/// Looks into one program; `follows` another one's report.
+fn inspect(args: &Inspect, path: &Path, data: &Data, follows: bool) -> Result<(), Failure> {
+    let pte = files::open_program(path)?;
+    if !data.files.is_empty() {
+        pte.verify_external(&data.files).map_err(|error| Failure::file(path, error))?;
+    }
+    if args.verify {
+        if args.deep {
+            conclude(args, path, &deep::check_program(path, &pte)?);
+        }
+        return Ok(());
+    }
+    show(args, path, &pte, data, follows)
+}
+
+fn show(args: &Inspect, path: &Path, pte: &Pte<Mapped>, data: &Data, follows: bool) -> Result<(), Failure> {
+    if let Some(language) = args.graph {
+        return terminal::print(&graph::draw(path, pte, args.method.as_deref(), language)?);
+    }
+    let most = if args.verbose { usize::MAX } else { report::LARGEST };
+    let report = collect::report(path, pte, &data.paths, most);
+    if args.json {
+        let mut line = serde_json::to_string(&report).map_err(|error| Failure::Output(error.into()))?;
+        line.push('\n');
+        return terminal::print(&line);
+    }
+    let gap = if follows { "\n" } else { "" };
+    terminal::print_styled(&format!("{gap}{}", text::render(&report, terminal::width())))
+}
+
+fn conclude(args: &Inspect, path: &Path, checked: &deep::Checked) {
+    if args.verbose {
+        terminal::note(&format!("{}: {checked}", path.display()));
+    }
+}

@@ -1,0 +1,297 @@
+//! What `inspect` knows of a program. The text and the JSON are two renderings of this one tree.
+//!
+//! The names of the fields are the JSON's and are part of the command's interface: fields may be added; a change of meaning
+//! raises [`VERSION`]. Sizes are in bytes. Shapes are upper bounds.
+
+use serde::Serialize;
+
+/// The version of these fields.
+pub(super) const VERSION: u32 = 1;
+/// How many of the largest constants are listed unless all are asked for.
+pub(super) const LARGEST: usize = 5;
+
+/// A program.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    /// [`VERSION`].
+    pub(super) report_version: u32,
+    /// The path as it was given.
+    pub(super) file: String,
+    /// The file's size.
+    pub(super) bytes: u64,
+    /// The fixed fields at the start.
+    pub(super) header: Header,
+    /// Methods that do something.
+    pub(super) methods: Vec<Method>,
+    /// Methods that only answer with a constant.
+    pub(super) constant_methods: Vec<ConstantMethod>,
+    /// Parts that a backend runs; each once, even if methods share it.
+    pub(super) delegates: Vec<Delegate>,
+    /// Weights and other constants.
+    pub(super) constants: Constants,
+    /// Tensors that live across calls or are changed in place, equal ones together.
+    pub(super) caches: Vec<Caches>,
+    /// What running needs at the largest shapes.
+    pub(super) memory: Memory,
+    /// Constants that lie outside the file.
+    pub(super) external: External,
+    /// What this build can run of it.
+    pub(super) support: Support,
+}
+
+/// The fixed fields at the start of the file.
+#[derive(Debug, Serialize)]
+pub(super) struct Header {
+    /// The file identifier.
+    pub(super) identifier: &'static str,
+    /// The program's schema version.
+    pub(super) schema_version: u32,
+    /// The length of the extended header; null if there is none.
+    pub(super) extended_bytes: Option<u64>,
+    /// The size of the tables, header included.
+    pub(super) tables_bytes: u64,
+    /// How many segments follow the tables.
+    pub(super) segments: usize,
+    /// The size of all segments.
+    pub(super) segments_bytes: u64,
+}
+
+/// A method that does something.
+#[derive(Debug, Serialize)]
+pub(super) struct Method {
+    /// Its name.
+    pub(super) name: String,
+    /// What it takes.
+    pub(super) inputs: Vec<Argument>,
+    /// What it answers.
+    pub(super) outputs: Vec<Argument>,
+    /// Which of the report's delegates it calls, in order.
+    pub(super) delegate_calls: Vec<usize>,
+    /// Portable kernels it calls outside the delegates, most frequent first.
+    pub(super) kernels: Vec<OperatorCount>,
+    /// All its instructions.
+    pub(super) instructions: usize,
+    /// The memory the program plans for it outside the delegates.
+    pub(super) planned_bytes: u64,
+}
+
+/// An input or output of a method.
+#[derive(Debug, Serialize)]
+pub(super) struct Argument {
+    /// `tensor`, `int`, `float`, `bool`, `string`, `none` or a list of these.
+    pub(super) kind: &'static str,
+    /// What a tensor is.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub(super) tensor: Option<ArgumentTensor>,
+}
+
+/// A tensor at the border of a method.
+#[derive(Debug, Serialize)]
+pub(super) struct ArgumentTensor {
+    /// The name it had in the module, where the file says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) name: Option<String>,
+    /// Element type.
+    pub(super) dtype: &'static str,
+    /// Sizes, or their upper bounds.
+    pub(super) shape: Vec<u32>,
+    /// `static`: the sizes are the sizes; `bound`: they may be smaller; `unbound`: nothing is known.
+    pub(super) dynamism: &'static str,
+    /// Size at the largest shape.
+    pub(super) bytes: u64,
+}
+
+/// A method that only answers with a constant.
+#[derive(Debug, Serialize)]
+pub(super) struct ConstantMethod {
+    /// Its name.
+    pub(super) name: String,
+    /// Its answer.
+    pub(super) value: Literal,
+}
+
+/// A constant as JSON has it.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(super) enum Literal {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    Text(String),
+    List(Vec<Literal>),
+    Tensor {
+        dtype: &'static str,
+        shape: Vec<u32>,
+        /// The elements, if there are few.
+        elements: Option<Vec<Literal>>,
+    },
+}
+
+/// A part of the program that a backend runs.
+#[derive(Debug, Serialize)]
+pub(super) struct Delegate {
+    /// The backend's name.
+    pub(super) backend: String,
+    /// The methods that have it, and as which of their delegates.
+    pub(super) used_by: Vec<Use>,
+    /// The size of its data, constants in the file's named data not included.
+    pub(super) bytes: u64,
+    /// What it was compiled with.
+    pub(super) options: Vec<CompileOption>,
+    /// Its graph, if it is for Vulkan.
+    pub(super) graph: Option<Graph>,
+}
+
+/// A method's delegate.
+#[derive(Debug, Serialize)]
+pub(super) struct Use {
+    /// The method.
+    pub(super) method: String,
+    /// Its index among the method's delegates.
+    pub(super) index: usize,
+}
+
+/// What a delegate was compiled with.
+#[derive(Debug, Serialize)]
+pub(super) struct CompileOption {
+    /// The option.
+    pub(super) key: String,
+    /// Its value, decoded where the encoding is known, otherwise bytes in hexadecimal.
+    pub(super) value: Literal,
+}
+
+/// A delegate's graph.
+#[derive(Debug, Serialize)]
+pub(super) struct Graph {
+    /// The exporter's schema version.
+    pub(super) version: String,
+    /// Operator calls.
+    pub(super) calls: usize,
+    /// Values: tensors, numbers, lists.
+    pub(super) values: usize,
+    /// Values that come in.
+    pub(super) inputs: usize,
+    /// Values that go out.
+    pub(super) outputs: usize,
+    /// Operators by number of calls, most frequent first.
+    pub(super) operators: Vec<OperatorCount>,
+    /// Memory objects the exporter planned.
+    pub(super) memory_objects: usize,
+    /// Tensors that are computed, sharing memory as planned: the largest tensor of each object.
+    pub(super) activations_bytes: u64,
+    /// The same without sharing: all of them added up.
+    pub(super) activations_unshared_bytes: u64,
+}
+
+/// How often an operator is called.
+#[derive(Debug, Serialize)]
+pub(super) struct OperatorCount {
+    /// The operator.
+    pub(super) name: String,
+    /// The number of calls.
+    pub(super) count: usize,
+}
+
+/// The program's constants.
+#[derive(Debug, Serialize)]
+pub(super) struct Constants {
+    /// How many there are, equal ones counted each time.
+    pub(super) count: usize,
+    /// Their size, equal ones counted each time.
+    pub(super) bytes: u64,
+    /// How many different ones there are.
+    pub(super) unique_count: usize,
+    /// Their size, each once.
+    pub(super) unique_bytes: u64,
+    /// The largest.
+    pub(super) largest: Vec<Constant>,
+}
+
+/// A constant.
+#[derive(Debug, Serialize)]
+pub(super) struct Constant {
+    /// Its size.
+    pub(super) bytes: u64,
+    /// Element type, if a tensor has it.
+    pub(super) dtype: Option<&'static str>,
+    /// Sizes, if a tensor has it.
+    pub(super) shape: Option<Vec<u32>>,
+    /// The operator or method that uses it first.
+    pub(super) used_by: Option<String>,
+    /// How many constants are this one.
+    pub(super) copies: usize,
+    /// `program`, `delegate` or `external`.
+    pub(super) place: &'static str,
+    /// The key it goes by.
+    pub(super) key: Option<String>,
+}
+
+/// Equal tensors that live across calls or are changed in place.
+#[derive(Debug, Serialize)]
+pub(super) struct Caches {
+    /// `kv_cache` if attention or a cache update writes it, otherwise `state`.
+    pub(super) kind: &'static str,
+    /// Whether the caller passes it in; otherwise it lives with the method.
+    pub(super) is_input: bool,
+    /// How many there are.
+    pub(super) count: usize,
+    /// Element type.
+    pub(super) dtype: &'static str,
+    /// Sizes.
+    pub(super) shape: Vec<u32>,
+    /// The size of one.
+    pub(super) bytes_each: u64,
+    /// The size of all.
+    pub(super) bytes: u64,
+    /// Operators that change it in place.
+    pub(super) written_by: Vec<String>,
+}
+
+/// What running needs at the largest shapes.
+#[derive(Debug, Serialize)]
+pub(super) struct Memory {
+    /// Each different constant once.
+    pub(super) constants_bytes: u64,
+    /// Caches and other state of the delegates, a buffer each.
+    pub(super) state_bytes: u64,
+    /// Computed tensors of the delegates, sharing memory as the file plans it.
+    pub(super) activations_bytes: u64,
+    /// The same without sharing. Not part of the total.
+    pub(super) activations_unshared_bytes: u64,
+    /// Inputs, outputs and tensors outside the delegates, as the program plans them.
+    pub(super) host_bytes: u64,
+    /// Constants, state, activations as planned and host memory.
+    pub(super) total_bytes: u64,
+}
+
+/// Constants that lie outside the file.
+#[derive(Debug, Serialize)]
+pub(super) struct External {
+    /// The keys the program refers to and does not hold.
+    pub(super) needed: Vec<ExternalKey>,
+    /// Their size.
+    pub(super) bytes: u64,
+    /// The files that were given.
+    pub(super) files: Vec<String>,
+    /// Whether the files were checked to have every key at its length.
+    pub(super) verified: bool,
+}
+
+/// A key that external data must have.
+#[derive(Debug, Serialize)]
+pub(super) struct ExternalKey {
+    /// The key.
+    pub(super) key: String,
+    /// The length it must have.
+    pub(super) bytes: u64,
+}
+
+/// What this build can run of a program.
+#[derive(Debug, Serialize)]
+pub(super) struct Support {
+    /// Whether this build runs operators; while it does not, `unsupported` is empty.
+    pub(super) runs_operators: bool,
+    /// The delegates' operators that it cannot run, sorted.
+    pub(super) unsupported: Vec<String>,
+}

@@ -1,0 +1,129 @@
+//! Columns that line up.
+
+use anstyle::Style;
+
+use crate::terminal::{PLAIN, clean};
+
+/// A piece of text in a style.
+pub(super) struct Cell {
+    text: String,
+    style: Style,
+    right: bool,
+}
+
+impl Cell {
+    pub(super) fn new(text: impl AsRef<str>) -> Self {
+        Self { text: clean(text.as_ref()).into_owned(), style: PLAIN, right: false }
+    }
+
+    pub(super) fn style(self, style: Style) -> Self {
+        Self { style, ..self }
+    }
+
+    /// Aligned to the right of its column.
+    pub(super) fn right(self) -> Self {
+        Self { right: true, ..self }
+    }
+
+    fn width(&self) -> usize {
+        self.text.chars().count()
+    }
+}
+
+/// Rows of cells. A row may be shorter than others.
+#[derive(Default)]
+pub(super) struct Table {
+    rows: Vec<Vec<Cell>>,
+}
+
+impl Table {
+    pub(super) fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
+        self.rows.push(cells.into_iter().collect());
+    }
+
+    /// Writes the rows, two spaces between columns, nothing behind the last cell. Where a row does not fit `width`, its last
+    /// cells are cut.
+    pub(super) fn write(&self, out: &mut String, indent: usize, width: Option<usize>) {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let widest = |column: usize| self.rows.iter().filter_map(|row| row.get(column)).map(Cell::width).max().unwrap_or(0);
+        let widths: Vec<usize> = (0..columns).map(widest).collect();
+        for row in &self.rows {
+            let last = row.iter().rposition(|cell| !cell.text.is_empty()).unwrap_or(0);
+            let mut left = width.map(|width| width.saturating_sub(indent));
+            out.extend(std::iter::repeat_n(' ', indent));
+            for (column, (cell, &wide)) in row.iter().zip(&widths).enumerate().take(last + 1) {
+                let room = left.unwrap_or(usize::MAX);
+                write_cell(out, cell, wide.min(room), column == last);
+                left = left.map(|left| left.saturating_sub(wide + 2));
+                if column < last && left != Some(0) {
+                    out.push_str("  ");
+                }
+            }
+            out.truncate(out.trim_end_matches(' ').len());
+            out.push('\n');
+        }
+    }
+}
+
+fn write_cell(out: &mut String, cell: &Cell, width: usize, is_last: bool) {
+    let text = cut(&cell.text, width);
+    let padding = width.saturating_sub(text.chars().count());
+    if cell.right {
+        out.extend(std::iter::repeat_n(' ', padding));
+    }
+    if text.is_empty() || cell.style == PLAIN {
+        out.push_str(&text);
+    } else {
+        out.push_str(&format!("{0}{text}{0:#}", cell.style));
+    }
+    if !cell.right && !is_last {
+        out.extend(std::iter::repeat_n(' ', padding));
+    }
+}
+
+/// At most `width` characters, the last an ellipsis if some are missing.
+fn cut(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    text.chars().take(width.saturating_sub(1)).chain("…".chars().take(width)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Table {
+        let mut table = Table::default();
+        table.row([Cell::new("12").right(), Cell::new("short"), Cell::new("note")]);
+        table.row([Cell::new("3").right(), Cell::new("much longer"), Cell::new("a long remark")]);
+        table.row([Cell::new("4").right()]);
+        table
+    }
+
+    fn written(width: Option<usize>) -> String {
+        let mut out = String::new();
+        table().write(&mut out, 2, width);
+        out
+    }
+
+    #[test]
+    fn columns_line_up() {
+        assert_eq!(written(None), "  12  short        note\n   3  much longer  a long remark\n   4\n");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_cut() {
+        assert_eq!(written(Some(24)), "  12  short        note\n   3  much longer  a lo…\n   4\n");
+        assert!(written(Some(10)).lines().all(|line| line.chars().count() <= 10), "{}", written(Some(10)));
+    }
+
+    #[test]
+    fn names_cannot_break_a_line() {
+        let mut table = Table::default();
+        table.row([Cell::new("a\nb\u{1b}[1m")]);
+        let mut out = String::new();
+        table.write(&mut out, 0, None);
+        assert_eq!(out, "a\\nb\\u{1b}[1m\n");
+    }
+}
