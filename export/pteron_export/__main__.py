@@ -1,0 +1,68 @@
+"""The command line: `python -m pteron_export --help`."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+FIXTURES = REPOSITORY / "fixtures"
+
+# Bytes depend on these: the order of Python's sets, and on the CPU the last bits of PyTorch's sums.
+REPRODUCIBLE = {
+    "PYTHONHASHSEED": "0",
+    "ATEN_CPU_CAPABILITY": "default",
+    "MKL_CBWR": "COMPATIBLE",
+    "OMP_NUM_THREADS": "1",
+}
+
+
+def main() -> int:
+    args = _parser().parse_args()
+    if any(os.environ.get(name) != value for name, value in REPRODUCIBLE.items()):
+        # They are read when a process starts, so start again with them.
+        command = [sys.executable, "-m", "pteron_export", *sys.argv[1:]]
+        os.execve(sys.executable, command, {**os.environ, **REPRODUCIBLE})
+    # Imported late: `--help` should not wait for PyTorch.
+    if args.command == "write":
+        from .build import write_all
+
+        write_all(args.out, args.only, args.jobs)
+        return 0
+    if args.command == "check":
+        from .build import check_all
+
+        return check_all(args.fixtures, args.only, args.jobs)
+    if args.command == "check-written":
+        from .written import check_written
+
+        return check_written(args.paths, args.against)
+    from .coverage import print_coverage
+
+    print_coverage(args.folder)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="pteron_export", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+
+    write = commands.add_parser("write", help="export every case, or some, with PyTorch's answers")
+    write.add_argument("--out", type=Path, default=FIXTURES)
+    check = commands.add_parser("check", help="export again, elsewhere, and compare byte for byte")
+    check.add_argument("--fixtures", type=Path, default=FIXTURES)
+    for command in (write, check):
+        command.add_argument("--only", nargs="+", default=[], metavar="NAME", help="cases or Llamas, by exact name")
+        command.add_argument("--jobs", type=int, default=2, help="cases exported at the same time")
+
+    written = commands.add_parser("check-written", help="read files with ExecuTorch's own readers")
+    written.add_argument("paths", nargs="+", type=Path, help="folders, .pte and .ptd files")
+    written.add_argument("--against", type=Path, help="folder (or file) of originals that must hold the same")
+
+    count = commands.add_parser("coverage", help="count what a folder of programs holds")
+    count.add_argument("folder", type=Path, nargs="?", default=FIXTURES)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

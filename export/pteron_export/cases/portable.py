@@ -1,0 +1,87 @@
+"""Programs without a delegate: real kernel calls, with every kind of argument they can have."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.export import Dim
+
+from ..case import Arg, Case, case, exactly, f32, flag, ints
+from .function import fn
+from .programs import two_layers
+
+LENGTH = Dim("length", min=1, max=16)
+
+
+def portable(name: str, op: str, module: Callable[[], nn.Module], *calls: Sequence[Arg], **options: Any) -> Case:
+    return case(name, op, module, *calls, delegate=False, **options)
+
+
+def convolution_backward(grad: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, ...]:
+    """A kernel with a list of bools among its arguments."""
+    return torch.ops.aten.convolution_backward(
+        grad, x, weight, [2], [1, 1], [0, 0], [1, 1], False, [0, 0], 1, [True, True, True]
+    )
+
+
+def through_channels_last(x: Tensor) -> Tensor:
+    """A dim order inside the program that is not the one of its inputs and outputs."""
+    inside = torch.relu(x.to(memory_format=torch.channels_last))
+    return inside.to(memory_format=torch.contiguous_format)
+
+
+CASES: list[Case] = [
+    portable("portable_add_alpha", "add", fn(lambda a, b: torch.add(a, b, alpha=2.5)), [f32(3, 5), f32(5)]),
+    portable("portable_linear", "linear", two_layers, [f32(3, 16)]),
+    portable(
+        "portable_div_floor", "div", fn(lambda a, b: torch.div(a, b * b + 1.0, rounding_mode="floor")), [f32(7), f32(7)]
+    ),
+    portable("portable_gelu_tanh", "gelu", fn(lambda a: torch.nn.functional.gelu(a, approximate="tanh")), [f32(9)]),
+    portable(
+        "portable_permute_cat", "cat", fn(lambda a, b: torch.cat([a.permute(1, 0), b], dim=0)), [f32(3, 5), f32(2, 3)]
+    ).exact(),
+    portable(
+        "portable_index_none", "index", fn(lambda a, i: a[:, i]), [f32(3, 5), exactly(torch.int64, [3], 4, 0, 2)]
+    ).exact(),
+    portable(
+        "portable_upsample",
+        "upsample",
+        fn(lambda a: torch.nn.functional.interpolate(a, scale_factor=[2.0, 1.5])),
+        [f32(1, 2, 4, 4)],
+    ).exact(),
+    portable(
+        "portable_conv_backward",
+        "convolution_backward",
+        fn(convolution_backward),
+        [f32(1, 2, 3, 3), f32(1, 3, 4, 4), f32(2, 3, 2, 2)],
+    ),
+    portable("portable_clamp_none", "clamp", fn(lambda a: torch.clamp(a, min=-0.5)), [f32(9)]),
+    portable("portable_argmax", "argmax", fn(lambda a: torch.argmax(a, dim=-1, keepdim=True)), [f32(3, 7)]).exact(),
+    portable("portable_bool", "logical_not", fn(lambda a, b: torch.logical_not(a) | b), [flag(5), flag(5)]).exact(),
+    portable("portable_int16", "add", fn(lambda a, b: a + b), [ints(torch.int16, 6), ints(torch.int16, 6)]).exact(),
+    portable(
+        "portable_float64",
+        "mul",
+        fn(lambda a, b: a * b),
+        [exactly(torch.float64, [3], 0.5, 1.5, 2.5), exactly(torch.float64, [3], 0.25, 3, 4)],
+    ).exact(),
+    portable("portable_float16", "mul", fn(lambda a: a * 2.0), [exactly(torch.float16, [3], 0.5, 1.5, 2.5)]).exact(),
+    portable(
+        "portable_uint8_int8",
+        "to_copy",
+        fn(lambda a, b: (a.to(torch.int32), b.to(torch.float32))),
+        [ints(torch.uint8, 5, below=255), ints(torch.int8, 5, below=127)],
+    ).exact(),
+    portable(
+        "portable_dynamic",
+        "mul",
+        fn(lambda a: a.reshape(a.shape[0] * 2, 3) * 2.0),
+        [f32(9, 6)],
+        [f32(1, 6)],
+        [f32(16, 6)],
+        dynamic=({0: LENGTH},),
+    ).exact(),
+    portable("portable_nonzero", "nonzero", fn(torch.nonzero), [flag(7)], [flag(7)]).exact(),
+    portable("portable_channels_last", "relu", fn(through_channels_last), [f32(1, 2, 3, 4)]).exact(),
+]

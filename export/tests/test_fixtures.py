@@ -1,0 +1,57 @@
+"""ExecuTorch's own runtime must give the goldens of the programs that it can run without a GPU."""
+
+import json
+import unittest
+from pathlib import Path
+from typing import Any
+
+import numpy
+import torch
+from executorch.runtime import Runtime
+
+from pteron_export.cases import ALL
+from pteron_export.llama import LLAMAS
+
+OPS = Path(__file__).resolve().parents[2] / "fixtures/ops"
+
+
+def tensor(entry: dict[str, Any]) -> torch.Tensor:
+    values = numpy.fromfile(OPS / entry["path"], dtype=entry["dtype"])
+    return torch.from_numpy(values.reshape(entry["shape"]))
+
+
+class Tables(unittest.TestCase):
+    def test_no_name_is_used_twice(self) -> None:
+        names = [case.name for case in ALL] + [llama.name for llama in LLAMAS]
+        self.assertEqual(len(names), len(set(names)))
+
+    def test_every_row_is_written(self) -> None:
+        written = [case["name"] for case in json.loads((OPS / "manifest.json").read_text())]
+        self.assertEqual(written, [case.name for case in ALL])
+
+
+class Portable(unittest.TestCase):
+    def test_goldens(self) -> None:
+        cases = json.loads((OPS / "manifest.json").read_text())
+        # Its Python binding takes no `.ptd` beside a program.
+        portable = [case for case in cases if not case["vk_ops"] and case["portable_ops"] and "ptd" not in case]
+        self.assertGreater(len(portable), 10)
+        for case in portable:
+            with self.subTest(case["name"]):
+                self.run_case(case)
+
+    def run_case(self, case: dict[str, Any]) -> None:
+        program = Runtime.get().load_program((OPS / case["pte"]).read_bytes())
+        method = program.load_method("forward")
+        for number, call in enumerate(case["calls"]):
+            outputs = method.execute([tensor(entry) for entry in call["inputs"]])
+            self.assertEqual(len(outputs), len(call["goldens"]))
+            for golden in call["goldens"]:
+                found, expected = outputs[golden["output_index"]], tensor(golden)
+                close = torch.isclose(found, expected, atol=case["atol"], rtol=case["rtol"])
+                self.assertEqual(found.shape, expected.shape)
+                self.assertTrue(bool(close.all()), f"call {number}: {found} is not {expected}")
+
+
+if __name__ == "__main__":
+    unittest.main()
