@@ -9,19 +9,20 @@ use crate::error::{Error, Item, Part, Place, Problem, Result};
 /// Small programs unpack to several times their bytes; this much is free.
 const FREE: u64 = 512 * 1024;
 /// Beyond that, unpacked structures may be this many times the input.
-const FACTOR: u64 = 2;
+const FACTOR: u64 = 3;
 
-/// What may still be allocated for one input.
+/// What may still be allocated for one input, and how much of it may still be parsed as graphs.
 #[derive(Debug)]
 pub(crate) struct Budget {
     input: u64,
     left: u64,
+    graphs_left: u64,
 }
 
 impl Budget {
     pub(crate) fn for_input(bytes: &[u8]) -> Self {
         let input = bytes.len() as u64;
-        Self { input, left: Self::limit(input) }
+        Self { input, left: Self::limit(input), graphs_left: input }
     }
 
     fn limit(input: u64) -> u64 {
@@ -31,16 +32,22 @@ impl Budget {
     /// Takes room for `count` items of type `T`, or says that the file does not justify them.
     pub(crate) fn charge<T>(&mut self, part: &Part, count: usize) -> Result<()> {
         let need = (count as u64).saturating_mul(size_of::<T>() as u64);
-        match self.left.checked_sub(need) {
-            Some(left) => {
-                self.left = left;
-                Ok(())
-            }
-            None => Err(Error::new(
-                Place { part: part.clone(), item: Item::Whole },
-                Problem::Unjustified { limit: Self::limit(self.input), input: self.input },
-            )),
-        }
+        self.left = self.take(part, self.left, need, Self::limit(self.input))?;
+        Ok(())
+    }
+
+    /// Takes `len` bytes that hold a graph. Graphs do not overlap, so all of them together are no longer than the file; many
+    /// delegates over one range of it would be parsed again and again.
+    pub(crate) fn charge_graph(&mut self, part: &Part, len: usize) -> Result<()> {
+        self.graphs_left = self.take(part, self.graphs_left, len as u64, self.input)?;
+        Ok(())
+    }
+
+    fn take(&self, part: &Part, left: u64, need: u64, limit: u64) -> Result<u64> {
+        left.checked_sub(need).ok_or_else(|| {
+            let place = Place { part: part.clone(), item: Item::Whole };
+            Error::new(place, Problem::Unjustified { limit, input: self.input })
+        })
     }
 
     /// An empty vector with room for `count` items, charged.
@@ -63,9 +70,18 @@ mod tests {
     #[test]
     fn a_small_input_may_use_the_free_part_and_no_more() {
         let mut budget = Budget::for_input(&[0; 10]);
-        assert!(budget.charge::<u8>(&Part::Program, 512 * 1024 + 20).is_ok());
+        assert!(budget.charge::<u8>(&Part::Program, 512 * 1024 + 30).is_ok());
         let error = budget.charge::<u8>(&Part::Program, 1).unwrap_err();
-        assert_eq!(error.problem, Problem::Unjustified { limit: 512 * 1024 + 20, input: 10 });
+        assert_eq!(error.problem, Problem::Unjustified { limit: 512 * 1024 + 30, input: 10 });
+    }
+
+    #[test]
+    fn graphs_are_no_longer_than_the_file() {
+        let mut budget = Budget::for_input(&[0; 10]);
+        assert!(budget.charge_graph(&Part::Graph, 6).is_ok());
+        let error = budget.charge_graph(&Part::Graph, 5).unwrap_err();
+        assert_eq!(error.problem, Problem::Unjustified { limit: 10, input: 10 });
+        assert!(budget.charge_graph(&Part::Graph, 4).is_ok());
     }
 
     #[test]

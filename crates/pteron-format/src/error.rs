@@ -289,16 +289,22 @@ impl fmt::Display for Place {
             Item::Byte(offset) => write!(f, ", byte {offset}"),
             Item::Value(id) => write!(f, ", value {id}"),
             Item::Instruction { chain, index } => write!(f, ", chain {chain}, instruction {index}"),
-            Item::Call { index, name } => write!(f, ", call {index} ({name})"),
+            Item::Call { index, name } => write!(f, ", call {index} ({})", name.escape_debug()),
             Item::Entry { kind, index } => write!(f, ", {kind} {index}"),
         }
     }
 }
 
-/// Names in errors are cut: a hostile file may hold a megabyte of them.
+/// Names in errors are cut: a hostile file may hold a megabyte of them. What counts is how long a name is when it is shown,
+/// with everything escaped that would not print.
 pub(crate) fn clip(name: &str) -> String {
     const LIMIT: usize = 80;
-    match name.char_indices().nth(LIMIT) {
+    let mut shown = 0;
+    let cut = name.char_indices().find(|(_, c)| {
+        shown += c.escape_debug().count();
+        shown > LIMIT
+    });
+    match cut {
         None => name.to_owned(),
         Some((end, _)) => format!("{}…", &name[..end]),
     }
@@ -354,4 +360,25 @@ pub(crate) fn flatbuffer(part: Part, bytes: &[u8], fault: &InvalidFlatbuffer) ->
     };
     let item = offset.map_or(Item::Whole, |offset| Item::Byte(offset as u64));
     Error::new(Place { part, item }, Problem::Flatbuffer { reason })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_cut_by_what_is_shown_of_them() {
+        assert_eq!(clip("forward"), "forward");
+        assert_eq!(clip(&"a".repeat(80)), "a".repeat(80));
+        assert_eq!(clip(&"ä".repeat(81)), "ä".repeat(80) + "…");
+        assert_eq!(clip(&"\u{10ffff}".repeat(50)).chars().count(), 9);
+    }
+
+    #[test]
+    fn an_error_is_one_line_whatever_a_name_holds() {
+        let name = clip(&"\u{1b}[2J\n".repeat(100));
+        let place = Place { part: Part::Plan(name.clone()), item: Item::Call { index: 0, name } };
+        let text = Error::new(place, Problem::Missing { what: "it" }).to_string();
+        assert!(!text.contains(char::is_control) && text.len() < 300, "{text:?}");
+    }
 }

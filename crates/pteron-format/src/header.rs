@@ -83,12 +83,17 @@ impl SegmentArea {
     }
 }
 
-/// Segments one behind the other, each aligned, and the length of them all.
+/// Segments one behind the other, each aligned, and the length of them all. Empty ones take no room and lie at the start.
 pub(crate) fn lay_out<D: Data>(part: Part, segments: &[D]) -> Result<(Vec<Extent>, u64)> {
     let mut places = Vec::with_capacity(segments.len());
     let mut end = 0u64;
     for segment in segments {
         let len = segment.byte_len();
+        if len == 0 {
+            // Nothing to place: were it aligned like the others, padding behind the last byte would count as data.
+            places.push(Extent { start: 0, len });
+            continue;
+        }
         let place = align_up(end, SEGMENT_ALIGNMENT).and_then(|start| Some((start, start.checked_add(len)?)));
         let Some((start, next)) = place else {
             return Err(Error::new(Place { part, item: Item::Whole }, Problem::Overflow { what: "the file's size" }));

@@ -41,6 +41,9 @@ mod budget;
 mod dtype;
 mod error;
 pub mod external;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod header;
 mod number;
 pub mod program;

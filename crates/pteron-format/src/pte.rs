@@ -7,9 +7,9 @@ use pteron_schema::{Builder, root};
 
 use crate::budget::Budget;
 use crate::error::{Error, Item, Part, Place, Problem, Result, clip, flatbuffer};
-use crate::external::Ptd;
+use crate::external::{ExternalData, Ptd};
 use crate::header::{HEADER_AT, Layout, SegmentArea, expect_magic, lay_out, read_uint, take};
-use crate::program::{self, Data, DataLocation, DataRef, Extent, Instruction, Plan, Program, Value};
+use crate::program::{self, Data, DataLocation, DataRef, Extent, Instruction, Plan, Program, SegmentId, Value};
 use crate::vulkan::{self, Blob, Constant, ConstantSource};
 
 const IDENTIFIER: &str = "ET12";
@@ -118,9 +118,10 @@ impl<B: AsRef<[u8]>> Pte<B> {
     /// # Errors
     /// The first key that is missing or has another length.
     pub fn verify_external<E: AsRef<[u8]>>(&self, files: &[Ptd<E>]) -> Result<()> {
+        let files: Vec<_> = files.iter().map(|file| Names::of_external(file.data())).collect();
         for (key, expected) in self.external_keys() {
             let fail = |problem| Err(Error::new(Place { part: Part::External, item: Item::Whole }, problem));
-            match files.iter().find_map(|file| file.data().named_segment(key)) {
+            match files.iter().find_map(|names| names.find(key)) {
                 None => return fail(Problem::NoData { key: clip(key) }),
                 Some(extent) if extent.len != expected => {
                     return fail(Problem::Size { what: "the length of an external constant", found: extent.len, expected });
@@ -164,14 +165,24 @@ fn split(file: &[u8]) -> Result<(&[u8], SegmentArea)> {
     Ok((tables, SegmentArea::new(Part::Header, file_len, tables_len, base, data_len)?))
 }
 
-/// A program's named data, sorted for search.
+/// Named data, sorted for search.
 struct Names<'a, D>(Vec<(&'a str, &'a D)>);
 
 impl<'a, D> Names<'a, D> {
     fn of(program: &'a Program<D>) -> Self {
-        let entries = program.named_data.iter().flatten();
-        let segment = |entry: &'a program::NamedData| program.segments.get(entry.segment.index());
-        let mut names: Vec<_> = entries.filter_map(|entry| Some((entry.key.as_str(), segment(entry)?))).collect();
+        let entries = program.named_data.as_deref().unwrap_or_default();
+        Self::new(&program.segments, entries, |entry| (&entry.key, entry.segment))
+    }
+
+    fn of_external(data: &'a ExternalData<D>) -> Self {
+        Self::new(&data.segments, &data.entries, |entry| (&entry.key, entry.segment))
+    }
+
+    fn new<T>(segments: &'a [D], entries: &'a [T], parts: impl Fn(&'a T) -> (&'a str, SegmentId)) -> Self {
+        let mut names = Vec::with_capacity(entries.len());
+        for (key, segment) in entries.iter().map(parts) {
+            names.extend(segments.get(segment.index()).map(|segment| (key, segment)));
+        }
         names.sort_unstable_by_key(|&(key, _)| key);
         Self(names)
     }
@@ -200,8 +211,8 @@ fn read_graphs(file: &[u8], program: &Program, budget: &mut Budget) -> Result<BT
 }
 
 fn read_graph(bytes: &[u8], names: &Names<'_, Extent>, budget: &mut Budget) -> Result<Blob> {
-    // What a map keeps for an entry, beyond the entry.
-    budget.charge::<(DataRef, Blob, [usize; 4])>(&Part::Graph, 1)?;
+    // A map keeps room for twice the entries it has.
+    budget.charge::<(DataRef, Blob)>(&Part::Graph, 2)?;
     let blob = vulkan::read_blob_within(bytes, budget)?;
     for (index, constant) in blob.graph.constants.iter().enumerate() {
         let ConstantSource::Named(key) = &constant.source else { continue };
@@ -241,6 +252,10 @@ fn verify_calls(plan: &Plan, graphs: &BTreeMap<DataRef, Blob>) -> Result<()> {
 /// What the program breaks of what [`Pte::read`] would check in the tables.
 pub fn layout<D: Data>(program: &Program<D>) -> Result<Layout> {
     program::verify(program)?;
+    layout_unverified(program)
+}
+
+pub(crate) fn layout_unverified<D: Data>(program: &Program<D>) -> Result<Layout> {
     let (places, data_len) = lay_out(Part::Program, &program.segments)?;
     let mut builder = Builder::new();
     let root = program::write_tables(&mut builder, program, &places)?;
@@ -250,14 +265,19 @@ pub fn layout<D: Data>(program: &Program<D>) -> Result<Layout> {
         let len = tables.len() as u64;
         return Ok(Layout { head: tables.to_vec(), segments: places, len });
     }
-    Ok(Layout::assemble(tables, places, data_len, HEADER_LEN, |tables_len, base, data_len| {
+    Ok(assemble(tables, places, data_len))
+}
+
+/// Puts the extended header into finished tables.
+pub(crate) fn assemble(tables: &[u8], places: Vec<Extent>, data_len: u64) -> Layout {
+    Layout::assemble(tables, places, data_len, HEADER_LEN, |tables_len, base, data_len| {
         let mut header = HEADER_MAGIC.to_vec();
         header.extend_from_slice(&HEADER_LEN.to_le_bytes()[..4]);
         for field in [tables_len, base, data_len] {
             header.extend_from_slice(&field.to_le_bytes());
         }
         header
-    }))
+    })
 }
 
 /// Writes a whole `.pte` file into memory.

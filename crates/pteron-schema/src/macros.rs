@@ -138,7 +138,7 @@ macro_rules! field {
         $table.visit_field::<::flatbuffers::ForwardsUOffset<&str>>(stringify!($field), $crate::macros::voffset($slot), false)?
     };
     (@verify list $ty:ident, $table:ident, $slot:literal, $field:ident) => {
-        $table.visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, $ty>>>(stringify!($field), $crate::macros::voffset($slot), false)?
+        $table.visit_field::<::flatbuffers::ForwardsUOffset<$crate::macros::List<'_, $ty>>>(stringify!($field), $crate::macros::voffset($slot), false)?
     };
     (@verify table $ty:ident, $table:ident, $slot:literal, $field:ident) => {
         $table.visit_field::<::flatbuffers::ForwardsUOffset<$ty<'_>>>(stringify!($field), $crate::macros::voffset($slot), false)?
@@ -201,6 +201,12 @@ macro_rules! field {
         }
     };
 
+    (@write scalar f64, $b:ident, $self:ident, $slot:literal, $field:ident, $default:literal) => {
+        // By their bits: a negative zero equals the default and is another number.
+        if $self.$field.to_bits() != f64::to_bits($default) {
+            $b.push_slot_always::<f64>($crate::macros::voffset($slot), $self.$field);
+        }
+    };
     (@write scalar $ty:ident, $b:ident, $self:ident, $slot:literal, $field:ident, $default:literal) => {
         $b.push_slot::<$ty>($crate::macros::voffset($slot), $self.$field, $default);
     };
@@ -215,6 +221,22 @@ macro_rules! field {
             $b.push_slot_always($crate::macros::voffset($slot), value);
         }
     };
+}
+
+/// Verifies a vector of numbers. The exporter's writer aligns the numbers, so an empty vector lies where its length happened
+/// to fall: the verifier of the `flatbuffers` crate would refuse it.
+pub(crate) struct List<'a, T>(::core::marker::PhantomData<::flatbuffers::Vector<'a, T>>);
+
+impl<'a, T> ::flatbuffers::Verifiable for List<'a, T>
+where
+    ::flatbuffers::Vector<'a, T>: ::flatbuffers::Verifiable,
+{
+    fn run_verifier(v: &mut ::flatbuffers::Verifier<'_, '_>, pos: usize) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+        match v.get_uoffset(pos)? {
+            0 => Ok(()),
+            _ => <::flatbuffers::Vector<'a, T> as ::flatbuffers::Verifiable>::run_verifier(v, pos),
+        }
+    }
 }
 
 /// The position of a slot in a vtable: two 16-bit sizes come first.

@@ -138,19 +138,28 @@ fn split(file: &[u8]) -> Result<(&[u8], SegmentArea)> {
 /// What the data breaks of what [`Ptd::read`] would check.
 pub fn layout<D: Data>(data: &ExternalData<D>) -> Result<Layout> {
     tables::verify(data)?;
+    layout_unverified(data)
+}
+
+pub(crate) fn layout_unverified<D: Data>(data: &ExternalData<D>) -> Result<Layout> {
     let (places, data_len) = lay_out(Part::External, &data.segments)?;
     let mut builder = Builder::new();
     let root = tables::write(&mut builder, data, &places);
     builder.finish(root, Some(IDENTIFIER));
     let tables = builder.finished_data();
-    Ok(Layout::assemble(tables, places, data_len, HEADER_ROOM, |_, base, data_len| {
+    Ok(assemble(tables, places, data_len))
+}
+
+/// Puts the header into finished tables.
+pub(crate) fn assemble(tables: &[u8], places: Vec<Extent>, data_len: u64) -> Layout {
+    Layout::assemble(tables, places, data_len, HEADER_ROOM, |_, base, data_len| {
         let mut header = HEADER_MAGIC.as_bytes().to_vec();
         header.extend_from_slice(&HEADER_LEN.to_le_bytes()[..4]);
         for field in [HEADER_ROOM as u64, tables.len() as u64, base, data_len] {
             header.extend_from_slice(&field.to_le_bytes());
         }
         header
-    }))
+    })
 }
 
 /// Writes a whole `.ptd` file into memory.

@@ -8,7 +8,7 @@ use crate::budget::Budget;
 use crate::dtype::{MAX_RANK, ScalarType, element_count};
 use crate::error::{Error, Item, Part, Place, Problem, Result, clip};
 use crate::header::SegmentArea;
-use crate::program::{Data, Extent, SegmentId, is_permutation, signed, tables, unique_names};
+use crate::program::{Data, Extent, SegmentId, duplicate_name, is_permutation, signed, tables};
 use crate::reader::Reader;
 
 /// The schema version this library reads and writes.
@@ -59,7 +59,7 @@ pub(super) fn verify<D: Data>(data: &ExternalData<D>) -> Result<()> {
             verify_layout(layout, segment.byte_len()).or_else(|problem| fail(item, problem))?;
         }
     }
-    match unique_names(data.entries.iter().map(|entry| entry.key.as_str())) {
+    match duplicate_name(&data.entries, |entry| &entry.key) {
         None => Ok(()),
         Some(name) => fail(Item::Whole, Problem::Duplicate { what: "the data key", name: clip(name) }),
     }

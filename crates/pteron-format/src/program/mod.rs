@@ -7,7 +7,7 @@ mod write;
 use std::fmt;
 
 pub(crate) use read::read_tables;
-pub(crate) use verify::{is_permutation, unique_names, verify, within};
+pub(crate) use verify::{duplicate_name, is_permutation, verify, within};
 pub(crate) use write::{signed, tables, write_tables};
 
 use crate::dtype::{ScalarType, element_count};

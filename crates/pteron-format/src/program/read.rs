@@ -29,6 +29,8 @@ pub(crate) fn read_tables(
         constants: root.constant_segment().map(|t| cx.subsegments(t)).transpose()?,
         mutable_data: cx.optional_tables(root.mutable_data_segments(), Reader::subsegments)?,
         named_data: cx.optional_tables(root.named_data(), |cx, t: fb::NamedData<'_>| {
+            // Names are sorted, to be compared and to be found: that takes a pair of references for each.
+            cx.budget.charge::<(&str, &Extent)>(&cx.part, 1)?;
             Ok(NamedData { key: cx.text(t.key(), "a data key")?, segment: SegmentId(t.segment_index()) })
         })?,
         plans: cx.tables(root.execution_plan(), Reader::plan)?,

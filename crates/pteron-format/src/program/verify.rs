@@ -16,7 +16,7 @@ pub(crate) fn verify<D: Data>(program: &Program<D>) -> Result<()> {
         return at.fail(Item::Whole, problem);
     }
     verify_data(program, &at)?;
-    unique(&at, "the method name", program.plans.iter().map(|plan| plan.name.as_str()))?;
+    unique(&at, "the method name", &program.plans, |plan| &plan.name)?;
     for plan in &program.plans {
         PlanVerifier { at: At(Part::Plan(clip(&plan.name))), program, plan }.verify()?;
     }
@@ -39,15 +39,15 @@ impl At {
     }
 }
 
-/// Refuses a name that stands twice. Sorting borrowed names takes no more memory than the names themselves.
-pub(crate) fn unique_names<'a>(names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let mut names: Vec<&str> = names.collect();
+/// A name that two of the items have. Sorting borrowed names takes no more memory than the items themselves.
+pub(crate) fn duplicate_name<T>(items: &[T], name: impl Fn(&T) -> &str) -> Option<&str> {
+    let mut names: Vec<&str> = items.iter().map(name).collect();
     names.sort_unstable();
     names.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
 }
 
-fn unique<'a>(at: &At, what: &'static str, names: impl Iterator<Item = &'a str>) -> Result<()> {
-    match unique_names(names) {
+fn unique<T>(at: &At, what: &'static str, items: &[T], name: impl Fn(&T) -> &str) -> Result<()> {
+    match duplicate_name(items, name) {
         None => Ok(()),
         Some(name) => at.fail(Item::Whole, Problem::Duplicate { what, name: clip(name) }),
     }
@@ -70,8 +70,8 @@ fn verify_data<D: Data>(program: &Program<D>, at: &At) -> Result<()> {
             previous = offset;
         }
     }
-    let named = || program.named_data.iter().flatten();
-    for (index, entry) in named().enumerate() {
+    let named = program.named_data.as_deref().unwrap_or_default();
+    for (index, entry) in named.iter().enumerate() {
         at.index(
             || Item::Entry { kind: "named data", index },
             "its segment",
@@ -79,7 +79,7 @@ fn verify_data<D: Data>(program: &Program<D>, at: &At) -> Result<()> {
             program.segments.len(),
         )?;
     }
-    unique(at, "the data key", named().map(|entry| entry.key.as_str()))
+    unique(at, "the data key", named, |entry| &entry.key)
 }
 
 struct PlanVerifier<'a, D> {

@@ -58,6 +58,7 @@ pub(crate) fn read_blob_within(bytes: &[u8], budget: &mut Budget) -> Result<Blob
     take(Part::Graph, "the constants' bytes", bytes, stored.start, stored.len)?;
     let tables = take(Part::Graph, "the graph's flatbuffer", bytes, tables.start, tables.len)?;
     expect_magic(Part::Graph, "the graph's identifier", tables, 4, FLATBUFFER_MAGIC)?;
+    budget.charge_graph(&Part::Graph, tables.len())?;
     let table = root::<fb::VkGraph<'_>>(tables).map_err(|fault| flatbuffer(Part::Graph, tables, &fault))?;
     let graph = read::read_graph(table, budget)?;
     verify::verify(&graph, stored.len)?;
@@ -70,11 +71,18 @@ pub(crate) fn read_blob_within(bytes: &[u8], budget: &mut Budget) -> Result<Blob
 /// What the graph breaks of what [`read_blob`] would check.
 pub fn write_blob(graph: &Graph, stored: &[u8]) -> Result<Vec<u8>> {
     verify::verify(graph, stored.len() as u64)?;
+    write_blob_unverified(graph, stored)
+}
+
+pub(crate) fn write_blob_unverified(graph: &Graph, stored: &[u8]) -> Result<Vec<u8>> {
     let mut builder = Builder::new();
     let root = write::write_graph(&mut builder, graph);
     builder.finish(root, Some(FLATBUFFER_MAGIC));
-    let tables = builder.finished_data();
+    assemble(builder.finished_data(), stored)
+}
 
+/// Puts the header before finished tables and `stored` behind them.
+pub(crate) fn assemble(tables: &[u8], stored: &[u8]) -> Result<Vec<u8>> {
     let overflow =
         || Error::new(Place { part: Part::Graph, item: Item::Whole }, Problem::Overflow { what: "the blob's size" });
     let aligned = |len: usize| align_up(len as u64, ALIGNMENT).ok_or_else(overflow);

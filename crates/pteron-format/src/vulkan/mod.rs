@@ -8,6 +8,8 @@ mod write;
 use std::fmt;
 
 pub use blob::{Blob, read_blob, write_blob};
+#[cfg(feature = "fuzzing")]
+pub(crate) use blob::{assemble, write_blob_unverified};
 pub(crate) use blob::{pad, read_blob_within};
 
 use crate::dtype::element_count;

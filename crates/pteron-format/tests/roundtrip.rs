@@ -1,0 +1,197 @@
+//! What is read can be written, and what is written is read as equal: real files, older forms of files, and anything valid.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test stops at the first surprise")]
+
+mod common;
+
+use common::{arbitrary, check, fixtures, fixtures_with, sample};
+use proptest::prelude::*;
+use pteron_format::program::{DataRef, SegmentId, Value};
+use pteron_format::vulkan::{self, read_blob, write_blob};
+use pteron_format::{Program, Ptd, Pte, external, write};
+
+/// Real files that are refused, and why.
+static REFUSED: &[(&str, &str)] = &[(
+    "ops/mutable_buffer_dropped/program.pte",
+    // The exporter left out an argument for an output of the graph; ExecuTorch's runtime refuses to run it, too.
+    r#"method "forward", chain 0, instruction 0: the number of the delegate's arguments is 2, expected 3"#,
+)];
+
+#[test]
+fn every_real_program() {
+    for path in fixtures_with("pte") {
+        let file = std::fs::read(&path).unwrap();
+        let name = path.strip_prefix(fixtures()).unwrap().to_str().unwrap().replace('\\', "/");
+        let (pte, _) = check::reading(file.len(), || Pte::read(file.as_slice()));
+        match (pte, REFUSED.iter().find(|(refused, _)| *refused == name)) {
+            (Some(pte), None) => {
+                check::program(&pte);
+                check::program_again(&pte);
+            }
+            (None, Some((_, reason))) => assert_eq!(Pte::read(file.as_slice()).unwrap_err().to_string(), *reason),
+            (None, None) => panic!("{name}: {}", Pte::read(file.as_slice()).unwrap_err()),
+            (Some(_), Some(_)) => panic!("{name} is listed as refused and is read: drop the entry"),
+        }
+    }
+}
+
+#[test]
+fn every_real_file_of_external_data() {
+    for path in fixtures_with("ptd") {
+        let file = std::fs::read(&path).unwrap();
+        let ptd = Ptd::read(file.as_slice()).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        check::external_again(&ptd);
+    }
+}
+
+/// A program and the external data beside it belong together; neither is enough alone.
+#[test]
+fn real_external_data_is_what_its_program_needs() {
+    let mut folders: Vec<_> = fixtures_with("ptd").iter().map(|path| path.parent().unwrap().to_owned()).collect();
+    folders.dedup();
+    for folder in folders {
+        let pte = Pte::read(std::fs::read(folder.join("program.pte")).unwrap()).unwrap();
+        let entries = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+        let files = entries.filter(|path| path.extension().is_some_and(|extension| extension == "ptd"));
+        let data: Vec<_> = files.map(|path| Ptd::read(std::fs::read(path).unwrap()).unwrap()).collect();
+        pte.verify_external(&data).unwrap();
+        assert!(pte.verify_external::<Vec<u8>>(&[]).is_err(), "{}", folder.display());
+    }
+}
+
+/// Older exporters wrote a header without the length of the data.
+#[test]
+fn the_older_header_is_read() {
+    let mut file = write(&sample::program()).unwrap();
+    assert_eq!(&file[8..16], b"eh00\x20\0\0\0");
+    file[12] = 24;
+    // What stands behind a header of 24 bytes belongs to nobody.
+    file[32..40].fill(0xff);
+    let pte = Pte::read(file.as_slice()).unwrap();
+    assert_eq!(pte.with_data(), sample::program().map_data(Vec::as_slice));
+    check::program_again(&pte);
+}
+
+/// A program whose data is all in its tables has no header.
+#[test]
+fn a_program_without_segments_has_no_header() {
+    let program = with_inline_data();
+    let file = write(&program).unwrap();
+    assert_ne!(&file[8..12], b"eh00");
+    let pte = Pte::read(file.as_slice()).unwrap();
+    assert_eq!(pte.with_data(), program.map_data(Vec::as_slice));
+    assert_eq!(pte.graphs().count(), 1);
+    check::program(&pte);
+    check::program_again(&pte);
+}
+
+/// The sample with its delegate and its constant inside the tables, its weight and initial values gone.
+fn with_inline_data() -> Program<Vec<u8>> {
+    let mut program = sample::program();
+    program.inline_delegates = vec![Vec::new(), program.segments[1].clone()];
+    program.inline_constants = vec![Vec::new(), program.segments[0][..24].to_vec()];
+    program.plans[0].delegates[0].data = DataRef::Inline(1);
+    if let Value::Tensor(tensor) = &mut program.plans[0].values[3] {
+        tensor.buffer = 0;
+    }
+    Program { segments: Vec::new(), constants: None, mutable_data: None, named_data: None, ..program }
+}
+
+/// Data inside the tables lies on a 16-byte boundary, header or not.
+#[test]
+fn inline_data_is_aligned() {
+    for segments in [Vec::new(), vec![vec![1; 5]]] {
+        let file = write(&Program { segments, ..with_inline_data() }).unwrap();
+        let pte = Pte::read(file.as_slice()).unwrap();
+        for extent in pte.program().inline_constants.iter().chain(&pte.program().inline_delegates) {
+            assert!(extent.start.is_multiple_of(16), "{extent:?}");
+        }
+    }
+}
+
+/// A program may end in empty segments: nothing is written for them, and nothing is expected.
+#[test]
+fn empty_segments_take_no_room() {
+    for segments in [vec![vec![1; 5], vec![]], vec![vec![], vec![1; 200], vec![], vec![]], vec![vec![], vec![]]] {
+        let program = Program { segments: segments.clone(), ..with_inline_data() };
+        let file = write(&program).unwrap();
+        let pte = Pte::read(file.as_slice()).unwrap();
+        assert_eq!(pte.with_data(), program.map_data(Vec::as_slice));
+        check::program_again(&pte);
+        let data = external::ExternalData { version: 0, segments, entries: Vec::new() };
+        let file = external::write(&data).unwrap();
+        let ptd = Ptd::read(file.as_slice()).unwrap();
+        assert_eq!(ptd.with_data(), data.map_data(Vec::as_slice));
+    }
+}
+
+/// Bytes behind the last segment are not the program's.
+#[test]
+fn trailing_bytes_are_left_out() {
+    let mut file = write(&sample::program()).unwrap();
+    let clean = file.clone();
+    file.extend_from_slice(&[1; 100]);
+    let pte = Pte::read(file.as_slice()).unwrap();
+    assert_eq!(write(&pte.with_data()).unwrap(), clean);
+}
+
+/// A list that is absent is not the same as an empty one, and stays what it was.
+#[test]
+fn absent_and_empty_lists_are_kept_apart() {
+    for (mutable_data, named_data) in [(None, Some(Vec::new())), (Some(Vec::new()), None)] {
+        let program = Program { mutable_data, named_data, ..with_inline_data() };
+        let file = write(&program).unwrap();
+        assert_eq!(Pte::read(file.as_slice()).unwrap().with_data(), program.map_data(Vec::as_slice));
+    }
+}
+
+/// The sample with this graph as its delegate.
+fn with_graph(graph: &vulkan::Graph, stored: &[u8]) -> Program<Vec<u8>> {
+    let mut program = sample::program();
+    program.segments[1] = write_blob(graph, stored).unwrap();
+    program.plans[0].chains.clear();
+    // Keys may be the sample's own, of another length.
+    program.named_data = None;
+    assert_eq!(program.plans[0].delegates[0].data, DataRef::Segment(SegmentId(1)));
+    program
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_valid_program(program in arbitrary::program()) {
+        let file = write(&program).unwrap();
+        let (pte, _) = check::reading(file.len(), || Pte::read(file.as_slice()));
+        let pte = pte.unwrap();
+        prop_assert_eq!(pte.with_data(), program.map_data(Vec::as_slice));
+        check::program(&pte);
+        check::program_again(&pte);
+    }
+
+    #[test]
+    fn any_valid_graph((graph, stored) in arbitrary::graph()) {
+        let bytes = write_blob(&graph, &stored).unwrap();
+        let blob = read_blob(&bytes).unwrap();
+        prop_assert_eq!(&blob.graph, &graph);
+        check::blob_again(&blob, &bytes);
+        for constant in &graph.constants {
+            if let Some(bytes) = blob.stored_bytes(&bytes, constant) {
+                prop_assert_eq!(bytes.len() as u64, constant.len);
+            }
+        }
+        let file = write(&with_graph(&graph, &stored)).unwrap();
+        let pte = Pte::read(file.as_slice()).unwrap();
+        prop_assert_eq!(pte.graphs().map(|(_, blob)| &blob.graph).collect::<Vec<_>>(), [&graph]);
+        check::program(&pte);
+        check::program_again(&pte);
+    }
+
+    #[test]
+    fn any_valid_external_data(data in arbitrary::external()) {
+        let file = external::write(&data).unwrap();
+        let ptd = Ptd::read(file.as_slice()).unwrap();
+        prop_assert_eq!(ptd.with_data(), data.map_data(Vec::as_slice));
+        check::external_again(&ptd);
+    }
+}
