@@ -1,0 +1,113 @@
+//! Running one case and comparing its answers.
+
+use std::collections::HashMap;
+
+use pteron::{Gpu, LoadOptions, Method, Program, ScalarType, State, Tensor, block_on};
+
+use crate::Failure;
+use crate::manifest::{Call, Case, File};
+
+/// How a case ended.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    Passed { calls: usize },
+    /// The program needs something this runtime says it does not have.
+    Missing(String),
+    Failed(String),
+}
+
+/// Runs the calls of a case in order on one state a method.
+pub(crate) fn run(gpu: &Gpu, case: &Case) -> Outcome {
+    let program = match Program::open_with(&case.program, &case.data) {
+        Ok(program) => program,
+        Err(error) => return Outcome::Failed(error.to_string()),
+    };
+    let mut methods: HashMap<String, (Method, State)> = HashMap::new();
+    for (index, call) in case.calls.iter().enumerate() {
+        let name = call.method.clone().unwrap_or_else(|| "forward".to_owned());
+        if !methods.contains_key(&name) {
+            match load(gpu, &program, &name) {
+                Ok(loaded) => methods.insert(name.clone(), loaded),
+                Err(pteron::Error::Gpu(pteron_gpu::Error::UnknownOperator { name, .. })) => return Outcome::Missing(name),
+                Err(pteron::Error::Unsupported { reason, .. }) => return Outcome::Missing(reason),
+                Err(error) => return Outcome::Failed(error.to_string()),
+            };
+        }
+        let Some((method, state)) = methods.get_mut(&name) else { return Outcome::Failed("no such method".into()) };
+        if let Err(failure) = run_call(case, call, method, state) {
+            return Outcome::Failed(format!("call {index}: {failure}"));
+        }
+    }
+    Outcome::Passed { calls: case.calls.len() }
+}
+
+fn load(gpu: &Gpu, program: &Program, name: &str) -> pteron::Result<(Method, State)> {
+    let method = block_on(program.load(gpu, name, &LoadOptions::default()))?;
+    let state = method.new_state()?;
+    Ok((method, state))
+}
+
+fn run_call(case: &Case, call: &Call, method: &Method, state: &mut State) -> Result<(), Failure> {
+    let inputs = call.inputs.iter().map(|file| read(case, file)).collect::<Result<Vec<_>, _>>()?;
+    let outputs = block_on(method.call(state, &inputs)).map_err(|error| Failure::Answer(error.to_string()))?;
+    for golden in &call.goldens {
+        let want = read(case, golden)?;
+        let place = format!("output {}", golden.output_index);
+        let Some(got) = outputs.get(golden.output_index) else {
+            return Err(Failure::Answer(format!("{place} is missing; there are {}", outputs.len())));
+        };
+        compare(&place, got, &want, case.atol, case.rtol)?;
+        if let Some(expected) = call.argmax {
+            let values = got.to_f32().unwrap_or_default();
+            let last = got.shape().last().map_or(0, |&last| last as usize);
+            let found = argmax(&values[values.len().saturating_sub(last)..]);
+            if found != Some(expected) {
+                return Err(Failure::Answer(format!("{place}: the largest is {found:?}, expected {expected}")));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn argmax(values: &[f32]) -> Option<usize> {
+    let best = |best: Option<usize>, (index, value): (usize, &f32)| match best {
+        Some(at) if values[at] >= *value => Some(at),
+        _ => Some(index),
+    };
+    values.iter().enumerate().fold(None, best)
+}
+
+fn read(case: &Case, file: &File) -> Result<Tensor, Failure> {
+    let path = case.folder.join(&file.path);
+    let bytes = std::fs::read(&path).map_err(|error| Failure::file(&path, &error))?;
+    let Some(&scalar_type) = ScalarType::ALL.iter().find(|scalar_type| scalar_type.name() == file.dtype) else {
+        return Err(Failure::Answer(format!("{} has unknown type {}", path.display(), file.dtype)));
+    };
+    Tensor::new(scalar_type, &file.shape, bytes).map_err(|error| Failure::Answer(format!("{}: {error}", path.display())))
+}
+
+/// An element passes if it is close absolutely or relatively; NaN equals NaN.
+fn compare(place: &str, got: &Tensor, want: &Tensor, atol: f64, rtol: f64) -> Result<(), Failure> {
+    let fail = |text: String| Err(Failure::Answer(format!("{place}: {text}")));
+    if got.scalar_type() != want.scalar_type() || got.shape() != want.shape() {
+        return fail(format!(
+            "is {} {:?}, expected {} {:?}",
+            got.scalar_type().name(),
+            got.shape(),
+            want.scalar_type().name(),
+            want.shape()
+        ));
+    }
+    let (Some(got_values), Some(want_values)) = (got.to_f32(), want.to_f32()) else {
+        return if got.bytes() == want.bytes() { Ok(()) } else { fail("differs".to_owned()) };
+    };
+    for (index, (&got, &want)) in got_values.iter().zip(&want_values).enumerate() {
+        let (got, want) = (f64::from(got), f64::from(want));
+        let difference = (got - want).abs();
+        let close = difference <= atol || difference <= rtol * want.abs();
+        if !(close || got == want || (got.is_nan() && want.is_nan())) {
+            return fail(format!("element {index} is {got}, expected {want}"));
+        }
+    }
+    Ok(())
+}

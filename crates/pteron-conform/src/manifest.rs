@@ -1,0 +1,120 @@
+//! The manifests of a conformance folder: which programs, which calls, which answers.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::Failure;
+
+/// A program and calls in order; state lives across the calls.
+#[derive(Debug)]
+pub(crate) struct Case {
+    pub(crate) name: String,
+    pub(crate) program: PathBuf,
+    pub(crate) data: Vec<PathBuf>,
+    pub(crate) folder: PathBuf,
+    pub(crate) atol: f64,
+    pub(crate) rtol: f64,
+    pub(crate) calls: Vec<Call>,
+}
+
+/// One call and what it must answer.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Call {
+    #[serde(default)]
+    pub(crate) method: Option<String>,
+    pub(crate) inputs: Vec<File>,
+    pub(crate) goldens: Vec<File>,
+    #[serde(default)]
+    pub(crate) argmax: Option<usize>,
+}
+
+/// A tensor in a file of raw bytes.
+#[derive(Debug, Deserialize)]
+pub(crate) struct File {
+    pub(crate) path: PathBuf,
+    pub(crate) dtype: String,
+    pub(crate) shape: Vec<u32>,
+    #[serde(default)]
+    pub(crate) output_index: usize,
+}
+
+#[derive(Deserialize)]
+struct OpCase {
+    name: String,
+    pte: PathBuf,
+    #[serde(default)]
+    ptd: Vec<PathBuf>,
+    atol: f64,
+    rtol: f64,
+    calls: Vec<Call>,
+}
+
+#[derive(Deserialize)]
+struct Model {
+    program: PathBuf,
+    #[serde(default)]
+    ptd: Vec<PathBuf>,
+    atol: f64,
+    rtol: f64,
+    sequences: Vec<Sequence>,
+}
+
+#[derive(Deserialize)]
+struct Sequence {
+    name: String,
+    calls: Vec<Call>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Manifest {
+    Cases(Vec<OpCase>),
+    Model(Model),
+}
+
+/// Every case of every `manifest.json` below a folder, in order of path.
+pub(crate) fn find(root: &Path) -> Result<Vec<Case>, Failure> {
+    let mut cases = Vec::new();
+    let mut folders = vec![root.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        let manifest = folder.join("manifest.json");
+        if manifest.is_file() {
+            read(&manifest, &folder, &mut cases)?;
+            continue;
+        }
+        let entries = std::fs::read_dir(&folder).map_err(|error| Failure::file(&folder, &error))?;
+        let mut below: Vec<_> = entries.filter_map(|entry| entry.ok().map(|entry| entry.path())).filter(|path| path.is_dir()).collect();
+        below.sort();
+        folders.extend(below.into_iter().rev());
+    }
+    if cases.is_empty() { Err(Failure::Empty(root.to_path_buf())) } else { Ok(cases) }
+}
+
+fn read(path: &Path, folder: &Path, cases: &mut Vec<Case>) -> Result<(), Failure> {
+    let text = std::fs::read_to_string(path).map_err(|error| Failure::file(path, &error))?;
+    match serde_json::from_str(&text).map_err(|error| Failure::file(path, &error))? {
+        Manifest::Cases(list) => cases.extend(list.into_iter().map(|case| Case {
+            name: case.name,
+            program: folder.join(case.pte),
+            data: case.ptd.iter().map(|path| folder.join(path)).collect(),
+            folder: folder.to_path_buf(),
+            atol: case.atol,
+            rtol: case.rtol,
+            calls: case.calls,
+        })),
+        Manifest::Model(model) => {
+            let model_name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            cases.extend(model.sequences.into_iter().map(|sequence| Case {
+                name: format!("{model_name}/{}", sequence.name),
+                program: folder.join(&model.program),
+                data: model.ptd.iter().map(|path| folder.join(path)).collect(),
+                folder: folder.to_path_buf(),
+                atol: model.atol,
+                rtol: model.rtol,
+                calls: sequence.calls,
+            }));
+        }
+    }
+    Ok(())
+}

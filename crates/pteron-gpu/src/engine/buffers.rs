@@ -1,0 +1,150 @@
+//! Buffers, with a count of everything that is made and a budget for memory.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::Gpu;
+use super::wait::Once;
+use crate::error::{Error, Result};
+
+/// What has been made and done on a device since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Buffers made.
+    pub buffers: u64,
+    /// Bytes of buffers made.
+    pub buffer_bytes: u64,
+    /// Bind groups made.
+    pub bind_groups: u64,
+    /// Pipelines compiled.
+    pub pipelines: u64,
+    /// Submissions.
+    pub submits: u64,
+    /// Compute passes.
+    pub passes: u64,
+    /// Dispatches.
+    pub dispatches: u64,
+    /// Writes from the host.
+    pub writes: u64,
+    /// Bytes written from the host.
+    pub written_bytes: u64,
+}
+
+/// The same, while it is counted.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) buffers: AtomicU64,
+    pub(crate) buffer_bytes: AtomicU64,
+    pub(crate) bind_groups: AtomicU64,
+    pub(crate) pipelines: AtomicU64,
+    pub(crate) submits: AtomicU64,
+    pub(crate) passes: AtomicU64,
+    pub(crate) dispatches: AtomicU64,
+    pub(crate) writes: AtomicU64,
+    pub(crate) written_bytes: AtomicU64,
+}
+
+impl Counters {
+    pub(crate) fn read(&self) -> Counts {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Counts {
+            buffers: read(&self.buffers),
+            buffer_bytes: read(&self.buffer_bytes),
+            bind_groups: read(&self.bind_groups),
+            pipelines: read(&self.pipelines),
+            submits: read(&self.submits),
+            passes: read(&self.passes),
+            dispatches: read(&self.dispatches),
+            writes: read(&self.writes),
+            written_bytes: read(&self.written_bytes),
+        }
+    }
+}
+
+pub(crate) fn count(counter: &AtomicU64, by: u64) {
+    counter.fetch_add(by, Ordering::Relaxed);
+}
+
+/// What a graph may still allocate.
+#[derive(Debug)]
+pub(crate) struct MemoryBudget {
+    limit: u64,
+    used: u64,
+}
+
+impl MemoryBudget {
+    pub(crate) fn new(limit: Option<u64>) -> Self {
+        Self { limit: limit.unwrap_or(u64::MAX), used: 0 }
+    }
+
+    pub(crate) fn used(&self) -> u64 {
+        self.used
+    }
+}
+
+impl Gpu {
+    /// Books `size` bytes (made a multiple of 16) if they are within the adapter's limits and the budget; makes nothing.
+    pub(crate) fn book(&self, budget: &mut MemoryBudget, label: &str, size: u64, usage: wgpu::BufferUsages) -> Result<u64> {
+        let size = crate::memory::padded(size);
+        let limits = &self.inner.summary.limits;
+        let too_large = |limit, by| Err(Error::TooLarge { what: label.to_owned(), need: size, limit, by });
+        let binding: u64 = limits.max_storage_buffer_binding_size;
+        if usage.contains(wgpu::BufferUsages::STORAGE) && size > binding {
+            return too_large(binding, "the adapter, for one binding");
+        }
+        if size > limits.max_buffer_size {
+            return too_large(limits.max_buffer_size, "the adapter, for one buffer");
+        }
+        let used = budget.used.saturating_add(size);
+        if used > budget.limit {
+            let what = format!("{label} with all before it");
+            return Err(Error::TooLarge { what, need: used, limit: budget.limit, by: "the memory budget" });
+        }
+        budget.used = used;
+        Ok(size)
+    }
+
+    /// A buffer of `size` bytes (made a multiple of 16), within the adapter's limits and the budget.
+    pub(crate) fn buffer(&self, budget: &mut MemoryBudget, label: &str, size: u64, usage: wgpu::BufferUsages) -> Result<wgpu::Buffer> {
+        let size = self.book(budget, label, size, usage)?;
+        count(&self.inner.counters.buffers, 1);
+        count(&self.inner.counters.buffer_bytes, size);
+        let descriptor = wgpu::BufferDescriptor { label: Some(label), size, usage, mapped_at_creation: false };
+        Ok(self.inner.device.create_buffer(&descriptor))
+    }
+}
+
+impl Gpu {
+    /// The first bytes of a buffer, when what was submitted before has run.
+    pub(super) async fn read(&self, buffer: &wgpu::Buffer, len: u64) -> Result<Vec<u8>> {
+        let slice = buffer.slice(0..len);
+        let mapped = Once::new();
+        slice.map_async(wgpu::MapMode::Read, mapped.sender());
+        let _unmap = Unmap(buffer);
+        // Native devices answer when they are polled; browsers answer by themselves.
+        #[cfg(not(target_arch = "wasm32"))]
+        if let Err(error) = self.inner.device.poll(wgpu::PollType::wait_indefinitely()) {
+            self.check()?;
+            return Err(Error::Device(error.to_string()));
+        }
+        if let Err(error) = mapped.wait().await {
+            self.check()?;
+            return Err(Error::Device(error.to_string()));
+        }
+        match slice.get_mapped_range() {
+            Ok(view) => Ok(view.to_vec()),
+            Err(error) => {
+                self.check()?;
+                Err(Error::Device(error.to_string()))
+            }
+        }
+    }
+}
+
+/// Unmaps a buffer whether the call ends or is given up.
+struct Unmap<'a>(&'a wgpu::Buffer);
+
+impl Drop for Unmap<'_> {
+    fn drop(&mut self) {
+        self.0.unmap();
+    }
+}

@@ -1,0 +1,357 @@
+//! Running a graph once: plan, write once, one pass, one submit, read live bytes back.
+
+use std::sync::PoisonError;
+
+use super::buffers::count;
+use super::load::LoadedGraph;
+use super::profile::{Profile, Recorder, Timing};
+use super::state::State;
+use crate::error::{Error, Result};
+use crate::graph::Elem;
+use crate::live::TensorId;
+use crate::memory::Place;
+use crate::plan::PARAM_SLOT;
+use crate::resize::{LiveInput, Planned};
+use crate::shape::Dims;
+
+/// Elements on the host, borrowed.
+#[derive(Clone, Copy, Debug)]
+pub enum HostView<'a> {
+    /// Floats.
+    F32(&'a [f32]),
+    /// Integers.
+    I32(&'a [i32]),
+    /// Bytes: unsigned, signed or truth values, as the graph has them.
+    Bytes(&'a [u8]),
+}
+
+impl HostView<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Self::F32(values) => values.len(),
+            Self::I32(values) => values.len(),
+            Self::Bytes(values) => values.len(),
+        }
+    }
+
+    fn fits(&self, elem: Elem) -> bool {
+        match self {
+            Self::F32(_) => elem == Elem::F32,
+            Self::I32(_) => elem == Elem::I32,
+            Self::Bytes(_) => matches!(elem, Elem::U8 | Elem::I8 | Elem::Bool),
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Self::F32(_) => "floats",
+            Self::I32(_) => "integers",
+            Self::Bytes(_) => "bytes",
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::F32(values) => bytemuck::cast_slice(values),
+            Self::I32(values) => bytemuck::cast_slice(values),
+            Self::Bytes(values) => values,
+        }
+    }
+}
+
+/// An input of a call.
+#[derive(Clone, Copy, Debug)]
+pub struct InputView<'a> {
+    /// Its dims in this call.
+    pub dims: Dims,
+    /// Its elements, contiguous.
+    pub data: HostView<'a>,
+}
+
+/// An output of a call, at its live shape.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OutputData {
+    /// Its dims.
+    pub dims: Dims,
+    /// Its elements' type.
+    pub elem: Elem,
+    /// Its elements, as bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// What a graph is planned for now, and what of that is on the device.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) planned: Planned,
+    /// The arena as it should be, and which slots the device does not have yet.
+    arena: Vec<u8>,
+    stale: Vec<bool>,
+    step: Vec<u8>,
+    step_stale: bool,
+    /// Reused for every write.
+    staging: Vec<u8>,
+}
+
+impl Run {
+    pub(super) fn new(planned: Planned, slots: u32) -> Self {
+        let slots = slots as usize;
+        let words: usize = planned.recipes().iter().map(|recipes| recipes.step_words).sum();
+        Self {
+            planned,
+            arena: vec![0; slots * PARAM_SLOT],
+            stale: vec![true; slots],
+            step: vec![0; words * 4],
+            step_stale: true,
+            staging: Vec::new(),
+        }
+    }
+}
+
+/// A piece of the staging bytes and where it goes.
+struct Piece<'a> {
+    from: u64,
+    to: &'a wgpu::Buffer,
+    at: u64,
+    len: u64,
+}
+
+impl LoadedGraph {
+    /// Runs the graph on a state.
+    ///
+    /// # Errors
+    /// Inputs or live shapes the graph does not take (nothing has changed then, on the device or off it), or a device that
+    /// fails.
+    pub async fn call(&self, state: &State, inputs: &[InputView<'_>]) -> Result<Vec<OutputData>> {
+        Ok(self.call_with(state, inputs, None).await?.0)
+    }
+
+    /// Runs the graph on a state and says how long each dispatch took. The answers are those of [`call`](Self::call).
+    ///
+    /// # Errors
+    /// As [`call`](Self::call), or a device without timestamps.
+    pub async fn call_profiled(&self, state: &State, inputs: &[InputView<'_>]) -> Result<(Vec<OutputData>, Profile)> {
+        self.call_timed(state, inputs, self.gpu.timing()?).await
+    }
+
+    /// The same, timed in a way that may not be the best.
+    pub(super) async fn call_timed(
+        &self,
+        state: &State,
+        inputs: &[InputView<'_>],
+        timing: Timing,
+    ) -> Result<(Vec<OutputData>, Profile)> {
+        let (outputs, recorder) = self.call_with(state, inputs, Some(timing)).await?;
+        match recorder {
+            Some(recorder) => Ok((outputs, recorder.finish(&self.gpu).await?)),
+            None => Err(Error::Device("nothing was timed".to_owned())),
+        }
+    }
+
+    async fn call_with(
+        &self,
+        state: &State,
+        inputs: &[InputView<'_>],
+        timing: Option<Timing>,
+    ) -> Result<(Vec<OutputData>, Option<Recorder>)> {
+        self.gpu.check()?;
+        // The upload and readback buffers serve one call at a time.
+        let _pass = self.gate.enter().await;
+        let (pending, recorder) = {
+            let mut run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
+            self.check_inputs(inputs)?;
+            let live: Vec<LiveInput<'_>> = inputs
+                .iter()
+                .map(|input| LiveInput {
+                    dims: input.dims,
+                    values: if let HostView::I32(values) = input.data { Some(values) } else { None },
+                })
+                .collect();
+            let change = run.planned.resize(&self.graph, &live)?;
+            let differ = run.planned.commit(change);
+            self.refresh(&mut run, &differ);
+            let recorder = timing.map(|timing| Recorder::new(&self.gpu, timing, self.untimed(&run))).transpose()?;
+            (self.encode(&mut run, state, inputs, recorder.as_ref()), recorder)
+        };
+        Ok((self.read_back(pending).await?, recorder))
+    }
+
+    /// Everything about inputs that can be said before any shape is planned.
+    fn check_inputs(&self, inputs: &[InputView<'_>]) -> Result<()> {
+        if inputs.len() != self.graph.inputs.len() {
+            let reason = format!("is missing or too many: {} came, {} are needed", inputs.len(), self.graph.inputs.len());
+            return Err(Error::Input { index: inputs.len().min(self.graph.inputs.len()), reason });
+        }
+        for (index, (input, &tensor)) in inputs.iter().zip(&self.graph.inputs).enumerate() {
+            let elem = self.graph.info(tensor).elem;
+            let fail = |reason: String| Err(Error::Input { index, reason });
+            if !input.data.fits(elem) {
+                return fail(format!("holds {}, but the graph takes {elem:?}", input.data.name()));
+            }
+            if input.data.len() as u64 != input.dims.count() {
+                return fail(format!("has {} elements, but shape {} has {}", input.data.len(), input.dims, input.dims.count()));
+            }
+        }
+        self.check_indices(inputs)
+    }
+
+    /// Ids that name rows of a table are within it.
+    fn check_indices(&self, inputs: &[InputView<'_>]) -> Result<()> {
+        for &(tensor, limit) in self.graph.nodes.iter().flat_map(|node| &node.flow.index_inputs) {
+            let Some(index) = self.graph.inputs.iter().position(|&input| input == tensor) else { continue };
+            let HostView::I32(values) = inputs[index].data else { continue };
+            if let Some(bad) = values.iter().find(|&&value| !u32::try_from(value).is_ok_and(|value| value < limit)) {
+                return Err(Error::Input { index, reason: format!("holds {bad}, allowed is 0 to {}", limit.saturating_sub(1)) });
+            }
+        }
+        Ok(())
+    }
+
+    /// The same for every operator, once: the graph was planned before there was an arena.
+    pub(super) fn refresh_all(&self) {
+        let mut run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
+        let all: Vec<usize> = (0..self.graph.nodes.len()).collect();
+        self.refresh(&mut run, &all);
+    }
+
+    /// Brings the arena and the step block in line with plans that differ from before.
+    fn refresh(&self, run: &mut Run, differ: &[usize]) {
+        let Run { planned, arena, stale, step, step_stale, .. } = run;
+        for &node in differ {
+            if self.memory.aliased[node] {
+                continue;
+            }
+            let plan = &planned.plans()[node];
+            let mut used = vec![0; self.ready[node].len()];
+            for dispatch in &plan.steps {
+                let slot = (self.ready[node][dispatch.recipe].slot + used[dispatch.recipe]) as usize;
+                used[dispatch.recipe] += 1;
+                let room = &mut arena[slot * PARAM_SLOT..][..dispatch.params.len()];
+                if *room != *dispatch.params {
+                    room.copy_from_slice(&dispatch.params);
+                    stale[slot] = true;
+                }
+            }
+            let words: &[u8] = bytemuck::cast_slice(&plan.step_words);
+            let room = &mut step[planned.step_bases()[node] as usize * 4..][..words.len()];
+            if *room != *words {
+                room.copy_from_slice(words);
+                *step_stale = true;
+            }
+        }
+    }
+
+    /// Gathers what the device needs into one write: inputs that kernels read, the step block, stale parameters.
+    fn stage<'a>(&'a self, run: &mut Run, inputs: &[InputView<'_>]) -> Vec<Piece<'a>> {
+        let mut pieces = Vec::new();
+        let staging = &mut run.staging;
+        staging.clear();
+        let mut put = |bytes: &[u8], to: &'a wgpu::Buffer, at: u64| {
+            let from = staging.len() as u64;
+            staging.extend_from_slice(bytes);
+            staging.resize(staging.len().next_multiple_of(4), 0);
+            let len = staging.len() as u64 - from;
+            if len > 0 {
+                pieces.push(Piece { from, to, at, len });
+            }
+        };
+        for (index, (input, &tensor)) in inputs.iter().zip(&self.graph.inputs).enumerate() {
+            if self.on_device(tensor) {
+                put(input.data.bytes(), &self.fixed.inputs[index], 0);
+            }
+        }
+        if std::mem::take(&mut run.step_stale) {
+            put(&run.step, &self.fixed.step, 0);
+        }
+        let mut slot = 0;
+        while slot < run.stale.len() {
+            let start = slot;
+            while slot < run.stale.len() && std::mem::take(&mut run.stale[slot]) {
+                slot += 1;
+            }
+            if slot > start {
+                put(&run.arena[start * PARAM_SLOT..slot * PARAM_SLOT], &self.fixed.arena, (start * PARAM_SLOT) as u64);
+            }
+            slot += 1;
+        }
+        pieces
+    }
+
+    /// Whether anything on the device looks at an input; a position may matter to the host alone.
+    fn on_device(&self, input: TensorId) -> bool {
+        let read = |node: &crate::graph::Node| {
+            let flow = &node.flow;
+            (flow.reads.contains(&input) && !flow.host_reads.contains(&input)) || flow.mutates.contains(&input)
+        };
+        self.graph.outputs.contains(&input) || self.graph.nodes.iter().any(read)
+    }
+
+    fn encode(&self, run: &mut Run, state: &State, inputs: &[InputView<'_>], recorder: Option<&Recorder>) -> Vec<Wanted> {
+        let counters = &self.gpu.inner.counters;
+        let pieces = self.stage(run, inputs);
+        if !run.staging.is_empty() {
+            count(&counters.writes, 1);
+            count(&counters.written_bytes, run.staging.len() as u64);
+            self.gpu.inner.queue.write_buffer(&self.fixed.upload, 0, &run.staging);
+        }
+        let mut encoder = self.gpu.inner.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        for piece in pieces {
+            encoder.copy_buffer_to_buffer(&self.fixed.upload, piece.from, piece.to, piece.at, piece.len);
+        }
+        match recorder {
+            None => self.encode_pass(&mut encoder, run, state),
+            Some(recorder) => self.encode_timed(&mut encoder, run, state, recorder),
+        }
+        let wanted = self.encode_readback(&mut encoder, run, state);
+        self.submit(encoder);
+        wanted
+    }
+
+    /// Copies the live bytes of each output behind one another.
+    fn encode_readback(&self, encoder: &mut wgpu::CommandEncoder, run: &Run, state: &State) -> Vec<Wanted> {
+        let mut at = 0;
+        let mut all = Vec::with_capacity(self.graph.outputs.len());
+        for &output in &self.graph.outputs {
+            let elem = self.graph.info(output).elem;
+            let dims = run.planned.live().dims(output);
+            let wanted = Wanted { dims, elem, at, len: elem.bytes(dims.count()) };
+            let source = match self.memory.tensors[output.index()] {
+                Some(Place::Output(index)) => self.fixed.outputs.get(index).and_then(Option::as_ref),
+                Some(Place::Input(index)) => self.fixed.inputs.get(index),
+                Some(Place::Constant(constant)) => self.fixed.constants.get(&constant),
+                Some(Place::State(index)) => state.buffers.get(index),
+                Some(Place::Object(index)) => self.fixed.objects.get(index),
+                None => None,
+            };
+            if let (Some(source), true) = (source, wanted.len > 0) {
+                encoder.copy_buffer_to_buffer(source, 0, &self.fixed.readback, at, wanted.len);
+            }
+            at += crate::memory::padded(wanted.len);
+            all.push(wanted);
+        }
+        all
+    }
+
+    async fn read_back(&self, wanted: Vec<Wanted>) -> Result<Vec<OutputData>> {
+        let total = wanted.iter().map(|wanted| wanted.at + wanted.len).max().unwrap_or(0);
+        let bytes = if total == 0 { Vec::new() } else { self.gpu.read(&self.fixed.readback, total).await? };
+        self.gpu.check()?;
+        let output = |wanted: Wanted| {
+            let (start, len) = (usize::try_from(wanted.at).ok()?, usize::try_from(wanted.len).ok()?);
+            let mut own = bytes.get(start..start.checked_add(len)?)?.to_vec();
+            if !matches!(wanted.elem, Elem::F32 | Elem::I32) {
+                own.truncate(usize::try_from(wanted.dims.count()).ok()?);
+            }
+            Some(OutputData { dims: wanted.dims, elem: wanted.elem, bytes: own })
+        };
+        let outputs: Option<Vec<_>> = wanted.into_iter().map(output).collect();
+        outputs.ok_or_else(|| Error::Device("fewer bytes came back than were asked for".to_owned()))
+    }
+}
+
+/// An output in the readback buffer.
+struct Wanted {
+    dims: Dims,
+    elem: Elem,
+    at: u64,
+    len: u64,
+}

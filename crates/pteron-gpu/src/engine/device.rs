@@ -1,0 +1,221 @@
+//! Adapters and devices.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::buffers::Counters;
+use super::pipelines::Pipeline;
+use crate::error::{Error, Result};
+use crate::kernel::Variant;
+use crate::plan::Caps;
+
+/// Features that are used where they exist.
+const WANTED: wgpu::Features = wgpu::Features::SUBGROUP
+    .union(wgpu::Features::SHADER_F16)
+    .union(wgpu::Features::TIMESTAMP_QUERY)
+    .union(wgpu::Features::TIMESTAMP_QUERY_INSIDE_PASSES);
+
+/// Which adapter to use.
+#[derive(Clone, Debug, Default)]
+pub struct GpuOptions {
+    /// Part of the adapter's name, driver or backend, in any case; the best adapter if absent.
+    pub adapter: Option<String>,
+}
+
+/// A device, and what was compiled on it. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Gpu {
+    pub(crate) inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) device: wgpu::Device,
+    pub(crate) queue: wgpu::Queue,
+    pub(crate) summary: AdapterSummary,
+    pub(crate) caps: Caps,
+    pub(crate) counters: Counters,
+    pub(crate) pipelines: Mutex<HashMap<Variant, Arc<Pipeline>>>,
+    failure: Arc<Mutex<Option<Failure>>>,
+}
+
+/// The first thing that went wrong on a device outside a scope that catches it.
+#[derive(Clone, Debug)]
+enum Failure {
+    Lost(String),
+    Error(String),
+}
+
+/// What can be said of an adapter.
+#[derive(Clone, Debug)]
+pub struct AdapterSummary {
+    /// The name.
+    pub name: String,
+    /// The driver and its version.
+    pub driver: String,
+    /// The graphics API.
+    pub backend: String,
+    /// What kind of adapter it is.
+    pub kind: String,
+    /// Whether it computes on the CPU.
+    pub software: bool,
+    /// The features a device gets, of those that are used.
+    pub features: Vec<String>,
+    /// The adapter's limits, as a device gets them.
+    pub limits: wgpu::Limits,
+    /// The smallest and largest subgroup.
+    pub subgroup_size: (u32, u32),
+}
+
+impl AdapterSummary {
+    fn of(adapter: &wgpu::Adapter) -> Self {
+        let info = adapter.get_info();
+        let features = adapter.features() & WANTED;
+        Self {
+            driver: [info.driver.as_str(), info.driver_info.as_str()].join(" ").trim().to_owned(),
+            backend: info.backend.to_string(),
+            kind: format!("{:?}", info.device_type),
+            software: info.device_type == wgpu::DeviceType::Cpu,
+            features: features.iter_names().map(|(name, _)| name.to_owned()).collect(),
+            limits: adapter.limits(),
+            subgroup_size: (info.subgroup_min_size, info.subgroup_max_size),
+            name: info.name,
+        }
+    }
+
+    fn matches(&self, wanted: &str) -> bool {
+        let wanted = wanted.to_lowercase();
+        [&self.name, &self.driver, &self.backend].iter().any(|text| text.to_lowercase().contains(&wanted))
+    }
+
+    /// Better adapters first: a GPU of its own, one in the processor, anything else, software.
+    fn rank(&self) -> u8 {
+        match self.kind.as_str() {
+            "DiscreteGpu" => 0,
+            "IntegratedGpu" => 1,
+            "Cpu" => 3,
+            _ => 2,
+        }
+    }
+}
+
+fn instance() -> wgpu::Instance {
+    wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle_from_env())
+}
+
+async fn candidates(instance: &wgpu::Instance) -> Vec<(AdapterSummary, wgpu::Adapter)> {
+    #[cfg(not(target_arch = "wasm32"))]
+    let adapters = instance.enumerate_adapters(wgpu::Backends::all()).await;
+    // A browser hands out one adapter and has no list of them.
+    #[cfg(target_arch = "wasm32")]
+    let adapters: Vec<_> = instance.request_adapter(&wgpu::RequestAdapterOptions::default()).await.into_iter().collect();
+    let mut found: Vec<_> = adapters.into_iter().map(|adapter| (AdapterSummary::of(&adapter), adapter)).collect();
+    found.sort_by_key(|(summary, _)| summary.rank());
+    found
+}
+
+/// Every adapter there is, best first.
+pub async fn adapters() -> Vec<AdapterSummary> {
+    candidates(&instance()).await.into_iter().map(|(summary, _)| summary).collect()
+}
+
+impl Gpu {
+    /// Opens a device on the best adapter, or on the one that is asked for, with the features that exist and the highest
+    /// limits. Software adapters are used only when nothing else is there.
+    ///
+    /// # Errors
+    /// No adapter, none of that name, or one that gives no device.
+    pub async fn open(options: &GpuOptions) -> Result<Self> {
+        let found = candidates(&instance()).await;
+        let names: Vec<String> = found.iter().map(|(summary, _)| summary.name.clone()).collect();
+        let wanted = options.adapter.as_deref().unwrap_or_default();
+        let Some((summary, adapter)) = found.into_iter().find(|(summary, _)| summary.matches(wanted)) else {
+            return Err(Error::NoAdapter(match (names.as_slice(), options.adapter.as_deref()) {
+                ([], _) => "was found; install a Vulkan driver (mesa-vulkan-drivers has one in software)".to_owned(),
+                (names, wanted) => format!("is called {:?}; there are {}", wanted.unwrap_or_default(), names.join(", ")),
+            }));
+        };
+        if summary.software && options.adapter.is_none() {
+            tracing::warn!("no GPU found: computing in software on {}", summary.name);
+        }
+        Self::on(&adapter, summary).await
+    }
+
+    async fn on(adapter: &wgpu::Adapter, summary: AdapterSummary) -> Result<Self> {
+        let features = adapter.features() & WANTED;
+        let descriptor = wgpu::DeviceDescriptor {
+            label: Some("pteron"),
+            required_features: features,
+            required_limits: summary.limits.clone(),
+            ..Default::default()
+        };
+        let (device, queue) = adapter.request_device(&descriptor).await.map_err(|error| Error::Device(error.to_string()))?;
+        let failure = Arc::new(Mutex::new(None));
+        watch(&device, &failure);
+        let caps = Caps {
+            subgroups: features.contains(wgpu::Features::SUBGROUP),
+            subgroup_size: summary.subgroup_size,
+            max_invocations: summary.limits.max_compute_invocations_per_workgroup,
+            workgroup_memory: summary.limits.max_compute_workgroup_storage_size,
+            max_binding: summary.limits.max_storage_buffer_binding_size,
+        };
+        let (counters, pipelines) = (Counters::default(), Mutex::default());
+        Ok(Self { inner: Arc::new(Inner { device, queue, summary, caps, counters, pipelines, failure }) })
+    }
+
+    /// The adapter the device is on.
+    #[must_use]
+    pub fn adapter(&self) -> &AdapterSummary {
+        &self.inner.summary
+    }
+
+    /// What the device can do, as far as kernels depend on it.
+    #[must_use]
+    pub fn caps(&self) -> Caps {
+        self.inner.caps
+    }
+
+    /// What has been made and done on the device so far.
+    #[must_use]
+    pub fn counts(&self) -> super::Counts {
+        self.inner.counters.read()
+    }
+
+    /// Destroys the device, as a driver that fails would: whatever uses it afterwards gets [`Error::Lost`].
+    pub fn destroy(&self) {
+        // The device's own message comes with the next poll; a call that fails before it should know why.
+        note(&self.inner.failure, Failure::Lost("it was destroyed".to_owned()));
+        self.inner.device.destroy();
+    }
+
+    /// What has gone wrong on the device outside any call, if anything has.
+    pub(crate) fn check(&self) -> Result<()> {
+        let mut failure = self.inner.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        match failure.clone() {
+            None => Ok(()),
+            Some(Failure::Lost(reason)) => Err(Error::Lost(reason)),
+            Some(Failure::Error(reason)) => {
+                // An error belongs to one call; a lost device stays lost.
+                *failure = None;
+                Err(Error::Device(reason))
+            }
+        }
+    }
+}
+
+/// Keeps what went wrong; a loss stays, whatever follows from it.
+fn note(failure: &Mutex<Option<Failure>>, what: Failure) {
+    let mut slot = failure.lock().unwrap_or_else(PoisonError::into_inner);
+    if !matches!(*slot, Some(Failure::Lost(_))) {
+        *slot = Some(what);
+    }
+}
+
+fn watch(device: &wgpu::Device, failure: &Arc<Mutex<Option<Failure>>>) {
+    let lost = Arc::clone(failure);
+    device.set_device_lost_callback(move |reason, message| {
+        note(&lost, Failure::Lost(format!("{reason:?} {message}").trim().to_owned()));
+    });
+    let errors = Arc::clone(failure);
+    device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| note(&errors, Failure::Error(error.to_string()))));
+}

@@ -1,0 +1,428 @@
+//! Making a graph ready on a device.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex};
+
+use pteron_format::vulkan::{ConstantId, ConstantSource, DataType};
+use wgpu::BufferUsages as Usage;
+
+use super::Gpu;
+use super::buffers::{MemoryBudget, count};
+use super::call::Run;
+use super::pipelines::Pipeline;
+use super::wait::Gate;
+use crate::error::{Error, Result};
+use crate::graph::{Graph, Role};
+use crate::live::TensorId;
+use crate::memory::{Memory, Place};
+use crate::plan::{Bind, PARAM_SLOT};
+use crate::resize::Planned;
+use crate::shape::Dims;
+
+/// How a graph is loaded.
+#[derive(Clone, Debug, Default)]
+pub struct LoadOptions {
+    /// Largest dims of each input, where they should be smaller than the file's.
+    pub input_bounds: Vec<Option<Dims>>,
+    /// Bytes of GPU memory the graph may use in all.
+    pub memory_budget: Option<u64>,
+}
+
+/// Where a constant's bytes come from: the mapped file, external data, anything.
+pub type ConstantBytes<'a> = dyn Fn(ConstantId) -> Option<Cow<'a, [u8]>> + 'a;
+
+/// A graph ready to run.
+#[derive(Debug)]
+pub struct LoadedGraph {
+    pub(super) gpu: Gpu,
+    pub(super) graph: Graph,
+    pub(super) memory: Memory,
+    pub(super) fixed: Fixed,
+    /// For each operator and recipe: the pipeline, where its parameter slots start, and its bind group unless it needs state.
+    pub(super) ready: Vec<Vec<Ready>>,
+    /// Where a state's buffers start: what to copy, or nothing for zeros.
+    pub(super) initial: Vec<Option<wgpu::Buffer>>,
+    pub(super) run: Mutex<Run>,
+    pub(super) gate: Gate,
+    bytes: u64,
+}
+
+/// Buffers that live as long as the graph.
+#[derive(Debug)]
+pub(super) struct Fixed {
+    pub(super) constants: HashMap<u32, wgpu::Buffer>,
+    pub(super) inputs: Vec<wgpu::Buffer>,
+    pub(super) outputs: Vec<Option<wgpu::Buffer>>,
+    pub(super) objects: Vec<wgpu::Buffer>,
+    /// Parameters, a slot for each dispatch a plan may make.
+    pub(super) arena: wgpu::Buffer,
+    /// The per-step block.
+    pub(super) step: wgpu::Buffer,
+    /// What a call writes, in one write, before it is copied to its places.
+    pub(super) upload: wgpu::Buffer,
+    /// What a call reads back.
+    pub(super) readback: wgpu::Buffer,
+}
+
+/// A recipe made ready.
+#[derive(Debug)]
+pub(super) struct Ready {
+    pub(super) pipeline: Arc<Pipeline>,
+    pub(super) slot: u32,
+    pub(super) binds: Vec<Bound>,
+    pub(super) group: Option<wgpu::BindGroup>,
+}
+
+/// What a binding is bound to.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Bound {
+    Place(Place),
+    Step,
+}
+
+impl LoadedGraph {
+    /// Loads a graph: plans it at its bounds, makes memory, uploads constants, compiles pipelines, makes bind groups.
+    ///
+    /// # Errors
+    /// What an operator refuses, what does not fit, a constant that is nowhere, or a device that fails.
+    pub async fn load(gpu: &Gpu, graph: Graph, constants: &ConstantBytes<'_>, options: &LoadOptions) -> Result<Self> {
+        let bounds = input_bounds(&graph, options)?;
+        let planned = Planned::at_bounds(&graph, &bounds, gpu.caps())?;
+        let memory = Memory::plan(&graph, &planned)?;
+        let slots = slots(&planned, &memory);
+        let sizes = Sizes::new(&graph, &planned, &memory, slots.total);
+        sizes.book(gpu, &mut MemoryBudget::new(options.memory_budget))?;
+        gpu.check()?;
+
+        let mut budget = MemoryBudget::new(options.memory_budget);
+        let scope = gpu.inner.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
+        let fixed = make_buffers(gpu, &graph, &sizes, constants, &mut budget)?;
+        let initial = initial_states(gpu, &graph, &memory, constants, &mut budget)?;
+        if let Some(error) = scope.pop().await {
+            return Err(Error::Device(error.to_string()));
+        }
+        let ready = make_ready(gpu, &planned, &memory, &fixed, &slots)?;
+        gpu.check()?;
+        let run = Mutex::new(Run::new(planned, slots.total));
+        let gate = Gate::default();
+        let loaded = Self { gpu: gpu.clone(), graph, memory, fixed, ready, initial, run, gate, bytes: budget.used() };
+        loaded.refresh_all();
+        Ok(loaded)
+    }
+
+    /// The decoded graph.
+    #[must_use]
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// The device it is loaded on.
+    #[must_use]
+    pub fn gpu(&self) -> &Gpu {
+        &self.gpu
+    }
+
+    /// Bytes of GPU memory it uses, states apart.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+fn input_bounds(graph: &Graph, options: &LoadOptions) -> Result<Vec<Dims>> {
+    let bound = |(index, &input): (usize, &TensorId)| {
+        let file = graph.info(input).bound;
+        match options.input_bounds.get(index).copied().flatten() {
+            Some(smaller) if smaller.fits(&file) => Ok(smaller),
+            Some(other) => Err(Error::Input { index, reason: format!("is to be bound by {other}, but the file's bound is {file}") }),
+            None => Ok(file),
+        }
+    };
+    graph.inputs.iter().enumerate().map(bound).collect()
+}
+
+/// Where the parameters of each operator's recipes are in the arena.
+struct Slots {
+    bases: Vec<Vec<u32>>,
+    total: u32,
+}
+
+fn slots(planned: &Planned, memory: &Memory) -> Slots {
+    let mut total = 0;
+    let bases = planned.recipes().iter().zip(&memory.aliased).map(|(recipes, &aliased)| {
+        let recipes = if aliased { &[][..] } else { &recipes.list };
+        let base = |recipe: &crate::plan::Recipe| {
+            let base = total;
+            total += recipe.max_dispatches;
+            base
+        };
+        recipes.iter().map(base).collect()
+    });
+    let bases = bases.collect();
+    Slots { bases, total }
+}
+
+const STORAGE: Usage = Usage::STORAGE.union(Usage::COPY_DST).union(Usage::COPY_SRC);
+
+/// A buffer to be made: what people call it, its bytes, and what it is for.
+struct Request {
+    label: String,
+    size: u64,
+    usage: Usage,
+}
+
+impl Request {
+    fn new(label: impl Into<String>, size: u64, usage: Usage) -> Self {
+        Self { label: label.into(), size, usage }
+    }
+
+    fn make(&self, gpu: &Gpu, budget: &mut MemoryBudget) -> Result<wgpu::Buffer> {
+        gpu.buffer(budget, &self.label, self.size, self.usage)
+    }
+}
+
+/// A constant's buffer: made for the first tensor that has its bytes, shared by the others.
+struct ConstantRequest {
+    constant: u32,
+    tensor: TensorId,
+    same_as: Option<u32>,
+    request: Request,
+}
+
+/// Every buffer that lives as long as the graph, known from bounds alone: what does not fit is refused before any is made.
+struct Sizes {
+    constants: Vec<ConstantRequest>,
+    inputs: Vec<Request>,
+    outputs: Vec<Option<Request>>,
+    objects: Vec<Request>,
+    arena: Request,
+    step: Request,
+    upload: Request,
+    readback: Request,
+}
+
+impl Sizes {
+    fn new(graph: &Graph, planned: &Planned, memory: &Memory, slots: u32) -> Self {
+        let bytes = |tensor: TensorId| graph.info(tensor).elem.bytes(planned.bounds()[tensor.index()].count());
+        let padded = |tensors: &[TensorId]| tensors.iter().map(|&tensor| crate::memory::padded(bytes(tensor))).sum::<u64>();
+        let input = |(index, &tensor): (usize, &TensorId)| Request::new(format!("input {index}"), bytes(tensor), STORAGE);
+        let output = |(index, &tensor): (usize, &TensorId)| {
+            let own = memory.tensors[tensor.index()] == Some(Place::Output(index));
+            own.then(|| Request::new(format!("output {index}"), bytes(tensor), STORAGE))
+        };
+        let object = |(index, &size): (usize, &u64)| Request::new(format!("memory object {index}"), size, STORAGE);
+        let arena = u64::from(slots.max(1)) * PARAM_SLOT as u64;
+        let step_words: usize = planned.recipes().iter().map(|recipes| recipes.step_words).sum();
+        let step = 4 * step_words as u64;
+        let upload = arena + step + padded(&graph.inputs) + 16;
+        Self {
+            constants: constant_requests(graph, memory),
+            inputs: graph.inputs.iter().enumerate().map(input).collect(),
+            outputs: graph.outputs.iter().enumerate().map(output).collect(),
+            objects: memory.objects.iter().enumerate().map(object).collect(),
+            arena: Request::new("parameters", arena, Usage::UNIFORM | Usage::COPY_DST),
+            step: Request::new("step block", step, Usage::STORAGE | Usage::COPY_DST),
+            upload: Request::new("upload", upload, Usage::COPY_DST | Usage::COPY_SRC),
+            readback: Request::new("readback", padded(&graph.outputs), Usage::COPY_DST | Usage::MAP_READ),
+        }
+    }
+
+    /// Whether all of them fit together, without making one.
+    fn book(&self, gpu: &Gpu, budget: &mut MemoryBudget) -> Result<()> {
+        let constants = self.constants.iter().filter(|constant| constant.same_as.is_none()).map(|constant| &constant.request);
+        let tensors = self.inputs.iter().chain(self.outputs.iter().flatten()).chain(&self.objects);
+        for request in constants.chain(tensors).chain([&self.arena, &self.step, &self.upload, &self.readback]) {
+            gpu.book(budget, &request.label, request.size, request.usage)?;
+        }
+        Ok(())
+    }
+}
+
+fn make_buffers(
+    gpu: &Gpu,
+    graph: &Graph,
+    sizes: &Sizes,
+    constants: &ConstantBytes<'_>,
+    budget: &mut MemoryBudget,
+) -> Result<Fixed> {
+    let constants = upload_constants(gpu, graph, &sizes.constants, constants, budget)?;
+    let mut all = |requests: &[Request]| requests.iter().map(|request| request.make(gpu, budget)).collect::<Result<Vec<_>>>();
+    let (inputs, objects) = (all(&sizes.inputs)?, all(&sizes.objects)?);
+    let outputs = sizes.outputs.iter().map(|output| output.as_ref().map(|output| output.make(gpu, budget)).transpose());
+    Ok(Fixed {
+        constants,
+        inputs,
+        outputs: outputs.collect::<Result<_>>()?,
+        objects,
+        arena: sizes.arena.make(gpu, budget)?,
+        step: sizes.step.make(gpu, budget)?,
+        upload: sizes.upload.make(gpu, budget)?,
+        readback: sizes.readback.make(gpu, budget)?,
+    })
+}
+
+/// A constant's bytes as the GPU holds them: halves widened, 64-bit integers narrowed.
+fn constant_bytes<'a>(graph: &Graph, tensor: TensorId, constant: u32, bytes: &ConstantBytes<'a>) -> Result<Cow<'a, [u8]>> {
+    let id = ConstantId(constant);
+    let Some(raw) = bytes(id) else {
+        let key = match graph.source.constants.get(constant as usize).map(|constant| &constant.source) {
+            Some(ConstantSource::Named(key)) => key.clone(),
+            _ => format!("constant {constant}"),
+        };
+        return Err(Error::MissingConstant { key });
+    };
+    let dtype = graph.source.values.get(tensor.index()).and_then(|value| value.as_tensor()).map(|tensor| tensor.dtype);
+    Ok(match dtype {
+        Some(DataType::Float16) => {
+            let widen = |pair: &[u8]| half::f16::from_le_bytes([pair[0], pair[1]]).to_f32().to_le_bytes();
+            Cow::Owned(raw.chunks_exact(2).flat_map(widen).collect())
+        }
+        Some(DataType::Int64) => {
+            let mut narrow = Vec::with_capacity(raw.len() / 2);
+            for word in raw.chunks_exact(8) {
+                let value = i64::from_le_bytes(word.try_into().unwrap_or_default());
+                let Ok(value) = i32::try_from(value) else {
+                    let reason = format!("holds {value}, which does not fit the 32 bits GPUs compute with");
+                    return Err(Error::Tensor { tensor: tensor.0, reason });
+                };
+                narrow.extend_from_slice(&value.to_le_bytes());
+            }
+            Cow::Owned(narrow)
+        }
+        _ => raw,
+    })
+}
+
+/// The buffers that constants need. Those whose key and type are equal hold the same bytes, and nothing changes them.
+fn constant_requests(graph: &Graph, memory: &Memory) -> Vec<ConstantRequest> {
+    let mut by_key: HashMap<(&str, DataType), u32> = HashMap::new();
+    let mut requests: Vec<ConstantRequest> = Vec::new();
+    let mut known = HashSet::new();
+    for (id, place) in memory.tensors.iter().enumerate() {
+        let Some(Place::Constant(constant)) = *place else { continue };
+        let Some(tensor) = graph.source.values.get(id).and_then(|value| value.as_tensor()) else { continue };
+        if tensor.constant.is_none_or(|own| own.0 != constant) || !known.insert(constant) {
+            continue;
+        }
+        let same_as = match graph.source.constants.get(constant as usize).map(|constant| &constant.source) {
+            Some(ConstantSource::Named(key)) => {
+                let first = *by_key.entry((key.as_str(), tensor.dtype)).or_insert(constant);
+                (first != constant).then_some(first)
+            }
+            _ => None,
+        };
+        let tensor = TensorId(u32::try_from(id).unwrap_or(u32::MAX));
+        let info = graph.info(tensor);
+        let size = info.elem.bytes(info.bound.count());
+        // An output of the graph may be a constant, and is read back like any other.
+        let request = Request::new(format!("constant {constant}"), size, STORAGE);
+        requests.push(ConstantRequest { constant, tensor, same_as, request });
+    }
+    requests
+}
+
+fn upload_constants(
+    gpu: &Gpu,
+    graph: &Graph,
+    requests: &[ConstantRequest],
+    bytes: &ConstantBytes<'_>,
+    budget: &mut MemoryBudget,
+) -> Result<HashMap<u32, wgpu::Buffer>> {
+    let mut uploaded: HashMap<u32, wgpu::Buffer> = HashMap::new();
+    for ConstantRequest { constant, tensor, same_as, request } in requests {
+        if let Some(buffer) = same_as.and_then(|first| uploaded.get(&first)).cloned() {
+            uploaded.insert(*constant, buffer);
+            continue;
+        }
+        let data = constant_bytes(graph, *tensor, *constant, bytes)?;
+        let buffer = request.make(gpu, budget)?;
+        // The buffer has the size its dims ask for; reading has checked that the bytes have it, too.
+        write_whole(gpu, &buffer, &data[..data.len().min(usize::try_from(request.size).unwrap_or(usize::MAX))]);
+        uploaded.insert(*constant, buffer);
+    }
+    Ok(uploaded)
+}
+
+/// Writes a whole buffer; writes must be a multiple of four bytes, buffers are.
+fn write_whole(gpu: &Gpu, buffer: &wgpu::Buffer, data: &[u8]) {
+    let whole = data.len() - data.len() % 4;
+    gpu.inner.queue.write_buffer(buffer, 0, &data[..whole]);
+    if whole < data.len() {
+        let mut tail = [0; 4];
+        tail[..data.len() - whole].copy_from_slice(&data[whole..]);
+        gpu.inner.queue.write_buffer(buffer, whole as u64, &tail);
+    }
+}
+
+fn initial_states(
+    gpu: &Gpu,
+    graph: &Graph,
+    memory: &Memory,
+    bytes: &ConstantBytes<'_>,
+    budget: &mut MemoryBudget,
+) -> Result<Vec<Option<wgpu::Buffer>>> {
+    let mut initial = Vec::new();
+    for &tensor in &memory.states {
+        let Role::State(constant) = graph.role(tensor) else { continue };
+        let data = constant_bytes(graph, tensor, constant, bytes)?;
+        if data.iter().all(|&byte| byte == 0) {
+            initial.push(None);
+            continue;
+        }
+        let label = format!("initial state {tensor}");
+        let buffer = gpu.buffer(budget, &label, data.len() as u64, Usage::COPY_SRC | Usage::COPY_DST)?;
+        write_whole(gpu, &buffer, &data);
+        initial.push(Some(buffer));
+    }
+    Ok(initial)
+}
+
+fn make_ready(gpu: &Gpu, planned: &Planned, memory: &Memory, fixed: &Fixed, slots: &Slots) -> Result<Vec<Vec<Ready>>> {
+    let active = planned.recipes().iter().zip(&memory.aliased).filter(|&(_, &aliased)| !aliased);
+    let variants: Vec<_> = active.flat_map(|(recipes, _)| recipes.list.iter().map(|recipe| &recipe.variant)).collect();
+    gpu.compile(&variants)?;
+    let mut ready = Vec::with_capacity(planned.recipes().len());
+    for (node, recipes) in planned.recipes().iter().enumerate() {
+        let mut list = Vec::new();
+        for (recipe, &slot) in recipes.list.iter().zip(&slots.bases[node]) {
+            let Some(pipeline) = gpu.pipeline(&recipe.variant) else {
+                return Err(Error::Device(format!("kernel {} did not compile", recipe.variant.label)));
+            };
+            let binds: Vec<Bound> = recipe.binds.iter().filter_map(|bind| bound(memory, node, *bind)).collect();
+            let mut one = Ready { pipeline, slot, binds, group: None };
+            one.group = bind_group(gpu, fixed, &one, &[]);
+            list.push(one);
+        }
+        ready.push(list);
+    }
+    Ok(ready)
+}
+
+fn bound(memory: &Memory, node: usize, bind: Bind) -> Option<Bound> {
+    Some(match bind {
+        Bind::Tensor(tensor) => Bound::Place(memory.tensors[tensor.index()]?),
+        Bind::Scratch(index) => Bound::Place(*memory.scratch[node].get(index)?),
+        Bind::Step => Bound::Step,
+    })
+}
+
+/// The bind group of a recipe; `None` if it binds state and `states` has none.
+pub(super) fn bind_group(gpu: &Gpu, fixed: &Fixed, ready: &Ready, states: &[wgpu::Buffer]) -> Option<wgpu::BindGroup> {
+    let params = wgpu::BufferBinding { buffer: &fixed.arena, offset: 0, size: wgpu::BufferSize::new(PARAM_SLOT as u64) };
+    let mut entries = vec![wgpu::BindGroupEntry { binding: 0, resource: wgpu::BindingResource::Buffer(params) }];
+    for (binding, bound) in (1u32..).zip(&ready.binds) {
+        let buffer = match *bound {
+            Bound::Step => &fixed.step,
+            Bound::Place(Place::Constant(constant)) => fixed.constants.get(&constant)?,
+            Bound::Place(Place::Input(index)) => fixed.inputs.get(index)?,
+            Bound::Place(Place::Output(index)) => fixed.outputs.get(index)?.as_ref()?,
+            Bound::Place(Place::Object(index)) => fixed.objects.get(index)?,
+            Bound::Place(Place::State(index)) => states.get(index)?,
+        };
+        entries.push(wgpu::BindGroupEntry { binding, resource: buffer.as_entire_binding() });
+    }
+    count(&gpu.inner.counters.bind_groups, 1);
+    let layout = &ready.pipeline.layout;
+    Some(gpu.inner.device.create_bind_group(&wgpu::BindGroupDescriptor { label: None, layout, entries: &entries }))
+}

@@ -1,0 +1,28 @@
+//! The engine: the only callers of wgpu.
+//!
+//! [`Gpu`] is a device. [`LoadedGraph`] is a graph made ready on it: constants uploaded, pipelines compiled, memory and bind
+//! groups made, all from the operators' recipes. [`State`] is what calls change and keep (KV caches): one a conversation.
+//! A call plans, writes once, runs one compute pass in one submit, and reads live bytes back.
+
+mod buffers;
+mod call;
+mod device;
+mod load;
+mod pass;
+mod pipelines;
+mod profile;
+mod state;
+mod wait;
+
+pub use buffers::Counts;
+pub use call::{HostView, InputView, OutputData};
+pub use device::{AdapterSummary, Gpu, GpuOptions, adapters};
+pub use load::{ConstantBytes, LoadOptions, LoadedGraph};
+pub use profile::{DispatchTime, Profile, Timing};
+pub use state::State;
+
+/// Runs a future to its end on this thread.
+#[cfg(not(target_arch = "wasm32"))]
+pub fn block_on<F: Future>(future: F) -> F::Output {
+    pollster::block_on(future)
+}

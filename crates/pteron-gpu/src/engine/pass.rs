@@ -1,0 +1,109 @@
+//! What a call encodes between its writes and its readback: the dispatches of the current plans, timed or not.
+
+use super::buffers::count;
+use super::call::Run;
+use super::load::{LoadedGraph, Ready};
+use super::profile::{DispatchTime, Recorder, Timing};
+use super::state::State;
+use crate::plan::{Bind, Dispatch, PARAM_SLOT};
+
+const PARAM_SLOT_U32: u32 = 256;
+const _: () = assert!(PARAM_SLOT_U32 as usize == PARAM_SLOT, "a dynamic offset counts slots");
+
+/// A dispatch of the current plans, with what it needs on the device.
+struct Step<'a> {
+    node: usize,
+    dispatch: &'a Dispatch,
+    ready: &'a Ready,
+    /// Where its parameters are in the arena.
+    slot: u32,
+}
+
+impl LoadedGraph {
+    /// Every dispatch, in order. Operators that became aliases have none.
+    fn steps<'a>(&'a self, run: &'a Run) -> impl Iterator<Item = Step<'a>> + 'a {
+        let plans = run.planned.plans().iter().enumerate().filter(|&(node, _)| !self.memory.aliased[node]);
+        plans.flat_map(move |(node, plan)| {
+            let recipes = &self.ready[node];
+            let mut used = vec![0; recipes.len()];
+            plan.steps.iter().map(move |dispatch| {
+                let ready = &recipes[dispatch.recipe];
+                let slot = ready.slot + used[dispatch.recipe];
+                used[dispatch.recipe] += 1;
+                Step { node, dispatch, ready, slot }
+            })
+        })
+    }
+
+    fn dispatch(&self, pass: &mut wgpu::ComputePass<'_>, state: &State, step: &Step<'_>) {
+        let group = step.ready.group.as_ref().or_else(|| state.groups.get(&(step.node, step.dispatch.recipe)));
+        pass.set_pipeline(&step.ready.pipeline.pipeline);
+        pass.set_bind_group(0, group, &[step.slot * PARAM_SLOT_U32]);
+        pass.dispatch_workgroups(step.dispatch.grid.x, step.dispatch.grid.y, 1);
+        count(&self.gpu.inner.counters.dispatches, 1);
+    }
+
+    fn begin<'e>(
+        &self,
+        encoder: &'e mut wgpu::CommandEncoder,
+        timestamp_writes: Option<wgpu::ComputePassTimestampWrites<'_>>,
+    ) -> wgpu::ComputePass<'e> {
+        count(&self.gpu.inner.counters.passes, 1);
+        encoder.begin_compute_pass(&wgpu::ComputePassDescriptor { label: None, timestamp_writes })
+    }
+
+    /// All dispatches in one pass.
+    pub(super) fn encode_pass(&self, encoder: &mut wgpu::CommandEncoder, run: &Run, state: &State) {
+        let mut pass = self.begin(encoder, None);
+        for step in self.steps(run) {
+            self.dispatch(&mut pass, state, &step);
+        }
+    }
+
+    /// The same with a timestamp on both sides of each dispatch.
+    pub(super) fn encode_timed(&self, encoder: &mut wgpu::CommandEncoder, run: &Run, state: &State, recorder: &Recorder) {
+        match recorder.timing() {
+            Timing::InsidePass => {
+                let mut pass = self.begin(encoder, None);
+                recorder.write(&mut pass, 0);
+                for (index, step) in (1..).zip(self.steps(run)) {
+                    self.dispatch(&mut pass, state, &step);
+                    recorder.write(&mut pass, index);
+                }
+            }
+            Timing::PassEach => {
+                for (index, step) in (0..).zip(self.steps(run)) {
+                    let mut pass = self.begin(encoder, recorder.both_sides(index));
+                    self.dispatch(&mut pass, state, &step);
+                }
+            }
+        }
+        recorder.resolve(encoder);
+    }
+
+    /// What the current plans dispatch, before anything is known of its time.
+    pub(super) fn untimed(&self, run: &Run) -> Vec<DispatchTime> {
+        let time = |step: Step<'_>| {
+            let node = &self.graph.nodes[step.node];
+            let recipe = &run.planned.recipes()[step.node].list[step.dispatch.recipe];
+            DispatchTime {
+                operator: node.name.clone(),
+                call: node.call,
+                kernel: recipe.variant.label,
+                grid: [step.dispatch.grid.x, step.dispatch.grid.y],
+                bytes: recipe.binds.iter().map(|bind| self.live_bytes(run, step.node, *bind)).sum(),
+                start: 0,
+                end: 0,
+            }
+        };
+        self.steps(run).map(time).collect()
+    }
+
+    fn live_bytes(&self, run: &Run, node: usize, bind: Bind) -> u64 {
+        match bind {
+            Bind::Tensor(tensor) => self.graph.info(tensor).elem.bytes(run.planned.live().dims(tensor).count()),
+            Bind::Scratch(index) => run.planned.plans()[node].scratch.get(index).copied().unwrap_or(0),
+            Bind::Step => 0,
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Pipelines, compiled once for each variant on a device, in parallel where there are threads.
+
+use std::sync::{Arc, PoisonError};
+
+use super::Gpu;
+use super::buffers::count;
+use crate::error::Result;
+use crate::kernel::{BindingKind, Target, Variant};
+use crate::plan::PARAM_SLOT;
+
+/// A compiled variant.
+#[derive(Debug)]
+pub(crate) struct Pipeline {
+    pub(crate) pipeline: wgpu::ComputePipeline,
+    pub(crate) layout: wgpu::BindGroupLayout,
+}
+
+#[cfg(target_arch = "wasm32")]
+const TARGET: Target = Target::Browser;
+#[cfg(not(target_arch = "wasm32"))]
+const TARGET: Target = Target::Native;
+
+impl Gpu {
+    /// Compiles the variants that this device does not have yet.
+    pub(crate) fn compile(&self, variants: &[&Variant]) -> Result<()> {
+        let missing: Vec<&Variant> = {
+            let known = self.inner.pipelines.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut missing: Vec<&Variant> = Vec::new();
+            for variant in variants.iter().copied().filter(|variant| !known.contains_key(*variant)) {
+                if !missing.contains(&variant) {
+                    missing.push(variant);
+                }
+            }
+            missing
+        };
+        let compiled = self.compile_all(&missing);
+        let mut known = self.inner.pipelines.lock().unwrap_or_else(PoisonError::into_inner);
+        for (variant, pipeline) in missing.into_iter().zip(compiled) {
+            known.insert(variant.clone(), Arc::new(pipeline));
+        }
+        drop(known);
+        self.check()
+    }
+
+    #[cfg(not(target_arch = "wasm32"))]
+    fn compile_all(&self, variants: &[&Variant]) -> Vec<Pipeline> {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(variants.len()).max(1);
+        let chunk = variants.len().div_ceil(threads).max(1);
+        std::thread::scope(|scope| {
+            let workers: Vec<_> = variants
+                .chunks(chunk)
+                .map(|chunk| scope.spawn(move || chunk.iter().map(|variant| self.compile_one(variant)).collect::<Vec<_>>()))
+                .collect();
+            // A worker that panicked has lost its pipelines; the panic goes on here.
+            workers.into_iter().flat_map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+        })
+    }
+
+    #[cfg(target_arch = "wasm32")]
+    fn compile_all(&self, variants: &[&Variant]) -> Vec<Pipeline> {
+        variants.iter().map(|variant| self.compile_one(variant)).collect()
+    }
+
+    fn compile_one(&self, variant: &Variant) -> Pipeline {
+        let device = &self.inner.device;
+        let source = variant.source(TARGET);
+        let label = Some(variant.label);
+        let module = device
+            .create_shader_module(wgpu::ShaderModuleDescriptor { label, source: wgpu::ShaderSource::Wgsl(source.into()) });
+        let entries: Vec<_> = (0u32..).zip(variant.bindings()).map(|(binding, kind)| entry(binding, kind)).collect();
+        let layout = device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label, entries: &entries });
+        let pipeline_layout = device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
+            label,
+            bind_group_layouts: &[Some(&layout)],
+            immediate_size: 0,
+        });
+        let constants: Vec<(&str, f64)> = variant.constants.iter().map(|&(name, value)| (name, value.into())).collect();
+        let pipeline = device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+            label,
+            layout: Some(&pipeline_layout),
+            module: &module,
+            entry_point: Some("main"),
+            compilation_options: wgpu::PipelineCompilationOptions { constants: &constants, ..Default::default() },
+            cache: None,
+        });
+        count(&self.inner.counters.pipelines, 1);
+        Pipeline { pipeline, layout }
+    }
+
+    /// A compiled variant.
+    pub(crate) fn pipeline(&self, variant: &Variant) -> Option<Arc<Pipeline>> {
+        self.inner.pipelines.lock().unwrap_or_else(PoisonError::into_inner).get(variant).cloned()
+    }
+}
+
+fn entry(binding: u32, kind: BindingKind) -> wgpu::BindGroupLayoutEntry {
+    let ty = match kind {
+        BindingKind::Uniform => wgpu::BufferBindingType::Uniform,
+        BindingKind::Read => wgpu::BufferBindingType::Storage { read_only: true },
+        BindingKind::ReadWrite => wgpu::BufferBindingType::Storage { read_only: false },
+    };
+    // Parameters are the one binding that moves: each dispatch has its own slot of the arena.
+    let uniform = kind == BindingKind::Uniform;
+    let min_binding_size = if uniform { wgpu::BufferSize::new(PARAM_SLOT as u64) } else { None };
+    wgpu::BindGroupLayoutEntry {
+        binding,
+        visibility: wgpu::ShaderStages::COMPUTE,
+        ty: wgpu::BindingType::Buffer { ty, has_dynamic_offset: uniform, min_binding_size },
+        count: None,
+    }
+}

@@ -1,0 +1,81 @@
+//! What calls change and keep: the buffers of one conversation, and the bind groups that name them.
+
+use std::collections::HashMap;
+
+use wgpu::BufferUsages as Usage;
+
+use super::buffers::{MemoryBudget, count};
+use super::load::{LoadedGraph, bind_group};
+use crate::error::Result;
+
+/// The mutable tensors of a graph (KV caches): one for each conversation.
+#[derive(Debug)]
+pub struct State {
+    pub(super) buffers: Vec<wgpu::Buffer>,
+    /// Bind groups of the recipes that touch state, by operator and recipe.
+    pub(super) groups: HashMap<(usize, usize), wgpu::BindGroup>,
+}
+
+impl LoadedGraph {
+    /// A fresh state, as the file has it.
+    ///
+    /// # Errors
+    /// No memory for it.
+    pub fn new_state(&self) -> Result<State> {
+        let mut budget = MemoryBudget::new(None);
+        let mut buffers = Vec::new();
+        for &tensor in &self.memory.states {
+            let info = self.graph.info(tensor);
+            let usage = Usage::STORAGE | Usage::COPY_DST | Usage::COPY_SRC;
+            buffers.push(self.gpu.buffer(&mut budget, &format!("state {tensor}"), info.elem.bytes(info.bound.count()), usage)?);
+        }
+        let mut groups = HashMap::new();
+        for (node, recipes) in self.ready.iter().enumerate() {
+            for (recipe, ready) in recipes.iter().enumerate().filter(|(_, ready)| ready.group.is_none()) {
+                if let Some(group) = bind_group(&self.gpu, &self.fixed, ready, &buffers) {
+                    groups.insert((node, recipe), group);
+                }
+            }
+        }
+        let state = State { buffers, groups };
+        self.reset(&state)?;
+        Ok(state)
+    }
+
+    /// Puts a state back to where the file starts it.
+    ///
+    /// # Errors
+    /// A device that fails.
+    pub fn reset(&self, state: &State) -> Result<()> {
+        self.gpu.check()?;
+        let mut encoder = self.gpu.inner.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        for (buffer, initial) in state.buffers.iter().zip(&self.initial) {
+            match initial {
+                Some(initial) => encoder.copy_buffer_to_buffer(initial, 0, buffer, 0, initial.size().min(buffer.size())),
+                None => encoder.clear_buffer(buffer, 0, None),
+            }
+        }
+        self.submit(encoder);
+        self.gpu.check()
+    }
+
+    /// A copy of a state, from where it is now.
+    ///
+    /// # Errors
+    /// No memory for it.
+    pub fn clone_state(&self, state: &State) -> Result<State> {
+        let copy = self.new_state()?;
+        let mut encoder = self.gpu.inner.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        for (from, to) in state.buffers.iter().zip(&copy.buffers) {
+            encoder.copy_buffer_to_buffer(from, 0, to, 0, from.size());
+        }
+        self.submit(encoder);
+        self.gpu.check()?;
+        Ok(copy)
+    }
+
+    pub(super) fn submit(&self, encoder: wgpu::CommandEncoder) {
+        count(&self.gpu.inner.counters.submits, 1);
+        self.gpu.inner.queue.submit([encoder.finish()]);
+    }
+}

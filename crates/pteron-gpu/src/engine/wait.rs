@@ -1,0 +1,75 @@
+//! Waiting for a callback as a future.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Poll, Waker};
+
+/// A value that a callback delivers once.
+#[derive(Debug)]
+pub(crate) struct Once<T>(Arc<Mutex<(Option<T>, Option<Waker>)>>);
+
+impl<T> Once<T> {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(Mutex::new((None, None))))
+    }
+
+    /// The half for the callback.
+    pub(crate) fn sender(&self) -> impl FnOnce(T) + use<T> {
+        let shared = Arc::clone(&self.0);
+        move |value| {
+            let mut slot = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            slot.0 = Some(value);
+            if let Some(waker) = slot.1.take() {
+                waker.wake();
+            }
+        }
+    }
+
+    /// The value, when it has come.
+    pub(crate) async fn wait(self) -> T {
+        poll_fn(|cx| {
+            let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            match slot.0.take() {
+                Some(value) => Poll::Ready(value),
+                None => {
+                    slot.1 = Some(cx.waker().clone());
+                    Poll::Pending
+                }
+            }
+        })
+        .await
+    }
+}
+
+/// Lets one call at a time through; the others wait without holding a thread.
+#[derive(Debug, Default)]
+pub(crate) struct Gate(Mutex<(bool, VecDeque<Waker>)>);
+
+/// Closes the gate until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Pass<'a>(&'a Gate);
+
+impl Gate {
+    pub(crate) async fn enter(&self) -> Pass<'_> {
+        poll_fn(|cx| {
+            let mut gate = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if std::mem::replace(&mut gate.0, true) {
+                gate.1.push_back(cx.waker().clone());
+                Poll::Pending
+            } else {
+                Poll::Ready(Pass(self))
+            }
+        })
+        .await
+    }
+}
+
+impl Drop for Pass<'_> {
+    fn drop(&mut self) {
+        let mut gate = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        gate.0 = false;
+        // All of them: one that was given up would otherwise take the turn of another with it.
+        gate.1.drain(..).for_each(Waker::wake);
+    }
+}

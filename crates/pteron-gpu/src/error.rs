@@ -1,0 +1,108 @@
+//! What an operator can refuse, and what can go wrong between a graph and a GPU.
+
+use crate::shape::Dims;
+
+/// An operator that cannot be built, or cannot run at the live shapes: which one, which argument, and why.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{operator}: `{argument}` {reason}")]
+pub struct OpError {
+    /// The operator's name, and which call of it.
+    pub operator: String,
+    /// The argument's name in the operator's schema.
+    pub argument: &'static str,
+    /// What is wrong with it and what would be right, as the rest of a sentence.
+    pub reason: String,
+}
+
+impl OpError {
+    /// A refusal; the graph fills in which operator it was.
+    pub fn new(argument: &'static str, reason: impl Into<String>) -> Self {
+        Self { operator: String::new(), argument, reason: reason.into() }
+    }
+
+    pub(crate) fn of(mut self, operator: &str, index: usize) -> Self {
+        self.operator = format!("{operator} (call {index})");
+        self
+    }
+}
+
+/// Everything that can go wrong between a graph and its answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// An operator this build does not have.
+    #[error("operator {name} is not supported (call {index}); `pteron inspect` lists what a program needs")]
+    UnknownOperator {
+        /// Its name.
+        name: String,
+        /// Which call of the graph.
+        index: usize,
+    },
+    /// An operator that refuses its arguments or the live shapes.
+    #[error(transparent)]
+    Operator(#[from] OpError),
+    /// An input of the wrong kind or shape.
+    #[error("input {index} {reason}")]
+    Input {
+        /// Which input of the graph.
+        index: usize,
+        /// What came and what is allowed.
+        reason: String,
+    },
+    /// A tensor the graph has no place for.
+    #[error("tensor {tensor} {reason}")]
+    Tensor {
+        /// Its value id.
+        tensor: u32,
+        /// What is wrong.
+        reason: String,
+    },
+    /// An operator that answered with a shape past what was reserved for it.
+    #[error("{operator}: tensor {tensor} would be {dims}, past its bound {bound}")]
+    Capacity {
+        /// The operator.
+        operator: String,
+        /// The tensor's value id.
+        tensor: u32,
+        /// The live dimensions.
+        dims: Dims,
+        /// The dimensions memory was reserved for.
+        bound: Dims,
+    },
+    /// A constant's bytes are nowhere.
+    #[error("constant {key:?} is not in the program; pass the .ptd file that was exported with it")]
+    MissingConstant {
+        /// Its key.
+        key: String,
+    },
+    /// More memory than the adapter, or the budget given to the loader, allows.
+    #[error("{what} needs {need} bytes, but {limit} are allowed by {by}")]
+    TooLarge {
+        /// What is too large.
+        what: String,
+        /// Bytes needed.
+        need: u64,
+        /// Bytes allowed.
+        limit: u64,
+        /// Who sets the limit.
+        by: &'static str,
+    },
+    /// A profile on an adapter that cannot tell the time.
+    #[error("profiling needs timestamps, which {adapter} does not offer")]
+    NoTimestamps {
+        /// The adapter.
+        adapter: String,
+    },
+    /// No adapter to run on.
+    #[error("no GPU adapter {0}")]
+    NoAdapter(String),
+    /// The device refused something, or is gone.
+    #[error("the GPU device failed: {0}")]
+    Device(String),
+    /// The device was lost; what was loaded on it is gone, and can be loaded again on a new one.
+    #[error("the GPU device was lost: {0}")]
+    Lost(String),
+}
+
+/// The result of loading or running a graph.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,0 +1,216 @@
+//! A delegate's graph with its operators decoded: who reads and writes what, and what each tensor is.
+
+use pteron_format::vulkan::{self, DataType, Value};
+
+use crate::args::{Args, Flow};
+use crate::error::{Error, OpError, Result};
+use crate::live::TensorId;
+use crate::ops::{OPS, OpDef};
+use crate::plan::Op;
+use crate::rewrite::separate_state;
+use crate::shape::{Dims, MAX_RANK};
+
+/// The element type of a tensor on the GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Elem {
+    /// 32-bit floats; 16-bit ones are held so too.
+    F32,
+    /// 32-bit integers; 64-bit ones are narrowed by the host.
+    I32,
+    /// Unsigned bytes, four a word.
+    U8,
+    /// Signed bytes, four a word.
+    I8,
+    /// Truth values, a byte each, four a word.
+    Bool,
+}
+
+impl Elem {
+    fn of(dtype: DataType) -> Option<Self> {
+        Some(match dtype {
+            DataType::Float32 | DataType::Float16 => Self::F32,
+            DataType::Int32 | DataType::Int64 => Self::I32,
+            DataType::UInt8 => Self::U8,
+            DataType::Int8 => Self::I8,
+            DataType::Bool => Self::Bool,
+            DataType::Float64 => return None,
+        })
+    }
+
+    /// Bytes that `count` elements take on the GPU; bytes are packed into whole words.
+    #[must_use]
+    pub fn bytes(self, count: u64) -> u64 {
+        match self {
+            Self::F32 | Self::I32 => count.saturating_mul(4),
+            Self::U8 | Self::I8 | Self::Bool => count.div_ceil(4).saturating_mul(4),
+        }
+    }
+}
+
+/// What the file says of a tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TensorInfo {
+    /// Its elements on the GPU.
+    pub elem: Elem,
+    /// Its largest dims.
+    pub bound: Dims,
+}
+
+/// An operator call with its arguments decoded.
+#[derive(Debug)]
+pub struct Node {
+    /// The name in the file.
+    pub name: String,
+    /// Its position in the file's chain.
+    pub call: usize,
+    /// The table entry it was decoded with.
+    pub def: &'static OpDef,
+    /// The decoded operator.
+    pub op: Box<dyn Op>,
+    /// What it reads and writes.
+    pub flow: Flow,
+}
+
+/// What a tensor is, which decides where its memory comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// A constant that nothing changes, by index into the file's constants.
+    Constant(u32),
+    /// A constant that an operator changes: its bytes are where a state starts.
+    State(u32),
+    /// An input of the graph, by index.
+    Input(usize),
+    /// Something computed on the way, or an output.
+    Computed,
+}
+
+/// A decoded graph.
+#[derive(Debug)]
+pub struct Graph {
+    /// The operators in order.
+    pub nodes: Vec<Node>,
+    /// What the file says of each tensor, by value id.
+    pub tensors: Vec<Option<TensorInfo>>,
+    /// What each tensor is, by value id.
+    pub roles: Vec<Role>,
+    /// The graph's inputs.
+    pub inputs: Vec<TensorId>,
+    /// The graph's outputs.
+    pub outputs: Vec<TensorId>,
+    /// The file's view, for constants and dtypes at the border.
+    pub source: vulkan::Graph,
+}
+
+impl Graph {
+    /// Decodes every operator of a delegate's graph.
+    ///
+    /// # Errors
+    /// The first operator that is unknown or refuses its arguments, or a tensor no kernel can hold.
+    pub fn decode(source: vulkan::Graph) -> Result<Self> {
+        let source = separate_state(source);
+        let tensors =
+            source.values.iter().enumerate().map(|(id, value)| tensor_info(id, value)).collect::<Result<Vec<_>>>()?;
+        let nodes = decode_nodes(&source, &tensors)?;
+        let border = |index: usize, id: vulkan::ValueId| match source.value(id) {
+            Some(Value::Tensor(_)) => Ok(TensorId(id.0)),
+            Some(other) => Err(Error::Input { index, reason: format!("is {}, only tensors are supported", other.kind()) }),
+            None => Err(Error::Input { index, reason: "is not among the graph's values".into() }),
+        };
+        let inputs = source.inputs.iter().enumerate().map(|(i, &id)| border(i, id)).collect::<Result<Vec<_>>>()?;
+        let outputs = source.outputs.iter().enumerate().map(|(i, &id)| border(i, id)).collect::<Result<Vec<_>>>()?;
+        let roles = roles(&source, &nodes, &inputs);
+        let graph = Self { nodes, tensors, roles, inputs, outputs, source };
+        graph.check_order()?;
+        Ok(graph)
+    }
+
+    /// What the file says of a tensor.
+    #[must_use]
+    pub fn info(&self, tensor: TensorId) -> TensorInfo {
+        let info = self.tensors.get(tensor.index()).copied().flatten();
+        info.unwrap_or(TensorInfo { elem: Elem::F32, bound: Dims::SCALAR })
+    }
+
+    /// What a tensor is.
+    #[must_use]
+    pub fn role(&self, tensor: TensorId) -> Role {
+        self.roles.get(tensor.index()).copied().unwrap_or(Role::Computed)
+    }
+
+    /// Everything is written before it is read, constants are never written, and nothing computed is written twice.
+    fn check_order(&self) -> Result<()> {
+        let mut written = vec![false; self.tensors.len()];
+        for (id, role) in self.roles.iter().enumerate() {
+            written[id] = *role != Role::Computed;
+        }
+        let fail = |node: &Node, argument, tensor: TensorId, what: &str| {
+            Err(OpError::new(argument, format!("is tensor {tensor}, {what}")).of(&node.name, node.call).into())
+        };
+        for node in &self.nodes {
+            for &tensor in node.flow.reads.iter().chain(&node.flow.mutates) {
+                if !written[tensor.index()] {
+                    return fail(node, "input", tensor, "which nothing has computed before");
+                }
+            }
+            for &tensor in &node.flow.writes {
+                if self.role(tensor) != Role::Computed {
+                    return fail(node, "out", tensor, "which is an input or a constant");
+                }
+                if std::mem::replace(&mut written[tensor.index()], true) {
+                    return fail(node, "out", tensor, "which was computed before");
+                }
+            }
+        }
+        match self.outputs.iter().find(|output| !written[output.index()]) {
+            None => Ok(()),
+            Some(output) => Err(Error::Tensor { tensor: output.0, reason: "is an output, but nothing computes it".into() }),
+        }
+    }
+}
+
+fn decode_nodes(source: &vulkan::Graph, tensors: &[Option<TensorInfo>]) -> Result<Vec<Node>> {
+    let decode = |(index, call): (usize, &vulkan::Call)| {
+        let Some(def) = OPS.iter().copied().find(|def| def.names.contains(&call.name.as_str())) else {
+            return Err(Error::UnknownOperator { name: call.name.clone(), index });
+        };
+        let mut args = Args::new(source, tensors, call);
+        let op = (def.decode)(&mut args).map_err(|error| error.of(&call.name, index))?;
+        let flow = args.finish().map_err(|error| error.of(&call.name, index))?;
+        Ok(Node { name: call.name.clone(), call: index, def, op, flow })
+    };
+    source.chain.iter().enumerate().map(decode).collect()
+}
+
+fn tensor_info(id: usize, value: &Value) -> Result<Option<TensorInfo>> {
+    let Value::Tensor(tensor) = value else { return Ok(None) };
+    let fail = |reason| Err(Error::Tensor { tensor: u32::try_from(id).unwrap_or(u32::MAX), reason });
+    let Some(elem) = Elem::of(tensor.dtype) else {
+        return fail(format!("has elements of {}, which GPUs do not compute with", tensor.dtype.name()));
+    };
+    let Some(bound) = Dims::new(&tensor.dims) else {
+        return fail(format!("has {} dimensions, supported are {MAX_RANK}", tensor.dims.len()));
+    };
+    // Every flat index a kernel forms is 32 bits; so is every offset of a byte into packed words.
+    if elem.bytes(bound.count()) > u64::from(u32::MAX) {
+        return fail(format!("has {} elements, more than kernels index", bound.count()));
+    }
+    Ok(Some(TensorInfo { elem, bound }))
+}
+
+fn roles(source: &vulkan::Graph, nodes: &[Node], inputs: &[TensorId]) -> Vec<Role> {
+    let mutated = |id: usize| nodes.iter().flat_map(|node| &node.flow.mutates).any(|tensor| tensor.index() == id);
+    let mut roles: Vec<Role> = source
+        .values
+        .iter()
+        .enumerate()
+        .map(|(id, value)| match value.as_tensor().and_then(|tensor| tensor.constant) {
+            Some(constant) if mutated(id) => Role::State(constant.0),
+            Some(constant) => Role::Constant(constant.0),
+            None => Role::Computed,
+        })
+        .collect();
+    for (index, input) in inputs.iter().enumerate() {
+        roles[input.index()] = Role::Input(index);
+    }
+    roles
+}

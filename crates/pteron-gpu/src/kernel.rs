@@ -1,0 +1,223 @@
+//! Kernels as values: source, constants, and what the source says of its bindings.
+//!
+//! A variant (a kernel with its constants and element types) *is* the key of a pipeline. Sources are `.wgsl` files beside
+//! their operators. What a source needs from elsewhere it asks for with a line `//#include name`.
+
+use std::fmt::Write as _;
+use std::hash::{Hash, Hasher};
+
+/// Text that kernels include, by name.
+const INCLUDES: &[(&str, &str)] = &[
+    ("attention", include_str!("include/attention.wgsl")),
+    ("f32_weights", include_str!("include/f32_weights.wgsl")),
+    ("grid", include_str!("include/grid.wgsl")),
+    ("matmul_gemm", include_str!("include/matmul_gemm.wgsl")),
+    ("matmul_gemv", include_str!("include/matmul_gemv.wgsl")),
+    ("matmul_gemv_blocks", include_str!("include/matmul_gemv_blocks.wgsl")),
+    ("matmul_params", include_str!("include/matmul_params.wgsl")),
+    ("matmul_store", include_str!("include/matmul_store.wgsl")),
+    ("matmul_x", include_str!("include/matmul_x.wgsl")),
+    ("q4_gemv_wide", include_str!("include/q4_gemv_wide.wgsl")),
+    ("q4_values", include_str!("include/q4_values.wgsl")),
+    ("q4_weights", include_str!("include/q4_weights.wgsl")),
+    ("q8_activations", include_str!("include/q8_activations.wgsl")),
+];
+
+/// A kernel: a name for people and profilers, and its source.
+#[derive(Debug)]
+pub struct KernelDef {
+    /// The file's name without its ending.
+    pub name: &'static str,
+    /// The WGSL text.
+    pub source: &'static str,
+    /// Names and offsets of its parameters on the host, which a test compares with the shader's `struct Params`.
+    pub params: &'static [(&'static str, usize)],
+    /// Whether it uses subgroup operations, so that a target may need to enable them.
+    pub subgroups: bool,
+    /// The types its source leaves open, and what each may be. The tests that run over every kernel try them all.
+    pub types: &'static [(&'static str, &'static [&'static str])],
+}
+
+impl KernelDef {
+    /// A kernel that runs everywhere.
+    #[must_use]
+    pub const fn new(name: &'static str, source: &'static str, params: &'static [(&'static str, usize)]) -> Self {
+        Self { name, source, params, subgroups: false, types: &[] }
+    }
+
+    /// The same kernel, needing subgroups.
+    #[must_use]
+    pub const fn with_subgroups(mut self) -> Self {
+        self.subgroups = true;
+        self
+    }
+
+    /// The same kernel, its source leaving these types open.
+    #[must_use]
+    pub const fn with_types(mut self, types: &'static [(&'static str, &'static [&'static str])]) -> Self {
+        self.types = types;
+        self
+    }
+}
+
+/// A kernel with its constants: what a pipeline is made from, and its key.
+#[derive(Clone, Debug)]
+pub struct Variant {
+    /// The kernel.
+    pub kernel: &'static KernelDef,
+    /// Values of the source's `override` constants.
+    pub constants: Vec<(&'static str, u32)>,
+    /// Names of types that the source leaves open, `("T", "f32")`.
+    pub types: Vec<(&'static str, &'static str)>,
+    /// What the profiler calls it, where one kernel does several jobs.
+    pub label: &'static str,
+}
+
+impl Variant {
+    /// A kernel without constants.
+    #[must_use]
+    pub fn new(kernel: &'static KernelDef) -> Self {
+        Self { kernel, constants: Vec::new(), types: Vec::new(), label: kernel.name }
+    }
+
+    /// A kernel with each choice of the types it leaves open, constants at their defaults.
+    #[must_use]
+    pub fn every(kernel: &'static KernelDef) -> Vec<Self> {
+        kernel.types.iter().fold(vec![Self::new(kernel)], |variants, (name, choices)| {
+            let with_each = |variant: Self| choices.iter().map(move |ty| variant.clone().with_type(name, ty));
+            variants.into_iter().flat_map(with_each).collect()
+        })
+    }
+
+    /// The same with a constant set.
+    #[must_use]
+    pub fn with(mut self, name: &'static str, value: u32) -> Self {
+        self.constants.push((name, value));
+        self
+    }
+
+    /// The same with a type named, one that the kernel's definition allows.
+    #[must_use]
+    pub fn with_type(mut self, name: &'static str, ty: &'static str) -> Self {
+        debug_assert!(
+            self.kernel.types.iter().any(|(open, choices)| *open == name && choices.contains(&ty)),
+            "{} is not known to leave {name} open as {ty}",
+            self.kernel.name,
+        );
+        self.types.push((name, ty));
+        self
+    }
+
+    /// The same under another label.
+    #[must_use]
+    pub fn labelled(mut self, label: &'static str) -> Self {
+        self.label = label;
+        self
+    }
+
+    /// The whole source: what the target wants first, named types, then the kernel with its includes.
+    #[must_use]
+    pub fn source(&self, target: Target) -> String {
+        let mut out = String::new();
+        if self.kernel.subgroups && target == Target::Browser {
+            out.push_str("enable subgroups;\n");
+        }
+        for (name, ty) in &self.types {
+            // Writing to a string cannot fail.
+            let _ = writeln!(out, "alias {name} = {ty};");
+        }
+        expand(self.kernel.source, &mut out);
+        out
+    }
+
+    /// What the kernel binds, in order of binding number.
+    #[must_use]
+    pub fn bindings(&self) -> Vec<BindingKind> {
+        reflect(&self.source(Target::Native))
+    }
+}
+
+impl PartialEq for Variant {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self.kernel, other.kernel)
+            && (&self.constants, &self.types, self.label) == (&other.constants, &other.types, other.label)
+    }
+}
+
+impl Eq for Variant {}
+
+impl Hash for Variant {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.kernel.name, &self.constants, &self.types, self.label).hash(state);
+    }
+}
+
+/// Who compiles a source: they spell some things differently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// wgpu's own compiler, which rejects `enable subgroups;`.
+    Native,
+    /// A browser, which requires it.
+    Browser,
+}
+
+fn expand(source: &str, out: &mut String) {
+    for line in source.lines() {
+        match line.trim().strip_prefix("//#include ") {
+            Some(name) => match INCLUDES.iter().find(|(known, _)| *known == name.trim()) {
+                Some((_, text)) => expand(text, out),
+                // Not WGSL: the test that validates every kernel names it.
+                None => out.push_str(line.trim_start_matches("//")),
+            },
+            None => out.push_str(line),
+        }
+        out.push('\n');
+    }
+}
+
+/// What a binding holds and whether the kernel writes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BindingKind {
+    /// Parameters.
+    Uniform,
+    /// A buffer that is only read.
+    Read,
+    /// A buffer that is written, and perhaps read.
+    ReadWrite,
+}
+
+/// Reads the bindings off a source. Ours declare each on a line of its own, in order; a test compares with naga's view.
+fn reflect(source: &str) -> Vec<BindingKind> {
+    let declarations = source.lines().filter(|line| line.trim_start().starts_with("@group(0) @binding("));
+    declarations
+        .map(|line| {
+            if line.contains("var<uniform>") {
+                BindingKind::Uniform
+            } else if line.contains("read_write") {
+                BindingKind::ReadWrite
+            } else {
+                BindingKind::Read
+            }
+        })
+        .collect()
+}
+
+/// Declares a parameter struct that mirrors a shader's `struct Params`, with the names and offsets of its fields so that a
+/// test can compare both. `[u32; 8]` is `array<vec4<u32>, 2>` there. Fields named `pad…` have no counterpart.
+#[macro_export]
+macro_rules! params {
+    ($(#[$meta:meta])* $vis:vis struct $name:ident { $( $(#[$fmeta:meta])* $field:ident : $ty:ty ),* $(,)? }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, Default, bytemuck::Pod, bytemuck::Zeroable)]
+        #[repr(C)]
+        $vis struct $name { $( $(#[$fmeta])* pub $field: $ty ),* }
+
+        impl $name {
+            /// Names and offsets of the fields, for the test that compares them with the shader's.
+            pub(crate) const FIELDS: &'static [(&'static str, usize)] = &[$( (stringify!($field), std::mem::offset_of!($name, $field)) ),*];
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests;

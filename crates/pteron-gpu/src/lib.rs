@@ -1,0 +1,27 @@
+//! A delegate's graph at live shapes.
+//!
+//! Two halves. The first has no GPU in it: a [`graph::Graph`] holds decoded operators ([`plan::Op`]), and
+//! [`resize::Planned`] turns the dims of a call's inputs into checked plans. The second, [`engine`], is the only caller of
+//! wgpu: it makes memory, pipelines and bind groups from the recipes at load, and runs plans in one pass and one submit.
+
+pub mod args;
+pub mod engine;
+pub mod error;
+pub mod graph;
+pub mod kernel;
+pub mod live;
+mod matmul;
+pub mod memory;
+pub mod ops;
+pub mod plan;
+pub mod reference;
+pub mod resize;
+mod rewrite;
+pub mod shape;
+
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+
+pub use error::{Error, OpError, Result};

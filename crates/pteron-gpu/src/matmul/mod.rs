@@ -1,0 +1,149 @@
+//! What operators share that multiply rows of activations by rows of weights, `out [m, n] = x [m, k] · weight [n, k]ᵀ + bias`:
+//! the choice between their kernels, the grids and the parameters. The kernels' other half is `include/matmul_*.wgsl`.
+
+mod q4;
+
+pub(crate) use q4::{Layout, Q4};
+
+use crate::error::OpError;
+use crate::kernel::Variant;
+use crate::live::TensorId;
+use crate::params;
+use crate::plan::{Bind, Dispatch, PlanCx, Recipe};
+use crate::shape::Dims;
+
+/// Up to so many rows of activations the GEMV kernels run, which read the weights once for every eight rows and keep every
+/// thread busy on them; with more rows the GEMM kernels, which compute in tiles.
+pub(crate) const GEMV_MAX_ROWS: u32 = 8;
+
+/// Rows of activations that a GEMV workgroup may hold, a recipe each: what it holds and does not need is wasted work.
+const GEMV_ROWS: [u32; 4] = [1, 2, 4, 8];
+
+/// Outputs of each row that a GEMV workgroup computes.
+const GEMV_COLUMNS: u32 = 4;
+
+/// The sides of GEMM tiles, a recipe each: the large one loads less, the small one gives more workgroups.
+const GEMM_TILES: [u32; 2] = [64, 32];
+
+/// With fewer workgroups than this the small tile is taken: large GPUs have about as many processors.
+const GEMM_FULL_GRID: u64 = 128;
+
+/// How many recipes one product has.
+pub(crate) const RECIPES: usize = GEMV_ROWS.len() + GEMM_TILES.len();
+
+params! {
+    /// Of `include/matmul_params.wgsl`.
+    pub(crate) struct Params {
+        m: u32, n: u32, k: u32, has_bias: u32, group: u32, weight_stride: u32, scale_stride: u32, last_word: u32,
+    }
+}
+
+/// The type of what is read of `x` at a time, which the kernels leave open.
+pub(crate) const TYPES: &[(&str, &[&str])] = &[("X", &["vec4<f32>", "f32"])];
+
+/// A kernel that reads activations as vectors of four along k, where k is a multiple of 4, or one by one.
+pub(crate) fn reading(variant: Variant, wide: bool) -> Variant {
+    variant.with("WIDE", wide.into()).with_type("X", if wide { "vec4<f32>" } else { "f32" })
+}
+
+/// Every way the two kernels can run, in the order that [`dispatch`] chooses from.
+pub(crate) fn recipes(gemv: &Variant, gemm: &Variant, binds: &[Bind]) -> impl Iterator<Item = Recipe> {
+    let gemv = GEMV_ROWS.iter().map(|&rows| gemv.clone().with("ROWS", rows));
+    let gemm = GEMM_TILES.iter().map(|&tile| gemm.clone().with("TILE", tile));
+    gemv.chain(gemm).map(|variant| Recipe::new(variant, binds.iter().copied()))
+}
+
+/// The recipe for so many rows and columns, counted from the product's first, and its workgroups.
+fn choose(m: u32, n: u32) -> (usize, u64) {
+    let groups = |rows: u32, columns: u32| u64::from(m.div_ceil(rows)) * u64::from(n.div_ceil(columns));
+    if m <= GEMV_MAX_ROWS {
+        let held = GEMV_ROWS.iter().position(|&rows| m <= rows).unwrap_or(GEMV_ROWS.len() - 1);
+        return (held, groups(GEMV_ROWS[held], GEMV_COLUMNS));
+    }
+    let [large, small] = GEMM_TILES;
+    if groups(large, large) >= GEMM_FULL_GRID {
+        (GEMV_ROWS.len(), groups(large, large))
+    } else {
+        (GEMV_ROWS.len() + 1, groups(small, small))
+    }
+}
+
+/// What computes a product, with the recipes that start at `first`; nothing where there are no outputs.
+pub(crate) fn dispatch(first: usize, params: &Params) -> Result<Option<Dispatch>, OpError> {
+    let (recipe, groups) = choose(params.m, params.n);
+    Dispatch::groups(first + recipe, params, groups)
+}
+
+/// The tensors around the weights.
+#[derive(Debug)]
+pub(crate) struct Frame {
+    /// The activations, `[.., k]`.
+    pub(crate) x: TensorId,
+    /// What is added to each row of the output, `[n]`.
+    pub(crate) bias: Option<TensorId>,
+    /// The output, `[.., n]`.
+    pub(crate) out: TensorId,
+}
+
+impl Frame {
+    /// The dims of the output and the parameters that every product has, for live shapes that go together. A bias may be
+    /// longer than the output: exporters pad those of quantised weights.
+    pub(crate) fn sizes(&self, cx: &PlanCx<'_>, n: u32, k: u32) -> Result<(Dims, Params), OpError> {
+        let x = cx.dims(self.x);
+        if x.is_empty() || x.last() != k {
+            return Err(OpError::new("x", format!("is {x}, but the weights have {k} columns")));
+        }
+        let m =
+            u32::try_from(x.rows()).map_err(|_| OpError::new("x", format!("is {x}, with more rows than kernels count")))?;
+        let bias = self.bias.map(|bias| cx.dims(bias));
+        if let Some(bias) = bias.filter(|bias| bias.len() != 1 || bias[0] < n) {
+            return Err(OpError::new("bias", format!("is {bias}, but the output has {n} columns")));
+        }
+        let params = Params { m, n, k, has_bias: self.bias.is_some().into(), ..Params::default() };
+        Ok((x.with(x.len() - 1, n), params))
+    }
+}
+
+/// The product in plain Rust. `x` gives a row and a column, `weight` likewise.
+pub(crate) fn reference(
+    params: &Params,
+    x: impl Fn(usize, usize) -> f64,
+    weight: impl Fn(usize, usize) -> f64,
+    bias: Option<&[f32]>,
+) -> Vec<f32> {
+    let (n, k) = (params.n as usize, params.k as usize);
+    let element = |index: usize| {
+        let (row, column) = (index / n, index % n);
+        let sum: f64 = (0..k).map(|k| x(row, k) * weight(column, k)).sum();
+        to_f32(sum + bias.map_or(0.0, |bias| f64::from(bias[column])))
+    };
+    (0..params.m as usize * n).map(element).collect()
+}
+
+/// Rounds a sum to what tensors hold.
+pub(crate) fn to_f32(sum: f64) -> f32 {
+    #[allow(clippy::cast_possible_truncation, reason = "rounding is what is wanted")]
+    let rounded = sum as f32;
+    rounded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_rows_take_the_gemv_that_holds_them() {
+        for (m, recipe, groups) in [(1, 0, 25), (2, 1, 25), (3, 2, 25), (4, 2, 25), (5, 3, 25), (8, 3, 25)] {
+            assert_eq!(choose(m, 99), (recipe, groups), "{m} rows");
+        }
+        assert_eq!(choose(0, 99).1, 0);
+        assert_eq!(choose(5, 0).1, 0);
+    }
+
+    #[test]
+    fn many_rows_take_tiles_small_ones_where_large_ones_are_few() {
+        assert_eq!(choose(9, 99), (5, 4));
+        assert_eq!(choose(127, 2048), (5, 4 * 64));
+        assert_eq!(choose(129, 8192), (4, 3 * 128));
+    }
+}

@@ -1,0 +1,68 @@
+// The scale and the zero point that map each block of values onto a range of whole numbers. Blocks lie one after the other.
+// A workgroup does four blocks, whose zero points share a word; its 256 threads walk all four together, then meet.
+
+//#include grid
+
+struct Params {
+    blocks: u32,
+    length: u32,
+    quant_min: i32,
+    quant_max: i32,
+    eps: f32,
+}
+
+@group(0) @binding(0) var<uniform> params: Params;
+@group(0) @binding(1) var<storage, read> x: array<f32>;
+@group(0) @binding(2) var<storage, read_write> scale: array<f32>;
+@group(0) @binding(3) var<storage, read_write> zero_point: array<u32>;
+
+// 1: zero points are bytes, four a word. 0: words.
+override PACKED: u32 = 1u;
+
+const THREADS: u32 = 256u;
+var<workgroup> lows: array<vec4<f32>, THREADS>;
+var<workgroup> highs: array<vec4<f32>, THREADS>;
+
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
+        @builtin(local_invocation_index) thread: u32) {
+    let first = group_index(group, groups) * 4u;
+    if first < params.blocks {
+        let last = params.blocks - 1u;
+        let starts = min(vec4<u32>(first) + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(last)) * params.length;
+        // The range always holds 0.
+        var low = vec4<f32>();
+        var high = vec4<f32>();
+        for (var i = thread; i < params.length; i += THREADS) {
+            let values = vec4<f32>(x[starts.x + i], x[starts.y + i], x[starts.z + i], x[starts.w + i]);
+            low = min(low, values);
+            high = max(high, values);
+        }
+        lows[thread] = low;
+        highs[thread] = high;
+        for (var half = THREADS / 2u; half > 0u; half /= 2u) {
+            workgroupBarrier();
+            if thread < half {
+                lows[thread] = min(lows[thread], lows[thread + half]);
+                highs[thread] = max(highs[thread], highs[thread + half]);
+            }
+        }
+        if thread == 0u {
+            let quant_min = f32(params.quant_min);
+            let quant_max = f32(params.quant_max);
+            let scales = max((highs[0] - lows[0]) / (quant_max - quant_min), vec4<f32>(params.eps));
+            let zeros = clamp(quant_min - round(lows[0] / scales), vec4<f32>(quant_min), vec4<f32>(quant_max));
+            let bits = bitcast<vec4<u32>>(vec4<i32>(zeros));
+            for (var i = 0u; i < min(4u, params.blocks - first); i++) {
+                scale[first + i] = scales[i];
+                if PACKED == 0u {
+                    zero_point[first + i] = bits[i];
+                }
+            }
+            if PACKED == 1u {
+                let bytes = bits & vec4<u32>(0xffu);
+                zero_point[first / 4u] = bytes.x | (bytes.y << 8u) | (bytes.z << 16u) | (bytes.w << 24u);
+            }
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! The live dims of a view.
+
+use crate::error::OpError;
+use crate::shape::Dims;
+
+/// The dims of a view of a tensor whose dims are `live`.
+///
+/// Symbolic sizes say them exactly. Sizes that are only numbers describe the tensor at its `bound`; below that the view's
+/// dims follow from which of the tensor's dims changed, if that has one answer.
+///
+/// # Errors
+/// Sizes that do not hold the tensor's elements, or that leave open which of them follows.
+pub(super) fn live_dims(sizes: &[i64], symbolic: bool, bound: &Dims, live: &Dims) -> Result<Dims, OpError> {
+    let literal = literal(sizes, live);
+    if symbolic || live == bound {
+        return literal;
+    }
+    let moved = follow(bound, &self::literal(sizes, bound)?, live);
+    let unclear = |why: String| {
+        Err(OpError::new("size", format!("is {sizes:?} for a tensor of at most {bound}, and for {live} {why}")))
+    };
+    match (literal, moved) {
+        (Ok(literal), Some(moved)) if literal != moved => unclear(format!("could mean {literal} or {moved}")),
+        // A size of −1 says itself which of them follows.
+        (Ok(dims), _) | (Err(_), Some(dims)) => Ok(dims),
+        (Err(_), None) => unclear("it does not say which size follows; an export with symbolic sizes would".into()),
+    }
+}
+
+/// The sizes as they stand, −1 being what is left.
+fn literal(sizes: &[i64], live: &Dims) -> Result<Dims, OpError> {
+    let refuse = || OpError::new("size", format!("is {sizes:?}, which cannot hold the {} elements of {live}", live.count()));
+    let open = sizes.iter().filter(|&&size| size == -1).count();
+    let known = sizes.iter().filter(|&&size| size != -1);
+    let known = known.map(|&size| u64::try_from(size).ok()).try_fold(1u64, |product, size| product.checked_mul(size?));
+    let (Some(known), true) = (known, open <= 1) else { return Err(refuse()) };
+    let rest = if open == 0 { Some(1) } else { live.count().checked_div(known) };
+    let rest = rest.and_then(|rest| i64::try_from(rest).ok()).ok_or_else(refuse)?;
+    let dims = Dims::from_sizes(sizes.iter().map(|&size| if size == -1 { rest } else { size })).ok_or_else(refuse)?;
+    if dims.count() == live.count() { Ok(dims) } else { Err(refuse()) }
+}
+
+/// What the dims `to` of a view become when the tensor's dims go from `from` to `live`: `None` if that is open.
+///
+/// Dims are taken in the smallest runs that hold the same number of elements on both sides, so that what changes in a run
+/// of one side changes in the same run of the other.
+fn follow(from: &Dims, to: &Dims, live: &Dims) -> Option<Dims> {
+    if from == to {
+        return Some(*live);
+    }
+    let empty = from.count() == 0 || from.iter().zip(live.iter()).any(|(&from, &live)| from == 1 && live == 0);
+    if empty || from.count() != to.count() {
+        return None;
+    }
+    let mut result = *to;
+    let wide = |dims: &Dims| (0..dims.len()).filter(|&axis| dims[axis] != 1).collect::<Vec<_>>();
+    let (froms, tos) = (wide(from), wide(to));
+    let (mut froms, mut tos) = (froms.as_slice(), tos.as_slice());
+    while !froms.is_empty() {
+        let (ours, theirs) = run(from, froms, to, tos);
+        let (from_run, to_run) = (&froms[..ours], &tos[..theirs]);
+        let (axis, dim) = follow_run(from, from_run, to, to_run, live)?;
+        result = result.with(axis, dim);
+        (froms, tos) = (&froms[ours..], &tos[theirs..]);
+    }
+    Some(result)
+}
+
+/// How many axes of each side the next run takes.
+fn run(from: &Dims, froms: &[usize], to: &Dims, tos: &[usize]) -> (usize, usize) {
+    let product = |dims: &Dims, axes: &[usize]| axes.iter().map(|&axis| u64::from(dims[axis])).product::<u64>();
+    let (mut ours, mut theirs) = (1, 1);
+    // The sides hold the same number of elements, so the products meet at the end if not before.
+    while ours < froms.len() || theirs < tos.len() {
+        match product(from, &froms[..ours]).cmp(&product(to, &tos[..theirs])) {
+            std::cmp::Ordering::Equal => break,
+            std::cmp::Ordering::Less => ours += 1,
+            std::cmp::Ordering::Greater => theirs += 1,
+        }
+    }
+    (ours, theirs)
+}
+
+/// Which axis of a run follows, and what it becomes.
+fn follow_run(from: &Dims, froms: &[usize], to: &Dims, tos: &[usize], live: &Dims) -> Option<(usize, u32)> {
+    let changed = froms.iter().filter(|&&axis| from[axis] != live[axis]).count();
+    if changed > 1 && tos.len() > 1 {
+        return None;
+    }
+    let before: u64 = froms.iter().map(|&axis| u64::from(from[axis])).product();
+    let after: u64 = froms.iter().map(|&axis| u64::from(live[axis])).product();
+    let follows = |&axis: &usize| {
+        let scaled = u64::from(to[axis]) * after;
+        scaled.is_multiple_of(before).then(|| u32::try_from(scaled / before).ok().map(|dim| (axis, dim)))?
+    };
+    if changed == 0 {
+        return tos.first().map(|&axis| (axis, to[axis]));
+    }
+    let mut answers = tos.iter().filter_map(follows);
+    let answer = answers.next();
+    if answers.next().is_some() { None } else { answer }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view(sizes: &[i64], bound: &[u32], live: &[u32]) -> Result<Vec<u32>, String> {
+        let (bound, live) = (Dims::new(bound).unwrap(), Dims::new(live).unwrap());
+        live_dims(sizes, false, &bound, &live).map(|dims| dims.to_vec()).map_err(|error| error.reason)
+    }
+
+    #[test]
+    fn numbers_at_the_bound_are_literal() {
+        assert_eq!(view(&[6, 4], &[2, 3, 4], &[2, 3, 4]), Ok(vec![6, 4]));
+        assert_eq!(view(&[-1], &[2, 3, 4], &[2, 3, 4]), Ok(vec![24]));
+        assert_eq!(view(&[1, 2, -1, 4], &[2, 3, 4], &[2, 3, 4]), Ok(vec![1, 2, 3, 4]));
+        assert_eq!(view(&[], &[1], &[1]), Ok(vec![]));
+        assert!(view(&[5, 4], &[2, 3, 4], &[2, 3, 4]).unwrap_err().contains("cannot hold the 24 elements of [2, 3, 4]"));
+        assert!(view(&[-1, -1], &[4], &[4]).is_err());
+        assert!(view(&[-2, -2], &[4], &[4]).is_err());
+        assert!(view(&[-1, 0], &[4], &[4]).is_err());
+        assert!(view(&[i64::MAX, i64::MAX], &[4], &[4]).is_err());
+    }
+
+    #[test]
+    fn numbers_below_the_bound_follow_the_dim_that_changed() {
+        for s in [0, 1, 5, 126] {
+            assert_eq!(view(&[1, 127, 8, 32], &[1, 127, 256], &[1, s, 256]), Ok(vec![1, s, 8, 32]));
+            assert_eq!(view(&[1, 127, 256], &[1, 127, 8, 32], &[1, s, 8, 32]), Ok(vec![1, s, 256]));
+            assert_eq!(view(&[127, 256], &[1, 127, 256], &[1, s, 256]), Ok(vec![s, 256]));
+            assert_eq!(view(&[-1, 256], &[1, 127, 256], &[1, s, 256]), Ok(vec![s, 256]));
+            assert_eq!(view(&[127 * 256], &[1, 127, 256], &[1, s, 256]), Ok(vec![s * 256]));
+            assert_eq!(view(&[127, 1, 256], &[127, 256], &[s, 256]), Ok(vec![s, 1, 256]));
+        }
+        // Two dims change, each in a run of its own.
+        assert_eq!(view(&[4, 1, 9, 2], &[4, 18], &[3, 16]), Ok(vec![3, 1, 8, 2]));
+        // Several changed dims that are flattened into one have one answer.
+        assert_eq!(view(&[24, 5], &[4, 6, 5], &[3, 2, 5]), Ok(vec![6, 5]));
+        // Unflattening has one where only one size can follow.
+        assert_eq!(view(&[127, 4], &[508], &[20]), Ok(vec![5, 4]));
+    }
+
+    #[test]
+    fn what_has_two_answers_is_refused() {
+        let message = view(&[128, 4], &[512], &[256]).unwrap_err();
+        assert!(message.contains("[128, 4]") && message.contains("[512]") && message.contains("[256]"), "{message}");
+        assert!(view(&[6, 4], &[4, 6], &[2, 3]).is_err());
+        assert!(view(&[7, 4], &[28], &[9]).is_err());
+        assert!(view(&[127, 2], &[254], &[0]).is_err());
+        // −1 says which size follows, unless the tensor's own dims say otherwise.
+        assert_eq!(view(&[4, -1], &[8, 6], &[2, 6]), Ok(vec![4, 3]));
+        let message = view(&[128, -1], &[128, 256], &[64, 256]).unwrap_err();
+        assert!(message.contains("could mean [128, 128] or [64, 256]"), "{message}");
+        assert!(view(&[128, -1], &[128, 256], &[5, 256]).unwrap_err().contains("could mean [128, 10] or [5, 256]"));
+    }
+
+    #[test]
+    fn symbolic_sizes_are_exact() {
+        let (bound, live) = (Dims::new(&[1, 127, 256]).unwrap(), Dims::new(&[1, 5, 256]).unwrap());
+        assert_eq!(live_dims(&[5, 256], true, &bound, &live).unwrap().to_vec(), [5, 256]);
+        assert_eq!(live_dims(&[5, -1, 32], true, &bound, &live).unwrap().to_vec(), [5, 8, 32]);
+        assert!(live_dims(&[127, 256], true, &bound, &live).is_err());
+    }
+}

@@ -1,0 +1,23 @@
+// Rows times rows of weights, few rows: a workgroup computes up to eight rows of four outputs, its threads sharing k.
+
+//#include grid
+//#include matmul_params
+//#include matmul_x
+//#include f32_weights
+//#include matmul_gemv
+//#include matmul_gemv_blocks
+//#include matmul_store
+
+@group(0) @binding(0) var<uniform> params: Params;
+@group(0) @binding(1) var<storage, read> x: array<X>;
+@group(0) @binding(2) var<storage, read> weight: array<X>;
+@group(0) @binding(3) var<storage, read> bias: array<f32>;
+@group(0) @binding(4) var<storage, read_write> out: array<f32>;
+
+fn activations(m: u32, k: u32) -> vec4<f32> {
+    return x4(m, k);
+}
+
+fn finish(m: u32, n: u32, product: f32) {
+    store(m, n, product);
+}

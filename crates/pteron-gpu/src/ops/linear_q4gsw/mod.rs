@@ -1,0 +1,68 @@
+//! `et_vk.linear_q4gsw`: rows times rows of 4-bit weights in groups that share a scale, plus a bias.
+
+use crate::args::Args;
+use crate::error::OpError;
+use crate::graph::Elem;
+use crate::kernel::{KernelDef, Variant};
+use crate::matmul::{self, Frame, Params, Q4};
+use crate::ops::OpDef;
+use crate::plan::{BoundsCx, Op, Plan, PlanCx, Recipes};
+use crate::reference::{HostData, HostTensors};
+
+#[cfg(test)]
+mod tests;
+
+static GEMV: KernelDef =
+    KernelDef::new("linear_q4gsw_gemv", include_str!("linear_q4gsw_gemv.wgsl"), Params::FIELDS).with_types(matmul::TYPES);
+static GEMV_WIDE: KernelDef =
+    KernelDef::new("linear_q4gsw_gemv_wide", include_str!("linear_q4gsw_gemv_wide.wgsl"), Params::FIELDS)
+        .with_types(matmul::TYPES);
+static GEMM: KernelDef =
+    KernelDef::new("linear_q4gsw_gemm", include_str!("linear_q4gsw_gemm.wgsl"), Params::FIELDS).with_types(matmul::TYPES);
+
+/// The registry entry.
+pub static DEF: OpDef = OpDef { names: &["et_vk.linear_q4gsw.default"], kernels: &[&GEMV, &GEMV_WIDE, &GEMM], decode };
+
+#[derive(Debug)]
+struct LinearQ4 {
+    frame: Frame,
+    weights: Q4,
+}
+
+fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
+    let x = args.tensor_of("self", &[Elem::F32])?;
+    let weight = args.tensor_of("weights", &[Elem::U8])?;
+    let scales = args.tensor_of("weight_scales", &[Elem::F32])?;
+    let group = args.int("group_size")?;
+    let bias = args.optional_tensor_of("bias", &[Elem::F32])?;
+    let out = args.output_of("out", Elem::F32)?;
+    Ok(Box::new(LinearQ4 { frame: Frame { x, bias, out }, weights: Q4::new(args, weight, scales, group)? }))
+}
+
+impl Op for LinearQ4 {
+    fn recipes(&self, _: &BoundsCx<'_>) -> Result<Recipes, OpError> {
+        let Frame { x, bias, out } = self.frame;
+        let Q4 { weight, scales, .. } = self.weights;
+        let binds = [x, weight, scales, bias.unwrap_or(scales), out].map(Into::into);
+        let gemv = if self.weights.vectors_of_weights() { &GEMV_WIDE } else { &GEMV };
+        let [gemv, gemm] = [gemv, &GEMM].map(|kernel| matmul::reading(Variant::new(kernel), self.weights.vectors_of_x()));
+        Ok(Recipes::of(matmul::recipes(&gemv, &gemm, &binds)))
+    }
+
+    fn plan(&self, cx: &PlanCx<'_>) -> Result<Plan, OpError> {
+        let layout = self.weights.layout(cx)?;
+        let (out, params) = self.frame.sizes(cx, layout.n, layout.k)?;
+        Ok(Plan::new(self.frame.out, out, matmul::dispatch(0, &layout.fill(params))?))
+    }
+
+    fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError> {
+        let layout = self.weights.layout(cx)?;
+        let (out, params) = self.frame.sizes(cx, layout.n, layout.k)?;
+        let x = tensors.f32(self.frame.x);
+        let bias = self.frame.bias.map(|bias| tensors.f32(bias));
+        let weight = |n, k| self.weights.value(&layout, tensors, n, k) * self.weights.scale(&layout, tensors, n, k);
+        let data = matmul::reference(&params, |m, k| x[m * params.k as usize + k].into(), weight, bias);
+        tensors.set(self.frame.out, out, HostData::F32(data));
+        Ok(())
+    }
+}

@@ -1,0 +1,146 @@
+use pteron_format::vulkan::{DataType, Value, ValueId};
+
+use crate::reference::HostTensor;
+use crate::testing::{Dry, Sketch, check, f32s, noise, noise_bytes, refusal};
+
+const TOLERANCE: f32 = 1e-4;
+
+/// Weights as an exporter lays them out: padding of rows of weights in bytes, and of scales and bias in elements.
+struct Weights {
+    n: u32,
+    k: u32,
+    group: u32,
+    padding: [u32; 2],
+    bias: bool,
+}
+
+impl Weights {
+    fn new(n: u32, k: u32, group: u32) -> Self {
+        Self { n, k, group, padding: [0; 2], bias: false }
+    }
+
+    fn sketch(&self, rows: &[u32]) -> (Sketch, ValueId) {
+        let Self { n, k, group, padding: [bytes, columns], bias } = *self;
+        let mut sketch = Sketch::new();
+        let x = sketch.input(DataType::Float32, &[rows, &[k]].concat());
+        let stride = k.div_ceil(2) + bytes;
+        let weight = sketch.constant(DataType::UInt8, &[n, stride], noise_bytes(1, (n * stride) as usize));
+        let (groups, width) = (k / group, n + columns);
+        let scales: Vec<f32> = noise(2, (groups * width) as usize).iter().map(|scale| scale * 0.1).collect();
+        let scales = sketch.floats(&[groups, width], &scales);
+        let bias = if bias { sketch.floats(&[width], &noise(3, width as usize)) } else { sketch.value(Value::Null) };
+        let group = sketch.int(group.into());
+        let out = sketch.tensor(DataType::Float32, &[rows, &[n]].concat());
+        sketch.call("et_vk.linear_q4gsw.default", &[x, weight, scales, group, bias, out]);
+        sketch.output(out);
+        (sketch, out)
+    }
+
+    /// Compares with the reference, at the bounds and wherever the first dimension is one of `live`.
+    fn check(&self, rows: &[u32], live: &[u32]) {
+        let call = |first: u32| {
+            let mut dims = [rows, &[self.k]].concat();
+            dims[0] = first;
+            vec![f32s(&dims, noise(u64::from(first) + 5, dims.iter().product::<u32>() as usize))]
+        };
+        let calls: Vec<Vec<HostTensor>> = [rows[0]].iter().chain(live).map(|&first| call(first)).collect();
+        check(&self.sketch(rows).0, &calls, TOLERANCE);
+    }
+}
+
+#[test]
+fn layout_chooses_the_gemv_and_rows_the_recipe() {
+    let kernel = |weights: &Weights| {
+        let (sketch, _) = weights.sketch(&[200]);
+        let dry = Dry::new(&sketch).unwrap();
+        dry.planned.recipes()[0].list[0].variant.kernel.name
+    };
+    assert_eq!(kernel(&Weights::new(8, 64, 32)), "linear_q4gsw_gemv_wide");
+    assert_eq!(kernel(&Weights { padding: [16, 3], ..Weights::new(9, 64, 32) }), "linear_q4gsw_gemv_wide");
+    assert_eq!(kernel(&Weights::new(9, 64, 32)), "linear_q4gsw_gemv");
+    assert_eq!(kernel(&Weights::new(8, 64, 16)), "linear_q4gsw_gemv");
+    assert_eq!(kernel(&Weights::new(8, 72, 24)), "linear_q4gsw_gemv");
+
+    let (sketch, out) = Weights::new(512, 64, 32).sketch(&[2, 600]);
+    let mut dry = Dry::new(&sketch).unwrap();
+    for (x, recipe) in [([1, 1, 64], 0), ([1, 7, 64], 3), ([1, 508, 64], 5), ([2, 600, 64], 4)] {
+        dry.call(&[(&x, &[])]).unwrap();
+        assert_eq!((dry.recipes(0), dry.dims(out)), (vec![recipe], vec![x[0], x[1], 512]));
+    }
+    dry.call(&[(&[0, 5, 64], &[])]).unwrap();
+    assert_eq!((dry.recipes(0), dry.dims(out)), (vec![], vec![0, 5, 512]));
+}
+
+#[test]
+fn wrong_arguments_are_refused_by_name() {
+    let (good, _) = Weights::new(6, 64, 32).sketch(&[4]);
+    let mut sketch = good.clone();
+    let Value::Int(group) = &mut sketch.graph.values[4] else { panic!("the group's place") };
+    *group = 64;
+    assert!(refusal(&sketch).contains("`scales` is [2, 6] for groups of 64, past the weight's [6, 32] bytes"));
+    sketch.graph.values[4] = Value::Int(0);
+    assert!(refusal(&sketch).contains("`group_size` is 0, expected at least 1"));
+    sketch.graph.values[4] = Value::Int(16);
+    assert!(refusal(&sketch).contains("`x` is [4, 64], but the weights have 32 columns"));
+    let mut sketch = good;
+    sketch.graph.chain[0].args[1] = sketch.graph.chain[0].args[2];
+    assert!(refusal(&sketch).contains("`weights` has elements F32, supported: [U8]"));
+}
+
+#[test]
+fn whole_vectors_at_any_rows_in_any_order() {
+    for group in [32, 64, 128, 256] {
+        Weights::new(44, 256, group).check(&[70], &[1, 8, 0, 5, 33, 2, 70, 3]);
+    }
+    Weights { padding: [16, 2], bias: true, ..Weights::new(66, 2080, 32) }.check(&[1, 9], &[]);
+    Weights { padding: [0, 1], bias: true, ..Weights::new(7, 2048, 2048) }.check(&[3], &[1, 2]);
+}
+
+#[test]
+fn any_layout_at_any_rows_in_any_order() {
+    // Exporters' groups, groups that no vector fits, rows of odd bytes, and padding of each.
+    for (k, group) in [(64, 16), (72, 24), (12, 12), (20, 4), (18, 6), (10, 5), (22, 11), (15, 5), (128, 128), (7, 1)] {
+        let weights = Weights::new(11, k, group);
+        weights.check(&[14], &[1, 6, 2]);
+        Weights { padding: [1, 1], bias: true, ..weights }.check(&[14], &[4, 9, 1]);
+    }
+}
+
+#[test]
+fn many_tiles_and_other_ranks() {
+    Weights { bias: true, ..Weights::new(2180, 96, 32) }.check(&[260], &[129]);
+    Weights::new(65, 32, 32).check(&[2, 3], &[1]);
+    Weights::new(5, 32, 32).check(&[2, 2, 3], &[1, 2]);
+}
+
+#[test]
+fn a_single_row_without_leading_dims() {
+    let mut sketch = Sketch::new();
+    let x = sketch.input(DataType::Float32, &[64]);
+    let weight = sketch.constant(DataType::UInt8, &[3, 32], noise_bytes(1, 96));
+    let scales = sketch.floats(&[2, 3], &noise(2, 6));
+    let (group, bias) = (sketch.float(32.0), sketch.value(Value::Null));
+    let out = sketch.tensor(DataType::Float32, &[3]);
+    sketch.call("et_vk.linear_q4gsw.default", &[x, weight, scales, group, bias, out]);
+    sketch.output(out);
+    check(&sketch, &[vec![f32s(&[64], noise(3, 64))]], TOLERANCE);
+}
+
+#[test]
+fn weights_may_be_inputs() {
+    let mut sketch = Sketch::new();
+    let x = sketch.input(DataType::Float32, &[20, 64]);
+    let weight = sketch.input(DataType::UInt8, &[10, 32]);
+    let scales = sketch.input(DataType::Float32, &[2, 12]);
+    let (group, bias) = (sketch.int(32), sketch.value(Value::Null));
+    let out = sketch.tensor(DataType::Float32, &[20, 10]);
+    sketch.call("et_vk.linear_q4gsw.default", &[x, weight, scales, group, bias, out]);
+    sketch.output(out);
+    let bytes = |dims: &[u32]| HostTensor {
+        dims: crate::testing::dims(dims),
+        data: crate::reference::HostData::U8(noise_bytes(9, dims.iter().product::<u32>() as usize)),
+    };
+    let floats = |dims: &[u32]| f32s(dims, noise(4, dims.iter().product::<u32>() as usize));
+    let call = |m: u32, n: u32, groups: u32| vec![floats(&[m, groups * 32]), bytes(&[n, groups * 16]), floats(&[groups, n])];
+    check(&sketch, &[call(20, 10, 2), call(3, 10, 1), call(11, 5, 2), call(1, 1, 1)], TOLERANCE);
+}

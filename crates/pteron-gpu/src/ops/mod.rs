@@ -1,0 +1,35 @@
+//! The operators: one folder each, or a row of a family's table. [`OPS`] is the whole registry.
+
+pub mod binary;
+pub mod choose_qparams;
+pub mod copy;
+pub mod embedding;
+pub mod embedding_q4gsw;
+pub mod linear;
+pub mod linear_dq8ca_q4gsw;
+pub mod linear_q4gsw;
+pub mod rms_norm;
+pub mod rotary;
+pub mod sdpa;
+pub mod symint;
+pub mod unary;
+pub mod update_cache;
+
+use crate::args::Args;
+use crate::error::OpError;
+use crate::kernel::KernelDef;
+use crate::plan::Op;
+
+/// An entry of the registry: the names in files, the kernels, and how arguments become an operator.
+#[derive(Debug)]
+pub struct OpDef {
+    /// The names it goes by in files.
+    pub names: &'static [&'static str],
+    /// The kernels it may use; the tests that run over every kernel take them from here.
+    pub kernels: &'static [&'static KernelDef],
+    /// Decodes the arguments of a call.
+    pub decode: fn(&mut Args<'_>) -> Result<Box<dyn Op>, OpError>,
+}
+
+/// Every operator there is.
+pub static OPS: &[&OpDef] = &[&binary::DEF, &choose_qparams::DEF, &copy::DEF, &embedding::DEF, &embedding_q4gsw::DEF, &linear::DEF, &linear_dq8ca_q4gsw::DEF, &linear_q4gsw::DEF, &rms_norm::DEF, &symint::DEF, &unary::DEF, &rotary::DEF, &sdpa::DEF, &update_cache::DEF];

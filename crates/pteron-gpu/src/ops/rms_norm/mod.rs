@@ -1,0 +1,96 @@
+//! `et_vk.rms_norm`: rows divided by the root of the mean of their squares, times a weight for each column.
+
+#[cfg(test)]
+mod tests;
+
+use crate::args::Args;
+use crate::error::OpError;
+use crate::graph::Elem;
+use crate::kernel::{KernelDef, Variant};
+use crate::live::TensorId;
+use crate::ops::OpDef;
+use crate::params;
+use crate::plan::{BoundsCx, Dispatch, Op, Plan, PlanCx, Recipe, Recipes};
+use crate::reference::{HostData, HostTensors};
+use crate::shape::Dims;
+
+static ROWS: KernelDef =
+    KernelDef::new("rms_norm", include_str!("rms_norm.wgsl"), Params::FIELDS).with_types(&[("T", &["vec4<f32>", "f32"])]);
+
+/// The registry entry.
+pub static DEF: OpDef = OpDef { names: &["et_vk.rms_norm.default"], kernels: &[&ROWS], decode };
+
+params! {
+    /// Of `rms_norm.wgsl`.
+    struct Params { rows: u32, items: u32, eps: f32, pad: u32 }
+}
+
+/// The recipes: the type of an item, and the numbers in it.
+const ITEMS: [(&str, u32); 2] = [("vec4<f32>", 4), ("f32", 1)];
+
+#[derive(Debug)]
+struct RmsNorm {
+    x: TensorId,
+    weight: TensorId,
+    eps: f64,
+    out: TensorId,
+}
+
+fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
+    let x = args.tensor_of("input", &[Elem::F32])?;
+    let weight = args.tensor_of("weight", &[Elem::F32])?;
+    let eps = args.float("eps")?;
+    if !eps.is_finite() || eps < 0.0 {
+        return Err(OpError::new("eps", format!("is {eps}, it must be a number of at least 0")));
+    }
+    Ok(Box::new(RmsNorm { x, weight, eps, out: args.output_of("out", Elem::F32)? }))
+}
+
+impl RmsNorm {
+    fn dims(&self, cx: &PlanCx<'_>) -> Result<Dims, OpError> {
+        let (x, weight) = (cx.dims(self.x), cx.dims(self.weight));
+        if x.is_empty() {
+            return Err(OpError::new("input", "is a single number, but rows are needed"));
+        }
+        if *weight != [x.last()] {
+            return Err(OpError::new("weight", format!("is {weight}, expected [{}] for rows of {x}", x.last())));
+        }
+        Ok(x)
+    }
+}
+
+impl Op for RmsNorm {
+    fn recipes(&self, _: &BoundsCx<'_>) -> Result<Recipes, OpError> {
+        let recipe = |(item, _)| {
+            Recipe::new(Variant::new(&ROWS).with_type("T", item), [self.x.into(), self.weight.into(), self.out.into()])
+        };
+        Ok(Recipes::of(ITEMS.map(recipe)))
+    }
+
+    fn plan(&self, cx: &PlanCx<'_>) -> Result<Plan, OpError> {
+        let dims = self.dims(cx)?;
+        if dims.count() == 0 {
+            return Ok(Plan::new(self.out, dims, None));
+        }
+        let recipe = usize::from(dims.last() % ITEMS[0].1 != 0);
+        #[allow(clippy::cast_possible_truncation, reason = "kernels compute in 32 bits")]
+        let eps = self.eps as f32;
+        let rows = u32::try_from(dims.rows()).unwrap_or(u32::MAX);
+        let params = Params { rows, items: dims.last() / ITEMS[recipe].1, eps, pad: 0 };
+        Ok(Plan::new(self.out, dims, Dispatch::groups(recipe, &params, rows.into())?))
+    }
+
+    fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError> {
+        let dims = self.dims(cx)?;
+        let weight = tensors.f32(self.weight);
+        let mut out = Vec::new();
+        for row in tensors.f32(self.x).chunks_exact((dims.last() as usize).max(1)) {
+            let squares: f64 = row.iter().map(|&x| f64::from(x).powi(2)).sum();
+            let root = (squares / f64::from(dims.last()) + self.eps).sqrt();
+            #[allow(clippy::cast_possible_truncation, reason = "tensors hold 32 bits")]
+            out.extend(row.iter().zip(weight).map(|(&x, &w)| (f64::from(x) / root * f64::from(w)) as f32));
+        }
+        tensors.set(self.out, dims, HostData::F32(out));
+        Ok(())
+    }
+}

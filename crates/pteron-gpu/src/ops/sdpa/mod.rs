@@ -1,0 +1,339 @@
+//! Attention over a cache that grows in place: the new keys and values are written, then queries meet all that is cached.
+//!
+//! Scores go through scratch: keys against queries, softmax in place, weights against values. Where they would take too much,
+//! the plan does the three in rounds, a slice of heads or rows each. What changes with every step (position, context and how
+//! it is sliced) is in step words; parameters depend on the number of new tokens alone.
+
+mod slices;
+#[cfg(test)]
+mod tests;
+
+use crate::args::Args;
+use crate::error::OpError;
+use crate::graph::Elem;
+use crate::kernel::{KernelDef, Variant};
+use crate::live::{Scalar, TensorId};
+use crate::ops::OpDef;
+use crate::ops::update_cache::{self, Write, WriteNames};
+use crate::params;
+use crate::plan::{Bind, BoundsCx, Caps, Dispatch, Op, Plan, PlanCx, Recipe, Recipes};
+use crate::reference::{HostData, HostTensors};
+use crate::shape::Dims;
+use slices::{MAX_SCORE_BYTES, Slices};
+
+/// The type of what is read of the values at a time.
+const AV_TYPES: &[(&str, &[&str])] = &[("T", &["vec4<f32>", "f32"])];
+
+static QK: KernelDef = KernelDef::new("sdpa_qk", include_str!("sdpa_qk.wgsl"), Params::FIELDS);
+static QK_FEW: KernelDef = KernelDef::new("sdpa_qk_few", include_str!("sdpa_qk_few.wgsl"), Params::FIELDS);
+static QK_SCALAR: KernelDef = KernelDef::new("sdpa_qk_scalar", include_str!("sdpa_qk_scalar.wgsl"), Params::FIELDS);
+static QK_NAIVE: KernelDef = KernelDef::new("sdpa_qk_naive", include_str!("sdpa_qk_naive.wgsl"), Params::FIELDS);
+static SOFTMAX: KernelDef = KernelDef::new("sdpa_softmax", include_str!("sdpa_softmax.wgsl"), Params::FIELDS);
+static AV: KernelDef = KernelDef::new("sdpa_av", include_str!("sdpa_av.wgsl"), Params::FIELDS).with_types(AV_TYPES);
+static AV_FEW: KernelDef =
+    KernelDef::new("sdpa_av_few", include_str!("sdpa_av_few.wgsl"), Params::FIELDS).with_types(AV_TYPES);
+static AV_NAIVE: KernelDef = KernelDef::new("sdpa_av_naive", include_str!("sdpa_av_naive.wgsl"), Params::FIELDS);
+
+const NAME: &str = "sdpa_with_kv_cache.default";
+/// The same operator with one thread an element, for benchmarks to measure against.
+const NAIVE: &str = "sdpa_with_kv_cache.naive";
+/// The same operator with scratch for a few rows of scores, so that small tests have rounds.
+const SLICED: &str = "sdpa_with_kv_cache.sliced";
+
+/// The registry entry. What only benchmarks and tests use is in no other build's table.
+pub static DEF: OpDef = OpDef {
+    names: if cfg!(any(test, feature = "bench")) { &[NAME, NAIVE, SLICED] } else { &[NAME] },
+    kernels: &[&QK, &QK_FEW, &QK_SCALAR, &QK_NAIVE, &SOFTMAX, &AV, &AV_FEW, &AV_NAIVE, &update_cache::COPY],
+    decode,
+};
+
+params! {
+    /// Of `include/attention.wgsl`, for every kernel here.
+    struct Params {
+        heads: u32,
+        group: u32,
+        rows: u32,
+        lanes: u32,
+        scale: f32,
+        causal: u32,
+        round: u32,
+        step_base: u32,
+    }
+}
+
+const K_RECIPE: usize = 0;
+const V_RECIPE: usize = 1;
+const SOFTMAX_RECIPE: usize = 2;
+const QK_RECIPE: usize = 3;
+const AV_RECIPE: usize = 4;
+const AV_FEW_RECIPE: usize = 5;
+const QK_FEW_RECIPE: usize = 6;
+
+/// Position, context, and three of the slices.
+const STEP_WORDS: usize = 5;
+
+/// Up to half the rows of a tile of the score kernel, threads along the context waste less.
+const QK_FEW_ROWS: u32 = 16;
+/// With fewer threads than this the value kernel leaves a large GPU idle, and splits the context as well.
+const AV_FEW_THREADS: u64 = 16_384;
+
+/// Which kernels the head dim, or the benchmark, asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kernels {
+    /// Head dims of whole vectors.
+    Vector,
+    /// Any head dim.
+    Scalar,
+    /// One thread an element.
+    Naive,
+}
+
+#[derive(Debug)]
+struct Sdpa {
+    q: TensorId,
+    k: TensorId,
+    v: TensorId,
+    k_cache: TensorId,
+    v_cache: TensorId,
+    input_pos: Scalar,
+    causal: bool,
+    scale: Option<f64>,
+    out: TensorId,
+    naive: bool,
+    score_bytes: u64,
+}
+
+fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
+    let naive = args.operator() == NAIVE;
+    let score_bytes = if args.operator() == SLICED { 2048 } else { MAX_SCORE_BYTES };
+    let q = args.tensor_of("q", &[Elem::F32])?;
+    let k = args.tensor_of("k", &[Elem::F32])?;
+    let v = args.tensor_of("v", &[Elem::F32])?;
+    let k_cache = args.mutated("k_cache")?;
+    let v_cache = args.mutated("v_cache")?;
+    let input_pos = args.scalar("input_pos")?;
+    // Exporters write a literal that is not the number of new tokens; that is in `q`.
+    args.ignore("seq_len")?;
+    args.none("attn_mask")?;
+    let dropout = args.float("dropout_p")?;
+    if dropout != 0.0 {
+        return Err(OpError::new("dropout_p", format!("is {dropout}, supported is 0")));
+    }
+    let causal = args.bool("is_causal")?;
+    let scale = args.optional_float("scale")?;
+    let out = args.output("out")?;
+    for (name, tensor) in [("k_cache", k_cache), ("v_cache", v_cache), ("out", out)] {
+        let elem = args.info(tensor).elem;
+        if elem != Elem::F32 {
+            return Err(OpError::new(name, format!("has elements {elem:?}, supported: {:?}", Elem::F32)));
+        }
+    }
+    if k_cache == v_cache || [q, k, v].iter().any(|input| [k_cache, v_cache].contains(input)) {
+        return Err(OpError::new("k_cache", "and `v_cache` must be two tensors that are no other argument"));
+    }
+    Ok(Box::new(Sdpa { q, k, v, k_cache, v_cache, input_pos, causal, scale, out, naive, score_bytes }))
+}
+
+/// Live sizes that go together.
+struct Shape {
+    q: Dims,
+    tokens: u32,
+    kv_heads: u32,
+    /// Query heads of a KV head.
+    group: u32,
+    /// Query rows of a KV head.
+    rows: u32,
+    dim: u32,
+    k: Write,
+    v: Write,
+}
+
+impl Shape {
+    fn position(&self) -> u32 {
+        self.k.position
+    }
+
+    fn context(&self) -> u32 {
+        self.position() + self.tokens
+    }
+}
+
+/// Query rows of a KV head: none where the queries hold nothing.
+fn rows(q: &Dims, group: u32) -> u32 {
+    if q.count() == 0 { 0 } else { group * q[1] }
+}
+
+/// KV heads, query heads of each, and head dim, of queries and a cache.
+fn heads(q: &Dims, k_cache: &Dims) -> Result<(u32, u32, u32), OpError> {
+    let (&[1, _, q_heads, dim], &[1, _, kv_heads, cache_dim]) = (&**q, &**k_cache) else {
+        return Err(OpError::new("q", format!("is {q}, expected [1, tokens, heads, head dim] as in the cache {k_cache}")));
+    };
+    if kv_heads == 0 || q_heads % kv_heads != 0 {
+        return Err(OpError::new("q", format!("has {q_heads} heads, expected a multiple of the cache's {kv_heads}")));
+    }
+    if dim != cache_dim {
+        return Err(OpError::new("q", format!("has head dim {dim}, but the cache {cache_dim}")));
+    }
+    Ok((kv_heads, q_heads / kv_heads, dim))
+}
+
+impl Sdpa {
+    fn shape(&self, cx: &PlanCx<'_>) -> Result<Shape, OpError> {
+        let (q, k_cache, v_cache) = (cx.dims(self.q), cx.dims(self.k_cache), cx.dims(self.v_cache));
+        let (kv_heads, group, dim) = heads(&q, &k_cache)?;
+        if v_cache != k_cache {
+            return Err(OpError::new("v_cache", format!("is {v_cache}, expected {k_cache} as `k_cache`")));
+        }
+        for (name, new) in [("k", self.k), ("v", self.v)] {
+            let new = cx.dims(new);
+            if new.get(1) != Some(&q[1]) {
+                return Err(OpError::new(name, format!("is {new}, but `q` has {} tokens", q[1])));
+            }
+        }
+        let names = |value, cache| WriteNames { value, cache, position: "input_pos" };
+        let k = Write::check(cx, names("k", "k_cache"), (self.k, self.k_cache), self.input_pos)?;
+        let v = Write::check(cx, names("v", "v_cache"), (self.v, self.v_cache), self.input_pos)?;
+        Ok(Shape { q, tokens: q[1], kv_heads, group, rows: rows(&q, group), dim, k, v })
+    }
+
+    /// The head dim of the bound is the live one: caches keep their rows.
+    fn kernels(&self, dim: u32) -> Kernels {
+        match (self.naive, dim % 4) {
+            (true, _) => Kernels::Naive,
+            (false, 0) => Kernels::Vector,
+            (false, _) => Kernels::Scalar,
+        }
+    }
+
+    fn most_scratch(&self, caps: Caps) -> u64 {
+        self.score_bytes.min(caps.max_binding) / 16 * 16
+    }
+
+    #[allow(clippy::cast_possible_truncation, reason = "kernels compute in 32 bits")]
+    fn scale(&self, dim: u32) -> f32 {
+        self.scale.unwrap_or_else(|| f64::from(dim).sqrt().recip()) as f32
+    }
+
+    /// The recipes of the rounds, in the order of their numbers.
+    fn round_recipes(&self, kernels: Kernels) -> Vec<Recipe> {
+        let scores = Bind::Scratch(0);
+        let qk = |kernel| Recipe::new(Variant::new(kernel), [self.q.into(), self.k_cache.into(), Bind::Step, scores]);
+        let av = |variant| Recipe::new(variant, [scores, self.v_cache.into(), Bind::Step, self.out.into()]);
+        let av_of = |kernel, ty| av(Variant::new(kernel).with_type("T", ty));
+        let softmax = Recipe::new(Variant::new(&SOFTMAX), [Bind::Step, scores]);
+        match kernels {
+            Kernels::Vector => {
+                let (tiled, few) = (av_of(&AV, "vec4<f32>"), av_of(&AV_FEW, "vec4<f32>"));
+                vec![softmax, qk(&QK), tiled, few, qk(&QK_FEW)]
+            }
+            Kernels::Scalar => vec![softmax, qk(&QK_SCALAR), av_of(&AV, "f32"), av_of(&AV_FEW, "f32")],
+            Kernels::Naive => vec![softmax, qk(&QK_NAIVE), av(Variant::new(&AV_NAIVE))],
+        }
+    }
+
+    /// The three dispatches of one round: scores, softmax, values.
+    fn round(&self, shape: &Shape, slices: &Slices, params: &Params) -> Result<[Option<Dispatch>; 3], OpError> {
+        let kernels = self.kernels(shape.dim);
+        let (heads, rows) = slices.round(params.round.into());
+        let [context, stride, lanes] = [shape.context(), slices.stride, params.lanes].map(u64::from);
+        let tiles = heads * rows.div_ceil(4);
+        let qk = match kernels {
+            Kernels::Naive => Dispatch::items(QK_RECIPE, params, heads * rows * stride, 64)?,
+            Kernels::Vector if params.rows <= QK_FEW_ROWS => {
+                Dispatch::groups(QK_FEW_RECIPE, params, tiles * stride.div_ceil(64))?
+            }
+            _ => Dispatch::groups(QK_RECIPE, params, heads * rows.div_ceil(32) * context.div_ceil(32))?,
+        };
+        let softmax = Dispatch::groups(SOFTMAX_RECIPE, params, heads * rows)?;
+        // The choice is by the whole call, so that the rounds of a call are alike.
+        let threads = u64::from(params.heads) * u64::from(params.rows).div_ceil(4) * lanes;
+        let av = match kernels {
+            Kernels::Naive => Dispatch::items(AV_RECIPE, params, heads * rows * lanes, 64)?,
+            _ if threads < AV_FEW_THREADS => Dispatch::groups(AV_FEW_RECIPE, params, tiles * lanes.div_ceil(4))?,
+            _ => Dispatch::items(AV_RECIPE, params, tiles * lanes, 64)?,
+        };
+        Ok([qk, softmax, av])
+    }
+}
+
+impl Op for Sdpa {
+    fn recipes(&self, cx: &BoundsCx<'_>) -> Result<Recipes, OpError> {
+        let (q, k_cache) = (cx.bound(self.q), cx.bound(self.k_cache));
+        let (kv_heads, group, dim) = heads(&q, &k_cache)?;
+        let most = self.most_scratch(cx.caps());
+        let slices = Slices::new(kv_heads, rows(&q, group), k_cache[1], most)?;
+        let mut rounds = self.round_recipes(self.kernels(dim));
+        for recipe in &mut rounds {
+            recipe.max_dispatches = u32::try_from(slices.rounds()).unwrap_or(u32::MAX);
+        }
+        let mut list = vec![
+            Write::recipe(cx, self.k, self.k_cache, "sdpa_k_cache"),
+            Write::recipe(cx, self.v, self.v_cache, "sdpa_v_cache"),
+        ];
+        list.append(&mut rounds);
+        Ok(Recipes { list, scratch: vec![slices.reserve(most)], step_words: STEP_WORDS })
+    }
+
+    fn plan(&self, cx: &PlanCx<'_>) -> Result<Plan, OpError> {
+        let shape = self.shape(cx)?;
+        let slices = Slices::new(shape.kv_heads, shape.rows, shape.context(), self.most_scratch(cx.caps()))?;
+        let vector = self.kernels(shape.dim) == Kernels::Vector;
+        let mut params = Params {
+            heads: shape.kv_heads,
+            group: shape.group,
+            rows: shape.rows,
+            lanes: if vector { shape.dim / 4 } else { shape.dim },
+            scale: self.scale(shape.dim),
+            causal: self.causal.into(),
+            round: 0,
+            step_base: cx.step_base(),
+        };
+        let writes = [shape.k.step(cx, K_RECIPE)?, shape.v.step(cx, V_RECIPE)?];
+        let mut plan = Plan::new(self.out, shape.q, writes.into_iter().flatten());
+        for round in 0..slices.rounds() {
+            params.round = u32::try_from(round).unwrap_or(u32::MAX);
+            plan.steps.extend(self.round(&shape, &slices, &params)?.into_iter().flatten());
+        }
+        plan.scratch = vec![slices.bytes()];
+        plan.step_words = vec![shape.position(), shape.context(), slices.stride, slices.heads, slices.rows];
+        Ok(plan)
+    }
+
+    fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError> {
+        let shape = self.shape(cx)?;
+        let keys = shape.k.reference(cx, tensors.f32(self.k), tensors.f32(self.k_cache));
+        let values = shape.v.reference(cx, tensors.f32(self.v), tensors.f32(self.v_cache));
+        let out = self.attend(&shape, tensors.f32(self.q), &keys, &values);
+        tensors.set(self.k_cache, cx.dims(self.k_cache), HostData::F32(keys));
+        tensors.set(self.v_cache, cx.dims(self.v_cache), HostData::F32(values));
+        tensors.set(self.out, shape.q, HostData::F32(out));
+        Ok(())
+    }
+}
+
+impl Sdpa {
+    /// Softmax(scale · q kᵀ) v, head by head, in double precision.
+    fn attend(&self, shape: &Shape, q: &[f32], keys: &[f32], values: &[f32]) -> Vec<f32> {
+        let [dim, kv_heads, group] = [shape.dim, shape.kv_heads, shape.group].map(|size| size as usize);
+        let heads = kv_heads * group;
+        let scale = self.scale.unwrap_or(1.0 / f64::from(shape.dim).sqrt());
+        let mut out = Vec::with_capacity(q.len());
+        for (row, query) in q.chunks_exact(dim.max(1)).enumerate() {
+            let (token, head) = (row / heads, row % heads / group);
+            let sees = if self.causal { shape.position() as usize + token + 1 } else { shape.context() as usize };
+            let cached = |cache: &[f32], at: usize| cache[(at * kv_heads + head) * dim..][..dim].to_vec();
+            let dot = |key: &[f32]| -> f64 { query.iter().zip(key).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum() };
+            let scores: Vec<f64> = (0..sees).map(|at| scale * dot(&cached(keys, at))).collect();
+            let largest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let weights: Vec<f64> = scores.iter().map(|score| (score - largest).exp()).collect();
+            let total: f64 = weights.iter().sum();
+            let mut sums = vec![0.0; dim];
+            for (at, weight) in weights.iter().enumerate() {
+                sums.iter_mut().zip(cached(values, at)).for_each(|(sum, value)| *sum += weight * f64::from(value));
+            }
+            #[allow(clippy::cast_possible_truncation, reason = "the answer is in 32 bits")]
+            out.extend(sums.iter().map(|sum| (sum / total) as f32));
+        }
+        out
+    }
+}

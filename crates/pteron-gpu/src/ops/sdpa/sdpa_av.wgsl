@@ -1,0 +1,73 @@
+// Weights times the cached values. A thread computes 4 rows by one T of the head (four elements that lie together, or one where
+// head dims are not whole vectors) and reads each value once for all rows; 64 of them, along the head first, are a workgroup.
+// The context goes four positions at a time without a branch, then what is left, checked.
+
+//#include grid
+//#include attention
+
+@group(0) @binding(0) var<uniform> params: Params;
+@group(0) @binding(1) var<storage, read> scores: array<vec4<f32>>;
+@group(0) @binding(2) var<storage, read> v_cache: array<T>;
+@group(0) @binding(3) var<storage, read> step: array<u32>;
+@group(0) @binding(4) var<storage, read_write> out: array<T>;
+
+@compute @workgroup_size(64)
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
+        @builtin(local_invocation_index) thread: u32) {
+    let s = slice();
+    let tiles = (s.rows + 3u) / 4u;
+    let item = group_index(group, groups) * 64u + thread;
+    let lane = item % params.lanes;
+    let row = item / params.lanes % tiles * 4u;
+    let head = item / params.lanes / tiles;
+    if head >= s.heads {
+        return;
+    }
+    let last = min(row + 3u, s.rows - 1u);
+    let w0 = scores_at(s, head, row) / 4u;
+    let w1 = scores_at(s, head, min(row + 1u, last)) / 4u;
+    let w2 = scores_at(s, head, min(row + 2u, last)) / 4u;
+    let w3 = scores_at(s, head, last) / 4u;
+    let pitch = params.heads * params.lanes;
+    var v = cache_at(s, head, 0u) + lane;
+    var a0 = T();
+    var a1 = T();
+    var a2 = T();
+    var a3 = T();
+    // Past what the last row sees all weights are 0.
+    let end = visible(s, last);
+    let vectors = end / 4u;
+    for (var i = 0u; i < vectors; i++) {
+        let y0 = v_cache[v];
+        let y1 = v_cache[v + pitch];
+        let y2 = v_cache[v + 2u * pitch];
+        let y3 = v_cache[v + 3u * pitch];
+        let x0 = scores[w0 + i];
+        let x1 = scores[w1 + i];
+        let x2 = scores[w2 + i];
+        let x3 = scores[w3 + i];
+        a0 += x0.x * y0 + x0.y * y1 + x0.z * y2 + x0.w * y3;
+        a1 += x1.x * y0 + x1.y * y1 + x1.z * y2 + x1.w * y3;
+        a2 += x2.x * y0 + x2.y * y1 + x2.z * y2 + x2.w * y3;
+        a3 += x3.x * y0 + x3.y * y1 + x3.z * y2 + x3.w * y3;
+        v += 4u * pitch;
+    }
+    for (var j = 0u; j < end % 4u; j++) {
+        let y = v_cache[v];
+        a0 += scores[w0 + vectors][j] * y;
+        a1 += scores[w1 + vectors][j] * y;
+        a2 += scores[w2 + vectors][j] * y;
+        a3 += scores[w3 + vectors][j] * y;
+        v += pitch;
+    }
+    out[query_at(s, head, row) + lane] = a0;
+    if row + 1u < s.rows {
+        out[query_at(s, head, row + 1u) + lane] = a1;
+    }
+    if row + 2u < s.rows {
+        out[query_at(s, head, row + 2u) + lane] = a2;
+    }
+    if row + 3u < s.rows {
+        out[query_at(s, head, row + 3u) + lane] = a3;
+    }
+}

@@ -1,0 +1,56 @@
+// Scores to weights, in place. A workgroup takes one row: its 256 threads take every 256th vector, and the row's largest
+// score and the sum of the exponentials meet in a tree of workgroup memory. The fill of the last vector is masked already.
+
+//#include grid
+//#include attention
+
+@group(0) @binding(0) var<uniform> params: Params;
+@group(0) @binding(1) var<storage, read> step: array<u32>;
+@group(0) @binding(2) var<storage, read_write> scores: array<vec4<f32>>;
+
+var<workgroup> shared_max: array<f32, 256>;
+var<workgroup> shared_sum: array<f32, 256>;
+
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
+        @builtin(local_invocation_index) thread: u32) {
+    let s = slice();
+    let row = group_index(group, groups);
+    let vectors = s.stride / 4u;
+    let start = row * vectors;
+    // A group past the last row stays for the barriers with nothing to do.
+    let end = select(0u, vectors, row < s.heads * s.rows);
+    var largest = MASKED;
+    for (var i = thread; i < end; i += 256u) {
+        let x = scores[start + i];
+        largest = max(largest, max(max(x.x, x.y), max(x.z, x.w)));
+    }
+    shared_max[thread] = largest;
+    workgroupBarrier();
+    for (var width = 128u; width > 0u; width /= 2u) {
+        if thread < width {
+            shared_max[thread] = max(shared_max[thread], shared_max[thread + width]);
+        }
+        workgroupBarrier();
+    }
+    largest = shared_max[0];
+    var sum = 0.0;
+    for (var i = thread; i < end; i += 256u) {
+        let x = exp(scores[start + i] - largest);
+        scores[start + i] = x;
+        sum += x.x + x.y + x.z + x.w;
+    }
+    shared_sum[thread] = sum;
+    workgroupBarrier();
+    for (var width = 128u; width > 0u; width /= 2u) {
+        if thread < width {
+            shared_sum[thread] += shared_sum[thread + width];
+        }
+        workgroupBarrier();
+    }
+    // A thread scales what it wrote itself, so nothing has to be waited for.
+    let scale = 1.0 / shared_sum[0];
+    for (var i = thread; i < end; i += 256u) {
+        scores[start + i] *= scale;
+    }
+}

@@ -1,0 +1,249 @@
+use pteron_format::vulkan::{DataType, Value, ValueId};
+
+use super::*;
+use crate::reference::HostTensor;
+use crate::testing::{Dry, check, f32s, i32s, noise, refusal};
+
+#[derive(Clone, Copy)]
+struct Sizes {
+    heads: (u32, u32),
+    dim: u32,
+    tokens: u32,
+    cache: u32,
+}
+
+/// The arguments after the position that a test may want other than usual.
+struct Rest {
+    mask: Value,
+    dropout: Value,
+    causal: bool,
+    scale: Value,
+}
+
+const USUAL: Rest = Rest { mask: Value::Null, dropout: Value::Int(0), causal: true, scale: Value::Null };
+
+struct Sketch {
+    inner: crate::testing::Sketch,
+    out: ValueId,
+}
+
+/// Attention with caches among the inputs, or as state that calls share, and the position as an input.
+fn sketch(name: &str, sizes: Sizes, state: bool, rest: Rest) -> Sketch {
+    let Sizes { heads, dim, tokens, cache } = sizes;
+    let float = DataType::Float32;
+    let mut inner = crate::testing::Sketch::new();
+    let q = inner.input(float, &[1, tokens, heads.0, dim]);
+    let new = [(); 2].map(|()| inner.input(float, &[1, tokens, heads.1, dim]));
+    let shape = [1, cache, heads.1, dim];
+    let zeros = vec![0.0; (cache * heads.1 * dim) as usize];
+    let caches = [(); 2].map(|()| if state { inner.floats(&shape, &zeros) } else { inner.input(float, &shape) });
+    let position = inner.input(DataType::Int32, &[1]);
+    let (dim, index, at) = (inner.int(0), inner.int(0), inner.value(Value::SymInt(0)));
+    inner.call("et_vk.select_as_symint.default", &[position, dim, index, at]);
+    // An exporter's literal: wrong, and without influence.
+    let seq_len = inner.int(1);
+    let rest = [rest.mask, rest.dropout, Value::Bool(rest.causal), rest.scale].map(|value| inner.value(value));
+    let out = inner.tensor(float, &[1, tokens, heads.0, sizes.dim]);
+    let mut args = vec![q, new[0], new[1], caches[0], caches[1], at, seq_len];
+    args.extend(rest);
+    args.push(out);
+    inner.call(name, &args);
+    inner.output(out);
+    caches.iter().for_each(|&cache| inner.output(cache));
+    Sketch { inner, out }
+}
+
+fn call(sizes: Sizes, state: bool, (tokens, at): (u32, i32)) -> Vec<HostTensor> {
+    let Sizes { heads, dim, cache, .. } = sizes;
+    let random = |seed: u64, tokens: u32, heads: u32| {
+        let seed = seed + u64::from(tokens) * 31 + at.unsigned_abs() as u64;
+        f32s(&[1, tokens, heads, dim], noise(seed, (tokens * heads * dim) as usize).iter().map(|x| x * 3.0).collect())
+    };
+    let mut inputs = vec![random(1, tokens, heads.0), random(2, tokens, heads.1), random(3, tokens, heads.1)];
+    if !state {
+        inputs.extend([random(4, cache, heads.1), random(5, cache, heads.1)]);
+    }
+    inputs.push(i32s(&[1], vec![at]));
+    inputs
+}
+
+fn agrees(name: &str, sizes: Sizes, calls: &[(u32, i32)], rest: Rest) {
+    let sketch = sketch(name, sizes, false, rest);
+    let calls: Vec<_> = calls.iter().map(|&shape| call(sizes, false, shape)).collect();
+    check(&sketch.inner, &calls, 1e-4);
+}
+
+#[test]
+fn any_length_at_any_position() {
+    let calls = [(19, 0), (1, 0), (1, 36), (7, 13), (4, 4), (19, 18), (0, 5), (5, 0), (2, 31), (16, 1)];
+    for (heads, dim) in [((4, 2), 8), ((6, 2), 6), ((3, 3), 5), ((2, 1), 4), ((8, 1), 12), ((1, 1), 1), ((4, 4), 20)] {
+        agrees(NAME, Sizes { heads, dim, tokens: 19, cache: 37 }, &calls, USUAL);
+    }
+}
+
+#[test]
+fn tiles_of_many_workgroups() {
+    let calls = [(70, 60), (33, 0), (64, 64), (1, 129)];
+    agrees(NAME, Sizes { heads: (8, 4), dim: 64, tokens: 70, cache: 130 }, &calls, USUAL);
+    agrees(NAME, Sizes { heads: (8, 4), dim: 30, tokens: 70, cache: 130 }, &calls, USUAL);
+    // Enough threads for the value kernel that does not split the context.
+    agrees(NAME, Sizes { heads: (64, 32), dim: 64, tokens: 70, cache: 130 }, &calls[..2], USUAL);
+    agrees(NAME, Sizes { heads: (96, 32), dim: 30, tokens: 70, cache: 130 }, &calls[..1], USUAL);
+}
+
+#[test]
+fn long_rows_of_scores() {
+    let calls = [(1, 2999), (3, 1021), (1, 1024), (9, 2000)];
+    agrees(NAME, Sizes { heads: (4, 1), dim: 8, tokens: 9, cache: 3001 }, &calls, USUAL);
+}
+
+#[test]
+fn rounds_give_what_one_round_gives() {
+    // Scratch for 2048 bytes of scores: rows of 40 floats go in slices of 12 rows.
+    let calls = [(19, 0), (1, 0), (1, 36), (7, 13), (19, 18), (0, 5), (2, 31)];
+    for (heads, dim) in [((4, 2), 8), ((6, 2), 6), ((10, 5), 4)] {
+        agrees(SLICED, Sizes { heads, dim, tokens: 19, cache: 37 }, &calls, USUAL);
+    }
+}
+
+#[test]
+fn the_naive_twins_agree() {
+    let calls = [(19, 18), (1, 36), (7, 13), (5, 0)];
+    for (heads, dim) in [((4, 2), 8), ((6, 2), 6)] {
+        agrees(NAIVE, Sizes { heads, dim, tokens: 19, cache: 37 }, &calls, USUAL);
+    }
+}
+
+#[test]
+fn a_scale_of_its_own_and_all_of_the_context() {
+    let sizes = Sizes { heads: (4, 2), dim: 8, tokens: 9, cache: 20 };
+    let calls = [(9, 3), (1, 19), (5, 0)];
+    agrees(NAME, sizes, &calls, Rest { scale: Value::Double(0.1.into()), ..USUAL });
+    agrees(NAME, sizes, &calls, Rest { causal: false, ..USUAL });
+    agrees(NAME, Sizes { dim: 6, ..sizes }, &calls, Rest { causal: false, scale: Value::Int(1), ..USUAL });
+}
+
+#[test]
+fn large_scores_do_not_overflow() {
+    let sizes = Sizes { heads: (2, 1), dim: 4, tokens: 5, cache: 8 };
+    let sketch = sketch(NAME, sizes, false, USUAL);
+    let mut inputs = call(sizes, false, (5, 2));
+    for input in &mut inputs[..2] {
+        let HostData::F32(values) = &mut input.data else { unreachable!("floats") };
+        values.iter_mut().for_each(|value| *value *= 300.0);
+    }
+    check(&sketch.inner, &[inputs], 1e-4);
+}
+
+#[test]
+fn a_state_remembers_what_calls_wrote() {
+    let sizes = Sizes { heads: (4, 2), dim: 8, tokens: 11, cache: 16 };
+    let sketch = sketch(NAME, sizes, true, USUAL);
+    let calls: Vec<_> = [(11, 0), (1, 11), (3, 12), (1, 15), (2, 4)].map(|shape| call(sizes, true, shape)).into();
+    check(&sketch.inner, &calls, 1e-4);
+}
+
+fn plan(dry: &mut Dry, sizes: Sizes, (tokens, at): (u32, i32)) -> crate::Result<Plan> {
+    let Sizes { heads, dim, .. } = sizes;
+    let (q, k) = ([1, tokens, heads.0, dim], [1, tokens, heads.1, dim]);
+    dry.call(&[(&q, &[]), (&k, &[]), (&k, &[]), (&[1], &[at])])?;
+    Ok(dry.planned.plans()[1].clone())
+}
+
+#[test]
+fn a_decode_step_changes_step_words_and_grids_alone() {
+    let sizes = Sizes { heads: (32, 8), dim: 64, tokens: 127, cache: 2048 };
+    let mut dry = Dry::new(&sketch(NAME, sizes, true, USUAL).inner).unwrap();
+    let first = plan(&mut dry, sizes, (1, 0)).unwrap();
+    let used: Vec<usize> = first.steps.iter().map(|step| step.recipe).collect();
+    assert_eq!(used, [K_RECIPE, V_RECIPE, QK_FEW_RECIPE, SOFTMAX_RECIPE, AV_FEW_RECIPE]);
+    for at in [1, 63, 64, 1000, 2047] {
+        let mut next = plan(&mut dry, sizes, (1, at)).unwrap();
+        assert_eq!(next.step_words[..2], [at.unsigned_abs(), at.unsigned_abs() + 1]);
+        for (step, before) in next.steps.iter_mut().zip(&first.steps) {
+            step.grid = before.grid;
+        }
+        assert_eq!(next.steps, first.steps, "position {at}");
+    }
+}
+
+#[test]
+fn kernels_follow_the_live_rows_and_the_head_dim() {
+    let sizes = Sizes { heads: (32, 8), dim: 64, tokens: 512, cache: 2048 };
+    let sketch_at = |sizes| sketch(NAME, sizes, true, USUAL);
+    let Sketch { inner, out } = sketch_at(sizes);
+    let mut dry = Dry::new(&inner).unwrap();
+    let mut middle = |sizes, shape| -> Vec<usize> {
+        let plan = plan(&mut dry, sizes, shape).unwrap();
+        plan.steps.iter().skip(2).map(|step| step.recipe).collect()
+    };
+    assert_eq!(middle(sizes, (512, 0)), [QK_RECIPE, SOFTMAX_RECIPE, AV_RECIPE]);
+    assert_eq!(middle(sizes, (8, 100)), [QK_RECIPE, SOFTMAX_RECIPE, AV_FEW_RECIPE]);
+    assert_eq!(middle(sizes, (4, 100)), [QK_FEW_RECIPE, SOFTMAX_RECIPE, AV_FEW_RECIPE]);
+    assert!(middle(sizes, (0, 100)).is_empty());
+    assert_eq!(dry.dims(out), [1, 0, 32, 64]);
+    let odd = Sizes { dim: 6, ..sizes };
+    let dry = Dry::new(&sketch_at(odd).inner).unwrap();
+    let recipes = &dry.planned.recipes()[1].list;
+    assert!(recipes.iter().all(|recipe| !recipe.variant.types.contains(&("T", "vec4<f32>"))));
+}
+
+#[test]
+fn scratch_is_capped_and_holds_every_call_within_the_bounds() {
+    let sizes = Sizes { heads: (32, 8), dim: 64, tokens: 2048, cache: 2048 };
+    let mut dry = Dry::new(&sketch(NAME, sizes, true, USUAL).inner).unwrap();
+    assert_eq!(dry.planned.recipes()[1].scratch, [MAX_SCORE_BYTES]);
+    // 32 × 2,048 × 2,048 floats are 512 MiB: one KV head at a time.
+    let full = plan(&mut dry, sizes, (2048, 0)).unwrap();
+    assert_eq!((full.steps.len(), full.scratch.as_slice()), (2 + 3 * 8, [MAX_SCORE_BYTES].as_slice()));
+    let short = plan(&mut dry, sizes, (512, 0)).unwrap();
+    assert_eq!(short.steps.len(), 2 + 3);
+    // The engine's own check is that a plan stays within recipes; every shape here passes it.
+    for shape in [(1, 2047), (7, 1500), (300, 1748), (1024, 1024), (1025, 1023), (2047, 1), (700, 3)] {
+        plan(&mut dry, sizes, shape).unwrap();
+    }
+}
+
+#[test]
+fn what_is_refused() {
+    let sizes = Sizes { heads: (4, 2), dim: 8, tokens: 16, cache: 128 };
+    let mut dry = Dry::new(&sketch(NAME, sizes, true, USUAL).inner).unwrap();
+    let mut refused = |sizes, shape| plan(&mut dry, sizes, shape).unwrap_err().to_string();
+    let error = refused(sizes, (16, 120));
+    let expected = "sdpa_with_kv_cache.default (call 1): `input_pos` is 120 with 16 new tokens, past the cache's 128";
+    assert_eq!(error, expected);
+    assert!(refused(sizes, (1, -1)).contains("`input_pos` is -1, expected 0 or more"));
+    let error = refused(Sizes { heads: (3, 2), ..sizes }, (1, 0));
+    assert!(error.contains("`q` has 3 heads, expected a multiple of the cache's 2"), "{error}");
+    assert!(refused(Sizes { heads: (4, 1), ..sizes }, (1, 0)).contains("`k` is [1, 1, 1, 8], expected [1, tokens, 2, 8]"));
+    assert!(refused(Sizes { dim: 4, ..sizes }, (1, 0)).contains("`q` has head dim 4, but the cache 8"));
+    let error = dry.call(&[(&[1, 2, 4, 8], &[]), (&[1, 2, 2, 8], &[]), (&[1, 1, 2, 8], &[]), (&[1], &[0])]).unwrap_err();
+    assert!(error.to_string().contains("`v` is [1, 1, 2, 8], but `q` has 2 tokens"), "{error}");
+
+    let built = |rest| refusal(&sketch(NAME, sizes, true, rest).inner);
+    assert!(built(Rest { mask: Value::Int(1), ..USUAL }).contains("`attn_mask` is"));
+    assert!(built(Rest { dropout: Value::Double(0.5.into()), ..USUAL }).contains("`dropout_p` is 0.5, supported is 0"));
+    let long = Sizes { heads: (1, 1), dim: 1, tokens: 1, cache: 16_777_217 };
+    assert!(refusal(&sketch(NAME, long, false, USUAL).inner).contains("`k_cache` holds 16777217 tokens"));
+    let wide = Sizes { heads: (1, 1), dim: 1, tokens: 1 << 20, cache: 1 << 20 };
+    assert!(refusal(&sketch(NAME, wide, false, USUAL).inner).contains("`q` brings 1048576 rows of scores"));
+}
+
+#[test]
+fn slices_cover_everything_and_bounds_are_the_worst() {
+    for most in [16, 64, 2048, 5000, 1 << 20] {
+        for (heads, rows, context) in [(1, 1, 1), (3, 7, 5), (8, 40, 33), (2, 100, 64), (5, 0, 9), (0, 4, 4)] {
+            let Ok(slices) = Slices::new(heads, rows, context, most) else {
+                assert!(u64::from(context).next_multiple_of(4) * 4 > most);
+                continue;
+            };
+            let covered: u64 = (0..slices.rounds()).map(|round| slices.round(round)).map(|(heads, rows)| heads * rows).sum();
+            assert_eq!(covered, u64::from(heads) * u64::from(rows));
+            assert!(slices.bytes() <= most);
+            for (rows, context) in (0..=rows).flat_map(|rows| (1..=context).map(move |context| (rows, context))) {
+                let live = Slices::new(heads, rows, context, most).unwrap();
+                assert!(live.rounds() <= slices.rounds() && live.bytes() <= slices.reserve(most), "{live:?} in {slices:?}");
+            }
+        }
+    }
+}

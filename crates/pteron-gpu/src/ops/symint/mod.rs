@@ -1,0 +1,124 @@
+//! Symbolic scalars: sizes, integers of inputs, and arithmetic on them. They are computed while planning and run nothing.
+
+#[cfg(test)]
+mod tests;
+
+use crate::args::{Args, normalise};
+use crate::error::OpError;
+use crate::live::{Scalar, ScalarId, TensorId};
+use crate::ops::OpDef;
+use crate::plan::{BoundsCx, Op, Plan, PlanCx, Recipes};
+use crate::reference::HostTensors;
+
+/// Python's operators on integers: names, and what they compute unless it leaves 64 bits.
+const TABLE: &[(&str, Compute)] = &[
+    ("add", i64::checked_add),
+    ("sub", i64::checked_sub),
+    ("mul", i64::checked_mul),
+    ("floordiv", |a, b| {
+        let inexact = a.checked_rem(b)? != 0;
+        a.checked_div(b)?.checked_sub(i64::from(inexact && (a < 0) != (b < 0)))
+    }),
+];
+
+type Compute = fn(i64, i64) -> Option<i64>;
+
+/// The registry entry of the whole family.
+pub static DEF: OpDef = OpDef {
+    names: &["sym_size.int", "et_vk.select_as_symint.default", "add", "sub", "mul", "floordiv"],
+    kernels: &[],
+    decode,
+};
+
+#[derive(Debug)]
+struct SymInt {
+    what: What,
+    out: ScalarId,
+}
+
+#[derive(Debug)]
+enum What {
+    /// A live dim of a tensor.
+    Size { x: TensorId, axis: usize },
+    /// An integer of an input.
+    Element { x: TensorId, axis: usize, index: Scalar },
+    /// A row of the table.
+    Binary { name: &'static str, compute: Compute, a: Scalar, b: Scalar },
+}
+
+fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
+    let what = match args.operator() {
+        "sym_size.int" => {
+            let x = args.tensor("self")?;
+            What::Size { x, axis: axis(args, x)? }
+        }
+        "et_vk.select_as_symint.default" => {
+            let x = args.host_tensor("x")?;
+            What::Element { x, axis: axis(args, x)?, index: args.scalar("index")? }
+        }
+        operator => {
+            let Some(&(name, compute)) = TABLE.iter().find(|(name, _)| *name == operator) else {
+                return Err(OpError::new("a", "is of no known family"));
+            };
+            What::Binary { name, compute, a: args.scalar("a")?, b: args.scalar("b")? }
+        }
+    };
+    Ok(Box::new(SymInt { what, out: args.output_scalar("out")? }))
+}
+
+fn axis(args: &mut Args<'_>, x: TensorId) -> Result<usize, OpError> {
+    let rank = args.info(x).bound.len();
+    if rank == 0 {
+        return Err(OpError::new("dim", "names a dimension of a single number, which has none"));
+    }
+    args.axis("dim", rank)
+}
+
+/// The integer at an index of the only dimension that has several.
+fn element(cx: &PlanCx<'_>, x: TensorId, axis: usize, index: i64) -> Result<i64, OpError> {
+    let dims = cx.dims(x);
+    let len = dims[axis];
+    if dims.without(axis).count() != 1 {
+        return Err(OpError::new("x", format!("is {dims}: an index in dimension {axis} does not name one number")));
+    }
+    if len == 0 {
+        return Err(OpError::new("index", format!("is {index}, but `x` has zero elements")));
+    }
+    let at = normalise(index, len as usize);
+    let Some(at) = at else { return Err(OpError::new("index", format!("is {index}, but `x` has {len} elements"))) };
+    // Nothing is known while loading, before any call.
+    let Some(values) = cx.host_values(x) else { return Ok(0) };
+    let value = values.get(at).copied().map(i64::from);
+    value.ok_or_else(|| OpError::new("x", format!("is {dims}, but came with {} integers", values.len())))
+}
+
+impl SymInt {
+    fn value(&self, cx: &PlanCx<'_>) -> Result<i64, OpError> {
+        match self.what {
+            What::Size { x, axis } => Ok(cx.dims(x)[axis].into()),
+            What::Element { x, axis, index } => element(cx, x, axis, cx.scalar(index)),
+            What::Binary { name, compute, a, b } => {
+                let (a, b) = (cx.scalar(a), cx.scalar(b));
+                if name == "floordiv" && b == 0 {
+                    return Err(OpError::new("b", format!("is zero, and {a} cannot be divided by it")));
+                }
+                compute(a, b).ok_or_else(|| OpError::new("out", format!("is {name} of {a} and {b}, which leaves 64 bits")))
+            }
+        }
+    }
+}
+
+impl Op for SymInt {
+    fn recipes(&self, _: &BoundsCx<'_>) -> Result<Recipes, OpError> {
+        Ok(Recipes::default())
+    }
+
+    fn plan(&self, cx: &PlanCx<'_>) -> Result<Plan, OpError> {
+        Ok(Plan { scalars: vec![(self.out, self.value(cx)?)], ..Plan::default() })
+    }
+
+    fn reference(&self, _: &PlanCx<'_>, _: &mut HostTensors) -> Result<(), OpError> {
+        // The plan has set the scalar; there is no tensor to compute.
+        Ok(())
+    }
+}

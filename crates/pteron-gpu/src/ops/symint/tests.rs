@@ -1,0 +1,86 @@
+use pteron_format::vulkan::{DataType, Value};
+
+use super::*;
+use crate::testing::{Dry, Sketch, refusal};
+
+fn live(dry: &Dry, scalar: pteron_format::vulkan::ValueId) -> i64 {
+    dry.planned.live().scalar(Scalar::Live(ScalarId(scalar.0)))
+}
+
+fn binary(name: &str, a: i64, b: i64) -> crate::Result<i64> {
+    let mut sketch = Sketch::new();
+    let (a, b, out) = (sketch.int(a), sketch.int(b), sketch.value(Value::SymInt(0)));
+    sketch.call(name, &[a, b, out]);
+    Dry::new(&sketch).map(|dry| live(&dry, out))
+}
+
+#[test]
+fn arithmetic_is_pythons() {
+    assert_eq!(binary("add", 3, -5).unwrap(), -2);
+    assert_eq!(binary("sub", 3, 5).unwrap(), -2);
+    assert_eq!(binary("mul", -3, 5).unwrap(), -15);
+    for (a, b, want) in
+        [(7, 2, 3), (-7, 2, -4), (7, -2, -4), (-7, -2, 3), (6, -2, -3), (0, 5, 0), (i64::MIN, 2, i64::MIN / 2)]
+    {
+        assert_eq!(binary("floordiv", a, b).unwrap(), want, "{a} // {b}");
+    }
+}
+
+#[test]
+fn what_leaves_the_numbers_is_refused() {
+    let refused = |name, a, b| binary(name, a, b).unwrap_err().to_string();
+    assert!(refused("floordiv", 4, 0).contains("`b` is zero"));
+    assert!(refused("add", i64::MAX, 1).contains("leaves 64 bits"));
+    assert!(refused("sub", i64::MIN, 1).contains("leaves 64 bits"));
+    assert!(refused("mul", i64::MAX, 2).contains("leaves 64 bits"));
+    assert!(refused("floordiv", i64::MIN, -1).contains("leaves 64 bits"));
+}
+
+#[test]
+fn sizes_are_live() {
+    let mut sketch = Sketch::new();
+    let x = sketch.input(DataType::Float32, &[4, 9]);
+    let (dim, size) = (sketch.int(-1), sketch.value(Value::SymInt(0)));
+    sketch.call("sym_size.int", &[x, dim, size]);
+    let mut dry = Dry::new(&sketch).unwrap();
+    assert_eq!(live(&dry, size), 9);
+    for width in [3, 0, 9] {
+        dry.call(&[(&[2, width], &[])]).unwrap();
+        assert_eq!(live(&dry, size), i64::from(width));
+    }
+}
+
+fn selected(bound: &[u32], dim: i64, index: i64) -> (Sketch, pteron_format::vulkan::ValueId) {
+    let mut sketch = Sketch::new();
+    let x = sketch.input(DataType::Int32, bound);
+    let (dim, index, out) = (sketch.int(dim), sketch.int(index), sketch.value(Value::SymInt(0)));
+    sketch.call("et_vk.select_as_symint.default", &[x, dim, index, out]);
+    (sketch, out)
+}
+
+#[test]
+fn integers_of_inputs_are_live_from_the_first_call() {
+    let (sketch, out) = selected(&[1, 4], 1, -1);
+    let mut dry = Dry::new(&sketch).unwrap();
+    assert_eq!(live(&dry, out), 0);
+    dry.call(&[(&[1, 4], &[5, 6, 7, 8])]).unwrap();
+    assert_eq!(live(&dry, out), 8);
+    dry.call(&[(&[1, 2], &[5, -6])]).unwrap();
+    assert_eq!(live(&dry, out), -6);
+    let error = dry.call(&[(&[1, 0], &[])]).unwrap_err().to_string();
+    assert!(error.contains("zero elements"), "{error}");
+    assert_eq!(live(&dry, out), -6);
+}
+
+#[test]
+fn what_is_refused() {
+    assert!(refusal(&selected(&[2, 4], 1, 0).0).contains("does not name one number"));
+    assert!(refusal(&selected(&[4], 0, 4).0).contains("`index` is 4, but `x` has 4 elements"));
+    assert!(refusal(&selected(&[4], 1, 0).0).contains("`dim` is 1"));
+    assert!(refusal(&selected(&[], 0, 0).0).contains("has none"));
+    let mut sketch = Sketch::new();
+    let x = sketch.constant(DataType::Int32, &[1], vec![0; 4]);
+    let (zero, out) = (sketch.int(0), sketch.value(Value::SymInt(0)));
+    sketch.call("et_vk.select_as_symint.default", &[x, zero, zero, out]);
+    assert!(refusal(&sketch).contains("must be an integer input of the graph"));
+}

@@ -1,0 +1,314 @@
+//! Recipes and plans: every way an operator can ever run, and which way it runs now.
+//!
+//! An operator is one immutable value with two pure functions. [`Op::recipes`] says, from the bounds, which kernels it may
+//! use, what they bind, and the scratch they need at worst; memory, pipelines and bind groups are made from that once.
+//! [`Op::plan`] says, from live shapes and scalars, what the outputs' dims are and which recipes run with which parameters
+//! over which grid. Loading calls `plan` too, so there is no second copy of any formula.
+
+use std::fmt::Debug;
+
+use crate::error::OpError;
+use crate::kernel::Variant;
+use crate::live::{Live, Scalar, ScalarId, TensorId};
+use crate::reference::HostTensors;
+use crate::shape::Dims;
+
+/// An operator with its arguments decoded.
+pub trait Op: Debug + Send + Sync {
+    /// Every way this operator can answer within the bounds.
+    ///
+    /// # Errors
+    /// What no kernel covers, by argument.
+    fn recipes(&self, cx: &BoundsCx<'_>) -> Result<Recipes, OpError>;
+
+    /// Live shapes and scalars in; output dims, chosen recipes, parameters and grids out. No device, no state.
+    ///
+    /// # Errors
+    /// Shapes or scalars that do not go together, by argument.
+    fn plan(&self, cx: &PlanCx<'_>) -> Result<Plan, OpError>;
+
+    /// The answer in plain Rust, for tests: the same decoded operator, none of the kernel's arithmetic.
+    ///
+    /// # Errors
+    /// As [`plan`](Self::plan), whose output dims the caller has applied already.
+    fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError>;
+
+    /// The input whose memory the first output may share instead of being written: the same elements in the same order.
+    fn alias(&self) -> Option<TensorId> {
+        None
+    }
+}
+
+/// What a kernel's binding is bound to. Parameters come first and are not listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Bind {
+    /// A tensor of the graph.
+    Tensor(TensorId),
+    /// Scratch of this operator, by index into [`Recipes::scratch`].
+    Scratch(usize),
+    /// The block of per-step words; this operator's start at [`PlanCx::step_base`].
+    Step,
+}
+
+impl From<TensorId> for Bind {
+    fn from(tensor: TensorId) -> Self {
+        Self::Tensor(tensor)
+    }
+}
+
+/// One way to run a kernel for an operator.
+#[derive(Clone, Debug)]
+pub struct Recipe {
+    /// The kernel and its constants: the pipeline's key.
+    pub variant: Variant,
+    /// What it binds, in the order of the shader's bindings after the parameters.
+    pub binds: Vec<Bind>,
+    /// How often one plan may dispatch it.
+    pub max_dispatches: u32,
+}
+
+impl Recipe {
+    /// A recipe that a plan dispatches at most once.
+    pub fn new(variant: Variant, binds: impl IntoIterator<Item = Bind>) -> Self {
+        Self { variant, binds: binds.into_iter().collect(), max_dispatches: 1 }
+    }
+}
+
+/// Every way an operator can run, and what that needs at worst.
+#[derive(Clone, Debug, Default)]
+pub struct Recipes {
+    /// The recipes; plans name them by index.
+    pub list: Vec<Recipe>,
+    /// Bytes of each scratch buffer at worst.
+    pub scratch: Vec<u64>,
+    /// How many per-step words a plan may set.
+    pub step_words: usize,
+}
+
+impl Recipes {
+    /// Just these, without scratch.
+    pub fn of(list: impl IntoIterator<Item = Recipe>) -> Self {
+        Self { list: list.into_iter().collect(), ..Self::default() }
+    }
+}
+
+/// What an operator answers for live shapes and scalars.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// The dims of each output tensor.
+    pub outputs: Vec<(TensorId, Dims)>,
+    /// The value of each output scalar.
+    pub scalars: Vec<(ScalarId, i64)>,
+    /// What runs, in order. Empty where there are no elements.
+    pub steps: Vec<Dispatch>,
+    /// Bytes of each scratch buffer that `steps` touch.
+    pub scratch: Vec<u64>,
+    /// Words that change from step to step while shapes stay; kernels read them through [`Bind::Step`].
+    pub step_words: Vec<u32>,
+}
+
+impl Plan {
+    /// One output and what computes it.
+    pub fn new(output: TensorId, dims: Dims, steps: impl IntoIterator<Item = Dispatch>) -> Self {
+        Self { outputs: vec![(output, dims)], steps: steps.into_iter().collect(), ..Self::default() }
+    }
+}
+
+/// One dispatch: a recipe, its parameters and its grid.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dispatch {
+    /// Index into [`Recipes::list`].
+    pub recipe: usize,
+    /// The shader's parameters, at most [`PARAM_SLOT`] bytes. What changes with every step belongs into
+    /// [`Plan::step_words`] instead.
+    pub params: Vec<u8>,
+    /// Workgroups.
+    pub grid: Grid,
+}
+
+/// The room a dispatch's parameters have.
+pub const PARAM_SLOT: usize = 256;
+
+impl Dispatch {
+    /// A dispatch of `groups` workgroups; none if there are none.
+    ///
+    /// # Errors
+    /// More workgroups than a grid can have.
+    pub fn groups<P: bytemuck::NoUninit>(recipe: usize, params: &P, groups: u64) -> Result<Option<Self>, OpError> {
+        let Some(grid) = Grid::new(groups)? else { return Ok(None) };
+        Ok(Some(Self { recipe, params: bytemuck::bytes_of(params).to_vec(), grid }))
+    }
+
+    /// A dispatch in which each workgroup does `per_group` of `items`; none if there are no items.
+    ///
+    /// # Errors
+    /// More workgroups than a grid can have.
+    pub fn items<P: bytemuck::NoUninit>(
+        recipe: usize,
+        params: &P,
+        items: u64,
+        per_group: u64,
+    ) -> Result<Option<Self>, OpError> {
+        Self::groups(recipe, params, items.div_ceil(per_group))
+    }
+}
+
+/// Workgroups, folded to two dimensions where there are many. Kernels take their index from `group_index` of
+/// `include/grid.wgsl`, the other half of this rule, and check it: a fold may have a few groups too many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grid {
+    /// Workgroups in x.
+    pub x: u32,
+    /// Workgroups in y.
+    pub y: u32,
+}
+
+impl Grid {
+    /// What every device allows in one dimension.
+    pub const LIMIT: u32 = 65_535;
+
+    /// At least `groups` workgroups; `None` if there are none.
+    ///
+    /// # Errors
+    /// More than two dimensions can count.
+    pub fn new(groups: u64) -> Result<Option<Self>, OpError> {
+        if groups == 0 {
+            return Ok(None);
+        }
+        let limit = u64::from(Self::LIMIT);
+        let rows = groups.div_ceil(limit);
+        match (u32::try_from(groups.div_ceil(rows)), u32::try_from(rows)) {
+            (Ok(x), Ok(y)) if y <= Self::LIMIT => Ok(Some(Self { x, y })),
+            _ => Err(OpError::new("out", format!("needs {groups} workgroups, more than {limit} × {limit}"))),
+        }
+    }
+
+    /// Workgroups in all.
+    #[must_use]
+    pub fn groups(&self) -> u64 {
+        u64::from(self.x) * u64::from(self.y)
+    }
+}
+
+/// What the device can do, as far as recipes and plans depend on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caps {
+    /// Whether subgroup operations can be used.
+    pub subgroups: bool,
+    /// The smallest and largest subgroup a kernel may meet.
+    pub subgroup_size: (u32, u32),
+    /// Invocations a workgroup may have.
+    pub max_invocations: u32,
+    /// Bytes of workgroup memory.
+    pub workgroup_memory: u32,
+    /// Bytes one storage binding may have.
+    pub max_binding: u64,
+}
+
+impl Caps {
+    /// What every WebGPU device guarantees.
+    pub const PORTABLE: Self = Self {
+        subgroups: false,
+        subgroup_size: (0, 0),
+        max_invocations: 256,
+        workgroup_memory: 16 * 1024,
+        max_binding: 128 * 1024 * 1024,
+    };
+}
+
+/// What [`Op::recipes`] may know.
+#[derive(Clone, Copy, Debug)]
+pub struct BoundsCx<'a> {
+    pub(crate) bounds: &'a [Dims],
+    pub(crate) caps: Caps,
+}
+
+impl<'a> BoundsCx<'a> {
+    /// Bounds for each value of a graph, by id, and what the device can do.
+    #[must_use]
+    pub fn new(bounds: &'a [Dims], caps: Caps) -> Self {
+        Self { bounds, caps }
+    }
+
+    /// The largest dims a tensor can have.
+    #[must_use]
+    pub fn bound(&self, tensor: TensorId) -> Dims {
+        self.bounds.get(tensor.index()).copied().unwrap_or(Dims::SCALAR)
+    }
+
+    /// What the device can do.
+    #[must_use]
+    pub fn caps(&self) -> Caps {
+        self.caps
+    }
+}
+
+/// What [`Op::plan`] may know: live dims and scalars, and the same bounds the recipes were made from.
+#[derive(Clone, Copy, Debug)]
+pub struct PlanCx<'a> {
+    pub(crate) live: &'a Live,
+    pub(crate) bounds: BoundsCx<'a>,
+    pub(crate) step_base: u32,
+}
+
+impl<'a> PlanCx<'a> {
+    /// A context outside a graph, for tests.
+    #[must_use]
+    pub fn new(live: &'a Live, bounds: BoundsCx<'a>, step_base: u32) -> Self {
+        Self { live, bounds, step_base }
+    }
+
+    /// The live dims of a tensor.
+    #[must_use]
+    pub fn dims(&self, tensor: TensorId) -> Dims {
+        self.live.dims(tensor)
+    }
+
+    /// The live value of a scalar.
+    #[must_use]
+    pub fn scalar(&self, scalar: Scalar) -> i64 {
+        self.live.scalar(scalar)
+    }
+
+    /// The integers of a graph input as the host has them; `None` while loading, before any call.
+    #[must_use]
+    pub fn host_values(&self, tensor: TensorId) -> Option<&'a [i32]> {
+        self.live.host_values(tensor)
+    }
+
+    /// The largest dims a tensor can have.
+    #[must_use]
+    pub fn bound(&self, tensor: TensorId) -> Dims {
+        self.bounds.bound(tensor)
+    }
+
+    /// What the device can do.
+    #[must_use]
+    pub fn caps(&self) -> Caps {
+        self.bounds.caps
+    }
+
+    /// Where this operator's words start in the per-step block.
+    #[must_use]
+    pub fn step_base(&self) -> u32 {
+        self.step_base
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grids_fold_past_the_limit_and_waste_little() {
+        assert_eq!(Grid::new(0).unwrap(), None);
+        assert_eq!(Grid::new(65_535).unwrap(), Some(Grid { x: 65_535, y: 1 }));
+        for groups in [65_536, 100_000, 1 << 20, (1 << 30) + 7] {
+            let grid = Grid::new(groups).unwrap().unwrap();
+            assert!(grid.x <= Grid::LIMIT && grid.y <= Grid::LIMIT, "{grid:?}");
+            assert!(grid.groups() >= groups && grid.groups() - groups < u64::from(grid.y), "{grid:?}");
+        }
+        assert!(Grid::new(u64::MAX).is_err());
+        assert!(Grid::new(65_535 * 65_535).is_ok());
+    }
+}

@@ -1,0 +1,128 @@
+//! Tensors on the host and a plain way to run a graph on them: the oracle that operators are tested against.
+
+use std::collections::HashMap;
+
+use crate::error::Result;
+use crate::graph::Graph;
+use crate::live::TensorId;
+use crate::resize::Planned;
+use crate::shape::Dims;
+
+/// Elements of a tensor on the host.
+#[derive(Clone, Debug, PartialEq)]
+pub enum HostData {
+    /// Floats.
+    F32(Vec<f32>),
+    /// Integers.
+    I32(Vec<i32>),
+    /// Bytes, signed ones and truth values included, as they are in memory.
+    U8(Vec<u8>),
+}
+
+impl HostData {
+    /// The number of elements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::F32(values) => values.len(),
+            Self::I32(values) => values.len(),
+            Self::U8(values) => values.len(),
+        }
+    }
+
+    /// Whether there are no elements.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// A tensor on the host.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HostTensor {
+    /// Its dims.
+    pub dims: Dims,
+    /// Its elements, contiguous.
+    pub data: HostData,
+}
+
+/// The tensors of a graph on the host, by id.
+#[derive(Clone, Debug, Default)]
+pub struct HostTensors(HashMap<TensorId, HostTensor>);
+
+impl HostTensors {
+    /// A tensor; empty if it has not been set.
+    #[must_use]
+    pub fn get(&self, tensor: TensorId) -> Option<&HostTensor> {
+        self.0.get(&tensor)
+    }
+
+    /// Its floats; empty if it has none.
+    #[must_use]
+    pub fn f32(&self, tensor: TensorId) -> &[f32] {
+        match self.get(tensor) {
+            Some(HostTensor { data: HostData::F32(values), .. }) => values,
+            _ => &[],
+        }
+    }
+
+    /// Its integers; empty if it has none.
+    #[must_use]
+    pub fn i32(&self, tensor: TensorId) -> &[i32] {
+        match self.get(tensor) {
+            Some(HostTensor { data: HostData::I32(values), .. }) => values,
+            _ => &[],
+        }
+    }
+
+    /// Its bytes; empty if it has none.
+    #[must_use]
+    pub fn u8(&self, tensor: TensorId) -> &[u8] {
+        match self.get(tensor) {
+            Some(HostTensor { data: HostData::U8(values), .. }) => values,
+            _ => &[],
+        }
+    }
+
+    /// Sets a tensor.
+    pub fn set(&mut self, tensor: TensorId, dims: Dims, data: HostData) {
+        self.0.insert(tensor, HostTensor { dims, data });
+    }
+}
+
+/// Runs a planned graph with each operator's plain reference. `tensors` holds inputs, constants and state.
+///
+/// # Errors
+/// What an operator refuses.
+pub fn run(graph: &Graph, planned: &Planned, tensors: &mut HostTensors) -> Result<()> {
+    for (index, node) in graph.nodes.iter().enumerate() {
+        let cx = planned.cx(index);
+        node.op.reference(&cx, tensors).map_err(|error| error.of(&node.name, node.call))?;
+    }
+    Ok(())
+}
+
+/// Every index of a tensor, in order.
+pub fn indices(dims: &Dims) -> impl Iterator<Item = Vec<u32>> + '_ {
+    (0..dims.count()).map(|flat| {
+        let mut rest = flat;
+        let mut index = vec![0; dims.len()];
+        for axis in (0..dims.len()).rev() {
+            let dim = u64::from(dims[axis]);
+            index[axis] = u32::try_from(rest % dim).unwrap_or(0);
+            rest /= dim;
+        }
+        index
+    })
+}
+
+/// Where a broadcast tensor has the element for an index of the result.
+#[must_use]
+pub fn broadcast_offset(dims: &Dims, index: &[u32]) -> usize {
+    let lead = index.len() - dims.len();
+    let position = |at: usize, axis: usize| {
+        let here = if dims[axis] == 1 { 0 } else { index[lead + axis] };
+        at * dims[axis] as usize + here as usize
+    };
+    (0..dims.len()).fold(0, position)
+}

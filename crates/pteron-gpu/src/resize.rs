@@ -1,0 +1,227 @@
+//! From live inputs to plans: the affected operators, in order, each once, checked, then committed together.
+
+use crate::error::{Error, OpError, Result};
+use crate::graph::Graph;
+use crate::live::{Live, TensorId};
+use crate::plan::{BoundsCx, Caps, PARAM_SLOT, Plan, PlanCx, Recipes};
+use crate::shape::Dims;
+
+/// A graph at its current shape: live values, every operator's plan, and what each may use.
+#[derive(Debug)]
+pub struct Planned {
+    live: Live,
+    plans: Vec<Plan>,
+    recipes: Vec<Recipes>,
+    step_bases: Vec<u32>,
+    bounds: Vec<Dims>,
+    caps: Caps,
+}
+
+/// What a call brings: for each input of the graph its dims, and its integers where the host has them.
+#[derive(Clone, Copy, Debug)]
+pub struct LiveInput<'a> {
+    /// The input's dims in this call.
+    pub dims: Dims,
+    /// Its integers, for inputs of integers.
+    pub values: Option<&'a [i32]>,
+}
+
+/// A resize that has been planned and checked, and changes nothing until it is committed.
+#[derive(Debug)]
+pub struct Change {
+    live: Live,
+    plans: Vec<(usize, Plan)>,
+}
+
+impl Change {
+    /// The operators whose plans are new, in order.
+    pub fn affected(&self) -> impl Iterator<Item = usize> + '_ {
+        self.plans.iter().map(|(node, _)| *node)
+    }
+}
+
+impl Planned {
+    /// Plans a graph at its bounds: building is the first resize. `input_bounds` may be smaller than the file's.
+    ///
+    /// # Errors
+    /// An operator that refuses its arguments or its bounds.
+    pub fn at_bounds(graph: &Graph, input_bounds: &[Dims], caps: Caps) -> Result<Self> {
+        let mut bounds: Vec<Dims> = graph.tensors.iter().map(|info| info.map_or(Dims::SCALAR, |info| info.bound)).collect();
+        for (&input, &bound) in graph.inputs.iter().zip(input_bounds) {
+            bounds[input.index()] = bound;
+        }
+        let mut recipes = Vec::with_capacity(graph.nodes.len());
+        let mut step_bases = Vec::with_capacity(graph.nodes.len());
+        let mut step_base = 0;
+        for node in &graph.nodes {
+            let of = |error: OpError| error.of(&node.name, node.call);
+            let node_recipes = node.op.recipes(&BoundsCx::new(&bounds, caps)).map_err(of)?;
+            debug_assert!(
+                node_recipes.list.iter().all(|recipe| node
+                    .def
+                    .kernels
+                    .iter()
+                    .any(|&known| std::ptr::eq(known, recipe.variant.kernel))),
+                "{} uses a kernel that its registry entry does not list",
+                node.name,
+            );
+            step_bases.push(step_base);
+            step_base += u32::try_from(node_recipes.step_words).unwrap_or(u32::MAX);
+            recipes.push(node_recipes);
+        }
+        let plans = vec![Plan::default(); graph.nodes.len()];
+        let mut planned = Self { live: Live::new(bounds.clone()), plans, recipes, step_bases, bounds, caps };
+        let all = planned.plan_where(graph, planned.live.clone(), |_, _| true)?;
+        planned.commit(all);
+        Ok(planned)
+    }
+
+    /// Plans what a call's inputs change. Nothing of `self` changes; an error leaves everything as it was.
+    ///
+    /// # Errors
+    /// An operator that refuses the live shapes or scalars, or one that would need more than was reserved.
+    pub fn resize(&self, graph: &Graph, inputs: &[LiveInput<'_>]) -> Result<Change> {
+        let mut live = self.live.clone();
+        let mut changed = vec![false; graph.tensors.len()];
+        for (index, (&tensor, input)) in graph.inputs.iter().zip(inputs).enumerate() {
+            let bound = self.bounds[tensor.index()];
+            if !input.dims.fits(&bound) {
+                return Err(Error::Input { index, reason: format!("has shape {}, allowed is up to {bound}", input.dims) });
+            }
+            changed[tensor.index()] |= live.set_dims(tensor, input.dims);
+            if let Some(values) = input.values {
+                changed[tensor.index()] |= live.set_host_values(tensor, values);
+            }
+        }
+        // A changed value of an input matters only to operators that read it on the host; dims matter to all.
+        let dims_changed: Vec<bool> = (0..graph.tensors.len())
+            .map(|id| {
+                let tensor = TensorId(u32::try_from(id).unwrap_or(u32::MAX));
+                changed[id] && live.dims(tensor) != self.live.dims(tensor)
+            })
+            .collect();
+        self.plan_where(graph, live, |node, marks| {
+            let flow = &graph.nodes[node].flow;
+            flow.host_reads.iter().any(|tensor| changed[tensor.index()])
+                || flow.reads.iter().chain(&flow.mutates).any(|t| dims_changed[t.index()] || marks.tensors[t.index()])
+                || flow.scalar_reads.iter().any(|scalar| marks.scalars[scalar.index()])
+        })
+    }
+
+    /// Plans the operators that `affected` names, in order, each seeing what those before it changed.
+    fn plan_where(&self, graph: &Graph, mut live: Live, affected: impl Fn(usize, &Marks) -> bool) -> Result<Change> {
+        let mut marks = Marks { tensors: vec![false; graph.tensors.len()], scalars: vec![false; graph.tensors.len()] };
+        let mut plans = Vec::new();
+        for (index, node) in graph.nodes.iter().enumerate() {
+            if !affected(index, &marks) {
+                continue;
+            }
+            let cx = PlanCx::new(&live, BoundsCx::new(&self.bounds, self.caps), self.step_bases[index]);
+            let plan = node.op.plan(&cx).map_err(|error| error.of(&node.name, node.call))?;
+            self.check(graph, index, &plan)?;
+            for &(tensor, dims) in &plan.outputs {
+                marks.tensors[tensor.index()] |= live.set_dims(tensor, dims);
+            }
+            for &(scalar, value) in &plan.scalars {
+                marks.scalars[scalar.index()] |= live.set_scalar(scalar, value);
+            }
+            plans.push((index, plan));
+        }
+        Ok(Change { live, plans })
+    }
+
+    /// A plan stays within what its recipes reserved.
+    fn check(&self, graph: &Graph, index: usize, plan: &Plan) -> Result<()> {
+        let node = &graph.nodes[index];
+        let recipes = &self.recipes[index];
+        for &(tensor, dims) in &plan.outputs {
+            let bound = self.bounds[tensor.index()];
+            if !dims.fits(&bound) {
+                let operator = format!("{} (call {})", node.name, node.call);
+                return Err(Error::Capacity { operator, tensor: tensor.0, dims, bound });
+            }
+        }
+        let fail = |reason: String| Err(OpError::new("plan", reason).of(&node.name, node.call).into());
+        for (scratch, &used) in plan.scratch.iter().enumerate() {
+            let reserved = recipes.scratch.get(scratch).copied().unwrap_or(0);
+            if used > reserved {
+                return fail(format!("needs {used} bytes of scratch {scratch}, but {reserved} were reserved"));
+            }
+        }
+        if plan.step_words.len() > recipes.step_words {
+            return fail(format!("sets {} step words, but {} were reserved", plan.step_words.len(), recipes.step_words));
+        }
+        let mut used = vec![0u32; recipes.list.len()];
+        for step in &plan.steps {
+            let Some(recipe) = recipes.list.get(step.recipe) else {
+                return fail(format!("names recipe {}, but there are {}", step.recipe, recipes.list.len()));
+            };
+            used[step.recipe] += 1;
+            if used[step.recipe] > recipe.max_dispatches {
+                return fail(format!("dispatches recipe {} more than {} times", step.recipe, recipe.max_dispatches));
+            }
+            if step.params.len() > PARAM_SLOT {
+                return fail(format!("has {} bytes of parameters, more than {PARAM_SLOT}", step.params.len()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a planned change the current shape. Returns the operators whose plans differ from before.
+    pub fn commit(&mut self, change: Change) -> Vec<usize> {
+        self.live = change.live;
+        let mut differ = Vec::new();
+        for (node, plan) in change.plans {
+            if self.plans[node] != plan {
+                differ.push(node);
+                self.plans[node] = plan;
+            }
+        }
+        differ
+    }
+
+    /// The live values.
+    #[must_use]
+    pub fn live(&self) -> &Live {
+        &self.live
+    }
+
+    /// Each operator's current plan, in order.
+    #[must_use]
+    pub fn plans(&self) -> &[Plan] {
+        &self.plans
+    }
+
+    /// Each operator's recipes, in order.
+    #[must_use]
+    pub fn recipes(&self) -> &[Recipes] {
+        &self.recipes
+    }
+
+    /// The largest dims of each tensor, by value id.
+    #[must_use]
+    pub fn bounds(&self) -> &[Dims] {
+        &self.bounds
+    }
+
+    /// Where each operator's words start in the per-step block.
+    #[must_use]
+    pub fn step_bases(&self) -> &[u32] {
+        &self.step_bases
+    }
+
+    /// What an operator's plan and reference see now.
+    #[must_use]
+    pub fn cx(&self, node: usize) -> PlanCx<'_> {
+        PlanCx::new(&self.live, BoundsCx::new(&self.bounds, self.caps), self.step_bases[node])
+    }
+}
+
+/// What operators have changed so far in one resize, by value id.
+struct Marks {
+    tensors: Vec<bool>,
+    scalars: Vec<bool>,
+}
+
+#[cfg(test)]
+mod tests;

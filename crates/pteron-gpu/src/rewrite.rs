@@ -1,0 +1,83 @@
+//! Graphs in which everything is written once.
+//!
+//! An exporter that keeps mutable buffers inside a delegate writes them as a constant that is prepacked and later written again,
+//! in place, by the operator that changes it. Here each later write gets a tensor of its own, and what a buffer holds at the
+//! end is stored where the next call finds it. After that no operator reads and writes one tensor, and state is what is stored.
+
+use pteron_format::vulkan::{Call, Graph, Value, ValueId};
+
+/// The operator that ends a call by storing a buffer's new content; no file has it.
+pub(crate) const STORE: &str = "pteron.store";
+const PREPACK: &str = "et_vk.prepack.default";
+
+/// Turns buffers that are written in place into state.
+pub(crate) fn separate_state(mut graph: Graph) -> Graph {
+    for (prepack, buffer) in rewritten_buffers(&graph) {
+        let Some(&constant) = graph.chain[prepack].args.first() else { continue };
+        let constant = graph.value(constant).and_then(Value::as_tensor).and_then(|tensor| tensor.constant);
+        let Some(Value::Tensor(state)) = graph.values.get(buffer.index()).cloned() else { continue };
+        if constant.is_none() {
+            continue;
+        }
+        graph.chain[prepack].args.clear();
+        let mut current = buffer;
+        for call in prepack + 1..graph.chain.len() {
+            let writes = output_ids(&graph, &graph.chain[call]).contains(&buffer);
+            let next = if writes { add(&mut graph, Value::Tensor(state.clone())) } else { current };
+            rename(&mut graph, call, buffer, current, next);
+            current = next;
+        }
+        for output in &mut graph.outputs {
+            if *output == buffer {
+                *output = current;
+            }
+        }
+        if let Some(Value::Tensor(tensor)) = graph.values.get_mut(buffer.index()) {
+            tensor.constant = constant;
+        }
+        graph.chain.push(Call { node_id: 0, name: STORE.to_owned(), args: vec![current, buffer] });
+    }
+    // A prepack without arguments is one that was taken apart above.
+    graph.chain.retain(|call| call.name != PREPACK || !call.args.is_empty());
+    graph
+}
+
+/// Prepacked tensors that a later call writes, with the position of their prepack.
+fn rewritten_buffers(graph: &Graph) -> Vec<(usize, ValueId)> {
+    let prepacks = graph.chain.iter().enumerate().filter(|(_, call)| call.name == PREPACK && call.args.len() == 2);
+    prepacks
+        .map(|(index, call)| (index, call.args[1]))
+        .filter(|&(index, buffer)| graph.chain[index + 1..].iter().any(|call| output_ids(graph, call).contains(&buffer)))
+        .collect()
+}
+
+/// What a call writes: its last argument, or what that lists.
+fn output_ids<'a>(graph: &'a Graph, call: &'a Call) -> &'a [ValueId] {
+    match call.args.last().and_then(|&id| graph.value(id)) {
+        Some(Value::ValueList(ids)) => ids,
+        Some(_) => &call.args[call.args.len() - 1..],
+        None => &[],
+    }
+}
+
+fn add(graph: &mut Graph, value: Value) -> ValueId {
+    graph.values.push(value);
+    ValueId(u32::try_from(graph.values.len() - 1).unwrap_or(u32::MAX))
+}
+
+/// Reads of `buffer` become reads of `current`, writes become writes of `next`. A list is copied first: others may share it.
+fn rename(graph: &mut Graph, call: usize, buffer: ValueId, current: ValueId, next: ValueId) {
+    let last = graph.chain[call].args.len().saturating_sub(1);
+    for position in 0..graph.chain[call].args.len() {
+        let to = if position == last { next } else { current };
+        let arg = graph.chain[call].args[position];
+        if arg == buffer {
+            graph.chain[call].args[position] = to;
+        } else if let Some(Value::ValueList(ids)) = graph.value(arg)
+            && ids.contains(&buffer)
+        {
+            let ids = ids.iter().map(|&id| if id == buffer { to } else { id }).collect();
+            graph.chain[call].args[position] = add(graph, Value::ValueList(ids));
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! What operator tests share: graphs written by hand, run on a GPU and by the references, and compared.
+
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use pteron_format::vulkan::{self, Call, Constant, ConstantId, ConstantSource, DataType, Value, ValueId};
+
+use crate::engine::{Gpu, GpuOptions, HostView, InputView, LoadOptions, LoadedGraph, OutputData, State, block_on};
+use crate::graph::{Elem, Graph, Role};
+use crate::live::TensorId;
+use crate::plan::Caps;
+use crate::reference::{self, HostData, HostTensor, HostTensors};
+use crate::resize::{LiveInput, Planned};
+use crate::shape::Dims;
+
+/// One device for all tests of a process. `PTERON_ADAPTER` chooses another than the best.
+pub(crate) fn gpu() -> Gpu {
+    static GPU: LazyLock<Gpu> = LazyLock::new(|| {
+        let options = GpuOptions { adapter: std::env::var("PTERON_ADAPTER").ok() };
+        block_on(Gpu::open(&options)).expect("tests need an adapter; the test command installs one in software")
+    });
+    GPU.clone()
+}
+
+pub(crate) fn dims(dims: &[u32]) -> Dims {
+    Dims::new(dims).unwrap()
+}
+
+/// A graph written by hand.
+#[derive(Clone, Default)]
+pub(crate) struct Sketch {
+    pub(crate) graph: vulkan::Graph,
+    pub(crate) constants: Vec<Vec<u8>>,
+}
+
+impl Sketch {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    pub(crate) fn value(&mut self, value: Value) -> ValueId {
+        self.graph.values.push(value);
+        ValueId(u32::try_from(self.graph.values.len() - 1).unwrap())
+    }
+
+    pub(crate) fn int(&mut self, value: i64) -> ValueId {
+        self.value(Value::Int(value))
+    }
+
+    pub(crate) fn float(&mut self, value: f64) -> ValueId {
+        self.value(Value::Double(value.into()))
+    }
+
+    pub(crate) fn tensor(&mut self, dtype: DataType, bound: &[u32]) -> ValueId {
+        self.value(Value::Tensor(vulkan::Tensor {
+            dtype,
+            dims: bound.to_vec(),
+            constant: None,
+            memory_object: None,
+            storage: vulkan::StorageType::Unset,
+            layout: vulkan::MemoryLayout::Unset,
+            staging: None,
+        }))
+    }
+
+    pub(crate) fn input(&mut self, dtype: DataType, bound: &[u32]) -> ValueId {
+        let id = self.tensor(dtype, bound);
+        self.graph.inputs.push(id);
+        id
+    }
+
+    pub(crate) fn constant(&mut self, dtype: DataType, dims: &[u32], bytes: Vec<u8>) -> ValueId {
+        let id = self.tensor(dtype, dims);
+        let constant = ConstantId(u32::try_from(self.constants.len()).unwrap());
+        let Some(Value::Tensor(tensor)) = self.graph.values.get_mut(id.index()) else { unreachable!("just added") };
+        assert_eq!(tensor.byte_len(), Some(bytes.len() as u64), "a constant's bytes are as long as its dims say");
+        tensor.constant = Some(constant);
+        self.graph.constants.push(Constant { len: bytes.len() as u64, source: ConstantSource::Stored(0) });
+        self.constants.push(bytes);
+        id
+    }
+
+    pub(crate) fn floats(&mut self, dims: &[u32], values: &[f32]) -> ValueId {
+        self.constant(DataType::Float32, dims, bytemuck::cast_slice(values).to_vec())
+    }
+
+    pub(crate) fn call(&mut self, name: &str, args: &[ValueId]) {
+        self.graph.chain.push(Call { node_id: 0, name: name.to_owned(), args: args.to_vec() });
+    }
+
+    pub(crate) fn output(&mut self, id: ValueId) {
+        self.graph.outputs.push(id);
+    }
+
+    pub(crate) fn decode(&self) -> crate::Result<Graph> {
+        Graph::decode(self.graph.clone())
+    }
+
+    pub(crate) fn load(&self, options: &LoadOptions) -> crate::Result<LoadedGraph> {
+        let constants = |id: ConstantId| self.constants.get(id.index()).map(|bytes| Cow::Borrowed(bytes.as_slice()));
+        block_on(LoadedGraph::load(&gpu(), self.decode()?, &constants, options))
+    }
+
+    /// The constants and state as the references hold them.
+    pub(crate) fn host_tensors(&self, graph: &Graph) -> HostTensors {
+        let mut tensors = HostTensors::default();
+        for (id, role) in graph.roles.iter().enumerate() {
+            if let Role::Constant(constant) | Role::State(constant) = role {
+                let tensor = TensorId(u32::try_from(id).unwrap());
+                let info = graph.info(tensor);
+                tensors.set(tensor, info.bound, host_data(info.elem, &self.constants[*constant as usize]));
+            }
+        }
+        tensors
+    }
+}
+
+pub(crate) fn host_data(elem: Elem, bytes: &[u8]) -> HostData {
+    match elem {
+        Elem::F32 => HostData::F32(bytemuck::pod_collect_to_vec(bytes)),
+        Elem::I32 => HostData::I32(bytemuck::pod_collect_to_vec(bytes)),
+        _ => HostData::U8(bytes.to_vec()),
+    }
+}
+
+/// Floats that look random and are the same every time, in −1..1.
+pub(crate) fn noise(seed: u64, count: usize) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 40) as f32 / (1u64 << 23) as f32 - 1.0
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+/// Bytes that look random and are the same every time.
+pub(crate) fn noise_bytes(seed: u64, count: usize) -> Vec<u8> {
+    noise(seed, count).iter().map(|value| value.to_bits().to_le_bytes()[1]).collect()
+}
+
+pub(crate) fn f32s(shape: &[u32], values: Vec<f32>) -> HostTensor {
+    HostTensor { dims: dims(shape), data: HostData::F32(values) }
+}
+
+pub(crate) fn i32s(shape: &[u32], values: Vec<i32>) -> HostTensor {
+    HostTensor { dims: dims(shape), data: HostData::I32(values) }
+}
+
+fn view(tensor: &HostTensor) -> InputView<'_> {
+    let data = match &tensor.data {
+        HostData::F32(values) => HostView::F32(values),
+        HostData::I32(values) => HostView::I32(values),
+        HostData::U8(values) => HostView::Bytes(values),
+    };
+    InputView { dims: tensor.dims, data }
+}
+
+/// Runs one call on the GPU.
+pub(crate) fn run(graph: &LoadedGraph, state: &State, inputs: &[HostTensor]) -> crate::Result<Vec<OutputData>> {
+    let views: Vec<_> = inputs.iter().map(view).collect();
+    block_on(graph.call(state, &views))
+}
+
+/// Runs the calls in order on one graph and one state, on the GPU and by the references. Every output must agree, and a graph
+/// built fresh for each call's shapes must give the same bits as the one that was resized (where the graph keeps no state).
+pub(crate) fn check(sketch: &Sketch, calls: &[Vec<HostTensor>], tolerance: f32) {
+    let loaded = sketch.load(&LoadOptions::default()).unwrap();
+    let state = loaded.new_state().unwrap();
+    let graph = loaded.graph();
+    let bounds: Vec<Dims> = graph.inputs.iter().map(|&input| graph.info(input).bound).collect();
+    let mut planned = Planned::at_bounds(graph, &bounds, Caps::PORTABLE).unwrap();
+    let mut tensors = sketch.host_tensors(graph);
+    for (index, inputs) in calls.iter().enumerate() {
+        let outputs = run(&loaded, &state, inputs).unwrap();
+        let expected = expected(graph, &mut planned, &mut tensors, inputs);
+        for (output, (got, want)) in outputs.iter().zip(&expected).enumerate() {
+            compare(&format!("call {index}, output {output}"), got, want, tolerance);
+        }
+        if !graph.roles.iter().any(|role| matches!(role, Role::State(_))) {
+            let tight = inputs.iter().map(|input| (input.dims.count() > 0).then_some(input.dims)).collect();
+            let options = LoadOptions { input_bounds: tight, ..LoadOptions::default() };
+            let fresh = sketch.load(&options).unwrap();
+            let again = run(&fresh, &fresh.new_state().unwrap(), inputs).unwrap();
+            assert_eq!(outputs, again, "call {index}: resized and freshly built differ");
+        }
+    }
+}
+
+fn expected(graph: &Graph, planned: &mut Planned, tensors: &mut HostTensors, inputs: &[HostTensor]) -> Vec<HostTensor> {
+    let live: Vec<LiveInput<'_>> = inputs
+        .iter()
+        .map(|input| LiveInput { dims: input.dims, values: if let HostData::I32(v) = &input.data { Some(v) } else { None } })
+        .collect();
+    let change = planned.resize(graph, &live).unwrap();
+    planned.commit(change);
+    for (&tensor, input) in graph.inputs.iter().zip(inputs) {
+        tensors.set(tensor, input.dims, input.data.clone());
+    }
+    reference::run(graph, planned, tensors).unwrap();
+    graph.outputs.iter().map(|&output| tensors.get(output).cloned().unwrap()).collect()
+}
+
+pub(crate) fn compare(what: &str, got: &OutputData, want: &HostTensor, tolerance: f32) {
+    assert_eq!(got.dims, want.dims, "{what}: dims");
+    match (&want.data, host_data(got.elem, &got.bytes)) {
+        (HostData::F32(want), HostData::F32(got)) => {
+            assert_eq!(got.len(), want.len(), "{what}: elements");
+            for (i, (got, want)) in got.iter().zip(want).enumerate() {
+                let close = (got - want).abs() <= tolerance * want.abs().max(1.0) || got.to_bits() == want.to_bits();
+                assert!(close || (got.is_nan() && want.is_nan()), "{what}, element {i}: {got}, expected {want}");
+            }
+        }
+        (want, got) => assert_eq!(&got, want, "{what}"),
+    }
+}
+
+/// A sketch planned without a GPU.
+pub(crate) struct Dry {
+    pub(crate) graph: Graph,
+    pub(crate) planned: Planned,
+}
+
+impl Dry {
+    pub(crate) fn new(sketch: &Sketch) -> crate::Result<Self> {
+        let graph = sketch.decode()?;
+        let bounds: Vec<Dims> = graph.inputs.iter().map(|&input| graph.info(input).bound).collect();
+        let planned = Planned::at_bounds(&graph, &bounds, Caps::PORTABLE)?;
+        Ok(Self { graph, planned })
+    }
+
+    /// Plans a call with inputs of these dims and integers. Returns the operators that were planned again, and those of
+    /// them whose plans differ from before.
+    pub(crate) fn call(&mut self, inputs: &[(&[u32], &[i32])]) -> crate::Result<(Vec<usize>, Vec<usize>)> {
+        let live = |&(shape, values): &(&[u32], _)| LiveInput { dims: dims(shape), values: Some(values) };
+        let inputs: Vec<LiveInput<'_>> = inputs.iter().map(live).collect();
+        let change = self.planned.resize(&self.graph, &inputs)?;
+        let affected = change.affected().collect();
+        Ok((affected, self.planned.commit(change)))
+    }
+
+    pub(crate) fn dims(&self, tensor: ValueId) -> Vec<u32> {
+        self.planned.live().dims(TensorId(tensor.0)).to_vec()
+    }
+
+    /// The recipes an operator's plan dispatches.
+    pub(crate) fn recipes(&self, node: usize) -> Vec<usize> {
+        self.planned.plans()[node].steps.iter().map(|step| step.recipe).collect()
+    }
+}
+
+/// What an operator, called on a sketch, says against it.
+pub(crate) fn refusal(sketch: &Sketch) -> String {
+    match Dry::new(sketch) {
+        Ok(_) => panic!("nothing was refused"),
+        Err(error) => error.to_string(),
+    }
+}

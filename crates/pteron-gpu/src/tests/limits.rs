@@ -1,0 +1,146 @@
+//! The edges: what is too large for an adapter, grids that fold, and tensors without elements.
+
+use std::borrow::Cow;
+use std::cell::Cell;
+
+use pteron_format::vulkan::{Constant, ConstantId, ConstantSource, DataType, Value};
+
+use super::{load_on, own_gpu};
+use crate::Error;
+use crate::engine::{LoadOptions, LoadedGraph, block_on};
+use crate::plan::Grid;
+use crate::testing::{Dry, Sketch, check, f32s, i32s, noise, run};
+
+/// A graph that negates `rows` rows of 1,024 floats: an input, or a constant that nobody has bytes for.
+fn large(rows: u32, constant: bool) -> Sketch {
+    let mut sketch = Sketch::new();
+    let x = sketch.tensor(DataType::Float32, &[rows, 1024]);
+    if constant {
+        let Some(Value::Tensor(tensor)) = sketch.graph.values.get_mut(x.index()) else { unreachable!("just added") };
+        tensor.constant = Some(ConstantId(0));
+        sketch.graph.constants.push(Constant { len: u64::from(rows) * 4096, source: ConstantSource::Stored(0) });
+    } else {
+        sketch.graph.inputs.push(x);
+    }
+    let (zero, last) = (sketch.int(0), sketch.int(-1));
+    let row = sketch.tensor(DataType::Float32, &[1024]);
+    sketch.call("aten.select_copy.int", &[x, zero, last, row]);
+    sketch.output(row);
+    sketch
+}
+
+#[test]
+fn what_no_binding_can_hold_is_refused_with_both_numbers_before_anything_is_made() {
+    let gpu = own_gpu();
+    let limit: u64 = gpu.adapter().limits.max_storage_buffer_binding_size;
+    let Ok(rows) = u32::try_from(limit / 4096 + 1) else { return };
+    if u64::from(rows) * 4096 > u64::from(u32::MAX) {
+        return; // Such an adapter holds more than kernels index: decoding has refused it.
+    }
+    for constant in [false, true] {
+        let asked = Cell::new(false);
+        let bytes = |_: ConstantId| -> Option<Cow<'_, [u8]>> {
+            asked.set(true);
+            None
+        };
+        let before = gpu.counts();
+        let graph = large(rows, constant).decode().unwrap();
+        let error = block_on(LoadedGraph::load(&gpu, graph, &bytes, &LoadOptions::default())).unwrap_err();
+        match &error {
+            Error::TooLarge { need, limit: allowed, by, .. } => {
+                assert_eq!((*need, *allowed, *by), (u64::from(rows) * 4096, limit, "the adapter, for one binding"));
+            }
+            other => panic!("{other:?}"),
+        }
+        let text = error.to_string();
+        assert!(text.contains(&limit.to_string()) && text.contains(&(u64::from(rows) * 4096).to_string()), "{text}");
+        assert!(!asked.get(), "bytes of a constant that cannot be held were asked for");
+        assert_eq!(gpu.counts(), before, "something was made");
+    }
+}
+
+#[test]
+fn smaller_input_bounds_make_a_large_graph_fit() {
+    let gpu = own_gpu();
+    let limit: u64 = gpu.adapter().limits.max_storage_buffer_binding_size;
+    let Ok(rows) = u32::try_from((limit / 4096 + 1).min(1 << 19)) else { return };
+    let tight = LoadOptions { input_bounds: vec![Some(crate::testing::dims(&[3, 1024]))], ..LoadOptions::default() };
+    let loaded = load_on(&gpu, &large(rows, false), &tight).unwrap();
+    let values = noise(5, 3 * 1024);
+    let outputs = run(&loaded, &loaded.new_state().unwrap(), &[f32s(&[3, 1024], values.clone())]).unwrap();
+    assert_eq!(outputs[0].bytes, bytemuck::cast_slice::<f32, u8>(&values[2048..]));
+    let error = run(&loaded, &loaded.new_state().unwrap(), &[f32s(&[4, 1024], vec![0.0; 4096])]).unwrap_err();
+    assert_eq!(error.to_string(), "input 0 has shape [4, 1024], allowed is up to [3, 1024]");
+}
+
+#[test]
+fn a_workgroup_for_each_row_folds_past_the_limit() {
+    let rows = Grid::LIMIT + 2;
+    let mut sketch = Sketch::new();
+    let x = sketch.input(DataType::Float32, &[rows, 4]);
+    let weight = sketch.floats(&[4], &[1.0, -2.0, 0.5, 3.0]);
+    let eps = sketch.float(1e-5);
+    let out = sketch.tensor(DataType::Float32, &[rows, 4]);
+    sketch.call("et_vk.rms_norm.default", &[x, weight, eps, out]);
+    sketch.output(out);
+    let grid = Dry::new(&sketch).unwrap().planned.plans()[0].steps[0].grid;
+    assert_eq!((grid.x, grid.y), (rows.div_ceil(2), 2));
+    // Folded, not folded, folded again, and one group past a whole grid.
+    let calls = [rows, 3, rows - 1, Grid::LIMIT].map(|rows| vec![f32s(&[rows, 4], noise(rows.into(), rows as usize * 4))]);
+    check(&sketch, &calls, 1e-5);
+}
+
+#[test]
+fn a_thread_for_each_element_folds_past_the_limit() {
+    // Both inputs are small and so is what comes back: only what lies between is large.
+    let (rows, columns) = (4100u32, 4096u32);
+    let mut sketch = Sketch::new();
+    let a = sketch.input(DataType::Float32, &[rows, 1]);
+    let b = sketch.input(DataType::Float32, &[1, columns]);
+    let (alpha, zero, one, last) = (sketch.float(1.0), sketch.int(0), sketch.int(1), sketch.int(-1));
+    let sum = sketch.tensor(DataType::Float32, &[rows, columns]);
+    let row = sketch.tensor(DataType::Float32, &[columns]);
+    let column = sketch.tensor(DataType::Float32, &[rows]);
+    sketch.call("aten.add.Tensor", &[a, b, alpha, sum]);
+    sketch.call("aten.select_copy.int", &[sum, zero, last, row]);
+    sketch.call("aten.select_copy.int", &[sum, one, last, column]);
+    sketch.output(row);
+    sketch.output(column);
+    let grid = Dry::new(&sketch).unwrap().planned.plans()[0].steps[0].grid;
+    assert!(grid.y == 2 && grid.groups() == u64::from(rows) * u64::from(columns) / 256, "{grid:?}");
+    let loaded = sketch.load(&LoadOptions::default()).unwrap();
+    let (a, b) = (noise(1, rows as usize), noise(2, columns as usize));
+    let inputs = [f32s(&[rows, 1], a.clone()), f32s(&[1, columns], b.clone())];
+    let outputs = run(&loaded, &loaded.new_state().unwrap(), &inputs).unwrap();
+    let row: Vec<f32> = b.iter().map(|b| a[a.len() - 1] + b).collect();
+    let column: Vec<f32> = a.iter().map(|a| a + b[b.len() - 1]).collect();
+    assert_eq!(bytemuck::pod_collect_to_vec::<u8, f32>(&outputs[0].bytes), row);
+    assert_eq!(bytemuck::pod_collect_to_vec::<u8, f32>(&outputs[1].bytes), column);
+}
+
+#[test]
+fn tensors_without_elements_go_through_and_leave_no_trace() {
+    let mut sketch = Sketch::new();
+    let tokens = sketch.input(DataType::Int32, &[1, 9]);
+    let table = sketch.floats(&[7, 8], &noise(3, 56));
+    let weight = sketch.floats(&[8], &noise(4, 8));
+    let matrix = sketch.floats(&[5, 8], &noise(5, 40));
+    let (minus, no, eps, none) = (sketch.int(-1), sketch.value(Value::Bool(false)), sketch.float(1e-5), sketch.value(Value::Null));
+    let (one, two, four) = (sketch.int(1), sketch.int(2), sketch.int(4));
+    let size = sketch.value(Value::SymInt(0));
+    let sizes = sketch.value(Value::ValueList(vec![one, size, two, four]));
+    let mut tensor = |dims: &[u32]| sketch.tensor(DataType::Float32, dims);
+    let (rows, normed) = (tensor(&[1, 9, 8]), tensor(&[1, 9, 8]));
+    let (product, heads, squared) = (tensor(&[1, 9, 5]), tensor(&[1, 9, 2, 4]), tensor(&[1, 9, 2, 4]));
+    sketch.call("aten.embedding.default", &[table, tokens, minus, no, no, rows]);
+    sketch.call("et_vk.rms_norm.default", &[rows, weight, eps, normed]);
+    sketch.call("aten.linear.default", &[normed, matrix, none, product]);
+    sketch.call("sym_size.int", &[tokens, one, size]);
+    sketch.call("aten.view_copy.default", &[normed, sizes, heads]);
+    sketch.call("aten.mul.Tensor", &[heads, heads, squared]);
+    [product, squared].into_iter().for_each(|output| sketch.output(output));
+    let calls = [4, 0, 9, 0, 1].map(|count: i32| {
+        vec![i32s(&[1, count.unsigned_abs()], (0..count).map(|at| (at * 5) % 7).collect())]
+    });
+    check(&sketch, &calls, 1e-4);
+}

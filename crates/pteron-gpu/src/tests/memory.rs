@@ -1,0 +1,116 @@
+//! No tensor's memory is written while somebody still wants what it holds: graphs are run on paper, place by place.
+
+use std::collections::HashMap;
+
+use super::operators::fixture_graphs;
+use super::random::{MOST, RandomGraph};
+use crate::graph::{Graph, Role};
+use crate::live::TensorId;
+use crate::memory::{Memory, Place};
+use crate::plan::Caps;
+use crate::resize::Planned;
+use crate::shape::Dims;
+
+/// What a place holds: a tensor's elements, or something of no use to others.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Content {
+    Tensor(TensorId),
+    Scratch,
+}
+
+/// Follows the operators and what each place holds. Returns how often memory was used again.
+fn walk(graph: &Graph, planned: &Planned, memory: &Memory, what: &str) -> usize {
+    // An alias has the elements of the tensor it looks at.
+    let mut origins: Vec<TensorId> = (0..graph.tensors.len()).map(|id| TensorId(u32::try_from(id).unwrap())).collect();
+    let place = |tensor: TensorId| memory.tensors[tensor.index()].unwrap_or_else(|| panic!("{what}: {tensor} has no place"));
+    let mut held: HashMap<Place, Content> = HashMap::new();
+    for (id, role) in graph.roles.iter().enumerate().filter(|&(id, role)| graph.tensors[id].is_some() && *role != Role::Computed) {
+        let tensor = origins[id];
+        let shares = matches!(role, Role::Constant(_));
+        let old = held.insert(place(tensor), Content::Tensor(tensor));
+        assert!(old.is_none() || shares, "{what}: {tensor} shares its own buffer with {old:?}");
+    }
+    let constant = |tensor: TensorId| matches!(graph.role(tensor), Role::Constant(_));
+    let mut again = 0;
+    for (index, node) in graph.nodes.iter().enumerate() {
+        let what = format!("{what}, operator {index} {}", node.name);
+        for &tensor in node.flow.reads.iter().chain(&node.flow.mutates) {
+            let origin = origins[tensor.index()];
+            if !constant(origin) {
+                assert_eq!(held.get(&place(tensor)), Some(&Content::Tensor(origin)), "{what} reads {tensor}");
+            }
+        }
+        if memory.aliased[index] {
+            let source = node.op.alias().unwrap_or_else(|| panic!("{what} aliases nothing"));
+            let out = node.flow.writes[0];
+            assert_eq!(place(out), place(source), "{what}");
+            origins[out.index()] = origins[source.index()];
+            continue;
+        }
+        // A dispatch may bind a buffer that it writes only once.
+        let mut written: Vec<Place> = Vec::new();
+        let reads: Vec<Place> = node.flow.reads.iter().map(|&tensor| place(tensor)).collect();
+        for &tensor in node.flow.writes.iter().chain(&node.flow.mutates) {
+            assert!(!constant(tensor), "{what} writes a constant");
+            written.push(place(tensor));
+        }
+        written.extend(&memory.scratch[index]);
+        for (at, place) in written.iter().enumerate() {
+            assert!(!written[..at].contains(place), "{what} writes {place:?} as two things");
+            assert!(!reads.contains(place) || node.flow.mutates.iter().any(|&t| node.flow.reads.contains(&t)), "{what}: {place:?}");
+        }
+        for &tensor in &node.flow.writes {
+            again += usize::from(held.insert(place(tensor), Content::Tensor(tensor)).is_some());
+            sizes(graph, planned, memory, tensor, &what);
+        }
+        for (&scratch, &bytes) in memory.scratch[index].iter().zip(&planned.recipes()[index].scratch) {
+            held.insert(scratch, Content::Scratch);
+            let Place::Object(object) = scratch else { panic!("{what}: scratch is {scratch:?}") };
+            assert!(memory.objects[object] >= bytes, "{what}: scratch of {bytes} bytes in {}", memory.objects[object]);
+        }
+    }
+    for &output in &graph.outputs {
+        let origin = origins[output.index()];
+        assert!(constant(origin) || held.get(&place(output)) == Some(&Content::Tensor(origin)), "{what}: output {output} is gone");
+    }
+    again
+}
+
+/// A shared object holds the largest that a tensor in it can be.
+fn sizes(graph: &Graph, planned: &Planned, memory: &Memory, tensor: TensorId, what: &str) {
+    if let Some(Place::Object(object)) = memory.tensors[tensor.index()] {
+        let bytes = graph.info(tensor).elem.bytes(planned.bounds()[tensor.index()].count());
+        assert!(memory.objects[object] >= bytes, "{what}: {tensor} takes {bytes} bytes of {}", memory.objects[object]);
+    }
+}
+
+fn plan(graph: &Graph, what: &str) -> usize {
+    let bounds: Vec<Dims> = graph.inputs.iter().map(|&input| graph.info(input).bound).collect();
+    let planned = Planned::at_bounds(graph, &bounds, Caps::PORTABLE).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let memory = Memory::plan(graph, &planned).unwrap();
+    walk(graph, &planned, &memory, what)
+}
+
+#[test]
+fn no_two_live_tensors_share_memory_in_random_graphs() {
+    let again: usize = (0..300)
+        .map(|seed| {
+            let graph = RandomGraph::new(seed, 5 + u32::try_from(seed % 40).unwrap(), MOST);
+            plan(&graph.sketch.decode().unwrap(), &format!("seed {seed}"))
+        })
+        .sum();
+    assert!(again > 500, "memory was used again {again} times: these graphs prove little");
+}
+
+#[test]
+fn no_two_live_tensors_share_memory_in_exported_graphs() {
+    let mut graphs = 0;
+    let mut again = 0;
+    for fixture in fixture_graphs() {
+        // Operators that are not there yet are no matter of memory.
+        let Ok(graph) = fixture.sketch.decode() else { continue };
+        graphs += 1;
+        again += plan(&graph, &fixture.name);
+    }
+    assert!(graphs > 50 && again > 20, "{graphs} graphs, memory used again {again} times");
+}

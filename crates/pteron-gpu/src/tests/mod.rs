@@ -1,0 +1,25 @@
+//! Tests of the graph and the engine as a whole; those of single operators are beside them.
+
+mod limits;
+mod memory;
+mod operators;
+mod random;
+mod resize;
+
+use std::borrow::Cow;
+
+use pteron_format::vulkan::ConstantId;
+
+use crate::engine::{Gpu, GpuOptions, LoadOptions, LoadedGraph, block_on};
+use crate::testing::Sketch;
+
+/// A device of one test alone, so that nobody else's work is counted.
+fn own_gpu() -> Gpu {
+    let options = GpuOptions { adapter: std::env::var("PTERON_ADAPTER").ok() };
+    block_on(Gpu::open(&options)).expect("tests need an adapter; the test command installs one in software")
+}
+
+fn load_on(gpu: &Gpu, sketch: &Sketch, options: &LoadOptions) -> crate::Result<LoadedGraph> {
+    let constants = |id: ConstantId| sketch.constants.get(id.index()).map(|bytes| Cow::Borrowed(bytes.as_slice()));
+    block_on(LoadedGraph::load(gpu, sketch.decode()?, &constants, options))
+}

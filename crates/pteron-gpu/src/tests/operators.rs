@@ -1,0 +1,266 @@
+//! Every operator of the registry against its plain reference: exported graphs with the inputs they were exported with, and
+//! for names that no exported graph has, sketches by hand. An operator that neither has fails the last test here.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use pteron_format::vulkan::{self, ConstantSource, DataType, Value};
+use pteron_format::{Ptd, Pte};
+use serde_json::Value as Json;
+
+use crate::ops::OPS;
+use crate::reference::{HostData, HostTensor};
+use crate::testing::{Sketch, check, dims, f32s, i32s, noise};
+
+/// A graph of a file, and the calls that go with it where they are calls of the graph alone.
+pub(super) struct Fixture {
+    pub(super) name: String,
+    pub(super) sketch: Sketch,
+    calls: Vec<Vec<HostTensor>>,
+}
+
+/// The operators of a graph; none if it has one that is not there.
+fn operators(sketch: &Sketch) -> Vec<String> {
+    sketch.decode().map_or_else(|_| Vec::new(), |graph| graph.nodes.into_iter().map(|node| node.name).collect())
+}
+
+/// Every delegate's graph below `fixtures/`.
+pub(super) fn fixture_graphs() -> Vec<Fixture> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");
+    let mut fixtures = Vec::new();
+    let text = |path: &Path| std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let cases: Json = serde_json::from_str(&text(&root.join("ops/manifest.json"))).unwrap();
+    for case in cases.as_array().unwrap() {
+        let calls: Vec<&Json> = case["calls"].as_array().unwrap().iter().collect();
+        read(&root.join("ops"), &case["name"], &case["pte"], &case["ptd"], &calls, &mut fixtures);
+    }
+    for model in ["tiny_4w", "tiny_8da4w", "tiny_fp16_full_logits"] {
+        let folder = root.join("llama").join(model);
+        let manifest: Json = serde_json::from_str(&text(&folder.join("manifest.json"))).unwrap();
+        let calls: Vec<&Json> = manifest["sequences"][1]["calls"].as_array().unwrap().iter().collect();
+        read(&folder, &Json::from(model), &manifest["program"], &manifest["ptd"], &calls, &mut fixtures);
+    }
+    fixtures
+}
+
+fn read(folder: &Path, name: &Json, pte: &Json, ptd: &Json, calls: &[&Json], fixtures: &mut Vec<Fixture>) {
+    let path = |value: &Json| -> PathBuf { folder.join(value.as_str().unwrap()) };
+    // A broken file is the reader's matter.
+    let Ok(pte) = Pte::read(std::fs::read(path(pte)).unwrap()) else { return };
+    let data: Vec<Ptd<Vec<u8>>> =
+        ptd.as_array().into_iter().flatten().map(|file| Ptd::read(std::fs::read(path(file)).unwrap()).unwrap()).collect();
+    let alone = pte.graphs().count() == 1;
+    for (index, (place, blob)) in pte.graphs().enumerate() {
+        let bytes = |constant: &vulkan::Constant| {
+            let external = || match &constant.source {
+                ConstantSource::Named(key) => data.iter().find_map(|file| file.named_bytes(key)),
+                ConstantSource::Stored(_) => None,
+            };
+            pte.constant_bytes(place, constant).or_else(external).unwrap().to_vec()
+        };
+        let constants = blob.graph.constants.iter().map(bytes).collect();
+        let sketch = in_32_bits(Sketch { graph: blob.graph.clone(), constants });
+        let calls = calls.iter().filter_map(|call| inputs(folder, &sketch.graph, call)).collect();
+        let name = format!("{} graph {index}", name.as_str().unwrap());
+        fixtures.push(Fixture { name, sketch, calls: if alone { calls } else { Vec::new() } });
+    }
+}
+
+/// Halves and 64-bit integers as the references hold them.
+fn in_32_bits(mut sketch: Sketch) -> Sketch {
+    let mut done = BTreeSet::new();
+    for value in &mut sketch.graph.values {
+        let Value::Tensor(tensor) = value else { continue };
+        let wide: fn(&[u8]) -> Vec<u8> = match tensor.dtype {
+            DataType::Float16 => |bytes| floats(bytes, "float16").iter().flat_map(|value| value.to_le_bytes()).collect(),
+            DataType::Int64 => |bytes| integers(bytes, "int64").iter().flat_map(|value| value.to_le_bytes()).collect(),
+            _ => continue,
+        };
+        tensor.dtype = if tensor.dtype == DataType::Int64 { DataType::Int32 } else { DataType::Float32 };
+        if let Some(constant) = tensor.constant.filter(|constant| done.insert(constant.0)) {
+            let bytes = &mut sketch.constants[constant.index()];
+            *bytes = wide(bytes);
+            sketch.graph.constants[constant.index()].len = bytes.len() as u64;
+        }
+    }
+    sketch
+}
+
+fn floats(bytes: &[u8], dtype: &str) -> Vec<f32> {
+    match dtype {
+        "float16" => bytes.chunks_exact(2).map(|pair| half::f16::from_le_bytes([pair[0], pair[1]]).to_f32()).collect(),
+        _ => bytemuck::pod_collect_to_vec(bytes),
+    }
+}
+
+fn integers(bytes: &[u8], dtype: &str) -> Vec<i32> {
+    match dtype {
+        "int64" => bytes.chunks_exact(8).map(|word| i64::from_le_bytes(word.try_into().unwrap()).try_into().unwrap()).collect(),
+        _ => bytemuck::pod_collect_to_vec(bytes),
+    }
+}
+
+/// The inputs of a call, if they are the graph's own.
+fn inputs(folder: &Path, graph: &vulkan::Graph, call: &Json) -> Option<Vec<HostTensor>> {
+    let files = call["inputs"].as_array()?;
+    if files.len() != graph.inputs.len() {
+        return None;
+    }
+    let input = |(file, id): (&Json, &vulkan::ValueId)| {
+        let shape: Vec<u32> =
+            file["shape"].as_array()?.iter().map(|dim| u32::try_from(dim.as_u64()?).ok()).collect::<Option<_>>()?;
+        let bytes = std::fs::read(folder.join(file["path"].as_str()?)).ok()?;
+        let (dtype, tensor) = (file["dtype"].as_str()?, graph.value(*id)?.as_tensor()?);
+        let data = match tensor.dtype {
+            DataType::Float32 => HostData::F32(floats(&bytes, dtype)),
+            DataType::Int32 => HostData::I32(integers(&bytes, dtype)),
+            _ => HostData::U8(bytes),
+        };
+        let fits = dims(&shape).fits(&dims(&tensor.dims)) && data.len() as u64 == dims(&shape).count();
+        fits.then(|| HostTensor { dims: dims(&shape), data })
+    };
+    files.iter().zip(&graph.inputs).map(input).collect()
+}
+
+#[test]
+fn exported_graphs_agree_with_their_references() {
+    let mut checked = 0;
+    for fixture in fixture_graphs() {
+        if fixture.calls.is_empty() || operators(&fixture.sketch).is_empty() {
+            continue;
+        }
+        println!("{}: {} calls", fixture.name, fixture.calls.len());
+        check(&fixture.sketch, &fixture.calls, 2e-3);
+        checked += fixture.calls.len();
+    }
+    assert!(checked >= 80, "{checked} calls were checked");
+}
+
+/// Sketches by hand, each with calls, of operators that no exported graph has.
+fn samples() -> Vec<Sample> {
+    let mut samples = Vec::new();
+    for name in ["aten.abs.default", "aten.neg.default", "aten.exp.default"] {
+        samples.push(unary(name, |x| x));
+    }
+    for name in ["aten.sqrt.default", "aten.rsqrt.default"] {
+        samples.push(unary(name, |x| x.abs() + 0.1));
+    }
+    samples.extend([clones(), symbols(), update_cache()]);
+    for name in ["sdpa_with_kv_cache.naive", "sdpa_with_kv_cache.sliced"] {
+        samples.push(attention(name));
+    }
+    samples
+}
+
+type Sample = (Sketch, Vec<Vec<HostTensor>>);
+
+fn rows(calls: &[u32], width: u32, make: fn(f32) -> f32) -> Vec<Vec<HostTensor>> {
+    let call = |&rows: &u32| {
+        let values = noise(rows.into(), (rows * width) as usize).into_iter().map(make).collect();
+        vec![f32s(&[rows, width], values)]
+    };
+    calls.iter().map(call).collect()
+}
+
+fn unary(name: &str, make: fn(f32) -> f32) -> Sample {
+    let mut sketch = Sketch::new();
+    let x = sketch.input(DataType::Float32, &[11, 7]);
+    let out = sketch.tensor(DataType::Float32, &[11, 7]);
+    sketch.call(name, &[x, out]);
+    sketch.output(out);
+    (sketch, rows(&[11, 1, 6], 7, make))
+}
+
+fn clones() -> Sample {
+    let mut sketch = Sketch::new();
+    let x = sketch.input(DataType::Float32, &[11, 7]);
+    let (no, none) = (sketch.value(Value::Bool(false)), sketch.value(Value::Null));
+    let outputs = [(); 2].map(|()| sketch.tensor(DataType::Float32, &[11, 7]));
+    sketch.call("dim_order_ops._clone_dim_order.default", &[x, no, none, outputs[0]]);
+    sketch.call("aten.clone.default", &[x, none, outputs[1]]);
+    outputs.into_iter().for_each(|output| sketch.output(output));
+    (sketch, rows(&[11, 3], 7, |x| x))
+}
+
+/// Rows of a cache that calls share, from a position on.
+fn update_cache() -> Sample {
+    let mut sketch = Sketch::new();
+    let value = sketch.input(DataType::Float32, &[1, 5, 2, 3]);
+    let position = sketch.input(DataType::Int32, &[1]);
+    let cache = sketch.floats(&[1, 12, 2, 3], &noise(9, 72));
+    let (zero, at) = (sketch.int(0), sketch.value(Value::SymInt(0)));
+    let done = sketch.tensor(DataType::Float32, &[1]);
+    sketch.call("et_vk.select_as_symint.default", &[position, zero, zero, at]);
+    sketch.call("update_cache.default", &[value, cache, at, done]);
+    sketch.output(cache);
+    let calls = [(5, 0), (1, 5), (3, 9), (0, 2)].map(|(count, at): (u32, i32)| {
+        vec![f32s(&[1, count, 2, 3], noise(u64::from(count) + 1, count as usize * 6)), i32s(&[1], vec![at])]
+    });
+    (sketch, calls.to_vec())
+}
+
+/// A view whose sizes come through every operator on symbols.
+fn symbols() -> Sample {
+    let mut sketch = Sketch::new();
+    let x = sketch.input(DataType::Float32, &[12, 4]);
+    let (zero, two, one) = (sketch.int(0), sketch.int(2), sketch.int(1));
+    let [length, double, more, less, half] = [(); 5].map(|()| sketch.value(Value::SymInt(0)));
+    sketch.call("sym_size.int", &[x, zero, length]);
+    sketch.call("mul", &[length, two, double]);
+    sketch.call("add", &[double, one, more]);
+    sketch.call("sub", &[more, one, less]);
+    sketch.call("floordiv", &[less, two, half]);
+    let sizes = sketch.value(Value::ValueList(vec![half, two, two]));
+    let (view, out) = (sketch.tensor(DataType::Float32, &[12, 2, 2]), sketch.tensor(DataType::Float32, &[12, 2, 2]));
+    sketch.call("aten.view_copy.default", &[x, sizes, view]);
+    sketch.call("aten.neg.default", &[view, out]);
+    sketch.output(out);
+    (sketch, rows(&[12, 1, 5], 4, |x| x))
+}
+
+fn attention(name: &str) -> Sample {
+    let mut sketch = Sketch::new();
+    let float = DataType::Float32;
+    let q = sketch.input(float, &[1, 9, 4, 8]);
+    let [k, v] = [(); 2].map(|()| sketch.input(float, &[1, 9, 2, 8]));
+    let position = sketch.input(DataType::Int32, &[1]);
+    let caches = [(); 2].map(|()| sketch.floats(&[1, 20, 2, 8], &[0.0; 320]));
+    let (zero, at) = (sketch.int(0), sketch.value(Value::SymInt(0)));
+    let (none, yes) = (sketch.value(Value::Null), sketch.value(Value::Bool(true)));
+    let out = sketch.tensor(float, &[1, 9, 4, 8]);
+    sketch.call("et_vk.select_as_symint.default", &[position, zero, zero, at]);
+    sketch.call(name, &[q, k, v, caches[0], caches[1], at, zero, none, zero, yes, none, out]);
+    sketch.output(out);
+    let calls = [(9, 0), (1, 9), (5, 10)].map(|(count, at): (u32, i32)| {
+        let new = |seed: u64, heads: u32| f32s(&[1, count, heads, 8], noise(seed + u64::from(count), (count * heads * 8) as usize));
+        vec![new(1, 4), new(2, 2), new(3, 2), i32s(&[1], vec![at])]
+    });
+    (sketch, calls.to_vec())
+}
+
+#[test]
+fn sketches_by_hand_agree_with_their_references() {
+    for (sketch, calls) in samples() {
+        println!("{:?}", operators(&sketch));
+        check(&sketch, &calls, 1e-4);
+    }
+}
+
+#[test]
+fn every_operator_of_the_registry_is_checked_against_its_reference() {
+    let mut covered: BTreeSet<String> = BTreeSet::new();
+    for fixture in fixture_graphs().iter().filter(|fixture| !fixture.calls.is_empty()) {
+        covered.extend(operators(&fixture.sketch));
+    }
+    for (sketch, calls) in samples() {
+        assert!(!calls.is_empty());
+        covered.extend(operators(&sketch));
+    }
+    let registry = OPS.iter().flat_map(|def| def.names).copied();
+    let missing: Vec<&str> = registry.filter(|name| !covered.contains(*name)).collect();
+    assert!(
+        missing.is_empty(),
+        "no graph with calls has these operators: {missing:?}\nexport a fixture that uses them (export/), or add a sketch to \
+         `samples` in src/tests/operators.rs"
+    );
+}

@@ -1,0 +1,58 @@
+//! What can go wrong between a file and an answer.
+
+/// An error of this crate. `Display` is one sentence that names what a user can change.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file that cannot be read.
+    #[error("{path}: {source}")]
+    File {
+        /// The file.
+        path: String,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// A file that is broken, or not what it should be.
+    #[error("{path}: {source}")]
+    Format {
+        /// The file, or what stands for it.
+        path: String,
+        /// The place and the fault.
+        source: Box<pteron_format::Error>,
+    },
+    /// A method the program does not have.
+    #[error("there is no method {name:?}; the program has {}", .methods.join(", "))]
+    NoMethod {
+        /// The name that was asked for.
+        name: String,
+        /// The names there are.
+        methods: Vec<String>,
+    },
+    /// A part of the program that this runtime cannot run.
+    #[error("method {method:?}: {reason}")]
+    Unsupported {
+        /// The method.
+        method: String,
+        /// What is not supported.
+        reason: String,
+    },
+    /// A tensor whose parts do not go together.
+    #[error("tensor: {0}")]
+    Tensor(String),
+    /// An input the method does not take.
+    #[error("input {index} of {method:?} {reason}")]
+    Input {
+        /// The method.
+        method: String,
+        /// Which input.
+        index: usize,
+        /// What came and what is allowed.
+        reason: String,
+    },
+    /// The graph or the GPU refused.
+    #[error("{0}")]
+    Gpu(#[from] pteron_gpu::Error),
+}
+
+/// The result of this crate's functions.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,0 +1,35 @@
+//! Runs ExecuTorch programs on any GPU.
+//!
+//! ```no_run
+//! use pteron::{Gpu, GpuOptions, LoadOptions, Program, Tensor};
+//!
+//! # async fn run() -> pteron::Result<()> {
+//! let gpu = Gpu::open(&GpuOptions::default()).await?;
+//! let program = Program::open("model.pte")?;                                        // mapped and verified
+//! let forward = program.load(&gpu, "forward", &LoadOptions::default()).await?;      // weights, pipelines: shared
+//! let mut state = forward.new_state()?;                                             // KV caches: one a conversation
+//! let tokens = Tensor::from_i64(&[1, 3], &[1, 15, 27])?;
+//! let position = Tensor::from_i64(&[1], &[0])?;
+//! let logits = forward.call(&mut state, &[tokens, position]).await?;                // any length, any position
+//! # Ok(()) }
+//! ```
+//!
+//! A method is loaded once, at its largest shape, and then serves any live shape: a prefill of many tokens, then one at a
+//! time. [`Method::call`] is async; [`block_on`] runs it where there is nothing to wait with.
+
+mod bytes;
+mod error;
+mod method;
+mod plan;
+mod program;
+mod tensor;
+
+pub use bytes::FileBytes;
+pub use error::{Error, Result};
+pub use method::{LoadOptions, Method, State, TensorSpec};
+pub use program::{ConstantValue, Program};
+pub use pteron_format::ScalarType;
+#[cfg(not(target_arch = "wasm32"))]
+pub use pteron_gpu::engine::block_on;
+pub use pteron_gpu::engine::{AdapterSummary, Counts, DispatchTime, Gpu, GpuOptions, Profile, Timing, adapters};
+pub use tensor::Tensor;

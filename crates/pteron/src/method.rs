@@ -1,0 +1,199 @@
+//! A loaded method: its delegates on a GPU, the instructions around them, and the state it keeps.
+
+use pteron_format::program::{Dynamism, Plan, ValueId};
+use pteron_gpu::engine::{self, Gpu, LoadedGraph, Profile};
+use pteron_gpu::graph::Graph;
+use pteron_gpu::shape::Dims;
+
+use crate::error::{Error, Result};
+use crate::plan::{self, Script};
+use crate::program::Program;
+use crate::tensor::Tensor;
+
+/// How a method is loaded.
+#[derive(Clone, Debug, Default)]
+pub struct LoadOptions {
+    /// Largest shapes of the inputs, by index, where they should be smaller than the file's: less memory, same answers.
+    pub input_bounds: Vec<Option<Vec<u32>>>,
+    /// Bytes of GPU memory a delegate may use.
+    pub memory_budget: Option<u64>,
+}
+
+/// What an input or output is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TensorSpec {
+    /// The element type.
+    pub scalar_type: pteron_format::ScalarType,
+    /// The shape, or its upper bounds.
+    pub shape: Vec<u32>,
+    /// Whether each call may bring another shape.
+    pub dynamic: bool,
+}
+
+/// A method ready to be called.
+#[derive(Debug)]
+pub struct Method {
+    pub(crate) name: String,
+    pub(crate) program: Program,
+    pub(crate) script: Script,
+    pub(crate) delegates: Vec<LoadedGraph>,
+    inputs: Vec<TensorSpec>,
+    outputs: Vec<TensorSpec>,
+}
+
+/// What a method keeps between calls: its delegates' KV caches and its own mutable tensors. One for each conversation.
+#[derive(Debug)]
+pub struct State {
+    pub(crate) delegates: Vec<engine::State>,
+    pub(crate) values: Vec<(ValueId, Tensor)>,
+}
+
+impl Program {
+    /// Loads a method: decodes and checks its graphs, uploads weights, compiles pipelines.
+    ///
+    /// # Errors
+    /// No such method, an operator or instruction that is not supported, or a GPU that has no room.
+    pub async fn load(&self, gpu: &Gpu, method: &str, options: &LoadOptions) -> Result<Method> {
+        let plan = self.plan(method)?;
+        let script = Script::new(&self.files, plan)?;
+        let inputs = specs(method, plan, &plan.inputs, options)?;
+        let outputs = specs(method, plan, &plan.outputs, &LoadOptions::default())?;
+        let mut delegates = Vec::new();
+        for (index, delegate) in plan.delegates.iter().enumerate() {
+            let Some(blob) = self.files.pte.graph(delegate.data) else {
+                let reason = format!("delegate {index} is for {:?}, only VulkanBackend is supported", delegate.id);
+                return Err(Error::Unsupported { method: method.to_owned(), reason });
+            };
+            let graph = Graph::decode(blob.graph.clone())?;
+            let options = engine::LoadOptions {
+                input_bounds: script.delegate_bounds(index, &graph, plan, &inputs),
+                memory_budget: options.memory_budget,
+            };
+            let constants = |id| self.files.graph_constant(delegate.data, id);
+            delegates.push(LoadedGraph::load(gpu, graph, &constants, &options).await?);
+        }
+        Ok(Method { name: method.to_owned(), program: self.clone(), script, delegates, inputs, outputs })
+    }
+}
+
+fn specs(method: &str, plan: &Plan, ids: &[ValueId], options: &LoadOptions) -> Result<Vec<TensorSpec>> {
+    let spec = |(index, &id): (usize, &ValueId)| {
+        let fail = |reason| Err(Error::Input { method: method.to_owned(), index, reason });
+        let Some(tensor) = plan.value(id).and_then(|value| value.as_tensor()) else {
+            let kind = plan.value(id).map_or("missing", |value| value.kind());
+            return fail(format!("is {kind}, only tensors are supported"));
+        };
+        let mut shape = tensor.sizes.clone();
+        if let Some(smaller) = options.input_bounds.get(index).and_then(Option::as_ref) {
+            if smaller.len() != shape.len() || smaller.iter().zip(&shape).any(|(smaller, file)| smaller > file) {
+                return fail(format!("is to be bound by {smaller:?}, but the file's bound is {shape:?}"));
+            }
+            shape.clone_from(smaller);
+        }
+        Ok(TensorSpec { scalar_type: tensor.scalar_type, shape, dynamic: tensor.dynamism != Dynamism::Static })
+    };
+    ids.iter().enumerate().map(spec).collect()
+}
+
+impl Method {
+    /// The method's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What the inputs must be.
+    #[must_use]
+    pub fn inputs(&self) -> &[TensorSpec] {
+        &self.inputs
+    }
+
+    /// What the outputs are, at their largest.
+    #[must_use]
+    pub fn outputs(&self) -> &[TensorSpec] {
+        &self.outputs
+    }
+
+    /// Bytes of GPU memory it uses, states apart.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        self.delegates.iter().map(LoadedGraph::memory_bytes).sum()
+    }
+
+    /// A fresh state, as the file has it.
+    ///
+    /// # Errors
+    /// No memory for it.
+    pub fn new_state(&self) -> Result<State> {
+        let delegates = self.delegates.iter().map(LoadedGraph::new_state).collect::<Result<_, _>>()?;
+        Ok(State { delegates, values: self.script.initial_values(&self.program.files)? })
+    }
+
+    /// Puts a state back to where the file starts it.
+    ///
+    /// # Errors
+    /// A device that fails.
+    pub fn reset(&self, state: &mut State) -> Result<()> {
+        for (delegate, state) in self.delegates.iter().zip(&state.delegates) {
+            delegate.reset(state)?;
+        }
+        state.values = self.script.initial_values(&self.program.files)?;
+        Ok(())
+    }
+
+    /// A copy of a state, from where it is now.
+    ///
+    /// # Errors
+    /// No memory for it.
+    pub fn clone_state(&self, state: &State) -> Result<State> {
+        let copies = self.delegates.iter().zip(&state.delegates).map(|(delegate, state)| delegate.clone_state(state));
+        Ok(State { delegates: copies.collect::<Result<_, _>>()?, values: state.values.clone() })
+    }
+
+    /// Calls the method with live tensors.
+    ///
+    /// # Errors
+    /// Inputs the method does not take, shapes an operator refuses, or a device that fails. A refused input has changed
+    /// nothing.
+    pub async fn call(&self, state: &mut State, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
+        self.check(inputs)?;
+        plan::run(self, state, inputs, None).await
+    }
+
+    /// Calls the method and says how long each dispatch took, a profile for each delegate that ran. The answers are those of
+    /// [`call`](Self::call).
+    ///
+    /// # Errors
+    /// As [`call`](Self::call), or a device without timestamps.
+    pub async fn call_profiled(&self, state: &mut State, inputs: &[Tensor]) -> Result<(Vec<Tensor>, Vec<Profile>)> {
+        self.check(inputs)?;
+        let mut profiles = Vec::new();
+        let outputs = plan::run(self, state, inputs, Some(&mut profiles)).await?;
+        Ok((outputs, profiles))
+    }
+
+    fn check(&self, inputs: &[Tensor]) -> Result<()> {
+        let fail = |index, reason| Err(Error::Input { method: self.name.clone(), index, reason });
+        if inputs.len() != self.inputs.len() {
+            let reason = format!("is missing or too many: {} came, {} are needed", inputs.len(), self.inputs.len());
+            return fail(inputs.len().min(self.inputs.len()), reason);
+        }
+        for (index, (input, spec)) in inputs.iter().zip(&self.inputs).enumerate() {
+            if input.scalar_type() != spec.scalar_type {
+                let (came, needed) = (input.scalar_type().name(), spec.scalar_type.name());
+                return fail(index, format!("is {came}, but the method takes {needed}"));
+            }
+            let rank = input.shape().len() == spec.shape.len();
+            let within = |allowed: fn(u32, u32) -> bool| input.shape().iter().zip(&spec.shape).all(|(&a, &b)| allowed(a, b));
+            if !rank || !within(if spec.dynamic { |live, bound| live <= bound } else { |live, size| live == size }) {
+                let allowed = if spec.dynamic { "up to " } else { "" };
+                return fail(index, format!("has shape {:?}, allowed is {allowed}{:?}", input.shape(), spec.shape));
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn dims(shape: &[u32]) -> Option<Dims> {
+    Dims::new(shape)
+}

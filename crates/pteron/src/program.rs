@@ -1,0 +1,180 @@
+//! An opened program: its file, its external data, and its constant methods.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use pteron_format::program::{DataLocation, DataRef, Plan, Tensor as PlanTensor, Value};
+use pteron_format::vulkan::{ConstantId, ConstantSource};
+use pteron_format::{Ptd, Pte};
+
+use crate::bytes::FileBytes;
+use crate::error::{Error, Result};
+
+/// A verified program and the external data that goes with it. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Program {
+    pub(crate) files: Arc<Files>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Files {
+    pub(crate) pte: Pte<FileBytes>,
+    data: Vec<Ptd<FileBytes>>,
+}
+
+/// What a constant method answers.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ConstantValue {
+    /// None.
+    None,
+    /// An integer.
+    Int(i64),
+    /// A truth value.
+    Bool(bool),
+    /// A floating-point number.
+    Float(f64),
+    /// A string.
+    Text(String),
+    /// Anything else, described.
+    Other(&'static str),
+}
+
+impl Program {
+    /// Maps and verifies a `.pte` file.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or is broken.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn open(path: impl AsRef<std::path::Path>) -> Result<Self> {
+        Self::open_with(path, &[] as &[&std::path::Path])
+    }
+
+    /// Maps and verifies a `.pte` file and the `.ptd` files it was exported with.
+    ///
+    /// # Errors
+    /// A file that cannot be read, is broken, or lacks data the program refers to.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn open_with(path: impl AsRef<std::path::Path>, data: &[impl AsRef<std::path::Path>]) -> Result<Self> {
+        let map = |path: &std::path::Path| {
+            let name = path.display().to_string();
+            match FileBytes::map(path) {
+                Ok(bytes) => Ok((name, bytes)),
+                Err(source) => Err(Error::File { path: name, source }),
+            }
+        };
+        let data = data.iter().map(|path| map(path.as_ref())).collect::<Result<Vec<_>>>()?;
+        Self::read(map(path.as_ref())?, data)
+    }
+
+    /// Verifies a program that is in memory, with the external data it was exported with.
+    ///
+    /// # Errors
+    /// Bytes that are no program, or lack data it refers to.
+    pub fn from_bytes(program: Vec<u8>, data: Vec<Vec<u8>>) -> Result<Self> {
+        let data = data.into_iter().map(|bytes| ("external data".to_owned(), FileBytes::Owned(bytes))).collect();
+        Self::read(("program".to_owned(), FileBytes::Owned(program)), data)
+    }
+
+    /// A program and external data that have been read already.
+    ///
+    /// # Errors
+    /// A program that refers to data which is nowhere.
+    pub fn from_files(pte: Pte<FileBytes>, data: Vec<Ptd<FileBytes>>) -> std::result::Result<Self, pteron_format::Error> {
+        pte.verify_external(&data)?;
+        Ok(Self { files: Arc::new(Files { pte, data }) })
+    }
+
+    fn read((path, bytes): (String, FileBytes), data: Vec<(String, FileBytes)>) -> Result<Self> {
+        let pte = Pte::read(bytes).map_err(|source| Error::Format { path: path.clone(), source: Box::new(source) })?;
+        let read = |(path, bytes)| Ptd::read(bytes).map_err(|source| Error::Format { path, source: Box::new(source) });
+        let data = data.into_iter().map(read).collect::<Result<Vec<_>>>()?;
+        Self::from_files(pte, data).map_err(|source| Error::Format { path, source: Box::new(source) })
+    }
+
+    /// The file's content, for those who want all of it.
+    #[must_use]
+    pub fn pte(&self) -> &Pte<FileBytes> {
+        &self.files.pte
+    }
+
+    /// The names of the methods that compute.
+    pub fn methods(&self) -> impl Iterator<Item = &str> {
+        self.plans().filter(|plan| !plan.is_constant()).map(|plan| plan.name.as_str())
+    }
+
+    /// What a constant method answers; `None` if there is no such method.
+    #[must_use]
+    pub fn constant_method(&self, name: &str) -> Option<Vec<ConstantValue>> {
+        let plan = self.plans().find(|plan| plan.name == name && plan.is_constant())?;
+        let value = |value: &Value| match value {
+            Value::Null => ConstantValue::None,
+            Value::Int(value) => ConstantValue::Int(*value),
+            Value::Bool(value) => ConstantValue::Bool(*value),
+            Value::Double(value) => ConstantValue::Float(value.0),
+            Value::String(text) => ConstantValue::Text(text.clone()),
+            other => ConstantValue::Other(other.kind()),
+        };
+        Some(plan.outputs.iter().filter_map(|&id| plan.value(id)).map(value).collect())
+    }
+
+    /// The names of the constant methods.
+    pub fn constant_methods(&self) -> impl Iterator<Item = &str> {
+        self.plans().filter(|plan| plan.is_constant()).map(|plan| plan.name.as_str())
+    }
+
+    fn plans(&self) -> impl Iterator<Item = &Plan> {
+        self.files.pte.program().plans.iter()
+    }
+
+    pub(crate) fn plan(&self, name: &str) -> Result<&Plan> {
+        self.files.pte.program().plan(name).ok_or_else(|| Error::NoMethod {
+            name: name.to_owned(),
+            methods: self.methods().map(str::to_owned).collect(),
+        })
+    }
+}
+
+impl Files {
+    /// The bytes of a graph's constant, from the program or beside it.
+    pub(crate) fn graph_constant(&self, graph: DataRef, id: ConstantId) -> Option<Cow<'_, [u8]>> {
+        let constant = self.pte.graph(graph)?.graph.constants.get(id.index())?;
+        let own = self.pte.constant_bytes(graph, constant);
+        let external = || match &constant.source {
+            ConstantSource::Named(key) => self.named(key),
+            ConstantSource::Stored(_) => None,
+        };
+        own.or_else(external).map(Cow::Borrowed)
+    }
+
+    fn named(&self, key: &str) -> Option<&[u8]> {
+        self.data.iter().find_map(|file| file.named_bytes(key))
+    }
+
+    /// The bytes a plan's tensor starts as, where the file gives any.
+    pub(crate) fn tensor_bytes(&self, tensor: &PlanTensor) -> Option<&[u8]> {
+        let program = self.pte.program();
+        if let Some(extra) = tensor.extra.as_ref().filter(|extra| extra.location == DataLocation::External) {
+            let key = extra.name.as_deref()?;
+            let own = program.named_segment(key).map(|&extent| self.pte.bytes(extent));
+            return own.or_else(|| self.named(key));
+        }
+        if tensor.buffer == 0 {
+            return None;
+        }
+        let len = usize::try_from(tensor.byte_len()?).ok()?;
+        let list = match (tensor.allocation, &program.mutable_data, &program.constants) {
+            (Some(_), Some(lists), _) => {
+                let list = tensor.extra.as_ref().map_or(0, |extra| extra.mutable_segment);
+                lists.get(usize::try_from(list).ok()?)
+            }
+            (_, _, Some(constants)) if !constants.offsets.is_empty() => Some(constants),
+            _ => {
+                let inline = program.inline_constants.get(tensor.buffer as usize)?;
+                return self.pte.bytes(*inline).get(..len);
+            }
+        }?;
+        let start = usize::try_from(*list.offsets.get(tensor.buffer as usize)?).ok()?;
+        let segment = self.pte.bytes(*program.segments.get(list.segment.index())?);
+        segment.get(start..start.checked_add(len)?)
+    }
+}
