@@ -14,7 +14,7 @@ const STYLES: Styles = Styles::styled()
 /// ExecuTorch programs (.pte) on any GPU.
 #[derive(Debug, Parser)]
 #[command(name = "pteron", version, styles = STYLES, propagate_version = true, subcommand_required = true)]
-#[command(after_help = "Exit status: 0 all is well, 1 a file is bad, 2 the command line is.")]
+#[command(after_help = "Exit status: 0 all is well, 1 something failed, 2 the command line is wrong.")]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -24,6 +24,10 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Says what is in a program: methods, operators, constants, caches, memory
     Inspect(Inspect),
+    /// Calls a method with arrays from .npz files and writes what it answers
+    Exec(Exec),
+    /// Lists the GPUs there are, and says which one is used
+    Devices(Devices),
 }
 
 const EXAMPLES: &str = "\
@@ -69,6 +73,72 @@ pub(crate) struct Inspect {
     /// Says more: every constant, what --deep could check, and the details of errors
     #[arg(short, long)]
     pub(crate) verbose: bool,
+}
+
+const EXEC_EXAMPLES: &str = "\
+Inputs are named arr_0, arr_1, … in the method's order, as numpy.savez(\"call.npz\", tokens, position) names them; so are \
+outputs. Calls run in order on one state: what the first leaves in a KV cache, the second finds there. Outputs have the \
+shape they have in that call, and a file appears when it is complete.
+
+Examples:
+  pteron exec model.pte --in call.npz --out o             writes o/0.npz
+  pteron exec llm.pte --in a.npz --in b.npz --out o       two calls on one KV cache
+  pteron exec model.pte --method encode --in x.npz --out o
+  pteron exec model.pte --data weights.ptd --in x.npz --out o
+  pteron exec model.pte --in x.npz --out o --repeat 20    how long each call takes
+  pteron exec model.pte --in x.npz --out o --profile      where that time goes
+  pteron exec model.pte --in x.npz --out o --profile trace.json
+                                                          for ui.perfetto.dev, too";
+
+#[derive(Args, Debug)]
+#[command(after_help = EXEC_EXAMPLES)]
+pub(crate) struct Exec {
+    /// The program to run
+    #[arg(value_name = "MODEL.pte")]
+    pub(crate) model: PathBuf,
+
+    /// The inputs of a call; given again, of the next call
+    #[arg(long = "in", value_name = "CALL.npz", required = true)]
+    pub(crate) inputs: Vec<PathBuf>,
+
+    /// Where the outputs go: 0.npz of the first call, 1.npz of the second, …; made if it is not there
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+
+    /// The method to call [default: forward, or the only one]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) method: Option<String>,
+
+    /// External constants of the program; may be given again
+    #[arg(long, value_name = "FILE.ptd")]
+    pub(crate) data: Vec<PathBuf>,
+
+    /// Runs all calls this often, each time on a fresh state, and prints how long each takes; outputs are those of the last
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) repeat: u32,
+
+    /// Part of the name, driver or backend of the GPU to use [default: the best there is]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) adapter: Option<String>,
+
+    /// Prints how long each kernel takes on the GPU in the last round, and writes a Chrome trace
+    #[arg(long, value_name = "TRACE.json", num_args = 0..=1)]
+    pub(crate) profile: Option<Option<PathBuf>>,
+
+    /// Says nothing on standard error unless something fails
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  pteron devices                                 what there is, the one that is used first
+  pteron devices --json | jq -r .devices[].name  for scripts")]
+pub(crate) struct Devices {
+    /// Prints one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

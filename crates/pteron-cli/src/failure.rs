@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::files::{Foreign, Wanted};
+use crate::npz;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
@@ -15,6 +16,8 @@ pub(crate) enum Failure {
     },
     #[error("the output could not be written: {0}")]
     Output(#[source] io::Error),
+    #[error(transparent)]
+    Gpu(#[from] pteron_gpu::Error),
 }
 
 impl Failure {
@@ -46,6 +49,30 @@ pub(crate) enum Reason {
     Format(Box<pteron_format::Error>),
     #[error("it has no method {name:?}; its methods with a graph are: {known}")]
     NoMethod { name: String, known: String },
+    #[error("{}", no_such_method(name, known))]
+    UnknownMethod { name: String, known: Vec<String> },
+    #[error("method {name:?} answers with a constant, which `pteron inspect` shows")]
+    ConstantMethod { name: String },
+    #[error("{}", choose_method(known))]
+    ChooseMethod { known: Vec<String> },
+    #[error(transparent)]
+    Arrays(#[from] npz::Fault),
+    #[error("{name} {reason}")]
+    Array { name: String, reason: String },
+    #[error("there is no array {name}; {takes}, and the file has {found}")]
+    MissingArray { name: String, takes: String, found: String },
+    #[error("the array {name} is one too many; {takes}")]
+    ExtraArray { name: String, takes: String },
+    #[error(transparent)]
+    Runtime(Box<pteron::Error>),
+    #[error("{error}; the call was {call}")]
+    Refused {
+        #[source]
+        error: Box<pteron::Error>,
+        call: String,
+    },
+    #[error("it could not be written: {0}")]
+    Unwritten(#[source] io::Error),
     #[error("{what} has no Vulkan delegate, so there is no graph to draw")]
     NoGraph { what: String },
     #[error("its graphs have more than {most} edges, too many to draw; choose a method with --method")]
@@ -54,6 +81,30 @@ pub(crate) enum Reason {
     Mismatch { place: String, key: String, found: String },
     #[error("its named data overlaps: the entries add up to {total} bytes, but the file has only {len}")]
     Overlap { total: u64, len: u64 },
+}
+
+fn no_such_method(name: &str, known: &[String]) -> String {
+    match known {
+        [] => format!("it has no method {name:?}, and none that computes"),
+        known => format!("it has no method {name:?}; it has {}", known.join(", ")),
+    }
+}
+
+fn choose_method(known: &[String]) -> String {
+    match known {
+        [] => "it has no method that computes".to_owned(),
+        known => format!("it has no method \"forward\"; choose one of {} with --method", known.join(", ")),
+    }
+}
+
+impl From<pteron::Error> for Reason {
+    fn from(error: pteron::Error) -> Self {
+        match error {
+            // The place among the inputs is the array's name.
+            pteron::Error::Input { index, reason, .. } => Self::Array { name: format!("arr_{index}"), reason },
+            other => Self::Runtime(Box::new(other)),
+        }
+    }
 }
 
 impl From<io::Error> for Reason {

@@ -2,18 +2,20 @@
 
 use std::fmt;
 use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use pteron::FileBytes;
 use pteron_format::{Error, Item, Part, Problem, Ptd, Pte};
 
 use crate::failure::{Failure, Reason};
-use crate::mapped::Mapped;
 
 /// What a file should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
     Program,
     Data,
+    Arrays,
 }
 
 impl fmt::Display for Wanted {
@@ -21,25 +23,27 @@ impl fmt::Display for Wanted {
         f.write_str(match self {
             Self::Program => "an ExecuTorch program (.pte)",
             Self::Data => "external data of an ExecuTorch program (.ptd)",
+            Self::Arrays => "a file of arrays (.npz)",
         })
     }
 }
 
 /// Opens and verifies a program. Its constants are mapped, not read.
-pub(crate) fn open_program(path: &Path) -> Result<Pte<Mapped>, Failure> {
+pub(crate) fn open_program(path: &Path) -> Result<Pte<FileBytes>, Failure> {
     let map = open(path, Wanted::Program)?;
     let foreign = Foreign::recognise(map.as_ref());
     Pte::read(map).map_err(|error| explain(path, error, foreign, Wanted::Program))
 }
 
 /// Opens and verifies external data. Its blobs are mapped, not read.
-pub(crate) fn open_data(path: &Path) -> Result<Ptd<Mapped>, Failure> {
+pub(crate) fn open_data(path: &Path) -> Result<Ptd<FileBytes>, Failure> {
     let map = open(path, Wanted::Data)?;
     let foreign = Foreign::recognise(map.as_ref());
     Ptd::read(map).map_err(|error| explain(path, error, foreign, Wanted::Data))
 }
 
-fn open(path: &Path, wanted: Wanted) -> Result<Mapped, Failure> {
+/// Maps a file that is there and not empty.
+pub(crate) fn open(path: &Path, wanted: Wanted) -> Result<FileBytes, Failure> {
     let fail = |reason| Failure::file(path, reason);
     // Asked before opening: opening a pipe would wait for somebody to write to it.
     let metadata = fs::metadata(path).map_err(|error| fail(error.into()))?;
@@ -49,11 +53,28 @@ fn open(path: &Path, wanted: Wanted) -> Result<Mapped, Failure> {
     if !metadata.is_file() {
         return Err(fail(Reason::Special));
     }
-    let file = File::open(path).map_err(|error| fail(error.into()))?;
-    if file.metadata().map_err(|error| fail(error.into()))?.len() == 0 {
+    let bytes = FileBytes::map(path).map_err(|error| fail(error.into()))?;
+    if bytes.as_ref().is_empty() {
         return Err(fail(Reason::Empty { wanted }));
     }
-    Mapped::new(&file).map_err(|error| fail(error.into()))
+    Ok(bytes)
+}
+
+/// Writes a file, all or nothing: it appears under its name when it is complete.
+pub(crate) fn write(path: &Path, content: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> Result<(), Failure> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let partial = path.with_file_name(format!(".{name}.{}.partial", std::process::id()));
+    let whole = || {
+        let mut out = BufWriter::new(File::create(&partial)?);
+        content(&mut out)?;
+        out.flush()?;
+        fs::rename(&partial, path)
+    };
+    whole().map_err(|error| {
+        // It may not exist; what failed first is what is worth saying.
+        let _ = fs::remove_file(&partial);
+        Failure::file(path, Reason::Unwritten(error))
+    })
 }
 
 /// The first file of the wanted kind in a directory.
@@ -61,6 +82,7 @@ fn example(directory: &Path, wanted: Wanted) -> Option<PathBuf> {
     let extension = match wanted {
         Wanted::Program => "pte",
         Wanted::Data => "ptd",
+        Wanted::Arrays => "npz",
     };
     let paths = fs::read_dir(directory).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
     paths.filter(|path| path.extension().is_some_and(|found| found == extension)).min()
@@ -128,6 +150,7 @@ impl Foreign {
             (Self::LfsPointer, _) => "fetch the real file with `git lfs pull`",
             (Self::WebPage, _) => "the download went wrong, so fetch it again",
             (_, Wanted::Data) => "pass the .ptd file that was exported with the program",
+            (_, Wanted::Arrays) => "save the inputs of a call with numpy.savez",
             (_, Wanted::Program) => "export the model to .pte with ExecuTorch and its Vulkan partitioner",
         }
     }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
 
@@ -60,8 +61,22 @@ pub(crate) fn note(text: &str) {
     let _ = writeln!(anstream::AutoStream::auto(io::stderr().lock()), "{}", clean(text));
 }
 
+/// A line that starts with a coloured `warning`.
+pub(crate) fn warn(text: &str) {
+    let _ = writeln!(anstream::AutoStream::auto(io::stderr().lock()), "{WARNING}warning{WARNING:#}: {}", clean(text));
+}
+
+/// Says what failed. A reader that has seen enough is no failure.
+pub(crate) fn end(failure: &Failure, verbose: bool) -> ExitCode {
+    if failure.is_closed_pipe() {
+        return ExitCode::SUCCESS;
+    }
+    complain(failure, verbose);
+    ExitCode::FAILURE
+}
+
 /// One sentence on standard error; with `verbose` the structure behind it.
-pub(crate) fn complain(failure: &Failure, verbose: bool) {
+fn complain(failure: &Failure, verbose: bool) {
     let mut err = anstream::AutoStream::auto(io::stderr().lock());
     let _ = writeln!(err, "{ERROR}error{ERROR:#}: {}", clean(&failure.to_string()));
     if verbose {

@@ -29,6 +29,21 @@ pub(crate) fn bytes(number: u64) -> String {
     format!("{value:.1} {}", UNITS[unit])
 }
 
+/// A time in the largest unit that leaves a digit before the point: `12.3 µs`, `4.56 s`.
+pub(crate) fn time(seconds: f64) -> String {
+    const UNITS: [(&str, f64); 4] = [("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9)];
+    let (unit, size) = UNITS.into_iter().find(|(_, size)| seconds >= 0.9995 * size).unwrap_or(UNITS[3]);
+    let value = seconds / size;
+    let digits = if value >= 99.95 {
+        0
+    } else if value >= 9.995 {
+        1
+    } else {
+        2
+    };
+    format!("{value:.digits$} {unit}")
+}
+
 /// A count and its noun: `1 call`, `2 calls`.
 pub(crate) fn plural(number: usize, noun: &str) -> String {
     format!("{} {noun}{}", count(number as u64), if number == 1 { "" } else { "s" })
@@ -59,6 +74,20 @@ mod tests {
             (u64::MAX, "16.0 EiB"),
         ] {
             assert_eq!(bytes(number), text);
+        }
+    }
+
+    #[test]
+    fn times_have_three_digits() {
+        for (seconds, text) in [
+            (0.0, "0.00 ns"),
+            (1.234_5e-6, "1.23 µs"),
+            (0.012_34, "12.3 ms"),
+            (0.999_6, "1.00 s"),
+            (0.999_4, "999 ms"),
+            (123.4, "123 s"),
+        ] {
+            assert_eq!(time(seconds), text);
         }
     }
 

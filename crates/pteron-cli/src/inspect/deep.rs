@@ -7,13 +7,13 @@ use std::sync::Once;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use pteron::FileBytes;
 use pteron_format::vulkan::ConstantSource;
 use pteron_format::{Extent, Ptd, Pte};
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
 use crate::failure::{Failure, Reason};
-use crate::mapped::Mapped;
 use crate::units;
 
 /// How much is hashed before the progress bar moves.
@@ -39,7 +39,7 @@ impl fmt::Display for Checked {
 }
 
 /// Checks all named data of a program.
-pub(super) fn check_program(path: &Path, pte: &Pte<Mapped>) -> Result<Checked, Failure> {
+pub(super) fn check_program(path: &Path, pte: &Pte<FileBytes>) -> Result<Checked, Failure> {
     let program = pte.program();
     let entries = program.named_data.iter().flatten();
     let named = entries.filter_map(|entry| Some((entry.key.as_str(), *program.segments.get(entry.segment.index())?)));
@@ -47,7 +47,7 @@ pub(super) fn check_program(path: &Path, pte: &Pte<Mapped>) -> Result<Checked, F
 }
 
 /// Checks all blobs of external data.
-pub(super) fn check_data(path: &Path, ptd: &Ptd<Mapped>) -> Result<Checked, Failure> {
+pub(super) fn check_data(path: &Path, ptd: &Ptd<FileBytes>) -> Result<Checked, Failure> {
     let data = ptd.data();
     let named =
         data.entries.iter().filter_map(|entry| Some((entry.key.as_str(), *data.segments.get(entry.segment.index())?)));
@@ -116,7 +116,7 @@ fn is_hash(key: &str) -> bool {
 }
 
 /// The first constant that goes by a key.
-fn user_of(pte: &Pte<Mapped>, key: &str) -> String {
+fn user_of(pte: &Pte<FileBytes>, key: &str) -> String {
     for plan in &pte.program().plans {
         for (index, delegate) in plan.delegates.iter().enumerate() {
             let constants = pte.graph(delegate.data).map_or(&[][..], |blob| &blob.graph.constants);

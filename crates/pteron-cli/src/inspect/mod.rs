@@ -12,17 +12,17 @@ use std::process::ExitCode;
 
 use clap::CommandFactory;
 use clap::error::ErrorKind;
+use pteron::FileBytes;
 use pteron_format::{Ptd, Pte};
 
 use crate::cli::{Cli, Inspect};
 use crate::failure::Failure;
-use crate::mapped::Mapped;
 use crate::{files, terminal};
 
 /// External data as it was given: with its path, to speak of it.
 struct Data {
     paths: Vec<PathBuf>,
-    files: Vec<Ptd<Mapped>>,
+    files: Vec<Ptd<FileBytes>>,
 }
 
 /// Runs the command over all files; one bad file does not keep the others from being looked at.
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &Inspect) -> ExitCode {
     }
     let data = match open_data(args) {
         Ok(data) => data,
-        Err(failure) => return end(&failure, args.verbose),
+        Err(failure) => return terminal::end(&failure, args.verbose),
     };
     let mut code = ExitCode::SUCCESS;
     let mut follows = false;
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &Inspect) -> ExitCode {
         match inspect(args, path, &data, follows) {
             Ok(()) => follows = true,
             Err(failure) => {
-                code = end(&failure, args.verbose);
+                code = terminal::end(&failure, args.verbose);
                 if matches!(failure, Failure::Output(_)) {
                     break;
                 }
@@ -49,15 +49,6 @@ pub(crate) fn run(args: &Inspect) -> ExitCode {
         }
     }
     code
-}
-
-/// Says what failed. A reader that has seen enough is no failure.
-fn end(failure: &Failure, verbose: bool) -> ExitCode {
-    if failure.is_closed_pipe() {
-        return ExitCode::SUCCESS;
-    }
-    terminal::complain(failure, verbose);
-    ExitCode::FAILURE
 }
 
 fn open_data(args: &Inspect) -> Result<Data, Failure> {
@@ -85,7 +76,7 @@ fn inspect(args: &Inspect, path: &Path, data: &Data, follows: bool) -> Result<()
     show(args, path, &pte, data, follows)
 }
 
-fn show(args: &Inspect, path: &Path, pte: &Pte<Mapped>, data: &Data, follows: bool) -> Result<(), Failure> {
+fn show(args: &Inspect, path: &Path, pte: &Pte<FileBytes>, data: &Data, follows: bool) -> Result<(), Failure> {
     if let Some(language) = args.graph {
         return terminal::print(&graph::draw(path, pte, args.method.as_deref(), language)?);
     }

@@ -290,8 +290,6 @@ pub(super) struct ExternalKey {
 /// What this build can run of a program.
 #[derive(Debug, Serialize)]
 pub(super) struct Support {
-    /// Whether this build runs operators; while it does not, `unsupported` is empty.
-    pub(super) runs_operators: bool,
     /// The delegates' operators that it cannot run, sorted.
     pub(super) unsupported: Vec<String>,
 }

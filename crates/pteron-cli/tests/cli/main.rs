@@ -2,8 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at the first surprise")]
 
+mod arrays;
 mod errors;
+mod exec;
+mod exec_errors;
 mod graphs;
+mod profiles;
 mod reports;
 
 use std::path::{Path, PathBuf};

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{programs, pteron, read, root};
+use super::{Scratch, programs, pteron, read, root};
 
 const LLAMA: &str = "fixtures/llama/tiny_4w/program.pte";
 
@@ -106,7 +106,21 @@ fn what_a_language_model_is_made_of() {
     assert_eq!(caches["count"].as_u64().unwrap(), 2 * constant("get_n_layers").as_u64().unwrap(), "keys and values");
     assert_eq!(caches["shape"][1], constant("get_max_context_len"));
     assert_eq!(report["delegates"][0]["options"][0]["key"], "require_dynamic_shapes");
-    assert_eq!(report["support"]["runs_operators"], false);
+    assert_eq!(report["support"]["unsupported"], Value::Array(Vec::new()), "the model of the fixtures runs");
+}
+
+/// A program with an operator that nobody has.
+#[test]
+fn operators_that_cannot_run_are_named() {
+    let scratch = Scratch::new("unsupported");
+    let mut bytes = read("fixtures/ops/linear_bias/program.pte");
+    let name = b"aten.linear.default";
+    let at = bytes.windows(name.len()).position(|window| window == name).unwrap();
+    bytes[at..at + name.len()].copy_from_slice(b"aten.linear.strange");
+    let path = scratch.file("strange.pte", &bytes);
+    assert_eq!(json(&path)["support"]["unsupported"], serde_json::json!(["aten.linear.strange"]));
+    let text = pteron(["inspect", &path]).out;
+    assert!(text.contains("this build cannot run: aten.linear.strange\n"), "{text}");
 }
 
 #[test]

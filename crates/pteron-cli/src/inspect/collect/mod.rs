@@ -85,8 +85,8 @@ fn external<B: AsRef<[u8]>>(pte: &Pte<B>, data: &[PathBuf]) -> External {
 fn judge(delegates: &[Delegate]) -> Support {
     let operators = delegates.iter().filter_map(|delegate| delegate.graph.as_ref()).flat_map(|graph| &graph.operators);
     let names: BTreeSet<&str> = operators.map(|operator| operator.name.as_str()).collect();
-    let unsupported = names.into_iter().filter(|name| support::RUNS_OPERATORS && !support::supported(name));
-    Support { runs_operators: support::RUNS_OPERATORS, unsupported: unsupported.map(str::to_owned).collect() }
+    let unsupported = names.into_iter().filter(|name| !support::supported(name));
+    Support { unsupported: unsupported.map(str::to_owned).collect() }
 }
 
 /// How often each name occurs, most frequent first, then by name.

@@ -1,10 +1,10 @@
 //! The report for people. Everything printed stands in the report; here it only gets words and columns.
 
 mod parts;
-mod table;
 mod words;
 
 use super::report::Report;
+use crate::table::Table;
 use crate::terminal::{FAINT, HEADING, TITLE, clean};
 use crate::units;
 
@@ -24,11 +24,11 @@ impl Page {
         self.out.push('\n');
     }
 
-    fn table(&mut self, table: &table::Table) {
+    fn table(&mut self, table: &Table) {
         self.indented(table, 2);
     }
 
-    fn indented(&mut self, table: &table::Table, indent: usize) {
+    fn indented(&mut self, table: &Table, indent: usize) {
         table.write(&mut self.out, indent, self.width);
     }
 }

@@ -1,8 +1,8 @@
 //! The sections of the text, one function each.
 
-use super::table::{Cell, Table};
 use super::{Page, words};
 use crate::inspect::report::{Caches, Constant, Delegate, Header, Method, OperatorCount, Report};
+use crate::table::{Cell, Table};
 use crate::terminal::{FAINT, NUMBER, TITLE, WARNING};
 use crate::units::{bytes, count, plural};
 
@@ -151,9 +151,7 @@ pub(super) fn kernels(page: &mut Page, report: &Report) {
 pub(super) fn support(page: &mut Page, report: &Report) {
     let unsupported = &report.support.unsupported;
     let mut table = Table::default();
-    if !report.support.runs_operators {
-        table.row([faint("this build inspects; it does not run operators yet")]);
-    } else if unsupported.is_empty() {
+    if unsupported.is_empty() {
         table.row([faint("this build runs every operator of the delegates")]);
     } else {
         let names = unsupported.join(", ");

@@ -5,23 +5,23 @@ use anstyle::Style;
 use crate::terminal::{PLAIN, clean};
 
 /// A piece of text in a style.
-pub(super) struct Cell {
+pub(crate) struct Cell {
     text: String,
     style: Style,
     right: bool,
 }
 
 impl Cell {
-    pub(super) fn new(text: impl AsRef<str>) -> Self {
+    pub(crate) fn new(text: impl AsRef<str>) -> Self {
         Self { text: clean(text.as_ref()).into_owned(), style: PLAIN, right: false }
     }
 
-    pub(super) fn style(self, style: Style) -> Self {
+    pub(crate) fn style(self, style: Style) -> Self {
         Self { style, ..self }
     }
 
     /// Aligned to the right of its column.
-    pub(super) fn right(self) -> Self {
+    pub(crate) fn right(self) -> Self {
         Self { right: true, ..self }
     }
 
@@ -32,18 +32,18 @@ impl Cell {
 
 /// Rows of cells. A row may be shorter than others.
 #[derive(Default)]
-pub(super) struct Table {
+pub(crate) struct Table {
     rows: Vec<Vec<Cell>>,
 }
 
 impl Table {
-    pub(super) fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
         self.rows.push(cells.into_iter().collect());
     }
 
     /// Writes the rows, two spaces between columns, nothing behind the last cell. Where a row does not fit `width`, its last
     /// cells are cut.
-    pub(super) fn write(&self, out: &mut String, indent: usize, width: Option<usize>) {
+    pub(crate) fn write(&self, out: &mut String, indent: usize, width: Option<usize>) {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let widest = |column: usize| self.rows.iter().filter_map(|row| row.get(column)).map(Cell::width).max().unwrap_or(0);
         let widths: Vec<usize> = (0..columns).map(widest).collect();
