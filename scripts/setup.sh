@@ -210,3 +210,14 @@ ensure_software_vulkan() {
   [ ${#missing[@]} -eq 0 ] || apt_install "${missing[@]}" ||
     say "no software Vulkan driver: GPU tests need a GPU here, or please install: ${missing[*]}"
 }
+
+# SwiftShader, a second Vulkan driver in software, comes with Debian's chromium. Node runs Dawn, the WebGPU of browsers.
+ensure_browser_tools() {
+  local missing=()
+  [ "$(uname -s)" = Linux ] || return 0
+  [ -e /usr/lib/chromium/vk_swiftshader_icd.json ] || missing+=(chromium)
+  have node || missing+=(nodejs)
+  have npm || missing+=(npm)
+  [ ${#missing[@]} -eq 0 ] || apt_install "${missing[@]}" ||
+    say "the checks with SwiftShader and Tint will be skipped; they need: ${missing[*]}"
+}

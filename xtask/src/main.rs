@@ -9,11 +9,12 @@ mod runner;
 mod steps;
 mod workspace;
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 
 use crate::workspace::Workspace;
@@ -48,6 +49,12 @@ enum Command {
         #[arg(long, value_name = "OUT")]
         out: PathBuf,
     },
+    /// Run the programs below some folders and compare with PyTorch's answers
+    Conform {
+        /// Folders, and what else `pteron-conform` takes
+        #[arg(required = true, value_name = "DIR", trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
     /// Measure how long a program with a gigabyte of weights takes to open
     BenchOpen {
         /// The program whose tables are used; without it the bundled model
@@ -78,6 +85,11 @@ fn run(command: Command) -> Result<ExitCode> {
             let _ = std::io::stdout().write_all(steps::list(&steps, &workspace).as_bytes());
         }
         Command::Roundtrip { dirs, out } => roundtrip::run(&dirs, &out)?,
+        Command::Conform { args } => {
+            let mut cargo = std::process::Command::new("cargo");
+            let status = cargo.args(steps::CONFORM).args(args).status().context("cargo could not be started")?;
+            return Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        }
         Command::BenchOpen { model, bytes } => {
             let model = model.map_or_else(|| Ok(Workspace::load()?.root.join(BUNDLED_MODEL)), anyhow::Ok)?;
             bench_open::run(&model, bytes)?;

@@ -1,6 +1,6 @@
 //! The one table of checks. A new check is a new row.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Result, bail};
@@ -32,6 +32,21 @@ pub(crate) enum Action {
     Advisories,
     /// The structural rules in [`crate::rules`].
     Rules,
+    /// Every fixture against PyTorch's answers.
+    Conform(Adapter),
+    /// The tests of a crate that computes, on SwiftShader.
+    SwiftShader(&'static [&'static str]),
+    /// Every kernel through Tint, the compiler of Chromium.
+    Tint,
+}
+
+/// What computes.
+#[derive(Clone, Copy)]
+pub(crate) enum Adapter {
+    /// The best there is; on machines without a GPU that is Mesa's lavapipe.
+    Best,
+    /// SwiftShader as a Vulkan driver: other subgroups than lavapipe's, and no 16-bit floats.
+    SwiftShader,
 }
 
 pub(crate) static STEPS: &[Step] = &[
@@ -47,6 +62,18 @@ pub(crate) static STEPS: &[Step] = &[
         why: "unit, integration and documentation tests pass",
         action: Action::Tests(&["test", "--workspace", "--no-fail-fast"]),
     },
+    Step { name: "conform", why: "exported programs give PyTorch's answers", action: Action::Conform(Adapter::Best) },
+    Step {
+        name: "conform-swift",
+        why: "the same on a second driver, SwiftShader",
+        action: Action::Conform(Adapter::SwiftShader),
+    },
+    Step {
+        name: "ops-swift",
+        why: "operators and engine agree with their references on SwiftShader, too",
+        action: Action::SwiftShader(&["test", "--package", "pteron-gpu", "--lib"]),
+    },
+    Step { name: "tint", why: "the compiler of browsers accepts every kernel", action: Action::Tint },
     Step { name: "doc", why: "the documentation builds without a warning", action: Action::Docs },
     Step { name: "wasm", why: "the libraries build for browsers", action: Action::Target("wasm32-unknown-unknown") },
     Step { name: "windows", why: "the libraries build for Windows", action: Action::Target("x86_64-pc-windows-msvc") },
@@ -160,8 +187,61 @@ impl Action {
                 None => Plan::Skip(NO_CARGO_DENY.to_owned()),
             }),
             Self::Rules => Ok(plan_rules(workspace)),
+            Self::Conform(Adapter::Best) => Ok(Plan::Run(vec![Invocation::cargo(&[&CONFORM[..], &["fixtures"]].concat())])),
+            Self::Conform(Adapter::SwiftShader) => {
+                // Naming the adapter makes sure that it is this one.
+                let args = [&CONFORM[..], &["--adapter", "swiftshader", "fixtures"]].concat();
+                Ok(on_swiftshader(Invocation::cargo(&args)))
+            }
+            Self::SwiftShader(args) => Ok(on_swiftshader(Invocation { counts_tests: true, ..Invocation::cargo(args) })),
+            Self::Tint => Ok(plan_tint()),
         }
     }
+}
+
+/// Built as tests are, so that what they share is compiled once.
+pub(crate) const CONFORM: [&str; 7] = ["run", "--quiet", "--profile", "test", "--package", "pteron-conform", "--"];
+
+/// Debian's chromium brings SwiftShader as a Vulkan driver.
+const SWIFTSHADER: &str = "/usr/lib/chromium/vk_swiftshader_icd.json";
+
+fn on_swiftshader(invocation: Invocation) -> Plan {
+    if !Path::new(SWIFTSHADER).exists() {
+        return Plan::Skip("SwiftShader is not installed; where apt is, ./test installs it with chromium".to_owned());
+    }
+    Plan::Run(vec![Invocation {
+        env: &[("VK_ICD_FILENAMES", SWIFTSHADER), ("PTERON_ADAPTER", "swiftshader")],
+        ..invocation
+    }])
+}
+
+fn plan_tint() -> Plan {
+    for program in ["node", "npm"] {
+        if stdout_of(Command::new(program).arg("--version")).is_none() {
+            return Plan::Skip(format!("{program} is not installed; where apt is, ./test installs it"));
+        }
+    }
+    let written = "target/kernels";
+    let write = [
+        "run",
+        "--quiet",
+        "--profile",
+        "test",
+        "--package",
+        "pteron-gpu",
+        "--example",
+        "kernels",
+        "--",
+        written,
+        "fixtures",
+    ];
+    let check = on_swiftshader(Invocation::new("node", ["web/tint/check.mjs", written]));
+    let Plan::Run(check) = check else { return check };
+    let fetch = Invocation {
+        skip_on_failure: Some("npm could not fetch Dawn"),
+        ..Invocation::new("npm", ["ci", "--prefix", "web/tint", "--ignore-scripts", "--no-audit", "--no-fund"])
+    };
+    Plan::Run([fetch, Invocation::cargo(&write)].into_iter().chain(check).collect())
 }
 
 const NO_CARGO_DENY: &str = "cargo-deny is not installed; ./test installs it";

@@ -10,7 +10,9 @@ use crate::manifest::{Call, Case, File};
 /// How a case ended.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    Passed { calls: usize },
+    Passed {
+        calls: usize,
+    },
     /// The program needs something this runtime says it does not have.
     Missing(String),
     Failed(String),

@@ -84,7 +84,8 @@ pub(crate) fn find(root: &Path) -> Result<Vec<Case>, Failure> {
             continue;
         }
         let entries = std::fs::read_dir(&folder).map_err(|error| Failure::file(&folder, &error))?;
-        let mut below: Vec<_> = entries.filter_map(|entry| entry.ok().map(|entry| entry.path())).filter(|path| path.is_dir()).collect();
+        let mut below: Vec<_> =
+            entries.filter_map(|entry| entry.ok().map(|entry| entry.path())).filter(|path| path.is_dir()).collect();
         below.sort();
         folders.extend(below.into_iter().rev());
     }

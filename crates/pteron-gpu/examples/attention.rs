@@ -63,7 +63,15 @@ fn load(gpu: &Gpu, name: &str) -> pteron_gpu::Result<LoadedGraph> {
     };
     let tensor = |dtype, dims: &[u32]| {
         let (storage, layout) = (vulkan::StorageType::Unset, vulkan::MemoryLayout::Unset);
-        Value::Tensor(Tensor { dtype, dims: dims.to_vec(), constant: None, memory_object: None, storage, layout, staging: None })
+        Value::Tensor(Tensor {
+            dtype,
+            dims: dims.to_vec(),
+            constant: None,
+            memory_object: None,
+            storage,
+            layout,
+            staging: None,
+        })
     };
     let float = |heads, length| tensor(DataType::Float32, &[1, length, heads, LANES]);
     let position = add(tensor(DataType::Int32, &[1]));
@@ -83,13 +91,20 @@ fn load(gpu: &Gpu, name: &str) -> pteron_gpu::Result<LoadedGraph> {
 
 /// The median time of each kernel, by label.
 fn time(graph: &LoadedGraph, tokens: u32, position: u32, repeat: usize) -> pteron_gpu::Result<BTreeMap<String, f64>> {
-    let noise = |count: u32| -> Vec<f32> { (0..count).map(|i| f32::from(u16::try_from(i * 7 % 64).unwrap_or(0)) / 64.0 - 0.5).collect() };
+    let noise = |count: u32| -> Vec<f32> {
+        (0..count).map(|i| f32::from(u16::try_from(i * 7 % 64).unwrap_or(0)) / 64.0 - 0.5).collect()
+    };
     let shape = |heads: u32, length: u32| Dims::new(&[1, length, heads, LANES]).unwrap_or(Dims::SCALAR);
     let lengths = [(HEADS, tokens), (KV_HEADS, tokens), (KV_HEADS, tokens), (KV_HEADS, CONTEXT), (KV_HEADS, CONTEXT)];
     let data: Vec<Vec<f32>> = lengths.iter().map(|&(heads, length)| noise(heads * length * LANES)).collect();
     let at = [i32::try_from(position).unwrap_or(0)];
     let mut inputs = vec![InputView { dims: Dims::new(&[1]).unwrap_or(Dims::SCALAR), data: HostView::I32(&at) }];
-    inputs.extend(lengths.iter().zip(&data).map(|(&(heads, length), data)| InputView { dims: shape(heads, length), data: HostView::F32(data) }));
+    inputs.extend(
+        lengths
+            .iter()
+            .zip(&data)
+            .map(|(&(heads, length), data)| InputView { dims: shape(heads, length), data: HostView::F32(data) }),
+    );
     let state = graph.new_state()?;
     let mut all: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for _ in 0..repeat {

@@ -90,7 +90,8 @@ fn write(out: &Path, variants: &[Variant]) -> Result<(), Box<dyn Error>> {
             BindingKind::ReadWrite => "\"read-write\"",
         });
         let bindings = kinds.collect::<Vec<_>>().join(", ");
-        let constants = variant.constants.iter().map(|(name, value)| format!("{name:?}: {value}")).collect::<Vec<_>>().join(", ");
+        let constants =
+            variant.constants.iter().map(|(name, value)| format!("{name:?}: {value}")).collect::<Vec<_>>().join(", ");
         let types = variant.types.iter().map(|(name, ty)| format!(" {name}={ty}")).collect::<String>();
         let separator = if index == 0 { "" } else { ",\n" };
         write!(

@@ -50,14 +50,18 @@ impl Script {
                 Instruction::JumpFalse { condition, target } if *target as usize > index => {
                     Step::JumpUnless { condition: *condition, target: *target as usize }
                 }
-                Instruction::JumpFalse { .. } => return fail(format!("instruction {index} jumps back; loops are not supported")),
+                Instruction::JumpFalse { .. } => {
+                    return fail(format!("instruction {index} jumps back; loops are not supported"));
+                }
                 Instruction::KernelCall { operator, args } => {
                     let name = plan.operators.get(*operator as usize).map(|operator| operator.name.as_str());
                     match (name, args.as_slice()) {
                         (Some("aten::copy_"), [to, from, ..]) => Step::Copy { from: *from, to: *to },
                         (name, _) => {
                             let name = name.unwrap_or("an operator without a name");
-                            return fail(format!("{name} runs outside a delegate (instruction {index}), which is not supported"));
+                            return fail(format!(
+                                "{name} runs outside a delegate (instruction {index}), which is not supported"
+                            ));
                         }
                     }
                 }
@@ -112,7 +116,13 @@ impl Script {
     }
 
     /// Smaller bounds of a delegate's inputs, where those are inputs of the method.
-    pub(crate) fn delegate_bounds(&self, delegate: usize, graph: &Graph, plan: &Plan, specs: &[TensorSpec]) -> Vec<Option<Dims>> {
+    pub(crate) fn delegate_bounds(
+        &self,
+        delegate: usize,
+        graph: &Graph,
+        plan: &Plan,
+        specs: &[TensorSpec],
+    ) -> Vec<Option<Dims>> {
         let call = self.steps.iter().find_map(|step| match step {
             Step::Delegate { index, inputs, .. } if *index == delegate => Some(inputs),
             _ => None,
@@ -164,7 +174,8 @@ pub(crate) async fn run(
                 }
             }
             Step::Delegate { index, inputs, outputs } => {
-                let tensors = inputs.iter().map(|id| values.get(id).ok_or_else(|| missing(*id))).collect::<Result<Vec<_>>>()?;
+                let tensors =
+                    inputs.iter().map(|id| values.get(id).ok_or_else(|| missing(*id))).collect::<Result<Vec<_>>>()?;
                 let answers = call_delegate(method, state, plan, *index, &tensors, inputs, profiles.as_deref_mut()).await?;
                 for (&id, answer) in outputs.iter().zip(answers) {
                     if let Some(tensor) = plan.value(id).and_then(Value::as_tensor) {

@@ -127,10 +127,11 @@ impl Program {
     }
 
     pub(crate) fn plan(&self, name: &str) -> Result<&Plan> {
-        self.files.pte.program().plan(name).ok_or_else(|| Error::NoMethod {
-            name: name.to_owned(),
-            methods: self.methods().map(str::to_owned).collect(),
-        })
+        self.files
+            .pte
+            .program()
+            .plan(name)
+            .ok_or_else(|| Error::NoMethod { name: name.to_owned(), methods: self.methods().map(str::to_owned).collect() })
     }
 }
 

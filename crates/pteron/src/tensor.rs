@@ -81,7 +81,9 @@ impl Tensor {
     pub fn to_f32(&self) -> Option<Vec<f32>> {
         match self.scalar_type {
             ScalarType::Float => Some(bytemuck::pod_collect_to_vec(&self.bytes)),
-            ScalarType::Half => Some(self.bytes.chunks_exact(2).map(|b| f16::from_le_bytes([b[0], b[1]]).to_f32()).collect()),
+            ScalarType::Half => {
+                Some(self.bytes.chunks_exact(2).map(|b| f16::from_le_bytes([b[0], b[1]]).to_f32()).collect())
+            }
             _ => None,
         }
     }
@@ -91,7 +93,9 @@ impl Tensor {
     pub fn to_i64(&self) -> Option<Vec<i64>> {
         match self.scalar_type {
             ScalarType::Long => Some(bytemuck::pod_collect_to_vec(&self.bytes)),
-            ScalarType::Int => Some(bytemuck::pod_collect_to_vec::<u8, i32>(&self.bytes).into_iter().map(i64::from).collect()),
+            ScalarType::Int => {
+                Some(bytemuck::pod_collect_to_vec::<u8, i32>(&self.bytes).into_iter().map(i64::from).collect())
+            }
             ScalarType::Byte | ScalarType::Bool => Some(self.bytes.iter().map(|&byte| byte.into()).collect()),
             ScalarType::Char => Some(self.bytes.iter().map(|&byte| byte.cast_signed().into()).collect()),
             _ => None,

@@ -104,7 +104,13 @@ impl Gpu {
     }
 
     /// A buffer of `size` bytes (made a multiple of 16), within the adapter's limits and the budget.
-    pub(crate) fn buffer(&self, budget: &mut MemoryBudget, label: &str, size: u64, usage: wgpu::BufferUsages) -> Result<wgpu::Buffer> {
+    pub(crate) fn buffer(
+        &self,
+        budget: &mut MemoryBudget,
+        label: &str,
+        size: u64,
+        usage: wgpu::BufferUsages,
+    ) -> Result<wgpu::Buffer> {
         let size = self.book(budget, label, size, usage)?;
         count(&self.inner.counters.buffers, 1);
         count(&self.inner.counters.buffer_bytes, size);

@@ -188,7 +188,12 @@ impl LoadedGraph {
                 return fail(format!("holds {}, but the graph takes {elem:?}", input.data.name()));
             }
             if input.data.len() as u64 != input.dims.count() {
-                return fail(format!("has {} elements, but shape {} has {}", input.data.len(), input.dims, input.dims.count()));
+                return fail(format!(
+                    "has {} elements, but shape {} has {}",
+                    input.data.len(),
+                    input.dims,
+                    input.dims.count()
+                ));
             }
         }
         self.check_indices(inputs)
@@ -200,7 +205,10 @@ impl LoadedGraph {
             let Some(index) = self.graph.inputs.iter().position(|&input| input == tensor) else { continue };
             let HostView::I32(values) = inputs[index].data else { continue };
             if let Some(bad) = values.iter().find(|&&value| !u32::try_from(value).is_ok_and(|value| value < limit)) {
-                return Err(Error::Input { index, reason: format!("holds {bad}, allowed is 0 to {}", limit.saturating_sub(1)) });
+                return Err(Error::Input {
+                    index,
+                    reason: format!("holds {bad}, allowed is 0 to {}", limit.saturating_sub(1)),
+                });
             }
         }
         Ok(())

@@ -135,7 +135,9 @@ fn input_bounds(graph: &Graph, options: &LoadOptions) -> Result<Vec<Dims>> {
         let file = graph.info(input).bound;
         match options.input_bounds.get(index).copied().flatten() {
             Some(smaller) if smaller.fits(&file) => Ok(smaller),
-            Some(other) => Err(Error::Input { index, reason: format!("is to be bound by {other}, but the file's bound is {file}") }),
+            Some(other) => {
+                Err(Error::Input { index, reason: format!("is to be bound by {other}, but the file's bound is {file}") })
+            }
             None => Ok(file),
         }
     };
@@ -230,7 +232,8 @@ impl Sizes {
 
     /// Whether all of them fit together, without making one.
     fn book(&self, gpu: &Gpu, budget: &mut MemoryBudget) -> Result<()> {
-        let constants = self.constants.iter().filter(|constant| constant.same_as.is_none()).map(|constant| &constant.request);
+        let constants =
+            self.constants.iter().filter(|constant| constant.same_as.is_none()).map(|constant| &constant.request);
         let tensors = self.inputs.iter().chain(self.outputs.iter().flatten()).chain(&self.objects);
         for request in constants.chain(tensors).chain([&self.arena, &self.step, &self.upload, &self.readback]) {
             gpu.book(budget, &request.label, request.size, request.usage)?;
@@ -247,7 +250,8 @@ fn make_buffers(
     budget: &mut MemoryBudget,
 ) -> Result<Fixed> {
     let constants = upload_constants(gpu, graph, &sizes.constants, constants, budget)?;
-    let mut all = |requests: &[Request]| requests.iter().map(|request| request.make(gpu, budget)).collect::<Result<Vec<_>>>();
+    let mut all =
+        |requests: &[Request]| requests.iter().map(|request| request.make(gpu, budget)).collect::<Result<Vec<_>>>();
     let (inputs, objects) = (all(&sizes.inputs)?, all(&sizes.objects)?);
     let outputs = sizes.outputs.iter().map(|output| output.as_ref().map(|output| output.make(gpu, budget)).transpose());
     Ok(Fixed {

@@ -52,7 +52,10 @@ impl Gpu {
                 .map(|chunk| scope.spawn(move || chunk.iter().map(|variant| self.compile_one(variant)).collect::<Vec<_>>()))
                 .collect();
             // A worker that panicked has lost its pipelines; the panic goes on here.
-            workers.into_iter().flat_map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+            workers
+                .into_iter()
+                .flat_map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect()
         })
     }
 

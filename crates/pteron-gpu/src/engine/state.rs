@@ -27,7 +27,12 @@ impl LoadedGraph {
         for &tensor in &self.memory.states {
             let info = self.graph.info(tensor);
             let usage = Usage::STORAGE | Usage::COPY_DST | Usage::COPY_SRC;
-            buffers.push(self.gpu.buffer(&mut budget, &format!("state {tensor}"), info.elem.bytes(info.bound.count()), usage)?);
+            buffers.push(self.gpu.buffer(
+                &mut budget,
+                &format!("state {tensor}"),
+                info.elem.bytes(info.bound.count()),
+                usage,
+            )?);
         }
         let mut groups = HashMap::new();
         for (node, recipes) in self.ready.iter().enumerate() {

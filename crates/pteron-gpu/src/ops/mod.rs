@@ -32,4 +32,19 @@ pub struct OpDef {
 }
 
 /// Every operator there is.
-pub static OPS: &[&OpDef] = &[&binary::DEF, &choose_qparams::DEF, &copy::DEF, &embedding::DEF, &embedding_q4gsw::DEF, &linear::DEF, &linear_dq8ca_q4gsw::DEF, &linear_q4gsw::DEF, &rms_norm::DEF, &symint::DEF, &unary::DEF, &rotary::DEF, &sdpa::DEF, &update_cache::DEF];
+pub static OPS: &[&OpDef] = &[
+    &binary::DEF,
+    &choose_qparams::DEF,
+    &copy::DEF,
+    &embedding::DEF,
+    &embedding_q4gsw::DEF,
+    &linear::DEF,
+    &linear_dq8ca_q4gsw::DEF,
+    &linear_q4gsw::DEF,
+    &rms_norm::DEF,
+    &symint::DEF,
+    &unary::DEF,
+    &rotary::DEF,
+    &sdpa::DEF,
+    &update_cache::DEF,
+];

@@ -125,7 +125,8 @@ fn tensors_without_elements_go_through_and_leave_no_trace() {
     let table = sketch.floats(&[7, 8], &noise(3, 56));
     let weight = sketch.floats(&[8], &noise(4, 8));
     let matrix = sketch.floats(&[5, 8], &noise(5, 40));
-    let (minus, no, eps, none) = (sketch.int(-1), sketch.value(Value::Bool(false)), sketch.float(1e-5), sketch.value(Value::Null));
+    let (minus, no, eps, none) =
+        (sketch.int(-1), sketch.value(Value::Bool(false)), sketch.float(1e-5), sketch.value(Value::Null));
     let (one, two, four) = (sketch.int(1), sketch.int(2), sketch.int(4));
     let size = sketch.value(Value::SymInt(0));
     let sizes = sketch.value(Value::ValueList(vec![one, size, two, four]));
@@ -139,8 +140,7 @@ fn tensors_without_elements_go_through_and_leave_no_trace() {
     sketch.call("aten.view_copy.default", &[normed, sizes, heads]);
     sketch.call("aten.mul.Tensor", &[heads, heads, squared]);
     [product, squared].into_iter().for_each(|output| sketch.output(output));
-    let calls = [4, 0, 9, 0, 1].map(|count: i32| {
-        vec![i32s(&[1, count.unsigned_abs()], (0..count).map(|at| (at * 5) % 7).collect())]
-    });
+    let calls = [4, 0, 9, 0, 1]
+        .map(|count: i32| vec![i32s(&[1, count.unsigned_abs()], (0..count).map(|at| (at * 5) % 7).collect())]);
     check(&sketch, &calls, 1e-4);
 }

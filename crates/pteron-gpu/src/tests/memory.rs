@@ -24,7 +24,9 @@ fn walk(graph: &Graph, planned: &Planned, memory: &Memory, what: &str) -> usize 
     let mut origins: Vec<TensorId> = (0..graph.tensors.len()).map(|id| TensorId(u32::try_from(id).unwrap())).collect();
     let place = |tensor: TensorId| memory.tensors[tensor.index()].unwrap_or_else(|| panic!("{what}: {tensor} has no place"));
     let mut held: HashMap<Place, Content> = HashMap::new();
-    for (id, role) in graph.roles.iter().enumerate().filter(|&(id, role)| graph.tensors[id].is_some() && *role != Role::Computed) {
+    for (id, role) in
+        graph.roles.iter().enumerate().filter(|&(id, role)| graph.tensors[id].is_some() && *role != Role::Computed)
+    {
         let tensor = origins[id];
         let shares = matches!(role, Role::Constant(_));
         let old = held.insert(place(tensor), Content::Tensor(tensor));
@@ -57,7 +59,10 @@ fn walk(graph: &Graph, planned: &Planned, memory: &Memory, what: &str) -> usize 
         written.extend(&memory.scratch[index]);
         for (at, place) in written.iter().enumerate() {
             assert!(!written[..at].contains(place), "{what} writes {place:?} as two things");
-            assert!(!reads.contains(place) || node.flow.mutates.iter().any(|&t| node.flow.reads.contains(&t)), "{what}: {place:?}");
+            assert!(
+                !reads.contains(place) || node.flow.mutates.iter().any(|&t| node.flow.reads.contains(&t)),
+                "{what}: {place:?}"
+            );
         }
         for &tensor in &node.flow.writes {
             again += usize::from(held.insert(place(tensor), Content::Tensor(tensor)).is_some());
@@ -71,7 +76,10 @@ fn walk(graph: &Graph, planned: &Planned, memory: &Memory, what: &str) -> usize 
     }
     for &output in &graph.outputs {
         let origin = origins[output.index()];
-        assert!(constant(origin) || held.get(&place(output)) == Some(&Content::Tensor(origin)), "{what}: output {output} is gone");
+        assert!(
+            constant(origin) || held.get(&place(output)) == Some(&Content::Tensor(origin)),
+            "{what}: output {output} is gone"
+        );
     }
     again
 }

@@ -91,9 +91,8 @@ impl RandomGraph {
     pub(super) fn inputs(&self, random: &mut Random, live: [u32; 2]) -> Vec<HostTensor> {
         let tokens = (0..live[0]).map(|_| i32::try_from(random.below(TABLE_ROWS)).unwrap()).collect();
         let position = i32::try_from(random.below(TABLE_ROWS - live[0] + 1)).unwrap();
-        let mut floats = |rows: u32, width: u32| {
-            f32s(&[rows, width], noise(u64::from(random.below(1 << 20)), (rows * width) as usize))
-        };
+        let mut floats =
+            |rows: u32, width: u32| f32s(&[rows, width], noise(u64::from(random.below(1 << 20)), (rows * width) as usize));
         let (x, y) = (floats(live[0], self.widths[0]), floats(live[1], self.widths[1]));
         vec![i32s(&[1, live[0]], tokens), i32s(&[1], vec![position]), x, y]
     }

@@ -27,7 +27,8 @@ fn a_resized_graph_answers_bit_for_bit_like_a_fresh_one() {
     let (mut answered, mut refused) = (0, 0);
     for seed in 0..20 {
         let graph = RandomGraph::new(seed, 14, MOST);
-        let loaded = load_on(&gpu, &graph.sketch, &LoadOptions::default()).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        let loaded =
+            load_on(&gpu, &graph.sketch, &LoadOptions::default()).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         let state = loaded.new_state().unwrap();
         let mut random = Random::new(seed + 1000);
         for call in 0..5 {
@@ -37,14 +38,23 @@ fn a_resized_graph_answers_bit_for_bit_like_a_fresh_one() {
             let fresh = load_on(&gpu, &fresh.sketch, &LoadOptions::default()).unwrap();
             let want = run(&fresh, &fresh.new_state().unwrap(), &inputs);
             match (run(&loaded, &state, &inputs), want) {
-                (Ok(got), Ok(want)) => assert_eq!(got, want, "seed {seed}, call {call} at {live:?}: resized and fresh differ"),
+                (Ok(got), Ok(want)) => {
+                    assert_eq!(got, want, "seed {seed}, call {call} at {live:?}: resized and fresh differ")
+                }
                 (Err(got), Err(want)) => assert_eq!(got.to_string(), want.to_string(), "seed {seed}, call {call}"),
                 (got, want) => panic!("seed {seed}, call {call} at {live:?}: {got:?} resized, {want:?} fresh"),
             }
             match run(&loaded, &state, &inputs) {
                 Ok(before) => {
                     answered += 1;
-                    nothing_refused_leaves_a_trace(&gpu, &loaded, &state, &inputs, &before, &format!("seed {seed}, call {call}"));
+                    nothing_refused_leaves_a_trace(
+                        &gpu,
+                        &loaded,
+                        &state,
+                        &inputs,
+                        &before,
+                        &format!("seed {seed}, call {call}"),
+                    );
                 }
                 Err(_) => refused += 1,
             }

@@ -11,8 +11,10 @@ use crate::plan::{BoundsCx, Dispatch, Op, Plan, PlanCx, Recipe, Recipes};
 use crate::reference::{HostData, HostTensors, broadcast_offset, indices};
 use crate::shape::{Dims, MAX_RANK, broadcast, innermost_first};
 
-static GENERAL: KernelDef = KernelDef::new("binary", include_str!("binary.wgsl"), General::FIELDS).with_types(&[("T", &["f32", "i32"])]);
-static FLAT: KernelDef = KernelDef::new("binary_flat", include_str!("binary_flat.wgsl"), Flat::FIELDS).with_types(&[("T", &["f32", "i32"])]);
+static GENERAL: KernelDef =
+    KernelDef::new("binary", include_str!("binary.wgsl"), General::FIELDS).with_types(&[("T", &["f32", "i32"])]);
+static FLAT: KernelDef =
+    KernelDef::new("binary_flat", include_str!("binary_flat.wgsl"), Flat::FIELDS).with_types(&[("T", &["f32", "i32"])]);
 
 /// The family: names, whether the operator has an `alpha`, its number in the shaders, and what it computes.
 const TABLE: &[Row] = &[

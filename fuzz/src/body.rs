@@ -1,0 +1,156 @@
+//! The bodies: one execution each.
+
+use pteron_format::external::Ptd;
+use pteron_format::vulkan::{read_blob, write_blob};
+use pteron_format::{Part, Pte, external as ptd, fuzzing, write};
+
+use crate::check::{self, Outcome};
+use crate::corpus::Typed;
+
+/// The three kinds of input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A `.pte` file.
+    Program,
+    /// A delegate's blob.
+    Delegate,
+    /// A `.ptd` file.
+    External,
+}
+
+impl Kind {
+    /// The kind that bytes claim to be.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Option<Self> {
+        match bytes.get(4..8)? {
+            b"ET12" => Some(Self::Program),
+            b"VH00" => Some(Self::Delegate),
+            b"FT01" => Some(Self::External),
+            _ => None,
+        }
+    }
+}
+
+/// Reads a `.pte` file and looks at everything in it.
+pub fn program(bytes: &[u8]) -> Outcome {
+    let (pte, outcome) = check::reading(bytes.len(), || Pte::read(bytes));
+    if let Some(pte) = pte {
+        check::program(&pte);
+    }
+    outcome
+}
+
+/// Reads a delegate's blob.
+pub fn delegate(bytes: &[u8]) -> Outcome {
+    let (blob, outcome) = check::reading(bytes.len(), || read_blob(bytes));
+    if let Some(blob) = blob {
+        for constant in &blob.graph.constants {
+            if let Some(stored) = blob.stored_bytes(bytes, constant) {
+                assert_eq!(stored.len() as u64, constant.len, "a constant of another length");
+            }
+        }
+    }
+    outcome
+}
+
+/// Reads a `.ptd` file.
+pub fn external(bytes: &[u8]) -> Outcome {
+    let (ptd, outcome) = check::reading(bytes.len(), || Ptd::read(bytes));
+    if let Some(ptd) = ptd {
+        for entry in &ptd.data().entries {
+            assert!(ptd.named_bytes(&entry.key).is_some(), "a name without bytes");
+        }
+    }
+    outcome
+}
+
+/// Reads a file of any kind and, if it is valid, writes and reads it again.
+pub fn round_trip(bytes: &[u8]) {
+    match Kind::of(bytes) {
+        Some(Kind::Program) => {
+            if let Ok(pte) = Pte::read(bytes) {
+                check::program_again(&pte);
+            }
+        }
+        Some(Kind::Delegate) => {
+            if let Ok(blob) = read_blob(bytes) {
+                check::blob_again(&blob, bytes);
+            }
+        }
+        Some(Kind::External) => {
+            if let Ok(ptd) = Ptd::read(bytes) {
+                check::external_again(&ptd);
+            }
+        }
+        None => {}
+    }
+}
+
+/// The body for this kind, then the round trip.
+pub fn any(kind: Kind, bytes: &[u8]) -> Outcome {
+    let outcome = match kind {
+        Kind::Program => program(bytes),
+        Kind::Delegate => delegate(bytes),
+        Kind::External => external(bytes),
+    };
+    if outcome.verdict == "accepted" {
+        round_trip(bytes);
+    }
+    outcome
+}
+
+/// Typed content that may be invalid: the verifying writer refuses it, or writes what the other one writes and what reads as
+/// equal content. Returns the file.
+///
+/// # Panics
+/// If that does not hold.
+pub fn typed(content: &Typed) -> Option<Vec<u8>> {
+    match content {
+        Typed::Program(program) => {
+            let unverified = fuzzing::write_program(program).ok()?;
+            match write(program) {
+                Err(error) => check::error_text(&error),
+                Ok(written) => {
+                    assert!(written == unverified, "verifying changes what is written");
+                    match Pte::read(written.as_slice()) {
+                        Ok(pte) => {
+                            let read = pte.program().map_data(|&extent| pte.bytes(extent).to_vec());
+                            assert!(read == *program, "a written program reads as another");
+                        }
+                        // The writer does not look into delegates.
+                        Err(error) => assert!(
+                            matches!(error.place.part, Part::Delegate { .. })
+                                || error.to_string().contains("number of the delegate's arguments"),
+                            "a written program cannot be read: {error}"
+                        ),
+                    }
+                }
+            }
+            Some(unverified)
+        }
+        Typed::Graph(graph, stored) => {
+            let unverified = fuzzing::write_blob(graph, stored).ok()?;
+            match write_blob(graph, stored) {
+                Err(error) => check::error_text(&error),
+                Ok(written) => {
+                    assert!(written == unverified, "verifying changes what is written");
+                    let blob = read_blob(&written).expect("a written graph can be read");
+                    assert!(blob.graph == *graph, "a written graph reads as another");
+                }
+            }
+            Some(unverified)
+        }
+        Typed::External(data) => {
+            let unverified = fuzzing::write_external(data).ok()?;
+            match ptd::write(data) {
+                Err(error) => check::error_text(&error),
+                Ok(written) => {
+                    assert!(written == unverified, "verifying changes what is written");
+                    let ptd = Ptd::read(written.as_slice()).expect("written data can be read");
+                    assert!(ptd.with_data() == data.map_data(Vec::as_slice), "written data reads as other data");
+                }
+            }
+            Some(unverified)
+        }
+    }
+}
