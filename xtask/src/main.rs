@@ -14,7 +14,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 use crate::workspace::Workspace;
@@ -86,8 +86,7 @@ fn run(command: Command) -> Result<ExitCode> {
         }
         Command::Roundtrip { dirs, out } => roundtrip::run(&dirs, &out)?,
         Command::Conform { args } => {
-            let mut cargo = std::process::Command::new("cargo");
-            let status = cargo.args(steps::CONFORM).args(args).status().context("cargo could not be started")?;
+            let status = steps::conform(&Workspace::load()?, args)?;
             return Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
         Command::BenchOpen { model, bytes } => {

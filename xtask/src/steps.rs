@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use crate::workspace::Workspace;
 
@@ -71,7 +71,7 @@ pub(crate) static STEPS: &[Step] = &[
     Step {
         name: "ops-swift",
         why: "operators and engine agree with their references on SwiftShader, too",
-        action: Action::SwiftShader(&["test", "--package", "pteron-gpu", "--lib"]),
+        action: Action::SwiftShader(&["test", "--workspace", "--lib"]),
     },
     Step { name: "tint", why: "the compiler of browsers accepts every kernel", action: Action::Tint },
     Step { name: "doc", why: "the documentation builds without a warning", action: Action::Docs },
@@ -187,61 +187,69 @@ impl Action {
                 None => Plan::Skip(NO_CARGO_DENY.to_owned()),
             }),
             Self::Rules => Ok(plan_rules(workspace)),
-            Self::Conform(Adapter::Best) => Ok(Plan::Run(vec![Invocation::cargo(&[&CONFORM[..], &["fixtures"]].concat())])),
+            Self::Conform(Adapter::Best) => {
+                Ok(Plan::Run(vec![programs(), built(workspace, "pteron-conform", &["fixtures"])]))
+            }
             Self::Conform(Adapter::SwiftShader) => {
                 // Naming the adapter makes sure that it is this one.
-                let args = [&CONFORM[..], &["--adapter", "swiftshader", "fixtures"]].concat();
-                Ok(on_swiftshader(Invocation::cargo(&args)))
+                let run = built(workspace, "pteron-conform", &["--adapter", "swiftshader", "fixtures"]);
+                Ok(on_swiftshader(vec![programs(), run]))
             }
-            Self::SwiftShader(args) => Ok(on_swiftshader(Invocation { counts_tests: true, ..Invocation::cargo(args) })),
-            Self::Tint => Ok(plan_tint()),
+            Self::SwiftShader(args) => {
+                Ok(on_swiftshader(vec![Invocation { counts_tests: true, ..Invocation::cargo(args) }]))
+            }
+            Self::Tint => Ok(plan_tint(workspace)),
         }
     }
 }
 
-/// Built as tests are, so that what they share is compiled once.
-pub(crate) const CONFORM: [&str; 7] = ["run", "--quiet", "--profile", "test", "--package", "pteron-conform", "--"];
+/// Builds every program and example as the tests are built: for the workspace as a whole, so that dependencies have the same
+/// features and are compiled once.
+fn programs() -> Invocation {
+    Invocation::cargo(&["build", "--quiet", "--workspace", "--profile", "test", "--bins", "--examples"])
+}
+
+/// A program that [`programs`] has built.
+fn built(workspace: &Workspace, program: &str, args: &[&str]) -> Invocation {
+    let path = workspace.target.join("debug").join(program).with_extension(std::env::consts::EXE_EXTENSION);
+    Invocation::new(path, args.iter().copied())
+}
+
+/// Compares the programs below some folders with PyTorch's answers.
+pub(crate) fn conform(workspace: &Workspace, args: Vec<std::ffi::OsString>) -> Result<std::process::ExitStatus> {
+    let run = |invocation: &Invocation, more: Vec<std::ffi::OsString>| {
+        Command::new(&invocation.program).args(&invocation.args).args(more).status().context("cargo could not be started")
+    };
+    let status = run(&programs(), Vec::new())?;
+    if status.success() { run(&built(workspace, "pteron-conform", &[]), args) } else { Ok(status) }
+}
 
 /// Debian's chromium brings SwiftShader as a Vulkan driver.
 const SWIFTSHADER: &str = "/usr/lib/chromium/vk_swiftshader_icd.json";
 
-fn on_swiftshader(invocation: Invocation) -> Plan {
+fn on_swiftshader(invocations: Vec<Invocation>) -> Plan {
     if !Path::new(SWIFTSHADER).exists() {
         return Plan::Skip("SwiftShader is not installed; where apt is, ./test installs it with chromium".to_owned());
     }
-    Plan::Run(vec![Invocation {
-        env: &[("VK_ICD_FILENAMES", SWIFTSHADER), ("PTERON_ADAPTER", "swiftshader")],
-        ..invocation
-    }])
+    let env: &[_] = &[("VK_ICD_FILENAMES", SWIFTSHADER), ("PTERON_ADAPTER", "swiftshader")];
+    Plan::Run(invocations.into_iter().map(|invocation| Invocation { env, ..invocation }).collect())
 }
 
-fn plan_tint() -> Plan {
+fn plan_tint(workspace: &Workspace) -> Plan {
     for program in ["node", "npm"] {
         if stdout_of(Command::new(program).arg("--version")).is_none() {
             return Plan::Skip(format!("{program} is not installed; where apt is, ./test installs it"));
         }
     }
     let written = "target/kernels";
-    let write = [
-        "run",
-        "--quiet",
-        "--profile",
-        "test",
-        "--package",
-        "pteron-gpu",
-        "--example",
-        "kernels",
-        "--",
-        written,
-        "fixtures",
-    ];
-    let check = on_swiftshader(Invocation::new("node", ["web/tint/check.mjs", written]));
+    let write = built(workspace, "examples/kernels", &[written, "fixtures"]);
+    let check = on_swiftshader(vec![Invocation::new("node", ["web/tint/check.mjs", written])]);
     let Plan::Run(check) = check else { return check };
     let fetch = Invocation {
         skip_on_failure: Some("npm could not fetch Dawn"),
         ..Invocation::new("npm", ["ci", "--prefix", "web/tint", "--ignore-scripts", "--no-audit", "--no-fund"])
     };
-    Plan::Run([fetch, Invocation::cargo(&write)].into_iter().chain(check).collect())
+    Plan::Run([fetch, programs(), write].into_iter().chain(check).collect())
 }
 
 const NO_CARGO_DENY: &str = "cargo-deny is not installed; ./test installs it";
@@ -331,7 +339,7 @@ mod tests {
 
     #[test]
     fn a_command_is_shown_as_typed() {
-        let workspace = Workspace { root: PathBuf::new(), crates: Vec::new() };
+        let workspace = Workspace { root: PathBuf::new(), target: PathBuf::new(), crates: Vec::new() };
         let Ok(Plan::Run(commands)) = Action::Docs.plan(&workspace) else { panic!("docs always run") };
         assert_eq!(commands[0].display(), "RUSTDOCFLAGS=\"-D warnings\" cargo doc --workspace --no-deps");
     }

@@ -9,6 +9,8 @@ use serde_json::Value;
 #[derive(Debug)]
 pub(crate) struct Workspace {
     pub(crate) root: PathBuf,
+    /// Where cargo builds.
+    pub(crate) target: PathBuf,
     /// The crates people use: those below `crates/`. The rest are tools for working on them.
     pub(crate) crates: Vec<Crate>,
 }
@@ -48,7 +50,8 @@ impl Workspace {
             })
             .collect();
         crates.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(Self { root, crates })
+        let target = metadata["target_directory"].as_str().map_or_else(|| root.join("target"), PathBuf::from);
+        Ok(Self { root, target, crates })
     }
 
     /// Names of the crates that other crates can depend on.
