@@ -3,7 +3,12 @@
 //! What is taken here is also what the graph knows of data flow. An operator is planned again when any tensor or scalar it
 //! took changes, so it cannot forget one of its inputs.
 
+mod number;
+
 use pteron_format::vulkan::{Call, Graph, Value, ValueId};
+
+pub use number::normalise;
+use number::{number, whole};
 
 use crate::error::OpError;
 use crate::graph::{Elem, TensorInfo};
@@ -417,34 +422,5 @@ impl<'a> Args<'a> {
             0 => Ok(self.flow),
             left => Err(OpError::new("args", format!("has {left} more than the operator takes"))),
         }
-    }
-}
-
-/// A dimension counted from the end if negative.
-#[must_use]
-pub fn normalise(axis: i64, rank: usize) -> Option<usize> {
-    let rank_i = i64::try_from(rank).ok()?;
-    let axis = if axis < 0 { axis + rank_i } else { axis };
-    // A single number takes axis 0 and −1, as in PyTorch.
-    usize::try_from(axis).ok().filter(|&axis| axis < rank.max(1))
-}
-
-fn whole(value: &Value) -> Option<i64> {
-    match value {
-        Value::Int(value) => Some(*value),
-        Value::Bool(value) => Some((*value).into()),
-        #[allow(clippy::cast_possible_truncation, reason = "the number is whole and small enough to be exact")]
-        Value::Double(value) if value.0.fract() == 0.0 && value.0.abs() < 9.0e15 => Some(value.0 as i64),
-        _ => None,
-    }
-}
-
-fn number(value: &Value) -> Option<f64> {
-    match value {
-        Value::Double(value) => Some(value.0),
-        #[allow(clippy::cast_precision_loss, reason = "a float argument that was merged with an equal integer")]
-        Value::Int(value) => Some(*value as f64),
-        Value::Bool(value) => Some(f64::from(u8::from(*value))),
-        _ => None,
     }
 }

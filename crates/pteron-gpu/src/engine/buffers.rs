@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use wgpu::BufferUsages as Usage;
+
 use super::Gpu;
 use super::wait::Once;
 use crate::error::{Error, Result};
@@ -152,5 +154,25 @@ struct Unmap<'a>(&'a wgpu::Buffer);
 impl Drop for Unmap<'_> {
     fn drop(&mut self) {
         self.0.unmap();
+    }
+}
+
+/// What a tensor's buffer is for.
+pub(super) const STORAGE: Usage = Usage::STORAGE.union(Usage::COPY_DST).union(Usage::COPY_SRC);
+
+/// A buffer to be made: what people call it, its bytes, and what it is for.
+pub(super) struct Request {
+    pub(super) label: String,
+    pub(super) size: u64,
+    pub(super) usage: Usage,
+}
+
+impl Request {
+    pub(super) fn new(label: impl Into<String>, size: u64, usage: Usage) -> Self {
+        Self { label: label.into(), size, usage }
+    }
+
+    pub(super) fn make(&self, gpu: &Gpu, budget: &mut MemoryBudget) -> Result<wgpu::Buffer> {
+        gpu.buffer(budget, &self.label, self.size, self.usage)
     }
 }

@@ -6,6 +6,7 @@
 
 mod buffers;
 mod call;
+mod constants;
 mod device;
 mod load;
 mod pass;

@@ -39,7 +39,7 @@ fn a_resized_graph_answers_bit_for_bit_like_a_fresh_one() {
             let want = run(&fresh, &fresh.new_state().unwrap(), &inputs);
             match (run(&loaded, &state, &inputs), want) {
                 (Ok(got), Ok(want)) => {
-                    assert_eq!(got, want, "seed {seed}, call {call} at {live:?}: resized and fresh differ")
+                    assert_eq!(got, want, "seed {seed}, call {call} at {live:?}: resized and fresh differ");
                 }
                 (Err(got), Err(want)) => assert_eq!(got.to_string(), want.to_string(), "seed {seed}, call {call}"),
                 (got, want) => panic!("seed {seed}, call {call} at {live:?}: {got:?} resized, {want:?} fresh"),
