@@ -70,8 +70,9 @@ pub(crate) static STEPS: &[Step] = &[
     },
     Step {
         name: "ops-swift",
-        why: "operators and engine agree with their references on SwiftShader, too",
-        action: Action::SwiftShader(&["test", "--workspace", "--lib"]),
+        why: "operators agree with their references on SwiftShader, too",
+        // Not all that computes: sixty-five thousand workgroups with barriers take SwiftShader minutes.
+        action: Action::SwiftShader(&["test", "--workspace", "--lib", "--", "ops::", "tests::resize"]),
     },
     Step { name: "tint", why: "the compiler of browsers accepts every kernel", action: Action::Tint },
     Step { name: "doc", why: "the documentation builds without a warning", action: Action::Docs },
@@ -243,13 +244,12 @@ fn plan_tint(workspace: &Workspace) -> Plan {
     }
     let written = "target/kernels";
     let write = built(workspace, "examples/kernels", &[written, "fixtures"]);
-    let check = on_swiftshader(vec![Invocation::new("node", ["web/tint/check.mjs", written])]);
-    let Plan::Run(check) = check else { return check };
     let fetch = Invocation {
         skip_on_failure: Some("npm could not fetch Dawn"),
         ..Invocation::new("npm", ["ci", "--prefix", "web/tint", "--ignore-scripts", "--no-audit", "--no-fund"])
     };
-    Plan::Run([fetch, programs(), write].into_iter().chain(check).collect())
+    // Dawn needs no driver to compile and check: it has a backend that computes nothing.
+    Plan::Run(vec![fetch, programs(), write, Invocation::new("node", ["web/tint/check.mjs", written])])
 }
 
 const NO_CARGO_DENY: &str = "cargo-deny is not installed; ./test installs it";

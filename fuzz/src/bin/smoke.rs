@@ -46,6 +46,9 @@ struct Args {
 
 /// An execution of an input below a mebibyte takes less than this.
 const SLOW: Duration = Duration::from_secs(1);
+/// What takes this long is measured again: another program may have had the core.
+const LONG: Duration = Duration::from_millis(20);
+/// Larger inputs may take longer.
 const SLOW_FROM: usize = 1024 * 1024;
 /// An execution that takes this long has not stopped by itself.
 const HANG: Duration = Duration::from_secs(20);
@@ -230,9 +233,8 @@ impl Run<'_> {
                 let start = Instant::now();
                 let result = body();
                 let mut time = start.elapsed();
-                // Another program may have had the core: what is slow is slow three times.
-                for _ in 0..2 {
-                    if time >= SLOW && result.is_ok() {
+                for _ in 0..4 {
+                    if time >= LONG && result.is_ok() {
                         let start = Instant::now();
                         let _ = body();
                         time = time.min(start.elapsed());
