@@ -18,6 +18,9 @@ const HEADER_LEN: usize = 32;
 /// Older files do not say how long the segment data is.
 const OLD_HEADER_LEN: usize = 24;
 
+/// Offsets inside tables have 31 bits; data that needs more belongs into segments.
+const MAX_INLINE: u64 = 1 << 30;
+
 /// A verified `.pte` file. `B` is whatever holds its bytes: a mapped file, a vector, a slice.
 ///
 /// Reading looks at the header, the tables and the delegates' graphs; constant data is not touched.
@@ -257,6 +260,12 @@ pub fn layout<D: Data>(program: &Program<D>) -> Result<Layout> {
 
 pub(crate) fn layout_unverified<D: Data>(program: &Program<D>) -> Result<Layout> {
     let (places, data_len) = lay_out(Part::Program, &program.segments)?;
+    let inline = program.inline_constants.iter().chain(&program.inline_delegates).map(Data::byte_len);
+    let found = inline.fold(0u64, u64::saturating_add);
+    if found > MAX_INLINE {
+        let place = Place { part: Part::Program, item: Item::Whole };
+        return Err(Error::new(place, Problem::TooMany { what: "bytes inside the tables", found, limit: MAX_INLINE }));
+    }
     let mut builder = Builder::new();
     let root = program::write_tables(&mut builder, program, &places)?;
     builder.finish(root, Some(IDENTIFIER));
