@@ -20,9 +20,17 @@ struct Run {
     err: String,
 }
 
+/// Without this variable Mesa says on standard error that it is missing; what is read there should be ours.
+fn quiet(mut command: Command) -> Command {
+    if std::env::var_os("XDG_RUNTIME_DIR").is_none() {
+        command.env("XDG_RUNTIME_DIR", std::env::temp_dir());
+    }
+    command
+}
+
 /// Runs `pteron` in the repository's root, so that paths in its output are the same everywhere.
 fn pteron<S: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item = S>) -> Run {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pteron"));
+    let mut command = quiet(Command::new(env!("CARGO_BIN_EXE_pteron")));
     let output = command.args(args).current_dir(root()).stdin(Stdio::null()).env_remove("CLICOLOR_FORCE").output().unwrap();
     let text = |bytes| String::from_utf8(bytes).expect("the output is UTF-8");
     Run { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }

@@ -104,7 +104,11 @@ fn software_is_not_taken_for_a_gpu() {
 fn nothing_found_says_what_to_install() {
     let backend = if cfg!(target_vendor = "apple") { "dx12" } else { "metal" };
     for args in [&["devices"][..], &["devices", "--json"]] {
-        let output = Command::new(env!("CARGO_BIN_EXE_pteron")).args(args).env("WGPU_BACKEND", backend).output().unwrap();
+        let output = crate::quiet(Command::new(env!("CARGO_BIN_EXE_pteron")))
+            .args(args)
+            .env("WGPU_BACKEND", backend)
+            .output()
+            .unwrap();
         assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(1), &b""[..]));
         let text = String::from_utf8(output.stderr).unwrap();
         assert!(text.starts_with("error: no GPU adapter was found; install "), "{text}");

@@ -160,7 +160,11 @@ impl Gpu {
             max_binding: summary.limits.max_storage_buffer_binding_size,
         };
         let (counters, pipelines) = (Counters::default(), Mutex::default());
-        Ok(Self { inner: Arc::new(Inner { device, queue, summary, caps, counters, pipelines, failure }) })
+        let inner = Inner { device, queue, summary, caps, counters, pipelines, failure };
+        // Threads share a device on native targets; a browser has one thread, and there nothing of wgpu can be sent.
+        #[cfg_attr(target_arch = "wasm32", allow(clippy::arc_with_non_send_sync, reason = "shared on native targets"))]
+        let inner = Arc::new(inner);
+        Ok(Self { inner })
     }
 
     /// The adapter the device is on.

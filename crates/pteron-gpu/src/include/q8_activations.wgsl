@@ -1,8 +1,9 @@
 // Activations rounded to 8 bits with the scale and the zero point of their row (`input_scale`, and `input_zero_point`, four
 // bytes a word). The zero point is taken off again, so that a product needs nothing but the row's scale at its end.
+//#include exact_division
 fn activations(m: u32, k: u32) -> vec4<f32> {
     let row = min(m, params.m - 1u);
     let zero = f32(extractBits(bitcast<i32>(input_zero_point[row / 4u]), row % 4u * 8u, 8u));
-    let rounded = round(x4(row, k) * (1.0 / input_scale[row])) + zero;
+    let rounded = round(x4(row, k) * reciprocal(input_scale[row])) + zero;
     return clamp(rounded, vec4<f32>(-128.0), vec4<f32>(127.0)) - zero;
 }

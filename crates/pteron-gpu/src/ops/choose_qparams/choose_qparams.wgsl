@@ -1,6 +1,7 @@
 // The scale and the zero point that map each block of values onto a range of whole numbers. Blocks lie one after the other.
 // A workgroup does four blocks, whose zero points share a word; its 256 threads walk all four together, then meet.
 
+//#include exact_division
 //#include grid
 
 struct Params {
@@ -50,8 +51,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
         if thread == 0u {
             let quant_min = f32(params.quant_min);
             let quant_max = f32(params.quant_max);
-            let scales = max((highs[0] - lows[0]) / (quant_max - quant_min), vec4<f32>(params.eps));
-            let zeros = clamp(quant_min - round(lows[0] / scales), vec4<f32>(quant_min), vec4<f32>(quant_max));
+            let scales = max(divided(highs[0] - lows[0], vec4<f32>(quant_max - quant_min)), vec4<f32>(params.eps));
+            let zeros = clamp(quant_min - round(divided(lows[0], scales)), vec4<f32>(quant_min), vec4<f32>(quant_max));
             let bits = bitcast<vec4<u32>>(vec4<i32>(zeros));
             for (var i = 0u; i < min(4u, params.blocks - first); i++) {
                 scale[first + i] = scales[i];

@@ -1,6 +1,6 @@
-//! Copies: views, clones, constants, slices and selects. A row of [`TABLE`] is an operator.
+//! Copies: views, clones, constants, slices and selects. A row of `TABLE` is an operator.
 //!
-//! All read one tensor with strides and write another contiguously, which [`strided`] does for them; what keeps every
+//! All read one tensor with strides and write another contiguously, which `strided` does for them; what keeps every
 //! element in place only shares memory. Where a slice starts may move from step to step, so it is a word of the step
 //! block, and parameters depend on shapes alone.
 
