@@ -1,5 +1,7 @@
 //! A delegate's graph with its operators decoded: who reads and writes what, and what each tensor is.
 
+use std::collections::HashMap;
+
 use pteron_format::vulkan::{self, DataType, Value};
 
 use crate::args::{Args, Flow};
@@ -110,6 +112,7 @@ impl Graph {
         let source = separate_state(source);
         let tensors =
             source.values.iter().enumerate().map(|(id, value)| tensor_info(id, value)).collect::<Result<Vec<_>>>()?;
+        check_constants(&source)?;
         let nodes = decode_nodes(&source, &tensors)?;
         let border = |index: usize, id: vulkan::ValueId| match source.value(id) {
             Some(Value::Tensor(_)) => Ok(TensorId(id.0)),
@@ -168,6 +171,23 @@ impl Graph {
     }
 }
 
+/// Tensors that share a constant have one element type: it is uploaded once, as what it is.
+fn check_constants(source: &vulkan::Graph) -> Result<()> {
+    let mut types: HashMap<vulkan::ConstantId, DataType> = HashMap::new();
+    for (id, value) in source.values.iter().enumerate() {
+        let Some((tensor, constant)) = value.as_tensor().and_then(|tensor| Some((tensor, tensor.constant?))) else {
+            continue;
+        };
+        let first = *types.entry(constant).or_insert(tensor.dtype);
+        if first != tensor.dtype {
+            let tensor_id = u32::try_from(id).unwrap_or(u32::MAX);
+            let reason = format!("takes constant {constant} as {}, another tensor as {}", tensor.dtype.name(), first.name());
+            return Err(Error::Tensor { tensor: tensor_id, reason });
+        }
+    }
+    Ok(())
+}
+
 fn decode_nodes(source: &vulkan::Graph, tensors: &[Option<TensorInfo>]) -> Result<Vec<Node>> {
     let decode = |(index, call): (usize, &vulkan::Call)| {
         let Some(def) = OPS.iter().copied().find(|def| def.names.contains(&call.name.as_str())) else {
@@ -213,4 +233,23 @@ fn roles(source: &vulkan::Graph, nodes: &[Node], inputs: &[TensorId]) -> Vec<Rol
         roles[input.index()] = Role::Input(index);
     }
     roles
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Sketch;
+
+    #[test]
+    fn a_constant_has_one_type() {
+        let mut sketch = Sketch::new();
+        let floats = sketch.floats(&[4], &[1.0; 4]);
+        let integers = sketch.tensor(DataType::Int32, &[4]);
+        assert!(sketch.decode().is_ok());
+        let constant = sketch.graph.value(floats).and_then(Value::as_tensor).unwrap().constant;
+        let Some(Value::Tensor(tensor)) = sketch.graph.values.get_mut(integers.index()) else { panic!("it is a tensor") };
+        tensor.constant = constant;
+        let text = sketch.decode().unwrap_err().to_string();
+        assert_eq!(text, "tensor 1 takes constant 0 as int32, another tensor as float32");
+    }
 }

@@ -34,12 +34,13 @@ impl Gpu {
             missing
         };
         let compiled = self.compile_all(&missing);
+        // What did not compile is not kept.
+        self.check()?;
         let mut known = self.inner.pipelines.lock().unwrap_or_else(PoisonError::into_inner);
         for (variant, pipeline) in missing.into_iter().zip(compiled) {
             known.insert(variant.clone(), Arc::new(pipeline));
         }
-        drop(known);
-        self.check()
+        Ok(())
     }
 
     #[cfg(not(target_arch = "wasm32"))]
