@@ -37,13 +37,15 @@ pub struct KernelDef {
     pub subgroups: bool,
     /// The types its source leaves open, and what each may be. The tests that run over every kernel try them all.
     pub types: &'static [(&'static str, &'static [&'static str])],
+    /// For a kernel that leaves functions open: every variant its operators use.
+    pub variants: Option<fn() -> Vec<Variant>>,
 }
 
 impl KernelDef {
     /// A kernel that runs everywhere.
     #[must_use]
     pub const fn new(name: &'static str, source: &'static str, params: &'static [(&'static str, usize)]) -> Self {
-        Self { name, source, params, subgroups: false, types: &[] }
+        Self { name, source, params, subgroups: false, types: &[], variants: None }
     }
 
     /// The same kernel, needing subgroups.
@@ -59,6 +61,13 @@ impl KernelDef {
         self.types = types;
         self
     }
+
+    /// The same kernel, its source leaving functions open that a family's table fills in: all of those variants.
+    #[must_use]
+    pub const fn with_variants(mut self, variants: fn() -> Vec<Variant>) -> Self {
+        self.variants = Some(variants);
+        self
+    }
 }
 
 /// A kernel with its constants: what a pipeline is made from, and its key.
@@ -70,6 +79,8 @@ pub struct Variant {
     pub constants: Vec<(&'static str, u32)>,
     /// Names of types that the source leaves open, `("T", "f32")`.
     pub types: Vec<(&'static str, &'static str)>,
+    /// Functions that the source leaves open: a head, and the expression it returns.
+    pub functions: Vec<(&'static str, &'static str)>,
     /// What the profiler calls it, where one kernel does several jobs.
     pub label: &'static str,
 }
@@ -78,12 +89,15 @@ impl Variant {
     /// A kernel without constants.
     #[must_use]
     pub fn new(kernel: &'static KernelDef) -> Self {
-        Self { kernel, constants: Vec::new(), types: Vec::new(), label: kernel.name }
+        Self { kernel, constants: Vec::new(), types: Vec::new(), functions: Vec::new(), label: kernel.name }
     }
 
-    /// A kernel with each choice of the types it leaves open, constants at their defaults.
+    /// A kernel with each choice of what it leaves open, constants at their defaults where only types are.
     #[must_use]
     pub fn every(kernel: &'static KernelDef) -> Vec<Self> {
+        if let Some(variants) = kernel.variants {
+            return variants();
+        }
         kernel.types.iter().fold(vec![Self::new(kernel)], |variants, (name, choices)| {
             let with_each = |variant: Self| choices.iter().map(move |ty| variant.clone().with_type(name, ty));
             variants.into_iter().flat_map(with_each).collect()
@@ -109,6 +123,13 @@ impl Variant {
         self
     }
 
+    /// The same with a function that returns an expression: `("fn apply(x: f32) -> f32", "abs(x)")`.
+    #[must_use]
+    pub fn with_function(mut self, head: &'static str, expression: &'static str) -> Self {
+        self.functions.push((head, expression));
+        self
+    }
+
     /// The same under another label.
     #[must_use]
     pub fn labelled(mut self, label: &'static str) -> Self {
@@ -128,6 +149,9 @@ impl Variant {
             let _ = writeln!(out, "alias {name} = {ty};");
         }
         expand(self.kernel.source, &mut out);
+        for (head, expression) in &self.functions {
+            let _ = writeln!(out, "{head} {{ return {expression}; }}");
+        }
         out
     }
 
@@ -141,7 +165,8 @@ impl Variant {
 impl PartialEq for Variant {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self.kernel, other.kernel)
-            && (&self.constants, &self.types, self.label) == (&other.constants, &other.types, other.label)
+            && (&self.constants, &self.types, &self.functions, self.label)
+                == (&other.constants, &other.types, &other.functions, other.label)
     }
 }
 
@@ -149,7 +174,7 @@ impl Eq for Variant {}
 
 impl Hash for Variant {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (self.kernel.name, &self.constants, &self.types, self.label).hash(state);
+        (self.kernel.name, &self.constants, &self.types, &self.functions, self.label).hash(state);
     }
 }
 

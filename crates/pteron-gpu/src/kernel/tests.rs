@@ -20,7 +20,7 @@ fn kernels() -> Vec<&'static KernelDef> {
 
 /// What people see of a variant when it fails.
 fn name(variant: &Variant) -> String {
-    format!("{} {:?}", variant.kernel.name, variant.types)
+    format!("{} {:?} {:?}", variant.kernel.name, variant.types, variant.functions)
 }
 
 fn module(variant: &Variant) -> Module {
