@@ -394,6 +394,31 @@ impl<'a> Args<'a> {
         }
     }
 
+    /// A string, or None.
+    ///
+    /// # Errors
+    /// Anything but a string or None.
+    pub fn optional_text(&mut self, name: &'static str) -> Result<Option<&'a str>, OpError> {
+        match self.take(name)? {
+            (_, Value::Null) => Ok(None),
+            (_, Value::String(text)) => Ok(Some(text)),
+            (_, other) => Self::wrong(name, other, "a string or None"),
+        }
+    }
+
+    /// The order of a tensor's dimensions in memory, which must be None or the contiguous one.
+    ///
+    /// # Errors
+    /// Another order.
+    pub fn contiguous_order(&mut self, name: &'static str) -> Result<(), OpError> {
+        match self.optional_ints(name)? {
+            Some(order) if !order.iter().copied().eq((0i64..).take(order.len())) => {
+                Err(OpError::new(name, format!("is {order:?}, only the contiguous order is supported")))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// An argument that must be None, because nothing else is supported.
     ///
     /// # Errors

@@ -12,6 +12,10 @@ const INCLUDES: &[(&str, &str)] = &[
     ("exact_division", include_str!("include/exact_division.wgsl")),
     ("f32_weights", include_str!("include/f32_weights.wgsl")),
     ("grid", include_str!("include/grid.wgsl")),
+    ("map_floats", include_str!("include/map_floats.wgsl")),
+    ("map_integers", include_str!("include/map_integers.wgsl")),
+    ("map_params", include_str!("include/map_params.wgsl")),
+    ("map_places", include_str!("include/map_places.wgsl")),
     ("matmul_gemm", include_str!("include/matmul_gemm.wgsl")),
     ("matmul_gemv", include_str!("include/matmul_gemv.wgsl")),
     ("matmul_gemv_blocks", include_str!("include/matmul_gemv_blocks.wgsl")),
@@ -115,7 +119,8 @@ impl Variant {
     #[must_use]
     pub fn with_type(mut self, name: &'static str, ty: &'static str) -> Self {
         debug_assert!(
-            self.kernel.types.iter().any(|(open, choices)| *open == name && choices.contains(&ty)),
+            self.kernel.variants.is_some()
+                || self.kernel.types.iter().any(|(open, choices)| *open == name && choices.contains(&ty)),
             "{} is not known to leave {name} open as {ty}",
             self.kernel.name,
         );

@@ -10,6 +10,7 @@ pub mod error;
 pub mod graph;
 pub mod kernel;
 pub mod live;
+mod map;
 mod matmul;
 pub mod memory;
 pub mod ops;

@@ -148,6 +148,13 @@ pub(crate) fn i32s(shape: &[u32], values: Vec<i32>) -> HostTensor {
     HostTensor { dims: dims(shape), data: HostData::I32(values) }
 }
 
+/// Truth values that look random and are the same every time.
+pub(crate) fn bools(shape: &[u32], seed: u64) -> HostTensor {
+    let count = shape.iter().map(|&dim| dim as usize).product();
+    let bytes = noise_bytes(seed, count).iter().map(|byte| byte & 1).collect();
+    HostTensor { dims: dims(shape), data: HostData::U8(bytes) }
+}
+
 fn view(tensor: &HostTensor) -> InputView<'_> {
     let data = match &tensor.data {
         HostData::F32(values) => HostView::F32(values),

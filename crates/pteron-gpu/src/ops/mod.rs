@@ -2,9 +2,12 @@
 
 pub mod binary;
 pub mod choose_qparams;
+pub mod compare;
+pub mod convert;
 pub mod copy;
 pub mod embedding;
 pub mod embedding_q4gsw;
+pub mod fill;
 pub mod linear;
 pub mod linear_dq8ca_q4gsw;
 pub mod linear_q4gsw;
@@ -14,6 +17,7 @@ pub mod sdpa;
 pub mod symint;
 pub mod unary;
 pub mod update_cache;
+pub mod where_self;
 
 use crate::args::Args;
 use crate::error::OpError;
@@ -35,16 +39,25 @@ pub struct OpDef {
 pub static OPS: &[&OpDef] = &[
     &binary::DEF,
     &choose_qparams::DEF,
+    &compare::OF_ONE,
+    &compare::OF_TWO,
+    &convert::DEF,
     &copy::DEF,
     &embedding::DEF,
     &embedding_q4gsw::DEF,
+    &fill::DEF,
     &linear::DEF,
     &linear_dq8ca_q4gsw::DEF,
     &linear_q4gsw::DEF,
     &rms_norm::DEF,
-    &symint::DEF,
-    &unary::DEF,
     &rotary::DEF,
     &sdpa::DEF,
+    &symint::DEF,
+    &unary::DEF,
     &update_cache::DEF,
+    &where_self::DEF,
 ];
+
+/// The tables of elementwise operators.
+pub(crate) static MAPS: &[&[crate::map::Row]] =
+    &[unary::TABLE, binary::TABLE, compare::TABLE, compare::ALONE, convert::TABLE, where_self::TABLE];

@@ -1,152 +1,126 @@
-//! Two tensors to one, element by element. A row of `TABLE` is an operator.
-
-use crate::args::Args;
-use crate::error::OpError;
-use crate::graph::Elem;
-use crate::kernel::{KernelDef, Variant};
-use crate::live::TensorId;
-use crate::ops::OpDef;
-use crate::params;
-use crate::plan::{BoundsCx, Dispatch, Op, Plan, PlanCx, Recipe, Recipes};
-use crate::reference::{HostData, HostTensors, broadcast_offset, indices};
-use crate::shape::{Dims, MAX_RANK, broadcast, innermost_first};
-
-static GENERAL: KernelDef =
-    KernelDef::new("binary", include_str!("binary.wgsl"), General::FIELDS).with_types(&[("T", &["f32", "i32"])]);
-static FLAT: KernelDef =
-    KernelDef::new("binary_flat", include_str!("binary_flat.wgsl"), Flat::FIELDS).with_types(&[("T", &["f32", "i32"])]);
-
-/// The family: names, whether the operator has an `alpha`, its number in the shaders, and what it computes.
-const TABLE: &[Row] = &[
-    Row {
-        name: "aten.add.Tensor",
-        alpha: true,
-        code: 0,
-        f32: |a, b, alpha| a + alpha * b,
-        i32: |a, b, alpha| a.wrapping_add(alpha.wrapping_mul(b)),
-    },
-    Row { name: "aten.mul.Tensor", alpha: false, code: 1, f32: |a, b, _| a * b, i32: |a, b, _| a.wrapping_mul(b) },
-];
-
-#[derive(Debug)]
-struct Row {
-    name: &'static str,
-    alpha: bool,
-    code: u32,
-    f32: fn(f32, f32, f32) -> f32,
-    i32: fn(i32, i32, i32) -> i32,
-}
-
-/// The registry entry of the whole family.
-pub static DEF: OpDef = OpDef { names: &["aten.add.Tensor", "aten.mul.Tensor"], kernels: &[&GENERAL, &FLAT], decode };
-
-#[derive(Debug)]
-struct Binary {
-    row: &'static Row,
-    elem: Elem,
-    a: TensorId,
-    b: TensorId,
-    alpha: f64,
-    out: TensorId,
-}
-
-params! {
-    /// Of `binary.wgsl`.
-    struct General { dims: [u32; MAX_RANK], a: [u32; MAX_RANK], b: [u32; MAX_RANK], count: u32, alpha: f32, pad: [u32; 2] }
-}
-params! {
-    /// Of `binary_flat.wgsl`.
-    struct Flat { count: u32, alpha: f32, pad: [u32; 2] }
-}
-
-const GENERAL_RECIPE: usize = 0;
-const FLAT_RECIPE: usize = 1;
-const NUMBER_RECIPE: usize = 2;
-
-fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
-    let name = args.operator();
-    let Some(row) = TABLE.iter().find(|row| row.name == name) else {
-        return Err(OpError::new("self", "is of no known family"));
-    };
-    let a = args.tensor_of("self", &[Elem::F32, Elem::I32])?;
-    let elem = args.info(a).elem;
-    let b = args.tensor_of("other", &[elem])?;
-    let alpha = if row.alpha { args.float("alpha")? } else { 1.0 };
-    if elem == Elem::I32 && alpha.fract() != 0.0 {
-        return Err(OpError::new("alpha", format!("is {alpha}, but the tensors hold integers")));
-    }
-    let out = args.output("out")?;
-    Ok(Box::new(Binary { row, elem, a, b, alpha, out }))
-}
-
-impl Binary {
-    fn alpha(&self) -> f32 {
-        #[allow(clippy::cast_possible_truncation, reason = "kernels compute in 32 bits")]
-        let alpha = self.alpha as f32;
-        alpha
-    }
-
-    fn out_dims(&self, cx: &PlanCx<'_>) -> Result<Dims, OpError> {
-        let (a, b) = (cx.dims(self.a), cx.dims(self.b));
-        broadcast(&a, &b).ok_or_else(|| OpError::new("other", format!("is {b}, which cannot be broadcast with {a}")))
-    }
-}
-
-impl Op for Binary {
-    fn recipes(&self, _: &BoundsCx<'_>) -> Result<Recipes, OpError> {
-        let ty = if self.elem == Elem::F32 { "f32" } else { "i32" };
-        let recipe = |kernel, repeat_b| {
-            let variant = Variant::new(kernel).with("OPERATION", self.row.code).with_type("T", ty).labelled(self.row.name);
-            let variant = if std::ptr::eq(kernel, &FLAT) { variant.with("REPEAT_B", repeat_b) } else { variant };
-            Recipe::new(variant, [self.a.into(), self.b.into(), self.out.into()])
-        };
-        Ok(Recipes::of([recipe(&GENERAL, 0), recipe(&FLAT, 0), recipe(&FLAT, 1)]))
-    }
-
-    fn plan(&self, cx: &PlanCx<'_>) -> Result<Plan, OpError> {
-        let (a, b) = (cx.dims(self.a), cx.dims(self.b));
-        let out = self.out_dims(cx)?;
-        let count = out.count_u32();
-        let alpha = self.alpha();
-        let flat = if a != out {
-            None
-        } else if b == out {
-            Some(FLAT_RECIPE)
-        } else {
-            (b.count() == 1).then_some(NUMBER_RECIPE)
-        };
-        let step = match flat {
-            Some(recipe) => Dispatch::items(recipe, &Flat { count, alpha, pad: [0; 2] }, out.count(), 1024)?,
-            None => {
-                let strides = |dims: &Dims| {
-                    dims.broadcast_strides(&out).map_or([0; MAX_RANK], |strides| innermost_first(&strides[..out.len()], 0))
-                };
-                let params =
-                    General { dims: innermost_first(&out, 1), a: strides(&a), b: strides(&b), count, alpha, pad: [0; 2] };
-                Dispatch::items(GENERAL_RECIPE, &params, out.count(), 256)?
-            }
-        };
-        Ok(Plan::new(self.out, out, step))
-    }
-
-    fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError> {
-        let out = self.out_dims(cx)?;
-        let (a, b) = (cx.dims(self.a), cx.dims(self.b));
-        let pairs: Vec<(usize, usize)> =
-            indices(&out).map(|index| (broadcast_offset(&a, &index), broadcast_offset(&b, &index))).collect();
-        let data = if self.elem == Elem::F32 {
-            let (a, b) = (tensors.f32(self.a), tensors.f32(self.b));
-            HostData::F32(pairs.iter().map(|&(i, j)| (self.row.f32)(a[i], b[j], self.alpha())).collect())
-        } else {
-            #[allow(clippy::cast_possible_truncation, reason = "decoding has checked that it is whole")]
-            let alpha = self.alpha as i32;
-            let (a, b) = (tensors.i32(self.a), tensors.i32(self.b));
-            HostData::I32(pairs.iter().map(|&(i, j)| (self.row.i32)(a[i], b[j], alpha)).collect())
-        };
-        tensors.set(self.out, out, data);
-        Ok(())
-    }
-}
+//! Two tensors to one, element by element. A row of [`TABLE`] is an operator.
 
 #[cfg(test)]
 mod tests;
+
+use crate::args::Args;
+use crate::error::OpError;
+use crate::map::{self, Formula, Gives, Host, MAP2, NUMBERS, Numbers, Row, WHOLE};
+use crate::ops::OpDef;
+
+/// The registry entry of the whole family.
+pub static DEF: OpDef = OpDef { names: &map::names::<{ TABLE.len() }>(TABLE), kernels: &[&MAP2], decode };
+
+fn decode(args: &mut Args<'_>) -> Result<Box<dyn crate::plan::Op>, OpError> {
+    map::decode(TABLE, args)
+}
+
+/// The family.
+pub(crate) const TABLE: &[Row] = &[
+    Row {
+        numbers: alpha,
+        ..row(
+            "aten.add.Tensor",
+            ("x + params.p.x * y", |x, y, p| x + p[0] * y),
+            ("x + params.q.x * y", |x, y, q| x + q[0] * y),
+        )
+    },
+    Row {
+        numbers: alpha,
+        ..row(
+            "aten.sub.Tensor",
+            ("x - params.p.x * y", |x, y, p| x - p[0] * y),
+            ("x - params.q.x * y", |x, y, q| x - q[0] * y),
+        )
+    },
+    row("aten.mul.Tensor", ("x * y", |x, y, _| x * y), ("x * y", |x, y, _| x * y)),
+    Row { gives: Gives::Floats, ..row("aten.div.Tensor", ("x / y", |x, y, _| x / y), ("x / y", |x, _, _| x)) },
+    Row {
+        numbers: rounding,
+        ..row(
+            "aten.div.Tensor_mode",
+            ("divided_to_whole(x, y, params.q.x)", divided_to_whole),
+            ("integers_divided(x, y, params.q.x)", integers_divided),
+        )
+    },
+    row("aten.minimum.default", ("least(x, y)", least), ("min(x, y)", |x, y, _| x.min(y))),
+    row("aten.pow.Tensor_Tensor", ("power(x, y)", |x, y, _| x.powf(y)), ("integer_power(x, y)", integer_power)),
+    on_bits("aten.bitwise_and.Tensor", "x & y", |x, y, _| x & y),
+    on_bits("aten.bitwise_or.Tensor", "x | y", |x, y, _| x | y),
+];
+
+type OnFloats = (&'static str, fn(f64, f64, &[f64; 4]) -> f64);
+type OnIntegers = (&'static str, fn(i64, i64, &[i64; 4]) -> i64);
+
+const fn row(name: &'static str, float: OnFloats, integer: OnIntegers) -> Row {
+    Row {
+        name,
+        tensors: &["self", "other"],
+        takes: NUMBERS,
+        gives: Gives::Same,
+        numbers: Numbers::none,
+        float: Some(Formula { wgsl: float.0, host: Host::Two(float.1) }),
+        integer: Some(Formula { wgsl: integer.0, host: Host::Two(integer.1) }),
+    }
+}
+
+const fn on_bits(name: &'static str, wgsl: &'static str, host: fn(i64, i64, &[i64; 4]) -> i64) -> Row {
+    let integer = Some(Formula { wgsl, host: Host::Two(host) });
+    let tensors = &["self", "other"];
+    Row { name, tensors, takes: WHOLE, gives: Gives::Same, numbers: Numbers::none, float: None, integer }
+}
+
+fn alpha(args: &mut Args<'_>) -> Result<Numbers, OpError> {
+    Ok(Numbers::of(&[args.float("alpha")?]))
+}
+
+/// How quotients are rounded, as the expressions count the ways.
+fn rounding(args: &mut Args<'_>) -> Result<Numbers, OpError> {
+    match args.optional_text("rounding_mode")? {
+        // Without rounding the quotient of integers is a float.
+        None => Ok(Numbers { floats: true, ..Numbers::of(&[0.0]) }),
+        Some("floor") => Ok(Numbers::of(&[1.0])),
+        Some("trunc") => Ok(Numbers::of(&[2.0])),
+        Some(other) => Err(OpError::new("rounding_mode", format!("is {other:?}, supported: None, \"floor\", \"trunc\""))),
+    }
+}
+
+/// In twice the bits a quotient of two floats is never rounded up to a whole number, and so it is rounded down as PyTorch does,
+/// by what is left over. Where it only cuts off it takes the quotient as it is.
+fn divided_to_whole(x: f64, y: f64, mode: &[f64; 4]) -> f64 {
+    let apart = x != 0.0 && (x < 0.0) != (y < 0.0);
+    match mode[0] {
+        1.0 if x.is_infinite() && y != 0.0 => f64::NAN,
+        1.0 if y.is_infinite() && !x.is_nan() => -f64::from(u8::from(apart)),
+        1.0 => (x / y).floor(),
+        #[allow(clippy::cast_possible_truncation, reason = "the quotient of 32-bit floats")]
+        2.0 => f64::from((x as f32 / y as f32).trunc()),
+        _ => x / y,
+    }
+}
+
+fn integers_divided(x: i64, y: i64, mode: &[i64; 4]) -> i64 {
+    if y == 0 {
+        return x;
+    }
+    if mode[0] == 1 { x.div_euclid(y) - i64::from(y < 0 && x.rem_euclid(y) != 0) } else { x / y }
+}
+
+fn least(x: f64, y: f64, _: &[f64; 4]) -> f64 {
+    if x.is_nan() || y.is_nan() { f64::NAN } else { x.min(y) }
+}
+
+/// In 32 bits, around which PyTorch's powers of integers wrap.
+fn integer_power(x: i64, y: i64, _: &[i64; 4]) -> i64 {
+    #[allow(clippy::cast_possible_truncation, reason = "the operands are 32-bit integers")]
+    let x = x as i32;
+    match u32::try_from(y) {
+        Ok(y) => x.wrapping_pow(y).into(),
+        Err(_) => match x {
+            1 => 1,
+            -1 if y % 2 == 0 => 1,
+            -1 => -1,
+            _ => 0,
+        },
+    }
+}

@@ -1,6 +1,6 @@
-use pteron_format::vulkan::DataType;
+use pteron_format::vulkan::{DataType, Value};
 
-use crate::testing::{Sketch, check, f32s, i32s, noise};
+use crate::testing::{Sketch, bools, check, f32s, i32s, noise};
 
 fn sketch(name: &str, dtype: DataType, a: &[u32], b: &[u32], out: &[u32], alpha: Option<f64>) -> Sketch {
     let mut sketch = Sketch::new();
@@ -52,4 +52,86 @@ fn shapes_that_do_not_go_together_are_refused_and_change_nothing() {
     let error = crate::testing::run(&loaded, &state, &[f32s(&[3], vec![0.0; 3]), f32s(&[4], vec![0.0; 4])]).unwrap_err();
     assert_eq!(error.to_string(), "aten.add.Tensor (call 0): `other` is [4], which cannot be broadcast with [3]");
     assert_eq!(crate::testing::run(&loaded, &state, &good).unwrap(), before);
+}
+
+const SPECIAL: [f32; 10] = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 0.0, 1.0, -1.0, 2.5, -7.0, 0.1, 1e30];
+
+/// Every pair of special numbers, by broadcasting a column against a row.
+fn pairs(name: &str, argument: Option<Value>, tolerance: f32) {
+    let mut sketch = Sketch::new();
+    let mut args = vec![sketch.input(DataType::Float32, &[10, 1]), sketch.input(DataType::Float32, &[10])];
+    args.extend(argument.map(|value| sketch.value(value)));
+    let out = sketch.tensor(DataType::Float32, &[10, 10]);
+    args.push(out);
+    sketch.call(name, &args);
+    sketch.output(out);
+    println!("{name}");
+    check(&sketch, &[vec![f32s(&[10, 1], SPECIAL.to_vec()), f32s(&[10], SPECIAL.to_vec())]], tolerance);
+}
+
+#[test]
+fn special_numbers_meet_as_on_the_host() {
+    pairs("aten.add.Tensor", Some(Value::Int(1)), 1e-6);
+    pairs("aten.sub.Tensor", Some(Value::Double(2.5.into())), 1e-6);
+    pairs("aten.mul.Tensor", None, 1e-6);
+    pairs("aten.div.Tensor", None, 1e-6);
+    pairs("aten.minimum.default", None, 0.0);
+    pairs("aten.pow.Tensor_Tensor", None, 2e-5);
+    for mode in ["floor", "trunc"] {
+        pairs("aten.div.Tensor_mode", Some(Value::String(mode.into())), 1e-6);
+    }
+    pairs("aten.div.Tensor_mode", Some(Value::Null), 1e-6);
+}
+
+#[test]
+fn quotients_of_integers() {
+    let numbers: Vec<i32> = vec![-7, -6, -1, 0, 1, 6, 7, i32::MAX];
+    let divisors: Vec<i32> = vec![-3, -2, -1, 1, 2, 3];
+    for mode in ["floor", "trunc"] {
+        let mut sketch = Sketch::new();
+        let mut args = vec![sketch.input(DataType::Int32, &[8, 1]), sketch.input(DataType::Int32, &[6])];
+        args.push(sketch.value(Value::String(mode.into())));
+        args.push(sketch.tensor(DataType::Int32, &[8, 6]));
+        sketch.call("aten.div.Tensor_mode", &args);
+        sketch.output(args[3]);
+        check(&sketch, &[vec![i32s(&[8, 1], numbers.clone()), i32s(&[6], divisors.clone())]], 0.0);
+    }
+    // Without rounding it is a float.
+    let mut sketch = Sketch::new();
+    let inputs = [sketch.input(DataType::Int32, &[8, 1]), sketch.input(DataType::Int32, &[6])];
+    let out = sketch.tensor(DataType::Float32, &[8, 6]);
+    sketch.call("aten.div.Tensor", &[inputs[0], inputs[1], out]);
+    sketch.output(out);
+    check(&sketch, &[vec![i32s(&[8, 1], numbers), i32s(&[6], divisors)]], 1e-6);
+}
+
+#[test]
+fn powers_of_integers_wrap() {
+    let mut sketch = Sketch::new();
+    let inputs = [sketch.input(DataType::Int32, &[7, 1]), sketch.input(DataType::Int32, &[6])];
+    let out = sketch.tensor(DataType::Int32, &[7, 6]);
+    sketch.call("aten.pow.Tensor_Tensor", &[inputs[0], inputs[1], out]);
+    sketch.output(out);
+    let calls = vec![i32s(&[7, 1], vec![-3, -2, -1, 0, 1, 2, 10]), i32s(&[6], vec![-2, -1, 0, 1, 5, 31])];
+    check(&sketch, &[calls], 0.0);
+}
+
+#[test]
+fn bits_of_integers_and_truths() {
+    for name in ["aten.bitwise_and.Tensor", "aten.bitwise_or.Tensor"] {
+        let integers = sketch(name, DataType::Int32, &[5], &[5], &[5], None);
+        check(&integers, &[vec![i32s(&[5], vec![0, 1, -1, 6, 12]), i32s(&[5], vec![3, -8, 7, 5, 10])]], 0.0);
+        let truths = sketch(name, DataType::Bool, &[2, 5], &[2, 5], &[2, 5], None);
+        check(&truths, &[vec![bools(&[2, 5], 1), bools(&[2, 5], 2)]], 0.0);
+    }
+}
+
+#[test]
+fn other_roundings_are_refused() {
+    let mut sketch = Sketch::new();
+    let mut args = vec![sketch.input(DataType::Float32, &[4]), sketch.input(DataType::Float32, &[4])];
+    args.push(sketch.value(Value::String("ceil".into())));
+    args.push(sketch.tensor(DataType::Float32, &[4]));
+    sketch.call("aten.div.Tensor_mode", &args);
+    assert!(crate::testing::refusal(&sketch).contains("`rounding_mode` is \"ceil\", supported: None, \"floor\", \"trunc\""));
 }

@@ -1,89 +1,147 @@
-//! One tensor to another of the same shape, element by element. A row of `TABLE` is an operator.
+//! One tensor to another of the same shape, element by element. A row of [`TABLE`] is an operator.
 
 #[cfg(test)]
 mod tests;
 
 use crate::args::Args;
 use crate::error::OpError;
-use crate::graph::Elem;
-use crate::kernel::{KernelDef, Variant};
-use crate::live::TensorId;
+use crate::map::{self, FLOATS, Formula, Gives, Host, MAP1, NUMBERS, Numbers, Row};
 use crate::ops::OpDef;
-use crate::params;
-use crate::plan::{BoundsCx, Dispatch, Op, Plan, PlanCx, Recipe, Recipes};
-use crate::reference::{HostData, HostTensors};
-
-static FLAT: KernelDef = KernelDef::new("unary", include_str!("unary.wgsl"), Params::FIELDS);
-
-/// The family: names, the number in the shader, and what is computed.
-const TABLE: &[Row] = &[
-    Row { name: "aten.sigmoid.default", code: 0, plain: |x| 1.0 / (1.0 + (-x).exp()) },
-    Row { name: "aten.relu.default", code: 1, plain: |x| x.max(0.0) },
-    Row { name: "aten.abs.default", code: 2, plain: f64::abs },
-    Row { name: "aten.neg.default", code: 3, plain: |x| -x },
-    Row { name: "aten.exp.default", code: 4, plain: f64::exp },
-    Row { name: "aten.sqrt.default", code: 5, plain: f64::sqrt },
-    Row { name: "aten.rsqrt.default", code: 6, plain: |x| x.sqrt().recip() },
-];
-
-#[derive(Debug)]
-struct Row {
-    name: &'static str,
-    code: u32,
-    plain: fn(f64) -> f64,
-}
 
 /// The registry entry of the whole family.
-pub static DEF: OpDef = OpDef {
-    names: &[
-        "aten.sigmoid.default",
-        "aten.relu.default",
-        "aten.abs.default",
-        "aten.neg.default",
-        "aten.exp.default",
-        "aten.sqrt.default",
-        "aten.rsqrt.default",
-    ],
-    kernels: &[&FLAT],
-    decode,
-};
+pub static DEF: OpDef = OpDef { names: &map::names::<{ TABLE.len() }>(TABLE), kernels: &[&MAP1], decode };
 
-params! {
-    /// Of `unary.wgsl`.
-    struct Params { count: u32, pad: [u32; 3] }
+fn decode(args: &mut Args<'_>) -> Result<Box<dyn crate::plan::Op>, OpError> {
+    map::decode(TABLE, args)
 }
 
-#[derive(Debug)]
-struct Unary {
-    row: &'static Row,
-    x: TensorId,
-    out: TensorId,
+/// The family.
+pub(crate) const TABLE: &[Row] = &[
+    floats("aten.sigmoid.default", "sigmoid(x)", |x, _| 1.0 / (1.0 + (-x).exp())),
+    floats("aten.relu.default", "unless_nan(x, max(x, X()))", |x, _| at_least(x, 0.0)),
+    both("aten.abs.default", "abs(x)", |x, _| x.abs(), "abs(x)", |x, _| x.abs()),
+    both("aten.neg.default", "-x", |x, _| -x, "-x", |x, _| -x),
+    floats("aten.exp.default", "unless_nan(x, exp(x))", |x, _| x.exp()),
+    floats("aten.sqrt.default", "root(x)", |x, _| x.sqrt()),
+    floats("aten.rsqrt.default", "inverseSqrt(x)", |x, _| x.sqrt().recip()),
+    floats("aten.tanh.default", "tangent(x)", |x, _| x.tanh()),
+    floats("aten.sin.default", "sine(x, 0)", |x, _| x.sin()),
+    floats("aten.cos.default", "sine(x, 1)", |x, _| x.cos()),
+    floats("aten.round.default", "round(x)", |x, _| x.round_ties_even()),
+    floats("aten.log10.default", "logarithm_to_2(x) * 0.30102999566", |x, _| x.log10()),
+    floats("aten.hardswish.default", "x * within(x + 3.0, 0.0, 6.0) / 6.0", |x, _| x * within(x + 3.0, 0.0, 6.0) / 6.0),
+    Row { numbers: approximation, ..floats("aten.gelu.default", "gelu(x, params.p.x == 1.0)", gelu) },
+    Row {
+        numbers: |args| one(args, "negative_slope"),
+        ..floats("aten.leaky_relu.default", "select(x * params.p.x, x, x > X())", |x, p| if x > 0.0 { x } else { x * p[0] })
+    },
+    Row {
+        numbers: |args| one(args, "lambd"),
+        ..floats(
+            "aten.hardshrink.default",
+            "select(x, X(), abs(x) <= X(params.p.x))",
+            |x, p| {
+                if x.abs() <= p[0] { 0.0 } else { x }
+            },
+        )
+    },
+    Row {
+        numbers: |args| bounds(args, ["min_val", "max_val"]),
+        ..floats("aten.hardtanh.default", "within(x, params.p.x, params.p.y)", |x, p| within(x, p[0], p[1]))
+    },
+    Row {
+        numbers: |args| bounds(args, ["min", "max"]),
+        ..both(
+            "aten.clamp.default",
+            "within(x, params.p.x, params.p.y)",
+            |x, p| within(x, p[0], p[1]),
+            "min(max(x, X(params.q.x)), X(params.q.y))",
+            |x, q| x.max(q[0]).min(q[1]),
+        )
+    },
+    Row {
+        numbers: |args| Ok(Numbers { floats: true, ..one(args, "exponent")? }),
+        ..floats("aten.pow.Tensor_Scalar", "power(x, X(params.p.x))", |x, p| x.powf(p[0]))
+    },
+];
+
+type OnFloat = fn(f64, &[f64; 4]) -> f64;
+type OnInteger = fn(i64, &[i64; 4]) -> i64;
+
+/// An operator on floats without further arguments.
+const fn floats(name: &'static str, wgsl: &'static str, host: OnFloat) -> Row {
+    Row {
+        name,
+        tensors: &["self"],
+        takes: FLOATS,
+        gives: Gives::Same,
+        numbers: Numbers::none,
+        float: Some(Formula { wgsl, host: Host::One(host) }),
+        integer: None,
+    }
 }
 
-fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
-    let name = args.operator();
-    let Some(row) = TABLE.iter().find(|row| row.name == name) else {
-        return Err(OpError::new("self", "is of no known family"));
-    };
-    Ok(Box::new(Unary { row, x: args.tensor_of("self", &[Elem::F32])?, out: args.output_of("out", Elem::F32)? }))
+/// The same that is one on integers, too.
+const fn both(name: &'static str, wgsl: &'static str, host: OnFloat, on_integers: &'static str, integers: OnInteger) -> Row {
+    Row {
+        takes: NUMBERS,
+        integer: Some(Formula { wgsl: on_integers, host: Host::One(integers) }),
+        ..floats(name, wgsl, host)
+    }
 }
 
-impl Op for Unary {
-    fn recipes(&self, _: &BoundsCx<'_>) -> Result<Recipes, OpError> {
-        let variant = Variant::new(&FLAT).with("OPERATION", self.row.code).labelled(self.row.name);
-        Ok(Recipes::of([Recipe::new(variant, [self.x.into(), self.out.into()])]))
-    }
+fn one(args: &mut Args<'_>, name: &'static str) -> Result<Numbers, OpError> {
+    Ok(Numbers::of(&[args.float(name)?]))
+}
 
-    fn plan(&self, cx: &PlanCx<'_>) -> Result<Plan, OpError> {
-        let dims = cx.dims(self.x);
-        let params = Params { count: dims.count_u32(), ..Params::default() };
-        Ok(Plan::new(self.out, dims, Dispatch::items(0, &params, dims.count(), 1024)?))
+/// A lower and an upper bound; without one there is none.
+fn bounds(args: &mut Args<'_>, names: [&'static str; 2]) -> Result<Numbers, OpError> {
+    let low = args.optional_float(names[0])?.unwrap_or(f64::NEG_INFINITY);
+    let high = args.optional_float(names[1])?.unwrap_or(f64::INFINITY);
+    match names.into_iter().zip([low, high]).find(|(_, bound)| bound.is_nan()) {
+        Some((name, _)) => Err(OpError::new(name, "is NaN, it must be a number")),
+        None => Ok(Numbers::of(&[low, high])),
     }
+}
 
-    fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError> {
-        #[allow(clippy::cast_possible_truncation, reason = "tensors hold 32 bits")]
-        let values = tensors.f32(self.x).iter().map(|&x| (self.row.plain)(x.into()) as f32).collect();
-        tensors.set(self.out, cx.dims(self.x), HostData::F32(values));
-        Ok(())
+fn approximation(args: &mut Args<'_>) -> Result<Numbers, OpError> {
+    match args.text("approximate")? {
+        "none" => Ok(Numbers::of(&[0.0])),
+        "tanh" => Ok(Numbers::of(&[1.0])),
+        other => Err(OpError::new("approximate", format!("is {other:?}, supported: \"none\", \"tanh\""))),
     }
+}
+
+fn at_least(x: f64, low: f64) -> f64 {
+    if x < low { low } else { x }
+}
+
+/// As PyTorch clamps: NaN stays, and where the bounds cross the upper one counts.
+fn within(x: f64, low: f64, high: f64) -> f64 {
+    let raised = at_least(x, low);
+    if raised > high { high } else { raised }
+}
+
+fn gelu(x: f64, p: &[f64; 4]) -> f64 {
+    if p[0] == 1.0 {
+        let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3));
+        return 0.5 * x * (1.0 + inner.tanh());
+    }
+    0.5 * x * (1.0 + erf(x / std::f64::consts::SQRT_2))
+}
+
+/// The error function by its series, or by its continued fraction where that is quicker.
+fn erf(x: f64) -> f64 {
+    let size = x.abs();
+    if size < 3.0 {
+        let terms = (0..80).scan((size, 1.0), |(term, n), _| {
+            let value = *term / (2.0 * *n - 1.0);
+            *term *= -size * size / *n;
+            *n += 1.0;
+            Some(value)
+        });
+        return x.signum() * terms.sum::<f64>() * 2.0 / std::f64::consts::PI.sqrt();
+    }
+    let fraction = (1..60).rev().fold(size, |below, k| size + f64::from(k) / 2.0 / below);
+    x.signum() * (1.0 - (-size * size).exp() / fraction / std::f64::consts::PI.sqrt())
 }

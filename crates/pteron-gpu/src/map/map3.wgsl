@@ -1,0 +1,54 @@
+// Three tensors to one, element by element, each repeated as broadcasting asks.
+// A workgroup computes 1024 elements of the output, a thread four that lie together.
+// A, X, B, Y and C, Z: how the inputs are stored and computed with; R, O: the same of the output. `widen_…`, `gather_…`, `apply`
+// and `narrow` come from the family's table.
+
+//#include grid
+//#include map_params
+//#include map_places
+//#include map_floats
+//#include map_integers
+
+@group(0) @binding(0) var<uniform> params: Params;
+@group(0) @binding(1) var<storage, read> input_x: array<A>;
+@group(0) @binding(2) var<storage, read> input_y: array<B>;
+@group(0) @binding(3) var<storage, read> input_z: array<C>;
+@group(0) @binding(4) var<storage, read_write> out: array<O>;
+
+fn in_one_row(element: u32) -> O {
+    let at = places(element);
+    var x: A;
+    var y: B;
+    var z: C;
+    if whole(1u) { x = input_x[at.x / 4u]; } else { x = gather_x(vec4<u32>(at.x)); }
+    if whole(2u) { y = input_y[at.y / 4u]; } else { y = gather_y(vec4<u32>(at.y)); }
+    if whole(3u) { z = input_z[at.z / 4u]; } else { z = gather_z(vec4<u32>(at.z)); }
+    return narrow(apply(widen_x(x), widen_y(y), widen_z(z)));
+}
+
+fn one_by_one(element: u32) -> O {
+    // Past the end the last element again: what it gives is padding.
+    let end = params.count - 1u;
+    let a = places(min(element, end));
+    let b = places(min(element + 1u, end));
+    let c = places(min(element + 2u, end));
+    let d = places(min(element + 3u, end));
+    let x = gather_x(vec4<u32>(a.x, b.x, c.x, d.x));
+    let y = gather_y(vec4<u32>(a.y, b.y, c.y, d.y));
+    let z = gather_z(vec4<u32>(a.z, b.z, c.z, d.z));
+    return narrow(apply(widen_x(x), widen_y(y), widen_z(z)));
+}
+
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
+        @builtin(local_invocation_index) thread: u32) {
+    let i = group_index(group, groups) * 256u + thread;
+    if i * 4u >= params.count {
+        return;
+    }
+    if together() {
+        out[i] = in_one_row(i * 4u);
+    } else {
+        out[i] = one_by_one(i * 4u);
+    }
+}

@@ -1,0 +1,116 @@
+//! What all families share: types, promotion, refusals, broadcasting at live shapes.
+
+use pteron_format::vulkan::{DataType, Value};
+
+use crate::ops::MAPS;
+use crate::reference::{HostData, HostTensor};
+use crate::testing::{Sketch, bools, check, dims, f32s, i32s, noise, noise_bytes, refusal};
+
+const F: DataType = DataType::Float32;
+const I: DataType = DataType::Int32;
+const B: DataType = DataType::Bool;
+
+fn any(dtype: DataType, shape: &[u32], seed: u64) -> HostTensor {
+    let count = shape.iter().map(|&dim| dim as usize).product();
+    match dtype {
+        DataType::Float32 => f32s(shape, noise(seed, count)),
+        DataType::Int32 => i32s(shape, noise_bytes(seed, count).iter().map(|&byte| i32::from(byte) - 128).collect()),
+        DataType::Bool => bools(shape, seed),
+        _ => HostTensor { dims: dims(shape), data: HostData::U8(noise_bytes(seed, count)) },
+    }
+}
+
+fn sketch(name: &str, inputs: &[(DataType, &[u32])], values: &[Value], out: (DataType, &[u32])) -> Sketch {
+    let mut sketch = Sketch::new();
+    let mut args: Vec<_> = inputs.iter().map(|&(dtype, bound)| sketch.input(dtype, bound)).collect();
+    args.extend(values.iter().map(|value| sketch.value(value.clone())));
+    args.push(sketch.tensor(out.0, out.1));
+    sketch.call(name, &args);
+    sketch.output(args[args.len() - 1]);
+    sketch
+}
+
+#[test]
+fn rows_that_share_a_name_take_different_elements() {
+    for table in MAPS {
+        for (index, row) in table.iter().enumerate() {
+            let same = table[..index].iter().filter(|other| other.name == row.name);
+            assert!(same.flat_map(|other| other.takes).all(|elem| !row.takes.contains(elem)), "{}", row.name);
+        }
+    }
+}
+
+#[test]
+fn every_type_meets_every_other() {
+    let types = [F, I, B, DataType::UInt8, DataType::Int8];
+    for a in types {
+        for b in types {
+            let sketch = sketch("aten.lt.Tensor", &[(a, &[5, 7]), (b, &[7])], &[], (B, &[5, 7]));
+            let calls = [5, 1, 3].map(|rows| vec![any(a, &[rows, 7], 3), any(b, &[7], 4)]);
+            check(&sketch, &calls, 0.0);
+        }
+    }
+}
+
+#[test]
+fn every_type_becomes_every_other() {
+    let types = [F, I, B, DataType::UInt8, DataType::Int8];
+    let options = || vec![Value::Null; 6];
+    for from in types {
+        for to in types {
+            let sketch = sketch("aten._to_copy.default", &[(from, &[9, 3])], &options(), (to, &[9, 3]));
+            check(&sketch, &[9, 1, 0, 4].map(|rows| vec![any(from, &[rows, 3], 5)]), 0.0);
+        }
+    }
+}
+
+#[test]
+fn broadcasting_at_live_shapes_in_rows_and_one_by_one() {
+    for width in [8u32, 7] {
+        let bounds: [(DataType, &[u32]); 2] = [(F, &[3, 9, 1, width]), (F, &[9, 4, 1])];
+        let sketch = sketch("aten.mul.Tensor", &bounds, &[], (F, &[3, 9, 4, width]));
+        let calls = [(3, 9), (2, 1), (1, 5), (0, 9)]
+            .map(|(outer, middle): (u32, u32)| vec![any(F, &[outer, middle, 1, width], 3), any(F, &[middle, 4, 1], 4)]);
+        check(&sketch, &calls, 1e-6);
+    }
+}
+
+#[test]
+fn ranks_from_none_to_eight() {
+    let shapes: [(&[u32], &[u32], &[u32]); 6] = [
+        (&[], &[], &[]),
+        (&[5], &[], &[5]),
+        (&[], &[3, 1], &[3, 1]),
+        (&[2, 1, 3, 2, 5], &[2, 3, 1, 2, 1], &[2, 3, 3, 2, 5]),
+        (&[1, 2, 1, 3, 1, 2, 1, 2], &[2, 1, 3, 1, 2, 1, 2, 1], &[2, 2, 3, 3, 2, 2, 2, 2]),
+        (&[4, 1], &[1, 1, 4], &[1, 4, 4]),
+    ];
+    for (a, b, out) in shapes {
+        let sketch = sketch("aten.minimum.default", &[(F, a), (F, b)], &[], (F, out));
+        check(&sketch, &[vec![any(F, a, 1), any(F, b, 2)]], 0.0);
+    }
+}
+
+#[test]
+fn more_elements_than_one_row_of_workgroups() {
+    let sketch = sketch("aten.neg.default", &[(I, &[300_001])], &[], (I, &[300_001]));
+    check(&sketch, &[vec![any(I, &[300_001], 1)], vec![any(I, &[70_000], 2)]], 0.0);
+}
+
+#[test]
+fn what_is_not_covered_is_refused_by_argument() {
+    let int = |value| vec![Value::Int(value)];
+    let text = refusal(&sketch("aten.add.Tensor", &[(F, &[4]), (B, &[4])], &int(1), (F, &[4])));
+    assert!(text.contains("`other` has elements Bool, supported: [F32, I32]"), "{text}");
+    let text = refusal(&sketch("aten.add.Tensor", &[(I, &[4]), (I, &[4])], &int(1), (F, &[4])));
+    assert!(text.contains("`out` has elements F32, but the answer's are I32"), "{text}");
+    let half = vec![Value::Double(0.5.into())];
+    let text = refusal(&sketch("aten.add.Tensor", &[(I, &[4]), (I, &[4])], &half, (I, &[4])));
+    assert!(text.contains("`out` has elements I32, but the answer's are F32"), "{text}");
+    let text = refusal(&sketch("aten.where.self", &[(F, &[4]), (F, &[4]), (F, &[4])], &[], (F, &[4])));
+    assert!(text.contains("`condition` has elements F32"), "{text}");
+    let text = refusal(&sketch("aten.eq.Tensor", &[(F, &[4]), (F, &[4])], &[], (F, &[4])));
+    assert!(text.contains("`out` has elements F32, but the answer's are Bool"), "{text}");
+    let text = refusal(&sketch("aten.mul.Tensor", &[(F, &[4]), (F, &[3])], &[], (F, &[4])));
+    assert!(text.contains("`other` is [3], which cannot be broadcast with [4]"), "{text}");
+}

@@ -1,0 +1,201 @@
+//! Element types between memory and registers: how each is stored, computed with, and compared on the host.
+
+use crate::graph::Elem;
+use crate::live::TensorId;
+use crate::reference::{HostData, HostTensors};
+
+/// What an expression computes with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Number {
+    Float,
+    Integer,
+}
+
+/// What an expression computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Computed {
+    Number(Number),
+    Truth,
+}
+
+impl Number {
+    pub(super) fn vector(self) -> &'static str {
+        match self {
+            Self::Float => "vec4<f32>",
+            Self::Integer => "vec4<i32>",
+        }
+    }
+}
+
+impl Computed {
+    pub(super) fn vector(self) -> &'static str {
+        match self {
+            Self::Number(number) => number.vector(),
+            Self::Truth => "vec4<bool>",
+        }
+    }
+}
+
+/// What the kernels call the types and functions of an input.
+pub(super) struct Slot {
+    pub(super) stored: &'static str,
+    pub(super) computed: &'static str,
+    pub(super) widen: &'static str,
+    pub(super) gather: &'static str,
+    gather_words: &'static str,
+    gather_bytes: &'static str,
+}
+
+pub(super) const SLOTS: [Slot; 3] = [
+    Slot {
+        stored: "A",
+        computed: "X",
+        widen: "fn widen_x(v: A) -> X",
+        gather: "fn gather_x(p: vec4<u32>) -> A",
+        gather_words: "A(input_x[p.x / 4u][p.x % 4u], input_x[p.y / 4u][p.y % 4u], input_x[p.z / 4u][p.z % 4u], \
+                       input_x[p.w / 4u][p.w % 4u])",
+        gather_bytes: "byte(input_x[p.x / 4u], p.x, 0u) | byte(input_x[p.y / 4u], p.y, 1u) | \
+                       byte(input_x[p.z / 4u], p.z, 2u) | byte(input_x[p.w / 4u], p.w, 3u)",
+    },
+    Slot {
+        stored: "B",
+        computed: "Y",
+        widen: "fn widen_y(v: B) -> Y",
+        gather: "fn gather_y(p: vec4<u32>) -> B",
+        gather_words: "B(input_y[p.x / 4u][p.x % 4u], input_y[p.y / 4u][p.y % 4u], input_y[p.z / 4u][p.z % 4u], \
+                       input_y[p.w / 4u][p.w % 4u])",
+        gather_bytes: "byte(input_y[p.x / 4u], p.x, 0u) | byte(input_y[p.y / 4u], p.y, 1u) | \
+                       byte(input_y[p.z / 4u], p.z, 2u) | byte(input_y[p.w / 4u], p.w, 3u)",
+    },
+    Slot {
+        stored: "C",
+        computed: "Z",
+        widen: "fn widen_z(v: C) -> Z",
+        gather: "fn gather_z(p: vec4<u32>) -> C",
+        gather_words: "C(input_z[p.x / 4u][p.x % 4u], input_z[p.y / 4u][p.y % 4u], input_z[p.z / 4u][p.z % 4u], \
+                       input_z[p.w / 4u][p.w % 4u])",
+        gather_bytes: "byte(input_z[p.x / 4u], p.x, 0u) | byte(input_z[p.y / 4u], p.y, 1u) | \
+                       byte(input_z[p.z / 4u], p.z, 2u) | byte(input_z[p.w / 4u], p.w, 3u)",
+    },
+];
+
+/// The head of the expression, by number of inputs.
+pub(super) const HEADS: [&str; 3] = ["fn apply(x: X) -> R", "fn apply(x: X, y: Y) -> R", "fn apply(x: X, y: Y, z: Z) -> R"];
+
+/// Four elements in memory.
+pub(super) fn stored(elem: Elem) -> &'static str {
+    match elem {
+        Elem::F32 => "vec4<f32>",
+        Elem::I32 => "vec4<i32>",
+        Elem::U8 | Elem::I8 | Elem::Bool => "u32",
+    }
+}
+
+/// The elements at four places.
+pub(super) fn gather(slot: &Slot, elem: Elem) -> &'static str {
+    if stored(elem) == "u32" { slot.gather_bytes } else { slot.gather_words }
+}
+
+/// Four elements from memory, as numbers.
+pub(super) fn widen(elem: Elem, number: Number) -> &'static str {
+    match (elem, number) {
+        (Elem::F32, Number::Float) | (Elem::I32, Number::Integer) => "v",
+        (Elem::F32, Number::Integer) => "vec4<i32>(v)",
+        (Elem::I32, Number::Float) => "vec4<f32>(v)",
+        (Elem::U8 | Elem::Bool, Number::Integer) => {
+            "vec4<i32>((vec4<u32>(v) >> vec4<u32>(0u, 8u, 16u, 24u)) & vec4<u32>(255u))"
+        }
+        (Elem::U8 | Elem::Bool, Number::Float) => {
+            "vec4<f32>((vec4<u32>(v) >> vec4<u32>(0u, 8u, 16u, 24u)) & vec4<u32>(255u))"
+        }
+        (Elem::I8, Number::Integer) => "bitcast<vec4<i32>>(vec4<u32>(v) << vec4<u32>(24u, 16u, 8u, 0u)) >> vec4<u32>(24u)",
+        (Elem::I8, Number::Float) => {
+            "vec4<f32>(bitcast<vec4<i32>>(vec4<u32>(v) << vec4<u32>(24u, 16u, 8u, 0u)) >> vec4<u32>(24u))"
+        }
+    }
+}
+
+/// Four results for memory.
+pub(super) fn narrow(result: Computed, elem: Elem) -> &'static str {
+    use Number::{Float, Integer};
+    match (result, elem) {
+        (Computed::Number(Float), Elem::F32) | (Computed::Number(Integer), Elem::I32) => "v",
+        (Computed::Number(Integer), Elem::F32) => "vec4<f32>(v)",
+        (Computed::Number(Float), Elem::I32) => "vec4<i32>(v)",
+        (Computed::Number(Float), Elem::U8 | Elem::I8) => {
+            "dot((bitcast<vec4<u32>>(vec4<i32>(v)) & vec4<u32>(255u)) << vec4<u32>(0u, 8u, 16u, 24u), vec4<u32>(1u))"
+        }
+        (Computed::Number(Integer), Elem::U8 | Elem::I8) => {
+            "dot((bitcast<vec4<u32>>(v) & vec4<u32>(255u)) << vec4<u32>(0u, 8u, 16u, 24u), vec4<u32>(1u))"
+        }
+        // NaN is true, so what is true is what is not zero.
+        (Computed::Number(Float), Elem::Bool) => {
+            "dot(select(vec4<u32>(0x1u, 0x100u, 0x10000u, 0x1000000u), vec4<u32>(), v == vec4<f32>()), vec4<u32>(1u))"
+        }
+        (Computed::Number(Integer), Elem::Bool) => {
+            "dot(select(vec4<u32>(0x1u, 0x100u, 0x10000u, 0x1000000u), vec4<u32>(), v == vec4<i32>()), vec4<u32>(1u))"
+        }
+        (Computed::Truth, Elem::F32) => "select(vec4<f32>(), vec4<f32>(1.0), v)",
+        (Computed::Truth, Elem::I32) => "select(vec4<i32>(), vec4<i32>(1), v)",
+        (Computed::Truth, Elem::U8 | Elem::I8 | Elem::Bool) => {
+            "dot(select(vec4<u32>(), vec4<u32>(0x1u, 0x100u, 0x10000u, 0x1000000u), v), vec4<u32>(1u))"
+        }
+    }
+}
+
+/// The type that PyTorch computes two types in.
+pub(super) fn promote(a: Elem, b: Elem) -> Elem {
+    let rank = |elem| match elem {
+        Elem::Bool => 0,
+        Elem::U8 | Elem::I8 => 1,
+        Elem::I32 => 2,
+        Elem::F32 => 3,
+    };
+    match (a, b) {
+        // There is no wider type for both but 16 bits, which there is none of here.
+        (Elem::U8, Elem::I8) | (Elem::I8, Elem::U8) => Elem::I32,
+        _ if rank(a) >= rank(b) => a,
+        _ => b,
+    }
+}
+
+/// A tensor on the host as integers.
+pub(super) fn integers(elem: Elem, tensors: &HostTensors, tensor: TensorId) -> Vec<i64> {
+    match elem {
+        #[allow(clippy::cast_possible_truncation, reason = "as the conversion truncates")]
+        Elem::F32 => tensors.f32(tensor).iter().map(|&value| value as i64).collect(),
+        Elem::I32 => tensors.i32(tensor).iter().map(|&value| value.into()).collect(),
+        Elem::I8 => tensors.u8(tensor).iter().map(|&value| value.cast_signed().into()).collect(),
+        Elem::U8 | Elem::Bool => tensors.u8(tensor).iter().map(|&value| value.into()).collect(),
+    }
+}
+
+/// A tensor on the host as floats.
+pub(super) fn floats(elem: Elem, tensors: &HostTensors, tensor: TensorId) -> Vec<f64> {
+    match elem {
+        Elem::F32 => tensors.f32(tensor).iter().map(|&value| value.into()).collect(),
+        #[allow(clippy::cast_precision_loss, reason = "they have 32 bits at most")]
+        _ => integers(elem, tensors, tensor).iter().map(|&value| value as f64).collect(),
+    }
+}
+
+/// Floats as elements of a tensor on the host.
+#[allow(clippy::cast_possible_truncation, reason = "tensors hold 32 bits")]
+pub(super) fn host_floats(elem: Elem, values: impl Iterator<Item = f64>) -> HostData {
+    match elem {
+        Elem::F32 => HostData::F32(values.map(|value| value as f32).collect()),
+        Elem::Bool => HostData::U8(values.map(|value| u8::from(value != 0.0)).collect()),
+        _ => host_integers(elem, values.map(|value| value as i64)),
+    }
+}
+
+/// Integers as elements of a tensor on the host, wrapped as PyTorch wraps them.
+#[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "elements wrap")]
+pub(super) fn host_integers(elem: Elem, values: impl Iterator<Item = i64>) -> HostData {
+    match elem {
+        Elem::F32 => HostData::F32(values.map(|value| value as f32).collect()),
+        Elem::I32 => HostData::I32(values.map(|value| value as i32).collect()),
+        Elem::Bool => HostData::U8(values.map(|value| u8::from(value != 0)).collect()),
+        Elem::U8 | Elem::I8 => HostData::U8(values.map(|value| value as u8).collect()),
+    }
+}

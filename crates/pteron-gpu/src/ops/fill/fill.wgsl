@@ -1,0 +1,24 @@
+// A tensor of one number throughout.
+// A workgroup writes 1024 words, a thread four.
+
+//#include grid
+
+struct Params {
+    // Vectors of four words to write.
+    count: u32,
+    // The number as it lies in a word, four times where it is a byte.
+    word: u32,
+}
+
+@group(0) @binding(0) var<uniform> params: Params;
+@group(0) @binding(1) var<storage, read_write> out: array<vec4<u32>>;
+
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
+        @builtin(local_invocation_index) thread: u32) {
+    let i = group_index(group, groups) * 256u + thread;
+    if i >= params.count {
+        return;
+    }
+    out[i] = vec4<u32>(params.word);
+}

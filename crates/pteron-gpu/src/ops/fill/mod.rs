@@ -1,0 +1,142 @@
+//! Tensors of one number throughout. A row of `TABLE` is an operator.
+
+#[cfg(test)]
+mod tests;
+
+use crate::args::Args;
+use crate::error::OpError;
+use crate::graph::Elem;
+use crate::kernel::{KernelDef, Variant};
+use crate::live::{Scalar, TensorId};
+use crate::ops::OpDef;
+use crate::params;
+use crate::plan::{BoundsCx, Dispatch, Op, Plan, PlanCx, Recipe, Recipes};
+use crate::reference::{HostData, HostTensors};
+use crate::shape::Dims;
+
+static FILL: KernelDef = KernelDef::new("fill", include_str!("fill.wgsl"), Params::FIELDS);
+
+params! {
+    /// Of `fill.wgsl`.
+    struct Params { count: u32, word: u32, pad: [u32; 2] }
+}
+
+/// The family: names, where the shape comes from, the number if the operator has one of its own, and how many arguments about
+/// types and places follow.
+const TABLE: &[(&str, From, Option<f64>, usize)] = &[
+    ("aten.full.default", From::Size, None, 4),
+    ("aten.zeros.default", From::Size, Some(0.0), 4),
+    ("aten.ones.default", From::Size, Some(1.0), 4),
+    ("aten.full_like.default", From::Tensor, None, 5),
+    ("aten.zeros_like.default", From::Tensor, Some(0.0), 5),
+    ("aten.ones_like.default", From::Tensor, Some(1.0), 5),
+    ("aten.scalar_tensor.default", From::Nothing, None, 4),
+];
+
+/// Where the shape comes from.
+#[derive(Clone, Copy, Debug)]
+enum From {
+    Size,
+    Tensor,
+    Nothing,
+}
+
+/// The registry entry of the whole family.
+pub static DEF: OpDef = OpDef { names: &NAMES, kernels: &[&FILL], decode };
+
+const NAMES: [&str; TABLE.len()] = {
+    let mut names = [""; TABLE.len()];
+    let mut index = 0;
+    while index < names.len() {
+        names[index] = TABLE[index].0;
+        index += 1;
+    }
+    names
+};
+
+#[derive(Debug)]
+enum Shape {
+    Sizes(Vec<Scalar>),
+    Like(TensorId),
+}
+
+#[derive(Debug)]
+struct Fill {
+    shape: Shape,
+    value: f64,
+    elem: Elem,
+    out: TensorId,
+}
+
+fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
+    let name = args.operator();
+    let Some(&(_, from, value, options)) = TABLE.iter().find(|row| row.0 == name) else {
+        return Err(OpError::new("size", "is of no known family"));
+    };
+    let shape = match from {
+        From::Size => Shape::Sizes(args.scalars("size")?),
+        From::Tensor => Shape::Like(args.tensor("self")?),
+        From::Nothing => Shape::Sizes(Vec::new()),
+    };
+    let value = value.map_or_else(|| args.float("fill_value"), Ok)?;
+    // The type is the output's own; layout, device and memory are not the file's matter.
+    ["dtype", "layout", "device", "pin_memory", "memory_format"]
+        .iter()
+        .take(options)
+        .try_for_each(|name| args.ignore(name))?;
+    let out = args.output("out")?;
+    Ok(Box::new(Fill { shape, value, elem: args.info(out).elem, out }))
+}
+
+impl Fill {
+    fn dims(&self, cx: &PlanCx<'_>) -> Result<Dims, OpError> {
+        match &self.shape {
+            Shape::Like(tensor) => Ok(cx.dims(*tensor)),
+            Shape::Sizes(sizes) => {
+                let live = || sizes.iter().map(|&size| cx.scalar(size));
+                Dims::from_sizes(live()).ok_or_else(|| {
+                    OpError::new("size", format!("is {:?}, which no tensor can have", live().collect::<Vec<_>>()))
+                })
+            }
+        }
+    }
+
+    /// The number as an element, in all its bytes.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "integers wrap as PyTorch wraps them")]
+    fn word(&self) -> u32 {
+        match self.elem {
+            Elem::F32 => (self.value as f32).to_bits(),
+            Elem::I32 => self.value as i64 as u32,
+            Elem::Bool => u32::from(self.value != 0.0) * 0x0101_0101,
+            Elem::U8 | Elem::I8 => u32::from(self.value as i64 as u8) * 0x0101_0101,
+        }
+    }
+}
+
+impl Op for Fill {
+    fn recipes(&self, _: &BoundsCx<'_>) -> Result<Recipes, OpError> {
+        Ok(Recipes::of([Recipe::new(Variant::new(&FILL), [self.out.into()])]))
+    }
+
+    fn plan(&self, cx: &PlanCx<'_>) -> Result<Plan, OpError> {
+        let dims = self.dims(cx)?;
+        let vectors = self.elem.bytes(dims.count()).div_ceil(16);
+        let count = u32::try_from(vectors).unwrap_or(u32::MAX);
+        let params = Params { count, word: self.word(), pad: [0; 2] };
+        Ok(Plan::new(self.out, dims, Dispatch::items(0, &params, vectors, 256)?))
+    }
+
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "integers wrap as PyTorch wraps them")]
+    fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError> {
+        let dims = self.dims(cx)?;
+        let count = usize::try_from(dims.count()).unwrap_or(0);
+        let data = match self.elem {
+            Elem::F32 => HostData::F32(vec![self.value as f32; count]),
+            Elem::I32 => HostData::I32(vec![self.value as i32; count]),
+            Elem::Bool => HostData::U8(vec![u8::from(self.value != 0.0); count]),
+            Elem::U8 | Elem::I8 => HostData::U8(vec![self.value as i64 as u8; count]),
+        };
+        tensors.set(self.out, dims, data);
+        Ok(())
+    }
+}
