@@ -12,7 +12,7 @@ use number::{number, whole};
 
 use crate::error::OpError;
 use crate::graph::{Elem, TensorInfo};
-use crate::live::{Scalar, ScalarId, TensorId};
+use crate::live::{Number, Scalar, ScalarId, TensorId};
 use crate::shape::Dims;
 
 /// What an operator reads and writes, recorded while it is decoded.
@@ -365,6 +365,20 @@ impl<'a> Args<'a> {
         match self.take(name)? {
             (_, Value::Null) => Ok(None),
             (_, value) => number(value).map_or_else(|| Self::wrong(name, value, "a number or None"), |n| Ok(Some(n))),
+        }
+    }
+
+    /// A number that may be symbolic.
+    ///
+    /// # Errors
+    /// Anything but a number or a symbolic one.
+    pub fn number(&mut self, name: &'static str) -> Result<Number, OpError> {
+        match self.take(name)? {
+            (id, Value::SymInt(_)) => {
+                self.flow.scalar_reads.push(ScalarId(id.0));
+                Ok(Number::Live(ScalarId(id.0)))
+            }
+            (_, value) => number(value).map_or_else(|| Self::wrong(name, value, "a number"), |n| Ok(Number::Fixed(n))),
         }
     }
 

@@ -39,6 +39,27 @@ impl Elem {
         })
     }
 
+    /// A number as an element of this type, in the low bits of a word.
+    #[must_use]
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "integers wrap as PyTorch wraps them")]
+    pub fn bits(self, value: f64) -> u32 {
+        match self {
+            Self::F32 => (value as f32).to_bits(),
+            Self::I32 => value as i64 as u32,
+            Self::U8 | Self::I8 => (value as i64 as u8).into(),
+            Self::Bool => u32::from(value != 0.0),
+        }
+    }
+
+    /// How many elements lie in a word.
+    #[must_use]
+    pub fn lanes(self) -> u32 {
+        match self {
+            Self::F32 | Self::I32 => 1,
+            Self::U8 | Self::I8 | Self::Bool => 4,
+        }
+    }
+
     /// Bytes that `count` elements take on the GPU; bytes are packed into whole words.
     #[must_use]
     pub fn bytes(self, count: u64) -> u64 {

@@ -39,6 +39,15 @@ pub enum Scalar {
     Live(ScalarId),
 }
 
+/// A number that may be no integer: a literal of the file, or a symbolic scalar.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Number {
+    /// The same in every call.
+    Fixed(f64),
+    /// Known only when the graph runs.
+    Live(ScalarId),
+}
+
 /// The current dims and scalars of a graph's values, by value id, and the integers of inputs that the host knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Live {

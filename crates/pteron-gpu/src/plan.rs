@@ -9,7 +9,7 @@ use std::fmt::Debug;
 
 use crate::error::OpError;
 use crate::kernel::Variant;
-use crate::live::{Live, Scalar, ScalarId, TensorId};
+use crate::live::{Live, Number, Scalar, ScalarId, TensorId};
 use crate::reference::HostTensors;
 use crate::shape::Dims;
 
@@ -268,6 +268,16 @@ impl<'a> PlanCx<'a> {
     #[must_use]
     pub fn scalar(&self, scalar: Scalar) -> i64 {
         self.live.scalar(scalar)
+    }
+
+    /// The live value of a number.
+    #[must_use]
+    pub fn number(&self, number: Number) -> f64 {
+        match number {
+            Number::Fixed(value) => value,
+            #[allow(clippy::cast_precision_loss, reason = "symbolic scalars are lengths and positions")]
+            Number::Live(id) => self.live.scalar(Scalar::Live(id)) as f64,
+        }
     }
 
     /// The integers of a graph input as the host has them; `None` while loading, before any call.

@@ -1,5 +1,6 @@
 //! The operators: one folder each, or a row of a family's table. [`OPS`] is the whole registry.
 
+pub mod arange;
 pub mod binary;
 pub mod choose_qparams;
 pub mod compare;
@@ -11,6 +12,7 @@ pub mod fill;
 pub mod linear;
 pub mod linear_dq8ca_q4gsw;
 pub mod linear_q4gsw;
+pub mod pad;
 pub mod rms_norm;
 pub mod rotary;
 pub mod sdpa;
@@ -37,6 +39,7 @@ pub struct OpDef {
 
 /// Every operator there is.
 pub static OPS: &[&OpDef] = &[
+    &arange::DEF,
     &binary::DEF,
     &choose_qparams::DEF,
     &compare::OF_ONE,
@@ -49,6 +52,7 @@ pub static OPS: &[&OpDef] = &[
     &linear::DEF,
     &linear_dq8ca_q4gsw::DEF,
     &linear_q4gsw::DEF,
+    &pad::DEF,
     &rms_norm::DEF,
     &rotary::DEF,
     &sdpa::DEF,

@@ -6,12 +6,13 @@
 struct Params {
     // Vectors of four words to write.
     count: u32,
-    // The number as it lies in a word, four times where it is a byte.
-    word: u32,
+    step_base: u32,
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
-@group(0) @binding(1) var<storage, read_write> out: array<vec4<u32>>;
+// One word: the number as it lies in one, four times where it is a byte. A symbolic number moves from step to step.
+@group(0) @binding(1) var<storage, read> step: array<u32>;
+@group(0) @binding(2) var<storage, read_write> out: array<vec4<u32>>;
 
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
@@ -20,5 +21,5 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     if i >= params.count {
         return;
     }
-    out[i] = vec4<u32>(params.word);
+    out[i] = vec4<u32>(step[params.step_base]);
 }

@@ -7,10 +7,10 @@ use crate::args::Args;
 use crate::error::OpError;
 use crate::graph::Elem;
 use crate::kernel::{KernelDef, Variant};
-use crate::live::{Scalar, TensorId};
+use crate::live::{Number, Scalar, TensorId};
 use crate::ops::OpDef;
 use crate::params;
-use crate::plan::{BoundsCx, Dispatch, Op, Plan, PlanCx, Recipe, Recipes};
+use crate::plan::{Bind, BoundsCx, Dispatch, Op, Plan, PlanCx, Recipe, Recipes};
 use crate::reference::{HostData, HostTensors};
 use crate::shape::Dims;
 
@@ -18,7 +18,7 @@ static FILL: KernelDef = KernelDef::new("fill", include_str!("fill.wgsl"), Param
 
 params! {
     /// Of `fill.wgsl`.
-    struct Params { count: u32, word: u32, pad: [u32; 2] }
+    struct Params { count: u32, step_base: u32, pad: [u32; 2] }
 }
 
 /// The family: names, where the shape comes from, the number if the operator has one of its own, and how many arguments about
@@ -63,7 +63,7 @@ enum Shape {
 #[derive(Debug)]
 struct Fill {
     shape: Shape,
-    value: f64,
+    value: Number,
     elem: Elem,
     out: TensorId,
 }
@@ -78,7 +78,7 @@ fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
         From::Tensor => Shape::Like(args.tensor("self")?),
         From::Nothing => Shape::Sizes(Vec::new()),
     };
-    let value = value.map_or_else(|| args.float("fill_value"), Ok)?;
+    let value = value.map_or_else(|| args.number("fill_value"), |value| Ok(Number::Fixed(value)))?;
     // The type is the output's own; layout, device and memory are not the file's matter.
     ["dtype", "layout", "device", "pin_memory", "memory_format"]
         .iter()
@@ -101,40 +101,37 @@ impl Fill {
         }
     }
 
-    /// The number as an element, in all its bytes.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "integers wrap as PyTorch wraps them")]
-    fn word(&self) -> u32 {
-        match self.elem {
-            Elem::F32 => (self.value as f32).to_bits(),
-            Elem::I32 => self.value as i64 as u32,
-            Elem::Bool => u32::from(self.value != 0.0) * 0x0101_0101,
-            Elem::U8 | Elem::I8 => u32::from(self.value as i64 as u8) * 0x0101_0101,
-        }
+    /// The number as an element, as often as one fits into a word.
+    fn word(&self, cx: &PlanCx<'_>) -> u32 {
+        let bits = self.elem.bits(cx.number(self.value));
+        if self.elem.lanes() == 4 { bits * 0x0101_0101 } else { bits }
     }
 }
 
 impl Op for Fill {
     fn recipes(&self, _: &BoundsCx<'_>) -> Result<Recipes, OpError> {
-        Ok(Recipes::of([Recipe::new(Variant::new(&FILL), [self.out.into()])]))
+        Ok(Recipes { step_words: 1, ..Recipes::of([Recipe::new(Variant::new(&FILL), [Bind::Step, self.out.into()])]) })
     }
 
     fn plan(&self, cx: &PlanCx<'_>) -> Result<Plan, OpError> {
         let dims = self.dims(cx)?;
         let vectors = self.elem.bytes(dims.count()).div_ceil(16);
         let count = u32::try_from(vectors).unwrap_or(u32::MAX);
-        let params = Params { count, word: self.word(), pad: [0; 2] };
-        Ok(Plan::new(self.out, dims, Dispatch::items(0, &params, vectors, 256)?))
+        let params = Params { count, step_base: cx.step_base(), pad: [0; 2] };
+        let plan = Plan::new(self.out, dims, Dispatch::items(0, &params, vectors, 256)?);
+        Ok(Plan { step_words: vec![self.word(cx)], ..plan })
     }
 
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "integers wrap as PyTorch wraps them")]
     fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError> {
         let dims = self.dims(cx)?;
         let count = usize::try_from(dims.count()).unwrap_or(0);
+        let value = cx.number(self.value);
         let data = match self.elem {
-            Elem::F32 => HostData::F32(vec![self.value as f32; count]),
-            Elem::I32 => HostData::I32(vec![self.value as i32; count]),
-            Elem::Bool => HostData::U8(vec![u8::from(self.value != 0.0); count]),
-            Elem::U8 | Elem::I8 => HostData::U8(vec![self.value as i64 as u8; count]),
+            Elem::F32 => HostData::F32(vec![value as f32; count]),
+            Elem::I32 => HostData::I32(vec![value as i32; count]),
+            Elem::Bool => HostData::U8(vec![u8::from(value != 0.0); count]),
+            Elem::U8 | Elem::I8 => HostData::U8(vec![value as i64 as u8; count]),
         };
         tensors.set(self.out, dims, data);
         Ok(())

@@ -54,6 +54,17 @@ fn shapes_of_another_tensor_and_symbolic_ones() {
 }
 
 #[test]
+fn a_symbolic_number() {
+    let mut sketch = Sketch::new();
+    let x = sketch.input(DataType::Float32, &[9]);
+    let (zero, length) = (sketch.int(0), sketch.value(Value::SymInt(0)));
+    sketch.call("sym_size.int", &[x, zero, length]);
+    call(&mut sketch, "aten.scalar_tensor.default", &[length], 4, DataType::Float32, &[]);
+    call(&mut sketch, "aten.scalar_tensor.default", &[length], 4, DataType::Int32, &[]);
+    check(&sketch, &[9, 1, 4].map(|count: u32| vec![f32s(&[count], vec![1.0; count as usize])]), 0.0);
+}
+
+#[test]
 fn sizes_below_zero_are_refused() {
     let mut sketch = Sketch::new();
     let size = sketch.value(Value::IntList(vec![3, -1]));
