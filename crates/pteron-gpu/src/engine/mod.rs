@@ -4,6 +4,8 @@
 //! groups made, all from the operators' recipes. [`State`] is what calls change and keep (KV caches): one a conversation.
 //! A call plans, writes once, runs one compute pass in one submit, and reads live bytes back.
 
+#[cfg(not(target_arch = "wasm32"))]
+mod bandwidth;
 mod buffers;
 mod call;
 mod constants;

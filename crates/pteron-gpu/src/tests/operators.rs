@@ -16,7 +16,7 @@ use crate::testing::{Sketch, check, dims, f32s, i32s, noise};
 pub(super) struct Fixture {
     pub(super) name: String,
     pub(super) sketch: Sketch,
-    calls: Vec<Vec<HostTensor>>,
+    pub(super) calls: Vec<Vec<HostTensor>>,
 }
 
 /// The operators of a graph; none if it has one that is not there.
@@ -139,7 +139,7 @@ fn exported_graphs_agree_with_their_references() {
 }
 
 /// Sketches by hand, each with calls, of operators that no exported graph has.
-fn samples() -> Vec<Sample> {
+pub(super) fn samples() -> Vec<Sample> {
     let mut samples = Vec::new();
     for name in ["aten.abs.default", "aten.neg.default", "aten.exp.default"] {
         samples.push(unary(name, |x| x));
