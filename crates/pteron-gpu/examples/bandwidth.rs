@@ -39,7 +39,7 @@ fn run(adapter: Option<String>, megabytes: u32, only: &str) -> pteron_gpu::Resul
     println!("plain copies: {:.0} GB/s\n", copies / 1e9);
     println!("| operator | µs | GB/s | share |\n|---|---:|---:|---:|");
     // The side of a square of that many floats, a multiple of 64.
-    let side = ((f64::from(megabytes) * 262_144.0).sqrt() as u32).next_multiple_of(64);
+    let side = (megabytes << 18).isqrt().next_multiple_of(64);
     for row in rows(side).iter().filter(|row| row.label.contains(only)) {
         let seconds = time(&gpu, row)?;
         let speed = row.bytes as f64 / seconds;
@@ -48,13 +48,15 @@ fn run(adapter: Option<String>, megabytes: u32, only: &str) -> pteron_gpu::Resul
     Ok(())
 }
 
+type Caller = dyn Fn(&mut Sketch, &[ValueId]) -> ValueId;
+
 /// An operator on tensors of one shape or another.
 struct Row {
     label: String,
     /// What it reads: dtype and dims.
     inputs: Vec<(DataType, Vec<u32>)>,
     /// Adds the arguments between inputs and output and calls it.
-    call: Box<dyn Fn(&mut Sketch, &[ValueId]) -> ValueId>,
+    call: Box<Caller>,
     bytes: u64,
 }
 

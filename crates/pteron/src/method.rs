@@ -68,6 +68,7 @@ impl Program {
             let options = engine::LoadOptions {
                 input_bounds: script.delegate_bounds(index, &graph, plan, &inputs),
                 memory_budget: options.memory_budget,
+                calls_under_way: 0,
             };
             let constants = |id| self.files.graph_constant(delegate.data, id);
             delegates.push(LoadedGraph::load(gpu, graph, &constants, &options).await?);

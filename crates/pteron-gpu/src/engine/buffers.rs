@@ -124,16 +124,28 @@ impl Gpu {
 impl Gpu {
     /// The first bytes of a buffer, when what was submitted before has run.
     pub(super) async fn read(&self, buffer: &wgpu::Buffer, len: u64) -> Result<Vec<u8>> {
+        self.read_after(buffer, len, None).await
+    }
+
+    /// The same when that submission has run, whatever was submitted behind it.
+    pub(super) async fn read_after(
+        &self,
+        buffer: &wgpu::Buffer,
+        len: u64,
+        submission: Option<wgpu::SubmissionIndex>,
+    ) -> Result<Vec<u8>> {
         let slice = buffer.slice(0..len);
         let mapped = Once::new();
         slice.map_async(wgpu::MapMode::Read, mapped.sender());
         let _unmap = Unmap(buffer);
         // Native devices answer when they are polled; browsers answer by themselves.
         #[cfg(not(target_arch = "wasm32"))]
-        if let Err(error) = self.inner.device.poll(wgpu::PollType::wait_indefinitely()) {
+        if let Err(error) = self.inner.device.poll(wgpu::PollType::Wait { submission_index: submission, timeout: None }) {
             self.check()?;
             return Err(Error::Device(error.to_string()));
         }
+        #[cfg(target_arch = "wasm32")]
+        drop(submission);
         if let Err(error) = mapped.wait().await {
             self.check()?;
             return Err(Error::Device(error.to_string()));

@@ -23,14 +23,17 @@ pub enum HostView<'a> {
     I32(&'a [i32]),
     /// Bytes: unsigned, signed or truth values, as the graph has them.
     Bytes(&'a [u8]),
+    /// None: what the device has of this input, from an earlier call or fed back by one.
+    Kept,
 }
 
 impl HostView<'_> {
-    fn len(&self) -> usize {
+    fn len(&self) -> Option<usize> {
         match self {
-            Self::F32(values) => values.len(),
-            Self::I32(values) => values.len(),
-            Self::Bytes(values) => values.len(),
+            Self::F32(values) => Some(values.len()),
+            Self::I32(values) => Some(values.len()),
+            Self::Bytes(values) => Some(values.len()),
+            Self::Kept => None,
         }
     }
 
@@ -39,6 +42,7 @@ impl HostView<'_> {
             Self::F32(_) => elem == Elem::F32,
             Self::I32(_) => elem == Elem::I32,
             Self::Bytes(_) => matches!(elem, Elem::U8 | Elem::I8 | Elem::Bool),
+            Self::Kept => true,
         }
     }
 
@@ -47,6 +51,7 @@ impl HostView<'_> {
             Self::F32(_) => "floats",
             Self::I32(_) => "integers",
             Self::Bytes(_) => "bytes",
+            Self::Kept => "what was kept",
         }
     }
 
@@ -55,6 +60,7 @@ impl HostView<'_> {
             Self::F32(values) => bytemuck::cast_slice(values),
             Self::I32(values) => bytemuck::cast_slice(values),
             Self::Bytes(values) => values,
+            Self::Kept => &[],
         }
     }
 }
@@ -158,21 +164,22 @@ impl LoadedGraph {
         let _pass = self.gate.enter().await;
         let (pending, recorder) = {
             let mut run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
-            self.check_inputs(inputs)?;
-            let live: Vec<LiveInput<'_>> = inputs
-                .iter()
-                .map(|input| LiveInput {
-                    dims: input.dims,
-                    values: if let HostView::I32(values) = input.data { Some(values) } else { None },
-                })
-                .collect();
-            let change = run.planned.resize(&self.graph, &live)?;
-            let differ = run.planned.commit(change);
-            self.refresh(&mut run, &differ);
+            self.prepare(&mut run, inputs)?;
             let recorder = timing.map(|timing| Recorder::new(&self.gpu, timing, self.untimed(&run))).transpose()?;
             (self.encode(&mut run, state, inputs, recorder.as_ref()), recorder)
         };
         Ok((self.read_back(pending).await?, recorder))
+    }
+
+    /// Plans a call and brings the arena in line with it. An error has changed nothing.
+    pub(super) fn prepare(&self, run: &mut Run, inputs: &[InputView<'_>]) -> Result<()> {
+        self.check_inputs(inputs)?;
+        let values = |data| if let HostView::I32(values) = data { Some(values) } else { None };
+        let live = inputs.iter().map(|input| LiveInput { dims: input.dims, values: values(input.data) });
+        let change = run.planned.resize(&self.graph, &live.collect::<Vec<_>>())?;
+        let differ = run.planned.commit(change);
+        self.refresh(run, &differ);
+        Ok(())
     }
 
     /// Everything about inputs that can be said before any shape is planned.
@@ -187,13 +194,15 @@ impl LoadedGraph {
             if !input.data.fits(elem) {
                 return fail(format!("holds {}, but the graph takes {elem:?}", input.data.name()));
             }
-            if input.data.len() as u64 != input.dims.count() {
-                return fail(format!(
-                    "has {} elements, but shape {} has {}",
-                    input.data.len(),
-                    input.dims,
-                    input.dims.count()
-                ));
+            match input.data.len() {
+                Some(len) if len as u64 != input.dims.count() => {
+                    let count = input.dims.count();
+                    return fail(format!("has {len} elements, but shape {} has {count}", input.dims));
+                }
+                None if self.graph.nodes.iter().any(|node| node.flow.host_reads.contains(&tensor)) => {
+                    return fail("is kept on the device, but its value is needed before the graph runs".to_owned());
+                }
+                _ => {}
             }
         }
         self.check_indices(inputs)
@@ -294,6 +303,18 @@ impl LoadedGraph {
     }
 
     fn encode(&self, run: &mut Run, state: &State, inputs: &[InputView<'_>], recorder: Option<&Recorder>) -> Vec<Wanted> {
+        let mut encoder = self.encode_writes(run, inputs);
+        match recorder {
+            None => self.encode_pass(&mut encoder, run, state),
+            Some(recorder) => self.encode_timed(&mut encoder, run, state, recorder),
+        }
+        let wanted = self.encode_readback(&mut encoder, run, state);
+        self.submit(encoder);
+        wanted
+    }
+
+    /// One write, and copies from there to where its pieces belong.
+    pub(super) fn encode_writes(&self, run: &mut Run, inputs: &[InputView<'_>]) -> wgpu::CommandEncoder {
         let counters = &self.gpu.inner.counters;
         let pieces = self.stage(run, inputs);
         if !run.staging.is_empty() {
@@ -305,13 +326,7 @@ impl LoadedGraph {
         for piece in pieces {
             encoder.copy_buffer_to_buffer(&self.fixed.upload, piece.from, piece.to, piece.at, piece.len);
         }
-        match recorder {
-            None => self.encode_pass(&mut encoder, run, state),
-            Some(recorder) => self.encode_timed(&mut encoder, run, state, recorder),
-        }
-        let wanted = self.encode_readback(&mut encoder, run, state);
-        self.submit(encoder);
-        wanted
+        encoder
     }
 
     /// Copies the live bytes of each output behind one another.
@@ -322,21 +337,24 @@ impl LoadedGraph {
             let elem = self.graph.info(output).elem;
             let dims = run.planned.live().dims(output);
             let wanted = Wanted { dims, elem, at, len: elem.bytes(dims.count()) };
-            let source = match self.memory.tensors[output.index()] {
-                Some(Place::Output(index)) => self.fixed.outputs.get(index).and_then(Option::as_ref),
-                Some(Place::Input(index)) => self.fixed.inputs.get(index),
-                Some(Place::Constant(constant)) => self.fixed.constants.get(&constant),
-                Some(Place::State(index)) => state.buffers.get(index),
-                Some(Place::Object(index)) => self.fixed.objects.get(index),
-                None => None,
-            };
-            if let (Some(source), true) = (source, wanted.len > 0) {
+            if let (Some(source), true) = (self.buffer_of(output, state), wanted.len > 0) {
                 encoder.copy_buffer_to_buffer(source, 0, &self.fixed.readback, at, wanted.len);
             }
             at += crate::memory::padded(wanted.len);
             all.push(wanted);
         }
         all
+    }
+
+    /// Where a tensor is.
+    pub(super) fn buffer_of<'a>(&'a self, tensor: TensorId, state: &'a State) -> Option<&'a wgpu::Buffer> {
+        match self.memory.tensors[tensor.index()]? {
+            Place::Output(index) => self.fixed.outputs.get(index).and_then(Option::as_ref),
+            Place::Input(index) => self.fixed.inputs.get(index),
+            Place::Constant(constant) => self.fixed.constants.get(&constant),
+            Place::State(index) => state.buffers.get(index),
+            Place::Object(index) => self.fixed.objects.get(index),
+        }
     }
 
     async fn read_back(&self, wanted: Vec<Wanted>) -> Result<Vec<OutputData>> {

@@ -11,6 +11,7 @@ use super::Gpu;
 use super::buffers::{MemoryBudget, Request, STORAGE, count};
 use super::call::Run;
 use super::constants::{ConstantRequest, constant_requests, initial_states, upload_constants};
+use super::follow::Answers;
 use super::pipelines::Pipeline;
 use super::wait::Gate;
 use crate::error::{Error, Result};
@@ -28,6 +29,8 @@ pub struct LoadOptions {
     pub input_bounds: Vec<Option<Dims>>,
     /// Bytes of GPU memory the graph may use in all.
     pub memory_budget: Option<u64>,
+    /// How many calls may be under way at once; see [`LoadedGraph::start`].
+    pub calls_under_way: usize,
 }
 
 /// Where a constant's bytes come from: the mapped file, external data, anything.
@@ -46,6 +49,7 @@ pub struct LoadedGraph {
     pub(super) initial: Vec<Option<wgpu::Buffer>>,
     pub(super) run: Mutex<Run>,
     pub(super) gate: Gate,
+    pub(super) answers: Answers,
     bytes: u64,
 }
 
@@ -100,6 +104,7 @@ impl LoadedGraph {
         let scope = gpu.inner.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
         let fixed = make_buffers(gpu, &graph, &sizes, constants, &mut budget)?;
         let initial = initial_states(gpu, &graph, &memory, constants, &mut budget)?;
+        let answers = Answers::new(gpu, options.calls_under_way, &mut budget)?;
         if let Some(error) = scope.pop().await {
             return Err(Error::Device(error.to_string()));
         }
@@ -107,7 +112,8 @@ impl LoadedGraph {
         gpu.check()?;
         let run = Mutex::new(Run::new(planned, slots.total));
         let gate = Gate::default();
-        let loaded = Self { gpu: gpu.clone(), graph, memory, fixed, ready, initial, run, gate, bytes: budget.used() };
+        let bytes = budget.used();
+        let loaded = Self { gpu: gpu.clone(), graph, memory, fixed, ready, initial, run, gate, answers, bytes };
         loaded.refresh_all();
         Ok(loaded)
     }

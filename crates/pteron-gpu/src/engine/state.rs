@@ -79,8 +79,8 @@ impl LoadedGraph {
         Ok(copy)
     }
 
-    pub(super) fn submit(&self, encoder: wgpu::CommandEncoder) {
+    pub(super) fn submit(&self, encoder: wgpu::CommandEncoder) -> wgpu::SubmissionIndex {
         count(&self.gpu.inner.counters.submits, 1);
-        self.gpu.inner.queue.submit([encoder.finish()]);
+        self.gpu.inner.queue.submit([encoder.finish()])
     }
 }

@@ -1,6 +1,7 @@
 //! Tests of the graph and the engine as a whole; those of single operators are beside them.
 
 mod docs;
+mod follow;
 mod limits;
 mod memory;
 mod operators;
