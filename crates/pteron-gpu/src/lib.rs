@@ -9,6 +9,7 @@ pub mod engine;
 pub mod error;
 pub mod graph;
 pub mod kernel;
+mod lines;
 pub mod live;
 mod map;
 mod matmul;

@@ -5,10 +5,10 @@ use pteron_format::vulkan::Value;
 /// A dimension counted from the end if negative.
 #[must_use]
 pub fn normalise(axis: i64, rank: usize) -> Option<usize> {
-    let rank_i = i64::try_from(rank).ok()?;
-    let axis = if axis < 0 { axis + rank_i } else { axis };
     // A single number takes axis 0 and −1, as in PyTorch.
-    usize::try_from(axis).ok().filter(|&axis| axis < rank.max(1))
+    let rank = rank.max(1);
+    let axis = if axis < 0 { axis.checked_add(i64::try_from(rank).ok()?)? } else { axis };
+    usize::try_from(axis).ok().filter(|&axis| axis < rank)
 }
 
 pub(super) fn whole(value: &Value) -> Option<i64> {

@@ -9,13 +9,16 @@ pub mod copy;
 pub mod embedding;
 pub mod embedding_q4gsw;
 pub mod fill;
+pub mod layer_norm;
 pub mod linear;
 pub mod linear_dq8ca_q4gsw;
 pub mod linear_q4gsw;
 pub mod pad;
+pub mod reduce;
 pub mod rms_norm;
 pub mod rotary;
 pub mod sdpa;
+pub mod softmax;
 pub mod symint;
 pub mod unary;
 pub mod update_cache;
@@ -49,13 +52,16 @@ pub static OPS: &[&OpDef] = &[
     &embedding::DEF,
     &embedding_q4gsw::DEF,
     &fill::DEF,
+    &layer_norm::DEF,
     &linear::DEF,
     &linear_dq8ca_q4gsw::DEF,
     &linear_q4gsw::DEF,
     &pad::DEF,
+    &reduce::DEF,
     &rms_norm::DEF,
     &rotary::DEF,
     &sdpa::DEF,
+    &softmax::DEF,
     &symint::DEF,
     &unary::DEF,
     &update_cache::DEF,
