@@ -9,6 +9,7 @@ use std::hash::{Hash, Hasher};
 /// Text that kernels include, by name.
 const INCLUDES: &[(&str, &str)] = &[
     ("attention", include_str!("include/attention.wgsl")),
+    ("best", include_str!("include/best.wgsl")),
     ("exact_division", include_str!("include/exact_division.wgsl")),
     ("f32_weights", include_str!("include/f32_weights.wgsl")),
     ("folds", include_str!("include/folds.wgsl")),

@@ -8,6 +8,8 @@ use pteron_format::vulkan::{Call, Graph, Value, ValueId};
 
 /// The operator that ends a call by storing a buffer's new content; no file has it.
 pub(crate) const STORE: &str = "pteron.store";
+/// The operator that chooses the next token; no file has it.
+pub(crate) const CHOOSE_TOKEN: &str = "pteron.choose_token";
 const PREPACK: &str = "et_vk.prepack.default";
 
 /// Turns buffers that are written in place into state.

@@ -3,6 +3,7 @@
 pub mod arange;
 pub mod binary;
 pub mod choose_qparams;
+pub mod choose_token;
 pub mod compare;
 pub mod convert;
 pub mod copy;
@@ -45,6 +46,7 @@ pub static OPS: &[&OpDef] = &[
     &arange::DEF,
     &binary::DEF,
     &choose_qparams::DEF,
+    &choose_token::DEF,
     &compare::OF_ONE,
     &compare::OF_TWO,
     &convert::DEF,
