@@ -18,7 +18,7 @@ pub mod ops;
 pub mod plan;
 pub mod reference;
 pub mod resize;
-mod rewrite;
+pub mod rewrite;
 pub mod shape;
 
 #[cfg(test)]

@@ -1,16 +1,33 @@
-//! Graphs in which everything is written once.
+//! Graphs in which everything is written once, and those that choose a token at their end.
 //!
 //! An exporter that keeps mutable buffers inside a delegate writes them as a constant that is prepacked and later written again,
 //! in place, by the operator that changes it. Here each later write gets a tensor of its own, and what a buffer holds at the
 //! end is stored where the next call finds it. After that no operator reads and writes one tensor, and state is what is stored.
 
-use pteron_format::vulkan::{Call, Graph, Value, ValueId};
+use pteron_format::vulkan::{Call, DataType, Graph, Tensor, Value, ValueId};
 
 /// The operator that ends a call by storing a buffer's new content; no file has it.
 pub(crate) const STORE: &str = "pteron.store";
 /// The operator that chooses the next token; no file has it.
 pub(crate) const CHOOSE_TOKEN: &str = "pteron.choose_token";
 const PREPACK: &str = "et_vk.prepack.default";
+
+/// Puts the choice of the next token behind an output that is logits: the graph gets an input, how to choose (four integers, see
+/// `ops/choose_token`), and an output, the token. Returns their indices; `None` if there is no such output.
+pub fn choose_token(graph: &mut Graph, logits: usize) -> Option<(usize, usize)> {
+    let logits = *graph.outputs.get(logits)?;
+    let like = graph.value(logits)?.as_tensor()?.clone();
+    let numbers = |dims: &[u32]| {
+        let like = like.clone();
+        let tensor = Tensor { dtype: DataType::Int32, dims: dims.to_vec(), constant: None, memory_object: None, ..like };
+        Value::Tensor(tensor)
+    };
+    let [sampling, token] = [&[4][..], &[1, 1]].map(|dims| add(graph, numbers(dims)));
+    graph.chain.push(Call { node_id: 0, name: CHOOSE_TOKEN.to_owned(), args: vec![logits, sampling, token] });
+    graph.inputs.push(sampling);
+    graph.outputs.push(token);
+    Some((graph.inputs.len() - 1, graph.outputs.len() - 1))
+}
 
 /// Turns buffers that are written in place into state.
 pub(crate) fn separate_state(mut graph: Graph) -> Graph {

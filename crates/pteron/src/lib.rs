@@ -20,6 +20,7 @@
 mod bytes;
 mod error;
 mod method;
+mod next;
 mod plan;
 mod program;
 mod tensor;
@@ -27,6 +28,7 @@ mod tensor;
 pub use bytes::FileBytes;
 pub use error::{Error, Result};
 pub use method::{LoadOptions, Method, State, TensorSpec};
+pub use next::{Choice, NextToken, Tokens};
 pub use program::{ConstantValue, Program};
 pub use pteron_format::ScalarType;
 #[cfg(not(target_arch = "wasm32"))]

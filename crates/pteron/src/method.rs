@@ -1,11 +1,14 @@
 //! A loaded method: its delegates on a GPU, the instructions around them, and the state it keeps.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use pteron_format::program::{Dynamism, Plan, ValueId};
 use pteron_gpu::engine::{self, Gpu, LoadedGraph, Profile};
 use pteron_gpu::graph::Graph;
 use pteron_gpu::shape::Dims;
 
 use crate::error::{Error, Result};
+use crate::next::TokenLoop;
 use crate::plan::{self, Script};
 use crate::program::Program;
 use crate::tensor::Tensor;
@@ -17,6 +20,9 @@ pub struct LoadOptions {
     pub input_bounds: Vec<Option<Vec<u32>>>,
     /// Bytes of GPU memory a delegate may use.
     pub memory_budget: Option<u64>,
+    /// For language models: choose the next token on the GPU, see [`Method::start_token`]. The method must take tokens and a
+    /// position and answer with logits.
+    pub choose_tokens: bool,
 }
 
 /// What an input or output is.
@@ -37,6 +43,7 @@ pub struct Method {
     pub(crate) program: Program,
     pub(crate) script: Script,
     pub(crate) delegates: Vec<LoadedGraph>,
+    pub(crate) tokens: Option<TokenLoop>,
     inputs: Vec<TensorSpec>,
     outputs: Vec<TensorSpec>,
 }
@@ -44,8 +51,15 @@ pub struct Method {
 /// What a method keeps between calls: its delegates' KV caches and its own mutable tensors. One for each conversation.
 #[derive(Debug)]
 pub struct State {
+    /// No two states have the same.
+    pub(crate) id: u64,
     pub(crate) delegates: Vec<engine::State>,
     pub(crate) values: Vec<(ValueId, Tensor)>,
+}
+
+fn state_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 impl Program {
@@ -59,21 +73,26 @@ impl Program {
         let inputs = specs(method, plan, &plan.inputs, options)?;
         let outputs = specs(method, plan, &plan.outputs, &LoadOptions::default())?;
         let mut delegates = Vec::new();
+        let mut tokens = None;
         for (index, delegate) in plan.delegates.iter().enumerate() {
             let Some(blob) = self.files.pte.graph(delegate.data) else {
                 let reason = format!("delegate {index} is for {:?}, only VulkanBackend is supported", delegate.id);
                 return Err(Error::Unsupported { method: method.to_owned(), reason });
             };
-            let graph = Graph::decode(blob.graph.clone())?;
+            let mut source = blob.graph.clone();
+            if options.choose_tokens {
+                tokens = Some(TokenLoop::prepare(method, plan, &script, &mut source)?);
+            }
+            let graph = Graph::decode(source)?;
             let options = engine::LoadOptions {
                 input_bounds: script.delegate_bounds(index, &graph, plan, &inputs),
                 memory_budget: options.memory_budget,
-                calls_under_way: 0,
+                calls_under_way: if options.choose_tokens { TokenLoop::UNDER_WAY } else { 0 },
             };
             let constants = |id| self.files.graph_constant(delegate.data, id);
             delegates.push(LoadedGraph::load(gpu, graph, &constants, &options).await?);
         }
-        Ok(Method { name: method.to_owned(), program: self.clone(), script, delegates, inputs, outputs })
+        Ok(Method { name: method.to_owned(), program: self.clone(), script, delegates, tokens, inputs, outputs })
     }
 }
 
@@ -127,7 +146,7 @@ impl Method {
     /// No memory for it.
     pub fn new_state(&self) -> Result<State> {
         let delegates = self.delegates.iter().map(LoadedGraph::new_state).collect::<Result<_, _>>()?;
-        Ok(State { delegates, values: self.script.initial_values(&self.program.files)? })
+        Ok(State { id: state_id(), delegates, values: self.script.initial_values(&self.program.files)? })
     }
 
     /// Puts a state back to where the file starts it.
@@ -148,7 +167,7 @@ impl Method {
     /// No memory for it.
     pub fn clone_state(&self, state: &State) -> Result<State> {
         let copies = self.delegates.iter().zip(&state.delegates).map(|(delegate, state)| delegate.clone_state(state));
-        Ok(State { delegates: copies.collect::<Result<_, _>>()?, values: state.values.clone() })
+        Ok(State { id: state_id(), delegates: copies.collect::<Result<_, _>>()?, values: state.values.clone() })
     }
 
     /// Calls the method with live tensors.

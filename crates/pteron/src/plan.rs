@@ -13,6 +13,7 @@ use pteron_gpu::shape::Dims;
 
 use crate::error::{Error, Result};
 use crate::method::{Method, State, TensorSpec, dims};
+use crate::next::TokenLoop;
 use crate::program::Files;
 use crate::tensor::Tensor;
 
@@ -115,6 +116,14 @@ impl Script {
         self.kept.iter().chain(&self.constants).map(value).collect()
     }
 
+    /// The inputs of the one delegate call that is all there is to do; `None` if there is more.
+    pub(crate) fn only_call(&self) -> Option<&[ValueId]> {
+        match self.steps.as_slice() {
+            [Step::Delegate { inputs, .. }] if self.kept.is_empty() => Some(inputs),
+            _ => None,
+        }
+    }
+
     /// Smaller bounds of a delegate's inputs, where those are inputs of the method.
     pub(crate) fn delegate_bounds(
         &self,
@@ -215,7 +224,8 @@ async fn call_delegate(
         Staged::new(tensor).map_err(|reason| Error::Input { method: method.name.clone(), index, reason })
     });
     let staged = staged.collect::<Result<Vec<_>>>()?;
-    let views: Vec<InputView<'_>> = staged.iter().map(Staged::view).collect();
+    let mut views: Vec<InputView<'_>> = staged.iter().map(Staged::view).collect();
+    views.extend(method.tokens.as_ref().map(TokenLoop::for_plain_call));
     let (delegate, state) = (&method.delegates[index], &state.delegates[index]);
     let result = match profiles {
         None => delegate.call(state, &views).await,

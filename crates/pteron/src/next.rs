@@ -1,0 +1,174 @@
+//! Steps of a language model that choose their next token on the GPU: a step begins with the token the one before chose, and the
+//! host reads tokens as they arrive.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pteron_format::program::{Plan, ValueId};
+use pteron_format::vulkan;
+use pteron_gpu::engine::{After, HostView, InputView, Pending};
+use pteron_gpu::rewrite;
+use pteron_gpu::shape::Dims;
+
+use crate::error::{Error, Result};
+use crate::method::{Method, State};
+use crate::plan::Script;
+
+/// What a step starts from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tokens<'a> {
+    /// These, one after the other.
+    Given(&'a [u32]),
+    /// The one that the step before chose, which need not have been read.
+    Chosen,
+}
+
+/// How a token is chosen.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Choice {
+    /// 0: the likeliest. Otherwise a sample from the softmax of the logits divided by this.
+    pub temperature: f32,
+    /// Draws with one seed are the same every time on one adapter.
+    pub seed: u64,
+    /// Which draw of that seed this is, such as the position: each must be another.
+    pub draw: u32,
+}
+
+impl Choice {
+    /// The likeliest token.
+    pub const LIKELIEST: Self = Self { temperature: 0.0, seed: 0, draw: 0 };
+
+    fn words(&self) -> [i32; 4] {
+        let scale = if self.temperature > 0.0 { self.temperature.recip() } else { 0.0 };
+        #[allow(clippy::cast_possible_truncation, reason = "the two halves of the seed")]
+        let [low, high] = [self.seed as u32, (self.seed >> 32) as u32];
+        [scale.to_bits(), low, high, self.draw].map(u32::cast_signed)
+    }
+}
+
+/// Where tokens go in and come out of a method's delegate.
+#[derive(Debug)]
+pub(crate) struct TokenLoop {
+    /// Indices of the delegate's inputs, by what they are.
+    tokens: usize,
+    position: usize,
+    sampling: usize,
+    /// Index of the delegate's output.
+    chosen: usize,
+    /// The state whose token lies ready on the device, by id.
+    ready: Mutex<Option<u64>>,
+}
+
+impl TokenLoop {
+    /// Steps that may be under way: one that runs, one behind it, and one whose token is being read.
+    pub(crate) const UNDER_WAY: usize = 3;
+
+    /// Puts the choice behind a method's only output.
+    pub(crate) fn prepare(method: &str, plan: &Plan, script: &Script, graph: &mut vulkan::Graph) -> Result<Self> {
+        let fail = |reason: &str| Err(Error::Unsupported { method: method.to_owned(), reason: reason.to_owned() });
+        let Some(inputs) = script.only_call() else {
+            return fail("does more than call its delegate, so it cannot choose tokens on the GPU");
+        };
+        let (&[tokens, position], &[_]) = (plan.inputs.as_slice(), plan.outputs.as_slice()) else {
+            return fail("must take tokens and a position and give logits to choose tokens");
+        };
+        let place = |id: ValueId| inputs.iter().position(|&input| input == id);
+        let (Some(tokens), Some(position)) = (place(tokens), place(position)) else {
+            return fail("keeps its tokens or its position from its delegate, so it cannot choose tokens on the GPU");
+        };
+        match rewrite::choose_token(graph, 0) {
+            Some((sampling, chosen)) => Ok(Self { tokens, position, sampling, chosen, ready: Mutex::new(None) }),
+            None => fail("has no logits to choose a token from"),
+        }
+    }
+
+    /// What a plain call, whose logits go to the host, passes where a choice is described. It brings tokens of its own.
+    pub(crate) fn for_plain_call(&self) -> InputView<'static> {
+        *self.ready() = None;
+        no_choice()
+    }
+
+    fn ready(&self) -> MutexGuard<'_, Option<u64>> {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn no_choice() -> InputView<'static> {
+    InputView { dims: dims(&[4]), data: HostView::I32(&[0; 4]) }
+}
+
+fn dims(shape: &[u32]) -> Dims {
+    Dims::new(shape).unwrap_or(Dims::SCALAR)
+}
+
+/// A token on its way. Dropping it gives it up; the step runs all the same.
+#[derive(Debug)]
+pub struct NextToken<'a> {
+    method: &'a str,
+    pending: Pending<'a>,
+}
+
+impl NextToken<'_> {
+    /// The token, once its step has run; a step started behind it may still be running.
+    ///
+    /// # Errors
+    /// A device that fails, or logits that are no numbers.
+    pub async fn wait(self) -> Result<u32> {
+        let bytes = self.pending.wait().await?;
+        let token = bytes.first_chunk().map_or(-1, |bytes| i32::from_le_bytes(*bytes));
+        u32::try_from(token).map_err(|_| Error::Unsupported {
+            method: self.method.to_owned(),
+            reason: "gave logits that are not numbers, so there is no next token".to_owned(),
+        })
+    }
+}
+
+impl Method {
+    /// Starts a step: runs the model on tokens at a position and chooses the next one, all on the GPU, and returns at once.
+    ///
+    /// # Errors
+    /// A method loaded without [`choose_tokens`](crate::LoadOptions::choose_tokens), inputs the method does not take, too many
+    /// steps whose tokens have not been read (three), or [`Tokens::Chosen`] after a call of another state.
+    pub fn start_token<'a>(
+        &'a self,
+        state: &State,
+        tokens: Tokens<'_>,
+        position: u32,
+        choice: Choice,
+    ) -> Result<NextToken<'a>> {
+        let fail = |reason: String| Err(Error::Unsupported { method: self.name.clone(), reason });
+        let (Some(token_loop), [graph], [own]) = (&self.tokens, self.delegates.as_slice(), state.delegates.as_slice())
+        else {
+            return fail("was not loaded to choose tokens".to_owned());
+        };
+        // Held to the end: the token of another conversation must not come between.
+        let mut ready = token_loop.ready();
+        if tokens == Tokens::Chosen && *ready != Some(state.id) {
+            return fail("ran another call since this conversation's last token; give that token instead".to_owned());
+        }
+        let narrow = |token: &u32| i32::try_from(*token);
+        let given = if let Tokens::Given(given) = tokens { given } else { &[] };
+        let Ok(given) = given.iter().map(narrow).collect::<Result<Vec<i32>, _>>() else {
+            return fail("was given a token that is no 31-bit number".to_owned());
+        };
+        let Ok(position) = i32::try_from(position) else { return fail(format!("was given position {position}, too far")) };
+        let (count, data) = match tokens {
+            Tokens::Given(_) => (u32::try_from(given.len()).unwrap_or(u32::MAX), HostView::I32(&given)),
+            Tokens::Chosen => (1, HostView::Kept),
+        };
+        let (position, choice) = ([position], choice.words());
+        let mut inputs = [no_choice(); 3];
+        inputs[token_loop.tokens] = InputView { dims: dims(&[1, count]), data };
+        inputs[token_loop.position] = InputView { dims: dims(&[1]), data: HostView::I32(&position) };
+        inputs[token_loop.sampling] = InputView { dims: dims(&[4]), data: HostView::I32(&choice) };
+        let after = After { read: token_loop.chosen, feed: Some((token_loop.chosen, token_loop.tokens)) };
+        let pending = graph.start(own, &inputs, after).map_err(|error| match error {
+            pteron_gpu::Error::Input { index, reason } => {
+                let index = usize::from(index == token_loop.position);
+                Error::Input { method: self.name.clone(), index, reason }
+            }
+            other => other.into(),
+        })?;
+        *ready = Some(state.id);
+        Ok(NextToken { method: &self.name, pending })
+    }
+}
