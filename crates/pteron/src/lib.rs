@@ -28,7 +28,7 @@ mod tensor;
 pub use bytes::FileBytes;
 pub use error::{Error, Result};
 pub use method::{LoadOptions, Method, State, TensorSpec};
-pub use next::{Choice, NextToken, Tokens};
+pub use next::{Choice, ChosenToken, NextToken, Tokens};
 pub use program::{ConstantValue, Program};
 pub use pteron_format::ScalarType;
 #[cfg(not(target_arch = "wasm32"))]

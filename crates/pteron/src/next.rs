@@ -102,39 +102,51 @@ fn dims(shape: &[u32]) -> Dims {
 
 /// A token on its way. Dropping it gives it up; the step runs all the same.
 #[derive(Debug)]
-pub struct NextToken<'a> {
-    method: &'a str,
-    pending: Pending<'a>,
+pub struct NextToken {
+    method: String,
+    pending: Pending,
 }
 
-impl NextToken<'_> {
+/// A token that a step chose.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ChosenToken {
+    /// Its id.
+    pub id: u32,
+    /// Seconds the GPU took for the step, where the device tells.
+    pub gpu_seconds: Option<f64>,
+}
+
+impl NextToken {
     /// The token, once its step has run; a step started behind it may still be running.
     ///
     /// # Errors
     /// A device that fails, or logits that are no numbers.
-    pub async fn wait(self) -> Result<u32> {
-        let bytes = self.pending.wait().await?;
-        let token = bytes.first_chunk().map_or(-1, |bytes| i32::from_le_bytes(*bytes));
-        u32::try_from(token).map_err(|_| Error::Unsupported {
-            method: self.method.to_owned(),
-            reason: "gave logits that are not numbers, so there is no next token".to_owned(),
-        })
+    pub async fn wait(self) -> Result<ChosenToken> {
+        let answer = self.pending.wait().await?;
+        let token = answer.bytes.first_chunk().map_or(-1, |bytes| i32::from_le_bytes(*bytes));
+        match u32::try_from(token) {
+            Ok(id) => Ok(ChosenToken { id, gpu_seconds: answer.gpu_seconds }),
+            Err(_) => {
+                let reason = "gave logits that are not numbers, so there is no next token".to_owned();
+                Err(Error::Unsupported { method: self.method, reason })
+            }
+        }
     }
 }
 
 impl Method {
+    /// Whether the token that a state's last step chose is still where the next step finds it.
+    #[must_use]
+    pub fn has_chosen(&self, state: &State) -> bool {
+        self.tokens.as_ref().is_some_and(|tokens| *tokens.ready() == Some(state.id))
+    }
+
     /// Starts a step: runs the model on tokens at a position and chooses the next one, all on the GPU, and returns at once.
     ///
     /// # Errors
     /// A method loaded without [`choose_tokens`](crate::LoadOptions::choose_tokens), inputs the method does not take, too many
     /// steps whose tokens have not been read (three), or [`Tokens::Chosen`] after a call of another state.
-    pub fn start_token<'a>(
-        &'a self,
-        state: &State,
-        tokens: Tokens<'_>,
-        position: u32,
-        choice: Choice,
-    ) -> Result<NextToken<'a>> {
+    pub fn start_token(&self, state: &State, tokens: Tokens<'_>, position: u32, choice: Choice) -> Result<NextToken> {
         let fail = |reason: String| Err(Error::Unsupported { method: self.name.clone(), reason });
         let (Some(token_loop), [graph], [own]) = (&self.tokens, self.delegates.as_slice(), state.delegates.as_slice())
         else {
@@ -169,6 +181,6 @@ impl Method {
             other => other.into(),
         })?;
         *ready = Some(state.id);
-        Ok(NextToken { method: &self.name, pending })
+        Ok(NextToken { method: self.name.clone(), pending })
     }
 }

@@ -36,10 +36,10 @@ fn ahead(method: &Method, state: &State, choice: impl Fn(u32) -> Choice, count: 
         on_their_way.push_back(method.start_token(state, tokens, position, choice(step)).unwrap());
         position += if step == 0 { 5 } else { 1 };
         if on_their_way.len() == 3 {
-            found.push(block_on(on_their_way.pop_front().unwrap().wait()).unwrap());
+            found.push(block_on(on_their_way.pop_front().unwrap().wait()).unwrap().id);
         }
     }
-    found.extend(on_their_way.into_iter().map(|token| block_on(token.wait()).unwrap()));
+    found.extend(on_their_way.into_iter().map(|token| block_on(token.wait()).unwrap().id));
     found
 }
 
@@ -73,7 +73,7 @@ fn the_token_of_another_conversation_is_never_taken() {
     let states = [method.new_state().unwrap(), method.new_state().unwrap()];
     let start = |state: &State, tokens: Tokens<'_>, position| {
         let next = method.start_token(state, tokens, position, Choice::LIKELIEST)?;
-        block_on(next.wait())
+        block_on(next.wait()).map(|token| token.id)
     };
     let first = start(&states[0], Tokens::Given(&PROMPT), 0).unwrap();
     let second = start(&states[1], Tokens::Given(&PROMPT[..3]), 0).unwrap();

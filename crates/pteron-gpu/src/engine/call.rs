@@ -305,7 +305,7 @@ impl LoadedGraph {
     fn encode(&self, run: &mut Run, state: &State, inputs: &[InputView<'_>], recorder: Option<&Recorder>) -> Vec<Wanted> {
         let mut encoder = self.encode_writes(run, inputs);
         match recorder {
-            None => self.encode_pass(&mut encoder, run, state),
+            None => self.encode_pass(&mut encoder, run, state, None),
             Some(recorder) => self.encode_timed(&mut encoder, run, state, recorder),
         }
         let wanted = self.encode_readback(&mut encoder, run, state);

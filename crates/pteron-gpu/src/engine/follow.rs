@@ -1,7 +1,7 @@
 //! Calls that are started and not waited for: what one leaves on the device is what the next begins with, and the host reads
 //! small answers as they arrive.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::buffers::{MemoryBudget, Request};
 use super::call::InputView;
@@ -23,19 +23,33 @@ pub struct After {
     pub feed: Option<(usize, usize)>,
 }
 
-/// Buffers for answers on their way, and which of them are taken.
+/// Buffers for answers on their way, which of them are taken, and the clock that times calls where there is one.
 #[derive(Debug)]
 pub(super) struct Answers {
     buffers: Vec<wgpu::Buffer>,
     taken: Mutex<Vec<bool>>,
+    clock: Option<Clock>,
 }
+
+/// Two timestamps for each answer: before the pass and behind it.
+#[derive(Debug)]
+struct Clock {
+    queries: wgpu::QuerySet,
+    resolved: wgpu::Buffer,
+    tick_ns: f64,
+}
+
+/// Timestamps of an answer lie behind what it has room for. Resolving asks for such multiples.
+const TIMES: u64 = 2 * wgpu::QUERY_SIZE as u64;
+const RESOLVE_STRIDE: u64 = wgpu::QUERY_RESOLVE_BUFFER_ALIGNMENT;
 
 impl Answers {
     pub(super) fn new(gpu: &Gpu, count: usize, budget: &mut MemoryBudget) -> Result<Self> {
         let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
-        let buffer = |index| Request::new(format!("answer {index}"), ROOM, usage).make(gpu, budget);
+        let buffer = |index| Request::new(format!("answer {index}"), ROOM + TIMES, usage).make(gpu, budget);
         let buffers = (0..count).map(buffer).collect::<Result<Vec<_>>>()?;
-        Ok(Self { buffers, taken: Mutex::new(vec![false; count]) })
+        let clock = (count > 0 && gpu.timing().is_ok()).then(|| Clock::new(gpu, count, budget)).transpose()?;
+        Ok(Self { buffers, taken: Mutex::new(vec![false; count]), clock })
     }
 
     fn take(&self) -> Option<usize> {
@@ -50,32 +64,79 @@ impl Answers {
     }
 }
 
+impl Clock {
+    fn new(gpu: &Gpu, answers: usize, budget: &mut MemoryBudget) -> Result<Self> {
+        let count = u32::try_from(2 * answers).unwrap_or(u32::MAX);
+        let (label, ty) = (Some("calls under way"), wgpu::QueryType::Timestamp);
+        let queries = gpu.inner.device.create_query_set(&wgpu::QuerySetDescriptor { label, ty, count });
+        let usage = wgpu::BufferUsages::QUERY_RESOLVE | wgpu::BufferUsages::COPY_SRC;
+        let resolved = Request::new("times of calls", RESOLVE_STRIDE * answers as u64, usage).make(gpu, budget)?;
+        Ok(Self { queries, resolved, tick_ns: gpu.inner.queue.get_timestamp_period().into() })
+    }
+
+    fn writes(&self, answer: usize) -> wgpu::ComputePassTimestampWrites<'_> {
+        let first = u32::try_from(2 * answer).unwrap_or(0);
+        wgpu::ComputePassTimestampWrites {
+            query_set: &self.queries,
+            beginning_of_pass_write_index: Some(first),
+            end_of_pass_write_index: Some(first + 1),
+        }
+    }
+
+    fn resolve(&self, encoder: &mut wgpu::CommandEncoder, answer: usize, to: &wgpu::Buffer) {
+        let (first, at) = (u32::try_from(2 * answer).unwrap_or(0), RESOLVE_STRIDE * answer as u64);
+        encoder.resolve_query_set(&self.queries, first..first + 2, &self.resolved, at);
+        encoder.copy_buffer_to_buffer(&self.resolved, at, to, ROOM, TIMES);
+    }
+
+    /// Seconds between two timestamps.
+    fn seconds(&self, times: &[u8]) -> Option<f64> {
+        let ticks: Vec<u64> = bytemuck::pod_collect_to_vec(times);
+        let &[start, end] = ticks.as_slice() else { return None };
+        #[allow(clippy::cast_precision_loss, reason = "a figure for people")]
+        Some(end.saturating_sub(start) as f64 * self.tick_ns / 1e9)
+    }
+}
+
 /// A call that was started. Dropping it gives up its answer; the call runs all the same.
 #[derive(Debug)]
-pub struct Pending<'a> {
-    graph: &'a LoadedGraph,
+pub struct Pending {
+    gpu: Gpu,
+    answers: Arc<Answers>,
     answer: usize,
     len: u64,
     submission: wgpu::SubmissionIndex,
 }
 
-impl Pending<'_> {
-    /// The bytes of the output that was asked for, once the call has run; calls started later may still be running.
+/// What a started call has to say.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// The bytes of the output that was asked for.
+    pub bytes: Vec<u8>,
+    /// Seconds the GPU took, where the device tells.
+    pub gpu_seconds: Option<f64>,
+}
+
+impl Pending {
+    /// The answer, once the call has run; calls started later may still be running.
     ///
     /// # Errors
     /// A device that fails.
-    pub async fn wait(self) -> Result<Vec<u8>> {
-        let gpu = &self.graph.gpu;
-        let bytes =
-            gpu.read_after(&self.graph.answers.buffers[self.answer], self.len, Some(self.submission.clone())).await?;
-        gpu.check()?;
-        Ok(bytes)
+    pub async fn wait(self) -> Result<Answer> {
+        let buffer = &self.answers.buffers[self.answer];
+        let len = if self.answers.clock.is_some() { ROOM + TIMES } else { self.len };
+        let mut bytes = self.gpu.read_after(buffer, len, Some(self.submission.clone())).await?;
+        self.gpu.check()?;
+        let room = usize::try_from(ROOM).unwrap_or(usize::MAX);
+        let gpu_seconds = self.answers.clock.as_ref().and_then(|clock| clock.seconds(bytes.get(room..)?));
+        bytes.truncate(usize::try_from(self.len).unwrap_or(0));
+        Ok(Answer { bytes, gpu_seconds })
     }
 }
 
-impl Drop for Pending<'_> {
+impl Drop for Pending {
     fn drop(&mut self) {
-        self.graph.answers.give_back(self.answer);
+        self.answers.give_back(self.answer);
     }
 }
 
@@ -84,7 +145,7 @@ impl LoadedGraph {
     ///
     /// # Errors
     /// As [`call`](Self::call); an output that does not fit, or as many calls under way as the graph was loaded for.
-    pub fn start(&self, state: &State, inputs: &[InputView<'_>], after: After) -> Result<Pending<'_>> {
+    pub fn start(&self, state: &State, inputs: &[InputView<'_>], after: After) -> Result<Pending> {
         self.gpu.check()?;
         let mut run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(answer) = self.answers.take() else {
@@ -98,14 +159,14 @@ impl LoadedGraph {
         started
     }
 
-    fn start_into<'a>(
-        &'a self,
+    fn start_into(
+        &self,
         run: &mut super::call::Run,
         state: &State,
         inputs: &[InputView<'_>],
         after: After,
         answer: usize,
-    ) -> Result<Pending<'a>> {
+    ) -> Result<Pending> {
         let output = |index: usize| {
             let tensor = self.graph.outputs.get(index).copied();
             tensor.ok_or_else(|| Error::Device(format!("there is no output {index} to read or feed back")))
@@ -124,14 +185,17 @@ impl LoadedGraph {
         };
         let target = after.feed.map(|(_, input)| target(input)).transpose()?;
         let mut encoder = self.encode_writes(run, inputs);
-        self.encode_pass(&mut encoder, run, state);
+        self.encode_pass(&mut encoder, run, state, self.answers.clock.as_ref().map(|clock| clock.writes(answer)));
         if let Some(source) = self.buffer_of(wanted, state) {
             encoder.copy_buffer_to_buffer(source, 0, &self.answers.buffers[answer], 0, len);
         }
         if let (Some(source), Some(target)) = (feed.and_then(|tensor| self.buffer_of(tensor, state)), target) {
             encoder.copy_buffer_to_buffer(source, 0, target, 0, fed);
         }
+        if let Some(clock) = &self.answers.clock {
+            clock.resolve(&mut encoder, answer, &self.answers.buffers[answer]);
+        }
         let submission = self.submit(encoder);
-        Ok(Pending { graph: self, answer, len, submission })
+        Ok(Pending { gpu: self.gpu.clone(), answers: Arc::clone(&self.answers), answer, len, submission })
     }
 }

@@ -49,7 +49,7 @@ pub struct LoadedGraph {
     pub(super) initial: Vec<Option<wgpu::Buffer>>,
     pub(super) run: Mutex<Run>,
     pub(super) gate: Gate,
-    pub(super) answers: Answers,
+    pub(super) answers: Arc<Answers>,
     bytes: u64,
 }
 
@@ -104,7 +104,7 @@ impl LoadedGraph {
         let scope = gpu.inner.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
         let fixed = make_buffers(gpu, &graph, &sizes, constants, &mut budget)?;
         let initial = initial_states(gpu, &graph, &memory, constants, &mut budget)?;
-        let answers = Answers::new(gpu, options.calls_under_way, &mut budget)?;
+        let answers = Arc::new(Answers::new(gpu, options.calls_under_way, &mut budget)?);
         if let Some(error) = scope.pop().await {
             return Err(Error::Device(error.to_string()));
         }

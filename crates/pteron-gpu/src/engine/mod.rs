@@ -21,7 +21,7 @@ mod wait;
 pub use buffers::Counts;
 pub use call::{HostView, InputView, OutputData};
 pub use device::{AdapterSummary, Gpu, GpuOptions, adapters};
-pub use follow::{After, Pending};
+pub use follow::{After, Answer, Pending};
 pub use load::{ConstantBytes, LoadOptions, LoadedGraph};
 pub use profile::{DispatchTime, Profile, Timing};
 pub use state::State;

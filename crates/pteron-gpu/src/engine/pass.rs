@@ -52,9 +52,15 @@ impl LoadedGraph {
         encoder.begin_compute_pass(&wgpu::ComputePassDescriptor { label: None, timestamp_writes })
     }
 
-    /// All dispatches in one pass.
-    pub(super) fn encode_pass(&self, encoder: &mut wgpu::CommandEncoder, run: &Run, state: &State) {
-        let mut pass = self.begin(encoder, None);
+    /// All dispatches in one pass, with timestamps on both sides of it where they are asked for.
+    pub(super) fn encode_pass(
+        &self,
+        encoder: &mut wgpu::CommandEncoder,
+        run: &Run,
+        state: &State,
+        times: Option<wgpu::ComputePassTimestampWrites<'_>>,
+    ) {
+        let mut pass = self.begin(encoder, times);
         for step in self.steps(run) {
             self.dispatch(&mut pass, state, &step);
         }
