@@ -46,7 +46,7 @@ fn each_call_begins_with_what_the_last_one_left() {
             found.push(number(pending.pop_front().unwrap()));
         }
     }
-    found.extend(pending.into_iter().map(|pending| number(pending)));
+    found.extend(pending.into_iter().map(number));
     let expected = (0..20).scan(1, |x, step| {
         *x = *x * 2 + step;
         Some(*x)
