@@ -24,11 +24,14 @@ const INCLUDES: &[(&str, &str)] = &[
     ("matmul_gemv_blocks", include_str!("include/matmul_gemv_blocks.wgsl")),
     ("matmul_params", include_str!("include/matmul_params.wgsl")),
     ("matmul_store", include_str!("include/matmul_store.wgsl")),
+    ("matmul_tile", include_str!("include/matmul_tile.wgsl")),
     ("matmul_x", include_str!("include/matmul_x.wgsl")),
+    ("product", include_str!("include/product.wgsl")),
     ("q4_gemv_wide", include_str!("include/q4_gemv_wide.wgsl")),
     ("q4_values", include_str!("include/q4_values.wgsl")),
     ("q4_weights", include_str!("include/q4_weights.wgsl")),
     ("q8_activations", include_str!("include/q8_activations.wgsl")),
+    ("rotation", include_str!("include/rotation.wgsl")),
 ];
 
 /// A kernel: a name for people and profilers, and its source.

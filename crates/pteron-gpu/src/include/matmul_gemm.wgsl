@@ -1,91 +1,14 @@
-// A square tile of the output in a workgroup, 4×4 of it in a thread. The workgroup steps through k, 32 at a time: its
-// threads bring a slice of activations and one of weights into workgroup memory, blocks of 4×4 transposed so that vectors lie
-// along m and n, and then each multiplies its four rows by its four columns.
-// `activations(m, k)` and `weights(n, k)` give four values along k, 0 past its end, of any row, also past the last.
+// Tiles of one product with rows of weights: `weights(n, k)` gives four values along k, 0 past its end, of any row, also past
+// the last, and so does `activations(m, k)`.
 
-// Rows and columns of the tile: 64, or 32 where there would be too few tiles.
-override TILE: u32 = 64u;
-override VECTORS: u32 = TILE / 4u;
-override THREADS: u32 = VECTORS * VECTORS;
-const DEPTH: u32 = 32u;
-const DEPTH_BLOCKS: u32 = DEPTH / 4u;
+//#include matmul_tile
 
-// The activations, then the weights.
-var<workgroup> slices: array<vec4<f32>, 2u * DEPTH * VECTORS>;
+const TRANSPOSED: u32 = 1u;
 
-// Where a tile has the vector of four rows at k. Blocks along k are spread, so that threads that store them side by side
-// do not meet in one bank.
-fn place(k: u32, vector: u32) -> u32 {
-    return k * VECTORS + (vector ^ (k / 4u));
+fn enter(batch: u32) -> bool {
+    return batch == 0u;
 }
 
-// Stores a block of four rows by four of k.
-fn put(tile: u32, vector: u32, k: u32, a: vec4<f32>, b: vec4<f32>, c: vec4<f32>, d: vec4<f32>) {
-    slices[tile + place(k, vector)] = vec4<f32>(a.x, b.x, c.x, d.x);
-    slices[tile + place(k + 1u, vector)] = vec4<f32>(a.y, b.y, c.y, d.y);
-    slices[tile + place(k + 2u, vector)] = vec4<f32>(a.z, b.z, c.z, d.z);
-    slices[tile + place(k + 3u, vector)] = vec4<f32>(a.w, b.w, c.w, d.w);
-}
-
-// Brings one block of the slice at k: those of the activations come first, then those of the weights.
-fn fill(block: u32, row: u32, column: u32, k: u32) {
-    let depth = block % DEPTH_BLOCKS * 4u;
-    let vector = block / DEPTH_BLOCKS % VECTORS;
-    let at = k + depth;
-    if block < VECTORS * DEPTH_BLOCKS {
-        let m = row + vector * 4u;
-        put(0u, vector, depth, activations(m, at), activations(m + 1u, at), activations(m + 2u, at), activations(m + 3u, at));
-    } else {
-        let n = column + vector * 4u;
-        put(DEPTH * VECTORS, vector, depth, weights(n, at), weights(n + 1u, at), weights(n + 2u, at), weights(n + 3u, at));
-    }
-}
-
-fn write_row(m: u32, n: u32, values: vec4<f32>) {
-    if m < params.m {
-        for (var i = 0u; i < 4u; i++) {
-            if n + i < params.n {
-                finish(m, n + i, values[i]);
-            }
-        }
-    }
-}
-
-@compute @workgroup_size(THREADS)
-fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
-        @builtin(local_invocation_index) thread: u32) {
-    // Neighbours read the same weights.
-    let index = group_index(group, groups);
-    let tiles = (params.m + TILE - 1u) / TILE;
-    let row = index % tiles * TILE;
-    let column = index / tiles * TILE;
-    let own_row = thread / VECTORS;
-    let own_column = thread % VECTORS;
-    if column < params.n {
-        var sum0 = vec4<f32>();
-        var sum1 = vec4<f32>();
-        var sum2 = vec4<f32>();
-        var sum3 = vec4<f32>();
-        for (var k = 0u; k < params.k; k += DEPTH) {
-            for (var block = thread; block < 2u * VECTORS * DEPTH_BLOCKS; block += THREADS) {
-                fill(block, row, column, k);
-            }
-            workgroupBarrier();
-            for (var depth = 0u; depth < DEPTH; depth++) {
-                let x = slices[place(depth, own_row)];
-                let w = slices[DEPTH * VECTORS + place(depth, own_column)];
-                sum0 += x.x * w;
-                sum1 += x.y * w;
-                sum2 += x.z * w;
-                sum3 += x.w * w;
-            }
-            workgroupBarrier();
-        }
-        let m = row + own_row * 4u;
-        let n = column + own_column * 4u;
-        write_row(m, n, sum0);
-        write_row(m + 1u, n, sum1);
-        write_row(m + 2u, n, sum2);
-        write_row(m + 3u, n, sum3);
-    }
+fn weight_block(n: u32, k: u32) -> mat4x4<f32> {
+    return transpose(mat4x4<f32>(weights(n, k), weights(n + 1u, k), weights(n + 2u, k), weights(n + 3u, k)));
 }

@@ -1,6 +1,7 @@
 //! What operators share that multiply rows of activations by rows of weights, `out [m, n] = x [m, k] · weight [n, k]ᵀ + bias`:
 //! the choice between their kernels, the grids and the parameters. The kernels' other half is `include/matmul_*.wgsl`.
 
+pub(crate) mod product;
 mod q4;
 
 pub(crate) use q4::{Layout, Q4};
@@ -57,7 +58,7 @@ pub(crate) fn recipes(gemv: &Variant, gemm: &Variant, binds: &[Bind]) -> impl It
 fn choose(m: u32, n: u32) -> (usize, u64) {
     let groups = |rows: u32, columns: u32| u64::from(m.div_ceil(rows)) * u64::from(n.div_ceil(columns));
     if m <= GEMV_MAX_ROWS {
-        let held = GEMV_ROWS.iter().position(|&rows| m <= rows).unwrap_or(GEMV_ROWS.len() - 1);
+        let held = gemv_holding(m);
         return (held, groups(GEMV_ROWS[held], GEMV_COLUMNS));
     }
     let [large, small] = GEMM_TILES;
@@ -66,6 +67,11 @@ fn choose(m: u32, n: u32) -> (usize, u64) {
     } else {
         (GEMV_ROWS.len() + 1, groups(small, small))
     }
+}
+
+/// Which of the GEMV recipes holds so many rows, or the most there are.
+fn gemv_holding(m: u32) -> usize {
+    GEMV_ROWS.iter().position(|&rows| m <= rows).unwrap_or(GEMV_ROWS.len() - 1)
 }
 
 /// What computes a product, with the recipes that start at `first`; nothing where there are no outputs.

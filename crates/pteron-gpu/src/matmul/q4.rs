@@ -1,5 +1,6 @@
-//! Weights of 4 bits in groups that share a scale: `weight` u8 `[n, ≥ k/2]` with the even column in the low half of a byte and
-//! 8 for zero, `scales` `[k/group, ≥ n]`. Exporters pad rows of both.
+//! Weights of 4 bits, `weight` u8 `[n, ≥ k/2]` with 8 for zero, and their scales. In groups that share a scale, the even column
+//! is in the low half of a byte and `scales` is `[k/group, ≥ n]`; exporters pad rows of both. With a scale for each row, the
+//! even column is in the high half and `scales` is `[n]`.
 
 use crate::args::Args;
 use crate::error::OpError;
@@ -14,9 +15,18 @@ use crate::shape::Dims;
 pub(crate) struct Q4 {
     pub(crate) weight: TensorId,
     pub(crate) scales: TensorId,
-    pub(crate) group: u32,
+    scaling: Scaling,
     /// How the weights lie, where the file fixes it.
     fixed: Option<Layout>,
+}
+
+/// What shares a scale.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scaling {
+    /// So many columns of a row.
+    Group(u32),
+    /// A whole row, of so many columns.
+    Row(u32),
 }
 
 /// How 4-bit weights lie in memory.
@@ -30,23 +40,31 @@ pub(crate) struct Layout {
 }
 
 impl Q4 {
-    /// Weights that have been taken from the arguments.
+    /// Weights in groups, that have been taken from the arguments.
     pub(crate) fn new(args: &Args<'_>, weight: TensorId, scales: TensorId, group: i64) -> Result<Self, OpError> {
-        let group = match u32::try_from(group) {
-            Ok(group) if group > 0 => group,
-            _ => return Err(OpError::new("group_size", format!("is {group}, expected at least 1"))),
-        };
+        match u32::try_from(group) {
+            Ok(group) if group > 0 => Self::with(args, weight, scales, Scaling::Group(group)),
+            _ => Err(OpError::new("group_size", format!("is {group}, expected at least 1"))),
+        }
+    }
+
+    /// Weights with a scale for each row, that have been taken from the arguments, for activations of `k` columns.
+    pub(crate) fn by_row(args: &Args<'_>, weight: TensorId, scales: TensorId, k: u32) -> Result<Self, OpError> {
+        Self::with(args, weight, scales, Scaling::Row(k))
+    }
+
+    fn with(args: &Args<'_>, weight: TensorId, scales: TensorId, scaling: Scaling) -> Result<Self, OpError> {
         let fixed = if args.is_constant(weight) && args.is_constant(scales) {
-            Some(layout(group, args.info(weight).bound, args.info(scales).bound)?)
+            Some(layout(scaling, args.info(weight).bound, args.info(scales).bound)?)
         } else {
             None
         };
-        Ok(Self { weight, scales, group, fixed })
+        Ok(Self { weight, scales, scaling, fixed })
     }
 
     /// How the weights lie now.
     pub(crate) fn layout(&self, cx: &PlanCx<'_>) -> Result<Layout, OpError> {
-        layout(self.group, cx.dims(self.weight), cx.dims(self.scales))
+        layout(self.scaling, cx.dims(self.weight), cx.dims(self.scales))
     }
 
     /// Whether it is certain that activations can be read in vectors of four.
@@ -64,12 +82,18 @@ impl Q4 {
     /// The value of one weight as a whole number, for references.
     pub(crate) fn value(&self, layout: &Layout, tensors: &HostTensors, n: usize, k: usize) -> f64 {
         let byte = tensors.u8(self.weight)[n * layout.weight_stride as usize + k / 2];
-        f64::from(if k.is_multiple_of(2) { byte & 0xf } else { byte >> 4 }) - 8.0
+        let low = k.is_multiple_of(2) != self.high_first();
+        f64::from(if low { byte & 0xf } else { byte >> 4 }) - 8.0
+    }
+
+    /// Whether the even column is in the high half of a byte.
+    pub(crate) fn high_first(&self) -> bool {
+        matches!(self.scaling, Scaling::Row(_))
     }
 
     /// The scale of one weight, for references.
     pub(crate) fn scale(&self, layout: &Layout, tensors: &HostTensors, n: usize, k: usize) -> f64 {
-        f64::from(tensors.f32(self.scales)[k / self.group as usize * layout.scale_stride as usize + n])
+        f64::from(tensors.f32(self.scales)[k / layout.group as usize * layout.scale_stride as usize + n])
     }
 }
 
@@ -83,11 +107,18 @@ impl Layout {
     }
 }
 
-fn layout(group: u32, weight: Dims, scales: Dims) -> Result<Layout, OpError> {
+fn layout(scaling: Scaling, weight: Dims, scales: Dims) -> Result<Layout, OpError> {
     if weight.len() != 2 {
         return Err(OpError::new("weight", format!("is {weight}, expected two dimensions")));
     }
     let (n, weight_stride) = (weight[0], weight[1]);
+    match scaling {
+        Scaling::Group(group) => in_groups(group, n, weight_stride, scales),
+        Scaling::Row(k) => in_rows(k, n, weight_stride, scales),
+    }
+}
+
+fn in_groups(group: u32, n: u32, weight_stride: u32, scales: Dims) -> Result<Layout, OpError> {
     if scales.len() != 2 || scales[1] < n {
         return Err(OpError::new("scales", format!("is {scales}, expected a scale for each of {n} rows in each group")));
     }
@@ -96,8 +127,23 @@ fn layout(group: u32, weight: Dims, scales: Dims) -> Result<Layout, OpError> {
         Ok(k) if u64::from(weight_stride) * 2 >= columns => {
             Ok(Layout { n, k, group, weight_stride, scale_stride: scales[1] })
         }
-        _ => Err(OpError::new("scales", format!("is {scales} for groups of {group}, past the weight's {weight} bytes"))),
+        _ => {
+            let what = format!("is {scales} for groups of {group}, past the weight's [{n}, {weight_stride}] bytes");
+            Err(OpError::new("scales", what))
+        }
     }
+}
+
+fn in_rows(k: u32, n: u32, weight_stride: u32, scales: Dims) -> Result<Layout, OpError> {
+    if *scales != [n] {
+        return Err(OpError::new("scales", format!("is {scales}, expected [{n}] for the weight's rows")));
+    }
+    if k.div_ceil(2) != weight_stride {
+        let what = format!("has rows of {weight_stride} bytes, expected {} for {k} columns", k.div_ceil(2));
+        return Err(OpError::new("weight", what));
+    }
+    // One group, so that no step from group to group is ever taken.
+    Ok(Layout { n, k, group: k.max(1), weight_stride, scale_stride: 0 })
 }
 
 #[cfg(test)]
@@ -110,14 +156,19 @@ mod tests {
 
     #[test]
     fn layouts_are_checked() {
-        let fits = layout(24, dims(&[7, 36]), dims(&[3, 8])).unwrap();
+        let fits = layout(Scaling::Group(24), dims(&[7, 36]), dims(&[3, 8])).unwrap();
         assert_eq!((fits.n, fits.k, fits.weight_stride, fits.scale_stride), (7, 72, 36, 8));
         let params = fits.fill(Params::default());
         assert_eq!((params.group, params.last_word), (24, 62));
-        assert!(layout(24, dims(&[7, 35]), dims(&[3, 8])).unwrap_err().reason.contains("past the weight's [7, 35]"));
-        assert!(layout(24, dims(&[7, 36]), dims(&[3, 6])).unwrap_err().reason.contains("each of 7 rows"));
-        assert!(layout(u32::MAX, dims(&[7, 36]), dims(&[3, 8])).is_err());
-        assert!(layout(1, dims(&[7]), dims(&[3, 8])).is_err());
+        assert!(
+            layout(Scaling::Group(24), dims(&[7, 35]), dims(&[3, 8]))
+                .unwrap_err()
+                .reason
+                .contains("past the weight's [7, 35]")
+        );
+        assert!(layout(Scaling::Group(24), dims(&[7, 36]), dims(&[3, 6])).unwrap_err().reason.contains("each of 7 rows"));
+        assert!(layout(Scaling::Group(u32::MAX), dims(&[7, 36]), dims(&[3, 8])).is_err());
+        assert!(layout(Scaling::Group(1), dims(&[7]), dims(&[3, 8])).is_err());
     }
 
     #[test]
@@ -125,8 +176,8 @@ mod tests {
         let q4 = |group, weight: &[u32], scales: &[u32]| Q4 {
             weight: TensorId(0),
             scales: TensorId(1),
-            group,
-            fixed: Some(layout(group, dims(weight), dims(scales)).unwrap()),
+            scaling: Scaling::Group(group),
+            fixed: Some(layout(Scaling::Group(group), dims(weight), dims(scales)).unwrap()),
         };
         assert!(q4(32, &[6, 32], &[2, 8]).vectors_of_weights());
         assert!(!q4(32, &[6, 32], &[2, 6]).vectors_of_weights());
@@ -134,5 +185,15 @@ mod tests {
         assert!(!q4(32, &[6, 36], &[2, 8]).vectors_of_weights());
         assert!(q4(18, &[6, 36], &[4, 6]).vectors_of_x());
         assert!(!q4(6, &[6, 9], &[3, 6]).vectors_of_x());
+    }
+    #[test]
+    fn rows_with_a_scale_each_are_one_group() {
+        let fits = layout(Scaling::Row(64), dims(&[7, 32]), dims(&[7])).unwrap();
+        assert_eq!((fits.n, fits.k, fits.group, fits.weight_stride), (7, 64, 64, 32));
+        let odd = layout(Scaling::Row(63), dims(&[7, 32]), dims(&[7])).unwrap();
+        assert_eq!((odd.k, odd.group), (63, 63));
+        let error = layout(Scaling::Row(62), dims(&[7, 32]), dims(&[7])).unwrap_err();
+        assert_eq!((error.argument, error.reason.as_str()), ("weight", "has rows of 32 bytes, expected 31 for 62 columns"));
+        assert!(layout(Scaling::Row(64), dims(&[7, 32]), dims(&[1, 7])).unwrap_err().reason.contains("expected [7]"));
     }
 }

@@ -1,6 +1,7 @@
 //! The operators: one folder each, or a row of a family's table. [`OPS`] is the whole registry.
 
 pub mod arange;
+pub mod attention;
 pub mod binary;
 pub mod choose_qparams;
 pub mod choose_token;
@@ -14,6 +15,7 @@ pub mod layer_norm;
 pub mod linear;
 pub mod linear_dq8ca_q4gsw;
 pub mod linear_q4gsw;
+pub mod mm;
 pub mod pad;
 pub mod reduce;
 pub mod rms_norm;
@@ -44,6 +46,7 @@ pub struct OpDef {
 /// Every operator there is.
 pub static OPS: &[&OpDef] = &[
     &arange::DEF,
+    &attention::DEF,
     &binary::DEF,
     &choose_qparams::DEF,
     &choose_token::DEF,
@@ -58,6 +61,7 @@ pub static OPS: &[&OpDef] = &[
     &linear::DEF,
     &linear_dq8ca_q4gsw::DEF,
     &linear_q4gsw::DEF,
+    &mm::DEF,
     &pad::DEF,
     &reduce::DEF,
     &rms_norm::DEF,

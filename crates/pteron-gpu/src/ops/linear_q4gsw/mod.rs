@@ -1,4 +1,5 @@
-//! `et_vk.linear_q4gsw`: rows times rows of 4-bit weights in groups that share a scale, plus a bias.
+//! Rows times rows of 4-bit weights: `et_vk.linear_q4gsw` in groups that share a scale, plus a bias, and `et_vk.linear_qcs4w` with a
+//! scale for each row.
 
 use crate::args::Args;
 use crate::error::OpError;
@@ -20,8 +21,11 @@ static GEMV_WIDE: KernelDef =
 static GEMM: KernelDef =
     KernelDef::new("linear_q4gsw_gemm", include_str!("linear_q4gsw_gemm.wgsl"), Params::FIELDS).with_types(matmul::TYPES);
 
+const IN_GROUPS: &str = "et_vk.linear_q4gsw.default";
+const BY_ROW: &str = "et_vk.linear_qcs4w.default";
+
 /// The registry entry.
-pub static DEF: OpDef = OpDef { names: &["et_vk.linear_q4gsw.default"], kernels: &[&GEMV, &GEMV_WIDE, &GEMM], decode };
+pub static DEF: OpDef = OpDef { names: &[IN_GROUPS, BY_ROW], kernels: &[&GEMV, &GEMV_WIDE, &GEMM], decode };
 
 #[derive(Debug)]
 struct LinearQ4 {
@@ -30,6 +34,9 @@ struct LinearQ4 {
 }
 
 fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
+    if args.operator() == BY_ROW {
+        return decode_by_row(args);
+    }
     let x = args.tensor_of("self", &[Elem::F32])?;
     let weight = args.tensor_of("weights", &[Elem::U8])?;
     let scales = args.tensor_of("weight_scales", &[Elem::F32])?;
@@ -39,13 +46,26 @@ fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
     Ok(Box::new(LinearQ4 { frame: Frame { x, bias, out }, weights: Q4::new(args, weight, scales, group)? }))
 }
 
+fn decode_by_row(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
+    let x = args.tensor_of("self", &[Elem::F32])?;
+    let weight = args.tensor_of("weight", &[Elem::U8])?;
+    let scales = args.tensor_of("scales", &[Elem::F32])?;
+    let out = args.output_of("out", Elem::F32)?;
+    // A row of an odd number of columns ends in half a byte, which the weight's dims do not tell.
+    let weights = Q4::by_row(args, weight, scales, args.info(x).bound.last())?;
+    Ok(Box::new(LinearQ4 { frame: Frame { x, bias: None, out }, weights }))
+}
+
 impl Op for LinearQ4 {
     fn recipes(&self, _: &BoundsCx<'_>) -> Result<Recipes, OpError> {
         let Frame { x, bias, out } = self.frame;
         let Q4 { weight, scales, .. } = self.weights;
         let binds = [x, weight, scales, bias.unwrap_or(scales), out].map(Into::into);
         let gemv = if self.weights.vectors_of_weights() { &GEMV_WIDE } else { &GEMV };
-        let [gemv, gemm] = [gemv, &GEMM].map(|kernel| matmul::reading(Variant::new(kernel), self.weights.vectors_of_x()));
+        let [gemv, gemm] = [gemv, &GEMM].map(|kernel| {
+            let variant = Variant::new(kernel).with("HIGH_FIRST", self.weights.high_first().into());
+            matmul::reading(variant, self.weights.vectors_of_x())
+        });
         Ok(Recipes::of(matmul::recipes(&gemv, &gemm, &binds)))
     }
 

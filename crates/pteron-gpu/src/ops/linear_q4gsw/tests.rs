@@ -144,3 +144,40 @@ fn weights_may_be_inputs() {
     let call = |m: u32, n: u32, groups: u32| vec![floats(&[m, groups * 32]), bytes(&[n, groups * 16]), floats(&[groups, n])];
     check(&sketch, &[call(20, 10, 2), call(3, 10, 1), call(11, 5, 2), call(1, 1, 1)], TOLERANCE);
 }
+
+/// Weights with a scale for each row; of an odd k the last byte is half used.
+fn by_row(rows: u32, n: u32, k: u32) -> Sketch {
+    let mut sketch = Sketch::new();
+    let x = sketch.input(DataType::Float32, &[rows, k]);
+    let weight = sketch.constant(DataType::UInt8, &[n, k.div_ceil(2)], noise_bytes(1, (n * k.div_ceil(2)) as usize));
+    let scales = sketch.floats(&[n], &noise(2, n as usize).iter().map(|scale| scale * 0.1).collect::<Vec<_>>());
+    let out = sketch.tensor(DataType::Float32, &[rows, n]);
+    sketch.call("et_vk.linear_qcs4w.default", &[x, weight, scales, out]);
+    sketch.output(out);
+    sketch
+}
+
+#[test]
+fn a_scale_for_each_row() {
+    for (n, k) in [(16, 32), (9, 64), (7, 37), (5, 6), (40, 1), (33, 160)] {
+        let call = |rows: u32| vec![f32s(&[rows, k], noise(u64::from(rows) + 5, (rows * k) as usize))];
+        check(&by_row(40, n, k), &[40, 1, 3, 0, 8, 9, 33].map(call), TOLERANCE);
+    }
+    let kernel = |sketch: &Sketch| Dry::new(sketch).unwrap().planned.recipes()[0].list[0].variant.kernel.name;
+    assert_eq!(kernel(&by_row(1, 9, 64)), "linear_q4gsw_gemv_wide");
+    assert_eq!(kernel(&by_row(1, 9, 48)), "linear_q4gsw_gemv");
+}
+
+#[test]
+fn the_first_of_two_columns_is_in_the_high_half() {
+    let mut sketch = Sketch::new();
+    let x = sketch.input(DataType::Float32, &[1, 2]);
+    let weight = sketch.constant(DataType::UInt8, &[2, 1], vec![0x9f, 0x08]);
+    let scales = sketch.floats(&[2], &[1.0, 0.5]);
+    let out = sketch.tensor(DataType::Float32, &[1, 2]);
+    sketch.call("et_vk.linear_qcs4w.default", &[x, weight, scales, out]);
+    sketch.output(out);
+    let loaded = sketch.load(&crate::engine::LoadOptions::default()).unwrap();
+    let answer = crate::testing::run(&loaded, &loaded.new_state().unwrap(), &[f32s(&[1, 2], vec![1.0, 10.0])]).unwrap();
+    assert_eq!(bytemuck::pod_collect_to_vec::<u8, f32>(&answer[0].bytes), [71.0, -4.0]);
+}

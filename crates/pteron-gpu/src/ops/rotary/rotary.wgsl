@@ -2,6 +2,7 @@
 // A workgroup turns 256 pairs, a thread one; the keys' pairs follow the queries'.
 
 //#include grid
+//#include rotation
 
 struct Params {
     // Pairs in a head, and tokens: the extents of the tables.
@@ -25,9 +26,7 @@ struct Params {
 fn rotate(x: vec2<f32>, i: u32, heads: u32) -> vec2<f32> {
     let token = i / params.pairs / heads % params.tokens;
     let at = token * params.pairs + i % params.pairs;
-    let cosine = freqs_cos[at];
-    let sine = freqs_sin[at];
-    return vec2<f32>(x.x * cosine - x.y * sine, x.x * sine + x.y * cosine);
+    return turned(x, freqs_cos[at], freqs_sin[at]);
 }
 
 @compute @workgroup_size(256)

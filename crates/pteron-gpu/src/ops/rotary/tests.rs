@@ -1,7 +1,7 @@
 use pteron_format::vulkan::{DataType, Value, ValueId};
 
 use crate::reference::HostTensor;
-use crate::testing::{Dry, Sketch, check, f32s, noise, refusal};
+use crate::testing::{Dry, Sketch, check, f32s, i32s, noise, refusal};
 
 struct Sizes {
     batch: u32,
@@ -71,4 +71,98 @@ fn what_is_refused() {
     let error = refused(&[1, 3, 4, 7], &[1, 3, 2, 7], &[3, 3], &[3, 3]);
     assert!(error.contains("`xq` is [1, 3, 4, 7]: a head dim of 7 cannot be paired"), "{error}");
     assert!(refusal(&sketch(&sizes, &[5, 1, 4]).0).contains("`freqs_cos` is [5, 1, 4], expected [5, 4]"));
+}
+
+const HALVES: &str = "et_vk.apply_rotary_emb_hf.default";
+
+/// Halves that turn, from a row of the tables on that is an input.
+fn halves(sizes: &Sizes, table: &[u32]) -> (Sketch, [ValueId; 2]) {
+    let &Sizes { batch, tokens, heads, dim } = sizes;
+    let mut sketch = Sketch::new();
+    let float = DataType::Float32;
+    let (q, k) = ([batch, tokens, heads.0, dim], [batch, tokens, heads.1, dim]);
+    let args = [sketch.input(float, &q), sketch.input(float, &k), sketch.input(float, table), sketch.input(float, table)];
+    let position = sketch.input(DataType::Int32, &[1]);
+    let (zero, start) = (sketch.int(0), sketch.value(Value::SymInt(0)));
+    sketch.call("et_vk.select_as_symint.default", &[position, zero, zero, start]);
+    let out = [sketch.tensor(float, &q), sketch.tensor(float, &k)];
+    let list = sketch.value(Value::ValueList(out.to_vec()));
+    sketch.call(HALVES, &[args[0], args[1], args[2], args[3], start, list]);
+    out.iter().for_each(|&out| sketch.output(out));
+    (sketch, out)
+}
+
+fn halves_call(sizes: &Sizes, table: [u32; 2], start: i32) -> Vec<HostTensor> {
+    let &Sizes { batch, tokens, heads, dim } = sizes;
+    let x = |seed, heads| f32s(&[batch, tokens, heads, dim], noise(seed, (batch * tokens * heads * dim) as usize));
+    // The two of a pair have entries of their own.
+    let angles = |seed| f32s(&table, noise(seed, (table[0] * table[1]) as usize));
+    vec![x(1, heads.0), x(2, heads.1), angles(3), angles(4), i32s(&[1], vec![start])]
+}
+
+#[test]
+fn halves_of_any_length_from_any_row() {
+    let cases = [
+        (1, (8, 2), 64, 64),
+        (2, (3, 3), 6, 6),
+        (1, (1, 4), 2, 2),
+        (2, (2, 1), 32, 24),
+        (1, (3, 1), 16, 10),
+        (1, (2, 2), 7, 4),
+    ];
+    for (batch, heads, dim, turning) in cases {
+        let sizes = |tokens| Sizes { batch, tokens, heads, dim };
+        let (sketch, _) = halves(&sizes(9), &[20, turning]);
+        let calls = [(9, 0), (1, 19), (4, 3), (0, 20), (9, 11), (1, 0)];
+        check(&sketch, &calls.map(|(tokens, start)| halves_call(&sizes(tokens), [20, turning], start)), 1e-5);
+    }
+}
+
+#[test]
+fn a_step_on_changes_a_step_word_alone() {
+    let sizes = Sizes { batch: 1, tokens: 4, heads: (4, 2), dim: 8 };
+    let (sketch, _) = halves(&sizes, &[32, 8]);
+    let mut dry = Dry::new(&sketch).unwrap();
+    let mut at = |start| {
+        let (q, k, table) = ([1, 1, 4, 8], [1, 1, 2, 8], [32, 8]);
+        dry.call(&[(&q, &[]), (&k, &[]), (&table, &[]), (&table, &[]), (&[1], &[start])])
+            .map(|_| dry.planned.plans()[1].clone())
+    };
+    let (first, last) = (at(0).unwrap(), at(31).unwrap());
+    assert_eq!((first.steps, &first.step_words, &last.step_words), (last.steps, &vec![0], &vec![31]));
+    let error = at(32).unwrap_err().to_string();
+    assert!(error.contains("`start_pos` is 32 with 1 tokens, past the 32 rows of `freqs_cos`"), "{error}");
+    assert!(at(-1).unwrap_err().to_string().contains("`start_pos` is -1, expected the row of a table"));
+}
+
+#[test]
+fn halves_need_tables_that_go_with_them() {
+    let sizes = Sizes { batch: 1, tokens: 4, heads: (4, 2), dim: 8 };
+    for table in [&[32, 10][..], &[32, 7], &[32], &[1, 32, 8]] {
+        let error = refusal(&halves(&sizes, table).0);
+        assert!(error.contains("`freqs_cos` is [") && error.contains("an even number up to `xq`'s 8"), "{error}");
+    }
+    assert!(refusal(&halves(&sizes, &[3, 8]).0).contains("`start_pos` is 0 with 4 tokens, past the 3 rows"));
+}
+
+fn interleaved(x: &[u32], angles: &[u32]) -> Sketch {
+    let mut sketch = Sketch::new();
+    let args = [x, angles].map(|dims| sketch.input(DataType::Float32, dims));
+    let out = sketch.tensor(DataType::Float32, x);
+    sketch.call("et_vk.apply_rotary_emb_interleaved.default", &[args[0], args[1], out]);
+    sketch.output(out);
+    sketch
+}
+
+#[test]
+fn cosines_and_sines_may_be_neighbours() {
+    let random = |seed, dims: &[u32]| f32s(dims, noise(seed, dims.iter().product::<u32>() as usize));
+    let sketch = interleaved(&[3, 40, 34], &[1, 40, 17, 2]);
+    let call = |batch, tokens| vec![random(1, &[batch, tokens, 34]), random(2, &[1, tokens, 17, 2])];
+    check(&sketch, &[call(3, 40), call(1, 1), call(2, 7), call(0, 40), call(3, 0)], 1e-5);
+    check(&interleaved(&[2, 5, 8], &[40]), &[vec![random(1, &[2, 5, 8]), random(2, &[40])]], 1e-5);
+    assert!(refusal(&interleaved(&[2, 5, 7], &[5, 7])).contains("`x` is [2, 5, 7]: 7 columns cannot be paired"));
+    assert!(refusal(&interleaved(&[5, 8], &[5, 8])).contains("`x` is [5, 8], expected [batch, tokens, columns]"));
+    let error = refusal(&interleaved(&[2, 5, 8], &[2, 5, 8]));
+    assert!(error.contains("`freqs_cis` is [2, 5, 8], expected 40 elements to go with `x` [2, 5, 8]"), "{error}");
 }

@@ -4,7 +4,7 @@
 //! the plan does the three in rounds, a slice of heads or rows each. What changes with every step (position, context and how
 //! it is sliced) is in step words; parameters depend on the number of new tokens alone.
 
-mod slices;
+pub(crate) mod slices;
 #[cfg(test)]
 mod tests;
 

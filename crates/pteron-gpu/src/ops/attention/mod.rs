@@ -1,0 +1,286 @@
+//! `et_vk.sdpa`: attention of queries over whole keys and values, softmax(scale · q kᵀ + mask) v, with leading dims that
+//! broadcast.
+//!
+//! Scores go through scratch: a product, softmax in place, and another product. Where they would take too much, the plan does
+//! the three in rounds, a slice of batches or rows each.
+
+#[cfg(test)]
+mod tests;
+
+use crate::args::Args;
+use crate::error::OpError;
+use crate::graph::Elem;
+use crate::kernel::{KernelDef, Variant};
+use crate::live::TensorId;
+use crate::matmul::product::{self, Matrices, Params, Way};
+use crate::matmul::to_f32;
+use crate::ops::OpDef;
+use crate::ops::sdpa::slices::{MAX_SCORE_BYTES, Slices};
+use crate::params;
+use crate::plan::{Bind, BoundsCx, Caps, Dispatch, Op, Plan, PlanCx, Recipe, Recipes};
+use crate::reference::{HostData, HostTensors, broadcast_offset, indices};
+use crate::shape::{Dims, MAX_RANK, broadcast, innermost_first};
+
+static SOFTMAX: KernelDef =
+    KernelDef::new("attention_softmax", include_str!("attention_softmax.wgsl"), SoftmaxParams::FIELDS);
+
+/// The registry entry.
+pub static DEF: OpDef =
+    OpDef { names: &["et_vk.sdpa.default"], kernels: &[&product::GEMV, &product::GEMM, &SOFTMAX], decode };
+
+params! {
+    /// Of `attention_softmax.wgsl`.
+    struct SoftmaxParams { rows: u32, context: u32, vectors: u32, threads: u32 }
+}
+
+/// The threads of a softmax workgroup.
+const SOFTMAX_THREADS: u32 = 256;
+
+/// The most scratch for scores; little in tests, so that small ones have rounds.
+const SCORE_BYTES: u64 = if cfg!(test) { 1 << 15 } else { MAX_SCORE_BYTES };
+
+#[derive(Debug)]
+struct Attention {
+    q: TensorId,
+    k: TensorId,
+    v: TensorId,
+    mask: Option<TensorId>,
+    scale: Option<f64>,
+    out: TensorId,
+}
+
+fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
+    let q = args.tensor_of("q", &[Elem::F32])?;
+    let k = args.tensor_of("k", &[Elem::F32])?;
+    let v = args.tensor_of("v", &[Elem::F32])?;
+    let mask = args.optional_tensor_of("attn_mask", &[Elem::F32])?;
+    let scale = args.optional_float("scale")?;
+    Ok(Box::new(Attention { q, k, v, mask, scale, out: args.output_of("out", Elem::F32)? }))
+}
+
+/// Keys against queries: rows of both are read along the head.
+fn score_way(dim: u32) -> Way {
+    let wide = dim.is_multiple_of(4);
+    Way { transposed: true, wide_x: wide, wide_weight: wide, few_rows: false }
+}
+
+/// Weights against values: rows of scratch are whole vectors.
+fn value_way(dim: u32) -> Way {
+    Way { transposed: false, wide_x: true, wide_weight: dim.is_multiple_of(4), few_rows: false }
+}
+
+/// Every way, in the order of the recipes, and then softmax.
+fn ways() -> [Way; 4] {
+    [score_way(4), score_way(1), value_way(4), value_way(1)]
+}
+
+/// The recipe of softmax comes after those of the products.
+fn softmax_recipe() -> usize {
+    ways().iter().map(Way::count).sum()
+}
+
+/// Sizes that go together.
+struct Shape {
+    q: Matrices,
+    k: Matrices,
+    v: Matrices,
+    /// The leading dims of the output.
+    batch: Dims,
+    out: Dims,
+    /// The mask's strides at indices of the scores, outermost first; 0 where it repeats.
+    mask: Option<[u32; MAX_RANK]>,
+    scale: f64,
+}
+
+impl Shape {
+    fn slices(&self, caps: Caps) -> Result<Slices, OpError> {
+        let most = most_scratch(caps);
+        let slices = Slices::new(self.batch.count_u32(), self.q.rows, self.k.rows, most);
+        slices.map_err(|error| OpError { argument: if error.argument == "q" { "q" } else { "k" }, ..error })
+    }
+
+    /// The two products of one round, over scratch that it has to itself.
+    fn products(&self, slices: &Slices, round: u64) -> [Params; 2] {
+        let Self { q, k, v, batch, .. } = self;
+        let part = slices.part(round);
+        let round_batch = part.rows * slices.stride;
+        let both = Params {
+            m: part.rows,
+            batches: part.heads,
+            first_batch: part.head,
+            x_column: 1,
+            out_column: 1,
+            ..product::batches(batch)
+        };
+        let scores = Params {
+            n: k.rows,
+            k: q.columns,
+            x_base: part.row * q.columns,
+            x_row: q.columns,
+            x_strides: q.strides(batch).unwrap_or_default(),
+            weight_strides: k.strides(batch).unwrap_or_default(),
+            out_row: slices.stride,
+            out_batch: round_batch,
+            alpha: to_f32(self.scale),
+            ..both
+        };
+        let values = Params {
+            n: v.columns,
+            k: v.rows,
+            x_row: slices.stride,
+            x_batch: round_batch,
+            weight_strides: v.strides(batch).unwrap_or_default(),
+            out_base: (part.head * q.rows + part.row) * v.columns,
+            out_row: v.columns,
+            out_batch: q.rows * v.columns,
+            alpha: 1.0,
+            ..both
+        };
+        [self.masked(scores, part.row), values]
+    }
+
+    /// A product of scores with the mask added.
+    fn masked(&self, scores: Params, first_row: u32) -> Params {
+        let Some(strides) = self.mask else { return scores };
+        let lead = self.batch.len();
+        let (addend_row, addend_column) = (strides[lead], strides[lead + 1]);
+        Params {
+            has_addend: 1,
+            beta: 1.0,
+            addend_base: first_row * addend_row,
+            addend_row,
+            addend_column,
+            addend_strides: innermost_first(&strides[..lead], 0),
+            ..scores
+        }
+    }
+}
+
+fn most_scratch(caps: Caps) -> u64 {
+    SCORE_BYTES.min(caps.max_binding) / 16 * 16
+}
+
+/// The dims of matrices with these leading dims.
+fn matrices(batch: &Dims, rows: u32, columns: u32) -> Option<Dims> {
+    Dims::new(&[batch, [rows, columns].as_slice()].concat())
+}
+
+impl Attention {
+    fn shape(&self, dims: impl Fn(TensorId) -> Dims) -> Result<Shape, OpError> {
+        let of = |name, tensor| {
+            let dims = dims(tensor);
+            Matrices::of(&dims).ok_or_else(|| OpError::new(name, format!("is {dims}, expected at least two dimensions")))
+        };
+        let (q, k, v) = (of("q", self.q)?, of("k", self.k)?, of("v", self.v)?);
+        if k.columns != q.columns {
+            return Err(OpError::new("k", format!("has head dim {}, but `q` {}", k.columns, q.columns)));
+        }
+        if v.rows != k.rows {
+            return Err(OpError::new("v", format!("has {} positions, but `k` {}", v.rows, k.rows)));
+        }
+        if q.columns == 0 && self.scale.is_none() {
+            return Err(OpError::new("q", format!("is {}: a head dim of 0 gives no scale", dims(self.q))));
+        }
+        let scale = self.scale.unwrap_or_else(|| f64::from(q.columns).sqrt().recip());
+        let mask_dims = self.mask.map(&dims);
+        let mask_batch = mask_dims.and_then(|mask| Matrices::of(&mask)).map_or(Dims::SCALAR, |mask| mask.batch);
+        let mut batch = q.batch;
+        for (name, other) in [("k", k.batch), ("v", v.batch), ("attn_mask", mask_batch)] {
+            let unlike = || OpError::new(name, format!("has leading dims {other}, which cannot be broadcast with {batch}"));
+            batch = broadcast(&batch, &other).ok_or_else(unlike)?;
+        }
+        let too_many =
+            || OpError::new("q", format!("meets keys, values and a mask in leading dims {batch}: more than kernels count"));
+        let scores = matrices(&batch, q.rows, k.rows).ok_or_else(too_many)?;
+        let out = matrices(&batch, q.rows, v.columns).filter(|out| out.count() <= u32::MAX.into()).ok_or_else(too_many)?;
+        let strides = |mask: Dims| {
+            let unlike =
+                || OpError::new("attn_mask", format!("is {mask}, which cannot be broadcast to the scores {scores}"));
+            mask.broadcast_strides(&scores).ok_or_else(unlike)
+        };
+        Ok(Shape { q, k, v, batch, out, mask: mask_dims.map(strides).transpose()?, scale })
+    }
+}
+
+/// Softmax over the scores of a round.
+fn softmax(scores: &Params, stride: u32) -> Result<Option<Dispatch>, OpError> {
+    let (rows, vectors) = (scores.batches * scores.m, stride / 4);
+    let threads = vectors.next_power_of_two().min(SOFTMAX_THREADS);
+    // Where there is no context, there is nothing to weigh.
+    let items = if scores.n == 0 { 0 } else { rows };
+    let params = SoftmaxParams { rows, context: scores.n, vectors, threads };
+    Dispatch::items(softmax_recipe(), &params, items.into(), (SOFTMAX_THREADS / threads).into())
+}
+
+impl Op for Attention {
+    fn recipes(&self, cx: &BoundsCx<'_>) -> Result<Recipes, OpError> {
+        let slices = self.shape(|tensor| cx.bound(tensor))?.slices(cx.caps())?;
+        let scores = Bind::Scratch(0);
+        let product = |way: &Way| {
+            let binds = if way.transposed {
+                [self.q.into(), self.k.into(), self.mask.unwrap_or(self.k).into(), scores]
+            } else {
+                [scores, self.v.into(), self.v.into(), self.out.into()]
+            };
+            way.recipes(&binds)
+        };
+        let mut list: Vec<Recipe> = ways().iter().flat_map(product).collect();
+        list.push(Recipe::new(Variant::new(&SOFTMAX), [scores]));
+        for recipe in &mut list {
+            recipe.max_dispatches = u32::try_from(slices.rounds()).unwrap_or(u32::MAX);
+        }
+        Ok(Recipes { list, scratch: vec![slices.reserve(most_scratch(cx.caps()))], step_words: 0 })
+    }
+
+    fn plan(&self, cx: &PlanCx<'_>) -> Result<Plan, OpError> {
+        let shape = self.shape(|tensor| cx.dims(tensor))?;
+        let mut plan = Plan::new(self.out, shape.out, None);
+        if shape.out.count() == 0 {
+            return Ok(plan);
+        }
+        let slices = shape.slices(cx.caps())?;
+        let (score, value) = (score_way(shape.q.columns), value_way(shape.v.columns));
+        for round in 0..slices.rounds() {
+            let [scores, values] = shape.products(&slices, round);
+            let steps =
+                [score.dispatch(&ways(), scores)?, softmax(&scores, slices.stride)?, value.dispatch(&ways(), values)?];
+            plan.steps.extend(steps.into_iter().flatten());
+        }
+        plan.scratch = vec![slices.bytes()];
+        Ok(plan)
+    }
+
+    fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError> {
+        let shape = self.shape(|tensor| cx.dims(tensor))?;
+        let Shape { q, k, v, batch, out, scale, .. } = &shape;
+        let [dim, context, columns] = [q.columns, k.rows, v.columns].map(|size| size as usize);
+        let mask = self.mask.map(|mask| (cx.dims(mask), tensors.f32(mask)));
+        let rows = |tensor, of: &Matrices, index: &[u32]| -> &[f32] {
+            let start = broadcast_offset(&of.batch, index) * of.rows as usize * of.columns as usize;
+            &tensors.f32(tensor)[start..]
+        };
+        let mut data = Vec::new();
+        for index in indices(batch) {
+            let (queries, keys, values) = (rows(self.q, q, &index), rows(self.k, k, &index), rows(self.v, v, &index));
+            for row in 0..q.rows {
+                let score = |at: usize| -> f64 {
+                    let pairs = queries[row as usize * dim..].iter().zip(&keys[at * dim..]).take(dim);
+                    let place = [index.as_slice(), &[row, u32::try_from(at).unwrap_or(0)]].concat();
+                    let mask = mask.as_ref().map_or(0.0, |(dims, mask)| mask[broadcast_offset(dims, &place)].into());
+                    // In 32 bits a large mask swallows the score.
+                    to_f32(scale * pairs.map(|(&a, &b)| f64::from(a) * f64::from(b)).sum::<f64>() + mask).into()
+                };
+                let scores: Vec<f64> = (0..context).map(score).collect();
+                let largest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+                let total: f64 = scores.iter().map(|score| (score - largest).exp()).sum();
+                let weights: Vec<f64> = scores.iter().map(|score| (score - largest).exp() / total).collect();
+                let value = |column: usize| -> f64 {
+                    weights.iter().enumerate().map(|(at, weight)| weight * f64::from(values[at * columns + column])).sum()
+                };
+                data.extend((0..columns).map(|column| to_f32(value(column))));
+            }
+        }
+        tensors.set(self.out, *out, HostData::F32(data));
+        Ok(())
+    }
+}

@@ -1,0 +1,162 @@
+//! Products of two matrices of activations: `aten.mm`, the same batch by batch in `aten.bmm`, and with something added in
+//! `aten.addmm`.
+
+#[cfg(test)]
+mod tests;
+
+use crate::args::Args;
+use crate::error::OpError;
+use crate::graph::Elem;
+use crate::live::TensorId;
+use crate::matmul::product::{self, Matrices, Params, Way};
+use crate::matmul::{GEMV_MAX_ROWS, to_f32};
+use crate::ops::OpDef;
+use crate::plan::{BoundsCx, Op, Plan, PlanCx, Recipes};
+use crate::reference::{HostData, HostTensors, broadcast_offset, indices};
+use crate::shape::Dims;
+
+const MM: &str = "aten.mm.default";
+const BMM: &str = "aten.bmm.default";
+const ADDMM: &str = "aten.addmm.default";
+
+/// The registry entry.
+pub static DEF: OpDef = OpDef { names: &[MM, BMM, ADDMM], kernels: &[&product::GEMV, &product::GEMM], decode };
+
+#[derive(Debug)]
+struct Mm {
+    a: (&'static str, TensorId),
+    b: TensorId,
+    /// 2, or 3 with a batch.
+    rank: usize,
+    addend: Option<TensorId>,
+    alpha: f64,
+    beta: f64,
+    out: TensorId,
+    /// k and n, where the file fixes them.
+    fixed: Option<(u32, u32)>,
+}
+
+fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
+    let (a_name, rank) = match args.operator() {
+        ADDMM => ("mat1", 2),
+        BMM => ("self", 3),
+        _ => ("self", 2),
+    };
+    let adds = args.operator() == ADDMM;
+    let addend = if adds { Some(args.tensor_of("self", &[Elem::F32])?) } else { None };
+    let a = args.tensor_of(a_name, &[Elem::F32])?;
+    let b = args.tensor_of("mat2", &[Elem::F32])?;
+    let (beta, alpha) = if adds { (args.float("beta")?, args.float("alpha")?) } else { (0.0, 1.0) };
+    let out = args.output_of("out", Elem::F32)?;
+    let matrix = Matrices::of(&args.info(b).bound).filter(|_| args.is_constant(b));
+    let fixed = matrix.map(|matrix| (matrix.rows, matrix.columns));
+    // With a beta of 0 even what is not a number leaves no trace.
+    Ok(Box::new(Mm { a: (a_name, a), b, rank, addend: addend.filter(|_| beta != 0.0), alpha, beta, out, fixed }))
+}
+
+/// Both as they are, for so many rows that `mat2` is read again and again.
+fn plain(k: u32, n: u32) -> Way {
+    let wide_weight = n.is_multiple_of(4);
+    Way { transposed: false, wide_x: wide_weight && k.is_multiple_of(4), wide_weight, few_rows: false }
+}
+
+/// With the parts of the two exchanged, for few columns: what is read most is read along its rows.
+fn exchanged(k: u32, n: u32) -> Way {
+    let wide_weight = k.is_multiple_of(4);
+    Way { transposed: true, wide_x: wide_weight && n == 1, wide_weight, few_rows: true }
+}
+
+impl Mm {
+    /// The ways there are for k and n, or for any where the file does not fix them.
+    fn ways(&self) -> Vec<Way> {
+        match self.fixed {
+            Some((k, n)) if n > GEMV_MAX_ROWS => vec![plain(k, n)],
+            Some((k, n)) => vec![plain(k, n), exchanged(k, n)],
+            None => vec![plain(4, 4), plain(1, 4), plain(1, 1), exchanged(4, 1), exchanged(4, 2), exchanged(1, 1)],
+        }
+    }
+
+    /// The dims of the output, and the product without what is added, for shapes that go together.
+    fn product(&self, cx: &PlanCx<'_>) -> Result<(Dims, Params), OpError> {
+        let (a_name, a) = self.a;
+        let matrices = |name, tensor| {
+            let dims = cx.dims(tensor);
+            let matrices = Matrices::of(&dims).filter(|_| dims.len() == self.rank);
+            matrices.ok_or_else(|| OpError::new(name, format!("is {dims}, expected {} dimensions", self.rank)))
+        };
+        let (a, b) = (matrices(a_name, a)?, matrices("mat2", self.b)?);
+        if (b.batch, b.rows) != (a.batch, a.columns) {
+            let (dims, with) = (cx.dims(self.b), cx.dims(self.a.1));
+            return Err(OpError::new("mat2", format!("is {dims}, which cannot be multiplied with {with}")));
+        }
+        let out = cx.dims(self.a.1).with(self.rank - 1, b.columns);
+        let params = Params {
+            m: a.rows,
+            n: b.columns,
+            // As PyTorch: what an alpha of 0 multiplies is not looked at.
+            k: if self.alpha == 0.0 { 0 } else { a.columns },
+            x_row: a.columns,
+            x_column: 1,
+            x_strides: a.strides(&a.batch).unwrap_or_default(),
+            weight_strides: b.strides(&a.batch).unwrap_or_default(),
+            out_row: b.columns,
+            out_column: 1,
+            out_batch: a.rows.saturating_mul(b.columns),
+            alpha: to_f32(self.alpha),
+            ..product::batches(&a.batch)
+        };
+        Ok((out, params))
+    }
+
+    /// The product with what is added.
+    fn sum(&self, cx: &PlanCx<'_>) -> Result<(Dims, Params), OpError> {
+        let (out, params) = self.product(cx)?;
+        let Some(addend) = self.addend else { return Ok((out, params)) };
+        let dims = cx.dims(addend);
+        let strides = dims
+            .broadcast_strides(&out)
+            .ok_or_else(|| OpError::new("self", format!("is {dims}, which cannot be broadcast to the product's {out}")))?;
+        let [addend_row, addend_column] = [strides[0], strides[1]];
+        Ok((out, Params { has_addend: 1, addend_row, addend_column, beta: to_f32(self.beta), ..params }))
+    }
+}
+
+impl Op for Mm {
+    fn recipes(&self, _: &BoundsCx<'_>) -> Result<Recipes, OpError> {
+        let addend = self.addend.unwrap_or(self.b);
+        let recipes = |way: &Way| {
+            let (x, weight) = if way.transposed { (self.b, self.a.1) } else { (self.a.1, self.b) };
+            way.recipes(&[x, weight, addend, self.out].map(Into::into))
+        };
+        Ok(Recipes::of(self.ways().iter().flat_map(recipes)))
+    }
+
+    fn plan(&self, cx: &PlanCx<'_>) -> Result<Plan, OpError> {
+        let (out, params) = self.sum(cx)?;
+        let k = params.x_row;
+        let (way, params) = if params.n <= GEMV_MAX_ROWS && params.m > GEMV_MAX_ROWS {
+            (exchanged(k, params.n), params.transposed())
+        } else {
+            (plain(k, params.n), params)
+        };
+        Ok(Plan::new(self.out, out, way.dispatch(&self.ways(), params)?))
+    }
+
+    fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError> {
+        let (out, params) = self.sum(cx)?;
+        let [m, n, k, columns] = [params.m, params.n, params.k, params.x_row].map(|size| size as usize);
+        let (a, b) = (tensors.f32(self.a.1), tensors.f32(self.b));
+        let addend = self.addend.map(|addend| (cx.dims(addend), tensors.f32(addend)));
+        let element = |(flat, index): (usize, Vec<u32>)| {
+            let (row, column) = (flat / n, flat % n);
+            let batch = row / m;
+            let dot = |i: usize| f64::from(a[row * columns + i]) * f64::from(b[(batch * columns + i) * n + column]);
+            let product = self.alpha * (0..k).map(dot).sum::<f64>();
+            let added = |(dims, values): &(Dims, &[f32])| self.beta * f64::from(values[broadcast_offset(dims, &index)]);
+            to_f32(product + addend.as_ref().map_or(0.0, added))
+        };
+        let data = indices(&out).enumerate().map(element).collect();
+        tensors.set(self.out, out, HostData::F32(data));
+        Ok(())
+    }
+}

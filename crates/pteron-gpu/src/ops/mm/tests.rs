@@ -1,0 +1,203 @@
+use pteron_format::vulkan::{DataType, Value, ValueId};
+
+use super::*;
+use crate::reference::HostTensor;
+use crate::testing::{Dry, Sketch, check, f32s, noise, refusal};
+
+const TOLERANCE: f32 = 1e-4;
+
+/// A product of two inputs, or of an input and a constant.
+fn product(a: &[u32], b: &[u32], constant: bool) -> (Sketch, ValueId) {
+    let mut sketch = Sketch::new();
+    let x = sketch.input(DataType::Float32, a);
+    let y = if constant {
+        sketch.floats(b, &noise(4, b.iter().product::<u32>() as usize))
+    } else {
+        sketch.input(DataType::Float32, b)
+    };
+    let mut out = a.to_vec();
+    out[a.len() - 1] = b[b.len() - 1];
+    let out = sketch.tensor(DataType::Float32, &out);
+    sketch.call(if a.len() == 2 { MM } else { BMM }, &[x, y, out]);
+    sketch.output(out);
+    (sketch, out)
+}
+
+fn addition(addend: &[u32], [m, n, k]: [u32; 3], beta: Value, alpha: Value) -> Sketch {
+    let mut sketch = Sketch::new();
+    let inputs = [addend, &[m, k], &[k, n]].map(|dims| sketch.input(DataType::Float32, dims));
+    let (beta, alpha) = (sketch.value(beta), sketch.value(alpha));
+    let out = sketch.tensor(DataType::Float32, &[m, n]);
+    sketch.call(ADDMM, &[inputs[0], inputs[1], inputs[2], beta, alpha, out]);
+    sketch.output(out);
+    sketch
+}
+
+fn random(shape: &[u32]) -> HostTensor {
+    let seed = shape.iter().fold(7, |seed, &dim| seed * 31 + u64::from(dim));
+    f32s(shape, noise(seed, shape.iter().product::<u32>() as usize))
+}
+
+/// Calls with matrices of these m, n and k.
+fn calls(sizes: &[[u32; 3]]) -> Vec<Vec<HostTensor>> {
+    sizes.iter().map(|&[m, n, k]| vec![random(&[m, k]), random(&[k, n])]).collect()
+}
+
+#[test]
+fn any_live_sizes_in_any_order() {
+    let (sketch, _) = product(&[70, 132], &[132, 72], false);
+    let sizes = [
+        [70, 72, 132],
+        [1, 72, 132],
+        [3, 72, 131],
+        [70, 71, 132],
+        [69, 33, 129],
+        [8, 7, 130],
+        [1, 1, 132],
+        [70, 1, 132],
+        [33, 8, 5],
+        [70, 3, 1],
+        [0, 72, 132],
+        [70, 0, 132],
+        [5, 4, 0],
+        [70, 72, 0],
+        [9, 2, 0],
+        [2, 72, 1],
+        [1, 1, 1],
+    ];
+    check(&sketch, &calls(&sizes), TOLERANCE);
+}
+
+#[test]
+fn constants_of_any_layout() {
+    for (b, rows) in [
+        ([64, 40], [70, 1, 5, 8, 9]),
+        ([61, 40], [9, 2, 1, 70, 0]),
+        ([33, 7], [70, 8, 1, 9, 33]),
+        ([40, 1], [65, 1, 9, 8, 64]),
+    ] {
+        let calls = rows.map(|m| vec![random(&[m, b[0]])]);
+        check(&product(&[70, b[0]], &b, true).0, &calls, TOLERANCE);
+    }
+}
+
+#[test]
+fn many_workgroups_of_each_kernel() {
+    // Few rows: threads of a lane share k, as many as there are, or fewer where there are workgroups enough.
+    check(&product(&[2, 3000], &[3000, 12], false).0, &calls(&[[1, 12, 3000], [2, 11, 2999]]), 5e-4);
+    check(&product(&[8, 700], &[700, 2100], false).0, &calls(&[[1, 2100, 700], [7, 2099, 700], [4, 2100, 30]]), TOLERANCE);
+    // Few columns.
+    check(&product(&[2100, 200], &[200, 8], false).0, &calls(&[[2100, 8, 200], [2100, 1, 199], [2000, 5, 200]]), TOLERANCE);
+    // Large tiles.
+    check(&product(&[300, 36], &[36, 2300], false).0, &calls(&[[300, 2300, 36], [259, 2298, 35]]), TOLERANCE);
+}
+
+#[test]
+fn batches_each_have_their_own() {
+    let (sketch, _) = product(&[5, 40, 36], &[5, 36, 44], false);
+    let call = |&[b, m, n, k]: &[u32; 4]| vec![random(&[b, m, k]), random(&[b, k, n])];
+    let sizes = [
+        [5, 40, 44, 36],
+        [3, 1, 44, 36],
+        [1, 7, 43, 35],
+        [0, 40, 44, 36],
+        [5, 33, 2, 36],
+        [2, 40, 1, 33],
+        [4, 9, 10, 0],
+        [5, 2, 3, 4],
+    ];
+    check(&sketch, &sizes.iter().map(call).collect::<Vec<_>>(), TOLERANCE);
+    let (constant, _) = product(&[5, 40, 36], &[5, 36, 44], true);
+    check(&constant, &[40, 1, 12].map(|m| vec![random(&[5, m, 36])]), TOLERANCE);
+}
+
+#[test]
+fn an_addend_of_any_dims_that_broadcast() {
+    for (m, n, k) in [(20, 12, 8), (3, 12, 7), (20, 3, 9), (4, 5, 0)] {
+        for addend in [vec![n], vec![m, n], vec![1, n], vec![m, 1], vec![1, 1], vec![1], vec![]] {
+            let sketch = addition(&addend, [m, n, k], Value::Double(1.5.into()), Value::Int(-2));
+            check(&sketch, &[vec![random(&addend), random(&[m, k]), random(&[k, n])]], TOLERANCE);
+        }
+    }
+    let live = addition(&[70, 40], [70, 40, 20], Value::Int(1), Value::Int(1));
+    let call = |m: u32, n: u32, addend: &[u32]| vec![random(addend), random(&[m, 20]), random(&[20, n])];
+    check(&live, &[call(70, 40, &[70, 40]), call(3, 40, &[1, 40]), call(70, 8, &[70, 1]), call(9, 40, &[1, 1])], TOLERANCE);
+}
+
+#[test]
+fn zeros_of_alpha_and_beta_leave_no_trace_of_what_is_no_number() {
+    let broken = |shape: &[u32]| f32s(shape, vec![f32::NAN; shape.iter().product::<u32>() as usize]);
+    for m in [2, 40] {
+        let none = addition(&[5], [m, 5, 6], Value::Int(0), Value::Double(1.0.into()));
+        check(&none, &[vec![broken(&[5]), random(&[m, 6]), random(&[6, 5])]], TOLERANCE);
+        let only = addition(&[5], [m, 5, 6], Value::Int(2), Value::Double(0.0.into()));
+        check(&only, &[vec![random(&[5]), broken(&[m, 6]), random(&[6, 5])]], TOLERANCE);
+    }
+}
+
+#[test]
+fn what_is_no_number_stays_in_its_row_and_column() {
+    // Sizes that leave the last vectors and tiles with room to spare.
+    for [m, n, k] in [[3, 9, 13], [37, 9, 13], [37, 2, 13], [3, 12, 12], [70, 68, 33]] {
+        let mut call = calls(&[[m, n, k]]).remove(0);
+        let HostData::F32(a) = &mut call[0].data else { unreachable!("floats") };
+        a[k as usize - 1] = f32::NAN;
+        a[(m * k) as usize - 1] = f32::INFINITY;
+        let HostData::F32(b) = &mut call[1].data else { unreachable!("floats") };
+        b[(k * n) as usize - 1] = f32::NEG_INFINITY;
+        b[0] = f32::INFINITY;
+        check(&product(&[m, k], &[k, n], false).0, &[call], TOLERANCE);
+    }
+}
+
+#[test]
+fn live_sizes_choose_the_recipe() {
+    let (sketch, out) = product(&[600, 512], &[512, 1024], false);
+    let mut dry = Dry::new(&sketch).unwrap();
+    let mut recipe = |m: u32, n: u32, k: u32| {
+        dry.call(&[(&[m, k], &[]), (&[k, n], &[])]).unwrap();
+        assert_eq!(dry.dims(out), [m, n]);
+        dry.recipes(0)
+    };
+    // Four GEMVs and a GEMM for each of three ways, then four GEMVs for each of three with few columns.
+    for (m, n, k, expected) in [
+        (1, 1024, 512, 0),
+        (8, 1024, 512, 3),
+        (600, 1024, 512, 4),
+        (16, 1024, 512, 3),
+        (16, 1024, 511, 8),
+        (600, 1024, 511, 9),
+        (1, 1023, 512, 10),
+        (600, 1, 512, 15),
+        (600, 8, 512, 22),
+        (600, 1, 511, 23),
+        (8, 8, 512, 3),
+        (1, 4, 3, 5),
+    ] {
+        assert_eq!(recipe(m, n, k), [expected], "{m} {n} {k}");
+    }
+    assert!(recipe(0, 1024, 512).is_empty());
+    assert!(recipe(600, 0, 512).is_empty());
+    assert_eq!(recipe(600, 1024, 0).len(), 1);
+    // Where the file fixes the second matrix, only its own kernels are there.
+    for (n, count) in [(64, 5), (8, 9)] {
+        let (sketch, _) = product(&[600, 512], &[512, n], true);
+        assert_eq!(Dry::new(&sketch).unwrap().planned.recipes()[0].list.len(), count);
+    }
+}
+
+#[test]
+fn what_is_refused() {
+    let (sketch, out) = product(&[20, 12], &[12, 30], false);
+    let mut dry = Dry::new(&sketch).unwrap();
+    let error = dry.call(&[(&[20, 11], &[]), (&[12, 30], &[])]).unwrap_err().to_string();
+    assert!(error.contains("`mat2` is [12, 30], which cannot be multiplied with [20, 11]"), "{error}");
+    assert_eq!(dry.dims(out), [20, 30], "an error changes nothing");
+    assert!(refusal(&product(&[2, 4, 5], &[3, 5, 6], false).0).contains("`mat2` is [3, 5, 6], which cannot be"));
+    assert!(refusal(&product(&[2, 4, 5], &[5, 6], false).0).contains("`mat2` is [5, 6], expected 3 dimensions"));
+    let number = Value::Int(1);
+    let error = refusal(&addition(&[4], [2, 3, 5], number.clone(), number.clone()));
+    assert!(error.contains("`self` is [4], which cannot be broadcast to the product's [2, 3]"), "{error}");
+    assert!(refusal(&addition(&[1, 2, 3], [2, 3, 5], number.clone(), number.clone())).contains("`self` is [1, 2, 3]"));
+    assert!(refusal(&addition(&[3], [2, 3, 5], Value::Null, number)).contains("`beta` is"));
+}
