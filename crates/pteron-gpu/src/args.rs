@@ -26,12 +26,34 @@ pub struct Flow {
     pub mutates: Vec<TensorId>,
     /// Inputs whose integers it reads on the host.
     pub host_reads: Vec<TensorId>,
-    /// Graph inputs it takes as indices, each with the number of things there are to index.
-    pub index_inputs: Vec<(TensorId, u32)>,
+    /// Graph inputs it takes as indices.
+    pub index_inputs: Vec<IndexInput>,
     /// Scalars it reads.
     pub scalar_reads: Vec<ScalarId>,
     /// Scalars it writes.
     pub scalar_writes: Vec<ScalarId>,
+}
+
+/// A graph input whose integers name elements along a dimension of a tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IndexInput {
+    /// The input.
+    pub indices: TensorId,
+    /// The tensor whose elements they name.
+    pub of: TensorId,
+    /// The dimension. A single number counts as one element of dimension 0.
+    pub axis: usize,
+    /// Whether negative ones count from the end.
+    pub from_end: bool,
+}
+
+impl IndexInput {
+    /// The indices that name an element, `of` having these dims: from the first to before the second.
+    #[must_use]
+    pub fn range(&self, dims: &Dims) -> (i64, i64) {
+        let end = dims.get(self.axis).map_or(1, |&dim| i64::from(dim));
+        (if self.from_end { -end } else { 0 }, end)
+    }
 }
 
 /// The arguments of one call, taken one after the other.
@@ -169,17 +191,30 @@ impl<'a> Args<'a> {
         Ok(tensor)
     }
 
-    /// A tensor of integers that index `limit` things. Where it is a graph input the host checks its values before anything
-    /// runs; kernels clamp them in any case.
+    /// A tensor of integers that name elements of `of` along `axis`, from its start.
     ///
     /// # Errors
     /// Anything but a tensor of 32-bit integers.
-    pub fn index_tensor(&mut self, name: &'static str, limit: u32) -> Result<TensorId, OpError> {
-        let tensor = self.tensor_of(name, &[Elem::I32])?;
-        if self.graph.inputs.iter().any(|input| input.0 == tensor.0) {
-            self.flow.index_inputs.push((tensor, limit));
+    pub fn index_tensor(&mut self, name: &'static str, of: TensorId, axis: usize) -> Result<TensorId, OpError> {
+        let indices = self.tensor(name)?;
+        self.use_indices(name, IndexInput { indices, of, axis, from_end: false })?;
+        Ok(indices)
+    }
+
+    /// Takes a tensor that is read as indices. Where it is a graph input the host checks its values before anything runs;
+    /// kernels clamp them in any case.
+    ///
+    /// # Errors
+    /// Anything but 32-bit integers.
+    pub fn use_indices(&mut self, name: &'static str, index: IndexInput) -> Result<(), OpError> {
+        let elem = self.info(index.indices).elem;
+        if elem != Elem::I32 {
+            return Err(OpError::new(name, format!("has elements {elem:?}, expected integers that name elements")));
         }
-        Ok(tensor)
+        if self.graph.inputs.iter().any(|input| input.0 == index.indices.0) {
+            self.flow.index_inputs.push(index);
+        }
+        Ok(())
     }
 
     /// The tensor the operator writes, which must hold these elements.
@@ -225,6 +260,24 @@ impl<'a> Args<'a> {
     pub fn tensors(&mut self, name: &'static str) -> Result<Vec<TensorId>, OpError> {
         let tensors = self.tensor_list(name)?;
         self.flow.reads.extend(&tensors);
+        Ok(tensors)
+    }
+
+    /// A list of tensors that are read, some of which may be None.
+    ///
+    /// # Errors
+    /// Anything but such a list.
+    pub fn optional_tensors(&mut self, name: &'static str) -> Result<Vec<Option<TensorId>>, OpError> {
+        let (_, Value::ValueList(ids)) = self.take(name)? else {
+            return Err(OpError::new(name, "is no list of tensors"));
+        };
+        let tensor = |&id: &ValueId| match self.graph.value(id) {
+            Some(Value::Null) => Ok(None),
+            Some(value) => self.tensor_at(name, id, value).map(Some),
+            None => Err(OpError::new(name, "names a value that is not there")),
+        };
+        let tensors = ids.iter().map(tensor).collect::<Result<Vec<_>, OpError>>()?;
+        self.flow.reads.extend(tensors.iter().flatten());
         Ok(tensors)
     }
 

@@ -10,10 +10,13 @@ use std::hash::{Hash, Hasher};
 const INCLUDES: &[(&str, &str)] = &[
     ("attention", include_str!("include/attention.wgsl")),
     ("best", include_str!("include/best.wgsl")),
+    ("cat_sources", include_str!("include/cat_sources.wgsl")),
+    ("copy_places", include_str!("include/copy_places.wgsl")),
     ("exact_division", include_str!("include/exact_division.wgsl")),
     ("f32_weights", include_str!("include/f32_weights.wgsl")),
     ("folds", include_str!("include/folds.wgsl")),
     ("grid", include_str!("include/grid.wgsl")),
+    ("items", include_str!("include/items.wgsl")),
     ("lines", include_str!("include/lines.wgsl")),
     ("map_floats", include_str!("include/map_floats.wgsl")),
     ("map_integers", include_str!("include/map_integers.wgsl")),
@@ -26,12 +29,18 @@ const INCLUDES: &[(&str, &str)] = &[
     ("matmul_store", include_str!("include/matmul_store.wgsl")),
     ("matmul_tile", include_str!("include/matmul_tile.wgsl")),
     ("matmul_x", include_str!("include/matmul_x.wgsl")),
+    ("parts", include_str!("include/parts.wgsl")),
     ("product", include_str!("include/product.wgsl")),
     ("q4_gemv_wide", include_str!("include/q4_gemv_wide.wgsl")),
     ("q4_values", include_str!("include/q4_values.wgsl")),
     ("q4_weights", include_str!("include/q4_weights.wgsl")),
     ("q8_activations", include_str!("include/q8_activations.wgsl")),
     ("rotation", include_str!("include/rotation.wgsl")),
+    ("split_parts", include_str!("include/split_parts.wgsl")),
+    ("tile_cells", include_str!("include/tile_cells.wgsl")),
+    ("tile_params", include_str!("include/tile_params.wgsl")),
+    ("units", include_str!("include/units.wgsl")),
+    ("walk", include_str!("include/walk.wgsl")),
 ];
 
 /// A kernel: a name for people and profilers, and its source.

@@ -35,6 +35,31 @@ impl HostData {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+
+    /// The elements at these places.
+    #[must_use]
+    pub fn at(&self, places: &[usize]) -> Self {
+        match self {
+            Self::F32(values) => Self::F32(places.iter().map(|&at| values[at]).collect()),
+            Self::I32(values) => Self::I32(places.iter().map(|&at| values[at]).collect()),
+            Self::U8(values) => Self::U8(places.iter().map(|&at| values[at]).collect()),
+        }
+    }
+
+    /// Elements of one type behind one another.
+    pub fn concat<'a>(parts: impl IntoIterator<Item = &'a Self>) -> Self {
+        let mut parts = parts.into_iter();
+        let mut all = parts.next().cloned().unwrap_or(Self::U8(Vec::new()));
+        for part in parts {
+            match (&mut all, part) {
+                (Self::F32(all), Self::F32(part)) => all.extend(part),
+                (Self::I32(all), Self::I32(part)) => all.extend(part),
+                (Self::U8(all), Self::U8(part)) => all.extend(part),
+                _ => {}
+            }
+        }
+        all
+    }
 }
 
 /// A tensor on the host.

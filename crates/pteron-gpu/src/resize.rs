@@ -34,6 +34,12 @@ pub struct Change {
 }
 
 impl Change {
+    /// The live values as they will be.
+    #[must_use]
+    pub fn live(&self) -> &Live {
+        &self.live
+    }
+
     /// The operators whose plans are new, in order.
     pub fn affected(&self) -> impl Iterator<Item = usize> + '_ {
         self.plans.iter().map(|(node, _)| *node)

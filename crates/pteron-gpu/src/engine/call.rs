@@ -8,7 +8,7 @@ use super::profile::{Profile, Recorder, Timing};
 use super::state::State;
 use crate::error::{Error, Result};
 use crate::graph::Elem;
-use crate::live::TensorId;
+use crate::live::{Live, TensorId};
 use crate::memory::Place;
 use crate::plan::PARAM_SLOT;
 use crate::resize::{LiveInput, Planned};
@@ -177,6 +177,7 @@ impl LoadedGraph {
         let values = |data| if let HostView::I32(values) = data { Some(values) } else { None };
         let live = inputs.iter().map(|input| LiveInput { dims: input.dims, values: values(input.data) });
         let change = run.planned.resize(&self.graph, &live.collect::<Vec<_>>())?;
+        self.check_indices(inputs, change.live())?;
         let differ = run.planned.commit(change);
         self.refresh(run, &differ);
         Ok(())
@@ -205,19 +206,17 @@ impl LoadedGraph {
                 _ => {}
             }
         }
-        self.check_indices(inputs)
+        Ok(())
     }
 
-    /// Ids that name rows of a table are within it.
-    fn check_indices(&self, inputs: &[InputView<'_>]) -> Result<()> {
-        for &(tensor, limit) in self.graph.nodes.iter().flat_map(|node| &node.flow.index_inputs) {
-            let Some(index) = self.graph.inputs.iter().position(|&input| input == tensor) else { continue };
+    /// Integers that name elements of a tensor name some that it has.
+    fn check_indices(&self, inputs: &[InputView<'_>], live: &Live) -> Result<()> {
+        for taken in self.graph.nodes.iter().flat_map(|node| &node.flow.index_inputs) {
+            let Some(index) = self.graph.inputs.iter().position(|&input| input == taken.indices) else { continue };
             let HostView::I32(values) = inputs[index].data else { continue };
-            if let Some(bad) = values.iter().find(|&&value| !u32::try_from(value).is_ok_and(|value| value < limit)) {
-                return Err(Error::Input {
-                    index,
-                    reason: format!("holds {bad}, allowed is 0 to {}", limit.saturating_sub(1)),
-                });
+            let (start, end) = taken.range(&live.dims(taken.of));
+            if let Some(bad) = values.iter().find(|&&value| !(start..end).contains(&value.into())) {
+                return Err(Error::Input { index, reason: format!("holds {bad}, allowed is {start} to {}", end - 1) });
             }
         }
         Ok(())

@@ -161,8 +161,18 @@ fn power(v: vec4<f32>, w: vec4<f32>) -> vec4<f32> {
     var result = select(size, -size, is_odd & (bitcast<vec4<i32>>(v) < vec4<i32>(0)));
     result = select(result, v + w, is_nan(v) | is_nan(w));
     result = select(result, multiplied(v, w), is_whole & (abs(w) <= vec4<f32>(FEW)));
-    result = select(result, sqrt(v), (w == vec4<f32>(0.5)) & (v >= vec4<f32>(0.0)));
     // 1 to any power, anything to the power 0, and −1 to an infinite one.
     let infinite = !is_finite(w) & !is_nan(w);
     return select(result, one, (v == one) | (w == vec4<f32>(0.0)) | ((v == -one) & infinite));
+}
+
+// The same with one exponent for all. Square roots are square roots here, of negative infinity as well.
+fn power_of(v: vec4<f32>, exponent: f32) -> vec4<f32> {
+    if exponent == 0.5 {
+        return root(v);
+    }
+    if exponent == -0.5 {
+        return 1.0 / root(v);
+    }
+    return power(v, vec4<f32>(exponent));
 }

@@ -11,6 +11,7 @@ pub mod copy;
 pub mod embedding;
 pub mod embedding_q4gsw;
 pub mod fill;
+pub mod gather;
 pub mod layer_norm;
 pub mod linear;
 pub mod linear_dq8ca_q4gsw;
@@ -43,6 +44,17 @@ pub struct OpDef {
     pub decode: fn(&mut Args<'_>) -> Result<Box<dyn Op>, OpError>,
 }
 
+/// The names of a family, off its table.
+pub(crate) const fn names<Row, const N: usize>(table: &[(&'static str, Row)]) -> [&'static str; N] {
+    let mut names = [""; N];
+    let mut row = 0;
+    while row < N {
+        names[row] = table[row].0;
+        row += 1;
+    }
+    names
+}
+
 /// Every operator there is.
 pub static OPS: &[&OpDef] = &[
     &arange::DEF,
@@ -57,6 +69,7 @@ pub static OPS: &[&OpDef] = &[
     &embedding::DEF,
     &embedding_q4gsw::DEF,
     &fill::DEF,
+    &gather::DEF,
     &layer_norm::DEF,
     &linear::DEF,
     &linear_dq8ca_q4gsw::DEF,

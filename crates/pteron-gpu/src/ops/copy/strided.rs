@@ -1,5 +1,8 @@
-//! The copy kernels: any tensor read with strides, written contiguously, in the widest items its layout allows.
+//! The copy kernels: an output written in order, its elements from wherever strides or indices lead, in the widest units that
+//! the layout allows.
 
+use super::axes::{self, Axis, Walk};
+use super::tile::{self, Cells, Tile};
 use crate::error::OpError;
 use crate::graph::Elem;
 use crate::kernel::{KernelDef, Variant};
@@ -9,19 +12,29 @@ use crate::plan::{Bind, Dispatch, Plan, PlanCx, Recipe, Recipes};
 use crate::shape::{Dims, MAX_RANK};
 
 pub(crate) static ITEMS: KernelDef =
-    KernelDef::new("copy", include_str!("copy.wgsl"), Params::FIELDS).with_types(&[("T", &["vec4<u32>", "u32"])]);
-pub(crate) static BYTES: KernelDef = KernelDef::new("copy_bytes", include_str!("copy_bytes.wgsl"), Params::FIELDS);
+    KernelDef::new("copy", include_str!("copy.wgsl"), Params::FIELDS).with_variants(|| variants(Kernel::Items));
+pub(crate) static LANES: KernelDef =
+    KernelDef::new("copy_lanes", include_str!("copy_lanes.wgsl"), Params::FIELDS).with_variants(|| variants(Kernel::Lanes));
+pub(crate) static TILE: KernelDef = KernelDef::new("copy_tile", include_str!("copy_tile.wgsl"), tile::Params::FIELDS);
+pub(crate) static TILE_VECTORS: KernelDef =
+    KernelDef::new("copy_tile_vectors", include_str!("copy_tile_vectors.wgsl"), tile::Params::FIELDS);
+pub(crate) static TILE_BYTES: KernelDef =
+    KernelDef::new("copy_tile_bytes", include_str!("copy_tile_bytes.wgsl"), tile::Params::FIELDS);
 
 params! {
-    /// Of `copy.wgsl` and `copy_bytes.wgsl`.
-    struct Params { dims: [u32; MAX_RANK], strides: [u32; MAX_RANK], rank: u32, count: u32, step_base: u32, pad: u32 }
+    /// Of `copy.wgsl` and `copy_lanes.wgsl`.
+    pub(crate) struct Params {
+        dims: [u32; MAX_RANK], steps: [u32; 2 * MAX_RANK], rank: u32, count: u32, rows: u32, base: u32,
+        limit: u32, wrap: u32, pitch: u32, pad: u32,
+    }
 }
 
-/// Which elements of a source an output has: for each index of `dims` the one at `offset` + Σ index · stride.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// Which elements of a source an output has: for each index of `axes` the one at `offset` + Σ index · step.
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Window {
     pub(crate) dims: Dims,
-    pub(crate) strides: [u32; MAX_RANK],
+    /// Outermost first; together they count what `dims` count.
+    axes: Vec<Axis>,
     offset: u32,
     /// What `offset` is a multiple of while shapes stay, 0 standing for all numbers.
     unit: u32,
@@ -30,7 +43,18 @@ pub(crate) struct Window {
 impl Window {
     /// Every element in order.
     pub(crate) fn all(dims: Dims) -> Self {
-        Self { dims, strides: dims.strides(), offset: 0, unit: 0 }
+        Self::new(dims, dims.strides().map(i64::from))
+    }
+
+    /// From the first element on, `dims` with these strides.
+    pub(crate) fn new(dims: Dims, strides: impl IntoIterator<Item = i64>) -> Self {
+        Self::walking(dims, dims.iter().copied().zip(strides))
+    }
+
+    /// The same where a dim of the output may be several axes: lengths and strides, outermost first.
+    pub(crate) fn walking(dims: Dims, axes: impl IntoIterator<Item = (u32, i64)>) -> Self {
+        let axes = axes.into_iter().map(|(dim, step)| Axis { dim, steps: [step, 0] }).collect();
+        Self { dims, axes, offset: 0, unit: 0 }
     }
 
     /// The same from an index of a dimension on. Where the index is symbolic it may be any other in the next step, so that
@@ -41,93 +65,181 @@ impl Window {
         self.unit = if matches!(symbol, Some(Scalar::Live(_))) { stride } else { self.offset };
         self
     }
+}
 
-    /// Dims and strides, innermost first, with those that run on into each other joined.
-    fn axes(&self) -> Vec<(u32, u32)> {
-        let mut axes: Vec<(u32, u32)> = Vec::new();
-        for (&dim, &stride) in self.dims.iter().zip(&self.strides).rev() {
-            match axes.last_mut() {
-                _ if dim == 1 => {}
-                Some((inner, inner_stride)) if inner.checked_mul(*inner_stride) == Some(stride) => *inner *= dim,
-                _ => axes.push((dim, stride)),
+/// What a way to copy runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kernel {
+    /// Four words at a time, which lie together on both sides.
+    Items,
+    /// A transpose, in tiles of cells of four by four units.
+    TileCells,
+    /// A transpose, in tiles.
+    Tile,
+    /// One unit at a time.
+    Lanes,
+}
+
+/// A way to copy, with the elements in a unit and, where a unit is not four words, the units in a word.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Way {
+    pub(crate) kernel: Kernel,
+    pub(crate) lanes: u32,
+    pub(crate) per_word: u32,
+}
+
+const fn way(kernel: Kernel, lanes: u32, per_word: u32) -> Way {
+    Way { kernel, lanes, per_word }
+}
+
+/// Best first. The last of each takes anything.
+const OF_WORDS: &[Way] =
+    &[way(Kernel::Items, 4, 1), way(Kernel::TileCells, 1, 1), way(Kernel::Tile, 1, 1), way(Kernel::Lanes, 1, 1)];
+const OF_BYTES: &[Way] = &[
+    way(Kernel::Items, 16, 1),
+    way(Kernel::TileCells, 4, 1),
+    way(Kernel::Tile, 4, 1),
+    way(Kernel::Lanes, 4, 1),
+    way(Kernel::TileCells, 1, 4),
+    way(Kernel::Lanes, 1, 4),
+];
+
+impl Way {
+    /// Every way to copy elements of this type.
+    pub(crate) fn of(elem: Elem) -> &'static [Self] {
+        match elem {
+            Elem::F32 | Elem::I32 => OF_WORDS,
+            Elem::U8 | Elem::I8 | Elem::Bool => OF_BYTES,
+        }
+    }
+
+    /// Units in four words, which kernels write at once.
+    pub(crate) fn per_item(&self) -> u32 {
+        if self.kernel == Kernel::Items { 1 } else { 4 * self.per_word }
+    }
+
+    /// What tiles are made of, where this way has any.
+    fn cells(&self) -> Option<Cells> {
+        match (self.kernel, self.per_word) {
+            (Kernel::Items | Kernel::Lanes, _) => None,
+            (Kernel::Tile, _) => Some(Cells { bits: 11, side: 1, several: false }),
+            // As many as `CELLS` in their kernels.
+            (Kernel::TileCells, 1) => Some(Cells { bits: 8, side: 4, several: true }),
+            (Kernel::TileCells, _) => Some(Cells { bits: 9, side: 4, several: true }),
+        }
+    }
+
+    fn variant(&self, place: &Place) -> Variant {
+        let placed = |variant: Variant| {
+            let head = "fn place(x: vec4<u32>, y: vec4<u32>) -> vec4<u32>";
+            variant.with_function(head, place.wgsl).labelled(place.label)
+        };
+        match self.kernel {
+            Kernel::Items => placed(Variant::new(&ITEMS)),
+            Kernel::Lanes => placed(Variant::new(&LANES).with("PER_WORD", self.per_word)),
+            Kernel::Tile => Variant::new(&TILE),
+            Kernel::TileCells if self.per_word == 1 => Variant::new(&TILE_VECTORS),
+            Kernel::TileCells => Variant::new(&TILE_BYTES),
+        }
+    }
+}
+
+/// What leads from where strides point to where elements are.
+#[derive(Debug)]
+pub(crate) struct Place {
+    label: &'static str,
+    wgsl: &'static str,
+    /// Whether elements can be moved by tiles: where they are does not depend on data.
+    tiles: bool,
+}
+
+/// The window's offset, a word of the step block.
+pub(crate) static OFFSET: Place = Place { label: "copy", wgsl: "x + words[params.base]", tiles: true };
+/// An index among indices.
+pub(crate) static PICKED: Place =
+    Place { label: "gather", wgsl: "x + picked(vec4<u32>(words[y.x], words[y.y], words[y.z], words[y.w]))", tiles: false };
+
+fn variants(kernel: Kernel) -> Vec<Variant> {
+    let of =
+        |place: &'static Place| place.ways(Elem::U8).filter(move |way| way.kernel == kernel).map(|way| way.variant(place));
+    of(&OFFSET).chain(of(&PICKED)).collect()
+}
+
+impl Place {
+    fn ways(&self, elem: Elem) -> impl Iterator<Item = &'static Way> + use<> {
+        let tiles = self.tiles;
+        Way::of(elem).iter().filter(move |way| tiles || way.cells().is_none())
+    }
+
+    /// Every way to copy elements of this type. `words` are the indices or the step block.
+    pub(crate) fn recipes(&self, elem: Elem, from: TensorId, words: Bind, out: TensorId) -> Vec<Recipe> {
+        self.ways(elem).map(|way| Recipe::new(way.variant(self), [from.into(), words, out.into()])).collect()
+    }
+
+    /// Copies what axes walk with the first way that they allow. `start` is what everything that is added to the walk is a
+    /// multiple of; `finish` sets the parameters that say what that is, in units of so many elements, and may keep that number.
+    ///
+    /// # Errors
+    /// More axes than a kernel walks, or more workgroups than a grid can have.
+    pub(crate) fn dispatch(
+        &self,
+        elem: Elem,
+        (axes, start): (&[Axis], i64),
+        finish: impl FnOnce(&mut Params, u32),
+    ) -> Result<Option<Dispatch>, OpError> {
+        let axes = axes::join(axes);
+        for (recipe, way) in self.ways(elem).enumerate() {
+            let Some(axes) = axes::in_units(&axes, way.lanes, start) else { continue };
+            if let Some(cells) = way.cells() {
+                let Some(tile) = Tile::new(&axes, start / i64::from(way.lanes), cells) else { continue };
+                let mut params = Params::default();
+                finish(&mut params, way.lanes);
+                return tile.dispatch(recipe, params.base);
             }
+            let Some(Walk { dims, steps, rank }) = Walk::new(&axes) else {
+                let reason = format!("needs {} axes to be walked, kernels walk {MAX_RANK}", axes.len());
+                return Err(OpError::new("out", reason));
+            };
+            let count = axes::count(&axes);
+            let mut params = Params { dims, steps, rank, count, rows: count / dims[0], ..Params::default() };
+            finish(&mut params, way.lanes);
+            // A thread copies four items, or where it makes them of units two.
+            let per_thread = if way.kernel == Kernel::Items { 4 } else { 2 };
+            return Dispatch::items(recipe, &params, count.div_ceil(way.per_item()).into(), 256 * per_thread);
         }
-        axes
-    }
-
-    /// The same axes counted in items of `lanes` elements, if every item lies together and starts at a whole one.
-    fn in_items(&self, lanes: u32) -> Option<Vec<(u32, u32)>> {
-        let mut axes = self.axes();
-        if lanes > 1 && !self.unit.is_multiple_of(lanes) {
-            return None;
-        }
-        let Some((run, outer)) = axes.split_first_mut().filter(|_| lanes > 1) else { return Some(axes) };
-        // The last item of a single run may be cut short: what follows is padding. In between it would not be.
-        if run.1 != 1 || (run.0 % lanes != 0 && !outer.is_empty()) {
-            return None;
-        }
-        run.0 = run.0.div_ceil(lanes);
-        for (_, stride) in outer {
-            if *stride % lanes != 0 {
-                return None;
-            }
-            *stride /= lanes;
-        }
-        Some(axes)
+        // One element at a time always fits.
+        Ok(None)
     }
 }
 
-/// A way to copy, best first.
-struct Way {
-    kernel: &'static KernelDef,
-    /// The type of an item, for the kernel that leaves it open.
-    item: Option<&'static str>,
-    /// Elements in an item, and items a thread copies.
-    lanes: u32,
-    per_thread: u32,
+/// Every way to copy a window.
+pub(crate) fn recipes(elem: Elem, from: TensorId, out: TensorId) -> Vec<Recipe> {
+    OFFSET.recipes(elem, from, Bind::Step, out)
 }
 
-const fn way(item: &'static str, lanes: u32) -> Way {
-    Way { kernel: &ITEMS, item: Some(item), lanes, per_thread: 1 }
-}
-
-const OF_WORDS: &[Way] = &[way("vec4<u32>", 4), way("u32", 1)];
-const OF_BYTES: &[Way] = &[way("vec4<u32>", 16), way("u32", 4), Way { kernel: &BYTES, item: None, lanes: 1, per_thread: 4 }];
-
-fn ways(elem: Elem) -> &'static [Way] {
-    match elem {
-        Elem::F32 | Elem::I32 => OF_WORDS,
-        Elem::U8 | Elem::I8 | Elem::Bool => OF_BYTES,
-    }
-}
-
-/// Every way to copy elements of this type.
-pub(crate) fn recipes(elem: Elem, from: TensorId, out: TensorId) -> Recipes {
-    let recipe = |way: &Way| {
-        let variant = Variant::new(way.kernel);
-        let variant = way.item.map_or(variant.clone(), |item| variant.with_type("T", item));
-        Recipe::new(variant, [from.into(), Bind::Step, out.into()])
-    };
-    Recipes { step_words: 1, ..Recipes::of(ways(elem).iter().map(recipe)) }
-}
-
-/// Copies a window with the first way that its layout allows.
+/// What copies a window, and the step word that goes with it, which is the `word`th of the operator's.
 ///
 /// # Errors
-/// More workgroups than a grid can have.
-pub(crate) fn plan(cx: &PlanCx<'_>, elem: Elem, out: TensorId, window: &Window) -> Result<Plan, OpError> {
-    let empty = Plan { step_words: vec![0], ..Plan::new(out, window.dims, None) };
+/// As [`Place::dispatch`].
+pub(crate) fn step(cx: &PlanCx<'_>, elem: Elem, window: &Window, word: u32) -> Result<(Option<Dispatch>, u32), OpError> {
     if window.dims.count() == 0 {
-        return Ok(empty);
+        return Ok((None, 0));
     }
-    let fitting = ways(elem).iter().enumerate().find_map(|(recipe, way)| Some((recipe, way, window.in_items(way.lanes)?)));
-    // One element at a time always fits.
-    let Some((recipe, way, axes)) = fitting else { return Ok(empty) };
-    let mut params = Params { rank: u32::try_from(axes.len()).unwrap_or(0), step_base: cx.step_base(), ..Params::default() };
-    params.count = axes.iter().fold(1, |count, (dim, _)| count * dim);
-    for (axis, &(dim, stride)) in axes.iter().enumerate() {
-        (params.dims[axis], params.strides[axis]) = (dim, stride);
-    }
-    let step = Dispatch::items(recipe, &params, params.count.into(), u64::from(way.per_thread) * 256)?;
-    Ok(Plan { step_words: vec![window.offset / way.lanes], ..Plan::new(out, window.dims, step) })
+    let mut offset = window.offset;
+    let step = OFFSET.dispatch(elem, (&window.axes, window.unit.into()), |params, lanes| {
+        params.base = cx.step_base() + word;
+        offset /= lanes;
+    })?;
+    Ok((step, offset))
+}
+
+/// An operator that is one window.
+pub(crate) fn plan(cx: &PlanCx<'_>, elem: Elem, out: TensorId, window: &Window) -> Result<Plan, OpError> {
+    let (step, offset) = step(cx, elem, window, 0)?;
+    Ok(Plan { step_words: vec![offset], ..Plan::new(out, window.dims, step) })
+}
+
+/// The recipes of an operator that is one window.
+pub(crate) fn window_recipes(elem: Elem, from: TensorId, out: TensorId) -> Recipes {
+    Recipes { step_words: 1, ..Recipes::of(recipes(elem, from, out)) }
 }

@@ -1,7 +1,12 @@
+mod parts;
+mod reorder;
+mod repeat;
+
 use pteron_format::vulkan::{DataType, Value, ValueId};
 
-use super::*;
-use crate::reference::HostTensor;
+use super::slice::{select, slice};
+use crate::live::TensorId;
+use crate::reference::{HostData, HostTensor};
 use crate::testing::{Dry, Sketch, check, dims, f32s, i32s, noise, noise_bytes, refusal};
 
 /// A graph of one operator on one input; `middle` are the arguments between input and output.
@@ -42,11 +47,6 @@ fn inputs(dtype: DataType, shapes: &[&[u32]]) -> Vec<Vec<HostTensor>> {
 const TYPES: [DataType; 5] = [DataType::Float32, DataType::Int32, DataType::UInt8, DataType::Int8, DataType::Bool];
 
 #[test]
-fn the_table_is_what_the_registry_names() {
-    assert!(DEF.names.iter().copied().eq(TABLE.iter().map(|(name, _)| *name)));
-}
-
-#[test]
 fn slices_clamp_as_pytorch_does() {
     for (start, end, step, dim, want) in [
         (0, i64::MAX, 1, 8, (0, 8)),
@@ -69,22 +69,35 @@ fn slices_clamp_as_pytorch_does() {
     assert!(select(0, 0).unwrap_err().reason.contains("zero"));
 }
 
+// The ways to copy words, and after the first those to copy bytes.
+const ITEMS: usize = 0;
+const CELLS: usize = 1;
+const TILE: usize = 2;
+const LANES: usize = 3;
+const WORD_CELLS: usize = 1;
+const WORDS: usize = 3;
+const BYTE_CELLS: usize = 4;
+const BYTES: usize = 5;
+
+fn recipe((sketch, _): &(Sketch, ValueId)) -> Vec<usize> {
+    Dry::new(sketch).unwrap().recipes(0)
+}
+
 #[test]
 fn the_widest_items_the_layout_allows() {
-    let recipe = |sketch: &(Sketch, ValueId)| Dry::new(&sketch.0).unwrap().recipes(0);
     use DataType::{Float32 as F, UInt8 as U};
     // Whole rows, then columns, then columns that are not vectors.
-    assert_eq!(recipe(&slice_of(F, &[8, 6], [0, 2, 4, 1], &[2, 6])), [0]);
-    assert_eq!(recipe(&slice_of(F, &[8, 6], [0, 1, 4, 1], &[3, 6])), [1]);
-    assert_eq!(recipe(&slice_of(F, &[8, 16], [1, 4, 12, 1], &[8, 8])), [0]);
-    assert_eq!(recipe(&slice_of(F, &[8, 16], [1, 4, 13, 1], &[8, 9])), [1]);
-    assert_eq!(recipe(&slice_of(F, &[8, 16], [1, 0, 16, 2], &[8, 8])), [1]);
-    assert_eq!(recipe(&slice_of(F, &[8, 16], [0, 0, 8, 2], &[4, 16])), [0]);
-    assert_eq!(recipe(&select_of(F, &[3, 8, 4], [1, -1], &[3, 4])), [0]);
-    assert_eq!(recipe(&select_of(F, &[3, 8, 4], [2, 0], &[3, 8])), [1]);
-    assert_eq!(recipe(&slice_of(U, &[8, 16], [0, 1, 4, 1], &[3, 16])), [0]);
-    assert_eq!(recipe(&slice_of(U, &[8, 12], [0, 1, 4, 1], &[3, 12])), [1]);
-    assert_eq!(recipe(&slice_of(U, &[8, 13], [0, 1, 4, 1], &[3, 13])), [2]);
+    assert_eq!(recipe(&slice_of(F, &[8, 6], [0, 2, 4, 1], &[2, 6])), [ITEMS]);
+    assert_eq!(recipe(&slice_of(F, &[8, 6], [0, 1, 4, 1], &[3, 6])), [LANES]);
+    assert_eq!(recipe(&slice_of(F, &[8, 16], [1, 4, 12, 1], &[8, 8])), [ITEMS]);
+    assert_eq!(recipe(&slice_of(F, &[8, 16], [1, 4, 13, 1], &[8, 9])), [LANES]);
+    assert_eq!(recipe(&slice_of(F, &[8, 16], [1, 0, 16, 2], &[8, 8])), [LANES]);
+    assert_eq!(recipe(&slice_of(F, &[8, 16], [0, 0, 8, 2], &[4, 16])), [ITEMS]);
+    assert_eq!(recipe(&select_of(F, &[3, 8, 4], [1, -1], &[3, 4])), [ITEMS]);
+    assert_eq!(recipe(&select_of(F, &[3, 8, 4], [2, 0], &[3, 8])), [LANES]);
+    assert_eq!(recipe(&slice_of(U, &[8, 16], [0, 1, 4, 1], &[3, 16])), [ITEMS]);
+    assert_eq!(recipe(&slice_of(U, &[8, 12], [0, 1, 4, 1], &[3, 12])), [WORDS]);
+    assert_eq!(recipe(&slice_of(U, &[8, 13], [0, 1, 4, 1], &[3, 13])), [BYTES]);
     // Nothing to copy, nothing runs.
     assert_eq!(recipe(&slice_of(F, &[8, 6], [0, 4, 4, 1], &[0, 6])), [0usize; 0]);
 }

@@ -1,7 +1,115 @@
-//! The live dims of a view.
+//! Operators that keep every element in its place: copies, views, and dims of 1 added or left out.
 
+use super::Selection;
+use super::strided::Window;
+use crate::args::{Args, normalise};
 use crate::error::OpError;
-use crate::shape::Dims;
+use crate::graph::TensorInfo;
+use crate::live::Scalar;
+use crate::plan::PlanCx;
+use crate::shape::{Dims, MAX_RANK};
+
+/// All elements in order.
+#[derive(Debug)]
+enum Kept {
+    /// With the same dims.
+    Same,
+    /// With other dims. `bound` is the file's bound of `self`, which sizes without symbols describe.
+    View { sizes: Vec<Scalar>, bound: Dims },
+    /// With a dimension of 1 more.
+    Unsqueezed { axis: usize },
+    /// Without these dimensions of 1. How many are left is fixed by the file, so that those which only a live shape makes 1
+    /// stay.
+    Squeezed { axes: Vec<usize> },
+}
+
+impl Selection for Kept {
+    fn window(&self, cx: &PlanCx<'_>, dims: Dims) -> Result<Window, OpError> {
+        let dims = match self {
+            Self::Same => dims,
+            Self::View { sizes, bound } => {
+                let symbolic = sizes.iter().any(|size| matches!(size, Scalar::Live(_)));
+                let sizes = sizes.iter().map(|&size| live_size(cx, size)).collect::<Result<Vec<i64>, OpError>>()?;
+                live_dims(&sizes, symbolic, bound, &dims)?
+            }
+            Self::Unsqueezed { axis } => {
+                let (before, after) = dims.split_at(*axis);
+                let sizes = before.iter().chain([&1]).chain(after).copied().map(i64::from);
+                Dims::from_sizes(sizes).ok_or_else(|| too_deep(&dims))?
+            }
+            Self::Squeezed { axes } => {
+                if let Some(axis) = axes.iter().find(|&&axis| dims[axis] != 1) {
+                    return Err(OpError::new("self", format!("is {dims}, but dimension {axis} is left out as one of 1")));
+                }
+                axes.iter().rev().fold(dims, |dims, &axis| dims.without(axis))
+            }
+        };
+        Ok(Window::all(dims))
+    }
+
+    fn source(&self, _: &PlanCx<'_>, _: &Dims, out: &[u32]) -> Result<Vec<u32>, OpError> {
+        Ok(out.to_vec())
+    }
+
+    fn in_place(&self) -> bool {
+        true
+    }
+}
+
+pub(super) fn decode_same(_: &mut Args<'_>, _: TensorInfo) -> Result<Box<dyn Selection>, OpError> {
+    Ok(Box::new(Kept::Same))
+}
+
+pub(super) fn decode_clone(args: &mut Args<'_>, info: TensorInfo) -> Result<Box<dyn Selection>, OpError> {
+    args.none("memory_format")?;
+    decode_same(args, info)
+}
+
+pub(super) fn decode_clone_dim_order(args: &mut Args<'_>, info: TensorInfo) -> Result<Box<dyn Selection>, OpError> {
+    args.ignore("non_blocking")?;
+    match args.optional_ints("dim_order")? {
+        Some(order) if !order.iter().copied().eq((0i64..).take(info.bound.len())) => {
+            Err(OpError::new("dim_order", format!("is {order:?}, only the contiguous order is supported")))
+        }
+        _ => decode_same(args, info),
+    }
+}
+
+pub(super) fn decode_view(args: &mut Args<'_>, info: TensorInfo) -> Result<Box<dyn Selection>, OpError> {
+    Ok(Box::new(Kept::View { sizes: args.scalars("size")?, bound: info.bound }))
+}
+
+pub(super) fn decode_unsqueeze(args: &mut Args<'_>, info: TensorInfo) -> Result<Box<dyn Selection>, OpError> {
+    let rank = info.bound.len();
+    if rank == MAX_RANK {
+        return Err(too_deep(&info.bound));
+    }
+    let dim = args.int("dim")?;
+    match normalise(dim, rank + 1) {
+        Some(axis) => Ok(Box::new(Kept::Unsqueezed { axis })),
+        None => Err(OpError::new("dim", format!("is {dim}, but there are {} places for a dimension", rank + 1))),
+    }
+}
+
+fn too_deep(dims: &Dims) -> OpError {
+    OpError::new("self", format!("is {dims}, and more than {MAX_RANK} dimensions are not supported"))
+}
+
+pub(super) fn decode_squeeze(args: &mut Args<'_>, info: TensorInfo) -> Result<Box<dyn Selection>, OpError> {
+    let mut axes = super::distinct_axes(args, "dim", info.bound.len())?;
+    axes.retain(|&axis| info.bound.get(axis) == Some(&1));
+    axes.sort_unstable();
+    Ok(Box::new(Kept::Squeezed { axes }))
+}
+
+/// A size as it is now. Only a number of the file can be −1, and leave the size open.
+pub(super) fn live_size(cx: &PlanCx<'_>, size: Scalar) -> Result<i64, OpError> {
+    let value = cx.scalar(size);
+    match size {
+        Scalar::Live(_) if value < 0 => Err(OpError::new("size", format!("has a symbolic size of {value}, below 0"))),
+        _ => Ok(value),
+    }
+}
 
 /// The dims of a view of a tensor whose dims are `live`.
 ///
@@ -10,7 +118,7 @@ use crate::shape::Dims;
 ///
 /// # Errors
 /// Sizes that do not hold the tensor's elements, or that leave open which of them follows.
-pub(super) fn live_dims(sizes: &[i64], symbolic: bool, bound: &Dims, live: &Dims) -> Result<Dims, OpError> {
+fn live_dims(sizes: &[i64], symbolic: bool, bound: &Dims, live: &Dims) -> Result<Dims, OpError> {
     let literal = literal(sizes, live);
     if symbolic || live == bound {
         return literal;

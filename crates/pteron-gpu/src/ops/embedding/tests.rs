@@ -1,7 +1,7 @@
 use pteron_format::vulkan::{DataType, Value, ValueId};
 
 use crate::live::TensorId;
-use crate::testing::{Dry, Sketch, check, i32s, noise, refusal};
+use crate::testing::{Dry, Sketch, check, dims, i32s, noise, refusal};
 
 fn sketch(table: &[u32], bound: &[u32], out: &[u32]) -> (Sketch, ValueId) {
     let mut sketch = Sketch::new();
@@ -55,13 +55,14 @@ fn the_recipe_follows_the_width() {
         assert_eq!(dry.dims(out), [3, width]);
         dry.call(&[(&[0], &[])]).unwrap();
         assert_eq!((dry.dims(out), dry.recipes(0)), (vec![0, width], vec![]));
-        assert_eq!(dry.graph.nodes[0].flow.index_inputs, [(TensorId(1), 5)]);
+        let index = dry.graph.nodes[0].flow.index_inputs[0];
+        assert_eq!((index.indices, index.range(&dims(&[5, width]))), (TensorId(1), (0, 5)));
     }
 }
 
 #[test]
 fn what_is_refused() {
     assert!(refusal(&sketch(&[5], &[2], &[2, 5]).0).contains("`weight` is [5], expected rows and columns"));
-    assert!(refusal(&sketch(&[0, 4], &[2], &[2, 4]).0).contains("`weight` has zero rows"));
+    assert!(refusal(&sketch(&[0, 4], &[2], &[2, 4]).0).contains("`weight` is [0, 4], with zero elements"));
     assert!(refusal(&sketch(&[2, 4], &[1; 8], &[1; 8]).0).contains("too many dimensions"));
 }

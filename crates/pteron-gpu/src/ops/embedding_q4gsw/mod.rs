@@ -8,6 +8,7 @@ use crate::error::OpError;
 use crate::graph::Elem;
 use crate::kernel::{KernelDef, Variant};
 use crate::live::TensorId;
+use crate::ops::gather::sliced_dims;
 use crate::ops::{OpDef, embedding};
 use crate::params;
 use crate::plan::{BoundsCx, Dispatch, Op, Plan, PlanCx, Recipe, Recipes};
@@ -53,8 +54,7 @@ fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
     let Some(group_size) = u32::try_from(group).ok().filter(|&size| size > 0) else {
         return Err(OpError::new("group_size", format!("is {group}, it must be at least 1")));
     };
-    let table = args.info(weight).bound;
-    let indices = args.index_tensor("indices", table.first().copied().unwrap_or(0))?;
+    let indices = args.index_tensor("indices", weight, 0)?;
     // A table that is also the weight of a linear layer has that layer's order of nibbles.
     let high_first = !args.bool("is_linear_weight")?;
     Ok(Box::new(EmbeddingQ4 { weight, scales, group_size, indices, high_first, out: args.output_of("out", Elem::F32)? }))
@@ -79,7 +79,8 @@ impl EmbeddingQ4 {
             let reason = format!("is {scales}, expected [{rows}, {}]", width / self.group_size);
             return Err(OpError::new("weight_scales", reason));
         }
-        Ok((rows, width, embedding::out_dims(&cx.dims(self.indices), rows, width)?))
+        let table = weight.with(1, width);
+        Ok((rows, width, sliced_dims(embedding::NAMES, &table, 0, &cx.dims(self.indices))?))
     }
 }
 

@@ -1,7 +1,7 @@
 use pteron_format::vulkan::{DataType, Value, ValueId};
 
 use crate::live::TensorId;
-use crate::testing::{Dry, Sketch, check, i32s, noise, noise_bytes, refusal};
+use crate::testing::{Dry, Sketch, check, dims, i32s, noise, noise_bytes, refusal};
 
 struct Table {
     rows: u32,
@@ -72,7 +72,7 @@ fn the_recipe_follows_width_and_group() {
         dry.call(&[(&[1, 2], &[0; 2])]).unwrap();
         assert_eq!(dry.dims(out), [1, 2, width]);
         let flow = &dry.graph.nodes[0].flow;
-        assert_eq!(flow.index_inputs.iter().map(|(_, limit)| *limit).collect::<Vec<_>>(), [5]);
+        assert_eq!(flow.index_inputs.iter().map(|index| index.range(&dims(&[5, width / 2]))).collect::<Vec<_>>(), [(0, 5)]);
     }
 }
 
@@ -84,5 +84,5 @@ fn what_is_refused() {
         refused(Table { group: 24, ..Table::new(5, 64, 32, true) }).contains("`group_size` is 24, which does not divide")
     );
     assert!(refused(Table { scales: [2, 5], ..Table::new(5, 64, 32, true) }).contains("expected [5, 2]"));
-    assert!(refused(Table::new(0, 64, 32, true)).contains("zero rows"));
+    assert!(refused(Table::new(0, 64, 32, true)).contains("zero elements to choose from"));
 }

@@ -61,7 +61,7 @@ pub(crate) const TABLE: &[Row] = &[
     },
     Row {
         numbers: |args| Ok(Numbers { floats: true, ..one(args, "exponent")? }),
-        ..floats("aten.pow.Tensor_Scalar", "power(x, X(params.p.x))", |x, p| x.powf(p[0]))
+        ..floats("aten.pow.Tensor_Scalar", "power_of(x, params.p.x)", power)
     },
 ];
 
@@ -128,6 +128,15 @@ fn gelu(x: f64, p: &[f64; 4]) -> f64 {
         return 0.5 * x * (1.0 + inner.tanh());
     }
     0.5 * x * (1.0 + erf(x / std::f64::consts::SQRT_2))
+}
+
+/// As PyTorch has it: square roots are square roots, of negative infinity as well.
+fn power(x: f64, p: &[f64; 4]) -> f64 {
+    match p[0] {
+        0.5 => x.sqrt(),
+        -0.5 => x.sqrt().recip(),
+        exponent => x.powf(exponent),
+    }
 }
 
 /// The error function by its series, or by its continued fraction where that is quicker.

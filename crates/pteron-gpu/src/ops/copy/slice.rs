@@ -1,0 +1,112 @@
+//! Part of a dimension: one element of it, or every `step`th of a range.
+
+use super::strided::Window;
+use super::{Selection, axis};
+use crate::args::Args;
+use crate::error::OpError;
+use crate::graph::TensorInfo;
+use crate::live::Scalar;
+use crate::plan::PlanCx;
+use crate::shape::Dims;
+
+/// The elements at one index of a dimension, which the output has no more.
+#[derive(Debug)]
+struct Select {
+    axis: usize,
+    index: Scalar,
+}
+
+impl Selection for Select {
+    fn window(&self, cx: &PlanCx<'_>, dims: Dims) -> Result<Window, OpError> {
+        let at = select(cx.scalar(self.index), dims[self.axis])?;
+        let strides = dims.strides();
+        let kept = (0..dims.len()).filter(|&axis| axis != self.axis).map(|axis| strides[axis].into());
+        Ok(Window::new(dims.without(self.axis), kept).starting_at(at, strides[self.axis], Some(self.index)))
+    }
+
+    fn source(&self, cx: &PlanCx<'_>, dims: &Dims, out: &[u32]) -> Result<Vec<u32>, OpError> {
+        let mut index = out.to_vec();
+        index.insert(self.axis, select(cx.scalar(self.index), dims[self.axis])?);
+        Ok(index)
+    }
+}
+
+/// The elements at every `step`th index of a range of a dimension.
+#[derive(Debug)]
+struct Slice {
+    axis: usize,
+    start: Option<Scalar>,
+    end: Option<Scalar>,
+    step: u64,
+}
+
+impl Slice {
+    /// Where it starts now and how many elements it has.
+    fn range(&self, cx: &PlanCx<'_>, dim: u32) -> (u32, u32) {
+        let start = self.start.map_or(0, |start| cx.scalar(start));
+        let end = self.end.map_or(i64::MAX, |end| cx.scalar(end));
+        slice(start, end, self.step, dim)
+    }
+}
+
+impl Selection for Slice {
+    fn window(&self, cx: &PlanCx<'_>, dims: Dims) -> Result<Window, OpError> {
+        let (at, length) = self.range(cx, dims[self.axis]);
+        let strides = dims.strides();
+        let mut steps = strides.map(i64::from);
+        // Where a step is wider than the dimension there is one element at most, and no stride is taken.
+        steps[self.axis] = i64::try_from(u64::from(strides[self.axis]).saturating_mul(self.step)).unwrap_or(0);
+        let part = Window::new(dims.with(self.axis, length), steps);
+        Ok(part.starting_at(at, strides[self.axis], self.start))
+    }
+
+    fn source(&self, cx: &PlanCx<'_>, dims: &Dims, out: &[u32]) -> Result<Vec<u32>, OpError> {
+        let mut index = out.to_vec();
+        let (start, _) = self.range(cx, dims[self.axis]);
+        let past = u64::from(index[self.axis]).saturating_mul(self.step);
+        index[self.axis] = start + u32::try_from(past).unwrap_or(u32::MAX);
+        Ok(index)
+    }
+
+    fn in_place(&self) -> bool {
+        let zero = matches!(self.start, None | Some(Scalar::Fixed(0)));
+        let open = matches!(self.end, None | Some(Scalar::Fixed(i64::MAX)));
+        zero && open && self.step == 1
+    }
+}
+
+pub(super) fn decode_select(args: &mut Args<'_>, info: TensorInfo) -> Result<Box<dyn Selection>, OpError> {
+    let axis = axis(args, info)?;
+    Ok(Box::new(Select { axis, index: args.scalar("index")? }))
+}
+
+pub(super) fn decode_slice(args: &mut Args<'_>, info: TensorInfo) -> Result<Box<dyn Selection>, OpError> {
+    let axis = axis(args, info)?;
+    let (start, end) = (args.optional_scalar("start")?, args.optional_scalar("end")?);
+    let step = args.int("step")?;
+    match u64::try_from(step) {
+        Ok(step) if step > 0 => Ok(Box::new(Slice { axis, start, end, step })),
+        _ => Err(OpError::new("step", format!("is {step}, it must be at least 1"))),
+    }
+}
+
+/// The element a dimension is selected at. Counted from the end if negative.
+pub(super) fn select(index: i64, dim: u32) -> Result<u32, OpError> {
+    let at = if index < 0 { index.saturating_add(dim.into()) } else { index };
+    match u32::try_from(at) {
+        Ok(at) if at < dim => Ok(at),
+        _ if dim == 0 => Err(OpError::new("index", format!("is {index}, but the dimension has zero elements"))),
+        _ => Err(OpError::new("index", format!("is {index}, but the dimension has {dim} elements"))),
+    }
+}
+
+/// Where a slice starts and how many elements it has, clamped as PyTorch clamps.
+pub(super) fn slice(start: i64, end: i64, step: u64, dim: u32) -> (u32, u32) {
+    let clamp = |at: i64| {
+        let at = if at < 0 { at.saturating_add(dim.into()) } else { at };
+        u32::try_from(at.max(0)).unwrap_or(u32::MAX).min(dim)
+    };
+    let start = clamp(start);
+    let covered = u64::from(clamp(end).saturating_sub(start));
+    (start, u32::try_from(covered.div_ceil(step)).unwrap_or(u32::MAX))
+}
