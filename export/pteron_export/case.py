@@ -19,11 +19,14 @@ class Arg:
     below: int = 8
     # Explicit values, row-major, instead of random ones.
     values: tuple[float, ...] | None = None
+    # For functions that only have answers there.
+    positive: bool = False
 
     def make(self, seed: str) -> Tensor:
         if self.values is not None:
             return torch.tensor(self.values).to(self.dtype).reshape(self.shape)
-        return random_tensor(self.shape, self.dtype, seed, below=self.below)
+        made = random_tensor(self.shape, self.dtype, seed, below=self.below)
+        return made.abs() + torch.tensor(1 / 64, dtype=self.dtype) if self.positive else made
 
 
 def f32(*shape: int) -> Arg:
@@ -95,10 +98,17 @@ class Case:
     unchecked: Sequence[int] = ()
     # False: no partitioner at all, so that every operator is a portable kernel call.
     delegate: bool = True
+    # `op` is the name of a call in the delegate's graph; a program without it, or with anything
+    # left outside the delegate, is not exported.
+    delegated: bool = False
+    # Operators that ExecuTorch would rewrite, remove or leave outside (see `kept.py`).
+    kept: Sequence[str] = ()
     # Edge operators that a partitioner of their own takes before the others: they make delegates of their own.
     first: Sequence[str] = ()
     # Options of the Vulkan partitioner.
     vulkan: Mapping[str, Any] = field(default_factory=dict)
+    # Options of `EdgeCompileConfig`.
+    edge: Mapping[str, Any] = field(default_factory=dict)
     # Options of `ExecutorchBackendConfig`.
     backend: Mapping[str, Any] = field(default_factory=dict)
     constant_methods: Mapping[str, Any] = field(default_factory=dict)
@@ -118,3 +128,15 @@ def case(
 ) -> Case:
     """A row of the usual kind: one method, `forward`."""
     return Case(name, op, {"forward": Method(module, calls, dynamic)}, **options)
+
+
+def lowered(
+    name: str,
+    op: str,
+    module: Callable[[], nn.Module],
+    *calls: Sequence[Arg],
+    dynamic: Any = None,
+    **options: Any,
+) -> Case:
+    """A row about one operator of the delegate, by the name that its graph has for it."""
+    return case(name, op, module, *calls, dynamic=dynamic, delegated=True, **options)

@@ -41,6 +41,9 @@ def write_case(root: Path, case: Case) -> Json:
     }
     modules = {name: method.module().eval() for name, method in case.methods.items()}
     lowered = lower(case, modules, inputs)
+    contents = operators(read_pte(lowered.pte))
+    if case.delegated:
+        _check_delegated(case.op, contents)
     files = _write_program(root, case.name, lowered)
     # Exporting may have run the modules' state forward; the goldens start from a fresh one.
     modules = {name: method.module().eval() for name, method in case.methods.items()}
@@ -51,7 +54,7 @@ def write_case(root: Path, case: Case) -> Json:
         **files,
         "atol": case.atol,
         "rtol": case.rtol,
-        **operators(read_pte(lowered.pte)),
+        **contents,
         **({"constant_methods": dict(case.constant_methods)} if case.constant_methods else {}),
         "calls": calls,
     }
@@ -64,6 +67,14 @@ def operators(pte: Pte) -> Json:
         f"{operator.name}.{operator.overload}" for plan in pte.program.execution_plan for operator in plan.operators
     }
     return {"vk_ops": sorted(inside), "portable_ops": sorted(outside)}
+
+
+def _check_delegated(op: str, contents: Json) -> None:
+    """A row that tests nothing of what it names would pass for ever."""
+    if contents["portable_ops"]:
+        raise ValueError(f"left outside the delegate: {', '.join(contents['portable_ops'])}")
+    if op not in contents["vk_ops"]:
+        raise ValueError(f"no {op} in the delegate, only {', '.join(contents['vk_ops']) or 'nothing'}")
 
 
 def _make_inputs(case: str, method: str, number: int, call: Any) -> tuple[Tensor, ...]:

@@ -10,15 +10,16 @@ import torch
 from executorch.backends.vulkan.partitioner.vulkan_partitioner import VulkanPartitioner
 from executorch.exir import (
     EdgeCompileConfig,
+    EdgeProgramManager,
     ExecutorchBackendConfig,
     ExecutorchProgramManager,
     to_edge_transform_and_lower,
 )
-from executorch.exir.dialects._ops import ops as exir_ops
 from torch import Tensor, nn
 from torch.export import ExportedProgram
 
 from .case import Case, Method
+from .kept import edge_operator, lower_keeping
 
 
 @dataclass(frozen=True)
@@ -32,13 +33,7 @@ class Lowered:
 
 def lower(case: Case, modules: dict[str, nn.Module], inputs: dict[str, list[tuple[Tensor, ...]]]) -> Lowered:
     exported = {name: _export(method, modules[name], inputs[name][0]) for name, method in case.methods.items()}
-    edge = to_edge_transform_and_lower(
-        exported,
-        partitioner=_partitioners(case) or None,
-        constant_methods=dict(case.constant_methods) or None,
-        # The Vulkan exporter keeps operators that the core ATen check does not know.
-        compile_config=EdgeCompileConfig(_check_ir_validity=False),
-    )
+    edge = _lower_to_edge(case, exported)
     manager = edge.to_executorch(ExecutorchBackendConfig(**case.backend))
     return Lowered(
         pte=bytes(manager.buffer),
@@ -48,15 +43,25 @@ def lower(case: Case, modules: dict[str, nn.Module], inputs: dict[str, list[tupl
     )
 
 
+def _lower_to_edge(case: Case, exported: dict[str, ExportedProgram]) -> EdgeProgramManager:
+    # The Vulkan exporter keeps operators that the core ATen check does not know.
+    config = EdgeCompileConfig(_check_ir_validity=False, **case.edge)
+    partitioners = _partitioners(case)
+    if case.kept:
+        return lower_keeping(case.kept, exported, partitioners, case.constant_methods, config)
+    return to_edge_transform_and_lower(
+        exported,
+        partitioner=partitioners or None,
+        constant_methods=dict(case.constant_methods) or None,
+        compile_config=config,
+    )
+
+
 def _partitioners(case: Case) -> list[VulkanPartitioner]:
     options = dict(case.vulkan)
-    first = [VulkanPartitioner(options, operator_allowlist=[_edge_operator(name) for name in case.first])] if case.first else []
+    alone = [edge_operator(name) for name in case.first]
+    first = [VulkanPartitioner(options, operator_allowlist=alone)] if alone else []
     return [*first, VulkanPartitioner(options)] if case.delegate else []
-
-
-def _edge_operator(name: str) -> Any:
-    namespace, operator, overload = name.split(".")
-    return getattr(getattr(getattr(exir_ops.edge, namespace), operator), overload)
 
 
 def _export(method: Method, module: nn.Module, example: tuple[Tensor, ...]) -> ExportedProgram:

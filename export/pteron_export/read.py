@@ -1,14 +1,19 @@
 """Reads `.pte` and `.ptd` files with ExecuTorch's own code: its Python deserialiser, `flatc`, and its C++ runtime."""
 
+import importlib.resources
+import json
+import re
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from executorch.backends.vulkan import serialization
 from executorch.backends.vulkan.serialization.vulkan_graph_schema import VkGraph
-from executorch.backends.vulkan.serialization.vulkan_graph_serialize import (
-    VulkanDelegateHeader,
-    flatbuffer_to_vk_graph,
-)
+from executorch.backends.vulkan.serialization.vulkan_graph_serialize import VulkanDelegateHeader
 from executorch.exir._serialize._cord import Cord
+from executorch.exir._serialize._dataclass import _json_to_dataclass
+from executorch.exir._serialize._flatbuffer import _flatc_decompile
 from executorch.exir._serialize._flatbuffer_program import _flatbuffer_to_program
 from executorch.exir._serialize._program import (
     PTEFile,
@@ -111,4 +116,16 @@ def _delegate(program: Program, method: str, index: int, delegate: BackendDelega
     constants = blob[header.bytes_offset :][: header.bytes_size]
     if len(constants) != header.bytes_size:
         raise ValueError(f"method {method}: delegate {index}: constants end after the blob")
-    return Delegate(method, index, VULKAN, blob, header, flatbuffer_to_vk_graph(flatbuffer), constants)
+    return Delegate(method, index, VULKAN, blob, header, _graph(flatbuffer), constants)
+
+
+def _graph(flatbuffer: bytes) -> VkGraph:
+    """As the backend's own `flatbuffer_to_vk_graph`, but for infinite scalars too: `flatc` spells them unlike JSON."""
+    with tempfile.TemporaryDirectory() as folder:
+        schema, binary, text = (Path(folder) / f"schema.{kind}" for kind in ("fbs", "bin", "json"))
+        schema.write_bytes((importlib.resources.files(serialization) / "schema.fbs").read_bytes())
+        binary.write_bytes(flatbuffer)
+        _flatc_decompile(folder, str(schema), str(binary), ["--raw-binary"])
+        spelt = re.sub(r'("double_val": -?)inf\b', r"\1Infinity", text.read_text())
+        spelt = re.sub(r'("double_val": )-?nan\b', r"\1NaN", spelt)
+        return _json_to_dataclass(json.loads(spelt), VkGraph)

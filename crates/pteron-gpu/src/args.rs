@@ -3,10 +3,12 @@
 //! What is taken here is also what the graph knows of data flow. An operator is planned again when any tensor or scalar it
 //! took changes, so it cannot forget one of its inputs.
 
+mod index;
 mod number;
 
 use pteron_format::vulkan::{Call, Graph, Value, ValueId};
 
+pub use index::IndexInput;
 pub use number::normalise;
 use number::{number, whole};
 
@@ -32,28 +34,6 @@ pub struct Flow {
     pub scalar_reads: Vec<ScalarId>,
     /// Scalars it writes.
     pub scalar_writes: Vec<ScalarId>,
-}
-
-/// A graph input whose integers name elements along a dimension of a tensor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct IndexInput {
-    /// The input.
-    pub indices: TensorId,
-    /// The tensor whose elements they name.
-    pub of: TensorId,
-    /// The dimension. A single number counts as one element of dimension 0.
-    pub axis: usize,
-    /// Whether negative ones count from the end.
-    pub from_end: bool,
-}
-
-impl IndexInput {
-    /// The indices that name an element, `of` having these dims: from the first to before the second.
-    #[must_use]
-    pub fn range(&self, dims: &Dims) -> (i64, i64) {
-        let end = dims.get(self.axis).map_or(1, |&dim| i64::from(dim));
-        (if self.from_end { -end } else { 0 }, end)
-    }
 }
 
 /// The arguments of one call, taken one after the other.

@@ -9,7 +9,7 @@ use crate::error::{Error, OpError, Result};
 use crate::live::TensorId;
 use crate::ops::{OPS, OpDef};
 use crate::plan::Op;
-use crate::rewrite::separate_state;
+use crate::rewrite::{convert_joined, separate_state};
 use crate::shape::{Dims, MAX_RANK};
 
 /// The element type of a tensor on the GPU.
@@ -130,7 +130,7 @@ impl Graph {
     /// # Errors
     /// The first operator that is unknown or refuses its arguments, or a tensor no kernel can hold.
     pub fn decode(source: vulkan::Graph) -> Result<Self> {
-        let source = separate_state(source);
+        let source = convert_joined(separate_state(source));
         let tensors =
             source.values.iter().enumerate().map(|(id, value)| tensor_info(id, value)).collect::<Result<Vec<_>>>()?;
         check_constants(&source)?;

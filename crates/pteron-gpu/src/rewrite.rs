@@ -10,6 +10,8 @@ use pteron_format::vulkan::{Call, DataType, Graph, Tensor, Value, ValueId};
 pub(crate) const STORE: &str = "pteron.store";
 /// The operator that chooses the next token; no file has it.
 pub(crate) const CHOOSE_TOKEN: &str = "pteron.choose_token";
+const CAT: &str = "aten.cat.default";
+const CONVERT: &str = "aten._to_copy.default";
 const PREPACK: &str = "et_vk.prepack.default";
 
 /// Puts the choice of the next token behind an output that is logits: the graph gets an input, how to choose (four integers, see
@@ -27,6 +29,43 @@ pub fn choose_token(graph: &mut Graph, logits: usize) -> Option<(usize, usize)> 
     graph.inputs.push(sampling);
     graph.outputs.push(token);
     Some((graph.inputs.len() - 1, graph.outputs.len() - 1))
+}
+
+/// Joins tensors of one type only: those of another than the result's are converted first, as PyTorch converts them.
+pub(crate) fn convert_joined(mut graph: Graph) -> Graph {
+    let mut at = 0;
+    while at < graph.chain.len() {
+        let joined = if graph.chain[at].name == CAT { joined(&graph, &graph.chain[at]) } else { None };
+        if let Some((tensors, dtype)) = joined {
+            let mut converted = Vec::with_capacity(tensors.len());
+            for id in tensors {
+                let Some(tensor) = graph.value(id).and_then(Value::as_tensor).cloned() else { return graph };
+                if tensor.dtype == dtype {
+                    converted.push(id);
+                    continue;
+                }
+                let none = add(&mut graph, Value::Null);
+                let own = Tensor { dtype, constant: None, memory_object: None, ..tensor };
+                let out = add(&mut graph, Value::Tensor(own));
+                let args = [&[id], &[none; 6][..], &[out]].concat();
+                graph.chain.insert(at, Call { node_id: 0, name: CONVERT.to_owned(), args });
+                at += 1;
+                converted.push(out);
+            }
+            let list = add(&mut graph, Value::ValueList(converted));
+            graph.chain[at].args[0] = list;
+        }
+        at += 1;
+    }
+    graph
+}
+
+/// The tensors of a join and the type of its result, if they differ.
+fn joined(graph: &Graph, call: &Call) -> Option<(Vec<ValueId>, DataType)> {
+    let dtype = graph.value(*call.args.last()?)?.as_tensor()?.dtype;
+    let Value::ValueList(tensors) = graph.value(*call.args.first()?)? else { return None };
+    let differs = |id: &ValueId| graph.value(*id).and_then(Value::as_tensor).is_some_and(|tensor| tensor.dtype != dtype);
+    tensors.iter().any(differs).then(|| (tensors.clone(), dtype))
 }
 
 /// Turns buffers that are written in place into state.

@@ -6,6 +6,8 @@ use std::fmt;
 pub enum FileBytes {
     /// In memory.
     Owned(Vec<u8>),
+    /// Part of the binary.
+    Static(&'static [u8]),
     /// Mapped from a file.
     #[cfg(not(target_arch = "wasm32"))]
     Mapped(memmap2::Mmap),
@@ -34,6 +36,7 @@ impl AsRef<[u8]> for FileBytes {
     fn as_ref(&self) -> &[u8] {
         match self {
             Self::Owned(bytes) => bytes,
+            Self::Static(bytes) => bytes,
             #[cfg(not(target_arch = "wasm32"))]
             Self::Mapped(map) => map,
         }

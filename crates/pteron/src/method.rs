@@ -140,6 +140,12 @@ impl Method {
         self.delegates.iter().map(LoadedGraph::memory_bytes).sum()
     }
 
+    /// Bytes of GPU memory that each state uses.
+    #[must_use]
+    pub fn state_bytes(&self) -> u64 {
+        self.delegates.iter().map(LoadedGraph::state_bytes).sum()
+    }
+
     /// A fresh state, as the file has it.
     ///
     /// # Errors

@@ -7,6 +7,7 @@ use wgpu::BufferUsages as Usage;
 use super::buffers::{MemoryBudget, count};
 use super::load::{LoadedGraph, bind_group};
 use crate::error::Result;
+use crate::graph::TensorInfo;
 
 /// The mutable tensors of a graph (KV caches): one for each conversation.
 #[derive(Debug)]
@@ -17,6 +18,13 @@ pub struct State {
 }
 
 impl LoadedGraph {
+    /// Bytes of GPU memory that a state uses.
+    #[must_use]
+    pub fn state_bytes(&self) -> u64 {
+        let bytes = |info: TensorInfo| crate::memory::padded(info.elem.bytes(info.bound.count()));
+        self.memory.states.iter().map(|&tensor| bytes(self.graph.info(tensor))).sum()
+    }
+
     /// A fresh state, as the file has it.
     ///
     /// # Errors

@@ -14,6 +14,8 @@ struct Params {
     limit: u32,
     wrap: u32,
     pitch: u32,
+    // Of each row, where those are written below each other.
+    slots: u32,
 }
 
 // How far into the source indices lead, whatever they are.

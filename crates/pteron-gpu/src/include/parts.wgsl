@@ -19,16 +19,21 @@ fn start_of(part: u32) -> u32 {
     return params.starts[part / 4u][part % 4u];
 }
 
-fn begun(columns: vec4<u32>, starts: vec4<u32>) -> vec4<u32> {
-    let one = vec4<u32>(1u);
+// How many of eight starts are not behind `at`.
+fn begun(at: u32, low: vec4<u32>, high: vec4<u32>) -> u32 {
     let none = vec4<u32>();
-    return select(none, one, columns >= starts.xxxx) + select(none, one, columns >= starts.yyyy)
-        + select(none, one, columns >= starts.zzzz) + select(none, one, columns >= starts.wwww);
+    let one = vec4<u32>(1u);
+    let begun = select(none, one, vec4<u32>(at) >= low) + select(none, one, vec4<u32>(at) >= high);
+    return begun.x + begun.y + begun.z + begun.w;
 }
 
-// The parts that have these columns; PARTS or more where none has.
+// The part that has a column; PARTS or more where none has.
+fn part_of(column: u32) -> u32 {
+    return begun(column, params.starts[0], params.starts[1]) - 1u;
+}
+
 fn parts_of(columns: vec4<u32>) -> vec4<u32> {
-    return begun(columns, params.starts[0]) + begun(columns, params.starts[1]) - 1u;
+    return vec4<u32>(part_of(columns.x), part_of(columns.y), part_of(columns.z), part_of(columns.w));
 }
 
 // Where parts have these columns of these rows.

@@ -57,7 +57,7 @@ fn along(rest: u32, dim: u32, x_stride: u32, weight_stride: u32, addend_stride: 
     return rest / dim;
 }
 
-// Not a loop: what it computes would count as unknown to the compiler, and tiles are a tenth slower for it.
+// Not a loop: with one, tiles ran a tenth slower on a large GPU.
 fn enter(batch: u32) -> bool {
     x_at = params.x_base + batch * params.x_batch;
     weight_at = 0u;

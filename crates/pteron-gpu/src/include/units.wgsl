@@ -1,6 +1,6 @@
 // Units of which PER_WORD are packed into a word, four words of them that follow each other in an output. Of those the kernel
-// says: `units`, which tensors have some of them, and where; `run_step`, how far apart they are where that is the same for all,
-// UNEVEN if not; `fetch` and `fetch_four`, the words of a tensor.
+// says: `units`, which tensors have some of them, and where; `first_unit`, the same of the first; `run_step`, how far apart they
+// are where that is the same for all, UNEVEN if not; `fetch` and `fetch_four`, the words of a tensor.
 override PER_WORD: u32 = 1u;
 const IN_ORDER = vec4<u32>(0u, 1u, 2u, 3u);
 const UNEVEN = 2u;
@@ -53,9 +53,9 @@ fn backwards(words: vec4<u32>) -> vec4<u32> {
 fn four_words() -> vec4<u32> {
     let step = run_step();
     if step != UNEVEN {
-        let first = units(vec4<u32>());
-        let which = first.which.x;
-        let at = first.at.x;
+        let first = first_unit();
+        let which = first.x;
+        let at = first.y;
         if step == 0u {
             return vec4<u32>(unit(which, at) * select(0x01010101u, 1u, PER_WORD == 1u));
         }

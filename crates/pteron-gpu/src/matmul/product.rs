@@ -52,28 +52,21 @@ impl Params {
 
 /// The sides of the GEMM's tiles.
 const TILE: u32 = 64;
-/// With fewer workgroups than this a large GPU has processors left over.
-const FULL_GRID: u64 = 128;
-/// A product in a tile takes a fraction of one in the GEMV kernel, which reads the weight again for every eight rows; where
-/// elements are read one by one, a smaller one still. Measured on a large GPU.
-const GEMV_COST: u64 = 2;
-const GEMV_NARROW_COST: u64 = 6;
+/// With fewer tiles than this a large GPU takes as long as for so many.
+const FULL_GRID: u64 = 256;
+/// What a product costs in the GEMV kernel, which reads the weight again for every eight rows, where one in a tile costs 1: with
+/// both read in vectors, and otherwise. Measured on a large GPU.
+const GEMV_COST: u64 = 4;
+const GEMV_NARROW_COST: u64 = 16;
 
 /// The threads of a GEMV workgroup.
 const GEMV_THREADS: u32 = 256;
 /// With so many workgroups a large GPU has all the loads under way that it can have.
 const GEMV_FULL_GRID: u64 = 256;
-
-/// How many lanes of four columns a GEMV workgroup has: as many as leave workgroups enough, so that few threads have to bring
-/// together what they have, but not so few that k has no two blocks of four for each thread of a lane.
-fn lanes(k: u32, groups: impl Fn(u32) -> u64) -> u32 {
-    let fewest = GEMV_THREADS / k.div_ceil(8).next_power_of_two().clamp(1, GEMV_THREADS);
-    let mut lanes = GEMV_THREADS;
-    while lanes > fewest && groups(lanes) < GEMV_FULL_GRID {
-        lanes /= 2;
-    }
-    lanes
-}
+/// Fewer lanes than this read less of a weight `[k, n]` side by side than memory gives at a time. That is worth it only
+/// where there are fewer workgroups than [`GEMV_HALF_IDLE`].
+const GEMV_LANES: u32 = 4;
+const GEMV_HALF_IDLE: u64 = 64;
 
 /// How the kernels read: the weight as `[n, k]` or as `[k, n]`, and each of the two in vectors of four or one by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +98,7 @@ impl Way {
     }
 
     /// Where the recipes of a way start among those of all of `ways`.
-    pub(crate) fn first(&self, ways: &[Self]) -> usize {
+    fn first(&self, ways: &[Self]) -> usize {
         ways.iter().take_while(|way| *way != self).map(Self::count).sum()
     }
 
@@ -113,6 +106,17 @@ impl Way {
     pub(crate) fn dispatch(&self, ways: &[Self], params: Params) -> Result<Option<Dispatch>, OpError> {
         let (recipe, lanes, groups) = self.choose(&params);
         Dispatch::groups(self.first(ways) + recipe, &Params { lanes, ..params }, groups)
+    }
+
+    /// How many lanes of four columns a GEMV workgroup has: as many as leave workgroups enough, so that few threads have to
+    /// bring together what they have, and not so few that k has no two blocks of four for each thread of a lane.
+    fn lanes(&self, k: u32, groups: impl Fn(u32) -> u64) -> u32 {
+        let fewest = GEMV_THREADS / k.div_ceil(8).next_power_of_two().clamp(1, GEMV_THREADS);
+        let mut lanes = GEMV_THREADS;
+        while lanes > fewest && groups(lanes) < GEMV_FULL_GRID {
+            lanes /= 2;
+        }
+        if !self.transposed && lanes < GEMV_LANES && groups(GEMV_LANES) >= GEMV_HALF_IDLE { GEMV_LANES } else { lanes }
     }
 
     /// The recipe, counted from the way's first, the lanes of its workgroups and their number.
@@ -127,7 +131,7 @@ impl Way {
         let gemv = groups(rows, 1).saturating_mul(cost * u64::from(rows));
         let tiles = groups(TILE, TILE);
         if self.few_rows || gemv <= tiles.max(FULL_GRID).saturating_mul((TILE * TILE).into()) {
-            let lanes = lanes(k, |lanes| groups(rows, 4 * lanes));
+            let lanes = self.lanes(k, |lanes| groups(rows, 4 * lanes));
             (held, lanes, groups(rows, 4 * lanes))
         } else {
             (GEMV_ROWS.len(), 0, tiles)
@@ -183,13 +187,15 @@ mod tests {
             (4096, 0, (0, 256, 4)),
             (262_144, 64, (0, 256, 256)),
             (16_384, 1024, (0, 16, 256)),
-            (1024, 16_384, (0, 1, 256)),
+            (1024, 16_384, (0, 4, 64)),
             (64, 1 << 20, (0, 1, 16)),
             (64, 17, (0, 64, 1)),
         ] {
             assert_eq!(choose(WIDE, [1, 1, n, k]), expected, "{n} {k}");
         }
-        assert_eq!(choose(WIDE, [32, 1, 64, 4096]), (0, 2, 256));
+        assert_eq!(choose(WIDE, [32, 1, 64, 4096]), (0, 4, 128));
+        let transposed = Way { transposed: true, ..WIDE };
+        assert_eq!(choose(transposed, [1, 1, 1024, 16_384]), (0, 1, 256));
         assert_eq!(choose(WIDE, [1, 0, 64, 64]).2, 0);
         assert_eq!(choose(WIDE, [1, 64, 0, 64]).2, 0);
         assert_eq!(choose(WIDE, [0, 64, 64, 64]).2, 0);
@@ -204,7 +210,8 @@ mod tests {
             (100, 2048, 1, false),
             (512, 2048, 1, true),
             (64, 8192, 1, true),
-            (9, 100_000, 1, false),
+            (8, 100_000, 1, false),
+            (24, 100_000, 1, true),
             (4096, 64, 1, false),
             (1024, 64, 16, true),
             (197, 197, 12, true),

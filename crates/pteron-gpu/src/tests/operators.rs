@@ -141,13 +141,8 @@ fn exported_graphs_agree_with_their_references() {
 /// Sketches by hand, each with calls, of operators that no exported graph has.
 pub(super) fn samples() -> Vec<Sample> {
     let mut samples = Vec::new();
-    for name in ["aten.abs.default", "aten.neg.default", "aten.exp.default"] {
-        samples.push(unary(name, |x| x));
-    }
-    for name in ["aten.sqrt.default", "aten.rsqrt.default"] {
-        samples.push(unary(name, |x| x.abs() + 0.1));
-    }
-    samples.extend([clones(), symbols(), update_cache()]);
+    samples.extend([clones(), symbols(), update_cache(), choice(), turned("aten.t_copy.default")]);
+    samples.push(turned("aten.permute.default"));
     for name in ["sdpa_with_kv_cache.naive", "sdpa_with_kv_cache.sliced"] {
         samples.push(attention(name));
     }
@@ -164,13 +159,29 @@ fn rows(calls: &[u32], width: u32, make: fn(f32) -> f32) -> Vec<Vec<HostTensor>>
     calls.iter().map(call).collect()
 }
 
-fn unary(name: &str, make: fn(f32) -> f32) -> Sample {
+/// A matrix turned over.
+fn turned(name: &str) -> Sample {
     let mut sketch = Sketch::new();
     let x = sketch.input(DataType::Float32, &[11, 7]);
-    let out = sketch.tensor(DataType::Float32, &[11, 7]);
-    sketch.call(name, &[x, out]);
+    let mut args = vec![x];
+    if name.contains("permute") {
+        args.push(sketch.value(Value::IntList(vec![1, 0])));
+    }
+    args.push(sketch.tensor(DataType::Float32, &[7, 11]));
+    sketch.call(name, &args);
+    sketch.output(args[args.len() - 1]);
+    (sketch, rows(&[11, 1, 6], 7, |x| x))
+}
+
+/// The likeliest token of the last row of logits.
+fn choice() -> Sample {
+    let mut sketch = Sketch::new();
+    let (logits, how) = (sketch.input(DataType::Float32, &[3, 40]), sketch.input(DataType::Int32, &[4]));
+    let out = sketch.tensor(DataType::Int32, &[1, 1]);
+    sketch.call(crate::rewrite::CHOOSE_TOKEN, &[logits, how, out]);
     sketch.output(out);
-    (sketch, rows(&[11, 1, 6], 7, make))
+    let calls = [3, 1].map(|rows: u32| vec![f32s(&[rows, 40], noise(5, rows as usize * 40)), i32s(&[4], vec![0; 4])]);
+    (sketch, calls.to_vec())
 }
 
 fn clones() -> Sample {

@@ -37,7 +37,7 @@ params! {
 const SOFTMAX_THREADS: u32 = 256;
 
 /// The most scratch for scores; little in tests, so that small ones have rounds.
-const SCORE_BYTES: u64 = if cfg!(test) { 1 << 15 } else { MAX_SCORE_BYTES };
+const SCORE_BYTES: u64 = if cfg!(test) { 1 << 21 } else { MAX_SCORE_BYTES };
 
 #[derive(Debug)]
 struct Attention {

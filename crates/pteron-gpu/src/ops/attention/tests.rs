@@ -64,11 +64,11 @@ fn leading_dims_broadcast() {
 
 #[test]
 fn rounds_by_batches_and_by_rows() {
-    // Scratch for 8,192 scores: batches that fit together, then rows of one that does not.
-    agrees(&[&[9, 20, 8], &[9, 100, 8], &[9, 100, 12], &[9, 20, 100]], &[9, 20, 12]);
-    agrees(&[&[2, 70, 8], &[2, 250, 8], &[2, 250, 5], &[70, 250]], &[2, 70, 5]);
-    agrees(&[&[2, 30, 4], &[2, 1001, 4], &[2, 1001, 4], &[2, 1, 1001]], &[2, 30, 4]);
-    agrees(&[&[3, 7, 4], &[1, 3000, 4], &[3, 3000, 4], &[7, 1]], &[3, 7, 4]);
+    // Scratch for 524,288 scores: batches that fit together, then rows of one that does not. Enough of them for tiles.
+    agrees(&[&[9, 200, 8], &[9, 300, 8], &[9, 300, 180], &[9, 200, 300]], &[9, 200, 180]);
+    agrees(&[&[3, 3, 200, 6], &[3, 299, 6], &[1, 3, 299, 61], &[3, 1, 200, 1]], &[3, 3, 200, 61]);
+    agrees(&[&[700, 8], &[1001, 8], &[1001, 4], &[700, 1001]], &[700, 4]);
+    agrees(&[&[2, 7, 1], &[1, 80_000, 1], &[2, 80_000, 1], &[7, 1]], &[2, 7, 1]);
 }
 
 #[test]
@@ -123,20 +123,21 @@ fn values_that_are_no_numbers_stay_in_their_columns() {
 
 #[test]
 fn plans_stay_within_capped_scratch() {
-    let bounds: [&[u32]; 3] = [&[6, 64, 8], &[6, 250, 8], &[6, 250, 8]];
-    let (sketch, out) = sketch(&bounds, &[6, 64, 8], Value::Null);
+    let bounds: [&[u32]; 3] = [&[6, 1024, 8], &[6, 1000, 8], &[6, 1000, 8]];
+    let (sketch, out) = sketch(&bounds, &[6, 1024, 8], Value::Null);
     let mut dry = Dry::new(&sketch).unwrap();
     assert_eq!(dry.planned.recipes()[0].scratch, [SCORE_BYTES]);
-    // Rows of 252 floats: 32 of a batch's 64 rows fit.
+    // Rows of 1,000 floats: 512 of a batch's 1,024 go in a slice.
     assert_eq!(dry.recipes(0).len(), 3 * 2 * 6);
-    for (batch, tokens, context, rounds) in [(6, 64, 32, 2), (6, 5, 250, 1), (1, 1, 1, 1), (6, 63, 249, 12), (2, 33, 250, 4)]
+    for (batch, tokens, context, rounds) in
+        [(6, 1024, 100, 2), (6, 80, 1000, 1), (1, 1, 1, 1), (6, 1023, 999, 12), (2, 513, 1000, 2)]
     {
         let (q, k) = ([batch, tokens, 8], [batch, context, 8]);
         dry.call(&[(&q, &[]), (&k, &[]), (&k, &[])]).unwrap();
         assert_eq!((dry.recipes(0).len(), dry.dims(out)), (3 * rounds, vec![batch, tokens, 8]), "{q:?} {k:?}");
     }
     // Without a context the product alone runs, and writes zeros.
-    dry.call(&[(&[6, 64, 8], &[]), (&[6, 0, 8], &[]), (&[6, 0, 8], &[])]).unwrap();
+    dry.call(&[(&[6, 1024, 8], &[]), (&[6, 0, 8], &[]), (&[6, 0, 8], &[])]).unwrap();
     assert_eq!(dry.recipes(0).len(), 1);
     dry.call(&[(&[6, 0, 8], &[]), (&[6, 9, 8], &[]), (&[6, 9, 8], &[])]).unwrap();
     assert!(dry.recipes(0).is_empty());
@@ -154,8 +155,8 @@ fn what_is_refused() {
     let error = refused(&[&[2, 5, 8], &[2, 7, 8], &[2, 7, 6], &[4, 7]]);
     assert!(error.contains("`attn_mask` is [4, 7], which cannot be broadcast to the scores [2, 5, 7]"), "{error}");
     assert!(refused(&[&[2, 5, 8], &[2, 7, 8], &[2, 7, 6], &[3, 5, 7]]).contains("`attn_mask` has leading dims [3]"));
-    let error = refused(&[&[2, 1, 8], &[2, 9000, 8], &[2, 9000, 6]]);
-    assert!(error.contains("`k` holds 9000 tokens: one row of scores takes 36000 bytes"), "{error}");
+    let error = refused(&[&[2, 1, 8], &[2, 600_000, 8], &[2, 600_000, 6]]);
+    assert!(error.contains("`k` holds 600000 tokens: one row of scores takes 2400000 bytes"), "{error}");
     let many: [&[u32]; 3] = [&[1 << 15, 1, 1, 1], &[1 << 15, 1, 1], &[1, 1]];
     assert!(refused(&many).contains("`q` brings 1 rows of scores for each of 1073741824 heads"));
     assert!(refused(&[&[1 << 16, 1, 1, 1], &[1 << 16, 1, 1], &[1, 1]]).contains("more than kernels count"));

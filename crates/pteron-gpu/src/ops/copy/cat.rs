@@ -1,7 +1,7 @@
 //! `aten.cat`: tensors one after the other along a dimension, seven a dispatch.
 
 use super::parts::{PARTS, Params, Parts, ways};
-use super::strided::{Kernel, Way};
+use super::strided::{Kernel, Way, check_count};
 use crate::args::{Args, normalise};
 use crate::error::OpError;
 use crate::graph::Elem;
@@ -75,13 +75,11 @@ impl Cat {
             lengths.push(dims[self.axis]);
             out = out.or(Some(dims));
         }
-        let total: i64 = lengths.iter().copied().map(i64::from).sum();
-        match (u32::try_from(total), out) {
-            // All of them are passed over, and so is what they are together.
-            (_, None) => Ok((cx.dims(self.tensors[0]), lengths)),
-            (Ok(total), Some(first)) => Ok((first.with(self.axis, total), lengths)),
-            (Err(_), _) => Err(OpError::new("tensors", format!("are {total} long together, more than kernels index"))),
-        }
+        // Where all of them are passed over, so is what they are together.
+        let Some(first) = out else { return Ok((cx.dims(self.tensors[0]), lengths)) };
+        let total: u64 = lengths.iter().copied().map(u64::from).sum();
+        check_count(self.elem, first.with(self.axis, 1).count().saturating_mul(total))?;
+        Ok((first.with(self.axis, u32::try_from(total).unwrap_or(u32::MAX)), lengths))
     }
 }
 

@@ -9,9 +9,10 @@
 
 @group(0) @binding(8) var<storage, read_write> out: array<vec4<u32>>;
 
-// The place of the first unit.
+// The place of the first unit, and the part that has it.
 var<private> row: u32;
 var<private> column: u32;
+var<private> part: u32;
 
 fn fetch(which: u32, word: u32) -> u32 {
     if which == PARTS {
@@ -33,8 +34,12 @@ fn fetch_four(which: u32, word: u32) -> vec4<u32> {
 }
 
 fn run_step() -> u32 {
-    let part = parts_of(vec4<u32>(column)).x;
     return select(UNEVEN, 1u, part < PARTS && column + 4u * PER_WORD <= start_of(part + 1u));
+}
+
+fn first_unit() -> vec2<u32> {
+    let start = start_of(part);
+    return vec2<u32>(part, row * (start_of(part + 1u) - start) + column - start);
 }
 
 fn units(offsets: vec4<u32>) -> Units {
@@ -60,6 +65,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     }
     row = item * 4u * PER_WORD / params.total;
     column = item * 4u * PER_WORD - row * params.total;
+    part = part_of(column);
     let end = column + 4u * PER_WORD;
     if end <= start_of(0u) || (column >= start_of(PARTS) && end <= params.total) {
         return;

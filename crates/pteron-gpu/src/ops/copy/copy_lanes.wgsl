@@ -1,6 +1,8 @@
 // The same as copy.wgsl where elements do not lie together by fours: words, or bytes of which PER_WORD are a word.
 // A workgroup writes 512 times four words, a thread twice four that follow each other. Their units are in a row of the innermost
 // dim and the one after it, so that strides are walked for those two alone, unless rows are short.
+// Where neighbouring rows lie side by side in the source (a transpose of bytes that tiles cannot do), 32 neighbouring threads
+// write below each other instead, in 16 of the `slots` that each row has for what begins in it.
 
 //#include grid
 //#include copy_places
@@ -32,6 +34,11 @@ fn run_step() -> u32 {
     return select(UNEVEN, steps.x, even);
 }
 
+fn first_unit() -> vec2<u32> {
+    let at = vec2<u32>(row_x.x, row_y.x) + inner * steps_of(0u);
+    return vec2<u32>(0u, place(at.xxxx, at.yyyy).x);
+}
+
 fn units(offsets: vec4<u32>) -> Units {
     let dim = params.dims[0].x;
     let steps = steps_of(0u);
@@ -51,13 +58,23 @@ fn units(offsets: vec4<u32>) -> Units {
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) thread: u32) {
-    let item = group_index(group, groups) * 512u + thread;
+    let dim = params.dims[0].x;
+    let index = group_index(group, groups);
     let last = (params.count - 1u) / (4u * PER_WORD);
-    if item > last {
+    var items = index * 512u + thread + vec2<u32>(0u, 256u);
+    var inside = items <= vec2<u32>(last);
+    if params.slots > 0u {
+        let blocks = (params.slots + 15u) / 16u;
+        let below = index / blocks * 32u + thread % 32u;
+        let start = min(below, params.rows - 1u) * dim;
+        items = start / (4u * PER_WORD) + index % blocks * 16u + thread / 32u + vec2<u32>(0u, 8u);
+        let begins = items * 4u * PER_WORD;
+        inside = (begins >= vec2<u32>(start)) & (begins - start < vec2<u32>(dim)) & vec2<bool>(below < params.rows);
+    }
+    if !any(inside) {
         return;
     }
-    let dim = params.dims[0].x;
-    let firsts = vec2<u32>(item, min(item + 256u, last)) * 4u * PER_WORD;
+    let firsts = min(items, vec2<u32>(last)) * 4u * PER_WORD;
     let own = firsts / dim;
     let inners = firsts - own * dim;
     // What follows the last row is padding, and may get anything.
@@ -73,8 +90,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     row_x = rows.x.zw;
     row_y = rows.y.zw;
     let b = four_words();
-    out[item] = a;
-    if item + 256u <= last {
-        out[item + 256u] = b;
+    if inside.x {
+        out[items.x] = a;
+    }
+    if inside.y {
+        out[items.y] = b;
     }
 }

@@ -145,7 +145,7 @@ fn distinct_axes(args: &mut Args<'_>, name: &'static str, rank: usize) -> Result
 
 impl Op for CopyOp {
     fn recipes(&self, _: &BoundsCx<'_>) -> Result<Recipes, OpError> {
-        Ok(strided::window_recipes(self.elem, self.from, self.out))
+        Ok(strided::recipes(self.elem, self.from, self.out))
     }
 
     fn plan(&self, cx: &PlanCx<'_>) -> Result<Plan, OpError> {

@@ -87,8 +87,7 @@ impl Selection for Repeat {
         let strides = dims.strides();
         let own = |at: usize| at.checked_sub(lead).map_or((1, 0), |axis| (dims[axis], i64::from(strides[axis])));
         let sizes = repeats.iter().enumerate().map(|(at, &repeat)| repeat.saturating_mul(own(at).0.into()));
-        let out = Dims::from_sizes(sizes).filter(|out| u32::try_from(out.count()).is_ok());
-        let out = out.ok_or_else(|| refuse("which is no number of elements that kernels index"))?;
+        let out = Dims::from_sizes(sizes).ok_or_else(|| refuse("which gives no dims"))?;
         // A repeat of a dim without elements may be any number.
         let times = |&repeat: &i64| u32::try_from(repeat).unwrap_or(0);
         let axes = repeats.iter().map(times).enumerate().flat_map(|(at, repeat)| [(repeat, 0), own(at)]);

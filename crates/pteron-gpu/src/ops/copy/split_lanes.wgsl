@@ -27,6 +27,10 @@ fn run_step() -> u32 {
     return select(UNEVEN, 1u, column + 4u * PER_WORD <= width);
 }
 
+fn first_unit() -> vec2<u32> {
+    return vec2<u32>(0u, row * params.total + start + column);
+}
+
 fn units(offsets: vec4<u32>) -> Units {
     var columns = column + offsets;
     var past = select(vec4<u32>(), vec4<u32>(1u), columns >= vec4<u32>(width));
@@ -46,7 +50,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     if index >= params.items[1].w {
         return;
     }
-    let part = (begun(vec4<u32>(index), params.items[0]) + begun(vec4<u32>(index), params.items[1])).x - 1u;
+    let part = begun(index, params.items[0], params.items[1]) - 1u;
     let item = index - params.items[part / 4u][part % 4u];
     start = start_of(part);
     width = start_of(part + 1u) - start;

@@ -25,7 +25,7 @@ params! {
     /// Of `copy.wgsl` and `copy_lanes.wgsl`.
     pub(crate) struct Params {
         dims: [u32; MAX_RANK], steps: [u32; 2 * MAX_RANK], rank: u32, count: u32, rows: u32, base: u32,
-        limit: u32, wrap: u32, pitch: u32, pad: u32,
+        limit: u32, wrap: u32, pitch: u32, slots: u32,
     }
 }
 
@@ -113,6 +113,18 @@ impl Way {
         }
     }
 
+    /// How many items can begin in a row, if packed units are better written below each other than behind each other: where
+    /// rows are long and lie side by side in the source.
+    fn slots(&self, axes: &[Axis]) -> u32 {
+        match axes {
+            [row, next, ..] if self.kernel == Kernel::Lanes && self.per_word > 1 => {
+                let aside = row.steps[0].abs() > 1 && next.steps[0].abs() == 1;
+                if aside && row.dim >= self.per_item() && next.dim >= 32 { row.dim / self.per_item() + 2 } else { 0 }
+            }
+            _ => 0,
+        }
+    }
+
     /// Units in four words, which kernels write at once.
     pub(crate) fn per_item(&self) -> u32 {
         if self.kernel == Kernel::Items { 1 } else { 4 * self.per_word }
@@ -176,70 +188,72 @@ impl Place {
         self.ways(elem).map(|way| Recipe::new(way.variant(self), [from.into(), words, out.into()])).collect()
     }
 
-    /// Copies what axes walk with the first way that they allow. `start` is what everything that is added to the walk is a
-    /// multiple of; `finish` sets the parameters that say what that is, in units of so many elements, and may keep that number.
+    /// Copies what axes walk with the first way that they allow, and says how many elements its units have. `start` is what
+    /// everything that is added to the walk is a multiple of; `given` are the parameters that say what that is, in elements.
     ///
     /// # Errors
-    /// More axes than a kernel walks, or more workgroups than a grid can have.
+    /// More elements, axes or workgroups than kernels count.
     pub(crate) fn dispatch(
         &self,
         elem: Elem,
         (axes, start): (&[Axis], i64),
-        finish: impl FnOnce(&mut Params, u32),
-    ) -> Result<Option<Dispatch>, OpError> {
+        given: Params,
+    ) -> Result<(Option<Dispatch>, u32), OpError> {
+        check_count(elem, axes.iter().fold(1, |count: u64, axis| count.saturating_mul(axis.dim.into())))?;
         let axes = axes::join(axes);
         for (recipe, way) in self.ways(elem).enumerate() {
             let Some(axes) = axes::in_units(&axes, way.lanes, start) else { continue };
             if let Some(cells) = way.cells() {
                 let Some(tile) = Tile::new(&axes, start / i64::from(way.lanes), cells) else { continue };
-                let mut params = Params::default();
-                finish(&mut params, way.lanes);
-                return tile.dispatch(recipe, params.base);
+                return Ok((tile.dispatch(recipe, given.base)?, way.lanes));
             }
             let Some(Walk { dims, steps, rank }) = Walk::new(&axes) else {
                 let reason = format!("needs {} axes to be walked, kernels walk {MAX_RANK}", axes.len());
                 return Err(OpError::new("out", reason));
             };
-            let count = axes::count(&axes);
-            let mut params = Params { dims, steps, rank, count, rows: count / dims[0], ..Params::default() };
-            finish(&mut params, way.lanes);
-            // A thread copies four items, or where it makes them of units two.
-            let per_thread = if way.kernel == Kernel::Items { 4 } else { 2 };
-            return Dispatch::items(recipe, &params, count.div_ceil(way.per_item()).into(), 256 * per_thread);
+            let (count, slots) = (axes::count(&axes), way.slots(&axes));
+            let rows = count / dims[0];
+            let params = Params { dims, steps, rank, count, rows, slots, pitch: given.pitch / way.lanes, ..given };
+            // What a workgroup writes: see the kernels.
+            let step = match (way.kernel, slots) {
+                (Kernel::Items, _) => Dispatch::items(recipe, &params, count.into(), 1024),
+                (_, 0) => Dispatch::items(recipe, &params, count.div_ceil(way.per_item()).into(), 512),
+                (_, slots) => {
+                    Dispatch::groups(recipe, &params, u64::from(rows.div_ceil(32)) * u64::from(slots.div_ceil(16)))
+                }
+            };
+            return Ok((step?, way.lanes));
         }
         // One element at a time always fits.
-        Ok(None)
+        Ok((None, 1))
     }
+}
+
+/// As many elements as a kernel can find, which no tensor of a file has more of.
+///
+/// # Errors
+/// More than that.
+pub(crate) fn check_count(elem: Elem, count: u64) -> Result<(), OpError> {
+    if elem.bytes(count) > u64::from(u32::MAX) {
+        return Err(OpError::new("out", format!("has {count} elements, more than kernels index")));
+    }
+    Ok(())
 }
 
 /// Every way to copy a window.
-pub(crate) fn recipes(elem: Elem, from: TensorId, out: TensorId) -> Vec<Recipe> {
-    OFFSET.recipes(elem, from, Bind::Step, out)
+pub(crate) fn recipes(elem: Elem, from: TensorId, out: TensorId) -> Recipes {
+    Recipes { step_words: 1, ..Recipes::of(OFFSET.recipes(elem, from, Bind::Step, out)) }
 }
 
-/// What copies a window, and the step word that goes with it, which is the `word`th of the operator's.
+/// Copies a window; where it starts is the operator's step word.
 ///
 /// # Errors
 /// As [`Place::dispatch`].
-pub(crate) fn step(cx: &PlanCx<'_>, elem: Elem, window: &Window, word: u32) -> Result<(Option<Dispatch>, u32), OpError> {
-    if window.dims.count() == 0 {
-        return Ok((None, 0));
-    }
-    let mut offset = window.offset;
-    let step = OFFSET.dispatch(elem, (&window.axes, window.unit.into()), |params, lanes| {
-        params.base = cx.step_base() + word;
-        offset /= lanes;
-    })?;
-    Ok((step, offset))
-}
-
-/// An operator that is one window.
 pub(crate) fn plan(cx: &PlanCx<'_>, elem: Elem, out: TensorId, window: &Window) -> Result<Plan, OpError> {
-    let (step, offset) = step(cx, elem, window, 0)?;
-    Ok(Plan { step_words: vec![offset], ..Plan::new(out, window.dims, step) })
-}
-
-/// The recipes of an operator that is one window.
-pub(crate) fn window_recipes(elem: Elem, from: TensorId, out: TensorId) -> Recipes {
-    Recipes { step_words: 1, ..Recipes::of(recipes(elem, from, out)) }
+    if window.dims.count() == 0 {
+        return Ok(Plan { step_words: vec![0], ..Plan::new(out, window.dims, None) });
+    }
+    let given = Params { base: cx.step_base(), ..Params::default() };
+    let (step, lanes) = OFFSET.dispatch(elem, (&window.axes, window.unit.into()), given)?;
+    Ok(Plan { step_words: vec![window.offset / lanes], ..Plan::new(out, window.dims, step) })
 }

@@ -142,6 +142,8 @@ fn copies_of_the_same_shape() {
 #[test]
 fn slices_of_every_type_and_dimension() {
     for dtype in TYPES {
+        let (sketch, _) = slice_of(dtype, &[5, 83], [1, 3, 60, 1], &[5, 57]);
+        check(&sketch, &inputs(dtype, &[&[5, 83], &[2, 81], &[1, 40]]), 0.0);
         for (spec, out) in [
             ([0, 1, 6, 1], [5, 6, 9]),
             ([0, -4, i64::MAX, 3], [2, 6, 9]),

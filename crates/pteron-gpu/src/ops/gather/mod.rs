@@ -12,7 +12,7 @@ use crate::graph::Elem;
 use crate::kernel::KernelDef;
 use crate::live::TensorId;
 use crate::ops::copy::axes::Axis;
-use crate::ops::copy::strided::{ITEMS, LANES, PICKED};
+use crate::ops::copy::strided::{ITEMS, LANES, PICKED, Params};
 use crate::ops::{OpDef, names};
 use crate::plan::{BoundsCx, Op, Plan, PlanCx, Recipes};
 use crate::reference::{HostTensors, broadcast_offset, indices};
@@ -193,11 +193,9 @@ impl Op for Pick {
             return Ok(Plan::new(self.out, dims, None));
         }
         let pitch = from.strides()[self.axis];
-        let step = PICKED.dispatch(self.elem, (&self.axes(&from, &index), pitch.into()), |params, lanes| {
-            params.limit = from[self.axis];
-            params.wrap = if self.from_end { params.limit } else { 0 };
-            params.pitch = pitch / lanes;
-        })?;
+        let limit = from[self.axis];
+        let given = Params { limit, wrap: if self.from_end { limit } else { 0 }, pitch, ..Params::default() };
+        let (step, _) = PICKED.dispatch(self.elem, (&self.axes(&from, &index), pitch.into()), given)?;
         Ok(Plan::new(self.out, dims, step))
     }
 

@@ -68,6 +68,7 @@ fn rows_of_any_dimension() {
             ([6, 5, 3], 0, [9, 5, 3]),
             ([6, 5, 3], 1, [6, 9, 3]),
             ([6, 5, 4], 1, [6, 9, 4]),
+            ([6, 5, 37], 1, [6, 9, 37]),
         ] {
             let (sketch, _) = select_of(dtype, &bound, dim, &[9], &out);
             let axis = usize::try_from(dim).unwrap_or(2);
@@ -202,6 +203,8 @@ fn what_is_refused() {
     assert!(refusal(&index_of(F, &[4, 3], (2, 3), &[2], &[2]).0).contains("`indices` has 3 places"));
     assert!(refusal(&index_of(F, &[4, 3], (2, 2), &[2], &[2]).0).contains("`indices` has 0 tensors"));
     assert!(refusal(&index_of(F, &[1; 8], (0, 1), &[1, 1], &[1; 8]).0).contains("too many dimensions"));
+    let large = refusal(&select_of(F, &[1 << 15, 1 << 14], 0, &[1 << 20], &[1, 1]).0);
+    assert!(large.contains("`out` has 17179869184 elements"), "{large}");
     let mut sketch = Sketch::new();
     let (x, mask) = (sketch.input(F, &[4, 3]), sketch.input(DataType::Bool, &[4]));
     let ids = sketch.input(DataType::Int32, &[2]);

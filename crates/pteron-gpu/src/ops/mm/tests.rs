@@ -88,15 +88,18 @@ fn many_workgroups_of_each_kernel() {
     check(&product(&[8, 700], &[700, 2100], false).0, &calls(&[[1, 2100, 700], [7, 2099, 700], [4, 2100, 30]]), TOLERANCE);
     // Few columns.
     check(&product(&[2100, 200], &[200, 8], false).0, &calls(&[[2100, 8, 200], [2100, 1, 199], [2000, 5, 200]]), TOLERANCE);
-    // Large tiles.
-    check(&product(&[300, 36], &[36, 2300], false).0, &calls(&[[300, 2300, 36], [259, 2298, 35]]), TOLERANCE);
+    // Tiles.
+    let sizes = [[300, 2300, 36], [259, 2298, 35], [300, 2300, 0], [300, 297, 36], [300, 300, 33]];
+    check(&product(&[300, 36], &[36, 2300], false).0, &calls(&sizes), TOLERANCE);
 }
 
 #[test]
 fn batches_each_have_their_own() {
-    let (sketch, _) = product(&[5, 40, 36], &[5, 36, 44], false);
+    let (sketch, _) = product(&[5, 140, 36], &[5, 36, 400], false);
     let call = |&[b, m, n, k]: &[u32; 4]| vec![random(&[b, m, k]), random(&[b, k, n])];
     let sizes = [
+        [5, 140, 400, 36],
+        [5, 139, 399, 35],
         [5, 40, 44, 36],
         [3, 1, 44, 36],
         [1, 7, 43, 35],
@@ -113,7 +116,7 @@ fn batches_each_have_their_own() {
 
 #[test]
 fn an_addend_of_any_dims_that_broadcast() {
-    for (m, n, k) in [(20, 12, 8), (3, 12, 7), (20, 3, 9), (4, 5, 0)] {
+    for (m, n, k) in [(20, 12, 8), (3, 12, 7), (20, 3, 9), (4, 5, 0), (300, 300, 9)] {
         for addend in [vec![n], vec![m, n], vec![1, n], vec![m, 1], vec![1, 1], vec![1], vec![]] {
             let sketch = addition(&addend, [m, n, k], Value::Double(1.5.into()), Value::Int(-2));
             check(&sketch, &[vec![random(&addend), random(&[m, k]), random(&[k, n])]], TOLERANCE);
@@ -138,7 +141,7 @@ fn zeros_of_alpha_and_beta_leave_no_trace_of_what_is_no_number() {
 #[test]
 fn what_is_no_number_stays_in_its_row_and_column() {
     // Sizes that leave the last vectors and tiles with room to spare.
-    for [m, n, k] in [[3, 9, 13], [37, 9, 13], [37, 2, 13], [3, 12, 12], [70, 68, 33]] {
+    for [m, n, k] in [[3, 9, 13], [37, 9, 13], [37, 2, 13], [3, 12, 12], [300, 301, 33], [520, 520, 36]] {
         let mut call = calls(&[[m, n, k]]).remove(0);
         let HostData::F32(a) = &mut call[0].data else { unreachable!("floats") };
         a[k as usize - 1] = f32::NAN;

@@ -36,7 +36,7 @@ fn tensors_of_every_type_behind_one_another() {
             [&[2, 1, 1]; 3],
         ];
         check(&sketch, &shapes.map(|shapes| call_of(dtype, &shapes)), 0.0);
-        for [a, b] in [[5, 6], [16, 32], [4, 8], [1, 1], [3, 17]] {
+        for [a, b] in [[5, 6], [16, 32], [4, 8], [1, 1], [3, 17], [37, 22]] {
             let (sketch, _) = cat_of(dtype, &[&[9, a], &[9, b]], -1, &[9, a + b]);
             let shapes: [[&[u32]; 2]; 4] = [[&[9, a], &[9, b]], [&[1, a], &[1, b]], [&[2, 1], &[2, b]], [&[9, a], &[9, 0]]];
             check(&sketch, &shapes.map(|shapes| call_of(dtype, &shapes)), 0.0);
@@ -92,12 +92,23 @@ fn what_cannot_be_put_together() {
     assert!(refusal(&cat_of(F, &[], 0, &[0]).0).contains("`tensors` is empty"));
     assert!(refusal(&cat_of(F, &[&[2, 3], &[2, 3]], 2, &[4, 3]).0).contains("`dim` is 2"));
     assert!(refusal(&cat_of(F, &[&[2, 3], &[2, 3]], 0, &[3, 3]).0).contains("past its bound [3, 3]"));
+    let large = refusal(&cat_of(F, &[&[1 << 29, 1][..]; 3], 0, &[3, 1]).0);
+    assert!(large.contains("`out` has 1610612736 elements, more than kernels index"), "{large}");
+}
+
+#[test]
+fn integers_among_floats_become_floats() {
     let mut sketch = Sketch::new();
-    let (a, b) = (sketch.input(F, &[2]), sketch.input(DataType::Int32, &[2]));
-    let (list, dim) = (sketch.value(Value::ValueList(vec![a, b])), sketch.int(0));
-    let out = sketch.tensor(F, &[4]);
+    let (a, b) = (sketch.input(DataType::Float32, &[3]), sketch.input(DataType::Int32, &[3]));
+    let (list, dim) = (sketch.value(Value::ValueList(vec![b, a, b])), sketch.int(0));
+    let out = sketch.tensor(DataType::Float32, &[9]);
     sketch.call("aten.cat.default", &[list, dim, out]);
-    assert!(refusal(&sketch).contains("`tensors` has elements I32 at 1, but those of the first are F32"));
+    sketch.output(out);
+    let call = |count: u32| {
+        let integers = (0..i32::try_from(count).unwrap()).collect();
+        vec![crate::testing::f32s(&[count], noise(1, count as usize)), crate::testing::i32s(&[count], integers)]
+    };
+    check(&sketch, &[call(3), call(1), call(2)], 0.0);
 }
 
 /// A tensor taken apart.
@@ -126,6 +137,7 @@ fn parts_of_every_type() {
             (&[10, 3], &[1, 2, 1, 1, 1, 1, 1, 1, 1], 0),
             (&[3, 64], &[4, 8, 4, 4, 8, 4, 16, 12, 4], 1),
             (&[5, 3], &[5], 0),
+            (&[4, 75], &[37, 38], 1),
         ] {
             let (sketch, _) = split_of(dtype, bound, sizes, dim);
             let other = (dim + 1) % bound.len();

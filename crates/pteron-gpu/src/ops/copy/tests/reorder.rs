@@ -42,6 +42,7 @@ fn transposes_in_tiles() {
             (&[3, 2100], &[1, 0]),
             (&[20, 4, 1100], &[2, 1, 0]),
             (&[67, 131], &[1, 0]),
+            (&[3, 71, 35], &[0, 2, 1]),
             (&[9, 16, 36], &[0, 2, 1]),
             (&[5, 20, 3, 24], &[2, 3, 0, 1]),
         ] {
@@ -106,7 +107,7 @@ fn every_name_of_a_transpose() {
 fn flips_of_every_type_and_dimension() {
     for dtype in TYPES {
         for dims in [&[0][..], &[1], &[2], &[0, 2], &[-1, 0, 1]] {
-            for bound in [[5, 7, 11], [3, 2, 16]] {
+            for bound in [[5, 7, 11], [3, 2, 16], [2, 3, 53]] {
                 let small = [1, bound[1], bound[2] - 1];
                 let shapes = [&bound[..], &small, &[bound[0], 0, 1], &[1, 1, 1], &bound];
                 check(&flip_of(dtype, &bound, dims).0, &inputs(dtype, &shapes), 0.0);

@@ -22,6 +22,7 @@ fn expands_of_every_type() {
             0.0,
         );
         check(&expand_of(dtype, &[5, 1, 16], &[5, 4, 16], &[5, 4, 16]).0, &inputs(dtype, &[&[5, 1, 16], &[2, 1, 16]]), 0.0);
+        check(&expand_of(dtype, &[5, 1], &[-1, 43], &[5, 43]).0, &inputs(dtype, &[&[5, 1], &[3, 1]]), 0.0);
         check(&expand_of(dtype, &[], &[2, 3], &[2, 3]).0, &inputs(dtype, &[&[]]), 0.0);
         check(&expand_of(dtype, &[1, 3], &[0, 3], &[0, 3]).0, &inputs(dtype, &[&[1, 3]]), 0.0);
         check(&expand_of(dtype, &[1], &[2, 1, 3, 1, 2], &[2, 1, 3, 1, 2]).0, &inputs(dtype, &[&[1]]), 0.0);
@@ -95,5 +96,7 @@ fn what_is_refused() {
     assert!(refusal(&repeat_of(F, &[3, 2], &[2], &[6]).0).contains("expected 2 to 8"));
     assert!(refusal(&repeat_of(F, &[3], &[-1], &[3]).0).contains("`repeats` is [-1] for [3]"));
     assert!(refusal(&repeat_of(F, &[3], &[1 << 40], &[3]).0).contains("`repeats` is"));
+    assert!(refusal(&repeat_of(F, &[3], &[1 << 30], &[3]).0).contains("`out` has 3221225472 elements"));
+    assert!(refusal(&expand_of(F, &[1, 1], &[1 << 31, 1 << 31], &[3, 3]).0).contains("more than kernels index"));
     assert!(refusal(&repeat_of(F, &[2; 5], &[2; 5], &[4; 5]).0).contains("needs 10 axes to be walked, kernels walk 8"));
 }
