@@ -1,0 +1,69 @@
+//! Language models: text in, text out.
+//!
+//! A [`Model`] is a program with its tokenizer; a [`Session`] is a conversation, whose KV cache keeps what was said; a
+//! [`Generation`] is a text as it comes.
+//!
+//! ```no_run
+//! use pteron::{Gpu, GpuOptions, Program};
+//! use pteron_llm::{GenerationOptions, Model, ModelOptions, ParseSpecial, Session, Tokenizer};
+//!
+//! # async fn run() -> pteron_llm::Result<()> {
+//! let gpu = Gpu::open(&GpuOptions::default()).await.map_err(pteron::Error::from)?;
+//! let program = Program::open("model.pte")?;
+//! let model = Model::load(&gpu, &program, Tokenizer::open("tokenizer.json")?, &ModelOptions::default()).await?;
+//! let prompt = model.tokenizer().encode_prompt("A lifetime is", ParseSpecial::No)?;
+//! let mut session = Session::new(&model)?;
+//! let mut text = session.generate(&prompt, GenerationOptions::default())?;
+//! while let Some(piece) = text.next().await? {
+//!     print!("{}", piece.text);                                        // as it comes, never half a character
+//! }
+//! # Ok(()) }
+//! ```
+//!
+//! Below that are parts that need no GPU, no file system and no clock, each of use alone:
+//!
+//! - [`tokenizer`]: text to token ids and back, from `tokenizer.json`, Llama 3's tiktoken file or a `SentencePiece` model;
+//! - [`stream`]: text token by token, never half a character;
+//! - [`stop`]: stop strings that reach over tokens, of which nothing is shown;
+//! - [`template`]: chat templates, as `tokenizer_config.json` and `chat_template.jinja` hold them;
+//! - [`sampling`]: the next token from logits, repeatable by seed;
+//! - [`metadata`]: what a program says of itself, completed by a sidecar or flags.
+//!
+//! ```
+//! use pteron_llm::{ParseSpecial, ShowSpecial, Tokenizer};
+//!
+//! # let file = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/tiktoken.model"));
+//! let tokenizer = Tokenizer::from_bytes(file)?;                        // what kind of file it is, its bytes say
+//! let ids = tokenizer.encode("wing 🪽", ParseSpecial::No)?;
+//! let mut stream = tokenizer.stream(ShowSpecial::No);
+//! let mut text = String::new();
+//! for id in ids {
+//!     text += &stream.push(id);                                        // whole characters only
+//! }
+//! text += &stream.finish();
+//! assert_eq!(text, "wing 🪽");
+//! # Ok::<(), pteron_llm::TokenizerError>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod error;
+mod generation;
+pub mod metadata;
+mod model;
+pub mod sampling;
+mod session;
+pub mod stop;
+pub mod stream;
+pub mod template;
+pub mod tokenizer;
+
+pub use error::{Error, Result};
+pub use generation::{ChooseOn, Finish, Generation, GenerationOptions, Piece, WhenFull};
+pub use metadata::{Facts, Metadata, MetadataError};
+pub use model::{Model, ModelOptions};
+pub use sampling::{Choice, History, SampleError, Sampler, Sampling};
+pub use session::Session;
+pub use stop::{Stop, StopError, StopFilter};
+pub use stream::TextStream;
+pub use template::{ChatTemplate, Message, RenderOptions, TemplateError, TokenizerConfig};
+pub use tokenizer::{ParseSpecial, ShowSpecial, TokenId, Tokenizer, TokenizerError};

@@ -1,0 +1,106 @@
+//! A language model: a program with its tokenizer and what must be known of both.
+
+use std::sync::Arc;
+
+use pteron::{ConstantValue, Gpu, LoadOptions, Method, Program};
+
+use crate::error::{Error, Result};
+use crate::metadata::{Constant, Facts, Metadata};
+use crate::tokenizer::Tokenizer;
+
+/// How a model is loaded.
+#[derive(Clone, Debug)]
+pub struct ModelOptions {
+    /// The method that takes tokens and a position and gives logits.
+    pub method: String,
+    /// Facts from flags or a sidecar, which come before what the program says.
+    pub facts: Facts,
+    /// Bytes of GPU memory the model may use.
+    pub memory_budget: Option<u64>,
+}
+
+impl Default for ModelOptions {
+    fn default() -> Self {
+        Self { method: "forward".to_owned(), facts: Facts::default(), memory_budget: None }
+    }
+}
+
+/// A model ready for sessions. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Model {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    method: Method,
+    tokenizer: Tokenizer,
+    metadata: Metadata,
+}
+
+impl Model {
+    /// Loads a program as a language model.
+    ///
+    /// # Errors
+    /// A program without such a method, one that is no language model with a KV cache, a tokenizer that does not fit it, or a
+    /// GPU that has no room.
+    pub async fn load(gpu: &Gpu, program: &Program, tokenizer: Tokenizer, options: &ModelOptions) -> Result<Self> {
+        // Before anything is uploaded, so that a wrong tokenizer costs no time.
+        let said = Facts::from_constants(constants(program))?;
+        let load = LoadOptions { choose_tokens: true, memory_budget: options.memory_budget, ..LoadOptions::default() };
+        let method = program.load(gpu, &options.method, &load).await?;
+        let facts = options.facts.clone().or(shapes(&method)?).or(said).or_tokenizer(&tokenizer);
+        let metadata = facts.resolve()?;
+        if !metadata.kv_cache {
+            return Err(Error::NotAModel("it was exported without a KV cache; export it with one".to_owned()));
+        }
+        metadata.check_tokenizer(&tokenizer)?;
+        Ok(Self { inner: Arc::new(Inner { method, tokenizer, metadata }) })
+    }
+
+    /// What is known of the model.
+    #[must_use]
+    pub fn metadata(&self) -> &Metadata {
+        &self.inner.metadata
+    }
+
+    /// Text to tokens and back.
+    #[must_use]
+    pub fn tokenizer(&self) -> &Tokenizer {
+        &self.inner.tokenizer
+    }
+
+    /// The method behind it.
+    #[must_use]
+    pub fn method(&self) -> &Method {
+        &self.inner.method
+    }
+}
+
+fn constants(program: &Program) -> Vec<(&str, Vec<Constant>)> {
+    let value = |value: &ConstantValue| match value {
+        ConstantValue::Int(value) => Constant::Int(*value),
+        ConstantValue::Bool(value) => Constant::Bool(*value),
+        _ => Constant::Other,
+    };
+    let answers = |name| program.constant_method(name).unwrap_or_default().iter().map(value).collect();
+    program.constant_methods().map(|name| (name, answers(name))).collect()
+}
+
+/// What the shapes of a method say: tokens `[1, S]` and a position `[1]` in, logits with the vocabulary last out.
+fn shapes(method: &Method) -> Result<Facts> {
+    let shape = |specs: &[pteron::TensorSpec], index: usize| specs.get(index).map(|spec| spec.shape.clone());
+    let (tokens, position, logits) = (shape(method.inputs(), 0), shape(method.inputs(), 1), shape(method.outputs(), 0));
+    match (tokens.as_deref(), position.as_deref(), logits.as_deref().and_then(<[u32]>::last)) {
+        (Some([1, longest]), Some([1]), Some(&vocabulary)) => Ok(Facts {
+            max_prefill: Some(*longest),
+            vocab_size: Some(vocabulary),
+            dynamic_shape: method.inputs().first().map(|spec| spec.dynamic),
+            ..Facts::default()
+        }),
+        _ => {
+            let reason = "it must take tokens [1, S] and a position [1] and give logits".to_owned();
+            Err(Error::NotAModel(reason))
+        }
+    }
+}

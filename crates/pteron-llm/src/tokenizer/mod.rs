@@ -1,0 +1,274 @@
+//! Text to token ids and back.
+//!
+//! A [`Tokenizer`] is read from one of three kinds of files, and the bytes say which: `tokenizer.json` of Hugging Face, the
+//! tiktoken file of Llama 3, or a `SentencePiece` model. A file that is broken, or hostile, is an error; reading takes memory in
+//! proportion to the file.
+
+mod base64;
+mod charsmap;
+mod hf;
+mod join;
+mod merge;
+mod sentencepiece;
+mod tiktoken;
+mod tokens;
+
+use std::sync::Arc;
+
+use hf::HuggingFace;
+pub(crate) use join::Joiner;
+use sentencepiece::SentencePiece;
+use tiktoken::Tiktoken;
+
+use crate::stream::TextStream;
+
+/// The number of a token, as a program takes and scores it.
+pub type TokenId = u32;
+
+/// Whether names of special tokens in a text become those tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ParseSpecial {
+    /// They do. For text that a chat template has made.
+    Yes,
+    /// They are text like any other. For text that somebody else wrote.
+    No,
+}
+
+/// Whether special tokens appear in decoded text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShowSpecial {
+    /// By their names.
+    Yes,
+    /// Not at all.
+    No,
+}
+
+/// The kind of file a tokenizer came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Format {
+    /// `tokenizer.json`.
+    HuggingFace,
+    /// Lines of base64 and rank, with Llama 3's special tokens.
+    Tiktoken,
+    /// A `SentencePiece` model, usually called `tokenizer.model`.
+    SentencePiece,
+}
+
+/// What can be wrong with a tokenizer or with what is asked of it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TokenizerError {
+    /// A file that cannot be read.
+    #[error("{path}: {source}; name the tokenizer's file, such as tokenizer.json or tokenizer.model")]
+    File {
+        /// The file.
+        path: String,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// Bytes that are no tokenizer.
+    #[error("the file is not a tokenizer: give a tokenizer.json, Llama 3's tokenizer.model, or a SentencePiece model")]
+    UnknownFormat,
+    /// A `tokenizer.json` that is broken or uses a part that is not supported.
+    #[error("tokenizer.json: {0}")]
+    HuggingFace(String),
+    /// A tiktoken file that is broken.
+    #[error("the tiktoken file: line {line} {what}")]
+    Tiktoken {
+        /// The line, counted from 1.
+        line: usize,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A `SentencePiece` model that is broken or not supported.
+    #[error("the SentencePiece model: {0}")]
+    SentencePiece(String),
+    /// A text that the tokenizer cannot encode.
+    #[error("the text cannot be encoded: {0}")]
+    Encode(String),
+    /// A token that should be there.
+    #[error(
+        "the tokenizer has no token {name:?}, which its configuration names: use the tokenizer_config.json that belongs to it"
+    )]
+    NoToken {
+        /// The token.
+        name: String,
+    },
+}
+
+/// Turns text into token ids and back. Cheap to clone.
+///
+/// Encoding is that of the library which made the file; the tests compare with each. Decoding is, too, and is written so that
+/// text can be shown token by token: see [`TextStream`].
+#[derive(Clone, Debug)]
+pub struct Tokenizer {
+    kind: Arc<dyn Kind>,
+    bos: Option<TokenId>,
+    eos: Option<TokenId>,
+}
+
+/// What each kind of tokenizer can do.
+trait Kind: std::fmt::Debug + Send + Sync {
+    fn format(&self) -> Format;
+    fn encode(&self, text: &str, parse: ParseSpecial) -> Result<Vec<TokenId>, TokenizerError>;
+    /// A joiner for the tokens of a new text.
+    fn joiner(&self) -> Joiner;
+    fn join(&self, id: TokenId, show: ShowSpecial, joiner: &mut Joiner, out: &mut String);
+    fn token_bytes(&self, id: TokenId) -> Option<Vec<u8>>;
+    /// The token that the file spells like this.
+    fn find(&self, name: &str) -> Option<TokenId>;
+    fn vocab_size(&self) -> u32;
+    fn is_special(&self, id: TokenId) -> bool;
+    fn specials(&self) -> Vec<(TokenId, String)>;
+    fn bos(&self) -> Option<TokenId>;
+    fn eos(&self) -> Option<TokenId>;
+
+    /// What is put before and behind a text, where the file says so.
+    fn around(&self) -> Option<(&[TokenId], &[TokenId])> {
+        None
+    }
+}
+
+impl Tokenizer {
+    /// Reads a file of any of the three kinds.
+    ///
+    /// # Errors
+    /// A file that cannot be read, is broken, or is no tokenizer.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn open(path: impl AsRef<std::path::Path>) -> Result<Self, TokenizerError> {
+        let path = path.as_ref();
+        let file = std::fs::read(path);
+        Self::from_bytes(&file.map_err(|source| TokenizerError::File { path: path.display().to_string(), source })?)
+    }
+
+    /// Reads the content of a file of any of the three kinds.
+    ///
+    /// # Errors
+    /// Bytes that are broken, or no tokenizer.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, TokenizerError> {
+        // Text has no control characters but line breaks and tabs; a message has some from its second byte on.
+        let is_text = bytes.iter().take(256).all(|byte| *byte >= b' ' || matches!(byte, b'\n' | b'\r' | b'\t'));
+        let kind: Arc<dyn Kind> = if is_text && hf::detect(bytes) {
+            Arc::new(HuggingFace::read(bytes)?)
+        } else if is_text && tiktoken::detect(bytes) {
+            Arc::new(Tiktoken::read(bytes)?)
+        } else if sentencepiece::detect(bytes) {
+            Arc::new(SentencePiece::read(bytes)?)
+        } else {
+            return Err(TokenizerError::UnknownFormat);
+        };
+        let (bos, eos) = (kind.bos(), kind.eos());
+        Ok(Self { kind, bos, eos })
+    }
+
+    /// The same with these tokens at the start and at the end of texts, as `tokenizer_config.json` names them. `None` changes
+    /// nothing.
+    ///
+    /// # Errors
+    /// A name that is no token.
+    pub fn with_bos_eos(mut self, bos: Option<&str>, eos: Option<&str>) -> Result<Self, TokenizerError> {
+        let find = |name: &str| self.token_id(name).ok_or_else(|| TokenizerError::NoToken { name: name.to_owned() });
+        let (bos, eos) = (bos.map(find).transpose()?, eos.map(find).transpose()?);
+        self.bos = bos.or(self.bos);
+        self.eos = eos.or(self.eos);
+        Ok(self)
+    }
+
+    /// The kind of file it came from.
+    #[must_use]
+    pub fn format(&self) -> Format {
+        self.kind.format()
+    }
+
+    /// The ids of a text, and nothing around them.
+    ///
+    /// With [`ParseSpecial::Yes`], a `SentencePiece` model encodes what stands between special tokens like a text of its own, so
+    /// each part gets the space that the first word of a text gets.
+    ///
+    /// # Errors
+    /// A text with characters for which the tokenizer has no token, not even one for what is unknown.
+    pub fn encode(&self, text: &str, parse: ParseSpecial) -> Result<Vec<TokenId>, TokenizerError> {
+        self.kind.encode(text, parse)
+    }
+
+    /// The ids of a text with what belongs around it: what the post-processor of `tokenizer.json` adds, or the token for the
+    /// start of a text.
+    ///
+    /// Not for text that a chat template has made, which has its own.
+    ///
+    /// # Errors
+    /// As for [`encode`](Self::encode).
+    pub fn encode_prompt(&self, text: &str, parse: ParseSpecial) -> Result<Vec<TokenId>, TokenizerError> {
+        let (before, after) = self.kind.around().unwrap_or((self.bos.as_slice(), &[]));
+        Ok([before, &self.encode(text, parse)?, after].concat())
+    }
+
+    /// The text of ids. An id without a token gives nothing.
+    #[must_use]
+    pub fn decode(&self, ids: &[TokenId], show: ShowSpecial) -> String {
+        let mut stream = self.stream(show);
+        let mut text = String::new();
+        for &id in ids {
+            stream.push_into(id, &mut text);
+        }
+        text += &stream.finish();
+        text
+    }
+
+    /// Decodes ids as they come.
+    #[must_use]
+    pub fn stream(&self, show: ShowSpecial) -> TextStream {
+        TextStream::new(self.clone(), show)
+    }
+
+    pub(crate) fn joiner(&self) -> Joiner {
+        self.kind.joiner()
+    }
+
+    pub(crate) fn join(&self, id: TokenId, show: ShowSpecial, joiner: &mut Joiner, out: &mut String) {
+        self.kind.join(id, show, joiner, out);
+    }
+
+    /// The bytes that a token stands for inside a text; they need not be whole characters. A special token is its name.
+    #[must_use]
+    pub fn token_bytes(&self, id: TokenId) -> Option<Vec<u8>> {
+        self.kind.token_bytes(id)
+    }
+
+    /// The id of a token by how its file spells it; for special tokens, that is their name.
+    #[must_use]
+    pub fn token_id(&self, name: &str) -> Option<TokenId> {
+        self.kind.find(name)
+    }
+
+    /// Ids are smaller than this. Some may have no token.
+    #[must_use]
+    pub fn vocab_size(&self) -> u32 {
+        self.kind.vocab_size()
+    }
+
+    /// Whether a token is special.
+    #[must_use]
+    pub fn is_special(&self, id: TokenId) -> bool {
+        self.kind.is_special(id)
+    }
+
+    /// The special tokens with their names, by id.
+    #[must_use]
+    pub fn special_tokens(&self) -> Vec<(TokenId, String)> {
+        self.kind.specials()
+    }
+
+    /// The token that starts a text, if it is known.
+    #[must_use]
+    pub fn bos(&self) -> Option<TokenId> {
+        self.bos
+    }
+
+    /// The token that ends a text, if it is known. A `tokenizer.json` does not say; see [`with_bos_eos`](Self::with_bos_eos).
+    #[must_use]
+    pub fn eos(&self) -> Option<TokenId> {
+        self.eos
+    }
+}

@@ -1,0 +1,109 @@
+//! What `SentencePiece` does to a text before it looks for pieces.
+
+use super::SPACE;
+use crate::tokenizer::charsmap::CharsMap;
+use crate::tokenizer::tokens::{Index, Tokens};
+
+/// How a text is rewritten, as the model file says.
+#[derive(Debug)]
+pub(super) struct Normalizer {
+    pub(super) map: Option<CharsMap>,
+    /// A space is put before the text (or behind, see `space_behind`), so that its first word looks like every other.
+    pub(super) dummy_space: bool,
+    /// Spaces at the ends are dropped, and several become one.
+    pub(super) single_spaces: bool,
+    /// Spaces become U+2581.
+    pub(super) visible_spaces: bool,
+    /// The space of a word stands behind it.
+    pub(super) space_behind: bool,
+}
+
+impl Default for Normalizer {
+    fn default() -> Self {
+        Self { map: None, dummy_space: true, single_spaces: true, visible_spaces: true, space_behind: false }
+    }
+}
+
+impl Normalizer {
+    /// The text as the model sees it. Symbols of the user stay as they are.
+    pub(super) fn normalize(&self, text: &str, tokens: &Tokens, symbols: &Index) -> String {
+        let replace = |rest| self.replace(rest, tokens, symbols);
+        let mut rest = text;
+        while let Some((" ", len)) = replace(rest).filter(|_| self.single_spaces) {
+            rest = rest.get(len..).unwrap_or_default();
+        }
+        let mut out = String::with_capacity(text.len() + SPACE.len_utf8());
+        if rest.is_empty() {
+            return out;
+        }
+        let space = if self.visible_spaces { SPACE } else { ' ' };
+        if self.dummy_space && !self.space_behind {
+            out.push(space);
+        }
+        let mut after_space = self.single_spaces;
+        while let Some((piece, len)) = replace(rest) {
+            let piece = if after_space { piece.trim_start_matches(' ') } else { piece };
+            out.extend(piece.chars().map(|c| if c == ' ' { space } else { c }));
+            if !piece.is_empty() {
+                after_space = self.single_spaces && piece.ends_with(' ');
+            }
+            rest = rest.get(len..).unwrap_or_default();
+        }
+        if self.single_spaces {
+            out.truncate(out.trim_end_matches(space).len());
+        }
+        if self.dummy_space && self.space_behind {
+            out.push(space);
+        }
+        out
+    }
+
+    /// What the next characters become, and how many bytes they are.
+    fn replace<'a>(&'a self, text: &'a str, tokens: &Tokens, symbols: &Index) -> Option<(&'a str, usize)> {
+        if let Some((len, _)) = symbols.longest(tokens, text.as_bytes()) {
+            return Some((text.get(..len)?, len));
+        }
+        // An entry of the table can end inside a character only in a broken table; then the character stays.
+        let entry = self.map.as_ref().and_then(|map| map.longest(text.as_bytes()));
+        if let Some((len, replacement)) = entry.filter(|(len, _)| text.is_char_boundary(*len)) {
+            return Some((replacement, len));
+        }
+        let len = text.chars().next()?.len_utf8();
+        Some((text.get(..len)?, len))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tokenizer::charsmap::tests::table;
+
+    fn normalized(normalizer: &Normalizer, text: &str) -> String {
+        normalizer.normalize(text, &Tokens::default(), &Index::default())
+    }
+
+    #[test]
+    fn spaces_follow_the_flags() {
+        let all = Normalizer::default();
+        assert_eq!(normalized(&all, "  a   b "), "▁a▁b");
+        assert_eq!(normalized(&all, "   "), "");
+        assert_eq!(normalized(&all, ""), "");
+        let behind = Normalizer { space_behind: true, ..Normalizer::default() };
+        assert_eq!(normalized(&behind, " a  b "), "a▁b▁");
+        let kept = Normalizer { single_spaces: false, ..Normalizer::default() };
+        assert_eq!(normalized(&kept, "  a  b "), "▁▁▁a▁▁b▁");
+        let plain = Normalizer { dummy_space: false, visible_spaces: false, ..Normalizer::default() };
+        assert_eq!(normalized(&plain, " a  b"), "a b");
+    }
+
+    #[test]
+    fn characters_are_replaced_but_not_in_symbols_of_the_user() {
+        let map = CharsMap::read(&table(&[(b'A', 0), (b'\t', 2)], "a\0 \0")).unwrap();
+        let normalizer = Normalizer { map: Some(map), ..Normalizer::default() };
+        assert_eq!(normalized(&normalizer, "AB\t\tA"), "▁aB▁a");
+        let mut tokens = Tokens::default();
+        tokens.push(b"<A>");
+        let symbols = Index::new(&tokens, tokens.ids()).unwrap();
+        assert_eq!(normalizer.normalize("A<A>A", &tokens, &symbols), "▁a<A>a");
+    }
+}
