@@ -22,12 +22,211 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Goes on from a prompt, with the model in the box or one of yours
+    Run(Run),
+    /// Holds a conversation at the terminal
+    Chat(Chat),
     /// Says what is in a program: methods, operators, constants, caches, memory
     Inspect(Inspect),
     /// Calls a method with arrays from .npz files and writes what it answers
     Exec(Exec),
     /// Lists the GPUs there are, and says which one is used
     Devices(Devices),
+}
+
+/// Which model, and on what.
+#[derive(Args, Debug)]
+pub(crate) struct ModelArgs {
+    /// A language model [default: the small one in the box]
+    #[arg(long, value_name = "MODEL.pte")]
+    pub(crate) model: Option<PathBuf>,
+
+    /// Its tokenizer [default: tokenizer.json or tokenizer.model beside it]
+    #[arg(long, value_name = "FILE", requires = "model")]
+    pub(crate) tokenizer: Option<PathBuf>,
+
+    /// Its chat template [default: that of tokenizer_config.json or chat_template.jinja beside it]
+    #[arg(long, value_name = "FILE.jinja")]
+    pub(crate) template: Option<PathBuf>,
+
+    /// External constants of the program; may be given again
+    #[arg(long, value_name = "FILE.ptd", requires = "model")]
+    pub(crate) data: Vec<PathBuf>,
+
+    /// How many tokens the context has, where the program does not say
+    #[arg(long, value_name = "N")]
+    pub(crate) context_length: Option<u32>,
+
+    /// The token that starts a text, where the program does not say
+    #[arg(long, value_name = "ID")]
+    pub(crate) bos_id: Option<u32>,
+
+    /// A token that ends a text, where the program does not say; may be given again
+    #[arg(long = "eos-id", value_name = "ID")]
+    pub(crate) eos_ids: Vec<u32>,
+
+    /// Part of the name, driver or backend of the GPU to use [default: the best there is]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) adapter: Option<String>,
+}
+
+/// How a text is generated.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Sampling")]
+pub(crate) struct GenerationArgs {
+    /// The most tokens to generate [default: as many as there is room for]
+    #[arg(short = 'n', long, value_name = "N")]
+    pub(crate) max_tokens: Option<usize>,
+
+    /// How much chance there is: 0 always takes the likeliest token
+    #[arg(short, long, value_name = "T")]
+    pub(crate) temperature: Option<f32>,
+
+    /// Draws among this many of the likeliest tokens; 0 for all
+    #[arg(long, value_name = "K", default_value_t = 0)]
+    pub(crate) top_k: u32,
+
+    /// Draws among the likeliest tokens that together are this probable
+    #[arg(long, value_name = "P", default_value_t = 1.0)]
+    pub(crate) top_p: f32,
+
+    /// Draws among tokens at least this probable, compared with the likeliest
+    #[arg(long, value_name = "P", default_value_t = 0.0)]
+    pub(crate) min_p: f32,
+
+    /// Makes tokens that were there before less likely; 1 changes nothing
+    #[arg(long, value_name = "F", default_value_t = 1.0)]
+    pub(crate) repetition_penalty: f32,
+
+    /// Subtracted from the logits of tokens that were generated before
+    #[arg(long, value_name = "F", default_value_t = 0.0, allow_negative_numbers = true)]
+    pub(crate) presence_penalty: f32,
+
+    /// The same, as often as they were
+    #[arg(long, value_name = "F", default_value_t = 0.0, allow_negative_numbers = true)]
+    pub(crate) frequency_penalty: f32,
+
+    /// Adds to the logit of a token; may be given again
+    #[arg(long = "logit-bias", value_name = "ID=BIAS", value_parser = bias, allow_negative_numbers = true)]
+    pub(crate) logit_bias: Vec<(u32, f32)>,
+
+    /// What draws depend on: the same seed, the same text
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) seed: u64,
+
+    /// Ends the text before this string; may be given again
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) stop: Vec<String>,
+
+    /// Chooses tokens on the host even where the GPU could
+    #[arg(long)]
+    pub(crate) host_sampling: bool,
+
+    /// Goes on when the context is full, dropping the oldest half of the text
+    #[arg(long)]
+    pub(crate) endless: bool,
+}
+
+fn bias(text: &str) -> Result<(u32, f32), String> {
+    let (token, bias) = text.split_once('=').ok_or("it must be a token's id, =, and a number")?;
+    let token = token.parse().map_err(|_| format!("{token:?} is no token id"))?;
+    Ok((token, bias.parse().map_err(|_| format!("{bias:?} is no number"))?))
+}
+
+impl GenerationArgs {
+    /// The options a session takes; `temperature` where none was given.
+    pub(crate) fn options(&self, temperature: f32) -> pteron_llm::GenerationOptions {
+        pteron_llm::GenerationOptions {
+            sampling: pteron_llm::Sampling {
+                temperature: self.temperature.unwrap_or(temperature),
+                top_k: self.top_k,
+                top_p: self.top_p,
+                min_p: self.min_p,
+                repetition_penalty: self.repetition_penalty,
+                presence_penalty: self.presence_penalty,
+                frequency_penalty: self.frequency_penalty,
+                logit_bias: self.logit_bias.clone(),
+                seed: self.seed,
+                logprobs: None,
+            },
+            stop_strings: self.stop.clone(),
+            max_tokens: self.max_tokens,
+            choose_on: if self.host_sampling { pteron_llm::ChooseOn::Host } else { pteron_llm::ChooseOn::Gpu },
+            when_full: match self.endless {
+                true => pteron_llm::WhenFull::DropOldest { keep: 1 },
+                false => pteron_llm::WhenFull::Stop,
+            },
+            ..pteron_llm::GenerationOptions::default()
+        }
+    }
+}
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  pteron run                                        the model in the box, from a prompt of its own
+  pteron run \"A lifetime is\" -n 100 -t 0.7         a hundred tokens, with some chance
+  pteron run --file notes.txt --stop \"\\n\\n\"       goes on from a file, to the end of the paragraph
+  echo Traits | pteron run --json | jq -r .text     from a pipe, for scripts
+  pteron run --model llama.pte \"Hello\"             a model of yours, its tokenizer beside it";
+
+#[derive(Args, Debug)]
+#[command(after_help = RUN_EXAMPLES)]
+pub(crate) struct Run {
+    /// What the text begins with; - for standard input
+    pub(crate) prompt: Option<String>,
+
+    /// Takes the prompt from a file
+    #[arg(long, value_name = "FILE", conflicts_with = "prompt")]
+    pub(crate) file: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+
+    #[command(flatten)]
+    pub(crate) generation: GenerationArgs,
+
+    /// Gives the prompt to the model as it is, without its chat template
+    #[arg(long)]
+    pub(crate) raw: bool,
+
+    /// Also gives the log probability of each token, and of this many others; with --json
+    #[arg(long, value_name = "N", requires = "json")]
+    pub(crate) logprobs: Option<u32>,
+
+    /// Prints one JSON object at the end instead of the text
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Says nothing on standard error unless something fails
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+
+    /// Says more where something fails
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+/help at the prompt lists what can be typed. Ctrl-C stops an answer, Ctrl-D ends the conversation.")]
+pub(crate) struct Chat {
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+
+    #[command(flatten)]
+    pub(crate) generation: GenerationArgs,
+
+    /// What the model is told before anything else
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) system: Option<String>,
+
+    /// Prints answers alone
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+
+    /// Says more where something fails
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
 }
 
 const EXAMPLES: &str = "\

@@ -18,6 +18,16 @@ pub(crate) enum Failure {
     Output(#[source] io::Error),
     #[error(transparent)]
     Gpu(#[from] pteron_gpu::Error),
+    #[error(transparent)]
+    Model(Box<pteron_llm::Error>),
+    #[error("there is no prompt: write one behind the command, name a file with --file, or pipe text in")]
+    NoPrompt,
+}
+
+impl From<pteron_llm::Error> for Failure {
+    fn from(error: pteron_llm::Error) -> Self {
+        Self::Model(Box::new(error))
+    }
 }
 
 impl Failure {
@@ -71,6 +81,12 @@ pub(crate) enum Reason {
         error: Box<pteron::Error>,
         call: String,
     },
+    #[error(transparent)]
+    Model(Box<pteron_llm::Error>),
+    #[error("there is no {looked_for} beside it; name its tokenizer with --tokenizer")]
+    NoTokenizer { looked_for: String },
+    #[error("it is no UTF-8 text, so it cannot be a prompt")]
+    NotText,
     #[error("it could not be written: {0}")]
     Unwritten(#[source] io::Error),
     #[error("{what} has no Vulkan delegate, so there is no graph to draw")]
@@ -104,6 +120,12 @@ impl From<pteron::Error> for Reason {
             pteron::Error::Input { index, reason, .. } => Self::Array { name: format!("arr_{index}"), reason },
             other => Self::Runtime(Box::new(other)),
         }
+    }
+}
+
+impl From<pteron_llm::Error> for Reason {
+    fn from(error: pteron_llm::Error) -> Self {
+        Self::Model(Box::new(error))
     }
 }
 

@@ -9,6 +9,7 @@ mod inspect;
 mod npy;
 mod npz;
 mod table;
+mod talk;
 mod terminal;
 mod units;
 
@@ -18,6 +19,8 @@ use clap::Parser;
 
 fn main() -> ExitCode {
     match cli::Cli::parse().command {
+        cli::Command::Run(args) => talk::run(&args),
+        cli::Command::Chat(args) => talk::chat(&args),
         cli::Command::Inspect(args) => inspect::run(&args),
         cli::Command::Exec(args) => exec::run(&args),
         cli::Command::Devices(args) => devices::run(&args),

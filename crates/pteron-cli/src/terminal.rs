@@ -28,6 +28,16 @@ pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// The same for text of several lines: line breaks and tabs stay.
+pub(crate) fn clean_text(text: &str) -> String {
+    let shown = |character: char| matches!(character, '\n' | '\t') || !is_unsafe(character);
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        if shown(character) { out.push(character) } else { out.extend(character.escape_default()) }
+    }
+    out
+}
+
 /// Control characters, and those that change the direction of what follows.
 fn is_unsafe(character: char) -> bool {
     character.is_control()
@@ -93,5 +103,6 @@ mod tests {
         assert_eq!(clean("aten.add × größe"), "aten.add × größe");
         assert_eq!(clean("a\u{1b}[2Jb\nc"), "a\\u{1b}[2Jb\\nc");
         assert_eq!(clean("\u{202e}x"), "\\u{202e}x");
+        assert_eq!(clean_text("a\tb\n\u{1b}[2J"), "a\tb\n\\u{1b}[2J");
     }
 }

@@ -1,0 +1,121 @@
+//! From files, or from the box, to a model on a GPU.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use pteron::{Gpu, GpuOptions, Program, block_on};
+use pteron_llm::{ChatTemplate, Facts, Model, ModelOptions, Tokenizer, TokenizerConfig};
+
+use super::demo;
+use crate::cli::ModelArgs;
+use crate::failure::{Failure, Reason};
+use crate::{files, terminal};
+
+/// A model, and what stands beside it.
+pub(super) struct Opened {
+    pub(super) model: Model,
+    pub(super) gpu: Gpu,
+    pub(super) template: Option<ChatTemplate>,
+    pub(super) loading: Duration,
+}
+
+/// Files that lie beside a model, by what they are.
+const TOKENIZERS: [&str; 2] = ["tokenizer.json", "tokenizer.model"];
+const SIDECAR: &str = "pteron.json";
+const CONFIG: &str = "tokenizer_config.json";
+const TEMPLATE: &str = "chat_template.jinja";
+
+pub(super) fn open(args: &ModelArgs, quiet: bool) -> Result<Opened, Failure> {
+    let start = Instant::now();
+    let (program, tokenizer, name) = sources(args)?;
+    let config = config(args)?;
+    let tokenizer = match &config {
+        Some(config) => tokenizer.with_bos_eos(config.bos_token(), config.eos_token()).map_err(pteron_llm::Error::from)?,
+        None => tokenizer,
+    };
+    let template = template(args, config.as_ref())?;
+    let facts = flags(args).or(sidecar(args)?);
+    let gpu = block_on(Gpu::open(&GpuOptions { adapter: args.adapter.clone() }))?;
+    if gpu.adapter().software && args.adapter.is_none() && !quiet {
+        terminal::warn(&format!("no GPU was found, so {} computes in software", gpu.adapter().name));
+    }
+    let progress = progress(&format!("loading {name} on {}", gpu.adapter().name), quiet);
+    let options = ModelOptions { facts, ..ModelOptions::default() };
+    let model = block_on(Model::load(&gpu, &program, tokenizer, &options));
+    progress.finish_and_clear();
+    Ok(Opened { model: model?, gpu, template, loading: start.elapsed() })
+}
+
+fn sources(args: &ModelArgs) -> Result<(Program, Tokenizer, String), Failure> {
+    let Some(path) = &args.model else {
+        let (program, tokenizer) = demo::open()?;
+        return Ok((program, tokenizer, demo::NAME.to_owned()));
+    };
+    let pte = files::open_program(path)?;
+    let data = args.data.iter().map(|path| files::open_data(path)).collect::<Result<Vec<_>, _>>()?;
+    let program = Program::from_files(pte, data).map_err(|error| Failure::file(path, error))?;
+    let file = match &args.tokenizer {
+        Some(file) => file.clone(),
+        None => TOKENIZERS
+            .iter()
+            .find_map(|name| beside(path, name))
+            .ok_or_else(|| Failure::file(path, Reason::NoTokenizer { looked_for: TOKENIZERS.join(" or ") }))?,
+    };
+    let tokenizer =
+        Tokenizer::from_bytes(&read(&file)?).map_err(|error| Failure::file(&file, pteron_llm::Error::from(error)))?;
+    Ok((program, tokenizer, path.display().to_string()))
+}
+
+/// A file beside the model, if it is there.
+fn beside(model: &Path, name: &str) -> Option<PathBuf> {
+    Some(model.with_file_name(name)).filter(|path| path.is_file())
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    std::fs::read(path).map_err(|error| Failure::file(path, error))
+}
+
+fn config(args: &ModelArgs) -> Result<Option<TokenizerConfig>, Failure> {
+    let Some(path) = args.model.as_deref().and_then(|model| beside(model, CONFIG)) else { return Ok(None) };
+    let config = TokenizerConfig::from_json(&read(&path)?);
+    config.map(Some).map_err(|error| Failure::file(&path, pteron_llm::Error::from(error)))
+}
+
+fn template(args: &ModelArgs, config: Option<&TokenizerConfig>) -> Result<Option<ChatTemplate>, Failure> {
+    let file = args.template.clone().or_else(|| args.model.as_deref().and_then(|model| beside(model, TEMPLATE)));
+    let Some(path) = file else {
+        let template = config.map(ChatTemplate::from_config).transpose().map_err(pteron_llm::Error::from)?;
+        return Ok(template.flatten());
+    };
+    let text = String::from_utf8_lossy(&read(&path)?).into_owned();
+    let tokens = config.map(|config| config.tokens.clone()).unwrap_or_default();
+    ChatTemplate::new(&text, tokens).map(Some).map_err(|error| Failure::file(&path, pteron_llm::Error::from(error)))
+}
+
+fn sidecar(args: &ModelArgs) -> Result<Facts, Failure> {
+    let Some(path) = args.model.as_deref().and_then(|model| beside(model, SIDECAR)) else { return Ok(Facts::default()) };
+    Facts::from_sidecar(&read(&path)?).map_err(|error| Failure::file(&path, pteron_llm::Error::from(error)))
+}
+
+fn flags(args: &ModelArgs) -> Facts {
+    Facts {
+        context_length: args.context_length,
+        bos_id: args.bos_id,
+        eos_ids: (!args.eos_ids.is_empty()).then(|| args.eos_ids.clone()),
+        ..Facts::default()
+    }
+}
+
+/// Something that moves while there is nothing else to see.
+fn progress(text: &str, quiet: bool) -> ProgressBar {
+    if quiet {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new_spinner().with_message(text.to_owned());
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed}") {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(Duration::from_millis(100));
+    bar
+}

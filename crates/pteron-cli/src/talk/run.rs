@@ -1,0 +1,177 @@
+//! `pteron run`: a text that follows a prompt.
+
+use std::io::{IsTerminal, Read};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use pteron::block_on;
+use pteron_llm::{Finish, GenerationOptions, ParseSpecial, Piece, Session, TokenId};
+use serde::Serialize;
+
+use super::model::{self, Opened};
+use super::speed::Speed;
+use crate::cli::Run;
+use crate::failure::{Failure, Reason};
+use crate::terminal;
+
+/// What the model in the box goes on from when nothing is said.
+const OPENING: &str = "Ownership is";
+
+/// Runs the command.
+pub(crate) fn run(args: &Run) -> ExitCode {
+    match generate(args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => terminal::end(&failure, args.verbose),
+    }
+}
+
+fn generate(args: &Run) -> Result<(), Failure> {
+    let prompt = prompt(args)?;
+    let mut options = args.generation.options(super::temperature(&args.model));
+    options.sampling.logprobs = args.logprobs;
+    super::catch_interrupts();
+    let Opened { model, template, loading, gpu } = model::open(&args.model, args.quiet || args.json)?;
+    let template = template.filter(|_| !args.raw);
+    let continues = template.is_none();
+    let tokens = match template {
+        Some(template) => {
+            let messages = [pteron_llm::Message::user(prompt.clone())];
+            let text = template.render(&messages, &pteron_llm::RenderOptions::default()).map_err(pteron_llm::Error::from)?;
+            model.tokenizer().encode(&text, ParseSpecial::Yes)
+        }
+        None => super::encode(&model, &prompt),
+    };
+    let tokens = tokens.map_err(pteron_llm::Error::from)?;
+    let mut session = Session::new(&model)?;
+    // What continues a text is read with it.
+    if !args.json && continues {
+        terminal::print(&terminal::clean_text(&prompt))?;
+    }
+    let text = stream(&mut session, &tokens, options, |piece| {
+        if args.json { Ok(()) } else { terminal::print(&terminal::clean_text(&piece.text)) }
+    })?;
+    if args.json {
+        let answer = Answer {
+            adapter: &gpu.adapter().name,
+            prompt: &prompt,
+            text: &text.text,
+            tokens: &text.tokens,
+            finish: text.finish_name(),
+            logprobs: &text.logprobs,
+            speed: text.speed,
+            loading_seconds: loading.as_secs_f64(),
+        };
+        let json = serde_json::to_string(&answer).map_err(|error| Failure::Output(error.into()))?;
+        return terminal::print(&format!("{json}\n"));
+    }
+    terminal::print("\n")?;
+    if !args.quiet {
+        terminal::note(&text.speed.line());
+    }
+    Ok(())
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    adapter: &'a str,
+    prompt: &'a str,
+    text: &'a str,
+    tokens: &'a [TokenId],
+    finish: &'static str,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    logprobs: &'a [Logprob],
+    speed: Speed,
+    loading_seconds: f64,
+}
+
+/// How likely a token was, and which others were.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Logprob {
+    token: TokenId,
+    logprob: f32,
+    top: Vec<(TokenId, f32)>,
+}
+
+/// A text that has ended.
+pub(super) struct Text {
+    pub(super) text: String,
+    pub(super) tokens: Vec<TokenId>,
+    pub(super) finish: Option<Finish>,
+    pub(super) logprobs: Vec<Logprob>,
+    pub(super) speed: Speed,
+}
+
+impl Text {
+    fn finish_name(&self) -> &'static str {
+        match self.finish {
+            Some(Finish::Token(_)) => "end",
+            Some(Finish::StopString(_)) => "stop",
+            Some(Finish::MaxTokens) => "length",
+            Some(Finish::ContextFull) => "context",
+            _ => "interrupted",
+        }
+    }
+}
+
+/// Generates a text, showing each piece as it comes; Ctrl-C ends it and keeps what there is.
+pub(super) fn stream(
+    session: &mut Session,
+    prompt: &[TokenId],
+    options: GenerationOptions,
+    mut show: impl FnMut(&Piece) -> Result<(), Failure>,
+) -> Result<Text, Failure> {
+    let gpu_memory_bytes = Speed::memory(session);
+    let common = session.tokens().iter().zip(prompt).take_while(|(own, new)| own == new).count();
+    let cached_tokens = common.min(prompt.len().saturating_sub(1));
+    let prompt_tokens = prompt.len() - cached_tokens;
+    let mut text = Text {
+        text: String::new(),
+        tokens: Vec::new(),
+        finish: None,
+        logprobs: Vec::new(),
+        speed: Speed { prompt_tokens, cached_tokens, gpu_memory_bytes, ..Speed::default() },
+    };
+    let mut generation = session.generate(prompt, options)?;
+    let mut first = true;
+    loop {
+        let start = Instant::now();
+        let piece = block_on(generation.next())?;
+        text.speed.add(std::mem::take(&mut first), start.elapsed());
+        let Some(piece) = piece else { break };
+        text.text += &piece.text;
+        if let Some(logprob) = piece.logprob {
+            text.logprobs.push(Logprob { token: piece.token, logprob, top: piece.top.clone() });
+        }
+        show(&piece)?;
+        if super::interrupted() {
+            break;
+        }
+    }
+    text.tokens = generation.generated().to_vec();
+    text.finish = generation.finish();
+    text.speed.generated_tokens = text.tokens.len();
+    if let Some((prompt, generated)) = generation.gpu_seconds() {
+        (text.speed.gpu_prompt_seconds, text.speed.gpu_generation_seconds) = (Some(prompt), Some(generated));
+    }
+    Ok(text)
+}
+
+/// The prompt: what was typed, a file, standard input, or for the model in the box an opening of its own.
+fn prompt(args: &Run) -> Result<String, Failure> {
+    match (&args.prompt, &args.file) {
+        (Some(prompt), _) if prompt != "-" => Ok(prompt.clone()),
+        (None, Some(path)) => {
+            let bytes = std::fs::read(path).map_err(|error| Failure::file(path, error))?;
+            String::from_utf8(bytes).map_err(|_| Failure::file(path, Reason::NotText))
+        }
+        (None, None) if std::io::stdin().is_terminal() => match args.model.model {
+            None => Ok(OPENING.to_owned()),
+            Some(_) => Err(Failure::NoPrompt),
+        },
+        _ => {
+            let mut text = String::new();
+            std::io::stdin().read_to_string(&mut text).map_err(|_| Failure::NoPrompt)?;
+            Ok(text)
+        }
+    }
+}
