@@ -122,6 +122,12 @@ impl Method {
         &self.name
     }
 
+    /// The GPU it is on, if it computes anything.
+    #[must_use]
+    pub fn gpu(&self) -> Option<&Gpu> {
+        self.delegates.first().map(LoadedGraph::gpu)
+    }
+
     /// What the inputs must be.
     #[must_use]
     pub fn inputs(&self) -> &[TensorSpec] {

@@ -1,0 +1,267 @@
+//! Sessions on real programs: the model in the box against PyTorch's greedy texts, and a tiny Llama for long runs.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test stops at the first surprise")]
+
+use std::path::PathBuf;
+
+use pteron::{Gpu, GpuOptions, Program, block_on};
+use pteron_llm::{
+    ChooseOn, Error, Facts, Finish, GenerationOptions, Model, ModelOptions, ParseSpecial, Sampling, Session, ShowSpecial,
+    TokenId, Tokenizer, WhenFull,
+};
+use serde_json::{Value, json};
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn gpu() -> Gpu {
+    let options = GpuOptions { adapter: std::env::var("PTERON_ADAPTER").ok() };
+    block_on(Gpu::open(&options)).expect("tests need an adapter; the test command installs one in software")
+}
+
+fn demo() -> Model {
+    let tokenizer = Tokenizer::open(root().join("models/demo/tokenizer.json")).unwrap();
+    let program = Program::open(root().join("models/demo/model.pte")).unwrap();
+    block_on(Model::load(&gpu(), &program, tokenizer, &ModelOptions::default())).unwrap()
+}
+
+/// A tokenizer of the 256 bytes, for a model that knows nothing but ids.
+fn bytes() -> Tokenizer {
+    // Bytes that do not print stand as characters from 256 on, as byte-level tokenizers have them.
+    let printable = |byte: u32| matches!(byte, 33..=126 | 161..=172 | 174..=255);
+    let mut others = 256..;
+    let mut vocabulary = serde_json::Map::new();
+    for byte in 0..256u32 {
+        let code = if printable(byte) { byte } else { others.next().unwrap() };
+        vocabulary.insert(char::from_u32(code).unwrap().to_string(), byte.into());
+    }
+    let level = json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false});
+    let file = json!({
+        "version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
+        "pre_tokenizer": level, "post_processor": null, "decoder": level,
+        "model": {"type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
+                  "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false, "vocab": vocabulary, "merges": []},
+    });
+    Tokenizer::from_bytes(file.to_string().as_bytes()).unwrap()
+}
+
+fn tiny(facts: Facts) -> Model {
+    let program = Program::open(root().join("fixtures/llama/tiny_4w/program.pte")).unwrap();
+    let options = ModelOptions { facts, ..ModelOptions::default() };
+    block_on(Model::load(&gpu(), &program, bytes(), &options)).unwrap()
+}
+
+fn greedy(max_tokens: usize, choose_on: ChooseOn) -> GenerationOptions {
+    GenerationOptions { max_tokens: Some(max_tokens), ignore_end: true, choose_on, ..GenerationOptions::default() }
+}
+
+/// The tokens of a text, and the text in pieces put together.
+fn generate(session: &mut Session, prompt: &[TokenId], options: GenerationOptions) -> (Vec<TokenId>, String) {
+    let mut generation = session.generate(prompt, options).unwrap();
+    let mut text = String::new();
+    while let Some(piece) = block_on(generation.next()).unwrap() {
+        text += &piece.text;
+    }
+    (generation.generated().to_vec(), text)
+}
+
+fn goldens() -> Vec<(String, Vec<TokenId>, Vec<TokenId>)> {
+    let file = std::fs::read(root().join("models/demo/goldens.json")).unwrap();
+    let goldens: Value = serde_json::from_slice(&file).unwrap();
+    let ids = |value: &Value| serde_json::from_value(value.clone()).unwrap();
+    let prompts = goldens["prompts"].as_array().unwrap();
+    prompts
+        .iter()
+        .map(|row| (row["prompt"].as_str().unwrap().to_owned(), ids(&row["prompt_ids"]), ids(&row["ids"])))
+        .collect()
+}
+
+fn check_goldens(choose_on: ChooseOn) {
+    let model = demo();
+    let goldens = goldens();
+    assert_eq!(goldens.len(), 10);
+    let mut session = Session::new(&model).unwrap();
+    for (prompt, prompt_ids, expected) in goldens {
+        let own = model.tokenizer().encode(&prompt, ParseSpecial::No).unwrap();
+        assert_eq!(own, prompt_ids[1..], "{prompt:?} as tokens");
+        let (tokens, text) = generate(&mut session, &prompt_ids, greedy(expected.len(), choose_on));
+        assert_eq!(tokens, expected, "{prompt:?} with tokens chosen on the {choose_on:?}");
+        assert_eq!(text, model.tokenizer().decode(&tokens, ShowSpecial::No));
+    }
+}
+
+#[test]
+fn greedy_texts_are_those_of_pytorch_with_tokens_chosen_on_the_gpu() {
+    check_goldens(ChooseOn::Gpu);
+}
+
+#[test]
+fn greedy_texts_are_those_of_pytorch_with_tokens_chosen_on_the_host() {
+    check_goldens(ChooseOn::Host);
+}
+
+#[test]
+fn a_prompt_in_any_two_pieces_is_followed_by_the_same_token() {
+    let model = demo();
+    let (_, mut prompt, ids) = goldens().swap_remove(0);
+    prompt.extend(&ids[..18]);
+    let likeliest = |logits: Vec<f32>| (0..logits.len()).max_by(|&a, &b| logits[a].total_cmp(&logits[b])).unwrap();
+    let mut session = Session::new(&model).unwrap();
+    let expected = likeliest(block_on(session.logits(&prompt)).unwrap());
+    for split in 1..prompt.len() {
+        session.rewind(0).unwrap();
+        block_on(session.logits(&prompt[..split])).unwrap();
+        assert_eq!(session.tokens(), &prompt[..split]);
+        assert_eq!(likeliest(block_on(session.logits(&prompt)).unwrap()), expected, "in pieces of {split} and the rest");
+    }
+}
+
+#[test]
+fn forks_and_rewinds_go_on_as_a_fresh_session_would() {
+    let model = tiny(Facts::default());
+    let prompt: Vec<TokenId> = (10..30).collect();
+    let expected = generate(&mut Session::new(&model).unwrap(), &prompt, greedy(40, ChooseOn::Gpu)).0;
+    let mut session = Session::new(&model).unwrap();
+    let long: Vec<TokenId> = (10..70).collect();
+    generate(&mut session, &long, greedy(20, ChooseOn::Gpu));
+    let mut fork = session.fork().unwrap();
+    session.rewind(20).unwrap();
+    assert_eq!(session.tokens(), prompt);
+    assert_eq!(generate(&mut session, &prompt, greedy(40, ChooseOn::Gpu)).0, expected, "rewound");
+    // Only the common beginning is kept, whatever else the cache had.
+    assert_eq!(generate(&mut fork, &prompt, greedy(40, ChooseOn::Host)).0, expected, "forked");
+    let error = session.rewind(1000).unwrap_err().to_string();
+    assert!(error.contains("cannot go back to token 1000"), "{error}");
+}
+
+#[test]
+fn a_conversation_that_goes_on_runs_only_what_is_new() {
+    let model = tiny(Facts::default());
+    let mut session = Session::new(&model).unwrap();
+    let prompt: Vec<TokenId> = (1..20).collect();
+    let (answer, _) = generate(&mut session, &prompt, greedy(10, ChooseOn::Gpu));
+    let next = [&prompt[..], &answer, &[7, 8, 9]].concat();
+    // All but the last token of the answer is in the cache: nothing has asked what follows that one.
+    let kept = session.tokens().iter().zip(&next).take_while(|(own, new)| own == new).count();
+    assert!(kept >= prompt.len() + answer.len() - 1, "{kept}");
+    let expected = generate(&mut Session::new(&model).unwrap(), &next, greedy(10, ChooseOn::Host)).0;
+    assert_eq!(generate(&mut session, &next, greedy(10, ChooseOn::Gpu)).0, expected);
+}
+
+#[test]
+fn two_texts_at_once_do_not_mix() {
+    let model = tiny(Facts::default());
+    let prompts = [vec![5, 6, 7], vec![200, 100, 50, 25]];
+    let alone =
+        prompts.each_ref().map(|prompt| generate(&mut Session::new(&model).unwrap(), prompt, greedy(30, ChooseOn::Gpu)).0);
+    let mut sessions = [Session::new(&model).unwrap(), Session::new(&model).unwrap()];
+    let [first, second] = &mut sessions;
+    let mut texts = [
+        first.generate(&prompts[0], greedy(30, ChooseOn::Gpu)).unwrap(),
+        second.generate(&prompts[1], greedy(30, ChooseOn::Gpu)).unwrap(),
+    ];
+    while texts.iter().any(|text| text.finish().is_none()) {
+        for text in &mut texts {
+            block_on(text.next()).unwrap();
+        }
+    }
+    assert_eq!(texts.map(|text| text.generated().to_vec()), alone);
+}
+
+#[test]
+fn a_full_context_stops_or_drops_the_oldest() {
+    let model = tiny(Facts { context_length: Some(32), ..Facts::default() });
+    let prompt: Vec<TokenId> = (1..20).collect();
+    for choose_on in [ChooseOn::Gpu, ChooseOn::Host] {
+        let mut session = Session::new(&model).unwrap();
+        let options = GenerationOptions { max_tokens: None, ..greedy(0, choose_on) };
+        let mut text = session.generate(&prompt, options.clone()).unwrap();
+        while block_on(text.next()).unwrap().is_some() {}
+        // Thirteen more fit behind nineteen, and one is known that does not.
+        assert_eq!((text.finish(), text.generated().len()), (Some(Finish::ContextFull), 14), "{choose_on:?}");
+        let endless = GenerationOptions { when_full: WhenFull::DropOldest { keep: 2 }, max_tokens: Some(100), ..options };
+        let mut text = session.generate(&prompt, endless).unwrap();
+        while block_on(text.next()).unwrap().is_some() {}
+        assert_eq!((text.finish(), text.generated().len()), (Some(Finish::MaxTokens), 100), "{choose_on:?}");
+        drop(text);
+        assert!(session.tokens().len() <= 32 && session.tokens()[..2] == prompt[..2], "{:?}", session.tokens());
+    }
+}
+
+#[test]
+fn stop_strings_tokens_and_limits_end_texts() {
+    let model = demo();
+    let mut session = Session::new(&model).unwrap();
+    let (_, prompt, ids) = goldens().swap_remove(0);
+    let whole = model.tokenizer().decode(&ids, ShowSpecial::No);
+    let stop = whole.split(' ').nth(4).unwrap().to_owned();
+    let options = GenerationOptions { stop_strings: vec![stop.clone()], ..greedy(64, ChooseOn::Gpu) };
+    let (_, text) = generate(&mut session, &prompt, options);
+    assert_eq!(text, whole[..whole.find(&stop).unwrap()]);
+    let options = GenerationOptions { stop_tokens: vec![ids[5]], ..greedy(64, ChooseOn::Host) };
+    let first = ids.iter().position(|id| *id == ids[5]).unwrap();
+    assert_eq!(generate(&mut session, &prompt, options).0, ids[..first]);
+    assert_eq!(generate(&mut session, &prompt, greedy(0, ChooseOn::Gpu)).0, [0u32; 0]);
+}
+
+#[test]
+fn a_seed_gives_the_same_text_again_on_either_side() {
+    let model = tiny(Facts::default());
+    for choose_on in [ChooseOn::Gpu, ChooseOn::Host] {
+        let text = |seed| {
+            let sampling = Sampling { temperature: 1.0, seed, ..Sampling::default() };
+            let options = GenerationOptions { sampling, ..greedy(40, choose_on) };
+            generate(&mut Session::new(&model).unwrap(), &[1, 2, 3], options).0
+        };
+        assert_eq!(text(4), text(4), "{choose_on:?}");
+        assert_ne!(text(4), text(5), "{choose_on:?}");
+    }
+    let sampling = Sampling { logprobs: Some(3), ..Sampling::default() };
+    let mut session = Session::new(&model).unwrap();
+    let mut text = session.generate(&[1, 2, 3], GenerationOptions { sampling, ..greedy(2, ChooseOn::Gpu) }).unwrap();
+    let piece = block_on(text.next()).unwrap().unwrap();
+    assert!(piece.logprob.is_some_and(|logprob| logprob <= 0.0) && piece.top.len() == 3, "{piece:?}");
+}
+
+#[test]
+fn what_cannot_be_is_said() {
+    let model = tiny(Facts::default());
+    let mut session = Session::new(&model).unwrap();
+    let mut error = |prompt: &[TokenId]| session.generate(prompt, GenerationOptions::default()).unwrap_err();
+    assert!(matches!(error(&[]), Error::EmptyPrompt));
+    assert!(error(&[1; 200]).to_string().contains("the prompt has 200 tokens, but the context has room for 128"));
+    assert!(error(&[256]).to_string().contains("token 256 is not in the model's vocabulary of 256"));
+    let program = Program::open(root().join("fixtures/llama/tiny_4w/program.pte")).unwrap();
+    let tokenizer = Tokenizer::open(root().join("models/demo/tokenizer.json")).unwrap();
+    let error = block_on(Model::load(&gpu(), &program, tokenizer, &ModelOptions::default())).unwrap_err().to_string();
+    assert!(error.contains("the tokenizer has 6144 tokens, but the program has logits for 256"), "{error}");
+    let program = Program::open(root().join("fixtures/ops/linear_bias/program.pte")).unwrap();
+    let error = block_on(Model::load(&gpu(), &program, bytes(), &ModelOptions::default())).unwrap_err().to_string();
+    assert!(error.contains("must take tokens and a position"), "{error}");
+}
+
+#[test]
+fn ten_thousand_steps_with_rewinds_leave_memory_as_it_was() {
+    let model = tiny(Facts::default());
+    let mut session = Session::new(&model).unwrap();
+    let mut turns = |count: usize| {
+        for turn in 0..count {
+            let seed = u32::try_from(turn % 50).unwrap();
+            session.rewind(session.tokens().len().min(20)).unwrap();
+            let prompt = [session.tokens(), &[seed, seed + 1]].concat();
+            assert_eq!(generate(&mut session, &prompt, greedy(100, ChooseOn::Gpu)).0.len(), 100);
+        }
+    };
+    turns(2);
+    let before = pteron_counts(&model);
+    let host = allocation_counter::measure(|| turns(98));
+    assert_eq!(pteron_counts(&model), before, "buffers, bind groups and pipelines made");
+    assert!(host.bytes_current.abs() < 64 * 1024, "{} bytes more on the host", host.bytes_current);
+}
+
+/// What was ever made on the model's device.
+fn pteron_counts(model: &Model) -> (u64, u64, u64, u64) {
+    let counts = model.method().gpu().expect("it computes").counts();
+    (counts.buffers, counts.buffer_bytes, counts.bind_groups, counts.pipelines)
+}
