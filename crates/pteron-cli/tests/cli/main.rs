@@ -9,6 +9,7 @@ mod exec_errors;
 mod graphs;
 mod profiles;
 mod reports;
+mod talk;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
