@@ -45,7 +45,7 @@ pub(crate) struct ModelArgs {
     #[arg(long, value_name = "FILE", requires = "model")]
     pub(crate) tokenizer: Option<PathBuf>,
 
-    /// Its chat template [default: that of tokenizer_config.json or chat_template.jinja beside it]
+    /// Its chat template [default: the one in the files beside it]
     #[arg(long, value_name = "FILE.jinja")]
     pub(crate) template: Option<PathBuf>,
 

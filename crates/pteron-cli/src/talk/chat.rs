@@ -37,8 +37,8 @@ struct Conversation {
 }
 
 fn converse(args: &Chat) -> Result<(), Failure> {
-    super::catch_interrupts();
     let Opened { model, template, .. } = model::open(&args.model, args.quiet)?;
+    super::catch_interrupts();
     let session = Session::new(&model)?;
     let mut talk = Conversation { model, session, template, messages: Vec::new(), system: args.system.clone() };
     talk.reset();
@@ -52,12 +52,12 @@ fn converse(args: &Chat) -> Result<(), Failure> {
         match line.trim() {
             "" => {}
             "/quit" | "/exit" => break,
-            "/help" => terminal::note(HELP),
+            "/help" => HELP.lines().for_each(terminal::note),
             "/reset" => talk.reset(),
             "/history" => terminal::print(&talk.transcript())?,
             command if command.starts_with("/save") => talk.save(command.trim_start_matches("/save").trim()),
             command if command.starts_with('/') => {
-                terminal::note(&format!("there is no {command}; /help lists what there is"))
+                terminal::note(&format!("there is no {command}; /help lists what there is"));
             }
             text => {
                 // What went wrong in one turn does not end the conversation.
@@ -73,7 +73,7 @@ fn converse(args: &Chat) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A line from the terminal or a pipe; `None` at the end. A Ctrl-C at the prompt only starts a new line.
+/// A line from the terminal or a pipe; `None` at the end.
 fn read_line(quiet: bool) -> Result<Option<String>, Failure> {
     if std::io::stdin().is_terminal() && !quiet {
         let mut err = std::io::stderr().lock();

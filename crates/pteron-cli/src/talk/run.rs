@@ -29,8 +29,9 @@ fn generate(args: &Run) -> Result<(), Failure> {
     let prompt = prompt(args)?;
     let mut options = args.generation.options(super::temperature(&args.model));
     options.sampling.logprobs = args.logprobs;
-    super::catch_interrupts();
     let Opened { model, template, loading, gpu } = model::open(&args.model, args.quiet || args.json)?;
+    // Until here Ctrl-C ends the program; from here on it ends the text.
+    super::catch_interrupts();
     let template = template.filter(|_| !args.raw);
     let continues = template.is_none();
     let tokens = match template {
@@ -132,6 +133,8 @@ pub(super) fn stream(
         speed: Speed { prompt_tokens, cached_tokens, gpu_memory_bytes, ..Speed::default() },
     };
     let mut generation = session.generate(prompt, options)?;
+    // A Ctrl-C at the prompt was not meant for this text.
+    super::interrupted();
     let mut first = true;
     loop {
         let start = Instant::now();

@@ -71,11 +71,11 @@ fn a_prompt_comes_from_a_pipe_or_a_file() {
 #[test]
 fn a_conversation_goes_on_until_the_end_of_its_input() {
     let saved = std::env::temp_dir().join(format!("pteron-chat-{}.txt", std::process::id()));
-    let lines = format!("Ownership is\n/history\n/save {}\n/reset\n/nonsense\nTraits\n/quit\n", saved.display());
+    let lines = format!("/help\nOwnership is\n/history\n/save {}\n/reset\n/nonsense\nTraits\n/quit\n", saved.display());
     let run = with_input(&["chat", "-n", "5"], &lines);
     assert_eq!(run.code, Some(0), "{}", run.err);
     assert!(run.out.contains("user: Ownership is") && run.out.contains("assistant: "), "{}", run.out);
-    assert!(run.err.contains("there is no /nonsense"), "{}", run.err);
+    assert!(run.err.contains("there is no /nonsense") && run.err.contains("\n/save FILE"), "{}", run.err);
     assert!(std::fs::read_to_string(&saved).unwrap().starts_with("user: Ownership is\n\nassistant: "));
     std::fs::remove_file(&saved).unwrap();
 }
