@@ -67,12 +67,8 @@ pub(super) fn decode_clone(args: &mut Args<'_>, info: TensorInfo) -> Result<Box<
 
 pub(super) fn decode_clone_dim_order(args: &mut Args<'_>, info: TensorInfo) -> Result<Box<dyn Selection>, OpError> {
     args.ignore("non_blocking")?;
-    match args.optional_ints("dim_order")? {
-        Some(order) if !order.iter().copied().eq((0i64..).take(info.bound.len())) => {
-            Err(OpError::new("dim_order", format!("is {order:?}, only the contiguous order is supported")))
-        }
-        _ => decode_same(args, info),
-    }
+    args.contiguous_order("dim_order")?;
+    decode_same(args, info)
 }
 
 pub(super) fn decode_view(args: &mut Args<'_>, info: TensorInfo) -> Result<Box<dyn Selection>, OpError> {

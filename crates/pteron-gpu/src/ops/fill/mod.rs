@@ -8,7 +8,7 @@ use crate::error::OpError;
 use crate::graph::Elem;
 use crate::kernel::{KernelDef, Variant};
 use crate::live::{Number, Scalar, TensorId};
-use crate::ops::OpDef;
+use crate::ops::{OpDef, names};
 use crate::params;
 use crate::plan::{Bind, BoundsCx, Dispatch, Op, Plan, PlanCx, Recipe, Recipes};
 use crate::reference::{HostData, HostTensors};
@@ -23,14 +23,14 @@ params! {
 
 /// The family: names, where the shape comes from, the number if the operator has one of its own, and how many arguments about
 /// types and places follow.
-const TABLE: &[(&str, From, Option<f64>, usize)] = &[
-    ("aten.full.default", From::Size, None, 4),
-    ("aten.zeros.default", From::Size, Some(0.0), 4),
-    ("aten.ones.default", From::Size, Some(1.0), 4),
-    ("aten.full_like.default", From::Tensor, None, 5),
-    ("aten.zeros_like.default", From::Tensor, Some(0.0), 5),
-    ("aten.ones_like.default", From::Tensor, Some(1.0), 5),
-    ("aten.scalar_tensor.default", From::Nothing, None, 4),
+const TABLE: &[(&str, (From, Option<f64>, usize))] = &[
+    ("aten.full.default", (From::Size, None, 4)),
+    ("aten.zeros.default", (From::Size, Some(0.0), 4)),
+    ("aten.ones.default", (From::Size, Some(1.0), 4)),
+    ("aten.full_like.default", (From::Tensor, None, 5)),
+    ("aten.zeros_like.default", (From::Tensor, Some(0.0), 5)),
+    ("aten.ones_like.default", (From::Tensor, Some(1.0), 5)),
+    ("aten.scalar_tensor.default", (From::Nothing, None, 4)),
 ];
 
 /// Where the shape comes from.
@@ -44,15 +44,7 @@ enum From {
 /// The registry entry of the whole family.
 pub static DEF: OpDef = OpDef { names: &NAMES, kernels: &[&FILL], decode };
 
-const NAMES: [&str; TABLE.len()] = {
-    let mut names = [""; TABLE.len()];
-    let mut index = 0;
-    while index < names.len() {
-        names[index] = TABLE[index].0;
-        index += 1;
-    }
-    names
-};
+static NAMES: [&str; TABLE.len()] = names(TABLE);
 
 #[derive(Debug)]
 enum Shape {
@@ -70,7 +62,7 @@ struct Fill {
 
 fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
     let name = args.operator();
-    let Some(&(_, from, value, options)) = TABLE.iter().find(|row| row.0 == name) else {
+    let Some(&(_, (from, value, options))) = TABLE.iter().find(|row| row.0 == name) else {
         return Err(OpError::new("size", "is of no known family"));
     };
     let shape = match from {
