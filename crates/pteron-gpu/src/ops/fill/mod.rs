@@ -23,7 +23,7 @@ params! {
 
 /// The family: names, where the shape comes from, the number if the operator has one of its own, and how many arguments about
 /// types and places follow.
-const TABLE: &[(&str, (From, Option<f64>, usize))] = &[
+const TABLE: &[(&str, Row)] = &[
     ("aten.full.default", (From::Size, None, 4)),
     ("aten.zeros.default", (From::Size, Some(0.0), 4)),
     ("aten.ones.default", (From::Size, Some(1.0), 4)),
@@ -32,6 +32,8 @@ const TABLE: &[(&str, (From, Option<f64>, usize))] = &[
     ("aten.ones_like.default", (From::Tensor, Some(1.0), 5)),
     ("aten.scalar_tensor.default", (From::Nothing, None, 4)),
 ];
+
+type Row = (From, Option<f64>, usize);
 
 /// Where the shape comes from.
 #[derive(Clone, Copy, Debug)]
