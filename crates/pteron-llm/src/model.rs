@@ -55,7 +55,9 @@ impl Model {
             return Err(Error::NotAModel("it was exported without a KV cache; export it with one".to_owned()));
         }
         metadata.check_tokenizer(&tokenizer)?;
-        Ok(Self { inner: Arc::new(Inner { method, tokenizer, metadata }) })
+        #[cfg_attr(target_arch = "wasm32", allow(clippy::arc_with_non_send_sync, reason = "shared on native targets"))]
+        let inner = Arc::new(Inner { method, tokenizer, metadata });
+        Ok(Self { inner })
     }
 
     /// What is known of the model.

@@ -145,7 +145,7 @@ impl Gpu {
             return Err(Error::Device(error.to_string()));
         }
         #[cfg(target_arch = "wasm32")]
-        drop(submission);
+        let _ = submission;
         if let Err(error) = mapped.wait().await {
             self.check()?;
             return Err(Error::Device(error.to_string()));

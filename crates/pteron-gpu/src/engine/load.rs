@@ -104,7 +104,9 @@ impl LoadedGraph {
         let scope = gpu.inner.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
         let fixed = make_buffers(gpu, &graph, &sizes, constants, &mut budget)?;
         let initial = initial_states(gpu, &graph, &memory, constants, &mut budget)?;
-        let answers = Arc::new(Answers::new(gpu, options.calls_under_way, &mut budget)?);
+        let answers = Answers::new(gpu, options.calls_under_way, &mut budget)?;
+        #[cfg_attr(target_arch = "wasm32", allow(clippy::arc_with_non_send_sync, reason = "shared on native targets"))]
+        let answers = Arc::new(answers);
         if let Some(error) = scope.pop().await {
             return Err(Error::Device(error.to_string()));
         }
