@@ -1,4 +1,4 @@
-//! Two tensors to one, element by element. A row of [`TABLE`] is an operator.
+//! Two tensors to one, element by element. A row of `TABLE` is an operator.
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! Comparisons and logic: truth values out. A row of [`TABLE`] or [`ALONE`] is an operator.
+//! Comparisons and logic: truth values out. A row of `TABLE` or `ALONE` is an operator.
 
 #[cfg(test)]
 mod tests;

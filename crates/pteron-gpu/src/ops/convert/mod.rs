@@ -1,4 +1,4 @@
-//! The same numbers as elements of another type, quantised ones among them. A row of [`TABLE`] is an operator.
+//! The same numbers as elements of another type, quantised ones among them. A row of `TABLE` is an operator.
 
 #[cfg(test)]
 mod tests;

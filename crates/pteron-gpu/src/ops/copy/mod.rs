@@ -1,7 +1,7 @@
 //! Copies: operators that only say where elements go. A row of `TABLE` is an operator.
 //!
 //! Most read one tensor with strides and write another in order, which `strided` does for them: they say which elements the
-//! output has, as a [`Selection`]. What keeps every element in its place only shares memory. Where a slice starts may move
+//! output has, as a `Selection`. What keeps every element in its place only shares memory. Where a slice starts may move
 //! from step to step, so it is a word of the step block, and parameters depend on shapes alone. `cat` and `split` put parts
 //! together and take them apart.
 

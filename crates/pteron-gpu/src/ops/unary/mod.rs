@@ -1,4 +1,4 @@
-//! One tensor to another of the same shape, element by element. A row of [`TABLE`] is an operator.
+//! One tensor to another of the same shape, element by element. A row of `TABLE` is an operator.
 
 #[cfg(test)]
 mod tests;
