@@ -22,6 +22,7 @@ const INCLUDES: &[(&str, &str)] = &[
     ("map_integers", include_str!("include/map_integers.wgsl")),
     ("map_params", include_str!("include/map_params.wgsl")),
     ("map_places", include_str!("include/map_places.wgsl")),
+    ("map_walk", include_str!("include/map_walk.wgsl")),
     ("matmul_gemm", include_str!("include/matmul_gemm.wgsl")),
     ("matmul_gemv", include_str!("include/matmul_gemv.wgsl")),
     ("matmul_gemv_blocks", include_str!("include/matmul_gemv_blocks.wgsl")),

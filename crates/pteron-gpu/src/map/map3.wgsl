@@ -6,6 +6,7 @@
 //#include grid
 //#include map_params
 //#include map_places
+//#include map_walk
 //#include map_floats
 //#include map_integers
 
@@ -37,18 +38,4 @@ fn one_by_one(element: u32) -> O {
     let y = gather_y(vec4<u32>(a.y, b.y, c.y, d.y));
     let z = gather_z(vec4<u32>(a.z, b.z, c.z, d.z));
     return narrow(apply(widen_x(x), widen_y(y), widen_z(z)));
-}
-
-@compute @workgroup_size(256)
-fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
-        @builtin(local_invocation_index) thread: u32) {
-    let i = group_index(group, groups) * 256u + thread;
-    if i * 4u >= params.count {
-        return;
-    }
-    if together() {
-        out[i] = in_one_row(i * 4u);
-    } else {
-        out[i] = one_by_one(i * 4u);
-    }
 }

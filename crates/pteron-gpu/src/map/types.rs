@@ -46,38 +46,42 @@ pub(super) struct Slot {
     gather_bytes: &'static str,
 }
 
-pub(super) const SLOTS: [Slot; 3] = [
-    Slot {
-        stored: "A",
-        computed: "X",
-        widen: "fn widen_x(v: A) -> X",
-        gather: "fn gather_x(p: vec4<u32>) -> A",
-        gather_words: "A(input_x[p.x / 4u][p.x % 4u], input_x[p.y / 4u][p.y % 4u], input_x[p.z / 4u][p.z % 4u], \
-                       input_x[p.w / 4u][p.w % 4u])",
-        gather_bytes: "byte(input_x[p.x / 4u], p.x, 0u) | byte(input_x[p.y / 4u], p.y, 1u) | \
-                       byte(input_x[p.z / 4u], p.z, 2u) | byte(input_x[p.w / 4u], p.w, 3u)",
-    },
-    Slot {
-        stored: "B",
-        computed: "Y",
-        widen: "fn widen_y(v: B) -> Y",
-        gather: "fn gather_y(p: vec4<u32>) -> B",
-        gather_words: "B(input_y[p.x / 4u][p.x % 4u], input_y[p.y / 4u][p.y % 4u], input_y[p.z / 4u][p.z % 4u], \
-                       input_y[p.w / 4u][p.w % 4u])",
-        gather_bytes: "byte(input_y[p.x / 4u], p.x, 0u) | byte(input_y[p.y / 4u], p.y, 1u) | \
-                       byte(input_y[p.z / 4u], p.z, 2u) | byte(input_y[p.w / 4u], p.w, 3u)",
-    },
-    Slot {
-        stored: "C",
-        computed: "Z",
-        widen: "fn widen_z(v: C) -> Z",
-        gather: "fn gather_z(p: vec4<u32>) -> C",
-        gather_words: "C(input_z[p.x / 4u][p.x % 4u], input_z[p.y / 4u][p.y % 4u], input_z[p.z / 4u][p.z % 4u], \
-                       input_z[p.w / 4u][p.w % 4u])",
-        gather_bytes: "byte(input_z[p.x / 4u], p.x, 0u) | byte(input_z[p.y / 4u], p.y, 1u) | \
-                       byte(input_z[p.z / 4u], p.z, 2u) | byte(input_z[p.w / 4u], p.w, 3u)",
-    },
-];
+/// The input of a letter, stored as one type and computed with as another.
+macro_rules! slot {
+    ($letter:literal, $stored:literal, $computed:literal) => {
+        Slot {
+            stored: $stored,
+            computed: $computed,
+            widen: concat!("fn widen_", $letter, "(v: ", $stored, ") -> ", $computed),
+            gather: concat!("fn gather_", $letter, "(p: vec4<u32>) -> ", $stored),
+            gather_words: concat!(
+                $stored,
+                "(input_",
+                $letter,
+                "[p.x / 4u][p.x % 4u], input_",
+                $letter,
+                "[p.y / 4u][p.y % 4u], input_",
+                $letter,
+                "[p.z / 4u][p.z % 4u], input_",
+                $letter,
+                "[p.w / 4u][p.w % 4u])"
+            ),
+            gather_bytes: concat!(
+                "byte(input_",
+                $letter,
+                "[p.x / 4u], p.x, 0u) | byte(input_",
+                $letter,
+                "[p.y / 4u], p.y, 1u) | byte(input_",
+                $letter,
+                "[p.z / 4u], p.z, 2u) | byte(input_",
+                $letter,
+                "[p.w / 4u], p.w, 3u)"
+            ),
+        }
+    };
+}
+
+pub(super) const SLOTS: [Slot; 3] = [slot!("x", "A", "X"), slot!("y", "B", "Y"), slot!("z", "C", "Z")];
 
 /// The head of the expression, by number of inputs.
 pub(super) const HEADS: [&str; 3] = ["fn apply(x: X) -> R", "fn apply(x: X, y: Y) -> R", "fn apply(x: X, y: Y, z: Z) -> R"];

@@ -1,0 +1,14 @@
+// The walk over the output: what a thread writes, its file says for four elements in one row and for four one by one.
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
+        @builtin(local_invocation_index) thread: u32) {
+    let i = group_index(group, groups) * 256u + thread;
+    if i * 4u >= params.count {
+        return;
+    }
+    if together() {
+        out[i] = in_one_row(i * 4u);
+    } else {
+        out[i] = one_by_one(i * 4u);
+    }
+}
