@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-PARTS = ("docs", "crates", "code")
+PARTS = ("docs", "crates", "code", "manuals")
 
 
 @dataclass
@@ -94,11 +94,15 @@ class HeldOut:
         context: int,
         device: torch.device,
         documents: int | None = None,
+        most_bytes: int | None = None,
     ) -> None:
         tokens, ends = arrays[f"{part}_{split}"].astype(np.int64), arrays[f"{part}_{split}_ends"][:documents]
-        self.bytes = int(arrays[f"{part}_{split}_bytes"][:documents].sum())
+        sizes = arrays[f"{part}_{split}_bytes"][:documents]
+        # Where that is too much to look at often, every second, third, ... document: neighbours are of one source.
+        every = max(1, -(-int(sizes.sum()) // most_bytes)) if most_bytes else 1
+        self.bytes = int(sizes[::every].sum())
         windows = []
-        for begin, end in zip([0, *ends[:-1]], ends, strict=True):
+        for begin, end in list(zip([0, *ends[:-1]], ends, strict=True))[::every]:
             windows += _windows(np.concatenate([[0], tokens[begin:end]]), context)
         windows.sort(key=lambda window: len(window[0]))
         self.batches = [_padded(windows[i : i + 32], device) for i in range(0, len(windows), 32)]

@@ -1,13 +1,15 @@
-"""Documents: the pages of the Rust documentation, then comments and code of crates, without what they repeat."""
+"""Documents: the Rust documentation, comments and code of crates, manuals of other software, without what they repeat."""
 
 import hashlib
+import multiprocessing
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import cratetext
+import manuals
 from htmltext import Block, blocks_of, join
 
 # Books first: where a paragraph stands on several pages, the first page keeps it.
@@ -49,16 +51,21 @@ NUMBERS = re.compile(
 )
 
 
-# Of one crate's code no more than this, in bytes: a few large crates would be most of what the model reads.
+# Of one source no more than this, in bytes: a few large ones would be most of what the model reads.
 CODE_OF_A_CRATE = 300_000
+CODE_OF_A_FURTHER_CRATE = 45_000
+COMMENTS_OF_A_FURTHER_CRATE = 600_000
+PROSE_OF_A_MANUAL = 4_000_000
+PARTS = ("docs", "crates", "code", "manuals")
 
 
 @dataclass
 class Document:
-    part: str  # "docs", "crates" (their documentation comments) or "code" (the rest of their files)
+    part: str  # "docs", "crates" (their documentation comments and read-me files), "code" (the rest of them) or "manuals"
     source: str
     path: str
     text: str
+    only_train: bool = False
 
 
 def documentation() -> Path:
@@ -67,24 +74,85 @@ def documentation() -> Path:
 
 
 def documents(root: Path, downloads: Path) -> Iterator[Document]:
+    """The order matters: what occurs twice stays where it came first, so whatever is added here comes last.
+
+    The first two sources alone were the text of an earlier training; what was held out then is held out now, to the byte.
+    """
     seen = Seen()
-    for source in [*BOOKS, *CRATES]:
-        for file in sorted((root / source).rglob("*.html")):
-            path = file.relative_to(root).as_posix()
-            if _is_page(path):
-                blocks = seen.only_new(_blocks(source, path, file.read_text(encoding="utf-8")))
-                if _says_something(blocks):
-                    yield Document("docs", source, path, join(blocks))
-    taken: dict[str, int] = {}
-    # By hash, so that the part of a large crate that is taken is not the one early in the alphabet.
-    for name, path, text in sorted(cratetext.files(downloads), key=lambda file: (file[0], digest(file[1]))):
-        blocks = seen.only_new(cratetext.documentation_of(name, path, text))
+    with multiprocessing.Pool() as pool:
+        yield from _rust_documentation(root, seen, pool.imap)
+        crates = list(cratetext.pinned(cratetext.LIST))
+        for crate in crates:
+            yield from _crate(crate, downloads / "crates", seen, pool.imap)
+        for crate in crates:
+            yield from _read_me(crate, downloads / "crates", seen)
+        for crate in cratetext.pinned(cratetext.MORE):
+            yield from _crate(crate, downloads / "crates", seen, pool.imap, further=True)
+            yield from _read_me(crate, downloads / "crates", seen)
+        for name, path, checksum in manuals.pinned():
+            yield from _manual(name, manuals.pages(path, checksum, downloads / "debian"), seen, pool.imap)
+
+
+Mapper = Callable[..., Iterable[list[Block]]]
+
+
+def _rust_documentation(root: Path, seen: "Seen", parallel: Mapper) -> Iterator[Document]:
+    found = [(source, file) for source in [*BOOKS, *CRATES] for file in sorted((root / source).rglob("*.html"))]
+    pages = [(source, file.relative_to(root).as_posix(), file) for source, file in found]
+    pages = [page for page in pages if _is_page(page[1])]
+    for (source, path, _), blocks in zip(pages, parallel(_page, pages, 16), strict=True):
+        blocks = seen.only_new(blocks)
         if _says_something(blocks):
-            yield Document("crates", name, f"{name}/{path}", join(blocks))
-        code = join(seen.only_new(cratetext.code_of(name, path, text)))
-        if "```" in code and taken.get(name, 0) < CODE_OF_A_CRATE:
-            taken[name] = taken.get(name, 0) + len(code)
-            yield Document("code", name, f"{name}/{path}", code)
+            yield Document("docs", source, path, join(blocks))
+
+
+def _page(page: tuple[str, str, Path]) -> list[Block]:
+    return _blocks(page[0], page[1], page[2].read_text(encoding="utf-8"))
+
+
+def _crate(
+    crate: tuple[str, str, str], downloads: Path, seen: "Seen", parallel: Mapper, further: bool = False
+) -> Iterator[Document]:
+    name = crate[0]
+    comments, code = 0, 0
+    # By hash, so that the part of a large crate that is taken is not the one early in the alphabet.
+    files = [(name, *file) for file in cratetext.files(*crate, downloads) if file[0].endswith(".rs")]
+    files.sort(key=lambda file: digest(file[1]))
+    for (_, path, _), (said, written) in zip(files, parallel(_rust_file, files, 16), strict=True):
+        blocks = seen.only_new(said)
+        if _says_something(blocks) and not (further and comments >= COMMENTS_OF_A_FURTHER_CRATE):
+            text = join(blocks)
+            comments += len(text)
+            yield Document("crates", name, f"{name}/{path}", text, further)
+        text = join(seen.only_new(written))
+        if "```" in text and code < (CODE_OF_A_FURTHER_CRATE if further else CODE_OF_A_CRATE):
+            code += len(text)
+            yield Document("code", name, f"{name}/{path}", text, further)
+
+
+def _rust_file(file: tuple[str, str, str]) -> tuple[list[Block], list[Block]]:
+    return cratetext.documentation_of(*file), cratetext.code_of(*file)
+
+
+def _read_me(crate: tuple[str, str, str], downloads: Path, seen: "Seen") -> Iterator[Document]:
+    for path, text in cratetext.files(*crate, downloads):
+        if path.endswith(".md"):
+            blocks = seen.only_new(cratetext.markdown_of(crate[0], path, text))
+            # Cargo's own book is among the documentation already, in other clothes; held-out pages would be here again.
+            if manuals.is_prose(blocks) and crate[0] != "cargo":
+                yield Document("crates", crate[0], f"{crate[0]}/{path}", join(blocks), True)
+
+
+def _manual(name: str, found: Iterable[tuple[str, str]], seen: "Seen", parallel: Mapper) -> Iterator[Document]:
+    pages = sorted(found, key=lambda page: digest(page[0]))
+    taken = 0
+    for (path, _), blocks in zip(pages, parallel(manuals.blocks_of, (html for _, html in pages), 4), strict=True):
+        blocks = seen.only_new(blocks)
+        if taken < PROSE_OF_A_MANUAL and manuals.is_prose(blocks):
+            text = join(blocks)
+            taken += len(text)
+            # Without Debian's version in it: the split should outlast an update.
+            yield Document("manuals", name, f"{name}/{path.removeprefix('usr/share/')}", text)
 
 
 def digest(text: str) -> int:

@@ -1,6 +1,7 @@
 """Documentation comments and code of published crates, in the same Markdown as the documentation's pages.
 
-The crates are those of `crates.txt`, pinned by version and SHA-256: from Cargo's cache where they are there, else downloaded.
+The crates are those of `crates.txt` and `more-crates.txt`, pinned by version and SHA-256: from Cargo's cache where they
+are there, else downloaded.
 """
 
 import hashlib
@@ -15,11 +16,13 @@ from pathlib import Path
 from htmltext import Block
 
 LIST = Path(__file__).with_name("crates.txt")
+MORE = Path(__file__).with_name("more-crates.txt")
 DOC = re.compile(r"^\s*//(?P<kind>[/!])(?!/)(?: (?P<text>.*)|(?P<bare>\S.*)?)$")
 ITEM = re.compile(
     r"^\s*(?:pub\b|(?:async |unsafe |const |extern )*fn |struct |enum |trait |type |impl\b|macro_rules!|mod |static )"
 )
 FENCE = re.compile(r"^\s*(?:```+|~~~+)\s*(.*)$")
+OTHER_MARKDOWN = re.compile(r"change|history|release|news|licen[cs]e|conduct|security|notice|todo|/tests?/|^tests?/|/snap", re.I)
 BULLET = re.compile(r"^(\s*)(?:[-*+]|(\d+)[.)])\s+(.*)$")
 LINKS = [
     (re.compile(r"!\[[^\]]*\]\([^)]*\)"), ""),
@@ -31,23 +34,32 @@ LINKS = [
 ]
 
 
-def pinned() -> Iterator[tuple[str, str, str]]:
-    for line in LIST.read_text().splitlines():
+def pinned(crates: Path) -> Iterator[tuple[str, str, str]]:
+    for line in crates.read_text().splitlines():
         if line and not line.startswith("#"):
             name, version, digest, _licence = line.split(None, 3)
             yield name, version, digest
 
 
-def files(downloads: Path) -> Iterator[tuple[str, str, str]]:
-    """Crate, path and text of every Rust source that is worth reading."""
-    for name, version, digest in pinned():
-        with tarfile.open(fileobj=io.BytesIO(_archive(name, version, digest, downloads)), mode="r:gz") as archive:
-            members = {member.name.split("/", 1)[-1]: member for member in archive.getmembers() if member.isfile()}
-            for path in sorted(members):
-                if path.endswith(".rs") and path.split("/")[0] in ("src", "examples") and members[path].size < 250_000:
-                    text = archive.extractfile(members[path]).read().decode("utf-8", "replace").replace("\r\n", "\n")
-                    if _is_written_by_hand(text):
-                        yield name, path, text
+def files(name: str, version: str, digest: str, downloads: Path) -> Iterator[tuple[str, str]]:
+    """Path and text of every Rust source and every Markdown file of a crate that is worth reading."""
+    with tarfile.open(fileobj=io.BytesIO(_archive(name, version, digest, downloads)), mode="r:gz") as archive:
+        members = {member.name.split("/", 1)[-1]: member for member in archive.getmembers() if member.isfile()}
+        for path in sorted(members):
+            source = path.endswith(".rs") and path.split("/")[0] in ("src", "examples")
+            if (source or _is_prose(path)) and members[path].size < 250_000:
+                text = archive.extractfile(members[path]).read().decode("utf-8", "replace").replace("\r\n", "\n")
+                if _is_written_by_hand(text) if source else text.isascii() or _is_english(text):
+                    yield path, text
+
+
+def _is_prose(path: str) -> bool:
+    return path.endswith(".md") and not OTHER_MARKDOWN.search(path)
+
+
+def _is_english(text: str) -> bool:
+    """Translated read-me files are common: signs outside ASCII beyond a few symbols."""
+    return sum(character > "\u007f" for character in text) < 0.02 * len(text)
 
 
 def _archive(name: str, version: str, digest: str, downloads: Path) -> bytes:
@@ -62,7 +74,7 @@ def _archive(name: str, version: str, digest: str, downloads: Path) -> bytes:
         downloads.mkdir(parents=True, exist_ok=True)
         (downloads / file).write_bytes(data)
     if hashlib.sha256(data).hexdigest() != digest:
-        raise SystemExit(f"{file} is not the pinned one: its SHA-256 differs from the one in {LIST.name}")
+        raise SystemExit(f"{file} is not the pinned one: its SHA-256 differs from the pinned one")
     return data
 
 
@@ -87,7 +99,14 @@ def code_of(name: str, path: str, text: str) -> list[Block]:
     return [Block("h", f"File {name}/{path}", 1), Block("code", f"```rust\n{code}\n```")]
 
 
-# Documentation comments
+# Documentation comments and other prose
+
+
+def markdown_of(name: str, path: str, text: str) -> list[Block]:
+    blocks = markdown(re.sub(r"<!--.*?-->", "", text, flags=re.S).split("\n"))
+    # Badges and pictures leave nothing, and a text without a title gets the crate's name.
+    blocks = [block for block in blocks if block.kind == "code" or re.search(r"[A-Za-z]{2}", block.text)]
+    return blocks if blocks and blocks[0].kind == "h" else [Block("h", name, 1), *blocks]
 
 
 def documentation_of(name: str, path: str, text: str) -> list[Block]:

@@ -50,6 +50,8 @@ class Block:
 
 
 class Page(HTMLParser):
+    skipped_classes = SKIPPED_CLASSES
+
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
         self.blocks: list[Block] = []
@@ -73,7 +75,7 @@ class Page(HTMLParser):
             if tag == "br" and not self._skipping:
                 self._text.append("\n" if self._pre is not None else " ")
             return
-        skip = tag in SKIPPED_TAGS or bool(classes & SKIPPED_CLASSES)
+        skip = tag in SKIPPED_TAGS or bool(classes & self.skipped_classes)
         self._open.append((tag, skip))
         self._skipping += skip
         if self._skipping:

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Text for the model: reads the Rust documentation and some crates, writes train, dev and test documents.
+"""Text for the model: reads the Rust documentation, crates and manuals, writes train, dev and test documents.
 
     python prepare.py                 # documentation of the toolchain that `rustc` names, into build/
 
-A page or file belongs to one split for good: the hash of its path says to which.
+A page or file belongs to one split for good: the hash of its path says to which. Crates of `more-crates.txt` and read-me files
+are training text only, so that the held-out text stays the same when some are added.
 """
 
 import argparse
@@ -13,7 +14,7 @@ import json
 import subprocess
 from pathlib import Path
 
-from corpus import Document, digest, documentation, documents
+from corpus import PARTS, Document, digest, documentation, documents
 
 HERE = Path(__file__).parent
 
@@ -38,8 +39,8 @@ def main() -> None:
     sizes: collections.Counter[tuple[str, str, str]] = collections.Counter()
     checksum = hashlib.sha256()
     with (args.out / "documents.jsonl").open("w", encoding="utf-8") as out:
-        for document in documents(root, args.out / "crates"):
-            split = split_of(document.path)
+        for document in documents(root, args.out):
+            split = "train" if document.only_train else split_of(document.path)
             line = _line(document, split)
             out.write(line)
             checksum.update(line.encode())
@@ -50,13 +51,10 @@ def main() -> None:
     summary = {
         "rustc": subprocess.run(["rustc", "--version"], capture_output=True, text=True).stdout.strip(),
         "documents_sha256": checksum.hexdigest(),
-        "bytes": {
-            part: {split: _sum(sizes, part, split) for split in ("train", "dev", "test")} for part in ("docs", "crates", "code")
-        },
-        "documents": {
-            part: {split: _sum(pages, part, split) for split in ("train", "dev", "test")} for part in ("docs", "crates", "code")
-        },
+        "bytes": {part: {split: _sum(sizes, part, split) for split in ("train", "dev", "test")} for part in PARTS},
+        "documents": {part: {split: _sum(pages, part, split) for split in ("train", "dev", "test")} for part in PARTS},
         "docs_bytes_by_source": _by_source(sizes, "docs"),
+        "manuals_bytes_by_source": _by_source(sizes, "manuals"),
     }
     (args.out / "corpus.json").write_text(json.dumps(summary, indent=2) + "\n")
     print(json.dumps(summary, indent=2))

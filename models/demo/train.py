@@ -29,12 +29,17 @@ from optimise import Optimiser, Rates
 from samples import write_samples
 
 HERE = Path(__file__).parent
-MIX = {"docs": 0.40, "crates": 0.30, "code": 0.30}
-MIX_AT_THE_END = {"docs": 0.55, "crates": 0.25, "code": 0.20}
+# How often a part is read, compared with the others. There is little documentation and it is what the model should sound like.
+WEIGHTS = {"docs": 2.0, "crates": 1.3, "code": 0.8, "manuals": 1.3}
+WEIGHTS_AT_THE_END = {"docs": 4.0, "crates": 1.5, "code": 0.8, "manuals": 1.2}
+# What each part's held-out text counts for when weights are chosen.
+SCORE = {"docs": 0.4, "crates": 0.2, "code": 0.15, "manuals": 0.25}
+DEV_BYTES = 160_000  # of each part; all of the documentation's
 TINY = Config(dim=64, n_layers=2, n_heads=2, n_kv_heads=1, head_dim=32, hidden_dim=128)
-EVALUATE_EVERY = 100
+EVALUATE_EVERY = 250
+EVALUATION = 2.0  # seconds, roughly
 CALIBRATE = (10, 30)  # steps between which a step is timed
-RESERVE = 50.0  # seconds kept for the last evaluation, samples and files
+RESERVE = 70.0  # seconds kept for the last evaluation, samples and files
 
 
 def arguments() -> argparse.Namespace:
@@ -42,17 +47,17 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--tokens", type=Path, default=HERE / "build" / "tokens.npz")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--minutes", type=float, help="wall-clock limit; the schedule is shortened to fit")
-    parser.add_argument("--steps", type=int, default=3000)
+    parser.add_argument("--steps", type=int, default=12000)
     parser.add_argument("--decay", type=float, default=0.35, help="the part of the steps that the decay takes")
     parser.add_argument("--decay-at", type=int, help="the step at which the decay begins, instead of a part of the steps")
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--length", type=int, default=1024, help="tokens in a window; also the model's context")
-    parser.add_argument("--dropout", type=float, default=0.15)
+    parser.add_argument("--dropout", type=float, help="default: by how often the text is read")
     parser.add_argument("--rate", type=float, default=1.0, help="factor on all learning rates")
     parser.add_argument("--weight-decay", type=float, default=Rates.decay)
-    parser.add_argument("--warmup", type=int, default=150)
+    parser.add_argument("--warmup", type=int, default=200)
     parser.add_argument(
-        "--patience", type=int, default=6, help="evaluations without progress before the decay begins early; 0: never"
+        "--patience", type=int, default=8, help="evaluations without progress before the decay begins early; 0: never"
     )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--no-compile", action="store_true")
@@ -73,6 +78,10 @@ class Run:
         args.out.mkdir(parents=True, exist_ok=True)
         with np.load(args.tokens) as file:
             self.arrays = dict(file)
+        self.sizes = {part: len(self.arrays[f"{part}_train"]) for part in PARTS}
+        if args.dropout is None:
+            epochs = args.steps * args.batch * args.length / sum(self.sizes.values())
+            args.dropout = 0.0 if epochs < 6 else 0.05 if epochs < 15 else 0.15
         config = TINY if args.tiny else Config()
         self.config = replace(config, vocab_size=len(self.arrays["token_ends"]))
         self.model = Llama(self.config, args.length, args.dropout).to(self.device)
@@ -80,7 +89,7 @@ class Run:
         self.rates = Rates(rates.matrices * args.rate, rates.embedding * args.rate, rates.norms * args.rate, args.weight_decay)
         self.optimiser = Optimiser(self.model, self.rates)
         self.batches = Batches(self.arrays, args.length, args.seed, self.device)
-        self.dev = self.held_out("docs", "dev")
+        self.dev = {part: self.held_out(part, "dev", DEV_BYTES) for part in PARTS}
         self.log = (args.out / "log.jsonl").open("w")
         self.compiled: Callable[..., torch.Tensor] = self.model
         if not args.no_compile and self.device.type == "cuda":
@@ -95,7 +104,7 @@ class Run:
         try:
             compiled = torch.compile(self.model)
             with self.autocast():
-                compiled(*self.batches.next(self.counts(MIX))).backward()
+                compiled(*self.batches.next(self.counts(WEIGHTS))).backward()
             for parameter in self.model.parameters():
                 parameter.grad = None
             return compiled
@@ -108,8 +117,13 @@ class Run:
 
     # Small things
 
-    def held_out(self, part: str, split: str) -> HeldOut:
-        return HeldOut(self.arrays, part, split, self.args.length, self.device, 4 if self.args.tiny else None)
+    def held_out(self, part: str, split: str, most_bytes: int | None = None) -> HeldOut:
+        documents = 4 if self.args.tiny else None
+        return HeldOut(self.arrays, part, split, self.args.length, self.device, documents, most_bytes)
+
+    def dev_score(self) -> tuple[float, dict[str, float]]:
+        parts = {part: held_out.bits_per_byte(self.model) for part, held_out in self.dev.items()}
+        return sum(SCORE[part] * bits for part, bits in parts.items()), {part: round(bits, 4) for part, bits in parts.items()}
 
     def seconds(self) -> float:
         return time.monotonic() - self.began
@@ -123,9 +137,12 @@ class Run:
     def autocast(self) -> contextlib.AbstractContextManager[object]:
         return torch.autocast("cuda", torch.bfloat16) if self.device.type == "cuda" else contextlib.nullcontext()
 
-    def counts(self, mix: dict[str, float]) -> dict[str, int]:
-        counts = {part: round(self.args.batch * mix[part]) for part in PARTS[1:]}
-        return {"docs": self.args.batch - sum(counts.values()), **counts}
+    def counts(self, weights: dict[str, float]) -> dict[str, int]:
+        """Windows of each part in a batch: by size and weight, at least one, what rounding leaves goes to the largest."""
+        shares = {part: weights[part] * self.sizes[part] for part in PARTS}
+        counts = {part: max(1, round(self.args.batch * share / sum(shares.values()))) for part, share in shares.items()}
+        counts[max(shares, key=lambda part: shares[part])] += self.args.batch - sum(counts.values())
+        return counts
 
     def finish(self) -> None:
         if self.device.type == "cuda":
@@ -142,7 +159,7 @@ class Run:
         """Steps up to `last`, evaluated now and then."""
         self.model.train()
         self.optimiser.show(quantised)
-        counts = self.counts(MIX if name == "stretch" else MIX_AT_THE_END)
+        counts = self.counts(WEIGHTS if name == "stretch" else WEIGHTS_AT_THE_END)
         total, since, clock = torch.zeros((), device=self.device), 0, None
         while self.step < last:
             if self.step == CALIBRATE[0]:
@@ -183,7 +200,7 @@ class Run:
         if not math.isfinite(left):
             return
         # Rounding and evaluations cost something too.
-        affordable = int(left / (step_seconds * 1.15 + 1.0 / EVALUATE_EVERY))
+        affordable = int(left / (step_seconds * 1.15 + EVALUATION / EVALUATE_EVERY))
         wanted, decay = self.steps - self.step, self.steps - self.decay_at
         if self.reference and wanted + decay > affordable:
             self.reference = False
@@ -196,10 +213,11 @@ class Run:
     def evaluate(self, name: str, quantised: bool) -> bool:
         """Looks at the documents kept for that, keeps the best weights; true where the stretch should end."""
         self.optimiser.show(False)
-        plain = self.dev.bits_per_byte(self.model)
+        plain, _ = self.dev_score()
         self.optimiser.show(True)
-        rounded = self.dev.bits_per_byte(self.model)
-        self.write(step=self.step, phase=name, dev=round(plain, 5), dev_4bit=round(rounded, 5), epochs=self.batches.epochs())
+        rounded, parts = self.dev_score()
+        scores = {"dev": round(plain, 5), "dev_4bit": round(rounded, 5), "dev_parts_4bit": parts}
+        self.write(step=self.step, phase=name, **scores, epochs=self.batches.epochs())
         if name != "reference" and rounded < self.best:
             self.best, self.best_step = rounded, self.step
             weights.save(self.args.out, self.optimiser.masters)
@@ -216,6 +234,8 @@ class Run:
             torch=torch.__version__,
             device=torch.cuda.get_device_name() if self.device.type == "cuda" else "CPU",
             compiled=self.compiled is not self.model,
+            tokens=self.sizes,
+            windows={"first": self.counts(WEIGHTS), "at the end": self.counts(WEIGHTS_AT_THE_END)},
         )
         self.train(self.decay_at, False, "stretch")
         if self.step < self.decay_at:
@@ -224,7 +244,8 @@ class Run:
             self.write(note="the decay begins early", decay_at=self.decay_at, steps=self.steps)
         fork = (self.optimiser.state(), self.batches.state(), self.step)
         self.train(self.steps, True, "decay")
-        results = {**self.report(), "finished": self.step == self.steps, "steps": self.step, "decay_at": self.decay_at}
+        last = {name: master.clone() for name, master in self.optimiser.masters.items()}
+        results = {**self.report(last), "finished": self.step == self.steps, "steps": self.step, "decay_at": self.decay_at}
         results["epochs"] = self.batches.epochs()
         self.save_results(results)
         if self.reference and results["finished"]:
@@ -250,10 +271,18 @@ class Run:
                 answers[kind][part] = round(self.held_out(part, "test").bits_per_byte(self.model), 5)
         return answers
 
-    def report(self) -> dict[str, object]:
+    def report(self, last: dict[str, torch.Tensor]) -> dict[str, object]:
         answers = self.measure(weights.load(self.args.out))
         write_samples(self.args.out / "samples.txt", self.model.eval(), self.arrays, self.args.length, self.args.seed)
-        return {"best_step": self.best_step, "dev_4bit": round(self.best, 5), "test": answers}
+        results: dict[str, object] = {"best_step": self.best_step, "dev_4bit": round(self.best, 5), "test": answers}
+        if self.best_step != self.step:
+            # Where the last step is not the best by the numbers, its text may still read better: keep both to look at.
+            folder = self.args.out / "last"
+            folder.mkdir(exist_ok=True)
+            weights.save(folder, last)
+            results["last"] = {"step": self.step, "test": self.measure(last)}
+            write_samples(folder / "samples.txt", self.model.eval(), self.arrays, self.args.length, self.args.seed)
+        return results
 
     def save_results(self, results: dict[str, object]) -> None:
         results |= {"seconds": round(self.seconds()), "params": self.config.params(), "context": self.args.length}

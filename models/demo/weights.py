@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-FILE_BYTES = 14_000_000
+FILE_BYTES = 16_000_000
 
 
 def save(folder: Path, weights: Mapping[str, Tensor]) -> None:
@@ -22,6 +22,8 @@ def save(folder: Path, weights: Mapping[str, Tensor]) -> None:
     contents = [io.BytesIO() for _ in files]
     for content, arrays in zip(contents, files, strict=True):
         np.savez(content, **arrays)
+    for old in sorted(folder.glob("weights-*.npz"))[len(files) :]:
+        old.unlink()
     for number, content in enumerate(contents):
         (folder / f"weights-{number}.npz").write_bytes(content.getbuffer())
 
