@@ -65,6 +65,10 @@ pub(crate) struct ModelArgs {
     #[arg(long = "eos-id", value_name = "ID")]
     pub(crate) eos_ids: Vec<u32>,
 
+    /// Takes the program to keep a KV cache, where it does not say
+    #[arg(long)]
+    pub(crate) kv_cache: bool,
+
     /// Part of the name, driver or backend of the GPU to use [default: the best there is]
     #[arg(long, value_name = "NAME")]
     pub(crate) adapter: Option<String>,

@@ -101,6 +101,7 @@ fn sidecar(args: &ModelArgs) -> Result<Facts, Failure> {
 fn flags(args: &ModelArgs) -> Facts {
     Facts {
         context_length: args.context_length,
+        kv_cache: args.kv_cache.then_some(true),
         bos_id: args.bos_id,
         eos_ids: (!args.eos_ids.is_empty()).then(|| args.eos_ids.clone()),
         ..Facts::default()
