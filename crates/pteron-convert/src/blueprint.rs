@@ -1,0 +1,94 @@
+//! The program of a decoder before its weights are there.
+
+use pteron_format::program::Program;
+use pteron_format::vulkan::Graph;
+
+use crate::decoder::Weight;
+
+/// What the caller decides.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// Tokens that the KV cache has room for.
+    pub context: u32,
+    /// Most tokens of one call, plus one, as the exporter counts (`--max_seq_length`).
+    pub longest_call: u32,
+    /// How projections are stored.
+    pub linears: Linears,
+    /// How the embedding is stored.
+    pub embedding: Embedding,
+    /// Whether logits are computed for all tokens of a call, not only the last.
+    pub full_logits: bool,
+}
+
+/// How projections are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Linears {
+    /// Symmetric 4-bit numbers in groups of this size.
+    FourBits {
+        /// Numbers that share a scale.
+        group: u32,
+    },
+    /// As float32.
+    Float32,
+}
+
+/// How the embedding is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Embedding {
+    /// Symmetric 4-bit numbers in groups of this size.
+    FourBits {
+        /// Numbers that share a scale.
+        group: u32,
+    },
+    /// As float32.
+    Float32,
+}
+
+/// A program without its constants' bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Blueprint {
+    /// The methods. Segments and named data are empty: whoever writes the file adds the graph and the constants.
+    pub program: Program<Vec<u8>>,
+    /// The delegate's graph. The keys of its constants are empty until their bytes are hashed.
+    pub graph: Graph,
+    /// For each of the graph's constants, in its order, what it is.
+    pub contents: Vec<Content>,
+}
+
+/// What a constant's bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Content {
+    /// The nibbles of a weight, two a byte, rows one after the other.
+    Nibbles {
+        /// The weight.
+        weight: Weight,
+        /// Numbers that share a scale.
+        group: u32,
+    },
+    /// The scales of a weight that is stored as [`Nibbles`](Self::Nibbles).
+    Scales {
+        /// The weight.
+        weight: Weight,
+        /// Numbers that share a scale.
+        group: u32,
+        /// Which scales lie side by side.
+        order: ScaleOrder,
+    },
+    /// A weight as float32.
+    Floats(Weight),
+    /// Of every position and frequency, the cosine; `[context, head_width / 2]`.
+    Cosines,
+    /// Of every position and frequency, the sine.
+    Sines,
+    /// Zeros.
+    Zeros,
+}
+
+/// How the scales of a matrix lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ScaleOrder {
+    /// `[groups of a row, rows]`, as linears take them.
+    GroupsFirst,
+    /// `[rows, groups of a row]`, as embeddings take them.
+    RowsFirst,
+}

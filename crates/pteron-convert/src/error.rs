@@ -1,0 +1,62 @@
+//! What can go wrong between a checkpoint and a program.
+
+use std::path::PathBuf;
+
+/// An error of a conversion. `Display` is one sentence that says what a user can change.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file that cannot be read.
+    #[error("cannot read {}: {error}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        error: std::io::Error,
+    },
+    /// A file that cannot be written.
+    #[error("cannot write {}: {error}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        error: std::io::Error,
+    },
+    /// A file that is not what it should be: cut short, damaged, or of another kind.
+    #[error("{file}: {problem}")]
+    Malformed {
+        /// The file's name.
+        file: String,
+        /// What is wrong with it, and where.
+        problem: String,
+    },
+    /// Something the checkpoint has or wants that cannot be converted.
+    #[error("{what} is not supported{}", supported(.alternatives))]
+    Unsupported {
+        /// What it is, by name: an architecture, a tensor's type, sliding-window attention.
+        what: String,
+        /// What could stand there instead.
+        alternatives: Vec<String>,
+    },
+    /// Weights that are not there, or not needed, or have other shapes.
+    #[error("the checkpoint's tensors do not fit {architecture}: {problems}")]
+    Tensors {
+        /// What the configuration says the model is.
+        architecture: String,
+        /// Each of them, and what is wrong.
+        problems: String,
+    },
+    /// An option that does not fit the model.
+    #[error("{0}")]
+    Option(String),
+    /// A program that cannot be written.
+    #[error("the program cannot be written: {0}")]
+    Format(#[from] pteron_format::Error),
+}
+
+/// The result of a conversion's step.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+fn supported(alternatives: &[String]) -> String {
+    if alternatives.is_empty() { String::new() } else { format!(": supported are {}", alternatives.join(", ")) }
+}

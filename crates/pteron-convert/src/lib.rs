@@ -1,0 +1,15 @@
+//! Checkpoints become programs.
+//!
+//! A [`Source`] has the weights of a decoder-only transformer and says what shape it has ([`Decoder`]). A [`Blueprint`] is the
+//! program for such a decoder as ExecuTorch's Llama exporter writes it: graph, methods, and for every constant where its bytes
+//! come from. Conversion computes those bytes and writes them in a stream: memory holds a few tensors, never the model.
+
+pub mod blueprint;
+pub mod decoder;
+mod error;
+pub mod source;
+
+pub use blueprint::{Blueprint, Options};
+pub use decoder::{Decoder, Part, Weight};
+pub use error::{Error, Result};
+pub use source::Source;
