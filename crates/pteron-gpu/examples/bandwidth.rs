@@ -77,6 +77,8 @@ fn rows(n: u32) -> Vec<Row> {
     let (side, eight) = (i64::from(n), i64::from(n / 8));
     let cube = vec![64, n * n / 4096, 64];
     let heads = vec![n / 64, n, 64];
+    // One byte an element: four times as many of them.
+    let wide = vec![n, 4 * n];
     vec![
         row(
             "aten.full.default",
@@ -102,11 +104,14 @@ fn rows(n: u32) -> Vec<Row> {
         one("aten.sin.default", vec![], square.clone()),
         one("aten.clamp.default", vec![float(-1.0), float(1.0)], square.clone()),
         one("aten.pow.Tensor_Scalar", vec![float(2.5)], square.clone()),
+        one("aten.pow.Tensor_Scalar", vec![float(3.0)], square.clone()),
+        two("aten.pow.Tensor_Tensor", square.clone(), vec![], F),
         two("aten.add.Tensor", square.clone(), vec![Value::Int(1)], F),
         two("aten.mul.Tensor", vec![n], vec![], F),
         two("aten.mul.Tensor", vec![n, 1], vec![], F),
         two("aten.mul.Tensor", vec![], vec![], F),
         two("aten.gt.Tensor", square.clone(), vec![], B),
+        row("aten.logical_and.default", vec![(B, wide.clone()), (B, wide.clone())], vec![], (B, wide.clone())),
         row(
             "aten.where.self",
             vec![(B, square.clone()), (F, square.clone()), (F, square.clone())],
@@ -122,6 +127,7 @@ fn rows(n: u32) -> Vec<Row> {
         row("aten.argmax.default", vec![(F, square.clone())], vec![Value::Int(-1), no.clone()], (I, vec![n])),
         row("aten.argmax.default", vec![(F, square.clone())], vec![Value::Int(0), no.clone()], (I, vec![n])),
         one("aten._softmax.default", vec![Value::Int(-1), no.clone()], square.clone()),
+        row("aten._softmax.default", vec![(F, cube.clone())], vec![Value::Int(1), no.clone()], (F, cube.clone())),
         one("aten._softmax.default", vec![Value::Int(0), no.clone()], square.clone()),
         layer_norm(n),
         cat(n / 2, n),

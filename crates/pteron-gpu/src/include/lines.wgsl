@@ -3,7 +3,7 @@
 // `slices`th item, with several loads under way at a time, and then they meet in workgroup memory. Where lines are rows
 // (inner = 1) neighbouring threads share a row; elsewhere they have neighbouring lines. Both read together what lies together.
 //
-// S is an item that is read, A what it is folded to. `identity`, `item` and `combine` are the fold's.
+// S is an item that is read, A what it is folded to. `identity`, `item`, `four_items`, `combine` and `follow` are the fold's.
 
 //#include grid
 //#include folds
@@ -65,24 +65,28 @@ fn fold_one(first: u32, k: u32, end: u32) -> A {
     return select(identity(), item(v, k), k < end);
 }
 
-// Four items from `k` on, which is before `end`: none of the loads waits for another, nor for a branch.
-fn fold_four(first: u32, k: u32, end: u32) -> A {
-    let slices = params.slices;
-    let ab = combine(fold_one(first, k, end), fold_one(first, k + slices, end));
-    let cd = combine(fold_one(first, k + 2u * slices, end), fold_one(first, k + 3u * slices, end));
-    return combine(ab, cd);
+// Four items from `k` on, all before `end`: none of the loads waits for another, nor for a branch.
+fn fold_four(first: u32, k: u32) -> A {
+    let at = first + k * params.inner;
+    let apart = params.slices * params.inner;
+    return four_items(source[at], source[at + apart], source[at + 2u * apart], source[at + 3u * apart], k);
 }
 
 // Folds the items of the source from `begin` to `end`, `slices` apart.
 fn fold(first: u32, begin: u32, end: u32) -> A {
-    let four = 4u * params.slices;
+    let slices = params.slices;
     var all = identity();
     var k = begin;
-    for (; k + four < end; k += 2u * four) {
-        all = combine(all, combine(fold_four(first, k, end), fold_four(first, k + four, end)));
+    for (; k + 7u * slices < end; k += 8u * slices) {
+        all = combine(all, follow(fold_four(first, k), fold_four(first, k + 4u * slices)));
+    }
+    if k + 3u * slices < end {
+        all = combine(all, fold_four(first, k));
+        k += 4u * slices;
     }
     if k < end {
-        all = combine(all, fold_four(first, k, end));
+        let ab = combine(fold_one(first, k, end), fold_one(first, k + slices, end));
+        all = combine(all, combine(ab, fold_one(first, k + 2u * slices, end)));
     }
     return all;
 }

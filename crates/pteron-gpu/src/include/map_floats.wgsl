@@ -152,7 +152,8 @@ fn multiplied(v: vec4<f32>, times: vec4<f32>) -> vec4<f32> {
     return select(product, 1.0 / product, times < vec4<f32>(0.0));
 }
 
-fn power(v: vec4<f32>, w: vec4<f32>) -> vec4<f32> {
+// Any power but of what multiplication is better at.
+fn power_by_logarithm(v: vec4<f32>, w: vec4<f32>) -> vec4<f32> {
     let one = vec4<f32>(1.0);
     let is_whole = floor(w) == w;
     let is_odd = is_whole & (floor(w * 0.5) * 2.0 != w);
@@ -160,10 +161,26 @@ fn power(v: vec4<f32>, w: vec4<f32>) -> vec4<f32> {
     let size = exponential_of_2(w * logarithm_to_2(select(v, abs(v), is_whole | !is_finite(v))));
     var result = select(size, -size, is_odd & (bitcast<vec4<i32>>(v) < vec4<i32>(0)));
     result = select(result, v + w, is_nan(v) | is_nan(w));
-    result = select(result, multiplied(v, w), is_whole & (abs(w) <= vec4<f32>(FEW)));
-    // 1 to any power, anything to the power 0, and −1 to an infinite one.
+    // 1 to any power, and −1 to an infinite one.
     let infinite = !is_finite(w) & !is_nan(w);
-    return select(result, one, (v == one) | (w == vec4<f32>(0.0)) | ((v == -one) & infinite));
+    return select(result, one, (v == one) | ((v == -one) & infinite));
+}
+
+fn is_few(w: vec4<f32>) -> vec4<bool> {
+    return (floor(w) == w) & (abs(w) <= vec4<f32>(FEW));
+}
+
+fn power(v: vec4<f32>, w: vec4<f32>) -> vec4<f32> {
+    // Both ways only where both are needed.
+    let few = is_few(w);
+    if all(few) {
+        return multiplied(v, w);
+    }
+    let result = power_by_logarithm(v, w);
+    if !any(few) {
+        return result;
+    }
+    return select(result, multiplied(v, w), few);
 }
 
 // The same with one exponent for all. Square roots are square roots here, of negative infinity as well.

@@ -16,8 +16,12 @@ pub(crate) struct Fold {
     one: &'static str,
     /// What four numbers `v` are folded to, where that is better than one after the other.
     four: Option<&'static str>,
+    /// What four numbers `a` to `d` are folded to that lie apart in a line, where that is better and their place is nothing to it.
+    apart: Option<&'static str>,
     /// What `a` and `b` are together.
     combine: &'static str,
+    /// The same where `b` comes from further on in the line, and `a` is of some number.
+    follow: &'static str,
     /// The type and the value of the answer that `a` gives, where it is one.
     pub(crate) answer: Option<(&'static str, &'static str)>,
 }
@@ -44,11 +48,14 @@ const BITS: [&str; 2] = ["u32", "vec4<u32>"];
 
 const EACH_OF_FOUR: &str = "combine(combine(one(v.x, 4u * k), one(v.y, 4u * k + 1u)), \
     combine(one(v.z, 4u * k + 2u), one(v.w, 4u * k + 3u)))";
+const EACH_APART: &str = "follow(follow(item(a, k), item(b, k + params.slices)), \
+    follow(item(c, k + 2u * params.slices), item(d, k + 3u * params.slices)))";
 
 impl Fold {
     const fn word(numbers: [&'static str; 2], value: &'static str) -> Self {
         let (identity, one, combine) = ("A()", "v", "a + b");
-        Self { numbers, value, bytes: 4, identity, one, four: None, combine, answer: None }
+        let follow = "combine(a, b)";
+        Self { numbers, value, bytes: 4, identity, one, four: None, apart: None, combine, follow, answer: None }
     }
 
     /// Keys with indices. The identity's index loses against every other.
@@ -59,6 +66,7 @@ impl Fold {
             one,
             four: Some(four),
             combine: "first_highest(a, b)",
+            follow: "select(a, b, b.x > a.x)",
             answer: Some(("u32", "a.y")),
             ..Self::word(numbers, "vec2<u32>")
         }
@@ -72,13 +80,16 @@ impl Fold {
             Source::Fours => (four, self.four.unwrap_or(EACH_OF_FOUR)),
             Source::Folded => (self.value, "v"),
         };
+        let apart = self.apart.filter(|_| source == Source::Numbers).unwrap_or(EACH_APART);
         to.with_type("A", self.value)
             .with_type("S", item)
             .with_type("E", number)
             .with_function("fn identity() -> A", self.identity)
             .with_function("fn one(v: E, k: u32) -> A", self.one)
             .with_function("fn item(v: S, k: u32) -> A", fold)
+            .with_function("fn four_items(a: S, b: S, c: S, d: S, k: u32) -> A", apart)
             .with_function("fn combine(a: A, b: A) -> A", self.combine)
+            .with_function("fn follow(a: A, b: A) -> A", self.follow)
     }
 }
 
@@ -122,6 +133,7 @@ pub(crate) static EXPONENTIALS: Fold = Fold {
     identity: "vec2<f32>(LOWEST, 0.0)",
     one: "exponential(v)",
     four: Some("four_exponentials(v)"),
+    apart: Some("four_exponentials(vec4<f32>(a, b, c, d))"),
     combine: "joined_exponentials(a, b)",
     ..Fold::word(FLOATS, "vec2<f32>")
 };
@@ -131,6 +143,7 @@ pub(crate) static MOMENTS: Fold = Fold {
     bytes: 16,
     one: "vec3<f32>(1.0, v, 0.0)",
     four: Some("four_moments(v)"),
+    apart: Some("four_moments(vec4<f32>(a, b, c, d))"),
     combine: "joined_moments(a, b)",
     ..Fold::word(FLOATS, "vec3<f32>")
 };

@@ -15,6 +15,17 @@
 override HAS_WEIGHT: u32 = 1u;
 override HAS_BIAS: u32 = 1u;
 
+fn finished(v: T, k: u32, middle: f32, scale: f32) -> T {
+    var value = (v - middle) * scale;
+    if HAS_WEIGHT == 1u {
+        value *= weight[k];
+    }
+    if HAS_BIAS == 1u {
+        value += bias[k];
+    }
+    return value;
+}
+
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) thread: u32) {
@@ -22,15 +33,22 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     let all = meet(thread, part.slice, fold_line(part));
     // `extra` is epsilon.
     let scale = inverseSqrt(all.z / max(all.x, 1.0) + params.extra);
-    for (var k = part.begin; k < part.end; k += params.slices) {
-        var value = (x[part.first + k] - all.y) * scale;
-        if HAS_WEIGHT == 1u {
-            value *= weight[k];
-        }
-        if HAS_BIAS == 1u {
-            value += bias[k];
-        }
-        out[part.first + k] = value;
+    let slices = params.slices;
+    var k = part.begin;
+    for (; k + 3u * slices < part.end; k += 4u * slices) {
+        // All loads before a store: a compiler cannot know that a store leaves alone what is loaded, and would wait.
+        let at = part.first + k;
+        let a = finished(x[at], k, all.y, scale);
+        let b = finished(x[at + slices], k + slices, all.y, scale);
+        let c = finished(x[at + 2u * slices], k + 2u * slices, all.y, scale);
+        let d = finished(x[at + 3u * slices], k + 3u * slices, all.y, scale);
+        out[at] = a;
+        out[at + slices] = b;
+        out[at + 2u * slices] = c;
+        out[at + 3u * slices] = d;
+    }
+    for (; k < part.end; k += slices) {
+        out[part.first + k] = finished(x[part.first + k], k, all.y, scale);
     }
     if part.slice == 0u && part.number == 0u && part.index < params.parts {
         mean[part.outer] = all.y;

@@ -8,14 +8,32 @@
 @group(0) @binding(2) var<storage, read> x: array<T>;
 @group(0) @binding(3) var<storage, read_write> out: array<T>;
 
+// `extra` is NaN: what a line without an answer gets.
+fn finished(v: T, all: A) -> T {
+    return select(finish(v, all.x, all.y), T(params.extra), all.y <= 0.0);
+}
+
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) thread: u32) {
     let part = part_of(group_index(group, groups), thread);
     let all = meet(thread, part.slice, fold_line(part));
-    for (var k = part.begin; k < part.end; k += params.slices) {
+    var k = part.begin;
+    let apart = params.slices * params.inner;
+    for (; k + 3u * params.slices < part.end; k += 4u * params.slices) {
+        // All loads before a store: a compiler cannot know that a store leaves alone what is loaded, and would wait.
         let at = part.first + k * params.inner;
-        // `extra` is NaN: what a line without an answer gets.
-        out[at] = select(finish(x[at], all.x, all.y), T(params.extra), all.y <= 0.0);
+        let a = x[at];
+        let b = x[at + apart];
+        let c = x[at + 2u * apart];
+        let d = x[at + 3u * apart];
+        out[at] = finished(a, all);
+        out[at + apart] = finished(b, all);
+        out[at + 2u * apart] = finished(c, all);
+        out[at + 3u * apart] = finished(d, all);
+    }
+    for (; k < part.end; k += params.slices) {
+        let at = part.first + k * params.inner;
+        out[at] = finished(x[at], all);
     }
 }
