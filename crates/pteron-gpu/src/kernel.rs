@@ -9,6 +9,7 @@ use std::hash::{Hash, Hasher};
 /// Text that kernels include, by name.
 const INCLUDES: &[(&str, &str)] = &[
     ("attention", include_str!("include/attention.wgsl")),
+    ("stream_params", include_str!("include/stream_params.wgsl")),
     ("best", include_str!("include/best.wgsl")),
     ("cat_sources", include_str!("include/cat_sources.wgsl")),
     ("copy_places", include_str!("include/copy_places.wgsl")),

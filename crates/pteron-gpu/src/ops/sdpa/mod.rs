@@ -1,10 +1,14 @@
 //! Attention over a cache that grows in place: the new keys and values are written, then queries meet all that is cached.
 //!
-//! Scores go through scratch: keys against queries, softmax in place, weights against values. Where they would take too much,
-//! the plan does the three in rounds, a slice of heads or rows each. What changes with every step (position, context and how
-//! it is sliced) is in step words; parameters depend on the number of new tokens alone.
+//! Heads of whole vectors go in one sweep over the context (`stream.rs`). For others scores go through scratch: keys against
+//! queries, softmax in place, weights against values. Where they would take too much, the plan does the three in rounds, a slice
+//! of heads or rows each. What changes with every step (position, context and how it is cut) is in step words; parameters
+//! depend on the number of new tokens alone.
+//!
+//! `pteron.rotary_sdpa` is the same with queries and keys that are turned by their position on the way.
 
 pub(crate) mod slices;
+mod stream;
 #[cfg(test)]
 mod tests;
 
@@ -20,21 +24,18 @@ use crate::plan::{Bind, BoundsCx, Caps, Dispatch, Op, Plan, PlanCx, Recipe, Reci
 use crate::reference::{HostData, HostTensors};
 use crate::shape::Dims;
 use slices::{MAX_SCORE_BYTES, Slices};
+use stream::Cut;
 
-/// The type of what is read of the values at a time.
-const AV_TYPES: &[(&str, &[&str])] = &[("T", &["vec4<f32>", "f32"])];
-
-static QK: KernelDef = KernelDef::new("sdpa_qk", include_str!("sdpa_qk.wgsl"), Params::FIELDS);
-static QK_FEW: KernelDef = KernelDef::new("sdpa_qk_few", include_str!("sdpa_qk_few.wgsl"), Params::FIELDS);
 static QK_SCALAR: KernelDef = KernelDef::new("sdpa_qk_scalar", include_str!("sdpa_qk_scalar.wgsl"), Params::FIELDS);
 static QK_NAIVE: KernelDef = KernelDef::new("sdpa_qk_naive", include_str!("sdpa_qk_naive.wgsl"), Params::FIELDS);
 static SOFTMAX: KernelDef = KernelDef::new("sdpa_softmax", include_str!("sdpa_softmax.wgsl"), Params::FIELDS);
-static AV: KernelDef = KernelDef::new("sdpa_av", include_str!("sdpa_av.wgsl"), Params::FIELDS).with_types(AV_TYPES);
-static AV_FEW: KernelDef =
-    KernelDef::new("sdpa_av_few", include_str!("sdpa_av_few.wgsl"), Params::FIELDS).with_types(AV_TYPES);
+static AV: KernelDef = KernelDef::new("sdpa_av", include_str!("sdpa_av.wgsl"), Params::FIELDS);
+static AV_FEW: KernelDef = KernelDef::new("sdpa_av_few", include_str!("sdpa_av_few.wgsl"), Params::FIELDS);
 static AV_NAIVE: KernelDef = KernelDef::new("sdpa_av_naive", include_str!("sdpa_av_naive.wgsl"), Params::FIELDS);
 
 const NAME: &str = "sdpa_with_kv_cache.default";
+/// The same operator with tables of cosines and sines behind the values, by which queries and keys are turned; no file has it.
+pub(crate) const ROTARY: &str = "pteron.rotary_sdpa";
 /// The same operator with one thread an element, for benchmarks to measure against.
 const NAIVE: &str = "sdpa_with_kv_cache.naive";
 /// The same operator with scratch for a few rows of scores, so that small tests have rounds.
@@ -42,8 +43,19 @@ const SLICED: &str = "sdpa_with_kv_cache.sliced";
 
 /// The registry entry. What only benchmarks and tests use is in no other build's table.
 pub static DEF: OpDef = OpDef {
-    names: if cfg!(any(test, feature = "bench")) { &[NAME, NAIVE, SLICED] } else { &[NAME] },
-    kernels: &[&QK, &QK_FEW, &QK_SCALAR, &QK_NAIVE, &SOFTMAX, &AV, &AV_FEW, &AV_NAIVE, &update_cache::COPY],
+    names: if cfg!(any(test, feature = "bench")) { &[NAME, ROTARY, NAIVE, SLICED] } else { &[NAME, ROTARY] },
+    kernels: &[
+        &stream::WRITE,
+        &stream::STREAM,
+        &stream::COMBINE,
+        &QK_SCALAR,
+        &QK_NAIVE,
+        &SOFTMAX,
+        &AV,
+        &AV_FEW,
+        &AV_NAIVE,
+        &update_cache::COPY,
+    ],
     decode,
 };
 
@@ -67,21 +79,18 @@ const SOFTMAX_RECIPE: usize = 2;
 const QK_RECIPE: usize = 3;
 const AV_RECIPE: usize = 4;
 const AV_FEW_RECIPE: usize = 5;
-const QK_FEW_RECIPE: usize = 6;
 
 /// Position, context, and three of the slices.
 const STEP_WORDS: usize = 5;
 
-/// Up to half the rows of a tile of the score kernel, threads along the context waste less.
-const QK_FEW_ROWS: u32 = 16;
 /// With fewer threads than this the value kernel leaves a large GPU idle, and splits the context as well.
 const AV_FEW_THREADS: u64 = 16_384;
 
 /// Which kernels the head dim, or the benchmark, asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kernels {
-    /// Head dims of whole vectors.
-    Vector,
+    /// Head dims of so many whole vectors.
+    Stream(u32),
     /// Any head dim.
     Scalar,
     /// One thread an element.
@@ -99,16 +108,35 @@ struct Sdpa {
     causal: bool,
     scale: Option<f64>,
     out: TensorId,
-    naive: bool,
+    /// Tables of cosines and sines, `[positions, dim / 2]`, by which queries and keys are turned.
+    rotary: Option<[TensorId; 2]>,
+    how: How,
     score_bytes: u64,
 }
 
+/// Whether the best kernels run, or others that benchmarks and tests ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum How {
+    Best,
+    Naive,
+    Sliced,
+}
+
 fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
-    let naive = args.operator() == NAIVE;
-    let score_bytes = if args.operator() == SLICED { 2048 } else { MAX_SCORE_BYTES };
+    let how = match args.operator() {
+        NAIVE => How::Naive,
+        SLICED => How::Sliced,
+        _ => How::Best,
+    };
+    let score_bytes = if how == How::Sliced { 2048 } else { MAX_SCORE_BYTES };
     let q = args.tensor_of("q", &[Elem::F32])?;
     let k = args.tensor_of("k", &[Elem::F32])?;
     let v = args.tensor_of("v", &[Elem::F32])?;
+    let rotary = if args.operator() == ROTARY {
+        Some([args.tensor_of("cosines", &[Elem::F32])?, args.tensor_of("sines", &[Elem::F32])?])
+    } else {
+        None
+    };
     let k_cache = args.mutated("k_cache")?;
     let v_cache = args.mutated("v_cache")?;
     let input_pos = args.scalar("input_pos")?;
@@ -131,7 +159,12 @@ fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
     if k_cache == v_cache || [q, k, v].iter().any(|input| [k_cache, v_cache].contains(input)) {
         return Err(OpError::new("k_cache", "and `v_cache` must be two tensors that are no other argument"));
     }
-    Ok(Box::new(Sdpa { q, k, v, k_cache, v_cache, input_pos, causal, scale, out, naive, score_bytes }))
+    let sdpa = Sdpa { q, k, v, k_cache, v_cache, input_pos, causal, scale, out, rotary, how, score_bytes };
+    let dim = args.info(k_cache).bound.last();
+    if rotary.is_some() && sdpa.kernels(dim) == Kernels::Scalar {
+        return Err(OpError::new("q", format!("has head dim {dim}, but only whole vectors can be turned on the way")));
+    }
+    Ok(Box::new(sdpa))
 }
 
 /// Live sizes that go together.
@@ -190,18 +223,31 @@ impl Sdpa {
                 return Err(OpError::new(name, format!("is {new}, but `q` has {} tokens", q[1])));
             }
         }
+        self.check_tables(cx, dim)?;
         let names = |value, cache| WriteNames { value, cache, position: "input_pos" };
         let k = Write::check(cx, names("k", "k_cache"), (self.k, self.k_cache), self.input_pos)?;
         let v = Write::check(cx, names("v", "v_cache"), (self.v, self.v_cache), self.input_pos)?;
         Ok(Shape { q, tokens: q[1], kv_heads, group, rows: rows(&q, group), dim, k, v })
     }
 
+    /// Tables have a row for every position that the cache has.
+    fn check_tables(&self, cx: &PlanCx<'_>, dim: u32) -> Result<(), OpError> {
+        let positions = cx.dims(self.k_cache)[1];
+        for (name, table) in ["cosines", "sines"].into_iter().zip(self.rotary.into_iter().flatten()) {
+            let table = cx.dims(table);
+            if table.len() != 2 || table[0] < positions || table[1] != dim / 2 {
+                return Err(OpError::new(name, format!("is {table}, expected [{positions} or more, {}]", dim / 2)));
+            }
+        }
+        Ok(())
+    }
+
     /// The head dim of the bound is the live one: caches keep their rows.
     fn kernels(&self, dim: u32) -> Kernels {
-        match (self.naive, dim % 4) {
-            (true, _) => Kernels::Naive,
-            (false, 0) => Kernels::Vector,
-            (false, _) => Kernels::Scalar,
+        match self.how {
+            How::Naive => Kernels::Naive,
+            How::Best if dim > 0 && dim % 4 == 0 && dim / 4 <= stream::MOST_LANES => Kernels::Stream(dim / 4),
+            How::Best | How::Sliced => Kernels::Scalar,
         }
     }
 
@@ -215,41 +261,34 @@ impl Sdpa {
     }
 
     /// The recipes of the rounds, in the order of their numbers.
-    fn round_recipes(&self, kernels: Kernels) -> Vec<Recipe> {
+    fn round_recipes(&self, naive: bool) -> Vec<Recipe> {
         let scores = Bind::Scratch(0);
         let qk = |kernel| Recipe::new(Variant::new(kernel), [self.q.into(), self.k_cache.into(), Bind::Step, scores]);
-        let av = |variant| Recipe::new(variant, [scores, self.v_cache.into(), Bind::Step, self.out.into()]);
-        let av_of = |kernel, ty| av(Variant::new(kernel).with_type("T", ty));
+        let av = |kernel| Recipe::new(Variant::new(kernel), [scores, self.v_cache.into(), Bind::Step, self.out.into()]);
         let softmax = Recipe::new(Variant::new(&SOFTMAX), [Bind::Step, scores]);
-        match kernels {
-            Kernels::Vector => {
-                let (tiled, few) = (av_of(&AV, "vec4<f32>"), av_of(&AV_FEW, "vec4<f32>"));
-                vec![softmax, qk(&QK), tiled, few, qk(&QK_FEW)]
-            }
-            Kernels::Scalar => vec![softmax, qk(&QK_SCALAR), av_of(&AV, "f32"), av_of(&AV_FEW, "f32")],
-            Kernels::Naive => vec![softmax, qk(&QK_NAIVE), av(Variant::new(&AV_NAIVE))],
+        if naive {
+            return vec![softmax, qk(&QK_NAIVE), av(&AV_NAIVE)];
         }
+        vec![softmax, qk(&QK_SCALAR), av(&AV), av(&AV_FEW)]
     }
 
     /// The three dispatches of one round: scores, softmax, values.
     fn round(&self, shape: &Shape, slices: &Slices, params: &Params) -> Result<[Option<Dispatch>; 3], OpError> {
-        let kernels = self.kernels(shape.dim);
+        let naive = self.kernels(shape.dim) == Kernels::Naive;
         let (heads, rows) = slices.round(params.round.into());
         let [context, stride, lanes] = [shape.context(), slices.stride, params.lanes].map(u64::from);
         let tiles = heads * rows.div_ceil(4);
-        let qk = match kernels {
-            Kernels::Naive => Dispatch::items(QK_RECIPE, params, heads * rows * stride, 64)?,
-            Kernels::Vector if params.rows <= QK_FEW_ROWS => {
-                Dispatch::groups(QK_FEW_RECIPE, params, tiles * stride.div_ceil(64))?
-            }
-            _ => Dispatch::groups(QK_RECIPE, params, heads * rows.div_ceil(32) * context.div_ceil(32))?,
+        let qk = if naive {
+            Dispatch::items(QK_RECIPE, params, heads * rows * stride, 64)?
+        } else {
+            Dispatch::groups(QK_RECIPE, params, heads * rows.div_ceil(32) * context.div_ceil(32))?
         };
         let softmax = Dispatch::groups(SOFTMAX_RECIPE, params, heads * rows)?;
         // The choice is by the whole call, so that the rounds of a call are alike.
         let threads = u64::from(params.heads) * u64::from(params.rows).div_ceil(4) * lanes;
-        let av = match kernels {
-            Kernels::Naive => Dispatch::items(AV_RECIPE, params, heads * rows * lanes, 64)?,
-            _ if threads < AV_FEW_THREADS => Dispatch::groups(AV_FEW_RECIPE, params, tiles * lanes.div_ceil(4))?,
+        let av = match threads {
+            _ if naive => Dispatch::items(AV_RECIPE, params, heads * rows * lanes, 64)?,
+            few if few < AV_FEW_THREADS => Dispatch::groups(AV_FEW_RECIPE, params, tiles * lanes.div_ceil(4))?,
             _ => Dispatch::items(AV_RECIPE, params, tiles * lanes, 64)?,
         };
         Ok([qk, softmax, av])
@@ -260,9 +299,13 @@ impl Op for Sdpa {
     fn recipes(&self, cx: &BoundsCx<'_>) -> Result<Recipes, OpError> {
         let (q, k_cache) = (cx.bound(self.q), cx.bound(self.k_cache));
         let (kv_heads, group, dim) = heads(&q, &k_cache)?;
+        let kernels = self.kernels(dim);
+        if let Kernels::Stream(lanes) = kernels {
+            return Ok(self.stream_recipes(cx, kv_heads, rows(&q, group), lanes));
+        }
         let most = self.most_scratch(cx.caps());
         let slices = Slices::new(kv_heads, rows(&q, group), k_cache[1], most)?;
-        let mut rounds = self.round_recipes(self.kernels(dim));
+        let mut rounds = self.round_recipes(kernels == Kernels::Naive);
         for recipe in &mut rounds {
             recipe.max_dispatches = u32::try_from(slices.rounds()).unwrap_or(u32::MAX);
         }
@@ -276,13 +319,55 @@ impl Op for Sdpa {
 
     fn plan(&self, cx: &PlanCx<'_>) -> Result<Plan, OpError> {
         let shape = self.shape(cx)?;
+        match self.kernels(shape.dim) {
+            Kernels::Stream(lanes) => self.plan_stream(cx, &shape, lanes),
+            Kernels::Scalar | Kernels::Naive => self.plan_rounds(cx, &shape),
+        }
+    }
+
+    fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError> {
+        let shape = self.shape(cx)?;
+        let turned = |x| self.turned(tensors, &shape, x);
+        let keys = shape.k.reference(cx, &turned(self.k), tensors.f32(self.k_cache));
+        let values = shape.v.reference(cx, tensors.f32(self.v), tensors.f32(self.v_cache));
+        let out = self.attend(&shape, &turned(self.q), &keys, &values);
+        tensors.set(self.k_cache, cx.dims(self.k_cache), HostData::F32(keys));
+        tensors.set(self.v_cache, cx.dims(self.v_cache), HostData::F32(values));
+        tensors.set(self.out, shape.q, HostData::F32(out));
+        Ok(())
+    }
+}
+
+impl Sdpa {
+    fn plan_stream(&self, cx: &PlanCx<'_>, shape: &Shape, lanes: u32) -> Result<Plan, OpError> {
+        let mut plan = Plan::new(self.out, shape.q, None);
+        let cut = Cut::new(lanes, shape.kv_heads, shape.rows, shape.context());
+        plan.step_words = vec![shape.position(), shape.context(), cut.parts, cut.part];
+        if shape.rows == 0 {
+            return Ok(plan);
+        }
+        let params = stream::Params {
+            heads: shape.kv_heads,
+            group: shape.group,
+            rows: shape.rows,
+            tokens: shape.tokens,
+            scale: self.scale(shape.dim),
+            causal: self.causal.into(),
+            step_base: cx.step_base(),
+            pad: 0,
+        };
+        let (steps, scratch) = self.stream_steps(&params, lanes, &cut)?;
+        (plan.steps, plan.scratch) = (steps, vec![scratch]);
+        Ok(plan)
+    }
+
+    fn plan_rounds(&self, cx: &PlanCx<'_>, shape: &Shape) -> Result<Plan, OpError> {
         let slices = Slices::new(shape.kv_heads, shape.rows, shape.context(), self.most_scratch(cx.caps()))?;
-        let vector = self.kernels(shape.dim) == Kernels::Vector;
         let mut params = Params {
             heads: shape.kv_heads,
             group: shape.group,
             rows: shape.rows,
-            lanes: if vector { shape.dim / 4 } else { shape.dim },
+            lanes: shape.dim,
             scale: self.scale(shape.dim),
             causal: self.causal.into(),
             round: 0,
@@ -292,26 +377,31 @@ impl Op for Sdpa {
         let mut plan = Plan::new(self.out, shape.q, writes.into_iter().flatten());
         for round in 0..slices.rounds() {
             params.round = u32::try_from(round).unwrap_or(u32::MAX);
-            plan.steps.extend(self.round(&shape, &slices, &params)?.into_iter().flatten());
+            plan.steps.extend(self.round(shape, &slices, &params)?.into_iter().flatten());
         }
         plan.scratch = vec![slices.bytes()];
         plan.step_words = vec![shape.position(), shape.context(), slices.stride, slices.heads, slices.rows];
         Ok(plan)
     }
 
-    fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError> {
-        let shape = self.shape(cx)?;
-        let keys = shape.k.reference(cx, tensors.f32(self.k), tensors.f32(self.k_cache));
-        let values = shape.v.reference(cx, tensors.f32(self.v), tensors.f32(self.v_cache));
-        let out = self.attend(&shape, tensors.f32(self.q), &keys, &values);
-        tensors.set(self.k_cache, cx.dims(self.k_cache), HostData::F32(keys));
-        tensors.set(self.v_cache, cx.dims(self.v_cache), HostData::F32(values));
-        tensors.set(self.out, shape.q, HostData::F32(out));
-        Ok(())
+    /// Queries or keys as they meet: turned by their position where there are tables.
+    fn turned(&self, tensors: &HostTensors, shape: &Shape, x: TensorId) -> Vec<f32> {
+        let x = tensors.f32(x);
+        let Some(tables) = self.rotary else { return x.to_vec() };
+        let [cosines, sines] = tables.map(|table| tensors.f32(table));
+        let (dim, tokens) = (shape.dim as usize, (shape.tokens as usize).max(1));
+        let width = (x.len() / tokens).max(1);
+        let turn = |(pair, x): (usize, &[f32])| {
+            let position = shape.position() as usize + pair * 2 / width;
+            let angle = position * (dim / 2) + pair % (dim / 2);
+            let [c, s, a, b] = [cosines[angle], sines[angle], x[0], x[1]].map(f64::from);
+            #[allow(clippy::cast_possible_truncation, reason = "tensors hold 32 bits")]
+            let turned = [(a * c - b * s) as f32, (a * s + b * c) as f32];
+            turned
+        };
+        x.chunks_exact(2).enumerate().flat_map(turn).collect()
     }
-}
 
-impl Sdpa {
     /// Softmax(scale · q kᵀ) v, head by head, in double precision.
     fn attend(&self, shape: &Shape, q: &[f32], keys: &[f32], values: &[f32]) -> Vec<f32> {
         let [dim, kv_heads, group] = [shape.dim, shape.kv_heads, shape.group].map(|size| size as usize);

@@ -1,15 +1,14 @@
-// Weights times the cached values. A thread computes 4 rows by one T of the head (four elements that lie together, or one where
-// head dims are not whole vectors) and reads each value once for all rows; 64 of them, along the head first, are a workgroup.
-// The context goes four positions at a time without a branch, then what is left, checked.
+// Weights times the cached values. A thread computes 4 rows by one element of the head and reads each value once for all
+// rows; 64 of them, along the head first, are a workgroup. The context goes four positions at a time without a branch, then what is left, checked.
 
 //#include grid
 //#include attention
 
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read> scores: array<vec4<f32>>;
-@group(0) @binding(2) var<storage, read> v_cache: array<T>;
+@group(0) @binding(2) var<storage, read> v_cache: array<f32>;
 @group(0) @binding(3) var<storage, read> step: array<u32>;
-@group(0) @binding(4) var<storage, read_write> out: array<T>;
+@group(0) @binding(4) var<storage, read_write> out: array<f32>;
 
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
@@ -30,10 +29,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     let w3 = scores_at(s, head, last) / 4u;
     let pitch = params.heads * params.lanes;
     var v = cache_at(s, head, 0u) + lane;
-    var a0 = T();
-    var a1 = T();
-    var a2 = T();
-    var a3 = T();
+    var a0 = 0.0;
+    var a1 = 0.0;
+    var a2 = 0.0;
+    var a3 = 0.0;
     // Past what the last row sees all weights are 0.
     let end = visible(s, last);
     let vectors = end / 4u;

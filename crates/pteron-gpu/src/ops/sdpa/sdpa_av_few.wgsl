@@ -1,5 +1,5 @@
 // Weights times the cached values where there are few rows, as in decoding: the context is split among threads. A workgroup
-// computes 4 rows by 4 T of one KV head: of its 128 threads 4 lie along the head and 32 take every 32nd vector of the
+// computes 4 rows by 4 elements of one KV head: of its 128 threads 4 lie along the head and 32 take every 32nd vector of the
 // context, then their parts are added up in a tree of workgroup memory.
 
 //#include grid
@@ -7,11 +7,11 @@
 
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read> scores: array<vec4<f32>>;
-@group(0) @binding(2) var<storage, read> v_cache: array<T>;
+@group(0) @binding(2) var<storage, read> v_cache: array<f32>;
 @group(0) @binding(3) var<storage, read> step: array<u32>;
-@group(0) @binding(4) var<storage, read_write> out: array<T>;
+@group(0) @binding(4) var<storage, read_write> out: array<f32>;
 
-var<workgroup> parts: array<array<T, 128>, 4>;
+var<workgroup> parts: array<array<f32, 128>, 4>;
 
 @compute @workgroup_size(128)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
@@ -25,10 +25,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     let head = block / blocks / tiles;
     let split = thread / 4u;
     let inside = head < s.heads && lane < params.lanes;
-    var a0 = T();
-    var a1 = T();
-    var a2 = T();
-    var a3 = T();
+    var a0 = 0.0;
+    var a1 = 0.0;
+    var a2 = 0.0;
+    var a3 = 0.0;
     if inside {
         let last = min(row + 3u, s.rows - 1u);
         let w0 = scores_at(s, head, row) / 4u;
@@ -76,7 +76,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
         }
         workgroupBarrier();
     }
-    // The first 16 threads store one T each: a row of the tile and a place along the head.
+    // The first 16 threads store one element each: a row of the tile and a place along the head.
     let r = thread / 4u;
     if inside && r < 4u && row + r < s.rows {
         out[query_at(s, head, row + r) + lane] = parts[r][thread % 4u];

@@ -82,6 +82,14 @@ fn any_length_at_any_position() {
 }
 
 #[test]
+fn contexts_in_parts_and_long_heads() {
+    let calls = [(1, 0), (1, 128), (1, 699), (2, 300), (9, 600), (40, 660), (33, 0)];
+    for (heads, dim) in [((4, 1), 8), ((8, 8), 64), ((7, 1), 36), ((2, 1), 128), ((3, 1), 256), ((10, 2), 260)] {
+        agrees(NAME, Sizes { heads, dim, tokens: 40, cache: 700 }, &calls, USUAL);
+    }
+}
+
+#[test]
 fn tiles_of_many_workgroups() {
     let calls = [(70, 60), (33, 0), (64, 64), (1, 129)];
     agrees(NAME, Sizes { heads: (8, 4), dim: 64, tokens: 70, cache: 130 }, &calls, USUAL);
@@ -154,10 +162,9 @@ fn plan(dry: &mut Dry, sizes: Sizes, (tokens, at): (u32, i32)) -> crate::Result<
 fn a_decode_step_changes_step_words_and_grids_alone() {
     let sizes = Sizes { heads: (32, 8), dim: 64, tokens: 127, cache: 2048 };
     let mut dry = Dry::new(&sketch(NAME, sizes, true, USUAL).inner).unwrap();
-    let first = plan(&mut dry, sizes, (1, 0)).unwrap();
-    let used: Vec<usize> = first.steps.iter().map(|step| step.recipe).collect();
-    assert_eq!(used, [K_RECIPE, V_RECIPE, QK_FEW_RECIPE, SOFTMAX_RECIPE, AV_FEW_RECIPE]);
-    for at in [1, 63, 64, 1000, 2047] {
+    let first = plan(&mut dry, sizes, (1, 200)).unwrap();
+    assert_eq!(first.steps.len(), 3, "caches, attention, and its parts together");
+    for at in [129, 255, 256, 1000, 2047] {
         let mut next = plan(&mut dry, sizes, (1, at)).unwrap();
         assert_eq!(next.step_words[..2], [at.unsigned_abs(), at.unsigned_abs() + 1]);
         for (step, before) in next.steps.iter_mut().zip(&first.steps) {
@@ -165,32 +172,34 @@ fn a_decode_step_changes_step_words_and_grids_alone() {
         }
         assert_eq!(next.steps, first.steps, "position {at}");
     }
+    assert_eq!(plan(&mut dry, sizes, (1, 127)).unwrap().steps.len(), 2, "a short context has one part");
 }
 
 #[test]
 fn kernels_follow_the_live_rows_and_the_head_dim() {
     let sizes = Sizes { heads: (32, 8), dim: 64, tokens: 512, cache: 2048 };
-    let sketch_at = |sizes| sketch(NAME, sizes, true, USUAL);
-    let Sketch { inner, out } = sketch_at(sizes);
+    let Sketch { inner, out } = sketch(NAME, sizes, true, USUAL);
     let mut dry = Dry::new(&inner).unwrap();
-    let mut middle = |sizes, shape| -> Vec<usize> {
+    let mut used = |shape| -> Vec<&'static str> {
         let plan = plan(&mut dry, sizes, shape).unwrap();
-        plan.steps.iter().skip(2).map(|step| step.recipe).collect()
+        let recipes = &dry.planned.recipes()[1].list;
+        plan.steps.iter().map(|step| recipes[step.recipe].variant.label).collect()
     };
-    assert_eq!(middle(sizes, (512, 0)), [QK_RECIPE, SOFTMAX_RECIPE, AV_RECIPE]);
-    assert_eq!(middle(sizes, (8, 100)), [QK_RECIPE, SOFTMAX_RECIPE, AV_FEW_RECIPE]);
-    assert_eq!(middle(sizes, (4, 100)), [QK_FEW_RECIPE, SOFTMAX_RECIPE, AV_FEW_RECIPE]);
-    assert!(middle(sizes, (0, 100)).is_empty());
+    assert_eq!(used((512, 0)), ["sdpa_write", "sdpa_stream"]);
+    assert_eq!(used((9, 100)), ["sdpa_write", "sdpa_stream"]);
+    assert_eq!(used((9, 1000)), ["sdpa_write", "sdpa_stream", "sdpa_combine"]);
+    assert!(used((0, 100)).is_empty());
     assert_eq!(dry.dims(out), [1, 0, 32, 64]);
-    let odd = Sizes { dim: 6, ..sizes };
-    let dry = Dry::new(&sketch_at(odd).inner).unwrap();
-    let recipes = &dry.planned.recipes()[1].list;
-    assert!(recipes.iter().all(|recipe| !recipe.variant.types.contains(&("T", "vec4<f32>"))));
+    for dim in [6, 260] {
+        let odd = Dry::new(&sketch(NAME, Sizes { dim, ..sizes }, true, USUAL).inner).unwrap();
+        let recipes = &odd.planned.recipes()[1].list;
+        assert!(recipes.iter().any(|recipe| recipe.variant.label == "sdpa_qk_scalar"), "head dim {dim}");
+    }
 }
 
 #[test]
 fn scratch_is_capped_and_holds_every_call_within_the_bounds() {
-    let sizes = Sizes { heads: (32, 8), dim: 64, tokens: 2048, cache: 2048 };
+    let sizes = Sizes { heads: (32, 8), dim: 62, tokens: 2048, cache: 2048 };
     let mut dry = Dry::new(&sketch(NAME, sizes, true, USUAL).inner).unwrap();
     assert_eq!(dry.planned.recipes()[1].scratch, [MAX_SCORE_BYTES]);
     // 32 × 2,048 × 2,048 floats are 512 MiB: one KV head at a time.
@@ -199,9 +208,49 @@ fn scratch_is_capped_and_holds_every_call_within_the_bounds() {
     let short = plan(&mut dry, sizes, (512, 0)).unwrap();
     assert_eq!(short.steps.len(), 2 + 3);
     // The engine's own check is that a plan stays within recipes; every shape here passes it.
-    for shape in [(1, 2047), (7, 1500), (300, 1748), (1024, 1024), (1025, 1023), (2047, 1), (700, 3)] {
+    let shapes = [(1, 2047), (7, 1500), (300, 1748), (1024, 1024), (1025, 1023), (2047, 1), (700, 3)];
+    for shape in shapes {
         plan(&mut dry, sizes, shape).unwrap();
     }
+    let sizes = Sizes { dim: 64, ..sizes };
+    let mut dry = Dry::new(&sketch(NAME, sizes, true, USUAL).inner).unwrap();
+    for shape in shapes {
+        plan(&mut dry, sizes, shape).unwrap();
+    }
+}
+
+/// Attention whose queries and keys are turned on the way, by tables of as many positions as the cache has.
+fn rotary(sizes: Sizes, rows: u32, columns: u32) -> crate::testing::Sketch {
+    let mut inner = sketch(NAME, sizes, true, USUAL).inner;
+    let table = |seed| noise(seed, (rows * columns) as usize);
+    let tables = [table(11), table(12)].map(|values| inner.floats(&[rows, columns], &values));
+    let call = inner.graph.chain.last_mut().unwrap();
+    call.name = ROTARY.to_owned();
+    call.args.splice(3..3, tables);
+    inner
+}
+
+#[test]
+fn queries_and_keys_turned_on_the_way() {
+    for (heads, dim) in [((4, 2), 8), ((6, 2), 20), ((2, 1), 4), ((8, 4), 64), ((2, 2), 132)] {
+        let sizes = Sizes { heads, dim, tokens: 43, cache: 300 };
+        let shapes = [(43, 0), (1, 43), (5, 44), (0, 9), (1, 49), (40, 200), (1, 299)];
+        let calls: Vec<_> = shapes.map(|shape| call(sizes, true, shape)).into();
+        check(&rotary(sizes, 300, dim / 2), &calls, 1e-4);
+    }
+}
+
+#[test]
+fn tables_that_do_not_fit_are_refused() {
+    let sizes = Sizes { heads: (4, 2), dim: 8, tokens: 4, cache: 16 };
+    let refused = |rows, columns| match Dry::new(&rotary(sizes, rows, columns)) {
+        Err(error) => error.to_string(),
+        Ok(_) => String::new(),
+    };
+    assert!(refused(15, 4).contains("`cosines` is [15, 4], expected [16 or more, 4]"), "{}", refused(15, 4));
+    assert!(refused(16, 8).contains("`cosines` is [16, 8], expected [16 or more, 4]"));
+    let error = rotary(Sizes { dim: 6, ..sizes }, 16, 3).decode().unwrap_err().to_string();
+    assert!(error.contains("`q` has head dim 6, but only whole vectors can be turned on the way"), "{error}");
 }
 
 #[test]

@@ -1,0 +1,25 @@
+// Attention over a cache, queries of a KV head as rows of one matrix: row r is query head r % group of token r / group, so that
+// a step of one token has rows enough for all heads that share keys.
+struct Params {
+    // KV heads, query heads of each, and the rows that makes with all tokens.
+    heads: u32,
+    group: u32,
+    rows: u32,
+    // New tokens.
+    tokens: u32,
+    scale: f32,
+    // 1: a token sees itself and what came before it; 0: all of the context.
+    causal: u32,
+    // Where this operator's words start in the per-step block: position, context, parts of the context, and positions in each.
+    step_base: u32,
+}
+
+// Vectors in a head.
+override LANES: u32 = 16u;
+// 1: queries and keys are turned by their position before they meet.
+override ROTATED: u32 = 0u;
+
+// Turns two pairs of neighbours by the angles whose cosines and sines these are.
+fn turned(v: vec4<f32>, c: vec2<f32>, s: vec2<f32>) -> vec4<f32> {
+    return v * c.xxyy + vec4<f32>(-v.y, v.x, -v.w, v.z) * s.xxyy;
+}
