@@ -7,9 +7,17 @@
 pub mod blueprint;
 pub mod decoder;
 mod error;
+mod floats;
+pub mod hf;
+mod map;
+pub mod open;
 pub mod source;
+#[cfg(test)]
+mod testing;
 
 pub use blueprint::{Blueprint, Options};
 pub use decoder::{Decoder, Part, Weight};
 pub use error::{Error, Result};
+pub use hf::HuggingFace;
+pub use open::{Kind, detect, open_source};
 pub use source::Source;

@@ -13,6 +13,15 @@ pub trait Source: Sync {
     /// What the weights make up.
     fn decoder(&self) -> &Decoder;
 
+    /// Whether a program with room for this many tokens answers as the checkpoint means to.
+    ///
+    /// # Errors
+    /// A context that is too long, with the longest that is not.
+    fn check_context(&self, context: u32) -> Result<()> {
+        let _ = context;
+        Ok(())
+    }
+
     /// One row of a weight, as float32. `out` has the row's columns.
     ///
     /// # Errors

@@ -1,0 +1,132 @@
+//! The model classes of Hugging Face's `transformers` that can be converted, and what they take for granted.
+
+use super::fields::Fields;
+use crate::error::{Error, Result};
+
+/// A model class, and what a field is where `config.json` leaves it out.
+#[derive(Debug, PartialEq)]
+pub(super) struct Architecture {
+    /// Its name in `architectures`.
+    pub(super) class: &'static str,
+    /// Its name in `model_type`.
+    pub(super) model_type: &'static str,
+    pub(super) vocabulary: u32,
+    pub(super) hidden: u32,
+    /// As many as there are heads of queries, if nothing else is said.
+    pub(super) key_value_heads: Option<u32>,
+    /// The width shared among the heads, if nothing else is said.
+    pub(super) head_width: Option<u32>,
+    pub(super) context: u32,
+    pub(super) biases: BiasRule,
+    pub(super) head_norms: bool,
+    pub(super) window: WindowRule,
+    pub(super) begin: Option<u32>,
+    pub(super) end: Option<u32>,
+}
+
+/// Which biases a class has.
+#[derive(Debug, PartialEq)]
+pub(super) enum BiasRule {
+    Never,
+    /// On queries, keys and values, whatever the configuration says.
+    Inputs,
+    /// On all projections of attention, where `attention_bias` says so.
+    Asked,
+}
+
+/// When attention looks back on `sliding_window` tokens only.
+#[derive(Debug, PartialEq)]
+pub(super) enum WindowRule {
+    Never,
+    /// Unless `sliding_window` is null.
+    Always,
+    /// Where `use_sliding_window` says so, in layers from `max_window_layers` on.
+    Asked,
+}
+
+/// All of them. What they have in common where a file is silent stands where the field is read.
+pub(super) static ARCHITECTURES: [Architecture; 4] = [
+    Architecture {
+        class: "LlamaForCausalLM",
+        model_type: "llama",
+        vocabulary: 32_000,
+        hidden: 11_008,
+        key_value_heads: None,
+        head_width: None,
+        context: 2_048,
+        biases: BiasRule::Asked,
+        head_norms: false,
+        window: WindowRule::Never,
+        begin: Some(1),
+        end: Some(2),
+    },
+    Architecture {
+        class: "MistralForCausalLM",
+        model_type: "mistral",
+        vocabulary: 32_000,
+        hidden: 14_336,
+        key_value_heads: Some(8),
+        head_width: None,
+        context: 131_072,
+        biases: BiasRule::Never,
+        head_norms: false,
+        window: WindowRule::Always,
+        begin: Some(1),
+        end: Some(2),
+    },
+    Architecture {
+        class: "Qwen2ForCausalLM",
+        model_type: "qwen2",
+        vocabulary: 151_936,
+        hidden: 22_016,
+        key_value_heads: Some(32),
+        head_width: None,
+        context: 32_768,
+        biases: BiasRule::Inputs,
+        head_norms: false,
+        window: WindowRule::Asked,
+        begin: None,
+        end: None,
+    },
+    Architecture {
+        class: "Qwen3ForCausalLM",
+        model_type: "qwen3",
+        vocabulary: 151_936,
+        hidden: 22_016,
+        key_value_heads: Some(32),
+        head_width: Some(128),
+        context: 32_768,
+        biases: BiasRule::Asked,
+        head_norms: true,
+        window: WindowRule::Asked,
+        begin: None,
+        end: None,
+    },
+];
+
+impl Architecture {
+    /// The class that a configuration names.
+    pub(super) fn of(config: &Fields) -> Result<&'static Self> {
+        let classes = config.texts("architectures")?.unwrap_or_default();
+        let model_type = config.text("model_type")?;
+        let find = |matches: &dyn Fn(&Self) -> bool| ARCHITECTURES.iter().find(|architecture| matches(architecture));
+        let found = match (classes.first(), model_type) {
+            (Some(class), _) => find(&|architecture| architecture.class == *class)
+                .ok_or_else(|| unsupported(config, "architectures", |architecture| architecture.class)),
+            (None, Some(model_type)) => find(&|architecture| architecture.model_type == model_type)
+                .ok_or_else(|| unsupported(config, "model_type", |architecture| architecture.model_type)),
+            (None, None) => Err(config.missing("architectures")),
+        }?;
+        match model_type {
+            Some(model_type) if model_type != found.model_type => {
+                let expected = format!("should be {:?}, since architectures has {}", found.model_type, found.class);
+                Err(config.wrong("model_type", format!("{model_type:?}"), &expected))
+            }
+            _ => Ok(found),
+        }
+    }
+}
+
+fn unsupported(config: &Fields, field: &str, name: impl Fn(&Architecture) -> &'static str) -> Error {
+    config.unsupported(field, &ARCHITECTURES.each_ref().map(name))
+}

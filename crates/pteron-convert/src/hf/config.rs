@@ -1,0 +1,148 @@
+//! `config.json`: what the model is.
+
+use super::architecture::{Architecture, BiasRule, WindowRule};
+use super::fields::Fields;
+use super::rotary;
+use crate::decoder::{Biases, Decoder};
+use crate::error::{Error, Result};
+
+/// The file's name.
+pub(super) const FILE: &str = "config.json";
+
+/// What a configuration says of the weights.
+#[derive(Debug, PartialEq)]
+pub(super) struct Config {
+    pub(super) architecture: &'static Architecture,
+    pub(super) decoder: Decoder,
+    pub(super) window: Option<Window>,
+}
+
+/// How many tokens attention looks back on, its own among them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Window(pub(super) u32);
+
+impl Window {
+    /// Programs look back on the whole context, which is the same as long as the context fits the window.
+    pub(super) fn check(self, context: u32) -> Result<()> {
+        let Self(window) = self;
+        if context <= window {
+            return Ok(());
+        }
+        Err(Error::Option(format!(
+            "sliding_window = {window} in {FILE}: the model looks back on {window} tokens, and a context of {context} would show \
+             it more: choose a context of at most {window}"
+        )))
+    }
+}
+
+impl Config {
+    pub(super) fn read(config: &Fields) -> Result<Self> {
+        let architecture = Architecture::of(config)?;
+        refuse(config)?;
+        let decoder = decoder(config, architecture)?;
+        let window = window(config, architecture, decoder.layers)?;
+        Ok(Self { architecture, decoder, window })
+    }
+}
+
+/// Refuses what would need other operators or other readers.
+fn refuse(config: &Fields) -> Result<()> {
+    if let Some(quantisation) = config.object("quantization_config")? {
+        let unquantised = ["weights that are not quantised"];
+        return Err(match quantisation.text("quant_method")? {
+            Some(_) => quantisation.unsupported("quant_method", &unquantised),
+            None => config.unsupported("quantization_config", &unquantised),
+        });
+    }
+    if config.text("hidden_act")?.is_some_and(|name| !["silu", "swish"].contains(&name)) {
+        return Err(config.unsupported("hidden_act", &["silu", "swish"]));
+    }
+    if config.flag("mlp_bias")? == Some(true) {
+        return Err(config.unsupported("mlp_bias", &["false"]));
+    }
+    Ok(())
+}
+
+/// The defaults are those of `transformers`: a field that has its default may be left out of the file.
+fn decoder(config: &Fields, architecture: &Architecture) -> Result<Decoder> {
+    let width = config.count("hidden_size")?.unwrap_or(4_096);
+    let heads = config.count("num_attention_heads")?.unwrap_or(32);
+    let key_value_heads = key_value_heads(config, architecture, heads)?;
+    let head_width = head_width(config, architecture, width, heads)?;
+    let trained_context = config.count("max_position_embeddings")?.unwrap_or(architecture.context);
+    Ok(Decoder {
+        vocabulary: config.count("vocab_size")?.unwrap_or(architecture.vocabulary),
+        width,
+        layers: config.count("num_hidden_layers")?.unwrap_or(32),
+        heads,
+        key_value_heads,
+        head_width,
+        hidden: config.count("intermediate_size")?.unwrap_or(architecture.hidden),
+        norm_epsilon: config.number("rms_norm_eps")?.unwrap_or(1e-6),
+        rotary: rotary::read(config)?,
+        head_norms: architecture.head_norms,
+        biases: match architecture.biases {
+            BiasRule::Never => Biases::None,
+            BiasRule::Inputs => Biases::Inputs,
+            BiasRule::Asked if config.flag("attention_bias")? == Some(true) => Biases::All,
+            BiasRule::Asked => Biases::None,
+        },
+        // The base class would say true; all of these classes overrule it.
+        tied: config.flag("tie_word_embeddings")?.unwrap_or(false),
+        trained_context,
+    })
+}
+
+fn key_value_heads(config: &Fields, architecture: &Architecture, heads: u32) -> Result<u32> {
+    let field = "num_key_value_heads";
+    let default = if config.is_null(field) { None } else { architecture.key_value_heads };
+    let count = config.count(field)?.or(default).unwrap_or(heads);
+    if !heads.is_multiple_of(count) {
+        return Err(config.wrong(field, count, &format!("should divide num_attention_heads = {heads}")));
+    }
+    Ok(count)
+}
+
+fn head_width(config: &Fields, architecture: &Architecture, width: u32, heads: u32) -> Result<u32> {
+    let head_width = match config.count("head_dim")?.or(architecture.head_width) {
+        Some(head_width) => head_width,
+        None if width.is_multiple_of(heads) => width / heads,
+        None => {
+            return Err(config.wrong(
+                "hidden_size",
+                width,
+                &format!("should be a multiple of num_attention_heads = {heads}"),
+            ));
+        }
+    };
+    // Rotation takes numbers in pairs.
+    if !head_width.is_multiple_of(2) {
+        return Err(config.wrong("head_dim", head_width, "should be even"));
+    }
+    if heads.checked_mul(head_width).is_none() {
+        return Err(config.wrong("head_dim", head_width, &format!("is too large for num_attention_heads = {heads}")));
+    }
+    Ok(head_width)
+}
+
+fn window(config: &Fields, architecture: &Architecture, layers: u32) -> Result<Option<Window>> {
+    const FULL: &str = "full_attention";
+    const SLIDING: &str = "sliding_attention";
+    let size = match architecture.window {
+        WindowRule::Never => None,
+        WindowRule::Asked if config.flag("use_sliding_window")? != Some(true) => None,
+        _ if config.is_null("sliding_window") => None,
+        _ => Some(config.count("sliding_window")?.unwrap_or(4_096)),
+    };
+    let types = config.texts("layer_types")?;
+    let sliding = match (&types, &architecture.window) {
+        (Some(types), _) => types.contains(&SLIDING),
+        (None, WindowRule::Asked) => config.count("max_window_layers")?.unwrap_or(28) < layers,
+        (None, _) => true,
+    };
+    let known = |name: &&str| *name == FULL || *name == SLIDING && size.is_some();
+    if !types.iter().flatten().all(known) {
+        return Err(config.unsupported("layer_types", &[FULL]));
+    }
+    Ok(size.filter(|_| sliding).map(Window))
+}

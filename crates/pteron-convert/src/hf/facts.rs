@@ -1,0 +1,91 @@
+//! What a folder says beside the weights: tokens that begin and end texts, tokenizer, chat template.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::architecture::Architecture;
+use super::fields::Fields;
+use super::folder::Folder;
+use crate::error::{Error, Result};
+use crate::source::{Facts, Sidecar};
+
+const GENERATION: &str = "generation_config.json";
+const TOKENIZER: &str = "tokenizer.json";
+const SENTENCE_PIECE: &str = "tokenizer.model";
+const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
+const TEMPLATE: &str = "chat_template.jinja";
+
+pub(super) fn read(folder: &Folder<'_>, config: &Fields, architecture: &Architecture, vocabulary: u32) -> Result<Facts> {
+    let generation = folder.fields_if_there(GENERATION)?;
+    let tokens = |field, default| tokens(field, [generation.as_ref(), Some(config)], default, vocabulary);
+    let begin = tokens("bos_token_id", architecture.begin)?.first().copied();
+    let mut ends = Vec::new();
+    for end in tokens("eos_token_id", architecture.end)? {
+        if !ends.contains(&end) {
+            ends.push(end);
+        }
+    }
+    let begin = match begin {
+        Some(token) => begins_texts(folder, token)?.then_some(token),
+        None => None,
+    };
+    Ok(Facts { begin, ends, sidecars: sidecars(folder)? })
+}
+
+/// Tokens that the first of these files to name any names; null names none.
+fn tokens(field: &str, files: [Option<&Fields>; 2], default: Option<u32>, vocabulary: u32) -> Result<Vec<u32>> {
+    for file in files.into_iter().flatten() {
+        let Some(tokens) = file.tokens(field)? else { continue };
+        if let Some(token) = tokens.iter().find(|token| **token >= vocabulary) {
+            return Err(file.wrong(field, token, &format!("should be smaller than vocab_size = {vocabulary}")));
+        }
+        return Ok(tokens);
+    }
+    let silent = files.into_iter().flatten().all(|file| !file.is_null(field));
+    Ok(default.filter(|token| silent && *token < vocabulary).into_iter().collect())
+}
+
+/// Whether texts begin with the token. Many configurations name one that their tokenizer never puts there.
+fn begins_texts(folder: &Folder<'_>, token: u32) -> Result<bool> {
+    if let Some(config) = folder.fields_if_there(TOKENIZER_CONFIG)? {
+        if config.is_null("bos_token") {
+            return Ok(false);
+        }
+        if let Some(added) = config.flag("add_bos_token")? {
+            return Ok(added);
+        }
+    }
+    let Some(tokenizer) = folder.map_if_there(TOKENIZER)? else { return Ok(true) };
+    let tokenizer: Tokenizer = serde_json::from_slice(tokenizer.as_ref())
+        .map_err(|error| Error::Malformed { file: TOKENIZER.to_owned(), problem: format!("it is not JSON: {error}") })?;
+    Ok(tokenizer.post_processor.is_some_and(|processor| puts_first(&processor, token)))
+}
+
+/// The part of a tokenizer that says what is put around texts.
+#[derive(Deserialize)]
+struct Tokenizer {
+    post_processor: Option<Value>,
+}
+
+fn puts_first(processor: &Value, token: u32) -> bool {
+    if let Some(processors) = processor.get("processors").and_then(Value::as_array) {
+        return processors.iter().any(|processor| puts_first(processor, token));
+    }
+    let ids = || {
+        let name = processor.get("single")?.get(0)?.get("SpecialToken")?.get("id")?.as_str()?;
+        processor.get("special_tokens")?.get(name)?.get("ids")?.as_array()
+    };
+    ids().is_some_and(|ids| ids.contains(&Value::from(token)))
+}
+
+/// What a runtime looks for beside a program. A `SentencePiece` model is for those that have nothing better.
+fn sidecars(folder: &Folder<'_>) -> Result<Vec<Sidecar>> {
+    let tokenizer = if folder.has(TOKENIZER) { TOKENIZER } else { SENTENCE_PIECE };
+    let mut sidecars = Vec::new();
+    for name in [tokenizer, TOKENIZER_CONFIG, TEMPLATE] {
+        if let Some(mapped) = folder.map_if_there(name)? {
+            sidecars.push(Sidecar { name: name.to_owned(), bytes: mapped.as_ref().to_vec() });
+        }
+    }
+    Ok(sidecars)
+}

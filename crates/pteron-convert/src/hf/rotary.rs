@@ -1,0 +1,70 @@
+//! Rotary position embedding in `config.json`, where it has been written in two ways: `rope_theta` beside `rope_scaling`, and
+//! later both in `rope_parameters`.
+
+use super::fields::Fields;
+use crate::decoder::{Pairs, Rotary, Scaling};
+use crate::error::Result;
+
+const THETA: &str = "rope_theta";
+const TYPES: [&str; 2] = ["default", "llama3"];
+
+pub(super) fn read(config: &Fields) -> Result<Rotary> {
+    whole_heads(config)?;
+    let parameters = match config.object("rope_scaling")? {
+        Some(scaling) if scaling.names().next().is_some() => Some(scaling),
+        _ => config.object("rope_parameters")?,
+    };
+    let (mut theta, mut scaling) = (None, None);
+    if let Some(parameters) = parameters {
+        whole_heads(&parameters)?;
+        theta = parameters.number(THETA)?;
+        scaling = self::scaling(&parameters)?;
+    }
+    let theta = match theta {
+        Some(theta) => theta,
+        None => config.number(THETA)?.unwrap_or(10_000.0),
+    };
+    Ok(Rotary { theta, scaling, pairs: Pairs::Halves })
+}
+
+/// Programs rotate heads as a whole.
+fn whole_heads(fields: &Fields) -> Result<()> {
+    let field = "partial_rotary_factor";
+    match fields.number(field)? {
+        Some(factor) if factor != 1.0 => Err(fields.unsupported(field, &["1.0"])),
+        _ => Ok(()),
+    }
+}
+
+fn scaling(parameters: &Fields) -> Result<Option<Scaling>> {
+    if let Some(layers) = parameters.names().find(|name| name.ends_with("_attention")) {
+        return Err(parameters.unsupported(layers, &["one rotation for all layers"]));
+    }
+    // `rope_type` was called `type` once.
+    let field = if parameters.value("rope_type").is_some() { "rope_type" } else { "type" };
+    match parameters.text(field)? {
+        Some("llama3") => llama3(parameters).map(Some),
+        Some("default") => Ok(None),
+        Some(_) => Err(parameters.unsupported(field, &TYPES)),
+        // A factor alone does not say what it is a factor of.
+        None if parameters.value("factor").is_some() => Err(parameters.missing("rope_type")),
+        None => Ok(None),
+    }
+}
+
+fn llama3(parameters: &Fields) -> Result<Scaling> {
+    let number = |field| parameters.number(field)?.ok_or_else(|| parameters.missing(field));
+    let original = "original_max_position_embeddings";
+    let scaling = Scaling {
+        factor: number("factor")?,
+        low_frequency_factor: number("low_freq_factor")?,
+        high_frequency_factor: number("high_freq_factor")?,
+        original_context: parameters.count(original)?.ok_or_else(|| parameters.missing(original))?,
+    };
+    let (low, high) = (scaling.low_frequency_factor, scaling.high_frequency_factor);
+    if high <= low {
+        let expected = format!("should be greater than low_freq_factor = {low}");
+        return Err(parameters.wrong("high_freq_factor", high, &expected));
+    }
+    Ok(scaling)
+}

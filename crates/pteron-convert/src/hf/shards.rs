@@ -1,0 +1,126 @@
+//! Safetensors files: one, or several with an index.
+//!
+//! The `safetensors` crate knows the header and checks that the tensors in it fit together. That the file is as long as they
+//! say is checked here, in arithmetic that cannot overflow, so that a message can give both lengths.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use safetensors::Dtype;
+use safetensors::tensor::Metadata;
+
+use super::folder::Folder;
+use crate::error::{Error, Result};
+use crate::map::Mapped;
+use crate::open;
+
+pub(super) const SINGLE: &str = "model.safetensors";
+pub(super) const INDEX: &str = "model.safetensors.index.json";
+
+const MAP: &str = "weight_map";
+
+/// Tensors, and the files they are in.
+type Index = BTreeMap<String, String>;
+
+/// The files, and the tensors in them.
+pub(super) struct Shards {
+    pub(super) files: Vec<Shard>,
+    pub(super) tensors: BTreeMap<String, Tensor>,
+    /// Tensors that are not in the file that the index names, each with that file.
+    pub(super) lost: Index,
+}
+
+/// A file.
+pub(super) struct Shard {
+    pub(super) name: String,
+    pub(super) bytes: Mapped,
+}
+
+/// A tensor in one of the files. All its bytes are there.
+pub(super) struct Tensor {
+    pub(super) shard: usize,
+    /// Where its bytes begin in the file.
+    pub(super) start: usize,
+    pub(super) dtype: Dtype,
+    pub(super) shape: Vec<usize>,
+}
+
+impl Shards {
+    pub(super) fn open(folder: &Folder<'_>) -> Result<Self> {
+        let index = if folder.has(SINGLE) { None } else { Some(index(folder)?) };
+        let names = match &index {
+            Some(index) => index.values().map(String::as_str).collect(),
+            None => BTreeSet::from([SINGLE]),
+        };
+        check_shards(folder, &names)?;
+        let mut shards = Self { files: Vec::new(), tensors: BTreeMap::new(), lost: BTreeMap::new() };
+        for name in names {
+            shards.add(name, folder.map(name)?, index.as_ref())?;
+        }
+        shards.lost = index.into_iter().flatten().filter(|(tensor, _)| !shards.tensors.contains_key(tensor)).collect();
+        Ok(shards)
+    }
+
+    fn add(&mut self, name: &str, bytes: Mapped, index: Option<&Index>) -> Result<()> {
+        let malformed = |problem| Error::Malformed { file: name.to_owned(), problem };
+        let (data, metadata) = header(bytes.as_ref()).map_err(malformed)?;
+        let shard = self.files.len();
+        for (tensor, info) in metadata.tensors() {
+            // Of two tensors of a name, the index says which one counts.
+            if index.and_then(|index| index.get(&tensor)).is_none_or(|file| file == name) {
+                let (dtype, shape, start) = (info.dtype, info.shape.clone(), data + info.data_offsets.0);
+                self.tensors.insert(tensor, Tensor { shard, start, dtype, shape });
+            }
+        }
+        self.files.push(Shard { name: name.to_owned(), bytes });
+        Ok(())
+    }
+}
+
+fn index(folder: &Folder<'_>) -> Result<Index> {
+    let fields = folder.fields_if_there(INDEX)?.ok_or_else(|| open::no_safetensors(folder.0, SINGLE))?;
+    fields.text_map(MAP)?.ok_or_else(|| fields.missing(MAP))
+}
+
+/// All files of an index are beside it.
+fn check_shards(folder: &Folder<'_>, names: &BTreeSet<&str>) -> Result<()> {
+    let problem = |text: &str, names: &[&str]| Error::Malformed {
+        file: INDEX.to_owned(),
+        problem: format!("{text}: {}", names.join(", ")),
+    };
+    let elsewhere: Vec<_> =
+        names.iter().copied().filter(|name| Path::new(name).file_name() != Some(name.as_ref())).collect();
+    if !elsewhere.is_empty() {
+        return Err(problem("it names files that are not in the same folder", &elsewhere));
+    }
+    let missing: Vec<_> = names.iter().copied().filter(|name| !folder.has(name)).collect();
+    if !missing.is_empty() {
+        return Err(problem("it names files that are not there, so download these, too", &missing));
+    }
+    Ok(())
+}
+
+/// Where the tensors' bytes begin, and what the header says of them. An error is a problem in words.
+pub(super) fn header(bytes: &[u8]) -> Result<(usize, Metadata), String> {
+    let cut_short = |wanted: &dyn std::fmt::Display| {
+        format!("it is cut short: it has {} bytes of {wanted}, so download it again", bytes.len())
+    };
+    let Some((length, rest)) = bytes.split_first_chunk() else { return Err(cut_short(&"a header")) };
+    let length = u64::from_le_bytes(*length);
+    let json = usize::try_from(length).ok().and_then(|length| rest.get(..length));
+    let Some(json) = json else {
+        return Err(if rest.first() == Some(&b'{') {
+            cut_short(&format_args!("at least {}", length.saturating_add(8)))
+        } else {
+            "it is not a safetensors file".to_owned()
+        });
+    };
+    let metadata: Metadata = serde_json::from_slice(json).map_err(|error| format!("its header is damaged: {error}"))?;
+    let data = bytes.len() - rest.len() + json.len();
+    let expected = data.checked_add(metadata.data_len()).ok_or("its header speaks of more bytes than can be counted")?;
+    match bytes.len().checked_sub(expected) {
+        Some(0) => Ok((data, metadata)),
+        Some(surplus) => Err(format!("it has {surplus} bytes after its last tensor, so it is damaged: download it again")),
+        None => Err(cut_short(&expected)),
+    }
+}

@@ -1,0 +1,116 @@
+//! The weights of a decoder in safetensors files.
+
+use std::collections::{BTreeMap, HashMap};
+
+use safetensors::Dtype;
+
+use super::config::Config;
+use super::names::{is_harmless, listing, name};
+use super::shards::{INDEX, SINGLE, Shard, Shards, Tensor};
+use crate::decoder::{Decoder, Matrix, Weight};
+use crate::error::{Error, Result};
+use crate::floats::Float;
+
+/// The types of tensors that can be read.
+const FLOATS: [(Dtype, Float); 3] = [(Dtype::BF16, Float::Bf16), (Dtype::F16, Float::F16), (Dtype::F32, Float::F32)];
+
+/// Where each weight is.
+pub(super) struct Weights {
+    files: Vec<Shard>,
+    stored: HashMap<Weight, Stored>,
+}
+
+struct Stored {
+    shard: usize,
+    start: usize,
+    matrix: Matrix,
+    float: Float,
+}
+
+impl Weights {
+    /// Finds every weight of the decoder among the tensors, which must be these and no others.
+    pub(super) fn find(shards: Shards, config: &Config) -> Result<Self> {
+        let decoder = &config.decoder;
+        let unfit = |problems| Error::Tensors { architecture: config.architecture.class.to_owned(), problems };
+        // What a file says is not worth more work than the file has content.
+        if usize::try_from(decoder.layers).is_ok_and(|layers| layers > shards.tensors.len()) {
+            let (layers, tensors) = (decoder.layers, shards.tensors.len());
+            return Err(unfit(format!("num_hidden_layers = {layers}, but there are {tensors} tensors in all")));
+        }
+        let wanted: BTreeMap<_, _> = decoder.weights().map(|weight| (name(weight), weight)).collect();
+        let stored = stored(&shards, &wanted, decoder)?;
+        let problems = problems(&shards, &wanted, decoder);
+        if !problems.is_empty() {
+            return Err(unfit(problems.join("; ")));
+        }
+        Ok(Self { files: shards.files, stored })
+    }
+
+    /// Decodes a row.
+    pub(super) fn row(&self, weight: Weight, row: u32, out: &mut [f32]) -> Result<()> {
+        let Some((float, bytes)) = self.bytes(weight, row, out.len()) else {
+            let problem = format!("{} has no row {row} of {} numbers", name(weight), out.len());
+            let file = self.stored.get(&weight).and_then(|stored| self.files.get(stored.shard));
+            return Err(Error::Malformed { file: file.map_or(SINGLE, |file| &file.name).to_owned(), problem });
+        };
+        float.decode(bytes, out);
+        Ok(())
+    }
+
+    fn bytes(&self, weight: Weight, row: u32, columns: usize) -> Option<(Float, &[u8])> {
+        let stored = self.stored.get(&weight)?;
+        if row >= stored.matrix.rows || usize::try_from(stored.matrix.columns).ok()? != columns {
+            return None;
+        }
+        let length = columns.checked_mul(stored.float.size())?;
+        let start = usize::try_from(row).ok()?.checked_mul(length)?.checked_add(stored.start)?;
+        let file = self.files.get(stored.shard)?.bytes.as_ref();
+        Some((stored.float, file.get(start..)?.get(..length)?))
+    }
+}
+
+/// All that keeps the tensors from being the decoder's weights.
+fn problems(shards: &Shards, wanted: &BTreeMap<String, Weight>, decoder: &Decoder) -> Vec<String> {
+    let absent = || wanted.keys().filter(|name| !shards.tensors.contains_key(*name)).map(String::as_str);
+    let lost = absent().filter_map(|name| Some((name, shards.lost.get(name)?)));
+    let missing = listing(absent().filter(|name| !shards.lost.contains_key(*name)));
+    let surplus = shards.tensors.keys().filter(|name| !wanted.contains_key(*name) && !is_harmless(name, decoder.tied));
+    let surplus = listing(surplus.map(String::as_str));
+    let list = |what: &str, names: String| (!names.is_empty()).then(|| format!("{what} {names}"));
+    let mut problems: Vec<_> = list("missing are", missing).into_iter().chain(list("not expected are", surplus)).collect();
+    problems.extend(lost.map(|(name, file)| format!("{name} is not in {file}, where {INDEX} has it")));
+    let found = wanted.iter().filter_map(|(name, weight)| Some((name, decoder.matrix(*weight), shards.tensors.get(name)?)));
+    problems.extend(
+        found
+            .filter(|(_, matrix, tensor)| !has_shape(tensor, *matrix))
+            .map(|(name, matrix, tensor)| format!("{name} is {:?} instead of {:?}", tensor.shape, shape(matrix))),
+    );
+    problems
+}
+
+fn shape(Matrix { rows, columns }: Matrix) -> Vec<u32> {
+    if columns == 1 { vec![rows] } else { vec![rows, columns] }
+}
+
+fn has_shape(tensor: &Tensor, matrix: Matrix) -> bool {
+    let is = |dims: &[u32]| tensor.shape.iter().map(|dim| u32::try_from(*dim)).eq(dims.iter().map(|dim| Ok(*dim)));
+    is(&shape(matrix)) || is(&[matrix.rows, matrix.columns])
+}
+
+/// Where the tensors that are there lie.
+fn stored(shards: &Shards, wanted: &BTreeMap<String, Weight>, decoder: &Decoder) -> Result<HashMap<Weight, Stored>> {
+    let found = wanted.iter().filter_map(|(name, weight)| Some((name, *weight, shards.tensors.get(name)?)));
+    found.map(|(name, weight, tensor)| Ok((weight, tensor.stored(name, decoder.matrix(weight))?))).collect()
+}
+
+impl Tensor {
+    fn stored(&self, name: &str, matrix: Matrix) -> Result<Stored> {
+        let Some((_, float)) = FLOATS.into_iter().find(|(dtype, _)| *dtype == self.dtype) else {
+            return Err(Error::Unsupported {
+                what: format!("the type {} of {name}", self.dtype),
+                alternatives: FLOATS.map(|(dtype, _)| dtype.to_string()).to_vec(),
+            });
+        };
+        Ok(Stored { shard: self.shard, start: self.start, matrix, float })
+    }
+}

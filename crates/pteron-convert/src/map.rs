@@ -1,0 +1,46 @@
+//! Files that are mapped, so that their pages are read when they are touched.
+
+use std::fs::File;
+use std::io::{Error as IoError, ErrorKind};
+use std::path::Path;
+
+use memmap2::Mmap;
+
+use crate::error::{Error, Result};
+
+/// The bytes of a file.
+pub(crate) struct Mapped(Option<Mmap>);
+
+impl Mapped {
+    /// Maps a file.
+    ///
+    /// # Errors
+    /// A file that cannot be opened or mapped, or something that is no file.
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        map(path).map(Self).map_err(|error| Error::Read { path: path.to_owned(), error })
+    }
+}
+
+fn map(path: &Path) -> std::io::Result<Option<Mmap>> {
+    // Asked before opening: opening a pipe would wait for somebody to write to it.
+    let metadata = std::fs::metadata(path)?;
+    if !metadata.is_file() {
+        return Err(IoError::new(ErrorKind::InvalidInput, "it is not a file"));
+    }
+    // Nothing cannot be mapped.
+    if metadata.len() == 0 {
+        return Ok(None);
+    }
+    let file = File::open(path)?;
+    // SAFETY: the map is read-only and private. Another process that shortens the file while it is mapped could end this one
+    // with a signal; no program that maps checkpoints can rule that out.
+    #[allow(unsafe_code, reason = "mapping a file is unsafe by nature; this is the one place that does it")]
+    let map = unsafe { Mmap::map(&file)? };
+    Ok(Some(map))
+}
+
+impl AsRef<[u8]> for Mapped {
+    fn as_ref(&self) -> &[u8] {
+        self.0.as_deref().unwrap_or_default()
+    }
+}
