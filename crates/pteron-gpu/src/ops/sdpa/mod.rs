@@ -7,6 +7,7 @@
 //!
 //! `pteron.rotary_sdpa` is the same with queries and keys that are turned by their position on the way.
 
+mod rounds;
 pub(crate) mod slices;
 mod stream;
 #[cfg(test)]
@@ -15,23 +16,14 @@ mod tests;
 use crate::args::Args;
 use crate::error::OpError;
 use crate::graph::Elem;
-use crate::kernel::{KernelDef, Variant};
 use crate::live::{Scalar, TensorId};
 use crate::ops::OpDef;
 use crate::ops::update_cache::{self, Write, WriteNames};
-use crate::params;
-use crate::plan::{Bind, BoundsCx, Caps, Dispatch, Op, Plan, PlanCx, Recipe, Recipes};
+use crate::plan::{BoundsCx, Op, Plan, PlanCx, Recipes};
 use crate::reference::{HostData, HostTensors};
 use crate::shape::Dims;
-use slices::{MAX_SCORE_BYTES, Slices};
+use slices::MAX_SCORE_BYTES;
 use stream::Cut;
-
-static QK_SCALAR: KernelDef = KernelDef::new("sdpa_qk_scalar", include_str!("sdpa_qk_scalar.wgsl"), Params::FIELDS);
-static QK_NAIVE: KernelDef = KernelDef::new("sdpa_qk_naive", include_str!("sdpa_qk_naive.wgsl"), Params::FIELDS);
-static SOFTMAX: KernelDef = KernelDef::new("sdpa_softmax", include_str!("sdpa_softmax.wgsl"), Params::FIELDS);
-static AV: KernelDef = KernelDef::new("sdpa_av", include_str!("sdpa_av.wgsl"), Params::FIELDS);
-static AV_FEW: KernelDef = KernelDef::new("sdpa_av_few", include_str!("sdpa_av_few.wgsl"), Params::FIELDS);
-static AV_NAIVE: KernelDef = KernelDef::new("sdpa_av_naive", include_str!("sdpa_av_naive.wgsl"), Params::FIELDS);
 
 const NAME: &str = "sdpa_with_kv_cache.default";
 /// The same operator with tables of cosines and sines behind the values, by which queries and keys are turned; no file has it.
@@ -48,43 +40,16 @@ pub static DEF: OpDef = OpDef {
         &stream::WRITE,
         &stream::STREAM,
         &stream::COMBINE,
-        &QK_SCALAR,
-        &QK_NAIVE,
-        &SOFTMAX,
-        &AV,
-        &AV_FEW,
-        &AV_NAIVE,
+        &rounds::QK_SCALAR,
+        &rounds::QK_NAIVE,
+        &rounds::SOFTMAX,
+        &rounds::AV,
+        &rounds::AV_FEW,
+        &rounds::AV_NAIVE,
         &update_cache::COPY,
     ],
     decode,
 };
-
-params! {
-    /// Of `include/attention.wgsl`, for every kernel here.
-    struct Params {
-        heads: u32,
-        group: u32,
-        rows: u32,
-        lanes: u32,
-        scale: f32,
-        causal: u32,
-        round: u32,
-        step_base: u32,
-    }
-}
-
-const K_RECIPE: usize = 0;
-const V_RECIPE: usize = 1;
-const SOFTMAX_RECIPE: usize = 2;
-const QK_RECIPE: usize = 3;
-const AV_RECIPE: usize = 4;
-const AV_FEW_RECIPE: usize = 5;
-
-/// Position, context, and three of the slices.
-const STEP_WORDS: usize = 5;
-
-/// With fewer threads than this the value kernel leaves a large GPU idle, and splits the context as well.
-const AV_FEW_THREADS: u64 = 16_384;
 
 /// Which kernels the head dim, or the benchmark, asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -246,52 +211,14 @@ impl Sdpa {
     fn kernels(&self, dim: u32) -> Kernels {
         match self.how {
             How::Naive => Kernels::Naive,
-            How::Best if dim > 0 && dim % 4 == 0 && dim / 4 <= stream::MOST_LANES => Kernels::Stream(dim / 4),
+            How::Best if dim > 0 && dim.is_multiple_of(4) && dim / 4 <= stream::MOST_LANES => Kernels::Stream(dim / 4),
             How::Best | How::Sliced => Kernels::Scalar,
         }
-    }
-
-    fn most_scratch(&self, caps: Caps) -> u64 {
-        self.score_bytes.min(caps.max_binding) / 16 * 16
     }
 
     #[allow(clippy::cast_possible_truncation, reason = "kernels compute in 32 bits")]
     fn scale(&self, dim: u32) -> f32 {
         self.scale.unwrap_or_else(|| f64::from(dim).sqrt().recip()) as f32
-    }
-
-    /// The recipes of the rounds, in the order of their numbers.
-    fn round_recipes(&self, naive: bool) -> Vec<Recipe> {
-        let scores = Bind::Scratch(0);
-        let qk = |kernel| Recipe::new(Variant::new(kernel), [self.q.into(), self.k_cache.into(), Bind::Step, scores]);
-        let av = |kernel| Recipe::new(Variant::new(kernel), [scores, self.v_cache.into(), Bind::Step, self.out.into()]);
-        let softmax = Recipe::new(Variant::new(&SOFTMAX), [Bind::Step, scores]);
-        if naive {
-            return vec![softmax, qk(&QK_NAIVE), av(&AV_NAIVE)];
-        }
-        vec![softmax, qk(&QK_SCALAR), av(&AV), av(&AV_FEW)]
-    }
-
-    /// The three dispatches of one round: scores, softmax, values.
-    fn round(&self, shape: &Shape, slices: &Slices, params: &Params) -> Result<[Option<Dispatch>; 3], OpError> {
-        let naive = self.kernels(shape.dim) == Kernels::Naive;
-        let (heads, rows) = slices.round(params.round.into());
-        let [context, stride, lanes] = [shape.context(), slices.stride, params.lanes].map(u64::from);
-        let tiles = heads * rows.div_ceil(4);
-        let qk = if naive {
-            Dispatch::items(QK_RECIPE, params, heads * rows * stride, 64)?
-        } else {
-            Dispatch::groups(QK_RECIPE, params, heads * rows.div_ceil(32) * context.div_ceil(32))?
-        };
-        let softmax = Dispatch::groups(SOFTMAX_RECIPE, params, heads * rows)?;
-        // The choice is by the whole call, so that the rounds of a call are alike.
-        let threads = u64::from(params.heads) * u64::from(params.rows).div_ceil(4) * lanes;
-        let av = match threads {
-            _ if naive => Dispatch::items(AV_RECIPE, params, heads * rows * lanes, 64)?,
-            few if few < AV_FEW_THREADS => Dispatch::groups(AV_FEW_RECIPE, params, tiles * lanes.div_ceil(4))?,
-            _ => Dispatch::items(AV_RECIPE, params, tiles * lanes, 64)?,
-        };
-        Ok([qk, softmax, av])
     }
 }
 
@@ -299,22 +226,11 @@ impl Op for Sdpa {
     fn recipes(&self, cx: &BoundsCx<'_>) -> Result<Recipes, OpError> {
         let (q, k_cache) = (cx.bound(self.q), cx.bound(self.k_cache));
         let (kv_heads, group, dim) = heads(&q, &k_cache)?;
-        let kernels = self.kernels(dim);
-        if let Kernels::Stream(lanes) = kernels {
-            return Ok(self.stream_recipes(cx, kv_heads, rows(&q, group), lanes));
+        let rows = rows(&q, group);
+        match self.kernels(dim) {
+            Kernels::Stream(lanes) => Ok(self.stream_recipes(cx, kv_heads, rows, lanes)),
+            kernels => self.round_recipes(cx, kv_heads, rows, kernels),
         }
-        let most = self.most_scratch(cx.caps());
-        let slices = Slices::new(kv_heads, rows(&q, group), k_cache[1], most)?;
-        let mut rounds = self.round_recipes(kernels == Kernels::Naive);
-        for recipe in &mut rounds {
-            recipe.max_dispatches = u32::try_from(slices.rounds()).unwrap_or(u32::MAX);
-        }
-        let mut list = vec![
-            Write::recipe(cx, self.k, self.k_cache, "sdpa_k_cache"),
-            Write::recipe(cx, self.v, self.v_cache, "sdpa_v_cache"),
-        ];
-        list.append(&mut rounds);
-        Ok(Recipes { list, scratch: vec![slices.reserve(most)], step_words: STEP_WORDS })
     }
 
     fn plan(&self, cx: &PlanCx<'_>) -> Result<Plan, OpError> {
@@ -358,29 +274,6 @@ impl Sdpa {
         };
         let (steps, scratch) = self.stream_steps(&params, lanes, &cut)?;
         (plan.steps, plan.scratch) = (steps, vec![scratch]);
-        Ok(plan)
-    }
-
-    fn plan_rounds(&self, cx: &PlanCx<'_>, shape: &Shape) -> Result<Plan, OpError> {
-        let slices = Slices::new(shape.kv_heads, shape.rows, shape.context(), self.most_scratch(cx.caps()))?;
-        let mut params = Params {
-            heads: shape.kv_heads,
-            group: shape.group,
-            rows: shape.rows,
-            lanes: shape.dim,
-            scale: self.scale(shape.dim),
-            causal: self.causal.into(),
-            round: 0,
-            step_base: cx.step_base(),
-        };
-        let writes = [shape.k.step(cx, K_RECIPE)?, shape.v.step(cx, V_RECIPE)?];
-        let mut plan = Plan::new(self.out, shape.q, writes.into_iter().flatten());
-        for round in 0..slices.rounds() {
-            params.round = u32::try_from(round).unwrap_or(u32::MAX);
-            plan.steps.extend(self.round(shape, &slices, &params)?.into_iter().flatten());
-        }
-        plan.scratch = vec![slices.bytes()];
-        plan.step_words = vec![shape.position(), shape.context(), slices.stride, slices.heads, slices.rows];
         Ok(plan)
     }
 

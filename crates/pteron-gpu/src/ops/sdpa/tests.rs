@@ -1,5 +1,6 @@
 use pteron_format::vulkan::{DataType, Value, ValueId};
 
+use super::slices::Slices;
 use super::*;
 use crate::reference::HostTensor;
 use crate::testing::{Dry, check, f32s, i32s, noise, refusal};
