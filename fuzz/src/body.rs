@@ -1,5 +1,6 @@
 //! The bodies: one execution each.
 
+use pteron_convert::{Gguf, Source};
 use pteron_format::external::Ptd;
 use pteron_format::vulkan::{read_blob, write_blob};
 use pteron_format::{Part, Pte, external as ptd, fuzzing, write};
@@ -62,6 +63,23 @@ pub fn external(bytes: &[u8]) -> Outcome {
         }
     }
     outcome
+}
+
+/// Opens a GGUF file and, if it is a model, reads every row.
+///
+/// # Panics
+/// If a row cannot be read.
+pub fn gguf(bytes: &[u8]) {
+    let Ok(model) = Gguf::from_bytes("input.gguf", bytes.to_vec()) else { return };
+    let decoder = model.decoder();
+    for weight in decoder.weights() {
+        let matrix = decoder.matrix(weight);
+        let mut numbers = vec![0.0; matrix.columns as usize];
+        for row in 0..matrix.rows {
+            model.row(weight, row, &mut numbers).expect("a weight that was found has its rows");
+            model.four_bit_row(weight, row, 32);
+        }
+    }
 }
 
 /// Reads a file of any kind and, if it is valid, writes and reads it again.

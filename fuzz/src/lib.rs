@@ -1,6 +1,6 @@
 //! What fuzzing Pteron's readers means: the bodies, the properties they check, seeds and mutators.
 //!
-//! - [`program`], [`delegate`], [`external`], [`round_trip`]: one execution each, over any bytes. A property that does not hold
+//! - [`program`], [`delegate`], [`external`], [`round_trip`], [`gguf`]: one execution each, over any bytes. A property that does not hold
 //!   is a panic, which is what libFuzzer looks for; the `smoke` binary catches it.
 //! - [`check`]: the properties
 //! - [`corpus`]: real exports and kept finds
@@ -12,4 +12,4 @@ pub mod check;
 pub mod corpus;
 pub mod mutate;
 
-pub use body::{Kind, any, delegate, external, program, round_trip, typed};
+pub use body::{Kind, any, delegate, external, gguf, program, round_trip, typed};

@@ -32,7 +32,7 @@ pub struct Decoder {
 }
 
 /// Rotary position embedding.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Rotary {
     /// The base of the frequencies.
     pub theta: f64,
@@ -51,17 +51,23 @@ pub enum Pairs {
     Halves,
 }
 
-/// How Llama 3.1 stretches frequencies.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Scaling {
-    /// By how much slow frequencies are divided.
-    pub factor: f64,
-    /// Wavelengths longer than the original context divided by this are stretched in full.
-    pub low_frequency_factor: f64,
-    /// Wavelengths shorter than the original context divided by this are left alone.
-    pub high_frequency_factor: f64,
-    /// The context of pre-training.
-    pub original_context: u32,
+/// How frequencies are stretched.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Scaling {
+    /// By their wavelength, as Llama 3.1 does.
+    Llama3 {
+        /// By how much slow frequencies are divided.
+        factor: f64,
+        /// Wavelengths longer than the original context divided by this are stretched in full.
+        low_frequency_factor: f64,
+        /// Wavelengths shorter than the original context divided by this are left alone.
+        high_frequency_factor: f64,
+        /// The context of pre-training.
+        original_context: u32,
+    },
+    /// Each is divided by a number of its own, the fastest first: how GGUF files spell Llama 3.1's scaling out. There are
+    /// `head_width / 2` of them.
+    Divisors(Vec<f32>),
 }
 
 /// Which projections of attention add a bias.

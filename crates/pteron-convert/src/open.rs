@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::Path;
 
 use crate::error::{Error, Result};
+use crate::gguf::Gguf;
 use crate::hf::HuggingFace;
 use crate::source::Source;
 
@@ -25,10 +26,7 @@ pub fn open_source(path: &Path) -> Result<Box<dyn Source>> {
     // The one place that knows which reader a kind has.
     match detect(path)? {
         Kind::HuggingFace => Ok(Box::new(HuggingFace::open(path)?)),
-        Kind::Gguf => {
-            let alternatives = vec!["folders with config.json and safetensors".to_owned()];
-            Err(Error::Unsupported { what: format!("{} (GGUF)", path.display()), alternatives })
-        }
+        Kind::Gguf => Ok(Box::new(Gguf::open(path)?)),
     }
 }
 

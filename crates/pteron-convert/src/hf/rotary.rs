@@ -55,16 +55,15 @@ fn scaling(parameters: &Fields) -> Result<Option<Scaling>> {
 fn llama3(parameters: &Fields) -> Result<Scaling> {
     let number = |field| parameters.number(field)?.ok_or_else(|| parameters.missing(field));
     let original = "original_max_position_embeddings";
-    let scaling = Scaling {
-        factor: number("factor")?,
-        low_frequency_factor: number("low_freq_factor")?,
-        high_frequency_factor: number("high_freq_factor")?,
-        original_context: parameters.count(original)?.ok_or_else(|| parameters.missing(original))?,
-    };
-    let (low, high) = (scaling.low_frequency_factor, scaling.high_frequency_factor);
+    let (low, high) = (number("low_freq_factor")?, number("high_freq_factor")?);
     if high <= low {
         let expected = format!("should be greater than low_freq_factor = {low}");
         return Err(parameters.wrong("high_freq_factor", high, &expected));
     }
-    Ok(scaling)
+    Ok(Scaling::Llama3 {
+        factor: number("factor")?,
+        low_frequency_factor: low,
+        high_frequency_factor: high,
+        original_context: parameters.count(original)?.ok_or_else(|| parameters.missing(original))?,
+    })
 }

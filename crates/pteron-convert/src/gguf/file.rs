@@ -1,0 +1,163 @@
+//! A GGUF file: a header, keys with values, what tensors there are, and their bytes.
+
+use std::collections::HashMap;
+
+use super::cursor::{Cursor, shown};
+use super::kinds::{KINDS, Kind, kind, kind_name};
+use super::metadata::Metadata;
+use crate::error::{Error, Result};
+
+const MAGIC: [u8; 4] = *b"GGUF";
+/// Where tensors start if the file does not say: at multiples of this.
+const DEFAULT_ALIGNMENT: u32 = 32;
+/// A tensor has at most this many dimensions.
+const MAX_RANK: u32 = 4;
+/// The fewest bytes that a tensor's description takes: the name's length, the rank, the type, the offset.
+const LEAST_TENSOR: usize = 8 + 4 + 4 + 8;
+
+/// A file whose head has been read.
+pub(super) struct File<'a> {
+    name: &'a str,
+    pub(super) metadata: Metadata<'a>,
+    tensors: Vec<Described<'a>>,
+    alignment: u64,
+    /// Where the tensors' bytes begin, and where the file ends.
+    data: u64,
+    end: u64,
+}
+
+/// A tensor as the head describes it.
+struct Described<'a> {
+    name: &'a str,
+    dims: [u64; MAX_RANK as usize],
+    kind: u32,
+    offset: u64,
+}
+
+/// A tensor that lies within its file.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tensor {
+    pub(super) kind: &'static Kind,
+    /// The number of columns comes first; dimensions that it does not have are 1.
+    pub(super) dims: [u64; MAX_RANK as usize],
+    /// Where in the file it begins.
+    pub(super) start: u64,
+    len: u64,
+}
+
+impl<'a> File<'a> {
+    /// Reads the head. What it says of tensors is checked by [`place`](Self::place): before that a caller can look whether this
+    /// is a model at all that it knows.
+    pub(super) fn read(name: &'a str, bytes: &'a [u8]) -> Result<Self> {
+        let mut cursor = Cursor::new(name, bytes);
+        if cursor.array()? != MAGIC {
+            return Err(Cursor::new(name, bytes).fault("this is no GGUF file, which would begin with \"GGUF\""));
+        }
+        check_version(cursor.u32()?)?;
+        cursor.part = "the number of tensors".to_owned();
+        let count = cursor.count(LEAST_TENSOR)?;
+        let metadata = Metadata::read(&mut cursor, name)?;
+        let alignment = alignment(&metadata)?;
+        let mut tensors = Vec::with_capacity(count.min(cursor.left() / LEAST_TENSOR));
+        for number in 0..count {
+            cursor.part = format!("tensor {number}");
+            tensors.push(described(&mut cursor)?);
+        }
+        let data = (cursor.position() as u64).next_multiple_of(alignment);
+        Ok(Self { name, metadata, tensors, alignment, data, end: bytes.len() as u64 })
+    }
+
+    /// The tensors by name: each of a type that is known, within the file, and apart from the others.
+    pub(super) fn place(&self) -> Result<HashMap<&'a str, Tensor>> {
+        let mut placed = HashMap::with_capacity(self.tensors.len());
+        for described in &self.tensors {
+            let tensor = self.placed(described)?;
+            if placed.insert(described.name, tensor).is_some() {
+                return Err(self.fault(described.name, "it is there twice"));
+            }
+        }
+        self.check_apart(&placed)?;
+        Ok(placed)
+    }
+
+    fn placed(&self, described: &Described<'_>) -> Result<Tensor> {
+        let &Described { name, dims, offset, .. } = described;
+        let kind = kind(described.kind).ok_or_else(|| Error::Unsupported {
+            what: format!("the type {} of the tensor {}", kind_name(described.kind), shown(name)),
+            alternatives: KINDS.iter().map(|kind| kind.name.to_owned()).collect(),
+        })?;
+        let rows = dims[1..].iter().try_fold(1, |rows: u64, &dim| rows.checked_mul(dim));
+        if !dims[0].is_multiple_of(kind.block as u64) {
+            let problem = format!("its rows have {} numbers, but {} has blocks of {}", dims[0], kind.name, kind.block);
+            return Err(self.fault(name, problem));
+        }
+        let len = kind.row_bytes(dims[0]).zip(rows).and_then(|(row, rows)| rows.checked_mul(row));
+        let len = len.ok_or_else(|| self.fault(name, "it is too large"))?;
+        if offset % self.alignment != 0 {
+            let problem = format!("it begins at {offset}, which is no multiple of the alignment {}", self.alignment);
+            return Err(self.fault(name, problem));
+        }
+        let start = self.data.checked_add(offset);
+        let end = start.and_then(|start| start.checked_add(len)).filter(|&end| end <= self.end);
+        match (start, end) {
+            (Some(start), Some(_)) => Ok(Tensor { kind, dims, start, len }),
+            _ => {
+                let room = self.end.saturating_sub(self.data);
+                let problem =
+                    format!("its {len} bytes from {offset} on are not all in the file, which has {room} for tensors");
+                Err(self.fault(name, problem))
+            }
+        }
+    }
+
+    fn check_apart(&self, placed: &HashMap<&'a str, Tensor>) -> Result<()> {
+        let mut ordered: Vec<_> = placed.iter().filter(|(_, tensor)| tensor.len > 0).collect();
+        ordered.sort_unstable_by_key(|(_, tensor)| tensor.start);
+        for pair in ordered.windows(2) {
+            let [(first, a), (second, b)] = pair else { continue };
+            if a.start + a.len > b.start {
+                let problem = format!("it begins at byte {}, within the tensor {}", b.start, shown(first));
+                return Err(self.fault(second, problem));
+            }
+        }
+        Ok(())
+    }
+
+    fn fault(&self, tensor: &str, problem: impl std::fmt::Display) -> Error {
+        Error::Malformed { file: self.name.to_owned(), problem: format!("the tensor {}: {problem}", shown(tensor)) }
+    }
+}
+
+fn check_version(version: u32) -> Result<()> {
+    let (what, alternatives) = match version {
+        2 | 3 => return Ok(()),
+        _ if matches!(version.swap_bytes(), 1..=3) => {
+            ("a big-endian GGUF file".to_owned(), vec!["little-endian".to_owned()])
+        }
+        _ => (format!("version {version} of GGUF"), vec!["2".to_owned(), "3".to_owned()]),
+    };
+    Err(Error::Unsupported { what, alternatives })
+}
+
+fn alignment(metadata: &Metadata<'_>) -> Result<u64> {
+    const KEY: &str = "general.alignment";
+    let alignment = metadata.number(KEY)?.unwrap_or(DEFAULT_ALIGNMENT);
+    if !alignment.is_power_of_two() {
+        return Err(metadata.fault(KEY, format!("{alignment} is no power of two")));
+    }
+    Ok(alignment.into())
+}
+
+fn described<'a>(cursor: &mut Cursor<'a>) -> Result<Described<'a>> {
+    let name = cursor.name()?;
+    cursor.part = format!("the tensor {}", shown(name));
+    let rank = cursor.u32()?;
+    if rank > MAX_RANK {
+        return Err(cursor.fault(format!("it has {rank} dimensions, more than {MAX_RANK}")));
+    }
+    let mut dims = [1; MAX_RANK as usize];
+    for dim in dims.iter_mut().zip(0..rank).map(|(dim, _)| dim) {
+        *dim = cursor.u64()?;
+    }
+    Ok(Described { name, dims, kind: cursor.u32()?, offset: cursor.u64()? })
+}

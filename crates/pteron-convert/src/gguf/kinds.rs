@@ -1,0 +1,103 @@
+//! The types of tensors, as a table: everything that is said of a type is said here.
+
+use super::blocks;
+
+/// A type of tensors. Numbers are stored in blocks of a fixed length.
+pub(super) struct Kind {
+    pub(super) id: u32,
+    pub(super) name: &'static str,
+    /// Numbers in a block.
+    pub(super) block: usize,
+    /// Bytes of a block.
+    bytes: usize,
+    /// The numbers of whole blocks.
+    pub(super) unpack: fn(&[u8], &mut [f32]),
+}
+
+macro_rules! kinds {
+    ($($id:literal $name:ident: $block:literal numbers in $bytes:literal bytes by $unpack:path;)+) => {
+        /// All types that can be read.
+        pub(super) static KINDS: &[Kind] = &[$(Kind {
+            id: $id,
+            name: stringify!($name),
+            block: $block,
+            bytes: $bytes,
+            unpack: |row, out| each::<$bytes, $block>(row, out, $unpack),
+        }),+];
+    };
+}
+
+kinds! {
+    0 F32: 1 numbers in 4 bytes by blocks::f32;
+    1 F16: 1 numbers in 2 bytes by blocks::f16;
+    30 BF16: 1 numbers in 2 bytes by blocks::bf16;
+    8 Q8_0: 32 numbers in 34 bytes by blocks::q8_0;
+    2 Q4_0: 32 numbers in 18 bytes by blocks::q4_0;
+    3 Q4_1: 32 numbers in 20 bytes by blocks::q4_1;
+    6 Q5_0: 32 numbers in 22 bytes by blocks::q5_0;
+    7 Q5_1: 32 numbers in 24 bytes by blocks::q5_1;
+    12 Q4_K: 256 numbers in 144 bytes by blocks::q4_k;
+    13 Q5_K: 256 numbers in 176 bytes by blocks::q5_k;
+    14 Q6_K: 256 numbers in 210 bytes by blocks::q6_k;
+}
+
+/// The number of the type whose rows programs can hold as they are.
+pub(super) const Q4_0: u32 = 2;
+
+/// Names of types that are not read.
+const OTHERS: [(u32, &str); 22] = [
+    (9, "Q8_1"),
+    (10, "Q2_K"),
+    (11, "Q3_K"),
+    (15, "Q8_K"),
+    (16, "IQ2_XXS"),
+    (17, "IQ2_XS"),
+    (18, "IQ3_XXS"),
+    (19, "IQ1_S"),
+    (20, "IQ4_NL"),
+    (21, "IQ3_S"),
+    (22, "IQ2_S"),
+    (23, "IQ4_XS"),
+    (24, "I8"),
+    (25, "I16"),
+    (26, "I32"),
+    (27, "I64"),
+    (28, "F64"),
+    (29, "IQ1_M"),
+    (34, "TQ1_0"),
+    (35, "TQ2_0"),
+    (39, "MXFP4"),
+    (40, "NVFP4"),
+];
+
+/// The type with this number.
+pub(super) fn kind(id: u32) -> Option<&'static Kind> {
+    KINDS.iter().find(|kind| kind.id == id)
+}
+
+/// What a type is called, whether it can be read or not.
+pub(super) fn kind_name(id: u32) -> String {
+    let known = KINDS.iter().map(|kind| (kind.id, kind.name)).chain(OTHERS).find(|&(other, _)| other == id);
+    known.map_or_else(|| format!("number {id}"), |(_, name)| name.to_owned())
+}
+
+impl Kind {
+    /// How many bytes a row of this many numbers has, if that is a whole number of blocks.
+    pub(super) fn row_bytes(&self, numbers: u64) -> Option<u64> {
+        let block = self.block as u64;
+        if numbers.is_multiple_of(block) { (numbers / block).checked_mul(self.bytes as u64) } else { None }
+    }
+}
+
+impl std::fmt::Debug for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+fn each<const BYTES: usize, const LEN: usize>(row: &[u8], out: &mut [f32], unpack: fn(&[u8; BYTES], &mut [f32; LEN])) {
+    let (blocks, numbers) = (row.as_chunks().0, out.as_chunks_mut().0);
+    for (block, numbers) in blocks.iter().zip(numbers) {
+        unpack(block, numbers);
+    }
+}

@@ -1,0 +1,139 @@
+//! Checkpoints in GGUF files: Llama, Mistral and `SmolLM` (`llama`), Qwen 2 (`qwen2`) and Qwen 3 (`qwen3`).
+//!
+//! A file is hostile until checked. Opening reads its head, checks every count, length and offset against the file, finds all
+//! weights, and writes the tokenizer anew as `tokenizer.json`; rows are read where they are asked for.
+
+mod blocks;
+mod cursor;
+mod file;
+mod kinds;
+mod metadata;
+mod model;
+mod parts;
+mod tokenizer;
+mod weights;
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use file::File;
+use weights::{Stored, Tensors};
+
+use crate::decoder::{Decoder, Weight};
+use crate::error::{Error, Result};
+use crate::map::Mapped;
+use crate::source::{Facts, FourBitRow, Source};
+
+/// Numbers that share a scale in the type that is handed out as it is.
+const FOUR_BIT_GROUP: u32 = 32;
+
+type Bytes = Box<dyn AsRef<[u8]> + Send + Sync>;
+
+/// A model from GGUF files.
+pub struct Gguf {
+    files: Vec<Bytes>,
+    architecture: &'static str,
+    decoder: Decoder,
+    weights: HashMap<Weight, Stored>,
+    facts: Facts,
+}
+
+impl Gguf {
+    /// Opens a file, and those beside it if it is the first of several.
+    ///
+    /// # Errors
+    /// A file that cannot be read or is damaged, and whatever in it is not supported.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let first = Mapped::open(path)?;
+        let name = path.display().to_string();
+        let others = parts::others(path, &File::read(&name, first.as_ref())?)?;
+        let mut names = vec![name];
+        let mut files: Vec<Bytes> = vec![Box::new(first)];
+        for other in others {
+            files.push(Box::new(Mapped::open(&other)?));
+            names.push(other.display().to_string());
+        }
+        Self::read(&names, files)
+    }
+
+    /// The same from bytes that are in memory; errors call them by this name.
+    ///
+    /// # Errors
+    /// As for [`open`](Self::open); a model in several files is not supported here.
+    pub fn from_bytes(name: &str, bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Result<Self> {
+        Self::read(&[name.to_owned()], vec![Box::new(bytes)])
+    }
+
+    fn read(names: &[String], files: Vec<Bytes>) -> Result<Self> {
+        let bytes: Vec<&[u8]> = files.iter().map(|file| (**file).as_ref()).collect();
+        let heads = names.iter().zip(&bytes).map(|(name, bytes)| File::read(name, bytes));
+        let heads: Vec<File<'_>> = heads.collect::<Result<_>>()?;
+        parts::check(names, &heads)?;
+        let Some(first) = heads.first() else {
+            return Err(Error::Option("there is no file to read".to_owned()));
+        };
+        let (architecture, mut decoder) = model::decoder(&first.metadata)?;
+        let tensors = together(names, &heads)?;
+        weights::complete(&mut decoder, &tensors);
+        let weights = weights::find(architecture, &decoder, &tensors)?;
+        decoder.rotary.scaling = weights::scaling(architecture, &decoder, &tensors, &bytes)?;
+        let facts = tokenizer::facts(&first.metadata, decoder.vocabulary)?;
+        let architecture = architecture.name;
+        Ok(Self { architecture, decoder, weights, facts, files })
+    }
+
+    /// A row's place and its bytes.
+    fn stored(&self, weight: Weight, row: u32) -> Option<(&Stored, &[u8])> {
+        let stored = self.weights.get(&weight)?;
+        let file = (**self.files.get(stored.file)?).as_ref();
+        Some((stored, file.get(stored.row(row)?)?))
+    }
+}
+
+/// The tensors of all files.
+fn together<'a>(names: &[String], heads: &[File<'a>]) -> Result<Tensors<'a>> {
+    let mut tensors = Tensors::new();
+    for (index, (name, head)) in names.iter().zip(heads).enumerate() {
+        for (tensor, placed) in head.place()? {
+            if let Some((other, _)) = tensors.insert(tensor, (index, placed)) {
+                let problem = format!("the tensor {} is in {}, too", cursor::shown(tensor), names[other]);
+                return Err(Error::Malformed { file: name.clone(), problem });
+            }
+        }
+    }
+    Ok(tensors)
+}
+
+impl Source for Gguf {
+    fn decoder(&self) -> &Decoder {
+        &self.decoder
+    }
+
+    fn row(&self, weight: Weight, row: u32, out: &mut [f32]) -> Result<()> {
+        match self.stored(weight, row) {
+            Some((stored, bytes)) if stored.matrix.columns as usize == out.len() => {
+                (stored.kind.unpack)(bytes, out);
+                Ok(())
+            }
+            _ => Err(Error::Tensors {
+                architecture: self.architecture.to_owned(),
+                problems: format!("there is no row {row} of {} numbers in {}", out.len(), weights::name(weight)),
+            }),
+        }
+    }
+
+    fn four_bit_row(&self, weight: Weight, row: u32, group: u32) -> Option<FourBitRow<'_>> {
+        let (stored, bytes) = self.stored(weight, row)?;
+        if stored.kind.id != kinds::Q4_0 || group != FOUR_BIT_GROUP {
+            return None;
+        }
+        let blocks = bytes.as_chunks().0.iter().map(blocks::q4_0_neighbours);
+        let (scales, nibbles): (Vec<f32>, Vec<[u8; 16]>) = blocks.unzip();
+        Some(FourBitRow { nibbles: nibbles.into_flattened().into(), scales })
+    }
+
+    fn facts(&self) -> Facts {
+        self.facts.clone()
+    }
+}

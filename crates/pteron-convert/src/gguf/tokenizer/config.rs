@@ -1,0 +1,55 @@
+//! `tokenizer_config.json`: the chat template, and the tokens that it names.
+
+use serde_json::{Map, Value, json};
+
+use super::super::metadata::Metadata;
+use super::Around;
+use super::vocabulary::Vocabulary;
+use crate::error::Result;
+
+const TEMPLATE: &str = "tokenizer.chat_template";
+const NAMES: &str = "tokenizer.chat_templates";
+
+/// The file's content.
+pub(super) fn config(metadata: &Metadata<'_>, vocabulary: &Vocabulary<'_>, around: &Around) -> Result<Value> {
+    let template = metadata.text(TEMPLATE)?;
+    let mut config = Map::new();
+    // Who finds it here takes texts to begin with it: it is left out where they do not, unless the template asks for it.
+    let wanted = around.begin || template.is_some_and(|template| template.contains("bos_token"));
+    let begin = vocabulary.begin.filter(|_| wanted);
+    let roles = [
+        ("bos_token", begin),
+        ("eos_token", vocabulary.end),
+        ("unk_token", vocabulary.unknown),
+        ("pad_token", vocabulary.padding),
+    ];
+    for (role, token) in roles {
+        if let Some(token) = token {
+            config.insert(role.to_owned(), token.text.into());
+        }
+    }
+    config.insert("add_bos_token".to_owned(), around.begin.into());
+    config.insert("add_eos_token".to_owned(), around.end.into());
+    config.insert("clean_up_tokenization_spaces".to_owned(), false.into());
+    config.insert("tokenizer_class".to_owned(), "PreTrainedTokenizerFast".into());
+    let named = named(metadata)?;
+    if named.is_empty() {
+        config.extend(template.map(|template| ("chat_template".to_owned(), template.into())));
+    } else {
+        let default = template.map(|template| json!({"name": "default", "template": template}));
+        config.insert("chat_template".to_owned(), default.into_iter().chain(named).collect());
+    }
+    Ok(Value::Object(config))
+}
+
+/// Templates for other occasions, such as tools.
+fn named(metadata: &Metadata<'_>) -> Result<Vec<Value>> {
+    let Some(names) = metadata.array(NAMES)? else { return Ok(Vec::new()) };
+    let mut templates = Vec::new();
+    for name in names.texts()? {
+        let key = format!("{TEMPLATE}.{name}");
+        let template = metadata.needed(&key, metadata.text(&key))?;
+        templates.push(json!({"name": name, "template": template}));
+    }
+    Ok(templates)
+}
