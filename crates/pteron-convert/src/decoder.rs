@@ -1,5 +1,7 @@
 //! What a decoder-only transformer is to this crate: its sizes, and the names of its weights.
 
+use std::fmt;
+
 /// The sizes and switches of a decoder: Llama 2 and 3, Mistral, Qwen 2 and 3, and all that are built like them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decoder {
@@ -135,6 +137,39 @@ impl Part {
         Self::Up,
         Self::Down,
     ];
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::AttentionNorm => "attention_norm",
+            Self::Query => "query",
+            Self::Key => "key",
+            Self::Value => "value",
+            Self::AttentionOutput => "attention_output",
+            Self::QueryBias => "query_bias",
+            Self::KeyBias => "key_bias",
+            Self::ValueBias => "value_bias",
+            Self::AttentionOutputBias => "attention_output_bias",
+            Self::QueryNorm => "query_norm",
+            Self::KeyNorm => "key_norm",
+            Self::FeedForwardNorm => "feed_forward_norm",
+            Self::Gate => "gate",
+            Self::Up => "up",
+            Self::Down => "down",
+        })
+    }
+}
+
+impl fmt::Display for Weight {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Embedding => f.write_str("embedding"),
+            Self::FinalNorm => f.write_str("final_norm"),
+            Self::Output => f.write_str("output"),
+            Self::Layer(layer, part) => write!(f, "layers.{layer}.{part}"),
+        }
+    }
 }
 
 /// Rows and columns of a weight. A vector is a matrix of one column.

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::decoder::Weight;
+
 /// An error of a conversion. `Display` is one sentence that says what a user can change.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -49,6 +51,24 @@ pub enum Error {
     /// An option that does not fit the model.
     #[error("{0}")]
     Option(String),
+    /// A weight that is not a number, or infinite.
+    #[error("{weight}: row {row}, column {column} of the checkpoint is {value}; weights must be finite")]
+    NotFinite {
+        /// The weight.
+        weight: Weight,
+        /// The row, as the checkpoint counts.
+        row: u32,
+        /// The column, or of 4-bit rows the group.
+        column: usize,
+        /// What stands there.
+        value: f32,
+    },
+    /// A blueprint that does not fit the decoder it is for.
+    #[error("the program was planned for another decoder: {0}")]
+    Blueprint(String),
+    /// The caller asked to stop.
+    #[error("interrupted; nothing was written")]
+    Interrupted,
     /// A program that cannot be written.
     #[error("the program cannot be written: {0}")]
     Format(#[from] pteron_format::Error),

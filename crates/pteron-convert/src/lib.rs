@@ -12,9 +12,12 @@ pub mod gguf;
 pub mod hf;
 mod map;
 pub mod open;
+pub mod quantise;
 pub mod source;
+pub mod synthetic;
 #[cfg(test)]
 mod testing;
+pub mod write;
 
 pub use blueprint::{Blueprint, Options};
 pub use decoder::{Decoder, Part, Weight};
@@ -22,4 +25,7 @@ pub use error::{Error, Result};
 pub use gguf::Gguf;
 pub use hf::HuggingFace;
 pub use open::{Kind, detect, open_source};
+pub use quantise::Scales;
 pub use source::Source;
+pub use synthetic::Synthetic;
+pub use write::{Progress, Report, convert};

@@ -13,7 +13,7 @@ use crate::vulkan::{self, Graph};
 /// # Errors
 /// Data without bytes, or sizes that cannot be added.
 pub fn write_program<D: Data>(program: &Program<D>) -> Result<Vec<u8>> {
-    pte::layout_unverified(program)?.into_bytes(Part::Program, &program.segments)
+    pte::layout_unverified(program, 0)?.into_bytes(Part::Program, &program.segments)
 }
 
 /// [`write_blob`](crate::vulkan::write_blob), whatever the graph says.
@@ -35,7 +35,7 @@ pub fn write_external<D: Data>(data: &ExternalData<D>) -> Result<Vec<u8>> {
 /// A `.pte` file of finished tables, whatever they are, with `data` where segments lie.
 #[must_use]
 pub fn program_file(tables: &[u8], data: &[u8]) -> Vec<u8> {
-    [pte::assemble(tables, Vec::new(), data.len() as u64).head.as_slice(), data].concat()
+    [pte::assemble(tables, Vec::new(), data.len() as u64, 0).head.as_slice(), data].concat()
 }
 
 /// A delegate's blob of finished tables, whatever they are, with `stored` as its constants.

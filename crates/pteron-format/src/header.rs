@@ -83,6 +83,12 @@ impl SegmentArea {
     }
 }
 
+/// Where a segment starts that is the next behind what ends at `end`, if 64 bits can say it.
+#[must_use]
+pub fn segment_start(end: u64) -> Option<u64> {
+    align_up(end, SEGMENT_ALIGNMENT)
+}
+
 /// Segments one behind the other, each aligned, and the length of them all. Empty ones take no room and lie at the start.
 pub(crate) fn lay_out<D: Data>(part: Part, segments: &[D]) -> Result<(Vec<Extent>, u64)> {
     let mut places = Vec::with_capacity(segments.len());
@@ -94,7 +100,7 @@ pub(crate) fn lay_out<D: Data>(part: Part, segments: &[D]) -> Result<(Vec<Extent
             places.push(Extent { start: 0, len });
             continue;
         }
-        let place = align_up(end, SEGMENT_ALIGNMENT).and_then(|start| Some((start, start.checked_add(len)?)));
+        let place = segment_start(end).and_then(|start| Some((start, start.checked_add(len)?)));
         let Some((start, next)) = place else {
             return Err(Error::new(Place { part, item: Item::Whole }, Problem::Overflow { what: "the file's size" }));
         };
@@ -121,11 +127,12 @@ pub struct Layout {
 impl Layout {
     /// Puts the header into finished tables and places the segments behind them. `header` gets the length of the tables with
     /// the header in them, then the segment base and the length of all segments; it fills a multiple of 16 bytes, so that
-    /// everything in the tables stays aligned.
+    /// everything in the tables stays aligned. At least `room` bytes lie before the segments.
     pub(crate) fn assemble(
         tables: &[u8],
         mut segments: Vec<Extent>,
         data_len: u64,
+        room: usize,
         header_len: usize,
         header: impl FnOnce(u64, u64, u64) -> Vec<u8>,
     ) -> Self {
@@ -134,10 +141,11 @@ impl Layout {
         let root = read_uint(tables, 0, 4) + header_len as u64;
         head.extend_from_slice(&root.to_le_bytes()[..4]);
         head.extend_from_slice(&tables[4..HEADER_AT]);
-        let base = align_up(tables_len as u64, SEGMENT_ALIGNMENT).unwrap_or(u64::MAX);
+        let base = segment_start(tables_len.max(room) as u64).unwrap_or(u64::MAX);
         head.extend_from_slice(&header(tables_len as u64, base, data_len));
         head.resize(HEADER_AT + header_len, 0);
         head.extend_from_slice(&tables[HEADER_AT..]);
+        head.resize(tables_len.max(room), 0);
         crate::vulkan::pad(&mut head, SEGMENT_ALIGNMENT);
         for segment in &mut segments {
             segment.start += base;

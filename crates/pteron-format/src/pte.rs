@@ -254,11 +254,22 @@ fn verify_calls(plan: &Plan, graphs: &BTreeMap<DataRef, Blob>) -> Result<()> {
 /// # Errors
 /// What the program breaks of what [`Pte::read`] would check in the tables.
 pub fn layout<D: Data>(program: &Program<D>) -> Result<Layout> {
-    program::verify(program)?;
-    layout_unverified(program)
+    layout_with_room(program, 0)
 }
 
-pub(crate) fn layout_unverified<D: Data>(program: &Program<D>) -> Result<Layout> {
+/// Plans a `.pte` file as [`layout`] does, with at least `room` bytes before the first segment.
+///
+/// Whoever writes segments before everything in the tables is known can plan with names of the final length and as many segments
+/// as there may be: segments written behind that plan's [`head`](Layout::head) are where a plan with its length as room wants them.
+///
+/// # Errors
+/// What the program breaks of what [`Pte::read`] would check in the tables.
+pub fn layout_with_room<D: Data>(program: &Program<D>, room: usize) -> Result<Layout> {
+    program::verify(program)?;
+    layout_unverified(program, room)
+}
+
+pub(crate) fn layout_unverified<D: Data>(program: &Program<D>, room: usize) -> Result<Layout> {
     let (places, data_len) = lay_out(Part::Program, &program.segments)?;
     let inline = program.inline_constants.iter().chain(&program.inline_delegates).map(Data::byte_len);
     let found = inline.fold(0u64, u64::saturating_add);
@@ -274,12 +285,12 @@ pub(crate) fn layout_unverified<D: Data>(program: &Program<D>) -> Result<Layout>
         let len = tables.len() as u64;
         return Ok(Layout { head: tables.to_vec(), segments: places, len });
     }
-    Ok(assemble(tables, places, data_len))
+    Ok(assemble(tables, places, data_len, room))
 }
 
 /// Puts the extended header into finished tables.
-pub(crate) fn assemble(tables: &[u8], places: Vec<Extent>, data_len: u64) -> Layout {
-    Layout::assemble(tables, places, data_len, HEADER_LEN, |tables_len, base, data_len| {
+pub(crate) fn assemble(tables: &[u8], places: Vec<Extent>, data_len: u64, room: usize) -> Layout {
+    Layout::assemble(tables, places, data_len, room, HEADER_LEN, |tables_len, base, data_len| {
         let mut header = HEADER_MAGIC.to_vec();
         header.extend_from_slice(&HEADER_LEN.to_le_bytes()[..4]);
         for field in [tables_len, base, data_len] {

@@ -6,9 +6,9 @@ mod common;
 
 use common::{arbitrary, check, fixtures_with, sample};
 use proptest::prelude::*;
-use pteron_format::program::{DataRef, SegmentId, Value};
+use pteron_format::program::{DataRef, NamedData, SegmentId, Value};
 use pteron_format::vulkan::{self, read_blob, write_blob};
-use pteron_format::{Program, Ptd, Pte, external, write};
+use pteron_format::{Program, Ptd, Pte, external, layout, layout_with_room, write};
 
 #[test]
 fn every_real_program() {
@@ -69,6 +69,29 @@ fn a_program_without_segments_has_no_header() {
     assert_eq!(pte.graphs().count(), 1);
     check::program(&pte);
     check::program_again(&pte);
+}
+
+/// A writer that knows neither names nor the number of segments at first: what it wrote behind the first plan's head stays.
+#[test]
+fn segments_can_be_written_before_the_tables() {
+    let program = sample::program();
+    let mut at_most = program.clone();
+    at_most.segments.push(vec![4; 40]);
+    at_most.named_data.as_mut().unwrap().push(NamedData { key: "?".repeat(64), segment: SegmentId(4) });
+    let room = layout(&at_most).unwrap().head.len();
+    let plan = layout_with_room(&program, room).unwrap();
+    assert_eq!(plan.head.len(), room);
+    assert_eq!(plan.segments, layout(&at_most).unwrap().segments[..4]);
+
+    let mut file = plan.head;
+    for (place, bytes) in plan.segments.iter().zip(&program.segments) {
+        file.resize(usize::try_from(place.start).unwrap(), 0);
+        file.extend_from_slice(bytes);
+    }
+    assert_eq!(file.len() as u64, plan.len);
+    let pte = Pte::read(file.as_slice()).unwrap();
+    assert_eq!(pte.with_data(), program.map_data(Vec::as_slice));
+    assert_eq!(layout_with_room(&program, 0), layout(&program), "no room is what the tables need");
 }
 
 /// The sample with its delegate and its constant inside the tables, its weight and initial values gone.

@@ -152,7 +152,7 @@ pub(crate) fn layout_unverified<D: Data>(data: &ExternalData<D>) -> Result<Layou
 
 /// Puts the header into finished tables.
 pub(crate) fn assemble(tables: &[u8], places: Vec<Extent>, data_len: u64) -> Layout {
-    Layout::assemble(tables, places, data_len, HEADER_ROOM, |_, base, data_len| {
+    Layout::assemble(tables, places, data_len, 0, HEADER_ROOM, |_, base, data_len| {
         let mut header = HEADER_MAGIC.as_bytes().to_vec();
         header.extend_from_slice(&HEADER_LEN.to_le_bytes()[..4]);
         for field in [HEADER_ROOM as u64, tables.len() as u64, base, data_len] {

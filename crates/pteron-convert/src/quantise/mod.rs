@@ -1,0 +1,118 @@
+//! Symmetric 4-bit groups: number = (nibble − 8) · scale.
+//!
+//! A row is cut into groups, and each group has a scale. Scales are float32 and may be negative, which turns the range −8..7
+//! around.
+
+mod deviation;
+mod exporter;
+mod lanes;
+mod search;
+#[cfg(test)]
+mod tests;
+
+pub use deviation::Deviation;
+
+use lanes::{LANES, greatest, level, nibble, round_all};
+
+/// The least and the greatest level: what a nibble stands for before it is scaled.
+const LEAST: f32 = -8.0;
+const GREATEST: f32 = 7.0;
+
+/// How the scale of a group is chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scales {
+    /// The one with the least squared error among many, of either sign.
+    #[default]
+    Search,
+    /// As ExecuTorch's exporter chooses them (`-qmode 4w`, `--embedding-quantize 4,32`), bit for bit for groups of up to 512
+    /// numbers: rounding and least squares in turns, which PyTorch's tools call scale-only HQQ.
+    Exporter,
+    /// The greatest magnitude divided by 7.5, as that exporter does without HQQ.
+    MaxAbs,
+}
+
+/// A row that cannot be quantised: the first number in it that is not finite.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NotFinite {
+    /// Its column.
+    pub column: usize,
+    /// The number.
+    pub value: f32,
+}
+
+/// Whether groups of this many numbers can be made of rows of so many columns.
+#[must_use]
+pub fn fits(columns: usize, group: usize) -> bool {
+    group > 0 && group.is_multiple_of(LANES) && columns.is_multiple_of(group)
+}
+
+/// The first number that is not finite.
+///
+/// # Errors
+/// That number.
+pub fn finite(row: &[f32]) -> Result<(), NotFinite> {
+    // A pass that never leaves early is many times faster than one that may.
+    if row.iter().fold(true, |all, value| all & value.is_finite()) {
+        return Ok(());
+    }
+    match row.iter().position(|value| !value.is_finite()) {
+        None => Ok(()),
+        Some(column) => Err(NotFinite { column, value: row[column] }),
+    }
+}
+
+/// Quantises a row. `nibbles` has half as many bytes as `row` has numbers, `scales` a number for each group, and the group must
+/// [fit](fits).
+///
+/// # Errors
+/// The first number that is not finite.
+pub fn quantise_row(
+    how: Scales,
+    row: &[f32],
+    group: usize,
+    nibbles: &mut [u8],
+    scales: &mut [f32],
+) -> Result<Deviation, NotFinite> {
+    debug_assert!(fits(row.len(), group), "{} columns in groups of {group}", row.len());
+    finite(row)?;
+    let mut deviation = Deviation::default();
+    let mut levels = vec![0.0; group];
+    let groups = row.chunks_exact(group).zip(nibbles.chunks_exact_mut(group / 2));
+    for ((weights, nibbles), scale) in groups.zip(scales) {
+        *scale = match how {
+            Scales::Search => search::group(weights, &mut levels),
+            Scales::Exporter => exporter::group(weights, &mut levels),
+            Scales::MaxAbs => max_abs(weights, &mut levels),
+        };
+        pack(&levels, nibbles);
+        deviation.add_group(weights, &levels, *scale);
+    }
+    Ok(deviation)
+}
+
+/// The numbers that nibbles and scales stand for. `out` has two numbers for each byte.
+pub fn dequantise_row(nibbles: &[u8], scales: &[f32], out: &mut [f32]) {
+    let group = out.len() / scales.len().max(1);
+    let groups = out.chunks_exact_mut(group.max(2)).zip(nibbles.chunks_exact((group / 2).max(1)));
+    for ((out, nibbles), &scale) in groups.zip(scales) {
+        for (pair, &byte) in out.chunks_exact_mut(2).zip(nibbles) {
+            pair[0] = level(byte & 15) * scale;
+            pair[1] = level(byte >> 4) * scale;
+        }
+    }
+}
+
+/// Levels and scale from the greatest magnitude.
+fn max_abs(weights: &[f32], levels: &mut [f32]) -> f32 {
+    // The least normal number keeps the reciprocal finite where all weights are zero.
+    let scale = (greatest(weights) / 7.5).max(f32::MIN_POSITIVE);
+    round_all(weights, 1.0 / scale, levels);
+    scale
+}
+
+/// Two levels a byte, the earlier one in the lower half.
+fn pack(levels: &[f32], nibbles: &mut [u8]) {
+    for (pair, byte) in levels.chunks_exact(2).zip(nibbles) {
+        *byte = nibble(pair[0]) | nibble(pair[1]) << 4;
+    }
+}

@@ -1,0 +1,52 @@
+//! Scales with the least squared error.
+
+use super::lanes::{Fit, greatest, round_all, squared_error};
+use super::max_abs;
+
+/// What the greatest magnitude is scaled to. Levels reach from −8 to 7: with the extreme at 8, one sign of the scale holds it and
+/// the other cuts it off; far less leaves levels unused, far more cuts off several numbers.
+const REACHES: [f32; 16] = [6.4, 6.75, 7.0, 7.2, 7.4, 7.6, 7.8, 8.0, 8.2, 8.4, 8.6, 8.9, 9.2, 9.6, 10.0, 10.6];
+
+/// Turns of rounding and fitting after the search.
+const TURNS: usize = 3;
+
+/// Below, the reciprocal of a scale may be infinite, and above, the greatest level may be. What is outside is left to [`max_abs`].
+const SEARCHED: std::ops::Range<f32> = 1e-36..1e37;
+
+/// Levels and scale of a group: no worse than from the greatest magnitude alone.
+pub(super) fn group(weights: &[f32], levels: &mut [f32]) -> f32 {
+    let most = greatest(weights);
+    let plain = max_abs(weights, levels);
+    if !SEARCHED.contains(&most) {
+        return plain;
+    }
+    let plain_error = squared_error(weights, levels, plain);
+    let Some(scale) = best_scale(weights, most) else { return plain };
+    round_all(weights, 1.0 / scale, levels);
+    if squared_error(weights, levels, scale) <= plain_error {
+        return scale;
+    }
+    max_abs(weights, levels)
+}
+
+fn best_scale(weights: &[f32], most: f32) -> Option<f32> {
+    let gain = |fit: Fit| fit.gain(most);
+    let mut best = Fit::new(weights, 8.0 / most);
+    let mut best_gain = gain(best);
+    for reach in REACHES {
+        for factor in [reach / most, -reach / most] {
+            let fit = Fit::new(weights, factor);
+            if gain(fit) > best_gain {
+                (best, best_gain) = (fit, gain(fit));
+            }
+        }
+    }
+    for _ in 0..TURNS {
+        let fit = Fit::new(weights, 1.0 / best.scale()?);
+        if gain(fit) <= best_gain {
+            break;
+        }
+        (best, best_gain) = (fit, gain(fit));
+    }
+    best.scale()
+}

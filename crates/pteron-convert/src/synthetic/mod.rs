@@ -1,0 +1,94 @@
+//! Decoders of any shape with random weights: for measuring, and for testing what needs no sense.
+
+mod generator;
+mod shapes;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+
+use generator::Generator;
+pub use shapes::{names, parse};
+
+use crate::decoder::{Decoder, Part, Weight};
+use crate::error::Result;
+use crate::quantise::dequantise_row;
+use crate::source::{Facts, FourBitRow, Source};
+
+/// How far random levels between −7 and 7, zero twice as often as the others, are from zero: the root of their mean square.
+const LEVEL: f64 = 4.183_300_132_670_378;
+
+/// Random weights. Projections neither grow nor shrink what goes through them, so that activations and logits stay near 1.
+#[derive(Clone, Debug)]
+pub struct Synthetic {
+    decoder: Decoder,
+    seed: u64,
+}
+
+impl Synthetic {
+    /// Weights that depend on the decoder's sizes and the seed alone.
+    #[must_use]
+    pub fn new(decoder: Decoder, seed: u64) -> Self {
+        Self { decoder, seed }
+    }
+
+    fn generator(&self, weight: Weight, row: u32) -> Generator {
+        let weight = match weight {
+            Weight::Embedding => 0,
+            Weight::FinalNorm => 1,
+            Weight::Output => 2,
+            Weight::Layer(layer, part) => (u64::from(layer) + 1) << 8 | part as u64,
+        };
+        Generator::new([self.seed, weight, u64::from(row)])
+    }
+
+    /// The nibbles of a row, and the scale that all of its groups have.
+    fn row_of_nibbles(&self, weight: Weight, row: u32) -> (Vec<u8>, f32) {
+        let columns = self.decoder.matrix(weight).columns;
+        let mut generator = self.generator(weight, row);
+        let spread = 0.75 + 0.5 * f64::from(generator.fraction());
+        let scale = spread / (LEVEL * f64::from(columns).sqrt());
+        let mut nibbles = vec![0; columns as usize / 2];
+        generator.nibbles(&mut nibbles);
+        #[allow(clippy::cast_possible_truncation, reason = "any float32 near it will do")]
+        (nibbles, scale as f32)
+    }
+
+    /// A number of a vector: norms are near 1, biases near 0.
+    fn number(&self, weight: Weight, row: u32) -> f32 {
+        let centre = match weight {
+            Weight::Layer(_, Part::QueryBias | Part::KeyBias | Part::ValueBias | Part::AttentionOutputBias) => 0.0,
+            _ => 1.0,
+        };
+        centre + (self.generator(weight, row).fraction() - 0.5) / 4.0
+    }
+}
+
+impl Source for Synthetic {
+    fn decoder(&self) -> &Decoder {
+        &self.decoder
+    }
+
+    fn row(&self, weight: Weight, row: u32, out: &mut [f32]) -> Result<()> {
+        if let [number] = out {
+            *number = self.number(weight, row);
+        } else {
+            let (nibbles, scale) = self.row_of_nibbles(weight, row);
+            dequantise_row(&nibbles, &[scale], out);
+        }
+        Ok(())
+    }
+
+    fn four_bit_row(&self, weight: Weight, row: u32, group: u32) -> Option<FourBitRow<'_>> {
+        let columns = self.decoder.matrix(weight).columns;
+        if columns == 1 || group == 0 || !columns.is_multiple_of(group) {
+            return None;
+        }
+        let (nibbles, scale) = self.row_of_nibbles(weight, row);
+        Some(FourBitRow { nibbles: Cow::Owned(nibbles), scales: vec![scale; (columns / group) as usize] })
+    }
+
+    fn facts(&self) -> Facts {
+        Facts::default()
+    }
+}

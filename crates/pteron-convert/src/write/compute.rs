@@ -1,0 +1,239 @@
+//! Computes the bytes of constants, block by block, rows in parallel.
+
+use std::ops::{ControlFlow, Range};
+use std::sync::mpsc::SyncSender;
+
+use rayon::prelude::*;
+
+use super::Progress;
+use super::jobs::{Job, Jobs, Wave};
+use super::report::{Form, Measured};
+use super::rotary::Rotary;
+use super::sink::Piece;
+use crate::blueprint::ScaleOrder;
+use crate::decoder::Weight;
+use crate::error::{Error, Result};
+use crate::quantise::{self, Deviation, NotFinite, Scales};
+use crate::source::Source;
+
+/// About how long a block is, in bytes. It is what threads share between two looks at the caller's wish to stop.
+const BLOCK: usize = 4 << 20;
+/// Rows of few numbers are cheap: a thread takes at least this many at a time.
+const ROWS_AT_ONCE: usize = 16;
+
+/// Makes the pieces of all items, in order.
+pub(super) struct Producer<'a> {
+    source: &'a dyn Source,
+    scales: Scales,
+    jobs: &'a [Job],
+    progress: &'a mut dyn FnMut(Progress) -> ControlFlow<()>,
+    done: u64,
+    total: u64,
+}
+
+impl<'a> Producer<'a> {
+    pub(super) fn new(
+        source: &'a dyn Source,
+        scales: Scales,
+        jobs: &'a Jobs,
+        progress: &'a mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) -> Self {
+        Self { source, scales, jobs: &jobs.jobs, progress, done: 0, total: jobs.items.iter().sum() }
+    }
+
+    /// Sends all pieces and says what became of the weights.
+    pub(super) fn run(mut self, pieces: SyncSender<Piece>) -> Result<Vec<Measured>> {
+        let mut measured = Vec::new();
+        for job in self.jobs {
+            match *job {
+                Job::FourBits { weight, group, nibbles, ref scales } => {
+                    measured.push(self.four_bits(&pieces, weight, group, nibbles, scales)?);
+                }
+                Job::Floats(weight) => measured.push(self.floats(&pieces, weight)?),
+                Job::Rotary { wave, positions } => self.rotary(&pieces, wave, positions)?,
+                Job::Zeros(len) => self.zeros(&pieces, len)?,
+            }
+        }
+        Ok(measured)
+    }
+
+    fn send(&mut self, pieces: &SyncSender<Piece>, weight: Option<Weight>, bytes: Vec<u8>, last: bool) -> Result<()> {
+        self.done += bytes.len() as u64;
+        let sent = pieces.send(Piece { bytes, last }).is_ok();
+        let progress = Progress { done: self.done, total: self.total, weight };
+        // Where the writer hung up, its own error says why.
+        if sent && (self.progress)(progress).is_continue() { Ok(()) } else { Err(Error::Interrupted) }
+    }
+
+    /// A weight in groups. Only its scales are held in whole: they can be wanted in another order than rows come in.
+    fn four_bits(
+        &mut self,
+        pieces: &SyncSender<Piece>,
+        weight: Weight,
+        group: u32,
+        nibbles: bool,
+        orders: &[ScaleOrder],
+    ) -> Result<Measured> {
+        let matrix = self.source.decoder().matrix(weight);
+        let (columns, groups) = (matrix.columns as usize, (matrix.columns / group) as usize);
+        let mut scales = vec![0.0; matrix.rows as usize * groups];
+        let mut deviation = Deviation::default();
+        let rows = FourBitRows { source: self.source, how: self.scales, weight, group };
+        for block in blocks(matrix.rows as usize, columns / 2) {
+            let mut bytes = vec![0; block.len() * columns / 2];
+            let scales = &mut scales[block.start * groups..block.end * groups];
+            deviation = deviation.and(rows.compute(block.start, columns, &mut bytes, scales)?);
+            if nibbles {
+                self.send(pieces, Some(weight), bytes, block.end == matrix.rows as usize)?;
+            }
+        }
+        for order in orders {
+            match order {
+                ScaleOrder::RowsFirst => self.scales_as_they_are(pieces, weight, &scales)?,
+                ScaleOrder::GroupsFirst => self.scales_by_group(pieces, weight, &scales, groups)?,
+            }
+        }
+        Ok(Measured { weight, form: Form::FourBits { group }, numbers: matrix.count(), deviation })
+    }
+
+    fn scales_as_they_are(&mut self, pieces: &SyncSender<Piece>, weight: Weight, scales: &[f32]) -> Result<()> {
+        for block in blocks(scales.len(), 4) {
+            let last = block.end == scales.len();
+            self.send(pieces, Some(weight), to_bytes(&scales[block]), last)?;
+        }
+        Ok(())
+    }
+
+    fn scales_by_group(&mut self, pieces: &SyncSender<Piece>, weight: Weight, scales: &[f32], groups: usize) -> Result<()> {
+        let rows = scales.len() / groups;
+        for block in blocks(groups, rows * 4) {
+            let mut bytes = vec![0; block.len() * rows * 4];
+            bytes.par_chunks_exact_mut(rows * 4).zip(block.clone()).for_each(|(out, group)| {
+                for (out, row) in out.as_chunks_mut().0.iter_mut().zip(0..rows) {
+                    *out = scales[row * groups + group].to_le_bytes();
+                }
+            });
+            self.send(pieces, Some(weight), bytes, block.end == groups)?;
+        }
+        Ok(())
+    }
+
+    fn floats(&mut self, pieces: &SyncSender<Piece>, weight: Weight) -> Result<Measured> {
+        let matrix = self.source.decoder().matrix(weight);
+        let (rows, columns) = (matrix.rows as usize, matrix.columns as usize);
+        for block in blocks(rows, columns * 4) {
+            let mut bytes = vec![0; block.len() * columns * 4];
+            float_rows(self.source, weight, block.start, columns, &mut bytes)?;
+            self.send(pieces, Some(weight), bytes, block.end == rows)?;
+        }
+        Ok(Measured { weight, form: Form::Float32, numbers: matrix.count(), deviation: Deviation::default() })
+    }
+
+    fn rotary(&mut self, pieces: &SyncSender<Piece>, wave: Wave, positions: u64) -> Result<()> {
+        let table = Rotary::new(self.source.decoder());
+        let positions = usize::try_from(positions).map_err(|_| too_large())?;
+        let row_len = table.frequencies().len() * 4;
+        for block in blocks(positions, row_len) {
+            let mut bytes = vec![0; block.len() * row_len];
+            let rows = bytes.par_chunks_exact_mut(row_len).zip(block.clone());
+            rows.for_each(|(out, position)| table.row(wave, position, out));
+            self.send(pieces, None, bytes, block.end == positions)?;
+        }
+        Ok(())
+    }
+
+    fn zeros(&mut self, pieces: &SyncSender<Piece>, len: u64) -> Result<()> {
+        let len = usize::try_from(len).map_err(|_| too_large())?;
+        for block in blocks(len, 1) {
+            self.send(pieces, None, vec![0; block.len()], block.end == len)?;
+        }
+        Ok(())
+    }
+}
+
+/// Where rows in groups come from.
+struct FourBitRows<'a> {
+    source: &'a dyn Source,
+    how: Scales,
+    weight: Weight,
+    group: u32,
+}
+
+impl FourBitRows<'_> {
+    /// The program's rows from `first` on, as many as there is room for.
+    fn compute(&self, first: usize, columns: usize, nibbles: &mut [u8], scales: &mut [f32]) -> Result<Deviation> {
+        let groups = columns / self.group as usize;
+        let rows = nibbles.par_chunks_exact_mut(columns / 2).zip(scales.par_chunks_exact_mut(groups));
+        let rows = rows.enumerate().with_min_len(ROWS_AT_ONCE);
+        let rows: Vec<Result<Deviation>> = rows
+            .map_init(
+                || vec![0.0; columns],
+                |numbers, (index, (nibbles, scales))| self.row(first + index, numbers, nibbles, scales),
+            )
+            .collect();
+        // In their order, so that neither the sum nor the first error depends on the threads.
+        rows.into_iter().try_fold(Deviation::default(), |all, row| Ok(all.and(row?)))
+    }
+
+    fn row(&self, row: usize, numbers: &mut [f32], nibbles: &mut [u8], scales: &mut [f32]) -> Result<Deviation> {
+        let row = checkpoint_row(self.source, self.weight, row)?;
+        if let Some(stored) = self.source.four_bit_row(self.weight, row, self.group) {
+            if (stored.nibbles.len(), stored.scales.len()) != (nibbles.len(), scales.len()) {
+                let (weight, found) = (self.weight, stored.nibbles.len());
+                let problem = format!("row {row} has {found} bytes of 4-bit numbers, expected {}", nibbles.len());
+                return Err(Error::Malformed { file: weight.to_string(), problem });
+            }
+            quantise::finite(&stored.scales).map_err(|found| self.not_finite(row, found))?;
+            nibbles.copy_from_slice(&stored.nibbles);
+            scales.copy_from_slice(&stored.scales);
+            return Ok(Deviation::default());
+        }
+        self.source.row(self.weight, row, numbers)?;
+        let quantised = quantise::quantise_row(self.how, numbers, self.group as usize, nibbles, scales);
+        quantised.map_err(|found| self.not_finite(row, found))
+    }
+
+    fn not_finite(&self, row: u32, found: NotFinite) -> Error {
+        not_finite(self.weight, row, found)
+    }
+}
+
+/// The program's rows from `first` on, as many as there is room for, as float32.
+fn float_rows(source: &dyn Source, weight: Weight, first: usize, columns: usize, out: &mut [u8]) -> Result<()> {
+    let rows = out.par_chunks_exact_mut(columns * 4).enumerate().with_min_len(ROWS_AT_ONCE);
+    let compute = |numbers: &mut Vec<f32>, (index, out): (usize, &mut [u8])| {
+        let row = checkpoint_row(source, weight, first + index)?;
+        source.row(weight, row, numbers)?;
+        quantise::finite(numbers).map_err(|found| not_finite(weight, row, found))?;
+        for (out, number) in out.as_chunks_mut().0.iter_mut().zip(numbers) {
+            *out = number.to_le_bytes();
+        }
+        Ok(())
+    };
+    let rows: Vec<Result<()>> = rows.map_init(|| vec![0.0; columns], compute).collect();
+    rows.into_iter().collect()
+}
+
+/// The row of the checkpoint that the program has as its row `row`.
+fn checkpoint_row(source: &dyn Source, weight: Weight, row: usize) -> Result<u32> {
+    let row = u32::try_from(row).map_err(|_| too_large())?;
+    Ok(source.decoder().checkpoint_row(weight, row))
+}
+
+fn not_finite(weight: Weight, row: u32, NotFinite { column, value }: NotFinite) -> Error {
+    Error::NotFinite { weight, row, column, value }
+}
+
+fn too_large() -> Error {
+    Error::Blueprint("a constant is larger than this machine's memory can count".to_owned())
+}
+
+fn to_bytes(numbers: &[f32]) -> Vec<u8> {
+    numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
+}
+
+/// Rows in blocks of about [`BLOCK`] bytes, where a row has `row_len`. Nothing is one empty block: an item has an end.
+fn blocks(rows: usize, row_len: usize) -> impl Iterator<Item = Range<usize>> {
+    let step = (BLOCK / row_len.max(1)).max(1);
+    (0..rows.max(1)).step_by(step).map(move |start| start.min(rows)..(start + step).min(rows))
+}

@@ -1,0 +1,115 @@
+//! Writes a program: constants in a stream, tables last.
+//!
+//! Constants are named by the SHA-256 of their bytes, and equal ones are stored once: how many there are, and what they are
+//! called, is known only when all have been computed. So the file is planned for as many as there can be, the constants are
+//! written behind the room that leaves for the tables, and then the tables go in front (`tables`). The constants are computed
+//! in blocks of rows by all threads (`compute`) while another thread hashes and writes those before them (`sink`): memory
+//! holds some blocks and the scales of one weight. All goes to a file beside the final one, which takes its name when it is
+//! whole (`pending`).
+
+mod compute;
+mod jobs;
+mod pending;
+mod report;
+mod rotary;
+mod sink;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+use std::fs::File;
+use std::ops::ControlFlow;
+use std::panic::resume_unwind;
+use std::path::Path;
+use std::sync::mpsc::sync_channel;
+use std::thread;
+
+use compute::Producer;
+use jobs::Jobs;
+use pending::{Pending, Storage};
+pub use report::{Converted, Form, Report};
+use sink::{Sink, Stored};
+use tables::Tables;
+
+use crate::blueprint::Blueprint;
+use crate::decoder::Weight;
+use crate::error::{Error, Result};
+use crate::quantise::Scales;
+use crate::source::Source;
+
+/// Blocks that may wait to be written. More would not help: the slower side decides.
+const BLOCKS_AHEAD: usize = 2;
+
+/// How far a conversion is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes of constants that have been computed.
+    pub done: u64,
+    /// Bytes of constants in all, each counted once.
+    pub total: u64,
+    /// The weight they are of; tables and caches are of none.
+    pub weight: Option<Weight>,
+}
+
+/// Writes the program of `blueprint` with the weights of `source` to `path`, and says how far its weights are from the source's.
+///
+/// What was at `path` stays until the new file is whole. `progress` is called now and then on this thread; it stops everything
+/// by returning [`ControlFlow::Break`]. The same source and blueprint give the same bytes, however many threads compute.
+///
+/// # Errors
+/// Weights that cannot be read or are not finite, groups that do not fit, a file that cannot be written; then there is no new
+/// file, under no name.
+pub fn convert(
+    source: &dyn Source,
+    blueprint: Blueprint,
+    scales: Scales,
+    path: &Path,
+    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<Report> {
+    convert_through(source, blueprint, scales, path, progress, |file| file)
+}
+
+/// [`convert`], with something between it and the file.
+fn convert_through<S: Storage>(
+    source: &dyn Source,
+    blueprint: Blueprint,
+    scales: Scales,
+    path: &Path,
+    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    storage: impl FnOnce(File) -> S,
+) -> Result<Report> {
+    let jobs = Jobs::new(&blueprint, source.decoder())?;
+    let tables = Tables::new(blueprint)?;
+    let draft = tables.draft(&jobs)?;
+    let (pending, file) = Pending::create(path)?;
+    let failed = |error| Error::Write { path: path.to_owned(), error };
+
+    let producer = Producer::new(source, scales, &jobs, progress);
+    let (stored, weights) = stream(producer, Sink::new(storage(file), draft.end), failed)?;
+    let Stored { mut storage, segments, items } = stored;
+    let segment_of: Vec<usize> = jobs.item_of.iter().map(|&item| items[item]).collect();
+    let finished = tables.finish(&segments, &segment_of, draft.room)?;
+    for (start, bytes) in &finished.pieces {
+        storage.write_at(*start, bytes).map_err(failed)?;
+    }
+    storage.finish(finished.len).map_err(failed)?;
+    drop(storage);
+    pending.keep()?;
+    Ok(Report::new(finished.len, jobs.item_of.len(), segments.len(), weights))
+}
+
+/// Computes on this thread and its helpers, hashes and writes on another.
+fn stream<S: Storage>(
+    producer: Producer<'_>,
+    sink: Sink<S>,
+    failed: impl Fn(std::io::Error) -> Error,
+) -> Result<(Stored<S>, Vec<report::Measured>)> {
+    thread::scope(|scope| {
+        let (sender, receiver) = sync_channel(BLOCKS_AHEAD);
+        let writer = scope.spawn(move || sink.run(receiver));
+        let weights = producer.run(sender);
+        // A writer that fails hangs up, and the producer can only tell that it did: what the writer says comes first.
+        let stored = writer.join().unwrap_or_else(|panic| resume_unwind(panic)).map_err(failed)?;
+        Ok((stored, weights?))
+    })
+}

@@ -1,0 +1,80 @@
+//! What a conversion did.
+
+use serde::{Serialize, Serializer};
+
+use crate::decoder::Weight;
+use crate::quantise::Deviation;
+
+/// What a conversion did.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// The file's length in bytes.
+    pub bytes: u64,
+    /// Constants of the graph.
+    pub constants: usize,
+    /// Constants that were stored: equal ones are once.
+    pub stored: usize,
+    /// Of all weights that were rounded: the length of the error divided by the length of the weights, as vectors.
+    pub relative_error: f64,
+    /// Each weight, in the order in which they were written.
+    pub weights: Vec<Converted>,
+}
+
+/// What became of a weight.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Converted {
+    /// The weight; as JSON its name.
+    #[serde(serialize_with = "name")]
+    pub weight: Weight,
+    /// How it is stored.
+    pub form: Form,
+    /// How many numbers it has.
+    pub numbers: u64,
+    /// The greatest error of a number.
+    pub greatest_error: f32,
+    /// The length of the error divided by the length of the weight, both as vectors.
+    pub relative_error: f64,
+    /// Whether every number is the checkpoint's.
+    pub lossless: bool,
+}
+
+/// How a weight is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Form {
+    /// 4-bit numbers in groups.
+    FourBits {
+        /// Numbers that share a scale.
+        group: u32,
+    },
+    /// As float32.
+    Float32,
+}
+
+/// A weight that was computed, before it is reported.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Measured {
+    pub(super) weight: Weight,
+    pub(super) form: Form,
+    pub(super) numbers: u64,
+    pub(super) deviation: Deviation,
+}
+
+impl Report {
+    pub(super) fn new(bytes: u64, constants: usize, stored: usize, weights: Vec<Measured>) -> Self {
+        let all = weights.iter().fold(Deviation::default(), |all, weight| all.and(weight.deviation));
+        let weights = weights.into_iter().map(Converted::from).collect();
+        Self { bytes, constants, stored, relative_error: all.relative(), weights }
+    }
+}
+
+impl From<Measured> for Converted {
+    fn from(Measured { weight, form, numbers, deviation }: Measured) -> Self {
+        let (greatest_error, relative_error) = (deviation.greatest(), deviation.relative());
+        Self { weight, form, numbers, greatest_error, relative_error, lossless: deviation.is_none() }
+    }
+}
+
+fn name<S: Serializer>(weight: &Weight, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(weight)
+}

@@ -1,0 +1,189 @@
+//! That whatever goes wrong leaves the old file and nothing else, and says what it was.
+
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom, Write};
+use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::sample::{self, Accident, Checkpoint, Folder};
+use super::{going_on, write};
+use crate::blueprint::Content;
+use crate::decoder::{Part, Weight};
+use crate::error::{Error, Result};
+use crate::quantise::Scales;
+use crate::write::pending::Storage;
+use crate::write::{convert, convert_through};
+
+/// A folder with a file that a conversion would replace.
+fn folder_with_old_file() -> Folder {
+    let folder = Folder::new();
+    std::fs::write(folder.join("model.pte"), "old").unwrap();
+    folder
+}
+
+fn assert_untouched(folder: &Folder) {
+    assert_eq!(folder.names(), ["model.pte"]);
+    assert_eq!(std::fs::read(folder.join("model.pte")).unwrap(), b"old");
+}
+
+fn with_accident(accident: Accident) -> (Folder, Result<crate::write::Report>) {
+    let (folder, decoder) = (folder_with_old_file(), sample::decoder());
+    let source = Checkpoint::with_accident(decoder.clone(), accident);
+    let result = write(&source, sample::blueprint(&decoder, 32), &folder.join("model.pte"));
+    (folder, result)
+}
+
+#[test]
+fn an_old_file_is_replaced() {
+    let (folder, result) = with_accident(|_, _, _| Ok(()));
+    result.unwrap();
+    assert_eq!(folder.names(), ["model.pte"]);
+    assert_ne!(std::fs::read(folder.join("model.pte")).unwrap(), b"old");
+}
+
+#[test]
+fn weights_that_are_not_finite() {
+    let (folder, result) = with_accident(|weight, row, out| {
+        if weight == Weight::Layer(1, Part::Key) && row == 9 {
+            out[40] = f32::NAN;
+        }
+        Ok(())
+    });
+    let text = result.unwrap_err().to_string();
+    assert_eq!(text, "layers.1.key: row 9, column 40 of the checkpoint is NaN; weights must be finite");
+    assert_untouched(&folder);
+
+    let (folder, result) = with_accident(|weight, row, out| {
+        if weight == Weight::FinalNorm && row >= 5 {
+            out[0] = f32::INFINITY;
+        }
+        Ok(())
+    });
+    let error = result.unwrap_err();
+    assert!(matches!(error, Error::NotFinite { weight: Weight::FinalNorm, row: 5, column: 0, .. }), "{error}");
+    assert_untouched(&folder);
+}
+
+#[test]
+fn weights_that_cannot_be_read() {
+    let (folder, result) = with_accident(|weight, _, _| match weight {
+        Weight::Embedding => Err(Error::Option("gone".to_owned())),
+        _ => Ok(()),
+    });
+    assert_eq!(result.unwrap_err().to_string(), "gone");
+    assert_untouched(&folder);
+}
+
+#[test]
+fn a_panic_goes_on_and_leaves_nothing() {
+    let (folder, decoder) = (folder_with_old_file(), sample::decoder());
+    let source = Checkpoint::with_accident(decoder.clone(), |weight, _, _| match weight {
+        Weight::Embedding => panic!("an accident"),
+        _ => Ok(()),
+    });
+    let run = || write(&source, sample::blueprint(&decoder, 32), &folder.join("model.pte"));
+    let panic = catch_unwind(AssertUnwindSafe(run)).unwrap_err();
+    assert_eq!(panic.downcast_ref(), Some(&"an accident"));
+    assert_untouched(&folder);
+}
+
+#[test]
+fn a_caller_that_has_enough() {
+    let (folder, decoder) = (folder_with_old_file(), sample::decoder());
+    let mut steps = 0;
+    let mut progress = |_| {
+        steps += 1;
+        if steps < 5 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    };
+    let (source, blueprint) = (Checkpoint::new(decoder.clone()), sample::blueprint(&decoder, 32));
+    let result = convert(&source, blueprint, Scales::Search, &folder.join("model.pte"), &mut progress);
+    assert!(matches!(result, Err(Error::Interrupted)));
+    assert_eq!(steps, 5, "nothing is asked after a no");
+    assert_untouched(&folder);
+}
+
+/// A file on a disk that has room for so many bytes.
+struct Full(File, u64);
+
+impl Write for Full {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let room = self.1.checked_sub(bytes.len() as u64).ok_or(io::ErrorKind::StorageFull)?;
+        self.1 = room;
+        self.0.write(bytes)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+impl Seek for Full {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.0.seek(to)
+    }
+}
+
+impl Storage for Full {
+    fn finish(&mut self, len: u64) -> io::Result<()> {
+        self.0.finish(len)
+    }
+}
+
+/// Full at once, in the midst of constants, and when only the tables are left.
+#[test]
+fn a_disk_that_is_full() {
+    let (folder, decoder) = (folder_with_old_file(), sample::decoder());
+    let source = Checkpoint::new(decoder.clone());
+    let path = folder.join("model.pte");
+    let attempt = |room| {
+        let blueprint = sample::blueprint(&decoder, 32);
+        convert_through(&source, blueprint, Scales::Search, &path, &mut going_on, |file| Full(file, room))
+    };
+    let mut needed = 0;
+    while let Err(error) = attempt(needed) {
+        assert!(error.to_string().starts_with(&format!("cannot write {}: ", path.display())), "{error}");
+        assert_untouched(&folder);
+        needed += 49_999;
+    }
+    assert!(needed > 300_000, "the cache alone is nearly as large");
+    assert_eq!(folder.names(), ["model.pte"]);
+}
+
+#[test]
+fn places_that_cannot_be_written_to() {
+    let (folder, decoder) = (Folder::new(), sample::decoder());
+    let source = Checkpoint::new(decoder.clone());
+    std::fs::create_dir(folder.join("model.pte")).unwrap();
+    for path in [folder.join("model.pte"), folder.join("nowhere/model.pte"), folder.path().to_owned(), "".into()] {
+        let error = write(&source, sample::blueprint(&decoder, 32), &path).unwrap_err();
+        assert!(error.to_string().starts_with(&format!("cannot write {}: ", path.display())), "{error}");
+    }
+    assert_eq!(folder.names(), ["model.pte"]);
+    assert_eq!(source.asked.into_inner(), 0, "nothing is computed for a file that cannot be");
+}
+
+#[test]
+fn blueprints_that_do_not_fit() {
+    let (folder, decoder) = (Folder::new(), sample::decoder());
+    let source = Checkpoint::new(decoder.clone());
+    let refused = |blueprint| write(&source, blueprint, &folder.join("model.pte")).unwrap_err().to_string();
+
+    let text = refused(sample::blueprint(&decoder, 48));
+    assert_eq!(text, "groups of 48 do not fit layers.0.query: its rows have 64 numbers, and groups are multiples of 8");
+
+    let mut blueprint = sample::blueprint(&decoder, 32);
+    blueprint.graph.constants[1].len += 4;
+    assert!(refused(blueprint).contains("constant 1 (Scales { "));
+
+    let mut blueprint = sample::with_contents(&decoder, vec![Content::Cosines]);
+    blueprint.graph.constants[0].len += 4;
+    assert!(refused(blueprint).contains("constant 0 (Cosines) has 65540 bytes, expected 65536"));
+
+    let mut blueprint = sample::blueprint(&decoder, 32);
+    blueprint.contents.pop();
+    assert!(refused(blueprint).contains("constants, but"));
+
+    let mut blueprint = sample::blueprint(&decoder, 32);
+    blueprint.program.plans[0].delegates.clear();
+    assert!(refused(blueprint).contains("no method has a delegate"));
+    assert!(folder.names().is_empty());
+}

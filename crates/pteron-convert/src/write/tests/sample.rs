@@ -1,0 +1,158 @@
+//! Checkpoints and blueprints for tests: all constants that a decoder's program has, and nothing that computes with them.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pteron_format::Program;
+use pteron_format::program::{DataRef, Delegate, Plan, SegmentId, Subsegments};
+use pteron_format::vulkan::{BACKEND_ID, Constant, ConstantSource, Graph};
+
+use crate::blueprint::{Blueprint, Content, ScaleOrder};
+use crate::decoder::{Decoder, Pairs, Weight};
+use crate::error::Result;
+use crate::source::{Facts, Source};
+use crate::synthetic;
+
+pub(super) const CONTEXT: u64 = 2048;
+
+/// A small tied decoder whose rows of queries and keys the checkpoint has in another order than the program.
+pub(super) fn decoder() -> Decoder {
+    let mut decoder = synthetic::parse("layers=2,width=64,heads=4,kv=2,head=16,hidden=128,vocab=96,tied=true").unwrap();
+    decoder.rotary.pairs = Pairs::Halves;
+    decoder
+}
+
+/// A program of the decoder's constants: matrices in groups, vectors as floats, caches, and the tables of rotary embedding.
+pub(super) fn blueprint(decoder: &Decoder, group: u32) -> Blueprint {
+    let mut contents = Vec::new();
+    let mut four_bits = |weight, order| {
+        contents.push(Content::Nibbles { weight, group });
+        contents.push(Content::Scales { weight, group, order });
+    };
+    let (vectors, matrices): (Vec<_>, Vec<_>) = decoder.weights().partition(|&weight| decoder.matrix(weight).columns == 1);
+    for weight in matrices.into_iter().filter(|&weight| weight != Weight::Embedding) {
+        four_bits(weight, ScaleOrder::GroupsFirst);
+    }
+    if decoder.tied {
+        four_bits(Weight::Embedding, ScaleOrder::GroupsFirst);
+    }
+    four_bits(Weight::Embedding, ScaleOrder::RowsFirst);
+    contents.extend(vectors.into_iter().map(Content::Floats));
+    contents.extend([Content::Cosines, Content::Sines]);
+    contents.extend((0..decoder.layers * 2).map(|_| Content::Zeros));
+    with_contents(decoder, contents)
+}
+
+/// A program of these constants.
+pub(super) fn with_contents(decoder: &Decoder, contents: Vec<Content>) -> Blueprint {
+    let constant =
+        |&content: &Content| Constant { len: byte_len(decoder, content), source: ConstantSource::Named(String::new()) };
+    let constants = contents.iter().map(constant).collect();
+    let data = DataRef::Segment(SegmentId(1));
+    let plan = Plan {
+        name: "forward".to_owned(),
+        delegates: vec![Delegate { id: BACKEND_ID.to_owned(), data, specs: Vec::new() }],
+        ..Plan::default()
+    };
+    let program = Program {
+        version: 0,
+        plans: vec![plan],
+        segments: Vec::new(),
+        inline_constants: Vec::new(),
+        inline_delegates: Vec::new(),
+        constants: Some(Subsegments { segment: SegmentId(0), offsets: Vec::new() }),
+        mutable_data: None,
+        named_data: None,
+    };
+    Blueprint { program, graph: Graph { version: "0".to_owned(), constants, ..Graph::default() }, contents }
+}
+
+fn byte_len(decoder: &Decoder, content: Content) -> u64 {
+    let count = |weight| decoder.matrix(weight).count();
+    match content {
+        Content::Nibbles { weight, .. } => count(weight) / 2,
+        Content::Scales { weight, group, .. } => count(weight) * 4 / u64::from(group),
+        Content::Floats(weight) => count(weight) * 4,
+        Content::Cosines | Content::Sines => CONTEXT * u64::from(decoder.head_width) * 2,
+        Content::Zeros => CONTEXT * u64::from(decoder.key_value_width()) * 4,
+    }
+}
+
+/// What happens when a row is asked for.
+pub(super) type Accident = fn(Weight, u32, &mut [f32]) -> Result<()>;
+
+/// A checkpoint of float32 numbers. Norms are ones.
+pub(super) struct Checkpoint {
+    pub(super) decoder: Decoder,
+    pub(super) accident: Accident,
+    /// Rows that were asked for.
+    pub(super) asked: AtomicU64,
+}
+
+impl Checkpoint {
+    pub(super) fn new(decoder: Decoder) -> Self {
+        Self::with_accident(decoder, |_, _, _| Ok(()))
+    }
+
+    pub(super) fn with_accident(decoder: Decoder, accident: Accident) -> Self {
+        Self { decoder, accident, asked: AtomicU64::new(0) }
+    }
+}
+
+impl Source for Checkpoint {
+    fn decoder(&self) -> &Decoder {
+        &self.decoder
+    }
+
+    fn row(&self, weight: Weight, row: u32, out: &mut [f32]) -> Result<()> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        if let [one] = out {
+            *one = 1.0;
+        }
+        let salt = weight.to_string().bytes().fold(row, |salt, byte| salt.wrapping_mul(31).wrapping_add(byte.into()));
+        for (column, number) in (0u32..).zip(out.iter_mut()).filter(|_| self.decoder.matrix(weight).columns > 1) {
+            let hash = (salt ^ column.wrapping_mul(0x9E37_79B9)).wrapping_mul(0x85EB_CA6B);
+            *number = f32::from(i16::from_le_bytes([hash.to_le_bytes()[2], hash.to_le_bytes()[3]])) / 65536.0;
+        }
+        (self.accident)(weight, row, out)
+    }
+
+    fn facts(&self) -> Facts {
+        Facts::default()
+    }
+}
+
+/// A folder of its own for a test, removed at the end.
+pub(super) struct Folder(PathBuf);
+
+impl Folder {
+    pub(super) fn new() -> Self {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let name = format!("pteron-convert-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(super) fn join(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// The names of the files in it, sorted.
+    pub(super) fn names(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(&self.0).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
