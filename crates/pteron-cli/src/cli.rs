@@ -26,6 +26,8 @@ pub(crate) enum Command {
     Run(Run),
     /// Holds a conversation at the terminal
     Chat(Chat),
+    /// Makes a program of a checkpoint: Hugging Face folders, GGUF files, or weights that are made up
+    Convert(crate::convert::Convert),
     /// Says what is in a program: methods, operators, constants, caches, memory
     Inspect(Inspect),
     /// Calls a method with arrays from .npz files and writes what it answers

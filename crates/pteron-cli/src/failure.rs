@@ -20,8 +20,16 @@ pub(crate) enum Failure {
     Gpu(#[from] pteron_gpu::Error),
     #[error(transparent)]
     Model(Box<pteron_llm::Error>),
+    #[error(transparent)]
+    Convert(Box<pteron_convert::Error>),
     #[error("there is no prompt: write one behind the command, name a file with --file, or pipe text in")]
     NoPrompt,
+}
+
+impl From<pteron_convert::Error> for Failure {
+    fn from(error: pteron_convert::Error) -> Self {
+        Self::Convert(Box::new(error))
+    }
 }
 
 impl From<pteron_llm::Error> for Failure {
@@ -87,6 +95,8 @@ pub(crate) enum Reason {
     NoTokenizer { looked_for: String },
     #[error("it is no UTF-8 text, so it cannot be a prompt")]
     NotText,
+    #[error("it is there with other content, perhaps of another model; give {} a folder of its own", program.display())]
+    Another { program: PathBuf },
     #[error("it could not be written: {0}")]
     Unwritten(#[source] io::Error),
     #[error("{what} has no Vulkan delegate, so there is no graph to draw")]

@@ -1,6 +1,7 @@
 //! The `pteron` command.
 
 mod cli;
+mod convert;
 mod devices;
 mod exec;
 mod failure;
@@ -21,6 +22,7 @@ fn main() -> ExitCode {
     match cli::Cli::parse().command {
         cli::Command::Run(args) => talk::run(&args),
         cli::Command::Chat(args) => talk::chat(&args),
+        cli::Command::Convert(args) => convert::run(&args),
         cli::Command::Inspect(args) => inspect::run(&args),
         cli::Command::Exec(args) => exec::run(&args),
         cli::Command::Devices(args) => devices::run(&args),

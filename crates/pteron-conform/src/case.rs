@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use pteron::{Gpu, LoadOptions, Method, Program, ScalarType, State, Tensor, block_on};
 
-use crate::Failure;
-use crate::manifest::{Call, Case, File};
+use crate::manifest::{Call, Case, File, Origin};
+use crate::{Failure, convert};
 
 /// How a case ended.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub(crate) enum Outcome {
 
 /// Runs the calls of a case in order on one state a method.
 pub(crate) fn run(gpu: &Gpu, case: &Case) -> Outcome {
-    let program = match Program::open_with(&case.program, &case.data) {
+    let program = match open(case) {
         Ok(program) => program,
         Err(error) => return Outcome::Failed(error.to_string()),
     };
@@ -41,6 +41,14 @@ pub(crate) fn run(gpu: &Gpu, case: &Case) -> Outcome {
         }
     }
     Outcome::Passed { calls: case.calls.len() }
+}
+
+fn open(case: &Case) -> Result<Program, Failure> {
+    match &case.program {
+        Origin::File(path) => Program::open_with(path, &case.data),
+        Origin::Checkpoint(path, wanted) => Program::from_bytes(convert::convert(path, wanted)?, Vec::new()),
+    }
+    .map_err(|error| Failure::Answer(error.to_string()))
 }
 
 fn load(gpu: &Gpu, program: &Program, name: &str) -> pteron::Result<(Method, State)> {

@@ -1,8 +1,10 @@
 //! Runs folders of exported programs and compares what comes out with PyTorch's answers.
 //!
-//! A folder holds `manifest.json` files: lists of operator cases, or a model with sequences of calls.
+//! A folder holds `manifest.json` files: lists of operator cases, or a model with sequences of calls. Where a model has a checkpoint
+//! beside it, that is converted and must give the same answers.
 
 mod case;
+mod convert;
 mod manifest;
 
 use std::collections::BTreeMap;

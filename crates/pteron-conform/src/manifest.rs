@@ -10,7 +10,7 @@ use crate::Failure;
 #[derive(Debug)]
 pub(crate) struct Case {
     pub(crate) name: String,
-    pub(crate) program: PathBuf,
+    pub(crate) program: Origin,
     pub(crate) data: Vec<PathBuf>,
     pub(crate) folder: PathBuf,
     pub(crate) atol: f64,
@@ -18,8 +18,27 @@ pub(crate) struct Case {
     pub(crate) calls: Vec<Call>,
 }
 
+/// Where a program comes from.
+#[derive(Clone, Debug)]
+pub(crate) enum Origin {
+    /// A file that an exporter wrote.
+    File(PathBuf),
+    /// A checkpoint that is converted here, as the exporter was asked to.
+    Checkpoint(PathBuf, Wanted),
+}
+
+/// What a conversion is asked for. Without a group, numbers stay float32.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub(crate) struct Wanted {
+    pub(crate) context: u32,
+    pub(crate) longest_call: u32,
+    pub(crate) linear_group: Option<u32>,
+    pub(crate) embedding_group: Option<u32>,
+    pub(crate) full_logits: bool,
+}
+
 /// One call and what it must answer.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Call {
     #[serde(default)]
     pub(crate) method: Option<String>,
@@ -30,7 +49,7 @@ pub(crate) struct Call {
 }
 
 /// A tensor in a file of raw bytes.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 pub(crate) struct File {
     pub(crate) path: PathBuf,
     pub(crate) dtype: String,
@@ -52,7 +71,12 @@ struct OpCase {
 
 #[derive(Deserialize)]
 struct Model {
-    program: PathBuf,
+    #[serde(default)]
+    program: Option<PathBuf>,
+    #[serde(default)]
+    checkpoint: Option<PathBuf>,
+    #[serde(default)]
+    options: Option<Wanted>,
     #[serde(default)]
     ptd: Vec<PathBuf>,
     atol: f64,
@@ -60,7 +84,7 @@ struct Model {
     sequences: Vec<Sequence>,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct Sequence {
     name: String,
     calls: Vec<Call>,
@@ -71,15 +95,20 @@ struct Sequence {
 enum Manifest {
     Cases(Vec<OpCase>),
     Model(Model),
+    /// Of files that are read and not run.
+    Other {},
 }
 
-/// Every case of every `manifest.json` below a folder, in order of path.
+/// What a folder says of itself: exports in the first, checkpoints without an export in the second.
+const NAMES: [&str; 2] = ["manifest.json", "expected.json"];
+
+/// Every case of every manifest below a folder, in order of path.
 pub(crate) fn find(root: &Path) -> Result<Vec<Case>, Failure> {
     let mut cases = Vec::new();
     let mut folders = vec![root.to_path_buf()];
     while let Some(folder) = folders.pop() {
-        let manifest = folder.join("manifest.json");
-        if manifest.is_file() {
+        let manifest = NAMES.iter().map(|name| folder.join(name)).find(|path| path.is_file());
+        if let Some(manifest) = manifest {
             read(&manifest, &folder, &mut cases)?;
             continue;
         }
@@ -97,7 +126,7 @@ fn read(path: &Path, folder: &Path, cases: &mut Vec<Case>) -> Result<(), Failure
     match serde_json::from_str(&text).map_err(|error| Failure::file(path, &error))? {
         Manifest::Cases(list) => cases.extend(list.into_iter().map(|case| Case {
             name: case.name,
-            program: folder.join(case.pte),
+            program: Origin::File(folder.join(case.pte)),
             data: case.ptd.iter().map(|path| folder.join(path)).collect(),
             folder: folder.to_path_buf(),
             atol: case.atol,
@@ -106,16 +135,22 @@ fn read(path: &Path, folder: &Path, cases: &mut Vec<Case>) -> Result<(), Failure
         })),
         Manifest::Model(model) => {
             let model_name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-            cases.extend(model.sequences.into_iter().map(|sequence| Case {
-                name: format!("{model_name}/{}", sequence.name),
-                program: folder.join(&model.program),
-                data: model.ptd.iter().map(|path| folder.join(path)).collect(),
-                folder: folder.to_path_buf(),
-                atol: model.atol,
-                rtol: model.rtol,
-                calls: sequence.calls,
-            }));
+            let file = model.program.as_ref().map(|path| (Origin::File(folder.join(path)), ""));
+            let checkpoint = model.checkpoint.as_ref().zip(model.options);
+            let converted = checkpoint.map(|(path, wanted)| (Origin::Checkpoint(folder.join(path), wanted), ", converted"));
+            for (program, how) in file.into_iter().chain(converted) {
+                cases.extend(model.sequences.iter().cloned().map(|sequence| Case {
+                    name: format!("{model_name}/{}{how}", sequence.name),
+                    program: program.clone(),
+                    data: model.ptd.iter().map(|path| folder.join(path)).collect(),
+                    folder: folder.to_path_buf(),
+                    atol: model.atol,
+                    rtol: model.rtol,
+                    calls: sequence.calls,
+                }));
+            }
         }
+        Manifest::Other {} => {}
     }
     Ok(())
 }

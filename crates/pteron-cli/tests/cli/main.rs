@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at the first surprise")]
 
 mod arrays;
+mod convert;
 mod errors;
 mod exec;
 mod exec_errors;

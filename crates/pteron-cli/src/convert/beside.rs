@@ -1,0 +1,51 @@
+//! Files that go beside a program: its tokenizer and its chat template.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pteron_convert::source::Sidecar;
+
+use crate::failure::{Failure, Reason};
+
+/// Files to write, and those that were left as they are.
+pub(super) struct Sidecars {
+    new: Vec<(PathBuf, Vec<u8>)>,
+    kept: Vec<PathBuf>,
+}
+
+/// Where the files go. One that is there with other content may be another model's: it is not overwritten, and nothing is
+/// converted.
+pub(super) fn plan(program: &Path, sidecars: Vec<Sidecar>) -> Result<Sidecars, Failure> {
+    let mut plan = Sidecars { new: Vec::new(), kept: Vec::new() };
+    for Sidecar { name, bytes } in sidecars {
+        let path = program.with_file_name(&name);
+        match fs::read(&path) {
+            Ok(there) if there == bytes => plan.kept.push(path),
+            Ok(_) => return Err(Failure::file(&path, Reason::Another { program: program.to_owned() })),
+            Err(_) => plan.new.push((path, bytes)),
+        }
+    }
+    Ok(plan)
+}
+
+impl Sidecars {
+    /// Writes each whole or not at all.
+    pub(super) fn write(&self) -> Result<(), Failure> {
+        for (path, bytes) in &self.new {
+            let mut temporary = path.clone().into_os_string();
+            temporary.push(format!(".{}.tmp", std::process::id()));
+            let written = fs::write(&temporary, bytes).and_then(|()| fs::rename(&temporary, path));
+            if let Err(error) = written {
+                let _ = fs::remove_file(&temporary);
+                return Err(Failure::file(path, Reason::Unwritten(error)));
+            }
+        }
+        Ok(())
+    }
+
+    /// The names of all of them.
+    pub(super) fn names(&self) -> impl Iterator<Item = String> {
+        let paths = self.new.iter().map(|(path, _)| path).chain(&self.kept);
+        paths.filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned()))
+    }
+}

@@ -1,0 +1,104 @@
+//! `pteron convert`: a checkpoint becomes a program.
+
+mod args;
+mod beside;
+mod report;
+
+use std::ops::ControlFlow;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+pub(crate) use args::Convert;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use pteron_convert::{Blueprint, Progress, Report, Source, Synthetic, open_source, synthetic};
+
+use crate::failure::Failure;
+use crate::terminal;
+
+/// Whether Ctrl-C was pressed.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// A bar that appears sooner only flickers.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Runs the command.
+pub(crate) fn run(args: &Convert) -> ExitCode {
+    // Without a handler Ctrl-C ends the program at once, and a temporary file stays.
+    let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::SeqCst));
+    match convert(args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => terminal::end(&failure, args.verbose),
+    }
+}
+
+fn convert(args: &Convert) -> Result<(), Failure> {
+    let start = Instant::now();
+    let source = open(args)?;
+    let options = args.options(source.decoder());
+    source.check_context(options.context)?;
+    let facts = source.facts();
+    let blueprint = Blueprint::new(source.decoder(), &options, &facts)?;
+    let sidecars = beside::plan(&args.out, facts.sidecars)?;
+    let bar = Bar::new(args);
+    let mut watch = |progress: Progress| bar.show(progress);
+    let report = pteron_convert::convert(&*source, blueprint, args.scales.into(), &args.out, &mut watch);
+    bar.end();
+    let report = report?;
+    sidecars.write()?;
+    show(args, &report, &sidecars, start.elapsed())
+}
+
+fn open(args: &Convert) -> Result<Box<dyn Source>, Failure> {
+    Ok(match (&args.synthetic, &args.source) {
+        (Some(shape), _) => Box::new(Synthetic::new(synthetic::parse(shape)?, args.seed)),
+        (None, Some(path)) => open_source(path)?,
+        (None, None) => return Err(pteron_convert::Error::Option("there is nothing to convert".to_owned()).into()),
+    })
+}
+
+fn show(args: &Convert, report: &Report, sidecars: &beside::Sidecars, time: Duration) -> Result<(), Failure> {
+    if args.json {
+        return terminal::print(&report::json(args, report, sidecars, time)?);
+    }
+    if args.report {
+        terminal::print_styled(&report::table(report))?;
+    }
+    if !args.quiet {
+        terminal::note(&report::line(args, report, sidecars, time));
+    }
+    Ok(())
+}
+
+/// How far it is, on standard error, if that is a terminal and the work takes a while.
+struct Bar {
+    bar: ProgressBar,
+    quiet: bool,
+    start: Instant,
+}
+
+impl Bar {
+    fn new(args: &Convert) -> Self {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+        let template = "  {bar:32} {binary_bytes} of {binary_total_bytes}, {eta} left  {msg}";
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        Self { bar, quiet: args.quiet, start: Instant::now() }
+    }
+
+    fn show(&self, progress: Progress) -> ControlFlow<()> {
+        if !self.quiet && self.bar.is_hidden() && self.start.elapsed() > PATIENCE {
+            // This target stays hidden where standard error is no terminal.
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+        self.bar.set_length(progress.total);
+        self.bar.set_position(progress.done);
+        self.bar.set_message(progress.weight.map(|weight| weight.to_string()).unwrap_or_default());
+        if INTERRUPTED.load(Ordering::SeqCst) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    fn end(&self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,32 @@
+//! Checkpoints to programs, as `pteron convert` does it, with scales as the exporter chooses them.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use pteron_convert::blueprint::{Embedding, Linears, Options};
+use pteron_convert::{Blueprint, Scales, open_source};
+
+use crate::Failure;
+use crate::manifest::Wanted;
+
+/// The bytes of the program that a checkpoint becomes.
+pub(crate) fn convert(checkpoint: &Path, wanted: &Wanted) -> Result<Vec<u8>, Failure> {
+    let failed = |error: pteron_convert::Error| Failure::Answer(format!("conversion: {error}"));
+    let source = open_source(checkpoint).map_err(failed)?;
+    let options = Options {
+        context: wanted.context,
+        longest_call: wanted.longest_call,
+        linears: wanted.linear_group.map_or(Linears::Float32, |group| Linears::FourBits { group }),
+        embedding: wanted.embedding_group.map_or(Embedding::Float32, |group| Embedding::FourBits { group }),
+        full_logits: wanted.full_logits,
+        half: false,
+    };
+    source.check_context(options.context).map_err(failed)?;
+    let blueprint = Blueprint::new(source.decoder(), &options, &source.facts()).map_err(failed)?;
+    let path = std::env::temp_dir().join(format!("pteron-conform-{}.pte", std::process::id()));
+    let mut unwatched = |_| ControlFlow::Continue(());
+    pteron_convert::convert(&*source, blueprint, Scales::Exporter, &path, &mut unwatched).map_err(failed)?;
+    let bytes = std::fs::read(&path).map_err(|error| Failure::file(&path, &error));
+    let _ = std::fs::remove_file(&path);
+    bytes
+}
