@@ -29,7 +29,7 @@ def draw(log: Path, picture: Path) -> None:
         _panel(0, "Training loss, nats per token", [("a", "training text", train)], decay),
         _panel(
             HEIGHT,
-            "Held-out documentation (dev), bits per byte",
+            "Held-out text (dev), bits per byte: all parts, weighted",
             [
                 ("a", "float32", [(line["step"], line["dev"]) for line in own]),
                 ("b", "4 bits", [(line["step"], line["dev_4bit"]) for line in own]),
@@ -60,10 +60,12 @@ def _panel(y: int, title: str, curves: Sequence[tuple[str, str, Points]], decay:
 
     def place(x: float, value: float) -> tuple[float, float]:
         across = LEFT + (WIDTH - LEFT - RIGHT) * x / last
-        up = (min(value, high) - low) / (high - low)
+        up = (value - low) / (high - low)
         return across, y + HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * up
 
     out = [f'<text class="title" x="{LEFT}" y="{y + 20}">{title}</text>']
+    frame = f'x="{LEFT}" y="{y + TOP}" width="{WIDTH - LEFT - RIGHT}" height="{HEIGHT - TOP - BOTTOM}"'
+    out.append(f'<clipPath id="frame{y}"><rect {frame}/></clipPath>')
     for value in _steps(low, high, step):
         _, at = place(0, value)
         out.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>')
@@ -77,7 +79,7 @@ def _panel(y: int, title: str, curves: Sequence[tuple[str, str, Points]], decay:
         out.append(f'<text x="{at - 6:.1f}" y="{y + TOP + 14}" text-anchor="end">decay, 4-bit weights →</text>')
     for number, (style, name, points) in enumerate(curves):
         path = " ".join(f"{'L' if i else 'M'}{px:.1f} {py:.1f}" for i, (px, py) in enumerate(place(*p) for p in points))
-        out.append(f'<path class="{style}" d="{path}"/>')
+        out.append(f'<path class="{style}" clip-path="url(#frame{y})" d="{path}"/>')
         x, line = WIDTH - RIGHT - 190, y + TOP + 16 + 20 * number
         out.append(f'<path class="{style}" d="M{x} {line - 4} h22"/><text x="{x + 28}" y="{line}">{name}</text>')
     return "".join(out)

@@ -229,7 +229,7 @@ class Run:
         self.write(
             config=self.config.params(),
             parameters=sum(parameter.numel() for parameter in self.model.parameters()),
-            arguments={key: str(value) if isinstance(value, Path) else value for key, value in vars(self.args).items()},
+            arguments={key: value.name if isinstance(value, Path) else value for key, value in vars(self.args).items()},
             rates=asdict(self.rates),
             torch=torch.__version__,
             device=torch.cuda.get_device_name() if self.device.type == "cuda" else "CPU",

@@ -84,7 +84,7 @@ pub(crate) struct GenerationArgs {
     #[arg(short = 'n', long, value_name = "N")]
     pub(crate) max_tokens: Option<usize>,
 
-    /// How much chance there is: 0 always takes the likeliest token
+    /// How much chance there is: 0 always takes the likeliest token [default: 0; model in the box: 0.8]
     #[arg(short, long, value_name = "T")]
     pub(crate) temperature: Option<f32>,
 
@@ -96,13 +96,13 @@ pub(crate) struct GenerationArgs {
     #[arg(long, value_name = "P", default_value_t = 1.0)]
     pub(crate) top_p: f32,
 
-    /// Draws among tokens at least this probable, compared with the likeliest
-    #[arg(long, value_name = "P", default_value_t = 0.0)]
-    pub(crate) min_p: f32,
+    /// Draws among tokens at least this probable, compared with the likeliest [default: 0; model in the box, without -t: 0.1]
+    #[arg(long, value_name = "P")]
+    pub(crate) min_p: Option<f32>,
 
-    /// Makes tokens that were there before less likely; 1 changes nothing
-    #[arg(long, value_name = "F", default_value_t = 1.0)]
-    pub(crate) repetition_penalty: f32,
+    /// Makes tokens that were there before less likely; 1 changes nothing [default: 1; model in the box, without -t: 1.15]
+    #[arg(long, value_name = "F")]
+    pub(crate) repetition_penalty: Option<f32>,
 
     /// Subtracted from the logits of tokens that were generated before
     #[arg(long, value_name = "F", default_value_t = 0.0, allow_negative_numbers = true)]
@@ -140,15 +140,19 @@ fn bias(text: &str) -> Result<(u32, f32), String> {
 }
 
 impl GenerationArgs {
-    /// The options a session takes; `temperature` where none was given.
-    pub(crate) fn options(&self, temperature: f32) -> pteron_llm::GenerationOptions {
+    /// The options a session takes. Who names a temperature gets that alone, and `defaults` are for those who do not.
+    pub(crate) fn options(&self, defaults: pteron_llm::Sampling) -> pteron_llm::GenerationOptions {
+        let defaults = match self.temperature {
+            Some(temperature) => pteron_llm::Sampling { temperature, ..pteron_llm::Sampling::default() },
+            None => defaults,
+        };
         pteron_llm::GenerationOptions {
             sampling: pteron_llm::Sampling {
-                temperature: self.temperature.unwrap_or(temperature),
+                temperature: defaults.temperature,
                 top_k: self.top_k,
                 top_p: self.top_p,
-                min_p: self.min_p,
-                repetition_penalty: self.repetition_penalty,
+                min_p: self.min_p.unwrap_or(defaults.min_p),
+                repetition_penalty: self.repetition_penalty.unwrap_or(defaults.repetition_penalty),
                 presence_penalty: self.presence_penalty,
                 frequency_penalty: self.frequency_penalty,
                 logit_bias: self.logit_bias.clone(),
@@ -170,10 +174,10 @@ impl GenerationArgs {
 const RUN_EXAMPLES: &str = "\
 Examples:
   pteron run                                        the model in the box, from a prompt of its own
-  pteron run \"A lifetime is\" -n 100 -t 0.7         a hundred tokens, with some chance
-  pteron run --file notes.txt --stop \"\\n\\n\"       goes on from a file, to the end of the paragraph
+  pteron run \"A thread is\" -n 100 --seed 7          a hundred tokens; another seed, another text
+  pteron run --file notes.txt --stop \"\\n\\n\"         goes on from a file, to the end of the paragraph
   echo Traits | pteron run --json | jq -r .text     from a pipe, for scripts
-  pteron run --model llama.pte \"Hello\"             a model of yours, its tokenizer beside it";
+  pteron run --model llama.pte \"Hello\"              a model of yours, its tokenizer beside it";
 
 #[derive(Args, Debug)]
 #[command(after_help = RUN_EXAMPLES)]

@@ -1,4 +1,4 @@
-//! Goes on from a prompt: `cargo run --release -p pteron-llm --example generate -- "A lifetime is"`.
+//! Goes on from a prompt: `cargo run --release -p pteron-llm --example generate -- "To read a file in Rust, you"`.
 
 use std::io::Write;
 
@@ -6,7 +6,7 @@ use pteron::{Gpu, GpuOptions, Program, block_on};
 use pteron_llm::{GenerationOptions, Model, ModelOptions, ParseSpecial, Session, Tokenizer};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let prompt = std::env::args().nth(1).unwrap_or_else(|| "A lifetime is".to_owned());
+    let prompt = std::env::args().nth(1).unwrap_or_else(|| "To read a file in Rust, you".to_owned());
     let gpu = block_on(Gpu::open(&GpuOptions::default()))?;
     let program = Program::open("models/demo/model.pte")?;
     let tokenizer = Tokenizer::open("models/demo/tokenizer.json")?;

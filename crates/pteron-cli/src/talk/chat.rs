@@ -99,7 +99,7 @@ impl Conversation {
 
     fn turn(&mut self, args: &Chat, text: &str) -> Result<(), Failure> {
         self.messages.push(Message::user(text));
-        let options = args.generation.options(super::temperature(&args.model));
+        let options = args.generation.options(super::defaults(&args.model));
         let reserve = options.max_tokens.unwrap_or(1);
         let prompt = self.fitting_prompt(reserve)?;
         let answer =

@@ -8,7 +8,7 @@ mod speed;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pteron_llm::{Model, ParseSpecial, TokenId, TokenizerError};
+use pteron_llm::{Model, ParseSpecial, Sampling, TokenId, TokenizerError};
 
 pub(crate) use chat::run as chat;
 pub(crate) use run::run;
@@ -28,9 +28,14 @@ fn interrupted() -> bool {
     INTERRUPTED.swap(false, Ordering::SeqCst)
 }
 
-/// How much chance there is where nobody says: some for the model in the box, which repeats itself without any.
-fn temperature(args: &ModelArgs) -> f32 {
-    if args.model.is_none() { 0.7 } else { 0.0 }
+/// How tokens are chosen where nobody says. The model in the box repeats itself without chance and a penalty, and wanders off
+/// where unlikely tokens are drawn as well.
+fn defaults(args: &ModelArgs) -> Sampling {
+    let likeliest = Sampling::default();
+    if args.model.is_some() {
+        return likeliest;
+    }
+    Sampling { temperature: 0.8, min_p: 0.1, repetition_penalty: 1.15, ..likeliest }
 }
 
 /// A text as a prompt, begun as the model was taught that texts begin.
@@ -38,4 +43,46 @@ fn encode(model: &Model, text: &str) -> Result<Vec<TokenId>, TokenizerError> {
     let tokens = model.tokenizer().encode_prompt(text, ParseSpecial::No)?;
     let first = model.metadata().bos_id.filter(|bos| tokens.first() != Some(bos));
     Ok(first.into_iter().chain(tokens).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops at the first surprise")]
+
+    use clap::{CommandFactory, Parser};
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    fn sampling(args: &[&str]) -> Sampling {
+        let Command::Run(run) = Cli::try_parse_from([&["pteron", "run"][..], args].concat()).unwrap().command else {
+            panic!("another command");
+        };
+        run.generation.options(defaults(&run.model)).sampling
+    }
+
+    #[test]
+    fn defaults_are_for_the_model_in_the_box_and_for_those_who_name_no_temperature() {
+        let own = sampling(&[]);
+        assert!(own.temperature > 0.0 && own.min_p > 0.0 && own.repetition_penalty > 1.0, "{own:?}");
+        assert_eq!(sampling(&["--min-p", "0.3"]), Sampling { min_p: 0.3, ..own });
+        for temperature in ["0", "0.5"] {
+            let alone = Sampling { temperature: temperature.parse().unwrap(), ..Sampling::default() };
+            assert_eq!(sampling(&["-t", temperature]), alone);
+        }
+        assert_eq!(sampling(&["--model", "llama.pte"]), Sampling::default());
+    }
+
+    #[test]
+    fn the_help_names_the_defaults() {
+        let mut command = Cli::command();
+        let help = command.find_subcommand_mut("run").unwrap().render_long_help().to_string();
+        let Sampling { temperature, min_p, repetition_penalty, .. } = sampling(&[]);
+        for (option, value) in
+            [("--temperature", temperature), ("--min-p", min_p), ("--repetition-penalty", repetition_penalty)]
+        {
+            let text = help.split(option).nth(1).unwrap().split("\n\n").next().unwrap();
+            assert!(text.contains(&format!("{value}]")), "{option}: {text}");
+        }
+    }
 }

@@ -15,7 +15,7 @@ use crate::failure::{Failure, Reason};
 use crate::terminal;
 
 /// What the model in the box goes on from when nothing is said.
-const OPENING: &str = "Ownership is";
+const OPENING: &str = "To read a file in Rust, you";
 
 /// Runs the command.
 pub(crate) fn run(args: &Run) -> ExitCode {
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &Run) -> ExitCode {
 
 fn generate(args: &Run) -> Result<(), Failure> {
     let prompt = prompt(args)?;
-    let mut options = args.generation.options(super::temperature(&args.model));
+    let mut options = args.generation.options(super::defaults(&args.model));
     options.sampling.logprobs = args.logprobs;
     let Opened { model, template, loading, gpu } = model::open(&args.model, args.quiet || args.json)?;
     // Until here Ctrl-C ends the program; from here on it ends the text.
