@@ -3,7 +3,10 @@
 use pteron_format::program::Program;
 use pteron_format::vulkan::Graph;
 
-use crate::decoder::Weight;
+use crate::decoder::{Decoder, Weight};
+use crate::error::Result;
+use crate::source::Facts;
+use crate::{check, graph, program};
 
 /// What the caller decides.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,6 +21,16 @@ pub struct Options {
     pub embedding: Embedding,
     /// Whether logits are computed for all tokens of a call, not only the last.
     pub full_logits: bool,
+    /// Whether numbers that are not quantised have 16 bits in the graph: activations, caches, scales, tables.
+    pub half: bool,
+}
+
+impl Options {
+    /// The most tokens of one call: as many as fit into a texture, even where a longer call is wished for.
+    #[must_use]
+    pub fn most_tokens(&self) -> u32 {
+        self.longest_call.saturating_sub(1).min(graph::MOST_TOKENS)
+    }
 }
 
 /// How projections are stored.
@@ -47,7 +60,8 @@ pub enum Embedding {
 /// A program without its constants' bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Blueprint {
-    /// The methods. Segments and named data are empty: whoever writes the file adds the graph and the constants.
+    /// The methods. Segments and named data are empty: whoever writes the file adds the graph and the constants. The methods
+    /// count on an empty segment first, then that of the graph; those of constants follow.
     pub program: Program<Vec<u8>>,
     /// The delegate's graph. The keys of its constants are empty until their bytes are hashed.
     pub graph: Graph,
@@ -55,7 +69,20 @@ pub struct Blueprint {
     pub contents: Vec<Content>,
 }
 
-/// What a constant's bytes are.
+impl Blueprint {
+    /// The program of a decoder.
+    ///
+    /// # Errors
+    /// Sizes and options that do not go together, and what would.
+    pub fn new(decoder: &Decoder, options: &Options, facts: &Facts) -> Result<Self> {
+        check::check(decoder, options)?;
+        let (graph, contents) = graph::build(decoder, options);
+        Ok(Self { program: program::build(decoder, options, facts), graph, contents })
+    }
+}
+
+/// What a constant's bytes are. Where the graph has [`DataType::Float16`](pteron_format::vulkan::DataType) for a constant
+/// ([`Options::half`]), its numbers are rounded to 16 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Content {
     /// The nibbles of a weight, two a byte, rows one after the other.
@@ -87,7 +114,7 @@ pub enum Content {
 /// How the scales of a matrix lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ScaleOrder {
-    /// `[groups of a row, rows]`, as linears take them.
+    /// `[groups of a row, rows]`, as linears take them. Zeros fill the rows up to a multiple of four.
     GroupsFirst,
     /// `[rows, groups of a row]`, as embeddings take them.
     RowsFirst,

@@ -5,14 +5,18 @@
 //! come from. Conversion computes those bytes and writes them in a stream: memory holds a few tensors, never the model.
 
 pub mod blueprint;
+mod check;
 pub mod decoder;
 mod error;
 mod floats;
 pub mod gguf;
+mod graph;
 pub mod hf;
 mod map;
 pub mod open;
+mod program;
 pub mod quantise;
+pub mod rotary;
 pub mod source;
 pub mod synthetic;
 #[cfg(test)]

@@ -41,7 +41,7 @@ fn floats(bytes: &[u8]) -> Vec<f32> {
 
 #[test]
 fn blocks_of_4_bits_are_taken_as_they_are() {
-    let source = Gguf::open(&folder().join("model.gguf")).unwrap();
+    let source = Gguf::open(folder().join("model.gguf")).unwrap();
     let options = Options {
         context: 128,
         longest_call: 128,
@@ -82,7 +82,7 @@ fn blocks_of_4_bits_are_taken_as_they_are() {
         let pitch = scales.len() / groups;
         let value = |row: usize, column: usize| {
             let byte = nibbles[&weight][row * columns / 2 + column / 2];
-            let nibble = if column % 2 == 0 { byte & 15 } else { byte >> 4 };
+            let nibble = if column.is_multiple_of(2) { byte & 15 } else { byte >> 4 };
             let group = column / GROUP as usize;
             let scale = if groups_first { scales[group * pitch + row] } else { scales[row * groups + group] };
             (f32::from(nibble) - 8.0) * scale

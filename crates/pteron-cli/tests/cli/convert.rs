@@ -12,7 +12,8 @@ fn checkpoints() -> Vec<(PathBuf, Value)> {
     let mut found = Vec::new();
     let mut open = vec![root().join("fixtures/convert")];
     while let Some(folder) = open.pop() {
-        let manifest = ["manifest.json", "expected.json"].map(|name| folder.join(name)).into_iter().find(|path| path.is_file());
+        let manifest =
+            ["manifest.json", "expected.json"].map(|name| folder.join(name)).into_iter().find(|path| path.is_file());
         if let Some(manifest) = manifest {
             let said: Value = serde_json::from_slice(&std::fs::read(manifest).unwrap()).unwrap();
             if said.get("texts").is_some() {
@@ -37,8 +38,12 @@ fn tokenizers_are_written_beside_the_program() {
         assert!(report["beside"].as_array().unwrap().iter().any(|name| name == "tokenizer.json"), "{source}: {report}");
         let tokenizer = Tokenizer::open(scratch.0.join("tokenizer.json")).unwrap();
         for text in said["texts"].as_array().unwrap() {
-            let ids: Vec<u64> =
-                tokenizer.encode(text["text"].as_str().unwrap(), ParseSpecial::Yes).unwrap().iter().map(|&id| id.into()).collect();
+            let ids: Vec<u64> = tokenizer
+                .encode(text["text"].as_str().unwrap(), ParseSpecial::Yes)
+                .unwrap()
+                .iter()
+                .map(|&id| id.into())
+                .collect();
             let expected: Vec<u64> = text["ids"].as_array().unwrap().iter().map(|id| id.as_u64().unwrap()).collect();
             assert_eq!(ids, expected, "{source}: {}", text["text"]);
         }

@@ -6,14 +6,14 @@ use std::sync::mpsc::SyncSender;
 use rayon::prelude::*;
 
 use super::Progress;
-use super::jobs::{Job, Jobs, Wave};
+use super::jobs::{Job, Jobs, Width, padded_rows};
 use super::report::{Form, Measured};
-use super::rotary::Rotary;
 use super::sink::Piece;
 use crate::blueprint::ScaleOrder;
 use crate::decoder::Weight;
 use crate::error::{Error, Result};
 use crate::quantise::{self, Deviation, NotFinite, Scales};
+use crate::rotary::{Rotary, Wave};
 use crate::source::Source;
 
 /// About how long a block is, in bytes. It is what threads share between two looks at the caller's wish to stop.
@@ -26,6 +26,7 @@ pub(super) struct Producer<'a> {
     source: &'a dyn Source,
     scales: Scales,
     jobs: &'a [Job],
+    width: Width,
     progress: &'a mut dyn FnMut(Progress) -> ControlFlow<()>,
     done: u64,
     total: u64,
@@ -38,7 +39,7 @@ impl<'a> Producer<'a> {
         jobs: &'a Jobs,
         progress: &'a mut dyn FnMut(Progress) -> ControlFlow<()>,
     ) -> Self {
-        Self { source, scales, jobs: &jobs.jobs, progress, done: 0, total: jobs.items.iter().sum() }
+        Self { source, scales, jobs: &jobs.jobs, width: jobs.width, progress, done: 0, total: jobs.items.iter().sum() }
     }
 
     /// Sends all pieces and says what became of the weights.
@@ -55,6 +56,24 @@ impl<'a> Producer<'a> {
             }
         }
         Ok(measured)
+    }
+
+    /// Sends numbers, as wide as the program has them.
+    fn send_numbers(
+        &mut self,
+        pieces: &SyncSender<Piece>,
+        weight: Option<Weight>,
+        bytes: Vec<u8>,
+        last: bool,
+    ) -> Result<()> {
+        let bytes = match self.width {
+            Width::Single => bytes,
+            Width::Half => {
+                let numbers = bytes.as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes));
+                numbers.flat_map(|number| half::f16::from_f32(number).to_le_bytes()).collect()
+            }
+        };
+        self.send(pieces, weight, bytes, last)
     }
 
     fn send(&mut self, pieces: &SyncSender<Piece>, weight: Option<Weight>, bytes: Vec<u8>, last: bool) -> Result<()> {
@@ -99,21 +118,22 @@ impl<'a> Producer<'a> {
     fn scales_as_they_are(&mut self, pieces: &SyncSender<Piece>, weight: Weight, scales: &[f32]) -> Result<()> {
         for block in blocks(scales.len(), 4) {
             let last = block.end == scales.len();
-            self.send(pieces, Some(weight), to_bytes(&scales[block]), last)?;
+            self.send_numbers(pieces, Some(weight), to_bytes(&scales[block]), last)?;
         }
         Ok(())
     }
 
     fn scales_by_group(&mut self, pieces: &SyncSender<Piece>, weight: Weight, scales: &[f32], groups: usize) -> Result<()> {
         let rows = scales.len() / groups;
-        for block in blocks(groups, rows * 4) {
-            let mut bytes = vec![0; block.len() * rows * 4];
-            bytes.par_chunks_exact_mut(rows * 4).zip(block.clone()).for_each(|(out, group)| {
+        let padded = padded_rows(rows);
+        for block in blocks(groups, padded * 4) {
+            let mut bytes = vec![0; block.len() * padded * 4];
+            bytes.par_chunks_exact_mut(padded * 4).zip(block.clone()).for_each(|(out, group)| {
                 for (out, row) in out.as_chunks_mut().0.iter_mut().zip(0..rows) {
                     *out = scales[row * groups + group].to_le_bytes();
                 }
             });
-            self.send(pieces, Some(weight), bytes, block.end == groups)?;
+            self.send_numbers(pieces, Some(weight), bytes, block.end == groups)?;
         }
         Ok(())
     }
@@ -124,7 +144,7 @@ impl<'a> Producer<'a> {
         for block in blocks(rows, columns * 4) {
             let mut bytes = vec![0; block.len() * columns * 4];
             float_rows(self.source, weight, block.start, columns, &mut bytes)?;
-            self.send(pieces, Some(weight), bytes, block.end == rows)?;
+            self.send_numbers(pieces, Some(weight), bytes, block.end == rows)?;
         }
         Ok(Measured { weight, form: Form::Float32, numbers: matrix.count(), deviation: Deviation::default() })
     }
@@ -137,7 +157,7 @@ impl<'a> Producer<'a> {
             let mut bytes = vec![0; block.len() * row_len];
             let rows = bytes.par_chunks_exact_mut(row_len).zip(block.clone());
             rows.for_each(|(out, position)| table.row(wave, position, out));
-            self.send(pieces, None, bytes, block.end == positions)?;
+            self.send_numbers(pieces, None, bytes, block.end == positions)?;
         }
         Ok(())
     }

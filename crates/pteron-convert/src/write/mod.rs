@@ -11,7 +11,6 @@ mod compute;
 mod jobs;
 mod pending;
 mod report;
-mod rotary;
 mod sink;
 mod tables;
 #[cfg(test)]

@@ -12,9 +12,9 @@ use super::{going_on, write};
 use crate::blueprint::{Blueprint, Content, ScaleOrder};
 use crate::decoder::{Decoder, Part, Scaling, Weight};
 use crate::quantise::{Scales, quantise_row};
+use crate::rotary::Rotary;
 use crate::source::Source;
 use crate::synthetic::{Synthetic, parse};
-use crate::write::rotary::Rotary;
 use crate::write::{Form, Progress, convert};
 
 /// The bytes of each constant, in the order of the blueprint's contents.
@@ -237,7 +237,7 @@ fn tables_of_rotary_embedding_are_the_exporters() {
     decoder.head_width = 16;
     let ours = Rotary::new(&decoder);
     assert_eq!(tables.len(), 2);
-    for (wave, theirs) in [crate::write::jobs::Wave::Cosine, crate::write::jobs::Wave::Sine].into_iter().zip(tables) {
+    for (wave, theirs) in [crate::rotary::Wave::Cosine, crate::rotary::Wave::Sine].into_iter().zip(tables) {
         let mut row = [0; 32];
         for (position, theirs) in theirs.as_chunks::<32>().0.iter().enumerate() {
             ours.row(wave, position, &mut row);

@@ -1,0 +1,267 @@
+//! Where tensors are kept: as textures as long as they fit, else in buffers.
+//!
+//! The exporter gives all tensors of a call one representation. It is one that the operator takes and that all of them fit; of
+//! several, one that the calls that follow can go on with. Where a tensor was decided to be something else before, a call that
+//! copies it comes in between.
+
+use std::collections::{HashMap, VecDeque};
+
+use pteron_format::vulkan::{MemoryLayout, StorageType};
+
+use super::MOST_TOKENS;
+use super::sketch::{Arg, Call, Operator, Origin, Outcome, Size, Sketch, Step, Tensor, TensorId};
+
+/// The largest texture, in texels of four numbers.
+const TEXTURE_LIMITS: [u64; 3] = [16384, 16384, MOST_TOKENS as u64];
+const TEXEL: u64 = 4;
+/// How many calls are looked at to find out what those behind a call can go on with.
+const SEARCH_LIMIT: usize = 64;
+
+/// Which dimension is packed into texels, by its distance from the last.
+const LAYOUTS: [MemoryLayout; 3] = [MemoryLayout::WidthPacked, MemoryLayout::HeightPacked, MemoryLayout::ChannelsPacked];
+
+/// How a tensor is kept.
+pub(super) type Representation = (StorageType, MemoryLayout);
+
+/// A set of representations: for each storage a bit for each of [`LAYOUTS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Set {
+    buffers: u8,
+    textures: u8,
+}
+
+impl Set {
+    const ANY: Self = Self { buffers: 0b111, textures: 0b111 };
+    const WIDTH_PACKED: Self = Self { buffers: 0b001, textures: 0b001 };
+    const TEXTURES: Self = Self { buffers: 0, textures: 0b111 };
+
+    fn of((storage, layout): Representation) -> Self {
+        let bits = LAYOUTS.iter().position(|&other| other == layout).map_or(0, |bit| 1 << bit);
+        match storage {
+            StorageType::Buffer => Self { buffers: bits, textures: 0 },
+            _ => Self { buffers: 0, textures: bits },
+        }
+    }
+
+    fn is_decided(self) -> bool {
+        self.buffers.count_ones() + self.textures.count_ones() <= 1
+    }
+
+    /// What both have, if there is such.
+    fn common(self, other: Self) -> Option<Self> {
+        let common = Self { buffers: self.buffers & other.buffers, textures: self.textures & other.textures };
+        (common.buffers | common.textures != 0).then_some(common)
+    }
+
+    /// What both have, or this one if they have nothing in common.
+    fn narrowed(self, other: Self) -> Self {
+        self.common(other).unwrap_or(self)
+    }
+
+    fn pick(self) -> Representation {
+        let (storage, bits) =
+            if self.textures != 0 { (StorageType::Texture3d, self.textures) } else { (StorageType::Buffer, self.buffers) };
+        let layout = LAYOUTS.into_iter().enumerate().find(|(bit, _)| bits >> bit & 1 == 1);
+        (storage, layout.map_or(MemoryLayout::Unset, |(_, layout)| layout))
+    }
+}
+
+/// What an operator takes; none if it does not decide how its tensors are kept.
+fn accepted(operator: Operator) -> Option<Set> {
+    match operator {
+        Operator::Prepack | Operator::SymSize | Operator::SelectAsSymint | Operator::AddSymbols => None,
+        Operator::EmbeddingFourBits
+        | Operator::RmsNorm
+        | Operator::Linear
+        | Operator::LinearFourBits
+        | Operator::Rotary
+        | Operator::Attention => Some(Set::WIDTH_PACKED),
+        Operator::Embedding
+        | Operator::Slice
+        | Operator::View
+        | Operator::Add
+        | Operator::Sigmoid
+        | Operator::Multiply
+        | Operator::Select
+        | Operator::Clone => Some(Set::ANY),
+    }
+}
+
+/// The representations in which a tensor is not too large. Its tokens never are too many.
+fn fitting(tensor: &Tensor) -> Set {
+    let size = |from_last: usize| match tensor.sizes.iter().rev().nth(from_last) {
+        None | Some(Size::Tokens) => 1,
+        Some(&Size::Fixed(size)) => u64::from(size),
+    };
+    let batches = if tensor.sizes.len() > 3 { size(tensor.sizes.len() - 1) } else { 1 };
+    let mut textures = 0;
+    for packed in 0..LAYOUTS.len() {
+        let mut extents = [size(0), size(1), size(2)];
+        extents[packed] = extents[packed].div_ceil(TEXEL);
+        extents[2] *= batches;
+        textures |= u8::from(extents.iter().zip(TEXTURE_LIMITS).all(|(&extent, limit)| extent <= limit)) << packed;
+    }
+    Set { buffers: 0b111, textures }
+}
+
+/// A call, or one of the tensors that a call makes, or a tensor that no call makes.
+#[derive(Clone, Debug)]
+struct Node {
+    /// What its tensors can be; none if it does not decide.
+    set: Option<Set>,
+    users: Vec<usize>,
+}
+
+/// Decides how every tensor is kept, and puts the copies into `sketch` that this needs.
+pub(super) fn decide(sketch: &mut Sketch, half: bool) -> Vec<Option<Representation>> {
+    let steps = std::mem::take(&mut sketch.steps);
+    let mut decisions = Decisions::new(sketch, &steps, half);
+    let mut decided = Vec::with_capacity(steps.len());
+    for step in steps {
+        match (step.made().first().map(|&tensor| decisions.maker[tensor]), step) {
+            (Some(node), Step::Call(call)) if accepted(call.operator).is_some() => {
+                decisions.decide(node, call, &mut decided);
+            }
+            (_, other) => decided.push(other),
+        }
+    }
+    let representations = decisions.representations;
+    sketch.steps = decided;
+    representations
+}
+
+struct Decisions<'a> {
+    sketch: &'a mut Sketch,
+    half: bool,
+    nodes: Vec<Node>,
+    /// The node of the call that makes a tensor.
+    maker: Vec<usize>,
+    /// The node that calls take a tensor from.
+    owner: Vec<usize>,
+    representations: Vec<Option<Representation>>,
+    copies: HashMap<(TensorId, Representation), TensorId>,
+}
+
+impl<'a> Decisions<'a> {
+    fn new(sketch: &'a mut Sketch, steps: &[Step], half: bool) -> Self {
+        let nowhere = vec![0; sketch.tensors.len()];
+        let representations = vec![None; sketch.tensors.len()];
+        let (nodes, copies) = (Vec::new(), HashMap::new());
+        let mut decisions = Self { sketch, half, nodes, maker: nowhere.clone(), owner: nowhere, representations, copies };
+        for step in steps {
+            match step {
+                Step::Begin(tensor) => decisions.owner[*tensor] = decisions.add(None),
+                Step::Call(call) => decisions.add_call(call),
+            }
+        }
+        decisions
+    }
+
+    fn add(&mut self, set: Option<Set>) -> usize {
+        self.nodes.push(Node { set, users: Vec::new() });
+        self.nodes.len() - 1
+    }
+
+    fn add_call(&mut self, call: &Call) {
+        // What makes no tensors is no node.
+        if call.outputs().is_empty() {
+            return;
+        }
+        let set = self.possible(call);
+        let node = self.add(set);
+        for tensor in call.inputs() {
+            let owner = self.owner[tensor];
+            self.nodes[owner].users.push(node);
+        }
+        for &tensor in call.outputs() {
+            self.maker[tensor] = node;
+            self.owner[tensor] = node;
+            // Several outputs are taken out of the call's list, each by a node of its own.
+            if call.outputs().len() > 1 {
+                self.owner[tensor] = self.add(set);
+                self.nodes[node].users.push(self.owner[tensor]);
+            }
+        }
+    }
+
+    /// What all tensors of a call can be together.
+    fn possible(&self, call: &Call) -> Option<Set> {
+        let tensors = call.inputs().chain(call.outputs().iter().copied());
+        let fits = tensors.map(|tensor| fitting(&self.sketch.tensors[tensor]));
+        accepted(call.operator).map(|set| fits.fold(set, Set::narrowed))
+    }
+
+    fn decide(&mut self, node: usize, mut call: Call, steps: &mut Vec<Step>) {
+        let representation = self.narrow(&call, node).pick();
+        for &tensor in call.outputs() {
+            self.representations[tensor] = Some(representation);
+        }
+        for arg in &mut call.args {
+            let Arg::Tensor(tensor) = arg else { continue };
+            if matches!(self.sketch.tensors[*tensor].origin, Origin::Constant(_) | Origin::State(_)) {
+                continue;
+            }
+            let current = *self.representations[*tensor].get_or_insert(representation);
+            if current != representation {
+                *tensor = self.copy(*tensor, representation, node, steps);
+            }
+        }
+        steps.push(Step::Call(call));
+    }
+
+    fn narrow(&self, call: &Call, node: usize) -> Set {
+        let mut set = self.nodes[node].set.unwrap_or(Set::ANY);
+        for tensor in call.inputs() {
+            if self.half {
+                set = set.narrowed(Set::TEXTURES);
+            }
+            set = self.follow(self.owner[tensor], set);
+            if !set.is_decided() {
+                set = set.narrowed(self.representations[tensor].map_or(Set::ANY, Set::of));
+            }
+        }
+        self.follow(node, set)
+    }
+
+    /// Narrows `set` by what the calls behind a node take, the nearest first.
+    fn follow(&self, node: usize, mut set: Set) -> Set {
+        let mut queue = VecDeque::from([node]);
+        for _ in 1..SEARCH_LIMIT {
+            let Some(node) = queue.pop_front() else { return set };
+            for &user in &self.nodes[node].users {
+                if set.is_decided() {
+                    return set;
+                }
+                if let Some(common) = self.nodes[user].set.and_then(|taken| set.common(taken)) {
+                    set = common;
+                    queue.push_back(user);
+                }
+            }
+        }
+        set
+    }
+
+    /// A copy of a tensor for the call of `user`, in another representation.
+    fn copy(&mut self, tensor: TensorId, representation: Representation, user: usize, steps: &mut Vec<Step>) -> TensorId {
+        let owner = self.owner[tensor];
+        self.nodes[owner].users.retain(|&other| other != user);
+        if let Some(&copy) = self.copies.get(&(tensor, representation)) {
+            let owner = self.owner[copy];
+            self.nodes[owner].users.push(user);
+            return copy;
+        }
+        let copy = self.sketch.add(Tensor { origin: Origin::Call, ..self.sketch.tensors[tensor].clone() });
+        let args = vec![Arg::Tensor(tensor), Arg::Null];
+        let call = Call { operator: Operator::Clone, args, outcome: Outcome::Tensor(copy) };
+        let set = self.possible(&call);
+        let node = self.add(set);
+        self.nodes[node].users.push(user);
+        self.nodes[owner].users.push(node);
+        self.maker.push(node);
+        self.owner.push(node);
+        self.representations.push(Some(representation));
+        self.copies.insert((tensor, representation), copy);
+        steps.push(Step::Call(call));
+        copy
+    }
+}

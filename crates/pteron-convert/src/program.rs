@@ -1,0 +1,145 @@
+//! The program around a decoder's graph: the method that runs it, and those that say what it is.
+
+use pteron_format::ScalarType;
+use pteron_format::program::{
+    Allocation, Chain, CompileSpec, Containers, DataRef, Delegate, Dynamism, Instruction, Plan, Program, SegmentId,
+    Subsegments, Tensor, Value, ValueId,
+};
+use pteron_format::vulkan::BACKEND_ID;
+
+use crate::blueprint::Options;
+use crate::decoder::Decoder;
+use crate::source::Facts;
+
+/// The segment of constants that lie outside delegates. It is empty, and still comes first.
+const CONSTANTS: SegmentId = SegmentId(0);
+/// The segment of the delegate.
+const DELEGATE: SegmentId = SegmentId(1);
+/// The planned buffer that outputs lie in; the one before it is reserved.
+const OUTPUTS: u32 = 1;
+/// What the place of a tensor in a planned buffer is a multiple of.
+const ALIGNMENT: u64 = 16;
+
+/// How Python sees a value that is not a container.
+const LEAF: &str = r#"{"type": null, "context": null, "children_spec": []}"#;
+
+/// The program of a decoder whose sizes were checked, with the segments that its delegate names still to be added.
+pub(crate) fn build(decoder: &Decoder, options: &Options, facts: &Facts) -> Program<Vec<u8>> {
+    let plans = std::iter::once(forward(decoder, options)).chain(constant_methods(decoder, options, facts)).collect();
+    Program {
+        version: 0,
+        plans,
+        segments: Vec::new(),
+        inline_constants: Vec::new(),
+        inline_delegates: Vec::new(),
+        // Of the placeholder that stands for no constant.
+        constants: Some(Subsegments { segment: CONSTANTS, offsets: vec![0] }),
+        mutable_data: None,
+        named_data: None,
+    }
+}
+
+/// From tokens and a position to logits.
+fn forward(decoder: &Decoder, options: &Options) -> Plan {
+    let (tokens, vocabulary) = (options.most_tokens(), decoder.vocabulary);
+    let ids = tensor(ScalarType::Long, vec![1, tokens], Dynamism::Bound);
+    let position = tensor(ScalarType::Long, vec![1], Dynamism::Static);
+    let mut logits = if options.full_logits {
+        tensor(ScalarType::Float, vec![1, tokens, vocabulary], Dynamism::Bound)
+    } else {
+        tensor(ScalarType::Float, vec![1, vocabulary], Dynamism::Static)
+    };
+    logits.allocation = Some(Allocation { memory: OUTPUTS, offset: 0 });
+    let output_bytes = logits.byte_len().unwrap_or(u64::MAX).next_multiple_of(ALIGNMENT);
+    let args = [0, 1, 2].map(ValueId).to_vec();
+    let chain = Chain { instructions: vec![Instruction::DelegateCall { delegate: 0, args }], ..Chain::default() };
+    Plan {
+        name: "forward".to_owned(),
+        containers: Some(Containers { inputs: forward_inputs(), outputs: container(LEAF) }),
+        values: [ids, position, logits].map(|tensor| Value::Tensor(Box::new(tensor))).to_vec(),
+        inputs: vec![ValueId(0), ValueId(1)],
+        outputs: vec![ValueId(2)],
+        chains: vec![chain],
+        operators: Vec::new(),
+        delegates: vec![delegate(options)],
+        buffer_sizes: vec![0, output_bytes],
+        buffer_devices: None,
+    }
+}
+
+fn tensor(scalar_type: ScalarType, sizes: Vec<u32>, dynamism: Dynamism) -> Tensor {
+    Tensor {
+        scalar_type,
+        storage_offset: 0,
+        dim_order: (0..).take(sizes.len()).collect(),
+        sizes,
+        requires_grad: false,
+        buffer: 0,
+        allocation: None,
+        layout: 0,
+        dynamism,
+        extra: None,
+    }
+}
+
+fn delegate(options: &Options) -> Delegate {
+    let flag = |key: &str, value: bool| CompileSpec { key: key.to_owned(), value: vec![value.into()] };
+    let specs = vec![flag("require_dynamic_shapes", true), flag("force_fp16", options.half)];
+    Delegate { id: BACKEND_ID.to_owned(), data: DataRef::Segment(DELEGATE), specs }
+}
+
+/// The methods whose answers are written into the program.
+fn constant_methods(decoder: &Decoder, options: &Options, facts: &Facts) -> Vec<Plan> {
+    let number = |name, number: u32| scalar(name, Value::Int(number.into()));
+    let yes = |name| scalar(name, Value::Bool(true));
+    let mut plans = vec![
+        number("get_max_seq_len", options.longest_call),
+        number("get_max_context_len", options.context),
+        number("get_n_layers", decoder.layers),
+        number("get_vocab_size", decoder.vocabulary),
+        yes("use_kv_cache"),
+        yes("use_sdpa_with_kv_cache"),
+        yes("enable_dynamic_shape"),
+        number("append_eos_to_prompt", 0),
+    ];
+    plans.extend(facts.begin.map(|begin| number("get_bos_id", begin)));
+    if !facts.ends.is_empty() {
+        let ends = facts.ends.iter().map(|&end| Value::Int(end.into())).collect();
+        plans.push(constant("get_eos_ids", ends, &node("builtins.list", r#""null""#, &vec![LEAF; facts.ends.len()])));
+    }
+    plans
+}
+
+fn scalar(name: &str, value: Value) -> Plan {
+    constant(name, vec![value], LEAF)
+}
+
+fn constant(name: &str, values: Vec<Value>, outputs: &str) -> Plan {
+    Plan {
+        name: name.to_owned(),
+        containers: Some(Containers { inputs: String::new(), outputs: container(outputs) }),
+        outputs: (0..).map(ValueId).take(values.len()).collect(),
+        values,
+        chains: vec![Chain::default()],
+        buffer_sizes: vec![0],
+        ..Plan::default()
+    }
+}
+
+/// `forward(tokens, {"input_pos": position})`.
+fn forward_inputs() -> String {
+    let options = node("builtins.dict", r#""[\"input_pos\"]""#, &[LEAF]);
+    let positional = node("builtins.tuple", r#""null""#, &[LEAF, &options]);
+    let named = node("builtins.dict", r#""[]""#, &[]);
+    container(&node("builtins.tuple", r#""null""#, &[&positional, &named]))
+}
+
+/// A container as Python writes it; its context is a JSON text within JSON.
+fn node(kind: &str, context: &str, children: &[&str]) -> String {
+    format!(r#"{{"type": "{kind}", "context": {context}, "children_spec": [{}]}}"#, children.join(", "))
+}
+
+/// With the version of the notation.
+fn container(root: &str) -> String {
+    format!("[1, {root}]")
+}

@@ -1,0 +1,139 @@
+//! Cosines and sines for rotary position embedding, as the exporter's tables have them.
+//!
+//! Frequencies and angles are float32 there, and models are trained with such tables: far positions differ from exact angles by
+//! more than rounding. So the same steps are rounded here, and only the functions are more exact.
+
+use std::f32::consts::TAU;
+
+use crate::decoder::{Decoder, Scaling};
+
+/// Of every position before `context` and of every frequency, cosine and sine: two tables `[context, head_width / 2]`.
+///
+/// Cosines and sines are the float32 numbers nearest to the truth; PyTorch's differ from them by one in the last place in about
+/// five of a hundred, which ones depends on its machine.
+#[must_use]
+pub fn table(decoder: &Decoder, context: u32) -> (Vec<f32>, Vec<f32>) {
+    let rotary = Rotary::new(decoder);
+    let angles = (0..context as usize).flat_map(|position| rotary.angles(position));
+    angles.map(|angle| (Wave::Cosine.of(angle), Wave::Sine.of(angle))).unzip()
+}
+
+/// A function of angles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Wave {
+    Cosine,
+    Sine,
+}
+
+impl Wave {
+    fn of(self, angle: f32) -> f32 {
+        narrow(match self {
+            Self::Cosine => libm::cos(angle.into()),
+            Self::Sine => libm::sin(angle.into()),
+        })
+    }
+}
+
+/// The frequencies of a decoder.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Rotary {
+    frequencies: Vec<f32>,
+}
+
+impl Rotary {
+    pub(crate) fn new(decoder: &Decoder) -> Self {
+        let width = narrow(f64::from(decoder.head_width));
+        let theta = f64::from(narrow(decoder.rotary.theta));
+        let frequency = |index: u32| {
+            let exponent = narrow(f64::from(index * 2)) / width;
+            1.0 / narrow(libm::pow(theta, f64::from(exponent)))
+        };
+        let frequencies = (0..decoder.head_width / 2).map(frequency);
+        let frequencies = match &decoder.rotary.scaling {
+            None => frequencies.collect(),
+            Some(scaling) => frequencies.enumerate().map(|(index, frequency)| stretch(scaling, index, frequency)).collect(),
+        };
+        Self { frequencies }
+    }
+
+    pub(crate) fn frequencies(&self) -> &[f32] {
+        &self.frequencies
+    }
+
+    /// How far a position turns each pair of numbers.
+    fn angles(&self, position: usize) -> impl Iterator<Item = f32> {
+        // No context is longer than float32 can count.
+        let position = narrow(position as f64);
+        self.frequencies.iter().map(move |frequency| position * frequency)
+    }
+
+    /// The numbers for a position, as bytes.
+    pub(crate) fn row(&self, wave: Wave, position: usize, out: &mut [u8]) {
+        for (out, angle) in out.as_chunks_mut().0.iter_mut().zip(self.angles(position)) {
+            *out = wave.of(angle).to_le_bytes();
+        }
+    }
+}
+
+/// A frequency for longer contexts.
+fn stretch(scaling: &Scaling, index: usize, frequency: f32) -> f32 {
+    match scaling {
+        Scaling::Divisors(divisors) => frequency / divisors.get(index).copied().unwrap_or(1.0),
+        &Scaling::Llama3 { factor, low_frequency_factor, high_frequency_factor, original_context } => {
+            let [factor, low, high] = [factor, low_frequency_factor, high_frequency_factor].map(narrow);
+            let context = narrow(f64::from(original_context));
+            // PyTorch divides a number by a tensor through the tensor's reciprocal.
+            let wavelength = frequency.recip() * TAU;
+            if wavelength < context / high {
+                return frequency;
+            }
+            if wavelength > context / low {
+                return frequency / factor;
+            }
+            let smooth = (wavelength.recip() * context - low) / (high - low);
+            (1.0 - smooth) * frequency / factor + smooth * frequency
+        }
+    }
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "rounding to float32 is what is wanted")]
+pub(crate) fn narrow(value: f64) -> f32 {
+    value as f32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decoder::Pairs;
+
+    /// Llama 3.1's frequencies, as PyTorch computes them: two that are kept, seven that are mixed, two that are divided.
+    #[test]
+    fn stretched_frequencies_are_pytorchs_to_the_bit() {
+        let expected = [
+            0x3b81_2e35,
+            0x3b52_7720,
+            0x3b0d_fd06,
+            0x3ab3_d11d,
+            0x3a60_979e,
+            0x3a09_95d2,
+            0x39a3_f108,
+            0x393b_2dd2,
+            0x38c8_6886,
+            0x38a3_418d,
+            0x3884_fdbf,
+        ];
+        let scaling =
+            Scaling::Llama3 { factor: 8.0, low_frequency_factor: 1.0, high_frequency_factor: 4.0, original_context: 8192 };
+        let frequencies = |scaling| {
+            let rotary = crate::decoder::Rotary { theta: 5e5, scaling, pairs: Pairs::Halves };
+            let decoder = crate::synthetic::parse("layers=1,width=128,heads=1,hidden=128,vocab=8").unwrap();
+            Rotary::new(&Decoder { rotary, ..decoder }).frequencies
+        };
+        let stretched = frequencies(Some(scaling));
+        let bits: Vec<u32> = stretched[27..38].iter().map(|frequency| frequency.to_bits()).collect();
+        assert_eq!(bits, expected);
+        let plain = frequencies(None);
+        assert_eq!(stretched[..28], plain[..28]);
+        assert_eq!(stretched[63], plain[63] / 8.0);
+    }
+}
