@@ -216,9 +216,16 @@ pub(crate) struct Run {
     pub(crate) verbose: bool,
 }
 
+const CHAT_HELP: &str = "\
+/help at the prompt lists what can be typed; Tab completes it. Ctrl-C stops an answer or clears the line, Ctrl-D ends the \
+conversation.
+
+At a terminal, lines are edited as in a shell, and the arrow keys bring back earlier ones, also those of earlier \
+conversations: the last thousand are kept in pteron/chat_history below $XDG_STATE_HOME (~/.local/state if that is not set; \
+%LOCALAPPDATA% on Windows). A line that begins with a space is not kept.";
+
 #[derive(Args, Debug)]
-#[command(after_help = "\
-/help at the prompt lists what can be typed. Ctrl-C stops an answer, Ctrl-D ends the conversation.")]
+#[command(after_help = CHAT_HELP)]
 pub(crate) struct Chat {
     #[command(flatten)]
     pub(crate) model: ModelArgs,
@@ -229,6 +236,10 @@ pub(crate) struct Chat {
     /// What the model is told before anything else
     #[arg(long, value_name = "TEXT")]
     pub(crate) system: Option<String>,
+
+    /// Neither brings back lines of earlier conversations nor keeps those of this one
+    #[arg(long)]
+    pub(crate) no_history: bool,
 
     /// Prints answers alone
     #[arg(short, long)]

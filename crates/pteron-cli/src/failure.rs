@@ -14,6 +14,8 @@ pub(crate) enum Failure {
         #[source]
         reason: Reason,
     },
+    #[error("standard input could not be read: {0}")]
+    Input(#[source] io::Error),
     #[error("the output could not be written: {0}")]
     Output(#[source] io::Error),
     #[error(transparent)]

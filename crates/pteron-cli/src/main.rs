@@ -7,6 +7,7 @@ mod exec;
 mod failure;
 mod files;
 mod inspect;
+mod loading;
 mod npy;
 mod npz;
 mod table;

@@ -84,6 +84,16 @@ impl Case {
         self
     }
 
+    fn heads(&mut self, heads: u32) -> &mut Self {
+        self.decoder.heads = heads;
+        self
+    }
+
+    fn width(&mut self, width: u32) -> &mut Self {
+        self.decoder.width = width;
+        self
+    }
+
     fn key_value_heads(&mut self, heads: u32) -> &mut Self {
         self.decoder.key_value_heads = heads;
         self
@@ -142,6 +152,14 @@ const RECORDED: &[(Change, &str)] = &[
     (|case| case.floats().full_logits(), "6c0466e45fad5d45"),
     (|case| case.key_value_heads(4), "e2cb7964dec0c960"),
     (|case| case.key_value_heads(1), "ae5923fb1188a9da"),
+    (|case| case.layers(1).heads(1).key_value_heads(1).head_width(32), "3e4af0c0f415b9fe"),
+    (
+        |case| {
+            case.heads(3).key_value_heads(3).head_width(32).width(96);
+            case.hidden(96).vocabulary(100).layers(3).lengths(50, 17)
+        },
+        "bea919551a8d7f8d",
+    ),
     (|case| case.head_width(32), "85296c712ea7b391"),
     (|case| case.head_norms(), "2e15861e18acc896"),
     (|case| case.biases(Biases::Inputs), "4086f9d26ed8af29"),
@@ -164,6 +182,17 @@ const RECORDED: &[(Change, &str)] = &[
     (|case| case.vocabulary(65_540).full_logits(), "de1d553c8872fd32"),
     (|case| case.vocabulary(65_540).floats(), "c40895f78df66db9"),
     (|case| case.vocabulary(65_540).half(), "954005f77b98e128"),
+    // Deeper than the exporter looks ahead.
+    (|case| case.vocabulary(17_000).layers(8), "e6208913e193fe1d"),
+    (|case| case.vocabulary(17_000).layers(7).floats(), "667879209ee2db22"),
+    (|case| case.vocabulary(17_000).layers(5).hidden(16_416).embedding(Embedding::Float32).half(), "adfe2af3651ba75c"),
+    (
+        |case| {
+            case.vocabulary(17_000).layers(4).hidden(16_416).head_norms().lengths(2100, 64);
+            case.linears(Linears::Float32).full_logits()
+        },
+        "7b086dc9c17cd235",
+    ),
     (|case| case.hidden(65_664).layers(1), "64b65bdc85dd625a"),
     (
         |case| case.everything().vocabulary(65_540).linears(Linears::Float32).full_logits().lengths(4096, 4096),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pteron::{ConstantValue, Gpu, LoadOptions, Method, Program};
+use pteron::{ConstantValue, Gpu, LoadOptions, Method, OnProgress, Program};
 
 use crate::error::{Error, Result};
 use crate::metadata::{Constant, Facts, Metadata};
@@ -17,11 +17,13 @@ pub struct ModelOptions {
     pub facts: Facts,
     /// Bytes of GPU memory the model may use.
     pub memory_budget: Option<u64>,
+    /// Told how far loading is.
+    pub progress: Option<OnProgress>,
 }
 
 impl Default for ModelOptions {
     fn default() -> Self {
-        Self { method: "forward".to_owned(), facts: Facts::default(), memory_budget: None }
+        Self { method: "forward".to_owned(), facts: Facts::default(), memory_budget: None, progress: None }
     }
 }
 
@@ -47,7 +49,12 @@ impl Model {
     pub async fn load(gpu: &Gpu, program: &Program, tokenizer: Tokenizer, options: &ModelOptions) -> Result<Self> {
         // Before anything is uploaded, so that a wrong tokenizer costs no time.
         let said = Facts::from_constants(constants(program))?;
-        let load = LoadOptions { choose_tokens: true, memory_budget: options.memory_budget, ..LoadOptions::default() };
+        let load = LoadOptions {
+            choose_tokens: true,
+            memory_budget: options.memory_budget,
+            progress: options.progress.clone(),
+            ..LoadOptions::default()
+        };
         let method = program.load(gpu, &options.method, &load).await?;
         let facts = options.facts.clone().or(shapes(&method)?).or(said).or_tokenizer(&tokenizer);
         let metadata = facts.resolve()?;

@@ -33,5 +33,7 @@ pub use program::{ConstantValue, Program};
 pub use pteron_format::ScalarType;
 #[cfg(not(target_arch = "wasm32"))]
 pub use pteron_gpu::engine::block_on;
-pub use pteron_gpu::engine::{AdapterSummary, Counts, DispatchTime, Gpu, GpuOptions, Profile, Timing, adapters};
+pub use pteron_gpu::engine::{
+    AdapterSummary, Counts, DispatchTime, Gpu, GpuOptions, OnProgress, Profile, Progress, Timing, adapters,
+};
 pub use tensor::Tensor;

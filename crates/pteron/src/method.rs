@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pteron_format::program::{Dynamism, Plan, ValueId};
-use pteron_gpu::engine::{self, Gpu, LoadedGraph, Profile};
+use pteron_format::program::{DataRef, Dynamism, Plan, ValueId};
+use pteron_gpu::engine::{self, Gpu, LoadedGraph, Loading, OnProgress, PreparedGraph, Profile};
 use pteron_gpu::graph::Graph;
 use pteron_gpu::shape::Dims;
 
@@ -23,6 +23,8 @@ pub struct LoadOptions {
     /// For language models: choose the next token on the GPU, see [`Method::start_token`]. The method must take tokens and a
     /// position and answer with logits.
     pub choose_tokens: bool,
+    /// Told how far loading is, all delegates taken together.
+    pub progress: Option<OnProgress>,
 }
 
 /// What an input or output is.
@@ -72,7 +74,7 @@ impl Program {
         let script = Script::new(&self.files, plan)?;
         let inputs = specs(method, plan, &plan.inputs, options)?;
         let outputs = specs(method, plan, &plan.outputs, &LoadOptions::default())?;
-        let mut delegates = Vec::new();
+        let mut prepared = Vec::new();
         let mut tokens = None;
         for (index, delegate) in plan.delegates.iter().enumerate() {
             let Some(blob) = self.files.pte.graph(delegate.data) else {
@@ -89,10 +91,26 @@ impl Program {
                 memory_budget: options.memory_budget,
                 calls_under_way: if options.choose_tokens { TokenLoop::UNDER_WAY } else { 0 },
             };
-            let constants = |id| self.files.graph_constant(delegate.data, id);
-            delegates.push(LoadedGraph::load(gpu, graph, &constants, &options).await?);
+            prepared.push((PreparedGraph::new(gpu, graph, &options)?, delegate.data));
         }
+        // What any delegate refuses has been refused by now, and all there is to do is known.
+        let delegates = self.load_delegates(prepared, options.progress.as_ref()).await?;
         Ok(Method { name: method.to_owned(), program: self.clone(), script, delegates, tokens, inputs, outputs })
+    }
+
+    async fn load_delegates(
+        &self,
+        prepared: Vec<(PreparedGraph, DataRef)>,
+        listener: Option<&OnProgress>,
+    ) -> Result<Vec<LoadedGraph>> {
+        let mut loading = Loading::new(listener);
+        prepared.iter().for_each(|(graph, _)| loading.expect(graph));
+        let mut delegates = Vec::with_capacity(prepared.len());
+        for (graph, data) in prepared {
+            let constants = |id| self.files.graph_constant(data, id);
+            delegates.push(graph.load(&constants, &mut loading).await?);
+        }
+        Ok(delegates)
     }
 }
 

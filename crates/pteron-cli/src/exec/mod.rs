@@ -12,6 +12,7 @@ use pteron::{Gpu, GpuOptions, LoadOptions, Method, Program, State, Tensor, block
 
 use crate::cli::Exec;
 use crate::failure::{Failure, Reason};
+use crate::loading::LoadingBar;
 use crate::npz::{self, Npz};
 use crate::table::{Cell, Table};
 use crate::terminal::{self, FAINT, NUMBER};
@@ -49,7 +50,11 @@ fn exec(args: &Exec) -> Result<(), Failure> {
     let gpu = open_gpu(args)?;
     let start = Instant::now();
     let model = |error: pteron::Error| Failure::file(&args.model, Reason::Runtime(Box::new(error)));
-    let method = block_on(program.load(&gpu, &name, &LoadOptions::default())).map_err(model)?;
+    let bar = LoadingBar::new(&format!("loading {} on {}", args.model.display(), gpu.adapter().name), args.quiet);
+    let options = LoadOptions { progress: Some(bar.listener()), ..LoadOptions::default() };
+    let method = block_on(program.load(&gpu, &name, &options));
+    drop(bar);
+    let method = method.map_err(model)?;
     let mut state = method.new_state().map_err(model)?;
     let loading = start.elapsed();
     let read = |(path, file): (&PathBuf, &Npz)| {

@@ -1,23 +1,18 @@
 //! `pteron chat`: a conversation at the terminal.
 
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
 use pteron_llm::{ChatTemplate, Message, Model, ParseSpecial, RenderOptions, Session, TokenId};
 
+use super::commands::{self, Command, Input};
+use super::lines::Lines;
 use super::model::{self, Opened};
 use super::run::stream;
 use crate::cli::Chat;
-use crate::failure::{Failure, Reason};
-use crate::terminal;
-
-const HELP: &str = "\
-/reset        forgets the conversation
-/history      shows it
-/save FILE    writes it as text
-/help         shows this
-/quit         ends (so does Ctrl-D); Ctrl-C stops an answer";
+use crate::failure::Failure;
+use crate::{files, terminal};
 
 /// Runs the command.
 pub(crate) fn run(args: &Chat) -> ExitCode {
@@ -48,18 +43,17 @@ fn converse(args: &Chat) -> Result<(), Failure> {
         }
         terminal::note("/help says what you can type");
     }
-    while let Some(line) = read_line(args.quiet)? {
-        match line.trim() {
-            "" => {}
-            "/quit" | "/exit" => break,
-            "/help" => HELP.lines().for_each(terminal::note),
-            "/reset" => talk.reset(),
-            "/history" => terminal::print(&talk.transcript())?,
-            command if command.starts_with("/save") => talk.save(command.trim_start_matches("/save").trim()),
-            command if command.starts_with('/') => {
-                terminal::note(&format!("there is no {command}; /help lists what there is"));
-            }
-            text => {
+    let mut lines = Lines::new(args);
+    while let Some(line) = lines.next()? {
+        match Input::parse(&line) {
+            Input::Nothing => {}
+            Input::Command(Command::Quit, _) => break,
+            Input::Command(Command::Help, _) => commands::help().for_each(|line| terminal::note(&line)),
+            Input::Command(Command::Reset, _) => talk.reset(),
+            Input::Command(Command::History, _) => terminal::print(&terminal::clean_text(&talk.transcript()))?,
+            Input::Command(Command::Save, name) => talk.save(name),
+            Input::Unknown(name) => terminal::note(&format!("there is no {name}; /help lists what there is")),
+            Input::Message(text) => {
                 // What went wrong in one turn does not end the conversation.
                 if let Err(failure) = talk.turn(args, text) {
                     if failure.is_closed_pipe() {
@@ -71,23 +65,6 @@ fn converse(args: &Chat) -> Result<(), Failure> {
         }
     }
     Ok(())
-}
-
-/// A line from the terminal or a pipe; `None` at the end.
-fn read_line(quiet: bool) -> Result<Option<String>, Failure> {
-    if std::io::stdin().is_terminal() && !quiet {
-        let mut err = std::io::stderr().lock();
-        let _ = write!(err, "\n> ").and_then(|()| err.flush());
-    }
-    let mut line = String::new();
-    loop {
-        match std::io::stdin().lock().read_line(&mut line) {
-            Ok(0) => return Ok(None),
-            Ok(_) => return Ok(Some(line)),
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(Failure::Output(error)),
-        }
-    }
 }
 
 impl Conversation {
@@ -160,19 +137,10 @@ impl Conversation {
             terminal::note("/save needs the name of a file");
             return;
         }
-        match write_whole(Path::new(name), self.transcript().as_bytes()) {
+        let written = files::write(Path::new(name), |out| out.write_all(self.transcript().as_bytes()));
+        match written {
             Ok(()) => terminal::note(&format!("saved {name}")),
             Err(failure) => terminal::warn(&failure.to_string()),
         }
     }
-}
-
-/// Writes a file that is there as a whole or not at all.
-fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let partial = path.with_extension("partial");
-    let written = std::fs::write(&partial, bytes).and_then(|()| std::fs::rename(&partial, path));
-    if written.is_err() {
-        let _ = std::fs::remove_file(&partial);
-    }
-    written.map_err(|error| Failure::file(path, Reason::Unwritten(error)))
 }

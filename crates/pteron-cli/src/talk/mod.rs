@@ -1,7 +1,10 @@
 //! What `pteron run` and `pteron chat` share: opening a model, and printing a text as it comes.
 
 mod chat;
+mod commands;
 mod demo;
+mod history;
+mod lines;
 mod model;
 mod run;
 mod speed;

@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
 use pteron::{Gpu, GpuOptions, Program, block_on};
 use pteron_llm::{ChatTemplate, Facts, Model, ModelOptions, Tokenizer, TokenizerConfig};
 
 use super::demo;
 use crate::cli::ModelArgs;
 use crate::failure::{Failure, Reason};
+use crate::loading::LoadingBar;
 use crate::{files, terminal};
 
 /// A model, and what stands beside it.
@@ -40,10 +40,10 @@ pub(super) fn open(args: &ModelArgs, quiet: bool) -> Result<Opened, Failure> {
     if gpu.adapter().software && args.adapter.is_none() && !quiet {
         terminal::warn(&format!("no GPU was found, so {} computes in software", gpu.adapter().name));
     }
-    let progress = progress(&format!("loading {name} on {}", gpu.adapter().name), quiet);
-    let options = ModelOptions { facts, ..ModelOptions::default() };
+    let bar = LoadingBar::new(&format!("loading {name} on {}", gpu.adapter().name), quiet);
+    let options = ModelOptions { facts, progress: Some(bar.listener()), ..ModelOptions::default() };
     let model = block_on(Model::load(&gpu, &program, tokenizer, &options));
-    progress.finish_and_clear();
+    drop(bar);
     Ok(Opened { model: model?, gpu, template, loading: start.elapsed() })
 }
 
@@ -106,17 +106,4 @@ fn flags(args: &ModelArgs) -> Facts {
         eos_ids: (!args.eos_ids.is_empty()).then(|| args.eos_ids.clone()),
         ..Facts::default()
     }
-}
-
-/// Something that moves while there is nothing else to see.
-fn progress(text: &str, quiet: bool) -> ProgressBar {
-    if quiet {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::new_spinner().with_message(text.to_owned());
-    if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed}") {
-        bar.set_style(style);
-    }
-    bar.enable_steady_tick(Duration::from_millis(100));
-    bar
 }

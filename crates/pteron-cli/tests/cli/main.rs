@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at the first surprise")]
 
 mod arrays;
+#[cfg(unix)]
+mod at_terminal;
 mod convert;
 mod errors;
 mod exec;

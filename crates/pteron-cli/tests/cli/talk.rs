@@ -52,6 +52,7 @@ fn the_likeliest_text_is_that_of_pytorch_and_is_told_as_json() {
         "{}",
         run.err
     );
+    assert!(!run.err.contains(['\r', '█', '\u{1b}']), "where there is no terminal there is no bar: {}", run.err);
 }
 
 #[test]

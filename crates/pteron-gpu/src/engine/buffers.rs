@@ -173,6 +173,7 @@ impl Drop for Unmap<'_> {
 pub(super) const STORAGE: Usage = Usage::STORAGE.union(Usage::COPY_DST).union(Usage::COPY_SRC);
 
 /// A buffer to be made: what people call it, its bytes, and what it is for.
+#[derive(Debug)]
 pub(super) struct Request {
     pub(super) label: String,
     pub(super) size: u64,

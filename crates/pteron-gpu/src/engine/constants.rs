@@ -9,12 +9,14 @@ use wgpu::BufferUsages as Usage;
 use super::Gpu;
 use super::buffers::{MemoryBudget, Request, STORAGE};
 use super::load::ConstantBytes;
+use super::progress::Loading;
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Role};
 use crate::live::TensorId;
 use crate::memory::{Memory, Place};
 
 /// A constant's buffer: made for the first tensor that has its bytes, shared by the others.
+#[derive(Debug)]
 pub(super) struct ConstantRequest {
     constant: u32,
     tensor: TensorId,
@@ -88,6 +90,7 @@ pub(super) fn upload_constants(
     requests: &[ConstantRequest],
     bytes: &ConstantBytes<'_>,
     budget: &mut MemoryBudget,
+    loading: &mut Loading<'_>,
 ) -> Result<HashMap<u32, wgpu::Buffer>> {
     let mut uploaded: HashMap<u32, wgpu::Buffer> = HashMap::new();
     for ConstantRequest { constant, tensor, same_as, request } in requests {
@@ -98,20 +101,29 @@ pub(super) fn upload_constants(
         let data = constant_bytes(graph, *tensor, *constant, bytes)?;
         let buffer = request.make(gpu, budget)?;
         // The buffer has the size its dims ask for; reading has checked that the bytes have it, too.
-        write_whole(gpu, &buffer, &data[..data.len().min(usize::try_from(request.size).unwrap_or(usize::MAX))]);
+        let data = &data[..data.len().min(usize::try_from(request.size).unwrap_or(usize::MAX))];
+        write_whole(gpu, &buffer, data, |written| loading.uploaded(written));
         uploaded.insert(*constant, buffer);
     }
     Ok(uploaded)
 }
 
-/// Writes a whole buffer; writes must be a multiple of four bytes, buffers are.
-fn write_whole(gpu: &Gpu, buffer: &wgpu::Buffer, data: &[u8]) {
-    let whole = data.len() - data.len() % 4;
-    gpu.inner.queue.write_buffer(buffer, 0, &data[..whole]);
-    if whole < data.len() {
-        let mut tail = [0; 4];
-        tail[..data.len() - whole].copy_from_slice(&data[whole..]);
-        gpu.inner.queue.write_buffer(buffer, whole as u64, &tail);
+/// Bytes of one write: so many that writes cost little, so few that a large constant is seen to move.
+const CHUNK: usize = 16 << 20;
+
+/// Writes a whole buffer and says how many bytes each write took; writes must be a multiple of four bytes, buffers are.
+fn write_whole(gpu: &Gpu, buffer: &wgpu::Buffer, data: &[u8], mut written: impl FnMut(u64)) {
+    let mut start = 0;
+    for chunk in data.chunks(CHUNK) {
+        let (words, rest) = chunk.split_at(chunk.len() - chunk.len() % 4);
+        gpu.inner.queue.write_buffer(buffer, start, words);
+        if !rest.is_empty() {
+            let mut tail = [0; 4];
+            tail[..rest.len()].copy_from_slice(rest);
+            gpu.inner.queue.write_buffer(buffer, start + words.len() as u64, &tail);
+        }
+        start += chunk.len() as u64;
+        written(chunk.len().next_multiple_of(4) as u64);
     }
 }
 
@@ -132,7 +144,7 @@ pub(super) fn initial_states(
         }
         let label = format!("initial state {tensor}");
         let buffer = gpu.buffer(budget, &label, data.len() as u64, Usage::COPY_SRC | Usage::COPY_DST)?;
-        write_whole(gpu, &buffer, &data);
+        write_whole(gpu, &buffer, &data, |_| {});
         initial.push(Some(buffer));
     }
     Ok(initial)

@@ -1,7 +1,7 @@
 //! Making a graph ready on a device.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
 use pteron_format::vulkan::ConstantId;
@@ -13,9 +13,11 @@ use super::call::Run;
 use super::constants::{ConstantRequest, constant_requests, initial_states, upload_constants};
 use super::follow::Answers;
 use super::pipelines::Pipeline;
+use super::progress::Loading;
 use super::wait::Gate;
 use crate::error::{Error, Result};
 use crate::graph::Graph;
+use crate::kernel::Variant;
 use crate::live::TensorId;
 use crate::memory::{Memory, Place};
 use crate::plan::{Bind, PARAM_SLOT};
@@ -86,38 +88,81 @@ pub(super) enum Bound {
     Step,
 }
 
-impl LoadedGraph {
-    /// Loads a graph: plans it at its bounds, makes memory, uploads constants, compiles pipelines, makes bind groups.
+/// A graph that is planned at its bounds and known to fit. Nothing of it is on the device yet.
+#[derive(Debug)]
+pub struct PreparedGraph {
+    gpu: Gpu,
+    graph: Graph,
+    planned: Planned,
+    memory: Memory,
+    slots: Slots,
+    sizes: Sizes,
+    memory_budget: Option<u64>,
+    calls_under_way: usize,
+}
+
+impl PreparedGraph {
+    /// Plans a graph at its bounds, and its memory.
     ///
     /// # Errors
-    /// What an operator refuses, what does not fit, a constant that is nowhere, or a device that fails.
-    pub async fn load(gpu: &Gpu, graph: Graph, constants: &ConstantBytes<'_>, options: &LoadOptions) -> Result<Self> {
+    /// What an operator refuses, what does not fit, or a device that fails.
+    pub fn new(gpu: &Gpu, graph: Graph, options: &LoadOptions) -> Result<Self> {
         let bounds = input_bounds(&graph, options)?;
         let planned = Planned::at_bounds(&graph, &bounds, gpu.caps())?;
         let memory = Memory::plan(&graph, &planned)?;
         let slots = slots(&planned, &memory);
         let sizes = Sizes::new(&graph, &planned, &memory, slots.total);
-        sizes.book(gpu, &mut MemoryBudget::new(options.memory_budget))?;
+        let LoadOptions { memory_budget, calls_under_way, .. } = *options;
+        sizes.book(gpu, &mut MemoryBudget::new(memory_budget))?;
         gpu.check()?;
+        Ok(Self { gpu: gpu.clone(), graph, planned, memory, slots, sizes, memory_budget, calls_under_way })
+    }
 
-        let mut budget = MemoryBudget::new(options.memory_budget);
+    /// Bytes of constants that loading uploads.
+    pub(super) fn constant_bytes(&self) -> u64 {
+        self.sizes.constants().map(|request| request.size).sum()
+    }
+
+    /// How many pipelines it needs.
+    pub(super) fn pipelines(&self) -> u64 {
+        variants(&self.planned, &self.memory).len() as u64
+    }
+
+    /// Makes memory, uploads constants, compiles pipelines, makes bind groups.
+    ///
+    /// # Errors
+    /// A constant that is nowhere, no memory, or a device that fails.
+    pub async fn load(self, constants: &ConstantBytes<'_>, loading: &mut Loading<'_>) -> Result<LoadedGraph> {
+        let Self { gpu, graph, planned, memory, slots, sizes, memory_budget, calls_under_way } = self;
+        let mut budget = MemoryBudget::new(memory_budget);
         let scope = gpu.inner.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
-        let fixed = make_buffers(gpu, &graph, &sizes, constants, &mut budget)?;
-        let initial = initial_states(gpu, &graph, &memory, constants, &mut budget)?;
-        let answers = Answers::new(gpu, options.calls_under_way, &mut budget)?;
+        let fixed = make_buffers(&gpu, &graph, &sizes, constants, &mut budget, loading)?;
+        let initial = initial_states(&gpu, &graph, &memory, constants, &mut budget)?;
+        let answers = Answers::new(&gpu, calls_under_way, &mut budget)?;
         #[cfg_attr(target_arch = "wasm32", allow(clippy::arc_with_non_send_sync, reason = "shared on native targets"))]
         let answers = Arc::new(answers);
         if let Some(error) = scope.pop().await {
             return Err(Error::Device(error.to_string()));
         }
-        let ready = make_ready(gpu, &planned, &memory, &fixed, &slots)?;
+        let ready = make_ready(&gpu, &planned, &memory, &fixed, &slots, loading)?;
         gpu.check()?;
         let run = Mutex::new(Run::new(planned, slots.total));
         let gate = Gate::default();
         let bytes = budget.used();
-        let loaded = Self { gpu: gpu.clone(), graph, memory, fixed, ready, initial, run, gate, answers, bytes };
+        let loaded = LoadedGraph { gpu, graph, memory, fixed, ready, initial, run, gate, answers, bytes };
         loaded.refresh_all();
         Ok(loaded)
+    }
+}
+
+impl LoadedGraph {
+    /// Loads a graph: plans it at its bounds, makes memory, uploads constants, compiles pipelines, makes bind groups.
+    /// [`PreparedGraph`] does the same in two steps, and can say how far it is.
+    ///
+    /// # Errors
+    /// What an operator refuses, what does not fit, a constant that is nowhere, or a device that fails.
+    pub async fn load(gpu: &Gpu, graph: Graph, constants: &ConstantBytes<'_>, options: &LoadOptions) -> Result<Self> {
+        PreparedGraph::new(gpu, graph, options)?.load(constants, &mut Loading::default()).await
     }
 
     /// The decoded graph.
@@ -154,6 +199,7 @@ fn input_bounds(graph: &Graph, options: &LoadOptions) -> Result<Vec<Dims>> {
 }
 
 /// Where the parameters of each operator's recipes are in the arena.
+#[derive(Debug)]
 struct Slots {
     bases: Vec<Vec<u32>>,
     total: u32,
@@ -175,6 +221,7 @@ fn slots(planned: &Planned, memory: &Memory) -> Slots {
 }
 
 /// Every buffer that lives as long as the graph, known from bounds alone: what does not fit is refused before any is made.
+#[derive(Debug)]
 struct Sizes {
     constants: Vec<ConstantRequest>,
     inputs: Vec<Request>,
@@ -212,12 +259,15 @@ impl Sizes {
         }
     }
 
+    /// The buffers of constants, each once.
+    fn constants(&self) -> impl Iterator<Item = &Request> {
+        self.constants.iter().filter(|constant| constant.same_as.is_none()).map(|constant| &constant.request)
+    }
+
     /// Whether all of them fit together, without making one.
     fn book(&self, gpu: &Gpu, budget: &mut MemoryBudget) -> Result<()> {
-        let constants =
-            self.constants.iter().filter(|constant| constant.same_as.is_none()).map(|constant| &constant.request);
         let tensors = self.inputs.iter().chain(self.outputs.iter().flatten()).chain(&self.objects);
-        for request in constants.chain(tensors).chain([&self.arena, &self.step, &self.upload, &self.readback]) {
+        for request in self.constants().chain(tensors).chain([&self.arena, &self.step, &self.upload, &self.readback]) {
             gpu.book(budget, &request.label, request.size, request.usage)?;
         }
         Ok(())
@@ -230,8 +280,9 @@ fn make_buffers(
     sizes: &Sizes,
     constants: &ConstantBytes<'_>,
     budget: &mut MemoryBudget,
+    loading: &mut Loading<'_>,
 ) -> Result<Fixed> {
-    let constants = upload_constants(gpu, graph, &sizes.constants, constants, budget)?;
+    let constants = upload_constants(gpu, graph, &sizes.constants, constants, budget, loading)?;
     let mut all =
         |requests: &[Request]| requests.iter().map(|request| request.make(gpu, budget)).collect::<Result<Vec<_>>>();
     let (inputs, objects) = (all(&sizes.inputs)?, all(&sizes.objects)?);
@@ -248,10 +299,23 @@ fn make_buffers(
     })
 }
 
-fn make_ready(gpu: &Gpu, planned: &Planned, memory: &Memory, fixed: &Fixed, slots: &Slots) -> Result<Vec<Vec<Ready>>> {
+/// Every variant that operators may run, each once.
+fn variants<'a>(planned: &'a Planned, memory: &Memory) -> Vec<&'a Variant> {
     let active = planned.recipes().iter().zip(&memory.aliased).filter(|&(_, &aliased)| !aliased);
-    let variants: Vec<_> = active.flat_map(|(recipes, _)| recipes.list.iter().map(|recipe| &recipe.variant)).collect();
-    gpu.compile(&variants)?;
+    let all = active.flat_map(|(recipes, _)| recipes.list.iter().map(|recipe| &recipe.variant));
+    let mut seen = HashSet::new();
+    all.filter(|&variant| seen.insert(variant)).collect()
+}
+
+fn make_ready(
+    gpu: &Gpu,
+    planned: &Planned,
+    memory: &Memory,
+    fixed: &Fixed,
+    slots: &Slots,
+    loading: &mut Loading<'_>,
+) -> Result<Vec<Vec<Ready>>> {
+    gpu.compile(&variants(planned, memory), loading)?;
     let mut ready = Vec::with_capacity(planned.recipes().len());
     for (node, recipes) in planned.recipes().iter().enumerate() {
         let mut list = Vec::new();

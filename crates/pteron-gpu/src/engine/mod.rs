@@ -15,6 +15,7 @@ mod load;
 mod pass;
 mod pipelines;
 mod profile;
+mod progress;
 mod state;
 mod wait;
 
@@ -22,8 +23,9 @@ pub use buffers::Counts;
 pub use call::{HostView, InputView, OutputData};
 pub use device::{AdapterSummary, Gpu, GpuOptions, adapters};
 pub use follow::{After, Answer, Pending};
-pub use load::{ConstantBytes, LoadOptions, LoadedGraph};
+pub use load::{ConstantBytes, LoadOptions, LoadedGraph, PreparedGraph};
 pub use profile::{DispatchTime, Profile, Timing};
+pub use progress::{Loading, OnProgress, Progress};
 pub use state::State;
 
 /// Runs a future to its end on this thread.

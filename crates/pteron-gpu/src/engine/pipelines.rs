@@ -4,6 +4,7 @@ use std::sync::{Arc, PoisonError};
 
 use super::Gpu;
 use super::buffers::count;
+use super::progress::Loading;
 use crate::error::Result;
 use crate::kernel::{BindingKind, Target, Variant};
 use crate::plan::PARAM_SLOT;
@@ -21,19 +22,14 @@ const TARGET: Target = Target::Browser;
 const TARGET: Target = Target::Native;
 
 impl Gpu {
-    /// Compiles the variants that this device does not have yet.
-    pub(crate) fn compile(&self, variants: &[&Variant]) -> Result<()> {
+    /// Compiles the variants that this device does not have yet; each is given once.
+    pub(crate) fn compile(&self, variants: &[&Variant], loading: &mut Loading<'_>) -> Result<()> {
         let missing: Vec<&Variant> = {
             let known = self.inner.pipelines.lock().unwrap_or_else(PoisonError::into_inner);
-            let mut missing: Vec<&Variant> = Vec::new();
-            for variant in variants.iter().copied().filter(|variant| !known.contains_key(*variant)) {
-                if !missing.contains(&variant) {
-                    missing.push(variant);
-                }
-            }
-            missing
+            variants.iter().copied().filter(|variant| !known.contains_key(*variant)).collect()
         };
-        let compiled = self.compile_all(&missing);
+        loading.compiled((variants.len() - missing.len()) as u64);
+        let compiled = self.compile_all(&missing, || loading.compiled(1));
         // What did not compile is not kept.
         self.check()?;
         let mut known = self.inner.pipelines.lock().unwrap_or_else(PoisonError::into_inner);
@@ -44,14 +40,30 @@ impl Gpu {
     }
 
     #[cfg(not(target_arch = "wasm32"))]
-    fn compile_all(&self, variants: &[&Variant]) -> Vec<Pipeline> {
+    fn compile_all(&self, variants: &[&Variant], mut compiled: impl FnMut()) -> Vec<Pipeline> {
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(variants.len()).max(1);
         let chunk = variants.len().div_ceil(threads).max(1);
+        let (done, finished) = std::sync::mpsc::channel();
         std::thread::scope(|scope| {
+            let work = |chunk: &[&Variant], done: std::sync::mpsc::Sender<()>| {
+                let one = |variant: &&Variant| {
+                    let pipeline = self.compile_one(variant);
+                    // The other end is there until all are done.
+                    let _ = done.send(());
+                    pipeline
+                };
+                chunk.iter().map(one).collect::<Vec<_>>()
+            };
             let workers: Vec<_> = variants
                 .chunks(chunk)
-                .map(|chunk| scope.spawn(move || chunk.iter().map(|variant| self.compile_one(variant)).collect::<Vec<_>>()))
+                .map(|chunk| {
+                    let done = done.clone();
+                    scope.spawn(move || work(chunk, done))
+                })
                 .collect();
+            drop(done);
+            // Counted on this thread, until every worker has ended.
+            finished.iter().for_each(|()| compiled());
             // A worker that panicked has lost its pipelines; the panic goes on here.
             workers
                 .into_iter()
@@ -61,8 +73,13 @@ impl Gpu {
     }
 
     #[cfg(target_arch = "wasm32")]
-    fn compile_all(&self, variants: &[&Variant]) -> Vec<Pipeline> {
-        variants.iter().map(|variant| self.compile_one(variant)).collect()
+    fn compile_all(&self, variants: &[&Variant], mut compiled: impl FnMut()) -> Vec<Pipeline> {
+        let mut one = |variant: &&Variant| {
+            let pipeline = self.compile_one(variant);
+            compiled();
+            pipeline
+        };
+        variants.iter().map(&mut one).collect()
     }
 
     fn compile_one(&self, variant: &Variant) -> Pipeline {

@@ -3,6 +3,7 @@
 mod docs;
 mod follow;
 mod limits;
+mod loading;
 mod memory;
 mod operators;
 mod random;

@@ -1,0 +1,205 @@
+//! What is seen while a program is loaded: nothing for a second, then a bar. Only on terminals, and it leaves no trace.
+
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use pteron::{OnProgress, Progress};
+
+use crate::{terminal, units};
+
+/// What takes less needs no bar.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Something moves even while no news comes.
+const TICK: Duration = Duration::from_millis(100);
+
+/// A bar on standard error, gone when this is dropped.
+pub(crate) struct LoadingBar {
+    bar: ProgressBar,
+    /// The thread that draws, and what ends it.
+    drawing: Option<(Sender<()>, JoinHandle<()>)>,
+}
+
+impl LoadingBar {
+    /// Begins to wait. Nothing is drawn if `quiet`, or where standard error is no terminal.
+    pub(crate) fn new(text: &str, quiet: bool) -> Self {
+        Self::on(if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() }, text, PATIENCE)
+    }
+
+    fn on(target: ProgressDrawTarget, text: &str, patience: Duration) -> Self {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+        bar.set_message(terminal::clean(text).into_owned());
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {bar:24} {prefix}{wide_msg}") {
+            bar.set_style(style);
+        }
+        if target.is_hidden() {
+            return Self { bar, drawing: None };
+        }
+        let (end, ended) = mpsc::channel();
+        let drawn = bar.clone();
+        let thread = std::thread::Builder::new().spawn(move || draw(&drawn, target, patience, &ended));
+        // Where there is no thread to be had, there is no bar.
+        Self { bar, drawing: thread.ok().map(|thread| (end, thread)) }
+    }
+
+    /// What tells the bar how far loading is.
+    pub(crate) fn listener(&self) -> OnProgress {
+        let bar = self.bar.clone();
+        OnProgress::new(move |progress| update(&bar, progress))
+    }
+}
+
+impl Drop for LoadingBar {
+    fn drop(&mut self) {
+        if let Some((end, thread)) = self.drawing.take() {
+            drop(end);
+            // A thread that panicked draws no more either.
+            let _ = thread.join();
+        }
+        self.bar.finish_and_clear();
+    }
+}
+
+fn update(bar: &ProgressBar, progress: Progress) {
+    let (done, total, text) = stage(progress);
+    bar.set_length(total);
+    bar.set_position(done);
+    bar.set_prefix(format!("{text} · "));
+}
+
+/// Shows the bar when patience is at its end, and moves it until loading is.
+fn draw(bar: &ProgressBar, target: ProgressDrawTarget, patience: Duration, ended: &Receiver<()>) {
+    if ended.recv_timeout(patience) != Err(RecvTimeoutError::Timeout) {
+        return;
+    }
+    bar.set_draw_target(target);
+    bar.tick();
+    while ended.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
+        bar.tick();
+    }
+}
+
+/// What is done and what there is to do of the present stage, as numbers and in words: first constants, then kernels.
+fn stage(progress: Progress) -> (u64, u64, String) {
+    let Progress { uploaded_bytes, total_bytes, ready_pipelines, total_pipelines } = progress;
+    if uploaded_bytes < total_bytes {
+        let text = format!("{} of {}", units::bytes(uploaded_bytes), units::bytes(total_bytes));
+        return (uploaded_bytes, total_bytes, text);
+    }
+    let text = format!("{} of {} kernels", units::count(ready_pipelines), units::count(total_pipelines));
+    (ready_pipelines, total_pipelines, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::{Arc, Mutex};
+    use std::time::Instant;
+
+    use indicatif::TermLike;
+
+    use super::*;
+
+    const UPLOADING: Progress =
+        Progress { uploaded_bytes: 512 << 20, total_bytes: 2 << 30, ready_pipelines: 0, total_pipelines: 30 };
+    const COMPILING: Progress = Progress { uploaded_bytes: 2 << 30, ready_pipelines: 12, ..UPLOADING };
+
+    /// A terminal of one line: what stands on it now, and all that ever did.
+    #[derive(Clone, Debug, Default)]
+    struct Screen(Arc<Mutex<(String, String)>>);
+
+    impl Screen {
+        fn target(&self) -> ProgressDrawTarget {
+            ProgressDrawTarget::term_like(Box::new(self.clone()))
+        }
+
+        fn now(&self) -> String {
+            self.0.lock().unwrap().0.clone()
+        }
+
+        fn ever(&self) -> String {
+            self.0.lock().unwrap().1.clone()
+        }
+
+        fn wait_for(&self, text: &str) {
+            let start = Instant::now();
+            while !self.ever().contains(text) {
+                assert!(start.elapsed() < Duration::from_secs(30), "{text:?} is not in {:?}", self.ever());
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+    }
+
+    impl TermLike for Screen {
+        fn width(&self) -> u16 {
+            80
+        }
+        fn move_cursor_up(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_down(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_right(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_left(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn write_line(&self, text: &str) -> io::Result<()> {
+            self.write_str(text)
+        }
+        fn write_str(&self, text: &str) -> io::Result<()> {
+            let mut screen = self.0.lock().unwrap();
+            screen.0 += text;
+            screen.1 += text;
+            Ok(())
+        }
+        fn clear_line(&self) -> io::Result<()> {
+            self.0.lock().unwrap().0.clear();
+            Ok(())
+        }
+        fn flush(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn constants_come_first_and_kernels_after() {
+        assert_eq!(stage(UPLOADING), (512 << 20, 2 << 30, "512.0 MiB of 2.0 GiB".to_owned()));
+        assert_eq!(stage(COMPILING), (12, 30, "12 of 30 kernels".to_owned()));
+        let empty = Progress { total_pipelines: 3, ..Progress::default() };
+        assert_eq!(stage(empty), (0, 3, "0 of 3 kernels".to_owned()), "a program without constants");
+    }
+
+    #[test]
+    fn a_bar_shows_how_far_it_is_and_leaves_nothing_behind() {
+        let screen = Screen::default();
+        let bar = LoadingBar::on(screen.target(), "loading a\u{1b}[2Jb on a GPU", Duration::ZERO);
+        update(&bar.bar, UPLOADING);
+        screen.wait_for("512.0 MiB of 2.0 GiB · loading a\\u{1b}[2Jb on a GPU");
+        update(&bar.bar, COMPILING);
+        screen.wait_for("12 of 30 kernels · ");
+        assert!(!screen.now().is_empty());
+        // As a failure drops it, in the middle.
+        drop(bar);
+        assert_eq!(screen.now().trim(), "");
+    }
+
+    #[test]
+    fn what_is_quick_shows_nothing() {
+        let screen = Screen::default();
+        let bar = LoadingBar::on(screen.target(), "loading", Duration::from_secs(600));
+        update(&bar.bar, UPLOADING);
+        let start = Instant::now();
+        drop(bar);
+        assert!(start.elapsed() < Duration::from_secs(60), "nobody waits for a bar");
+        assert_eq!(screen.ever().trim(), "");
+    }
+
+    #[test]
+    fn where_nothing_can_be_drawn_nothing_runs() {
+        assert!(LoadingBar::new("loading", true).drawing.is_none());
+    }
+}

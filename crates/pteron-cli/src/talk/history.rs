@@ -1,0 +1,208 @@
+//! What was typed in earlier conversations, in a file of the user's own.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use crate::failure::{Failure, Reason};
+use crate::files;
+
+/// So many lines are kept.
+pub(super) const KEPT: usize = 1000;
+/// Longer ones, in bytes, are texts that were pasted, and are not.
+const LONGEST: usize = 4096;
+
+/// A file with one entry a line, the oldest first.
+#[derive(Debug)]
+pub(super) struct History {
+    path: PathBuf,
+}
+
+impl History {
+    /// The user's; `None` where the environment names no place for it.
+    pub(super) fn of_user() -> Option<Self> {
+        place(|name| std::env::var_os(name)).map(|path| Self { path })
+    }
+
+    /// Every entry. Without a file there are none.
+    pub(super) fn read(&self) -> Result<Vec<String>, Failure> {
+        let fail = |error| Failure::file(&self.path, Reason::Io(error));
+        match fs::metadata(&self.path) {
+            // Opening a pipe would wait for somebody to write to it.
+            Ok(metadata) if !metadata.is_file() => return Err(Failure::file(&self.path, Reason::Special)),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(fail(error)),
+        }
+        let bytes = fs::read(&self.path).map_err(fail)?;
+        Ok(String::from_utf8_lossy(&bytes).lines().map(decode).collect())
+    }
+
+    /// Adds an entry. The file is there as it was before or as it is afterwards, whatever happens.
+    pub(super) fn add(&self, entry: &str) -> Result<(), Failure> {
+        if entry.len() > LONGEST {
+            return Ok(());
+        }
+        // Read anew: another conversation may have added to it.
+        let mut entries = self.read()?;
+        if entries.last().is_some_and(|last| last == entry) {
+            return Ok(());
+        }
+        entries.push(entry.to_owned());
+        let kept = &entries[entries.len().saturating_sub(KEPT)..];
+        if let Some(folder) = self.path.parent() {
+            make_private_folder(folder).map_err(|error| Failure::file(folder, Reason::Unwritten(error)))?;
+        }
+        files::write(&self.path, |out| {
+            make_private(out.get_ref())?;
+            kept.iter().try_for_each(|entry| writeln!(out, "{}", encode(entry)))
+        })
+    }
+}
+
+/// Where state of programs belongs, as the XDG base directory specification and Windows have it.
+fn place(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let folder = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let state = match cfg!(windows) {
+        true => folder("LOCALAPPDATA"),
+        false => folder("XDG_STATE_HOME").or_else(|| Some(folder("HOME")?.join(".local").join("state"))),
+    };
+    Some(state?.join("pteron").join("chat_history"))
+}
+
+/// An entry of several lines, as pasting gives, on one.
+fn encode(entry: &str) -> String {
+    entry.replace('\\', "\\\\").replace('\n', "\\n").replace('\r', "\\r")
+}
+
+fn decode(line: &str) -> String {
+    let mut entry = String::with_capacity(line.len());
+    let mut characters = line.chars();
+    while let Some(character) = characters.next() {
+        entry.push(match character {
+            '\\' => match characters.next() {
+                Some('n') => '\n',
+                Some('r') => '\r',
+                Some(other) => other,
+                None => '\\',
+            },
+            other => other,
+        });
+    }
+    entry
+}
+
+/// What people say to a model is nobody else's to read.
+#[cfg(unix)]
+fn make_private_folder(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+#[cfg(unix)]
+fn make_private(file: &File) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    file.set_permissions(fs::Permissions::from_mode(0o600))
+}
+
+/// The folder for local application data is the user's alone.
+#[cfg(not(unix))]
+fn make_private_folder(path: &Path) -> io::Result<()> {
+    fs::create_dir_all(path)
+}
+
+#[cfg(not(unix))]
+fn make_private(_: &File) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder of one test, removed when it ends.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(test: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("pteron-history-{test}-{}", std::process::id()));
+            fs::create_dir_all(&path).unwrap();
+            Self(path)
+        }
+
+        fn history(&self) -> History {
+            History { path: self.0.join("state").join("pteron").join("chat_history") }
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn entries_come_back_as_they_were() {
+        let folder = Folder::new("entries");
+        let history = folder.history();
+        assert_eq!(history.read().unwrap(), Vec::<String>::new(), "before there is a file");
+        let entries = ["What is a trait?", "two\nlines \\n and \\", "größer 🪽", "C:\\new"];
+        for entry in entries {
+            history.add(entry).unwrap();
+            history.add(entry).unwrap();
+        }
+        assert_eq!(history.read().unwrap(), entries, "each once, though it was typed twice in a row");
+        assert_eq!(fs::read_dir(history.path.parent().unwrap()).unwrap().count(), 1, "nothing unfinished lies about");
+    }
+
+    #[test]
+    fn the_oldest_and_the_longest_are_not_kept() {
+        let folder = Folder::new("many");
+        let history = folder.history();
+        history.add("first").unwrap();
+        fs::write(&history.path, (0..KEPT).map(|number| format!("{number}\n")).collect::<String>()).unwrap();
+        history.add("last").unwrap();
+        history.add(&"x".repeat(LONGEST + 1)).unwrap();
+        let entries = history.read().unwrap();
+        assert_eq!((entries.len(), entries[0].as_str(), entries[KEPT - 1].as_str()), (KEPT, "1", "last"));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_overwritten() {
+        let folder = Folder::new("unreadable");
+        let history = folder.history();
+        fs::create_dir_all(&history.path).unwrap();
+        assert!(history.read().is_err() && history.add("line").is_err());
+        assert!(history.path.is_dir());
+        // Bytes that are no text cost the characters they stand for, no more.
+        let history = History { path: folder.0.join("damaged") };
+        fs::write(&history.path, b"good\n\xff\xfe\nline\\").unwrap();
+        history.add("new").unwrap();
+        assert_eq!(history.read().unwrap(), ["good", "\u{fffd}\u{fffd}", "line\\", "new"]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn nobody_else_may_read_it() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = Folder::new("private");
+        let history = folder.history();
+        history.add("a secret").unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&history.path), mode(history.path.parent().unwrap())), (0o600, 0o700));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn its_place_follows_the_environment() {
+        let found = |variables: &[(&str, &str)]| {
+            place(|name| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into()))
+        };
+        let (xdg, home) = (("XDG_STATE_HOME", "/state"), ("HOME", "/home/me"));
+        assert_eq!(found(&[xdg, home]), Some("/state/pteron/chat_history".into()));
+        assert_eq!(found(&[home]), Some("/home/me/.local/state/pteron/chat_history".into()));
+        assert_eq!(found(&[("XDG_STATE_HOME", "state"), home]), found(&[home]), "a relative one counts as none");
+        assert_eq!(found(&[]), None);
+    }
+}

@@ -1,0 +1,93 @@
+//! How far loading is, for those who wait.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::load::PreparedGraph;
+
+/// How far loading is. The totals are known before anything is uploaded and stay; what is done grows until it is equal.
+/// Constants come first, then pipelines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes of constants that have been handed to the device.
+    pub uploaded_bytes: u64,
+    /// Bytes of all constants, as the device holds them; what operators of a graph share counts once.
+    pub total_bytes: u64,
+    /// Pipelines that are ready.
+    pub ready_pipelines: u64,
+    /// All pipelines that are needed, those the device has from earlier loads among them.
+    pub total_pipelines: u64,
+}
+
+#[cfg(not(target_arch = "wasm32"))]
+type Callback = dyn Fn(Progress) + Send + Sync;
+/// A browser has one thread, and what its closures hold cannot be sent to another.
+#[cfg(target_arch = "wasm32")]
+type Callback = dyn Fn(Progress);
+
+/// A function that is told how far loading is. It is called often and on the thread that loads, so it should be quick.
+///
+/// ```
+/// use pteron_gpu::engine::OnProgress;
+///
+/// let progress = OnProgress::new(|now| eprintln!("{} of {} bytes", now.uploaded_bytes, now.total_bytes));
+/// ```
+#[derive(Clone)]
+pub struct OnProgress(Arc<Callback>);
+
+impl OnProgress {
+    /// Wraps a function.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn new(callback: impl Fn(Progress) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(callback))
+    }
+
+    /// Wraps a function.
+    #[cfg(target_arch = "wasm32")]
+    pub fn new(callback: impl Fn(Progress) + 'static) -> Self {
+        Self(Arc::new(callback))
+    }
+}
+
+impl fmt::Debug for OnProgress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OnProgress(..)")
+    }
+}
+
+/// Counts what has been loaded, of one graph or of several, and tells it. The default tells nobody.
+#[derive(Debug, Default)]
+pub struct Loading<'a> {
+    now: Progress,
+    listener: Option<&'a OnProgress>,
+}
+
+impl<'a> Loading<'a> {
+    /// Nothing is loaded yet.
+    #[must_use]
+    pub fn new(listener: Option<&'a OnProgress>) -> Self {
+        Self { now: Progress::default(), listener }
+    }
+
+    /// Adds a graph that will be loaded to the totals.
+    pub fn expect(&mut self, graph: &PreparedGraph) {
+        self.now.total_bytes += graph.constant_bytes();
+        self.now.total_pipelines += graph.pipelines();
+    }
+
+    pub(super) fn uploaded(&mut self, bytes: u64) {
+        self.now.uploaded_bytes += bytes;
+        self.tell();
+    }
+
+    pub(super) fn compiled(&mut self, pipelines: u64) {
+        self.now.ready_pipelines += pipelines;
+        self.tell();
+    }
+
+    fn tell(&self) {
+        if let Some(OnProgress(callback)) = self.listener {
+            callback(self.now);
+        }
+    }
+}
