@@ -37,6 +37,10 @@ def main() -> int:
         from .written import check_written
 
         return check_written(args.paths, args.against)
+    if args.command == "check-converted":
+        from .converted import check_converted
+
+        return check_converted(args.paths, args.against)
     from .coverage import print_coverage
 
     print_coverage(args.folder)
@@ -52,12 +56,18 @@ def _parser() -> argparse.ArgumentParser:
     check = commands.add_parser("check", help="export again, elsewhere, and compare byte for byte")
     check.add_argument("--fixtures", type=Path, default=FIXTURES)
     for command in (write, check):
-        command.add_argument("--only", nargs="+", default=[], metavar="NAME", help="cases or Llamas, by exact name")
-        command.add_argument("--jobs", type=int, default=2, help="cases exported at the same time")
+        command.add_argument("--only", nargs="+", default=[], metavar="NAME", help="fixtures, by exact name")
+        command.add_argument("--jobs", type=int, default=2, help="fixtures exported at the same time")
 
     written = commands.add_parser("check-written", help="read files with ExecuTorch's own readers")
     written.add_argument("paths", nargs="+", type=Path, help="folders, .pte and .ptd files")
     written.add_argument("--against", type=Path, help="folder (or file) of originals that must hold the same")
+
+    converted = commands.add_parser("check-converted", help="compare converted checkpoints with exported ones")
+    converted.add_argument("paths", nargs="+", type=Path, help="folders and .pte files")
+    converted.add_argument(
+        "--against", type=Path, default=FIXTURES / "convert", help="folder (or file) of what the exporter wrote"
+    )
 
     count = commands.add_parser("coverage", help="count what a folder of programs holds")
     count.add_argument("folder", type=Path, nargs="?", default=FIXTURES)

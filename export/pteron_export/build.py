@@ -6,6 +6,8 @@ import os
 import shutil
 import tempfile
 import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,12 +15,37 @@ from typing import Any
 import torch
 from executorch.backends.vulkan.patterns import fusable_patterns
 
+from . import gguf_types
 from .cases import ALL
+from .conversions import CONVERSIONS
+from .convert import write_conversion
 from .fixture import Json, write_case, write_json
+from .gguf_model import GGUF_MODELS, write_gguf_model
 from .llama import LLAMAS, write_llama
 
 OPS = "ops"
 LLAMA = "llama"
+CONVERT = "convert"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A fixture: a folder below one of the folders of fixtures, and who writes it."""
+
+    kind: str
+    name: str
+    # Takes the folder of its kind; answers with the entry in that folder's manifest, if it has one.
+    write: Callable[[Path], Json | None]
+
+
+# The slowest first, so that no process waits for one at the end.
+ROWS: list[Row] = [
+    *(Row(CONVERT, row.name, partial(write_conversion, conversion=row)) for row in CONVERSIONS),
+    *(Row(LLAMA, row.name, partial(write_llama, llama=row)) for row in LLAMAS),
+    *(Row(CONVERT, row.name, partial(write_gguf_model, model=row)) for row in GGUF_MODELS),
+    Row(CONVERT, gguf_types.NAME, gguf_types.write_gguf_types),
+    *(Row(OPS, row.name, partial(write_case, case=row)) for row in ALL),
+]
 
 
 def write_all(out: Path, only: list[str], jobs: int) -> None:
@@ -28,7 +55,7 @@ def write_all(out: Path, only: list[str], jobs: int) -> None:
         staging = Path(folder)
         _export(staging, only, jobs)
         if only:
-            _merge(staging, out)
+            _merge(staging, out, only)
         else:
             _replace(staging, out)
     print(f"wrote {out}")
@@ -45,12 +72,7 @@ def check_all(fixtures: Path, only: list[str], jobs: int) -> int:
 
 
 def _export(root: Path, only: list[str], jobs: int) -> None:
-    # The slowest first, so that no process waits for one at the end.
-    names = [llama.name for llama in LLAMAS] + [case.name for case in ALL]
-    unknown = set(only) - set(names)
-    if unknown:
-        raise SystemExit(f"no such case: {', '.join(sorted(unknown))}")
-    rows = [(root, name) for name in names if not only or name in only]
+    rows = _chosen(only)
     # A process for each row: what one export leaves behind in ExecuTorch (caches, counters)
     # must not show in the bytes of the next. Forked, so that PyTorch is imported once.
     torch.set_num_threads(1)
@@ -60,12 +82,19 @@ def _export(root: Path, only: list[str], jobs: int) -> None:
     context = multiprocessing.get_context("fork")
     with context.Pool(jobs, maxtasksperchild=1) as pool:
         entries = []
-        for (_, name), entry in zip(rows, pool.imap(_write_row, rows), strict=True):
-            print(f"exported {name}", flush=True)
+        for row, entry in zip(rows, pool.imap(_write_row, [(root, row.name) for row in rows]), strict=True):
+            print(f"exported {row.name}", flush=True)
             if entry is not None:
                 entries.append(entry)
     if entries:
         write_json(root / OPS / "manifest.json", entries)
+
+
+def _chosen(only: list[str]) -> list[Row]:
+    unknown = set(only) - {row.name for row in ROWS}
+    if unknown:
+        raise SystemExit(f"no such fixture: {', '.join(sorted(unknown))}")
+    return [row for row in ROWS if not only or row.name in only]
 
 
 def _remember_patterns() -> None:
@@ -87,28 +116,25 @@ def _write_row(work: tuple[Path, str]) -> Json | None:
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
     try:
-        for case in ALL:
-            if case.name == name:
-                return write_case(root / OPS, case)
-        write_llama(root / LLAMA, next(llama for llama in LLAMAS if llama.name == name))
-        return None
+        row = next(row for row in ROWS if row.name == name)
+        return row.write(root / row.kind)
     except Exception as error:
         raise RuntimeError(f"{name}: {error}") from error
 
 
 def _replace(staging: Path, out: Path) -> None:
     """Takes away what no row writes any more."""
-    for name in (OPS, LLAMA):
+    for name in (OPS, LLAMA, CONVERT):
         shutil.rmtree(out / name, ignore_errors=True)
         shutil.move(staging / name, out / name)
 
 
-def _merge(staging: Path, out: Path) -> None:
-    for folder in sorted([*staging.glob(f"{OPS}/*/"), *staging.glob(f"{LLAMA}/*/")]):
-        target = out / folder.relative_to(staging)
+def _merge(staging: Path, out: Path, only: list[str]) -> None:
+    for row in _chosen(only):
+        target = out / row.kind / row.name
         shutil.rmtree(target, ignore_errors=True)
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.move(folder, target)
+        shutil.move(staging / row.kind / row.name, target)
     new = staging / OPS / "manifest.json"
     if new.is_file():
         entries = {entry["name"]: entry for entry in _entries(out / OPS / "manifest.json") + _entries(new)}
@@ -132,7 +158,8 @@ def _compare_folders(new: Path, old: Path, complete: bool) -> list[str]:
 
 
 def _file_names(root: Path) -> set[Path]:
-    return {file.relative_to(root) for part in (OPS, LLAMA) for file in (root / part).rglob("*") if file.is_file()}
+    kinds = (OPS, LLAMA, CONVERT)
+    return {file.relative_to(root) for kind in kinds for file in (root / kind).rglob("*") if file.is_file()}
 
 
 def _compare_files(new: Path, old: Path, name: Path) -> str | None:

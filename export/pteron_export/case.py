@@ -54,16 +54,17 @@ def position(at: int) -> Arg:
     return exactly(torch.int64, [1], at)
 
 
-def random_tensor(shape: Sequence[int], dtype: torch.dtype, seed: str, below: int = 8) -> Tensor:
+def random_tensor(shape: Sequence[int], dtype: torch.dtype, seed: str, below: int = 8, steps: int = 64) -> Tensor:
     """Values that are the same on every machine.
 
     Floats are multiples of 1/64 in [-2, 2): they come from integers, so no vectorised logarithm
     of some CPU has a say in them, and short sums of their products are exact in float32.
+    More `steps` from one integer to the next fill the mantissa.
     """
     number = int.from_bytes(hashlib.sha256(seed.encode()).digest()[:7], "little")
     generator = torch.Generator().manual_seed(number)
     if dtype.is_floating_point:
-        return (torch.randint(-128, 128, tuple(shape), generator=generator) / 64).to(dtype)
+        return (torch.randint(-2 * steps, 2 * steps, tuple(shape), generator=generator) / steps).to(dtype)
     low = -below if dtype.is_signed else 0
     return torch.randint(low, below, tuple(shape), generator=generator).to(dtype)
 

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from executorch.backends.vulkan.serialization.vulkan_graph_schema import VkGraph
+from executorch.backends.vulkan.serialization.vulkan_graph_schema import VkGraph, VkTensor
 from executorch.exir._serialize.data_serializer import DataPayload
 
+from .checked import Verdict, check_files
 from .compare import differences
 from .read import NAMED, Delegate, Pte, read_ptd, read_pte
 
@@ -14,54 +15,15 @@ SUFFIXES = (".pte", ".ptd")
 
 
 def check_written(paths: list[Path], against: Path | None) -> int:
-    """Prints one line a file and one a problem; 1 if there was any, or nothing to read."""
-    files = list(_files(paths))
-    problems = 0
-    for file, name in files:
-        found = list(_problems(file, name, against))
-        print(f"{'bad' if found else 'ok '}  {file}")
-        for line in found:
-            print(f"     {line}")
-        problems += len(found)
-    missing = list(_missing(files, against)) if against and against.is_dir() else []
-    for name in missing:
-        print(f"bad  {name}: in {against}, but was not written")
-    print(f"{len(files)} files, {problems + len(missing)} problems")
-    return 1 if problems or missing or not files else 0
+    return check_files(paths, against, SUFFIXES, _check)
 
 
-def _files(paths: list[Path]) -> Iterator[tuple[Path, Path]]:
-    """Each file with its name below the folder that was given."""
-    for path in paths:
-        if path.is_dir():
-            found = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES)
-            yield from ((file, file.relative_to(path)) for file in found)
-        else:
-            yield path, Path(path.name)
-
-
-def _missing(files: list[tuple[Path, Path]], against: Path) -> Iterator[Path]:
-    names = {name for _, name in files}
-    for original in sorted(against.rglob("*")):
-        if original.suffix in SUFFIXES and original.relative_to(against) not in names:
-            yield original.relative_to(against)
-
-
-def _problems(file: Path, name: Path, against: Path | None) -> Iterator[str]:
-    try:
-        read = _read(file)
-    # Whatever the readers raise on a bad file is the finding.
-    except Exception as error:  # noqa: BLE001
-        yield f"not readable: {type(error).__name__}: {str(error)[:300]}"
-        return
-    if isinstance(read, Pte):
-        yield from _inconsistencies(read)
-    if against is not None:
-        original = against / name if against.is_dir() else against
-        if not original.is_file():
-            yield f"no original {original}"
-        else:
-            yield from differences(_content(read), _content(_read(original)), file.suffix[1:])
+def _check(file: Path, original: Path | None) -> Verdict:
+    read = _read(file)
+    problems = list(inconsistencies(read)) if isinstance(read, Pte) else []
+    if original is not None:
+        problems += differences(_content(read), _content(_read(original)), file.suffix[1:])
+    return Verdict(problems)
 
 
 def _read(file: Path) -> Pte | DataPayload:
@@ -91,7 +53,7 @@ def _delegate_content(delegate: Delegate) -> dict[str, Any]:
     return {name: getattr(delegate, name) for name in names}
 
 
-def _inconsistencies(pte: Pte) -> Iterator[str]:
+def inconsistencies(pte: Pte) -> Iterator[str]:
     """What no deserialiser looks at, but a runtime would fall over."""
     for delegate in pte.delegates:
         if delegate.graph is not None:
@@ -107,6 +69,9 @@ def _graph_inconsistencies(delegate: Delegate, graph: VkGraph, pte: Pte) -> Iter
     for name in ("input_ids", "output_ids"):
         if any(not 0 <= value < count for value in getattr(graph, name)):
             yield f"{name} has an id outside the {count} values"
+    for number, entry in enumerate(graph.values):
+        if isinstance(entry.value, VkTensor) and entry.value.constant_id >= len(graph.constants):
+            yield f"value {number} has a constant outside the {len(graph.constants)} constants"
     for number, constant in enumerate(graph.constants):
         if constant.offset == NAMED:
             data = pte.named_data.get(constant.named_key)

@@ -9,8 +9,8 @@ import numpy
 import torch
 from executorch.runtime import Runtime
 
+from pteron_export.build import ROWS
 from pteron_export.cases import ALL
-from pteron_export.llama import LLAMAS
 
 OPS = Path(__file__).resolve().parents[2] / "fixtures/ops"
 
@@ -22,7 +22,7 @@ def tensor(entry: dict[str, Any]) -> torch.Tensor:
 
 class Tables(unittest.TestCase):
     def test_no_name_is_used_twice(self) -> None:
-        names = [case.name for case in ALL] + [llama.name for llama in LLAMAS]
+        names = [row.name for row in ROWS]
         self.assertEqual(len(names), len(set(names)))
 
     def test_every_row_is_written(self) -> None:
