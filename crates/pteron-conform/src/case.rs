@@ -1,6 +1,7 @@
 //! Running one case and comparing its answers.
 
 use std::collections::HashMap;
+use std::path::Path;
 
 use pteron::{Gpu, LoadOptions, Method, Program, ScalarType, State, Tensor, block_on};
 
@@ -19,8 +20,8 @@ pub(crate) enum Outcome {
 }
 
 /// Runs the calls of a case in order on one state a method.
-pub(crate) fn run(gpu: &Gpu, case: &Case) -> Outcome {
-    let program = match open(case) {
+pub(crate) fn run(gpu: &Gpu, case: &Case, keep: Option<&Path>) -> Outcome {
+    let program = match open(case, keep) {
         Ok(program) => program,
         Err(error) => return Outcome::Failed(error.to_string()),
     };
@@ -43,10 +44,13 @@ pub(crate) fn run(gpu: &Gpu, case: &Case) -> Outcome {
     Outcome::Passed { calls: case.calls.len() }
 }
 
-fn open(case: &Case) -> Result<Program, Failure> {
+fn open(case: &Case, keep: Option<&Path>) -> Result<Program, Failure> {
     match &case.program {
         Origin::File(path) => Program::open_with(path, &case.data),
-        Origin::Checkpoint(path, wanted) => Program::from_bytes(convert::convert(path, wanted)?, Vec::new()),
+        Origin::Checkpoint(path, wanted) => {
+            let keep = keep.map(|keep| keep.join(&case.below));
+            Program::from_bytes(convert::convert(path, wanted, keep.as_deref())?, Vec::new())
+        }
     }
     .map_err(|error| Failure::Answer(error.to_string()))
 }

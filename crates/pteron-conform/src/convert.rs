@@ -9,8 +9,8 @@ use pteron_convert::{Blueprint, Scales, open_source};
 use crate::Failure;
 use crate::manifest::Wanted;
 
-/// The bytes of the program that a checkpoint becomes.
-pub(crate) fn convert(checkpoint: &Path, wanted: &Wanted) -> Result<Vec<u8>, Failure> {
+/// The bytes of the program that a checkpoint becomes. It stays in a folder, if there is one to keep it in.
+pub(crate) fn convert(checkpoint: &Path, wanted: &Wanted, keep: Option<&Path>) -> Result<Vec<u8>, Failure> {
     let failed = |error: pteron_convert::Error| Failure::Answer(format!("conversion: {error}"));
     let source = open_source(checkpoint).map_err(failed)?;
     let options = Options {
@@ -23,10 +23,18 @@ pub(crate) fn convert(checkpoint: &Path, wanted: &Wanted) -> Result<Vec<u8>, Fai
     };
     source.check_context(options.context).map_err(failed)?;
     let blueprint = Blueprint::new(source.decoder(), &options, &source.facts()).map_err(failed)?;
-    let path = std::env::temp_dir().join(format!("pteron-conform-{}.pte", std::process::id()));
+    let path = match keep {
+        Some(folder) => {
+            std::fs::create_dir_all(folder).map_err(|error| Failure::file(folder, &error))?;
+            folder.join("program.pte")
+        }
+        None => std::env::temp_dir().join(format!("pteron-conform-{}.pte", std::process::id())),
+    };
     let mut unwatched = |_| ControlFlow::Continue(());
     pteron_convert::convert(&*source, blueprint, Scales::Exporter, &path, &mut unwatched).map_err(failed)?;
     let bytes = std::fs::read(&path).map_err(|error| Failure::file(&path, &error));
-    let _ = std::fs::remove_file(&path);
+    if keep.is_none() {
+        let _ = std::fs::remove_file(&path);
+    }
     bytes
 }

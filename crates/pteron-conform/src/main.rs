@@ -30,6 +30,9 @@ struct Options {
     /// Run only cases whose name contains this.
     #[arg(long)]
     only: Option<String>,
+    /// Keep converted programs, as DIR/<model>/program.pte.
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
 }
 
 /// Why a folder or a case could not be run.
@@ -70,7 +73,7 @@ fn run(options: &Options) -> Result<bool, Box<dyn std::error::Error>> {
             if options.only.as_ref().is_some_and(|only| !case.name.contains(only.as_str())) {
                 continue;
             }
-            match case::run(&gpu, &case) {
+            match case::run(&gpu, &case, options.keep.as_deref()) {
                 Outcome::Passed { calls } => {
                     passed += 1;
                     println!("ok      {} ({calls} calls)", case.name);

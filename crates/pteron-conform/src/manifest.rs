@@ -13,6 +13,8 @@ pub(crate) struct Case {
     pub(crate) program: Origin,
     pub(crate) data: Vec<PathBuf>,
     pub(crate) folder: PathBuf,
+    /// The folder's path from where the search began.
+    pub(crate) below: PathBuf,
     pub(crate) atol: f64,
     pub(crate) rtol: f64,
     pub(crate) calls: Vec<Call>,
@@ -109,7 +111,8 @@ pub(crate) fn find(root: &Path) -> Result<Vec<Case>, Failure> {
     while let Some(folder) = folders.pop() {
         let manifest = NAMES.iter().map(|name| folder.join(name)).find(|path| path.is_file());
         if let Some(manifest) = manifest {
-            read(&manifest, &folder, &mut cases)?;
+            let below = folder.strip_prefix(root).unwrap_or(&folder).to_path_buf();
+            read(&manifest, &folder, &below, &mut cases)?;
             continue;
         }
         let entries = std::fs::read_dir(&folder).map_err(|error| Failure::file(&folder, &error))?;
@@ -121,7 +124,7 @@ pub(crate) fn find(root: &Path) -> Result<Vec<Case>, Failure> {
     if cases.is_empty() { Err(Failure::Empty(root.to_path_buf())) } else { Ok(cases) }
 }
 
-fn read(path: &Path, folder: &Path, cases: &mut Vec<Case>) -> Result<(), Failure> {
+fn read(path: &Path, folder: &Path, below: &Path, cases: &mut Vec<Case>) -> Result<(), Failure> {
     let text = std::fs::read_to_string(path).map_err(|error| Failure::file(path, &error))?;
     match serde_json::from_str(&text).map_err(|error| Failure::file(path, &error))? {
         Manifest::Cases(list) => cases.extend(list.into_iter().map(|case| Case {
@@ -129,6 +132,7 @@ fn read(path: &Path, folder: &Path, cases: &mut Vec<Case>) -> Result<(), Failure
             program: Origin::File(folder.join(case.pte)),
             data: case.ptd.iter().map(|path| folder.join(path)).collect(),
             folder: folder.to_path_buf(),
+            below: below.to_path_buf(),
             atol: case.atol,
             rtol: case.rtol,
             calls: case.calls,
@@ -144,6 +148,7 @@ fn read(path: &Path, folder: &Path, cases: &mut Vec<Case>) -> Result<(), Failure
                     program: program.clone(),
                     data: model.ptd.iter().map(|path| folder.join(path)).collect(),
                     folder: folder.to_path_buf(),
+                    below: below.to_path_buf(),
                     atol: model.atol,
                     rtol: model.rtol,
                     calls: sequence.calls,
