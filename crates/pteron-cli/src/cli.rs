@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::bench::Bench;
+
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
     .usage(AnsiColor::Green.on_default().bold())
@@ -32,6 +34,8 @@ pub(crate) enum Command {
     Inspect(Inspect),
     /// Calls a method with arrays from .npz files and writes what it answers
     Exec(Exec),
+    /// Measures how fast a language model reads prompts and writes answers here
+    Bench(Bench),
     /// Lists the GPUs there are, and says which one is used
     Devices(Devices),
 }

@@ -19,6 +19,16 @@ pub(crate) fn run(args: &cli::Devices) -> ExitCode {
     }
 }
 
+/// Opens the adapter that is asked for, or the best there is. One that nobody asked for and that computes in software is worth a
+/// warning.
+pub(crate) fn open(adapter: Option<&str>, quiet: bool) -> Result<Gpu, Failure> {
+    let gpu = block_on(Gpu::open(&GpuOptions { adapter: adapter.map(str::to_owned) }))?;
+    if gpu.adapter().software && adapter.is_none() && !quiet {
+        terminal::warn(&format!("no GPU was found, so {} computes in software", gpu.adapter().name));
+    }
+    Ok(gpu)
+}
+
 fn list(args: &cli::Devices) -> Result<(), Failure> {
     let found = block_on(adapters());
     if found.is_empty() {

@@ -26,6 +26,13 @@ pub(crate) enum Failure {
     Convert(Box<pteron_convert::Error>),
     #[error("there is no prompt: write one behind the command, name a file with --file, or pipe text in")]
     NoPrompt,
+    #[error(
+        "the exact path finds another token likeliest at {} of {positions} positions; {least} % must agree, so there are no figures",
+        positions - agreed
+    )]
+    Disagreement { agreed: u64, positions: u64, least: u64 },
+    #[error("it was interrupted before everything was measured")]
+    Interrupted,
 }
 
 impl From<pteron_convert::Error> for Failure {

@@ -1,5 +1,6 @@
 //! The `pteron` command.
 
+mod bench;
 mod cli;
 mod convert;
 mod devices;
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
         cli::Command::Convert(args) => convert::run(&args),
         cli::Command::Inspect(args) => inspect::run(&args),
         cli::Command::Exec(args) => exec::run(&args),
+        cli::Command::Bench(args) => bench::run(&args),
         cli::Command::Devices(args) => devices::run(&args),
     }
 }

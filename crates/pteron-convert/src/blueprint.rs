@@ -26,6 +26,25 @@ pub struct Options {
 }
 
 impl Options {
+    /// The numbers that share a scale where nobody says.
+    pub const USUAL_GROUP: u32 = 32;
+    /// The most tokens of one call, plus one, where nobody says.
+    pub const USUAL_CALL: u32 = 2048;
+
+    /// What is usual: everything in 4 bits, logits of the last token alone.
+    #[must_use]
+    pub fn four_bits(context: u32) -> Self {
+        let group = Self::USUAL_GROUP;
+        Self {
+            context,
+            longest_call: context.min(Self::USUAL_CALL),
+            linears: Linears::FourBits { group },
+            embedding: Embedding::FourBits { group },
+            full_logits: false,
+            half: false,
+        }
+    }
+
     /// The most tokens of one call: as many as fit into a texture, even where a longer call is wished for.
     #[must_use]
     pub fn most_tokens(&self) -> u32 {

@@ -20,6 +20,7 @@ pub mod reference;
 pub mod resize;
 pub mod rewrite;
 pub mod shape;
+pub mod traffic;
 
 #[cfg(test)]
 mod testing;

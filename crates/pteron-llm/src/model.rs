@@ -48,7 +48,7 @@ impl Model {
     /// GPU that has no room.
     pub async fn load(gpu: &Gpu, program: &Program, tokenizer: Tokenizer, options: &ModelOptions) -> Result<Self> {
         // Before anything is uploaded, so that a wrong tokenizer costs no time.
-        let said = Facts::from_constants(constants(program))?;
+        Facts::from_program(program)?;
         let load = LoadOptions {
             choose_tokens: true,
             memory_budget: options.memory_budget,
@@ -56,11 +56,7 @@ impl Model {
             ..LoadOptions::default()
         };
         let method = program.load(gpu, &options.method, &load).await?;
-        let facts = options.facts.clone().or(shapes(&method)?).or(said).or_tokenizer(&tokenizer);
-        let metadata = facts.resolve()?;
-        if !metadata.kv_cache {
-            return Err(Error::NotAModel("it was exported without a KV cache; export it with one".to_owned()));
-        }
+        let metadata = Metadata::of(program, &method, options.facts.clone(), Some(&tokenizer))?;
         metadata.check_tokenizer(&tokenizer)?;
         #[cfg_attr(target_arch = "wasm32", allow(clippy::arc_with_non_send_sync, reason = "shared on native targets"))]
         let inner = Arc::new(Inner { method, tokenizer, metadata });
@@ -86,14 +82,40 @@ impl Model {
     }
 }
 
-fn constants(program: &Program) -> Vec<(&str, Vec<Constant>)> {
-    let value = |value: &ConstantValue| match value {
-        ConstantValue::Int(value) => Constant::Int(*value),
-        ConstantValue::Bool(value) => Constant::Bool(*value),
-        _ => Constant::Other,
-    };
-    let answers = |name| program.constant_method(name).unwrap_or_default().iter().map(value).collect();
-    program.constant_methods().map(|name| (name, answers(name))).collect()
+impl Metadata {
+    /// All that a session must know of a loaded method: what is `given` comes first, then what the method's shapes say, the
+    /// program, and the tokenizer where there is one.
+    ///
+    /// # Errors
+    /// A fact that is missing or cannot be, or a method that is no language model with a KV cache.
+    pub fn of(program: &Program, method: &Method, given: Facts, tokenizer: Option<&Tokenizer>) -> Result<Self> {
+        let facts = given.or(shapes(method)?).or(Facts::from_program(program)?);
+        let facts = match tokenizer {
+            Some(tokenizer) => facts.or_tokenizer(tokenizer),
+            None => facts,
+        };
+        let metadata = facts.resolve()?;
+        if !metadata.kv_cache {
+            return Err(Error::NotAModel("it was exported without a KV cache; export it with one".to_owned()));
+        }
+        Ok(metadata)
+    }
+}
+
+impl Facts {
+    /// What the constant methods of a program say.
+    ///
+    /// # Errors
+    /// A method whose answer makes no sense.
+    pub fn from_program(program: &Program) -> Result<Self> {
+        let value = |value: &ConstantValue| match value {
+            ConstantValue::Int(value) => Constant::Int(*value),
+            ConstantValue::Bool(value) => Constant::Bool(*value),
+            _ => Constant::Other,
+        };
+        let answers = |name| program.constant_method(name).unwrap_or_default().iter().map(value).collect();
+        Ok(Self::from_constants(program.constant_methods().map(|name| (name, answers(name))))?)
+    }
 }
 
 /// What the shapes of a method say: tokens `[1, S]` and a position `[1]` in, logits with the vocabulary last out.

@@ -170,6 +170,13 @@ impl Method {
         self.delegates.iter().map(LoadedGraph::state_bytes).sum()
     }
 
+    /// Bytes of constants that a call for a single token reads, as the GPU holds them; see
+    /// [`traffic`](pteron_gpu::traffic::constant_bytes_per_token).
+    #[must_use]
+    pub fn constant_bytes_per_token(&self) -> u64 {
+        self.delegates.iter().map(|delegate| pteron_gpu::traffic::constant_bytes_per_token(delegate.graph())).sum()
+    }
+
     /// A fresh state, as the file has it.
     ///
     /// # Errors

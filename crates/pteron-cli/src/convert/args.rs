@@ -8,8 +8,6 @@ use pteron_convert::{Decoder, Scales, synthetic};
 
 /// As many tokens as a context has where nobody says, unless the model was trained for fewer.
 const USUAL_CONTEXT: u32 = 4096;
-/// As many tokens, plus one, as a call has where nobody says.
-const USUAL_CALL: u32 = 2048;
 
 const EXAMPLES: &str = "\
 Sources: a Hugging Face folder (config.json and safetensors), a GGUF file, or --synthetic. Tokenizer and chat template are \
@@ -53,7 +51,7 @@ pub(crate) struct Convert {
     pub(crate) longest_call: Option<u32>,
 
     /// Numbers that share a scale: 32, 64, 128 or 256
-    #[arg(long, value_name = "N", default_value_t = 32)]
+    #[arg(long, value_name = "N", default_value_t = Options::USUAL_GROUP)]
     pub(crate) group: u32,
 
     /// How projections are stored
@@ -151,7 +149,7 @@ impl Convert {
         let group = self.group;
         Options {
             context,
-            longest_call: self.longest_call.unwrap_or_else(|| context.min(USUAL_CALL)),
+            longest_call: self.longest_call.unwrap_or_else(|| context.min(Options::USUAL_CALL)),
             linears: if self.linears == Form::FourBits { Linears::FourBits { group } } else { Linears::Float32 },
             embedding: if self.embedding == Form::FourBits { Embedding::FourBits { group } } else { Embedding::Float32 },
             full_logits: self.full_logits,

@@ -6,7 +6,6 @@ mod report;
 
 use std::ops::ControlFlow;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 pub(crate) use args::Convert;
@@ -14,18 +13,14 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pteron_convert::{Blueprint, Progress, Report, Source, Synthetic, open_source, synthetic};
 
 use crate::failure::Failure;
-use crate::terminal;
-
-/// Whether Ctrl-C was pressed.
-static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+use crate::{talk, terminal};
 
 /// A bar that appears sooner only flickers.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Runs the command.
 pub(crate) fn run(args: &Convert) -> ExitCode {
-    // Without a handler Ctrl-C ends the program at once, and a temporary file stays.
-    let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::SeqCst));
+    talk::catch_interrupts();
     match convert(args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => terminal::end(&failure, args.verbose),
@@ -95,7 +90,7 @@ impl Bar {
         self.bar.set_length(progress.total);
         self.bar.set_position(progress.done);
         self.bar.set_message(progress.weight.map(|weight| weight.to_string()).unwrap_or_default());
-        if INTERRUPTED.load(Ordering::SeqCst) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if talk::interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
     fn end(&self) {

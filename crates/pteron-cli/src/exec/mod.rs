@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use pteron::{Gpu, GpuOptions, LoadOptions, Method, Program, State, Tensor, block_on};
+use pteron::{Gpu, LoadOptions, Method, Program, State, Tensor, block_on};
 
 use crate::cli::Exec;
 use crate::failure::{Failure, Reason};
@@ -16,7 +16,7 @@ use crate::loading::LoadingBar;
 use crate::npz::{self, Npz};
 use crate::table::{Cell, Table};
 use crate::terminal::{self, FAINT, NUMBER};
-use crate::{files, units};
+use crate::{devices, files, units};
 
 /// Runs the command.
 pub(crate) fn run(args: &Exec) -> ExitCode {
@@ -104,12 +104,9 @@ fn choose_method(args: &Exec, program: &Program) -> Result<String, Failure> {
 }
 
 fn open_gpu(args: &Exec) -> Result<Gpu, Failure> {
-    let gpu = block_on(Gpu::open(&GpuOptions { adapter: args.adapter.clone() }))?;
+    let gpu = devices::open(args.adapter.as_deref(), args.quiet)?;
     if args.profile.is_some() {
         gpu.timing()?;
-    }
-    if gpu.adapter().software && args.adapter.is_none() && !args.quiet {
-        terminal::warn(&format!("no GPU was found, so {} computes in software", gpu.adapter().name));
     }
     Ok(gpu)
 }

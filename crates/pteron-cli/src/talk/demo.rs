@@ -7,14 +7,18 @@ use pteron_llm::Tokenizer;
 use crate::failure::Failure;
 
 /// What messages call it.
-pub(super) const NAME: &str = "the model in the box";
+pub(crate) const NAME: &str = "the model in the box";
 
 static PROGRAM: &[u8] = include_bytes!("../../../../models/demo/model.pte");
 static TOKENIZER: &[u8] = include_bytes!("../../../../models/demo/tokenizer.json");
 
-pub(super) fn open() -> Result<(Program, Tokenizer), Failure> {
+/// The program alone.
+pub(crate) fn program() -> Result<Program, Failure> {
     let broken = |error: pteron_format::Error| pteron::Error::Format { path: NAME.to_owned(), source: Box::new(error) };
     let pte = Pte::read(FileBytes::Static(PROGRAM)).map_err(broken).map_err(pteron_llm::Error::from)?;
-    let program = Program::from_files(pte, Vec::new()).map_err(broken).map_err(pteron_llm::Error::from)?;
-    Ok((program, Tokenizer::from_bytes(TOKENIZER).map_err(pteron_llm::Error::from)?))
+    Ok(Program::from_files(pte, Vec::new()).map_err(broken).map_err(pteron_llm::Error::from)?)
+}
+
+pub(super) fn open() -> Result<(Program, Tokenizer), Failure> {
+    Ok((program()?, Tokenizer::from_bytes(TOKENIZER).map_err(pteron_llm::Error::from)?))
 }

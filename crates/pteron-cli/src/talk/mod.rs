@@ -14,6 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pteron_llm::{Model, ParseSpecial, Sampling, TokenId, TokenizerError};
 
 pub(crate) use chat::run as chat;
+pub(crate) use demo::{NAME as BOXED_NAME, program as boxed_program};
+pub(crate) use model::sidecar;
 pub(crate) use run::run;
 
 use crate::cli::ModelArgs;
@@ -22,12 +24,12 @@ use crate::cli::ModelArgs;
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// From here on Ctrl-C is a wish and not the end of the program.
-fn catch_interrupts() {
+pub(crate) fn catch_interrupts() {
     // Without a handler Ctrl-C ends the program, which is safe as well.
     let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::SeqCst));
 }
 
-fn interrupted() -> bool {
+pub(crate) fn interrupted() -> bool {
     INTERRUPTED.swap(false, Ordering::SeqCst)
 }
 

@@ -35,7 +35,7 @@ pub(super) fn open(args: &ModelArgs, quiet: bool) -> Result<Opened, Failure> {
         None => tokenizer,
     };
     let template = template(args, config.as_ref())?;
-    let facts = flags(args).or(sidecar(args)?);
+    let facts = flags(args).or(sidecar(args.model.as_deref())?);
     let gpu = block_on(Gpu::open(&GpuOptions { adapter: args.adapter.clone() }))?;
     if gpu.adapter().software && args.adapter.is_none() && !quiet {
         terminal::warn(&format!("no GPU was found, so {} computes in software", gpu.adapter().name));
@@ -93,8 +93,9 @@ fn template(args: &ModelArgs, config: Option<&TokenizerConfig>) -> Result<Option
     ChatTemplate::new(&text, tokens).map(Some).map_err(|error| Failure::file(&path, pteron_llm::Error::from(error)))
 }
 
-fn sidecar(args: &ModelArgs) -> Result<Facts, Failure> {
-    let Some(path) = args.model.as_deref().and_then(|model| beside(model, SIDECAR)) else { return Ok(Facts::default()) };
+/// What the sidecar of a model says, if there is one.
+pub(crate) fn sidecar(model: Option<&Path>) -> Result<Facts, Failure> {
+    let Some(path) = model.and_then(|model| beside(model, SIDECAR)) else { return Ok(Facts::default()) };
     Facts::from_sidecar(&read(&path)?).map_err(|error| Failure::file(&path, pteron_llm::Error::from(error)))
 }
 

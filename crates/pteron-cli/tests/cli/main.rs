@@ -5,6 +5,7 @@
 mod arrays;
 #[cfg(unix)]
 mod at_terminal;
+mod bench;
 mod convert;
 mod errors;
 mod exec;

@@ -6,24 +6,24 @@ use super::buffers::{MemoryBudget, Request, STORAGE};
 use super::device::Gpu;
 use crate::error::Result;
 
-/// Copies in a short and in a long run: their difference has no start and no end in it.
-const FEW: u32 = 5;
-const MANY: u32 = 45;
-const TRIES: usize = 9;
+/// The same work in a short and in a long run, some times over: the difference of the two has no start and no end in it.
+struct Runs {
+    few: u32,
+    many: u32,
+    tries: usize,
+}
+
+const COPIES: Runs = Runs { few: 5, many: 45, tries: 9 };
+/// Fewer of them, since they are part of measurements that people wait for.
+const READS: Runs = Runs { few: 2, many: 14, tries: 5 };
 
 /// Threads of a workgroup that copies, and the bytes each of them moves.
 const THREADS: u64 = 256;
 const BYTES: u64 = 16;
 /// Workgroups that every adapter allows. Where more are needed, they go round again.
 const MOST_GROUPS: u32 = 65_535;
-
-/// A way to copy.
-enum Way<'a> {
-    /// The driver's own.
-    Command,
-    /// A kernel that does nothing else, bound to copy there and back.
-    Kernel(&'a wgpu::ComputePipeline, [wgpu::BindGroup; 2]),
-}
+/// Bytes that a workgroup of `plain_read.wgsl` reads.
+const READ_BYTES: u64 = 16 * THREADS * BYTES;
 
 impl Gpu {
     /// Bytes a second that copies between two buffers of this size move, those read and those written together: the better of
@@ -35,63 +35,94 @@ impl Gpu {
         let mut budget = MemoryBudget::new(None);
         let [a, b] = ["copied from", "copied to"].map(|label| Request::new(label, bytes, STORAGE));
         let buffers = [a.make(self, &mut budget)?, b.make(self, &mut budget)?];
-        let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
-        let end = Request::new("the end of copies", 16, usage).make(self, &mut budget)?;
-        let pipeline = self.copy_pipeline();
-        let bind = |from: usize, to: usize| self.bind_copy(&pipeline, &buffers[from], &buffers[to]);
-        let kernel = Way::Kernel(&pipeline, [bind(0, 1), bind(1, 0)]);
-        let command = self.best_seconds(&buffers, &end, &Way::Command).await?;
-        let seconds = command.min(self.best_seconds(&buffers, &end, &kernel).await?);
-        #[allow(clippy::cast_precision_loss, reason = "a figure for people")]
-        Ok(2.0 * bytes as f64 / seconds)
+        let pipeline = self.plain_pipeline("plain copy", include_str!("plain_copy.wgsl"));
+        let bind = |from: usize, to: usize| self.bind_plain(&pipeline, &buffers[from], &buffers[to]);
+        let binds = [bind(0, 1), bind(1, 0)];
+        let groups = u32::try_from(buffers[0].size().div_ceil(THREADS * BYTES)).unwrap_or(u32::MAX).min(MOST_GROUPS);
+        // There and back: no copy may overtake the one before.
+        let commands = |encoder: &mut wgpu::CommandEncoder, count: u32| {
+            for copy in 0..count as usize {
+                let [from, to] = [&buffers[copy % 2], &buffers[(copy + 1) % 2]];
+                encoder.copy_buffer_to_buffer(from, 0, to, 0, from.size());
+            }
+        };
+        let kernels = |encoder: &mut wgpu::CommandEncoder, count: u32| {
+            dispatch(encoder, &pipeline, (0..count as usize).map(|copy| &binds[copy % 2]), groups);
+        };
+        let seconds = self.seconds_each(&COPIES, &buffers[1], commands).await?;
+        let seconds = seconds.min(self.seconds_each(&COPIES, &buffers[1], kernels).await?);
+        Ok(2.0 * as_figure(bytes) / seconds)
     }
 
-    /// Seconds for one copy, the median of some tries.
-    async fn best_seconds(&self, buffers: &[wgpu::Buffer; 2], end: &wgpu::Buffer, way: &Way<'_>) -> Result<f64> {
+    /// Bytes a second that a kernel reads which does nothing else, over and over from a buffer of about this size. One that fits
+    /// a cache of the adapter shows what the cache gives.
+    ///
+    /// # Errors
+    /// A buffer that the adapter does not allow, or a lost device.
+    pub async fn read_bandwidth(&self, bytes: u64) -> Result<f64> {
+        let bytes = bytes.next_multiple_of(READ_BYTES).min(READ_BYTES * u64::from(MOST_GROUPS));
+        let mut budget = MemoryBudget::new(None);
+        let from = Request::new("read from", bytes, STORAGE).make(self, &mut budget)?;
+        let found = Request::new("read to", 16, STORAGE).make(self, &mut budget)?;
+        // Memory that was never written may not be there.
+        let mut encoder = self.inner.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        encoder.clear_buffer(&from, 0, None);
+        self.inner.queue.submit([encoder.finish()]);
+        let seconds = self.seconds_each(&READS, &found, self.reads(&from, &found)).await?;
+        Ok(as_figure(bytes) / seconds)
+    }
+
+    /// Reads a buffer so often, and leaves in `found` whether any bit in it was set.
+    fn reads(&self, from: &wgpu::Buffer, found: &wgpu::Buffer) -> impl Fn(&mut wgpu::CommandEncoder, u32) + use<> {
+        let pipeline = self.plain_pipeline("plain read", include_str!("plain_read.wgsl"));
+        let bind = self.bind_plain(&pipeline, from, found);
+        let groups = u32::try_from(from.size() / READ_BYTES).unwrap_or(MOST_GROUPS);
+        move |encoder, count| dispatch(encoder, &pipeline, (0..count).map(|_| &bind), groups)
+    }
+
+    /// Seconds for one piece of work among many, the median of some tries.
+    async fn seconds_each(
+        &self,
+        runs: &Runs,
+        written: &wgpu::Buffer,
+        encode: impl Fn(&mut wgpu::CommandEncoder, u32),
+    ) -> Result<f64> {
+        let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
+        let end = Request::new("the end of a run", 16, usage).make(self, &mut MemoryBudget::new(None))?;
         let mut seconds = Vec::new();
-        for _ in 0..TRIES {
-            let few = self.time_copies(buffers, end, way, FEW).await?;
-            seconds.push(self.time_copies(buffers, end, way, MANY).await? - few);
+        for _ in 0..runs.tries {
+            let few = self.seconds(runs.few, written, &end, &encode).await?;
+            seconds.push(self.seconds(runs.many, written, &end, &encode).await? - few);
         }
         seconds.sort_by(f64::total_cmp);
-        Ok(seconds[TRIES / 2] / f64::from(MANY - FEW))
+        Ok(seconds[runs.tries / 2] / f64::from(runs.many - runs.few))
     }
 
-    async fn time_copies(&self, buffers: &[wgpu::Buffer; 2], end: &wgpu::Buffer, way: &Way<'_>, count: u32) -> Result<f64> {
+    /// Seconds until the work is done and the first bytes of what it wrote are here.
+    async fn seconds(
+        &self,
+        count: u32,
+        written: &wgpu::Buffer,
+        end: &wgpu::Buffer,
+        encode: impl Fn(&mut wgpu::CommandEncoder, u32),
+    ) -> Result<f64> {
         let mut encoder = self.inner.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
-        // There and back: no copy may overtake the one before.
-        match way {
-            Way::Command => {
-                for copy in 0..count as usize {
-                    let [from, to] = [&buffers[copy % 2], &buffers[(copy + 1) % 2]];
-                    encoder.copy_buffer_to_buffer(from, 0, to, 0, from.size());
-                }
-            }
-            Way::Kernel(pipeline, binds) => {
-                let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
-                pass.set_pipeline(pipeline);
-                let groups = u32::try_from(buffers[0].size().div_ceil(THREADS * BYTES)).unwrap_or(u32::MAX).min(MOST_GROUPS);
-                for copy in 0..count as usize {
-                    pass.set_bind_group(0, &binds[copy % 2], &[]);
-                    pass.dispatch_workgroups(groups, 1, 1);
-                }
-            }
-        }
-        encoder.copy_buffer_to_buffer(&buffers[1], 0, end, 0, 16);
+        encode(&mut encoder, count);
+        encoder.copy_buffer_to_buffer(written, 0, end, 0, 16);
         let start = Instant::now();
         self.inner.queue.submit([encoder.finish()]);
         self.read(end, 16).await?;
         Ok(start.elapsed().as_secs_f64())
     }
 
-    fn copy_pipeline(&self) -> wgpu::ComputePipeline {
+    fn plain_pipeline(&self, label: &str, source: &str) -> wgpu::ComputePipeline {
         let device = &self.inner.device;
         let module = device.create_shader_module(wgpu::ShaderModuleDescriptor {
-            label: Some("plain copy"),
-            source: wgpu::ShaderSource::Wgsl(include_str!("plain_copy.wgsl").into()),
+            label: Some(label),
+            source: wgpu::ShaderSource::Wgsl(source.into()),
         });
         device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
-            label: Some("plain copy"),
+            label: Some(label),
             layout: None,
             module: &module,
             entry_point: None,
@@ -100,13 +131,64 @@ impl Gpu {
         })
     }
 
-    fn bind_copy(&self, pipeline: &wgpu::ComputePipeline, from: &wgpu::Buffer, to: &wgpu::Buffer) -> wgpu::BindGroup {
+    fn bind_plain(&self, pipeline: &wgpu::ComputePipeline, from: &wgpu::Buffer, to: &wgpu::Buffer) -> wgpu::BindGroup {
         let [from, to] = [(0, from), (1, to)]
             .map(|(binding, buffer)| wgpu::BindGroupEntry { binding, resource: buffer.as_entire_binding() });
         self.inner.device.create_bind_group(&wgpu::BindGroupDescriptor {
-            label: Some("plain copy"),
+            label: None,
             layout: &pipeline.get_bind_group_layout(0),
             entries: &[from, to],
         })
+    }
+}
+
+/// A dispatch for each bind group, all in one pass.
+fn dispatch<'a>(
+    encoder: &mut wgpu::CommandEncoder,
+    pipeline: &wgpu::ComputePipeline,
+    binds: impl Iterator<Item = &'a wgpu::BindGroup>,
+    groups: u32,
+) {
+    let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+    pass.set_pipeline(pipeline);
+    for bind in binds {
+        pass.set_bind_group(0, bind, &[]);
+        pass.dispatch_workgroups(groups, 1, 1);
+    }
+}
+
+#[allow(clippy::cast_precision_loss, reason = "a figure for people")]
+fn as_figure(bytes: u64) -> f64 {
+    bytes as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::block_on;
+    use crate::testing::gpu;
+
+    /// A bit anywhere, the last word of the last workgroup included, is seen: so everything was read.
+    #[test]
+    fn a_plain_read_reads_everything() {
+        let gpu = gpu();
+        let buffer = |label, bytes| Request::new(label, bytes, STORAGE).make(&gpu, &mut MemoryBudget::new(None)).unwrap();
+        let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
+        let end = Request::new("end", 16, usage).make(&gpu, &mut MemoryBudget::new(None)).unwrap();
+        for bit_at in [None, Some(0), Some(READ_BYTES - 4), Some(READ_BYTES), Some(3 * READ_BYTES - 4)] {
+            let (from, found) = (buffer("from", 3 * READ_BYTES), buffer("found", 16));
+            if let Some(at) = bit_at {
+                gpu.inner.queue.write_buffer(&from, at, &[0, 0, 2, 0]);
+            }
+            block_on(gpu.seconds(1, &found, &end, gpu.reads(&from, &found))).unwrap();
+            let seen = block_on(gpu.read(&end, 16)).unwrap();
+            assert_eq!(seen[0], u8::from(bit_at.is_some()), "{bit_at:?}");
+        }
+    }
+
+    #[test]
+    fn reading_has_a_speed() {
+        let speed = block_on(gpu().read_bandwidth(32 << 20)).unwrap();
+        assert!(speed.is_finite() && speed > 1e6, "{speed} bytes a second");
     }
 }

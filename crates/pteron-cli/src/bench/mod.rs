@@ -1,0 +1,167 @@
+//! `pteron bench`: how fast a language model is here, with all that must be known to believe the figures.
+//!
+//! A run goes top down: [`source`] finds the program, [`drive`] loads it (twice, to time a cold and a warm load), [`check`] may
+//! compare it with the exact path, [`measure`] runs every [`cases::Case`]. The [`report`] is what all of that found; [`table`], JSON
+//! and [`plot`] show it.
+
+mod args;
+mod cases;
+mod check;
+mod date;
+mod drive;
+mod measure;
+mod plot;
+mod progress;
+mod report;
+mod source;
+mod stats;
+mod table;
+
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::SystemTime;
+
+use pteron::{Gpu, block_on};
+
+pub(crate) use args::Bench;
+use cases::Case;
+use drive::Driver;
+use progress::Progress;
+use report::{Adapter, Loading, Memory, Program, Reading, Report};
+use source::Subject;
+
+use crate::failure::{Failure, Reason};
+use crate::{devices, files, talk, terminal};
+
+/// Runs the command.
+pub(crate) fn run(args: &Bench) -> ExitCode {
+    match bench(args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => terminal::end(&failure, false),
+    }
+}
+
+fn bench(args: &Bench) -> Result<(), Failure> {
+    let subject = source::open(args)?;
+    let quiet = args.quiet || args.json;
+    let gpu = devices::open(args.adapter.as_deref(), quiet)?;
+    let progress = Progress::new(quiet);
+    let (mut report, driver) = prepare(args, &gpu, &subject, &progress)?;
+    // Until here Ctrl-C ends the program; from here on what is finished is shown first.
+    talk::catch_interrupts();
+    if args.check {
+        let verdict = check::check(&gpu, &subject, &driver.method, &driver.metadata, &progress)?;
+        report.check = Some(verdict);
+        verdict.demand()?;
+    }
+    let cases = Case::asked_for(args);
+    let measured = measure::measure(&driver, &cases, args.repeat, &progress, &mut report.tests);
+    drop(progress);
+    // What was interrupted is no measurement to keep; what is finished of it is still worth a look.
+    if measured.is_ok() {
+        keep(args, &report)?;
+    }
+    show(args, &report)?;
+    measured
+}
+
+/// Loads the program, and finds out everything that does not depend on lengths.
+fn prepare(args: &Bench, gpu: &Gpu, subject: &Subject, progress: &Progress) -> Result<(Report, Driver), Failure> {
+    let date = date::iso(SystemTime::now());
+    let adapter = gpu.adapter();
+    // While there is room.
+    progress.say("measuring how fast memory is read");
+    let reading = reading(gpu)?;
+    progress.say(format!("loading {} on {}", subject.name, adapter.name));
+    let (cold, cold_seconds) = Driver::load(gpu, subject, &check::fast())?;
+    // Its memory is free before the program is loaded again.
+    drop(cold);
+    let (driver, warm_seconds) = Driver::load(gpu, subject, &check::fast())?;
+    let Driver { method, metadata, .. } = &driver;
+    let report = Report {
+        report_version: 1,
+        version: env!("CARGO_PKG_VERSION"),
+        optimised: !cfg!(debug_assertions),
+        date,
+        adapter: Adapter::new(adapter),
+        program: Program {
+            name: subject.name.clone(),
+            bytes: subject.bytes,
+            context_length: metadata.context_length,
+            call_tokens: metadata.max_prefill,
+            vocab_size: metadata.vocab_size,
+            constant_bytes_per_token: method.constant_bytes_per_token(),
+            // State is the KV cache, with a place for every position of the context.
+            cache_bytes_per_position: method.state_bytes() / u64::from(metadata.context_length),
+        },
+        memory: Memory { program_bytes: method.memory_bytes(), state_bytes: method.state_bytes() },
+        loading: Loading { cold_seconds, warm_seconds },
+        reading,
+        repeat: args.repeat,
+        check: None,
+        tests: Vec::new(),
+    };
+    Ok((report, driver))
+}
+
+/// Reads from a buffer that caches of GPUs cannot hold, as far as the adapter allows one.
+fn reading(gpu: &Gpu) -> Result<Option<Reading>, Failure> {
+    const MIB: u64 = 1 << 20;
+    let adapter = gpu.adapter();
+    let wanted = if adapter.software { 64 * MIB } else { 256 * MIB };
+    let buffer_bytes = wanted.min(adapter.limits.max_storage_buffer_binding_size / MIB * MIB);
+    let bytes_per_second = block_on(gpu.read_bandwidth(buffer_bytes))?;
+    // A short run that was disturbed may look as long as a long one; then there is no figure.
+    let sensible = bytes_per_second.is_finite() && bytes_per_second > 0.0;
+    Ok(sensible.then_some(Reading { buffer_bytes, bytes_per_second }))
+}
+
+fn show(args: &Bench, report: &Report) -> Result<(), Failure> {
+    if args.json {
+        let json = report.json().map_err(|error| Failure::Output(error.into()))?;
+        return terminal::print(&format!("{json}\n"));
+    }
+    terminal::print(&table::render(report))
+}
+
+/// Writes the files that are asked for.
+fn keep(args: &Bench, report: &Report) -> Result<(), Failure> {
+    if let Some(path) = &args.plot {
+        files::write(path, |out| out.write_all(plot::svg(report).as_bytes()))?;
+    }
+    let Some(folder) = &args.runs else { return Ok(()) };
+    std::fs::create_dir_all(folder).map_err(|error| Failure::file(folder, Reason::Unwritten(error)))?;
+    let path = folder.join(file_name(report));
+    files::write(&path, |out| {
+        serde_json::to_writer_pretty(&mut *out, &report.json()?)?;
+        out.write_all(b"\n")
+    })
+}
+
+/// `2026-11-15T14-43-35Z-nvidia-h200-llama.json`: sorted by date, and one file for each run.
+fn file_name(report: &Report) -> String {
+    let program = Path::new(&report.program.name).file_stem().unwrap_or_default().to_string_lossy();
+    let date = report.date.replace(':', "-");
+    [date, slug(&report.adapter.name), slug(&program)].join("-") + ".json"
+}
+
+/// Letters and digits of a name, in small, with a dash for whatever is between them.
+fn slug(name: &str) -> String {
+    let lower = name.to_lowercase();
+    let words = lower.split(|character: char| !character.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join("-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_named_by_date_adapter_and_program() {
+        let report = report::tests::sample();
+        assert_eq!(file_name(&report), "2026-11-15T14-43-35Z-wing-3000-bird-co.json");
+        assert_eq!(slug("llvmpipe (LLVM 15.0.6, 256 bits)"), "llvmpipe-llvm-15-0-6-256-bits");
+        assert_eq!(slug("../é/"), "");
+    }
+}

@@ -1,0 +1,34 @@
+//! Something to see while the figures are not there yet.
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// A line on standard error that says what is going on; nothing where that is no terminal, or nobody wants it.
+pub(super) struct Progress(ProgressBar);
+
+impl Progress {
+    pub(super) fn new(quiet: bool) -> Self {
+        if quiet {
+            return Self(ProgressBar::hidden());
+        }
+        let bar = ProgressBar::new_spinner();
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed}") {
+            bar.set_style(style);
+        }
+        if !bar.is_hidden() {
+            bar.enable_steady_tick(Duration::from_millis(100));
+        }
+        Self(bar)
+    }
+
+    pub(super) fn say(&self, text: impl Into<String>) {
+        self.0.set_message(text.into());
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}

@@ -1,0 +1,298 @@
+//! All that a measurement has to say, and every figure that follows from it.
+
+use pteron::{AdapterSummary, Counts};
+use serde::Serialize;
+
+use super::cases::Case;
+use super::check::Verdict;
+use super::drive::Run;
+use super::stats::Summary;
+
+/// A measurement.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    /// Changes when a field changes its meaning.
+    pub(super) report_version: u32,
+    /// The version of this program, and whether its compiler optimised it.
+    pub(super) version: &'static str,
+    pub(super) optimised: bool,
+    /// When it began, in UTC.
+    pub(super) date: String,
+    pub(super) adapter: Adapter,
+    pub(super) program: Program,
+    pub(super) memory: Memory,
+    pub(super) loading: Loading,
+    /// What the adapter's memory gives, where it could be measured.
+    pub(super) reading: Option<Reading>,
+    pub(super) repeat: u32,
+    /// What the exact path says, where it was asked.
+    pub(super) check: Option<Verdict>,
+    #[serde(skip)]
+    pub(super) tests: Vec<Test>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Adapter {
+    pub(super) name: String,
+    pub(super) driver: String,
+    pub(super) backend: String,
+    pub(super) software: bool,
+}
+
+impl Adapter {
+    pub(super) fn new(summary: &AdapterSummary) -> Self {
+        let AdapterSummary { name, driver, backend, software, .. } = summary;
+        Self { name: name.clone(), driver: driver.clone(), backend: backend.clone(), software: *software }
+    }
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Program {
+    pub(super) name: String,
+    pub(super) bytes: u64,
+    pub(super) context_length: u32,
+    /// The most tokens of one call.
+    pub(super) call_tokens: u32,
+    pub(super) vocab_size: u32,
+    /// What a token must read of the constants, and of the cache for each position before it.
+    pub(super) constant_bytes_per_token: u64,
+    pub(super) cache_bytes_per_position: u64,
+}
+
+/// Bytes on the GPU.
+#[derive(Debug, Serialize)]
+pub(super) struct Memory {
+    pub(super) program_bytes: u64,
+    pub(super) state_bytes: u64,
+}
+
+/// Seconds until the first token: of the first load on the device, and of the second.
+#[derive(Debug, Serialize)]
+pub(super) struct Loading {
+    pub(super) cold_seconds: f64,
+    pub(super) warm_seconds: f64,
+}
+
+/// A kernel that only reads, over and over from a buffer.
+#[derive(Debug, Serialize)]
+pub(super) struct Reading {
+    pub(super) buffer_bytes: u64,
+    pub(super) bytes_per_second: f64,
+}
+
+/// A case and what came of it.
+#[derive(Debug)]
+pub(super) struct Test {
+    pub(super) case: Case,
+    pub(super) outcome: Outcome,
+}
+
+#[derive(Debug)]
+pub(super) enum Outcome {
+    Measured { runs: Vec<Run>, work: Work },
+    Skipped { skipped: String },
+}
+
+/// What the last run of a case had the device do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub(super) struct Work {
+    pub(super) calls: u32,
+    pub(super) dispatches: u64,
+    pub(super) uploaded_bytes: u64,
+}
+
+impl Work {
+    pub(super) fn between(before: Counts, after: Counts, calls: u32) -> Self {
+        Self {
+            calls,
+            dispatches: after.dispatches - before.dispatches,
+            uploaded_bytes: after.written_bytes - before.written_bytes,
+        }
+    }
+
+    /// The mean of a call, rounded.
+    pub(super) fn each(&self, total: u64) -> u64 {
+        let calls = u64::from(self.calls.max(1));
+        (total + calls / 2) / calls
+    }
+}
+
+/// What follows from the runs of a case.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(super) struct Figures {
+    /// Seconds of a whole run.
+    pub(super) wall: Summary,
+    /// The same on the GPU alone, where it tells.
+    pub(super) gpu: Option<Summary>,
+    pub(super) tokens_per_second: f64,
+    pub(super) gpu_tokens_per_second: Option<f64>,
+    /// Of decoding: what a token reads at least, and how fast it was read, by wall time.
+    pub(super) read_bytes_per_token: Option<f64>,
+    pub(super) read_bytes_per_second: Option<f64>,
+    /// The share of what a kernel that only reads gets.
+    pub(super) read_share: Option<f64>,
+}
+
+impl Report {
+    /// The figures of a test that was measured.
+    pub(super) fn figures(&self, test: &Test) -> Option<Figures> {
+        let Outcome::Measured { runs, .. } = &test.outcome else { return None };
+        let tokens = f64::from(test.case.tokens());
+        let wall = Summary::of(runs.iter().map(|run| run.wall_seconds))?;
+        let gpu = runs.iter().map(|run| run.gpu_seconds).collect::<Option<Vec<f64>>>().and_then(Summary::of);
+        let read_bytes_per_token = self.read_bytes(test.case);
+        let tokens_per_second = tokens / wall.median;
+        let read_bytes_per_second = read_bytes_per_token.map(|bytes| bytes * tokens_per_second);
+        Some(Figures {
+            wall,
+            gpu,
+            tokens_per_second,
+            gpu_tokens_per_second: gpu.map(|gpu| tokens / gpu.median),
+            read_bytes_per_token,
+            read_bytes_per_second,
+            read_share: read_bytes_per_second.zip(self.reading.as_ref()).map(|(own, best)| own / best.bytes_per_second),
+        })
+    }
+
+    /// Bytes that a token of a case must read at least, the mean of its tokens; `None` for prompts, whose tokens share what is
+    /// read. A token reads the cache up to its own position.
+    fn read_bytes(&self, case: Case) -> Option<f64> {
+        let Case::Decode { tokens, depth } = case else { return None };
+        let positions = f64::from(depth) + f64::midpoint(f64::from(tokens), 1.0);
+        #[allow(clippy::cast_precision_loss, reason = "figures for people")]
+        let [constants, cache] =
+            [self.program.constant_bytes_per_token, self.program.cache_bytes_per_position].map(|bytes| bytes as f64);
+        Some(constants + cache * positions)
+    }
+
+    /// The whole as one JSON object, with every run.
+    pub(super) fn json(&self) -> serde_json::Result<serde_json::Value> {
+        let mut object = serde_json::to_value(self)?;
+        let tests = self.tests.iter().map(|test| serde_json::to_value(Line::new(self, test)));
+        object["tests"] = tests.collect::<serde_json::Result<_>>()?;
+        Ok(object)
+    }
+}
+
+/// A test as JSON has it.
+#[derive(Serialize)]
+struct Line<'a> {
+    /// `prefill` or `decode`.
+    test: &'static str,
+    tokens: u32,
+    depth: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    skipped: Option<&'a str>,
+    #[serde(flatten)]
+    figures: Option<Figures>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    work: Option<Work>,
+    runs: &'a [Run],
+}
+
+impl<'a> Line<'a> {
+    fn new(report: &Report, test: &'a Test) -> Self {
+        let (runs, work, skipped) = match &test.outcome {
+            Outcome::Measured { runs, work } => (runs.as_slice(), Some(*work), None),
+            Outcome::Skipped { skipped } => (&[][..], None, Some(skipped.as_str())),
+        };
+        Self {
+            test: if matches!(test.case, Case::Prefill { .. }) { "prefill" } else { "decode" },
+            tokens: test.case.tokens(),
+            depth: test.case.depth(),
+            skipped,
+            figures: report.figures(test),
+            work,
+            runs,
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A report written by hand: a prompt of 100 tokens in 0.5 s, ten tokens in 2 s at a depth, and something too long.
+    pub(in crate::bench) fn sample() -> Report {
+        let run = |wall_seconds, gpu: f64| Run { wall_seconds, gpu_seconds: Some(gpu) };
+        let measured = |runs, work| Outcome::Measured { runs, work };
+        let calls = |calls| Work { calls, dispatches: 140 * u64::from(calls) + 1, uploaded_bytes: 60 * u64::from(calls) };
+        Report {
+            report_version: 1,
+            version: "0.1.0",
+            optimised: true,
+            date: "2026-11-15T14:43:35Z".to_owned(),
+            adapter: Adapter {
+                name: "Wing <3000>".to_owned(),
+                driver: "feather 1.2".to_owned(),
+                backend: "vulkan".to_owned(),
+                software: false,
+            },
+            program: Program {
+                name: "bird & co.pte".to_owned(),
+                bytes: 3 << 20,
+                context_length: 1024,
+                call_tokens: 511,
+                vocab_size: 6144,
+                constant_bytes_per_token: 2_000_000,
+                cache_bytes_per_position: 1000,
+            },
+            memory: Memory { program_bytes: 4 << 20, state_bytes: 1 << 20 },
+            loading: Loading { cold_seconds: 1.5, warm_seconds: 0.25 },
+            reading: Some(Reading { buffer_bytes: 64 << 20, bytes_per_second: 1e8 }),
+            repeat: 3,
+            check: None,
+            tests: vec![
+                Test {
+                    case: Case::Prefill { tokens: 100 },
+                    outcome: measured(vec![run(0.5, 0.4), run(0.4, 0.3), run(1.0, 0.5)], calls(1)),
+                },
+                Test {
+                    case: Case::Decode { tokens: 9, depth: 495 },
+                    outcome: measured(vec![run(1.8, 1.7), run(1.9, 1.6), run(1.75, 1.5)], calls(9)),
+                },
+                Test {
+                    case: Case::Prefill { tokens: 2048 },
+                    outcome: Outcome::Skipped { skipped: "needs 2,048 positions, the context has 1,024".to_owned() },
+                },
+            ],
+        }
+    }
+
+    #[test]
+    fn figures_follow_from_medians() {
+        let report = sample();
+        let prefill = report.figures(&report.tests[0]).unwrap();
+        assert_eq!((prefill.tokens_per_second, prefill.gpu_tokens_per_second), (200.0, Some(250.0)));
+        assert_eq!((prefill.read_bytes_per_second, prefill.read_share), (None, None));
+        let decode = report.figures(&report.tests[1]).unwrap();
+        assert_eq!(decode.tokens_per_second, 5.0);
+        // 495 positions before the first token and one more for each: 500 in the mean.
+        assert_eq!(decode.read_bytes_per_token, Some(2_500_000.0));
+        assert_eq!((decode.read_bytes_per_second, decode.read_share), (Some(12_500_000.0), Some(0.125)));
+        assert_eq!(report.figures(&report.tests[2]), None);
+    }
+
+    #[test]
+    fn a_gpu_that_does_not_always_tell_is_left_out() {
+        let mut report = sample();
+        let Outcome::Measured { runs, .. } = &mut report.tests[0].outcome else { panic!("it was measured") };
+        runs[1].gpu_seconds = None;
+        let figures = report.figures(&report.tests[0]).unwrap();
+        assert_eq!((figures.gpu, figures.gpu_tokens_per_second), (None, None));
+    }
+
+    #[test]
+    fn json_has_every_run_and_reads_back() {
+        let report = sample();
+        let text = serde_json::to_string(&report.json().unwrap()).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!((&json["adapter"]["name"], &json["report_version"]), (&"Wing <3000>".into(), &1.into()));
+        let tests = json["tests"].as_array().unwrap();
+        assert_eq!(tests[0]["runs"][1], serde_json::json!({ "wall_seconds": 0.4, "gpu_seconds": 0.3 }));
+        assert_eq!((&tests[1]["test"], &tests[1]["depth"]), (&"decode".into(), &495.into()));
+        assert_eq!((&tests[1]["tokens_per_second"], &tests[1]["work"]["calls"]), (&5.0.into(), &9.into()));
+        assert!(tests[2]["skipped"].as_str().unwrap().starts_with("needs 2,048"), "{}", tests[2]);
+        assert_eq!((tests[2].get("wall"), tests[2]["runs"].as_array().unwrap().len()), (None, 0));
+    }
+}

@@ -1,0 +1,69 @@
+//! The program that is measured.
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use pteron::Program;
+use pteron_convert::{Blueprint, Options, Scales, Source, Synthetic, synthetic};
+use pteron_llm::Facts;
+
+use super::args::Bench;
+use crate::failure::Failure;
+use crate::{files, talk};
+
+/// A program, and what people call it.
+pub(super) struct Subject {
+    pub(super) program: Program,
+    /// The name of its file, without its folder.
+    pub(super) name: String,
+    /// Bytes of the program and of the files that belong to it.
+    pub(super) bytes: u64,
+    /// What flags and a sidecar say of it.
+    pub(super) facts: Facts,
+    /// Removed when nothing maps it any more.
+    _temporary: Option<Temporary>,
+}
+
+/// A file that was made for this run.
+struct Temporary(PathBuf);
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Finds the program to measure.
+pub(super) fn open(args: &Bench) -> Result<Subject, Failure> {
+    if let Some(shape) = &args.synthetic {
+        return made_up(args, shape);
+    }
+    let flags = Facts { context_length: args.context_length, kv_cache: args.kv_cache.then_some(true), ..Facts::default() };
+    let facts = flags.or(talk::sidecar(args.model.as_deref())?);
+    let Some(path) = &args.model else {
+        let program = talk::boxed_program()?;
+        let bytes = program.pte().file().len() as u64;
+        return Ok(Subject { program, name: talk::BOXED_NAME.to_owned(), bytes, facts, _temporary: None });
+    };
+    let pte = files::open_program(path)?;
+    let data = args.data.iter().map(|path| files::open_data(path)).collect::<Result<Vec<_>, _>>()?;
+    let bytes = pte.file().len() as u64 + data.iter().map(|data| data.file().len() as u64).sum::<u64>();
+    let program = Program::from_files(pte, data).map_err(|error| Failure::file(path, error))?;
+    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    Ok(Subject { program, name, bytes, facts, _temporary: None })
+}
+
+/// Random weights of a shape, in a file that lives as long as the run.
+fn made_up(args: &Bench, shape: &str) -> Result<Subject, Failure> {
+    let source = Synthetic::new(synthetic::parse(shape)?, 0);
+    let path = std::env::temp_dir().join(format!("pteron-bench-{}.pte", std::process::id()));
+    let temporary = Temporary(path.clone());
+    let options = Options::four_bits(args.longest());
+    let blueprint = Blueprint::new(source.decoder(), &options, &source.facts())?;
+    let mut until_interrupted = |_| if talk::interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+    pteron_convert::convert(&source, blueprint, Scales::default(), &path, &mut until_interrupted)?;
+    let pte = files::open_program(&path)?;
+    let bytes = pte.file().len() as u64;
+    let program = Program::from_files(pte, Vec::new()).map_err(|error| Failure::file(&path, error))?;
+    Ok(Subject { program, name: shape.to_owned(), bytes, facts: Facts::default(), _temporary: Some(temporary) })
+}

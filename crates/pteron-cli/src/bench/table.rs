@@ -1,0 +1,219 @@
+//! The report for people, as Markdown that reads well on a terminal.
+
+use super::cases::Case;
+use super::report::{Figures, Outcome, Report, Test};
+use crate::terminal::clean;
+use crate::units::{bytes, count, time};
+
+/// Columns: their heads, and whether they hold numbers.
+const COLUMNS: [(&str, bool); 11] = [
+    ("test", false),
+    ("depth", true),
+    ("tok/s", true),
+    ("min … max", true),
+    ("wall", true),
+    ("GPU", true),
+    ("GB/s", true),
+    ("of reads", true),
+    ("dispatches", true),
+    ("uploaded", true),
+    ("note", false),
+];
+
+/// What stands where there is no figure.
+const NONE: &str = "–";
+
+/// The head, the table and what its columns mean.
+pub(super) fn render(report: &Report) -> String {
+    let mut out = head(report);
+    if let Some(check) = &report.check {
+        out.push_str(&format!(
+            "Checked: at {} of {} positions the exact path finds the same token likeliest; logits differ by {:.2e} at most, \
+             {:.2e} of the largest. The exact path leaves out {}.\n\n",
+            count(check.agreed),
+            count(check.positions),
+            check.largest_absolute_error,
+            check.largest_relative_error,
+            check.difference,
+        ));
+    }
+    if !report.tests.is_empty() {
+        out.push_str(&lines(report.tests.iter().map(|test| cells(report, test)).collect()));
+        out.push_str(&legend(report));
+    }
+    out
+}
+
+fn head(report: &Report) -> String {
+    let (adapter, program) = (&report.adapter, &report.program);
+    let date = report.date.replace('T', " ").replace('Z', " UTC");
+    let build = if report.optimised { "" } else { ", a build without optimisation" };
+    let [cold, warm] = [report.loading.cold_seconds, report.loading.warm_seconds].map(time);
+    format!(
+        "**{}** ({}, {}), {date}, pteron {}{build}\n\n\
+         **{}**: {}, context {}, {} tokens a call, vocabulary {}; {} of GPU memory ({} of it KV cache); loads \
+         in {cold} cold, {warm} warm\n\n",
+        clean(&adapter.name),
+        clean(&adapter.driver),
+        clean(&adapter.backend),
+        report.version,
+        clean(&program.name),
+        bytes(program.bytes),
+        count(program.context_length.into()),
+        count(program.call_tokens.into()),
+        count(program.vocab_size.into()),
+        bytes(report.memory.program_bytes + report.memory.state_bytes),
+        bytes(report.memory.state_bytes),
+    )
+}
+
+fn cells(report: &Report, test: &Test) -> [String; COLUMNS.len()] {
+    let mut cells = [const { String::new() }; COLUMNS.len()];
+    cells[0] = test.case.name();
+    cells[1] = count(test.case.depth().into());
+    cells[2..10].fill(NONE.to_owned());
+    match (&test.outcome, report.figures(test)) {
+        (Outcome::Skipped { skipped }, _) => cells[10] = format!("skipped: {skipped}"),
+        (Outcome::Measured { work, .. }, Some(figures)) => {
+            let Figures { wall, gpu, .. } = figures;
+            let tokens = f64::from(test.case.tokens());
+            // A prompt is waited for as a whole, an answer token by token.
+            let each =
+                |seconds: f64| time(if matches!(test.case, Case::Prefill { .. }) { seconds } else { seconds / tokens });
+            cells[2] = speed(figures.tokens_per_second);
+            cells[3] = format!("{} … {}", speed(tokens / wall.max), speed(tokens / wall.min));
+            cells[4] = each(wall.median);
+            cells[5] = gpu.map_or_else(|| NONE.to_owned(), |gpu| each(gpu.median));
+            cells[6] = figures.read_bytes_per_second.map_or_else(|| NONE.to_owned(), |rate| speed(rate / 1e9));
+            cells[7] = figures.read_share.map_or_else(|| NONE.to_owned(), |share| format!("{:.1} %", 100.0 * share));
+            cells[8] = count(work.each(work.dispatches));
+            cells[9] = bytes(work.each(work.uploaded_bytes));
+        }
+        (Outcome::Measured { .. }, None) => {}
+    }
+    cells
+}
+
+/// A rate with three digits, or all that are before the point.
+fn speed(rate: f64) -> String {
+    let digits = match rate {
+        rate if rate < 9.995 => 2,
+        rate if rate < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{rate:.digits$}")
+}
+
+/// Rows under their heads, padded so that columns line up. A column of notes that nobody has is left out.
+fn lines(rows: Vec<[String; COLUMNS.len()]>) -> String {
+    let used = if rows.iter().any(|row| !row[10].is_empty()) { COLUMNS.len() } else { COLUMNS.len() - 1 };
+    let heads = COLUMNS.map(|(head, _)| head.to_owned());
+    let rows: Vec<_> = std::iter::once(heads).chain(rows).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..used).map(width).collect();
+    let mut out = String::new();
+    for (number, row) in rows.iter().enumerate() {
+        for ((cell, &width), (_, right)) in row.iter().zip(&widths).zip(COLUMNS) {
+            let cell = if right { format!("| {cell:>width$} ") } else { format!("| {cell:<width$} ") };
+            out.push_str(&cell);
+        }
+        out.push_str("|\n");
+        if number == 0 {
+            for (&width, (_, right)) in widths.iter().zip(COLUMNS) {
+                out.push_str(&format!("|{}{}", "-".repeat(width + 1), if right { ":" } else { "-" }));
+            }
+            out.push_str("|\n");
+        }
+    }
+    out
+}
+
+fn legend(report: &Report) -> String {
+    let runs = match report.repeat {
+        1 => "one run behind a warm-up".to_owned(),
+        repeat => format!("the median of {repeat} runs behind a warm-up, with the slowest and the fastest"),
+    };
+    let mut out = format!(
+        "\ntok/s: {runs}, by wall time. wall, GPU: until a prompt (pp) has its token, or for each token (tg). dispatches, uploaded: of one \
+         call.\n"
+    );
+    if report.tests.iter().any(|test| matches!(test.case, Case::Decode { .. })) {
+        let [constants, cache] =
+            [report.program.constant_bytes_per_token, report.program.cache_bytes_per_position].map(bytes);
+        out.push_str(&format!(
+            "GB/s: what a token reads at least ({constants} of constants, {cache} of cache for each position), by wall time."
+        ));
+        if let Some(reading) = &report.reading {
+            out.push_str(&format!(
+                " of reads: compared with {} GB/s, at which a kernel that only reads went over {} in the same process.",
+                speed(reading.bytes_per_second / 1e9),
+                bytes(reading.buffer_bytes),
+            ));
+        }
+        out.push('\n');
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::check::Verdict;
+    use super::super::report::tests::sample;
+    use super::*;
+
+    #[test]
+    fn figures_stand_under_their_heads() {
+        let text = render(&sample());
+        let table: Vec<&str> = text.lines().filter(|line| line.starts_with('|')).collect();
+        assert_eq!(
+            table[..4],
+            [
+                "| test    | depth | tok/s |   min … max |   wall |    GPU | GB/s | of reads | dispatches | uploaded | note                                                  |",
+                "|---------|------:|------:|------------:|-------:|-------:|-----:|---------:|-----------:|---------:|-------------------------------------------------------|",
+                "| pp 100  |     0 |   200 |   100 … 250 | 500 ms | 400 ms |    – |        – |        141 |     60 B |                                                       |",
+                "| tg 9    |   495 |  5.00 | 4.74 … 5.14 | 200 ms | 178 ms | 0.01 |   12.5 % |        140 |     60 B |                                                       |",
+            ]
+        );
+        assert!(table[4].ends_with("| skipped: needs 2,048 positions, the context has 1,024 |"), "{}", table[4]);
+        assert_eq!(table.len(), 5);
+        let widths: Vec<usize> = table.iter().map(|line| line.chars().count()).collect();
+        assert!(widths.iter().all(|width| *width == widths[0]), "{widths:?}");
+    }
+
+    #[test]
+    fn head_and_legend_say_what_was_measured() {
+        let text = render(&sample());
+        assert!(
+            text.starts_with("**Wing <3000>** (feather 1.2, vulkan), 2026-11-15 14:43:35 UTC, pteron 0.1.0\n"),
+            "{text}"
+        );
+        for part in [
+            "**bird & co.pte**: 3.0 MiB, context 1,024, 511 tokens a call, vocabulary 6,144; 5.0 MiB of GPU memory",
+            "(1.0 MiB of it KV cache); loads in 1.50 s cold, 250 ms warm",
+            "the median of 3 runs",
+            "(1.9 MiB of constants, 1000 B of cache for each position)",
+            "compared with 0.10 GB/s, at which a kernel that only reads went over 64.0 MiB",
+        ] {
+            assert!(text.contains(part), "no {part:?} in\n{text}");
+        }
+        assert!(!text.contains("Checked"));
+    }
+
+    #[test]
+    fn what_was_not_measured_is_not_mentioned() {
+        let mut report = sample();
+        report.tests.truncate(1);
+        report.optimised = false;
+        let text = render(&report);
+        assert!(!text.contains("note") && !text.contains("GB/s: "), "{text}");
+        assert!(text.contains("a build without optimisation"));
+        report.tests.clear();
+        let (positions, agreed, difference) = (512, 511, "all that is fast");
+        let (largest_absolute_error, largest_relative_error) = (0.5, 0.01);
+        report.check = Some(Verdict { positions, agreed, largest_absolute_error, largest_relative_error, difference });
+        let text = render(&report);
+        assert!(!text.contains('|') && text.contains("at 511 of 512 positions"), "{text}");
+        assert!(text.contains("differ by 5.00e-1 at most, 1.00e-2 of the largest"), "{text}");
+        assert!(text.ends_with("The exact path leaves out all that is fast.\n\n"), "{text}");
+    }
+}

@@ -1,0 +1,89 @@
+//! `pteron bench` on whatever adapter there is; on a software one the figures are small, but all of them are there.
+
+use serde_json::Value;
+
+use crate::{Scratch, pteron, root};
+
+const TINY: &str = "fixtures/llama/tiny_4w/program.pte";
+
+/// The cells of a Markdown table, row by row, without the line under its head.
+fn table(text: &str) -> Vec<Vec<String>> {
+    let rows = text.lines().filter(|line| line.starts_with('|') && !line.starts_with("|--"));
+    let cells = |line: &str| line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect();
+    rows.map(cells).collect()
+}
+
+#[test]
+fn the_model_in_the_box_has_a_table_of_figures() {
+    let run = pteron("bench --pp 8 --tg 4 --depth 0,16 --repeat 1 --quiet".split(' '));
+    assert_eq!((run.code, run.err.as_str()), (Some(0), ""));
+    let rows = table(&run.out);
+    let heads = "test depth tok/s wall GPU dispatches".split(' ');
+    let column = |head: &str| rows[0].iter().position(|found| found == head).unwrap_or_else(|| panic!("no {head}"));
+    let columns: Vec<usize> = heads.map(column).collect();
+    let cells = |row: usize| -> Vec<&str> { columns.iter().map(|&column| rows[row][column].as_str()).collect() };
+    assert_eq!(rows.len(), 4, "{}", run.out);
+    for (row, (test, depth)) in [("pp 8", "0"), ("tg 4", "0"), ("tg 4", "16")].into_iter().enumerate() {
+        let cells = cells(row + 1);
+        assert_eq!(cells[..2], [test, depth]);
+        assert!(cells[2].parse::<f64>().unwrap() > 0.0, "{cells:?}");
+        assert!(cells[3].ends_with('s') && cells[5].parse::<u32>().unwrap() > 50, "{cells:?}");
+    }
+    assert!(run.out.starts_with("**") && run.out.contains("**the model in the box**: "), "{}", run.out);
+    assert!(run.out.contains("of constants") && run.out.contains("one run behind a warm-up"), "{}", run.out);
+}
+
+#[test]
+fn json_plot_and_kept_runs_say_the_same() {
+    let scratch = Scratch::new("bench");
+    let [plot, runs] = ["speed.svg", "kept/here"].map(|name| scratch.0.join(name).to_string_lossy().into_owned());
+    let typed = "--pp 200,8 --tg 4 --depth 0,16,125 --repeat 2 --json --model";
+    let run = pteron(["bench"].into_iter().chain(typed.split(' ')).chain([TINY, "--plot", &plot, "--runs", &runs]));
+    assert_eq!((run.code, run.err.as_str()), (Some(0), ""));
+    let json: Value = serde_json::from_str(&run.out).unwrap();
+    let tests = json["tests"].as_array().unwrap();
+    let told = |test: &Value| (test["test"].as_str().unwrap().to_owned(), test["tokens"].as_u64(), test["depth"].as_u64());
+    let expected = [("prefill", 200, 0), ("prefill", 8, 0), ("decode", 4, 0), ("decode", 4, 16), ("decode", 4, 125)];
+    let expected = expected.map(|(test, tokens, depth)| (test.to_owned(), Some(tokens), Some(depth)));
+    assert_eq!(tests.iter().map(told).collect::<Vec<_>>(), expected);
+    for index in [0, 4] {
+        let reason = tests[index]["skipped"].as_str().unwrap();
+        assert!(reason.ends_with("the context has 128"), "{reason}");
+    }
+    for test in &tests[1..4] {
+        assert_eq!(test["runs"].as_array().unwrap().len(), 2);
+        assert!(test["tokens_per_second"].as_f64().unwrap() > 0.0, "{test}");
+        let work = &test["work"];
+        assert_eq!(work["calls"].as_u64(), Some(if test["test"] == "prefill" { 1 } else { 4 }));
+        assert!(work["dispatches"].as_u64() >= work["calls"].as_u64(), "{work}");
+    }
+    assert!(tests[3]["read_bytes_per_token"].as_f64() > tests[2]["read_bytes_per_token"].as_f64());
+    let kept: Vec<_> = std::fs::read_dir(&runs).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(kept.len(), 1);
+    assert!(kept[0].to_string_lossy().ends_with("-program.json"), "{kept:?}");
+    assert_eq!(serde_json::from_slice::<Value>(&std::fs::read(&kept[0]).unwrap()).unwrap(), json);
+    let picture = std::fs::read_to_string(&plot).unwrap();
+    assert!(picture.starts_with("<svg ") && picture.contains("program.pte on "), "{picture}");
+    for field in json.as_object().unwrap().keys().chain(tests[3].as_object().unwrap().keys()) {
+        let readme = std::fs::read_to_string(root().join("crates/pteron-cli/README.md")).unwrap();
+        assert!(readme.contains(&format!("`{field}`")), "{field} is not in README.md");
+    }
+}
+
+#[test]
+fn the_measured_path_agrees_with_the_exact_one() {
+    let run = pteron(["bench", "--model", TINY, "--pp", "0", "--tg", "0", "--check", "--json"]);
+    assert_eq!((run.code, run.err.as_str()), (Some(0), ""));
+    let json: Value = serde_json::from_str(&run.out).unwrap();
+    let check = &json["check"];
+    assert_eq!(check["positions"].as_u64(), Some(16 * 32));
+    assert!(check["agreed"].as_u64() > Some(506), "{check}");
+    assert!(check["largest_relative_error"].as_f64().unwrap() < 1e-2, "{check}");
+}
+
+#[test]
+fn what_is_no_language_model_is_refused() {
+    let run = pteron(["bench", "--model", "fixtures/ops/relu/program.pte"]);
+    assert_eq!((run.code, run.out.as_str()), (Some(1), ""));
+    assert!(run.err.lines().last().unwrap().starts_with("error: "), "{}", run.err);
+}

@@ -1,0 +1,63 @@
+//! What a call must read of the graph's constants, told without running it.
+
+use crate::graph::{Graph, Role};
+use crate::live::TensorId;
+
+/// Operators that take rows of a constant, such as those of a token or of a position, and leave the others alone.
+const LOOKUPS: [&str; 5] = [
+    "aten.embedding.default",
+    "aten.index_select.default",
+    "aten.select_copy.int",
+    "aten.slice_copy.Tensor",
+    "et_vk.embedding_q4gsw.default",
+];
+
+/// Bytes of constants that a call for a single token reads, as the GPU holds them: weights whole, as often as an operator reads
+/// them, and one row of each table in which a token or a position is looked up.
+#[must_use]
+pub fn constant_bytes_per_token(graph: &Graph) -> u64 {
+    // The constant that each tensor is, or shares the memory of.
+    let constant = |id: usize| matches!(graph.roles[id], Role::Constant(_)).then_some(id);
+    let mut origin: Vec<Option<usize>> = (0..graph.roles.len()).map(constant).collect();
+    let mut total = 0;
+    for node in &graph.nodes {
+        if let (Some(source), Some(view)) = (node.op.alias(), node.flow.writes.first()) {
+            origin[view.index()] = origin[source.index()];
+            continue;
+        }
+        let one_row = LOOKUPS.contains(&node.name.as_str());
+        for constant in node.flow.reads.iter().filter_map(|read| origin[read.index()]) {
+            let info = graph.info(TensorId(u32::try_from(constant).unwrap_or(u32::MAX)));
+            let rows = if one_row { info.bound.first().copied().unwrap_or(1).max(1) } else { 1 };
+            total += info.elem.bytes(info.bound.count()) / u64::from(rows);
+        }
+    }
+    total
+}
+
+#[cfg(test)]
+mod tests {
+    use pteron_format::vulkan::{DataType, Value};
+
+    use super::*;
+    use crate::testing::{Sketch, noise};
+
+    /// A table of 10 rows of 8, looked up; then twice the same weights of 8 by 8, once as they are and once as a view of them.
+    #[test]
+    fn weights_count_whole_and_tables_by_the_row() {
+        let mut sketch = Sketch::new();
+        let table = sketch.floats(&[10, 8], &noise(1, 80));
+        let weight = sketch.floats(&[8, 8], &noise(2, 64));
+        let tokens = sketch.input(DataType::Int32, &[1, 5]);
+        let [embedded, once, twice] = [(); 3].map(|()| sketch.tensor(DataType::Float32, &[1, 5, 8]));
+        let view = sketch.tensor(DataType::Float32, &[8, 8]);
+        let none = sketch.value(Value::Null);
+        let (padding, no) = (sketch.int(-1), sketch.value(Value::Bool(false)));
+        sketch.call("aten.embedding.default", &[table, tokens, padding, no, no, embedded]);
+        sketch.call("aten.linear.default", &[embedded, weight, none, once]);
+        sketch.call("et_vk.prepack.default", &[weight, view]);
+        sketch.call("aten.linear.default", &[once, view, none, twice]);
+        sketch.output(twice);
+        assert_eq!(constant_bytes_per_token(&sketch.decode().unwrap()), 4 * (8 + 64 + 64));
+    }
+}
