@@ -142,12 +142,14 @@ fn divided_to_whole(a: vec4<f32>, b: vec4<f32>, mode: i32) -> vec4<f32> {
 const FEW: f32 = 64.0;
 
 fn multiplied(v: vec4<f32>, times: vec4<f32>) -> vec4<f32> {
-    let wanted = vec4<u32>(min(abs(times), vec4<f32>(FEW)));
+    var left = vec4<u32>(min(abs(times), vec4<f32>(FEW)));
     var power = v;
     var product = vec4<f32>(1.0);
-    for (var bit = 0u; bit < 7u; bit++) {
-        product *= select(vec4<f32>(1.0), power, ((wanted >> vec4<u32>(bit)) & vec4<u32>(1u)) == vec4<u32>(1u));
+    // No more rounds than the largest exponent has bits.
+    while any(left != vec4<u32>()) {
+        product *= select(vec4<f32>(1.0), power, (left & vec4<u32>(1u)) == vec4<u32>(1u));
         power *= power;
+        left >>= vec4<u32>(1u);
     }
     return select(product, 1.0 / product, times < vec4<f32>(0.0));
 }
