@@ -84,6 +84,21 @@ fn a_report_names_every_tensor() {
     assert!(run.err.contains("lossless"), "{}", run.err);
 }
 
+/// The logits of a few tokens.
+fn logits(program: &str) -> Vec<f32> {
+    let gpu = pteron::block_on(pteron::Gpu::open(&pteron::GpuOptions::default())).unwrap();
+    let program = pteron::Program::open(program).unwrap();
+    let method = pteron::block_on(program.load(&gpu, "forward", &pteron::LoadOptions::default())).unwrap();
+    let mut state = method.new_state().unwrap();
+    let tokens = pteron::Tensor::from_i64(&[1, 5], &[1, 2, 3, 4, 95]).unwrap();
+    let position = pteron::Tensor::from_i64(&[1], &[0]).unwrap();
+    pteron::block_on(method.call(&mut state, &[tokens, position])).unwrap()[0].to_f32().unwrap()
+}
+
+fn largest(numbers: impl IntoIterator<Item = f32>) -> f32 {
+    numbers.into_iter().fold(0.0, |most, number| most.max(number.abs()))
+}
+
 #[test]
 fn made_up_weights_run() {
     let scratch = Scratch::new("convert-synthetic");
@@ -91,16 +106,24 @@ fn made_up_weights_run() {
     let shape = "layers=2,width=64,heads=4,kv=2,hidden=128,vocab=96,head=16";
     let run = pteron(["convert", "--synthetic", shape, "-o", &out, "--context", "32"]);
     assert_eq!(run.code, Some(0), "{}", run.err);
-    let gpu = pteron::block_on(pteron::Gpu::open(&pteron::GpuOptions::default())).unwrap();
-    let program = pteron::Program::open(&out).unwrap();
-    let method = pteron::block_on(program.load(&gpu, "forward", &pteron::LoadOptions::default())).unwrap();
-    let mut state = method.new_state().unwrap();
-    let tokens = pteron::Tensor::from_i64(&[1, 5], &[1, 2, 3, 4, 95]).unwrap();
-    let position = pteron::Tensor::from_i64(&[1], &[0]).unwrap();
-    let logits = pteron::block_on(method.call(&mut state, &[tokens, position])).unwrap()[0].to_f32().unwrap();
+    let logits = logits(&out);
     assert_eq!(logits.len(), 96);
-    let largest = logits.iter().fold(0.0_f32, |most, logit| most.max(logit.abs()));
-    assert!(logits.iter().all(|logit| logit.is_finite()) && (0.1..100.0).contains(&largest), "{largest}");
+    assert!(logits.iter().all(|logit| logit.is_finite()) && (0.1..100.0).contains(&largest(logits.iter().copied())));
+}
+
+#[test]
+fn numbers_of_16_bits_give_nearly_the_same() {
+    let scratch = Scratch::new("convert-half");
+    let [single, half] = ["single.pte", "half.pte"].map(|name| scratch.0.join(name).to_string_lossy().into_owned());
+    let common = ["convert", "fixtures/convert/qwen3/checkpoint", "--context", "64", "-q", "-o"];
+    for args in [&[single.as_str()][..], &[half.as_str(), "--half"]] {
+        let run = pteron([&common, args].concat());
+        assert_eq!((run.code, run.err.as_str()), (Some(0), ""));
+    }
+    assert!(std::fs::metadata(&half).unwrap().len() < std::fs::metadata(&single).unwrap().len());
+    let (single, half) = (logits(&single), logits(&half));
+    let apart = largest(single.iter().zip(&half).map(|(a, b)| a - b));
+    assert!(apart > 0.0 && apart < 0.02 * largest(single.iter().copied()), "{apart}");
 }
 
 #[test]

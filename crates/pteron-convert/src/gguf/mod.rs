@@ -10,6 +10,8 @@ mod kinds;
 mod metadata;
 mod model;
 mod parts;
+#[cfg(test)]
+mod tests;
 mod tokenizer;
 mod weights;
 

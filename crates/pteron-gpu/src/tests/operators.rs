@@ -9,6 +9,7 @@ use pteron_format::{Ptd, Pte};
 use serde_json::Value as Json;
 
 use crate::ops::OPS;
+use crate::ops::sdpa::ROTARY;
 use crate::reference::{HostData, HostTensor};
 use crate::testing::{Sketch, check, dims, f32s, i32s, noise};
 
@@ -143,7 +144,7 @@ pub(super) fn samples() -> Vec<Sample> {
     let mut samples = Vec::new();
     samples.extend([clones(), symbols(), update_cache(), choice(), turned("aten.t_copy.default")]);
     samples.push(turned("aten.permute.default"));
-    for name in ["sdpa_with_kv_cache.naive", "sdpa_with_kv_cache.sliced"] {
+    for name in ["sdpa_with_kv_cache.naive", "sdpa_with_kv_cache.sliced", ROTARY] {
         samples.push(attention(name));
     }
     samples
@@ -242,7 +243,12 @@ fn attention(name: &str) -> Sample {
     let (none, yes) = (sketch.value(Value::Null), sketch.value(Value::Bool(true)));
     let out = sketch.tensor(float, &[1, 9, 4, 8]);
     sketch.call("et_vk.select_as_symint.default", &[position, zero, zero, at]);
-    sketch.call(name, &[q, k, v, caches[0], caches[1], at, zero, none, zero, yes, none, out]);
+    let mut args = vec![q, k, v, caches[0], caches[1], at, zero, none, zero, yes, none, out];
+    if name == ROTARY {
+        let tables = [5, 6].map(|seed| sketch.floats(&[20, 4], &noise(seed, 80)));
+        args.splice(3..3, tables);
+    }
+    sketch.call(name, &args);
     sketch.output(out);
     let calls = [(9, 0), (1, 9), (5, 10)].map(|(count, at): (u32, i32)| {
         let new = |seed: u64, heads: u32| {
