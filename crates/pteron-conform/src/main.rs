@@ -30,7 +30,7 @@ struct Options {
     /// Run only cases whose name contains this.
     #[arg(long)]
     only: Option<String>,
-    /// Keep converted programs, as DIR/<model>/program.pte.
+    /// Keep converted programs, as `DIR/MODEL/program.pte`.
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
 }
