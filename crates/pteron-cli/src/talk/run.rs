@@ -167,14 +167,20 @@ fn prompt(args: &Run) -> Result<String, Failure> {
             let bytes = std::fs::read(path).map_err(|error| Failure::file(path, error))?;
             String::from_utf8(bytes).map_err(|_| Failure::file(path, Reason::NotText))
         }
-        (None, None) if std::io::stdin().is_terminal() => match args.model.model {
-            None => Ok(OPENING.to_owned()),
-            Some(_) => Err(Failure::NoPrompt),
-        },
-        _ => {
-            let mut text = String::new();
-            std::io::stdin().read_to_string(&mut text).map_err(|_| Failure::NoPrompt)?;
-            Ok(text)
+        (None, None) => {
+            let text = if std::io::stdin().is_terminal() { String::new() } else { piped()? };
+            match (text.is_empty(), &args.model.model) {
+                (false, _) => Ok(text),
+                (true, None) => Ok(OPENING.to_owned()),
+                (true, Some(_)) => Err(Failure::NoPrompt),
+            }
         }
+        _ => piped(),
     }
+}
+
+fn piped() -> Result<String, Failure> {
+    let mut text = String::new();
+    std::io::stdin().read_to_string(&mut text).map_err(|_| Failure::NoPrompt)?;
+    Ok(text)
 }

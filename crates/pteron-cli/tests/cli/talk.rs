@@ -104,3 +104,14 @@ fn what_is_missing_or_wrong_is_one_sentence() {
     let run = pteron(["run", &long]);
     assert!(run.code == Some(1) && run.err.contains("but the context has room for 1024"), "{}", run.err);
 }
+
+#[test]
+fn nothing_piped_in_is_no_prompt() {
+    let run = crate::pteron(["run", "-n", "1", "-t", "0", "--json"]);
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    let answer: serde_json::Value = serde_json::from_str(&run.out).unwrap();
+    assert!(answer["prompt"].as_str().is_some_and(|prompt| !prompt.is_empty()), "an opening of its own: {answer}");
+    let run = crate::pteron(["run", "--model", "models/demo/model.pte", "-n", "1"]);
+    assert_eq!(run.code, Some(1));
+    assert!(run.err.contains("there is no prompt"), "{}", run.err);
+}
