@@ -1,11 +1,13 @@
 //! Files that go beside a program: its tokenizer and its chat template.
 
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use pteron_convert::source::Sidecar;
 
 use crate::failure::{Failure, Reason};
+use crate::files;
 
 /// Files to write, and those that were left as they are.
 pub(super) struct Sidecars {
@@ -32,13 +34,7 @@ impl Sidecars {
     /// Writes each whole or not at all.
     pub(super) fn write(&self) -> Result<(), Failure> {
         for (path, bytes) in &self.new {
-            let mut temporary = path.clone().into_os_string();
-            temporary.push(format!(".{}.tmp", std::process::id()));
-            let written = fs::write(&temporary, bytes).and_then(|()| fs::rename(&temporary, path));
-            if let Err(error) = written {
-                let _ = fs::remove_file(&temporary);
-                return Err(Failure::file(path, Reason::Unwritten(error)));
-            }
+            files::write(path, |out| out.write_all(bytes))?;
         }
         Ok(())
     }

@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use pteron::{Gpu, GpuOptions, Program, block_on};
+use pteron::{Gpu, Program, block_on};
 use pteron_llm::{ChatTemplate, Facts, Model, ModelOptions, Tokenizer, TokenizerConfig};
 
 use super::demo;
 use crate::cli::ModelArgs;
 use crate::failure::{Failure, Reason};
 use crate::loading::LoadingBar;
-use crate::{files, terminal};
+use crate::{devices, files};
 
 /// A model, and what stands beside it.
 pub(super) struct Opened {
@@ -36,10 +36,7 @@ pub(super) fn open(args: &ModelArgs, quiet: bool) -> Result<Opened, Failure> {
     };
     let template = template(args, config.as_ref())?;
     let facts = flags(args).or(sidecar(args.model.as_deref())?);
-    let gpu = block_on(Gpu::open(&GpuOptions { adapter: args.adapter.clone() }))?;
-    if gpu.adapter().software && args.adapter.is_none() && !quiet {
-        terminal::warn(&format!("no GPU was found, so {} computes in software", gpu.adapter().name));
-    }
+    let gpu = devices::open(args.adapter.as_deref(), quiet)?;
     let bar = LoadingBar::new(&format!("loading {name} on {}", gpu.adapter().name), quiet);
     let options = ModelOptions { facts, progress: Some(bar.listener()), ..ModelOptions::default() };
     let model = block_on(Model::load(&gpu, &program, tokenizer, &options));
