@@ -19,6 +19,15 @@ override LANES: u32 = 16u;
 // 1: queries and keys are turned by their position before they meet.
 override ROTATED: u32 = 0u;
 
+// A score that counts for nothing. Finite: no target has to know infinities.
+const MASKED: f32 = -1e30;
+
+// Where a row starts among the queries, and in the output.
+fn query_at(head: u32, row: u32) -> u32 {
+    let token = row / params.group;
+    return ((token * params.heads + head) * params.group + row % params.group) * LANES;
+}
+
 // Turns two pairs of neighbours by the angles whose cosines and sines these are.
 fn turned(v: vec4<f32>, c: vec2<f32>, s: vec2<f32>) -> vec4<f32> {
     return v * c.xxyy + vec4<f32>(-v.y, v.x, -v.w, v.z) * s.xxyy;

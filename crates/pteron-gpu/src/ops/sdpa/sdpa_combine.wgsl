@@ -19,7 +19,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
         let head = item / LANES / params.rows;
         let count = step[params.step_base + 2u];
         let at = (head * params.rows + row) * count * (LANES + 1u);
-        var high = -1e30;
+        var high = MASKED;
         for (var part = 0u; part < count; part++) {
             high = max(high, parts[at + part * (LANES + 1u) + LANES].x);
         }
@@ -32,8 +32,6 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
             sum += weight * parts[from_part + lane];
             total += weight * known.y;
         }
-        let token = row / params.group;
-        let start = ((token * params.heads + head) * params.group + row % params.group) * LANES;
-        out[start + lane] = sum / total;
+        out[query_at(head, row) + lane] = sum / total;
     }
 }

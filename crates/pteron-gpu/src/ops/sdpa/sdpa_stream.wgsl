@@ -32,8 +32,6 @@ override QUERY_KEYS: u32 = 1u;
 override VALUE_ROWS: u32 = 4u;
 
 const THREADS: u32 = 128u;
-// A score that counts for nothing. Finite: no target has to know infinities.
-const MASKED: f32 = -1e30;
 
 var<workgroup> queries: array<vec4<f32>, ROWS * LANES>;
 // Scores, then weights: four rows together, position by position.
@@ -48,12 +46,6 @@ var<workgroup> shrunk: array<f32, ROWS>;
 // How many positions a row sees. Rows past the last see what the last sees.
 fn visible(row: u32, position: u32, context: u32) -> u32 {
     return select(context, position + min(row, params.rows - 1u) / params.group + 1u, params.causal == 1u);
-}
-
-// Where a row starts among the queries, and in the output.
-fn query_at(head: u32, row: u32) -> u32 {
-    let token = row / params.group;
-    return ((token * params.heads + head) * params.group + row % params.group) * LANES;
 }
 
 fn load_queries(thread: u32, head: u32, first: u32, position: u32) {
