@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use pteron_convert::blueprint::{Embedding, Linears, Options};
+use pteron_convert::blueprint::{Form, Options};
 use pteron_convert::{Blueprint, Scales, open_source};
 
 use crate::Failure;
@@ -16,8 +16,8 @@ pub(crate) fn convert(checkpoint: &Path, wanted: &Wanted, keep: Option<&Path>) -
     let options = Options {
         context: wanted.context,
         longest_call: wanted.longest_call,
-        linears: wanted.linear_group.map_or(Linears::Float32, |group| Linears::FourBits { group }),
-        embedding: wanted.embedding_group.map_or(Embedding::Float32, |group| Embedding::FourBits { group }),
+        linears: Form::in_groups(wanted.linear_group),
+        embedding: Form::in_groups(wanted.embedding_group),
         full_logits: wanted.full_logits,
         half: false,
     };

@@ -2,6 +2,7 @@
 
 use pteron_format::program::Program;
 use pteron_format::vulkan::Graph;
+use serde::Serialize;
 
 use crate::decoder::{Decoder, Weight};
 use crate::error::Result;
@@ -16,9 +17,9 @@ pub struct Options {
     /// Most tokens of one call, plus one, as the exporter counts (`--max_seq_length`).
     pub longest_call: u32,
     /// How projections are stored.
-    pub linears: Linears,
+    pub linears: Form,
     /// How the embedding is stored.
-    pub embedding: Embedding,
+    pub embedding: Form,
     /// Whether logits are computed for all tokens of a call, not only the last.
     pub full_logits: bool,
     /// Whether numbers that are not quantised have 16 bits in the graph: activations, caches, scales, tables.
@@ -38,8 +39,8 @@ impl Options {
         Self {
             context,
             longest_call: context.min(Self::USUAL_CALL),
-            linears: Linears::FourBits { group },
-            embedding: Embedding::FourBits { group },
+            linears: Form::FourBits { group },
+            embedding: Form::FourBits { group },
             full_logits: false,
             half: false,
         }
@@ -52,10 +53,11 @@ impl Options {
     }
 }
 
-/// How projections are stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Linears {
-    /// Symmetric 4-bit numbers in groups of this size.
+/// How weights are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Form {
+    /// Symmetric 4-bit numbers in groups.
     FourBits {
         /// Numbers that share a scale.
         group: u32,
@@ -64,16 +66,12 @@ pub enum Linears {
     Float32,
 }
 
-/// How the embedding is stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Embedding {
-    /// Symmetric 4-bit numbers in groups of this size.
-    FourBits {
-        /// Numbers that share a scale.
-        group: u32,
-    },
-    /// As float32.
-    Float32,
+impl Form {
+    /// Groups of so many, or float32 where there are none.
+    #[must_use]
+    pub fn in_groups(group: Option<u32>) -> Self {
+        group.map_or(Self::Float32, |group| Self::FourBits { group })
+    }
 }
 
 /// A program without its constants' bytes.

@@ -1,6 +1,6 @@
 //! Whether a decoder and what is wanted of it can become a program.
 
-use crate::blueprint::{Embedding, Linears, Options};
+use crate::blueprint::{Form, Options};
 use crate::decoder::{Decoder, Scaling, Weight};
 use crate::error::{Error, Result};
 
@@ -123,7 +123,7 @@ fn lengths(options: &Options) -> Result<()> {
 
 fn groups(decoder: &Decoder, options: &Options) -> Result<()> {
     let width = ("width", decoder.width);
-    if let Linears::FourBits { group } = options.linears {
+    if let Form::FourBits { group } = options.linears {
         let inputs = [width, ("width of all heads", decoder.query_width()), ("hidden width", decoder.hidden)];
         group_fits("4-bit projections", group, &inputs)?;
         let outputs = decoder.key_value_width();
@@ -133,7 +133,7 @@ fn groups(decoder: &Decoder, options: &Options) -> Result<()> {
             ));
         }
     }
-    if let Embedding::FourBits { group } = options.embedding {
+    if let Form::FourBits { group } = options.embedding {
         group_fits("a 4-bit embedding", group, &[width])?;
     }
     Ok(())

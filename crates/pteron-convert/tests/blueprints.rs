@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use common::{Reader, live};
 use proptest::prelude::*;
 use pteron_convert::Error;
-use pteron_convert::blueprint::{Blueprint, Content, Embedding, Linears, Options};
+use pteron_convert::blueprint::{Blueprint, Content, Form, Options};
 use pteron_convert::decoder::{Biases, Decoder, Pairs, Part, Rotary, Scaling, Weight};
 use pteron_convert::source::Facts;
 use pteron_format::program::{NamedData, SegmentId};
@@ -36,8 +36,8 @@ fn small() -> (Decoder, Options, Facts) {
     let options = Options {
         context: 64,
         longest_call: 33,
-        linears: Linears::FourBits { group: 32 },
-        embedding: Embedding::FourBits { group: 64 },
+        linears: Form::FourBits { group: 32 },
+        embedding: Form::FourBits { group: 64 },
         full_logits: false,
         half: false,
     };
@@ -106,8 +106,8 @@ prop_compose! {
 
 prop_compose! {
     fn wishes()(context in 1u32..40, call in 1u32..40, floats: bool, words: bool, full_logits: bool, half: bool) -> Options {
-        let linears = if floats { Linears::Float32 } else { Linears::FourBits { group: 32 } };
-        let embedding = if words { Embedding::Float32 } else { Embedding::FourBits { group: 32 } };
+        let linears = if floats { Form::Float32 } else { Form::FourBits { group: 32 } };
+        let embedding = if words { Form::Float32 } else { Form::FourBits { group: 32 } };
         Options { context, longest_call: 1 + call.min(context), linears, embedding, full_logits, half }
     }
 }
@@ -128,7 +128,7 @@ proptest! {
     ) {
         let heads = groups * decoder.key_value_heads;
         let decoder = Decoder { width, hidden, heads, head_width: 2 * half_head, ..decoder };
-        let options = Options { linears: Linears::Float32, embedding: Embedding::Float32, ..options };
+        let options = Options { linears: Form::Float32, embedding: Form::Float32, ..options };
         check(&decoder, &options, &Facts::default());
     }
 
@@ -251,13 +251,13 @@ fn what_does_not_fit_is_refused_by_name() {
         (|_, o| o.context = 0, "the context is 0"),
         (|_, o| o.longest_call = 1, "the longest call is 1, but must be at least 2"),
         (|_, o| o.longest_call = 66, "has 65 tokens, but the context has room for 64"),
-        (|_, o| o.linears = Linears::FourBits { group: 48 }, "4-bit projections cannot have groups of 48: allowed are 32"),
+        (|_, o| o.linears = Form::FourBits { group: 48 }, "4-bit projections cannot have groups of 48: allowed are 32"),
         (
-            |_, o| o.linears = Linears::FourBits { group: 64 },
+            |_, o| o.linears = Form::FourBits { group: 64 },
             "groups of 64 do not divide the model's hidden width of 96, as they must in 4-bit projections: allowed are 32",
         ),
         (
-            |_, o| o.embedding = Embedding::FourBits { group: 128 },
+            |_, o| o.embedding = Form::FourBits { group: 128 },
             "the model's width of 64, as they must in a 4-bit embedding: allowed are 32, 64",
         ),
         (|d, _| (d.heads, d.key_value_heads, d.head_width) = (16, 1, 2), "keys are 2 wide together"),

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use pteron_convert::blueprint::{Content, Embedding, Linears, ScaleOrder};
+use pteron_convert::blueprint::{Content, Form, ScaleOrder};
 use pteron_convert::{Blueprint, Gguf, Options, Part, Scales, Source, Weight, convert};
 use pteron_format::Pte;
 
@@ -45,8 +45,8 @@ fn blocks_of_4_bits_are_taken_as_they_are() {
     let options = Options {
         context: 128,
         longest_call: 128,
-        linears: Linears::FourBits { group: GROUP },
-        embedding: Embedding::FourBits { group: GROUP },
+        linears: Form::FourBits { group: GROUP },
+        embedding: Form::FourBits { group: GROUP },
         full_logits: false,
         half: false,
     };

@@ -10,7 +10,7 @@
 mod common;
 
 use common::text;
-use pteron_convert::blueprint::{Blueprint, Embedding, Linears, Options};
+use pteron_convert::blueprint::{Blueprint, Form, Options};
 use pteron_convert::decoder::{Biases, Decoder, Pairs, Rotary};
 use pteron_convert::source::Facts;
 use sha2::{Digest, Sha256};
@@ -34,8 +34,8 @@ fn base() -> Case {
     let options = Options {
         context: 128,
         longest_call: 128,
-        linears: Linears::FourBits { group: 32 },
-        embedding: Embedding::FourBits { group: 32 },
+        linears: Form::FourBits { group: 32 },
+        embedding: Form::FourBits { group: 32 },
         full_logits: false,
         half: false,
     };
@@ -50,7 +50,7 @@ struct Case {
 
 impl Case {
     fn floats(&mut self) -> &mut Self {
-        (self.options.linears, self.options.embedding) = (Linears::Float32, Embedding::Float32);
+        (self.options.linears, self.options.embedding) = (Form::Float32, Form::Float32);
         self
     }
 
@@ -122,17 +122,17 @@ impl Case {
     /// Twice as wide, for larger groups.
     fn groups(&mut self, linears: u32, embedding: u32) -> &mut Self {
         (self.decoder.width, self.decoder.head_width, self.decoder.hidden) = (128, 32, 256);
-        self.options.linears = Linears::FourBits { group: linears };
-        self.options.embedding = Embedding::FourBits { group: embedding };
+        self.options.linears = Form::FourBits { group: linears };
+        self.options.embedding = Form::FourBits { group: embedding };
         self
     }
 
-    fn embedding(&mut self, embedding: Embedding) -> &mut Self {
+    fn embedding(&mut self, embedding: Form) -> &mut Self {
         self.options.embedding = embedding;
         self
     }
 
-    fn linears(&mut self, linears: Linears) -> &mut Self {
+    fn linears(&mut self, linears: Form) -> &mut Self {
         self.options.linears = linears;
         self
     }
@@ -145,8 +145,8 @@ const RECORDED: &[(Change, &str)] = &[
     (|case| case, "6d6235c1a549b2b7"),
     (|case| case.groups(64, 64), "4ff3812b9b9c02eb"),
     (|case| case.groups(128, 32), "075739804f045aae"),
-    (|case| case.embedding(Embedding::Float32), "860168281259cc60"),
-    (|case| case.linears(Linears::Float32), "36e977e8d7e72d78"),
+    (|case| case.embedding(Form::Float32), "860168281259cc60"),
+    (|case| case.linears(Form::Float32), "36e977e8d7e72d78"),
     (|case| case.floats(), "32608b2be9853b58"),
     (|case| case.full_logits(), "1b5ed59aaf2c710d"),
     (|case| case.floats().full_logits(), "6c0466e45fad5d45"),
@@ -170,7 +170,7 @@ const RECORDED: &[(Change, &str)] = &[
     (|case| case.everything(), "4ca1b0ad52cdbc2c"),
     (|case| case.everything().floats(), "52a25b4676dacee6"),
     (|case| case.everything().half(), "2d116345a54b0257"),
-    (|case| case.embedding(Embedding::Float32).half(), "afd0474229702f2c"),
+    (|case| case.embedding(Form::Float32).half(), "afd0474229702f2c"),
     (|case| case.floats().half(), "baebf87e7b78b1ba"),
     // Too large for textures: caches, tables, logits, weights.
     (|case| case.lengths(4096, 128), "fb51963b5103f461"),
@@ -185,17 +185,17 @@ const RECORDED: &[(Change, &str)] = &[
     // Deeper than the exporter looks ahead.
     (|case| case.vocabulary(17_000).layers(8), "e6208913e193fe1d"),
     (|case| case.vocabulary(17_000).layers(7).floats(), "667879209ee2db22"),
-    (|case| case.vocabulary(17_000).layers(5).hidden(16_416).embedding(Embedding::Float32).half(), "adfe2af3651ba75c"),
+    (|case| case.vocabulary(17_000).layers(5).hidden(16_416).embedding(Form::Float32).half(), "adfe2af3651ba75c"),
     (
         |case| {
             case.vocabulary(17_000).layers(4).hidden(16_416).head_norms().lengths(2100, 64);
-            case.linears(Linears::Float32).full_logits()
+            case.linears(Form::Float32).full_logits()
         },
         "7b086dc9c17cd235",
     ),
     (|case| case.hidden(65_664).layers(1), "64b65bdc85dd625a"),
     (
-        |case| case.everything().vocabulary(65_540).linears(Linears::Float32).full_logits().lengths(4096, 4096),
+        |case| case.everything().vocabulary(65_540).linears(Form::Float32).full_logits().lengths(4096, 4096),
         "c40907ee42b9c98a",
     ),
 ];

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use pteron_convert::blueprint::{Embedding, Linears, Options};
+use pteron_convert::blueprint::{self, Options};
 use pteron_convert::{Decoder, Scales, synthetic};
 
 /// As many tokens as a context has where nobody says, unless the model was trained for fewer.
@@ -146,12 +146,12 @@ impl Convert {
     /// What is wanted of the program of such a decoder.
     pub(super) fn options(&self, decoder: &Decoder) -> Options {
         let context = self.context.unwrap_or_else(|| decoder.trained_context.clamp(1, USUAL_CONTEXT));
-        let group = self.group;
+        let stored = |form| blueprint::Form::in_groups((form == Form::FourBits).then_some(self.group));
         Options {
             context,
             longest_call: self.longest_call.unwrap_or_else(|| context.min(Options::USUAL_CALL)),
-            linears: if self.linears == Form::FourBits { Linears::FourBits { group } } else { Linears::Float32 },
-            embedding: if self.embedding == Form::FourBits { Embedding::FourBits { group } } else { Embedding::Float32 },
+            linears: stored(self.linears),
+            embedding: stored(self.embedding),
             full_logits: self.full_logits,
             half: self.half,
         }

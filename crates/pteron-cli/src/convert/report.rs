@@ -4,7 +4,8 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use pteron_convert::Report;
-use pteron_convert::write::{Converted, Form};
+use pteron_convert::blueprint::Form;
+use pteron_convert::write::Converted;
 use serde::Serialize;
 
 use super::Convert;

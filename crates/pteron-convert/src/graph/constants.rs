@@ -1,7 +1,7 @@
 //! The constants of a decoder's graph, in the order in which the exporter numbers them.
 
 use super::sketch::{Arg, Element, Operator, Origin, Outcome, Size, Sketch, Tensor, TensorId, fixed};
-use crate::blueprint::{Content, Embedding, Linears, Options, ScaleOrder};
+use crate::blueprint::{Content, Form, Options, ScaleOrder};
 use crate::decoder::{Decoder, Part, Weight};
 
 /// What the scales of a projection are filled up to.
@@ -57,8 +57,8 @@ impl Constants {
         let mut beginner = Beginner { sketch, decoder, options };
         // An embedding of floats is a parameter, one of 4-bit numbers a buffer, which comes later.
         let embedding = match options.embedding {
-            Embedding::Float32 => Ok(beginner.floats(Weight::Embedding)),
-            Embedding::FourBits { group } => Err(group),
+            Form::Float32 => Ok(beginner.floats(Weight::Embedding)),
+            Form::FourBits { group } => Err(group),
         };
         let layers = (0..decoder.layers).map(|layer| beginner.layer(layer)).collect();
         let final_norm = beginner.vector(Weight::FinalNorm);
@@ -109,11 +109,11 @@ impl Beginner<'_> {
         let (rows, columns) = (self.decoder.matrix(weight).rows, self.decoder.matrix(weight).columns);
         let (matrix, bias) = match self.options.linears {
             // Quantising replaces the weight, which comes behind its bias then.
-            Linears::FourBits { group } => {
+            Form::FourBits { group } => {
                 let bias = bias.map(|bias| self.vector(bias));
                 (self.nibbles(weight, group, ScaleOrder::GroupsFirst), bias)
             }
-            Linears::Float32 => {
+            Form::Float32 => {
                 let matrix = self.floats(weight);
                 (matrix, bias.map(|bias| self.vector(bias)))
             }

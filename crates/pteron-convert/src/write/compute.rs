@@ -7,9 +7,9 @@ use rayon::prelude::*;
 
 use super::Progress;
 use super::jobs::{Job, Jobs, Width, padded_rows};
-use super::report::{Form, Measured};
+use super::report::Measured;
 use super::sink::Piece;
-use crate::blueprint::ScaleOrder;
+use crate::blueprint::{Form, ScaleOrder};
 use crate::decoder::Weight;
 use crate::error::{Error, Result};
 use crate::quantise::{self, Deviation, NotFinite, Scales};

@@ -26,7 +26,7 @@ use std::thread;
 use compute::Producer;
 use jobs::Jobs;
 use pending::{Pending, Storage};
-pub use report::{Converted, Form, Report};
+pub use report::{Converted, Report};
 use sink::{Sink, Stored};
 use tables::Tables;
 

@@ -2,6 +2,7 @@
 
 use serde::{Serialize, Serializer};
 
+use crate::blueprint::Form;
 use crate::decoder::Weight;
 use crate::quantise::Deviation;
 
@@ -36,19 +37,6 @@ pub struct Converted {
     pub relative_error: f64,
     /// Whether every number is the checkpoint's.
     pub lossless: bool,
-}
-
-/// How a weight is stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Form {
-    /// 4-bit numbers in groups.
-    FourBits {
-        /// Numbers that share a scale.
-        group: u32,
-    },
-    /// As float32.
-    Float32,
 }
 
 /// A weight that was computed, before it is reported.

@@ -7,7 +7,7 @@ pub(crate) mod live;
 
 use std::path::{Path, PathBuf};
 
-use pteron_convert::blueprint::{Embedding, Linears, Options};
+use pteron_convert::blueprint::{Form, Options};
 use pteron_convert::decoder::{Biases, Decoder, Pairs, Rotary};
 use pteron_convert::source::Facts;
 use pteron_format::program::{self, DataRef};
@@ -96,8 +96,8 @@ impl Export {
         Options {
             context: self.answers("get_max_context_len")[0],
             longest_call: self.answers("get_max_seq_len")[0],
-            linears: four_bits.map_or(Linears::Float32, |call| Linears::FourBits { group: group(call, 3) }),
-            embedding: embedding.map_or(Embedding::Float32, |call| Embedding::FourBits { group: group(call, 2) }),
+            linears: four_bits.map_or(Form::Float32, |call| Form::FourBits { group: group(call, 3) }),
+            embedding: embedding.map_or(Form::Float32, |call| Form::FourBits { group: group(call, 2) }),
             full_logits: logits.dims.len() == 3,
             half: logits.dtype == DataType::Float16,
         }

@@ -9,13 +9,14 @@ use sha2::{Digest, Sha256};
 
 use super::sample::{self, CONTEXT, Checkpoint, Folder};
 use super::{going_on, write};
+use crate::blueprint::Form;
 use crate::blueprint::{Blueprint, Content, ScaleOrder};
 use crate::decoder::{Decoder, Part, Scaling, Weight};
 use crate::quantise::{Scales, quantise_row};
 use crate::rotary::Rotary;
 use crate::source::Source;
 use crate::synthetic::{Synthetic, parse};
-use crate::write::{Form, Progress, convert};
+use crate::write::{Progress, convert};
 
 /// The bytes of each constant, in the order of the blueprint's contents.
 fn constants(file: &[u8]) -> Vec<Vec<u8>> {
