@@ -1,14 +1,16 @@
 //! Writes every kernel variant as a browser would get it, for compilers other than naga: `kernels OUT [FOLDER...]`.
 //!
 //! Those are the registry's kernels with every type they leave open, and the variants that the graphs of the programs below
-//! the folders ask for, on a device with what every device has and on one with much more. `OUT/kernels.json` lists them.
+//! the folders ask for, fused and not, on a device with what every device has and on one with much more. `OUT/kernels.json`
+//! lists them.
 
 use std::collections::HashSet;
 use std::error::Error;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use pteron_format::Pte;
+use pteron_format::{Pte, vulkan};
+use pteron_gpu::fuse::Fusions;
 use pteron_gpu::graph::Graph;
 use pteron_gpu::kernel::{BindingKind, Target, Variant};
 use pteron_gpu::ops::OPS;
@@ -19,7 +21,7 @@ use pteron_gpu::shape::Dims;
 /// A device that offers more than any browser has to.
 const GENEROUS: Caps = Caps {
     subgroups: true,
-    subgroup_size: (4, 64),
+    subgroup_size: (32, 32),
     max_invocations: 256,
     workgroup_memory: 32 * 1024,
     max_binding: 2 << 30,
@@ -65,7 +67,10 @@ fn programs(folder: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
 fn of_program(path: &Path) -> Result<Vec<Variant>, Box<dyn Error>> {
     let Ok(pte) = Pte::read(std::fs::read(path)?) else { return Ok(Vec::new()) };
     let mut variants = Vec::new();
-    for graph in pte.graphs().filter_map(|(_, blob)| Graph::decode(blob.graph.clone()).ok()) {
+    let decode = |graph: &vulkan::Graph| {
+        [Fusions::NONE, Fusions::ALL].map(|fusions| Graph::decode_with(graph.clone(), &fusions).ok())
+    };
+    for graph in pte.graphs().flat_map(|(_, blob)| decode(&blob.graph)).flatten() {
         let bounds: Vec<Dims> = graph.inputs.iter().map(|&input| graph.info(input).bound).collect();
         for caps in [Caps::PORTABLE, GENEROUS] {
             let planned = Planned::at_bounds(&graph, &bounds, caps)?;

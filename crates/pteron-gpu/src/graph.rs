@@ -6,6 +6,7 @@ use pteron_format::vulkan::{self, DataType, Value};
 
 use crate::args::{Args, Flow};
 use crate::error::{Error, OpError, Result};
+use crate::fuse::{self, Fusions};
 use crate::live::TensorId;
 use crate::ops::{OPS, OpDef};
 use crate::plan::Op;
@@ -122,19 +123,35 @@ pub struct Graph {
     pub outputs: Vec<TensorId>,
     /// The file's view, for constants and dtypes at the border.
     pub source: vulkan::Graph,
+    /// For each constant the first that holds the same bytes.
+    first_equal: Vec<u32>,
 }
 
 impl Graph {
-    /// Decodes every operator of a delegate's graph.
+    /// Decodes every operator of a delegate's graph, each as the file has it.
     ///
     /// # Errors
     /// The first operator that is unknown or refuses its arguments, or a tensor no kernel can hold.
     pub fn decode(source: vulkan::Graph) -> Result<Self> {
         let source = convert_joined(separate_state(source));
+        let calls = (0..source.chain.len()).collect();
+        Self::assemble(source, calls)
+    }
+
+    /// The same with operators fused that one kernel computes together.
+    ///
+    /// # Errors
+    /// As [`decode`](Self::decode): what is refused is what the file has.
+    pub fn decode_with(source: vulkan::Graph, fusions: &Fusions) -> Result<Self> {
+        Ok(fuse::fuse(Self::decode(source)?, fusions))
+    }
+
+    /// Decodes a graph in which everything is written once. `calls` are the positions in the file of what its chain holds.
+    pub(crate) fn assemble(source: vulkan::Graph, calls: Vec<usize>) -> Result<Self> {
         let tensors =
             source.values.iter().enumerate().map(|(id, value)| tensor_info(id, value)).collect::<Result<Vec<_>>>()?;
         check_constants(&source)?;
-        let nodes = decode_nodes(&source, &tensors)?;
+        let nodes = decode_nodes(&source, &tensors, &calls)?;
         let border = |index: usize, id: vulkan::ValueId| match source.value(id) {
             Some(Value::Tensor(_)) => Ok(TensorId(id.0)),
             Some(other) => Err(Error::Input { index, reason: format!("is {}, only tensors are supported", other.kind()) }),
@@ -143,7 +160,8 @@ impl Graph {
         let inputs = source.inputs.iter().enumerate().map(|(i, &id)| border(i, id)).collect::<Result<Vec<_>>>()?;
         let outputs = source.outputs.iter().enumerate().map(|(i, &id)| border(i, id)).collect::<Result<Vec<_>>>()?;
         let roles = roles(&source, &nodes, &inputs);
-        let graph = Self { nodes, tensors, roles, inputs, outputs, source };
+        let first_equal = first_equal(&source);
+        let graph = Self { nodes, tensors, roles, inputs, outputs, source, first_equal };
         graph.check_order()?;
         Ok(graph)
     }
@@ -159,6 +177,11 @@ impl Graph {
     #[must_use]
     pub fn role(&self, tensor: TensorId) -> Role {
         self.roles.get(tensor.index()).copied().unwrap_or(Role::Computed)
+    }
+
+    /// The first constant that holds the same bytes in the same type as this one.
+    pub(crate) fn first_equal(&self, constant: u32) -> u32 {
+        self.first_equal.get(constant as usize).copied().unwrap_or(constant)
     }
 
     /// Everything is written before it is read, constants are never written, and nothing computed is written twice.
@@ -209,8 +232,22 @@ fn check_constants(source: &vulkan::Graph) -> Result<()> {
     Ok(())
 }
 
-fn decode_nodes(source: &vulkan::Graph, tensors: &[Option<TensorInfo>]) -> Result<Vec<Node>> {
-    let decode = |(index, call): (usize, &vulkan::Call)| {
+/// For each constant the first whose key and type are the same: keys stand for bytes.
+fn first_equal(source: &vulkan::Graph) -> Vec<u32> {
+    let mut first: Vec<u32> = (0..).take(source.constants.len()).collect();
+    let mut known: HashMap<(&str, DataType), u32> = HashMap::new();
+    for tensor in source.values.iter().filter_map(Value::as_tensor) {
+        let Some(id) = tensor.constant else { continue };
+        let (Some(constant), Some(own)) = (source.constants.get(id.index()), first.get_mut(id.index())) else { continue };
+        if let vulkan::ConstantSource::Named(key) = &constant.source {
+            *own = *known.entry((key, tensor.dtype)).or_insert(id.0);
+        }
+    }
+    first
+}
+
+fn decode_nodes(source: &vulkan::Graph, tensors: &[Option<TensorInfo>], calls: &[usize]) -> Result<Vec<Node>> {
+    let decode = |(call, &index): (&vulkan::Call, &usize)| {
         let Some(def) = OPS.iter().copied().find(|def| def.names.contains(&call.name.as_str())) else {
             return Err(Error::UnknownOperator { name: call.name.clone(), index });
         };
@@ -219,7 +256,7 @@ fn decode_nodes(source: &vulkan::Graph, tensors: &[Option<TensorInfo>]) -> Resul
         let flow = args.finish().map_err(|error| error.of(&call.name, index))?;
         Ok(Node { name: call.name.clone(), call: index, def, op, flow })
     };
-    source.chain.iter().enumerate().map(decode).collect()
+    source.chain.iter().zip(calls).map(decode).collect()
 }
 
 fn tensor_info(id: usize, value: &Value) -> Result<Option<TensorInfo>> {

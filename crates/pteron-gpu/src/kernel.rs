@@ -18,6 +18,9 @@ const INCLUDES: &[(&str, &str)] = &[
     ("folds", include_str!("include/folds.wgsl")),
     ("grid", include_str!("include/grid.wgsl")),
     ("items", include_str!("include/items.wgsl")),
+    ("linears_gemv", include_str!("include/linears_gemv.wgsl")),
+    ("linears_params", include_str!("include/linears_params.wgsl")),
+    ("linears_put", include_str!("include/linears_put.wgsl")),
     ("lines", include_str!("include/lines.wgsl")),
     ("map_floats", include_str!("include/map_floats.wgsl")),
     ("map_integers", include_str!("include/map_integers.wgsl")),
@@ -38,6 +41,7 @@ const INCLUDES: &[(&str, &str)] = &[
     ("q4_weights", include_str!("include/q4_weights.wgsl")),
     ("q8_activations", include_str!("include/q8_activations.wgsl")),
     ("rotation", include_str!("include/rotation.wgsl")),
+    ("silu", include_str!("include/silu.wgsl")),
     ("split_parts", include_str!("include/split_parts.wgsl")),
     ("tile_cells", include_str!("include/tile_cells.wgsl")),
     ("tile_params", include_str!("include/tile_params.wgsl")),
@@ -60,19 +64,30 @@ pub struct KernelDef {
     pub types: &'static [(&'static str, &'static [&'static str])],
     /// For a kernel that leaves functions open: every variant its operators use.
     pub variants: Option<fn() -> Vec<Variant>>,
+    /// Whether its plans prove that every index lies within what it indexes, whatever the data.
+    pub proven: bool,
 }
 
 impl KernelDef {
     /// A kernel that runs everywhere.
     #[must_use]
     pub const fn new(name: &'static str, source: &'static str, params: &'static [(&'static str, usize)]) -> Self {
-        Self { name, source, params, subgroups: false, types: &[], variants: None }
+        Self { name, source, params, subgroups: false, types: &[], variants: None, proven: false }
     }
 
     /// The same kernel, needing subgroups.
     #[must_use]
     pub const fn with_subgroups(mut self) -> Self {
         self.subgroups = true;
+        self
+    }
+
+    /// The same kernel, none of whose indices needs a check when it runs: each follows from parameters, step words and the
+    /// place in the grid, never from data, and the plan that sets those has compared them with the dims of what is bound.
+    /// Native builds compile it without such checks.
+    #[must_use]
+    pub const fn proven(mut self) -> Self {
+        self.proven = true;
         self
     }
 

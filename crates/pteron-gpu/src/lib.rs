@@ -7,6 +7,7 @@
 pub mod args;
 pub mod engine;
 pub mod error;
+pub mod fuse;
 pub mod graph;
 pub mod kernel;
 mod lines;

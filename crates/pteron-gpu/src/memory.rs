@@ -4,9 +4,12 @@
 //! one only if no operator between the first write and the last read of either touches the other. A dispatch may not bind one
 //! buffer twice when it writes it, so each object is one buffer, and an operator's inputs and outputs never share one.
 
-use crate::error::Result;
+use std::collections::HashMap;
+
+use crate::error::{Error, Result};
 use crate::graph::{Graph, Role};
 use crate::live::TensorId;
+use crate::plan::Recipes;
 use crate::resize::Planned;
 
 /// The place of a tensor or of scratch.
@@ -14,6 +17,8 @@ use crate::resize::Planned;
 pub enum Place {
     /// A constant of the file, by index.
     Constant(u32),
+    /// Constants in one buffer, by index into [`Memory::joins`].
+    Joined(usize),
     /// A buffer of the state, by index into [`Memory::states`].
     State(usize),
     /// An input of the graph, by index.
@@ -31,6 +36,10 @@ pub struct Memory {
     pub tensors: Vec<Option<Place>>,
     /// The place of each operator's scratch.
     pub scratch: Vec<Vec<Place>>,
+    /// The place of each operator's joined constants.
+    pub joined: Vec<Vec<Place>>,
+    /// The constants that share a buffer, in order; each list once.
+    pub joins: Vec<Vec<TensorId>>,
     /// The sizes of the shared objects.
     pub objects: Vec<u64>,
     /// The tensors that are state, in order.
@@ -45,22 +54,37 @@ pub fn padded(bytes: u64) -> u64 {
     bytes.max(1).next_multiple_of(16)
 }
 
+/// Where parts of so many bytes begin that lie behind one another in one buffer, each in whole vectors, and where the last ends.
+#[must_use]
+pub fn joined(parts: impl IntoIterator<Item = u64>) -> (Vec<u64>, u64) {
+    let mut end = 0u64;
+    let starts = parts.into_iter().map(|bytes| {
+        let start = end;
+        end = end.saturating_add(padded(bytes));
+        start
+    });
+    (starts.collect(), end)
+}
+
 impl Memory {
     /// Plans the memory of a graph whose bounds and recipes are known.
     ///
     /// # Errors
-    /// None today; placement of what does not fit an adapter is the engine's to refuse.
+    /// An operator that joins what is no constant. What does not fit an adapter is the engine's to refuse.
     pub fn plan(graph: &Graph, planned: &Planned) -> Result<Self> {
         let (roots, aliased) = alias(graph);
         let mut memory = Self {
             tensors: vec![None; graph.tensors.len()],
-            scratch: Vec::with_capacity(graph.nodes.len()),
+            scratch: Vec::new(),
+            joined: Vec::with_capacity(graph.nodes.len()),
+            joins: Vec::new(),
             objects: Vec::new(),
             states: Vec::new(),
             aliased,
         };
         memory.place_fixed(graph, &roots);
         memory.place_shared(graph, planned, &roots);
+        memory.place_joined(graph, planned)?;
         memory.tensors = roots.iter().map(|&root| memory.tensors[root]).collect();
         Ok(memory)
     }
@@ -90,55 +114,90 @@ impl Memory {
         }
     }
 
+    /// A buffer for each list of constants that operators join. Equal bytes in equal order are one list.
+    fn place_joined(&mut self, graph: &Graph, planned: &Planned) -> Result<()> {
+        let mut known: HashMap<Vec<u32>, usize> = HashMap::new();
+        for (recipes, &aliased) in planned.recipes().iter().zip(&self.aliased) {
+            let lists = if aliased { &[][..] } else { &recipes.joined };
+            let mut places = Vec::with_capacity(lists.len());
+            for parts in lists {
+                let bytes = |&part: &TensorId| match graph.role(part) {
+                    Role::Constant(constant) => Ok(graph.first_equal(constant)),
+                    _ => Err(Error::Tensor { tensor: part.0, reason: "is to be joined, but is no constant".to_owned() }),
+                };
+                let key = parts.iter().map(bytes).collect::<Result<Vec<u32>>>()?;
+                let index = *known.entry(key).or_insert_with(|| {
+                    self.joins.push(parts.clone());
+                    self.joins.len() - 1
+                });
+                places.push(Place::Joined(index));
+            }
+            self.joined.push(places);
+        }
+        Ok(())
+    }
+
+    /// Everything else, the largest first: each into the smallest object that is free as long as it lives, or a new one. So an
+    /// object is never larger than the first that came into it, and what is large is there once.
     fn place_shared(&mut self, graph: &Graph, planned: &Planned, roots: &[usize]) {
-        let last = last_uses(graph, roots);
-        let mut free: Vec<usize> = Vec::new();
-        for (index, node) in graph.nodes.iter().enumerate() {
-            let mut done = Vec::new();
-            if self.aliased[index] {
-                self.scratch.push(Vec::new());
-            } else {
-                for &tensor in &node.flow.writes {
-                    let root = roots[tensor.index()];
-                    if self.tensors[root].is_some() {
-                        continue;
-                    }
-                    let info = graph.info(tensor);
-                    let size = info.elem.bytes(planned.bounds()[tensor.index()].count());
-                    let object = self.take(&mut free, padded(size));
-                    self.tensors[root] = Some(Place::Object(object));
-                }
-                let sizes = planned.recipes()[index].scratch.clone();
-                let objects: Vec<usize> = sizes.iter().map(|&size| self.take(&mut free, padded(size))).collect();
-                done.extend(&objects);
-                self.scratch.push(objects.into_iter().map(Place::Object).collect());
+        let mut needs = self.needs(graph, planned, roots);
+        needs.sort_by_key(|need| (std::cmp::Reverse(need.size), need.start));
+        let none_yet = |(recipes, &aliased): (&Recipes, &bool)| {
+            let count = if aliased { 0 } else { recipes.scratch.len() };
+            vec![Place::Object(0); count]
+        };
+        self.scratch = planned.recipes().iter().zip(&self.aliased).map(none_yet).collect();
+        let mut lives: Vec<Vec<(usize, usize)>> = Vec::new();
+        for need in needs {
+            let apart = |lives: &Vec<(usize, usize)>| lives.iter().all(|&(start, end)| need.end < start || end < need.start);
+            let object = lives.iter().rposition(apart).unwrap_or_else(|| {
+                lives.push(Vec::new());
+                self.objects.push(need.size);
+                lives.len() - 1
+            });
+            lives[object].push((need.start, need.end));
+            match need.of {
+                Of::Tensor(root) => self.tensors[root] = Some(Place::Object(object)),
+                Of::Scratch(node, index) => self.scratch[node][index] = Place::Object(object),
             }
-            for (root, &end) in last.iter().enumerate() {
-                if let (Some(Place::Object(object)), true) = (self.tensors[root], end == Some(index)) {
-                    done.push(object);
-                }
-            }
-            free.append(&mut done);
         }
     }
 
-    /// A free object that fits best, else the largest free one grown, else a new one.
-    fn take(&mut self, free: &mut Vec<usize>, size: u64) -> usize {
-        let fits = free.iter().enumerate().filter(|&(_, &object)| self.objects[object] >= size);
-        let best = fits.min_by_key(|&(_, &object)| self.objects[object]).map(|(position, _)| position);
-        let largest = free.iter().enumerate().max_by_key(|&(_, &object)| self.objects[object]).map(|(position, _)| position);
-        match best.or(largest) {
-            Some(position) => {
-                let object = free.swap_remove(position);
-                self.objects[object] = self.objects[object].max(size);
-                object
+    /// What needs room in a shared object, and from which operator to which.
+    fn needs(&self, graph: &Graph, planned: &Planned, roots: &[usize]) -> Vec<Need> {
+        let last = last_uses(graph, roots);
+        let mut needs = Vec::new();
+        for (node, operator) in graph.nodes.iter().enumerate().filter(|&(node, _)| !self.aliased[node]) {
+            for &tensor in operator.flow.writes.iter().filter(|tensor| self.tensors[roots[tensor.index()]].is_none()) {
+                let root = roots[tensor.index()];
+                let size = padded(graph.info(tensor).elem.bytes(planned.bounds()[tensor.index()].count()));
+                needs.push(Need { size, start: node, end: last[root].unwrap_or(node), of: Of::Tensor(root) });
             }
-            None => {
-                self.objects.push(size);
-                self.objects.len() - 1
-            }
+            let scratch = planned.recipes()[node].scratch.iter().enumerate();
+            needs.extend(scratch.map(|(index, &size)| Need {
+                size: padded(size),
+                start: node,
+                end: node,
+                of: Of::Scratch(node, index),
+            }));
         }
+        needs
     }
+}
+
+/// Room that a tensor or scratch needs while it lives.
+struct Need {
+    size: u64,
+    /// The first and the last operator that touch it.
+    start: usize,
+    end: usize,
+    of: Of,
+}
+
+#[derive(Clone, Copy)]
+enum Of {
+    Tensor(usize),
+    Scratch(usize, usize),
 }
 
 /// For each tensor the one whose memory it uses, and for each operator whether it became an alias.

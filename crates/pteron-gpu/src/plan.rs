@@ -46,6 +46,8 @@ pub enum Bind {
     Tensor(TensorId),
     /// Scratch of this operator, by index into [`Recipes::scratch`].
     Scratch(usize),
+    /// Constants that lie behind one another in one buffer, by index into [`Recipes::joined`].
+    Joined(usize),
     /// The block of per-step words; this operator's start at [`PlanCx::step_base`].
     Step,
 }
@@ -81,6 +83,9 @@ pub struct Recipes {
     pub list: Vec<Recipe>,
     /// Bytes of each scratch buffer at worst.
     pub scratch: Vec<u64>,
+    /// Constants of the file that a kernel reads from one buffer: the parts of each, which lie where
+    /// [`joined`](crate::memory::joined) says.
+    pub joined: Vec<Vec<TensorId>>,
     /// How many per-step words a plan may set.
     pub step_words: usize,
 }

@@ -118,7 +118,8 @@ fn output_ids<'a>(graph: &'a Graph, call: &'a Call) -> &'a [ValueId] {
     }
 }
 
-fn add(graph: &mut Graph, value: Value) -> ValueId {
+/// A value more for a graph.
+pub(crate) fn add(graph: &mut Graph, value: Value) -> ValueId {
     graph.values.push(value);
     ValueId(u32::try_from(graph.values.len() - 1).unwrap_or(u32::MAX))
 }

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use pteron_format::vulkan::{self, Call, Constant, ConstantId, ConstantSource, DataType, Value, ValueId};
 
 use crate::engine::{Gpu, GpuOptions, HostView, InputView, LoadOptions, LoadedGraph, OutputData, State, block_on};
+use crate::fuse::Fusions;
 use crate::graph::{Elem, Graph, Role};
 use crate::live::TensorId;
 use crate::plan::Caps;
@@ -97,8 +98,17 @@ impl Sketch {
     }
 
     pub(crate) fn load(&self, options: &LoadOptions) -> crate::Result<LoadedGraph> {
+        self.load_on(&gpu(), options)
+    }
+
+    pub(crate) fn load_on(&self, gpu: &Gpu, options: &LoadOptions) -> crate::Result<LoadedGraph> {
+        self.load_fused(gpu, &Fusions::NONE, options)
+    }
+
+    pub(crate) fn load_fused(&self, gpu: &Gpu, fusions: &Fusions, options: &LoadOptions) -> crate::Result<LoadedGraph> {
         let constants = |id: ConstantId| self.constants.get(id.index()).map(|bytes| Cow::Borrowed(bytes.as_slice()));
-        block_on(LoadedGraph::load(&gpu(), self.decode()?, &constants, options))
+        let graph = Graph::decode_with(self.graph.clone(), fusions)?;
+        block_on(LoadedGraph::load(gpu, graph, &constants, options))
     }
 
     /// The constants and state as the references hold them.
@@ -173,7 +183,12 @@ pub(crate) fn run(graph: &LoadedGraph, state: &State, inputs: &[HostTensor]) -> 
 /// Runs the calls in order on one graph and one state, on the GPU and by the references. Every output must agree, and a graph
 /// built fresh for each call's shapes must give the same bits as the one that was resized (where the graph keeps no state).
 pub(crate) fn check(sketch: &Sketch, calls: &[Vec<HostTensor>], tolerance: f32) {
-    let loaded = sketch.load(&LoadOptions::default()).unwrap();
+    check_on(&gpu(), sketch, calls, tolerance);
+}
+
+/// The same on another device than the one of all tests.
+pub(crate) fn check_on(gpu: &Gpu, sketch: &Sketch, calls: &[Vec<HostTensor>], tolerance: f32) {
+    let loaded = sketch.load_on(gpu, &LoadOptions::default()).unwrap();
     let state = loaded.new_state().unwrap();
     let graph = loaded.graph();
     let bounds: Vec<Dims> = graph.inputs.iter().map(|&input| graph.info(input).bound).collect();
@@ -188,7 +203,7 @@ pub(crate) fn check(sketch: &Sketch, calls: &[Vec<HostTensor>], tolerance: f32) 
         if !graph.roles.iter().any(|role| matches!(role, Role::State(_))) {
             let tight = inputs.iter().map(|input| (input.dims.count() > 0).then_some(input.dims)).collect();
             let options = LoadOptions { input_bounds: tight, ..LoadOptions::default() };
-            let fresh = sketch.load(&options).unwrap();
+            let fresh = sketch.load_on(gpu, &options).unwrap();
             let again = run(&fresh, &fresh.new_state().unwrap(), inputs).unwrap();
             assert_eq!(outputs, again, "call {index}: resized and freshly built differ");
         }
@@ -207,6 +222,15 @@ fn expected(graph: &Graph, planned: &mut Planned, tensors: &mut HostTensors, inp
     }
     reference::run(graph, planned, tensors).unwrap();
     graph.outputs.iter().map(|&output| tensors.get(output).cloned().unwrap()).collect()
+}
+
+/// Compares what two graphs answered.
+pub(crate) fn compare_answers(what: &str, got: &[OutputData], want: &[OutputData], tolerance: f32) {
+    assert_eq!(got.len(), want.len(), "{what}: outputs");
+    for (output, (got, want)) in got.iter().zip(want).enumerate() {
+        let want = HostTensor { dims: want.dims, data: host_data(want.elem, &want.bytes) };
+        compare(&format!("{what}, output {output}"), got, &want, tolerance);
+    }
 }
 
 pub(crate) fn compare(what: &str, got: &OutputData, want: &HostTensor, tolerance: f32) {

@@ -36,4 +36,5 @@ pub use pteron_gpu::engine::block_on;
 pub use pteron_gpu::engine::{
     AdapterSummary, Counts, DispatchTime, Gpu, GpuOptions, OnProgress, Profile, Progress, Timing, adapters,
 };
+pub use pteron_gpu::fuse::Fusions;
 pub use tensor::Tensor;

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pteron_format::program::{DataRef, Dynamism, Plan, ValueId};
 use pteron_gpu::engine::{self, Gpu, LoadedGraph, Loading, OnProgress, PreparedGraph, Profile};
+use pteron_gpu::fuse::Fusions;
 use pteron_gpu::graph::Graph;
 use pteron_gpu::shape::Dims;
 
@@ -25,6 +26,8 @@ pub struct LoadOptions {
     pub choose_tokens: bool,
     /// Told how far loading is, all delegates taken together.
     pub progress: Option<OnProgress>,
+    /// Which operators are computed together, all that can be unless told otherwise: the same answers, sooner.
+    pub fusions: Fusions,
 }
 
 /// What an input or output is.
@@ -85,7 +88,7 @@ impl Program {
             if options.choose_tokens {
                 tokens = Some(TokenLoop::prepare(method, plan, &script, &mut source)?);
             }
-            let graph = Graph::decode(source)?;
+            let graph = Graph::decode_with(source, &options.fusions.within(gpu.caps().max_binding))?;
             let options = engine::LoadOptions {
                 input_bounds: script.delegate_bounds(index, &graph, plan, &inputs),
                 memory_budget: options.memory_budget,

@@ -351,6 +351,7 @@ impl LoadedGraph {
             Place::Output(index) => self.fixed.outputs.get(index).and_then(Option::as_ref),
             Place::Input(index) => self.fixed.inputs.get(index),
             Place::Constant(constant) => self.fixed.constants.get(&constant),
+            Place::Joined(index) => self.fixed.joined.get(index),
             Place::State(index) => state.buffers.get(index),
             Place::Object(index) => self.fixed.objects.get(index),
         }

@@ -1,4 +1,5 @@
-//! Constants on their way to the GPU: uploaded once, straight from the mapped file, shared where keys say they are equal.
+//! Constants on their way to the GPU: uploaded straight from the mapped file, shared where keys say they are equal, and behind
+//! one another in one buffer where a kernel reads several.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -13,15 +14,33 @@ use super::progress::Loading;
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Role};
 use crate::live::TensorId;
-use crate::memory::{Memory, Place};
+use crate::memory::{Memory, Place, joined};
+use crate::plan::Bind;
+use crate::resize::Planned;
+
+/// The buffers that constants need, known before any is made.
+#[derive(Debug)]
+pub(super) struct ConstantRequests {
+    alone: Vec<ConstantRequest>,
+    joined: Vec<JoinedRequest>,
+}
 
 /// A constant's buffer: made for the first tensor that has its bytes, shared by the others.
 #[derive(Debug)]
-pub(super) struct ConstantRequest {
+struct ConstantRequest {
     constant: u32,
     tensor: TensorId,
-    pub(super) same_as: Option<u32>,
-    pub(super) request: Request,
+    same_as: Option<u32>,
+    request: Request,
+}
+
+/// A buffer of constants that lie behind one another, and where each of them begins.
+#[derive(Debug)]
+struct JoinedRequest {
+    parts: Vec<(TensorId, u64)>,
+    /// Bytes of all of them, without what lies between.
+    bytes: u64,
+    request: Request,
 }
 
 /// A constant's bytes as the GPU holds them: halves widened, 64-bit integers narrowed.
@@ -56,64 +75,111 @@ fn constant_bytes<'a>(graph: &Graph, tensor: TensorId, constant: u32, bytes: &Co
     })
 }
 
-/// The buffers that constants need. Those whose key and type are equal hold the same bytes, and nothing changes them.
-pub(super) fn constant_requests(graph: &Graph, memory: &Memory) -> Vec<ConstantRequest> {
-    let mut by_key: HashMap<(&str, DataType), u32> = HashMap::new();
-    let mut requests: Vec<ConstantRequest> = Vec::new();
-    let mut known = HashSet::new();
-    for (id, place) in memory.tensors.iter().enumerate() {
-        let Some(Place::Constant(constant)) = *place else { continue };
-        let Some(tensor) = graph.source.values.get(id).and_then(|value| value.as_tensor()) else { continue };
-        if tensor.constant.is_none_or(|own| own.0 != constant) || !known.insert(constant) {
-            continue;
-        }
-        let same_as = match graph.source.constants.get(constant as usize).map(|constant| &constant.source) {
-            Some(ConstantSource::Named(key)) => {
-                let first = *by_key.entry((key.as_str(), tensor.dtype)).or_insert(constant);
-                (first != constant).then_some(first)
-            }
-            _ => None,
-        };
-        let tensor = TensorId(u32::try_from(id).unwrap_or(u32::MAX));
-        let info = graph.info(tensor);
-        let size = info.elem.bytes(info.bound.count());
-        // An output of the graph may be a constant, and is read back like any other.
-        let request = Request::new(format!("constant {constant}"), size, STORAGE);
-        requests.push(ConstantRequest { constant, tensor, same_as, request });
-    }
-    requests
+/// The constants that a kernel binds by themselves, or that are read back. Others have no buffer of their own.
+fn bound_alone(graph: &Graph, planned: &Planned, memory: &Memory) -> HashSet<u32> {
+    let active = planned.recipes().iter().zip(&memory.aliased).filter(|&(_, &aliased)| !aliased);
+    let binds = active.flat_map(|(recipes, _)| recipes.list.iter().flat_map(|recipe| &recipe.binds));
+    let bound = binds.filter_map(|bind| if let Bind::Tensor(tensor) = bind { Some(tensor) } else { None });
+    let constant = |tensor: &TensorId| match memory.tensors[tensor.index()] {
+        Some(Place::Constant(constant)) => Some(constant),
+        _ => None,
+    };
+    bound.chain(&graph.outputs).filter_map(constant).collect()
 }
 
-pub(super) fn upload_constants(
-    gpu: &Gpu,
-    graph: &Graph,
-    requests: &[ConstantRequest],
-    bytes: &ConstantBytes<'_>,
-    budget: &mut MemoryBudget,
-    loading: &mut Loading<'_>,
-) -> Result<HashMap<u32, wgpu::Buffer>> {
-    let mut uploaded: HashMap<u32, wgpu::Buffer> = HashMap::new();
-    for ConstantRequest { constant, tensor, same_as, request } in requests {
-        if let Some(buffer) = same_as.and_then(|first| uploaded.get(&first)).cloned() {
-            uploaded.insert(*constant, buffer);
+impl ConstantRequests {
+    pub(super) fn new(graph: &Graph, planned: &Planned, memory: &Memory) -> Self {
+        let joined = memory.joins.iter().enumerate().map(|(index, parts)| {
+            let (starts, size) = joined(parts.iter().map(|&part| bytes_of(graph, part)));
+            let request = Request::new(format!("joined constants {index}"), size, STORAGE);
+            let bytes = parts.iter().map(|&part| bytes_of(graph, part)).sum();
+            JoinedRequest { parts: parts.iter().copied().zip(starts).collect(), bytes, request }
+        });
+        Self { alone: requests_alone(graph, &bound_alone(graph, planned, memory)), joined: joined.collect() }
+    }
+
+    /// Every buffer that is to be made.
+    pub(super) fn buffers(&self) -> impl Iterator<Item = &Request> {
+        let alone = self.alone.iter().filter(|constant| constant.same_as.is_none()).map(|constant| &constant.request);
+        alone.chain(self.joined.iter().map(|joined| &joined.request))
+    }
+
+    /// Bytes that are written into them.
+    pub(super) fn bytes(&self) -> u64 {
+        let alone = self.alone.iter().filter(|constant| constant.same_as.is_none()).map(|constant| constant.request.size);
+        alone.chain(self.joined.iter().map(|joined| joined.bytes)).sum()
+    }
+
+    /// Makes the buffers and writes each constant into its place, straight from where its bytes are.
+    pub(super) fn upload(
+        &self,
+        gpu: &Gpu,
+        graph: &Graph,
+        bytes: &ConstantBytes<'_>,
+        budget: &mut MemoryBudget,
+        loading: &mut Loading<'_>,
+    ) -> Result<(HashMap<u32, wgpu::Buffer>, Vec<wgpu::Buffer>)> {
+        let mut alone: HashMap<u32, wgpu::Buffer> = HashMap::new();
+        for ConstantRequest { constant, tensor, same_as, request } in &self.alone {
+            if let Some(buffer) = same_as.and_then(|first| alone.get(&first)).cloned() {
+                alone.insert(*constant, buffer);
+                continue;
+            }
+            let data = constant_bytes(graph, *tensor, *constant, bytes)?;
+            let buffer = request.make(gpu, budget)?;
+            write(gpu, &buffer, 0, within(&data, request.size), |written| loading.uploaded(written));
+            alone.insert(*constant, buffer);
+        }
+        let mut all = Vec::with_capacity(self.joined.len());
+        for JoinedRequest { parts, request, .. } in &self.joined {
+            let buffer = request.make(gpu, budget)?;
+            for &(part, start) in parts {
+                let Role::Constant(constant) = graph.role(part) else { continue };
+                let data = constant_bytes(graph, part, constant, bytes)?;
+                write(gpu, &buffer, start, within(&data, bytes_of(graph, part)), |written| loading.uploaded(written));
+            }
+            all.push(buffer);
+        }
+        Ok((alone, all))
+    }
+}
+
+/// Bytes that a constant takes on the GPU.
+fn bytes_of(graph: &Graph, constant: TensorId) -> u64 {
+    let info = graph.info(constant);
+    info.elem.bytes(info.bound.count())
+}
+
+/// A buffer has the size its constant's dims ask for; reading has checked that the bytes have it, too.
+fn within(data: &[u8], size: u64) -> &[u8] {
+    &data[..data.len().min(usize::try_from(size).unwrap_or(usize::MAX))]
+}
+
+/// The buffers of constants that are bound by themselves. Those that hold the same bytes are one, as nothing changes them.
+fn requests_alone(graph: &Graph, wanted: &HashSet<u32>) -> Vec<ConstantRequest> {
+    let mut firsts: HashMap<u32, u32> = HashMap::new();
+    let mut requests: Vec<ConstantRequest> = Vec::new();
+    let mut known = HashSet::new();
+    for (id, role) in graph.roles.iter().enumerate() {
+        let Role::Constant(constant) = *role else { continue };
+        if !wanted.contains(&constant) || !known.insert(constant) {
             continue;
         }
-        let data = constant_bytes(graph, *tensor, *constant, bytes)?;
-        let buffer = request.make(gpu, budget)?;
-        // The buffer has the size its dims ask for; reading has checked that the bytes have it, too.
-        let data = &data[..data.len().min(usize::try_from(request.size).unwrap_or(usize::MAX))];
-        write_whole(gpu, &buffer, data, |written| loading.uploaded(written));
-        uploaded.insert(*constant, buffer);
+        let first = *firsts.entry(graph.first_equal(constant)).or_insert(constant);
+        let tensor = TensorId(u32::try_from(id).unwrap_or(u32::MAX));
+        // An output of the graph may be a constant, and is read back like any other.
+        let request = Request::new(format!("constant {constant}"), bytes_of(graph, tensor), STORAGE);
+        requests.push(ConstantRequest { constant, tensor, same_as: (first != constant).then_some(first), request });
     }
-    Ok(uploaded)
+    requests
 }
 
 /// Bytes of one write: so many that writes cost little, so few that a large constant is seen to move.
 const CHUNK: usize = 16 << 20;
 
-/// Writes a whole buffer and says how many bytes each write took; writes must be a multiple of four bytes, buffers are.
-fn write_whole(gpu: &Gpu, buffer: &wgpu::Buffer, data: &[u8], mut written: impl FnMut(u64)) {
-    let mut start = 0;
+/// Writes bytes from a place in a buffer on and says how many each write took; writes must be a multiple of four bytes, buffers
+/// are.
+fn write(gpu: &Gpu, buffer: &wgpu::Buffer, mut start: u64, data: &[u8], mut written: impl FnMut(u64)) {
     for chunk in data.chunks(CHUNK) {
         let (words, rest) = chunk.split_at(chunk.len() - chunk.len() % 4);
         gpu.inner.queue.write_buffer(buffer, start, words);
@@ -144,7 +210,7 @@ pub(super) fn initial_states(
         }
         let label = format!("initial state {tensor}");
         let buffer = gpu.buffer(budget, &label, data.len() as u64, Usage::COPY_SRC | Usage::COPY_DST)?;
-        write_whole(gpu, &buffer, &data, |_| {});
+        write(gpu, &buffer, 0, &data, |_| {});
         initial.push(Some(buffer));
     }
     Ok(initial)

@@ -179,6 +179,15 @@ impl Gpu {
         self.inner.caps
     }
 
+    /// The same device as if it could do no more than this, for tests of what other devices run.
+    #[cfg(test)]
+    pub(crate) fn with_caps(&self, caps: Caps) -> Self {
+        let Inner { device, queue, summary, failure, .. } = &*self.inner;
+        let (device, queue, summary, failure) = (device.clone(), queue.clone(), summary.clone(), Arc::clone(failure));
+        let (counters, pipelines) = (Counters::default(), Mutex::default());
+        Self { inner: Arc::new(Inner { device, queue, summary, caps, counters, pipelines, failure }) }
+    }
+
     /// What has been made and done on the device so far.
     #[must_use]
     pub fn counts(&self) -> super::Counts {

@@ -10,7 +10,7 @@ use wgpu::BufferUsages as Usage;
 use super::Gpu;
 use super::buffers::{MemoryBudget, Request, STORAGE, count};
 use super::call::Run;
-use super::constants::{ConstantRequest, constant_requests, initial_states, upload_constants};
+use super::constants::{ConstantRequests, initial_states};
 use super::follow::Answers;
 use super::pipelines::Pipeline;
 use super::progress::Loading;
@@ -59,6 +59,8 @@ pub struct LoadedGraph {
 #[derive(Debug)]
 pub(super) struct Fixed {
     pub(super) constants: HashMap<u32, wgpu::Buffer>,
+    /// Constants that share a buffer.
+    pub(super) joined: Vec<wgpu::Buffer>,
     pub(super) inputs: Vec<wgpu::Buffer>,
     pub(super) outputs: Vec<Option<wgpu::Buffer>>,
     pub(super) objects: Vec<wgpu::Buffer>,
@@ -120,7 +122,7 @@ impl PreparedGraph {
 
     /// Bytes of constants that loading uploads.
     pub(super) fn constant_bytes(&self) -> u64 {
-        self.sizes.constants().map(|request| request.size).sum()
+        self.sizes.constants.bytes()
     }
 
     /// How many pipelines it needs.
@@ -223,7 +225,7 @@ fn slots(planned: &Planned, memory: &Memory) -> Slots {
 /// Every buffer that lives as long as the graph, known from bounds alone: what does not fit is refused before any is made.
 #[derive(Debug)]
 struct Sizes {
-    constants: Vec<ConstantRequest>,
+    constants: ConstantRequests,
     inputs: Vec<Request>,
     outputs: Vec<Option<Request>>,
     objects: Vec<Request>,
@@ -248,7 +250,7 @@ impl Sizes {
         let step = 4 * step_words as u64;
         let upload = arena + step + padded(&graph.inputs) + 16;
         Self {
-            constants: constant_requests(graph, memory),
+            constants: ConstantRequests::new(graph, planned, memory),
             inputs: graph.inputs.iter().enumerate().map(input).collect(),
             outputs: graph.outputs.iter().enumerate().map(output).collect(),
             objects: memory.objects.iter().enumerate().map(object).collect(),
@@ -259,15 +261,11 @@ impl Sizes {
         }
     }
 
-    /// The buffers of constants, each once.
-    fn constants(&self) -> impl Iterator<Item = &Request> {
-        self.constants.iter().filter(|constant| constant.same_as.is_none()).map(|constant| &constant.request)
-    }
-
     /// Whether all of them fit together, without making one.
     fn book(&self, gpu: &Gpu, budget: &mut MemoryBudget) -> Result<()> {
         let tensors = self.inputs.iter().chain(self.outputs.iter().flatten()).chain(&self.objects);
-        for request in self.constants().chain(tensors).chain([&self.arena, &self.step, &self.upload, &self.readback]) {
+        for request in self.constants.buffers().chain(tensors).chain([&self.arena, &self.step, &self.upload, &self.readback])
+        {
             gpu.book(budget, &request.label, request.size, request.usage)?;
         }
         Ok(())
@@ -282,13 +280,14 @@ fn make_buffers(
     budget: &mut MemoryBudget,
     loading: &mut Loading<'_>,
 ) -> Result<Fixed> {
-    let constants = upload_constants(gpu, graph, &sizes.constants, constants, budget, loading)?;
+    let (constants, joined) = sizes.constants.upload(gpu, graph, constants, budget, loading)?;
     let mut all =
         |requests: &[Request]| requests.iter().map(|request| request.make(gpu, budget)).collect::<Result<Vec<_>>>();
     let (inputs, objects) = (all(&sizes.inputs)?, all(&sizes.objects)?);
     let outputs = sizes.outputs.iter().map(|output| output.as_ref().map(|output| output.make(gpu, budget)).transpose());
     Ok(Fixed {
         constants,
+        joined,
         inputs,
         outputs: outputs.collect::<Result<_>>()?,
         objects,
@@ -337,6 +336,7 @@ fn bound(memory: &Memory, node: usize, bind: Bind) -> Option<Bound> {
     Some(match bind {
         Bind::Tensor(tensor) => Bound::Place(memory.tensors[tensor.index()]?),
         Bind::Scratch(index) => Bound::Place(*memory.scratch[node].get(index)?),
+        Bind::Joined(index) => Bound::Place(*memory.joined[node].get(index)?),
         Bind::Step => Bound::Step,
     })
 }
@@ -349,6 +349,7 @@ pub(super) fn bind_group(gpu: &Gpu, fixed: &Fixed, ready: &Ready, states: &[wgpu
         let buffer = match *bound {
             Bound::Step => &fixed.step,
             Bound::Place(Place::Constant(constant)) => fixed.constants.get(&constant)?,
+            Bound::Place(Place::Joined(index)) => fixed.joined.get(index)?,
             Bound::Place(Place::Input(index)) => fixed.inputs.get(index)?,
             Bound::Place(Place::Output(index)) => fixed.outputs.get(index)?.as_ref()?,
             Bound::Place(Place::Object(index)) => fixed.objects.get(index)?,

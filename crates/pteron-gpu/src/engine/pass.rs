@@ -106,8 +106,13 @@ impl LoadedGraph {
     }
 
     fn live_bytes(&self, run: &Run, node: usize, bind: Bind) -> u64 {
+        let bytes = |tensor| self.graph.info(tensor).elem.bytes(run.planned.live().dims(tensor).count());
         match bind {
-            Bind::Tensor(tensor) => self.graph.info(tensor).elem.bytes(run.planned.live().dims(tensor).count()),
+            Bind::Tensor(tensor) => bytes(tensor),
+            Bind::Joined(index) => {
+                let parts = run.planned.recipes()[node].joined.get(index);
+                parts.into_iter().flatten().map(|&part| bytes(part)).sum()
+            }
             Bind::Scratch(index) => run.planned.plans()[node].scratch.get(index).copied().unwrap_or(0),
             Bind::Step => 0,
         }

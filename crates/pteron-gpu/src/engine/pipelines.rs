@@ -84,10 +84,8 @@ impl Gpu {
 
     fn compile_one(&self, variant: &Variant) -> Pipeline {
         let device = &self.inner.device;
-        let source = variant.source(TARGET);
         let label = Some(variant.label);
-        let module = device
-            .create_shader_module(wgpu::ShaderModuleDescriptor { label, source: wgpu::ShaderSource::Wgsl(source.into()) });
+        let module = self.module(variant);
         let entries: Vec<_> = (0u32..).zip(variant.bindings()).map(|(binding, kind)| entry(binding, kind)).collect();
         let layout = device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label, entries: &entries });
         let pipeline_layout = device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
@@ -106,6 +104,24 @@ impl Gpu {
         });
         count(&self.inner.counters.pipelines, 1);
         Pipeline { pipeline, layout }
+    }
+
+    /// A variant's source as a module. Browsers check everything whatever is asked for.
+    fn module(&self, variant: &Variant) -> wgpu::ShaderModule {
+        let source = wgpu::ShaderSource::Wgsl(variant.source(TARGET).into());
+        let descriptor = wgpu::ShaderModuleDescriptor { label: Some(variant.label), source };
+        let checks = wgpu::ShaderRuntimeChecks {
+            bounds_checks: !variant.kernel.proven,
+            force_loop_bounding: false,
+            // Data may divide by zero in kernels that are proven otherwise.
+            ..wgpu::ShaderRuntimeChecks::checked()
+        };
+        #[allow(unsafe_code, reason = "what plans have checked is not checked again at every load of a kernel")]
+        // SAFETY: sources are this crate's own, never a file's. Every loop of theirs is bounded by parameters or constants, and
+        // indices are left unchecked only in kernels that are marked as proven: `KernelDef::proven` says what that takes.
+        unsafe {
+            self.inner.device.create_shader_module_trusted(descriptor, checks)
+        }
     }
 
     /// A compiled variant.

@@ -122,6 +122,18 @@ fn kernels_that_run_everywhere_stay_within_what_every_device_has() {
 }
 
 #[test]
+fn kernels_that_index_by_data_are_checked_when_they_run() {
+    use crate::ops::{embedding, embedding_q4gsw, gather};
+    for def in [&embedding::DEF, &embedding_q4gsw::DEF, &gather::DEF] {
+        for kernel in def.kernels {
+            assert!(!kernel.proven, "{} indexes by data", kernel.name);
+        }
+    }
+    let proven = kernels().into_iter().filter(|kernel| kernel.proven).count();
+    assert!(proven > 15, "{proven} kernels are proven");
+}
+
+#[test]
 fn every_open_type_is_tried() {
     static OPEN: KernelDef = KernelDef::new("open", "", &[]).with_types(&[("A", &["f32", "i32"]), ("B", &["u32", "bool"])]);
     let all: Vec<_> = Variant::every(&OPEN).into_iter().map(|variant| variant.types).collect();

@@ -27,11 +27,11 @@ params! {
 }
 
 pub(crate) static MAP1: KernelDef =
-    KernelDef::new("map1", include_str!("map1.wgsl"), Params::FIELDS).with_variants(|| variants(1));
+    KernelDef::new("map1", include_str!("map1.wgsl"), Params::FIELDS).with_variants(|| variants(1)).proven();
 pub(crate) static MAP2: KernelDef =
-    KernelDef::new("map2", include_str!("map2.wgsl"), Params::FIELDS).with_variants(|| variants(2));
+    KernelDef::new("map2", include_str!("map2.wgsl"), Params::FIELDS).with_variants(|| variants(2)).proven();
 pub(crate) static MAP3: KernelDef =
-    KernelDef::new("map3", include_str!("map3.wgsl"), Params::FIELDS).with_variants(|| variants(3));
+    KernelDef::new("map3", include_str!("map3.wgsl"), Params::FIELDS).with_variants(|| variants(3)).proven();
 
 /// By number of tensors.
 static KERNELS: [&KernelDef; 3] = [&MAP1, &MAP2, &MAP3];

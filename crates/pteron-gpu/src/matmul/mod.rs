@@ -18,13 +18,13 @@ use crate::shape::Dims;
 pub(crate) const GEMV_MAX_ROWS: u32 = 8;
 
 /// Rows of activations that a GEMV workgroup may hold, a recipe each: what it holds and does not need is wasted work.
-const GEMV_ROWS: [u32; 4] = [1, 2, 4, 8];
+pub(crate) const GEMV_ROWS: [u32; 4] = [1, 2, 4, 8];
 
 /// Outputs of each row that a GEMV workgroup computes.
 const GEMV_COLUMNS: u32 = 4;
 
 /// The sides of GEMM tiles, a recipe each: the large one loads less, the small one gives more workgroups.
-const GEMM_TILES: [u32; 2] = [64, 32];
+pub(crate) const GEMM_TILES: [u32; 2] = [64, 32];
 
 /// With fewer workgroups than this the small tile is taken: large GPUs have about as many processors.
 const GEMM_FULL_GRID: u64 = 128;
@@ -56,21 +56,23 @@ pub(crate) fn recipes(gemv: &Variant, gemm: &Variant, binds: &[Bind]) -> impl It
 
 /// The recipe for so many rows and columns, counted from the product's first, and its workgroups.
 fn choose(m: u32, n: u32) -> (usize, u64) {
-    let groups = |rows: u32, columns: u32| u64::from(m.div_ceil(rows)) * u64::from(n.div_ceil(columns));
     if m <= GEMV_MAX_ROWS {
         let held = gemv_holding(m);
-        return (held, groups(GEMV_ROWS[held], GEMV_COLUMNS));
+        return (held, u64::from(m.div_ceil(GEMV_ROWS[held])) * u64::from(n.div_ceil(GEMV_COLUMNS)));
     }
-    let [large, small] = GEMM_TILES;
-    if groups(large, large) >= GEMM_FULL_GRID {
-        (GEMV_ROWS.len(), groups(large, large))
-    } else {
-        (GEMV_ROWS.len() + 1, groups(small, small))
-    }
+    let (tile, groups) = gemm_tiles(m, n);
+    (GEMV_ROWS.len() + tile, groups)
+}
+
+/// Which of the GEMM recipes computes so many rows and columns, and its workgroups.
+pub(crate) fn gemm_tiles(m: u32, n: u32) -> (usize, u64) {
+    let groups = GEMM_TILES.map(|side| u64::from(m.div_ceil(side)) * u64::from(n.div_ceil(side)));
+    let [large, small] = groups;
+    if large >= GEMM_FULL_GRID { (0, large) } else { (1, small) }
 }
 
 /// Which of the GEMV recipes holds so many rows, or the most there are.
-fn gemv_holding(m: u32) -> usize {
+pub(crate) fn gemv_holding(m: u32) -> usize {
     GEMV_ROWS.iter().position(|&rows| m <= rows).unwrap_or(GEMV_ROWS.len() - 1)
 }
 

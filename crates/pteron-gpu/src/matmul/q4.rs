@@ -34,9 +34,9 @@ enum Scaling {
 pub(crate) struct Layout {
     pub(crate) n: u32,
     pub(crate) k: u32,
-    group: u32,
-    weight_stride: u32,
-    scale_stride: u32,
+    pub(crate) group: u32,
+    pub(crate) weight_stride: u32,
+    pub(crate) scale_stride: u32,
 }
 
 impl Q4 {
@@ -67,6 +67,11 @@ impl Q4 {
         layout(self.scaling, cx.dims(self.weight), cx.dims(self.scales))
     }
 
+    /// How the weights lie, if both they and their scales are the file's.
+    pub(crate) fn fixed(&self) -> Option<Layout> {
+        self.fixed
+    }
+
     /// Whether it is certain that activations can be read in vectors of four.
     pub(crate) fn vectors_of_x(&self) -> bool {
         self.fixed.is_some_and(|layout| layout.k % 4 == 0)
@@ -74,9 +79,7 @@ impl Q4 {
 
     /// Whether it is certain that rows are whole 16-byte vectors, each with one scale, and scales whole vectors.
     pub(crate) fn vectors_of_weights(&self) -> bool {
-        self.fixed.is_some_and(|Layout { k, group, weight_stride, scale_stride, .. }| {
-            k % 32 == 0 && group % 32 == 0 && weight_stride % 16 == 0 && scale_stride % 4 == 0
-        })
+        self.fixed.is_some_and(|layout| layout.in_vectors())
     }
 
     /// The value of one weight as a whole number, for references.
@@ -98,6 +101,12 @@ impl Q4 {
 }
 
 impl Layout {
+    /// Whether rows are whole 16-byte vectors, each with one scale, and scales whole vectors.
+    pub(crate) fn in_vectors(&self) -> bool {
+        let Self { k, group, weight_stride, scale_stride, .. } = self;
+        k % 32 == 0 && group % 32 == 0 && weight_stride % 16 == 0 && scale_stride % 4 == 0
+    }
+
     /// The parameters of a product with these weights.
     pub(crate) fn fill(&self, params: Params) -> Params {
         let Self { group, weight_stride, scale_stride, .. } = *self;

@@ -16,6 +16,7 @@ pub mod layer_norm;
 pub mod linear;
 pub mod linear_dq8ca_q4gsw;
 pub mod linear_q4gsw;
+pub mod linears_q4gsw;
 pub mod mm;
 pub mod pad;
 pub mod reduce;
@@ -74,6 +75,7 @@ pub static OPS: &[&OpDef] = &[
     &linear::DEF,
     &linear_dq8ca_q4gsw::DEF,
     &linear_q4gsw::DEF,
+    &linears_q4gsw::DEF,
     &mm::DEF,
     &pad::DEF,
     &reduce::DEF,

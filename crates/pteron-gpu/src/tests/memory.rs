@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::operators::fixture_graphs;
 use super::random::{MOST, RandomGraph};
+use crate::fuse::Fusions;
 use crate::graph::{Graph, Role};
 use crate::live::TensorId;
 use crate::memory::{Memory, Place};
@@ -111,14 +112,32 @@ fn no_two_live_tensors_share_memory_in_random_graphs() {
 }
 
 #[test]
+fn what_is_large_and_lives_for_one_operator_is_there_once() {
+    let fixtures = fixture_graphs();
+    let llama = fixtures.iter().find(|fixture| fixture.name.starts_with("tiny_4w")).unwrap();
+    for fusions in [Fusions::NONE, Fusions::ALL] {
+        let graph = Graph::decode_with(llama.sketch.graph.clone(), &fusions).unwrap();
+        let bounds: Vec<Dims> = graph.inputs.iter().map(|&input| graph.info(input).bound).collect();
+        let planned = Planned::at_bounds(&graph, &bounds, Caps::PORTABLE).unwrap();
+        let memory = Memory::plan(&graph, &planned).unwrap();
+        // Both layers compute their scores in one object, and no other is as large.
+        let largest = planned.recipes().iter().flat_map(|recipes| &recipes.scratch).max().unwrap();
+        assert_eq!(memory.objects.iter().filter(|object| *object >= largest).count(), 1, "{:?}", memory.objects);
+        assert!(memory.objects.is_sorted_by(|a, b| a >= b), "{:?}", memory.objects);
+    }
+}
+
+#[test]
 fn no_two_live_tensors_share_memory_in_exported_graphs() {
     let mut graphs = 0;
     let mut again = 0;
     for fixture in fixture_graphs() {
-        // Operators that are not there yet are no matter of memory.
-        let Ok(graph) = fixture.sketch.decode() else { continue };
-        graphs += 1;
-        again += plan(&graph, &fixture.name);
+        for fusions in [Fusions::NONE, Fusions::ALL] {
+            // Operators that are not there yet are no matter of memory.
+            let Ok(graph) = Graph::decode_with(fixture.sketch.graph.clone(), &fusions) else { continue };
+            graphs += 1;
+            again += plan(&graph, &fixture.name);
+        }
     }
     assert!(graphs > 50 && again > 20, "{graphs} graphs, memory used again {again} times");
 }

@@ -2,16 +2,13 @@
 
 mod docs;
 mod follow;
+mod fusions;
 mod limits;
 mod loading;
 mod memory;
 mod operators;
 mod random;
 mod resize;
-
-use std::borrow::Cow;
-
-use pteron_format::vulkan::ConstantId;
 
 use crate::engine::{Gpu, GpuOptions, LoadOptions, LoadedGraph, block_on};
 use crate::testing::Sketch;
@@ -23,6 +20,5 @@ fn own_gpu() -> Gpu {
 }
 
 fn load_on(gpu: &Gpu, sketch: &Sketch, options: &LoadOptions) -> crate::Result<LoadedGraph> {
-    let constants = |id: ConstantId| sketch.constants.get(id.index()).map(|bytes| Cow::Borrowed(bytes.as_slice()));
-    block_on(LoadedGraph::load(gpu, sketch.decode()?, &constants, options))
+    sketch.load_on(gpu, options)
 }

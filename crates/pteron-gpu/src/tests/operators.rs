@@ -11,7 +11,7 @@ use serde_json::Value as Json;
 use crate::ops::OPS;
 use crate::ops::sdpa::ROTARY;
 use crate::reference::{HostData, HostTensor};
-use crate::testing::{Sketch, check, dims, f32s, i32s, noise};
+use crate::testing::{Sketch, check, dims, f32s, i32s, noise, noise_bytes};
 
 /// A graph of a file, and the calls that go with it where they are calls of the graph alone.
 pub(super) struct Fixture {
@@ -142,7 +142,7 @@ fn exported_graphs_agree_with_their_references() {
 /// Sketches by hand, each with calls, of operators that no exported graph has.
 pub(super) fn samples() -> Vec<Sample> {
     let mut samples = Vec::new();
-    samples.extend([clones(), symbols(), update_cache(), choice(), turned("aten.t_copy.default")]);
+    samples.extend([clones(), symbols(), update_cache(), choice(), turned("aten.t_copy.default"), linears()]);
     samples.push(turned("aten.permute.default"));
     for name in ["sdpa_with_kv_cache.naive", "sdpa_with_kv_cache.sliced", ROTARY] {
         samples.push(attention(name));
@@ -183,6 +183,24 @@ fn choice() -> Sample {
     sketch.output(out);
     let calls = [3, 1].map(|rows: u32| vec![f32s(&[rows, 40], noise(5, rows as usize * 40)), i32s(&[4], vec![0; 4])]);
     (sketch, calls.to_vec())
+}
+
+/// Two products of rows that are normalised first, with 4-bit weights of one buffer.
+fn linears() -> Sample {
+    let mut sketch = Sketch::new();
+    let x = sketch.input(DataType::Float32, &[11, 32]);
+    let norm = sketch.floats(&[32], &noise(1, 32));
+    let weights =
+        [4, 8].map(|rows: u32| sketch.constant(DataType::UInt8, &[rows, 16], noise_bytes(rows.into(), rows as usize * 16)));
+    let scales = [4, 8].map(|rows: u32| sketch.floats(&[1, rows], &noise(rows.into(), rows as usize)));
+    let outputs = [4, 8].map(|rows: u32| sketch.tensor(DataType::Float32, &[11, rows]));
+    let (none, no) = (sketch.value(Value::Null), sketch.value(Value::Bool(false)));
+    let (eps, group) = (sketch.float(1e-5), sketch.int(32));
+    let [weights, scales, biases, out] =
+        [weights, scales, [none; 2], outputs].map(|list| sketch.value(Value::ValueList(list.to_vec())));
+    sketch.call(crate::ops::linears_q4gsw::NAME, &[x, norm, eps, weights, scales, group, biases, none, no, out]);
+    outputs.into_iter().for_each(|output| sketch.output(output));
+    (sketch, rows(&[11, 1, 8], 32, |x| x))
 }
 
 fn clones() -> Sample {

@@ -229,7 +229,7 @@ impl Op for Attention {
         for recipe in &mut list {
             recipe.max_dispatches = u32::try_from(slices.rounds()).unwrap_or(u32::MAX);
         }
-        Ok(Recipes { list, scratch: vec![slices.reserve(most_scratch(cx.caps()))], step_words: 0 })
+        Ok(Recipes { list, scratch: vec![slices.reserve(most_scratch(cx.caps()))], ..Recipes::default() })
     }
 
     fn plan(&self, cx: &PlanCx<'_>) -> Result<Plan, OpError> {

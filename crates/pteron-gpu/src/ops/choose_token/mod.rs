@@ -75,7 +75,7 @@ impl Op for ChooseToken {
             Recipe::new(Variant::new(&LAST), [found, self.out.into()]),
         ];
         let scratch = vec![FOUND * u64::from(parts(cx.bound(self.logits).last()))];
-        Ok(Recipes { list, scratch, step_words: 0 })
+        Ok(Recipes { list, scratch, ..Recipes::default() })
     }
 
     fn plan(&self, cx: &PlanCx<'_>) -> Result<Plan, OpError> {

@@ -13,13 +13,16 @@ use crate::reference::{HostData, HostTensors};
 #[cfg(test)]
 mod tests;
 
-static GEMV: KernelDef =
-    KernelDef::new("linear_q4gsw_gemv", include_str!("linear_q4gsw_gemv.wgsl"), Params::FIELDS).with_types(matmul::TYPES);
+static GEMV: KernelDef = KernelDef::new("linear_q4gsw_gemv", include_str!("linear_q4gsw_gemv.wgsl"), Params::FIELDS)
+    .with_types(matmul::TYPES)
+    .proven();
 static GEMV_WIDE: KernelDef =
     KernelDef::new("linear_q4gsw_gemv_wide", include_str!("linear_q4gsw_gemv_wide.wgsl"), Params::FIELDS)
-        .with_types(matmul::TYPES);
-static GEMM: KernelDef =
-    KernelDef::new("linear_q4gsw_gemm", include_str!("linear_q4gsw_gemm.wgsl"), Params::FIELDS).with_types(matmul::TYPES);
+        .with_types(matmul::TYPES)
+        .proven();
+static GEMM: KernelDef = KernelDef::new("linear_q4gsw_gemm", include_str!("linear_q4gsw_gemm.wgsl"), Params::FIELDS)
+    .with_types(matmul::TYPES)
+    .proven();
 
 const IN_GROUPS: &str = "et_vk.linear_q4gsw.default";
 const BY_ROW: &str = "et_vk.linear_qcs4w.default";

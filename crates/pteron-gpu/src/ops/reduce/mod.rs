@@ -302,7 +302,7 @@ impl Op for Reduction {
             Some(recipe)
         };
         let list = Self::ways(scratch.len()).into_iter().filter_map(recipe).collect();
-        Ok(Recipes { list, scratch, step_words: 0 })
+        Ok(Recipes { list, scratch, ..Recipes::default() })
     }
 
     fn plan(&self, cx: &PlanCx<'_>) -> Result<Plan, OpError> {

@@ -15,7 +15,8 @@ use crate::shape::Dims;
 pub(super) const NAME: &str = "et_vk.apply_rotary_emb_hf.default";
 
 pub(super) static KERNEL: KernelDef = KernelDef::new("rotary_halves", include_str!("rotary_halves.wgsl"), Params::FIELDS)
-    .with_types(&[("T", &["vec4<f32>", "f32"])]);
+    .with_types(&[("T", &["vec4<f32>", "f32"])])
+    .proven();
 
 params! {
     /// Of `rotary_halves.wgsl`.

@@ -13,7 +13,7 @@ use crate::shape::Dims;
 pub(super) const NAME: &str = "et_vk.apply_rotary_emb_interleaved.default";
 
 pub(super) static KERNEL: KernelDef =
-    KernelDef::new("rotary_interleaved", include_str!("rotary_interleaved.wgsl"), Params::FIELDS);
+    KernelDef::new("rotary_interleaved", include_str!("rotary_interleaved.wgsl"), Params::FIELDS).proven();
 
 params! {
     /// Of `rotary_interleaved.wgsl`.

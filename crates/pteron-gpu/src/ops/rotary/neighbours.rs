@@ -11,7 +11,7 @@ use crate::shape::Dims;
 
 pub(super) const NAME: &str = "et_vk.apply_rotary_emb.default";
 
-pub(super) static KERNEL: KernelDef = KernelDef::new("rotary", include_str!("rotary.wgsl"), Params::FIELDS);
+pub(super) static KERNEL: KernelDef = KernelDef::new("rotary", include_str!("rotary.wgsl"), Params::FIELDS).proven();
 
 params! {
     /// Of `rotary.wgsl`.

@@ -9,12 +9,16 @@ use crate::params;
 use crate::plan::{Bind, BoundsCx, Caps, Dispatch, Plan, PlanCx, Recipe, Recipes};
 
 pub(super) static QK_SCALAR: KernelDef =
-    KernelDef::new("sdpa_qk_scalar", include_str!("sdpa_qk_scalar.wgsl"), Params::FIELDS);
-pub(super) static QK_NAIVE: KernelDef = KernelDef::new("sdpa_qk_naive", include_str!("sdpa_qk_naive.wgsl"), Params::FIELDS);
-pub(super) static SOFTMAX: KernelDef = KernelDef::new("sdpa_softmax", include_str!("sdpa_softmax.wgsl"), Params::FIELDS);
-pub(super) static AV: KernelDef = KernelDef::new("sdpa_av", include_str!("sdpa_av.wgsl"), Params::FIELDS);
-pub(super) static AV_FEW: KernelDef = KernelDef::new("sdpa_av_few", include_str!("sdpa_av_few.wgsl"), Params::FIELDS);
-pub(super) static AV_NAIVE: KernelDef = KernelDef::new("sdpa_av_naive", include_str!("sdpa_av_naive.wgsl"), Params::FIELDS);
+    KernelDef::new("sdpa_qk_scalar", include_str!("sdpa_qk_scalar.wgsl"), Params::FIELDS).proven();
+pub(super) static QK_NAIVE: KernelDef =
+    KernelDef::new("sdpa_qk_naive", include_str!("sdpa_qk_naive.wgsl"), Params::FIELDS).proven();
+pub(super) static SOFTMAX: KernelDef =
+    KernelDef::new("sdpa_softmax", include_str!("sdpa_softmax.wgsl"), Params::FIELDS).proven();
+pub(super) static AV: KernelDef = KernelDef::new("sdpa_av", include_str!("sdpa_av.wgsl"), Params::FIELDS).proven();
+pub(super) static AV_FEW: KernelDef =
+    KernelDef::new("sdpa_av_few", include_str!("sdpa_av_few.wgsl"), Params::FIELDS).proven();
+pub(super) static AV_NAIVE: KernelDef =
+    KernelDef::new("sdpa_av_naive", include_str!("sdpa_av_naive.wgsl"), Params::FIELDS).proven();
 
 params! {
     /// Of `include/attention.wgsl`, for every kernel here.
@@ -66,7 +70,7 @@ impl Sdpa {
             Write::recipe(cx, self.v, self.v_cache, "sdpa_v_cache"),
         ];
         list.append(&mut rounds);
-        Ok(Recipes { list, scratch: vec![slices.reserve(most)], step_words: STEP_WORDS })
+        Ok(Recipes { list, scratch: vec![slices.reserve(most)], step_words: STEP_WORDS, ..Recipes::default() })
     }
 
     /// The recipes of the rounds, in the order of their numbers.

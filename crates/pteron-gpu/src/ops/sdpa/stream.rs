@@ -7,10 +7,11 @@ use crate::params;
 use crate::plan::{Bind, BoundsCx, Dispatch, Recipe, Recipes};
 
 pub(super) static WRITE: KernelDef =
-    KernelDef::new("sdpa_write", include_str!("sdpa_write.wgsl"), Params::FIELDS).with_variants(write_variants);
+    KernelDef::new("sdpa_write", include_str!("sdpa_write.wgsl"), Params::FIELDS).with_variants(write_variants).proven();
 pub(super) static STREAM: KernelDef =
-    KernelDef::new("sdpa_stream", include_str!("sdpa_stream.wgsl"), Params::FIELDS).with_variants(stream_variants);
-pub(super) static COMBINE: KernelDef = KernelDef::new("sdpa_combine", include_str!("sdpa_combine.wgsl"), Params::FIELDS);
+    KernelDef::new("sdpa_stream", include_str!("sdpa_stream.wgsl"), Params::FIELDS).with_variants(stream_variants).proven();
+pub(super) static COMBINE: KernelDef =
+    KernelDef::new("sdpa_combine", include_str!("sdpa_combine.wgsl"), Params::FIELDS).proven();
 
 params! {
     /// Of `include/stream_params.wgsl`.
@@ -155,7 +156,7 @@ impl Sdpa {
             Recipe::new(combine, [parts, Bind::Step, self.out.into()]),
         ];
         let scratch = vec![worst_sums(lanes, heads, rows, cx.bound(self.k_cache)[1])];
-        Recipes { list, scratch, step_words: STEP_WORDS }
+        Recipes { list, scratch, step_words: STEP_WORDS, ..Recipes::default() }
     }
 
     /// What runs for such a cut, and the bytes of scratch it touches.

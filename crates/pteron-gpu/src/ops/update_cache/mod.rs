@@ -15,7 +15,8 @@ use crate::shape::Dims;
 mod tests;
 
 pub(super) static COPY: KernelDef = KernelDef::new("update_cache", include_str!("update_cache.wgsl"), CopyParams::FIELDS)
-    .with_types(&[("T", &["vec4<u32>", "u32"])]);
+    .with_types(&[("T", &["vec4<u32>", "u32"])])
+    .proven();
 static DONE: KernelDef = KernelDef::new("update_cache_done", include_str!("update_cache_done.wgsl"), DoneParams::FIELDS);
 
 /// The registry entry.
@@ -165,7 +166,7 @@ impl Op for UpdateCache {
     fn recipes(&self, cx: &BoundsCx<'_>) -> Result<Recipes, OpError> {
         let copy = Write::recipe(cx, self.value, self.cache, COPY.name);
         let done = Recipe::new(Variant::new(&DONE), [self.out.into()]);
-        Ok(Recipes { list: vec![copy, done], scratch: Vec::new(), step_words: 1 })
+        Ok(Recipes { list: vec![copy, done], step_words: 1, ..Recipes::default() })
     }
 
     fn plan(&self, cx: &PlanCx<'_>) -> Result<Plan, OpError> {

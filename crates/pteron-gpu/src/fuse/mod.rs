@@ -1,0 +1,76 @@
+//! Operators of a file that one kernel computes together: found by their pattern, and put in the place of what they stand for.
+//!
+//! A pass looks for one pattern and never changes what a graph computes, at any live shape: what lies between the calls of a
+//! pattern has no other reader and is no output, nothing they read is changed in place, and whether the fused operator can do
+//! it is decided by that operator's own decoder. Whatever is unusual stays as the file has it.
+
+mod edit;
+mod gate;
+mod linears;
+mod norm;
+mod residual;
+mod sizes;
+#[cfg(test)]
+mod tests;
+mod together;
+mod uses;
+
+use crate::graph::Graph;
+use edit::Editor;
+
+/// Which operators are fused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fusions {
+    /// Two or three linears with 4-bit weights and the same input into one call.
+    pub together: bool,
+    /// Two such linears of the same input, the one gating the other through silu, into one call.
+    pub gate: bool,
+    /// What is added to the answer of such a linear into its call.
+    pub residual: bool,
+    /// A norm that only such a call reads into that call.
+    pub norm: bool,
+    /// The most bytes of constants that may share a buffer, such as a device's largest binding.
+    pub largest_binding: u64,
+}
+
+impl Fusions {
+    /// Every fusion there is.
+    pub const ALL: Self = Self { together: true, gate: true, residual: true, norm: true, largest_binding: u64::MAX };
+    /// The operators of the file, one by one.
+    pub const NONE: Self = Self { together: false, gate: false, residual: false, norm: false, ..Self::ALL };
+
+    /// The same for a device whose bindings hold so many bytes.
+    #[must_use]
+    pub fn within(self, largest_binding: u64) -> Self {
+        Self { largest_binding: self.largest_binding.min(largest_binding), ..self }
+    }
+}
+
+impl Default for Fusions {
+    fn default() -> Self {
+        Self::ALL
+    }
+}
+
+/// Looks for one pattern, and puts fused calls where it finds it.
+type Pass = fn(&mut Editor<'_>);
+
+/// A graph with its operators fused. Calls that are not fused keep their place in the file.
+pub(crate) fn fuse(graph: Graph, fusions: &Fusions) -> Graph {
+    // A gate is two linears with one input, so it comes before they are taken for any two. What stands around a call is looked
+    // for when it is whole.
+    let passes: [(bool, Pass); 4] = [
+        (fusions.gate, gate::find),
+        (fusions.together, together::find),
+        (fusions.residual, residual::find),
+        (fusions.norm, norm::find),
+    ];
+    passes.into_iter().filter(|(on, _)| *on).fold(graph, |graph, (_, find)| {
+        let mut editor = Editor::new(&graph, fusions.largest_binding);
+        find(&mut editor);
+        let Some((source, calls)) = editor.finish() else { return graph };
+        let fused = Graph::assemble(source, calls);
+        debug_assert!(fused.is_ok(), "a pass left a graph that does not hold together: {fused:?}");
+        fused.unwrap_or(graph)
+    })
+}

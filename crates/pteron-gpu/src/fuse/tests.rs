@@ -1,0 +1,188 @@
+//! Sketches for the passes' tests, and what all of them together make of exported models.
+
+use pteron_format::vulkan::{DataType, Value, ValueId};
+
+use super::Fusions;
+use super::linears::LINEAR;
+use super::sizes::{ADD, NORM, Sizes, VIEW};
+use crate::engine::{LoadOptions, LoadedGraph};
+use crate::graph::{Graph, Node};
+use crate::ops::linears_q4gsw::NAME;
+use crate::reference::HostTensor;
+use crate::testing::{Sketch, compare_answers, f32s, gpu, noise, noise_bytes, run};
+
+/// A sketch of a decoder's parts on rows of k numbers, of which each call brings another number.
+pub(super) struct Draft {
+    pub(super) sketch: Sketch,
+    pub(super) x: ValueId,
+    /// How many rows there are, as views are told.
+    rows: ValueId,
+    k: u32,
+    /// Of the linears to come: the values that share a scale, bytes behind each row, and whether weights are inputs.
+    pub(super) group: u32,
+    pub(super) padding: u32,
+    pub(super) from_outside: bool,
+    seed: u64,
+}
+
+impl Draft {
+    pub(super) const ROWS: u32 = 20;
+
+    pub(super) fn new(k: u32) -> Self {
+        let [x, rows] = [ValueId(0); 2];
+        let mut draft = Self { sketch: Sketch::new(), x, rows, k, group: 32, padding: 0, from_outside: false, seed: 1 };
+        (draft.x, draft.rows) = draft.input();
+        draft
+    }
+
+    /// An input of any number of rows, and that number.
+    pub(super) fn input(&mut self) -> (ValueId, ValueId) {
+        let input = self.sketch.input(DataType::Float32, &[1, Self::ROWS, self.k]);
+        let (one, rows) = (self.sketch.int(1), self.sketch.value(Value::SymInt(0)));
+        self.sketch.call("sym_size.int", &[input, one, rows]);
+        (self.view_of(input, rows, self.k), rows)
+    }
+
+    fn noise(&mut self, count: u32) -> Vec<f32> {
+        self.seed += 1;
+        noise(self.seed, count as usize)
+    }
+
+    fn rows_of(&mut self, width: u32) -> ValueId {
+        self.sketch.tensor(DataType::Float32, &[1, Self::ROWS, width])
+    }
+
+    fn width(&self, value: ValueId) -> u32 {
+        self.sketch.graph.value(value).and_then(Value::as_tensor).and_then(|tensor| tensor.dims.last()).copied().unwrap()
+    }
+
+    pub(super) fn linear(&mut self, x: ValueId, n: u32) -> ValueId {
+        let stride = self.k / 2 + self.padding;
+        self.seed += 1;
+        let weight = if self.from_outside {
+            self.sketch.input(DataType::UInt8, &[n, stride])
+        } else {
+            self.sketch.constant(DataType::UInt8, &[n, stride], noise_bytes(self.seed, (n * stride) as usize))
+        };
+        let groups = self.k / self.group;
+        let scales: Vec<f32> = self.noise(groups * n).iter().map(|scale| scale * 0.05).collect();
+        let scales = self.sketch.floats(&[groups, n], &scales);
+        let bias = self.noise(n);
+        let bias = self.sketch.floats(&[n], &bias);
+        let (group, out) = (self.sketch.int(self.group.into()), self.rows_of(n));
+        self.sketch.call(LINEAR, &[x, weight, scales, group, bias, out]);
+        out
+    }
+
+    /// A view that changes nothing, with symbolic sizes.
+    pub(super) fn view(&mut self, value: ValueId, width: u32) -> ValueId {
+        self.view_of(value, self.rows, width)
+    }
+
+    fn view_of(&mut self, value: ValueId, rows: ValueId, width: u32) -> ValueId {
+        let (one, width, out) = (self.sketch.int(1), self.sketch.int(width.into()), self.rows_of(width));
+        let sizes = self.sketch.value(Value::ValueList(vec![one, rows, width]));
+        self.sketch.call("aten.view_copy.default", &[value, sizes, out]);
+        out
+    }
+
+    pub(super) fn norm(&mut self, x: ValueId) -> ValueId {
+        let weight = self.noise(self.k);
+        let weight = self.sketch.floats(&[self.k], &weight);
+        let (eps, out) = (self.sketch.float(1e-5), self.rows_of(self.k));
+        self.sketch.call("et_vk.rms_norm.default", &[x, weight, eps, out]);
+        out
+    }
+
+    pub(super) fn unary(&mut self, name: &str, x: ValueId) -> ValueId {
+        let out = self.rows_of(self.width(x));
+        self.sketch.call(name, &[x, out]);
+        out
+    }
+
+    pub(super) fn product(&mut self, a: ValueId, b: ValueId) -> ValueId {
+        let out = self.rows_of(self.width(a).max(self.width(b)));
+        self.sketch.call("aten.mul.Tensor", &[a, b, out]);
+        out
+    }
+
+    pub(super) fn sum(&mut self, a: ValueId, b: ValueId) -> ValueId {
+        let Some(Value::Tensor(like)) = self.sketch.graph.value(a).cloned() else { panic!("a tensor") };
+        let (one, out) = (self.sketch.int(1), self.sketch.tensor(DataType::Float32, &like.dims));
+        self.sketch.call("aten.add.Tensor", &[a, b, one, out]);
+        out
+    }
+
+    /// Calls with few rows and many, in no order.
+    pub(super) fn calls(&self) -> Vec<Vec<HostTensor>> {
+        let call = |rows: u32| vec![f32s(&[1, rows, self.k], noise(rows.into(), (rows * self.k) as usize))];
+        [Self::ROWS, 1, 9, 3, 8, 0, 1].map(call).to_vec()
+    }
+}
+
+/// The operators of a fused graph, but for those that its inputs begin with.
+pub(super) fn fused_names(sketch: &Sketch, fusions: &Fusions) -> Vec<&'static str> {
+    let graph = Graph::decode_with(sketch.graph.clone(), fusions).unwrap();
+    let name = |node: &&Node| *node.def.names.iter().find(|name| **name == node.name).unwrap();
+    let at_input = |node: &&Node| node.flow.reads.iter().all(|read| graph.inputs.contains(read));
+    let begins = |node: &&Node| at_input(node) && [VIEW, "sym_size.int"].contains(&node.name.as_str());
+    graph.nodes.iter().filter(|node| !begins(node)).map(|node| name(&node)).collect()
+}
+
+/// Compares what a graph answers fused and unfused.
+pub(super) fn agree(sketch: &Sketch, fusions: &Fusions, calls: &[Vec<HostTensor>]) {
+    let load = |fusions| sketch.load_fused(&gpu(), fusions, &LoadOptions::default()).unwrap();
+    let [plain, fused]: [LoadedGraph; 2] = [&Fusions::NONE, fusions].map(load);
+    assert!(fused.graph().nodes.len() < plain.graph().nodes.len(), "nothing was fused");
+    let [plain_state, fused_state] = [&plain, &fused].map(|graph| graph.new_state().unwrap());
+    for (index, inputs) in calls.iter().enumerate() {
+        let want = run(&plain, &plain_state, inputs).unwrap();
+        let got = run(&fused, &fused_state, inputs).unwrap();
+        compare_answers(&format!("call {index}"), &got, &want, 1e-5);
+    }
+}
+
+#[test]
+fn nothing_is_fused_where_nothing_is_asked_for() {
+    let mut draft = Draft::new(64);
+    let normed = draft.norm(draft.x);
+    let product = draft.linear(normed, 64);
+    let sum = draft.sum(draft.x, product);
+    draft.sketch.output(sum);
+    let names = fused_names(&draft.sketch, &Fusions::NONE);
+    assert_eq!(names, [NORM, LINEAR, ADD]);
+    assert_eq!(fused_names(&draft.sketch, &Fusions::default()), [NAME]);
+}
+
+#[test]
+fn refusals_name_the_call_of_the_file() {
+    let mut draft = Draft::new(64);
+    for n in [8, 12] {
+        let out = draft.linear(draft.x, n);
+        draft.sketch.output(out);
+    }
+    let normed = draft.norm(draft.x);
+    draft.sketch.output(normed);
+    // The norm is call 4 of the file, behind two linears that are one.
+    let fused = Graph::decode_with(draft.sketch.graph.clone(), &Fusions::ALL).unwrap();
+    assert_eq!(fused.nodes.iter().map(|node| node.call).collect::<Vec<_>>(), [0, 1, 2, 4]);
+    let calls = draft.sketch.graph.chain.len();
+    draft.sketch.call("aten.unheard_of.default", &[normed, normed]);
+    let error = Graph::decode_with(draft.sketch.graph, &Fusions::ALL).unwrap_err().to_string();
+    assert!(error.contains(&format!("(call {calls})")), "{error}");
+}
+
+#[test]
+fn sizes_that_live_shapes_may_part_are_not_the_same() {
+    let mut draft = Draft::new(64);
+    let same = draft.unary("aten.sigmoid.default", draft.x);
+    let viewed = draft.view(same, 64);
+    let product = draft.linear(viewed, 8);
+    let (other, _) = draft.input();
+    let mixed = draft.sum(draft.x, other);
+    draft.sketch.output(product);
+    draft.sketch.output(mixed);
+    let sizes = Sizes::new(&draft.sketch.decode().unwrap());
+    assert!(sizes.same(draft.x, same) && sizes.same(draft.x, viewed));
+    assert!(!sizes.same(draft.x, product) && !sizes.same(draft.x, other) && !sizes.same(draft.x, mixed));
+}

@@ -1,0 +1,205 @@
+//! Exported models fused and unfused, and the constants that fused operators share buffers of.
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+
+use pteron_format::vulkan::{ConstantId, ConstantSource, DataType, Value, ValueId};
+
+use super::operators::fixture_graphs;
+use super::own_gpu;
+use crate::Error;
+use crate::engine::{Gpu, LoadOptions, LoadedGraph, OutputData, block_on};
+use crate::fuse::Fusions;
+use crate::graph::Graph;
+use crate::memory::{Memory, Place};
+use crate::plan::Caps;
+use crate::reference::HostTensor;
+use crate::resize::Planned;
+use crate::shape::Dims;
+use crate::testing::{Dry, Sketch, compare_answers, noise, noise_bytes, run};
+
+/// Runs the calls of a graph; the answers of each, and the dispatches of the last.
+fn answers(gpu: &Gpu, graph: &LoadedGraph, calls: &[Vec<HostTensor>]) -> (Vec<Vec<OutputData>>, u64) {
+    let state = graph.new_state().unwrap();
+    let mut dispatches = 0;
+    let call = |inputs: &Vec<HostTensor>| {
+        let before = gpu.counts().dispatches;
+        let outputs = run(graph, &state, inputs).unwrap();
+        dispatches = gpu.counts().dispatches - before;
+        outputs
+    };
+    (calls.iter().map(call).collect(), dispatches)
+}
+
+#[test]
+fn exported_graphs_answer_fused_as_they_do_unfused() {
+    let mut dispatches = Vec::new();
+    for fixture in fixture_graphs().iter().filter(|fixture| !fixture.calls.is_empty()) {
+        let decode = |fusions| Graph::decode_with(fixture.sketch.graph.clone(), fusions).map(|graph| graph.nodes.len());
+        let Ok(plain) = decode(&Fusions::NONE) else { continue };
+        if decode(&Fusions::ALL).unwrap() == plain {
+            continue;
+        }
+        let gpu = own_gpu();
+        let load = |fusions| fixture.sketch.load_fused(&gpu, fusions, &LoadOptions::default()).unwrap();
+        let (plain, fused) = (load(&Fusions::NONE), load(&Fusions::ALL));
+        let (want, before) = answers(&gpu, &plain, &fixture.calls);
+        let (got, after) = answers(&gpu, &fused, &fixture.calls);
+        for (call, (got, want)) in got.iter().zip(&want).enumerate() {
+            compare_answers(&format!("{}, call {call}", fixture.name), got, want, 1e-5);
+        }
+        dispatches.push((fixture.name.clone(), before, after));
+    }
+    // The last call of the sequence is a step of one token: a token's embedding, two tables, the last row and its logits, and for
+    // each of two layers norm + q, k, v, rotation, two of attention, output + sum, norm + gate, down + sum.
+    let tiny = dispatches.iter().find(|(name, ..)| name.starts_with("tiny_4w")).map(|(_, before, after)| (*before, *after));
+    assert_eq!(tiny, Some((40, 19)), "{dispatches:?}");
+}
+
+/// A sketch of calls of the fused operator.
+struct Joining {
+    sketch: Sketch,
+    x: ValueId,
+}
+
+impl Joining {
+    fn new() -> Self {
+        let mut sketch = Sketch::new();
+        let x = sketch.input(DataType::Float32, &[3, 32]);
+        Self { sketch, x }
+    }
+
+    fn weights(&mut self, rows: u32) -> ValueId {
+        self.sketch.constant(DataType::UInt8, &[rows, 16], noise_bytes(rows.into(), rows as usize * 16))
+    }
+
+    fn scales(&mut self, rows: u32) -> ValueId {
+        self.sketch.floats(&[1, rows], &noise(rows.into(), rows as usize))
+    }
+
+    /// A call with these weights, scales and rows.
+    fn call(&mut self, weights: &[(ValueId, ValueId, u32)]) {
+        let sketch = &mut self.sketch;
+        let (none, no, group) = (sketch.value(Value::Null), sketch.value(Value::Bool(false)), sketch.int(32));
+        let outputs: Vec<ValueId> =
+            weights.iter().map(|(_, _, rows)| sketch.tensor(DataType::Float32, &[3, *rows])).collect();
+        outputs.iter().for_each(|&out| sketch.output(out));
+        let lists = [
+            weights.iter().map(|(weight, ..)| *weight).collect(),
+            weights.iter().map(|(_, scales, _)| *scales).collect(),
+            vec![none; weights.len()],
+            outputs,
+        ];
+        let [weights, scales, biases, out] = lists.map(|list| sketch.value(Value::ValueList(list)));
+        let args = [self.x, none, none, weights, scales, group, biases, none, no, out];
+        sketch.call(crate::ops::linears_q4gsw::NAME, &args);
+    }
+}
+
+fn memory(dry: &Dry) -> Memory {
+    Memory::plan(&dry.graph, &dry.planned).unwrap()
+}
+
+#[test]
+fn parts_lie_in_whole_vectors_behind_one_another() {
+    let (starts, end) = crate::memory::joined([16, 20, 0, 1]);
+    assert_eq!((starts, end), (vec![0, 16, 48, 64], 80));
+    assert_eq!(crate::memory::joined([]), (vec![], 0));
+}
+
+#[test]
+fn equal_lists_share_a_buffer_and_others_do_not() {
+    let mut joining = Joining::new();
+    let (a, b, scales) = (joining.weights(4), joining.weights(8), [joining.scales(4), joining.scales(8)]);
+    joining.call(&[(a, scales[0], 4), (b, scales[1], 8)]);
+    joining.call(&[(a, scales[0], 4), (b, scales[1], 8)]);
+    joining.call(&[(b, scales[1], 8), (a, scales[0], 4)]);
+    // The same bytes under the same key, but another constant.
+    let again = joining.weights(8);
+    for id in [b, again] {
+        let constant = joining.sketch.graph.value(id).and_then(Value::as_tensor).and_then(|tensor| tensor.constant).unwrap();
+        joining.sketch.graph.constants[constant.index()].source = ConstantSource::Named("b".into());
+    }
+    joining.call(&[(a, scales[0], 4), (again, scales[1], 8)]);
+    let memory = memory(&Dry::new(&joining.sketch).unwrap());
+    assert_eq!((memory.joins.len(), &memory.joined[0], &memory.joined[1]), (4, &memory.joined[0], &memory.joined[0]));
+    assert_eq!((memory.joined[2][0] == memory.joined[0][0], &memory.joined[3]), (false, &memory.joined[0]));
+}
+
+#[test]
+fn constants_are_uploaded_where_they_are_used_and_nowhere_else() {
+    let mut joining = Joining::new();
+    let (a, b, alone) = (joining.weights(4), joining.weights(8), joining.weights(12));
+    let scales = [4, 8, 12].map(|rows| joining.scales(rows));
+    joining.call(&[(a, scales[0], 4), (b, scales[1], 8)]);
+    joining.call(&[(alone, scales[2], 12)]);
+    // Of the joined ones the first weights are also an output, and the last constant is nobody's.
+    joining.sketch.output(a);
+    joining.weights(16);
+    let asked = RefCell::new(Vec::new());
+    let bytes = |id: ConstantId| -> Option<Cow<'_, [u8]>> {
+        asked.borrow_mut().push(id.0);
+        Some(Cow::Borrowed(joining.sketch.constants[id.index()].as_slice()))
+    };
+    let gpu = own_gpu();
+    let graph =
+        block_on(LoadedGraph::load(&gpu, joining.sketch.decode().unwrap(), &bytes, &LoadOptions::default())).unwrap();
+    let mut asked = asked.take();
+    asked.sort_unstable();
+    // a, b, alone, and the scales of each: a twice, the constant that nobody reads not at all.
+    assert_eq!(asked, [0, 0, 1, 2, 3, 4, 5]);
+    let state = graph.new_state().unwrap();
+    let x = crate::testing::f32s(&[3, 32], noise(1, 96));
+    let outputs = run(&graph, &state, &[x]).unwrap();
+    assert_eq!(outputs[3].bytes, joining.sketch.constants[0]);
+    // Its joined weights and scales are as many bytes as those of its parts.
+    let error = block_on(LoadedGraph::load(
+        &gpu,
+        joining.sketch.decode().unwrap(),
+        &bytes,
+        &LoadOptions { memory_budget: Some(300), ..LoadOptions::default() },
+    ));
+    assert!(matches!(error, Err(Error::TooLarge { by: "the memory budget", .. })), "{error:?}");
+}
+
+#[test]
+fn what_is_no_constant_is_not_joined() {
+    let mut joining = Joining::new();
+    let (a, b, scales) = (joining.weights(8), joining.weights(8), [joining.scales(8), joining.scales(8)]);
+    joining.call(&[(a, scales[0], 8), (b, scales[1], 8)]);
+    // A buffer that a call stores into begins as a constant, and does not stay one.
+    joining.sketch.call("pteron.store", &[scales[1], scales[0]]);
+    let graph = joining.sketch.decode().unwrap();
+    let bounds: Vec<Dims> = graph.inputs.iter().map(|&input| graph.info(input).bound).collect();
+    let planned = Planned::at_bounds(&graph, &bounds, Caps::PORTABLE);
+    let error = planned.and_then(|planned| Memory::plan(&graph, &planned)).unwrap_err().to_string();
+    assert!(error.contains("is to be joined, but is no constant"), "{error}");
+}
+
+#[test]
+fn a_joined_buffer_that_no_binding_holds_is_refused_before_anything_is_made() {
+    let gpu = own_gpu();
+    let limit: u64 = gpu.adapter().limits.max_storage_buffer_binding_size;
+    let Ok(rows) = u32::try_from(limit / 32 + 4) else { return };
+    let rows = rows.next_multiple_of(4);
+    let mut joining = Joining::new();
+    let mut constant = |dtype, dims: &[u32]| {
+        let id = joining.sketch.tensor(dtype, dims);
+        let constant = ConstantId(u32::try_from(joining.sketch.graph.constants.len()).unwrap());
+        let Some(Value::Tensor(tensor)) = joining.sketch.graph.values.get_mut(id.index()) else { panic!("just added") };
+        tensor.constant = Some(constant);
+        let len = tensor.byte_len().unwrap();
+        joining.sketch.graph.constants.push(pteron_format::vulkan::Constant { len, source: ConstantSource::Stored(0) });
+        id
+    };
+    let weights = [constant(DataType::UInt8, &[rows, 16]), constant(DataType::UInt8, &[rows, 16])];
+    let scales = [constant(DataType::Float32, &[1, rows]), constant(DataType::Float32, &[1, rows])];
+    joining.call(&[(weights[0], scales[0], rows), (weights[1], scales[1], rows)]);
+    let before = gpu.counts();
+    let graph = joining.sketch.decode().unwrap();
+    let error = block_on(LoadedGraph::load(&gpu, graph, &|_| None, &LoadOptions::default())).unwrap_err();
+    let Error::TooLarge { what, need, by, .. } = &error else { panic!("{error}") };
+    assert_eq!((what.as_str(), *need, *by), ("joined constants 0", 32 * u64::from(rows), "the adapter, for one binding"));
+    assert_eq!(gpu.counts(), before, "something was made");
+    assert!(matches!(memory(&Dry::new(&joining.sketch).unwrap()).joined[0][0], Place::Joined(0)));
+}
