@@ -1,63 +1,47 @@
-// A few rows of activations times COLUMNS rows of 4-bit weights, or the same of two matrices that are gated. LANES threads
-// share k: each takes vectors of 32 values LANES apart, with a load and a scale for each row of weights. Where there is a norm,
-// its weights are multiplied in and the squares of the activations added up on the way; its factor comes at the end.
-// O is COLUMNS numbers that lie together; `widened` fills it up to four, `narrowed` leaves what counts.
+// A few rows of activations times four rows of 4-bit weights, or the same of two matrices that are gated. THREADS threads share
+// k: each takes chunks of 16 values, THREADS apart, so that neighbours read what lies together both of the weights and of the
+// activations, which all four rows share. Where there is a norm, its weights are multiplied in and the squares of the
+// activations added up on the way; its factor comes at the end.
 
 //#include q4_values
 //#include silu
 
 // Rows of activations that are held; rows past the last repeat it and are not written.
 override ROWS: u32 = 1u;
-override COLUMNS: u32 = 4u;
 override NORM: u32 = 0u;
 override GATED: u32 = 0u;
-// Vectors of 32 values that share a scale.
-override VECTORS: u32 = 1u;
-// Which of the eight chunks of a vector a thread begins with is its lane's lowest bits, as far as they are set here. With all
-// of them, neighbours never read the same banks of a cache at once.
-override TURN: u32 = 7u;
+override THREADS: u32 = 64u;
+// Chunks in a row of weights, and chunks that share a scale.
+override CHUNKS: u32 = 4u;
+override CHUNKS_A_SCALE: u32 = 2u;
 const MAX_ROWS: u32 = 8u;
 
 // For each row of activations: what this thread has of the outputs, of their gated twins, and of the norm.
 var<private> sums: array<vec4<f32>, MAX_ROWS>;
 var<private> up_sums: array<vec4<f32>, MAX_ROWS>;
 var<private> squares: array<f32, MAX_ROWS>;
-// The same within a vector, before it is scaled.
+// The same within a chunk, before it is scaled.
 var<private> unscaled: array<vec4<f32>, MAX_ROWS>;
 var<private> up_unscaled: array<vec4<f32>, MAX_ROWS>;
 
-// A vector of each row of weights.
+// A chunk of four rows of weights: the first word of each, and the second.
 struct Block {
-    a: vec4<u32>,
-    b: vec4<u32>,
-    c: vec4<u32>,
-    d: vec4<u32>,
+    first: vec4<u32>,
+    second: vec4<u32>,
 }
 
-// The eight chunks of a vector, 16 bits each, so that number i comes where i ^ turn was.
-fn turned(vector: vec4<u32>, turn: u32) -> vec4<u32> {
-    let words = select(vector, vector.yxwz, (turn & 2u) != 0u);
-    let pairs = select(words, words.zwxy, (turn & 4u) != 0u);
-    return select(pairs, (pairs >> vec4<u32>(16u)) | (pairs << vec4<u32>(16u)), (turn & 1u) != 0u);
+fn weights_at(at: u32) -> Block {
+    let stride = params.weight_stride / 8u;
+    let a = weight[at];
+    let b = weight[at + stride];
+    let c = weight[at + 2u * stride];
+    let d = weight[at + 3u * stride];
+    return Block(vec4<u32>(a.x, b.x, c.x, d.x), vec4<u32>(a.y, b.y, c.y, d.y));
 }
 
-fn weights_at(at: u32, turn: u32) -> Block {
-    let stride = params.weight_stride / 16u;
-    var block = Block();
-    block.a = turned(weight[at], turn);
-    if COLUMNS > 1u {
-        block.b = turned(weight[at + stride], turn);
-    }
-    if COLUMNS > 2u {
-        block.c = turned(weight[at + 2u * stride], turn);
-        block.d = turned(weight[at + 3u * stride], turn);
-    }
-    return block;
-}
-
-// Where the first scale of a part's column is, and how far it is to the next group's, counted in O.
+// Where the first scale of a part's column is, and how far it is to the next group's, counted in vectors.
 fn scales_of(part: u32, column: u32) -> vec2<u32> {
-    return vec2<u32>(params.scales[part] + column, params.scale_stride[part]) / COLUMNS;
+    return vec2<u32>(params.scales[part] + column, params.scale_stride[part]) / 4u;
 }
 
 // Adds the products of four activations with the values of four rows of weights.
@@ -70,26 +54,26 @@ fn add_products(sum: vec4<f32>, x: vec4<f32>, values: mat4x4<f32>) -> vec4<f32> 
     return total;
 }
 
-// Eight values along k, from a word of each row of weights; `first` and `second` are where the activations to its halves lie.
-fn add_words(first: u32, second: u32, words: vec4<u32>, up_words: vec4<u32>) {
+// Eight values along k, from a word of each row of weights; the activations to them are two vectors from `at` on.
+fn add_words(at: u32, words: vec4<u32>, up_words: vec4<u32>) {
     let low = q4_block(words);
     let high = q4_block(words >> vec4<u32>(16u));
     let up_low = q4_block(up_words);
     let up_high = q4_block(up_words >> vec4<u32>(16u));
-    var first_norm = vec4<f32>();
-    var second_norm = vec4<f32>();
+    var low_norm = vec4<f32>();
+    var high_norm = vec4<f32>();
     if NORM == 1u {
-        first_norm = norm[first];
-        second_norm = norm[second];
+        low_norm = norm[at];
+        high_norm = norm[at + 1u];
     }
     for (var m = 0u; m < ROWS; m++) {
-        let row = min(m, params.m - 1u) * (params.k / 4u);
-        var a = x[row + first];
-        var b = x[row + second];
+        let row = min(m, params.m - 1u) * (CHUNKS * 4u);
+        var a = x[row + at];
+        var b = x[row + at + 1u];
         if NORM == 1u {
             squares[m] += dot(a, a) + dot(b, b);
-            a *= first_norm;
-            b *= second_norm;
+            a *= low_norm;
+            b *= high_norm;
         }
         unscaled[m] = add_products(add_products(unscaled[m], a, low), b, high);
         if GATED == 1u {
@@ -99,38 +83,29 @@ fn add_words(first: u32, second: u32, words: vec4<u32>, up_words: vec4<u32>) {
 }
 
 // A thread's share of the outputs from column n on.
-fn gather(lane: u32, n: u32) {
-    let turn = lane & TURN;
+fn gather(thread: u32, n: u32) {
     let part = part_of(n);
-    let stride = params.weight_stride / 16u;
+    let stride = params.weight_stride / 8u;
     let scale = scales_of(part, n - params.first[part]);
     let up_scale = scales_of(1u, n);
-    for (var vector = lane; vector < params.k / 32u; vector += LANES) {
-        let w = weights_at(n * stride + vector, turn);
+    for (var chunk = thread; chunk < CHUNKS; chunk += THREADS) {
+        let w = weights_at(n * stride + chunk);
+        let by = scales[scale.x + chunk / CHUNKS_A_SCALE * scale.y];
         var up = Block();
+        var up_by = vec4<f32>();
         if GATED == 1u {
-            up = weights_at((params.first.y + n) * stride + vector, turn);
+            up = weights_at((params.first.y + n) * stride + chunk);
+            up_by = scales[up_scale.x + chunk / CHUNKS_A_SCALE * up_scale.y];
         }
         for (var m = 0u; m < ROWS; m++) {
             unscaled[m] = vec4<f32>();
             up_unscaled[m] = vec4<f32>();
         }
-        let at = vector * 8u;
-        add_words(at + turn, at + (1u ^ turn), vec4<u32>(w.a.x, w.b.x, w.c.x, w.d.x), vec4<u32>(up.a.x, up.b.x, up.c.x, up.d.x));
-        add_words(at + (2u ^ turn), at + (3u ^ turn), vec4<u32>(w.a.y, w.b.y, w.c.y, w.d.y),
-                  vec4<u32>(up.a.y, up.b.y, up.c.y, up.d.y));
-        add_words(at + (4u ^ turn), at + (5u ^ turn), vec4<u32>(w.a.z, w.b.z, w.c.z, w.d.z),
-                  vec4<u32>(up.a.z, up.b.z, up.c.z, up.d.z));
-        add_words(at + (6u ^ turn), at + (7u ^ turn), vec4<u32>(w.a.w, w.b.w, w.c.w, w.d.w),
-                  vec4<u32>(up.a.w, up.b.w, up.c.w, up.d.w));
-        let group = vector / VECTORS;
-        let by = widened(scales[scale.x + group * scale.y]);
+        add_words(chunk * 4u, w.first, up.first);
+        add_words(chunk * 4u + 2u, w.second, up.second);
         for (var m = 0u; m < ROWS; m++) {
             sums[m] += unscaled[m] * by;
-        }
-        if GATED == 1u {
-            let up_by = widened(scales[up_scale.x + group * up_scale.y]);
-            for (var m = 0u; m < ROWS; m++) {
+            if GATED == 1u {
                 up_sums[m] += up_unscaled[m] * up_by;
             }
         }
@@ -141,7 +116,7 @@ fn with_bias(part: u32, column: u32, value: vec4<f32>) -> vec4<f32> {
     if params.bias[part] == NO_BIAS {
         return value;
     }
-    return value + widened(scales[(params.bias[part] + column) / COLUMNS]);
+    return value + scales[(params.bias[part] + column) / 4u];
 }
 
 // Writes the outputs of a row from column n on, whose sums are those of all threads.
@@ -156,9 +131,9 @@ fn finish(row: u32, n: u32, sum: vec4<f32>, up_sum: vec4<f32>, square: f32) {
     if GATED == 1u {
         value = silu(value) * with_bias(1u, n, up_sum * factor);
     }
-    let at = (row * params.width[part] + column) / COLUMNS;
+    let at = (row * params.width[part] + column) / 4u;
     if params.has_addend == 1u {
-        value += widened(addend[at]);
+        value += addend[at];
     }
-    write_part(part, at, narrowed(value));
+    write_part(part, at, value);
 }

@@ -7,31 +7,22 @@ use crate::matmul::{GEMV_ROWS, gemv_holding};
 use crate::plan::{Caps, Dispatch, Recipe};
 
 pub(super) static PORTABLE: KernelDef =
-    KernelDef::new("linears_q4gsw_gemv", include_str!("linears_q4gsw_gemv.wgsl"), Params::FIELDS)
-        .with_variants(|| vec![holding(&PORTABLE, PORTABLE_COLUMNS)])
-        .proven();
+    KernelDef::new("linears_q4gsw_gemv", include_str!("linears_q4gsw_gemv.wgsl"), Params::FIELDS).proven();
 pub(super) static SUBGROUPS: KernelDef =
     KernelDef::new("linears_q4gsw_gemv_subgroups", include_str!("linears_q4gsw_gemv_subgroups.wgsl"), Params::FIELDS)
-        .with_variants(|| COLUMNS.iter().map(|&columns| holding(&SUBGROUPS, columns)).collect())
         .with_subgroups()
         .proven();
 
-/// Columns that a workgroup of the portable kernel shares.
-const PORTABLE_COLUMNS: u32 = 4;
-
-// What to tune on a device with subgroups.
-/// Columns that a subgroup may take, the most first: it reads the activations once for all of them, but there must be enough
-/// subgroups to keep a GPU busy, and registers enough to hold them.
-const COLUMNS: [u32; 3] = [4, 2, 1];
-/// The most columns a subgroup takes where it holds one, two, four and eight rows of activations.
-const MOST_COLUMNS: [u32; GEMV_ROWS.len()] = [4, 4, 4, 2];
-/// Subgroups that keep a large GPU busy: with fewer, each takes fewer columns.
-const FULL_GRID: u32 = 4096;
-/// Threads of a workgroup: small ones leave less to wait for at the end of a grid.
-const THREADS: u32 = 128;
-/// The bits of its lane by which a thread takes the eight chunks of a vector in another order than its neighbours: 7 for all
-/// orders, 0 for one.
-const TURN: u32 = 7;
+/// Columns of a workgroup: its threads read the activations once for all of them.
+const COLUMNS: u32 = 4;
+/// Values along k that a thread takes at a time.
+const CHUNK: u32 = 16;
+/// Threads of a workgroup where there are many workgroups: small ones leave less to wait for at the end of a grid.
+const THREADS: u32 = 64;
+/// The most threads of a workgroup: where there are few workgroups, all of k is on its way at once.
+const MOST_THREADS: u32 = 256;
+/// Workgroups that keep a large GPU busy.
+const FULL_GRID: u32 = 1024;
 
 /// How the kernel of a device works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,66 +38,37 @@ impl Twin {
         let known = caps.subgroups && smallest == largest && smallest.is_power_of_two();
         if known && (4..=THREADS).contains(&smallest) { Self::Subgroups(smallest) } else { Self::Portable }
     }
-
-    /// The columns that share their threads, of `n` in all, where the recipe holds `held`.
-    fn columns(self, held: usize, n: u32) -> u32 {
-        if self == Self::Portable {
-            return PORTABLE_COLUMNS;
-        }
-        let fits = |columns: &u32| *columns <= MOST_COLUMNS[held] && n / columns >= FULL_GRID;
-        COLUMNS.into_iter().find(fits).unwrap_or(1)
-    }
-
-    /// Columns of a workgroup.
-    fn columns_of_group(self, held: usize, n: u32) -> u64 {
-        let columns = u64::from(self.columns(held, n));
-        match self {
-            Self::Portable => columns,
-            Self::Subgroups(lanes) => columns * u64::from(THREADS / lanes),
-        }
-    }
 }
 
-/// A kernel with the type of so many columns that lie together.
-fn holding(kernel: &'static KernelDef, columns: u32) -> Variant {
-    let (ty, widened, narrowed) = match columns {
-        1 => ("f32", "vec4<f32>(o, 0.0, 0.0, 0.0)", "v.x"),
-        2 => ("vec2<f32>", "vec4<f32>(o, 0.0, 0.0)", "v.xy"),
-        _ => ("vec4<f32>", "o", "v"),
-    };
-    Variant::new(kernel)
-        .with("COLUMNS", columns)
-        .with_type("O", ty)
-        .with_function("fn widened(o: O) -> vec4<f32>", widened)
-        .with_function("fn narrowed(v: vec4<f32>) -> O", narrowed)
+/// Threads of a workgroup with subgroups, for so many columns of so many chunks.
+fn threads(columns: u32, chunks: u32) -> u32 {
+    if columns / COLUMNS >= FULL_GRID { THREADS } else { chunks.next_power_of_two().clamp(THREADS, MOST_THREADS) }
 }
 
 /// A recipe for each number of rows that a kernel may hold.
 pub(super) fn recipes(op: &Linears, caps: Caps, binds: &Binds) -> Vec<Recipe> {
-    let (twin, n) = (Twin::of(caps), op.columns());
-    let recipe = |(held, &rows): (usize, &u32)| {
-        let columns = twin.columns(held, n);
-        let variant = match twin {
-            Twin::Portable => holding(&PORTABLE, columns),
-            Twin::Subgroups(lanes) => holding(&SUBGROUPS, columns).with("LANES", lanes).with("THREADS", THREADS),
-        };
-        let variant = variant
-            .with("ROWS", rows)
-            .with("NORM", op.norm.is_some().into())
-            .with("GATED", op.gated.into())
-            .with("VECTORS", op.parts.group / 32)
-            .with("TURN", TURN);
-        let [out0, out1, out2] = binds.outputs;
-        Recipe::new(variant, [binds.x, binds.norm, binds.weights, binds.scales, binds.addend, out0, out1, out2])
+    let chunks = op.parts.k / CHUNK;
+    let variant = match Twin::of(caps) {
+        Twin::Portable => Variant::new(&PORTABLE),
+        Twin::Subgroups(lanes) => {
+            Variant::new(&SUBGROUPS).with("LANES", lanes).with("THREADS", threads(op.columns(), chunks))
+        }
     };
-    GEMV_ROWS.iter().enumerate().map(recipe).collect()
+    let variant = variant
+        .with("NORM", op.norm.is_some().into())
+        .with("GATED", op.gated.into())
+        .with("CHUNKS", chunks)
+        .with("CHUNKS_A_SCALE", op.parts.group / CHUNK);
+    let [out0, out1, out2] = binds.outputs;
+    let binds = [binds.x, binds.norm, binds.weights, binds.scales, binds.addend, out0, out1, out2];
+    GEMV_ROWS.iter().map(|&rows| Recipe::new(variant.clone().with("ROWS", rows), binds)).collect()
 }
 
 /// What computes `m` rows, with the recipes that start at `first`.
-pub(super) fn step(op: &Linears, caps: Caps, first: usize, m: u32) -> Result<Option<Dispatch>, OpError> {
-    let (held, n) = (gemv_holding(m), op.columns());
+pub(super) fn step(op: &Linears, first: usize, m: u32) -> Result<Option<Dispatch>, OpError> {
+    let n = op.columns();
     let params = Params { m, n, has_addend: op.addend.is_some().into(), ..op.params() };
-    Dispatch::items(first + held, &params, n.into(), Twin::of(caps).columns_of_group(held, n))
+    Dispatch::items(first + gemv_holding(m), &params, n.into(), COLUMNS.into())
 }
 
 #[cfg(test)]
@@ -116,21 +78,21 @@ mod tests {
     #[test]
     fn subgroups_of_one_size_are_used() {
         let caps = |smallest, largest| Caps { subgroups: true, subgroup_size: (smallest, largest), ..Caps::PORTABLE };
-        for lanes in [4, 8, 32, 64, 128] {
+        for lanes in [4, 8, 32, 64] {
             assert_eq!(Twin::of(caps(lanes, lanes)), Twin::Subgroups(lanes));
         }
-        for (smallest, largest) in [(8, 32), (0, 0), (1, 1), (256, 256), (24, 24)] {
+        for (smallest, largest) in [(8, 32), (0, 0), (1, 1), (128, 128), (24, 24)] {
             assert_eq!(Twin::of(caps(smallest, largest)), Twin::Portable, "{smallest} to {largest}");
         }
         assert_eq!(Twin::of(Caps { subgroups: false, ..caps(32, 32) }), Twin::Portable);
     }
 
     #[test]
-    fn a_subgroup_takes_more_columns_where_there_are_many() {
-        let twin = Twin::Subgroups(32);
-        for (held, n, columns, of_group) in [(0, 2048, 1, 4), (0, 8192, 2, 8), (0, 128_256, 4, 16), (3, 128_256, 2, 8)] {
-            assert_eq!((twin.columns(held, n), twin.columns_of_group(held, n)), (columns, of_group), "{n} columns");
+    fn workgroups_are_large_where_they_are_few() {
+        for (columns, chunks, expected) in
+            [(2048, 128, 128), (2048, 512, 256), (8192, 128, 64), (128_256, 512, 64), (64, 4, 64)]
+        {
+            assert_eq!(threads(columns, chunks), expected, "{columns} columns of {chunks} chunks");
         }
-        assert_eq!((Twin::Portable.columns(0, 2048), Twin::Portable.columns_of_group(3, 2048)), (4, 4));
     }
 }

@@ -6,18 +6,19 @@
 //#include linears_gemv
 //#include linears_put
 
-const LANES: u32 = 64u;
-const HALF: u32 = LANES / 2u;
+alias O = vec4<f32>;
+
+const HALF: u32 = 32u;
 
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read> x: array<vec4<f32>>;
 @group(0) @binding(2) var<storage, read> norm: array<vec4<f32>>;
-@group(0) @binding(3) var<storage, read> weight: array<vec4<u32>>;
-@group(0) @binding(4) var<storage, read> scales: array<O>;
-@group(0) @binding(5) var<storage, read> addend: array<O>;
-@group(0) @binding(6) var<storage, read_write> out0: array<O>;
-@group(0) @binding(7) var<storage, read_write> out1: array<O>;
-@group(0) @binding(8) var<storage, read_write> out2: array<O>;
+@group(0) @binding(3) var<storage, read> weight: array<vec2<u32>>;
+@group(0) @binding(4) var<storage, read> scales: array<vec4<f32>>;
+@group(0) @binding(5) var<storage, read> addend: array<vec4<f32>>;
+@group(0) @binding(6) var<storage, read_write> out0: array<vec4<f32>>;
+@group(0) @binding(7) var<storage, read_write> out1: array<vec4<f32>>;
+@group(0) @binding(8) var<storage, read_write> out2: array<vec4<f32>>;
 
 // The sums of half the threads, a row behind the other; those of gated twins lie behind all rows.
 var<workgroup> parts: array<vec4<f32>, HALF * ROWS * (1u + GATED)>;
@@ -68,7 +69,7 @@ fn add_up(thread: u32) {
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) thread: u32) {
-    let n = group_index(group, groups) * COLUMNS;
+    let n = group_index(group, groups) * 4u;
     if n < params.n {
         gather(thread, n);
         leave(thread);

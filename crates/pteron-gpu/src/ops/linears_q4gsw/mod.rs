@@ -184,7 +184,7 @@ impl Op for Linears {
             return Ok(plan);
         }
         if m <= GEMV_MAX_ROWS {
-            plan.steps = gemv::step(self, cx.caps(), 0, m)?.into_iter().collect();
+            plan.steps = gemv::step(self, 0, m)?.into_iter().collect();
         } else {
             plan.steps = gemm::steps(self, GEMV_ROWS.len(), m)?;
             plan.scratch = gemm::scratch(self, m.into()).to_vec();
