@@ -341,6 +341,11 @@ pub(crate) struct Exec {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) repeat: u32,
 
+    /// Computes each operator of the program by itself, in 32-bit floats throughout: slower, the nearest there is to what
+    /// PyTorch answers
+    #[arg(long)]
+    pub(crate) exact: bool,
+
     /// Part of the name, driver or backend of the GPU to use [default: the best there is]
     #[arg(long, value_name = "NAME")]
     pub(crate) adapter: Option<String>,

@@ -25,6 +25,7 @@ const GENEROUS: Caps = Caps {
     max_invocations: 256,
     workgroup_memory: 32 * 1024,
     max_binding: 2 << 30,
+    matrices: false,
 };
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -37,7 +38,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             variants.push(variant);
         }
     };
-    OPS.iter().flat_map(|def| def.kernels).flat_map(|kernel| Variant::every(kernel)).for_each(&mut add);
+    let kernels = OPS.iter().flat_map(|def| def.kernels).filter(|kernel| !kernel.matrices);
+    kernels.flat_map(|kernel| Variant::every(kernel)).for_each(&mut add);
     for folder in args {
         for program in programs(&folder)? {
             of_program(&program)?.into_iter().for_each(&mut add);

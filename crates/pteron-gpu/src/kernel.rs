@@ -60,6 +60,8 @@ pub struct KernelDef {
     pub params: &'static [(&'static str, usize)],
     /// Whether it uses subgroup operations, so that a target may need to enable them.
     pub subgroups: bool,
+    /// Whether it multiplies matrices of 16-bit floats, which no browser can.
+    pub matrices: bool,
     /// The types its source leaves open, and what each may be. The tests that run over every kernel try them all.
     pub types: &'static [(&'static str, &'static [&'static str])],
     /// For a kernel that leaves functions open: every variant its operators use.
@@ -72,13 +74,21 @@ impl KernelDef {
     /// A kernel that runs everywhere.
     #[must_use]
     pub const fn new(name: &'static str, source: &'static str, params: &'static [(&'static str, usize)]) -> Self {
-        Self { name, source, params, subgroups: false, types: &[], variants: None, proven: false }
+        Self { name, source, params, subgroups: false, matrices: false, types: &[], variants: None, proven: false }
     }
 
     /// The same kernel, needing subgroups.
     #[must_use]
     pub const fn with_subgroups(mut self) -> Self {
         self.subgroups = true;
+        self
+    }
+
+    /// The same kernel, needing subgroups, 16-bit floats and matrices of them ([`Caps::matrices`](crate::plan::Caps)).
+    #[must_use]
+    pub const fn with_matrices(mut self) -> Self {
+        self.subgroups = true;
+        self.matrices = true;
         self
     }
 
@@ -180,6 +190,9 @@ impl Variant {
         let mut out = String::new();
         if self.kernel.subgroups && target == Target::Browser {
             out.push_str("enable subgroups;\n");
+        }
+        if self.kernel.matrices {
+            out.push_str("enable f16;\nenable wgpu_cooperative_matrix;\n");
         }
         for (name, ty) in &self.types {
             // Writing to a string cannot fail.

@@ -208,7 +208,13 @@ pub struct Caps {
     pub workgroup_memory: u32,
     /// Bytes one storage binding may have.
     pub max_binding: u64,
+    /// Whether subgroups of 32 can multiply matrices of 16 × 16 16-bit floats and sum up in 32 bits, with [`MATRIX_MEMORY`] for
+    /// their workgroups, and whether they may: it rounds what is multiplied.
+    pub matrices: bool,
 }
+
+/// Bytes of workgroup memory that kernels for matrices may use.
+pub const MATRIX_MEMORY: u32 = 48 * 1024;
 
 impl Caps {
     /// What every WebGPU device guarantees.
@@ -218,6 +224,7 @@ impl Caps {
         max_invocations: 256,
         workgroup_memory: 16 * 1024,
         max_binding: 128 * 1024 * 1024,
+        matrices: false,
     };
 }
 

@@ -15,12 +15,24 @@ use crate::resize::{LiveInput, Planned};
 use crate::shape::Dims;
 
 /// One device for all tests of a process. `PTERON_ADAPTER` chooses another than the best.
+static GPU: LazyLock<Gpu> = LazyLock::new(|| {
+    let options = GpuOptions { adapter: std::env::var("PTERON_ADAPTER").ok() };
+    block_on(Gpu::open(&options)).expect("tests need an adapter; the test command installs one in software")
+});
+
+/// The device, computing in 32 bits throughout.
 pub(crate) fn gpu() -> Gpu {
-    static GPU: LazyLock<Gpu> = LazyLock::new(|| {
-        let options = GpuOptions { adapter: std::env::var("PTERON_ADAPTER").ok() };
-        block_on(Gpu::open(&options)).expect("tests need an adapter; the test command installs one in software")
-    });
-    GPU.clone()
+    static EXACT: LazyLock<Gpu> = LazyLock::new(|| GPU.with_caps(Caps { matrices: false, ..GPU.caps() }));
+    EXACT.clone()
+}
+
+/// The device if it multiplies matrices.
+pub(crate) fn matrix_gpu() -> Option<Gpu> {
+    let found = GPU.caps().matrices.then(|| GPU.clone());
+    if found.is_none() {
+        println!("skipped: {} does not multiply matrices of 16-bit floats", GPU.adapter().name);
+    }
+    found
 }
 
 pub(crate) fn dims(dims: &[u32]) -> Dims {
@@ -257,9 +269,13 @@ pub(crate) struct Dry {
 
 impl Dry {
     pub(crate) fn new(sketch: &Sketch) -> crate::Result<Self> {
+        Self::on(sketch, Caps::PORTABLE)
+    }
+
+    pub(crate) fn on(sketch: &Sketch, caps: Caps) -> crate::Result<Self> {
         let graph = sketch.decode()?;
         let bounds: Vec<Dims> = graph.inputs.iter().map(|&input| graph.info(input).bound).collect();
-        let planned = Planned::at_bounds(&graph, &bounds, Caps::PORTABLE)?;
+        let planned = Planned::at_bounds(&graph, &bounds, caps)?;
         Ok(Self { graph, planned })
     }
 

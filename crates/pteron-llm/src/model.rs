@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pteron::{ConstantValue, Gpu, LoadOptions, Method, OnProgress, Program};
+use pteron::{ConstantValue, Gpu, LoadOptions, Method, OnProgress, Precision, Program};
 
 use crate::error::{Error, Result};
 use crate::metadata::{Constant, Facts, Metadata};
@@ -19,11 +19,14 @@ pub struct ModelOptions {
     pub memory_budget: Option<u64>,
     /// Told how far loading is.
     pub progress: Option<OnProgress>,
+    /// How exactly kernels compute: fast unless told otherwise, which seldom chooses another token.
+    pub precision: Precision,
 }
 
 impl Default for ModelOptions {
     fn default() -> Self {
-        Self { method: "forward".to_owned(), facts: Facts::default(), memory_budget: None, progress: None }
+        let (memory_budget, progress) = (None, None);
+        Self { method: "forward".to_owned(), facts: Facts::default(), memory_budget, progress, precision: Precision::Fast }
     }
 }
 
@@ -53,6 +56,7 @@ impl Model {
             choose_tokens: true,
             memory_budget: options.memory_budget,
             progress: options.progress.clone(),
+            precision: options.precision,
             ..LoadOptions::default()
         };
         let method = program.load(gpu, &options.method, &load).await?;

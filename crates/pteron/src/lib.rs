@@ -34,7 +34,7 @@ pub use pteron_format::ScalarType;
 #[cfg(not(target_arch = "wasm32"))]
 pub use pteron_gpu::engine::block_on;
 pub use pteron_gpu::engine::{
-    AdapterSummary, Counts, DispatchTime, Gpu, GpuOptions, OnProgress, Profile, Progress, Timing, adapters,
+    AdapterSummary, Counts, DispatchTime, Gpu, GpuOptions, OnProgress, Precision, Profile, Progress, Timing, adapters,
 };
 pub use pteron_gpu::fuse::Fusions;
 pub use tensor::Tensor;

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pteron_format::program::{DataRef, Dynamism, Plan, ValueId};
-use pteron_gpu::engine::{self, Gpu, LoadedGraph, Loading, OnProgress, PreparedGraph, Profile};
+use pteron_gpu::engine::{self, Gpu, LoadedGraph, Loading, OnProgress, Precision, PreparedGraph, Profile};
 use pteron_gpu::fuse::Fusions;
 use pteron_gpu::graph::Graph;
 use pteron_gpu::shape::Dims;
@@ -28,6 +28,16 @@ pub struct LoadOptions {
     pub progress: Option<OnProgress>,
     /// Which operators are computed together, all that can be unless told otherwise: the same answers, sooner.
     pub fusions: Fusions,
+    /// How exactly kernels compute.
+    pub precision: Precision,
+}
+
+impl LoadOptions {
+    /// Each operator of the file by itself, in 32-bit floats throughout: what all faster ways are measured by.
+    #[must_use]
+    pub fn exact() -> Self {
+        Self { fusions: Fusions::NONE, precision: Precision::Full, ..Self::default() }
+    }
 }
 
 /// What an input or output is.
@@ -93,6 +103,7 @@ impl Program {
                 input_bounds: script.delegate_bounds(index, &graph, plan, &inputs),
                 memory_budget: options.memory_budget,
                 calls_under_way: if options.choose_tokens { TokenLoop::UNDER_WAY } else { 0 },
+                precision: options.precision,
             };
             prepared.push((PreparedGraph::new(gpu, graph, &options)?, delegate.data));
         }

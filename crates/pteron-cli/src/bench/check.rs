@@ -1,6 +1,6 @@
 //! Whether the answers are right: the logits of the path that is measured against those of an exact one.
 
-use pteron::{Gpu, LoadOptions, Method, State, Tensor, block_on};
+use pteron::{Gpu, LoadOptions, Method, Precision, State, Tensor, block_on};
 use pteron_llm::Metadata;
 use serde::Serialize;
 
@@ -13,13 +13,13 @@ use crate::talk;
 
 /// How the program is loaded for figures and for `pteron run`: with all that makes it fast.
 pub(super) fn fast() -> LoadOptions {
-    LoadOptions { choose_tokens: true, ..LoadOptions::default() }
+    LoadOptions { choose_tokens: true, precision: Precision::Fast, ..LoadOptions::default() }
 }
 
 /// How it is loaded for comparison: each operator of the file by itself, in 32-bit floats. Nothing else exists yet, so that this is
 /// how [`fast`] computes logits, too, and `DIFFERENCE` says so.
 fn exact() -> LoadOptions {
-    LoadOptions::default()
+    LoadOptions::exact()
 }
 
 /// What the exact path leaves out, for people who wonder what a comparison is worth.

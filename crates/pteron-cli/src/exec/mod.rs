@@ -51,7 +51,8 @@ fn exec(args: &Exec) -> Result<(), Failure> {
     let start = Instant::now();
     let model = |error: pteron::Error| Failure::file(&args.model, Reason::Runtime(Box::new(error)));
     let bar = LoadingBar::new(&format!("loading {} on {}", args.model.display(), gpu.adapter().name), args.quiet);
-    let options = LoadOptions { progress: Some(bar.listener()), ..LoadOptions::default() };
+    let options = if args.exact { LoadOptions::exact() } else { LoadOptions::default() };
+    let options = LoadOptions { progress: Some(bar.listener()), ..options };
     let method = block_on(program.load(&gpu, &name, &options));
     drop(bar);
     let method = method.map_err(model)?;

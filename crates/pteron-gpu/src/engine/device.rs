@@ -7,11 +7,12 @@ use super::buffers::Counters;
 use super::pipelines::Pipeline;
 use crate::error::{Error, Result};
 use crate::kernel::Variant;
-use crate::plan::Caps;
+use crate::plan::{Caps, MATRIX_MEMORY};
 
 /// Features that are used where they exist.
 const WANTED: wgpu::Features = wgpu::Features::SUBGROUP
     .union(wgpu::Features::SHADER_F16)
+    .union(wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX)
     .union(wgpu::Features::TIMESTAMP_QUERY)
     .union(wgpu::Features::TIMESTAMP_QUERY_INSIDE_PASSES);
 
@@ -147,6 +148,7 @@ impl Gpu {
             label: Some("pteron"),
             required_features: features,
             required_limits: summary.limits.clone(),
+            experimental_features: experiments(features),
             ..Default::default()
         };
         let (device, queue) = adapter.request_device(&descriptor).await.map_err(|error| Error::Device(error.to_string()))?;
@@ -158,6 +160,7 @@ impl Gpu {
             max_invocations: summary.limits.max_compute_invocations_per_workgroup,
             workgroup_memory: summary.limits.max_compute_workgroup_storage_size,
             max_binding: summary.limits.max_storage_buffer_binding_size,
+            matrices: multiplies_matrices(adapter, features, &summary),
         };
         let (counters, pipelines) = (Counters::default(), Mutex::default());
         let inner = Inner { device, queue, summary, caps, counters, pipelines, failure };
@@ -214,6 +217,34 @@ impl Gpu {
             }
         }
     }
+}
+
+/// Leave to use what wgpu calls experimental, where the device has it.
+fn experiments(features: wgpu::Features) -> wgpu::ExperimentalFeatures {
+    if !features.contains(wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX) {
+        return wgpu::ExperimentalFeatures::disabled();
+    }
+    #[allow(unsafe_code, reason = "matrices are many times as fast where a GPU multiplies them")]
+    // SAFETY: the one such feature that is asked for multiplies matrices. Only this crate's kernels use it, with the sizes that
+    // the adapter offers, and their tests compare what they compute with plain arithmetic.
+    unsafe {
+        wgpu::ExperimentalFeatures::enabled()
+    }
+}
+
+/// Whether kernels for matrices can run: [`Caps::matrices`] says what they need.
+fn multiplies_matrices(adapter: &wgpu::Adapter, features: wgpu::Features, summary: &AdapterSummary) -> bool {
+    use wgpu::CooperativeScalarType::{F16, F32};
+    let needed = wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX | wgpu::Features::SHADER_F16 | wgpu::Features::SUBGROUP;
+    let limits = &summary.limits;
+    features.contains(needed)
+        && summary.subgroup_size == (32, 32)
+        && limits.max_compute_workgroup_storage_size >= MATRIX_MEMORY
+        && limits.max_compute_invocations_per_workgroup >= 256
+        && adapter.cooperative_matrix_properties().iter().any(|offered| {
+            (offered.m_size, offered.n_size, offered.k_size) == (16, 16, 16)
+                && (offered.ab_type, offered.cr_type) == (F16, F32)
+        })
 }
 
 /// Keeps what went wrong; a loss stays, whatever follows from it.

@@ -20,7 +20,7 @@ use crate::graph::Graph;
 use crate::kernel::Variant;
 use crate::live::TensorId;
 use crate::memory::{Memory, Place};
-use crate::plan::{Bind, PARAM_SLOT};
+use crate::plan::{Bind, Caps, PARAM_SLOT};
 use crate::resize::Planned;
 use crate::shape::Dims;
 
@@ -33,6 +33,26 @@ pub struct LoadOptions {
     pub memory_budget: Option<u64>,
     /// How many calls may be under way at once; see [`LoadedGraph::start`].
     pub calls_under_way: usize,
+    /// How exactly kernels compute.
+    pub precision: Precision,
+}
+
+/// How exactly kernels compute.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Precision {
+    /// In 32-bit floats throughout.
+    #[default]
+    Full,
+    /// With many tokens at once, factors of products are rounded to 16 bits where the GPU multiplies matrices of such; sums are of
+    /// 32 bits. Elsewhere as [`Full`](Self::Full). Good enough to choose tokens by, many times as fast.
+    Fast,
+}
+
+impl Precision {
+    /// What of a device may be used.
+    fn of(self, caps: Caps) -> Caps {
+        Caps { matrices: caps.matrices && self == Self::Fast, ..caps }
+    }
 }
 
 /// Where a constant's bytes come from: the mapped file, external data, anything.
@@ -110,7 +130,7 @@ impl PreparedGraph {
     /// What an operator refuses, what does not fit, or a device that fails.
     pub fn new(gpu: &Gpu, graph: Graph, options: &LoadOptions) -> Result<Self> {
         let bounds = input_bounds(&graph, options)?;
-        let planned = Planned::at_bounds(&graph, &bounds, gpu.caps())?;
+        let planned = Planned::at_bounds(&graph, &bounds, options.precision.of(gpu.caps()))?;
         let memory = Memory::plan(&graph, &planned)?;
         let slots = slots(&planned, &memory);
         let sizes = Sizes::new(&graph, &planned, &memory, slots.total);

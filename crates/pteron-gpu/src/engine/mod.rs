@@ -23,7 +23,7 @@ pub use buffers::Counts;
 pub use call::{HostView, InputView, OutputData};
 pub use device::{AdapterSummary, Gpu, GpuOptions, adapters};
 pub use follow::{After, Answer, Pending};
-pub use load::{ConstantBytes, LoadOptions, LoadedGraph, PreparedGraph};
+pub use load::{ConstantBytes, LoadOptions, LoadedGraph, Precision, PreparedGraph};
 pub use profile::{DispatchTime, Profile, Timing};
 pub use progress::{Loading, OnProgress, Progress};
 pub use state::State;

@@ -61,7 +61,12 @@ fn names_are_unique() {
 #[test]
 fn every_variant_validates() {
     each_variant(|variant, module| {
-        let allowed = if variant.kernel.subgroups { Capabilities::SUBGROUP } else { Capabilities::empty() };
+        let matrices = Capabilities::SUBGROUP | Capabilities::SHADER_FLOAT16 | Capabilities::COOPERATIVE_MATRIX;
+        let allowed = match variant.kernel {
+            KernelDef { matrices: true, .. } => matrices,
+            KernelDef { subgroups: true, .. } => Capabilities::SUBGROUP,
+            _ => Capabilities::empty(),
+        };
         if let Err(error) = Validator::new(ValidationFlags::all(), allowed).validate(module) {
             panic!("{}: {}", name(variant), error.emit_to_string(&variant.source(Target::Native)));
         }

@@ -3,10 +3,11 @@
 //! has it: `fuse` puts it in the place of the operators it stands for.
 //!
 //! With few rows all of that is one dispatch (`gemv`): out = rms · Σ x·g·w needs no normalised row to begin with. With many
-//! it is a product in tiles (`gemm`).
+//! it is a product in tiles (`gemm`), or in matrices of 16-bit floats where a device multiplies those (`matrix`).
 
 mod gemm;
 mod gemv;
+mod matrix;
 mod parts;
 #[cfg(test)]
 mod tests;
@@ -18,7 +19,7 @@ use crate::live::TensorId;
 use crate::matmul::{GEMV_MAX_ROWS, GEMV_ROWS, to_f32};
 use crate::ops::{OpDef, rms_norm};
 use crate::params;
-use crate::plan::{Bind, BoundsCx, Op, Plan, PlanCx, Recipes};
+use crate::plan::{Bind, BoundsCx, Caps, Op, Plan, PlanCx, Recipes};
 use crate::reference::{HostData, HostTensors};
 use crate::shape::{Dims, broadcast};
 use parts::{MOST, Part, Parts};
@@ -29,7 +30,15 @@ pub(crate) const NAME: &str = "pteron.linears_q4gsw";
 /// The registry entry.
 pub static DEF: OpDef = OpDef {
     names: &[NAME],
-    kernels: &[&gemv::PORTABLE, &gemv::SUBGROUPS, &gemm::GEMM, &gemm::GATE_KERNEL, &rms_norm::ROWS],
+    kernels: &[
+        &gemv::PORTABLE,
+        &gemv::SUBGROUPS,
+        &gemm::GEMM,
+        &gemm::GATE_KERNEL,
+        &matrix::MATRIX,
+        &matrix::PACK,
+        &rms_norm::ROWS,
+    ],
     decode,
 };
 
@@ -41,7 +50,8 @@ params! {
     }
 }
 
-/// Scratch by index: the rows a norm gives, both sides of a gate, and what stands for outputs that are not there.
+/// Scratch by index: the rows a norm gives, both sides of a gate, and what stands for outputs that are not there. `matrix` has
+/// its own in place of the first three.
 const NORMED: usize = 0;
 const GATE: usize = 1;
 const UP: usize = 2;
@@ -144,6 +154,12 @@ impl Linears {
         Ok(Shape { m, outputs })
     }
 
+    /// Bytes of the scratch that many rows take.
+    fn many_scratch(&self, caps: Caps, rows: u64) -> Vec<u64> {
+        let scratch = if matrix::serves(self, caps) { matrix::scratch } else { gemm::scratch };
+        scratch(self, rows).to_vec()
+    }
+
     fn binds(&self) -> (Binds, Vec<Vec<TensorId>>) {
         let (weights, scales, lists) = self.parts.binds();
         // What is not there is not read; some buffer stands in its place.
@@ -169,8 +185,9 @@ impl Op for Linears {
         let mut list = gemv::recipes(self, cx.caps(), &binds);
         let mut scratch = vec![0; IDLE];
         if rows > GEMV_MAX_ROWS.into() {
-            list.extend(gemm::recipes(self, &binds));
-            scratch = gemm::scratch(self, rows).to_vec();
+            let matrices = matrix::serves(self, cx.caps());
+            list.extend(if matrices { matrix::recipes(self, &binds) } else { gemm::recipes(self, &binds) });
+            scratch = self.many_scratch(cx.caps(), rows);
         }
         scratch.extend(vec![IDLE_BYTES; MOST - self.outputs.len()]);
         Ok(Recipes { list, scratch, joined, ..Recipes::default() })
@@ -186,8 +203,9 @@ impl Op for Linears {
         if m <= GEMV_MAX_ROWS {
             plan.steps = gemv::step(self, 0, m)?.into_iter().collect();
         } else {
-            plan.steps = gemm::steps(self, GEMV_ROWS.len(), m)?;
-            plan.scratch = gemm::scratch(self, m.into()).to_vec();
+            let steps = if matrix::serves(self, cx.caps()) { matrix::steps } else { gemm::steps };
+            plan.steps = steps(self, GEMV_ROWS.len(), m)?;
+            plan.scratch = self.many_scratch(cx.caps(), m.into());
         }
         Ok(plan)
     }

@@ -3,12 +3,14 @@ use std::sync::LazyLock;
 use pteron_format::vulkan::{DataType, Value, ValueId};
 
 use super::NAME;
-use crate::engine::Gpu;
+use crate::engine::{Gpu, LoadOptions, LoadedGraph};
 use crate::plan::Caps;
 use crate::reference::HostTensor;
-use crate::testing::{Dry, Sketch, check_on, f32s, gpu, noise, noise_bytes, refusal};
+use crate::testing::{Dry, Sketch, check_on, f32s, gpu, matrix_gpu, noise, noise_bytes, refusal, run};
 
 const TOLERANCE: f32 = 1e-4;
+/// With factors rounded to 16 bits.
+const MATRIX_TOLERANCE: f32 = 4e-3;
 
 /// A call of the operator on rows of k values, with everything that may be part of it.
 #[derive(Clone)]
@@ -72,11 +74,14 @@ impl Call {
         inputs
     }
 
-    /// Compares with the reference on both kinds of device, at the bound and at these rows.
+    /// Compares with the reference on every kind of device there is, at the bound and at these rows.
     fn check(&self, bound: u32, live: &[u32]) {
         let calls: Vec<_> = [bound].iter().chain(live).map(|&rows| self.inputs(rows)).collect();
         for gpu in twins() {
             check_on(&gpu, &self.sketch(&[bound]), &calls, TOLERANCE);
+        }
+        if let Some(gpu) = matrix_gpu() {
+            check_on(&gpu, &self.sketch(&[bound]), &calls, MATRIX_TOLERANCE);
         }
     }
 }
@@ -119,8 +124,11 @@ fn groups_and_padding_of_any_size_in_whole_vectors() {
 }
 
 #[test]
-fn many_columns_of_a_subgroup() {
-    // So many that a subgroup takes two and four; where parts meet, none of them has columns of two.
+fn workgroups_of_every_size() {
+    // So few columns that a workgroup is large, so many that it is small.
+    for k in [1024, 2048, 4128] {
+        Call { norm: true, biases: 0b1, ..Call::new(&[8], k) }.check(5, &[1]);
+    }
     for columns in [2 * 4096, 4 * 4096] {
         for (norm, rows) in [(true, 1), (false, 5)] {
             let parts = Call { norm, biases: 0b111, ..Call::new(&[columns - 12, 4, 8], 32) };
@@ -136,6 +144,35 @@ fn many_columns_of_a_subgroup() {
 fn large_tiles_of_many_rows() {
     Call { norm: true, biases: 0b100, ..Call::new(&[600, 400, 500], 64) }.check(600, &[130]);
     Call { gated: true, addend: true, ..Call::new(&[700; 2], 32) }.check(560, &[300]);
+}
+
+#[test]
+fn matrices_of_every_tile() {
+    // The last two take the large tile, the small one and the smallest, with rows and columns left over.
+    Call { norm: true, biases: 0b101, padding: [16, 4], ..Call::new(&[20, 36, 4], 128) }.check(33, &[9, 32]);
+    Call { gated: true, norm: true, biases: 0b11, ..Call::new(&[44; 2], 192) }.check(70, &[64, 17]);
+    Call { addend: true, ..Call::new(&[2100], 64) }.check(700, &[300, 100, 9]);
+    Call { gated: true, addend: true, ..Call::new(&[4100; 2], 64) }.check(300, &[129, 64, 30]);
+}
+
+#[test]
+fn rows_of_any_size_fit_16_bits() {
+    let (exact, Some(fast)) = (gpu(), matrix_gpu()) else { return };
+    for (norm, scale) in [(false, 1e-20), (false, 1e9), (true, 1e12), (true, 1e-12)] {
+        let call = Call { norm, ..Call::new(&[64], 64) };
+        let loaded = |gpu: &Gpu| call.sketch(&[16]).load_on(gpu, &LoadOptions::default()).unwrap();
+        let rows = f32s(&[16, 64], noise(5, 1024).iter().map(|x| x * scale).collect());
+        let graphs = [loaded(&exact), loaded(&fast)];
+        let answer = |graph: &LoadedGraph| -> Vec<f32> {
+            let outputs = run(graph, &graph.new_state().unwrap(), std::slice::from_ref(&rows)).unwrap();
+            bytemuck::pod_collect_to_vec(&outputs[0].bytes)
+        };
+        let [want, got] = graphs.each_ref().map(answer);
+        let largest = want.iter().fold(0.0, |high: f32, x| high.max(x.abs()));
+        for (got, want) in got.iter().zip(&want) {
+            assert!((got - want).abs() <= MATRIX_TOLERANCE * largest, "{got}, expected {want} of {largest} × {scale}");
+        }
+    }
 }
 
 #[test]
@@ -183,6 +220,20 @@ fn few_rows_take_one_dispatch_and_many_up_to_three() {
     // Where no call can have many rows, there is nothing for them.
     let few = Dry::new(&gated.sketch(&[8])).unwrap();
     assert_eq!((few.planned.recipes()[0].list.len(), &few.planned.recipes()[0].scratch[..3]), (4, &[0, 0, 0][..]));
+}
+
+#[test]
+fn many_rows_take_two_dispatches_where_matrices_are_multiplied() {
+    let caps = Caps { subgroups: true, subgroup_size: (32, 32), matrices: true, ..Caps::PORTABLE };
+    let gated = Call { norm: true, gated: true, ..Call::new(&[12; 2], 64) };
+    let mut dry = Dry::on(&gated.sketch(&[70]), caps).unwrap();
+    assert_eq!(kernels(&dry), ["linears_q4gsw_pack", "linears_q4gsw_matrix"]);
+    assert_eq!(dry.planned.plans()[0].scratch, [70 * 128, 70 * 4, 0]);
+    dry.call(&[(&[8, 64], &[])]).unwrap();
+    assert_eq!(kernels(&dry), ["linears_q4gsw_gemv_subgroups"]);
+    // Rows that are not whole slices of a tile.
+    let odd = Dry::on(&Call::new(&[12], 96).sketch(&[70]), caps).unwrap();
+    assert_eq!(kernels(&odd), ["linears_q4gsw_gemm"]);
 }
 
 #[test]
