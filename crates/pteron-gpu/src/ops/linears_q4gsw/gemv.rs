@@ -17,9 +17,11 @@ pub(super) static SUBGROUPS: KernelDef =
 const COLUMNS: u32 = 4;
 /// Values along k that a thread takes at a time.
 const CHUNK: u32 = 16;
-/// Threads of a workgroup where there are many workgroups: small ones leave less to wait for at the end of a grid.
+/// The fewest threads of a workgroup.
 const THREADS: u32 = 64;
-/// The most threads of a workgroup: where there are few workgroups, all of k is on its way at once.
+/// The most where there are many workgroups: small ones leave less to wait for at the end of a grid.
+const SOME_THREADS: u32 = 128;
+/// The most where there are few, so that all of k is on its way at once.
 const MOST_THREADS: u32 = 256;
 /// Workgroups that keep a large GPU busy.
 const FULL_GRID: u32 = 1024;
@@ -42,7 +44,11 @@ impl Twin {
 
 /// Threads of a workgroup with subgroups, for so many columns of so many chunks.
 fn threads(columns: u32, chunks: u32) -> u32 {
-    if columns / COLUMNS >= FULL_GRID { THREADS } else { chunks.next_power_of_two().clamp(THREADS, MOST_THREADS) }
+    if columns / COLUMNS < FULL_GRID {
+        chunks.next_power_of_two().clamp(THREADS, MOST_THREADS)
+    } else {
+        (chunks / 2).next_power_of_two().clamp(THREADS, SOME_THREADS)
+    }
 }
 
 /// A recipe for each number of rows that a kernel may hold.
@@ -89,9 +95,9 @@ mod tests {
 
     #[test]
     fn workgroups_are_large_where_they_are_few() {
-        for (columns, chunks, expected) in
-            [(2048, 128, 128), (2048, 512, 256), (8192, 128, 64), (128_256, 512, 64), (64, 4, 64)]
-        {
+        let few = [(2048, 128, 128), (2048, 512, 256), (64, 4, 64)];
+        let many = [(8192, 128, 64), (4096, 896, 128), (128_256, 256, 128), (128_256, 18, 64)];
+        for (columns, chunks, expected) in few.into_iter().chain(many) {
             assert_eq!(threads(columns, chunks), expected, "{columns} columns of {chunks} chunks");
         }
     }
