@@ -40,6 +40,18 @@ pub(crate) enum Command {
     Devices(Devices),
 }
 
+/// Which GPU, and how it is used.
+#[derive(Args, Debug)]
+pub(crate) struct GpuArgs {
+    /// Part of the name, driver or backend of the GPU to use [default: the best there is]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) adapter: Option<String>,
+
+    /// Neither uses kernels that earlier runs have compiled nor keeps those of this one; `pteron devices` says where they are
+    #[arg(long)]
+    pub(crate) no_pipeline_cache: bool,
+}
+
 /// Which model, and on what.
 #[derive(Args, Debug)]
 pub(crate) struct ModelArgs {
@@ -75,9 +87,8 @@ pub(crate) struct ModelArgs {
     #[arg(long)]
     pub(crate) kv_cache: bool,
 
-    /// Part of the name, driver or backend of the GPU to use [default: the best there is]
-    #[arg(long, value_name = "NAME")]
-    pub(crate) adapter: Option<String>,
+    #[command(flatten)]
+    pub(crate) gpu: GpuArgs,
 }
 
 /// How a text is generated.
@@ -346,9 +357,8 @@ pub(crate) struct Exec {
     #[arg(long)]
     pub(crate) exact: bool,
 
-    /// Part of the name, driver or backend of the GPU to use [default: the best there is]
-    #[arg(long, value_name = "NAME")]
-    pub(crate) adapter: Option<String>,
+    #[command(flatten)]
+    pub(crate) gpu: GpuArgs,
 
     /// Prints how long each kernel takes on the GPU in the last round, and writes a Chrome trace
     #[arg(long, value_name = "TRACE.json", num_args = 0..=1)]

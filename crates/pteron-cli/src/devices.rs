@@ -1,11 +1,13 @@
 //! `pteron devices`: the adapters there are.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use pteron::{AdapterSummary, Gpu, GpuOptions, adapters, block_on};
 use serde::Serialize;
 
-use crate::cli;
+use crate::cache;
+use crate::cli::{self, GpuArgs};
 use crate::failure::Failure;
 use crate::table::{Cell, Table};
 use crate::terminal::{self, FAINT, TITLE, WARNING, clean};
@@ -21,9 +23,10 @@ pub(crate) fn run(args: &cli::Devices) -> ExitCode {
 
 /// Opens the adapter that is asked for, or the best there is. One that nobody asked for and that computes in software is worth a
 /// warning.
-pub(crate) fn open(adapter: Option<&str>, quiet: bool) -> Result<Gpu, Failure> {
-    let gpu = block_on(Gpu::open(&GpuOptions { adapter: adapter.map(str::to_owned) }))?;
-    if gpu.adapter().software && adapter.is_none() && !quiet {
+pub(crate) fn open(args: &GpuArgs, quiet: bool) -> Result<Gpu, Failure> {
+    let pipeline_cache = if args.no_pipeline_cache { None } else { cache::folder() };
+    let gpu = block_on(Gpu::open(&GpuOptions { adapter: args.adapter.clone(), pipeline_cache }))?;
+    if gpu.adapter().software && args.adapter.is_none() && !quiet {
         terminal::warn(&format!("no GPU was found, so {} computes in software", gpu.adapter().name));
     }
     Ok(gpu)
@@ -78,6 +81,8 @@ struct Device {
     invocations: u32,
     /// Buffers that a kernel can bind.
     storage_buffers: u32,
+    /// The folder where compiled kernels are kept for later runs, if its driver can do that.
+    pipeline_cache: Option<PathBuf>,
 }
 
 impl Device {
@@ -103,6 +108,7 @@ impl Device {
             workgroup_bytes: limits.max_compute_workgroup_storage_size,
             invocations: limits.max_compute_invocations_per_workgroup,
             storage_buffers: limits.max_storage_buffers_per_shader_stage,
+            pipeline_cache: adapter.caches_pipelines.then(cache::folder).flatten(),
         }
     }
 
@@ -129,6 +135,9 @@ impl Device {
         );
         let features = if self.features.is_empty() { "none".to_owned() } else { self.features.join(", ") };
         row("features", features);
+        if let Some(folder) = &self.pipeline_cache {
+            row("kernels", format!("kept in {}", clean(&folder.display().to_string())));
+        }
         table.write(out, 2, width);
     }
 }

@@ -80,7 +80,8 @@ fn draw(bar: &ProgressBar, target: ProgressDrawTarget, patience: Duration, ended
     }
 }
 
-/// What is done and what there is to do of the present stage, as numbers and in words: first constants, then kernels.
+/// What is done and what there is to do, as numbers and in words: of constants while some are missing, then of the kernels that are
+/// compiled meanwhile.
 fn stage(progress: Progress) -> (u64, u64, String) {
     let Progress { uploaded_bytes, total_bytes, ready_pipelines, total_pipelines } = progress;
     if uploaded_bytes < total_bytes {

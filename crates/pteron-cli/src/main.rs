@@ -1,6 +1,7 @@
 //! The `pteron` command.
 
 mod bench;
+mod cache;
 mod cli;
 mod convert;
 mod devices;

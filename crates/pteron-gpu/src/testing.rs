@@ -16,7 +16,7 @@ use crate::shape::Dims;
 
 /// One device for all tests of a process. `PTERON_ADAPTER` chooses another than the best.
 static GPU: LazyLock<Gpu> = LazyLock::new(|| {
-    let options = GpuOptions { adapter: std::env::var("PTERON_ADAPTER").ok() };
+    let options = GpuOptions { adapter: std::env::var("PTERON_ADAPTER").ok(), ..GpuOptions::default() };
     block_on(Gpu::open(&options)).expect("tests need an adapter; the test command installs one in software")
 });
 

@@ -31,10 +31,11 @@ pub use method::{LoadOptions, Method, State, TensorSpec};
 pub use next::{Choice, ChosenToken, NextToken, Tokens};
 pub use program::{ConstantValue, Program};
 pub use pteron_format::ScalarType;
-#[cfg(not(target_arch = "wasm32"))]
-pub use pteron_gpu::engine::block_on;
 pub use pteron_gpu::engine::{
-    AdapterSummary, Counts, DispatchTime, Gpu, GpuOptions, OnProgress, Precision, Profile, Progress, Timing, adapters,
+    AdapterSummary, Allocated, Counts, DispatchTime, Gpu, GpuOptions, MemoryUse, OnProgress, Precision, Profile, Progress,
+    Timing, adapters,
 };
+#[cfg(not(target_arch = "wasm32"))]
+pub use pteron_gpu::engine::{PipelineCacheSummary, block_on};
 pub use pteron_gpu::fuse::Fusions;
 pub use tensor::Tensor;

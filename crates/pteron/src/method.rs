@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pteron_format::program::{DataRef, Dynamism, Plan, ValueId};
-use pteron_gpu::engine::{self, Gpu, LoadedGraph, Loading, OnProgress, Precision, PreparedGraph, Profile};
+use pteron_gpu::engine::{self, Gpu, LoadedGraph, Loading, MemoryUse, OnProgress, Precision, PreparedGraph, Profile};
 use pteron_gpu::fuse::Fusions;
 use pteron_gpu::graph::Graph;
 use pteron_gpu::shape::Dims;
@@ -122,7 +122,7 @@ impl Program {
         let mut delegates = Vec::with_capacity(prepared.len());
         for (graph, data) in prepared {
             let constants = |id| self.files.graph_constant(data, id);
-            delegates.push(graph.load(&constants, &mut loading).await?);
+            delegates.push(graph.load(&constants, &loading).await?);
         }
         Ok(delegates)
     }
@@ -182,6 +182,16 @@ impl Method {
     #[must_use]
     pub fn state_bytes(&self) -> u64 {
         self.delegates.iter().map(LoadedGraph::state_bytes).sum()
+    }
+
+    /// What of it no loader could do without: constants, and activations at their largest.
+    #[must_use]
+    pub fn memory_needed(&self) -> MemoryUse {
+        let sum = |all: MemoryUse, one: MemoryUse| MemoryUse {
+            constant_bytes: all.constant_bytes + one.constant_bytes,
+            activation_bytes: all.activation_bytes + one.activation_bytes,
+        };
+        self.delegates.iter().map(LoadedGraph::memory_needed).fold(MemoryUse::default(), sum)
     }
 
     /// Bytes of constants that a call for a single token reads, as the GPU holds them; see

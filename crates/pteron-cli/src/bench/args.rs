@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::cli::GpuArgs;
+
 const EXAMPLES: &str = "\
 Prefill (pp) runs a prompt of so many tokens from an empty cache. Decode (tg) generates so many tokens, each the likeliest, one \
 after the other, behind a cache filled to a depth. Tokens of prompts are random, and the same every time.
@@ -57,9 +59,8 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) repeat: u32,
 
-    /// Part of the name, driver or backend of the GPU to use [default: the best there is]
-    #[arg(long, value_name = "NAME")]
-    pub(crate) adapter: Option<String>,
+    #[command(flatten)]
+    pub(crate) gpu: GpuArgs,
 
     /// Prints one JSON object with every run instead of the table
     #[arg(long)]

@@ -22,7 +22,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::SystemTime;
 
-use pteron::{Gpu, block_on};
+use pteron::{Gpu, Method, block_on};
 
 pub(crate) use args::Bench;
 use cases::Case;
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Bench) -> ExitCode {
 fn bench(args: &Bench) -> Result<(), Failure> {
     let subject = source::open(args)?;
     let quiet = args.quiet || args.json;
-    let gpu = devices::open(args.adapter.as_deref(), quiet)?;
+    let gpu = devices::open(&args.gpu, quiet)?;
     let progress = Progress::new(quiet);
     let (mut report, driver) = prepare(args, &gpu, &subject, &progress)?;
     // Until here Ctrl-C ends the program; from here on what is finished is shown first.
@@ -95,7 +95,7 @@ fn prepare(args: &Bench, gpu: &Gpu, subject: &Subject, progress: &Progress) -> R
             // State is the KV cache, with a place for every position of the context.
             cache_bytes_per_position: method.state_bytes() / u64::from(metadata.context_length),
         },
-        memory: Memory { program_bytes: method.memory_bytes(), state_bytes: method.state_bytes() },
+        memory: memory(gpu, method),
         loading: Loading { cold_seconds, warm_seconds },
         reading,
         repeat: args.repeat,
@@ -103,6 +103,16 @@ fn prepare(args: &Bench, gpu: &Gpu, subject: &Subject, progress: &Progress) -> R
         tests: Vec::new(),
     };
     Ok((report, driver))
+}
+
+fn memory(gpu: &Gpu, method: &Method) -> Memory {
+    let (needed, state_bytes) = (method.memory_needed(), method.state_bytes());
+    Memory {
+        program_bytes: method.memory_bytes(),
+        state_bytes,
+        needed_bytes: needed.constant_bytes + needed.activation_bytes + state_bytes,
+        reserved_bytes: gpu.allocated().map(|allocated| allocated.reserved_bytes),
+    }
 }
 
 /// Reads from a buffer that caches of GPUs cannot hold, as far as the adapter allows one.

@@ -64,6 +64,10 @@ pub(super) struct Program {
 pub(super) struct Memory {
     pub(super) program_bytes: u64,
     pub(super) state_bytes: u64,
+    /// Constants, KV cache and activations: what cannot be done without.
+    pub(super) needed_bytes: u64,
+    /// What the device has given away for all of it, where its allocator tells.
+    pub(super) reserved_bytes: Option<u64>,
 }
 
 /// Seconds until the first token: of the first load on the device, and of the second.
@@ -237,7 +241,12 @@ pub(super) mod tests {
                 constant_bytes_per_token: 2_000_000,
                 cache_bytes_per_position: 1000,
             },
-            memory: Memory { program_bytes: 4 << 20, state_bytes: 1 << 20 },
+            memory: Memory {
+                program_bytes: 4 << 20,
+                state_bytes: 1 << 20,
+                needed_bytes: 4 << 20,
+                reserved_bytes: Some(5 << 20),
+            },
             loading: Loading { cold_seconds: 1.5, warm_seconds: 0.25 },
             reading: Some(Reading { buffer_bytes: 64 << 20, bytes_per_second: 1e8 }),
             repeat: 3,

@@ -105,7 +105,7 @@ fn choose_method(args: &Exec, program: &Program) -> Result<String, Failure> {
 }
 
 fn open_gpu(args: &Exec) -> Result<Gpu, Failure> {
-    let gpu = devices::open(args.adapter.as_deref(), args.quiet)?;
+    let gpu = devices::open(&args.gpu, args.quiet)?;
     if args.profile.is_some() {
         gpu.timing()?;
     }

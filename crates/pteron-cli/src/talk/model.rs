@@ -36,7 +36,7 @@ pub(super) fn open(args: &ModelArgs, quiet: bool) -> Result<Opened, Failure> {
     };
     let template = template(args, config.as_ref())?;
     let facts = flags(args).or(sidecar(args.model.as_deref())?);
-    let gpu = devices::open(args.adapter.as_deref(), quiet)?;
+    let gpu = devices::open(&args.gpu, quiet)?;
     let bar = LoadingBar::new(&format!("loading {name} on {}", gpu.adapter().name), quiet);
     let options = ModelOptions { facts, progress: Some(bar.listener()), ..ModelOptions::default() };
     let model = block_on(Model::load(&gpu, &program, tokenizer, &options));

@@ -6,6 +6,8 @@ mod arrays;
 #[cfg(unix)]
 mod at_terminal;
 mod bench;
+#[cfg(all(unix, not(target_vendor = "apple")))]
+mod cache;
 mod convert;
 mod errors;
 mod exec;
@@ -25,8 +27,10 @@ struct Run {
     err: String,
 }
 
-/// Without this variable Mesa says on standard error that it is missing; what is read there should be ours.
+/// Without the first variable Mesa says on standard error that it is missing; what is read there should be ours. The second keeps
+/// what tests compile out of the user's own cache.
 fn quiet(mut command: Command) -> Command {
+    command.env("XDG_CACHE_HOME", std::env::temp_dir().join("pteron-cli-cache"));
     if std::env::var_os("XDG_RUNTIME_DIR").is_none() {
         command.env("XDG_RUNTIME_DIR", std::env::temp_dir());
     }

@@ -62,6 +62,26 @@ impl Counters {
     }
 }
 
+/// What the device's allocator holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allocated {
+    /// Bytes of the buffers that are there.
+    pub buffer_bytes: u64,
+    /// Bytes of the blocks they lie in, which is what the device has given away.
+    pub reserved_bytes: u64,
+}
+
+impl Gpu {
+    /// What the device's allocator holds for all that was loaded on it; `None` where it does not tell (Metal, browsers).
+    #[must_use]
+    pub fn allocated(&self) -> Option<Allocated> {
+        // What is no longer used is given back when somebody looks.
+        let _ = self.inner.device.poll(wgpu::PollType::Poll);
+        let report = self.inner.device.generate_allocator_report()?;
+        Some(Allocated { buffer_bytes: report.total_allocated_bytes, reserved_bytes: report.total_reserved_bytes })
+    }
+}
+
 pub(crate) fn count(counter: &AtomicU64, by: u64) {
     counter.fetch_add(by, Ordering::Relaxed);
 }

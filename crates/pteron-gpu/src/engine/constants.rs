@@ -10,7 +10,7 @@ use wgpu::BufferUsages as Usage;
 use super::Gpu;
 use super::buffers::{MemoryBudget, Request, STORAGE};
 use super::load::ConstantBytes;
-use super::progress::Loading;
+use super::upload::{Counted, Put};
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Role};
 use crate::live::TensorId;
@@ -111,13 +111,13 @@ impl ConstantRequests {
     }
 
     /// Makes the buffers and writes each constant into its place, straight from where its bytes are.
-    pub(super) fn upload(
+    pub(super) fn upload<'d>(
         &self,
         gpu: &Gpu,
         graph: &Graph,
-        bytes: &ConstantBytes<'_>,
+        bytes: &ConstantBytes<'d>,
         budget: &mut MemoryBudget,
-        loading: &mut Loading<'_>,
+        put: &mut Put<'_, 'd>,
     ) -> Result<(HashMap<u32, wgpu::Buffer>, Vec<wgpu::Buffer>)> {
         let mut alone: HashMap<u32, wgpu::Buffer> = HashMap::new();
         for ConstantRequest { constant, tensor, same_as, request } in &self.alone {
@@ -127,7 +127,7 @@ impl ConstantRequests {
             }
             let data = constant_bytes(graph, *tensor, *constant, bytes)?;
             let buffer = request.make(gpu, budget)?;
-            write(gpu, &buffer, 0, within(&data, request.size), |written| loading.uploaded(written));
+            put(&buffer, 0, within(data, request.size), Counted::Yes);
             alone.insert(*constant, buffer);
         }
         let mut all = Vec::with_capacity(self.joined.len());
@@ -136,7 +136,7 @@ impl ConstantRequests {
             for &(part, start) in parts {
                 let Role::Constant(constant) = graph.role(part) else { continue };
                 let data = constant_bytes(graph, part, constant, bytes)?;
-                write(gpu, &buffer, start, within(&data, bytes_of(graph, part)), |written| loading.uploaded(written));
+                put(&buffer, start, within(data, bytes_of(graph, part)), Counted::Yes);
             }
             all.push(buffer);
         }
@@ -151,8 +151,15 @@ fn bytes_of(graph: &Graph, constant: TensorId) -> u64 {
 }
 
 /// A buffer has the size its constant's dims ask for; reading has checked that the bytes have it, too.
-fn within(data: &[u8], size: u64) -> &[u8] {
-    &data[..data.len().min(usize::try_from(size).unwrap_or(usize::MAX))]
+fn within(data: Cow<'_, [u8]>, size: u64) -> Cow<'_, [u8]> {
+    let len = data.len().min(usize::try_from(size).unwrap_or(usize::MAX));
+    match data {
+        Cow::Borrowed(data) => Cow::Borrowed(&data[..len]),
+        Cow::Owned(mut data) => {
+            data.truncate(len);
+            Cow::Owned(data)
+        }
+    }
 }
 
 /// The buffers of constants that are bound by themselves. Those that hold the same bytes are one, as nothing changes them.
@@ -174,44 +181,40 @@ fn requests_alone(graph: &Graph, wanted: &HashSet<u32>) -> Vec<ConstantRequest> 
     requests
 }
 
-/// Bytes of one write: so many that writes cost little, so few that a large constant is seen to move.
-const CHUNK: usize = 16 << 20;
-
-/// Writes bytes from a place in a buffer on and says how many each write took; writes must be a multiple of four bytes, buffers
-/// are.
-fn write(gpu: &Gpu, buffer: &wgpu::Buffer, mut start: u64, data: &[u8], mut written: impl FnMut(u64)) {
-    for chunk in data.chunks(CHUNK) {
-        let (words, rest) = chunk.split_at(chunk.len() - chunk.len() % 4);
-        gpu.inner.queue.write_buffer(buffer, start, words);
-        if !rest.is_empty() {
-            let mut tail = [0; 4];
-            tail[..rest.len()].copy_from_slice(rest);
-            gpu.inner.queue.write_buffer(buffer, start + words.len() as u64, &tail);
-        }
-        start += chunk.len() as u64;
-        written(chunk.len().next_multiple_of(4) as u64);
-    }
-}
-
-pub(super) fn initial_states(
+/// What a state starts as, where that is not zeros.
+pub(super) fn initial_states<'d>(
     gpu: &Gpu,
     graph: &Graph,
     memory: &Memory,
-    bytes: &ConstantBytes<'_>,
+    bytes: &ConstantBytes<'d>,
     budget: &mut MemoryBudget,
+    put: &mut Put<'_, 'd>,
 ) -> Result<Vec<Option<wgpu::Buffer>>> {
     let mut initial = Vec::new();
+    // Caches of all layers start as the same bytes, and those may be many.
+    let mut known_zeros = HashSet::new();
     for &tensor in &memory.states {
         let Role::State(constant) = graph.role(tensor) else { continue };
+        let first = graph.first_equal(constant);
+        if known_zeros.contains(&first) {
+            initial.push(None);
+            continue;
+        }
         let data = constant_bytes(graph, tensor, constant, bytes)?;
-        if data.iter().all(|&byte| byte == 0) {
+        if is_zero(&data) {
+            known_zeros.insert(first);
             initial.push(None);
             continue;
         }
         let label = format!("initial state {tensor}");
         let buffer = gpu.buffer(budget, &label, data.len() as u64, Usage::COPY_SRC | Usage::COPY_DST)?;
-        write(gpu, &buffer, 0, &data, |_| {});
+        put(&buffer, 0, data, Counted::No);
         initial.push(Some(buffer));
     }
     Ok(initial)
+}
+
+/// Looks at many bytes between two branches, as vectors of them.
+fn is_zero(bytes: &[u8]) -> bool {
+    bytes.chunks(4096).all(|chunk| chunk.iter().fold(0, |all, byte| all | byte) == 0)
 }

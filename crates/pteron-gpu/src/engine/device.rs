@@ -1,9 +1,12 @@
 //! Adapters and devices.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::buffers::Counters;
+#[cfg(not(target_arch = "wasm32"))]
+use super::cache::{DiskCache, PipelineCacheSummary};
 use super::pipelines::Pipeline;
 use crate::error::{Error, Result};
 use crate::kernel::Variant;
@@ -14,13 +17,21 @@ const WANTED: wgpu::Features = wgpu::Features::SUBGROUP
     .union(wgpu::Features::SHADER_F16)
     .union(wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX)
     .union(wgpu::Features::TIMESTAMP_QUERY)
-    .union(wgpu::Features::TIMESTAMP_QUERY_INSIDE_PASSES);
+    .union(wgpu::Features::TIMESTAMP_QUERY_INSIDE_PASSES)
+    .union(wgpu::Features::PIPELINE_CACHE);
+
+/// Sizes of the blocks that small buffers share, from the first to the largest; larger buffers have memory of their own. What the
+/// last block has left over is the price of many small buffers: here it is small beside a model's weights.
+const BLOCKS: std::ops::Range<u64> = 4 << 20..8 << 20;
 
 /// Which adapter to use.
 #[derive(Clone, Debug, Default)]
 pub struct GpuOptions {
     /// Part of the adapter's name, driver or backend, in any case; the best adapter if absent.
     pub adapter: Option<String>,
+    /// A folder of the user's own where compiled pipelines are kept for later processes, made if it is not there; none are kept if
+    /// absent. It is used where the driver has a cache for this (Vulkan), and what is wrong with it is never an error.
+    pub pipeline_cache: Option<PathBuf>,
 }
 
 /// A device, and what was compiled on it. Cheap to clone.
@@ -37,6 +48,8 @@ pub(crate) struct Inner {
     pub(crate) caps: Caps,
     pub(crate) counters: Counters,
     pub(crate) pipelines: Mutex<HashMap<Variant, Arc<Pipeline>>>,
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(super) cache: Option<DiskCache>,
     failure: Arc<Mutex<Option<Failure>>>,
 }
 
@@ -62,6 +75,8 @@ pub struct AdapterSummary {
     pub software: bool,
     /// The features a device gets, of those that are used.
     pub features: Vec<String>,
+    /// Whether its driver hands out what it has compiled, so that it can be kept for other processes.
+    pub caches_pipelines: bool,
     /// The adapter's limits, as a device gets them.
     pub limits: wgpu::Limits,
     /// The smallest and largest subgroup.
@@ -77,6 +92,8 @@ impl AdapterSummary {
             backend: info.backend.to_string(),
             kind: format!("{:?}", info.device_type),
             software: info.device_type == wgpu::DeviceType::Cpu,
+            caches_pipelines: features.contains(wgpu::Features::PIPELINE_CACHE)
+                && wgpu::util::pipeline_cache_key(&info).is_some(),
             features: features.iter_names().map(|(name, _)| name.to_owned()).collect(),
             limits: adapter.limits(),
             subgroup_size: (info.subgroup_min_size, info.subgroup_max_size),
@@ -139,16 +156,18 @@ impl Gpu {
         if summary.software && options.adapter.is_none() {
             tracing::warn!("no GPU found: computing in software on {}", summary.name);
         }
-        Self::on(&adapter, summary).await
+        Self::on(&adapter, summary, options).await
     }
 
-    async fn on(adapter: &wgpu::Adapter, summary: AdapterSummary) -> Result<Self> {
+    #[cfg_attr(target_arch = "wasm32", allow(unused_variables, reason = "a browser keeps what it compiles itself"))]
+    async fn on(adapter: &wgpu::Adapter, summary: AdapterSummary, options: &GpuOptions) -> Result<Self> {
         let features = adapter.features() & WANTED;
         let descriptor = wgpu::DeviceDescriptor {
             label: Some("pteron"),
             required_features: features,
             required_limits: summary.limits.clone(),
             experimental_features: experiments(features),
+            memory_hints: wgpu::MemoryHints::Manual { suballocated_device_memory_block_size: BLOCKS },
             ..Default::default()
         };
         let (device, queue) = adapter.request_device(&descriptor).await.map_err(|error| Error::Device(error.to_string()))?;
@@ -162,8 +181,22 @@ impl Gpu {
             max_binding: summary.limits.max_storage_buffer_binding_size,
             matrices: multiplies_matrices(adapter, features, &summary),
         };
-        let (counters, pipelines) = (Counters::default(), Mutex::default());
-        let inner = Inner { device, queue, summary, caps, counters, pipelines, failure };
+        #[cfg(not(target_arch = "wasm32"))]
+        let cache = match &options.pipeline_cache {
+            Some(folder) => DiskCache::open(&device, &adapter.get_info(), folder).await,
+            None => None,
+        };
+        let inner = Inner {
+            device,
+            queue,
+            summary,
+            caps,
+            counters: Counters::default(),
+            pipelines: Mutex::default(),
+            #[cfg(not(target_arch = "wasm32"))]
+            cache,
+            failure,
+        };
         // Threads share a device on native targets; a browser has one thread, and there nothing of wgpu can be sent.
         #[cfg_attr(target_arch = "wasm32", allow(clippy::arc_with_non_send_sync, reason = "shared on native targets"))]
         let inner = Arc::new(inner);
@@ -187,14 +220,21 @@ impl Gpu {
     pub(crate) fn with_caps(&self, caps: Caps) -> Self {
         let Inner { device, queue, summary, failure, .. } = &*self.inner;
         let (device, queue, summary, failure) = (device.clone(), queue.clone(), summary.clone(), Arc::clone(failure));
-        let (counters, pipelines) = (Counters::default(), Mutex::default());
-        Self { inner: Arc::new(Inner { device, queue, summary, caps, counters, pipelines, failure }) }
+        let (counters, pipelines, cache) = (Counters::default(), Mutex::default(), None);
+        Self { inner: Arc::new(Inner { device, queue, summary, caps, counters, pipelines, cache, failure }) }
     }
 
     /// What has been made and done on the device so far.
     #[must_use]
     pub fn counts(&self) -> super::Counts {
         self.inner.counters.read()
+    }
+
+    /// The file that compiled pipelines are kept in, where they are.
+    #[cfg(not(target_arch = "wasm32"))]
+    #[must_use]
+    pub fn pipeline_cache(&self) -> Option<PipelineCacheSummary> {
+        self.inner.cache.as_ref().map(DiskCache::summary)
     }
 
     /// Destroys the device, as a driver that fails would: whatever uses it afterwards gets [`Error::Lost`].

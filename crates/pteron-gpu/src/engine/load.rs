@@ -14,6 +14,7 @@ use super::constants::{ConstantRequests, initial_states};
 use super::follow::Answers;
 use super::pipelines::Pipeline;
 use super::progress::Loading;
+use super::upload::{Put, upload};
 use super::wait::Gate;
 use crate::error::{Error, Result};
 use crate::graph::Graph;
@@ -73,6 +74,16 @@ pub struct LoadedGraph {
     pub(super) gate: Gate,
     pub(super) answers: Arc<Answers>,
     bytes: u64,
+    needed: MemoryUse,
+}
+
+/// Bytes that a graph cannot do without, states apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryUse {
+    /// Constants, as the device holds them; equal ones count once.
+    pub constant_bytes: u64,
+    /// Inputs, outputs and everything between them, as far as they live at the same time.
+    pub activation_bytes: u64,
 }
 
 /// Buffers that live as long as the graph.
@@ -150,28 +161,34 @@ impl PreparedGraph {
         variants(&self.planned, &self.memory).len() as u64
     }
 
-    /// Makes memory, uploads constants, compiles pipelines, makes bind groups.
+    /// Makes memory, uploads constants while pipelines compile, makes bind groups.
     ///
     /// # Errors
     /// A constant that is nowhere, no memory, or a device that fails.
-    pub async fn load(self, constants: &ConstantBytes<'_>, loading: &mut Loading<'_>) -> Result<LoadedGraph> {
+    pub async fn load(self, constants: &ConstantBytes<'_>, loading: &Loading<'_>) -> Result<LoadedGraph> {
         let Self { gpu, graph, planned, memory, slots, sizes, memory_budget, calls_under_way } = self;
         let mut budget = MemoryBudget::new(memory_budget);
         let scope = gpu.inner.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
-        let fixed = make_buffers(&gpu, &graph, &sizes, constants, &mut budget, loading)?;
-        let initial = initial_states(&gpu, &graph, &memory, constants, &mut budget)?;
-        let answers = Answers::new(&gpu, calls_under_way, &mut budget)?;
-        #[cfg_attr(target_arch = "wasm32", allow(clippy::arc_with_non_send_sync, reason = "shared on native targets"))]
-        let answers = Arc::new(answers);
+        let made = gpu.compile_beside(&variants(&planned, &memory), loading, || {
+            upload(&gpu, loading, sizes.constants.bytes(), |put| {
+                let fixed = make_buffers(&gpu, &graph, &sizes, constants, &mut budget, put)?;
+                let initial = initial_states(&gpu, &graph, &memory, constants, &mut budget, put)?;
+                Ok((fixed, initial, Answers::new(&gpu, calls_under_way, &mut budget)?))
+            })
+        });
+        // Whatever else went wrong may have gone wrong for want of memory.
         if let Some(error) = scope.pop().await {
             return Err(Error::Device(error.to_string()));
         }
-        let ready = make_ready(&gpu, &planned, &memory, &fixed, &slots, loading)?;
+        let (fixed, initial, answers) = made?;
+        #[cfg_attr(target_arch = "wasm32", allow(clippy::arc_with_non_send_sync, reason = "shared on native targets"))]
+        let answers = Arc::new(answers);
+        let ready = make_ready(&gpu, &planned, &memory, &fixed, &slots)?;
         gpu.check()?;
         let run = Mutex::new(Run::new(planned, slots.total));
         let gate = Gate::default();
-        let bytes = budget.used();
-        let loaded = LoadedGraph { gpu, graph, memory, fixed, ready, initial, run, gate, answers, bytes };
+        let (bytes, needed) = (budget.used(), sizes.needed());
+        let loaded = LoadedGraph { gpu, graph, memory, fixed, ready, initial, run, gate, answers, bytes, needed };
         loaded.refresh_all();
         Ok(loaded)
     }
@@ -184,7 +201,7 @@ impl LoadedGraph {
     /// # Errors
     /// What an operator refuses, what does not fit, a constant that is nowhere, or a device that fails.
     pub async fn load(gpu: &Gpu, graph: Graph, constants: &ConstantBytes<'_>, options: &LoadOptions) -> Result<Self> {
-        PreparedGraph::new(gpu, graph, options)?.load(constants, &mut Loading::default()).await
+        PreparedGraph::new(gpu, graph, options)?.load(constants, &Loading::default()).await
     }
 
     /// The decoded graph.
@@ -203,6 +220,12 @@ impl LoadedGraph {
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// What of it no loader could do without.
+    #[must_use]
+    pub fn memory_needed(&self) -> MemoryUse {
+        self.needed
     }
 }
 
@@ -281,26 +304,35 @@ impl Sizes {
         }
     }
 
+    /// What operators read and write, constants and state apart.
+    fn activations(&self) -> impl Iterator<Item = &Request> {
+        self.inputs.iter().chain(self.outputs.iter().flatten()).chain(&self.objects)
+    }
+
+    fn needed(&self) -> MemoryUse {
+        let activation_bytes = self.activations().map(|request| request.size).sum();
+        MemoryUse { constant_bytes: self.constants.bytes(), activation_bytes }
+    }
+
     /// Whether all of them fit together, without making one.
     fn book(&self, gpu: &Gpu, budget: &mut MemoryBudget) -> Result<()> {
-        let tensors = self.inputs.iter().chain(self.outputs.iter().flatten()).chain(&self.objects);
-        for request in self.constants.buffers().chain(tensors).chain([&self.arena, &self.step, &self.upload, &self.readback])
-        {
+        let others = [&self.arena, &self.step, &self.upload, &self.readback];
+        for request in self.constants.buffers().chain(self.activations()).chain(others) {
             gpu.book(budget, &request.label, request.size, request.usage)?;
         }
         Ok(())
     }
 }
 
-fn make_buffers(
+fn make_buffers<'d>(
     gpu: &Gpu,
     graph: &Graph,
     sizes: &Sizes,
-    constants: &ConstantBytes<'_>,
+    constants: &ConstantBytes<'d>,
     budget: &mut MemoryBudget,
-    loading: &mut Loading<'_>,
+    put: &mut Put<'_, 'd>,
 ) -> Result<Fixed> {
-    let (constants, joined) = sizes.constants.upload(gpu, graph, constants, budget, loading)?;
+    let (constants, joined) = sizes.constants.upload(gpu, graph, constants, budget, put)?;
     let mut all =
         |requests: &[Request]| requests.iter().map(|request| request.make(gpu, budget)).collect::<Result<Vec<_>>>();
     let (inputs, objects) = (all(&sizes.inputs)?, all(&sizes.objects)?);
@@ -326,15 +358,7 @@ fn variants<'a>(planned: &'a Planned, memory: &Memory) -> Vec<&'a Variant> {
     all.filter(|&variant| seen.insert(variant)).collect()
 }
 
-fn make_ready(
-    gpu: &Gpu,
-    planned: &Planned,
-    memory: &Memory,
-    fixed: &Fixed,
-    slots: &Slots,
-    loading: &mut Loading<'_>,
-) -> Result<Vec<Vec<Ready>>> {
-    gpu.compile(&variants(planned, memory), loading)?;
+fn make_ready(gpu: &Gpu, planned: &Planned, memory: &Memory, fixed: &Fixed, slots: &Slots) -> Result<Vec<Vec<Ready>>> {
     let mut ready = Vec::with_capacity(planned.recipes().len());
     for (node, recipes) in planned.recipes().iter().enumerate() {
         let mut list = Vec::new();

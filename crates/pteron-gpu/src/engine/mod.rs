@@ -7,6 +7,8 @@
 #[cfg(not(target_arch = "wasm32"))]
 mod bandwidth;
 mod buffers;
+#[cfg(not(target_arch = "wasm32"))]
+mod cache;
 mod call;
 mod constants;
 mod device;
@@ -17,13 +19,16 @@ mod pipelines;
 mod profile;
 mod progress;
 mod state;
+mod upload;
 mod wait;
 
-pub use buffers::Counts;
+pub use buffers::{Allocated, Counts};
+#[cfg(not(target_arch = "wasm32"))]
+pub use cache::PipelineCacheSummary;
 pub use call::{HostView, InputView, OutputData};
 pub use device::{AdapterSummary, Gpu, GpuOptions, adapters};
 pub use follow::{After, Answer, Pending};
-pub use load::{ConstantBytes, LoadOptions, LoadedGraph, Precision, PreparedGraph};
+pub use load::{ConstantBytes, LoadOptions, LoadedGraph, MemoryUse, Precision, PreparedGraph};
 pub use profile::{DispatchTime, Profile, Timing};
 pub use progress::{Loading, OnProgress, Progress};
 pub use state::State;

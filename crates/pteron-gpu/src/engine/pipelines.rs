@@ -1,6 +1,10 @@
-//! Pipelines, compiled once for each variant on a device, in parallel where there are threads.
+//! Pipelines, compiled once for each variant on a device: by all threads, while constants are uploaded, where there are threads.
 
+#[cfg(not(target_arch = "wasm32"))]
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
+#[cfg(not(target_arch = "wasm32"))]
+use std::thread::ScopedJoinHandle;
 
 use super::Gpu;
 use super::buffers::count;
@@ -22,64 +26,87 @@ const TARGET: Target = Target::Browser;
 const TARGET: Target = Target::Native;
 
 impl Gpu {
-    /// Compiles the variants that this device does not have yet; each is given once.
-    pub(crate) fn compile(&self, variants: &[&Variant], loading: &mut Loading<'_>) -> Result<()> {
+    /// Compiles the variants that this device does not have yet (each is given once) while `other` runs on this thread. Where that
+    /// fails, its error is the answer, and what waits to be compiled is left.
+    pub(crate) fn compile_beside<T>(
+        &self,
+        variants: &[&Variant],
+        loading: &Loading<'_>,
+        other: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
         let missing: Vec<&Variant> = {
             let known = self.inner.pipelines.lock().unwrap_or_else(PoisonError::into_inner);
             variants.iter().copied().filter(|variant| !known.contains_key(*variant)).collect()
         };
         loading.compiled((variants.len() - missing.len()) as u64);
-        let compiled = self.compile_all(&missing, || loading.compiled(1));
-        // What did not compile is not kept.
-        self.check()?;
-        let mut known = self.inner.pipelines.lock().unwrap_or_else(PoisonError::into_inner);
-        for (variant, pipeline) in missing.into_iter().zip(compiled) {
-            known.insert(variant.clone(), Arc::new(pipeline));
+        let (compiled, other) = self.compile_all(&missing, loading, other);
+        // What did not compile is not kept, nor what may not have: an error of one side may be told by the other.
+        match (other, self.check()) {
+            (Ok(other), Ok(())) => {
+                let mut known = self.inner.pipelines.lock().unwrap_or_else(PoisonError::into_inner);
+                known.extend(compiled.into_iter().map(|(variant, pipeline)| (variant.clone(), Arc::new(pipeline))));
+                Ok(other)
+            }
+            (Ok(_), Err(error)) | (Err(error), Ok(())) => Err(error),
+            (Err(error), Err(also)) => {
+                tracing::debug!("the device failed as well: {also}");
+                Err(error)
+            }
         }
-        Ok(())
     }
 
+    /// Threads take the next variant until there is none, or until `other` has failed.
     #[cfg(not(target_arch = "wasm32"))]
-    fn compile_all(&self, variants: &[&Variant], mut compiled: impl FnMut()) -> Vec<Pipeline> {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(variants.len()).max(1);
-        let chunk = variants.len().div_ceil(threads).max(1);
-        let (done, finished) = std::sync::mpsc::channel();
+    fn compile_all<'v, T>(
+        &self,
+        variants: &[&'v Variant],
+        loading: &Loading<'_>,
+        other: impl FnOnce() -> Result<T>,
+    ) -> (Vec<(&'v Variant, Pipeline)>, Result<T>) {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(variants.len());
+        let (next, given_up, at_work) = (AtomicUsize::new(0), AtomicBool::new(false), AtomicUsize::new(threads));
+        let work = || {
+            let mut compiled = Vec::new();
+            while !given_up.load(Ordering::Relaxed)
+                && let Some(&variant) = variants.get(next.fetch_add(1, Ordering::Relaxed))
+            {
+                compiled.push((variant, self.compile_one(variant)));
+                loading.compiled(1);
+            }
+            // The last one keeps what all have compiled, while constants are perhaps still on their way.
+            if at_work.fetch_sub(1, Ordering::AcqRel) == 1
+                && let Some(cache) = &self.inner.cache
+            {
+                cache.save();
+            }
+            compiled
+        };
         std::thread::scope(|scope| {
-            let work = |chunk: &[&Variant], done: std::sync::mpsc::Sender<()>| {
-                let one = |variant: &&Variant| {
-                    let pipeline = self.compile_one(variant);
-                    // The other end is there until all are done.
-                    let _ = done.send(());
-                    pipeline
-                };
-                chunk.iter().map(one).collect::<Vec<_>>()
-            };
-            let workers: Vec<_> = variants
-                .chunks(chunk)
-                .map(|chunk| {
-                    let done = done.clone();
-                    scope.spawn(move || work(chunk, done))
-                })
-                .collect();
-            drop(done);
-            // Counted on this thread, until every worker has ended.
-            finished.iter().for_each(|()| compiled());
+            let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+            let other = other();
+            given_up.store(other.is_err(), Ordering::Relaxed);
             // A worker that panicked has lost its pipelines; the panic goes on here.
-            workers
-                .into_iter()
-                .flat_map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-                .collect()
+            let join =
+                |worker: ScopedJoinHandle<'_, _>| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            (workers.into_iter().flat_map(join).collect(), other)
         })
     }
 
     #[cfg(target_arch = "wasm32")]
-    fn compile_all(&self, variants: &[&Variant], mut compiled: impl FnMut()) -> Vec<Pipeline> {
-        let mut one = |variant: &&Variant| {
+    fn compile_all<'v, T>(
+        &self,
+        variants: &[&'v Variant],
+        loading: &Loading<'_>,
+        other: impl FnOnce() -> Result<T>,
+    ) -> (Vec<(&'v Variant, Pipeline)>, Result<T>) {
+        let other = other();
+        let one = |&variant: &&'v Variant| {
             let pipeline = self.compile_one(variant);
-            compiled();
-            pipeline
+            loading.compiled(1);
+            (variant, pipeline)
         };
-        variants.iter().map(&mut one).collect()
+        let compiled = if other.is_ok() { variants.iter().map(one).collect() } else { Vec::new() };
+        (compiled, other)
     }
 
     fn compile_one(&self, variant: &Variant) -> Pipeline {
@@ -100,10 +127,21 @@ impl Gpu {
             module: &module,
             entry_point: Some("main"),
             compilation_options: wgpu::PipelineCompilationOptions { constants: &constants, ..Default::default() },
-            cache: None,
+            cache: self.kept_pipelines(),
         });
         count(&self.inner.counters.pipelines, 1);
         Pipeline { pipeline, layout }
+    }
+
+    /// The cache that pipelines are made with.
+    #[cfg(not(target_arch = "wasm32"))]
+    fn kept_pipelines(&self) -> Option<&wgpu::PipelineCache> {
+        self.inner.cache.as_ref().map(super::cache::DiskCache::pipelines)
+    }
+
+    #[cfg(target_arch = "wasm32")]
+    fn kept_pipelines(&self) -> Option<&wgpu::PipelineCache> {
+        None
     }
 
     /// A variant's source as a module. Browsers check everything whatever is asked for.

@@ -1,12 +1,12 @@
 //! How far loading is, for those who wait.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::load::PreparedGraph;
 
 /// How far loading is. The totals are known before anything is uploaded and stay; what is done grows until it is equal.
-/// Constants come first, then pipelines.
+/// Constants are uploaded while pipelines compile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Bytes of constants that have been handed to the device.
@@ -25,7 +25,8 @@ type Callback = dyn Fn(Progress) + Send + Sync;
 #[cfg(target_arch = "wasm32")]
 type Callback = dyn Fn(Progress);
 
-/// A function that is told how far loading is. It is called often and on the thread that loads, so it should be quick.
+/// A function that is told how far loading is. It is called often and by the threads that load, one call at a time, so it should be
+/// quick.
 ///
 /// ```
 /// use pteron_gpu::engine::OnProgress;
@@ -58,7 +59,8 @@ impl fmt::Debug for OnProgress {
 /// Counts what has been loaded, of one graph or of several, and tells it. The default tells nobody.
 #[derive(Debug, Default)]
 pub struct Loading<'a> {
-    now: Progress,
+    /// Held while it is told, so that what is told never shrinks.
+    now: Mutex<Progress>,
     listener: Option<&'a OnProgress>,
 }
 
@@ -66,28 +68,30 @@ impl<'a> Loading<'a> {
     /// Nothing is loaded yet.
     #[must_use]
     pub fn new(listener: Option<&'a OnProgress>) -> Self {
-        Self { now: Progress::default(), listener }
+        Self { now: Mutex::default(), listener }
     }
 
     /// Adds a graph that will be loaded to the totals.
     pub fn expect(&mut self, graph: &PreparedGraph) {
-        self.now.total_bytes += graph.constant_bytes();
-        self.now.total_pipelines += graph.pipelines();
+        let now = self.now.get_mut().unwrap_or_else(PoisonError::into_inner);
+        now.total_bytes += graph.constant_bytes();
+        now.total_pipelines += graph.pipelines();
     }
 
-    pub(super) fn uploaded(&mut self, bytes: u64) {
-        self.now.uploaded_bytes += bytes;
-        self.tell();
+    pub(super) fn uploaded(&self, bytes: u64) {
+        self.tell(|now| now.uploaded_bytes += bytes);
     }
 
-    pub(super) fn compiled(&mut self, pipelines: u64) {
-        self.now.ready_pipelines += pipelines;
-        self.tell();
+    pub(super) fn compiled(&self, pipelines: u64) {
+        self.tell(|now| now.ready_pipelines += pipelines);
     }
 
-    fn tell(&self) {
-        if let Some(OnProgress(callback)) = self.listener {
-            callback(self.now);
+    fn tell(&self, change: impl FnOnce(&mut Progress)) {
+        let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = *now;
+        change(&mut now);
+        if let Some(OnProgress(callback)) = self.listener.filter(|_| *now != before) {
+            callback(*now);
         }
     }
 }

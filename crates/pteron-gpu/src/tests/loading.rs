@@ -1,4 +1,4 @@
-//! How far loading is: told as it goes, and complete in the end.
+//! How far loading is: told as it goes, and complete in the end. Uploads and compilers run at once, and either may fail.
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex};
 use pteron_format::vulkan::{ConstantId, DataType};
 
 use super::own_gpu;
+use crate::Error;
 use crate::engine::{Gpu, LoadOptions, LoadedGraph, Loading, OnProgress, PreparedGraph, Progress, block_on};
-use crate::testing::{Sketch, f32s, noise_bytes, run};
+use crate::testing::{Sketch, f32s, noise, noise_bytes, run};
 
 /// A graph whose one constant takes more than one write, and is read back.
 fn sketch() -> (Sketch, Vec<u8>) {
@@ -34,7 +35,7 @@ fn load(gpu: &Gpu, sketch: &Sketch) -> (LoadedGraph, Vec<Progress>) {
     let mut loading = Loading::new(Some(&listener));
     loading.expect(&graph);
     let constants = |id: ConstantId| sketch.constants.get(id.index()).map(|bytes| Cow::Borrowed(bytes.as_slice()));
-    let loaded = block_on(graph.load(&constants, &mut loading)).unwrap();
+    let loaded = block_on(graph.load(&constants, &loading)).unwrap();
     let told = told.lock().unwrap().clone();
     (loaded, told)
 }
@@ -60,4 +61,100 @@ fn progress_grows_to_the_totals_of_the_start() {
         assert!(outputs[0].bytes == bytes, "a constant of several writes is whole");
     }
     assert_eq!(gpu.counts().pipelines, 1);
+}
+
+/// Constants of all lengths behind one another, so that batches begin and end inside them and at every alignment.
+#[test]
+fn constants_of_any_length_arrive_whole() {
+    let lengths = [1, 2, 3, 4, 5, 4097, (8 << 20) - 3, 7, (8 << 20) + 1, 1 << 16, (20 << 20) + 2, 9];
+    let mut sketch = Sketch::new();
+    for (seed, &length) in (0..).zip(&lengths) {
+        let constant = sketch.constant(DataType::UInt8, &[u32::try_from(length).unwrap()], noise_bytes(seed, length));
+        sketch.output(constant);
+    }
+    let (gpu, sum) = (own_gpu(), |all: u64, &length: &usize| all + length.next_multiple_of(4) as u64);
+    let (loaded, told) = load(&gpu, &sketch);
+    let last = told.last().unwrap();
+    assert_eq!((last.uploaded_bytes, last.total_bytes), (last.total_bytes, lengths.iter().fold(0, sum)));
+    let outputs = run(&loaded, &loaded.new_state().unwrap(), &[]).unwrap();
+    for (output, want) in outputs.iter().zip(&sketch.constants) {
+        assert!(output.bytes == *want, "a constant of {} bytes", want.len());
+    }
+}
+
+/// A state that does not start at zero comes from the file, however many bytes before it are zero; one that does needs nothing.
+#[test]
+fn states_start_as_the_file_has_them() {
+    let mut sketch = Sketch::new();
+    let row = sketch.input(DataType::Float32, &[1, 1, 1, 4]);
+    let start = sketch.int(0);
+    for last in [0.5, 0.0] {
+        let mut values = vec![0.0; 4 * 2048];
+        values[4 * 2047] = last;
+        let cache = sketch.floats(&[1, 2048, 1, 4], &values);
+        let out = sketch.tensor(DataType::Float32, &[1]);
+        sketch.call("update_cache.default", &[row, cache, start, out]);
+        sketch.output(cache);
+    }
+    let graph = sketch.load_on(&own_gpu(), &LoadOptions::default()).unwrap();
+    let outputs = run(&graph, &graph.new_state().unwrap(), &[f32s(&[1, 1, 1, 4], vec![1.0; 4])]).unwrap();
+    for (output, last) in outputs.iter().zip([0.5f32, 0.0]) {
+        let mut want = vec![0.0; 4 * 2048];
+        want[..4].fill(1.0);
+        want[4 * 2047] = last;
+        assert!(output.bytes == bytemuck::cast_slice::<f32, u8>(&want), "the one that ends with {last}");
+    }
+}
+
+#[test]
+fn an_upload_that_fails_is_what_is_said_and_the_device_goes_on() {
+    let (gpu, (sketch, _)) = (own_gpu(), sketch());
+    let graph = PreparedGraph::new(&gpu, sketch.decode().unwrap(), &LoadOptions::default()).unwrap();
+    let missing = block_on(graph.load(&|_| None, &Loading::default())).unwrap_err();
+    assert!(matches!(missing, Error::MissingConstant { .. }), "{missing}");
+    let (loaded, _) = load(&gpu, &sketch);
+    run(&loaded, &loaded.new_state().unwrap(), &[f32s(&[4], noise(1, 4))]).unwrap();
+}
+
+#[test]
+fn a_device_that_is_lost_while_it_loads_says_so() {
+    let (gpu, (sketch, bytes)) = (own_gpu(), sketch());
+    let graph = PreparedGraph::new(&gpu, sketch.decode().unwrap(), &LoadOptions::default()).unwrap();
+    // Lost when the first constant is asked for: compilers are at work by then, and nothing is uploaded.
+    let constants = |_| {
+        gpu.destroy();
+        Some(Cow::Borrowed(bytes.as_slice()))
+    };
+    let lost = block_on(graph.load(&constants, &Loading::default())).unwrap_err();
+    assert!(matches!(lost, Error::Lost(_)), "{lost}");
+}
+
+/// What the allocator has reserved is little more than what a graph needs: constants that are joined are not there twice, and
+/// staging buffers are gone.
+#[test]
+fn memory_is_what_is_needed_and_little_more() {
+    let gpu = own_gpu();
+    let mut sketch = Sketch::new();
+    let floats = 6 << 20;
+    let mut last = sketch.input(DataType::Float32, &[floats]);
+    let alpha = sketch.int(1);
+    for seed in 0..4 {
+        let weights = sketch.floats(&[floats], &noise(seed, floats as usize));
+        let sum = sketch.tensor(DataType::Float32, &[floats]);
+        sketch.call("aten.add.Tensor", &[last, weights, alpha, sum]);
+        last = sum;
+    }
+    sketch.output(last);
+    let graph = sketch.load_on(&gpu, &LoadOptions::default()).unwrap();
+    let state = graph.new_state().unwrap();
+    run(&graph, &state, &[f32s(&[floats], noise(9, floats as usize))]).unwrap();
+    let needed = graph.memory_needed();
+    assert_eq!(needed.constant_bytes, 4 * 4 * u64::from(floats));
+    let Some(allocated) = gpu.allocated() else { return };
+    assert!(allocated.buffer_bytes <= allocated.reserved_bytes, "{allocated:?}");
+    assert!(allocated.buffer_bytes >= graph.memory_bytes(), "{allocated:?}, {}", graph.memory_bytes());
+    // What the host writes and reads back is another copy of this graph's input and output, which is not so for a model's.
+    let copies = 2 * 4 * u64::from(floats);
+    let most = (needed.constant_bytes + needed.activation_bytes + copies) * 110 / 100;
+    assert!(allocated.reserved_bytes <= most, "{allocated:?}, at most {most}, {needed:?}");
 }

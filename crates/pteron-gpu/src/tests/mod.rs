@@ -1,5 +1,6 @@
 //! Tests of the graph and the engine as a whole; those of single operators are beside them.
 
+mod cache;
 mod docs;
 mod follow;
 mod fusions;
@@ -15,7 +16,7 @@ use crate::testing::Sketch;
 
 /// A device of one test alone, so that nobody else's work is counted.
 fn own_gpu() -> Gpu {
-    let options = GpuOptions { adapter: std::env::var("PTERON_ADAPTER").ok() };
+    let options = GpuOptions { adapter: std::env::var("PTERON_ADAPTER").ok(), ..GpuOptions::default() };
     block_on(Gpu::open(&options)).expect("tests need an adapter; the test command installs one in software")
 }
 

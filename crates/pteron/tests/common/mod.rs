@@ -14,7 +14,7 @@ pub(crate) const VOCABULARY: i64 = 256;
 
 /// A device of its own, so that nobody else's work is counted. `PTERON_ADAPTER` chooses another than the best.
 pub(crate) fn gpu() -> Gpu {
-    let options = GpuOptions { adapter: std::env::var("PTERON_ADAPTER").ok() };
+    let options = GpuOptions { adapter: std::env::var("PTERON_ADAPTER").ok(), ..GpuOptions::default() };
     block_on(Gpu::open(&options)).expect("tests need an adapter; the test command installs one in software")
 }
 

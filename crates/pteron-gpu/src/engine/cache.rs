@@ -1,0 +1,93 @@
+//! Compiled pipelines that the next process takes over, in a file.
+//!
+//! Only where the driver has such a cache (Vulkan). Nothing that happens to the file is an error: at worst everything is compiled
+//! again.
+
+mod file;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use file::{CacheFile, Seal};
+
+/// Where compiled pipelines are kept, and what was there when the device was opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PipelineCacheSummary {
+    /// The file.
+    pub file: PathBuf,
+    /// Bytes of pipelines that came from it; 0 if there was no file, or none that could be used.
+    pub read_bytes: u64,
+}
+
+/// A driver's cache and the file it is kept in.
+#[derive(Debug)]
+pub(crate) struct DiskCache {
+    cache: wgpu::PipelineCache,
+    file: CacheFile,
+    read_bytes: u64,
+    /// What the file holds, as far as this process knows.
+    kept: Mutex<Option<Seal>>,
+}
+
+impl DiskCache {
+    /// The cache of an adapter in a folder, with what earlier processes have left there.
+    pub(super) async fn open(device: &wgpu::Device, info: &wgpu::AdapterInfo, folder: &Path) -> Option<Self> {
+        let key = wgpu::util::pipeline_cache_key(info)?;
+        if !device.features().contains(wgpu::Features::PIPELINE_CACHE) {
+            return None;
+        }
+        // Two drivers of one GPU keep what is theirs; a new version of a driver takes the place of the old.
+        let driver: String = info.driver.chars().filter(char::is_ascii_alphanumeric).collect();
+        let file = CacheFile::new(folder, &format!("{key}_{driver}"), &identity(info, &key));
+        let found = match file.read() {
+            Ok(found) => found,
+            Err(error) => {
+                tracing::warn!("{} is not used: {error}", file.path().display());
+                None
+            }
+        };
+        let (kept, data) = found.unzip();
+        let scope = device.push_error_scope(wgpu::ErrorFilter::Validation);
+        let descriptor = wgpu::PipelineCacheDescriptor { label: Some("pteron"), data: data.as_deref(), fallback: true };
+        #[allow(unsafe_code, reason = "drivers trust what they are given; it is checked as far as it can be")]
+        // SAFETY: the bytes must be what `get_data` gave for this adapter. Their seal says that they are: it is a hash of them with
+        // the adapter, its driver's version and ours, so another device's or a damaged file does not have it. A seal can be forged,
+        // but the file is this user's and nobody else may write it: who can forge it can as well change what the user runs.
+        let cache = unsafe { device.create_pipeline_cache(&descriptor) };
+        if let Some(error) = scope.pop().await {
+            tracing::warn!("pipelines are not cached: {error}");
+            return None;
+        }
+        let read_bytes = data.map_or(0, |data| data.len() as u64);
+        tracing::debug!("{read_bytes} bytes of pipelines from {}", file.path().display());
+        Some(Self { cache, file, read_bytes, kept: Mutex::new(kept) })
+    }
+
+    /// What pipelines are made with.
+    pub(super) fn pipelines(&self) -> &wgpu::PipelineCache {
+        &self.cache
+    }
+
+    pub(super) fn summary(&self) -> PipelineCacheSummary {
+        PipelineCacheSummary { file: self.file.path().to_owned(), read_bytes: self.read_bytes }
+    }
+
+    /// Writes the file if pipelines were compiled that are not in it.
+    pub(super) fn save(&self) {
+        let Some(data) = self.cache.get_data() else { return };
+        let seal = self.file.seal(&data);
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if *kept == Some(seal) {
+            return;
+        }
+        match self.file.write(&seal, &data) {
+            Ok(()) => *kept = Some(seal),
+            Err(error) => tracing::warn!("{} could not be written: {error}", self.file.path().display()),
+        }
+    }
+}
+
+/// What a driver's cache depends on. With our version in it, an update starts afresh instead of keeping kernels that are gone.
+fn identity(info: &wgpu::AdapterInfo, key: &str) -> String {
+    [key, &info.name, &info.driver, &info.driver_info, std::env::consts::ARCH, env!("CARGO_PKG_VERSION")].join("\n")
+}

@@ -1,0 +1,34 @@
+//! Bytes on their way from the mapped file to buffers.
+//!
+//! Natively, a few threads each fill a staging buffer, have it copied, and fill it again: a byte is copied once by the host, pages of
+//! the file are read by several threads, and what waits to be copied is bounded however large the constants are.
+
+use std::borrow::Cow;
+
+#[cfg(target_arch = "wasm32")]
+mod browser;
+#[cfg(not(target_arch = "wasm32"))]
+mod native;
+
+#[cfg(target_arch = "wasm32")]
+pub(super) use browser::upload;
+#[cfg(not(target_arch = "wasm32"))]
+pub(super) use native::upload;
+
+/// Bytes that are handed over at once: so many that each hand-over costs little, so few that a large constant is seen to move.
+const BATCH: usize = 8 << 20;
+
+/// Whether bytes count as progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Counted {
+    Yes,
+    No,
+}
+
+/// Writes bytes from a place in a buffer on.
+pub(super) type Put<'p, 'd> = dyn FnMut(&wgpu::Buffer, u64, Cow<'d, [u8]>, Counted) + 'p;
+
+/// What a copy of so many bytes moves: whole words, which every buffer has room for.
+const fn words(bytes: usize) -> usize {
+    bytes.next_multiple_of(4)
+}

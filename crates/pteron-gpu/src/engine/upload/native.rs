@@ -1,0 +1,164 @@
+//! Through staging buffers, by several threads.
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use wgpu::BufferUsages as Usage;
+
+use super::{BATCH, Counted, Put, words};
+use crate::engine::Gpu;
+use crate::engine::buffers::count;
+use crate::engine::progress::Loading;
+use crate::engine::wait::Once;
+use crate::error::{Error, Result};
+
+/// The most staging buffers. One thread that copies is not as fast as memory is; many are not faster than a few.
+const LANES: usize = 4;
+
+/// Part of some bytes, and where it goes.
+struct Piece<'d> {
+    data: Arc<Cow<'d, [u8]>>,
+    range: Range<usize>,
+    buffer: wgpu::Buffer,
+    start: u64,
+    counted: Counted,
+}
+
+/// Takes what is to be written, and cuts it into batches that fit a staging buffer.
+struct Batches<'d> {
+    batch: Vec<Piece<'d>>,
+    room: usize,
+    size: usize,
+    lanes: SyncSender<Vec<Piece<'d>>>,
+}
+
+/// Writes what `make` puts, about `bytes` in all. When this returns everything is submitted; it need not have run.
+pub(in crate::engine) fn upload<'d, T>(
+    gpu: &Gpu,
+    loading: &Loading<'_>,
+    bytes: u64,
+    make: impl FnOnce(&mut Put<'_, 'd>) -> Result<T>,
+) -> Result<T> {
+    let size = usize::try_from(bytes).unwrap_or(BATCH).next_multiple_of(16).clamp(1 << 16, BATCH);
+    let batches = usize::try_from(bytes).unwrap_or(usize::MAX).div_ceil(size);
+    let lanes = std::thread::available_parallelism().map_or(1, usize::from).min(LANES).min(batches).max(1);
+    // Made here and not by the threads: errors of memory belong to the scope that the caller has opened on this one.
+    let stages: Vec<Stage> = (0..lanes).map(|_| Stage::new(gpu, size)).collect();
+    let (sender, batches) = sync_channel(lanes);
+    let batches = Arc::new(Mutex::new(batches));
+    std::thread::scope(|scope| {
+        let run = |stage: Stage| {
+            let batches = Arc::clone(&batches);
+            scope.spawn(move || stage.run(gpu, &batches, loading))
+        };
+        let workers: Vec<_> = stages.into_iter().map(run).collect();
+        // Theirs alone: where all have ended, nobody waits for them to take another batch.
+        drop(batches);
+        let mut batches = Batches { batch: Vec::new(), room: size, size, lanes: sender };
+        let made = make(&mut |buffer, start, data, counted| batches.put(buffer, start, data, counted));
+        batches.hand_over();
+        drop(batches);
+        let written =
+            workers.into_iter().map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        let written = written.fold(Ok(()), Result::and);
+        made.and_then(|made| written.map(|()| made))
+    })
+}
+
+impl<'d> Batches<'d> {
+    /// Writes bytes from a place in a buffer on.
+    fn put(&mut self, buffer: &wgpu::Buffer, start: u64, data: Cow<'d, [u8]>, counted: Counted) {
+        let data = Arc::new(data);
+        let mut from = 0;
+        while from < data.len() {
+            let to = data.len().min(from + self.room);
+            let (buffer, start) = (buffer.clone(), start + from as u64);
+            self.batch.push(Piece { data: Arc::clone(&data), range: from..to, buffer, start, counted });
+            self.room -= words(to - from);
+            if self.room == 0 {
+                self.hand_over();
+            }
+            from = to;
+        }
+    }
+
+    fn hand_over(&mut self) {
+        let batch = std::mem::take(&mut self.batch);
+        self.room = self.size;
+        if !batch.is_empty() {
+            // Nobody takes it only where all threads have failed, and they say why.
+            let _ = self.lanes.send(batch);
+        }
+    }
+}
+
+/// A staging buffer, mapped while it is filled.
+struct Stage {
+    buffer: wgpu::Buffer,
+}
+
+impl Stage {
+    fn new(gpu: &Gpu, size: usize) -> Self {
+        let buffer = gpu.inner.device.create_buffer(&wgpu::BufferDescriptor {
+            label: Some("staging"),
+            size: size as u64,
+            usage: Usage::MAP_WRITE | Usage::COPY_SRC,
+            mapped_at_creation: true,
+        });
+        Self { buffer }
+    }
+
+    /// Takes batches until there are no more.
+    fn run(self, gpu: &Gpu, batches: &Mutex<Receiver<Vec<Piece<'_>>>>, loading: &Loading<'_>) -> Result<()> {
+        let next = || batches.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let mut submitted = None;
+        while let Ok(batch) = next() {
+            if let Some(submission) = submitted.take() {
+                self.map(gpu, submission)?;
+            }
+            submitted = Some(self.write(gpu, &batch)?);
+            let counted = batch.iter().filter(|piece| piece.counted == Counted::Yes);
+            loading.uploaded(counted.map(|piece| words(piece.range.len()) as u64).sum());
+        }
+        Ok(())
+    }
+
+    /// Maps the buffer again when what was submitted has been copied.
+    fn map(&self, gpu: &Gpu, submission: wgpu::SubmissionIndex) -> Result<()> {
+        let mapped = Once::new();
+        self.buffer.slice(..).map_async(wgpu::MapMode::Write, mapped.sender());
+        let wait = wgpu::PollType::Wait { submission_index: Some(submission), timeout: None };
+        let polled = gpu.inner.device.poll(wait).map_err(|error| error.to_string());
+        let mapped = polled.and_then(|_| pollster::block_on(mapped.wait()).map_err(|error| error.to_string()));
+        mapped.or_else(|reason| failed(gpu, reason))
+    }
+
+    fn write(&self, gpu: &Gpu, batch: &[Piece<'_>]) -> Result<wgpu::SubmissionIndex> {
+        let mut view = match self.buffer.get_mapped_range_mut(..) {
+            Ok(view) => view,
+            Err(error) => return failed(gpu, error.to_string()),
+        };
+        let mut encoder = gpu.inner.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        let mut at = 0;
+        for Piece { data, range, buffer, start, .. } in batch {
+            let end = at + range.len();
+            let next = at + words(range.len());
+            view.slice(at..end).copy_from_slice(&data[range.clone()]);
+            view.slice(end..next).copy_from_slice(&[0; 3][..next - end]);
+            encoder.copy_buffer_to_buffer(&self.buffer, at as u64, buffer, *start, (next - at) as u64);
+            at = next;
+        }
+        drop(view);
+        self.buffer.unmap();
+        count(&gpu.inner.counters.submits, 1);
+        Ok(gpu.inner.queue.submit([encoder.finish()]))
+    }
+}
+
+/// A device that is lost says so better than what failed because of it.
+fn failed<T>(gpu: &Gpu, reason: String) -> Result<T> {
+    gpu.check()?;
+    Err(Error::Device(reason))
+}

@@ -1,0 +1,171 @@
+//! Pipelines kept in a file: found again, and never in the way.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pteron_format::vulkan::DataType;
+
+use crate::engine::{Gpu, GpuOptions, LoadOptions, block_on};
+use crate::testing::{Sketch, f32s, run};
+
+/// A folder of one test, removed when it ends.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(test: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("pteron-pipelines-{test}-{}", std::process::id()));
+        // What a test that was killed left behind.
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    /// The files in it.
+    fn files(&self) -> Vec<PathBuf> {
+        fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().path()).collect()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn open(folder: &Path) -> Gpu {
+    let options = GpuOptions { adapter: std::env::var("PTERON_ADAPTER").ok(), pipeline_cache: Some(folder.to_owned()) };
+    block_on(Gpu::open(&options)).expect("tests need an adapter; the test command installs one in software")
+}
+
+/// Whether this adapter's driver keeps pipelines at all; all of the ones that tests run on do.
+fn keeps(gpu: &Gpu) -> bool {
+    assert_eq!(gpu.pipeline_cache().is_some(), gpu.adapter().caches_pipelines);
+    gpu.adapter().caches_pipelines
+}
+
+fn read_bytes(gpu: &Gpu) -> u64 {
+    gpu.pipeline_cache().expect("there is a cache").read_bytes
+}
+
+/// Compiles a kernel, uses it, and gives the answer's bytes.
+fn compute(gpu: &Gpu) -> Vec<u8> {
+    let mut sketch = Sketch::new();
+    let input = sketch.input(DataType::Float32, &[4]);
+    let output = sketch.tensor(DataType::Float32, &[4]);
+    sketch.call("aten.sigmoid.default", &[input, output]);
+    sketch.output(output);
+    let graph = sketch.load_on(gpu, &LoadOptions::default()).unwrap();
+    let answer = run(&graph, &graph.new_state().unwrap(), &[f32s(&[4], vec![-1.0, 0.0, 1.0, 2.0])]).unwrap();
+    answer[0].bytes.clone()
+}
+
+#[test]
+fn what_one_device_compiled_the_next_one_finds() {
+    let folder = Folder::new("next");
+    let place = folder.0.join("made").join("when needed");
+    let first = open(&place);
+    if !keeps(&first) {
+        return;
+    }
+    assert_eq!((read_bytes(&first), place.exists()), (0, false), "nothing is written before something is compiled");
+    let answer = compute(&first);
+    let file = first.pipeline_cache().unwrap().file;
+    let written = fs::read(&file).unwrap();
+    let second = open(&place);
+    assert!(0 < read_bytes(&second) && read_bytes(&second) < written.len() as u64);
+    assert_eq!(compute(&second), answer);
+    assert_eq!(fs::read_dir(&place).unwrap().count(), 1, "nothing unfinished lies about");
+    // SwiftShader puts a header of its own around what it was given, so that the file need not be the same.
+    assert!(read_bytes(&open(&place)) > 0, "a load that compiles nothing new leaves a good file");
+}
+
+#[test]
+fn a_file_that_is_not_whole_or_not_ours_is_replaced() {
+    let folder = Folder::new("damaged");
+    let gpu = open(&folder.0);
+    if !keeps(&gpu) {
+        return;
+    }
+    let answer = compute(&gpu);
+    let file = gpu.pipeline_cache().unwrap().file;
+    let good = fs::read(&file).unwrap();
+    let mut damaged: Vec<Vec<u8>> = vec![Vec::new(), b"something else entirely".to_vec()];
+    damaged.push(good[..good.len() - 1].to_vec());
+    damaged.push([good.as_slice(), b"0"].concat());
+    damaged.extend([0, 20, 48, good.len() - 1].map(|place| {
+        let mut bytes = good.clone();
+        bytes[place] ^= 1;
+        bytes
+    }));
+    for (case, bytes) in damaged.iter().enumerate() {
+        fs::write(&file, bytes).unwrap();
+        let gpu = open(&folder.0);
+        assert_eq!(read_bytes(&gpu), 0, "case {case}");
+        assert_eq!(compute(&gpu), answer, "case {case}");
+        assert!(read_bytes(&open(&folder.0)) > 0, "case {case}: a good file took its place");
+    }
+}
+
+#[test]
+fn where_nothing_can_be_written_everything_still_runs() {
+    let folder = Folder::new("unwritable");
+    let answer = compute(&super::own_gpu());
+    // A file stands where the folder should be: not even root can make one there.
+    let blocked = folder.0.join("file");
+    fs::write(&blocked, b"").unwrap();
+    let gpu = open(&blocked);
+    assert_eq!(compute(&gpu), answer);
+    assert_eq!(fs::read(&blocked).unwrap(), b"");
+    if !keeps(&gpu) {
+        return;
+    }
+    // A folder stands where the file should be.
+    let other = open(&folder.0);
+    fs::create_dir(other.pipeline_cache().unwrap().file).unwrap();
+    let other = open(&folder.0);
+    assert_eq!((read_bytes(&other), compute(&other)), (0, answer));
+    assert_eq!(folder.files().len(), 2, "nothing unfinished lies about");
+}
+
+#[cfg(unix)]
+#[test]
+fn what_others_may_have_written_is_not_used() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Folder::new("others");
+    let gpu = open(&folder.0);
+    if !keeps(&gpu) {
+        return;
+    }
+    compute(&gpu);
+    let file = gpu.pipeline_cache().unwrap().file;
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&file), 0o600);
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o622)).unwrap();
+    assert_eq!(read_bytes(&open(&folder.0)), 0);
+    // Nor is what a link leads to, wherever that is.
+    let elsewhere = folder.0.join("elsewhere");
+    fs::rename(&file, &elsewhere).unwrap();
+    fs::set_permissions(&elsewhere, fs::Permissions::from_mode(0o600)).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, &file).unwrap();
+    assert_eq!(read_bytes(&open(&folder.0)), 0);
+}
+
+#[test]
+fn devices_that_write_at_once_leave_one_good_file() {
+    let folder = Folder::new("at-once");
+    let answers: Vec<Vec<u8>> = std::thread::scope(|scope| {
+        let devices: Vec<_> = (0..4).map(|_| scope.spawn(|| compute(&open(&folder.0)))).collect();
+        devices.into_iter().map(|device| device.join().unwrap()).collect()
+    });
+    assert!(answers.windows(2).all(|pair| pair[0] == pair[1]));
+    let gpu = open(&folder.0);
+    if keeps(&gpu) {
+        assert!(read_bytes(&gpu) > 0);
+        assert_eq!(folder.files(), [gpu.pipeline_cache().unwrap().file]);
+    }
+}
+
+#[test]
+fn nothing_is_kept_unless_it_is_asked_for() {
+    assert_eq!(super::own_gpu().pipeline_cache(), None);
+}
