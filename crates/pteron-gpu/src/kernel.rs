@@ -3,12 +3,15 @@
 //! A variant (a kernel with its constants and element types) *is* the key of a pipeline. Sources are `.wgsl` files beside
 //! their operators. What a source needs from elsewhere it asks for with a line `//#include name`.
 
+mod unroll;
+
 use std::fmt::Write as _;
 use std::hash::{Hash, Hasher};
 
 /// Text that kernels include, by name.
 const INCLUDES: &[(&str, &str)] = &[
     ("attention", include_str!("include/attention.wgsl")),
+    ("stream_new", include_str!("include/stream_new.wgsl")),
     ("stream_params", include_str!("include/stream_params.wgsl")),
     ("best", include_str!("include/best.wgsl")),
     ("cat_sources", include_str!("include/cat_sources.wgsl")),
@@ -127,6 +130,8 @@ pub struct Variant {
     pub types: Vec<(&'static str, &'static str)>,
     /// Functions that the source leaves open: a head, and the expression it returns.
     pub functions: Vec<(&'static str, &'static str)>,
+    /// Numbers in the source itself: how often its loops are written out.
+    pub counts: Vec<(&'static str, u32)>,
     /// What the profiler calls it, where one kernel does several jobs.
     pub label: &'static str,
 }
@@ -135,7 +140,8 @@ impl Variant {
     /// A kernel without constants.
     #[must_use]
     pub fn new(kernel: &'static KernelDef) -> Self {
-        Self { kernel, constants: Vec::new(), types: Vec::new(), functions: Vec::new(), label: kernel.name }
+        let label = kernel.name;
+        Self { kernel, constants: Vec::new(), types: Vec::new(), functions: Vec::new(), counts: Vec::new(), label }
     }
 
     /// A kernel with each choice of what it leaves open, constants at their defaults where only types are.
@@ -177,6 +183,13 @@ impl Variant {
         self
     }
 
+    /// The same with a number that its source leaves open as `{NAME}`, in a loop `//#unroll i {NAME}` that is written out.
+    #[must_use]
+    pub fn with_count(mut self, name: &'static str, count: u32) -> Self {
+        self.counts.push((name, count));
+        self
+    }
+
     /// The same under another label.
     #[must_use]
     pub fn labelled(mut self, label: &'static str) -> Self {
@@ -198,7 +211,9 @@ impl Variant {
             // Writing to a string cannot fail.
             let _ = writeln!(out, "alias {name} = {ty};");
         }
-        expand(self.kernel.source, &mut out);
+        let mut text = String::new();
+        expand(self.kernel.source, &mut text);
+        out.push_str(&if self.counts.is_empty() { text } else { unroll::unrolled(&text, &self.counts) });
         for (head, expression) in &self.functions {
             let _ = writeln!(out, "{head} {{ return {expression}; }}");
         }
@@ -215,8 +230,8 @@ impl Variant {
 impl PartialEq for Variant {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self.kernel, other.kernel)
-            && (&self.constants, &self.types, &self.functions, self.label)
-                == (&other.constants, &other.types, &other.functions, other.label)
+            && (&self.constants, &self.types, &self.functions, &self.counts, self.label)
+                == (&other.constants, &other.types, &other.functions, &other.counts, other.label)
     }
 }
 
@@ -224,7 +239,7 @@ impl Eq for Variant {}
 
 impl Hash for Variant {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (self.kernel.name, &self.constants, &self.types, &self.functions, self.label).hash(state);
+        (self.kernel.name, &self.constants, &self.types, &self.functions, &self.counts, self.label).hash(state);
     }
 }
 

@@ -2,14 +2,16 @@
 
 use crate::graph::{Graph, Role};
 use crate::live::TensorId;
+use crate::ops::sdpa::ROTARY;
 
 /// Operators that take rows of a constant, such as those of a token or of a position, and leave the others alone.
-const LOOKUPS: [&str; 5] = [
+const LOOKUPS: [&str; 6] = [
     "aten.embedding.default",
     "aten.index_select.default",
     "aten.select_copy.int",
     "aten.slice_copy.Tensor",
     "et_vk.embedding_q4gsw.default",
+    ROTARY,
 ];
 
 /// Bytes of constants that a call for a single token reads, as the GPU holds them: weights whole, as often as an operator reads

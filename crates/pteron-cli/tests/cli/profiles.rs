@@ -14,7 +14,7 @@ const LLAMA: &str = "fixtures/llama/tiny_4w";
 fn a_profile_shows_every_part_of_attention() {
     let scratch = Scratch::new("profile");
     let model: Value = serde_json::from_slice(&read(&format!("{LLAMA}/manifest.json"))).unwrap();
-    let calls = sequence(&model, "S7");
+    let calls = sequence(&model, "S64");
     let files = inputs(&scratch, LLAMA, &calls);
     let [out, trace] = ["out", "trace.json"].map(|name| scratch.0.join(name).to_string_lossy().into_owned());
     let program = format!("{LLAMA}/program.pte");
@@ -51,7 +51,7 @@ fn expect_trace(trace: &Value, calls: usize, parts: &[&str]) {
         assert!(args["op"].is_string() && args["grid"].as_array().is_some_and(|grid| grid.len() == 2), "{event}");
         assert!(args["bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{event}");
     }
-    let attention = kernels.iter().filter(|event| event["args"]["op"] == "sdpa_with_kv_cache.default");
+    let attention = kernels.iter().filter(|event| event["args"]["op"] == "pteron.rotary_sdpa");
     let found: BTreeSet<&str> = attention.map(|event| event["name"].as_str().unwrap()).collect();
     for part in parts {
         assert!(found.iter().any(|name| name.starts_with(part)), "no {part} in {found:?}");

@@ -2,14 +2,16 @@
 
 use std::collections::HashMap;
 
-use pteron_format::vulkan::{self, Call, ValueId};
+use pteron_format::vulkan::{self, Call, Value, ValueId};
 
 use super::linears::Linears;
 use super::sizes::{Sizes, VIEW};
 use super::uses::{Uses, tensor};
 use crate::args::Args;
 use crate::graph::{Graph, Role};
-use crate::ops::linears_q4gsw;
+use crate::memory::joined;
+use crate::ops::{OpDef, linears_q4gsw};
+use crate::rewrite::add;
 
 /// A graph under the hands of a pass: what it is, and what is to become of it.
 pub(super) struct Editor<'a> {
@@ -72,15 +74,29 @@ impl<'a> Editor<'a> {
         let fixed = |id: &ValueId| matches!(self.graph.role(tensor(*id)), Role::Constant(_));
         let constants = linears.constants(self.graph);
         let still = linears.reads().all(|id| !self.uses.is_changed(id)) && constants.iter().flatten().all(fixed);
-        if !still || linears.largest_buffer(self.graph) > self.largest_binding {
+        if !still || !constants.iter().all(|list| self.fit_together(list)) {
             return false;
         }
         let values = self.source.values.len();
         let call = linears.call(&mut self.source);
-        let mut args = Args::new(&self.source, &self.graph.tensors, &call);
-        let taken = (linears_q4gsw::DEF.decode)(&mut args).is_ok() && args.finish().is_ok();
+        let taken = self.decodes(&call, &linears_q4gsw::DEF);
         self.source.values.truncate(values);
         taken
+    }
+
+    /// Whether constants behind one another fit a binding.
+    pub(super) fn fit_together(&self, constants: &[ValueId]) -> bool {
+        let bytes = |&id: &ValueId| {
+            let info = self.graph.info(tensor(id));
+            info.elem.bytes(info.bound.count())
+        };
+        joined(constants.iter().map(bytes)).1 <= self.largest_binding
+    }
+
+    /// Whether an operator takes a call.
+    fn decodes(&self, call: &Call, def: &OpDef) -> bool {
+        let mut args = Args::new(&self.source, &self.graph.tensors, call);
+        (def.decode)(&mut args).is_ok() && args.finish().is_ok()
     }
 
     /// Puts a call at the place of one of those it stands for, unless another stands for one of them or it cannot be made;
@@ -89,10 +105,59 @@ impl<'a> Editor<'a> {
         if calls.iter().any(|&call| self.taken[call]) || !self.takes(linears) {
             return false;
         }
-        calls.iter().for_each(|&call| self.taken[call] = true);
         let call = linears.call(&mut self.source);
-        self.new.insert(at, call);
+        self.put(calls, at, call);
         true
+    }
+
+    /// The same with a call of another operator.
+    pub(super) fn replace_with(&mut self, calls: &[usize], at: usize, call: Call, def: &OpDef) -> bool {
+        if calls.iter().any(|&call| self.taken[call]) || !self.decodes(&call, def) {
+            return false;
+        }
+        self.put(calls, at, call);
+        true
+    }
+
+    /// A list more among the values.
+    pub(super) fn list(&mut self, values: Vec<ValueId>) -> ValueId {
+        add(&mut self.source, Value::ValueList(values))
+    }
+
+    /// Leaves one of a value's bound along a dimension.
+    pub(super) fn shorten(&mut self, value: ValueId, axis: usize) {
+        if let Some(Value::Tensor(tensor)) = self.source.values.get_mut(value.index())
+            && let Some(dim) = tensor.dims.get_mut(axis)
+        {
+            *dim = 1;
+        }
+    }
+
+    fn put(&mut self, calls: &[usize], at: usize, call: Call) {
+        calls.iter().for_each(|&call| self.taken[call] = true);
+        self.new.insert(at, call);
+    }
+
+    /// Takes away those of these calls whose answers only calls read that are gone, the last first.
+    pub(super) fn take_unread(&mut self, calls: impl IntoIterator<Item = usize>) {
+        let mut calls: Vec<usize> = calls.into_iter().collect();
+        calls.sort_unstable();
+        for call in calls.into_iter().rev() {
+            let flow = &self.graph.nodes[call].flow;
+            let symbols = flow.scalar_writes.iter().map(|symbol| ValueId(symbol.0));
+            let mut answers = flow.writes.iter().map(|tensor| ValueId(tensor.0)).chain(symbols);
+            if flow.mutates.is_empty() && answers.all(|answer| self.is_unread(answer)) {
+                self.taken[call] = true;
+            }
+        }
+    }
+
+    /// Whether a value that calls of the graph read is read by none that is left.
+    fn is_unread(&self, value: ValueId) -> bool {
+        let lists = |list: &ValueId| matches!(self.source.value(*list), Some(Value::ValueList(ids)) if ids.contains(&value));
+        let reads = |new: &Call| new.args.iter().any(|arg| *arg == value || lists(arg));
+        let readers = self.uses.readers_within(value);
+        !readers.is_empty() && readers.iter().all(|&reader| self.taken[reader]) && !self.new.values().any(reads)
     }
 
     pub(super) fn is_taken(&self, call: usize) -> bool {

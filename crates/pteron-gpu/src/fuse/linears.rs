@@ -2,9 +2,7 @@
 
 use pteron_format::vulkan::{self, Call, Value, ValueId};
 
-use super::uses::tensor;
 use crate::graph::Graph;
-use crate::memory::joined;
 use crate::ops::linears_q4gsw::NAME;
 use crate::rewrite::add;
 
@@ -24,6 +22,8 @@ pub(super) struct Linears {
     pub(super) biases: Vec<ValueId>,
     pub(super) addend: Option<ValueId>,
     pub(super) gated: bool,
+    /// Whether it takes the last rows of its inputs alone.
+    pub(super) last: bool,
     pub(super) outputs: Vec<ValueId>,
 }
 
@@ -45,6 +45,7 @@ impl Linears {
                 biases: vec![bias],
                 addend: None,
                 gated: false,
+                last: false,
                 outputs: vec![out],
             }),
             _ => None,
@@ -53,7 +54,7 @@ impl Linears {
 
     /// A call of the fused operator, as passes write it.
     fn fused(source: &vulkan::Graph, call: &Call) -> Option<Self> {
-        let &[x, norm, eps, weights, scales, group, biases, addend, gated, outputs] = call.args.as_slice() else {
+        let &[x, norm, eps, weights, scales, group, biases, addend, gated, last, outputs] = call.args.as_slice() else {
             return None;
         };
         let list = |id| match source.value(id) {
@@ -61,7 +62,10 @@ impl Linears {
             _ => None,
         };
         let some = |id| (source.value(id) != Some(&Value::Null)).then_some(id);
-        let Some(&Value::Bool(gated)) = source.value(gated).filter(|_| call.name == NAME) else { return None };
+        let flag = |id| match source.value(id).filter(|_| call.name == NAME) {
+            Some(Value::Bool(flag)) => Some(*flag),
+            _ => None,
+        };
         Some(Self {
             x,
             norm: some(norm).map(|norm| (norm, eps)),
@@ -70,7 +74,8 @@ impl Linears {
             group,
             biases: list(biases)?,
             addend: some(addend),
-            gated,
+            gated: flag(gated)?,
+            last: flag(last)?,
             outputs: list(outputs)?,
         })
     }
@@ -81,15 +86,15 @@ impl Linears {
         let [weights, scales, biases, outputs] = [&self.weights, &self.scales, &self.biases, &self.outputs]
             .map(|list| add(source, Value::ValueList(list.clone())));
         let (norm, eps) = self.norm.unwrap_or((none, none));
-        let gated = add(source, Value::Bool(self.gated));
+        let [gated, last] = [self.gated, self.last].map(|flag| add(source, Value::Bool(flag)));
         let addend = self.addend.unwrap_or(none);
-        let args = vec![self.x, norm, eps, weights, scales, self.group, biases, addend, gated, outputs];
+        let args = vec![self.x, norm, eps, weights, scales, self.group, biases, addend, gated, last, outputs];
         Call { node_id: 0, name: NAME.to_owned(), args }
     }
 
     /// The same call with the weights and outputs of another, if they have the input and the group in common.
     pub(super) fn with(mut self, graph: &Graph, other: &Self) -> Option<Self> {
-        let alone = |linears: &Self| linears.norm.is_none() && linears.addend.is_none() && !linears.gated;
+        let alone = |linears: &Self| linears.norm.is_none() && linears.addend.is_none() && !linears.gated && !linears.last;
         let alike = self.x == other.x && graph.source.value(self.group) == graph.source.value(other.group);
         if !alike || !alone(&self) || !alone(other) {
             return None;
@@ -111,15 +116,5 @@ impl Linears {
         let some = |id: &&ValueId| graph.source.value(**id) != Some(&Value::Null);
         let biases = self.biases.iter().filter(some);
         [self.weights.clone(), self.scales.iter().chain(biases).copied().collect()]
-    }
-
-    /// Bytes of the larger of those buffers.
-    pub(super) fn largest_buffer(&self, graph: &Graph) -> u64 {
-        let bytes = |id: ValueId| {
-            let info = graph.info(tensor(id));
-            info.elem.bytes(info.bound.count())
-        };
-        let [weights, scales] = self.constants(graph).map(|list| joined(list.into_iter().map(bytes)).1);
-        weights.max(scales)
     }
 }

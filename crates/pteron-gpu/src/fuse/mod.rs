@@ -6,9 +6,11 @@
 
 mod edit;
 mod gate;
+mod last;
 mod linears;
 mod norm;
 mod residual;
+mod rotary;
 mod sizes;
 #[cfg(test)]
 mod tests;
@@ -29,15 +31,21 @@ pub struct Fusions {
     pub residual: bool,
     /// A norm that only such a call reads into that call.
     pub norm: bool,
+    /// Rows of such calls that nobody reads, where only the last is selected, left out.
+    pub last: bool,
+    /// The turning of queries and keys by their position into the attention over a cache behind it.
+    pub rotary: bool,
     /// The most bytes of constants that may share a buffer, such as a device's largest binding.
     pub largest_binding: u64,
 }
 
 impl Fusions {
     /// Every fusion there is.
-    pub const ALL: Self = Self { together: true, gate: true, residual: true, norm: true, largest_binding: u64::MAX };
+    pub const ALL: Self =
+        Self { together: true, gate: true, residual: true, norm: true, last: true, rotary: true, largest_binding: u64::MAX };
     /// The operators of the file, one by one.
-    pub const NONE: Self = Self { together: false, gate: false, residual: false, norm: false, ..Self::ALL };
+    pub const NONE: Self =
+        Self { together: false, gate: false, residual: false, norm: false, last: false, rotary: false, ..Self::ALL };
 
     /// The same for a device whose bindings hold so many bytes.
     #[must_use]
@@ -59,11 +67,13 @@ type Pass = fn(&mut Editor<'_>);
 pub(crate) fn fuse(graph: Graph, fusions: &Fusions) -> Graph {
     // A gate is two linears with one input, so it comes before they are taken for any two. What stands around a call is looked
     // for when it is whole.
-    let passes: [(bool, Pass); 4] = [
+    let passes: [(bool, Pass); 6] = [
         (fusions.gate, gate::find),
         (fusions.together, together::find),
         (fusions.residual, residual::find),
         (fusions.norm, norm::find),
+        (fusions.last, last::find),
+        (fusions.rotary, rotary::find),
     ];
     passes.into_iter().filter(|(on, _)| *on).fold(graph, |graph, (_, find)| {
         let mut editor = Editor::new(&graph, fusions.largest_binding);

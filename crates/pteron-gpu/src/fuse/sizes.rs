@@ -61,6 +61,12 @@ impl Sizes {
         }
     }
 
+    /// Whether a symbol that is written once is the size of a dimension of a tensor.
+    pub(super) fn is_size(&self, symbol: ValueId, value: ValueId, axis: usize) -> bool {
+        let size = self.tensors.get(value.index()).and_then(|sizes| sizes.get(axis));
+        size.is_some() && self.symbols.get(&symbol) == size
+    }
+
     fn of(&self, value: ValueId) -> Option<Vec<Size>> {
         self.tensors.get(value.index()).cloned()
     }

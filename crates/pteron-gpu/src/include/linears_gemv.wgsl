@@ -67,7 +67,7 @@ fn add_words(at: u32, words: vec4<u32>, up_words: vec4<u32>) {
         high_norm = norm[at + 1u];
     }
     for (var m = 0u; m < ROWS; m++) {
-        let row = min(m, params.m - 1u) * (CHUNKS * 4u);
+        let row = (params.x_row + min(m, params.m - 1u)) * (CHUNKS * 4u);
         var a = x[row + at];
         var b = x[row + at + 1u];
         if NORM == 1u {
@@ -133,7 +133,7 @@ fn finish(row: u32, n: u32, sum: vec4<f32>, up_sum: vec4<f32>, square: f32) {
     }
     let at = (row * params.width[part] + column) / 4u;
     if params.has_addend == 1u {
-        value += addend[at];
+        value += addend[at + params.addend_row * (params.width[part] / 4u)];
     }
     write_part(part, at, value);
 }

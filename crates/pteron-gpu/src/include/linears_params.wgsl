@@ -11,6 +11,8 @@ struct Params {
     weight_stride: u32,
     group: u32,
     has_addend: u32,
+    // The row of x that comes first; with many rows it is the first there is, as that of the addend.
+    x_row: u32,
     // Of each part: its first column among those of all, its columns, where its scales begin and how many lie from group to
     // group, and where its bias begins. A part that is not there begins past every column.
     first: vec4<u32>,
@@ -18,6 +20,7 @@ struct Params {
     scales: vec4<u32>,
     scale_stride: vec4<u32>,
     bias: vec4<u32>,
+    addend_row: u32,
 }
 
 const NO_BIAS: u32 = 0xffffffffu;

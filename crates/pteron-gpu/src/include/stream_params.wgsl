@@ -12,6 +12,8 @@ struct Params {
     causal: u32,
     // Where this operator's words start in the per-step block: position, context, parts of the context, and positions in each.
     step_base: u32,
+    // Where sines begin behind the cosines, counted in pairs.
+    sines: u32,
 }
 
 // Vectors in a head.
@@ -21,6 +23,14 @@ override ROTATED: u32 = 0u;
 
 // A score that counts for nothing. Finite: no target has to know infinities.
 const MASKED: f32 = -1e30;
+// Kernels that raise two to a power have scores in units of ln 2.
+const LOG2_E: f32 = 1.4426950408889634;
+const LN_2: f32 = 0.6931471805599453;
+
+// How many positions a row sees. Rows past the last see what the last sees.
+fn visible(row: u32, position: u32, context: u32) -> u32 {
+    return select(context, position + min(row, params.rows - 1u) / params.group + 1u, params.causal == 1u);
+}
 
 // Where a row starts among the queries, and in the output.
 fn query_at(head: u32, row: u32) -> u32 {

@@ -44,6 +44,14 @@ pub(super) fn fixture_graphs() -> Vec<Fixture> {
     fixtures
 }
 
+/// The graph of the model in the box.
+pub(super) fn demo() -> Sketch {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/demo");
+    let mut fixtures = Vec::new();
+    read(&folder, &Json::from("demo"), &Json::from("model.pte"), &Json::Null, &[], &mut fixtures);
+    fixtures.remove(0).sketch
+}
+
 fn read(folder: &Path, name: &Json, pte: &Json, ptd: &Json, calls: &[&Json], fixtures: &mut Vec<Fixture>) {
     let path = |value: &Json| -> PathBuf { folder.join(value.as_str().unwrap()) };
     // A broken file is the reader's matter.
@@ -198,7 +206,7 @@ fn linears() -> Sample {
     let (eps, group) = (sketch.float(1e-5), sketch.int(32));
     let [weights, scales, biases, out] =
         [weights, scales, [none; 2], outputs].map(|list| sketch.value(Value::ValueList(list.to_vec())));
-    sketch.call(crate::ops::linears_q4gsw::NAME, &[x, norm, eps, weights, scales, group, biases, none, no, out]);
+    sketch.call(crate::ops::linears_q4gsw::NAME, &[x, norm, eps, weights, scales, group, biases, none, no, no, out]);
     outputs.into_iter().for_each(|output| sketch.output(output));
     (sketch, rows(&[11, 1, 8], 32, |x| x))
 }

@@ -1,6 +1,6 @@
 //! Few rows: one dispatch for everything, by the kernel for subgroups where all of them have one size, else by its portable twin.
 
-use super::{Binds, Linears, Params};
+use super::{Binds, Linears, Params, Shape};
 use crate::error::OpError;
 use crate::kernel::{KernelDef, Variant};
 use crate::matmul::{GEMV_ROWS, gemv_holding};
@@ -70,10 +70,11 @@ pub(super) fn recipes(op: &Linears, caps: Caps, binds: &Binds) -> Vec<Recipe> {
     GEMV_ROWS.iter().map(|&rows| Recipe::new(variant.clone().with("ROWS", rows), binds)).collect()
 }
 
-/// What computes `m` rows, with the recipes that start at `first`.
-pub(super) fn step(op: &Linears, first: usize, m: u32) -> Result<Option<Dispatch>, OpError> {
+/// What computes the rows of a call, with the recipes that start at `first`.
+pub(super) fn step(op: &Linears, first: usize, shape: &Shape) -> Result<Option<Dispatch>, OpError> {
+    let &Shape { m, x_row, addend_row, .. } = shape;
     let n = op.columns();
-    let params = Params { m, n, has_addend: op.addend.is_some().into(), ..op.params() };
+    let params = Params { m, n, has_addend: op.addend.is_some().into(), x_row, addend_row, ..op.params() };
     Dispatch::items(first + gemv_holding(m), &params, n.into(), COLUMNS.into())
 }
 

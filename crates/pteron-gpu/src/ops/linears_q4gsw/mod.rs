@@ -1,6 +1,7 @@
 //! `pteron.linears_q4gsw`: one to three products of the same rows with 4-bit weights in groups that share a scale. What often
 //! stands around them is part of it: a norm of the rows before, biases, an addend behind, or silu(first) · second of two. No file
-//! has it: `fuse` puts it in the place of the operators it stands for.
+//! has it: `fuse` puts it in the place of the operators it stands for. Where only the last row of its answer is wanted, it takes
+//! the last rows of its inputs alone.
 //!
 //! With few rows all of that is one dispatch (`gemv`): out = rms · Σ x·g·w needs no normalised row to begin with. With many
 //! it is a product in tiles (`gemm`), or in matrices of 16-bit floats where a device multiplies those (`matrix`).
@@ -45,8 +46,9 @@ pub static DEF: OpDef = OpDef {
 params! {
     /// Of `include/linears_params.wgsl`.
     struct Params {
-        m: u32, n: u32, k: u32, eps: f32, weight_stride: u32, group: u32, has_addend: u32, pad: u32,
+        m: u32, n: u32, k: u32, eps: f32, weight_stride: u32, group: u32, has_addend: u32, x_row: u32,
         first: [u32; 4], width: [u32; 4], scales: [u32; 4], scale_stride: [u32; 4], bias: [u32; 4],
+        addend_row: u32, pad: [u32; 3],
     }
 }
 
@@ -66,6 +68,8 @@ struct Linears {
     parts: Parts,
     addend: Option<TensorId>,
     gated: bool,
+    /// Whether the answer is that of the last row alone.
+    last: bool,
     outputs: Vec<TensorId>,
 }
 
@@ -96,6 +100,7 @@ fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
     let parts = Parts::take(args)?;
     let addend = args.optional_tensor_of("addend", &[Elem::F32])?;
     let gated = args.bool("gated")?;
+    let last = args.bool("last")?;
     let widths: Vec<u32> = parts.widths().collect();
     if gated && (widths.len() != 2 || widths[0] != widths[1]) {
         return Err(OpError::new("gated", format!("is true for weights of {widths:?} rows, expected two of as many")));
@@ -110,12 +115,15 @@ fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
     if addend.is_some() && outputs.len() > 1 {
         return Err(OpError::new("addend", format!("comes with {} outputs, expected one", outputs.len())));
     }
-    Ok(Box::new(Linears { x, norm, parts, addend, gated, outputs }))
+    Ok(Box::new(Linears { x, norm, parts, addend, gated, last, outputs }))
 }
 
 /// The rows of a call and the dims of its outputs.
 struct Shape {
     m: u32,
+    /// Where they begin in the input, and in the addend.
+    x_row: u32,
+    addend_row: u32,
     outputs: Vec<Dims>,
 }
 
@@ -140,10 +148,13 @@ impl Linears {
         if let Some(weight) = self.norm.as_ref().map(|norm| cx.dims(norm.weight)).filter(|weight| **weight != [k]) {
             return Err(OpError::new("norm", format!("is {weight}, expected [{k}] for rows of {x}")));
         }
+        let (x, x_row) = self.taken("x", x)?;
         let m =
             u32::try_from(x.rows()).map_err(|_| OpError::new("x", format!("is {x}, with more rows than kernels count")))?;
         let mut outputs: Vec<Dims> = self.parts.widths().take(self.outputs.len()).map(|n| x.with(x.len() - 1, n)).collect();
-        if let Some(addend) = self.addend.map(|addend| cx.dims(addend)).filter(|addend| *addend != outputs[0]) {
+        let addend = self.addend.map(|addend| self.taken("addend", cx.dims(addend))).transpose()?;
+        let addend_row = addend.map_or(0, |(_, row)| row);
+        if let Some((addend, _)) = addend.filter(|(addend, _)| *addend != outputs[0]) {
             // Where nothing is left to add, shapes go together as they do for a sum of its own.
             let empty = broadcast(&outputs[0], &addend).filter(|dims| dims.count() == 0);
             let Some(empty) = empty else {
@@ -151,7 +162,18 @@ impl Linears {
             };
             outputs[0] = empty;
         }
-        Ok(Shape { m, outputs })
+        Ok(Shape { m, x_row, addend_row, outputs })
+    }
+
+    /// The dims of what is taken of an input, and the row it begins at.
+    fn taken(&self, name: &'static str, dims: Dims) -> Result<(Dims, u32), OpError> {
+        if !self.last {
+            return Ok((dims, 0));
+        }
+        match dims.len().checked_sub(2).map(|axis| (axis, dims[axis])) {
+            Some((axis, rows)) if rows > 0 && dims.rows() <= rows.into() => Ok((dims.with(axis, 1), rows - 1)),
+            _ => Err(OpError::new(name, format!("is {dims}, which has not one last row"))),
+        }
     }
 
     /// Bytes of the scratch that many rows take.
@@ -180,7 +202,7 @@ impl Linears {
 
 impl Op for Linears {
     fn recipes(&self, cx: &BoundsCx<'_>) -> Result<Recipes, OpError> {
-        let rows = cx.bound(self.x).rows();
+        let rows = if self.last { 1 } else { cx.bound(self.x).rows() };
         let (binds, joined) = self.binds();
         let mut list = gemv::recipes(self, cx.caps(), &binds);
         let mut scratch = vec![0; IDLE];
@@ -194,14 +216,16 @@ impl Op for Linears {
     }
 
     fn plan(&self, cx: &PlanCx<'_>) -> Result<Plan, OpError> {
-        let Shape { m, outputs } = self.shape(cx)?;
-        let empty = outputs.iter().all(|dims| dims.count() == 0);
-        let mut plan = Plan { outputs: self.outputs.iter().copied().zip(outputs).collect(), ..Plan::default() };
+        let shape = self.shape(cx)?;
+        let m = shape.m;
+        let empty = shape.outputs.iter().all(|dims| dims.count() == 0);
+        let outputs = self.outputs.iter().copied().zip(shape.outputs.iter().copied());
+        let mut plan = Plan { outputs: outputs.collect(), ..Plan::default() };
         if empty {
             return Ok(plan);
         }
         if m <= GEMV_MAX_ROWS {
-            plan.steps = gemv::step(self, 0, m)?.into_iter().collect();
+            plan.steps = gemv::step(self, 0, &shape)?.into_iter().collect();
         } else {
             let steps = if matrix::serves(self, cx.caps()) { matrix::steps } else { gemm::steps };
             plan.steps = steps(self, GEMV_ROWS.len(), m)?;
@@ -211,11 +235,11 @@ impl Op for Linears {
     }
 
     fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError> {
-        let Shape { outputs, .. } = self.shape(cx)?;
+        let Shape { outputs, x_row, addend_row, .. } = self.shape(cx)?;
         let k = self.parts.k as usize;
         let mut answers: Vec<Vec<f32>> = vec![Vec::new(); outputs.len()];
         let values: Vec<Vec<f64>> = self.parts.list().iter().map(|part| part.values(tensors)).collect();
-        let rows = tensors.f32(self.x).chunks_exact(k);
+        let rows = tensors.f32(self.x).chunks_exact(k).skip(x_row as usize);
         for row in rows.take_while(|_| outputs[0].count() > 0) {
             let x: Vec<f64> = match &self.norm {
                 Some(Norm { weight, eps }) => rms_norm::normalised(row, tensors.f32(*weight), *eps),
@@ -227,7 +251,8 @@ impl Op for Linears {
                 let up = products.pop().unwrap_or_default();
                 products[0].iter_mut().zip(up).for_each(|(gate, up)| *gate *= up / (1.0 + (-*gate).exp()));
             }
-            if let Some(addend) = self.addend.map(|addend| &tensors.f32(addend)[answers[0].len()..]) {
+            let added = addend_row as usize * products[0].len() + answers[0].len();
+            if let Some(addend) = self.addend.map(|addend| &tensors.f32(addend)[added..]) {
                 products[0].iter_mut().zip(addend).for_each(|(product, &addend)| *product += f64::from(addend));
             }
             answers.iter_mut().zip(products).for_each(|(all, row)| all.extend(row.into_iter().map(to_f32)));

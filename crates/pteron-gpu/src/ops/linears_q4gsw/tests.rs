@@ -25,12 +25,13 @@ struct Call {
     biases: u32,
     addend: bool,
     gated: bool,
+    last: bool,
 }
 
 impl Call {
     fn new(widths: &[u32], k: u32) -> Self {
-        let [norm, addend, gated] = [false; 3];
-        Self { widths: widths.to_vec(), k, group: 32, padding: [0; 2], norm, biases: 0, addend, gated }
+        let [norm, addend, gated, last] = [false; 4];
+        Self { widths: widths.to_vec(), k, group: 32, padding: [0; 2], norm, biases: 0, addend, gated, last }
     }
 
     fn sketch(&self, rows: &[u32]) -> Sketch {
@@ -57,10 +58,10 @@ impl Call {
         let outputs: Vec<ValueId> =
             outputs.iter().map(|&n| sketch.tensor(DataType::Float32, &[rows, &[n]].concat())).collect();
         let addend = if self.addend { sketch.input(DataType::Float32, &[rows, &[self.widths[0]]].concat()) } else { none };
-        let gated = sketch.value(Value::Bool(self.gated));
+        let [gated, last] = [self.gated, self.last].map(|flag| sketch.value(Value::Bool(flag)));
         let [weights, scales, biases, out] =
             [weights, scales, biases, outputs.clone()].map(|list| sketch.value(Value::ValueList(list)));
-        sketch.call(NAME, &[x, norm, eps, weights, scales, group, biases, addend, gated, out]);
+        sketch.call(NAME, &[x, norm, eps, weights, scales, group, biases, addend, gated, last, out]);
         outputs.into_iter().for_each(|out| sketch.output(out));
         sketch
     }
@@ -111,6 +112,25 @@ fn everything_with_everything_at_few_rows_and_many() {
             call.check(70, &[1, 8, 0, 5, 9, 2, 70]);
         }
     }
+}
+
+#[test]
+fn the_last_row_alone() {
+    for (widths, gated) in shapes() {
+        let addend = gated || widths.len() == 1;
+        Call { norm: true, biases: 0b111, addend, gated, last: true, ..Call::new(&widths, 96) }.check(70, &[1, 8, 9, 2, 70]);
+    }
+    let call = Call { addend: true, last: true, ..Call::new(&[8], 64) };
+    let sketch = call.sketch(&[70]);
+    let mut dry = Dry::new(&sketch).unwrap();
+    // An addend of another number of rows has its own last one.
+    for (x, addend) in [(70, 70), (1, 9), (20, 1)] {
+        dry.call(&[(&[x, 64], &[]), (&[addend, 8], &[])]).unwrap();
+        assert_eq!((dry.dims(sketch.graph.outputs[0]), kernels(&dry)), (vec![1, 8], vec!["linears_q4gsw_gemv"]));
+    }
+    let error = dry.call(&[(&[0, 64], &[]), (&[3, 8], &[])]).unwrap_err().to_string();
+    assert!(error.contains("`x` is [0, 64], which has not one last row"), "{error}");
+    assert!(refusal(&call.sketch(&[2, 3])).contains("`x` is [2, 3, 64], which has not one last row"));
 }
 
 #[test]

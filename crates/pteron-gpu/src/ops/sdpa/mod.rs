@@ -1,15 +1,21 @@
-//! Attention over a cache that grows in place: the new keys and values are written, then queries meet all that is cached.
+//! Attention over a cache that grows in place: the new keys and values are written, and queries meet all that is cached.
 //!
-//! Heads of whole vectors go in one sweep over the context (`stream.rs`). For others scores go through scratch: keys against
+//! Heads of whole vectors go in one sweep over the context (`stream.rs`), which writes few new tokens on its way. For others scores go through scratch: keys against
 //! queries, softmax in place, weights against values. Where they would take too much, the plan does the three in rounds, a slice
 //! of heads or rows each. What changes with every step (position, context and how it is cut) is in step words; parameters
 //! depend on the number of new tokens alone.
 //!
+//! A device may have several kernels for the sweep (`sweep.rs`): a portable one, one for subgroups and few rows (`few.rs`), and one
+//! that multiplies matrices of 16-bit floats for many (`matrix.rs`).
+//!
 //! `pteron.rotary_sdpa` is the same with queries and keys that are turned by their position on the way.
 
+mod few;
+mod matrix;
 mod rounds;
 pub(crate) mod slices;
 mod stream;
+mod sweep;
 #[cfg(test)]
 mod tests;
 
@@ -24,8 +30,9 @@ use crate::reference::{HostData, HostTensors};
 use crate::shape::Dims;
 use slices::MAX_SCORE_BYTES;
 use stream::Cut;
+use sweep::Sweep;
 
-const NAME: &str = "sdpa_with_kv_cache.default";
+pub(crate) const NAME: &str = "sdpa_with_kv_cache.default";
 /// The same operator with tables of cosines and sines behind the values, by which queries and keys are turned; no file has it.
 pub(crate) const ROTARY: &str = "pteron.rotary_sdpa";
 /// The same operator with one thread an element, for benchmarks to measure against.
@@ -40,6 +47,8 @@ pub static DEF: OpDef = OpDef {
         &stream::WRITE,
         &stream::STREAM,
         &stream::COMBINE,
+        &few::FEW_SUBGROUPS,
+        &matrix::MATRIX,
         &rounds::QK_SCALAR,
         &rounds::QK_NAIVE,
         &rounds::SOFTMAX,
@@ -128,6 +137,9 @@ fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
     let dim = args.info(k_cache).bound.last();
     if rotary.is_some() && sdpa.kernels(dim) == Kernels::Scalar {
         return Err(OpError::new("q", format!("has head dim {dim}, but only whole vectors can be turned on the way")));
+    }
+    if let Some(table) = rotary.into_iter().flatten().find(|table| !args.is_constant(*table)) {
+        return Err(OpError::new("cosines", format!("and `sines` must be constants, but tensor {table} is none")));
     }
     Ok(Box::new(sdpa))
 }
@@ -257,7 +269,7 @@ impl Op for Sdpa {
 impl Sdpa {
     fn plan_stream(&self, cx: &PlanCx<'_>, shape: &Shape, lanes: u32) -> Result<Plan, OpError> {
         let mut plan = Plan::new(self.out, shape.q, None);
-        let cut = Cut::new(lanes, shape.kv_heads, shape.rows, shape.context());
+        let cut = Cut::new(&Sweep::all(cx.caps(), lanes), shape.kv_heads, shape.rows, shape.context());
         plan.step_words = vec![shape.position(), shape.context(), cut.parts, cut.part];
         if shape.rows == 0 {
             return Ok(plan);
@@ -270,7 +282,7 @@ impl Sdpa {
             scale: self.scale(shape.dim),
             causal: self.causal.into(),
             step_base: cx.step_base(),
-            pad: 0,
+            sines: self.sines_at(cx)?,
         };
         let (steps, scratch) = self.stream_steps(&params, lanes, &cut)?;
         (plan.steps, plan.scratch) = (steps, vec![scratch]);

@@ -1,5 +1,5 @@
-// What the parts of the context gave, together. A thread computes a vector of a row: the parts' sums, each scaled to the highest
-// score of all, over the total of their weights.
+// What the parts of the context gave, together. A workgroup has a row: a thread has a vector of it and some of the parts, each
+// scaled to the highest score it has seen, and threads with the same vector add up at the end.
 
 //#include grid
 //#include stream_params
@@ -9,29 +9,49 @@
 @group(0) @binding(2) var<storage, read> step: array<u32>;
 @group(0) @binding(3) var<storage, read_write> out: array<vec4<f32>>;
 
-@compute @workgroup_size(64)
+const THREADS: u32 = 256u;
+
+var<workgroup> sums: array<vec4<f32>, THREADS>;
+// The highest score and the total of the weights, of each thread.
+var<workgroup> known: array<vec2<f32>, THREADS>;
+
+@compute @workgroup_size(THREADS)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) thread: u32) {
-    let item = group_index(group, groups) * 64u + thread;
-    if item < params.heads * params.rows * LANES {
-        let lane = item % LANES;
-        let row = item / LANES % params.rows;
-        let head = item / LANES / params.rows;
-        let count = step[params.step_base + 2u];
-        let at = (head * params.rows + row) * count * (LANES + 1u);
+    let row = group_index(group, groups);
+    if row < params.heads * params.rows {
+        let lane = thread % LANES;
+        let sharing = THREADS / LANES;
+        // Threads that no vector is left for have no parts.
+        let count = select(0u, step[params.step_base + 2u], thread < sharing * LANES);
         var high = MASKED;
-        for (var part = 0u; part < count; part++) {
-            high = max(high, parts[at + part * (LANES + 1u) + LANES].x);
-        }
-        var sum = vec4<f32>();
         var total = 0.0;
-        for (var part = 0u; part < count; part++) {
-            let from_part = at + part * (LANES + 1u);
-            let known = parts[from_part + LANES];
-            let weight = exp(known.x - high);
-            sum += weight * parts[from_part + lane];
-            total += weight * known.y;
+        var sum = vec4<f32>();
+        for (var part = thread / LANES; part < count; part += sharing) {
+            let at = (row * count + part) * (LANES + 1u);
+            let of_part = parts[at + LANES];
+            let higher = max(high, of_part.x);
+            let shrink = exp(high - higher);
+            let weight = exp(of_part.x - higher);
+            sum = sum * shrink + weight * parts[at + lane];
+            total = total * shrink + weight * of_part.y;
+            high = higher;
         }
-        out[query_at(head, row) + lane] = sum / total;
+        sums[thread] = sum;
+        known[thread] = vec2<f32>(high, total);
+        workgroupBarrier();
+        if thread < LANES {
+            for (var i = thread; i < sharing * LANES; i += LANES) {
+                high = max(high, known[i].x);
+            }
+            sum = vec4<f32>();
+            total = 0.0;
+            for (var i = thread; i < sharing * LANES; i += LANES) {
+                let weight = exp(known[i].x - high);
+                sum += weight * sums[i];
+                total += weight * known[i].y;
+            }
+            out[query_at(row / params.rows, row % params.rows) + lane] = sum / total;
+        }
     }
 }

@@ -7,19 +7,24 @@
 // threads share a row. Values: a thread has a vector of the head for VALUE_ROWS rows, and where threads are left over they take
 // every second, third, … position, and add up at the end.
 //
-// Where the context has several parts, sums go to `parts` with the highest score and the total of the weights, for `combine`.
+// Where the context has several parts, what is written is not the answer but sums, with the highest score and the total of the
+// weights behind them, for `combine`.
+//
+// With WRITES, new keys and values are not in the caches yet. They are read where they come from, and the workgroup of a head
+// that has its first rows and its last part writes them; nobody reads those places of a cache before the next dispatch.
 
 //#include grid
 //#include stream_params
+//#include stream_new
 
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read> q: array<vec4<f32>>;
-@group(0) @binding(2) var<storage, read> cosines: array<vec2<f32>>;
-@group(0) @binding(3) var<storage, read> sines: array<vec2<f32>>;
-@group(0) @binding(4) var<storage, read> k_cache: array<vec4<f32>>;
-@group(0) @binding(5) var<storage, read> v_cache: array<vec4<f32>>;
-@group(0) @binding(6) var<storage, read> step: array<u32>;
-@group(0) @binding(7) var<storage, read_write> parts: array<vec4<f32>>;
+@group(0) @binding(2) var<storage, read> k: array<vec4<f32>>;
+@group(0) @binding(3) var<storage, read> v: array<vec4<f32>>;
+@group(0) @binding(4) var<storage, read> angles: array<vec2<f32>>;
+@group(0) @binding(5) var<storage, read> step: array<u32>;
+@group(0) @binding(6) var<storage, read_write> k_cache: array<vec4<f32>>;
+@group(0) @binding(7) var<storage, read_write> v_cache: array<vec4<f32>>;
 @group(0) @binding(8) var<storage, read_write> out: array<vec4<f32>>;
 
 // Rows of a workgroup, a multiple of 4, and positions of the context it has in hand at a time.
@@ -30,6 +35,8 @@ override QUERY_ROWS: u32 = 4u;
 override QUERY_KEYS: u32 = 1u;
 // Rows for which a thread sums values, 4 or 8.
 override VALUE_ROWS: u32 = 4u;
+// 1: new keys and values are written on the way; a thread then scores one position.
+override WRITES: u32 = 0u;
 
 const THREADS: u32 = 128u;
 
@@ -43,18 +50,13 @@ var<workgroup> total: array<f32, ROWS>;
 // What earlier sums are scaled by.
 var<workgroup> shrunk: array<f32, ROWS>;
 
-// How many positions a row sees. Rows past the last see what the last sees.
-fn visible(row: u32, position: u32, context: u32) -> u32 {
-    return select(context, position + min(row, params.rows - 1u) / params.group + 1u, params.causal == 1u);
-}
-
 fn load_queries(thread: u32, head: u32, first: u32, position: u32) {
     for (var i = thread; i < ROWS * LANES; i += THREADS) {
         let row = min(first + i / LANES, params.rows - 1u);
         var query = q[query_at(head, row) + i % LANES];
         if ROTATED == 1u {
             let angle = (position + row / params.group) * LANES + i % LANES;
-            query = turned(query, cosines[angle], sines[angle]);
+            query = turned(query, angles[angle], angles[params.sines + angle]);
         }
         queries[i] = query * params.scale;
     }
@@ -62,6 +64,14 @@ fn load_queries(thread: u32, head: u32, first: u32, position: u32) {
         highest[thread] = MASKED;
         total[thread] = 0.0;
     }
+}
+
+// A vector of the value at a position.
+fn value_at(at: u32, head: u32, lane: u32, position: u32) -> vec4<f32> {
+    if WRITES == 1u && at >= position {
+        return new_value(at - position, head, lane);
+    }
+    return v_cache[(at * params.heads + head) * LANES + lane];
 }
 
 // Four rows against one vector of a key.
@@ -84,18 +94,29 @@ fn score(thread: u32, head: u32, first: u32, start: u32, end: u32, position: u32
     let row = thread / teams * QUERY_ROWS;
     let key = thread % teams;
     let pitch = params.heads * LANES;
-    let at = min(start + key, end - 1u) * pitch + head * LANES;
+    let own = min(start + key, end - 1u);
+    let at = own * pitch + head * LANES;
     let also_at = min(start + key + teams, end - 1u) * pitch + head * LANES;
     var scores = vec4<f32>();
     var others = vec4<f32>();
-    for (var lane = 0u; lane < LANES; lane++) {
-        let vector = k_cache[at + lane];
-        scores += four_scores(row, lane, vector);
-        if QUERY_ROWS == 8u {
-            others += four_scores(row + 4u, lane, vector);
+    if WRITES == 1u && own >= position {
+        for (var lane = 0u; lane < LANES; lane++) {
+            let vector = new_key(own - position, head, lane, position);
+            scores += four_scores(row, lane, vector);
+            if QUERY_ROWS == 8u {
+                others += four_scores(row + 4u, lane, vector);
+            }
         }
-        if QUERY_KEYS == 2u {
-            others += four_scores(row, lane, k_cache[also_at + lane]);
+    } else {
+        for (var lane = 0u; lane < LANES; lane++) {
+            let vector = k_cache[at + lane];
+            scores += four_scores(row, lane, vector);
+            if QUERY_ROWS == 8u {
+                others += four_scores(row + 4u, lane, vector);
+            }
+            if QUERY_KEYS == 2u {
+                others += four_scores(row, lane, k_cache[also_at + lane]);
+            }
         }
     }
     weights[row / 4u * KEYS + key] = masked(scores, start + key, first + row, position, context);
@@ -163,9 +184,9 @@ fn finish(thread: u32, sharing: u32, head: u32, first: u32, local: u32, lane: u3
         let count = step[params.step_base + 2u];
         if count > 1u {
             let at = ((head * params.rows + row) * count + part) * (LANES + 1u);
-            parts[at + lane] = all;
+            out[at + lane] = all;
             if lane == 0u {
-                parts[at + LANES] = vec4<f32>(highest[local], total[local], 0.0, 0.0);
+                out[at + LANES] = vec4<f32>(highest[local], total[local], 0.0, 0.0);
             }
         } else {
             out[query_at(head, row) + lane] = all / total[local];
@@ -194,8 +215,6 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
         let own = thread / LANES % teams * VALUE_ROWS;
         let subset = thread / sharing;
         let subsets = THREADS / sharing;
-        let values = head * LANES + lane;
-        let pitch = params.heads * LANES;
         var sum0 = vec4<f32>();
         var sum1 = vec4<f32>();
         var sum2 = vec4<f32>();
@@ -225,7 +244,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
             // Threads that no vector is left for sum nothing.
             let keys = select(0u, min(KEYS, end - start), subset < subsets);
             for (var key = subset; key < keys; key += subsets) {
-                let value = v_cache[(start + key) * pitch + values];
+                let value = value_at(start + key, head, lane, position);
                 let weight = weights[own / 4u * KEYS + key];
                 sum0 += weight.x * value;
                 sum1 += weight.y * value;
@@ -240,6 +259,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
                 }
             }
             workgroupBarrier();
+        }
+        if WRITES == 1u && first == 0u && part + 1u == count {
+            write_new(thread, head, position);
         }
         finish(thread, sharing, head, first, own, lane, subset, part, sum0);
         finish(thread, sharing, head, first, own + 1u, lane, subset, part, sum1);

@@ -6,11 +6,10 @@
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read> k: array<vec4<f32>>;
 @group(0) @binding(2) var<storage, read> v: array<vec4<f32>>;
-@group(0) @binding(3) var<storage, read> cosines: array<vec2<f32>>;
-@group(0) @binding(4) var<storage, read> sines: array<vec2<f32>>;
-@group(0) @binding(5) var<storage, read> step: array<u32>;
-@group(0) @binding(6) var<storage, read_write> k_cache: array<vec4<f32>>;
-@group(0) @binding(7) var<storage, read_write> v_cache: array<vec4<f32>>;
+@group(0) @binding(3) var<storage, read> angles: array<vec2<f32>>;
+@group(0) @binding(4) var<storage, read> step: array<u32>;
+@group(0) @binding(5) var<storage, read_write> k_cache: array<vec4<f32>>;
+@group(0) @binding(6) var<storage, read_write> v_cache: array<vec4<f32>>;
 
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
@@ -22,7 +21,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
         var key = k[at];
         if ROTATED == 1u {
             let angle = (position + at / width) * LANES + at % LANES;
-            key = turned(key, cosines[angle], sines[angle]);
+            key = turned(key, angles[angle], angles[params.sines + angle]);
         }
         k_cache[position * width + at] = key;
         v_cache[position * width + at] = v[at];

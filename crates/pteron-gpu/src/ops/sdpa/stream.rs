@@ -1,10 +1,13 @@
 //! Attention in one sweep over the context, for heads of whole vectors: how a call is cut into workgroups, and what runs.
 
 use super::Sdpa;
+use super::sweep::{Spread, Sweep};
 use crate::error::OpError;
+use crate::graph::Elem;
 use crate::kernel::{KernelDef, Variant};
+use crate::memory::joined;
 use crate::params;
-use crate::plan::{Bind, BoundsCx, Dispatch, Recipe, Recipes};
+use crate::plan::{Bind, BoundsCx, Dispatch, PlanCx, Recipe, Recipes};
 
 pub(super) static WRITE: KernelDef =
     KernelDef::new("sdpa_write", include_str!("sdpa_write.wgsl"), Params::FIELDS).with_variants(write_variants).proven();
@@ -16,7 +19,7 @@ pub(super) static COMBINE: KernelDef =
 params! {
     /// Of `include/stream_params.wgsl`.
     pub(super) struct Params {
-        heads: u32, group: u32, rows: u32, tokens: u32, scale: f32, causal: u32, step_base: u32, pad: u32,
+        heads: u32, group: u32, rows: u32, tokens: u32, scale: f32, causal: u32, step_base: u32, sines: u32,
     }
 }
 
@@ -27,15 +30,14 @@ pub(super) const MOST_LANES: u32 = 64;
 pub(super) const STEP_WORDS: usize = 4;
 
 const WRITE_RECIPE: usize = 0;
-const FEW_RECIPE: usize = 1;
-const FEWEST_RECIPE: usize = 2;
-const MANY_RECIPE: usize = 3;
-const COMBINE_RECIPE: usize = 4;
+const COMBINE_RECIPE: usize = 1;
+/// Where the recipes of the sweeps start, two for each: all of the context at once, and one of several parts.
+const SWEEP_RECIPES: usize = 2;
 
 /// What a workgroup has in hand: rows and positions, and how many of them each thread scores and sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Tile {
-    rows: u32,
+pub(super) struct Tile {
+    pub(super) rows: u32,
     keys: u32,
     query_rows: u32,
     query_keys: u32,
@@ -43,8 +45,8 @@ struct Tile {
 }
 
 /// A step of one or a few tokens: all threads along the context.
-const FEW: Tile = Tile { rows: 8, keys: 128, query_rows: 8, query_keys: 1, value_rows: 8 };
-const FEWEST: Tile = Tile { rows: 4, keys: 128, query_rows: 4, query_keys: 1, value_rows: 4 };
+pub(super) const FEW: Tile = Tile { rows: 8, keys: 128, query_rows: 8, query_keys: 1, value_rows: 8 };
+pub(super) const FEWEST: Tile = Tile { rows: 4, keys: 128, query_rows: 4, query_keys: 1, value_rows: 4 };
 
 /// Many tokens: as many rows as workgroup memory has room for with heads of up to so many vectors.
 const MANY: [(u32, Tile); 3] = [
@@ -53,31 +55,31 @@ const MANY: [(u32, Tile); 3] = [
     (MOST_LANES, Tile { rows: 8, keys: 64, query_rows: 4, query_keys: 1, value_rows: 4 }),
 ];
 
-/// Up to so many rows of a KV head, workgroups hold few of them.
-const FEW_ROWS: u32 = 32;
-
-/// Workgroups that fill a large GPU. Where rows and heads give fewer, the context is cut into parts.
-const FULL_GRID: u32 = 512;
-
-/// The least positions of a part: less is not worth a workgroup.
-const LEAST_PART: u32 = 128;
-
 impl Tile {
-    fn many(lanes: u32) -> Self {
+    /// How workgroups spread over a GPU.
+    pub(super) const SPREAD: Spread = Spread { grid: 512, least: 128, alone: 128 };
+
+    pub(super) fn many(lanes: u32) -> Self {
         MANY.iter().find(|(most, _)| lanes <= *most).map_or(MANY[MANY.len() - 1].1, |(_, tile)| *tile)
     }
 
-    fn variant(self, lanes: u32, rotated: bool) -> Variant {
+    pub(super) fn variant(self, lanes: u32, rotated: bool) -> Variant {
         with_head(Variant::new(&STREAM), lanes, rotated)
             .with("ROWS", self.rows)
             .with("KEYS", self.keys)
             .with("QUERY_ROWS", self.query_rows)
             .with("QUERY_KEYS", self.query_keys)
             .with("VALUE_ROWS", self.value_rows)
+            .with("WRITES", self.writes().into())
+    }
+
+    /// Whether workgroups write new keys and values themselves.
+    pub(super) fn writes(self) -> bool {
+        [FEW, FEWEST].contains(&self)
     }
 }
 
-fn with_head(variant: Variant, lanes: u32, rotated: bool) -> Variant {
+pub(super) fn with_head(variant: Variant, lanes: u32, rotated: bool) -> Variant {
     variant.with("LANES", lanes).with("ROTATED", rotated.into())
 }
 
@@ -90,10 +92,12 @@ fn stream_variants() -> Vec<Variant> {
     MANY.iter().flat_map(|&(lanes, _)| of_head(lanes)).chain([FEW.variant(1, false)]).collect()
 }
 
-/// How a call is cut: the recipe, its tile, and the parts of the context.
+/// How a call is cut: which of a device's sweeps runs, and the parts of the context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cut {
-    recipe: usize,
+    sweep: usize,
+    /// Whether new keys and values are written on the way.
+    writes: bool,
     /// Workgroups of one part.
     groups: u32,
     pub(super) parts: u32,
@@ -101,16 +105,15 @@ pub(super) struct Cut {
 }
 
 impl Cut {
-    pub(super) fn new(lanes: u32, heads: u32, rows: u32, context: u32) -> Self {
-        let (recipe, tile) = match rows {
-            rows if rows <= FEWEST.rows => (FEWEST_RECIPE, FEWEST),
-            rows if rows <= FEW_ROWS => (FEW_RECIPE, FEW),
-            _ => (MANY_RECIPE, Tile::many(lanes)),
-        };
-        let groups = heads.saturating_mul(rows.div_ceil(tile.rows)).max(1);
-        let blocks = context.div_ceil(LEAST_PART).max(1);
-        let part = blocks.div_ceil(FULL_GRID.div_ceil(groups).min(blocks)) * LEAST_PART;
-        Self { recipe, groups, parts: context.div_ceil(part).max(1), part }
+    pub(super) fn new(sweeps: &[Sweep], heads: u32, rows: u32, context: u32) -> Self {
+        let index = Sweep::choose(sweeps, heads, rows, context);
+        let sweep = &sweeps[index];
+        let Spread { grid, least, alone } = sweep.spread();
+        let groups = heads.saturating_mul(rows.div_ceil(sweep.rows())).max(1);
+        let blocks = context.div_ceil(least).max(1);
+        let most = if context <= alone { 1 } else { grid.div_ceil(groups).min(blocks) };
+        let part = blocks.div_ceil(most) * least;
+        Self { sweep: index, writes: sweep.writes(), groups, parts: context.div_ceil(part).max(1), part }
     }
 
     /// Bytes that sums of the parts take.
@@ -124,49 +127,64 @@ fn sums(lanes: u32, rows: u64) -> u64 {
 }
 
 /// The most that any call within the bounds needs. Where the context has parts, all workgroups together are fewer than two full
-/// grids, and none has more rows than the largest tile.
-fn worst_sums(lanes: u32, heads: u32, rows: u32, context: u32) -> u64 {
-    let parts = u64::from(context.div_ceil(LEAST_PART));
-    if parts <= 1 {
-        return 0;
-    }
-    let held = [FEW, FEWEST, Tile::many(lanes)].iter().map(|tile| tile.rows).max().unwrap_or(1);
-    let all = u64::from(heads) * u64::from(rows) * parts;
-    sums(lanes, all.min(2 * u64::from(FULL_GRID) * u64::from(held)))
+/// grids.
+fn worst_sums(sweeps: &[Sweep], lanes: u32, heads: u32, rows: u32, context: u32) -> u64 {
+    let of_sweep = |sweep: &Sweep| {
+        let Spread { grid, least, alone } = sweep.spread();
+        let all = u64::from(heads) * u64::from(rows) * u64::from(context.div_ceil(least));
+        if context <= alone { 0 } else { all.min(2 * u64::from(grid) * u64::from(sweep.rows())) }
+    };
+    sums(lanes, sweeps.iter().map(of_sweep).max().unwrap_or(0))
 }
 
 impl Sdpa {
     pub(super) fn stream_recipes(&self, cx: &BoundsCx<'_>, heads: u32, rows: u32, lanes: u32) -> Recipes {
         let rotated = self.rotary.is_some();
         // Without tables something else is bound in their place, which is not read.
-        let [cosines, sines] = self.rotary.unwrap_or([self.q; 2]);
-        let parts = Bind::Scratch(0);
-        let write = [self.k, self.v, cosines, sines].map(Bind::from).into_iter();
-        let write = write.chain([Bind::Step, self.k_cache.into(), self.v_cache.into()]);
-        let stream = |tile: Tile| {
-            let read = [self.q, cosines, sines, self.k_cache, self.v_cache].map(Bind::from).into_iter();
-            Recipe::new(tile.variant(lanes, rotated), read.chain([Bind::Step, parts, self.out.into()]))
+        let angles = if rotated { Bind::Joined(0) } else { self.q.into() };
+        let caches = [Bind::Step, self.k_cache.into(), self.v_cache.into()];
+        let new = [self.k.into(), self.v.into(), angles];
+        let (parts, out) = (Bind::Scratch(0), self.out.into());
+        let sweeps = Sweep::all(cx.caps(), lanes);
+        let recipe = |sweep: &Sweep, into: Bind| {
+            let mut binds = vec![self.q.into()];
+            match sweep {
+                // Nothing new is left to read.
+                Sweep::Matrices(_) => binds.push(angles),
+                Sweep::Portable(_) | Sweep::Subgroups(_) => binds.extend(new),
+            }
+            Recipe::new(sweep.variant(lanes, rotated), binds.into_iter().chain(caches).chain([into]))
         };
-        let combine = with_head(Variant::new(&COMBINE), lanes, rotated);
-        let list = vec![
-            Recipe::new(with_head(Variant::new(&WRITE), lanes, rotated), write),
-            stream(FEW),
-            stream(FEWEST),
-            stream(Tile::many(lanes)),
-            Recipe::new(combine, [parts, Bind::Step, self.out.into()]),
+        let mut list = vec![
+            Recipe::new(with_head(Variant::new(&WRITE), lanes, rotated), new.into_iter().chain(caches)),
+            Recipe::new(with_head(Variant::new(&COMBINE), lanes, rotated), [parts, Bind::Step, out]),
         ];
-        let scratch = vec![worst_sums(lanes, heads, rows, cx.bound(self.k_cache)[1])];
-        Recipes { list, scratch, step_words: STEP_WORDS, ..Recipes::default() }
+        list.extend(sweeps.iter().flat_map(|sweep| [out, parts].map(|into| recipe(sweep, into))));
+        Recipes {
+            list,
+            scratch: vec![worst_sums(&sweeps, lanes, heads, rows, cx.bound(self.k_cache)[1])],
+            joined: self.rotary.into_iter().map(Vec::from).collect(),
+            step_words: STEP_WORDS,
+        }
+    }
+
+    /// Where sines begin behind the cosines, in pairs of them.
+    pub(super) fn sines_at(&self, cx: &PlanCx<'_>) -> Result<u32, OpError> {
+        let Some([cosines, sines]) = self.rotary else { return Ok(0) };
+        let bytes = [cosines, sines].map(|table| Elem::F32.bytes(cx.dims(table).count()));
+        let at = joined(bytes).0[1] / 8;
+        u32::try_from(at).map_err(|_| OpError::new("sines", format!("begin at pair {at}, past what kernels index")))
     }
 
     /// What runs for such a cut, and the bytes of scratch it touches.
     pub(super) fn stream_steps(&self, params: &Params, lanes: u32, cut: &Cut) -> Result<(Vec<Dispatch>, u64), OpError> {
         let [heads, rows, tokens, parts] = [params.heads, params.rows, params.tokens, cut.parts].map(u64::from);
         let lanes_in_all = u64::from(lanes);
-        let write = Dispatch::items(WRITE_RECIPE, params, tokens * heads * lanes_in_all, 64)?;
-        let stream = Dispatch::groups(cut.recipe, params, u64::from(cut.groups) * parts)?;
-        let combine =
-            if cut.parts > 1 { Dispatch::items(COMBINE_RECIPE, params, heads * rows * lanes_in_all, 64)? } else { None };
+        let new = if cut.writes { 0 } else { tokens * heads * lanes_in_all };
+        let write = Dispatch::items(WRITE_RECIPE, params, new, 64)?;
+        let recipe = SWEEP_RECIPES + 2 * cut.sweep + usize::from(cut.parts > 1);
+        let stream = Dispatch::groups(recipe, params, u64::from(cut.groups) * parts)?;
+        let combine = if cut.parts > 1 { Dispatch::groups(COMBINE_RECIPE, params, heads * rows)? } else { None };
         Ok(([write, stream, combine].into_iter().flatten().collect(), cut.bytes(lanes, params.heads, params.rows)))
     }
 }
@@ -174,29 +192,44 @@ impl Sdpa {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::Caps;
+
+    const SUBGROUPS: Caps = Caps { subgroups: true, subgroup_size: (32, 32), ..Caps::PORTABLE };
+    const MATRICES: Caps = Caps { matrices: true, ..SUBGROUPS };
 
     #[test]
     fn contexts_are_cut_until_the_grid_is_full() {
-        let cut = |heads, rows, context| {
-            let cut = Cut::new(16, heads, rows, context);
-            (cut.recipe, cut.groups, cut.parts, cut.part)
+        let cut = |caps, heads, rows, context| {
+            let cut = Cut::new(&Sweep::all(caps, 16), heads, rows, context);
+            (cut.sweep, cut.groups, cut.parts, cut.part)
         };
-        assert_eq!(cut(8, 4, 1), (FEWEST_RECIPE, 8, 1, 128));
-        assert_eq!(cut(8, 4, 129), (FEWEST_RECIPE, 8, 2, 128));
-        assert_eq!(cut(8, 4, 8192), (FEWEST_RECIPE, 8, 64, 128));
-        assert_eq!(cut(8, 4, 100_000), (FEWEST_RECIPE, 8, 61, 1664));
-        assert_eq!(cut(8, 5, 300), (FEW_RECIPE, 8, 3, 128));
-        assert_eq!(cut(8, 33, 8192), (MANY_RECIPE, 16, 32, 256));
-        assert_eq!(cut(8, 2048, 2048), (MANY_RECIPE, 512, 1, 2048));
+        assert_eq!(cut(Caps::PORTABLE, 8, 4, 1), (0, 8, 1, 128));
+        assert_eq!(cut(Caps::PORTABLE, 8, 4, 129), (0, 8, 2, 128));
+        assert_eq!(cut(Caps::PORTABLE, 8, 4, 8192), (0, 8, 64, 128));
+        assert_eq!(cut(Caps::PORTABLE, 8, 4, 100_000), (0, 8, 61, 1664));
+        assert_eq!(cut(Caps::PORTABLE, 8, 5, 300), (1, 8, 3, 128));
+        assert_eq!(cut(Caps::PORTABLE, 8, 33, 8192), (2, 16, 32, 256));
+        assert_eq!(cut(Caps::PORTABLE, 8, 2048, 2048), (2, 512, 1, 2048));
+        assert_eq!(cut(SUBGROUPS, 8, 4, 256), (0, 8, 1, 256));
+        assert_eq!(cut(SUBGROUPS, 8, 4, 257), (0, 8, 5, 64));
+        assert_eq!(cut(SUBGROUPS, 8, 4, 8192), (0, 8, 32, 256));
+        assert_eq!(cut(MATRICES, 8, 256, 2048), (2, 32, 8, 256));
+        assert_eq!(cut(MATRICES, 8, 2048, 512), (2, 256, 1, 512));
+        assert_eq!(cut(MATRICES, 8, 8192, 2048), (3, 512, 1, 2048));
     }
 
     #[test]
     fn no_call_within_the_bounds_needs_more_than_the_worst() {
-        for (heads, rows, context, lanes) in [(8, 2048, 8192, 16), (1, 300, 5000, 64), (32, 64, 700, 20), (2, 1, 129, 1)] {
-            let worst = worst_sums(lanes, heads, rows, context);
+        let shapes = [(8, 2048, 8192, 16), (1, 300, 5000, 64), (32, 64, 700, 20), (2, 1, 129, 1), (8, 64, 300, 32)];
+        let devices = [Caps::PORTABLE, SUBGROUPS, MATRICES];
+        for (caps, (heads, rows, context, lanes)) in devices.iter().flat_map(|caps| shapes.map(|shape| (*caps, shape))) {
+            let sweeps = Sweep::all(caps, lanes);
+            let worst = worst_sums(&sweeps, lanes, heads, rows, context);
             for rows in [1, 4, 5, 32, 33, 64, rows / 2, rows].into_iter().filter(|&live| live <= rows) {
-                for context in [1, 127, 128, 129, 1000, context / 2, context].into_iter().filter(|&live| live <= context) {
-                    let used = Cut::new(lanes, heads, rows, context).bytes(lanes, heads, rows);
+                for context in
+                    [1, 127, 128, 129, 257, 1000, context / 2, context].into_iter().filter(|&live| live <= context)
+                {
+                    let used = Cut::new(&sweeps, heads, rows, context).bytes(lanes, heads, rows);
                     assert!(used <= worst, "{heads} × {rows} over {context}: {used} of {worst}");
                 }
             }

@@ -2,8 +2,10 @@ use pteron_format::vulkan::{DataType, Value, ValueId};
 
 use super::slices::Slices;
 use super::*;
+use crate::engine::Gpu;
+use crate::plan::Caps;
 use crate::reference::HostTensor;
-use crate::testing::{Dry, check, f32s, i32s, noise, refusal};
+use crate::testing::{Dry, check, check_on, f32s, gpu, i32s, matrix_gpu, noise, refusal};
 
 #[derive(Clone, Copy)]
 struct Sizes {
@@ -68,10 +70,17 @@ fn call(sizes: Sizes, state: bool, (tokens, at): (u32, i32)) -> Vec<HostTensor> 
     inputs
 }
 
+/// The device of all tests as what it is, and as one without subgroups.
+fn twins() -> [Gpu; 2] {
+    [gpu(), gpu().with_caps(Caps { subgroups: false, ..gpu().caps() })]
+}
+
 fn agrees(name: &str, sizes: Sizes, calls: &[(u32, i32)], rest: Rest) {
     let sketch = sketch(name, sizes, false, rest);
     let calls: Vec<_> = calls.iter().map(|&shape| call(sizes, false, shape)).collect();
-    check(&sketch.inner, &calls, 1e-4);
+    for gpu in twins() {
+        check_on(&gpu, &sketch.inner, &calls, 1e-4);
+    }
 }
 
 #[test]
@@ -84,7 +93,7 @@ fn any_length_at_any_position() {
 
 #[test]
 fn contexts_in_parts_and_long_heads() {
-    let calls = [(1, 0), (1, 128), (1, 699), (2, 300), (9, 600), (40, 660), (33, 0)];
+    let calls = [(1, 0), (1, 128), (1, 699), (2, 300), (9, 600), (40, 660), (33, 0), (5, 126), (20, 250)];
     for (heads, dim) in [((4, 1), 8), ((8, 8), 64), ((7, 1), 36), ((2, 1), 128), ((3, 1), 256), ((10, 2), 260)] {
         agrees(NAME, Sizes { heads, dim, tokens: 40, cache: 700 }, &calls, USUAL);
     }
@@ -164,7 +173,7 @@ fn a_decode_step_changes_step_words_and_grids_alone() {
     let sizes = Sizes { heads: (32, 8), dim: 64, tokens: 127, cache: 2048 };
     let mut dry = Dry::new(&sketch(NAME, sizes, true, USUAL).inner).unwrap();
     let first = plan(&mut dry, sizes, (1, 200)).unwrap();
-    assert_eq!(first.steps.len(), 3, "caches, attention, and its parts together");
+    assert_eq!(first.steps.len(), 2, "attention, and its parts together");
     for at in [129, 255, 256, 1000, 2047] {
         let mut next = plan(&mut dry, sizes, (1, at)).unwrap();
         assert_eq!(next.step_words[..2], [at.unsigned_abs(), at.unsigned_abs() + 1]);
@@ -173,7 +182,7 @@ fn a_decode_step_changes_step_words_and_grids_alone() {
         }
         assert_eq!(next.steps, first.steps, "position {at}");
     }
-    assert_eq!(plan(&mut dry, sizes, (1, 127)).unwrap().steps.len(), 2, "a short context has one part");
+    assert_eq!(plan(&mut dry, sizes, (1, 127)).unwrap().steps.len(), 1, "a short context has one part");
 }
 
 #[test]
@@ -189,12 +198,46 @@ fn kernels_follow_the_live_rows_and_the_head_dim() {
     assert_eq!(used((512, 0)), ["sdpa_write", "sdpa_stream"]);
     assert_eq!(used((9, 100)), ["sdpa_write", "sdpa_stream"]);
     assert_eq!(used((9, 1000)), ["sdpa_write", "sdpa_stream", "sdpa_combine"]);
+    assert_eq!(used((8, 100)), ["sdpa_stream"]);
+    assert_eq!(used((1, 1000)), ["sdpa_stream", "sdpa_combine"]);
     assert!(used((0, 100)).is_empty());
     assert_eq!(dry.dims(out), [1, 0, 32, 64]);
     for dim in [6, 260] {
         let odd = Dry::new(&sketch(NAME, Sizes { dim, ..sizes }, true, USUAL).inner).unwrap();
         let recipes = &odd.planned.recipes()[1].list;
         assert!(recipes.iter().any(|recipe| recipe.variant.label == "sdpa_qk_scalar"), "head dim {dim}");
+    }
+}
+
+#[test]
+fn devices_with_more_get_other_kernels() {
+    let subgroups = Caps { subgroups: true, subgroup_size: (32, 32), ..Caps::PORTABLE };
+    let matrices = Caps { matrices: true, ..subgroups };
+    let sizes = Sizes { heads: (32, 8), dim: 64, tokens: 512, cache: 2048 };
+    let used = |caps, shape| -> Vec<&'static str> {
+        let mut dry = Dry::on(&sketch(NAME, sizes, true, USUAL).inner, caps).unwrap();
+        let plan = plan(&mut dry, sizes, shape).unwrap();
+        let recipes = &dry.planned.recipes()[1].list;
+        plan.steps.iter().map(|step| recipes[step.recipe].variant.label).collect()
+    };
+    assert_eq!(used(subgroups, (1, 100)), ["sdpa_few_subgroups"]);
+    assert_eq!(used(subgroups, (8, 1000)), ["sdpa_few_subgroups", "sdpa_combine"]);
+    assert_eq!(used(subgroups, (512, 0)), ["sdpa_write", "sdpa_stream"]);
+    assert_eq!(used(matrices, (4, 100)), ["sdpa_few_subgroups"]);
+    assert_eq!(used(matrices, (512, 0)), ["sdpa_write", "sdpa_matrix"]);
+    assert_eq!(used(matrices, (64, 1900)), ["sdpa_write", "sdpa_matrix", "sdpa_combine"]);
+}
+
+#[test]
+fn matrices_agree_where_there_are_any() {
+    let Some(gpu) = matrix_gpu() else { return };
+    let shapes = [(300, 0), (1, 300), (5, 301), (0, 9), (40, 400), (33, 690), (16, 7), (700, 0)];
+    for (heads, dim) in [((8, 2), 64), ((4, 4), 64), ((6, 2), 128), ((32, 8), 64)] {
+        let sizes = Sizes { heads, dim, tokens: 700, cache: 730 };
+        let calls: Vec<_> = shapes.map(|shape| call(sizes, true, shape)).into();
+        check_on(&gpu, &rotary(sizes, 730, dim / 2), &calls, 1e-2);
+        let sketch = sketch(NAME, sizes, true, Rest { causal: false, ..USUAL });
+        check_on(&gpu, &sketch.inner, &calls, 1e-2);
     }
 }
 
@@ -237,7 +280,9 @@ fn queries_and_keys_turned_on_the_way() {
         let sizes = Sizes { heads, dim, tokens: 43, cache: 300 };
         let shapes = [(43, 0), (1, 43), (5, 44), (0, 9), (1, 49), (40, 200), (1, 299)];
         let calls: Vec<_> = shapes.map(|shape| call(sizes, true, shape)).into();
-        check(&rotary(sizes, 300, dim / 2), &calls, 1e-4);
+        for gpu in twins() {
+            check_on(&gpu, &rotary(sizes, 300, dim / 2), &calls, 1e-4);
+        }
     }
 }
 
@@ -250,6 +295,11 @@ fn tables_that_do_not_fit_are_refused() {
     };
     assert!(refused(15, 4).contains("`cosines` is [15, 4], expected [16 or more, 4]"), "{}", refused(15, 4));
     assert!(refused(16, 8).contains("`cosines` is [16, 8], expected [16 or more, 4]"));
+    let mut outside = rotary(sizes, 16, 4);
+    let table = outside.input(DataType::Float32, &[16, 4]);
+    outside.graph.chain.last_mut().unwrap().args[4] = table;
+    let error = outside.decode().unwrap_err().to_string();
+    assert!(error.contains("`cosines` and `sines` must be constants"), "{error}");
     let error = rotary(Sizes { dim: 6, ..sizes }, 16, 3).decode().unwrap_err().to_string();
     assert!(error.contains("`q` has head dim 6, but only whole vectors can be turned on the way"), "{error}");
 }

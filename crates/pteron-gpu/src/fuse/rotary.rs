@@ -1,0 +1,376 @@
+//! Queries and keys that are turned by their position right before attention over a cache: attention turns them on its way, by
+//! the whole tables of cosines and sines. Slices of those that nothing else reads are gone then.
+
+use std::collections::BTreeSet;
+
+use pteron_format::vulkan::{Call, Value, ValueId};
+
+use super::edit::Editor;
+use super::uses::tensor;
+use crate::args::normalise;
+use crate::graph::Role;
+use crate::ops::sdpa;
+
+const TURN: &str = "et_vk.apply_rotary_emb.default";
+const SLICE: &str = "aten.slice_copy.Tensor";
+const PREPACK: &str = "et_vk.prepack.default";
+const ELEMENT: &str = "et_vk.select_as_symint.default";
+const SUM: &str = "add";
+
+pub(super) fn find(editor: &mut Editor<'_>) {
+    let mut feeding = BTreeSet::new();
+    for (index, call) in editor.calls() {
+        let Some(turned) = Turned::of(editor, index, call) else { continue };
+        if editor.replace_with(&[turned.call, index], index, turned.fused(call), &sdpa::DEF) {
+            feeding.extend(turned.tables.into_iter().flat_map(|table| table.calls));
+        }
+    }
+    editor.take_unread(feeding);
+}
+
+/// What a call of attention reads, turned.
+struct Turned {
+    /// The call that turns.
+    call: usize,
+    queries: ValueId,
+    keys: ValueId,
+    /// Of cosines and of sines.
+    tables: [Table; 2],
+}
+
+/// A table of which a row for each token is read, from a position on.
+struct Table {
+    whole: ValueId,
+    /// The calls between the table and who reads its rows.
+    calls: Vec<usize>,
+}
+
+impl Turned {
+    /// What a call reads, if it is attention and all that is turned is turned for it alone.
+    fn of(editor: &Editor<'_>, attention: usize, call: &Call) -> Option<Self> {
+        let &[q, k, _, k_cache, _, position, ..] = call.args.as_slice() else { return None };
+        if call.name != sdpa::NAME {
+            return None;
+        }
+        let (turn, [queries, keys, cosines, sines, outputs]) = editor.writer(q, TURN)?;
+        let outputs = matches!(editor.graph.source.value(outputs), Some(Value::ValueList(ids)) if *ids == [q, k]);
+        let alone = [q, k].iter().all(|&value| editor.uses.only_reader(value) == Some(attention));
+        let still = [queries, keys].iter().all(|&value| !editor.uses.is_changed(value));
+        let bound = |value| editor.graph.info(tensor(value)).bound;
+        if !outputs || !alone || !still || bound(queries) != bound(q) || bound(keys) != bound(k) {
+            return None;
+        }
+        let at = Rows { position, attention, tokens: queries };
+        let tables = [at.table(editor, cosines)?, at.table(editor, sines)?];
+        let wholes = [tables[0].whole, tables[1].whole];
+        // A row for every position that the cache has, with an angle for every pair of a head.
+        let &[_, positions, _, dim] = &*bound(k_cache) else { return None };
+        let covers = |table: &ValueId| matches!(*bound(*table), [rows, angles] if rows >= positions && angles == dim / 2);
+        let fit = wholes.iter().all(covers) && editor.fit_together(&wholes);
+        fit.then_some(Self { call: turn, queries, keys, tables })
+    }
+
+    /// The call that stands for both.
+    fn fused(&self, attention: &Call) -> Call {
+        let mut args = vec![self.queries, self.keys, attention.args[2], self.tables[0].whole, self.tables[1].whole];
+        args.extend(&attention.args[3..]);
+        Call { node_id: 0, name: sdpa::ROTARY.to_owned(), args }
+    }
+}
+
+/// The rows that a call of attention needs: one for each token, from its position on.
+struct Rows {
+    position: ValueId,
+    attention: usize,
+    /// A tensor `[1, tokens, heads, head dim]`.
+    tokens: ValueId,
+}
+
+impl Rows {
+    /// The constant that these are rows of, and how they come from it.
+    fn table(&self, editor: &Editor<'_>, rows: ValueId) -> Option<Table> {
+        let (slice, [mut whole, axis, start, end, step, _]) = editor.writer(rows, SLICE)?;
+        let number = |value| match editor.graph.source.value(value) {
+            Some(Value::Int(number)) => Some(*number),
+            _ => None,
+        };
+        let by_rows = number(step) == Some(1) && normalise(number(axis)?, 2) == Some(0);
+        if !by_rows || editor.uses.is_changed(rows) || !self.starts(editor, slice, start) {
+            return None;
+        }
+        let mut calls = vec![slice, self.end(editor, slice, start, end)?];
+        calls.extend(editor.uses.symbol_writer(start, slice));
+        while let Some((prepack, [from, _])) = editor.writer(whole, PREPACK) {
+            if editor.uses.is_changed(whole) {
+                return None;
+            }
+            whole = from;
+            calls.push(prepack);
+        }
+        matches!(editor.graph.role(tensor(whole)), Role::Constant(_)).then_some(Table { whole, calls })
+    }
+
+    /// Whether a slice that starts at this symbol starts at the position of attention.
+    fn starts(&self, editor: &Editor<'_>, slice: usize, start: ValueId) -> bool {
+        let (Some(first), Some(second)) =
+            (editor.uses.symbol_writer(start, slice), editor.uses.symbol_writer(self.position, self.attention))
+        else {
+            return false;
+        };
+        // Any index that names an element of a tensor of one names that one.
+        let element = |call: usize| match *editor.call(call).args.as_slice() {
+            [of, ..] if editor.call(call).name == ELEMENT && editor.graph.info(tensor(of)).bound.count() == 1 => Some(of),
+            _ => None,
+        };
+        first == second || element(first).is_some_and(|of| element(second) == Some(of))
+    }
+
+    /// The call that computes where a slice ends, if it is as many rows behind its start as there are tokens.
+    fn end(&self, editor: &Editor<'_>, slice: usize, start: ValueId, end: ValueId) -> Option<usize> {
+        let sum = editor.uses.symbol_writer(end, slice)?;
+        let &[a, b, _] = editor.call(sum).args.as_slice() else { return None };
+        let length = if a == start { b } else { a };
+        let added = editor.call(sum).name == SUM && [a, b].contains(&start);
+        let settled = [start, length].iter().all(|&symbol| editor.uses.symbol_writer(symbol, sum).is_some());
+        (added && settled && editor.sizes.is_size(length, self.tokens, 1)).then_some(sum)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pteron_format::vulkan::{DataType, Value, ValueId};
+
+    use super::{ELEMENT, PREPACK, SLICE, SUM, TURN};
+    use crate::fuse::Fusions;
+    use crate::fuse::tests::{agree, fused_names};
+    use crate::ops::sdpa::{NAME, ROTARY};
+    use crate::testing::{Sketch, f32s, i32s, noise};
+
+    const ONLY: Fusions = Fusions { rotary: true, ..Fusions::NONE };
+    const FUSED: [&str; 2] = [ELEMENT, ROTARY];
+    const UNFUSED: [&str; 9] = [PREPACK, PREPACK, ELEMENT, SUM, SLICE, SLICE, TURN, ELEMENT, NAME];
+
+    #[derive(Clone, Copy)]
+    struct Sizes {
+        tokens: u32,
+        cache: u32,
+        dim: u32,
+        /// Rows of the tables, and positions that a call brings.
+        rows: u32,
+        positions: u32,
+    }
+
+    const USUAL: Sizes = Sizes { tokens: 9, cache: 20, dim: 8, rows: 24, positions: 1 };
+    const HEADS: [u32; 3] = [4, 2, 2];
+
+    /// Queries, keys and values that come from outside, the former turned as exporters have it, and attention.
+    struct Draft {
+        sketch: Sketch,
+        sizes: Sizes,
+        /// Queries, keys and values.
+        new: [ValueId; 3],
+        position: ValueId,
+        /// Rows of cosines and sines.
+        rows: [ValueId; 2],
+        at: ValueId,
+        turned: [ValueId; 2],
+    }
+
+    impl Draft {
+        fn new(sizes: Sizes) -> Self {
+            let Sizes { tokens, dim, rows, positions, .. } = sizes;
+            let mut sketch = Sketch::new();
+            let new = HEADS.map(|heads| sketch.input(DataType::Float32, &[1, tokens, heads, dim]));
+            let position = sketch.input(DataType::Int32, &[positions]);
+            let float = DataType::Float32;
+            let tables = [3, 4].map(|seed| {
+                let table = sketch.floats(&[rows, dim / 2], &noise(seed, (rows * dim / 2) as usize));
+                let packed = sketch.tensor(float, &[rows, dim / 2]);
+                sketch.call(PREPACK, &[table, packed]);
+                packed
+            });
+            let [count, start, end, at] = [(); 4].map(|()| sketch.value(Value::SymInt(0)));
+            let [zero, one, last] = [0, 1, -1].map(|number| sketch.int(number));
+            sketch.call("sym_size.int", &[new[0], one, count]);
+            sketch.call(ELEMENT, &[position, zero, last, start]);
+            sketch.call(SUM, &[start, count, end]);
+            let rows = tables.map(|table| {
+                let rows = sketch.tensor(float, &[tokens, dim / 2]);
+                sketch.call(SLICE, &[table, zero, start, end, one, rows]);
+                rows
+            });
+            let mut draft = Self { sketch, sizes, new, position, rows, at, turned: [ValueId(0); 2] };
+            draft.turned = draft.turn();
+            draft.sketch.call(ELEMENT, &[position, zero, zero, at]);
+            draft.attend(draft.turned);
+            draft
+        }
+
+        /// Queries and keys, turned.
+        fn turn(&mut self) -> [ValueId; 2] {
+            let Sizes { tokens, dim, .. } = self.sizes;
+            let turned = [0, 1].map(|i| self.sketch.tensor(DataType::Float32, &[1, tokens, HEADS[i], dim]));
+            let list = self.sketch.value(Value::ValueList(turned.to_vec()));
+            self.sketch.call(TURN, &[self.new[0], self.new[1], self.rows[0], self.rows[1], list]);
+            turned
+        }
+
+        /// Attention with caches of its own.
+        fn attend(&mut self, [q, k]: [ValueId; 2]) {
+            let Sizes { tokens, cache, dim, .. } = self.sizes;
+            let shape = [1, cache, HEADS[1], dim];
+            let caches = [(); 2].map(|()| self.sketch.floats(&shape, &vec![0.0; (cache * HEADS[1] * dim) as usize]));
+            let [none, zero, yes] = [Value::Null, Value::Int(0), Value::Bool(true)].map(|value| self.sketch.value(value));
+            let out = self.sketch.tensor(DataType::Float32, &[1, tokens, HEADS[0], dim]);
+            let args = [q, k, self.new[2], caches[0], caches[1], self.at, zero, none, zero, yes, none, out];
+            self.sketch.call(NAME, &args);
+            self.sketch.output(out);
+        }
+
+        fn names(&self) -> Vec<&'static str> {
+            fused_names(&self.sketch, &ONLY)
+        }
+
+        /// An argument of the first call of an operator.
+        fn arg(&mut self, name: &str, position: usize) -> &mut ValueId {
+            let call = self.sketch.graph.chain.iter_mut().find(|call| call.name == name).unwrap();
+            &mut call.args[position]
+        }
+
+        fn agrees(&self, shapes: &[(u32, i32)]) {
+            let call = |&(tokens, at): &(u32, i32)| {
+                let new = |(seed, heads): (u64, u32)| {
+                    let count = (tokens * heads * self.sizes.dim) as usize;
+                    f32s(&[1, tokens, heads, self.sizes.dim], noise(seed + u64::from(at.unsigned_abs()), count))
+                };
+                let mut inputs: Vec<_> = (1..).zip(HEADS).map(new).collect();
+                inputs.push(i32s(&[1], vec![at]));
+                inputs
+            };
+            let calls: Vec<_> = shapes.iter().map(call).collect();
+            agree(&self.sketch, &ONLY, &calls);
+        }
+    }
+
+    #[test]
+    fn turning_becomes_part_of_attention_and_slices_go() {
+        let draft = Draft::new(USUAL);
+        assert_eq!(draft.names(), FUSED);
+        draft.agrees(&[(9, 0), (1, 9), (5, 10), (0, 12), (1, 15), (3, 4), (1, 7), (9, 11)]);
+        let long = Draft::new(Sizes { tokens: 40, cache: 300, rows: 300, ..USUAL });
+        long.agrees(&[(40, 0), (40, 40), (40, 80), (1, 120), (8, 121), (5, 126), (40, 131), (1, 171), (1, 128), (9, 291)]);
+        // The sum the other way round, and one symbol for both positions.
+        let mut draft = Draft::new(USUAL);
+        let args = draft.sketch.graph.chain[4].args.clone();
+        draft.sketch.graph.chain[4].args = vec![args[1], args[0], args[2]];
+        let start = *draft.arg(SLICE, 2);
+        *draft.arg(NAME, 5) = start;
+        assert_eq!(draft.names(), [ELEMENT, ELEMENT, ROTARY]);
+        draft.agrees(&[(9, 0), (1, 9)]);
+    }
+
+    #[test]
+    fn slices_stay_as_long_as_somebody_reads_them() {
+        let mut layers = Draft::new(USUAL);
+        let turned = layers.turn();
+        layers.attend(turned);
+        assert_eq!(layers.names(), [ELEMENT, ROTARY, ROTARY]);
+        layers.agrees(&[(9, 0), (1, 9), (2, 3)]);
+        // The second layer's queries are read from outside too.
+        layers.sketch.output(turned[0]);
+        assert_eq!(layers.names(), [&UNFUSED[..6], &[ELEMENT, ROTARY, TURN, NAME]].concat());
+        layers.agrees(&[(9, 0), (1, 9), (2, 3)]);
+        let mut outside = Draft::new(USUAL);
+        outside.sketch.output(outside.rows[1]);
+        assert_eq!(outside.names(), [PREPACK, ELEMENT, SUM, SLICE, ELEMENT, ROTARY]);
+    }
+
+    #[test]
+    fn what_others_read_or_change_stays_apart() {
+        let mut output = Draft::new(USUAL);
+        output.sketch.output(output.turned[1]);
+        assert_eq!(output.names(), UNFUSED);
+
+        let mut twice = Draft::new(USUAL);
+        *twice.arg(NAME, 2) = twice.turned[1];
+        assert_eq!(twice.names(), UNFUSED);
+
+        let mut changed = Draft::new(USUAL);
+        let (zero, done) = (changed.sketch.int(0), changed.sketch.tensor(DataType::Float32, &[1]));
+        changed.sketch.call("update_cache.default", &[changed.new[2], changed.new[1], zero, done]);
+        assert_eq!(changed.names(), [&UNFUSED[..], &["update_cache.default"]].concat());
+    }
+
+    #[test]
+    fn other_rows_than_those_of_the_positions_stay_apart() {
+        // Of two positions one takes the first and the other the last.
+        assert_eq!(Draft::new(Sizes { positions: 2, ..USUAL }).names(), UNFUSED);
+
+        let mut other = Draft::new(USUAL);
+        let elsewhere = other.sketch.input(DataType::Int32, &[1]);
+        *other.arg(ELEMENT, 0) = elsewhere;
+        assert_eq!(other.names(), UNFUSED);
+
+        let mut fixed = Draft::new(USUAL);
+        let zero = fixed.sketch.int(0);
+        *fixed.arg(SLICE, 2) = zero;
+        assert_eq!(fixed.names(), UNFUSED);
+
+        // As many rows as another input has tokens, or as the sum of the wrong two.
+        let mut length = Draft::new(USUAL);
+        *length.arg("sym_size.int", 0) = length.new[2];
+        assert_eq!(length.names(), UNFUSED);
+        let mut end = Draft::new(USUAL);
+        let count = *end.arg(SUM, 1);
+        *end.arg(SUM, 0) = count;
+        assert_eq!(end.names(), UNFUSED);
+
+        let mut steps = Draft::new(USUAL);
+        let two = steps.sketch.int(2);
+        *steps.arg(SLICE, 4) = two;
+        assert_eq!(steps.names(), UNFUSED);
+        let mut columns = Draft::new(USUAL);
+        let one = columns.sketch.int(1);
+        *columns.arg(SLICE, 1) = one;
+        assert_eq!(columns.names(), UNFUSED);
+    }
+
+    #[test]
+    fn symbols_that_are_written_twice_say_nothing() {
+        for symbol in [(ELEMENT, 3), (SUM, 2), ("sym_size.int", 2), (NAME, 5)] {
+            let mut draft = Draft::new(USUAL);
+            let symbol = *draft.arg(symbol.0, symbol.1);
+            let zero = draft.sketch.int(0);
+            draft.sketch.call(ELEMENT, &[draft.position, zero, zero, symbol]);
+            assert_eq!(draft.names(), [&UNFUSED[..], &[ELEMENT]].concat());
+        }
+        // The slice comes before its start is known.
+        let mut late = Draft::new(USUAL);
+        let element = late.sketch.graph.chain.remove(3);
+        late.sketch.graph.chain.insert(7, element);
+        assert!(!late.names().contains(&ROTARY));
+    }
+
+    #[test]
+    fn tables_and_heads_that_do_not_fit_stay_apart() {
+        assert_eq!(Draft::new(Sizes { rows: 19, ..USUAL }).names(), UNFUSED);
+        assert_eq!(Draft::new(Sizes { rows: 20, ..USUAL }).names(), FUSED);
+        assert_eq!(Draft::new(Sizes { dim: 6, ..USUAL }).names(), UNFUSED);
+
+        let mut outside = Draft::new(USUAL);
+        *outside.arg(PREPACK, 0) = outside.sketch.input(DataType::Float32, &[24, 4]);
+        assert_eq!(outside.names(), UNFUSED);
+
+        let draft = Draft::new(USUAL);
+        let within = |bytes| fused_names(&draft.sketch, &ONLY.within(bytes));
+        assert_eq!((within(2 * 24 * 4 * 4), within(2 * 24 * 4 * 4 - 1)), (FUSED.to_vec(), UNFUSED.to_vec()));
+    }
+
+    #[test]
+    fn queries_in_the_place_of_keys_stay_apart() {
+        let mut swapped = Draft::new(USUAL);
+        let [q, k] = swapped.turned;
+        (*swapped.arg(NAME, 0), *swapped.arg(NAME, 1)) = (k, q);
+        assert_eq!(swapped.names(), UNFUSED);
+    }
+}

@@ -1,0 +1,26 @@
+// New keys and values that are not in the caches yet.
+
+// A vector of the key of a new token, turned as the cache has it.
+fn new_key(token: u32, head: u32, lane: u32, position: u32) -> vec4<f32> {
+    let key = k[(token * params.heads + head) * LANES + lane];
+    if ROTATED == 0u {
+        return key;
+    }
+    let angle = (position + token) * LANES + lane;
+    return turned(key, angles[angle], angles[params.sines + angle]);
+}
+
+fn new_value(token: u32, head: u32, lane: u32) -> vec4<f32> {
+    return v[(token * params.heads + head) * LANES + lane];
+}
+
+// New keys and values of a head into their caches.
+fn write_new(thread: u32, head: u32, position: u32) {
+    for (var i = thread; i < params.tokens * LANES; i += THREADS) {
+        let token = i / LANES;
+        let lane = i % LANES;
+        let at = ((position + token) * params.heads + head) * LANES + lane;
+        k_cache[at] = new_key(token, head, lane, position);
+        v_cache[at] = new_value(token, head, lane);
+    }
+}
