@@ -27,10 +27,24 @@ pub(crate) enum Failure {
     #[error("there is no prompt: write one behind the command, name a file with --file, or pipe text in")]
     NoPrompt,
     #[error(
-        "the exact path finds another token likeliest at {} of {positions} positions; {least} % must agree, so there are no figures",
+        "{program}: the exact path finds another token likeliest at {} of {positions} positions; {least} % must agree, so there are no \
+         figures",
         positions - agreed
     )]
-    Disagreement { agreed: u64, positions: u64, least: u64 },
+    Disagreement { program: String, agreed: u64, positions: u64, least: u64 },
+    #[error("a prompt of {tokens} tokens has no place in a context of {context}")]
+    NoSuchLength { tokens: u32, context: u32 },
+    #[error(
+        "{offenders} of {lengths} lengths {} more than {limit} times the median of its neighbours, {tokens} tokens the most with \
+         {ratio:.2}",
+        if *offenders == 1 { "takes" } else { "take" }
+    )]
+    Uneven { offenders: usize, lengths: usize, tokens: u32, ratio: f64, limit: f64 },
+    #[error(
+        "{test}{} takes {ratio:.2} of its time {against}, in the median; {least} or more is asked for",
+        if *depth > 0 { format!(" at depth {depth}") } else { String::new() }
+    )]
+    Slower { test: String, depth: u32, against: &'static str, ratio: f64, least: f64 },
     #[error("it was interrupted before everything was measured")]
     Interrupted,
 }

@@ -1,6 +1,6 @@
 //! What is measured: which lengths, at which depths, and which of them a context has no room for.
 
-use super::args::Bench;
+use super::args::{Bench, Sizes};
 use crate::units::count;
 
 /// One line of the table.
@@ -15,8 +15,9 @@ pub(super) enum Case {
 impl Case {
     /// Everything that is asked for, each once.
     pub(super) fn asked_for(args: &Bench) -> Vec<Self> {
-        let prefill = args.pp.iter().map(|&tokens| Self::Prefill { tokens });
-        let decode = args.depth.iter().map(|&depth| Self::Decode { tokens: args.tg, depth });
+        let Sizes { pp, tg, depth } = args.sizes();
+        let prefill = pp.into_iter().map(|tokens| Self::Prefill { tokens });
+        let decode = depth.into_iter().map(|depth| Self::Decode { tokens: tg, depth });
         let mut cases: Vec<Self> = Vec::new();
         for case in prefill.chain(decode) {
             if case.tokens() > 0 && !cases.contains(&case) {

@@ -9,6 +9,7 @@ use pteron_llm::Metadata;
 use super::cases;
 use super::source::Subject;
 use crate::failure::Failure;
+use crate::loading::LoadingBar;
 use crate::talk;
 
 /// The method that takes tokens and a position and gives logits.
@@ -35,9 +36,11 @@ pub(super) struct Driver {
 impl Driver {
     /// Loads the model, and says how many seconds that took until its first token was there: constants uploaded, pipelines
     /// compiled, and all of it used once.
-    pub(super) fn load(gpu: &Gpu, subject: &Subject, options: &LoadOptions) -> Result<(Self, f64), Failure> {
+    pub(super) fn load(gpu: &Gpu, subject: &Subject, options: LoadOptions, quiet: bool) -> Result<(Self, f64), Failure> {
+        let bar = LoadingBar::new(&format!("loading {} on {}", subject.name, gpu.adapter().name), quiet);
+        let options = LoadOptions { progress: Some(bar.listener()), ..options };
         let start = Instant::now();
-        let method = block_on(subject.program.load(gpu, METHOD, options)).map_err(failed)?;
+        let method = block_on(subject.program.load(gpu, METHOD, &options)).map_err(failed)?;
         let metadata = Metadata::of(&subject.program, &method, subject.facts.clone(), None)?;
         let state = method.new_state().map_err(failed)?;
         let driver = Self { method, state, metadata };

@@ -1,4 +1,5 @@
-//! From cases to runs: a warm-up each, then as many runs as are asked for.
+//! From cases to runs: a warm-up each, then as many runs as are asked for. Where another way to load the program is measured as well,
+//! the two take turns, so that what drifts meets both alike.
 
 use pteron::Counts;
 
@@ -9,47 +10,72 @@ use super::report::{Outcome, Test, Work};
 use crate::failure::Failure;
 use crate::units;
 
+/// The program as it is measured, and as it is compared with, if it is.
+pub(super) struct Paths<'a> {
+    pub(super) own: &'a Driver,
+    pub(super) other: Option<&'a Driver>,
+}
+
 /// Measures every case that fits. What was measured before an interruption or a failure stays in `tests`.
 pub(super) fn measure(
-    driver: &Driver,
+    paths: &Paths<'_>,
     cases: &[Case],
     repeat: u32,
     progress: &Progress,
     tests: &mut Vec<Test>,
 ) -> Result<(), Failure> {
     for &case in cases {
-        let outcome = match case.too_long(driver.metadata.context_length) {
+        let outcome = match case.too_long(paths.own.metadata.context_length) {
             Some(reason) => Outcome::Skipped { skipped: reason },
-            None => {
-                let (runs, work) = runs(driver, case, repeat, progress)?;
-                Outcome::Measured { runs, work }
-            }
+            None => runs(paths, case, repeat, progress)?,
         };
         tests.push(Test { case, outcome });
     }
     Ok(())
 }
 
-fn runs(driver: &Driver, case: Case, repeat: u32, progress: &Progress) -> Result<(Vec<Run>, Work), Failure> {
+fn runs(paths: &Paths<'_>, case: Case, repeat: u32, progress: &Progress) -> Result<Outcome, Failure> {
     let at = if case.depth() > 0 { format!(" at depth {}", units::count(case.depth().into())) } else { String::new() };
     progress.say(format!("{}{at}: warming up", case.name()));
-    if case.depth() > 0 {
-        driver.prefill(case.depth())?;
+    for driver in std::iter::once(paths.own).chain(paths.other) {
+        if case.depth() > 0 {
+            driver.prefill(case.depth())?;
+        }
+        once(driver, case)?;
     }
-    once(driver, case)?;
-    let mut runs = Vec::new();
-    let mut work = Work::default();
+    let (mut runs, mut other_runs, mut work) = (Vec::new(), Vec::new(), Work::default());
     for number in 1..=repeat {
         progress.say(format!("{}{at}: {number} of {repeat}", case.name()));
-        if let Case::Decode { depth, .. } = case {
-            // The shape of a step is planned when it changes; here it is the same for every token that is timed.
-            driver.decode(depth, 1)?;
+        let mut own = || {
+            let run = timed(paths.own, case)?;
+            work = run.1;
+            runs.push(run.0);
+            Ok::<(), Failure>(())
+        };
+        // Neither is always the first of its pair.
+        let own_first = !number.is_multiple_of(2);
+        if own_first {
+            own()?;
         }
-        let before = counts(driver);
-        runs.push(once(driver, case)?);
-        work = Work::between(before, counts(driver), calls(driver, case));
+        if let Some(other) = paths.other {
+            other_runs.push(timed(other, case)?.0);
+        }
+        if !own_first {
+            own()?;
+        }
     }
-    Ok((runs, work))
+    Ok(Outcome::Measured { runs, other_runs, work })
+}
+
+/// A run that counts, and what it had the device do.
+fn timed(driver: &Driver, case: Case) -> Result<(Run, Work), Failure> {
+    if let Case::Decode { depth, .. } = case {
+        // The shape of a step is planned when it changes; here it is the same for every token that is timed.
+        driver.decode(depth, 1)?;
+    }
+    let before = counts(driver);
+    let run = once(driver, case)?;
+    Ok((run, Work::between(before, counts(driver), calls(driver, case))))
 }
 
 fn once(driver: &Driver, case: Case) -> Result<Run, Failure> {

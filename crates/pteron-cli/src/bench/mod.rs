@@ -1,8 +1,8 @@
 //! `pteron bench`: how fast a language model is here, with all that must be known to believe the figures.
 //!
 //! A run goes top down: [`source`] finds the program, [`drive`] loads it (twice, to time a cold and a warm load), [`check`] may
-//! compare it with the exact path, [`measure`] runs every [`cases::Case`]. The [`report`] is what all of that found; [`table`], JSON
-//! and [`plot`] show it.
+//! compare it with the exact path, [`smooth`] may time every length, [`measure`] runs every [`cases::Case`]. The [`report`] is what
+//! all of that found; [`table`], JSON and [`plot`] show it.
 
 mod args;
 mod cases;
@@ -11,28 +11,34 @@ mod date;
 mod drive;
 mod measure;
 mod plot;
+mod plot_lengths;
 mod progress;
 mod report;
+mod smooth;
 mod source;
 mod stats;
 mod table;
+mod verdict;
 
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::SystemTime;
 
-use pteron::{Gpu, Method, block_on};
+use pteron::{Fusions, Gpu, LoadOptions, block_on};
 
+use args::Against;
 pub(crate) use args::Bench;
 use cases::Case;
 use drive::Driver;
+use measure::Paths;
 use progress::Progress;
 use report::{Adapter, Loading, Memory, Program, Reading, Report};
 use source::Subject;
+use verdict::Verdict;
 
 use crate::failure::{Failure, Reason};
-use crate::{devices, files, talk, terminal};
+use crate::{devices, files, inspect, talk, terminal};
 
 /// Runs the command.
 pub(crate) fn run(args: &Bench) -> ExitCode {
@@ -46,45 +52,70 @@ fn bench(args: &Bench) -> Result<(), Failure> {
     let subject = source::open(args)?;
     let quiet = args.quiet || args.json;
     let gpu = devices::open(&args.gpu, quiet)?;
-    let progress = Progress::new(quiet);
-    let (mut report, driver) = prepare(args, &gpu, &subject, &progress)?;
+    let (mut report, driver) = prepare(args, &gpu, &subject, quiet)?;
     // Until here Ctrl-C ends the program; from here on what is finished is shown first.
     talk::catch_interrupts();
-    if args.check {
-        let verdict = check::check(&gpu, &subject, &driver.method, &driver.metadata, &progress)?;
-        report.check = Some(verdict);
-        verdict.demand()?;
-    }
-    let cases = Case::asked_for(args);
-    let measured = measure::measure(&driver, &cases, args.repeat, &progress, &mut report.tests);
-    drop(progress);
+    let finished = examine(args, &gpu, &subject, &driver, &mut report);
     // What was interrupted is no measurement to keep; what is finished of it is still worth a look.
-    if measured.is_ok() {
+    if finished.is_ok() {
         keep(args, &report)?;
     }
     show(args, &report)?;
-    measured
+    finished?;
+    report.demand()
+}
+
+/// Does all that is asked for, one after the other. Figures of wrong answers would be worth nothing: there are none.
+fn examine(args: &Bench, gpu: &Gpu, subject: &Subject, driver: &Driver, report: &mut Report) -> Result<(), Failure> {
+    let quiet = args.quiet || args.json;
+    if args.check {
+        report.checks.push(check::check(gpu, subject, driver, quiet)?);
+        if args.model.is_none() && args.synthetic.is_none() {
+            let made_up = source::made_up(check::MADE_UP, args.longest())?;
+            let (driver, _) = Driver::load(gpu, &made_up, check::fast(), quiet)?;
+            report.checks.push(check::check(gpu, &made_up, &driver, quiet)?);
+        }
+        report.checks.iter().try_for_each(Verdict::demand)?;
+    }
+    let other = match args.against {
+        Some(against) => Some(Driver::load(gpu, subject, otherwise(against), quiet)?.0),
+        None => None,
+    };
+    let progress = Progress::new(quiet);
+    if let Some(lengths) = args.smooth {
+        report.smoothness = Some(smooth::measure(driver, lengths, args.repeat, &progress)?);
+    }
+    let paths = Paths { own: driver, other: other.as_ref() };
+    measure::measure(&paths, &Case::asked_for(args), args.repeat, &progress, &mut report.tests)
+}
+
+/// How the program is loaded that is compared with.
+fn otherwise(against: Against) -> LoadOptions {
+    match against {
+        Against::Unfused => LoadOptions { fusions: Fusions::NONE, ..check::fast() },
+    }
 }
 
 /// Loads the program, and finds out everything that does not depend on lengths.
-fn prepare(args: &Bench, gpu: &Gpu, subject: &Subject, progress: &Progress) -> Result<(Report, Driver), Failure> {
+fn prepare(args: &Bench, gpu: &Gpu, subject: &Subject, quiet: bool) -> Result<(Report, Driver), Failure> {
     let date = date::iso(SystemTime::now());
-    let adapter = gpu.adapter();
+    let progress = Progress::new(quiet);
     // While there is room.
     progress.say("measuring how fast memory is read");
     let reading = reading(gpu)?;
-    progress.say(format!("loading {} on {}", subject.name, adapter.name));
-    let (cold, cold_seconds) = Driver::load(gpu, subject, &check::fast())?;
+    drop(progress);
+    let (cold, cold_seconds) = Driver::load(gpu, subject, check::fast(), quiet)?;
     // Its memory is free before the program is loaded again.
     drop(cold);
-    let (driver, warm_seconds) = Driver::load(gpu, subject, &check::fast())?;
+    let (driver, warm_seconds) = Driver::load(gpu, subject, check::fast(), quiet)?;
+    let planned_bytes = inspect::planned_bytes(subject.program.pte());
     let Driver { method, metadata, .. } = &driver;
     let report = Report {
-        report_version: 1,
+        report_version: report::VERSION,
         version: env!("CARGO_PKG_VERSION"),
         optimised: !cfg!(debug_assertions),
         date,
-        adapter: Adapter::new(adapter),
+        adapter: Adapter::new(gpu.adapter()),
         program: Program {
             name: subject.name.clone(),
             bytes: subject.bytes,
@@ -95,24 +126,16 @@ fn prepare(args: &Bench, gpu: &Gpu, subject: &Subject, progress: &Progress) -> R
             // State is the KV cache, with a place for every position of the context.
             cache_bytes_per_position: method.state_bytes() / u64::from(metadata.context_length),
         },
-        memory: memory(gpu, method),
+        memory: Memory::new(method.memory_bytes(), method.state_bytes(), planned_bytes, gpu.allocated()),
         loading: Loading { cold_seconds, warm_seconds },
         reading,
         repeat: args.repeat,
-        check: None,
+        checks: Vec::new(),
+        smoothness: None,
+        against: args.against.map(Against::name),
         tests: Vec::new(),
     };
     Ok((report, driver))
-}
-
-fn memory(gpu: &Gpu, method: &Method) -> Memory {
-    let (needed, state_bytes) = (method.memory_needed(), method.state_bytes());
-    Memory {
-        program_bytes: method.memory_bytes(),
-        state_bytes,
-        needed_bytes: needed.constant_bytes + needed.activation_bytes + state_bytes,
-        reserved_bytes: gpu.allocated().map(|allocated| allocated.reserved_bytes),
-    }
 }
 
 /// Reads from a buffer that caches of GPUs cannot hold, as far as the adapter allows one.

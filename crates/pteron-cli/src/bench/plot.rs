@@ -3,12 +3,13 @@
 use std::fmt::Write;
 
 use super::cases::Case;
+use super::plot_lengths;
 use super::report::Report;
 use super::stats::Summary;
 
 const WIDTH: f64 = 880.0;
 const HEIGHT: f64 = 300.0;
-const LEFT: f64 = 70.0;
+pub(super) const LEFT: f64 = 70.0;
 const RIGHT: f64 = 28.0;
 const TOP: f64 = 40.0;
 const BOTTOM: f64 = 56.0;
@@ -44,7 +45,8 @@ struct Speeds {
     fastest: f64,
 }
 
-/// A picture of prefill against the prompt's length and of decode against the depth.
+/// A picture of prefill against the prompt's length and of decode against the depth, and of the time of every length where that
+/// was measured.
 pub(super) fn svg(report: &Report) -> String {
     let (adapter, program) = (&report.adapter, &report.program);
     let head = escape(&format!("{} on {}", program.name, adapter.name));
@@ -52,14 +54,22 @@ pub(super) fn svg(report: &Report) -> String {
     let is_prefill = |case: Case| matches!(case, Case::Prefill { .. });
     let prefill = points(report, is_prefill, |case| case.tokens());
     let decode = points(report, |case| !is_prefill(case), |case| case.depth());
-    let bottom = HEAD + 2.0 * HEIGHT;
+    // Who asked for nothing else has no use for empty panels.
+    let speeds = !report.tests.is_empty() || report.smoothness.is_none();
+    let panels = if speeds { 2.0 } else { 0.0 } + if report.smoothness.is_some() { 1.0 } else { 0.0 };
+    let bottom = HEAD + panels * HEIGHT;
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {bottom}\" role=\"img\" aria-label=\"Speed of {head}\">\
          <style>{STYLE}</style><rect class=\"paper\" width=\"100%\" height=\"100%\"/>\
          <text class=\"title\" x=\"{LEFT}\" y=\"26\">{head}</text><text x=\"{LEFT}\" y=\"46\">{below}</text>"
     );
-    panel(&mut out, HEAD, ["Prefill, tokens a second", "tokens of the prompt"], &prefill);
-    panel(&mut out, HEAD + HEIGHT, ["Decode, tokens a second", "tokens in the cache"], &decode);
+    if speeds {
+        panel(&mut out, HEAD, ["Prefill, tokens a second", "tokens of the prompt"], &prefill);
+        panel(&mut out, HEAD + HEIGHT, ["Decode, tokens a second", "tokens in the cache"], &decode);
+    }
+    if let Some(smoothness) = &report.smoothness {
+        plot_lengths::panel(&mut out, bottom - HEIGHT, smoothness);
+    }
     out.push_str("</svg>\n");
     out
 }
@@ -79,19 +89,19 @@ fn points(report: &Report, wanted: impl Fn(Case) -> bool, at: impl Fn(Case) -> u
 }
 
 /// Where things are in a panel.
-struct Scale {
-    top: f64,
-    right: f64,
-    high: f64,
+pub(super) struct Scale {
+    pub(super) top: f64,
+    pub(super) right: f64,
+    pub(super) high: f64,
 }
 
 impl Scale {
-    fn x(&self, at: u32) -> f64 {
+    pub(super) fn x(&self, at: u32) -> f64 {
         LEFT + (WIDTH - LEFT - RIGHT) * f64::from(at) / self.right
     }
 
-    fn y(&self, speed: f64) -> f64 {
-        self.top + HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * speed / self.high
+    pub(super) fn y(&self, value: f64) -> f64 {
+        self.top + HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * value / self.high
     }
 }
 
@@ -105,37 +115,44 @@ fn panel(out: &mut String, top: f64, [title, axis]: [&str; 2], points: &[Point])
     let (step, steps) = ticks(highest);
     let right = f64::from(points.last().map_or(1, |point| point.at).max(1));
     let scale = Scale { top, right, high: step * f64::from(steps) };
+    grid(out, &scale, (step, steps));
+    below(out, &scale, axis, points.iter().map(|point| point.at));
+    curves(out, &scale, points);
+    if points.iter().any(|point| point.gpu.is_some()) {
+        legend(out, top, [("wall", "wall time, median, min … max"), ("gpu", "GPU time, median")]);
+    }
+}
+
+/// Lines across, with their values.
+pub(super) fn grid(out: &mut String, scale: &Scale, (step, steps): (f64, u32)) {
     for tick in 0..=steps {
         let value = step * f64::from(tick);
         let y = scale.y(value);
         let _ = write!(out, "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>", WIDTH - RIGHT);
         text(out, "text-anchor=\"end\"", LEFT - 8.0, y + 4.0, &number(value));
     }
-    let below = top + HEIGHT - BOTTOM;
+}
+
+/// What stands below the axis: numbers, in order, and what they are of.
+pub(super) fn below(out: &mut String, scale: &Scale, axis: &str, numbers: impl Iterator<Item = u32>) {
+    let base = scale.top + HEIGHT - BOTTOM;
     let mut free_from = 0.0;
-    for point in points {
-        let x = scale.x(point.at);
+    for at in numbers {
+        let x = scale.x(at);
         // A number that would stand in another one is left out; its mark is still there.
         if x >= free_from {
-            text(out, "text-anchor=\"middle\"", x, below + 18.0, &point.at.to_string());
+            text(out, "text-anchor=\"middle\"", x, base + 18.0, &at.to_string());
             free_from = x + LABEL;
         }
     }
-    text(out, "text-anchor=\"middle\"", f64::midpoint(LEFT, WIDTH - RIGHT), below + 40.0, axis);
-    curves(out, &scale, points);
-    if points.iter().any(|point| point.gpu.is_some()) {
-        legend(out, top);
-    }
+    text(out, "text-anchor=\"middle\"", f64::midpoint(LEFT, WIDTH - RIGHT), base + 40.0, axis);
 }
 
 fn curves(out: &mut String, scale: &Scale, points: &[Point]) {
     let wall: Vec<_> = points.iter().map(|point| (scale.x(point.at), scale.y(point.wall.median))).collect();
     let gpu: Vec<_> = points.iter().filter_map(|point| Some((scale.x(point.at), scale.y(point.gpu?)))).collect();
-    for (class, places) in [("gpu", &gpu), ("wall", &wall)] {
-        let command = |index: usize| if index == 0 { 'M' } else { 'L' };
-        let path = places.iter().enumerate().map(|(index, (x, y))| format!("{}{x:.1} {y:.1}", command(index)));
-        let _ = write!(out, "<path class=\"{class}\" d=\"{}\"/>", path.collect::<Vec<_>>().join(" "));
-    }
+    curve(out, "gpu", &gpu);
+    curve(out, "wall", &wall);
     for point in points {
         let x = scale.x(point.at);
         let [slowest, fastest] = [point.wall.slowest, point.wall.fastest].map(|speed| scale.y(speed));
@@ -148,22 +165,28 @@ fn curves(out: &mut String, scale: &Scale, points: &[Point]) {
     }
 }
 
-fn legend(out: &mut String, top: f64) {
-    for (index, (class, name)) in
-        [("wall", "wall time, median, min … max"), ("gpu", "GPU time, median")].into_iter().enumerate()
-    {
+/// A line through places.
+pub(super) fn curve(out: &mut String, class: &str, places: &[(f64, f64)]) {
+    let command = |index: usize| if index == 0 { 'M' } else { 'L' };
+    let path = places.iter().enumerate().map(|(index, (x, y))| format!("{}{x:.1} {y:.1}", command(index)));
+    let _ = write!(out, "<path class=\"{class}\" d=\"{}\"/>", path.collect::<Vec<_>>().join(" "));
+}
+
+/// Which curve is what.
+pub(super) fn legend(out: &mut String, top: f64, names: [(&str, &str); 2]) {
+    for (index, (class, name)) in names.into_iter().enumerate() {
         let x = WIDTH - RIGHT - 480.0 + if index == 0 { 0.0 } else { 250.0 };
         let _ = write!(out, "<path class=\"{class}\" d=\"M{x} {} h22\"/>", top + 20.0);
         text(out, "", x + 28.0, top + 24.0, name);
     }
 }
 
-fn text(out: &mut String, attributes: &str, x: f64, y: f64, text: &str) {
+pub(super) fn text(out: &mut String, attributes: &str, x: f64, y: f64, text: &str) {
     let _ = write!(out, "<text {attributes} x=\"{x:.1}\" y=\"{y:.1}\">{}</text>", escape(text));
 }
 
 /// A round step, and how many of them reach the highest value: three to six.
-fn ticks(highest: f64) -> (f64, u32) {
+pub(super) fn ticks(highest: f64) -> (f64, u32) {
     let mut size = 10f64.powi(-9);
     loop {
         for factor in [1.0, 2.0, 5.0] {
@@ -246,6 +269,11 @@ mod tests {
             test.outcome = Outcome::Skipped { skipped: "too long".to_owned() };
         }
         assert_eq!(svg(&report).matches("nothing was measured").count(), 2);
+        report.tests.clear();
+        report.smoothness = Some(crate::bench::smooth::tests::found(40, |_| 0.0));
+        let picture = svg(&report);
+        assert!(!picture.contains("nothing was measured") && picture.contains("milliseconds"), "{picture}");
+        assert!(picture.contains(&format!("viewBox=\"0 0 {WIDTH} {}\"", HEAD + HEIGHT)), "{picture}");
     }
 
     #[test]

@@ -1,17 +1,24 @@
 //! All that a measurement has to say, and every figure that follows from it.
 
-use pteron::{AdapterSummary, Counts};
+use pteron::{AdapterSummary, Allocated, Counts};
 use serde::Serialize;
 
 use super::cases::Case;
-use super::check::Verdict;
 use super::drive::Run;
+use super::smooth::Smoothness;
 use super::stats::Summary;
+use super::verdict::Verdict;
+use crate::failure::Failure;
+
+/// How long another way must take at least, in parts of what the measured one takes.
+const LEAST_RATIO: f64 = 0.97;
+
+/// Changes when a field changes its meaning.
+pub(super) const VERSION: u32 = 2;
 
 /// A measurement.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
-    /// Changes when a field changes its meaning.
     pub(super) report_version: u32,
     /// The version of this program, and whether its compiler optimised it.
     pub(super) version: &'static str,
@@ -25,8 +32,12 @@ pub(super) struct Report {
     /// What the adapter's memory gives, where it could be measured.
     pub(super) reading: Option<Reading>,
     pub(super) repeat: u32,
-    /// What the exact path says, where it was asked.
-    pub(super) check: Option<Verdict>,
+    /// What exact paths say, where they were asked.
+    pub(super) checks: Vec<Verdict>,
+    /// What prompts of every length took, where that was asked.
+    pub(super) smoothness: Option<Smoothness>,
+    /// What else was measured in turns, if anything was.
+    pub(super) against: Option<&'static str>,
     #[serde(skip)]
     pub(super) tests: Vec<Test>,
 }
@@ -62,12 +73,26 @@ pub(super) struct Program {
 /// Bytes on the GPU.
 #[derive(Debug, Serialize)]
 pub(super) struct Memory {
+    /// Of the buffers that were made for the program, and for one state of it.
     pub(super) program_bytes: u64,
     pub(super) state_bytes: u64,
-    /// Constants, KV cache and activations: what cannot be done without.
-    pub(super) needed_bytes: u64,
-    /// What the device has given away for all of it, where its allocator tells.
+    /// Constants, caches and activations as the file has and plans them.
+    pub(super) planned_bytes: u64,
+    /// What the device's allocator says of all that lives, and of all it keeps.
+    pub(super) allocated_bytes: Option<u64>,
     pub(super) reserved_bytes: Option<u64>,
+    /// What is kept, by the allocator where it tells, in parts of what is planned.
+    pub(super) ratio: f64,
+}
+
+impl Memory {
+    pub(super) fn new(program_bytes: u64, state_bytes: u64, planned_bytes: u64, told: Option<Allocated>) -> Self {
+        let kept = told.map_or(program_bytes + state_bytes, |told| told.reserved_bytes);
+        #[allow(clippy::cast_precision_loss, reason = "a figure for people")]
+        let ratio = kept as f64 / planned_bytes.max(1) as f64;
+        let (allocated_bytes, reserved_bytes) = (told.map(|told| told.used_bytes), told.map(|told| told.reserved_bytes));
+        Self { program_bytes, state_bytes, planned_bytes, allocated_bytes, reserved_bytes, ratio }
+    }
 }
 
 /// Seconds until the first token: of the first load on the device, and of the second.
@@ -93,8 +118,15 @@ pub(super) struct Test {
 
 #[derive(Debug)]
 pub(super) enum Outcome {
-    Measured { runs: Vec<Run>, work: Work },
-    Skipped { skipped: String },
+    Measured {
+        runs: Vec<Run>,
+        /// Of the other way to load the program, one for each of `runs`; none where nothing is compared.
+        other_runs: Vec<Run>,
+        work: Work,
+    },
+    Skipped {
+        skipped: String,
+    },
 }
 
 /// What the last run of a case had the device do.
@@ -130,18 +162,23 @@ pub(super) struct Figures {
     pub(super) gpu: Option<Summary>,
     pub(super) tokens_per_second: f64,
     pub(super) gpu_tokens_per_second: Option<f64>,
+    /// Seconds of one call, in the mean of a run.
+    call_seconds: f64,
+    gpu_call_seconds: Option<f64>,
     /// Of decoding: what a token reads at least, and how fast it was read, by wall time.
     pub(super) read_bytes_per_token: Option<f64>,
     pub(super) read_bytes_per_second: Option<f64>,
     /// The share of what a kernel that only reads gets.
     pub(super) read_share: Option<f64>,
+    /// How long the other way takes, in parts of what this one takes, run by run.
+    pub(super) ratio: Option<Summary>,
 }
 
 impl Report {
     /// The figures of a test that was measured.
     pub(super) fn figures(&self, test: &Test) -> Option<Figures> {
-        let Outcome::Measured { runs, .. } = &test.outcome else { return None };
-        let tokens = f64::from(test.case.tokens());
+        let Outcome::Measured { runs, other_runs, work } = &test.outcome else { return None };
+        let (tokens, calls) = (f64::from(test.case.tokens()), f64::from(work.calls.max(1)));
         let wall = Summary::of(runs.iter().map(|run| run.wall_seconds))?;
         let gpu = runs.iter().map(|run| run.gpu_seconds).collect::<Option<Vec<f64>>>().and_then(Summary::of);
         let read_bytes_per_token = self.read_bytes(test.case);
@@ -152,10 +189,26 @@ impl Report {
             gpu,
             tokens_per_second,
             gpu_tokens_per_second: gpu.map(|gpu| tokens / gpu.median),
+            call_seconds: wall.median / calls,
+            gpu_call_seconds: gpu.map(|gpu| gpu.median / calls),
             read_bytes_per_token,
             read_bytes_per_second,
             read_share: read_bytes_per_second.zip(self.reading.as_ref()).map(|(own, best)| own / best.bytes_per_second),
+            ratio: Summary::of(other_runs.iter().zip(runs).map(|(other, own)| other.wall_seconds / own.wall_seconds)),
         })
+    }
+
+    /// An error where what was measured is not as it must be.
+    pub(super) fn demand(&self) -> Result<(), Failure> {
+        self.smoothness.as_ref().map_or(Ok(()), Smoothness::demand)?;
+        let ratio = |test: &Test| Some((test.case, self.figures(test)?.ratio?.median));
+        let slowest = self.tests.iter().filter_map(ratio).min_by(|one, other| one.1.total_cmp(&other.1));
+        match (slowest, self.against) {
+            (Some((case, ratio)), Some(against)) if ratio < LEAST_RATIO => {
+                Err(Failure::Slower { test: case.name(), depth: case.depth(), against, ratio, least: LEAST_RATIO })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Bytes that a token of a case must read at least, the mean of its tokens; `None` for prompts, whose tokens share what is
@@ -192,13 +245,15 @@ struct Line<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     work: Option<Work>,
     runs: &'a [Run],
+    #[serde(skip_serializing_if = "<[Run]>::is_empty")]
+    other_runs: &'a [Run],
 }
 
 impl<'a> Line<'a> {
     fn new(report: &Report, test: &'a Test) -> Self {
-        let (runs, work, skipped) = match &test.outcome {
-            Outcome::Measured { runs, work } => (runs.as_slice(), Some(*work), None),
-            Outcome::Skipped { skipped } => (&[][..], None, Some(skipped.as_str())),
+        let (runs, other_runs, work, skipped) = match &test.outcome {
+            Outcome::Measured { runs, other_runs, work } => (runs.as_slice(), other_runs.as_slice(), Some(*work), None),
+            Outcome::Skipped { skipped } => (&[][..], &[][..], None, Some(skipped.as_str())),
         };
         Self {
             test: if matches!(test.case, Case::Prefill { .. }) { "prefill" } else { "decode" },
@@ -208,6 +263,7 @@ impl<'a> Line<'a> {
             figures: report.figures(test),
             work,
             runs,
+            other_runs,
         }
     }
 }
@@ -219,10 +275,10 @@ pub(super) mod tests {
     /// A report written by hand: a prompt of 100 tokens in 0.5 s, ten tokens in 2 s at a depth, and something too long.
     pub(in crate::bench) fn sample() -> Report {
         let run = |wall_seconds, gpu: f64| Run { wall_seconds, gpu_seconds: Some(gpu) };
-        let measured = |runs, work| Outcome::Measured { runs, work };
+        let measured = |runs, work| Outcome::Measured { runs, other_runs: Vec::new(), work };
         let calls = |calls| Work { calls, dispatches: 140 * u64::from(calls) + 1, uploaded_bytes: 60 * u64::from(calls) };
         Report {
-            report_version: 1,
+            report_version: VERSION,
             version: "0.1.0",
             optimised: true,
             date: "2026-11-15T14:43:35Z".to_owned(),
@@ -241,16 +297,13 @@ pub(super) mod tests {
                 constant_bytes_per_token: 2_000_000,
                 cache_bytes_per_position: 1000,
             },
-            memory: Memory {
-                program_bytes: 4 << 20,
-                state_bytes: 1 << 20,
-                needed_bytes: 4 << 20,
-                reserved_bytes: Some(5 << 20),
-            },
+            memory: Memory::new(4 << 20, 1 << 20, 4 << 20, None),
             loading: Loading { cold_seconds: 1.5, warm_seconds: 0.25 },
             reading: Some(Reading { buffer_bytes: 64 << 20, bytes_per_second: 1e8 }),
             repeat: 3,
-            check: None,
+            checks: Vec::new(),
+            smoothness: None,
+            against: None,
             tests: vec![
                 Test {
                     case: Case::Prefill { tokens: 100 },
@@ -282,6 +335,40 @@ pub(super) mod tests {
         assert_eq!(report.figures(&report.tests[2]), None);
     }
 
+    /// Another way that takes so many times as long, run by run.
+    pub(in crate::bench) fn compared(ratios: [f64; 3]) -> Report {
+        let mut report = sample();
+        report.against = Some("unfused");
+        for test in &mut report.tests {
+            if let Outcome::Measured { runs, other_runs, .. } = &mut test.outcome {
+                let other = |(run, ratio): (&Run, f64)| Run { wall_seconds: run.wall_seconds * ratio, gpu_seconds: None };
+                *other_runs = runs.iter().zip(ratios).map(other).collect();
+            }
+        }
+        report
+    }
+
+    #[test]
+    fn a_way_that_is_compared_must_not_be_faster() {
+        let report = compared([2.0, 0.5, 1.5]);
+        let ratio = report.figures(&report.tests[1]).unwrap().ratio.unwrap();
+        assert!((ratio.median - 1.5).abs() < 1e-9 && (ratio.min - 0.5).abs() < 1e-9, "{ratio:?}");
+        assert!(report.demand().is_ok() && sample().demand().is_ok());
+        let error = compared([0.9, 0.96, 2.0]).demand().unwrap_err().to_string();
+        assert_eq!(error, "pp 100 takes 0.96 of its time unfused, in the median; 0.97 or more is asked for");
+        let mut uneven = sample();
+        uneven.smoothness = Some(crate::bench::smooth::tests::found(64, |tokens| if tokens == 33 { 0.2 } else { 0.0 }));
+        assert!(uneven.demand().is_err());
+    }
+
+    #[test]
+    fn memory_is_compared_with_the_plan_of_the_file() {
+        let own = Memory::new(4 << 20, 1 << 20, 4 << 20, None);
+        assert_eq!((own.ratio, own.allocated_bytes), (1.25, None));
+        let told = Memory::new(4 << 20, 1 << 20, 4 << 20, Some(Allocated { used_bytes: 6 << 20, reserved_bytes: 8 << 20 }));
+        assert_eq!((told.ratio, told.allocated_bytes, told.reserved_bytes), (2.0, Some(6 << 20), Some(8 << 20)));
+    }
+
     #[test]
     fn a_gpu_that_does_not_always_tell_is_left_out() {
         let mut report = sample();
@@ -296,11 +383,13 @@ pub(super) mod tests {
         let report = sample();
         let text = serde_json::to_string(&report.json().unwrap()).unwrap();
         let json: serde_json::Value = serde_json::from_str(&text).unwrap();
-        assert_eq!((&json["adapter"]["name"], &json["report_version"]), (&"Wing <3000>".into(), &1.into()));
+        assert_eq!((&json["adapter"]["name"], &json["report_version"]), (&"Wing <3000>".into(), &2.into()));
         let tests = json["tests"].as_array().unwrap();
         assert_eq!(tests[0]["runs"][1], serde_json::json!({ "wall_seconds": 0.4, "gpu_seconds": 0.3 }));
         assert_eq!((&tests[1]["test"], &tests[1]["depth"]), (&"decode".into(), &495.into()));
         assert_eq!((&tests[1]["tokens_per_second"], &tests[1]["work"]["calls"]), (&5.0.into(), &9.into()));
+        assert_eq!((&tests[0]["call_seconds"], &tests[1]["call_seconds"]), (&0.5.into(), &0.2.into()));
+        assert_eq!(tests[1].get("other_runs"), None);
         assert!(tests[2]["skipped"].as_str().unwrap().starts_with("needs 2,048"), "{}", tests[2]);
         assert_eq!((tests[2].get("wall"), tests[2]["runs"].as_array().unwrap().len()), (None, 0));
     }

@@ -36,7 +36,7 @@ impl Drop for Temporary {
 /// Finds the program to measure.
 pub(super) fn open(args: &Bench) -> Result<Subject, Failure> {
     if let Some(shape) = &args.synthetic {
-        return made_up(args, shape);
+        return made_up(shape, args.longest());
     }
     let flags = Facts { context_length: args.context_length, kv_cache: args.kv_cache.then_some(true), ..Facts::default() };
     let facts = flags.or(talk::sidecar(args.model.as_deref())?);
@@ -54,11 +54,11 @@ pub(super) fn open(args: &Bench) -> Result<Subject, Failure> {
 }
 
 /// Random weights of a shape, in a file that lives as long as the run.
-fn made_up(args: &Bench, shape: &str) -> Result<Subject, Failure> {
+pub(super) fn made_up(shape: &str, context: u32) -> Result<Subject, Failure> {
     let source = Synthetic::new(synthetic::parse(shape)?, 0);
     let path = std::env::temp_dir().join(format!("pteron-bench-{}.pte", std::process::id()));
     let temporary = Temporary(path.clone());
-    let options = Options::four_bits(args.longest());
+    let options = Options::four_bits(context);
     let blueprint = Blueprint::new(source.decoder(), &options, &source.facts())?;
     let mut until_interrupted = |_| if talk::interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
     pteron_convert::convert(&source, blueprint, Scales::default(), &path, &mut until_interrupted)?;

@@ -1,12 +1,14 @@
 //! The report for people, as Markdown that reads well on a terminal.
 
 use super::cases::Case;
-use super::report::{Figures, Outcome, Report, Test};
+use super::report::{Figures, Memory, Outcome, Report, Test};
+use super::smooth::Smoothness;
+use super::verdict::Verdict;
 use crate::terminal::clean;
 use crate::units::{bytes, count, time};
 
 /// Columns: their heads, and whether they hold numbers.
-const COLUMNS: [(&str, bool); 11] = [
+const COLUMNS: [(&str, bool); 12] = [
     ("test", false),
     ("depth", true),
     ("tok/s", true),
@@ -17,8 +19,12 @@ const COLUMNS: [(&str, bool); 11] = [
     ("of reads", true),
     ("dispatches", true),
     ("uploaded", true),
+    ("ratio", true),
     ("note", false),
 ];
+
+/// The last column.
+const NOTE: usize = COLUMNS.len() - 1;
 
 /// What stands where there is no figure.
 const NONE: &str = "–";
@@ -26,17 +32,8 @@ const NONE: &str = "–";
 /// The head, the table and what its columns mean.
 pub(super) fn render(report: &Report) -> String {
     let mut out = head(report);
-    if let Some(check) = &report.check {
-        out.push_str(&format!(
-            "Checked: at {} of {} positions the exact path finds the same token likeliest; logits differ by {:.2e} at most, \
-             {:.2e} of the largest. The exact path leaves out {}.\n\n",
-            count(check.agreed),
-            count(check.positions),
-            check.largest_absolute_error,
-            check.largest_relative_error,
-            check.difference,
-        ));
-    }
+    report.checks.iter().map(Verdict::sentences).for_each(|text| out.push_str(&text));
+    out.push_str(&report.smoothness.as_ref().map(Smoothness::sentences).unwrap_or_default());
     if !report.tests.is_empty() {
         out.push_str(&lines(report.tests.iter().map(|test| cells(report, test)).collect()));
         out.push_str(&legend(report));
@@ -51,8 +48,7 @@ fn head(report: &Report) -> String {
     let [cold, warm] = [report.loading.cold_seconds, report.loading.warm_seconds].map(time);
     format!(
         "**{}** ({}, {}), {date}, pteron {}{build}\n\n\
-         **{}**: {}, context {}, {} tokens a call, vocabulary {}; {} of GPU memory ({} of it KV cache); loads \
-         in {cold} cold, {warm} warm\n\n",
+         **{}**: {}, context {}, {} tokens a call, vocabulary {}; {}; loads in {cold} cold, {warm} warm\n\n",
         clean(&adapter.name),
         clean(&adapter.driver),
         clean(&adapter.backend),
@@ -62,8 +58,23 @@ fn head(report: &Report) -> String {
         count(program.context_length.into()),
         count(program.call_tokens.into()),
         count(program.vocab_size.into()),
-        bytes(report.memory.program_bytes + report.memory.state_bytes),
-        bytes(report.memory.state_bytes),
+        memory(&report.memory),
+    )
+}
+
+fn memory(memory: &Memory) -> String {
+    let Memory { program_bytes, state_bytes, planned_bytes, ratio, .. } = *memory;
+    let told = match (memory.allocated_bytes, memory.reserved_bytes) {
+        (Some(used), Some(reserved)) => {
+            format!("; {} by the allocator's report, which reserves {}", bytes(used), bytes(reserved))
+        }
+        _ => String::new(),
+    };
+    format!(
+        "{} of GPU memory ({} of it KV cache{told}), {ratio:.2} × the {} that the file plans",
+        bytes(program_bytes + state_bytes),
+        bytes(state_bytes),
+        bytes(planned_bytes),
     )
 }
 
@@ -73,7 +84,7 @@ fn cells(report: &Report, test: &Test) -> [String; COLUMNS.len()] {
     cells[1] = count(test.case.depth().into());
     cells[2..10].fill(NONE.to_owned());
     match (&test.outcome, report.figures(test)) {
-        (Outcome::Skipped { skipped }, _) => cells[10] = format!("skipped: {skipped}"),
+        (Outcome::Skipped { skipped }, _) => cells[NOTE] = format!("skipped: {skipped}"),
         (Outcome::Measured { work, .. }, Some(figures)) => {
             let Figures { wall, gpu, .. } = figures;
             let tokens = f64::from(test.case.tokens());
@@ -88,6 +99,7 @@ fn cells(report: &Report, test: &Test) -> [String; COLUMNS.len()] {
             cells[7] = figures.read_share.map_or_else(|| NONE.to_owned(), |share| format!("{:.1} %", 100.0 * share));
             cells[8] = count(work.each(work.dispatches));
             cells[9] = bytes(work.each(work.uploaded_bytes));
+            cells[10] = figures.ratio.map(|ratio| format!("{:.2}", ratio.median)).unwrap_or_default();
         }
         (Outcome::Measured { .. }, None) => {}
     }
@@ -104,22 +116,24 @@ fn speed(rate: f64) -> String {
     format!("{rate:.digits$}")
 }
 
-/// Rows under their heads, padded so that columns line up. A column of notes that nobody has is left out.
+/// Rows under their heads, padded so that columns line up. A column in which nothing stands is left out.
 fn lines(rows: Vec<[String; COLUMNS.len()]>) -> String {
-    let used = if rows.iter().any(|row| !row[10].is_empty()) { COLUMNS.len() } else { COLUMNS.len() - 1 };
+    let used: Vec<usize> = (0..COLUMNS.len()).filter(|&column| rows.iter().any(|row| !row[column].is_empty())).collect();
     let heads = COLUMNS.map(|(head, _)| head.to_owned());
     let rows: Vec<_> = std::iter::once(heads).chain(rows).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..used).map(width).collect();
+    let columns: Vec<(usize, usize, bool)> =
+        used.into_iter().map(|column| (column, width(column), COLUMNS[column].1)).collect();
     let mut out = String::new();
     for (number, row) in rows.iter().enumerate() {
-        for ((cell, &width), (_, right)) in row.iter().zip(&widths).zip(COLUMNS) {
+        for &(column, width, right) in &columns {
+            let cell = &row[column];
             let cell = if right { format!("| {cell:>width$} ") } else { format!("| {cell:<width$} ") };
             out.push_str(&cell);
         }
         out.push_str("|\n");
         if number == 0 {
-            for (&width, (_, right)) in widths.iter().zip(COLUMNS) {
+            for &(_, width, right) in &columns {
                 out.push_str(&format!("|{}{}", "-".repeat(width + 1), if right { ":" } else { "-" }));
             }
             out.push_str("|\n");
@@ -137,6 +151,11 @@ fn legend(report: &Report) -> String {
         "\ntok/s: {runs}, by wall time. wall, GPU: until a prompt (pp) has its token, or for each token (tg). dispatches, uploaded: of one \
          call.\n"
     );
+    if let Some(against) = report.against {
+        out.push_str(&format!(
+            "ratio: how long a run takes {against}, in parts of what it takes here; the median of pairs that took turns.\n"
+        ));
+    }
     if report.tests.iter().any(|test| matches!(test.case, Case::Decode { .. })) {
         let [constants, cache] =
             [report.program.constant_bytes_per_token, report.program.cache_bytes_per_position].map(bytes);
@@ -157,8 +176,8 @@ fn legend(report: &Report) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::check::Verdict;
-    use super::super::report::tests::sample;
+    use super::super::report::tests::{compared, sample};
+    use super::super::{smooth, verdict};
     use super::*;
 
     #[test]
@@ -189,14 +208,14 @@ mod tests {
         );
         for part in [
             "**bird & co.pte**: 3.0 MiB, context 1,024, 511 tokens a call, vocabulary 6,144; 5.0 MiB of GPU memory",
-            "(1.0 MiB of it KV cache); loads in 1.50 s cold, 250 ms warm",
+            "(1.0 MiB of it KV cache), 1.25 × the 4.0 MiB that the file plans; loads in 1.50 s cold, 250 ms warm",
             "the median of 3 runs",
             "(1.9 MiB of constants, 1000 B of cache for each position)",
             "compared with 0.10 GB/s, at which a kernel that only reads went over 64.0 MiB",
         ] {
             assert!(text.contains(part), "no {part:?} in\n{text}");
         }
-        assert!(!text.contains("Checked"));
+        assert!(!text.contains("checked") && !text.contains("Every length") && !text.contains("ratio"));
     }
 
     #[test]
@@ -208,12 +227,23 @@ mod tests {
         assert!(!text.contains("note") && !text.contains("GB/s: "), "{text}");
         assert!(text.contains("a build without optimisation"));
         report.tests.clear();
-        let (positions, agreed, difference) = (512, 511, "all that is fast");
-        let (largest_absolute_error, largest_relative_error) = (0.5, 0.01);
-        report.check = Some(Verdict { positions, agreed, largest_absolute_error, largest_relative_error, difference });
+        report.checks = vec![verdict::tests::verdict(&[(&[1.0, 2.0], &[1.0, 2.0])]); 2];
+        report.smoothness = Some(smooth::tests::found(40, |_| 0.0));
         let text = render(&report);
-        assert!(!text.contains('|') && text.contains("at 511 of 512 positions"), "{text}");
-        assert!(text.contains("differ by 5.00e-1 at most, 1.00e-2 of the largest"), "{text}");
-        assert!(text.ends_with("The exact path leaves out all that is fast.\n\n"), "{text}");
+        assert!(!text.contains('|') && text.matches("at 1 of 1 positions").count() == 2, "{text}");
+        assert!(text.ends_with("None takes more than 1.25 ×.\n\n"), "{text}");
+    }
+
+    #[test]
+    fn what_is_compared_has_a_column_and_the_allocator_a_word() {
+        let mut report = compared([1.5, 1.25, 2.0]);
+        report.memory.allocated_bytes = Some(6 << 20);
+        report.memory.reserved_bytes = Some(8 << 20);
+        let text = render(&report);
+        let table: Vec<&str> = text.lines().filter(|line| line.starts_with('|')).collect();
+        assert!(table[0].contains("| uploaded | ratio | note"), "{}", table[0]);
+        assert!(table[2].contains("|     60 B |  1.50 |"), "{}", table[2]);
+        assert!(text.contains("ratio: how long a run takes unfused,"), "{text}");
+        assert!(text.contains("KV cache; 6.0 MiB by the allocator's report, which reserves 8.0 MiB), 1.25 ×"), "{text}");
     }
 }

@@ -25,6 +25,12 @@ struct Data {
     files: Vec<Ptd<FileBytes>>,
 }
 
+/// Bytes of constants, caches and activations, as a program has and plans them.
+pub(crate) fn planned_bytes<B: AsRef<[u8]>>(pte: &Pte<B>) -> u64 {
+    let memory = collect::report(Path::new(""), pte, &[], 0).memory;
+    [memory.constants_bytes, memory.state_bytes, memory.activations_bytes].into_iter().fold(0, u64::saturating_add)
+}
+
 /// Runs the command over all files; one bad file does not keep the others from being looked at.
 pub(crate) fn run(args: &Inspect) -> ExitCode {
     if args.graph.is_some() && args.files.len() > 1 {

@@ -67,21 +67,85 @@ fn json_plot_and_kept_runs_say_the_same() {
     assert_eq!(serde_json::from_slice::<Value>(&std::fs::read(&kept[0]).unwrap()).unwrap(), json);
     let picture = std::fs::read_to_string(&plot).unwrap();
     assert!(picture.starts_with("<svg ") && picture.contains("program.pte on "), "{picture}");
-    for field in json.as_object().unwrap().keys().chain(tests[3].as_object().unwrap().keys()) {
-        let readme = std::fs::read_to_string(root().join("crates/pteron-cli/README.md")).unwrap();
-        assert!(readme.contains(&format!("`{field}`")), "{field} is not in README.md");
+    for value in [&json, &json["memory"], &tests[3]] {
+        fields_are_described(value);
     }
+    assert!(json["memory"]["ratio"].as_f64().unwrap() > 0.5, "{}", json["memory"]);
 }
 
 #[test]
 fn the_measured_path_agrees_with_the_exact_one() {
-    let run = pteron(["bench", "--model", TINY, "--pp", "0", "--tg", "0", "--check", "--json"]);
-    assert_eq!((run.code, run.err.as_str()), (Some(0), ""));
+    let made_up = "layers=1,width=64,heads=2,kv=1,hidden=64,vocab=64";
+    for (source, name) in [(["--model", TINY], "program.pte"), (["--synthetic", made_up], made_up)] {
+        let run = pteron(["bench", "--check", "--json"].into_iter().chain(source));
+        assert_eq!((run.code, run.err.as_str()), (Some(0), ""));
+        let json: Value = serde_json::from_str(&run.out).unwrap();
+        let check = &json["checks"][0];
+        assert_eq!((check["program"].as_str(), check["positions"].as_u64()), (Some(name), Some(16 * 32)));
+        assert!(check["agreed"].as_u64() > Some(506), "{check}");
+        assert!(check["largest_relative_error"].as_f64().unwrap() < 1e-2, "{check}");
+        assert!(check["median_lead"].as_f64().unwrap() > 1e-3, "{check}");
+        assert!(check["near_ties"].as_u64() >= check["disagreed_near_ties"].as_u64(), "{check}");
+        assert!(check["difference"].as_str().unwrap().starts_with("fusions"), "{check}");
+        assert_eq!((json["checks"].as_array().unwrap().len(), json["tests"].as_array().unwrap().len()), (1, 0));
+        fields_are_described(check);
+    }
+}
+
+#[test]
+fn every_length_is_timed_and_judged() {
+    let scratch = Scratch::new("smooth");
+    let plot = scratch.0.join("smooth.svg").to_string_lossy().into_owned();
+    let run =
+        pteron(["bench", "--model", TINY, "--smooth", "112..130", "--repeat", "1", "--quiet", "--json", "--plot", &plot]);
     let json: Value = serde_json::from_str(&run.out).unwrap();
-    let check = &json["check"];
-    assert_eq!(check["positions"].as_u64(), Some(16 * 32));
-    assert!(check["agreed"].as_u64() > Some(506), "{check}");
-    assert!(check["largest_relative_error"].as_f64().unwrap() < 1e-2, "{check}");
+    let smoothness = &json["smoothness"];
+    let lengths = smoothness["lengths"].as_array().unwrap();
+    // The context ends at 128.
+    let tokens: Vec<u64> = lengths.iter().filter_map(|length| length["tokens"].as_u64()).collect();
+    assert_eq!(tokens, (112..=128).collect::<Vec<_>>());
+    for length in lengths {
+        let [wall, near] = ["wall_seconds", "neighbours_seconds"].map(|field| length[field].as_f64().unwrap());
+        assert!(wall > 0.0 && (length["ratio"].as_f64().unwrap() - wall / near).abs() < 1e-9, "{length}");
+    }
+    // Here only chance decides; the status must say what the figures do.
+    let offenders = smoothness["offenders"].as_array().unwrap().len();
+    assert_eq!(
+        (run.code, run.err.contains("the median of its neighbours")),
+        (Some(i32::from(offenders > 0)), offenders > 0)
+    );
+    let picture = std::fs::read_to_string(&plot).unwrap();
+    assert!(picture.contains("Prompts of every length") && !picture.contains("Decode"), "{picture}");
+    fields_are_described(smoothness);
+    fields_are_described(&lengths[0]);
+    let run = pteron(["bench", "--model", TINY, "--smooth", "200..300", "--quiet"]);
+    assert_eq!(run.code, Some(1));
+    assert_eq!(run.err, "error: a prompt of 200 tokens has no place in a context of 128\n");
+}
+
+#[test]
+fn fusions_are_compared_in_turns() {
+    let typed = "--pp 8 --tg 4 --depth 0,16 --repeat 3 --against unfused --json --quiet --model";
+    let run = pteron(["bench"].into_iter().chain(typed.split(' ')).chain([TINY]));
+    let json: Value = serde_json::from_str(&run.out).unwrap();
+    assert_eq!(json["against"].as_str(), Some("unfused"));
+    let mut slowest = f64::INFINITY;
+    for test in json["tests"].as_array().unwrap() {
+        assert_eq!([&test["runs"], &test["other_runs"]].map(|runs| runs.as_array().unwrap().len()), [3, 3]);
+        let ratio = &test["ratio"];
+        assert!(ratio["min"].as_f64() <= ratio["median"].as_f64(), "{ratio}");
+        slowest = slowest.min(ratio["median"].as_f64().unwrap());
+        fields_are_described(test);
+    }
+    assert_eq!(run.code, Some(i32::from(slowest < 0.97)), "{}", run.err);
+}
+
+/// README.md names what is in the JSON object.
+fn fields_are_described(value: &Value) {
+    let readme = std::fs::read_to_string(root().join("crates/pteron-cli/README.md")).unwrap();
+    for field in value.as_object().unwrap().keys() {
+        assert!(readme.contains(&format!("`{field}`")), "{field} is not in README.md");
+    }
 }
 
 #[test]

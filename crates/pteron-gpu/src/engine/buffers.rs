@@ -31,7 +31,16 @@ pub struct Counts {
     pub written_bytes: u64,
 }
 
-/// The same, while it is counted.
+/// What a device's allocator says of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allocated {
+    /// Bytes of all buffers that live.
+    pub used_bytes: u64,
+    /// Bytes it keeps, with those that nothing uses now.
+    pub reserved_bytes: u64,
+}
+
+/// [`Counts`], while they are counted.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) buffers: AtomicU64,
@@ -62,15 +71,6 @@ impl Counters {
     }
 }
 
-/// What the device's allocator holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Allocated {
-    /// Bytes of the buffers that are there.
-    pub buffer_bytes: u64,
-    /// Bytes of the blocks they lie in, which is what the device has given away.
-    pub reserved_bytes: u64,
-}
-
 impl Gpu {
     /// What the device's allocator holds for all that was loaded on it; `None` where it does not tell (Metal, browsers).
     #[must_use]
@@ -78,7 +78,7 @@ impl Gpu {
         // What is no longer used is given back when somebody looks.
         let _ = self.inner.device.poll(wgpu::PollType::Poll);
         let report = self.inner.device.generate_allocator_report()?;
-        Some(Allocated { buffer_bytes: report.total_allocated_bytes, reserved_bytes: report.total_reserved_bytes })
+        Some(Allocated { used_bytes: report.total_allocated_bytes, reserved_bytes: report.total_reserved_bytes })
     }
 }
 

@@ -151,8 +151,8 @@ fn memory_is_what_is_needed_and_little_more() {
     let needed = graph.memory_needed();
     assert_eq!(needed.constant_bytes, 4 * 4 * u64::from(floats));
     let Some(allocated) = gpu.allocated() else { return };
-    assert!(allocated.buffer_bytes <= allocated.reserved_bytes, "{allocated:?}");
-    assert!(allocated.buffer_bytes >= graph.memory_bytes(), "{allocated:?}, {}", graph.memory_bytes());
+    assert!(allocated.used_bytes <= allocated.reserved_bytes, "{allocated:?}");
+    assert!(allocated.used_bytes >= graph.memory_bytes(), "{allocated:?}, {}", graph.memory_bytes());
     // What the host writes and reads back is another copy of this graph's input and output, which is not so for a model's.
     let copies = 2 * 4 * u64::from(floats);
     let most = (needed.constant_bytes + needed.activation_bytes + copies) * 110 / 100;
