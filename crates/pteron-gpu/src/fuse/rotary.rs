@@ -16,6 +16,8 @@ const SLICE: &str = "aten.slice_copy.Tensor";
 const PREPACK: &str = "et_vk.prepack.default";
 const ELEMENT: &str = "et_vk.select_as_symint.default";
 const SUM: &str = "add";
+/// Exporters copy rows from one kind of memory to another.
+const COPY: &str = "aten.clone.default";
 
 pub(super) fn find(editor: &mut Editor<'_>) {
     let mut feeding = BTreeSet::new();
@@ -88,7 +90,15 @@ struct Rows {
 
 impl Rows {
     /// The constant that these are rows of, and how they come from it.
-    fn table(&self, editor: &Editor<'_>, rows: ValueId) -> Option<Table> {
+    fn table(&self, editor: &Editor<'_>, mut rows: ValueId) -> Option<Table> {
+        let mut calls = Vec::new();
+        while let Some((copy, [from, _, _])) = editor.writer(rows, COPY) {
+            if editor.uses.is_changed(rows) {
+                return None;
+            }
+            rows = from;
+            calls.push(copy);
+        }
         let (slice, [mut whole, axis, start, end, step, _]) = editor.writer(rows, SLICE)?;
         let number = |value| match editor.graph.source.value(value) {
             Some(Value::Int(number)) => Some(*number),
@@ -98,7 +108,7 @@ impl Rows {
         if !by_rows || editor.uses.is_changed(rows) || !self.starts(editor, slice, start) {
             return None;
         }
-        let mut calls = vec![slice, self.end(editor, slice, start, end)?];
+        calls.extend([slice, self.end(editor, slice, start, end)?]);
         calls.extend(editor.uses.symbol_writer(start, slice));
         while let Some((prepack, [from, _])) = editor.writer(whole, PREPACK) {
             if editor.uses.is_changed(whole) {
@@ -140,7 +150,7 @@ impl Rows {
 mod tests {
     use pteron_format::vulkan::{DataType, Value, ValueId};
 
-    use super::{ELEMENT, PREPACK, SLICE, SUM, TURN};
+    use super::{COPY, ELEMENT, PREPACK, SLICE, SUM, TURN};
     use crate::fuse::Fusions;
     use crate::fuse::tests::{agree, fused_names};
     use crate::ops::sdpa::{NAME, ROTARY};
@@ -250,6 +260,22 @@ mod tests {
             let calls: Vec<_> = shapes.iter().map(call).collect();
             agree(&self.sketch, &ONLY, &calls);
         }
+    }
+
+    #[test]
+    fn copies_of_rows_go_with_them() {
+        let mut draft = Draft::new(USUAL);
+        let place = draft.sketch.graph.chain.iter().position(|call| call.name == TURN).unwrap();
+        for (argument, rows) in [(2, draft.rows[0]), (3, draft.rows[1])] {
+            let none = draft.sketch.value(Value::Null);
+            let copy = draft.sketch.tensor(DataType::Float32, &[USUAL.tokens, USUAL.dim / 2]);
+            draft.sketch.call(COPY, &[rows, none, copy]);
+            let call = draft.sketch.graph.chain.pop().unwrap();
+            draft.sketch.graph.chain.insert(place, call);
+            *draft.arg(TURN, argument) = copy;
+        }
+        assert_eq!(draft.names(), FUSED);
+        draft.agrees(&[(9, 0), (1, 9), (3, 4)]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
-// A few rows of activations times four rows of 4-bit weights, or the same of two matrices that are gated. THREADS threads share
-// k: each takes chunks of 16 values, THREADS apart, so that neighbours read what lies together both of the weights and of the
-// activations, which all four rows share. Where there is a norm, its weights are multiplied in and the squares of the
+// A few rows of activations times four rows of 4-bit weights, or twice four: of two matrices that are gated, or eight that follow
+// one another. THREADS threads share k: each takes chunks of 16 values, THREADS apart, so that neighbours read what lies together
+// both of the weights and of the activations, which all those rows of weights share. Where there is a norm, its weights are multiplied in and the squares of the
 // activations added up on the way; its factor comes at the end.
 
 //#include q4_values
@@ -10,13 +10,19 @@
 override ROWS: u32 = 1u;
 override NORM: u32 = 0u;
 override GATED: u32 = 0u;
+// 1: eight columns that follow one another.
+override WIDE: u32 = 0u;
 override THREADS: u32 = 64u;
 // Chunks in a row of weights, and chunks that share a scale.
 override CHUNKS: u32 = 4u;
 override CHUNKS_A_SCALE: u32 = 2u;
+// Chunks that a thread reads before it uses the first: 1, or 2 where all threads have an even number of them.
+override AHEAD: u32 = 1u;
 const MAX_ROWS: u32 = 8u;
 
-// For each row of activations: what this thread has of the outputs, of their gated twins, and of the norm.
+override TWICE: u32 = GATED + WIDE;
+
+// For each row of activations: what this thread has of the outputs, of the other four, and of the norm.
 var<private> sums: array<vec4<f32>, MAX_ROWS>;
 var<private> up_sums: array<vec4<f32>, MAX_ROWS>;
 var<private> squares: array<f32, MAX_ROWS>;
@@ -76,38 +82,77 @@ fn add_words(at: u32, words: vec4<u32>, up_words: vec4<u32>) {
             b *= high_norm;
         }
         unscaled[m] = add_products(add_products(unscaled[m], a, low), b, high);
-        if GATED == 1u {
+        if TWICE == 1u {
             up_unscaled[m] = add_products(add_products(up_unscaled[m], a, up_low), b, up_high);
+        }
+    }
+}
+
+// A chunk of the weights with its scales, and of the other four rows.
+struct Chunk {
+    weights: Block,
+    scale: vec4<f32>,
+    up: Block,
+    up_scale: vec4<f32>,
+}
+
+// Where the rows of a workgroup begin in the weights, in vectors of two words, and their scales.
+struct Places {
+    weights: u32,
+    scales: vec2<u32>,
+    up: u32,
+    up_scales: vec2<u32>,
+}
+
+fn places_of(n: u32) -> Places {
+    let part = part_of(n);
+    let column = n - params.first[part];
+    let stride = params.weight_stride / 8u;
+    if GATED == 1u {
+        return Places(n * stride, scales_of(part, column), (params.first.y + n) * stride, scales_of(1u, n));
+    }
+    return Places(n * stride, scales_of(part, column), (n + 4u) * stride, scales_of(part, column + 4u));
+}
+
+fn chunk_at(places: Places, chunk: u32) -> Chunk {
+    var found = Chunk();
+    let group = chunk / CHUNKS_A_SCALE;
+    found.weights = weights_at(places.weights + chunk);
+    found.scale = scales[places.scales.x + group * places.scales.y];
+    if TWICE == 1u {
+        found.up = weights_at(places.up + chunk);
+        found.up_scale = scales[places.up_scales.x + group * places.up_scales.y];
+    }
+    return found;
+}
+
+fn add_chunk(chunk: u32, found: Chunk) {
+    for (var m = 0u; m < ROWS; m++) {
+        unscaled[m] = vec4<f32>();
+        up_unscaled[m] = vec4<f32>();
+    }
+    add_words(chunk * 4u, found.weights.first, found.up.first);
+    add_words(chunk * 4u + 2u, found.weights.second, found.up.second);
+    for (var m = 0u; m < ROWS; m++) {
+        sums[m] += unscaled[m] * found.scale;
+        if TWICE == 1u {
+            up_sums[m] += up_unscaled[m] * found.up_scale;
         }
     }
 }
 
 // A thread's share of the outputs from column n on.
 fn gather(thread: u32, n: u32) {
-    let part = part_of(n);
-    let stride = params.weight_stride / 8u;
-    let scale = scales_of(part, n - params.first[part]);
-    let up_scale = scales_of(1u, n);
-    for (var chunk = thread; chunk < CHUNKS; chunk += THREADS) {
-        let w = weights_at(n * stride + chunk);
-        let by = scales[scale.x + chunk / CHUNKS_A_SCALE * scale.y];
-        var up = Block();
-        var up_by = vec4<f32>();
-        if GATED == 1u {
-            up = weights_at((params.first.y + n) * stride + chunk);
-            up_by = scales[up_scale.x + chunk / CHUNKS_A_SCALE * up_scale.y];
+    let places = places_of(n);
+    for (var chunk = thread; chunk < CHUNKS; chunk += THREADS * AHEAD) {
+        let first = chunk_at(places, chunk);
+        var second = Chunk();
+        if AHEAD == 2u {
+            second = chunk_at(places, chunk + THREADS);
         }
-        for (var m = 0u; m < ROWS; m++) {
-            unscaled[m] = vec4<f32>();
-            up_unscaled[m] = vec4<f32>();
-        }
-        add_words(chunk * 4u, w.first, up.first);
-        add_words(chunk * 4u + 2u, w.second, up.second);
-        for (var m = 0u; m < ROWS; m++) {
-            sums[m] += unscaled[m] * by;
-            if GATED == 1u {
-                up_sums[m] += up_unscaled[m] * up_by;
-            }
+        add_chunk(chunk, first);
+        if AHEAD == 2u {
+            add_chunk(chunk + THREADS, second);
         }
     }
 }
@@ -125,15 +170,25 @@ fn finish(row: u32, n: u32, sum: vec4<f32>, up_sum: vec4<f32>, square: f32) {
     if NORM == 1u {
         factor = inverseSqrt(square / f32(params.k) + params.eps);
     }
+    if GATED == 1u {
+        write_four(row, n, silu(with_bias(0u, n, sum * factor)) * with_bias(1u, n, up_sum * factor));
+        return;
+    }
     let part = part_of(n);
     let column = n - params.first[part];
-    var value = with_bias(part, column, sum * factor);
-    if GATED == 1u {
-        value = silu(value) * with_bias(1u, n, up_sum * factor);
+    write_four(row, n, with_bias(part, column, sum * factor));
+    if WIDE == 1u {
+        write_four(row, n + 4u, with_bias(part, column + 4u, up_sum * factor));
     }
-    let at = (row * params.width[part] + column) / 4u;
+}
+
+fn write_four(row: u32, n: u32, value: vec4<f32>) {
+    let part = part_of(n);
+    let width = params.width[part];
+    let at = (row * width + n - params.first[part]) / 4u;
+    var all = value;
     if params.has_addend == 1u {
-        value += addend[at + params.addend_row * (params.width[part] / 4u)];
+        all += addend[at + params.addend_row * (width / 4u)];
     }
-    write_part(part, at, value);
+    write_part(part, at, all);
 }

@@ -1,9 +1,8 @@
 // 4-bit values as floats; 8 stands for zero.
-// A nibble put under the exponent of 2²³ is that float plus the nibble times its place: a product and a difference, both
-// exact, make it the value, which costs less than a shift and a conversion each.
+// A nibble put under the exponent whose lowest bit counts one at the nibble's place is a power of two plus the nibble: a
+// difference, which is exact, makes it the value, and costs less than a shift and a conversion.
 const NIBBLES = vec4<u32>(0xfu, 0xf0u, 0xf00u, 0xf000u);
-const EXPONENT: u32 = 0x4b000000u;
-const PLACES = vec4<f32>(1.0, 0.0625, 0.00390625, 0.000244140625);
+const EXPONENTS = vec4<u32>(0x4b000000u, 0x49000000u, 0x47000000u, 0x45000000u);
 const ZEROES = vec4<f32>(8388616.0, 524296.0, 32776.0, 2056.0);
 
 // 1: of the two values in a byte, the first is in its high half.
@@ -11,8 +10,7 @@ override HIGH_FIRST: u32 = 0u;
 
 // Four values from the low half of a word, the lowest first.
 fn q4_values(half: u32) -> vec4<f32> {
-    let bits = (vec4<u32>(half) & NIBBLES) | vec4<u32>(EXPONENT);
-    let values = bitcast<vec4<f32>>(bits) * PLACES - ZEROES;
+    let values = bitcast<vec4<f32>>((vec4<u32>(half) & NIBBLES) | EXPONENTS) - ZEROES;
     if HIGH_FIRST == 1u {
         return values.yxwz;
     }
@@ -21,10 +19,10 @@ fn q4_values(half: u32) -> vec4<f32> {
 
 // The same of four words at once: a vector of their lowest values, one of the next, and so on.
 fn q4_block(halves: vec4<u32>) -> mat4x4<f32> {
-    return mat4x4<f32>(q4_values_at(halves, NIBBLES.x, PLACES.x, ZEROES.x), q4_values_at(halves, NIBBLES.y, PLACES.y, ZEROES.y),
-                       q4_values_at(halves, NIBBLES.z, PLACES.z, ZEROES.z), q4_values_at(halves, NIBBLES.w, PLACES.w, ZEROES.w));
+    return mat4x4<f32>(q4_values_at(halves, NIBBLES.x, EXPONENTS.x, ZEROES.x), q4_values_at(halves, NIBBLES.y, EXPONENTS.y, ZEROES.y),
+                       q4_values_at(halves, NIBBLES.z, EXPONENTS.z, ZEROES.z), q4_values_at(halves, NIBBLES.w, EXPONENTS.w, ZEROES.w));
 }
 
-fn q4_values_at(halves: vec4<u32>, nibble: u32, place: f32, zero: f32) -> vec4<f32> {
-    return bitcast<vec4<f32>>((halves & vec4<u32>(nibble)) | vec4<u32>(EXPONENT)) * place - zero;
+fn q4_values_at(halves: vec4<u32>, nibble: u32, exponent: u32, zero: f32) -> vec4<f32> {
+    return bitcast<vec4<f32>>((halves & vec4<u32>(nibble)) | vec4<u32>(exponent)) - zero;
 }

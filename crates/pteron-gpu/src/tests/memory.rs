@@ -119,11 +119,11 @@ fn what_is_large_and_lives_for_one_operator_is_there_once() {
     let bounds: Vec<Dims> = graph.inputs.iter().map(|&input| graph.info(input).bound).collect();
     let planned = Planned::at_bounds(&graph, &bounds, Caps::PORTABLE).unwrap();
     let memory = Memory::plan(&graph, &planned).unwrap();
-    // Both sides of a gate are the largest there is. All layers compute them in the same two objects.
+    // Both sides of a gate and what goes through it are the largest there is. All layers have them in the same three objects.
     let scratch = || planned.recipes().iter().flat_map(|recipes| &recipes.scratch);
     let largest = scratch().max().unwrap();
     assert!(*largest > 0 && scratch().filter(|bytes| *bytes == largest).count() >= 2);
-    assert_eq!(memory.objects.iter().filter(|object| *object >= largest).count(), 2, "{:?}", memory.objects);
+    assert_eq!(memory.objects.iter().filter(|object| *object >= largest).count(), 3, "{:?}", memory.objects);
     assert!(memory.objects.is_sorted_by(|a, b| a >= b), "{:?}", memory.objects);
 }
 

@@ -25,6 +25,8 @@ const SOME_THREADS: u32 = 128;
 const MOST_THREADS: u32 = 256;
 /// Workgroups that keep a large GPU busy.
 const FULL_GRID: u32 = 1024;
+/// Workgroups of twice as many columns that do: each reads the activations for more of them.
+const WIDE_GRID: u32 = 4096;
 
 /// How the kernel of a device works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,13 +53,22 @@ fn threads(columns: u32, chunks: u32) -> u32 {
     }
 }
 
+/// Whether workgroups have twice as many columns: where there are many, and eight that follow one another are of one part.
+fn wide(op: &Linears, caps: Caps) -> bool {
+    let whole = !op.gated && op.parts.widths().all(|width| width % (2 * COLUMNS) == 0);
+    whole && Twin::of(caps) != Twin::Portable && op.columns() / (2 * COLUMNS) >= WIDE_GRID
+}
+
 /// A recipe for each number of rows that a kernel may hold.
 pub(super) fn recipes(op: &Linears, caps: Caps, binds: &Binds) -> Vec<Recipe> {
     let chunks = op.parts.k / CHUNK;
     let variant = match Twin::of(caps) {
         Twin::Portable => Variant::new(&PORTABLE),
         Twin::Subgroups(lanes) => {
-            Variant::new(&SUBGROUPS).with("LANES", lanes).with("THREADS", threads(op.columns(), chunks))
+            let threads = threads(op.columns(), chunks);
+            let ahead = if chunks.is_multiple_of(2 * threads) { 2 } else { 1 };
+            let variant = Variant::new(&SUBGROUPS).with("LANES", lanes).with("THREADS", threads).with("AHEAD", ahead);
+            variant.with("WIDE", wide(op, caps).into())
         }
     };
     let variant = variant
@@ -71,11 +82,12 @@ pub(super) fn recipes(op: &Linears, caps: Caps, binds: &Binds) -> Vec<Recipe> {
 }
 
 /// What computes the rows of a call, with the recipes that start at `first`.
-pub(super) fn step(op: &Linears, first: usize, shape: &Shape) -> Result<Option<Dispatch>, OpError> {
+pub(super) fn step(op: &Linears, caps: Caps, first: usize, shape: &Shape) -> Result<Option<Dispatch>, OpError> {
     let &Shape { m, x_row, addend_row, .. } = shape;
     let n = op.columns();
     let params = Params { m, n, has_addend: op.addend.is_some().into(), x_row, addend_row, ..op.params() };
-    Dispatch::items(first + gemv_holding(m), &params, n.into(), COLUMNS.into())
+    let columns = if wide(op, caps) { 2 * COLUMNS } else { COLUMNS };
+    Dispatch::items(first + gemv_holding(m), &params, n.into(), columns.into())
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ const HALF: u32 = 32u;
 @group(0) @binding(8) var<storage, read_write> out2: array<vec4<f32>>;
 
 // The sums of half the threads, a row behind the other; those of gated twins lie behind all rows.
-var<workgroup> parts: array<vec4<f32>, HALF * ROWS * (1u + GATED)>;
+var<workgroup> parts: array<vec4<f32>, HALF * ROWS * (1u + TWICE)>;
 var<workgroup> square_parts: array<f32, HALF * ROWS>;
 
 // The upper half of the threads leaves what it has, then the lower half adds its own.
@@ -31,7 +31,7 @@ fn leave(thread: u32) {
         if thread >= HALF {
             parts[at] = sums[m];
             square_parts[at] = squares[m];
-            if GATED == 1u {
+            if TWICE == 1u {
                 parts[HALF * ROWS + at] = up_sums[m];
             }
         }
@@ -42,7 +42,7 @@ fn leave(thread: u32) {
         if thread < HALF {
             parts[at] += sums[m];
             square_parts[at] += squares[m];
-            if GATED == 1u {
+            if TWICE == 1u {
                 parts[HALF * ROWS + at] += up_sums[m];
             }
         }
@@ -57,7 +57,7 @@ fn add_up(thread: u32) {
                 let at = m * HALF + thread;
                 parts[at] += parts[at + half];
                 square_parts[at] += square_parts[at + half];
-                if GATED == 1u {
+                if TWICE == 1u {
                     parts[HALF * ROWS + at] += parts[HALF * ROWS + at + half];
                 }
             }
@@ -77,7 +77,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
         if thread < min(ROWS, params.m) {
             let at = thread * HALF;
             var up = vec4<f32>();
-            if GATED == 1u {
+            if TWICE == 1u {
                 up = parts[HALF * ROWS + at];
             }
             finish(thread, n, parts[at], up, square_parts[at]);

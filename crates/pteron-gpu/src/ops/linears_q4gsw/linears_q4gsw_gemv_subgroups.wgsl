@@ -1,5 +1,5 @@
 // Up to three products of a few rows with 4-bit weights, where all subgroups have LANES threads: a workgroup computes four
-// columns of all rows. A subgroup adds up what its threads have, then a thread for each row what the subgroups have.
+// or eight columns of all rows. A subgroup adds up what its threads have, then a thread for each row what the subgroups have.
 
 //#include grid
 //#include linears_params
@@ -20,8 +20,8 @@ override LANES: u32 = 32u;
 @group(0) @binding(7) var<storage, read_write> out1: array<vec4<f32>>;
 @group(0) @binding(8) var<storage, read_write> out2: array<vec4<f32>>;
 
-// The sums of the subgroups, a row behind the other; those of gated twins lie behind all rows.
-var<workgroup> parts: array<vec4<f32>, THREADS / LANES * ROWS * (1u + GATED)>;
+// The sums of the subgroups, a row behind the other; those of the other four columns lie behind all rows.
+var<workgroup> parts: array<vec4<f32>, THREADS / LANES * ROWS * (1u + TWICE)>;
 var<workgroup> square_parts: array<f32, THREADS / LANES * ROWS>;
 
 // Each subgroup leaves what its threads have together.
@@ -32,7 +32,7 @@ fn leave(subgroup: u32, lane: u32) {
         if lane == 0u {
             parts[at] = sum;
         }
-        if GATED == 1u {
+        if TWICE == 1u {
             let up = subgroupAdd(up_sums[m]);
             if lane == 0u {
                 parts[THREADS / LANES * ROWS + at] = up;
@@ -52,7 +52,7 @@ fn leave(subgroup: u32, lane: u32) {
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) thread: u32, @builtin(subgroup_id) subgroup: u32,
         @builtin(subgroup_invocation_id) lane: u32) {
-    let n = group_index(group, groups) * 4u;
+    let n = group_index(group, groups) * (4u + 4u * WIDE);
     if n < params.n {
         gather(subgroup * LANES + lane, n);
         leave(subgroup, lane);
@@ -62,7 +62,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
             var square = 0.0;
             for (var at = thread; at < THREADS / LANES * ROWS; at += ROWS) {
                 sum += parts[at];
-                if GATED == 1u {
+                if TWICE == 1u {
                     up += parts[THREADS / LANES * ROWS + at];
                 }
                 if NORM == 1u {

@@ -225,7 +225,7 @@ impl Op for Linears {
             return Ok(plan);
         }
         if m <= GEMV_MAX_ROWS {
-            plan.steps = gemv::step(self, 0, &shape)?.into_iter().collect();
+            plan.steps = gemv::step(self, cx.caps(), 0, &shape)?.into_iter().collect();
         } else {
             let steps = if matrix::serves(self, cx.caps()) { matrix::steps } else { gemm::steps };
             plan.steps = steps(self, GEMV_ROWS.len(), m)?;

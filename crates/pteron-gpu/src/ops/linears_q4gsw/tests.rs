@@ -149,7 +149,7 @@ fn workgroups_of_every_size() {
     for k in [1024, 2048, 4128] {
         Call { norm: true, biases: 0b1, ..Call::new(&[8], k) }.check(5, &[1]);
     }
-    for columns in [2 * 4096, 4 * 4096] {
+    for columns in [2 * 4096, 8 * 4096] {
         for (norm, rows) in [(true, 1), (false, 5)] {
             let parts = Call { norm, biases: 0b111, ..Call::new(&[columns - 12, 4, 8], 32) };
             parts.check(rows, &[]);
