@@ -16,8 +16,6 @@ override THREADS: u32 = 64u;
 // Chunks in a row of weights, and chunks that share a scale.
 override CHUNKS: u32 = 4u;
 override CHUNKS_A_SCALE: u32 = 2u;
-// Chunks that a thread reads before it uses the first: 1, or 2 where all threads have an even number of them.
-override AHEAD: u32 = 1u;
 const MAX_ROWS: u32 = 8u;
 
 override TWICE: u32 = GATED + WIDE;
@@ -144,16 +142,8 @@ fn add_chunk(chunk: u32, found: Chunk) {
 // A thread's share of the outputs from column n on.
 fn gather(thread: u32, n: u32) {
     let places = places_of(n);
-    for (var chunk = thread; chunk < CHUNKS; chunk += THREADS * AHEAD) {
-        let first = chunk_at(places, chunk);
-        var second = Chunk();
-        if AHEAD == 2u {
-            second = chunk_at(places, chunk + THREADS);
-        }
-        add_chunk(chunk, first);
-        if AHEAD == 2u {
-            add_chunk(chunk + THREADS, second);
-        }
+    for (var chunk = thread; chunk < CHUNKS; chunk += THREADS) {
+        add_chunk(chunk, chunk_at(places, chunk));
     }
 }
 

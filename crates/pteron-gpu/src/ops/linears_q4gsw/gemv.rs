@@ -17,16 +17,15 @@ pub(super) static SUBGROUPS: KernelDef =
 const COLUMNS: u32 = 4;
 /// Values along k that a thread takes at a time.
 const CHUNK: u32 = 16;
-/// The fewest threads of a workgroup.
+/// The fewest and the most threads of a workgroup.
 const THREADS: u32 = 64;
-/// The most where there are many workgroups: small ones leave less to wait for at the end of a grid.
-const SOME_THREADS: u32 = 128;
-/// The most where there are few, so that all of k is on its way at once.
 const MOST_THREADS: u32 = 256;
-/// Workgroups that keep a large GPU busy.
+/// With fewer workgroups than this a large GPU is not busy.
 const FULL_GRID: u32 = 1024;
-/// Workgroups of twice as many columns that do: each reads the activations for more of them.
-const WIDE_GRID: u32 = 4096;
+/// From so many workgroups of twice as many columns on, they read the activations for more of them.
+const WIDE_GRID: u32 = 768;
+/// From so many on, they are as small as can be: less is left to wait for at the end of a grid.
+const LARGE_GRID: u32 = 4096;
 
 /// How the kernel of a device works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,37 +43,47 @@ impl Twin {
     }
 }
 
-/// Threads of a workgroup with subgroups, for so many columns of so many chunks.
-fn threads(columns: u32, chunks: u32) -> u32 {
-    if columns / COLUMNS < FULL_GRID {
-        chunks.next_power_of_two().clamp(THREADS, MOST_THREADS)
-    } else {
-        (chunks / 2).next_power_of_two().clamp(THREADS, SOME_THREADS)
-    }
+/// Workgroups of a device with subgroups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Shared {
+    /// Whether they have twice as many columns, which follow one another in one part.
+    wide: bool,
+    threads: u32,
 }
 
-/// Whether workgroups have twice as many columns: where there are many, and eight that follow one another are of one part.
-fn wide(op: &Linears, caps: Caps) -> bool {
-    let whole = !op.gated && op.parts.widths().all(|width| width % (2 * COLUMNS) == 0);
-    whole && Twin::of(caps) != Twin::Portable && op.columns() / (2 * COLUMNS) >= WIDE_GRID
+impl Shared {
+    /// For so many columns of so many chunks; `whole` where any eight that follow one another are of one part.
+    fn new(columns: u32, chunks: u32, whole: bool) -> Self {
+        let wide = whole && columns / (2 * COLUMNS) >= WIDE_GRID;
+        let groups = columns / if wide { 2 * COLUMNS } else { COLUMNS };
+        // Where there are few, all of k is on its way at once; else each thread has some chunks.
+        let wanted = match groups {
+            LARGE_GRID.. if wide => THREADS,
+            _ if !wide && groups < FULL_GRID => chunks.next_power_of_two(),
+            _ => (chunks / 3).next_power_of_two(),
+        };
+        Self { wide, threads: wanted.clamp(THREADS, MOST_THREADS) }
+    }
+
+    fn of(op: &Linears, caps: Caps) -> Option<(u32, Self)> {
+        let Twin::Subgroups(lanes) = Twin::of(caps) else { return None };
+        let whole = !op.gated && op.parts.widths().all(|width| width % (2 * COLUMNS) == 0);
+        Some((lanes, Self::new(op.columns(), op.parts.k / CHUNK, whole)))
+    }
 }
 
 /// A recipe for each number of rows that a kernel may hold.
 pub(super) fn recipes(op: &Linears, caps: Caps, binds: &Binds) -> Vec<Recipe> {
-    let chunks = op.parts.k / CHUNK;
-    let variant = match Twin::of(caps) {
-        Twin::Portable => Variant::new(&PORTABLE),
-        Twin::Subgroups(lanes) => {
-            let threads = threads(op.columns(), chunks);
-            let ahead = if chunks.is_multiple_of(2 * threads) { 2 } else { 1 };
-            let variant = Variant::new(&SUBGROUPS).with("LANES", lanes).with("THREADS", threads).with("AHEAD", ahead);
-            variant.with("WIDE", wide(op, caps).into())
+    let variant = match Shared::of(op, caps) {
+        None => Variant::new(&PORTABLE),
+        Some((lanes, Shared { wide, threads })) => {
+            Variant::new(&SUBGROUPS).with("LANES", lanes).with("THREADS", threads).with("WIDE", wide.into())
         }
     };
     let variant = variant
         .with("NORM", op.norm.is_some().into())
         .with("GATED", op.gated.into())
-        .with("CHUNKS", chunks)
+        .with("CHUNKS", op.parts.k / CHUNK)
         .with("CHUNKS_A_SCALE", op.parts.group / CHUNK);
     let [out0, out1, out2] = binds.outputs;
     let binds = [binds.x, binds.norm, binds.weights, binds.scales, binds.addend, out0, out1, out2];
@@ -86,7 +95,8 @@ pub(super) fn step(op: &Linears, caps: Caps, first: usize, shape: &Shape) -> Res
     let &Shape { m, x_row, addend_row, .. } = shape;
     let n = op.columns();
     let params = Params { m, n, has_addend: op.addend.is_some().into(), x_row, addend_row, ..op.params() };
-    let columns = if wide(op, caps) { 2 * COLUMNS } else { COLUMNS };
+    let wide = Shared::of(op, caps).is_some_and(|(_, shared)| shared.wide);
+    let columns = if wide { 2 * COLUMNS } else { COLUMNS };
     Dispatch::items(first + gemv_holding(m), &params, n.into(), columns.into())
 }
 
@@ -108,10 +118,19 @@ mod tests {
 
     #[test]
     fn workgroups_are_large_where_they_are_few() {
-        let few = [(2048, 128, 128), (2048, 512, 256), (64, 4, 64)];
-        let many = [(8192, 128, 64), (4096, 896, 128), (128_256, 256, 128), (128_256, 18, 64)];
-        for (columns, chunks, expected) in few.into_iter().chain(many) {
-            assert_eq!(threads(columns, chunks), expected, "{columns} columns of {chunks} chunks");
-        }
+        let shared = |columns, chunks, whole| {
+            let Shared { wide, threads } = Shared::new(columns, chunks, whole);
+            (wide, threads)
+        };
+        // Projections of a model of 2,048 and of one of 4,096 columns: few columns, many, two that are gated, all tokens.
+        assert_eq!(shared(2048, 128, true), (false, 128));
+        assert_eq!(shared(2048, 512, true), (false, 256));
+        assert_eq!(shared(8192, 128, false), (false, 64));
+        assert_eq!(shared(128_256, 128, true), (true, 64));
+        assert_eq!(shared(6144, 256, true), (true, 128));
+        assert_eq!(shared(4096, 896, true), (false, 256));
+        assert_eq!(shared(14_336, 256, false), (false, 128));
+        assert_eq!(shared(128_256, 256, true), (true, 64));
+        assert_eq!(shared(64, 4, true), (false, 64));
     }
 }
