@@ -174,9 +174,9 @@ fn keep(args: &Bench, report: &Report) -> Result<(), Failure> {
 
 /// `2026-11-15T14-43-35Z-nvidia-h200-llama.json`: sorted by date, and one file for each run.
 fn file_name(report: &Report) -> String {
-    let program = Path::new(&report.program.name).file_stem().unwrap_or_default().to_string_lossy();
+    let program = report.program.name.trim_end_matches(".pte");
     let date = report.date.replace(':', "-");
-    [date, slug(&report.adapter.name), slug(&program)].join("-") + ".json"
+    [date, slug(&report.adapter.name), slug(program)].join("-") + ".json"
 }
 
 /// Letters and digits of a name, in small, with a dash for whatever is between them.
@@ -196,5 +196,8 @@ mod tests {
         assert_eq!(file_name(&report), "2026-11-15T14-43-35Z-wing-3000-bird-co.json");
         assert_eq!(slug("llvmpipe (LLVM 15.0.6, 256 bits)"), "llvmpipe-llvm-15-0-6-256-bits");
         assert_eq!(slug("../é/"), "");
+        let mut shape = report::tests::sample();
+        shape.program.name = "llama-3.2-1b".to_owned();
+        assert!(file_name(&shape).ends_with("-wing-3000-llama-3-2-1b.json"));
     }
 }
