@@ -36,6 +36,8 @@ pub(crate) enum Command {
     Exec(Exec),
     /// Measures how fast a language model reads prompts and writes answers here
     Bench(Bench),
+    /// Finds out which kernels are the better ones here, and remembers it
+    Tune(crate::tune::Tune),
     /// Lists the GPUs there are, and says which one is used
     Devices(Devices),
 }

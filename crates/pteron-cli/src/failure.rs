@@ -45,6 +45,8 @@ pub(crate) enum Failure {
         if *depth > 0 { format!(" at depth {depth}") } else { String::new() }
     )]
     Slower { test: String, depth: u32, against: &'static str, ratio: f64, least: f64 },
+    #[error("there is no folder to remember a tuning in: neither XDG_CACHE_HOME nor HOME (LOCALAPPDATA on Windows) is set")]
+    NoCacheFolder,
     #[error("it was interrupted before everything was measured")]
     Interrupted,
 }

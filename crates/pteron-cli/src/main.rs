@@ -15,6 +15,7 @@ mod npz;
 mod table;
 mod talk;
 mod terminal;
+mod tune;
 mod units;
 
 use std::process::ExitCode;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         cli::Command::Inspect(args) => inspect::run(&args),
         cli::Command::Exec(args) => exec::run(&args),
         cli::Command::Bench(args) => bench::run(&args),
+        cli::Command::Tune(args) => tune::run(&args),
         cli::Command::Devices(args) => devices::run(&args),
     }
 }

@@ -26,6 +26,7 @@ const GENEROUS: Caps = Caps {
     workgroup_memory: 32 * 1024,
     max_binding: 2 << 30,
     matrices: false,
+    fill_percent: 100,
 };
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -22,6 +22,7 @@ pub mod resize;
 pub mod rewrite;
 pub mod shape;
 pub mod traffic;
+pub mod tuning;
 
 #[cfg(test)]
 mod testing;

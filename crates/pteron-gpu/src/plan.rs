@@ -211,6 +211,8 @@ pub struct Caps {
     /// Whether subgroups of 32 can multiply matrices of 16 × 16 16-bit floats and sum up in 32 bits, with [`MATRIX_MEMORY`] for
     /// their workgroups, and whether they may: it rounds what is multiplied.
     pub matrices: bool,
+    /// How many workgroups keep the device busy, as a percentage of what kernels take for granted.
+    pub fill_percent: u32,
 }
 
 /// Bytes of workgroup memory that kernels for matrices may use.
@@ -225,7 +227,15 @@ impl Caps {
         workgroup_memory: 16 * 1024,
         max_binding: 128 * 1024 * 1024,
         matrices: false,
+        fill_percent: 100,
     };
+
+    /// As many workgroups as keep this device busy where a large GPU takes `grid`.
+    #[must_use]
+    pub fn filled(&self, grid: u32) -> u32 {
+        let scaled = u64::from(grid) * u64::from(self.fill_percent) / 100;
+        u32::try_from(scaled).unwrap_or(u32::MAX).max(1)
+    }
 }
 
 /// What [`Op::recipes`] may know.

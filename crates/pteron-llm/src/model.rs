@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pteron::{ConstantValue, Gpu, LoadOptions, Method, OnProgress, Precision, Program};
+use pteron::{ConstantValue, Gpu, LoadOptions, Method, OnProgress, Precision, Program, Tuning};
 
 use crate::error::{Error, Result};
 use crate::metadata::{Constant, Facts, Metadata};
@@ -21,12 +21,20 @@ pub struct ModelOptions {
     pub progress: Option<OnProgress>,
     /// How exactly kernels compute: fast unless told otherwise, which seldom chooses another token.
     pub precision: Precision,
+    /// Which of several kernels that serve the same plan are run.
+    pub tuning: Tuning,
 }
 
 impl Default for ModelOptions {
     fn default() -> Self {
-        let (memory_budget, progress) = (None, None);
-        Self { method: "forward".to_owned(), facts: Facts::default(), memory_budget, progress, precision: Precision::Fast }
+        Self {
+            method: "forward".to_owned(),
+            facts: Facts::default(),
+            memory_budget: None,
+            progress: None,
+            precision: Precision::Fast,
+            tuning: Tuning::default(),
+        }
     }
 }
 
@@ -57,6 +65,7 @@ impl Model {
             memory_budget: options.memory_budget,
             progress: options.progress.clone(),
             precision: options.precision,
+            tuning: options.tuning,
             ..LoadOptions::default()
         };
         let method = program.load(gpu, &options.method, &load).await?;

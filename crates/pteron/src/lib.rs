@@ -38,4 +38,5 @@ pub use pteron_gpu::engine::{
 #[cfg(not(target_arch = "wasm32"))]
 pub use pteron_gpu::engine::{PipelineCacheSummary, block_on};
 pub use pteron_gpu::fuse::Fusions;
+pub use pteron_gpu::tuning::{Fill, Tuning};
 pub use tensor::Tensor;

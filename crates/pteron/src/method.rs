@@ -7,6 +7,7 @@ use pteron_gpu::engine::{self, Gpu, LoadedGraph, Loading, MemoryUse, OnProgress,
 use pteron_gpu::fuse::Fusions;
 use pteron_gpu::graph::Graph;
 use pteron_gpu::shape::Dims;
+use pteron_gpu::tuning::Tuning;
 
 use crate::error::{Error, Result};
 use crate::next::TokenLoop;
@@ -30,6 +31,8 @@ pub struct LoadOptions {
     pub fusions: Fusions,
     /// How exactly kernels compute.
     pub precision: Precision,
+    /// Which of several kernels that serve the same plan are run.
+    pub tuning: Tuning,
 }
 
 impl LoadOptions {
@@ -104,6 +107,7 @@ impl Program {
                 memory_budget: options.memory_budget,
                 calls_under_way: if options.choose_tokens { TokenLoop::UNDER_WAY } else { 0 },
                 precision: options.precision,
+                tuning: options.tuning,
             };
             prepared.push((PreparedGraph::new(gpu, graph, &options)?, delegate.data));
         }

@@ -41,9 +41,9 @@ impl Against {
     }
 }
 
+/// Which program is measured.
 #[derive(Args, Debug)]
-#[command(after_help = EXAMPLES)]
-pub(crate) struct Bench {
+pub(crate) struct SubjectArgs {
     /// A language model; no tokenizer is needed [default: the small one in the box]
     #[arg(long, value_name = "MODEL.pte")]
     pub(crate) model: Option<PathBuf>,
@@ -63,6 +63,13 @@ pub(crate) struct Bench {
     /// Takes the program to keep a KV cache, where it does not say
     #[arg(long)]
     pub(crate) kv_cache: bool,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Bench {
+    #[command(flatten)]
+    pub(crate) subject: SubjectArgs,
 
     /// Lengths of prompts; 0 for none [default: 128,512,2048; none with --check or --smooth]
     #[arg(long, value_name = "N,…", value_delimiter = ',')]

@@ -7,6 +7,7 @@ use super::cases::Case;
 use super::drive::{Driver, Run};
 use super::progress::Progress;
 use super::report::{Outcome, Test, Work};
+use super::stats::Summary;
 use crate::failure::Failure;
 use crate::units;
 
@@ -14,6 +15,14 @@ use crate::units;
 pub(super) struct Paths<'a> {
     pub(super) own: &'a Driver,
     pub(super) other: Option<&'a Driver>,
+}
+
+impl Outcome {
+    /// How long the other way takes, in parts of what this one takes, run by run.
+    pub(super) fn ratio(&self) -> Option<Summary> {
+        let Self::Measured { runs, other_runs, .. } = self else { return None };
+        Summary::of(other_runs.iter().zip(runs).map(|(other, own)| other.wall_seconds / own.wall_seconds))
+    }
 }
 
 /// Measures every case that fits. What was measured before an interruption or a failure stays in `tests`.

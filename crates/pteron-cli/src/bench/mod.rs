@@ -7,6 +7,7 @@
 mod args;
 mod cases;
 mod check;
+mod contest;
 mod date;
 mod drive;
 mod measure;
@@ -28,17 +29,18 @@ use std::time::SystemTime;
 use pteron::{Fusions, Gpu, LoadOptions, block_on};
 
 use args::Against;
-pub(crate) use args::Bench;
+pub(crate) use args::{Bench, SubjectArgs};
 use cases::Case;
+pub(crate) use contest::Contest;
 use drive::Driver;
 use measure::Paths;
 use progress::Progress;
 use report::{Adapter, Loading, Memory, Program, Reading, Report};
-use source::Subject;
+pub(crate) use source::Subject;
 use verdict::Verdict;
 
 use crate::failure::{Failure, Reason};
-use crate::{devices, files, inspect, talk, terminal};
+use crate::{devices, files, inspect, talk, terminal, tune};
 
 /// Runs the command.
 pub(crate) fn run(args: &Bench) -> ExitCode {
@@ -49,13 +51,17 @@ pub(crate) fn run(args: &Bench) -> ExitCode {
 }
 
 fn bench(args: &Bench) -> Result<(), Failure> {
-    let subject = source::open(args)?;
+    let subject = source::open(&args.subject, args.longest())?;
     let quiet = args.quiet || args.json;
     let gpu = devices::open(&args.gpu, quiet)?;
-    let (mut report, driver) = prepare(args, &gpu, &subject, quiet)?;
+    let tuning = tune::remembered(&gpu, &subject.program, quiet);
+    let fast = LoadOptions { tuning: tuning.unwrap_or_default(), ..check::fast() };
+    let (mut report, driver) = prepare(args, &gpu, &subject, &fast, quiet)?;
+    report.tuning = tuning.map(tune::words);
     // Until here Ctrl-C ends the program; from here on what is finished is shown first.
     talk::catch_interrupts();
-    let finished = examine(args, &gpu, &subject, &driver, &mut report);
+    let other = args.against.map(|against| otherwise(against, fast));
+    let finished = examine(args, &gpu, &subject, &driver, other, &mut report);
     // What was interrupted is no measurement to keep; what is finished of it is still worth a look.
     if finished.is_ok() {
         keep(args, &report)?;
@@ -66,19 +72,26 @@ fn bench(args: &Bench) -> Result<(), Failure> {
 }
 
 /// Does all that is asked for, one after the other. Figures of wrong answers would be worth nothing: there are none.
-fn examine(args: &Bench, gpu: &Gpu, subject: &Subject, driver: &Driver, report: &mut Report) -> Result<(), Failure> {
+fn examine(
+    args: &Bench,
+    gpu: &Gpu,
+    subject: &Subject,
+    driver: &Driver,
+    other: Option<LoadOptions>,
+    report: &mut Report,
+) -> Result<(), Failure> {
     let quiet = args.quiet || args.json;
     if args.check {
         report.checks.push(check::check(gpu, subject, driver, quiet)?);
-        if args.model.is_none() && args.synthetic.is_none() {
+        if args.subject.model.is_none() && args.subject.synthetic.is_none() {
             let made_up = source::made_up(check::MADE_UP, args.longest())?;
             let (driver, _) = Driver::load(gpu, &made_up, check::fast(), quiet)?;
             report.checks.push(check::check(gpu, &made_up, &driver, quiet)?);
         }
         report.checks.iter().try_for_each(Verdict::demand)?;
     }
-    let other = match args.against {
-        Some(against) => Some(Driver::load(gpu, subject, otherwise(against), quiet)?.0),
+    let other = match other {
+        Some(options) => Some(Driver::load(gpu, subject, options, quiet)?.0),
         None => None,
     };
     let progress = Progress::new(quiet);
@@ -90,24 +103,30 @@ fn examine(args: &Bench, gpu: &Gpu, subject: &Subject, driver: &Driver, report: 
 }
 
 /// How the program is loaded that is compared with.
-fn otherwise(against: Against) -> LoadOptions {
+fn otherwise(against: Against, fast: LoadOptions) -> LoadOptions {
     match against {
-        Against::Unfused => LoadOptions { fusions: Fusions::NONE, ..check::fast() },
+        Against::Unfused => LoadOptions { fusions: Fusions::NONE, ..fast },
     }
 }
 
 /// Loads the program, and finds out everything that does not depend on lengths.
-fn prepare(args: &Bench, gpu: &Gpu, subject: &Subject, quiet: bool) -> Result<(Report, Driver), Failure> {
+fn prepare(
+    args: &Bench,
+    gpu: &Gpu,
+    subject: &Subject,
+    fast: &LoadOptions,
+    quiet: bool,
+) -> Result<(Report, Driver), Failure> {
     let date = date::iso(SystemTime::now());
     let progress = Progress::new(quiet);
     // While there is room.
     progress.say("measuring how fast memory is read");
     let reading = reading(gpu)?;
     drop(progress);
-    let (cold, cold_seconds) = Driver::load(gpu, subject, check::fast(), quiet)?;
+    let (cold, cold_seconds) = Driver::load(gpu, subject, fast.clone(), quiet)?;
     // Its memory is free before the program is loaded again.
     drop(cold);
-    let (driver, warm_seconds) = Driver::load(gpu, subject, check::fast(), quiet)?;
+    let (driver, warm_seconds) = Driver::load(gpu, subject, fast.clone(), quiet)?;
     let planned_bytes = inspect::planned_bytes(subject.program.pte());
     let Driver { method, metadata, .. } = &driver;
     let report = Report {
@@ -128,6 +147,7 @@ fn prepare(args: &Bench, gpu: &Gpu, subject: &Subject, quiet: bool) -> Result<(R
         },
         memory: Memory::new(method.memory_bytes(), method.state_bytes(), planned_bytes, gpu.allocated()),
         loading: Loading { cold_seconds, warm_seconds },
+        tuning: None,
         reading,
         repeat: args.repeat,
         checks: Vec::new(),

@@ -29,6 +29,8 @@ pub(super) struct Report {
     pub(super) program: Program,
     pub(super) memory: Memory,
     pub(super) loading: Loading,
+    /// How the remembered tuning differs from the defaults, where there is one.
+    pub(super) tuning: Option<String>,
     /// What the adapter's memory gives, where it could be measured.
     pub(super) reading: Option<Reading>,
     pub(super) repeat: u32,
@@ -170,14 +172,13 @@ pub(super) struct Figures {
     pub(super) read_bytes_per_second: Option<f64>,
     /// The share of what a kernel that only reads gets.
     pub(super) read_share: Option<f64>,
-    /// How long the other way takes, in parts of what this one takes, run by run.
     pub(super) ratio: Option<Summary>,
 }
 
 impl Report {
     /// The figures of a test that was measured.
     pub(super) fn figures(&self, test: &Test) -> Option<Figures> {
-        let Outcome::Measured { runs, other_runs, work } = &test.outcome else { return None };
+        let Outcome::Measured { runs, work, .. } = &test.outcome else { return None };
         let (tokens, calls) = (f64::from(test.case.tokens()), f64::from(work.calls.max(1)));
         let wall = Summary::of(runs.iter().map(|run| run.wall_seconds))?;
         let gpu = runs.iter().map(|run| run.gpu_seconds).collect::<Option<Vec<f64>>>().and_then(Summary::of);
@@ -194,7 +195,7 @@ impl Report {
             read_bytes_per_token,
             read_bytes_per_second,
             read_share: read_bytes_per_second.zip(self.reading.as_ref()).map(|(own, best)| own / best.bytes_per_second),
-            ratio: Summary::of(other_runs.iter().zip(runs).map(|(other, own)| other.wall_seconds / own.wall_seconds)),
+            ratio: test.outcome.ratio(),
         })
     }
 
@@ -299,6 +300,7 @@ pub(super) mod tests {
             },
             memory: Memory::new(4 << 20, 1 << 20, 4 << 20, None),
             loading: Loading { cold_seconds: 1.5, warm_seconds: 0.25 },
+            tuning: None,
             reading: Some(Reading { buffer_bytes: 64 << 20, bytes_per_second: 1e8 }),
             repeat: 3,
             checks: Vec::new(),

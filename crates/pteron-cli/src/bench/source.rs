@@ -7,15 +7,15 @@ use pteron::Program;
 use pteron_convert::{Blueprint, Options, Scales, Source, Synthetic, synthetic};
 use pteron_llm::Facts;
 
-use super::args::Bench;
+use super::args::SubjectArgs;
 use crate::failure::Failure;
 use crate::{files, talk};
 
 /// A program, and what people call it.
-pub(super) struct Subject {
-    pub(super) program: Program,
+pub(crate) struct Subject {
+    pub(crate) program: Program,
     /// The name of its file, without its folder.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// Bytes of the program and of the files that belong to it.
     pub(super) bytes: u64,
     /// What flags and a sidecar say of it.
@@ -33,10 +33,10 @@ impl Drop for Temporary {
     }
 }
 
-/// Finds the program to measure.
-pub(super) fn open(args: &Bench) -> Result<Subject, Failure> {
+/// Finds the program to measure; one that is made up has a context of this length.
+pub(super) fn open(args: &SubjectArgs, context: u32) -> Result<Subject, Failure> {
     if let Some(shape) = &args.synthetic {
-        return made_up(shape, args.longest());
+        return made_up(shape, context);
     }
     let flags = Facts { context_length: args.context_length, kv_cache: args.kv_cache.then_some(true), ..Facts::default() };
     let facts = flags.or(talk::sidecar(args.model.as_deref())?);

@@ -46,9 +46,10 @@ fn head(report: &Report) -> String {
     let date = report.date.replace('T', " ").replace('Z', " UTC");
     let build = if report.optimised { "" } else { ", a build without optimisation" };
     let [cold, warm] = [report.loading.cold_seconds, report.loading.warm_seconds].map(time);
+    let tuning = report.tuning.as_ref().map(|tuning| format!("; tuned: {tuning}")).unwrap_or_default();
     format!(
         "**{}** ({}, {}), {date}, pteron {}{build}\n\n\
-         **{}**: {}, context {}, {} tokens a call, vocabulary {}; {}; loads in {cold} cold, {warm} warm\n\n",
+         **{}**: {}, context {}, {} tokens a call, vocabulary {}; {}; loads in {cold} cold, {warm} warm{tuning}\n\n",
         clean(&adapter.name),
         clean(&adapter.driver),
         clean(&adapter.backend),
@@ -239,11 +240,13 @@ mod tests {
         let mut report = compared([1.5, 1.25, 2.0]);
         report.memory.allocated_bytes = Some(6 << 20);
         report.memory.reserved_bytes = Some(8 << 20);
+        report.tuning = Some("no subgroups".to_owned());
         let text = render(&report);
         let table: Vec<&str> = text.lines().filter(|line| line.starts_with('|')).collect();
         assert!(table[0].contains("| uploaded | ratio | note"), "{}", table[0]);
         assert!(table[2].contains("|     60 B |  1.50 |"), "{}", table[2]);
         assert!(text.contains("ratio: how long a run takes unfused,"), "{text}");
         assert!(text.contains("KV cache; 6.0 MiB by the allocator's report, which reserves 8.0 MiB), 1.25 ×"), "{text}");
+        assert!(text.contains("250 ms warm; tuned: no subgroups\n"), "{text}");
     }
 }

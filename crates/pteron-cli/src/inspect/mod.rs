@@ -31,6 +31,11 @@ pub(crate) fn planned_bytes<B: AsRef<[u8]>>(pte: &Pte<B>) -> u64 {
     [memory.constants_bytes, memory.state_bytes, memory.activations_bytes].into_iter().fold(0, u64::saturating_add)
 }
 
+/// Bytes of a program's constants, each different one once.
+pub(crate) fn constant_bytes<B: AsRef<[u8]>>(pte: &Pte<B>) -> u64 {
+    collect::report(Path::new(""), pte, &[], 0).memory.constants_bytes
+}
+
 /// Runs the command over all files; one bad file does not keep the others from being looked at.
 pub(crate) fn run(args: &Inspect) -> ExitCode {
     if args.graph.is_some() && args.files.len() > 1 {

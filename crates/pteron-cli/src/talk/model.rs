@@ -10,7 +10,7 @@ use super::demo;
 use crate::cli::ModelArgs;
 use crate::failure::{Failure, Reason};
 use crate::loading::LoadingBar;
-use crate::{devices, files};
+use crate::{devices, files, tune};
 
 /// A model, and what stands beside it.
 pub(super) struct Opened {
@@ -37,8 +37,9 @@ pub(super) fn open(args: &ModelArgs, quiet: bool) -> Result<Opened, Failure> {
     let template = template(args, config.as_ref())?;
     let facts = flags(args).or(sidecar(args.model.as_deref())?);
     let gpu = devices::open(&args.gpu, quiet)?;
+    let tuning = tune::remembered(&gpu, &program, quiet).unwrap_or_default();
     let bar = LoadingBar::new(&format!("loading {name} on {}", gpu.adapter().name), quiet);
-    let options = ModelOptions { facts, progress: Some(bar.listener()), ..ModelOptions::default() };
+    let options = ModelOptions { facts, progress: Some(bar.listener()), tuning, ..ModelOptions::default() };
     let model = block_on(Model::load(&gpu, &program, tokenizer, &options));
     drop(bar);
     Ok(Opened { model: model?, gpu, template, loading: start.elapsed() })

@@ -16,6 +16,8 @@ mod graphs;
 mod profiles;
 mod reports;
 mod talk;
+#[cfg(all(unix, not(target_vendor = "apple")))]
+mod tune;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

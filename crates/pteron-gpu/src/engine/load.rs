@@ -24,6 +24,7 @@ use crate::memory::{Memory, Place};
 use crate::plan::{Bind, Caps, PARAM_SLOT};
 use crate::resize::Planned;
 use crate::shape::Dims;
+use crate::tuning::Tuning;
 
 /// How a graph is loaded.
 #[derive(Clone, Debug, Default)]
@@ -36,6 +37,8 @@ pub struct LoadOptions {
     pub calls_under_way: usize,
     /// How exactly kernels compute.
     pub precision: Precision,
+    /// Which of several kernels that serve the same plan are run.
+    pub tuning: Tuning,
 }
 
 /// How exactly kernels compute.
@@ -141,7 +144,8 @@ impl PreparedGraph {
     /// What an operator refuses, what does not fit, or a device that fails.
     pub fn new(gpu: &Gpu, graph: Graph, options: &LoadOptions) -> Result<Self> {
         let bounds = input_bounds(&graph, options)?;
-        let planned = Planned::at_bounds(&graph, &bounds, options.precision.of(gpu.caps()))?;
+        let caps = options.tuning.of(options.precision.of(gpu.caps()));
+        let planned = Planned::at_bounds(&graph, &bounds, caps)?;
         let memory = Memory::plan(&graph, &planned)?;
         let slots = slots(&planned, &memory);
         let sizes = Sizes::new(&graph, &planned, &memory, slots.total);

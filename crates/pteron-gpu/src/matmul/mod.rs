@@ -10,7 +10,7 @@ use crate::error::OpError;
 use crate::kernel::Variant;
 use crate::live::TensorId;
 use crate::params;
-use crate::plan::{Bind, Dispatch, PlanCx, Recipe};
+use crate::plan::{Bind, Caps, Dispatch, PlanCx, Recipe};
 use crate::shape::Dims;
 
 /// Up to so many rows of activations the GEMV kernels run, which read the weights once for every eight rows and keep every
@@ -27,7 +27,7 @@ const GEMV_COLUMNS: u32 = 4;
 pub(crate) const GEMM_TILES: [u32; 2] = [64, 32];
 
 /// With fewer workgroups than this the small tile is taken: large GPUs have about as many processors.
-const GEMM_FULL_GRID: u64 = 128;
+const GEMM_FULL_GRID: u32 = 128;
 
 /// How many recipes one product has.
 pub(crate) const RECIPES: usize = GEMV_ROWS.len() + GEMM_TILES.len();
@@ -55,20 +55,20 @@ pub(crate) fn recipes(gemv: &Variant, gemm: &Variant, binds: &[Bind]) -> impl It
 }
 
 /// The recipe for so many rows and columns, counted from the product's first, and its workgroups.
-fn choose(m: u32, n: u32) -> (usize, u64) {
+fn choose(caps: Caps, m: u32, n: u32) -> (usize, u64) {
     if m <= GEMV_MAX_ROWS {
         let held = gemv_holding(m);
         return (held, u64::from(m.div_ceil(GEMV_ROWS[held])) * u64::from(n.div_ceil(GEMV_COLUMNS)));
     }
-    let (tile, groups) = gemm_tiles(m, n);
+    let (tile, groups) = gemm_tiles(caps, m, n);
     (GEMV_ROWS.len() + tile, groups)
 }
 
 /// Which of the GEMM recipes computes so many rows and columns, and its workgroups.
-pub(crate) fn gemm_tiles(m: u32, n: u32) -> (usize, u64) {
+pub(crate) fn gemm_tiles(caps: Caps, m: u32, n: u32) -> (usize, u64) {
     let groups = GEMM_TILES.map(|side| u64::from(m.div_ceil(side)) * u64::from(n.div_ceil(side)));
     let [large, small] = groups;
-    if large >= GEMM_FULL_GRID { (0, large) } else { (1, small) }
+    if large >= caps.filled(GEMM_FULL_GRID).into() { (0, large) } else { (1, small) }
 }
 
 /// Which of the GEMV recipes holds so many rows, or the most there are.
@@ -77,8 +77,8 @@ pub(crate) fn gemv_holding(m: u32) -> usize {
 }
 
 /// What computes a product, with the recipes that start at `first`; nothing where there are no outputs.
-pub(crate) fn dispatch(first: usize, params: &Params) -> Result<Option<Dispatch>, OpError> {
-    let (recipe, groups) = choose(params.m, params.n);
+pub(crate) fn dispatch(caps: Caps, first: usize, params: &Params) -> Result<Option<Dispatch>, OpError> {
+    let (recipe, groups) = choose(caps, params.m, params.n);
     Dispatch::groups(first + recipe, params, groups)
 }
 
@@ -139,6 +139,10 @@ pub(crate) fn to_f32(sum: f64) -> f32 {
 mod tests {
     use super::*;
 
+    fn choose(m: u32, n: u32) -> (usize, u64) {
+        super::choose(Caps::PORTABLE, m, n)
+    }
+
     #[test]
     fn few_rows_take_the_gemv_that_holds_them() {
         for (m, recipe, groups) in [(1, 0, 25), (2, 1, 25), (3, 2, 25), (4, 2, 25), (5, 3, 25), (8, 3, 25)] {
@@ -153,5 +157,7 @@ mod tests {
         assert_eq!(choose(9, 99), (5, 4));
         assert_eq!(choose(127, 2048), (5, 4 * 64));
         assert_eq!(choose(129, 8192), (4, 3 * 128));
+        let small = Caps { fill_percent: 25, ..Caps::PORTABLE };
+        assert_eq!(super::choose(small, 127, 2048), (4, 2 * 32));
     }
 }

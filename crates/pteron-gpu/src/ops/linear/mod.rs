@@ -73,7 +73,7 @@ impl Op for Linear {
         let (out, params) = self.sizes(cx)?;
         let wide = whole_vectors(cx.dims(self.weight));
         let set = self.ways().iter().position(|&way| way == wide).unwrap_or(0);
-        Ok(Plan::new(self.frame.out, out, matmul::dispatch(set * RECIPES, &params)?))
+        Ok(Plan::new(self.frame.out, out, matmul::dispatch(cx.caps(), set * RECIPES, &params)?))
     }
 
     fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError> {

@@ -87,7 +87,7 @@ impl Op for LinearQ8Q4 {
 
     fn plan(&self, cx: &PlanCx<'_>) -> Result<Plan, OpError> {
         let (out, params, _) = self.sizes(cx)?;
-        Ok(Plan::new(self.frame.out, out, matmul::dispatch(0, &params)?))
+        Ok(Plan::new(self.frame.out, out, matmul::dispatch(cx.caps(), 0, &params)?))
     }
 
     /// By groups, with the file's sums: Σ weight scale · row scale · (Σ q · w − zero point · Σ w).

@@ -75,7 +75,7 @@ impl Op for LinearQ4 {
     fn plan(&self, cx: &PlanCx<'_>) -> Result<Plan, OpError> {
         let layout = self.weights.layout(cx)?;
         let (out, params) = self.frame.sizes(cx, layout.n, layout.k)?;
-        Ok(Plan::new(self.frame.out, out, matmul::dispatch(0, &layout.fill(params))?))
+        Ok(Plan::new(self.frame.out, out, matmul::dispatch(cx.caps(), 0, &layout.fill(params))?))
     }
 
     fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError> {

@@ -7,7 +7,7 @@ use crate::kernel::{KernelDef, Variant};
 use crate::matmul::{GEMM_TILES, gemm_tiles};
 use crate::ops::rms_norm;
 use crate::params;
-use crate::plan::{Bind, Dispatch, Recipe};
+use crate::plan::{Bind, Caps, Dispatch, Recipe};
 
 pub(super) static GEMM: KernelDef =
     KernelDef::new("linears_q4gsw_gemm", include_str!("linears_q4gsw_gemm.wgsl"), Params::FIELDS).proven();
@@ -47,14 +47,14 @@ pub(super) fn scratch(op: &Linears, rows: u64) -> [u64; 3] {
 }
 
 /// What computes `m` rows, with the recipes that start at `first`.
-pub(super) fn steps(op: &Linears, first: usize, m: u32) -> Result<Vec<Dispatch>, OpError> {
+pub(super) fn steps(op: &Linears, caps: Caps, first: usize, m: u32) -> Result<Vec<Dispatch>, OpError> {
     let behind_tiles = first + GEMM_TILES.len();
     let mut steps = Vec::new();
     if let Some(norm) = &op.norm {
         steps.extend(rms_norm::vector_step(behind_tiles, (m, op.parts.k), norm.eps)?);
     }
     let params = Params { m, has_addend: (op.addend.is_some() && !op.gated).into(), ..op.params() };
-    let (tile, groups) = gemm_tiles(m, params.n);
+    let (tile, groups) = gemm_tiles(caps, m, params.n);
     steps.extend(Dispatch::groups(first + tile, &params, groups)?);
     if op.gated {
         let count = u64::from(m) * u64::from(op.columns() / 4);

@@ -53,13 +53,13 @@ struct Shared {
 
 impl Shared {
     /// For so many columns of so many chunks; `whole` where any eight that follow one another are of one part.
-    fn new(columns: u32, chunks: u32, whole: bool) -> Self {
-        let wide = whole && columns / (2 * COLUMNS) >= WIDE_GRID;
+    fn new(caps: Caps, columns: u32, chunks: u32, whole: bool) -> Self {
+        let wide = whole && columns / (2 * COLUMNS) >= caps.filled(WIDE_GRID);
         let groups = columns / if wide { 2 * COLUMNS } else { COLUMNS };
         // Where there are few, all of k is on its way at once; else each thread has some chunks.
-        let wanted = match groups {
-            LARGE_GRID.. if wide => THREADS,
-            _ if !wide && groups < FULL_GRID => chunks.next_power_of_two(),
+        let wanted = match wide {
+            true if groups >= caps.filled(LARGE_GRID) => THREADS,
+            false if groups < caps.filled(FULL_GRID) => chunks.next_power_of_two(),
             _ => (chunks / 3).next_power_of_two(),
         };
         Self { wide, threads: wanted.clamp(THREADS, MOST_THREADS) }
@@ -68,7 +68,7 @@ impl Shared {
     fn of(op: &Linears, caps: Caps) -> Option<(u32, Self)> {
         let Twin::Subgroups(lanes) = Twin::of(caps) else { return None };
         let whole = !op.gated && op.parts.widths().all(|width| width % (2 * COLUMNS) == 0);
-        Some((lanes, Self::new(op.columns(), op.parts.k / CHUNK, whole)))
+        Some((lanes, Self::new(caps, op.columns(), op.parts.k / CHUNK, whole)))
     }
 }
 
@@ -118,10 +118,11 @@ mod tests {
 
     #[test]
     fn workgroups_are_large_where_they_are_few() {
-        let shared = |columns, chunks, whole| {
-            let Shared { wide, threads } = Shared::new(columns, chunks, whole);
+        let shared_on = |caps, columns, chunks, whole| {
+            let Shared { wide, threads } = Shared::new(caps, columns, chunks, whole);
             (wide, threads)
         };
+        let shared = |columns, chunks, whole| shared_on(Caps::PORTABLE, columns, chunks, whole);
         // Projections of a model of 2,048 and of one of 4,096 columns: few columns, many, two that are gated, all tokens.
         assert_eq!(shared(2048, 128, true), (false, 128));
         assert_eq!(shared(2048, 512, true), (false, 256));
@@ -132,5 +133,9 @@ mod tests {
         assert_eq!(shared(14_336, 256, false), (false, 128));
         assert_eq!(shared(128_256, 256, true), (true, 64));
         assert_eq!(shared(64, 4, true), (false, 64));
+        // A device that is busy with less, and one that takes more.
+        let [small, large] = [25, 400].map(|fill_percent| Caps { fill_percent, ..Caps::PORTABLE });
+        assert_eq!(shared_on(small, 2048, 128, true), (true, 64));
+        assert_eq!(shared_on(large, 6144, 256, true), (false, 256));
     }
 }

@@ -61,9 +61,11 @@ impl Tile {
     }
 }
 
-/// Which tile takes least time for so many rows and columns, and its workgroups.
-fn choose(m: u32, n: u32) -> (usize, u64) {
-    let time = |(_, tile): &(usize, &Tile)| tile.alone.max(tile.groups(m, n) * tile.each);
+/// Which tile takes least time for so many rows and columns, and its workgroups. A device that takes more workgroups to be busy
+/// is done with each of them as much sooner.
+fn choose(caps: Caps, m: u32, n: u32) -> (usize, u64) {
+    let busy = |tile: &Tile| tile.groups(m, n) * tile.each * 100 / u64::from(caps.fill_percent.max(1));
+    let time = |(_, tile): &(usize, &Tile)| tile.alone.max(busy(tile));
     TILES.iter().enumerate().min_by_key(time).map_or((0, 0), |(index, tile)| (index, tile.groups(m, n)))
 }
 
@@ -87,11 +89,11 @@ pub(super) fn scratch(op: &Linears, rows: u64) -> [u64; 3] {
 }
 
 /// What computes `m` rows, with the recipes that start at `first`.
-pub(super) fn steps(op: &Linears, first: usize, m: u32) -> Result<Vec<Dispatch>, OpError> {
+pub(super) fn steps(op: &Linears, caps: Caps, first: usize, m: u32) -> Result<Vec<Dispatch>, OpError> {
     let params = Params { m, has_addend: op.addend.is_some().into(), ..op.params() };
     let pack = PackParams { rows: m, vectors: params.k / 4, eps: params.eps, pad: 0 };
     let pack = Dispatch::groups(first + TILES.len(), &pack, m.into())?;
-    let (tile, groups) = choose(m, params.n);
+    let (tile, groups) = choose(caps, m, params.n);
     Ok(pack.into_iter().chain(Dispatch::groups(first + tile, &params, groups)?).collect())
 }
 
@@ -101,12 +103,16 @@ mod tests {
 
     #[test]
     fn large_tiles_are_taken_where_they_fill_a_gpu() {
+        let choose = |m, n| super::choose(Caps::PORTABLE, m, n);
         assert_eq!(choose(2048, 16384), (0, 16 * 128));
         assert_eq!(choose(128, 16384), (0, 128));
         assert_eq!(choose(64, 16384), (1, 256));
         assert_eq!(choose(512, 2048), (1, 8 * 32));
         assert_eq!(choose(128, 2048), (2, 4 * 32));
         assert_eq!(choose(9, 96), (2, 2));
+        let [small, large] = [25, 400].map(|fill_percent| Caps { fill_percent, ..Caps::PORTABLE });
+        assert_eq!(super::choose(small, 128, 2048).0, 1);
+        assert_eq!(super::choose(large, 128, 16384).0, 2);
     }
 
     #[test]

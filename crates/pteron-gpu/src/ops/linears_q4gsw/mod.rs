@@ -228,7 +228,7 @@ impl Op for Linears {
             plan.steps = gemv::step(self, cx.caps(), 0, &shape)?.into_iter().collect();
         } else {
             let steps = if matrix::serves(self, cx.caps()) { matrix::steps } else { gemm::steps };
-            plan.steps = steps(self, GEMV_ROWS.len(), m)?;
+            plan.steps = steps(self, cx.caps(), GEMV_ROWS.len(), m)?;
             plan.scratch = self.many_scratch(cx.caps(), m.into());
         }
         Ok(plan)

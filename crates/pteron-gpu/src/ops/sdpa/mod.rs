@@ -269,7 +269,7 @@ impl Op for Sdpa {
 impl Sdpa {
     fn plan_stream(&self, cx: &PlanCx<'_>, shape: &Shape, lanes: u32) -> Result<Plan, OpError> {
         let mut plan = Plan::new(self.out, shape.q, None);
-        let cut = Cut::new(&Sweep::all(cx.caps(), lanes), shape.kv_heads, shape.rows, shape.context());
+        let cut = Cut::new(cx.caps(), &Sweep::all(cx.caps(), lanes), shape.kv_heads, shape.rows, shape.context());
         plan.step_words = vec![shape.position(), shape.context(), cut.parts, cut.part];
         if shape.rows == 0 {
             return Ok(plan);

@@ -7,7 +7,7 @@ use crate::graph::Elem;
 use crate::kernel::{KernelDef, Variant};
 use crate::memory::joined;
 use crate::params;
-use crate::plan::{Bind, BoundsCx, Dispatch, PlanCx, Recipe, Recipes};
+use crate::plan::{Bind, BoundsCx, Caps, Dispatch, PlanCx, Recipe, Recipes};
 
 pub(super) static WRITE: KernelDef =
     KernelDef::new("sdpa_write", include_str!("sdpa_write.wgsl"), Params::FIELDS).with_variants(write_variants).proven();
@@ -105,10 +105,10 @@ pub(super) struct Cut {
 }
 
 impl Cut {
-    pub(super) fn new(sweeps: &[Sweep], heads: u32, rows: u32, context: u32) -> Self {
+    pub(super) fn new(caps: Caps, sweeps: &[Sweep], heads: u32, rows: u32, context: u32) -> Self {
         let index = Sweep::choose(sweeps, heads, rows, context);
         let sweep = &sweeps[index];
-        let Spread { grid, least, alone } = sweep.spread();
+        let Spread { grid, least, alone } = sweep.spread(caps);
         let groups = heads.saturating_mul(rows.div_ceil(sweep.rows())).max(1);
         let blocks = context.div_ceil(least).max(1);
         let most = if context <= alone { 1 } else { grid.div_ceil(groups).min(blocks) };
@@ -128,9 +128,9 @@ fn sums(lanes: u32, rows: u64) -> u64 {
 
 /// The most that any call within the bounds needs. Where the context has parts, all workgroups together are fewer than two full
 /// grids.
-fn worst_sums(sweeps: &[Sweep], lanes: u32, heads: u32, rows: u32, context: u32) -> u64 {
+fn worst_sums(caps: Caps, sweeps: &[Sweep], lanes: u32, heads: u32, rows: u32, context: u32) -> u64 {
     let of_sweep = |sweep: &Sweep| {
-        let Spread { grid, least, alone } = sweep.spread();
+        let Spread { grid, least, alone } = sweep.spread(caps);
         let all = u64::from(heads) * u64::from(rows) * u64::from(context.div_ceil(least));
         if context <= alone { 0 } else { all.min(2 * u64::from(grid) * u64::from(sweep.rows())) }
     };
@@ -162,7 +162,7 @@ impl Sdpa {
         list.extend(sweeps.iter().flat_map(|sweep| [out, parts].map(|into| recipe(sweep, into))));
         Recipes {
             list,
-            scratch: vec![worst_sums(&sweeps, lanes, heads, rows, cx.bound(self.k_cache)[1])],
+            scratch: vec![worst_sums(cx.caps(), &sweeps, lanes, heads, rows, cx.bound(self.k_cache)[1])],
             joined: self.rotary.into_iter().map(Vec::from).collect(),
             step_words: STEP_WORDS,
         }
@@ -192,7 +192,6 @@ impl Sdpa {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Caps;
 
     const SUBGROUPS: Caps = Caps { subgroups: true, subgroup_size: (32, 32), ..Caps::PORTABLE };
     const MATRICES: Caps = Caps { matrices: true, ..SUBGROUPS };
@@ -200,7 +199,7 @@ mod tests {
     #[test]
     fn contexts_are_cut_until_the_grid_is_full() {
         let cut = |caps, heads, rows, context| {
-            let cut = Cut::new(&Sweep::all(caps, 16), heads, rows, context);
+            let cut = Cut::new(caps, &Sweep::all(caps, 16), heads, rows, context);
             (cut.sweep, cut.groups, cut.parts, cut.part)
         };
         assert_eq!(cut(Caps::PORTABLE, 8, 4, 1), (0, 8, 1, 128));
@@ -216,21 +215,24 @@ mod tests {
         assert_eq!(cut(MATRICES, 8, 256, 2048), (2, 32, 8, 256));
         assert_eq!(cut(MATRICES, 8, 2048, 512), (2, 256, 1, 512));
         assert_eq!(cut(MATRICES, 8, 8192, 2048), (3, 512, 1, 2048));
+        assert_eq!(cut(Caps { fill_percent: 25, ..SUBGROUPS }, 8, 4, 8192), (0, 8, 8, 1024));
+        assert_eq!(cut(Caps { fill_percent: 400, ..SUBGROUPS }, 8, 4, 8192), (0, 8, 128, 64));
     }
 
     #[test]
     fn no_call_within_the_bounds_needs_more_than_the_worst() {
         let shapes = [(8, 2048, 8192, 16), (1, 300, 5000, 64), (32, 64, 700, 20), (2, 1, 129, 1), (8, 64, 300, 32)];
-        let devices = [Caps::PORTABLE, SUBGROUPS, MATRICES];
+        let filled = |caps| [25, 100, 400].map(|fill_percent| Caps { fill_percent, ..caps });
+        let devices = [Caps::PORTABLE, SUBGROUPS, MATRICES].map(filled).concat();
         for (caps, (heads, rows, context, lanes)) in devices.iter().flat_map(|caps| shapes.map(|shape| (*caps, shape))) {
             let sweeps = Sweep::all(caps, lanes);
-            let worst = worst_sums(&sweeps, lanes, heads, rows, context);
+            let worst = worst_sums(caps, &sweeps, lanes, heads, rows, context);
             for rows in [1, 4, 5, 32, 33, 64, rows / 2, rows].into_iter().filter(|&live| live <= rows) {
                 for context in
                     [1, 127, 128, 129, 257, 1000, context / 2, context].into_iter().filter(|&live| live <= context)
                 {
-                    let used = Cut::new(&sweeps, heads, rows, context).bytes(lanes, heads, rows);
-                    assert!(used <= worst, "{heads} × {rows} over {context}: {used} of {worst}");
+                    let used = Cut::new(caps, &sweeps, heads, rows, context).bytes(lanes, heads, rows);
+                    assert!(used <= worst, "{heads} × {rows} over {context}: {used} of {worst} on {caps:?}");
                 }
             }
         }

@@ -70,12 +70,13 @@ impl Sweep {
         }
     }
 
-    pub(super) fn spread(&self) -> Spread {
-        match self {
+    pub(super) fn spread(&self, caps: Caps) -> Spread {
+        let spread = match self {
             Self::Portable(_) => Tile::SPREAD,
             Self::Subgroups(_) => Team::SPREAD,
             Self::Matrices(_) => matrix::Tile::SPREAD,
-        }
+        };
+        Spread { grid: caps.filled(spread.grid), ..spread }
     }
 
     /// Whether workgroups write new keys and values themselves. Where many read them they are turned and written once, before.

@@ -100,6 +100,16 @@ fn contexts_in_parts_and_long_heads() {
 }
 
 #[test]
+fn any_fill_gives_the_same_answers() {
+    let sizes = Sizes { heads: (8, 2), dim: 64, tokens: 40, cache: 700 };
+    let calls = [(1, 699), (5, 300), (40, 660)].map(|shape| call(sizes, false, shape));
+    for fill_percent in [25, 400] {
+        let gpu = gpu().with_caps(Caps { fill_percent, ..gpu().caps() });
+        check_on(&gpu, &sketch(NAME, sizes, false, USUAL).inner, &calls, 1e-4);
+    }
+}
+
+#[test]
 fn tiles_of_many_workgroups() {
     let calls = [(70, 60), (33, 0), (64, 64), (1, 129)];
     agrees(NAME, Sizes { heads: (8, 4), dim: 64, tokens: 70, cache: 130 }, &calls, USUAL);

@@ -1,0 +1,219 @@
+//! `pteron tune`: which of several kernels that serve the same plan are better here, measured and remembered.
+//!
+//! [`choice`] knows what can be tried and what is taken, [`store`] the file between runs; the measuring is that of `pteron bench`.
+
+mod args;
+mod choice;
+mod store;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use pteron::{Gpu, Program, Tuning};
+use serde::Serialize;
+
+pub(crate) use args::Tune;
+use choice::{SpeedUps, Trial};
+use store::{Key, Store, Values};
+
+use crate::bench::{Contest, Subject};
+use crate::failure::Failure;
+use crate::table::{Cell, Table};
+use crate::terminal::{self, FAINT, NUMBER, TITLE, clean};
+use crate::{cache, devices, inspect, talk};
+
+/// What is remembered for a program on a GPU, if anything is.
+pub(crate) fn remembered(gpu: &Gpu, program: &Program, quiet: bool) -> Option<Tuning> {
+    let store = read(&cache::tuning_file()?, quiet);
+    // Most people have never tuned anything: they need not wait until constants are counted.
+    if !store.knows(gpu.adapter()) {
+        return None;
+    }
+    store.get(&key(gpu, program))
+}
+
+/// How a tuning differs from the defaults, for people.
+pub(crate) fn words(tuning: Tuning) -> String {
+    choice::words(tuning)
+}
+
+fn read(path: &Path, quiet: bool) -> Store {
+    let store = Store::read(path);
+    if let Some(complaint) = store.complaint.as_ref().filter(|_| !quiet) {
+        terminal::warn(complaint);
+    }
+    store
+}
+
+fn key(gpu: &Gpu, program: &Program) -> Key {
+    Key::new(gpu.adapter(), inspect::constant_bytes(program.pte()))
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &Tune) -> ExitCode {
+    match tune(args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => terminal::end(&failure, false),
+    }
+}
+
+fn tune(args: &Tune) -> Result<(), Failure> {
+    let file = cache::tuning_file().ok_or(Failure::NoCacheFolder)?;
+    let quiet = args.quiet || args.json;
+    let subject = Contest::subject(&args.subject)?;
+    let gpu = devices::open(&args.gpu, quiet)?;
+    let key = key(&gpu, &subject.program);
+    if args.forget {
+        let forgotten = remember(&file, &key, None, quiet)?;
+        return show(args.json, &Forgotten { key, forgotten, file }, Forgotten::text);
+    }
+    let mut report = measure(args, &gpu, &subject, key, quiet)?;
+    let wins = report.together.is_some_and(SpeedUps::wins);
+    // Where the defaults are best, what an earlier run found is no longer true.
+    let tuning = wins.then_some(report.tuning);
+    remember(&file, &report.key, tuning, quiet)?;
+    report.remembered = tuning.map(|tuning| Remembered { values: tuning.into(), file });
+    show(args.json, &report.json(), |_| report.text())
+}
+
+/// Writes the file if anything changes in it, and says whether it did.
+fn remember(file: &Path, key: &Key, tuning: Option<Tuning>, quiet: bool) -> Result<bool, Failure> {
+    let mut store = read(file, quiet);
+    let changed = store.set(key, tuning);
+    if changed {
+        store.write(file)?;
+    }
+    Ok(changed)
+}
+
+/// Measures every alternative, then what is taken of them together.
+fn measure(args: &Tune, gpu: &Gpu, subject: &Subject, key: Key, quiet: bool) -> Result<Report, Failure> {
+    let contest = Contest::new(gpu, subject, args.repeat, quiet)?;
+    // Until here Ctrl-C ends the program; from here on it ends the run behind it, before anything is written.
+    talk::catch_interrupts();
+    let speed_ups = |tuning: Tuning| {
+        if !quiet {
+            terminal::note(&format!("measuring {} in turns with the defaults", words(tuning)));
+        }
+        let [prefill, decode] = contest.speed_ups(tuning)?;
+        Ok::<_, Failure>(SpeedUps { prefill, decode })
+    };
+    let alternatives = choice::alternatives(gpu.caps()).into_iter();
+    let mut trials =
+        alternatives.map(|tuning| Ok(Trial::new(tuning, speed_ups(tuning)?))).collect::<Result<Vec<_>, Failure>>()?;
+    let tuning = choice::take(&mut trials);
+    let together = if tuning == Tuning::default() { None } else { Some(speed_ups(tuning)?) };
+    Ok(Report { key, program: subject.name.clone(), repeat: args.repeat, trials, tuning, together, remembered: None })
+}
+
+/// What was measured and what came of it.
+struct Report {
+    key: Key,
+    program: String,
+    repeat: u32,
+    trials: Vec<Trial>,
+    /// What is taken of the trials, and how fast that is.
+    tuning: Tuning,
+    together: Option<SpeedUps>,
+    remembered: Option<Remembered>,
+}
+
+#[derive(Clone, Serialize)]
+struct Remembered {
+    #[serde(flatten)]
+    values: Values,
+    file: PathBuf,
+}
+
+/// A line of the table.
+#[derive(Serialize)]
+struct Line {
+    knob: String,
+    #[serde(flatten)]
+    speed_ups: SpeedUps,
+    taken: bool,
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Json<'a> {
+    #[serde(flatten)]
+    key: &'a Key,
+    program: &'a str,
+    repeat: u32,
+    trials: Vec<Line>,
+    /// All that is taken, measured once more; null where nothing is.
+    together: Option<Line>,
+    /// Null where the defaults are best.
+    remembered: Option<Remembered>,
+}
+
+impl Report {
+    fn together(&self) -> Option<Line> {
+        let speed_ups = self.together?;
+        Some(Line { knob: format!("together: {}", words(self.tuning)), speed_ups, taken: speed_ups.wins() })
+    }
+
+    fn json(&self) -> Json<'_> {
+        let line = |trial: &Trial| Line { knob: words(trial.tuning), speed_ups: trial.speed_ups, taken: trial.taken };
+        Json {
+            key: &self.key,
+            program: &self.program,
+            repeat: self.repeat,
+            trials: self.trials.iter().map(line).collect(),
+            together: self.together(),
+            remembered: self.remembered.clone(),
+        }
+    }
+
+    fn text(&self) -> String {
+        let Key { adapter, driver, backend, shape_class } = &self.key;
+        let [adapter, driver, backend, program] = [adapter, driver, backend, &self.program].map(|text| clean(text));
+        let mut out = format!("{TITLE}{program}{TITLE:#} on {adapter} ({driver}, {backend})\n");
+        let faint = |text: &str| Cell::new(text).style(FAINT);
+        let mut table = Table::default();
+        table.row([faint("knob"), faint("prefill").right(), faint("decode").right(), faint("taken")]);
+        let Json { trials, together, .. } = self.json();
+        for Line { knob, speed_ups, taken } in trials.into_iter().chain(together) {
+            let times = |ratio: f64| Cell::new(format!("{ratio:.2} ×")).style(NUMBER).right();
+            let taken = Cell::new(if taken { "yes" } else { "no" });
+            table.row([Cell::new(knob), times(speed_ups.prefill), times(speed_ups.decode), taken]);
+        }
+        table.write(&mut out, 2, terminal::width());
+        out.push_str(&match &self.remembered {
+            Some(Remembered { file, .. }) => format!(
+                "Remembered for programs with about {shape_class} of constants: {}, in {}\n",
+                words(self.tuning),
+                clean(&file.display().to_string()),
+            ),
+            None => "The defaults are best here; nothing is remembered.\n".to_owned(),
+        });
+        out
+    }
+}
+
+/// What `--forget` prints.
+#[derive(Serialize)]
+struct Forgotten {
+    #[serde(flatten)]
+    key: Key,
+    /// Whether there was anything to forget.
+    forgotten: bool,
+    file: PathBuf,
+}
+
+impl Forgotten {
+    fn text(&self) -> String {
+        let Self { key: Key { adapter, shape_class, .. }, forgotten, .. } = self;
+        let what = if *forgotten { "Forgot the tuning" } else { "There was no tuning" };
+        format!("{what} for {} and programs with about {shape_class} of constants.\n", clean(adapter))
+    }
+}
+
+fn show<T: Serialize>(json: bool, report: &T, text: impl FnOnce(&T) -> String) -> Result<(), Failure> {
+    if json {
+        let line = serde_json::to_string(report).map_err(|error| Failure::Output(error.into()))?;
+        return terminal::print(&format!("{line}\n"));
+    }
+    terminal::print_styled(&text(report))
+}

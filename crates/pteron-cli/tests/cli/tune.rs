@@ -1,0 +1,85 @@
+//! `pteron tune` on whatever adapter there is: what wins is a matter of chance in software, but file and table say the same.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::{Run, Scratch, quiet, root};
+
+const TINY: &str = "fixtures/llama/tiny_4w/program.pte";
+
+/// Runs the command on the tiny model, with a cache folder of this test's own.
+fn pteron(cache: &Path, args: &str) -> Run {
+    let mut command = quiet(Command::new(env!("CARGO_BIN_EXE_pteron")));
+    let command = command.args(args.split(' ')).args(["--model", TINY]).current_dir(root()).env("XDG_CACHE_HOME", cache);
+    let output = command.output().unwrap();
+    let [out, err] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+    Run { code: output.status.code(), out, err }
+}
+
+fn json(run: &Run) -> Value {
+    assert_eq!((run.code, run.err.as_str()), (Some(0), ""));
+    serde_json::from_str(&run.out).unwrap()
+}
+
+#[test]
+fn what_wins_is_remembered_and_used_until_it_is_forgotten() {
+    let scratch = Scratch::new("tune");
+    let cache = scratch.0.join("cache");
+    let file = cache.join("pteron").join("tuning.json");
+    let report = json(&pteron(&cache, "tune --repeat 1 --json"));
+    let trials = report["trials"].as_array().unwrap();
+    let names: Vec<&str> = trials.iter().filter_map(|trial| trial["knob"].as_str()).collect();
+    assert!(names.ends_with(&["fill 25 %", "fill 400 %"]), "{names:?}");
+    for line in trials.iter().chain(report["together"].as_object().map(|_| &report["together"])) {
+        let [prefill, decode] = ["prefill", "decode"].map(|field| line[field].as_f64().unwrap());
+        let wins = (prefill * decode).sqrt() >= 1.03 && prefill.min(decode) >= 0.97;
+        assert!(prefill > 0.0 && decode > 0.0 && (wins || line["taken"] == false), "{line}");
+    }
+    let taken = trials.iter().any(|trial| trial["taken"] == true);
+    assert_eq!(report["together"].is_object(), taken, "{report}");
+    let remembered = report["together"]["taken"] == true;
+    assert_eq!((report["remembered"].is_object(), file.exists()), (remembered, remembered), "{report}");
+    described(&report);
+
+    // Whatever won here, another tuning is remembered by hand for the same adapter and class.
+    let mut entry = serde_json::json!({ "subgroups": false, "matrices": true, "fill_percent": 400 });
+    for field in ["adapter", "driver", "backend", "shape_class"] {
+        entry[field] = report[field].clone();
+    }
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(&file, serde_json::json!({ "tuning_version": 1, "entries": [entry] }).to_string()).unwrap();
+    let bench = "bench --pp 8 --tg 4 --depth 0 --repeat 1 --check --json";
+    let tuned = json(&pteron(&cache, bench));
+    assert_eq!(tuned["tuning"], "no subgroups, fill 400 %");
+    assert!(tuned["checks"][0]["agreed"].as_u64() > Some(506), "{}", tuned["checks"]);
+
+    let forgotten = json(&pteron(&cache, "tune --forget --json"));
+    assert_eq!((&forgotten["forgotten"], &forgotten["shape_class"]), (&Value::Bool(true), &report["shape_class"]));
+    described(&forgotten);
+    assert_eq!(json(&pteron(&cache, bench))["tuning"], Value::Null);
+    assert_eq!(json(&pteron(&cache, "tune --forget --json"))["forgotten"], false);
+}
+
+#[test]
+fn a_file_that_is_none_is_worth_a_warning() {
+    let scratch = Scratch::new("untuned");
+    let cache = scratch.0.join("cache");
+    let file = cache.join("pteron").join("tuning.json");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(&file, "feathers").unwrap();
+    let run = pteron(&cache, "tune --forget");
+    assert_eq!(run.code, Some(0));
+    assert!(run.err.contains("tuning.json: it is damaged or of another version, so no tuning is used"), "{}", run.err);
+    assert!(run.out.starts_with("There was no tuning for "), "{}", run.out);
+    assert_eq!(std::fs::read(&file).unwrap(), b"feathers", "nothing changes, nothing is written");
+}
+
+/// README.md names what is in the JSON object.
+fn described(value: &Value) {
+    let readme = std::fs::read_to_string(root().join("crates/pteron-cli/README.md")).unwrap();
+    for field in value.as_object().unwrap().keys() {
+        assert!(readme.contains(&format!("`{field}`")), "{field} is not in README.md");
+    }
+}

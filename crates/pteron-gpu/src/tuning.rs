@@ -1,0 +1,93 @@
+//! Which of several kernels that serve the same plan a device runs, where that can be told by measuring only.
+
+use crate::plan::Caps;
+
+/// What is chosen among kernels that give the same answers. The default suits large GPUs; `pteron tune` measures what suits others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tuning {
+    /// Kernels for subgroups, where the device has them.
+    pub subgroups: bool,
+    /// Kernels for matrices, where the device has them and [`Precision`](crate::engine::Precision) allows them.
+    pub matrices: bool,
+    /// How many workgroups keep the device busy.
+    pub fill: Fill,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Self { subgroups: true, matrices: true, fill: Fill::default() }
+    }
+}
+
+impl Tuning {
+    /// What of a device may be used.
+    pub(crate) fn of(self, caps: Caps) -> Caps {
+        Caps {
+            subgroups: caps.subgroups && self.subgroups,
+            matrices: caps.matrices && self.matrices,
+            fill_percent: caps.fill_percent * self.fill.percent() / 100,
+            ..caps
+        }
+    }
+}
+
+/// How many workgroups keep a device busy, compared with a large GPU: with more, work is cut finer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fill {
+    /// A quarter.
+    Quarter,
+    /// As many.
+    #[default]
+    Same,
+    /// Four times as many.
+    Fourfold,
+}
+
+impl Fill {
+    /// All there are.
+    pub const ALL: [Self; 3] = [Self::Quarter, Self::Same, Self::Fourfold];
+
+    /// As a percentage.
+    #[must_use]
+    pub fn percent(self) -> u32 {
+        match self {
+            Self::Quarter => 25,
+            Self::Same => 100,
+            Self::Fourfold => 400,
+        }
+    }
+
+    /// The one of a percentage, if there is one.
+    #[must_use]
+    pub fn from_percent(percent: u32) -> Option<Self> {
+        Self::ALL.into_iter().find(|fill| fill.percent() == percent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tuning_takes_away_and_never_gives() {
+        let able = Caps { subgroups: true, subgroup_size: (32, 32), matrices: true, ..Caps::PORTABLE };
+        let usual = Tuning::default();
+        assert_eq!((usual.of(able), usual.of(Caps::PORTABLE)), (able, Caps::PORTABLE));
+        let without = Tuning { subgroups: false, ..usual };
+        assert_eq!(without.of(able), Caps { subgroups: false, ..able });
+        let exact = Tuning { matrices: false, ..usual };
+        assert_eq!(exact.of(able), Caps { matrices: false, ..able });
+        assert_eq!(exact.of(Caps::PORTABLE), Caps::PORTABLE);
+    }
+
+    #[test]
+    fn grids_are_scaled_and_never_empty() {
+        for (fill, expected) in [(Fill::Quarter, 256), (Fill::Same, 1024), (Fill::Fourfold, 4096)] {
+            let caps = Tuning { fill, ..Tuning::default() }.of(Caps::PORTABLE);
+            assert_eq!((caps.filled(1024), caps.filled(u32::MAX) > 1 << 29), (expected, true));
+            assert!(caps.filled(1) >= 1 && caps.filled(0) >= 1);
+            assert_eq!(Fill::from_percent(fill.percent()), Some(fill));
+        }
+        assert_eq!(Fill::from_percent(50), None);
+    }
+}
