@@ -22,7 +22,6 @@ mod table;
 mod verdict;
 
 use std::io::Write;
-use std::path::Path;
 use std::process::ExitCode;
 use std::time::SystemTime;
 
