@@ -21,7 +21,8 @@ const TYPES = { uniform: 'uniform', read: 'read-only-storage', 'read-write': 'st
 async function openDevice(portable) {
   // An adapter gives one device.
   const adapter = await gpu.requestAdapter();
-  const requiredFeatures = ['subgroups'].filter((feature) => adapter.features.has(feature));
+  const used = portable ? ['subgroups'] : ['subgroups', 'shader-f16'];
+  const requiredFeatures = used.filter((feature) => adapter.features.has(feature));
   const wanted = ['maxComputeInvocationsPerWorkgroup', 'maxComputeWorkgroupSizeX', 'maxComputeWorkgroupStorageSize'];
   const requiredLimits = portable ? {} : Object.fromEntries(wanted.map((limit) => [limit, adapter.limits[limit]]));
   return adapter.requestDevice({ requiredFeatures, requiredLimits });
@@ -78,8 +79,9 @@ if (refused.length === 0) {
   process.exit(2);
 }
 
-if (variants.some((variant) => !variant.portable) && !devices.false.features.has('subgroups')) {
-  console.error('this adapter has no subgroups, and some kernels use them');
+const missing = ['subgroups', 'shader-f16'].filter((feature) => !devices.false.features.has(feature));
+if (variants.some((variant) => !variant.portable) && missing.length > 0) {
+  console.error(`this adapter has no ${missing.join(' and ')}, and some kernels need it`);
   process.exit(2);
 }
 

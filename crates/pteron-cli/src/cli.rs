@@ -89,6 +89,10 @@ pub(crate) struct ModelArgs {
     #[arg(long)]
     pub(crate) kv_cache: bool,
 
+    /// Keeps keys and values as 16-bit floats where the GPU can: half the memory
+    #[arg(long)]
+    pub(crate) half_cache: bool,
+
     #[command(flatten)]
     pub(crate) gpu: GpuArgs,
 }

@@ -27,6 +27,7 @@ const GENEROUS: Caps = Caps {
     max_binding: 2 << 30,
     matrices: false,
     fill_percent: 100,
+    f16: false,
 };
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -106,7 +107,8 @@ fn write(out: &Path, variants: &[Variant]) -> Result<(), Box<dyn Error>> {
             list,
             "{separator}{{ \"name\": \"{}{types}\", \"file\": {file:?}, \"portable\": {}, \"bindings\": [{bindings}], \
              \"constants\": {{ {constants} }} }}",
-            variant.label, !variant.kernel.subgroups
+            variant.label,
+            !variant.kernel.subgroups && !variant.has_halves()
         )?;
     }
     std::fs::write(out.join("kernels.json"), format!("[\n{list}\n]\n"))?;

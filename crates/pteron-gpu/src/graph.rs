@@ -16,8 +16,10 @@ use crate::shape::{Dims, MAX_RANK};
 /// The element type of a tensor on the GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Elem {
-    /// 32-bit floats; 16-bit ones are held so too.
+    /// 32-bit floats; 16-bit ones of files are held so too.
     F32,
+    /// 16-bit floats, two a word: caches that are kept so. No file's tensor is decoded to them.
+    F16,
     /// 32-bit integers; 64-bit ones are narrowed by the host.
     I32,
     /// Unsigned bytes, four a word.
@@ -46,6 +48,7 @@ impl Elem {
     pub fn bits(self, value: f64) -> u32 {
         match self {
             Self::F32 => (value as f32).to_bits(),
+            Self::F16 => half::f16::from_f64(value).to_bits().into(),
             Self::I32 => value as i64 as u32,
             Self::U8 | Self::I8 => (value as i64 as u8).into(),
             Self::Bool => u32::from(value != 0.0),
@@ -57,15 +60,17 @@ impl Elem {
     pub fn lanes(self) -> u32 {
         match self {
             Self::F32 | Self::I32 => 1,
+            Self::F16 => 2,
             Self::U8 | Self::I8 | Self::Bool => 4,
         }
     }
 
-    /// Bytes that `count` elements take on the GPU; bytes are packed into whole words.
+    /// Bytes that `count` elements take on the GPU; what is smaller than a word is packed into whole ones.
     #[must_use]
     pub fn bytes(self, count: u64) -> u64 {
         match self {
             Self::F32 | Self::I32 => count.saturating_mul(4),
+            Self::F16 => count.div_ceil(2).saturating_mul(4),
             Self::U8 | Self::I8 | Self::Bool => count.div_ceil(4).saturating_mul(4),
         }
     }
@@ -164,6 +169,18 @@ impl Graph {
         let graph = Self { nodes, tensors, roles, inputs, outputs, source, first_equal };
         graph.check_order()?;
         Ok(graph)
+    }
+
+    /// The same with some tensors as 16-bit floats, and operators decoded for them.
+    pub(crate) fn with_halves(mut self, halves: &[TensorId]) -> Result<Self> {
+        for tensor in halves {
+            if let Some(Some(info)) = self.tensors.get_mut(tensor.index()) {
+                info.elem = Elem::F16;
+            }
+        }
+        let calls: Vec<usize> = self.nodes.iter().map(|node| node.call).collect();
+        self.nodes = decode_nodes(&self.source, &self.tensors, &calls)?;
+        Ok(self)
     }
 
     /// What the file says of a tensor.
@@ -297,6 +314,15 @@ fn roles(source: &vulkan::Graph, nodes: &[Node], inputs: &[TensorId]) -> Vec<Rol
 mod tests {
     use super::*;
     use crate::testing::Sketch;
+
+    #[test]
+    fn elements_smaller_than_words_share_them() {
+        let bytes = |elem: Elem| [0, 1, 2, 5, 8].map(|count| elem.bytes(count));
+        assert_eq!(bytes(Elem::F32), [0, 4, 8, 20, 32]);
+        assert_eq!(bytes(Elem::F16), [0, 4, 4, 12, 16]);
+        assert_eq!(bytes(Elem::U8), [0, 4, 4, 8, 8]);
+        assert_eq!((Elem::F16.lanes(), Elem::F16.bits(-1.5)), (2, 0xBE00));
+    }
 
     #[test]
     fn a_constant_has_one_type() {

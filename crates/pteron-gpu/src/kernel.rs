@@ -197,6 +197,12 @@ impl Variant {
         self
     }
 
+    /// Whether it reads or writes 16-bit floats, which a device must offer ([`Caps::f16`](crate::plan::Caps)).
+    #[must_use]
+    pub fn has_halves(&self) -> bool {
+        self.kernel.matrices || self.types.iter().any(|(_, ty)| ty.contains("f16"))
+    }
+
     /// The whole source: what the target wants first, named types, then the kernel with its includes.
     #[must_use]
     pub fn source(&self, target: Target) -> String {
@@ -204,8 +210,11 @@ impl Variant {
         if self.kernel.subgroups && target == Target::Browser {
             out.push_str("enable subgroups;\n");
         }
+        if self.has_halves() {
+            out.push_str("enable f16;\n");
+        }
         if self.kernel.matrices {
-            out.push_str("enable f16;\nenable wgpu_cooperative_matrix;\n");
+            out.push_str("enable wgpu_cooperative_matrix;\n");
         }
         for (name, ty) in &self.types {
             // Writing to a string cannot fail.

@@ -9,6 +9,7 @@ pub mod engine;
 pub mod error;
 pub mod fuse;
 pub mod graph;
+mod half_cache;
 pub mod kernel;
 mod lines;
 pub mod live;

@@ -213,6 +213,8 @@ pub struct Caps {
     pub matrices: bool,
     /// How many workgroups keep the device busy, as a percentage of what kernels take for granted.
     pub fill_percent: u32,
+    /// Whether kernels can read and write 16-bit floats.
+    pub f16: bool,
 }
 
 /// Bytes of workgroup memory that kernels for matrices may use.
@@ -228,6 +230,7 @@ impl Caps {
         max_binding: 128 * 1024 * 1024,
         matrices: false,
         fill_percent: 100,
+        f16: false,
     };
 
     /// As many workgroups as keep this device busy where a large GPU takes `grid`.

@@ -35,6 +35,15 @@ pub(crate) fn matrix_gpu() -> Option<Gpu> {
     found
 }
 
+/// The device if its kernels can have 16-bit floats.
+pub(crate) fn half_gpu() -> Option<Gpu> {
+    let found = GPU.caps().f16.then(gpu);
+    if found.is_none() {
+        println!("skipped: {} has no 16-bit floats", GPU.adapter().name);
+    }
+    found
+}
+
 pub(crate) fn dims(dims: &[u32]) -> Dims {
     Dims::new(dims).unwrap()
 }
@@ -200,9 +209,15 @@ pub(crate) fn check(sketch: &Sketch, calls: &[Vec<HostTensor>], tolerance: f32) 
 
 /// The same on another device than the one of all tests.
 pub(crate) fn check_on(gpu: &Gpu, sketch: &Sketch, calls: &[Vec<HostTensor>], tolerance: f32) {
-    let loaded = sketch.load_on(gpu, &LoadOptions::default()).unwrap();
+    check_with(gpu, &LoadOptions::default(), sketch, calls, tolerance);
+}
+
+/// The same, loaded otherwise.
+pub(crate) fn check_with(gpu: &Gpu, how: &LoadOptions, sketch: &Sketch, calls: &[Vec<HostTensor>], tolerance: f32) {
+    let loaded = sketch.load_on(gpu, how).unwrap();
     let state = loaded.new_state().unwrap();
-    let graph = loaded.graph();
+    // References compute with what the file has.
+    let graph = &sketch.decode().unwrap();
     let bounds: Vec<Dims> = graph.inputs.iter().map(|&input| graph.info(input).bound).collect();
     let mut planned = Planned::at_bounds(graph, &bounds, Caps::PORTABLE).unwrap();
     let mut tensors = sketch.host_tensors(graph);
@@ -214,7 +229,7 @@ pub(crate) fn check_on(gpu: &Gpu, sketch: &Sketch, calls: &[Vec<HostTensor>], to
         }
         if !graph.roles.iter().any(|role| matches!(role, Role::State(_))) {
             let tight = inputs.iter().map(|input| (input.dims.count() > 0).then_some(input.dims)).collect();
-            let options = LoadOptions { input_bounds: tight, ..LoadOptions::default() };
+            let options = LoadOptions { input_bounds: tight, ..how.clone() };
             let fresh = sketch.load_on(gpu, &options).unwrap();
             let again = run(&fresh, &fresh.new_state().unwrap(), inputs).unwrap();
             assert_eq!(outputs, again, "call {index}: resized and freshly built differ");

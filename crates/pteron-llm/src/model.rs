@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pteron::{ConstantValue, Gpu, LoadOptions, Method, OnProgress, Precision, Program, Tuning};
+use pteron::{ConstantValue, Gpu, KvCache, LoadOptions, Method, OnProgress, Precision, Program, Tuning};
 
 use crate::error::{Error, Result};
 use crate::metadata::{Constant, Facts, Metadata};
@@ -23,6 +23,8 @@ pub struct ModelOptions {
     pub precision: Precision,
     /// Which of several kernels that serve the same plan are run.
     pub tuning: Tuning,
+    /// How exactly attention remembers keys and values: as the program has them unless told otherwise.
+    pub kv_cache: KvCache,
 }
 
 impl Default for ModelOptions {
@@ -34,6 +36,7 @@ impl Default for ModelOptions {
             progress: None,
             precision: Precision::Fast,
             tuning: Tuning::default(),
+            kv_cache: KvCache::Full,
         }
     }
 }
@@ -66,6 +69,7 @@ impl Model {
             progress: options.progress.clone(),
             precision: options.precision,
             tuning: options.tuning,
+            kv_cache: options.kv_cache,
             ..LoadOptions::default()
         };
         let method = program.load(gpu, &options.method, &load).await?;

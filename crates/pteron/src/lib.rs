@@ -32,8 +32,8 @@ pub use next::{Choice, ChosenToken, NextToken, Tokens};
 pub use program::{ConstantValue, Program};
 pub use pteron_format::ScalarType;
 pub use pteron_gpu::engine::{
-    AdapterSummary, Allocated, Counts, DispatchTime, Gpu, GpuOptions, MemoryUse, OnProgress, Precision, Profile, Progress,
-    Timing, adapters,
+    AdapterSummary, Allocated, Counts, DispatchTime, Gpu, GpuOptions, KvCache, MemoryUse, OnProgress, Precision, Profile,
+    Progress, Timing, adapters,
 };
 #[cfg(not(target_arch = "wasm32"))]
 pub use pteron_gpu::engine::{PipelineCacheSummary, block_on};

@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pteron_format::program::{DataRef, Dynamism, Plan, ValueId};
-use pteron_gpu::engine::{self, Gpu, LoadedGraph, Loading, MemoryUse, OnProgress, Precision, PreparedGraph, Profile};
+use pteron_gpu::engine::{
+    self, Gpu, KvCache, LoadedGraph, Loading, MemoryUse, OnProgress, Precision, PreparedGraph, Profile,
+};
 use pteron_gpu::fuse::Fusions;
 use pteron_gpu::graph::Graph;
 use pteron_gpu::shape::Dims;
@@ -33,13 +35,15 @@ pub struct LoadOptions {
     pub precision: Precision,
     /// Which of several kernels that serve the same plan are run.
     pub tuning: Tuning,
+    /// How exactly attention remembers keys and values.
+    pub kv_cache: KvCache,
 }
 
 impl LoadOptions {
     /// Each operator of the file by itself, in 32-bit floats throughout: what all faster ways are measured by.
     #[must_use]
     pub fn exact() -> Self {
-        Self { fusions: Fusions::NONE, precision: Precision::Full, ..Self::default() }
+        Self { fusions: Fusions::NONE, precision: Precision::Full, kv_cache: KvCache::Full, ..Self::default() }
     }
 }
 
@@ -108,6 +112,7 @@ impl Program {
                 calls_under_way: if options.choose_tokens { TokenLoop::UNDER_WAY } else { 0 },
                 precision: options.precision,
                 tuning: options.tuning,
+                kv_cache: options.kv_cache,
             };
             prepared.push((PreparedGraph::new(gpu, graph, &options)?, delegate.data));
         }

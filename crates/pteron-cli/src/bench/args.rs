@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use pteron::KvCache;
 
 use super::check;
 use super::smooth::Lengths;
@@ -70,6 +71,10 @@ pub(crate) struct SubjectArgs {
 pub(crate) struct Bench {
     #[command(flatten)]
     pub(crate) subject: SubjectArgs,
+
+    /// Keeps keys and values as 16-bit floats where the GPU can: half the memory
+    #[arg(long)]
+    pub(crate) half_cache: bool,
 
     /// Lengths of prompts; 0 for none [default: 128,512,2048; none with --check or --smooth]
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
@@ -141,6 +146,11 @@ impl Bench {
         Sizes { pp: or(&self.pp, [128, 512, 2048]), tg: self.tg.unwrap_or(128), depth: or(&self.depth, [0, 2048, 8192]) }
     }
 
+    /// How keys and values are kept.
+    pub(super) fn cache(&self) -> KvCache {
+        if self.half_cache { KvCache::Half } else { KvCache::Full }
+    }
+
     /// The longest context that is asked for, with room for a token behind every prompt: programs take no prompt in one call that
     /// leaves none.
     pub(super) fn longest(&self) -> u32 {
@@ -180,6 +190,7 @@ mod tests {
         let asked = parse(&["--pp", "8,16", "--tg", "4", "--depth", "7", "--repeat", "1", "--check"]).unwrap();
         assert_eq!((asked.sizes(), asked.repeat), (sizes(&[8, 16], 4, &[7]), 1));
         assert!(asked.check && !asked.json);
+        assert_eq!((asked.cache(), parse(&["--half-cache"]).unwrap().cache()), (KvCache::Full, KvCache::Half));
         assert_eq!(parse(&["--pp", "8,16", "--tg", "4", "--depth", "7"]).unwrap().longest(), 17);
         assert_eq!(parse(&["--pp", "8", "--tg", "4", "--depth", "7,9"]).unwrap().longest(), 14);
     }

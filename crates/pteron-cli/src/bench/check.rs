@@ -1,6 +1,6 @@
 //! Whether the answers are right: the logits of the path that is measured against those of an exact one.
 
-use pteron::{Gpu, LoadOptions, Method, Precision, State, Tensor, block_on};
+use pteron::{Gpu, KvCache, LoadOptions, Method, Precision, State, Tensor, block_on};
 use pteron_llm::Metadata;
 
 use super::cases;
@@ -13,8 +13,8 @@ use crate::loading::LoadingBar;
 use crate::talk;
 
 /// How the program is loaded for figures and for `pteron run`: with all that makes it fast.
-pub(super) fn fast() -> LoadOptions {
-    LoadOptions { choose_tokens: true, precision: Precision::Fast, ..LoadOptions::default() }
+pub(super) fn fast(kv_cache: KvCache) -> LoadOptions {
+    LoadOptions { choose_tokens: true, precision: Precision::Fast, kv_cache, ..LoadOptions::default() }
 }
 
 /// How it is loaded for comparison, without anything that [`DIFFERENCE`] names.
@@ -23,7 +23,8 @@ fn exact() -> LoadOptions {
 }
 
 /// What the exact path leaves out, for people who wonder what a comparison is worth.
-const DIFFERENCE: &str = "fusions and 16-bit factors: it computes each operator of the file by itself, in 32-bit floats";
+const DIFFERENCE: &str =
+    "fusions and 16-bit factors and caches: it computes each operator of the file by itself, in 32-bit floats";
 
 /// What is compared beside the model in the box: layers as large models have them, but few and small.
 pub(super) const MADE_UP: &str = "layers=2,width=512,heads=8,kv=2,head=64,hidden=1536,vocab=8192";
@@ -121,8 +122,10 @@ mod tests {
 
     #[test]
     fn the_exact_path_fuses_nothing_and_the_made_up_model_is_one() {
-        assert_eq!((exact().fusions, fast().fusions), (pteron::Fusions::NONE, pteron::Fusions::ALL));
-        assert_eq!((exact().precision, fast().precision), (Precision::Full, Precision::Fast));
+        let fast = fast(KvCache::Half);
+        assert_eq!((exact().fusions, fast.fusions), (pteron::Fusions::NONE, pteron::Fusions::ALL));
+        assert_eq!((exact().precision, fast.precision), (Precision::Full, Precision::Fast));
+        assert_eq!((exact().kv_cache, fast.kv_cache), (KvCache::Full, KvCache::Half));
         let decoder = pteron_convert::synthetic::parse(MADE_UP).unwrap();
         assert_eq!((decoder.layers, decoder.vocabulary), (2, 8192));
     }

@@ -1,6 +1,6 @@
 //! The program loaded in two ways, which are measured in turns: for those who must choose between them.
 
-use pteron::{Gpu, LoadOptions, Tuning};
+use pteron::{Gpu, KvCache, LoadOptions, Tuning};
 
 use super::args::SubjectArgs;
 use super::cases::Case;
@@ -32,7 +32,7 @@ impl<'a> Contest<'a> {
     }
 
     pub(crate) fn new(gpu: &'a Gpu, subject: &'a Subject, repeat: u32, quiet: bool) -> Result<Self, Failure> {
-        let (usual, _) = Driver::load(gpu, subject, check::fast(), quiet)?;
+        let (usual, _) = Driver::load(gpu, subject, check::fast(KvCache::default()), quiet)?;
         let room = usual.metadata.context_length;
         let cases = [Case::Prefill { tokens: PROMPT.min(room) }, Case::Decode { tokens: ANSWER.min(room), depth: 0 }];
         Ok(Self { gpu, subject, usual, cases, repeat, quiet })
@@ -40,7 +40,7 @@ impl<'a> Contest<'a> {
 
     /// How many times as fast a prompt and an answer are with a tuning, in the median of pairs.
     pub(crate) fn speed_ups(&self, tuning: Tuning) -> Result<[f64; 2], Failure> {
-        let options = LoadOptions { tuning, ..check::fast() };
+        let options = LoadOptions { tuning, ..check::fast(KvCache::default()) };
         let (own, _) = Driver::load(self.gpu, self.subject, options, self.quiet)?;
         let paths = Paths { own: &own, other: Some(&self.usual) };
         let progress = Progress::new(self.quiet);

@@ -54,7 +54,7 @@ fn bench(args: &Bench) -> Result<(), Failure> {
     let quiet = args.quiet || args.json;
     let gpu = devices::open(&args.gpu, quiet)?;
     let tuning = tune::remembered(&gpu, &subject.program, quiet);
-    let fast = LoadOptions { tuning: tuning.unwrap_or_default(), ..check::fast() };
+    let fast = LoadOptions { tuning: tuning.unwrap_or_default(), ..check::fast(args.cache()) };
     let (mut report, driver) = prepare(args, &gpu, &subject, &fast, quiet)?;
     report.tuning = tuning.map(tune::words);
     // Until here Ctrl-C ends the program; from here on what is finished is shown first.
@@ -84,7 +84,7 @@ fn examine(
         report.checks.push(check::check(gpu, subject, driver, quiet)?);
         if args.subject.model.is_none() && args.subject.synthetic.is_none() {
             let made_up = source::made_up(check::MADE_UP, args.longest())?;
-            let (driver, _) = Driver::load(gpu, &made_up, check::fast(), quiet)?;
+            let (driver, _) = Driver::load(gpu, &made_up, check::fast(args.cache()), quiet)?;
             report.checks.push(check::check(gpu, &made_up, &driver, quiet)?);
         }
         report.checks.iter().try_for_each(Verdict::demand)?;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use pteron::{Gpu, Program, block_on};
+use pteron::{Gpu, KvCache, Program, block_on};
 use pteron_llm::{ChatTemplate, Facts, Model, ModelOptions, Tokenizer, TokenizerConfig};
 
 use super::demo;
@@ -39,7 +39,8 @@ pub(super) fn open(args: &ModelArgs, quiet: bool) -> Result<Opened, Failure> {
     let gpu = devices::open(&args.gpu, quiet)?;
     let tuning = tune::remembered(&gpu, &program, quiet).unwrap_or_default();
     let bar = LoadingBar::new(&format!("loading {name} on {}", gpu.adapter().name), quiet);
-    let options = ModelOptions { facts, progress: Some(bar.listener()), tuning, ..ModelOptions::default() };
+    let kv_cache = if args.half_cache { KvCache::Half } else { KvCache::Full };
+    let options = ModelOptions { facts, progress: Some(bar.listener()), kv_cache, tuning, ..ModelOptions::default() };
     let model = block_on(Model::load(&gpu, &program, tokenizer, &options));
     drop(bar);
     Ok(Opened { model: model?, gpu, template, loading: start.elapsed() })

@@ -12,7 +12,8 @@ use super::buffers::{MemoryBudget, Request, STORAGE};
 use super::load::ConstantBytes;
 use super::upload::{Counted, Put};
 use crate::error::{Error, Result};
-use crate::graph::{Graph, Role};
+use crate::graph::{Elem, Graph, Role};
+use crate::half_cache::halves;
 use crate::live::TensorId;
 use crate::memory::{Memory, Place, joined};
 use crate::plan::Bind;
@@ -43,7 +44,7 @@ struct JoinedRequest {
     request: Request,
 }
 
-/// A constant's bytes as the GPU holds them: halves widened, 64-bit integers narrowed.
+/// A constant's bytes as the GPU holds them: halves widened, 64-bit integers narrowed; floats narrowed where a state holds halves.
 fn constant_bytes<'a>(graph: &Graph, tensor: TensorId, constant: u32, bytes: &ConstantBytes<'a>) -> Result<Cow<'a, [u8]>> {
     let id = ConstantId(constant);
     let Some(raw) = bytes(id) else {
@@ -55,6 +56,8 @@ fn constant_bytes<'a>(graph: &Graph, tensor: TensorId, constant: u32, bytes: &Co
     };
     let dtype = graph.source.values.get(tensor.index()).and_then(|value| value.as_tensor()).map(|tensor| tensor.dtype);
     Ok(match dtype {
+        Some(DataType::Float32) if graph.info(tensor).elem == Elem::F16 => Cow::Owned(halves(&raw)),
+        Some(DataType::Float16) if graph.info(tensor).elem == Elem::F16 => raw,
         Some(DataType::Float16) => {
             let widen = |pair: &[u8]| half::f16::from_le_bytes([pair[0], pair[1]]).to_f32().to_le_bytes();
             Cow::Owned(raw.chunks_exact(2).flat_map(widen).collect())

@@ -180,6 +180,7 @@ impl Gpu {
             workgroup_memory: summary.limits.max_compute_workgroup_storage_size,
             max_binding: summary.limits.max_storage_buffer_binding_size,
             matrices: multiplies_matrices(adapter, features, &summary),
+            f16: features.contains(wgpu::Features::SHADER_F16),
             ..Caps::PORTABLE
         };
         #[cfg(not(target_arch = "wasm32"))]

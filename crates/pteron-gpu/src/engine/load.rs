@@ -13,15 +13,17 @@ use super::call::Run;
 use super::constants::{ConstantRequests, initial_states};
 use super::follow::Answers;
 use super::pipelines::Pipeline;
+use super::precision::Precision;
 use super::progress::Loading;
 use super::upload::{Put, upload};
 use super::wait::Gate;
 use crate::error::{Error, Result};
 use crate::graph::Graph;
+use crate::half_cache::KvCache;
 use crate::kernel::Variant;
 use crate::live::TensorId;
 use crate::memory::{Memory, Place};
-use crate::plan::{Bind, Caps, PARAM_SLOT};
+use crate::plan::{Bind, PARAM_SLOT};
 use crate::resize::Planned;
 use crate::shape::Dims;
 use crate::tuning::Tuning;
@@ -39,24 +41,8 @@ pub struct LoadOptions {
     pub precision: Precision,
     /// Which of several kernels that serve the same plan are run.
     pub tuning: Tuning,
-}
-
-/// How exactly kernels compute.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Precision {
-    /// In 32-bit floats throughout.
-    #[default]
-    Full,
-    /// With many tokens at once, factors of products are rounded to 16 bits where the GPU multiplies matrices of such; sums are of
-    /// 32 bits. Elsewhere as [`Full`](Self::Full). Good enough to choose tokens by, many times as fast.
-    Fast,
-}
-
-impl Precision {
-    /// What of a device may be used.
-    fn of(self, caps: Caps) -> Caps {
-        Caps { matrices: caps.matrices && self == Self::Fast, ..caps }
-    }
+    /// How exactly attention remembers.
+    pub kv_cache: KvCache,
 }
 
 /// Where a constant's bytes come from: the mapped file, external data, anything.
@@ -143,6 +129,7 @@ impl PreparedGraph {
     /// # Errors
     /// What an operator refuses, what does not fit, or a device that fails.
     pub fn new(gpu: &Gpu, graph: Graph, options: &LoadOptions) -> Result<Self> {
+        let graph = options.kv_cache.of(graph, gpu.caps())?;
         let bounds = input_bounds(&graph, options)?;
         let caps = options.tuning.of(options.precision.of(gpu.caps()));
         let planned = Planned::at_bounds(&graph, &bounds, caps)?;

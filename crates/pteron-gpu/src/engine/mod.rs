@@ -16,6 +16,7 @@ mod follow;
 mod load;
 mod pass;
 mod pipelines;
+mod precision;
 mod profile;
 mod progress;
 mod state;
@@ -28,10 +29,13 @@ pub use cache::PipelineCacheSummary;
 pub use call::{HostView, InputView, OutputData};
 pub use device::{AdapterSummary, Gpu, GpuOptions, adapters};
 pub use follow::{After, Answer, Pending};
-pub use load::{ConstantBytes, LoadOptions, LoadedGraph, MemoryUse, Precision, PreparedGraph};
+pub use load::{ConstantBytes, LoadOptions, LoadedGraph, MemoryUse, PreparedGraph};
+pub use precision::Precision;
 pub use profile::{DispatchTime, Profile, Timing};
 pub use progress::{Loading, OnProgress, Progress};
 pub use state::State;
+
+pub use crate::half_cache::KvCache;
 
 /// Runs a future to its end on this thread.
 #[cfg(not(target_arch = "wasm32"))]

@@ -20,7 +20,7 @@ fn write_new(thread: u32, head: u32, position: u32) {
         let token = i / LANES;
         let lane = i % LANES;
         let at = ((position + token) * params.heads + head) * LANES + lane;
-        k_cache[at] = new_key(token, head, lane, position);
-        v_cache[at] = new_value(token, head, lane);
+        k_cache[at] = cached(new_key(token, head, lane, position));
+        v_cache[at] = cached(new_value(token, head, lane));
     }
 }

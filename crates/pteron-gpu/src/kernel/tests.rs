@@ -61,12 +61,12 @@ fn names_are_unique() {
 #[test]
 fn every_variant_validates() {
     each_variant(|variant, module| {
-        let matrices = Capabilities::SUBGROUP | Capabilities::SHADER_FLOAT16 | Capabilities::COOPERATIVE_MATRIX;
-        let allowed = match variant.kernel {
-            KernelDef { matrices: true, .. } => matrices,
-            KernelDef { subgroups: true, .. } => Capabilities::SUBGROUP,
-            _ => Capabilities::empty(),
-        };
+        let needs = [
+            (variant.kernel.subgroups, Capabilities::SUBGROUP),
+            (variant.has_halves(), Capabilities::SHADER_FLOAT16),
+            (variant.kernel.matrices, Capabilities::COOPERATIVE_MATRIX),
+        ];
+        let allowed = needs.into_iter().filter(|(needed, _)| *needed).map(|(_, capability)| capability).collect();
         if let Err(error) = Validator::new(ValidationFlags::all(), allowed).validate(module) {
             panic!("{}: {}", name(variant), error.emit_to_string(&variant.source(Target::Native)));
         }
@@ -136,6 +136,17 @@ fn kernels_that_index_by_data_are_checked_when_they_run() {
     }
     let proven = kernels().into_iter().filter(|kernel| kernel.proven).count();
     assert!(proven > 15, "{proven} kernels are proven");
+}
+
+#[test]
+fn halves_are_enabled_once_where_they_are_used() {
+    each_variant(|variant, _| {
+        for source in [Target::Native, Target::Browser].map(|target| variant.source(target)) {
+            let enabled = source.lines().filter(|line| *line == "enable f16;").count();
+            assert_eq!(enabled, usize::from(variant.has_halves()), "{}", name(variant));
+            assert_eq!(source.contains("f16"), variant.has_halves(), "{}", name(variant));
+        }
+    });
 }
 
 #[test]

@@ -90,6 +90,7 @@ pub(super) const HEADS: [&str; 3] = ["fn apply(x: X) -> R", "fn apply(x: X, y: Y
 pub(super) fn stored(elem: Elem) -> &'static str {
     match elem {
         Elem::F32 => "vec4<f32>",
+        Elem::F16 => "vec4<f16>",
         Elem::I32 => "vec4<i32>",
         Elem::U8 | Elem::I8 | Elem::Bool => "u32",
     }
@@ -104,8 +105,8 @@ pub(super) fn gather(slot: &Slot, elem: Elem) -> &'static str {
 pub(super) fn widen(elem: Elem, number: Number) -> &'static str {
     match (elem, number) {
         (Elem::F32, Number::Float) | (Elem::I32, Number::Integer) => "v",
-        (Elem::F32, Number::Integer) => "vec4<i32>(v)",
-        (Elem::I32, Number::Float) => "vec4<f32>(v)",
+        (Elem::F32 | Elem::F16, Number::Integer) => "vec4<i32>(v)",
+        (Elem::I32 | Elem::F16, Number::Float) => "vec4<f32>(v)",
         (Elem::U8 | Elem::Bool, Number::Integer) => {
             "vec4<i32>((vec4<u32>(v) >> vec4<u32>(0u, 8u, 16u, 24u)) & vec4<u32>(255u))"
         }
@@ -125,6 +126,7 @@ pub(super) fn narrow(result: Computed, elem: Elem) -> &'static str {
     match (result, elem) {
         (Computed::Number(Float), Elem::F32) | (Computed::Number(Integer), Elem::I32) => "v",
         (Computed::Number(Integer), Elem::F32) => "vec4<f32>(v)",
+        (Computed::Number(_), Elem::F16) => "vec4<f16>(v)",
         (Computed::Number(Float), Elem::I32) => "vec4<i32>(v)",
         (Computed::Number(Float), Elem::U8 | Elem::I8) => {
             "dot((bitcast<vec4<u32>>(vec4<i32>(v)) & vec4<u32>(255u)) << vec4<u32>(0u, 8u, 16u, 24u), vec4<u32>(1u))"
@@ -140,6 +142,7 @@ pub(super) fn narrow(result: Computed, elem: Elem) -> &'static str {
             "dot(select(vec4<u32>(0x1u, 0x100u, 0x10000u, 0x1000000u), vec4<u32>(), v == vec4<i32>()), vec4<u32>(1u))"
         }
         (Computed::Truth, Elem::F32) => "select(vec4<f32>(), vec4<f32>(1.0), v)",
+        (Computed::Truth, Elem::F16) => "select(vec4<f16>(), vec4<f16>(1.0), v)",
         (Computed::Truth, Elem::I32) => "select(vec4<i32>(), vec4<i32>(1), v)",
         (Computed::Truth, Elem::U8 | Elem::I8 | Elem::Bool) => {
             "dot(select(vec4<u32>(), vec4<u32>(0x1u, 0x100u, 0x10000u, 0x1000000u), v), vec4<u32>(1u))"
@@ -153,7 +156,8 @@ pub(super) fn promote(a: Elem, b: Elem) -> Elem {
         Elem::Bool => 0,
         Elem::U8 | Elem::I8 => 1,
         Elem::I32 => 2,
-        Elem::F32 => 3,
+        Elem::F16 => 3,
+        Elem::F32 => 4,
     };
     match (a, b) {
         // There is no wider type for both but 16 bits, which there is none of here.
@@ -167,7 +171,7 @@ pub(super) fn promote(a: Elem, b: Elem) -> Elem {
 pub(super) fn integers(elem: Elem, tensors: &HostTensors, tensor: TensorId) -> Vec<i64> {
     match elem {
         #[allow(clippy::cast_possible_truncation, reason = "as the conversion truncates")]
-        Elem::F32 => tensors.f32(tensor).iter().map(|&value| value as i64).collect(),
+        Elem::F32 | Elem::F16 => tensors.f32(tensor).iter().map(|&value| value as i64).collect(),
         Elem::I32 => tensors.i32(tensor).iter().map(|&value| value.into()).collect(),
         Elem::I8 => tensors.u8(tensor).iter().map(|&value| value.cast_signed().into()).collect(),
         Elem::U8 | Elem::Bool => tensors.u8(tensor).iter().map(|&value| value.into()).collect(),
@@ -177,7 +181,7 @@ pub(super) fn integers(elem: Elem, tensors: &HostTensors, tensor: TensorId) -> V
 /// A tensor on the host as floats.
 pub(super) fn floats(elem: Elem, tensors: &HostTensors, tensor: TensorId) -> Vec<f64> {
     match elem {
-        Elem::F32 => tensors.f32(tensor).iter().map(|&value| value.into()).collect(),
+        Elem::F32 | Elem::F16 => tensors.f32(tensor).iter().map(|&value| value.into()).collect(),
         #[allow(clippy::cast_precision_loss, reason = "they have 32 bits at most")]
         _ => integers(elem, tensors, tensor).iter().map(|&value| value as f64).collect(),
     }
@@ -187,7 +191,7 @@ pub(super) fn floats(elem: Elem, tensors: &HostTensors, tensor: TensorId) -> Vec
 #[allow(clippy::cast_possible_truncation, reason = "tensors hold 32 bits")]
 pub(super) fn host_floats(elem: Elem, values: impl Iterator<Item = f64>) -> HostData {
     match elem {
-        Elem::F32 => HostData::F32(values.map(|value| value as f32).collect()),
+        Elem::F32 | Elem::F16 => HostData::F32(values.map(|value| value as f32).collect()),
         Elem::Bool => HostData::U8(values.map(|value| u8::from(value != 0.0)).collect()),
         _ => host_integers(elem, values.map(|value| value as i64)),
     }
@@ -197,7 +201,7 @@ pub(super) fn host_floats(elem: Elem, values: impl Iterator<Item = f64>) -> Host
 #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "elements wrap")]
 pub(super) fn host_integers(elem: Elem, values: impl Iterator<Item = i64>) -> HostData {
     match elem {
-        Elem::F32 => HostData::F32(values.map(|value| value as f32).collect()),
+        Elem::F32 | Elem::F16 => HostData::F32(values.map(|value| value as f32).collect()),
         Elem::I32 => HostData::I32(values.map(|value| value as i32).collect()),
         Elem::Bool => HostData::U8(values.map(|value| u8::from(value != 0)).collect()),
         Elem::U8 | Elem::I8 => HostData::U8(values.map(|value| value as u8).collect()),

@@ -109,6 +109,8 @@ impl Way {
     pub(crate) fn of(elem: Elem) -> &'static [Self] {
         match elem {
             Elem::F32 | Elem::I32 => OF_WORDS,
+            // Only attention touches them.
+            Elem::F16 => &[],
             Elem::U8 | Elem::I8 | Elem::Bool => OF_BYTES,
         }
     }

@@ -122,7 +122,7 @@ impl Op for Fill {
         let count = usize::try_from(dims.count()).unwrap_or(0);
         let value = cx.number(self.value);
         let data = match self.elem {
-            Elem::F32 => HostData::F32(vec![value as f32; count]),
+            Elem::F32 | Elem::F16 => HostData::F32(vec![value as f32; count]),
             Elem::I32 => HostData::I32(vec![value as i32; count]),
             Elem::Bool => HostData::U8(vec![u8::from(value != 0.0); count]),
             Elem::U8 | Elem::I8 => HostData::U8(vec![value as i64 as u8; count]),

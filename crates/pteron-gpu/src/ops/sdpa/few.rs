@@ -1,6 +1,6 @@
 //! A few rows on a device whose subgroups have one size: their threads read keys and values together, and meet at the end.
 
-use super::stream::{Params, with_head};
+use super::stream::{Heads, Params};
 use super::sweep::Spread;
 use crate::kernel::{KernelDef, Variant};
 use crate::plan::Caps;
@@ -56,8 +56,9 @@ impl Team {
         self.threads / self.subgroup * self.rows * (self.lanes * 16 + 8)
     }
 
-    pub(super) fn variant(self, rotated: bool) -> Variant {
-        with_head(Variant::new(&FEW_SUBGROUPS), self.lanes, rotated)
+    pub(super) fn variant(self, heads: Heads) -> Variant {
+        heads
+            .with_caches(Variant::new(&FEW_SUBGROUPS))
             .with_count("THREADS", self.threads)
             .with_count("SUBGROUP", self.subgroup)
             .with_count("TEAM", self.team)
@@ -70,7 +71,7 @@ impl Team {
 fn variants() -> Vec<Variant> {
     let caps = Caps { subgroups: true, subgroup_size: (32, 32), ..Caps::PORTABLE };
     let teams = [16, 32, 12].into_iter().flat_map(|lanes| [4, 8].map(|rows| Team::of(caps, lanes, rows)));
-    teams.flatten().map(|team| team.variant(true)).collect()
+    teams.flatten().flat_map(|team| Heads::rotated(team.lanes).map(|heads| team.variant(heads))).collect()
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Many rows on a device that multiplies whole matrices of 16-bit floats.
 
-use super::stream::{Params, with_head};
+use super::stream::{Heads, Params};
 use super::sweep::Spread;
 use crate::kernel::{KernelDef, Variant};
 use crate::plan::{Caps, MATRIX_MEMORY};
@@ -49,8 +49,9 @@ impl Tile {
         2 * self.keys * (self.lanes + 2) * 8 + rows * (16 + 8)
     }
 
-    pub(super) fn variant(self, rotated: bool) -> Variant {
-        with_head(Variant::new(&MATRIX), self.lanes, rotated)
+    pub(super) fn variant(self, heads: Heads) -> Variant {
+        heads
+            .with_caches(Variant::new(&MATRIX))
             .with_count("BLOCKS", self.blocks)
             .with_count("CHUNKS", self.lanes / CHUNK)
             .with_count("KEYS", self.keys)
@@ -74,7 +75,8 @@ const _: () = {
 
 fn variants() -> Vec<Variant> {
     let tiles = TILES.iter().flat_map(|(_, tiles)| tiles.iter());
-    tiles.flat_map(|tile| [false, true].map(|rotated| tile.variant(rotated))).collect()
+    let heads = |lanes| Heads::rotated(lanes).into_iter().chain([Heads { lanes, rotated: false, halves: false }]);
+    tiles.flat_map(|tile| heads(tile.lanes).map(|heads| tile.variant(heads))).collect()
 }
 
 #[cfg(test)]

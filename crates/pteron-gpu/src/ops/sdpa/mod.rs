@@ -84,6 +84,8 @@ struct Sdpa {
     out: TensorId,
     /// Tables of cosines and sines, `[positions, dim / 2]`, by which queries and keys are turned.
     rotary: Option<[TensorId; 2]>,
+    /// Whether caches hold 16-bit floats.
+    halves: bool,
     how: How,
     score_bytes: u64,
 }
@@ -124,16 +126,19 @@ fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
     let causal = args.bool("is_causal")?;
     let scale = args.optional_float("scale")?;
     let out = args.output("out")?;
-    for (name, tensor) in [("k_cache", k_cache), ("v_cache", v_cache), ("out", out)] {
+    let halves = args.info(k_cache).elem == Elem::F16 && takes_halves(args.operator(), args.info(k_cache).bound.last());
+    let of_caches = if halves { Elem::F16 } else { Elem::F32 };
+    for (name, tensor, wanted) in [("k_cache", k_cache, of_caches), ("v_cache", v_cache, of_caches), ("out", out, Elem::F32)]
+    {
         let elem = args.info(tensor).elem;
-        if elem != Elem::F32 {
-            return Err(OpError::new(name, format!("has elements {elem:?}, supported: {:?}", Elem::F32)));
+        if elem != wanted {
+            return Err(OpError::new(name, format!("has elements {elem:?}, supported: {wanted:?}")));
         }
     }
     if k_cache == v_cache || [q, k, v].iter().any(|input| [k_cache, v_cache].contains(input)) {
         return Err(OpError::new("k_cache", "and `v_cache` must be two tensors that are no other argument"));
     }
-    let sdpa = Sdpa { q, k, v, k_cache, v_cache, input_pos, causal, scale, out, rotary, how, score_bytes };
+    let sdpa = Sdpa { q, k, v, k_cache, v_cache, input_pos, causal, scale, out, rotary, halves, how, score_bytes };
     let dim = args.info(k_cache).bound.last();
     if rotary.is_some() && sdpa.kernels(dim) == Kernels::Scalar {
         return Err(OpError::new("q", format!("has head dim {dim}, but only whole vectors can be turned on the way")));
@@ -142,6 +147,16 @@ fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
         return Err(OpError::new("cosines", format!("and `sines` must be constants, but tensor {table} is none")));
     }
     Ok(Box::new(sdpa))
+}
+
+/// Whether heads are of whole vectors, and not too many, so that one sweep does.
+fn streams(dim: u32) -> bool {
+    dim > 0 && dim.is_multiple_of(4) && dim / 4 <= stream::MOST_LANES
+}
+
+/// Whether an operator may have caches of 16-bit floats, with such a head dim.
+pub(crate) fn takes_halves(operator: &str, dim: u32) -> bool {
+    [NAME, ROTARY].contains(&operator) && streams(dim)
 }
 
 /// Live sizes that go together.
@@ -223,7 +238,7 @@ impl Sdpa {
     fn kernels(&self, dim: u32) -> Kernels {
         match self.how {
             How::Naive => Kernels::Naive,
-            How::Best if dim > 0 && dim.is_multiple_of(4) && dim / 4 <= stream::MOST_LANES => Kernels::Stream(dim / 4),
+            How::Best if streams(dim) => Kernels::Stream(dim / 4),
             How::Best | How::Sliced => Kernels::Scalar,
         }
     }

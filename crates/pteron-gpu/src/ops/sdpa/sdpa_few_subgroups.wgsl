@@ -19,8 +19,8 @@
 @group(0) @binding(3) var<storage, read> v: array<vec4<f32>>;
 @group(0) @binding(4) var<storage, read> angles: array<vec2<f32>>;
 @group(0) @binding(5) var<storage, read> step: array<u32>;
-@group(0) @binding(6) var<storage, read_write> k_cache: array<vec4<f32>>;
-@group(0) @binding(7) var<storage, read_write> v_cache: array<vec4<f32>>;
+@group(0) @binding(6) var<storage, read_write> k_cache: array<KV>;
+@group(0) @binding(7) var<storage, read_write> v_cache: array<KV>;
 @group(0) @binding(8) var<storage, read_write> out: array<vec4<f32>>;
 
 const THREADS: u32 = {THREADS}u;
@@ -70,8 +70,8 @@ fn load(team: u32, member: u32, head: u32, start: u32, end: u32, position: u32) 
         for (var u = 0u; u < UNROLL; u++) {
             let at = (min(start + u * TEAMS + team, position - 1u) * params.heads + head) * LANES + member;
             for (var i = 0u; i < VECTORS; i++) {
-                keys[u * VECTORS + i] = k_cache[at + i * TEAM];
-                values[u * VECTORS + i] = v_cache[at + i * TEAM];
+                keys[u * VECTORS + i] = vec4<f32>(k_cache[at + i * TEAM]);
+                values[u * VECTORS + i] = vec4<f32>(v_cache[at + i * TEAM]);
             }
         }
     }

@@ -15,8 +15,8 @@
 @group(0) @binding(1) var<storage, read> q: array<vec4<f32>>;
 @group(0) @binding(2) var<storage, read> angles: array<vec2<f32>>;
 @group(0) @binding(3) var<storage, read> step: array<u32>;
-@group(0) @binding(4) var<storage, read> k_cache: array<vec4<f32>>;
-@group(0) @binding(5) var<storage, read> v_cache: array<vec4<f32>>;
+@group(0) @binding(4) var<storage, read> k_cache: array<KV>;
+@group(0) @binding(5) var<storage, read> v_cache: array<KV>;
 @group(0) @binding(6) var<storage, read_write> out: array<vec4<f32>>;
 
 const SUBGROUPS: u32 = 4u;

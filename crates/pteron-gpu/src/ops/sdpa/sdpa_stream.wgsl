@@ -23,8 +23,8 @@
 @group(0) @binding(3) var<storage, read> v: array<vec4<f32>>;
 @group(0) @binding(4) var<storage, read> angles: array<vec2<f32>>;
 @group(0) @binding(5) var<storage, read> step: array<u32>;
-@group(0) @binding(6) var<storage, read_write> k_cache: array<vec4<f32>>;
-@group(0) @binding(7) var<storage, read_write> v_cache: array<vec4<f32>>;
+@group(0) @binding(6) var<storage, read_write> k_cache: array<KV>;
+@group(0) @binding(7) var<storage, read_write> v_cache: array<KV>;
 @group(0) @binding(8) var<storage, read_write> out: array<vec4<f32>>;
 
 // Rows of a workgroup, a multiple of 4, and positions of the context it has in hand at a time.
@@ -71,7 +71,7 @@ fn value_at(at: u32, head: u32, lane: u32, position: u32) -> vec4<f32> {
     if WRITES == 1u && at >= position {
         return new_value(at - position, head, lane);
     }
-    return v_cache[(at * params.heads + head) * LANES + lane];
+    return vec4<f32>(v_cache[(at * params.heads + head) * LANES + lane]);
 }
 
 // Four rows against one vector of a key.
@@ -109,13 +109,13 @@ fn score(thread: u32, head: u32, first: u32, start: u32, end: u32, position: u32
         }
     } else {
         for (var lane = 0u; lane < LANES; lane++) {
-            let vector = k_cache[at + lane];
+            let vector = vec4<f32>(k_cache[at + lane]);
             scores += four_scores(row, lane, vector);
             if QUERY_ROWS == 8u {
                 others += four_scores(row + 4u, lane, vector);
             }
             if QUERY_KEYS == 2u {
-                others += four_scores(row, lane, k_cache[also_at + lane]);
+                others += four_scores(row, lane, vec4<f32>(k_cache[also_at + lane]));
             }
         }
     }

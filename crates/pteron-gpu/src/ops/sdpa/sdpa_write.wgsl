@@ -8,8 +8,8 @@
 @group(0) @binding(2) var<storage, read> v: array<vec4<f32>>;
 @group(0) @binding(3) var<storage, read> angles: array<vec2<f32>>;
 @group(0) @binding(4) var<storage, read> step: array<u32>;
-@group(0) @binding(5) var<storage, read_write> k_cache: array<vec4<f32>>;
-@group(0) @binding(6) var<storage, read_write> v_cache: array<vec4<f32>>;
+@group(0) @binding(5) var<storage, read_write> k_cache: array<KV>;
+@group(0) @binding(6) var<storage, read_write> v_cache: array<KV>;
 
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
@@ -23,7 +23,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
             let angle = (position + at / width) * LANES + at % LANES;
             key = turned(key, angles[angle], angles[params.sines + angle]);
         }
-        k_cache[position * width + at] = key;
-        v_cache[position * width + at] = v[at];
+        k_cache[position * width + at] = cached(key);
+        v_cache[position * width + at] = cached(v[at]);
     }
 }

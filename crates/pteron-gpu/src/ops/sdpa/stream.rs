@@ -63,8 +63,9 @@ impl Tile {
         MANY.iter().find(|(most, _)| lanes <= *most).map_or(MANY[MANY.len() - 1].1, |(_, tile)| *tile)
     }
 
-    pub(super) fn variant(self, lanes: u32, rotated: bool) -> Variant {
-        with_head(Variant::new(&STREAM), lanes, rotated)
+    pub(super) fn variant(self, heads: Heads) -> Variant {
+        heads
+            .with_caches(Variant::new(&STREAM))
             .with("ROWS", self.rows)
             .with("KEYS", self.keys)
             .with("QUERY_ROWS", self.query_rows)
@@ -79,17 +80,50 @@ impl Tile {
     }
 }
 
-pub(super) fn with_head(variant: Variant, lanes: u32, rotated: bool) -> Variant {
-    variant.with("LANES", lanes).with("ROTATED", rotated.into())
+/// What heads are like: vectors of each, whether queries and keys are turned, and whether caches hold 16-bit floats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Heads {
+    pub(super) lanes: u32,
+    pub(super) rotated: bool,
+    pub(super) halves: bool,
+}
+
+/// What writes a vector into a cache.
+const CACHED: &str = "fn cached(v: vec4<f32>) -> KV";
+
+impl Heads {
+    /// Turned ones of so many vectors, with caches of 32 bits and of 16.
+    pub(super) fn rotated(lanes: u32) -> [Self; 2] {
+        [false, true].map(|halves| Self { lanes, rotated: true, halves })
+    }
+
+    pub(super) fn with(self, variant: Variant) -> Variant {
+        variant.with("LANES", self.lanes).with("ROTATED", self.rotated.into())
+    }
+
+    /// The same for a kernel that has caches.
+    pub(super) fn with_caches(self, variant: Variant) -> Variant {
+        let variant = self.with(variant);
+        if self.halves {
+            // What 16 bits cannot hold becomes the largest that they can: an infinity would spoil all that meets it.
+            let clamped = "vec4<f16>(clamp(v, vec4<f32>(-65504.0), vec4<f32>(65504.0)))";
+            variant.with_type("KV", "vec4<f16>").with_function(CACHED, clamped)
+        } else {
+            variant.with_type("KV", "vec4<f32>").with_function(CACHED, "v")
+        }
+    }
 }
 
 fn write_variants() -> Vec<Variant> {
-    [false, true].map(|rotated| with_head(Variant::new(&WRITE), 16, rotated)).into()
+    let plain = Heads { lanes: 16, rotated: false, halves: false };
+    Heads::rotated(16).into_iter().chain([plain]).map(|heads| heads.with_caches(Variant::new(&WRITE))).collect()
 }
 
 fn stream_variants() -> Vec<Variant> {
-    let of_head = |lanes| [FEW, FEWEST, Tile::many(lanes)].map(|tile| tile.variant(lanes, true));
-    MANY.iter().flat_map(|&(lanes, _)| of_head(lanes)).chain([FEW.variant(1, false)]).collect()
+    let tiles = |heads: Heads| [FEW, FEWEST, Tile::many(heads.lanes)].map(|tile| tile.variant(heads));
+    let shortest = Heads { lanes: 1, rotated: false, halves: false };
+    let all = MANY.iter().flat_map(|&(lanes, _)| Heads::rotated(lanes)).flat_map(tiles);
+    all.chain([FEW.variant(shortest)]).collect()
 }
 
 /// How a call is cut: which of a device's sweeps runs, and the parts of the context.
@@ -140,6 +174,7 @@ fn worst_sums(caps: Caps, sweeps: &[Sweep], lanes: u32, heads: u32, rows: u32, c
 impl Sdpa {
     pub(super) fn stream_recipes(&self, cx: &BoundsCx<'_>, heads: u32, rows: u32, lanes: u32) -> Recipes {
         let rotated = self.rotary.is_some();
+        let like = Heads { lanes, rotated, halves: self.halves };
         // Without tables something else is bound in their place, which is not read.
         let angles = if rotated { Bind::Joined(0) } else { self.q.into() };
         let caches = [Bind::Step, self.k_cache.into(), self.v_cache.into()];
@@ -153,11 +188,11 @@ impl Sdpa {
                 Sweep::Matrices(_) => binds.push(angles),
                 Sweep::Portable(_) | Sweep::Subgroups(_) => binds.extend(new),
             }
-            Recipe::new(sweep.variant(lanes, rotated), binds.into_iter().chain(caches).chain([into]))
+            Recipe::new(sweep.variant(like), binds.into_iter().chain(caches).chain([into]))
         };
         let mut list = vec![
-            Recipe::new(with_head(Variant::new(&WRITE), lanes, rotated), new.into_iter().chain(caches)),
-            Recipe::new(with_head(Variant::new(&COMBINE), lanes, rotated), [parts, Bind::Step, out]),
+            Recipe::new(like.with_caches(Variant::new(&WRITE)), new.into_iter().chain(caches)),
+            Recipe::new(like.with(Variant::new(&COMBINE)), [parts, Bind::Step, out]),
         ];
         list.extend(sweeps.iter().flat_map(|sweep| [out, parts].map(|into| recipe(sweep, into))));
         Recipes {

@@ -2,7 +2,7 @@
 
 use super::few::Team;
 use super::matrix;
-use super::stream::{FEW, FEWEST, Tile};
+use super::stream::{FEW, FEWEST, Heads, Tile};
 use crate::kernel::Variant;
 use crate::plan::Caps;
 
@@ -88,11 +88,12 @@ impl Sweep {
         }
     }
 
-    pub(super) fn variant(&self, lanes: u32, rotated: bool) -> Variant {
+    /// Its kernel for heads of as many vectors as it was made for.
+    pub(super) fn variant(&self, heads: Heads) -> Variant {
         match self {
-            Self::Portable(tile) => tile.variant(lanes, rotated),
-            Self::Subgroups(team) => team.variant(rotated),
-            Self::Matrices(tile) => tile.variant(rotated),
+            Self::Portable(tile) => tile.variant(heads),
+            Self::Subgroups(team) => team.variant(heads),
+            Self::Matrices(tile) => tile.variant(heads),
         }
     }
 }
@@ -105,7 +106,7 @@ mod tests {
     fn chosen(caps: Caps, lanes: u32, rows: u32, context: u32) -> (&'static str, u32) {
         let sweeps = Sweep::all(caps, lanes);
         let sweep = sweeps[Sweep::choose(&sweeps, 8, rows, context)];
-        (sweep.variant(lanes, false).label, sweep.rows())
+        (sweep.variant(Heads { lanes, rotated: false, halves: false }).label, sweep.rows())
     }
 
     #[test]

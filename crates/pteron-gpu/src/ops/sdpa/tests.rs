@@ -1,3 +1,5 @@
+mod halves;
+
 use pteron_format::vulkan::{DataType, Value, ValueId};
 
 use super::slices::Slices;
