@@ -20,6 +20,7 @@ const INCLUDES: &[(&str, &str)] = &[
     ("f32_weights", include_str!("include/f32_weights.wgsl")),
     ("folds", include_str!("include/folds.wgsl")),
     ("grid", include_str!("include/grid.wgsl")),
+    ("halved", include_str!("include/halved.wgsl")),
     ("items", include_str!("include/items.wgsl")),
     ("linears_gemv", include_str!("include/linears_gemv.wgsl")),
     ("linears_params", include_str!("include/linears_params.wgsl")),

@@ -52,7 +52,8 @@ impl DiskCache {
         #[allow(unsafe_code, reason = "drivers trust what they are given; it is checked as far as it can be")]
         // SAFETY: the bytes must be what `get_data` gave for this adapter. Their seal says that they are: it is a hash of them with
         // the adapter, its driver's version and ours, so another device's or a damaged file does not have it. A seal can be forged,
-        // but the file is this user's and nobody else may write it: who can forge it can as well change what the user runs.
+        // but the file is this user's and nobody else may write it (on Unix that is checked; elsewhere the folder is the caller's
+        // word for it, see `GpuOptions::pipeline_cache`): who can forge it can as well change what the user runs.
         let cache = unsafe { device.create_pipeline_cache(&descriptor) };
         if let Some(error) = scope.pop().await {
             tracing::warn!("pipelines are not cached: {error}");
@@ -77,7 +78,7 @@ impl DiskCache {
         let Some(data) = self.cache.get_data() else { return };
         let seal = self.file.seal(&data);
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if *kept == Some(seal) {
+        if *kept == Some(seal) || !CacheFile::holds(&data) {
             return;
         }
         match self.file.write(&seal, &data) {

@@ -30,7 +30,8 @@ pub struct GpuOptions {
     /// Part of the adapter's name, driver or backend, in any case; the best adapter if absent.
     pub adapter: Option<String>,
     /// A folder of the user's own where compiled pipelines are kept for later processes, made if it is not there; none are kept if
-    /// absent. It is used where the driver has a cache for this (Vulkan), and what is wrong with it is never an error.
+    /// absent. It is used where the driver has a cache for this (Vulkan), and what is wrong with it is never an error. Drivers trust
+    /// what they find there: nobody else must be able to write into it, which is checked on Unix only.
     pub pipeline_cache: Option<PathBuf>,
 }
 
@@ -268,7 +269,7 @@ fn experiments(features: wgpu::Features) -> wgpu::ExperimentalFeatures {
     }
     #[allow(unsafe_code, reason = "matrices are many times as fast where a GPU multiplies them")]
     // SAFETY: the one such feature that is asked for multiplies matrices. Only this crate's kernels use it, with the sizes that
-    // the adapter offers, and their tests compare what they compute with plain arithmetic.
+    // the adapter offers, and their tests compare what they compute with plain arithmetic wherever an adapter has it.
     unsafe {
         wgpu::ExperimentalFeatures::enabled()
     }

@@ -104,6 +104,7 @@ mod tests {
             let row = select(&mut draft, product, dim, -1, &[1, 12]);
             draft.sketch.output(row);
             assert_eq!(fused_names(&draft.sketch, &ONLY), [NAME, SQUEEZE]);
+            agrees(&draft, &ONLY);
         }
     }
 

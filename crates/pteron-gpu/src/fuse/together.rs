@@ -19,6 +19,9 @@ pub(super) fn find(editor: &mut Editor<'_>) {
             if calls.len() == MOST {
                 break;
             }
+            if next.x != all.x {
+                continue;
+            }
             let Some(with) = all.clone().with(editor.graph, next).filter(|_| !editor.is_taken(*index)) else { continue };
             if editor.takes(&with) {
                 all = with;

@@ -60,6 +60,11 @@ impl CacheFile {
         Ok(Some((seal, data)))
     }
 
+    /// Whether a file with these bytes would be read again.
+    pub(super) fn holds(data: &[u8]) -> bool {
+        (MAGIC.len() + size_of::<Seal>() + data.len()) as u64 <= LARGEST
+    }
+
     /// Puts bytes in the place of what was there. Whoever reads finds the old file or the new one, also where several write.
     pub(super) fn write(&self, seal: &Seal, data: &[u8]) -> io::Result<()> {
         static WRITTEN: AtomicU64 = AtomicU64::new(0);

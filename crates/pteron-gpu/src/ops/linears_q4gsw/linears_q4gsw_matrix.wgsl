@@ -37,6 +37,8 @@ const DEPTH: u32 = 64u;
 const VECTORS: u32 = 16u;
 const PITCH: u32 = 18u;
 const WEIGHT_FACTOR: f32 = 0.015625;
+// No weight of such a scale is an infinity.
+const LARGEST_SCALE: f32 = 8188.0;
 
 override THREADS: u32 = DOWN * ACROSS * LANES;
 override ROWS: u32 = DOWN * BLOCKS * 16u;
@@ -106,7 +108,7 @@ fn put(thread: u32) {
         let item = thread + i * THREADS;
         let at = item / 4u * PITCH + item % 4u * 4u;
         let words = read_weights[i];
-        let scale = read_scales[i] / WEIGHT_FACTOR;
+        let scale = clamp(read_scales[i] / WEIGHT_FACTOR, -LARGEST_SCALE, LARGEST_SCALE);
         columns[at] = vec4<f16>(q4_values(words.x) * scale);
         columns[at + 1u] = vec4<f16>(q4_values(words.x >> 16u) * scale);
         columns[at + 2u] = vec4<f16>(q4_values(words.y) * scale);

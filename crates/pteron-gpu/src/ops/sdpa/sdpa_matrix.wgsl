@@ -9,6 +9,7 @@
 // Where the context has several parts, what is written is not the answer but sums, with the highest score and the total of the
 // weights behind them, for `combine`.
 
+//#include halved
 //#include stream_params
 
 @group(0) @binding(0) var<uniform> params: Params;
@@ -73,8 +74,8 @@ fn load_tile(thread: u32, head: u32, start: u32, end: u32) {
     for (var i = thread; i < KEYS * LANES; i += THREADS) {
         let from_cache = min(start + i / LANES, end - 1u) * pitch + head * LANES + i % LANES;
         let to = i / LANES * KEY_PITCH + i % LANES;
-        keys[to] = vec4<f16>(k_cache[from_cache]);
-        values[to] = vec4<f16>(v_cache[from_cache]);
+        keys[to] = halved(vec4<f32>(k_cache[from_cache]));
+        values[to] = halved(vec4<f32>(v_cache[from_cache]));
     }
 }
 
@@ -85,7 +86,7 @@ fn load_query(at: u32, head: u32, row: u32, lane: u32, position: u32) {
         let angle = (position + known / params.group) * LANES + lane;
         query = turned(query, angles[angle], angles[params.sines + angle]);
     }
-    weights[at] = vec4<f16>(query * (params.scale * LOG2_E));
+    weights[at] = halved(query * (params.scale * LOG2_E));
 }
 
 fn masked(score: vec4<f32>, key: u32, sees: u32) -> vec4<f32> {
