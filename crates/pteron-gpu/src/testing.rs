@@ -26,6 +26,12 @@ pub(crate) fn gpu() -> Gpu {
     EXACT.clone()
 }
 
+/// The device as what it is, and as one without subgroups. Each compiles a kernel once for all tests.
+pub(crate) fn twins() -> [Gpu; 2] {
+    static PORTABLE: LazyLock<Gpu> = LazyLock::new(|| gpu().with_caps(Caps { subgroups: false, ..gpu().caps() }));
+    [gpu(), PORTABLE.clone()]
+}
+
 /// The device if it multiplies matrices.
 pub(crate) fn matrix_gpu() -> Option<Gpu> {
     let found = GPU.caps().matrices.then(|| GPU.clone());

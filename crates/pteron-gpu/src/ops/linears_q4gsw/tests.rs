@@ -1,12 +1,10 @@
-use std::sync::LazyLock;
-
 use pteron_format::vulkan::{DataType, Value, ValueId};
 
 use super::NAME;
 use crate::engine::{Gpu, LoadOptions, LoadedGraph};
 use crate::plan::Caps;
 use crate::reference::HostTensor;
-use crate::testing::{Dry, Sketch, check_on, f32s, gpu, matrix_gpu, noise, noise_bytes, refusal, run};
+use crate::testing::{Dry, Sketch, check_on, f32s, gpu, matrix_gpu, noise, noise_bytes, refusal, run, twins};
 
 const TOLERANCE: f32 = 1e-4;
 /// With factors rounded to 16 bits.
@@ -85,12 +83,6 @@ impl Call {
             check_on(&gpu, &self.sketch(&[bound]), &calls, MATRIX_TOLERANCE);
         }
     }
-}
-
-/// The device of all tests as what it is, and as one without subgroups.
-fn twins() -> [Gpu; 2] {
-    static PORTABLE: LazyLock<Gpu> = LazyLock::new(|| gpu().with_caps(Caps { subgroups: false, ..gpu().caps() }));
-    [gpu(), PORTABLE.clone()]
 }
 
 /// Widths that go together: three of any, or two of one that are gated.

@@ -4,10 +4,9 @@ use pteron_format::vulkan::{DataType, Value, ValueId};
 
 use super::slices::Slices;
 use super::*;
-use crate::engine::Gpu;
 use crate::plan::Caps;
 use crate::reference::HostTensor;
-use crate::testing::{Dry, check, check_on, f32s, gpu, i32s, matrix_gpu, noise, refusal};
+use crate::testing::{Dry, check, check_on, f32s, gpu, i32s, matrix_gpu, noise, refusal, twins};
 
 #[derive(Clone, Copy)]
 struct Sizes {
@@ -70,11 +69,6 @@ fn call(sizes: Sizes, state: bool, (tokens, at): (u32, i32)) -> Vec<HostTensor> 
     }
     inputs.push(i32s(&[1], vec![at]));
     inputs
-}
-
-/// The device of all tests as what it is, and as one without subgroups.
-fn twins() -> [Gpu; 2] {
-    [gpu(), gpu().with_caps(Caps { subgroups: false, ..gpu().caps() })]
 }
 
 fn agrees(name: &str, sizes: Sizes, calls: &[(u32, i32)], rest: Rest) {
