@@ -84,8 +84,8 @@ pub struct Piece {
     pub top: Vec<(TokenId, f32)>,
 }
 
-/// Steps that may be on their way: one that runs, two that wait behind it, so that a host that is late does not matter.
-const AHEAD: usize = 3;
+/// Steps that may be on their way: one that runs, one that waits behind it.
+const AHEAD: usize = 2;
 
 /// A text on its way. Dropping it stops it; what was generated stays in the session.
 #[derive(Debug)]

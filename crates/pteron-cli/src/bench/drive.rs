@@ -15,8 +15,8 @@ use crate::talk;
 /// The method that takes tokens and a position and gives logits.
 pub(super) const METHOD: &str = "forward";
 
-/// Steps that may be on their way: one that runs, two that wait behind it, so that a host that is late does not matter.
-const AHEAD: usize = 3;
+/// Steps that may be on their way: one that runs, one that waits behind it.
+const AHEAD: usize = 2;
 
 /// What one run took.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
