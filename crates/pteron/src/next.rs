@@ -59,8 +59,8 @@ pub(crate) struct TokenLoop {
 }
 
 impl TokenLoop {
-    /// Steps that may be under way: one that runs, one behind it, and one whose token is being read.
-    pub(crate) const UNDER_WAY: usize = 3;
+    /// Steps that may be under way: of each text one that runs or waits and one behind it, and one whose token is being read.
+    pub(crate) const UNDER_WAY: usize = 32;
 
     /// Puts the choice behind a method's only output.
     pub(crate) fn prepare(method: &str, plan: &Plan, script: &Script, graph: &mut vulkan::Graph) -> Result<Self> {
@@ -145,7 +145,7 @@ impl Method {
     ///
     /// # Errors
     /// A method loaded without [`choose_tokens`](crate::LoadOptions::choose_tokens), inputs the method does not take, too many
-    /// steps whose tokens have not been read (three), or [`Tokens::Chosen`] after a call of another state.
+    /// steps whose tokens have not been read (32), or [`Tokens::Chosen`] after a call of another state.
     pub fn start_token(&self, state: &State, tokens: Tokens<'_>, position: u32, choice: Choice) -> Result<NextToken> {
         let fail = |reason: String| Err(Error::Unsupported { method: self.name.clone(), reason });
         let (Some(token_loop), [graph], [own]) = (&self.tokens, self.delegates.as_slice(), state.delegates.as_slice())
