@@ -233,6 +233,13 @@ impl Caps {
         f16: false,
     };
 
+    /// Threads of every subgroup, if kernels may use them and all have one size, a power of two.
+    #[must_use]
+    pub fn subgroup(&self) -> Option<u32> {
+        let (smallest, largest) = self.subgroup_size;
+        (self.subgroups && smallest == largest && smallest.is_power_of_two()).then_some(smallest)
+    }
+
     /// As many workgroups as keep this device busy where a large GPU takes `grid`.
     #[must_use]
     pub fn filled(&self, grid: u32) -> u32 {

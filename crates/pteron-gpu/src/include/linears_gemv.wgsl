@@ -6,6 +6,18 @@
 //#include q4_values
 //#include silu
 
+alias O = vec4<f32>;
+
+@group(0) @binding(0) var<uniform> params: Params;
+@group(0) @binding(1) var<storage, read> x: array<vec4<f32>>;
+@group(0) @binding(2) var<storage, read> norm: array<vec4<f32>>;
+@group(0) @binding(3) var<storage, read> weight: array<vec2<u32>>;
+@group(0) @binding(4) var<storage, read> scales: array<vec4<f32>>;
+@group(0) @binding(5) var<storage, read> addend: array<vec4<f32>>;
+@group(0) @binding(6) var<storage, read_write> out0: array<vec4<f32>>;
+@group(0) @binding(7) var<storage, read_write> out1: array<vec4<f32>>;
+@group(0) @binding(8) var<storage, read_write> out2: array<vec4<f32>>;
+
 // Rows of activations that are held; rows past the last repeat it and are not written.
 override ROWS: u32 = 1u;
 override NORM: u32 = 0u;

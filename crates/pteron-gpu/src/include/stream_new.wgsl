@@ -1,4 +1,14 @@
-// New keys and values that are not in the caches yet.
+// What kernels bind that find new keys and values outside the caches, and put them in.
+
+@group(0) @binding(0) var<uniform> params: Params;
+@group(0) @binding(1) var<storage, read> q: array<vec4<f32>>;
+@group(0) @binding(2) var<storage, read> k: array<vec4<f32>>;
+@group(0) @binding(3) var<storage, read> v: array<vec4<f32>>;
+@group(0) @binding(4) var<storage, read> angles: array<vec2<f32>>;
+@group(0) @binding(5) var<storage, read> step: array<u32>;
+@group(0) @binding(6) var<storage, read_write> k_cache: array<KV>;
+@group(0) @binding(7) var<storage, read_write> v_cache: array<KV>;
+@group(0) @binding(8) var<storage, read_write> out: array<vec4<f32>>;
 
 // A vector of the key of a new token, turned as the cache has it.
 fn new_key(token: u32, head: u32, lane: u32, position: u32) -> vec4<f32> {

@@ -37,9 +37,7 @@ enum Twin {
 
 impl Twin {
     fn of(caps: Caps) -> Self {
-        let (smallest, largest) = caps.subgroup_size;
-        let known = caps.subgroups && smallest == largest && smallest.is_power_of_two();
-        if known && (4..=THREADS).contains(&smallest) { Self::Subgroups(smallest) } else { Self::Portable }
+        caps.subgroup().filter(|lanes| (4..=THREADS).contains(lanes)).map_or(Self::Portable, Self::Subgroups)
     }
 }
 

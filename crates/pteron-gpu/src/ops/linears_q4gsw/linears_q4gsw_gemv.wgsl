@@ -6,19 +6,7 @@
 //#include linears_gemv
 //#include linears_put
 
-alias O = vec4<f32>;
-
 const HALF: u32 = 32u;
-
-@group(0) @binding(0) var<uniform> params: Params;
-@group(0) @binding(1) var<storage, read> x: array<vec4<f32>>;
-@group(0) @binding(2) var<storage, read> norm: array<vec4<f32>>;
-@group(0) @binding(3) var<storage, read> weight: array<vec2<u32>>;
-@group(0) @binding(4) var<storage, read> scales: array<vec4<f32>>;
-@group(0) @binding(5) var<storage, read> addend: array<vec4<f32>>;
-@group(0) @binding(6) var<storage, read_write> out0: array<vec4<f32>>;
-@group(0) @binding(7) var<storage, read_write> out1: array<vec4<f32>>;
-@group(0) @binding(8) var<storage, read_write> out2: array<vec4<f32>>;
 
 // The sums of half the threads, a row behind the other; those of gated twins lie behind all rows.
 var<workgroup> parts: array<vec4<f32>, HALF * ROWS * (1u + TWICE)>;

@@ -31,10 +31,7 @@ pub(super) struct Team {
 impl Team {
     /// For workgroups of so many rows of heads of so many vectors; none where the portable kernel must do.
     pub(super) fn of(caps: Caps, lanes: u32, rows: u32) -> Option<Self> {
-        let (subgroup, largest) = caps.subgroup_size;
-        if !caps.subgroups || subgroup != largest || !subgroup.is_power_of_two() || subgroup > 64 {
-            return None;
-        }
+        let subgroup = caps.subgroup().filter(|&lanes| lanes <= 64)?;
         // With more rows a thread holds more vectors: sums over few threads take fewer steps for each row.
         let (threads, wanted) = if rows <= 4 { (256, 1) } else { (128, 2) };
         let most = subgroup.min((lanes / wanted).max(1));

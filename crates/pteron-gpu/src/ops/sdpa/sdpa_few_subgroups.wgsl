@@ -13,16 +13,6 @@
 //#include stream_params
 //#include stream_new
 
-@group(0) @binding(0) var<uniform> params: Params;
-@group(0) @binding(1) var<storage, read> q: array<vec4<f32>>;
-@group(0) @binding(2) var<storage, read> k: array<vec4<f32>>;
-@group(0) @binding(3) var<storage, read> v: array<vec4<f32>>;
-@group(0) @binding(4) var<storage, read> angles: array<vec2<f32>>;
-@group(0) @binding(5) var<storage, read> step: array<u32>;
-@group(0) @binding(6) var<storage, read_write> k_cache: array<KV>;
-@group(0) @binding(7) var<storage, read_write> v_cache: array<KV>;
-@group(0) @binding(8) var<storage, read_write> out: array<vec4<f32>>;
-
 const THREADS: u32 = {THREADS}u;
 const SUBGROUP: u32 = {SUBGROUP}u;
 const TEAM: u32 = {TEAM}u;
