@@ -31,14 +31,14 @@ impl fmt::Display for Wanted {
 /// Opens and verifies a program. Its constants are mapped, not read.
 pub(crate) fn open_program(path: &Path) -> Result<Pte<FileBytes>, Failure> {
     let map = open(path, Wanted::Program)?;
-    let foreign = Foreign::recognise(map.as_ref());
+    let foreign = Foreign::recognise(map.beginning());
     Pte::read(map).map_err(|error| explain(path, error, foreign, Wanted::Program))
 }
 
 /// Opens and verifies external data. Its blobs are mapped, not read.
 pub(crate) fn open_data(path: &Path) -> Result<Ptd<FileBytes>, Failure> {
     let map = open(path, Wanted::Data)?;
-    let foreign = Foreign::recognise(map.as_ref());
+    let foreign = Foreign::recognise(map.beginning());
     Ptd::read(map).map_err(|error| explain(path, error, foreign, Wanted::Data))
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn open(path: &Path, wanted: Wanted) -> Result<FileBytes, Failure> {
         return Err(fail(Reason::Special));
     }
     let bytes = FileBytes::map(path).map_err(|error| fail(error.into()))?;
-    if bytes.as_ref().is_empty() {
+    if bytes.beginning().is_empty() {
         return Err(fail(Reason::Empty { wanted }));
     }
     Ok(bytes)

@@ -34,7 +34,7 @@ pub(crate) enum Fault {
 
 /// An opened file of arrays, nothing of them read yet.
 pub(crate) struct Npz {
-    archive: ZipSliceArchive<FileBytes>,
+    archive: ZipSliceArchive<Mapped>,
     entries: Vec<Entry>,
 }
 
@@ -43,6 +43,15 @@ struct Entry {
     name: String,
     method: CompressionMethod,
     place: ZipArchiveEntryWayfinder,
+}
+
+/// A file that is mapped as a whole.
+struct Mapped(FileBytes);
+
+impl AsRef<[u8]> for Mapped {
+    fn as_ref(&self) -> &[u8] {
+        self.0.beginning()
+    }
 }
 
 impl fmt::Debug for Npz {
@@ -59,10 +68,10 @@ impl Npz {
     }
 
     fn read(bytes: FileBytes) -> Result<Self, Fault> {
-        if bytes.as_ref().starts_with(npy::MAGIC) {
+        if bytes.beginning().starts_with(npy::MAGIC) {
             return Err(Fault::Single);
         }
-        let archive = ZipArchive::from_slice(bytes).map_err(Fault::Archive)?;
+        let archive = ZipArchive::from_slice(Mapped(bytes)).map_err(Fault::Archive)?;
         let mut entries: Vec<Entry> = Vec::new();
         let mut records = archive.entries();
         while let Some(record) = records.next_entry().map_err(Fault::Archive)? {

@@ -4,6 +4,7 @@
 //! would fill any memory. Every allocation made while reading is charged here first, against a limit that follows from the
 //! length of the input; real exports stay far below it.
 
+use crate::bytes::Bytes;
 use crate::error::{Error, Item, Part, Place, Problem, Result};
 
 /// Small programs unpack to several times their bytes; this much is free.
@@ -20,8 +21,8 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    pub(crate) fn for_input(bytes: &[u8]) -> Self {
-        let input = bytes.len() as u64;
+    pub(crate) fn for_input<B: Bytes + ?Sized>(bytes: &B) -> Self {
+        let input = bytes.held();
         Self { input, left: Self::limit(input), graphs_left: input }
     }
 
@@ -86,7 +87,7 @@ mod tests {
 
     #[test]
     fn a_count_that_overflows_is_refused() {
-        let mut budget = Budget::for_input(&[]);
+        let mut budget = Budget::for_input(&[0u8; 0]);
         assert!(budget.charge::<u64>(&Part::Program, usize::MAX).is_err());
     }
 }

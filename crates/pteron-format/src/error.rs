@@ -25,8 +25,12 @@ impl Error {
     }
 
     /// The same fault, seen as part of a delegate of `plan`.
-    pub(crate) fn within_delegate(mut self, plan: &str, index: usize) -> Self {
+    pub(crate) fn within_delegate(mut self, plan: &str, index: usize, at: u64) -> Self {
         self.place.part = Part::Delegate { plan: clip(plan), index };
+        // Of all faults this one is not for people: its place counts from the start of the file.
+        if let Problem::NotRead { start, .. } = &mut self.problem {
+            *start = start.saturating_add(at);
+        }
         self
     }
 }
@@ -107,6 +111,14 @@ pub enum Problem {
         need: u64,
         /// Bytes there.
         have: u64,
+    },
+    /// Bytes of a [`Sparse`](crate::Sparse) file that reading needs and that have not been supplied.
+    #[error("bytes {start} to {} of the file have not been read", start.saturating_add(*len))]
+    NotRead {
+        /// The first byte, from the start of the file.
+        start: u64,
+        /// How many.
+        len: u64,
     },
     /// Fixed bytes that name the format are different.
     #[error("{what} is {found:?}, expected {expected:?}; this is not such a file, or it is damaged")]

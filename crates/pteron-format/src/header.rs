@@ -1,5 +1,6 @@
 //! The fixed fields at the start of a file, and bounded access to its bytes.
 
+use crate::bytes::{Bytes, take};
 use crate::error::{Error, Item, Part, Place, Problem, Result};
 use crate::number::align_up;
 use crate::program::{Data, Extent, within};
@@ -11,26 +12,19 @@ const MIN_SEGMENT_ALIGNMENT: u64 = 16;
 /// Where the header stands: behind the root offset and the identifier.
 pub(crate) const HEADER_AT: usize = 8;
 
-/// `bytes[start..start + len]`, or how many bytes are missing.
-pub(crate) fn take<'a>(part: Part, what: &'static str, bytes: &'a [u8], start: u64, len: u64) -> Result<&'a [u8]> {
-    let range = |from: u64| usize::try_from(from).ok();
-    let slice = match start.checked_add(len) {
-        Some(end) => range(start).zip(range(end)).and_then(|(start, end)| bytes.get(start..end)),
-        None => None,
-    };
-    slice.ok_or_else(|| {
-        let problem = Problem::Truncated { what, need: start.saturating_add(len), have: bytes.len() as u64 };
-        Error::new(Place { part, item: Item::Byte(start) }, problem)
-    })
-}
-
 /// The little-endian number of `len` bytes at `at`; 0 past the end, which callers have excluded with [`take`].
 pub(crate) fn read_uint(bytes: &[u8], at: usize, len: usize) -> u64 {
     bytes.get(at..at + len).unwrap_or_default().iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte))
 }
 
 /// Checks four bytes that name a format.
-pub(crate) fn expect_magic(part: Part, what: &'static str, bytes: &[u8], at: u64, expected: &'static str) -> Result<()> {
+pub(crate) fn expect_magic<B: Bytes + ?Sized>(
+    part: Part,
+    what: &'static str,
+    bytes: &B,
+    at: u64,
+    expected: &'static str,
+) -> Result<()> {
     let found = take(part.clone(), what, bytes, at, expected.len() as u64)?;
     if found == expected.as_bytes() {
         return Ok(());

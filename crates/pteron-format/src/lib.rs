@@ -29,6 +29,7 @@
 //! # Where things are
 //! - [`Pte`]: a `.pte` file; [`Program`] is its content ([`program`])
 //! - [`vulkan`]: the graph inside a delegate
+//! - [`Sparse`]: a file of which only parts are at hand, as a browser fetches them
 //! - [`Ptd`]: external constants; [`ExternalData`] is its content ([`external`])
 //! - [`Error`]: a place and a problem
 
@@ -38,6 +39,7 @@
 const _: () = assert!(size_of::<usize>() >= size_of::<u32>(), "pointers of at least 32 bits are needed");
 
 mod budget;
+mod bytes;
 mod dtype;
 mod error;
 pub mod external;
@@ -51,6 +53,7 @@ mod pte;
 mod reader;
 pub mod vulkan;
 
+pub use bytes::{Bytes, Sparse};
 pub use dtype::{MAX_RANK, ScalarType, element_count};
 pub use error::{Error, Item, Part, Place, Problem, Result};
 pub use external::{ExternalData, Ptd};

@@ -6,9 +6,10 @@ use pteron_schema::program as fb;
 use pteron_schema::{Builder, root};
 
 use crate::budget::Budget;
+use crate::bytes::{Bytes, Within, take};
 use crate::error::{Error, Item, Part, Place, Problem, Result, clip, flatbuffer};
 use crate::external::{ExternalData, Ptd};
-use crate::header::{HEADER_AT, Layout, SegmentArea, expect_magic, lay_out, read_uint, take};
+use crate::header::{HEADER_AT, Layout, SegmentArea, expect_magic, lay_out, read_uint};
 use crate::program::{self, Data, DataLocation, DataRef, Extent, Instruction, Plan, Program, SegmentId, Value};
 use crate::vulkan::{self, Blob, Constant, ConstantSource};
 
@@ -31,20 +32,19 @@ pub struct Pte<B> {
     graphs: BTreeMap<DataRef, Blob>,
 }
 
-impl<B: AsRef<[u8]>> Pte<B> {
+impl<B: Bytes> Pte<B> {
     /// Reads and verifies a program.
     ///
     /// # Errors
     /// The first fault found, with its place and what was expected. Any bytes at all are safe to pass.
     pub fn read(bytes: B) -> Result<Self> {
-        let file = bytes.as_ref();
-        let mut budget = Budget::for_input(file);
-        let (tables, area) = split(file)?;
+        let mut budget = Budget::for_input(&bytes);
+        let (tables, area) = split(&bytes)?;
         let table = root::<fb::Program<'_>>(tables).map_err(|fault| flatbuffer(Part::Program, tables, &fault))?;
         let place = |index, offset, len| area.place(Part::Program, index, offset, len);
         let program = program::read_tables(table, tables, &mut budget, place)?;
         program::verify(&program)?;
-        let graphs = read_graphs(file, &program, &mut budget)?;
+        let graphs = read_graphs(&bytes, &program, &mut budget)?;
         Ok(Self { bytes, program, graphs })
     }
 
@@ -54,16 +54,16 @@ impl<B: AsRef<[u8]>> Pte<B> {
         &self.program
     }
 
-    /// The whole file.
+    /// What holds the file's bytes.
     #[must_use]
-    pub fn file(&self) -> &[u8] {
-        self.bytes.as_ref()
+    pub fn file(&self) -> &B {
+        &self.bytes
     }
 
-    /// The bytes of a part of the file; empty if the file has no such part.
+    /// The bytes of a part of the file; empty if the file has no such part, or it is not at hand.
     #[must_use]
     pub fn bytes(&self, extent: Extent) -> &[u8] {
-        slice(self.file(), extent)
+        self.bytes.get(extent).unwrap_or_default()
     }
 
     /// The graph of a delegate, if it is one for Vulkan.
@@ -83,14 +83,21 @@ impl<B: AsRef<[u8]>> Pte<B> {
         self.program.map_data(|&extent| self.bytes(extent))
     }
 
-    /// The bytes of a graph's constant, if this file holds them.
+    /// The bytes of a graph's constant, if this file holds them and they are at hand.
     #[must_use]
     pub fn constant_bytes(&self, graph: DataRef, constant: &Constant) -> Option<&[u8]> {
+        self.bytes.get(self.constant_place(graph, constant)?)
+    }
+
+    /// Where the bytes of a graph's constant are, if they are in this file.
+    #[must_use]
+    pub fn constant_place(&self, graph: DataRef, constant: &Constant) -> Option<Extent> {
         match &constant.source {
-            ConstantSource::Named(key) => self.program.named_segment(key).map(|&extent| self.bytes(extent)),
+            ConstantSource::Named(key) => self.program.named_segment(key).copied(),
             ConstantSource::Stored(_) => {
-                let blob = self.program.delegate_data(graph).map(|&extent| self.bytes(extent))?;
-                self.graph(graph)?.stored_bytes(blob, constant)
+                let blob = self.program.delegate_data(graph)?;
+                let stored = self.graph(graph)?.stored_place(constant)?;
+                Some(Extent { start: blob.start.checked_add(stored.start)?, ..stored })
             }
         }
     }
@@ -120,7 +127,7 @@ impl<B: AsRef<[u8]>> Pte<B> {
     ///
     /// # Errors
     /// The first key that is missing or has another length.
-    pub fn verify_external<E: AsRef<[u8]>>(&self, files: &[Ptd<E>]) -> Result<()> {
+    pub fn verify_external<E: Bytes>(&self, files: &[Ptd<E>]) -> Result<()> {
         let files: Vec<_> = files.iter().map(|file| Names::of_external(file.data())).collect();
         for (key, expected) in self.external_keys() {
             let fail = |problem| Err(Error::new(Place { part: Part::External, item: Item::Whole }, problem));
@@ -136,19 +143,16 @@ impl<B: AsRef<[u8]>> Pte<B> {
     }
 }
 
-/// A file's bytes at an extent that was verified against it.
-pub(crate) fn slice(file: &[u8], extent: Extent) -> &[u8] {
-    take(Part::Program, "data", file, extent.start, extent.len).unwrap_or_default()
-}
-
 /// The tables, header included, and the area behind them where segments lie.
-fn split(file: &[u8]) -> Result<(&[u8], SegmentArea)> {
-    let file_len = file.len() as u64;
+fn split<B: Bytes>(file: &B) -> Result<(&[u8], SegmentArea)> {
+    let file_len = file.file_len();
     expect_magic(Part::Header, "the file identifier", file, 4, IDENTIFIER)?;
-    let header = file.get(HEADER_AT..).unwrap_or_default();
-    if !header.starts_with(HEADER_MAGIC) {
+    let magic_len = (HEADER_MAGIC.len() as u64).min(file_len.saturating_sub(HEADER_AT as u64));
+    let magic = take(Part::Header, "the extended header", file, HEADER_AT as u64, magic_len)?;
+    if magic != HEADER_MAGIC {
         // A program without data has no header, and no segments.
-        return Ok((file, SegmentArea { base: file_len, end: file_len }));
+        let tables = take(Part::Header, "the program's tables", file, 0, file_len)?;
+        return Ok((tables, SegmentArea { base: file_len, end: file_len }));
     }
     let header = take(Part::Header, "the extended header", file, HEADER_AT as u64, OLD_HEADER_LEN as u64)?;
     let header_len = read_uint(header, 4, 4);
@@ -196,7 +200,7 @@ impl<'a, D> Names<'a, D> {
     }
 }
 
-fn read_graphs(file: &[u8], program: &Program, budget: &mut Budget) -> Result<BTreeMap<DataRef, Blob>> {
+fn read_graphs<B: Bytes>(file: &B, program: &Program, budget: &mut Budget) -> Result<BTreeMap<DataRef, Blob>> {
     let names = Names::of(program);
     let mut graphs = BTreeMap::new();
     for plan in &program.plans {
@@ -205,15 +209,15 @@ fn read_graphs(file: &[u8], program: &Program, budget: &mut Budget) -> Result<BT
             // Methods may share a delegate's bytes; they are read once.
             let btree_map::Entry::Vacant(entry) = graphs.entry(delegate.data) else { continue };
             let extent = program.delegate_data(delegate.data).copied().unwrap_or(Extent { start: 0, len: 0 });
-            let blob = read_graph(slice(file, extent), &names, budget);
-            entry.insert(blob.map_err(|error| error.within_delegate(&plan.name, index))?);
+            let blob = read_graph(&Within { bytes: file, part: extent }, &names, budget);
+            entry.insert(blob.map_err(|error| error.within_delegate(&plan.name, index, extent.start))?);
         }
         verify_calls(plan, &graphs)?;
     }
     Ok(graphs)
 }
 
-fn read_graph(bytes: &[u8], names: &Names<'_, Extent>, budget: &mut Budget) -> Result<Blob> {
+fn read_graph<B: Bytes>(bytes: &Within<'_, B>, names: &Names<'_, Extent>, budget: &mut Budget) -> Result<Blob> {
     // A map keeps room for twice the entries it has.
     budget.charge::<(DataRef, Blob)>(&Part::Graph, 2)?;
     let blob = vulkan::read_blob_within(bytes, budget)?;

@@ -87,6 +87,9 @@ pub enum Error {
         /// Who sets the limit.
         by: &'static str,
     },
+    /// The device has no more memory.
+    #[error("the GPU has not enough memory: {0}")]
+    OutOfMemory(String),
     /// A profile on an adapter that cannot tell the time.
     #[error("profiling needs timestamps, which {adapter} does not offer")]
     NoTimestamps {

@@ -73,7 +73,16 @@ impl Model {
             ..LoadOptions::default()
         };
         let method = program.load(gpu, &options.method, &load).await?;
-        let metadata = Metadata::of(program, &method, options.facts.clone(), Some(&tokenizer))?;
+        Self::new(program, method, tokenizer, options.facts.clone())
+    }
+
+    /// A method that is loaded already, with [`choose_tokens`](LoadOptions::choose_tokens), as a language model. `facts` come before
+    /// what the program says.
+    ///
+    /// # Errors
+    /// A method that is no language model with a KV cache, or a tokenizer that does not fit it.
+    pub fn new(program: &Program, method: Method, tokenizer: Tokenizer, facts: Facts) -> Result<Self> {
+        let metadata = Metadata::of(program, &method, facts, Some(&tokenizer))?;
         metadata.check_tokenizer(&tokenizer)?;
         #[cfg_attr(target_arch = "wasm32", allow(clippy::arc_with_non_send_sync, reason = "shared on native targets"))]
         let inner = Arc::new(Inner { method, tokenizer, metadata });

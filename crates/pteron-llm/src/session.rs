@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use pteron::{State, Tensor};
+use pteron::{Profile, State, Tensor};
 
 use crate::error::{Error, Result};
 use crate::generation::{Generation, GenerationOptions};
@@ -95,6 +95,19 @@ impl Session {
         Ok(logits)
     }
 
+    /// Runs a step behind what the cache holds and says how long each kernel took. The conversation stays as it is.
+    ///
+    /// # Errors
+    /// A device without timestamps, or one that fails.
+    pub async fn profile(&mut self) -> Result<Vec<Profile>> {
+        let token = self.tokens.last().copied().unwrap_or(0);
+        let last = (self.model.metadata().context_length as usize).saturating_sub(1);
+        // What a step writes into the cache behind its end, the next one overwrites.
+        let inputs = step_inputs(&[token], self.tokens.len().min(last))?;
+        let (_, profiles) = self.model.method().call_profiled(&mut self.state, &inputs).await?;
+        Ok(profiles)
+    }
+
     fn check(&self, prompt: &[TokenId]) -> Result<()> {
         let metadata = self.model.metadata();
         let vocabulary = metadata.vocab_size;
@@ -124,10 +137,7 @@ impl Session {
 
     /// Runs tokens behind those in the cache; the logits of the last one.
     pub(crate) async fn run(&mut self, tokens: &[TokenId]) -> Result<Vec<f32>> {
-        let position = i64::try_from(self.tokens.len()).unwrap_or(i64::MAX);
-        let ids: Vec<i64> = tokens.iter().map(|&token| token.into()).collect();
-        let count = u32::try_from(ids.len()).unwrap_or(u32::MAX);
-        let inputs = [Tensor::from_i64(&[1, count], &ids)?, Tensor::from_i64(&[1], &[position])?];
+        let inputs = step_inputs(tokens, self.tokens.len())?;
         let outputs = self.model.method().call(&mut self.state, &inputs).await?;
         self.tokens.extend_from_slice(tokens);
         let mut logits = outputs.first().and_then(Tensor::to_f32).unwrap_or_default();
@@ -135,4 +145,12 @@ impl Session {
         let row = self.model.metadata().vocab_size as usize;
         Ok(logits.split_off(logits.len().saturating_sub(row)))
     }
+}
+
+/// Tokens and where they stand, as a model takes them.
+fn step_inputs(tokens: &[TokenId], position: usize) -> Result<[Tensor; 2]> {
+    let position = i64::try_from(position).unwrap_or(i64::MAX);
+    let ids: Vec<i64> = tokens.iter().map(|&token| token.into()).collect();
+    let count = u32::try_from(ids.len()).unwrap_or(u32::MAX);
+    Ok([Tensor::from_i64(&[1, count], &ids)?, Tensor::from_i64(&[1], &[position])?])
 }

@@ -2,12 +2,16 @@
 
 use std::fmt;
 
+use pteron_format::{Bytes, Extent, Sparse};
+
 /// The bytes of a program or of external data.
 pub enum FileBytes {
     /// In memory.
     Owned(Vec<u8>),
     /// Part of the binary.
     Static(&'static [u8]),
+    /// Those parts of a file that have been read.
+    Sparse(Sparse),
     /// Mapped from a file.
     #[cfg(not(target_arch = "wasm32"))]
     Mapped(memmap2::Mmap),
@@ -32,19 +36,41 @@ impl FileBytes {
     }
 }
 
-impl AsRef<[u8]> for FileBytes {
-    fn as_ref(&self) -> &[u8] {
+impl FileBytes {
+    /// The whole file, or what is at hand of its beginning.
+    #[must_use]
+    pub fn beginning(&self) -> &[u8] {
+        self.whole().unwrap_or_else(Sparse::beginning)
+    }
+
+    /// The whole file, unless only parts of it are at hand.
+    fn whole(&self) -> Result<&[u8], &Sparse> {
         match self {
-            Self::Owned(bytes) => bytes,
-            Self::Static(bytes) => bytes,
+            Self::Owned(bytes) => Ok(bytes),
+            Self::Static(bytes) => Ok(bytes),
+            Self::Sparse(parts) => Err(parts),
             #[cfg(not(target_arch = "wasm32"))]
-            Self::Mapped(map) => map,
+            Self::Mapped(map) => Ok(map),
         }
+    }
+}
+
+impl Bytes for FileBytes {
+    fn file_len(&self) -> u64 {
+        self.whole().map_or_else(Bytes::file_len, Bytes::file_len)
+    }
+
+    fn get(&self, part: Extent) -> Option<&[u8]> {
+        self.whole().map_or_else(|parts| parts.get(part), |bytes| Bytes::get(bytes, part))
+    }
+
+    fn held(&self) -> u64 {
+        self.whole().map_or_else(Bytes::held, Bytes::held)
     }
 }
 
 impl fmt::Debug for FileBytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} bytes", self.as_ref().len())
+        write!(f, "{} bytes", self.file_len())
     }
 }

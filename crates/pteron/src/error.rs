@@ -20,6 +20,9 @@ pub enum Error {
         /// The place and the fault.
         source: Box<pteron_format::Error>,
     },
+    /// A part of a file that is needed and has not been supplied; see [`Opening`](crate::Opening).
+    #[error("bytes {} to {} of file {} have not been read", .0.start, .0.end(), .0.file)]
+    NotRead(crate::FilePart),
     /// A method the program does not have.
     #[error("there is no method {name:?}; the program has {}", .methods.join(", "))]
     NoMethod {
@@ -39,6 +42,16 @@ pub enum Error {
     /// A tensor whose parts do not go together.
     #[error("tensor: {0}")]
     Tensor(String),
+    /// Constants that overlap, so that reading them would take more than the file has.
+    #[error("file {file} has {len} bytes, but its constants claim {total}: it is damaged")]
+    Overlap {
+        /// Which file: 0 for the program, then the external data in order.
+        file: usize,
+        /// Bytes the constants would be together.
+        total: u64,
+        /// Bytes of the file.
+        len: u64,
+    },
     /// An input the method does not take.
     #[error("input {index} of {method:?} {reason}")]
     Input {

@@ -16,20 +16,27 @@
 //!
 //! A method is loaded once, at its largest shape, and then serves any live shape: a prefill of many tokens, then one at a
 //! time. [`Method::call`] is async; [`block_on`] runs it where there is nothing to wait with.
+//!
+//! A file that is not there yet is opened as it is fetched, see [`Opening`], and its weights go to the GPU as they arrive, see
+//! [`Program::begin`].
 
 mod bytes;
 mod error;
+mod filling;
 mod method;
 mod next;
+mod opening;
 mod plan;
 mod program;
 mod tensor;
 
 pub use bytes::FileBytes;
 pub use error::{Error, Result};
+pub use filling::{Damaged, FillingMethod};
 pub use method::{LoadOptions, Method, State, TensorSpec};
 pub use next::{Choice, ChosenToken, NextToken, Tokens};
-pub use program::{ConstantValue, Program};
+pub use opening::Opening;
+pub use program::{ConstantValue, FilePart, Program};
 pub use pteron_format::ScalarType;
 pub use pteron_gpu::engine::{
     AdapterSummary, Allocated, Counts, DispatchTime, Gpu, GpuOptions, KvCache, MemoryUse, OnProgress, Precision, Profile,

@@ -66,9 +66,12 @@ pub struct Method {
     pub(crate) script: Script,
     pub(crate) delegates: Vec<LoadedGraph>,
     pub(crate) tokens: Option<TokenLoop>,
-    inputs: Vec<TensorSpec>,
-    outputs: Vec<TensorSpec>,
+    pub(crate) inputs: Vec<TensorSpec>,
+    pub(crate) outputs: Vec<TensorSpec>,
 }
+
+/// A delegate's graph before it is loaded, and where it is in the file.
+pub(crate) type Delegate = (PreparedGraph, DataRef);
 
 /// What a method keeps between calls: its delegates' KV caches and its own mutable tensors. One for each conversation.
 #[derive(Debug)]
@@ -85,11 +88,27 @@ fn state_id() -> u64 {
 }
 
 impl Program {
+    /// What a method takes and gives, without loading it.
+    ///
+    /// # Errors
+    /// No such method, or one that takes or gives anything but tensors.
+    pub fn signature(&self, method: &str) -> Result<(Vec<TensorSpec>, Vec<TensorSpec>)> {
+        let (plan, options) = (self.plan(method)?, LoadOptions::default());
+        Ok((specs(method, plan, &plan.inputs, &options)?, specs(method, plan, &plan.outputs, &options)?))
+    }
+
     /// Loads a method: decodes and checks its graphs, uploads weights, compiles pipelines.
     ///
     /// # Errors
     /// No such method, an operator or instruction that is not supported, or a GPU that has no room.
     pub async fn load(&self, gpu: &Gpu, method: &str, options: &LoadOptions) -> Result<Method> {
+        let (method, prepared) = self.prepare(gpu, method, options)?;
+        let delegates = self.load_delegates(prepared, options.progress.as_ref()).await?;
+        Ok(Method { delegates, ..method })
+    }
+
+    /// A method whose delegates are planned and known to fit, and not loaded.
+    pub(crate) fn prepare(&self, gpu: &Gpu, method: &str, options: &LoadOptions) -> Result<(Method, Vec<Delegate>)> {
         let plan = self.plan(method)?;
         let script = Script::new(&self.files, plan)?;
         let inputs = specs(method, plan, &plan.inputs, options)?;
@@ -117,15 +136,11 @@ impl Program {
             prepared.push((PreparedGraph::new(gpu, graph, &options)?, delegate.data));
         }
         // What any delegate refuses has been refused by now, and all there is to do is known.
-        let delegates = self.load_delegates(prepared, options.progress.as_ref()).await?;
-        Ok(Method { name: method.to_owned(), program: self.clone(), script, delegates, tokens, inputs, outputs })
+        let (name, program, delegates) = (method.to_owned(), self.clone(), Vec::new());
+        Ok((Method { name, program, script, delegates, tokens, inputs, outputs }, prepared))
     }
 
-    async fn load_delegates(
-        &self,
-        prepared: Vec<(PreparedGraph, DataRef)>,
-        listener: Option<&OnProgress>,
-    ) -> Result<Vec<LoadedGraph>> {
+    async fn load_delegates(&self, prepared: Vec<Delegate>, listener: Option<&OnProgress>) -> Result<Vec<LoadedGraph>> {
         let mut loading = Loading::new(listener);
         prepared.iter().for_each(|(graph, _)| loading.expect(graph));
         let mut delegates = Vec::with_capacity(prepared.len());
@@ -196,11 +211,7 @@ impl Method {
     /// What of it no loader could do without: constants, and activations at their largest.
     #[must_use]
     pub fn memory_needed(&self) -> MemoryUse {
-        let sum = |all: MemoryUse, one: MemoryUse| MemoryUse {
-            constant_bytes: all.constant_bytes + one.constant_bytes,
-            activation_bytes: all.activation_bytes + one.activation_bytes,
-        };
-        self.delegates.iter().map(LoadedGraph::memory_needed).fold(MemoryUse::default(), sum)
+        self.delegates.iter().map(LoadedGraph::memory_needed).fold(MemoryUse::default(), MemoryUse::and)
     }
 
     /// Bytes of constants that a call for a single token reads, as the GPU holds them; see

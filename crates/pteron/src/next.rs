@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pteron_format::program::{Plan, ValueId};
 use pteron_format::vulkan;
-use pteron_gpu::engine::{After, HostView, InputView, Pending};
+use pteron_gpu::engine::{self, After, HostView, InputView, LoadedGraph, Pending};
 use pteron_gpu::rewrite;
 use pteron_gpu::shape::Dims;
 
@@ -117,6 +117,12 @@ pub struct ChosenToken {
 }
 
 impl NextToken {
+    /// Waits until its step has run, whatever it chose.
+    pub(crate) async fn ran(self) -> Result<()> {
+        self.pending.wait().await?;
+        Ok(())
+    }
+
     /// The token, once its step has run; a step started behind it may still be running.
     ///
     /// # Errors
@@ -147,14 +153,31 @@ impl Method {
     /// A method loaded without [`choose_tokens`](crate::LoadOptions::choose_tokens), inputs the method does not take, too many
     /// steps whose tokens have not been read (32), or [`Tokens::Chosen`] after a call of another state.
     pub fn start_token(&self, state: &State, tokens: Tokens<'_>, position: u32, choice: Choice) -> Result<NextToken> {
-        let fail = |reason: String| Err(Error::Unsupported { method: self.name.clone(), reason });
-        let (Some(token_loop), [graph], [own]) = (&self.tokens, self.delegates.as_slice(), state.delegates.as_slice())
-        else {
-            return fail("was not loaded to choose tokens".to_owned());
+        let ([graph], [own]) = (self.delegates.as_slice(), state.delegates.as_slice()) else {
+            return Err(self.chooses_no_tokens());
         };
+        self.start_on(graph, own, state.id, tokens, position, choice)
+    }
+
+    fn chooses_no_tokens(&self) -> Error {
+        Error::Unsupported { method: self.name.clone(), reason: "was not loaded to choose tokens".to_owned() }
+    }
+
+    /// The same on a graph and the state with an id, which need not be the method's own.
+    pub(crate) fn start_on(
+        &self,
+        graph: &LoadedGraph,
+        own: &engine::State,
+        id: u64,
+        tokens: Tokens<'_>,
+        position: u32,
+        choice: Choice,
+    ) -> Result<NextToken> {
+        let fail = |reason: String| Err(Error::Unsupported { method: self.name.clone(), reason });
+        let Some(token_loop) = &self.tokens else { return Err(self.chooses_no_tokens()) };
         // Held to the end: the token of another conversation must not come between.
         let mut ready = token_loop.ready();
-        if tokens == Tokens::Chosen && *ready != Some(state.id) {
+        if tokens == Tokens::Chosen && *ready != Some(id) {
             return fail("ran another call since this conversation's last token; give that token instead".to_owned());
         }
         let narrow = |token: &u32| i32::try_from(*token);
@@ -180,7 +203,7 @@ impl Method {
             }
             other => other.into(),
         })?;
-        *ready = Some(state.id);
+        *ready = Some(id);
         Ok(NextToken { method: self.name.clone(), pending })
     }
 }

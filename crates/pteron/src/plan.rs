@@ -95,7 +95,7 @@ impl Script {
             let Some(tensor) = plan.value(id).and_then(Value::as_tensor) else { continue };
             if changed.contains(&id) {
                 self.kept.push(id);
-            } else if files.tensor_bytes(tensor).is_some() {
+            } else if files.tensor_place(tensor).is_some() {
                 self.constants.push(id);
             }
         }
@@ -107,7 +107,7 @@ impl Script {
         let value = |&id: &ValueId| {
             let tensor = plan.and_then(|plan| plan.value(id)).and_then(Value::as_tensor);
             let tensor = tensor.ok_or_else(|| Error::Tensor(format!("value {id} is no tensor")))?;
-            let tensor = match files.tensor_bytes(tensor) {
+            let tensor = match files.tensor_bytes(tensor).map_err(Error::NotRead)? {
                 Some(bytes) => Tensor::new(tensor.scalar_type, &tensor.sizes, bytes.to_vec())?,
                 None => Tensor::zeros(tensor.scalar_type, &tensor.sizes)?,
             };

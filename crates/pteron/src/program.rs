@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pteron_format::program::{DataLocation, DataRef, Plan, Tensor as PlanTensor, Value};
 use pteron_format::vulkan::{ConstantId, ConstantSource};
-use pteron_format::{Ptd, Pte};
+use pteron_format::{Bytes, Extent, Ptd, Pte};
 
 use crate::bytes::FileBytes;
 use crate::error::{Error, Result};
@@ -84,7 +84,7 @@ impl Program {
         Ok(Self { files: Arc::new(Files { pte, data }) })
     }
 
-    fn read((path, bytes): (String, FileBytes), data: Vec<(String, FileBytes)>) -> Result<Self> {
+    pub(crate) fn read((path, bytes): (String, FileBytes), data: Vec<(String, FileBytes)>) -> Result<Self> {
         let pte = Pte::read(bytes).map_err(|source| Error::Format { path: path.clone(), source: Box::new(source) })?;
         let read = |(path, bytes)| Ptd::read(bytes).map_err(|source| Error::Format { path, source: Box::new(source) });
         let data = data.into_iter().map(read).collect::<Result<Vec<_>>>()?;
@@ -138,44 +138,98 @@ impl Program {
 impl Files {
     /// The bytes of a graph's constant, from the program or beside it.
     pub(crate) fn graph_constant(&self, graph: DataRef, id: ConstantId) -> Option<Cow<'_, [u8]>> {
+        self.constant_place(graph, id).and_then(|place| self.bytes(place)).map(Cow::Borrowed)
+    }
+
+    /// Where a graph's constant is.
+    pub(crate) fn constant_place(&self, graph: DataRef, id: ConstantId) -> Option<FilePart> {
         let constant = self.pte.graph(graph)?.graph.constants.get(id.index())?;
-        let own = self.pte.constant_bytes(graph, constant);
+        let own = self.pte.constant_place(graph, constant).map(FilePart::of_program);
         let external = || match &constant.source {
             ConstantSource::Named(key) => self.named(key),
             ConstantSource::Stored(_) => None,
         };
-        own.or_else(external).map(Cow::Borrowed)
+        own.or_else(external)
     }
 
-    fn named(&self, key: &str) -> Option<&[u8]> {
-        self.data.iter().find_map(|file| file.named_bytes(key))
+    fn named(&self, key: &str) -> Option<FilePart> {
+        let place = |(file, data): (usize, &Ptd<FileBytes>)| {
+            data.data().named_segment(key).map(|&extent| FilePart { file: file + 1, start: extent.start, len: extent.len })
+        };
+        self.data.iter().enumerate().find_map(place)
+    }
+
+    /// Bytes of the program or of external data, if they are at hand.
+    fn bytes(&self, part: FilePart) -> Option<&[u8]> {
+        let extent = Extent { start: part.start, len: part.len };
+        match part.file.checked_sub(1) {
+            None => self.pte.file().get(extent),
+            Some(index) => self.data.get(index)?.file().get(extent),
+        }
+    }
+
+    /// How long a file is.
+    pub(crate) fn file_len(&self, file: usize) -> u64 {
+        match file.checked_sub(1) {
+            None => self.pte.file().file_len(),
+            Some(index) => self.data.get(index).map_or(0, |data| data.file().file_len()),
+        }
     }
 
     /// The bytes a plan's tensor starts as, where the file gives any.
-    pub(crate) fn tensor_bytes(&self, tensor: &PlanTensor) -> Option<&[u8]> {
+    ///
+    /// # Errors
+    /// Where they are, if they are not at hand.
+    pub(crate) fn tensor_bytes(&self, tensor: &PlanTensor) -> Result<Option<&[u8]>, FilePart> {
+        let Some(place) = self.tensor_place(tensor) else { return Ok(None) };
+        self.bytes(place).map(Some).ok_or(place)
+    }
+
+    /// Where the bytes are that a plan's tensor starts as.
+    pub(crate) fn tensor_place(&self, tensor: &PlanTensor) -> Option<FilePart> {
         let program = self.pte.program();
         if let Some(extra) = tensor.extra.as_ref().filter(|extra| extra.location == DataLocation::External) {
             let key = extra.name.as_deref()?;
-            let own = program.named_segment(key).map(|&extent| self.pte.bytes(extent));
-            return own.or_else(|| self.named(key));
+            return program.named_segment(key).copied().map(FilePart::of_program).or_else(|| self.named(key));
         }
         if tensor.buffer == 0 {
             return None;
         }
-        let len = usize::try_from(tensor.byte_len()?).ok()?;
+        let len = tensor.byte_len()?;
+        let inside = |extent: &Extent, at: u64| {
+            let fits = at.checked_add(len).is_some_and(|end| end <= extent.len);
+            fits.then(|| FilePart { file: 0, start: extent.start + at, len })
+        };
         let list = match (tensor.allocation, &program.mutable_data, &program.constants) {
             (Some(_), Some(lists), _) => {
                 let list = tensor.extra.as_ref().map_or(0, |extra| extra.mutable_segment);
                 lists.get(usize::try_from(list).ok()?)
             }
             (_, _, Some(constants)) if !constants.offsets.is_empty() => Some(constants),
-            _ => {
-                let inline = program.inline_constants.get(tensor.buffer as usize)?;
-                return self.pte.bytes(*inline).get(..len);
-            }
+            _ => return inside(program.inline_constants.get(tensor.buffer as usize)?, 0),
         }?;
-        let start = usize::try_from(*list.offsets.get(tensor.buffer as usize)?).ok()?;
-        let segment = self.pte.bytes(*program.segments.get(list.segment.index())?);
-        segment.get(start..start.checked_add(len)?)
+        inside(program.segments.get(list.segment.index())?, *list.offsets.get(tensor.buffer as usize)?)
+    }
+}
+
+/// A part of a program's file, or of one of the files with its external data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FilePart {
+    /// 0 for the program, then the external data in order.
+    pub file: usize,
+    /// The first byte, from the start of the file.
+    pub start: u64,
+    /// How many.
+    pub len: u64,
+}
+
+impl FilePart {
+    fn of_program(extent: Extent) -> Self {
+        Self { file: 0, start: extent.start, len: extent.len }
+    }
+
+    /// The first byte behind it.
+    pub(crate) fn end(&self) -> u64 {
+        self.start.saturating_add(self.len)
     }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use pteron::Program;
 use pteron_convert::{Blueprint, Options, Scales, Source, Synthetic, synthetic};
+use pteron_format::Bytes;
 use pteron_llm::Facts;
 
 use super::args::SubjectArgs;
@@ -42,12 +43,12 @@ pub(super) fn open(args: &SubjectArgs, context: u32) -> Result<Subject, Failure>
     let facts = flags.or(talk::sidecar(args.model.as_deref())?);
     let Some(path) = &args.model else {
         let program = talk::boxed_program()?;
-        let bytes = program.pte().file().len() as u64;
+        let bytes = program.pte().file().file_len();
         return Ok(Subject { program, name: talk::BOXED_NAME.to_owned(), bytes, facts, _temporary: None });
     };
     let pte = files::open_program(path)?;
     let data = args.data.iter().map(|path| files::open_data(path)).collect::<Result<Vec<_>, _>>()?;
-    let bytes = pte.file().len() as u64 + data.iter().map(|data| data.file().len() as u64).sum::<u64>();
+    let bytes = pte.file().file_len() + data.iter().map(|data| data.file().file_len()).sum::<u64>();
     let program = Program::from_files(pte, data).map_err(|error| Failure::file(path, error))?;
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
     Ok(Subject { program, name, bytes, facts, _temporary: None })
@@ -63,7 +64,7 @@ pub(super) fn made_up(shape: &str, context: u32) -> Result<Subject, Failure> {
     let mut until_interrupted = |_| if talk::interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
     pteron_convert::convert(&source, blueprint, Scales::default(), &path, &mut until_interrupted)?;
     let pte = files::open_program(&path)?;
-    let bytes = pte.file().len() as u64;
+    let bytes = pte.file().file_len();
     let program = Program::from_files(pte, Vec::new()).map_err(|error| Failure::file(&path, error))?;
     Ok(Subject { program, name: shape.to_owned(), bytes, facts: Facts::default(), _temporary: Some(temporary) })
 }

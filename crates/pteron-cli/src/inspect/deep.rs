@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pteron::FileBytes;
 use pteron_format::vulkan::ConstantSource;
-use pteron_format::{Extent, Ptd, Pte};
+use pteron_format::{Bytes, Extent, Ptd, Pte};
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
@@ -56,7 +56,7 @@ pub(super) fn check_data(path: &Path, ptd: &Ptd<FileBytes>) -> Result<Checked, F
 
 fn check<'a>(
     path: &Path,
-    file: &[u8],
+    file: &FileBytes,
     named: impl Iterator<Item = (&'a str, Extent)>,
     place: impl Fn(&str) -> String,
 ) -> Result<Checked, Failure> {
@@ -71,7 +71,7 @@ fn check<'a>(
             checked.uncheckable += 1;
         }
     }
-    let (total, len) = (blobs.keys().fold(0u64, |sum, extent| sum.saturating_add(extent.len)), file.len() as u64);
+    let (total, len) = (blobs.keys().fold(0u64, |sum, extent| sum.saturating_add(extent.len)), file.file_len());
     if total > len {
         // Segments are laid side by side; a file whose segments overlap could make this take for ever.
         return Err(Failure::file(path, Reason::Overlap { total, len }));
@@ -84,12 +84,12 @@ fn check<'a>(
 
 /// The first key, in file order, whose bytes have another hash, and that hash.
 fn first_mismatch<'a>(
-    file: &[u8],
+    file: &FileBytes,
     blobs: &BTreeMap<Extent, Vec<&'a str>>,
     progress: &Progress,
 ) -> Option<(&'a str, String)> {
     let mismatch = blobs.par_iter().find_map_first(|(&extent, keys)| {
-        let found = hash(slice(file, extent), progress);
+        let found = hash(file.get(extent).unwrap_or_default(), progress);
         let key = keys.iter().find(|key| !key.eq_ignore_ascii_case(&found))?;
         Some((*key, found))
     });
@@ -104,11 +104,6 @@ fn hash(bytes: &[u8], progress: &Progress) -> String {
         progress.advance(piece.len() as u64);
     }
     hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn slice(file: &[u8], extent: Extent) -> &[u8] {
-    let range = usize::try_from(extent.start).ok().zip(usize::try_from(extent.start.saturating_add(extent.len)).ok());
-    range.and_then(|(start, end)| file.get(start..end)).unwrap_or_default()
 }
 
 fn is_hash(key: &str) -> bool {

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use clap::CommandFactory;
 use clap::error::ErrorKind;
 use pteron::FileBytes;
-use pteron_format::{Ptd, Pte};
+use pteron_format::{Bytes, Ptd, Pte};
 
 use crate::cli::{Cli, Inspect};
 use crate::failure::Failure;
@@ -26,13 +26,13 @@ struct Data {
 }
 
 /// Bytes of constants, caches and activations, as a program has and plans them.
-pub(crate) fn planned_bytes<B: AsRef<[u8]>>(pte: &Pte<B>) -> u64 {
+pub(crate) fn planned_bytes<B: Bytes>(pte: &Pte<B>) -> u64 {
     let memory = collect::report(Path::new(""), pte, &[], 0).memory;
     [memory.constants_bytes, memory.state_bytes, memory.activations_bytes].into_iter().fold(0, u64::saturating_add)
 }
 
 /// Bytes of a program's constants, each different one once.
-pub(crate) fn constant_bytes<B: AsRef<[u8]>>(pte: &Pte<B>) -> u64 {
+pub(crate) fn constant_bytes<B: Bytes>(pte: &Pte<B>) -> u64 {
     collect::report(Path::new(""), pte, &[], 0).memory.constants_bytes
 }
 

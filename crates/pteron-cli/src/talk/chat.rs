@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-use pteron_llm::{ChatTemplate, Message, Model, ParseSpecial, RenderOptions, Session, TokenId};
+use pteron_llm::{ChatTemplate, Message, Model, RenderOptions, Session, TokenId};
 
 use super::commands::{self, Command, Input};
 use super::lines::Lines;
@@ -98,34 +98,14 @@ impl Conversation {
 
     /// The tokens of the conversation, its oldest turns dropped where there is no room for them and an answer.
     fn fitting_prompt(&mut self, reserve: usize) -> Result<Vec<TokenId>, Failure> {
-        let room = (self.model.metadata().context_length as usize).saturating_sub(reserve.min(64)).max(1);
-        loop {
-            let tokens = self.tokens()?;
+        let options = RenderOptions { now: super::now(), ..RenderOptions::default() };
+        let prompt = self.model.chat_prompt(self.template.as_ref(), &self.messages, &options, reserve)?;
+        if prompt.dropped > 0 {
             let first = usize::from(self.system.is_some());
-            if tokens.len() <= room || self.messages.len() <= first + 1 {
-                return Ok(tokens);
-            }
-            // A question and its answer go together.
-            let turn = (first + 2).min(self.messages.len() - 1);
-            self.messages.drain(first..turn);
-            terminal::note("the conversation is longer than the context: its oldest turn was dropped");
+            self.messages.drain(first..first + prompt.dropped);
+            terminal::note("the conversation is longer than the context: its oldest turns were dropped");
         }
-    }
-
-    fn tokens(&self) -> Result<Vec<TokenId>, Failure> {
-        let tokenizer = self.model.tokenizer();
-        let tokens = match &self.template {
-            Some(template) => {
-                let options = RenderOptions { add_generation_prompt: true, ..RenderOptions::default() };
-                let text = template.render(&self.messages, &options).map_err(pteron_llm::Error::from)?;
-                tokenizer.encode(&text, ParseSpecial::Yes)
-            }
-            None => {
-                let texts: Vec<&str> = self.messages.iter().map(|message| message.content.as_str()).collect();
-                super::encode(&self.model, &texts.join("\n\n"))
-            }
-        };
-        Ok(tokens.map_err(pteron_llm::Error::from)?)
+        Ok(prompt.tokens)
     }
 
     fn transcript(&self) -> String {

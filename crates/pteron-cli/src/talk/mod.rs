@@ -10,8 +10,9 @@ mod run;
 mod speed;
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use pteron_llm::{Model, ParseSpecial, Sampling, TokenId, TokenizerError};
+use pteron_llm::Sampling;
 
 pub(crate) use chat::run as chat;
 pub(crate) use demo::{NAME as BOXED_NAME, program as boxed_program};
@@ -43,11 +44,10 @@ fn defaults(args: &ModelArgs) -> Sampling {
     Sampling { temperature: 0.8, min_p: 0.1, repetition_penalty: 1.15, ..likeliest }
 }
 
-/// A text as a prompt, begun as the model was taught that texts begin.
-fn encode(model: &Model, text: &str) -> Result<Vec<TokenId>, TokenizerError> {
-    let tokens = model.tokenizer().encode_prompt(text, ParseSpecial::No)?;
-    let first = model.metadata().bos_id.filter(|bos| tokens.first() != Some(bos));
-    Ok(first.into_iter().chain(tokens).collect())
+/// The time, for templates that tell it to the model.
+fn now() -> Option<i64> {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+    i64::try_from(since.as_secs()).ok()
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use pteron::block_on;
-use pteron_llm::{Finish, GenerationOptions, ParseSpecial, Piece, Session, TokenId};
+use pteron_llm::{Finish, GenerationOptions, Piece, Session, TokenId};
 use serde::Serialize;
 
 use super::model::{self, Opened};
@@ -34,15 +34,9 @@ fn generate(args: &Run) -> Result<(), Failure> {
     super::catch_interrupts();
     let template = template.filter(|_| !args.raw);
     let continues = template.is_none();
-    let tokens = match template {
-        Some(template) => {
-            let messages = [pteron_llm::Message::user(prompt.clone())];
-            let text = template.render(&messages, &pteron_llm::RenderOptions::default()).map_err(pteron_llm::Error::from)?;
-            model.tokenizer().encode(&text, ParseSpecial::Yes)
-        }
-        None => super::encode(&model, &prompt),
-    };
-    let tokens = tokens.map_err(pteron_llm::Error::from)?;
+    let message = [pteron_llm::Message::user(prompt.clone())];
+    let render = pteron_llm::RenderOptions { now: super::now(), ..Default::default() };
+    let tokens = model.chat_prompt(template.as_ref(), &message, &render, 0)?.tokens;
     let mut session = Session::new(&model)?;
     // What continues a text is read with it.
     if !args.json && continues {

@@ -3,9 +3,10 @@
 mod tables;
 
 use crate::budget::Budget;
+use crate::bytes::{Bytes, take};
 use crate::dtype::ScalarType;
 use crate::error::{Error, Item, Part, Place, Problem, Result, flatbuffer};
-use crate::header::{HEADER_AT, Layout, SegmentArea, expect_magic, lay_out, read_uint, take};
+use crate::header::{HEADER_AT, Layout, SegmentArea, expect_magic, lay_out, read_uint};
 use crate::program::{Data, Extent, SegmentId};
 use pteron_schema::flat_tensor as fb;
 use pteron_schema::{Builder, root};
@@ -74,16 +75,15 @@ pub struct Ptd<B> {
     data: ExternalData,
 }
 
-impl<B: AsRef<[u8]>> Ptd<B> {
+impl<B: Bytes> Ptd<B> {
     /// Reads and verifies external data; the blobs themselves are not touched.
     ///
     /// # Errors
     /// The first fault found, with its place and what was expected. Any bytes at all are safe to pass.
     pub fn read(bytes: B) -> Result<Self> {
-        let file = bytes.as_ref();
-        let (tables, area) = split(file)?;
+        let (tables, area) = split(&bytes)?;
         let table = root::<fb::FlatTensor<'_>>(tables).map_err(|fault| flatbuffer(Part::External, tables, &fault))?;
-        let data = tables::read(table, &area, &mut Budget::for_input(file))?;
+        let data = tables::read(table, &area, &mut Budget::for_input(&bytes))?;
         tables::verify(&data)?;
         Ok(Self { bytes, data })
     }
@@ -94,26 +94,32 @@ impl<B: AsRef<[u8]>> Ptd<B> {
         &self.data
     }
 
-    /// The whole file.
+    /// What holds the file's bytes.
     #[must_use]
-    pub fn file(&self) -> &[u8] {
-        self.bytes.as_ref()
+    pub fn file(&self) -> &B {
+        &self.bytes
     }
 
-    /// The bytes under a name.
+    /// The bytes of a part of the file; empty if the file has no such part, or it is not at hand.
+    #[must_use]
+    pub fn bytes(&self, extent: Extent) -> &[u8] {
+        self.bytes.get(extent).unwrap_or_default()
+    }
+
+    /// The bytes under a name, if they are at hand.
     #[must_use]
     pub fn named_bytes(&self, key: &str) -> Option<&[u8]> {
-        self.data.named_segment(key).map(|&extent| crate::pte::slice(self.file(), extent))
+        self.bytes.get(*self.data.named_segment(key)?)
     }
 
     /// The same data with its bytes beside it: what is compared, changed and written.
     #[must_use]
     pub fn with_data(&self) -> ExternalData<&[u8]> {
-        self.data.map_data(|&extent| crate::pte::slice(self.file(), extent))
+        self.data.map_data(|&extent| self.bytes(extent))
     }
 }
 
-fn split(file: &[u8]) -> Result<(&[u8], SegmentArea)> {
+fn split<B: Bytes>(file: &B) -> Result<(&[u8], SegmentArea)> {
     expect_magic(Part::External, "the file identifier", file, 4, IDENTIFIER)?;
     expect_magic(Part::External, "the header's magic", file, HEADER_AT as u64, HEADER_MAGIC)?;
     let header = take(Part::External, "the header", file, HEADER_AT as u64, HEADER_LEN as u64)?;
@@ -129,7 +135,7 @@ fn split(file: &[u8]) -> Result<(&[u8], SegmentArea)> {
     // Offsets inside the tables count from the start of the file: the header stands inside them.
     let tables_end = offset.saturating_add(size);
     let tables = take(Part::External, "the tables", file, 0, tables_end)?;
-    Ok((tables, SegmentArea::new(Part::External, file.len() as u64, tables_end, base, Some(data_len))?))
+    Ok((tables, SegmentArea::new(Part::External, file.file_len(), tables_end, base, Some(data_len))?))
 }
 
 /// Plans a `.ptd` file: its first bytes, and where each blob goes. Only the lengths of blobs are needed.

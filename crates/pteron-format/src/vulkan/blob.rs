@@ -5,8 +5,9 @@ use pteron_schema::{Builder, root};
 
 use super::{ConstantSource, Graph, read, verify, write};
 use crate::budget::Budget;
+use crate::bytes::{Bytes, take};
 use crate::error::{Error, Item, Part, Place, Problem, Result, flatbuffer};
-use crate::header::{expect_magic, read_uint, take};
+use crate::header::{expect_magic, read_uint};
 use crate::number::align_up;
 use crate::program::{Extent, within};
 
@@ -33,7 +34,7 @@ pub fn read_blob(bytes: &[u8]) -> Result<Blob> {
     read_blob_within(bytes, &mut Budget::for_input(bytes))
 }
 
-pub(crate) fn read_blob_within(bytes: &[u8], budget: &mut Budget) -> Result<Blob> {
+pub(crate) fn read_blob_within<B: Bytes + ?Sized>(bytes: &B, budget: &mut Budget) -> Result<Blob> {
     let header = take(Part::Graph, "the delegate's header", bytes, 0, HEADER_LEN as u64)?;
     expect_magic(Part::Graph, "the delegate header's magic", header, 4, HEADER_MAGIC)?;
     let fail = |offset, problem| Err(Error::new(Place { part: Part::Graph, item: Item::Byte(offset) }, problem));
@@ -55,7 +56,10 @@ pub(crate) fn read_blob_within(bytes: &[u8], budget: &mut Budget) -> Result<Blob
     if stored.start < tables_end {
         return fail(18, Problem::Order { what: "the constants' bytes", start: stored.start, previous_end: tables_end });
     }
-    take(Part::Graph, "the constants' bytes", bytes, stored.start, stored.len)?;
+    // They are not looked at, and need not be at hand.
+    if let Err(need) = within(stored.start, stored.len, bytes.file_len()) {
+        return fail(stored.start, Problem::Truncated { what: "the constants' bytes", need, have: bytes.file_len() });
+    }
     let tables = take(Part::Graph, "the graph's flatbuffer", bytes, tables.start, tables.len)?;
     expect_magic(Part::Graph, "the graph's identifier", tables, 4, FLATBUFFER_MAGIC)?;
     budget.charge_graph(&Part::Graph, tables.len())?;
@@ -116,9 +120,14 @@ impl Blob {
     /// The bytes of a constant that the blob itself holds.
     #[must_use]
     pub fn stored_bytes<'a>(&self, blob: &'a [u8], constant: &super::Constant) -> Option<&'a [u8]> {
+        Bytes::get(blob, self.stored_place(constant)?)
+    }
+
+    /// Where in the blob a constant is that the blob itself holds.
+    #[must_use]
+    pub fn stored_place(&self, constant: &super::Constant) -> Option<Extent> {
         let ConstantSource::Stored(offset) = constant.source else { return None };
         within(offset, constant.len, self.stored.len).ok()?;
-        let start = usize::try_from(self.stored.start.checked_add(offset)?).ok()?;
-        blob.get(start..start.checked_add(usize::try_from(constant.len).ok()?)?)
+        Some(Extent { start: self.stored.start.checked_add(offset)?, len: constant.len })
     }
 }

@@ -2,12 +2,15 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
 
 use super::buffers::Counters;
 #[cfg(not(target_arch = "wasm32"))]
 use super::cache::{DiskCache, PipelineCacheSummary};
+use super::failure::Failures;
 use super::pipelines::Pipeline;
+use super::wait::Once;
 use crate::error::{Error, Result};
 use crate::kernel::Variant;
 use crate::plan::{Caps, MATRIX_MEMORY};
@@ -51,14 +54,7 @@ pub(crate) struct Inner {
     pub(crate) pipelines: Mutex<HashMap<Variant, Arc<Pipeline>>>,
     #[cfg(not(target_arch = "wasm32"))]
     pub(super) cache: Option<DiskCache>,
-    failure: Arc<Mutex<Option<Failure>>>,
-}
-
-/// The first thing that went wrong on a device outside a scope that catches it.
-#[derive(Clone, Debug)]
-enum Failure {
-    Lost(String),
-    Error(String),
+    failures: Failures,
 }
 
 /// What can be said of an adapter.
@@ -172,8 +168,7 @@ impl Gpu {
             ..Default::default()
         };
         let (device, queue) = adapter.request_device(&descriptor).await.map_err(|error| Error::Device(error.to_string()))?;
-        let failure = Arc::new(Mutex::new(None));
-        watch(&device, &failure);
+        let failures = Failures::of(&device);
         let caps = Caps {
             subgroups: features.contains(wgpu::Features::SUBGROUP),
             subgroup_size: summary.subgroup_size,
@@ -198,7 +193,7 @@ impl Gpu {
             pipelines: Mutex::default(),
             #[cfg(not(target_arch = "wasm32"))]
             cache,
-            failure,
+            failures,
         };
         // Threads share a device on native targets; a browser has one thread, and there nothing of wgpu can be sent.
         #[cfg_attr(target_arch = "wasm32", allow(clippy::arc_with_non_send_sync, reason = "shared on native targets"))]
@@ -221,10 +216,10 @@ impl Gpu {
     /// The same device as if it could do no more than this, for tests of what other devices run.
     #[cfg(test)]
     pub(crate) fn with_caps(&self, caps: Caps) -> Self {
-        let Inner { device, queue, summary, failure, .. } = &*self.inner;
-        let (device, queue, summary, failure) = (device.clone(), queue.clone(), summary.clone(), Arc::clone(failure));
+        let Inner { device, queue, summary, failures, .. } = &*self.inner;
+        let (device, queue, summary, failures) = (device.clone(), queue.clone(), summary.clone(), failures.clone());
         let (counters, pipelines, cache) = (Counters::default(), Mutex::default(), None);
-        Self { inner: Arc::new(Inner { device, queue, summary, caps, counters, pipelines, cache, failure }) }
+        Self { inner: Arc::new(Inner { device, queue, summary, caps, counters, pipelines, cache, failures }) }
     }
 
     /// What has been made and done on the device so far.
@@ -243,22 +238,44 @@ impl Gpu {
     /// Destroys the device, as a driver that fails would: whatever uses it afterwards gets [`Error::Lost`].
     pub fn destroy(&self) {
         // The device's own message comes with the next poll; a call that fails before it should know why.
-        note(&self.inner.failure, Failure::Lost("it was destroyed".to_owned()));
+        self.inner.failures.note_lost("it was destroyed".to_owned());
         self.inner.device.destroy();
+    }
+
+    /// Waits until the device is lost, if it ever is, and says why it was: a driver that failed or was updated, a GPU that is gone,
+    /// or [`destroy`](Self::destroy). What was loaded on it can be loaded again on a new one.
+    pub async fn lost(&self) -> String {
+        self.inner.failures.lost().await
     }
 
     /// What has gone wrong on the device outside any call, if anything has.
     pub(crate) fn check(&self) -> Result<()> {
-        let mut failure = self.inner.failure.lock().unwrap_or_else(PoisonError::into_inner);
-        match failure.clone() {
-            None => Ok(()),
-            Some(Failure::Lost(reason)) => Err(Error::Lost(reason)),
-            Some(Failure::Error(reason)) => {
-                // An error belongs to one call; a lost device stays lost.
-                *failure = None;
-                Err(Error::Device(reason))
-            }
+        self.inner.failures.check()
+    }
+
+    /// Waits until the device has done what it was given so far.
+    ///
+    /// # Errors
+    /// A device that fails.
+    pub async fn settle(&self) -> Result<()> {
+        let done = Once::new();
+        // Writes are taken up with the next submission.
+        self.inner.queue.submit([]);
+        let sender = done.sender();
+        self.inner.queue.on_submitted_work_done(move || sender(()));
+        #[cfg(not(target_arch = "wasm32"))]
+        if let Err(error) = self.inner.device.poll(wgpu::PollType::wait_indefinitely()) {
+            self.check()?;
+            return Err(Error::Device(error.to_string()));
         }
+        // A device that is lost on the way may never say that it is done.
+        let (mut done, mut lost) = (std::pin::pin!(done.wait()), std::pin::pin!(self.lost()));
+        std::future::poll_fn(|cx| match lost.as_mut().poll(cx) {
+            Poll::Ready(_) => Poll::Ready(()),
+            Poll::Pending => done.as_mut().poll(cx),
+        })
+        .await;
+        self.check()
     }
 }
 
@@ -288,21 +305,4 @@ fn multiplies_matrices(adapter: &wgpu::Adapter, features: wgpu::Features, summar
             (offered.m_size, offered.n_size, offered.k_size) == (16, 16, 16)
                 && (offered.ab_type, offered.cr_type) == (F16, F32)
         })
-}
-
-/// Keeps what went wrong; a loss stays, whatever follows from it.
-fn note(failure: &Mutex<Option<Failure>>, what: Failure) {
-    let mut slot = failure.lock().unwrap_or_else(PoisonError::into_inner);
-    if !matches!(*slot, Some(Failure::Lost(_))) {
-        *slot = Some(what);
-    }
-}
-
-fn watch(device: &wgpu::Device, failure: &Arc<Mutex<Option<Failure>>>) {
-    let lost = Arc::clone(failure);
-    device.set_device_lost_callback(move |reason, message| {
-        note(&lost, Failure::Lost(format!("{reason:?} {message}").trim().to_owned()));
-    });
-    let errors = Arc::clone(failure);
-    device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| note(&errors, Failure::Error(error.to_string()))));
 }

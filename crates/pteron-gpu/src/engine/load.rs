@@ -5,20 +5,21 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
 use pteron_format::vulkan::ConstantId;
-use wgpu::BufferUsages as Usage;
 
 use super::Gpu;
-use super::buffers::{MemoryBudget, Request, STORAGE, count};
+use super::buffers::{MemoryBudget, Request, count};
 use super::call::Run;
-use super::constants::{ConstantRequests, initial_states};
+use super::fill::{Destination, Filler, Sink};
+use super::filling::FillingGraph;
 use super::follow::Answers;
 use super::pipelines::Pipeline;
 use super::precision::Precision;
 use super::progress::Loading;
-use super::upload::{Put, upload};
+use super::sizes::{Sizes, Slots, slots};
+use super::upload::upload;
 use super::wait::Gate;
 use crate::error::{Error, Result};
-use crate::graph::Graph;
+use crate::graph::{Graph, Role};
 use crate::half_cache::KvCache;
 use crate::kernel::Variant;
 use crate::live::TensorId;
@@ -62,8 +63,8 @@ pub struct LoadedGraph {
     pub(super) run: Mutex<Run>,
     pub(super) gate: Gate,
     pub(super) answers: Arc<Answers>,
-    bytes: u64,
-    needed: MemoryUse,
+    pub(super) bytes: u64,
+    pub(super) needed: MemoryUse,
 }
 
 /// Bytes that a graph cannot do without, states apart.
@@ -73,6 +74,20 @@ pub struct MemoryUse {
     pub constant_bytes: u64,
     /// Inputs, outputs and everything between them, as far as they live at the same time.
     pub activation_bytes: u64,
+    /// The largest single buffer.
+    pub largest_bytes: u64,
+}
+
+impl MemoryUse {
+    /// What two graphs need that are there at the same time.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            constant_bytes: self.constant_bytes + other.constant_bytes,
+            activation_bytes: self.activation_bytes + other.activation_bytes,
+            largest_bytes: self.largest_bytes.max(other.largest_bytes),
+        }
+    }
 }
 
 /// Buffers that live as long as the graph.
@@ -157,31 +172,55 @@ impl PreparedGraph {
     /// # Errors
     /// A constant that is nowhere, no memory, or a device that fails.
     pub async fn load(self, constants: &ConstantBytes<'_>, loading: &Loading<'_>) -> Result<LoadedGraph> {
+        let filling = self.make(loading, |gpu, graph, filler, budget, bytes| {
+            upload(gpu, loading, bytes, |put| filler.feed_all(&mut Sink { gpu, budget, put }, graph, constants))
+        });
+        Ok(filling.await?.into_loaded())
+    }
+
+    /// Makes memory, compiles pipelines, makes bind groups. Constants come later, as they arrive.
+    ///
+    /// # Errors
+    /// No memory, or a device that fails.
+    pub async fn begin(self, loading: &Loading<'_>) -> Result<FillingGraph> {
+        self.make(loading, |_, _, _, _, _| Ok(())).await
+    }
+
+    async fn make(
+        self,
+        loading: &Loading<'_>,
+        fill: impl FnOnce(&Gpu, &Graph, &mut Filler, &mut MemoryBudget, u64) -> Result<()>,
+    ) -> Result<FillingGraph> {
         let Self { gpu, graph, planned, memory, slots, sizes, memory_budget, calls_under_way } = self;
         let mut budget = MemoryBudget::new(memory_budget);
         let scope = gpu.inner.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
         let made = gpu.compile_beside(&variants(&planned, &memory), loading, || {
-            upload(&gpu, loading, sizes.constants.bytes(), |put| {
-                let fixed = make_buffers(&gpu, &graph, &sizes, constants, &mut budget, put)?;
-                let initial = initial_states(&gpu, &graph, &memory, constants, &mut budget, put)?;
-                Ok((fixed, initial, Answers::new(&gpu, calls_under_way, &mut budget)?))
-            })
+            let mut filler = Filler::default();
+            let fixed = make_buffers(&gpu, &graph, &sizes, &mut budget, &mut filler)?;
+            for (index, &tensor) in memory.states.iter().enumerate() {
+                if let Role::State(constant) = graph.role(tensor) {
+                    filler.add(&graph, tensor, constant, Destination::State(index));
+                }
+            }
+            let answers = Answers::new(&gpu, calls_under_way, &mut budget)?;
+            fill(&gpu, &graph, &mut filler, &mut budget, sizes.constants.bytes())?;
+            Ok((fixed, filler, answers))
         });
         // Whatever else went wrong may have gone wrong for want of memory.
         if let Some(error) = scope.pop().await {
-            return Err(Error::Device(error.to_string()));
+            return Err(Error::OutOfMemory(error.to_string()));
         }
-        let (fixed, initial, answers) = made?;
+        let (fixed, filler, answers) = made?;
         #[cfg_attr(target_arch = "wasm32", allow(clippy::arc_with_non_send_sync, reason = "shared on native targets"))]
         let answers = Arc::new(answers);
         let ready = make_ready(&gpu, &planned, &memory, &fixed, &slots)?;
         gpu.check()?;
         let run = Mutex::new(Run::new(planned, slots.total));
-        let gate = Gate::default();
+        let (gate, initial) = (Gate::default(), Vec::new());
         let (bytes, needed) = (budget.used(), sizes.needed());
         let loaded = LoadedGraph { gpu, graph, memory, fixed, ready, initial, run, gate, answers, bytes, needed };
         loaded.refresh_all();
-        Ok(loaded)
+        Ok(FillingGraph { loaded, filler, budget })
     }
 }
 
@@ -234,96 +273,8 @@ fn input_bounds(graph: &Graph, options: &LoadOptions) -> Result<Vec<Dims>> {
     graph.inputs.iter().enumerate().map(bound).collect()
 }
 
-/// Where the parameters of each operator's recipes are in the arena.
-#[derive(Debug)]
-struct Slots {
-    bases: Vec<Vec<u32>>,
-    total: u32,
-}
-
-fn slots(planned: &Planned, memory: &Memory) -> Slots {
-    let mut total = 0;
-    let bases = planned.recipes().iter().zip(&memory.aliased).map(|(recipes, &aliased)| {
-        let recipes = if aliased { &[][..] } else { &recipes.list };
-        let base = |recipe: &crate::plan::Recipe| {
-            let base = total;
-            total += recipe.max_dispatches;
-            base
-        };
-        recipes.iter().map(base).collect()
-    });
-    let bases = bases.collect();
-    Slots { bases, total }
-}
-
-/// Every buffer that lives as long as the graph, known from bounds alone: what does not fit is refused before any is made.
-#[derive(Debug)]
-struct Sizes {
-    constants: ConstantRequests,
-    inputs: Vec<Request>,
-    outputs: Vec<Option<Request>>,
-    objects: Vec<Request>,
-    arena: Request,
-    step: Request,
-    upload: Request,
-    readback: Request,
-}
-
-impl Sizes {
-    fn new(graph: &Graph, planned: &Planned, memory: &Memory, slots: u32) -> Self {
-        let bytes = |tensor: TensorId| graph.info(tensor).elem.bytes(planned.bounds()[tensor.index()].count());
-        let padded = |tensors: &[TensorId]| tensors.iter().map(|&tensor| crate::memory::padded(bytes(tensor))).sum::<u64>();
-        let input = |(index, &tensor): (usize, &TensorId)| Request::new(format!("input {index}"), bytes(tensor), STORAGE);
-        let output = |(index, &tensor): (usize, &TensorId)| {
-            let own = memory.tensors[tensor.index()] == Some(Place::Output(index));
-            own.then(|| Request::new(format!("output {index}"), bytes(tensor), STORAGE))
-        };
-        let object = |(index, &size): (usize, &u64)| Request::new(format!("memory object {index}"), size, STORAGE);
-        let arena = u64::from(slots.max(1)) * PARAM_SLOT as u64;
-        let step_words: usize = planned.recipes().iter().map(|recipes| recipes.step_words).sum();
-        let step = 4 * step_words as u64;
-        let upload = arena + step + padded(&graph.inputs) + 16;
-        Self {
-            constants: ConstantRequests::new(graph, planned, memory),
-            inputs: graph.inputs.iter().enumerate().map(input).collect(),
-            outputs: graph.outputs.iter().enumerate().map(output).collect(),
-            objects: memory.objects.iter().enumerate().map(object).collect(),
-            arena: Request::new("parameters", arena, Usage::UNIFORM | Usage::COPY_DST),
-            step: Request::new("step block", step, Usage::STORAGE | Usage::COPY_DST),
-            upload: Request::new("upload", upload, Usage::COPY_DST | Usage::COPY_SRC),
-            readback: Request::new("readback", padded(&graph.outputs), Usage::COPY_DST | Usage::MAP_READ),
-        }
-    }
-
-    /// What operators read and write, constants and state apart.
-    fn activations(&self) -> impl Iterator<Item = &Request> {
-        self.inputs.iter().chain(self.outputs.iter().flatten()).chain(&self.objects)
-    }
-
-    fn needed(&self) -> MemoryUse {
-        let activation_bytes = self.activations().map(|request| request.size).sum();
-        MemoryUse { constant_bytes: self.constants.bytes(), activation_bytes }
-    }
-
-    /// Whether all of them fit together, without making one.
-    fn book(&self, gpu: &Gpu, budget: &mut MemoryBudget) -> Result<()> {
-        let others = [&self.arena, &self.step, &self.upload, &self.readback];
-        for request in self.constants.buffers().chain(self.activations()).chain(others) {
-            gpu.book(budget, &request.label, request.size, request.usage)?;
-        }
-        Ok(())
-    }
-}
-
-fn make_buffers<'d>(
-    gpu: &Gpu,
-    graph: &Graph,
-    sizes: &Sizes,
-    constants: &ConstantBytes<'d>,
-    budget: &mut MemoryBudget,
-    put: &mut Put<'_, 'd>,
-) -> Result<Fixed> {
-    let (constants, joined) = sizes.constants.upload(gpu, graph, constants, budget, put)?;
+fn make_buffers(gpu: &Gpu, graph: &Graph, sizes: &Sizes, budget: &mut MemoryBudget, filler: &mut Filler) -> Result<Fixed> {
+    let (constants, joined) = sizes.constants.make(gpu, graph, budget, filler)?;
     let mut all =
         |requests: &[Request]| requests.iter().map(|request| request.make(gpu, budget)).collect::<Result<Vec<_>>>();
     let (inputs, objects) = (all(&sizes.inputs)?, all(&sizes.objects)?);

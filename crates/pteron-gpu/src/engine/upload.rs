@@ -5,6 +5,8 @@
 
 use std::borrow::Cow;
 
+use super::Gpu;
+
 #[cfg(target_arch = "wasm32")]
 mod browser;
 #[cfg(not(target_arch = "wasm32"))]
@@ -27,6 +29,19 @@ pub(super) enum Counted {
 
 /// Writes bytes from a place in a buffer on.
 pub(super) type Put<'p, 'd> = dyn FnMut(&wgpu::Buffer, u64, Cow<'d, [u8]>, Counted) + 'p;
+
+/// Writes bytes through the queue, which copies what it is given. The last word is filled up with zeros.
+pub(super) fn write(gpu: &Gpu, buffer: &wgpu::Buffer, start: u64, data: &[u8]) {
+    let (whole, rest) = data.split_at(data.len() - data.len() % 4);
+    if !whole.is_empty() {
+        gpu.inner.queue.write_buffer(buffer, start, whole);
+    }
+    if !rest.is_empty() {
+        let mut tail = [0; 4];
+        tail[..rest.len()].copy_from_slice(rest);
+        gpu.inner.queue.write_buffer(buffer, start + whole.len() as u64, &tail);
+    }
+}
 
 /// What a copy of so many bytes moves: whole words, which every buffer has room for.
 const fn words(bytes: usize) -> usize {

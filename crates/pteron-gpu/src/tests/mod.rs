@@ -2,6 +2,7 @@
 
 mod cache;
 mod docs;
+mod filling;
 mod follow;
 mod fusions;
 mod limits;

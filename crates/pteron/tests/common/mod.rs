@@ -18,9 +18,16 @@ pub(crate) fn gpu() -> Gpu {
     block_on(Gpu::open(&options)).expect("tests need an adapter; the test command installs one in software")
 }
 
+fn program_path() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/llama/tiny_4w/program.pte")
+}
+
+pub(crate) fn program_file() -> Vec<u8> {
+    std::fs::read(program_path()).unwrap()
+}
+
 pub(crate) fn program() -> Program {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/llama/tiny_4w/program.pte");
-    Program::open(path).unwrap()
+    Program::open(program_path()).unwrap()
 }
 
 pub(crate) fn load(gpu: &Gpu) -> Method {

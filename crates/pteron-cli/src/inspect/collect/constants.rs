@@ -3,9 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use pteron_format::Pte;
 use pteron_format::program::{DataLocation, DataRef, Plan, Tensor, Value};
 use pteron_format::vulkan::{self, ConstantSource, Graph};
+use pteron_format::{Bytes, Pte};
 
 use super::{clip, sum};
 use crate::inspect::report::{Constant, Constants};
@@ -25,7 +25,7 @@ struct Collection<'a> {
     unique: BTreeMap<Identity<'a>, Constant>,
 }
 
-pub(super) fn collect<B: AsRef<[u8]>>(pte: &Pte<B>, most: usize) -> Constants {
+pub(super) fn collect<B: Bytes>(pte: &Pte<B>, most: usize) -> Constants {
     let own: BTreeSet<&str> = pte.program().named_data.iter().flatten().map(|entry| entry.key.as_str()).collect();
     let place = |key: &str| if own.contains(key) { "program" } else { "external" };
     let mut all = Collection::default();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use pteron_format::program::{self, CompileSpec, DataRef};
 use pteron_format::vulkan::{self, MemoryLayout, StorageType};
-use pteron_format::{Data, Pte};
+use pteron_format::{Bytes, Data, Pte};
 
 use super::{clip, state, sum, tally};
 use crate::inspect::report::{CompileOption, Delegate, Graph, Literal, Use};
@@ -22,7 +22,7 @@ impl Delegates<'_> {
     }
 }
 
-pub(super) fn collect<B: AsRef<[u8]>>(pte: &Pte<B>) -> Delegates<'_> {
+pub(super) fn collect<B: Bytes>(pte: &Pte<B>) -> Delegates<'_> {
     let mut all = Delegates::default();
     for plan in &pte.program().plans {
         for (index, delegate) in plan.delegates.iter().enumerate() {
@@ -37,7 +37,7 @@ pub(super) fn collect<B: AsRef<[u8]>>(pte: &Pte<B>) -> Delegates<'_> {
     all
 }
 
-fn describe<B: AsRef<[u8]>>(pte: &Pte<B>, delegate: &program::Delegate) -> Delegate {
+fn describe<B: Bytes>(pte: &Pte<B>, delegate: &program::Delegate) -> Delegate {
     let blob = pte.graph(delegate.data).filter(|_| delegate.id == vulkan::BACKEND_ID);
     Delegate {
         backend: delegate.id.clone(),

@@ -1,7 +1,7 @@
 //! Constant methods: the values they answer with.
 
 use pteron_format::program::{Plan, Program, Tensor, Value, ValueId};
-use pteron_format::{Extent, Pte, ScalarType};
+use pteron_format::{Bytes, Extent, Pte, ScalarType};
 
 use crate::inspect::report::{ConstantMethod, Literal};
 
@@ -10,12 +10,12 @@ const MOST_ELEMENTS: u64 = 16;
 /// What a method may answer before the rest is left out: outputs can name one long text again and again.
 const MOST_BYTES: usize = 1 << 20;
 
-pub(super) fn constant_methods<B: AsRef<[u8]>>(pte: &Pte<B>) -> Vec<ConstantMethod> {
+pub(super) fn constant_methods<B: Bytes>(pte: &Pte<B>) -> Vec<ConstantMethod> {
     let plans = pte.program().plans.iter().filter(|plan| plan.is_constant());
     plans.map(|plan| ConstantMethod { name: plan.name.clone(), value: answer(pte, plan) }).collect()
 }
 
-fn answer<B: AsRef<[u8]>>(pte: &Pte<B>, plan: &Plan) -> Literal {
+fn answer<B: Bytes>(pte: &Pte<B>, plan: &Plan) -> Literal {
     let mut reader = Reader { pte, plan, room: MOST_BYTES };
     let mut outputs: Vec<_> = plan.outputs.iter().map(|&id| reader.literal(id)).collect();
     match outputs.pop() {
@@ -38,7 +38,7 @@ struct Reader<'a, B> {
     room: usize,
 }
 
-impl<B: AsRef<[u8]>> Reader<'_, B> {
+impl<B: Bytes> Reader<'_, B> {
     /// A value as a literal. Lists never hold lists (the reader has checked that), so this does not recurse deeply.
     fn literal(&mut self, id: ValueId) -> Literal {
         let plan = self.plan;
@@ -75,7 +75,7 @@ impl<B: AsRef<[u8]>> Reader<'_, B> {
 }
 
 /// The bytes of a small constant tensor in the program's own constants.
-fn data<'a, B: AsRef<[u8]>>(pte: &'a Pte<B>, tensor: &Tensor) -> Option<&'a [u8]> {
+fn data<'a, B: Bytes>(pte: &'a Pte<B>, tensor: &Tensor) -> Option<&'a [u8]> {
     if tensor.buffer == 0 || tensor.allocation.is_some() || tensor.element_count()? > MOST_ELEMENTS {
         return None;
     }

@@ -1,13 +1,13 @@
 //! Methods that do something: what goes in, what comes out, what runs outside the delegates.
 
-use pteron_format::Pte;
 use pteron_format::program::{Dynamism, Instruction, Plan, Tensor, Value, ValueId};
+use pteron_format::{Bytes, Pte};
 
 use super::delegates::Delegates;
 use super::{clip, sum, tally};
 use crate::inspect::report::{Argument, ArgumentTensor, Method};
 
-pub(super) fn collect<B: AsRef<[u8]>>(pte: &Pte<B>, delegates: &Delegates<'_>) -> Vec<Method> {
+pub(super) fn collect<B: Bytes>(pte: &Pte<B>, delegates: &Delegates<'_>) -> Vec<Method> {
     pte.program().plans.iter().filter(|plan| !plan.is_constant()).map(|plan| method(plan, delegates)).collect()
 }
 

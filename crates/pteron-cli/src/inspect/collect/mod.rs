@@ -9,7 +9,7 @@ mod state;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use pteron_format::{Data, Pte};
+use pteron_format::{Bytes, Data, Extent, Pte};
 
 use super::report::{Delegate, External, ExternalKey, Header, Memory, Method, OperatorCount, Report, Support, VERSION};
 use super::support;
@@ -17,7 +17,7 @@ use super::support;
 pub(super) use state::written_in_place;
 
 /// Everything there is to say about a program; of constants, the `most` largest.
-pub(super) fn report<B: AsRef<[u8]>>(path: &Path, pte: &Pte<B>, data: &[PathBuf], most: usize) -> Report {
+pub(super) fn report<B: Bytes>(path: &Path, pte: &Pte<B>, data: &[PathBuf], most: usize) -> Report {
     let delegates = delegates::collect(pte);
     let methods = methods::collect(pte, &delegates);
     let delegates = delegates.list;
@@ -26,7 +26,7 @@ pub(super) fn report<B: AsRef<[u8]>>(path: &Path, pte: &Pte<B>, data: &[PathBuf]
     Report {
         report_version: VERSION,
         file: path.display().to_string(),
-        bytes: pte.file().len() as u64,
+        bytes: pte.file().file_len(),
         header: header(pte),
         memory: memory(&delegates, &methods, constants.unique_bytes, state_bytes),
         constant_methods: literal::constant_methods(pte),
@@ -40,18 +40,18 @@ pub(super) fn report<B: AsRef<[u8]>>(path: &Path, pte: &Pte<B>, data: &[PathBuf]
 }
 
 /// The header's fields, which were verified when the file was opened.
-fn header<B: AsRef<[u8]>>(pte: &Pte<B>) -> Header {
+fn header<B: Bytes>(pte: &Pte<B>) -> Header {
     let (file, program) = (pte.file(), pte.program());
-    let number = |at: usize, len: usize| {
-        let bytes = file.get(at..at + len).unwrap_or_default();
+    let number = |start: u64, len: u64| {
+        let bytes = file.get(Extent { start, len }).unwrap_or_default();
         bytes.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte))
     };
-    let extended = file.get(8..12) == Some(b"eh00");
+    let extended = file.get(Extent { start: 8, len: 4 }) == Some(b"eh00");
     Header {
         identifier: "ET12",
         schema_version: program.version,
         extended_bytes: extended.then(|| number(12, 4)),
-        tables_bytes: if extended { number(16, 8) } else { file.len() as u64 },
+        tables_bytes: if extended { number(16, 8) } else { file.file_len() },
         segments: program.segments.len(),
         segments_bytes: sum(program.segments.iter().map(Data::byte_len)),
     }
@@ -71,7 +71,7 @@ fn memory(delegates: &[Delegate], methods: &[Method], constants_bytes: u64, stat
     }
 }
 
-fn external<B: AsRef<[u8]>>(pte: &Pte<B>, data: &[PathBuf]) -> External {
+fn external<B: Bytes>(pte: &Pte<B>, data: &[PathBuf]) -> External {
     let needed: Vec<_> =
         pte.external_keys().into_iter().map(|(key, bytes)| ExternalKey { key: key.to_owned(), bytes }).collect();
     External {

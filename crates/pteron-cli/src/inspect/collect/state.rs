@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pteron_format::Pte;
 use pteron_format::vulkan::{Call, Graph, Value, ValueId};
+use pteron_format::{Bytes, Pte};
 
 use super::clip;
 use crate::inspect::report::Caches;
@@ -70,7 +70,7 @@ struct Kind<'a> {
 }
 
 /// All of them, equal ones together, and the bytes of those that live with the method.
-pub(super) fn collect<B: AsRef<[u8]>>(pte: &Pte<B>) -> (Vec<Caches>, u64) {
+pub(super) fn collect<B: Bytes>(pte: &Pte<B>) -> (Vec<Caches>, u64) {
     let mut counts = BTreeMap::<Kind<'_>, (usize, u64)>::new();
     let mut state_bytes = 0u64;
     for (_, blob) in pte.graphs() {

@@ -6,8 +6,8 @@ mod model;
 
 use std::path::Path;
 
-use pteron_format::Pte;
 use pteron_format::program::Plan;
+use pteron_format::{Bytes, Pte};
 
 use crate::cli::GraphLanguage;
 use crate::failure::{Failure, Reason};
@@ -17,7 +17,7 @@ use model::Cluster;
 const MOST_EDGES: usize = 1_000_000;
 
 /// The graphs of one method, or of all, in a language for pictures.
-pub(super) fn draw<B: AsRef<[u8]>>(
+pub(super) fn draw<B: Bytes>(
     path: &Path,
     pte: &Pte<B>,
     method: Option<&str>,
@@ -43,7 +43,7 @@ pub(super) fn draw<B: AsRef<[u8]>>(
 }
 
 /// The methods to draw: the named one, or all that have a graph.
-fn choose<'a, B: AsRef<[u8]>>(pte: &'a Pte<B>, method: Option<&str>) -> Result<Vec<&'a Plan>, Reason> {
+fn choose<'a, B: Bytes>(pte: &'a Pte<B>, method: Option<&str>) -> Result<Vec<&'a Plan>, Reason> {
     let has_graph = |plan: &Plan| plan.delegates.iter().any(|delegate| pte.graph(delegate.data).is_some());
     let drawable: Vec<&Plan> = pte.program().plans.iter().filter(|plan| has_graph(plan)).collect();
     let Some(name) = method else {

@@ -1,0 +1,271 @@
+//! Constants on their way into buffers: each once from its start to its end, whole from a mapped file or piece by piece as they are
+//! downloaded.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use pteron_format::vulkan::{ConstantId, ConstantSource, DataType};
+use wgpu::BufferUsages as Usage;
+
+use super::Gpu;
+use super::buffers::MemoryBudget;
+use super::load::ConstantBytes;
+use super::upload::{Counted, Put};
+use crate::error::{Error, Result};
+use crate::graph::{Elem, Graph};
+use crate::half_cache::halves;
+use crate::live::TensorId;
+
+/// How the bytes of a file become those a GPU holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Same,
+    /// 16-bit floats as 32-bit ones.
+    Widened,
+    /// 32-bit floats as 16-bit ones, where a state holds those.
+    Halved,
+    /// 64-bit integers as 32-bit ones.
+    Narrowed,
+}
+
+impl Form {
+    fn of(graph: &Graph, tensor: TensorId) -> Self {
+        let value = graph.source.values.get(tensor.index()).and_then(|value| value.as_tensor());
+        match (value.map(|tensor| tensor.dtype), graph.info(tensor).elem) {
+            (Some(DataType::Float32), Elem::F16) => Self::Halved,
+            (Some(DataType::Float16), Elem::F16) => Self::Same,
+            (Some(DataType::Float16), _) => Self::Widened,
+            (Some(DataType::Int64), _) => Self::Narrowed,
+            _ => Self::Same,
+        }
+    }
+
+    /// What so many bytes of the file become.
+    fn len(self, bytes: u64) -> u64 {
+        match self {
+            Self::Same => bytes,
+            Self::Widened => bytes.saturating_mul(2),
+            Self::Halved | Self::Narrowed => bytes / 2,
+        }
+    }
+
+    /// Bytes as the GPU holds them; the number that does not fit where one does not.
+    fn convert(self, bytes: Cow<'_, [u8]>) -> Result<Cow<'_, [u8]>, i64> {
+        Ok(match self {
+            Self::Same => bytes,
+            Self::Halved => Cow::Owned(halves(&bytes)),
+            Self::Widened => {
+                let widen = |pair: &[u8]| half::f16::from_le_bytes([pair[0], pair[1]]).to_f32().to_le_bytes();
+                Cow::Owned(bytes.chunks_exact(2).flat_map(widen).collect())
+            }
+            Self::Narrowed => {
+                let mut narrow = Vec::with_capacity(bytes.len() / 2);
+                for word in bytes.chunks_exact(8) {
+                    let value = i64::from_le_bytes(word.try_into().unwrap_or_default());
+                    narrow.extend_from_slice(&i32::try_from(value).map_err(|_| value)?.to_le_bytes());
+                }
+                Cow::Owned(narrow)
+            }
+        })
+    }
+}
+
+/// Pieces are cut where every form has whole numbers on one side and whole words on the other.
+const UNIT: usize = 8;
+
+/// One of the places that a constant goes to.
+#[derive(Debug)]
+struct Target {
+    tensor: TensorId,
+    form: Form,
+    place: Destination,
+}
+
+/// Where bytes go.
+#[derive(Debug)]
+pub(super) enum Destination {
+    /// From a place in a buffer on, so many at most.
+    Buffer { buffer: wgpu::Buffer, start: u64, size: u64 },
+    /// What a state starts as, by its index. It has a buffer only if that is not zeros.
+    State(usize),
+}
+
+/// A constant, how much of it has come, and where it goes.
+#[derive(Debug, Default)]
+struct Fill {
+    len: u64,
+    /// Bytes that have been written.
+    done: u64,
+    /// Less than a unit that has come and not been written.
+    rest: Vec<u8>,
+    targets: Vec<Target>,
+}
+
+impl Fill {
+    fn is_full(&self) -> bool {
+        self.done == self.len
+    }
+
+    /// What can be written now: whole units, or all that is left of the constant. Bytes behind its end are left out.
+    fn cut<'d>(&mut self, bytes: Cow<'d, [u8]>) -> Cow<'d, [u8]> {
+        let left = self.len - self.done;
+        let mut bytes = match self.rest.is_empty() {
+            true => bytes,
+            false => Cow::Owned([std::mem::take(&mut self.rest).as_slice(), &bytes].concat()),
+        };
+        let have = bytes.len() as u64;
+        let keep = if have >= left { left } else { have - have % UNIT as u64 };
+        let keep = usize::try_from(keep).unwrap_or(bytes.len());
+        if have < left {
+            self.rest = bytes[keep..].to_vec();
+        }
+        match &mut bytes {
+            Cow::Borrowed(bytes) => *bytes = &bytes[..keep],
+            Cow::Owned(bytes) => bytes.truncate(keep),
+        }
+        bytes
+    }
+}
+
+/// Every constant of a graph that has somewhere to go. Those with the same bytes are one.
+#[derive(Debug, Default)]
+pub(super) struct Filler {
+    fills: BTreeMap<u32, Fill>,
+    /// What states start as, where that is not zeros.
+    initial: Vec<Option<wgpu::Buffer>>,
+}
+
+/// What filling takes besides bytes.
+pub(super) struct Sink<'a, 'p, 'd> {
+    pub(super) gpu: &'a Gpu,
+    pub(super) budget: &'a mut MemoryBudget,
+    pub(super) put: &'a mut Put<'p, 'd>,
+}
+
+impl Filler {
+    /// Adds a place that a tensor's constant goes to.
+    pub(super) fn add(&mut self, graph: &Graph, tensor: TensorId, constant: u32, place: Destination) {
+        if let Destination::State(index) = place {
+            self.initial.resize_with(self.initial.len().max(index + 1), || None);
+        }
+        let len = graph.source.constants.get(constant as usize).map_or(0, |constant| constant.len);
+        let fill = self.fills.entry(graph.first_equal(constant)).or_insert_with(|| Fill { len, ..Fill::default() });
+        fill.targets.push(Target { tensor, form: Form::of(graph, tensor), place });
+    }
+
+    /// The constants and their lengths in bytes.
+    pub(super) fn constants(&self) -> impl Iterator<Item = (ConstantId, u64)> {
+        self.fills.iter().map(|(&constant, fill)| (ConstantId(constant), fill.len))
+    }
+
+    /// Writes the next bytes of a constant to wherever it goes.
+    pub(super) fn feed<'d>(
+        &mut self,
+        sink: &mut Sink<'_, '_, 'd>,
+        constant: ConstantId,
+        bytes: Cow<'d, [u8]>,
+    ) -> Result<()> {
+        let Self { fills, initial } = self;
+        let Some(fill) = fills.get_mut(&constant.0) else { return Ok(()) };
+        let bytes = fill.cut(bytes);
+        // Caches of all layers start as the same bytes, and those may be many.
+        let mut zero = None;
+        for Target { tensor, form, place } in &fill.targets {
+            let at = form.len(fill.done);
+            if matches!(place, Destination::State(_)) && *zero.get_or_insert_with(|| is_zero(&bytes)) {
+                continue;
+            }
+            let data = form.convert(bytes.clone()).map_err(|value| {
+                let reason = format!("holds {value}, which does not fit the 32 bits GPUs compute with");
+                Error::Tensor { tensor: tensor.0, reason }
+            })?;
+            match place {
+                Destination::Buffer { buffer, start, size } => {
+                    (sink.put)(buffer, start + at, within(data, size.saturating_sub(at)), Counted::Yes);
+                }
+                Destination::State(index) => {
+                    let Some(slot) = initial.get_mut(*index) else { continue };
+                    let buffer = match slot {
+                        Some(buffer) => buffer,
+                        None => {
+                            let (label, size) = (format!("initial state {tensor}"), form.len(fill.len));
+                            let usage = Usage::COPY_SRC | Usage::COPY_DST;
+                            slot.insert(sink.gpu.buffer(sink.budget, &label, size, usage)?)
+                        }
+                    };
+                    (sink.put)(buffer, at, data, Counted::No);
+                }
+            }
+        }
+        fill.done += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Writes every constant whole.
+    pub(super) fn feed_all<'d>(
+        &mut self,
+        sink: &mut Sink<'_, '_, 'd>,
+        graph: &Graph,
+        bytes: &ConstantBytes<'d>,
+    ) -> Result<()> {
+        let ids: Vec<ConstantId> = self.constants().map(|(id, _)| id).collect();
+        for id in ids {
+            let bytes = bytes(id).ok_or_else(|| missing(graph, id))?;
+            self.feed(sink, id, bytes)?;
+        }
+        self.check_full(graph)
+    }
+
+    /// Forgets what has come of a constant; its first byte is expected next.
+    pub(super) fn restart(&mut self, constant: ConstantId) {
+        let Some(fill) = self.fills.get_mut(&constant.0) else { return };
+        fill.done = 0;
+        fill.rest.clear();
+        for target in &fill.targets {
+            // What was not zeros may be now.
+            if let Destination::State(index) = target.place
+                && let Some(slot) = self.initial.get_mut(index)
+            {
+                *slot = None;
+            }
+        }
+    }
+
+    /// Whether all of every constant has come.
+    pub(super) fn check_full(&self, graph: &Graph) -> Result<()> {
+        match self.fills.iter().find(|(_, fill)| !fill.is_full()) {
+            Some((&constant, _)) => Err(missing(graph, ConstantId(constant))),
+            None => Ok(()),
+        }
+    }
+
+    /// What states start as, where that is not zeros.
+    pub(super) fn into_initial(self) -> Vec<Option<wgpu::Buffer>> {
+        self.initial
+    }
+}
+
+fn missing(graph: &Graph, constant: ConstantId) -> Error {
+    let key = match graph.source.constants.get(constant.index()).map(|constant| &constant.source) {
+        Some(ConstantSource::Named(key)) => key.clone(),
+        _ => format!("constant {}", constant.0),
+    };
+    Error::MissingConstant { key }
+}
+
+/// A place has the size its constant's dims ask for; reading has checked that the bytes have it, too.
+fn within(data: Cow<'_, [u8]>, size: u64) -> Cow<'_, [u8]> {
+    let len = data.len().min(usize::try_from(size).unwrap_or(usize::MAX));
+    match data {
+        Cow::Borrowed(data) => Cow::Borrowed(&data[..len]),
+        Cow::Owned(mut data) => {
+            data.truncate(len);
+            Cow::Owned(data)
+        }
+    }
+}
+
+/// Looks at many bytes between two branches, as vectors of them.
+fn is_zero(bytes: &[u8]) -> bool {
+    bytes.chunks(4096).all(|chunk| chunk.iter().fold(0, |all, byte| all | byte) == 0)
+}

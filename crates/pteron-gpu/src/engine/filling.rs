@@ -1,0 +1,61 @@
+//! A graph whose constants are on their way.
+
+use std::borrow::Cow;
+
+use pteron_format::vulkan::ConstantId;
+
+use super::buffers::MemoryBudget;
+use super::fill::{Filler, Sink};
+use super::load::LoadedGraph;
+use super::upload;
+use crate::error::Result;
+
+/// A graph that is ready but for its constants: those come in pieces. Until then they are zeros.
+#[derive(Debug)]
+pub struct FillingGraph {
+    pub(super) loaded: LoadedGraph,
+    pub(super) filler: Filler,
+    pub(super) budget: MemoryBudget,
+}
+
+impl FillingGraph {
+    /// The graph, for trying how fast it is. What it answers means nothing.
+    #[must_use]
+    pub fn unfilled(&self) -> &LoadedGraph {
+        &self.loaded
+    }
+
+    /// The constants it waits for, with their lengths in bytes. Of those that are equal one stands for all.
+    pub fn constants(&self) -> impl Iterator<Item = (ConstantId, u64)> {
+        self.filler.constants()
+    }
+
+    /// Writes the next bytes of a constant, however many.
+    ///
+    /// # Errors
+    /// A number that GPUs cannot hold, or no memory.
+    pub fn write(&mut self, constant: ConstantId, bytes: &[u8]) -> Result<()> {
+        let (gpu, budget) = (&self.loaded.gpu, &mut self.budget);
+        let put = &mut |buffer: &wgpu::Buffer, start, data: Cow<'_, [u8]>, _| upload::write(gpu, buffer, start, &data);
+        self.filler.feed(&mut Sink { gpu, budget, put }, constant, Cow::Borrowed(bytes))
+    }
+
+    /// Forgets what has come of a constant, because it was damaged.
+    pub fn restart(&mut self, constant: ConstantId) {
+        self.filler.restart(constant);
+    }
+
+    /// The graph, now that all constants have come.
+    ///
+    /// # Errors
+    /// A constant of which a part is missing, or a device that has failed.
+    pub fn finish(self) -> Result<LoadedGraph> {
+        self.filler.check_full(&self.loaded.graph)?;
+        self.loaded.gpu.check()?;
+        Ok(self.into_loaded())
+    }
+
+    pub(super) fn into_loaded(self) -> LoadedGraph {
+        LoadedGraph { initial: self.filler.into_initial(), bytes: self.budget.used(), ..self.loaded }
+    }
+}

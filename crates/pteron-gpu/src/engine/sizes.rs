@@ -1,0 +1,96 @@
+//! What a graph needs of memory, known from its bounds.
+
+use wgpu::BufferUsages as Usage;
+
+use super::Gpu;
+use super::buffers::{MemoryBudget, Request, STORAGE};
+use super::constants::ConstantRequests;
+use super::load::MemoryUse;
+use crate::error::Result;
+use crate::graph::Graph;
+use crate::live::TensorId;
+use crate::memory::{Memory, Place};
+use crate::plan::PARAM_SLOT;
+use crate::resize::Planned;
+
+/// Where the parameters of each operator's recipes are in the arena.
+#[derive(Debug)]
+pub(super) struct Slots {
+    pub(super) bases: Vec<Vec<u32>>,
+    pub(super) total: u32,
+}
+
+pub(super) fn slots(planned: &Planned, memory: &Memory) -> Slots {
+    let mut total = 0;
+    let bases = planned.recipes().iter().zip(&memory.aliased).map(|(recipes, &aliased)| {
+        let recipes = if aliased { &[][..] } else { &recipes.list };
+        let base = |recipe: &crate::plan::Recipe| {
+            let base = total;
+            total += recipe.max_dispatches;
+            base
+        };
+        recipes.iter().map(base).collect()
+    });
+    let bases = bases.collect();
+    Slots { bases, total }
+}
+
+/// Every buffer that lives as long as the graph, known from bounds alone: what does not fit is refused before any is made.
+#[derive(Debug)]
+pub(super) struct Sizes {
+    pub(super) constants: ConstantRequests,
+    pub(super) inputs: Vec<Request>,
+    pub(super) outputs: Vec<Option<Request>>,
+    pub(super) objects: Vec<Request>,
+    pub(super) arena: Request,
+    pub(super) step: Request,
+    pub(super) upload: Request,
+    pub(super) readback: Request,
+}
+
+impl Sizes {
+    pub(super) fn new(graph: &Graph, planned: &Planned, memory: &Memory, slots: u32) -> Self {
+        let bytes = |tensor: TensorId| graph.info(tensor).elem.bytes(planned.bounds()[tensor.index()].count());
+        let padded = |tensors: &[TensorId]| tensors.iter().map(|&tensor| crate::memory::padded(bytes(tensor))).sum::<u64>();
+        let input = |(index, &tensor): (usize, &TensorId)| Request::new(format!("input {index}"), bytes(tensor), STORAGE);
+        let output = |(index, &tensor): (usize, &TensorId)| {
+            let own = memory.tensors[tensor.index()] == Some(Place::Output(index));
+            own.then(|| Request::new(format!("output {index}"), bytes(tensor), STORAGE))
+        };
+        let object = |(index, &size): (usize, &u64)| Request::new(format!("memory object {index}"), size, STORAGE);
+        let arena = u64::from(slots.max(1)) * PARAM_SLOT as u64;
+        let step_words: usize = planned.recipes().iter().map(|recipes| recipes.step_words).sum();
+        let step = 4 * step_words as u64;
+        let upload = arena + step + padded(&graph.inputs) + 16;
+        Self {
+            constants: ConstantRequests::new(graph, planned, memory),
+            inputs: graph.inputs.iter().enumerate().map(input).collect(),
+            outputs: graph.outputs.iter().enumerate().map(output).collect(),
+            objects: memory.objects.iter().enumerate().map(object).collect(),
+            arena: Request::new("parameters", arena, Usage::UNIFORM | Usage::COPY_DST),
+            step: Request::new("step block", step, Usage::STORAGE | Usage::COPY_DST),
+            upload: Request::new("upload", upload, Usage::COPY_DST | Usage::COPY_SRC),
+            readback: Request::new("readback", padded(&graph.outputs), Usage::COPY_DST | Usage::MAP_READ),
+        }
+    }
+
+    /// What operators read and write, constants and state apart.
+    pub(super) fn activations(&self) -> impl Iterator<Item = &Request> {
+        self.inputs.iter().chain(self.outputs.iter().flatten()).chain(&self.objects)
+    }
+
+    pub(super) fn needed(&self) -> MemoryUse {
+        let activation_bytes = self.activations().map(|request| request.size).sum();
+        let largest = self.constants.buffers().chain(self.activations()).map(|request| request.size).max();
+        MemoryUse { constant_bytes: self.constants.bytes(), activation_bytes, largest_bytes: largest.unwrap_or(0) }
+    }
+
+    /// Whether all of them fit together, without making one.
+    pub(super) fn book(&self, gpu: &Gpu, budget: &mut MemoryBudget) -> Result<()> {
+        let others = [&self.arena, &self.step, &self.upload, &self.readback];
+        for request in self.constants.buffers().chain(self.activations()).chain(others) {
+            gpu.book(budget, &request.label, request.size, request.usage)?;
+        }
+        Ok(())
+    }
+}

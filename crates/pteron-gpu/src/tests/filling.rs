@@ -1,0 +1,92 @@
+//! Constants that come in pieces.
+
+use std::borrow::Cow;
+
+use proptest::prelude::*;
+use pteron_format::vulkan::{ConstantId, DataType};
+
+use crate::engine::{HostView, InputView, LoadOptions, LoadedGraph, Loading, PreparedGraph, block_on};
+use crate::error::Error;
+use crate::fuse::Fusions;
+use crate::graph::Graph;
+use crate::testing::{Sketch, dims, gpu};
+
+/// A sum of the input and constants of every form, one of them twice under different ids.
+fn sums() -> Sketch {
+    let mut sketch = Sketch::new();
+    let floats: Vec<u8> = (0..7u8).flat_map(|at| (f32::from(at) * 0.5).to_le_bytes()).collect();
+    let halves: Vec<u8> = (0..7u8).flat_map(|at| half::f16::from_f32(f32::from(at)).to_le_bytes()).collect();
+    let mut last = sketch.input(DataType::Float32, &[7]);
+    for (dtype, bytes) in [(DataType::Float32, floats.clone()), (DataType::Float16, halves), (DataType::Float32, floats)] {
+        let constant = sketch.constant(dtype, &[7], bytes);
+        let (one, next) = (sketch.float(1.0), sketch.tensor(DataType::Float32, &[7]));
+        sketch.call("aten.add.Tensor", &[last, constant, one, next]);
+        last = next;
+    }
+    sketch.output(last);
+    sketch
+}
+
+fn prepared(sketch: &Sketch) -> PreparedGraph {
+    let graph = Graph::decode_with(sketch.graph.clone(), &Fusions::NONE).unwrap();
+    PreparedGraph::new(&gpu(), graph, &LoadOptions::default()).unwrap()
+}
+
+fn answer(loaded: &LoadedGraph) -> Vec<u8> {
+    let state = loaded.new_state().unwrap();
+    let inputs = [InputView { dims: dims(&[7]), data: HostView::F32(&[1.0; 7]) }];
+    block_on(loaded.call(&state, &inputs)).unwrap().remove(0).bytes
+}
+
+fn whole(sketch: &Sketch) -> LoadedGraph {
+    let constants = |id: ConstantId| sketch.constants.get(id.index()).map(|bytes| Cow::Borrowed(bytes.as_slice()));
+    block_on(prepared(sketch).load(&constants, &Loading::default())).unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// Whatever the pieces, and however often a constant is begun again.
+    #[test]
+    fn pieces_give_what_the_whole_gives(cuts in prop::collection::vec(1usize..12, 1..8), again in 0usize..30) {
+        let sketch = sums();
+        let mut filling = block_on(prepared(&sketch).begin(&Loading::default())).unwrap();
+        let wanted: Vec<(ConstantId, u64)> = filling.constants().collect();
+        for (id, len) in wanted {
+            let bytes = &sketch.constants[id.index()];
+            prop_assert_eq!(len, bytes.len() as u64);
+            let damaged = vec![0xff; again.min(bytes.len())];
+            filling.write(id, &damaged).unwrap();
+            filling.restart(id);
+            let (mut from, mut cut) = (0, cuts.iter().cycle());
+            while from < bytes.len() {
+                let to = bytes.len().min(from + cut.next().unwrap());
+                filling.write(id, &bytes[from..to]).unwrap();
+                from = to;
+            }
+            filling.write(id, &[9; 20]).unwrap();
+        }
+        block_on(gpu().settle()).unwrap();
+        prop_assert_eq!(answer(&filling.finish().unwrap()), answer(&whole(&sketch)));
+    }
+}
+
+#[test]
+fn a_constant_that_is_not_whole_is_named() {
+    let sketch = sums();
+    let mut filling = block_on(prepared(&sketch).begin(&Loading::default())).unwrap();
+    let ids: Vec<ConstantId> = filling.constants().map(|(id, _)| id).collect();
+    for id in &ids {
+        filling.write(*id, &sketch.constants[id.index()]).unwrap();
+    }
+    filling.restart(ids[1]);
+    filling.write(ids[1], &sketch.constants[ids[1].index()][..13]).unwrap();
+    assert!(matches!(filling.finish(), Err(Error::MissingConstant { .. })));
+}
+
+#[test]
+fn before_constants_come_they_are_zeros() {
+    let filling = block_on(prepared(&sums()).begin(&Loading::default())).unwrap();
+    let zeros: Vec<u8> = [1.0f32; 7].iter().flat_map(|value| value.to_le_bytes()).collect();
+    assert_eq!(answer(filling.unfilled()), zeros);
+}

@@ -1,0 +1,68 @@
+//! The browser's GPU.
+
+use pteron::{Gpu, GpuOptions};
+use serde::Serialize;
+use wasm_bindgen::prelude::*;
+
+use crate::convert::{number, to_js};
+use crate::error::{OrJs, Result};
+
+/// A device of the browser.
+#[wasm_bindgen(js_name = Gpu)]
+#[derive(Debug)]
+pub struct WebGpu {
+    pub(crate) gpu: Gpu,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Summary<'a> {
+    name: &'a str,
+    driver: &'a str,
+    backend: &'a str,
+    kind: &'a str,
+    software: bool,
+    features: &'a [String],
+    max_buffer_size: f64,
+    max_binding_size: f64,
+}
+
+#[wasm_bindgen(js_class = Gpu)]
+impl WebGpu {
+    /// Asks the browser for a device.
+    ///
+    /// # Errors
+    /// A browser without WebGPU, or one that gives no device.
+    pub async fn open() -> Result<Self> {
+        Ok(Self { gpu: Gpu::open(&GpuOptions::default()).await.or_js()? })
+    }
+
+    /// What the browser tells of it.
+    ///
+    /// # Errors
+    /// None that can happen.
+    pub fn summary(&self) -> Result<JsValue> {
+        let adapter = self.gpu.adapter();
+        to_js(&Summary {
+            name: &adapter.name,
+            driver: &adapter.driver,
+            backend: &adapter.backend,
+            kind: &adapter.kind,
+            software: adapter.software,
+            features: &adapter.features,
+            max_buffer_size: number(adapter.limits.max_buffer_size),
+            max_binding_size: number(adapter.limits.max_storage_buffer_binding_size),
+        })
+    }
+
+    /// Waits until the device is lost, and says why it was.
+    pub async fn lost(&self) -> String {
+        let gpu = self.gpu.clone();
+        gpu.lost().await
+    }
+
+    /// Gives the device up; whoever uses it hears that it is lost.
+    pub fn destroy(&self) {
+        self.gpu.destroy();
+    }
+}

@@ -1,0 +1,332 @@
+//! Language models: conversations, and texts as they come.
+
+use std::cell::RefCell;
+
+use pteron_llm::{
+    ChatTemplate, Facts, Finish, GenerationOptions, Message, Model, ParseSpecial, Piece, RenderOptions, Sampling, Session,
+    Tokenizer, TokenizerConfig,
+};
+use serde::{Deserialize, Serialize};
+use wasm_bindgen::prelude::*;
+use wasm_bindgen_futures::JsFuture;
+
+use crate::convert::{options, to_js};
+use crate::error::{OrJs, Result, error, input};
+use crate::loader::{Memory, now};
+use crate::method::{Times, WebMethod, memory_of};
+use crate::opening::WebHead;
+
+/// A language model.
+#[wasm_bindgen(js_name = Llm)]
+#[derive(Debug)]
+pub struct WebModel {
+    model: Model,
+    template: Option<ChatTemplate>,
+}
+
+/// A conversation.
+#[wasm_bindgen(js_name = LlmSession)]
+#[derive(Debug)]
+pub struct WebSession {
+    model: Model,
+    template: Option<ChatTemplate>,
+    /// Empty while a text has it.
+    session: RefCell<Option<Session>>,
+}
+
+/// Files that stand beside a model.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+struct Extra {
+    sidecar: Option<String>,
+    tokenizer_config: Option<String>,
+    template: Option<String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Info<'a> {
+    context_length: u32,
+    max_prefill: u32,
+    vocab_size: u32,
+    bos_id: Option<u32>,
+    eos_ids: &'a [u32],
+    chat: bool,
+    memory: Memory,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+struct Options {
+    temperature: Option<f32>,
+    top_k: Option<u32>,
+    top_p: Option<f32>,
+    min_p: Option<f32>,
+    repetition_penalty: Option<f32>,
+    presence_penalty: Option<f32>,
+    frequency_penalty: Option<f32>,
+    seed: Option<u64>,
+    logit_bias: Option<Vec<(u32, f32)>>,
+    logprobs: Option<u32>,
+    max_tokens: Option<usize>,
+    stop_strings: Vec<String>,
+    stop_tokens: Vec<u32>,
+    ignore_end: bool,
+}
+
+impl Options {
+    fn generation(self) -> GenerationOptions {
+        let plain = Sampling::default();
+        GenerationOptions {
+            sampling: Sampling {
+                temperature: self.temperature.unwrap_or(plain.temperature),
+                top_k: self.top_k.unwrap_or(plain.top_k),
+                top_p: self.top_p.unwrap_or(plain.top_p),
+                min_p: self.min_p.unwrap_or(plain.min_p),
+                repetition_penalty: self.repetition_penalty.unwrap_or(plain.repetition_penalty),
+                presence_penalty: self.presence_penalty.unwrap_or(plain.presence_penalty),
+                frequency_penalty: self.frequency_penalty.unwrap_or(plain.frequency_penalty),
+                logit_bias: self.logit_bias.unwrap_or_default(),
+                seed: self.seed.unwrap_or(plain.seed),
+                logprobs: self.logprobs,
+            },
+            stop_strings: self.stop_strings,
+            stop_tokens: self.stop_tokens,
+            ignore_end: self.ignore_end,
+            max_tokens: self.max_tokens,
+            ..GenerationOptions::default()
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct JsPiece<'a> {
+    token: u32,
+    text: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    logprob: Option<f32>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    top: &'a [(u32, f32)],
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Outcome {
+    finish: &'static str,
+    tokens: Vec<u32>,
+    prompt_tokens: usize,
+    reused_tokens: usize,
+    dropped_messages: usize,
+    prefill_seconds: f64,
+    decode_seconds: f64,
+}
+
+#[wasm_bindgen(js_class = Llm)]
+impl WebModel {
+    /// A method with its tokenizer and what stands beside it. The method is used up.
+    ///
+    /// # Errors
+    /// Files that cannot be read or do not go together.
+    #[wasm_bindgen(constructor)]
+    pub fn new(method: WebMethod, head: &WebHead, tokenizer: &[u8], extra: JsValue) -> Result<Self> {
+        let extra: Extra = options(extra)?;
+        let llm = |extra: Extra| -> pteron_llm::Result<(Tokenizer, Option<ChatTemplate>, Facts)> {
+            let tokenizer = Tokenizer::from_bytes(tokenizer)?;
+            let config = extra.tokenizer_config.map(|json| TokenizerConfig::from_json(json.as_bytes())).transpose()?;
+            let tokenizer = match &config {
+                Some(config) => tokenizer.with_bos_eos(config.bos_token(), config.eos_token())?,
+                None => tokenizer,
+            };
+            let template = match (&extra.template, &config) {
+                (Some(text), config) => {
+                    let tokens = config.as_ref().map(|config| config.tokens.clone()).unwrap_or_default();
+                    Some(ChatTemplate::new(text, tokens)?)
+                }
+                (None, Some(config)) => ChatTemplate::from_config(config)?,
+                (None, None) => None,
+            };
+            let facts = extra.sidecar.map(|json| Facts::from_sidecar(json.as_bytes())).transpose()?;
+            Ok((tokenizer, template, facts.unwrap_or_default()))
+        };
+        let (tokenizer, template, facts) = llm(extra).or_js()?;
+        let model = Model::new(&head.program()?, method.method, tokenizer, facts).or_js()?;
+        Ok(Self { model, template })
+    }
+
+    /// What is known of it.
+    ///
+    /// # Errors
+    /// None that can happen.
+    pub fn info(&self) -> Result<JsValue> {
+        let metadata = self.model.metadata();
+        to_js(&Info {
+            context_length: metadata.context_length,
+            max_prefill: metadata.max_prefill,
+            vocab_size: metadata.vocab_size,
+            bos_id: metadata.bos_id,
+            eos_ids: &metadata.eos_ids,
+            chat: self.template.is_some(),
+            memory: memory_of(self.model.method()),
+        })
+    }
+
+    /// A text as tokens.
+    ///
+    /// # Errors
+    /// A text the tokenizer has no tokens for.
+    pub fn encode(&self, text: &str) -> Result<Vec<u32>> {
+        self.model.tokenizer().encode(text, ParseSpecial::No).map_err(pteron_llm::Error::from).or_js()
+    }
+
+    /// Tokens as a text.
+    #[must_use]
+    pub fn decode(&self, tokens: &[u32]) -> String {
+        self.model.tokenizer().decode(tokens, pteron_llm::ShowSpecial::No)
+    }
+
+    /// A conversation as the model's template has it.
+    ///
+    /// # Errors
+    /// A model without a template, or one that refuses.
+    pub fn render(&self, messages: JsValue) -> Result<String> {
+        let Some(template) = &self.template else { return Err(input("this model has no chat template")) };
+        let messages = messages_from(messages)?;
+        template.render(&messages, &render_options()).map_err(pteron_llm::Error::from).or_js()
+    }
+
+    /// An empty conversation.
+    ///
+    /// # Errors
+    /// No memory for its cache.
+    pub fn session(&self) -> Result<WebSession> {
+        let session = RefCell::new(Some(Session::new(&self.model).or_js()?));
+        Ok(WebSession { model: self.model.clone(), template: self.template.clone(), session })
+    }
+}
+
+fn messages_from(value: JsValue) -> Result<Vec<Message>> {
+    serde_wasm_bindgen::from_value(value).map_err(|reason| input(format!("messages: {reason}")))
+}
+
+fn render_options() -> RenderOptions {
+    #[allow(clippy::cast_possible_truncation, reason = "seconds since 1970, for people")]
+    let now = (js_sys::Date::now() / 1e3) as i64;
+    RenderOptions { now: Some(now), ..RenderOptions::default() }
+}
+
+#[wasm_bindgen(js_class = LlmSession)]
+impl WebSession {
+    /// The tokens in its cache.
+    ///
+    /// # Errors
+    /// A text is under way.
+    pub fn tokens(&self) -> Result<Vec<u32>> {
+        self.session.borrow().as_ref().map(|session| session.tokens().to_vec()).ok_or_else(busy)
+    }
+
+    /// Generates a text behind a prompt: a text, messages, or tokens. `on_piece` gets each piece and answers, perhaps later, whether
+    /// to go on.
+    ///
+    /// # Errors
+    /// A prompt or options that cannot be, a device that fails, or what `on_piece` throws.
+    pub async fn generate(&self, prompt: JsValue, options: JsValue, on_piece: js_sys::Function) -> Result<JsValue> {
+        let options = crate::convert::options::<Options>(options)?.generation();
+        let (tokens, dropped_messages) = self.prompt(prompt, options.max_tokens.unwrap_or(1))?;
+        let mut session = self.session.take().ok_or_else(busy)?;
+        let outcome = generate(&mut session, &tokens, options, &on_piece).await;
+        *self.session.borrow_mut() = Some(session);
+        to_js(&Outcome { dropped_messages, ..outcome? })
+    }
+
+    /// How long each kernel of a step takes.
+    ///
+    /// # Errors
+    /// A browser without timestamps, or a device that fails.
+    pub async fn profile(&self) -> Result<JsValue> {
+        let mut session = self.session.take().ok_or_else(busy)?;
+        let profiles = session.profile().await.or_js();
+        *self.session.borrow_mut() = Some(session);
+        to_js(&Times::new(&profiles?))
+    }
+
+    /// Forgets everything.
+    ///
+    /// # Errors
+    /// A text is under way.
+    pub fn reset(&self) -> Result<()> {
+        match self.session.borrow_mut().as_mut() {
+            Some(session) => session.rewind(0).or_js(),
+            None => Err(busy()),
+        }
+    }
+}
+
+fn busy() -> JsValue {
+    error("input", "a text is under way in this session: wait for its end, stop it, or make a second session")
+}
+
+impl WebSession {
+    /// The tokens of a prompt, and how many messages had no room.
+    fn prompt(&self, prompt: JsValue, reserve: usize) -> Result<(Vec<u32>, usize)> {
+        if let Some(tokens) = prompt.dyn_ref::<js_sys::Uint32Array>() {
+            return Ok((tokens.to_vec(), 0));
+        }
+        if let Some(text) = prompt.as_string() {
+            return Ok((self.model.text_prompt(&text).or_js()?, 0));
+        }
+        let messages = messages_from(prompt)?;
+        let prompt = self.model.chat_prompt(self.template.as_ref(), &messages, &render_options(), reserve).or_js()?;
+        Ok((prompt.tokens, prompt.dropped))
+    }
+}
+
+async fn generate(
+    session: &mut Session,
+    prompt: &[u32],
+    options: GenerationOptions,
+    on_piece: &js_sys::Function,
+) -> Result<Outcome> {
+    let reused_tokens = session.tokens().iter().zip(prompt).take_while(|(own, new)| own == new).count();
+    let begin = now();
+    let mut first = None;
+    let mut text = session.generate(prompt, options).or_js()?;
+    let mut stopped = false;
+    while let Some(piece) = text.next().await.or_js()? {
+        first.get_or_insert_with(now);
+        if !goes_on(on_piece, &piece).await? {
+            stopped = true;
+            break;
+        }
+    }
+    let end = now();
+    let finish = match text.finish() {
+        Some(Finish::Token(_)) => "stop-token",
+        Some(Finish::StopString(_)) => "stop-string",
+        Some(Finish::MaxTokens) => "max-tokens",
+        Some(Finish::ContextFull) => "context-full",
+        None if stopped => "stopped",
+        None => "context-full",
+    };
+    let first = first.unwrap_or(end);
+    Ok(Outcome {
+        finish,
+        tokens: text.generated().to_vec(),
+        prompt_tokens: prompt.len(),
+        reused_tokens: reused_tokens.min(prompt.len().saturating_sub(1)),
+        dropped_messages: 0,
+        prefill_seconds: first - begin,
+        decode_seconds: end - first,
+    })
+}
+
+/// Hands a piece over; whether more is wanted.
+async fn goes_on(on_piece: &js_sys::Function, piece: &Piece) -> Result<bool> {
+    let Piece { token, text, logprob, top } = piece;
+    let piece = to_js(&JsPiece { token: *token, text, logprob: *logprob, top })?;
+    let answer = on_piece.call1(&JsValue::UNDEFINED, &piece)?;
+    let answer = match answer.dyn_into::<js_sys::Promise>() {
+        Ok(promise) => JsFuture::from(promise).await?,
+        Err(answer) => answer,
+    };
+    Ok(answer.is_truthy())
+}

@@ -1,0 +1,179 @@
+//! A program's tables, from parts of its file.
+
+use pteron::{FilePart, Opening, Program};
+use pteron_format::{Problem, Ptd, Sparse};
+use pteron_llm::Facts;
+use serde::Serialize;
+use wasm_bindgen::prelude::*;
+
+use crate::convert::{Spec, bytes_of, number, specs, to_js};
+use crate::error::{OrJs, Result, error};
+
+/// At least so many bytes are asked for at once: requests are dear, and what is needed next often lies behind.
+const LEAST: u64 = 64 << 10;
+
+/// The tables of a `.pte` file, and of the `.ptd` files beside it.
+#[wasm_bindgen(js_name = Head)]
+#[derive(Debug)]
+pub struct WebHead {
+    length: u64,
+    opening: Opening,
+}
+
+/// The tables of a `.ptd` file.
+#[wasm_bindgen(js_name = DataHead)]
+#[derive(Debug)]
+pub struct WebDataHead {
+    length: u64,
+    file: Sparse,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Info {
+    methods: Vec<MethodInfo>,
+    language_model: Option<LanguageModel>,
+    external_keys: Vec<String>,
+    bytes: f64,
+}
+
+#[derive(Serialize)]
+struct MethodInfo {
+    name: String,
+    inputs: Vec<Spec>,
+    outputs: Vec<Spec>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct LanguageModel {
+    method: String,
+    context_length: Option<u32>,
+    max_prefill: Option<u32>,
+    vocab_size: Option<u32>,
+}
+
+/// A range as JavaScript takes it, long enough to be worth a request.
+fn range(start: u64, len: u64, file: u64) -> Vec<f64> {
+    let end = start.saturating_add(len.max(LEAST)).min(file);
+    vec![number(start), number(end.saturating_sub(start))]
+}
+
+#[wasm_bindgen(js_class = Head)]
+impl WebHead {
+    /// A file of so many bytes, nothing of which has been read.
+    ///
+    /// # Errors
+    /// A length that is none.
+    #[wasm_bindgen(constructor)]
+    pub fn new(length: f64) -> Result<Self> {
+        let length = bytes_of(length, "the length of a file")?;
+        Ok(Self { length, opening: Opening::new(length) })
+    }
+
+    /// Start and length of what must be supplied next; empty if nothing.
+    ///
+    /// # Errors
+    /// A file that is broken.
+    pub fn needs(&self) -> Result<Vec<f64>> {
+        Ok(match self.opening.needs().or_js()? {
+            None => Vec::new(),
+            Some(FilePart { file: 0, start, len }) => range(start, len, self.length),
+            Some(_) => return Err(error("unsupported", "tensors outside delegates are in external data")),
+        })
+    }
+
+    /// Takes bytes of the file.
+    ///
+    /// # Errors
+    /// A place that is none.
+    pub fn supply(&mut self, start: f64, bytes: Vec<u8>) -> Result<()> {
+        self.opening.supply(0, bytes_of(start, "a place in a file")?, bytes);
+        Ok(())
+    }
+
+    /// Adds external data.
+    pub fn attach(&mut self, data: WebDataHead) {
+        self.opening.attach(data.file);
+    }
+
+    /// What the program is.
+    ///
+    /// # Errors
+    /// A file that is broken, or of which parts are missing.
+    pub fn info(&self) -> Result<JsValue> {
+        let program = self.program()?;
+        let signature = |name: &str| {
+            // A method that takes more than tensors is refused when it is loaded, by name.
+            let (inputs, outputs) = program.signature(name).unwrap_or_default();
+            MethodInfo { name: name.to_owned(), inputs: specs(&inputs), outputs: specs(&outputs) }
+        };
+        to_js(&Info {
+            methods: program.methods().map(signature).collect(),
+            language_model: language_model(&program)?,
+            external_keys: program.pte().external_keys().into_iter().map(|(key, _)| key.to_owned()).collect(),
+            bytes: number(self.length),
+        })
+    }
+}
+
+impl WebHead {
+    pub(crate) fn program(&self) -> Result<Program> {
+        self.opening.clone().finish().or_js()
+    }
+}
+
+/// What the program says of itself as a language model: tokens and a position go in, one tensor comes out.
+fn language_model(program: &Program) -> Result<Option<LanguageModel>> {
+    let is_one = |name: &&str| {
+        program.signature(name).is_ok_and(|(inputs, outputs)| {
+            let shapes: Vec<&[u32]> = inputs.iter().map(|input| input.shape.as_slice()).collect();
+            matches!(shapes.as_slice(), [[1, _], [1]]) && outputs.len() == 1
+        })
+    };
+    let Some(method) = program.methods().find(is_one) else { return Ok(None) };
+    let facts = Facts::from_program(program).or_js()?;
+    let longest = program.signature(method).ok().and_then(|(inputs, _)| inputs.first()?.shape.last().copied());
+    Ok(Some(LanguageModel {
+        method: method.to_owned(),
+        context_length: facts.context_length,
+        max_prefill: longest.or(facts.max_prefill),
+        vocab_size: facts.vocab_size,
+    }))
+}
+
+#[wasm_bindgen(js_class = DataHead)]
+impl WebDataHead {
+    /// A file of so many bytes, nothing of which has been read.
+    ///
+    /// # Errors
+    /// A length that is none.
+    #[wasm_bindgen(constructor)]
+    pub fn new(length: f64) -> Result<Self> {
+        let length = bytes_of(length, "the length of a file")?;
+        Ok(Self { length, file: Sparse::new(length) })
+    }
+
+    /// Start and length of what must be supplied next; empty if nothing.
+    ///
+    /// # Errors
+    /// A file that is broken.
+    pub fn needs(&self) -> Result<Vec<f64>> {
+        match Ptd::read(&self.file) {
+            Ok(_) => Ok(Vec::new()),
+            Err(fault) => match fault.problem {
+                Problem::NotRead { start, len } => Ok(range(start, len, self.length)),
+                _ => Err(error("bad-file", &fault.to_string())),
+            },
+        }
+    }
+
+    /// Takes bytes of the file.
+    ///
+    /// # Errors
+    /// A place that is none.
+    pub fn supply(&mut self, start: f64, bytes: Vec<u8>) -> Result<()> {
+        self.file.insert(bytes_of(start, "a place in a file")?, bytes);
+        Ok(())
+    }
+}

@@ -1,0 +1,253 @@
+//! A method whose constants are on their way.
+
+use std::collections::BTreeMap;
+
+use pteron_format::program::DataRef;
+use pteron_format::vulkan::{ConstantId, ConstantSource};
+use pteron_gpu::engine::{FillingGraph, Gpu, Loading, MemoryUse};
+use sha2::{Digest, Sha256};
+
+use crate::error::{Error, Result};
+use crate::method::{LoadOptions, Method};
+use crate::next::{Choice, Tokens};
+use crate::program::{FilePart, Files, Program};
+
+/// Gaps up to this many bytes are fetched with what is around them.
+const GAP: u64 = 4096;
+
+/// A method that is ready but for its constants. They are written as they come, and checked against their keys where those are
+/// SHA-256 sums, as exporters write them: what does not match is not kept.
+#[derive(Debug)]
+pub struct FillingMethod {
+    /// Its graphs are in `graphs`, as long as they are not full.
+    method: Method,
+    graphs: Vec<FillingGraph>,
+    parts: Vec<Part>,
+    damaged: Vec<Damaged>,
+    gpu: Gpu,
+}
+
+/// A constant whose bytes were not those its key stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damaged {
+    /// Its key.
+    pub key: String,
+    /// Where it is.
+    pub part: FilePart,
+}
+
+/// Bytes of a file that are wanted, and who wants them.
+#[derive(Debug)]
+struct Part {
+    place: FilePart,
+    /// The sum they must have, where it is known.
+    sum: Option<String>,
+    targets: Vec<(usize, ConstantId)>,
+    done: u64,
+    hasher: Sha256,
+}
+
+impl Part {
+    /// The next byte that is expected.
+    fn next(&self) -> u64 {
+        self.place.start + self.done
+    }
+
+    fn is_full(&self) -> bool {
+        self.done == self.place.len
+    }
+}
+
+/// The sum that a key stands for, if it is one.
+fn sum_of(key: &str) -> Option<String> {
+    (key.len() == 64 && key.bytes().all(|byte| byte.is_ascii_hexdigit())).then(|| key.to_ascii_lowercase())
+}
+
+impl Program {
+    /// Loads a method but for its constants, which may come later and from elsewhere: memory is made and kernels are compiled.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub async fn begin(&self, gpu: &Gpu, method: &str, options: &LoadOptions) -> Result<FillingMethod> {
+        let (method, prepared) = self.prepare(gpu, method, options)?;
+        let mut loading = Loading::new(options.progress.as_ref());
+        prepared.iter().for_each(|(graph, _)| loading.expect(graph));
+        let (mut graphs, mut sources): (Vec<FillingGraph>, Vec<DataRef>) = Default::default();
+        for (graph, data) in prepared {
+            graphs.push(graph.begin(&loading).await?);
+            sources.push(data);
+        }
+        let parts = parts(&self.files, &graphs, &sources)?;
+        Ok(FillingMethod { method, graphs, parts, damaged: Vec::new(), gpu: gpu.clone() })
+    }
+}
+
+/// What is wanted of the files, in their order.
+fn parts(files: &Files, graphs: &[FillingGraph], sources: &[DataRef]) -> Result<Vec<Part>> {
+    let mut parts: BTreeMap<FilePart, Part> = BTreeMap::new();
+    for (index, (graph, &data)) in graphs.iter().zip(sources).enumerate() {
+        for (id, _) in graph.constants() {
+            let constant = files.pte.graph(data).and_then(|blob| blob.graph.constants.get(id.index()));
+            let key = match constant.map(|constant| &constant.source) {
+                Some(ConstantSource::Named(key)) => Some(key.as_str()),
+                _ => None,
+            };
+            let Some(place) = files.constant_place(data, id) else {
+                let key = key.map_or_else(|| format!("constant {id}"), str::to_owned);
+                return Err(Error::Gpu(pteron_gpu::Error::MissingConstant { key }));
+            };
+            let (sum, hasher) = (key.and_then(sum_of), Sha256::new());
+            let part = parts.entry(place).or_insert(Part { place, sum, targets: Vec::new(), done: 0, hasher });
+            part.targets.push((index, id));
+        }
+    }
+    // Constants lie side by side; in a file where they overlap, each byte could be asked for again and again.
+    let mut totals: BTreeMap<usize, u64> = BTreeMap::new();
+    for place in parts.keys() {
+        let total = totals.entry(place.file).or_default();
+        *total = total.saturating_add(place.len);
+    }
+    for (file, total) in totals {
+        let len = files.file_len(file);
+        if total > len {
+            return Err(Error::Overlap { file, total, len });
+        }
+    }
+    Ok(parts.into_values().collect())
+}
+
+impl FillingMethod {
+    /// What is still wanted of the files, in their order; what lies close together is one.
+    #[must_use]
+    pub fn needs(&self) -> Vec<FilePart> {
+        let mut needs: Vec<FilePart> = Vec::new();
+        for part in self.parts.iter().filter(|part| !part.is_full()) {
+            let (file, start, end) = (part.place.file, part.next(), part.place.end());
+            match needs.last_mut() {
+                Some(last) if last.file == file && start <= last.end().saturating_add(GAP) => {
+                    last.len = last.len.max(end.saturating_sub(last.start));
+                }
+                _ => needs.push(FilePart { file, start, len: end - start }),
+            }
+        }
+        needs
+    }
+
+    /// Bytes of constants that have come, and of all of them.
+    #[must_use]
+    pub fn progress(&self) -> (u64, u64) {
+        let sum = |bytes: fn(&Part) -> u64| self.parts.iter().map(bytes).sum();
+        (sum(|part| part.done), sum(|part| part.place.len))
+    }
+
+    /// Takes bytes of a file from a place on: those that continue a constant are written to the GPU, others are left out.
+    ///
+    /// # Errors
+    /// A number that GPUs cannot hold, or no memory.
+    pub fn write(&mut self, file: usize, start: u64, bytes: &[u8]) -> Result<()> {
+        let end = start.saturating_add(bytes.len() as u64);
+        let first = self.parts.partition_point(|part| (part.place.file, part.place.end()) <= (file, start));
+        for part in &mut self.parts[first..] {
+            if (part.place.file, part.place.start) >= (file, end) {
+                break;
+            }
+            let next = part.next();
+            if part.is_full() || !(start..end).contains(&next) {
+                continue;
+            }
+            let range = |at: u64| usize::try_from(at.min(part.place.end()) - start).unwrap_or(bytes.len());
+            let piece = bytes.get(range(next)..range(end)).unwrap_or_default();
+            for &(graph, constant) in &part.targets {
+                self.graphs[graph].write(constant, piece)?;
+            }
+            if part.sum.is_some() {
+                part.hasher.update(piece);
+            }
+            part.done += piece.len() as u64;
+            if part.is_full() {
+                self.damaged.extend(check(part, &mut self.graphs));
+            }
+        }
+        Ok(())
+    }
+
+    /// Constants that came damaged since this was last asked. They are among [`needs`](Self::needs) again.
+    pub fn take_damaged(&mut self) -> Vec<Damaged> {
+        std::mem::take(&mut self.damaged)
+    }
+
+    /// Waits until the GPU has taken what was written.
+    ///
+    /// # Errors
+    /// A device that fails.
+    pub async fn settle(&self) -> Result<()> {
+        Ok(self.gpu.settle().await?)
+    }
+
+    /// Bytes of GPU memory it uses, states apart.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        self.graphs.iter().map(|graph| graph.unfilled().memory_bytes()).sum()
+    }
+
+    /// Bytes of GPU memory that each state uses.
+    #[must_use]
+    pub fn state_bytes(&self) -> u64 {
+        self.graphs.iter().map(|graph| graph.unfilled().state_bytes()).sum()
+    }
+
+    /// What of its memory no loader could do without.
+    #[must_use]
+    pub fn memory_needed(&self) -> MemoryUse {
+        self.graphs.iter().map(|graph| graph.unfilled().memory_needed()).fold(MemoryUse::default(), MemoryUse::and)
+    }
+
+    /// Runs steps that choose a token, as many as `go_on` wants, to see how long they take: the kernels and shapes are those of
+    /// the model, the weights are whatever has come of them. How many ran.
+    ///
+    /// # Errors
+    /// A method loaded without [`choose_tokens`](LoadOptions::choose_tokens), or a device that fails.
+    pub async fn rehearse(&self, context: u32, mut go_on: impl FnMut(u32) -> bool) -> Result<u32> {
+        let [graph] = self.graphs.as_slice() else { return Ok(0) };
+        let graph = graph.unfilled();
+        let state = graph.new_state()?;
+        let start = |tokens, at: u32| self.method.start_on(graph, &state, 0, tokens, at % context.max(1), Choice::LIKELIEST);
+        let mut next = start(Tokens::Given(&[0]), 0)?;
+        let mut steps = 0;
+        loop {
+            let behind = start(Tokens::Given(&[0]), steps + 1)?;
+            next.ran().await?;
+            steps += 1;
+            next = behind;
+            if !go_on(steps) {
+                // What was started must end before the state may go.
+                next.ran().await?;
+                return Ok(steps + 1);
+            }
+        }
+    }
+
+    /// The method, now that all constants have come.
+    ///
+    /// # Errors
+    /// A constant of which a part is missing or damaged, or a device that has failed.
+    pub async fn finish(self) -> Result<Method> {
+        self.gpu.settle().await?;
+        let delegates = self.graphs.into_iter().map(FillingGraph::finish).collect::<Result<_, _>>()?;
+        Ok(Method { delegates, ..self.method })
+    }
+}
+
+/// Compares what has come with what should have; what does not match is forgotten.
+fn check(part: &mut Part, graphs: &mut [FillingGraph]) -> Option<Damaged> {
+    let sum = part.sum.as_ref()?;
+    let found: String = std::mem::take(&mut part.hasher).finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    if found == *sum {
+        return None;
+    }
+    for &(graph, constant) in &part.targets {
+        graphs[graph].restart(constant);
+    }
+    part.done = 0;
+    Some(Damaged { key: sum.clone(), part: part.place })
+}

@@ -1,0 +1,97 @@
+//! A program that is fetched in parts.
+
+use pteron_format::{Problem, Sparse};
+
+use crate::bytes::FileBytes;
+use crate::error::{Error, Result};
+use crate::plan::Script;
+use crate::program::{FilePart, Program};
+
+/// The files of a program, of which parts have been fetched. Methods and graphs take few bytes; constants, which are many, are
+/// written to the GPU as they come, see [`Program::begin`].
+///
+/// ```no_run
+/// use pteron::Opening;
+///
+/// # fn fetch(start: u64, len: u64) -> Vec<u8> { Vec::new() }
+/// # fn run(file_len: u64) -> pteron::Result<()> {
+/// let mut opening = Opening::new(file_len);
+/// while let Some(part) = opening.needs()? {
+///     opening.supply(part.file, part.start, fetch(part.start, part.len));     // more does no harm
+/// }
+/// let program = opening.finish()?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Opening {
+    program: Sparse,
+    data: Vec<Sparse>,
+}
+
+impl Opening {
+    /// A program in a file of so many bytes.
+    #[must_use]
+    pub fn new(len: u64) -> Self {
+        Self { program: Sparse::new(len), data: Vec::new() }
+    }
+
+    /// Adds a file of external data, as much of it as has been read; its number.
+    pub fn attach(&mut self, file: Sparse) -> usize {
+        self.data.push(file);
+        self.data.len()
+    }
+
+    /// Adds bytes of a file: 0 is the program, others have the number that [`attach`](Self::attach) gave them.
+    pub fn supply(&mut self, file: usize, start: u64, bytes: Vec<u8>) {
+        let parts = match file.checked_sub(1) {
+            None => Some(&mut self.program),
+            Some(index) => self.data.get_mut(index),
+        };
+        if let Some(parts) = parts {
+            parts.insert(start, bytes);
+        }
+    }
+
+    /// What must be supplied before there is a program; `None` if nothing more. Files of external data that are not attached yet
+    /// are none of it.
+    ///
+    /// # Errors
+    /// A file that is broken.
+    pub fn needs(&self) -> Result<Option<FilePart>> {
+        match self.clone().finish() {
+            Ok(_) => Ok(None),
+            Err(Error::NotRead(part)) => Ok(Some(part)),
+            Err(Error::Format { source, .. }) if matches!(source.problem, Problem::NoData { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The program, without the bytes of its constants.
+    ///
+    /// # Errors
+    /// [`Error::NotRead`] if [`needs`](Self::needs) names more; a file that is broken, or lacks data it refers to.
+    pub fn finish(self) -> Result<Program> {
+        let data = self.data.into_iter().enumerate().map(|(index, parts)| (data_name(index + 1), FileBytes::Sparse(parts)));
+        let program = ("program".to_owned(), FileBytes::Sparse(self.program));
+        let program = Program::read(program, data.collect()).map_err(not_read)?;
+        for plan in program.files.pte.program().plans.iter().filter(|plan| !plan.is_constant()) {
+            // What cannot run is refused when it is loaded; its data need not be there.
+            if let Ok(script) = Script::new(&program.files, plan) {
+                script.initial_values(&program.files)?;
+            }
+        }
+        Ok(program)
+    }
+}
+
+fn data_name(file: usize) -> String {
+    format!("external data {file}")
+}
+
+/// Which file an error is about, its name says.
+fn not_read(error: Error) -> Error {
+    let Error::Format { path, source } = &error else { return error };
+    let Problem::NotRead { start, len } = source.problem else { return error };
+    let file = path.strip_prefix("external data ").and_then(|number| number.parse().ok()).unwrap_or(0);
+    Error::NotRead(FilePart { file, start, len })
+}

@@ -1,0 +1,177 @@
+//! A program that is opened and loaded as its file arrives.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test stops at the first surprise")]
+
+mod common;
+
+use std::path::{Path, PathBuf};
+
+use common::{gpu, inputs, load, program_file, step};
+use proptest::prelude::*;
+use pteron::{Error, FilePart, FillingMethod, LoadOptions, Method, Opening, Program, block_on};
+use pteron_format::Sparse;
+
+fn slice(file: &[u8], part: FilePart) -> Vec<u8> {
+    let start = usize::try_from(part.start).unwrap();
+    file[start..start + usize::try_from(part.len).unwrap()].to_vec()
+}
+
+/// Opens files as if each part were a request; the program and how many bytes that took.
+fn open(files: &[Vec<u8>]) -> pteron::Result<(Program, u64)> {
+    let mut opening = Opening::new(files[0].len() as u64);
+    for file in &files[1..] {
+        opening.attach(Sparse::new(file.len() as u64));
+    }
+    let mut taken = 0;
+    while let Some(part) = opening.needs()? {
+        taken += part.len;
+        opening.supply(part.file, part.start, slice(&files[part.file], part));
+    }
+    Ok((opening.finish()?, taken))
+}
+
+fn begin(files: &[Vec<u8>], options: &LoadOptions) -> FillingMethod {
+    block_on(open(files).unwrap().0.begin(&gpu(), "forward", options)).unwrap()
+}
+
+/// Writes everything that is needed, in pieces of this length.
+fn fill(filling: &mut FillingMethod, files: &[Vec<u8>], piece: usize) {
+    for part in filling.needs() {
+        let bytes = slice(&files[part.file], part);
+        for (index, bytes) in bytes.chunks(piece).enumerate() {
+            filling.write(part.file, part.start + (index * piece) as u64, bytes).unwrap();
+        }
+    }
+}
+
+fn streamed(files: &[Vec<u8>], piece: usize) -> Method {
+    let mut filling = begin(files, &LoadOptions::default());
+    fill(&mut filling, files, piece);
+    assert_eq!((filling.needs(), filling.take_damaged()), (vec![], vec![]));
+    block_on(filling.finish()).unwrap()
+}
+
+#[test]
+fn tables_are_a_small_part_of_a_file() {
+    let file = program_file();
+    let length = file.len() as u64;
+    let (program, taken) = open(&[file]).unwrap();
+    assert_eq!(program.methods().collect::<Vec<_>>(), ["forward"]);
+    assert!(taken < length / 4, "{taken} of {length} bytes");
+}
+
+#[test]
+fn what_arrives_in_pieces_answers_like_what_is_mapped() {
+    let files = [program_file()];
+    let whole = load(&gpu());
+    let expected = step(&whole, &mut whole.new_state().unwrap(), 1, 0, 12);
+    for piece in [1 << 20, 4099] {
+        let method = streamed(&files, piece);
+        assert_eq!(step(&method, &mut method.new_state().unwrap(), 1, 0, 12), expected, "pieces of {piece}");
+        assert_eq!(method.memory_bytes(), whole.memory_bytes());
+    }
+}
+
+#[test]
+fn external_data_arrives_too() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");
+    let ptd = find(&folder, "ptd").expect("a fixture has external data");
+    let pte = std::fs::read_dir(ptd.parent().unwrap()).unwrap().find_map(|entry| {
+        let path = entry.unwrap().path();
+        path.extension().is_some_and(|extension| extension == "pte").then_some(path)
+    });
+    let files = [std::fs::read(pte.unwrap()).unwrap(), std::fs::read(ptd).unwrap()];
+    let error = open(&files[..1]).err().expect("its constants are elsewhere").to_string();
+    assert!(error.contains("external"), "{error}");
+    let mut filling = begin(&files, &LoadOptions::default());
+    assert!(filling.needs().iter().any(|part| part.file == 1));
+    fill(&mut filling, &files, 1000);
+    block_on(filling.finish()).unwrap();
+}
+
+fn find(folder: &Path, extension: &str) -> Option<PathBuf> {
+    let mut entries: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    entries.sort();
+    entries.into_iter().find_map(|path| match path.is_dir() {
+        true => find(&path, extension),
+        false => path.extension().is_some_and(|found| found == extension).then_some(path),
+    })
+}
+
+#[test]
+fn a_damaged_constant_is_named_and_wanted_again() {
+    let good = [program_file()];
+    let mut filling = begin(&good, &LoadOptions::default());
+    let part = *filling.needs().last().unwrap();
+    let mut bad = good.clone();
+    bad[0][usize::try_from(part.start + part.len).unwrap() - 1] ^= 1;
+    fill(&mut filling, &bad, 3000);
+    let damaged = filling.take_damaged();
+    assert_eq!(damaged.len(), 1);
+    let damage = &damaged[0];
+    assert!(damage.key.len() == 64 && damage.part.start + damage.part.len == part.start + part.len, "{damage:?}");
+    assert_eq!((filling.needs(), filling.take_damaged()), (vec![damage.part], vec![]));
+    fill(&mut filling, &good, 3000);
+    let method = block_on(filling.finish()).unwrap();
+    let whole = load(&gpu());
+    let expected = step(&whole, &mut whole.new_state().unwrap(), 1, 0, 12);
+    assert_eq!(step(&method, &mut method.new_state().unwrap(), 1, 0, 12), expected);
+}
+
+#[test]
+fn what_is_not_whole_is_not_run() {
+    let files = [program_file()];
+    let mut filling = begin(&files, &LoadOptions::default());
+    let needs = filling.needs();
+    let (written, total) = filling.progress();
+    assert!(written == 0 && total > 0);
+    for part in &needs {
+        filling.write(0, part.start, &slice(&files[0], FilePart { len: part.len - 1, ..*part })).unwrap();
+    }
+    assert!(filling.progress().0 < total);
+    match block_on(filling.finish()) {
+        Err(Error::Gpu(pteron_gpu::Error::MissingConstant { .. })) => {}
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn steps_can_be_rehearsed_before_weights_are_there() {
+    let files = [program_file()];
+    let mut filling = begin(&files, &LoadOptions { choose_tokens: true, ..LoadOptions::default() });
+    let steps = block_on(filling.rehearse(128, |steps| steps < 5)).unwrap();
+    assert_eq!(steps, 6);
+    fill(&mut filling, &files, 1 << 16);
+    let method = block_on(filling.finish()).unwrap();
+    let whole = load(&gpu());
+    let expected = step(&whole, &mut whole.new_state().unwrap(), 1, 0, 12);
+    assert_eq!(step(&method, &mut method.new_state().unwrap(), 1, 0, 12), expected, "a rehearsal leaves nothing behind");
+    let plain = begin(&files, &LoadOptions::default());
+    assert!(matches!(block_on(plain.rehearse(128, |_| false)), Err(Error::Unsupported { .. })));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    /// A file that is cut off or changed anywhere in its tables is an error or a program, and never more.
+    #[test]
+    fn any_bytes_can_be_opened_in_parts(at in 0usize..60_000, change in 1u8.., cut in 0usize..200_000) {
+        let mut file = program_file();
+        let at = at % file.len();
+        file[at] ^= change;
+        file.truncate(file.len().saturating_sub(cut).max(16));
+        let in_parts = open(&[file.clone()]).map(|(program, _)| program.methods().count());
+        let whole = Program::from_bytes(file, Vec::new()).map(|program| program.methods().count());
+        prop_assert_eq!(in_parts.is_ok(), whole.is_ok(), "{:?} {:?}", in_parts, whole);
+    }
+}
+
+#[test]
+fn lost_devices_are_heard_of() {
+    let gpu = gpu();
+    let method = load(&gpu);
+    let mut state = method.new_state().unwrap();
+    gpu.destroy();
+    assert!(block_on(gpu.lost()).contains("destroyed"));
+    assert!(block_on(method.call(&mut state, &inputs(1, 0, 1))).is_err());
+}

@@ -1,0 +1,108 @@
+import type { Engine, Gpu, HeadInfo, Loader } from "./engine.js";
+import { engineCall, PteronError } from "./errors.js";
+import { formatBytes } from "./format.js";
+import { sharedGpu } from "./gpu.js";
+import { type OpenProgram, withProgram } from "./load.js";
+import type { FetchOptions } from "./open.js";
+import { loaderOptions, type MethodOptions } from "./options.js";
+import type { Source } from "./source.js";
+import { engine } from "./wasm.js";
+
+/** Options of {@link Model.check}. */
+export interface CheckOptions extends FetchOptions, MethodOptions {
+  /** External weights (`.ptd`) in the order of the export. */
+  data?: readonly Source[];
+  /** Measures for a second how fast a language model would write. Default: true. */
+  rehearse?: boolean;
+}
+
+/** Whether a model fits, before it is downloaded. */
+export interface Fit {
+  fits: boolean;
+  /** `needs 812 MB, this GPU allows 1 GB buffers: fits, about 31 tokens/s`. */
+  sentence: string;
+  /** Bytes that are still to be fetched. */
+  downloadBytes: number;
+  /** Bytes that are on this machine. */
+  cachedBytes: number;
+  /** GPU memory; null where it cannot be told, because the program does not run. */
+  memoryBytes: number | null;
+  /** The largest single buffer; null where it cannot be told. */
+  largestBufferBytes: number | null;
+  /** The largest buffer that the GPU allows; null without a GPU. */
+  maxBufferBytes: number | null;
+  /** What a rehearsal on empty weights reached; null without one. */
+  tokensPerSecond: number | null;
+}
+
+/** How long a rehearsal runs, in seconds. */
+const REHEARSAL = 1;
+
+/** Failures that say that a program does not run here, not that something went wrong. */
+const UNFIT = new Set(["no-webgpu", "unsupported", "out-of-memory"]);
+
+/** The sentence of a fit. */
+export function sentenceOf(fit: Omit<Fit, "sentence">, refusal: string | null): string {
+  const needs = fit.memoryBytes === null ? [] : [`needs ${formatBytes(fit.memoryBytes)}`];
+  const allows = fit.maxBufferBytes === null ? [] : [`this GPU allows ${formatBytes(fit.maxBufferBytes)} buffers`];
+  const figures = [...needs, ...allows].join(", ");
+  const verdict = refusal === null ? "fits" : `does not fit: ${refusal}`;
+  const speed = fit.tokensPerSecond === null ? "" : `, about ${formatSpeed(fit.tokensPerSecond)} tokens/s`;
+  return `${figures}${figures && ": "}${verdict}${speed}`;
+}
+
+function formatSpeed(perSecond: number): string {
+  return perSecond < 9.95 ? perSecond.toFixed(1) : perSecond.toFixed(0);
+}
+
+/** Reads a program's tables, plans it and rehearses it; the weights stay where they are. */
+export async function check(source: Source, options: CheckOptions = {}): Promise<Fit> {
+  options.signal?.throwIfAborted();
+  const module = await engine();
+  const files = { source, data: options.data, write: false };
+  return withProgram(module, files, options, (program) => fitOf(module, program, options));
+}
+
+async function fitOf(module: Engine, program: OpenProgram, options: CheckOptions): Promise<Fit> {
+  let total = 0;
+  for (const file of program.files) total += await file.size(options.signal);
+  const cachedBytes = program.files.reduce((sum, file) => sum + file.cachedBytes, 0);
+  const unknown = { memoryBytes: null, largestBufferBytes: null, maxBufferBytes: null, tokensPerSecond: null };
+  let fit: Omit<Fit, "sentence"> = { fits: false, downloadBytes: total - cachedBytes, cachedBytes, ...unknown };
+  let refusal: string | null = null;
+  try {
+    const gpu = await sharedGpu();
+    fit = { ...fit, maxBufferBytes: gpu.summary().maxBufferSize };
+    options.signal?.throwIfAborted();
+    fit = { ...fit, ...(await plan(module, gpu, program, options)), fits: true };
+  } catch (error) {
+    if (!(error instanceof PteronError) || !UNFIT.has(error.code)) throw error;
+    refusal = error.message;
+  }
+  return { ...fit, sentence: sentenceOf(fit, refusal) };
+}
+
+type Planned = Pick<Fit, "memoryBytes" | "largestBufferBytes" | "tokensPerSecond">;
+
+async function plan(module: Engine, gpu: Gpu, { head, info }: OpenProgram, options: CheckOptions): Promise<Planned> {
+  const writes = writesText(info, options.method);
+  const loader = await engineCall(() => module.Loader.open(gpu, head, loaderOptions(info, options, writes)));
+  try {
+    options.signal?.throwIfAborted();
+    const { total, largest } = loader.memory();
+    const tokensPerSecond = writes && options.rehearse !== false ? await rehearse(loader) : null;
+    options.signal?.throwIfAborted();
+    return { memoryBytes: total, largestBufferBytes: largest, tokensPerSecond };
+  } finally {
+    loader.free();
+  }
+}
+
+async function rehearse(loader: Loader): Promise<number> {
+  return (await engineCall(() => loader.rehearse(REHEARSAL))).tokensPerSecond;
+}
+
+/** Whether the method that is meant is that of a language model. */
+export function writesText(info: HeadInfo, method: string | undefined): boolean {
+  return !!info.languageModel && (method ?? info.languageModel.method) === info.languageModel.method;
+}

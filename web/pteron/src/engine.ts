@@ -1,0 +1,186 @@
+/**
+ * What this package asks of the engine. The module that wasm-bindgen writes has this shape, and so has the one of the tests.
+ * Nothing here is public.
+ */
+
+export interface Freed {
+  free(): void;
+}
+
+export interface AdapterSummary {
+  name: string;
+  driver: string;
+  backend: string;
+  kind: string;
+  software: boolean;
+  features: string[];
+  maxBufferSize: number;
+  maxBindingSize: number;
+}
+
+export interface Gpu extends Freed {
+  summary(): AdapterSummary;
+  lost(): Promise<string>;
+  destroy(): void;
+}
+
+export interface TensorSpec {
+  dtype: string;
+  shape: number[];
+  dynamic: boolean;
+}
+
+export interface HeadInfo {
+  methods: { name: string; inputs: TensorSpec[]; outputs: TensorSpec[] }[];
+  languageModel: { method: string; contextLength?: number; maxPrefill?: number; vocabSize?: number } | null;
+  externalKeys: string[];
+  bytes: number;
+}
+
+/** The tables of a file: `needs` says which bytes it must see next, `supply` brings them. */
+export interface DataHead extends Freed {
+  needs(): Float64Array;
+  supply(start: number, bytes: Uint8Array): void;
+}
+
+export interface Head extends DataHead {
+  attach(data: DataHead): void;
+  info(): HeadInfo;
+}
+
+export interface MemoryUse {
+  constants: number;
+  activations: number;
+  other: number;
+  state: number;
+  total: number;
+  largest: number;
+}
+
+export interface Fault {
+  key: string;
+  file: number;
+  start: number;
+  length: number;
+}
+
+export interface LoaderOptions {
+  method?: string;
+  chooseTokens?: boolean;
+  maxPrefill?: number;
+  memoryBudget?: number;
+  halfCache?: boolean;
+  exact?: boolean;
+}
+
+export interface Loader extends Freed {
+  memory(): MemoryUse;
+  rehearse(seconds: number): Promise<{ tokensPerSecond: number; steps: number }>;
+  needs(): Float64Array;
+  write(file: number, start: number, bytes: Uint8Array): void;
+  faults(): Fault[];
+  settle(): Promise<void>;
+  finish(): Promise<Method>;
+}
+
+export interface RawTensor {
+  dtype: string;
+  shape: number[];
+  bytes: Uint8Array;
+}
+
+export interface Profile {
+  timing: "inside-pass" | "pass-each";
+  dispatches: { operator: string; kernel: string; microseconds: number; bytes: number }[];
+}
+
+export interface Method extends Freed {
+  inputs(): TensorSpec[];
+  outputs(): TensorSpec[];
+  memory(): MemoryUse;
+  newState(): Freed;
+  call(state: Freed, inputs: RawTensor[]): Promise<RawTensor[]>;
+  profile(state: Freed, inputs: RawTensor[]): Promise<{ outputs: RawTensor[]; profile: Profile }>;
+}
+
+export interface ChatMessage {
+  role: string;
+  content: string;
+}
+
+export interface SamplingOptions {
+  temperature?: number;
+  topK?: number;
+  topP?: number;
+  minP?: number;
+  repetitionPenalty?: number;
+  presencePenalty?: number;
+  frequencyPenalty?: number;
+  seed?: number;
+  logitBias?: [number, number][];
+  logprobs?: number;
+  maxTokens?: number;
+  stopStrings?: string[];
+  stopTokens?: number[];
+  ignoreEnd?: boolean;
+}
+
+export interface Piece {
+  token: number;
+  text: string;
+  logprob?: number;
+  top?: [number, number][];
+}
+
+export interface GenerateResult {
+  finish: "stop-token" | "stop-string" | "max-tokens" | "context-full" | "stopped";
+  tokens: number[];
+  promptTokens: number;
+  reusedTokens: number;
+  droppedMessages: number;
+  prefillSeconds: number;
+  decodeSeconds: number;
+}
+
+export interface LlmInfo {
+  contextLength: number;
+  maxPrefill: number;
+  vocabSize: number;
+  bosId: number | null;
+  eosIds: number[];
+  chat: boolean;
+  memory: MemoryUse;
+}
+
+export interface LlmSession extends Freed {
+  tokens(): Uint32Array;
+  generate(
+    prompt: string | ChatMessage[] | Uint32Array,
+    options: SamplingOptions,
+    onPiece: (piece: Piece) => Promise<boolean> | boolean,
+  ): Promise<GenerateResult>;
+  profile(): Promise<Profile>;
+  reset(): void;
+}
+
+export interface Llm extends Freed {
+  info(): LlmInfo;
+  encode(text: string): Uint32Array;
+  decode(ids: Uint32Array): string;
+  render(messages: ChatMessage[]): string;
+  session(): LlmSession;
+}
+
+export interface LlmFiles {
+  sidecar?: string;
+  tokenizerConfig?: string;
+  template?: string;
+}
+
+export interface Engine {
+  Gpu: { open(): Promise<Gpu> };
+  Head: new (length: number) => Head;
+  DataHead: new (length: number) => DataHead;
+  Loader: { open(gpu: Gpu, head: Head, options: LoaderOptions): Promise<Loader> };
+  Llm: new (method: Method, head: Head, tokenizer: Uint8Array, files: LlmFiles) => Llm;
+}

@@ -1,0 +1,128 @@
+import type { GenerateResult, Piece } from "./engine.js";
+
+/** Starts the engine: it calls back for every piece and goes on if the answer is true. */
+export type Run = (onPiece: (piece: Piece) => Promise<boolean>) => Promise<GenerateResult>;
+
+/**
+ * A text that is being written, piece by piece. The model waits until the next piece is asked for.
+ *
+ * ```js
+ * const generation = session.generate("A thread is", { maxTokens: 100 });
+ * for await (const { text } of generation) show(text);     // `break` stops the model
+ * const { finish } = await generation.result;
+ * ```
+ */
+export class Generation implements AsyncIterable<Piece> {
+  readonly #finished: Promise<GenerateResult>;
+  readonly #signal: AbortSignal | undefined;
+  /** Pieces that were written and not asked for yet. */
+  readonly #ready: Piece[] = [];
+  /** Set while the engine waits to hear whether to go on. */
+  #answer: ((goOn: boolean) => void) | undefined;
+  /** Set while a reader waits for a piece. */
+  #wake: (() => void) | undefined;
+  /** Readers that ask twice are served one behind the other. */
+  #turn: Promise<unknown> = Promise.resolve();
+  #stopped = false;
+  #over = false;
+  #reading = false;
+  #running = false;
+
+  /** @internal */
+  constructor(run: Run, signal?: AbortSignal) {
+    this.#signal = signal;
+    this.#finished = this.#start(run);
+    // Whoever does not look at the result hears of a failure from the iterator.
+    this.#finished.catch(() => {});
+  }
+
+  async #start(run: Run): Promise<GenerateResult> {
+    const stop = () => this.#halt();
+    try {
+      this.#signal?.throwIfAborted();
+      this.#signal?.addEventListener("abort", stop, { once: true });
+      const result = await run((piece) => this.#take(piece));
+      this.#signal?.throwIfAborted();
+      return result;
+    } catch (error) {
+      this.#signal?.throwIfAborted();
+      throw error;
+    } finally {
+      this.#signal?.removeEventListener("abort", stop);
+      this.#over = true;
+      this.#wake?.();
+    }
+  }
+
+  /** A piece from the engine. The answer waits until somebody wants the next one. */
+  #take(piece: Piece): Promise<boolean> {
+    if (this.#stopped) return Promise.resolve(false);
+    this.#ready.push(piece);
+    this.#wake?.();
+    if (this.#running && !this.#reading) return Promise.resolve(true);
+    return new Promise((resolve) => (this.#answer = resolve));
+  }
+
+  #reply(goOn: boolean): void {
+    this.#answer?.(goOn);
+    this.#answer = undefined;
+  }
+
+  #halt(): void {
+    this.#stopped = true;
+    this.#reply(false);
+  }
+
+  /**
+   * How it ended, when it has. Rejects with the engine's error, or with the signal's reason. Where nobody reads the pieces,
+   * asking for the result lets the model run to the end.
+   */
+  get result(): Promise<GenerateResult> {
+    this.#running = true;
+    if (!this.#reading) this.#reply(true);
+    return this.#finished;
+  }
+
+  /** Stops it. Resolves when the model has stopped; `result` then says `"stopped"`. */
+  async stop(): Promise<void> {
+    this.#halt();
+    await this.#finished.catch(() => {});
+  }
+
+  /** The whole text, when it is written. */
+  async text(): Promise<string> {
+    let text = "";
+    for await (const piece of this) text += piece.text;
+    return text;
+  }
+
+  [Symbol.asyncIterator](): AsyncIterator<Piece, undefined> {
+    this.#reading = true;
+    return {
+      next: () => {
+        const piece = this.#turn.then(() => this.#next());
+        this.#turn = piece.catch(() => {});
+        return piece.then((value) => (value ? { done: false, value } : { done: true, value: undefined }));
+      },
+      return: async () => {
+        await this.stop();
+        return { done: true, value: undefined };
+      },
+    };
+  }
+
+  async #next(): Promise<Piece | undefined> {
+    while (!this.#over) {
+      if (this.#signal?.aborted) break;
+      const piece = this.#ready.shift();
+      if (piece) return piece;
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+        this.#reply(true);
+      });
+    }
+    const rest = this.#signal?.aborted ? undefined : this.#ready.shift();
+    if (!rest) await this.#finished;
+    return rest;
+  }
+}

@@ -1,0 +1,194 @@
+import type { DataHead, Engine, Fault, Head, HeadInfo, Loader } from "./engine.js";
+import { engineCall, FileChanged, PteronError } from "./errors.js";
+import { type FetchOptions, openSource, optionsFor } from "./open.js";
+import type { Meter } from "./progress.js";
+import { type ByteSource, CHUNK, type Source } from "./source.js";
+
+/** The GPU is waited for after so many bytes: what it has not taken yet stands in memory. */
+const SETTLE = 32 << 20;
+
+/** Gaps between ranges up to this size are read, too: a request costs more. */
+const GAP = 1 << 20;
+
+/** How often bytes that do not match their checksum are fetched anew. */
+const REPAIRS = 2;
+
+/** A program whose tables are known, and the files that hold its weights. */
+export interface OpenProgram {
+  head: Head;
+  info: HeadInfo;
+  /** The `.pte`, then the `.ptd`s, as the engine numbers them. */
+  files: readonly ByteSource[];
+}
+
+/** Where a program is, and what is done with its files. */
+export interface ProgramFiles {
+  source: Source;
+  data?: readonly Source[] | undefined;
+  /** What comes is kept for the next visit. */
+  write: boolean;
+}
+
+/** How often it starts over where a file changed under way, or a cache held something else. */
+const TRIES = 3;
+
+/** Reads the tables of a program and of its external data, and works with them; everything is closed behind it. */
+export async function withProgram<T>(
+  engine: Engine,
+  { source, data = [], write }: ProgramFiles,
+  options: FetchOptions,
+  work: (program: OpenProgram) => Promise<T>,
+): Promise<T> {
+  for (let tries = 1; ; tries++) {
+    const files: ByteSource[] = [];
+    let head: Head | undefined;
+    try {
+      for (const file of [source, ...data]) files.push(await openSource(file, optionsFor(file, source, options), { write }));
+      const opened = await readHead(engine, files, options.signal);
+      head = opened.head;
+      return await work({ ...opened, files });
+    } catch (error) {
+      if (!(await worthAnotherTry(error, files)) || tries === TRIES) throw error;
+    } finally {
+      head?.free();
+      for (const file of files) file.close();
+    }
+  }
+}
+
+/** Forgets what is cached of files that changed or make no sense; answers whether other bytes may come then. */
+async function worthAnotherTry(error: unknown, files: readonly ByteSource[]): Promise<boolean> {
+  const changed = error instanceof FileChanged;
+  if (!changed && !(error instanceof PteronError && error.code === "bad-file")) return false;
+  const had = await Promise.all(files.map((file) => file.forget()));
+  return changed || had.includes(true);
+}
+
+type Tables = Pick<OpenProgram, "head" | "info">;
+
+async function readHead(engine: Engine, files: readonly ByteSource[], signal?: AbortSignal): Promise<Tables> {
+  const [program, ...others] = files as [ByteSource, ...ByteSource[]];
+  const size = await program.size(signal);
+  const head = named(program, () => new engine.Head(size));
+  try {
+    await readTables(head, program, signal);
+    for (const file of others) await attach(engine, head, file, signal);
+    // External data may lead to more tables.
+    await readTables(head, program, signal);
+    return { head, info: named(program, () => head.info()) };
+  } catch (error) {
+    head.free();
+    throw error;
+  }
+}
+
+async function attach(engine: Engine, head: Head, file: ByteSource, signal?: AbortSignal): Promise<void> {
+  const size = await file.size(signal);
+  const data = named(file, () => new engine.DataHead(size));
+  try {
+    await readTables(data, file, signal);
+  } catch (error) {
+    data.free();
+    throw error;
+  }
+  engineCall(() => head.attach(data));
+}
+
+async function readTables(head: DataHead, file: ByteSource, signal?: AbortSignal): Promise<void> {
+  for (;;) {
+    const needs = named(file, () => head.needs());
+    if (!needs.length) return;
+    for (let i = 0; i + 1 < needs.length; i += 2) {
+      const [start = 0, length = 0] = needs.subarray(i, i + 2);
+      const bytes = new Uint8Array(length);
+      for await (const chunk of file.read(start, start + length, signal)) bytes.set(chunk.bytes, chunk.start - start);
+      signal?.throwIfAborted();
+      named(file, () => head.supply(start, bytes));
+    }
+  }
+}
+
+/** Calls the engine about a file; its sentence then says which file that is. */
+function named<T>(file: ByteSource, call: () => T): T {
+  try {
+    return engineCall(call);
+  } catch (error) {
+    if (error instanceof PteronError) throw new PteronError(error.code, `${file.name}: ${error.message}`, { cause: error });
+    throw error;
+  }
+}
+
+interface Range {
+  file: number;
+  start: number;
+  end: number;
+}
+
+/** What the loader needs, as few long ranges. */
+function rangesOf(needs: Float64Array): Range[] {
+  const ranges: Range[] = [];
+  for (let i = 0; i + 2 < needs.length; i += 3) {
+    const [file = 0, start = 0, length = 0] = needs.subarray(i, i + 3);
+    const last = ranges.at(-1);
+    if (last?.file === file && start - last.end <= GAP) last.end = Math.max(last.end, start + length);
+    else ranges.push({ file, start, end: start + length });
+  }
+  return ranges;
+}
+
+/** Streams the weights into the loader. Bytes that do not match their checksums are fetched again; then it gives up. */
+export async function fill(loader: Loader, program: OpenProgram, meter: Meter, signal?: AbortSignal): Promise<void> {
+  for (const file of program.files) file.ascending();
+  let ranges = rangesOf(loader.needs());
+  const total = ranges.reduce((sum, range) => sum + range.end - range.start, 0);
+  meter.begin(total);
+  for (let repairs = 0; ; repairs++) {
+    const [fault] = await stream(loader, program, ranges, meter, signal, repairs > 0);
+    if (!fault) return;
+    if (repairs === REPAIRS || !program.files[fault.file]?.remote) throw damaged(fault, program, repairs);
+    meter.enter("repair");
+    ranges = rangesOf(loader.needs());
+  }
+}
+
+/** One pass over ranges of the files; answers what came damaged. */
+async function stream(
+  loader: Loader,
+  { files }: OpenProgram,
+  ranges: readonly Range[],
+  meter: Meter,
+  signal: AbortSignal | undefined,
+  fresh: boolean,
+): Promise<Fault[]> {
+  const faults: Fault[] = [];
+  let unsettled = 0;
+  const settle = async () => {
+    unsettled = 0;
+    await engineCall(() => loader.settle());
+    signal?.throwIfAborted();
+    faults.push(...engineCall(() => loader.faults()));
+  };
+  for (const { file, start, end } of ranges) {
+    const source = files[file];
+    if (!source) throw new PteronError("internal", `the program names file ${file}, and ${files.length} are open`);
+    for await (const chunk of source.read(start, end, signal, fresh)) {
+      signal?.throwIfAborted();
+      for (let at = 0; at < chunk.bytes.length; at += CHUNK) {
+        engineCall(() => loader.write(file, chunk.start + at, chunk.bytes.subarray(at, at + CHUNK)));
+      }
+      meter.notKept ??= source.notKept;
+      meter.add(chunk.bytes.length, chunk.cached);
+      unsettled += chunk.bytes.length;
+      if (unsettled >= SETTLE) await settle();
+    }
+  }
+  await settle();
+  return faults;
+}
+
+function damaged(fault: Fault, program: OpenProgram, repairs: number): PteronError {
+  const name = program.files[fault.file]?.name ?? "the file";
+  const bytes = `bytes ${fault.start} to ${fault.start + fault.length}`;
+  const again = repairs ? `, also when fetched ${repairs} more times` : "";
+  return new PteronError("damaged", `${name} is damaged: ${bytes} do not match the checksum of constant ${fault.key}${again}`);
+}

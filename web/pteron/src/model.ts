@@ -1,0 +1,279 @@
+/// <reference lib="esnext.disposable" preserve="true" />
+import { check, type CheckOptions, type Fit, writesText } from "./check.js";
+import { makeDisposable } from "./disposable.js";
+import type { ChatMessage, Engine, Freed, Gpu, Head, Llm, LlmInfo, Loader, MemoryUse, Method } from "./engine.js";
+import type { Profile, TensorSpec } from "./engine.js";
+import { engineCall, PteronError } from "./errors.js";
+import { type AdapterInfo, type DeviceLost, sharedGpu } from "./gpu.js";
+import { fill, type OpenProgram, withProgram } from "./load.js";
+import { type FetchOptions, urlOf } from "./open.js";
+import { loaderOptions, type MethodOptions } from "./options.js";
+import { Meter, type Progress } from "./progress.js";
+import { Session } from "./session.js";
+import { type LlmSide, noTokenizer, readSideFiles, type SideFiles } from "./side-files.js";
+import type { Source } from "./source.js";
+import { forgetBeside } from "./store.js";
+import { fromRaw, type Tensor, toRaw } from "./tensor.js";
+import { engine } from "./wasm.js";
+
+/** Options of {@link Model.load}. */
+export interface LoadOptions extends FetchOptions, MethodOptions, SideFiles {
+  /** External weights (`.ptd`) in the order of the export. */
+  data?: readonly Source[];
+  /** Told how far the load is: first, last, and about ten times a second in between. */
+  onProgress?: (progress: Progress) => void;
+}
+
+/** What is known about a model. */
+export interface ModelInfo {
+  /** The name of the file, or its address. */
+  name: string;
+  /** The size of the program's file. */
+  bytes: number;
+  methods: { name: string; inputs: TensorSpec[]; outputs: TensorSpec[] }[];
+  /** GPU memory in bytes: weights, activations, other buffers and the state of one conversation. */
+  memory: MemoryUse;
+  adapter: AdapterInfo;
+  /** Null where it was not loaded as a language model. */
+  languageModel: Omit<LlmInfo, "memory"> | null;
+}
+
+/** What stays between calls: KV caches and other buffers that a program changes. */
+export class State {
+  /** @internal */
+  readonly raw: Freed;
+  readonly #closed: (state: State) => void;
+  #disposed = false;
+
+  /** @internal */
+  constructor(raw: Freed, closed: (state: State) => void) {
+    this.raw = raw;
+    this.#closed = closed;
+  }
+
+  /** Frees it. Only when no call works with it. */
+  dispose(): void {
+    if (this.#disposed) return;
+    this.#disposed = true;
+    this.#closed(this);
+    engineCall(() => this.raw.free());
+  }
+}
+
+/** What a loaded model consists of. */
+interface Parts {
+  /** A language model, or a method that is called plainly. */
+  llm: Llm | null;
+  method: Method | null;
+  gpu: Gpu;
+  info: ModelInfo;
+  /** Why it has no sessions. */
+  noSession: string;
+}
+
+/** A program on the GPU. */
+export class Model {
+  /** What is known about it. */
+  readonly info: ModelInfo;
+  /** Resolves when the GPU is lost; the model is then of no use and may be loaded again. */
+  readonly lost: Promise<DeviceLost>;
+  readonly #parts: Parts;
+  readonly #sessions = new Set<Session>();
+  readonly #states = new Set<State>();
+  /** Calls run one behind the other. */
+  #calls: Promise<unknown> = Promise.resolve();
+  #disposed: Promise<void> | undefined;
+
+  /** @internal */
+  constructor(parts: Parts) {
+    this.#parts = parts;
+    this.info = parts.info;
+    this.lost = parts.gpu.lost().then((reason) => ({ reason }));
+  }
+
+  /**
+   * Loads a program: its weights are checked and go to the GPU as they arrive, and are kept for the next visit.
+   *
+   * Beside an address the tokenizer and chat template are looked for under their usual names.
+   */
+  static async load(source: Source, options: LoadOptions = {}): Promise<Model> {
+    return new Model(await load(source, options));
+  }
+
+  /** Says whether a program fits and how fast it will be, without downloading its weights. */
+  static check(source: Source, options: CheckOptions = {}): Promise<Fit> {
+    return check(source, options);
+  }
+
+  /** A conversation with a language model. */
+  session(): Session {
+    const session = new Session(engineCall(() => this.#llm().session()), (closed) => this.#sessions.delete(closed));
+    this.#sessions.add(session);
+    return session;
+  }
+
+  /** The tokens of a text. */
+  encode(text: string): Uint32Array {
+    return engineCall(() => this.#llm().encode(text));
+  }
+
+  /** The text of tokens. */
+  decode(tokens: Uint32Array): string {
+    return engineCall(() => this.#llm().decode(tokens));
+  }
+
+  /** A conversation as the text that the model reads, by its chat template. */
+  render(messages: ChatMessage[]): string {
+    return engineCall(() => this.#llm().render(messages));
+  }
+
+  #llm(): Llm {
+    this.#here();
+    return this.#parts.llm ?? refuse(this.#parts.noSession);
+  }
+
+  #method(): Method {
+    this.#here();
+    return this.#parts.method ?? refuse("it was loaded as a language model: load it with tokenizer: false to call its method");
+  }
+
+  #here(): void {
+    if (this.#disposed) refuse("the model was disposed");
+  }
+
+  /** Runs the method. Without a state, the call starts afresh and forgets what it changed. */
+  call(inputs: readonly Tensor[], options: { state?: State } = {}): Promise<Tensor[]> {
+    return this.#run(inputs, options, async (method, state, raw) => (await method.call(state, raw)).map(fromRaw));
+  }
+
+  /** Runs the method and says how long each kernel took. */
+  profile(inputs: readonly Tensor[], options: { state?: State } = {}): Promise<{ outputs: Tensor[]; profile: Profile }> {
+    return this.#run(inputs, options, async (method, state, raw) => {
+      const { outputs, profile } = await method.profile(state, raw);
+      return { outputs: outputs.map(fromRaw), profile };
+    });
+  }
+
+  async #run<T>(
+    inputs: readonly Tensor[],
+    { state }: { state?: State },
+    work: (method: Method, state: Freed, raw: ReturnType<typeof toRaw>[]) => Promise<T>,
+  ): Promise<T> {
+    const method = this.#method();
+    const raw = inputs.map(toRaw);
+    const turn = this.#calls.then(async () => {
+      const used = state?.raw ?? engineCall(() => method.newState());
+      try {
+        return await engineCall(() => work(method, used, raw));
+      } finally {
+        if (!state) used.free();
+      }
+    });
+    this.#calls = turn.catch(() => {});
+    return turn;
+  }
+
+  /** A state for calls that go on from one another. */
+  state(): State {
+    const state = new State(engineCall(() => this.#method().newState()), (closed) => this.#states.delete(closed));
+    this.#states.add(state);
+    return state;
+  }
+
+  /** Stops what runs and frees everything. Resolves when that is done. */
+  dispose(): Promise<void> {
+    return (this.#disposed ??= this.#close());
+  }
+
+  async #close(): Promise<void> {
+    await Promise.all([...this.#sessions].map((session) => session.dispose()));
+    await this.#calls;
+    for (const state of this.#states) state.dispose();
+    this.#parts.llm?.free();
+    this.#parts.method?.free();
+  }
+
+  static {
+    makeDisposable(this);
+  }
+}
+
+export interface Model extends AsyncDisposable {}
+
+function refuse(reason: string): never {
+  throw new PteronError("input", reason);
+}
+
+async function load(source: Source, options: LoadOptions): Promise<Parts> {
+  options.signal?.throwIfAborted();
+  const meter = new Meter(options.onProgress);
+  meter.enter("check");
+  const module = await engine();
+  const gpu = await sharedGpu();
+  options.signal?.throwIfAborted();
+  const parts = await withProgram(module, { source, data: options.data, write: true }, options, async (program) => {
+    meter.notKept = program.files[0]?.notKept ?? null;
+    const side = writesText(program.info, options.method) ? await readSideFiles(source, options, options) : null;
+    options.signal?.throwIfAborted();
+    meter.enter("prepare");
+    const method = await loadMethod(module, gpu, program, options, side !== null, meter);
+    return assemble(module, method, program, side, source, gpu);
+  }).catch((error: unknown) => forgetTokenizer(error, source));
+  meter.enter("ready");
+  return parts;
+}
+
+/** A tokenizer that is none would come from the cache for ever. */
+async function forgetTokenizer(error: unknown, model: Source): Promise<never> {
+  const url = urlOf(model);
+  if (url && error instanceof PteronError && error.code === "tokenizer") await forgetBeside(url);
+  throw error;
+}
+
+async function loadMethod(
+  { Loader }: Engine,
+  gpu: Gpu,
+  program: OpenProgram,
+  options: LoadOptions,
+  writes: boolean,
+  meter: Meter,
+): Promise<Method> {
+  const { signal } = options;
+  const loader: Loader = await engineCall(() => Loader.open(gpu, program.head, loaderOptions(program.info, options, writes)));
+  try {
+    signal?.throwIfAborted();
+    await fill(loader, program, meter, signal);
+    signal?.throwIfAborted();
+  } catch (error) {
+    loader.free();
+    throw error;
+  }
+  // Finishing takes the loader, whether it succeeds or not.
+  const method = await engineCall(() => loader.finish());
+  if (signal?.aborted) method.free();
+  signal?.throwIfAborted();
+  return method;
+}
+
+function assemble(
+  { Llm }: Engine,
+  method: Method,
+  { head, info, files }: OpenProgram,
+  side: LlmSide | null,
+  source: Source,
+  gpu: Gpu,
+): Parts {
+  const name = files[0]?.name ?? "the model";
+  const shared = { name, bytes: info.bytes, methods: info.methods, adapter: gpu.summary() };
+  if (!side) {
+    const noSession = info.languageModel ? noTokenizer(source) : `${name} is not a language model: call its method instead`;
+    return { gpu, llm: null, method, noSession, info: { ...shared, memory: method.memory(), languageModel: null } };
+  }
+  const llm = makeLlm(Llm, method, head, side);
+  const { memory, ...languageModel } = llm.info();
+  return { gpu, llm, method: null, noSession: "", info: { ...shared, memory, languageModel } };
+}
+
+function makeLlm(type: Engine["Llm"], method: Method, head: Head, { tokenizer, files }: LlmSide): Llm {
+  return engineCall(() => new type(method, head, tokenizer, files));
+}

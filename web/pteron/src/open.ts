@@ -1,0 +1,104 @@
+import { FileChanged, PteronError } from "./errors.js";
+import { type ByteSource, LocalSource, readAll, type Source } from "./source.js";
+import { CachedSource } from "./source-cached.js";
+import { type UrlOptions, UrlSource } from "./source-url.js";
+import { absoluteUrl, FileStore } from "./store.js";
+
+/** How files are reached. */
+export interface FetchOptions {
+  /** Keeps files that come from an address in the browser, for the next visit. Default: true. */
+  cache?: boolean;
+  /** Asks the server whether a file that is kept has changed. Default: false, so that a later visit needs no network. */
+  revalidate?: boolean;
+  /** Headers for requests, such as `Authorization`. They go to the origin of the model only. */
+  headers?: HeadersInit;
+  /** Calls everything off; the promise then rejects with the signal's reason. */
+  signal?: AbortSignal;
+}
+
+/** What a file is opened for. */
+interface Purpose {
+  /** Parts that come are kept. */
+  write: boolean;
+  /** It is small: asked for whole. */
+  small?: boolean;
+  /** The model that it belongs to. */
+  beside?: string | null;
+}
+
+/** The address of a source; null for files and bytes. */
+export function urlOf(source: Source): string | null {
+  return typeof source === "string" || source instanceof URL ? absoluteUrl(source) : null;
+}
+
+/** Options for a file that belongs to a model: headers may hold secrets, and those of one origin are not another's business. */
+export function optionsFor(file: Source, model: Source, options: FetchOptions): FetchOptions {
+  const [its, own] = [urlOf(file), urlOf(model)];
+  if (its === null || own === null || new URL(its).origin === new URL(own).origin) return options;
+  const { headers: _, ...others } = options;
+  return others;
+}
+
+export async function openSource(source: Source, options: FetchOptions, purpose: Purpose): Promise<ByteSource> {
+  if (typeof source !== "string" && !(source instanceof URL)) return new LocalSource(source);
+  const url = absoluteUrl(source);
+  const http = { headers: options.headers, whole: !!purpose.small, through: purpose.write };
+  if (options.cache === false) return new UrlSource(url, http);
+  const store = await FileStore.open(url, purpose.write, purpose.beside ?? null);
+  if (typeof store === "string") return new UrlSource(url, { ...http, notKept: store });
+  try {
+    options.signal?.throwIfAborted();
+    return await openCached(url, store, http, options, purpose);
+  } catch (error) {
+    store.close();
+    throw error;
+  }
+}
+
+async function openCached(
+  url: string,
+  store: FileStore,
+  http: UrlOptions,
+  options: FetchOptions,
+  purpose: Purpose,
+): Promise<ByteSource> {
+  const known = () => store.facts && !store.facts.absent;
+  // The browser's own cache would hold a model a second time.
+  const server = () => new UrlSource(url, { ...http, httpCache: "no-store", facts: known() ? store.facts : null });
+  if (options.revalidate && known()) {
+    try {
+      await server().revalidate(options.signal);
+    } catch (error) {
+      if (!(error instanceof FileChanged)) throw error;
+      if (purpose.write) await store.forget();
+      else store.facts = null;
+    }
+  }
+  if (store.facts?.absent && !options.revalidate) {
+    throw new PteronError("no-such-file", `${url}: the server had no such file`);
+  }
+  return new CachedSource(server(), store);
+}
+
+/** A small file that belongs to a model, as bytes. Where it is `optional`, null says that the server has no such file. */
+export async function readFile(file: Source, model: Source, options: FetchOptions, optional: boolean): Promise<Uint8Array | null> {
+  const own = optionsFor(file, model, options);
+  for (let tries = 0; ; tries++) {
+    let opened: ByteSource | undefined;
+    try {
+      opened = await openSource(file, own, { write: true, small: true, beside: urlOf(model) });
+      // A stream whose length nobody says is kept while it is measured, so this comes first.
+      await opened.size(own.signal);
+      opened.ascending();
+      return await readAll(opened, own.signal);
+    } catch (error) {
+      if (error instanceof FileChanged && tries < 2) await opened?.forget();
+      else if (optional && error instanceof PteronError && error.code === "no-such-file") {
+        if (opened instanceof CachedSource) await opened.recordAbsence();
+        return null;
+      } else throw error;
+    } finally {
+      opened?.close();
+    }
+  }
+}

@@ -1,0 +1,130 @@
+/** Where files stay between visits: folders of blobs. */
+export interface Shelf {
+  folders(): Promise<string[]>;
+  /** The blobs of a folder and their lengths. */
+  sizes(folder: string): Promise<Map<string, number>>;
+  get(folder: string, name: string): Promise<Blob | null>;
+  /** Whole or not at all. */
+  put(folder: string, name: string, content: Blob): Promise<void>;
+  delete(folder: string): Promise<void>;
+}
+
+const PLACE = "pteron";
+
+/** Answers null where the thing that was asked for is not there. */
+async function orNull<T>(promise: Promise<T>): Promise<T | null> {
+  try {
+    return await promise;
+  } catch (error) {
+    if (error instanceof DOMException && error.name === "NotFoundError") return null;
+    throw error;
+  }
+}
+
+/** The origin private file system. */
+class FileShelf implements Shelf {
+  readonly #root: FileSystemDirectoryHandle;
+
+  constructor(root: FileSystemDirectoryHandle) {
+    this.#root = root;
+  }
+
+  async folders(): Promise<string[]> {
+    const names = [];
+    for await (const name of this.#root.keys()) names.push(name);
+    return names;
+  }
+
+  async sizes(folder: string): Promise<Map<string, number>> {
+    const sizes = new Map<string, number>();
+    const directory = await orNull(this.#root.getDirectoryHandle(folder));
+    if (!directory) return sizes;
+    for await (const [name, handle] of directory.entries()) {
+      // A browser's half-written swap files stand beside the others.
+      if (handle.kind === "file") sizes.set(name, (await orNull((handle as FileSystemFileHandle).getFile()))?.size ?? 0);
+    }
+    return sizes;
+  }
+
+  async get(folder: string, name: string): Promise<Blob | null> {
+    const directory = await orNull(this.#root.getDirectoryHandle(folder));
+    const handle = directory && (await orNull(directory.getFileHandle(name)));
+    return handle && (await orNull(handle.getFile()));
+  }
+
+  async put(folder: string, name: string, content: Blob): Promise<void> {
+    const directory = await this.#root.getDirectoryHandle(folder, { create: true });
+    const handle = await directory.getFileHandle(name, { create: true });
+    const writable = await handle.createWritable();
+    try {
+      await writable.write(content);
+      await writable.close();
+    } catch (error) {
+      await writable.abort().catch(() => {});
+      throw error;
+    }
+  }
+
+  async delete(folder: string): Promise<void> {
+    await orNull(this.#root.removeEntry(folder, { recursive: true }));
+  }
+}
+
+/** The Cache API, for browsers whose file system cannot be written without a worker. */
+class CacheShelf implements Shelf {
+  readonly #cache: Cache;
+  // Entries need an address; nothing is ever requested from this one.
+  static readonly #BASE = "https://cache.pteron.invalid/";
+
+  constructor(cache: Cache) {
+    this.#cache = cache;
+  }
+
+  async #paths(): Promise<[string, string][]> {
+    const keys = await this.#cache.keys();
+    return keys.map(({ url }) => url.slice(CacheShelf.#BASE.length).split("/") as [string, string]);
+  }
+
+  async folders(): Promise<string[]> {
+    return [...new Set((await this.#paths()).map(([folder]) => folder))];
+  }
+
+  async sizes(folder: string): Promise<Map<string, number>> {
+    const sizes = new Map<string, number>();
+    for (const [of, name] of await this.#paths()) {
+      if (of === folder) sizes.set(name, (await this.get(folder, name))?.size ?? 0);
+    }
+    return sizes;
+  }
+
+  async get(folder: string, name: string): Promise<Blob | null> {
+    return (await (await this.#cache.match(`${CacheShelf.#BASE}${folder}/${name}`))?.blob()) ?? null;
+  }
+
+  async put(folder: string, name: string, content: Blob): Promise<void> {
+    await this.#cache.put(`${CacheShelf.#BASE}${folder}/${name}`, new Response(content));
+  }
+
+  async delete(folder: string): Promise<void> {
+    for (const [of, name] of await this.#paths()) {
+      if (of === folder) await this.#cache.delete(`${CacheShelf.#BASE}${folder}/${name}`);
+    }
+  }
+}
+
+/** The shelf of this browser; null in private windows and insecure contexts that have none. */
+export async function openShelf(): Promise<Shelf | null> {
+  try {
+    if ("createWritable" in FileSystemFileHandle.prototype) {
+      const root = await navigator.storage.getDirectory();
+      return new FileShelf(await root.getDirectoryHandle(PLACE, { create: true }));
+    }
+  } catch {
+    // The other place may still do.
+  }
+  try {
+    return new CacheShelf(await caches.open(PLACE));
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,75 @@
+import type { Chunk } from "./source.js";
+
+/** The body of an answer, read in bites of any size. */
+export class Body {
+  /** Where in the file the next byte stands. */
+  position: number;
+  readonly #reader: ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>> | undefined;
+  #rest: Uint8Array<ArrayBuffer> | undefined;
+
+  constructor(response: Response, position: number) {
+    this.position = position;
+    this.#reader = response.body?.getReader();
+  }
+
+  /** The next bytes, `most` of them at most; null at the end. */
+  async next(most: number): Promise<Uint8Array<ArrayBuffer> | null> {
+    let bytes = this.#rest;
+    while (!bytes?.length) {
+      const read = await this.#reader?.read();
+      if (!read || read.done) return null;
+      bytes = read.value;
+    }
+    this.#rest = bytes.length > most ? bytes.subarray(most) : undefined;
+    bytes = bytes.subarray(0, most);
+    this.position += bytes.length;
+    return bytes;
+  }
+
+  cancel(): void {
+    this.#reader?.cancel().catch(() => {});
+  }
+}
+
+/** Bytes that came by before they were asked for, or that may be asked for twice. */
+export class Spool {
+  /** While it is set, bytes stay when they were read. */
+  keeping = true;
+  #kept: { start: number; blob: Blob }[] = [];
+  #recent: Uint8Array<ArrayBuffer>[] = [];
+  #recentStart = 0;
+  #recentLength = 0;
+
+  /** Large runs become blobs, which a browser may move to its disk. */
+  static readonly #BLOB = 8 << 20;
+
+  push(start: number, bytes: Uint8Array<ArrayBuffer>): void {
+    if (start !== this.#recentStart + this.#recentLength) this.#seal();
+    if (!this.#recentLength) this.#recentStart = start;
+    this.#recent.push(bytes);
+    this.#recentLength += bytes.length;
+    if (this.#recentLength >= Spool.#BLOB) this.#seal();
+  }
+
+  #seal(): void {
+    if (this.#recentLength) this.#kept.push({ start: this.#recentStart, blob: new Blob(this.#recent) });
+    this.#recent = [];
+    this.#recentLength = 0;
+  }
+
+  /** What is here of the bytes from `start` on, `end` and `most` being limits; null where it does not have the first one. */
+  async take(start: number, end: number, most: number): Promise<Chunk | null> {
+    this.#seal();
+    if (!this.keeping) this.#kept = this.#kept.filter((run) => run.start + run.blob.size > start);
+    const run = this.#kept.find((run) => run.start <= start && start < run.start + run.blob.size);
+    if (!run) return null;
+    const slice = run.blob.slice(start - run.start, Math.min(end, start + most) - run.start);
+    return { start, bytes: new Uint8Array(await slice.arrayBuffer()), cached: false };
+  }
+
+  clear(): void {
+    this.#kept = [];
+    this.#recent = [];
+    this.#recentLength = 0;
+  }
+}

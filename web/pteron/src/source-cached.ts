@@ -1,0 +1,126 @@
+import { type ByteSource, type Chunk, CHUNK } from "./source.js";
+import type { UrlSource } from "./source-url.js";
+import { type FileStore, PART } from "./store.js";
+
+/** A file behind an address, kept part by part as it is read. */
+export class CachedSource implements ByteSource {
+  readonly name: string;
+  readonly remote = true;
+  readonly #server: UrlSource;
+  readonly #store: FileStore;
+  /** Set when the tables are known and the file is read for good: before, only single ranges are fetched. */
+  #filling = false;
+
+  constructor(server: UrlSource, store: FileStore) {
+    this.name = server.name;
+    this.#server = server;
+    this.#store = store;
+  }
+
+  get notKept(): string | null {
+    return this.#store.notKept;
+  }
+
+  get cachedBytes(): number {
+    return this.#store.bytes;
+  }
+
+  async size(signal?: AbortSignal): Promise<number> {
+    const known = this.#store.facts?.size;
+    if (known != null) return known;
+    const size = await this.#server.size(signal);
+    if (this.#server.facts) await this.#store.begin(this.#server.facts);
+    return size;
+  }
+
+  async *read(start: number, end: number, signal?: AbortSignal, fresh = false): AsyncGenerator<Chunk> {
+    for (let at = start; at < end; ) {
+      signal?.throwIfAborted();
+      const part = Math.floor(at / PART);
+      const partEnd = Math.min(end, (part + 1) * PART);
+      const blob = fresh ? null : await this.#store.read(part);
+      if (blob) {
+        yield* this.#kept(blob, part * PART, at, partEnd, signal);
+        at = partEnd;
+        continue;
+      }
+      const last = this.#lastMissing(part, end, fresh);
+      const stop = Math.min(end, (last + 1) * PART);
+      if (this.#filling && this.#store.keeps) yield* this.#fill(part, last, at, stop, signal, fresh);
+      else yield* this.#server.read(at, stop, signal, fresh);
+      at = stop;
+    }
+  }
+
+  async *#kept(blob: Blob, base: number, start: number, end: number, signal?: AbortSignal): AsyncGenerator<Chunk> {
+    for (let at = start; at < end; at += CHUNK) {
+      const slice = blob.slice(at - base, Math.min(at + CHUNK, end) - base);
+      const bytes = new Uint8Array(await slice.arrayBuffer());
+      signal?.throwIfAborted();
+      yield { start: at, bytes, cached: true };
+    }
+  }
+
+  /** The last of the parts from `first` on that one request can bring. */
+  #lastMissing(first: number, end: number, fresh: boolean): number {
+    let last = first;
+    while ((last + 1) * PART < end && (fresh || !this.#store.has(last + 1))) last++;
+    return last;
+  }
+
+  /** Fetches parts whole and keeps them; hands on what is between `start` and `end`. */
+  async *#fill(
+    first: number,
+    last: number,
+    start: number,
+    end: number,
+    signal: AbortSignal | undefined,
+    fresh: boolean,
+  ): AsyncGenerator<Chunk> {
+    const stop = last * PART + this.#store.partLength(last);
+    let part = first;
+    let collected: Uint8Array<ArrayBuffer>[] = [];
+    for await (const chunk of this.#server.read(first * PART, stop, signal, fresh)) {
+      for (let piece: Chunk | null = chunk; piece; ) {
+        const partEnd = part * PART + this.#store.partLength(part);
+        const inside = clip(piece, piece.start, partEnd);
+        if (inside) collected.push(inside.bytes);
+        if (piece.start + piece.bytes.length < partEnd) break;
+        await this.#store.write(part++, new Blob(collected));
+        collected = [];
+        piece = clip(piece, partEnd, Infinity);
+      }
+      const handed = clip(chunk, start, end);
+      if (handed) yield handed;
+    }
+  }
+
+  ascending(): void {
+    this.#filling = true;
+    this.#server.ascending();
+  }
+
+  async forget(): Promise<boolean> {
+    const had = this.#store.bytes > 0;
+    await this.#store.forget();
+    return had;
+  }
+
+  /** Remembers that the server has no such file. */
+  recordAbsence(): Promise<void> {
+    return this.#store.beginAbsent();
+  }
+
+  close(): void {
+    this.#server.close();
+    this.#store.close();
+  }
+}
+
+/** The bytes of a chunk between two places of the file; null where there are none. */
+function clip(chunk: Chunk, start: number, end: number): Chunk | null {
+  const from = Math.max(start, chunk.start);
+  const to = Math.min(end, chunk.start + chunk.bytes.length);
+  if (from >= to) return null;
+  return { ...chunk, start: from, bytes: chunk.bytes.subarray(from - chunk.start, to - chunk.start) };
+}

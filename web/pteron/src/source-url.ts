@@ -1,0 +1,245 @@
+import { PteronError } from "./errors.js";
+import { Body, Spool } from "./source-body.js";
+import { checkStatus, checkVersion, factsOf, type FileFacts, ifRange, pause, Truncation } from "./source-http.js";
+import { type ByteSource, type Chunk, CHUNK } from "./source.js";
+
+/** How a file behind an address is fetched. */
+export interface UrlOptions {
+  headers?: HeadersInit | undefined;
+  /** What is known of the file from an earlier visit. */
+  facts?: FileFacts | null;
+  /** Asks for the whole file at once: for small files, whose transfer may then be compressed. */
+  whole?: boolean;
+  /** May bytes be passed over, where a server only sends the whole? Not where the question is whether to download. */
+  through?: boolean;
+  /** Whether the browser's own cache may keep it, too. */
+  httpCache?: RequestCache;
+  /** Why it is not kept, although that was asked for. */
+  notKept?: string;
+  /** Milliseconds before each new try. */
+  pauses?: readonly number[];
+}
+
+const PAUSES = [300, 1000, 2500, 5000] as const;
+
+/** The first request asks for so many bytes: with luck, they hold all tables of a program. */
+const PROBE = 256 << 10;
+
+/** Without leave to stream through a file, so much may be passed over. */
+const SHORT_WAY = 4 << 20;
+
+/** A file behind an address: fetched in ranges where the server can do that, else as one stream. */
+export class UrlSource implements ByteSource {
+  readonly name: string;
+  readonly remote = true;
+  readonly notKept: string | null;
+  readonly cachedBytes = 0;
+  facts: FileFacts | null;
+  readonly #options: UrlOptions;
+  readonly #pauses: readonly number[];
+  readonly #spool = new Spool();
+  /** The stream of a server that sends the whole file. */
+  #stream: Body | undefined;
+
+  constructor(url: string, options: UrlOptions = {}) {
+    this.name = url;
+    this.#options = options;
+    this.notKept = options.notKept ?? null;
+    this.#pauses = options.pauses ?? PAUSES;
+    this.facts = options.facts ?? null;
+  }
+
+  async size(signal?: AbortSignal): Promise<number> {
+    for (let tries = 0; this.facts?.size == null; tries++) {
+      try {
+        await this.#probe(signal);
+      } catch (error) {
+        await this.#again(error, tries, 0, signal);
+      }
+    }
+    return this.facts.size;
+  }
+
+  /** Learns what the file is; the bytes that come with the answer are kept. */
+  async #probe(signal?: AbortSignal): Promise<void> {
+    const body = await this.#request(0, PROBE, signal);
+    if (body !== this.#stream) {
+      while (body.position < PROBE && (await this.#bite(body, PROBE - body.position)));
+      body.cancel();
+      if (this.facts?.size == null) await this.#askSize(signal);
+    } else if (this.facts?.size == null) {
+      await this.#drain(body);
+    }
+  }
+
+  /** Servers of other origins may hide `Content-Range`; the length of the whole is never hidden. */
+  async #askSize(signal?: AbortSignal): Promise<void> {
+    const response = await this.#fetch({ method: "HEAD" }, signal);
+    checkStatus(this.name, response);
+    const { size } = factsOf(response);
+    if (size === null || !this.facts) throw new PteronError("network", `${this.name}: the server does not say how long it is`);
+    this.facts = { ...this.facts, size };
+  }
+
+  /** Takes a stream to its end, because only the end tells how long the file is. */
+  async #drain(body: Body): Promise<void> {
+    if (!this.#options.through && !this.#options.whole) {
+      throw new PteronError("network", `${this.name}: the server does not say how long it is, so only a download can tell`);
+    }
+    this.#spool.clear();
+    while (await this.#bite(body, CHUNK));
+    if (this.facts) this.facts = { ...this.facts, size: body.position };
+  }
+
+  async *read(start: number, end: number, signal?: AbortSignal, fresh = false): AsyncGenerator<Chunk> {
+    if (fresh) this.#restart();
+    let at = start;
+    for (let tries = 0; at < end; ) {
+      try {
+        const chunk = await this.#spool.take(at, end, CHUNK);
+        if (chunk) {
+          at += chunk.bytes.length;
+          yield chunk;
+          continue;
+        }
+        for await (const bytes of this.#ranged(at, end, signal, fresh)) {
+          tries = 0;
+          at += bytes.length;
+          yield { start: at - bytes.length, bytes, cached: false };
+        }
+        if (at < end) throw new Truncation("the stream ended early");
+      } catch (error) {
+        await this.#again(error, tries++, at, signal, end);
+      }
+    }
+  }
+
+  /** Drops what came by before: a second look must come from the server. */
+  #restart(): void {
+    this.close();
+    this.#spool.clear();
+  }
+
+  /** Bytes of one answer, in order. While tables are read, all that comes is kept, and a little more is asked for. */
+  async *#ranged(
+    start: number,
+    end: number,
+    signal: AbortSignal | undefined,
+    fresh: boolean,
+  ): AsyncGenerator<Uint8Array<ArrayBuffer>> {
+    const open = this.#stream && this.#stream.position <= start ? this.#stream : undefined;
+    const ahead = this.#spool.keeping && !fresh;
+    const from = ahead && start < PROBE ? 0 : start;
+    const stop = ahead ? Math.max(end, from + PROBE) : end;
+    const body = open ?? (await this.#request(from, stop, signal, fresh));
+    try {
+      await this.#passOver(body, start, signal);
+      for (let bytes; body.position < end && (bytes = await this.#bite(body, Math.min(CHUNK, end - body.position))); ) {
+        signal?.throwIfAborted();
+        yield bytes;
+      }
+      if (body !== this.#stream) while (body.position < stop && (await this.#bite(body, stop - body.position)));
+    } finally {
+      if (body !== this.#stream) body.cancel();
+    }
+  }
+
+  async #passOver(body: Body, start: number, signal?: AbortSignal): Promise<void> {
+    if (start - body.position > SHORT_WAY && !this.#options.through) {
+      throw new PteronError("network", `${this.name}: the server cannot send parts of it, so only a download can tell`);
+    }
+    while (body.position < start) {
+      const bytes = await this.#bite(body, Math.min(CHUNK, start - body.position));
+      signal?.throwIfAborted();
+      if (!bytes) return;
+    }
+  }
+
+  /** The next bytes of an answer. A stream that fails or ends is not asked again. */
+  async #bite(body: Body, most: number): Promise<Uint8Array<ArrayBuffer> | null> {
+    let bytes: Uint8Array<ArrayBuffer> | null = null;
+    try {
+      bytes = await body.next(most);
+    } catch (cause) {
+      throw new Truncation(`the stream broke: ${String(cause)}`, { cause });
+    } finally {
+      if (!bytes && body === this.#stream) this.#stream = undefined;
+    }
+    const size = this.facts?.size;
+    if (bytes && size != null && body.position > size) {
+      throw new PteronError(
+        "network",
+        `${this.name}: the server announced ${size} bytes and sends more; turn off compression for this file there`,
+      );
+    }
+    if (bytes && this.#spool.keeping) this.#spool.push(body.position - bytes.length, bytes);
+    return bytes;
+  }
+
+  /** Asks for bytes from `start` on. Where the server sends all of them instead, the answer becomes {@link #stream}. */
+  async #request(start: number, end: number, signal?: AbortSignal, fresh = false): Promise<Body> {
+    const headers: Record<string, string> = {};
+    if (!this.#options.whole || start > 0) headers["Range"] = `bytes=${start}-${end - 1}`;
+    const version = ifRange(this.name, this.facts);
+    if (version && headers["Range"]) headers["If-Range"] = version;
+    const response = await this.#fetch({ headers, ...(fresh && { cache: "reload" }) }, signal);
+    try {
+      checkStatus(this.name, response);
+      checkVersion(this.name, response, start, this.facts);
+    } catch (error) {
+      void response.body?.cancel().catch(() => {});
+      throw error;
+    }
+    this.facts ??= factsOf(response);
+    if (response.status === 206) return new Body(response, start);
+    this.close();
+    return (this.#stream = new Body(response, 0));
+  }
+
+  #fetch(init: RequestInit, signal?: AbortSignal): Promise<Response> {
+    const headers = new Headers(this.#options.headers);
+    for (const [name, value] of Object.entries(init.headers ?? {})) headers.set(name, value);
+    const cache = init.cache ?? this.#options.httpCache ?? "default";
+    return fetch(this.name, { ...init, headers, cache, ...(signal && { signal }) });
+  }
+
+  /** Asks the server whether the file is still the one that is known; throws where it is not. */
+  async revalidate(signal?: AbortSignal): Promise<void> {
+    for (let tries = 0; ; tries++) {
+      try {
+        const body = await this.#request(0, 1, signal);
+        body.cancel();
+        this.#stream = undefined;
+        return;
+      } catch (error) {
+        await this.#again(error, tries, 0, signal);
+      }
+    }
+  }
+
+  /** After a failure: waits for the next try, or throws what ends it. */
+  async #again(error: unknown, tries: number, got: number, signal?: AbortSignal, expected = this.facts?.size): Promise<void> {
+    signal?.throwIfAborted();
+    if (error instanceof PteronError) throw error;
+    const wait = this.#pauses[tries];
+    if (wait !== undefined) return pause(wait, signal);
+    const reason = error instanceof Error ? error.message : String(error);
+    const bytes = expected == null ? "" : ` after ${got} of ${expected} bytes`;
+    const times = `${this.#pauses.length + 1} tries`;
+    const code = error instanceof Truncation ? "truncated" : "network";
+    throw new PteronError(code, `${this.name} could not be fetched${bytes}, in ${times}: ${reason}`, { cause: error });
+  }
+
+  ascending(): void {
+    this.#spool.keeping = false;
+  }
+
+  async forget(): Promise<boolean> {
+    return false;
+  }
+
+  close(): void {
+    this.#stream?.cancel();
+    this.#stream = undefined;
+  }
+}

@@ -1,0 +1,94 @@
+import { PteronError } from "./errors.js";
+
+/** Where bytes come from: an address, a file that was picked or dropped, or bytes in memory. */
+export type Source = string | URL | File | Blob | ArrayBuffer | Uint8Array;
+
+/** Bytes of a file, and where in it they stand. */
+export interface Chunk {
+  start: number;
+  bytes: Uint8Array<ArrayBuffer>;
+  cached: boolean;
+}
+
+/** A file that is read in pieces. */
+export interface ByteSource {
+  /** What messages call it. */
+  readonly name: string;
+  /** Whether reading it `fresh` may bring other bytes. */
+  readonly remote: boolean;
+  size(signal?: AbortSignal): Promise<number>;
+  /** The bytes from `start` to before `end`, in order and without gaps. With `fresh`, past every cache. */
+  read(start: number, end: number, signal?: AbortSignal, fresh?: boolean): AsyncIterable<Chunk>;
+  /** From now on it is read in ascending order: what was kept for a second look may go once it was read. */
+  ascending(): void;
+  /** Forgets what is cached of it. Answers whether there was anything, so that a second try may go better. */
+  forget(): Promise<boolean>;
+  /** Why it is not being kept for the next visit; null where it is, or where nobody asked for that. */
+  readonly notKept: string | null;
+  /** How many of its bytes are on this machine already. */
+  readonly cachedBytes: number;
+  close(): void;
+}
+
+/** The most bytes that are handed on at once. */
+export const CHUNK = 1 << 20;
+
+/** A file on this machine. */
+export class LocalSource implements ByteSource {
+  readonly name: string;
+  readonly remote = false;
+  readonly notKept = null;
+  readonly cachedBytes: number;
+  readonly #content: Blob | Uint8Array<ArrayBuffer>;
+
+  constructor(content: Blob | ArrayBuffer | Uint8Array) {
+    this.#content = content instanceof Blob ? content : view(content);
+    this.name = "name" in content && typeof content.name === "string" ? content.name : "the file";
+    this.cachedBytes = lengthOf(this.#content);
+  }
+
+  async size(): Promise<number> {
+    return this.cachedBytes;
+  }
+
+  async *read(start: number, end: number, signal?: AbortSignal): AsyncGenerator<Chunk> {
+    for (let at = start; at < end; at += CHUNK) {
+      signal?.throwIfAborted();
+      const bytes = await this.#slice(at, Math.min(at + CHUNK, end));
+      signal?.throwIfAborted();
+      yield { start: at, bytes, cached: true };
+    }
+  }
+
+  async #slice(start: number, end: number): Promise<Uint8Array<ArrayBuffer>> {
+    if (!(this.#content instanceof Blob)) return this.#content.subarray(start, end);
+    try {
+      return new Uint8Array(await this.#content.slice(start, end).arrayBuffer());
+    } catch (cause) {
+      throw new PteronError("no-such-file", `${this.name} cannot be read any more: choose it again`, { cause });
+    }
+  }
+
+  ascending(): void {}
+
+  async forget(): Promise<boolean> {
+    return false;
+  }
+
+  close(): void {}
+}
+
+function view(content: ArrayBuffer | Uint8Array): Uint8Array<ArrayBuffer> {
+  return content instanceof Uint8Array ? (content as Uint8Array<ArrayBuffer>) : new Uint8Array(content);
+}
+
+function lengthOf(content: Blob | Uint8Array): number {
+  return content instanceof Blob ? content.size : content.byteLength;
+}
+
+/** All bytes of a small file. */
+export async function readAll(source: ByteSource, signal?: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {
+  const bytes = new Uint8Array(await source.size(signal));
+  for await (const chunk of source.read(0, bytes.length, signal)) bytes.set(chunk.bytes, chunk.start);
+  return bytes;
+}

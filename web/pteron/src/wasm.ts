@@ -1,0 +1,39 @@
+import start, { DataHead, Gpu, Head, Llm, Loader } from "pteron-web";
+
+import type * as border from "./engine.js";
+import { PteronError } from "./errors.js";
+
+/** Options of {@link init}. */
+export interface InitOptions {
+  /** Where the WebAssembly module is, or the module itself. Without it, `pteron.wasm` beside this package's JavaScript. */
+  wasm?: string | URL | Response | BufferSource | WebAssembly.Module;
+}
+
+let started: Promise<border.Engine> | undefined;
+
+async function load(wasm: InitOptions["wasm"]): Promise<border.Engine> {
+  try {
+    await start({ module_or_path: wasm ?? new URL("pteron.wasm", import.meta.url) });
+  } catch (cause) {
+    const place = typeof wasm === "string" || wasm instanceof URL ? ` from ${String(wasm)}` : "";
+    throw new PteronError("internal", `the WebAssembly module could not be loaded${place}: ${String(cause)}`, { cause });
+  }
+  return { Gpu, Head, DataHead, Loader, Llm };
+}
+
+/** The engine, loaded once. A failure is not kept, so that a later call tries again. */
+export function engine(wasm?: InitOptions["wasm"]): Promise<border.Engine> {
+  if (!started) {
+    started = load(wasm);
+    started.catch(() => (started = undefined));
+  }
+  return started;
+}
+
+/**
+ * Loads the WebAssembly module. Everything else does so by itself; call this to do it early, or to say where the module is.
+ * Only the first call has an effect.
+ */
+export async function init(options: InitOptions = {}): Promise<void> {
+  await engine(options.wasm);
+}
