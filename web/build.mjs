@@ -63,10 +63,11 @@ async function buildPage() {
   if (!(await exists(page))) return console.log("skipped the page: there is no web/page");
   const dist = at("dist");
   await rm(dist, { recursive: true, force: true });
-  const entryPoints = ["main.ts", "worker.ts"].map((name) => path.join(page, "src", name));
+  const entryPoints = { main: "src/main.ts", worker: "src/worker.ts", style: "style.css" };
+  for (const name of Object.keys(entryPoints)) entryPoints[name] = path.join(page, entryPoints[name]);
   await build({ ...SHARED, entryPoints, outdir: dist, sourcemap: true });
   for (const name of await readdir(page)) {
-    if (name !== "src") await cp(path.join(page, name), path.join(dist, name), { recursive: true });
+    if (/\.(html|svg)$/.test(name)) await cp(path.join(page, name), path.join(dist, name));
   }
   await cp(WASM, path.join(dist, "pteron.wasm"));
   for (const name of ["model.pte", "tokenizer.json"]) await cp(path.join(MODEL, name), path.join(dist, "model", name));

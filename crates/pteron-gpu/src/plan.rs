@@ -215,6 +215,8 @@ pub struct Caps {
     pub fill_percent: u32,
     /// Whether kernels can read and write 16-bit floats.
     pub f16: bool,
+    /// Whether a processor plays the GPU: it runs the threads of a workgroup one after another, and barriers are dear.
+    pub software: bool,
 }
 
 /// Bytes of workgroup memory that kernels for matrices may use.
@@ -231,6 +233,7 @@ impl Caps {
         matrices: false,
         fill_percent: 100,
         f16: false,
+        software: false,
     };
 
     /// Threads of every subgroup, if kernels may use them and all have one size, a power of two.

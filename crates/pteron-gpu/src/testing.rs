@@ -20,9 +20,10 @@ static GPU: LazyLock<Gpu> = LazyLock::new(|| {
     block_on(Gpu::open(&options)).expect("tests need an adapter; the test command installs one in software")
 });
 
-/// The device, computing in 32 bits throughout.
+/// The device, computing in 32 bits throughout and as a GPU does, whatever it is.
 pub(crate) fn gpu() -> Gpu {
-    static EXACT: LazyLock<Gpu> = LazyLock::new(|| GPU.with_caps(Caps { matrices: false, ..GPU.caps() }));
+    static EXACT: LazyLock<Gpu> =
+        LazyLock::new(|| GPU.with_caps(Caps { matrices: false, software: false, ..GPU.caps() }));
     EXACT.clone()
 }
 
@@ -30,6 +31,12 @@ pub(crate) fn gpu() -> Gpu {
 pub(crate) fn twins() -> [Gpu; 2] {
     static PORTABLE: LazyLock<Gpu> = LazyLock::new(|| gpu().with_caps(Caps { subgroups: false, ..gpu().caps() }));
     [gpu(), PORTABLE.clone()]
+}
+
+/// The device as one that a processor plays, for kernels that have another twin there.
+pub(crate) fn serial_gpu() -> Gpu {
+    static SERIAL: LazyLock<Gpu> = LazyLock::new(|| gpu().with_caps(Caps { software: true, ..gpu().caps() }));
+    SERIAL.clone()
 }
 
 /// The device if it multiplies matrices.

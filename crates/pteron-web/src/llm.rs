@@ -170,12 +170,13 @@ impl WebModel {
         })
     }
 
-    /// A text as tokens.
+    /// A text as tokens; whether names of special tokens in it stand for these.
     ///
     /// # Errors
     /// A text the tokenizer has no tokens for.
-    pub fn encode(&self, text: &str) -> Result<Vec<u32>> {
-        self.model.tokenizer().encode(text, ParseSpecial::No).map_err(pteron_llm::Error::from).or_js()
+    pub fn encode(&self, text: &str, special: bool) -> Result<Vec<u32>> {
+        let parse = if special { ParseSpecial::Yes } else { ParseSpecial::No };
+        self.model.tokenizer().encode(text, parse).map_err(pteron_llm::Error::from).or_js()
     }
 
     /// Tokens as a text.

@@ -74,28 +74,17 @@ fn what_arrives_in_pieces_answers_like_what_is_mapped() {
 
 #[test]
 fn external_data_arrives_too() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");
-    let ptd = find(&folder, "ptd").expect("a fixture has external data");
-    let pte = std::fs::read_dir(ptd.parent().unwrap()).unwrap().find_map(|entry| {
-        let path = entry.unwrap().path();
-        path.extension().is_some_and(|extension| extension == "pte").then_some(path)
-    });
-    let files = [std::fs::read(pte.unwrap()).unwrap(), std::fs::read(ptd).unwrap()];
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/ops/constants_external");
+    let mut data: Vec<PathBuf> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    data.retain(|path| path.extension().is_some_and(|extension| extension == "ptd"));
+    let files: Vec<Vec<u8>> =
+        [folder.join("program.pte")].into_iter().chain(data).map(|path| std::fs::read(path).unwrap()).collect();
     let error = open(&files[..1]).err().expect("its constants are elsewhere").to_string();
     assert!(error.contains("external"), "{error}");
     let mut filling = begin(&files, &LoadOptions::default());
-    assert!(filling.needs().iter().any(|part| part.file == 1));
+    assert!(filling.needs().iter().any(|part| part.file == 1) && filling.needs().iter().any(|part| part.file == 2));
     fill(&mut filling, &files, 1000);
     block_on(filling.finish()).unwrap();
-}
-
-fn find(folder: &Path, extension: &str) -> Option<PathBuf> {
-    let mut entries: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    entries.sort();
-    entries.into_iter().find_map(|path| match path.is_dir() {
-        true => find(&path, extension),
-        false => path.extension().is_some_and(|found| found == extension).then_some(path),
-    })
 }
 
 #[test]

@@ -165,7 +165,7 @@ export interface LlmSession extends Freed {
 
 export interface Llm extends Freed {
   info(): LlmInfo;
-  encode(text: string): Uint32Array;
+  encode(text: string, special: boolean): Uint32Array;
   decode(ids: Uint32Array): string;
   render(messages: ChatMessage[]): string;
   session(): LlmSession;

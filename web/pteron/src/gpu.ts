@@ -44,10 +44,22 @@ export type Support = { supported: true; adapter: AdapterInfo } | { supported: f
 /** Says whether this browser has a GPU for models. Opens it, so that a `Model.load` behind it is quicker. */
 export async function support(): Promise<Support> {
   try {
-    return { supported: true, adapter: (await sharedGpu()).summary() };
+    const adapter = (await sharedGpu()).summary();
+    return { supported: true, adapter: { ...adapter, name: adapter.name || (await adapterName()) } };
   } catch (error) {
     // A module that does not load says nothing about the browser.
     if (!(error instanceof PteronError) || error.code === "internal") throw error;
     return { supported: false, reason: error.message };
   }
+}
+
+/** What browsers tell of a GPU that they do not describe: "apple metal-3", "google swiftshader". */
+async function adapterName(): Promise<string> {
+  const adapter = await (navigator as WithGpu).gpu?.requestAdapter();
+  const { vendor = "", architecture = "", device = "" } = adapter?.info ?? {};
+  return [vendor, architecture, device].filter(Boolean).join(" ");
+}
+
+interface WithGpu {
+  gpu?: { requestAdapter(): Promise<{ info?: { vendor?: string; architecture?: string; device?: string } } | null> };
 }

@@ -13,4 +13,4 @@ export type { SideFiles } from "./side-files.js";
 export type { Source } from "./source.js";
 export { cache, type CachedFile } from "./store.js";
 export type { DType, Tensor, TensorData } from "./tensor.js";
-export { init, type InitOptions } from "./wasm.js";
+export { init, type InitOptions, wasmBytes } from "./wasm.js";

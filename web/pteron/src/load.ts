@@ -73,6 +73,8 @@ async function readHead(engine: Engine, files: readonly ByteSource[], signal?: A
   try {
     await readTables(head, program, signal);
     for (const file of others) await attach(engine, head, file, signal);
+    // What instructions outside the delegates read may be asked for only now.
+    if (others.length) await readTables(head, program, signal);
     // External data may lead to more tables.
     await readTables(head, program, signal);
     return { head, info: named(program, () => head.info()) };

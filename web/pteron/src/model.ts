@@ -112,9 +112,9 @@ export class Model {
     return session;
   }
 
-  /** The tokens of a text. */
-  encode(text: string): Uint32Array {
-    return engineCall(() => this.#llm().encode(text));
+  /** The tokens of a text. With `special`, names of special tokens in it stand for these, as in what `render` gives. */
+  encode(text: string, options: { special?: boolean } = {}): Uint32Array {
+    return engineCall(() => this.#llm().encode(text, options.special ?? false));
   }
 
   /** The text of tokens. */

@@ -10,10 +10,11 @@ export interface InitOptions {
 }
 
 let started: Promise<border.Engine> | undefined;
+let memory: WebAssembly.Memory | undefined;
 
 async function load(wasm: InitOptions["wasm"]): Promise<border.Engine> {
   try {
-    await start({ module_or_path: wasm ?? new URL("pteron.wasm", import.meta.url) });
+    ({ memory } = await start({ module_or_path: wasm ?? new URL("pteron.wasm", import.meta.url) }));
   } catch (cause) {
     const place = typeof wasm === "string" || wasm instanceof URL ? ` from ${String(wasm)}` : "";
     throw new PteronError("internal", `the WebAssembly module could not be loaded${place}: ${String(cause)}`, { cause });
@@ -36,4 +37,9 @@ export function engine(wasm?: InitOptions["wasm"]): Promise<border.Engine> {
  */
 export async function init(options: InitOptions = {}): Promise<void> {
   await engine(options.wasm);
+}
+
+/** Bytes of memory that the WebAssembly module has taken; it never gives any back. Weights are not in it: they are on the GPU. */
+export function wasmBytes(): number {
+  return memory?.buffer.byteLength ?? 0;
 }

@@ -265,5 +265,7 @@ class LlmSession extends Counted {
   }
 }
 
-export default async function start() {}
+export default async function start() {
+  return { memory: new WebAssembly.Memory({ initial: 1 }) };
+}
 export { DataHead, Gpu, Head, Llm, Loader };

@@ -177,6 +177,7 @@ impl Gpu {
             max_binding: summary.limits.max_storage_buffer_binding_size,
             matrices: multiplies_matrices(adapter, features, &summary),
             f16: features.contains(wgpu::Features::SHADER_F16),
+            software: summary.software,
             ..Caps::PORTABLE
         };
         #[cfg(not(target_arch = "wasm32"))]

@@ -1,4 +1,5 @@
-//! Few rows: one dispatch for everything, by the kernel for subgroups where all of them have one size, else by its portable twin.
+//! Few rows: one dispatch for everything, by the kernel for subgroups where all of them have one size, by one without barriers where
+//! there is no GPU, else by their portable twin.
 
 use super::{Binds, Linears, Params, Shape};
 use crate::error::OpError;
@@ -12,7 +13,11 @@ pub(super) static SUBGROUPS: KernelDef =
     KernelDef::new("linears_q4gsw_gemv_subgroups", include_str!("linears_q4gsw_gemv_subgroups.wgsl"), Params::FIELDS)
         .with_subgroups()
         .proven();
+pub(super) static SERIAL: KernelDef =
+    KernelDef::new("linears_q4gsw_gemv_serial", include_str!("linears_q4gsw_gemv_serial.wgsl"), Params::FIELDS).proven();
 
+/// Threads of a workgroup of the kernel without barriers, each with columns of its own.
+const SERIAL_THREADS: u32 = 16;
 /// Columns of a workgroup: its threads read the activations once for all of them.
 const COLUMNS: u32 = 4;
 /// Values along k that a thread takes at a time.
@@ -31,12 +36,17 @@ const LARGE_GRID: u32 = 4096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Twin {
     Portable,
+    /// Without barriers.
+    Serial,
     /// With subgroups of so many lanes.
     Subgroups(u32),
 }
 
 impl Twin {
     fn of(caps: Caps) -> Self {
+        if caps.software {
+            return Self::Serial;
+        }
         caps.subgroup().filter(|lanes| (4..=THREADS).contains(lanes)).map_or(Self::Portable, Self::Subgroups)
     }
 }
@@ -73,6 +83,7 @@ impl Shared {
 /// A recipe for each number of rows that a kernel may hold.
 pub(super) fn recipes(op: &Linears, caps: Caps, binds: &Binds) -> Vec<Recipe> {
     let variant = match Shared::of(op, caps) {
+        None if Twin::of(caps) == Twin::Serial => Variant::new(&SERIAL).with("THREADS", 1),
         None => Variant::new(&PORTABLE),
         Some((lanes, Shared { wide, threads })) => {
             Variant::new(&SUBGROUPS).with("LANES", lanes).with("THREADS", threads).with("WIDE", wide.into())
@@ -93,8 +104,11 @@ pub(super) fn step(op: &Linears, caps: Caps, first: usize, shape: &Shape) -> Res
     let &Shape { m, x_row, addend_row, .. } = shape;
     let n = op.columns();
     let params = Params { m, n, has_addend: op.addend.is_some().into(), x_row, addend_row, ..op.params() };
-    let wide = Shared::of(op, caps).is_some_and(|(_, shared)| shared.wide);
-    let columns = if wide { 2 * COLUMNS } else { COLUMNS };
+    let columns = match (Twin::of(caps), Shared::of(op, caps)) {
+        (Twin::Serial, _) => SERIAL_THREADS * COLUMNS,
+        (_, Some((_, Shared { wide: true, .. }))) => 2 * COLUMNS,
+        _ => COLUMNS,
+    };
     Dispatch::items(first + gemv_holding(m), &params, n.into(), columns.into())
 }
 
@@ -112,6 +126,7 @@ mod tests {
             assert_eq!(Twin::of(caps(smallest, largest)), Twin::Portable, "{smallest} to {largest}");
         }
         assert_eq!(Twin::of(Caps { subgroups: false, ..caps(32, 32) }), Twin::Portable);
+        assert_eq!(Twin::of(Caps { software: true, ..caps(8, 8) }), Twin::Serial);
     }
 
     #[test]

@@ -33,6 +33,7 @@ pub static DEF: OpDef = OpDef {
     names: &[NAME],
     kernels: &[
         &gemv::PORTABLE,
+        &gemv::SERIAL,
         &gemv::SUBGROUPS,
         &gemm::GEMM,
         &gemm::GATE_KERNEL,

@@ -4,7 +4,7 @@ use super::NAME;
 use crate::engine::{Gpu, LoadOptions, LoadedGraph};
 use crate::plan::Caps;
 use crate::reference::HostTensor;
-use crate::testing::{Dry, Sketch, check_on, f32s, gpu, matrix_gpu, noise, noise_bytes, refusal, run, twins};
+use crate::testing::{Dry, Sketch, check_on, f32s, gpu, matrix_gpu, noise, noise_bytes, refusal, run, serial_gpu, twins};
 
 const TOLERANCE: f32 = 1e-4;
 /// With factors rounded to 16 bits.
@@ -76,7 +76,7 @@ impl Call {
     /// Compares with the reference on every kind of device there is, at the bound and at these rows.
     fn check(&self, bound: u32, live: &[u32]) {
         let calls: Vec<_> = [bound].iter().chain(live).map(|&rows| self.inputs(rows)).collect();
-        for gpu in twins() {
+        for gpu in twins().into_iter().chain([serial_gpu()]) {
             check_on(&gpu, &self.sketch(&[bound]), &calls, TOLERANCE);
         }
         if let Some(gpu) = matrix_gpu() {
@@ -189,7 +189,7 @@ fn rows_of_any_size_fit_16_bits() {
 
 #[test]
 fn other_ranks_and_numbers_that_are_none() {
-    for gpu in twins() {
+    for gpu in twins().into_iter().chain([serial_gpu()]) {
         let call = Call { norm: true, biases: 0b1, ..Call::new(&[4, 8], 64) };
         let x = |dims: &[u32]| vec![f32s(dims, noise(3, dims.iter().product::<u32>() as usize))];
         check_on(&gpu, &call.sketch(&[]), &[x(&[64])], TOLERANCE);

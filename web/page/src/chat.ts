@@ -1,0 +1,180 @@
+// The conversation on the screen.
+
+import { canContinue, type Answer, type Turn } from "./conversation.js";
+import { byId, h, icon } from "./dom.js";
+import * as format from "./format.js";
+import { sentence } from "./panel.js";
+import { Prose } from "./prose.js";
+
+export interface ChatActions {
+  regenerate(): void;
+  goOn(): void;
+  suggest(text: string): void;
+}
+
+interface Shown {
+  turn: Turn;
+  article: HTMLElement;
+  prose: Prose;
+  foot: HTMLElement;
+}
+
+const REMARKS: Partial<Record<Answer["state"], string>> = {
+  interrupted: "Interrupted.",
+  stopped: "Stopped.",
+  "max-tokens": "Reached the longest answer that the settings allow.",
+  "context-full": "The model's context is full.",
+};
+
+export class Chat {
+  #scroller = byId("conversation", "section");
+  #list = byId("turns", "div");
+  #welcome = byId("welcome", "div");
+  #shown: Shown[] = [];
+  #actions: ChatActions;
+  #frame = 0;
+  /** Whether the end is in view, and is to stay there. */
+  #follows = true;
+  #height = 0;
+
+  constructor(actions: ChatActions) {
+    this.#actions = actions;
+    this.#scroller.addEventListener("scroll", () => {
+      const { scrollTop, scrollHeight, clientHeight } = this.#scroller;
+      // Where the height changed, the browser scrolled, not the reader.
+      if (clientHeight === this.#height) this.#follows = scrollHeight - scrollTop - clientHeight < 48;
+    });
+    new ResizeObserver(() => {
+      this.#height = this.#scroller.clientHeight;
+      this.#follow();
+    }).observe(this.#scroller);
+  }
+
+  /** Shows all of `turns`; `idle` is whether answers may be asked for. */
+  show(turns: readonly Turn[], idle: boolean): void {
+    this.#shown = turns.map((turn) => this.#shown.find((shown) => shown.turn === turn) ?? build(turn));
+    this.#place(this.#shown.map((shown) => shown.article));
+    for (const shown of this.#shown) this.#refresh(shown, idle && shown === this.#shown.at(-1));
+    this.#follow();
+  }
+
+  /** Shows what the last answer has become, at most once a frame. */
+  grow(): void {
+    this.#frame ||= requestAnimationFrame(() => {
+      this.#frame = 0;
+      const last = this.#shown.at(-1);
+      if (!last) return;
+      draw(last);
+      this.#follow();
+    });
+  }
+
+  /** Brings the end into view, wherever the reader was. */
+  toEnd(): void {
+    this.#follows = true;
+    this.#follow();
+  }
+
+  /** What an empty conversation says. */
+  welcome(content: { title: string; text: string; suggestions: readonly string[] } | null): void {
+    this.#welcome.hidden = content === null;
+    if (!content) return;
+    const mark = icon("mark");
+    mark.classList.add("mark", "large");
+    const suggestions = content.suggestions.map((text) =>
+      h("button", { type: "button", class: "suggestion", onclick: () => this.#actions.suggest(text) }, text),
+    );
+    this.#welcome.replaceChildren(
+      mark,
+      h("h2", {}, content.title),
+      h("p", { class: "lead" }, content.text),
+      h("div", { class: "suggestions" }, ...suggestions),
+    );
+  }
+
+  /** Articles that are in their place are not touched: moving one would take the focus from what is in it. */
+  #place(articles: readonly HTMLElement[]): void {
+    articles.forEach((article, index) => {
+      if (this.#list.children[index] !== article) this.#list.insertBefore(article, this.#list.children[index] ?? null);
+    });
+    while (this.#list.children.length > articles.length) this.#list.lastElementChild?.remove();
+  }
+
+  #refresh(shown: Shown, isLast: boolean): void {
+    const { turn, foot, article } = shown;
+    const { answer } = turn;
+    draw(shown);
+    article.classList.toggle("last", isLast);
+    const writing = answer.state === "writing";
+    const remark = answer.state === "failed" ? sentence(answer.problem ?? "it failed") : REMARKS[answer.state];
+    foot.replaceChildren(
+      ...(remark && !writing ? [h("p", { class: answer.state === "failed" ? "remark problem" : "remark", "data-testid": "remark" }, remark)] : []),
+      ...(writing ? [] : [this.#tools(turn, isLast)]),
+    );
+  }
+
+  #tools(turn: Turn, isLast: boolean): HTMLElement {
+    const whole = turn.style === "text" ? turn.prompt + turn.answer.text : turn.answer.text;
+    const goesOn = isLast && canContinue(turn.answer);
+    return h(
+      "div",
+      { class: "turn-tools" },
+      goesOn && h("button", { type: "button", class: "labelled", "data-testid": "continue", onclick: () => this.#actions.goOn() }, icon("continue"), "Continue"),
+      whole !== "" && copyButton(whole, turn.style === "text" ? "Copy the text" : "Copy the answer"),
+      isLast && h("button", { type: "button", class: "tool", "aria-label": "Write the answer again", title: "Write it again", "data-testid": "regenerate", onclick: () => this.#actions.regenerate() }, icon("again")),
+      turn.answer.stats && h("span", { class: "turn-stats" }, format.rate(turn.answer.stats.tokensPerSecond)),
+    );
+  }
+
+  #follow(): void {
+    if (this.#follows) this.#scroller.scrollTop = this.#scroller.scrollHeight;
+  }
+}
+
+function build(turn: Turn): Shown {
+  const isText = turn.style === "text";
+  const prose = new Prose(isText ? turn.prompt.length : 0);
+  const foot = h("div", { class: "turn-foot" });
+  const question = h(
+    "div",
+    { class: "question", "data-testid": "question" },
+    h("h3", { class: "hidden" }, "You"),
+    h("p", {}, turn.prompt),
+    h("div", { class: "question-tools" }, copyButton(turn.prompt, "Copy your message")),
+  );
+  const answer = h("div", { class: "answer" }, h("h3", { class: "hidden" }, isText ? "Text" : "Answer"), prose.element, foot);
+  const article = h("article", { class: `turn ${turn.style}`, "data-testid": "turn", "aria-label": isText ? "Text" : "Question and answer" }, !isText && question, answer);
+  return { turn, article, prose, foot };
+}
+
+function draw({ turn, article, prose }: Shown): void {
+  const { answer } = turn;
+  prose.show(turn.style === "text" ? turn.prompt + answer.text : answer.text);
+  article.dataset.answer = answer.state;
+  article.setAttribute("aria-busy", String(answer.state === "writing"));
+  prose.element.dataset.testid = "answer";
+  prose.element.dataset.tokens = answer.tokens.join(" ");
+}
+
+function copyButton(text: string, label: string): HTMLButtonElement {
+  const button = h("button", { type: "button", class: "tool", "aria-label": label, title: label, "data-testid": "copy" }, icon("copy"));
+  button.addEventListener("click", () => {
+    navigator.clipboard.writeText(text).then(
+      () => confirm(button, "done", "Copied"),
+      () => confirm(button, "close", "The browser did not allow copying"),
+    );
+  });
+  return button;
+}
+
+function confirm(button: HTMLButtonElement, name: string, label: string): void {
+  const before = button.getAttribute("aria-label") ?? "";
+  button.replaceChildren(icon(name));
+  button.setAttribute("aria-label", label);
+  button.disabled = true;
+  setTimeout(() => {
+    button.replaceChildren(icon("copy"));
+    button.setAttribute("aria-label", before);
+    button.disabled = false;
+  }, 1500);
+}

@@ -1,0 +1,76 @@
+// The field in which messages are written.
+
+import { byId } from "./dom.js";
+
+export interface ComposerActions {
+  send(text: string): void;
+  stop(): void;
+}
+
+export class Composer {
+  #form = byId("composer", "form");
+  #field = byId("prompt", "textarea");
+  #send = byId("send", "button");
+  #stop = byId("stop", "button");
+  #actions: ComposerActions;
+
+  constructor(actions: ComposerActions) {
+    this.#actions = actions;
+    this.#form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.#submit();
+    });
+    this.#stop.addEventListener("click", () => actions.stop());
+    this.#field.addEventListener("input", () => this.#fit());
+    this.#field.addEventListener("keydown", (event) => {
+      // Enter also ends the composing of a character, which is not the end of a message.
+      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+      event.preventDefault();
+      this.#submit();
+    });
+    document.addEventListener("keydown", (event) => {
+      if (event.key === "Escape" && !this.#stop.hidden && !document.querySelector("dialog[open]")) actions.stop();
+    });
+  }
+
+  update({ visible, writing, continues }: { visible: boolean; writing: boolean; continues: boolean }): void {
+    const stopHadFocus = document.activeElement === this.#stop;
+    this.#form.hidden = !visible;
+    this.#send.hidden = writing;
+    this.#stop.hidden = !writing;
+    if (stopHadFocus && !writing) this.focus();
+    // The button that asked for this answer is gone, and the keyboard's place with it.
+    if (writing && document.activeElement === document.body) this.#stop.focus();
+    const label = continues ? "Begin a text" : "Write a message";
+    this.#field.placeholder = `${label}…`;
+    byId("prompt-label", "label").textContent = label;
+    this.#fit();
+  }
+
+  fill(text: string): void {
+    this.#field.value = text;
+    this.#fit();
+    this.#field.focus();
+  }
+
+  /** Not on touch screens, where focus brings up the keyboard. */
+  focus(): void {
+    if (!this.#form.hidden && matchMedia("(pointer: fine)").matches) this.#field.focus();
+  }
+
+  #submit(): void {
+    // Leading space and line breaks can matter to a text that is continued.
+    const text = this.#field.value;
+    if (!text.trim() || !this.#stop.hidden) return;
+    this.#field.value = "";
+    this.#fit();
+    this.#actions.send(text);
+  }
+
+  /** As high as its text, up to what the style sheet allows. */
+  #fit(): void {
+    this.#send.disabled = !this.#field.value.trim();
+    this.#field.style.blockSize = "auto";
+    this.#field.style.blockSize = `${this.#field.scrollHeight}px`;
+  }
+}

@@ -1,0 +1,153 @@
+// The details sheet: adapter, model, where a step's GPU time goes, and what is kept on this device.
+
+import type { AdapterInfo } from "pteron";
+import { byId, h, wireDialog } from "./dom.js";
+import * as format from "./format.js";
+import { sentence } from "./panel.js";
+import type { Cached, KernelTime, ModelFacts, ProfileReport } from "./protocol.js";
+
+export interface DetailsActions {
+  measure(steps: number): Promise<ProfileReport>;
+  cached(): Promise<Cached[]>;
+  forget(url: string): Promise<unknown>;
+}
+
+/** Browsers round GPU times, some to a tenth of a millisecond: the mean of some steps says more than one. */
+const STEPS = 8;
+
+export class DetailsDialog {
+  #dialog = byId("details-dialog", "dialog");
+  #adapter = byId("adapter-facts", "dl");
+  #model = byId("model-facts", "dl");
+  #profile = byId("profile", "div");
+  #cache = byId("cache", "div");
+  #actions: DetailsActions;
+
+  constructor(actions: DetailsActions) {
+    this.#actions = actions;
+    wireDialog(this.#dialog);
+  }
+
+  open(adapter: AdapterInfo | null, model: ModelFacts | null): void {
+    this.#adapter.replaceChildren(...(adapter ? facts(adapterFacts(adapter)) : [h("dd", { class: "quiet" }, "None yet.")]));
+    this.#model.replaceChildren(...(model ? facts(modelFacts(model)) : [h("dd", { class: "quiet" }, "None is loaded.")]));
+    this.#showProfile(null, model !== null);
+    this.#dialog.showModal();
+    void this.#listCache();
+  }
+
+  #showProfile(content: Node | null, canMeasure: boolean): void {
+    const measure = h("button", { type: "button", class: "plain", "data-testid": "measure", onclick: () => void this.#measure() }, "Measure a step");
+    measure.disabled = !canMeasure;
+    const hint = h("p", { class: "quiet" }, canMeasure ? "Runs the step that writes one token, with a clock around each kernel." : "Possible once a model is loaded and not writing.");
+    this.#profile.replaceChildren(...(content ? [content] : [hint]), h("div", { class: "buttons" }, measure));
+  }
+
+  async #measure(): Promise<void> {
+    this.#showProfile(h("p", { class: "quiet", role: "status" }, "Measuring…"), false);
+    try {
+      const report = await this.#actions.measure(STEPS);
+      this.#showProfile(chart(report), true);
+    } catch (error) {
+      this.#showProfile(h("p", { class: "problem", role: "alert" }, sentence((error as Error).message)), true);
+    }
+    this.#profile.querySelector("button")?.focus();
+  }
+
+  async #listCache(): Promise<void> {
+    let entries: Cached[];
+    try {
+      entries = await this.#actions.cached();
+    } catch (error) {
+      this.#cache.replaceChildren(h("p", { class: "problem" }, sentence((error as Error).message)));
+      return;
+    }
+    if (entries.length === 0) {
+      this.#cache.replaceChildren(h("p", { class: "quiet" }, "Nothing."));
+      return;
+    }
+    const rows = entries.map((entry) => this.#cacheRow(entry));
+    this.#cache.replaceChildren(h("ul", { class: "cache", "data-testid": "cache" }, ...rows));
+  }
+
+  #cacheRow({ url, bytes, totalBytes, complete }: Cached): HTMLElement {
+    const size = complete ? format.bytes(totalBytes) : `${format.bytes(bytes)} of ${format.bytes(totalBytes)}`;
+    const forget = () => void this.#actions.forget(url).finally(() => this.#listCache());
+    return h(
+      "li",
+      {},
+      h("span", { class: "address", title: url }, shortAddress(url)),
+      h("span", { class: "quiet" }, size),
+      h("button", { type: "button", class: "plain", "aria-label": `Delete ${shortAddress(url)}`, "data-testid": "forget", onclick: forget }, "Delete"),
+    );
+  }
+}
+
+function shortAddress(url: string): string {
+  const { host, pathname } = new URL(url);
+  return host === location.host ? pathname.split("/").slice(-2).join("/") : host + pathname;
+}
+
+function facts(entries: readonly (readonly [string, string])[]): Node[] {
+  return entries.flatMap(([term, value]) => [h("dt", {}, term), h("dd", {}, value)]);
+}
+
+function adapterFacts(adapter: AdapterInfo): [string, string][] {
+  return [
+    ["Name", adapter.name || "not told by the browser"],
+    ["Kind", adapter.software ? "software: the processor stands in for a GPU" : adapter.kind],
+    ["Through", [adapter.backend, adapter.driver].filter(Boolean).join(", ")],
+    ["Largest buffer", format.bytes(adapter.maxBufferSize)],
+    ["Features", adapter.features.join(", ") || "none"],
+  ];
+}
+
+function modelFacts(model: ModelFacts): [string, string][] {
+  return [
+    ["Name", model.name],
+    ["File", format.bytes(model.fileBytes)],
+    ["Talks", model.chat ? "with a chat template" : "goes on from what you write"],
+    ["Context", format.count(model.contextLength, "token")],
+    ["Vocabulary", format.count(model.vocabSize, "token")],
+    ["GPU memory", format.bytes(model.gpuBytes)],
+    ...model.memory.map(({ label, bytes }): [string, string] => [`– ${label}`, format.bytes(bytes)]),
+    ["Wasm memory", format.bytes(model.wasmBytes)],
+  ];
+}
+
+function chart(report: ProfileReport): Node {
+  const { kernels, totalMicroseconds, steps, timing } = report;
+  if (totalMicroseconds === 0) {
+    return h("p", { class: "quiet", "data-testid": "no-times" }, "This browser gives no GPU times: it offers no timestamps, or rounds them to nothing.");
+  }
+  const caveats = [
+    `${format.microseconds(totalMicroseconds)} in all, the mean of ${steps} steps. Browsers round GPU times.`,
+    timing === "pass-each" ? "For the measurement each kernel runs in a pass of its own, so the sum is longer than a step in an answer." : "",
+  ];
+  return h("div", {}, h("p", { class: "quiet" }, caveats.join(" ").trim()), table(kernels, totalMicroseconds));
+}
+
+/** One table for eyes and ears alike: the bars are drawn behind its rows. */
+function table(kernels: readonly KernelTime[], total: number): HTMLElement {
+  const longest = kernels[0]?.microseconds ?? 1;
+  const rows = kernels.map(({ kernel, operators, microseconds, count }) => {
+    const bar = h("span", { class: "bar", "aria-hidden": "true" });
+    bar.style.setProperty("--share", String(microseconds / longest));
+    return h(
+      "tr",
+      {},
+      h("th", { scope: "row", title: operators.join(", ") }, kernel, bar),
+      h("td", {}, format.microseconds(microseconds)),
+      h("td", {}, format.percent(microseconds / total)),
+      h("td", {}, `${count} ×`),
+    );
+  });
+  const head = ["Kernel", "Time", "Share", "Runs"].map((label) => h("th", { scope: "col" }, label));
+  return h(
+    "table",
+    { class: "kernels", "data-testid": "kernels" },
+    h("caption", { class: "hidden" }, "GPU time of one step by kernel"),
+    h("thead", {}, h("tr", {}, ...head)),
+    h("tbody", {}, ...rows),
+  );
+}

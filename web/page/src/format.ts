@@ -1,0 +1,55 @@
+// Numbers as people read them.
+
+/** Stands between facts on a line, and stays at the end of it where the line breaks. */
+export const DOT = "\u00a0· ";
+
+/** Decimal units, as disks and download managers count. */
+export function bytes(count: number): string {
+  if (count < 1000) return `${Math.round(count)} B`;
+  const units = ["kB", "MB", "GB", "TB"];
+  let value = count / 1000;
+  let unit = 0;
+  while (value >= 999.5 && unit < units.length - 1) {
+    value /= 1000;
+    unit += 1;
+  }
+  return `${significant(value)} ${units[unit]}`;
+}
+
+export function seconds(value: number): string {
+  if (value < 0.9995) return `${Math.round(value * 1000)} ms`;
+  if (value < 59.5) return `${significant(value)} s`;
+  const whole = Math.round(value);
+  if (whole < 3570) return `${Math.floor(whole / 60)} min ${whole % 60} s`;
+  return `${Math.floor(whole / 3600)} h ${Math.round((whole % 3600) / 60)} min`;
+}
+
+/** What is left of a download: nobody needs it to the millisecond. */
+export function timeLeft(value: number): string {
+  return value < 1 ? "less than a second left" : `${seconds(Math.ceil(value))} left`;
+}
+
+export function microseconds(value: number): string {
+  return value < 1000 ? `${significant(value)} µs` : `${significant(value / 1000)} ms`;
+}
+
+export function percent(share: number): string {
+  const value = share * 100;
+  return value > 0 && value < 0.1 ? "< 0.1 %" : `${significant(value, 2)} %`;
+}
+
+export function rate(perSecond: number): string {
+  return `${significant(perSecond)} tokens/s`;
+}
+
+export function count(value: number, one: string, many = `${one}s`): string {
+  return `${value.toLocaleString("en-GB")} ${value === 1 ? one : many}`;
+}
+
+/** Three digits that matter, and whole numbers from a hundred on. */
+function significant(value: number, digits = 3): string {
+  const whole = Math.max(1, Math.floor(Math.log10(Math.max(Math.abs(value), 1))) + 1);
+  const decimals = value === 0 ? 0 : Math.min(2, Math.max(0, digits - whole));
+  const text = value.toFixed(decimals);
+  return decimals > 0 ? text.replace(/\.?0+$/, "") : text;
+}

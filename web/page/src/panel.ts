@@ -1,0 +1,156 @@
+// The place where the page speaks of the model before there is one to talk to.
+
+import type { Fit, Progress } from "pteron";
+import { byId, h, icon } from "./dom.js";
+import * as format from "./format.js";
+import type { Cached } from "./protocol.js";
+import { unsupported, type Missing } from "./unsupported.js";
+
+export interface Offer {
+  name: string;
+  fit: Fit | null;
+  cached: Cached | null;
+}
+
+export interface PanelActions {
+  start(): void;
+  cancel(): void;
+  retry(): void;
+  keep(): void;
+  choose(): void;
+}
+
+const INTRODUCTION = "A language model on your own GPU, in this tab. Nothing you write leaves this device.";
+
+export class Panel {
+  readonly element = byId("panel", "section");
+  #actions: PanelActions;
+  #loading: { bar: HTMLProgressElement; line: HTMLElement } | null = null;
+
+  constructor(actions: PanelActions) {
+    this.#actions = actions;
+  }
+
+  hide(): void {
+    this.#show("none");
+    this.element.hidden = true;
+  }
+
+  busy(sentence: string, canKeep: boolean): void {
+    this.#show(
+      "busy",
+      h("p", { class: "lead", role: "status" }, sentence),
+      h("p", { class: "pulse", "aria-hidden": "true" }),
+      canKeep && this.#buttons(this.#button("Cancel", "keep", "plain", "cancel")),
+    );
+  }
+
+  unsupported(missing: Missing, reason: string): void {
+    this.#show("unsupported", ...unsupported(missing, reason));
+  }
+
+  offer({ name, fit, cached }: Offer, canKeep: boolean): void {
+    const here = cached?.bytes ?? 0;
+    const total = cached?.totalBytes ?? (fit ? fit.downloadBytes + fit.cachedBytes : 0);
+    const size = here > 0 ? `${format.bytes(here)} of ${format.bytes(total)} is already here.` : `${format.bytes(total)} to download, once.`;
+    const label = here > 0 ? "Resume" : "Download and start";
+    const fits = fit?.fits ?? true;
+    this.#show(
+      "offer",
+      h("h2", {}, name),
+      h("p", { class: "lead" }, INTRODUCTION),
+      fit && h("p", { class: fits ? "fit" : "fit problem", "data-testid": "fit" }, sentence(fit.sentence)),
+      h("p", { class: "quiet", "data-testid": "size" }, size),
+      this.#buttons(
+        this.#button(fits ? label : `${label} anyway`, "start", fits ? "primary" : "plain", "download"),
+        this.#button(canKeep ? "Keep the model I have" : "Use another model", canKeep ? "keep" : "choose", "link", "other"),
+      ),
+      h("p", { class: "quiet hint" }, "Or drop a .pte file and its tokenizer anywhere on this page."),
+    );
+  }
+
+  /** Follows a load. `why` is empty where a person asked for it. */
+  loading(name: string, why: string): void {
+    const bar = h("progress", { "aria-label": "Loading the model", "data-testid": "progress" });
+    const line = h("p", { class: "quiet figures", "data-testid": "progress-line" }, "Beginning…");
+    this.#show(
+      "loading",
+      h("h2", {}, name),
+      h("p", { class: "lead", role: "status" }, why || "Loading…"),
+      bar,
+      line,
+      this.#buttons(this.#button("Cancel", "cancel", "plain", "cancel")),
+    );
+    this.#loading = { bar, line };
+  }
+
+  progress(progress: Progress): void {
+    if (!this.#loading) return;
+    const { bar, line } = this.#loading;
+    if (progress.totalBytes > 0 && progress.phase !== "prepare") {
+      bar.max = progress.totalBytes;
+      bar.value = Math.min(progress.loadedBytes, progress.totalBytes);
+    } else {
+      bar.removeAttribute("value");
+    }
+    line.textContent = progressLine(progress);
+  }
+
+  failed(problem: string, retry: string | null): void {
+    this.#show(
+      "failed",
+      h("h2", {}, "That did not work"),
+      h("p", { class: "problem", role: "alert", "data-testid": "problem" }, sentence(problem)),
+      this.#buttons(
+        retry !== null && this.#button(retry, "retry", "primary", "retry"),
+        this.#button("Use another model", "choose", retry === null ? "primary" : "link", "other"),
+      ),
+    );
+  }
+
+  #button(label: string, action: keyof PanelActions, style: string, id: string): HTMLButtonElement {
+    return h("button", { type: "button", class: style, "data-testid": id, onclick: () => this.#actions[action]() }, label);
+  }
+
+  #buttons(...buttons: (HTMLButtonElement | false)[]): HTMLElement {
+    return h("div", { class: "buttons" }, ...buttons);
+  }
+
+  #show(kind: string, ...content: (Node | null | false)[]): void {
+    const hadFocus = this.element.contains(document.activeElement);
+    this.#loading = null;
+    this.element.hidden = false;
+    this.element.dataset.panel = kind;
+    const mark = icon("mark");
+    mark.classList.add("mark", "large");
+    this.element.replaceChildren(mark, ...content.filter((node): node is Node => node instanceof Node));
+    // A button that was just pressed is gone: the keyboard goes on with what took its place.
+    if (hadFocus) this.element.querySelector("button")?.focus();
+  }
+}
+
+/** The engine's sentences begin small. Names and addresses at their front stay as they are. */
+export function sentence(text: string): string {
+  const begun = /^[a-z]+[ ,]/.test(text) ? text.charAt(0).toUpperCase() + text.slice(1) : text;
+  return /[.!?…]$/.test(begun) ? begun : `${begun}.`;
+}
+
+const PHASES: Partial<Record<Progress["phase"], string>> = {
+  check: "Reading the program…",
+  prepare: "Making room on the GPU and compiling kernels…",
+  repair: "Some parts did not match their checksums and are fetched again…",
+};
+
+export function progressLine(progress: Progress): string {
+  const { phase, loadedBytes, totalBytes, bytesPerSecond, secondsLeft, fromCacheBytes, notKept } = progress;
+  const special = PHASES[phase];
+  if (special) return special;
+  const parts = [`${format.bytes(loadedBytes)} of ${format.bytes(totalBytes)}`];
+  const isLocal = phase === "cache" || (fromCacheBytes > 0 && fromCacheBytes >= loadedBytes);
+  if (isLocal) parts.push("from this device");
+  else if (bytesPerSecond > 0) parts.push(`${format.bytes(bytesPerSecond)}/s`);
+  if (!isLocal && fromCacheBytes > 0) parts.push(`${format.bytes(fromCacheBytes)} was already here`);
+  if (secondsLeft !== null && loadedBytes < totalBytes) parts.push(format.timeLeft(secondsLeft));
+  if (notKept) parts.push(`not kept for the next visit: ${notKept}`);
+  return parts.join(format.DOT);
+}

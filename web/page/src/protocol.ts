@@ -1,0 +1,87 @@
+// What the page and its worker say to each other: one union of requests, one of events.
+
+import type { CachedFile, Fit, GenerateOptions, GenerateResult, Progress, Support } from "pteron";
+import type { ModelSource } from "./source.js";
+
+export interface Message {
+  role: "system" | "user" | "assistant";
+  content: string;
+}
+
+/** What the model is asked to go on from. `partial` is the beginning of an answer that was interrupted. */
+export type Prompt = { style: "text"; text: string } | { style: "chat"; messages: Message[]; partial: string };
+
+export interface ModelFacts {
+  name: string;
+  chat: boolean;
+  contextLength: number;
+  vocabSize: number;
+  fileBytes: number;
+  gpuBytes: number;
+  /** Labelled parts of `gpuBytes`. */
+  memory: { label: string; bytes: number }[];
+  wasmBytes: number;
+}
+
+/** A file that is kept on this device, or begun. */
+export type Cached = CachedFile;
+
+export interface Inspection {
+  cached: Cached | null;
+  /** Absent where the whole file is here already: then nothing needs to be asked. */
+  fit: Fit | null;
+}
+
+export interface PieceNote {
+  token: number;
+  text: string;
+}
+
+export interface Answered {
+  result: GenerateResult;
+  wasmBytes: number;
+}
+
+export interface KernelTime {
+  kernel: string;
+  operators: string[];
+  microseconds: number;
+  count: number;
+}
+
+export interface ProfileReport {
+  steps: number;
+  timing: "inside-pass" | "pass-each";
+  totalMicroseconds: number;
+  kernels: KernelTime[];
+}
+
+/** Each call: what it takes, what it answers, and what it tells on the way. */
+export interface Calls {
+  support: { args: null; result: Support; note: never };
+  inspect: { args: { source: ModelSource }; result: Inspection; note: never };
+  load: { args: { source: ModelSource }; result: ModelFacts; note: Progress };
+  generate: { args: { prompt: Prompt; options: GenerateOptions }; result: Answered; note: PieceNote };
+  profile: { args: { steps: number }; result: ProfileReport; note: never };
+  cached: { args: null; result: Cached[]; note: never };
+  forget: { args: { url: string }; result: null; note: never };
+}
+
+export type CallName = keyof Calls;
+
+export type Request =
+  | { [K in CallName]: { kind: K; id: number; args: Calls[K]["args"] } }[CallName]
+  | { kind: "abort"; id: number };
+
+export interface Failure {
+  message: string;
+  code: string;
+  /** True where the model that was loaded before had to go, and could not be kept. */
+  modelGone?: boolean;
+}
+
+export type Event =
+  | { [K in CallName]: { kind: "done"; call: K; id: number; result: Calls[K]["result"] } }[CallName]
+  | { [K in CallName]: { kind: "note"; call: K; id: number; note: Calls[K]["note"] } }[CallName]
+  | { kind: "failed"; id: number; failure: Failure }
+  | { kind: "lost"; reason: string };

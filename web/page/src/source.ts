@@ -1,0 +1,100 @@
+// Where a model comes from: an address, or files that were dropped or chosen.
+
+export interface UrlSource {
+  kind: "url";
+  name: string;
+  url: string;
+}
+
+export interface FileSource {
+  kind: "files";
+  name: string;
+  program: File;
+  data: File[];
+  tokenizer?: File;
+  tokenizerConfig?: File;
+  template?: File;
+  sidecar?: File;
+}
+
+export type ModelSource = UrlSource | FileSource;
+
+export type FileSet = Partial<Omit<FileSource, "kind" | "name" | "data">> & { data: File[]; unknown: File[] };
+
+type Role = Exclude<keyof FileSet, "data" | "unknown">;
+
+function roleOf(name: string): Role | "data" | null {
+  const lower = name.toLowerCase();
+  if (lower.endsWith(".pte")) return "program";
+  if (lower.endsWith(".ptd")) return "data";
+  if (lower === "tokenizer_config.json") return "tokenizerConfig";
+  if (lower.endsWith(".jinja")) return "template";
+  if (lower === "pteron.json") return "sidecar";
+  if (lower.endsWith(".tiktoken") || /tokenizer.*\.(json|model)$/.test(lower) || lower.endsWith(".model")) return "tokenizer";
+  return null;
+}
+
+/** Tells files apart by their names. Of two with the same part to play, the last counts. */
+export function sortFiles(files: Iterable<File>): FileSet {
+  const set: FileSet = { data: [], unknown: [] };
+  for (const file of files) {
+    const role = roleOf(file.name);
+    if (role === null) set.unknown.push(file);
+    else if (role === "data") set.data.push(file);
+    else set[role] = file;
+  }
+  return set;
+}
+
+/**
+ * The model that `files` make. Files without a program complete those of `before`, so that a forgotten tokenizer
+ * may be dropped afterwards. A string says, in one sentence, why they make none.
+ */
+export function sourceFromFiles(files: Iterable<File>, before: FileSource | null): FileSource | string {
+  const { unknown, data, ...parts } = sortFiles(files);
+  const [stranger] = unknown;
+  if (parts.program) {
+    return { kind: "files", ...parts, program: parts.program, name: stem(parts.program.name), data };
+  }
+  const useful = data.length > 0 || Object.keys(parts).length > 0;
+  if (useful && before) {
+    return { ...before, ...parts, program: before.program, data: data.length > 0 ? data : before.data };
+  }
+  if (stranger) return `“${stranger.name}” is not a .pte program, a .ptd file or a tokenizer.`;
+  return "There is no .pte program among these files: drop it together with its tokenizer.";
+}
+
+/** The address that a person typed, made whole, or a sentence. */
+export function sourceFromText(text: string, base: string): UrlSource | string {
+  const trimmed = text.trim();
+  if (!trimmed) return "Type the address of a .pte file.";
+  let url: URL;
+  try {
+    url = new URL(trimmed, base);
+  } catch {
+    return `“${trimmed}” is not an address.`;
+  }
+  if (url.protocol !== "https:" && url.protocol !== "http:") {
+    return `Addresses begin with https:// or http://, not ${url.protocol}`;
+  }
+  return { kind: "url", name: nameOf(url), url: url.href };
+}
+
+function stem(name: string): string {
+  return name.replace(/\.pte$/i, "");
+}
+
+/** A model's name: that of its file, or of the folder around a file with the usual name. */
+function nameOf(url: URL): string {
+  const parts = url.pathname.split("/").filter(Boolean).map(decode);
+  const file = stem(parts.at(-1) ?? url.host);
+  return file === "model" ? (parts.at(-2) ?? url.host) : file;
+}
+
+function decode(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}

@@ -1,0 +1,131 @@
+// The engine's thread: the page never waits for it.
+
+import { Model, cache, support, wasmBytes, type GenerateOptions, type LoadOptions, type Prompt as PackagePrompt, type Session } from "pteron";
+import { factsOf } from "./facts.js";
+import { group } from "./profile.js";
+import type { Answered, Calls, Event, Inspection, PieceNote, ProfileReport, Prompt, Request } from "./protocol.js";
+import { serve, type Port } from "./rpc.js";
+import type { ModelSource } from "./source.js";
+
+const port = globalThis as unknown as Port<Event, Request>;
+
+interface Loaded {
+  model: Model;
+  session: Session;
+}
+
+let loaded: Loaded | null = null;
+
+async function unload(): Promise<void> {
+  const old = loaded;
+  loaded = null;
+  await old?.model.dispose();
+}
+
+function current(): Loaded {
+  if (!loaded) throw new Error("no model is loaded");
+  return loaded;
+}
+
+function loadOptions(source: ModelSource): LoadOptions {
+  if (source.kind === "url") return {};
+  const { data, tokenizer, tokenizerConfig, template, sidecar } = source;
+  return {
+    ...(data.length > 0 && { data }),
+    ...(tokenizer && { tokenizer }),
+    ...(tokenizerConfig && { tokenizerConfig }),
+    ...(template && { template }),
+    ...(sidecar && { sidecar }),
+  };
+}
+
+function programOf(source: ModelSource): string | File {
+  return source.kind === "url" ? source.url : source.program;
+}
+
+async function inspect(source: ModelSource, signal: AbortSignal): Promise<Inspection> {
+  const kept = source.kind === "url" ? (await cache.list()).find((entry) => entry.url === source.url) : undefined;
+  if (kept?.complete) return { cached: kept, fit: null };
+  const fit = await Model.check(programOf(source), { ...loadOptions(source), signal });
+  return { cached: kept ?? null, fit };
+}
+
+async function open(source: ModelSource, signal: AbortSignal, onProgress: (note: Calls["load"]["note"]) => void): Promise<Loaded> {
+  const model = await Model.load(programOf(source), { ...loadOptions(source), signal, onProgress });
+  try {
+    return { model, session: model.session() };
+  } catch (error) {
+    await model.dispose();
+    throw error;
+  }
+}
+
+/** Loads beside the model that is there, so that a bad file costs nothing; where memory does not hold both, instead of it. */
+async function load(source: ModelSource, signal: AbortSignal, onProgress: (note: Calls["load"]["note"]) => void): Promise<Loaded> {
+  try {
+    return await open(source, signal, onProgress);
+  } catch (error) {
+    if (!loaded || (error as { code?: unknown }).code !== "out-of-memory") throw error;
+    await unload();
+    try {
+      return await open(source, signal, onProgress);
+    } catch (second) {
+      throw Object.assign(second as Error, { modelGone: true });
+    }
+  }
+}
+
+function promptOf(model: Model, prompt: Prompt): PackagePrompt {
+  if (prompt.style === "text") return prompt.text;
+  // An answer is taken up in the middle: the template's text as far as its first word, then what was written of it.
+  return prompt.partial ? model.encode(model.render(prompt.messages) + prompt.partial, { special: true }) : prompt.messages;
+}
+
+/** A session does one thing at a time: what is asked meanwhile waits for its end. */
+let working: Promise<unknown> = Promise.resolve();
+
+function inTurn<T>(work: () => Promise<T>): Promise<T> {
+  const turn = working.then(work);
+  working = turn.catch(() => {});
+  return turn;
+}
+
+async function generate(prompt: Prompt, options: GenerateOptions, signal: AbortSignal, note: (piece: PieceNote) => void): Promise<Answered> {
+  signal.throwIfAborted();
+  const { model, session } = current();
+  const generation = session.generate(promptOf(model, prompt), options);
+  // Stopped, not aborted: what was written so far counts, with its times.
+  signal.addEventListener("abort", () => void generation.stop());
+  for await (const { token, text } of generation) note({ token, text });
+  return { result: await generation.result, wasmBytes: wasmBytes() };
+}
+
+async function profile(steps: number): Promise<ProfileReport> {
+  const { session } = current();
+  const profiles = [];
+  for (let step = 0; step < steps; step += 1) profiles.push(await session.profile());
+  return group(profiles);
+}
+
+serve(port, {
+  support: () => support(),
+  inspect: ({ source }, { signal }) => inspect(source, signal),
+  load: async ({ source }, { signal, note }) => {
+    const next = await load(source, signal, note);
+    await unload();
+    loaded = next;
+    void next.model.lost.then(({ reason }) => {
+      if (loaded !== next) return;
+      loaded = null;
+      port.postMessage({ kind: "lost", reason });
+    });
+    return factsOf(source, next.model);
+  },
+  generate: ({ prompt, options }, { signal, note }) => inTurn(() => generate(prompt, options, signal, note)),
+  profile: ({ steps }) => inTurn(() => profile(steps)),
+  cached: () => cache.list(),
+  forget: async ({ url }) => {
+    await cache.delete(url);
+    return null;
+  },
+});

@@ -1,0 +1,213 @@
+// Writes answers: asks the engine, follows its pieces, and keeps the conversation.
+
+import type { GenerateResult } from "pteron";
+import { Chat } from "./chat.js";
+import { newTurn, promptFor, restore, save, type Answer } from "./conversation.js";
+import { byId } from "./dom.js";
+import * as format from "./format.js";
+import type { Host } from "./host.js";
+import type { ModelFacts } from "./protocol.js";
+import { ABORTED, CRASHED, CallError } from "./rpc.js";
+import { optionsOf, type Sampling } from "./settings.js";
+import { openStore } from "./storage.js";
+
+export interface WriterContext {
+  host: Host;
+  /** The model to write with; null while there is none. */
+  facts(): ModelFacts | null;
+  sampling(): Sampling;
+  system(): string;
+  /** An answer was begun or ended. */
+  onChange(): void;
+  notify(sentence: string): void;
+  suggest(text: string): void;
+}
+
+const SAVE_MILLISECONDS = 500;
+/** Failures after which the engine is of no more use as it is. */
+const FATAL = new Set(["device-lost", "device", "out-of-memory"]);
+
+export class Writer {
+  #context: WriterContext;
+  /** The tab's own: it outlives reloads and killed tabs, and two tabs do not mix. */
+  #store = openStore("sessionStorage");
+  #turns = restore(this.#store);
+  #chat: Chat;
+  #running: AbortController | null = null;
+  #saved = 0;
+  #status = byId("status", "p");
+  #announcer = byId("announcer", "div");
+
+  constructor(context: WriterContext) {
+    this.#context = context;
+    this.#chat = new Chat({ regenerate: () => this.#regenerate(), goOn: () => this.#goOn(), suggest: context.suggest });
+    addEventListener("pagehide", () => this.#save());
+    document.addEventListener("visibilitychange", () => this.#save());
+  }
+
+  get isWriting(): boolean {
+    return this.#running !== null;
+  }
+
+  get isEmpty(): boolean {
+    return this.#turns.length === 0;
+  }
+
+  show(): void {
+    this.#chat.show(this.#turns, this.#context.facts() !== null && !this.isWriting);
+  }
+
+  welcome(content: Parameters<Chat["welcome"]>[0]): void {
+    this.#chat.welcome(content);
+  }
+
+  send(prompt: string): void {
+    const facts = this.#context.facts();
+    if (!facts || this.isWriting) return;
+    this.#turns.push(newTurn(facts.chat ? "chat" : "text", prompt));
+    void this.#write();
+  }
+
+  stop(): void {
+    this.#running?.abort();
+  }
+
+  clear(): void {
+    this.stop();
+    this.#turns = [];
+    this.#running = null;
+    this.#status.hidden = true;
+    this.#save();
+    this.#context.onChange();
+  }
+
+  /** The model's memory, while nothing has been written yet. */
+  showMemory(facts: ModelFacts): void {
+    this.#showStatus([], facts);
+  }
+
+  #regenerate(): void {
+    const last = this.#turns.at(-1);
+    if (!last || this.isWriting || !this.#context.facts()) return;
+    this.#turns[this.#turns.length - 1] = newTurn(last.style, last.prompt);
+    void this.#write();
+  }
+
+  #goOn(): void {
+    const last = this.#turns.at(-1);
+    if (!last || this.isWriting || !this.#context.facts()) return;
+    last.answer.state = "writing";
+    void this.#write();
+  }
+
+  async #write(): Promise<void> {
+    const turn = this.#turns.at(-1)!;
+    const { answer } = turn;
+    const { host, sampling, system } = this.#context;
+    const before = answer.tokens.length;
+    const controller = new AbortController();
+    const clock = new Clock();
+    this.#running = controller;
+    this.#context.onChange();
+    this.#chat.toEnd();
+    const onNote = ({ token, text }: { token: number; text: string }) => {
+      answer.tokens.push(token);
+      answer.text += text;
+      clock.tick();
+      this.#chat.grow();
+      this.#showStatus(clock.line(answer.tokens.length - before), this.#context.facts());
+      this.#saveSoon();
+    };
+    try {
+      const args = { prompt: promptFor(this.#turns, system()), options: optionsOf(sampling()) };
+      const { result, wasmBytes } = await host.call("generate", args, { signal: controller.signal, onNote });
+      this.#finish(answer, result, clock, before, wasmBytes);
+    } catch (error) {
+      this.#fail(answer, error as CallError);
+    }
+    // A conversation that was cleared meanwhile has ended this answer already.
+    if (this.#running !== controller) return;
+    this.#running = null;
+    this.#announce(answer);
+    this.#save();
+    this.#context.onChange();
+  }
+
+  #finish(answer: Answer, result: GenerateResult, clock: Clock, before: number, wasmBytes: number): void {
+    answer.state = result.finish;
+    const written = answer.tokens.length - before;
+    const { decodeSeconds } = result;
+    const tokensPerSecond = decodeSeconds > 0 ? written / decodeSeconds : clock.rate(written);
+    answer.stats = { tokens: written, firstSeconds: clock.firstSeconds, tokensPerSecond };
+    const facts = this.#context.facts();
+    if (facts) facts.wasmBytes = wasmBytes;
+    this.#showStatus(statsLine(answer.stats), facts);
+    if (result.droppedMessages > 0) {
+      this.#context.notify(`The conversation is longer than the model's context: its oldest ${format.count(result.droppedMessages, "message")} were left out.`);
+    }
+  }
+
+  #fail(answer: Answer, error: CallError): void {
+    if (error.code === ABORTED) {
+      answer.state = "stopped";
+    } else if (error.code === CRASHED) {
+      answer.state = "interrupted";
+    } else if (FATAL.has(error.code)) {
+      answer.state = "interrupted";
+      this.#context.host.lose(error.message);
+    } else {
+      answer.state = "failed";
+      answer.problem = error.message;
+    }
+  }
+
+  #announce({ state, text, problem }: Answer): void {
+    const how = state === "interrupted" ? "Interrupted. " : state === "stopped" ? "Stopped. " : "";
+    this.#announcer.textContent = state === "failed" ? (problem ?? "") : how + text;
+  }
+
+  #showStatus(parts: readonly string[], facts: ModelFacts | null): void {
+    const memory = facts ? [`GPU ${format.bytes(facts.gpuBytes)}`, `wasm ${format.bytes(facts.wasmBytes)}`] : [];
+    this.#status.textContent = [...parts, ...memory].join(format.DOT);
+    this.#status.hidden = false;
+  }
+
+  #saveSoon(): void {
+    if (performance.now() - this.#saved > SAVE_MILLISECONDS) this.#save();
+  }
+
+  #save(): void {
+    this.#saved = performance.now();
+    save(this.#store, this.#turns);
+  }
+}
+
+function statsLine({ tokens, firstSeconds, tokensPerSecond }: NonNullable<Answer["stats"]>): string[] {
+  return [format.rate(tokensPerSecond), format.count(tokens, "token"), `first after ${format.seconds(firstSeconds)}`];
+}
+
+/** Times an answer as it is seen here, the first token apart from the rest. */
+class Clock {
+  #begin = performance.now();
+  #first = 0;
+  #last = 0;
+
+  tick(): void {
+    this.#last = performance.now();
+    this.#first ||= this.#last;
+  }
+
+  get firstSeconds(): number {
+    return Math.max(0, this.#first - this.#begin) / 1000;
+  }
+
+  rate(tokens: number): number {
+    const seconds = (this.#last - this.#first) / 1000;
+    return seconds > 0 ? (tokens - 1) / seconds : 0;
+  }
+
+  line(tokens: number): string[] {
+    const parts = [format.count(tokens, "token"), `first after ${format.seconds(this.firstSeconds)}`];
+    return tokens > 1 ? [format.rate(this.rate(tokens)), ...parts] : parts;
+  }
+}

@@ -1,0 +1,104 @@
+import assert from "node:assert/strict";
+import { test as plainTest } from "node:test";
+import { MessageChannel } from "node:worker_threads";
+
+import { load } from "./bundle.mjs";
+
+const { Client, serve, failureOf } = await load("rpc");
+
+/** A client and a server with the given handlers, joined by a real channel. */
+function join(t, handlers) {
+  const { port1, port2 } = new MessageChannel();
+  t.after(() => port1.close());
+  const lost = [];
+  serve(port2, handlers);
+  const client = new Client(port1, (reason) => lost.push(reason));
+  return { client, lost, server: port2 };
+}
+
+/** An answer that never comes is a failure, not a wait. */
+const test = (name, body) => plainTest(name, { timeout: 5000 }, body);
+
+const settled = (promise) => promise.then((value) => ({ value }), (error) => ({ error }));
+
+test("an answer comes back to the call that asked", async (t) => {
+  const { client } = join(t, { forget: async ({ url }) => (await new Promise((resolve) => setTimeout(resolve, url.length)), url) });
+  const answers = await Promise.all(["four", "a", "three"].map((url) => client.call("forget", { url })));
+  assert.deepEqual(answers, ["four", "a", "three"]);
+});
+
+test("notes arrive in order and before the answer", async (t) => {
+  const { client } = join(t, {
+    generate: async (_args, { note }) => {
+      for (let token = 0; token < 5; token += 1) note({ token, text: "" });
+      return "end";
+    },
+  });
+  const seen = [];
+  const result = await client.call("generate", {}, { onNote: ({ token }) => seen.push(token) });
+  assert.equal(result, "end");
+  assert.deepEqual(seen, [0, 1, 2, 3, 4]);
+});
+
+test("errors carry their sentence and their code", async (t) => {
+  const { client } = join(t, {
+    load: async () => {
+      throw Object.assign(new Error("not a program"), { code: "bad-file", modelGone: true });
+    },
+    cached: async () => {
+      throw new TypeError("x is undefined");
+    },
+  });
+  const { error } = await settled(client.call("load", {}));
+  assert.deepEqual([error.message, error.code, error.modelGone], ["not a program", "bad-file", true]);
+  const other = await settled(client.call("cached", null));
+  assert.deepEqual([other.error.message, other.error.code, other.error.modelGone], ["x is undefined", "internal", false]);
+});
+
+test("an abort reaches its own call alone", async (t) => {
+  const untilAborted = ({ url }, { signal }) =>
+    new Promise((resolve, reject) => {
+      signal.addEventListener("abort", () => reject(signal.reason));
+      if (url === "short") setTimeout(() => resolve("done"), 30);
+    });
+  const { client } = join(t, { forget: untilAborted });
+  const controller = new AbortController();
+  const long = settled(client.call("forget", { url: "long" }, { signal: controller.signal }));
+  const short = client.call("forget", { url: "short" });
+  controller.abort();
+  assert.equal((await long).error.code, "aborted");
+  assert.equal(await short, "done");
+});
+
+test("a call whose signal is aborted already is not made", async (t) => {
+  let calls = 0;
+  const { client } = join(t, { cached: async () => (calls += 1) });
+  const { error } = await settled(client.call("cached", null, { signal: AbortSignal.abort() }));
+  assert.equal(error.code, "aborted");
+  await client.call("cached", null);
+  assert.equal(calls, 1);
+});
+
+test("what is under way when the worker ends is rejected, and so is what comes after", async (t) => {
+  const { client } = join(t, { cached: () => new Promise(() => {}) });
+  const waiting = settled(client.call("cached", null));
+  client.close("the tab was short of memory");
+  assert.deepEqual([(await waiting).error.code, (await waiting).error.message], ["crashed", "the tab was short of memory"]);
+  assert.equal((await settled(client.call("cached", null))).error.code, "crashed");
+});
+
+test("a lost GPU is heard of, until the client is closed", async (t) => {
+  const { client, lost, server } = join(t, { cached: async () => [] });
+  server.postMessage({ kind: "lost", reason: "driver reset" });
+  await client.call("cached", null);
+  assert.deepEqual(lost, ["driver reset"]);
+  client.close("over");
+  server.postMessage({ kind: "lost", reason: "again" });
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  assert.deepEqual(lost, ["driver reset"]);
+});
+
+test("things that are no errors are still failures", () => {
+  assert.deepEqual(failureOf("oh"), { message: "oh", code: "internal" });
+  assert.equal(failureOf(new DOMException("x", "AbortError")).code, "aborted");
+});
