@@ -211,7 +211,8 @@ ensure_software_vulkan() {
     say "no software Vulkan driver: GPU tests need a GPU here, or please install: ${missing[*]}"
 }
 
-# SwiftShader, a second Vulkan driver in software, comes with Debian's chromium. Node runs Dawn, the WebGPU of browsers.
+# SwiftShader, a second Vulkan driver in software, comes with Debian's chromium, in which the page is tested. Node runs Dawn, the
+# WebGPU of browsers, and drives that one.
 ensure_browser_tools() {
   local missing=()
   [ "$(uname -s)" = Linux ] || return 0
@@ -219,5 +220,5 @@ ensure_browser_tools() {
   have node || missing+=(nodejs)
   have npm || missing+=(npm)
   [ ${#missing[@]} -eq 0 ] || apt_install "${missing[@]}" ||
-    say "the checks with SwiftShader and Tint will be skipped; they need: ${missing[*]}"
+    say "the checks with SwiftShader, Tint and Chromium will be skipped; they need: ${missing[*]}"
 }

@@ -7,6 +7,7 @@ mod roundtrip;
 mod rules;
 mod runner;
 mod steps;
+mod web;
 mod workspace;
 
 use std::ffi::OsString;
@@ -64,6 +65,12 @@ enum Command {
         #[arg(long, default_value_t = 1 << 30)]
         bytes: u64,
     },
+    /// Build the npm package and the page: `web/pteron` and `web/dist`
+    Web {
+        /// Then compare the page's speed with that of the command, on the same driver
+        #[arg(long)]
+        bench: bool,
+    },
 }
 
 fn main() -> ExitCode {
@@ -93,6 +100,8 @@ fn run(command: Command) -> Result<ExitCode> {
             let model = model.map_or_else(|| Ok(Workspace::load()?.root.join(BUNDLED_MODEL)), anyhow::Ok)?;
             bench_open::run(&model, bytes)?;
         }
+        Command::Web { bench: false } => web::build(&Workspace::load()?)?,
+        Command::Web { bench: true } => web::bench(&Workspace::load()?)?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -122,7 +122,7 @@ fn start(invocation: &Invocation, root: &Path, tests: &mut TestCount) -> Result<
     Ok(child.wait()?.success())
 }
 
-/// Sum of the result lines that Rust's test harness prints, one for each test binary.
+/// Sum of the result lines that Rust's test harness prints, one for each test binary, and of those that Node's prints.
 #[derive(Default)]
 struct TestCount {
     passed: u64,
@@ -132,6 +132,15 @@ struct TestCount {
 
 impl TestCount {
     fn add(&mut self, line: &str) {
+        if let Some((what, count)) = node_count(line) {
+            match what {
+                "pass" => self.passed += count,
+                "fail" | "cancelled" => self.failed += count,
+                "skipped" | "todo" => self.ignored += count,
+                _ => {}
+            }
+            return;
+        }
         let Some(counts) = line.strip_prefix("test result: ") else { return };
         let words: Vec<&str> = counts.split_whitespace().collect();
         for pair in words.windows(2) {
@@ -144,6 +153,12 @@ impl TestCount {
             }
         }
     }
+}
+
+/// `ℹ pass 12`, as Node's test runner ends its report.
+fn node_count(line: &str) -> Option<(&str, u64)> {
+    let (what, count) = line.strip_prefix("ℹ ")?.trim_end().split_once(' ')?;
+    Some((what, count.parse().ok()?))
 }
 
 impl fmt::Display for TestCount {
@@ -182,5 +197,16 @@ mod tests {
         count.add("test result: ok. 4 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s\n");
         count.add("test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out\n");
         assert_eq!(count.to_string(), "tests: 5 passed, 2 failed, 1 ignored");
+    }
+
+    #[test]
+    fn results_of_node_are_added_too() {
+        let mut count = TestCount::default();
+        for line in ["ℹ tests 9\n", "ℹ suites 3\n", "ℹ pass 6\n", "ℹ fail 1\n", "ℹ cancelled 0\n", "ℹ skipped 2\n"]
+        {
+            count.add(line);
+        }
+        count.add("ℹ peak of wasm memory: 40 MB\n");
+        assert_eq!(count.to_string(), "tests: 6 passed, 1 failed, 2 ignored");
     }
 }

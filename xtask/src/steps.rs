@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
+use crate::web;
 use crate::workspace::Workspace;
 
 /// One row: what is checked, why, and how.
@@ -38,6 +39,8 @@ pub(crate) enum Action {
     SwiftShader(&'static [&'static str]),
     /// Every kernel through Tint, the compiler of Chromium.
     Tint,
+    /// The wasm, the npm package and the page, in a real browser.
+    Web,
 }
 
 /// What computes.
@@ -75,6 +78,7 @@ pub(crate) static STEPS: &[Step] = &[
         action: Action::SwiftShader(&["test", "--workspace", "--lib", "--", "ops::", "tests::resize"]),
     },
     Step { name: "tint", why: "the compiler of browsers accepts every kernel", action: Action::Tint },
+    Step { name: "web", why: "the page and the npm package work in Chromium", action: Action::Web },
     Step { name: "doc", why: "the documentation builds without a warning", action: Action::Docs },
     Step { name: "wasm", why: "the libraries build for browsers", action: Action::Target("wasm32-unknown-unknown") },
     Step { name: "windows", why: "the libraries build for Windows", action: Action::Target("x86_64-pc-windows-msvc") },
@@ -200,6 +204,7 @@ impl Action {
                 Ok(on_swiftshader(vec![Invocation { counts_tests: true, ..Invocation::cargo(args) }]))
             }
             Self::Tint => Ok(plan_tint(workspace)),
+            Self::Web => plan_web(workspace),
         }
     }
 }
@@ -236,20 +241,44 @@ fn on_swiftshader(invocations: Vec<Invocation>) -> Plan {
     Plan::Run(invocations.into_iter().map(|invocation| Invocation { env, ..invocation }).collect())
 }
 
+/// Fetches the npm packages of a folder.
+fn fetch_packages(folder: &str, or_skipped: &'static str) -> Invocation {
+    Invocation { skip_on_failure: Some(or_skipped), ..Invocation::new("npm", web::npm_arguments(folder)) }
+}
+
 fn plan_tint(workspace: &Workspace) -> Plan {
-    for program in ["node", "npm"] {
-        if stdout_of(Command::new(program).arg("--version")).is_none() {
-            return Plan::Skip(format!("{program} is not installed; where apt is, ./test installs it"));
-        }
+    if let Some(reason) = web::without_node() {
+        return Plan::Skip(reason);
     }
     let written = "target/kernels";
     let write = built(workspace, "examples/kernels", &[written, "fixtures"]);
-    let fetch = Invocation {
-        skip_on_failure: Some("npm could not fetch Dawn"),
-        ..Invocation::new("npm", ["ci", "--prefix", "web/tint", "--ignore-scripts", "--no-audit", "--no-fund"])
-    };
+    let fetch = fetch_packages("web/tint", "npm could not fetch Dawn");
     // Dawn needs no driver to compile and check: it has a backend that computes nothing.
     Plan::Run(vec![fetch, programs(), write, Invocation::new("node", ["web/tint/check.mjs", written])])
+}
+
+fn plan_web(workspace: &Workspace) -> Result<Plan> {
+    if let Some(reason) = web::without_node().or_else(web::old_node) {
+        return Ok(Plan::Skip(reason));
+    }
+    if !has_target(web::TARGET) {
+        return Ok(no_target(web::TARGET));
+    }
+    let Some(browser) = web::find_chromium() else {
+        return Ok(Plan::Skip("Chromium is not installed; where apt is, ./test installs it".to_owned()));
+    };
+    let xtask = std::env::current_exe().context("this program does not know where it is")?;
+    let node = |args: Vec<String>| Invocation { counts_tests: true, ..Invocation::new("node", args) };
+    let browser_tests = web::browser_tests(&built(workspace, "pteron", &[]).program, &browser);
+    // They compare with the command on SwiftShader, which is what a browser without a GPU computes with.
+    Ok(on_swiftshader(vec![
+        fetch_packages("web", "npm could not fetch what builds and drives the page"),
+        Invocation::new(xtask, ["web"]),
+        Invocation::new("npm", ["run", "--silent", "--prefix", "web", "types"]),
+        node(web::unit_tests(&workspace.root)?),
+        programs(),
+        node(browser_tests),
+    ]))
 }
 
 const NO_CARGO_DENY: &str = "cargo-deny is not installed; ./test installs it";
@@ -265,9 +294,13 @@ fn plan_rules(workspace: &Workspace) -> Plan {
     }
 }
 
+fn no_target(target: &str) -> Plan {
+    Plan::Skip(format!("Rust's standard library for {target} is not installed; ./test installs it"))
+}
+
 fn plan_target(workspace: &Workspace, target: &str) -> Result<Plan> {
     if !has_target(target) {
-        return Ok(Plan::Skip(format!("Rust's standard library for {target} is not installed; ./test installs it")));
+        return Ok(no_target(target));
     }
     let libraries = workspace.libraries();
     if libraries.is_empty() {
@@ -291,7 +324,7 @@ fn plan_minimum_rust(workspace: &Workspace) -> Result<Plan> {
 }
 
 /// Whether the toolchain in use has the target's standard library.
-fn has_target(target: &str) -> bool {
+pub(crate) fn has_target(target: &str) -> bool {
     stdout_of(Command::new("rustc").args(["--print", "target-libdir", "--target", target])).is_some_and(|dir| {
         let entries = std::fs::read_dir(dir.trim());
         entries.is_ok_and(|mut entries| entries.next().is_some())
@@ -307,7 +340,7 @@ fn find_cargo_deny(workspace: &Workspace) -> Option<PathBuf> {
 }
 
 /// What a command prints, if it can be started and succeeds.
-fn stdout_of(command: &mut Command) -> Option<String> {
+pub(crate) fn stdout_of(command: &mut Command) -> Option<String> {
     let output = command.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }

@@ -28,6 +28,7 @@ const GENEROUS: Caps = Caps {
     matrices: false,
     fill_percent: 100,
     f16: false,
+    software: false,
 };
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -22,8 +22,7 @@ static GPU: LazyLock<Gpu> = LazyLock::new(|| {
 
 /// The device, computing in 32 bits throughout and as a GPU does, whatever it is.
 pub(crate) fn gpu() -> Gpu {
-    static EXACT: LazyLock<Gpu> =
-        LazyLock::new(|| GPU.with_caps(Caps { matrices: false, software: false, ..GPU.caps() }));
+    static EXACT: LazyLock<Gpu> = LazyLock::new(|| GPU.with_caps(Caps { matrices: false, software: false, ..GPU.caps() }));
     EXACT.clone()
 }
 

@@ -31,7 +31,11 @@ impl Failures {
         let failures = Self::default();
         let lost = failures.clone();
         device.set_device_lost_callback(move |reason, message| {
-            lost.note_lost(format!("{reason:?} {message}").trim().to_owned());
+            lost.note_lost(match (reason, message.trim()) {
+                (wgpu::DeviceLostReason::Destroyed, _) => "it was destroyed".to_owned(),
+                (_, "") => "the driver does not say why".to_owned(),
+                (_, message) => message.to_owned(),
+            });
         });
         let errors = failures.clone();
         device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| {
