@@ -43,6 +43,8 @@ pub(crate) fn build(workspace: &Workspace) -> Result<()> {
     if same_bytes(&compiled, &seen) && package.join("pteron_web_bg.wasm").exists() {
         println!("   web: the wasm is as it was: its JavaScript is, too");
     } else {
+        // What is made from here on is another's until all of it is made.
+        let _ = fs::remove_file(&seen);
         stage("JavaScript around it", || bind(workspace, &compiled, &package))?;
         stage("wasm-opt", || shrink(root, &package.join("pteron_web_bg.wasm")))?;
         fs::create_dir_all(workspace.target.join("web"))?;

@@ -1,6 +1,7 @@
 //! The bytes of a file, all of them or those that have been read so far.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::error::{Error, Item, Part, Place, Problem, Result};
 use crate::program::{Extent, within};
@@ -51,11 +52,13 @@ impl<T: AsRef<[u8]> + ?Sized> Bytes for T {
 /// };
 /// assert_eq!(pte.program().plans[0].name, "forward");
 /// ```
+///
+/// Clones share the bytes.
 #[derive(Clone, Debug, Default)]
 pub struct Sparse {
     len: u64,
-    /// By where they start; they may overlap.
-    parts: BTreeMap<u64, Vec<u8>>,
+    /// By where they start; they may overlap. A range is found if one of them has all of it.
+    parts: BTreeMap<u64, Arc<[u8]>>,
 }
 
 /// What is at hand is a small part of a file, and unpacks to more than a whole file does.
@@ -71,16 +74,16 @@ impl Sparse {
     /// The part that the file begins with; empty if that has not been read.
     #[must_use]
     pub fn beginning(&self) -> &[u8] {
-        self.parts.get(&0).map_or(&[], Vec::as_slice)
+        self.parts.get(&0).map_or(&[], |part| part)
     }
 
     /// Adds what has been read from a place on. What lies behind the file's end is left out.
     pub fn insert(&mut self, start: u64, mut bytes: Vec<u8>) {
         let room = usize::try_from(self.len.saturating_sub(start)).unwrap_or(usize::MAX);
         bytes.truncate(room);
-        let longer = self.parts.get(&start).is_some_and(|known| known.len() >= bytes.len());
-        if !longer {
-            self.parts.insert(start, bytes);
+        let known = self.parts.get(&start).is_some_and(|known| known.len() >= bytes.len());
+        if !known {
+            self.parts.insert(start, bytes.into());
         }
     }
 }
@@ -94,8 +97,8 @@ impl Bytes for Sparse {
         if part.len == 0 {
             return (part.start <= self.len).then_some(&[]);
         }
-        let before = self.parts.range(..=part.start).rev();
-        before.into_iter().find_map(|(&at, bytes)| bytes.get(Extent { start: part.start - at, len: part.len }))
+        let mut before = self.parts.range(..=part.start).rev();
+        before.find_map(|(&at, bytes)| Bytes::get(&**bytes, Extent { start: part.start - at, len: part.len }))
     }
 
     fn held(&self) -> u64 {
@@ -152,4 +155,45 @@ pub(crate) fn take<'a, B: Bytes + ?Sized>(
         },
     };
     Err(Error::new(Place { part, item: Item::Byte(start) }, problem))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn get(parts: &Sparse, start: u64, len: u64) -> Option<Vec<u8>> {
+        parts.get(Extent { start, len }).map(<[u8]>::to_vec)
+    }
+
+    #[test]
+    fn what_one_part_has_is_found() {
+        let mut parts = Sparse::new(10);
+        parts.insert(2, vec![2, 3, 4, 5]);
+        parts.insert(6, vec![6, 7]);
+        parts.insert(0, vec![0, 1, 2, 3]);
+        assert_eq!(get(&parts, 3, 3), Some(vec![3, 4, 5]));
+        assert_eq!(get(&parts, 0, 4), Some(vec![0, 1, 2, 3]));
+        assert_eq!(get(&parts, 5, 2), None, "two parts have it together");
+        assert_eq!(get(&parts, 8, 1), None);
+        assert_eq!((get(&parts, 10, 0), get(&parts, 11, 0)), (Some(vec![]), None));
+        assert_eq!(parts.beginning(), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn what_lies_behind_the_end_is_left_out_and_the_longer_part_stays() {
+        let mut parts = Sparse::new(4);
+        parts.insert(2, vec![2, 3, 4, 5]);
+        parts.insert(2, vec![9]);
+        parts.insert(7, vec![7]);
+        assert_eq!(get(&parts, 2, 2), Some(vec![2, 3]));
+        assert_eq!(parts.held(), 4, "no more than the file has");
+    }
+
+    #[test]
+    fn what_is_missing_is_told_apart_from_what_does_not_exist() {
+        let parts = Sparse::new(10);
+        let problem = |start, len| take(Part::Program, "it", &parts, start, len).unwrap_err().problem;
+        assert_eq!(problem(4, 6), Problem::NotRead { start: 4, len: 6 });
+        assert_eq!(problem(4, 7), Problem::Truncated { what: "it", need: 11, have: 10 });
+    }
 }

@@ -56,6 +56,7 @@ pub mod vulkan;
 pub use bytes::{Bytes, Sparse};
 pub use dtype::{MAX_RANK, ScalarType, element_count};
 pub use error::{Error, Item, Part, Place, Problem, Result};
+pub use external::is_sha256;
 pub use external::{ExternalData, Ptd};
 pub use header::{Layout, segment_start};
 pub use number::Float;

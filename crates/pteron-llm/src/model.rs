@@ -82,6 +82,9 @@ impl Model {
     /// # Errors
     /// A method that is no language model with a KV cache, or a tokenizer that does not fit it.
     pub fn new(program: &Program, method: Method, tokenizer: Tokenizer, facts: Facts) -> Result<Self> {
+        if !method.chooses_tokens() {
+            return Err(Error::NotAModel("its method was not loaded to choose tokens".to_owned()));
+        }
         let metadata = Metadata::of(program, &method, facts, Some(&tokenizer))?;
         metadata.check_tokenizer(&tokenizer)?;
         #[cfg_attr(target_arch = "wasm32", allow(clippy::arc_with_non_send_sync, reason = "shared on native targets"))]
@@ -115,7 +118,10 @@ impl Metadata {
     /// # Errors
     /// A fact that is missing or cannot be, or a method that is no language model with a KV cache.
     pub fn of(program: &Program, method: &Method, given: Facts, tokenizer: Option<&Tokenizer>) -> Result<Self> {
-        let facts = given.or(shapes(method)?).or(Facts::from_program(program)?);
+        let shapes = shapes(method)?;
+        let mut facts = given.or(shapes.clone()).or(Facts::from_program(program)?);
+        // Whoever loaded the method may have made room for less than others say it takes.
+        facts.max_prefill = facts.max_prefill.into_iter().chain(shapes.max_prefill).min();
         let facts = match tokenizer {
             Some(tokenizer) => facts.or_tokenizer(tokenizer),
             None => facts,

@@ -28,7 +28,7 @@ impl Model {
         Ok(first.into_iter().chain(tokens).collect())
     }
 
-    /// A conversation as a prompt. Without a template the messages stand one behind the other, a blank line between them. Where
+    /// A conversation as a prompt; `partial` is the beginning of the answer, where one is to be gone on with. Without a template the messages stand one behind the other, a blank line between them. Where
     /// there is no room for it and an answer of `reserve` tokens, the oldest turns are left out; a message of the system stays.
     ///
     /// # Errors
@@ -37,35 +37,50 @@ impl Model {
         &self,
         template: Option<&ChatTemplate>,
         messages: &[Message],
+        partial: &str,
         options: &RenderOptions,
         reserve: usize,
     ) -> Result<Prompt> {
         let context = self.metadata().context_length as usize;
         let room = context.saturating_sub(reserve.min(LARGEST_RESERVE)).max(1);
         let first = usize::from(messages.first().is_some_and(|message| message.role == "system"));
-        let mut dropped = 0;
-        loop {
+        let without = |dropped: usize| {
             let kept = [&messages[..first], &messages[first + dropped..]].concat();
-            let tokens = self.conversation(template, &kept, options)?;
-            if tokens.len() <= room || kept.len() <= first + 1 {
-                return Ok(Prompt { tokens, dropped });
-            }
-            // A question and its answer go together.
-            dropped += 2.min(kept.len() - first - 1);
+            self.conversation(template, &kept, partial, options)
+        };
+        let whole = without(0)?;
+        if whole.len() <= room {
+            return Ok(Prompt { tokens: whole, dropped: 0 });
         }
+        // A question and its answer go together, and the last message stays. Each turn less is shorter, so the fewest that must go
+        // are found by halving.
+        let most = messages.len().saturating_sub(first + 1);
+        let (mut too_few, mut enough) = (0, most.div_ceil(2));
+        let mut tokens = without(most)?;
+        while enough - too_few > 1 {
+            let turns = usize::midpoint(too_few, enough);
+            let shorter = without(2 * turns)?;
+            if shorter.len() <= room {
+                (enough, tokens) = (turns, shorter);
+            } else {
+                too_few = turns;
+            }
+        }
+        Ok(Prompt { tokens, dropped: (2 * enough).min(most) })
     }
 
     fn conversation(
         &self,
         template: Option<&ChatTemplate>,
         messages: &[Message],
+        partial: &str,
         options: &RenderOptions,
     ) -> Result<Vec<TokenId>> {
         let Some(template) = template else {
             let texts: Vec<&str> = messages.iter().map(|message| message.content.as_str()).collect();
-            return self.text_prompt(&texts.join("\n\n"));
+            return self.text_prompt(&(texts.join("\n\n") + partial));
         };
-        let text = template.render(messages, options)?;
+        let text = template.render(messages, options)? + partial;
         Ok(self.tokenizer().encode(&text, ParseSpecial::Yes)?)
     }
 }

@@ -71,6 +71,13 @@ impl Session {
         Ok(Self { model: self.model.clone(), state, tokens: self.tokens.clone() })
     }
 
+    /// How many tokens of a prompt need not be run, because the cache has them.
+    #[must_use]
+    pub fn kept_of(&self, prompt: &[TokenId]) -> usize {
+        let common = self.tokens.iter().zip(prompt).take_while(|(own, new)| own == new).count();
+        common.min(prompt.len().saturating_sub(1))
+    }
+
     /// Begins a text that follows a prompt: all tokens of the conversation, not only what is new. The longest beginning that
     /// the cache has is kept.
     ///
@@ -102,7 +109,8 @@ impl Session {
     pub async fn profile(&mut self) -> Result<Vec<Profile>> {
         let token = self.tokens.last().copied().unwrap_or(0);
         let last = (self.model.metadata().context_length as usize).saturating_sub(1);
-        // What a step writes into the cache behind its end, the next one overwrites.
+        // What a step writes into the cache behind its end, the next one overwrites; where the cache is full, it writes the last
+        // token once more.
         let inputs = step_inputs(&[token], self.tokens.len().min(last))?;
         let (_, profiles) = self.model.method().call_profiled(&mut self.state, &inputs).await?;
         Ok(profiles)
@@ -125,8 +133,7 @@ impl Session {
 
     /// Forgets what is not the beginning of a prompt, and its last token in any case: that one must run to have an answer.
     pub(crate) fn keep_beginning(&mut self, prompt: &[TokenId]) {
-        let common = self.tokens.iter().zip(prompt).take_while(|(own, new)| own == new).count();
-        self.tokens.truncate(common.min(prompt.len().saturating_sub(1)));
+        self.tokens.truncate(self.kept_of(prompt));
     }
 
     /// The tokens of a prompt that are not in the cache, in pieces the model takes.

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use pteron::{Gpu, GpuOptions, Program, block_on};
 use pteron_llm::{
-    ChooseOn, Error, Facts, Finish, GenerationOptions, Model, ModelOptions, ParseSpecial, Sampling, Session, ShowSpecial,
-    TokenId, Tokenizer, WhenFull,
+    ChooseOn, Error, Facts, Finish, GenerationOptions, Message, Model, ModelOptions, ParseSpecial, Sampling, Session,
+    ShowSpecial, TokenId, Tokenizer, WhenFull,
 };
 use serde_json::{Value, json};
 
@@ -264,4 +264,57 @@ fn ten_thousand_steps_with_rewinds_leave_memory_as_it_was() {
 fn pteron_counts(model: &Model) -> (u64, u64, u64, u64) {
     let counts = model.method().gpu().expect("it computes").counts();
     (counts.buffers, counts.buffer_bytes, counts.bind_groups, counts.pipelines)
+}
+
+/// Long conversations lose their oldest turns, a system's message and the newest one stay.
+#[test]
+fn a_conversation_is_cut_to_what_fits() {
+    let model = tiny(Facts { kv_cache: Some(true), ..Facts::default() });
+    let context = model.metadata().context_length as usize;
+    let options = pteron_llm::RenderOptions::default();
+    let turn = |index: usize| [Message::user(format!("question {index}?")), Message::assistant(format!("answer {index}."))];
+    let prompt = |messages: &[Message], partial: &str, reserve: usize| {
+        let prompt = model.chat_prompt(None, messages, partial, &options, reserve).unwrap();
+        // Texts begin with token 1, which this tokenizer takes for a character.
+        (model.tokenizer().decode(&prompt.tokens[1..], ShowSpecial::No), prompt.dropped)
+    };
+    let few: Vec<Message> = turn(0).into_iter().chain([Message::user("last?")]).collect();
+    assert_eq!(prompt(&few, "", 0), ("question 0?\n\nanswer 0.\n\nlast?".to_owned(), 0));
+    assert_eq!(prompt(&few, " so far", 0).0, "question 0?\n\nanswer 0.\n\nlast? so far");
+    let many: Vec<Message> =
+        [Message::system("be brief")].into_iter().chain((0..40).flat_map(turn)).chain([Message::user("last?")]).collect();
+    for reserve in [0, 16, 1000] {
+        let (text, dropped) = prompt(&many, "", reserve);
+        let room = context - reserve.min(64);
+        assert!(text.starts_with("be brief\n\nquestion") && text.ends_with("last?"), "{text}");
+        assert!(text.len() < room && dropped % 2 == 0 && dropped > 0, "{} of {room}, {dropped} dropped", text.len());
+        // One turn more would not have fitted.
+        let more = [&many[..1], &many[dropped - 1..]].concat();
+        let whole: Vec<&str> = more.iter().map(|message| message.content.as_str()).collect();
+        assert!(whole.join("\n\n").len() >= room, "{reserve}");
+    }
+    let long = [Message::user("x".repeat(2 * context))];
+    assert_eq!(prompt(&long, "", 0).1, 0, "the only message stays, and is refused when it is run");
+    assert_eq!(prompt(&[turn(0).to_vec(), long.to_vec()].concat(), "", 0).1, 2);
+}
+
+/// Measuring a step changes nothing, in the middle of a text and where the cache is full.
+#[test]
+fn a_profile_leaves_the_conversation_as_it_is() {
+    let model = tiny(Facts { kv_cache: Some(true), ..Facts::default() });
+    let context = model.metadata().context_length as usize;
+    let (mut session, mut other) = (Session::new(&model).unwrap(), Session::new(&model).unwrap());
+    let prompt: Vec<TokenId> = (0..20).collect();
+    let expected = generate(&mut other, &prompt, greedy(8, ChooseOn::Gpu));
+    generate(&mut session, &prompt, greedy(1, ChooseOn::Gpu));
+    let profiles = block_on(session.profile()).unwrap();
+    assert!(profiles.iter().any(|profile| !profile.dispatches.is_empty()));
+    assert_eq!(session.tokens().len(), 20);
+    assert_eq!(generate(&mut session, &prompt, greedy(8, ChooseOn::Gpu)), expected);
+    let full: Vec<TokenId> = (0..context).map(|at| TokenId::try_from(at % 200).unwrap()).collect();
+    let logits = block_on(session.logits(&full)).unwrap();
+    block_on(session.profile()).unwrap();
+    assert_eq!(session.tokens(), full);
+    let again = block_on(session.logits(&full)).unwrap();
+    assert!(logits.iter().zip(&again).all(|(a, b)| (a - b).abs() < 1e-3), "the last position is as it was");
 }

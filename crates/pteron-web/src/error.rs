@@ -46,7 +46,9 @@ impl IntoJs for pteron::Error {
         use pteron::Error as E;
         let code = match self {
             E::Gpu(error) => return error.into_js(),
-            E::File { .. } | E::Format { .. } | E::Overlap { .. } => "bad-file",
+            // Which file it is, the package knows by a better name.
+            E::Format { source, .. } => return self::error("bad-file", &source.to_string()),
+            E::File { .. } | E::Overlap { .. } => "bad-file",
             E::NotRead(_) => "missing",
             E::NoMethod { .. } => "no-such-method",
             E::Unsupported { .. } => "unsupported",

@@ -56,9 +56,10 @@ impl WebGpu {
     }
 
     /// Waits until the device is lost, and says why it was.
-    pub async fn lost(&self) -> String {
+    // Not an async function: it would hold on to this object for as long as the device lives.
+    pub fn lost(&self) -> js_sys::Promise {
         let gpu = self.gpu.clone();
-        gpu.lost().await
+        wasm_bindgen_futures::future_to_promise(async move { Ok(gpu.lost().await.into()) })
     }
 
     /// Gives the device up; whoever uses it hears that it is lost.

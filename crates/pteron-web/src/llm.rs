@@ -99,6 +99,14 @@ impl Options {
     }
 }
 
+/// A conversation, and the beginning of an answer that is to be gone on with.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Conversation {
+    messages: Vec<Message>,
+    partial: String,
+}
+
 #[derive(Serialize)]
 struct JsPiece<'a> {
     token: u32,
@@ -225,14 +233,14 @@ impl WebSession {
         self.session.borrow().as_ref().map(|session| session.tokens().to_vec()).ok_or_else(busy)
     }
 
-    /// Generates a text behind a prompt: a text, messages, or tokens. `on_piece` gets each piece and answers, perhaps later, whether
+    /// Generates a text behind a prompt: a text, messages, `{ messages, partial }`, or tokens. `on_piece` gets each piece and answers, perhaps later, whether
     /// to go on.
     ///
     /// # Errors
     /// A prompt or options that cannot be, a device that fails, or what `on_piece` throws.
     pub async fn generate(&self, prompt: JsValue, options: JsValue, on_piece: js_sys::Function) -> Result<JsValue> {
         let options = crate::convert::options::<Options>(options)?.generation();
-        let (tokens, dropped_messages) = self.prompt(prompt, options.max_tokens.unwrap_or(1))?;
+        let (tokens, dropped_messages) = self.prompt(prompt, options.max_tokens.unwrap_or(usize::MAX))?;
         let mut session = self.session.take().ok_or_else(busy)?;
         let outcome = generate(&mut session, &tokens, options, &on_piece).await;
         *self.session.borrow_mut() = Some(session);
@@ -275,8 +283,12 @@ impl WebSession {
         if let Some(text) = prompt.as_string() {
             return Ok((self.model.text_prompt(&text).or_js()?, 0));
         }
-        let messages = messages_from(prompt)?;
-        let prompt = self.model.chat_prompt(self.template.as_ref(), &messages, &render_options(), reserve).or_js()?;
+        let Conversation { messages, partial } = match js_sys::Array::is_array(&prompt) {
+            true => Conversation { messages: messages_from(prompt)?, partial: String::new() },
+            false => serde_wasm_bindgen::from_value(prompt).map_err(|reason| input(format!("prompt: {reason}")))?,
+        };
+        let template = self.template.as_ref();
+        let prompt = self.model.chat_prompt(template, &messages, &partial, &render_options(), reserve).or_js()?;
         Ok((prompt.tokens, prompt.dropped))
     }
 }
@@ -287,15 +299,13 @@ async fn generate(
     options: GenerationOptions,
     on_piece: &js_sys::Function,
 ) -> Result<Outcome> {
-    let reused_tokens = session.tokens().iter().zip(prompt).take_while(|(own, new)| own == new).count();
+    let reused_tokens = session.kept_of(prompt);
     let begin = now();
     let mut first = None;
     let mut text = session.generate(prompt, options).or_js()?;
-    let mut stopped = false;
     while let Some(piece) = text.next().await.or_js()? {
         first.get_or_insert_with(now);
         if !goes_on(on_piece, &piece).await? {
-            stopped = true;
             break;
         }
     }
@@ -305,15 +315,14 @@ async fn generate(
         Some(Finish::StopString(_)) => "stop-string",
         Some(Finish::MaxTokens) => "max-tokens",
         Some(Finish::ContextFull) => "context-full",
-        None if stopped => "stopped",
-        None => "context-full",
+        None => "stopped",
     };
     let first = first.unwrap_or(end);
     Ok(Outcome {
         finish,
         tokens: text.generated().to_vec(),
         prompt_tokens: prompt.len(),
-        reused_tokens: reused_tokens.min(prompt.len().saturating_sub(1)),
+        reused_tokens,
         dropped_messages: 0,
         prefill_seconds: first - begin,
         decode_seconds: end - first,

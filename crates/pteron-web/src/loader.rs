@@ -1,6 +1,6 @@
 //! A method whose weights are on their way.
 
-use pteron::{FillingMethod, Fusions, KvCache, LoadOptions, MemoryUse, Precision};
+use pteron::{FillingMethod, KvCache, LoadOptions, MethodMemory, Precision};
 use pteron_llm::Facts;
 use serde::{Deserialize, Serialize};
 use wasm_bindgen::prelude::*;
@@ -41,8 +41,8 @@ pub(crate) struct Memory {
     largest: f64,
 }
 
-impl Memory {
-    pub(crate) fn new(needed: MemoryUse, all: u64, state: u64) -> Self {
+impl From<MethodMemory> for Memory {
+    fn from(MethodMemory { total_bytes: all, needed, state_bytes: state }: MethodMemory) -> Self {
         let other = all.saturating_sub(needed.constant_bytes).saturating_sub(needed.activation_bytes);
         Self {
             constants: number(needed.constant_bytes),
@@ -88,7 +88,7 @@ impl Options {
                 forward.or_else(first).ok_or_else(|| error("unsupported", "the program has no method that computes"))?
             }
         };
-        let exact = if self.exact { LoadOptions::exact() } else { LoadOptions::default() };
+        let base = if self.exact { LoadOptions::exact() } else { LoadOptions::default() };
         let mut input_bounds = Vec::new();
         if let Some(longest) = self.max_prefill.filter(|_| self.choose_tokens) {
             let (inputs, _) = program.signature(&method).or_js()?;
@@ -103,10 +103,9 @@ impl Options {
                 input_bounds,
                 memory_budget,
                 choose_tokens: self.choose_tokens,
-                fusions: if self.exact { Fusions::NONE } else { exact.fusions },
                 precision: if fast { Precision::Fast } else { Precision::Full },
                 kv_cache: if self.half_cache { KvCache::Half } else { KvCache::Full },
-                ..exact
+                ..base
             },
         ))
     }
@@ -127,13 +126,21 @@ impl WebLoader {
         Ok(Self { filling, context })
     }
 
+    /// Bytes of GPU memory that a method would use, a state's with them. Nothing is made.
+    ///
+    /// # Errors
+    /// What the engine refuses.
+    pub fn plan(gpu: &WebGpu, head: &WebHead, options: JsValue) -> Result<JsValue> {
+        let (method, load) = crate::convert::options::<Options>(options)?.load(head)?;
+        to_js(&Memory::from(head.program()?.plan_memory(&gpu.gpu, &method, &load).or_js()?))
+    }
+
     /// Bytes of GPU memory it uses, a state's with them.
     ///
     /// # Errors
     /// None that can happen.
     pub fn memory(&self) -> Result<JsValue> {
-        let filling = &self.filling;
-        to_js(&Memory::new(filling.memory_needed(), filling.memory_bytes(), filling.state_bytes()))
+        to_js(&Memory::from(self.filling.memory()))
     }
 
     /// Runs steps of the model for some seconds before its weights are there, to see how many it does a second.

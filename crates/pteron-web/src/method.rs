@@ -56,7 +56,7 @@ impl Times {
 }
 
 pub(crate) fn memory_of(method: &Method) -> Memory {
-    Memory::new(method.memory_needed(), method.memory_bytes(), method.state_bytes())
+    method.memory().into()
 }
 
 #[wasm_bindgen(js_class = Method)]

@@ -12,12 +12,16 @@ use crate::error::{OrJs, Result, error};
 /// At least so many bytes are asked for at once: requests are dear, and what is needed next often lies behind.
 const LEAST: u64 = 64 << 10;
 
+/// More bytes than tables have. A file that claims more of them would fill the memory of the tab.
+const MOST: u64 = 256 << 20;
+
 /// The tables of a `.pte` file, and of the `.ptd` files beside it.
 #[wasm_bindgen(js_name = Head)]
 #[derive(Debug)]
 pub struct WebHead {
     length: u64,
     opening: Opening,
+    supplied: u64,
 }
 
 /// The tables of a `.ptd` file.
@@ -26,6 +30,7 @@ pub struct WebHead {
 pub struct WebDataHead {
     length: u64,
     file: Sparse,
+    supplied: u64,
 }
 
 #[derive(Serialize)]
@@ -54,9 +59,13 @@ struct LanguageModel {
 }
 
 /// A range as JavaScript takes it, long enough to be worth a request.
-fn range(start: u64, len: u64, file: u64) -> Vec<f64> {
+fn range(start: u64, len: u64, file: u64, supplied: u64) -> Result<Vec<f64>> {
+    if supplied.saturating_add(len) > MOST {
+        let message = format!("its tables have more than {MOST} bytes: it is damaged, or has its weights inside the tables");
+        return Err(error("bad-file", &message));
+    }
     let end = start.saturating_add(len.max(LEAST)).min(file);
-    vec![number(start), number(end.saturating_sub(start))]
+    Ok(vec![number(start), number(end.saturating_sub(start))])
 }
 
 #[wasm_bindgen(js_class = Head)]
@@ -68,7 +77,7 @@ impl WebHead {
     #[wasm_bindgen(constructor)]
     pub fn new(length: f64) -> Result<Self> {
         let length = bytes_of(length, "the length of a file")?;
-        Ok(Self { length, opening: Opening::new(length) })
+        Ok(Self { length, opening: Opening::new(length), supplied: 0 })
     }
 
     /// Start and length of what must be supplied next; empty if nothing.
@@ -78,7 +87,7 @@ impl WebHead {
     pub fn needs(&self) -> Result<Vec<f64>> {
         Ok(match self.opening.needs().or_js()? {
             None => Vec::new(),
-            Some(FilePart { file: 0, start, len }) => range(start, len, self.length),
+            Some(FilePart { file: 0, start, len }) => range(start, len, self.length, self.supplied)?,
             Some(_) => return Err(error("unsupported", "tensors outside delegates are in external data")),
         })
     }
@@ -88,6 +97,7 @@ impl WebHead {
     /// # Errors
     /// A place that is none.
     pub fn supply(&mut self, start: f64, bytes: Vec<u8>) -> Result<()> {
+        self.supplied = self.supplied.saturating_add(bytes.len() as u64);
         self.opening.supply(0, bytes_of(start, "a place in a file")?, bytes);
         Ok(())
     }
@@ -110,7 +120,7 @@ impl WebHead {
         };
         to_js(&Info {
             methods: program.methods().map(signature).collect(),
-            language_model: language_model(&program)?,
+            language_model: language_model(&program),
             external_keys: program.pte().external_keys().into_iter().map(|(key, _)| key.to_owned()).collect(),
             bytes: number(self.length),
         })
@@ -124,22 +134,23 @@ impl WebHead {
 }
 
 /// What the program says of itself as a language model: tokens and a position go in, one tensor comes out.
-fn language_model(program: &Program) -> Result<Option<LanguageModel>> {
+fn language_model(program: &Program) -> Option<LanguageModel> {
     let is_one = |name: &&str| {
         program.signature(name).is_ok_and(|(inputs, outputs)| {
             let shapes: Vec<&[u32]> = inputs.iter().map(|input| input.shape.as_slice()).collect();
             matches!(shapes.as_slice(), [[1, _], [1]]) && outputs.len() == 1
         })
     };
-    let Some(method) = program.methods().find(is_one) else { return Ok(None) };
-    let facts = Facts::from_program(program).or_js()?;
+    let method = program.methods().find(is_one)?;
+    // A program that looks like a language model and says nonsense of itself is still a program.
+    let facts = Facts::from_program(program).ok()?;
     let longest = program.signature(method).ok().and_then(|(inputs, _)| inputs.first()?.shape.last().copied());
-    Ok(Some(LanguageModel {
+    Some(LanguageModel {
         method: method.to_owned(),
         context_length: facts.context_length,
         max_prefill: longest.or(facts.max_prefill),
         vocab_size: facts.vocab_size,
-    }))
+    })
 }
 
 #[wasm_bindgen(js_class = DataHead)]
@@ -151,7 +162,7 @@ impl WebDataHead {
     #[wasm_bindgen(constructor)]
     pub fn new(length: f64) -> Result<Self> {
         let length = bytes_of(length, "the length of a file")?;
-        Ok(Self { length, file: Sparse::new(length) })
+        Ok(Self { length, file: Sparse::new(length), supplied: 0 })
     }
 
     /// Start and length of what must be supplied next; empty if nothing.
@@ -162,7 +173,7 @@ impl WebDataHead {
         match Ptd::read(&self.file) {
             Ok(_) => Ok(Vec::new()),
             Err(fault) => match fault.problem {
-                Problem::NotRead { start, len } => Ok(range(start, len, self.length)),
+                Problem::NotRead { start, len } => range(start, len, self.length, self.supplied),
                 _ => Err(error("bad-file", &fault.to_string())),
             },
         }
@@ -173,6 +184,7 @@ impl WebDataHead {
     /// # Errors
     /// A place that is none.
     pub fn supply(&mut self, start: f64, bytes: Vec<u8>) -> Result<()> {
+        self.supplied = self.supplied.saturating_add(bytes.len() as u64);
         self.file.insert(bytes_of(start, "a place in a file")?, bytes);
         Ok(())
     }

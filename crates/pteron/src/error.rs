@@ -42,15 +42,13 @@ pub enum Error {
     /// A tensor whose parts do not go together.
     #[error("tensor: {0}")]
     Tensor(String),
-    /// Constants that overlap, so that reading them would take more than the file has.
-    #[error("file {file} has {len} bytes, but its constants claim {total}: it is damaged")]
+    /// Constants that overlap: no exporter writes them so.
+    #[error("constants overlap at bytes {} and {} of file {}: it is damaged", .first.start, .second.start, .first.file)]
     Overlap {
-        /// Which file: 0 for the program, then the external data in order.
-        file: usize,
-        /// Bytes the constants would be together.
-        total: u64,
-        /// Bytes of the file.
-        len: u64,
+        /// One of them.
+        first: crate::FilePart,
+        /// The one that begins inside it.
+        second: crate::FilePart,
     },
     /// An input the method does not take.
     #[error("input {index} of {method:?} {reason}")]

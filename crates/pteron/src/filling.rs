@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use pteron_format::is_sha256;
 use pteron_format::program::DataRef;
 use pteron_format::vulkan::{ConstantId, ConstantSource};
-use pteron_gpu::engine::{FillingGraph, Gpu, Loading, MemoryUse};
+use pteron_gpu::engine::{FillingGraph, Gpu, LoadedGraph, Loading, MemoryUse};
 use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
-use crate::method::{LoadOptions, Method};
+use crate::method::{LoadOptions, Method, state_id};
 use crate::next::{Choice, Tokens};
 use crate::program::{FilePart, Files, Program};
 
@@ -40,8 +41,8 @@ pub struct Damaged {
 #[derive(Debug)]
 struct Part {
     place: FilePart,
-    /// The sum they must have, where it is known.
-    sum: Option<String>,
+    /// The key that is the sum they must have, where one is.
+    key: Option<String>,
     targets: Vec<(usize, ConstantId)>,
     done: u64,
     hasher: Sha256,
@@ -56,22 +57,89 @@ impl Part {
     fn is_full(&self) -> bool {
         self.done == self.place.len
     }
+
+    /// Forgets what has come, in the graphs too.
+    fn restart(&mut self, graphs: &mut [FillingGraph]) {
+        (self.done, self.hasher) = (0, Sha256::new());
+        for &(graph, constant) in &self.targets {
+            graphs[graph].restart(constant);
+        }
+    }
+
+    /// Writes the next bytes wherever they are wanted.
+    fn write(&mut self, graphs: &mut [FillingGraph], bytes: &[u8]) -> Result<()> {
+        for &(graph, constant) in &self.targets {
+            graphs[graph].write(constant, bytes)?;
+        }
+        if self.key.is_some() {
+            self.hasher.update(bytes);
+        }
+        self.done += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Whether what has come is what its key stands for.
+    fn is_right(&self) -> bool {
+        let found = || self.hasher.clone().finalize().iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        self.key.as_ref().is_none_or(|key| key.eq_ignore_ascii_case(&found()))
+    }
 }
 
-/// The sum that a key stands for, if it is one.
-fn sum_of(key: &str) -> Option<String> {
-    (key.len() == 64 && key.bytes().all(|byte| byte.is_ascii_hexdigit())).then(|| key.to_ascii_lowercase())
+/// Bytes of GPU memory that a method takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MethodMemory {
+    /// All of it, states apart.
+    pub total_bytes: u64,
+    /// What of it no loader could do without.
+    pub needed: MemoryUse,
+    /// Each state.
+    pub state_bytes: u64,
+}
+
+impl MethodMemory {
+    pub(crate) fn of<'g>(graphs: impl Iterator<Item = &'g LoadedGraph>) -> Self {
+        let parts = graphs.map(|graph| Self {
+            total_bytes: graph.memory_bytes(),
+            needed: graph.memory_needed(),
+            state_bytes: graph.state_bytes(),
+        });
+        parts.fold(Self::default(), Self::and)
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self {
+            total_bytes: self.total_bytes + other.total_bytes,
+            needed: self.needed.and(other.needed),
+            state_bytes: self.state_bytes + other.state_bytes,
+        }
+    }
 }
 
 impl Program {
+    /// How much GPU memory a method would take. Nothing is made or loaded.
+    ///
+    /// # Errors
+    /// What [`load`](Self::load) would refuse before it loads anything: operators that are not supported, sizes that the GPU does
+    /// not allow.
+    pub fn plan_memory(&self, gpu: &Gpu, method: &str, options: &LoadOptions) -> Result<MethodMemory> {
+        let (_, prepared) = self.prepare(gpu, method, options)?;
+        let parts = prepared.iter().map(|(graph, _)| MethodMemory {
+            total_bytes: graph.memory_bytes(),
+            needed: graph.memory_needed(),
+            state_bytes: graph.state_bytes(),
+        });
+        Ok(parts.fold(MethodMemory::default(), MethodMemory::and))
+    }
+
     /// Loads a method but for its constants, which may come later and from elsewhere: memory is made and kernels are compiled.
+    /// [`LoadOptions::progress`] is told of kernels; how many bytes have come, [`FillingMethod::progress`] says.
     ///
     /// # Errors
     /// As [`load`](Self::load).
     pub async fn begin(&self, gpu: &Gpu, method: &str, options: &LoadOptions) -> Result<FillingMethod> {
         let (method, prepared) = self.prepare(gpu, method, options)?;
         let mut loading = Loading::new(options.progress.as_ref());
-        prepared.iter().for_each(|(graph, _)| loading.expect(graph));
+        prepared.iter().for_each(|(graph, _)| loading.expect_pipelines(graph));
         let (mut graphs, mut sources): (Vec<FillingGraph>, Vec<DataRef>) = Default::default();
         for (graph, data) in prepared {
             graphs.push(graph.begin(&loading).await?);
@@ -96,24 +164,23 @@ fn parts(files: &Files, graphs: &[FillingGraph], sources: &[DataRef]) -> Result<
                 let key = key.map_or_else(|| format!("constant {id}"), str::to_owned);
                 return Err(Error::Gpu(pteron_gpu::Error::MissingConstant { key }));
             };
-            let (sum, hasher) = (key.and_then(sum_of), Sha256::new());
-            let part = parts.entry(place).or_insert(Part { place, sum, targets: Vec::new(), done: 0, hasher });
+            let new = || Part { place, key: None, targets: Vec::new(), done: 0, hasher: Sha256::new() };
+            let part = parts.entry(place).or_insert_with(new);
             part.targets.push((index, id));
+            let key = key.filter(|key| is_sha256(key)).map(str::to_owned);
+            part.key = part.key.take().or(key);
         }
     }
+    let parts: Vec<Part> = parts.into_values().filter(|part| part.place.len > 0).collect();
     // Constants lie side by side; in a file where they overlap, each byte could be asked for again and again.
-    let mut totals: BTreeMap<usize, u64> = BTreeMap::new();
-    for place in parts.keys() {
-        let total = totals.entry(place.file).or_default();
-        *total = total.saturating_add(place.len);
+    let overlaps = |pair: &[Part]| {
+        let [first, second] = [pair[0].place, pair[1].place];
+        (first.file == second.file && second.start < first.end()).then_some((first, second))
+    };
+    match parts.windows(2).find_map(overlaps) {
+        Some((first, second)) => Err(Error::Overlap { first, second }),
+        None => Ok(parts),
     }
-    for (file, total) in totals {
-        let len = files.file_len(file);
-        if total > len {
-            return Err(Error::Overlap { file, total, len });
-        }
-    }
-    Ok(parts.into_values().collect())
 }
 
 impl FillingMethod {
@@ -157,15 +224,14 @@ impl FillingMethod {
             }
             let range = |at: u64| usize::try_from(at.min(part.place.end()) - start).unwrap_or(bytes.len());
             let piece = bytes.get(range(next)..range(end)).unwrap_or_default();
-            for &(graph, constant) in &part.targets {
-                self.graphs[graph].write(constant, piece)?;
+            if let Err(error) = part.write(&mut self.graphs, piece) {
+                // Some places have the piece and others do not.
+                part.restart(&mut self.graphs);
+                return Err(error);
             }
-            if part.sum.is_some() {
-                part.hasher.update(piece);
-            }
-            part.done += piece.len() as u64;
-            if part.is_full() {
-                self.damaged.extend(check(part, &mut self.graphs));
+            if part.is_full() && !part.is_right() {
+                part.restart(&mut self.graphs);
+                self.damaged.extend(part.key.clone().map(|key| Damaged { key, part: part.place }));
             }
         }
         Ok(())
@@ -184,22 +250,10 @@ impl FillingMethod {
         Ok(self.gpu.settle().await?)
     }
 
-    /// Bytes of GPU memory it uses, states apart.
+    /// The GPU memory it takes.
     #[must_use]
-    pub fn memory_bytes(&self) -> u64 {
-        self.graphs.iter().map(|graph| graph.unfilled().memory_bytes()).sum()
-    }
-
-    /// Bytes of GPU memory that each state uses.
-    #[must_use]
-    pub fn state_bytes(&self) -> u64 {
-        self.graphs.iter().map(|graph| graph.unfilled().state_bytes()).sum()
-    }
-
-    /// What of its memory no loader could do without.
-    #[must_use]
-    pub fn memory_needed(&self) -> MemoryUse {
-        self.graphs.iter().map(|graph| graph.unfilled().memory_needed()).fold(MemoryUse::default(), MemoryUse::and)
+    pub fn memory(&self) -> MethodMemory {
+        MethodMemory::of(self.graphs.iter().map(FillingGraph::unfilled))
     }
 
     /// Runs steps that choose a token, as many as `go_on` wants, to see how long they take: the kernels and shapes are those of
@@ -210,8 +264,9 @@ impl FillingMethod {
     pub async fn rehearse(&self, context: u32, mut go_on: impl FnMut(u32) -> bool) -> Result<u32> {
         let [graph] = self.graphs.as_slice() else { return Ok(0) };
         let graph = graph.unfilled();
-        let state = graph.new_state()?;
-        let start = |tokens, at: u32| self.method.start_on(graph, &state, 0, tokens, at % context.max(1), Choice::LIKELIEST);
+        let (state, id) = (graph.new_state()?, state_id());
+        let start =
+            |tokens, at: u32| self.method.start_on(graph, &state, id, tokens, at % context.max(1), Choice::LIKELIEST);
         let mut next = start(Tokens::Given(&[0]), 0)?;
         let mut steps = 0;
         loop {
@@ -236,18 +291,4 @@ impl FillingMethod {
         let delegates = self.graphs.into_iter().map(FillingGraph::finish).collect::<Result<_, _>>()?;
         Ok(Method { delegates, ..self.method })
     }
-}
-
-/// Compares what has come with what should have; what does not match is forgotten.
-fn check(part: &mut Part, graphs: &mut [FillingGraph]) -> Option<Damaged> {
-    let sum = part.sum.as_ref()?;
-    let found: String = std::mem::take(&mut part.hasher).finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    if found == *sum {
-        return None;
-    }
-    for &(graph, constant) in &part.targets {
-        graphs[graph].restart(constant);
-    }
-    part.done = 0;
-    Some(Damaged { key: sum.clone(), part: part.place })
 }

@@ -32,12 +32,12 @@ mod tensor;
 
 pub use bytes::FileBytes;
 pub use error::{Error, Result};
-pub use filling::{Damaged, FillingMethod};
+pub use filling::{Damaged, FillingMethod, MethodMemory};
 pub use method::{LoadOptions, Method, State, TensorSpec};
 pub use next::{Choice, ChosenToken, NextToken, Tokens};
 pub use opening::Opening;
 pub use program::{ConstantValue, FilePart, Program};
-pub use pteron_format::ScalarType;
+pub use pteron_format::{Bytes, ScalarType, Sparse};
 pub use pteron_gpu::engine::{
     AdapterSummary, Allocated, Counts, DispatchTime, Gpu, GpuOptions, KvCache, MemoryUse, OnProgress, Precision, Profile,
     Progress, Timing, adapters,

@@ -12,6 +12,7 @@ use pteron_gpu::shape::Dims;
 use pteron_gpu::tuning::Tuning;
 
 use crate::error::{Error, Result};
+use crate::filling::MethodMemory;
 use crate::next::TokenLoop;
 use crate::plan::{self, Script};
 use crate::program::Program;
@@ -82,7 +83,7 @@ pub struct State {
     pub(crate) values: Vec<(ValueId, Tensor)>,
 }
 
-fn state_id() -> u64 {
+pub(crate) fn state_id() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
@@ -212,6 +213,12 @@ impl Method {
     #[must_use]
     pub fn memory_needed(&self) -> MemoryUse {
         self.delegates.iter().map(LoadedGraph::memory_needed).fold(MemoryUse::default(), MemoryUse::and)
+    }
+
+    /// The GPU memory it takes.
+    #[must_use]
+    pub fn memory(&self) -> MethodMemory {
+        MethodMemory::of(self.delegates.iter())
     }
 
     /// Bytes of constants that a call for a single token reads, as the GPU holds them; see

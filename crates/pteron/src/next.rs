@@ -141,6 +141,12 @@ impl NextToken {
 }
 
 impl Method {
+    /// Whether it was loaded with [`choose_tokens`](crate::LoadOptions::choose_tokens).
+    #[must_use]
+    pub fn chooses_tokens(&self) -> bool {
+        self.tokens.is_some()
+    }
+
     /// Whether the token that a state's last step chose is still where the next step finds it.
     #[must_use]
     pub fn has_chosen(&self, state: &State) -> bool {

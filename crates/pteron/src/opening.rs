@@ -35,13 +35,14 @@ impl Opening {
         Self { program: Sparse::new(len), data: Vec::new() }
     }
 
-    /// Adds a file of external data, as much of it as has been read; its number.
+    /// Adds a file of external data, as much of it as has been read; its number. [`needs`](Self::needs) may ask for more afterwards.
     pub fn attach(&mut self, file: Sparse) -> usize {
         self.data.push(file);
         self.data.len()
     }
 
-    /// Adds bytes of a file: 0 is the program, others have the number that [`attach`](Self::attach) gave them.
+    /// Adds bytes of a file: 0 is the program, others have the number that [`attach`](Self::attach) gave them. Of less than was asked
+    /// for, the same is asked for again.
     pub fn supply(&mut self, file: usize, start: u64, bytes: Vec<u8>) {
         let parts = match file.checked_sub(1) {
             None => Some(&mut self.program),
@@ -77,7 +78,7 @@ impl Opening {
         for plan in program.files.pte.program().plans.iter().filter(|plan| !plan.is_constant()) {
             // What cannot run is refused when it is loaded; its data need not be there.
             if let Ok(script) = Script::new(&program.files, plan) {
-                script.initial_values(&program.files)?;
+                script.check_read(&program.files)?;
             }
         }
         Ok(program)

@@ -116,6 +116,16 @@ impl Script {
         self.kept.iter().chain(&self.constants).map(value).collect()
     }
 
+    /// Whether what kept tensors and constants start as is at hand. Nothing is made: a file can claim sizes that nobody has.
+    pub(crate) fn check_read(&self, files: &Files) -> Result<()> {
+        let plan = files.pte.program().plan(&self.method);
+        let tensor = |id: &ValueId| plan.and_then(|plan| plan.value(*id)).and_then(Value::as_tensor);
+        for tensor in self.kept.iter().chain(&self.constants).filter_map(tensor) {
+            files.tensor_bytes(tensor).map_err(Error::NotRead)?;
+        }
+        Ok(())
+    }
+
     /// The inputs of the one delegate call that is all there is to do; `None` if there is more.
     pub(crate) fn only_call(&self) -> Option<&[ValueId]> {
         match self.steps.as_slice() {

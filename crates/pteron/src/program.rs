@@ -168,14 +168,6 @@ impl Files {
         }
     }
 
-    /// How long a file is.
-    pub(crate) fn file_len(&self, file: usize) -> u64 {
-        match file.checked_sub(1) {
-            None => self.pte.file().file_len(),
-            Some(index) => self.data.get(index).map_or(0, |data| data.file().file_len()),
-        }
-    }
-
     /// The bytes a plan's tensor starts as, where the file gives any.
     ///
     /// # Errors
@@ -229,7 +221,8 @@ impl FilePart {
     }
 
     /// The first byte behind it.
-    pub(crate) fn end(&self) -> u64 {
+    #[must_use]
+    pub fn end(&self) -> u64 {
         self.start.saturating_add(self.len)
     }
 }

@@ -10,6 +10,7 @@ use common::{gpu, inputs, load, program_file, step};
 use proptest::prelude::*;
 use pteron::{Error, FilePart, FillingMethod, LoadOptions, Method, Opening, Program, block_on};
 use pteron_format::Sparse;
+use pteron_format::program::{Instruction, Value, ValueId};
 
 fn slice(file: &[u8], part: FilePart) -> Vec<u8> {
     let start = usize::try_from(part.start).unwrap();
@@ -68,7 +69,7 @@ fn what_arrives_in_pieces_answers_like_what_is_mapped() {
     for piece in [1 << 20, 4099] {
         let method = streamed(&files, piece);
         assert_eq!(step(&method, &mut method.new_state().unwrap(), 1, 0, 12), expected, "pieces of {piece}");
-        assert_eq!(method.memory_bytes(), whole.memory_bytes());
+        assert_eq!(method.memory(), whole.memory());
     }
 }
 
@@ -79,7 +80,7 @@ fn external_data_arrives_too() {
     data.retain(|path| path.extension().is_some_and(|extension| extension == "ptd"));
     let files: Vec<Vec<u8>> =
         [folder.join("program.pte")].into_iter().chain(data).map(|path| std::fs::read(path).unwrap()).collect();
-    let error = open(&files[..1]).err().expect("its constants are elsewhere").to_string();
+    let error = open(&files[..1]).expect_err("its constants are elsewhere").to_string();
     assert!(error.contains("external"), "{error}");
     let mut filling = begin(&files, &LoadOptions::default());
     assert!(filling.needs().iter().any(|part| part.file == 1) && filling.needs().iter().any(|part| part.file == 2));
@@ -134,9 +135,45 @@ fn steps_can_be_rehearsed_before_weights_are_there() {
     let method = block_on(filling.finish()).unwrap();
     let whole = load(&gpu());
     let expected = step(&whole, &mut whole.new_state().unwrap(), 1, 0, 12);
-    assert_eq!(step(&method, &mut method.new_state().unwrap(), 1, 0, 12), expected, "a rehearsal leaves nothing behind");
+    let mut state = method.new_state().unwrap();
+    assert!(!method.has_chosen(&state), "the rehearsal's token is nobody's");
+    assert_eq!(step(&method, &mut state, 1, 0, 12), expected, "a rehearsal leaves nothing behind");
     let plain = begin(&files, &LoadOptions::default());
     assert!(matches!(block_on(plain.rehearse(128, |_| false)), Err(Error::Unsupported { .. })));
+}
+
+#[test]
+fn memory_is_known_before_any_is_made() {
+    let (gpu, files) = (gpu(), [program_file()]);
+    let before = gpu.counts().buffer_bytes;
+    let planned = open(&files).unwrap().0.plan_memory(&gpu, "forward", &LoadOptions::default()).unwrap();
+    assert_eq!(gpu.counts().buffer_bytes, before);
+    let loaded = load(&gpu);
+    assert_eq!((planned, planned.state_bytes), (loaded.memory(), loaded.state_bytes()));
+    let small = LoadOptions { memory_budget: Some(1000), ..LoadOptions::default() };
+    let refused = open(&files).unwrap().0.plan_memory(&gpu, "forward", &small);
+    assert!(matches!(refused, Err(Error::Gpu(pteron_gpu::Error::TooLarge { .. }))), "{refused:?}");
+}
+
+/// A program that changes a tensor of two gigabytes outside its delegate, so that the tensor would have to be kept.
+#[test]
+fn a_small_file_that_claims_much_is_opened_without_making_it() {
+    let mut program = pteron_format::Pte::read(program_file()).unwrap().with_data().map_data(|data| data.to_vec());
+    let plan = program.plans.iter_mut().find(|plan| plan.name == "forward").unwrap();
+    let tensor = plan.values.iter_mut().find_map(|value| match value {
+        Value::Tensor(tensor) => Some(tensor),
+        _ => None,
+    });
+    let mut huge = tensor.unwrap().clone();
+    (huge.sizes, huge.dim_order, huge.buffer, huge.allocation) = (vec![500_000_000], vec![0], 0, None);
+    plan.values.push(Value::Tensor(huge));
+    let id = ValueId(u32::try_from(plan.values.len() - 1).unwrap());
+    plan.chains[0].instructions.insert(0, Instruction::Free(id));
+    let file = pteron_format::write(&program).unwrap();
+    let allocated = allocation_counter::measure(|| {
+        open(std::slice::from_ref(&file)).unwrap();
+    });
+    assert!(allocated.bytes_max < 64 << 20, "{} bytes", allocated.bytes_max);
 }
 
 proptest! {

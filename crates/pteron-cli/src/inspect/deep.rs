@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pteron::FileBytes;
 use pteron_format::vulkan::ConstantSource;
-use pteron_format::{Bytes, Extent, Ptd, Pte};
+use pteron_format::{Bytes, Extent, Ptd, Pte, is_sha256};
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
@@ -64,7 +64,7 @@ fn check<'a>(
     // Names may share bytes; bytes are hashed once.
     let mut blobs: BTreeMap<Extent, Vec<&str>> = BTreeMap::new();
     for (key, extent) in named {
-        if is_hash(key) {
+        if is_sha256(key) {
             checked.matching += 1;
             blobs.entry(extent).or_default().push(key);
         } else {
@@ -104,10 +104,6 @@ fn hash(bytes: &[u8], progress: &Progress) -> String {
         progress.advance(piece.len() as u64);
     }
     hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn is_hash(key: &str) -> bool {
-    key.len() == 64 && key.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// The first constant that goes by a key.

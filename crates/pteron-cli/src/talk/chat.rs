@@ -77,7 +77,7 @@ impl Conversation {
     fn turn(&mut self, args: &Chat, text: &str) -> Result<(), Failure> {
         self.messages.push(Message::user(text));
         let options = args.generation.options(super::defaults(&args.model));
-        let reserve = options.max_tokens.unwrap_or(1);
+        let reserve = options.max_tokens.unwrap_or(usize::MAX);
         let prompt = self.fitting_prompt(reserve)?;
         let answer =
             stream(&mut self.session, &prompt, options, |piece| terminal::print(&terminal::clean_text(&piece.text)));
@@ -99,7 +99,7 @@ impl Conversation {
     /// The tokens of the conversation, its oldest turns dropped where there is no room for them and an answer.
     fn fitting_prompt(&mut self, reserve: usize) -> Result<Vec<TokenId>, Failure> {
         let options = RenderOptions { now: super::now(), ..RenderOptions::default() };
-        let prompt = self.model.chat_prompt(self.template.as_ref(), &self.messages, &options, reserve)?;
+        let prompt = self.model.chat_prompt(self.template.as_ref(), &self.messages, "", &options, reserve)?;
         if prompt.dropped > 0 {
             let first = usize::from(self.system.is_some());
             self.messages.drain(first..first + prompt.dropped);

@@ -36,7 +36,7 @@ fn generate(args: &Run) -> Result<(), Failure> {
     let continues = template.is_none();
     let message = [pteron_llm::Message::user(prompt.clone())];
     let render = pteron_llm::RenderOptions { now: super::now(), ..Default::default() };
-    let tokens = model.chat_prompt(template.as_ref(), &message, &render, 0)?.tokens;
+    let tokens = model.chat_prompt(template.as_ref(), &message, "", &render, 0)?.tokens;
     let mut session = Session::new(&model)?;
     // What continues a text is read with it.
     if !args.json && continues {

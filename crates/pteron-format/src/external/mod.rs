@@ -17,6 +17,12 @@ const HEADER_LEN: usize = 40;
 /// The header's room, so that everything behind it stays aligned.
 const HEADER_ROOM: usize = 48;
 
+/// Whether a key of named data is the SHA-256 of its bytes, in hexadecimal, as exporters write it.
+#[must_use]
+pub fn is_sha256(key: &str) -> bool {
+    key.len() == 64 && key.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
 /// Named blobs. `D` says how their bytes are held, as in [`Program`](crate::Program).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExternalData<D = Extent> {

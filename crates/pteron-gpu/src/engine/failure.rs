@@ -1,5 +1,6 @@
 //! What goes wrong on a device outside any call, and who waits for it.
 
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
@@ -21,8 +22,21 @@ pub(super) struct Failures(Arc<Mutex<Kept>>);
 #[derive(Debug, Default)]
 struct Kept {
     failure: Option<Failure>,
-    /// Those who wait for the device to be lost.
-    waiting: Vec<Waker>,
+    /// Those who wait for the device to be lost, each under a number of its own.
+    waiting: BTreeMap<u64, Waker>,
+    next: u64,
+}
+
+/// A place among those who wait, given up when whoever waits does so no longer.
+struct Waiting<'a> {
+    failures: &'a Failures,
+    number: u64,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.failures.kept().waiting.remove(&self.number);
+    }
 }
 
 impl Failures {
@@ -51,16 +65,17 @@ impl Failures {
         self.note(Failure::Lost(reason));
     }
 
-    /// Keeps what went wrong; a loss stays, whatever follows from it.
+    /// Keeps what went wrong first, since the rest follows from it; a loss comes before all, and stays.
     fn note(&self, what: Failure) {
         let mut kept = self.kept();
-        if matches!(kept.failure, Some(Failure::Lost(_))) {
-            return;
+        let lost = matches!(what, Failure::Lost(_)) && !matches!(kept.failure, Some(Failure::Lost(_)));
+        if lost || kept.failure.is_none() {
+            kept.failure = Some(what);
         }
-        if matches!(what, Failure::Lost(_)) {
-            kept.waiting.drain(..).for_each(Waker::wake);
-        }
-        kept.failure = Some(what);
+        let waiting = if lost { std::mem::take(&mut kept.waiting) } else { BTreeMap::new() };
+        // Whoever is woken may look at once.
+        drop(kept);
+        waiting.into_values().for_each(Waker::wake);
     }
 
     /// What has gone wrong, if anything has. An error belongs to one call; a lost device stays lost.
@@ -80,14 +95,18 @@ impl Failures {
 
     /// Waits until the device is lost; why it was.
     pub(super) async fn lost(&self) -> String {
+        let number = {
+            let mut kept = self.kept();
+            kept.next += 1;
+            kept.next
+        };
+        let place = Waiting { failures: self, number };
         poll_fn(|cx| {
             let mut kept = self.kept();
             if let Some(Failure::Lost(reason)) = &kept.failure {
                 return Poll::Ready(reason.clone());
             }
-            if !kept.waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
-                kept.waiting.push(cx.waker().clone());
-            }
+            kept.waiting.insert(place.number, cx.waker().clone());
             Poll::Pending
         })
         .await
@@ -109,6 +128,7 @@ mod tests {
         failures.note(Failure::Error("refused".to_owned()));
         assert!(matches!(failures.check(), Err(Error::Device(reason)) if reason == "refused"));
         failures.note(Failure::OutOfMemory("full".to_owned()));
+        failures.note(Failure::Error("and so this".to_owned()));
         assert!(matches!(failures.check(), Err(Error::OutOfMemory(_))));
         assert!(failures.check().is_ok());
         failures.note_lost("unplugged".to_owned());
@@ -135,5 +155,16 @@ mod tests {
             assert_eq!(thread.join().unwrap(), "unplugged");
         }
         assert_eq!(pollster::block_on(failures.lost()), "unplugged", "also of those who ask later");
+    }
+
+    #[test]
+    fn whoever_gives_up_is_forgotten() {
+        let failures = Failures::default();
+        let mut cx = std::task::Context::from_waker(Waker::noop());
+        for _ in 0..3 {
+            let mut waiting = std::pin::pin!(failures.lost());
+            assert!(waiting.as_mut().poll(&mut cx).is_pending() && waiting.as_mut().poll(&mut cx).is_pending());
+            assert_eq!(failures.kept().waiting.len(), 1);
+        }
     }
 }

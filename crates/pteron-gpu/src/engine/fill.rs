@@ -172,7 +172,8 @@ impl Filler {
         let mut zero = None;
         for Target { tensor, form, place } in &fill.targets {
             let at = form.len(fill.done);
-            if matches!(place, Destination::State(_)) && *zero.get_or_insert_with(|| is_zero(&bytes)) {
+            let zeros = || matches!(place, Destination::State(index) if initial.get(*index).is_some_and(Option::is_none));
+            if zeros() && *zero.get_or_insert_with(|| is_zero(&bytes)) {
                 continue;
             }
             let data = form.convert(bytes.clone()).map_err(|value| {
@@ -221,14 +222,6 @@ impl Filler {
         let Some(fill) = self.fills.get_mut(&constant.0) else { return };
         fill.done = 0;
         fill.rest.clear();
-        for target in &fill.targets {
-            // What was not zeros may be now.
-            if let Destination::State(index) = target.place
-                && let Some(slot) = self.initial.get_mut(index)
-            {
-                *slot = None;
-            }
-        }
     }
 
     /// Whether all of every constant has come.

@@ -16,7 +16,12 @@ pub struct FillingGraph {
     pub(super) loaded: LoadedGraph,
     pub(super) filler: Filler,
     pub(super) budget: MemoryBudget,
+    /// Bytes written since the queue was last told to take them.
+    pub(super) waiting: usize,
 }
+
+/// So many bytes at most wait in staging memory of the driver.
+const MOST_WAITING: usize = 32 << 20;
 
 impl FillingGraph {
     /// The graph, for trying how fast it is. What it answers means nothing.
@@ -30,14 +35,22 @@ impl FillingGraph {
         self.filler.constants()
     }
 
-    /// Writes the next bytes of a constant, however many.
+    /// Writes the next bytes of a constant, however many. Natively this waits now and then until the device has taken what was
+    /// written; in a browser nothing can wait here, and [`Gpu::settle`](super::Gpu::settle) does.
     ///
     /// # Errors
-    /// A number that GPUs cannot hold, or no memory.
+    /// A number that GPUs cannot hold, no memory, or a device that fails. What has come of the constant is then to be
+    /// [forgotten](Self::restart).
     pub fn write(&mut self, constant: ConstantId, bytes: &[u8]) -> Result<()> {
         let (gpu, budget) = (&self.loaded.gpu, &mut self.budget);
         let put = &mut |buffer: &wgpu::Buffer, start, data: Cow<'_, [u8]>, _| upload::write(gpu, buffer, start, &data);
-        self.filler.feed(&mut Sink { gpu, budget, put }, constant, Cow::Borrowed(bytes))
+        self.filler.feed(&mut Sink { gpu, budget, put }, constant, Cow::Borrowed(bytes))?;
+        self.waiting += bytes.len();
+        if self.waiting >= MOST_WAITING {
+            self.waiting = 0;
+            upload::hand_over(&self.loaded.gpu)?;
+        }
+        Ok(())
     }
 
     /// Forgets what has come of a constant, because it was damaged.

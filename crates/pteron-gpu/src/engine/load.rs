@@ -16,6 +16,7 @@ use super::pipelines::Pipeline;
 use super::precision::Precision;
 use super::progress::Loading;
 use super::sizes::{Sizes, Slots, slots};
+use super::state::state_bytes;
 use super::upload::upload;
 use super::wait::Gate;
 use crate::error::{Error, Result};
@@ -136,6 +137,7 @@ pub struct PreparedGraph {
     sizes: Sizes,
     memory_budget: Option<u64>,
     calls_under_way: usize,
+    booked: u64,
 }
 
 impl PreparedGraph {
@@ -152,9 +154,29 @@ impl PreparedGraph {
         let slots = slots(&planned, &memory);
         let sizes = Sizes::new(&graph, &planned, &memory, slots.total);
         let LoadOptions { memory_budget, calls_under_way, .. } = *options;
-        sizes.book(gpu, &mut MemoryBudget::new(memory_budget))?;
+        let mut budget = MemoryBudget::new(memory_budget);
+        sizes.book(gpu, &mut budget)?;
         gpu.check()?;
-        Ok(Self { gpu: gpu.clone(), graph, planned, memory, slots, sizes, memory_budget, calls_under_way })
+        let (gpu, booked) = (gpu.clone(), budget.used());
+        Ok(Self { gpu, graph, planned, memory, slots, sizes, memory_budget, calls_under_way, booked })
+    }
+
+    /// Bytes of GPU memory that it will use, states apart.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        self.booked
+    }
+
+    /// Bytes of GPU memory that each state will use.
+    #[must_use]
+    pub fn state_bytes(&self) -> u64 {
+        state_bytes(&self.graph, &self.memory)
+    }
+
+    /// What of it no loader could do without.
+    #[must_use]
+    pub fn memory_needed(&self) -> MemoryUse {
+        self.sizes.needed()
     }
 
     /// Bytes of constants that loading uploads.
@@ -191,7 +213,7 @@ impl PreparedGraph {
         loading: &Loading<'_>,
         fill: impl FnOnce(&Gpu, &Graph, &mut Filler, &mut MemoryBudget, u64) -> Result<()>,
     ) -> Result<FillingGraph> {
-        let Self { gpu, graph, planned, memory, slots, sizes, memory_budget, calls_under_way } = self;
+        let Self { gpu, graph, planned, memory, slots, sizes, memory_budget, calls_under_way, .. } = self;
         let mut budget = MemoryBudget::new(memory_budget);
         let scope = gpu.inner.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
         let made = gpu.compile_beside(&variants(&planned, &memory), loading, || {
@@ -220,7 +242,7 @@ impl PreparedGraph {
         let (bytes, needed) = (budget.used(), sizes.needed());
         let loaded = LoadedGraph { gpu, graph, memory, fixed, ready, initial, run, gate, answers, bytes, needed };
         loaded.refresh_all();
-        Ok(FillingGraph { loaded, filler, budget })
+        Ok(FillingGraph { loaded, filler, budget, waiting: 0 })
     }
 }
 

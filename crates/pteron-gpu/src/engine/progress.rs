@@ -73,9 +73,13 @@ impl<'a> Loading<'a> {
 
     /// Adds a graph that will be loaded to the totals.
     pub fn expect(&mut self, graph: &PreparedGraph) {
-        let now = self.now.get_mut().unwrap_or_else(PoisonError::into_inner);
-        now.total_bytes += graph.constant_bytes();
-        now.total_pipelines += graph.pipelines();
+        self.expect_pipelines(graph);
+        self.now.get_mut().unwrap_or_else(PoisonError::into_inner).total_bytes += graph.constant_bytes();
+    }
+
+    /// The same for a graph whose constants come later and are not told of.
+    pub fn expect_pipelines(&mut self, graph: &PreparedGraph) {
+        self.now.get_mut().unwrap_or_else(PoisonError::into_inner).total_pipelines += graph.pipelines();
     }
 
     pub(super) fn uploaded(&self, bytes: u64) {

@@ -7,7 +7,8 @@ use wgpu::BufferUsages as Usage;
 use super::buffers::{MemoryBudget, count};
 use super::load::{LoadedGraph, bind_group};
 use crate::error::Result;
-use crate::graph::TensorInfo;
+use crate::graph::{Graph, TensorInfo};
+use crate::memory::Memory;
 
 /// The mutable tensors of a graph (KV caches): one for each conversation.
 #[derive(Debug)]
@@ -17,12 +18,17 @@ pub struct State {
     pub(super) groups: HashMap<(usize, usize), wgpu::BindGroup>,
 }
 
+/// Bytes of GPU memory that a state of a graph takes.
+pub(super) fn state_bytes(graph: &Graph, memory: &Memory) -> u64 {
+    let bytes = |info: TensorInfo| crate::memory::padded(info.elem.bytes(info.bound.count()));
+    memory.states.iter().map(|&tensor| bytes(graph.info(tensor))).sum()
+}
+
 impl LoadedGraph {
     /// Bytes of GPU memory that a state uses.
     #[must_use]
     pub fn state_bytes(&self) -> u64 {
-        let bytes = |info: TensorInfo| crate::memory::padded(info.elem.bytes(info.bound.count()));
-        self.memory.states.iter().map(|&tensor| bytes(self.graph.info(tensor))).sum()
+        state_bytes(&self.graph, &self.memory)
     }
 
     /// A fresh state, as the file has it.

@@ -13,9 +13,9 @@ mod browser;
 mod native;
 
 #[cfg(target_arch = "wasm32")]
-pub(super) use browser::upload;
+pub(super) use browser::{hand_over, upload};
 #[cfg(not(target_arch = "wasm32"))]
-pub(super) use native::upload;
+pub(super) use native::{hand_over, upload};
 
 /// Bytes that are handed over at once: so many that each hand-over costs little, so few that a large constant is seen to move.
 const BATCH: usize = 8 << 20;

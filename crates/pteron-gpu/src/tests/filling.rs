@@ -90,3 +90,35 @@ fn before_constants_come_they_are_zeros() {
     let zeros: Vec<u8> = [1.0f32; 7].iter().flat_map(|value| value.to_le_bytes()).collect();
     assert_eq!(answer(filling.unfilled()), zeros);
 }
+
+/// Two states, one that does not start at zero. What came damaged before leaves nothing behind, in memory either.
+#[test]
+fn states_start_as_the_file_has_them_after_damage_too() {
+    let mut sketch = Sketch::new();
+    let row = sketch.input(DataType::Float32, &[1, 1, 1, 4]);
+    let start = sketch.int(0);
+    for last in [0.5, 0.0] {
+        let mut values = vec![0.0; 4 * 64];
+        values[4 * 63] = last;
+        let cache = sketch.floats(&[1, 64, 1, 4], &values);
+        let out = sketch.tensor(DataType::Float32, &[1]);
+        sketch.call("update_cache.default", &[row, cache, start, out]);
+        sketch.output(cache);
+    }
+    let outputs = |loaded: &LoadedGraph| {
+        let inputs = [InputView { dims: dims(&[1, 1, 1, 4]), data: HostView::F32(&[1.0; 4]) }];
+        block_on(loaded.call(&loaded.new_state().unwrap(), &inputs)).unwrap()
+    };
+    let mut filling = block_on(prepared(&sketch).begin(&Loading::default())).unwrap();
+    let ids: Vec<ConstantId> = filling.constants().map(|(id, _)| id).collect();
+    for _ in 0..3 {
+        filling.write(ids[0], &[7; 1024]).unwrap();
+        filling.restart(ids[0]);
+    }
+    for id in ids {
+        sketch.constants[id.index()].chunks(100).for_each(|piece| filling.write(id, piece).unwrap());
+    }
+    let (filled, whole) = (filling.finish().unwrap(), whole(&sketch));
+    assert_eq!(filled.memory_bytes(), whole.memory_bytes());
+    assert_eq!(outputs(&filled), outputs(&whole));
+}

@@ -189,8 +189,7 @@ pub(super) fn constants(page: &mut Page, report: &Report) {
 fn constant_row(constant: &Constant) -> [Cell; 6] {
     let key = constant.key.as_deref().unwrap_or_default();
     // A hash is known by its first digits; a name is shown in full.
-    let is_hash = key.len() == 64 && key.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let key = if is_hash { format!("{}…", &key[..KEY]) } else { key.to_owned() };
+    let key = if pteron_format::is_sha256(key) { format!("{}…", &key[..KEY]) } else { key.to_owned() };
     let place = if constant.place == "external" { format!("{key} outside the file") } else { key };
     [
         size(constant.bytes),

@@ -21,3 +21,9 @@ pub(in crate::engine) fn upload<'d, T>(
         }
     })
 }
+
+/// Lets the queue take what was written. Browsers do so by themselves, and nothing can wait for them here.
+#[allow(clippy::unnecessary_wraps, reason = "natively this can fail")]
+pub(in crate::engine) fn hand_over(_gpu: &Gpu) -> Result<()> {
+    Ok(())
+}

@@ -157,6 +157,14 @@ impl Stage {
     }
 }
 
+/// Lets the device take what was written through the queue, and waits for it: until then it lies in staging memory.
+pub(in crate::engine) fn hand_over(gpu: &Gpu) -> Result<()> {
+    let submission_index = Some(gpu.inner.queue.submit([]));
+    count(&gpu.inner.counters.submits, 1);
+    let waited = gpu.inner.device.poll(wgpu::PollType::Wait { submission_index, timeout: None });
+    waited.map(|_| ()).or_else(|error| failed(gpu, error.to_string()))
+}
+
 /// A device that is lost says so better than what failed because of it.
 fn failed<T>(gpu: &Gpu, reason: String) -> Result<T> {
     gpu.check()?;

@@ -83,7 +83,7 @@ impl Shared {
 /// A recipe for each number of rows that a kernel may hold.
 pub(super) fn recipes(op: &Linears, caps: Caps, binds: &Binds) -> Vec<Recipe> {
     let variant = match Shared::of(op, caps) {
-        None if Twin::of(caps) == Twin::Serial => Variant::new(&SERIAL).with("THREADS", 1),
+        None if Twin::of(caps) == Twin::Serial => Variant::new(&SERIAL).with("THREADS", 1).with("GROUP", SERIAL_THREADS),
         None => Variant::new(&PORTABLE),
         Some((lanes, Shared { wide, threads })) => {
             Variant::new(&SUBGROUPS).with("LANES", lanes).with("THREADS", threads).with("WIDE", wide.into())

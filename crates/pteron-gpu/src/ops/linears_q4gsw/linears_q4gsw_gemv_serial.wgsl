@@ -6,7 +6,7 @@
 //#include linears_gemv
 //#include linears_put
 
-const GROUP: u32 = 16u;
+override GROUP: u32 = 16u;
 
 @compute @workgroup_size(GROUP)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
