@@ -14,7 +14,7 @@ pub(super) fn check(files: &[File]) -> Vec<Violation> {
 fn check_with(files: &[File], long_files: &[(&str, &str)]) -> Vec<Violation> {
     let mut violations = Vec::new();
     let mut excused = Vec::new();
-    for file in files.iter().filter(|file| has_extension(&file.path, &["rs", "wgsl", "py"])) {
+    for file in files.iter().filter(|file| has_extension(&file.path, &["rs", "wgsl", "py", "ts", "mjs", "css"])) {
         let lines = file.text.as_deref().unwrap_or_default().lines().count();
         if lines <= MAX_LINES {
             continue;

@@ -78,7 +78,7 @@ fn read_files(root: &Path) -> Result<Vec<File>> {
 }
 
 fn is_read(path: &str) -> bool {
-    has_extension(path, &["rs", "wgsl", "py", "md"])
+    has_extension(path, &["rs", "wgsl", "py", "ts", "mjs", "css", "md"])
 }
 
 fn has_extension(path: &str, extensions: &[&str]) -> bool {
