@@ -3,7 +3,7 @@
 use pteron_convert::{Gguf, Source};
 use pteron_format::external::Ptd;
 use pteron_format::vulkan::{read_blob, write_blob};
-use pteron_format::{Part, Pte, external as ptd, fuzzing, write};
+use pteron_format::{Part, Problem, Pte, Sparse, external as ptd, fuzzing, write};
 
 use crate::check::{self, Outcome};
 use crate::corpus::Typed;
@@ -35,10 +35,30 @@ impl Kind {
 /// Reads a `.pte` file and looks at everything in it.
 pub fn program(bytes: &[u8]) -> Outcome {
     let (pte, outcome) = check::reading(bytes.len(), || Pte::read(bytes));
+    let whole = pte.as_ref().map(Pte::program);
+    if let Some(parts) = in_parts(bytes) {
+        assert_eq!(Some(parts.program()), whole, "what is read in parts is what is read whole");
+    }
     if let Some(pte) = pte {
         check::program(&pte);
     }
     outcome
+}
+
+/// The same file, read as a browser fetches it: each part when reading asks for it.
+fn in_parts(bytes: &[u8]) -> Option<Pte<Sparse>> {
+    let mut file = Sparse::new(bytes.len() as u64);
+    // Real files take three rounds; a file may have thousands of delegates, which are all read in the same way.
+    for _ in 0..16 {
+        let missing = match Pte::read(file.clone()) {
+            Ok(pte) => return Some(pte),
+            Err(error) => error.problem,
+        };
+        let Problem::NotRead { start, len } = missing else { return None };
+        let part = usize::try_from(start).ok().and_then(|start| bytes.get(start..start + usize::try_from(len).ok()?));
+        file.insert(start, part.expect("reading asks for what the file has").to_vec());
+    }
+    None
 }
 
 /// Reads a delegate's blob.

@@ -1,6 +1,6 @@
 //! A program that is fetched in parts.
 
-use pteron_format::{Problem, Sparse};
+use pteron_format::{Problem, Ptd, Pte, Sparse};
 
 use crate::bytes::FileBytes;
 use crate::error::{Error, Result};
@@ -72,9 +72,10 @@ impl Opening {
     /// # Errors
     /// [`Error::NotRead`] if [`needs`](Self::needs) names more; a file that is broken, or lacks data it refers to.
     pub fn finish(self) -> Result<Program> {
-        let data = self.data.into_iter().enumerate().map(|(index, parts)| (data_name(index + 1), FileBytes::Sparse(parts)));
-        let program = ("program".to_owned(), FileBytes::Sparse(self.program));
-        let program = Program::read(program, data.collect()).map_err(not_read)?;
+        let program = Pte::read(FileBytes::Sparse(self.program)).map_err(|error| failed(0, error))?;
+        let read = |(index, parts)| Ptd::read(FileBytes::Sparse(parts)).map_err(|error| failed(index + 1, error));
+        let data = self.data.into_iter().enumerate().map(read).collect::<Result<Vec<_>>>()?;
+        let program = Program::from_files(program, data).map_err(|error| failed(0, error))?;
         for plan in program.files.pte.program().plans.iter().filter(|plan| !plan.is_constant()) {
             // What cannot run is refused when it is loaded; its data need not be there.
             if let Ok(script) = Script::new(&program.files, plan) {
@@ -85,14 +86,11 @@ impl Opening {
     }
 }
 
-fn data_name(file: usize) -> String {
-    format!("external data {file}")
-}
-
-/// Which file an error is about, its name says.
-fn not_read(error: Error) -> Error {
-    let Error::Format { path, source } = &error else { return error };
-    let Problem::NotRead { start, len } = source.problem else { return error };
-    let file = path.strip_prefix("external data ").and_then(|number| number.parse().ok()).unwrap_or(0);
-    Error::NotRead(FilePart { file, start, len })
+/// What a file lacks, or what is wrong with it.
+fn failed(file: usize, error: pteron_format::Error) -> Error {
+    let path = || if file == 0 { "program".to_owned() } else { format!("external data {file}") };
+    match error.problem {
+        Problem::NotRead { start, len } => Error::NotRead(FilePart { file, start, len }),
+        _ => Error::Format { path: path(), source: Box::new(error) },
+    }
 }

@@ -84,7 +84,7 @@ impl Program {
         Ok(Self { files: Arc::new(Files { pte, data }) })
     }
 
-    pub(crate) fn read((path, bytes): (String, FileBytes), data: Vec<(String, FileBytes)>) -> Result<Self> {
+    fn read((path, bytes): (String, FileBytes), data: Vec<(String, FileBytes)>) -> Result<Self> {
         let pte = Pte::read(bytes).map_err(|source| Error::Format { path: path.clone(), source: Box::new(source) })?;
         let read = |(path, bytes)| Ptd::read(bytes).map_err(|source| Error::Format { path, source: Box::new(source) });
         let data = data.into_iter().map(read).collect::<Result<Vec<_>>>()?;
