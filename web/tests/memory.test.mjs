@@ -26,25 +26,45 @@ describe('a program of 200 MB', () => {
     rmSync(file, { force: true });
   });
 
-  test('is loaded with little more memory than its largest tensor', async () => {
+  /** Loads it and runs a call. */
+  const load = (cache) => bare.page.evaluate(async (cache) => {
+    let loaded = 0;
+    let fromCache = 0;
+    let notKept = null;
+    const onProgress = (progress) => {
+      loaded = Math.max(loaded, progress.loadedBytes);
+      ({ notKept } = progress);
+      fromCache = progress.fromCacheBytes;
+    };
+    const model = await window.pteron.Model.load('/synthetic/synthetic.pte', { cache, tokenizer: false, onProgress });
+    const tokens = { dtype: 'int64', shape: [1, 2], data: new BigInt64Array([1n, 2n]) };
+    const position = { dtype: 'int64', shape: [1], data: new BigInt64Array([0n]) };
+    const [{ data }] = await model.call([tokens, position]);
+    const logits = { finite: data.every(Number.isFinite), differ: new Set(data).size };
+    await model.dispose();
+    // WebAssembly's memory never shrinks: what it has now is the most it ever had.
+    return { peak: window.wasmMemory.buffer.byteLength, loaded, fromCache, notKept, logits };
+  }, cache);
+
+  function assertSmall({ peak, loaded, logits }, how) {
     const size = statSync(file).size;
     assert.ok(size > 190e6 && size < 220e6, `the program has ${size} bytes`);
-    const { peak, loaded, logits } = await bare.page.evaluate(async () => {
-      let loaded = 0;
-      const model = await window.pteron.Model.load('/synthetic/synthetic.pte', {
-        cache: false, tokenizer: false, onProgress: ({ loadedBytes }) => (loaded = Math.max(loaded, loadedBytes)),
-      });
-      const tokens = { dtype: 'int64', shape: [1, 2], data: new BigInt64Array([1n, 2n]) };
-      const position = { dtype: 'int64', shape: [1], data: new BigInt64Array([0n]) };
-      const [{ data }] = await model.call([tokens, position]);
-      const logits = { finite: data.every(Number.isFinite), differ: new Set(data).size };
-      await model.dispose();
-      // WebAssembly's memory never shrinks: what it has now is the most it ever had.
-      return { peak: window.wasmMemory.buffer.byteLength, loaded, logits };
-    });
-    console.log(`wasm memory: ${peak} bytes at most for ${size} of program, the largest tensor has ${largest}`);
+    console.log(`wasm memory, ${how}: ${peak} bytes at most for ${size} of program, the largest tensor has ${largest}`);
     assert.ok(loaded > 0.95 * size, `${loaded} of ${size} bytes were loaded`);
     assert.ok(logits.finite && logits.differ > 1000, JSON.stringify(logits));
     assert.ok(peak - largest <= ROOM, `${peak - largest} bytes more than the largest tensor, and ${ROOM} are allowed`);
+  }
+
+  test('is loaded with little more memory than its largest tensor', async () => assertSmall(await load(false), 'not kept'));
+
+  test('and with no more when it is kept, and when it comes from the cache', async () => {
+    const first = await load(true);
+    assert.equal(first.notKept, null);
+    assert.equal(first.fromCache, 0);
+    assertSmall(first, 'kept');
+    const second = await load(true);
+    assert.equal(second.fromCache, second.loaded);
+    assertSmall(second, 'from the cache');
+    await bare.page.evaluate(() => window.pteron.cache.clear());
   });
 });

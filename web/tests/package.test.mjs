@@ -1,7 +1,7 @@
 // The npm package in a real browser, through its public face alone.
 
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 
@@ -24,7 +24,7 @@ function someCases() {
 async function callInPage(page, program, calls) {
   const answers = await page.evaluate(async ({ program, calls }) => {
     const arrays = {
-      float32: Float32Array, float16: Uint16Array, int64: BigInt64Array, int32: Int32Array, int8: Int8Array, uint8: Uint8Array, bool: Uint8Array,
+      float32: Float32Array, float64: Float64Array, float16: Uint16Array, int64: BigInt64Array, int32: Int32Array, int8: Int8Array, uint8: Uint8Array, bool: Uint8Array,
     };
     const model = await window.pteron.Model.load(program, { cache: false, tokenizer: false });
     const state = model.state();
@@ -140,10 +140,19 @@ describe('the npm package', () => {
     });
     bare.server.heal();
     assert.equal(name, 'AbortError');
+    const { prompt, ids } = goldens[1];
+    const tokens = await bare.page.evaluate(async ({ prompt }) => {
+      const model = await window.pteron.Model.load('/demo/model.pte', { cache: false });
+      const { tokens } = await model.session().generate(prompt, { temperature: 0, maxTokens: 3 }).result;
+      await model.dispose();
+      return tokens;
+    }, { prompt });
+    assert.deepEqual(tokens, ids.slice(0, 3));
   });
 
   test('writes text in a worker; a loop that is left stops it', async () => {
     const { prompt, prompt_ids, ids } = goldens[1];
+    bare.server.forget();
     const told = await bare.page.evaluate(async ({ prompt }) => {
       const code = `onmessage = async ({ data: { base, prompt } }) => {
         try {
@@ -177,7 +186,9 @@ describe('the npm package', () => {
     assert.equal(told.result.promptTokens, prompt_ids.length);
     assert.ok(told.text.length > 0 && told.kernels > 10);
     assert.ok(told.phases.includes('download'), told.phases.join());
-    assert.equal(bare.server.counts('/demo/model.pte').bytes > 0, true);
+    const { bytes } = bare.server.counts('/demo/model.pte');
+    const size = statSync(join(demoFolder, 'model.pte')).size;
+    assert.ok(bytes >= size && bytes < 1.2 * size, `${bytes} bytes were sent for a file of ${size}`);
   });
 
   test('nothing was complained about on the way', () => assertQuiet(bare.page));

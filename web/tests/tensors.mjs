@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 
 const ARRAYS = {
   float32: Float32Array,
+  float64: Float64Array,
   float16: Uint16Array,
   int64: BigInt64Array,
   int32: Int32Array,

@@ -1,8 +1,10 @@
-import type { Engine, Gpu, HeadInfo, Loader } from "./engine.js";
-import { engineCall, PteronError } from "./errors.js";
+import { untilAborted } from "./abort.js";
+import type { Engine, Gpu, Head, HeadInfo, LoaderOptions } from "./engine.js";
+import { engineCall, engineWait, freeBehind } from "./engine-call.js";
+import { PteronError } from "./errors.js";
 import { formatBytes } from "./format.js";
 import { sharedGpu } from "./gpu.js";
-import { type OpenProgram, withProgram } from "./load.js";
+import { openLoader, type OpenProgram, withProgram } from "./load.js";
 import type { FetchOptions } from "./open.js";
 import { loaderOptions, type MethodOptions } from "./options.js";
 import type { Source } from "./source.js";
@@ -12,7 +14,10 @@ import { engine } from "./wasm.js";
 export interface CheckOptions extends FetchOptions, MethodOptions {
   /** External weights (`.ptd`) in the order of the export. */
   data?: readonly Source[];
-  /** Measures for a second how fast a language model would write. Default: true. */
+  /**
+   * Makes the buffers, and measures for a second how fast a language model would write. Default: true. Without it, only the
+   * plan is made.
+   */
   rehearse?: boolean;
 }
 
@@ -58,23 +63,27 @@ function formatSpeed(perSecond: number): string {
 /** Reads a program's tables, plans it and rehearses it; the weights stay where they are. */
 export async function check(source: Source, options: CheckOptions = {}): Promise<Fit> {
   options.signal?.throwIfAborted();
-  const module = await engine();
+  const module = await untilAborted(engine(), options.signal);
   const files = { source, data: options.data, write: false };
   return withProgram(module, files, options, (program) => fitOf(module, program, options));
 }
 
-async function fitOf(module: Engine, program: OpenProgram, options: CheckOptions): Promise<Fit> {
+async function fitOf(module: Engine, { head, info, files }: OpenProgram, options: CheckOptions): Promise<Fit> {
   let total = 0;
-  for (const file of program.files) total += await file.size(options.signal);
-  const cachedBytes = program.files.reduce((sum, file) => sum + file.cachedBytes, 0);
+  for (const file of files) total += await file.size(options.signal);
+  const cachedBytes = files.reduce((sum, file) => sum + file.cachedBytes, 0);
   const unknown = { memoryBytes: null, largestBufferBytes: null, maxBufferBytes: null, tokensPerSecond: null };
   let fit: Omit<Fit, "sentence"> = { fits: false, downloadBytes: total - cachedBytes, cachedBytes, ...unknown };
   let refusal: string | null = null;
   try {
-    const gpu = await sharedGpu();
-    fit = { ...fit, maxBufferBytes: gpu.summary().maxBufferSize };
-    options.signal?.throwIfAborted();
-    fit = { ...fit, ...(await plan(module, gpu, program, options)), fits: true };
+    const shared = await untilAborted(sharedGpu(), options.signal);
+    fit = { ...fit, maxBufferBytes: shared.adapter.maxBufferSize };
+    const gpu = shared.live();
+    const method = loaderOptions(info, options, writesText(info, options.method));
+    const { total: memoryBytes, largest } = engineCall(() => module.Loader.plan(gpu, head, method));
+    fit = { ...fit, memoryBytes, largestBufferBytes: largest };
+    const tokensPerSecond = options.rehearse === false ? null : await rehearse(module, gpu, head, method, options.signal);
+    fit = { ...fit, tokensPerSecond, fits: true };
   } catch (error) {
     if (!(error instanceof PteronError) || !UNFIT.has(error.code)) throw error;
     refusal = error.message;
@@ -82,24 +91,22 @@ async function fitOf(module: Engine, program: OpenProgram, options: CheckOptions
   return { ...fit, sentence: sentenceOf(fit, refusal) };
 }
 
-type Planned = Pick<Fit, "memoryBytes" | "largestBufferBytes" | "tokensPerSecond">;
-
-async function plan(module: Engine, gpu: Gpu, { head, info }: OpenProgram, options: CheckOptions): Promise<Planned> {
-  const writes = writesText(info, options.method);
-  const loader = await engineCall(() => module.Loader.open(gpu, head, loaderOptions(info, options, writes)));
+/** Makes the buffers, which may be more than there is room for, and lets a language model write on empty weights. */
+async function rehearse(
+  { Loader }: Engine,
+  gpu: Gpu,
+  head: Head,
+  options: LoaderOptions,
+  signal: AbortSignal | undefined,
+): Promise<number | null> {
+  const loader = await openLoader(Loader, gpu, head, options, signal);
   try {
-    options.signal?.throwIfAborted();
-    const { total, largest } = loader.memory();
-    const tokensPerSecond = writes && options.rehearse !== false ? await rehearse(loader) : null;
-    options.signal?.throwIfAborted();
-    return { memoryBytes: total, largestBufferBytes: largest, tokensPerSecond };
+    if (!options.chooseTokens) return null;
+    const { tokensPerSecond } = await engineWait({ call: () => loader.rehearse(REHEARSAL), uses: [loader], signal });
+    return tokensPerSecond;
   } finally {
-    loader.free();
+    void freeBehind(loader);
   }
-}
-
-async function rehearse(loader: Loader): Promise<number> {
-  return (await engineCall(() => loader.rehearse(REHEARSAL))).tokensPerSecond;
 }
 
 /** Whether the method that is meant is that of a language model. */

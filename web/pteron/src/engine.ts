@@ -1,3 +1,5 @@
+import type { DType } from "./tensor.js";
+
 /**
  * What this package asks of the engine. The module that wasm-bindgen writes has this shape, and so has the one of the tests.
  * Nothing here is public.
@@ -25,7 +27,7 @@ export interface Gpu extends Freed {
 }
 
 export interface TensorSpec {
-  dtype: string;
+  dtype: DType;
   shape: number[];
   dynamic: boolean;
 }
@@ -74,7 +76,6 @@ export interface LoaderOptions {
 }
 
 export interface Loader extends Freed {
-  memory(): MemoryUse;
   rehearse(seconds: number): Promise<{ tokensPerSecond: number; steps: number }>;
   needs(): Float64Array;
   write(file: number, start: number, bytes: Uint8Array): void;
@@ -106,6 +107,12 @@ export interface Method extends Freed {
 export interface ChatMessage {
   role: string;
   content: string;
+}
+
+/** A conversation, and the beginning of the answer that is to be gone on with. */
+export interface PartialChat {
+  messages: ChatMessage[];
+  partial: string;
 }
 
 export interface SamplingOptions {
@@ -155,7 +162,7 @@ export interface LlmInfo {
 export interface LlmSession extends Freed {
   tokens(): Uint32Array;
   generate(
-    prompt: string | ChatMessage[] | Uint32Array,
+    prompt: string | ChatMessage[] | PartialChat | Uint32Array,
     options: SamplingOptions,
     onPiece: (piece: Piece) => Promise<boolean> | boolean,
   ): Promise<GenerateResult>;
@@ -181,6 +188,10 @@ export interface Engine {
   Gpu: { open(): Promise<Gpu> };
   Head: new (length: number) => Head;
   DataHead: new (length: number) => DataHead;
-  Loader: { open(gpu: Gpu, head: Head, options: LoaderOptions): Promise<Loader> };
+  Loader: {
+    open(gpu: Gpu, head: Head, options: LoaderOptions): Promise<Loader>;
+    /** What would be used; nothing is made. */
+    plan(gpu: Gpu, head: Head, options: LoaderOptions): MemoryUse;
+  };
   Llm: new (method: Method, head: Head, tokenizer: Uint8Array, files: LlmFiles) => Llm;
 }

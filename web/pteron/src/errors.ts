@@ -14,7 +14,8 @@ export type ErrorCode =
   | "network"
   | "no-such-file"
   | "truncated"
-  | "damaged";
+  | "damaged"
+  | "storage";
 
 /**
  * A failure with a sentence for people (`message`) and a word for programs (`code`).
@@ -32,30 +33,20 @@ export class PteronError extends Error {
   }
 }
 
-/** The file behind an address is not the one that was begun with: what was read of it is worth nothing. */
-export class FileChanged extends PteronError {
-  constructor(url: string) {
-    super("network", `${url} changed on the server while it was being read: load it again`);
+/** A failure of one file, so that only what is kept of that one is forgotten. */
+export class FileError extends PteronError {
+  /** @internal */
+  readonly file: string;
+
+  constructor(code: ErrorCode, file: string, message: string, options?: ErrorOptions) {
+    super(code, message, options);
+    this.file = file;
   }
 }
 
-/** What the engine threw, as an error of this package. */
-export function fromEngine(thrown: unknown): unknown {
-  if (!(thrown instanceof Error)) return new PteronError("internal", String(thrown));
-  if (thrown instanceof PteronError || thrown.name === "AbortError") return thrown;
-  const code = "code" in thrown && typeof thrown.code === "string" ? (thrown.code as ErrorCode) : "internal";
-  return new PteronError(code, thrown.message, { cause: thrown });
-}
-
-/** Calls the engine; what it throws or rejects with becomes an error of this package. */
-export function engineCall<T>(call: () => T): T {
-  try {
-    const result = call();
-    if (!(result instanceof Promise)) return result;
-    return result.catch((thrown: unknown) => {
-      throw fromEngine(thrown);
-    }) as T;
-  } catch (thrown) {
-    throw fromEngine(thrown);
+/** The file behind an address is not the one that was begun with: what was read of it is worth nothing. */
+export class FileChanged extends FileError {
+  constructor(url: string) {
+    super("network", url, `${url} changed on the server while it was being read: load it again`);
   }
 }

@@ -1,3 +1,4 @@
+import { untilAborted } from "./abort.js";
 import type { GenerateResult, Piece } from "./engine.js";
 
 /** Starts the engine: it calls back for every piece and goes on if the answer is true. */
@@ -14,7 +15,8 @@ export type Run = (onPiece: (piece: Piece) => Promise<boolean>) => Promise<Gener
  */
 export class Generation implements AsyncIterable<Piece> {
   readonly #finished: Promise<GenerateResult>;
-  readonly #signal: AbortSignal | undefined;
+  /** Resolves when the engine has returned, which is later than an abort. */
+  #returned: Promise<unknown> = Promise.resolve();
   /** Pieces that were written and not asked for yet. */
   readonly #ready: Piece[] = [];
   /** Set while the engine waits to hear whether to go on. */
@@ -30,25 +32,18 @@ export class Generation implements AsyncIterable<Piece> {
 
   /** @internal */
   constructor(run: Run, signal?: AbortSignal) {
-    this.#signal = signal;
-    this.#finished = this.#start(run);
+    this.#finished = this.#start(run, signal);
     // Whoever does not look at the result hears of a failure from the iterator.
     this.#finished.catch(() => {});
   }
 
-  async #start(run: Run): Promise<GenerateResult> {
-    const stop = () => this.#halt();
+  async #start(run: Run, signal: AbortSignal | undefined): Promise<GenerateResult> {
     try {
-      this.#signal?.throwIfAborted();
-      this.#signal?.addEventListener("abort", stop, { once: true });
-      const result = await run((piece) => this.#take(piece));
-      this.#signal?.throwIfAborted();
-      return result;
-    } catch (error) {
-      this.#signal?.throwIfAborted();
-      throw error;
+      signal?.throwIfAborted();
+      const work = run((piece) => this.#take(piece));
+      this.#returned = work.catch(() => {});
+      return await untilAborted(work, signal, () => this.#drop());
     } finally {
-      this.#signal?.removeEventListener("abort", stop);
       this.#over = true;
       this.#wake?.();
     }
@@ -73,6 +68,12 @@ export class Generation implements AsyncIterable<Piece> {
     this.#reply(false);
   }
 
+  /** After an abort nobody gets what was not read. */
+  #drop(): void {
+    this.#ready.length = 0;
+    this.#halt();
+  }
+
   /**
    * How it ended, when it has. Rejects with the engine's error, or with the signal's reason. Where nobody reads the pieces,
    * asking for the result lets the model run to the end.
@@ -86,6 +87,7 @@ export class Generation implements AsyncIterable<Piece> {
   /** Stops it. Resolves when the model has stopped; `result` then says `"stopped"`. */
   async stop(): Promise<void> {
     this.#halt();
+    await this.#returned;
     await this.#finished.catch(() => {});
   }
 
@@ -113,7 +115,6 @@ export class Generation implements AsyncIterable<Piece> {
 
   async #next(): Promise<Piece | undefined> {
     while (!this.#over) {
-      if (this.#signal?.aborted) break;
       const piece = this.#ready.shift();
       if (piece) return piece;
       await new Promise<void>((resolve) => {
@@ -121,7 +122,7 @@ export class Generation implements AsyncIterable<Piece> {
         this.#reply(true);
       });
     }
-    const rest = this.#signal?.aborted ? undefined : this.#ready.shift();
+    const rest = this.#ready.shift();
     if (!rest) await this.#finished;
     return rest;
   }

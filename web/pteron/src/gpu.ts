@@ -1,5 +1,6 @@
 import type { AdapterSummary, Gpu } from "./engine.js";
-import { engineCall, PteronError } from "./errors.js";
+import { engineCall, freeBehind } from "./engine-call.js";
+import { PteronError } from "./errors.js";
 import { engine } from "./wasm.js";
 
 /** What is known about the GPU that models run on. */
@@ -11,22 +12,43 @@ export interface DeviceLost {
   reason: string;
 }
 
-let shared: Promise<Gpu> | undefined;
+/** The GPU that models share, and what was asked of it while it was there. */
+export interface OpenGpu {
+  readonly adapter: AdapterInfo;
+  readonly lost: Promise<DeviceLost>;
+  /** The engine's own; throws once it is lost. */
+  live(): Gpu;
+}
 
-async function open(): Promise<Gpu> {
+let shared: Promise<OpenGpu> | undefined;
+
+async function open(): Promise<OpenGpu> {
   const { Gpu } = await engine();
-  return engineCall(() => Gpu.open());
+  const gpu = await engineCall(() => Gpu.open());
+  const summary = engineCall(() => gpu.summary());
+  const adapter = { ...summary, name: summary.name || (await adapterName()) };
+  let gone: string | undefined;
+  const lost = engineCall(() => gpu.lost()).then((reason) => {
+    gone = reason;
+    void freeBehind(gpu);
+    return { reason };
+  });
+  const live = () => {
+    if (gone !== undefined) throw new PteronError("device-lost", `the GPU was lost: ${gone}`);
+    return gpu;
+  };
+  return { adapter, lost, live };
 }
 
 /** The GPU that all models of this page share. One that was lost is opened anew. */
-export function sharedGpu(): Promise<Gpu> {
+export function sharedGpu(): Promise<OpenGpu> {
   if (!shared) {
     const opening = open();
     const forget = () => {
       if (shared === opening) shared = undefined;
     };
     shared = opening;
-    opening.then((gpu) => gpu.lost()).then(forget, forget);
+    opening.then(({ lost }) => lost).then(forget, forget);
   }
   return shared;
 }
@@ -35,7 +57,14 @@ export function sharedGpu(): Promise<Gpu> {
 export async function release(): Promise<void> {
   const opening = shared;
   shared = undefined;
-  (await opening?.catch(() => undefined))?.destroy();
+  const gpu = await opening?.catch(() => undefined);
+  if (!gpu) return;
+  try {
+    gpu.live().destroy();
+  } catch {
+    // It was lost before.
+  }
+  await gpu.lost.catch(() => {});
 }
 
 /** Whether models run here, on what, or why not. */
@@ -44,8 +73,7 @@ export type Support = { supported: true; adapter: AdapterInfo } | { supported: f
 /** Says whether this browser has a GPU for models. Opens it, so that a `Model.load` behind it is quicker. */
 export async function support(): Promise<Support> {
   try {
-    const adapter = (await sharedGpu()).summary();
-    return { supported: true, adapter: { ...adapter, name: adapter.name || (await adapterName()) } };
+    return { supported: true, adapter: (await sharedGpu()).adapter };
   } catch (error) {
     // A module that does not load says nothing about the browser.
     if (!(error instanceof PteronError) || error.code === "internal") throw error;
@@ -55,7 +83,7 @@ export async function support(): Promise<Support> {
 
 /** What browsers tell of a GPU that they do not describe: "apple metal-3", "google swiftshader". */
 async function adapterName(): Promise<string> {
-  const adapter = await (navigator as WithGpu).gpu?.requestAdapter();
+  const adapter = await (navigator as WithGpu).gpu?.requestAdapter().catch(() => null);
   const { vendor = "", architecture = "", device = "" } = adapter?.info ?? {};
   return [vendor, architecture, device].filter(Boolean).join(" ");
 }

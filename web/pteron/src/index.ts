@@ -1,5 +1,5 @@
 export { type CheckOptions, type Fit } from "./check.js";
-export type { ChatMessage, GenerateResult, MemoryUse, Piece, Profile, SamplingOptions, TensorSpec } from "./engine.js";
+export type { ChatMessage, GenerateResult, MemoryUse, PartialChat, Piece, Profile, SamplingOptions, TensorSpec } from "./engine.js";
 export { type ErrorCode, PteronError } from "./errors.js";
 export { formatBytes } from "./format.js";
 export { Generation } from "./generation.js";

@@ -1,6 +1,7 @@
-import type { DataHead, Engine, Fault, Head, HeadInfo, Loader } from "./engine.js";
-import { engineCall, FileChanged, PteronError } from "./errors.js";
-import { type FetchOptions, openSource, optionsFor } from "./open.js";
+import type { DataHead, Engine, Fault, Gpu, Head, HeadInfo, Loader, LoaderOptions } from "./engine.js";
+import { engineCall, engineWait, freeBehind } from "./engine-call.js";
+import { FileChanged, FileError, PteronError } from "./errors.js";
+import { type FetchOptions, openSource, optionsFor, urlOf } from "./open.js";
 import type { Meter } from "./progress.js";
 import { type ByteSource, CHUNK, type Source } from "./source.js";
 
@@ -39,29 +40,67 @@ export async function withProgram<T>(
   options: FetchOptions,
   work: (program: OpenProgram) => Promise<T>,
 ): Promise<T> {
-  for (let tries = 1; ; tries++) {
+  const recovery = new Recovery();
+  for (;;) {
     const files: ByteSource[] = [];
     let head: Head | undefined;
     try {
-      for (const file of [source, ...data]) files.push(await openSource(file, optionsFor(file, source, options), { write }));
+      for (const file of [source, ...data]) {
+        const own = recovery.options(file, optionsFor(file, source, options));
+        files.push(await openSource(file, own, { write }));
+      }
       const opened = await readHead(engine, files, options.signal);
       head = opened.head;
       return await work({ ...opened, files });
     } catch (error) {
-      if (!(await worthAnotherTry(error, files)) || tries === TRIES) throw error;
+      if (!(await recovery.worthAnotherTry(error, files))) throw error;
     } finally {
-      head?.free();
+      if (head) void freeBehind(head);
       for (const file of files) file.close();
     }
   }
 }
 
-/** Forgets what is cached of files that changed or make no sense; answers whether other bytes may come then. */
-async function worthAnotherTry(error: unknown, files: readonly ByteSource[]): Promise<boolean> {
-  const changed = error instanceof FileChanged;
-  if (!changed && !(error instanceof PteronError && error.code === "bad-file")) return false;
-  const had = await Promise.all(files.map((file) => file.forget()));
-  return changed || had.includes(true);
+/** Forgets what is cached of files that changed or make no sense, and says whether other bytes may come then. */
+class Recovery {
+  #tries = 1;
+  #wasDamaged = false;
+  /** Files whose cached bytes are bad and belong to another tab: they are read past the cache. */
+  readonly #past = new Set<string>();
+
+  options(file: Source, options: FetchOptions): FetchOptions {
+    const url = urlOf(file);
+    return url !== null && this.#past.has(url) ? { ...options, cache: false } : options;
+  }
+
+  async worthAnotherTry(error: unknown, files: readonly ByteSource[]): Promise<boolean> {
+    if (!(error instanceof PteronError) || this.#tries++ === TRIES) return false;
+    if (error.code === "damaged") return this.#afterDamage(files);
+    const changed = error instanceof FileChanged;
+    if (!changed && error.code !== "bad-file") return false;
+    const file = error instanceof FileError ? error.file : null;
+    const forgotten = await this.#forget(files.filter(({ name }) => file === null || name === file));
+    return changed || forgotten;
+  }
+
+  /** Tables say where constants are and what their checksums: those from a cache may be what is damaged. */
+  async #afterDamage(files: readonly ByteSource[]): Promise<boolean> {
+    const cached = files.filter(({ usedCache }) => usedCache);
+    if (this.#wasDamaged || !cached.length) return false;
+    this.#wasDamaged = true;
+    await this.#forget(cached);
+    return true;
+  }
+
+  async #forget(files: readonly ByteSource[]): Promise<boolean> {
+    let any = false;
+    for (const file of files) {
+      const outcome = await file.forget();
+      if (outcome === "held") this.#past.add(file.name);
+      any ||= outcome !== "nothing";
+    }
+    return any;
+  }
 }
 
 type Tables = Pick<OpenProgram, "head" | "info">;
@@ -73,13 +112,11 @@ async function readHead(engine: Engine, files: readonly ByteSource[], signal?: A
   try {
     await readTables(head, program, signal);
     for (const file of others) await attach(engine, head, file, signal);
-    // What instructions outside the delegates read may be asked for only now.
-    if (others.length) await readTables(head, program, signal);
     // External data may lead to more tables.
-    await readTables(head, program, signal);
+    if (others.length) await readTables(head, program, signal);
     return { head, info: named(program, () => head.info()) };
   } catch (error) {
-    head.free();
+    void freeBehind(head);
     throw error;
   }
 }
@@ -90,10 +127,10 @@ async function attach(engine: Engine, head: Head, file: ByteSource, signal?: Abo
   try {
     await readTables(data, file, signal);
   } catch (error) {
-    data.free();
+    void freeBehind(data);
     throw error;
   }
-  engineCall(() => head.attach(data));
+  named(file, () => head.attach(data));
 }
 
 async function readTables(head: DataHead, file: ByteSource, signal?: AbortSignal): Promise<void> {
@@ -115,8 +152,8 @@ function named<T>(file: ByteSource, call: () => T): T {
   try {
     return engineCall(call);
   } catch (error) {
-    if (error instanceof PteronError) throw new PteronError(error.code, `${file.name}: ${error.message}`, { cause: error });
-    throw error;
+    if (!(error instanceof PteronError)) throw error;
+    throw new FileError(error.code, file.name, `${file.name}: ${error.message}`, { cause: error });
   }
 }
 
@@ -138,10 +175,22 @@ function rangesOf(needs: Float64Array): Range[] {
   return ranges;
 }
 
+/** Makes the memory of a method. An abort does not wait for that; what is made behind it is freed. */
+export function openLoader(
+  type: Engine["Loader"],
+  gpu: Gpu,
+  head: Head,
+  options: LoaderOptions,
+  signal: AbortSignal | undefined,
+): Promise<Loader> {
+  const late = (loader: Loader) => void freeBehind(loader);
+  return engineWait({ call: () => type.open(gpu, head, options), uses: [gpu, head], signal, late });
+}
+
 /** Streams the weights into the loader. Bytes that do not match their checksums are fetched again; then it gives up. */
 export async function fill(loader: Loader, program: OpenProgram, meter: Meter, signal?: AbortSignal): Promise<void> {
   for (const file of program.files) file.ascending();
-  let ranges = rangesOf(loader.needs());
+  let ranges = rangesOf(engineCall(() => loader.needs()));
   const total = ranges.reduce((sum, range) => sum + range.end - range.start, 0);
   meter.begin(total);
   for (let repairs = 0; ; repairs++) {
@@ -149,7 +198,7 @@ export async function fill(loader: Loader, program: OpenProgram, meter: Meter, s
     if (!fault) return;
     if (repairs === REPAIRS || !program.files[fault.file]?.remote) throw damaged(fault, program, repairs);
     meter.enter("repair");
-    ranges = rangesOf(loader.needs());
+    ranges = rangesOf(engineCall(() => loader.needs()));
   }
 }
 
@@ -166,8 +215,7 @@ async function stream(
   let unsettled = 0;
   const settle = async () => {
     unsettled = 0;
-    await engineCall(() => loader.settle());
-    signal?.throwIfAborted();
+    await engineWait({ call: () => loader.settle(), uses: [loader], signal });
     faults.push(...engineCall(() => loader.faults()));
   };
   for (const { file, start, end } of ranges) {
@@ -192,5 +240,5 @@ function damaged(fault: Fault, program: OpenProgram, repairs: number): PteronErr
   const name = program.files[fault.file]?.name ?? "the file";
   const bytes = `bytes ${fault.start} to ${fault.start + fault.length}`;
   const again = repairs ? `, also when fetched ${repairs} more times` : "";
-  return new PteronError("damaged", `${name} is damaged: ${bytes} do not match the checksum of constant ${fault.key}${again}`);
+  return new FileError("damaged", name, `${name} is damaged: ${bytes} do not match the checksum of constant ${fault.key}${again}`);
 }

@@ -1,16 +1,18 @@
 /// <reference lib="esnext.disposable" preserve="true" />
+import { untilAborted } from "./abort.js";
 import { check, type CheckOptions, type Fit, writesText } from "./check.js";
 import { makeDisposable } from "./disposable.js";
-import type { ChatMessage, Engine, Freed, Gpu, Head, Llm, LlmInfo, Loader, MemoryUse, Method } from "./engine.js";
+import type { ChatMessage, Engine, Freed, Gpu, Llm, LlmInfo, MemoryUse, Method } from "./engine.js";
 import type { Profile, TensorSpec } from "./engine.js";
-import { engineCall, PteronError } from "./errors.js";
-import { type AdapterInfo, type DeviceLost, sharedGpu } from "./gpu.js";
-import { fill, type OpenProgram, withProgram } from "./load.js";
+import { engineCall, engineWait, freeBehind } from "./engine-call.js";
+import { PteronError } from "./errors.js";
+import { type AdapterInfo, type DeviceLost, type OpenGpu, sharedGpu } from "./gpu.js";
+import { fill, openLoader, type OpenProgram, withProgram } from "./load.js";
 import { type FetchOptions, urlOf } from "./open.js";
 import { loaderOptions, type MethodOptions } from "./options.js";
 import { Meter, type Progress } from "./progress.js";
 import { Session } from "./session.js";
-import { type LlmSide, noTokenizer, readSideFiles, type SideFiles } from "./side-files.js";
+import { type LlmSide, NO_SIDE, noTokenizer, readSideFiles, type SideFiles } from "./side-files.js";
 import type { Source } from "./source.js";
 import { forgetBeside } from "./store.js";
 import { fromRaw, type Tensor, toRaw } from "./tensor.js";
@@ -42,30 +44,34 @@ export interface ModelInfo {
 export class State {
   /** @internal */
   readonly raw: Freed;
-  readonly #closed: (state: State) => void;
-  #disposed = false;
+  /** Takes it out of its model; resolves when no call works with it any more. */
+  readonly #leave: (state: State) => Promise<unknown>;
+  #disposed: Promise<void> | undefined;
 
   /** @internal */
-  constructor(raw: Freed, closed: (state: State) => void) {
+  constructor(raw: Freed, leave: (state: State) => Promise<unknown>) {
     this.raw = raw;
-    this.#closed = closed;
+    this.#leave = leave;
   }
 
-  /** Frees it. Only when no call works with it. */
-  dispose(): void {
-    if (this.#disposed) return;
-    this.#disposed = true;
-    this.#closed(this);
-    engineCall(() => this.raw.free());
+  /** Frees it, behind the calls that work with it. Resolves when that is done. */
+  dispose(): Promise<void> {
+    return (this.#disposed ??= this.#leave(this).then(() => freeBehind(this.raw)));
+  }
+
+  static {
+    makeDisposable(this);
   }
 }
+
+export interface State extends AsyncDisposable {}
 
 /** What a loaded model consists of. */
 interface Parts {
   /** A language model, or a method that is called plainly. */
   llm: Llm | null;
   method: Method | null;
-  gpu: Gpu;
+  lost: Promise<DeviceLost>;
   info: ModelInfo;
   /** Why it has no sessions. */
   noSession: string;
@@ -88,7 +94,7 @@ export class Model {
   constructor(parts: Parts) {
     this.#parts = parts;
     this.info = parts.info;
-    this.lost = parts.gpu.lost().then((reason) => ({ reason }));
+    this.lost = parts.lost;
   }
 
   /**
@@ -160,13 +166,14 @@ export class Model {
     work: (method: Method, state: Freed, raw: ReturnType<typeof toRaw>[]) => Promise<T>,
   ): Promise<T> {
     const method = this.#method();
+    if (state && !this.#states.has(state)) refuse("the state was disposed, or belongs to another model");
     const raw = inputs.map(toRaw);
     const turn = this.#calls.then(async () => {
       const used = state?.raw ?? engineCall(() => method.newState());
       try {
         return await engineCall(() => work(method, used, raw));
       } finally {
-        if (!state) used.free();
+        if (!state) await freeBehind(used);
       }
     });
     this.#calls = turn.catch(() => {});
@@ -175,7 +182,11 @@ export class Model {
 
   /** A state for calls that go on from one another. */
   state(): State {
-    const state = new State(engineCall(() => this.#method().newState()), (closed) => this.#states.delete(closed));
+    const leave = (left: State) => {
+      this.#states.delete(left);
+      return this.#calls;
+    };
+    const state = new State(engineCall(() => this.#method().newState()), leave);
     this.#states.add(state);
     return state;
   }
@@ -188,9 +199,10 @@ export class Model {
   async #close(): Promise<void> {
     await Promise.all([...this.#sessions].map((session) => session.dispose()));
     await this.#calls;
-    for (const state of this.#states) state.dispose();
-    this.#parts.llm?.free();
-    this.#parts.method?.free();
+    await Promise.all([...this.#states].map((state) => state.dispose()));
+    const { llm, method } = this.#parts;
+    if (llm) await freeBehind(llm);
+    if (method) await freeBehind(method);
   }
 
   static {
@@ -208,15 +220,14 @@ async function load(source: Source, options: LoadOptions): Promise<Parts> {
   options.signal?.throwIfAborted();
   const meter = new Meter(options.onProgress);
   meter.enter("check");
-  const module = await engine();
-  const gpu = await sharedGpu();
-  options.signal?.throwIfAborted();
+  const module = await untilAborted(engine(), options.signal);
+  const gpu = await untilAborted(sharedGpu(), options.signal);
   const parts = await withProgram(module, { source, data: options.data, write: true }, options, async (program) => {
     meter.notKept = program.files[0]?.notKept ?? null;
-    const side = writesText(program.info, options.method) ? await readSideFiles(source, options, options) : null;
+    const side = writesText(program.info, options.method) ? await readSideFiles(source, options, options) : NO_SIDE;
     options.signal?.throwIfAborted();
     meter.enter("prepare");
-    const method = await loadMethod(module, gpu, program, options, side !== null, meter);
+    const method = await loadMethod(module, gpu.live(), program, options, side.tokenizer !== null, meter);
     return assemble(module, method, program, side, source, gpu);
   }).catch((error: unknown) => forgetTokenizer(error, source));
   meter.enter("ready");
@@ -239,41 +250,33 @@ async function loadMethod(
   meter: Meter,
 ): Promise<Method> {
   const { signal } = options;
-  const loader: Loader = await engineCall(() => Loader.open(gpu, program.head, loaderOptions(program.info, options, writes)));
+  const loader = await openLoader(Loader, gpu, program.head, loaderOptions(program.info, options, writes), signal);
   try {
-    signal?.throwIfAborted();
     await fill(loader, program, meter, signal);
     signal?.throwIfAborted();
   } catch (error) {
-    loader.free();
+    void freeBehind(loader);
     throw error;
   }
   // Finishing takes the loader, whether it succeeds or not.
-  const method = await engineCall(() => loader.finish());
-  if (signal?.aborted) method.free();
-  signal?.throwIfAborted();
-  return method;
+  return engineWait({ call: () => loader.finish(), uses: [], signal, late: (method) => void freeBehind(method) });
 }
 
 function assemble(
   { Llm }: Engine,
   method: Method,
   { head, info, files }: OpenProgram,
-  side: LlmSide | null,
+  { tokenizer, files: texts, refusal }: LlmSide,
   source: Source,
-  gpu: Gpu,
+  { adapter, lost }: OpenGpu,
 ): Parts {
   const name = files[0]?.name ?? "the model";
-  const shared = { name, bytes: info.bytes, methods: info.methods, adapter: gpu.summary() };
-  if (!side) {
-    const noSession = info.languageModel ? noTokenizer(source) : `${name} is not a language model: call its method instead`;
-    return { gpu, llm: null, method, noSession, info: { ...shared, memory: method.memory(), languageModel: null } };
+  const shared = { name, bytes: info.bytes, methods: info.methods, adapter };
+  if (!tokenizer) {
+    const none = info.languageModel ? noTokenizer(source, refusal) : `${name} is not a language model: call its method instead`;
+    return { lost, llm: null, method, noSession: none, info: { ...shared, memory: method.memory(), languageModel: null } };
   }
-  const llm = makeLlm(Llm, method, head, side);
-  const { memory, ...languageModel } = llm.info();
-  return { gpu, llm, method: null, noSession: "", info: { ...shared, memory, languageModel } };
-}
-
-function makeLlm(type: Engine["Llm"], method: Method, head: Head, { tokenizer, files }: LlmSide): Llm {
-  return engineCall(() => new type(method, head, tokenizer, files));
+  const llm = engineCall(() => new Llm(method, head, tokenizer, texts));
+  const { memory, ...languageModel } = engineCall(() => llm.info());
+  return { lost, llm, method: null, noSession: "", info: { ...shared, memory, languageModel } };
 }

@@ -1,6 +1,7 @@
 import { FileChanged, PteronError } from "./errors.js";
 import { type ByteSource, LocalSource, readAll, type Source } from "./source.js";
 import { CachedSource } from "./source-cached.js";
+import { Refused } from "./source-http.js";
 import { type UrlOptions, UrlSource } from "./source-url.js";
 import { absoluteUrl, FileStore } from "./store.js";
 
@@ -22,6 +23,8 @@ interface Purpose {
   write: boolean;
   /** It is small: asked for whole. */
   small?: boolean;
+  /** It may be missing. */
+  optional?: boolean;
   /** The model that it belongs to. */
   beside?: string | null;
 }
@@ -42,26 +45,20 @@ export function optionsFor(file: Source, model: Source, options: FetchOptions): 
 export async function openSource(source: Source, options: FetchOptions, purpose: Purpose): Promise<ByteSource> {
   if (typeof source !== "string" && !(source instanceof URL)) return new LocalSource(source);
   const url = absoluteUrl(source);
-  const http = { headers: options.headers, whole: !!purpose.small, through: purpose.write };
+  const http = { headers: options.headers, whole: !!purpose.small, through: purpose.write, optional: !!purpose.optional };
   if (options.cache === false) return new UrlSource(url, http);
   const store = await FileStore.open(url, purpose.write, purpose.beside ?? null);
   if (typeof store === "string") return new UrlSource(url, { ...http, notKept: store });
   try {
     options.signal?.throwIfAborted();
-    return await openCached(url, store, http, options, purpose);
+    return await openCached(url, store, http, options);
   } catch (error) {
     store.close();
     throw error;
   }
 }
 
-async function openCached(
-  url: string,
-  store: FileStore,
-  http: UrlOptions,
-  options: FetchOptions,
-  purpose: Purpose,
-): Promise<ByteSource> {
+async function openCached(url: string, store: FileStore, http: UrlOptions, options: FetchOptions): Promise<ByteSource> {
   const known = () => store.facts && !store.facts.absent;
   // The browser's own cache would hold a model a second time.
   const server = () => new UrlSource(url, { ...http, httpCache: "no-store", facts: known() ? store.facts : null });
@@ -70,8 +67,7 @@ async function openCached(
       await server().revalidate(options.signal);
     } catch (error) {
       if (!(error instanceof FileChanged)) throw error;
-      if (purpose.write) await store.forget();
-      else store.facts = null;
+      await store.forget();
     }
   }
   if (store.facts?.absent && !options.revalidate) {
@@ -80,25 +76,42 @@ async function openCached(
   return new CachedSource(server(), store);
 }
 
-/** A small file that belongs to a model, as bytes. Where it is `optional`, null says that the server has no such file. */
-export async function readFile(file: Source, model: Source, options: FetchOptions, optional: boolean): Promise<Uint8Array | null> {
+/**
+ * A small file that belongs to a model, as bytes. With `refused` it is optional: null says that the server has no such file, or
+ * does not hand it out, and `refused` hears why. Only the first is remembered: a server may hand it out another day.
+ */
+export async function readFile(
+  file: Source,
+  model: Source,
+  options: FetchOptions,
+  refused?: (reason: string) => void,
+): Promise<Uint8Array | null> {
   const own = optionsFor(file, model, options);
   for (let tries = 0; ; tries++) {
     let opened: ByteSource | undefined;
     try {
-      opened = await openSource(file, own, { write: true, small: true, beside: urlOf(model) });
+      opened = await openSource(file, own, { write: true, small: true, optional: !!refused, beside: urlOf(model) });
       // A stream whose length nobody says is kept while it is measured, so this comes first.
       await opened.size(own.signal);
       opened.ascending();
       return await readAll(opened, own.signal);
     } catch (error) {
       if (error instanceof FileChanged && tries < 2) await opened?.forget();
-      else if (optional && error instanceof PteronError && error.code === "no-such-file") {
-        if (opened instanceof CachedSource) await opened.recordAbsence();
-        return null;
-      } else throw error;
+      else if (!refused || !(await isAbsent(error, opened, refused))) throw error;
+      else return null;
     } finally {
       opened?.close();
     }
   }
+}
+
+/** Whether a failure says that there is no such file, as far as this page can see. */
+async function isAbsent(error: unknown, opened: ByteSource | undefined, refused: (reason: string) => void): Promise<boolean> {
+  if (!(error instanceof PteronError)) return false;
+  if (error.code === "no-such-file") {
+    if (opened instanceof CachedSource) await opened.recordAbsence();
+    return true;
+  }
+  if (error instanceof Refused) refused(error.message);
+  return error instanceof Refused;
 }

@@ -18,6 +18,11 @@ export interface MethodOptions {
 export function loaderOptions(info: HeadInfo, options: MethodOptions, writesText: boolean): LoaderOptions {
   const { maxPrefill, memoryBudget, halfCache, exact } = options;
   const method = options.method ?? info.languageModel?.method;
-  const all = { method, maxPrefill, memoryBudget, halfCache, exact, chooseTokens: writesText };
-  return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined));
+  return defined({ method, maxPrefill, memoryBudget, halfCache, exact, chooseTokens: writesText });
+}
+
+/** Options without those that are undefined: the engine takes these for values of a wrong type. */
+export function defined<T extends object>(options: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+  const given = Object.entries(options).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(given) as { [K in keyof T]?: Exclude<T[K], undefined> };
 }

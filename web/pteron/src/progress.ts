@@ -96,7 +96,7 @@ export class Meter {
   #tell(): void {
     this.#told = performance.now();
     const left = this.#total - this.#loaded;
-    this.#listener?.({
+    this.#call({
       phase: this.#phase,
       loadedBytes: this.#loaded,
       totalBytes: this.#total,
@@ -105,5 +105,14 @@ export class Meter {
       secondsLeft: this.#rate > 0 && this.#total > 0 ? left / this.#rate : null,
       notKept: this.notKept,
     });
+  }
+
+  /** A listener that throws is reported where the page's other errors are; it does not break the load. */
+  #call(progress: Progress): void {
+    try {
+      this.#listener?.(progress);
+    } catch (error) {
+      globalThis.reportError?.(error);
+    }
   }
 }

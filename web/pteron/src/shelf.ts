@@ -11,6 +11,12 @@ export interface Shelf {
 
 const PLACE = "pteron";
 
+/** The name of what says which file a folder holds. */
+export const FACTS = "facts.json";
+
+/** How often a folder that is being written to is tried to be deleted. */
+const DELETIONS = 40;
+
 /** Answers null where the thing that was asked for is not there. */
 async function orNull<T>(promise: Promise<T>): Promise<T | null> {
   try {
@@ -66,7 +72,22 @@ class FileShelf implements Shelf {
   }
 
   async delete(folder: string): Promise<void> {
-    await orNull(this.#root.removeEntry(folder, { recursive: true }));
+    for (let tries = 1; ; tries++) {
+      try {
+        return void (await orNull(this.#root.removeEntry(folder, { recursive: true })));
+      } catch (error) {
+        const busy = error instanceof DOMException && error.name === "NoModificationAllowedError";
+        if (!busy || tries === DELETIONS) throw error;
+        // A part is being written. It has to see soon that it belongs to nothing any more.
+        await this.#removeFacts(folder);
+        await new Promise((resolve) => setTimeout(resolve, 50));
+      }
+    }
+  }
+
+  async #removeFacts(folder: string): Promise<void> {
+    const directory = await orNull(this.#root.getDirectoryHandle(folder));
+    if (directory) await orNull(directory.removeEntry(FACTS));
   }
 }
 
@@ -92,9 +113,14 @@ class CacheShelf implements Shelf {
   async sizes(folder: string): Promise<Map<string, number>> {
     const sizes = new Map<string, number>();
     for (const [of, name] of await this.#paths()) {
-      if (of === folder) sizes.set(name, (await this.get(folder, name))?.size ?? 0);
+      if (of === folder) sizes.set(name, await this.#size(folder, name));
     }
     return sizes;
+  }
+
+  async #size(folder: string, name: string): Promise<number> {
+    const entry = await this.#cache.match(`${CacheShelf.#BASE}${folder}/${name}`);
+    return Number(entry?.headers.get("Content-Length") ?? 0);
   }
 
   async get(folder: string, name: string): Promise<Blob | null> {
@@ -102,7 +128,9 @@ class CacheShelf implements Shelf {
   }
 
   async put(folder: string, name: string, content: Blob): Promise<void> {
-    await this.#cache.put(`${CacheShelf.#BASE}${folder}/${name}`, new Response(content));
+    // The length is written down so that nobody has to read the content to know it.
+    const headers = { "Content-Length": String(content.size) };
+    await this.#cache.put(`${CacheShelf.#BASE}${folder}/${name}`, new Response(content, { headers }));
   }
 
   async delete(folder: string): Promise<void> {

@@ -22,43 +22,51 @@ const SIDECAR = "pteron.json";
 
 /** The tokenizer, and the texts beside it. */
 export interface LlmSide {
-  tokenizer: Uint8Array;
+  /** Null where there is none. */
+  tokenizer: Uint8Array | null;
   files: LlmFiles;
+  /** What the server said where it did not hand out a tokenizer that may be there. */
+  refusal: string | null;
 }
+
+export const NO_SIDE: LlmSide = { tokenizer: null, files: {}, refusal: null };
 
 /** Why there is no tokenizer, for the error of a session. */
-export function noTokenizer(model: Source): string {
+export function noTokenizer(model: Source, refusal: string | null): string {
   const where = urlOf(model);
   if (!where) return "a session needs a tokenizer: give the option tokenizer (a file or an address)";
-  return `a session needs a tokenizer: beside ${where} there is neither ${TOKENIZERS.join(" nor ")}; give the option tokenizer`;
+  const said = refusal === null ? "" : ` (${refusal})`;
+  const missing = `beside ${where} there is neither ${TOKENIZERS.join(" nor ")}${said}`;
+  return `a session needs a tokenizer: ${missing}; give the option tokenizer`;
 }
 
-/** Reads what a language model needs besides the program; null where there is no tokenizer. */
-export async function readSideFiles(model: Source, given: SideFiles, options: FetchOptions): Promise<LlmSide | null> {
-  if (given.tokenizer === false) return null;
+/** Reads what a language model needs besides the program. */
+export async function readSideFiles(model: Source, given: SideFiles, options: FetchOptions): Promise<LlmSide> {
+  if (given.tokenizer === false) return NO_SIDE;
   const base = urlOf(model);
-  const read = (source: Source) => readFile(source, model, options, false);
-  const find = (name: string) => (base === null ? null : readFile(new URL(name, base), model, options, true));
+  let refusal: string | null = null;
+  const read = (source: Source) => readFile(source, model, options);
+  const find = (name: string, refused: (reason: string) => void) =>
+    base === null ? null : readFile(new URL(name, base), model, options, refused);
   const text = async (source: Source | undefined, name: string) => {
-    const bytes = await (source === undefined ? find(name) : read(source));
+    const bytes = await (source === undefined ? find(name, () => {}) : read(source));
     return bytes && new TextDecoder().decode(bytes);
   };
-  const tokenizer = async () => {
+  const findTokenizer = async () => {
     if (given.tokenizer) return read(given.tokenizer);
     for (const name of TOKENIZERS) {
-      const found = await find(name);
+      const found = await find(name, (reason) => (refusal ??= reason));
       if (found) return found;
     }
     return null;
   };
   const inline = typeof given.template === "string" && /\{[{%]/.test(given.template) ? given.template : null;
-  const [bytes, tokenizerConfig, template, sidecar] = await Promise.all([
-    tokenizer(),
+  const [tokenizer, tokenizerConfig, template, sidecar] = await Promise.all([
+    findTokenizer(),
     text(given.tokenizerConfig, CONFIG),
     inline ?? text(given.template, TEMPLATE),
     text(given.sidecar, SIDECAR),
   ]);
-  if (!bytes) return null;
   const files = { ...(tokenizerConfig && { tokenizerConfig }), ...(template && { template }), ...(sidecar && { sidecar }) };
-  return { tokenizer: bytes, files };
+  return { tokenizer, files, refusal };
 }

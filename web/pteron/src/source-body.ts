@@ -7,8 +7,12 @@ export class Body {
   readonly #reader: ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>> | undefined;
   #rest: Uint8Array<ArrayBuffer> | undefined;
 
-  constructor(response: Response, position: number) {
+  readonly #stall: number;
+
+  /** Fails where no byte comes for `stall` milliseconds. */
+  constructor(response: Response, position: number, stall: number) {
     this.position = position;
+    this.#stall = stall;
     this.#reader = response.body?.getReader();
   }
 
@@ -16,7 +20,7 @@ export class Body {
   async next(most: number): Promise<Uint8Array<ArrayBuffer> | null> {
     let bytes = this.#rest;
     while (!bytes?.length) {
-      const read = await this.#reader?.read();
+      const read = await this.#read();
       if (!read || read.done) return null;
       bytes = read.value;
     }
@@ -24,6 +28,18 @@ export class Body {
     bytes = bytes.subarray(0, most);
     this.position += bytes.length;
     return bytes;
+  }
+
+  async #read(): Promise<ReadableStreamReadResult<Uint8Array<ArrayBuffer>> | undefined> {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const stalled = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => reject(new Error(`nothing came for ${this.#stall / 1000} seconds`)), this.#stall);
+    });
+    try {
+      return await Promise.race([this.#reader?.read(), stalled]);
+    } finally {
+      clearTimeout(timer);
+    }
   }
 
   cancel(): void {

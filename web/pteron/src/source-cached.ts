@@ -1,4 +1,4 @@
-import { type ByteSource, type Chunk, CHUNK } from "./source.js";
+import { type ByteSource, type Chunk, CHUNK, type Forgotten } from "./source.js";
 import type { UrlSource } from "./source-url.js";
 import { type FileStore, PART } from "./store.js";
 
@@ -10,8 +10,12 @@ export class CachedSource implements ByteSource {
   readonly #store: FileStore;
   /** Set when the tables are known and the file is read for good: before, only single ranges are fetched. */
   #filling = false;
+  /** Whether parts of an earlier visit are here. */
+  readonly #old: boolean;
+  #usedCache = false;
 
   constructor(server: UrlSource, store: FileStore) {
+    this.#old = store.bytes > 0;
     this.name = server.name;
     this.#server = server;
     this.#store = store;
@@ -23,6 +27,10 @@ export class CachedSource implements ByteSource {
 
   get cachedBytes(): number {
     return this.#store.bytes;
+  }
+
+  get usedCache(): boolean {
+    return this.#usedCache;
   }
 
   async size(signal?: AbortSignal): Promise<number> {
@@ -40,6 +48,7 @@ export class CachedSource implements ByteSource {
       const partEnd = Math.min(end, (part + 1) * PART);
       const blob = fresh ? null : await this.#store.read(part);
       if (blob) {
+        this.#usedCache = this.#old;
         yield* this.#kept(blob, part * PART, at, partEnd, signal);
         at = partEnd;
         continue;
@@ -100,10 +109,11 @@ export class CachedSource implements ByteSource {
     this.#server.ascending();
   }
 
-  async forget(): Promise<boolean> {
-    const had = this.#store.bytes > 0;
-    await this.#store.forget();
-    return had;
+  async forget(): Promise<Forgotten> {
+    const { bytes, facts } = this.#store;
+    const gone = await this.#store.forget();
+    if (!gone && facts) return "held";
+    return bytes > 0 ? "forgotten" : "nothing";
   }
 
   /** Remembers that the server has no such file. */

@@ -11,11 +11,18 @@ export interface FileFacts {
 /** A server that may do better at the next try. */
 class Busy extends Error {}
 
+/** A file that may be there and is not handed out: the server says no, or another origin cannot be reached. */
+export class Refused extends PteronError {
+  constructor(message: string, options?: ErrorOptions) {
+    super("network", message, options);
+  }
+}
+
 /** An answer that stopped before its end. */
 export class Truncation extends Error {}
 
 /** Whether requests to it may carry headers that need no leave of another origin. */
-function sameOrigin(url: string): boolean {
+export function sameOrigin(url: string): boolean {
   return typeof location === "undefined" || new URL(url).origin === location.origin;
 }
 
@@ -47,6 +54,7 @@ export function checkStatus(url: string, response: Response): void {
   if (status === 404 || status === 410) throw new PteronError("no-such-file", `${url}: the server has no such file (${said})`);
   if (status === 408 || status === 429 || status >= 500) throw new Busy(`the server answered ${said}`);
   if (status === 416) return;
+  if (status === 401 || status === 403) throw new Refused(`${url}: the server answered ${said}`);
   if (!response.ok) throw new PteronError("network", `${url}: the server answered ${said}`);
   if (response.headers.get("Content-Type")?.startsWith("text/html")) {
     throw new PteronError("no-such-file", `${url} is a web page, not a model's file: check the address`);
@@ -60,14 +68,16 @@ function contentRange(response: Response): { start: number | null; size: number 
   return { start: number(found?.[1]), size: number(found?.[2]) };
 }
 
-/** What an answer says about the file. */
-export function factsOf(response: Response): FileFacts {
+/**
+ * What an answer says about the file. `Content-Length` is the file's only where the transfer is not compressed, which another
+ * origin may hide: it is taken for one of many bytes, where a surplus is noticed, and never for a file that is asked for `whole`.
+ */
+export function factsOf(response: Response, whole: boolean): FileFacts {
   const { headers } = response;
   let { size } = contentRange(response);
-  // Behind a compressed transfer stands the length of the compressed bytes.
   const plain = (headers.get("Content-Encoding") ?? "identity") === "identity";
   const length = headers.get("Content-Length");
-  if (response.status === 200 && plain && length !== null) size = Number(length);
+  if (response.status === 200 && plain && !whole && length !== null) size = Number(length);
   return { size, etag: headers.get("ETag"), lastModified: headers.get("Last-Modified") };
 }
 
@@ -81,8 +91,8 @@ function differs(known: FileFacts, now: FileFacts): boolean {
 }
 
 /** Refuses an answer that belongs to another version of the file, or to other bytes of it than those from `start` on. */
-export function checkVersion(url: string, response: Response, start: number, known: FileFacts | null): void {
-  if (known && (response.status === 416 || differs(known, factsOf(response)))) throw new FileChanged(url);
+export function checkVersion(url: string, response: Response, start: number, known: FileFacts | null, whole: boolean): void {
+  if (known && (response.status === 416 || differs(known, factsOf(response, whole)))) throw new FileChanged(url);
   if (response.status === 416) throw new PteronError("truncated", `${url} is empty: 0 bytes`);
   const range = response.status === 206 ? contentRange(response).start : null;
   if (range !== null && range !== start) {

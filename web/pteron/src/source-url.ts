@@ -1,7 +1,8 @@
 import { PteronError } from "./errors.js";
 import { Body, Spool } from "./source-body.js";
-import { checkStatus, checkVersion, factsOf, type FileFacts, ifRange, pause, Truncation } from "./source-http.js";
-import { type ByteSource, type Chunk, CHUNK } from "./source.js";
+import { checkStatus, checkVersion, factsOf, type FileFacts, ifRange } from "./source-http.js";
+import { pause, Refused, sameOrigin, Truncation } from "./source-http.js";
+import { type ByteSource, type Chunk, CHUNK, type Forgotten } from "./source.js";
 
 /** How a file behind an address is fetched. */
 export interface UrlOptions {
@@ -16,9 +17,15 @@ export interface UrlOptions {
   httpCache?: RequestCache;
   /** Why it is not kept, although that was asked for. */
   notKept?: string;
+  /** It may be missing: another origin that cannot be reached is not asked for long. */
+  optional?: boolean;
   /** Milliseconds before each new try. */
   pauses?: readonly number[];
+  /** Milliseconds without a byte after which an answer counts as broken off. */
+  stall?: number;
 }
+
+const STALL = 30_000;
 
 const PAUSES = [300, 1000, 2500, 5000] as const;
 
@@ -34,6 +41,7 @@ export class UrlSource implements ByteSource {
   readonly remote = true;
   readonly notKept: string | null;
   readonly cachedBytes = 0;
+  readonly usedCache = false;
   facts: FileFacts | null;
   readonly #options: UrlOptions;
   readonly #pauses: readonly number[];
@@ -76,9 +84,22 @@ export class UrlSource implements ByteSource {
   async #askSize(signal?: AbortSignal): Promise<void> {
     const response = await this.#fetch({ method: "HEAD" }, signal);
     checkStatus(this.name, response);
-    const { size } = factsOf(response);
+    const { size } = factsOf(response, false);
     if (size === null || !this.facts) throw new PteronError("network", `${this.name}: the server does not say how long it is`);
     this.facts = { ...this.facts, size };
+    if (response.type === "cors") await this.#checkEnd(size, signal);
+  }
+
+  /** Another origin may hide that the length is that of a compressed transfer: then there are bytes behind the last one. */
+  async #checkEnd(size: number, signal?: AbortSignal): Promise<void> {
+    const response = await this.#fetch({ headers: { Range: `bytes=${size}-${size}` } }, signal);
+    void response.body?.cancel().catch(() => {});
+    if (response.status === 206) throw this.#surplus(size);
+  }
+
+  #surplus(size: number): PteronError {
+    const sentence = `the server announced ${size} bytes and sends more; turn off compression for this file there`;
+    return new PteronError("network", `${this.name}: ${sentence}`);
   }
 
   /** Takes a stream to its end, because only the end tells how long the file is. */
@@ -136,6 +157,8 @@ export class UrlSource implements ByteSource {
       await this.#passOver(body, start, signal);
       for (let bytes; body.position < end && (bytes = await this.#bite(body, Math.min(CHUNK, end - body.position))); ) {
         signal?.throwIfAborted();
+        // A surplus must be noticed before the last bytes are handed on, and with them kept.
+        if (body === this.#stream && body.position === this.facts?.size) await this.#bite(body, 1);
         yield bytes;
       }
       if (body !== this.#stream) while (body.position < stop && (await this.#bite(body, stop - body.position)));
@@ -161,17 +184,13 @@ export class UrlSource implements ByteSource {
     try {
       bytes = await body.next(most);
     } catch (cause) {
+      body.cancel();
       throw new Truncation(`the stream broke: ${String(cause)}`, { cause });
     } finally {
       if (!bytes && body === this.#stream) this.#stream = undefined;
     }
     const size = this.facts?.size;
-    if (bytes && size != null && body.position > size) {
-      throw new PteronError(
-        "network",
-        `${this.name}: the server announced ${size} bytes and sends more; turn off compression for this file there`,
-      );
-    }
+    if (bytes && size != null && body.position > size) throw this.#surplus(size);
     if (bytes && this.#spool.keeping) this.#spool.push(body.position - bytes.length, bytes);
     return bytes;
   }
@@ -185,15 +204,16 @@ export class UrlSource implements ByteSource {
     const response = await this.#fetch({ headers, ...(fresh && { cache: "reload" }) }, signal);
     try {
       checkStatus(this.name, response);
-      checkVersion(this.name, response, start, this.facts);
+      checkVersion(this.name, response, start, this.facts, !!this.#options.whole);
     } catch (error) {
       void response.body?.cancel().catch(() => {});
       throw error;
     }
-    this.facts ??= factsOf(response);
-    if (response.status === 206) return new Body(response, start);
+    this.facts ??= factsOf(response, !!this.#options.whole);
+    const stall = this.#options.stall ?? STALL;
+    if (response.status === 206) return new Body(response, start, stall);
     this.close();
-    return (this.#stream = new Body(response, 0));
+    return (this.#stream = new Body(response, 0, stall));
   }
 
   #fetch(init: RequestInit, signal?: AbortSignal): Promise<Response> {
@@ -221,21 +241,24 @@ export class UrlSource implements ByteSource {
   async #again(error: unknown, tries: number, got: number, signal?: AbortSignal, expected = this.facts?.size): Promise<void> {
     signal?.throwIfAborted();
     if (error instanceof PteronError) throw error;
-    const wait = this.#pauses[tries];
+    // What fetch rejects with tells nothing; behind another origin it mostly is one that does not allow this page in.
+    const unreachable = error instanceof TypeError && !!this.#options.optional && !sameOrigin(this.name);
+    const pauses = unreachable ? this.#pauses.slice(0, 1) : this.#pauses;
+    const wait = pauses[tries];
     if (wait !== undefined) return pause(wait, signal);
     const reason = error instanceof Error ? error.message : String(error);
     const bytes = expected == null ? "" : ` after ${got} of ${expected} bytes`;
-    const times = `${this.#pauses.length + 1} tries`;
-    const code = error instanceof Truncation ? "truncated" : "network";
-    throw new PteronError(code, `${this.name} could not be fetched${bytes}, in ${times}: ${reason}`, { cause: error });
+    const sentence = `${this.name} could not be fetched${bytes}, in ${pauses.length + 1} tries: ${reason}`;
+    if (unreachable) throw new Refused(sentence, { cause: error });
+    throw new PteronError(error instanceof Truncation ? "truncated" : "network", sentence, { cause: error });
   }
 
   ascending(): void {
     this.#spool.keeping = false;
   }
 
-  async forget(): Promise<boolean> {
-    return false;
+  async forget(): Promise<Forgotten> {
+    return "nothing";
   }
 
   close(): void {

@@ -21,14 +21,19 @@ export interface ByteSource {
   read(start: number, end: number, signal?: AbortSignal, fresh?: boolean): AsyncIterable<Chunk>;
   /** From now on it is read in ascending order: what was kept for a second look may go once it was read. */
   ascending(): void;
-  /** Forgets what is cached of it. Answers whether there was anything, so that a second try may go better. */
-  forget(): Promise<boolean>;
+  /** Forgets what is cached of it, so that a second try may go better. */
+  forget(): Promise<Forgotten>;
   /** Why it is not being kept for the next visit; null where it is, or where nobody asked for that. */
   readonly notKept: string | null;
   /** How many of its bytes are on this machine already. */
   readonly cachedBytes: number;
+  /** Whether bytes of an earlier visit were handed on. */
+  readonly usedCache: boolean;
   close(): void;
 }
+
+/** What became of a file's cached bytes: there were none, they are gone, or another tab holds them. */
+export type Forgotten = "nothing" | "forgotten" | "held";
 
 /** The most bytes that are handed on at once. */
 export const CHUNK = 1 << 20;
@@ -38,6 +43,7 @@ export class LocalSource implements ByteSource {
   readonly name: string;
   readonly remote = false;
   readonly notKept = null;
+  readonly usedCache = false;
   readonly cachedBytes: number;
   readonly #content: Blob | Uint8Array<ArrayBuffer>;
 
@@ -71,8 +77,8 @@ export class LocalSource implements ByteSource {
 
   ascending(): void {}
 
-  async forget(): Promise<boolean> {
-    return false;
+  async forget(): Promise<Forgotten> {
+    return "nothing";
   }
 
   close(): void {}

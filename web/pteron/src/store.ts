@@ -1,11 +1,11 @@
+import { PteronError } from "./errors.js";
 import { formatBytes } from "./format.js";
-import { openShelf, type Shelf } from "./shelf.js";
+import { FACTS, openShelf, type Shelf } from "./shelf.js";
 import type { FileFacts } from "./source-http.js";
 
 /** Files are kept in parts of this many bytes; a part counts when it is whole. */
 export const PART = 8 << 20;
 
-const FACTS = "facts.json";
 const VERSION = 1;
 
 /** What is written down beside the parts of a file. */
@@ -31,6 +31,15 @@ async function readFacts(shelf: Shelf, folder: string): Promise<StoredFacts | nu
   } catch {
     return null;
   }
+}
+
+let askedToPersist = false;
+
+/** Asks the browser, once, not to drop what is kept when room gets short. Some ask the user: nothing waits for that. */
+function askToPersist(): void {
+  if (askedToPersist) return;
+  askedToPersist = true;
+  void navigator.storage.persist?.().catch(() => {});
 }
 
 /** Takes a lock that other tabs see; null where one of them has it. Answers how to give it back. */
@@ -70,9 +79,10 @@ export class FileStore {
       const shelf = await openShelf();
       if (!shelf) return "this browser keeps no files for this page (a private window, or not https)";
       const store = new FileStore(url, beside, shelf, await folderOf(url));
-      await store.#look();
+      // The lock comes first: what is looked at without it may change before it is held.
       if (write) store.#release = await lock(store.#folder);
       if (write && !store.#release) store.notKept = "another tab, or another load, is keeping it";
+      await store.#look();
       return store;
     } catch (error) {
       return `the browser's storage failed: ${String(error)}`;
@@ -122,6 +132,7 @@ export class FileStore {
         return;
       }
       await this.#write(facts, false);
+      askToPersist();
     });
   }
 
@@ -152,9 +163,20 @@ export class FileStore {
     this.#parts.delete(part);
     if (!this.#writable || content.size !== this.partLength(part)) return;
     await this.#keep(async () => {
+      if (!(await this.#begun())) return;
       await this.#shelf.put(this.#folder, String(part), content);
-      this.#parts.add(part);
+      if (await this.#begun()) this.#parts.add(part);
+      // It was deleted while the part was being written, which made its folder anew.
+      else await this.#shelf.delete(this.#folder);
     });
+  }
+
+  /** Whether the facts are still there. Only they make a folder a file's: parts without them belong to nobody. */
+  async #begun(): Promise<boolean> {
+    if (await this.#shelf.get(this.#folder, FACTS)) return true;
+    this.notKept = "it was deleted from the cache meanwhile";
+    this.#parts.clear();
+    return false;
   }
 
   async #keep(work: () => Promise<void>): Promise<void> {
@@ -166,10 +188,15 @@ export class FileStore {
     }
   }
 
-  async forget(): Promise<void> {
+  /** Forgets it. Answers whether it is deleted, too; another tab that keeps it is not disturbed. */
+  async forget(): Promise<boolean> {
     this.facts = null;
     this.#parts.clear();
+    const release = this.#release ?? (await lock(this.#folder).catch(() => null));
+    if (!release) return false;
     await this.#shelf.delete(this.#folder).catch(() => {});
+    if (release !== this.#release) release();
+    return true;
   }
 
   close(): void {
@@ -188,20 +215,31 @@ export interface CachedFile {
   complete: boolean;
 }
 
-async function stored(): Promise<{ shelf: Shelf; folder: string; facts: StoredFacts | null }[]> {
+interface Stored {
+  shelf: Shelf;
+  folder: string;
+  /** Null where nobody knows what it was. */
+  facts: StoredFacts | null;
+}
+
+async function stored(): Promise<Stored[]> {
   const shelf = await openShelf();
   if (!shelf) return [];
   const folders = await shelf.folders();
   return Promise.all(folders.map(async (folder) => ({ shelf, folder, facts: await readFacts(shelf, folder) })));
 }
 
-async function deleteWhere(doomed: (facts: StoredFacts | null) => boolean): Promise<void> {
-  for (const { shelf, folder, facts } of await stored()) if (doomed(facts)) await shelf.delete(folder);
+async function deleteWhere(doomed: (entry: Stored) => boolean): Promise<void> {
+  try {
+    for (const entry of await stored()) if (doomed(entry)) await entry.shelf.delete(entry.folder);
+  } catch (cause) {
+    throw new PteronError("storage", `the browser's storage failed: ${String(cause)}`, { cause });
+  }
 }
 
 /** Deletes the files that belong to a model, not the model. */
 export function forgetBeside(model: string): Promise<void> {
-  return deleteWhere((facts) => facts?.beside === model);
+  return deleteWhere(({ facts }) => facts?.beside === model);
 }
 
 /** What this package keeps in the browser between visits. */
@@ -221,7 +259,8 @@ export const cache = {
   /** Deletes a file and those that were found beside it. */
   async delete(url: string | URL): Promise<void> {
     const absolute = absoluteUrl(url);
-    await deleteWhere((facts) => facts?.url === absolute || facts?.beside === absolute);
+    const own = await folderOf(absolute);
+    await deleteWhere(({ folder, facts }) => folder === own || facts?.beside === absolute);
   },
 
   /** Deletes everything. */
@@ -238,7 +277,15 @@ export const cache = {
 
 /** An address as it is asked for and remembered. */
 export function absoluteUrl(url: string | URL): string {
-  const absolute = new URL(url, typeof location === "undefined" ? undefined : location.href);
+  const absolute = parseUrl(url);
   absolute.hash = "";
   return absolute.href;
+}
+
+function parseUrl(url: string | URL): URL {
+  try {
+    return new URL(url, typeof location === "undefined" ? undefined : location.href);
+  } catch (cause) {
+    throw new PteronError("input", `${String(url)} is not an address`, { cause });
+  }
 }

@@ -1,23 +1,27 @@
 import type { RawTensor } from "./engine.js";
 import { PteronError } from "./errors.js";
 
-/** What a tensor's elements are. */
-export type DType = "float32" | "float16" | "int64" | "int32" | "int8" | "uint8" | "bool";
-
-/**
- * A tensor: its elements row by row.
- *
- * `data` belongs to `dtype`: `Float32Array`, `BigInt64Array` for int64, `Int32Array`, `Int8Array`, `Uint8Array` for uint8 and
- * bool, and for float16 a `Uint16Array` of its bits (or a `Float16Array` where the browser has it, which results then use).
- */
-export interface Tensor {
-  dtype: DType;
-  shape: readonly number[];
-  data: TensorData;
+/** The arrays of each type of elements. */
+interface Arrays {
+  float32: Float32Array;
+  float64: Float64Array;
+  /** Its bits, or a `Float16Array` where the browser has it; results then use that. */
+  float16: Uint16Array | Float16Data;
+  int64: BigInt64Array;
+  int32: Int32Array;
+  int8: Int8Array;
+  uint8: Uint8Array;
+  bool: Uint8Array;
 }
 
+/** What a tensor's elements are. */
+export type DType = keyof Arrays;
+
 /** The arrays that hold a tensor's elements. */
-export type TensorData = Float32Array | BigInt64Array | Int32Array | Int8Array | Uint8Array | Uint16Array | Float16Data;
+export type TensorData = Arrays[DType];
+
+/** A tensor: its elements row by row, in the array that belongs to its `dtype`. */
+export type Tensor = { [D in DType]: { dtype: D; shape: readonly number[]; data: Arrays[D] } }[DType];
 
 /** A `Float16Array`, of which not every TypeScript library knows. */
 export interface Float16Data extends ArrayBufferView {
@@ -33,6 +37,7 @@ const float16 = (globalThis as { Float16Array?: ArrayType }).Float16Array;
 /** The arrays that each type takes; results come in the first. */
 const ARRAYS: Record<DType, ArrayType[]> = {
   float32: [Float32Array],
+  float64: [Float64Array],
   float16: float16 ? [float16, Uint16Array] : [Uint16Array],
   int64: [BigInt64Array],
   int32: [Int32Array],
@@ -63,12 +68,13 @@ export function toRaw({ dtype, shape, data }: Tensor, index: number): RawTensor 
   if (elements !== data.length) {
     refuse(which, `a shape of ${shape.join(" × ") || "one element"} has ${elements} elements, and data has ${data.length}`);
   }
-  return { dtype, shape: [...shape], bytes: new Uint8Array(data.buffer, data.byteOffset, data.byteLength) };
+  // A copy: the call may come later, behind others, and the caller may have written something else there by then.
+  return { dtype, shape: [...shape], bytes: new Uint8Array(data.buffer, data.byteOffset, data.byteLength).slice() };
 }
 
 /** What the engine answered, as a tensor with memory of its own. */
 export function fromRaw({ dtype, shape, bytes }: RawTensor): Tensor {
   const [type] = arraysOf(dtype, "an output");
   const own = bytes.slice().buffer;
-  return { dtype: dtype as DType, shape, data: new (type as ArrayType)(own) };
+  return { dtype, shape, data: new (type as ArrayType)(own) } as Tensor;
 }

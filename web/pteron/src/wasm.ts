@@ -1,6 +1,7 @@
 import start, { DataHead, Gpu, Head, Llm, Loader } from "pteron-web";
 
 import type * as border from "./engine.js";
+import { listenForTraps } from "./engine-call.js";
 import { PteronError } from "./errors.js";
 
 /** Options of {@link init}. */
@@ -19,6 +20,7 @@ async function load(wasm: InitOptions["wasm"]): Promise<border.Engine> {
     const place = typeof wasm === "string" || wasm instanceof URL ? ` from ${String(wasm)}` : "";
     throw new PteronError("internal", `the WebAssembly module could not be loaded${place}: ${String(cause)}`, { cause });
   }
+  listenForTraps();
   return { Gpu, Head, DataHead, Loader, Llm };
 }
 

@@ -52,7 +52,7 @@ test("a tokenizer that is none is not kept", async () => {
   files.set("/tokenizer.json", new TextEncoder().encode("broken"));
   fake.llmError = engineError("tokenizer", "the file is not a tokenizer");
   await assert.rejects(load(), isCode("tokenizer"));
-  nothingLeft();
+  await nothingLeft();
   fake.llmError = null;
   files.set("/tokenizer.json", new TextEncoder().encode("mended"));
   await loadAndFree();
@@ -90,6 +90,61 @@ test("a GPU is shared, and opened anew when it was lost", async () => {
   const third = await load({}, file);
   assert.equal(fake.gpus.length, 2);
   for (const model of [first, second, third]) await model.dispose();
+  await pteron.release();
+  assert.equal(fake.live.get("Gpu"), 0, "a GPU that is gone is freed");
+});
+
+test("a GPU without a name has that of the browser's adapter, in a model's info, too", async () => {
+  browser("none");
+  fake.gpuName = "";
+  navigator.gpu = { requestAdapter: async () => ({ info: { vendor: "acme", architecture: "one" } }) };
+  const model = await load({}, file);
+  assert.equal(model.info.adapter.name, "acme one");
+  await model.dispose();
+});
+
+test("files that a server does not hand out count as missing, but are asked for again", async () => {
+  browser("files");
+  files.set("/model.pte", makeFile([1000], { languageModel: true }));
+  files.set("/tokenizer.json", new TextEncoder().encode("tokens"));
+  const refused = (path) => server.behaviour.status = (_, { url }) => (path.test(url) ? 403 : undefined);
+  refused(/config|template|pteron\.json/);
+  await loadAndFree();
+  assert.equal(fake.llm.tokenizer, "tokens");
+  refused(/tokenizer/);
+  await pteron.cache.clear();
+  const model = await load();
+  assert.throws(() => model.session(), isCode("input", /neither tokenizer\.json/, /tokenizer\.json: the server answered 403/));
+  await model.dispose();
+  server.behaviour.status = undefined;
+  await loadAndFree();
+  assert.equal(fake.llm.tokenizer, "tokens");
+  server.behaviour.status = () => 403;
+  await assert.rejects(load({ tokenizer: url("/t.json") }), isCode("network", /403/), "one that is named is not optional");
+});
+
+test("beside a model of another origin, what cannot be reached counts as missing", async (t) => {
+  browser("files");
+  globalThis.location = { origin: "https://page.example", href: "https://page.example/" };
+  const real = globalThis.fetch;
+  t.after(() => {
+    globalThis.fetch = real;
+    delete globalThis.location;
+  });
+  let failed = 0;
+  globalThis.fetch = async (address, init) => {
+    if (/model\.pte|tokenizer\.json/.test(address)) return real(address, init);
+    failed++;
+    throw new TypeError("Failed to fetch");
+  };
+  files.set("/model.pte", makeFile([1000], { languageModel: true }));
+  files.set("/tokenizer.json", new TextEncoder().encode("tokens"));
+  await loadAndFree();
+  assert.equal(failed, 6, "each of three files is tried twice");
+  globalThis.fetch = real;
+  files.set("/chat_template.jinja", new TextEncoder().encode("{{ y }}"));
+  await loadAndFree();
+  assert.deepEqual(fake.llm.files, { template: "{{ y }}" }, "what could not be reached is not remembered as missing");
 });
 
 test("support says why not", async () => {
@@ -111,7 +166,7 @@ test("a check reads the tables alone", async () => {
   assert.equal(fit.sentence, "needs 812 MB, this GPU allows 1 GB buffers: fits, about 31 tokens/s");
   assert.deepEqual([fit.fits, fit.downloadBytes, fit.cachedBytes, fit.tokensPerSecond], [true, length, 0, 31.2]);
   assert.deepEqual(server.requests.map(({ range }) => range), ["bytes=0-262143"]);
-  nothingLeft();
+  await nothingLeft();
   assert.equal((await pteron.Model.check(url(), { rehearse: false })).tokensPerSecond, null);
   await loadAndFree({ tokenizer: false });
   server.requests.length = 0;
@@ -121,13 +176,19 @@ test("a check reads the tables alone", async () => {
 
 test("what cannot run does not fit; what cannot be read is an error", async () => {
   browser("none");
-  fake.loaderError = engineError("unsupported", "there is no kernel for aten.foo");
+  fake.planError = engineError("unsupported", "there is no kernel for aten.foo");
   const fit = await pteron.Model.check(url());
   assert.equal(fit.fits, false);
   assert.equal(fit.sentence, "this GPU allows 1 GB buffers: does not fit: there is no kernel for aten.foo");
+  fake.planError = null;
+  fake.loaderError = engineError("out-of-memory", "the GPU is full");
+  const tight = await pteron.Model.check(url());
+  assert.equal(tight.sentence, "needs 812 MB, this GPU allows 1 GB buffers: does not fit: the GPU is full");
+  assert.deepEqual([tight.fits, tight.memoryBytes, tight.largestBufferBytes], [false, 812e6, 500e6]);
+  assert.equal((await pteron.Model.check(url(), { rehearse: false })).fits, true, "the plan alone is asked for");
   fake.loaderError = engineError("device", "the driver failed");
   await assert.rejects(pteron.Model.check(url()), isCode("device"));
   await assert.rejects(pteron.Model.check(new Uint8Array(20)), isCode("bad-file"));
   await assert.rejects(pteron.Model.check(url("/nothing")), isCode("no-such-file"));
-  nothingLeft();
+  await nothingLeft();
 });

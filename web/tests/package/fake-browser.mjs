@@ -59,15 +59,21 @@ class FakeDirectory {
 }
 
 class FakeCache {
+  reads = 0;
   entries = new Map();
   async keys() {
     return [...this.entries.keys()].map((url) => ({ url }));
   }
   async match(url) {
-    return this.entries.has(url) ? new Response(this.entries.get(url)) : undefined;
+    if (!this.entries.has(url)) return undefined;
+    const { blob, headers } = this.entries.get(url);
+    const response = new Response(blob, { headers });
+    const read = response.blob.bind(response);
+    response.blob = () => (this.reads++, read());
+    return response;
   }
   async put(url, response) {
-    this.entries.set(url, await response.blob());
+    this.entries.set(url, { headers: new Headers(response.headers), blob: await response.blob() });
   }
   async delete(url) {
     return this.entries.delete(url);
@@ -101,7 +107,12 @@ export function browser(kind, { quota = Infinity, estimate = quota } = {}) {
   const root = new FakeDirectory(disk);
   const locks = fakeLocks();
   const cache = new FakeCache();
+  const persisted = { asked: 0 };
   const storage = {
+    persist: async () => {
+      persisted.asked++;
+      throw new Error("not now");
+    },
     estimate: async () => ({ quota: estimate, usage: disk.used }),
     getDirectory: async () => {
       if (kind !== "files") throw new DOMException("not here", "SecurityError");
@@ -116,5 +127,5 @@ export function browser(kind, { quota = Infinity, estimate = quota } = {}) {
     [...(root.children.get("pteron")?.children ?? [])].flatMap(([folder, directory]) =>
       [...directory.children].filter(([name]) => /^\d+$/.test(name)).map(([name, file]) => ({ folder, name: Number(name), file })),
     );
-  return { disk, root, locks, cache, parts };
+  return { disk, root, locks, cache, parts, persisted };
 }

@@ -9,8 +9,18 @@ const sha256 = (bytes) => createHash("sha256").update(bytes).digest("hex");
 /** What the engine saw and what it should do; tests reset it. */
 export const fake = {
   reset() {
-    Object.assign(this, { live: new Map(), settles: 0, largestWrite: 0, gpus: [], methodCalls: [] });
-    Object.assign(this, { openError: null, loaderError: null, llmError: null, onFinish: null, script: null });
+    Object.assign(this, { live: new Map(), settles: 0, largestWrite: 0, gpus: [], methodCalls: [], misuse: [] });
+    Object.assign(this, { openError: null, planError: null, loaderError: null, llmError: null, onFinish: null, script: null });
+    Object.assign(this, { holds: new Map(), trap: null, gpuName: "Fake" });
+  },
+  /** Holds a call of the engine up (by its name) until the answer is called. */
+  hold(name) {
+    let go;
+    this.holds.set(name, new Promise((resolve) => (go = resolve)));
+    return () => {
+      this.holds.delete(name);
+      go();
+    };
   },
   /** How many objects of each kind nobody freed. */
   alive() {
@@ -21,7 +31,21 @@ fake.reset();
 
 const pause = () => new Promise((resolve) => setImmediate(resolve));
 
+const MEMORY = { constants: 700e6, activations: 100e6, other: 2e6, state: 10e6, total: 812e6, largest: 500e6 };
+
+/** Works with things of the engine: meanwhile nobody may free them. */
+async function borrowing(things, name, work) {
+  for (const thing of things) thing.borrows++;
+  try {
+    await fake.holds.get(name);
+    return await work();
+  } finally {
+    for (const thing of things) thing.borrows--;
+  }
+}
+
 class Counted {
+  borrows = 0;
   #freed = false;
   constructor() {
     this.#count(1);
@@ -32,6 +56,7 @@ class Counted {
   }
   free() {
     if (this.#freed) throw new Error(`${this.constructor.name} is freed twice`);
+    if (this.borrows) fake.misuse.push(`${this.constructor.name} is freed while it is borrowed`);
     this.#freed = true;
     this.#count(-1);
   }
@@ -74,7 +99,7 @@ class Gpu extends Counted {
   #lost = new Promise((resolve) => (this.#lose = resolve));
   summary() {
     const limits = { maxBufferSize: 1e9, maxBindingSize: 1e9 };
-    return { name: "Fake", driver: "", backend: "", kind: "", software: true, features: [], ...limits };
+    return { name: fake.gpuName, driver: "", backend: "", kind: "", software: true, features: [], ...limits };
   }
   lost() {
     return this.#lost;
@@ -118,9 +143,16 @@ class DataHead extends Head {}
 
 class Loader extends Counted {
   static async open(gpu, head, options) {
-    if (fake.loaderError) throw fake.loaderError;
-    fake.loaderOptions = options;
-    return new Loader(head);
+    return borrowing([gpu, head], "open", () => {
+      if (fake.loaderError) throw fake.loaderError;
+      fake.loaderOptions = options;
+      return new Loader(head);
+    });
+  }
+  static plan(gpu, head, options) {
+    fake.planned = options;
+    if (fake.planError) throw fake.planError;
+    return MEMORY;
   }
   #constants = [];
   #faults = [];
@@ -135,12 +167,11 @@ class Loader extends Counted {
       }
     }
   }
-  memory() {
-    return { constants: 700e6, activations: 100e6, other: 2e6, state: 10e6, total: 812e6, largest: 500e6 };
-  }
-  async rehearse(seconds) {
-    fake.rehearsed = seconds;
-    return { tokensPerSecond: 31.2, steps: 31 };
+  rehearse(seconds) {
+    return borrowing([this], "rehearse", () => {
+      fake.rehearsed = seconds;
+      return { tokensPerSecond: 31.2, steps: 31 };
+    });
   }
   needs() {
     const missing = this.#constants.filter(({ done }) => !done);
@@ -171,11 +202,12 @@ class Loader extends Counted {
   faults() {
     return this.#faults.splice(0);
   }
-  async settle() {
-    fake.settles++;
+  settle() {
+    return borrowing([this], "settle", () => void fake.settles++);
   }
   async finish() {
     this.free();
+    await fake.holds.get("finish");
     fake.onFinish?.();
     if (this.#constants.some(({ done }) => !done)) throw engineError("missing", "constants are missing");
     return new Method();
@@ -198,9 +230,12 @@ class Method extends Counted {
     return new State();
   }
   async call(state, inputs) {
+    if (fake.trap) throw fake.trap;
     fake.methodCalls.push({ state, inputs });
-    await pause();
-    return inputs;
+    return borrowing([this, state], "call", async () => {
+      await pause();
+      return inputs;
+    });
   }
 }
 
@@ -213,6 +248,9 @@ class Llm extends Counted {
   }
   info() {
     return { contextLength: 128, maxPrefill: 64, vocabSize: 10, bosId: null, eosIds: [], chat: false, memory: {} };
+  }
+  encode(text, special) {
+    return Uint32Array.from(text, (character) => character.codePointAt(0) + (special ? 1000 : 0));
   }
   session() {
     return new LlmSession();
@@ -230,6 +268,7 @@ class LlmSession extends Counted {
   async generate(prompt, options, onPiece) {
     const script = { length: 5, written: 0, ...fake.script };
     fake.running = script;
+    fake.generated = { prompt, options };
     this.#busy = true;
     try {
       const tokens = [];
@@ -244,6 +283,7 @@ class LlmSession extends Counted {
           finish = "stopped";
           // An engine still has a step under way.
           await pause();
+          await fake.holds.get("stop");
           break;
         }
       }

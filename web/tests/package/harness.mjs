@@ -25,13 +25,22 @@ export const url = (name = "/model.pte") => server.base + name;
 
 export const load = (options = {}, source = url()) => pteron.Model.load(source, options);
 
-/** Everything but GPUs was freed. */
-export const nothingLeft = () => assert.deepEqual(fake.alive(), {});
+/** Long enough for promises that wait for one another. */
+export async function tick() {
+  for (let i = 0; i < 30; i++) await new Promise((resolve) => setImmediate(resolve));
+}
+
+/** Everything but GPUs was freed, or is in a moment, and nothing while it was in use. */
+export async function nothingLeft() {
+  for (let i = 0; i < 30 && Object.keys(fake.alive()).length; i++) await new Promise((resolve) => setImmediate(resolve));
+  assert.deepEqual(fake.alive(), {});
+  assert.deepEqual(fake.misuse, []);
+}
 
 export async function loadAndFree(options, source) {
   const model = await load(options, source);
   await model.dispose();
-  nothingLeft();
+  await nothingLeft();
 }
 
 /** A check of an error for `assert.rejects`. */

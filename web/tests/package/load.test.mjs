@@ -61,7 +61,7 @@ test("after a kill only the missing parts are fetched", async (t) => {
   const controller = new AbortController();
   const onProgress = ({ loadedBytes }) => loadedBytes > 17 * MiB && controller.abort();
   await assert.rejects(load({ signal: controller.signal, onProgress }), { name: "AbortError" });
-  nothingLeft();
+  await nothingLeft();
   assert.deepEqual(parts().map(({ name }) => name), [0, 1]);
   const [{ complete, bytes }] = await pteron.cache.list();
   assert.deepEqual({ complete, bytes }, { complete: false, bytes: 16 * MiB });
@@ -106,7 +106,7 @@ test("an abort in the last moment frees what was made", async () => {
   const controller = new AbortController();
   fake.onFinish = () => controller.abort();
   await assert.rejects(load({ signal: controller.signal }), { name: "AbortError" });
-  nothingLeft();
+  await nothingLeft();
 });
 
 test("a file that changed between visits is fetched anew, not mixed", async () => {
@@ -195,12 +195,12 @@ test("damage on the way is fetched again; damage at the source ends it", async (
     browser(kind);
     files.set("/model.pte", bad);
     await assert.rejects(load(), isCode("damaged", /model\.pte/, /bytes \d+ to \d+/, /[0-9a-f]{64}/, /2 more times/));
-    nothingLeft();
+    await nothingLeft();
   }
   const bad = file.slice();
   bad[7 * MiB] ^= 1;
   await assert.rejects(load({}, bad), isCode("damaged", /the file is damaged/));
-  nothingLeft();
+  await nothingLeft();
 });
 
 test("damaged tables in the cache are fetched again; a file that is no program is refused", async () => {
@@ -210,7 +210,7 @@ test("damaged tables in the cache are fetched again; a file that is no program i
   await loadAndFree();
   files.set("/other.pte", new Uint8Array(100));
   await assert.rejects(load({}, url("/other.pte")), isCode("bad-file", /other\.pte: this is not a program/));
-  nothingLeft();
+  await nothingLeft();
 });
 
 test("progress begins, ends and never goes back", async () => {
@@ -244,7 +244,7 @@ test("an abort after any event rejects with the reason and leaves nothing behind
       assert.equal(error, reason);
       aborted++;
     }
-    nothingLeft();
+    await nothingLeft();
     assert.equal(locks.held.size, 0);
   }
   assert.ok(aborted > 5);
@@ -259,7 +259,7 @@ test("an abort at any moment, by time, leaves nothing behind", async () => {
     const tick = () => (++ticks > n ? controller.abort() : setImmediate(tick));
     tick();
     await load({ signal: controller.signal }).then((model) => model.dispose(), (error) => assert.equal(error.name, "AbortError"));
-    nothingLeft();
+    await nothingLeft();
     assert.equal(locks.held.size, 0);
   }
 });

@@ -88,6 +88,7 @@ test("an abort after any number of pieces rejects with its reason", async (t) =>
     })();
     await assert.rejects(reading, (error) => error === reason);
     await assert.rejects(generation.result, (error) => error === reason);
+    await generation.stop();
     if (n > 0) assert.deepEqual([fake.running.ended, fake.running.written], [true, n]);
   }
 });
@@ -158,6 +159,7 @@ test("disposing waits for a profile", async () => {
 
 const tensors = () => [
   { dtype: "float32", shape: [1, 2], data: new Float32Array([1, 2]) },
+  { dtype: "float64", shape: [2], data: new Float64Array([1, Math.PI]) },
   { dtype: "int64", shape: [1], data: new BigInt64Array([5n]) },
   { dtype: "int32", shape: [], data: new Int32Array([5]) },
   { dtype: "int8", shape: [3], data: new Int8Array([1, -1, 0]) },
@@ -258,4 +260,62 @@ test("the meter smooths speeds and tells ten times a second", () => {
   } finally {
     performance.now = real;
   }
+});
+
+test("a state is freed behind the calls that work with it, and refused afterwards", async (t) => {
+  const model = await plain();
+  t.after(() => model.dispose());
+  const state = model.state();
+  const calls = [model.call([], { state }), model.call([], { state })];
+  await Promise.all([state.dispose(), ...calls]);
+  assert.equal(fake.methodCalls.length, 2);
+  assert.deepEqual(fake.misuse, []);
+  await assert.rejects(model.call([], { state }), { name: "PteronError", code: "input", message: /the state was disposed/ });
+  const other = await plain();
+  t.after(() => other.dispose());
+  await assert.rejects(model.call([], { state: other.state() }), /belongs to another model/);
+});
+
+test("a state that cannot be freed keeps nothing else from it", async () => {
+  const model = await plain();
+  const [first, second] = [model.state(), model.state()];
+  first.raw.free = () => {
+    throw new Error("borrowed");
+  };
+  await model.dispose();
+  assert.deepEqual(fake.alive(), { State: 1 });
+  await Promise.all([first.dispose(), second.dispose()]);
+});
+
+test("what a call was given may be changed as soon as it was made", async (t) => {
+  const model = await plain();
+  t.after(() => model.dispose());
+  const data = new Float32Array([1, 2]);
+  const before = model.call([]);
+  const call = model.call([{ dtype: "float32", shape: [2], data }]);
+  data.fill(7);
+  await before;
+  assert.deepEqual((await call)[0].data, new Float32Array([1, 2]));
+});
+
+test("options that are undefined do not reach the engine, and unknown ones are refused", async (t) => {
+  const model = await writer();
+  t.after(() => model.dispose());
+  const session = model.session();
+  await session.generate("go", { temperature: 0, topK: undefined, signal: undefined }).result;
+  assert.deepEqual(fake.generated.options, { temperature: 0 });
+  const refused = { name: "PteronError", code: "input", message: /there is no option maxtokens; there are signal, temperature/ };
+  assert.throws(() => session.generate("go", { maxtokens: 5 }), refused);
+});
+
+test("an answer that was begun is gone on with", async (t) => {
+  const model = await writer();
+  t.after(() => model.dispose());
+  const messages = [{ role: "user", content: "Name a bird." }];
+  const generation = model.session().generate({ messages, partial: "A bl" });
+  messages[0].content = "changed";
+  await generation.result;
+  assert.deepEqual(fake.generated.prompt, { messages: [{ role: "user", content: "Name a bird." }], partial: "A bl" });
+  assert.deepEqual([...model.encode("ab")], [97, 98]);
+  assert.deepEqual([...model.encode("ab", { special: true })], [1097, 1098]);
 });

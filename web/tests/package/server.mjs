@@ -6,7 +6,8 @@ import { gzipSync } from "node:zlib";
 /**
  * Serves `files` (a map from path to bytes). `behaviour` may be changed at any time:
  * ranges (false: always sends the whole), etag, cut (bytes after which an answer breaks off; a function of the number of the
- * request), gzip, status (a function of the request), type, silent (no Content-Length), hidden (no Content-Range).
+ * request), stall (bytes after which nothing more comes, in the same way), gzip, status (a function of the request), type,
+ * silent (no Content-Length), hidden (no Content-Range).
  */
 export async function serve(files) {
   const behaviour = {};
@@ -52,6 +53,8 @@ function answer(file, behaviour, request, response, number) {
 function send(body, status, headers, behaviour, response, number) {
   if (!behaviour.silent) headers["Content-Length"] = body.length;
   response.writeHead(status, headers);
+  const stall = behaviour.stall?.(number) ?? Infinity;
+  if (stall < body.length) return response.write(body.subarray(0, stall));
   const cut = behaviour.cut?.(number) ?? Infinity;
   if (cut >= body.length) return response.end(body);
   response.write(body.subarray(0, cut), () => response.socket.end());

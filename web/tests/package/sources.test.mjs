@@ -215,3 +215,60 @@ test("headers go along", async () => {
   await new pteron.UrlSource(url(), { ...FAST, headers: { Authorization: "Bearer x" } }).size();
   assert.equal(server.requests[0].headers.authorization, "Bearer x");
 });
+
+test("an answer that falls silent is gone on with from there", async () => {
+  server.behaviour.stall = (number) => (number === 2 ? 500_000 : Infinity);
+  const source = new pteron.UrlSource(url(), { ...FAST, stall: 100 });
+  await source.size();
+  assert.deepEqual(await collect(source, 0, 3 * MiB), content(3 * MiB));
+  assert.equal(server.requests.length, 3);
+  assert.equal(server.requests[2].range, `bytes=${262144 + 500_000}-${3 * MiB - 1}`);
+});
+
+/** Lets another origin answer: its transfer is compressed, and only the length of that is to be seen. */
+function hiddenCompression(t, bytes, announced) {
+  const real = globalThis.fetch;
+  t.after(() => (globalThis.fetch = real));
+  globalThis.fetch = async () => {
+    const response = new Response(bytes, { headers: { "Content-Length": String(announced) } });
+    return Object.defineProperty(response, "type", { value: "cors" });
+  };
+}
+
+test("the length of a file that is asked for whole is never believed", async (t) => {
+  hiddenCompression(t, content(5000), 1200);
+  const source = new pteron.UrlSource(url("/tokenizer.json"), { ...FAST, whole: true });
+  assert.equal(await source.size(), 5000);
+  source.ascending();
+  assert.deepEqual(await pteron.readAll(source), content(5000));
+});
+
+test("a stream that is longer than was announced is an error, before its last bytes are handed on", async (t) => {
+  hiddenCompression(t, content(2 * MiB + 1), 2 * MiB);
+  const source = new pteron.UrlSource(url(), FAST);
+  const size = await source.size();
+  assert.equal(size, 2 * MiB);
+  source.ascending();
+  let got = 0;
+  const reading = async () => {
+    for await (const { bytes } of source.read(0, size)) got += bytes.length;
+  };
+  await assert.rejects(reading(), isCode("network", /announced 2097152 bytes and sends more/));
+  assert.ok(got < size, `${got} bytes were handed on`);
+});
+
+test("a length that another origin gives by itself is checked", async (t) => {
+  const real = globalThis.fetch;
+  t.after(() => (globalThis.fetch = real));
+  server.behaviour.hidden = true;
+  let announced = 3 * MiB;
+  globalThis.fetch = async (address, init) => {
+    const response = await real(address, init);
+    if (init.method !== "HEAD") return response;
+    const head = new Response(null, { headers: { "Content-Length": String(announced) } });
+    return Object.defineProperty(head, "type", { value: "cors" });
+  };
+  assert.equal(await new pteron.UrlSource(url(), FAST).size(), 3 * MiB);
+  announced = MiB;
+  await assert.rejects(new pteron.UrlSource(url(), FAST).size(), isCode("network", /announced 1048576 bytes and sends more/));
+});
