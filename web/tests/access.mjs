@@ -46,6 +46,22 @@ async function assertNamed(page) {
   assert.deepEqual(nameless.map((node) => `${node.role.value} ${node.backendDOMNodeId}`), []);
 }
 
+/** Pictures for people: as it is, in the dark, and on a narrow screen, where nothing may stick out. */
+export async function pictures(page, name) {
+  await picture(page, name);
+  await page.emulateMedia({ colorScheme: 'dark' });
+  await picture(page, `${name}-dark`);
+  await page.emulateMedia({ colorScheme: null });
+  const before = page.viewportSize();
+  await page.setViewportSize({ width: 360, height: 740 });
+  try {
+    await assertNoSideways(page);
+    await picture(page, `${name}-narrow`);
+  } finally {
+    await page.setViewportSize(before);
+  }
+}
+
 /** At 360 × 740 nothing scrolls sideways, on the page and in its dialogs, and what one needs is on the screen. */
 export async function assertNarrow(page, needed, name) {
   const before = page.viewportSize();

@@ -53,6 +53,19 @@ export class Chat {
     await this.part('settings-dialog').waitFor({ state: 'hidden' });
   }
 
+  /** Sends a prompt and waits until something of the answer is there. */
+  async begin(prompt) {
+    const before = await this.part('turn').count();
+    await this.part('prompt').fill(prompt);
+    await this.part('send').click();
+    await this.part('turn').nth(before).waitFor();
+    // Model text is drawn as it comes; what the person wrote stands in spans of its own.
+    await this.page.waitForFunction((length) => {
+      const answers = document.querySelectorAll('[data-testid="answer"]');
+      return answers[answers.length - 1].textContent.length > length + 8;
+    }, prompt.length, { timeout: PATIENCE });
+  }
+
   /** Sends a prompt and waits for the answer; its tokens. */
   async ask(prompt) {
     const before = await this.part('turn').count();

@@ -7,15 +7,15 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 
 import { assertQuiet, picture, sharedBrowser } from './browser.mjs';
-import { assertNarrow, assertReachable } from './access.mjs';
-import { Chat, MODEL, PATIENCE, serveChat, TOKENIZER } from './chat.mjs';
+import { assertNarrow, assertReachable, pictures } from './access.mjs';
+import { Chat, MODEL, PATIENCE, serveChat } from './chat.mjs';
 import { demoFolder, nativeAnswer } from './setting.mjs';
 
 const goldens = JSON.parse(readFileSync(join(demoFolder, 'goldens.json'), 'utf8')).prompts;
 const size = statSync(join(demoFolder, 'model.pte')).size;
 
 /** Prompts by their number in the goldens, and how many tokens follow. */
-const TEXTS = [[0, 48], [2, 48], [3, 48]];
+const TEXTS = [[0, 32], [2, 32], [3, 32]];
 
 /** What the command writes, one text after the other, while the browser is busy with other things. */
 async function nativeTexts() {
@@ -28,6 +28,7 @@ describe('the chat page', () => {
   let server;
   let chat;
   let native;
+  const becomes = (...states) => chat.page.waitForFunction((states) => states.includes(document.documentElement.dataset.state), states, { timeout: 30_000 });
   before(async () => {
     native = nativeTexts();
     // Whoever needs them hears of a failure.
@@ -45,7 +46,7 @@ describe('the chat page', () => {
     assert.match(await chat.part('fit').innerText(), /fits, about [\d.]+ tokens\/s/);
     assert.match(await chat.part('size').innerText(), /MB to download/);
     assert.ok(server.counts(MODEL).bytes < size / 10, `${server.counts(MODEL).bytes} bytes were fetched to look at it`);
-    await picture(chat.page, 'page-offer');
+    await pictures(chat.page, 'page-offer');
     await assertReachable(chat.page);
   });
 
@@ -55,8 +56,9 @@ describe('the chat page', () => {
     await chat.reaches('loading');
     const far = () => Number(document.querySelector('[data-testid="progress"]')?.value) > 8_900_000;
     await chat.page.waitForFunction(far, undefined, { timeout: PATIENCE });
-    assert.match(await chat.part('progress-line').innerText(), /MB of .* MB/);
-    await picture(chat.page, 'page-loading');
+    const told = () => /^[\d.]+ MB of [\d.]+ MB.*\/s.*\d+ s left$/s.test(document.querySelector('[data-testid="progress-line"]')?.textContent ?? '');
+    await chat.page.waitForFunction(told, undefined, { timeout: 30_000 });
+    await pictures(chat.page, 'page-loading');
     await chat.part('cancel').click();
     await chat.reaches('ready-to-download');
     assert.match(await chat.part('size').innerText(), /already here/);
@@ -86,13 +88,12 @@ describe('the chat page', () => {
 
   test('an answer can be stopped', async () => {
     await chat.setGreedy(200);
-    await chat.part('prompt').fill(goldens[4].prompt);
-    await chat.part('send').click();
-    await chat.page.waitForFunction(() => {
-      const answers = document.querySelectorAll('[data-testid="answer"]');
-      return (answers[answers.length - 1]?.dataset.tokens ?? '').split(' ').length > 2;
-    }, undefined, { timeout: PATIENCE });
+    await chat.begin(goldens[4].prompt);
     await picture(chat.page, 'page-generating');
+    await chat.page.locator('#details-button').click();
+    assert.match(await chat.page.locator('#model-facts').innerText(), /GPU memory/);
+    assert.equal(await chat.part('measure').isDisabled(), true, 'what writes cannot be measured');
+    await chat.page.keyboard.press('Escape');
     await chat.part('stop').click();
     await chat.reaches('ready');
     const tokens = await chat.tokens();
@@ -114,6 +115,7 @@ describe('the chat page', () => {
 
   test('fits a screen of 360 pixels', async () => {
     await assertNarrow(chat.page, ['prompt', 'send'], 'page-narrow');
+    await pictures(chat.page, 'page-texts');
   });
 
   test('is there again after a reload, without a request for the model', async () => {
@@ -125,20 +127,54 @@ describe('the chat page', () => {
     assert.equal(await chat.part('turn').count(), turns);
   });
 
-  test('goes on when the GPU process crashes', async () => {
-    server.forget();
-    const turns = await chat.part('turn').count();
-    const seen = chat.page.waitForFunction(() => document.documentElement.dataset.state === 'recovering', undefined, { timeout: 30_000 });
-    await crashGpu();
-    await seen;
-    await picture(chat.page, 'page-recovering');
-    await chat.reaches('ready');
-    assert.match(await chat.notice(), /GPU was lost/);
-    assert.deepEqual(server.asked().filter((path) => path.startsWith('/model/')), []);
-    assert.equal(await chat.part('turn').count(), turns);
+  test('a new conversation forgets the one that is being written, with its figures', async () => {
+    await chat.setGreedy(64);
+    await chat.begin(goldens[4].prompt);
+    await chat.page.locator('#new-button').click();
+    assert.equal(await chat.part('turn').count(), 0);
     await chat.setGreedy(6);
     assert.deepEqual(await chat.ask(goldens[0].prompt), goldens[0].ids.slice(0, 6));
-    await picture(chat.page, 'page-recovered');
+    assert.match(await chat.part('status').innerText(), /6 tokens/);
+    assert.equal(await chat.part('turn').count(), 1);
+  });
+
+  test('goes on when the GPU process crashes in the middle of an answer', async () => {
+    server.forget();
+    await chat.setGreedy(24);
+    await chat.begin(goldens[3].prompt);
+    const turns = await chat.part('turn').count();
+    await Promise.all([becomes('recovering', 'failed'), crashGpu()]);
+    await picture(chat.page, 'page-recovering');
+    await chat.reaches('ready');
+    assert.match(await chat.notice(), /^The GPU was lost\. The model was loaded again/);
+    assert.deepEqual(server.asked().filter((path) => path.startsWith('/model/')), []);
+    assert.equal(await chat.part('turn').count(), turns);
+    assert.equal(await chat.part('turn').last().getAttribute('data-answer'), 'interrupted');
+    const written = (await chat.tokens()).length;
+    assert.ok(written > 0 && written < 24, `${written} tokens`);
+    await pictures(chat.page, 'page-recovered');
+    await chat.part('continue').click();
+    await becomes('generating');
+    await chat.reaches('ready');
+    const tokens = await chat.tokens();
+    assert.equal(tokens.length, written + 24);
+    assert.deepEqual(tokens, goldens[3].ids.slice(0, tokens.length));
+  });
+
+  test('a second loss within a minute, while another model loads, is for a person to decide', async () => {
+    await chat.drop({ name: 'mine.pte', url: '/files/model.pte' }, { name: 'tokenizer.json', url: '/files/tokenizer.json' });
+    await becomes('loading');
+    // This time it is the worker that ends; browsers hold back a GPU that crashes twice.
+    await chat.page.workers()[0].evaluate(() => void setTimeout(() => { throw new Error('ended on purpose'); }));
+    await chat.reaches('failed');
+    assert.match(await chat.part('problem').innerText(), /^The engine stopped\. It is the second time within a minute.*ended on purpose/);
+    chat.page.problems = chat.page.problems.filter((text) => !text.includes('ended on purpose'));
+    await picture(chat.page, 'page-second-loss');
+    await chat.part('retry').click();
+    await chat.reaches('ready');
+    assert.equal(await chat.page.locator('#model-name').innerText(), 'Demo model', 'it is the model that was there that comes back');
+    await chat.setGreedy(6);
+    assert.deepEqual(await chat.ask(goldens[0].prompt), goldens[0].ids.slice(0, 6));
   });
 
   test('a bad file is one sentence, and the model that was there still answers', async () => {

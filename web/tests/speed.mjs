@@ -19,7 +19,8 @@ const median = (values) => [...values].sort((a, b) => a - b)[values.length >> 1]
 
 async function native() {
   const { speed, tokens, adapter } = await nativeAnswer(PROMPT, TOKENS);
-  return { adapter, tokens, rate: speed.generated_tokens / speed.generation_seconds };
+  // As the page and the command's own line count: the first token comes with the prompt.
+  return { adapter, tokens, rate: (speed.generated_tokens - 1) / speed.generation_seconds };
 }
 
 async function page(chat) {

@@ -36,6 +36,20 @@ describe('without WebGPU', () => {
     await chat.reaches('unsupported');
     assert.match(await chat.part('panel').innerText(), /no GPU/i);
     await picture(chat.page, 'page-no-adapter');
+    assertQuiet(chat.page);
+    await chat.page.close();
+  });
+
+  test('a browser that cannot read main.js shows what it needs', async () => {
+    const future = (page) => page.route('**/main.js', (route) => route.fulfill({ contentType: 'text/javascript', body: 'later { word }' }));
+    const chat = await Chat.open(server, { before: future, viewport: { width: 360, height: 740 } });
+    assert.equal(await chat.part('late').isVisible(), false);
+    await chat.part('late').waitFor({ timeout: 20_000 });
+    const text = await chat.part('late').innerText();
+    for (const name of ['WebGPU', 'Chrome', 'Safari', 'Firefox']) assert.ok(text.includes(name), `${name} is not in: ${text}`);
+    assert.ok(await chat.page.evaluate(() => document.documentElement.scrollWidth <= 360));
+    await picture(chat.page, 'page-too-old');
+    assert.equal(chat.page.problems.length, 1, 'only that main.js is not read');
     await chat.page.close();
   });
 });

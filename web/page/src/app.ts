@@ -6,6 +6,7 @@ import { DetailsDialog } from "./details-dialog.js";
 import { byId } from "./dom.js";
 import { LossGuard } from "./guard.js";
 import { Host } from "./host.js";
+import { lossText, type Loss } from "./loss.js";
 import { Panel, sentence } from "./panel.js";
 import type { Cached, ModelFacts } from "./protocol.js";
 import { ABORTED, CallError } from "./rpc.js";
@@ -21,12 +22,18 @@ const SUGGESTIONS = ["To read a file in Rust, you", "The difference between `Str
 /** Remembers, for a reload, that the model came from files, which a page cannot open again by itself. */
 const FILES_KEY = "pteron.files.1";
 
+/** Why a model is loaded again. */
+interface Recovery {
+  loss: Loss;
+  interruptedWhileHidden: boolean;
+}
+
 export class App {
   readonly defaultSource: ModelSource = { kind: "url", name: "Demo model", url: new URL("model/model.pte", document.baseURI).href };
   #store = openStore("localStorage");
   #session = openStore("sessionStorage");
   #settings = readSettings(this.#store);
-  #host = new Host((reason) => this.#lost(reason));
+  #host = new Host((loss) => this.#lost(loss));
   #guard = new LossGuard();
   #panel: Panel;
   #composer: Composer;
@@ -48,9 +55,9 @@ export class App {
     this.#openChooser = openChooser;
     this.#panel = new Panel({
       start: () => void this.#load(this.#proposed),
-      cancel: () => this.#task?.abort(),
+      cancel: () => this.#cancel(),
       retry: () => this.#retry(),
-      keep: () => this.#settle(),
+      keep: () => (this.#facts ? this.#settle() : this.#retry()),
       choose: () => this.#openChooser(),
     });
     this.#composer = new Composer({ send: (text) => this.#writer.send(text), stop: () => this.#writer.stop() });
@@ -82,11 +89,17 @@ export class App {
       if (!support.supported) return this.#unsupported("adapter", support.reason);
       this.#adapter = support.adapter;
     } catch (error) {
+      // Files that were dropped in the meantime fail by themselves, or not at all.
+      if (this.#task) return;
       this.#proposed = source;
       return this.#fail((error as CallError).message);
     }
-    // Files may have been dropped in the meantime.
-    if (!this.#task) await this.propose(source);
+    if (!this.#task) await this.#open(source);
+  }
+
+  /** Files are here already; an address is looked at first. */
+  #open(source: ModelSource): Promise<void> {
+    return source.kind === "files" ? this.#load(source) : this.propose(source);
   }
 
   /** Says whether a model fits and what it costs to fetch; loads it at once where all of it is here. */
@@ -128,7 +141,7 @@ export class App {
   }
 
   openDetails(): void {
-    this.#details.open(this.#adapter, this.#writer.isWriting ? null : this.#facts);
+    this.#details.open(this.#adapter, this.#facts);
   }
 
   notify(text: string): void {
@@ -136,35 +149,38 @@ export class App {
     byId("notice", "div").hidden = text === "";
   }
 
-  async #load(source: ModelSource, lostBecause = ""): Promise<void> {
+  /** `recovery` is there where it is loaded again after a loss. */
+  async #load(source: ModelSource, recovery: Recovery | null = null): Promise<void> {
     const task = this.#begin(source);
     this.notify("");
-    this.#setState(lostBecause ? "recovering" : "loading");
-    this.#panel.loading(source.name, lostBecause && `${sentence(lostBecause)} Loading the model again; the conversation stays.`);
+    this.#setState(recovery ? "recovering" : "loading");
+    this.#panel.loading(source.name, recovery ? lossText(recovery.loss, "Loading the model again; the conversation stays.") : "");
     try {
       const onNote = (progress: Parameters<Panel["progress"]>[0]) => {
         if (this.#task === task) this.#panel.progress(progress);
       };
       const facts = await this.#host.call("load", { source }, { signal: task.signal, onNote });
-      if (this.#task !== task) return;
-      this.#loaded(source, facts);
-      if (lostBecause) this.notify(`${sentence(lostBecause)} The model was loaded again, and the conversation is still here.`);
+      this.#record(source, facts);
+      if (this.#task !== task) return this.#refresh();
+      this.#settle();
+      this.#composer.focus();
+      if (recovery) this.notify(recoveredText(recovery));
     } catch (error) {
       const failure = error as CallError;
       if (failure.modelGone) this.#facts = null;
       if (this.#task === task) this.#failedTask(failure);
+      else this.#refresh();
     }
   }
 
-  #loaded(source: ModelSource, facts: ModelFacts): void {
+  /** The worker has this model now, also where it came too late for somebody who had asked for something else. */
+  #record(source: ModelSource, facts: ModelFacts): void {
     this.#source = source;
     this.#facts = facts;
     if (source.kind === "files") this.#session.setItem(FILES_KEY, source.name);
     else this.#session.removeItem(FILES_KEY);
     this.#rememberAddress(source);
     this.#writer.showMemory(facts);
-    this.#settle();
-    this.#composer.focus();
   }
 
   /** A new thing to do about models ends what was under way. */
@@ -174,6 +190,13 @@ export class App {
     this.#task = new AbortController();
     this.#proposed = source;
     return this.#task;
+  }
+
+  /** What is under way says itself when it has ended. */
+  #cancel(): void {
+    if (!this.#task || this.#task.signal.aborted) return;
+    this.#task.abort();
+    this.#panel.stopping();
   }
 
   /** Back to the model that is there. */
@@ -195,9 +218,10 @@ export class App {
   async #cancelled(): Promise<void> {
     if (this.#facts) return this.#settle();
     const source = this.#proposed;
+    const task = this.#task;
     if (source.kind === "files") return this.#fail(`Loading “${source.name}” was cancelled.`);
     const cached = await this.#host.call("cached", null).catch((): Cached[] => []);
-    if (this.#proposed === source) this.#offer(cached.find((entry) => entry.url === source.url) ?? null);
+    if (this.#task === task) this.#offer(cached.find((entry) => entry.url === source.url) ?? null);
   }
 
   #offer(cached: Cached | null): void {
@@ -212,33 +236,39 @@ export class App {
   }
 
   #unsupported(missing: Parameters<Panel["unsupported"]>[0], reason: string): void {
+    this.#task?.abort();
+    this.#task = null;
     this.#setState("unsupported");
     this.#panel.unsupported(missing, reason);
   }
 
   #retry(): void {
     this.#guard.forgive();
-    if (!this.#adapter) void this.start(this.#proposed);
-    else if (this.#proposed.kind === "files") void this.#load(this.#proposed);
-    else void this.propose(this.#proposed);
+    if (this.#adapter) void this.#open(this.#proposed);
+    else void this.start(this.#proposed);
   }
 
   /** The GPU or the worker is gone: loads again from what is on this device, once; a second time it asks. */
-  #lost(reason: string): void {
+  #lost(loss: Loss): void {
     const source = this.#source;
     const hadModel = this.#facts !== null;
+    const interrupted = this.#writer.isWriting;
     this.#facts = null;
-    // While something is being looked at or loaded, that call fails by itself and says why.
-    if (!hadModel || !source || this.#state === "loading" || this.#state === "checking") return this.#refresh();
+    // Without a model, what was under way fails by itself and says why.
+    if (!hadModel || !source) return this.#refresh();
+    // Another model that was on its way went with it.
+    this.#task = null;
+    this.#proposed = source;
     this.notify("");
     if (!this.#guard.mayRecover(Date.now())) {
-      this.#proposed = source;
-      this.#fail(`${sentence(reason)} It is the second time within a minute, so the page waits for you. The conversation is kept.`, "Load the model again");
-      return;
+      return this.#fail(lossText(loss, "It is the second time within a minute, so the page waits for you. The conversation is kept."), "Load the model again");
     }
+    const hidden = document.visibilityState !== "visible";
     this.#setState("recovering");
-    this.#panel.busy(sentence(reason), false);
-    whenVisible(() => void this.#load(source, reason));
+    this.#panel.busy(lossText(loss, hidden ? "The model will be loaded again when this tab is in view." : "Loading the model again."), false);
+    whenVisible(() => {
+      if (this.#state === "recovering" && !this.#task) void this.#load(source, { loss, interruptedWhileHidden: interrupted && hidden });
+    });
   }
 
   #kind(): ModelKind {
@@ -260,12 +290,20 @@ export class App {
     root.dataset.state = isWriting ? "generating" : this.#state;
     root.dataset.stage = isReady ? "chat" : "panel";
     root.dataset.empty = String(this.#writer.isEmpty);
+    this.#aimSkipLink(isReady);
     byId("model-name", "span").textContent = (this.#facts ?? this.#proposed).name;
     byId("model-button", "button").disabled = !this.acceptsFiles;
     byId("new-button", "button").disabled = this.#writer.isEmpty;
     this.#writer.welcome(isReady && this.#facts && this.#writer.isEmpty ? this.#welcome(this.#facts) : null);
     this.#writer.show();
-    this.#composer.update({ visible: isReady, writing: isWriting, continues: this.#facts?.chat === false });
+    this.#composer.update({ visible: isReady, writing: isWriting, stopping: this.#writer.isStopping, continues: this.#facts?.chat === false });
+    this.#details.allowMeasuring(isReady && !isWriting);
+  }
+
+  #aimSkipLink(isReady: boolean): void {
+    const link = byId("skip", "a");
+    link.href = isReady ? "#prompt" : "#panel";
+    link.textContent = isReady ? "Skip to the message field" : "Skip to the model";
   }
 
   #welcome({ name, chat }: ModelFacts): Parameters<Writer["welcome"]>[0] {
@@ -294,6 +332,11 @@ export class App {
     this.#session.removeItem(FILES_KEY);
     if (name) this.notify(`“${name}” was read from files, which a reload forgets. Drop them again to go on with it.`);
   }
+}
+
+function recoveredText({ loss, interruptedWhileHidden }: Recovery): string {
+  const hidden = interruptedWhileHidden ? " This tab was hidden while an answer was written, which browsers may cut short; Continue goes on with it." : "";
+  return lossText(loss, `The model was loaded again, and the conversation is still here.${hidden}`);
 }
 
 /** A hidden tab may lose its GPU again at any moment: better to wait until somebody looks. */

@@ -1,7 +1,7 @@
 // The conversation on the screen.
 
 import { canContinue, type Answer, type Turn } from "./conversation.js";
-import { byId, h, icon } from "./dom.js";
+import { announce, byId, h, icon } from "./dom.js";
 import * as format from "./format.js";
 import { sentence } from "./panel.js";
 import { Prose } from "./prose.js";
@@ -106,15 +106,18 @@ export class Chat {
     draw(shown);
     article.classList.toggle("last", isLast);
     const writing = answer.state === "writing";
+    const focused = foot.contains(document.activeElement) ? (document.activeElement as HTMLElement).dataset.testid : undefined;
     const remark = answer.state === "failed" ? sentence(answer.problem ?? "it failed") : REMARKS[answer.state];
     foot.replaceChildren(
       ...(remark && !writing ? [h("p", { class: answer.state === "failed" ? "remark problem" : "remark", "data-testid": "remark" }, remark)] : []),
       ...(writing ? [] : [this.#tools(turn, isLast)]),
     );
+    if (focused) foot.querySelector<HTMLElement>(`[data-testid="${focused}"]`)?.focus();
   }
 
   #tools(turn: Turn, isLast: boolean): HTMLElement {
     const whole = turn.style === "text" ? turn.prompt + turn.answer.text : turn.answer.text;
+    const rate = turn.answer.stats?.tokensPerSecond ?? null;
     const goesOn = isLast && canContinue(turn.answer);
     return h(
       "div",
@@ -122,7 +125,7 @@ export class Chat {
       goesOn && h("button", { type: "button", class: "labelled", "data-testid": "continue", onclick: () => this.#actions.goOn() }, icon("continue"), "Continue"),
       whole !== "" && copyButton(whole, turn.style === "text" ? "Copy the text" : "Copy the answer"),
       isLast && h("button", { type: "button", class: "tool", "aria-label": "Write the answer again", title: "Write it again", "data-testid": "regenerate", onclick: () => this.#actions.regenerate() }, icon("again")),
-      turn.answer.stats && h("span", { class: "turn-stats" }, format.rate(turn.answer.stats.tokensPerSecond)),
+      rate !== null && h("span", { class: "turn-stats" }, format.rate(rate)),
     );
   }
 
@@ -153,7 +156,9 @@ function draw({ turn, article, prose }: Shown): void {
   article.dataset.answer = answer.state;
   article.setAttribute("aria-busy", String(answer.state === "writing"));
   prose.element.dataset.testid = "answer";
-  prose.element.dataset.tokens = answer.tokens.join(" ");
+  // For tests, and long: not with every token.
+  if (answer.state === "writing") delete prose.element.dataset.tokens;
+  else prose.element.dataset.tokens = answer.tokens.join(" ");
 }
 
 function copyButton(text: string, label: string): HTMLButtonElement {
@@ -167,14 +172,8 @@ function copyButton(text: string, label: string): HTMLButtonElement {
   return button;
 }
 
-function confirm(button: HTMLButtonElement, name: string, label: string): void {
-  const before = button.getAttribute("aria-label") ?? "";
+function confirm(button: HTMLButtonElement, name: string, said: string): void {
+  announce(said);
   button.replaceChildren(icon(name));
-  button.setAttribute("aria-label", label);
-  button.disabled = true;
-  setTimeout(() => {
-    button.replaceChildren(icon("copy"));
-    button.setAttribute("aria-label", before);
-    button.disabled = false;
-  }, 1500);
+  setTimeout(() => button.replaceChildren(icon("copy")), 1500);
 }

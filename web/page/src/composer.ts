@@ -1,6 +1,6 @@
 // The field in which messages are written.
 
-import { byId } from "./dom.js";
+import { byId, setBusy } from "./dom.js";
 
 export interface ComposerActions {
   send(text: string): void;
@@ -23,8 +23,9 @@ export class Composer {
     this.#stop.addEventListener("click", () => actions.stop());
     this.#field.addEventListener("input", () => this.#fit());
     this.#field.addEventListener("keydown", (event) => {
-      // Enter also ends the composing of a character, which is not the end of a message.
-      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+      // Enter also ends the composing of a character, which is not the end of a message; in Safari the composing is over by then,
+      // and only the old code of the key tells.
+      if (event.key !== "Enter" || event.shiftKey || event.isComposing || event.keyCode === 229) return;
       event.preventDefault();
       this.#submit();
     });
@@ -33,11 +34,14 @@ export class Composer {
     });
   }
 
-  update({ visible, writing, continues }: { visible: boolean; writing: boolean; continues: boolean }): void {
+  update({ visible, writing, stopping, continues }: { visible: boolean; writing: boolean; stopping: boolean; continues: boolean }): void {
     const stopHadFocus = document.activeElement === this.#stop;
     this.#form.hidden = !visible;
     this.#send.hidden = writing;
     this.#stop.hidden = !writing;
+    setBusy(this.#stop, stopping);
+    this.#stop.ariaLabel = stopping ? "Stopping…" : "Stop";
+    this.#stop.title = stopping ? "Stopping…" : "Stop (Esc)";
     if (stopHadFocus && !writing) this.focus();
     // The button that asked for this answer is gone, and the keyboard's place with it.
     if (writing && document.activeElement === document.body) this.#stop.focus();

@@ -8,7 +8,13 @@ export interface Stats {
   tokens: number;
   /** Until the first token. */
   firstSeconds: number;
-  tokensPerSecond: number;
+  /** Null where there were too few tokens to tell. */
+  tokensPerSecond: number | null;
+}
+
+/** The first token comes with the prompt; the clock of those behind it starts there. */
+export function tokensPerSecond(tokens: number, secondsBehindFirst: number): number | null {
+  return tokens > 1 && secondsBehindFirst > 0 ? (tokens - 1) / secondsBehindFirst : null;
 }
 
 export type AnswerState = "writing" | "interrupted" | "failed" | GenerateResult["finish"];

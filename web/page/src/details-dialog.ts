@@ -1,7 +1,7 @@
 // The details sheet: adapter, model, where a step's GPU time goes, and what is kept on this device.
 
 import type { AdapterInfo } from "pteron";
-import { byId, h, wireDialog } from "./dom.js";
+import { announce, byId, h, wireDialog } from "./dom.js";
 import * as format from "./format.js";
 import { sentence } from "./panel.js";
 import type { Cached, KernelTime, ModelFacts, ProfileReport } from "./protocol.js";
@@ -22,6 +22,10 @@ export class DetailsDialog {
   #profile = byId("profile", "div");
   #cache = byId("cache", "div");
   #actions: DetailsActions;
+  #hint = h("p", { class: "quiet" });
+  #measureButton = h("button", { type: "button", class: "plain", "data-testid": "measure", onclick: () => void this.#measure() }, "Measure a step");
+  #mayMeasure = false;
+  #isMeasuring = false;
 
   constructor(actions: DetailsActions) {
     this.#actions = actions;
@@ -31,56 +35,74 @@ export class DetailsDialog {
   open(adapter: AdapterInfo | null, model: ModelFacts | null): void {
     this.#adapter.replaceChildren(...(adapter ? facts(adapterFacts(adapter)) : [h("dd", { class: "quiet" }, "None yet.")]));
     this.#model.replaceChildren(...(model ? facts(modelFacts(model)) : [h("dd", { class: "quiet" }, "None is loaded.")]));
-    this.#showProfile(null, model !== null);
+    this.#showProfile(this.#hint);
     this.#dialog.showModal();
     void this.#listCache();
   }
 
-  #showProfile(content: Node | null, canMeasure: boolean): void {
-    const measure = h("button", { type: "button", class: "plain", "data-testid": "measure", onclick: () => void this.#measure() }, "Measure a step");
-    measure.disabled = !canMeasure;
-    const hint = h("p", { class: "quiet" }, canMeasure ? "Runs the step that writes one token, with a clock around each kernel." : "Possible once a model is loaded and not writing.");
-    this.#profile.replaceChildren(...(content ? [content] : [hint]), h("div", { class: "buttons" }, measure));
+  /** Whether there is a model, and nothing is being written with it. */
+  allowMeasuring(may: boolean): void {
+    this.#mayMeasure = may;
+    this.#refreshMeasuring();
+  }
+
+  #refreshMeasuring(): void {
+    this.#measureButton.disabled = !this.#mayMeasure || this.#isMeasuring;
+    this.#hint.textContent = this.#mayMeasure ? "Runs the step that writes one token, with a clock around each kernel." : "Possible once a model is loaded and not writing.";
+  }
+
+  #showProfile(content: Node): void {
+    this.#profile.replaceChildren(content, h("div", { class: "buttons" }, this.#measureButton));
   }
 
   async #measure(): Promise<void> {
-    this.#showProfile(h("p", { class: "quiet", role: "status" }, "Measuring…"), false);
-    try {
-      const report = await this.#actions.measure(STEPS);
-      this.#showProfile(chart(report), true);
-    } catch (error) {
-      this.#showProfile(h("p", { class: "problem", role: "alert" }, sentence((error as Error).message)), true);
-    }
-    this.#profile.querySelector("button")?.focus();
+    this.#isMeasuring = true;
+    this.#refreshMeasuring();
+    this.#showProfile(h("p", { class: "quiet" }, "Measuring…"));
+    announce("Measuring…");
+    const content = await this.#actions.measure(STEPS).then(chart, problem);
+    this.#isMeasuring = false;
+    this.#refreshMeasuring();
+    this.#showProfile(content);
+    this.#measureButton.focus();
   }
 
   async #listCache(): Promise<void> {
-    let entries: Cached[];
     try {
-      entries = await this.#actions.cached();
+      const rows = (await this.#actions.cached()).map((entry) => this.#cacheRow(entry));
+      this.#cache.replaceChildren(rows.length > 0 ? h("ul", { class: "cache", "data-testid": "cache" }, ...rows) : h("p", { class: "quiet" }, "Nothing."));
     } catch (error) {
-      this.#cache.replaceChildren(h("p", { class: "problem" }, sentence((error as Error).message)));
-      return;
+      this.#cache.replaceChildren(problem(error));
     }
-    if (entries.length === 0) {
-      this.#cache.replaceChildren(h("p", { class: "quiet" }, "Nothing."));
-      return;
-    }
-    const rows = entries.map((entry) => this.#cacheRow(entry));
-    this.#cache.replaceChildren(h("ul", { class: "cache", "data-testid": "cache" }, ...rows));
+  }
+
+  /** The row goes with its button: the keyboard goes on with the one that takes its place, or with the list's heading. */
+  async #forget(url: string, button: HTMLButtonElement): Promise<void> {
+    const buttons = () => [...this.#cache.querySelectorAll("button")];
+    const place = buttons().indexOf(button);
+    button.disabled = true;
+    const failure = await this.#actions.forget(url).then(() => null, problem);
+    await this.#listCache();
+    if (failure) this.#cache.append(failure);
+    else announce(`Deleted ${shortAddress(url)}.`);
+    if (this.#dialog.open) (buttons()[place] ?? buttons().at(-1) ?? byId("cache-title", "h3")).focus();
   }
 
   #cacheRow({ url, bytes, totalBytes, complete }: Cached): HTMLElement {
     const size = complete ? format.bytes(totalBytes) : `${format.bytes(bytes)} of ${format.bytes(totalBytes)}`;
-    const forget = () => void this.#actions.forget(url).finally(() => this.#listCache());
+    const forget = h("button", { type: "button", class: "plain", "aria-label": `Delete ${shortAddress(url)}`, "data-testid": "forget", onclick: () => void this.#forget(url, forget) }, "Delete");
     return h(
       "li",
       {},
       h("span", { class: "address", title: url }, shortAddress(url)),
       h("span", { class: "quiet" }, size),
-      h("button", { type: "button", class: "plain", "aria-label": `Delete ${shortAddress(url)}`, "data-testid": "forget", onclick: forget }, "Delete"),
+      forget,
     );
   }
+}
+
+function problem(error: unknown): HTMLElement {
+  return h("p", { class: "problem", role: "alert" }, sentence((error as Error).message));
 }
 
 function shortAddress(url: string): string {

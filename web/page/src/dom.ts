@@ -35,6 +35,17 @@ export function byId<K extends keyof HTMLElementTagNameMap>(id: string, tag: K):
   return element as HTMLElementTagNameMap[K];
 }
 
+/** Says something to those who do not see the page. The region stands in index.html: one that is put in with its text is often not heard. */
+export function announce(text: string): void {
+  byId("announcer", "div").replaceChildren(text);
+}
+
+/** A button that was pressed and shows that it works. It stays where the keyboard is, which a disabled one would not. */
+export function setBusy(button: HTMLButtonElement, busy: boolean): void {
+  if (busy) button.setAttribute("aria-disabled", "true");
+  else button.removeAttribute("aria-disabled");
+}
+
 /** Opens a modal dialog and shuts it again on a click beside it. */
 export function wireDialog(dialog: HTMLDialogElement): void {
   dialog.addEventListener("click", (event) => {

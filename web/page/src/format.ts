@@ -1,20 +1,9 @@
 // Numbers as people read them.
 
+export { formatBytes as bytes } from "pteron";
+
 /** Stands between facts on a line, and stays at the end of it where the line breaks. */
 export const DOT = "\u00a0· ";
-
-/** Decimal units, as disks and download managers count. */
-export function bytes(count: number): string {
-  if (count < 1000) return `${Math.round(count)} B`;
-  const units = ["kB", "MB", "GB", "TB"];
-  let value = count / 1000;
-  let unit = 0;
-  while (value >= 999.5 && unit < units.length - 1) {
-    value /= 1000;
-    unit += 1;
-  }
-  return `${significant(value)} ${units[unit]}`;
-}
 
 export function seconds(value: number): string {
   if (value < 0.9995) return `${Math.round(value * 1000)} ms`;

@@ -1,7 +1,8 @@
 // Keeps a worker for the engine: started when it is first asked for something, and anew after it was lost.
 
+import { ENGINE_STOPPED, GPU_LOST, lossOf, lossText, type Loss } from "./loss.js";
 import type { CallName, Calls, Event, Request } from "./protocol.js";
-import { Client, type CallOptions, type Port } from "./rpc.js";
+import { CRASHED, CallError, Client, type CallOptions, type Port } from "./rpc.js";
 
 interface Live {
   worker: Worker;
@@ -10,41 +11,46 @@ interface Live {
 
 export class Host {
   #live: Live | null = null;
-  #onLost: (reason: string) => void;
+  #onLost: (loss: Loss) => void;
 
-  /** `onLost` hears, in a sentence, that the GPU or the worker is gone. */
-  constructor(onLost: (reason: string) => void) {
+  /** `onLost` hears that the GPU or the worker is gone. */
+  constructor(onLost: (loss: Loss) => void) {
     this.#onLost = onLost;
   }
 
-  call<K extends CallName>(kind: K, args: Calls[K]["args"], options?: CallOptions<K>): Promise<Calls[K]["result"]> {
-    this.#live ??= this.#spawn();
-    return this.#live.client.call(kind, args, options);
+  /** After a failure that the engine does not survive, its worker is ended before the caller hears of it, as a crash. */
+  async call<K extends CallName>(kind: K, args: Calls[K]["args"], options?: CallOptions<K>): Promise<Calls[K]["result"]> {
+    const live = (this.#live ??= this.#spawn());
+    try {
+      return await live.client.call(kind, args, options);
+    } catch (error) {
+      const loss = lossOf(kind, error as CallError);
+      if (!loss) throw error;
+      this.#lose(live, loss);
+      throw new CallError({ message: lossText(loss), code: CRASHED });
+    }
   }
 
-  /** The engine is of no more use: ends its worker, with everything it held. */
-  lose(reason: string): void {
-    const old = this.#live;
+  /** Ends a worker, with everything it held. One that was given up before has nothing more to say. */
+  #lose(old: Live, loss: Loss): void {
+    if (old !== this.#live) return;
     this.#live = null;
-    old?.worker.terminate();
-    old?.client.close(reason);
-    this.#onLost(reason);
+    old.worker.terminate();
+    old.client.close(lossText(loss));
+    this.#onLost(loss);
   }
 
   #spawn(): Live {
     const worker = new Worker(new URL("worker.js", import.meta.url), { type: "module", name: "pteron" });
-    const lost = (reason: string) => {
-      // A worker that was given up has nothing more to say.
-      if (worker === this.#live?.worker) this.lose(reason);
-    };
+    const client = new Client(worker as Port<Request, Event>, (words) => this.#lose(live, { what: GPU_LOST, words }));
+    const live: Live = { worker, client };
     const crashed = (event: globalThis.Event) => {
       event.preventDefault();
-      const detail = event instanceof ErrorEvent && event.message ? event.message.replace(/^Uncaught /, "") : "its worker could not run";
-      lost(`The engine stopped: ${detail}`);
+      const words = event instanceof ErrorEvent && event.message ? event.message.replace(/^Uncaught /, "") : "its worker could not run";
+      this.#lose(live, { what: ENGINE_STOPPED, words });
     };
     worker.addEventListener("error", crashed);
     worker.addEventListener("messageerror", crashed);
-    const client = new Client(worker as Port<Request, Event>, (reason) => lost(`The GPU was lost: ${reason}`));
-    return { worker, client };
+    return live;
   }
 }

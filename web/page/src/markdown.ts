@@ -37,8 +37,7 @@ interface Line {
   at: number;
 }
 
-const FENCE = /^ {0,3}(`{3,}|~{3,})\s*([^\s`]*)[^`]*$/;
-const HEADING = /^ {0,3}(#{1,6})\s+(.*?)\s*#*\s*$/;
+// Whatever is read here takes time in proportion to its length, since a model may write any number of spaces and marks.
 const MARKER = /^(\s*)([-*+]|\d{1,9}[.)])\s+(?=\S)/;
 
 export function parse(source: string): Block[] {
@@ -72,23 +71,79 @@ function split(source: string): Line[] {
 }
 
 function readFence(lines: Line[], index: number): Read | null {
-  const opening = FENCE.exec(lines[index]!.text);
-  if (!opening) return null;
-  const fence = opening[1]!;
-  const closing = new RegExp(`^ {0,3}${fence[0]}{${fence.length},}\\s*$`);
+  const fence = openFence(lines[index]!.text);
+  if (!fence) return null;
   let end = index + 1;
-  while (end < lines.length && !closing.test(lines[end]!.text)) end += 1;
+  while (end < lines.length && !closesFence(lines[end]!.text, fence)) end += 1;
   const body = lines.slice(index + 1, end);
   const at = body[0]?.at ?? lines[index]!.at + lines[index]!.text.length;
-  const content: Content = { kind: "fence", language: opening[2]!, text: body.map((line) => line.text).join("\n"), at };
+  const content: Content = { kind: "fence", language: fence.language, text: body.map((line) => line.text).join("\n"), at };
   return [content, Math.min(end + 1, lines.length)];
 }
 
-function readHeading(line: Line, index: number): Read | null {
-  const match = HEADING.exec(line.text);
-  if (!match) return null;
-  const at = line.at + line.text.indexOf(match[2]!, match[1]!.length);
-  return [{ kind: "heading", level: match[1]!.length, children: inline(match[2]!, at) }, index + 1];
+interface Fence {
+  mark: string;
+  length: number;
+  language: string;
+}
+
+function openFence(text: string): Fence | null {
+  const indent = indentOf(text);
+  const mark = text[indent];
+  if (mark !== "`" && mark !== "~") return null;
+  const length = repeated(text, indent);
+  const rest = text.slice(indent + length);
+  if (indent > 3 || length < 3 || rest.includes("`")) return null;
+  return { mark, length, language: rest.trim().split(/\s/, 1)[0]! };
+}
+
+function closesFence(text: string, { mark, length }: Fence): boolean {
+  const indent = indentOf(text);
+  if (indent > 3 || text[indent] !== mark) return false;
+  const run = repeated(text, indent);
+  return run >= length && indent + run === text.trimEnd().length;
+}
+
+function readHeading({ text, at }: Line, index: number): Read | null {
+  const level = headingLevel(text);
+  if (level === 0) return null;
+  const behind = text.slice(indentOf(text) + level);
+  const title = withoutHashes(behind).trimStart();
+  const begin = text.length - behind.trimStart().length;
+  return [{ kind: "heading", level, children: inline(title, at + begin) }, index + 1];
+}
+
+/** 0 where a line is no heading. */
+function headingLevel(text: string): number {
+  const indent = indentOf(text);
+  if (indent > 3 || text[indent] !== "#") return 0;
+  const level = repeated(text, indent);
+  return level <= 6 && isSpace(text[indent + level]) ? level : 0;
+}
+
+/** Hashes may stand behind a title, with a space before them. */
+function withoutHashes(text: string): string {
+  const trimmed = text.trimEnd();
+  let end = trimmed.length;
+  while (trimmed[end - 1] === "#") end -= 1;
+  return end < trimmed.length && isSpace(trimmed[end - 1]) ? trimmed.slice(0, end).trimEnd() : trimmed;
+}
+
+function indentOf(text: string): number {
+  let indent = 0;
+  while (text[indent] === " ") indent += 1;
+  return indent;
+}
+
+/** How often the character at `index` stands there in a row. */
+function repeated(text: string, index: number): number {
+  let end = index + 1;
+  while (text[end] === text[index] && end < text.length) end += 1;
+  return end - index;
+}
+
+function isSpace(character: string | undefined): boolean {
+  return character !== undefined && /\s/.test(character);
 }
 
 function readList(lines: Line[], index: number): [List, number] | null {
@@ -116,8 +171,10 @@ function readList(lines: Line[], index: number): [List, number] | null {
       const at = line.at + line.text.length - text.length;
       item.children.push({ kind: "text", text: "\n", at: line.at - 1 }, ...inline(text, at));
       next += 1;
-    } else if (!line.text.trim() && continuesAfterBlank(lines, next, indent, ordered)) {
-      next += 1;
+    } else if (!line.text.trim()) {
+      const following = afterBlanks(lines, next);
+      if (!belongs(lines[following], indent, ordered)) break;
+      next = following;
     } else {
       break;
     }
@@ -125,10 +182,15 @@ function readList(lines: Line[], index: number): [List, number] | null {
   return [list, next];
 }
 
-/** A blank line stands inside a list where the next line that is not blank belongs to it. */
-function continuesAfterBlank(lines: Line[], index: number, indent: number, ordered: boolean): boolean {
-  const following = lines.slice(index).find((line) => line.text.trim());
-  const marker = following && MARKER.exec(following.text);
+function afterBlanks(lines: Line[], index: number): number {
+  let next = index;
+  while (next < lines.length && !lines[next]!.text.trim()) next += 1;
+  return next;
+}
+
+/** Blank lines stand inside a list where the next line that is not blank belongs to it. */
+function belongs(line: Line | undefined, indent: number, ordered: boolean): boolean {
+  const marker = line && MARKER.exec(line.text);
   if (!marker) return false;
   const depth = marker[1]!.length;
   return depth >= indent + 2 || (depth >= indent && /\d/.test(marker[2]!) === ordered);
@@ -143,7 +205,7 @@ function readParagraph(source: string, lines: Line[], index: number): Read {
 }
 
 function isPlain(text: string): boolean {
-  return text.trim() !== "" && !FENCE.test(text) && !HEADING.test(text) && !MARKER.test(text);
+  return text.trim() !== "" && !openFence(text) && headingLevel(text) === 0 && !MARKER.test(text);
 }
 
 /** Reads emphasis and code. A mark without its partner is text. */
@@ -151,11 +213,13 @@ export function inline(text: string, at: number): Inline[] {
   const nodes: Inline[] = [];
   let plain = 0;
   let index = 0;
+  /** Kinds of marks that are not closed any more from here on: nothing behind needs to look for their end again. */
+  const open: Open = new Set();
   const flush = (end: number) => {
     if (end > plain) nodes.push({ kind: "text", text: text.slice(plain, end), at: at + plain });
   };
   while (index < text.length) {
-    const span = readCode(text, index, at) ?? readEmphasis(text, index, at);
+    const span = readCode(text, index, at, open) ?? readEmphasis(text, index, at, open);
     if (span) {
       flush(index);
       nodes.push(span.node);
@@ -170,6 +234,8 @@ export function inline(text: string, at: number): Inline[] {
   return nodes;
 }
 
+type Open = Set<string>;
+
 interface Span {
   node: Inline;
   end: number;
@@ -177,38 +243,45 @@ interface Span {
 
 function runLength(text: string, index: number): number {
   const mark = text[index]!;
-  if (mark !== "`" && mark !== "*" && mark !== "_") return 1;
-  let length = 1;
-  while (text[index + length] === mark) length += 1;
-  return length;
+  return mark === "`" || mark === "*" || mark === "_" ? repeated(text, index) : 1;
 }
 
-function readCode(text: string, index: number, at: number): Span | null {
+function readCode(text: string, index: number, at: number, open: Open): Span | null {
   if (text[index] !== "`") return null;
   const length = runLength(text, index);
+  const kind = `\`${length}`;
+  if (open.has(kind)) return null;
   let close = text.indexOf("`", index + length);
   while (close !== -1) {
     const closing = runLength(text, close);
     if (closing === length) break;
     close = text.indexOf("`", close + closing);
   }
-  if (close === -1) return null;
+  if (close === -1) {
+    open.add(kind);
+    return null;
+  }
   const inner = text.slice(index + length, close);
   const padded = length > 1 && inner.startsWith(" ") && inner.endsWith(" ") && inner.trim() !== "";
   const begin = index + length + (padded ? 1 : 0);
   return { node: { kind: "code", text: padded ? inner.slice(1, -1) : inner, at: at + begin }, end: close + length };
 }
 
-function readEmphasis(text: string, index: number, at: number): Span | null {
+function readEmphasis(text: string, index: number, at: number, open: Open): Span | null {
   const mark = text[index]!;
   if (mark !== "*" && mark !== "_") return null;
   const length = Math.min(runLength(text, index), 3);
   const begin = index + length;
-  if (begin >= text.length || /\s/.test(text[begin]!)) return null;
+  if (begin >= text.length || isSpace(text[begin])) return null;
   // snake_case is a name, not emphasis.
   if (mark === "_" && isWord(text[index - 1])) return null;
-  const close = findClosing(text, begin, mark, length);
-  if (close === -1) return null;
+  const kind = mark + length;
+  if (open.has(kind)) return null;
+  const close = findClosing(text, begin, mark, length, open);
+  if (close === -1) {
+    open.add(kind);
+    return null;
+  }
   const children = inline(text.slice(begin, close), at + begin);
   const end = close + length;
   if (length === 1) return { node: { kind: "em", children }, end };
@@ -216,16 +289,16 @@ function readEmphasis(text: string, index: number, at: number): Span | null {
   return { node: { kind: "strong", children: [{ kind: "em", children }] }, end };
 }
 
-function findClosing(text: string, begin: number, mark: string, length: number): number {
+function findClosing(text: string, begin: number, mark: string, length: number, open: Open): number {
   let index = begin;
   while (index < text.length) {
     if (text[index] === "`") {
-      index = readCode(text, index, 0)?.end ?? index + runLength(text, index);
+      index = readCode(text, index, 0, open)?.end ?? index + runLength(text, index);
     } else if (text[index] === mark) {
       const run = runLength(text, index);
       const fits = run === length || (run > length && run >= 3);
       const free = mark !== "_" || !isWord(text[index + run]);
-      if (fits && free && index > begin && !/\s/.test(text[index - 1]!)) return index + run - length;
+      if (fits && free && index > begin && !isSpace(text[index - 1])) return index + run - length;
       index += run;
     } else {
       index += 1;

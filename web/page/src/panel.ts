@@ -1,10 +1,10 @@
 // The place where the page speaks of the model before there is one to talk to.
 
 import type { Fit, Progress } from "pteron";
-import { byId, h, icon } from "./dom.js";
+import { announce, byId, h, icon, setBusy } from "./dom.js";
 import * as format from "./format.js";
 import type { Cached } from "./protocol.js";
-import { unsupported, type Missing } from "./unsupported.js";
+import { Unsupported, type Missing } from "./unsupported.js";
 
 export interface Offer {
   name: string;
@@ -25,6 +25,7 @@ const INTRODUCTION = "A language model on your own GPU, in this tab. Nothing you
 export class Panel {
   readonly element = byId("panel", "section");
   #actions: PanelActions;
+  #unsupported = new Unsupported();
   #loading: { bar: HTMLProgressElement; line: HTMLElement } | null = null;
 
   constructor(actions: PanelActions) {
@@ -39,14 +40,15 @@ export class Panel {
   busy(sentence: string, canKeep: boolean): void {
     this.#show(
       "busy",
-      h("p", { class: "lead", role: "status" }, sentence),
+      h("p", { class: "lead" }, sentence),
       h("p", { class: "pulse", "aria-hidden": "true" }),
       canKeep && this.#buttons(this.#button("Cancel", "keep", "plain", "cancel")),
     );
+    announce(sentence);
   }
 
   unsupported(missing: Missing, reason: string): void {
-    this.#show("unsupported", ...unsupported(missing, reason));
+    this.#show("unsupported", ...this.#unsupported.content(missing, reason));
   }
 
   offer({ name, fit, cached }: Offer, canKeep: boolean): void {
@@ -69,6 +71,15 @@ export class Panel {
     );
   }
 
+  /** Cancel was pressed, and what is under way needs a moment to end. */
+  stopping(): void {
+    const button = this.element.querySelector<HTMLButtonElement>("[data-testid=cancel]");
+    if (!button) return;
+    button.textContent = "Stopping…";
+    setBusy(button, true);
+    announce("Stopping…");
+  }
+
   /** Follows a load. `why` is empty where a person asked for it. */
   loading(name: string, why: string): void {
     const bar = h("progress", { "aria-label": "Loading the model", "data-testid": "progress" });
@@ -76,11 +87,12 @@ export class Panel {
     this.#show(
       "loading",
       h("h2", {}, name),
-      h("p", { class: "lead", role: "status" }, why || "Loading…"),
+      h("p", { class: "lead" }, why || "Loading…"),
       bar,
       line,
       this.#buttons(this.#button("Cancel", "cancel", "plain", "cancel")),
     );
+    announce(why || `Loading “${name}”…`);
     this.#loading = { bar, line };
   }
 
@@ -132,7 +144,7 @@ export class Panel {
 /** The engine's sentences begin small. Names and addresses at their front stay as they are. */
 export function sentence(text: string): string {
   const begun = /^[a-z]+[ ,]/.test(text) ? text.charAt(0).toUpperCase() + text.slice(1) : text;
-  return /[.!?…]$/.test(begun) ? begun : `${begun}.`;
+  return /[.!?…][)”]?$/.test(begun) ? begun : `${begun}.`;
 }
 
 const PHASES: Partial<Record<Progress["phase"], string>> = {

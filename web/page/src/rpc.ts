@@ -122,7 +122,11 @@ export function serve(port: Port<Event, Request>, handlers: Handlers): void {
 export function failureOf(error: unknown): Failure {
   if (!(error instanceof Error)) return { message: String(error), code: "internal" };
   const { name, message, code, modelGone } = error as Error & { code?: unknown; modelGone?: unknown };
-  const failure: Failure =
-    name === "AbortError" ? { message: "cancelled", code: ABORTED } : { message, code: typeof code === "string" ? code : "internal" };
+  const failure: Failure = name === "AbortError" ? { message: "cancelled", code: ABORTED } : { message, code: typeof code === "string" ? code : codeless(error) };
   return modelGone === true ? { ...failure, modelGone } : failure;
+}
+
+/** The browser refuses things, such as a file that has changed, without harm to the engine; anything else was not foreseen. */
+function codeless(error: Error): string {
+  return error instanceof DOMException ? "browser" : "internal";
 }

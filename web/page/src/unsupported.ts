@@ -5,9 +5,14 @@ import { byId } from "./dom.js";
 /** What is not there: a secure context, WebGPU altogether, or an adapter behind it. */
 export type Missing = "secure-context" | "webgpu" | "adapter";
 
-export function unsupported(missing: Missing, reason: string): Node[] {
-  const content = [byId(`no-${missing}`, "template"), ...(missing === "secure-context" ? [] : [byId("browsers", "template")])];
-  const nodes = content.flatMap((template) => [...document.importNode(template.content, true).children]);
-  for (const place of nodes) if (place.matches("[data-testid=reason]")) place.textContent = reason;
-  return nodes;
+export class Unsupported {
+  /** It stands in the panel for browsers that do not get as far as this line, and is taken from there. */
+  #browsers = byId("browsers", "div");
+
+  content(missing: Missing, reason: string): Node[] {
+    const { content } = byId(`no-${missing}`, "template");
+    const nodes: Element[] = [...document.importNode(content, true).children];
+    for (const place of nodes) if (place.matches("[data-testid=reason]")) place.textContent = reason;
+    return missing === "secure-context" ? nodes : [...nodes, this.#browsers];
+  }
 }

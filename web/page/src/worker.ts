@@ -3,7 +3,7 @@
 import { Model, cache, support, wasmBytes, type GenerateOptions, type LoadOptions, type Prompt as PackagePrompt, type Session } from "pteron";
 import { factsOf } from "./facts.js";
 import { group } from "./profile.js";
-import type { Answered, Calls, Event, Inspection, PieceNote, ProfileReport, Prompt, Request } from "./protocol.js";
+import type { Answered, Calls, Event, Inspection, ModelFacts, PieceNote, ProfileReport, Prompt, Request } from "./protocol.js";
 import { serve, type Port } from "./rpc.js";
 import type { ModelSource } from "./source.js";
 
@@ -66,6 +66,7 @@ async function load(source: ModelSource, signal: AbortSignal, onProgress: (note:
     return await open(source, signal, onProgress);
   } catch (error) {
     if (!loaded || (error as { code?: unknown }).code !== "out-of-memory") throw error;
+    signal.throwIfAborted();
     await unload();
     try {
       return await open(source, signal, onProgress);
@@ -75,25 +76,49 @@ async function load(source: ModelSource, signal: AbortSignal, onProgress: (note:
   }
 }
 
-function promptOf(model: Model, prompt: Prompt): PackagePrompt {
+/** Puts the new model in the place of the old one. Whoever changed their mind meanwhile keeps what they had. */
+async function replace(source: ModelSource, signal: AbortSignal, onProgress: (note: Calls["load"]["note"]) => void): Promise<ModelFacts> {
+  signal.throwIfAborted();
+  const next = await load(source, signal, onProgress);
+  if (signal.aborted) {
+    await next.model.dispose();
+    throw signal.reason;
+  }
+  await unload();
+  loaded = next;
+  void next.model.lost.then(({ reason }) => {
+    if (loaded !== next) return;
+    loaded = null;
+    port.postMessage({ kind: "lost", reason });
+  });
+  return factsOf(source, next.model);
+}
+
+function promptOf(prompt: Prompt): PackagePrompt {
   if (prompt.style === "text") return prompt.text;
-  // An answer is taken up in the middle: the template's text as far as its first word, then what was written of it.
-  return prompt.partial ? model.encode(model.render(prompt.messages) + prompt.partial, { special: true }) : prompt.messages;
+  const { messages, partial } = prompt;
+  return partial ? { messages, partial } : messages;
 }
 
-/** A session does one thing at a time: what is asked meanwhile waits for its end. */
-let working: Promise<unknown> = Promise.resolve();
-
-function inTurn<T>(work: () => Promise<T>): Promise<T> {
-  const turn = working.then(work);
-  working = turn.catch(() => {});
-  return turn;
+/** Makes things wait for one another. */
+function queue(): <T>(work: () => Promise<T>) => Promise<T> {
+  let last: Promise<unknown> = Promise.resolve();
+  return (work) => {
+    const turn = last.then(work);
+    last = turn.catch(() => {});
+    return turn;
+  };
 }
+
+/** A session does one thing at a time. */
+const inTurn = queue();
+/** Two loads at once would want the memory of three models, and the one that came last would not always be the one that stays. */
+const oneLoad = queue();
 
 async function generate(prompt: Prompt, options: GenerateOptions, signal: AbortSignal, note: (piece: PieceNote) => void): Promise<Answered> {
   signal.throwIfAborted();
-  const { model, session } = current();
-  const generation = session.generate(promptOf(model, prompt), options);
+  const { session } = current();
+  const generation = session.generate(promptOf(prompt), options);
   // Stopped, not aborted: what was written so far counts, with its times.
   signal.addEventListener("abort", () => void generation.stop());
   for await (const { token, text } of generation) note({ token, text });
@@ -110,17 +135,7 @@ async function profile(steps: number): Promise<ProfileReport> {
 serve(port, {
   support: () => support(),
   inspect: ({ source }, { signal }) => inspect(source, signal),
-  load: async ({ source }, { signal, note }) => {
-    const next = await load(source, signal, note);
-    await unload();
-    loaded = next;
-    void next.model.lost.then(({ reason }) => {
-      if (loaded !== next) return;
-      loaded = null;
-      port.postMessage({ kind: "lost", reason });
-    });
-    return factsOf(source, next.model);
-  },
+  load: ({ source }, { signal, note }) => oneLoad(() => replace(source, signal, note)),
   generate: ({ prompt, options }, { signal, note }) => inTurn(() => generate(prompt, options, signal, note)),
   profile: ({ steps }) => inTurn(() => profile(steps)),
   cached: () => cache.list(),

@@ -2,8 +2,8 @@
 
 import type { GenerateResult } from "pteron";
 import { Chat } from "./chat.js";
-import { newTurn, promptFor, restore, save, type Answer } from "./conversation.js";
-import { byId } from "./dom.js";
+import { newTurn, promptFor, restore, save, tokensPerSecond, type Answer, type Stats } from "./conversation.js";
+import { announce, byId } from "./dom.js";
 import * as format from "./format.js";
 import type { Host } from "./host.js";
 import type { ModelFacts } from "./protocol.js";
@@ -24,8 +24,6 @@ export interface WriterContext {
 }
 
 const SAVE_MILLISECONDS = 500;
-/** Failures after which the engine is of no more use as it is. */
-const FATAL = new Set(["device-lost", "device", "out-of-memory"]);
 
 export class Writer {
   #context: WriterContext;
@@ -36,7 +34,6 @@ export class Writer {
   #running: AbortController | null = null;
   #saved = 0;
   #status = byId("status", "p");
-  #announcer = byId("announcer", "div");
 
   constructor(context: WriterContext) {
     this.#context = context;
@@ -47,6 +44,11 @@ export class Writer {
 
   get isWriting(): boolean {
     return this.#running !== null;
+  }
+
+  /** Told to stop, and not there yet. */
+  get isStopping(): boolean {
+    return this.#running?.signal.aborted ?? false;
   }
 
   get isEmpty(): boolean {
@@ -69,14 +71,19 @@ export class Writer {
   }
 
   stop(): void {
-    this.#running?.abort();
+    if (!this.#running || this.isStopping) return;
+    this.#running.abort();
+    this.#status.textContent = "Stopping…";
+    this.#context.onChange();
   }
 
   clear(): void {
-    this.stop();
+    const facts = this.#context.facts();
+    this.#running?.abort();
     this.#turns = [];
     this.#running = null;
-    this.#status.hidden = true;
+    if (facts) this.showMemory(facts);
+    else this.#status.hidden = true;
     this.#save();
     this.#context.onChange();
   }
@@ -111,24 +118,22 @@ export class Writer {
     this.#context.onChange();
     this.#chat.toEnd();
     const onNote = ({ token, text }: { token: number; text: string }) => {
+      if (this.#running !== controller) return;
       answer.tokens.push(token);
       answer.text += text;
       clock.tick();
       this.#chat.grow();
-      this.#showStatus(clock.line(answer.tokens.length - before), this.#context.facts());
+      if (!this.isStopping) this.#showStatus(clock.line(answer.tokens.length - before), this.#context.facts());
       this.#saveSoon();
     };
-    try {
-      const args = { prompt: promptFor(this.#turns, system()), options: optionsOf(sampling()) };
-      const { result, wasmBytes } = await host.call("generate", args, { signal: controller.signal, onNote });
-      this.#finish(answer, result, clock, before, wasmBytes);
-    } catch (error) {
-      this.#fail(answer, error as CallError);
-    }
+    const args = { prompt: promptFor(this.#turns, system()), options: optionsOf(sampling()) };
+    const outcome = await host.call("generate", args, { signal: controller.signal, onNote }).catch((error: CallError) => error);
     // A conversation that was cleared meanwhile has ended this answer already.
     if (this.#running !== controller) return;
     this.#running = null;
-    this.#announce(answer);
+    if (outcome instanceof CallError) this.#fail(answer, outcome);
+    else this.#finish(answer, outcome.result, clock, before, outcome.wasmBytes);
+    announceAnswer(answer);
     this.#save();
     this.#context.onChange();
   }
@@ -136,34 +141,28 @@ export class Writer {
   #finish(answer: Answer, result: GenerateResult, clock: Clock, before: number, wasmBytes: number): void {
     answer.state = result.finish;
     const written = answer.tokens.length - before;
-    const { decodeSeconds } = result;
-    const tokensPerSecond = decodeSeconds > 0 ? written / decodeSeconds : clock.rate(written);
-    answer.stats = { tokens: written, firstSeconds: clock.firstSeconds, tokensPerSecond };
+    answer.stats = { tokens: written, firstSeconds: clock.firstSeconds, tokensPerSecond: tokensPerSecond(written, result.decodeSeconds) };
     const facts = this.#context.facts();
     if (facts) facts.wasmBytes = wasmBytes;
     this.#showStatus(statsLine(answer.stats), facts);
-    if (result.droppedMessages > 0) {
-      this.#context.notify(`The conversation is longer than the model's context: its oldest ${format.count(result.droppedMessages, "message")} were left out.`);
+    const dropped = result.droppedMessages;
+    if (dropped > 0) {
+      const oldest = dropped === 1 ? "its oldest message was" : `its ${dropped} oldest messages were`;
+      this.#context.notify(`The conversation is longer than the model's context: ${oldest} left out.`);
     }
   }
 
   #fail(answer: Answer, error: CallError): void {
+    const facts = this.#context.facts();
+    if (facts) this.showMemory(facts);
     if (error.code === ABORTED) {
       answer.state = "stopped";
     } else if (error.code === CRASHED) {
       answer.state = "interrupted";
-    } else if (FATAL.has(error.code)) {
-      answer.state = "interrupted";
-      this.#context.host.lose(error.message);
     } else {
       answer.state = "failed";
       answer.problem = error.message;
     }
-  }
-
-  #announce({ state, text, problem }: Answer): void {
-    const how = state === "interrupted" ? "Interrupted. " : state === "stopped" ? "Stopped. " : "";
-    this.#announcer.textContent = state === "failed" ? (problem ?? "") : how + text;
   }
 
   #showStatus(parts: readonly string[], facts: ModelFacts | null): void {
@@ -182,8 +181,15 @@ export class Writer {
   }
 }
 
-function statsLine({ tokens, firstSeconds, tokensPerSecond }: NonNullable<Answer["stats"]>): string[] {
-  return [format.rate(tokensPerSecond), format.count(tokens, "token"), `first after ${format.seconds(firstSeconds)}`];
+function statsLine({ tokens, firstSeconds, tokensPerSecond }: Stats): string[] {
+  const parts = [format.count(tokens, "token"), `first after ${format.seconds(firstSeconds)}`];
+  return tokensPerSecond === null ? parts : [format.rate(tokensPerSecond), ...parts];
+}
+
+function announceAnswer({ state, text, problem }: Answer): void {
+  // Whatever interrupted it is what there is to say.
+  if (state === "interrupted") return;
+  announce(state === "failed" ? (problem ?? "") : (state === "stopped" ? "Stopped. " : "") + text);
 }
 
 /** Times an answer as it is seen here, the first token apart from the rest. */
@@ -201,13 +207,7 @@ class Clock {
     return Math.max(0, this.#first - this.#begin) / 1000;
   }
 
-  rate(tokens: number): number {
-    const seconds = (this.#last - this.#first) / 1000;
-    return seconds > 0 ? (tokens - 1) / seconds : 0;
-  }
-
   line(tokens: number): string[] {
-    const parts = [format.count(tokens, "token"), `first after ${format.seconds(this.firstSeconds)}`];
-    return tokens > 1 ? [format.rate(this.rate(tokens)), ...parts] : parts;
+    return statsLine({ tokens, firstSeconds: this.firstSeconds, tokensPerSecond: tokensPerSecond(tokens, (this.#last - this.#first) / 1000) });
   }
 }

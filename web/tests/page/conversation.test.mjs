@@ -3,7 +3,12 @@ import { test } from "node:test";
 
 import { load } from "./bundle.mjs";
 
-const { canContinue, newTurn, promptFor, restore, save } = await load("conversation");
+const { canContinue, newTurn, promptFor, restore, save, tokensPerSecond } = await load("conversation");
+
+test("the first token is not part of the rate, and one token has none", () => {
+  assert.equal(tokensPerSecond(11, 2), 5);
+  for (const [tokens, seconds] of [[1, 2], [0, 0], [5, 0]]) assert.equal(tokensPerSecond(tokens, seconds), null);
+});
 
 class FakeStore {
   items = new Map();

@@ -134,6 +134,33 @@ test("no letter is lost", () => {
   assert.equal(letters(kept), letters(dropped.reduce((text, pattern) => text.replace(pattern, ""), SAMPLE)));
 });
 
+test("a heading keeps a hash that belongs to its last word", () => {
+  assert.deepEqual(contents("# C#\n## Title ##  \n#  ").map((block) => plain(block.children)), ["C#", "Title", ""]);
+});
+
+/** The best of some tries: what else the machine does is not the reader's fault. */
+function milliseconds(text) {
+  const tries = Array.from({ length: 5 }, () => {
+    const begin = performance.now();
+    parse(text);
+    return performance.now() - begin;
+  });
+  return Math.min(...tries);
+}
+
+test("five thousand spaces or marks take some milliseconds", () => {
+  const many = (text) => text.repeat(5000);
+  const texts = [
+    `# ${many(" ")}x`, `# a${many(" ")}x`, `# a${many("#")}x`, `# a${many(" #")}x`, `\`\`\`${many(" ")}\``, `~~~${many(" ")}a${many(" ")}\``, `~~~\n~~~${many(" ")}x`,
+    many("*a "), many("**a "), many(" _a"), many("*a _b "), many("*"), many("_"), many("`"), many("*a *b* "), `- a\n${many("\n")}b`, `- a\n${many("\n")}- b`, `-${many(" ")}`, many(" "),
+    Array.from({ length: 100 }, (_, i) => `${"`".repeat(i + 1)} *a`).join(" "),
+  ];
+  for (const text of texts) {
+    const time = milliseconds(text);
+    assert.ok(time < 40, `${time.toFixed(1)} ms for ${JSON.stringify(text.slice(0, 12))}`);
+  }
+});
+
 test("text that is nothing but marks is read in reasonable time", () => {
   for (const text of ["*a ".repeat(4000), "_".repeat(12_000), "`a ".repeat(4000), "**a *b ".repeat(2000), "- ".repeat(6000), "> #".repeat(4000)]) {
     const begin = performance.now();

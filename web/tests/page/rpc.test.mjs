@@ -101,4 +101,5 @@ test("a lost GPU is heard of, until the client is closed", async (t) => {
 test("things that are no errors are still failures", () => {
   assert.deepEqual(failureOf("oh"), { message: "oh", code: "internal" });
   assert.equal(failureOf(new DOMException("x", "AbortError")).code, "aborted");
+  assert.equal(failureOf(new DOMException("the file has changed", "NotReadableError")).code, "browser");
 });

@@ -23,6 +23,13 @@ const WANTED: wgpu::Features = wgpu::Features::SUBGROUP
     .union(wgpu::Features::TIMESTAMP_QUERY_INSIDE_PASSES)
     .union(wgpu::Features::PIPELINE_CACHE);
 
+/// What somebody can do who has none.
+#[cfg(not(target_arch = "wasm32"))]
+const NO_ADAPTER: &str = "was found; install a Vulkan driver (mesa-vulkan-drivers has one in software)";
+#[cfg(target_arch = "wasm32")]
+const NO_ADAPTER: &str =
+    "is offered by this browser: it has no WebGPU, or gives pages no GPU now; after a crash it may take a restart";
+
 /// Sizes of the blocks that small buffers share, from the first to the largest; larger buffers have memory of their own. What the
 /// last block has left over is the price of many small buffers: here it is small beside a model's weights.
 const BLOCKS: std::ops::Range<u64> = 4 << 20..8 << 20;
@@ -146,7 +153,7 @@ impl Gpu {
         let wanted = options.adapter.as_deref().unwrap_or_default();
         let Some((summary, adapter)) = found.into_iter().find(|(summary, _)| summary.matches(wanted)) else {
             return Err(Error::NoAdapter(match (names.as_slice(), options.adapter.as_deref()) {
-                ([], _) => "was found; install a Vulkan driver (mesa-vulkan-drivers has one in software)".to_owned(),
+                ([], _) => NO_ADAPTER.to_owned(),
                 (names, wanted) => format!("is called {:?}; there are {}", wanted.unwrap_or_default(), names.join(", ")),
             }));
         };
