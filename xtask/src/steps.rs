@@ -277,13 +277,13 @@ fn plan_web(workspace: &Workspace) -> Result<Plan> {
     let Some(browser) = web::find_chromium() else {
         return Ok(Plan::Skip("Chromium is not installed; where apt is, ./test installs it".to_owned()));
     };
-    let xtask = std::env::current_exe().context("this program does not know where it is")?;
     let node = |args: Vec<String>| Invocation { counts_tests: true, ..Invocation::new("node", args) };
     let browser_tests = web::browser_tests(&built(workspace, "pteron", &[]).program, &browser);
     // They compare with the command on SwiftShader, which is what a browser without a GPU computes with.
     Ok(on_swiftshader(vec![
         fetch_packages("web", "npm could not fetch what builds and drives the page"),
-        Invocation::new(xtask, ["web"]),
+        // Not this program itself: an earlier step may have built it anew, and its file is gone then.
+        Invocation::cargo(&["xtask", "web"]),
         Invocation::new("npm", ["run", "--silent", "--prefix", "web", "types"]),
         node(web::unit_tests(&workspace.root)?),
         programs(),
