@@ -157,7 +157,8 @@ test("five thousand spaces or marks take some milliseconds", () => {
   ];
   for (const text of texts) {
     const time = milliseconds(text);
-    assert.ok(time < 40, `${time.toFixed(1)} ms for ${JSON.stringify(text.slice(0, 12))}`);
+    // A reader that goes over such a text again and again takes minutes; a busy machine does not make this one take seconds.
+    assert.ok(time < 2000, `${time.toFixed(1)} ms for ${JSON.stringify(text.slice(0, 12))}`);
   }
 });
 
