@@ -70,13 +70,6 @@ struct Rehearsal {
     steps: u32,
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Written {
-    written_bytes: f64,
-    total_bytes: f64,
-}
-
 impl Options {
     fn load(&self, head: &WebHead) -> Result<(String, LoadOptions)> {
         let program = head.program()?;
@@ -135,14 +128,6 @@ impl WebLoader {
         to_js(&Memory::from(head.program()?.plan_memory(&gpu.gpu, &method, &load).or_js()?))
     }
 
-    /// Bytes of GPU memory it uses, a state's with them.
-    ///
-    /// # Errors
-    /// None that can happen.
-    pub fn memory(&self) -> Result<JsValue> {
-        to_js(&Memory::from(self.filling.memory()))
-    }
-
     /// Runs steps of the model for some seconds before its weights are there, to see how many it does a second.
     ///
     /// # Errors
@@ -190,15 +175,6 @@ impl WebLoader {
             length: number(damaged.part.len),
         };
         to_js(&self.filling.take_damaged().into_iter().map(fault).collect::<Vec<_>>())
-    }
-
-    /// How much has come.
-    ///
-    /// # Errors
-    /// None that can happen.
-    pub fn progress(&self) -> Result<JsValue> {
-        let (written, total) = self.filling.progress();
-        to_js(&Written { written_bytes: number(written), total_bytes: number(total) })
     }
 
     /// Waits until the GPU has taken what was written.

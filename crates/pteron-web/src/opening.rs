@@ -1,5 +1,7 @@
 //! A program's tables, from parts of its file.
 
+use std::cell::OnceCell;
+
 use pteron::{FilePart, Opening, Program};
 use pteron_format::{Problem, Ptd, Sparse};
 use pteron_llm::Facts;
@@ -19,18 +21,47 @@ const MOST: u64 = 256 << 20;
 #[wasm_bindgen(js_name = Head)]
 #[derive(Debug)]
 pub struct WebHead {
-    length: u64,
     opening: Opening,
-    supplied: u64,
+    tables: Tables,
+    /// What the tables say, once somebody has asked. Each look at it would read them again.
+    program: OnceCell<Program>,
 }
 
 /// The tables of a `.ptd` file.
 #[wasm_bindgen(js_name = DataHead)]
 #[derive(Debug)]
 pub struct WebDataHead {
-    length: u64,
     file: Sparse,
+    tables: Tables,
+}
+
+/// How much of a file has been fetched for its tables.
+#[derive(Debug)]
+struct Tables {
+    length: u64,
     supplied: u64,
+}
+
+impl Tables {
+    fn new(length: f64) -> Result<Self> {
+        Ok(Self { length: bytes_of(length, "the length of a file")?, supplied: 0 })
+    }
+
+    /// A range as JavaScript takes it, long enough to be worth a request.
+    fn range(&self, start: u64, len: u64) -> Result<Vec<f64>> {
+        if self.supplied.saturating_add(len) > MOST {
+            let message = format!("its tables have more than {MOST} bytes: it is damaged, or has its weights inside them");
+            return Err(error("bad-file", &message));
+        }
+        let end = start.saturating_add(len.max(LEAST)).min(self.length);
+        Ok(vec![number(start), number(end.saturating_sub(start))])
+    }
+
+    /// Counts bytes that were supplied; where they start.
+    fn take(&mut self, start: f64, bytes: &[u8]) -> Result<u64> {
+        self.supplied = self.supplied.saturating_add(bytes.len() as u64);
+        bytes_of(start, "a place in a file")
+    }
 }
 
 #[derive(Serialize)]
@@ -58,16 +89,6 @@ struct LanguageModel {
     vocab_size: Option<u32>,
 }
 
-/// A range as JavaScript takes it, long enough to be worth a request.
-fn range(start: u64, len: u64, file: u64, supplied: u64) -> Result<Vec<f64>> {
-    if supplied.saturating_add(len) > MOST {
-        let message = format!("its tables have more than {MOST} bytes: it is damaged, or has its weights inside the tables");
-        return Err(error("bad-file", &message));
-    }
-    let end = start.saturating_add(len.max(LEAST)).min(file);
-    Ok(vec![number(start), number(end.saturating_sub(start))])
-}
-
 #[wasm_bindgen(js_class = Head)]
 impl WebHead {
     /// A file of so many bytes, nothing of which has been read.
@@ -76,8 +97,8 @@ impl WebHead {
     /// A length that is none.
     #[wasm_bindgen(constructor)]
     pub fn new(length: f64) -> Result<Self> {
-        let length = bytes_of(length, "the length of a file")?;
-        Ok(Self { length, opening: Opening::new(length), supplied: 0 })
+        let tables = Tables::new(length)?;
+        Ok(Self { opening: Opening::new(tables.length), tables, program: OnceCell::new() })
     }
 
     /// Start and length of what must be supplied next; empty if nothing.
@@ -87,7 +108,7 @@ impl WebHead {
     pub fn needs(&self) -> Result<Vec<f64>> {
         Ok(match self.opening.needs().or_js()? {
             None => Vec::new(),
-            Some(FilePart { file: 0, start, len }) => range(start, len, self.length, self.supplied)?,
+            Some(FilePart { file: 0, start, len }) => self.tables.range(start, len)?,
             Some(_) => return Err(error("unsupported", "tensors outside delegates are in external data")),
         })
     }
@@ -97,14 +118,16 @@ impl WebHead {
     /// # Errors
     /// A place that is none.
     pub fn supply(&mut self, start: f64, bytes: Vec<u8>) -> Result<()> {
-        self.supplied = self.supplied.saturating_add(bytes.len() as u64);
-        self.opening.supply(0, bytes_of(start, "a place in a file")?, bytes);
+        let start = self.tables.take(start, &bytes)?;
+        self.opening.supply(0, start, bytes);
+        self.program.take();
         Ok(())
     }
 
     /// Adds external data.
     pub fn attach(&mut self, data: WebDataHead) {
         self.opening.attach(data.file);
+        self.program.take();
     }
 
     /// What the program is.
@@ -122,14 +145,18 @@ impl WebHead {
             methods: program.methods().map(signature).collect(),
             language_model: language_model(&program),
             external_keys: program.pte().external_keys().into_iter().map(|(key, _)| key.to_owned()).collect(),
-            bytes: number(self.length),
+            bytes: number(self.tables.length),
         })
     }
 }
 
 impl WebHead {
     pub(crate) fn program(&self) -> Result<Program> {
-        self.opening.clone().finish().or_js()
+        if let Some(program) = self.program.get() {
+            return Ok(program.clone());
+        }
+        let program = self.opening.clone().finish().or_js()?;
+        Ok(self.program.get_or_init(|| program).clone())
     }
 }
 
@@ -161,8 +188,8 @@ impl WebDataHead {
     /// A length that is none.
     #[wasm_bindgen(constructor)]
     pub fn new(length: f64) -> Result<Self> {
-        let length = bytes_of(length, "the length of a file")?;
-        Ok(Self { length, file: Sparse::new(length), supplied: 0 })
+        let tables = Tables::new(length)?;
+        Ok(Self { file: Sparse::new(tables.length), tables })
     }
 
     /// Start and length of what must be supplied next; empty if nothing.
@@ -173,7 +200,7 @@ impl WebDataHead {
         match Ptd::read(&self.file) {
             Ok(_) => Ok(Vec::new()),
             Err(fault) => match fault.problem {
-                Problem::NotRead { start, len } => range(start, len, self.length, self.supplied),
+                Problem::NotRead { start, len } => self.tables.range(start, len),
                 _ => Err(error("bad-file", &fault.to_string())),
             },
         }
@@ -184,8 +211,8 @@ impl WebDataHead {
     /// # Errors
     /// A place that is none.
     pub fn supply(&mut self, start: f64, bytes: Vec<u8>) -> Result<()> {
-        self.supplied = self.supplied.saturating_add(bytes.len() as u64);
-        self.file.insert(bytes_of(start, "a place in a file")?, bytes);
+        let start = self.tables.take(start, &bytes)?;
+        self.file.insert(start, bytes);
         Ok(())
     }
 }

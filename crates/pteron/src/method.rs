@@ -200,19 +200,19 @@ impl Method {
     /// Bytes of GPU memory it uses, states apart.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
-        self.delegates.iter().map(LoadedGraph::memory_bytes).sum()
+        self.memory().total_bytes
     }
 
     /// Bytes of GPU memory that each state uses.
     #[must_use]
     pub fn state_bytes(&self) -> u64 {
-        self.delegates.iter().map(LoadedGraph::state_bytes).sum()
+        self.memory().state_bytes
     }
 
     /// What of it no loader could do without: constants, and activations at their largest.
     #[must_use]
     pub fn memory_needed(&self) -> MemoryUse {
-        self.delegates.iter().map(LoadedGraph::memory_needed).fold(MemoryUse::default(), MemoryUse::and)
+        self.memory().needed
     }
 
     /// The GPU memory it takes.

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use proptest::prelude::*;
 use pteron_format::vulkan::{ConstantId, DataType};
 
+use super::two_caches;
 use crate::engine::{HostView, InputView, LoadOptions, LoadedGraph, Loading, PreparedGraph, block_on};
 use crate::error::Error;
 use crate::fuse::Fusions;
@@ -94,17 +95,7 @@ fn before_constants_come_they_are_zeros() {
 /// Two states, one that does not start at zero. What came damaged before leaves nothing behind, in memory either.
 #[test]
 fn states_start_as_the_file_has_them_after_damage_too() {
-    let mut sketch = Sketch::new();
-    let row = sketch.input(DataType::Float32, &[1, 1, 1, 4]);
-    let start = sketch.int(0);
-    for last in [0.5, 0.0] {
-        let mut values = vec![0.0; 4 * 64];
-        values[4 * 63] = last;
-        let cache = sketch.floats(&[1, 64, 1, 4], &values);
-        let out = sketch.tensor(DataType::Float32, &[1]);
-        sketch.call("update_cache.default", &[row, cache, start, out]);
-        sketch.output(cache);
-    }
+    let sketch = two_caches(64, [0.5, 0.0]);
     let outputs = |loaded: &LoadedGraph| {
         let inputs = [InputView { dims: dims(&[1, 1, 1, 4]), data: HostView::F32(&[1.0; 4]) }];
         block_on(loaded.call(&loaded.new_state().unwrap(), &inputs)).unwrap()

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use pteron_format::vulkan::{ConstantId, DataType};
 
-use super::own_gpu;
+use super::{cache_values, own_gpu, two_caches};
 use crate::Error;
 use crate::engine::{Gpu, LoadOptions, LoadedGraph, Loading, OnProgress, PreparedGraph, Progress, block_on};
 use crate::testing::{Sketch, f32s, noise, noise_bytes, run};
@@ -85,23 +85,11 @@ fn constants_of_any_length_arrive_whole() {
 /// A state that does not start at zero comes from the file, however many bytes before it are zero; one that does needs nothing.
 #[test]
 fn states_start_as_the_file_has_them() {
-    let mut sketch = Sketch::new();
-    let row = sketch.input(DataType::Float32, &[1, 1, 1, 4]);
-    let start = sketch.int(0);
-    for last in [0.5, 0.0] {
-        let mut values = vec![0.0; 4 * 2048];
-        values[4 * 2047] = last;
-        let cache = sketch.floats(&[1, 2048, 1, 4], &values);
-        let out = sketch.tensor(DataType::Float32, &[1]);
-        sketch.call("update_cache.default", &[row, cache, start, out]);
-        sketch.output(cache);
-    }
+    let sketch = two_caches(2048, [0.5, 0.0]);
     let graph = sketch.load_on(&own_gpu(), &LoadOptions::default()).unwrap();
     let outputs = run(&graph, &graph.new_state().unwrap(), &[f32s(&[1, 1, 1, 4], vec![1.0; 4])]).unwrap();
     for (output, last) in outputs.iter().zip([0.5f32, 0.0]) {
-        let mut want = vec![0.0; 4 * 2048];
-        want[..4].fill(1.0);
-        want[4 * 2047] = last;
+        let want = cache_values(2048, 1.0, last);
         assert!(output.bytes == bytemuck::cast_slice::<f32, u8>(&want), "the one that ends with {last}");
     }
 }

@@ -12,6 +12,8 @@ mod operators;
 mod random;
 mod resize;
 
+use pteron_format::vulkan::DataType;
+
 use crate::engine::{Gpu, GpuOptions, LoadOptions, LoadedGraph, block_on};
 use crate::testing::Sketch;
 
@@ -19,6 +21,29 @@ use crate::testing::Sketch;
 fn own_gpu() -> Gpu {
     let options = GpuOptions { adapter: std::env::var("PTERON_ADAPTER").ok(), ..GpuOptions::default() };
     block_on(Gpu::open(&options)).expect("tests need an adapter; the test command installs one in software")
+}
+
+/// Two caches of so many rows; what stands in the last row of each at the start is given. The input is their first row.
+fn two_caches(rows: u32, last: [f32; 2]) -> Sketch {
+    let mut sketch = Sketch::new();
+    let row = sketch.input(DataType::Float32, &[1, 1, 1, 4]);
+    let start = sketch.int(0);
+    for last in last {
+        let cache = sketch.floats(&[1, rows, 1, 4], &cache_values(rows, 0.0, last));
+        let out = sketch.tensor(DataType::Float32, &[1]);
+        sketch.call("update_cache.default", &[row, cache, start, out]);
+        sketch.output(cache);
+    }
+    sketch
+}
+
+/// What such a cache holds.
+fn cache_values(rows: u32, first: f32, last: f32) -> Vec<f32> {
+    let mut values = vec![0.0; 4 * rows as usize];
+    let end = values.len() - 4;
+    values[..4].fill(first);
+    values[end] = last;
+    values
 }
 
 fn load_on(gpu: &Gpu, sketch: &Sketch, options: &LoadOptions) -> crate::Result<LoadedGraph> {
