@@ -4,6 +4,7 @@
 //! would fill any memory. Every allocation made while reading is charged here first, against a limit that follows from the
 //! length of the input; real exports stay far below it.
 
+use crate::alloc;
 use crate::bytes::Bytes;
 use crate::error::{Error, Item, Part, Place, Problem, Result};
 
@@ -52,15 +53,17 @@ impl Budget {
     }
 
     /// An empty vector with room for `count` items, charged.
+    #[track_caller]
     pub(crate) fn vec<T>(&mut self, part: &Part, count: usize) -> Result<Vec<T>> {
         self.charge::<T>(part, count)?;
-        Ok(Vec::with_capacity(count))
+        alloc::vec(count).map_err(|lacking| lacking.in_part(part))
     }
 
     /// A copy of `text`, charged.
+    #[track_caller]
     pub(crate) fn text(&mut self, part: &Part, text: &str) -> Result<String> {
         self.charge::<u8>(part, text.len())?;
-        Ok(text.to_owned())
+        alloc::text(text).map_err(|lacking| lacking.in_part(part))
     }
 }
 

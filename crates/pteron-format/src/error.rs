@@ -4,6 +4,8 @@ use std::fmt;
 
 use pteron_schema::{ErrorTraceDetail, InvalidFlatbuffer};
 
+use crate::alloc::OutOfMemory;
+
 /// The result of reading, verifying or writing.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -144,6 +146,9 @@ pub enum Problem {
         /// The length of the input.
         input: u64,
     },
+    /// The host has no memory for what the file needs.
+    #[error("{0}; close other programs, or open a smaller file")]
+    OutOfMemory(OutOfMemory),
     /// A required thing is absent.
     #[error("{what} is missing")]
     Missing {
@@ -284,6 +289,12 @@ pub enum Problem {
         /// What has no bytes.
         what: &'static str,
     },
+}
+
+impl OutOfMemory {
+    pub(crate) fn in_part(self, part: &Part) -> Error {
+        Error::new(Place { part: part.clone(), item: Item::Whole }, Problem::OutOfMemory(self))
+    }
 }
 
 impl fmt::Display for Place {

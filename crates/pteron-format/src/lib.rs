@@ -31,13 +31,15 @@
 //! - [`vulkan`]: the graph inside a delegate
 //! - [`Sparse`]: a file of which only parts are at hand, as a browser fetches them
 //! - [`Ptd`]: external constants; [`ExternalData`] is its content ([`external`])
-//! - [`Error`]: a place and a problem
+//! - [`Error`]: a place and a problem; [`Shown`]: text from a file in a message
+//! - [`alloc`]: reservations of memory that can fail
 
 #![forbid(unsafe_code)]
 
 // Indices of the format are 32 bits; on a narrower target they could not be positions.
 const _: () = assert!(size_of::<usize>() >= size_of::<u32>(), "pointers of at least 32 bits are needed");
 
+pub mod alloc;
 mod budget;
 mod bytes;
 mod dtype;
@@ -51,6 +53,7 @@ mod number;
 pub mod program;
 mod pte;
 mod reader;
+mod shown;
 pub mod vulkan;
 
 pub use bytes::{Bytes, Sparse};
@@ -62,3 +65,4 @@ pub use header::{Layout, segment_start};
 pub use number::Float;
 pub use program::{Data, Extent, Program};
 pub use pte::{Pte, layout, layout_with_room, write};
+pub use shown::{Shown, shown_names};

@@ -27,6 +27,7 @@ impl<'b> Reader<'b> {
         self.fail(Item::Whole, Problem::Missing { what })
     }
 
+    #[track_caller]
     pub(crate) fn tables<'a, T, R>(
         &mut self,
         tables: Tables<'a, T>,
@@ -38,6 +39,7 @@ impl<'b> Reader<'b> {
         Ok(self.optional_tables(tables, read)?.unwrap_or_default())
     }
 
+    #[track_caller]
     pub(crate) fn optional_tables<'a, T, R>(
         &mut self,
         tables: Tables<'a, T>,
@@ -55,6 +57,7 @@ impl<'b> Reader<'b> {
     }
 
     /// A list of numbers, each turned into what it means.
+    #[track_caller]
     pub(crate) fn list<'a, T, R>(
         &mut self,
         items: Option<Vector<'a, T>>,
@@ -71,6 +74,7 @@ impl<'b> Reader<'b> {
         Ok(list)
     }
 
+    #[track_caller]
     pub(crate) fn text(&mut self, text: Option<&str>, what: &'static str) -> Result<String> {
         match text {
             Some(text) => self.budget.text(&self.part, text),
@@ -78,6 +82,7 @@ impl<'b> Reader<'b> {
         }
     }
 
+    #[track_caller]
     pub(crate) fn text_or_empty(&mut self, text: Option<&str>) -> Result<String> {
         self.budget.text(&self.part, text.unwrap_or_default())
     }

@@ -55,6 +55,20 @@ where
     flatbuffers::root_with_opts::<T>(&options, bytes)
 }
 
+/// `len` zeros; `None` where there is no memory for them. The allocator is asked for zeros, so that those nobody writes need not
+/// take any.
+#[must_use]
+pub fn zeroed(len: usize) -> Option<Vec<u8>> {
+    if len == 0 {
+        return Some(Vec::new());
+    }
+    let layout = std::alloc::Layout::array::<u8>(len).ok()?;
+    // SAFETY: the layout is not of size zero.
+    let start = unsafe { std::alloc::alloc_zeroed(layout) };
+    // SAFETY: where it is not null, the global allocator gave it for `len` bytes of alignment one, all of them zeros.
+    (!start.is_null()).then(|| unsafe { Vec::from_raw_parts(start, len, len) })
+}
+
 /// Writes bytes so that the first one lies on a 16-byte boundary, as `Buffer.storage` and inline delegate data must.
 pub fn create_aligned_bytes<'b>(b: &mut Builder<'b>, bytes: &[u8]) -> WIPOffset<Vector<'b, u8>> {
     b.start_vector::<AlignedByte>(bytes.len());
@@ -75,5 +89,19 @@ impl Push for AlignedByte {
     }
     fn alignment() -> flatbuffers::PushAlignment {
         flatbuffers::PushAlignment::new(16)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zeros_are_a_vector_like_any_other() {
+        let mut zeros = zeroed(3).unwrap();
+        zeros.extend([1, 2]);
+        assert_eq!(zeros, [0, 0, 0, 1, 2]);
+        assert_eq!(zeroed(0), Some(Vec::new()));
+        assert_eq!(zeroed(usize::MAX), None);
     }
 }
