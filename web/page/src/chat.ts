@@ -64,7 +64,7 @@ export class Chat {
       this.#frame = 0;
       const last = this.#shown.at(-1);
       if (!last) return;
-      draw(last);
+      last.prose.follow(textOf(last.turn));
       this.#follow();
     });
   }
@@ -116,7 +116,7 @@ export class Chat {
   }
 
   #tools(turn: Turn, isLast: boolean): HTMLElement {
-    const whole = turn.style === "text" ? turn.prompt + turn.answer.text : turn.answer.text;
+    const whole = textOf(turn);
     const rate = turn.answer.stats?.tokensPerSecond ?? null;
     const goesOn = isLast && canContinue(turn.answer);
     return h(
@@ -150,9 +150,14 @@ function build(turn: Turn): Shown {
   return { turn, article, prose, foot };
 }
 
+/** All of a turn's text that is shown as one. */
+function textOf({ style, prompt, answer }: Turn): string {
+  return style === "text" ? prompt + answer.text : answer.text;
+}
+
 function draw({ turn, article, prose }: Shown): void {
   const { answer } = turn;
-  prose.show(turn.style === "text" ? turn.prompt + answer.text : answer.text);
+  prose.show(textOf(turn));
   article.dataset.answer = answer.state;
   article.setAttribute("aria-busy", String(answer.state === "writing"));
   prose.element.dataset.testid = "answer";

@@ -11,7 +11,8 @@ export function h<K extends keyof HTMLElementTagNameMap>(tag: K, attributes: Att
     else if (value === true) element.setAttribute(name, "");
     else if (value !== null && value !== undefined && value !== false) element.setAttribute(name, String(value));
   }
-  element.append(...children.filter((child): child is Node | string => child instanceof Node || typeof child === "string"));
+  // One by one: they may be more than a call takes arguments.
+  for (const child of children) if (child instanceof Node || typeof child === "string") element.append(child);
   return element;
 }
 
