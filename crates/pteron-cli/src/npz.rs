@@ -33,8 +33,8 @@ pub(crate) enum Fault {
 }
 
 /// An opened file of arrays, nothing of them read yet.
-pub(crate) struct Npz {
-    archive: ZipSliceArchive<Mapped>,
+pub(crate) struct Npz<B = Mapped> {
+    archive: ZipSliceArchive<B>,
     entries: Vec<Entry>,
 }
 
@@ -46,7 +46,7 @@ struct Entry {
 }
 
 /// A file that is mapped as a whole.
-struct Mapped(FileBytes);
+pub(crate) struct Mapped(FileBytes);
 
 impl AsRef<[u8]> for Mapped {
     fn as_ref(&self) -> &[u8] {
@@ -54,7 +54,7 @@ impl AsRef<[u8]> for Mapped {
     }
 }
 
-impl fmt::Debug for Npz {
+impl<B: AsRef<[u8]>> fmt::Debug for Npz<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.names()).finish()
     }
@@ -64,14 +64,17 @@ impl Npz {
     /// Opens a file and reads the names in it.
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
         let bytes = files::open(path, Wanted::Arrays)?;
-        Self::read(bytes).map_err(|fault| Failure::file(path, fault))
+        Self::read(Mapped(bytes)).map_err(|fault| Failure::file(path, fault))
     }
+}
 
-    fn read(bytes: FileBytes) -> Result<Self, Fault> {
-        if bytes.beginning().starts_with(npy::MAGIC) {
+impl<B: AsRef<[u8]>> Npz<B> {
+    /// Reads the names of the arrays in an archive.
+    pub(crate) fn read(bytes: B) -> Result<Self, Fault> {
+        if bytes.as_ref().starts_with(npy::MAGIC) {
             return Err(Fault::Single);
         }
-        let archive = ZipArchive::from_slice(Mapped(bytes)).map_err(Fault::Archive)?;
+        let archive = ZipArchive::from_slice(bytes).map_err(Fault::Archive)?;
         let mut entries: Vec<Entry> = Vec::new();
         let mut records = archive.entries();
         while let Some(record) = records.next_entry().map_err(Fault::Archive)? {

@@ -9,7 +9,10 @@ use memmap2::Mmap;
 use crate::error::{Error, Result};
 
 /// The bytes of a file.
-pub(crate) struct Mapped(Option<Mmap>);
+pub(crate) enum Mapped {
+    File(Mmap),
+    Memory(Vec<u8>),
+}
 
 impl Mapped {
     /// Maps a file.
@@ -17,11 +20,11 @@ impl Mapped {
     /// # Errors
     /// A file that cannot be opened or mapped, or something that is no file.
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        map(path).map(Self).map_err(|error| Error::Read { path: path.to_owned(), error })
+        map(path).map_err(|error| Error::Read { path: path.to_owned(), error })
     }
 }
 
-fn map(path: &Path) -> std::io::Result<Option<Mmap>> {
+fn map(path: &Path) -> std::io::Result<Mapped> {
     // Asked before opening: opening a pipe would wait for somebody to write to it.
     let metadata = std::fs::metadata(path)?;
     if !metadata.is_file() {
@@ -29,18 +32,27 @@ fn map(path: &Path) -> std::io::Result<Option<Mmap>> {
     }
     // Nothing cannot be mapped.
     if metadata.len() == 0 {
-        return Ok(None);
+        return Ok(Mapped::Memory(Vec::new()));
     }
     let file = File::open(path)?;
     // SAFETY: the map is read-only and private. Another process that shortens the file while it is mapped could end this one
     // with a signal; no program that maps checkpoints can rule that out.
     #[allow(unsafe_code, reason = "mapping a file is unsafe by nature; this is the one place that does it")]
     let map = unsafe { Mmap::map(&file)? };
-    Ok(Some(map))
+    Ok(Mapped::File(map))
 }
 
 impl AsRef<[u8]> for Mapped {
     fn as_ref(&self) -> &[u8] {
-        self.0.as_deref().unwrap_or_default()
+        match self {
+            Self::File(map) => map,
+            Self::Memory(bytes) => bytes,
+        }
+    }
+}
+
+impl From<Vec<u8>> for Mapped {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::Memory(bytes)
     }
 }

@@ -14,7 +14,8 @@ use serde::Serialize;
 
 pub(crate) use args::Tune;
 use choice::{SpeedUps, Trial};
-use store::{Key, Store, Values};
+pub(crate) use store::Store;
+use store::{Key, Values};
 
 use crate::bench::{Contest, Subject};
 use crate::failure::Failure;

@@ -74,24 +74,33 @@ struct File {
 
 /// All that is remembered.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Store {
+pub(crate) struct Store {
     entries: Vec<(Key, Tuning)>,
     /// What of the file is ignored, if anything is.
-    pub(super) complaint: Option<String>,
+    pub(crate) complaint: Option<String>,
 }
 
 impl Store {
     /// Reads the file; one that is not there remembers nothing, and neither does one that is not understood.
     pub(super) fn read(path: &Path) -> Self {
-        let ignored = |reason: String| Self { complaint: Some(format!("{}: {reason}", path.display())), ..Self::default() };
-        let bytes = match std::fs::read(path) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Self::default(),
-            Err(error) => return ignored(format!("it could not be read, so no tuning is used: {error}")),
+        let store = match std::fs::read(path) {
+            Ok(bytes) => Self::parse(&bytes),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Self::default(),
+            Err(error) => Self::ignored(format!("it could not be read, so no tuning is used: {error}")),
         };
-        let file = match serde_json::from_slice::<File>(&bytes) {
+        let complaint = store.complaint.map(|complaint| format!("{}: {complaint}", path.display()));
+        Self { complaint, ..store }
+    }
+
+    fn ignored(complaint: String) -> Self {
+        Self { complaint: Some(complaint), ..Self::default() }
+    }
+
+    /// Reads a file's content.
+    pub(crate) fn parse(bytes: &[u8]) -> Self {
+        let file = match serde_json::from_slice::<File>(bytes) {
             Ok(file) if file.tuning_version == VERSION => file,
-            _ => return ignored("it is damaged or of another version, so no tuning is used".to_owned()),
+            _ => return Self::ignored("it is damaged or of another version, so no tuning is used".to_owned()),
         };
         let known = |value: &Value| {
             let Entry { key, values } = Entry::deserialize(value).ok()?;
@@ -99,8 +108,13 @@ impl Store {
         };
         let entries: Vec<_> = file.entries.iter().filter_map(known).collect();
         let missing = file.entries.len() - entries.len();
-        let complaint = (missing > 0).then(|| format!("{}: {missing} of its entries are not understood", path.display()));
+        let complaint = (missing > 0).then(|| format!("{missing} of its entries are not understood"));
         Self { entries, complaint }
+    }
+
+    /// How many tunings are remembered.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
     }
 
     /// Whether there is anything for an adapter.

@@ -1,27 +1,45 @@
 //! The files of a checkpoint's folder.
 
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::path::Path;
 
 use super::fields::Fields;
 use crate::error::{Error, Result};
 use crate::map::Mapped;
 use crate::open::{LFS_ADVICE, LFS_POINTER};
 
+/// Files by name.
+pub(super) type Files = BTreeMap<String, Vec<u8>>;
+
 /// A folder as Hugging Face lays it out.
-pub(super) struct Folder<'a>(pub(super) &'a Path);
+pub(super) enum Folder<'a> {
+    Disk(&'a Path),
+    /// What fuzzers make up.
+    Memory(&'a Files),
+}
 
 impl Folder<'_> {
     pub(super) fn has(&self, name: &str) -> bool {
-        self.path(name).is_file()
+        match self {
+            Self::Disk(path) => path.join(name).is_file(),
+            Self::Memory(files) => files.contains_key(name),
+        }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
+    /// Its place, for messages.
+    pub(super) fn path(&self) -> &Path {
+        match self {
+            Self::Disk(path) => path,
+            Self::Memory(_) => Path::new("the folder"),
+        }
     }
 
     /// Maps a file.
     pub(super) fn map(&self, name: &str) -> Result<Mapped> {
-        let mapped = Mapped::open(&self.path(name))?;
+        let mapped = match self {
+            Self::Disk(path) => Mapped::open(&path.join(name))?,
+            Self::Memory(files) => Mapped::from(files.get(name).cloned().unwrap_or_default()),
+        };
         if mapped.as_ref().starts_with(LFS_POINTER) {
             return Err(Error::Malformed { file: name.to_owned(), problem: LFS_ADVICE.to_owned() });
         }

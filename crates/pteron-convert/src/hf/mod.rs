@@ -40,11 +40,23 @@ impl HuggingFace {
     /// # Errors
     /// Files that are missing or damaged, a model that cannot be converted, and tensors that are not those of the model.
     pub fn open(folder: &Path) -> Result<Self> {
-        let folder = Folder(folder);
+        Self::read(&Folder::Disk(folder))
+    }
+
+    /// The same from files that are in memory, for fuzzers.
+    ///
+    /// # Errors
+    /// As for [`open`](Self::open).
+    #[doc(hidden)]
+    pub fn from_files(files: &std::collections::BTreeMap<String, Vec<u8>>) -> Result<Self> {
+        Self::read(&Folder::Memory(files))
+    }
+
+    fn read(folder: &Folder<'_>) -> Result<Self> {
         let fields = Fields::parse(config::FILE, folder.map(config::FILE)?.as_ref())?;
         let config = Config::read(&fields)?;
-        let facts = facts::read(&folder, &fields, config.architecture, config.decoder.vocabulary)?;
-        let weights = Weights::find(Shards::open(&folder)?, &config)?;
+        let facts = facts::read(folder, &fields, config.architecture, config.decoder.vocabulary)?;
+        let weights = Weights::find(Shards::open(folder)?, &config)?;
         Ok(Self { decoder: config.decoder, window: config.window, weights, facts })
     }
 }

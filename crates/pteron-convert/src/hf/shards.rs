@@ -78,7 +78,7 @@ impl Shards {
 }
 
 fn index(folder: &Folder<'_>) -> Result<Index> {
-    let fields = folder.fields_if_there(INDEX)?.ok_or_else(|| open::no_safetensors(folder.0, SINGLE))?;
+    let fields = folder.fields_if_there(INDEX)?.ok_or_else(|| open::no_safetensors(folder.path(), SINGLE))?;
     fields.text_map(MAP)?.ok_or_else(|| fields.missing(MAP))
 }
 

@@ -92,3 +92,18 @@ impl DiskCache {
 fn identity(info: &wgpu::AdapterInfo, key: &str) -> String {
     [key, &info.name, &info.driver, &info.driver_info, std::env::consts::ARCH, env!("CARGO_PKG_VERSION")].join("\n")
 }
+
+/// Reads the content of a pipeline cache file that was written for `identity`, for fuzzers: the bytes a driver would get.
+#[doc(hidden)]
+#[must_use]
+pub fn parse_pipeline_cache(identity: &str, bytes: Vec<u8>) -> Option<Vec<u8>> {
+    let (_, data) = CacheFile::new(Path::new(""), "", identity).parse(bytes)?;
+    Some(data)
+}
+
+/// The content of a pipeline cache file for `identity` with these bytes, for fuzzers.
+#[doc(hidden)]
+#[must_use]
+pub fn pipeline_cache_content(identity: &str, data: &[u8]) -> Vec<u8> {
+    CacheFile::new(Path::new(""), "", identity).content(data)
+}

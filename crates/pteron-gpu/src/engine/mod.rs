@@ -30,6 +30,9 @@ mod wait;
 pub use buffers::{Allocated, Counts};
 #[cfg(not(target_arch = "wasm32"))]
 pub use cache::PipelineCacheSummary;
+#[cfg(not(target_arch = "wasm32"))]
+#[doc(hidden)]
+pub use cache::{parse_pipeline_cache, pipeline_cache_content};
 pub use call::{HostView, InputView, OutputData};
 pub use device::{AdapterSummary, Gpu, GpuOptions, adapters};
 pub use filling::FillingGraph;

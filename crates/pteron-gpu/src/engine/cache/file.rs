@@ -47,17 +47,25 @@ impl CacheFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             other => check(&other?)?,
         }
-        let mut file = File::open(&self.path)?;
+        let file = File::open(&self.path)?;
         check(&file.metadata()?)?;
-        let (mut magic, mut seal) = ([0; MAGIC.len()], Seal::default());
-        file.read_exact(&mut magic)?;
-        file.read_exact(&mut seal)?;
-        let mut data = Vec::new();
-        file.take(LARGEST).read_to_end(&mut data)?;
-        if magic != *MAGIC || seal != self.seal(&data) {
-            return Err(io::Error::other("it is damaged, or of another driver or version"));
-        }
-        Ok(Some((seal, data)))
+        let mut bytes = Vec::new();
+        file.take(LARGEST).read_to_end(&mut bytes)?;
+        let found = self.parse(bytes).ok_or_else(|| io::Error::other("it is damaged, or of another driver or version"))?;
+        Ok(Some(found))
+    }
+
+    /// The seal and the data of a file's content; `None` if the seal does not fit.
+    pub(super) fn parse(&self, mut bytes: Vec<u8>) -> Option<(Seal, Vec<u8>)> {
+        let (seal, _) = bytes.strip_prefix(MAGIC)?.split_first_chunk()?;
+        let seal: Seal = *seal;
+        let data = bytes.split_off(MAGIC.len() + seal.len());
+        (seal == self.seal(&data)).then_some((seal, data))
+    }
+
+    /// What a file with these bytes holds.
+    pub(super) fn content(&self, data: &[u8]) -> Vec<u8> {
+        [&MAGIC[..], &self.seal(data), data].concat()
     }
 
     /// Whether a file with these bytes would be read again.

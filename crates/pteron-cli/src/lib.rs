@@ -1,0 +1,41 @@
+//! Internals of the `pteron` command, for the binary and for fuzzers. No part of this is an API: it may change or go at any time.
+
+mod bench;
+mod cache;
+mod cli;
+mod convert;
+mod devices;
+mod exec;
+mod failure;
+mod files;
+#[doc(hidden)]
+pub mod fuzzing;
+mod inspect;
+mod loading;
+mod npy;
+mod npz;
+mod table;
+mod talk;
+mod terminal;
+mod tune;
+mod units;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// Parses the command line and runs the command it names.
+#[doc(hidden)]
+#[must_use]
+pub fn main() -> ExitCode {
+    match cli::Cli::parse().command {
+        cli::Command::Run(args) => talk::run(&args),
+        cli::Command::Chat(args) => talk::chat(&args),
+        cli::Command::Convert(args) => convert::run(&args),
+        cli::Command::Inspect(args) => inspect::run(&args),
+        cli::Command::Exec(args) => exec::run(&args),
+        cli::Command::Bench(args) => bench::run(&args),
+        cli::Command::Tune(args) => tune::run(&args),
+        cli::Command::Devices(args) => devices::run(&args),
+    }
+}
