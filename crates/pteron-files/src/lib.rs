@@ -1,0 +1,39 @@
+//! Files on disk, for the tools that read and write them.
+//!
+//! [`read()`] and [`open()`] take regular files alone, never wait for a pipe's other end, and read at most as many bytes as the
+//! caller allows. [`write()`] and [`AtomicFile`] put a whole file in the place of what was there, or leave that as it was. A file
+//! that is not finished has no name where the system can do that (Linux), and elsewhere a random one that is created new, so that
+//! nobody can plant a link there; [`abandon`] removes those for a process that is about to end.
+
+#[cfg(feature = "faults")]
+pub mod faults;
+mod pending;
+mod read;
+mod write;
+
+pub use pending::{TemporaryFolder, abandon};
+pub use read::{ReadError, open, read};
+pub use write::{AtomicFile, WriteOptions, write};
+
+/// Fails here if a test asked for it.
+#[cfg(feature = "faults")]
+fn fault(path: &std::path::Path) -> std::io::Result<()> {
+    faults::check(path)
+}
+
+#[cfg(not(feature = "faults"))]
+#[allow(clippy::unnecessary_wraps, reason = "the same signature as with faults")]
+fn fault(_: &std::path::Path) -> std::io::Result<()> {
+    Ok(())
+}
+
+/// How many of `len` bytes an operation moves at once.
+#[cfg(feature = "faults")]
+fn at_once(path: &std::path::Path, len: usize) -> usize {
+    faults::at_once(path, len)
+}
+
+#[cfg(not(feature = "faults"))]
+fn at_once(_: &std::path::Path, len: usize) -> usize {
+    len
+}

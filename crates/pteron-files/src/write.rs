@@ -1,0 +1,206 @@
+//! Writing: the whole file, or nothing of it.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use tempfile::TempPath;
+
+use crate::pending::{RANDOM, Registered};
+use crate::{at_once, fault};
+
+/// How a file is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WriteOptions {
+    /// Nobody but this user may read it. Otherwise the umask decides, as it does for every new file.
+    pub private: bool,
+    /// Its bytes are on the disk before it takes its name. Without this, what a crash of the system leaves may be empty.
+    pub sync: bool,
+}
+
+/// A file that takes its name when it is whole. Dropped before that, it leaves nothing behind.
+#[derive(Debug)]
+pub struct AtomicFile {
+    file: File,
+    /// Its name until it has its own; none where it needs none.
+    name: Option<Name>,
+    path: PathBuf,
+    options: WriteOptions,
+}
+
+/// A temporary name, removed when this is dropped. The order matters: it is forgotten after that.
+#[derive(Debug)]
+struct Name {
+    path: TempPath,
+    _registered: Registered,
+}
+
+impl AtomicFile {
+    /// Begins a file that will be at `path`. What is there stays until [`commit`](Self::commit).
+    ///
+    /// # Errors
+    /// A folder that nothing can be written to, and a path that is a directory.
+    pub fn create(path: &Path, options: WriteOptions) -> io::Result<Self> {
+        fault(path)?;
+        if path.file_name().is_none() || path.is_dir() {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
+        let folder = folder(path);
+        if let Some(file) = unnamed(folder, options) {
+            return Ok(Self { file, name: None, path: path.to_owned(), options });
+        }
+        let (name, file) = named(path, |name| create_new(name, options))?;
+        Ok(Self { file, name: Some(name), path: path.to_owned(), options })
+    }
+
+    /// Cuts what lies after `len` off, or fills up with zeros.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn set_len(&mut self, len: u64) -> io::Result<()> {
+        fault(&self.path)?;
+        self.file.set_len(len)
+    }
+
+    /// Gives the file its name, in the place of what was there.
+    ///
+    /// # Errors
+    /// What the system says; then there is no new file, and what was there is as it was.
+    pub fn commit(self) -> io::Result<()> {
+        let Self { file, name, path, options } = self;
+        fault(&path)?;
+        if options.sync {
+            file.sync_all()?;
+        }
+        fault(&path)?;
+        match name {
+            Some(name) => {
+                drop(file);
+                name.path.persist(&path).map_err(|error| error.error)?;
+            }
+            None => link(&file, &path)?,
+        }
+        if options.sync {
+            sync_folder(&path);
+        }
+        Ok(())
+    }
+}
+
+impl Write for AtomicFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        fault(&self.path)?;
+        self.file.write(&bytes[..at_once(&self.path, bytes.len())])
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Seek for AtomicFile {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.file.seek(to)
+    }
+}
+
+/// Writes a file with what `content` gives, whole or not at all.
+///
+/// # Errors
+/// What `content` or the system says; then what was there is as it was.
+pub fn write(
+    path: &Path,
+    options: WriteOptions,
+    content: impl FnOnce(&mut BufWriter<AtomicFile>) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut out = BufWriter::new(AtomicFile::create(path, options)?);
+    content(&mut out)?;
+    out.into_inner().map_err(io::IntoInnerError::into_error)?.commit()
+}
+
+/// Where the file goes, and everything on its way there.
+fn folder(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Makes something new under a random name beside `path`.
+fn named<T>(path: &Path, mut make: impl FnMut(&Path) -> io::Result<T>) -> io::Result<(Name, T)> {
+    let mut prefix = std::ffi::OsString::from(".");
+    // A long name would not leave room for what is added to it.
+    prefix.push(path.file_name().filter(|name| name.len() <= 200).unwrap_or_default());
+    prefix.push(".");
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(&prefix).suffix(".tmp").rand_bytes(RANDOM);
+    let made = builder.make_in(folder(path), |name| {
+        let registered = Registered::new(name);
+        Ok((registered, make(name)?))
+    })?;
+    let ((registered, made), path) = made.into_parts();
+    Ok((Name { path, _registered: registered }, made))
+}
+
+#[cfg(unix)]
+fn mode(options: WriteOptions) -> u32 {
+    if options.private { 0o600 } else { 0o666 }
+}
+
+/// Creates a file where there is none; a link counts as something that is there.
+fn create_new(path: &Path, options: WriteOptions) -> io::Result<File> {
+    let mut open = File::options();
+    open.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut open, mode(options));
+    #[cfg(not(unix))]
+    let _ = options;
+    open.open(path)
+}
+
+/// A file without a name, which is gone if this process ends, however it ends; `None` where there is no such thing.
+#[cfg(target_os = "linux")]
+fn unnamed(folder: &Path, options: WriteOptions) -> Option<File> {
+    use rustix::fs::{Mode, OFlags};
+    let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(folder, flags, Mode::from_raw_mode(mode(options))).ok()?);
+    // It gets its name through this one.
+    std::fs::symlink_metadata(handle(&file)).is_ok().then_some(file)
+}
+
+#[cfg(target_os = "linux")]
+fn handle(file: &File) -> PathBuf {
+    use std::os::fd::AsRawFd;
+    PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
+}
+
+/// Gives a file without a name one.
+#[cfg(target_os = "linux")]
+fn link(file: &File, path: &Path) -> io::Result<()> {
+    use rustix::fs::{AtFlags, CWD};
+    let link = |name: &Path| rustix::fs::linkat(CWD, handle(file), CWD, name, AtFlags::SYMLINK_FOLLOW);
+    match link(path) {
+        Err(rustix::io::Errno::EXIST) => {
+            // Linking replaces nothing; renaming does.
+            let (name, ()) = named(path, |name| Ok(link(name)?))?;
+            name.path.persist(path).map_err(|error| error.error)
+        }
+        linked => Ok(linked?),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn unnamed(_: &Path, _: WriteOptions) -> Option<File> {
+    None
+}
+
+#[cfg(not(target_os = "linux"))]
+fn link(_: &File, _: &Path) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Makes a new name last. Where folders cannot be synchronised, the system does what it does.
+#[cfg(unix)]
+fn sync_folder(path: &Path) {
+    let _ = File::open(folder(path)).and_then(|folder| folder.sync_all());
+}
+
+#[cfg(not(unix))]
+fn sync_folder(_: &Path) {}
