@@ -1,14 +1,16 @@
-//! Seeds: the real exports below `fixtures/`, what is made from them, and the finds kept in `fuzz/corpus/`.
+//! Seeds of the file formats: the real exports below `fixtures/`, and what is made from them.
 
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::OnceLock;
 
 use pteron_format::external::{Entry, ExternalData, Ptd};
 use pteron_format::program::{DataRef, SegmentId};
 use pteron_format::vulkan::{Graph, read_blob};
 use pteron_format::{Program, Pte, external, fuzzing};
 
-use crate::body::Kind;
+use crate::seeds;
+use crate::targets::files::Kind;
 
 /// Larger files are nearly all constant data; they serve as seeds without it.
 const MAX_SEED: usize = 64 * 1024;
@@ -104,49 +106,25 @@ fn complement(mut ranges: Vec<Range<usize>>, len: usize) -> Vec<Range<usize>> {
     between
 }
 
-/// All seeds, in an order that depends on the files alone.
-#[derive(Clone, Debug)]
-pub struct Corpus {
-    /// The seeds.
-    pub seeds: Vec<Seed>,
-    /// How many of them are real files, unchanged.
-    pub real: usize,
-    /// How many are kept finds.
-    pub kept: usize,
-}
-
-impl Corpus {
-    /// Reads `fixtures/` and `fuzz/corpus/` of the repository at `root`, and real files below `more`.
-    ///
-    /// # Errors
-    /// A directory or file that cannot be read, or a repository without a single `.pte` file.
-    pub fn load(root: &Path, more: &[PathBuf]) -> Result<Self, String> {
-        let mut seeds = Vec::new();
-        let mut real = 0;
-        let mut paths = files(&root.join("fixtures"))?;
-        for directory in more {
-            paths.extend(files(directory)?);
+/// The seeds made from the real files below `fixtures/` of the repository at `root`, in an order that depends on the files
+/// alone. They are read once.
+///
+/// # Panics
+/// If there is no real file, or if something made from a valid file is invalid.
+pub fn real(root: &Path) -> &'static [Seed] {
+    static SEEDS: OnceLock<Vec<Seed>> = OnceLock::new();
+    SEEDS.get_or_init(|| {
+        let files = seeds::with_extension(root, &["fixtures"], &["pte", "ptd"], usize::MAX);
+        assert!(!files.is_empty(), "there is no .pte file below {}", root.join("fixtures").display());
+        let mut made = Vec::new();
+        for file in files {
+            add_real(&mut made, &file.name, file.bytes);
         }
-        for path in paths {
-            if path.extension().is_some_and(|extension| extension == "pte" || extension == "ptd") {
-                let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
-                let bytes = std::fs::read(&path).map_err(|error| format!("{name}: {error}"))?;
-                real += 1;
-                add_real(&mut seeds, &name, bytes);
-            }
+        for seed in &made {
+            assert!(!seed.made || seed.typed.is_some(), "{} is refused", seed.name);
         }
-        if real == 0 {
-            return Err(format!("there is no .pte file below {}", root.join("fixtures").display()));
-        }
-        let before = seeds.len();
-        for path in files(&root.join("fuzz/corpus"))? {
-            let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
-            let bytes = std::fs::read(&path).map_err(|error| format!("{name}: {error}"))?;
-            seeds.extend(Seed::new(name, bytes));
-        }
-        let kept = seeds.len() - before;
-        Ok(Self { seeds, real, kept })
-    }
+        made
+    })
 }
 
 /// A real file, its delegates, its constants as external data, and the older forms of it.
@@ -200,22 +178,4 @@ fn inline(program: &Program<Vec<u8>>) -> Program<Vec<u8>> {
         }
     }
     program
-}
-
-/// Every file below `directory`, sorted; none if there is no such directory.
-fn files(directory: &Path) -> Result<Vec<PathBuf>, String> {
-    let mut found = Vec::new();
-    let mut open = vec![directory.to_owned()];
-    while let Some(directory) = open.pop() {
-        if !directory.exists() {
-            continue;
-        }
-        let entries = std::fs::read_dir(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
-        for entry in entries {
-            let path = entry.map_err(|error| format!("{}: {error}", directory.display()))?.path();
-            if path.is_dir() { open.push(path) } else { found.push(path) }
-        }
-    }
-    found.sort();
-    Ok(found)
 }

@@ -1,15 +1,24 @@
-//! What fuzzing Pteron's readers means: the bodies, the properties they check, seeds and mutators.
+//! Fuzzing of Pteron: targets with their oracles, seeds, mutators, typed generators, and the farm that runs them.
 //!
-//! - [`program`], [`delegate`], [`external`], [`round_trip`], [`gguf`]: one execution each, over any bytes. A property that does not hold
-//!   is a panic, which is what libFuzzer looks for; the `smoke` binary catches it.
-//! - [`check`]: the properties
-//! - [`corpus`]: real exports and kept finds
-//! - [`mutate`]: bytes, fields of typed programs, and tables that share on purpose
+//! - [`target`]: the table [`TARGETS`]; one row per target
+//! - [`targets`]: one module per target: the function over bytes, with its oracle
+//! - [`generate`]: generators that turn bytes into typed inputs, such as a graph or a `tokenizer.json`
+//! - [`mutate`]: mutators of bytes, JSON and typed programs
+//! - [`seeds`]: real files and kept finds to start from
+//! - [`oracle`]: one execution, measured: panics, heap, time, error texts
+//! - [`check`]: the properties of the file formats
+//! - `farm`: runs the libFuzzer binary in slices and sums up
 
-mod body;
 #[path = "../../crates/pteron-format/tests/common/check.rs"]
 pub mod check;
 pub mod corpus;
+#[cfg(feature = "libfuzzer")]
+pub mod farm;
+pub mod generate;
 pub mod mutate;
+pub mod oracle;
+pub mod seeds;
+pub mod target;
+pub mod targets;
 
-pub use body::{Kind, any, delegate, external, gguf, program, round_trip, typed};
+pub use target::{TARGETS, Target};

@@ -3,6 +3,7 @@
 //! `cargo xtask test` is what continuous integration runs; its steps stand in one table, [`steps::STEPS`].
 
 mod bench_open;
+mod fuzz;
 mod roundtrip;
 mod rules;
 mod runner;
@@ -65,6 +66,8 @@ enum Command {
         #[arg(long, default_value_t = 1 << 30)]
         bytes: u64,
     },
+    /// Fuzz every layer for some time: all targets in turn, the corpus kept, one summary in fuzz/artifacts/farm
+    Fuzz(fuzz::Options),
     /// Build the npm package and the page: `web/pteron` and `web/dist`
     Web {
         /// Then compare the page's speed with that of the command, on the same driver
@@ -74,7 +77,12 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    run(Cli::parse().command).unwrap_or_else(|error| {
+    let result = match fuzz::wrapper::wanted() {
+        // cargo calls this program in the place of rustc.
+        Some(instrument) => fuzz::wrapper::rustc(instrument),
+        None => run(Cli::parse().command),
+    };
+    result.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");
         ExitCode::FAILURE
     })
@@ -100,6 +108,7 @@ fn run(command: Command) -> Result<ExitCode> {
             let model = model.map_or_else(|| Ok(Workspace::load()?.root.join(BUNDLED_MODEL)), anyhow::Ok)?;
             bench_open::run(&model, bytes)?;
         }
+        Command::Fuzz(options) => return fuzz::run(&Workspace::load()?, &options),
         Command::Web { bench: false } => web::build(&Workspace::load()?)?,
         Command::Web { bench: true } => web::bench(&Workspace::load()?)?,
     }

@@ -1,7 +1,6 @@
-//! A bounded, repeatable run of all fuzz bodies on stable Rust. See `fuzz/README.md`.
+//! A bounded, repeatable run of all targets on stable Rust. See `fuzz/README.md`.
 
 use std::collections::BTreeMap;
-use std::panic::{self, AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -10,64 +9,55 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use pteron_fuzz::check::{Outcome, heap_limit};
-use pteron_fuzz::corpus::{Corpus, Seed};
-use pteron_fuzz::{Kind, any, mutate};
+use fastrand::Rng;
+use pteron_fuzz::oracle::{Find, execute};
+use pteron_fuzz::seeds::{self, Input};
+use pteron_fuzz::{TARGETS, Target, oracle, target};
 
-/// Runs every fuzz body over real files, kept finds and mutations of both.
+/// Runs every target over its seeds, kept finds and mutations of both.
 #[derive(Parser)]
 #[command(name = "smoke")]
 struct Args {
-    /// Executions, beyond one of each seed
-    #[arg(long, default_value_t = 1_000_000)]
-    execs: u64,
-    /// Stop after this many seconds, whatever is left
-    #[arg(long, default_value_t = 600)]
-    seconds: u64,
-    /// Threads [default: one a core]
+    /// Run this target alone; may be given more than once
+    #[arg(long, value_name = "TARGET")]
+    only: Vec<String>,
+    /// Executions per target, beyond one of each seed [default: what the target says]
+    #[arg(long)]
+    execs: Option<u64>,
+    /// Threads [default: one per core]
     #[arg(long)]
     jobs: Option<usize>,
     /// The same seed gives the same inputs
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Start from the real files below this directory, too
-    #[arg(long, value_name = "DIRECTORY")]
-    seeds: Vec<PathBuf>,
-    /// Run this execution alone
-    #[arg(long, value_name = "NUMBER")]
-    only: Option<u64>,
-    /// Write all seeds into this directory, for libFuzzer, and do nothing else
-    #[arg(long, value_name = "DIRECTORY", conflicts_with = "only")]
+    /// Run this execution of the target alone
+    #[arg(long, value_name = "NUMBER", requires = "only")]
+    number: Option<u64>,
+    /// Run these files, or all files of these folders, alone
+    #[arg(long, value_name = "PATH", requires = "only", num_args = 1..)]
+    input: Vec<PathBuf>,
+    /// Write the seeds of every target into this folder and do nothing else
+    #[arg(long, value_name = "FOLDER")]
     export: Option<PathBuf>,
-    /// Run this file alone
-    #[arg(long, value_name = "FILE", conflicts_with = "only")]
-    input: Option<PathBuf>,
+    /// List the targets and do nothing else
+    #[arg(long)]
+    list: bool,
 }
 
-/// An execution of an input below a mebibyte takes less than this.
-const SLOW: Duration = Duration::from_secs(1);
-/// What takes this long is measured again: another program may have had the core.
-const LONG: Duration = Duration::from_millis(20);
-/// Larger inputs may take longer.
-const SLOW_FROM: usize = 1024 * 1024;
 /// An execution that takes this long has not stopped by itself.
-const HANG: Duration = Duration::from_secs(20);
+const HANG: Duration = Duration::from_secs(60);
 /// Enough to see what is wrong.
 const MAX_FINDS: usize = 10;
 /// Executions a thread takes at a time.
-const BLOCK: u64 = 256;
+const BLOCK: u64 = 64;
 
-/// What has been seen.
+/// The results of some executions.
 #[derive(Default)]
 struct Figures {
     execs: u64,
     verdicts: BTreeMap<&'static str, u64>,
-    /// The slowest execution and its number; seeds have none.
-    slowest: (Duration, Option<u64>),
-    /// The most bytes on the heap at one time.
+    slowest: Duration,
     heap: u64,
-    /// The largest part of what an input may have on the heap.
-    heap_share: f64,
     finds: usize,
 }
 
@@ -79,102 +69,127 @@ impl Figures {
         }
         self.slowest = self.slowest.max(other.slowest);
         self.heap = self.heap.max(other.heap);
-        self.heap_share = self.heap_share.max(other.heap_share);
         self.finds += other.finds;
     }
 }
 
 fn main() -> ExitCode {
-    let args = Args::parse();
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."));
-    // A find is reported once, with what reproduces it; the default hook would print between.
-    panic::set_hook(Box::new(|_| {}));
-    if let Some(path) = &args.input {
-        return one_file(path);
-    }
-    let corpus = match Corpus::load(root, &args.seeds) {
-        Ok(corpus) => corpus,
+    match run(&Args::parse()) {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(finds) => {
+            eprintln!("smoke: {finds} finds");
+            ExitCode::FAILURE
+        }
         Err(error) => {
             eprintln!("smoke: {error}");
-            return ExitCode::FAILURE;
+            ExitCode::FAILURE
         }
+    }
+}
+
+fn run(args: &Args) -> Result<usize, String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."));
+    let targets = selected(&args.only)?;
+    if args.list {
+        for target in targets {
+            println!("{:<18} {}", target.name, target.attacks);
+        }
+        return Ok(0);
+    }
+    if let Some(folder) = &args.export {
+        targets.iter().try_for_each(|target| export(target, root, folder))?;
+        return Ok(0);
+    }
+    // A find is reported once, with what reproduces it; the default hook would print between.
+    oracle::catch_panics();
+    let (start, mut total) = (Instant::now(), Figures::default());
+    for target in targets {
+        let began = Instant::now();
+        let figures = if args.input.is_empty() {
+            Run::new(args, root, target)?.everything()
+        } else {
+            given_files(target, &args.input)?
+        };
+        report(target, &figures, began.elapsed());
+        total.merge(figures);
+    }
+    println!("{} executions in {:.1} s: {} finds", total.execs, start.elapsed().as_secs_f64(), total.finds);
+    Ok(total.finds)
+}
+
+fn selected(only: &[String]) -> Result<Vec<&'static Target>, String> {
+    if only.is_empty() {
+        return Ok(TARGETS.iter().filter(|target| !target.gpu).collect());
+    }
+    only.iter().map(|name| target::find(name).ok_or_else(|| format!("there is no target {name:?}; see --list"))).collect()
+}
+
+/// Writes the seeds, a folder for each target.
+fn export(target: &Target, root: &Path, folder: &Path) -> Result<(), String> {
+    let folder = folder.join(target.name);
+    let write = |path: &Path, bytes: &[u8]| {
+        std::fs::create_dir_all(&folder)
+            .and_then(|()| std::fs::write(path, bytes))
+            .map_err(|error| format!("{}: {error}", path.display()))
     };
-    println!("{} seeds from {} real files and {} kept inputs", corpus.seeds.len(), corpus.real, corpus.kept);
-    if let Some(directory) = &args.export {
-        return export(&corpus, directory);
+    for (index, input) in seeds::all(target, root)?.iter().enumerate() {
+        write(&folder.join(format!("{index:05}")), &input.bytes)?;
     }
-    let run = Run { args: &args, root, corpus: &corpus, next: AtomicU64::new(0), stop: AtomicBool::new(false) };
-    let start = Instant::now();
-    let figures = run.everything();
-    report(&figures, start.elapsed(), args.seed);
-    if figures.finds == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    Ok(())
 }
 
-fn one_file(path: &Path) -> ExitCode {
-    let bytes = match std::fs::read(path) {
-        Ok(bytes) => bytes,
-        Err(error) => {
-            eprintln!("smoke: {}: {error}", path.display());
-            return ExitCode::FAILURE;
-        }
-    };
-    let kinds = Kind::of(&bytes).map_or(vec![Kind::Program, Kind::Delegate, Kind::External], |kind| vec![kind]);
-    for kind in kinds {
-        let start = Instant::now();
-        match guarded(|| any(kind, &bytes)) {
-            Ok(outcome) => {
-                println!("{kind:?}: {}, {} bytes of heap, {:?}", outcome.verdict, outcome.heap, start.elapsed());
-            }
-            Err(message) => {
-                println!("{kind:?}: {message}");
-                return ExitCode::FAILURE;
+/// Runs files as they are.
+fn given_files(target: &Target, paths: &[PathBuf]) -> Result<Figures, String> {
+    let mut figures = Figures::default();
+    for path in paths {
+        for file in if path.is_dir() { seeds::files(path)? } else { vec![path.clone()] } {
+            let bytes = std::fs::read(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+            if let Err(find) = note(&mut figures, target, &bytes) {
+                println!("FIND of {} in {}: {:.400}", target.name, file.display(), find.message);
             }
         }
     }
-    ExitCode::SUCCESS
+    Ok(figures)
 }
 
-/// Writes the seeds, a directory for each kind.
-fn export(corpus: &Corpus, directory: &Path) -> ExitCode {
-    for (index, seed) in corpus.seeds.iter().enumerate() {
-        let directory = directory.join(format!("{:?}", seed.kind).to_lowercase());
-        let path = directory.join(format!("{index:05}"));
-        if let Err(error) = std::fs::create_dir_all(&directory).and_then(|()| std::fs::write(&path, &seed.bytes)) {
-            eprintln!("smoke: {}: {error}", path.display());
-            return ExitCode::FAILURE;
-        }
-    }
-    ExitCode::SUCCESS
+/// Counts an execution.
+fn note(figures: &mut Figures, target: &Target, bytes: &[u8]) -> Result<(), Find> {
+    figures.execs += 1;
+    let execution = execute(target, bytes).inspect_err(|_| figures.finds += 1)?;
+    *figures.verdicts.entry(execution.verdict).or_default() += 1;
+    figures.slowest = figures.slowest.max(execution.time);
+    figures.heap = figures.heap.max(execution.heap);
+    Ok(())
 }
 
-/// Runs a body; a panic becomes its message.
-fn guarded<T>(body: impl FnOnce() -> T) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(body)).map_err(|panic| match panic.downcast::<String>() {
-        Ok(text) => *text,
-        Err(panic) => panic.downcast_ref::<&str>().map_or("a panic without a message".to_owned(), |&text| text.to_owned()),
-    })
-}
-
+/// The run of one target.
 struct Run<'a> {
     args: &'a Args,
     root: &'a Path,
-    corpus: &'a Corpus,
+    target: &'static Target,
+    inputs: Vec<Input>,
+    execs: u64,
     next: AtomicU64,
     stop: AtomicBool,
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
+    fn new(args: &'a Args, root: &'a Path, target: &'static Target) -> Result<Self, String> {
+        let inputs = seeds::all(target, root)?;
+        let execs = args.execs.unwrap_or(target.smoke);
+        Ok(Self { args, root, target, inputs, execs, next: AtomicU64::new(0), stop: AtomicBool::new(false) })
+    }
+
     fn everything(&self) -> Figures {
         let mut figures = Figures::default();
-        if let Some(index) = self.args.only {
-            self.execution(index, &mut figures);
-            if let Ok(input) = guarded(|| mutate::input(self.corpus, self.args.seed, index)) {
-                self.keep(index, &input.bytes);
-            }
+        if let Some(number) = self.args.number {
+            self.execution(number, &mut figures);
             return figures;
         }
-        for seed in &self.corpus.seeds {
-            self.seed(seed, &mut figures);
+        for input in &self.inputs {
+            if let Err(find) = note(&mut figures, self.target, &input.bytes) {
+                println!("FIND of {} in {}: {:.400}", self.target.name, input.name, find.message);
+            }
         }
         let jobs = self.args.jobs.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from)).max(1);
         let watches: Vec<Watch> = (0..jobs).map(|_| Watch::default()).collect();
@@ -193,29 +208,16 @@ impl Run<'_> {
         figures
     }
 
-    /// A seed as it is. What was made from a valid file is valid.
-    fn seed(&self, seed: &Seed, figures: &mut Figures) {
-        let start = Instant::now();
-        let result = guarded(|| any(seed.kind, &seed.bytes)).and_then(|outcome| {
-            if seed.made && seed.typed.is_none() { Err(format!("refused: {}", outcome.verdict)) } else { Ok(outcome) }
-        });
-        if let Err(message) = note(figures, None, &seed.bytes, start.elapsed(), result) {
-            figures.finds += 1;
-            println!("FIND in {}: {message:.400}", seed.name);
-        }
-    }
-
     fn worker(&self, watch: &Watch) -> Figures {
-        let deadline = Instant::now() + Duration::from_secs(self.args.seconds);
         let mut figures = Figures::default();
         loop {
             let block = self.next.fetch_add(BLOCK, Ordering::Relaxed);
-            if block >= self.args.execs || Instant::now() > deadline || self.stop.load(Ordering::Relaxed) {
+            if block >= self.execs || self.stop.load(Ordering::Relaxed) {
                 return figures;
             }
-            for index in block..(block + BLOCK).min(self.args.execs) {
-                watch.set(Some(index));
-                self.execution(index, &mut figures);
+            for number in block..(block + BLOCK).min(self.execs) {
+                watch.set(Some(number));
+                self.execution(number, &mut figures);
             }
             watch.set(None);
             if figures.finds >= MAX_FINDS {
@@ -224,49 +226,40 @@ impl Run<'_> {
         }
     }
 
-    fn execution(&self, index: u64, figures: &mut Figures) {
-        let made = guarded(|| mutate::input(self.corpus, self.args.seed, index));
-        let (bytes, how, result, time) = match made {
-            Err(message) => (Vec::new(), "typed content".to_owned(), Err(message), Duration::ZERO),
-            Ok(input) => {
-                let body = || guarded(|| any(input.kind, &input.bytes));
-                let start = Instant::now();
-                let result = body();
-                let mut time = start.elapsed();
-                for _ in 0..4 {
-                    if time >= LONG && result.is_ok() {
-                        let start = Instant::now();
-                        let _ = body();
-                        time = time.min(start.elapsed());
-                    }
-                }
-                (input.bytes, input.how, result, time)
-            }
-        };
-        if let Err(message) = note(figures, Some(index), &bytes, time, result) {
+    /// The input of an execution: it depends on the numbers and the seeds alone, not on threads or time.
+    fn input(&self, number: u64) -> Vec<u8> {
+        // An odd factor spreads neighbouring numbers over all of the generator's states.
+        let mut rng = Rng::with_seed(self.args.seed ^ number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let other = &self.inputs[rng.usize(..self.inputs.len())].bytes;
+        let mut bytes = self.inputs[rng.usize(..self.inputs.len())].bytes.clone();
+        for _ in 0..=rng.u8(..3) {
+            bytes = (self.target.mutate)(&mut rng, &bytes, other);
+        }
+        bytes.truncate(4 * self.target.max_len);
+        bytes
+    }
+
+    fn execution(&self, number: u64, figures: &mut Figures) {
+        let made = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.input(number)));
+        let Ok(bytes) = made else {
             figures.finds += 1;
-            self.find(index, &bytes, &how, &message);
+            return self.find(number, &[], &oracle::last_panic());
+        };
+        if let Err(find) = note(figures, self.target, &bytes) {
+            self.find(number, &bytes, &find);
         }
     }
 
-    fn find(&self, index: u64, bytes: &[u8], how: &str, message: &str) {
-        let seed = self.args.seed;
-        let seeds: String = self.args.seeds.iter().map(|path| format!(" --seeds {}", path.display())).collect();
-        println!("FIND in execution {index} of seed {seed} ({how}): {message:.400}");
+    /// Reports a find and keeps its input where it can be looked at.
+    fn find(&self, number: u64, bytes: &[u8], find: &Find) {
+        let (name, seed) = (self.target.name, self.args.seed);
+        println!("FIND of {name} in execution {number} of seed {seed}: {:.400}", find.message);
         println!(
-            "  again:  cargo run --release --manifest-path fuzz/Cargo.toml --bin smoke -- --seed {seed} --only {index}{seeds}"
+            "  again:  cargo run --release --manifest-path fuzz/Cargo.toml --bin smoke -- --only {name} --seed {seed} --number {number}"
         );
-        if !bytes.is_empty() {
-            self.keep(index, bytes);
-        }
-    }
-
-    /// Writes an input where it can be looked at.
-    fn keep(&self, index: u64, bytes: &[u8]) {
-        let seed = self.args.seed;
-        let directory = self.root.join("fuzz/artifacts/smoke");
-        let path = directory.join(format!("{seed}-{index}"));
-        match std::fs::create_dir_all(&directory).and_then(|()| std::fs::write(&path, bytes)) {
+        let folder = self.root.join("fuzz/artifacts/smoke").join(name);
+        let path = folder.join(format!("{seed}-{number}"));
+        match std::fs::create_dir_all(&folder).and_then(|()| std::fs::write(&path, bytes)) {
             Ok(()) => println!("  input:  {}", path.display()),
             Err(error) => println!("  the input could not be kept: {error}"),
         }
@@ -275,10 +268,11 @@ impl Run<'_> {
     /// Ends the program if an execution does not end.
     fn guard(&self, watches: &[Watch], done: &AtomicBool) {
         while !done.load(Ordering::Relaxed) {
-            thread::sleep(Duration::from_millis(100));
+            thread::sleep(Duration::from_millis(5));
             for watch in watches {
-                if let Some(index) = watch.over(HANG) {
-                    self.find(index, &[], "unfinished", &format!("no end after {} s", HANG.as_secs()));
+                if let Some(number) = watch.over(HANG) {
+                    let find = Find { message: format!("no end after {} s", HANG.as_secs()) };
+                    self.find(number, &self.input(number), &find);
                     std::process::exit(1);
                 }
             }
@@ -286,55 +280,35 @@ impl Run<'_> {
     }
 }
 
-/// Counts an execution, and says what is wrong with it.
-fn note(
-    figures: &mut Figures,
-    index: Option<u64>,
-    bytes: &[u8],
-    time: Duration,
-    result: Result<Outcome, String>,
-) -> Result<(), String> {
-    figures.execs += 1;
-    figures.slowest = figures.slowest.max((time, index));
-    let outcome = result?;
-    *figures.verdicts.entry(outcome.verdict).or_default() += 1;
-    figures.heap = figures.heap.max(outcome.heap);
-    figures.heap_share = figures.heap_share.max(outcome.heap as f64 / heap_limit(bytes.len()) as f64);
-    if time >= SLOW && bytes.len() < SLOW_FROM {
-        return Err(format!("{time:?} for {} bytes", bytes.len()));
-    }
-    Ok(())
-}
-
-/// What a thread is at, and since when.
+/// The execution that a thread is at, and since when.
 #[derive(Default)]
 struct Watch(Mutex<Option<(u64, Instant)>>);
 
 impl Watch {
-    fn set(&self, index: Option<u64>) {
+    fn set(&self, number: Option<u64>) {
         if let Ok(mut now) = self.0.lock() {
-            *now = index.map(|index| (index, Instant::now()));
+            *now = number.map(|number| (number, Instant::now()));
         }
     }
 
     fn over(&self, limit: Duration) -> Option<u64> {
         let now = *self.0.lock().ok()?;
-        now.filter(|(_, since)| since.elapsed() > limit).map(|(index, _)| index)
+        now.filter(|(_, since)| since.elapsed() > limit).map(|(number, _)| number)
     }
 }
 
-fn report(figures: &Figures, time: Duration, seed: u64) {
-    for (verdict, count) in &figures.verdicts {
-        println!("{verdict:>12} {count:>10}");
-    }
+fn report(target: &Target, figures: &Figures, time: Duration) {
+    let mut verdicts: Vec<_> = figures.verdicts.iter().collect();
+    verdicts.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+    let shown: Vec<_> = verdicts.iter().take(4).map(|(verdict, count)| format!("{verdict} {count}")).collect();
     println!(
-        "{} executions in {:.1} s with seed {seed}: {} findings, slowest {:.1} ms ({}), most heap {} bytes, at most {:.0} % of what is allowed",
+        "{:<18} {:>8} executions {:>6.1} s, slowest {:>6.1} ms, heap {:>8} KiB, {} finds; {}",
+        target.name,
         figures.execs,
         time.as_secs_f64(),
+        figures.slowest.as_secs_f64() * 1e3,
+        figures.heap / 1024,
         figures.finds,
-        figures.slowest.0.as_secs_f64() * 1e3,
-        figures.slowest.1.map_or("a seed".to_owned(), |index| format!("number {index}")),
-        figures.heap,
-        figures.heap_share * 100.0,
+        shown.join(", "),
     );
 }

@@ -7,17 +7,18 @@ use pteron_schema::program as pt;
 use pteron_schema::vulkan as vk;
 use pteron_schema::{Builder, ForwardsUOffset, Vector, WIPOffset};
 
-use crate::body::Kind;
+use crate::targets::files::Kind;
 
 type Many<'b, T> = WIPOffset<Vector<'b, ForwardsUOffset<T>>>;
 
-/// A file of any kind that shares somewhere.
-pub(super) fn input(rng: &mut Rng) -> (Kind, Vec<u8>) {
-    match rng.u8(..5) {
-        0 | 1 => (Kind::Program, program(rng)),
-        2 => (Kind::Program, delegates(rng)),
-        3 => (Kind::Delegate, graph(rng)),
-        _ => (Kind::External, external(rng)),
+/// A file of this kind, or of any, that shares somewhere.
+pub(super) fn input(rng: &mut Rng, kind: Option<Kind>) -> Vec<u8> {
+    let kind = kind.unwrap_or_else(|| [Kind::Program, Kind::Delegate, Kind::External][rng.usize(..3)]);
+    match kind {
+        Kind::Program if rng.u8(..3) == 0 => delegates(rng),
+        Kind::Program => program(rng),
+        Kind::Delegate => graph(rng),
+        Kind::External => external(rng),
     }
 }
 

@@ -1,12 +1,72 @@
-//! The bodies: one execution each.
+//! The file formats: `.pte`, `.ptd` and the blobs of delegates.
 
-use pteron_convert::{Gguf, Source};
+use std::path::Path;
+
 use pteron_format::external::Ptd;
 use pteron_format::vulkan::{read_blob, write_blob};
 use pteron_format::{Part, Problem, Pte, Sparse, external as ptd, fuzzing, write};
 
 use crate::check::{self, Outcome};
-use crate::corpus::Typed;
+use crate::corpus::{self, Typed};
+use crate::mutate;
+use crate::seeds::Input;
+use crate::target::Target;
+
+/// `.pte` files.
+pub const PROGRAM: Target = Target {
+    name: "program",
+    attacks: "pteron-format: programs, read whole and in parts",
+    run: |bytes| any(Kind::Program, bytes).verdict,
+    seeds: |root| seeds(root, Some(Kind::Program)),
+    mutate: |rng, bytes, other| mutate::file(rng, Some(Kind::Program), bytes, other),
+    smoke: 100_000,
+    ..FORMAT
+};
+
+/// The blobs of delegates.
+pub const DELEGATE: Target = Target {
+    name: "delegate",
+    attacks: "pteron-format: the blob of a Vulkan delegate",
+    run: |bytes| any(Kind::Delegate, bytes).verdict,
+    seeds: |root| seeds(root, Some(Kind::Delegate)),
+    mutate: |rng, bytes, other| mutate::file(rng, Some(Kind::Delegate), bytes, other),
+    smoke: 100_000,
+    ..FORMAT
+};
+
+/// `.ptd` files.
+pub const EXTERNAL: Target = Target {
+    name: "external",
+    attacks: "pteron-format: external data",
+    run: |bytes| any(Kind::External, bytes).verdict,
+    seeds: |root| seeds(root, Some(Kind::External)),
+    mutate: |rng, bytes, other| mutate::file(rng, Some(Kind::External), bytes, other),
+    smoke: 50_000,
+    ..FORMAT
+};
+
+/// All three, written and read again.
+pub const ROUND_TRIP: Target = Target {
+    name: "round_trip",
+    attacks: "pteron-format: the writers, with what the readers accept",
+    run: |bytes| {
+        round_trip(bytes);
+        if Kind::of(bytes).is_some() { "known" } else { "unknown" }
+    },
+    seeds: |root| seeds(root, None),
+    mutate: |rng, bytes, other| mutate::file(rng, None, bytes, other),
+    smoke: 20_000,
+    ..FORMAT
+};
+
+const FORMAT: Target =
+    Target { max_len: 16 << 10, dictionary: &["ET12", "VH00", "FT01", "eh00", "VulkanBackend"], ..Target::DEFAULT };
+
+/// The real files below `fixtures/`, and what is made from them.
+fn seeds(root: &Path, kind: Option<Kind>) -> Vec<Input> {
+    let of_kind = corpus::real(root).iter().filter(|seed| kind.is_none_or(|kind| kind == seed.kind));
+    of_kind.map(|seed| Input::new(seed.name.clone(), seed.bytes.clone())).collect()
+}
 
 /// The three kinds of input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,23 +143,6 @@ pub fn external(bytes: &[u8]) -> Outcome {
         }
     }
     outcome
-}
-
-/// Opens a GGUF file and, if it is a model, reads every row.
-///
-/// # Panics
-/// If a row cannot be read.
-pub fn gguf(bytes: &[u8]) {
-    let Ok(model) = Gguf::from_bytes("input.gguf", bytes.to_vec()) else { return };
-    let decoder = model.decoder();
-    for weight in decoder.weights() {
-        let matrix = decoder.matrix(weight);
-        let mut numbers = vec![0.0; matrix.columns as usize];
-        for row in 0..matrix.rows {
-            model.row(weight, row, &mut numbers).expect("a weight that was found has its rows");
-            model.four_bit_row(weight, row, 32);
-        }
-    }
 }
 
 /// Reads a file of any kind and, if it is valid, writes and reads it again.

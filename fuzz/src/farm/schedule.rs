@@ -1,0 +1,60 @@
+//! Which target comes next.
+
+use super::state::Totals;
+use crate::target::Target;
+
+/// The executions per second at which a target gets as much time as any other.
+const ORDINARY: f64 = 5000.0;
+
+/// A target with its totals and what is under way.
+pub(super) struct Candidate<'a> {
+    pub(super) target: &'a Target,
+    pub(super) totals: &'a Totals,
+    /// Seconds that running slices were given.
+    pub(super) running: f64,
+}
+
+impl Candidate<'_> {
+    /// The part of the minimum that is done, counting what runs.
+    fn share(&self) -> f64 {
+        let rate = if self.totals.seconds > 0.0 { self.totals.rate() } else { ORDINARY };
+        (self.totals.executions as f64 + rate * self.running) / self.target.minimum.max(1) as f64
+    }
+
+    /// Seconds, divided by how much a second is worth: fast targets add more executions.
+    fn turn(&self) -> f64 {
+        (self.totals.seconds + self.running) / (self.totals.rate() / ORDINARY).clamp(0.5, 4.0)
+    }
+}
+
+/// The candidate that should run now: first the one furthest below its minimum, then by turns.
+pub(super) fn next(candidates: &[Candidate<'_>]) -> Option<usize> {
+    let least = |key: &dyn Fn(&Candidate<'_>) -> f64| {
+        (0..candidates.len()).min_by(|&a, &b| key(&candidates[a]).total_cmp(&key(&candidates[b])))
+    };
+    let first = least(&Candidate::share)?;
+    if candidates[first].share() < 1.0 { Some(first) } else { least(&Candidate::turn) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn candidate<'a>(target: &'a Target, totals: &'a Totals, running: f64) -> Candidate<'a> {
+        Candidate { target, totals, running }
+    }
+
+    #[test]
+    fn minimums_come_first_then_turns_weighted_by_speed() {
+        let target = Target { minimum: 1000, ..Target::DEFAULT };
+        let few = Totals { executions: 500, seconds: 1.0, ..Totals::default() };
+        let many = Totals { executions: 50_000, seconds: 10.0, ..Totals::default() };
+        let fast = Totals { executions: 900_000, seconds: 30.0, ..Totals::default() };
+        assert_eq!(next(&[]), None);
+        assert_eq!(next(&[candidate(&target, &many, 0.0), candidate(&target, &few, 0.0)]), Some(1));
+        // What runs already counts.
+        assert_eq!(next(&[candidate(&target, &many, 0.0), candidate(&target, &few, 30.0)]), Some(0));
+        assert_eq!(next(&[candidate(&target, &many, 0.0), candidate(&target, &fast, 0.0)]), Some(1));
+        assert_eq!(next(&[candidate(&target, &many, 0.0), candidate(&target, &fast, 60.0)]), Some(0));
+    }
+}

@@ -1,0 +1,9 @@
+//! Generators: bytes decide what is generated, so that a fuzzer's mutation of bytes is a mutation of the typed input.
+
+mod choices;
+mod template;
+mod tokenizer;
+
+pub use choices::Choices;
+pub use template::template;
+pub use tokenizer::tokenizer_json;

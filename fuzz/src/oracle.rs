@@ -1,0 +1,210 @@
+//! One execution, measured.
+
+use std::cell::RefCell;
+use std::fmt::{Display, Write as _};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::time::{Duration, Instant};
+
+use crate::target::{Target, Verdict};
+
+/// The longest an error's text may be.
+const MAX_TEXT: usize = 500;
+/// Longer executions are measured again: another process may have had the core.
+const LONG: Duration = Duration::from_millis(100);
+/// How often.
+const AGAIN: u32 = 3;
+
+/// An execution without a find.
+#[derive(Clone, Copy, Debug)]
+pub struct Execution {
+    /// What the target answered.
+    pub verdict: Verdict,
+    /// The most bytes on the heap at one time.
+    pub heap: u64,
+    /// How long it took.
+    pub time: Duration,
+}
+
+/// A property that does not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Find {
+    /// What happened, with the place in the source.
+    pub message: String,
+}
+
+impl Find {
+    /// A short name, the same for finds that are likely the same: the message without its numbers, hashed.
+    #[must_use]
+    pub fn signature(&self) -> String {
+        let mut text: String = self.message.chars().take(160).collect();
+        // Names and numbers in the message depend on the input; the place in the source does not.
+        if let Some((place, rest)) = text.clone().split_once(": ") {
+            let rest: String = rest.chars().filter(char::is_ascii_alphabetic).take(40).collect();
+            text = format!("{place}: {rest}");
+        }
+        let hash = text
+            .bytes()
+            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+        format!("{hash:016x}")
+    }
+}
+
+thread_local! {
+    static LAST_PANIC: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// Keeps the text of panics instead of printing it: [`execute`] reports it.
+pub fn catch_panics() {
+    std::panic::set_hook(Box::new(|info| {
+        let payload = info.payload();
+        let text = payload.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("a panic without a message");
+        let place = info.location().map_or(String::new(), |place| format!("{}:{}", place.file(), place.line()));
+        LAST_PANIC.with_borrow_mut(|last| {
+            last.clear();
+            let _ = write!(last, "{place}: {text:.600}");
+        });
+    }));
+}
+
+/// Runs a target once over an input and checks what holds for all targets.
+///
+/// # Errors
+/// A panic, more heap or more time than the target may take.
+pub fn execute(target: &Target, bytes: &[u8]) -> Result<Execution, Find> {
+    let mut execution = measured(target, bytes)?;
+    for _ in 0..AGAIN {
+        if execution.time < LONG {
+            break;
+        }
+        execution.time = measured(target, bytes)?.time.min(execution.time);
+    }
+    let Execution { heap, time, .. } = execution;
+    if time > target.time {
+        return Err(Find { message: format!("slow: {} ms for {} bytes", time.as_millis(), bytes.len()) });
+    }
+    if heap > target.heap {
+        return Err(Find { message: format!("heap: {heap} bytes for an input of {}", bytes.len()) });
+    }
+    Ok(execution)
+}
+
+fn measured(target: &Target, bytes: &[u8]) -> Result<Execution, Find> {
+    let mut result = None;
+    let start = Instant::now();
+    let info = allocation_counter::measure(|| result = Some(catch_unwind(|| (target.run)(bytes))));
+    let time = start.elapsed();
+    match result {
+        Some(Ok(verdict)) => Ok(Execution { verdict, heap: info.bytes_max, time }),
+        _ => Err(last_panic()),
+    }
+}
+
+/// The last panic of this thread, after [`catch_panics`].
+#[must_use]
+pub fn last_panic() -> Find {
+    Find { message: LAST_PANIC.with_borrow(String::clone) }
+}
+
+/// Runs `body` and checks that it holds at most `factor` × `len` + `slack` bytes on the heap at one time.
+///
+/// # Panics
+/// If it holds more.
+pub fn bounded_heap<T>(len: usize, factor: u64, slack: u64, body: impl FnOnce() -> T) -> T {
+    let mut result = None;
+    // A panic must not leave the counter's stack as it is.
+    let info = allocation_counter::measure(|| result = Some(catch_unwind(AssertUnwindSafe(body))));
+    let (heap, limit) = (info.bytes_max, factor * len as u64 + slack);
+    match result {
+        Some(Ok(value)) => {
+            assert!(heap <= limit, "{heap} bytes on the heap for an input of {len}, more than {limit}");
+            value
+        }
+        Some(Err(panic)) => resume_unwind(panic),
+        None => unreachable!("measure always runs what it is given"),
+    }
+}
+
+/// An error is one printable line below 500 bytes.
+///
+/// # Panics
+/// If it is not.
+pub fn error_text(error: &dyn Display) {
+    let text = error.to_string();
+    assert!(!text.is_empty(), "an error without a text");
+    assert!(text.len() < MAX_TEXT, "the text of an error has {} bytes: {text:.300}", text.len());
+    let control = text.chars().find(|c| c.is_control());
+    assert!(control.is_none(), "the text of an error holds {control:?}: {text:?}");
+}
+
+/// The verdict of a result whose error, if it is one, has a proper text.
+///
+/// # Panics
+/// If it has not.
+pub fn verdict<T, E: Display>(result: &Result<T, E>) -> Verdict {
+    match result {
+        Ok(_) => "accepted",
+        Err(error) => {
+            error_text(error);
+            "refused"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(run: fn(&[u8]) -> Verdict) -> Target {
+        Target { run, heap: 1 << 20, time: Duration::from_millis(200), ..Target::DEFAULT }
+    }
+
+    fn find(run: fn(&[u8]) -> Verdict, input: &[u8]) -> String {
+        catch_panics();
+        execute(&target(run), input).expect_err("a find").message
+    }
+
+    #[test]
+    fn a_panic_is_a_find_with_its_place() {
+        let message = find(|bytes| panic!("{} bytes", bytes.len()), b"abc");
+        assert!(message.contains("oracle.rs:") && message.ends_with(": 3 bytes"), "{message}");
+    }
+
+    #[test]
+    fn too_much_heap_is_a_find() {
+        let message = find(|bytes| if vec![bytes.len(); 1 << 20].len() > 7 { "a" } else { "b" }, b"");
+        assert!(message.starts_with("heap: "), "{message}");
+        let message = find(
+            |bytes| bounded_heap(bytes.len(), 1, 64, || if String::with_capacity(100).is_empty() { "a" } else { "b" }),
+            b"",
+        );
+        assert!(message.contains("100 bytes on the heap for an input of 0"), "{message}");
+    }
+
+    #[test]
+    fn too_much_time_is_a_find() {
+        let message = find(
+            |_| {
+                std::thread::sleep(Duration::from_millis(250));
+                ""
+            },
+            b"",
+        );
+        assert!(message.starts_with("slow: "), "{message}");
+    }
+
+    #[test]
+    fn a_text_that_cannot_be_shown_is_a_find() {
+        for text in ["", "two\nlines", &"long ".repeat(100)] {
+            assert!(catch_unwind(|| error_text(&text)).is_err(), "{text:?}");
+        }
+        error_text(&"the file is cut off");
+    }
+
+    #[test]
+    fn finds_that_differ_in_numbers_have_one_signature() {
+        let signature = |message: &str| Find { message: message.to_owned() }.signature();
+        assert_eq!(signature("a.rs:1: index 3 of 2"), signature("a.rs:1: index 77 of 9"));
+        assert_ne!(signature("a.rs:1: index 3 of 2"), signature("a.rs:2: index 3 of 2"));
+    }
+}

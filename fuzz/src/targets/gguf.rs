@@ -1,0 +1,36 @@
+//! GGUF checkpoints.
+
+use pteron_convert::{Gguf, Source};
+
+use crate::oracle;
+use crate::seeds;
+use crate::target::{Target, Verdict};
+
+/// GGUF checkpoints.
+pub const TARGET: Target = Target {
+    name: "gguf",
+    attacks: "pteron-convert: GGUF checkpoints, their metadata and rows",
+    run,
+    seeds: |root| seeds::with_extension(root, &["crates/pteron-convert/tests/gguf/data"], &["gguf"], 64 << 10),
+    max_len: 8192,
+    dictionary: &["GGUF", "general.architecture", "general.alignment", "llama", "llama.block_count", "token_embd.weight"],
+    ..Target::DEFAULT
+};
+
+/// Opens a GGUF file and, if it is a model, reads every row.
+fn run(bytes: &[u8]) -> Verdict {
+    let file = bytes.to_vec();
+    let model = oracle::bounded_heap(bytes.len(), 24, 1 << 20, || Gguf::from_bytes("input.gguf", file));
+    let verdict = oracle::verdict(&model);
+    let Ok(model) = model else { return verdict };
+    let decoder = model.decoder();
+    for weight in decoder.weights() {
+        let matrix = decoder.matrix(weight);
+        let mut numbers = vec![0.0; matrix.columns as usize];
+        for row in 0..matrix.rows {
+            model.row(weight, row, &mut numbers).expect("a weight that was found has its rows");
+            model.four_bit_row(weight, row, 32);
+        }
+    }
+    verdict
+}
