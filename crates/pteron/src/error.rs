@@ -1,5 +1,8 @@
 //! What can go wrong between a file and an answer.
 
+use pteron_format::alloc::OutOfMemory;
+use pteron_format::{Shown, shown_names};
+
 /// An error of this crate. `Display` is one sentence that names what a user can change.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -24,7 +27,7 @@ pub enum Error {
     #[error("bytes {} to {} of file {} have not been read", .0.start, .0.end(), .0.file)]
     NotRead(crate::FilePart),
     /// A method the program does not have.
-    #[error("there is no method {name:?}; the program has {}", .methods.join(", "))]
+    #[error("there is no method {:?}; the program has {}", Shown::name(.name), shown_names(.methods.iter().map(String::as_str)))]
     NoMethod {
         /// The name that was asked for.
         name: String,
@@ -32,7 +35,7 @@ pub enum Error {
         methods: Vec<String>,
     },
     /// A part of the program that this runtime cannot run.
-    #[error("method {method:?}: {reason}")]
+    #[error("method {:?}: {}", Shown::name(.method), Shown::sentence(.reason))]
     Unsupported {
         /// The method.
         method: String,
@@ -40,7 +43,7 @@ pub enum Error {
         reason: String,
     },
     /// A tensor whose parts do not go together.
-    #[error("tensor: {0}")]
+    #[error("tensor: {}", Shown::sentence(.0))]
     Tensor(String),
     /// Constants that overlap: no exporter writes them so.
     #[error("constants overlap at bytes {} and {} of file {}: it is damaged", .first.start, .second.start, .first.file)]
@@ -51,7 +54,7 @@ pub enum Error {
         second: crate::FilePart,
     },
     /// An input the method does not take.
-    #[error("input {index} of {method:?} {reason}")]
+    #[error("input {index} of {:?} {}", Shown::name(.method), Shown::sentence(.reason))]
     Input {
         /// The method.
         method: String,
@@ -60,6 +63,24 @@ pub enum Error {
         /// What came and what is allowed.
         reason: String,
     },
+    /// More host memory than the budget allows.
+    #[error(
+        "method {:?}: {what} needs {need} bytes of host memory, but {limit} are allowed; raise the host memory budget if that is right",
+        Shown::name(.method)
+    )]
+    HostMemory {
+        /// The method.
+        method: String,
+        /// What needs it.
+        what: &'static str,
+        /// Bytes needed.
+        need: u64,
+        /// Bytes allowed.
+        limit: u64,
+    },
+    /// The host has no memory left.
+    #[error("{0}; close other programs, or load a smaller one")]
+    OutOfMemory(#[from] OutOfMemory),
     /// The graph or the GPU refused.
     #[error("{0}")]
     Gpu(#[from] pteron_gpu::Error),

@@ -1,6 +1,6 @@
 //! A method whose constants are on their way.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use pteron_format::is_sha256;
 use pteron_format::program::DataRef;
@@ -97,21 +97,26 @@ pub struct MethodMemory {
 }
 
 impl MethodMemory {
-    pub(crate) fn of<'g>(graphs: impl Iterator<Item = &'g LoadedGraph>) -> Self {
+    /// What graphs take of which each delegate has a state.
+    pub(crate) fn of<'g>(graphs: impl Iterator<Item = &'g LoadedGraph>, graph_of: &[usize]) -> Self {
         let parts = graphs.map(|graph| Self {
             total_bytes: graph.memory_bytes(),
             needed: graph.memory_needed(),
             state_bytes: graph.state_bytes(),
         });
-        parts.fold(Self::default(), Self::and)
+        Self::sum(parts, graph_of)
     }
 
-    fn and(self, other: Self) -> Self {
-        Self {
-            total_bytes: self.total_bytes + other.total_bytes,
-            needed: self.needed.and(other.needed),
-            state_bytes: self.state_bytes + other.state_bytes,
-        }
+    fn sum(graphs: impl Iterator<Item = Self>, graph_of: &[usize]) -> Self {
+        let mut uses: HashMap<usize, u64> = HashMap::new();
+        graph_of.iter().for_each(|graph| *uses.entry(*graph).or_default() += 1);
+        graphs.enumerate().fold(Self::default(), |sum, (index, graph)| Self {
+            total_bytes: sum.total_bytes.saturating_add(graph.total_bytes),
+            needed: sum.needed.and(graph.needed),
+            state_bytes: sum
+                .state_bytes
+                .saturating_add(graph.state_bytes.saturating_mul(uses.get(&index).copied().unwrap_or(0))),
+        })
     }
 }
 
@@ -122,13 +127,13 @@ impl Program {
     /// What [`load`](Self::load) would refuse before it loads anything: operators that are not supported, sizes that the GPU does
     /// not allow.
     pub fn plan_memory(&self, gpu: &Gpu, method: &str, options: &LoadOptions) -> Result<MethodMemory> {
-        let (_, prepared) = self.prepare(gpu, method, options)?;
+        let (method, prepared) = self.prepare(gpu, method, options)?;
         let parts = prepared.iter().map(|(graph, _)| MethodMemory {
             total_bytes: graph.memory_bytes(),
             needed: graph.memory_needed(),
             state_bytes: graph.state_bytes(),
         });
-        Ok(parts.fold(MethodMemory::default(), MethodMemory::and))
+        Ok(MethodMemory::sum(parts, &method.graph_of))
     }
 
     /// Loads a method but for its constants, which may come later and from elsewhere: memory is made and kernels are compiled.
@@ -253,7 +258,7 @@ impl FillingMethod {
     /// The GPU memory it takes.
     #[must_use]
     pub fn memory(&self) -> MethodMemory {
-        MethodMemory::of(self.graphs.iter().map(FillingGraph::unfilled))
+        MethodMemory::of(self.graphs.iter().map(FillingGraph::unfilled), &self.method.graph_of)
     }
 
     /// Runs steps that choose a token, as many as `go_on` wants, to see how long they take: the kernels and shapes are those of
@@ -288,7 +293,7 @@ impl FillingMethod {
     /// A constant of which a part is missing or damaged, or a device that has failed.
     pub async fn finish(self) -> Result<Method> {
         self.gpu.settle().await?;
-        let delegates = self.graphs.into_iter().map(FillingGraph::finish).collect::<Result<_, _>>()?;
-        Ok(Method { delegates, ..self.method })
+        let graphs = self.graphs.into_iter().map(FillingGraph::finish).collect::<Result<_, _>>()?;
+        Ok(Method { graphs, ..self.method })
     }
 }

@@ -28,7 +28,9 @@ mod next;
 mod opening;
 mod plan;
 mod program;
+mod staging;
 mod tensor;
+mod values;
 
 pub use bytes::FileBytes;
 pub use error::{Error, Result};

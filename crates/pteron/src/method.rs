@@ -1,8 +1,10 @@
 //! A loaded method: its delegates on a GPU, the instructions around them, and the state it keeps.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pteron_format::program::{DataRef, Dynamism, Plan, ValueId};
+use pteron_format::{Shown, alloc};
 use pteron_gpu::engine::{
     self, Gpu, KvCache, LoadedGraph, Loading, MemoryUse, OnProgress, Precision, PreparedGraph, Profile,
 };
@@ -17,6 +19,7 @@ use crate::next::TokenLoop;
 use crate::plan::{self, Script};
 use crate::program::Program;
 use crate::tensor::Tensor;
+use crate::values::{HOST_MEMORY, within_budget};
 
 /// How a method is loaded.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +28,9 @@ pub struct LoadOptions {
     pub input_bounds: Vec<Option<Vec<u32>>>,
     /// Bytes of GPU memory a delegate may use.
     pub memory_budget: Option<u64>,
+    /// Bytes of host memory that a state's own tensors, or what a call computes between delegates, may take. Without one they may
+    /// take as many as the files have, and a gigabyte.
+    pub host_memory_budget: Option<u64>,
     /// For language models: choose the next token on the GPU, see [`Method::start_token`]. The method must take tokens and a
     /// position and answer with logits.
     pub choose_tokens: bool,
@@ -65,13 +71,17 @@ pub struct Method {
     pub(crate) name: String,
     pub(crate) program: Program,
     pub(crate) script: Script,
-    pub(crate) delegates: Vec<LoadedGraph>,
+    /// The graphs of its delegates, each distinct one once.
+    pub(crate) graphs: Vec<LoadedGraph>,
+    /// For each delegate of the file the index of its graph. Delegates that share one have states of their own.
+    pub(crate) graph_of: Vec<usize>,
+    pub(crate) host_memory: u64,
     pub(crate) tokens: Option<TokenLoop>,
     pub(crate) inputs: Vec<TensorSpec>,
     pub(crate) outputs: Vec<TensorSpec>,
 }
 
-/// A delegate's graph before it is loaded, and where it is in the file.
+/// A delegate's graph before it is loaded, and where it is in the file. Delegates that share their bytes are one.
 pub(crate) type Delegate = (PreparedGraph, DataRef);
 
 /// What a method keeps between calls: its delegates' KV caches and its own mutable tensors. One for each conversation.
@@ -104,21 +114,31 @@ impl Program {
     /// No such method, an operator or instruction that is not supported, or a GPU that has no room.
     pub async fn load(&self, gpu: &Gpu, method: &str, options: &LoadOptions) -> Result<Method> {
         let (method, prepared) = self.prepare(gpu, method, options)?;
-        let delegates = self.load_delegates(prepared, options.progress.as_ref()).await?;
-        Ok(Method { delegates, ..method })
+        let graphs = self.load_graphs(prepared, options.progress.as_ref()).await?;
+        Ok(Method { graphs, ..method })
     }
 
     /// A method whose delegates are planned and known to fit, and not loaded.
     pub(crate) fn prepare(&self, gpu: &Gpu, method: &str, options: &LoadOptions) -> Result<(Method, Vec<Delegate>)> {
         let plan = self.plan(method)?;
         let script = Script::new(&self.files, plan)?;
+        let host_memory = options.host_memory_budget.unwrap_or_else(|| self.files.total_len().saturating_add(HOST_MEMORY));
+        within_budget(method, "what its state starts as", script.initial_bytes(&self.files), host_memory)?;
         let inputs = specs(method, plan, &plan.inputs, options)?;
         let outputs = specs(method, plan, &plan.outputs, &LoadOptions::default())?;
-        let mut prepared = Vec::new();
+        let calls = script.calls(plan);
+        let mut prepared: Vec<Delegate> = Vec::new();
+        let (mut known, mut graph_of) = (HashMap::new(), alloc::vec(plan.delegates.len())?);
         let mut tokens = None;
         for (index, delegate) in plan.delegates.iter().enumerate() {
+            // Delegates with the same bytes are one graph: its weights and pipelines are made once.
+            if let Some(&known) = known.get(&delegate.data) {
+                graph_of.push(known);
+                continue;
+            }
             let Some(blob) = self.files.pte.graph(delegate.data) else {
-                let reason = format!("delegate {index} is for {:?}, only VulkanBackend is supported", delegate.id);
+                let id = Shown::name(&delegate.id);
+                let reason = format!("delegate {index} is for {id:?}, only VulkanBackend is supported");
                 return Err(Error::Unsupported { method: method.to_owned(), reason });
             };
             let mut source = blob.graph.clone();
@@ -126,30 +146,36 @@ impl Program {
                 tokens = Some(TokenLoop::prepare(method, plan, &script, &mut source)?);
             }
             let graph = Graph::decode_with(source, &options.fusions.within(gpu.caps().max_binding))?;
+            if let Some(tokens) = &tokens {
+                tokens.check(method, &graph)?;
+            }
+            let calls = calls.get(&delegate.data).map_or(&[][..], Vec::as_slice);
             let options = engine::LoadOptions {
-                input_bounds: script.delegate_bounds(index, &graph, plan, &inputs),
+                input_bounds: script.graph_bounds(calls, &graph, &inputs),
                 memory_budget: options.memory_budget,
                 calls_under_way: if options.choose_tokens { TokenLoop::UNDER_WAY } else { 0 },
                 precision: options.precision,
                 tuning: options.tuning,
                 kv_cache: options.kv_cache,
             };
+            known.insert(delegate.data, prepared.len());
+            graph_of.push(prepared.len());
             prepared.push((PreparedGraph::new(gpu, graph, &options)?, delegate.data));
         }
         // What any delegate refuses has been refused by now, and all there is to do is known.
-        let (name, program, delegates) = (method.to_owned(), self.clone(), Vec::new());
-        Ok((Method { name, program, script, delegates, tokens, inputs, outputs }, prepared))
+        let (name, program, graphs) = (method.to_owned(), self.clone(), Vec::new());
+        Ok((Method { name, program, script, graphs, graph_of, host_memory, tokens, inputs, outputs }, prepared))
     }
 
-    async fn load_delegates(&self, prepared: Vec<Delegate>, listener: Option<&OnProgress>) -> Result<Vec<LoadedGraph>> {
+    async fn load_graphs(&self, prepared: Vec<Delegate>, listener: Option<&OnProgress>) -> Result<Vec<LoadedGraph>> {
         let mut loading = Loading::new(listener);
         prepared.iter().for_each(|(graph, _)| loading.expect(graph));
-        let mut delegates = Vec::with_capacity(prepared.len());
+        let mut graphs = Vec::with_capacity(prepared.len());
         for (graph, data) in prepared {
             let constants = |id| self.files.graph_constant(data, id);
-            delegates.push(graph.load(&constants, &loading).await?);
+            graphs.push(graph.load(&constants, &loading).await?);
         }
-        Ok(delegates)
+        Ok(graphs)
     }
 }
 
@@ -182,7 +208,7 @@ impl Method {
     /// The GPU it is on, if it computes anything.
     #[must_use]
     pub fn gpu(&self) -> Option<&Gpu> {
-        self.delegates.first().map(LoadedGraph::gpu)
+        self.graphs.first().map(LoadedGraph::gpu)
     }
 
     /// What the inputs must be.
@@ -218,14 +244,24 @@ impl Method {
     /// The GPU memory it takes.
     #[must_use]
     pub fn memory(&self) -> MethodMemory {
-        MethodMemory::of(self.delegates.iter())
+        MethodMemory::of(self.graphs.iter(), &self.graph_of)
     }
 
     /// Bytes of constants that a call for a single token reads, as the GPU holds them; see
     /// [`traffic`](pteron_gpu::traffic::constant_bytes_per_token).
     #[must_use]
     pub fn constant_bytes_per_token(&self) -> u64 {
-        self.delegates.iter().map(|delegate| pteron_gpu::traffic::constant_bytes_per_token(delegate.graph())).sum()
+        self.graphs.iter().map(|graph| pteron_gpu::traffic::constant_bytes_per_token(graph.graph())).sum()
+    }
+
+    /// The graph of a delegate.
+    pub(crate) fn delegate(&self, index: usize) -> Option<&LoadedGraph> {
+        self.graphs.get(*self.graph_of.get(index)?)
+    }
+
+    /// The graphs of all delegates, in the order of the file.
+    fn delegates(&self) -> impl Iterator<Item = &LoadedGraph> {
+        self.graph_of.iter().filter_map(|&graph| self.graphs.get(graph))
     }
 
     /// A fresh state, as the file has it.
@@ -233,8 +269,9 @@ impl Method {
     /// # Errors
     /// No memory for it.
     pub fn new_state(&self) -> Result<State> {
-        let delegates = self.delegates.iter().map(LoadedGraph::new_state).collect::<Result<_, _>>()?;
-        Ok(State { id: state_id(), delegates, values: self.script.initial_values(&self.program.files)? })
+        let values = self.script.initial_values(&self.program.files)?;
+        let delegates = self.delegates().map(LoadedGraph::new_state).collect::<Result<_, _>>()?;
+        Ok(State { id: state_id(), delegates, values })
     }
 
     /// Puts a state back to where the file starts it.
@@ -242,10 +279,11 @@ impl Method {
     /// # Errors
     /// A device that fails.
     pub fn reset(&self, state: &mut State) -> Result<()> {
-        for (delegate, state) in self.delegates.iter().zip(&state.delegates) {
+        let values = self.script.initial_values(&self.program.files)?;
+        for (delegate, state) in self.delegates().zip(&state.delegates) {
             delegate.reset(state)?;
         }
-        state.values = self.script.initial_values(&self.program.files)?;
+        state.values = values;
         Ok(())
     }
 
@@ -254,7 +292,7 @@ impl Method {
     /// # Errors
     /// No memory for it.
     pub fn clone_state(&self, state: &State) -> Result<State> {
-        let copies = self.delegates.iter().zip(&state.delegates).map(|(delegate, state)| delegate.clone_state(state));
+        let copies = self.delegates().zip(&state.delegates).map(|(delegate, state)| delegate.clone_state(state));
         Ok(State { id: state_id(), delegates: copies.collect::<Result<_, _>>()?, values: state.values.clone() })
     }
 

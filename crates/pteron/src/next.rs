@@ -3,9 +3,10 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use pteron_format::program::{Plan, ValueId};
-use pteron_format::vulkan;
+use pteron_format::program::Plan;
+use pteron_format::vulkan::{self, DataType};
 use pteron_gpu::engine::{self, After, HostView, InputView, LoadedGraph, Pending};
+use pteron_gpu::graph::Graph;
 use pteron_gpu::rewrite;
 use pteron_gpu::shape::Dims;
 
@@ -62,23 +63,44 @@ impl TokenLoop {
     /// Steps that may be under way: of each text one that runs or waits and one behind it, and one whose token is being read.
     pub(crate) const UNDER_WAY: usize = 32;
 
-    /// Puts the choice behind a method's only output.
+    /// Puts the choice behind a method's only output. The method must be one call of one delegate that takes tokens `[1, n]` and
+    /// a position `[1]`, each once, and answers with logits.
     pub(crate) fn prepare(method: &str, plan: &Plan, script: &Script, graph: &mut vulkan::Graph) -> Result<Self> {
         let fail = |reason: &str| Err(Error::Unsupported { method: method.to_owned(), reason: reason.to_owned() });
-        let Some(inputs) = script.only_call() else {
+        let (Some((inputs, outputs)), [_]) = (script.only_call(), plan.delegates.as_slice()) else {
             return fail("does more than call its delegate, so it cannot choose tokens on the GPU");
         };
-        let (&[tokens, position], &[_]) = (plan.inputs.as_slice(), plan.outputs.as_slice()) else {
+        let (&[tokens, position], &[logits]) = (plan.inputs.as_slice(), plan.outputs.as_slice()) else {
             return fail("must take tokens and a position and give logits to choose tokens");
         };
-        let place = |id: ValueId| inputs.iter().position(|&input| input == id);
-        let (Some(tokens), Some(position)) = (place(tokens), place(position)) else {
-            return fail("keeps its tokens or its position from its delegate, so it cannot choose tokens on the GPU");
+        let [tokens, position] = match inputs {
+            _ if tokens == position => return fail("has tokens and position in one input, so it cannot choose tokens"),
+            &[first, second] if (first, second) == (tokens, position) => [0, 1],
+            &[first, second] if (first, second) == (position, tokens) => [1, 0],
+            _ => return fail("must pass tokens and position to its delegate, each once and nothing else, to choose tokens"),
         };
-        match rewrite::choose_token(graph, 0) {
+        // An output that is written twice is what was written last.
+        let Some(logits) = outputs.iter().rposition(|&output| output == logits) else {
+            return fail("gives something its delegate does not compute, so there are no logits to choose a token from");
+        };
+        if let Err(reason) = check_signature(graph, tokens, position, logits) {
+            return fail(&reason);
+        }
+        match rewrite::choose_token(graph, logits) {
             Some((sampling, chosen)) => Ok(Self { tokens, position, sampling, chosen, ready: Mutex::new(None) }),
             None => fail("has no logits to choose a token from"),
         }
+    }
+
+    /// Whether the token that one step chose can be what the next begins with.
+    pub(crate) fn check(&self, method: &str, graph: &Graph) -> Result<()> {
+        let tokens = graph.inputs.get(self.tokens);
+        let on_host = tokens.is_some_and(|tokens| graph.nodes.iter().any(|node| node.flow.host_reads.contains(tokens)));
+        if on_host || graph.inputs.len() != 3 || self.sampling != 2 {
+            let reason = "needs its tokens on the host before it runs, so it cannot choose them on the GPU".to_owned();
+            return Err(Error::Unsupported { method: method.to_owned(), reason });
+        }
+        Ok(())
     }
 
     /// What a plain call, whose logits go to the host, passes where a choice is described. It brings tokens of its own.
@@ -89,6 +111,37 @@ impl TokenLoop {
 
     fn ready(&self) -> MutexGuard<'_, Option<u64>> {
         self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether a delegate's tokens, position and logits are what a step passes and reads.
+fn check_signature(graph: &vulkan::Graph, tokens: usize, position: usize, logits: usize) -> Result<(), String> {
+    let (&[first, second], Some(&logits)) = (graph.inputs.as_slice(), graph.outputs.get(logits)) else {
+        return Err(format!("has a delegate with {} inputs, two are needed to choose tokens", graph.inputs.len()));
+    };
+    if first == second || graph.inputs.contains(&logits) {
+        return Err("has a delegate whose inputs or outputs are the same tensor, so it cannot choose tokens".to_owned());
+    }
+    let tensor = |id: Option<&vulkan::ValueId>| id.and_then(|&id| graph.value(id)).and_then(vulkan::Value::as_tensor);
+    let number = |name: &str, index: usize, fits: fn(&[u32]) -> bool, allowed: &str| {
+        let Some(tensor) = tensor(graph.inputs.get(index)) else { return Err(format!("has {name} that are no tensor")) };
+        let whole = matches!(tensor.dtype, DataType::Int32 | DataType::Int64);
+        match whole && fits(&tensor.dims) {
+            true => Ok(()),
+            false => Err(format!(
+                "takes {name} as {} {:?}, integers {allowed} are needed to choose tokens",
+                tensor.dtype.name(),
+                tensor.dims
+            )),
+        }
+    };
+    number("tokens", tokens, |dims| matches!(dims, [1, n] if *n > 0), "[1, n]")?;
+    number("a position", position, |dims| matches!(dims, [n] if *n > 0), "[1]")?;
+    let Some(logits) = tensor(Some(&logits)) else { return Err("gives logits that are no tensor".to_owned()) };
+    let vocabulary = logits.dims.last().copied().filter(|&last| i32::try_from(last).is_ok());
+    match vocabulary.filter(|_| logits.element_count().is_some_and(|count| count > 0)) {
+        Some(_) => Ok(()),
+        None => Err(format!("gives logits of shape {:?}, which have no token to choose", logits.dims)),
     }
 }
 
@@ -159,7 +212,7 @@ impl Method {
     /// A method loaded without [`choose_tokens`](crate::LoadOptions::choose_tokens), inputs the method does not take, too many
     /// steps whose tokens have not been read (32), or [`Tokens::Chosen`] after a call of another state.
     pub fn start_token(&self, state: &State, tokens: Tokens<'_>, position: u32, choice: Choice) -> Result<NextToken> {
-        let ([graph], [own]) = (self.delegates.as_slice(), state.delegates.as_slice()) else {
+        let ([graph], [own]) = (self.graphs.as_slice(), state.delegates.as_slice()) else {
             return Err(self.chooses_no_tokens());
         };
         self.start_on(graph, own, state.id, tokens, position, choice)

@@ -2,20 +2,22 @@
 //!
 //! In practice there is one delegate call and, where a method changes its inputs, a few portable copies behind it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap, btree_map};
+use std::sync::Arc;
 
-use half::f16;
-use pteron_format::ScalarType;
-use pteron_format::program::{Instruction, Plan, Tensor as PlanTensor, Value, ValueId};
-use pteron_gpu::engine::{HostView, InputView, OutputData, Profile};
-use pteron_gpu::graph::{Elem, Graph};
+use pteron_format::program::{DataRef, Instruction, Plan, Value, ValueId};
+use pteron_format::{Shown, alloc};
+use pteron_gpu::engine::{InputView, OutputData, Profile};
+use pteron_gpu::graph::Graph;
 use pteron_gpu::shape::Dims;
 
 use crate::error::{Error, Result};
 use crate::method::{Method, State, TensorSpec, dims};
 use crate::next::TokenLoop;
-use crate::program::Files;
+use crate::program::{FilePart, Files};
+use crate::staging::{Staged, from_gpu};
 use crate::tensor::Tensor;
+use crate::values::Values;
 
 /// A method's instructions, checked so that running them can only fail on a device.
 #[derive(Debug)]
@@ -26,6 +28,10 @@ pub(crate) struct Script {
     kept: Vec<ValueId>,
     /// Tensors that are constants of the program.
     constants: Vec<ValueId>,
+    /// Values that nothing reads behind a step, in the order of steps.
+    last_uses: Vec<(usize, ValueId)>,
+    /// The place of a value among the method's inputs.
+    inputs: HashMap<ValueId, usize>,
 }
 
 #[derive(Debug)]
@@ -33,6 +39,19 @@ enum Step {
     Delegate { index: usize, inputs: Vec<ValueId>, outputs: Vec<ValueId> },
     Copy { from: ValueId, to: ValueId },
     JumpUnless { condition: ValueId, target: usize },
+    Nothing,
+}
+
+impl Step {
+    /// The values it reads and those it writes.
+    fn uses(&self) -> (&[ValueId], &[ValueId]) {
+        match self {
+            Self::Delegate { inputs, outputs, .. } => (inputs, outputs),
+            Self::Copy { from, to } => (std::slice::from_ref(from), std::slice::from_ref(to)),
+            Self::JumpUnless { condition, .. } => (std::slice::from_ref(condition), &[]),
+            Self::Nothing => (&[], &[]),
+        }
+    }
 }
 
 impl Script {
@@ -41,13 +60,13 @@ impl Script {
         let [chain] = plan.chains.as_slice() else {
             return fail(format!("has {} chains of instructions, one is supported", plan.chains.len()));
         };
-        let mut steps = Vec::with_capacity(chain.instructions.len());
+        let mut steps = alloc::vec(chain.instructions.len())?;
         for (index, instruction) in chain.instructions.iter().enumerate() {
             steps.push(match instruction {
                 Instruction::DelegateCall { delegate, args } => delegate_step(files, plan, *delegate, args)?,
                 Instruction::Move { from, to } => Step::Copy { from: *from, to: *to },
-                // Nothing is kept that freeing would give back.
-                Instruction::Free(value) => Step::Copy { from: *value, to: *value },
+                // A value is given back behind the last step that uses it.
+                Instruction::Free(_) => Step::Nothing,
                 Instruction::JumpFalse { condition, target } if *target as usize > index => {
                     Step::JumpUnless { condition: *condition, target: *target as usize }
                 }
@@ -60,6 +79,7 @@ impl Script {
                         (Some("aten::copy_"), [to, from, ..]) => Step::Copy { from: *from, to: *to },
                         (name, _) => {
                             let name = name.unwrap_or("an operator without a name");
+                            let name = Shown::name(name);
                             return fail(format!(
                                 "{name} runs outside a delegate (instruction {index}), which is not supported"
                             ));
@@ -68,52 +88,49 @@ impl Script {
                 }
             });
         }
-        let mut script = Self { method: plan.name.clone(), steps, kept: Vec::new(), constants: Vec::new() };
-        script.find_kept(files, plan);
-        Ok(script)
+        let (kept, constants) = find_kept(files, plan, &steps);
+        let last_uses = find_last_uses(plan, &steps, &kept);
+        // A value that is several inputs is the first of them to people.
+        let inputs = plan.inputs.iter().enumerate().rev().map(|(index, &id)| (id, index)).collect();
+        Ok(Self { method: plan.name.clone(), steps, kept, constants, last_uses, inputs })
     }
 
-    /// A tensor that is read before anything writes it keeps its value: a constant, or a mutable tensor.
-    fn find_kept(&mut self, files: &Files, plan: &Plan) {
-        let mut written: Vec<ValueId> = plan.inputs.clone();
-        let mut changed = Vec::new();
-        let mut read_first = Vec::new();
-        for step in &self.steps {
-            let (reads, writes): (&[ValueId], &[ValueId]) = match step {
-                Step::Delegate { inputs, outputs, .. } => (inputs, outputs),
-                Step::Copy { from, to } => (std::slice::from_ref(from), std::slice::from_ref(to)),
-                Step::JumpUnless { condition, .. } => (std::slice::from_ref(condition), &[]),
-            };
-            read_first.extend(reads.iter().copied().filter(|id| !written.contains(id)));
-            written.extend(writes);
-            changed.extend(writes);
-        }
-        read_first.extend(plan.outputs.iter().copied().filter(|id| !written.contains(id)));
-        read_first.sort_unstable();
-        read_first.dedup();
-        for id in read_first {
-            let Some(tensor) = plan.value(id).and_then(Value::as_tensor) else { continue };
-            if changed.contains(&id) {
-                self.kept.push(id);
-            } else if files.tensor_place(tensor).is_some() {
-                self.constants.push(id);
-            }
-        }
-    }
-
-    /// Kept tensors as the file starts them, zeros where it says nothing, and constants.
+    /// Kept tensors as the file starts them, zeros where it says nothing, and constants. Those that are the same bytes of a file
+    /// share them.
     pub(crate) fn initial_values(&self, files: &Files) -> Result<Vec<(ValueId, Tensor)>> {
         let plan = files.pte.program().plan(&self.method);
-        let value = |&id: &ValueId| {
+        let mut read: BTreeMap<FilePart, Arc<Vec<u8>>> = BTreeMap::new();
+        let mut values = alloc::vec(self.kept.len() + self.constants.len())?;
+        for &id in self.kept.iter().chain(&self.constants) {
             let tensor = plan.and_then(|plan| plan.value(id)).and_then(Value::as_tensor);
             let tensor = tensor.ok_or_else(|| Error::Tensor(format!("value {id} is no tensor")))?;
-            let tensor = match files.tensor_bytes(tensor).map_err(Error::NotRead)? {
-                Some(bytes) => Tensor::new(tensor.scalar_type, &tensor.sizes, bytes.to_vec())?,
-                None => Tensor::zeros(tensor.scalar_type, &tensor.sizes)?,
+            let Some(place) = files.tensor_place(tensor) else {
+                values.push((id, Tensor::zeros(tensor.scalar_type, &tensor.sizes)?));
+                continue;
             };
-            Ok((id, tensor))
-        };
-        self.kept.iter().chain(&self.constants).map(value).collect()
+            let bytes = match read.entry(place) {
+                btree_map::Entry::Occupied(entry) => Arc::clone(entry.get()),
+                btree_map::Entry::Vacant(entry) => Arc::clone(entry.insert(Arc::new(files.copy(place)?))),
+            };
+            values.push((id, Tensor::shared(tensor.scalar_type, &tensor.sizes, bytes)?));
+        }
+        Ok(values)
+    }
+
+    /// Bytes of host memory that [`initial_values`](Self::initial_values) take.
+    pub(crate) fn initial_bytes(&self, files: &Files) -> u64 {
+        let plan = files.pte.program().plan(&self.method);
+        let (mut read, mut total) = (BTreeSet::new(), 0u64);
+        for &id in self.kept.iter().chain(&self.constants) {
+            let Some(tensor) = plan.and_then(|plan| plan.value(id)).and_then(Value::as_tensor) else { continue };
+            let len = match files.tensor_place(tensor) {
+                Some(place) if !read.insert(place) => 0,
+                Some(place) => place.len,
+                None => tensor.byte_len().unwrap_or(u64::MAX),
+            };
+            total = total.saturating_add(len);
+        }
+        total
     }
 
     /// Whether what kept tensors and constants start as is at hand. Nothing is made: a file can claim sizes that nobody has.
@@ -121,37 +138,85 @@ impl Script {
         let plan = files.pte.program().plan(&self.method);
         let tensor = |id: &ValueId| plan.and_then(|plan| plan.value(*id)).and_then(Value::as_tensor);
         for tensor in self.kept.iter().chain(&self.constants).filter_map(tensor) {
-            files.tensor_bytes(tensor).map_err(Error::NotRead)?;
+            if let Some(place) = files.tensor_place(tensor) {
+                files.bytes(place).ok_or(Error::NotRead(place))?;
+            }
         }
         Ok(())
     }
 
-    /// The inputs of the one delegate call that is all there is to do; `None` if there is more.
-    pub(crate) fn only_call(&self) -> Option<&[ValueId]> {
+    /// The inputs and outputs of the one delegate call that is all there is to do; `None` if there is more.
+    pub(crate) fn only_call(&self) -> Option<(&[ValueId], &[ValueId])> {
         match self.steps.as_slice() {
-            [Step::Delegate { inputs, .. }] if self.kept.is_empty() => Some(inputs),
+            [step @ Step::Delegate { .. }] if self.kept.is_empty() => Some(step.uses()),
             _ => None,
         }
     }
 
-    /// Smaller bounds of a delegate's inputs, where those are inputs of the method.
-    pub(crate) fn delegate_bounds(
-        &self,
-        delegate: usize,
-        graph: &Graph,
-        plan: &Plan,
-        specs: &[TensorSpec],
-    ) -> Vec<Option<Dims>> {
-        let call = self.steps.iter().find_map(|step| match step {
-            Step::Delegate { index, inputs, .. } if *index == delegate => Some(inputs),
-            _ => None,
-        });
-        let bound = |(id, &input): (&ValueId, &pteron_gpu::live::TensorId)| {
-            let spec = &specs[plan.inputs.iter().position(|own| own == id)?];
-            dims(&spec.shape).filter(|bound| bound.fits(&graph.info(input).bound))
-        };
-        call.map_or_else(Vec::new, |inputs| inputs.iter().zip(&graph.inputs).map(bound).collect())
+    /// The calls of each distinct graph, by the place of its bytes: several delegates may be one graph.
+    pub(crate) fn calls(&self, plan: &Plan) -> HashMap<DataRef, Vec<&[ValueId]>> {
+        let mut calls: HashMap<DataRef, Vec<&[ValueId]>> = HashMap::new();
+        for step in &self.steps {
+            let Step::Delegate { index, inputs, .. } = step else { continue };
+            if let Some(delegate) = plan.delegates.get(*index) {
+                calls.entry(delegate.data).or_default().push(inputs);
+            }
+        }
+        calls
     }
+
+    /// Smaller bounds of a graph's inputs, where those are inputs of the method in each of its calls.
+    pub(crate) fn graph_bounds(&self, calls: &[&[ValueId]], graph: &Graph, specs: &[TensorSpec]) -> Vec<Option<Dims>> {
+        let own = |id: ValueId| dims(&specs.get(*self.inputs.get(&id)?)?.shape);
+        let bound = |(index, &input): (usize, &pteron_gpu::live::TensorId)| {
+            let mut bounds = calls.iter().map(|inputs| inputs.get(index).copied().and_then(own));
+            let first = bounds.next().flatten()?;
+            let agreed = bounds.all(|bound| bound == Some(first));
+            Some(first).filter(|bound| agreed && bound.fits(&graph.info(input).bound))
+        };
+        graph.inputs.iter().enumerate().map(bound).collect()
+    }
+}
+
+/// A tensor that is read before anything writes it keeps its value: a mutable tensor, or a constant. Returns both.
+fn find_kept(files: &Files, plan: &Plan, steps: &[Step]) -> (Vec<ValueId>, Vec<ValueId>) {
+    let mut written = vec![false; plan.values.len()];
+    let mut changed = vec![false; plan.values.len()];
+    let mut read_first = BTreeSet::new();
+    plan.inputs.iter().for_each(|id| written[id.index()] = true);
+    for step in steps {
+        let (reads, writes) = step.uses();
+        read_first.extend(reads.iter().copied().filter(|id| !written[id.index()]));
+        for id in writes {
+            (written[id.index()], changed[id.index()]) = (true, true);
+        }
+    }
+    read_first.extend(plan.outputs.iter().copied().filter(|id| !written[id.index()]));
+    let (mut kept, mut constants) = (Vec::new(), Vec::new());
+    for id in read_first {
+        let Some(tensor) = plan.value(id).and_then(Value::as_tensor) else { continue };
+        if changed[id.index()] {
+            kept.push(id);
+        } else if files.tensor_place(tensor).is_some() {
+            constants.push(id);
+        }
+    }
+    (kept, constants)
+}
+
+/// The last step that uses each value, but for those that outlive the steps. Steps jump forward only, so that no later one can.
+fn find_last_uses(plan: &Plan, steps: &[Step], kept: &[ValueId]) -> Vec<(usize, ValueId)> {
+    let mut last: BTreeMap<ValueId, usize> = BTreeMap::new();
+    for (index, step) in steps.iter().enumerate() {
+        let (reads, writes) = step.uses();
+        last.extend(reads.iter().chain(writes).map(|&id| (id, index)));
+    }
+    for id in plan.outputs.iter().chain(kept) {
+        last.remove(id);
+    }
+    let mut last_uses: Vec<_> = last.into_iter().map(|(id, index)| (index, id)).collect();
+    last_uses.sort_unstable();
+    last_uses
 }
 
 fn delegate_step(files: &Files, plan: &Plan, delegate: u32, args: &[ValueId]) -> Result<Step> {
@@ -159,12 +224,12 @@ fn delegate_step(files: &Files, plan: &Plan, delegate: u32, args: &[ValueId]) ->
     let graph = plan.delegates.get(index).and_then(|delegate| files.pte.graph(delegate.data)).map(|blob| &blob.graph);
     let Some(graph) = graph else {
         let id = plan.delegates.get(index).map_or("", |delegate| delegate.id.as_str());
-        let reason = format!("delegate {index} is for {id:?}, only VulkanBackend is supported");
+        let reason = format!("delegate {index} is for {:?}, only VulkanBackend is supported", Shown::name(id));
         return Err(Error::Unsupported { method: plan.name.clone(), reason });
     };
     // Reading has checked that there are as many arguments as inputs and outputs together.
     let (inputs, outputs) = args.split_at(graph.inputs.len().min(args.len()));
-    Ok(Step::Delegate { index, inputs: inputs.to_vec(), outputs: outputs.to_vec() })
+    Ok(Step::Delegate { index, inputs: alloc::copied(inputs)?, outputs: alloc::copied(outputs)? })
 }
 
 /// Runs a method's instructions.
@@ -175,17 +240,28 @@ pub(crate) async fn run(
     mut profiles: Option<&mut Vec<Profile>>,
 ) -> Result<Vec<Tensor>> {
     let plan = method.program.plan(&method.name)?;
-    let mut values: HashMap<ValueId, Tensor> = state.values.iter().cloned().collect();
-    values.extend(plan.inputs.iter().copied().zip(inputs.iter().cloned()));
-    let missing = |id: ValueId| Error::Tensor(format!("value {id} of {:?} is used before it is computed", method.name));
-    let mut next = 0;
-    while let Some(step) = method.script.steps.get(next) {
+    let script = &method.script;
+    // Inputs are the caller's, and the GPU has had room for what delegates answer with.
+    let given = inputs.iter().map(|input| input.bytes().len() as u64).fold(method.memory_bytes(), u64::saturating_add);
+    let mut values = Values::new(&method.name, method.host_memory.saturating_add(given));
+    for (id, tensor) in &state.values {
+        values.insert(*id, tensor.clone())?;
+    }
+    for (&id, tensor) in plan.inputs.iter().zip(inputs) {
+        values.insert(id, tensor.clone())?;
+    }
+    let missing = |id: ValueId| {
+        let name = Shown::name(&method.name);
+        Error::Tensor(format!("value {id} of {name:?} is used before it is computed"))
+    };
+    let (mut next, mut freed) = (0, 0);
+    while let Some(step) = script.steps.get(next) {
         next += 1;
         match step {
-            Step::Copy { from, to } if from == to => {}
+            Step::Nothing => {}
             Step::Copy { from, to } => {
-                let value = values.get(from).cloned().ok_or_else(|| missing(*from))?;
-                values.insert(*to, value);
+                let value = values.get(*from).cloned().ok_or_else(|| missing(*from))?;
+                values.insert(*to, value)?;
             }
             Step::JumpUnless { condition, target } => {
                 if !truth(plan, &values, *condition).ok_or_else(|| missing(*condition))? {
@@ -193,50 +269,59 @@ pub(crate) async fn run(
                 }
             }
             Step::Delegate { index, inputs, outputs } => {
-                let tensors =
-                    inputs.iter().map(|id| values.get(id).ok_or_else(|| missing(*id))).collect::<Result<Vec<_>>>()?;
-                let answers = call_delegate(method, state, plan, *index, &tensors, inputs, profiles.as_deref_mut()).await?;
+                let tensors = inputs.iter().map(|&id| values.get(id).ok_or_else(|| missing(id)));
+                let tensors = tensors.collect::<Result<Vec<_>>>()?;
+                let answers = call_delegate(method, state, *index, &tensors, inputs, profiles.as_deref_mut()).await?;
                 for (&id, answer) in outputs.iter().zip(answers) {
                     if let Some(tensor) = plan.value(id).and_then(Value::as_tensor) {
-                        values.insert(id, from_gpu(tensor, answer)?);
+                        values.insert(id, from_gpu(tensor, answer)?)?;
                     }
                 }
             }
         }
+        while let Some((_, id)) = script.last_uses.get(freed).filter(|(step, _)| *step < next) {
+            values.remove(*id);
+            freed += 1;
+        }
     }
+    let outputs = plan.outputs.iter().map(|&id| values.get(id).cloned().ok_or_else(|| missing(id)));
+    let outputs = outputs.collect::<Result<_>>()?;
     for (id, kept) in &mut state.values {
-        if let Some(value) = values.get(id) {
+        if let Some(value) = values.get(*id) {
             kept.clone_from(value);
         }
     }
-    plan.outputs.iter().map(|id| values.get(id).cloned().ok_or_else(|| missing(*id))).collect()
+    Ok(outputs)
 }
 
-fn truth(plan: &Plan, values: &HashMap<ValueId, Tensor>, id: ValueId) -> Option<bool> {
+fn truth(plan: &Plan, values: &Values<'_>, id: ValueId) -> Option<bool> {
     match plan.value(id)? {
         Value::Bool(value) => Some(*value),
-        _ => values.get(&id)?.bytes().first().map(|&byte| byte != 0),
+        _ => values.get(id)?.bytes().first().map(|&byte| byte != 0),
     }
 }
 
 async fn call_delegate(
     method: &Method,
     state: &State,
-    plan: &Plan,
     index: usize,
     tensors: &[&Tensor],
     ids: &[ValueId],
     profiles: Option<&mut Vec<Profile>>,
 ) -> Result<Vec<OutputData>> {
-    let staged = tensors.iter().zip(ids).map(|(tensor, &id)| {
+    let own = |id: &ValueId| method.script.inputs.get(id).copied();
+    let staged = tensors.iter().zip(ids).map(|(tensor, id)| {
         // What a user passed is named by its place among the method's inputs.
-        let index = plan.inputs.iter().position(|&input| input == id).unwrap_or(id.index());
-        Staged::new(tensor).map_err(|reason| Error::Input { method: method.name.clone(), index, reason })
+        let index = own(id).unwrap_or(id.index());
+        Staged::new(tensor, |reason| Error::Input { method: method.name.clone(), index, reason })
     });
     let staged = staged.collect::<Result<Vec<_>>>()?;
     let mut views: Vec<InputView<'_>> = staged.iter().map(Staged::view).collect();
     views.extend(method.tokens.as_ref().map(TokenLoop::for_plain_call));
-    let (delegate, state) = (&method.delegates[index], &state.delegates[index]);
+    let (Some(delegate), Some(state)) = (method.delegate(index), state.delegates.get(index)) else {
+        let reason = format!("delegate {index} is not part of this state");
+        return Err(Error::Unsupported { method: method.name.clone(), reason });
+    };
     let result = match profiles {
         None => delegate.call(state, &views).await,
         Some(profiles) => delegate.call_profiled(state, &views).await.map(|(outputs, profile)| {
@@ -246,68 +331,9 @@ async fn call_delegate(
     };
     result.map_err(|error| match error {
         pteron_gpu::Error::Input { index, reason } => {
-            let own = ids.get(index).and_then(|id| plan.inputs.iter().position(|input| input == id));
+            let own = ids.get(index).and_then(own);
             Error::Input { method: method.name.clone(), index: own.unwrap_or(index), reason }
         }
         other => other.into(),
     })
-}
-
-/// A tensor as the GPU takes it.
-struct Staged {
-    dims: Dims,
-    data: StagedData,
-}
-
-enum StagedData {
-    F32(Vec<f32>),
-    I32(Vec<i32>),
-    Bytes(Vec<u8>),
-}
-
-impl Staged {
-    fn new(tensor: &Tensor) -> std::result::Result<Self, String> {
-        let dims = dims(tensor.shape()).ok_or_else(|| format!("has {} dimensions, too many", tensor.shape().len()))?;
-        let bytes = tensor.bytes();
-        let data = match tensor.scalar_type() {
-            ScalarType::Float | ScalarType::Half => StagedData::F32(tensor.to_f32().unwrap_or_default()),
-            ScalarType::Int => StagedData::I32(bytemuck::pod_collect_to_vec(bytes)),
-            ScalarType::Long => {
-                let narrow = |value: i64| {
-                    let range = || format!("holds {value}, allowed is {} to {}", i32::MIN, i32::MAX);
-                    i32::try_from(value).map_err(|_| range())
-                };
-                let values: Vec<i64> = bytemuck::pod_collect_to_vec(bytes);
-                StagedData::I32(values.into_iter().map(narrow).collect::<std::result::Result<_, _>>()?)
-            }
-            ScalarType::Byte | ScalarType::Char | ScalarType::Bool => StagedData::Bytes(bytes.to_vec()),
-            other => return Err(format!("is {}, which GPUs do not compute with", other.name())),
-        };
-        Ok(Self { dims, data })
-    }
-
-    fn view(&self) -> InputView<'_> {
-        let data = match &self.data {
-            StagedData::F32(values) => HostView::F32(values),
-            StagedData::I32(values) => HostView::I32(values),
-            StagedData::Bytes(values) => HostView::Bytes(values),
-        };
-        InputView { dims: self.dims, data }
-    }
-}
-
-/// An answer as the method's tensor has it.
-fn from_gpu(tensor: &PlanTensor, answer: OutputData) -> Result<Tensor> {
-    let bytes = match (answer.elem, tensor.scalar_type) {
-        (Elem::F32, ScalarType::Half) => {
-            let values: Vec<f32> = bytemuck::pod_collect_to_vec(&answer.bytes);
-            values.into_iter().flat_map(|value| f16::from_f32(value).to_le_bytes()).collect()
-        }
-        (Elem::I32, ScalarType::Long) => {
-            let values: Vec<i32> = bytemuck::pod_collect_to_vec(&answer.bytes);
-            values.into_iter().flat_map(|value| i64::from(value).to_le_bytes()).collect()
-        }
-        _ => answer.bytes,
-    };
-    Tensor::new(tensor.scalar_type, &answer.dims, bytes)
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pteron_format::program::{DataLocation, DataRef, Plan, Tensor as PlanTensor, Value};
 use pteron_format::vulkan::{ConstantId, ConstantSource};
-use pteron_format::{Bytes, Extent, Ptd, Pte};
+use pteron_format::{Bytes, Extent, Ptd, Pte, alloc};
 
 use crate::bytes::FileBytes;
 use crate::error::{Error, Result};
@@ -38,6 +38,9 @@ pub enum ConstantValue {
     /// Anything else, described.
     Other(&'static str),
 }
+
+/// Bytes of text that a constant method may answer with.
+const MAX_CONSTANT_TEXT: usize = 1 << 20;
 
 impl Program {
     /// Maps and verifies a `.pte` file.
@@ -106,12 +109,20 @@ impl Program {
     #[must_use]
     pub fn constant_method(&self, name: &str) -> Option<Vec<ConstantValue>> {
         let plan = self.plans().find(|plan| plan.name == name && plan.is_constant())?;
+        // Outputs may name one text again and again.
+        let mut room = MAX_CONSTANT_TEXT;
         let value = |value: &Value| match value {
             Value::Null => ConstantValue::None,
             Value::Int(value) => ConstantValue::Int(*value),
             Value::Bool(value) => ConstantValue::Bool(*value),
             Value::Double(value) => ConstantValue::Float(value.0),
-            Value::String(text) => ConstantValue::Text(text.clone()),
+            Value::String(text) => match room.checked_sub(text.len()) {
+                Some(left) => {
+                    room = left;
+                    ConstantValue::Text(text.clone())
+                }
+                None => ConstantValue::Other("a string that is too long"),
+            },
             other => ConstantValue::Other(other.kind()),
         };
         Some(plan.outputs.iter().filter_map(|&id| plan.value(id)).map(value).collect())
@@ -160,7 +171,7 @@ impl Files {
     }
 
     /// Bytes of the program or of external data, if they are at hand.
-    fn bytes(&self, part: FilePart) -> Option<&[u8]> {
+    pub(crate) fn bytes(&self, part: FilePart) -> Option<&[u8]> {
         let extent = Extent { start: part.start, len: part.len };
         match part.file.checked_sub(1) {
             None => self.pte.file().get(extent),
@@ -168,13 +179,16 @@ impl Files {
         }
     }
 
-    /// The bytes a plan's tensor starts as, where the file gives any.
-    ///
-    /// # Errors
-    /// Where they are, if they are not at hand.
-    pub(crate) fn tensor_bytes(&self, tensor: &PlanTensor) -> Result<Option<&[u8]>, FilePart> {
-        let Some(place) = self.tensor_place(tensor) else { return Ok(None) };
-        self.bytes(place).map(Some).ok_or(place)
+    /// A copy of bytes of the program or of external data.
+    pub(crate) fn copy(&self, part: FilePart) -> Result<Vec<u8>> {
+        let bytes = self.bytes(part).ok_or(Error::NotRead(part))?;
+        Ok(alloc::copied(bytes)?)
+    }
+
+    /// Bytes of all files together.
+    pub(crate) fn total_len(&self) -> u64 {
+        let data = self.data.iter().map(|data| data.file().file_len());
+        data.fold(self.pte.file().file_len(), u64::saturating_add)
     }
 
     /// Where the bytes are that a plan's tensor starts as.

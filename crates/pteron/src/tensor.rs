@@ -1,16 +1,18 @@
 //! Tensors as they cross the border of a method.
 
+use std::sync::Arc;
+
 use half::f16;
-use pteron_format::ScalarType;
+use pteron_format::{ScalarType, alloc};
 
 use crate::error::{Error, Result};
 
-/// A tensor on the host: a type, a shape, and contiguous little-endian bytes.
+/// A tensor on the host: a type, a shape, and contiguous little-endian bytes. Clones share the bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tensor {
     scalar_type: ScalarType,
     shape: Vec<u32>,
-    bytes: Vec<u8>,
+    bytes: Arc<Vec<u8>>,
 }
 
 impl Tensor {
@@ -19,6 +21,11 @@ impl Tensor {
     /// # Errors
     /// Bytes that are not as many as the type and shape need.
     pub fn new(scalar_type: ScalarType, shape: &[u32], bytes: Vec<u8>) -> Result<Self> {
+        Self::shared(scalar_type, shape, Arc::new(bytes))
+    }
+
+    /// A tensor of bytes that others may have, too.
+    pub(crate) fn shared(scalar_type: ScalarType, shape: &[u32], bytes: Arc<Vec<u8>>) -> Result<Self> {
         let count = pteron_format::element_count(shape.iter().copied());
         let need = count.and_then(|count| count.checked_mul(scalar_type.size()));
         if need != Some(bytes.len() as u64) {
@@ -48,12 +55,12 @@ impl Tensor {
     /// A tensor of zeros.
     ///
     /// # Errors
-    /// A shape too large to hold.
+    /// A shape too large to hold, or no memory for it.
     pub fn zeros(scalar_type: ScalarType, shape: &[u32]) -> Result<Self> {
         let count = pteron_format::element_count(shape.iter().copied());
         let len = count.and_then(|count| usize::try_from(count.checked_mul(scalar_type.size())?).ok());
         match len {
-            Some(len) => Self::new(scalar_type, shape, vec![0; len]),
+            Some(len) => Self::new(scalar_type, shape, alloc::zeroed(len)?),
             None => Err(Error::Tensor(format!("{} {shape:?} is too large", scalar_type.name()))),
         }
     }
@@ -76,11 +83,16 @@ impl Tensor {
         &self.bytes
     }
 
+    /// The bytes as they are shared.
+    pub(crate) fn storage(&self) -> &Arc<Vec<u8>> {
+        &self.bytes
+    }
+
     /// The elements as floats; `None` for a tensor of anything but floats.
     #[must_use]
     pub fn to_f32(&self) -> Option<Vec<f32>> {
         match self.scalar_type {
-            ScalarType::Float => Some(bytemuck::pod_collect_to_vec(&self.bytes)),
+            ScalarType::Float => Some(bytemuck::pod_collect_to_vec(self.bytes())),
             ScalarType::Half => {
                 Some(self.bytes.chunks_exact(2).map(|b| f16::from_le_bytes([b[0], b[1]]).to_f32()).collect())
             }
@@ -92,9 +104,9 @@ impl Tensor {
     #[must_use]
     pub fn to_i64(&self) -> Option<Vec<i64>> {
         match self.scalar_type {
-            ScalarType::Long => Some(bytemuck::pod_collect_to_vec(&self.bytes)),
+            ScalarType::Long => Some(bytemuck::pod_collect_to_vec(self.bytes())),
             ScalarType::Int => {
-                Some(bytemuck::pod_collect_to_vec::<u8, i32>(&self.bytes).into_iter().map(i64::from).collect())
+                Some(bytemuck::pod_collect_to_vec::<u8, i32>(self.bytes()).into_iter().map(i64::from).collect())
             }
             ScalarType::Byte | ScalarType::Bool => Some(self.bytes.iter().map(|&byte| byte.into()).collect()),
             ScalarType::Char => Some(self.bytes.iter().map(|&byte| byte.cast_signed().into()).collect()),

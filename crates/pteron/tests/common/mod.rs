@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test stops at the first surprise")]
 #![allow(dead_code, reason = "no test binary uses all of it")]
 
+pub(crate) mod build;
+
 use std::path::PathBuf;
 
 use pteron::{Gpu, GpuOptions, LoadOptions, Method, Program, State, Tensor, block_on};
