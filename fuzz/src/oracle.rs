@@ -39,7 +39,7 @@ impl Find {
         let mut text: String = self.message.chars().take(160).collect();
         // Names and numbers in the message depend on the input; the place in the source does not.
         if let Some((place, rest)) = text.clone().split_once(": ") {
-            let rest: String = rest.chars().filter(char::is_ascii_alphabetic).take(40).collect();
+            let rest: String = rest.chars().filter(char::is_ascii_alphabetic).take(20).collect();
             text = format!("{place}: {rest}");
         }
         let hash = text

@@ -93,7 +93,7 @@ pub(crate) static STEPS: &[Step] = &[
     Step {
         name: "fuzz",
         why: "the fuzz targets survive their corpus and a short run",
-        action: Action::Cargo(&["run", "--release", "--manifest-path", "fuzz/Cargo.toml", "--bin", "smoke"]),
+        action: Action::Cargo(&["run", "--profile", "smoke", "--manifest-path", "fuzz/Cargo.toml", "--bin", "smoke"]),
     },
 ];
 

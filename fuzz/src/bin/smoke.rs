@@ -255,7 +255,7 @@ impl<'a> Run<'a> {
         let (name, seed) = (self.target.name, self.args.seed);
         println!("FIND of {name} in execution {number} of seed {seed}: {:.400}", find.message);
         println!(
-            "  again:  cargo run --release --manifest-path fuzz/Cargo.toml --bin smoke -- --only {name} --seed {seed} --number {number}"
+            "  again:  cargo run --profile smoke --manifest-path fuzz/Cargo.toml --bin smoke -- --only {name} --seed {seed} --number {number}"
         );
         let folder = self.root.join("fuzz/artifacts/smoke").join(name);
         let path = folder.join(format!("{seed}-{number}"));

@@ -22,6 +22,9 @@ const SHORTEST: f64 = 5.0;
 /// The slices that each target gets at least, if there is time.
 const ROUNDS: f64 = 6.0;
 
+/// Slices of a target in a row that may end at once before it is given up for this run.
+const MAX_FAILURES: u32 = 4;
+
 /// Set by Ctrl-C.
 static STOP: AtomicBool = AtomicBool::new(false);
 
@@ -51,7 +54,7 @@ pub(super) fn run(args: &Args) -> Result<u64, String> {
         folders,
         slice: (args.seconds() * jobs as f64 / (ROUNDS * TARGETS.len() as f64)).clamp(SHORTEST, LONGEST),
         end: Instant::now() + Duration::from_secs_f64(args.seconds()),
-        inner: Mutex::new(Inner { state: state::load(&state_path)?, running: HashMap::new() }),
+        inner: Mutex::new(Inner { state: state::load(&state_path)?, running: HashMap::new(), failures: HashMap::new() }),
     };
     let begun = Instant::now();
     let before = farm.lock().state.clone();
@@ -108,6 +111,8 @@ struct Inner {
     state: State,
     /// Seconds of the slices that run, by target.
     running: HashMap<&'static str, f64>,
+    /// Slices in a row that ended at once, by target.
+    failures: HashMap<&'static str, u32>,
 }
 
 impl Farm {
@@ -137,6 +142,11 @@ impl Farm {
             let mut inner = self.lock();
             *inner.running.entry(target.name).or_default() -= seconds;
             let done = done?;
+            let failures = inner.failures.entry(target.name).or_default();
+            *failures = if done.clean || done.seconds >= SHORTEST { 0 } else { *failures + 1 };
+            if *failures == MAX_FAILURES {
+                eprintln!("{:<18} is given up: its processes end at once; see {}", target.name, self.folders.out.display());
+            }
             let totals = inner.state.entry(target.name.to_owned()).or_default();
             totals.executions += done.executions;
             totals.seconds += done.seconds;
@@ -149,6 +159,9 @@ impl Farm {
                 totals.edges,
                 if done.clean || STOP.load(Ordering::Relaxed) { "" } else { "  ended early" },
             );
+            if !done.clean {
+                summary::limit_artifacts(&self.folders.finds(target))?;
+            }
             let json = format!("{:#}\n", state::to_json(&inner.state));
             write(&self.folders.out.join("state.json"), json.as_bytes())?;
         }
@@ -163,8 +176,10 @@ impl Farm {
             totals: inner.state.get(target.name).unwrap_or(&none),
             running: inner.running.get(target.name).copied().unwrap_or(0.0),
         };
-        let candidates: Vec<_> = self.targets.iter().map(candidate).collect();
-        let target = self.targets[schedule::next(&candidates)?];
+        let failures = |target: &&&Target| inner.failures.get(target.name).copied().unwrap_or(0);
+        let candidates: Vec<_> =
+            self.targets.iter().filter(|target| failures(target) < MAX_FAILURES).map(candidate).collect();
+        let target = candidates[schedule::next(&candidates)?].target;
         *inner.running.entry(target.name).or_default() += seconds;
         Some(target)
     }

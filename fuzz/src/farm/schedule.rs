@@ -8,7 +8,7 @@ const ORDINARY: f64 = 5000.0;
 
 /// A target with its totals and what is under way.
 pub(super) struct Candidate<'a> {
-    pub(super) target: &'a Target,
+    pub(super) target: &'static Target,
     pub(super) totals: &'a Totals,
     /// Seconds that running slices were given.
     pub(super) running: f64,
@@ -32,29 +32,30 @@ pub(super) fn next(candidates: &[Candidate<'_>]) -> Option<usize> {
     let least = |key: &dyn Fn(&Candidate<'_>) -> f64| {
         (0..candidates.len()).min_by(|&a, &b| key(&candidates[a]).total_cmp(&key(&candidates[b])))
     };
-    let first = least(&Candidate::share)?;
-    if candidates[first].share() < 1.0 { Some(first) } else { least(&Candidate::turn) }
+    let first = least(&|candidate| candidate.share())?;
+    if candidates[first].share() < 1.0 { Some(first) } else { least(&|candidate| candidate.turn()) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn candidate<'a>(target: &'a Target, totals: &'a Totals, running: f64) -> Candidate<'a> {
-        Candidate { target, totals, running }
+    static TARGET: Target = Target { minimum: 1000, ..Target::DEFAULT };
+
+    fn candidate(totals: &Totals, running: f64) -> Candidate<'_> {
+        Candidate { target: &TARGET, totals, running }
     }
 
     #[test]
     fn minimums_come_first_then_turns_weighted_by_speed() {
-        let target = Target { minimum: 1000, ..Target::DEFAULT };
         let few = Totals { executions: 500, seconds: 1.0, ..Totals::default() };
         let many = Totals { executions: 50_000, seconds: 10.0, ..Totals::default() };
         let fast = Totals { executions: 900_000, seconds: 30.0, ..Totals::default() };
         assert_eq!(next(&[]), None);
-        assert_eq!(next(&[candidate(&target, &many, 0.0), candidate(&target, &few, 0.0)]), Some(1));
+        assert_eq!(next(&[candidate(&many, 0.0), candidate(&few, 0.0)]), Some(1));
         // What runs already counts.
-        assert_eq!(next(&[candidate(&target, &many, 0.0), candidate(&target, &few, 30.0)]), Some(0));
-        assert_eq!(next(&[candidate(&target, &many, 0.0), candidate(&target, &fast, 0.0)]), Some(1));
-        assert_eq!(next(&[candidate(&target, &many, 0.0), candidate(&target, &fast, 60.0)]), Some(0));
+        assert_eq!(next(&[candidate(&many, 0.0), candidate(&few, 30.0)]), Some(0));
+        assert_eq!(next(&[candidate(&many, 0.0), candidate(&fast, 0.0)]), Some(1));
+        assert_eq!(next(&[candidate(&many, 0.0), candidate(&fast, 60.0)]), Some(0));
     }
 }

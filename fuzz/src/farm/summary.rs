@@ -13,6 +13,22 @@ pub(super) fn finds(folder: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(files.into_iter().filter(|path| path.extension().is_none() && !name(path).starts_with("slow-unit-")).collect())
 }
 
+/// libFuzzer's own files of inputs that ended their process: the smallest of each kind are enough.
+const MAX_ARTIFACTS: usize = 10;
+
+/// Removes the largest inputs where many have ended their process in the same way.
+pub(super) fn limit_artifacts(folder: &Path) -> Result<(), String> {
+    for kind in ["crash-", "timeout-", "oom-", "slow-unit-"] {
+        let files = seeds::files(folder)?.into_iter().filter(|path| name(path).starts_with(kind));
+        let mut sized: Vec<_> = files.map(|path| (path.metadata().map_or(0, |metadata| metadata.len()), path)).collect();
+        sized.sort();
+        for (_, path) in sized.iter().skip(MAX_ARTIFACTS) {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+    Ok(())
+}
+
 fn name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }

@@ -3,6 +3,7 @@
 mod atoms;
 mod bytes;
 mod external;
+mod gguf;
 mod graph;
 mod json;
 mod program;
@@ -16,6 +17,7 @@ use pteron_format::{fuzzing, vulkan};
 use crate::corpus::{Seed, Typed};
 use crate::targets::files::{self, Kind};
 
+pub use gguf::gguf_changed;
 pub use json::json_changed;
 pub use text::{json_with_prompt, split, text_changed, with_prompt};
 

@@ -2,6 +2,7 @@
 
 use pteron_convert::{Gguf, Source};
 
+use crate::mutate;
 use crate::oracle;
 use crate::seeds;
 use crate::target::{Target, Verdict};
@@ -12,6 +13,7 @@ pub const TARGET: Target = Target {
     attacks: "pteron-convert: GGUF checkpoints, their metadata and rows",
     run,
     seeds: |root| seeds::with_extension(root, &["crates/pteron-convert/tests/gguf/data"], &["gguf"], 64 << 10),
+    mutate: mutate::gguf_changed,
     max_len: 8192,
     dictionary: &["GGUF", "general.architecture", "general.alignment", "llama", "llama.block_count", "token_embd.weight"],
     ..Target::DEFAULT

@@ -1,5 +1,7 @@
 //! One module per target or family: each target is a row of the table and the function it names.
 
+pub mod caches;
+pub mod checkpoint;
 pub mod files;
 pub mod gguf;
 pub mod metadata;
