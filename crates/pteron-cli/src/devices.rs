@@ -25,7 +25,7 @@ pub(crate) fn run(args: &cli::Devices) -> ExitCode {
 /// warning.
 pub(crate) fn open(args: &GpuArgs, quiet: bool) -> Result<Gpu, Failure> {
     let pipeline_cache = if args.no_pipeline_cache { None } else { cache::folder() };
-    let gpu = block_on(Gpu::open(&GpuOptions { adapter: args.adapter.clone(), pipeline_cache }))?;
+    let gpu = block_on(Gpu::open(&GpuOptions { adapter: args.adapter.clone(), pipeline_cache, ..GpuOptions::default() }))?;
     if gpu.adapter().software && args.adapter.is_none() && !quiet {
         terminal::warn(&format!("no GPU was found, so {} computes in software", gpu.adapter().name));
     }

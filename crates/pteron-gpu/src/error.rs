@@ -69,6 +69,20 @@ pub enum Error {
         /// The dimensions memory was reserved for.
         bound: Dims,
     },
+    /// A plan whose kernel would index past the end of a buffer. The plan is refused before anything runs.
+    #[error("{operator}: kernel {kernel} would reach {reach} bytes of its binding {binding}, which has {length}")]
+    OutOfBounds {
+        /// The operator.
+        operator: String,
+        /// The kernel.
+        kernel: &'static str,
+        /// The binding's number in the shader.
+        binding: usize,
+        /// Bytes up to the end of the furthest access.
+        reach: u64,
+        /// Bytes of the buffer.
+        length: u64,
+    },
     /// A constant's bytes are nowhere.
     #[error("constant {key:?} is not in the program; pass the .ptd file that was exported with it")]
     MissingConstant {
@@ -95,6 +109,16 @@ pub enum Error {
     NoTimestamps {
         /// The adapter.
         adapter: String,
+    },
+    /// A kernel wrote beside the bytes of a buffer, which only devices opened with guard bytes notice. A bug of this library.
+    #[error("guard bytes of {buffer} were overwritten, {place}; {operators} use it; please report this program")]
+    GuardBytes {
+        /// The buffer.
+        buffer: String,
+        /// Where the first wrong byte is.
+        place: String,
+        /// The operators that write the buffer; where none does, those that read it.
+        operators: String,
     },
     /// No adapter to run on.
     #[error("no GPU adapter {0}")]

@@ -3,10 +3,13 @@
 //! A variant (a kernel with its constants and element types) *is* the key of a pipeline. Sources are `.wgsl` files beside
 //! their operators. What a source needs from elsewhere it asks for with a line `//#include name`.
 
+pub mod reach;
 mod unroll;
 
 use std::fmt::Write as _;
 use std::hash::{Hash, Hasher};
+
+use reach::Reach;
 
 /// Text that kernels include, by name.
 const INCLUDES: &[(&str, &str)] = &[
@@ -70,15 +73,15 @@ pub struct KernelDef {
     pub types: &'static [(&'static str, &'static [&'static str])],
     /// For a kernel that leaves functions open: every variant its operators use.
     pub variants: Option<fn() -> Vec<Variant>>,
-    /// Whether its plans prove that every index lies within what it indexes, whatever the data.
-    pub proven: bool,
+    /// For a kernel without bounds checks: how far its indices reach, which every plan is checked with.
+    pub reach: Option<Reach>,
 }
 
 impl KernelDef {
     /// A kernel that runs everywhere.
     #[must_use]
     pub const fn new(name: &'static str, source: &'static str, params: &'static [(&'static str, usize)]) -> Self {
-        Self { name, source, params, subgroups: false, matrices: false, types: &[], variants: None, proven: false }
+        Self { name, source, params, subgroups: false, matrices: false, types: &[], variants: None, reach: None }
     }
 
     /// The same kernel, needing subgroups.
@@ -96,13 +99,18 @@ impl KernelDef {
         self
     }
 
-    /// The same kernel, none of whose indices needs a check when it runs: each follows from parameters, step words and the
-    /// place in the grid, never from data, and the plan that sets those has compared them with the dims of what is bound.
-    /// Native builds compile it without such checks.
+    /// The same kernel without bounds checks when it runs, on native targets: every plan that dispatches it is checked before, with
+    /// how far its indices reach. [`reach`] says what that relies on.
     #[must_use]
-    pub const fn proven(mut self) -> Self {
-        self.proven = true;
+    pub const fn proven(mut self, reach: Reach) -> Self {
+        self.reach = Some(reach);
         self
+    }
+
+    /// Whether it is compiled with bounds checks.
+    #[must_use]
+    pub const fn is_checked(&self) -> bool {
+        self.reach.is_none()
     }
 
     /// The same kernel, its source leaving these types open.

@@ -72,7 +72,7 @@ impl Memory {
     /// # Errors
     /// An operator that joins what is no constant. What does not fit an adapter is the engine's to refuse.
     pub fn plan(graph: &Graph, planned: &Planned) -> Result<Self> {
-        let (roots, aliased) = alias(graph);
+        let (roots, aliased) = aliases(graph);
         let mut memory = Self {
             tensors: vec![None; graph.tensors.len()],
             scratch: Vec::new(),
@@ -201,7 +201,7 @@ enum Of {
 }
 
 /// For each tensor the one whose memory it uses, and for each operator whether it became an alias.
-fn alias(graph: &Graph) -> (Vec<usize>, Vec<bool>) {
+pub(crate) fn aliases(graph: &Graph) -> (Vec<usize>, Vec<bool>) {
     let mut roots: Vec<usize> = (0..graph.tensors.len()).collect();
     let mut aliased = vec![false; graph.nodes.len()];
     let mut fixed = vec![false; graph.tensors.len()];

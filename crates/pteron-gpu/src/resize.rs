@@ -2,8 +2,9 @@
 
 use crate::error::{Error, OpError, Result};
 use crate::graph::Graph;
+use crate::kernel::reach::{BoundLengths, DispatchView, Lengths};
 use crate::live::{Live, TensorId};
-use crate::plan::{BoundsCx, Caps, PARAM_SLOT, Plan, PlanCx, Recipes};
+use crate::plan::{BoundsCx, Caps, Dispatch, PARAM_SLOT, Plan, PlanCx, Recipe, Recipes};
 use crate::shape::Dims;
 
 /// A graph at its current shape: live values, every operator's plan, and what each may use.
@@ -14,6 +15,7 @@ pub struct Planned {
     recipes: Vec<Recipes>,
     step_bases: Vec<u32>,
     bounds: Vec<Dims>,
+    lengths: Lengths,
     caps: Caps,
 }
 
@@ -76,7 +78,8 @@ impl Planned {
             recipes.push(node_recipes);
         }
         let plans = vec![Plan::default(); graph.nodes.len()];
-        let mut planned = Self { live: Live::new(bounds.clone()), plans, recipes, step_bases, bounds, caps };
+        let lengths = Lengths::new(graph, &bounds, &recipes);
+        let mut planned = Self { live: Live::new(bounds.clone()), plans, recipes, step_bases, bounds, lengths, caps };
         let all = planned.plan_where(graph, planned.live.clone(), |_, _| true)?;
         planned.commit(all);
         Ok(planned)
@@ -169,8 +172,42 @@ impl Planned {
             if step.params.len() > PARAM_SLOT {
                 return fail(format!("has {} bytes of parameters, more than {PARAM_SLOT}", step.params.len()));
             }
+            self.check_reach(graph, index, recipe, plan, step)?;
         }
         Ok(())
+    }
+
+    /// A kernel without bounds checks stays within the buffers that its recipe binds.
+    fn check_reach(&self, graph: &Graph, index: usize, recipe: &Recipe, plan: &Plan, step: &Dispatch) -> Result<()> {
+        let Some(reach) = recipe.variant.kernel.reach else { return Ok(()) };
+        let view = DispatchView {
+            params: &step.params,
+            variant: &recipe.variant,
+            grid: step.grid,
+            step_base: self.step_bases[index],
+            step_words: &plan.step_words,
+        };
+        let lengths = self.lengths(index);
+        // Parameters that nothing can be said of could reach anything.
+        let reached = reach(&view).filter(|reached| reached.bindings() == recipe.binds.len());
+        let refuse = |binding: usize, reach, length| {
+            let node = &graph.nodes[index];
+            let operator = format!("{} (call {})", node.name, node.call);
+            Err(Error::OutOfBounds { operator, kernel: recipe.variant.label, binding, reach, length })
+        };
+        let Some(reached) = reached else { return refuse(0, u64::MAX, 0) };
+        for (binding, (&bind, &bytes)) in recipe.binds.iter().zip(reached.bytes()).enumerate() {
+            let length = lengths.length(bind);
+            if bytes > length {
+                return refuse(binding + 1, bytes, length);
+            }
+        }
+        Ok(())
+    }
+
+    /// The bytes of the buffers that an operator's recipes bind, as they are allocated at load.
+    pub(crate) fn lengths(&self, node: usize) -> BoundLengths<'_> {
+        self.lengths.of(node, &self.recipes[node])
     }
 
     /// Makes a planned change the current shape. Returns the operators whose plans differ from before.

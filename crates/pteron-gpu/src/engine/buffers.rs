@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use wgpu::BufferUsages as Usage;
 
 use super::Gpu;
+use super::guards::Region;
 use super::wait::Once;
 use crate::error::{Error, Result};
 
@@ -142,6 +143,20 @@ impl Gpu {
 }
 
 impl Gpu {
+    /// The same for kernels: with guards around it where the device has them. They count for nothing.
+    pub(super) fn storage(&self, budget: &mut MemoryBudget, label: &str, size: u64, usage: Usage) -> Result<Region> {
+        let padded = crate::memory::padded(size);
+        if !self.inner.guards.on || !Region::can_guard(self, padded) {
+            return self.buffer(budget, label, size, usage).map(Region::whole);
+        }
+        let size = self.book(budget, label, size, usage)?;
+        count(&self.inner.counters.buffers, 1);
+        count(&self.inner.counters.buffer_bytes, size);
+        Ok(Region::guarded(self, label, size, usage))
+    }
+}
+
+impl Gpu {
     /// The first bytes of a buffer, when what was submitted before has run.
     pub(super) async fn read(&self, buffer: &wgpu::Buffer, len: u64) -> Result<Vec<u8>> {
         self.read_after(buffer, len, None).await
@@ -207,5 +222,10 @@ impl Request {
 
     pub(super) fn make(&self, gpu: &Gpu, budget: &mut MemoryBudget) -> Result<wgpu::Buffer> {
         gpu.buffer(budget, &self.label, self.size, self.usage)
+    }
+
+    /// The same for kernels.
+    pub(super) fn make_storage(&self, gpu: &Gpu, budget: &mut MemoryBudget) -> Result<Region> {
+        gpu.storage(budget, &self.label, self.size, self.usage)
     }
 }

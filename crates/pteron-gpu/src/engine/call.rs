@@ -3,6 +3,7 @@
 use std::sync::PoisonError;
 
 use super::buffers::count;
+use super::guards::Region;
 use super::load::LoadedGraph;
 use super::profile::{Profile, Recorder, Timing};
 use super::state::State;
@@ -113,10 +114,17 @@ impl Run {
     }
 }
 
+/// A buffer that is written by the host.
+#[derive(Clone, Copy)]
+enum Target<'a> {
+    Region(&'a Region),
+    Plain(&'a wgpu::Buffer),
+}
+
 /// A piece of the staging bytes and where it goes.
 struct Piece<'a> {
     from: u64,
-    to: &'a wgpu::Buffer,
+    to: Target<'a>,
     at: u64,
     len: u64,
 }
@@ -168,7 +176,11 @@ impl LoadedGraph {
             let recorder = timing.map(|timing| Recorder::new(&self.gpu, timing, self.untimed(&run))).transpose()?;
             (self.encode(&mut run, state, inputs, recorder.as_ref()), recorder)
         };
-        Ok((self.read_back(pending).await?, recorder))
+        let outputs = self.read_back(pending).await?;
+        if let Some(guards) = &self.guards {
+            guards.check(&self.gpu, &state.buffers).await?;
+        }
+        Ok((outputs, recorder))
     }
 
     /// Plans a call and brings the arena in line with it. An error has changed nothing.
@@ -261,7 +273,7 @@ impl LoadedGraph {
         let mut pieces = Vec::new();
         let staging = &mut run.staging;
         staging.clear();
-        let mut put = |bytes: &[u8], to: &'a wgpu::Buffer, at: u64| {
+        let mut put = |bytes: &[u8], to: Target<'a>, at: u64| {
             let from = staging.len() as u64;
             staging.extend_from_slice(bytes);
             staging.resize(staging.len().next_multiple_of(4), 0);
@@ -272,11 +284,11 @@ impl LoadedGraph {
         };
         for (index, (input, &tensor)) in inputs.iter().zip(&self.graph.inputs).enumerate() {
             if self.on_device(tensor) {
-                put(input.data.bytes(), &self.fixed.inputs[index], 0);
+                put(input.data.bytes(), Target::Region(&self.fixed.inputs[index]), 0);
             }
         }
         if std::mem::take(&mut run.step_stale) {
-            put(&run.step, &self.fixed.step, 0);
+            put(&run.step, Target::Region(&self.fixed.step), 0);
         }
         let mut slot = 0;
         while slot < run.stale.len() {
@@ -285,7 +297,8 @@ impl LoadedGraph {
                 slot += 1;
             }
             if slot > start {
-                put(&run.arena[start * PARAM_SLOT..slot * PARAM_SLOT], &self.fixed.arena, (start * PARAM_SLOT) as u64);
+                let to = Target::Plain(&self.fixed.arena);
+                put(&run.arena[start * PARAM_SLOT..slot * PARAM_SLOT], to, (start * PARAM_SLOT) as u64);
             }
             slot += 1;
         }
@@ -323,7 +336,12 @@ impl LoadedGraph {
         }
         let mut encoder = self.gpu.inner.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
         for piece in pieces {
-            encoder.copy_buffer_to_buffer(&self.fixed.upload, piece.from, piece.to, piece.at, piece.len);
+            match piece.to {
+                Target::Region(to) => to.copy_from(&mut encoder, (&self.fixed.upload, piece.from), piece.at, piece.len),
+                Target::Plain(to) => {
+                    encoder.copy_buffer_to_buffer(&self.fixed.upload, piece.from, to, piece.at, piece.len);
+                }
+            }
         }
         encoder
     }
@@ -337,7 +355,7 @@ impl LoadedGraph {
             let dims = run.planned.live().dims(output);
             let wanted = Wanted { dims, elem, at, len: elem.bytes(dims.count()) };
             if let (Some(source), true) = (self.buffer_of(output, state), wanted.len > 0) {
-                encoder.copy_buffer_to_buffer(source, 0, &self.fixed.readback, at, wanted.len);
+                source.copy_to(encoder, (&self.fixed.readback, at), wanted.len);
             }
             at += crate::memory::padded(wanted.len);
             all.push(wanted);
@@ -346,7 +364,7 @@ impl LoadedGraph {
     }
 
     /// Where a tensor is.
-    pub(super) fn buffer_of<'a>(&'a self, tensor: TensorId, state: &'a State) -> Option<&'a wgpu::Buffer> {
+    pub(super) fn buffer_of<'a>(&'a self, tensor: TensorId, state: &'a State) -> Option<&'a Region> {
         match self.memory.tensors[tensor.index()]? {
             Place::Output(index) => self.fixed.outputs.get(index).and_then(Option::as_ref),
             Place::Input(index) => self.fixed.inputs.get(index),

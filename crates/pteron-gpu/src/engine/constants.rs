@@ -6,6 +6,7 @@ use std::collections::{HashMap, HashSet};
 use super::Gpu;
 use super::buffers::{MemoryBudget, Request, STORAGE};
 use super::fill::{Destination, Filler};
+use super::guards::Region;
 use crate::error::Result;
 use crate::graph::{Graph, Role};
 use crate::live::TensorId;
@@ -80,27 +81,28 @@ impl ConstantRequests {
         graph: &Graph,
         budget: &mut MemoryBudget,
         filler: &mut Filler,
-    ) -> Result<(HashMap<u32, wgpu::Buffer>, Vec<wgpu::Buffer>)> {
-        let mut alone: HashMap<u32, wgpu::Buffer> = HashMap::new();
+    ) -> Result<(HashMap<u32, Region>, Vec<Region>)> {
+        let mut alone: HashMap<u32, Region> = HashMap::new();
         for ConstantRequest { constant, tensor, same_as, request } in &self.alone {
-            if let Some(buffer) = same_as.and_then(|first| alone.get(&first)).cloned() {
-                alone.insert(*constant, buffer);
+            if let Some(region) = same_as.and_then(|first| alone.get(&first)).cloned() {
+                alone.insert(*constant, region);
                 continue;
             }
-            let buffer = request.make(gpu, budget)?;
-            let place = Destination::Buffer { buffer: buffer.clone(), start: 0, size: request.size };
+            let region = request.make_storage(gpu, budget)?;
+            let place = Destination::Buffer { buffer: region.buffer.clone(), start: region.start, size: request.size };
             filler.add(graph, *tensor, *constant, place);
-            alone.insert(*constant, buffer);
+            alone.insert(*constant, region);
         }
         let mut all = Vec::with_capacity(self.joined.len());
         for JoinedRequest { parts, request, .. } in &self.joined {
-            let buffer = request.make(gpu, budget)?;
+            let region = request.make_storage(gpu, budget)?;
             for &(part, start) in parts {
                 let Role::Constant(constant) = graph.role(part) else { continue };
-                let place = Destination::Buffer { buffer: buffer.clone(), start, size: bytes_of(graph, part) };
+                let (buffer, start) = (region.buffer.clone(), region.start + start);
+                let place = Destination::Buffer { buffer, start, size: bytes_of(graph, part) };
                 filler.add(graph, part, constant, place);
             }
-            all.push(buffer);
+            all.push(region);
         }
         Ok((alone, all))
     }

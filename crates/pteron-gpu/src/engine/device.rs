@@ -9,6 +9,7 @@ use super::buffers::Counters;
 #[cfg(not(target_arch = "wasm32"))]
 use super::cache::{DiskCache, PipelineCacheSummary};
 use super::failure::Failures;
+use super::guards::GuardSwitch;
 use super::pipelines::Pipeline;
 use super::wait::Once;
 use crate::error::{Error, Result};
@@ -43,6 +44,10 @@ pub struct GpuOptions {
     /// absent. It is used where the driver has a cache for this (Vulkan), and what is wrong with it is never an error. Drivers trust
     /// what they find there: nobody else must be able to write into it, which is checked on Unix only.
     pub pipeline_cache: Option<PathBuf>,
+    /// Whether every storage buffer gets guard bytes, which are compared after each call: a kernel that wrote beside its buffers is
+    /// [`Error::GuardBytes`]. If absent, the environment variable `PTERON_GUARD_BYTES` decides (`0` or `1`), and without it only
+    /// builds with debug assertions guard, on software adapters.
+    pub guard_bytes: Option<bool>,
 }
 
 /// A device, and what was compiled on it. Cheap to clone.
@@ -59,6 +64,7 @@ pub(crate) struct Inner {
     pub(crate) caps: Caps,
     pub(crate) counters: Counters,
     pub(crate) pipelines: Mutex<HashMap<Variant, Arc<Pipeline>>>,
+    pub(super) guards: GuardSwitch,
     #[cfg(not(target_arch = "wasm32"))]
     pub(super) cache: Option<DiskCache>,
     failures: Failures,
@@ -192,6 +198,7 @@ impl Gpu {
             Some(folder) => DiskCache::open(&device, &adapter.get_info(), folder).await,
             None => None,
         };
+        let guards = GuardSwitch::new(options.guard_bytes, summary.software);
         let inner = Inner {
             device,
             queue,
@@ -199,6 +206,7 @@ impl Gpu {
             caps,
             counters: Counters::default(),
             pipelines: Mutex::default(),
+            guards,
             #[cfg(not(target_arch = "wasm32"))]
             cache,
             failures,
@@ -227,7 +235,8 @@ impl Gpu {
         let Inner { device, queue, summary, failures, .. } = &*self.inner;
         let (device, queue, summary, failures) = (device.clone(), queue.clone(), summary.clone(), failures.clone());
         let (counters, pipelines, cache) = (Counters::default(), Mutex::default(), None);
-        Self { inner: Arc::new(Inner { device, queue, summary, caps, counters, pipelines, cache, failures }) }
+        let guards = self.inner.guards.again();
+        Self { inner: Arc::new(Inner { device, queue, summary, caps, counters, pipelines, guards, cache, failures }) }
     }
 
     /// What has been made and done on the device so far.

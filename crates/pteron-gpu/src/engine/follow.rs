@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::buffers::{MemoryBudget, Request};
 use super::call::InputView;
 use super::device::Gpu;
+use super::guards::{GuardList, Region};
 use super::load::LoadedGraph;
 use super::state::State;
 use crate::error::{Error, Result};
@@ -106,6 +107,8 @@ pub struct Pending {
     answer: usize,
     len: u64,
     submission: wgpu::SubmissionIndex,
+    /// The guards to be compared, and the state's buffers that have some.
+    guards: Option<(Arc<GuardList>, Vec<Region>)>,
 }
 
 /// What a started call has to say.
@@ -127,6 +130,9 @@ impl Pending {
         let len = if self.answers.clock.is_some() { ROOM + TIMES } else { self.len };
         let mut bytes = self.gpu.read_after(buffer, len, Some(self.submission.clone())).await?;
         self.gpu.check()?;
+        if let Some((guards, states)) = &self.guards {
+            guards.check(&self.gpu, states).await?;
+        }
         let room = usize::try_from(ROOM).unwrap_or(usize::MAX);
         let gpu_seconds = self.answers.clock.as_ref().and_then(|clock| clock.seconds(bytes.get(room..)?));
         bytes.truncate(usize::try_from(self.len).unwrap_or(0));
@@ -180,22 +186,24 @@ impl LoadedGraph {
         }
         let fed = feed.map_or(0, bytes);
         let target = |input: usize| {
-            let target = self.fixed.inputs.get(input).filter(|target| target.size() >= fed);
+            let target = self.fixed.inputs.get(input).filter(|target| target.len >= fed);
             target.ok_or_else(|| Error::Device(format!("input {input} has no room for {fed} bytes")))
         };
         let target = after.feed.map(|(_, input)| target(input)).transpose()?;
         let mut encoder = self.encode_writes(run, inputs);
         self.encode_pass(&mut encoder, run, state, self.answers.clock.as_ref().map(|clock| clock.writes(answer)));
         if let Some(source) = self.buffer_of(wanted, state) {
-            encoder.copy_buffer_to_buffer(source, 0, &self.answers.buffers[answer], 0, len);
+            source.copy_to(&mut encoder, (&self.answers.buffers[answer], 0), len);
         }
         if let (Some(source), Some(target)) = (feed.and_then(|tensor| self.buffer_of(tensor, state)), target) {
-            encoder.copy_buffer_to_buffer(source, 0, target, 0, fed);
+            target.copy_from(&mut encoder, (&source.buffer, source.start), 0, fed);
         }
         if let Some(clock) = &self.answers.clock {
             clock.resolve(&mut encoder, answer, &self.answers.buffers[answer]);
         }
         let submission = self.submit(encoder);
-        Ok(Pending { gpu: self.gpu.clone(), answers: Arc::clone(&self.answers), answer, len, submission })
+        let (gpu, answers) = (self.gpu.clone(), Arc::clone(&self.answers));
+        let guards = self.guards.as_ref().map(|guards| (Arc::clone(guards), state.buffers.clone()));
+        Ok(Pending { gpu, answers, answer, len, submission, guards })
     }
 }

@@ -12,6 +12,7 @@ use super::call::Run;
 use super::fill::{Destination, Filler, Sink};
 use super::filling::FillingGraph;
 use super::follow::Answers;
+use super::guards::{GuardList, Region};
 use super::pipelines::Pipeline;
 use super::precision::Precision;
 use super::progress::Loading;
@@ -25,7 +26,7 @@ use crate::half_cache::KvCache;
 use crate::kernel::Variant;
 use crate::live::TensorId;
 use crate::memory::{Memory, Place};
-use crate::plan::{Bind, PARAM_SLOT};
+use crate::plan::{Bind, PARAM_SLOT, Recipe};
 use crate::resize::Planned;
 use crate::shape::Dims;
 use crate::tuning::Tuning;
@@ -66,6 +67,8 @@ pub struct LoadedGraph {
     pub(super) answers: Arc<Answers>,
     pub(super) bytes: u64,
     pub(super) needed: MemoryUse,
+    /// What is compared after each call, where the device has guards.
+    pub(super) guards: Option<Arc<GuardList>>,
 }
 
 /// Bytes that a graph cannot do without, states apart.
@@ -94,16 +97,16 @@ impl MemoryUse {
 /// Buffers that live as long as the graph.
 #[derive(Debug)]
 pub(super) struct Fixed {
-    pub(super) constants: HashMap<u32, wgpu::Buffer>,
+    pub(super) constants: HashMap<u32, Region>,
     /// Constants that share a buffer.
-    pub(super) joined: Vec<wgpu::Buffer>,
-    pub(super) inputs: Vec<wgpu::Buffer>,
-    pub(super) outputs: Vec<Option<wgpu::Buffer>>,
-    pub(super) objects: Vec<wgpu::Buffer>,
+    pub(super) joined: Vec<Region>,
+    pub(super) inputs: Vec<Region>,
+    pub(super) outputs: Vec<Option<Region>>,
+    pub(super) objects: Vec<Region>,
     /// Parameters, a slot for each dispatch a plan may make.
     pub(super) arena: wgpu::Buffer,
     /// The per-step block.
-    pub(super) step: wgpu::Buffer,
+    pub(super) step: Region,
     /// What a call writes, in one write, before it is copied to its places.
     pub(super) upload: wgpu::Buffer,
     /// What a call reads back.
@@ -240,7 +243,8 @@ impl PreparedGraph {
         let run = Mutex::new(Run::new(planned, slots.total));
         let (gate, initial) = (Gate::default(), Vec::new());
         let (bytes, needed) = (budget.used(), sizes.needed());
-        let loaded = LoadedGraph { gpu, graph, memory, fixed, ready, initial, run, gate, answers, bytes, needed };
+        let guards = gpu.has_guard_bytes().then(|| guard_list(&graph, &memory, &fixed, &ready));
+        let loaded = LoadedGraph { gpu, graph, memory, fixed, ready, initial, run, gate, answers, bytes, needed, guards };
         loaded.refresh_all();
         Ok(FillingGraph { loaded, filler, budget, waiting: 0 })
     }
@@ -298,9 +302,10 @@ fn input_bounds(graph: &Graph, options: &LoadOptions) -> Result<Vec<Dims>> {
 fn make_buffers(gpu: &Gpu, graph: &Graph, sizes: &Sizes, budget: &mut MemoryBudget, filler: &mut Filler) -> Result<Fixed> {
     let (constants, joined) = sizes.constants.make(gpu, graph, budget, filler)?;
     let mut all =
-        |requests: &[Request]| requests.iter().map(|request| request.make(gpu, budget)).collect::<Result<Vec<_>>>();
+        |requests: &[Request]| requests.iter().map(|request| request.make_storage(gpu, budget)).collect::<Result<Vec<_>>>();
     let (inputs, objects) = (all(&sizes.inputs)?, all(&sizes.objects)?);
-    let outputs = sizes.outputs.iter().map(|output| output.as_ref().map(|output| output.make(gpu, budget)).transpose());
+    let output = |output: &Option<Request>| output.as_ref().map(|output| output.make_storage(gpu, budget)).transpose();
+    let outputs = sizes.outputs.iter().map(output);
     Ok(Fixed {
         constants,
         joined,
@@ -308,7 +313,7 @@ fn make_buffers(gpu: &Gpu, graph: &Graph, sizes: &Sizes, budget: &mut MemoryBudg
         outputs: outputs.collect::<Result<_>>()?,
         objects,
         arena: sizes.arena.make(gpu, budget)?,
-        step: sizes.step.make(gpu, budget)?,
+        step: sizes.step.make_storage(gpu, budget)?,
         upload: sizes.upload.make(gpu, budget)?,
         readback: sizes.readback.make(gpu, budget)?,
     })
@@ -331,6 +336,7 @@ fn make_ready(gpu: &Gpu, planned: &Planned, memory: &Memory, fixed: &Fixed, slot
                 return Err(Error::Device(format!("kernel {} did not compile", recipe.variant.label)));
             };
             let binds: Vec<Bound> = recipe.binds.iter().filter_map(|bind| bound(memory, node, *bind)).collect();
+            check_lengths(planned, fixed, node, recipe, &binds)?;
             let mut one = Ready { pipeline, slot, binds, group: None };
             one.group = bind_group(gpu, fixed, &one, &[]);
             list.push(one);
@@ -349,21 +355,54 @@ fn bound(memory: &Memory, node: usize, bind: Bind) -> Option<Bound> {
     })
 }
 
+/// Plans were checked with lengths that followed from bounds: the buffers are that long. States are made later, from bounds alone.
+fn check_lengths(planned: &Planned, fixed: &Fixed, node: usize, recipe: &Recipe, binds: &[Bound]) -> Result<()> {
+    let lengths = planned.lengths(node);
+    for (bind, bound) in recipe.binds.iter().zip(binds) {
+        let (needed, found) = (lengths.length(*bind), region(fixed, *bound, &[]).map(|region| region.len));
+        if let Some(found) = found.filter(|found| *found < needed) {
+            let what = format!("{bind:?} of kernel {} has {found} bytes, planned were {needed}", recipe.variant.label);
+            return Err(Error::Device(what));
+        }
+    }
+    Ok(())
+}
+
+/// The buffer of a binding, if it is there.
+fn region<'a>(fixed: &'a Fixed, bound: Bound, states: &'a [Region]) -> Option<&'a Region> {
+    match bound {
+        Bound::Step => Some(&fixed.step),
+        Bound::Place(Place::Constant(constant)) => fixed.constants.get(&constant),
+        Bound::Place(Place::Joined(index)) => fixed.joined.get(index),
+        Bound::Place(Place::Input(index)) => fixed.inputs.get(index),
+        Bound::Place(Place::Output(index)) => fixed.outputs.get(index)?.as_ref(),
+        Bound::Place(Place::Object(index)) => fixed.objects.get(index),
+        Bound::Place(Place::State(index)) => states.get(index),
+    }
+}
+
+/// The guarded buffers of a graph and who uses them.
+fn guard_list(graph: &Graph, memory: &Memory, fixed: &Fixed, ready: &[Vec<Ready>]) -> Arc<GuardList> {
+    let mut uses = Vec::new();
+    for (node, recipes) in graph.nodes.iter().zip(ready) {
+        for (index, bound, recipe) in recipes.iter().flat_map(|one| (0..).zip(&one.binds).map(move |(i, b)| (i, b, one))) {
+            if let Bound::Place(place) = *bound {
+                uses.push((format!("{} (call {})", node.name, node.call), place, recipe.pipeline.writes(index)));
+            }
+        }
+    }
+    #[cfg_attr(target_arch = "wasm32", allow(clippy::arc_with_non_send_sync, reason = "shared on native targets"))]
+    Arc::new(GuardList::new(fixed, memory.states.len(), &uses))
+}
+
 /// The bind group of a recipe; `None` if it binds state and `states` has none.
-pub(super) fn bind_group(gpu: &Gpu, fixed: &Fixed, ready: &Ready, states: &[wgpu::Buffer]) -> Option<wgpu::BindGroup> {
+pub(super) fn bind_group(gpu: &Gpu, fixed: &Fixed, ready: &Ready, states: &[Region]) -> Option<wgpu::BindGroup> {
     let params = wgpu::BufferBinding { buffer: &fixed.arena, offset: 0, size: wgpu::BufferSize::new(PARAM_SLOT as u64) };
     let mut entries = vec![wgpu::BindGroupEntry { binding: 0, resource: wgpu::BindingResource::Buffer(params) }];
+    let most = gpu.inner.summary.limits.max_storage_buffer_binding_size;
     for (binding, bound) in (1u32..).zip(&ready.binds) {
-        let buffer = match *bound {
-            Bound::Step => &fixed.step,
-            Bound::Place(Place::Constant(constant)) => fixed.constants.get(&constant)?,
-            Bound::Place(Place::Joined(index)) => fixed.joined.get(index)?,
-            Bound::Place(Place::Input(index)) => fixed.inputs.get(index)?,
-            Bound::Place(Place::Output(index)) => fixed.outputs.get(index)?.as_ref()?,
-            Bound::Place(Place::Object(index)) => fixed.objects.get(index)?,
-            Bound::Place(Place::State(index)) => states.get(index)?,
-        };
-        entries.push(wgpu::BindGroupEntry { binding, resource: buffer.as_entire_binding() });
+        let resource = region(fixed, *bound, states)?.binding(ready.pipeline.checked, most);
+        entries.push(wgpu::BindGroupEntry { binding, resource });
     }
     count(&gpu.inner.counters.bind_groups, 1);
     let layout = &ready.pipeline.layout;

@@ -16,6 +16,7 @@ mod failure;
 mod fill;
 mod filling;
 mod follow;
+mod guards;
 mod load;
 mod pass;
 mod pipelines;

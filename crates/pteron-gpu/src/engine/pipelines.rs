@@ -18,6 +18,10 @@ use crate::plan::PARAM_SLOT;
 pub(crate) struct Pipeline {
     pub(crate) pipeline: wgpu::ComputePipeline,
     pub(crate) layout: wgpu::BindGroupLayout,
+    /// The kinds of its bindings, in order.
+    pub(super) kinds: Vec<BindingKind>,
+    /// Whether it was compiled with bounds checks.
+    pub(super) checked: bool,
 }
 
 #[cfg(target_arch = "wasm32")]
@@ -113,7 +117,8 @@ impl Gpu {
         let device = &self.inner.device;
         let label = Some(variant.label);
         let module = self.module(variant);
-        let entries: Vec<_> = (0u32..).zip(variant.bindings()).map(|(binding, kind)| entry(binding, kind)).collect();
+        let kinds = variant.bindings();
+        let entries: Vec<_> = (0u32..).zip(&kinds).map(|(binding, &kind)| entry(binding, kind)).collect();
         let layout = device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label, entries: &entries });
         let pipeline_layout = device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
             label,
@@ -130,7 +135,7 @@ impl Gpu {
             cache: self.kept_pipelines(),
         });
         count(&self.inner.counters.pipelines, 1);
-        Pipeline { pipeline, layout }
+        Pipeline { pipeline, layout, kinds, checked: variant.kernel.is_checked() }
     }
 
     /// The cache that pipelines are made with.
@@ -149,14 +154,15 @@ impl Gpu {
         let source = wgpu::ShaderSource::Wgsl(variant.source(TARGET).into());
         let descriptor = wgpu::ShaderModuleDescriptor { label: Some(variant.label), source };
         let checks = wgpu::ShaderRuntimeChecks {
-            bounds_checks: !variant.kernel.proven,
+            bounds_checks: variant.kernel.is_checked(),
             force_loop_bounding: false,
             // Data may divide by zero in kernels that are proven otherwise.
             ..wgpu::ShaderRuntimeChecks::checked()
         };
         #[allow(unsafe_code, reason = "what plans have checked is not checked again at every load of a kernel")]
         // SAFETY: sources are this crate's own, never a file's. Every loop of theirs is bounded by parameters or constants, and
-        // indices are left unchecked only in kernels that are marked as proven: `KernelDef::proven` says what that takes.
+        // indices are left unchecked only in kernels whose plans are all compared with the buffers they bind: `kernel::reach` says
+        // what that relies on.
         unsafe {
             self.inner.device.create_shader_module_trusted(descriptor, checks)
         }

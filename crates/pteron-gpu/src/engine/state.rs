@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use wgpu::BufferUsages as Usage;
 
 use super::buffers::{MemoryBudget, count};
+use super::guards::Region;
 use super::load::{LoadedGraph, bind_group};
 use crate::error::Result;
 use crate::graph::{Graph, TensorInfo};
@@ -13,7 +14,7 @@ use crate::memory::Memory;
 /// The mutable tensors of a graph (KV caches): one for each conversation.
 #[derive(Debug)]
 pub struct State {
-    pub(super) buffers: Vec<wgpu::Buffer>,
+    pub(super) buffers: Vec<Region>,
     /// Bind groups of the recipes that touch state, by operator and recipe.
     pub(super) groups: HashMap<(usize, usize), wgpu::BindGroup>,
 }
@@ -41,7 +42,7 @@ impl LoadedGraph {
         for &tensor in &self.memory.states {
             let info = self.graph.info(tensor);
             let usage = Usage::STORAGE | Usage::COPY_DST | Usage::COPY_SRC;
-            buffers.push(self.gpu.buffer(
+            buffers.push(self.gpu.storage(
                 &mut budget,
                 &format!("state {tensor}"),
                 info.elem.bytes(info.bound.count()),
@@ -70,8 +71,8 @@ impl LoadedGraph {
         let mut encoder = self.gpu.inner.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
         for (buffer, initial) in state.buffers.iter().zip(&self.initial) {
             match initial {
-                Some(initial) => encoder.copy_buffer_to_buffer(initial, 0, buffer, 0, initial.size().min(buffer.size())),
-                None => encoder.clear_buffer(buffer, 0, None),
+                Some(initial) => buffer.copy_from(&mut encoder, (initial, 0), 0, initial.size().min(buffer.len)),
+                None => buffer.clear(&mut encoder),
             }
         }
         self.submit(encoder);
@@ -86,7 +87,7 @@ impl LoadedGraph {
         let copy = self.new_state()?;
         let mut encoder = self.gpu.inner.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
         for (from, to) in state.buffers.iter().zip(&copy.buffers) {
-            encoder.copy_buffer_to_buffer(from, 0, to, 0, from.size());
+            to.copy_from(&mut encoder, (&from.buffer, from.start), 0, from.len);
         }
         self.submit(encoder);
         self.gpu.check()?;

@@ -3,7 +3,8 @@
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) thread: u32) {
     let i = group_index(group, groups) * 256u + thread;
-    if i * 4u >= params.count {
+    // `i * 4u` might wrap in surplus workgroups.
+    if i > (params.count - 1u) / 4u {
         return;
     }
     if together() {

@@ -16,8 +16,8 @@
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) thread: u32) {
     let i = group_index(group, groups) * 256u + thread;
-    // Buffers are whole vectors long: what lies past the last element is padding.
-    if i * 4u >= params.count {
+    // Buffers are whole vectors long: what lies past the last element is padding. `i * 4u` might wrap in surplus workgroups.
+    if i > (params.count - 1u) / 4u {
         return;
     }
     out[i] = narrow(apply(widen_x(input_x[i])));

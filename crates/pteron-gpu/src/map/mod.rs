@@ -9,6 +9,7 @@ mod types;
 use crate::args::Args;
 use crate::error::OpError;
 use crate::graph::Elem;
+use crate::kernel::reach::{Counts, DispatchView, Reached, count};
 use crate::kernel::{KernelDef, Variant};
 use crate::live::TensorId;
 use crate::params;
@@ -27,11 +28,39 @@ params! {
 }
 
 pub(crate) static MAP1: KernelDef =
-    KernelDef::new("map1", include_str!("map1.wgsl"), Params::FIELDS).with_variants(|| variants(1)).proven();
+    KernelDef::new("map1", include_str!("map1.wgsl"), Params::FIELDS).with_variants(|| variants(1)).proven(reach);
 pub(crate) static MAP2: KernelDef =
-    KernelDef::new("map2", include_str!("map2.wgsl"), Params::FIELDS).with_variants(|| variants(2)).proven();
+    KernelDef::new("map2", include_str!("map2.wgsl"), Params::FIELDS).with_variants(|| variants(2)).proven(reach);
 pub(crate) static MAP3: KernelDef =
-    KernelDef::new("map3", include_str!("map3.wgsl"), Params::FIELDS).with_variants(|| variants(3)).proven();
+    KernelDef::new("map3", include_str!("map3.wgsl"), Params::FIELDS).with_variants(|| variants(3)).proven(reach);
+
+/// A thread has four elements of the output. A kernel with one input reads the same four of it; others read where `places` leads.
+fn reach(call: &DispatchView<'_>) -> Option<Reached> {
+    let params = call.params::<Params>()?;
+    let elements = count(params.count);
+    let inputs = [("A", params.x), ("B", params.y), ("C", params.z)];
+    let read = inputs.iter().map_while(|(ty, strides)| Some((call.type_bytes(ty)?, strides)));
+    let mut reached = Reached::new();
+    if std::ptr::eq(call.variant.kernel, &MAP1) {
+        reached = reached.fours(elements, call.type_bytes("A")?);
+    } else if (1..=MAX_RANK).contains(&(params.rank as usize)) && params.count > 0 {
+        for (bytes, strides) in read {
+            reached = reached.fours(furthest(&params, strides) + count(1), bytes);
+        }
+    } else {
+        return None;
+    }
+    Some(reached.fours(elements, call.type_bytes("O")?))
+}
+
+/// The furthest place of an input: the last index of every axis but the outermost, which has what is left.
+fn furthest(params: &Params, strides: &[u32; MAX_RANK]) -> Counts {
+    let last = params.rank as usize - 1;
+    let inner = params.dims[..last].iter().zip(strides);
+    let at = inner.fold(count(0), |at, (&dim, &stride)| at + (count(dim) - count(1)) * count(stride));
+    let rows = params.dims[..last].iter().fold(count(1), |rows, &dim| rows * count(dim));
+    at + (count(params.count) - count(1)) / rows * count(strides[last])
+}
 
 /// By number of tensors.
 static KERNELS: [&KernelDef; 3] = [&MAP1, &MAP2, &MAP3];

@@ -3,8 +3,10 @@
 
 pub(crate) mod product;
 mod q4;
+mod q4_reach;
 
 pub(crate) use q4::{Layout, Q4};
+pub(crate) use q4_reach::{reach, reach_in_vectors};
 
 use crate::error::OpError;
 use crate::kernel::Variant;

@@ -33,7 +33,11 @@ impl Drop for Folder {
 }
 
 fn open(folder: &Path) -> Gpu {
-    let options = GpuOptions { adapter: std::env::var("PTERON_ADAPTER").ok(), pipeline_cache: Some(folder.to_owned()) };
+    let options = GpuOptions {
+        adapter: std::env::var("PTERON_ADAPTER").ok(),
+        pipeline_cache: Some(folder.to_owned()),
+        ..GpuOptions::default()
+    };
     block_on(Gpu::open(&options)).expect("tests need an adapter; the test command installs one in software")
 }
 

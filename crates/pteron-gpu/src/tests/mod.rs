@@ -1,10 +1,12 @@
 //! Tests of the graph and the engine as a whole; those of single operators are beside them.
 
+mod bounds;
 mod cache;
 mod docs;
 mod filling;
 mod follow;
 mod fusions;
+mod guards;
 mod limits;
 mod loading;
 mod memory;

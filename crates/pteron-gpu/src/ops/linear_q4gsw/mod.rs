@@ -15,14 +15,14 @@ mod tests;
 
 static GEMV: KernelDef = KernelDef::new("linear_q4gsw_gemv", include_str!("linear_q4gsw_gemv.wgsl"), Params::FIELDS)
     .with_types(matmul::TYPES)
-    .proven();
+    .proven(matmul::reach);
 static GEMV_WIDE: KernelDef =
     KernelDef::new("linear_q4gsw_gemv_wide", include_str!("linear_q4gsw_gemv_wide.wgsl"), Params::FIELDS)
         .with_types(matmul::TYPES)
-        .proven();
+        .proven(matmul::reach_in_vectors);
 static GEMM: KernelDef = KernelDef::new("linear_q4gsw_gemm", include_str!("linear_q4gsw_gemm.wgsl"), Params::FIELDS)
     .with_types(matmul::TYPES)
-    .proven();
+    .proven(matmul::reach);
 
 const IN_GROUPS: &str = "et_vk.linear_q4gsw.default";
 const BY_ROW: &str = "et_vk.linear_qcs4w.default";

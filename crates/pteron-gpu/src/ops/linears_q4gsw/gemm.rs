@@ -1,7 +1,7 @@
 //! Many rows: a norm first, if there is one, then one product with the columns of all parts in tiles, and what a gate lets
 //! through behind it.
 
-use super::{Binds, GATE, Linears, NORMED, Params, UP};
+use super::{Binds, GATE, Linears, NORMED, Params, UP, reach};
 use crate::error::OpError;
 use crate::kernel::{KernelDef, Variant};
 use crate::matmul::{GEMM_TILES, gemm_tiles};
@@ -10,13 +10,13 @@ use crate::params;
 use crate::plan::{Bind, Caps, Dispatch, Recipe};
 
 pub(super) static GEMM: KernelDef =
-    KernelDef::new("linears_q4gsw_gemm", include_str!("linears_q4gsw_gemm.wgsl"), Params::FIELDS).proven();
+    KernelDef::new("linears_q4gsw_gemm", include_str!("linears_q4gsw_gemm.wgsl"), Params::FIELDS).proven(reach::gemm);
 pub(super) static GATE_KERNEL: KernelDef =
-    KernelDef::new("linears_q4gsw_gate", include_str!("linears_q4gsw_gate.wgsl"), GateParams::FIELDS).proven();
+    KernelDef::new("linears_q4gsw_gate", include_str!("linears_q4gsw_gate.wgsl"), GateParams::FIELDS).proven(reach::gate);
 
 params! {
     /// Of `linears_q4gsw_gate.wgsl`.
-    struct GateParams { count: u32, has_addend: u32, pad: [u32; 2] }
+    pub(super) struct GateParams { count: u32, has_addend: u32, pad: [u32; 2] }
 }
 
 /// The recipes of the tiles, then those of the norm and of the gate where there are such.

@@ -1,20 +1,21 @@
 //! Few rows: one dispatch for everything, by the kernel for subgroups where all of them have one size, by one without barriers where
 //! there is no GPU, else by their portable twin.
 
-use super::{Binds, Linears, Params, Shape};
+use super::{Binds, Linears, Params, Shape, reach};
 use crate::error::OpError;
 use crate::kernel::{KernelDef, Variant};
 use crate::matmul::{GEMV_ROWS, gemv_holding};
 use crate::plan::{Caps, Dispatch, Recipe};
 
 pub(super) static PORTABLE: KernelDef =
-    KernelDef::new("linears_q4gsw_gemv", include_str!("linears_q4gsw_gemv.wgsl"), Params::FIELDS).proven();
+    KernelDef::new("linears_q4gsw_gemv", include_str!("linears_q4gsw_gemv.wgsl"), Params::FIELDS).proven(reach::gemv);
 pub(super) static SUBGROUPS: KernelDef =
     KernelDef::new("linears_q4gsw_gemv_subgroups", include_str!("linears_q4gsw_gemv_subgroups.wgsl"), Params::FIELDS)
         .with_subgroups()
-        .proven();
+        .proven(reach::gemv);
 pub(super) static SERIAL: KernelDef =
-    KernelDef::new("linears_q4gsw_gemv_serial", include_str!("linears_q4gsw_gemv_serial.wgsl"), Params::FIELDS).proven();
+    KernelDef::new("linears_q4gsw_gemv_serial", include_str!("linears_q4gsw_gemv_serial.wgsl"), Params::FIELDS)
+        .proven(reach::gemv);
 
 /// Threads of a workgroup of the kernel without barriers, each with columns of its own.
 const SERIAL_THREADS: u32 = 16;

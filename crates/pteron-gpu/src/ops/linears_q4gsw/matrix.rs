@@ -1,7 +1,7 @@
 //! Many rows on a device that multiplies whole matrices of 16-bit floats: the rows are packed, with a norm on the way if there is
 //! one, then one product with the columns of all parts, and a gate, is written as it should be.
 
-use super::{Binds, Linears, Params};
+use super::{Binds, Linears, Params, reach};
 use crate::error::OpError;
 use crate::kernel::{KernelDef, Variant};
 use crate::params;
@@ -10,15 +10,15 @@ use crate::plan::{Bind, Caps, Dispatch, Recipe};
 pub(super) static MATRIX: KernelDef =
     KernelDef::new("linears_q4gsw_matrix", include_str!("linears_q4gsw_matrix.wgsl"), Params::FIELDS)
         .with_matrices()
-        .proven();
+        .proven(reach::matrix);
 pub(super) static PACK: KernelDef =
     KernelDef::new("linears_q4gsw_pack", include_str!("linears_q4gsw_pack.wgsl"), PackParams::FIELDS)
         .with_matrices()
-        .proven();
+        .proven(reach::pack);
 
 params! {
     /// Of `linears_q4gsw_pack.wgsl`.
-    struct PackParams { rows: u32, vectors: u32, eps: f32, pad: u32 }
+    pub(super) struct PackParams { rows: u32, vectors: u32, eps: f32, pad: u32 }
 }
 
 /// Scratch by index: the packed rows, and what each is multiplied by in the end.

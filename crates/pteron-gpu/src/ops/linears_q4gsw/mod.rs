@@ -10,6 +10,7 @@ mod gemm;
 mod gemv;
 mod matrix;
 mod parts;
+mod reach;
 #[cfg(test)]
 mod tests;
 

@@ -13,7 +13,7 @@ use crate::plan::Bind;
 pub(super) const MOST: usize = 3;
 
 /// Scales and biases begin at whole vectors, so no bias begins here.
-const NO_BIAS: u32 = u32::MAX;
+pub(super) const NO_BIAS: u32 = u32::MAX;
 
 #[derive(Debug)]
 pub(super) struct Parts {

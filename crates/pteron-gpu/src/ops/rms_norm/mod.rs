@@ -6,6 +6,7 @@ mod tests;
 use crate::args::Args;
 use crate::error::OpError;
 use crate::graph::Elem;
+use crate::kernel::reach::{DispatchView, Reached, count};
 use crate::kernel::{KernelDef, Variant};
 use crate::live::TensorId;
 use crate::ops::OpDef;
@@ -16,7 +17,7 @@ use crate::shape::Dims;
 
 pub(super) static ROWS: KernelDef = KernelDef::new("rms_norm", include_str!("rms_norm.wgsl"), Params::FIELDS)
     .with_types(&[("T", &["vec4<f32>", "f32"])])
-    .proven();
+    .proven(reach);
 
 /// The registry entry.
 pub static DEF: OpDef = OpDef { names: &["et_vk.rms_norm.default"], kernels: &[&ROWS], decode };
@@ -24,6 +25,13 @@ pub static DEF: OpDef = OpDef { names: &["et_vk.rms_norm.default"], kernels: &[&
 params! {
     /// Of `rms_norm.wgsl`.
     struct Params { rows: u32, items: u32, eps: f32, pad: u32 }
+}
+
+/// Whole rows, and a weight for each column.
+fn reach(call: &DispatchView<'_>) -> Option<Reached> {
+    let params = call.params::<Params>()?;
+    let (all, bytes) = (count(params.rows) * count(params.items), call.type_bytes("T")?);
+    Some(Reached::new().array(all, bytes).array(count(params.items), bytes).array(all, bytes))
 }
 
 /// The recipes: the type of an item, and the numbers in it.

@@ -5,6 +5,7 @@
 use super::{Inputs, Outputs};
 use crate::args::Args;
 use crate::error::OpError;
+use crate::kernel::reach::{Counts, DispatchView, Reached, count};
 use crate::kernel::{KernelDef, Variant};
 use crate::live::Scalar;
 use crate::params;
@@ -16,13 +17,26 @@ pub(super) const NAME: &str = "et_vk.apply_rotary_emb_hf.default";
 
 pub(super) static KERNEL: KernelDef = KernelDef::new("rotary_halves", include_str!("rotary_halves.wgsl"), Params::FIELDS)
     .with_types(&[("T", &["vec4<f32>", "f32"])])
-    .proven();
+    .proven(reach);
 
 params! {
     /// Of `rotary_halves.wgsl`.
     struct Params {
         width: u32, half: u32, tokens: u32, q_heads: u32, k_heads: u32, q_count: u32, count: u32, step_base: u32,
     }
+}
+
+/// Whole heads of the queries and the keys, and the tables up to the last token's row.
+fn reach(call: &DispatchView<'_>) -> Option<Reached> {
+    let params = call.params::<Params>()?;
+    let item = call.type_bytes("T")?;
+    let [position] = call.step(params.step_base)?;
+    let items = params.width.checked_sub(params.half).filter(|&items| items > 0 && params.tokens > 0)?;
+    let heads = |of: Counts| of.div_ceil(items) * count(params.width);
+    let (q, k) = (heads(count(params.q_count)), heads(count(params.count) - count(params.q_count)));
+    let table = (position + count(params.tokens)) * count(2) * count(params.half);
+    let read = Reached::new().array(q, item).array(k, item).array(table, item).array(table, item);
+    Some(read.step(params.step_base, 1).array(q, item).array(k, item))
 }
 
 /// The recipes: the type of an item, and the numbers in it.

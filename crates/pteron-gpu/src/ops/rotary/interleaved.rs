@@ -3,6 +3,7 @@
 use crate::args::Args;
 use crate::error::OpError;
 use crate::graph::Elem;
+use crate::kernel::reach::{DispatchView, Reached, count};
 use crate::kernel::{KernelDef, Variant};
 use crate::live::TensorId;
 use crate::params;
@@ -13,11 +14,18 @@ use crate::shape::Dims;
 pub(super) const NAME: &str = "et_vk.apply_rotary_emb_interleaved.default";
 
 pub(super) static KERNEL: KernelDef =
-    KernelDef::new("rotary_interleaved", include_str!("rotary_interleaved.wgsl"), Params::FIELDS).proven();
+    KernelDef::new("rotary_interleaved", include_str!("rotary_interleaved.wgsl"), Params::FIELDS).proven(reach);
 
 params! {
     /// Of `rotary_interleaved.wgsl`.
     struct Params { token_pairs: u32, count: u32, pad: [u32; 2] }
+}
+
+/// Pairs, and the angles of all tokens.
+fn reach(call: &DispatchView<'_>) -> Option<Reached> {
+    let params = call.params::<Params>()?;
+    let (pairs, angles) = (count(params.count), count(params.token_pairs));
+    (params.token_pairs > 0).then(|| Reached::new().array(pairs, 8).array(angles, 8).array(pairs, 8))
 }
 
 #[derive(Debug)]

@@ -3,6 +3,7 @@
 use super::{Inputs, Outputs};
 use crate::args::Args;
 use crate::error::OpError;
+use crate::kernel::reach::{DispatchView, Reached, count};
 use crate::kernel::{KernelDef, Variant};
 use crate::params;
 use crate::plan::{BoundsCx, Dispatch, Op, Plan, PlanCx, Recipe, Recipes};
@@ -11,11 +12,20 @@ use crate::shape::Dims;
 
 pub(super) const NAME: &str = "et_vk.apply_rotary_emb.default";
 
-pub(super) static KERNEL: KernelDef = KernelDef::new("rotary", include_str!("rotary.wgsl"), Params::FIELDS).proven();
+pub(super) static KERNEL: KernelDef = KernelDef::new("rotary", include_str!("rotary.wgsl"), Params::FIELDS).proven(reach);
 
 params! {
     /// Of `rotary.wgsl`.
     struct Params { pairs: u32, tokens: u32, q_heads: u32, k_heads: u32, q_count: u32, count: u32, pad: [u32; 2] }
+}
+
+/// Pairs of the queries and the keys, and a table of all tokens.
+fn reach(call: &DispatchView<'_>) -> Option<Reached> {
+    let params = call.params::<Params>()?;
+    let (q, k) = (count(params.q_count), count(params.count) - count(params.q_count));
+    // A remainder by zero would be anything.
+    let table = (params.tokens > 0 && params.pairs > 0).then_some(count(params.tokens) * count(params.pairs))?;
+    Some(Reached::new().array(q, 8).array(k, 8).array(table, 4).array(table, 4).array(q, 8).array(k, 8))
 }
 
 #[derive(Debug)]

@@ -1,5 +1,6 @@
 //! A few rows on a device whose subgroups have one size: their threads read keys and values together, and meet at the end.
 
+use super::reach;
 use super::stream::{Heads, Params};
 use super::sweep::Spread;
 use crate::kernel::{KernelDef, Variant};
@@ -9,7 +10,7 @@ pub(super) static FEW_SUBGROUPS: KernelDef =
     KernelDef::new("sdpa_few_subgroups", include_str!("sdpa_few_subgroups.wgsl"), Params::FIELDS)
         .with_variants(variants)
         .with_subgroups()
-        .proven();
+        .proven(reach::sweep);
 
 /// Vectors of a key that a thread can hold: with more, other kernels do better.
 const MOST_VECTORS: u32 = 4;

@@ -1,5 +1,6 @@
 //! Many rows on a device that multiplies whole matrices of 16-bit floats.
 
+use super::reach;
 use super::stream::{Heads, Params};
 use super::sweep::Spread;
 use crate::kernel::{KernelDef, Variant};
@@ -8,7 +9,7 @@ use crate::plan::{Caps, MATRIX_MEMORY};
 pub(super) static MATRIX: KernelDef = KernelDef::new("sdpa_matrix", include_str!("sdpa_matrix.wgsl"), Params::FIELDS)
     .with_variants(variants)
     .with_matrices()
-    .proven();
+    .proven(reach::matrix);
 
 /// Subgroups of a workgroup, and vectors of a row that go through workgroup memory at a time.
 const SUBGROUPS: u32 = 4;

@@ -12,6 +12,7 @@
 
 mod few;
 mod matrix;
+mod reach;
 mod rounds;
 pub(crate) mod slices;
 mod stream;

@@ -1,7 +1,7 @@
 //! Attention in three kernels with scores in scratch, for heads of any length: in rounds, where scores would take too much.
 
 use super::slices::Slices;
-use super::{Kernels, Sdpa, Shape};
+use super::{Kernels, Sdpa, Shape, reach};
 use crate::error::OpError;
 use crate::kernel::{KernelDef, Variant};
 use crate::ops::update_cache::Write;
@@ -9,16 +9,17 @@ use crate::params;
 use crate::plan::{Bind, BoundsCx, Caps, Dispatch, Plan, PlanCx, Recipe, Recipes};
 
 pub(super) static QK_SCALAR: KernelDef =
-    KernelDef::new("sdpa_qk_scalar", include_str!("sdpa_qk_scalar.wgsl"), Params::FIELDS).proven();
+    KernelDef::new("sdpa_qk_scalar", include_str!("sdpa_qk_scalar.wgsl"), Params::FIELDS).proven(reach::scores);
 pub(super) static QK_NAIVE: KernelDef =
-    KernelDef::new("sdpa_qk_naive", include_str!("sdpa_qk_naive.wgsl"), Params::FIELDS).proven();
+    KernelDef::new("sdpa_qk_naive", include_str!("sdpa_qk_naive.wgsl"), Params::FIELDS).proven(reach::naive_scores);
 pub(super) static SOFTMAX: KernelDef =
-    KernelDef::new("sdpa_softmax", include_str!("sdpa_softmax.wgsl"), Params::FIELDS).proven();
-pub(super) static AV: KernelDef = KernelDef::new("sdpa_av", include_str!("sdpa_av.wgsl"), Params::FIELDS).proven();
+    KernelDef::new("sdpa_softmax", include_str!("sdpa_softmax.wgsl"), Params::FIELDS).proven(reach::softmax);
+pub(super) static AV: KernelDef =
+    KernelDef::new("sdpa_av", include_str!("sdpa_av.wgsl"), Params::FIELDS).proven(reach::values);
 pub(super) static AV_FEW: KernelDef =
-    KernelDef::new("sdpa_av_few", include_str!("sdpa_av_few.wgsl"), Params::FIELDS).proven();
+    KernelDef::new("sdpa_av_few", include_str!("sdpa_av_few.wgsl"), Params::FIELDS).proven(reach::values);
 pub(super) static AV_NAIVE: KernelDef =
-    KernelDef::new("sdpa_av_naive", include_str!("sdpa_av_naive.wgsl"), Params::FIELDS).proven();
+    KernelDef::new("sdpa_av_naive", include_str!("sdpa_av_naive.wgsl"), Params::FIELDS).proven(reach::naive_values);
 
 params! {
     /// Of `include/attention.wgsl`, for every kernel here.

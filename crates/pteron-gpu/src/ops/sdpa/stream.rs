@@ -1,7 +1,7 @@
 //! Attention in one sweep over the context, for heads of whole vectors: how a call is cut into workgroups, and what runs.
 
-use super::Sdpa;
 use super::sweep::{Spread, Sweep};
+use super::{Sdpa, reach};
 use crate::error::OpError;
 use crate::graph::Elem;
 use crate::kernel::{KernelDef, Variant};
@@ -9,12 +9,14 @@ use crate::memory::joined;
 use crate::params;
 use crate::plan::{Bind, BoundsCx, Caps, Dispatch, PlanCx, Recipe, Recipes};
 
-pub(super) static WRITE: KernelDef =
-    KernelDef::new("sdpa_write", include_str!("sdpa_write.wgsl"), Params::FIELDS).with_variants(write_variants).proven();
-pub(super) static STREAM: KernelDef =
-    KernelDef::new("sdpa_stream", include_str!("sdpa_stream.wgsl"), Params::FIELDS).with_variants(stream_variants).proven();
+pub(super) static WRITE: KernelDef = KernelDef::new("sdpa_write", include_str!("sdpa_write.wgsl"), Params::FIELDS)
+    .with_variants(write_variants)
+    .proven(reach::write);
+pub(super) static STREAM: KernelDef = KernelDef::new("sdpa_stream", include_str!("sdpa_stream.wgsl"), Params::FIELDS)
+    .with_variants(stream_variants)
+    .proven(reach::sweep);
 pub(super) static COMBINE: KernelDef =
-    KernelDef::new("sdpa_combine", include_str!("sdpa_combine.wgsl"), Params::FIELDS).proven();
+    KernelDef::new("sdpa_combine", include_str!("sdpa_combine.wgsl"), Params::FIELDS).proven(reach::combine);
 
 params! {
     /// Of `include/stream_params.wgsl`.

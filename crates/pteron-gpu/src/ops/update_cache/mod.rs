@@ -3,6 +3,7 @@
 use crate::args::Args;
 use crate::error::OpError;
 use crate::graph::Elem;
+use crate::kernel::reach::{DispatchView, Reached, count};
 use crate::kernel::{KernelDef, Variant};
 use crate::live::{Scalar, TensorId};
 use crate::ops::OpDef;
@@ -16,7 +17,7 @@ mod tests;
 
 pub(super) static COPY: KernelDef = KernelDef::new("update_cache", include_str!("update_cache.wgsl"), CopyParams::FIELDS)
     .with_types(&[("T", &["vec4<u32>", "u32"])])
-    .proven();
+    .proven(reach);
 static DONE: KernelDef = KernelDef::new("update_cache_done", include_str!("update_cache_done.wgsl"), DoneParams::FIELDS);
 
 /// The registry entry.
@@ -29,6 +30,16 @@ params! {
 params! {
     /// Of `update_cache_done.wgsl`.
     struct DoneParams { unused: u32, pad: [u32; 3] }
+}
+
+/// The new rows, and the cache from its first row to the last new one.
+fn reach(call: &DispatchView<'_>) -> Option<Reached> {
+    let params = call.params::<CopyParams>()?;
+    let bytes = call.type_bytes("T")?;
+    let [position] = call.step(params.step_base)?;
+    let new = count(params.count);
+    let cache = position * count(params.row) + new;
+    Some(Reached::new().array(new, bytes).step(params.step_base, 1).array(cache, bytes))
 }
 
 const COPY_RECIPE: usize = 0;

@@ -1,0 +1,87 @@
+//! The lengths of the buffers that recipes bind, as the engine allocates them.
+
+use std::collections::HashMap;
+
+use crate::graph::{Graph, Role};
+use crate::live::TensorId;
+use crate::memory::{aliases, joined, padded};
+use crate::plan::{Bind, Recipes};
+use crate::shape::Dims;
+
+/// The bytes of what kernels bind.
+#[derive(Debug, Default)]
+pub(crate) struct Lengths {
+    /// By value id.
+    tensors: Vec<u64>,
+    /// By operator: those of its joined constants.
+    joined: Vec<Vec<u64>>,
+    step: u64,
+}
+
+/// The same for one operator.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BoundLengths<'a> {
+    all: &'a Lengths,
+    recipes: &'a Recipes,
+    node: usize,
+}
+
+impl Lengths {
+    /// For a graph at these bounds with these recipes.
+    pub(crate) fn new(graph: &Graph, bounds: &[Dims], recipes: &[Recipes]) -> Self {
+        let own = |id: usize| graph.tensors.get(id).copied().flatten().map_or(0, |info| info.elem.bytes(bounds[id].count()));
+        let (roots, _) = aliases(graph);
+        let mut lengths: Vec<u64> = (0..graph.tensors.len()).map(own).collect();
+        share_constants(graph, &mut lengths);
+        // A tensor that is computed into an output's buffer has the room that the output has.
+        let mut of_outputs: HashMap<usize, u64> = HashMap::new();
+        for output in &graph.outputs {
+            let root = roots[output.index()];
+            if graph.roles[root] == Role::Computed {
+                of_outputs.entry(root).or_insert(own(output.index()));
+            }
+        }
+        of_outputs.into_iter().for_each(|(root, bytes)| lengths[root] = bytes);
+        let constant = |part: &TensorId| lengths[part.index()];
+        let of_list = |parts: &Vec<TensorId>| padded(joined(parts.iter().map(constant)).1);
+        let joined = recipes.iter().map(|recipes| recipes.joined.iter().map(of_list).collect()).collect();
+        let words = recipes.iter().map(|recipes| recipes.step_words as u64).sum::<u64>();
+        let tensors = roots.iter().map(|&root| padded(lengths[root])).collect();
+        Self { tensors, joined, step: padded(words.saturating_mul(4)) }
+    }
+
+    /// Those of an operator.
+    pub(crate) fn of<'a>(&'a self, node: usize, recipes: &'a Recipes) -> BoundLengths<'a> {
+        BoundLengths { all: self, recipes, node }
+    }
+}
+
+impl BoundLengths<'_> {
+    /// The bytes of a binding's buffer; none where the operator has no such thing.
+    pub(crate) fn length(&self, bind: Bind) -> u64 {
+        let found = match bind {
+            Bind::Tensor(tensor) => self.all.tensors.get(tensor.index()).copied(),
+            Bind::Scratch(index) => self.recipes.scratch.get(index).map(|&bytes| padded(bytes)),
+            Bind::Joined(index) => self.all.joined.get(self.node).and_then(|lists| lists.get(index)).copied(),
+            Bind::Step => Some(self.all.step),
+        };
+        found.unwrap_or(0)
+    }
+}
+
+/// Constants that hold the same bytes share a buffer: one of them decides how long it is, so none counts on more than the shortest
+/// has.
+fn share_constants(graph: &Graph, lengths: &mut [u64]) {
+    let mut shortest: HashMap<u32, u64> = HashMap::new();
+    let constants = || {
+        graph.roles.iter().enumerate().filter_map(|(id, role)| match *role {
+            Role::Constant(constant) => Some((id, graph.first_equal(constant))),
+            _ => None,
+        })
+    };
+    for (id, first) in constants() {
+        let length = shortest.entry(first).or_insert(lengths[id]);
+        *length = lengths[id].min(*length);
+    }
+    constants().for_each(|(id, first)| lengths[id] = shortest.get(&first).copied().unwrap_or(0));
+}

@@ -1,0 +1,464 @@
+//! Kernels without bounds checks stay within the buffers that are allocated, whatever a file says: every plan is compared with them,
+//! and one that would reach further is refused.
+
+use pteron_format::vulkan::{ConstantSource, DataType, Value, ValueId};
+
+use super::random::Random;
+use crate::error::{Error, OpError};
+use crate::fuse::Fusions;
+use crate::graph::{Graph, Role};
+use crate::kernel::reach::{DispatchView, Reached, count};
+use crate::kernel::{KernelDef, Variant};
+use crate::live::TensorId;
+use crate::memory::{Memory, Place, joined, padded};
+use crate::ops::OpDef;
+use crate::params;
+use crate::plan::{Bind, BoundsCx, Caps, Dispatch, Op, Plan, PlanCx, Recipe, Recipes};
+use crate::reference::HostTensors;
+use crate::resize::{LiveInput, Planned};
+use crate::shape::Dims;
+use crate::testing::{Sketch, dims, noise, noise_bytes};
+
+const SUBGROUPS: Caps = Caps { subgroups: true, subgroup_size: (32, 32), ..Caps::PORTABLE };
+
+/// Devices that take different kernels.
+fn devices() -> Vec<Caps> {
+    let of = |lanes| Caps { subgroup_size: (lanes, lanes), ..SUBGROUPS };
+    let matrices = Caps { matrices: true, f16: true, workgroup_memory: 48 * 1024, ..SUBGROUPS };
+    let software = Caps { software: true, ..of(8) };
+    let filled = |fill_percent| Caps { fill_percent, ..SUBGROUPS };
+    vec![Caps::PORTABLE, of(4), of(8), of(32), of(64), matrices, software, filled(25), filled(400)]
+}
+
+/// The bytes of what a binding is bound to, from the memory that is planned for the engine.
+fn allocated(graph: &Graph, planned: &Planned, memory: &Memory, node: usize, bind: Bind) -> u64 {
+    let bytes = |tensor: TensorId| graph.info(tensor).elem.bytes(planned.bounds()[tensor.index()].count());
+    let of_constant = |constant: u32| {
+        let first = |id: &usize| matches!(graph.roles[*id], Role::Constant(other) if graph.first_equal(other) == graph.first_equal(constant));
+        let id = (0..graph.roles.len()).find(first).unwrap();
+        bytes(TensorId(u32::try_from(id).unwrap()))
+    };
+    let place = match bind {
+        Bind::Tensor(tensor) => memory.tensors[tensor.index()].unwrap(),
+        Bind::Scratch(index) => memory.scratch[node][index],
+        Bind::Joined(index) => memory.joined[node][index],
+        Bind::Step => return padded(4 * planned.recipes().iter().map(|recipes| recipes.step_words as u64).sum::<u64>()),
+    };
+    padded(match place {
+        Place::Constant(constant) => of_constant(constant),
+        Place::Joined(index) => joined(memory.joins[index].iter().map(|&part| bytes(part))).1,
+        Place::State(index) => bytes(memory.states[index]),
+        Place::Input(index) => bytes(graph.inputs[index]),
+        Place::Output(index) => bytes(graph.outputs[index]),
+        Place::Object(index) => memory.objects[index],
+    })
+}
+
+/// Compares the reach of every dispatch of the current plans with memory. Returns how many dispatches were unchecked ones.
+fn assert_within(graph: &Graph, planned: &Planned) -> usize {
+    let memory = Memory::plan(graph, planned).unwrap();
+    let mut unchecked = 0;
+    for (node, plan) in planned.plans().iter().enumerate().filter(|&(node, _)| !memory.aliased[node]) {
+        let recipes = &planned.recipes()[node];
+        let mut written: Vec<(TensorId, u64)> = Vec::new();
+        for step in &plan.steps {
+            let recipe = &recipes.list[step.recipe];
+            let Some(reach) = recipe.variant.kernel.reach else { continue };
+            let (step_base, step_words) = (planned.step_bases()[node], plan.step_words.as_slice());
+            let view =
+                DispatchView { params: &step.params, variant: &recipe.variant, grid: step.grid, step_base, step_words };
+            let reached = reach(&view).unwrap();
+            assert_eq!(reached.bindings(), recipe.binds.len(), "{}", recipe.variant.label);
+            for (&bind, &bytes) in recipe.binds.iter().zip(reached.bytes()) {
+                let length = allocated(graph, planned, &memory, node, bind);
+                assert!(bytes <= length, "{} reaches {bytes} of {length} bytes of {bind:?}", recipe.variant.label);
+                if let Bind::Tensor(tensor) = bind {
+                    written.push((tensor, bytes));
+                }
+            }
+            unchecked += 1;
+        }
+        // What an unchecked kernel computes it writes to the last element, so its reach is not less than that.
+        let all = plan.steps.iter().all(|step| recipes.list[step.recipe].variant.kernel.reach.is_some());
+        for &(out, dims) in plan.outputs.iter().filter(|(_, dims)| all && !plan.steps.is_empty() && dims.count() > 0) {
+            let reached = written.iter().filter(|(tensor, _)| *tensor == out).map(|(_, bytes)| *bytes).max();
+            let live = graph.info(out).elem.bytes(dims.count());
+            assert!(reached >= Some(live), "{}: {out} has {live} bytes, reached are {reached:?}", graph.nodes[node].name);
+        }
+    }
+    unchecked
+}
+
+/// A graph of operators whose kernels are unchecked, and calls of it that it takes: dims and integers of each input.
+struct Valid {
+    sketch: Sketch,
+    calls: Vec<Vec<(Vec<u32>, Vec<i32>)>>,
+}
+
+fn float(dims: &[u32]) -> (Vec<u32>, Vec<i32>) {
+    (dims.to_vec(), Vec::new())
+}
+
+fn linear(sketch: &mut Sketch, random: &mut Random, x: ValueId, rows: u32, k: u32, n: u32) -> ValueId {
+    let group = random.of(&[32, 16, 8]);
+    let (bytes, columns) = (random.of(&[0, 16, 3]), random.of(&[0, 4, 1]));
+    let (stride, width) = (k / 2 + bytes, n + columns);
+    let weight = sketch.constant(DataType::UInt8, &[n, stride], noise_bytes(1, (n * stride) as usize));
+    let scales = sketch.floats(&[k / group, width], &noise(2, (k / group * width) as usize));
+    let bias =
+        if random.below(2) == 0 { sketch.value(Value::Null) } else { sketch.floats(&[width], &noise(3, width as usize)) };
+    let group = sketch.int(group.into());
+    let out = sketch.tensor(DataType::Float32, &[rows, n]);
+    sketch.call("et_vk.linear_q4gsw.default", &[x, weight, scales, group, bias, out]);
+    out
+}
+
+/// A norm, two linears of it that are gated or not, and a sum.
+fn linears(random: &mut Random) -> Valid {
+    let (rows, k) = (random.of(&[1, 8, 9, 40, 130]), random.of(&[64, 128, 96, 192]));
+    let (n, also) = (random.of(&[8, 4, 32, 36, 7]), random.of(&[8, 16, 5]));
+    let mut sketch = Sketch::new();
+    let x = sketch.input(DataType::Float32, &[rows, k]);
+    let (weight, eps) = (sketch.floats(&[k], &noise(4, k as usize)), sketch.float(1e-5));
+    let normed = sketch.tensor(DataType::Float32, &[rows, k]);
+    sketch.call("et_vk.rms_norm.default", &[x, weight, eps, normed]);
+    let a = linear(&mut sketch, random, normed, rows, k, n);
+    let other = if random.below(2) == 0 { n } else { also };
+    let b = linear(&mut sketch, random, normed, rows, k, other);
+    sketch.output(a);
+    sketch.output(b);
+    let live = [rows, 1, 0, 2.min(rows), 9.min(rows), rows - rows / 3];
+    Valid { sketch, calls: live.iter().map(|&rows| vec![float(&[rows, k])]).collect() }
+}
+
+fn attention(random: &mut Random) -> Valid {
+    let name = random.of(&["sdpa_with_kv_cache.default", "sdpa_with_kv_cache.sliced", "sdpa_with_kv_cache.naive"]);
+    let (heads, group) = (random.of(&[1, 2, 3]), random.of(&[1, 2, 4]));
+    let (dim, tokens, cache) = (random.of(&[64, 128, 8, 6, 4]), random.of(&[1, 7, 40]), random.of(&[40, 300, 1100]));
+    let mut sketch = Sketch::new();
+    let q = sketch.input(DataType::Float32, &[1, tokens, heads * group, dim]);
+    let [k, v] = [0, 1].map(|_| sketch.input(DataType::Float32, &[1, tokens, heads, dim]));
+    let rows = [1, cache, heads, dim];
+    let zeros = vec![0.0; (cache * heads * dim) as usize];
+    let caches = [0, 1].map(|_| sketch.floats(&rows, &zeros));
+    let position = sketch.input(DataType::Int32, &[1]);
+    let (zero, at) = (sketch.int(0), sketch.value(Value::SymInt(0)));
+    sketch.call("et_vk.select_as_symint.default", &[position, zero, zero, at]);
+    let seq_len = sketch.int(1);
+    let causal = sketch.value(Value::Bool(random.below(3) > 0));
+    let rest = [Value::Null, Value::Int(0)].map(|value| sketch.value(value));
+    let scale = sketch.value(Value::Null);
+    let out = sketch.tensor(DataType::Float32, &[1, tokens, heads * group, dim]);
+    sketch.call(name, &[q, k, v, caches[0], caches[1], at, seq_len, rest[0], rest[1], causal, scale, out]);
+    sketch.output(out);
+    let call = |(live, at): (u32, u32)| {
+        let new = float(&[1, live, heads, dim]);
+        let at = i32::try_from(at).unwrap();
+        vec![float(&[1, live, heads * group, dim]), new.clone(), new, (vec![1], vec![at])]
+    };
+    let lives = [(tokens, 0), (tokens, cache - tokens), (1, cache - 1), (0, 0), (0, cache), (1.max(tokens / 2), cache / 3)];
+    Valid { sketch, calls: lives.map(call).into() }
+}
+
+fn elementwise(random: &mut Random) -> Valid {
+    let shapes: [[&[u32]; 2]; 6] = [
+        [&[5, 3, 8], &[3, 8]],
+        [&[5, 3, 8], &[3, 1]],
+        [&[7, 9], &[9]],
+        [&[4, 1, 5], &[6, 5]],
+        [&[1], &[11]],
+        [&[2, 12], &[2, 12]],
+    ];
+    let [x, y] = random.of(&shapes);
+    let dtype = random.of(&[DataType::Float32, DataType::Int32]);
+    let out = crate::shape::broadcast(&dims(x), &dims(y)).unwrap();
+    let mut sketch = Sketch::new();
+    let args = [x, y].map(|dims| sketch.input(dtype, dims));
+    let [sum, more] = [0, 1].map(|_| sketch.tensor(dtype, &out));
+    let same = sketch.tensor(DataType::Bool, &out);
+    let one = sketch.int(1);
+    sketch.call("aten.add.Tensor", &[args[0], args[1], one, sum]);
+    sketch.call("aten.eq.Tensor", &[sum, args[1], same]);
+    sketch.call("aten.where.self", &[same, args[0], args[1], more]);
+    sketch.output(more);
+    let mut calls = vec![vec![float(x), float(y)]];
+    let less = |dims: &[u32], first: u32| float(&[&[first], &dims[1..]].concat());
+    if x.len() > y.len() {
+        calls.extend([1, 0, x[0] - 1].map(|first| vec![less(x, first), float(y)]));
+    }
+    Valid { sketch, calls }
+}
+
+fn rotary(random: &mut Random) -> Valid {
+    let (batch, tokens, heads) = (random.of(&[1, 2]), random.of(&[1, 5, 9]), random.of(&[(4, 2), (3, 3), (1, 1)]));
+    let (dim, positions) = (random.of(&[8, 64, 6, 2]), 20);
+    let halves = random.below(2) == 0;
+    let mut sketch = Sketch::new();
+    let of = |tokens, heads| [batch, tokens, heads, dim];
+    let args = [heads.0, heads.1].map(|heads| sketch.input(DataType::Float32, &of(tokens, heads)));
+    let out = [heads.0, heads.1].map(|heads| sketch.tensor(DataType::Float32, &of(tokens, heads)));
+    let live = |tokens: u32| vec![float(&of(tokens, heads.0)), float(&of(tokens, heads.1))];
+    let list = sketch.value(Value::ValueList(out.to_vec()));
+    let calls = if halves {
+        let turning = if dim > 6 && random.below(2) == 0 { dim / 2 } else { dim };
+        let table = noise(1, (positions * turning) as usize);
+        let tables = [0, 1].map(|_| sketch.floats(&[positions, turning], &table));
+        let position = sketch.input(DataType::Int32, &[1]);
+        let (zero, at) = (sketch.int(0), sketch.value(Value::SymInt(0)));
+        sketch.call("et_vk.select_as_symint.default", &[position, zero, zero, at]);
+        sketch.call("et_vk.apply_rotary_emb_hf.default", &[args[0], args[1], tables[0], tables[1], at, list]);
+        let call = |(tokens, at)| live(tokens).into_iter().chain([(vec![1], vec![at])]).collect();
+        let last = i32::try_from(positions - tokens).unwrap();
+        [(tokens, 0), (tokens, last), (1, 19), (0, 20)].map(call).into()
+    } else {
+        let tables = [0, 1].map(|_| sketch.input(DataType::Float32, &[tokens, dim / 2]));
+        sketch.call("et_vk.apply_rotary_emb.default", &[args[0], args[1], tables[0], tables[1], list]);
+        let tables = |tokens: u32| [0, 1].map(|_| float(&[tokens, dim / 2]));
+        [tokens, 1, 0].map(|tokens| live(tokens).into_iter().chain(tables(tokens)).collect()).into()
+    };
+    out.iter().for_each(|&out| sketch.output(out));
+    Valid { sketch, calls }
+}
+
+fn any(random: &mut Random) -> Valid {
+    random.of(&[linears as fn(&mut Random) -> Valid, attention, elementwise, rotary, linears, attention])(random)
+}
+
+fn plan(sketch: &Sketch, fusions: &Fusions, caps: Caps, bounds: &[Option<Dims>]) -> crate::Result<(Graph, Planned)> {
+    let graph = Graph::decode_with(sketch.graph.clone(), fusions)?;
+    let own = |(index, input): (usize, &TensorId)| bounds.get(index).copied().flatten().unwrap_or(graph.info(*input).bound);
+    let bounds: Vec<Dims> = graph.inputs.iter().enumerate().map(own).collect();
+    let planned = Planned::at_bounds(&graph, &bounds, caps)?;
+    Ok((graph, planned))
+}
+
+fn call(graph: &Graph, planned: &mut Planned, inputs: &[(Vec<u32>, Vec<i32>)]) -> crate::Result<()> {
+    let live: Vec<LiveInput<'_>> =
+        inputs.iter().map(|(shape, values)| LiveInput { dims: dims(shape), values: Some(values) }).collect();
+    let change = planned.resize(graph, &live)?;
+    planned.commit(change);
+    Ok(())
+}
+
+#[test]
+fn plans_of_every_live_shape_reach_no_further_than_their_buffers_and_are_taken() {
+    let mut unchecked = 0;
+    for seed in 0..60 {
+        let valid = any(&mut Random::new(seed));
+        for (caps, fusions) in devices().into_iter().flat_map(|caps| [(caps, Fusions::NONE), (caps, Fusions::ALL)]) {
+            let (graph, mut planned) = plan(&valid.sketch, &fusions, caps, &[]).unwrap();
+            unchecked += assert_within(&graph, &planned);
+            for inputs in &valid.calls {
+                call(&graph, &mut planned, inputs).unwrap_or_else(|error| panic!("seed {seed}, {inputs:?}: {error}"));
+                unchecked += assert_within(&graph, &planned);
+            }
+        }
+    }
+    assert!(unchecked > 5000, "{unchecked} dispatches of unchecked kernels");
+}
+
+/// Damages a graph: dims, numbers, and what is an input.
+fn damage(sketch: &mut Sketch, random: &mut Random) {
+    let values = &mut sketch.graph.values;
+    let at = random.below(u32::try_from(values.len()).unwrap()) as usize;
+    let sizes = [0, 1, 2, 3, 4, 7, 31, 64, 300, 65_536, 1 << 30, u32::MAX];
+    match &mut values[at] {
+        Value::Tensor(tensor) => match random.below(6) {
+            0 => {
+                tensor.dims.pop();
+            }
+            1 => tensor.dims.push(random.of(&sizes)),
+            2 => sketch.graph.inputs.push(ValueId(u32::try_from(at).unwrap())),
+            3 => tensor.constant = None,
+            _ => {
+                if let Some(dim) = tensor.dims.last_mut() {
+                    *dim = random.of(&sizes);
+                }
+            }
+        },
+        Value::Int(value) => *value = random.of(&[0, -1, 1, 3, 32, 64, i64::from(u32::MAX), i64::MAX, i64::MIN]),
+        Value::Double(_) | Value::Null | Value::Bool(_) => {
+            let rows = sketch.graph.inputs.len();
+            if let Some(Value::Tensor(tensor)) =
+                sketch.graph.values.get_mut(random.below(u32::try_from(rows + 1).unwrap()) as usize)
+                && let Some(dim) = tensor.dims.first_mut()
+            {
+                *dim = random.of(&sizes);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Dims of which some are smaller.
+fn smaller(dims: &[u32], random: &mut Random) -> Option<Dims> {
+    let mut less = |dim: u32| if random.below(4) == 0 { random.below(dim.clamp(1, 100) + 1) } else { dim };
+    Dims::new(&dims.iter().map(|&dim| less(dim)).collect::<Vec<_>>())
+}
+
+#[test]
+fn hostile_graphs_are_refused_or_stay_within_their_buffers() {
+    let (mut refused, mut planned_ones, mut called) = (0, 0, 0);
+    for seed in 0..3000u64 {
+        let mut random = Random::new(seed);
+        let Valid { mut sketch, calls } = any(&mut random);
+        for _ in 0..=random.below(3) {
+            damage(&mut sketch, &mut random);
+        }
+        let caps = random.of(&devices());
+        let fusions = random.of(&[Fusions::NONE, Fusions::ALL]);
+        // Some inputs are bounded by less than the file's dims, as a caller may ask for.
+        let tensors = sketch.graph.inputs.iter().map(|id| sketch.graph.value(*id).and_then(Value::as_tensor));
+        let bounds: Vec<Option<Dims>> = tensors.map(|tensor| smaller(&tensor?.dims, &mut random)).collect();
+        let bounds = if seed % 3 == 0 { bounds } else { Vec::new() };
+        let Ok((graph, mut planned)) = plan(&sketch, &fusions, caps, &bounds) else {
+            refused += 1;
+            continue;
+        };
+        planned_ones += 1;
+        assert_within(&graph, &planned);
+        for inputs in &calls {
+            let mut inputs = inputs.clone();
+            inputs.resize(graph.inputs.len(), (vec![random.below(9)], vec![0]));
+            if let Some((shape, values)) = inputs.get_mut(random.below(u32::try_from(graph.inputs.len()).unwrap()) as usize)
+            {
+                if let Some(dim) = shape.first_mut() {
+                    *dim = random.of(&[0, 1, *dim, 17]);
+                }
+                values.iter_mut().for_each(|value| *value = random.of(&[0, 1, -1, i32::MAX, *value + 1]));
+            }
+            called += usize::from(call(&graph, &mut planned, &inputs).is_ok());
+            assert_within(&graph, &planned);
+        }
+    }
+    assert!(
+        refused > 300 && planned_ones > 200 && called > 200,
+        "{refused} refused, {planned_ones} planned, {called} called"
+    );
+}
+
+/// Weights that are a constant of the file and an input of the graph are as long as the call's input is.
+#[test]
+fn constants_that_are_inputs_too_are_as_short_as_the_input() {
+    let mut sketch = Sketch::new();
+    let x = sketch.input(DataType::Float32, &[4, 64]);
+    let weight = sketch.constant(DataType::UInt8, &[256, 32], vec![0; 256 * 32]);
+    let scales = sketch.floats(&[2, 256], &[1.0; 512]);
+    let (group, bias) = (sketch.int(32), sketch.value(Value::Null));
+    let out = sketch.tensor(DataType::Float32, &[4, 256]);
+    sketch.call("et_vk.linear_q4gsw.default", &[x, weight, scales, group, bias, out]);
+    sketch.graph.inputs.extend([weight, scales]);
+    sketch.output(out);
+    let bounds = [None, Some(dims(&[1, 32])), Some(dims(&[2, 1]))];
+    for caps in devices() {
+        match plan(&sketch, &Fusions::ALL, caps, &bounds) {
+            Ok((graph, planned)) => {
+                assert_within(&graph, &planned);
+            }
+            Err(error) => assert!(matches!(error, Error::Operator(_) | Error::OutOfBounds { .. }), "{error}"),
+        }
+    }
+}
+
+/// Two constants of one key but of different lengths share a buffer, which is as long as one of them.
+#[test]
+fn constants_of_one_key_are_as_long_as_the_shortest() {
+    for order in [[64, 4], [4, 64]] {
+        let mut sketch = Sketch::new();
+        let tables = order.map(|length| sketch.floats(&[length], &vec![1.0; length as usize]));
+        sketch.graph.constants.iter_mut().for_each(|constant| constant.source = ConstantSource::Named("same".to_owned()));
+        let one = sketch.int(1);
+        for (table, length) in tables.into_iter().zip(order) {
+            let x = sketch.input(DataType::Float32, &[length]);
+            let out = sketch.tensor(DataType::Float32, &[length]);
+            sketch.call("aten.add.Tensor", &[x, table, one, out]);
+            sketch.output(out);
+        }
+        if let Ok((graph, planned)) = plan(&sketch, &Fusions::NONE, Caps::PORTABLE, &[]) {
+            assert_within(&graph, &planned);
+        }
+    }
+}
+
+params! {
+    struct Params {
+        words: u32,
+    }
+}
+
+static CLAIM: KernelDef = KernelDef::new("claim", "", Params::FIELDS).proven(|call| {
+    let words = count(call.params::<Params>()?.words);
+    Some(Reached::new().array(words, 4).array(words, 4))
+});
+static DEF: OpDef = OpDef { names: &["test.claim"], kernels: &[&CLAIM], decode: |_| unreachable!() };
+
+/// An operator whose plans claim any number of words.
+#[derive(Debug)]
+struct Claim {
+    input: TensorId,
+    out: TensorId,
+    words: u32,
+    params: usize,
+}
+
+impl Op for Claim {
+    fn recipes(&self, _: &BoundsCx<'_>) -> Result<Recipes, OpError> {
+        Ok(Recipes::of([Recipe::new(Variant::new(&CLAIM), [self.input.into(), self.out.into()])]))
+    }
+
+    fn plan(&self, cx: &PlanCx<'_>) -> Result<Plan, OpError> {
+        let mut step = Dispatch::groups(0, &Params { words: self.words }, 1)?;
+        step.iter_mut().for_each(|step| step.params.truncate(self.params));
+        Ok(Plan::new(self.out, cx.dims(self.input), step))
+    }
+
+    fn reference(&self, _: &PlanCx<'_>, _: &mut HostTensors) -> Result<(), OpError> {
+        unreachable!("it computes nothing")
+    }
+}
+
+#[test]
+fn a_plan_that_reaches_past_a_buffer_is_refused() {
+    let claim = |words, params| {
+        let mut sketch = Sketch::new();
+        let (x, y) = (sketch.input(DataType::Float32, &[8]), sketch.tensor(DataType::Float32, &[8]));
+        sketch.call("aten.sigmoid.default", &[x, y]);
+        sketch.output(y);
+        let mut graph = sketch.decode().unwrap();
+        graph.nodes[0].def = &DEF;
+        graph.nodes[0].op = Box::new(Claim { input: TensorId(x.0), out: TensorId(y.0), words, params });
+        Planned::at_bounds(&graph, &[dims(&[8])], Caps::PORTABLE).map(|_| ())
+    };
+    assert!(claim(8, 4).is_ok());
+    for words in [9, 1 << 20, u32::MAX] {
+        let Err(Error::OutOfBounds { kernel, binding, reach, length, .. }) = claim(words, 4) else {
+            panic!("{words} words were taken");
+        };
+        assert_eq!((kernel, binding, reach, length), ("claim", 1, 4 * u64::from(words), 32));
+    }
+    // Parameters that cannot be read say nothing of the reach.
+    assert!(matches!(claim(8, 2), Err(Error::OutOfBounds { binding: 0, reach: u64::MAX, .. })));
+}
+
+/// The shaders compare the place of four elements before they multiply it: near 2³² elements `i * 4u` is small again in the surplus
+/// workgroups of a folded grid.
+#[test]
+fn surplus_workgroups_of_large_byte_tensors_do_nothing() {
+    let mut sketch = Sketch::new();
+    let shape = [4, (1 << 30) - 1];
+    let (x, y) = (sketch.input(DataType::Bool, &shape), sketch.tensor(DataType::Bool, &shape));
+    sketch.call("aten.logical_not.default", &[x, y]);
+    sketch.output(y);
+    let (_, planned) = plan(&sketch, &Fusions::NONE, Caps::PORTABLE, &[]).unwrap();
+    let step = &planned.plans()[0].steps[0];
+    let (count, groups) = (u32::MAX - 3, u32::try_from(step.grid.groups()).unwrap());
+    let last = groups * 256 - 1;
+    assert!(last > count.div_ceil(4) && last.wrapping_mul(4) < count, "the multiplied place would pass");
+    assert!(last > (count - 1) / 4, "the compared one does not");
+    for kernel in ["map1", "map2", "map3"] {
+        let kernels = [&crate::map::MAP1, &crate::map::MAP2, &crate::map::MAP3];
+        let kernel = kernels.into_iter().find(|known| known.name == kernel).unwrap();
+        let source = Variant::every(kernel)[0].source(crate::kernel::Target::Native);
+        assert!(source.contains("if i > (params.count - 1u) / 4u {"), "{}", kernel.name);
+    }
+}
