@@ -29,6 +29,7 @@ const NOTHING = Object.freeze({ requests: 0, bytes: 0, ranges: [] });
  * What a path can suffer:
  * @typedef {object} Fault
  * @property {number} [status]          answers with this status and no file
+ * @property {string} [location]        with a status of 302: where it sends the request on to
  * @property {number} [delay]           waits this many milliseconds before it answers
  * @property {number} [bytesPerSecond]  sends no faster
  * @property {number} [slowFrom]        but only from this offset of the file on
@@ -77,7 +78,7 @@ async function answer({ mounts, faults, seen }, request, response) {
   const found = await find(mounts, path);
   if (fault.status || !found) {
     takeOne(faults, path, fault.status !== undefined);
-    return void response.writeHead(fault.status ?? 404, { 'content-type': 'text/plain' }).end('not here');
+    return void response.writeHead(fault.status ?? 404, { 'content-type': 'text/plain', ...(fault.location && { location: fault.location }) }).end('not here');
   }
   const range = fault.noRanges ? null : parseRange(request.headers.range, found.size);
   if (range === 'outside') {

@@ -13,14 +13,16 @@ import { ABORTED, CallError } from "./rpc.js";
 import { SettingsDialog } from "./settings-dialog.js";
 import { keepSettings, readSettings, type ModelKind } from "./settings.js";
 import { openStore } from "./storage.js";
-import { sourceFromFiles, type FileSource, type ModelSource } from "./source.js";
+import { isOwn, shownAddress, sourceFromFiles, type FileSource, type ModelSource, type UrlSource } from "./source.js";
 import { Writer } from "./writer.js";
 
-export type State = "checking" | "unsupported" | "ready-to-download" | "loading" | "ready" | "generating" | "failed" | "recovering";
+export type State = "checking" | "unsupported" | "asking" | "ready-to-download" | "loading" | "ready" | "generating" | "failed" | "recovering";
 
 const SUGGESTIONS = ["To read a file in Rust, you", "The difference between `String` and `&str` is", "To create a new project with Cargo,"];
 /** Remembers, for a reload, that the model came from files, which a page cannot open again by itself. */
 const FILES_KEY = "pteron.files.1";
+/** Remembers, for a reload, the address of another site that a person has agreed to. */
+const ALLOWED_KEY = "pteron.allowed.1";
 
 /** Why a model is loaded again. */
 interface Recovery {
@@ -29,7 +31,7 @@ interface Recovery {
 }
 
 export class App {
-  readonly defaultSource: ModelSource = { kind: "url", name: "Demo model", url: new URL("model/model.pte", document.baseURI).href };
+  readonly defaultSource: UrlSource = { kind: "url", name: "Demo model", url: new URL("model/model.pte", document.baseURI).href };
   #store = openStore("localStorage");
   #session = openStore("sessionStorage");
   #settings = readSettings(this.#store);
@@ -46,6 +48,8 @@ export class App {
   #source: ModelSource | null = null;
   /** The model that is spoken of in the panel, and what is known about it. */
   #proposed: ModelSource = this.defaultSource;
+  /** The model of a link, until a person has said that it may be fetched. */
+  #unconfirmed: UrlSource | null = null;
   #fit: Fit | null = null;
   #task: AbortController | null = null;
   #state: State = "checking";
@@ -54,11 +58,13 @@ export class App {
   constructor(openChooser: () => void) {
     this.#openChooser = openChooser;
     this.#panel = new Panel({
+      allow: () => this.#allow(),
       start: () => void this.#load(this.#proposed),
       cancel: () => this.#cancel(),
       retry: () => this.#retry(),
       keep: () => (this.#facts ? this.#settle() : this.#retry()),
       choose: () => this.#openChooser(),
+      useDefault: () => void this.propose(this.defaultSource),
     });
     this.#composer = new Composer({ send: (text) => this.#writer.send(text), stop: () => this.#writer.stop() });
     this.#writer = new Writer({
@@ -77,6 +83,13 @@ export class App {
     });
     this.#applySettings();
     this.#refresh();
+  }
+
+  /** Begins with the model of a link. What is not the page's own is not touched before a person agrees. */
+  startWithLink(source: UrlSource): Promise<void> {
+    if (isOwn(source, document.baseURI)) return this.start({ ...source, unasked: true });
+    if (this.#session.getItem(ALLOWED_KEY) !== source.url) this.#unconfirmed = source;
+    return this.start(source);
   }
 
   /** Looks for a GPU, then at the first model. */
@@ -99,7 +112,27 @@ export class App {
 
   /** Files are here already; an address is looked at first. */
   #open(source: ModelSource): Promise<void> {
+    if (source === this.#unconfirmed) return this.#ask(source);
     return source.kind === "files" ? this.#load(source) : this.propose(source);
+  }
+
+  /** Asks about the model of a link. One that is complete on this device needs no server, and was agreed to when it came. */
+  async #ask(source: UrlSource): Promise<void> {
+    const task = this.#begin(source);
+    const kept = await this.#host.call("cached", null).catch((): Cached[] => []);
+    if (this.#task !== task) return;
+    const cached = kept.find(({ url }) => url === source.url) ?? null;
+    if (cached?.complete) return this.#allow();
+    this.#setState("asking");
+    this.#panel.ask({ ...shownAddress(source), cached });
+  }
+
+  #allow(): void {
+    const source = this.#unconfirmed;
+    if (!source) return;
+    this.#unconfirmed = null;
+    this.#session.setItem(ALLOWED_KEY, source.url);
+    void this.propose(source);
   }
 
   /** Says whether a model fits and what it costs to fetch; loads it at once where all of it is here. */
@@ -273,7 +306,7 @@ export class App {
 
   #kind(): ModelKind {
     const source = this.#source ?? this.#proposed;
-    if (source.kind === "url" && this.defaultSource.kind === "url" && source.url === this.defaultSource.url) return "demo";
+    if (source.kind === "url" && source.url === this.defaultSource.url) return "demo";
     return this.#facts?.chat ? "chat" : "text";
   }
 

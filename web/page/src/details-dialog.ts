@@ -107,7 +107,7 @@ function problem(error: unknown): HTMLElement {
 
 function shortAddress(url: string): string {
   const { host, pathname } = new URL(url);
-  return host === location.host ? pathname.split("/").slice(-2).join("/") : host + pathname;
+  return format.shorten(host === location.host ? pathname.split("/").slice(-2).join("/") : host + pathname, 120);
 }
 
 function facts(entries: readonly (readonly [string, string])[]): Node[] {

@@ -42,3 +42,10 @@ function significant(value: number, digits = 3): string {
   const text = value.toFixed(decimals);
   return decimals > 0 ? text.replace(/\.?0+$/, "") : text;
 }
+
+/** A text without its middle where it is too long: what names a thing stands at its ends. */
+export function shorten(text: string, most: number): string {
+  if (text.length <= most) return text;
+  const front = Math.ceil((most - 1) / 2);
+  return `${text.slice(0, front)}…${text.slice(text.length - (most - 1 - front))}`;
+}

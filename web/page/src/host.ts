@@ -9,6 +9,11 @@ interface Live {
   client: Client;
 }
 
+/** Where browsers enforce it, no other script can be named by this page: see `trusted-types` in index.html. */
+const SCRIPT = new URL("worker.js", import.meta.url).href;
+type TrustedTypes = { createPolicy(name: string, rules: { createScriptURL(): string }): { createScriptURL(url: string): unknown } };
+const policy = (globalThis as { trustedTypes?: TrustedTypes }).trustedTypes?.createPolicy("pteron", { createScriptURL: () => SCRIPT });
+
 export class Host {
   #live: Live | null = null;
   #onLost: (loss: Loss) => void;
@@ -41,7 +46,7 @@ export class Host {
   }
 
   #spawn(): Live {
-    const worker = new Worker(new URL("worker.js", import.meta.url), { type: "module", name: "pteron" });
+    const worker = new Worker((policy?.createScriptURL(SCRIPT) as string | undefined) ?? SCRIPT, { type: "module", name: "pteron" });
     const client = new Client(worker as Port<Request, Event>, (words) => this.#lose(live, { what: GPU_LOST, words }));
     const live: Live = { worker, client };
     const crashed = (event: globalThis.Event) => {

@@ -60,11 +60,12 @@ function wireDrop(): void {
   });
 }
 
+/** A link may name a model; what it names is no more than a proposal. */
 function start(): void {
   const asked = new URLSearchParams(location.search).get("model");
   const source = asked === null ? app.defaultSource : sourceFromText(asked, document.baseURI);
   if (typeof source === "string") app.notify(source);
-  void app.start(typeof source === "string" ? app.defaultSource : source);
+  void (typeof source === "string" || asked === null ? app.start(app.defaultSource) : app.startWithLink(source));
 }
 
 wireButtons();

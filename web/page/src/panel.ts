@@ -12,12 +12,21 @@ export interface Offer {
   cached: Cached | null;
 }
 
+/** A model that a link names and nobody has asked for yet. */
+export interface Question {
+  origin: string;
+  path: string;
+  cached: Cached | null;
+}
+
 export interface PanelActions {
+  allow(): void;
   start(): void;
   cancel(): void;
   retry(): void;
   keep(): void;
   choose(): void;
+  useDefault(): void;
 }
 
 const INTRODUCTION = "A language model on your own GPU, in this tab. Nothing you write leaves this device.";
@@ -49,6 +58,24 @@ export class Panel {
 
   unsupported(missing: Missing, reason: string): void {
     this.#show("unsupported", ...this.#unsupported.content(missing, reason));
+  }
+
+  /** Asks whether an address that came with a link may be asked for anything at all. */
+  ask({ origin, path, cached }: Question): void {
+    const here = cached ? `${format.bytes(cached.bytes)} of ${format.bytes(cached.totalBytes)} is already here.` : "How large it is, only that site can tell.";
+    this.#show(
+      "ask",
+      h("h2", {}, "Use a model from another site?"),
+      h("p", { class: "lead" }, "The link that brought you here names a model at this address. Nothing has been fetched from it."),
+      h("p", { class: "address", "data-testid": "address" }, h("strong", { "data-testid": "origin" }, origin), h("span", { class: "quiet" }, path)),
+      h("p", { class: "quiet", "data-testid": "size" }, `${here} Looking at it tells the site your network address; the download comes after another question.`),
+      this.#buttons(
+        this.#button("Look at it", "allow", "plain", "allow"),
+        this.#button("Use the demo model", "useDefault", "primary", "use-demo"),
+        this.#button("Use another model", "choose", "link", "other"),
+      ),
+    );
+    announce(`Use a model from ${origin}? Nothing has been fetched from it.`);
   }
 
   offer({ name, fit, cached }: Offer, canKeep: boolean): void {
@@ -141,8 +168,12 @@ export class Panel {
   }
 }
 
+/** Files and servers may put anything into a sentence; its beginning and its end say what it is about. */
+const MAX_SENTENCE = 700;
+
 /** The engine's sentences begin small. Names and addresses at their front stay as they are. */
-export function sentence(text: string): string {
+export function sentence(words: string): string {
+  const text = format.shorten(words, MAX_SENTENCE);
   const begun = /^[a-z]+[ ,]/.test(text) ? text.charAt(0).toUpperCase() + text.slice(1) : text;
   return /[.!?…][)”]?$/.test(begun) ? begun : `${begun}.`;
 }

@@ -1,9 +1,13 @@
 // Where a model comes from: an address, or files that were dropped or chosen.
 
+import { shorten } from "./format.js";
+
 export interface UrlSource {
   kind: "url";
   name: string;
   url: string;
+  /** Set where nobody was asked about it: then no server may send its requests elsewhere. */
+  unasked?: true;
 }
 
 export interface FileSource {
@@ -54,13 +58,13 @@ export function sourceFromFiles(files: Iterable<File>, before: FileSource | null
   const { unknown, data, ...parts } = sortFiles(files);
   const [stranger] = unknown;
   if (parts.program) {
-    return { kind: "files", ...parts, program: parts.program, name: stem(parts.program.name), data };
+    return { kind: "files", ...parts, program: parts.program, name: shownName(stem(parts.program.name)), data };
   }
   const useful = data.length > 0 || Object.keys(parts).length > 0;
   if (useful && before) {
     return { ...before, ...parts, program: before.program, data: data.length > 0 ? data : before.data };
   }
-  if (stranger) return `“${stranger.name}” is not a .pte program, a .ptd file or a tokenizer.`;
+  if (stranger) return `“${shownName(stranger.name)}” is not a .pte program, a .ptd file or a tokenizer.`;
   return "There is no .pte program among these files: drop it together with its tokenizer.";
 }
 
@@ -72,12 +76,34 @@ export function sourceFromText(text: string, base: string): UrlSource | string {
   try {
     url = new URL(trimmed, base);
   } catch {
-    return `“${trimmed}” is not an address.`;
+    return `“${shownName(trimmed)}” is not an address.`;
   }
   if (url.protocol !== "https:" && url.protocol !== "http:") {
-    return `Addresses begin with https:// or http://, not ${url.protocol}`;
+    return `Addresses begin with https:// or http://, not ${shorten(url.protocol, 40)}`;
   }
+  if (url.username || url.password) return "Addresses with a name or a password in them are not fetched.";
   return { kind: "url", name: nameOf(url), url: url.href };
+}
+
+/** Whether an address is in the folder of the page or below it, where its owner has put it. */
+export function isOwn({ url }: UrlSource, base: string): boolean {
+  const { origin, pathname } = new URL(url);
+  const folder = new URL(".", base);
+  // Some servers take an encoded slash for one that leads out of the folder.
+  return origin === folder.origin && pathname.startsWith(folder.pathname) && !/%2f|%5c/i.test(pathname);
+}
+
+/** An address in two parts: whose it is, which is never cut, and the rest. Both are plain ASCII, as browsers send them. */
+export function shownAddress({ url }: UrlSource): { origin: string; path: string } {
+  const { origin, pathname, search } = new URL(url);
+  return { origin, path: shorten(pathname + search, 96) };
+}
+
+const MAX_NAME = 80;
+
+/** A name as it is shown: without what could turn a line around or break it, and not longer than a line. */
+function shownName(name: string): string {
+  return shorten(name.slice(0, 4096).replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu, ""), MAX_NAME);
 }
 
 function stem(name: string): string {
@@ -88,7 +114,7 @@ function stem(name: string): string {
 function nameOf(url: URL): string {
   const parts = url.pathname.split("/").filter(Boolean).map(decode);
   const file = stem(parts.at(-1) ?? url.host);
-  return file === "model" ? (parts.at(-2) ?? url.host) : file;
+  return shownName(file === "model" ? (parts.at(-2) ?? url.host) : file);
 }
 
 function decode(part: string): string {

@@ -13,6 +13,8 @@ export interface FetchOptions {
   revalidate?: boolean;
   /** Headers for requests, such as `Authorization`. They go to the origin of the model only. */
   headers?: HeadersInit;
+  /** With `"error"`, a server may not send requests on to another address. Default: `"follow"`. */
+  redirect?: "follow" | "error";
   /** Calls everything off; the promise then rejects with the signal's reason. */
   signal?: AbortSignal;
 }
@@ -45,7 +47,7 @@ export function optionsFor(file: Source, model: Source, options: FetchOptions): 
 export async function openSource(source: Source, options: FetchOptions, purpose: Purpose): Promise<ByteSource> {
   if (typeof source !== "string" && !(source instanceof URL)) return new LocalSource(source);
   const url = absoluteUrl(source);
-  const http = { headers: options.headers, whole: !!purpose.small, through: purpose.write, optional: !!purpose.optional };
+  const http = { headers: options.headers, redirect: options.redirect, whole: !!purpose.small, through: purpose.write, optional: !!purpose.optional };
   if (options.cache === false) return new UrlSource(url, http);
   const store = await FileStore.open(url, purpose.write, purpose.beside ?? null);
   if (typeof store === "string") return new UrlSource(url, { ...http, notKept: store });

@@ -7,6 +7,7 @@ import { type ByteSource, type Chunk, CHUNK, type Forgotten } from "./source.js"
 /** How a file behind an address is fetched. */
 export interface UrlOptions {
   headers?: HeadersInit | undefined;
+  redirect?: RequestRedirect | undefined;
   /** What is known of the file from an earlier visit. */
   facts?: FileFacts | null;
   /** Asks for the whole file at once: for small files, whose transfer may then be compressed. */
@@ -220,7 +221,8 @@ export class UrlSource implements ByteSource {
     const headers = new Headers(this.#options.headers);
     for (const [name, value] of Object.entries(init.headers ?? {})) headers.set(name, value);
     const cache = init.cache ?? this.#options.httpCache ?? "default";
-    return fetch(this.name, { ...init, headers, cache, ...(signal && { signal }) });
+    const { redirect = "follow" } = this.#options;
+    return fetch(this.name, { ...init, headers, cache, redirect, ...(signal && { signal }) });
   }
 
   /** Asks the server whether the file is still the one that is known; throws where it is not. */

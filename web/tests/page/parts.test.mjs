@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { load } from "./bundle.mjs";
 
 const format = await load("format");
-const { sortFiles, sourceFromFiles, sourceFromText } = await load("source");
+const { isOwn, shownAddress, sortFiles, sourceFromFiles, sourceFromText } = await load("source");
 const { DEFAULTS, cleanNumber, keepSettings, optionsOf, readSettings } = await load("settings");
 const { openStore } = await load("storage");
 const { LossGuard } = await load("guard");
@@ -68,7 +68,33 @@ test("addresses are made whole and named", () => {
   assert.deepEqual(sourceFromText(" m/llama%201b.pte ", base), { kind: "url", name: "llama 1b", url: "https://example.org/app/m/llama%201b.pte" });
   assert.equal(sourceFromText("https://x.org/smollm/model.pte?v=2", base).name, "smollm");
   assert.equal(sourceFromText("https://x.org/%ff.pte", base).name, "%ff");
-  for (const text of ["", "javascript:alert(1)", "file:///etc/passwd", "http://"]) assert.equal(typeof sourceFromText(text, base), "string", text);
+  for (const text of ["", "javascript:alert(1)", "file:///etc/passwd", "http://", "data:,x", "blob:https://example.org/1", "https://good.example@evil.example/a.pte"]) assert.equal(typeof sourceFromText(text, base), "string", text);
+});
+
+test("only what is in the page's own folder is the page's own", () => {
+  const base = "https://example.org/app/index.html?model=x";
+  const own = (text) => isOwn(sourceFromText(text, base), base);
+  for (const text of ["m.pte", "/app/m/n.pte", "https://example.org/app/m.pte", "./a/../m.pte"]) assert.equal(own(text), true, text);
+  const others = ["/m.pte", "../m.pte", "%2e%2e/m.pte", "m%2f..%2f..%2fx.pte", "..\\m.pte", "//evil.example/app/m.pte", "\\\\evil.example/app/m.pte", "http://example.org/app/m.pte", "https://example.org:444/app/m.pte", "https://example.org.evil.example/app/m.pte", "/application/m.pte"];
+  for (const text of others) assert.equal(own(text), false, text);
+});
+
+test("an address shows whose it is, whatever else is in it", () => {
+  const parts = (url) => shownAddress({ kind: "url", name: "", url: new URL(url).href });
+  const long = parts(`https://evil.example/${"a".repeat(5000)}/https://good.example/m.pte?${"b".repeat(5000)}`);
+  assert.equal(long.origin, "https://evil.example");
+  assert.ok(long.path.length <= 96 && long.path.includes("…"));
+  assert.equal(parts("https://аррӏе.com/m.pte").origin, "https://xn--80ak6aa92e.com", "letters that look like others are spelt out");
+  assert.match(parts("https://evil.example/\u202efdp.pte").path, /^[!-~]*$/);
+});
+
+test("names from files and addresses are one line of text", () => {
+  const name = (text) => sourceFromText(text, "https://example.org/").name;
+  assert.equal(name("https://x.org/%E2%80%AEfoo%0A%00bar.pte"), "foobar");
+  assert.ok(name(`https://x.org/${"n".repeat(1e5)}.pte`).length <= 80);
+  assert.ok(sourceFromFiles([file(`${"n".repeat(1e5)}.pte`)], null).name.length <= 80);
+  assert.ok(sourceFromFiles([file("n".repeat(1e5))], null).length < 200);
+  assert.ok(sourceFromText("http://[".padEnd(1e5, "x"), "https://example.org/").length < 200);
 });
 
 test("settings come back, and what is out of bounds does not", () => {
@@ -157,6 +183,8 @@ test("sentences begin large and end with a stop, names stay as they are", () => 
   assert.equal(sentence("bad.pte: not a program."), "bad.pte: not a program.");
   assert.equal(sentence("https://x.org/a: 404"), "https://x.org/a: 404.");
   assert.equal(sentence("It stopped. (The driver was reset.)"), "It stopped. (The driver was reset.)");
+  const long = sentence(`https://x.org/${"a".repeat(1e6)}: the server answered 404`);
+  assert.ok(long.length < 800 && long.startsWith("https://x.org/") && long.endsWith("the server answered 404."));
 });
 
 test("where storage is forbidden, something else keeps things while the page is open", (t) => {
