@@ -5,11 +5,13 @@
 // `node build.mjs page`      the page alone
 
 import { execFileSync } from "node:child_process";
-import { cp, mkdir, readdir, readFile, rm, stat } from "node:fs/promises";
+import { cp, mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 
 import { build } from "esbuild";
+
+import { integrityOf, manifestOf } from "./pteron/bin/manifest.mjs";
 
 const web = path.dirname(fileURLToPath(import.meta.url));
 const at = (...parts) => path.join(web, ...parts);
@@ -63,14 +65,19 @@ async function buildPage() {
   if (!(await exists(page))) return console.log("skipped the page: there is no web/page");
   const dist = at("dist");
   await rm(dist, { recursive: true, force: true });
+  const files = ["model.pte", "tokenizer.json"];
+  const manifest = manifestOf(files.map((name) => path.join(MODEL, name)));
+  // The page knows what its own model must be.
+  const define = { MODEL_INTEGRITY: JSON.stringify(integrityOf(manifest)) };
   const entryPoints = { main: "src/main.ts", worker: "src/worker.ts", style: "style.css" };
   for (const name of Object.keys(entryPoints)) entryPoints[name] = path.join(page, entryPoints[name]);
-  await build({ ...SHARED, entryPoints, outdir: dist, sourcemap: true });
+  await build({ ...SHARED, entryPoints, define, outdir: dist, sourcemap: true });
   for (const name of await readdir(page)) {
     if (/\.(html|svg)$/.test(name)) await cp(path.join(page, name), path.join(dist, name));
   }
   await cp(WASM, path.join(dist, "pteron.wasm"));
-  for (const name of ["model.pte", "tokenizer.json"]) await cp(path.join(MODEL, name), path.join(dist, "model", name));
+  for (const name of files) await cp(path.join(MODEL, name), path.join(dist, "model", name));
+  await writeFile(path.join(dist, "model", "model.pte.manifest.json"), manifest);
   console.log("built web/dist");
 }
 

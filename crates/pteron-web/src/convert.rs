@@ -84,7 +84,18 @@ pub(crate) fn tensor_from(value: &JsValue) -> Result<Tensor> {
         let names: Vec<&str> = DTYPES.iter().map(|(name, _)| *name).collect();
         return Err(input(format!("{:?} is no type of a tensor; there are {}", head.dtype, names.join(", "))));
     };
-    Tensor::new(*scalar_type, &head.shape, bytes.to_vec()).map_err(|error| input(error.to_string()))
+    Tensor::new(*scalar_type, &head.shape, copy_of(bytes)?).map_err(|error| input(error.to_string()))
+}
+
+/// The bytes of an array. Memory that the module cannot get is an error: running out of it ends everything that runs here.
+fn copy_of(array: &Uint8Array) -> Result<Vec<u8>> {
+    let len = array.length() as usize;
+    let mut bytes = Vec::new();
+    let reserved = bytes.try_reserve_exact(len);
+    reserved.map_err(|_| error("out-of-memory", &format!("there is no memory for a tensor of {len} bytes")))?;
+    bytes.resize(len, 0);
+    array.copy_to(&mut bytes);
+    Ok(bytes)
 }
 
 /// The same the other way.

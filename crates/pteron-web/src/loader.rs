@@ -151,8 +151,13 @@ impl WebLoader {
     /// File, start and length of everything that has not come yet, in the files' order.
     #[must_use]
     pub fn needs(&self) -> Vec<f64> {
-        let range = |part: pteron::FilePart| [number(part.file as u64), number(part.start), number(part.len)];
-        self.filling.needs().into_iter().flat_map(range).collect()
+        numbers(self.filling.needs())
+    }
+
+    /// The same of constants that no checksum in the program covers, each by itself.
+    #[must_use]
+    pub fn unchecked(&self) -> Vec<f64> {
+        numbers(self.filling.unchecked())
     }
 
     /// Takes bytes of a file; those that nobody needs are left out.
@@ -192,6 +197,11 @@ impl WebLoader {
     pub async fn finish(self) -> Result<WebMethod> {
         Ok(WebMethod { method: self.filling.finish().await.or_js()? })
     }
+}
+
+/// File, start and length of each.
+fn numbers(parts: Vec<pteron::FilePart>) -> Vec<f64> {
+    parts.into_iter().flat_map(|part| [number(part.file as u64), number(part.start), number(part.len)]).collect()
 }
 
 /// Seconds from some moment on.

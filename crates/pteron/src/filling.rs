@@ -205,6 +205,13 @@ impl FillingMethod {
         needs
     }
 
+    /// Constants that no checksum in the program covers, of those that have not come yet, in the files' order: whether their bytes
+    /// are right, only the caller can know.
+    #[must_use]
+    pub fn unchecked(&self) -> Vec<FilePart> {
+        self.parts.iter().filter(|part| part.key.is_none() && !part.is_full()).map(|part| part.place).collect()
+    }
+
     /// Bytes of constants that have come, and of all of them.
     #[must_use]
     pub fn progress(&self) -> (u64, u64) {

@@ -24,6 +24,14 @@ const FILES_KEY = "pteron.files.1";
 /** Remembers, for a reload, the address of another site that a person has agreed to. */
 const ALLOWED_KEY = "pteron.allowed.1";
 
+/** The digest of the demo model's manifest; the build puts it in. */
+declare const MODEL_INTEGRITY: string | undefined;
+
+function defaultSource(): UrlSource {
+  const integrity = typeof MODEL_INTEGRITY === "undefined" ? undefined : MODEL_INTEGRITY;
+  return { kind: "url", name: "Demo model", url: new URL("model/model.pte", document.baseURI).href, ...(integrity && { integrity }) };
+}
+
 /** Why a model is loaded again. */
 interface Recovery {
   loss: Loss;
@@ -31,7 +39,7 @@ interface Recovery {
 }
 
 export class App {
-  readonly defaultSource: UrlSource = { kind: "url", name: "Demo model", url: new URL("model/model.pte", document.baseURI).href };
+  readonly defaultSource = defaultSource();
   #store = openStore("localStorage");
   #session = openStore("sessionStorage");
   #settings = readSettings(this.#store);

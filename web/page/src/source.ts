@@ -8,6 +8,8 @@ export interface UrlSource {
   url: string;
   /** Set where nobody was asked about it: then no server may send its requests elsewhere. */
   unasked?: true;
+  /** The digest of its manifest, where the page knows it. */
+  integrity?: string;
 }
 
 export interface FileSource {

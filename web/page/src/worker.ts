@@ -28,7 +28,7 @@ function current(): Loaded {
 }
 
 function loadOptions(source: ModelSource): LoadOptions {
-  if (source.kind === "url") return source.unasked ? { redirect: "error" } : {};
+  if (source.kind === "url") return { ...(source.unasked && { redirect: "error" }), ...(source.integrity && { integrity: source.integrity }) };
   const { data, tokenizer, tokenizerConfig, template, sidecar } = source;
   return {
     ...(data.length > 0 && { data }),

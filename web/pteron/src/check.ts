@@ -7,6 +7,7 @@ import { sharedGpu } from "./gpu.js";
 import { openLoader, type OpenProgram, withProgram } from "./load.js";
 import type { FetchOptions } from "./open.js";
 import { loaderOptions, type MethodOptions } from "./options.js";
+import { openDigests } from "./pins.js";
 import type { Source } from "./source.js";
 import { engine } from "./wasm.js";
 
@@ -64,7 +65,8 @@ function formatSpeed(perSecond: number): string {
 export async function check(source: Source, options: CheckOptions = {}): Promise<Fit> {
   options.signal?.throwIfAborted();
   const module = await untilAborted(engine(), options.signal);
-  const files = { source, data: options.data, write: false };
+  const digests = await openDigests(source, options);
+  const files = { source, data: options.data, write: false, digests };
   return withProgram(module, files, options, (program) => fitOf(module, program, options));
 }
 

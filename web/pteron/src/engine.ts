@@ -78,6 +78,8 @@ export interface LoaderOptions {
 export interface Loader extends Freed {
   rehearse(seconds: number): Promise<{ tokensPerSecond: number; steps: number }>;
   needs(): Float64Array;
+  /** What of it no checksum in the program covers. */
+  unchecked(): Float64Array;
   write(file: number, start: number, bytes: Uint8Array): void;
   faults(): Fault[];
   settle(): Promise<void>;

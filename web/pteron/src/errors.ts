@@ -15,6 +15,7 @@ export type ErrorCode =
   | "no-such-file"
   | "truncated"
   | "damaged"
+  | "integrity"
   | "storage";
 
 /**

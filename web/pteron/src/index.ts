@@ -2,6 +2,7 @@ export { type CheckOptions, type Fit } from "./check.js";
 export type { ChatMessage, GenerateResult, MemoryUse, PartialChat, Piece, Profile, SamplingOptions, TensorSpec } from "./engine.js";
 export { type ErrorCode, PteronError } from "./errors.js";
 export { formatBytes } from "./format.js";
+export { type FileDigests, IntegrityError, type Manifest } from "./integrity.js";
 export { Generation } from "./generation.js";
 export { type AdapterInfo, type DeviceLost, release, support, type Support } from "./gpu.js";
 export { type LoadOptions, Model, type ModelInfo, State } from "./model.js";

@@ -1,6 +1,7 @@
 import type { DataHead, Engine, Fault, Gpu, Head, HeadInfo, Loader, LoaderOptions } from "./engine.js";
 import { engineCall, engineWait, freeBehind } from "./engine-call.js";
 import { FileChanged, FileError, PteronError } from "./errors.js";
+import { type Digests, IntegrityError, readBlocks, readChecked } from "./integrity.js";
 import { type FetchOptions, openSource, optionsFor, urlOf } from "./open.js";
 import type { Meter } from "./progress.js";
 import { type ByteSource, CHUNK, type Source } from "./source.js";
@@ -20,6 +21,7 @@ export interface OpenProgram {
   info: HeadInfo;
   /** The `.pte`, then the `.ptd`s, as the engine numbers them. */
   files: readonly ByteSource[];
+  digests: Digests;
 }
 
 /** Where a program is, and what is done with its files. */
@@ -28,6 +30,8 @@ export interface ProgramFiles {
   data?: readonly Source[] | undefined;
   /** What comes is kept for the next visit. */
   write: boolean;
+  /** What the tables are compared with. */
+  digests: Digests;
 }
 
 /** How often it starts over where a file changed under way, or a cache held something else. */
@@ -36,7 +40,7 @@ const TRIES = 3;
 /** Reads the tables of a program and of its external data, and works with them; everything is closed behind it. */
 export async function withProgram<T>(
   engine: Engine,
-  { source, data = [], write }: ProgramFiles,
+  { source, data = [], write, digests }: ProgramFiles,
   options: FetchOptions,
   work: (program: OpenProgram) => Promise<T>,
 ): Promise<T> {
@@ -44,14 +48,15 @@ export async function withProgram<T>(
   for (;;) {
     const files: ByteSource[] = [];
     let head: Head | undefined;
+    digests.begin();
     try {
       for (const file of [source, ...data]) {
         const own = recovery.options(file, optionsFor(file, source, options));
         files.push(await openSource(file, own, { write }));
       }
-      const opened = await readHead(engine, files, options.signal);
+      const opened = await readHead(engine, files, digests, options.signal);
       head = opened.head;
-      return await work({ ...opened, files });
+      return await work({ ...opened, files, digests });
     } catch (error) {
       if (!(await recovery.worthAnotherTry(error, files))) throw error;
     } finally {
@@ -76,7 +81,7 @@ class Recovery {
   async worthAnotherTry(error: unknown, files: readonly ByteSource[]): Promise<boolean> {
     if (!(error instanceof PteronError) || this.#tries++ === TRIES) return false;
     if (error.code === "damaged") return this.#afterDamage(files);
-    const changed = error instanceof FileChanged;
+    const changed = error instanceof FileChanged || (error instanceof IntegrityError && error.cached);
     if (!changed && error.code !== "bad-file") return false;
     const file = error instanceof FileError ? error.file : null;
     const forgotten = await this.#forget(files.filter(({ name }) => file === null || name === file));
@@ -105,15 +110,15 @@ class Recovery {
 
 type Tables = Pick<OpenProgram, "head" | "info">;
 
-async function readHead(engine: Engine, files: readonly ByteSource[], signal?: AbortSignal): Promise<Tables> {
+async function readHead(engine: Engine, files: readonly ByteSource[], digests: Digests, signal?: AbortSignal): Promise<Tables> {
   const [program, ...others] = files as [ByteSource, ...ByteSource[]];
   const size = await program.size(signal);
   const head = named(program, () => new engine.Head(size));
   try {
-    await readTables(head, program, signal);
-    for (const file of others) await attach(engine, head, file, signal);
+    await readTables(head, program, digests, signal);
+    for (const file of others) await attach(engine, head, file, digests, signal);
     // External data may lead to more tables.
-    if (others.length) await readTables(head, program, signal);
+    if (others.length) await readTables(head, program, digests, signal);
     return { head, info: named(program, () => head.info()) };
   } catch (error) {
     void freeBehind(head);
@@ -121,11 +126,11 @@ async function readHead(engine: Engine, files: readonly ByteSource[], signal?: A
   }
 }
 
-async function attach(engine: Engine, head: Head, file: ByteSource, signal?: AbortSignal): Promise<void> {
+async function attach(engine: Engine, head: Head, file: ByteSource, digests: Digests, signal?: AbortSignal): Promise<void> {
   const size = await file.size(signal);
   const data = named(file, () => new engine.DataHead(size));
   try {
-    await readTables(data, file, signal);
+    await readTables(data, file, digests, signal);
   } catch (error) {
     void freeBehind(data);
     throw error;
@@ -133,15 +138,15 @@ async function attach(engine: Engine, head: Head, file: ByteSource, signal?: Abo
   named(file, () => head.attach(data));
 }
 
-async function readTables(head: DataHead, file: ByteSource, signal?: AbortSignal): Promise<void> {
+async function readTables(head: DataHead, file: ByteSource, digests: Digests, signal?: AbortSignal): Promise<void> {
   for (;;) {
     const needs = named(file, () => head.needs());
     if (!needs.length) return;
     for (let i = 0; i + 1 < needs.length; i += 2) {
       const [start = 0, length = 0] = needs.subarray(i, i + 2);
-      const bytes = new Uint8Array(length);
-      for await (const chunk of file.read(start, start + length, signal)) bytes.set(chunk.bytes, chunk.start - start);
-      signal?.throwIfAborted();
+      // It would be asked for again and again.
+      if (!(length > 0)) throw new FileError("bad-file", file.name, `${file.name} ends before its tables do`);
+      const bytes = await readChecked(file, [start, start + length], digests, signal);
       named(file, () => head.supply(start, bytes));
     }
   }
@@ -162,6 +167,10 @@ interface Range {
   start: number;
   end: number;
 }
+
+/** Whether any of these lies within a range. */
+const within = ({ file, start, end }: Range, others: readonly Range[]) =>
+  others.some((other) => other.file === file && other.start < end && start < other.end);
 
 /** What the loader needs, as few long ranges. */
 function rangesOf(needs: Float64Array): Range[] {
@@ -205,7 +214,7 @@ export async function fill(loader: Loader, program: OpenProgram, meter: Meter, s
 /** One pass over ranges of the files; answers what came damaged. */
 async function stream(
   loader: Loader,
-  { files }: OpenProgram,
+  { files, digests }: OpenProgram,
   ranges: readonly Range[],
   meter: Meter,
   signal: AbortSignal | undefined,
@@ -218,10 +227,14 @@ async function stream(
     await engineWait({ call: () => loader.settle(), uses: [loader], signal });
     faults.push(...engineCall(() => loader.faults()));
   };
-  for (const { file, start, end } of ranges) {
+  // Constants without a checksum of their own are compared block by block, as tables are.
+  const unchecked = digests.isActive ? rangesOf(engineCall(() => loader.unchecked())) : [];
+  for (const range of ranges) {
+    const { file, start, end } = range;
     const source = files[file];
     if (!source) throw new PteronError("internal", `the program names file ${file}, and ${files.length} are open`);
-    for await (const chunk of source.read(start, end, signal, fresh)) {
+    const chunks = within(range, unchecked) ? readBlocks(source, [start, end], digests, signal) : source.read(start, end, signal, fresh);
+    for await (const chunk of chunks) {
       signal?.throwIfAborted();
       for (let at = 0; at < chunk.bytes.length; at += CHUNK) {
         engineCall(() => loader.write(file, chunk.start + at, chunk.bytes.subarray(at, at + CHUNK)));

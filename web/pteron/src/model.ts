@@ -10,11 +10,12 @@ import { type AdapterInfo, type DeviceLost, type OpenGpu, sharedGpu } from "./gp
 import { fill, openLoader, type OpenProgram, withProgram } from "./load.js";
 import { type FetchOptions, urlOf } from "./open.js";
 import { loaderOptions, type MethodOptions } from "./options.js";
+import { keepPins, openDigests } from "./pins.js";
 import { Meter, type Progress } from "./progress.js";
 import { Session } from "./session.js";
 import { type LlmSide, NO_SIDE, noTokenizer, readSideFiles, type SideFiles } from "./side-files.js";
 import type { Source } from "./source.js";
-import { forgetBeside } from "./store.js";
+import { DELETED, forgetBeside, HELD } from "./store.js";
 import { fromRaw, type Tensor, toRaw } from "./tensor.js";
 import { engine } from "./wasm.js";
 
@@ -222,13 +223,18 @@ async function load(source: Source, options: LoadOptions): Promise<Parts> {
   meter.enter("check");
   const module = await untilAborted(engine(), options.signal);
   const gpu = await untilAborted(sharedGpu(), options.signal);
-  const parts = await withProgram(module, { source, data: options.data, write: true }, options, async (program) => {
+  const digests = await openDigests(source, options);
+  const files = { source, data: options.data, write: true, digests };
+  const parts = await withProgram(module, files, options, async (program) => {
     meter.notKept = program.files[0]?.notKept ?? null;
-    const side = writesText(program.info, options.method) ? await readSideFiles(source, options, options) : NO_SIDE;
+    const side = writesText(program.info, options.method) ? await readSideFiles(source, options, options, digests) : NO_SIDE;
     options.signal?.throwIfAborted();
     meter.enter("prepare");
     const method = await loadMethod(module, gpu.live(), program, options, side.tokenizer !== null, meter);
-    return assemble(module, method, program, side, source, gpu);
+    const parts = assemble(module, method, program, side, source, gpu);
+    const notKept = program.files[0]?.notKept;
+    if (notKept !== DELETED && notKept !== HELD) await keepPins(source, digests);
+    return parts;
   }).catch((error: unknown) => forgetTokenizer(error, source));
   meter.enter("ready");
   return parts;

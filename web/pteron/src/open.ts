@@ -1,7 +1,8 @@
 import { FileChanged, PteronError } from "./errors.js";
-import { type ByteSource, LocalSource, readAll, type Source } from "./source.js";
+import { Digests, IntegrityError, type Manifest, readChecked, type Verifier } from "./integrity.js";
+import { type ByteSource, LocalSource, type Source } from "./source.js";
 import { CachedSource } from "./source-cached.js";
-import { Refused } from "./source-http.js";
+import { checkLimit, Refused } from "./source-http.js";
 import { type UrlOptions, UrlSource } from "./source-url.js";
 import { absoluteUrl, FileStore } from "./store.js";
 
@@ -13,6 +14,11 @@ export interface FetchOptions {
   revalidate?: boolean;
   /** Headers for requests, such as `Authorization`. They go to the origin of the model only. */
   headers?: HeadersInit;
+  /**
+   * What the files must be: the manifest that `pteron-manifest` wrote, or `sha256-…`, the digest of the manifest beside the model
+   * (`model.pte.manifest.json`). Every file must then be in it.
+   */
+  integrity?: string | Manifest;
   /** With `"error"`, a server may not send requests on to another address. Default: `"follow"`. */
   redirect?: "follow" | "error";
   /** Calls everything off; the promise then rejects with the signal's reason. */
@@ -29,7 +35,13 @@ interface Purpose {
   optional?: boolean;
   /** The model that it belongs to. */
   beside?: string | null;
+  /** The most bytes that it may have. */
+  limit?: number;
 }
+
+/** The largest tokenizers have some tens of megabytes; whoever sends more would fill the memory of the tab. */
+const SMALL_LIMIT = 128 << 20;
+
 
 /** The address of a source; null for files and bytes. */
 export function urlOf(source: Source): string | null {
@@ -47,7 +59,7 @@ export function optionsFor(file: Source, model: Source, options: FetchOptions): 
 export async function openSource(source: Source, options: FetchOptions, purpose: Purpose): Promise<ByteSource> {
   if (typeof source !== "string" && !(source instanceof URL)) return new LocalSource(source);
   const url = absoluteUrl(source);
-  const http = { headers: options.headers, redirect: options.redirect, whole: !!purpose.small, through: purpose.write, optional: !!purpose.optional };
+  const http = { headers: options.headers, redirect: options.redirect, whole: !!purpose.small, through: purpose.write, optional: !!purpose.optional, limit: purpose.limit };
   if (options.cache === false) return new UrlSource(url, http);
   const store = await FileStore.open(url, purpose.write, purpose.beside ?? null);
   if (typeof store === "string") return new UrlSource(url, { ...http, notKept: store });
@@ -79,28 +91,38 @@ async function openCached(url: string, store: FileStore, http: UrlOptions, optio
 }
 
 /**
- * A small file that belongs to a model, as bytes. With `refused` it is optional: null says that the server has no such file, or
- * does not hand it out, and `refused` hears why. Only the first is remembered: a server may hand it out another day.
+ * A small file that belongs to a model, as bytes that were checked. With `refused` it is optional: null says that the server has no
+ * such file, or does not hand it out, and `refused` hears why. Only the first is remembered: a server may hand it out another day.
  */
 export async function readFile(
   file: Source,
   model: Source,
   options: FetchOptions,
+  verifier: Verifier,
   refused?: (reason: string) => void,
-): Promise<Uint8Array | null> {
-  const own = optionsFor(file, model, options);
+): Promise<Uint8Array<ArrayBuffer> | null> {
+  let own = optionsFor(file, model, options);
+  const purpose = { write: true, small: true, optional: !!refused, beside: urlOf(model), limit: SMALL_LIMIT };
   for (let tries = 0; ; tries++) {
     let opened: ByteSource | undefined;
     try {
-      opened = await openSource(file, own, { write: true, small: true, optional: !!refused, beside: urlOf(model) });
+      opened = await openSource(file, own, purpose);
       // A stream whose length nobody says is kept while it is measured, so this comes first.
-      await opened.size(own.signal);
+      const size = await opened.size(own.signal);
+      checkLimit(opened.name, size, SMALL_LIMIT);
       opened.ascending();
-      return await readAll(opened, own.signal);
+      return await readChecked(opened, [0, size], verifier, own.signal);
     } catch (error) {
-      if (error instanceof FileChanged && tries < 2) await opened?.forget();
-      else if (!refused || !(await isAbsent(error, opened, refused))) throw error;
-      else return null;
+      const stale = error instanceof FileChanged || (error instanceof IntegrityError && error.cached);
+      if (stale && tries < 2) {
+        // Another tab may hold what is kept: then it is read past.
+        if ((await opened?.forget()) === "held") own = { ...own, cache: false };
+      } else if (!refused || !(await isAbsent(error, opened, refused))) {
+        throw error;
+      } else {
+        if (verifier instanceof Digests) verifier.checkAbsence(urlOf(file)!, error);
+        return null;
+      }
     } finally {
       opened?.close();
     }

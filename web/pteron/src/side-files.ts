@@ -1,4 +1,5 @@
 import type { LlmFiles } from "./engine.js";
+import type { Digests } from "./integrity.js";
 import { type FetchOptions, readFile, urlOf } from "./open.js";
 import type { Source } from "./source.js";
 
@@ -41,13 +42,15 @@ export function noTokenizer(model: Source, refusal: string | null): string {
 }
 
 /** Reads what a language model needs besides the program. */
-export async function readSideFiles(model: Source, given: SideFiles, options: FetchOptions): Promise<LlmSide> {
+export async function readSideFiles(model: Source, given: SideFiles, options: FetchOptions, digests: Digests): Promise<LlmSide> {
   if (given.tokenizer === false) return NO_SIDE;
   const base = urlOf(model);
   let refusal: string | null = null;
-  const read = (source: Source) => readFile(source, model, options);
-  const find = (name: string, refused: (reason: string) => void) =>
-    base === null ? null : readFile(new URL(name, base), model, options, refused);
+  const read = (source: Source) => readFile(source, model, options, digests);
+  const find = (name: string, refused: (reason: string) => void) => {
+    const url = base === null ? null : new URL(name, base);
+    return url && digests.mayExist(url.href) ? readFile(url, model, options, digests, refused) : null;
+  };
   const text = async (source: Source | undefined, name: string) => {
     const bytes = await (source === undefined ? find(name, () => {}) : read(source));
     return bytes && new TextDecoder().decode(bytes);

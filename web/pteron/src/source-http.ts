@@ -1,4 +1,5 @@
 import { FileChanged, PteronError } from "./errors.js";
+import { formatBytes } from "./format.js";
 
 /** What a server says about a file. */
 export interface FileFacts {
@@ -47,6 +48,25 @@ export function pause(milliseconds: number, signal?: AbortSignal): Promise<void>
   });
 }
 
+/** Fetches; a server that does not begin to answer for so many milliseconds is given up. The signal holds for the body, too. */
+export async function fetchWithin(stall: number, url: string, init: RequestInit, signal?: AbortSignal): Promise<Response> {
+  const controller = new AbortController();
+  const calledOff = () => controller.abort(signal?.reason);
+  if (signal?.aborted) calledOff();
+  signal?.addEventListener("abort", calledOff, { once: true });
+  const timer = setTimeout(() => controller.abort(new Error(`no answer came for ${stall / 1000} seconds`)), stall);
+  try {
+    return await fetch(url, { ...init, signal: controller.signal });
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Refuses a file that is longer than one of its kind can be. */
+export function checkLimit(name: string, size: number, limit: number): void {
+  if (size > limit) throw new PteronError("bad-file", `${name} has more than the ${formatBytes(limit)} that such a file may have`);
+}
+
 /** Refuses an answer that is no file. */
 export function checkStatus(url: string, response: Response): void {
   const { status } = response;
@@ -61,10 +81,16 @@ export function checkStatus(url: string, response: Response): void {
   }
 }
 
+/** A number of bytes; null where a server says nonsense. */
+function wholeNumber(text: string): number | null {
+  const value = Number(text);
+  return Number.isSafeInteger(value) && value >= 0 ? value : null;
+}
+
 /** The size of the whole file by `Content-Range: bytes 0-9/100`, and where the answer starts. */
 function contentRange(response: Response): { start: number | null; size: number | null } {
   const found = /^bytes (?:(\d+)-\d+|\*)\/(\d+|\*)$/.exec(response.headers.get("Content-Range") ?? "");
-  const number = (text: string | undefined) => (text && text !== "*" ? Number(text) : null);
+  const number = (text: string | undefined) => (text && text !== "*" ? wholeNumber(text) : null);
   return { start: number(found?.[1]), size: number(found?.[2]) };
 }
 
@@ -77,7 +103,7 @@ export function factsOf(response: Response, whole: boolean): FileFacts {
   let { size } = contentRange(response);
   const plain = (headers.get("Content-Encoding") ?? "identity") === "identity";
   const length = headers.get("Content-Length");
-  if (response.status === 200 && plain && !whole && length !== null) size = Number(length);
+  if (response.status === 200 && plain && !whole && length !== null) size = wholeNumber(length);
   return { size, etag: headers.get("ETag"), lastModified: headers.get("Last-Modified") };
 }
 

@@ -1,7 +1,7 @@
 import { PteronError } from "./errors.js";
 import { Body, Spool } from "./source-body.js";
-import { checkStatus, checkVersion, factsOf, type FileFacts, ifRange } from "./source-http.js";
-import { pause, Refused, sameOrigin, Truncation } from "./source-http.js";
+import { checkLimit, checkStatus, checkVersion, factsOf, type FileFacts, ifRange } from "./source-http.js";
+import { fetchWithin, pause, Refused, sameOrigin, Truncation } from "./source-http.js";
 import { type ByteSource, type Chunk, CHUNK, type Forgotten } from "./source.js";
 
 /** How a file behind an address is fetched. */
@@ -20,6 +20,8 @@ export interface UrlOptions {
   notKept?: string;
   /** It may be missing: another origin that cannot be reached is not asked for long. */
   optional?: boolean;
+  /** The most bytes that are taken. */
+  limit?: number | undefined;
   /** Milliseconds before each new try. */
   pauses?: readonly number[];
   /** Milliseconds without a byte after which an answer counts as broken off. */
@@ -27,6 +29,9 @@ export interface UrlOptions {
 }
 
 const STALL = 30_000;
+
+/** More than any GPU of a browser holds: a stream that does not say its length, and does not end, is given up there. */
+const LIMIT = 2 ** 36;
 
 const PAUSES = [300, 1000, 2500, 5000] as const;
 
@@ -192,6 +197,7 @@ export class UrlSource implements ByteSource {
     }
     const size = this.facts?.size;
     if (bytes && size != null && body.position > size) throw this.#surplus(size);
+    if (bytes) checkLimit(this.name, body.position, this.#options.limit ?? LIMIT);
     if (bytes && this.#spool.keeping) this.#spool.push(body.position - bytes.length, bytes);
     return bytes;
   }
@@ -221,8 +227,8 @@ export class UrlSource implements ByteSource {
     const headers = new Headers(this.#options.headers);
     for (const [name, value] of Object.entries(init.headers ?? {})) headers.set(name, value);
     const cache = init.cache ?? this.#options.httpCache ?? "default";
-    const { redirect = "follow" } = this.#options;
-    return fetch(this.name, { ...init, headers, cache, redirect, ...(signal && { signal }) });
+    const { redirect = "follow", stall = STALL } = this.#options;
+    return fetchWithin(stall, this.name, { ...init, headers, cache, redirect }, signal);
   }
 
   /** Asks the server whether the file is still the one that is known; throws where it is not. */

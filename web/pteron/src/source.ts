@@ -91,10 +91,3 @@ function view(content: ArrayBuffer | Uint8Array): Uint8Array<ArrayBuffer> {
 function lengthOf(content: Blob | Uint8Array): number {
   return content instanceof Blob ? content.size : content.byteLength;
 }
-
-/** All bytes of a small file. */
-export async function readAll(source: ByteSource, signal?: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {
-  const bytes = new Uint8Array(await source.size(signal));
-  for await (const chunk of source.read(0, bytes.length, signal)) bytes.set(chunk.bytes, chunk.start);
-  return bytes;
-}

@@ -8,6 +8,11 @@ export const PART = 8 << 20;
 
 const VERSION = 1;
 
+/** Why a file is not kept that another tab holds. */
+export const HELD = "another tab, or another load, is keeping it";
+/** Why a file is not kept that somebody deleted while it came. */
+export const DELETED = "it was deleted from the cache meanwhile";
+
 /** What is written down beside the parts of a file. */
 export interface StoredFacts extends FileFacts {
   version: number;
@@ -81,7 +86,7 @@ export class FileStore {
       const store = new FileStore(url, beside, shelf, await folderOf(url));
       // The lock comes first: what is looked at without it may change before it is held.
       if (write) store.#release = await lock(store.#folder);
-      if (write && !store.#release) store.notKept = "another tab, or another load, is keeping it";
+      if (write && !store.#release) store.notKept = HELD;
       await store.#look();
       return store;
     } catch (error) {
@@ -174,7 +179,7 @@ export class FileStore {
   /** Whether the facts are still there. Only they make a folder a file's: parts without them belong to nobody. */
   async #begun(): Promise<boolean> {
     if (await this.#shelf.get(this.#folder, FACTS)) return true;
-    this.notKept = "it was deleted from the cache meanwhile";
+    this.notKept = DELETED;
     this.#parts.clear();
     return false;
   }
@@ -202,6 +207,29 @@ export class FileStore {
   close(): void {
     this.#release?.();
     this.#release = null;
+  }
+}
+
+/** What loads are compared with is kept apart from the file: it outlives bytes that turn out to be damaged. */
+const pinsFolder = (folder: string) => `${folder}.pins`;
+const PINS = "pins.json";
+
+/** What earlier loads of a model saw of its files; null where there were none, or nothing can be kept. */
+export async function readPins(model: string): Promise<unknown> {
+  try {
+    const blob = await (await openShelf())?.get(pinsFolder(await folderOf(model)), PINS);
+    return blob ? JSON.parse(await blob.text()) : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Where there is no room, the next load has nothing to be compared with. */
+export async function writePins(model: string, pins: unknown): Promise<void> {
+  try {
+    await (await openShelf())?.put(pinsFolder(await folderOf(model)), PINS, new Blob([JSON.stringify(pins)]));
+  } catch {
+    // As in a browser that keeps nothing.
   }
 }
 
@@ -260,7 +288,7 @@ export const cache = {
   async delete(url: string | URL): Promise<void> {
     const absolute = absoluteUrl(url);
     const own = await folderOf(absolute);
-    await deleteWhere(({ folder, facts }) => folder === own || facts?.beside === absolute);
+    await deleteWhere(({ folder, facts }) => folder === own || folder === pinsFolder(own) || facts?.beside === absolute);
   },
 
   /** Deletes everything. */

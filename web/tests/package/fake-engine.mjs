@@ -67,13 +67,13 @@ export function engineError(code, message) {
 }
 
 /** A file with constants of these lengths. */
-export function makeFile(lengths, { languageModel = false, gap = 0 } = {}) {
+export function makeFile(lengths, { languageModel = false, gap = 0, keyless = false } = {}) {
   const constants = lengths.map((length, index) => {
     const bytes = new Uint8Array(length);
     for (let i = 0; i < length; i++) bytes[i] = (i * 31 + index * 7 + (i >> 8)) & 255;
     return bytes;
   });
-  const tables = { languageModel, constants: constants.map((bytes) => ({ key: sha256(bytes), length: bytes.length })), gap };
+  const tables = { languageModel, constants: constants.map((bytes) => ({ key: keyless ? "" : sha256(bytes), length: bytes.length })), gap };
   const json = new TextEncoder().encode(JSON.stringify(tables));
   const total = 8 + json.length + lengths.reduce((sum, length) => sum + length + gap, 0);
   const file = new Uint8Array(total);
@@ -177,6 +177,10 @@ class Loader extends Counted {
     const missing = this.#constants.filter(({ done }) => !done);
     return new Float64Array(missing.flatMap(({ file, start, length }) => [file, start, length]));
   }
+  unchecked() {
+    const missing = this.#constants.filter(({ done, key }) => !done && !key);
+    return new Float64Array(missing.flatMap(({ file, start, length }) => [file, start, length]));
+  }
   write(file, start, bytes) {
     fake.largestWrite = Math.max(fake.largestWrite, bytes.length);
     for (const constant of this.#constants) {
@@ -191,7 +195,7 @@ class Loader extends Counted {
     }
   }
   #verify(constant) {
-    if (sha256(constant.bytes) === constant.key) {
+    if (!constant.key || sha256(constant.bytes) === constant.key) {
       constant.done = true;
       return;
     }

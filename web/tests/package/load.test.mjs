@@ -109,13 +109,14 @@ test("an abort in the last moment frees what was made", async () => {
   await nothingLeft();
 });
 
-test("a file that changed between visits is fetched anew, not mixed", async () => {
+test("a file that changed between visits is fetched anew where that is accepted, and not mixed", async () => {
   const { parts } = browser("files");
   await loadAndFree();
   parts().find(({ name }) => name === 1).file.content = new Blob([]);
   files.set("/model.pte", makeFile([...LENGTHS, 77]));
   server.behaviour.etag = '"two"';
-  await loadAndFree();
+  await assert.rejects(load(), isCode("integrity", /model\.pte/, /revalidate: true/));
+  await loadAndFree({ revalidate: true });
   const [kept] = await pteron.cache.list();
   assert.equal(kept.totalBytes, files.get("/model.pte").length);
   assert.equal(kept.complete, true);
