@@ -80,8 +80,9 @@ describe('a link with a model of another site', () => {
   test('what is no address of a file leads nowhere', async () => {
     for (const address of ['javascript:alert(1)', 'data:text/html,<script>alert(1)</script>', `http://user:word@${new URL(other.url).host}/model.pte`]) {
       const asked = await Chat.open(server, { path: link(address) });
-      await asked.reaches('ready-to-download');
+      await asked.part('notice').waitFor();
       assert.notEqual(await asked.notice(), '');
+      assert.notEqual(await asked.state(), 'asking');
       assertQuiet(asked.page);
       await asked.page.close();
     }
@@ -108,7 +109,7 @@ describe('the page\'s own rules', () => {
   test('keep scripts, frames and addresses of others out', async () => {
     const server = await serveChat();
     const chat = await Chat.open(server);
-    await chat.reaches('ready-to-download');
+    await chat.page.waitForFunction(() => document.documentElement.dataset.stage !== undefined);
     const outcome = await chat.page.evaluate(async () => {
       const tried = {};
       const script = document.createElement('script');

@@ -46,7 +46,7 @@ export class Client {
   constructor(port: Port<Request, Event>, onLost: (reason: string) => void) {
     this.#port = port;
     port.addEventListener("message", ({ data }) => {
-      if (this.#closed) return;
+      if (this.#closed || !isMessage(data)) return;
       if (data.kind === "lost") onLost(data.reason);
       else this.#receive(data);
     });
@@ -84,7 +84,7 @@ export class Client {
     if (!pending) return;
     if (event.kind === "note") pending.note(event.note);
     else if (event.kind === "done") pending.resolve(event.result);
-    else pending.reject(new CallError(event.failure));
+    else if (event.kind === "failed") pending.reject(new CallError(event.failure));
   }
 }
 
@@ -103,6 +103,7 @@ export function serve(port: Port<Event, Request>, handlers: Handlers): void {
     const controller = new AbortController();
     running.set(id, controller);
     try {
+      if (!Object.hasOwn(handlers, call)) throw new Error(`there is no call ${String(call)}`);
       const note = (note: Calls[K]["note"]) => port.postMessage({ kind: "note", call, id, note } as Event);
       const result = await handlers[call](args, { signal: controller.signal, note });
       port.postMessage({ kind: "done", call, id, result } as Event);
@@ -114,9 +115,15 @@ export function serve(port: Port<Event, Request>, handlers: Handlers): void {
   }
 
   port.addEventListener("message", ({ data }) => {
+    if (!isMessage(data)) return;
     if (data.kind === "abort") running.get(data.id)?.abort();
     else void answer(data.kind, data.id, data.args);
   });
+}
+
+/** Whether something looks like a message of this protocol; extensions and tools post things of their own. */
+function isMessage(data: unknown): boolean {
+  return typeof data === "object" && data !== null && typeof (data as { kind?: unknown }).kind === "string";
 }
 
 export function failureOf(error: unknown): Failure {

@@ -98,6 +98,26 @@ test("a lost GPU is heard of, until the client is closed", async (t) => {
   assert.deepEqual(lost, ["driver reset"]);
 });
 
+test("messages that nobody here has sent are passed over, on both sides", async (t) => {
+  const { client, lost, server } = join(t, { cached: async () => [1] });
+  const { port1, port2 } = new MessageChannel();
+  t.after(() => port1.close());
+  const said = [];
+  port1.on("message", (message) => said.push(message));
+  serve(port2, { cached: async () => [1] });
+  for (const odd of [null, undefined, 5, "abort", [], {}, { kind: 7 }, { kind: "abort" }, { kind: "abort", id: {} }, { kind: "done", id: 99 }]) {
+    server.postMessage(odd);
+    port1.postMessage(odd);
+  }
+  for (const kind of ["constructor", "toString", "__proto__", "nothing"]) port1.postMessage({ kind, id: 1, args: null });
+  port1.postMessage({ kind: "cached", id: 2, args: null });
+  assert.deepEqual(await client.call("cached", null), [1]);
+  assert.deepEqual(lost, []);
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  assert.deepEqual(said.at(-1).result ?? said.find(({ id, kind }) => id === 2 && kind === "done").result, [1]);
+  assert.ok(said.filter(({ id }) => id === 1).every(({ kind }) => kind === "failed"));
+});
+
 test("things that are no errors are still failures", () => {
   assert.deepEqual(failureOf("oh"), { message: "oh", code: "internal" });
   assert.equal(failureOf(new DOMException("x", "AbortError")).code, "aborted");
