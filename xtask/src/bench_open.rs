@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use memmap2::Mmap;
 use pteron_format::program::{Data, Extent, NamedData, SegmentId};
-use pteron_format::{Layout, Program, Pte, layout};
+use pteron_format::{Bytes, Layout, Program, Pte, Unread, layout};
 
 const ROUNDS: usize = 20;
 const PAGE: u64 = 4096;
@@ -36,7 +36,7 @@ pub(crate) fn run(model: &Path, hole: u64) -> Result<()> {
         let pte = Pte::read(map(&file.0)?)?;
         times.push(start.elapsed());
         ensure!(pte.program().segments.contains(&weights), "the program has lost its hole");
-        touched = touched.max(present_pages(pte.file(), weights));
+        touched = touched.max(present_pages(&pte.file().map, weights));
     }
     report(model, &plan, &times, touched, weights);
     Ok(())
@@ -107,12 +107,38 @@ fn write_sparse(path: &Path, program: &Program<Held<'_>>, plan: &Layout) -> Resu
     Ok(())
 }
 
-fn map(path: &Path) -> Result<Mmap> {
+/// A mapped file as the runtime opens one: tables are copied from the file, the rest is not touched.
+struct Mapped {
+    map: Mmap,
+    file: File,
+}
+
+impl Bytes for Mapped {
+    fn file_len(&self) -> u64 {
+        self.map.len() as u64
+    }
+
+    fn get(&self, part: Extent) -> Option<&[u8]> {
+        Bytes::get(&self.map[..], part)
+    }
+
+    fn may_change(&self) -> bool {
+        true
+    }
+
+    fn read_at(&self, start: u64, out: &mut [u8]) -> std::result::Result<(), Unread> {
+        let mut file = &self.file;
+        let read = file.seek(SeekFrom::Start(start)).and_then(|_| file.read_exact(out));
+        read.map_err(|error| Unread::Failed(error.to_string()))
+    }
+}
+
+fn map(path: &Path) -> Result<Mapped> {
     let file = File::open(path)?;
     #[expect(unsafe_code, reason = "a mapping is sound while nobody changes the file, and this one is our own temporary")]
     // SAFETY: the file was made by this process under a name of its own and is not written again.
     let map = unsafe { Mmap::map(&file)? };
-    Ok(map)
+    Ok(Mapped { map, file })
 }
 
 /// How many pages of `extent` this process has touched in its mapping of `file`. Linux says; the size of a
@@ -209,7 +235,7 @@ mod tests {
         assert_eq!(pte.program().named_segment("bench-open"), Some(&place));
         assert!(pte.bytes(place).iter().all(|&byte| byte == 0));
         // Reading has touched every page; the last one is only partly the hole's.
-        assert_eq!(present_pages(pte.file(), place).unwrap_or(63), 63);
+        assert_eq!(present_pages(&pte.file().map, place).unwrap_or(63), 63);
         let path = file.0.clone();
         drop(file);
         assert!(!path.exists());

@@ -40,8 +40,8 @@ impl Budget {
 
     /// Takes `len` bytes that hold a graph. Graphs do not overlap, so all of them together are no longer than the file; many
     /// delegates over one range of it would be parsed again and again.
-    pub(crate) fn charge_graph(&mut self, part: &Part, len: usize) -> Result<()> {
-        self.graphs_left = self.take(part, self.graphs_left, len as u64, self.input)?;
+    pub(crate) fn charge_graph(&mut self, part: &Part, len: u64) -> Result<()> {
+        self.graphs_left = self.take(part, self.graphs_left, len, self.input)?;
         Ok(())
     }
 

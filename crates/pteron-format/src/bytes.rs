@@ -1,10 +1,29 @@
 //! The bytes of a file, all of them or those that have been read so far.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::alloc::{self, OutOfMemory};
 use crate::error::{Error, Item, Part, Place, Problem, Result};
 use crate::program::{Extent, within};
+
+/// Why bytes of a file cannot be had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unread {
+    /// They have not been supplied.
+    NotAtHand,
+    /// The file cannot be read, or is not what it was when it was opened.
+    Failed(String),
+    /// There is no memory to copy them to.
+    OutOfMemory(OutOfMemory),
+}
+
+impl From<OutOfMemory> for Unread {
+    fn from(lacking: OutOfMemory) -> Self {
+        Self::OutOfMemory(lacking)
+    }
+}
 
 /// Bytes of a file by their place in it. Whatever is a slice of bytes is a whole file.
 pub trait Bytes {
@@ -17,6 +36,22 @@ pub trait Bytes {
     /// How many bytes there are that can justify what is allocated for them.
     fn held(&self) -> u64 {
         self.file_len()
+    }
+
+    /// Whether others may change the bytes while they are used, as they may change a mapped file. What such a file says is copied
+    /// first, with [`read_at`](Self::read_at), and the copy is verified and read.
+    fn may_change(&self) -> bool {
+        false
+    }
+
+    /// Copies bytes of the file from a place on.
+    ///
+    /// # Errors
+    /// Bytes that are not at hand, or a file that cannot be read.
+    fn read_at(&self, start: u64, out: &mut [u8]) -> Result<(), Unread> {
+        let bytes = self.get(Extent { start, len: out.len() as u64 }).ok_or(Unread::NotAtHand)?;
+        out.copy_from_slice(bytes);
+        Ok(())
     }
 }
 
@@ -59,6 +94,8 @@ pub struct Sparse {
     len: u64,
     /// By where they start; they may overlap. A range is found if one of them has all of it.
     parts: BTreeMap<u64, Arc<[u8]>>,
+    /// The length of the longest part: no other reaches further from where it starts.
+    longest: u64,
 }
 
 /// What is at hand is a small part of a file, and unpacks to more than a whole file does.
@@ -68,7 +105,7 @@ impl Sparse {
     /// A file of this length, nothing of which has been read.
     #[must_use]
     pub fn new(len: u64) -> Self {
-        Self { len, parts: BTreeMap::new() }
+        Self { len, parts: BTreeMap::new(), longest: 0 }
     }
 
     /// The part that the file begins with; empty if that has not been read.
@@ -83,6 +120,7 @@ impl Sparse {
         bytes.truncate(room);
         let known = self.parts.get(&start).is_some_and(|known| known.len() >= bytes.len());
         if !known {
+            self.longest = self.longest.max(bytes.len() as u64);
             self.parts.insert(start, bytes.into());
         }
     }
@@ -97,7 +135,8 @@ impl Bytes for Sparse {
         if part.len == 0 {
             return (part.start <= self.len).then_some(&[]);
         }
-        let mut before = self.parts.range(..=part.start).rev();
+        let reach = part.start.saturating_sub(self.longest);
+        let mut before = self.parts.range(reach..=part.start).rev();
         before.find_map(|(&at, bytes)| Bytes::get(&**bytes, Extent { start: part.start - at, len: part.len }))
     }
 
@@ -132,29 +171,61 @@ impl<B: Bytes + ?Sized> Bytes for Within<'_, B> {
         self.part.len
     }
 
+    fn may_change(&self) -> bool {
+        self.bytes.may_change()
+    }
+
+    fn read_at(&self, start: u64, out: &mut [u8]) -> Result<(), Unread> {
+        let len = out.len() as u64;
+        let inside = within(start, len, self.part.len).is_ok();
+        let start = self.part.start.checked_add(start).filter(|_| inside).ok_or(Unread::NotAtHand)?;
+        self.bytes.read_at(start, out)
+    }
+
     fn get(&self, part: Extent) -> Option<&[u8]> {
         within(part.start, part.len, self.part.len).ok()?;
         self.bytes.get(Extent { start: self.part.start.checked_add(part.start)?, len: part.len })
     }
 }
 
-/// `bytes[start..start + len]`, or how many bytes are missing.
+/// `bytes[start..start + len]`, or how many bytes are missing. Of a file that others may change this is a copy: what is checked
+/// is what is read.
 pub(crate) fn take<'a, B: Bytes + ?Sized>(
     part: Part,
     what: &'static str,
     bytes: &'a B,
     start: u64,
     len: u64,
-) -> Result<&'a [u8]> {
+) -> Result<Cow<'a, [u8]>> {
     let have = bytes.file_len();
     let problem = match within(start, len, have) {
         Err(need) => Problem::Truncated { what, need, have },
-        Ok(()) => match bytes.get(Extent { start, len }) {
-            Some(bytes) => return Ok(bytes),
-            None => Problem::NotRead { start, len },
+        Ok(()) => match copied_if_shared(bytes, start, len) {
+            Ok(bytes) => return Ok(bytes),
+            Err(unread) => Problem::of_unread(unread, start, len),
         },
     };
     Err(Error::new(Place { part, item: Item::Byte(start) }, problem))
+}
+
+fn copied_if_shared<B: Bytes + ?Sized>(bytes: &B, start: u64, len: u64) -> Result<Cow<'_, [u8]>, Unread> {
+    if !bytes.may_change() {
+        return bytes.get(Extent { start, len }).map(Cow::Borrowed).ok_or(Unread::NotAtHand);
+    }
+    let len = usize::try_from(len).map_err(|_| OutOfMemory { bytes: len })?;
+    let mut copy = alloc::zeroed(len)?;
+    bytes.read_at(start, &mut copy)?;
+    Ok(Cow::Owned(copy))
+}
+
+impl Problem {
+    pub(crate) fn of_unread(unread: Unread, start: u64, len: u64) -> Self {
+        match unread {
+            Unread::NotAtHand => Self::NotRead { start, len },
+            Unread::Failed(reason) => Self::Unreadable { reason },
+            Unread::OutOfMemory(lacking) => Self::OutOfMemory(lacking),
+        }
+    }
 }
 
 #[cfg(test)]

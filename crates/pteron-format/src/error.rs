@@ -5,6 +5,7 @@ use std::fmt;
 use pteron_schema::{ErrorTraceDetail, InvalidFlatbuffer};
 
 use crate::alloc::OutOfMemory;
+use crate::shown::Shown;
 
 /// The result of reading, verifying or writing.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -121,6 +122,12 @@ pub enum Problem {
         start: u64,
         /// How many.
         len: u64,
+    },
+    /// Bytes that a file had when it was opened and that cannot be read from it now.
+    #[error("the file cannot be read: {}; it must not change while it is open", Shown::sentence(.reason))]
+    Unreadable {
+        /// What the system says.
+        reason: String,
     },
     /// Fixed bytes that name the format are different.
     #[error("{what} is {found:?}, expected {expected:?}; this is not such a file, or it is damaged")]

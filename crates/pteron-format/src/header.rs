@@ -26,7 +26,7 @@ pub(crate) fn expect_magic<B: Bytes + ?Sized>(
     expected: &'static str,
 ) -> Result<()> {
     let found = take(part.clone(), what, bytes, at, expected.len() as u64)?;
-    if found == expected.as_bytes() {
+    if *found == *expected.as_bytes() {
         return Ok(());
     }
     let problem = Problem::Magic { what, found: found.escape_ascii().to_string(), expected };

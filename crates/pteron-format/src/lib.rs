@@ -56,7 +56,7 @@ mod reader;
 mod shown;
 pub mod vulkan;
 
-pub use bytes::{Bytes, Sparse};
+pub use bytes::{Bytes, Sparse, Unread};
 pub use dtype::{MAX_RANK, ScalarType, element_count};
 pub use error::{Error, Item, Part, Place, Problem, Result};
 pub use external::is_sha256;

@@ -1,5 +1,8 @@
 //! A `.pte` file: header, tables, segments, and the graphs inside its delegates.
 
+mod inline;
+
+use std::borrow::Cow;
 use std::collections::{BTreeMap, btree_map};
 
 use pteron_schema::program as fb;
@@ -39,10 +42,7 @@ impl<B: Bytes> Pte<B> {
     /// The first fault found, with its place and what was expected. Any bytes at all are safe to pass.
     pub fn read(bytes: B) -> Result<Self> {
         let mut budget = Budget::for_input(&bytes);
-        let (tables, area) = split(&bytes)?;
-        let table = root::<fb::Program<'_>>(tables).map_err(|fault| flatbuffer(Part::Program, tables, &fault))?;
-        let place = |index, offset, len| area.place(Part::Program, index, offset, len);
-        let program = program::read_tables(table, tables, &mut budget, place)?;
+        let program = read_program(&bytes, &mut budget)?;
         program::verify(&program)?;
         let graphs = read_graphs(&bytes, &program, &mut budget)?;
         Ok(Self { bytes, program, graphs })
@@ -143,32 +143,40 @@ impl<B: Bytes> Pte<B> {
     }
 }
 
+/// Where a file's tables are copied, the copy ends here: graphs are copied, too, and both together could be twice the file.
+fn read_program<B: Bytes>(file: &B, budget: &mut Budget) -> Result<Program> {
+    let (tables, area) = split(file)?;
+    let table = root::<fb::Program<'_>>(&tables).map_err(|fault| flatbuffer(Part::Program, &tables, &fault))?;
+    let place = |index, offset, len| area.place(Part::Program, index, offset, len);
+    program::read_tables(table, &tables, budget, place)
+}
+
 /// The tables, header included, and the area behind them where segments lie.
-fn split<B: Bytes>(file: &B) -> Result<(&[u8], SegmentArea)> {
+fn split<B: Bytes>(file: &B) -> Result<(Cow<'_, [u8]>, SegmentArea)> {
     let file_len = file.file_len();
     expect_magic(Part::Header, "the file identifier", file, 4, IDENTIFIER)?;
     let magic_len = (HEADER_MAGIC.len() as u64).min(file_len.saturating_sub(HEADER_AT as u64));
     let magic = take(Part::Header, "the extended header", file, HEADER_AT as u64, magic_len)?;
-    if magic != HEADER_MAGIC {
+    if *magic != *HEADER_MAGIC {
         // A program without data has no header, and no segments.
-        let tables = take(Part::Header, "the program's tables", file, 0, file_len)?;
+        let tables = inline::take_tables(file, file_len)?;
         return Ok((tables, SegmentArea { base: file_len, end: file_len }));
     }
     let header = take(Part::Header, "the extended header", file, HEADER_AT as u64, OLD_HEADER_LEN as u64)?;
-    let header_len = read_uint(header, 4, 4);
+    let header_len = read_uint(&header, 4, 4);
     if header_len < OLD_HEADER_LEN as u64 {
         let place = Place { part: Part::Header, item: Item::Byte(HEADER_AT as u64 + 4) };
         let problem = Problem::Size { what: "the extended header's length", found: header_len, expected: HEADER_LEN as u64 };
         return Err(Error::new(place, problem));
     }
-    let (tables_len, base) = (read_uint(header, 8, 8), read_uint(header, 16, 8));
+    let (tables_len, base) = (read_uint(&header, 8, 8), read_uint(&header, 16, 8));
     let data_len = if header_len < HEADER_LEN as u64 {
         None
     } else {
         let header = take(Part::Header, "the extended header", file, HEADER_AT as u64, HEADER_LEN as u64)?;
-        Some(read_uint(header, 24, 8))
+        Some(read_uint(&header, 24, 8))
     };
-    let tables = take(Part::Header, "the program's tables", file, 0, tables_len)?;
+    let tables = inline::take_tables(file, tables_len)?;
     Ok((tables, SegmentArea::new(Part::Header, file_len, tables_len, base, data_len)?))
 }
 

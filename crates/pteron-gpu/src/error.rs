@@ -1,10 +1,12 @@
 //! What an operator can refuse, and what can go wrong between a graph and a GPU.
 
+use pteron_format::Shown;
+
 use crate::shape::Dims;
 
 /// An operator that cannot be built, or cannot run at the live shapes: which one, which argument, and why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{operator}: `{argument}` {reason}")]
+#[error("{operator}: `{argument}` {}", Shown::sentence(reason))]
 pub struct OpError {
     /// The operator's name, and which call of it.
     pub operator: String,
@@ -21,7 +23,7 @@ impl OpError {
     }
 
     pub(crate) fn of(mut self, operator: &str, index: usize) -> Self {
-        self.operator = format!("{operator} (call {index})");
+        self.operator = format!("{} (call {index})", Shown::name(operator));
         self
     }
 }
@@ -31,7 +33,7 @@ impl OpError {
 #[non_exhaustive]
 pub enum Error {
     /// An operator this build does not have.
-    #[error("operator {name} is not supported (call {index}); `pteron inspect` lists what a program needs")]
+    #[error("operator {} is not supported (call {index}); `pteron inspect` lists what a program needs", Shown::name(name))]
     UnknownOperator {
         /// Its name.
         name: String,
@@ -42,7 +44,7 @@ pub enum Error {
     #[error(transparent)]
     Operator(#[from] OpError),
     /// An input of the wrong kind or shape.
-    #[error("input {index} {reason}")]
+    #[error("input {index} {}", Shown::sentence(reason))]
     Input {
         /// Which input of the graph.
         index: usize,
@@ -50,7 +52,7 @@ pub enum Error {
         reason: String,
     },
     /// A tensor the graph has no place for.
-    #[error("tensor {tensor} {reason}")]
+    #[error("tensor {tensor} {}", Shown::sentence(reason))]
     Tensor {
         /// Its value id.
         tensor: u32,
@@ -84,7 +86,7 @@ pub enum Error {
         length: u64,
     },
     /// A constant's bytes are nowhere.
-    #[error("constant {key:?} is not in the program; pass the .ptd file that was exported with it")]
+    #[error("constant {:?} is not in the program; pass the .ptd file that was exported with it", Shown::name(key))]
     MissingConstant {
         /// Its key.
         key: String,
@@ -104,6 +106,9 @@ pub enum Error {
     /// The device has no more memory.
     #[error("the GPU has not enough memory: {0}")]
     OutOfMemory(String),
+    /// The host has no more memory.
+    #[error("{0} on the host; close other programs, or load a smaller one")]
+    HostMemory(#[from] pteron_format::alloc::OutOfMemory),
     /// A profile on an adapter that cannot tell the time.
     #[error("profiling needs timestamps, which {adapter} does not offer")]
     NoTimestamps {

@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use pteron_format::{Bytes, Extent, Sparse};
+use pteron_format::{Bytes, Extent, Sparse, Unread};
+
+#[cfg(not(target_arch = "wasm32"))]
+pub use mapped::MappedFile;
 
 /// The bytes of a program or of external data.
 pub enum FileBytes {
@@ -14,25 +17,39 @@ pub enum FileBytes {
     Sparse(Sparse),
     /// Mapped from a file.
     #[cfg(not(target_arch = "wasm32"))]
-    Mapped(memmap2::Mmap),
+    Mapped(MappedFile),
 }
 
 impl FileBytes {
     /// Maps a file. Pages are read when they are touched, so verification of a large program reads little of it.
     ///
+    /// Nobody should change the file while it is mapped. Tables and graphs are copied before they are verified, so that no change
+    /// makes them say what has not been checked; constants are read from the map, and are whatever the file has then. A file that
+    /// another process makes shorter while constants are read can end this one with a signal; loading looks at the file's
+    /// length before and after, and says so where it can.
+    ///
     /// # Errors
-    /// A file that cannot be opened or mapped.
+    /// A file that cannot be opened or mapped, or something that is no file.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn map(path: &std::path::Path) -> std::io::Result<Self> {
+        // Asked before opening: opening a pipe would wait for somebody to write to it.
+        if !std::fs::metadata(path)?.is_file() {
+            return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is not a file"));
+        }
         let file = std::fs::File::open(path)?;
         if file.metadata()?.len() == 0 {
             return Ok(Self::Owned(Vec::new()));
         }
-        // SAFETY: the map is read-only and private. Another process that shortens the file while it is mapped could end this
-        // one with a signal; no runtime that maps models can rule that out.
-        #[allow(unsafe_code, reason = "mapping a file is unsafe by nature; this is the one place that does it")]
-        let map = unsafe { memmap2::Mmap::map(&file)? };
-        Ok(Self::Mapped(map))
+        MappedFile::new(file).map(Self::Mapped)
+    }
+
+    /// Whether the file is as long as when it was opened, and has not been written since.
+    pub(crate) fn is_unchanged(&self) -> bool {
+        match self {
+            #[cfg(not(target_arch = "wasm32"))]
+            Self::Mapped(map) => map.is_unchanged(),
+            _ => true,
+        }
     }
 }
 
@@ -50,7 +67,7 @@ impl FileBytes {
             Self::Static(bytes) => Ok(bytes),
             Self::Sparse(parts) => Err(parts),
             #[cfg(not(target_arch = "wasm32"))]
-            Self::Mapped(map) => Ok(map),
+            Self::Mapped(map) => Ok(map.bytes()),
         }
     }
 }
@@ -67,10 +84,99 @@ impl Bytes for FileBytes {
     fn held(&self) -> u64 {
         self.whole().map_or_else(Bytes::held, Bytes::held)
     }
+
+    #[cfg(not(target_arch = "wasm32"))]
+    fn may_change(&self) -> bool {
+        matches!(self, Self::Mapped(_))
+    }
+
+    fn read_at(&self, start: u64, out: &mut [u8]) -> Result<(), Unread> {
+        match self {
+            #[cfg(not(target_arch = "wasm32"))]
+            Self::Mapped(map) => map.read_at(start, out),
+            _ => {
+                let part = Extent { start, len: out.len() as u64 };
+                out.copy_from_slice(self.get(part).ok_or(Unread::NotAtHand)?);
+                Ok(())
+            }
+        }
+    }
 }
 
 impl fmt::Debug for FileBytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} bytes", self.file_len())
+    }
+}
+
+#[cfg(not(target_arch = "wasm32"))]
+mod mapped {
+    use std::fs::File;
+    use std::io;
+    use std::time::SystemTime;
+
+    use pteron_format::Unread;
+
+    /// A mapped file, and the file itself: what must hold still is read from that.
+    #[derive(Debug)]
+    pub struct MappedFile {
+        map: memmap2::Mmap,
+        file: File,
+        modified: Option<SystemTime>,
+    }
+
+    impl MappedFile {
+        pub(super) fn new(file: File) -> io::Result<Self> {
+            let modified = file.metadata()?.modified().ok();
+            // SAFETY: the map is read-only and private, and what is verified is copied from the file first. Another process that
+            // shortens the file while it is mapped could end this one with a signal; no runtime that maps models can rule that
+            // out.
+            #[allow(unsafe_code, reason = "mapping a file is unsafe by nature; this is the one place that does it")]
+            let map = unsafe { memmap2::Mmap::map(&file)? };
+            Ok(Self { map, file, modified })
+        }
+
+        pub(super) fn bytes(&self) -> &[u8] {
+            &self.map
+        }
+
+        pub(super) fn is_unchanged(&self) -> bool {
+            let now = self.file.metadata();
+            now.is_ok_and(|now| now.len() == self.map.len() as u64 && now.modified().ok() == self.modified)
+        }
+
+        /// Reads from the file, not from the map: a file that has become shorter is an error here.
+        pub(super) fn read_at(&self, start: u64, out: &mut [u8]) -> Result<(), Unread> {
+            self.read_exact_at(start, out).map_err(|error| match error.kind() {
+                io::ErrorKind::UnexpectedEof => Unread::Failed("it is shorter than when it was opened".to_owned()),
+                _ => Unread::Failed(error.to_string()),
+            })
+        }
+
+        #[cfg(unix)]
+        fn read_exact_at(&self, start: u64, out: &mut [u8]) -> io::Result<()> {
+            std::os::unix::fs::FileExt::read_exact_at(&self.file, out, start)
+        }
+
+        #[cfg(windows)]
+        fn read_exact_at(&self, mut start: u64, mut out: &mut [u8]) -> io::Result<()> {
+            while !out.is_empty() {
+                match std::os::windows::fs::FileExt::seek_read(&self.file, out, start)? {
+                    0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                    read => {
+                        start += read as u64;
+                        out = &mut out[read..];
+                    }
+                }
+            }
+            Ok(())
+        }
+
+        #[cfg(not(any(unix, windows)))]
+        fn read_exact_at(&self, start: u64, out: &mut [u8]) -> io::Result<()> {
+            let start = usize::try_from(start).unwrap_or(usize::MAX);
+            let bytes = self.map.get(start..).and_then(|bytes| bytes.get(..out.len()));
+            bytes.map(|bytes| out.copy_from_slice(bytes)).ok_or(io::ErrorKind::UnexpectedEof.into())
+        }
     }
 }

@@ -26,6 +26,12 @@ pub enum Error {
     /// A part of a file that is needed and has not been supplied; see [`Opening`](crate::Opening).
     #[error("bytes {} to {} of file {} have not been read", .0.start, .0.end(), .0.file)]
     NotRead(crate::FilePart),
+    /// A file that was written or cut while it was in use.
+    #[error("file {file} of the program has changed since it was opened; open it again")]
+    Changed {
+        /// 0 for the program, then the external data in order.
+        file: usize,
+    },
     /// A method the program does not have.
     #[error("there is no method {:?}; the program has {}", Shown::name(.name), shown_names(.methods.iter().map(String::as_str)))]
     NoMethod {

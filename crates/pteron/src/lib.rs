@@ -33,6 +33,8 @@ mod tensor;
 mod values;
 
 pub use bytes::FileBytes;
+#[cfg(not(target_arch = "wasm32"))]
+pub use bytes::MappedFile;
 pub use error::{Error, Result};
 pub use filling::{Damaged, FillingMethod, MethodMemory};
 pub use method::{LoadOptions, Method, State, TensorSpec};

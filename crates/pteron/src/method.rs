@@ -172,9 +172,13 @@ impl Program {
         prepared.iter().for_each(|(graph, _)| loading.expect(graph));
         let mut graphs = Vec::with_capacity(prepared.len());
         for (graph, data) in prepared {
+            // A map that reaches past the end of its file must not be touched there.
+            self.files.check_unchanged()?;
             let constants = |id| self.files.graph_constant(data, id);
             graphs.push(graph.load(&constants, &loading).await?);
         }
+        // Weights of which some are old and some are new are no model.
+        self.files.check_unchanged()?;
         Ok(graphs)
     }
 }

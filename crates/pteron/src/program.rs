@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use pteron_format::alloc::{self, OutOfMemory};
 use pteron_format::program::{DataLocation, DataRef, Plan, Tensor as PlanTensor, Value};
 use pteron_format::vulkan::{ConstantId, ConstantSource};
-use pteron_format::{Bytes, Extent, Ptd, Pte, alloc};
+use pteron_format::{Bytes, Extent, Ptd, Pte, Unread};
 
 use crate::bytes::FileBytes;
 use crate::error::{Error, Result};
@@ -173,16 +174,39 @@ impl Files {
     /// Bytes of the program or of external data, if they are at hand.
     pub(crate) fn bytes(&self, part: FilePart) -> Option<&[u8]> {
         let extent = Extent { start: part.start, len: part.len };
-        match part.file.checked_sub(1) {
-            None => self.pte.file().get(extent),
-            Some(index) => self.data.get(index)?.file().get(extent),
-        }
+        self.file(part.file)?.get(extent)
     }
 
     /// A copy of bytes of the program or of external data.
     pub(crate) fn copy(&self, part: FilePart) -> Result<Vec<u8>> {
-        let bytes = self.bytes(part).ok_or(Error::NotRead(part))?;
-        Ok(alloc::copied(bytes)?)
+        let len = usize::try_from(part.len).map_err(|_| OutOfMemory { bytes: part.len })?;
+        let mut copy = alloc::zeroed(len)?;
+        let file = self.file(part.file).ok_or(Error::NotRead(part))?;
+        file.read_at(part.start, &mut copy).map_err(|unread| match unread {
+            Unread::NotAtHand => Error::NotRead(part),
+            Unread::Failed(_) => Error::Changed { file: part.file },
+            Unread::OutOfMemory(lacking) => lacking.into(),
+        })?;
+        Ok(copy)
+    }
+
+    /// Whether no file has been changed since it was opened.
+    ///
+    /// # Errors
+    /// The first that has.
+    pub(crate) fn check_unchanged(&self) -> Result<()> {
+        let changed = |file: &usize| self.file(*file).is_some_and(|file| !file.is_unchanged());
+        match (0..=self.data.len()).find(changed) {
+            Some(file) => Err(Error::Changed { file }),
+            None => Ok(()),
+        }
+    }
+
+    fn file(&self, index: usize) -> Option<&FileBytes> {
+        match index.checked_sub(1) {
+            None => Some(self.pte.file()),
+            Some(index) => self.data.get(index).map(Ptd::file),
+        }
     }
 
     /// Bytes of all files together.

@@ -285,3 +285,59 @@ fn any_signature_is_refused_or_runs() {
     }
     assert!(loaded > 10, "{loaded} of 300 loaded");
 }
+
+/// An error of any kind is one printable line, whatever names a file has.
+fn one_line(error: &Error) {
+    let text = error.to_string();
+    assert!(text.len() < 700 && !text.chars().any(char::is_control), "{} bytes: {:.300}", text.len(), text);
+}
+
+#[test]
+fn names_of_a_megabyte_are_not_echoed_whole() {
+    let gpu = gpu();
+    let long = "\u{1b}[2J\n".to_owned() + &"x".repeat(1 << 20);
+    let options = LoadOptions::default();
+    let one = || vec![tensor(ScalarType::Float, &[4]); 2];
+    let step = || vec![Instruction::DelegateCall { delegate: 0, args: ids(&[0, 1]) }];
+    // A method's name.
+    let mut named = with_delegates(plan(one(), &[0], &[1], step()), [0]);
+    named.name.clone_from(&long);
+    let program = open(program_of(named, vec![accumulator(4)]));
+    one_line(&block_on(program.load(&gpu, "forward", &options)).unwrap_err());
+    let wrong = LoadOptions { input_bounds: vec![Some(vec![9])], ..LoadOptions::default() };
+    one_line(&block_on(program.load(&gpu, &long, &wrong)).unwrap_err());
+    let tokens = LoadOptions { choose_tokens: true, ..LoadOptions::default() };
+    one_line(&block_on(program.load(&gpu, &long, &tokens)).unwrap_err());
+    let method = block_on(program.load(&gpu, &long, &options)).unwrap();
+    let mut state = method.new_state().unwrap();
+    for inputs in [vec![], vec![Tensor::from_f32(&[3], &[0.0; 3]).unwrap()], vec![Tensor::from_i64(&[4], &[0; 4]).unwrap()]]
+    {
+        one_line(&block_on(method.call(&mut state, &inputs)).unwrap_err());
+    }
+    // A backend's name, an operator's outside a delegate and inside.
+    let mut foreign = with_delegates(plan(one(), &[0], &[1], step()), [0]);
+    foreign.delegates[0].id.clone_from(&long);
+    one_line(&block_on(open(program_of(foreign, vec![accumulator(4)])).load(&gpu, "forward", &options)).unwrap_err());
+    let kernel = Instruction::KernelCall { operator: 0, args: ids(&[0, 1]) };
+    let mut outside = plan(one(), &[0], &[1], vec![kernel]);
+    outside.operators.push(pteron_format::program::Operator { name: long.clone(), overload: String::new() });
+    one_line(&block_on(open(program_of(outside, Vec::new())).load(&gpu, "forward", &options)).unwrap_err());
+    let values = vec![graph_tensor(DataType::Float32, &[4], None); 2];
+    let (inputs, outputs) = (graph_ids(&[0]), graph_ids(&[1]));
+    let chain = vec![call(&long, &[0, 1])];
+    let blob = vulkan::write_blob(&Graph { chain, values, inputs, outputs, ..Graph::default() }, &[]).unwrap();
+    let inside = with_delegates(plan(one(), &[0], &[1], step()), [0]);
+    one_line(&block_on(open(program_of(inside, vec![blob])).load(&gpu, "forward", &options)).unwrap_err());
+}
+
+#[test]
+fn a_constant_method_that_repeats_a_text_answers_with_a_megabyte_at_most() {
+    let mut repeats = plan(vec![pteron_format::program::Value::String("x".repeat(100_000))], &[], &[0; 5000], Vec::new());
+    repeats.chains.clear();
+    let program = open(program_of(repeats, Vec::new()));
+    let mut values = Vec::new();
+    let info = allocation_counter::measure(|| values = program.constant_method("forward").unwrap());
+    assert_eq!(values.len(), 5000);
+    assert!(matches!(&values[0], pteron::ConstantValue::Text(text) if text.len() == 100_000));
+    assert!(info.bytes_max < 4 << 20, "{} bytes", info.bytes_max);
+}

@@ -4,8 +4,11 @@
 
 mod common;
 
-use common::{gpu, inputs, load, program, step};
-use pteron::{Error, Gpu, LoadOptions, Method, block_on};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use common::{gpu, inputs, load, program, program_file, step};
+use pteron::{Choice, Error, FillingMethod, Gpu, LoadOptions, Method, OnProgress, Tokens, block_on};
 
 fn lost<T: std::fmt::Debug>(result: pteron::Result<T>) {
     match result {
@@ -81,4 +84,112 @@ fn a_memory_budget_is_kept_before_anything_is_made() {
     let method = budgeted(&gpu, bytes).unwrap();
     assert_eq!(method.memory_bytes(), bytes);
     assert_eq!(step(&method, &mut method.new_state().unwrap(), 1, 0, 12), expected);
+}
+
+/// Options whose listener loses the device when it is told something for the n-th time, and what counts that.
+fn losing(gpu: &Gpu, nth: u64) -> (LoadOptions, Arc<AtomicU64>) {
+    let told = Arc::new(AtomicU64::new(0));
+    let listener = OnProgress::new({
+        let (gpu, told) = (gpu.clone(), Arc::clone(&told));
+        move |_| {
+            if told.fetch_add(1, Ordering::Relaxed) == nth {
+                gpu.destroy();
+            }
+        }
+    });
+    (LoadOptions { progress: Some(listener), choose_tokens: true, ..LoadOptions::default() }, told)
+}
+
+#[test]
+fn a_device_lost_anywhere_in_a_load_is_an_error() {
+    let program = program();
+    // Once nothing is lost: how often a listener is told.
+    let whole = gpu();
+    let (options, told) = losing(&whole, u64::MAX);
+    let method = block_on(program.load(&whole, "forward", &options)).unwrap();
+    let expected = step(&method, &mut method.new_state().unwrap(), 1, 0, 12);
+    let events = told.load(Ordering::Relaxed);
+    assert!(events > 2, "{events}");
+    for nth in (0..events).step_by(usize::try_from(events / 6).unwrap().max(1)) {
+        let gpu = gpu();
+        let (options, _) = losing(&gpu, nth);
+        match block_on(program.load(&gpu, "forward", &options)) {
+            Err(error) => lost::<()>(Err(error)),
+            // Lost behind the last look at it.
+            Ok(method) => lost(method.new_state()),
+        }
+        let (options, _) = losing(&gpu, nth);
+        match block_on(program.begin(&gpu, "forward", &options)) {
+            Err(error) => lost::<()>(Err(error)),
+            Ok(filling) => lost(block_on(filling.finish())),
+        }
+    }
+    assert_eq!(step(&method, &mut method.new_state().unwrap(), 1, 0, 12), expected, "other devices go on");
+}
+
+#[test]
+fn a_device_lost_while_weights_arrive_is_an_error() {
+    let (program, file) = (program(), program_file());
+    let options = LoadOptions { choose_tokens: true, ..LoadOptions::default() };
+    let write = |filling: &mut FillingMethod, share: usize| {
+        let needs = filling.needs();
+        for part in &needs[..needs.len() * share / 2] {
+            let start = usize::try_from(part.start).unwrap();
+            filling.write(0, part.start, &file[start..][..usize::try_from(part.len).unwrap()])?;
+        }
+        Ok(())
+    };
+    for share in 0..=2 {
+        let gpu = gpu();
+        let mut filling = block_on(program.begin(&gpu, "forward", &options)).unwrap();
+        write(&mut filling, share).unwrap();
+        gpu.destroy();
+        lost(block_on(filling.settle()));
+        lost(block_on(filling.rehearse(16, |_| false)));
+        // What is written may be refused or go nowhere; it is the end that tells.
+        let _: pteron::Result<()> = write(&mut filling, 2);
+        lost(block_on(filling.finish()));
+    }
+    let gpu = gpu();
+    let mut filling = block_on(program.begin(&gpu, "forward", &options)).unwrap();
+    write(&mut filling, 2).unwrap();
+    let method = block_on(filling.finish()).unwrap();
+    assert!(!step(&method, &mut method.new_state().unwrap(), 1, 0, 12).is_empty());
+}
+
+#[test]
+fn a_device_lost_between_tokens_is_an_error() {
+    let options = LoadOptions { choose_tokens: true, ..LoadOptions::default() };
+    let tokens = |gpu: &Gpu, lose_at: usize| {
+        let method = block_on(program().load(gpu, "forward", &options))?;
+        let state = method.new_state()?;
+        let mut ids = Vec::new();
+        let mut next = method.start_token(&state, Tokens::Given(&[1, 2, 3]), 0, Choice::LIKELIEST)?;
+        for at in 0..6 {
+            if at == lose_at {
+                gpu.destroy();
+            }
+            let behind = method.start_token(&state, Tokens::Chosen, 3 + u32::try_from(at).unwrap(), Choice::LIKELIEST)?;
+            ids.push(block_on(next.wait())?.id);
+            next = behind;
+        }
+        ids.push(block_on(next.wait())?.id);
+        Ok(ids)
+    };
+    let expected = tokens(&gpu(), usize::MAX).unwrap();
+    assert_eq!(expected.len(), 7);
+    for lose_at in [0, 1, 5] {
+        lost(tokens(&gpu(), lose_at));
+    }
+    // A token that was on its way when the device went.
+    let first = gpu();
+    let method = block_on(program().load(&first, "forward", &options)).unwrap();
+    let state = method.new_state().unwrap();
+    let next = method.start_token(&state, Tokens::Given(&[1, 2, 3]), 0, Choice::LIKELIEST).unwrap();
+    first.destroy();
+    match block_on(next.wait()) {
+        Ok(token) => assert_eq!(token.id, expected[0], "it had arrived already"),
+        Err(error) => lost::<()>(Err(error)),
+    }
+    assert_eq!(tokens(&gpu(), usize::MAX).unwrap(), expected);
 }

@@ -2,6 +2,8 @@
 
 mod tables;
 
+use std::borrow::Cow;
+
 use crate::budget::Budget;
 use crate::bytes::{Bytes, take};
 use crate::dtype::ScalarType;
@@ -88,8 +90,9 @@ impl<B: Bytes> Ptd<B> {
     /// The first fault found, with its place and what was expected. Any bytes at all are safe to pass.
     pub fn read(bytes: B) -> Result<Self> {
         let (tables, area) = split(&bytes)?;
-        let table = root::<fb::FlatTensor<'_>>(tables).map_err(|fault| flatbuffer(Part::External, tables, &fault))?;
+        let table = root::<fb::FlatTensor<'_>>(&tables).map_err(|fault| flatbuffer(Part::External, &tables, &fault))?;
         let data = tables::read(table, &area, &mut Budget::for_input(&bytes))?;
+        drop(tables);
         tables::verify(&data)?;
         Ok(Self { bytes, data })
     }
@@ -125,11 +128,11 @@ impl<B: Bytes> Ptd<B> {
     }
 }
 
-fn split<B: Bytes>(file: &B) -> Result<(&[u8], SegmentArea)> {
+fn split<B: Bytes>(file: &B) -> Result<(Cow<'_, [u8]>, SegmentArea)> {
     expect_magic(Part::External, "the file identifier", file, 4, IDENTIFIER)?;
     expect_magic(Part::External, "the header's magic", file, HEADER_AT as u64, HEADER_MAGIC)?;
     let header = take(Part::External, "the header", file, HEADER_AT as u64, HEADER_LEN as u64)?;
-    let header_len = read_uint(header, 4, 4);
+    let header_len = read_uint(&header, 4, 4);
     if header_len < HEADER_LEN as u64 {
         let place = Place { part: Part::External, item: Item::Byte(HEADER_AT as u64 + 4) };
         return Err(Error::new(
@@ -137,7 +140,7 @@ fn split<B: Bytes>(file: &B) -> Result<(&[u8], SegmentArea)> {
             Problem::Size { what: "the header's length", found: header_len, expected: HEADER_LEN as u64 },
         ));
     }
-    let [offset, size, base, data_len] = [8, 16, 24, 32].map(|at| read_uint(header, at, 8));
+    let [offset, size, base, data_len] = [8, 16, 24, 32].map(|at| read_uint(&header, at, 8));
     // Offsets inside the tables count from the start of the file: the header stands inside them.
     let tables_end = offset.saturating_add(size);
     let tables = take(Part::External, "the tables", file, 0, tables_end)?;

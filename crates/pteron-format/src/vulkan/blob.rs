@@ -36,6 +36,7 @@ pub fn read_blob(bytes: &[u8]) -> Result<Blob> {
 
 pub(crate) fn read_blob_within<B: Bytes + ?Sized>(bytes: &B, budget: &mut Budget) -> Result<Blob> {
     let header = take(Part::Graph, "the delegate's header", bytes, 0, HEADER_LEN as u64)?;
+    let header = &*header;
     expect_magic(Part::Graph, "the delegate header's magic", header, 4, HEADER_MAGIC)?;
     let fail = |offset, problem| Err(Error::new(Place { part: Part::Graph, item: Item::Byte(offset) }, problem));
     let header_len = read_uint(header, 8, 2);
@@ -60,9 +61,11 @@ pub(crate) fn read_blob_within<B: Bytes + ?Sized>(bytes: &B, budget: &mut Budget
     if let Err(need) = within(stored.start, stored.len, bytes.file_len()) {
         return fail(stored.start, Problem::Truncated { what: "the constants' bytes", need, have: bytes.file_len() });
     }
+    // Before they are copied: many delegates may point to the same bytes.
+    budget.charge_graph(&Part::Graph, tables.len)?;
     let tables = take(Part::Graph, "the graph's flatbuffer", bytes, tables.start, tables.len)?;
+    let tables = &*tables;
     expect_magic(Part::Graph, "the graph's identifier", tables, 4, FLATBUFFER_MAGIC)?;
-    budget.charge_graph(&Part::Graph, tables.len())?;
     let table = root::<fb::VkGraph<'_>>(tables).map_err(|fault| flatbuffer(Part::Graph, tables, &fault))?;
     let graph = read::read_graph(table, budget)?;
     verify::verify(&graph, stored.len)?;

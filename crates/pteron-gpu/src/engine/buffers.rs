@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use pteron_format::alloc;
 use wgpu::BufferUsages as Usage;
 
 use super::Gpu;
@@ -186,7 +187,7 @@ impl Gpu {
             return Err(Error::Device(error.to_string()));
         }
         match slice.get_mapped_range() {
-            Ok(view) => Ok(view.to_vec()),
+            Ok(view) => Ok(alloc::copied(&view)?),
             Err(error) => {
                 self.check()?;
                 Err(Error::Device(error.to_string()))

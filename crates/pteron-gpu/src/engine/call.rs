@@ -2,6 +2,8 @@
 
 use std::sync::PoisonError;
 
+use pteron_format::alloc;
+
 use super::buffers::count;
 use super::guards::Region;
 use super::load::LoadedGraph;
@@ -379,16 +381,15 @@ impl LoadedGraph {
         let total = wanted.iter().map(|wanted| wanted.at + wanted.len).max().unwrap_or(0);
         let bytes = if total == 0 { Vec::new() } else { self.gpu.read(&self.fixed.readback, total).await? };
         self.gpu.check()?;
-        let output = |wanted: Wanted| {
-            let (start, len) = (usize::try_from(wanted.at).ok()?, usize::try_from(wanted.len).ok()?);
-            let mut own = bytes.get(start..start.checked_add(len)?)?.to_vec();
-            if !matches!(wanted.elem, Elem::F32 | Elem::I32) {
-                own.truncate(usize::try_from(wanted.dims.count()).ok()?);
-            }
-            Some(OutputData { dims: wanted.dims, elem: wanted.elem, bytes: own })
-        };
-        let outputs: Option<Vec<_>> = wanted.into_iter().map(output).collect();
-        outputs.ok_or_else(|| Error::Device("fewer bytes came back than were asked for".to_owned()))
+        let mut outputs = alloc::vec(wanted.len())?;
+        for wanted in wanted {
+            let Wanted { dims, elem, .. } = wanted;
+            let Some(own) = wanted.of(&bytes) else {
+                return Err(Error::Device("fewer bytes came back than were asked for".to_owned()));
+            };
+            outputs.push(OutputData { dims, elem, bytes: alloc::copied(own)? });
+        }
+        Ok(outputs)
     }
 }
 
@@ -398,4 +399,15 @@ struct Wanted {
     elem: Elem,
     at: u64,
     len: u64,
+}
+
+impl Wanted {
+    /// Its bytes among those that were read back.
+    fn of<'b>(&self, bytes: &'b [u8]) -> Option<&'b [u8]> {
+        let (start, mut len) = (usize::try_from(self.at).ok()?, usize::try_from(self.len).ok()?);
+        if !matches!(self.elem, Elem::F32 | Elem::I32) {
+            len = len.min(usize::try_from(self.dims.count()).ok()?);
+        }
+        bytes.get(start..start.checked_add(len)?)
+    }
 }

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use pteron_format::alloc;
 use pteron_format::vulkan::{ConstantId, ConstantSource, DataType};
 use wgpu::BufferUsages as Usage;
 
@@ -49,20 +50,26 @@ impl Form {
         }
     }
 
-    /// Bytes as the GPU holds them; the number that does not fit where one does not.
-    fn convert(self, bytes: Cow<'_, [u8]>) -> Result<Cow<'_, [u8]>, i64> {
+    /// Bytes as the GPU holds them.
+    fn convert(self, tensor: TensorId, bytes: Cow<'_, [u8]>) -> Result<Cow<'_, [u8]>> {
         Ok(match self {
             Self::Same => bytes,
             Self::Halved => Cow::Owned(halves(&bytes)),
             Self::Widened => {
                 let widen = |pair: &[u8]| half::f16::from_le_bytes([pair[0], pair[1]]).to_f32().to_le_bytes();
-                Cow::Owned(bytes.chunks_exact(2).flat_map(widen).collect())
+                let mut wide = alloc::vec(bytes.len().saturating_mul(2))?;
+                bytes.chunks_exact(2).for_each(|pair| wide.extend_from_slice(&widen(pair)));
+                Cow::Owned(wide)
             }
             Self::Narrowed => {
-                let mut narrow = Vec::with_capacity(bytes.len() / 2);
+                let mut narrow = alloc::vec(bytes.len() / 2)?;
+                let too_large = |value| {
+                    let reason = format!("holds {value}, which does not fit the 32 bits GPUs compute with");
+                    Error::Tensor { tensor: tensor.0, reason }
+                };
                 for word in bytes.chunks_exact(8) {
                     let value = i64::from_le_bytes(word.try_into().unwrap_or_default());
-                    narrow.extend_from_slice(&i32::try_from(value).map_err(|_| value)?.to_le_bytes());
+                    narrow.extend_from_slice(&i32::try_from(value).map_err(|_| too_large(value))?.to_le_bytes());
                 }
                 Cow::Owned(narrow)
             }
@@ -72,6 +79,8 @@ impl Form {
 
 /// Pieces are cut where every form has whole numbers on one side and whole words on the other.
 const UNIT: usize = 8;
+/// Bytes that are converted at a time.
+const PIECE: usize = 8 << 20;
 
 /// One of the places that a constant goes to.
 #[derive(Debug)]
@@ -176,10 +185,7 @@ impl Filler {
             if zeros() && *zero.get_or_insert_with(|| is_zero(&bytes)) {
                 continue;
             }
-            let data = form.convert(bytes.clone()).map_err(|value| {
-                let reason = format!("holds {value}, which does not fit the 32 bits GPUs compute with");
-                Error::Tensor { tensor: tensor.0, reason }
-            })?;
+            let data = form.convert(*tensor, bytes.clone())?;
             match place {
                 Destination::Buffer { buffer, start, size } => {
                     (sink.put)(buffer, start + at, within(data, size.saturating_sub(at)), Counted::Yes);
@@ -202,6 +208,12 @@ impl Filler {
         Ok(())
     }
 
+    /// Whether a constant becomes other bytes anywhere.
+    fn converts(&self, constant: ConstantId) -> bool {
+        let targets = self.fills.get(&constant.0).map_or(&[][..], |fill| &fill.targets);
+        targets.iter().any(|target| target.form != Form::Same)
+    }
+
     /// Writes every constant whole.
     pub(super) fn feed_all<'d>(
         &mut self,
@@ -211,8 +223,13 @@ impl Filler {
     ) -> Result<()> {
         let ids: Vec<ConstantId> = self.constants().map(|(id, _)| id).collect();
         for id in ids {
-            let bytes = bytes(id).ok_or_else(|| missing(graph, id))?;
-            self.feed(sink, id, bytes)?;
+            match bytes(id).ok_or_else(|| missing(graph, id))? {
+                // What is converted is held on the host a piece at a time, however large the constant is.
+                Cow::Borrowed(bytes) if self.converts(id) => {
+                    bytes.chunks(PIECE).try_for_each(|piece| self.feed(sink, id, Cow::Borrowed(piece)))?;
+                }
+                bytes => self.feed(sink, id, bytes)?,
+            }
         }
         self.check_full(graph)
     }

@@ -1,0 +1,194 @@
+//! A program's tables as they are taken from its file: where others may change the file, they are copied.
+//!
+//! Older exporters wrote constants and delegates into the tables, gigabytes of them. What is not read as tables is left out of the
+//! copy and is zeros there. Which bytes those are is looked up before anything is verified, so it is a guess; a wrong one makes
+//! tables that are refused or say something else, and nothing worse: what is verified is the copy.
+
+use std::borrow::Cow;
+
+use crate::alloc;
+use crate::bytes::{Bytes, Unread, take};
+use crate::error::{Error, Item, Part, Place, Problem, Result};
+use crate::program::{Extent, within};
+
+/// Tables up to this many bytes are copied whole.
+const WHOLE: u64 = 1 << 20;
+/// Bytes inside the tables that are left out of the copy are at least so many.
+const LARGE: u64 = 64 << 10;
+/// So many entries of a list are looked at for bytes to leave out.
+const MOST_ENTRIES: u64 = 1 << 16;
+/// The fields of a program that list tables with bytes: `constant_buffer` and `backend_delegate_data`.
+const LISTS: [u64; 2] = [2, 3];
+
+/// The tables, which are the first `len` bytes of a file.
+pub(super) fn take_tables<B: Bytes>(file: &B, len: u64) -> Result<Cow<'_, [u8]>> {
+    const WHAT: &str = "the program's tables";
+    if !file.may_change() || len <= WHOLE || within(0, len, file.file_len()).is_err() {
+        return take(Part::Header, WHAT, file, 0, len);
+    }
+    copy_around(file, len, &inline_bytes(file, len)).map(Cow::Owned).map_err(|unread| {
+        let place = Place { part: Part::Header, item: Item::Byte(0) };
+        Error::new(place, Problem::of_unread(unread, 0, len))
+    })
+}
+
+/// The first `len` bytes of a file, but for these parts of them, which are zeros.
+fn copy_around<B: Bytes>(file: &B, len: u64, left_out: &[Extent]) -> Result<Vec<u8>, Unread> {
+    let len = usize::try_from(len).map_err(|_| alloc::OutOfMemory { bytes: len })?;
+    let mut copy = alloc::zeroed(len)?;
+    let position = |at: u64| usize::try_from(at).unwrap_or(len).min(len);
+    let mut done = 0;
+    let ends = left_out.iter().map(|part| (part.start, part.start + part.len)).chain([(len as u64, len as u64)]);
+    for (start, end) in ends {
+        if let Some(out) = copy.get_mut(position(done)..position(start)) {
+            file.read_at(done, out)?;
+        }
+        done = done.max(end);
+    }
+    Ok(copy)
+}
+
+/// Where large constants and delegates lie inside the tables, by their start.
+fn inline_bytes<B: Bytes>(file: &B, len: u64) -> Vec<Extent> {
+    let mut peek = Peek { file, len, window: Vec::new(), at: 0 };
+    let mut found = Vec::new();
+    for list in LISTS {
+        let _ = peek.list(list, &mut found);
+    }
+    found.sort_unstable();
+    found
+}
+
+/// Numbers of tables that have not been verified, read a window at a time.
+struct Peek<'a, B> {
+    file: &'a B,
+    len: u64,
+    window: Vec<u8>,
+    at: u64,
+}
+
+impl<B: Bytes> Peek<'_, B> {
+    /// Adds what the entries of one of the root's lists hold.
+    fn list(&mut self, field: u64, found: &mut Vec<Extent>) -> Option<()> {
+        let root = self.number(0, 4)?;
+        let list = self.field(root, field)?;
+        let entries = self.follow(list)?;
+        let count = self.number(entries, 4)?.min(MOST_ENTRIES);
+        for entry in 0..count {
+            let table = self.follow(entries + 4 + 4 * entry)?;
+            let Some(bytes) = self.field(table, 0) else { continue };
+            let bytes = self.follow(bytes)?;
+            let part = Extent { start: bytes + 4, len: self.number(bytes, 4)? };
+            if part.len >= LARGE && within(part.start, part.len, self.len).is_ok() {
+                found.push(part);
+            }
+        }
+        Some(())
+    }
+
+    /// Where a table's field is.
+    fn field(&mut self, table: u64, field: u64) -> Option<u64> {
+        // The distance is signed; a vtable may lie on either side of its table.
+        let back = u32::try_from(self.number(table, 4)?).ok()?.cast_signed();
+        let vtable = table.checked_add_signed(-i64::from(back))?;
+        let place = 4 + 2 * field;
+        let size = self.number(vtable, 2)?;
+        let offset = if place < size { self.number(vtable + place, 2)? } else { 0 };
+        (offset > 0).then_some(table + offset)
+    }
+
+    /// Where an offset points to.
+    fn follow(&mut self, at: u64) -> Option<u64> {
+        Some(at + self.number(at, 4)?)
+    }
+
+    /// A little-endian number.
+    fn number(&mut self, at: u64, len: usize) -> Option<u64> {
+        const WINDOW: u64 = 4096;
+        within(at, len as u64, self.len).ok()?;
+        if at < self.at || at + len as u64 > self.at + self.window.len() as u64 {
+            self.window.resize(usize::try_from(WINDOW.min(self.len - at)).ok()?, 0);
+            self.at = at;
+            self.file.read_at(at, &mut self.window).ok()?;
+        }
+        let from = usize::try_from(at - self.at).ok()?;
+        Some(crate::header::read_uint(&self.window, from, len))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::program::{Data, Program};
+
+    /// A file that others may change, and how many bytes of it were read.
+    struct Shared<'a>(&'a [u8], Cell<u64>);
+
+    impl Bytes for Shared<'_> {
+        fn file_len(&self) -> u64 {
+            self.0.len() as u64
+        }
+        fn get(&self, part: Extent) -> Option<&[u8]> {
+            Bytes::get(self.0, part)
+        }
+        fn may_change(&self) -> bool {
+            true
+        }
+        fn read_at(&self, start: u64, out: &mut [u8]) -> Result<(), Unread> {
+            self.1.set(self.1.get() + out.len() as u64);
+            out.copy_from_slice(self.get(Extent { start, len: out.len() as u64 }).ok_or(Unread::NotAtHand)?);
+            Ok(())
+        }
+    }
+
+    fn program(constants: Vec<Vec<u8>>) -> Program<Vec<u8>> {
+        Program {
+            version: 0,
+            plans: Vec::new(),
+            segments: Vec::new(),
+            inline_constants: constants,
+            inline_delegates: Vec::new(),
+            constants: None,
+            mutable_data: None,
+            named_data: None,
+        }
+    }
+
+    #[test]
+    fn large_constants_inside_the_tables_are_not_copied() {
+        let constants = vec![vec![], vec![7; 3 << 20], vec![1, 2, 3], vec![9; 100_000]];
+        let file = crate::write(&program(constants.clone())).unwrap();
+        let shared = Shared(&file, Cell::new(0));
+        let pte = super::super::Pte::read(shared).unwrap();
+        assert!(pte.file().1.get() < 64 << 10, "{} bytes of {} were read", pte.file().1.get(), file.len());
+        for (constant, place) in constants.iter().zip(&pte.program().inline_constants) {
+            assert_eq!(pte.bytes(*place), constant.as_slice());
+            assert_eq!(place.byte_len(), constant.len() as u64);
+        }
+    }
+
+    #[test]
+    fn small_tables_are_copied_whole_and_once() {
+        let file = crate::write(&program(vec![vec![], vec![7; 100_000]])).unwrap();
+        let shared = Shared(&file, Cell::new(0));
+        let pte = super::super::Pte::read(shared).unwrap();
+        assert!(pte.file().1.get() < file.len() as u64 + 64);
+        assert_eq!(pte.bytes(pte.program().inline_constants[1]), [7; 100_000]);
+    }
+
+    #[test]
+    fn damaged_tables_are_an_error_wherever_the_damage_is() {
+        let file = crate::write(&program(vec![vec![], vec![7; 2 << 20], vec![8; 2 << 20]])).unwrap();
+        // Everything but the constants themselves: offsets, vtables, lengths.
+        for at in (0..2048).chain(file.len() - 2048..file.len()) {
+            let mut damaged = file.clone();
+            damaged[at] ^= 0xa5;
+            let shared = Shared(&damaged, Cell::new(0));
+            if let Ok(pte) = super::super::Pte::read(shared) {
+                assert!(pte.program().inline_constants.iter().all(|&place| pte.bytes(place).len() as u64 == place.len));
+            }
+        }
+    }
+}
