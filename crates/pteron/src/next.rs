@@ -75,8 +75,8 @@ impl TokenLoop {
         };
         let [tokens, position] = match inputs {
             _ if tokens == position => return fail("has tokens and position in one input, so it cannot choose tokens"),
-            &[first, second] if (first, second) == (tokens, position) => [0, 1],
-            &[first, second] if (first, second) == (position, tokens) => [1, 0],
+            [first, second] if (*first, *second) == (tokens, position) => [0, 1],
+            [first, second] if (*first, *second) == (position, tokens) => [1, 0],
             _ => return fail("must pass tokens and position to its delegate, each once and nothing else, to choose tokens"),
         };
         // An output that is written twice is what was written last.

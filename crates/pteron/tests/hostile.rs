@@ -267,11 +267,12 @@ fn any_signature_is_refused_or_runs() {
                 }
                 3 if inputs > 0 => signature.outputs.push(random.below(inputs)),
                 4 => {
-                    signature.method_inputs = (0..random.below(4)).map(|_| u32::try_from(random.below(3)).unwrap()).collect()
+                    signature.method_inputs =
+                        (0..random.below(4)).map(|_| u32::try_from(random.below(3)).unwrap()).collect();
                 }
                 5 => {
                     signature.method_outputs =
-                        (0..random.below(3)).map(|_| 100 + u32::try_from(random.below(2)).unwrap()).collect()
+                        (0..random.below(3)).map(|_| 100 + u32::try_from(random.below(2)).unwrap()).collect();
                 }
                 _ => drop(signature.outputs.pop()),
             }
