@@ -3,52 +3,36 @@
 //! What is taken here is also what the graph knows of data flow. An operator is planned again when any tensor or scalar it
 //! took changes, so it cannot forget one of its inputs.
 
+mod flow;
 mod index;
 mod number;
 
 use pteron_format::vulkan::{Call, Graph, Value, ValueId};
 
+pub use flow::Flow;
 pub use index::IndexInput;
 pub use number::normalise;
 use number::{number, whole};
 
 use crate::error::OpError;
-use crate::graph::{Elem, TensorInfo};
+use crate::graph::{Elem, Role, TensorInfo};
 use crate::live::{Number, Scalar, ScalarId, TensorId};
 use crate::shape::Dims;
-
-/// What an operator reads and writes, recorded while it is decoded.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Flow {
-    /// Tensors it reads.
-    pub reads: Vec<TensorId>,
-    /// Tensors it writes whole.
-    pub writes: Vec<TensorId>,
-    /// Tensors it changes in place.
-    pub mutates: Vec<TensorId>,
-    /// Inputs whose integers it reads on the host.
-    pub host_reads: Vec<TensorId>,
-    /// Graph inputs it takes as indices.
-    pub index_inputs: Vec<IndexInput>,
-    /// Scalars it reads.
-    pub scalar_reads: Vec<ScalarId>,
-    /// Scalars it writes.
-    pub scalar_writes: Vec<ScalarId>,
-}
 
 /// The arguments of one call, taken one after the other.
 #[derive(Debug)]
 pub struct Args<'a> {
     graph: &'a Graph,
     infos: &'a [Option<TensorInfo>],
+    roles: &'a [Role],
     call: &'a Call,
     next: usize,
     flow: Flow,
 }
 
 impl<'a> Args<'a> {
-    pub(crate) fn new(graph: &'a Graph, infos: &'a [Option<TensorInfo>], call: &'a Call) -> Self {
-        Self { graph, infos, call, next: 0, flow: Flow::default() }
+    pub(crate) fn new(graph: &'a Graph, infos: &'a [Option<TensorInfo>], roles: &'a [Role], call: &'a Call) -> Self {
+        Self { graph, infos, roles, call, next: 0, flow: Flow::default() }
     }
 
     /// The operator's name, for tables in which one decoder serves several.
@@ -135,11 +119,15 @@ impl<'a> Args<'a> {
         self.tensor_of(name, allowed).map(Some)
     }
 
-    /// Whether a tensor's bytes come from the file, so that its dims are always its bound.
+    /// Whether a tensor's bytes are always those of the file, so that its dims are always its bound: no input, and nothing that
+    /// an operator changes.
     #[must_use]
     pub fn is_constant(&self, tensor: TensorId) -> bool {
-        let value = self.graph.value(ValueId(tensor.0)).and_then(Value::as_tensor);
-        value.is_some_and(|tensor| tensor.constant.is_some())
+        matches!(self.roles.get(tensor.index()), Some(Role::Constant(_)))
+    }
+
+    fn is_input(&self, tensor: TensorId) -> bool {
+        matches!(self.roles.get(tensor.index()), Some(Role::Input(_)))
     }
 
     /// A tensor changed in place.
@@ -160,7 +148,7 @@ impl<'a> Args<'a> {
     pub fn host_tensor(&mut self, name: &'static str) -> Result<TensorId, OpError> {
         let (id, value) = self.take(name)?;
         let tensor = self.tensor_at(name, id, value)?;
-        if !self.graph.inputs.contains(&id) || self.info(tensor).elem != Elem::I32 {
+        if !self.is_input(tensor) || self.info(tensor).elem != Elem::I32 {
             return Err(OpError::new(
                 name,
                 "must be an integer input of the graph: its value is needed before the graph runs",
@@ -191,7 +179,7 @@ impl<'a> Args<'a> {
         if elem != Elem::I32 {
             return Err(OpError::new(name, format!("has elements {elem:?}, expected integers that name elements")));
         }
-        if self.graph.inputs.iter().any(|input| input.0 == index.indices.0) {
+        if self.is_input(index.indices) {
             self.flow.index_inputs.push(index);
         }
         Ok(())

@@ -6,12 +6,12 @@ use pteron_format::vulkan::{self, DataType, Value};
 
 use crate::args::{Args, Flow};
 use crate::error::{Error, OpError, Result};
-use crate::fuse::{self, Fusions};
+use crate::fuse::Fusions;
 use crate::live::TensorId;
-use crate::ops::{OPS, OpDef};
+use crate::ops::{self, OpDef};
 use crate::plan::Op;
-use crate::rewrite::{convert_joined, separate_state};
 use crate::shape::{Dims, MAX_RANK};
+use crate::source::FileGraph;
 
 /// The element type of a tensor on the GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -138,9 +138,7 @@ impl Graph {
     /// # Errors
     /// The first operator that is unknown or refuses its arguments, or a tensor no kernel can hold.
     pub fn decode(source: vulkan::Graph) -> Result<Self> {
-        let source = convert_joined(separate_state(source));
-        let calls = (0..source.chain.len()).collect();
-        Self::assemble(source, calls)
+        Self::decode_with(source, &Fusions::NONE)
     }
 
     /// The same with operators fused that one kernel computes together.
@@ -148,15 +146,13 @@ impl Graph {
     /// # Errors
     /// As [`decode`](Self::decode): what is refused is what the file has.
     pub fn decode_with(source: vulkan::Graph, fusions: &Fusions) -> Result<Self> {
-        Ok(fuse::fuse(Self::decode(source)?, fusions))
+        FileGraph::new(source)?.decode(fusions)
     }
 
     /// Decodes a graph in which everything is written once. `calls` are the positions in the file of what its chain holds.
     pub(crate) fn assemble(source: vulkan::Graph, calls: Vec<usize>) -> Result<Self> {
-        let tensors =
-            source.values.iter().enumerate().map(|(id, value)| tensor_info(id, value)).collect::<Result<Vec<_>>>()?;
+        let tensors = (0..).zip(&source.values).map(tensor_info).collect::<Result<Vec<_>>>()?;
         check_constants(&source)?;
-        let nodes = decode_nodes(&source, &tensors, &calls)?;
         let border = |index: usize, id: vulkan::ValueId| match source.value(id) {
             Some(Value::Tensor(_)) => Ok(TensorId(id.0)),
             Some(other) => Err(Error::Input { index, reason: format!("is {}, only tensors are supported", other.kind()) }),
@@ -164,7 +160,8 @@ impl Graph {
         };
         let inputs = source.inputs.iter().enumerate().map(|(i, &id)| border(i, id)).collect::<Result<Vec<_>>>()?;
         let outputs = source.outputs.iter().enumerate().map(|(i, &id)| border(i, id)).collect::<Result<Vec<_>>>()?;
-        let roles = roles(&source, &nodes, &inputs);
+        let mut roles = border_roles(&source, &inputs)?;
+        let nodes = decode_nodes(&source, &tensors, &mut roles, &calls)?;
         let first_equal = first_equal(&source);
         let graph = Self { nodes, tensors, roles, inputs, outputs, source, first_equal };
         graph.check_order()?;
@@ -179,7 +176,7 @@ impl Graph {
             }
         }
         let calls: Vec<usize> = self.nodes.iter().map(|node| node.call).collect();
-        self.nodes = decode_nodes(&self.source, &self.tensors, &calls)?;
+        self.nodes = decode_nodes(&self.source, &self.tensors, &mut self.roles, &calls)?;
         Ok(self)
     }
 
@@ -232,53 +229,78 @@ impl Graph {
     }
 }
 
-/// Tensors that share a constant have one element type: it is uploaded once, as what it is.
+/// Constants are as long as the tensors that have them, and those that share one have one element type: it is uploaded once, as
+/// what it is.
 fn check_constants(source: &vulkan::Graph) -> Result<()> {
     let mut types: HashMap<vulkan::ConstantId, DataType> = HashMap::new();
-    for (id, value) in source.values.iter().enumerate() {
+    for (id, value) in (0..).zip(&source.values) {
         let Some((tensor, constant)) = value.as_tensor().and_then(|tensor| Some((tensor, tensor.constant?))) else {
             continue;
         };
+        let fail = |reason| Err(Error::Tensor { tensor: id, reason });
+        let Some(len) = source.constants.get(constant.index()).map(|constant| constant.len) else {
+            return fail(format!("takes constant {constant}, but the graph has {}", source.constants.len()));
+        };
+        if tensor.byte_len() != Some(len) {
+            return fail(format!("takes constant {constant} of {len} bytes, which is not what its dims need"));
+        }
         let first = *types.entry(constant).or_insert(tensor.dtype);
         if first != tensor.dtype {
-            let tensor_id = u32::try_from(id).unwrap_or(u32::MAX);
-            let reason = format!("takes constant {constant} as {}, another tensor as {}", tensor.dtype.name(), first.name());
-            return Err(Error::Tensor { tensor: tensor_id, reason });
+            let names = (tensor.dtype.name(), first.name());
+            return fail(format!("takes constant {constant} as {}, another tensor as {}", names.0, names.1));
         }
     }
     Ok(())
 }
 
-/// For each constant the first whose key and type are the same: keys stand for bytes.
+/// For each constant the first whose key, type and length are the same: keys stand for bytes.
 fn first_equal(source: &vulkan::Graph) -> Vec<u32> {
     let mut first: Vec<u32> = (0..).take(source.constants.len()).collect();
-    let mut known: HashMap<(&str, DataType), u32> = HashMap::new();
+    let mut known: HashMap<(&str, DataType, u64), u32> = HashMap::new();
     for tensor in source.values.iter().filter_map(Value::as_tensor) {
         let Some(id) = tensor.constant else { continue };
         let (Some(constant), Some(own)) = (source.constants.get(id.index()), first.get_mut(id.index())) else { continue };
         if let vulkan::ConstantSource::Named(key) = &constant.source {
-            *own = *known.entry((key, tensor.dtype)).or_insert(id.0);
+            *own = *known.entry((key, tensor.dtype, constant.len)).or_insert(id.0);
         }
     }
     first
 }
 
-fn decode_nodes(source: &vulkan::Graph, tensors: &[Option<TensorInfo>], calls: &[usize]) -> Result<Vec<Node>> {
-    let decode = |(call, &index): (&vulkan::Call, &usize)| {
-        let Some(def) = OPS.iter().copied().find(|def| def.names.contains(&call.name.as_str())) else {
+/// Decodes the calls. A constant that one of them changes becomes state, and who reads it is decoded again for that.
+fn decode_nodes(
+    source: &vulkan::Graph,
+    tensors: &[Option<TensorInfo>],
+    roles: &mut [Role],
+    calls: &[usize],
+) -> Result<Vec<Node>> {
+    let decode = |roles: &[Role], call: &vulkan::Call, index: usize| {
+        let Some(def) = ops::find(&call.name) else {
             return Err(Error::UnknownOperator { name: call.name.clone(), index });
         };
-        let mut args = Args::new(source, tensors, call);
+        let mut args = Args::new(source, tensors, roles, call);
         let op = (def.decode)(&mut args).map_err(|error| error.of(&call.name, index))?;
         let flow = args.finish().map_err(|error| error.of(&call.name, index))?;
         Ok(Node { name: call.name.clone(), call: index, def, op, flow })
     };
-    source.chain.iter().zip(calls).map(decode).collect()
+    let both = source.chain.iter().zip(calls);
+    let mut nodes = both.map(|(call, &index)| decode(roles, call, index)).collect::<Result<Vec<_>>>()?;
+    for tensor in nodes.iter().flat_map(|node| &node.flow.mutates) {
+        if let Role::Constant(constant) = roles[tensor.index()] {
+            roles[tensor.index()] = Role::State(constant);
+        }
+    }
+    for (node, call) in nodes.iter_mut().zip(&source.chain) {
+        if node.flow.reads.iter().any(|read| matches!(roles[read.index()], Role::State(_))) {
+            *node = decode(roles, call, node.call)?;
+        }
+    }
+    Ok(nodes)
 }
 
-fn tensor_info(id: usize, value: &Value) -> Result<Option<TensorInfo>> {
+fn tensor_info((id, value): (u32, &Value)) -> Result<Option<TensorInfo>> {
     let Value::Tensor(tensor) = value else { return Ok(None) };
-    let fail = |reason| Err(Error::Tensor { tensor: u32::try_from(id).unwrap_or(u32::MAX), reason });
+    let fail = |reason| Err(Error::Tensor { tensor: id, reason });
     let Some(elem) = Elem::of(tensor.dtype) else {
         return fail(format!("has elements of {}, which GPUs do not compute with", tensor.dtype.name()));
     };
@@ -292,22 +314,25 @@ fn tensor_info(id: usize, value: &Value) -> Result<Option<TensorInfo>> {
     Ok(Some(TensorInfo { elem, bound }))
 }
 
-fn roles(source: &vulkan::Graph, nodes: &[Node], inputs: &[TensorId]) -> Vec<Role> {
-    let mutated = |id: usize| nodes.iter().flat_map(|node| &node.flow.mutates).any(|tensor| tensor.index() == id);
-    let mut roles: Vec<Role> = source
-        .values
-        .iter()
-        .enumerate()
-        .map(|(id, value)| match value.as_tensor().and_then(|tensor| tensor.constant) {
-            Some(constant) if mutated(id) => Role::State(constant.0),
-            Some(constant) => Role::Constant(constant.0),
-            None => Role::Computed,
-        })
-        .collect();
+/// What tensors are, as far as the file says it: which constants are state is known when the calls are decoded.
+fn border_roles(source: &vulkan::Graph, inputs: &[TensorId]) -> Result<Vec<Role>> {
+    let role = |value: &Value| match value.as_tensor().and_then(|tensor| tensor.constant) {
+        Some(constant) => Role::Constant(constant.0),
+        None => Role::Computed,
+    };
+    let mut roles: Vec<Role> = source.values.iter().map(role).collect();
     for (index, input) in inputs.iter().enumerate() {
-        roles[input.index()] = Role::Input(index);
+        let reason = match roles[input.index()] {
+            Role::Computed => {
+                roles[input.index()] = Role::Input(index);
+                continue;
+            }
+            Role::Input(first) => format!("is tensor {input}, which is input {first} already"),
+            _ => format!("is tensor {input}, which has the bytes of a constant"),
+        };
+        return Err(Error::Input { index, reason });
     }
-    roles
+    Ok(roles)
 }
 
 #[cfg(test)]

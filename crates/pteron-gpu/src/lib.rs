@@ -20,8 +20,9 @@ pub mod ops;
 pub mod plan;
 pub mod reference;
 pub mod resize;
-pub mod rewrite;
+mod rewrite;
 pub mod shape;
+pub mod source;
 pub mod traffic;
 pub mod tuning;
 

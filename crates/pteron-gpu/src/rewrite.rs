@@ -16,7 +16,7 @@ const PREPACK: &str = "et_vk.prepack.default";
 
 /// Puts the choice of the next token behind an output that is logits: the graph gets an input, how to choose (four integers, see
 /// `ops/choose_token`), and an output, the token. Returns their indices; `None` if there is no such output.
-pub fn choose_token(graph: &mut Graph, logits: usize) -> Option<(usize, usize)> {
+pub(crate) fn choose_token(graph: &mut Graph, logits: usize) -> Option<(usize, usize)> {
     let logits = *graph.outputs.get(logits)?;
     let like = graph.value(logits)?.as_tensor()?.clone();
     let numbers = |dims: &[u32]| {
@@ -72,8 +72,9 @@ fn joined(graph: &Graph, call: &Call) -> Option<(Vec<ValueId>, DataType)> {
 pub(crate) fn separate_state(mut graph: Graph) -> Graph {
     for (prepack, buffer) in rewritten_buffers(&graph) {
         let Some(&constant) = graph.chain[prepack].args.first() else { continue };
-        let constant = graph.value(constant).and_then(Value::as_tensor).and_then(|tensor| tensor.constant);
         let Some(Value::Tensor(state)) = graph.values.get(buffer.index()).cloned() else { continue };
+        let alike = |tensor: &&Tensor| tensor.dtype == state.dtype && tensor.dims == state.dims;
+        let constant = graph.value(constant).and_then(Value::as_tensor).filter(alike).and_then(|tensor| tensor.constant);
         if constant.is_none() {
             continue;
         }

@@ -13,6 +13,7 @@ use crate::plan::Caps;
 use crate::reference::{self, HostData, HostTensor, HostTensors};
 use crate::resize::{LiveInput, Planned};
 use crate::shape::Dims;
+use crate::source::FileGraph;
 
 /// One device for all tests of a process. `PTERON_ADAPTER` chooses another than the best.
 static GPU: LazyLock<Gpu> = LazyLock::new(|| {
@@ -127,7 +128,7 @@ impl Sketch {
     }
 
     pub(crate) fn decode(&self) -> crate::Result<Graph> {
-        Graph::decode(self.graph.clone())
+        FileGraph::with_internal_calls(self.graph.clone()).decode(&Fusions::NONE)
     }
 
     pub(crate) fn load(&self, options: &LoadOptions) -> crate::Result<LoadedGraph> {
@@ -140,7 +141,7 @@ impl Sketch {
 
     pub(crate) fn load_fused(&self, gpu: &Gpu, fusions: &Fusions, options: &LoadOptions) -> crate::Result<LoadedGraph> {
         let constants = |id: ConstantId| self.constants.get(id.index()).map(|bytes| Cow::Borrowed(bytes.as_slice()));
-        let graph = Graph::decode_with(self.graph.clone(), fusions)?;
+        let graph = FileGraph::with_internal_calls(self.graph.clone()).decode(fusions)?;
         block_on(LoadedGraph::load(gpu, graph, &constants, options))
     }
 

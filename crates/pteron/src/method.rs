@@ -9,8 +9,8 @@ use pteron_gpu::engine::{
     self, Gpu, KvCache, LoadedGraph, Loading, MemoryUse, OnProgress, Precision, PreparedGraph, Profile,
 };
 use pteron_gpu::fuse::Fusions;
-use pteron_gpu::graph::Graph;
 use pteron_gpu::shape::Dims;
+use pteron_gpu::source::FileGraph;
 use pteron_gpu::tuning::Tuning;
 
 use crate::error::{Error, Result};
@@ -141,11 +141,11 @@ impl Program {
                 let reason = format!("delegate {index} is for {id:?}, only VulkanBackend is supported");
                 return Err(Error::Unsupported { method: method.to_owned(), reason });
             };
-            let mut source = blob.graph.clone();
+            let mut source = FileGraph::new(blob.graph.clone())?;
             if options.choose_tokens {
                 tokens = Some(TokenLoop::prepare(method, plan, &script, &mut source)?);
             }
-            let graph = Graph::decode_with(source, &options.fusions.within(gpu.caps().max_binding))?;
+            let graph = source.decode(&options.fusions.within(gpu.caps().max_binding))?;
             if let Some(tokens) = &tokens {
                 tokens.check(method, &graph)?;
             }

@@ -7,8 +7,8 @@ use pteron_format::program::Plan;
 use pteron_format::vulkan::{self, DataType};
 use pteron_gpu::engine::{self, After, HostView, InputView, LoadedGraph, Pending};
 use pteron_gpu::graph::Graph;
-use pteron_gpu::rewrite;
 use pteron_gpu::shape::Dims;
+use pteron_gpu::source::FileGraph;
 
 use crate::error::{Error, Result};
 use crate::method::{Method, State};
@@ -65,7 +65,7 @@ impl TokenLoop {
 
     /// Puts the choice behind a method's only output. The method must be one call of one delegate that takes tokens `[1, n]` and
     /// a position `[1]`, each once, and answers with logits.
-    pub(crate) fn prepare(method: &str, plan: &Plan, script: &Script, graph: &mut vulkan::Graph) -> Result<Self> {
+    pub(crate) fn prepare(method: &str, plan: &Plan, script: &Script, graph: &mut FileGraph) -> Result<Self> {
         let fail = |reason: &str| Err(Error::Unsupported { method: method.to_owned(), reason: reason.to_owned() });
         let (Some((inputs, outputs)), [_]) = (script.only_call(), plan.delegates.as_slice()) else {
             return fail("does more than call its delegate, so it cannot choose tokens on the GPU");
@@ -83,10 +83,10 @@ impl TokenLoop {
         let Some(logits) = outputs.iter().rposition(|&output| output == logits) else {
             return fail("gives something its delegate does not compute, so there are no logits to choose a token from");
         };
-        if let Err(reason) = check_signature(graph, tokens, position, logits) {
+        if let Err(reason) = check_signature(graph.graph(), tokens, position, logits) {
             return fail(&reason);
         }
-        match rewrite::choose_token(graph, logits) {
+        match graph.choose_token(logits) {
             Some((sampling, chosen)) => Ok(Self { tokens, position, sampling, chosen, ready: Mutex::new(None) }),
             None => fail("has no logits to choose a token from"),
         }

@@ -1,8 +1,8 @@
 //! What this build can run. The one place to ask.
 
-use pteron_gpu::ops::OPS;
+use pteron_gpu::ops;
 
 /// Whether this build can run an operator of a delegate's graph.
 pub(super) fn supported(name: &str) -> bool {
-    OPS.iter().any(|def| def.names.contains(&name))
+    ops::find_in_files(name).is_some()
 }

@@ -95,7 +95,7 @@ impl<'a> Editor<'a> {
 
     /// Whether an operator takes a call.
     fn decodes(&self, call: &Call, def: &OpDef) -> bool {
-        let mut args = Args::new(&self.source, &self.graph.tensors, call);
+        let mut args = Args::new(&self.source, &self.graph.tensors, &self.graph.roles, call);
         (def.decode)(&mut args).is_ok() && args.finish().is_ok()
     }
 

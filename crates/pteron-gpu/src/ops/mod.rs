@@ -29,6 +29,9 @@ pub mod unary;
 pub mod update_cache;
 pub mod where_self;
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 use crate::args::Args;
 use crate::error::OpError;
 use crate::kernel::KernelDef;
@@ -37,12 +40,36 @@ use crate::plan::Op;
 /// An entry of the registry: the names in files, the kernels, and how arguments become an operator.
 #[derive(Debug)]
 pub struct OpDef {
-    /// The names it goes by in files.
+    /// The names it goes by.
     pub names: &'static [&'static str],
+    /// Those of its names that no file may call: only the rewrites and fusions of this crate write them.
+    pub internal: &'static [&'static str],
     /// The kernels it may use; the tests that run over every kernel take them from here.
     pub kernels: &'static [&'static KernelDef],
     /// Decodes the arguments of a call.
     pub decode: fn(&mut Args<'_>) -> Result<Box<dyn Op>, OpError>,
+}
+
+impl OpDef {
+    /// Whether a file may call the operator by this name.
+    #[must_use]
+    pub fn is_in_files(&self, name: &str) -> bool {
+        self.names.contains(&name) && !self.internal.contains(&name)
+    }
+}
+
+/// Finds the operator that goes by a name, internal ones included.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static OpDef> {
+    static BY_NAME: LazyLock<HashMap<&str, &OpDef>> =
+        LazyLock::new(|| OPS.iter().flat_map(|&def| def.names.iter().map(move |&name| (name, def))).collect());
+    BY_NAME.get(name).copied()
+}
+
+/// Finds the operator that a file may call by a name.
+#[must_use]
+pub fn find_in_files(name: &str) -> Option<&'static OpDef> {
+    find(name).filter(|def| def.is_in_files(name))
 }
 
 /// The names of a family, off its table.

@@ -23,7 +23,7 @@ params! {
 }
 
 /// The registry entry.
-pub static DEF: OpDef = OpDef { names: &["aten.arange.start_step"], kernels: &[&ARANGE], decode };
+pub static DEF: OpDef = OpDef { names: &["aten.arange.start_step"], internal: &[], kernels: &[&ARANGE], decode };
 
 #[derive(Debug)]
 struct Arange {

@@ -26,7 +26,7 @@ static SOFTMAX: KernelDef =
 
 /// The registry entry.
 pub static DEF: OpDef =
-    OpDef { names: &["et_vk.sdpa.default"], kernels: &[&product::GEMV, &product::GEMM, &SOFTMAX], decode };
+    OpDef { names: &["et_vk.sdpa.default"], internal: &[], kernels: &[&product::GEMV, &product::GEMM, &SOFTMAX], decode };
 
 params! {
     /// Of `attention_softmax.wgsl`.

@@ -9,7 +9,7 @@ use crate::map::{self, Formula, Gives, Host, MAP2, NUMBERS, Numbers, Row, WHOLE}
 use crate::ops::OpDef;
 
 /// The registry entry of the whole family.
-pub static DEF: OpDef = OpDef { names: &map::names::<{ TABLE.len() }>(TABLE), kernels: &[&MAP2], decode };
+pub static DEF: OpDef = OpDef { names: &map::names::<{ TABLE.len() }>(TABLE), internal: &[], kernels: &[&MAP2], decode };
 
 fn decode(args: &mut Args<'_>) -> Result<Box<dyn crate::plan::Op>, OpError> {
     map::decode(TABLE, args)

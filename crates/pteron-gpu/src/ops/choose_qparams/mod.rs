@@ -18,7 +18,8 @@ mod tests;
 static KERNEL: KernelDef = KernelDef::new("choose_qparams", include_str!("choose_qparams.wgsl"), Params::FIELDS);
 
 /// The registry entry.
-pub static DEF: OpDef = OpDef { names: &["torchao.choose_qparams_affine.default"], kernels: &[&KERNEL], decode };
+pub static DEF: OpDef =
+    OpDef { names: &["torchao.choose_qparams_affine.default"], internal: &[], kernels: &[&KERNEL], decode };
 
 params! {
     /// Of `choose_qparams.wgsl`.

@@ -32,7 +32,7 @@ params! {
 }
 
 /// The registry entry.
-pub static DEF: OpDef = OpDef { names: &[CHOOSE_TOKEN], kernels: &[&PARTS, &LAST], decode };
+pub static DEF: OpDef = OpDef { names: &[CHOOSE_TOKEN], internal: &[CHOOSE_TOKEN], kernels: &[&PARTS, &LAST], decode };
 
 /// Words of `sampling`: one over the temperature, two of seed, and the draw.
 const SAMPLING_WORDS: u64 = 4;

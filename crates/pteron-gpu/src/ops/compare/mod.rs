@@ -8,11 +8,19 @@ use crate::map::{self, ALL, Formula, Gives, Host, MAP1, MAP2, Numbers, Row};
 use crate::ops::OpDef;
 
 /// Of two tensors.
-pub static OF_TWO: OpDef =
-    OpDef { names: &map::names::<{ TABLE.len() }>(TABLE), kernels: &[&MAP2], decode: |args| map::decode(TABLE, args) };
+pub static OF_TWO: OpDef = OpDef {
+    names: &map::names::<{ TABLE.len() }>(TABLE),
+    internal: &[],
+    kernels: &[&MAP2],
+    decode: |args| map::decode(TABLE, args),
+};
 /// Of one tensor, and perhaps a number.
-pub static OF_ONE: OpDef =
-    OpDef { names: &map::names::<{ ALONE.len() }>(ALONE), kernels: &[&MAP1], decode: |args| map::decode(ALONE, args) };
+pub static OF_ONE: OpDef = OpDef {
+    names: &map::names::<{ ALONE.len() }>(ALONE),
+    internal: &[],
+    kernels: &[&MAP1],
+    decode: |args| map::decode(ALONE, args),
+};
 
 /// Two tensors.
 pub(crate) const TABLE: &[Row] = &[

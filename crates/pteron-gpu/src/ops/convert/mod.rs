@@ -10,8 +10,12 @@ use crate::map::{self, ALL, FLOATS, Formula, Gives, Host, MAP1, Numbers, Row};
 use crate::ops::OpDef;
 
 /// The registry entry of the whole family.
-pub static DEF: OpDef =
-    OpDef { names: &map::names::<{ TABLE.len() }>(TABLE), kernels: &[&MAP1], decode: |args| map::decode(TABLE, args) };
+pub static DEF: OpDef = OpDef {
+    names: &map::names::<{ TABLE.len() }>(TABLE),
+    internal: &[],
+    kernels: &[&MAP1],
+    decode: |args| map::decode(TABLE, args),
+};
 
 /// The family.
 pub(crate) const TABLE: &[Row] = &[

@@ -61,6 +61,7 @@ static NAMES: [&str; TABLE.len()] = names(TABLE);
 /// The registry entry of the whole family.
 pub static DEF: OpDef = OpDef {
     names: &NAMES,
+    internal: &[STORE],
     kernels: &[
         &strided::ITEMS,
         &strided::LANES,
@@ -114,12 +115,18 @@ fn select(args: &mut Args<'_>, decode: DecodeSelection) -> Result<Box<dyn Op>, O
     Ok(Box::new(CopyOp { selection, elem: info.elem, from, out: args.output_of("out", info.elem)? }))
 }
 
-/// A whole tensor into one that stays.
+/// A whole tensor into a buffer of the state, which has the same elements and dims.
 fn store(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
     let from = args.tensor("self")?;
-    let info = args.info(from);
-    let selection = view::decode_same(args, info)?;
-    Ok(Box::new(CopyOp { selection, elem: info.elem, from, out: args.mutated("out")? }))
+    let out = args.mutated("out")?;
+    let (info, buffer) = (args.info(from), args.info(out));
+    if info.elem != buffer.elem || info.bound != buffer.bound {
+        let TensorInfo { elem, bound } = buffer;
+        let reason = format!("has {} of {:?}, but it is stored as {bound} of {elem:?}", info.bound, info.elem);
+        return Err(OpError::new("self", reason));
+    }
+    let selection = Box::new(view::Whole { bound: buffer.bound });
+    Ok(Box::new(CopyOp { selection, elem: info.elem, from, out }))
 }
 
 fn axis(args: &mut Args<'_>, info: TensorInfo) -> Result<usize, OpError> {

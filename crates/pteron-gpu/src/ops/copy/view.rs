@@ -56,6 +56,29 @@ impl Selection for Kept {
     }
 }
 
+/// Every element in order, of a tensor that must have these dims in every call: what a state holds does not shrink.
+#[derive(Debug)]
+pub(super) struct Whole {
+    pub(super) bound: Dims,
+}
+
+impl Selection for Whole {
+    fn window(&self, _: &PlanCx<'_>, dims: Dims) -> Result<Window, OpError> {
+        if dims != self.bound {
+            return Err(OpError::new("self", format!("has {dims}, but the buffer it is stored in has {}", self.bound)));
+        }
+        Ok(Window::all(dims))
+    }
+
+    fn source(&self, _: &PlanCx<'_>, _: &Dims, out: &[u32]) -> Result<Vec<u32>, OpError> {
+        Ok(out.to_vec())
+    }
+
+    fn in_place(&self) -> bool {
+        true
+    }
+}
+
 pub(super) fn decode_same(_: &mut Args<'_>, _: TensorInfo) -> Result<Box<dyn Selection>, OpError> {
     Ok(Box::new(Kept::Same))
 }

@@ -11,7 +11,7 @@ use crate::ops::gather::{How, KERNELS, Pick};
 use crate::plan::Op;
 
 /// The registry entry.
-pub static DEF: OpDef = OpDef { names: &["aten.embedding.default"], kernels: KERNELS, decode };
+pub static DEF: OpDef = OpDef { names: &["aten.embedding.default"], internal: &[], kernels: KERNELS, decode };
 
 /// What operators with a table call it and what names its rows.
 pub(crate) const NAMES: [&str; 2] = ["weight", "indices"];

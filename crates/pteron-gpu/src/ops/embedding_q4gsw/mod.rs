@@ -19,7 +19,8 @@ static WORDS: KernelDef = KernelDef::new("embedding_q4gsw_words", include_str!("
 static SINGLE: KernelDef = KernelDef::new("embedding_q4gsw", include_str!("embedding_q4gsw.wgsl"), Single::FIELDS);
 
 /// The registry entry.
-pub static DEF: OpDef = OpDef { names: &["et_vk.embedding_q4gsw.default"], kernels: &[&WORDS, &SINGLE], decode };
+pub static DEF: OpDef =
+    OpDef { names: &["et_vk.embedding_q4gsw.default"], internal: &[], kernels: &[&WORDS, &SINGLE], decode };
 
 params! {
     /// Of `embedding_q4gsw_words.wgsl`.

@@ -44,7 +44,7 @@ enum From {
 }
 
 /// The registry entry of the whole family.
-pub static DEF: OpDef = OpDef { names: &NAMES, kernels: &[&FILL], decode };
+pub static DEF: OpDef = OpDef { names: &NAMES, internal: &[], kernels: &[&FILL], decode };
 
 static NAMES: [&str; TABLE.len()] = names(TABLE);
 

@@ -33,7 +33,7 @@ static NAMES: [&str; TABLE.len()] = names(TABLE);
 pub(crate) const KERNELS: &[&KernelDef] = &[&ITEMS, &LANES];
 
 /// The registry entry of the whole family.
-pub static DEF: OpDef = OpDef { names: &NAMES, kernels: KERNELS, decode };
+pub static DEF: OpDef = OpDef { names: &NAMES, internal: &[], kernels: KERNELS, decode };
 
 fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
     let name = args.operator();

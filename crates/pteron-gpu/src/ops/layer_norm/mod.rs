@@ -20,7 +20,8 @@ static LAYER_NORM: KernelDef =
     KernelDef::new("layer_norm", include_str!("layer_norm.wgsl"), Params::FIELDS).with_types(TYPES).with_variants(variants);
 
 /// The registry entry.
-pub static DEF: OpDef = OpDef { names: &["aten.native_layer_norm.default"], kernels: &[&LAYER_NORM, &REDUCE], decode };
+pub static DEF: OpDef =
+    OpDef { names: &["aten.native_layer_norm.default"], internal: &[], kernels: &[&LAYER_NORM, &REDUCE], decode };
 
 fn variants() -> Vec<Variant> {
     rewrite::variants(&LAYER_NORM, &MOMENTS).to_vec()

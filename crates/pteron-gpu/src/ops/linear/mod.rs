@@ -20,7 +20,7 @@ static GEMM: KernelDef =
     KernelDef::new("linear_gemm", include_str!("linear_gemm.wgsl"), Params::FIELDS).with_types(matmul::TYPES);
 
 /// The registry entry.
-pub static DEF: OpDef = OpDef { names: &["aten.linear.default"], kernels: &[&GEMV, &GEMM], decode };
+pub static DEF: OpDef = OpDef { names: &["aten.linear.default"], internal: &[], kernels: &[&GEMV, &GEMM], decode };
 
 #[derive(Debug)]
 struct Linear {

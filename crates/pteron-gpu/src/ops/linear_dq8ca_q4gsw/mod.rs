@@ -29,7 +29,8 @@ static GEMM: KernelDef =
         .with_types(matmul::TYPES);
 
 /// The registry entry.
-pub static DEF: OpDef = OpDef { names: &["et_vk.linear_dq8ca_q4gsw.default"], kernels: &[&GEMV, &GEMV_WIDE, &GEMM], decode };
+pub static DEF: OpDef =
+    OpDef { names: &["et_vk.linear_dq8ca_q4gsw.default"], internal: &[], kernels: &[&GEMV, &GEMV_WIDE, &GEMM], decode };
 
 #[derive(Debug)]
 struct LinearQ8Q4 {

@@ -28,7 +28,7 @@ const IN_GROUPS: &str = "et_vk.linear_q4gsw.default";
 const BY_ROW: &str = "et_vk.linear_qcs4w.default";
 
 /// The registry entry.
-pub static DEF: OpDef = OpDef { names: &[IN_GROUPS, BY_ROW], kernels: &[&GEMV, &GEMV_WIDE, &GEMM], decode };
+pub static DEF: OpDef = OpDef { names: &[IN_GROUPS, BY_ROW], internal: &[], kernels: &[&GEMV, &GEMV_WIDE, &GEMM], decode };
 
 #[derive(Debug)]
 struct LinearQ4 {

@@ -32,6 +32,7 @@ pub(crate) const NAME: &str = "pteron.linears_q4gsw";
 /// The registry entry.
 pub static DEF: OpDef = OpDef {
     names: &[NAME],
+    internal: &[NAME],
     kernels: &[
         &gemv::PORTABLE,
         &gemv::SERIAL,

@@ -20,7 +20,8 @@ const BMM: &str = "aten.bmm.default";
 const ADDMM: &str = "aten.addmm.default";
 
 /// The registry entry.
-pub static DEF: OpDef = OpDef { names: &[MM, BMM, ADDMM], kernels: &[&product::GEMV, &product::GEMM], decode };
+pub static DEF: OpDef =
+    OpDef { names: &[MM, BMM, ADDMM], internal: &[], kernels: &[&product::GEMV, &product::GEMM], decode };
 
 #[derive(Debug)]
 struct Mm {

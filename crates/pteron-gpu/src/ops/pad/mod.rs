@@ -25,7 +25,7 @@ params! {
 }
 
 /// The registry entry.
-pub static DEF: OpDef = OpDef { names: &["aten.constant_pad_nd.default"], kernels: &[&PAD], decode };
+pub static DEF: OpDef = OpDef { names: &["aten.constant_pad_nd.default"], internal: &[], kernels: &[&PAD], decode };
 
 #[derive(Debug)]
 struct Pad {

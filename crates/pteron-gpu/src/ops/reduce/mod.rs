@@ -108,7 +108,7 @@ const NAMES: [&str; TABLE.len()] = {
 };
 
 /// The registry entry of the whole family.
-pub static DEF: OpDef = OpDef { names: &NAMES, kernels: &[&REDUCE], decode };
+pub static DEF: OpDef = OpDef { names: &NAMES, internal: &[], kernels: &[&REDUCE], decode };
 
 #[derive(Debug)]
 struct Reduction {

@@ -20,7 +20,7 @@ pub(super) static ROWS: KernelDef = KernelDef::new("rms_norm", include_str!("rms
     .proven(reach);
 
 /// The registry entry.
-pub static DEF: OpDef = OpDef { names: &["et_vk.rms_norm.default"], kernels: &[&ROWS], decode };
+pub static DEF: OpDef = OpDef { names: &["et_vk.rms_norm.default"], internal: &[], kernels: &[&ROWS], decode };
 
 params! {
     /// Of `rms_norm.wgsl`.

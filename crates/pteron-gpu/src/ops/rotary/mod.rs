@@ -18,6 +18,7 @@ use crate::shape::Dims;
 /// The registry entry.
 pub static DEF: OpDef = OpDef {
     names: &[neighbours::NAME, halves::NAME, interleaved::NAME],
+    internal: &[],
     kernels: &[&neighbours::KERNEL, &halves::KERNEL, &interleaved::KERNEL],
     decode,
 };

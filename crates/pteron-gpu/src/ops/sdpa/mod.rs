@@ -44,6 +44,7 @@ const SLICED: &str = "sdpa_with_kv_cache.sliced";
 /// The registry entry. What only benchmarks and tests use is in no other build's table.
 pub static DEF: OpDef = OpDef {
     names: if cfg!(any(test, feature = "bench")) { &[NAME, ROTARY, NAIVE, SLICED] } else { &[NAME, ROTARY] },
+    internal: &[ROTARY],
     kernels: &[
         &stream::WRITE,
         &stream::STREAM,

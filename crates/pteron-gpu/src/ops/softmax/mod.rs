@@ -43,7 +43,7 @@ const NAMES: [&str; TABLE.len()] = {
 };
 
 /// The registry entry of the family.
-pub static DEF: OpDef = OpDef { names: &NAMES, kernels: &[&SOFTMAX, &REDUCE], decode };
+pub static DEF: OpDef = OpDef { names: &NAMES, internal: &[], kernels: &[&SOFTMAX, &REDUCE], decode };
 
 impl Row {
     fn finish(&self, variant: Variant) -> Variant {

@@ -26,6 +26,7 @@ type Compute = fn(i64, i64) -> Option<i64>;
 /// The registry entry of the whole family.
 pub static DEF: OpDef = OpDef {
     names: &["sym_size.int", "et_vk.select_as_symint.default", "add", "sub", "mul", "floordiv"],
+    internal: &[],
     kernels: &[],
     decode,
 };

@@ -9,7 +9,7 @@ use crate::map::{self, FLOATS, Formula, Gives, Host, MAP1, NUMBERS, Numbers, Row
 use crate::ops::OpDef;
 
 /// The registry entry of the whole family.
-pub static DEF: OpDef = OpDef { names: &map::names::<{ TABLE.len() }>(TABLE), kernels: &[&MAP1], decode };
+pub static DEF: OpDef = OpDef { names: &map::names::<{ TABLE.len() }>(TABLE), internal: &[], kernels: &[&MAP1], decode };
 
 fn decode(args: &mut Args<'_>) -> Result<Box<dyn crate::plan::Op>, OpError> {
     map::decode(TABLE, args)

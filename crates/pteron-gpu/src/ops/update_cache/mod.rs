@@ -21,7 +21,7 @@ pub(super) static COPY: KernelDef = KernelDef::new("update_cache", include_str!(
 static DONE: KernelDef = KernelDef::new("update_cache_done", include_str!("update_cache_done.wgsl"), DoneParams::FIELDS);
 
 /// The registry entry.
-pub static DEF: OpDef = OpDef { names: &["update_cache.default"], kernels: &[&COPY, &DONE], decode };
+pub static DEF: OpDef = OpDef { names: &["update_cache.default"], internal: &[], kernels: &[&COPY, &DONE], decode };
 
 params! {
     /// Of `update_cache.wgsl`.

@@ -7,8 +7,12 @@ use crate::map::{self, ALL, Formula, Gives, Host, MAP3, Numbers, Row};
 use crate::ops::OpDef;
 
 /// The registry entry.
-pub static DEF: OpDef =
-    OpDef { names: &map::names::<{ TABLE.len() }>(TABLE), kernels: &[&MAP3], decode: |args| map::decode(TABLE, args) };
+pub static DEF: OpDef = OpDef {
+    names: &map::names::<{ TABLE.len() }>(TABLE),
+    internal: &[],
+    kernels: &[&MAP3],
+    decode: |args| map::decode(TABLE, args),
+};
 
 /// A family of one: the only operator of three tensors.
 pub(crate) const TABLE: &[Row] = &[Row {
