@@ -2,6 +2,7 @@
 
 use pteron_format::Shown;
 
+use crate::budget::Resource;
 use crate::shape::Dims;
 
 /// An operator that cannot be built, or cannot run at the live shapes: which one, which argument, and why.
@@ -84,6 +85,19 @@ pub enum Error {
         reach: u64,
         /// Bytes of the buffer.
         length: u64,
+    },
+    /// A graph that would take more memory or work to load than its size in the file justifies.
+    #[error(
+        "the graph would take more than {limit} {resource} to load, too much for its {items} items; the file is damaged, or made \
+         to exhaust what loads it"
+    )]
+    Budget {
+        /// Of what it would take too much.
+        resource: Resource,
+        /// How much of it the file justifies.
+        limit: u64,
+        /// Calls, arguments, values and list items in the file.
+        items: u64,
     },
     /// A constant's bytes are nowhere.
     #[error("constant {:?} is not in the program; pass the .ptd file that was exported with it", Shown::name(key))]

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use pteron_format::vulkan::{self, DataType, Value};
 
 use crate::args::{Args, Flow};
+use crate::budget::{Budget, GraphSize, listed};
 use crate::error::{Error, OpError, Result};
 use crate::fuse::Fusions;
 use crate::live::TensorId;
@@ -130,6 +131,8 @@ pub struct Graph {
     pub source: vulkan::Graph,
     /// For each constant the first that holds the same bytes.
     first_equal: Vec<u32>,
+    /// How large the file's graph is.
+    size: GraphSize,
 }
 
 impl Graph {
@@ -150,7 +153,10 @@ impl Graph {
     }
 
     /// Decodes a graph in which everything is written once. `calls` are the positions in the file of what its chain holds.
-    pub(crate) fn assemble(source: vulkan::Graph, calls: Vec<usize>) -> Result<Self> {
+    /// What that takes is charged to the size of the file's graph.
+    pub(crate) fn assemble(source: vulkan::Graph, calls: Vec<usize>, size: GraphSize) -> Result<Self> {
+        let mut budget = size.budget();
+        budget.memory::<(Option<TensorInfo>, Role)>(source.values.len())?;
         let tensors = (0..).zip(&source.values).map(tensor_info).collect::<Result<Vec<_>>>()?;
         check_constants(&source)?;
         let border = |index: usize, id: vulkan::ValueId| match source.value(id) {
@@ -161,9 +167,9 @@ impl Graph {
         let inputs = source.inputs.iter().enumerate().map(|(i, &id)| border(i, id)).collect::<Result<Vec<_>>>()?;
         let outputs = source.outputs.iter().enumerate().map(|(i, &id)| border(i, id)).collect::<Result<Vec<_>>>()?;
         let mut roles = border_roles(&source, &inputs)?;
-        let nodes = decode_nodes(&source, &tensors, &mut roles, &calls)?;
+        let nodes = decode_nodes(&source, &tensors, &mut roles, &calls, &mut budget)?;
         let first_equal = first_equal(&source);
-        let graph = Self { nodes, tensors, roles, inputs, outputs, source, first_equal };
+        let graph = Self { nodes, tensors, roles, inputs, outputs, source, first_equal, size };
         graph.check_order()?;
         Ok(graph)
     }
@@ -176,8 +182,20 @@ impl Graph {
             }
         }
         let calls: Vec<usize> = self.nodes.iter().map(|node| node.call).collect();
-        self.nodes = decode_nodes(&self.source, &self.tensors, &mut self.roles, &calls)?;
+        let mut budget = self.budget();
+        self.nodes = decode_nodes(&self.source, &self.tensors, &mut self.roles, &calls, &mut budget)?;
         Ok(self)
+    }
+
+    /// How large the file's graph is.
+    #[must_use]
+    pub fn size(&self) -> GraphSize {
+        self.size
+    }
+
+    /// What a phase that works on it may take.
+    pub(crate) fn budget(&self) -> Budget {
+        self.size.budget()
     }
 
     /// What the file says of a tensor.
@@ -267,14 +285,27 @@ fn first_equal(source: &vulkan::Graph) -> Vec<u32> {
     first
 }
 
+/// Takes room for what decoding a call makes: its name, and an own copy of every list.
+pub(crate) fn charge_call(source: &vulkan::Graph, call: &vulkan::Call, budget: &mut Budget) -> Result<()> {
+    let listed: usize = call.args.iter().filter_map(|&arg| source.value(arg)).map(listed).sum();
+    budget.steps(call.args.len().saturating_add(listed))?;
+    budget.bytes((call.name.len() as u64).saturating_add((listed as u64).saturating_mul(LIST_ITEM_BYTES)))
+}
+
+/// Bytes that an item of a list takes once it is decoded: in the operator, and in what is known of its reads.
+const LIST_ITEM_BYTES: u64 = 64;
+
 /// Decodes the calls. A constant that one of them changes becomes state, and who reads it is decoded again for that.
 fn decode_nodes(
     source: &vulkan::Graph,
     tensors: &[Option<TensorInfo>],
     roles: &mut [Role],
     calls: &[usize],
+    budget: &mut Budget,
 ) -> Result<Vec<Node>> {
-    let decode = |roles: &[Role], call: &vulkan::Call, index: usize| {
+    budget.memory::<Node>(calls.len())?;
+    let mut decode = |roles: &[Role], call: &vulkan::Call, index: usize| {
+        charge_call(source, call, budget)?;
         let Some(def) = ops::find(&call.name) else {
             return Err(Error::UnknownOperator { name: call.name.clone(), index });
         };

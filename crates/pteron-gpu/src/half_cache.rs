@@ -3,7 +3,7 @@
 //! Files have caches of 32-bit floats. Which of them may be narrower is found in the graph: state that nothing but attention
 //! touches, by kernels that take either. What such a state starts as is narrowed when it is uploaded.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use crate::error::Result;
 use crate::graph::{Elem, Graph, Node, Role};
@@ -47,15 +47,17 @@ fn caches(graph: &Graph) -> Vec<TensorId> {
     let mutated = || attention.iter().flat_map(|node| &node.flow.mutates);
     let mut found: HashSet<TensorId> = mutated().copied().filter(is_cache).collect();
     // A cache that stays as it is keeps the other one of its calls so, and that perhaps others.
-    loop {
-        let apart = attention.iter().filter(|node| !node.flow.mutates.iter().all(|cache| found.contains(cache)));
-        let kept: HashSet<TensorId> = apart.flat_map(|node| &node.flow.mutates).copied().collect();
-        let before = found.len();
-        found.retain(|cache| !kept.contains(cache));
-        if found.len() == before {
-            return found.into_iter().collect();
-        }
+    let mut calls: HashMap<TensorId, Vec<&Node>> = HashMap::new();
+    for node in &attention {
+        node.flow.mutates.iter().for_each(|cache| calls.entry(*cache).or_default().push(node));
     }
+    let mut kept: Vec<TensorId> = mutated().copied().filter(|cache| !found.contains(cache)).collect();
+    while let Some(cache) = kept.pop() {
+        // Each call once: it is of no more interest when its caches are kept.
+        let calls = calls.remove(&cache).unwrap_or_default();
+        kept.extend(calls.iter().flat_map(|node| &node.flow.mutates).filter(|cache| found.remove(*cache)));
+    }
+    found.into_iter().collect()
 }
 
 /// Whether all that a call changes may be caches of 16-bit floats.

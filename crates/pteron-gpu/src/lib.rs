@@ -5,6 +5,7 @@
 //! wgpu: it makes memory, pipelines and bind groups from the recipes at load, and runs plans in one pass and one submit.
 
 pub mod args;
+pub mod budget;
 pub mod engine;
 pub mod error;
 pub mod fuse;

@@ -1,5 +1,6 @@
 //! Live values: the dims of tensors and the values of symbolic scalars, as they are for the current call.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::shape::Dims;
@@ -53,7 +54,7 @@ pub enum Number {
 pub struct Live {
     dims: Vec<Dims>,
     scalars: Vec<i64>,
-    host: Vec<(TensorId, Vec<i32>)>,
+    host: BTreeMap<TensorId, Vec<i32>>,
 }
 
 impl Live {
@@ -61,7 +62,7 @@ impl Live {
     #[must_use]
     pub fn new(dims: Vec<Dims>) -> Self {
         let scalars = vec![0; dims.len()];
-        Self { dims, scalars, host: Vec::new() }
+        Self { dims, scalars, host: BTreeMap::new() }
     }
 
     /// The live dims of a tensor.
@@ -82,7 +83,7 @@ impl Live {
     /// The integers of an input, where the host has them.
     #[must_use]
     pub fn host_values(&self, tensor: TensorId) -> Option<&[i32]> {
-        self.host.iter().find(|(id, _)| *id == tensor).map(|(_, values)| values.as_slice())
+        self.host.get(&tensor).map(Vec::as_slice)
     }
 
     /// Sets a tensor's dims; whether they changed.
@@ -109,15 +110,15 @@ impl Live {
 
     /// Sets what the host knows of an input; whether it changed.
     pub fn set_host_values(&mut self, tensor: TensorId, values: &[i32]) -> bool {
-        match self.host.iter_mut().find(|(id, _)| *id == tensor) {
-            Some((_, current)) if current == values => false,
-            Some((_, current)) => {
+        match self.host.get_mut(&tensor) {
+            Some(current) if current == values => false,
+            Some(current) => {
                 current.clear();
                 current.extend_from_slice(values);
                 true
             }
             None => {
-                self.host.push((tensor, values.to_vec()));
+                self.host.insert(tensor, values.to_vec());
                 true
             }
         }

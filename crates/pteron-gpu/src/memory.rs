@@ -4,7 +4,7 @@
 //! one only if no operator between the first write and the last read of either touches the other. A dispatch may not bind one
 //! buffer twice when it writes it, so each object is one buffer, and an operator's inputs and outputs never share one.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Role};
@@ -91,14 +91,15 @@ impl Memory {
 
     /// Constants, state, inputs, and what outputs stand for.
     fn place_fixed(&mut self, graph: &Graph, roots: &[usize]) {
-        for (id, &role) in graph.roles.iter().enumerate() {
-            if graph.tensors[id].is_none() {
+        for (id, &role) in (0..).zip(&graph.roles) {
+            let tensor = TensorId(id);
+            if graph.tensors[tensor.index()].is_none() {
                 continue;
             }
-            self.tensors[id] = match role {
+            self.tensors[tensor.index()] = match role {
                 Role::Constant(constant) => Some(Place::Constant(constant)),
                 Role::State(_) => {
-                    self.states.push(TensorId(u32::try_from(id).unwrap_or(u32::MAX)));
+                    self.states.push(tensor);
                     Some(Place::State(self.states.len() - 1))
                 }
                 Role::Input(index) => Some(Place::Input(index)),
@@ -138,7 +139,8 @@ impl Memory {
     }
 
     /// Everything else, the largest first: each into the smallest object that is free as long as it lives, or a new one. So an
-    /// object is never larger than the first that came into it, and what is large is there once.
+    /// object is never larger than the first that came into it, and what is large is there once. Of many objects the smallest
+    /// [`MOST_TRIED`] are tried.
     fn place_shared(&mut self, graph: &Graph, planned: &Planned, roots: &[usize]) {
         let mut needs = self.needs(graph, planned, roots);
         needs.sort_by_key(|need| (std::cmp::Reverse(need.size), need.start));
@@ -147,15 +149,19 @@ impl Memory {
             vec![Place::Object(0); count]
         };
         self.scratch = planned.recipes().iter().zip(&self.aliased).map(none_yet).collect();
-        let mut lives: Vec<Vec<(usize, usize)>> = Vec::new();
+        let mut lives: Vec<Lives> = Vec::new();
         for need in needs {
-            let apart = |lives: &Vec<(usize, usize)>| lives.iter().all(|&(start, end)| need.end < start || end < need.start);
-            let object = lives.iter().rposition(apart).unwrap_or_else(|| {
-                lives.push(Vec::new());
-                self.objects.push(need.size);
-                lives.len() - 1
-            });
-            lives[object].push((need.start, need.end));
+            let tried = lives.iter().enumerate().rev().take(MOST_TRIED);
+            let free = tried.map(|(object, lives)| (object, lives.is_free(&need))).find(|&(_, free)| free);
+            let object = free.map_or_else(
+                || {
+                    lives.push(Lives::default());
+                    self.objects.push(need.size);
+                    lives.len() - 1
+                },
+                |(object, _)| object,
+            );
+            lives[object].0.insert(need.start, need.end);
             match need.of {
                 Of::Tensor(root) => self.tensors[root] = Some(Place::Object(object)),
                 Of::Scratch(node, index) => self.scratch[node][index] = Place::Object(object),
@@ -185,6 +191,20 @@ impl Memory {
     }
 }
 
+/// How many objects are looked at for one that is free. Models have some tens of them.
+const MOST_TRIED: usize = 256;
+
+/// When an object is taken: spans of operators that do not overlap, from the first of each to its last.
+#[derive(Default)]
+struct Lives(BTreeMap<usize, usize>);
+
+impl Lives {
+    fn is_free(&self, need: &Need) -> bool {
+        // Of the spans that begin before the need ends, the last ends last.
+        self.0.range(..=need.end).next_back().is_none_or(|(_, &end)| end < need.start)
+    }
+}
+
 /// Room that a tensor or scratch needs while it lives.
 struct Need {
     size: u64,
@@ -209,8 +229,9 @@ pub(crate) fn aliases(graph: &Graph) -> (Vec<usize>, Vec<bool>) {
         // A view of something that changes in place would change with it.
         node.flow.mutates.iter().for_each(|tensor| fixed[tensor.index()] = true);
     }
-    let is_output = |id: usize| graph.outputs.iter().any(|output| output.index() == id);
-    let mut output_roots: Vec<bool> = (0..graph.tensors.len()).map(is_output).collect();
+    let mut is_output = vec![false; graph.tensors.len()];
+    graph.outputs.iter().for_each(|output| is_output[output.index()] = true);
+    let mut output_roots = is_output.clone();
     for (index, node) in graph.nodes.iter().enumerate() {
         let (Some(source), Some(out)) = (node.op.alias(), node.flow.writes.first()) else { continue };
         let root = roots[source.index()];
@@ -220,10 +241,10 @@ pub(crate) fn aliases(graph: &Graph) -> (Vec<usize>, Vec<bool>) {
         }
         // Two outputs, or an output and something that is not computed, keep buffers of their own.
         let taken = output_roots[root] || graph.roles[root] != Role::Computed;
-        if is_output(out) && taken {
+        if is_output[out] && taken {
             continue;
         }
-        output_roots[root] |= is_output(out);
+        output_roots[root] |= is_output[out];
         roots[out] = root;
         aliased[index] = true;
     }

@@ -1,10 +1,11 @@
 //! From live inputs to plans: the affected operators, in order, each once, checked, then committed together.
 
+use crate::budget::Budget;
 use crate::error::{Error, OpError, Result};
 use crate::graph::Graph;
 use crate::kernel::reach::{BoundLengths, DispatchView, Lengths};
 use crate::live::{Live, TensorId};
-use crate::plan::{BoundsCx, Caps, Dispatch, PARAM_SLOT, Plan, PlanCx, Recipe, Recipes};
+use crate::plan::{Bind, BoundsCx, Caps, Dispatch, PARAM_SLOT, Plan, PlanCx, Recipe, Recipes};
 use crate::shape::Dims;
 
 /// A graph at its current shape: live values, every operator's plan, and what each may use.
@@ -58,9 +59,10 @@ impl Planned {
         for (&input, &bound) in graph.inputs.iter().zip(input_bounds) {
             bounds[input.index()] = bound;
         }
+        let mut budget = graph.size().plan_budget();
         let mut recipes = Vec::with_capacity(graph.nodes.len());
         let mut step_bases = Vec::with_capacity(graph.nodes.len());
-        let mut step_base = 0;
+        let mut step_base = 0u32;
         for node in &graph.nodes {
             let of = |error: OpError| error.of(&node.name, node.call);
             let node_recipes = node.op.recipes(&BoundsCx::new(&bounds, caps)).map_err(of)?;
@@ -73,8 +75,10 @@ impl Planned {
                 "{} uses a kernel that its registry entry does not list",
                 node.name,
             );
+            charge(&mut budget, &node_recipes)?;
             step_bases.push(step_base);
-            step_base += u32::try_from(node_recipes.step_words).unwrap_or(u32::MAX);
+            let next = u32::try_from(node_recipes.step_words).ok().and_then(|words| step_base.checked_add(words));
+            step_base = next.ok_or_else(|| of(OpError::new("plan", "needs more step words than kernels index")))?;
             recipes.push(node_recipes);
         }
         let plans = vec![Plan::default(); graph.nodes.len()];
@@ -103,11 +107,10 @@ impl Planned {
             }
         }
         // A changed value of an input matters only to operators that read it on the host; dims matter to all.
-        let dims_changed: Vec<bool> = (0..graph.tensors.len())
-            .map(|id| {
-                let tensor = TensorId(u32::try_from(id).unwrap_or(u32::MAX));
-                changed[id] && live.dims(tensor) != self.live.dims(tensor)
-            })
+        let dims_changed: Vec<bool> = (0..)
+            .map(TensorId)
+            .zip(&changed)
+            .map(|(tensor, &changed)| changed && live.dims(tensor) != self.live.dims(tensor))
             .collect();
         self.plan_where(graph, live, |node, marks| {
             let flow = &graph.nodes[node].flow;
@@ -258,6 +261,17 @@ impl Planned {
     pub fn cx(&self, node: usize) -> PlanCx<'_> {
         PlanCx::new(&self.live, BoundsCx::new(&self.bounds, self.caps), self.step_bases[node])
     }
+}
+
+/// Takes room for an operator's recipes, and for the plans that dispatch them.
+pub(crate) fn charge(budget: &mut Budget, recipes: &Recipes) -> Result<()> {
+    let Recipes { list, scratch, joined, .. } = recipes;
+    let items = list.iter().map(|recipe| recipe.binds.len()).chain(joined.iter().map(Vec::len)).sum::<usize>();
+    let dispatches = list.iter().fold(0u64, |sum, recipe| sum.saturating_add(recipe.max_dispatches.into()));
+    budget.steps(items + list.len() + scratch.len())?;
+    budget.memory::<Recipe>(list.len())?;
+    budget.memory::<Bind>(items)?;
+    budget.bytes(dispatches.saturating_mul((size_of::<Dispatch>() + PARAM_SLOT) as u64))
 }
 
 /// What operators have changed so far in one resize, by value id.

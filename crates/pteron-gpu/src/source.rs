@@ -2,11 +2,12 @@
 
 use pteron_format::vulkan;
 
+use crate::budget::GraphSize;
 use crate::error::{Error, Result};
 use crate::fuse::{self, Fusions};
 use crate::graph::Graph;
 use crate::ops;
-use crate::rewrite::{self, convert_joined, separate_state};
+use crate::rewrite::{self, Rewritten};
 
 /// A graph of a file: it calls no operator that is unknown or [internal](ops::OpDef::internal).
 #[derive(Clone, Debug)]
@@ -46,14 +47,21 @@ impl FileGraph {
         rewrite::choose_token(&mut self.graph, logits)
     }
 
+    /// How large the graph is, which bounds what decoding and planning it may take.
+    #[must_use]
+    pub fn size(&self) -> GraphSize {
+        GraphSize::of(&self.graph)
+    }
+
     /// Decodes every operator, and fuses those that one kernel computes together.
     ///
     /// # Errors
-    /// The first operator that refuses its arguments, or a tensor no kernel can hold: what is refused is what the file has.
+    /// The first operator that refuses its arguments, or a tensor no kernel can hold: what is refused is what the file has. A graph
+    /// that would take more memory or work than its [size](Self::size) justifies.
     pub fn decode(self, fusions: &Fusions) -> Result<Graph> {
-        let source = convert_joined(separate_state(self.graph));
-        let calls = (0..source.chain.len()).collect();
-        Ok(fuse::fuse(Graph::assemble(source, calls)?, fusions))
+        let size = self.size();
+        let Rewritten { graph, calls } = rewrite::rewrite(self.graph, &mut size.budget())?;
+        fuse::fuse(Graph::assemble(graph, calls, size)?, fusions)
     }
 }
 

@@ -19,9 +19,9 @@ const LOOKUPS: [&str; 6] = [
 #[must_use]
 pub fn constant_bytes_per_token(graph: &Graph) -> u64 {
     // The constant that each tensor is, or shares the memory of.
-    let constant = |id: usize| matches!(graph.roles[id], Role::Constant(_)).then_some(id);
-    let mut origin: Vec<Option<usize>> = (0..graph.roles.len()).map(constant).collect();
-    let mut total = 0;
+    let constant = |(id, role): (u32, &Role)| matches!(role, Role::Constant(_)).then_some(TensorId(id));
+    let mut origin: Vec<Option<TensorId>> = (0..).zip(&graph.roles).map(constant).collect();
+    let mut total = 0u64;
     for node in &graph.nodes {
         if let (Some(source), Some(view)) = (node.op.alias(), node.flow.writes.first()) {
             origin[view.index()] = origin[source.index()];
@@ -29,9 +29,9 @@ pub fn constant_bytes_per_token(graph: &Graph) -> u64 {
         }
         let one_row = LOOKUPS.contains(&node.name.as_str());
         for constant in node.flow.reads.iter().filter_map(|read| origin[read.index()]) {
-            let info = graph.info(TensorId(u32::try_from(constant).unwrap_or(u32::MAX)));
+            let info = graph.info(constant);
             let rows = if one_row { info.bound.first().copied().unwrap_or(1).max(1) } else { 1 };
-            total += info.elem.bytes(info.bound.count()) / u64::from(rows);
+            total = total.saturating_add(info.elem.bytes(info.bound.count()) / u64::from(rows));
         }
     }
     total

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use pteron_format::program::{DataRef, Dynamism, Plan, ValueId};
 use pteron_format::{Shown, alloc};
 use pteron_gpu::engine::{
-    self, Gpu, KvCache, LoadedGraph, Loading, MemoryUse, OnProgress, Precision, PreparedGraph, Profile,
+    self, Gpu, KvCache, LoadedGraph, Loading, MemoryUse, OnProgress, Precision, PreparedGraph, Profile, SharedBudget,
 };
 use pteron_gpu::fuse::Fusions;
 use pteron_gpu::shape::Dims;
@@ -26,7 +26,8 @@ use crate::values::{HOST_MEMORY, within_budget};
 pub struct LoadOptions {
     /// Largest shapes of the inputs, by index, where they should be smaller than the file's: less memory, same answers.
     pub input_bounds: Vec<Option<Vec<u32>>>,
-    /// Bytes of GPU memory a delegate may use.
+    /// Bytes of GPU memory the method may use in all: its delegates' constants and activations, and its states, of which there must
+    /// be room for one. Without it the limit is the device's memory, where that is known.
     pub memory_budget: Option<u64>,
     /// Bytes of host memory that a state's own tensors, or what a call computes between delegates, may take. Without one they may
     /// take as many as the files have, and a gigabyte.
@@ -130,9 +131,11 @@ impl Program {
         let mut prepared: Vec<Delegate> = Vec::new();
         let (mut known, mut graph_of) = (HashMap::new(), alloc::vec(plan.delegates.len())?);
         let mut tokens = None;
+        let memory = SharedBudget::new(options.memory_budget);
         for (index, delegate) in plan.delegates.iter().enumerate() {
             // Delegates with the same bytes are one graph: its weights and pipelines are made once.
             if let Some(&known) = known.get(&delegate.data) {
+                prepared[known].0.expect_state();
                 graph_of.push(known);
                 continue;
             }
@@ -152,7 +155,7 @@ impl Program {
             let calls = calls.get(&delegate.data).map_or(&[][..], Vec::as_slice);
             let options = engine::LoadOptions {
                 input_bounds: script.graph_bounds(calls, &graph, &inputs),
-                memory_budget: options.memory_budget,
+                memory: memory.clone(),
                 calls_under_way: if options.choose_tokens { TokenLoop::UNDER_WAY } else { 0 },
                 precision: options.precision,
                 tuning: options.tuning,
@@ -162,6 +165,7 @@ impl Program {
             graph_of.push(prepared.len());
             prepared.push((PreparedGraph::new(gpu, graph, &options)?, delegate.data));
         }
+        memory.check(gpu)?;
         // What any delegate refuses has been refused by now, and all there is to do is known.
         let (name, program, graphs) = (method.to_owned(), self.clone(), Vec::new());
         Ok((Method { name, program, script, graphs, graph_of, host_memory, tokens, inputs, outputs }, prepared))

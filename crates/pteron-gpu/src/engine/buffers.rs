@@ -7,6 +7,7 @@ use wgpu::BufferUsages as Usage;
 
 use super::Gpu;
 use super::guards::Region;
+use super::shared_budget::{Claim, SharedBudget};
 use super::wait::Once;
 use crate::error::{Error, Result};
 
@@ -54,6 +55,36 @@ pub(crate) struct Counters {
     pub(crate) dispatches: AtomicU64,
     pub(crate) writes: AtomicU64,
     pub(crate) written_bytes: AtomicU64,
+    #[cfg(test)]
+    pub(crate) faults: std::sync::Mutex<Faults>,
+}
+
+/// Which buffer cannot be made, for tests.
+#[cfg(test)]
+#[derive(Debug, Default)]
+pub(crate) struct Faults {
+    /// How many are made before that one.
+    pub(crate) after: Option<u64>,
+    /// What could not be made.
+    pub(crate) failed: Vec<String>,
+}
+
+#[cfg(test)]
+impl Counters {
+    fn fail_injected(&self, label: &str) -> Result<()> {
+        let mut faults = self.faults.lock().unwrap();
+        match faults.after {
+            Some(0) => {
+                faults.after = None;
+                faults.failed.push(label.to_owned());
+                Err(Error::OutOfMemory(format!("{label} was not made, as a test asked for")))
+            }
+            after => {
+                faults.after = after.map(|after| after - 1);
+                Ok(())
+            }
+        }
+    }
 }
 
 impl Counters {
@@ -93,11 +124,28 @@ pub(crate) fn count(counter: &AtomicU64, by: u64) {
 pub(crate) struct MemoryBudget {
     limit: u64,
     used: u64,
+    shared: SharedBudget,
+    claims: Vec<Claim>,
 }
 
 impl MemoryBudget {
     pub(crate) fn new(limit: Option<u64>) -> Self {
-        Self { limit: limit.unwrap_or(u64::MAX), used: 0 }
+        Self { limit: limit.unwrap_or(u64::MAX), used: 0, shared: SharedBudget::default(), claims: Vec::new() }
+    }
+
+    /// Of what counts in another already, apart from what is [claimed](Self::claim).
+    pub(super) fn of(shared: &SharedBudget) -> Self {
+        Self { shared: shared.clone(), ..Self::new(None) }
+    }
+
+    /// Takes memory that was not planned.
+    pub(super) fn claim(&mut self, gpu: &Gpu, what: &str, bytes: u64) -> Result<()> {
+        self.claims.push(self.shared.claim(what, gpu, crate::memory::padded(bytes))?);
+        Ok(())
+    }
+
+    pub(super) fn into_claims(self) -> Vec<Claim> {
+        self.claims
     }
 
     pub(crate) fn used(&self) -> u64 {
@@ -136,6 +184,8 @@ impl Gpu {
         usage: wgpu::BufferUsages,
     ) -> Result<wgpu::Buffer> {
         let size = self.book(budget, label, size, usage)?;
+        #[cfg(test)]
+        self.inner.counters.fail_injected(label)?;
         count(&self.inner.counters.buffers, 1);
         count(&self.inner.counters.buffer_bytes, size);
         let descriptor = wgpu::BufferDescriptor { label: Some(label), size, usage, mapped_at_creation: false };

@@ -71,7 +71,7 @@ impl ConstantRequests {
     /// Bytes that are written into them.
     pub(super) fn bytes(&self) -> u64 {
         let alone = self.alone.iter().filter(|constant| constant.same_as.is_none()).map(|constant| constant.request.size);
-        alone.chain(self.joined.iter().map(|joined| joined.bytes)).sum()
+        alone.chain(self.joined.iter().map(|joined| joined.bytes)).fold(0, u64::saturating_add)
     }
 
     /// Makes the buffers, and says what goes into them.
@@ -119,13 +119,13 @@ fn requests_alone(graph: &Graph, wanted: &HashSet<u32>) -> Vec<ConstantRequest> 
     let mut firsts: HashMap<u32, u32> = HashMap::new();
     let mut requests: Vec<ConstantRequest> = Vec::new();
     let mut known = HashSet::new();
-    for (id, role) in graph.roles.iter().enumerate() {
+    for (id, role) in (0..).zip(&graph.roles) {
         let Role::Constant(constant) = *role else { continue };
         if !wanted.contains(&constant) || !known.insert(constant) {
             continue;
         }
         let first = *firsts.entry(graph.first_equal(constant)).or_insert(constant);
-        let tensor = TensorId(u32::try_from(id).unwrap_or(u32::MAX));
+        let tensor = TensorId(id);
         // An output of the graph may be a constant, and is read back like any other.
         let request = Request::new(format!("constant {constant}"), bytes_of(graph, tensor), STORAGE);
         requests.push(ConstantRequest { constant, tensor, same_as: (first != constant).then_some(first), request });

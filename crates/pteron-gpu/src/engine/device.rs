@@ -8,9 +8,11 @@ use std::task::Poll;
 use super::buffers::Counters;
 #[cfg(not(target_arch = "wasm32"))]
 use super::cache::{DiskCache, PipelineCacheSummary};
+use super::device_memory::device_memory;
 use super::failure::Failures;
 use super::guards::GuardSwitch;
 use super::pipelines::Pipeline;
+use super::shared_budget::SharedBudget;
 use super::wait::Once;
 use crate::error::{Error, Result};
 use crate::kernel::Variant;
@@ -63,6 +65,8 @@ pub(crate) struct Inner {
     pub(crate) summary: AdapterSummary,
     pub(crate) caps: Caps,
     pub(crate) counters: Counters,
+    /// What is loaded on the device, and how much it has.
+    pub(super) memory: SharedBudget,
     pub(crate) pipelines: Mutex<HashMap<Variant, Arc<Pipeline>>>,
     pub(super) guards: GuardSwitch,
     #[cfg(not(target_arch = "wasm32"))]
@@ -91,6 +95,8 @@ pub struct AdapterSummary {
     pub limits: wgpu::Limits,
     /// The smallest and largest subgroup.
     pub subgroup_size: (u32, u32),
+    /// Bytes of memory that buffers can have in all, where the driver or the system tells.
+    pub memory_bytes: Option<u64>,
 }
 
 impl AdapterSummary {
@@ -106,6 +112,7 @@ impl AdapterSummary {
                 && wgpu::util::pipeline_cache_key(&info).is_some(),
             features: features.iter_names().map(|(name, _)| name.to_owned()).collect(),
             limits: adapter.limits(),
+            memory_bytes: device_memory(adapter),
             subgroup_size: (info.subgroup_min_size, info.subgroup_max_size),
             name: info.name,
         }
@@ -182,6 +189,7 @@ impl Gpu {
         };
         let (device, queue) = adapter.request_device(&descriptor).await.map_err(|error| Error::Device(error.to_string()))?;
         let failures = Failures::of(&device);
+        let memory = summary.memory_bytes;
         let caps = Caps {
             subgroups: features.contains(wgpu::Features::SUBGROUP),
             subgroup_size: summary.subgroup_size,
@@ -205,6 +213,7 @@ impl Gpu {
             summary,
             caps,
             counters: Counters::default(),
+            memory: SharedBudget::new(memory),
             pipelines: Mutex::default(),
             guards,
             #[cfg(not(target_arch = "wasm32"))]
@@ -235,8 +244,16 @@ impl Gpu {
         let Inner { device, queue, summary, failures, .. } = &*self.inner;
         let (device, queue, summary, failures) = (device.clone(), queue.clone(), summary.clone(), failures.clone());
         let (counters, pipelines, cache) = (Counters::default(), Mutex::default(), None);
-        let guards = self.inner.guards.again();
-        Self { inner: Arc::new(Inner { device, queue, summary, caps, counters, pipelines, guards, cache, failures }) }
+        let (guards, memory) = (self.inner.guards.again(), self.inner.memory.clone());
+        let inner = Inner { device, queue, summary, caps, counters, memory, pipelines, guards, cache, failures };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Bytes of memory that buffers can have in all, where the driver or the system tells: with Vulkan the GPU's memory, for
+    /// adapters in software that of the machine.
+    #[must_use]
+    pub fn memory_bytes(&self) -> Option<u64> {
+        self.inner.summary.memory_bytes
     }
 
     /// What has been made and done on the device so far.

@@ -197,6 +197,7 @@ impl Filler {
                         None => {
                             let (label, size) = (format!("initial state {tensor}"), form.len(fill.len));
                             let usage = Usage::COPY_SRC | Usage::COPY_DST;
+                            sink.budget.claim(sink.gpu, &label, size)?;
                             slot.insert(sink.gpu.buffer(sink.budget, &label, size, usage)?)
                         }
                     };

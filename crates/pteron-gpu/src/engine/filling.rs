@@ -68,7 +68,9 @@ impl FillingGraph {
         Ok(self.into_loaded())
     }
 
-    pub(super) fn into_loaded(self) -> LoadedGraph {
-        LoadedGraph { initial: self.filler.into_initial(), bytes: self.budget.used(), ..self.loaded }
+    pub(super) fn into_loaded(mut self) -> LoadedGraph {
+        let bytes = self.budget.used();
+        self.loaded.claim.keep(self.budget.into_claims());
+        LoadedGraph { initial: self.filler.into_initial(), bytes, ..self.loaded }
     }
 }

@@ -46,11 +46,23 @@ const RESOLVE_STRIDE: u64 = wgpu::QUERY_RESOLVE_BUFFER_ALIGNMENT;
 
 impl Answers {
     pub(super) fn new(gpu: &Gpu, count: usize, budget: &mut MemoryBudget) -> Result<Self> {
-        let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
-        let buffer = |index| Request::new(format!("answer {index}"), ROOM + TIMES, usage).make(gpu, budget);
-        let buffers = (0..count).map(buffer).collect::<Result<Vec<_>>>()?;
+        let buffers = Self::requests(count).map(|request| request.make(gpu, budget)).collect::<Result<Vec<_>>>()?;
         let clock = (count > 0 && gpu.timing().is_ok()).then(|| Clock::new(gpu, count, budget)).transpose()?;
         Ok(Self { buffers, taken: Mutex::new(vec![false; count]), clock })
+    }
+
+    /// Books what [`new`](Self::new) makes.
+    pub(super) fn book(gpu: &Gpu, count: usize, budget: &mut MemoryBudget) -> Result<()> {
+        let clock = (count > 0 && gpu.timing().is_ok()).then(|| Clock::request(count));
+        for request in Self::requests(count).chain(clock) {
+            gpu.book(budget, &request.label, request.size, request.usage)?;
+        }
+        Ok(())
+    }
+
+    fn requests(count: usize) -> impl Iterator<Item = Request> {
+        let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
+        (0..count).map(move |index| Request::new(format!("answer {index}"), ROOM + TIMES, usage))
     }
 
     fn take(&self) -> Option<usize> {
@@ -70,9 +82,13 @@ impl Clock {
         let count = u32::try_from(2 * answers).unwrap_or(u32::MAX);
         let (label, ty) = (Some("calls under way"), wgpu::QueryType::Timestamp);
         let queries = gpu.inner.device.create_query_set(&wgpu::QuerySetDescriptor { label, ty, count });
-        let usage = wgpu::BufferUsages::QUERY_RESOLVE | wgpu::BufferUsages::COPY_SRC;
-        let resolved = Request::new("times of calls", RESOLVE_STRIDE * answers as u64, usage).make(gpu, budget)?;
+        let resolved = Self::request(answers).make(gpu, budget)?;
         Ok(Self { queries, resolved, tick_ns: gpu.inner.queue.get_timestamp_period().into() })
+    }
+
+    fn request(answers: usize) -> Request {
+        let usage = wgpu::BufferUsages::QUERY_RESOLVE | wgpu::BufferUsages::COPY_SRC;
+        Request::new("times of calls", RESOLVE_STRIDE * answers as u64, usage)
     }
 
     fn writes(&self, answer: usize) -> wgpu::ComputePassTimestampWrites<'_> {

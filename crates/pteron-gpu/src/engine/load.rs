@@ -16,6 +16,7 @@ use super::guards::{GuardList, Region};
 use super::pipelines::Pipeline;
 use super::precision::Precision;
 use super::progress::Loading;
+use super::shared_budget::{GraphClaim, SharedBudget};
 use super::sizes::{Sizes, Slots, slots};
 use super::state::state_bytes;
 use super::upload::upload;
@@ -36,8 +37,8 @@ use crate::tuning::Tuning;
 pub struct LoadOptions {
     /// Largest dims of each input, where they should be smaller than the file's.
     pub input_bounds: Vec<Option<Dims>>,
-    /// Bytes of GPU memory the graph may use in all.
-    pub memory_budget: Option<u64>,
+    /// The GPU memory that the graph and its states count in, with all else that shares it.
+    pub memory: SharedBudget,
     /// How many calls may be under way at once; see [`LoadedGraph::start`].
     pub calls_under_way: usize,
     /// How exactly kernels compute.
@@ -69,6 +70,7 @@ pub struct LoadedGraph {
     pub(super) needed: MemoryUse,
     /// What is compared after each call, where the device has guards.
     pub(super) guards: Option<Arc<GuardList>>,
+    pub(super) claim: GraphClaim,
 }
 
 /// Bytes that a graph cannot do without, states apart.
@@ -138,16 +140,17 @@ pub struct PreparedGraph {
     memory: Memory,
     slots: Slots,
     sizes: Sizes,
-    memory_budget: Option<u64>,
     calls_under_way: usize,
     booked: u64,
+    claim: GraphClaim,
 }
 
 impl PreparedGraph {
-    /// Plans a graph at its bounds, and its memory.
+    /// Plans a graph at its bounds, and its memory. That counts from now on in [`LoadOptions::memory`], with one state; whether
+    /// there is so much is [checked](SharedBudget::check) before any of it is made.
     ///
     /// # Errors
-    /// What an operator refuses, what does not fit, or a device that fails.
+    /// What an operator refuses, a buffer that is too large for the device, or a device that fails.
     pub fn new(gpu: &Gpu, graph: Graph, options: &LoadOptions) -> Result<Self> {
         let graph = options.kv_cache.of(graph, gpu.caps())?;
         let bounds = input_bounds(&graph, options)?;
@@ -156,12 +159,14 @@ impl PreparedGraph {
         let memory = Memory::plan(&graph, &planned)?;
         let slots = slots(&planned, &memory);
         let sizes = Sizes::new(&graph, &planned, &memory, slots.total);
-        let LoadOptions { memory_budget, calls_under_way, .. } = *options;
-        let mut budget = MemoryBudget::new(memory_budget);
+        let calls_under_way = options.calls_under_way;
+        let mut budget = MemoryBudget::new(None);
         sizes.book(gpu, &mut budget)?;
+        Answers::book(gpu, calls_under_way, &mut budget)?;
         gpu.check()?;
-        let (gpu, booked) = (gpu.clone(), budget.used());
-        Ok(Self { gpu, graph, planned, memory, slots, sizes, memory_budget, calls_under_way, booked })
+        let booked = budget.used();
+        let claim = GraphClaim::plan(gpu, &options.memory, booked, state_bytes(&graph, &memory));
+        Ok(Self { gpu: gpu.clone(), graph, planned, memory, slots, sizes, calls_under_way, booked, claim })
     }
 
     /// Bytes of GPU memory that it will use, states apart.
@@ -174,6 +179,11 @@ impl PreparedGraph {
     #[must_use]
     pub fn state_bytes(&self) -> u64 {
         state_bytes(&self.graph, &self.memory)
+    }
+
+    /// Counts one more state, for a graph that is used more than once.
+    pub fn expect_state(&self) {
+        self.claim.expect_state(&self.gpu, self.state_bytes());
     }
 
     /// What of it no loader could do without.
@@ -216,8 +226,9 @@ impl PreparedGraph {
         loading: &Loading<'_>,
         fill: impl FnOnce(&Gpu, &Graph, &mut Filler, &mut MemoryBudget, u64) -> Result<()>,
     ) -> Result<FillingGraph> {
-        let Self { gpu, graph, planned, memory, slots, sizes, memory_budget, calls_under_way, .. } = self;
-        let mut budget = MemoryBudget::new(memory_budget);
+        let Self { gpu, graph, planned, memory, slots, sizes, calls_under_way, claim, .. } = self;
+        claim.budget().check(&gpu)?;
+        let mut budget = MemoryBudget::of(claim.budget());
         let scope = gpu.inner.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
         let made = gpu.compile_beside(&variants(&planned, &memory), loading, || {
             let mut filler = Filler::default();
@@ -244,7 +255,8 @@ impl PreparedGraph {
         let (gate, initial) = (Gate::default(), Vec::new());
         let (bytes, needed) = (budget.used(), sizes.needed());
         let guards = gpu.has_guard_bytes().then(|| guard_list(&graph, &memory, &fixed, &ready));
-        let loaded = LoadedGraph { gpu, graph, memory, fixed, ready, initial, run, gate, answers, bytes, needed, guards };
+        let loaded =
+            LoadedGraph { gpu, graph, memory, fixed, ready, initial, run, gate, answers, bytes, needed, guards, claim };
         loaded.refresh_all();
         Ok(FillingGraph { loaded, filler, budget, waiting: 0 })
     }

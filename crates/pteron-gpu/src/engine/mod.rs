@@ -12,6 +12,7 @@ mod cache;
 mod call;
 mod constants;
 mod device;
+mod device_memory;
 mod failure;
 mod fill;
 mod filling;
@@ -23,6 +24,7 @@ mod pipelines;
 mod precision;
 mod profile;
 mod progress;
+mod shared_budget;
 mod sizes;
 mod state;
 mod upload;
@@ -42,6 +44,7 @@ pub use load::{ConstantBytes, LoadOptions, LoadedGraph, MemoryUse, PreparedGraph
 pub use precision::Precision;
 pub use profile::{DispatchTime, Profile, Timing};
 pub use progress::{Loading, OnProgress, Progress};
+pub use shared_budget::SharedBudget;
 pub use state::State;
 
 pub use crate::half_cache::KvCache;

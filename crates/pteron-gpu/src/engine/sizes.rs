@@ -21,12 +21,12 @@ pub(super) struct Slots {
 }
 
 pub(super) fn slots(planned: &Planned, memory: &Memory) -> Slots {
-    let mut total = 0;
+    let mut total = 0u32;
     let bases = planned.recipes().iter().zip(&memory.aliased).map(|(recipes, &aliased)| {
         let recipes = if aliased { &[][..] } else { &recipes.list };
         let base = |recipe: &crate::plan::Recipe| {
             let base = total;
-            total += recipe.max_dispatches;
+            total = total.saturating_add(recipe.max_dispatches);
             base
         };
         recipes.iter().map(base).collect()
@@ -51,7 +51,10 @@ pub(super) struct Sizes {
 impl Sizes {
     pub(super) fn new(graph: &Graph, planned: &Planned, memory: &Memory, slots: u32) -> Self {
         let bytes = |tensor: TensorId| graph.info(tensor).elem.bytes(planned.bounds()[tensor.index()].count());
-        let padded = |tensors: &[TensorId]| tensors.iter().map(|&tensor| crate::memory::padded(bytes(tensor))).sum::<u64>();
+        let padded = |tensors: &[TensorId]| {
+            let sizes = tensors.iter().map(|&tensor| crate::memory::padded(bytes(tensor)));
+            sizes.fold(0, u64::saturating_add)
+        };
         let input = |(index, &tensor): (usize, &TensorId)| Request::new(format!("input {index}"), bytes(tensor), STORAGE);
         let output = |(index, &tensor): (usize, &TensorId)| {
             let own = memory.tensors[tensor.index()] == Some(Place::Output(index));
@@ -61,7 +64,7 @@ impl Sizes {
         let arena = u64::from(slots.max(1)) * PARAM_SLOT as u64;
         let step_words: usize = planned.recipes().iter().map(|recipes| recipes.step_words).sum();
         let step = 4 * step_words as u64;
-        let upload = arena + step + padded(&graph.inputs) + 16;
+        let upload = (arena + step + 16).saturating_add(padded(&graph.inputs));
         Self {
             constants: ConstantRequests::new(graph, planned, memory),
             inputs: graph.inputs.iter().enumerate().map(input).collect(),
@@ -80,7 +83,7 @@ impl Sizes {
     }
 
     pub(super) fn needed(&self) -> MemoryUse {
-        let activation_bytes = self.activations().map(|request| request.size).sum();
+        let activation_bytes = self.activations().map(|request| request.size).fold(0, u64::saturating_add);
         let largest = self.constants.buffers().chain(self.activations()).map(|request| request.size).max();
         MemoryUse { constant_bytes: self.constants.bytes(), activation_bytes, largest_bytes: largest.unwrap_or(0) }
     }

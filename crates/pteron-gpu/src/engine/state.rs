@@ -7,6 +7,7 @@ use wgpu::BufferUsages as Usage;
 use super::buffers::{MemoryBudget, count};
 use super::guards::Region;
 use super::load::{LoadedGraph, bind_group};
+use super::shared_budget::Claim;
 use crate::error::Result;
 use crate::graph::{Graph, TensorInfo};
 use crate::memory::Memory;
@@ -17,12 +18,14 @@ pub struct State {
     pub(super) buffers: Vec<Region>,
     /// Bind groups of the recipes that touch state, by operator and recipe.
     pub(super) groups: HashMap<(usize, usize), wgpu::BindGroup>,
+    /// Its memory in what the graph counts in, given back when it is dropped.
+    _claim: Claim,
 }
 
 /// Bytes of GPU memory that a state of a graph takes.
 pub(super) fn state_bytes(graph: &Graph, memory: &Memory) -> u64 {
     let bytes = |info: TensorInfo| crate::memory::padded(info.elem.bytes(info.bound.count()));
-    memory.states.iter().map(|&tensor| bytes(graph.info(tensor))).sum()
+    memory.states.iter().map(|&tensor| bytes(graph.info(tensor))).fold(0, u64::saturating_add)
 }
 
 impl LoadedGraph {
@@ -35,8 +38,10 @@ impl LoadedGraph {
     /// A fresh state, as the file has it.
     ///
     /// # Errors
-    /// No memory for it.
+    /// [`Error::TooLarge`](crate::Error::TooLarge) where it is more than the budget or the device has left; everything else stays
+    /// usable, and states that are dropped make room.
     pub fn new_state(&self) -> Result<State> {
+        let claim = self.claim.state(&self.gpu, self.state_bytes())?;
         let mut budget = MemoryBudget::new(None);
         let mut buffers = Vec::new();
         for &tensor in &self.memory.states {
@@ -57,7 +62,7 @@ impl LoadedGraph {
                 }
             }
         }
-        let state = State { buffers, groups };
+        let state = State { buffers, groups, _claim: claim };
         self.reset(&state)?;
         Ok(state)
     }

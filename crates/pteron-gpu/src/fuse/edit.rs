@@ -1,9 +1,10 @@
 //! Putting fused calls in the place of those they stand for.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use pteron_format::vulkan::{self, Call, Value, ValueId};
 
+use super::MOST_IN_CHAIN;
 use super::linears::Linears;
 use super::sizes::{Sizes, VIEW};
 use super::uses::{Uses, tensor};
@@ -60,7 +61,8 @@ impl<'a> Editor<'a> {
     pub(super) fn behind_views(&self, value: ValueId) -> (ValueId, Vec<usize>) {
         let (mut value, mut views) = (value, Vec::new());
         while let Some((view, [x, _, _])) = self.writer(value, VIEW) {
-            if !self.sizes.same(x, value) || self.uses.only_reader(x) != Some(view) {
+            let kept = self.sizes.same(x, value) && self.uses.only_reader(x) == Some(view);
+            if !kept || views.len() == MOST_IN_CHAIN {
                 break;
             }
             value = x;
@@ -142,22 +144,33 @@ impl<'a> Editor<'a> {
     pub(super) fn take_unread(&mut self, calls: impl IntoIterator<Item = usize>) {
         let mut calls: Vec<usize> = calls.into_iter().collect();
         calls.sort_unstable();
+        let read_by_new = self.read_by_new();
         for call in calls.into_iter().rev() {
             let flow = &self.graph.nodes[call].flow;
             let symbols = flow.scalar_writes.iter().map(|symbol| ValueId(symbol.0));
             let mut answers = flow.writes.iter().map(|tensor| ValueId(tensor.0)).chain(symbols);
-            if flow.mutates.is_empty() && answers.all(|answer| self.is_unread(answer)) {
+            if flow.mutates.is_empty() && answers.all(|answer| self.is_unread(answer, &read_by_new)) {
                 self.taken[call] = true;
             }
         }
     }
 
     /// Whether a value that calls of the graph read is read by none that is left.
-    fn is_unread(&self, value: ValueId) -> bool {
-        let lists = |list: &ValueId| matches!(self.source.value(*list), Some(Value::ValueList(ids)) if ids.contains(&value));
-        let reads = |new: &Call| new.args.iter().any(|arg| *arg == value || lists(arg));
+    fn is_unread(&self, value: ValueId, read_by_new: &HashSet<ValueId>) -> bool {
         let readers = self.uses.readers_within(value);
-        !readers.is_empty() && readers.iter().all(|&reader| self.taken[reader]) && !self.new.values().any(reads)
+        !readers.is_empty() && readers.iter().all(|&reader| self.taken[reader]) && !read_by_new.contains(&value)
+    }
+
+    /// The arguments of new calls, and what those list.
+    fn read_by_new(&self) -> HashSet<ValueId> {
+        let mut read: HashSet<ValueId> = self.new.values().flat_map(|call| &call.args).copied().collect();
+        let listed = read.iter().filter_map(|&arg| match self.source.value(arg) {
+            Some(Value::ValueList(ids)) => Some(ids),
+            _ => None,
+        });
+        let listed: Vec<ValueId> = listed.flatten().copied().collect();
+        read.extend(listed);
+        read
     }
 
     pub(super) fn is_taken(&self, call: usize) -> bool {

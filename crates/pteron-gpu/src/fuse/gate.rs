@@ -28,10 +28,9 @@ fn gated(editor: &Editor<'_>, product: usize, silu: ValueId, up: ValueId) -> Opt
     let (gate, sigmoid) = activation(editor, a, b).or_else(|| activation(editor, b, a))?;
     // The gate is read by its sigmoid and by the product with that, all else by the next call alone.
     let alone = |value, reader| editor.uses.only_reader(value) == Some(reader);
-    let mut readers = editor.uses.readers_within(gate).to_vec();
-    readers.sort_unstable();
-    let pair = [sigmoid.min(inner), sigmoid.max(inner)];
-    if readers != pair || !alone(editor.call(sigmoid).args[1], inner) || !alone(silu, product) || !alone(up, product) {
+    let readers = editor.uses.readers_within(gate);
+    let pair = readers == [sigmoid, inner] || readers == [inner, sigmoid];
+    if !pair || !alone(editor.call(sigmoid).args[1], inner) || !alone(silu, product) || !alone(up, product) {
         return None;
     }
     let mut calls = vec![inner, sigmoid];

@@ -57,12 +57,15 @@ impl Linears {
         let &[x, norm, eps, weights, scales, group, biases, addend, gated, last, outputs] = call.args.as_slice() else {
             return None;
         };
+        if call.name != NAME {
+            return None;
+        }
         let list = |id| match source.value(id) {
             Some(Value::ValueList(ids)) => Some(ids.clone()),
             _ => None,
         };
         let some = |id| (source.value(id) != Some(&Value::Null)).then_some(id);
-        let flag = |id| match source.value(id).filter(|_| call.name == NAME) {
+        let flag = |id| match source.value(id) {
             Some(Value::Bool(flag)) => Some(*flag),
             _ => None,
         };

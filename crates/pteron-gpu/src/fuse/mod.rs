@@ -3,6 +3,9 @@
 //! A pass looks for one pattern and never changes what a graph computes, at any live shape: what lies between the calls of a
 //! pattern has no other reader and is no output, nothing they read is changed in place, and whether the fused operator can do
 //! it is decided by that operator's own decoder. Whatever is unusual stays as the file has it.
+//!
+//! A pass looks at each call and at what is near it, however many others there are: chains are followed [`MOST_IN_CHAIN`] calls
+//! far, and of many candidates the nearest are tried. So the work of all passes grows with the graph and no faster.
 
 mod edit;
 mod gate;
@@ -17,6 +20,7 @@ mod tests;
 mod together;
 mod uses;
 
+use crate::error::{Error, Result};
 use crate::graph::Graph;
 use edit::Editor;
 
@@ -60,11 +64,17 @@ impl Default for Fusions {
     }
 }
 
+/// How many calls a pass follows that only hand a value on, such as views. Exporters write one or two.
+const MOST_IN_CHAIN: usize = 16;
+
 /// Looks for one pattern, and puts fused calls where it finds it.
 type Pass = fn(&mut Editor<'_>);
 
 /// A graph with its operators fused. Calls that are not fused keep their place in the file.
-pub(crate) fn fuse(graph: Graph, fusions: &Fusions) -> Graph {
+///
+/// # Errors
+/// A graph that takes more than the size of the file's justifies.
+pub(crate) fn fuse(graph: Graph, fusions: &Fusions) -> Result<Graph> {
     // A gate is two linears with one input, so it comes before they are taken for any two. What stands around a call is looked
     // for when it is whole.
     let passes: [(bool, Pass); 6] = [
@@ -75,12 +85,17 @@ pub(crate) fn fuse(graph: Graph, fusions: &Fusions) -> Graph {
         (fusions.last, last::find),
         (fusions.rotary, rotary::find),
     ];
-    passes.into_iter().filter(|(on, _)| *on).fold(graph, |graph, (_, find)| {
+    passes.into_iter().filter(|(on, _)| *on).try_fold(graph, |graph, (_, find)| {
         let mut editor = Editor::new(&graph, fusions.largest_binding);
         find(&mut editor);
-        let Some((source, calls)) = editor.finish() else { return graph };
-        let fused = Graph::assemble(source, calls);
-        debug_assert!(fused.is_ok(), "a pass left a graph that does not hold together: {fused:?}");
-        fused.unwrap_or(graph)
+        let Some((source, calls)) = editor.finish() else { return Ok(graph) };
+        match Graph::assemble(source, calls, graph.size()) {
+            Ok(fused) => Ok(fused),
+            Err(error @ Error::Budget { .. }) => Err(error),
+            Err(error) => {
+                debug_assert!(false, "a pass left a graph that does not hold together: {error}");
+                Ok(graph)
+            }
+        }
     })
 }

@@ -30,13 +30,19 @@ fn is_one(value: Option<&Value>) -> bool {
 
 /// Fuses a sum with the linear that computes its first summand, if one does; whether it did.
 fn replace(editor: &mut Editor<'_>, sum: usize, [product, addend]: [ValueId; 2], out: ValueId) -> bool {
+    if editor.uses.only_reader(product) != Some(sum) {
+        return false;
+    }
     let (linear_out, mut calls) = editor.behind_views(product);
     let linear = editor.uses.writer(linear_out);
     let linears = linear.and_then(|index| Linears::of(editor.graph, editor.call(index)));
     let (Some(linear), Some(linears)) = (linear, linears) else { return false };
     let bound = |value| editor.graph.info(tensor(value)).bound;
-    let alone = editor.uses.only_reader(product) == Some(sum) && linears.outputs == [linear_out];
-    if !alone || linears.addend.is_some() || !editor.sizes.same(product, addend) || bound(product) != bound(out) {
+    if linears.outputs != [linear_out]
+        || linears.addend.is_some()
+        || !editor.sizes.same(product, addend)
+        || bound(product) != bound(out)
+    {
         return false;
     }
     calls.extend([linear, sum]);

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use pteron_format::vulkan::{Call, Value, ValueId};
 
+use super::MOST_IN_CHAIN;
 use super::edit::Editor;
 use super::uses::tensor;
 use crate::args::normalise;
@@ -93,7 +94,7 @@ impl Rows {
     fn table(&self, editor: &Editor<'_>, mut rows: ValueId) -> Option<Table> {
         let mut calls = Vec::new();
         while let Some((copy, [from, _, _])) = editor.writer(rows, COPY) {
-            if editor.uses.is_changed(rows) {
+            if editor.uses.is_changed(rows) || calls.len() == MOST_IN_CHAIN {
                 return None;
             }
             rows = from;
@@ -111,7 +112,7 @@ impl Rows {
         calls.extend([slice, self.end(editor, slice, start, end)?]);
         calls.extend(editor.uses.symbol_writer(start, slice));
         while let Some((prepack, [from, _])) = editor.writer(whole, PREPACK) {
-            if editor.uses.is_changed(whole) {
+            if editor.uses.is_changed(whole) || calls.len() == 2 * MOST_IN_CHAIN {
                 return None;
             }
             whole = from;

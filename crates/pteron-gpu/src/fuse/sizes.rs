@@ -9,8 +9,9 @@ use pteron_format::vulkan::{Call, Value, ValueId};
 use super::linears::Linears;
 use super::uses::tensor;
 use crate::args::normalise;
-use crate::graph::{Graph, Role};
+use crate::graph::{Graph, Role, TensorInfo};
 use crate::live::TensorId;
+use crate::shape::MAX_RANK;
 
 pub(super) const ADD: &str = "aten.add.Tensor";
 pub(super) const MUL: &str = "aten.mul.Tensor";
@@ -38,15 +39,15 @@ pub(super) struct Sizes {
 
 impl Sizes {
     pub(super) fn new(graph: &Graph) -> Self {
-        let own = |id: usize| {
-            let tensor = TensorId(u32::try_from(id).unwrap_or(u32::MAX));
+        let own = |(id, info): (u32, &Option<TensorInfo>)| {
+            let tensor = TensorId(id);
             let fixed = matches!(graph.role(tensor), Role::Constant(_) | Role::State(_));
             let size = |(axis, &bound): (usize, &u32)| {
                 if fixed || bound == 1 { Size::Fixed(bound) } else { Size::Of(tensor, axis) }
             };
-            graph.tensors[id].map_or_else(Vec::new, |info| info.bound.iter().enumerate().map(size).collect())
+            info.map_or_else(Vec::new, |info| info.bound.iter().enumerate().map(size).collect())
         };
-        let mut sizes = Self { tensors: (0..graph.tensors.len()).map(own).collect(), symbols: HashMap::new() };
+        let mut sizes = Self { tensors: (0..).zip(&graph.tensors).map(own).collect(), symbols: HashMap::new() };
         for call in &graph.source.chain {
             sizes.follow(graph, call);
         }
@@ -126,6 +127,7 @@ impl Sizes {
         };
         let symbolic = |item: &ValueId| matches!(graph.source.value(*item), Some(Value::SymInt(_)));
         match graph.source.value(sizes)? {
+            Value::ValueList(items) if items.len() > MAX_RANK => None,
             Value::ValueList(items) if items.iter().any(symbolic) => items.iter().map(number).collect(),
             Value::ValueList(_) | Value::IntList(_) => {
                 (graph.info(tensor(x)).bound == graph.info(tensor(out)).bound).then(|| self.of(x)).flatten()

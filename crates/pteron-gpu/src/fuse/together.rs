@@ -1,28 +1,42 @@
 //! Linears with the same input: two or three become one call, with their outputs in the order of the file. It comes where the
 //! first of them was; all of them read the same.
 
+use std::collections::HashMap;
+
+use pteron_format::vulkan::ValueId;
+
 use super::edit::Editor;
 use super::linears::Linears;
 
 /// Outputs that one call may have.
 const MOST: usize = 3;
 
+/// How many of the linears that come next with the same input are tried. Those of a model come right behind one another.
+const NEAREST: usize = 16;
+
 pub(super) fn find(editor: &mut Editor<'_>) {
-    let plain: Vec<(usize, Linears)> =
-        editor.calls().filter_map(|(index, call)| Some((index, Linears::plain(call)?))).collect();
-    for (position, (first, linears)) in plain.iter().enumerate() {
+    let mut by_input: HashMap<ValueId, Vec<(usize, Linears)>> = HashMap::new();
+    let mut firsts = Vec::new();
+    for (index, call) in editor.calls() {
+        let Some(linears) = Linears::plain(call) else { continue };
+        let alike = by_input.entry(linears.x).or_default();
+        firsts.push((linears.x, alike.len()));
+        alike.push((index, linears));
+    }
+    for (input, position) in firsts {
+        let Some(((first, linears), later)) = by_input[&input][position..].split_first() else { continue };
         if editor.is_taken(*first) {
             continue;
         }
         let (mut all, mut calls) = (linears.clone(), vec![*first]);
-        for (index, next) in &plain[position + 1..] {
+        for (index, next) in later.iter().take(NEAREST) {
             if calls.len() == MOST {
                 break;
             }
-            if next.x != all.x {
+            if editor.is_taken(*index) {
                 continue;
             }
-            let Some(with) = all.clone().with(editor.graph, next).filter(|_| !editor.is_taken(*index)) else { continue };
+            let Some(with) = all.clone().with(editor.graph, next) else { continue };
             if editor.takes(&with) {
                 all = with;
                 calls.push(*index);

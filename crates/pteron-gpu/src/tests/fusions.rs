@@ -8,14 +8,11 @@ use pteron_format::vulkan::{ConstantId, ConstantSource, DataType, Value, ValueId
 use super::operators::{demo, fixture_graphs};
 use super::own_gpu;
 use crate::Error;
-use crate::engine::{Gpu, LoadOptions, LoadedGraph, OutputData, block_on};
+use crate::engine::{Gpu, LoadOptions, LoadedGraph, OutputData, SharedBudget, block_on};
 use crate::fuse::Fusions;
 use crate::graph::Graph;
 use crate::memory::{Memory, Place};
-use crate::plan::Caps;
 use crate::reference::HostTensor;
-use crate::resize::Planned;
-use crate::shape::Dims;
 use crate::testing::{Dry, Sketch, compare_answers, i32s, noise, noise_bytes, run};
 
 /// Runs the calls of a graph; the answers of each, and the dispatches of the last.
@@ -188,7 +185,7 @@ fn constants_are_uploaded_where_they_are_used_and_nowhere_else() {
         &gpu,
         joining.sketch.decode().unwrap(),
         &bytes,
-        &LoadOptions { memory_budget: Some(300), ..LoadOptions::default() },
+        &LoadOptions { memory: SharedBudget::new(Some(300)), ..LoadOptions::default() },
     ));
     assert!(matches!(error, Err(Error::TooLarge { by: "the memory budget", .. })), "{error:?}");
 }

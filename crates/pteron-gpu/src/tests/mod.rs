@@ -1,5 +1,6 @@
 //! Tests of the graph and the engine as a whole; those of single operators are beside them.
 
+mod blow_ups;
 mod bounds;
 mod cache;
 mod docs;

@@ -1,0 +1,164 @@
+//! A bound on what decoding, fusing and planning a graph may take, in memory and in work.
+//!
+//! Graphs may share: a thousand calls can name one list of a thousand tensors, and each of them has a list of its own once it is
+//! decoded. What can grow so is charged here before it is made, against limits that follow from how large the graph is in its
+//! file. Graphs of real models stay far below them.
+
+use std::fmt;
+
+use pteron_format::vulkan::{self, Value};
+
+use crate::error::{Error, Result};
+
+/// Bytes that each item of a graph justifies while it is rewritten and decoded.
+const BYTES_PER_ITEM: u64 = 512;
+/// Bytes that each item justifies while it is planned: an operator may have some tens of recipes.
+const PLAN_BYTES_PER_ITEM: u64 = 8 * 1024;
+/// Bytes that any graph may take.
+const FREE_BYTES: u64 = 4 << 20;
+/// Steps of work that each item justifies, in one phase.
+const STEPS_PER_ITEM: u64 = 256;
+/// Steps that any graph may take.
+const FREE_STEPS: u64 = 1 << 20;
+
+/// How large a graph is in its file: its calls, their arguments, its values and what those list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GraphSize {
+    /// All of them together.
+    pub items: u64,
+}
+
+impl GraphSize {
+    /// Counts what a graph has.
+    #[must_use]
+    pub fn of(graph: &vulkan::Graph) -> Self {
+        let calls = graph.chain.iter().map(|call| 1 + call.args.len());
+        let values = graph.values.iter().map(|value| 1 + listed(value));
+        let others = [graph.inputs.len(), graph.outputs.len(), graph.constants.len()];
+        Self { items: calls.chain(values).chain(others).map(|items| items as u64).sum() }
+    }
+
+    /// What rewriting the graph may take, decoding it, or a fusion: each anew.
+    #[must_use]
+    pub fn budget(self) -> Budget {
+        self.phase(BYTES_PER_ITEM)
+    }
+
+    /// What planning the graph may take.
+    #[must_use]
+    pub fn plan_budget(self) -> Budget {
+        self.phase(PLAN_BYTES_PER_ITEM)
+    }
+
+    fn phase(self, bytes_per_item: u64) -> Budget {
+        let account = |per_item: u64, free| {
+            let limit = self.items.saturating_mul(per_item).saturating_add(free);
+            Account { used: 0, limit }
+        };
+        Budget { size: self, bytes: account(bytes_per_item, FREE_BYTES), steps: account(STEPS_PER_ITEM, FREE_STEPS) }
+    }
+}
+
+/// How many items a value lists.
+pub(crate) fn listed(value: &Value) -> usize {
+    match value {
+        Value::ValueList(items) => items.len(),
+        Value::IntList(items) => items.len(),
+        Value::DoubleList(items) => items.len(),
+        Value::BoolList(items) => items.len(),
+        Value::Tensor(tensor) => tensor.dims.len(),
+        _ => 0,
+    }
+}
+
+/// What one phase may still take.
+#[derive(Clone, Copy, Debug)]
+pub struct Budget {
+    size: GraphSize,
+    bytes: Account,
+    steps: Account,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Account {
+    used: u64,
+    limit: u64,
+}
+
+/// What a budget is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resource {
+    /// Bytes of memory.
+    Bytes,
+    /// Steps of work.
+    Steps,
+}
+
+impl fmt::Display for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Bytes => "bytes of memory",
+            Self::Steps => "steps of work",
+        })
+    }
+}
+
+impl Budget {
+    /// Takes memory for `count` items of type `T`, before it is allocated.
+    pub(crate) fn memory<T>(&mut self, count: usize) -> Result<()> {
+        self.bytes((count as u64).saturating_mul(size_of::<T>() as u64))
+    }
+
+    /// Takes so many bytes of memory.
+    pub(crate) fn bytes(&mut self, count: u64) -> Result<()> {
+        take(&mut self.bytes, count, Resource::Bytes, self.size)
+    }
+
+    /// Takes work, before it is done.
+    pub(crate) fn steps(&mut self, count: usize) -> Result<()> {
+        take(&mut self.steps, count as u64, Resource::Steps, self.size)
+    }
+
+    /// Bytes and steps that were taken so far.
+    #[must_use]
+    pub fn used(&self) -> (u64, u64) {
+        (self.bytes.used, self.steps.used)
+    }
+
+    /// Bytes and steps that may be taken in all.
+    #[must_use]
+    pub fn limits(&self) -> (u64, u64) {
+        (self.bytes.limit, self.steps.limit)
+    }
+}
+
+fn take(account: &mut Account, count: u64, resource: Resource, size: GraphSize) -> Result<()> {
+    account.used = account.used.saturating_add(count);
+    if account.used > account.limit {
+        return Err(Error::Budget { resource, limit: account.limit, items: size.items });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use pteron_format::vulkan::{Call, Graph, ValueId};
+
+    use super::*;
+
+    #[test]
+    fn a_budget_follows_from_calls_arguments_values_and_lists() {
+        let call = Call { node_id: 0, name: "aten.cat.default".to_owned(), args: vec![ValueId(0); 3] };
+        let list = Value::ValueList(vec![ValueId(0); 5]);
+        let graph =
+            Graph { chain: vec![call; 2], values: vec![Value::Null, list], outputs: vec![ValueId(0)], ..Graph::default() };
+        let size = GraphSize::of(&graph);
+        assert_eq!(size.items, 2 * 4 + 1 + 6 + 1);
+        let mut budget = size.budget();
+        let limit = FREE_STEPS + 16 * STEPS_PER_ITEM;
+        assert!(budget.steps(usize::try_from(limit).unwrap()).is_ok());
+        let error = budget.steps(1).unwrap_err();
+        assert!(matches!(error, Error::Budget { resource: Resource::Steps, limit: found, items: 16 } if found == limit));
+        assert!(budget.memory::<u64>(usize::MAX).is_err() && budget.bytes(1).is_err(), "what is spent stays spent");
+    }
+}

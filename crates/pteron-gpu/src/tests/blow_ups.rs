@@ -1,0 +1,259 @@
+//! Graphs made to be dear: what decoding, fusing and planning take follows from the size of the file, or is refused.
+
+use std::time::{Duration, Instant};
+
+use pteron_format::vulkan::{DataType, Value, ValueId};
+
+use crate::budget::{GraphSize, Resource};
+use crate::error::{Error, Result};
+use crate::fuse::Fusions;
+use crate::graph::{Graph, Role};
+use crate::memory::Memory;
+use crate::plan::Caps;
+use crate::resize::Planned;
+use crate::shape::Dims;
+use crate::testing::{Sketch, noise, noise_bytes};
+
+/// What takes minutes if something goes through all of a graph for each part of it takes a second or two otherwise, even where
+/// nothing is optimised and the machine is busy.
+const LIMIT: Duration = Duration::from_secs(60);
+
+struct Loaded {
+    graph: Graph,
+    planned: Planned,
+    memory: Memory,
+}
+
+/// All that happens before a device is asked for anything.
+fn load(sketch: &Sketch) -> Result<Loaded> {
+    let begin = Instant::now();
+    let load = || {
+        let graph = Graph::decode_with(sketch.graph.clone(), &Fusions::ALL)?;
+        let bounds: Vec<Dims> = graph.inputs.iter().map(|&input| graph.info(input).bound).collect();
+        let planned = Planned::at_bounds(&graph, &bounds, Caps::PORTABLE)?;
+        let memory = Memory::plan(&graph, &planned)?;
+        assert_eq!(crate::traffic::constant_bytes_per_token(&graph) % 4, 0);
+        Ok(Loaded { graph, planned, memory })
+    };
+    let loaded = load();
+    let (taken, items) = (begin.elapsed(), GraphSize::of(&sketch.graph).items);
+    println!("{items} items in {:.2} s", taken.as_secs_f64());
+    assert!(taken < LIMIT, "{items} items took {taken:?}");
+    loaded
+}
+
+/// An input of four numbers and many tensors like it.
+struct Many {
+    sketch: Sketch,
+    x: ValueId,
+}
+
+impl Many {
+    fn new() -> Self {
+        let mut sketch = Sketch::new();
+        let x = sketch.input(DataType::Float32, &[4]);
+        Self { sketch, x }
+    }
+
+    fn tensor(&mut self) -> ValueId {
+        self.sketch.tensor(DataType::Float32, &[4])
+    }
+
+    fn unary(&mut self, x: ValueId) -> ValueId {
+        let out = self.tensor();
+        self.sketch.call("aten.neg.default", &[x, out]);
+        out
+    }
+
+    /// Joins what a list has.
+    fn join(&mut self, list: ValueId, count: u32, dtype: DataType) {
+        let (zero, out) = (self.sketch.int(0), self.sketch.tensor(dtype, &[4 * count]));
+        self.sketch.call("aten.cat.default", &[list, zero, out]);
+    }
+}
+
+fn is_refused(loaded: Result<Loaded>) {
+    match loaded.map(|_| ()) {
+        Err(Error::Budget { resource: Resource::Bytes, limit, items }) => assert!(limit < items * 600 + (8 << 20)),
+        Err(Error::Budget { resource: Resource::Steps, limit, items }) => assert!(limit < items * 600 + (2 << 20)),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_list_that_many_calls_share_is_charged_to_each_of_them() {
+    let count = 20_000;
+    let mut many = Many::new();
+    let list = many.sketch.value(Value::ValueList(vec![many.x; count as usize]));
+    for _ in 0..1_000 {
+        many.join(list, count, DataType::Float32);
+    }
+    is_refused(load(&many.sketch));
+    // Each with a list of its own is a larger file.
+    let mut many = Many::new();
+    for _ in 0..100 {
+        let list = many.sketch.value(Value::ValueList(vec![many.x; 100]));
+        many.join(list, 100, DataType::Float32);
+    }
+    assert_eq!(load(&many.sketch).unwrap().graph.nodes.len(), 100);
+}
+
+#[test]
+fn a_shared_list_whose_tensors_are_converted_for_each_join_is_charged_before_they_are() {
+    let count = 20_000;
+    let mut many = Many::new();
+    let list = many.sketch.value(Value::ValueList(vec![many.x; count as usize]));
+    for _ in 0..4_000 {
+        many.join(list, count, DataType::Int32);
+    }
+    is_refused(load(&many.sketch));
+}
+
+/// Constants that are prepacked and written again, each by a call of its own.
+fn rewritten(count: u32) -> Many {
+    let mut many = Many::new();
+    let constant = many.sketch.floats(&[4], &noise(1, 4));
+    let buffers: Vec<ValueId> = (0..count).map(|_| many.tensor()).collect();
+    for &buffer in &buffers {
+        many.sketch.call("et_vk.prepack.default", &[constant, buffer]);
+    }
+    let x = many.x;
+    for &buffer in &buffers {
+        let (one, sum) = (many.sketch.int(1), many.tensor());
+        many.sketch.call("aten.add.Tensor", &[buffer, x, one, sum]);
+        many.sketch.call("et_vk.prepack.default", &[sum, buffer]);
+    }
+    many
+}
+
+#[test]
+fn many_buffers_that_are_written_again_take_work_in_proportion() {
+    let work = |count| {
+        let many = rewritten(count);
+        let mut budget = GraphSize::of(&many.sketch.graph).budget();
+        crate::rewrite::rewrite(many.sketch.graph, &mut budget).unwrap();
+        budget.used()
+    };
+    let ((few_bytes, few_steps), (many_bytes, many_steps)) = (work(100), work(10_000));
+    assert!(many_steps <= 100 * few_steps && many_bytes <= 100 * few_bytes, "{few_steps} and {many_steps} steps");
+    let loaded = load(&rewritten(10_000).sketch).unwrap();
+    assert_eq!(loaded.memory.states.len(), 10_000);
+    assert_eq!(loaded.graph.roles.iter().filter(|role| matches!(role, Role::State(_))).count(), 10_000);
+}
+
+#[test]
+fn a_buffer_that_is_written_many_times_and_lists_that_hold_it() {
+    let mut many = Many::new();
+    let (constant, buffer) = (many.sketch.floats(&[4], &noise(1, 4)), many.tensor());
+    many.sketch.call("et_vk.prepack.default", &[constant, buffer]);
+    let list = many.sketch.value(Value::ValueList(vec![buffer; 20_000]));
+    for _ in 0..4_000 {
+        many.sketch.call("et_vk.prepack.default", &[many.x, buffer]);
+        many.join(list, 20_000, DataType::Float32);
+    }
+    is_refused(load(&many.sketch));
+}
+
+#[test]
+fn many_tensors_that_live_at_the_same_time() {
+    let mut many = Many::new();
+    let x = many.x;
+    let all: Vec<ValueId> = (0..20_000).map(|_| many.unary(x)).collect();
+    for pair in all.chunks_exact(2) {
+        let (one, sum) = (many.sketch.int(1), many.tensor());
+        many.sketch.call("aten.add.Tensor", &[pair[0], pair[1], one, sum]);
+    }
+    let memory = load(&many.sketch).unwrap().memory;
+    assert!(memory.objects.len() >= 20_000 && memory.objects.len() <= 30_000, "{}", memory.objects.len());
+}
+
+#[test]
+fn many_outputs_and_a_deep_chain_of_views() {
+    let mut many = Many::new();
+    let x = many.x;
+    for _ in 0..20_000 {
+        let out = many.unary(x);
+        many.sketch.output(out);
+    }
+    let mut last = many.unary(x);
+    let sizes = many.sketch.value(Value::IntList(vec![4]));
+    for _ in 0..20_000 {
+        let out = many.tensor();
+        many.sketch.call("aten.view_copy.default", &[last, sizes, out]);
+        last = out;
+    }
+    // Many sums that all read the end of the chain.
+    for _ in 0..20_000 {
+        let (one, sum) = (many.sketch.int(1), many.tensor());
+        many.sketch.call("aten.add.Tensor", &[last, x, one, sum]);
+    }
+    let memory = load(&many.sketch).unwrap().memory;
+    assert_eq!(memory.aliased.iter().filter(|aliased| **aliased).count(), 20_000);
+}
+
+#[test]
+fn many_inputs() {
+    let mut sketch = Sketch::new();
+    for _ in 0..20_000 {
+        let (x, zero, index) = (sketch.input(DataType::Int32, &[1]), sketch.int(0), sketch.value(Value::SymInt(0)));
+        sketch.call("et_vk.select_as_symint.default", &[x, zero, zero, index]);
+    }
+    assert_eq!(load(&sketch).unwrap().graph.inputs.len(), 20_000);
+}
+
+#[test]
+fn a_value_that_many_gates_read() {
+    let mut many = Many::new();
+    let (x, gate) = (many.x, many.tensor());
+    many.sketch.call("aten.neg.default", &[x, gate]);
+    for _ in 0..10_000 {
+        let (sigmoid, silu, out) = (many.tensor(), many.tensor(), many.tensor());
+        many.sketch.call("aten.sigmoid.default", &[gate, sigmoid]);
+        many.sketch.call("aten.mul.Tensor", &[gate, sigmoid, silu]);
+        many.sketch.call("aten.mul.Tensor", &[silu, x, out]);
+    }
+    assert_eq!(load(&many.sketch).unwrap().graph.nodes.len(), 30_001);
+}
+
+/// Linears with one input that could be one call but for their groups, which alternate among many.
+#[test]
+fn many_linears_with_one_input() {
+    let mut sketch = Sketch::new();
+    let x = sketch.input(DataType::Float32, &[1, 2, 64]);
+    let weight = sketch.constant(DataType::UInt8, &[6, 32], noise_bytes(1, 192));
+    let scales = sketch.floats(&[2, 6], &noise(2, 12));
+    let (group, none) = (sketch.int(32), sketch.value(Value::Null));
+    for _ in 0..8_000 {
+        let out = sketch.tensor(DataType::Float32, &[1, 2, 6]);
+        sketch.call("et_vk.linear_q4gsw.default", &[x, weight, scales, group, none, out]);
+    }
+    // Of six columns none can be joined, which is found out by trying.
+    assert_eq!(load(&sketch).unwrap().graph.nodes.len(), 8_000);
+}
+
+/// What real programs take, as a share of what they may: decoding and planning, bytes and steps.
+#[test]
+fn exported_programs_stay_far_below_their_budgets() {
+    let mut most = [0.0f64; 4];
+    for fixture in super::operators::fixture_graphs() {
+        let Ok(Loaded { graph, planned, .. }) = load(&fixture.sketch) else { continue };
+        let (mut decoding, mut planning) = (graph.size().budget(), graph.size().plan_budget());
+        decoding.memory::<crate::graph::Node>(graph.nodes.len()).unwrap();
+        for call in &graph.source.chain {
+            crate::graph::charge_call(&graph.source, call, &mut decoding).unwrap();
+        }
+        for recipes in planned.recipes() {
+            crate::resize::charge(&mut planning, recipes).unwrap();
+        }
+        let share = |(used, limit): (u64, u64), free: u64| used as f64 / (limit - free) as f64;
+        let shares = [decoding, planning].map(|budget| {
+            let ((bytes, steps), (most_bytes, most_steps)) = (budget.used(), budget.limits());
+            [share((bytes, most_bytes), 4 << 20), share((steps, most_steps), 1 << 20)]
+        });
+        for (most, share) in most.iter_mut().zip(shares.concat()) {
+            *most = most.max(share);
+        }
+    }
+    println!("shares of decoding and planning: {most:.4?}");
+    assert!(most.iter().all(|share| *share < 0.25), "{most:?}");
+}
