@@ -129,7 +129,7 @@ impl Program {
         let outputs = specs(method, plan, &plan.outputs, &LoadOptions::default())?;
         let calls = script.calls(plan);
         let mut prepared: Vec<Delegate> = Vec::new();
-        let (mut known, mut graph_of) = (HashMap::new(), alloc::vec(plan.delegates.len())?);
+        let (mut known, mut graph_of) = (HashMap::<DataRef, usize>::new(), alloc::vec(plan.delegates.len())?);
         let mut tokens = None;
         let memory = SharedBudget::new(options.memory_budget);
         for (index, delegate) in plan.delegates.iter().enumerate() {

@@ -67,22 +67,24 @@ fn a_device_lost_while_a_call_waits_is_an_error() {
 fn a_memory_budget_is_kept_before_anything_is_made() {
     let gpu = gpu();
     let method = load(&gpu);
-    let bytes = method.memory_bytes();
+    let own = method.memory_bytes();
+    let bytes = own + method.state_bytes();
+    assert!(method.state_bytes() > 0);
     let expected = step(&method, &mut method.new_state().unwrap(), 1, 0, 12);
     drop(method);
 
-    for budget in [0, 1, bytes / 2, bytes - 1] {
+    for budget in [0, 1, bytes / 2, own, bytes - 1] {
         let before = gpu.counts();
         match budgeted(&gpu, budget) {
             Err(Error::Gpu(pteron_gpu::Error::TooLarge { need, limit, by, .. })) => {
-                assert!(need > budget && limit == budget && by == "the memory budget", "{need} of {limit} by {by}");
+                assert_eq!((need, limit, by), (bytes, budget, "the memory budget"), "all that is needed, and what there is");
             }
             other => panic!("{budget} of {bytes} bytes: {other:?}"),
         }
         assert_eq!(gpu.counts(), before, "a budget of {budget} bytes");
     }
     let method = budgeted(&gpu, bytes).unwrap();
-    assert_eq!(method.memory_bytes(), bytes);
+    assert_eq!(method.memory_bytes(), own);
     assert_eq!(step(&method, &mut method.new_state().unwrap(), 1, 0, 12), expected);
 }
 
@@ -192,4 +194,49 @@ fn a_device_lost_between_tokens_is_an_error() {
         Err(error) => lost::<()>(Err(error)),
     }
     assert_eq!(tokens(&gpu(), usize::MAX).unwrap(), expected);
+}
+
+#[test]
+fn states_count_in_the_memory_budget_and_give_it_back() {
+    let gpu = gpu();
+    let method = load(&gpu);
+    let (own, state) = (method.memory_bytes(), method.state_bytes());
+    drop(method);
+    let method = budgeted(&gpu, own + 2 * state).unwrap();
+    let mut first = method.new_state().unwrap();
+    let expected = step(&method, &mut first, 1, 0, 12);
+    for _ in 0..3 {
+        let copy = method.clone_state(&first).unwrap();
+        for refused in [method.new_state().map(drop), method.clone_state(&first).map(drop)] {
+            match refused {
+                Err(Error::Gpu(pteron_gpu::Error::TooLarge { need, limit, by, .. })) => {
+                    assert_eq!((need, limit, by), (own + 3 * state, own + 2 * state, "the memory budget"));
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        // What was refused has changed nothing.
+        method.reset(&mut first).unwrap();
+        assert_eq!(step(&method, &mut first, 1, 0, 12), expected);
+        drop(copy);
+    }
+}
+
+#[test]
+fn delegates_count_together() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/ops/two_delegates_only/program.pte");
+    let (gpu, program) = (gpu(), pteron::Program::open(path).unwrap());
+    let load =
+        |memory_budget| block_on(program.load(&gpu, "forward", &LoadOptions { memory_budget, ..LoadOptions::default() }));
+    let memory = load(None).unwrap().memory();
+    let bytes = memory.total_bytes + memory.state_bytes;
+    let before = gpu.counts().buffers;
+    for budget in [0, bytes / 2, bytes - 1] {
+        match load(Some(budget)) {
+            Err(Error::Gpu(pteron_gpu::Error::TooLarge { need, limit, .. })) => assert_eq!((need, limit), (bytes, budget)),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(gpu.counts().buffers, before, "nothing was made");
+    load(Some(bytes)).unwrap().new_state().unwrap();
 }

@@ -201,6 +201,8 @@ impl Gpu {
             return self.buffer(budget, label, size, usage).map(Region::whole);
         }
         let size = self.book(budget, label, size, usage)?;
+        #[cfg(test)]
+        self.inner.counters.fail_injected(label)?;
         count(&self.inner.counters.buffers, 1);
         count(&self.inner.counters.buffer_bytes, size);
         Ok(Region::guarded(self, label, size, usage))

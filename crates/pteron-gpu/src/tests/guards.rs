@@ -24,7 +24,8 @@ params! {
 static CHECKED: KernelDef = KernelDef::new("overrun_checked", include_str!("overrun.wgsl"), Params::FIELDS);
 static UNCHECKED: KernelDef =
     KernelDef::new("overrun_unchecked", include_str!("overrun.wgsl"), Params::FIELDS).proven(reach);
-static DEF: OpDef = OpDef { names: &["test.overrun"], kernels: &[&CHECKED, &UNCHECKED], decode: |_| unreachable!() };
+static DEF: OpDef =
+    OpDef { names: &["test.overrun"], internal: &[], kernels: &[&CHECKED, &UNCHECKED], decode: |_| unreachable!() };
 
 /// What it would reach if it were right.
 fn reach(call: &DispatchView<'_>) -> Option<Reached> {

@@ -11,6 +11,7 @@ mod guards;
 mod limits;
 mod loading;
 mod memory;
+mod no_memory;
 mod operators;
 mod random;
 mod resize;

@@ -1,0 +1,124 @@
+//! Memory that is not there, at every place that asks for some: an error, nothing left behind, and the next load works.
+
+use std::collections::BTreeSet;
+
+use pteron_format::vulkan::{Constant, ConstantId, ConstantSource, DataType, Value};
+
+use super::own_gpu;
+use crate::engine::{Gpu, LoadOptions, LoadedGraph, SharedBudget};
+use crate::error::{Error, Result};
+use crate::testing::{Sketch, f32s, noise, run};
+
+/// A product with constants that are joined or alone, caches that start as zeros and as something else, and two outputs.
+fn sketch() -> Sketch {
+    let mut sketch = super::two_caches(8, [0.0, 5.0]);
+    let weight = sketch.floats(&[4, 4], &noise(1, 16));
+    let row = sketch.graph.inputs[0];
+    let [squared, product] = [(); 2].map(|()| sketch.tensor(DataType::Float32, &[1, 1, 1, 4]));
+    let none = sketch.value(Value::Null);
+    sketch.call("aten.mul.Tensor", &[row, row, squared]);
+    sketch.call("aten.linear.default", &[squared, weight, none, product]);
+    sketch.output(product);
+    sketch
+}
+
+fn options(limit: Option<u64>) -> LoadOptions {
+    LoadOptions { memory: SharedBudget::new(limit), calls_under_way: 2, ..LoadOptions::default() }
+}
+
+/// Loads, makes two states, one a copy, and calls.
+fn all(gpu: &Gpu, sketch: &Sketch, options: &LoadOptions) -> Result<Vec<u8>> {
+    let graph: LoadedGraph = sketch.load_on(gpu, options)?;
+    let state = graph.new_state()?;
+    let outputs = run(&graph, &graph.clone_state(&state)?, &[f32s(&[1, 1, 1, 4], noise(2, 4))])?;
+    Ok(outputs.into_iter().flat_map(|output| output.bytes).collect())
+}
+
+/// Bytes that live on the device, when it has done all it was given.
+fn allocated(gpu: &Gpu) -> Option<u64> {
+    crate::engine::block_on(gpu.settle()).unwrap();
+    gpu.allocated().map(|allocated| allocated.used_bytes)
+}
+
+#[test]
+fn every_buffer_that_cannot_be_made_is_an_error_and_leaves_nothing() {
+    let (gpu, sketch) = (own_gpu(), sketch());
+    let expected = all(&gpu, &sketch, &options(None)).unwrap();
+    let baseline = allocated(&gpu);
+    let mut sites = BTreeSet::new();
+    for after in 0.. {
+        let budget = options(None);
+        gpu.inner.counters.faults.lock().unwrap().after = Some(after);
+        let ended = all(&gpu, &sketch, &budget);
+        let failed = std::mem::take(&mut *gpu.inner.counters.faults.lock().unwrap()).failed;
+        assert_eq!(budget.memory.used(), 0, "what was counted is given back");
+        assert_eq!(allocated(&gpu), baseline, "{failed:?} left memory behind");
+        match ended {
+            Err(Error::OutOfMemory(_)) => sites.extend(failed),
+            Ok(answer) => {
+                assert_eq!((answer, failed.len()), (expected.clone(), 0));
+                println!("{after} buffers, {} sites: {sites:?}", sites.len());
+                assert!(sites.len() >= 12, "{sites:?}");
+                return;
+            }
+            Err(other) => panic!("{other} for {failed:?}"),
+        }
+        assert_eq!(all(&gpu, &sketch, &options(None)).unwrap(), expected, "after {sites:?}");
+    }
+}
+
+#[test]
+fn every_budget_that_is_too_small_is_an_error_and_leaves_nothing() {
+    let (gpu, sketch) = (own_gpu(), sketch());
+    let expected = all(&gpu, &sketch, &options(None)).unwrap();
+    let (baseline, made) = (allocated(&gpu), |gpu: &Gpu| gpu.counts().buffers);
+    let (mut needs, mut limit) = (BTreeSet::new(), 0);
+    loop {
+        let (budget, before) = (options(Some(limit)), made(&gpu));
+        let ended = all(&gpu, &sketch, &budget);
+        assert_eq!((budget.memory.used(), allocated(&gpu)), (0, baseline));
+        match ended {
+            Err(Error::TooLarge { what, need, limit: found, by }) => {
+                assert!(found == limit && need > limit && by == "the memory budget", "{what}: {need} of {found} by {by}");
+                // All that is known beforehand is refused before anything is made.
+                assert!(needs.len() > 1 || made(&gpu) == before || what != "all that is loaded with one state");
+                needs.insert((need, what));
+                limit = if limit + 64 < need { limit + (need - limit) / 2 } else { limit + 16 };
+            }
+            Ok(answer) => {
+                assert_eq!(answer, expected);
+                println!("{limit} bytes, {} places: {needs:?}", needs.len());
+                let places: Vec<&str> = needs.iter().map(|(_, what)| what.as_str()).collect();
+                assert_eq!(places.len(), 3, "loading, a state that starts as something, and one more state: {places:?}");
+                return;
+            }
+            Err(other) => panic!("{other} with {limit} bytes"),
+        }
+    }
+}
+
+#[test]
+fn what_a_device_has_not_is_refused_before_anything_is_made() {
+    let gpu = own_gpu();
+    let Some(memory) = gpu.memory_bytes() else { return println!("skipped: {} does not tell", gpu.adapter().name) };
+    // Each constant fits a buffer, all of them do not fit the device.
+    let limit = gpu.adapter().limits.max_storage_buffer_binding_size.min(1 << 30);
+    let rows = u32::try_from(limit / 16).unwrap();
+    let mut sketch = Sketch::new();
+    for constant in (0..).take(usize::try_from(memory / limit).unwrap() + 2) {
+        let [from, to] = [(); 2].map(|()| sketch.tensor(DataType::Float32, &[rows, 4]));
+        if let Some(Value::Tensor(tensor)) = sketch.graph.values.get_mut(from.index()) {
+            tensor.constant = Some(ConstantId(constant));
+        }
+        sketch.graph.constants.push(Constant { len: 16 * u64::from(rows), source: ConstantSource::Stored(0) });
+        sketch.call("aten.neg.default", &[from, to]);
+    }
+    let before = gpu.counts();
+    match sketch.load_on(&gpu, &LoadOptions::default()).map(drop) {
+        Err(Error::TooLarge { need, limit, by, .. }) => {
+            assert!(need > memory && limit == memory && by == "the device's memory", "{need} of {limit} by {by}");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(gpu.counts(), before);
+}
