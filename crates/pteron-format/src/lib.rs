@@ -49,6 +49,7 @@ pub mod external;
 #[doc(hidden)]
 pub mod fuzzing;
 mod header;
+mod names;
 mod number;
 pub mod program;
 mod pte;

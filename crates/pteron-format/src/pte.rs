@@ -13,6 +13,7 @@ use crate::bytes::{Bytes, Within, take};
 use crate::error::{Error, Item, Part, Place, Problem, Result, clip, flatbuffer};
 use crate::external::{ExternalData, Ptd};
 use crate::header::{HEADER_AT, Layout, SegmentArea, expect_magic, lay_out, read_uint};
+use crate::names::NameIndex;
 use crate::program::{self, Data, DataLocation, DataRef, Extent, Instruction, Plan, Program, SegmentId, Value};
 use crate::vulkan::{self, Blob, Constant, ConstantSource};
 
@@ -33,6 +34,7 @@ pub struct Pte<B> {
     bytes: B,
     program: Program,
     graphs: BTreeMap<DataRef, Blob>,
+    names: NameIndex,
 }
 
 impl<B: Bytes> Pte<B> {
@@ -45,7 +47,7 @@ impl<B: Bytes> Pte<B> {
         let program = read_program(&bytes, &mut budget)?;
         program::verify(&program)?;
         let graphs = read_graphs(&bytes, &program, &mut budget)?;
-        Ok(Self { bytes, program, graphs })
+        Ok(Self { bytes, program, graphs, names: NameIndex::default() })
     }
 
     /// The program's tables.
@@ -83,6 +85,14 @@ impl<B: Bytes> Pte<B> {
         self.program.map_data(|&extent| self.bytes(extent))
     }
 
+    /// Where the data of this name is, if it is in this file. Many lookups are cheap: names are sorted once.
+    #[must_use]
+    pub fn named_segment(&self, key: &str) -> Option<Extent> {
+        let entries = self.program.named_data.as_deref().unwrap_or_default();
+        let entry = self.names.find(entries, key, |entry| &entry.key)?;
+        self.program.segments.get(entry.segment.index()).copied()
+    }
+
     /// The bytes of a graph's constant, if this file holds them and they are at hand.
     #[must_use]
     pub fn constant_bytes(&self, graph: DataRef, constant: &Constant) -> Option<&[u8]> {
@@ -93,7 +103,7 @@ impl<B: Bytes> Pte<B> {
     #[must_use]
     pub fn constant_place(&self, graph: DataRef, constant: &Constant) -> Option<Extent> {
         match &constant.source {
-            ConstantSource::Named(key) => self.program.named_segment(key).copied(),
+            ConstantSource::Named(key) => self.named_segment(key),
             ConstantSource::Stored(_) => {
                 let blob = self.program.delegate_data(graph)?;
                 let stored = self.graph(graph)?.stored_place(constant)?;

@@ -166,7 +166,7 @@ impl Files {
 
     fn named(&self, key: &str) -> Option<FilePart> {
         let place = |(file, data): (usize, &Ptd<FileBytes>)| {
-            data.data().named_segment(key).map(|&extent| FilePart { file: file + 1, start: extent.start, len: extent.len })
+            data.named_segment(key).map(|extent| FilePart { file: file + 1, start: extent.start, len: extent.len })
         };
         self.data.iter().enumerate().find_map(place)
     }
@@ -220,7 +220,7 @@ impl Files {
         let program = self.pte.program();
         if let Some(extra) = tensor.extra.as_ref().filter(|extra| extra.location == DataLocation::External) {
             let key = extra.name.as_deref()?;
-            return program.named_segment(key).copied().map(FilePart::of_program).or_else(|| self.named(key));
+            return self.pte.named_segment(key).map(FilePart::of_program).or_else(|| self.named(key));
         }
         if tensor.buffer == 0 {
             return None;

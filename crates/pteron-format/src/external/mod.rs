@@ -9,6 +9,7 @@ use crate::bytes::{Bytes, take};
 use crate::dtype::ScalarType;
 use crate::error::{Error, Item, Part, Place, Problem, Result, flatbuffer};
 use crate::header::{HEADER_AT, Layout, SegmentArea, expect_magic, lay_out, read_uint};
+use crate::names::NameIndex;
 use crate::program::{Data, Extent, SegmentId};
 use pteron_schema::flat_tensor as fb;
 use pteron_schema::{Builder, root};
@@ -37,7 +38,7 @@ pub struct ExternalData<D = Extent> {
 }
 
 impl<D> ExternalData<D> {
-    /// The segment of this name.
+    /// The segment of this name. It looks through all names; [`Ptd::named_segment`] does not.
     #[must_use]
     pub fn named_segment(&self, key: &str) -> Option<&D> {
         let entry = self.entries.iter().find(|entry| entry.key == key)?;
@@ -81,6 +82,7 @@ pub struct TensorLayout {
 pub struct Ptd<B> {
     bytes: B,
     data: ExternalData,
+    names: NameIndex,
 }
 
 impl<B: Bytes> Ptd<B> {
@@ -94,7 +96,7 @@ impl<B: Bytes> Ptd<B> {
         let data = tables::read(table, &area, &mut Budget::for_input(&bytes))?;
         drop(tables);
         tables::verify(&data)?;
-        Ok(Self { bytes, data })
+        Ok(Self { bytes, data, names: NameIndex::default() })
     }
 
     /// The names and where their blobs are.
@@ -115,10 +117,17 @@ impl<B: Bytes> Ptd<B> {
         self.bytes.get(extent).unwrap_or_default()
     }
 
+    /// Where the blob of this name is. Many lookups are cheap: names are sorted once.
+    #[must_use]
+    pub fn named_segment(&self, key: &str) -> Option<Extent> {
+        let entry = self.names.find(&self.data.entries, key, |entry| &entry.key)?;
+        self.data.segments.get(entry.segment.index()).copied()
+    }
+
     /// The bytes under a name, if they are at hand.
     #[must_use]
     pub fn named_bytes(&self, key: &str) -> Option<&[u8]> {
-        self.bytes.get(*self.data.named_segment(key)?)
+        self.bytes.get(self.named_segment(key)?)
     }
 
     /// The same data with its bytes beside it: what is compared, changed and written.

@@ -135,7 +135,8 @@ impl<D> Program<D> {
         self.plans.iter().find(|plan| plan.name == name)
     }
 
-    /// The segment that holds the data of this name.
+    /// The segment that holds the data of this name. It looks through all names; [`Pte::named_segment`](crate::Pte::named_segment)
+    /// does not.
     #[must_use]
     pub fn named_segment(&self, key: &str) -> Option<&D> {
         let entry = self.named_data.iter().flatten().find(|entry| entry.key == key)?;
