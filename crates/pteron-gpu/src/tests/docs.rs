@@ -72,7 +72,8 @@ fn page() -> String {
          (`PTERON_BLESS=1 cargo test -p pteron-gpu --lib docs`). Every one of them takes any live shape within the program's \
          bounds. *Elements* are the types that tests run it with, *cases* the exported programs with PyTorch's answers that \
          call it, and behind them how many of those do so at several shapes; *by hand* are graphs written in \
-         `src/tests/operators.rs`. What an operator does not cover it refuses at load, by argument and value.\n\n\
+         `src/tests/operators.rs`. What an operator does not cover it refuses at load, by argument and value. Those \
+         that begin with `pteron.` are internal: rewrites and fusions write them, and a file that calls one is refused.\n\n\
          | operator | elements | cases | at several shapes | by hand |\n|---|---|---:|---:|---:|\n",
         names.len()
     );
