@@ -42,10 +42,10 @@ describe('a fresh Vite project', () => {
 
   test('the package holds what a user needs and nothing else', () => {
     const files = packed.files.map(({ path }) => path);
-    for (const needed of ['package.json', 'README.md', 'dist/index.js', 'dist/index.d.ts', 'dist/pteron.wasm']) {
+    for (const needed of ['package.json', 'README.md', 'bin/manifest.mjs', 'dist/index.js', 'dist/index.d.ts', 'dist/pteron.wasm']) {
       assert.ok(files.includes(needed), `${needed} is not among ${files.join(', ')}`);
     }
-    const strange = files.filter((path) => !/^(dist\/.*|README\.md|package\.json|LICENSE.*)$/.test(path));
+    const strange = files.filter((path) => !/^(bin\/manifest\.mjs|dist\/.*|README\.md|package\.json|LICENSE.*)$/.test(path));
     assert.deepEqual(strange, []);
   });
 

@@ -108,6 +108,37 @@ fn a_damaged_constant_is_named_and_wanted_again() {
     assert_eq!(step(&method, &mut method.new_state().unwrap(), 1, 0, 12), expected);
 }
 
+/// The program with another name, which is no checksum, for a constant of it.
+fn renamed(mut file: Vec<u8>) -> Vec<u8> {
+    let mut filling = begin(&[file.clone()], &LoadOptions::default());
+    let part = filling.needs()[0];
+    filling.write(0, part.start, &vec![0xa5; usize::try_from(part.len).unwrap()]).unwrap();
+    let key = filling.take_damaged()[0].key.clone().into_bytes();
+    let places: Vec<usize> = (0..file.len() - key.len()).filter(|&at| file[at..].starts_with(&key)).collect();
+    assert!(places.len() >= 2, "the tables and the graph have it");
+    for at in places {
+        file[at..at + key.len()].fill(b'z');
+    }
+    file
+}
+
+#[test]
+fn damage_that_nobody_names_is_in_what_is_unchecked() {
+    let named = program_file();
+    assert_eq!(begin(&[named.clone()], &LoadOptions::default()).unchecked(), []);
+    for good in [[named.clone()], [renamed(named)]] {
+        let mut filling = begin(&good, &LoadOptions::default());
+        let unchecked = filling.unchecked();
+        let mut bad = good.clone();
+        for part in &unchecked {
+            bad[0][usize::try_from(part.start).unwrap()] ^= 1;
+        }
+        fill(&mut filling, &bad, 3000);
+        assert_eq!((filling.take_damaged(), filling.unchecked()), (vec![], vec![]), "nobody can tell");
+        assert_eq!(unchecked.len(), usize::from(bad != good));
+    }
+}
+
 #[test]
 fn what_is_not_whole_is_not_run() {
     let files = [program_file()];

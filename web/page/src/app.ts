@@ -58,6 +58,8 @@ export class App {
   #proposed: ModelSource = this.defaultSource;
   /** The model of a link, until a person has said that it may be fetched. */
   #unconfirmed: UrlSource | null = null;
+  /** The address whose files changed since they were first loaded: trying again accepts them. */
+  #changed: string | null = null;
   #fit: Fit | null = null;
   #task: AbortController | null = null;
   #state: State = "checking";
@@ -69,8 +71,8 @@ export class App {
       allow: () => this.#allow(),
       start: () => void this.#load(this.#proposed),
       cancel: () => this.#cancel(),
-      retry: () => this.#retry(),
-      keep: () => (this.#facts ? this.#settle() : this.#retry()),
+      retry: () => void this.#retry(),
+      keep: () => void (this.#facts ? this.#settle() : this.#retry()),
       choose: () => this.#openChooser(),
       useDefault: () => void this.propose(this.defaultSource),
     });
@@ -226,6 +228,7 @@ export class App {
 
   /** A new thing to do about models ends what was under way. */
   #begin(source: ModelSource): AbortController {
+    this.#changed = null;
     this.#task?.abort();
     this.#writer.stop();
     this.#task = new AbortController();
@@ -250,7 +253,7 @@ export class App {
 
   #failedTask(failure: CallError): void {
     if (failure.code === ABORTED) return void this.#cancelled();
-    if (!this.#facts) return this.#fail(failure.message);
+    if (!this.#facts) return failure.code === "integrity" ? this.#failChanged(failure.message) : this.#fail(failure.message);
     this.#settle();
     this.notify(sentence(failure.message));
   }
@@ -270,6 +273,14 @@ export class App {
     this.#panel.offer({ name: this.#proposed.name, fit: this.#fit, cached }, this.#facts !== null);
   }
 
+  /** The page's own model has to be what the page says; that of another site may have a new version. */
+  #failChanged(message: string): void {
+    const source = this.#proposed;
+    if (source.kind !== "url" || source.integrity) return this.#fail(message);
+    this.#fail(`The files of “${source.name}” are not those that were loaded here before. (${message.split("; ", 1)[0]})`, "Accept the new version");
+    this.#changed = source.url;
+  }
+
   #fail(problem: string, retry = "Try again"): void {
     this.#task = null;
     this.#setState("failed");
@@ -283,8 +294,11 @@ export class App {
     this.#panel.unsupported(missing, reason);
   }
 
-  #retry(): void {
+  async #retry(): Promise<void> {
     this.#guard.forgive();
+    const url = this.#changed;
+    this.#changed = null;
+    if (url !== null) await this.#host.call("forget", { url }).catch(() => null);
     if (this.#adapter) void this.#open(this.#proposed);
     else void this.start(this.#proposed);
   }

@@ -59,7 +59,9 @@ export function optionsFor(file: Source, model: Source, options: FetchOptions): 
 export async function openSource(source: Source, options: FetchOptions, purpose: Purpose): Promise<ByteSource> {
   if (typeof source !== "string" && !(source instanceof URL)) return new LocalSource(source);
   const url = absoluteUrl(source);
-  const http = { headers: options.headers, redirect: options.redirect, whole: !!purpose.small, through: purpose.write, optional: !!purpose.optional, limit: purpose.limit };
+  const { headers, redirect } = options;
+  const { small = false, write, optional = false, limit } = purpose;
+  const http = { headers, redirect, whole: small, through: write, optional, limit };
   if (options.cache === false) return new UrlSource(url, http);
   const store = await FileStore.open(url, purpose.write, purpose.beside ?? null);
   if (typeof store === "string") return new UrlSource(url, { ...http, notKept: store });

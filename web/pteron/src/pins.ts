@@ -22,7 +22,8 @@ export async function openDigests(source: Source, options: FetchOptions): Promis
 
 async function manifestOf(integrity: string | Manifest, url: string | null, source: Source, options: FetchOptions): Promise<Manifest> {
   if (typeof integrity !== "string") return parseManifest(integrity, "the option integrity");
-  if (!/^sha256-[A-Za-z0-9+/]{43}=$/.test(integrity)) throw new PteronError("input", "integrity must be a manifest, or the digest of one: sha256- and 44 characters of base64");
+  const isDigest = /^sha256-[A-Za-z0-9+/]{43}=$/.test(integrity);
+  if (!isDigest) throw new PteronError("input", "integrity must be a manifest, or the digest of one: sha256- and 44 characters");
   if (url === null) throw new PteronError("input", "integrity must be a manifest where the model does not come from an address");
   const place = manifestUrl(url);
   return parse(await readFile(place, source, options, new Whole(integrity)), place.href);
