@@ -48,6 +48,9 @@ export class LocalSource implements ByteSource {
   readonly #content: Blob | Uint8Array<ArrayBuffer>;
 
   constructor(content: Blob | ArrayBuffer | Uint8Array) {
+    const isOne = [Blob, ArrayBuffer, Uint8Array].some((type) => content instanceof type);
+    // A number would be taken for the length of an array.
+    if (!isOne) throw new PteronError("input", "a source is an address, a File, a Blob, an ArrayBuffer or a Uint8Array");
     this.#content = content instanceof Blob ? content : view(content);
     this.name = "name" in content && typeof content.name === "string" ? content.name : "the file";
     this.cachedBytes = lengthOf(this.#content);

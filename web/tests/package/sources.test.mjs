@@ -40,6 +40,13 @@ test("bytes, blobs and files are read alike", async () => {
   assert.equal(new pteron.LocalSource(new File([], "mine.pte")).name, "mine.pte");
 });
 
+test("what is no source is refused with a sentence", async () => {
+  for (const odd of [2 ** 31, NaN, null, undefined, {}, [], true, 10n, new Uint32Array(1), () => {}]) {
+    assert.throws(() => new pteron.LocalSource(odd), isCode("input", /a source is an address/));
+    await assert.rejects(pteron.Model.load(odd), isCode("input", /a source is an address/));
+  }
+});
+
 test("a server with ranges is asked for ranges, and for the first bytes once", async () => {
   const source = new pteron.UrlSource(url(), FAST);
   assert.equal(await source.size(), 3 * MiB);
@@ -218,7 +225,7 @@ test("headers go along", async () => {
 
 test("an answer that falls silent is gone on with from there", async () => {
   server.behaviour.stall = (number) => (number === 2 ? 500_000 : Infinity);
-  const source = new pteron.UrlSource(url(), { ...FAST, stall: 100 });
+  const source = new pteron.UrlSource(url(), { ...FAST, stall: 3000 });
   await source.size();
   assert.deepEqual(await collect(source, 0, 3 * MiB), content(3 * MiB));
   assert.equal(server.requests.length, 3);
