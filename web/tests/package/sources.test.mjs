@@ -220,7 +220,7 @@ test("an abort ends a pause", async () => {
 
 test("headers go along", async () => {
   await new pteron.UrlSource(url(), { ...FAST, headers: { Authorization: "Bearer x" } }).size();
-  assert.equal(server.requests[0].headers.authorization, "Bearer x");
+  assert.equal(server.requests.at(-1).headers.authorization, "Bearer x");
 });
 
 test("an answer that falls silent is gone on with from there", async () => {
