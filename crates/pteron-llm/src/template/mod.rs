@@ -4,29 +4,50 @@
 //! `transformers` library runs them: blocks are trimmed, methods of Python's strings and dictionaries work, and there are
 //! `raise_exception`, `strftime_now` and a `tojson` that escapes nothing.
 //!
-//! A template is code from a file. It can read what it is given and nothing else, and is stopped after two million steps. What
-//! the engine does not limit is memory: a template that doubles a text again and again, or puts lists into lists thousands
-//! deep, ends the program. Take templates from where you take models.
+//! # Limits
+//!
+//! A template is code from a file. It can read what it is given and nothing else, and whatever it does, it ends. The engine is our
+//! own and counts, and what goes beyond a limit is [`TemplateError::Limit`], which says which one:
+//!
+//! - a template has up to 1 MiB; blocks, brackets and calls are up to 200 deep in each other, lists and dictionaries 128, which
+//!   fits the stack of a browser;
+//! - steps, memory and output follow from the size of the template and all that it is given: 100 steps, 128 bytes of memory and
+//!   64 bytes of output for each byte, beside 4 million steps, 64 MiB and 4 MiB. Looking at a text and making one cost steps,
+//!   too, so that time is limited with them;
+//! - `range` gives up to 100,000 numbers, and fields are up to 65,536 characters wide.
+//!
+//! Real templates, with conversations of any length, take a small part of that.
 
+mod ast;
+mod budget;
+mod builtin;
 mod config;
 mod date;
+mod evaluate;
+mod expression;
+mod fault;
 mod json;
-mod prepare;
+mod lexer;
+mod operators;
+mod parser;
+mod render;
 #[cfg(test)]
 mod tests;
+mod value;
 
 use std::collections::BTreeMap;
-use std::error::Error as _;
+use std::sync::Arc;
 
+use ast::Body;
+use budget::Budget;
+pub use budget::Limit;
 pub use config::TokenizerConfig;
-use minijinja::syntax::SyntaxConfig;
-use minijinja::value::{Kwargs, Serde, ValueKind};
-use minijinja::{AutoEscape, Environment, Error, ErrorKind, Value};
-use prepare::{TooLarge, prepare};
+use fault::Fault;
+use lexer::SyntaxError;
+use parser::{ParseError, parse};
+use render::Renderer;
 use serde::Serialize;
-
-/// How many steps a template may take; real ones take some thousand.
-const FUEL: u64 = 2_000_000;
+use value::Value;
 
 /// What somebody said in a conversation.
 #[derive(Clone, Debug, PartialEq, Serialize, serde::Deserialize)]
@@ -122,6 +143,16 @@ pub enum TemplateError {
         /// What went wrong.
         reason: String,
     },
+    /// A template that takes too much of something.
+    #[error("chat template {name:?} is stopped in line {line}: {limit}; use the template that belongs to the model")]
+    Limit {
+        /// The template.
+        name: String,
+        /// The line, counted from 1.
+        line: usize,
+        /// What there was too much of.
+        limit: Limit,
+    },
     /// A template that does not take this conversation, in its own words.
     #[error("the chat template refuses this conversation: {message}")]
     Refused {
@@ -130,17 +161,20 @@ pub enum TemplateError {
     },
 }
 
-/// What `raise_exception` carries through the engine.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-struct Raised(String);
-
 /// The chat templates of a model, ready to render.
 #[derive(Clone, Debug)]
 pub struct ChatTemplate {
-    environment: Environment<'static>,
+    templates: Vec<Arc<Template>>,
     names: Vec<String>,
     tokens: BTreeMap<String, String>,
+}
+
+/// One template.
+#[derive(Debug)]
+struct Template {
+    body: Body,
+    /// How many bytes its source has.
+    size: usize,
 }
 
 impl ChatTemplate {
@@ -165,19 +199,18 @@ impl ChatTemplate {
     }
 
     fn from_templates(templates: &[(String, String)], tokens: BTreeMap<String, String>) -> Result<Self, TemplateError> {
-        let syntax = |name: &str, error: &Error| {
-            let (name, line) = (name.to_owned(), error.line().unwrap_or(0));
-            TemplateError::Syntax { name, line, reason: reason(error) }
-        };
-        let mut environment = environment().map_err(|error| syntax("", &error))?;
-        let mut names = Vec::new();
+        let (mut parsed, mut names) = (Vec::new(), Vec::new());
         for (name, source) in templates {
-            let too_large = |TooLarge { line, reason }| TemplateError::Syntax { name: name.clone(), line, reason };
-            let source = prepare(source).map_err(too_large)?;
-            environment.add_template_owned(name.clone(), source).map_err(|error| syntax(name, &error))?;
+            let body = parse(source).map_err(|error| match (name.clone(), error) {
+                (name, ParseError::Syntax(SyntaxError { line, reason })) => {
+                    TemplateError::Syntax { name, line, reason: format!("syntax error: {reason}") }
+                }
+                (name, ParseError::Limit { line, limit }) => TemplateError::Limit { name, line, limit },
+            })?;
+            parsed.push(Arc::new(Template { body, size: source.len() }));
             names.push(name.clone());
         }
-        Ok(Self { environment, names, tokens })
+        Ok(Self { templates: parsed, names, tokens })
     }
 
     /// The names of the templates.
@@ -196,87 +229,59 @@ impl ChatTemplate {
             (None, [only]) => only,
             _ => wanted.unwrap_or("default"),
         };
-        let unknown = |_| TemplateError::Unknown { name: name.to_owned(), names: self.names.clone() };
-        let template = self.environment.get_template(name).map_err(unknown)?;
-        let now = options.now;
-        let strftime = Value::from_function(move |format: &str| strftime(now, format));
-        let mut variables: BTreeMap<&str, Value> = BTreeMap::new();
-        variables.extend(self.tokens.iter().map(|(name, token)| (name.as_str(), Value::from(token.as_str()))));
-        variables.insert("messages", Value::from(Serde(messages)));
-        variables.insert("add_generation_prompt", Value::from(options.add_generation_prompt));
-        variables.insert("strftime_now", strftime);
+        let Some(index) = self.names.iter().rposition(|known| known == name) else {
+            return Err(TemplateError::Unknown { name: name.to_owned(), names: self.names.clone() });
+        };
+        let Some(template) = self.templates.get(index) else {
+            return Err(TemplateError::Unknown { name: name.to_owned(), names: self.names.clone() });
+        };
+        let mut budget = Budget::new(self.size(template, messages, options));
+        let failed = |fault| failure(name, 0, fault);
+        let mut variables: Vec<(&str, Value)> = Vec::new();
+        for (name, token) in &self.tokens {
+            variables.push((name, Value::text(token, &mut budget).map_err(failed)?));
+        }
+        variables.push(("messages", conversation(messages, &mut budget).map_err(failed)?));
+        variables.push(("add_generation_prompt", Value::Bool(options.add_generation_prompt)));
         // Templates ask whether these are none, not whether they are defined.
-        variables.extend([("tools", Value::from(())), ("documents", Value::from(()))]);
+        variables.extend([("tools", Value::None), ("documents", Value::None)]);
         for (name, json) in &options.variables {
-            let value = serde_json::from_str(json);
-            let wrong = |error: serde_json::Error| TemplateError::Variable { name: name.clone(), reason: error.to_string() };
-            variables.insert(name, value.map_err(wrong)?);
+            let value = json::read(json, &mut budget);
+            let wrong = |error: json::ReadError| TemplateError::Variable { name: name.clone(), reason: error.to_string() };
+            variables.push((name, value.map_err(wrong)?));
         }
-        template.render(Value::from_pairs(variables)).map_err(|error| failure(name, &error))
+        let mut renderer = Renderer::new(budget, options.now, variables);
+        renderer.render(&template.body).map_err(|fault| failure(name, renderer.line, fault))
+    }
+
+    /// How many bytes a template and all that it is given have.
+    fn size(&self, template: &Template, messages: &[Message], options: &RenderOptions) -> usize {
+        // A message takes more than its text.
+        let messages = messages.iter().map(|message| message.role.len() + message.content.len() + 256);
+        let variables = options.variables.iter().map(|(name, json)| name.len() + json.len());
+        let tokens = self.tokens.iter().map(|(name, token)| name.len() + token.len());
+        messages.chain(variables).chain(tokens).fold(template.size, usize::saturating_add)
     }
 }
 
-fn environment() -> Result<Environment<'static>, Error> {
-    let mut environment = Environment::new();
-    environment.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
-    environment.set_auto_escape_callback(|_| AutoEscape::None);
-    environment.set_unknown_method_callback(|state, value, method, args| match method {
-        prepare::SLICE => prepare::slice(value, args),
-        _ => minijinja_contrib::pycompat::unknown_method_callback(state, value, method, args),
-    });
-    environment.set_fuel(Some(FUEL));
-    environment.add_function("raise_exception", |message: String| -> Result<Value, Error> {
-        Err(Error::new(ErrorKind::InvalidOperation, message.clone()).with_source(Raised(message)))
-    });
-    environment.add_filter("tojson", |value: Value, options: Kwargs| -> Result<String, Error> {
-        let indent: Option<usize> = options.get("indent")?;
-        // Python's other options change nothing here: no character is escaped and no key moved.
-        let text = json::write(&value, indent);
-        text.map_err(|error| Error::new(ErrorKind::InvalidOperation, format!("tojson: {error}")))
-    });
-    as_in_python(&mut environment);
-    Ok(environment)
-}
-
-/// Where the engine is stricter than Python's, looser, or fails.
-fn as_in_python(environment: &mut Environment<'_>) {
-    // The engine's own divides by zero.
-    environment.add_test("divisibleby", |value: i64, by: i64| value.checked_rem(by) == Some(0));
-    // None is not.
-    environment.add_test("iterable", |value: &Value| {
-        let kind = value.kind();
-        matches!(kind, ValueKind::Undefined | ValueKind::String | ValueKind::Seq | ValueKind::Map | ValueKind::Iterable)
-    });
-    // What is not defined has the length 0.
-    for name in ["length", "count"] {
-        environment.add_filter(name, |value: &Value| {
-            let len = if value.is_undefined() { Some(0) } else { value.len() };
-            len.ok_or_else(|| Error::new(ErrorKind::InvalidOperation, format!("a {} has no length", value.kind())))
-        });
-    }
-}
-
-fn strftime(now: Option<i64>, format: &str) -> Result<String, Error> {
-    let fail = |reason: String| Error::new(ErrorKind::InvalidOperation, reason);
-    let now = now.ok_or_else(|| fail("it shows a date, and none was given".to_owned()))?;
-    date::format(now, format).map_err(fail)
-}
-
-fn failure(name: &str, error: &Error) -> TemplateError {
-    let mut cause = error.source();
-    while let Some(source) = cause {
-        if let Some(Raised(message)) = source.downcast_ref() {
-            return TemplateError::Refused { message: message.clone() };
+/// The messages as templates see them.
+fn conversation(messages: &[Message], budget: &mut Budget) -> Result<Value, Fault> {
+    let mut list = Vec::new();
+    for Message { role, content } in messages {
+        let mut entries = Vec::new();
+        for (name, text) in [("role", role), ("content", content)] {
+            entries.push((Value::Text(name.into()), Value::text(text, budget)?));
         }
-        cause = source.source();
+        list.push(Value::unique_dict(entries, budget)?);
     }
-    TemplateError::Render { name: name.to_owned(), line: error.line().unwrap_or(0), reason: reason(error) }
+    Value::list(list, budget)
 }
 
-/// What went wrong, without the place.
-fn reason(error: &Error) -> String {
-    match error.detail() {
-        Some(detail) => format!("{}: {detail}", error.kind()),
-        None => error.kind().to_string(),
+fn failure(name: &str, line: usize, fault: Fault) -> TemplateError {
+    let name = name.to_owned();
+    match fault {
+        Fault::Failed(reason) => TemplateError::Render { name, line, reason },
+        Fault::Limit(limit) => TemplateError::Limit { name, line, limit },
+        Fault::Raised(message) => TemplateError::Refused { message },
     }
 }

@@ -128,24 +128,142 @@ fn templates_can_be_named() {
     assert!(ChatTemplate::from_config(&TokenizerConfig::default()).unwrap().is_none());
 }
 
+fn limit(source: &str) -> Option<Limit> {
+    match render(source, &conversation()) {
+        Err(TemplateError::Limit { limit, .. }) => Some(limit),
+        _ => None,
+    }
+}
+
 #[test]
 fn a_template_without_end_is_stopped() {
-    let source = "{% for a in range(9999) %}{% for b in range(9999) %}{% set x = a + b %}{% endfor %}{% endfor %}";
-    let error = render(source, &[]).unwrap_err().to_string();
-    assert!(error.contains("fuel"), "{error}");
-    assert!(render("{{ 'x' * 99999999999 }}", &[]).is_err());
-    let deep = "{% if true %}".repeat(5000);
-    assert!(render(&deep, &[]).is_err());
-    let error = render(&format!("{{{{ 1{} }}}}", "+1".repeat(100_000)), &[]).unwrap_err().to_string();
-    assert!(error.starts_with("chat template \"default\", line 1: a template may have"), "{error}");
-    // At the limit, nothing breaks.
-    assert_eq!(render(&format!("{{{{ 1{} }}}}", "+1".repeat(495)), &[]).unwrap(), "496");
-    assert_eq!(render(&format!("{{{{ {}1 }}}}", "-".repeat(990)), &[]).unwrap(), "1");
-    let chain = format!("{{% if 0 %}}{}{{% endif %}}", "{% elif 0 %}".repeat(500));
-    assert_eq!(render(&chain, &[]).unwrap(), "");
-    // Neither is zero divided by.
+    for source in [
+        "{% for a in range(9999) %}{% for b in range(9999) %}{% set x = a + b %}{% endfor %}{% endfor %}",
+        "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
+        "{% set x = 'a' * 1000000 %}{% for a in range(99999) %}{% if x == x ~ '' %}{% endif %}{% endfor %}",
+        "{% set x = 'a' * 1000000 %}{% set y = 'a' * 999999 ~ 'b' %}{% for a in range(99999) %}{% if y in x %}{% endif %}{% endfor %}",
+        "{% set l = range(50000) | list %}{{ l | select('in', l) | list }}",
+        "{{ range(99999) | map('string') | unique | list }}",
+    ] {
+        let limit = limit(source);
+        assert!(matches!(limit, Some(Limit::Steps | Limit::Memory)), "{source}: {limit:?}");
+    }
+    let error = render("\n{% for a in range(9999) %}{% for b in range(99) %}{% endfor %}{% endfor %}", &[]).unwrap_err();
+    let text = "chat template \"default\" is stopped in line 2: it takes too many steps for this conversation; use the template \
+                that belongs to the model";
+    assert_eq!(error.to_string(), text);
+}
+
+#[test]
+fn values_that_grow_without_end_are_stopped() {
+    for source in [
+        "{{ 'x' * 99999999999 }}",
+        "{{ 'x' * 2000000000 }}",
+        "{{ [1, 2] * 1000000000 }}",
+        "{{ '%1000000000d' | format(1) }}",
+        "{{ '%.1000000000f' | format(1) }}",
+        "{{ '%1000000000s' % 'a' }}",
+        "{{ '%99999999999999999999999999d' % 1 }}",
+        "{{ 'a\\nb' | indent(1000000000) }}",
+        "{{ ('a\\n' * 1000000) | indent(65536) }}",
+        "{{ 'x'.ljust(1000000000) }}",
+        "{{ 'x'.rjust(10 ** 15) }}",
+        "{{ 'x'.center(1000000000, 'é') }}",
+        "{{ '1'.zfill(1000000000) }}",
+        "{{ 'x' | center(1000000000) }}",
+        "{{ [1] | batch(1000000000, 0) | list }}",
+        "{{ [1] | slice(1000000000) | list }}",
+        "{{ 'x' | join(',') | replace('', 'x' * 60000000) }}",
+        "{{ ('a' * 10000).replace('a', 'b' * 10000) }}",
+        "{{ (range(99999) | list) | join('a' * 10000) }}",
+        "{% set ns = namespace(x='a') %}{% for i in range(99) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}",
+        "{% for i in range(9999) %}{% for i in range(99) %}{% set ns = namespace(x=1) %}{% endfor %}{% endfor %}",
+        "{% set ns = namespace(x='a') %}{% for i in range(99) %}{% set ns.x = ns.x + ns.x %}{% endfor %}",
+        "{% set ns = namespace(x=[1]) %}{% for i in range(99) %}{% set ns.x = ns.x + ns.x %}{% endfor %}",
+        "{% set ns = namespace(x='a') %}{% for i in range(99) %}{% set ns.x %}{{ ns.x }}{{ ns.x }}{% endset %}{% endfor %}",
+        "{% set ns = namespace(x=[1]) %}{% for i in range(99) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x }}",
+        "{% set ns = namespace(x=[1]) %}{% for i in range(99) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x | tojson(indent=4) }}",
+        "{% set ns = namespace(x=[1]) %}{% for i in range(99) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x == [ns.x] }}",
+        "{% set ns = namespace(x={}) %}{% for i in range(99) %}{% set ns.x = {'a': ns.x, 'b': ns.x} %}{% endfor %}{{ ns.x ~ '' }}",
+        "{% macro m(x) %}{{ x }}{{ x }}{% endmacro %}{% set ns = namespace(x='a') %}\
+         {% for i in range(99) %}{% set ns.x = m(ns.x) %}{% endfor %}",
+    ] {
+        let limit = limit(source);
+        assert!(matches!(limit, Some(Limit::Memory | Limit::Steps | Limit::Output)), "{source}: {limit:?}");
+    }
+    let text = "x".repeat(1000);
+    assert_eq!(limit(&format!("{{% for a in range(99999) %}}{text}{{% endfor %}}")), Some(Limit::Output));
+}
+
+/// Each of these runs on a thread with the stack that a browser gives.
+#[test]
+fn what_is_too_deep_is_stopped_on_a_small_stack() {
+    let sources = [
+        "{% if true %}".repeat(5000),
+        format!("{{{{ {}1{} }}}}", "(".repeat(100_000), ")".repeat(100_000)),
+        format!("{{{{ {}1{} }}}}", "[".repeat(59), "]".repeat(59)),
+        format!("{{{{ {}1{} }}}}", "[".repeat(100_000), "]".repeat(100_000)),
+        format!("{{{{ {}1{} }}}}", "{1:".repeat(100_000), "}".repeat(100_000)),
+        format!("{{{{ {}1{} }}}}", "a(".repeat(100_000), ")".repeat(100_000)),
+        format!("{{{{ {}1{} }}}}", "a[".repeat(100_000), "]".repeat(100_000)),
+        format!("{{{{ 1 {} }}}}", "if 1 else 1 ".repeat(50_000)),
+        format!("{}{}", "{% for a in [1] %}".repeat(59), "{% endfor %}".repeat(59)),
+        "{% macro m(x) %}{{ m(x) }}{% endmacro %}{{ m(1) }}".to_owned(),
+        "{% macro m(x) %}{% if x %}{% for a in [1] %}{{ [[m([[x]])]] }}{% endfor %}{% endif %}{% endmacro %}{{ m(1) }}"
+            .to_owned(),
+        "{% for a in [1] recursive %}{{ loop([1]) }}{% endfor %}".to_owned(),
+        "{% macro m() %}{% call m() %}{{ caller() }}{% endcall %}{% endmacro %}{{ m() }}".to_owned(),
+        "{% set ns = namespace(x=[]) %}{% for i in range(99999) %}{% set ns.x = [ns.x] %}{% endfor %}".to_owned(),
+        "{% set ns = namespace(x={}) %}{% for i in range(99999) %}{% set ns.x = dict(x=ns.x) %}{% endfor %}".to_owned(),
+        "{{ [[1]] | map('map', 'map', 'map') | list }}".to_owned(),
+    ];
+    let run = move || {
+        for source in sources {
+            let result = render(&source, &[]);
+            let depth = matches!(result, Err(TemplateError::Limit { limit: Limit::Depth, .. }));
+            let kept = source.len() < 2000
+                && !source.contains("macro")
+                && !source.contains("range")
+                && !source.contains("recursive");
+            assert!(depth != kept, "{source:.100}: {result:?}");
+        }
+        // What comes in a row is not deep.
+        assert_eq!(render(&format!("{{{{ 1{} }}}}", "+1".repeat(10_000)), &[]).unwrap(), "10001");
+        assert_eq!(render(&format!("{{{{ {}1 }}}}", "-".repeat(9_990)), &[]).unwrap(), "1");
+        assert_eq!(render(&format!("{{{{ {}1 }}}}", "not ".repeat(9_990)), &[]).unwrap(), "True");
+        assert_eq!(render(&format!("{{{{ ''{} }}}}", ".strip()".repeat(10_000)), &[]).unwrap(), "");
+        assert_eq!(render(&format!("{{{{ ''{} }}}}", "|trim".repeat(10_000)), &[]).unwrap(), "");
+        assert_eq!(render(&format!("{{{{ 1{} }}}}", " and 1".repeat(10_000)), &[]).unwrap(), "1");
+        let chain = format!("{{% if 0 %}}{}{{% endif %}}", "{% elif 0 %}".repeat(10_000));
+        assert_eq!(render(&chain, &[]).unwrap(), "");
+    };
+    std::thread::Builder::new().stack_size(1 << 20).spawn(run).unwrap().join().unwrap();
+}
+
+#[test]
+fn long_conversations_stay_within_the_limits() {
+    let messages: Vec<Message> = (0..5000).map(|n| Message::user(format!("Message {n}. ").repeat(20))).collect();
+    assert!(render(HEADERS, &messages).unwrap().len() > 1_000_000);
+    let long = [Message::user("word ".repeat(2_000_000))];
+    assert!(render(HEADERS, &long).unwrap().len() >= 9_999_999);
+    let source = "{% set ns = namespace(all='') %}{% for m in messages %}{% set ns.all = ns.all ~ m.content[::-1] | replace('a', 'b') %}{% endfor %}{{ ns.all }}";
+    assert!(render(source, &messages[..200]).unwrap().len() > 40_000);
+}
+
+#[test]
+fn what_was_wrong_with_other_engines() {
     assert_eq!(
         render("{{ 4 is divisibleby(0) }}{{ 4 is divisibleby(2) }}{{ none is iterable }}", &[]).unwrap(),
         "FalseTrueFalse"
     );
+    for source in ["{{ 1 // 0 }}", "{{ 1 % 0 }}", "{{ 1 / 0 }}", "{{ 9223372036854775807 + 1 }}", "{{ 2 ** 64 }}"] {
+        assert!(matches!(render(source, &[]), Err(TemplateError::Render { .. })), "{source}");
+    }
+    assert_eq!(render("{{ -7 // 2 }} {{ -7 % 3 }} {{ 7 / 2 }} {{ 2 ** 3 }}", &[]).unwrap(), "-4 2 3.5 8");
+    for source in ["{{ [3, 'a', 1] | sort }}", "{{ [1e999, 'x'] | max }}", "{{ [{}, {}] | sort }}"] {
+        assert!(render(source, &[]).is_err(), "{source}");
+    }
+    let nan = "{% set nan = 1e308 * 10 - 1e308 * 10 %}{{ [2, nan, 1, nan, 3, nan] | sort }}";
+    assert!(render(nan, &[]).is_err());
+    assert!(render(&" ".repeat((1 << 20) + 1), &[]).is_err());
 }

@@ -79,6 +79,15 @@ impl CharsMap {
 
     /// The longest entry that the input starts with: its length and its replacement.
     pub(crate) fn longest(&self, input: &[u8]) -> Option<(usize, &str)> {
+        self.find(input, false)
+    }
+
+    /// The replacement for the shortest entry that the input starts with.
+    pub(crate) fn shortest(&self, input: &[u8]) -> Option<&str> {
+        self.find(input, true).map(|(_, replacement)| replacement)
+    }
+
+    fn find(&self, input: &[u8], first: bool) -> Option<(usize, &str)> {
         let mut at = base(0, self.unit(0)?);
         let mut found = None;
         for (&byte, len) in input.iter().zip(1..) {
@@ -88,6 +97,9 @@ impl CharsMap {
             at = base(index, unit);
             if has_value(unit) {
                 found = self.unit(at).and_then(|unit| Some((len, self.text(value(unit))?)));
+                if first {
+                    break;
+                }
             }
         }
         found

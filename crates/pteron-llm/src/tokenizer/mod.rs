@@ -1,17 +1,32 @@
 //! Text to token ids and back.
 //!
 //! A [`Tokenizer`] is read from one of three kinds of files, and the bytes say which: `tokenizer.json` of Hugging Face, the
-//! tiktoken file of Llama 3, or a `SentencePiece` model. A file that is broken, or hostile, is an error; reading takes memory in
-//! proportion to the file.
+//! tiktoken file of Llama 3, or a `SentencePiece` model.
+//!
+//! # Limits
+//!
+//! A file that is broken, or hostile, is an error, and so is a text that it would take too long for. Nothing panics:
+//!
+//! - reading takes memory and time in proportion to the file, and some megabytes for each of its patterns (at most eight in a
+//!   part); a token has at most [`MAX_TOKEN`] bytes, a part at most 64 steps;
+//! - encoding takes texts of up to [`MAX_TEXT`] bytes. All steps together write at most [`MAX_GROWTH`] bytes for each byte of the
+//!   text, and match and look up at most [`MAX_STEPS`] times, each beside a floor for short texts. Merging takes time in
+//!   proportion to `n log n`. What would take more is [`TokenizerError::Growth`] or [`TokenizerError::Steps`];
+//! - decoding gives at most 16 × [`MAX_TOKEN`] bytes for a token, and nothing for an id without one.
+//!
+//! Patterns are matched by an engine of our own that counts its steps; it knows look-around and atomic groups, but no references
+//! to groups.
 
 mod base64;
 mod charsmap;
 mod hf;
 mod join;
 mod merge;
+mod pattern;
 mod sentencepiece;
 mod tiktoken;
 mod tokens;
+mod work;
 
 use std::sync::Arc;
 
@@ -19,8 +34,14 @@ use hf::HuggingFace;
 pub(crate) use join::Joiner;
 use sentencepiece::SentencePiece;
 use tiktoken::Tiktoken;
+pub use work::{MAX_GROWTH, MAX_STEPS, MAX_TEXT};
 
 use crate::stream::TextStream;
+
+/// The longest token in bytes; real ones have some dozen.
+pub const MAX_TOKEN: usize = 4096;
+/// The largest file in bytes.
+pub const MAX_FILE: usize = 512 << 20;
 
 /// The number of a token, as a program takes and scores it.
 pub type TokenId = u32;
@@ -87,6 +108,32 @@ pub enum TokenizerError {
     /// A text that the tokenizer cannot encode.
     #[error("the text cannot be encoded: {0}")]
     Encode(String),
+    /// A text that is too long.
+    #[error("the text has {bytes} bytes, and at most {most} are encoded at a time: shorten it, or give it in parts")]
+    LongText {
+        /// How many bytes it has.
+        bytes: usize,
+        /// How many it may have.
+        most: usize,
+    },
+    /// A tokenizer that makes a text too long before it looks for tokens.
+    #[error("the tokenizer writes more than {most} bytes for each byte of this text: its file is damaged, or hostile")]
+    Growth {
+        /// How many times as long a text may become.
+        most: usize,
+    },
+    /// A tokenizer that takes too many steps for a text.
+    #[error(
+        "the tokenizer takes more than {most} steps for each byte of this text: a pattern or a token in its file is damaged, or \
+         hostile"
+    )]
+    Steps {
+        /// How many steps it may take for each byte.
+        most: usize,
+    },
+    /// A tokenizer that failed in a way that nobody has thought of.
+    #[error("the tokenizer failed unexpectedly; please report its file")]
+    Failed,
     /// A token that should be there.
     #[error(
         "the tokenizer has no token {name:?}, which its configuration names: use the tokenizer_config.json that belongs to it"
@@ -138,7 +185,7 @@ impl Tokenizer {
     #[cfg(not(target_arch = "wasm32"))]
     pub fn open(path: impl AsRef<std::path::Path>) -> Result<Self, TokenizerError> {
         let path = path.as_ref();
-        let file = std::fs::read(path);
+        let file = read_file(path);
         Self::from_bytes(&file.map_err(|source| TokenizerError::File { path: path.display().to_string(), source })?)
     }
 
@@ -147,6 +194,10 @@ impl Tokenizer {
     /// # Errors
     /// Bytes that are broken, or no tokenizer.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, TokenizerError> {
+        guarded(|| Self::read(bytes))
+    }
+
+    fn read(bytes: &[u8]) -> Result<Self, TokenizerError> {
         // Text has no control characters but line breaks and tabs; a message has some from its second byte on.
         let is_text = bytes.iter().take(256).all(|byte| *byte >= b' ' || matches!(byte, b'\n' | b'\r' | b'\t'));
         let kind: Arc<dyn Kind> = if is_text && hf::detect(bytes) {
@@ -189,7 +240,7 @@ impl Tokenizer {
     /// # Errors
     /// A text with characters for which the tokenizer has no token, not even one for what is unknown.
     pub fn encode(&self, text: &str, parse: ParseSpecial) -> Result<Vec<TokenId>, TokenizerError> {
-        self.kind.encode(text, parse)
+        guarded(|| self.kind.encode(text, parse))
     }
 
     /// The ids of a text with what belongs around it: what the post-processor of `tokenizer.json` adds, or the token for the
@@ -271,4 +322,24 @@ impl Tokenizer {
     pub fn eos(&self) -> Option<TokenId> {
         self.eos
     }
+}
+
+/// Calls a function and turns a panic into an error, where panics unwind. No panic is known; this is the last net.
+fn guarded<T>(call: impl FnOnce() -> Result<T, TokenizerError>) -> Result<T, TokenizerError> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)).unwrap_or(Err(TokenizerError::Failed))
+}
+
+/// Reads a file, but nothing that is no file or larger than any tokenizer.
+#[cfg(not(target_arch = "wasm32"))]
+fn read_file(path: &std::path::Path) -> std::io::Result<Vec<u8>> {
+    use std::io::{Error, ErrorKind, Read};
+    let too_large = || Error::new(ErrorKind::InvalidData, format!("more than {MAX_FILE} bytes, which no tokenizer has"));
+    // Asked before it is opened: opening a pipe waits for somebody to write.
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(Error::new(ErrorKind::InvalidInput, "not a file"));
+    }
+    let most = u64::try_from(MAX_FILE).unwrap_or(u64::MAX);
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() > MAX_FILE { Err(too_large()) } else { Ok(bytes) }
 }

@@ -1,21 +1,21 @@
 //! Llama 3's file: one token a line, as base64 and rank, best first. Which tokens are special, the file does not say.
 
-use regex::Regex;
-
 use super::base64;
 use super::join::{Broken, Joiner, Trim};
 use super::merge::{Symbol, merge};
+use super::pattern::Pattern;
 use super::tokens::{Index, Part, Specials, Tokens};
-use super::{Format, Kind, ParseSpecial, ShowSpecial, TokenizerError};
+use super::work::Work;
+use super::{Format, Kind, MAX_TOKEN, ParseSpecial, ShowSpecial, TokenizerError};
 
-/// How Llama 3 cuts a text before tokens are looked for. The original ends in `\s+(?!\S)|\s+`; what the look-ahead does is done
-/// in [`Pieces`], so that cutting takes linear time.
+/// How Llama 3 cuts a text before tokens are looked for.
 const PATTERN: &str = concat!(
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)",
     r"|[^\r\n\p{L}\p{N}]?\p{L}+",
     r"|\p{N}{1,3}",
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*",
     r"|\s*[\r\n]+",
+    r"|\s+(?!\S)",
     r"|\s+",
 );
 
@@ -51,7 +51,7 @@ pub(super) struct Tiktoken {
     tokens: Tokens,
     index: Index,
     specials: Specials,
-    pattern: Regex,
+    pattern: Pattern,
     /// The id of the first special token, and how many tokens the file has.
     base: u32,
 }
@@ -68,6 +68,9 @@ fn read_line(line: &[u8]) -> Result<(Vec<u8>, u32), &'static str> {
         return Err("is not a token and a rank with a space between them");
     };
     let token = base64::decode(token).filter(|token| !token.is_empty()).ok_or("has a token that is not base64")?;
+    if token.len() > MAX_TOKEN {
+        return Err("has a token of more than 4096 bytes");
+    }
     let rank = std::str::from_utf8(rank).ok().and_then(|rank| rank.parse().ok());
     Ok((token, rank.ok_or("has a rank that is not a number")?))
 }
@@ -108,7 +111,7 @@ impl Tiktoken {
         let base = base.ok_or_else(too_many)?;
         let names: Vec<String> = special_names().collect();
         let specials = Specials::new(names.iter().map(String::as_str).zip(base..)).map_err(|_| too_many())?;
-        let pattern = Regex::new(PATTERN).map_err(|error| TokenizerError::Encode(error.to_string()))?;
+        let pattern = Pattern::new(PATTERN).map_err(TokenizerError::Encode)?;
         Ok(Self { tokens, index, specials, pattern, base })
     }
 
@@ -131,8 +134,9 @@ impl Kind for Tiktoken {
     }
 
     fn encode(&self, text: &str, parse: ParseSpecial) -> Result<Vec<u32>, TokenizerError> {
+        let mut work = Work::new(text.len())?;
         let parts = match parse {
-            ParseSpecial::Yes => self.specials.split(text),
+            ParseSpecial::Yes => self.specials.split(text, &mut work)?,
             ParseSpecial::No => vec![Part::Text(text)],
         };
         let mut ids = Vec::new();
@@ -140,7 +144,9 @@ impl Kind for Tiktoken {
             match part {
                 Part::Special(id) => ids.push(id),
                 Part::Text(text) => {
-                    Pieces { pattern: &self.pattern, text, at: 0 }.for_each(|piece| self.piece(piece, &mut ids));
+                    for (range, _) in self.pattern.cut(text, &mut work)? {
+                        self.piece(text.get(range).unwrap_or_default(), &mut ids);
+                    }
                 }
             }
         }
@@ -190,32 +196,6 @@ impl Kind for Tiktoken {
     }
 }
 
-/// The pieces of a text in which tokens are looked for.
-struct Pieces<'a> {
-    pattern: &'a Regex,
-    text: &'a str,
-    at: usize,
-}
-
-impl<'a> Iterator for Pieces<'a> {
-    type Item = &'a str;
-
-    fn next(&mut self) -> Option<&'a str> {
-        let found = self.pattern.find_at(self.text, self.at)?;
-        let mut end = found.end();
-        // Space before a word leaves its last character to the word. Only the last alternative ends in space that is no line
-        // break, and it takes all there is, so a word follows unless the text ends.
-        let last = found.as_str().chars().next_back()?;
-        if last.is_whitespace() && !matches!(last, '\r' | '\n') && end < self.text.len() && found.len() > last.len_utf8() {
-            end -= last.len_utf8();
-        }
-        // Every character belongs to some alternative, so nothing lies between two pieces.
-        let piece = self.text.get(self.at..end);
-        self.at = end;
-        piece
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -234,7 +214,10 @@ mod tests {
     #[test]
     fn cuts_text_as_the_original_pattern_does() {
         let tokenizer = read(&file(&[])).unwrap();
-        let cut = |text| Pieces { pattern: &tokenizer.pattern, text, at: 0 }.collect::<Vec<_>>();
+        let cut = |text: &'static str| {
+            let parts = tokenizer.pattern.cut(text, &mut Work::new(text.len()).unwrap()).unwrap();
+            parts.into_iter().map(|(range, _)| &text[range]).collect::<Vec<_>>()
+        };
         assert_eq!(cut("Hello world"), ["Hello", " world"]);
         assert_eq!(cut("a   b"), ["a", "  ", " b"]);
         assert_eq!(cut("a \t b  "), ["a", " \t", " b", "  "]);

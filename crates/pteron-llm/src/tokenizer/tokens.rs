@@ -1,5 +1,8 @@
 //! Tokens as bytes, stored end to end, and an order over some of them to look them up by.
 
+use super::TokenizerError;
+use super::work::Work;
+
 /// The bytes of tokens by id. Takes little more memory than the bytes themselves.
 #[derive(Debug, Default)]
 pub(super) struct Tokens {
@@ -68,9 +71,17 @@ impl Index {
         Prefixes { tokens, text, depth: 0, range: &self.sorted }
     }
 
-    /// The longest token that the text starts with, as length and id.
-    pub(super) fn longest(&self, tokens: &Tokens, text: &[u8]) -> Option<(usize, u32)> {
-        self.prefixes(tokens, text).last()
+    /// The longest token that the text starts with, as length and id. Each byte that is looked at is a step.
+    pub(super) fn longest(
+        &self,
+        tokens: &Tokens,
+        text: &[u8],
+        work: &mut Work,
+    ) -> Result<Option<(usize, u32)>, TokenizerError> {
+        let mut prefixes = self.prefixes(tokens, text);
+        let longest = prefixes.by_ref().last();
+        work.step(prefixes.depth())?;
+        Ok(longest)
     }
 }
 
@@ -81,6 +92,13 @@ pub(super) struct Prefixes<'a> {
     depth: usize,
     /// The tokens that start with the first `depth` bytes of the text.
     range: &'a [u32],
+}
+
+impl Prefixes<'_> {
+    /// How many bytes of the text have been looked at.
+    pub(super) fn depth(&self) -> usize {
+        self.depth
+    }
 }
 
 impl Iterator for Prefixes<'_> {
@@ -151,12 +169,13 @@ impl Specials {
     }
 
     /// The text cut at special tokens: the leftmost first, and of those that start there the longest.
-    pub(super) fn split<'a>(&self, text: &'a str) -> Vec<Part<'a>> {
+    pub(super) fn split<'a>(&self, text: &'a str, work: &mut Work) -> Result<Vec<Part<'a>>, TokenizerError> {
         let bytes = text.as_bytes();
         let mut parts = Vec::new();
         let (mut done, mut at) = (0, 0);
         while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
-            let found = self.index.longest(&self.names, rest).and_then(|(len, index)| Some((len, self.id(index)?)));
+            let longest = self.index.longest(&self.names, rest, work)?;
+            let found = longest.and_then(|(len, index)| Some((len, self.id(index)?)));
             let Some((len, id)) = found else {
                 at += 1;
                 continue;
@@ -167,7 +186,7 @@ impl Specials {
             done = at;
         }
         parts.extend(text.get(done..).filter(|text| !text.is_empty()).map(Part::Text));
-        parts
+        Ok(parts)
     }
 }
 
@@ -188,7 +207,7 @@ mod tests {
         assert_eq!(index.find(&tokens, b"ab"), Some(3));
         assert_eq!(index.find(&tokens, b"abcd"), None);
         assert_eq!(index.prefixes(&tokens, b"abcx").collect::<Vec<_>>(), [(1, 2), (2, 3), (3, 1)]);
-        assert_eq!(index.longest(&tokens, b"abx"), Some((2, 3)));
+        assert_eq!(index.longest(&tokens, b"abx", &mut Work::new(3).unwrap()).unwrap(), Some((2, 3)));
         assert_eq!(index.prefixes(&tokens, b"xyz").next(), None);
         assert_eq!(index.prefixes(&tokens, b"").next(), None);
         assert_eq!((tokens.get(4), tokens.get(6)), (Some(b"abd".as_slice()), None));
@@ -204,11 +223,12 @@ mod tests {
     #[test]
     fn specials_cut_a_text_leftmost_and_longest() {
         let specials = Specials::new([("<a>", 7), ("<a>b", 8), ("é", 9)]).unwrap();
-        let parts = specials.split("x<a>y<a>bé");
+        let split = |text: &'static str| specials.split(text, &mut Work::new(text.len()).unwrap()).unwrap();
+        let parts = split("x<a>y<a>bé");
         let expected = [Part::Text("x"), Part::Special(7), Part::Text("y"), Part::Special(8), Part::Special(9)];
         assert_eq!(parts, expected);
-        assert_eq!(specials.split("plain"), [Part::Text("plain")]);
-        assert_eq!(specials.split(""), []);
+        assert_eq!(split("plain"), [Part::Text("plain")]);
+        assert_eq!(split(""), []);
         assert_eq!(specials.find("<a>"), Some(7));
         assert_eq!(specials.iter().collect::<Vec<_>>(), [(7, "<a>"), (8, "<a>b"), (9, "é")]);
     }

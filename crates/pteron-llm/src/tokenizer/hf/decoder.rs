@@ -9,7 +9,10 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use super::super::join::{Broken, Joiner, Trim};
-use super::parts::{flatten, kind};
+use super::parts::{character, flatten, kind};
+
+/// How many times as long a decoder may make a token; those in use make it no longer.
+const MAX_GROWTH: usize = 16;
 
 /// What happens to a token.
 #[derive(Debug, PartialEq)]
@@ -17,6 +20,16 @@ enum Step {
     Replace { from: String, to: String },
     Metaspace { space: char, drop_first: bool },
     Strip(Trim),
+}
+
+impl Step {
+    /// How many times as long a token can become.
+    fn growth(&self) -> usize {
+        match self {
+            Self::Replace { from, to } => to.len().div_ceil(from.len().max(1)).max(1),
+            _ => 1,
+        }
+    }
 }
 
 /// How the rest of a token becomes text.
@@ -41,12 +54,11 @@ pub(super) struct Decoder {
 impl Decoder {
     pub(super) fn new(part: Option<&Value>) -> Result<Self, String> {
         let mut decoder = Self { steps: Vec::new(), spelling: Spelling::Text, trim: Trim::default(), between: "" };
-        let Some(part) = part else {
+        if part.is_none() {
             decoder.between = " ";
-            return Ok(decoder);
-        };
+        }
         let mut joined = false;
-        for step in flatten(part, "decoders") {
+        for step in flatten("decoder", part, "decoders")? {
             match (kind(step), decoder.spelling, joined) {
                 ("Fuse", ..) => joined = true,
                 ("ByteFallback", Spelling::Text, false) => decoder.spelling = Spelling::ByteFallback,
@@ -65,6 +77,10 @@ impl Decoder {
                     ));
                 }
             }
+        }
+        let growth = decoder.steps.iter().map(Step::growth).fold(1usize, usize::saturating_mul);
+        if growth > MAX_GROWTH {
+            return Err(format!("its decoder could make a token more than {MAX_GROWTH} times as long"));
         }
         Ok(decoder)
     }
@@ -140,11 +156,6 @@ fn strip(step: &Value) -> Result<Trim, String> {
         (Some(content), Some(start), Some(end)) => Ok(Trim { content, start, end }),
         _ => Err("its decoder strips, but does not say what and how often".to_owned()),
     }
-}
-
-fn character(step: &Value, name: &str) -> Option<char> {
-    let mut characters = step.get(name)?.as_str()?.chars();
-    characters.next().filter(|_| characters.next().is_none())
 }
 
 /// The byte that a token such as `<0x0A>` stands for.
@@ -225,6 +236,15 @@ mod tests {
     fn only_the_broken_bytes_are_replaced() {
         let tokens = ["<0xC3>", "<0xA9>", "<0xFF>", "<0xE6>", "<0x97>", "x"].map(str::to_owned);
         assert_eq!(ours(&llama_2(), &tokens), "é\u{FFFD}\u{FFFD}\u{FFFD}x");
+    }
+
+    #[test]
+    fn decoders_that_double_again_and_again_are_refused() {
+        let double = json!({"type": "Replace", "pattern": {"String": "a"}, "content": "aa"});
+        let sequence = |count| json!({"type": "Sequence", "decoders": vec![double.clone(); count]});
+        assert!(Decoder::new(Some(&sequence(4))).is_ok());
+        assert!(Decoder::new(Some(&sequence(40))).unwrap_err().contains("more than 16 times as long"));
+        assert!(Decoder::new(Some(&sequence(65))).unwrap_err().contains("65 steps"));
     }
 
     #[test]

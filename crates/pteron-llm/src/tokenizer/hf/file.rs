@@ -1,48 +1,37 @@
-//! `tokenizer.json` as types. Only the parts that are used, each checked before the `tokenizers` crate sees it: that crate
-//! trusts its files.
+//! `tokenizer.json` as types. Only the parts that are used, each checked before anything is made of it.
 
-use std::collections::HashSet;
 use std::fmt;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
-use tokenizers::models::bpe::{BPE, Vocab};
-use tokenizers::models::unigram::Unigram;
-use tokenizers::models::wordlevel::WordLevel;
-use tokenizers::{AddedToken, ModelWrapper};
+
+use super::added::AddedToken;
+use super::model::{Bpe, Model, Unigram, Vocabulary};
+use crate::tokenizer::MAX_TOKEN;
+use crate::tokenizer::tokens::{Index, Tokens};
 
 /// Ids are smaller. No vocabulary is near it.
-pub(super) const MAX_ID: u32 = 1 << 24;
-/// The longest token of a unigram model: the crate takes a level of recursion for each byte.
-const MAX_UNIGRAM_TOKEN: usize = 1024;
+const MAX_ID: u32 = 1 << 24;
 
 /// The file. What is not named here (padding, truncation) is for training and is left out.
 #[derive(Deserialize)]
 pub(super) struct File {
     version: Option<String>,
     #[serde(default)]
-    pub(super) added_tokens: Vec<Added>,
+    pub(super) added_tokens: Vec<AddedToken>,
     pub(super) normalizer: Option<Value>,
     pub(super) pre_tokenizer: Option<Value>,
     pub(super) post_processor: Option<Value>,
     pub(super) decoder: Option<Value>,
-    pub(super) model: Model,
-}
-
-/// A token beside the model's own.
-#[derive(Deserialize)]
-pub(super) struct Added {
-    pub(super) id: u32,
-    #[serde(flatten)]
-    pub(super) token: AddedToken,
+    pub(super) model: ModelPart,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Model {
+pub(super) struct ModelPart {
     #[serde(rename = "type")]
     kind: Option<String>,
-    vocab: Vocabulary,
+    vocab: Entries,
     merges: Option<Vec<Merge>>,
     unk_token: Option<String>,
     unk_id: Option<usize>,
@@ -57,8 +46,8 @@ pub(super) struct Model {
 }
 
 /// Tokens with their ids, or in the order of their ids with scores.
-enum Vocabulary {
-    Ids(Vocab),
+enum Entries {
+    Ids(Vec<(String, u32)>),
     Scores(Vec<(String, f64)>),
 }
 
@@ -80,138 +69,132 @@ impl File {
     }
 }
 
-impl Model {
-    /// One more than the largest id.
-    pub(super) fn id_bound(&self) -> Result<u32, String> {
-        let bound = match &self.vocab {
-            Vocabulary::Ids(vocab) => vocab.values().max().map_or(Some(0), |max| max.checked_add(1)),
-            Vocabulary::Scores(vocab) => u32::try_from(vocab.len()).ok(),
+impl ModelPart {
+    pub(super) fn build(self) -> Result<(Vocabulary, Model), String> {
+        let vocabulary = self.vocab.vocabulary()?;
+        let unknown = match &self.unk_token {
+            Some(token) => Some(vocabulary.id(token).ok_or_else(|| format!("its unknown token {token:?} is no token"))?),
+            None => None,
         };
-        bound.filter(|&bound| bound <= MAX_ID).ok_or_else(|| format!("a token's id is larger than {MAX_ID}"))
+        let kind = self.kind.as_deref().or_else(|| self.merges.as_ref().map(|_| "BPE"));
+        let model = match (kind, &self.vocab) {
+            (Some("BPE"), Entries::Ids(_)) => self.bpe(&vocabulary, unknown)?,
+            (Some("WordLevel"), Entries::Ids(_)) => Model::Words { unknown },
+            (Some("BPE" | "WordLevel"), _) => return Err("its model has no table of tokens with ids".to_owned()),
+            (Some("Unigram"), Entries::Scores(scores)) => self.unigram(scores)?,
+            (Some("Unigram"), _) => return Err("its Unigram model has no list of tokens with scores".to_owned()),
+            (Some(kind), _) => {
+                return Err(format!("its model is of type {kind:?}; those that work are BPE, Unigram and WordLevel"));
+            }
+            (None, _) => return Err("its model has no type".to_owned()),
+        };
+        Ok((vocabulary, model))
     }
 
-    pub(super) fn build(self) -> Result<ModelWrapper, String> {
-        let kind = self.kind.clone().or_else(|| self.merges.as_ref().map(|_| "BPE".to_owned()));
-        match kind.as_deref() {
-            Some("BPE") => self.build_bpe(),
-            Some("Unigram") => self.build_unigram(),
-            Some("WordLevel") => self.build_words(),
-            Some(kind) => Err(format!("its model is of type {kind:?}; those that work are BPE, Unigram and WordLevel")),
-            None => Err("its model has no type".to_owned()),
-        }
-    }
-
-    fn build_bpe(self) -> Result<ModelWrapper, String> {
-        if self.continuing_subword_prefix.is_some_and(|prefix| !prefix.is_empty()) {
+    fn bpe(&self, vocabulary: &Vocabulary, unknown: Option<u32>) -> Result<Model, String> {
+        if self.continuing_subword_prefix.as_ref().is_some_and(|prefix| !prefix.is_empty()) {
             return Err("a continuing_subword_prefix in a BPE model is not supported".to_owned());
         }
-        let vocab = self.vocab.ids()?;
-        let mut merges = Vec::new();
-        for (number, merge) in self.merges.unwrap_or_default().into_iter().enumerate() {
-            let (left, right) = merge.pair().ok_or_else(|| format!("merge {number} does not have two parts"))?;
-            let known = |token: &str| vocab.contains_key(token);
-            if !known(&left) || !known(&right) || !known(&format!("{left}{right}")) {
-                return Err(format!("merge {number} ({left:?} and {right:?}) has a part or a result that is no token"));
-            }
-            merges.push((left, right));
+        let suffix = self.end_of_word_suffix.clone().filter(|suffix| !suffix.is_empty());
+        if suffix.as_ref().is_some_and(|suffix| suffix.len() > MAX_TOKEN) {
+            return Err(format!("its end_of_word_suffix has more than {MAX_TOKEN} bytes"));
         }
-        if let Some(unknown) = self.unk_token.as_ref().filter(|token| !vocab.contains_key(*token)) {
-            return Err(format!("its unknown token {unknown:?} is no token"));
-        }
-        let mut builder = BPE::builder()
-            .vocab_and_merges(vocab, merges)
-            .byte_fallback(self.byte_fallback)
-            .fuse_unk(self.fuse_unk)
-            .ignore_merges(self.ignore_merges)
-            // Its cache outlives the tokenizer.
-            .cache_capacity(0);
-        if let Some(unknown) = self.unk_token {
-            builder = builder.unk_token(unknown);
-        }
-        if let Some(suffix) = self.end_of_word_suffix {
-            builder = builder.end_of_word_suffix(suffix);
-        }
-        builder.build().map(ModelWrapper::BPE).map_err(|error| error.to_string())
-    }
-
-    fn build_unigram(self) -> Result<ModelWrapper, String> {
-        let Vocabulary::Scores(vocab) = self.vocab else {
-            return Err("its Unigram model has no list of tokens with scores".to_owned());
+        let mut bpe = Bpe {
+            unknown,
+            fuse_unknown: self.fuse_unk,
+            suffix,
+            byte_fallback: self.byte_fallback,
+            whole: self.ignore_merges,
+            ..Bpe::default()
         };
-        let mut seen = HashSet::new();
-        for (token, _) in &vocab {
-            if token.len() > MAX_UNIGRAM_TOKEN {
-                return Err(format!("a token has more than {MAX_UNIGRAM_TOKEN} bytes"));
-            }
-            if !seen.insert(token) {
-                return Err(format!("the token {token:?} is there twice"));
-            }
+        let mut merged = String::new();
+        for (rank, merge) in (0u32..).zip(self.merges.iter().flatten()) {
+            let (left, right) = merge.pair().ok_or_else(|| format!("merge {rank} does not have two parts"))?;
+            merged.clear();
+            merged.push_str(left);
+            merged.push_str(right);
+            let ids = (vocabulary.id(left), vocabulary.id(right), vocabulary.id(&merged));
+            let (Some(first), Some(second), Some(result)) = ids else {
+                let (left, right) = (shown(left), shown(right));
+                return Err(format!("merge {rank} ({left:?} and {right:?}) has a part or a result that is no token"));
+            };
+            bpe.merges.insert((first, second), (rank, result));
         }
-        let model = Unigram::from(vocab, self.unk_id, self.byte_fallback);
-        model.map(ModelWrapper::Unigram).map_err(|error| error.to_string())
+        Ok(Model::Bpe(bpe))
     }
 
-    fn build_words(self) -> Result<ModelWrapper, String> {
-        let mut builder = WordLevel::builder().vocab(self.vocab.ids()?);
-        if let Some(unknown) = self.unk_token {
-            builder = builder.unk_token(unknown);
+    fn unigram(&self, scores: &[(String, f64)]) -> Result<Model, String> {
+        let mut tokens = Tokens::default();
+        scores.iter().for_each(|(token, _)| tokens.push(token.as_bytes()));
+        let index =
+            Index::new(&tokens, tokens.ids()).map_err(|(_, id)| format!("the token with the id {id} is there twice"))?;
+        let unknown = self.unk_id.map(|id| u32::try_from(id).ok().filter(|_| id < scores.len()));
+        if unknown == Some(None) {
+            return Err("its unk_id is larger than the vocabulary".to_owned());
         }
-        builder.build().map(ModelWrapper::WordLevel).map_err(|error| error.to_string())
+        let scores = scores.iter().map(|(_, score)| *score).collect();
+        Ok(Model::Unigram(Unigram { tokens, index, scores, unknown: unknown.flatten(), byte_fallback: self.byte_fallback }))
     }
+}
+
+/// The start of a name, for a message.
+fn shown(name: &str) -> String {
+    name.chars().take(64).collect()
 }
 
 impl Merge {
-    fn pair(self) -> Option<(String, String)> {
+    fn pair(&self) -> Option<(&str, &str)> {
         match self {
-            Self::Pair(pair) => Some(pair),
-            Self::Line(line) => {
-                let (left, right) = line.split_once(' ')?;
-                (!right.contains(' ')).then(|| (left.to_owned(), right.to_owned()))
+            Self::Pair((left, right)) => Some((left, right)),
+            Self::Line(line) => line.split_once(' ').filter(|(_, right)| !right.contains(' ')),
+        }
+    }
+}
+
+impl Entries {
+    fn vocabulary(&self) -> Result<Vocabulary, String> {
+        let mut vocabulary = Vocabulary::default();
+        let mut insert = |token: &str, id: u32| {
+            if token.len() > MAX_TOKEN {
+                return Err(format!("the token with the id {id} has more than {MAX_TOKEN} bytes"));
             }
-        }
-    }
-}
-
-impl Vocabulary {
-    /// The ids, each of which must belong to one token.
-    fn ids(self) -> Result<Vocab, String> {
-        let Self::Ids(vocab) = self else {
-            return Err("its model has no table of tokens with ids".to_owned());
+            if id >= MAX_ID {
+                return Err(format!("a token's id is larger than {MAX_ID}"));
+            }
+            vocabulary.insert(token, id)
         };
-        let mut seen = HashSet::new();
-        match vocab.values().find(|id| !seen.insert(**id)) {
-            Some(id) => Err(format!("two tokens have the id {id}")),
-            None => Ok(vocab),
+        match self {
+            Self::Ids(entries) => entries.iter().try_for_each(|(token, id)| insert(token, *id))?,
+            Self::Scores(entries) => (0..).zip(entries).try_for_each(|(id, (token, _))| insert(token, id))?,
         }
+        Ok(vocabulary)
     }
 }
 
-impl<'de> Deserialize<'de> for Vocabulary {
+impl<'de> Deserialize<'de> for Entries {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Either;
         impl<'de> Visitor<'de> for Either {
-            type Value = Vocabulary;
+            type Value = Entries;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("tokens with ids, or a list of tokens with scores")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Vocabulary, A::Error> {
-                let mut vocab = Vocab::default();
-                while let Some((token, id)) = map.next_entry::<String, u32>()? {
-                    if vocab.insert(token, id).is_some() {
-                        return Err(A::Error::custom(format!("the token with the id {id} is there twice")));
-                    }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entries, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    entries.push(entry);
                 }
-                Ok(Vocabulary::Ids(vocab))
+                Ok(Entries::Ids(entries))
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vocabulary, A::Error> {
-                let mut vocab = Vec::new();
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Entries, A::Error> {
+                let mut entries = Vec::new();
                 while let Some(entry) = list.next_element()? {
-                    vocab.push(entry);
+                    entries.push(entry);
                 }
-                Ok(Vocabulary::Scores(vocab))
+                Ok(Entries::Scores(entries))
             }
         }
         deserializer.deserialize_any(Either)

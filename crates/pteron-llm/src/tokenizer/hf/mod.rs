@@ -1,30 +1,36 @@
-//! `tokenizer.json`: encoding by the `tokenizers` crate, reading and decoding by us.
+//! `tokenizer.json`: what the `tokenizers` library does with one, with limits on time and memory. The tests compare with it.
 
+mod added;
 mod decoder;
 mod file;
+mod model;
+mod normalizer;
 mod parts;
+mod pieces;
+#[cfg(test)]
+mod reference;
 #[cfg(test)]
 mod tests;
 
+use added::{Added, Part};
 use decoder::Decoder;
-use file::{File, MAX_ID};
+use file::File;
+use model::{Encoder, Model, Vocabulary};
+use normalizer::Normalizer;
 use parts::Around;
-use tokenizers::{
-    AddedVocabulary, Model, ModelWrapper, NormalizerWrapper, OffsetReferential, OffsetType, PreTokenizer,
-    PreTokenizerWrapper,
-};
+use pieces::PreTokenizer;
 
 use super::join::Joiner;
+use super::work::Work;
 use super::{Format, Kind, ParseSpecial, ShowSpecial, TokenizerError};
 
+#[derive(Debug)]
 pub(super) struct HuggingFace {
-    model: ModelWrapper,
-    normalizer: Option<NormalizerWrapper>,
-    pre_tokenizer: Option<PreTokenizerWrapper>,
-    /// Tokens beside the model's, all of which are found in a text.
-    added: AddedVocabulary,
-    /// The same, but special tokens are not found.
-    added_plain: AddedVocabulary,
+    vocabulary: Vocabulary,
+    model: Model,
+    normalizer: Normalizer,
+    pre_tokenizer: PreTokenizer,
+    added: Added,
     around: Around,
     decoder: Decoder,
     vocab_size: u32,
@@ -43,30 +49,29 @@ impl HuggingFace {
     fn from_file(file: File) -> Result<Self, String> {
         let decoder = Decoder::new(file.decoder.as_ref())?;
         let around = parts::around(file.post_processor.as_ref())?;
-        let normalizer = parts::normalizer(file.normalizer)?;
-        let pre_tokenizer = parts::pre_tokenizer(file.pre_tokenizer)?;
-        let mut vocab_size = file.model.id_bound()?;
-        let model = file.model.build()?;
-        let mut added = AddedVocabulary::new();
-        let tokens = file.added_tokens.iter().map(|added| added.token.clone());
-        added.add_tokens(tokens, &model, normalizer.as_ref()).map_err(|error| format!("its added tokens: {error}"))?;
-        for token in &file.added_tokens {
-            // The crate numbers them by itself, in the order of the file.
-            let (id, name) = (token.id, &token.token.content);
-            let found = added.token_to_id(name, &model);
-            if !name.is_empty() && (found != Some(id) || id >= MAX_ID) {
-                let due = found.map_or_else(|| "none".to_owned(), |id| id.to_string());
-                return Err(format!("its added token {name:?} has the id {id}, but by its place in the file that is {due}"));
-            }
-            vocab_size = vocab_size.max(id.saturating_add(1));
-        }
-        let mut added_plain = added.clone();
-        added_plain.set_encode_special_tokens(true);
-        Ok(Self { model, normalizer, pre_tokenizer, added, added_plain, around, decoder, vocab_size })
+        let normalizer = Normalizer::new(file.normalizer.as_ref())?;
+        let pre_tokenizer = PreTokenizer::new(file.pre_tokenizer.as_ref())?;
+        let (vocabulary, model) = file.model.build()?;
+        let added = Added::new(file.added_tokens, &vocabulary, &normalizer)?;
+        let vocab_size = added.iter().map(|token| token.id.saturating_add(1)).fold(vocabulary.bound(), u32::max);
+        Ok(Self { vocabulary, model, normalizer, pre_tokenizer, added, around, decoder, vocab_size })
     }
 
-    fn token(&self, id: u32) -> Option<String> {
-        self.added.simple_id_to_token(id).or_else(|| self.model.id_to_token(id))
+    fn token(&self, id: u32) -> Option<&str> {
+        self.added.spelling(id).or_else(|| self.vocabulary.token(id))
+    }
+
+    /// Appends the tokens of a text between added tokens.
+    fn encode_text(
+        &self,
+        text: &str,
+        at_start: bool,
+        encoder: &Encoder<'_>,
+        ids: &mut Vec<u32>,
+        work: &mut Work,
+    ) -> Result<(), TokenizerError> {
+        let pieces = self.pre_tokenizer.apply(text, at_start, work)?;
+        pieces.iter().try_for_each(|piece| encoder.encode(piece, ids, work))
     }
 }
 
@@ -76,17 +81,26 @@ impl Kind for HuggingFace {
     }
 
     fn encode(&self, text: &str, parse: ParseSpecial) -> Result<Vec<u32>, TokenizerError> {
-        let added = if parse == ParseSpecial::Yes { &self.added } else { &self.added_plain };
-        let mut splits = added.extract_and_normalize(self.normalizer.as_ref(), text);
-        let result = match &self.pre_tokenizer {
-            Some(pre_tokenizer) => pre_tokenizer.pre_tokenize(&mut splits),
-            None => Ok(()),
-        };
-        let result = result.and_then(|()| splits.tokenize(|split| self.model.tokenize(split.get())));
-        result.map_err(|error| TokenizerError::Encode(error.to_string()))?;
-        let splits = splits.get_splits(OffsetReferential::Normalized, OffsetType::None);
-        let tokens = splits.into_iter().filter_map(|(_, _, tokens)| tokens.as_deref()).flatten();
-        Ok(tokens.map(|token| token.id).collect())
+        let mut work = Work::new(text.len())?;
+        let encoder = Encoder::new(&self.model, &self.vocabulary);
+        let mut ids = Vec::new();
+        for part in self.added.split_plain(text, parse, &mut work)? {
+            let (text, at_start) = match part {
+                Part::Token(id) => {
+                    ids.push(id);
+                    continue;
+                }
+                Part::Text { text, at_start } => (text, at_start),
+            };
+            let (text, same_start) = self.normalizer.apply(text, &mut work)?;
+            for part in self.added.split_normalized(&text, parse, at_start && same_start, &mut work)? {
+                match part {
+                    Part::Token(id) => ids.push(id),
+                    Part::Text { text, at_start } => self.encode_text(text, at_start, &encoder, &mut ids, &mut work)?,
+                }
+            }
+        }
+        Ok(ids)
     }
 
     fn around(&self) -> Option<(&[u32], &[u32])> {
@@ -98,28 +112,28 @@ impl Kind for HuggingFace {
     }
 
     fn join(&self, id: u32, show: ShowSpecial, joiner: &mut Joiner, out: &mut String) {
-        if let Some(token) = self.token(id).filter(|token| show == ShowSpecial::Yes || !self.added.is_special_token(token)) {
-            self.decoder.join(&token, joiner, out);
+        if let Some(token) = self.token(id).filter(|_| show == ShowSpecial::Yes || !self.is_special(id)) {
+            self.decoder.join(token, joiner, out);
         }
     }
 
     fn token_bytes(&self, id: u32) -> Option<Vec<u8>> {
-        self.token(id).map(|token| self.decoder.bytes(&token))
+        self.token(id).map(|token| self.decoder.bytes(token))
     }
 
     fn is_special(&self, id: u32) -> bool {
-        self.added.get_added_tokens_decoder().get(&id).is_some_and(|token| token.special)
+        self.added.get(id).is_some_and(|token| token.special)
     }
 
     fn specials(&self) -> Vec<(u32, String)> {
-        let tokens = self.added.get_added_tokens_decoder().iter().filter(|(_, token)| token.special);
-        let mut specials: Vec<_> = tokens.map(|(&id, token)| (id, token.content.clone())).collect();
+        let tokens = self.added.iter().filter(|token| token.special);
+        let mut specials: Vec<_> = tokens.map(|token| (token.id, token.content.clone())).collect();
         specials.sort_unstable();
         specials
     }
 
     fn find(&self, text: &str) -> Option<u32> {
-        self.added.token_to_id(text, &self.model)
+        self.added.id(text).or_else(|| self.vocabulary.id(text))
     }
 
     fn vocab_size(&self) -> u32 {
@@ -133,17 +147,9 @@ impl Kind for HuggingFace {
             _ => None,
         }
     }
+
     /// The file does not say.
     fn eos(&self) -> Option<u32> {
         None
-    }
-}
-
-impl std::fmt::Debug for HuggingFace {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("HuggingFace")
-            .field("vocab_size", &self.vocab_size)
-            .field("decoder", &self.decoder)
-            .finish_non_exhaustive()
     }
 }

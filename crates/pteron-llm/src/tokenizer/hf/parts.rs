@@ -1,102 +1,78 @@
-//! The parts of `tokenizer.json` before and behind its model: how a text is rewritten and cut, and what is put around it.
+//! The parts of `tokenizer.json` beside its model: how they are read, and what is put around a text.
 
 use serde_json::Value;
-use tokenizers::{NormalizerWrapper, PreTokenizerWrapper};
 
-use super::super::base64;
-use super::super::charsmap::CharsMap;
+use super::normalizer::Wanted;
+use crate::tokenizer::pattern::Pattern;
 
-/// How much longer than a text its rewriting may be at most. One that turns spaces into U+2581 makes it three times as long.
-const MAX_GROWTH: usize = 4096;
-
-/// How many regular expressions there may be. The engine limits how much memory each takes, to some ten million bytes.
+/// How many steps a part may have; those in use have up to ten.
+const MAX_STEPS: usize = 64;
+/// How many regular expressions a part may have. Each may take some megabytes.
 const MAX_PATTERNS: usize = 8;
-
-const NORMALIZERS: &[&str] = &[
-    "ByteLevel",
-    "Lowercase",
-    "NFC",
-    "NFD",
-    "NFKC",
-    "NFKD",
-    "Nmt",
-    "Precompiled",
-    "Prepend",
-    "Replace",
-    "Strip",
-    "StripAccents",
-];
-const PRE_TOKENIZERS: &[&str] =
-    &["ByteLevel", "Digits", "Metaspace", "Punctuation", "Split", "UnicodeScripts", "Whitespace", "WhitespaceSplit"];
+/// How many tokens may be put around a text.
+const MAX_AROUND: usize = 1024;
 
 /// The type of a part.
 pub(super) fn kind(part: &Value) -> &str {
     part.get("type").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The parts that a part consists of: those of a sequence, or itself.
-pub(super) fn flatten<'a>(part: &'a Value, list: &str) -> Vec<&'a Value> {
-    match part.get(list).and_then(Value::as_array) {
-        Some(parts) if kind(part) == "Sequence" => parts.iter().flat_map(|part| flatten(part, list)).collect(),
-        _ => vec![part],
-    }
-}
-
-pub(super) fn normalizer(part: Option<Value>) -> Result<Option<NormalizerWrapper>, String> {
-    let Some(part) = part else { return Ok(None) };
-    let mut growth = 1usize;
-    let steps = flatten(&part, "normalizers");
-    count_patterns("normalizer", &steps)?;
-    for step in steps {
-        known("normalizer", step, NORMALIZERS)?;
-        match kind(step) {
-            "Replace" => {
-                if step.pointer("/pattern/String") == Some(&Value::from("")) {
-                    return Err("its normalizer replaces nothing at all".to_owned());
-                }
-                growth = growth.saturating_mul(text(step, "content").len().max(1));
-            }
-            "Prepend" => growth = growth.saturating_mul(text(step, "prepend").len().saturating_add(1)),
-            "Precompiled" => {
-                let table = base64::decode(text(step, "precompiled_charsmap").as_bytes());
-                CharsMap::read(&table.ok_or("its normalizer's table is not base64")?)?;
-            }
-            _ => {}
+/// The steps that a part consists of: those of a sequence, or itself.
+pub(super) fn flatten<'a>(what: &str, part: Option<&'a Value>, list: &str) -> Result<Vec<&'a Value>, String> {
+    let (mut steps, mut open) = (Vec::new(), Vec::from_iter(part));
+    while let Some(part) = open.pop() {
+        match part.get(list).and_then(Value::as_array) {
+            Some(parts) if kind(part) == "Sequence" => open.extend(parts.iter().rev()),
+            _ => steps.push(part),
         }
     }
-    if growth > MAX_GROWTH {
-        return Err(format!("its normalizer could make a text more than {MAX_GROWTH} times as long"));
+    if steps.len() > MAX_STEPS {
+        return Err(format!("its {what} has {} steps; at most {MAX_STEPS} work", steps.len()));
     }
-    serde_json::from_value(part).map(Some).map_err(|error| format!("its normalizer: {error}"))
-}
-
-pub(super) fn pre_tokenizer(part: Option<Value>) -> Result<Option<PreTokenizerWrapper>, String> {
-    let Some(part) = part else { return Ok(None) };
-    let steps = flatten(&part, "pretokenizers");
-    count_patterns("pre-tokenizer", &steps)?;
-    for step in steps {
-        known("pre-tokenizer", step, PRE_TOKENIZERS)?;
-    }
-    serde_json::from_value(part).map(Some).map_err(|error| format!("its pre-tokenizer: {error}"))
-}
-
-fn count_patterns(what: &str, steps: &[&Value]) -> Result<(), String> {
     match steps.iter().filter(|step| step.pointer("/pattern/Regex").is_some()).count() {
-        0..=MAX_PATTERNS => Ok(()),
+        0..=MAX_PATTERNS => Ok(steps),
         count => Err(format!("its {what} has {count} regular expressions; at most {MAX_PATTERNS} work")),
     }
 }
 
-fn known(what: &str, step: &Value, names: &[&str]) -> Result<(), String> {
+/// Refuses a step of another type.
+pub(super) fn known(what: &str, step: &Value, names: &[&str]) -> Result<(), String> {
     let kind = kind(step);
     if names.contains(&kind) {
         return Ok(());
     }
+    let kind: String = kind.chars().take(64).collect();
     Err(format!("its {what} is of type {kind:?}; those that work are {}", names.join(", ")))
 }
 
-fn text<'a>(part: &'a Value, name: &str) -> &'a str {
-    part.get(name).and_then(Value::as_str).unwrap_or_default()
+/// The text or the pattern that a step looks for.
+pub(super) fn find_pattern(what: &str, step: &Value) -> Result<Wanted, String> {
+    let part = |name| step.pointer(name).and_then(Value::as_str);
+    match (part("/pattern/String"), part("/pattern/Regex")) {
+        (Some(""), _) => Err(format!("its {what} looks for nothing at all")),
+        (Some(text), _) => Ok(Wanted::Text(text.to_owned())),
+        (_, Some(pattern)) => match Pattern::new(pattern) {
+            Ok(pattern) => Ok(Wanted::Pattern(pattern)),
+            Err(reason) => Err(format!("its {what}: {reason}")),
+        },
+        _ => Err(format!("its {what} has no pattern")),
+    }
+}
+
+/// A text that must be there.
+pub(super) fn text<'a>(part: &'a Value, name: &str) -> Result<&'a str, String> {
+    part.get(name).and_then(Value::as_str).ok_or_else(|| format!("its {} has no {name}", kind(part)))
+}
+
+/// A flag that must be there.
+pub(super) fn flag(part: &Value, name: &str) -> Result<bool, String> {
+    part.get(name).and_then(Value::as_bool).ok_or_else(|| format!("its {} does not say {name}", kind(part)))
+}
+
+/// A text of one character.
+pub(super) fn character(part: &Value, name: &str) -> Option<char> {
+    let mut characters = part.get(name)?.as_str()?.chars();
+    characters.next().filter(|_| characters.next().is_none())
 }
 
 /// The ids that are put before and behind a text.
@@ -109,7 +85,7 @@ pub(super) struct Around {
 /// What a post-processor puts around a text.
 pub(super) fn around(part: Option<&Value>) -> Result<Around, String> {
     let mut around = Around::default();
-    for step in part.map(|part| flatten(part, "processors")).unwrap_or_default() {
+    for step in flatten("post-processor", part, "processors")? {
         match kind(step) {
             "ByteLevel" => {}
             "TemplateProcessing" => add_template(step, &mut around)?,
@@ -141,6 +117,9 @@ fn add_template(step: &Value, around: &mut Around) -> Result<(), String> {
         };
         let ids = step.get("special_tokens").and_then(|tokens| tokens.get(name)).and_then(|token| token.get("ids"));
         let ids = ids.and_then(Value::as_array).ok_or_else(|| format!("its post-processor does not define {name:?}"))?;
+        if before.len() + after.len() + ids.len() > MAX_AROUND {
+            return Err(format!("its post-processor puts more than {MAX_AROUND} tokens around a text"));
+        }
         for value in ids {
             if behind { &mut after } else { &mut before }.push(id(Some(value))?);
         }
@@ -182,35 +161,5 @@ mod tests {
         ] {
             assert!(around(Some(&processor)).is_err(), "{processor}");
         }
-    }
-
-    #[test]
-    fn normalizers_that_could_explode_or_are_broken_are_refused() {
-        let double = json!({"type": "Replace", "pattern": {"String": " "}, "content": "  "});
-        assert!(normalizer(Some(double.clone())).is_ok());
-        let many = json!({"type": "Sequence", "normalizers": vec![double; 13]});
-        assert!(normalizer(Some(many)).unwrap_err().contains("4096 times"));
-        for broken in [
-            json!({"type": "Precompiled", "precompiled_charsmap": "/////w=="}),
-            json!({"type": "Precompiled", "precompiled_charsmap": "?"}),
-            json!({"type": "Replace", "pattern": {"String": ""}, "content": "x"}),
-            json!({"type": "Replace", "pattern": {"Regex": "("}, "content": "x"}),
-            json!({"type": "Unheard"}),
-            json!({}),
-            json!([]),
-        ] {
-            assert!(normalizer(Some(broken.clone())).is_err(), "{broken}");
-        }
-        let split = json!({"type": "Split", "pattern": {"Regex": "a"}, "behavior": "Isolated", "invert": false});
-        let many = |count| json!({"type": "Sequence", "pretokenizers": vec![split.clone(); count]});
-        assert!(pre_tokenizer(Some(many(8))).is_ok());
-        assert!(pre_tokenizer(Some(many(9))).unwrap_err().contains("9 regular expressions"));
-        assert!(pre_tokenizer(Some(json!({"type": "FixedLength", "length": 0}))).unwrap_err().contains("ByteLevel"));
-        assert!(
-            pre_tokenizer(Some(
-                json!({"type": "Split", "pattern": {"Regex": "["}, "behavior": "Isolated", "invert": false})
-            ))
-            .is_err()
-        );
     }
 }

@@ -90,10 +90,94 @@ fn broken_files_are_one_sentence_that_says_what() {
         error("/pre_tokenizer", json!({"type": "FixedLength"})).contains("its pre-tokenizer is of type \"FixedLength\"")
     );
     assert!(read(&json!({})).unwrap_err().to_string().contains("missing field `model`"));
-    let long = json!({"type": "Unigram", "unk_id": 0, "vocab": [["x".repeat(2000), 0.0]]});
-    assert!(error("/model", long).contains("more than 1024 bytes"));
+    let long = json!({"type": "Unigram", "unk_id": 0, "vocab": [["x".repeat(5000), 0.0]]});
+    assert!(error("/model", long).contains("more than 4096 bytes"));
     let twice = json!({"type": "Unigram", "unk_id": 0, "vocab": [["x", 0.0], ["x", 0.0]]});
     assert!(error("/model", twice).contains("there twice"));
     let outside = json!({"type": "Unigram", "unk_id": 7, "vocab": [["x", 0.0]]});
     assert!(error("/model", outside).contains("unk_id"));
+}
+
+/// What the `tokenizers` crate panics on.
+#[test]
+fn what_other_libraries_fall_over_is_encoded_or_refused() {
+    let encode = |file: &Value, text: &str| read(file).unwrap().encode(text, ParseSpecial::Yes);
+    // Nothing is put in front.
+    let file = with("/normalizer", json!({"type": "Prepend", "prepend": ""}));
+    assert_eq!(encode(&file, "abc").unwrap(), [4]);
+    // A token that is nothing once it is rewritten is never found.
+    let mut file = with("/normalizer", json!({"type": "Strip", "strip_left": true, "strip_right": true}));
+    file["added_tokens"] = json!([{"id": 5, "content": "  ", "single_word": false, "lstrip": false, "rstrip": false,
+                                   "normalized": true, "special": false}]);
+    assert_eq!(encode(&file, "a   b").unwrap(), [0, 1]);
+    // Two tokens want the same spaces; the first has them.
+    let mut file = small();
+    file["added_tokens"] = json!([
+        {"id": 5, "content": "<x>", "single_word": false, "lstrip": true, "rstrip": true, "normalized": false, "special": true},
+        {"id": 6, "content": " <y>", "single_word": false, "lstrip": true, "rstrip": true, "normalized": false, "special": true}]);
+    assert_eq!(encode(&file, "a <x>  <y> <x> b").unwrap(), [0, 5, 5, 1]);
+    assert_eq!(encode(&file, "a  <y> <y>b").unwrap(), [0, 6, 1]);
+}
+
+#[test]
+fn texts_that_double_again_and_again_are_refused() {
+    let double = json!({"type": "Replace", "pattern": {"String": "a"}, "content": "aa"});
+    let bytes = json!({"type": "ByteLevel"});
+    let prepend = json!({"type": "Prepend", "prepend": "é".repeat(2000)});
+    for step in [double, bytes, prepend] {
+        let file = with("/normalizer", json!({"type": "Sequence", "normalizers": vec![step; 40]}));
+        let tokenizer = read(&file).unwrap();
+        let error = tokenizer.encode(&"aé".repeat(5000), ParseSpecial::No).unwrap_err();
+        assert!(matches!(error, TokenizerError::Growth { .. }), "{error}");
+    }
+    let step = json!({"type": "ByteLevel", "add_prefix_space": false, "use_regex": false, "trim_offsets": true});
+    let file = with("/pre_tokenizer", json!({"type": "Sequence", "pretokenizers": vec![step.clone(); 40]}));
+    let error = read(&file).unwrap().encode(&"é".repeat(5000), ParseSpecial::No).unwrap_err();
+    assert!(matches!(error, TokenizerError::Growth { .. }), "{error}");
+    let file = with("/pre_tokenizer", json!({"type": "Sequence", "pretokenizers": vec![step; 65]}));
+    assert!(read(&file).unwrap_err().to_string().contains("65 steps"));
+    // Added tokens are rewritten when the file is read.
+    let mut file =
+        with("/normalizer", json!({"type": "Replace", "pattern": {"String": "x"}, "content": "y".repeat(1 << 20)}));
+    file["added_tokens"] = json!([{"id": 5, "content": "xxxx", "single_word": false, "lstrip": false, "rstrip": false,
+                                   "normalized": true, "special": false}]);
+    assert!(read(&file).unwrap_err().to_string().contains("added tokens too long"));
+}
+
+#[test]
+fn patterns_that_hang_are_stopped() {
+    for pattern in ["(?:a|a)*(?!a)b", "(?:a+)+b", r"(?=(a+)+b)a"] {
+        let split = json!({"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": false});
+        let tokenizer = read(&with("/pre_tokenizer", split)).unwrap();
+        let error = tokenizer.encode(&"a".repeat(50_000), ParseSpecial::No).unwrap_err();
+        assert!(matches!(error, TokenizerError::Steps { .. }), "{error}");
+    }
+    let split = json!({"type": "Split", "pattern": {"Regex": "(a)\\1"}, "behavior": "Isolated", "invert": false});
+    assert!(error("/pre_tokenizer", split).contains("its pre-tokenizer: a pattern cannot be read"));
+}
+
+#[test]
+fn long_runs_are_merged_in_time() {
+    let text = "ab".repeat(50_000);
+    let tokenizer = read(&with("/pre_tokenizer", Value::Null)).unwrap();
+    assert_eq!(tokenizer.encode(&text, ParseSpecial::No).unwrap().len(), 50_000);
+    let error = tokenizer.encode(&"a".repeat((16 << 20) + 1), ParseSpecial::No).unwrap_err();
+    assert!(matches!(error, TokenizerError::LongText { .. }), "{error}");
+    // Tokens with a long common start: each place of a text would be compared with all of it.
+    let vocab: Vec<Value> = (1..=2000).map(|len| json!(["a".repeat(len), -1.0])).collect();
+    let file = with("/model", json!({"type": "Unigram", "unk_id": 0, "vocab": vocab}));
+    let mut file = file;
+    file["added_tokens"] = json!([]);
+    let error = read(&file).unwrap().encode(&"a".repeat(50_000), ParseSpecial::No).unwrap_err();
+    assert!(matches!(error, TokenizerError::Steps { .. }), "{error}");
+}
+
+#[test]
+fn what_is_put_around_a_text_has_a_limit() {
+    let token = json!({"SpecialToken": {"id": "<s>", "type_id": 0}});
+    let mut single = vec![token; 100];
+    single.push(json!({"Sequence": {"id": "A", "type_id": 0}}));
+    let processor = json!({"type": "TemplateProcessing", "single": single,
+                           "special_tokens": {"<s>": {"id": "<s>", "ids": vec![1; 100], "tokens": ["<s>"]}}});
+    assert!(error("/post_processor", processor).contains("more than 1024 tokens around a text"));
 }

@@ -5,7 +5,12 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::model::{Model, Use};
+use crate::tokenizer::TokenizerError;
 use crate::tokenizer::merge::{Symbol, merge};
+use crate::tokenizer::work::Work;
+
+/// Places in a text and the pieces that are there.
+type Pieces = Vec<(Range<usize>, u32)>;
 
 /// How much worse than the worst piece an unknown character is.
 const UNKNOWN_PENALTY: f32 = 10.0;
@@ -21,7 +26,7 @@ struct Best {
 /// The most likely pieces of a normalised text, with their places.
 ///
 /// Scores are added in the precision that `SentencePiece` uses, so that ties fall the same way.
-pub(super) fn unigram(model: &Model, text: &str) -> Vec<(Range<usize>, u32)> {
+pub(super) fn unigram(model: &Model, text: &str, work: &mut Work) -> Result<Pieces, TokenizerError> {
     let mut best: Vec<Option<Best>> = vec![None; text.len() + 1];
     for (start, character) in text.char_indices() {
         let here = best[start].map_or(0.0, |best| best.score);
@@ -32,7 +37,8 @@ pub(super) fn unigram(model: &Model, text: &str) -> Vec<(Range<usize>, u32)> {
             }
         };
         let mut single = false;
-        for (len, id) in model.pieces.prefixes(&model.tokens, &text.as_bytes()[start..]) {
+        let mut prefixes = model.pieces.prefixes(&model.tokens, &text.as_bytes()[start..]);
+        for (len, id) in prefixes.by_ref() {
             let score = match model.purpose(id) {
                 Some(Use::Unused) => continue,
                 // Always better than any other way to write the same.
@@ -42,15 +48,16 @@ pub(super) fn unigram(model: &Model, text: &str) -> Vec<(Range<usize>, u32)> {
             offer(len, score + f64::from(here), id);
             single |= len == character.len_utf8();
         }
+        work.step(prefixes.depth())?;
         if !single {
             let score = model.worst_score - UNKNOWN_PENALTY + here;
             offer(character.len_utf8(), f64::from(score), model.unknown);
         }
     }
-    walk_back(&best)
+    Ok(walk_back(&best))
 }
 
-fn walk_back(best: &[Option<Best>]) -> Vec<(Range<usize>, u32)> {
+fn walk_back(best: &[Option<Best>]) -> Pieces {
     let mut pieces = Vec::new();
     let mut end = best.len() - 1;
     while let Some(Best { start, id, .. }) = best[end].filter(|best| best.start < end) {
@@ -72,11 +79,11 @@ fn small(len: usize) -> f32 {
 }
 
 /// The pieces of a normalised text after all merges, with their places.
-pub(super) fn bpe(model: &Model, text: &str) -> Vec<(Range<usize>, u32)> {
+pub(super) fn bpe(model: &Model, text: &str, work: &mut Work) -> Result<Pieces, TokenizerError> {
     let bytes = text.as_bytes();
     // Where the halves of pieces met that are only steps on the way to longer ones.
     let mut halves = HashMap::new();
-    let ranges = merge(symbols(model, text), |range, middle| {
+    let ranges = merge(symbols(model, text, work)?, |range, middle| {
         let piece = bytes.get(range.clone())?;
         let id = model.pieces.find(&model.tokens, piece)?;
         if model.purpose(id) == Some(Use::Unused) {
@@ -94,20 +101,20 @@ pub(super) fn bpe(model: &Model, text: &str) -> Vec<(Range<usize>, u32)> {
             None => pieces.push((range, id)),
         }
     }
-    pieces
+    Ok(pieces)
 }
 
 /// Characters, and symbols of the user as a whole.
-fn symbols(model: &Model, text: &str) -> Vec<Symbol> {
+fn symbols(model: &Model, text: &str, work: &mut Work) -> Result<Vec<Symbol>, TokenizerError> {
     let mut symbols = Vec::new();
     let mut at = 0;
     while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
-        let symbol = model.symbols.longest(&model.tokens, rest.as_bytes()).map(|(len, _)| len);
+        let symbol = model.symbols.longest(&model.tokens, rest.as_bytes(), work)?.map(|(len, _)| len);
         let len = symbol.or_else(|| rest.chars().next().map(char::len_utf8)).unwrap_or(rest.len());
         at += len;
         symbols.push(Symbol { end: at, frozen: symbol.is_some() });
     }
-    symbols
+    Ok(symbols)
 }
 
 /// A finite score.

@@ -11,6 +11,7 @@ use model::{Algorithm, Model, Use};
 
 use super::join::{Broken, Joiner, Trim};
 use super::tokens::{Part, Specials};
+use super::work::Work;
 use super::{Format, Kind, ParseSpecial, ShowSpecial, TokenizerError};
 
 /// What stands for a space in pieces.
@@ -38,12 +39,12 @@ impl SentencePiece {
         Ok(Self { model, controls })
     }
 
-    fn encode_part(&self, text: &str, ids: &mut Vec<u32>) {
+    fn encode_part(&self, text: &str, ids: &mut Vec<u32>, work: &mut Work) -> Result<(), TokenizerError> {
         let model = &self.model;
-        let text = model.normalizer.normalize(text, &model.tokens, &model.symbols);
+        let text = model.normalizer.normalize(text, &model.tokens, &model.symbols, work)?;
         let pieces = match model.trainer.algorithm {
-            Algorithm::Unigram => cut::unigram(model, &text),
-            Algorithm::Bpe => cut::bpe(model, &text),
+            Algorithm::Unigram => cut::unigram(model, &text, work)?,
+            Algorithm::Bpe => cut::bpe(model, &text, work)?,
         };
         let mut after_unknown = false;
         for (range, id) in pieces {
@@ -59,6 +60,7 @@ impl SentencePiece {
             }
             after_unknown = unknown;
         }
+        Ok(())
     }
 }
 
@@ -69,15 +71,16 @@ impl Kind for SentencePiece {
 
     /// Each part between special tokens is encoded as `SentencePiece` encodes a text of its own.
     fn encode(&self, text: &str, parse: ParseSpecial) -> Result<Vec<u32>, TokenizerError> {
+        let mut work = Work::new(text.len())?;
         let parts = match parse {
-            ParseSpecial::Yes => self.controls.split(text),
+            ParseSpecial::Yes => self.controls.split(text, &mut work)?,
             ParseSpecial::No => vec![Part::Text(text)],
         };
         let mut ids = Vec::new();
         for part in parts {
             match part {
                 Part::Special(id) => ids.push(id),
-                Part::Text(text) => self.encode_part(text, &mut ids),
+                Part::Text(text) => self.encode_part(text, &mut ids, &mut work)?,
             }
         }
         Ok(ids)

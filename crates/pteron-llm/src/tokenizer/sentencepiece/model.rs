@@ -2,11 +2,9 @@
 
 use super::normalize::Normalizer;
 use super::proto::{Fields, Wire};
+use crate::tokenizer::MAX_TOKEN;
 use crate::tokenizer::charsmap::CharsMap;
 use crate::tokenizer::tokens::{Index, Tokens};
-
-/// The longest piece that is allowed. Real ones have some dozen bytes; the limit bounds the time that looking for pieces takes.
-const MAX_PIECE: usize = 4096;
 
 /// What a piece is for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -177,7 +175,7 @@ fn read_piece(message: Wire<'_>) -> Result<(&str, f32, Use), &'static str> {
             _ => {}
         }
     }
-    if text.is_empty() || text.len() > MAX_PIECE {
+    if text.is_empty() || text.len() > MAX_TOKEN {
         return Err("it must have between 1 and 4096 bytes");
     }
     if !score.is_finite() {

@@ -1,8 +1,10 @@
 //! What `SentencePiece` does to a text before it looks for pieces.
 
 use super::SPACE;
+use crate::tokenizer::TokenizerError;
 use crate::tokenizer::charsmap::CharsMap;
 use crate::tokenizer::tokens::{Index, Tokens};
+use crate::tokenizer::work::Work;
 
 /// How a text is rewritten, as the model file says.
 #[derive(Debug)]
@@ -26,23 +28,29 @@ impl Default for Normalizer {
 
 impl Normalizer {
     /// The text as the model sees it. Symbols of the user stay as they are.
-    pub(super) fn normalize(&self, text: &str, tokens: &Tokens, symbols: &Index) -> String {
-        let replace = |rest| self.replace(rest, tokens, symbols);
+    pub(super) fn normalize(
+        &self,
+        text: &str,
+        tokens: &Tokens,
+        symbols: &Index,
+        work: &mut Work,
+    ) -> Result<String, TokenizerError> {
         let mut rest = text;
-        while let Some((" ", len)) = replace(rest).filter(|_| self.single_spaces) {
+        while let Some((" ", len)) = self.replace(rest, tokens, symbols, work)?.filter(|_| self.single_spaces) {
             rest = rest.get(len..).unwrap_or_default();
         }
-        let mut out = String::with_capacity(text.len() + SPACE.len_utf8());
+        let mut out = String::new();
         if rest.is_empty() {
-            return out;
+            return Ok(out);
         }
         let space = if self.visible_spaces { SPACE } else { ' ' };
         if self.dummy_space && !self.space_behind {
             out.push(space);
         }
         let mut after_space = self.single_spaces;
-        while let Some((piece, len)) = replace(rest) {
+        while let Some((piece, len)) = self.replace(rest, tokens, symbols, work)? {
             let piece = if after_space { piece.trim_start_matches(' ') } else { piece };
+            work.write(piece.len())?;
             out.extend(piece.chars().map(|c| if c == ' ' { space } else { c }));
             if !piece.is_empty() {
                 after_space = self.single_spaces && piece.ends_with(' ');
@@ -55,21 +63,27 @@ impl Normalizer {
         if self.dummy_space && self.space_behind {
             out.push(space);
         }
-        out
+        Ok(out)
     }
 
     /// What the next characters become, and how many bytes they are.
-    fn replace<'a>(&'a self, text: &'a str, tokens: &Tokens, symbols: &Index) -> Option<(&'a str, usize)> {
-        if let Some((len, _)) = symbols.longest(tokens, text.as_bytes()) {
-            return Some((text.get(..len)?, len));
+    fn replace<'a>(
+        &'a self,
+        text: &'a str,
+        tokens: &Tokens,
+        symbols: &Index,
+        work: &mut Work,
+    ) -> Result<Option<(&'a str, usize)>, TokenizerError> {
+        if let Some((len, _)) = symbols.longest(tokens, text.as_bytes(), work)? {
+            return Ok(text.get(..len).map(|symbol| (symbol, len)));
         }
         // An entry of the table can end inside a character only in a broken table; then the character stays.
         let entry = self.map.as_ref().and_then(|map| map.longest(text.as_bytes()));
         if let Some((len, replacement)) = entry.filter(|(len, _)| text.is_char_boundary(*len)) {
-            return Some((replacement, len));
+            return Ok(Some((replacement, len)));
         }
-        let len = text.chars().next()?.len_utf8();
-        Some((text.get(..len)?, len))
+        let Some(len) = text.chars().next().map(char::len_utf8) else { return Ok(None) };
+        Ok(text.get(..len).map(|character| (character, len)))
     }
 }
 
@@ -79,7 +93,7 @@ mod tests {
     use crate::tokenizer::charsmap::tests::table;
 
     fn normalized(normalizer: &Normalizer, text: &str) -> String {
-        normalizer.normalize(text, &Tokens::default(), &Index::default())
+        normalizer.normalize(text, &Tokens::default(), &Index::default(), &mut Work::new(text.len()).unwrap()).unwrap()
     }
 
     #[test]
@@ -104,6 +118,6 @@ mod tests {
         let mut tokens = Tokens::default();
         tokens.push(b"<A>");
         let symbols = Index::new(&tokens, tokens.ids()).unwrap();
-        assert_eq!(normalizer.normalize("A<A>A", &tokens, &symbols), "▁a<A>a");
+        assert_eq!(normalizer.normalize("A<A>A", &tokens, &symbols, &mut Work::new(5).unwrap()).unwrap(), "▁a<A>a");
     }
 }

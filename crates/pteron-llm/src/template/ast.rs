@@ -1,0 +1,127 @@
+//! A template once it is parsed. What comes in a row is a list, so that only what is in each other goes deeper.
+
+use std::sync::Arc;
+
+use super::value::Value;
+
+/// An expression.
+#[derive(Debug)]
+pub(super) enum Expr {
+    Constant(Value),
+    Name(Arc<str>),
+    List(Vec<Expr>),
+    Dict(Vec<(Expr, Expr)>),
+    /// What is done to a value, one after the other.
+    Postfix(Box<Expr>, Vec<Postfix>),
+    /// So many minus signs before a value.
+    Negative(usize, Box<Expr>),
+    /// So many `not` before a value.
+    Not(usize, Box<Expr>),
+    /// Operators of one rank, from left to right.
+    Chain(Box<Expr>, Vec<(Operator, Expr)>),
+    Compare(Box<Expr>, Vec<(Comparison, Expr)>),
+    All(Vec<Expr>),
+    Any(Vec<Expr>),
+    /// A condition, and what it chooses between.
+    Choice(Box<(Expr, Expr, Option<Expr>)>),
+}
+
+/// What is done to a value.
+#[derive(Debug)]
+pub(super) enum Postfix {
+    Attribute(Arc<str>),
+    Item(Expr),
+    Slice(Box<[Option<Expr>; 3]>),
+    Call(Arguments),
+    Method(Arc<str>, Arguments),
+    Filter(Arc<str>, Arguments),
+    Test { name: Arc<str>, arguments: Arguments, negated: bool },
+}
+
+/// The arguments of a call.
+#[derive(Debug, Default)]
+pub(super) struct Arguments {
+    pub(super) positional: Vec<Expr>,
+    pub(super) named: Vec<(Arc<str>, Expr)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Operator {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    FloorDivide,
+    Remainder,
+    Power,
+    Concatenate,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Comparison {
+    Equal,
+    Unequal,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    In,
+    NotIn,
+}
+
+/// What a value is given to.
+#[derive(Debug)]
+pub(super) enum Target {
+    Name(Arc<str>),
+    /// An attribute of a namespace.
+    Attribute(Arc<str>, Arc<str>),
+    /// Several names, to each of which one of several values is given.
+    Names(Vec<Arc<str>>),
+}
+
+/// A statement and the line it is in.
+#[derive(Debug)]
+pub(super) struct Statement {
+    pub(super) line: usize,
+    pub(super) kind: StatementKind,
+}
+
+pub(super) type Body = Vec<Statement>;
+
+#[derive(Debug)]
+pub(super) enum StatementKind {
+    Text(String),
+    Emit(Expr),
+    Do(Expr),
+    /// Conditions with what follows from them; no condition always holds.
+    If(Vec<(Option<Expr>, Body)>),
+    For(Box<For>),
+    Set(Target, Expr),
+    /// What the body writes is given to the target, after these filters.
+    SetBlock(Target, Vec<Postfix>, Body),
+    Filter(Vec<Postfix>, Body),
+    With(Vec<(Target, Expr)>, Body),
+    Macro(Box<Macro>),
+    /// Calls a macro that can write the body in its turn.
+    CallBlock(Box<(Macro, Expr)>),
+    Block(Body),
+    Break,
+    Continue,
+}
+
+#[derive(Debug)]
+pub(super) struct For {
+    pub(super) target: Target,
+    pub(super) items: Expr,
+    pub(super) condition: Option<Expr>,
+    pub(super) recursive: bool,
+    pub(super) body: Body,
+    pub(super) otherwise: Body,
+}
+
+#[derive(Debug)]
+pub(super) struct Macro {
+    pub(super) name: Arc<str>,
+    pub(super) parameters: Vec<(Arc<str>, Option<Expr>)>,
+    pub(super) body: Body,
+}

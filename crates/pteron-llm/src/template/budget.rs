@@ -1,0 +1,102 @@
+//! The limits of a template: what it may take of time, memory and stack.
+
+use super::fault::Fault;
+
+/// The most bytes a template may have; the largest in use have some ten thousand.
+pub(super) const MAX_SOURCE: usize = 1 << 20;
+/// How deep blocks, brackets and calls may be in each other. What a level takes of the stack fits 300 of them into a megabyte.
+pub(super) const MAX_DEPTH: u32 = 200;
+/// How deep lists and dictionaries may be in each other. JSON is read to the same depth.
+pub(super) const MAX_NESTING: u32 = 128;
+/// The most values that `range` gives.
+pub(super) const MAX_RANGE: usize = 100_000;
+/// The widest field that texts are padded to.
+pub(super) const MAX_WIDTH: usize = 1 << 16;
+
+/// Which limit a template has met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Limit {
+    /// The template is too large.
+    #[error("it has more than 1 MiB")]
+    Source,
+    /// Blocks, brackets, calls or values are too deep in each other.
+    #[error("blocks, brackets, calls or values are too deep in each other")]
+    Depth,
+    /// It takes too many steps.
+    #[error("it takes too many steps for this conversation")]
+    Steps,
+    /// It makes too large values, or too many.
+    #[error("it takes too much memory for this conversation")]
+    Memory,
+    /// It writes too much.
+    #[error("it writes too much text for this conversation")]
+    Output,
+}
+
+/// What is left for a template.
+#[derive(Debug)]
+pub(super) struct Budget {
+    steps: u64,
+    memory: usize,
+    output: usize,
+    depth: u32,
+}
+
+impl Budget {
+    /// The budget for a template and a conversation of so many bytes together.
+    pub(super) fn new(input: usize) -> Self {
+        let bytes = u64::try_from(input).unwrap_or(u64::MAX);
+        Self {
+            steps: bytes.saturating_mul(100).saturating_add(4 << 20),
+            memory: input.saturating_mul(128).saturating_add(64 << 20),
+            output: input.saturating_mul(64).saturating_add(4 << 20),
+            depth: 0,
+        }
+    }
+
+    /// Charges steps.
+    pub(super) fn step(&mut self, steps: usize) -> Result<(), Fault> {
+        let steps = u64::try_from(steps).unwrap_or(u64::MAX);
+        self.steps = self.steps.checked_sub(steps).ok_or(Fault::Limit(Limit::Steps))?;
+        Ok(())
+    }
+
+    /// Charges for looking at a text of this many bytes.
+    pub(super) fn scan(&mut self, bytes: usize) -> Result<(), Fault> {
+        self.step(1 + bytes / 16)
+    }
+
+    /// Charges bytes that are about to be allocated. What values free does not come back.
+    pub(super) fn allocate(&mut self, bytes: usize) -> Result<(), Fault> {
+        self.step(bytes / 64)?;
+        self.memory = self.memory.checked_sub(bytes).ok_or(Fault::Limit(Limit::Memory))?;
+        Ok(())
+    }
+
+    /// Gives back bytes that were allocated for a while only.
+    pub(super) fn free(&mut self, bytes: usize) {
+        self.memory = self.memory.saturating_add(bytes);
+    }
+
+    /// Charges bytes that are about to be written.
+    pub(super) fn write(&mut self, bytes: usize) -> Result<(), Fault> {
+        self.allocate(bytes)?;
+        self.output = self.output.checked_sub(bytes).ok_or(Fault::Limit(Limit::Output))?;
+        Ok(())
+    }
+
+    /// Goes a level deeper; [`leave`](Self::leave) comes back.
+    pub(super) fn enter(&mut self) -> Result<(), Fault> {
+        self.step(1)?;
+        if self.depth >= MAX_DEPTH {
+            return Err(Fault::Limit(Limit::Depth));
+        }
+        self.depth += 1;
+        Ok(())
+    }
+
+    pub(super) fn leave(&mut self) {
+        self.depth = self.depth.saturating_sub(1);
+    }
+}

@@ -1,0 +1,85 @@
+//! Regular expressions whose work is counted.
+//!
+//! Tokenizers cut texts with patterns from their files. A pattern can take more time than there is, so matching charges each
+//! step to the [`Work`] of the call and ends with an error where too many were taken. The syntax is that of the `regex-syntax`
+//! crate, and in addition look-ahead, look-behind of a fixed length, atomic groups and possessive repetition. References to
+//! groups are refused.
+
+mod compile;
+mod extend;
+mod machine;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+
+use compile::Program;
+use machine::Machine;
+pub(super) use machine::is_word;
+
+use super::TokenizerError;
+use super::work::Work;
+
+/// The longest pattern in bytes; those in use have less than a thousand.
+const MAX_PATTERN: usize = 8 << 10;
+/// How deep groups may be in each other.
+const MAX_DEPTH: u32 = 48;
+
+/// A compiled pattern.
+#[derive(Debug)]
+pub(super) struct Pattern {
+    program: Program,
+}
+
+impl Pattern {
+    /// Compiles a pattern.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(super) fn new(pattern: &str) -> Result<Self, String> {
+        if pattern.len() > MAX_PATTERN {
+            return Err(format!("a pattern has {} bytes; at most {MAX_PATTERN} work", pattern.len()));
+        }
+        let plain = extend::to_plain(pattern);
+        let mut parser = regex_syntax::ParserBuilder::new().nest_limit(MAX_DEPTH).build();
+        // The text of its errors is several lines long and shows all of the pattern.
+        let hir = parser.parse(&plain).map_err(|error| format!("a pattern cannot be read: {}", kind(&error)))?;
+        Ok(Self { program: Program::new(&hir)? })
+    }
+
+    /// The text cut into matches, for which the flag is true, and what lies between them.
+    pub(super) fn cut(&self, text: &str, work: &mut Work) -> Result<Vec<(Range<usize>, bool)>, TokenizerError> {
+        let mut machine = Machine::new(&self.program, text);
+        let (mut parts, mut done, mut from) = (Vec::new(), 0, 0);
+        let mut last = None;
+        while let Some(found) = machine.find(from, work)? {
+            from = found.end;
+            if found.is_empty() {
+                let next = text.get(found.end..).and_then(|rest| rest.chars().next()).map_or(1, char::len_utf8);
+                from += next;
+                // Nothing is not found once more where the last match has ended.
+                if last == Some(found.end) {
+                    continue;
+                }
+            }
+            last = Some(found.end);
+            if done < found.start {
+                parts.push((done..found.start, false));
+            }
+            done = found.end;
+            parts.push((found, true));
+        }
+        if done < text.len() {
+            parts.push((done..text.len(), false));
+        }
+        Ok(parts)
+    }
+}
+
+fn kind(error: &regex_syntax::Error) -> String {
+    match error {
+        regex_syntax::Error::Parse(error) => error.kind().to_string(),
+        regex_syntax::Error::Translate(error) => error.kind().to_string(),
+        _ => "its syntax is not known".to_owned(),
+    }
+}
