@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use pteron::{NextToken, Tokens};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::sampling::{History, Sampler, Sampling};
 use crate::session::Session;
 use crate::stop::{Stop, StopFilter};
@@ -249,6 +249,11 @@ impl<'s> Generation<'s> {
         while self.on_their_way.len() < AHEAD && self.start_ahead()? {}
         let Some(next) = self.on_their_way.pop_front() else { return Ok(None) };
         let chosen = next.wait().await?;
+        // Logits that are no numbers have no greatest one.
+        let vocabulary = self.session.model.metadata().vocab_size;
+        if chosen.id >= vocabulary {
+            return Err(Error::NoSuchToken { token: chosen.id, vocabulary });
+        }
         let seconds = chosen.gpu_seconds.unwrap_or(0.0);
         match self.generated.is_empty() {
             true => self.gpu_seconds.0 += seconds,

@@ -22,6 +22,11 @@
 //!
 //! Below that are parts that need no GPU, no file system and no clock, each of use alone:
 //!
+//! Files, templates and texts may be hostile: each of these parts says in its documentation what it takes of time and memory at
+//! most, and anything beyond is an error. The functions that a fuzzer needs are public and take bytes: [`Tokenizer::from_bytes`],
+//! [`Tokenizer::encode`], [`Tokenizer::decode`], [`ChatTemplate::new`], [`ChatTemplate::render`], [`TokenizerConfig::from_json`],
+//! [`Facts::from_sidecar`].
+//!
 //! - [`tokenizer`]: text to token ids and back, from `tokenizer.json`, Llama 3's tiktoken file or a `SentencePiece` model;
 //! - [`stream`]: text token by token, never half a character;
 //! - [`stop`]: stop strings that reach over tokens, of which nothing is shown;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pteron::{ConstantValue, Gpu, KvCache, LoadOptions, Method, OnProgress, Precision, Program, Tuning};
 
 use crate::error::{Error, Result};
-use crate::metadata::{Constant, Facts, Metadata};
+use crate::metadata::{Constant, Facts, Metadata, MetadataError};
 use crate::tokenizer::Tokenizer;
 
 /// How a model is loaded.
@@ -122,6 +122,12 @@ impl Metadata {
         let mut facts = given.or(shapes.clone()).or(Facts::from_program(program)?);
         // Whoever loaded the method may have made room for less than others say it takes.
         facts.max_prefill = facts.max_prefill.into_iter().chain(shapes.max_prefill).min();
+        // A row of logits has as many as it has; tokens beyond them would be looked up outside of the model.
+        if let (Some(claimed), Some(logits)) = (facts.vocab_size, shapes.vocab_size)
+            && claimed > logits
+        {
+            return Err(MetadataError::Vocabulary { tokenizer: claimed, program: logits }.into());
+        }
         let facts = match tokenizer {
             Some(tokenizer) => facts.or_tokenizer(tokenizer),
             None => facts,

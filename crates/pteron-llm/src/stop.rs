@@ -19,16 +19,31 @@ pub enum StopError {
         /// Which one, counted from 0.
         index: usize,
     },
+    /// Each token is compared with all of them.
+    #[error("the stop strings have {bytes} bytes together, but may have {most}: give fewer or shorter ones")]
+    Long {
+        /// How many bytes they have.
+        bytes: usize,
+        /// How many they may have.
+        most: usize,
+    },
 }
+
+/// The most bytes that all stop strings of a generation may have together.
+pub const MAX_STOP: usize = 64 << 10;
 
 impl Stop {
     /// These strings and these tokens.
     ///
     /// # Errors
-    /// An empty string.
+    /// An empty string, or more than [`MAX_STOP`] bytes of strings.
     pub fn new(strings: Vec<String>, mut tokens: Vec<TokenId>) -> Result<Self, StopError> {
         if let Some(index) = strings.iter().position(String::is_empty) {
             return Err(StopError::Empty { index });
+        }
+        let bytes = strings.iter().map(String::len).fold(0, usize::saturating_add);
+        if bytes > MAX_STOP {
+            return Err(StopError::Long { bytes, most: MAX_STOP });
         }
         tokens.sort_unstable();
         tokens.dedup();
@@ -182,6 +197,18 @@ mod tests {
         let error = Stop::new(vec!["x".into(), String::new()], Vec::new()).unwrap_err();
         assert_eq!(error, StopError::Empty { index: 1 });
         assert!(error.to_string().contains("stop string 1 is empty"));
+    }
+
+    #[test]
+    fn stop_strings_of_megabytes_are_refused() {
+        let error = Stop::new(vec!["a".repeat(MAX_STOP), "b".to_owned()], Vec::new()).unwrap_err();
+        assert_eq!(error, StopError::Long { bytes: MAX_STOP + 1, most: MAX_STOP });
+        // At the limit, a text that could always become the stop string takes no more than it must.
+        let mut filter = stop(&[&("a".repeat(MAX_STOP - 1) + "b")]).filter();
+        for _ in 0..64 {
+            filter.push(&"a".repeat(2000));
+        }
+        assert_eq!((filter.hit(), filter.finish().len()), (None, MAX_STOP - 1));
     }
 
     proptest! {
