@@ -141,7 +141,7 @@ export class App {
     const source = this.#unconfirmed;
     if (!source) return;
     this.#unconfirmed = null;
-    this.#session.setItem(ALLOWED_KEY, source.url);
+    this.#remember(ALLOWED_KEY, source.url);
     void this.propose(source);
   }
 
@@ -220,10 +220,19 @@ export class App {
   #record(source: ModelSource, facts: ModelFacts): void {
     this.#source = source;
     this.#facts = facts;
-    if (source.kind === "files") this.#session.setItem(FILES_KEY, source.name);
+    if (source.kind === "files") this.#remember(FILES_KEY, source.name);
     else this.#session.removeItem(FILES_KEY);
     this.#rememberAddress(source);
     this.#writer.showMemory(facts);
+  }
+
+  /** A conversation may fill the tab's storage: then a reload does not know it. */
+  #remember(key: string, value: string): void {
+    try {
+      this.#session.setItem(key, value);
+    } catch {
+      // As where storage is forbidden.
+    }
   }
 
   /** A new thing to do about models ends what was under way. */
