@@ -3,7 +3,7 @@
 use crate::budget::Budget;
 use crate::error::{Error, OpError, Result};
 use crate::graph::Graph;
-use crate::kernel::reach::{BoundLengths, DispatchView, Lengths};
+use crate::kernel::reach::{BoundLengths, DispatchView, Lengths, Reached};
 use crate::live::{Live, TensorId};
 use crate::plan::{Bind, BoundsCx, Caps, Dispatch, PARAM_SLOT, Plan, PlanCx, Recipe, Recipes};
 use crate::shape::Dims;
@@ -182,17 +182,12 @@ impl Planned {
 
     /// A kernel without bounds checks stays within the buffers that its recipe binds.
     fn check_reach(&self, graph: &Graph, index: usize, recipe: &Recipe, plan: &Plan, step: &Dispatch) -> Result<()> {
-        let Some(reach) = recipe.variant.kernel.reach else { return Ok(()) };
-        let view = DispatchView {
-            params: &step.params,
-            variant: &recipe.variant,
-            grid: step.grid,
-            step_base: self.step_bases[index],
-            step_words: &plan.step_words,
-        };
+        if recipe.variant.kernel.is_checked() {
+            return Ok(());
+        }
         let lengths = self.lengths(index);
         // Parameters that nothing can be said of could reach anything.
-        let reached = reach(&view).filter(|reached| reached.bindings() == recipe.binds.len());
+        let reached = self.reached(index, plan, step).filter(|reached| reached.bindings() == recipe.binds.len());
         let refuse = |binding: usize, reach, length| {
             let node = &graph.nodes[index];
             let operator = format!("{} (call {})", node.name, node.call);
@@ -206,6 +201,14 @@ impl Planned {
             }
         }
         Ok(())
+    }
+
+    /// How far a dispatch of an operator reaches, if its kernel has no bounds checks.
+    pub(crate) fn reached(&self, node: usize, plan: &Plan, step: &Dispatch) -> Option<Reached> {
+        let variant = &self.recipes[node].list.get(step.recipe)?.variant;
+        let (step_base, step_words) = (self.step_bases[node], plan.step_words.as_slice());
+        let view = DispatchView { params: &step.params, variant, grid: step.grid, step_base, step_words };
+        variant.kernel.reach?(&view)
     }
 
     /// The bytes of the buffers that an operator's recipes bind, as they are allocated at load.

@@ -69,6 +69,9 @@ pub(crate) struct Inner {
     pub(super) memory: SharedBudget,
     pub(crate) pipelines: Mutex<HashMap<Variant, Arc<Pipeline>>>,
     pub(super) guards: GuardSwitch,
+    /// Whether kernels without bounds checks bind no more than their reach, which tests of the reach functions do.
+    #[cfg(test)]
+    pub(super) binds_reach: bool,
     #[cfg(not(target_arch = "wasm32"))]
     pub(super) cache: Option<DiskCache>,
     failures: Failures,
@@ -216,6 +219,8 @@ impl Gpu {
             memory: SharedBudget::new(memory),
             pipelines: Mutex::default(),
             guards,
+            #[cfg(test)]
+            binds_reach: false,
             #[cfg(not(target_arch = "wasm32"))]
             cache,
             failures,
@@ -241,11 +246,24 @@ impl Gpu {
     /// The same device as if it could do no more than this, for tests of what other devices run.
     #[cfg(test)]
     pub(crate) fn with_caps(&self, caps: Caps) -> Self {
+        self.again(caps, false)
+    }
+
+    /// The same device, on which kernels without bounds checks bind no more of their buffers than they are said to reach. Drivers
+    /// that clamp accesses to what is bound answer otherwise where a kernel touches more.
+    #[cfg(test)]
+    pub(crate) fn binding_reach(&self) -> Self {
+        self.again(self.caps(), true)
+    }
+
+    #[cfg(test)]
+    fn again(&self, caps: Caps, binds_reach: bool) -> Self {
         let Inner { device, queue, summary, failures, .. } = &*self.inner;
         let (device, queue, summary, failures) = (device.clone(), queue.clone(), summary.clone(), failures.clone());
         let (counters, pipelines, cache) = (Counters::default(), Mutex::default(), None);
         let (guards, memory) = (self.inner.guards.again(), self.inner.memory.clone());
-        let inner = Inner { device, queue, summary, caps, counters, memory, pipelines, guards, cache, failures };
+        let inner =
+            Inner { device, queue, summary, caps, counters, memory, pipelines, guards, binds_reach, cache, failures };
         Self { inner: Arc::new(inner) }
     }
 

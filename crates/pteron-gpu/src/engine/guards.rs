@@ -92,6 +92,13 @@ impl Region {
         wgpu::BindingResource::Buffer(wgpu::BufferBinding { buffer, offset, size: wgpu::BufferSize::new(size) })
     }
 
+    /// The first bytes alone, as many as a kernel is said to reach: whole vectors of them, one at least.
+    #[cfg(test)]
+    pub(super) fn binding_of(&self, reach: u64) -> wgpu::BindingResource<'_> {
+        let size = wgpu::BufferSize::new(crate::memory::padded(reach).min(self.len));
+        wgpu::BindingResource::Buffer(wgpu::BufferBinding { buffer: &self.buffer, offset: self.start, size })
+    }
+
     /// Copies bytes of another buffer to place `at`.
     pub(super) fn copy_from(&self, encoder: &mut wgpu::CommandEncoder, from: (&wgpu::Buffer, u64), at: u64, len: u64) {
         encoder.copy_buffer_to_buffer(from.0, from.1, &self.buffer, self.start + at, len);

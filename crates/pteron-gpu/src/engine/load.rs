@@ -409,14 +409,25 @@ fn guard_list(graph: &Graph, memory: &Memory, fixed: &Fixed, ready: &[Vec<Ready>
 
 /// The bind group of a recipe; `None` if it binds state and `states` has none.
 pub(super) fn bind_group(gpu: &Gpu, fixed: &Fixed, ready: &Ready, states: &[Region]) -> Option<wgpu::BindGroup> {
+    let most = gpu.inner.summary.limits.max_storage_buffer_binding_size;
+    count(&gpu.inner.counters.bind_groups, 1);
+    bind_group_of(gpu, fixed, ready, states, |_, region| region.binding(ready.pipeline.checked, most))
+}
+
+/// The same, with what of each region is bound.
+pub(super) fn bind_group_of<'a>(
+    gpu: &Gpu,
+    fixed: &'a Fixed,
+    ready: &Ready,
+    states: &'a [Region],
+    part: impl Fn(usize, &'a Region) -> wgpu::BindingResource<'a>,
+) -> Option<wgpu::BindGroup> {
     let params = wgpu::BufferBinding { buffer: &fixed.arena, offset: 0, size: wgpu::BufferSize::new(PARAM_SLOT as u64) };
     let mut entries = vec![wgpu::BindGroupEntry { binding: 0, resource: wgpu::BindingResource::Buffer(params) }];
-    let most = gpu.inner.summary.limits.max_storage_buffer_binding_size;
-    for (binding, bound) in (1u32..).zip(&ready.binds) {
-        let resource = region(fixed, *bound, states)?.binding(ready.pipeline.checked, most);
+    for (index, (binding, bound)) in (1u32..).zip(&ready.binds).enumerate() {
+        let resource = part(index, region(fixed, *bound, states)?);
         entries.push(wgpu::BindGroupEntry { binding, resource });
     }
-    count(&gpu.inner.counters.bind_groups, 1);
     let layout = &ready.pipeline.layout;
     Some(gpu.inner.device.create_bind_group(&wgpu::BindGroupDescriptor { label: None, layout, entries: &entries }))
 }

@@ -2,6 +2,10 @@
 
 use super::buffers::count;
 use super::call::Run;
+#[cfg(test)]
+use super::guards::Region;
+#[cfg(test)]
+use super::load::bind_group_of;
 use super::load::{LoadedGraph, Ready};
 use super::profile::{DispatchTime, Recorder, Timing};
 use super::state::State;
@@ -17,6 +21,9 @@ struct Step<'a> {
     ready: &'a Ready,
     /// Where its parameters are in the arena.
     slot: u32,
+    /// How far it reaches, where no more is to be bound.
+    #[cfg(test)]
+    reached: Option<crate::kernel::reach::Reached>,
 }
 
 impl LoadedGraph {
@@ -30,7 +37,14 @@ impl LoadedGraph {
                 let ready = &recipes[dispatch.recipe];
                 let slot = ready.slot + used[dispatch.recipe];
                 used[dispatch.recipe] += 1;
-                Step { node, dispatch, ready, slot }
+                Step {
+                    node,
+                    dispatch,
+                    ready,
+                    slot,
+                    #[cfg(test)]
+                    reached: run.planned.reached(node, plan, dispatch).filter(|_| self.gpu.inner.binds_reach),
+                }
             })
         })
     }
@@ -38,6 +52,14 @@ impl LoadedGraph {
     fn dispatch(&self, pass: &mut wgpu::ComputePass<'_>, state: &State, step: &Step<'_>) {
         let group = step.ready.group.as_ref().or_else(|| state.groups.get(&(step.node, step.dispatch.recipe)));
         pass.set_pipeline(&step.ready.pipeline.pipeline);
+        #[cfg(test)]
+        let exact = step.reached.and_then(|reached| {
+            bind_group_of(&self.gpu, &self.fixed, step.ready, &state.buffers, |index, region: &Region| {
+                region.binding_of(reached.bytes()[index])
+            })
+        });
+        #[cfg(test)]
+        let group = exact.as_ref().or(group);
         pass.set_bind_group(0, group, &[step.slot * PARAM_SLOT_U32]);
         pass.dispatch_workgroups(step.dispatch.grid.x, step.dispatch.grid.y, 1);
         count(&self.gpu.inner.counters.dispatches, 1);

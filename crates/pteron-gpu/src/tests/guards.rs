@@ -106,6 +106,21 @@ fn a_write_past_the_end_of_a_buffer_is_found() {
     }
 }
 
+/// Tests of reach functions bind no more than those say: a kernel that touches more shows, because software adapters drop it.
+#[test]
+fn a_write_past_the_reach_is_dropped_where_no_more_is_bound() {
+    let gpu = gpu(true);
+    if !gpu.adapter().software {
+        println!("skipped: {} need not clamp accesses to what is bound", gpu.adapter().name);
+        return;
+    }
+    for (gpu, found) in [(gpu.clone(), true), (gpu.binding_reach(), false)] {
+        let graph = load(&gpu, overrunning(&UNCHECKED, 0));
+        let answer = block_on(graph.call(&graph.new_state().unwrap(), &ones()));
+        assert_eq!(matches!(answer, Err(Error::GuardBytes { .. })), found);
+    }
+}
+
 #[test]
 fn checked_kernels_cannot_reach_guards() {
     let gpu = gpu(true);
