@@ -90,21 +90,25 @@ fn exhaust(path: &str, constants: fn(&[u8]) -> Vec<Range<u64>>, check: Check) {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "millions of readings")]
 fn a_delegate_with_constants() {
     exhaust("ops/rms_norm/program.pte", program_constants, check_program);
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "millions of readings")]
 fn instructions_outside_of_delegates() {
     exhaust("ops/branch/program.pte", program_constants, check_program);
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "millions of readings")]
 fn a_delegate_inside_the_tables() {
     exhaust("ops/inline_delegate/program.pte", program_constants, check_program);
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "millions of readings")]
 fn external_data() {
     let constants = |bytes: &[u8]| {
         let ptd = Ptd::read(bytes).expect("a real file is valid");

@@ -11,6 +11,7 @@ use pteron_format::vulkan::{self, read_blob, write_blob};
 use pteron_format::{Program, Ptd, Pte, external, layout, layout_with_room, write};
 
 #[test]
+#[cfg_attr(miri, ignore = "reads files")]
 fn every_real_program() {
     for path in fixtures_with("pte") {
         let file = std::fs::read(&path).unwrap();
@@ -22,6 +23,7 @@ fn every_real_program() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "reads files")]
 fn every_real_file_of_external_data() {
     for path in fixtures_with("ptd") {
         let file = std::fs::read(&path).unwrap();
@@ -32,6 +34,7 @@ fn every_real_file_of_external_data() {
 
 /// A program and the external data beside it belong together; neither is enough alone.
 #[test]
+#[cfg_attr(miri, ignore = "reads files")]
 fn real_external_data_is_what_its_program_needs() {
     let mut folders: Vec<_> = fixtures_with("ptd").iter().map(|path| path.parent().unwrap().to_owned()).collect();
     folders.dedup();
@@ -166,7 +169,7 @@ fn with_graph(graph: &vulkan::Graph, stored: &[u8]) -> Program<Vec<u8>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 8 } else { 512 }, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn any_valid_program(program in arbitrary::program()) {

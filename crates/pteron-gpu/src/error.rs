@@ -118,7 +118,7 @@ pub enum Error {
         by: &'static str,
     },
     /// The device has no more memory.
-    #[error("the GPU has not enough memory: {0}")]
+    #[error("the GPU has not enough memory: {}", Shown::sentence(.0))]
     OutOfMemory(String),
     /// The host has no more memory.
     #[error("{0} on the host; close other programs, or load a smaller one")]
@@ -143,10 +143,10 @@ pub enum Error {
     #[error("no GPU adapter {0}")]
     NoAdapter(String),
     /// The device refused something, or is gone.
-    #[error("the GPU device failed: {0}")]
+    #[error("the GPU device failed: {}", Shown::sentence(.0))]
     Device(String),
     /// The device was lost; what was loaded on it is gone, and can be loaded again on a new one.
-    #[error("the GPU device was lost: {0}")]
+    #[error("the GPU device was lost: {}", Shown::sentence(.0))]
     Lost(String),
 }
 

@@ -151,8 +151,8 @@ impl Facts {
             ConstantValue::Bool(value) => Constant::Bool(*value),
             _ => Constant::Other,
         };
-        let answers = |name| program.constant_method(name).unwrap_or_default().iter().map(value).collect();
-        Ok(Self::from_constants(program.constant_methods().map(|name| (name, answers(name))))?)
+        let answers = program.constant_answers().map(|(name, values)| (name, values.iter().map(value).collect()));
+        Ok(Self::from_constants(answers)?)
     }
 }
 

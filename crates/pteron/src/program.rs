@@ -109,24 +109,12 @@ impl Program {
     /// What a constant method answers; `None` if there is no such method.
     #[must_use]
     pub fn constant_method(&self, name: &str) -> Option<Vec<ConstantValue>> {
-        let plan = self.plans().find(|plan| plan.name == name && plan.is_constant())?;
-        // Outputs may name one text again and again.
-        let mut room = MAX_CONSTANT_TEXT;
-        let value = |value: &Value| match value {
-            Value::Null => ConstantValue::None,
-            Value::Int(value) => ConstantValue::Int(*value),
-            Value::Bool(value) => ConstantValue::Bool(*value),
-            Value::Double(value) => ConstantValue::Float(value.0),
-            Value::String(text) => match room.checked_sub(text.len()) {
-                Some(left) => {
-                    room = left;
-                    ConstantValue::Text(text.clone())
-                }
-                None => ConstantValue::Other("a string that is too long"),
-            },
-            other => ConstantValue::Other(other.kind()),
-        };
-        Some(plan.outputs.iter().filter_map(|&id| plan.value(id)).map(value).collect())
+        self.plans().find(|plan| plan.name == name && plan.is_constant()).map(answers)
+    }
+
+    /// What every constant method answers, by its name.
+    pub fn constant_answers(&self) -> impl Iterator<Item = (&str, Vec<ConstantValue>)> {
+        self.plans().filter(|plan| plan.is_constant()).map(|plan| (plan.name.as_str(), answers(plan)))
     }
 
     /// The names of the constant methods.
@@ -145,6 +133,26 @@ impl Program {
             .plan(name)
             .ok_or_else(|| Error::NoMethod { name: name.to_owned(), methods: self.methods().map(str::to_owned).collect() })
     }
+}
+
+/// What a constant method answers. Its outputs may name one text again and again.
+fn answers(plan: &Plan) -> Vec<ConstantValue> {
+    let mut room = MAX_CONSTANT_TEXT;
+    let value = |value: &Value| match value {
+        Value::Null => ConstantValue::None,
+        Value::Int(value) => ConstantValue::Int(*value),
+        Value::Bool(value) => ConstantValue::Bool(*value),
+        Value::Double(value) => ConstantValue::Float(value.0),
+        Value::String(text) => match room.checked_sub(text.len()) {
+            Some(left) => {
+                room = left;
+                ConstantValue::Text(text.clone())
+            }
+            None => ConstantValue::Other("a string that is too long"),
+        },
+        other => ConstantValue::Other(other.kind()),
+    };
+    plan.outputs.iter().filter_map(|&id| plan.value(id)).map(value).collect()
 }
 
 impl Files {

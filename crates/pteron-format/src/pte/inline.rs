@@ -157,6 +157,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "megabytes of constants")]
     fn large_constants_inside_the_tables_are_not_copied() {
         let constants = vec![vec![], vec![7; 3 << 20], vec![1, 2, 3], vec![9; 100_000]];
         let file = crate::write(&program(constants.clone())).unwrap();
@@ -170,6 +171,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "megabytes of constants")]
     fn small_tables_are_copied_whole_and_once() {
         let file = crate::write(&program(vec![vec![], vec![7; 100_000]])).unwrap();
         let shared = Shared(&file, Cell::new(0));
@@ -179,6 +181,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "megabytes of constants")]
     fn damaged_tables_are_an_error_wherever_the_damage_is() {
         let file = crate::write(&program(vec![vec![], vec![7; 2 << 20], vec![8; 2 << 20]])).unwrap();
         // Everything but the constants themselves: offsets, vtables, lengths.
@@ -190,5 +193,26 @@ mod tests {
                 assert!(pte.program().inline_constants.iter().all(|&place| pte.bytes(place).len() as u64 == place.len));
             }
         }
+    }
+
+    #[test]
+    fn a_copy_says_what_the_file_says() {
+        let constants = vec![vec![], vec![1, 2, 3], vec![7; 200]];
+        let file = crate::write(&program(constants)).unwrap();
+        let shared = super::super::Pte::read(Shared(&file, Cell::new(0))).unwrap();
+        assert!(shared.program() == super::super::Pte::read(file.as_slice()).unwrap().program());
+        for end in 0..file.len() {
+            assert!(super::super::Pte::read(Shared(&file[..end], Cell::new(0))).is_err(), "cut at {end}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_left_out_may_overlap_and_reach_the_end() {
+        let file: Vec<u8> = (0..100).collect();
+        let part = |start, len| Extent { start, len };
+        let copy = copy_around(&file, 100, &[part(10, 30), part(20, 5), part(35, 20), part(90, 10)]).unwrap();
+        let expected = |at: u8| if (10..55).contains(&at) || at >= 90 { 0 } else { at };
+        assert!(copy.iter().zip(0..).all(|(&byte, at)| byte == expected(at)), "{copy:?}");
+        assert_eq!(copy_around(&file, 100, &[]).unwrap(), file);
     }
 }

@@ -31,6 +31,7 @@ fn problem(file: &[u8]) -> Problem {
 
 /// 64 methods that are one, each of 256 chains that are one, each of 256 instructions that are one: four million.
 #[test]
+#[cfg_attr(miri, ignore = "is timed")]
 fn a_tree_of_millions_from_a_few_kilobytes() {
     let file = program(
         |b| {
@@ -56,6 +57,7 @@ fn a_tree_of_millions_from_a_few_kilobytes() {
 
 /// The verifier counts bytes of tables. A list of nothing is four of them, and much more than that in memory.
 #[test]
+#[cfg_attr(miri, ignore = "is timed")]
 fn small_tables_that_unpack_to_large_values() {
     let file = program(
         |b| {
@@ -75,6 +77,7 @@ fn small_tables_that_unpack_to_large_values() {
 
 /// One string behind every name.
 #[test]
+#[cfg_attr(miri, ignore = "is timed")]
 fn one_string_behind_thousands_of_names() {
     let file = program(
         |b| {
@@ -92,6 +95,7 @@ fn one_string_behind_thousands_of_names() {
 
 /// Names that are all the same are sorted before that is seen: what sorting needs is bounded as well.
 #[test]
+#[cfg_attr(miri, ignore = "is timed")]
 fn one_name_ten_thousand_times() {
     let file = program(
         |b| {
@@ -109,6 +113,7 @@ fn one_name_ten_thousand_times() {
 
 /// Thousands of delegates over one graph would be parsed one after the other.
 #[test]
+#[cfg_attr(miri, ignore = "is timed")]
 fn thousands_of_delegates_over_one_graph() {
     let mut b = Builder::new();
     let named_key = Some(b.create_string(&"k".repeat(100_000)));
@@ -144,6 +149,7 @@ fn thousands_of_delegates_over_one_graph() {
 
 /// The bounds are for what shares on purpose; what this library writes is read, however many small things are in it.
 #[test]
+#[cfg_attr(miri, ignore = "is timed")]
 fn large_programs_that_share_nothing_are_read() {
     let values = vec![Value::Null; 300_000];
     let graph = Graph { values, ..Graph::default() };
