@@ -45,11 +45,11 @@ impl FileBytes {
 
     /// Whether the file is as long as when it was opened, and has not been written since.
     pub(crate) fn is_unchanged(&self) -> bool {
-        match self {
-            #[cfg(not(target_arch = "wasm32"))]
-            Self::Mapped(map) => map.is_unchanged(),
-            _ => true,
+        #[cfg(not(target_arch = "wasm32"))]
+        if let Self::Mapped(map) = self {
+            return map.is_unchanged();
         }
+        true
     }
 }
 
@@ -91,15 +91,12 @@ impl Bytes for FileBytes {
     }
 
     fn read_at(&self, start: u64, out: &mut [u8]) -> Result<(), Unread> {
-        match self {
-            #[cfg(not(target_arch = "wasm32"))]
-            Self::Mapped(map) => map.read_at(start, out),
-            _ => {
-                let part = Extent { start, len: out.len() as u64 };
-                out.copy_from_slice(self.get(part).ok_or(Unread::NotAtHand)?);
-                Ok(())
-            }
+        #[cfg(not(target_arch = "wasm32"))]
+        if let Self::Mapped(map) = self {
+            return map.read_at(start, out);
         }
+        out.copy_from_slice(self.get(Extent { start, len: out.len() as u64 }).ok_or(Unread::NotAtHand)?);
+        Ok(())
     }
 }
 
