@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use pteron_files::ReadError;
+
 use crate::files::{Foreign, Wanted};
 use crate::npz;
 
@@ -47,6 +49,8 @@ pub(crate) enum Failure {
     Slower { test: String, depth: u32, against: &'static str, ratio: f64, least: f64 },
     #[error("there is no folder to remember a tuning in: neither XDG_CACHE_HOME nor HOME (LOCALAPPDATA on Windows) is set")]
     NoCacheFolder,
+    #[error("standard input has more than {most} bytes, or a line that long")]
+    LongInput { most: u64 },
     #[error("it was interrupted before everything was measured")]
     Interrupted,
 }
@@ -84,6 +88,8 @@ pub(crate) enum Reason {
     Directory { example: Option<PathBuf> },
     #[error("it is not a regular file; save its content to one first")]
     Special,
+    #[error("it has {len} bytes, more than the {limit} that such a file may have")]
+    TooLarge { len: u64, limit: u64 },
     #[error("the file is empty; {wanted} has at least a header, so it may not have been written or downloaded to the end")]
     Empty { wanted: Wanted },
     #[error("it is {found}, not {wanted}; {}", found.advice(*wanted))]
@@ -124,6 +130,8 @@ pub(crate) enum Reason {
     Another { program: PathBuf },
     #[error("it could not be written: {0}")]
     Unwritten(#[source] io::Error),
+    #[error("it is not replaced, because what it holds could not be read; remove it")]
+    Unread,
     #[error("{what} has no Vulkan delegate, so there is no graph to draw")]
     NoGraph { what: String },
     #[error("its graphs have more than {most} edges, too many to draw; choose a method with --method")]
@@ -169,6 +177,17 @@ impl From<io::Error> for Reason {
         match error.kind() {
             io::ErrorKind::NotFound => Self::Absent,
             _ => Self::Io(error),
+        }
+    }
+}
+
+impl From<ReadError> for Reason {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Io(error) => error.into(),
+            ReadError::Directory => Self::Directory { example: None },
+            ReadError::TooLarge { len, limit } => Self::TooLarge { len, limit },
+            _ => Self::Special,
         }
     }
 }

@@ -1,11 +1,12 @@
 //! Opening files, and recognising those that are something else.
 
 use std::fmt;
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::fs;
+use std::io::{self, BufWriter, Read};
 use std::path::{Path, PathBuf};
 
 use pteron::FileBytes;
+use pteron_files::{AtomicFile, ReadError, WriteOptions};
 use pteron_format::{Error, Item, Part, Problem, Ptd, Pte};
 
 use crate::failure::{Failure, Reason};
@@ -60,21 +61,38 @@ pub(crate) fn open(path: &Path, wanted: Wanted) -> Result<FileBytes, Failure> {
     Ok(bytes)
 }
 
+/// Reads a regular file of at most `limit` bytes.
+pub(crate) fn read(path: &Path, limit: u64) -> Result<Vec<u8>, Failure> {
+    pteron_files::read(path, limit).map_err(|error| Failure::file(path, error))
+}
+
+/// The same for a file that a user names, which may as well be a pipe that the shell has made.
+pub(crate) fn read_or_stream(path: &Path, limit: u64) -> Result<Vec<u8>, Failure> {
+    let is_handle = ["/dev/stdin", "/dev/fd", "/proc/self/fd"].iter().any(|folder| path.starts_with(folder));
+    if !is_handle {
+        return read(path, limit);
+    }
+    let mut bytes = Vec::new();
+    let read = fs::File::open(path).and_then(|file| file.take(limit.saturating_add(1)).read_to_end(&mut bytes));
+    let len = read.map_err(|error| Failure::file(path, error))? as u64;
+    if len > limit { Err(Failure::file(path, ReadError::TooLarge { len, limit })) } else { Ok(bytes) }
+}
+
+/// The options of files that a user asks for.
+const FOR_USERS: WriteOptions = WriteOptions { private: false, sync: true };
+
 /// Writes a file, all or nothing: it appears under its name when it is complete.
-pub(crate) fn write(path: &Path, content: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> Result<(), Failure> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let partial = path.with_file_name(format!(".{name}.{}.partial", std::process::id()));
-    let whole = || {
-        let mut out = BufWriter::new(File::create(&partial)?);
-        content(&mut out)?;
-        out.flush()?;
-        fs::rename(&partial, path)
-    };
-    whole().map_err(|error| {
-        // It may not exist; what failed first is what is worth saying.
-        let _ = fs::remove_file(&partial);
-        Failure::file(path, Reason::Unwritten(error))
-    })
+pub(crate) fn write(path: &Path, content: impl FnOnce(&mut BufWriter<AtomicFile>) -> io::Result<()>) -> Result<(), Failure> {
+    write_with(path, FOR_USERS, content)
+}
+
+/// The same with options.
+pub(crate) fn write_with(
+    path: &Path,
+    options: WriteOptions,
+    content: impl FnOnce(&mut BufWriter<AtomicFile>) -> io::Result<()>,
+) -> Result<(), Failure> {
+    pteron_files::write(path, options, content).map_err(|error| Failure::file(path, Reason::Unwritten(error)))
 }
 
 /// The first file of the wanted kind in a directory.
@@ -178,5 +196,92 @@ impl fmt::Display for Foreign {
             Self::LfsPointer => "a Git LFS pointer",
             Self::WebPage => "a web page",
         })
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::io::Write;
+
+    use pteron_files::{TemporaryFolder, faults};
+
+    use super::*;
+
+    /// Fails every operation below `folder` in turn, and returns how many there are. After each failure the sentence names a
+    /// path there, and `folder` is as it was.
+    pub(crate) fn fail_each(folder: &Path, attempt: impl Fn() -> Result<(), Failure>) -> u64 {
+        let before = listed(folder);
+        for operations in 0.. {
+            let fault = faults::fail_after(folder, operations, io::ErrorKind::StorageFull);
+            let result = attempt();
+            if !fault.reached() {
+                result.unwrap();
+                return operations;
+            }
+            let sentence = result.unwrap_err().to_string();
+            assert!(sentence.starts_with(&*folder.to_string_lossy()), "after {operations}: {sentence}");
+            assert_eq!(listed(folder), before, "after {operations} operations");
+        }
+        0
+    }
+
+    /// Every file below a folder, with its content.
+    fn listed(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+        let mut files = Vec::new();
+        for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+            if entry.path().is_dir() {
+                files.extend(listed(&entry.path()));
+            } else {
+                files.push((entry.path(), fs::read(entry.path()).unwrap()));
+            }
+        }
+        files.sort();
+        files
+    }
+
+    #[test]
+    fn a_disk_that_fails_leaves_the_old_file_and_the_next_call_works() {
+        let folder = TemporaryFolder::new("pteron-cli-").unwrap();
+        let path = folder.path().join("out.txt");
+        write(&path, |out| out.write_all(b"old")).unwrap();
+        let text = [b'n'; 20_000];
+        assert_eq!(fail_each(folder.path(), || write(&path, |out| out.write_all(&text))), 4);
+        assert_eq!(fs::read(&path).unwrap(), text);
+        let _short = faults::short(folder.path(), 3);
+        write(&path, |out| out.write_all(b"in small pieces")).unwrap();
+        assert_eq!(read(&path, 100).unwrap(), b"in small pieces");
+    }
+
+    /// A name that can be guessed lets somebody else choose what is overwritten.
+    #[cfg(unix)]
+    #[test]
+    fn a_link_that_was_planted_is_not_followed() {
+        let folder = TemporaryFolder::new("pteron-cli-").unwrap();
+        let [path, victim] = ["out.txt", "victim"].map(|name| folder.path().join(name));
+        fs::write(&victim, "precious").unwrap();
+        let planted = folder.path().join(format!(".out.txt.{}.partial", std::process::id()));
+        std::os::unix::fs::symlink(&victim, planted).unwrap();
+        write(&path, |out| out.write_all(b"new")).unwrap();
+        assert_eq!((fs::read(&victim).unwrap(), fs::read(&path).unwrap()), (b"precious".to_vec(), b"new".to_vec()));
+        assert!(fs::symlink_metadata(&path).unwrap().is_file());
+    }
+
+    #[test]
+    fn streams_of_the_shell_are_read_and_limited() {
+        if !cfg!(target_os = "linux") {
+            return;
+        }
+        let folder = TemporaryFolder::new("pteron-cli-").unwrap();
+        let path = folder.path().join("prompt");
+        fs::write(&path, "twelve bytes").unwrap();
+        let file = fs::File::open(&path).unwrap();
+        #[cfg(unix)]
+        {
+            use std::os::fd::AsRawFd;
+            let handle = PathBuf::from(format!("/dev/fd/{}", file.as_raw_fd()));
+            assert_eq!(read_or_stream(&handle, 12).unwrap(), b"twelve bytes");
+            assert!(read_or_stream(&handle, 11).unwrap_err().to_string().contains("it has 12 bytes, more than the 11"));
+        }
+        drop(file);
     }
 }

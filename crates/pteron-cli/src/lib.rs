@@ -11,6 +11,7 @@ mod files;
 #[doc(hidden)]
 pub mod fuzzing;
 mod inspect;
+mod interrupts;
 mod loading;
 mod npy;
 mod npz;
@@ -28,6 +29,7 @@ use clap::Parser;
 #[doc(hidden)]
 #[must_use]
 pub fn main() -> ExitCode {
+    interrupts::install();
     match cli::Cli::parse().command {
         cli::Command::Run(args) => talk::run(&args),
         cli::Command::Chat(args) => talk::chat(&args),

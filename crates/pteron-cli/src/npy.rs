@@ -1,8 +1,12 @@
 //! Arrays as NumPy writes them: a magic number, a version, a header that is a Python literal, and the elements.
 
 use pteron::ScalarType;
+use pteron_format::Shown;
+use pteron_format::alloc::{self, OutOfMemory};
 
 pub(crate) const MAGIC: &[u8] = b"\x93NUMPY";
+/// The most dimensions that NumPy has.
+const MOST_DIMS: usize = 64;
 /// Elements start at a multiple of this.
 const ALIGNMENT: usize = 64;
 
@@ -34,12 +38,16 @@ pub(crate) enum Fault {
     Structured,
     #[error("is big-endian ({0:?}); save it with .astype({1:?})")]
     BigEndian(String, String),
-    #[error("has elements {0:?}, supported are {types}", types = type_names())]
+    #[error("has {0} dimensions, more than NumPy's {MOST_DIMS}")]
+    Dimensions(usize),
+    #[error("has elements {found:?}, supported are {types}", found = Shown::name(.0), types = type_names())]
     Type(String),
     #[error("has shape {0:?}, larger than can be counted")]
     Shape(Vec<u64>),
     #[error("needs {need} bytes of elements, but holds {found}")]
     Length { need: u64, found: u64 },
+    #[error("is too large: {0}")]
+    Memory(#[from] OutOfMemory),
 }
 
 fn type_names() -> String {
@@ -101,6 +109,9 @@ impl Header {
             return Err(Fault::Literal);
         };
         let scalar_type = scalar_type(descr)?;
+        if sizes.len() > MOST_DIMS {
+            return Err(Fault::Dimensions(sizes.len()));
+        }
         let shape: Option<Vec<u32>> = sizes.iter().map(|&size| u32::try_from(size).ok()).collect();
         let counted = shape.and_then(|shape| {
             let count = shape.iter().try_fold(1u64, |count, &size| count.checked_mul(size.into()));
@@ -123,15 +134,15 @@ impl Header {
         }
         // In one dimension, or without elements, both orders are the same.
         if !self.fortran_order || self.shape.len() < 2 || elements.is_empty() {
-            return Ok(elements.to_vec());
+            return Ok(alloc::copied(elements)?);
         }
         let size = usize::try_from(self.scalar_type.size()).unwrap_or(1);
-        Ok(rows_first(elements, &self.shape, size))
+        Ok(rows_first(elements, &self.shape, size)?)
     }
 }
 
 /// Columns first becomes rows first.
-fn rows_first(elements: &[u8], shape: &[u32], size: usize) -> Vec<u8> {
+fn rows_first(elements: &[u8], shape: &[u32], size: usize) -> Result<Vec<u8>, OutOfMemory> {
     let mut strides = vec![0; shape.len()];
     let mut stride = size;
     for (own, &dim) in strides.iter_mut().zip(shape) {
@@ -139,7 +150,7 @@ fn rows_first(elements: &[u8], shape: &[u32], size: usize) -> Vec<u8> {
         stride = stride.saturating_mul(dim as usize);
     }
     let mut index = vec![0u32; shape.len()];
-    let mut out = Vec::with_capacity(elements.len());
+    let mut out = alloc::vec(elements.len())?;
     while out.len() < elements.len() {
         let from: usize = index.iter().zip(&strides).map(|(&index, stride)| index as usize * stride).sum();
         out.extend_from_slice(&elements[from..from + size]);
@@ -151,7 +162,7 @@ fn rows_first(elements: &[u8], shape: &[u32], size: usize) -> Vec<u8> {
             *index = 0;
         }
     }
-    out
+    Ok(out)
 }
 
 fn scalar_type(descr: &str) -> Result<ScalarType, Fault> {
@@ -309,6 +320,10 @@ mod tests {
         assert!(with("[('a', '<f4')]", "(1,)").starts_with("has elements of several fields"));
         assert_eq!(with("'<f4'", "(5000000000,)"), "has shape [5000000000], larger than can be counted");
         assert!(with("'<f8'", "(4294967295, 4294967295)").ends_with("larger than can be counted"));
+        let many = format!("({})", "1,".repeat(65));
+        assert_eq!(with("'<f4'", &many), "has 65 dimensions, more than NumPy's 64");
+        let long = with(&format!("'{}'", "x".repeat(60_000)), "(1,)");
+        assert!(long.len() < 300, "{}", long.len());
         for broken in
             ["", "{", "{'descr'", "{'descr': '<f4'}", "{'shape': (1,}", "{'shape': (-1,)}", "{'other': 1}", "[1, 2]"]
         {

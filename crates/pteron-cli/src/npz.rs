@@ -1,17 +1,22 @@
 //! Files of arrays, as `numpy.savez` writes and `numpy.load` reads them: a zip archive of `.npy` files.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt;
 use std::io::{self, Write};
 use std::path::Path;
 
+use miniz_oxide::inflate::{TINFLStatus, decompress_slice_iter_to_slice};
 use pteron::{FileBytes, Tensor};
+use pteron_format::{Shown, alloc};
 use rawzip::{CompressionMethod, ZipArchive, ZipArchiveEntryWayfinder, ZipSliceArchive, ZipVerification};
 
 use crate::failure::Failure;
 use crate::files::{self, Wanted};
 use crate::npy::{self, Header};
 
+/// No method has as many inputs.
+const MOST_ENTRIES: usize = 1 << 16;
 /// DEFLATE makes of a byte at most this many.
 const MOST_INFLATION: u64 = 1032;
 
@@ -20,15 +25,17 @@ const MOST_INFLATION: u64 = 1032;
 pub(crate) enum Fault {
     #[error("it is no archive that numpy.savez writes: {0}")]
     Archive(rawzip::Error),
+    #[error("it has more than {MOST_ENTRIES} arrays")]
+    Crowded,
     #[error("it is a single array (.npy); save it with numpy.savez, which names it arr_0")]
     Single,
-    #[error("{0} is in it twice")]
+    #[error("{name} is in it twice", name = Shown::name(.0))]
     Twice(String),
-    #[error("{0} is compressed with {1:?}; supported is what numpy.savez and numpy.savez_compressed write")]
+    #[error("{name} is compressed with {1:?}; supported is what numpy.savez and numpy.savez_compressed write", name = Shown::name(.0))]
     Method(String, CompressionMethod),
-    #[error("{0} is damaged: {1}")]
+    #[error("{name} is damaged: {1}", name = Shown::name(.0))]
     Damaged(String, String),
-    #[error("{0} {1}")]
+    #[error("{name} {1}", name = Shown::name(.0))]
     Array(String, #[source] npy::Fault),
 }
 
@@ -76,11 +83,15 @@ impl<B: AsRef<[u8]>> Npz<B> {
         }
         let archive = ZipArchive::from_slice(bytes).map_err(Fault::Archive)?;
         let mut entries: Vec<Entry> = Vec::new();
+        let mut names = HashSet::new();
         let mut records = archive.entries();
         while let Some(record) = records.next_entry().map_err(Fault::Archive)? {
             let path = String::from_utf8_lossy(record.file_path().as_bytes()).into_owned();
             let name = path.strip_suffix(".npy").unwrap_or(&path).to_owned();
-            if entries.iter().any(|entry| entry.name == name) {
+            if entries.len() == MOST_ENTRIES {
+                return Err(Fault::Crowded);
+            }
+            if !names.insert(name.clone()) {
                 return Err(Fault::Twice(name));
             }
             entries.push(Entry { name, method: record.compression_method(), place: record.wayfinder() });
@@ -106,7 +117,7 @@ impl<B: AsRef<[u8]>> Npz<B> {
         let (data, claim) = (file.data(), file.claim_verifier());
         let unpack = |most: u64| match entry.method {
             CompressionMethod::STORE => Ok(Cow::Borrowed(data)),
-            CompressionMethod::DEFLATE => inflate(data, most).map(Cow::Owned).map_err(damaged),
+            CompressionMethod::DEFLATE => inflate(name, data, most).map(Cow::Owned),
             other => Err(Fault::Method(name.to_owned(), other)),
         };
         // The header alone says how much the rest may be.
@@ -120,14 +131,20 @@ impl<B: AsRef<[u8]>> Npz<B> {
     }
 }
 
-/// At most so many bytes of compressed data.
-fn inflate(data: &[u8], most: u64) -> Result<Vec<u8>, String> {
+/// At most so many bytes of compressed data. Room is made for as many as the data can hold, and the rest is left packed.
+fn inflate(name: &str, data: &[u8], most: u64) -> Result<Vec<u8>, Fault> {
     let most = most.min((data.len() as u64).saturating_mul(MOST_INFLATION));
-    let inflated = miniz_oxide::inflate::decompress_to_vec_with_limit(data, usize::try_from(most).unwrap_or(usize::MAX));
-    inflated.or_else(|error| match error.status {
-        miniz_oxide::inflate::TINFLStatus::HasMoreOutput => Ok(error.output),
-        status => Err(format!("its compressed data does not unpack ({status:?})")),
-    })
+    let len = usize::try_from(most).unwrap_or(usize::MAX);
+    let mut out = alloc::zeroed(len).map_err(|lacking| Fault::Array(name.to_owned(), lacking.into()))?;
+    match decompress_slice_iter_to_slice(&mut out, std::iter::once(data), false, true) {
+        Ok(len) => out.truncate(len),
+        // What does not fit is not asked for.
+        Err(TINFLStatus::HasMoreOutput) => {}
+        Err(status) => {
+            return Err(Fault::Damaged(name.to_owned(), format!("its compressed data does not unpack ({status:?})")));
+        }
+    }
+    Ok(out)
 }
 
 /// Writes tensors as `arr_0`, `arr_1`, …
@@ -147,4 +164,70 @@ pub(crate) fn write(path: &Path, tensors: &[Tensor]) -> Result<(), Failure> {
         archive.finish().map_err(io::Error::other)?;
         Ok(())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use pteron::ScalarType;
+    use pteron_files::TemporaryFolder;
+
+    use super::*;
+    use crate::fuzzing;
+
+    fn tensor() -> Tensor {
+        Tensor::new(ScalarType::Byte, &[3], vec![1, 2, 3]).unwrap()
+    }
+
+    #[test]
+    fn a_disk_that_fails_leaves_the_old_file() {
+        let folder = TemporaryFolder::new("pteron-cli-").unwrap();
+        let path = folder.path().join("0.npz");
+        write(&path, &[tensor()]).unwrap();
+        let tensors: Vec<Tensor> = (0..3).map(|_| tensor()).collect();
+        assert!(files::tests::fail_each(folder.path(), || write(&path, &tensors)) >= 4);
+        assert_eq!(Npz::open(&path).unwrap().names().collect::<Vec<_>>(), ["arr_0", "arr_1", "arr_2"]);
+    }
+
+    /// An archive with an entry of this name that is said to unpack to `claimed` bytes.
+    fn archive(names: &[&str], method: CompressionMethod, data: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut archive = rawzip::ZipArchiveWriter::new(&mut out);
+        for name in names {
+            let (mut entry, config) = archive.new_file(name).compression_method(method).start().unwrap();
+            let mut writer = config.wrap(&mut entry);
+            writer.write_all(data).unwrap();
+            let (_, descriptor) = writer.finish().unwrap();
+            entry.finish(descriptor).unwrap();
+        }
+        archive.finish().unwrap();
+        out
+    }
+
+    #[test]
+    fn a_bomb_is_unpacked_as_far_as_its_header_says() {
+        let header = npy::header(ScalarType::Byte, &[8]).unwrap();
+        let bomb = miniz_oxide::deflate::compress_to_vec(&[header, vec![0; 16 << 20]].concat(), 9);
+        assert!(bomb.len() < 1 << 17, "{} bytes", bomb.len());
+        let text = fuzzing::npz(&archive(&["arr_0.npy"], CompressionMethod::DEFLATE, &bomb), 1 << 20).unwrap_err();
+        assert!(text.starts_with("arr_0 is damaged: "), "{text}");
+        // A header that claims more than the data can hold allocates no more than that.
+        let header = npy::header(ScalarType::Double, &[u32::MAX, 1 << 20]).unwrap();
+        let small = miniz_oxide::deflate::compress_to_vec(&header, 9);
+        let text = fuzzing::npz(&archive(&["arr_0.npy"], CompressionMethod::DEFLATE, &small), u64::MAX).unwrap_err();
+        assert!(text.starts_with("arr_0 "), "{text}");
+        let text = fuzzing::npz(&archive(&["arr_0.npy"], CompressionMethod::STORE, &header), u64::MAX).unwrap_err();
+        assert!(text.starts_with("arr_0 needs 36028797010575360 bytes of elements, but holds 0"), "{text}");
+    }
+
+    #[test]
+    fn long_and_doubled_names_are_said_shortly() {
+        let long = format!("{}.npy", "x".repeat(60_000));
+        let text = fuzzing::npz(&archive(&[&long, &long], CompressionMethod::STORE, b""), 0).unwrap_err();
+        assert!(text.len() < 200 && text.ends_with(" is in it twice"), "{text}");
+        let text = fuzzing::npz(&archive(&["../../\u{1b}[2J"], CompressionMethod::STORE, b""), 0).unwrap_err();
+        assert!(
+            text.ends_with("is no NumPy array: it does not start with \\x93NUMPY") && !text.contains('\u{1b}'),
+            "{text}"
+        );
+    }
 }

@@ -16,26 +16,51 @@ pub(crate) const FAINT: Style = Style::new().dimmed();
 pub(crate) const WARNING: Style = AnsiColor::Yellow.on_default();
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 
-/// Text from a file with its control characters spelled out: a name must not move the cursor or start a new line.
+/// The most characters that are shown of a name, of a sentence, and of the structure of an error.
+const NAME: usize = 400;
+const SENTENCE: usize = 2_000;
+const STRUCTURE: usize = 20_000;
+
+/// A name from a file with its control characters spelled out and cut where it is long: it must not move the cursor, start a new
+/// line or fill the screen.
 pub(crate) fn clean(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(is_unsafe) {
+    shortened(text, NAME, is_unsafe)
+}
+
+/// The same for a sentence, in which names occur.
+fn sentence(text: &str) -> Cow<'_, str> {
+    shortened(text, SENTENCE, is_unsafe)
+}
+
+/// At most so many characters of a text, those that `escaped` tells apart spelled out.
+fn shortened(text: &str, most: usize, escaped: impl Fn(char) -> bool) -> Cow<'_, str> {
+    let end = text.char_indices().nth(most).map_or(text.len(), |(end, _)| end);
+    let (shown, rest) = text.split_at(end);
+    if rest.is_empty() && !shown.contains(&escaped) {
         return Cow::Borrowed(text);
     }
-    let mut out = String::with_capacity(text.len() + 8);
-    for character in text.chars() {
-        if is_unsafe(character) { out.extend(character.escape_default()) } else { out.push(character) }
+    let mut out = String::with_capacity(shown.len() + 32);
+    for character in shown.chars() {
+        if escaped(character) { out.extend(character.escape_default()) } else { out.push(character) }
+    }
+    if !rest.is_empty() {
+        out.push_str(&format!("… ({} bytes)", text.len()));
     }
     Cow::Owned(out)
 }
 
 /// The same for text of several lines: line breaks and tabs stay.
 pub(crate) fn clean_text(text: &str) -> String {
-    let shown = |character: char| matches!(character, '\n' | '\t') || !is_unsafe(character);
-    let mut out = String::with_capacity(text.len());
-    for character in text.chars() {
-        if shown(character) { out.push(character) } else { out.extend(character.escape_default()) }
-    }
-    out
+    shortened(text, usize::MAX, is_unsafe_in_text).into_owned()
+}
+
+/// Whether a text can be shown at a terminal as it is.
+pub(crate) fn is_plain(text: &str) -> bool {
+    !text.contains(is_unsafe_in_text)
+}
+
+fn is_unsafe_in_text(character: char) -> bool {
+    !matches!(character, '\n' | '\t') && is_unsafe(character)
 }
 
 /// Control characters, and those that change the direction of what follows.
@@ -66,14 +91,19 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::Output)
 }
 
+/// Writes what a model or a user has written: at a terminal with control characters spelled out, elsewhere as it is.
+pub(crate) fn print_text(text: &str) -> Result<(), Failure> {
+    if io::stdout().is_terminal() { print(&clean_text(text)) } else { print(text) }
+}
+
 /// Says one line on standard error. If even that is closed, nobody is left to tell.
 pub(crate) fn note(text: &str) {
-    let _ = writeln!(anstream::AutoStream::auto(io::stderr().lock()), "{}", clean(text));
+    let _ = writeln!(anstream::AutoStream::auto(io::stderr().lock()), "{}", sentence(text));
 }
 
 /// A line that starts with a coloured `warning`.
 pub(crate) fn warn(text: &str) {
-    let _ = writeln!(anstream::AutoStream::auto(io::stderr().lock()), "{WARNING}warning{WARNING:#}: {}", clean(text));
+    let _ = writeln!(anstream::AutoStream::auto(io::stderr().lock()), "{WARNING}warning{WARNING:#}: {}", sentence(text));
 }
 
 /// Says what failed. A reader that has seen enough is no failure.
@@ -88,9 +118,10 @@ pub(crate) fn end(failure: &Failure, verbose: bool) -> ExitCode {
 /// One sentence on standard error; with `verbose` the structure behind it.
 fn complain(failure: &Failure, verbose: bool) {
     let mut err = anstream::AutoStream::auto(io::stderr().lock());
-    let _ = writeln!(err, "{ERROR}error{ERROR:#}: {}", clean(&failure.to_string()));
+    let _ = writeln!(err, "{ERROR}error{ERROR:#}: {}", sentence(&failure.to_string()));
     if verbose {
-        let _ = writeln!(err, "{FAINT}{failure:#?}{FAINT:#}");
+        let structure = format!("{failure:#?}");
+        let _ = writeln!(err, "{FAINT}{}{FAINT:#}", shortened(&structure, STRUCTURE, is_unsafe_in_text));
     }
 }
 
@@ -104,5 +135,16 @@ mod tests {
         assert_eq!(clean("a\u{1b}[2Jb\nc"), "a\\u{1b}[2Jb\\nc");
         assert_eq!(clean("\u{202e}x"), "\\u{202e}x");
         assert_eq!(clean_text("a\tb\n\u{1b}[2J"), "a\tb\n\\u{1b}[2J");
+        assert_eq!(clean_text("\u{9b}2J\r"), "\\u{9b}2J\\r", "C1 controls and carriage returns");
+    }
+
+    #[test]
+    fn a_megabyte_is_cut() {
+        let long = "é".repeat(1 << 20);
+        assert_eq!(clean(&long), format!("{}… (2097152 bytes)", "é".repeat(NAME)));
+        assert_eq!(clean(&"\u{1b}".repeat(NAME + 1)).chars().filter(|&character| character == '\\').count(), NAME);
+        assert!(sentence(&long).chars().count() < SENTENCE + 30);
+        assert_eq!(clean(&"x".repeat(NAME)), "x".repeat(NAME));
+        assert_eq!(clean_text(&long), long, "texts are shown whole");
     }
 }

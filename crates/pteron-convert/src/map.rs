@@ -1,7 +1,5 @@
 //! Files that are mapped, so that their pages are read when they are touched.
 
-use std::fs::File;
-use std::io::{Error as IoError, ErrorKind};
 use std::path::Path;
 
 use memmap2::Mmap;
@@ -25,16 +23,11 @@ impl Mapped {
 }
 
 fn map(path: &Path) -> std::io::Result<Mapped> {
-    // Asked before opening: opening a pipe would wait for somebody to write to it.
-    let metadata = std::fs::metadata(path)?;
-    if !metadata.is_file() {
-        return Err(IoError::new(ErrorKind::InvalidInput, "it is not a file"));
-    }
+    let (file, metadata) = pteron_files::open(path)?;
     // Nothing cannot be mapped.
     if metadata.len() == 0 {
         return Ok(Mapped::Memory(Vec::new()));
     }
-    let file = File::open(path)?;
     // SAFETY: the map is read-only and private. Another process that shortens the file while it is mapped could end this one
     // with a signal; no program that maps checkpoints can rule that out.
     #[allow(unsafe_code, reason = "mapping a file is unsafe by nature; this is the one place that does it")]

@@ -1,6 +1,6 @@
 //! What a path leads to: which reader opens it, or what to give instead.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::Read;
 use std::path::Path;
 
@@ -44,7 +44,8 @@ pub fn detect(path: &Path) -> Result<Kind> {
         return Err(instead(path, "it is neither a file nor a folder".to_owned()));
     }
     let mut start = Vec::new();
-    File::open(path).and_then(|file| file.take(LONGEST_MAGIC).read_to_end(&mut start)).map_err(unreadable)?;
+    let (file, _) = pteron_files::open(path).map_err(|error| unreadable(error.into()))?;
+    file.take(LONGEST_MAGIC).read_to_end(&mut start).map_err(unreadable)?;
     detect_file(path, &start)
 }
 

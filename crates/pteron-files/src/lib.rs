@@ -12,7 +12,7 @@ mod read;
 mod write;
 
 pub use pending::{TemporaryFolder, abandon};
-pub use read::{ReadError, open, read};
+pub use read::{ReadError, open, read, read_if};
 pub use write::{AtomicFile, WriteOptions, write};
 
 /// Fails here if a test asked for it.
@@ -36,4 +36,15 @@ fn at_once(path: &std::path::Path, len: usize) -> usize {
 #[cfg(not(feature = "faults"))]
 fn at_once(_: &std::path::Path, len: usize) -> usize {
     len
+}
+
+/// Whether a test wants unfinished files to have names also where they need none.
+#[cfg(all(feature = "faults", target_os = "linux"))]
+fn names_are_forced() -> bool {
+    std::env::var_os("PTERON_NAMED_FILES").is_some()
+}
+
+#[cfg(all(not(feature = "faults"), target_os = "linux"))]
+fn names_are_forced() -> bool {
+    false
 }

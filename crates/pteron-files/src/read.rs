@@ -84,7 +84,20 @@ fn check(metadata: &Metadata) -> Result<(), ReadError> {
 /// # Errors
 /// As for [`open`]; a file that is larger, of which nothing is read; a file that does not fit into memory.
 pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>, ReadError> {
+    read_if(path, limit, |_| Ok(()))
+}
+
+/// The same for a file that `accept` has seen the metadata of: it is those bytes that are read, whatever becomes of the name.
+///
+/// # Errors
+/// As for [`read`], and what `accept` says.
+pub fn read_if(
+    path: &Path,
+    limit: u64,
+    accept: impl FnOnce(&Metadata) -> Result<(), ReadError>,
+) -> Result<Vec<u8>, ReadError> {
     let (file, metadata) = open(path)?;
+    accept(&metadata)?;
     let too_large = |len: u64| if len > limit { Err(ReadError::TooLarge { len, limit }) } else { Ok(()) };
     too_large(metadata.len())?;
     let mut bytes = Vec::new();

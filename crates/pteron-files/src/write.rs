@@ -159,6 +159,9 @@ fn create_new(path: &Path, options: WriteOptions) -> io::Result<File> {
 #[cfg(target_os = "linux")]
 fn unnamed(folder: &Path, options: WriteOptions) -> Option<File> {
     use rustix::fs::{Mode, OFlags};
+    if crate::names_are_forced() {
+        return None;
+    }
     let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(folder, flags, Mode::from_raw_mode(mode(options))).ok()?);
     // It gets its name through this one.

@@ -9,8 +9,8 @@ use super::progress::Progress;
 use super::source::Subject;
 use super::verdict::{Tally, Verdict, likeliest};
 use crate::failure::Failure;
+use crate::interrupts;
 use crate::loading::LoadingBar;
-use crate::talk;
 
 /// How the program is loaded for figures and for `pteron run`: with all that makes it fast.
 pub(super) fn fast(kv_cache: KvCache) -> LoadOptions {
@@ -65,7 +65,7 @@ pub(super) fn check(gpu: &Gpu, subject: &Subject, fast: &Driver, quiet: bool) ->
         let mut tokens = cases::tokens(length, metadata.vocab_size, 100 + number);
         let mut position = 0;
         for step in 0..POSITIONS.min(metadata.context_length - length + 1) {
-            if talk::interrupted() {
+            if interrupts::interrupted() {
                 return Err(Failure::Interrupted);
             }
             progress.say(format!(

@@ -9,8 +9,8 @@ use pteron_llm::Metadata;
 use super::cases;
 use super::source::Subject;
 use crate::failure::Failure;
+use crate::interrupts;
 use crate::loading::LoadingBar;
-use crate::talk;
 
 /// The method that takes tokens and a position and gives logits.
 pub(super) const METHOD: &str = "forward";
@@ -99,7 +99,7 @@ impl Line {
     }
 
     fn push(&mut self, start: impl FnOnce() -> Result<NextToken, Failure>) -> Result<(), Failure> {
-        if talk::interrupted() {
+        if interrupts::interrupted() {
             return Err(Failure::Interrupted);
         }
         if self.on_their_way.len() == AHEAD {

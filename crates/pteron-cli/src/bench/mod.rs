@@ -39,7 +39,7 @@ pub(crate) use source::Subject;
 use verdict::Verdict;
 
 use crate::failure::{Failure, Reason};
-use crate::{devices, files, inspect, talk, terminal, tune};
+use crate::{devices, files, inspect, interrupts, terminal, tune};
 
 /// Runs the command.
 pub(crate) fn run(args: &Bench) -> ExitCode {
@@ -58,7 +58,7 @@ fn bench(args: &Bench) -> Result<(), Failure> {
     let (mut report, driver) = prepare(args, &gpu, &subject, &fast, quiet)?;
     report.tuning = tuning.map(tune::words);
     // Until here Ctrl-C ends the program; from here on what is finished is shown first.
-    talk::catch_interrupts();
+    interrupts::make_polite();
     let other = args.against.map(|against| otherwise(against, fast));
     let finished = examine(args, &gpu, &subject, &driver, other, &mut report);
     // What was interrupted is no measurement to keep; what is finished of it is still worth a look.

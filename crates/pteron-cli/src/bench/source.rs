@@ -1,16 +1,16 @@
 //! The program that is measured.
 
 use std::ops::ControlFlow;
-use std::path::PathBuf;
 
 use pteron::Program;
 use pteron_convert::{Blueprint, Options, Scales, Source, Synthetic, synthetic};
+use pteron_files::TemporaryFolder;
 use pteron_format::Bytes;
 use pteron_llm::Facts;
 
 use super::args::SubjectArgs;
-use crate::failure::Failure;
-use crate::{files, talk};
+use crate::failure::{Failure, Reason};
+use crate::{files, interrupts, talk};
 
 /// A program, and what people call it.
 pub(crate) struct Subject {
@@ -21,17 +21,8 @@ pub(crate) struct Subject {
     pub(super) bytes: u64,
     /// What flags and a sidecar say of it.
     pub(super) facts: Facts,
-    /// Removed when nothing maps it any more.
-    _temporary: Option<Temporary>,
-}
-
-/// A file that was made for this run.
-struct Temporary(PathBuf);
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
+    /// Where a program was made for this run, until nothing maps it any more.
+    _temporary: Option<TemporaryFolder>,
 }
 
 /// Finds the program to measure; one that is made up has a context of this length.
@@ -57,14 +48,18 @@ pub(super) fn open(args: &SubjectArgs, context: u32) -> Result<Subject, Failure>
 /// Random weights of a shape, in a file that lives as long as the run.
 pub(super) fn made_up(shape: &str, context: u32) -> Result<Subject, Failure> {
     let source = Synthetic::new(synthetic::parse(shape)?, 0);
-    let path = std::env::temp_dir().join(format!("pteron-bench-{}.pte", std::process::id()));
-    let temporary = Temporary(path.clone());
+    let temporary = TemporaryFolder::new("pteron-bench-")
+        .map_err(|error| Failure::file(&std::env::temp_dir(), Reason::Unwritten(error)))?;
+    let path = temporary.path().join("model.pte");
     let options = Options::four_bits(context);
     let blueprint = Blueprint::new(source.decoder(), &options, &source.facts())?;
-    let mut until_interrupted = |_| if talk::interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+    let mut until_interrupted =
+        |_| if interrupts::interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
     pteron_convert::convert(&source, blueprint, Scales::default(), &path, &mut until_interrupted)?;
     let pte = files::open_program(&path)?;
     let bytes = pte.file().file_len();
+    // What is mapped needs no name where names and files are apart: then nothing stays behind, however the process ends.
+    let temporary = if cfg!(unix) { None } else { Some(temporary) };
     let program = Program::from_files(pte, Vec::new()).map_err(|error| Failure::file(&path, error))?;
-    Ok(Subject { program, name: shape.to_owned(), bytes, facts: Facts::default(), _temporary: Some(temporary) })
+    Ok(Subject { program, name: shape.to_owned(), bytes, facts: Facts::default(), _temporary: temporary })
 }

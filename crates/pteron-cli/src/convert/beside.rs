@@ -1,10 +1,10 @@
 //! Files that go beside a program: its tokenizer and its chat template.
 
-use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use pteron_convert::source::Sidecar;
+use pteron_files::ReadError;
 
 use crate::failure::{Failure, Reason};
 use crate::files;
@@ -21,10 +21,13 @@ pub(super) fn plan(program: &Path, sidecars: Vec<Sidecar>) -> Result<Sidecars, F
     let mut plan = Sidecars { new: Vec::new(), kept: Vec::new() };
     for Sidecar { name, bytes } in sidecars {
         let path = program.with_file_name(&name);
-        match fs::read(&path) {
+        match pteron_files::read(&path, bytes.len() as u64) {
             Ok(there) if there == bytes => plan.kept.push(path),
-            Ok(_) => return Err(Failure::file(&path, Reason::Another { program: program.to_owned() })),
-            Err(_) => plan.new.push((path, bytes)),
+            Err(error) if error.is_not_found() => plan.new.push((path, bytes)),
+            Ok(_) | Err(ReadError::TooLarge { .. }) => {
+                return Err(Failure::file(&path, Reason::Another { program: program.to_owned() }));
+            }
+            Err(error) => return Err(Failure::file(&path, error)),
         }
     }
     Ok(plan)

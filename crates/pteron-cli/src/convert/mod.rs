@@ -13,14 +13,14 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pteron_convert::{Blueprint, Progress, Report, Source, Synthetic, open_source, synthetic};
 
 use crate::failure::Failure;
-use crate::{talk, terminal};
+use crate::{interrupts, terminal};
 
 /// A bar that appears sooner only flickers.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Runs the command.
 pub(crate) fn run(args: &Convert) -> ExitCode {
-    talk::catch_interrupts();
+    interrupts::make_polite();
     match convert(args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => terminal::end(&failure, args.verbose),
@@ -90,7 +90,7 @@ impl Bar {
         self.bar.set_length(progress.total);
         self.bar.set_position(progress.done);
         self.bar.set_message(progress.weight.map(|weight| weight.to_string()).unwrap_or_default());
-        if talk::interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if interrupts::interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
     fn end(&self) {

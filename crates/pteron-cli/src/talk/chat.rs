@@ -12,7 +12,7 @@ use super::model::{self, Opened};
 use super::run::stream;
 use crate::cli::Chat;
 use crate::failure::Failure;
-use crate::{files, terminal};
+use crate::{files, interrupts, terminal};
 
 /// Runs the command.
 pub(crate) fn run(args: &Chat) -> ExitCode {
@@ -33,7 +33,7 @@ struct Conversation {
 
 fn converse(args: &Chat) -> Result<(), Failure> {
     let Opened { model, template, .. } = model::open(&args.model, args.quiet)?;
-    super::catch_interrupts();
+    interrupts::make_polite();
     let session = Session::new(&model)?;
     let mut talk = Conversation { model, session, template, messages: Vec::new(), system: args.system.clone() };
     talk.reset();
@@ -44,13 +44,13 @@ fn converse(args: &Chat) -> Result<(), Failure> {
         terminal::note("/help says what you can type");
     }
     let mut lines = Lines::new(args);
-    while let Some(line) = lines.next()? {
+    while let Some(line) = next(&mut lines)? {
         match Input::parse(&line) {
             Input::Nothing => {}
             Input::Command(Command::Quit, _) => break,
             Input::Command(Command::Help, _) => commands::help().for_each(|line| terminal::note(&line)),
             Input::Command(Command::Reset, _) => talk.reset(),
-            Input::Command(Command::History, _) => terminal::print(&terminal::clean_text(&talk.transcript()))?,
+            Input::Command(Command::History, _) => terminal::print_text(&talk.transcript())?,
             Input::Command(Command::Save, name) => talk.save(name),
             Input::Unknown(name) => terminal::note(&format!("there is no {name}; /help lists what there is")),
             Input::Message(text) => {
@@ -61,10 +61,19 @@ fn converse(args: &Chat) -> Result<(), Failure> {
                     }
                     terminal::warn(&failure.to_string());
                 }
+                // A Ctrl-C that stopped the answer has done its work.
+                interrupts::start_anew();
             }
         }
     }
     Ok(())
+}
+
+/// The next line. A Ctrl-C before it is complete is not meant for what follows.
+fn next(lines: &mut Lines) -> Result<Option<String>, Failure> {
+    let line = lines.next();
+    interrupts::start_anew();
+    line
 }
 
 impl Conversation {
@@ -79,8 +88,7 @@ impl Conversation {
         let options = args.generation.options(super::defaults(&args.model));
         let reserve = options.max_tokens.unwrap_or(usize::MAX);
         let prompt = self.fitting_prompt(reserve)?;
-        let answer =
-            stream(&mut self.session, &prompt, options, |piece| terminal::print(&terminal::clean_text(&piece.text)));
+        let answer = stream(&mut self.session, &prompt, options, |piece| terminal::print_text(&piece.text));
         terminal::print("\n")?;
         let answer = match answer {
             Ok(answer) => answer,

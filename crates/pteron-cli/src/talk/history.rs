@@ -1,9 +1,11 @@
 //! What was typed in earlier conversations, in a file of the user's own.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+
+use pteron_files::WriteOptions;
 
 use crate::failure::{Failure, Reason};
 use crate::files;
@@ -12,6 +14,9 @@ use crate::files;
 pub(super) const KEPT: usize = 1000;
 /// Longer ones, in bytes, are texts that were pasted, and are not.
 const LONGEST: usize = 4096;
+/// The most bytes that such a file can have, with room for what is escaped.
+const LARGEST: u64 = 2 * (KEPT * (LONGEST + 1)) as u64;
+const OPTIONS: WriteOptions = WriteOptions { private: true, sync: false };
 
 /// A file with one entry a line, the oldest first.
 #[derive(Debug)]
@@ -27,15 +32,11 @@ impl History {
 
     /// Every entry. Without a file there are none.
     pub(super) fn read(&self) -> Result<Vec<String>, Failure> {
-        let fail = |error| Failure::file(&self.path, Reason::Io(error));
-        match fs::metadata(&self.path) {
-            // Opening a pipe would wait for somebody to write to it.
-            Ok(metadata) if !metadata.is_file() => return Err(Failure::file(&self.path, Reason::Special)),
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(fail(error)),
-        }
-        let bytes = fs::read(&self.path).map_err(fail)?;
+        let bytes = match pteron_files::read(&self.path, LARGEST) {
+            Ok(bytes) => bytes,
+            Err(error) if error.is_not_found() => return Ok(Vec::new()),
+            Err(error) => return Err(Failure::file(&self.path, error)),
+        };
         Ok(String::from_utf8_lossy(&bytes).lines().map(decode).collect())
     }
 
@@ -54,10 +55,7 @@ impl History {
         if let Some(folder) = self.path.parent() {
             make_private_folder(folder).map_err(|error| Failure::file(folder, Reason::Unwritten(error)))?;
         }
-        files::write(&self.path, |out| {
-            make_private(out.get_ref())?;
-            kept.iter().try_for_each(|entry| writeln!(out, "{}", encode(entry)))
-        })
+        files::write_with(&self.path, OPTIONS, |out| kept.iter().try_for_each(|entry| writeln!(out, "{}", encode(entry))))
     }
 }
 
@@ -100,21 +98,10 @@ fn make_private_folder(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-#[cfg(unix)]
-fn make_private(file: &File) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    file.set_permissions(fs::Permissions::from_mode(0o600))
-}
-
 /// The folder for local application data is the user's alone.
 #[cfg(not(unix))]
 fn make_private_folder(path: &Path) -> io::Result<()> {
     fs::create_dir_all(path)
-}
-
-#[cfg(not(unix))]
-fn make_private(_: &File) -> io::Result<()> {
-    Ok(())
 }
 
 #[cfg(test)]
@@ -166,6 +153,19 @@ mod tests {
         history.add(&"x".repeat(LONGEST + 1)).unwrap();
         let entries = history.read().unwrap();
         assert_eq!((entries.len(), entries[0].as_str(), entries[KEPT - 1].as_str()), (KEPT, "1", "last"));
+    }
+
+    #[test]
+    fn a_disk_that_fails_costs_the_new_entry_alone() {
+        let folder = Folder::new("failing");
+        let history = folder.history();
+        history.add("first").unwrap();
+        let operations = files::tests::fail_each(&folder.0, || history.add("second"));
+        assert!(operations >= 6, "{operations}: opening, reading, creating, writing, naming");
+        assert_eq!(history.read().unwrap(), ["first", "second"]);
+        // A file that nobody can have typed is refused by its size.
+        fs::File::create(&history.path).unwrap().set_len(1 << 40).unwrap();
+        assert!(history.read().unwrap_err().to_string().contains("more than the "));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Where the lines of a conversation come from: somebody at a terminal, who edits them, or a pipe.
 
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, BufRead, IsTerminal, Read, Write};
 
 use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
@@ -17,6 +17,8 @@ use crate::failure::Failure;
 use crate::terminal;
 
 const PROMPT: &str = "> ";
+/// Longer lines of a pipe, in bytes, are no messages.
+const LONGEST_LINE: u64 = 16 << 20;
 
 /// The lines, one after the other.
 pub(super) enum Lines {
@@ -52,9 +54,12 @@ fn read_plain(prompt: &str) -> Result<Option<String>, Failure> {
     }
     let mut line = String::new();
     loop {
-        match io::stdin().lock().read_line(&mut line) {
-            Ok(0) => return Ok(None),
-            Ok(_) => return Ok(Some(line)),
+        let left = LONGEST_LINE.saturating_sub(line.len() as u64);
+        match io::stdin().lock().take(left).read_line(&mut line) {
+            Ok(0) if left == 0 => return Err(Failure::LongInput { most: LONGEST_LINE }),
+            Ok(0) => return Ok((!line.is_empty()).then_some(line)),
+            Ok(_) if line.ends_with('\n') => return Ok(Some(line)),
+            Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(Failure::Input(error)),
         }
@@ -87,7 +92,8 @@ impl Edited {
     /// Takes up what was typed in earlier conversations.
     fn recall(&mut self) {
         match self.kept.as_ref().map(History::read).transpose() {
-            Ok(entries) => entries.into_iter().flatten().for_each(|entry| {
+            // What would drive the terminal is not shown at it.
+            Ok(entries) => entries.into_iter().flatten().filter(|entry| terminal::is_plain(entry)).for_each(|entry| {
                 // One that is passed over is one that cannot be recalled, no more.
                 let _ = self.editor.add_history_entry(entry);
             }),

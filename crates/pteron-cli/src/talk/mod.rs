@@ -9,7 +9,6 @@ mod model;
 mod run;
 mod speed;
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use pteron_llm::Sampling;
@@ -20,19 +19,6 @@ pub(crate) use model::sidecar;
 pub(crate) use run::run;
 
 use crate::cli::ModelArgs;
-
-/// Whether Ctrl-C was pressed since this was last asked.
-static INTERRUPTED: AtomicBool = AtomicBool::new(false);
-
-/// From here on Ctrl-C is a wish and not the end of the program.
-pub(crate) fn catch_interrupts() {
-    // Without a handler Ctrl-C ends the program, which is safe as well.
-    let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::SeqCst));
-}
-
-pub(crate) fn interrupted() -> bool {
-    INTERRUPTED.swap(false, Ordering::SeqCst)
-}
 
 /// How tokens are chosen where nobody says. The model in the box repeats itself without chance and a penalty, and wanders off
 /// where unlikely tokens are drawn as well.

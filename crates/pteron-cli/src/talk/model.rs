@@ -61,8 +61,8 @@ fn sources(args: &ModelArgs) -> Result<(Program, Tokenizer, String), Failure> {
             .find_map(|name| beside(path, name))
             .ok_or_else(|| Failure::file(path, Reason::NoTokenizer { looked_for: TOKENIZERS.join(" or ") }))?,
     };
-    let tokenizer =
-        Tokenizer::from_bytes(&read(&file)?).map_err(|error| Failure::file(&file, pteron_llm::Error::from(error)))?;
+    let tokenizer = Tokenizer::from_bytes(&files::read(&file, LARGEST_TOKENIZER)?)
+        .map_err(|error| Failure::file(&file, pteron_llm::Error::from(error)))?;
     Ok((program, tokenizer, path.display().to_string()))
 }
 
@@ -71,13 +71,14 @@ fn beside(model: &Path, name: &str) -> Option<PathBuf> {
     Some(model.with_file_name(name)).filter(|path| path.is_file())
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, Failure> {
-    std::fs::read(path).map_err(|error| Failure::file(path, error))
-}
+/// The most bytes of files beside a model. The largest vocabularies take a seventh of that, the longest templates less.
+const LARGEST_TOKENIZER: u64 = 256 << 20;
+const LARGEST_CONFIG: u64 = 16 << 20;
+const LARGEST_TEMPLATE: u64 = 4 << 20;
 
 fn config(args: &ModelArgs) -> Result<Option<TokenizerConfig>, Failure> {
     let Some(path) = args.model.as_deref().and_then(|model| beside(model, CONFIG)) else { return Ok(None) };
-    let config = TokenizerConfig::from_json(&read(&path)?);
+    let config = TokenizerConfig::from_json(&files::read(&path, LARGEST_CONFIG)?);
     config.map(Some).map_err(|error| Failure::file(&path, pteron_llm::Error::from(error)))
 }
 
@@ -87,7 +88,7 @@ fn template(args: &ModelArgs, config: Option<&TokenizerConfig>) -> Result<Option
         let template = config.map(ChatTemplate::from_config).transpose().map_err(pteron_llm::Error::from)?;
         return Ok(template.flatten());
     };
-    let text = String::from_utf8_lossy(&read(&path)?).into_owned();
+    let text = String::from_utf8_lossy(&files::read(&path, LARGEST_TEMPLATE)?).into_owned();
     let tokens = config.map(|config| config.tokens.clone()).unwrap_or_default();
     ChatTemplate::new(&text, tokens).map(Some).map_err(|error| Failure::file(&path, pteron_llm::Error::from(error)))
 }
@@ -95,7 +96,8 @@ fn template(args: &ModelArgs, config: Option<&TokenizerConfig>) -> Result<Option
 /// What the sidecar of a model says, if there is one.
 pub(crate) fn sidecar(model: Option<&Path>) -> Result<Facts, Failure> {
     let Some(path) = model.and_then(|model| beside(model, SIDECAR)) else { return Ok(Facts::default()) };
-    Facts::from_sidecar(&read(&path)?).map_err(|error| Failure::file(&path, pteron_llm::Error::from(error)))
+    Facts::from_sidecar(&files::read(&path, LARGEST_CONFIG)?)
+        .map_err(|error| Failure::file(&path, pteron_llm::Error::from(error)))
 }
 
 fn flags(args: &ModelArgs) -> Facts {

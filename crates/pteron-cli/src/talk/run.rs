@@ -12,10 +12,13 @@ use super::model::{self, Opened};
 use super::speed::Speed;
 use crate::cli::Run;
 use crate::failure::{Failure, Reason};
-use crate::terminal;
+use crate::{files, interrupts, terminal};
 
 /// What the model in the box goes on from when nothing is said.
 const OPENING: &str = "To read a file in Rust, you";
+
+/// No context holds more, in bytes.
+const LARGEST_PROMPT: u64 = 64 << 20;
 
 /// Runs the command.
 pub(crate) fn run(args: &Run) -> ExitCode {
@@ -31,7 +34,7 @@ fn generate(args: &Run) -> Result<(), Failure> {
     options.sampling.logprobs = args.logprobs;
     let Opened { model, template, loading, gpu } = model::open(&args.model, args.quiet || args.json)?;
     // Until here Ctrl-C ends the program; from here on it ends the text.
-    super::catch_interrupts();
+    interrupts::make_polite();
     let template = template.filter(|_| !args.raw);
     let continues = template.is_none();
     let message = [pteron_llm::Message::user(prompt.clone())];
@@ -40,11 +43,10 @@ fn generate(args: &Run) -> Result<(), Failure> {
     let mut session = Session::new(&model)?;
     // What continues a text is read with it.
     if !args.json && continues {
-        terminal::print(&terminal::clean_text(&prompt))?;
+        terminal::print_text(&prompt)?;
     }
-    let text = stream(&mut session, &tokens, options, |piece| {
-        if args.json { Ok(()) } else { terminal::print(&terminal::clean_text(&piece.text)) }
-    })?;
+    let text =
+        stream(&mut session, &tokens, options, |piece| if args.json { Ok(()) } else { terminal::print_text(&piece.text) })?;
     if args.json {
         let answer = Answer {
             adapter: &gpu.adapter().name,
@@ -127,8 +129,6 @@ pub(super) fn stream(
         speed: Speed { prompt_tokens, cached_tokens, gpu_memory_bytes, ..Speed::default() },
     };
     let mut generation = session.generate(prompt, options)?;
-    // A Ctrl-C at the prompt was not meant for this text.
-    super::interrupted();
     let mut first = true;
     loop {
         let start = Instant::now();
@@ -140,7 +140,7 @@ pub(super) fn stream(
             text.logprobs.push(Logprob { token: piece.token, logprob, top: piece.top.clone() });
         }
         show(&piece)?;
-        if super::interrupted() {
+        if interrupts::interrupted() {
             break;
         }
     }
@@ -158,7 +158,7 @@ fn prompt(args: &Run) -> Result<String, Failure> {
     match (&args.prompt, &args.file) {
         (Some(prompt), _) if prompt != "-" => Ok(prompt.clone()),
         (None, Some(path)) => {
-            let bytes = std::fs::read(path).map_err(|error| Failure::file(path, error))?;
+            let bytes = files::read_or_stream(path, LARGEST_PROMPT)?;
             String::from_utf8(bytes).map_err(|_| Failure::file(path, Reason::NotText))
         }
         (None, None) => {
@@ -175,6 +175,9 @@ fn prompt(args: &Run) -> Result<String, Failure> {
 
 fn piped() -> Result<String, Failure> {
     let mut text = String::new();
-    std::io::stdin().read_to_string(&mut text).map_err(|_| Failure::NoPrompt)?;
+    std::io::stdin().take(LARGEST_PROMPT + 1).read_to_string(&mut text).map_err(|_| Failure::NoPrompt)?;
+    if text.len() as u64 > LARGEST_PROMPT {
+        return Err(Failure::LongInput { most: LARGEST_PROMPT });
+    }
     Ok(text)
 }

@@ -18,10 +18,10 @@ pub(crate) use store::Store;
 use store::{Key, Values};
 
 use crate::bench::{Contest, Subject};
-use crate::failure::Failure;
+use crate::failure::{Failure, Reason};
 use crate::table::{Cell, Table};
 use crate::terminal::{self, FAINT, NUMBER, TITLE, clean};
-use crate::{cache, devices, inspect, talk};
+use crate::{cache, devices, inspect, interrupts};
 
 /// What is remembered for a program on a GPU, if anything is.
 pub(crate) fn remembered(gpu: &Gpu, program: &Program, quiet: bool) -> Option<Tuning> {
@@ -81,6 +81,9 @@ fn tune(args: &Tune) -> Result<(), Failure> {
 fn remember(file: &Path, key: &Key, tuning: Option<Tuning>, quiet: bool) -> Result<bool, Failure> {
     let mut store = read(file, quiet);
     let changed = store.set(key, tuning);
+    if changed && store.is_unread {
+        return Err(Failure::file(file, Reason::Unread));
+    }
     if changed {
         store.write(file)?;
     }
@@ -91,7 +94,7 @@ fn remember(file: &Path, key: &Key, tuning: Option<Tuning>, quiet: bool) -> Resu
 fn measure(args: &Tune, gpu: &Gpu, subject: &Subject, key: Key, quiet: bool) -> Result<Report, Failure> {
     let contest = Contest::new(gpu, subject, args.repeat, quiet)?;
     // Until here Ctrl-C ends the program; from here on it ends the run behind it, before anything is written.
-    talk::catch_interrupts();
+    interrupts::make_polite();
     let speed_ups = |tuning: Tuning| {
         if !quiet {
             terminal::note(&format!("measuring {} in turns with the defaults", words(tuning)));

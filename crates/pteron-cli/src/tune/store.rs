@@ -1,14 +1,19 @@
 //! What is remembered between runs: a small file in the user's cache folder.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::Path;
 
 use pteron::{AdapterSummary, Fill, Tuning};
+use pteron_files::WriteOptions;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::failure::{Failure, Reason};
 use crate::files;
+
+/// Larger files, in bytes, are not ours.
+const LARGEST: u64 = 1 << 20;
+const OPTIONS: WriteOptions = WriteOptions { private: false, sync: false };
 
 /// Changes when a field changes its meaning.
 const VERSION: u32 = 1;
@@ -78,15 +83,17 @@ pub(crate) struct Store {
     entries: Vec<(Key, Tuning)>,
     /// What of the file is ignored, if anything is.
     pub(crate) complaint: Option<String>,
+    /// Whether the file may hold more than could be read, so that it must not be replaced.
+    pub(super) is_unread: bool,
 }
 
 impl Store {
     /// Reads the file; one that is not there remembers nothing, and neither does one that is not understood.
     pub(super) fn read(path: &Path) -> Self {
-        let store = match std::fs::read(path) {
+        let store = match pteron_files::read(path, LARGEST) {
             Ok(bytes) => Self::parse(&bytes),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Self::default(),
-            Err(error) => Self::ignored(format!("it could not be read, so no tuning is used: {error}")),
+            Err(error) if error.is_not_found() => Self::default(),
+            Err(error) => Self { is_unread: true, ..Self::ignored(format!("{error}, so no tuning is used")) },
         };
         let complaint = store.complaint.map(|complaint| format!("{}: {complaint}", path.display()));
         Self { complaint, ..store }
@@ -109,7 +116,7 @@ impl Store {
         let entries: Vec<_> = file.entries.iter().filter_map(known).collect();
         let missing = file.entries.len() - entries.len();
         let complaint = (missing > 0).then(|| format!("{missing} of its entries are not understood"));
-        Self { entries, complaint }
+        Self { entries, complaint, is_unread: false }
     }
 
     /// How many tunings are remembered.
@@ -141,7 +148,7 @@ impl Store {
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(|error| Failure::file(folder, Reason::Unwritten(error)))?;
         }
-        files::write(path, |out| {
+        files::write_with(path, OPTIONS, |out| {
             let entry = |(key, tuning): &(Key, Tuning)| {
                 serde_json::to_value(Entry { key: key.clone(), values: Values::from(*tuning) })
             };
@@ -220,6 +227,35 @@ mod tests {
             let read = Store::read(&place.file());
             assert!(read.entries.is_empty() && read.complaint.unwrap().ends_with("1 of its entries are not understood"));
         }
+    }
+
+    #[test]
+    fn a_disk_that_fails_leaves_what_was_remembered() {
+        let place = Place::new("failing");
+        let mut store = Store::default();
+        store.set(&key("Wing", "2^20 bytes"), Some(OTHER));
+        store.write(&place.file()).unwrap();
+        store.set(&key("Fin", "2^20 bytes"), Some(OTHER));
+        assert_eq!(files::tests::fail_each(&place.0, || store.write(&place.file())), 4);
+        assert_eq!(Store::read(&place.file()), store);
+        // What could not be read must not be replaced.
+        let fault = pteron_files::faults::fail_after(&place.0, 1, std::io::ErrorKind::Other);
+        let unread = Store::read(&place.file());
+        assert!(fault.reached() && unread.is_unread && unread.entries.is_empty());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_pipe_is_not_waited_for() {
+        let place = Place::new("pipe");
+        std::fs::create_dir_all(place.file().parent().unwrap()).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(place.file()).status().unwrap().success());
+        let read = Store::read(&place.file());
+        assert!(read.is_unread && read.complaint.unwrap().ends_with("it is not a regular file, so no tuning is used"));
+        std::fs::remove_file(place.file()).unwrap();
+        std::fs::File::create(place.file()).unwrap().set_len(100 << 30).unwrap();
+        let read = Store::read(&place.file());
+        assert!(read.complaint.unwrap().contains("it has 107374182400 bytes, and at most 1048576 are read"));
     }
 
     #[test]

@@ -39,13 +39,18 @@ struct Terminal {
 impl Terminal {
     /// Starts `pteron chat`; its history is kept below `state`. `None`, with the reason, where no terminal can be made.
     fn chat(args: &str, state: &Path) -> Option<Self> {
+        Self::run(&format!("exec \"$PTERON\" chat {args}"), state)
+    }
+
+    /// Runs a line of the shell at a terminal.
+    fn run(line: &str, state: &Path) -> Option<Self> {
         let version = Command::new("script").arg("--version").stdin(Stdio::null()).output();
         if !version.is_ok_and(|version| String::from_utf8_lossy(&version.stdout).contains("util-linux")) {
             // Past the test runner, which would keep it to itself.
             let _ = writeln!(std::io::stderr(), "skipped: no terminal can be made without `script` of util-linux");
             return None;
         }
-        let line = format!("stty rows 24 cols 80; exec \"$PTERON\" chat {args}");
+        let line = format!("stty rows 24 cols 80; {line}");
         let mut script = quiet(Command::new("script"))
             .args(["--quiet", "--flush", "--return", "--command", &line, "/dev/null"])
             .env("PTERON", env!("CARGO_BIN_EXE_pteron"))
@@ -182,6 +187,35 @@ fn ctrl_c_stops_an_answer_and_not_the_conversation() {
     terminal.type_keys(&[CTRL_D]);
     assert_eq!(terminal.end(), Some(0));
     assert_eq!(std::fs::read_dir(&scratch.0).unwrap().count(), 0, "with --no-history nothing is kept");
+}
+
+/// Signals that come from elsewhere while a line is edited: the second Ctrl-C ends the program, SIGTERM at once, and the terminal is
+/// as it was.
+#[test]
+fn signals_give_the_terminal_back() {
+    use rustix::process::Signal;
+    for (signals, status) in [(&[Signal::INT, Signal::INT][..], "130"), (&[Signal::TERM], "143")] {
+        ended_by(signals, status);
+    }
+}
+
+fn ended_by(signals: &[rustix::process::Signal], status: &str) {
+    let scratch = Scratch::new("given-back");
+    let line = "sh -c 'echo pid=$$.; exec \"$PTERON\" chat --no-history'; echo status=$?.; stty -a; echo end.";
+    let Some(mut terminal) = Terminal::run(line, &scratch.0) else { return };
+    terminal.wait_for("pid=");
+    let pid = terminal.wait_for(".").parse().unwrap();
+    terminal.wait_for_prompt();
+    for &signal in signals {
+        crate::signals::send(pid, signal);
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    terminal.wait_for("status=");
+    assert_eq!(terminal.wait_for("."), status);
+    let settings = terminal.wait_for("end.");
+    let has = |setting: &str| settings.split_whitespace().any(|found| found == setting);
+    assert!(has("icanon") && has("echo") && has("isig"), "{settings}");
+    assert_eq!(terminal.end(), Some(0));
 }
 
 /// A home that cannot be written to takes the history away, and nothing else.

@@ -13,8 +13,12 @@ mod errors;
 mod exec;
 mod exec_errors;
 mod graphs;
+#[cfg(all(unix, not(target_vendor = "apple")))]
+mod hostile_files;
 mod profiles;
 mod reports;
+#[cfg(unix)]
+mod signals;
 mod talk;
 #[cfg(all(unix, not(target_vendor = "apple")))]
 mod tune;

@@ -12,6 +12,8 @@ const MAGIC: [u8; 4] = *b"GGUF";
 const DEFAULT_ALIGNMENT: u32 = 32;
 /// A tensor has at most this many dimensions.
 const MAX_RANK: u32 = 4;
+/// Files in use have some thousands.
+const MOST_TENSORS: usize = 1 << 20;
 /// The fewest bytes that a tensor's description takes: the name's length, the rank, the type, the offset.
 const LEAST_TENSOR: usize = 8 + 4 + 4 + 8;
 
@@ -56,6 +58,9 @@ impl<'a> File<'a> {
         check_version(cursor.u32()?)?;
         cursor.part = "the number of tensors".to_owned();
         let count = cursor.count(LEAST_TENSOR)?;
+        if count > MOST_TENSORS {
+            return Err(cursor.fault(format!("there are {count}, more than {MOST_TENSORS}")));
+        }
         let metadata = Metadata::read(&mut cursor, name)?;
         let alignment = alignment(&metadata)?;
         let mut tensors = Vec::with_capacity(count.min(cursor.left() / LEAST_TENSOR));

@@ -8,6 +8,8 @@ use crate::error::{Error, Result};
 
 /// The fewest bytes that a key with a value takes: the key's length, the value's type, a byte.
 const LEAST_ENTRY: usize = 8 + 4 + 1;
+/// Files in use have some dozens.
+const MOST_KEYS: usize = 1 << 16;
 /// The fewest bytes that an element of an array of arrays takes.
 const LEAST_ARRAY: usize = 4 + 8;
 /// Arrays within arrays. No file in use has any.
@@ -79,6 +81,9 @@ impl<'a> Metadata<'a> {
     pub(super) fn read(cursor: &mut Cursor<'a>, file: &'a str) -> Result<Self> {
         cursor.part = "the number of keys".to_owned();
         let count = cursor.count(LEAST_ENTRY)?;
+        if count > MOST_KEYS {
+            return Err(cursor.fault(format!("there are {count}, more than {MOST_KEYS}")));
+        }
         let mut entries = HashMap::new();
         for number in 0..count {
             cursor.part = format!("key {number}");

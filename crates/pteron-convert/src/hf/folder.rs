@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use pteron_format::Shown;
+
 use super::fields::Fields;
 use crate::error::{Error, Result};
 use crate::map::Mapped;
@@ -16,6 +18,19 @@ pub(super) enum Folder<'a> {
     Disk(&'a Path),
     /// What fuzzers make up.
     Memory(&'a Files),
+}
+
+/// The most bytes that a file may have which is read as a whole. Weights are not.
+fn largest(name: &str) -> Option<usize> {
+    const VOCABULARY: usize = 256 << 20;
+    const OTHERS: usize = 16 << 20;
+    match name {
+        "tokenizer.json" | "tokenizer.model" => Some(VOCABULARY),
+        name if Path::new(name).extension().is_some_and(|extension| extension == "json" || extension == "jinja") => {
+            Some(OTHERS)
+        }
+        _ => None,
+    }
 }
 
 impl Folder<'_> {
@@ -40,10 +55,14 @@ impl Folder<'_> {
             Self::Disk(path) => Mapped::open(&path.join(name))?,
             Self::Memory(files) => Mapped::from(files.get(name).cloned().unwrap_or_default()),
         };
+        let malformed = |problem| Err(Error::Malformed { file: Shown::name(name).to_string(), problem });
         if mapped.as_ref().starts_with(LFS_POINTER) {
-            return Err(Error::Malformed { file: name.to_owned(), problem: LFS_ADVICE.to_owned() });
+            return malformed(LFS_ADVICE.to_owned());
         }
-        Ok(mapped)
+        match (mapped.as_ref().len(), largest(name)) {
+            (len, Some(most)) if len > most => malformed(format!("it has {len} bytes, more than {most}")),
+            _ => Ok(mapped),
+        }
     }
 
     /// Maps a file that need not be there.

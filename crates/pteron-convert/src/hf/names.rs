@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use pteron_format::Shown;
+
 use crate::decoder::{Part, Weight};
 
 const LAYERS: &str = "model.layers.";
@@ -50,10 +52,10 @@ pub(super) fn listing<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     for name in names {
         match layer_and_rest(name) {
             Some((layer, rest)) => layers.entry(rest).or_default().push(layer),
-            None => single.push(name.to_owned()),
+            None => single.push(Shown::name(name).to_string()),
         }
     }
-    let grouped = layers.into_iter().map(|(rest, layers)| format!("{LAYERS}{}.{rest}", ranges(layers)));
+    let grouped = layers.into_iter().map(|(rest, layers)| format!("{LAYERS}{}.{}", ranges(layers), Shown::name(rest)));
     let entries: Vec<_> = single.into_iter().chain(grouped).collect();
     match entries.len().checked_sub(MOST) {
         None | Some(0) => entries.join(", "),
@@ -75,7 +77,8 @@ fn ranges(mut numbers: Vec<u32>) -> String {
         [only] => Some(only.to_string()),
         [first, .., last] => Some(format!("{first}-{last}")),
     });
-    texts.collect::<Vec<_>>().join(",")
+    let text = texts.collect::<Vec<_>>().join(",");
+    Shown::name(&text).to_string()
 }
 
 #[cfg(test)]

@@ -3,13 +3,16 @@
 //! The `safetensors` crate knows the header and checks that the tensors in it fit together. That the file is as long as they
 //! say is checked here, in arithmetic that cannot overflow, so that a message can give both lengths.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use pteron_format::Shown;
 use safetensors::Dtype;
 use safetensors::tensor::Metadata;
 
 use super::folder::Folder;
+use super::names::listing;
 use crate::error::{Error, Result};
 use crate::map::Mapped;
 use crate::open;
@@ -18,6 +21,10 @@ pub(super) const SINGLE: &str = "model.safetensors";
 pub(super) const INDEX: &str = "model.safetensors.index.json";
 
 const MAP: &str = "weight_map";
+/// The largest dense models have two hundred.
+const MOST_SHARDS: usize = 1_000;
+/// The largest dense models have headers of some hundred thousand bytes.
+const LARGEST_HEADER: usize = 16 << 20;
 
 /// Tensors, and the files they are in.
 type Index = BTreeMap<String, String>;
@@ -62,14 +69,22 @@ impl Shards {
     }
 
     fn add(&mut self, name: &str, bytes: Mapped, index: Option<&Index>) -> Result<()> {
-        let malformed = |problem| Error::Malformed { file: name.to_owned(), problem };
+        let malformed = |problem| Error::Malformed { file: Shown::name(name).to_string(), problem };
         let (data, metadata) = header(bytes.as_ref()).map_err(malformed)?;
         let shard = self.files.len();
         for (tensor, info) in metadata.tensors() {
             // Of two tensors of a name, the index says which one counts.
             if index.and_then(|index| index.get(&tensor)).is_none_or(|file| file == name) {
                 let (dtype, shape, start) = (info.dtype, info.shape.clone(), data + info.data_offsets.0);
-                self.tensors.insert(tensor, Tensor { shard, start, dtype, shape });
+                let place = match self.tensors.entry(tensor) {
+                    Entry::Vacant(place) => place,
+                    Entry::Occupied(there) => {
+                        let other = self.files.get(there.get().shard).map_or(name, |file| &file.name);
+                        let (tensor, other) = (Shown::name(there.key()), Shown::name(other));
+                        return Err(malformed(format!("the tensor {tensor} is in {other}, too, and {INDEX} names neither")));
+                    }
+                };
+                place.insert(Tensor { shard, start, dtype, shape });
             }
         }
         self.files.push(Shard { name: name.to_owned(), bytes });
@@ -84,18 +99,19 @@ fn index(folder: &Folder<'_>) -> Result<Index> {
 
 /// All files of an index are beside it.
 fn check_shards(folder: &Folder<'_>, names: &BTreeSet<&str>) -> Result<()> {
-    let problem = |text: &str, names: &[&str]| Error::Malformed {
-        file: INDEX.to_owned(),
-        problem: format!("{text}: {}", names.join(", ")),
-    };
+    let malformed = |problem| Error::Malformed { file: INDEX.to_owned(), problem };
+    let problem = |text: &str, names: Vec<&str>| malformed(format!("{text}: {}", listing(names)));
+    if names.len() > MOST_SHARDS {
+        return Err(malformed(format!("it names {} files, more than {MOST_SHARDS}", names.len())));
+    }
     let elsewhere: Vec<_> =
         names.iter().copied().filter(|name| Path::new(name).file_name() != Some(name.as_ref())).collect();
     if !elsewhere.is_empty() {
-        return Err(problem("it names files that are not in the same folder", &elsewhere));
+        return Err(problem("it names files that are not in the same folder", elsewhere));
     }
     let missing: Vec<_> = names.iter().copied().filter(|name| !folder.has(name)).collect();
     if !missing.is_empty() {
-        return Err(problem("it names files that are not there, so download these, too", &missing));
+        return Err(problem("it names files that are not there, so download these, too", missing));
     }
     Ok(())
 }
@@ -115,7 +131,11 @@ pub(super) fn header(bytes: &[u8]) -> Result<(usize, Metadata), String> {
             "it is not a safetensors file".to_owned()
         });
     };
-    let metadata: Metadata = serde_json::from_slice(json).map_err(|error| format!("its header is damaged: {error}"))?;
+    if json.len() > LARGEST_HEADER {
+        return Err(format!("its header has {length} bytes, more than {LARGEST_HEADER}"));
+    }
+    let damaged = |error: serde_json::Error| format!("its header is damaged: {}", Shown::sentence(&error.to_string()));
+    let metadata: Metadata = serde_json::from_slice(json).map_err(damaged)?;
     let data = bytes.len() - rest.len() + json.len();
     let expected = data.checked_add(metadata.data_len()).ok_or("its header speaks of more bytes than can be counted")?;
     match bytes.len().checked_sub(expected) {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use pteron_format::Shown;
 use safetensors::Dtype;
 
 use super::config::Config;
@@ -13,6 +14,9 @@ use crate::floats::Float;
 
 /// The types of tensors that can be read.
 const FLOATS: [(Dtype, Float); 3] = [(Dtype::BF16, Float::Bf16), (Dtype::F16, Float::F16), (Dtype::F32, Float::F32)];
+
+/// More of a kind help nobody.
+const MOST_PROBLEMS: usize = 40;
 
 /// Where each weight is.
 pub(super) struct Weights {
@@ -78,12 +82,17 @@ fn problems(shards: &Shards, wanted: &BTreeMap<String, Weight>, decoder: &Decode
     let surplus = listing(surplus.map(String::as_str));
     let list = |what: &str, names: String| (!names.is_empty()).then(|| format!("{what} {names}"));
     let mut problems: Vec<_> = list("missing are", missing).into_iter().chain(list("not expected are", surplus)).collect();
-    problems.extend(lost.map(|(name, file)| format!("{name} is not in {file}, where {INDEX} has it")));
+    let lost = lost.map(|(name, file)| format!("{name} is not in {}, where {INDEX} has it", Shown::name(file)));
+    problems.extend(lost.take(MOST_PROBLEMS));
     let found = wanted.iter().filter_map(|(name, weight)| Some((name, decoder.matrix(*weight), shards.tensors.get(name)?)));
     problems.extend(
         found
             .filter(|(_, matrix, tensor)| !has_shape(tensor, *matrix))
-            .map(|(name, matrix, tensor)| format!("{name} is {:?} instead of {:?}", tensor.shape, shape(matrix))),
+            .map(|(name, matrix, tensor)| {
+                let found = format!("{:?}", tensor.shape);
+                format!("{name} is {} instead of {:?}", Shown::name(&found), shape(matrix))
+            })
+            .take(MOST_PROBLEMS),
     );
     problems
 }

@@ -4,19 +4,17 @@
 //! called, is known only when all have been computed. So the file is planned for as many as there can be, the constants are
 //! written behind the room that leaves for the tables, and then the tables go in front (`tables`). The constants are computed
 //! in blocks of rows by all threads (`compute`) while another thread hashes and writes those before them (`sink`): memory
-//! holds some blocks and the scales of one weight. All goes to a file beside the final one, which takes its name when it is
-//! whole (`pending`).
+//! holds some blocks and the scales of one weight. All goes to a file that takes its name when it is whole (`storage`).
 
 mod compute;
 mod jobs;
-mod pending;
 mod report;
 mod sink;
+mod storage;
 mod tables;
 #[cfg(test)]
 mod tests;
 
-use std::fs::File;
 use std::ops::ControlFlow;
 use std::panic::resume_unwind;
 use std::path::Path;
@@ -25,9 +23,10 @@ use std::thread;
 
 use compute::Producer;
 use jobs::Jobs;
-use pending::{Pending, Storage};
+use pteron_files::AtomicFile;
 pub use report::{Converted, Report};
 use sink::{Sink, Stored};
+use storage::Storage;
 use tables::Tables;
 
 use crate::blueprint::Blueprint;
@@ -75,13 +74,13 @@ fn convert_through<S: Storage>(
     scales: Scales,
     path: &Path,
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
-    storage: impl FnOnce(File) -> S,
+    storage: impl FnOnce(AtomicFile) -> S,
 ) -> Result<Report> {
     let jobs = Jobs::new(&blueprint, source.decoder())?;
     let tables = Tables::new(blueprint)?;
     let draft = tables.draft(&jobs)?;
-    let (pending, file) = Pending::create(path)?;
     let failed = |error| Error::Write { path: path.to_owned(), error };
+    let file = AtomicFile::create(path, storage::OPTIONS).map_err(failed)?;
 
     let producer = Producer::new(source, scales, &jobs, progress);
     let (stored, weights) = stream(producer, Sink::new(storage(file), draft.end), failed)?;
@@ -91,9 +90,7 @@ fn convert_through<S: Storage>(
     for (start, bytes) in &finished.pieces {
         storage.write_at(*start, bytes).map_err(failed)?;
     }
-    storage.finish(finished.len).map_err(failed)?;
-    drop(storage);
-    pending.keep()?;
+    storage.set_len(finished.len).and_then(|()| storage.commit()).map_err(failed)?;
     Ok(Report::new(finished.len, jobs.item_of.len(), segments.len(), weights))
 }
 

@@ -8,7 +8,7 @@ use std::sync::mpsc::Receiver;
 use pteron_format::segment_start;
 use sha2::{Digest, Sha256};
 
-use super::pending::Storage;
+use super::storage::Storage;
 
 /// Some bytes of an item. Items come one after the other.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ mod model;
 use std::path::Path;
 
 use pteron_format::program::Plan;
-use pteron_format::{Bytes, Pte};
+use pteron_format::{Bytes, Pte, Shown};
 
 use crate::cli::GraphLanguage;
 use crate::failure::{Failure, Reason};
@@ -29,7 +29,7 @@ pub(super) fn draw<B: Bytes>(
     for plan in &plans {
         for (index, delegate) in plan.delegates.iter().enumerate() {
             if let Some(blob) = pte.graph(delegate.data) {
-                let cluster = Cluster::new(format!("{}, delegate {index}", plan.name), &blob.graph, room)
+                let cluster = Cluster::new(format!("{}, delegate {index}", Shown::name(&plan.name)), &blob.graph, room)
                     .ok_or_else(|| Failure::file(path, Reason::Crowded { most: MOST_EDGES }))?;
                 room = room.saturating_sub(cluster.edges.len());
                 clusters.push(cluster);
@@ -54,7 +54,7 @@ fn choose<'a, B: Bytes>(pte: &'a Pte<B>, method: Option<&str>) -> Result<Vec<&'a
         Some(plan) if has_graph(plan) => Ok(vec![plan]),
         Some(plan) => Err(Reason::NoGraph { what: format!("method {:?}", plan.name) }),
         None => {
-            let names: Vec<_> = drawable.iter().map(|plan| plan.name.as_str()).collect();
+            let names: Vec<_> = drawable.iter().map(|plan| Shown::name(&plan.name).to_string()).collect();
             let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
             Err(Reason::NoMethod { name: name.to_owned(), known })
         }

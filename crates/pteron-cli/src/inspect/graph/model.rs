@@ -2,9 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use pteron_format::Shown;
 use pteron_format::vulkan::{Graph, Value, ValueId};
 
 use crate::inspect::collect::written_in_place;
+
+/// Dimensions that a label shows.
+const MOST_DIMS: usize = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -48,7 +52,7 @@ impl Cluster {
             builder.makers.insert(id, node);
         }
         for call in &graph.chain {
-            let node = builder.node(Kind::Call, vec![call.name.clone()]);
+            let node = builder.node(Kind::Call, vec![Shown::name(&call.name).to_string()]);
             let Some((output, inputs)) = call.args.split_last() else { continue };
             for &id in inputs.iter().flat_map(|id| items(graph, id)) {
                 builder.connect(id, node);
@@ -110,7 +114,9 @@ impl Builder<'_> {
     fn describe(&self, id: ValueId) -> String {
         match self.graph.value(id) {
             Some(Value::Tensor(tensor)) => {
-                let dims: Vec<_> = tensor.dims.iter().map(ToString::to_string).collect();
+                let more = tensor.dims.get(MOST_DIMS..).is_some_and(|more| !more.is_empty());
+                let dims = tensor.dims.iter().take(MOST_DIMS).map(ToString::to_string);
+                let dims: Vec<_> = dims.chain(more.then(|| "…".to_owned())).collect();
                 format!("{} {}", tensor.dtype.name(), dims.join("×")).trim_end().to_owned()
             }
             Some(Value::SymInt(_)) => "symint".to_owned(),

@@ -151,3 +151,80 @@ proptest! {
         let _ = read_all(&model.folder());
     }
 }
+
+fn with_index(map: &str) -> Temporary {
+    let folder = Temporary::new();
+    folder.write("config.json", Model::new("LlamaForCausalLM").config.to_string());
+    folder.write("model.safetensors.index.json", format!(r#"{{"weight_map": {map}}}"#));
+    folder
+}
+
+#[test]
+fn an_index_names_files_of_its_folder_alone() {
+    for name in ["../../etc/passwd", "/etc/passwd", "sub/model.safetensors", "..", "./model.safetensors", ""] {
+        let text = refusal(&with_index(&format!(r#"{{"a": "{name}"}}"#)));
+        assert_eq!(
+            text,
+            format!("model.safetensors.index.json: it names files that are not in the same folder: {name}"),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn an_index_of_very_many_files_is_refused() {
+    let map: Vec<String> = (0..1_001).map(|number| format!(r#""{number}": "{number}.safetensors""#)).collect();
+    let text = refusal(&with_index(&format!("{{{}}}", map.join(","))));
+    assert_eq!(text, "model.safetensors.index.json: it names 1001 files, more than 1000");
+    let long = "x".repeat(1 << 20);
+    let text = refusal(&with_index(&format!(r#"{{"a": "{long}"}}"#)));
+    assert!(text.len() < 300 && text.contains("(1048576 bytes)"), "{text}");
+}
+
+#[test]
+fn a_tensor_that_is_in_two_files_is_refused_unless_the_index_chooses() {
+    let model = Model::new("LlamaForCausalLM");
+    let folder = with_index(r#"{"lm_head.weight": "a.safetensors", "model.norm.weight": "b.safetensors"}"#);
+    folder.write("a.safetensors", model.safetensors(|_| true));
+    folder.write("b.safetensors", model.safetensors(|_| true));
+    let text = refusal(&folder);
+    assert!(text.starts_with("b.safetensors: the tensor ") && text.contains(" is in a.safetensors, too"), "{text}");
+}
+
+#[test]
+fn files_that_are_read_whole_have_a_largest_size() {
+    for (name, len) in [("config.json", 17 << 20), ("tokenizer.json", 257 << 20), ("chat_template.jinja", 1 << 40)] {
+        let folder = Model::new("LlamaForCausalLM").folder();
+        // Holes that take no place.
+        let file = std::fs::File::create(folder.path().join(name)).unwrap();
+        if file.set_len(len).is_ok() {
+            let text = refusal(&folder);
+            assert!(text.starts_with(&format!("{name}: it has {len} bytes, more than ")), "{text}");
+        }
+    }
+}
+
+#[test]
+fn long_names_are_cut_in_messages() {
+    let folder = Model::new("LlamaForCausalLM").folder();
+    let long = "x".repeat(1 << 20);
+    for json in [
+        format!(r#"{{"{long}":{{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}}}"#),
+        format!(r#"{{"a":{{"dtype":"{long}","shape":[1],"data_offsets":[0,4]}}}}"#),
+        format!(r#"{{"{long}":{{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}}}"#),
+        format!(r#"{{"model.norm.weight":{{"dtype":"F32","shape":[{}1],"data_offsets":[0,4]}}}}"#, "1,".repeat(100_000)),
+    ] {
+        with_header(&folder, &json, &[0; 4]);
+        assert!(refusal(&folder).len() < 5_000, "{}", refusal(&folder).len());
+    }
+}
+
+#[test]
+fn a_folder_in_memory_is_read_as_one_on_disk() {
+    let model = Model::new("LlamaForCausalLM");
+    let files = [("config.json", model.config.to_string().into_bytes()), ("model.safetensors", model.safetensors(|_| true))];
+    let files = files.map(|(name, bytes)| (name.to_owned(), bytes)).into_iter().collect();
+    assert_eq!(HuggingFace::from_files(&files).unwrap().decoder(), model.open().decoder());
+    let text = HuggingFace::from_files(&Default::default()).err().unwrap().to_string();
+    assert!(text.starts_with("config.json: it is not JSON"), "{text}");
+}

@@ -1,9 +1,10 @@
 //! That whatever goes wrong leaves the old file and nothing else, and says what it was.
 
-use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use pteron_files::{AtomicFile, faults};
 
 use super::sample::{self, Accident, Checkpoint, Folder};
 use super::{going_on, write};
@@ -11,7 +12,7 @@ use crate::blueprint::Content;
 use crate::decoder::{Part, Weight};
 use crate::error::{Error, Result};
 use crate::quantise::Scales;
-use crate::write::pending::Storage;
+use crate::write::storage::Storage;
 use crate::write::{convert, convert_through};
 
 /// A folder with a file that a conversion would replace.
@@ -103,7 +104,7 @@ fn a_caller_that_has_enough() {
 }
 
 /// A file on a disk that has room for so many bytes.
-struct Full(File, u64);
+struct Full(AtomicFile, u64);
 
 impl Write for Full {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -123,8 +124,11 @@ impl Seek for Full {
 }
 
 impl Storage for Full {
-    fn finish(&mut self, len: u64) -> io::Result<()> {
-        self.0.finish(len)
+    fn set_len(&mut self, len: u64) -> io::Result<()> {
+        self.0.set_len(len)
+    }
+    fn commit(self) -> io::Result<()> {
+        self.0.commit()
     }
 }
 
@@ -146,6 +150,45 @@ fn a_disk_that_is_full() {
     }
     assert!(needed > 300_000, "the cache alone is nearly as large");
     assert_eq!(folder.names(), ["model.pte"]);
+}
+
+/// Every operation on the file fails in turn, until there are no more.
+#[test]
+fn a_disk_that_fails_at_any_operation() {
+    let (folder, decoder) = (folder_with_old_file(), sample::decoder());
+    let (source, path) = (Checkpoint::new(decoder.clone()), folder.join("model.pte"));
+    let mut operations = 0;
+    loop {
+        let fault = faults::fail_after(folder.path(), operations, io::ErrorKind::StorageFull);
+        let result = write(&source, sample::blueprint(&decoder, 32), &path);
+        if !fault.reached() {
+            result.unwrap();
+            break;
+        }
+        let error = result.unwrap_err();
+        assert!(error.to_string().starts_with(&format!("cannot write {}: ", path.display())), "{operations}: {error}");
+        assert_untouched(&folder);
+        operations += 1;
+    }
+    assert!(operations > 20, "{operations} operations: a weight takes several");
+    assert_eq!(folder.names(), ["model.pte"]);
+    assert_ne!(std::fs::read(path).unwrap(), b"old");
+}
+
+/// Names of temporary files that can be guessed let somebody else choose what is overwritten.
+#[cfg(unix)]
+#[test]
+fn links_that_were_planted_are_not_followed() {
+    let (folder, decoder) = (Folder::new(), sample::decoder());
+    let (source, victim) = (Checkpoint::new(decoder.clone()), folder.join("victim"));
+    std::fs::write(&victim, "precious").unwrap();
+    let planted: Vec<_> = (0..500).map(|count| format!(".model.pte.{}.{count}.tmp", std::process::id())).collect();
+    for name in planted.iter().map(String::as_str).chain(["model.pte"]) {
+        std::os::unix::fs::symlink(&victim, folder.join(name)).unwrap();
+    }
+    write(&source, sample::blueprint(&decoder, 32), &folder.join("model.pte")).unwrap();
+    assert_eq!(std::fs::read(&victim).unwrap(), b"precious");
+    assert!(std::fs::symlink_metadata(folder.join("model.pte")).unwrap().is_file());
 }
 
 #[test]

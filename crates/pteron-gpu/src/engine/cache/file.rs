@@ -1,16 +1,19 @@
 //! A file whose bytes are used only if this user wrote them, all of them, and for the same purpose.
 
-use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::fs;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
+use pteron_files::WriteOptions;
 use sha2::{Digest, Sha256};
 
 /// What a file starts with; the seal and the bytes follow.
 const MAGIC: &[u8; 16] = b"pteron pipelines";
 /// Larger files are not read. What grew so large holds much that nobody uses any more.
 const LARGEST: u64 = 256 << 20;
+
+/// A file that a crash of the system damages is made again.
+const OPTIONS: WriteOptions = WriteOptions { private: true, sync: false };
 
 /// A hash of a file's bytes and of what they are for.
 pub(super) type Seal = [u8; 32];
@@ -42,15 +45,12 @@ impl CacheFile {
 
     /// What is in the file; `None` where there is none.
     pub(super) fn read(&self) -> io::Result<Option<(Seal, Vec<u8>)>> {
-        // Asked before opening: opening a pipe would wait for somebody to write to it.
+        // The name itself must be the file's, and what is opened must be nobody else's.
         match fs::symlink_metadata(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             other => check(&other?)?,
         }
-        let file = File::open(&self.path)?;
-        check(&file.metadata()?)?;
-        let mut bytes = Vec::new();
-        file.take(LARGEST).read_to_end(&mut bytes)?;
+        let bytes = pteron_files::read_if(&self.path, LARGEST, |metadata| Ok(check(metadata)?))?;
         let found = self.parse(bytes).ok_or_else(|| io::Error::other("it is damaged, or of another driver or version"))?;
         Ok(Some(found))
     }
@@ -75,23 +75,13 @@ impl CacheFile {
 
     /// Puts bytes in the place of what was there. Whoever reads finds the old file or the new one, also where several write.
     pub(super) fn write(&self, seal: &Seal, data: &[u8]) -> io::Result<()> {
-        static WRITTEN: AtomicU64 = AtomicU64::new(0);
         if let Some(folder) = self.path.parent() {
             private_folder(folder)?;
         }
-        let own = format!("{}-{}.partial", std::process::id(), WRITTEN.fetch_add(1, Ordering::Relaxed));
-        let partial = self.path.with_extension(own);
-        let whole = || {
-            let mut file = private_file(&partial)?;
+        pteron_files::write(&self.path, OPTIONS, |file| {
             file.write_all(MAGIC)?;
             file.write_all(seal)?;
-            file.write_all(data)?;
-            drop(file);
-            fs::rename(&partial, &self.path)
-        };
-        whole().inspect_err(|_| {
-            // It may not exist; what failed first is what is worth saying.
-            let _ = fs::remove_file(&partial);
+            file.write_all(data)
         })
     }
 }
@@ -119,12 +109,6 @@ fn private_folder(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-#[cfg(unix)]
-fn private_file(path: &Path) -> io::Result<File> {
-    use std::os::unix::fs::OpenOptionsExt;
-    fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
-}
-
 /// Elsewhere the folder decides who may write, and a user's folders are the user's.
 #[cfg(not(unix))]
 fn is_own(_: &fs::Metadata) -> bool {
@@ -136,7 +120,116 @@ fn private_folder(path: &Path) -> io::Result<()> {
     fs::create_dir_all(path)
 }
 
-#[cfg(not(unix))]
-fn private_file(path: &Path) -> io::Result<File> {
-    fs::OpenOptions::new().write(true).create_new(true).open(path)
+#[cfg(test)]
+mod tests {
+    use pteron_files::{TemporaryFolder, faults};
+
+    use super::*;
+
+    fn cache() -> (TemporaryFolder, CacheFile) {
+        let folder = TemporaryFolder::new("pteron-pipelines-").unwrap();
+        let file = CacheFile::new(folder.path(), "name", "identity");
+        (folder, file)
+    }
+
+    fn write(file: &CacheFile, data: &[u8]) -> io::Result<()> {
+        file.write(&file.seal(data), data)
+    }
+
+    fn data(file: &CacheFile) -> io::Result<Option<Vec<u8>>> {
+        Ok(file.read()?.map(|(_, data)| data))
+    }
+
+    fn names(folder: &Path) -> Vec<std::ffi::OsString> {
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name()).collect()
+    }
+
+    #[test]
+    fn only_content_with_its_seal_is_taken() {
+        let (_, file) = cache();
+        let content = file.content(b"pipelines");
+        assert_eq!(file.parse(content.clone()).unwrap().1, b"pipelines");
+        assert_eq!(file.parse(file.content(b"")).unwrap().1, b"");
+        for end in 0..content.len() {
+            assert_eq!(file.parse(content[..end].to_vec()), None, "cut at {end}");
+            let mut damaged = content.clone();
+            damaged[end] ^= 1;
+            assert_eq!(file.parse(damaged), None, "damaged at {end}");
+        }
+        assert_eq!(CacheFile::new(Path::new(""), "name", "another").parse(content), None);
+    }
+
+    #[test]
+    fn a_disk_that_fails_leaves_the_old_file_and_the_next_call_works() {
+        let (folder, file) = cache();
+        write(&file, b"old").unwrap();
+        let new = [7; 10_000];
+        for operations in 0.. {
+            let fault = faults::fail_after(folder.path(), operations, io::ErrorKind::StorageFull);
+            let result = write(&file, &new);
+            let reached = fault.reached();
+            drop(fault);
+            if !reached {
+                result.unwrap();
+                assert!(operations >= 4, "creating, writing, synchronising, naming");
+                break;
+            }
+            assert_eq!(result.unwrap_err().kind(), io::ErrorKind::StorageFull);
+            assert_eq!((data(&file).unwrap().unwrap(), names(folder.path()).len()), (b"old".to_vec(), 1));
+        }
+        assert_eq!(data(&file).unwrap().unwrap(), new);
+        for operations in 0.. {
+            let fault = faults::fail_after(folder.path(), operations, io::ErrorKind::UnexpectedEof);
+            let result = data(&file);
+            if !fault.reached() {
+                break;
+            }
+            assert_eq!(result.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        }
+        let _short = faults::short(folder.path(), 5);
+        write(&file, &new).unwrap();
+        assert_eq!(data(&file).unwrap().unwrap(), new);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_is_no_file_of_ours_is_neither_read_nor_waited_for() {
+        let (folder, file) = cache();
+        let refused = |why: &str| assert_eq!(data(&file).unwrap_err().to_string(), why);
+        assert!(std::process::Command::new("mkfifo").arg(file.path()).status().unwrap().success());
+        refused("it is not a file");
+        fs::remove_file(file.path()).unwrap();
+        fs::create_dir(file.path()).unwrap();
+        refused("it is not a file");
+        fs::remove_dir(file.path()).unwrap();
+        let target = folder.path().join("target");
+        fs::write(&target, file.content(b"pipelines")).unwrap();
+        std::os::unix::fs::symlink(&target, file.path()).unwrap();
+        refused("it is not a file");
+        // A link is replaced, and what it leads to stays.
+        write(&file, b"new").unwrap();
+        assert_eq!(
+            (data(&file).unwrap().unwrap(), fs::read(&target).unwrap()),
+            (b"new".to_vec(), file.content(b"pipelines"))
+        );
+        // 8 TiB that take no place.
+        if fs::File::options().write(true).open(file.path()).and_then(|file| file.set_len(8 << 40)).is_ok() {
+            refused("it is too large");
+        }
+    }
+
+    /// Who can guess the name of a file that is being written could have a link there.
+    #[cfg(unix)]
+    #[test]
+    fn links_that_were_planted_are_not_followed() {
+        let (folder, file) = cache();
+        let victim = folder.path().join("victim");
+        fs::write(&victim, "precious").unwrap();
+        for count in 0..100 {
+            let planted = folder.path().join(format!("name.{}-{count}.partial", std::process::id()));
+            std::os::unix::fs::symlink(&victim, planted).unwrap();
+        }
+        write(&file, b"new").unwrap();
+        assert_eq!((data(&file).unwrap().unwrap(), fs::read(&victim).unwrap()), (b"new".to_vec(), b"precious".to_vec()));
+    }
 }

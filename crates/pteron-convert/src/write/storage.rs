@@ -1,0 +1,32 @@
+//! What a program is written to.
+
+use std::io::{self, Seek, SeekFrom, Write};
+
+use pteron_files::{AtomicFile, WriteOptions};
+
+/// Large, and somebody's work of an hour: it is safe on the disk before it takes its name.
+pub(super) const OPTIONS: WriteOptions = WriteOptions { private: false, sync: true };
+
+/// What a program is written to.
+pub(super) trait Storage: Write + Seek + Send {
+    /// Cuts what lies behind `len` off.
+    fn set_len(&mut self, len: u64) -> io::Result<()>;
+
+    /// Gives the file its name.
+    fn commit(self) -> io::Result<()>;
+
+    fn write_at(&mut self, start: u64, bytes: &[u8]) -> io::Result<()> {
+        self.seek(SeekFrom::Start(start))?;
+        self.write_all(bytes)
+    }
+}
+
+impl Storage for AtomicFile {
+    fn set_len(&mut self, len: u64) -> io::Result<()> {
+        Self::set_len(self, len)
+    }
+
+    fn commit(self) -> io::Result<()> {
+        Self::commit(self)
+    }
+}
