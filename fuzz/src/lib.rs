@@ -7,12 +7,11 @@
 //! - [`seeds`]: real files and kept finds to start from
 //! - [`oracle`]: one execution, measured: panics, heap, time, error texts
 //! - [`check`]: the properties of the file formats
-//! - `farm`: runs the libFuzzer binary in slices and sums up
+//! - [`farm`]: runs the libFuzzer binary in slices and sums up
 
 #[path = "../../crates/pteron-format/tests/common/check.rs"]
 pub mod check;
 pub mod corpus;
-#[cfg(feature = "libfuzzer")]
 pub mod farm;
 pub mod generate;
 pub mod mutate;

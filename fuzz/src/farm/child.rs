@@ -55,6 +55,7 @@ pub fn execute(bytes: &[u8]) {
 /// libFuzzer's hook: half of the mutations are its own, half are the target's.
 pub fn mutate(data: &mut [u8], size: usize, max_size: usize, seed: u32) -> usize {
     let child = child();
+    #[cfg(feature = "libfuzzer")]
     if seed.is_multiple_of(2) {
         return libfuzzer_sys::fuzzer_mutate(data, size, max_size);
     }
