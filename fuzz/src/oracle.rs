@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::target::{Target, Verdict};
 
-/// The longest an error's text may be.
+/// The longest an error's text may be, in characters.
 const MAX_TEXT: usize = 500;
 /// Longer executions are measured again: another process may have had the core.
 const LONG: Duration = Duration::from_millis(100);
@@ -125,14 +125,15 @@ pub fn bounded_heap<T>(len: usize, factor: u64, slack: u64, body: impl FnOnce() 
     }
 }
 
-/// An error is one printable line below 500 bytes.
+/// An error is one printable line below 500 characters.
 ///
 /// # Panics
 /// If it is not.
 pub fn error_text(error: &dyn Display) {
     let text = error.to_string();
     assert!(!text.is_empty(), "an error without a text");
-    assert!(text.len() < MAX_TEXT, "the text of an error has {} bytes: {text:.300}", text.len());
+    let len = text.chars().count();
+    assert!(len < MAX_TEXT, "the text of an error has {len} characters: {text:.300}");
     let control = text.chars().find(|c| c.is_control());
     assert!(control.is_none(), "the text of an error holds {control:?}: {text:?}");
 }

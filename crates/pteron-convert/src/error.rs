@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use pteron_format::Shown;
+
 use crate::decoder::Weight;
 
 /// An error of a conversion. `Display` is one sentence that says what a user can change.
@@ -25,7 +27,7 @@ pub enum Error {
         error: std::io::Error,
     },
     /// A file that is not what it should be: cut short, damaged, or of another kind.
-    #[error("{file}: {problem}")]
+    #[error("{}: {}", Shown::name(.file), Shown::sentence(.problem))]
     Malformed {
         /// The file's name.
         file: String,
@@ -33,7 +35,7 @@ pub enum Error {
         problem: String,
     },
     /// Something the checkpoint has or wants that cannot be converted.
-    #[error("{what} is not supported{}", supported(.alternatives))]
+    #[error("{} is not supported{}", Shown::sentence(.what), supported(.alternatives))]
     Unsupported {
         /// What it is, by name: an architecture, a tensor's type, sliding-window attention.
         what: String,
@@ -41,7 +43,7 @@ pub enum Error {
         alternatives: Vec<String>,
     },
     /// Weights that are not there, or not needed, or have other shapes.
-    #[error("the checkpoint's tensors do not fit {architecture}: {problems}")]
+    #[error("the checkpoint's tensors do not fit {}: {}", Shown::name(.architecture), Shown::sentence(.problems))]
     Tensors {
         /// What the configuration says the model is.
         architecture: String,
@@ -79,4 +81,25 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 fn supported(alternatives: &[String]) -> String {
     if alternatives.is_empty() { String::new() } else { format!(": supported are {}", alternatives.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_from_a_file_are_cut_and_escaped() {
+        let (long, line) = ("layer.".repeat(10_000), "a\nb\u{1b}[2J");
+        for text in [long.as_str(), line] {
+            let text = || text.to_owned();
+            for error in [
+                Error::Malformed { file: text(), problem: text() },
+                Error::Unsupported { what: text(), alternatives: vec!["llama".to_owned()] },
+                Error::Tensors { architecture: text(), problems: text() },
+            ] {
+                let shown = error.to_string();
+                assert!(shown.len() < 500 && !shown.chars().any(char::is_control), "{shown:?}");
+            }
+        }
+    }
 }

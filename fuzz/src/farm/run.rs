@@ -54,7 +54,12 @@ pub(super) fn run(args: &Args) -> Result<u64, String> {
         folders,
         slice: (args.seconds() * jobs as f64 / (ROUNDS * TARGETS.len() as f64)).clamp(SHORTEST, LONGEST),
         end: Instant::now() + Duration::from_secs_f64(args.seconds()),
-        inner: Mutex::new(Inner { state: state::load(&state_path)?, running: HashMap::new(), failures: HashMap::new() }),
+        inner: Mutex::new(Inner {
+            state: state::load(&state_path)?,
+            running: HashMap::new(),
+            failures: HashMap::new(),
+            round: 0,
+        }),
     };
     let begun = Instant::now();
     let before = farm.lock().state.clone();
@@ -113,6 +118,8 @@ struct Inner {
     running: HashMap<&'static str, f64>,
     /// Slices in a row that ended at once, by target.
     failures: HashMap<&'static str, u32>,
+    /// Slices so far.
+    round: u64,
 }
 
 impl Farm {
@@ -179,7 +186,8 @@ impl Farm {
         let failures = |target: &&&Target| inner.failures.get(target.name).copied().unwrap_or(0);
         let candidates: Vec<_> =
             self.targets.iter().filter(|target| failures(target) < MAX_FAILURES).map(candidate).collect();
-        let target = candidates[schedule::next(&candidates)?].target;
+        let target = candidates[schedule::next(&candidates, inner.round)?].target;
+        inner.round += 1;
         *inner.running.entry(target.name).or_default() += seconds;
         Some(target)
     }

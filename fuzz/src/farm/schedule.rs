@@ -27,13 +27,17 @@ impl Candidate<'_> {
     }
 }
 
-/// The candidate that should run now: first the one furthest below its minimum, then by turns.
-pub(super) fn next(candidates: &[Candidate<'_>]) -> Option<usize> {
-    let least = |key: &dyn Fn(&Candidate<'_>) -> f64| {
-        (0..candidates.len()).min_by(|&a, &b| key(&candidates[a]).total_cmp(&key(&candidates[b])))
+/// The candidate that should run now. Every other round goes to those below their minimum, the one with the least time first, so
+/// that a slow target does not keep all others waiting; the rest goes by turns.
+pub(super) fn next(candidates: &[Candidate<'_>], round: u64) -> Option<usize> {
+    let least = |indices: &[usize], key: &dyn Fn(&Candidate<'_>) -> f64| {
+        indices.iter().copied().min_by(|&a, &b| key(&candidates[a]).total_cmp(&key(&candidates[b])))
     };
-    let first = least(&|candidate| candidate.share())?;
-    if candidates[first].share() < 1.0 { Some(first) } else { least(&|candidate| candidate.turn()) }
+    let all: Vec<usize> = (0..candidates.len()).collect();
+    let below: Vec<usize> = all.iter().copied().filter(|&index| candidates[index].share() < 1.0).collect();
+    let needed =
+        least(&below, &|candidate| candidate.totals.seconds + candidate.running).filter(|_| round.is_multiple_of(2));
+    needed.or_else(|| least(&all, &|candidate| candidate.turn()))
 }
 
 #[cfg(test)]
@@ -47,15 +51,20 @@ mod tests {
     }
 
     #[test]
-    fn minimums_come_first_then_turns_weighted_by_speed() {
-        let few = Totals { executions: 500, seconds: 1.0, ..Totals::default() };
+    fn every_other_round_is_for_minimums_the_rest_by_turns_weighted_by_speed() {
+        let few = Totals { executions: 500, seconds: 15.0, ..Totals::default() };
+        let none = Totals { executions: 1, seconds: 40.0, ..Totals::default() };
         let many = Totals { executions: 50_000, seconds: 10.0, ..Totals::default() };
         let fast = Totals { executions: 900_000, seconds: 30.0, ..Totals::default() };
-        assert_eq!(next(&[]), None);
-        assert_eq!(next(&[candidate(&many, 0.0), candidate(&few, 0.0)]), Some(1));
-        // What runs already counts.
-        assert_eq!(next(&[candidate(&many, 0.0), candidate(&few, 30.0)]), Some(0));
-        assert_eq!(next(&[candidate(&many, 0.0), candidate(&fast, 0.0)]), Some(1));
-        assert_eq!(next(&[candidate(&many, 0.0), candidate(&fast, 60.0)]), Some(0));
+        assert_eq!(next(&[], 0), None);
+        assert_eq!(next(&[candidate(&many, 0.0), candidate(&few, 0.0)], 0), Some(1));
+        assert_eq!(next(&[candidate(&many, 0.0), candidate(&few, 0.0)], 1), Some(0));
+        // Of those below their minimum, the one that had less time; what runs already counts.
+        assert_eq!(next(&[candidate(&none, 0.0), candidate(&few, 0.0)], 0), Some(1));
+        assert_eq!(next(&[candidate(&none, 0.0), candidate(&few, 10.0)], 0), Some(1));
+        assert_eq!(next(&[candidate(&none, 0.0), candidate(&few, 30.0)], 0), Some(0));
+        // A fast target gets more time.
+        assert_eq!(next(&[candidate(&many, 0.0), candidate(&fast, 0.0)], 0), Some(1));
+        assert_eq!(next(&[candidate(&many, 0.0), candidate(&fast, 60.0)], 0), Some(0));
     }
 }
