@@ -130,10 +130,18 @@ pub fn bounded_heap<T>(len: usize, factor: u64, slack: u64, body: impl FnOnce() 
 /// # Panics
 /// If it is not.
 pub fn error_text(error: &dyn Display) {
+    error_text_below(MAX_TEXT, error);
+}
+
+/// An error is one printable line below `most` characters.
+///
+/// # Panics
+/// If it is not.
+pub fn error_text_below(most: usize, error: &dyn Display) {
     let text = error.to_string();
     assert!(!text.is_empty(), "an error without a text");
     let len = text.chars().count();
-    assert!(len < MAX_TEXT, "the text of an error has {len} characters: {text:.300}");
+    assert!(len < most, "the text of an error has {len} characters: {text:.300}");
     let control = text.chars().find(|c| c.is_control());
     assert!(control.is_none(), "the text of an error holds {control:?}: {text:?}");
 }

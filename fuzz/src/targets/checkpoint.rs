@@ -105,8 +105,10 @@ fn header_len(header: Option<&Value>) -> u64 {
 fn opened(files: &BTreeMap<String, Vec<u8>>) -> Verdict {
     let len: usize = files.iter().map(|(name, bytes)| name.len() + bytes.len()).sum();
     let model = oracle::bounded_heap(len, 64, 256 << 10, || HuggingFace::from_files(files));
-    let verdict = oracle::verdict(&model);
-    let Ok(model) = model else { return verdict };
+    let model = match model {
+        Ok(model) => model,
+        Err(error) => return super::gguf::refused(&error, len),
+    };
     if let Err(error) = model.check_context(1 << 20) {
         oracle::error_text(&error);
     }
@@ -118,7 +120,7 @@ fn opened(files: &BTreeMap<String, Vec<u8>>) -> Verdict {
             model.row(weight, row, &mut numbers).expect("a weight that was found has its rows");
         }
     }
-    verdict
+    "accepted"
 }
 
 fn config(architecture: &str) -> Value {

@@ -1,6 +1,6 @@
 //! GGUF checkpoints.
 
-use pteron_convert::{Gguf, Source};
+use pteron_convert::{Error, Gguf, Source};
 
 use crate::mutate;
 use crate::oracle;
@@ -23,8 +23,10 @@ pub const TARGET: Target = Target {
 fn run(bytes: &[u8]) -> Verdict {
     let file = bytes.to_vec();
     let model = oracle::bounded_heap(bytes.len(), 24, 1 << 20, || Gguf::from_bytes("input.gguf", file));
-    let verdict = oracle::verdict(&model);
-    let Ok(model) = model else { return verdict };
+    let model = match model {
+        Ok(model) => model,
+        Err(error) => return refused(&error, bytes.len()),
+    };
     let decoder = model.decoder();
     for weight in decoder.weights() {
         let matrix = decoder.matrix(weight);
@@ -34,5 +36,19 @@ fn run(bytes: &[u8]) -> Verdict {
             model.four_bit_row(weight, row, 32);
         }
     }
-    verdict
+    "accepted"
+}
+
+/// Checks the text of an error about an input of `len` bytes. Tensors that do not fit are listed, up to 64 of them.
+pub(super) fn refused(error: &Error, len: usize) -> Verdict {
+    match error {
+        Error::Tensors { .. } => {
+            oracle::error_text_below(len + (16 << 10), error);
+            "tensors"
+        }
+        error => {
+            oracle::error_text(error);
+            "refused"
+        }
+    }
 }
