@@ -121,11 +121,14 @@ export class Model {
 
   /** The tokens of a text. With `special`, names of special tokens in it stand for these, as in what `render` gives. */
   encode(text: string, options: { special?: boolean } = {}): Uint32Array {
+    // The border to the engine believes in types: another one would be written past its memory.
+    if (typeof text !== "string") refuse("a text must be a string");
     return engineCall(() => this.#llm().encode(text, options.special ?? false));
   }
 
   /** The text of tokens. */
   decode(tokens: Uint32Array): string {
+    if (!(tokens instanceof Uint32Array)) refuse("tokens must be a Uint32Array");
     return engineCall(() => this.#llm().decode(tokens));
   }
 

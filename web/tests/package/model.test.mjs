@@ -319,3 +319,12 @@ test("an answer that was begun is gone on with", async (t) => {
   assert.deepEqual([...model.encode("ab")], [97, 98]);
   assert.deepEqual([...model.encode("ab", { special: true })], [1097, 1098]);
 });
+
+test("texts and tokens of a wrong type do not reach the engine", async () => {
+  const model = await pteron.Model.load(makeFile([10], { languageModel: true }), { tokenizer: new TextEncoder().encode("tokens") });
+  for (const odd of [NaN, 2 ** 32, null, undefined, {}, { length: 2 ** 40 }, [1], true, 10n, Symbol.iterator]) {
+    assert.throws(() => model.encode(odd), { code: "input", message: /must be a string/ });
+    assert.throws(() => model.decode(odd), { code: "input", message: /must be a Uint32Array/ });
+  }
+  await model.dispose();
+});
