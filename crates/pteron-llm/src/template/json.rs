@@ -12,15 +12,23 @@ use super::value::{Value, write_float};
 /// The widest indent.
 const MAX_INDENT: usize = 16;
 
-/// A value as JSON; on several lines if an indent is given, and with these signs between values, and between keys and values.
-pub(super) fn write(
-    value: &Value,
-    indent: Option<usize>,
-    separators: Option<(Arc<str>, Arc<str>)>,
-    budget: &mut Budget,
-) -> Result<Value, Fault> {
+/// How JSON is written.
+#[derive(Debug, Default)]
+pub(super) struct Style {
+    /// On several lines, with so many spaces for a level.
+    pub(super) indent: Option<usize>,
+    /// The signs between values, and between keys and values.
+    pub(super) separators: Option<(Arc<str>, Arc<str>)>,
+    /// Whether other characters than those of ASCII are escaped.
+    pub(super) ascii: bool,
+}
+
+/// A value as JSON.
+pub(super) fn write(value: &Value, style: Style, budget: &mut Budget) -> Result<Value, Fault> {
+    let Style { indent, separators, ascii } = style;
     let (comma, colon) = separators.unwrap_or_else(|| (if indent.is_some() { "," } else { ", " }.into(), ": ".into()));
-    let mut writer = Writer { out: String::new(), indent: indent.map(|indent| indent.min(MAX_INDENT)), comma, colon };
+    let indent = indent.map(|indent| indent.min(MAX_INDENT));
+    let mut writer = Writer { out: String::new(), indent, comma, colon, ascii };
     writer.value(value, 0, budget)?;
     budget.allocate(writer.out.len())?;
     Ok(Value::Text(writer.out.into()))
@@ -31,6 +39,7 @@ struct Writer {
     indent: Option<usize>,
     comma: Arc<str>,
     colon: Arc<str>,
+    ascii: bool,
 }
 
 impl Writer {
@@ -113,10 +122,27 @@ impl Writer {
         // What is escaped is up to six times as long.
         budget.allocate(text.len())?;
         match serde_json::to_string(text) {
+            Ok(text) if self.ascii => {
+                budget.allocate(3 * text.len())?;
+                self.push(&escaped(&text), budget)
+            }
             Ok(text) => self.push(&text, budget),
             Err(error) => failed(format!("tojson: {error}")),
         }
     }
+}
+
+/// A text with all characters beyond ASCII escaped.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character.is_ascii() {
+            out.push(character);
+            continue;
+        }
+        out.extend(character.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")));
+    }
+    out
 }
 
 /// Reads JSON, with keys in their order. It is not larger than has been paid for.
@@ -216,7 +242,7 @@ mod tests {
     fn written(json: &str, indent: Option<usize>) -> String {
         let mut budget = Budget::new(json.len());
         let value = read(json, &mut budget).unwrap();
-        write(&value, indent, None, &mut budget).unwrap().as_text().unwrap().to_owned()
+        write(&value, Style { indent, ..Style::default() }, &mut budget).unwrap().as_text().unwrap().to_owned()
     }
 
     #[test]
@@ -225,6 +251,14 @@ mod tests {
         assert_eq!(written(line, None), line);
         let lines = "{\n  \"a\": [\n    1,\n    2\n  ],\n  \"b\": {}\n}";
         assert_eq!(written(r#"{"a": [1, 2], "b": {}}"#, Some(2)), lines);
+    }
+
+    #[test]
+    fn characters_beyond_ascii_are_escaped_on_request() {
+        let mut budget = Budget::new(10);
+        let value = read(r#"["é🪽"]"#, &mut budget).unwrap();
+        let text = write(&value, Style { ascii: true, ..Style::default() }, &mut budget).unwrap();
+        assert_eq!(text.as_text(), Some(r#"["\u00e9\ud83e\udebd"]"#));
     }
 
     #[test]

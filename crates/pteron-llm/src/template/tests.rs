@@ -65,6 +65,27 @@ fn json_is_pythons_and_escapes_nothing() {
     assert!(error.starts_with("the variable \"tools\" for the chat template is not JSON: "), "{error}");
 }
 
+/// What Python's engine says of the same.
+#[test]
+fn filters_and_methods_are_those_of_python() {
+    for (source, expected) in [
+        ("{{ none | selectattr('a') | list }}{{ none | map('upper') | list }}", "[][]"),
+        ("{{ ['é'] | tojson(ensure_ascii=true) }}{{ {'a': 1} | tojson(separators=(',', ':')) }}", "[\"\\u00e9\"]{\"a\":1}"),
+        ("{{ ' a b  c '.split(None, 1) }}{{ 'a b c'.rsplit(' ', 1) }}", "['a', 'b  c ']['a b', 'c']"),
+        ("{{ [1, 'a', none, true, {'k': [1.5]}] }}{{ [\"it's\"] }}", "[1, 'a', None, True, {'k': [1.5]}][\"it's\"]"),
+        ("{{ 1.0 }} {{ 1e20 }} {{ 7 // 2 }} {{ -7 // 2 }} {{ 1 / 3 }}", "1.0 1e+20 3 -4 0.3333333333333333"),
+        ("{{ '%5d|%-5s|%05d' | format(3, 'a', 7) }}{{ '{}-{}'.format(1, 'b') }}", "    3|a    |000071-b"),
+        ("{{ 'a\\nb\\n\\nc' | indent }}|{{ 'a\\nb' | indent(2, true) }}", "a\n    b\n\n    c|  a\n  b"),
+        ("{% macro f() %}[{{ caller() }}]{% endmacro %}{% call f() %}x{% endcall %}", "[x]"),
+        ("{% set x = 1 %}{% for a in [1] %}{% set x = 2 %}{% endfor %}{{ x }}", "1"),
+        ("{{ 1 < 2 < 3 }} {{ not 1 in [2] }} {{ 'a' is in ['a'] }} {{ 2 * 3 ~ 4 }}", "True True True 64"),
+        ("{% for a in [[1, [2, []]]] recursive %}{{ a }}{% endfor %}", "[1, [2, []]]"),
+        ("{% raw %}{{ x }}{% endraw %}{% set t %}q{% endset %}{{ t }}{% with z=1 %}{{ z }}{% endwith %}", "{{ x }}q1"),
+    ] {
+        assert_eq!(render(source, &conversation()).as_deref(), Ok(expected), "{source}");
+    }
+}
+
 #[test]
 fn generation_blocks_are_seen_through() {
     let source =

@@ -75,7 +75,8 @@ fn to_json(value: &Value, given: &mut Given, budget: &mut Budget) -> Result<Valu
     {
         separators = Some((Arc::clone(comma), Arc::clone(colon)));
     }
-    json::write(value, indent, separators, budget)
+    let ascii = given.flag("ensure_ascii");
+    json::write(value, json::Style { indent, separators, ascii }, budget)
 }
 
 fn numeric(name: &str, value: &Value, given: &mut Given, budget: &mut Budget) -> Result<Value, Fault> {
@@ -213,6 +214,9 @@ fn mapped(renderer: &mut Renderer<'_>, value: &Value, path: &Value) -> Result<Va
 }
 
 fn map(renderer: &mut Renderer<'_>, value: &Value, given: &mut Given) -> Result<Value, Fault> {
+    if !value.is_true() {
+        return Value::list(Vec::new(), &mut renderer.budget);
+    }
     if let Some(index) = given.named.iter().position(|(name, _)| &**name == "attribute") {
         let path = given.named.swap_remove(index).1;
         let default = given.take("default");
@@ -235,6 +239,9 @@ fn map(renderer: &mut Renderer<'_>, value: &Value, given: &mut Given) -> Result<
 }
 
 fn select(renderer: &mut Renderer<'_>, name: &str, value: &Value, given: &mut Given) -> Result<Value, Fault> {
+    if !value.is_true() {
+        return Value::list(Vec::new(), &mut renderer.budget);
+    }
     let path = if name.ends_with("attr") { Some(given.take("attribute").unwrap_or(Value::Undefined)) } else { None };
     let wanted = !name.starts_with("reject");
     let name = given.text("test")?;

@@ -211,7 +211,7 @@ pub(super) fn split(
 
 /// Splits at spaces, at most so many times.
 fn split_spaces(text: &str, most: usize, backwards: bool, budget: &mut Budget) -> Result<Value, Fault> {
-    let (mut parts, mut rest) = (Vec::new(), text.trim());
+    let (mut parts, mut rest) = (Vec::new(), if backwards { text.trim_end() } else { text.trim_start() });
     while !rest.is_empty() {
         budget.step(1)?;
         let cut = if backwards { rest.rsplit_once(char::is_whitespace) } else { rest.split_once(char::is_whitespace) };
