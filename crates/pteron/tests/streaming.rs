@@ -125,7 +125,7 @@ fn renamed(mut file: Vec<u8>) -> Vec<u8> {
 #[test]
 fn damage_that_nobody_names_is_in_what_is_unchecked() {
     let named = program_file();
-    assert_eq!(begin(&[named.clone()], &LoadOptions::default()).unchecked(), []);
+    assert_eq!(begin(std::slice::from_ref(&named), &LoadOptions::default()).unchecked(), []);
     for good in [[named.clone()], [renamed(named)]] {
         let mut filling = begin(&good, &LoadOptions::default());
         let unchecked = filling.unchecked();

@@ -72,6 +72,7 @@ fn names_and_layouts() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "a reading for each byte")]
 fn fixed_fields() {
     let file = write(&sample::external()).unwrap();
     let len = file.len() as u64;
@@ -142,6 +143,7 @@ fn external_data_has_what_the_program_needs() {
 
 /// Finding a key among many is not a walk over all of them.
 #[test]
+#[cfg_attr(miri, ignore = "is timed")]
 fn many_keys_are_found_quickly() {
     let keys: Vec<String> = (0..50_000).map(|index| format!("a key of some length {index}")).collect();
     let mut program = sample::program();

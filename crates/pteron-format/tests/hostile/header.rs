@@ -54,6 +54,7 @@ fn fixed_fields() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "a reading for each byte")]
 fn a_file_cut_anywhere_is_refused() {
     let file = write(&sample::program()).unwrap();
     for len in 0..file.len() {
