@@ -71,6 +71,8 @@ struct Device {
     features: Vec<String>,
     subgroup_min: u32,
     subgroup_max: u32,
+    /// Memory of all buffers together, where the driver or the system tells.
+    memory_bytes: Option<u64>,
     /// The largest buffer.
     buffer_bytes: u64,
     /// The most of a buffer that a kernel can bind.
@@ -103,6 +105,7 @@ impl Device {
             features: adapter.features.clone(),
             subgroup_min: adapter.subgroup_size.0,
             subgroup_max: adapter.subgroup_size.1,
+            memory_bytes: adapter.memory_bytes,
             buffer_bytes: limits.max_buffer_size,
             binding_bytes: limits.max_storage_buffer_binding_size,
             workgroup_bytes: limits.max_compute_workgroup_storage_size,
@@ -122,6 +125,9 @@ impl Device {
         let mut table = Table::default();
         let mut row = |label: &str, text: String| table.row([Cell::new(label).style(FAINT), Cell::new(text)]);
         row("backend", format!("{}, {}", self.backend, self.driver));
+        if let Some(memory) = self.memory_bytes {
+            row("memory", bytes(memory));
+        }
         let limits = [bytes(self.binding_bytes), bytes(self.buffer_bytes), count(self.storage_buffers.into())];
         row("buffers", format!("{} a binding, {} each, {} a kernel", limits[0], limits[1], limits[2]));
         let memory = bytes(self.workgroup_bytes.into());

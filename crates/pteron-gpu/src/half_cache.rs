@@ -77,7 +77,34 @@ pub(crate) fn halves(floats: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use pteron_format::vulkan::{DataType, Value, ValueId};
+
     use super::*;
+    use crate::testing::Sketch;
+
+    /// Calls of attention of which each has a cache in common with the next, and one that has its own.
+    fn chain(count: usize) -> (Sketch, Vec<ValueId>) {
+        let mut sketch = Sketch::new();
+        let [q, k, v] = [(); 3].map(|()| sketch.input(DataType::Float32, &[1, 2, 1, 8]));
+        let caches: Vec<ValueId> = (0..count + 3).map(|_| sketch.floats(&[1, 4, 1, 8], &[0.0; 32])).collect();
+        let [none, zero, yes] = [Value::Null, Value::Int(0), Value::Bool(true)].map(|value| sketch.value(value));
+        for pair in (0..count).chain([count + 1]).map(|first| [caches[first], caches[first + 1]]) {
+            let out = sketch.tensor(DataType::Float32, &[1, 2, 1, 8]);
+            sketch.call(sdpa::NAME, &[q, k, v, pair[0], pair[1], zero, zero, none, zero, yes, none, out]);
+        }
+        (sketch, caches)
+    }
+
+    #[test]
+    fn a_cache_that_stays_as_it_is_keeps_all_that_are_connected_with_it_so() {
+        for count in [1, 4, 3000] {
+            let (mut sketch, caches) = chain(count);
+            let found = |sketch: &Sketch| super::caches(&sketch.decode().unwrap()).len();
+            assert_eq!(found(&sketch), count + 3);
+            sketch.output(caches[0]);
+            assert_eq!(found(&sketch), 2, "of {count} calls");
+        }
+    }
 
     #[test]
     fn narrowed_floats_stay_finite() {

@@ -15,7 +15,7 @@ pub struct ModelOptions {
     pub method: String,
     /// Facts from flags or a sidecar, which come before what the program says.
     pub facts: Facts,
-    /// Bytes of GPU memory the model may use.
+    /// Bytes of GPU memory the model may use in all, with the states of its sessions.
     pub memory_budget: Option<u64>,
     /// Told how far loading is.
     pub progress: Option<OnProgress>,
