@@ -44,6 +44,8 @@ fn repeat(value: &Value, count: &Value, budget: &mut Budget) -> Result<Value, Fa
     let Some(count) = count.as_int() else { return failed(format!("{} is not repeated by {}", value.kind(), count.kind())) };
     let count = usize::try_from(count).unwrap_or(0);
     match value.as_list() {
+        // Nothing is nothing, however often.
+        Some([]) => Ok(value.clone()),
         Some(items) => {
             budget.allocate(items.len().saturating_mul(count).saturating_mul(32))?;
             Value::list(std::iter::repeat_n(items, count).flatten().cloned().collect(), budget)

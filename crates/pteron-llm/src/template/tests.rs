@@ -79,6 +79,7 @@ fn filters_and_methods_are_those_of_python() {
         ("{% macro f() %}[{{ caller() }}]{% endmacro %}{% call f() %}x{% endcall %}", "[x]"),
         ("{% set x = 1 %}{% for a in [1] %}{% set x = 2 %}{% endfor %}{{ x }}", "1"),
         ("{{ 1 < 2 < 3 }} {{ not 1 in [2] }} {{ 'a' is in ['a'] }} {{ 2 * 3 ~ 4 }}", "True True True 64"),
+        ("{{ [] * 99999999999999 }}{{ '' * 99999999999999 }}", "[]"),
         ("{% for a in [[1, [2, []]]] recursive %}{{ a }}{% endfor %}", "[1, [2, []]]"),
         ("{% raw %}{{ x }}{% endraw %}{% set t %}q{% endset %}{{ t }}{% with z=1 %}{{ z }}{% endwith %}", "{{ x }}q1"),
     ] {
