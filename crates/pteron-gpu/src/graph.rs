@@ -8,7 +8,7 @@ use crate::args::{Args, Flow};
 use crate::budget::{Budget, GraphSize, listed};
 use crate::error::{Error, OpError, Result};
 use crate::fuse::Fusions;
-use crate::live::TensorId;
+use crate::live::{ScalarId, TensorId};
 use crate::ops::{self, OpDef};
 use crate::plan::Op;
 use crate::shape::{Dims, MAX_RANK};
@@ -240,10 +240,37 @@ impl Graph {
                 }
             }
         }
+        self.check_scalars()?;
         match self.outputs.iter().find(|output| !written[output.index()]) {
             None => Ok(()),
             Some(output) => Err(Error::Tensor { tensor: output.0, reason: "is an output, but nothing computes it".into() }),
         }
+    }
+
+    /// A symbolic integer is written once, and not read before: otherwise what it is would depend on earlier calls.
+    fn check_scalars(&self) -> Result<()> {
+        let mut computed = vec![false; self.tensors.len()];
+        for scalar in self.nodes.iter().flat_map(|node| &node.flow.scalar_writes) {
+            computed[scalar.index()] = true;
+        }
+        let mut written = vec![false; self.tensors.len()];
+        for node in &self.nodes {
+            let fail = |argument, scalar: ScalarId, what: &str| {
+                let reason = format!("is the symbolic integer {}, {what}", scalar.0);
+                Err(OpError::new(argument, reason).of(&node.name, node.call).into())
+            };
+            for &scalar in &node.flow.scalar_reads {
+                if computed[scalar.index()] && !written[scalar.index()] {
+                    return fail("input", scalar, "which is computed only later");
+                }
+            }
+            for &scalar in &node.flow.scalar_writes {
+                if std::mem::replace(&mut written[scalar.index()], true) {
+                    return fail("out", scalar, "which was computed before");
+                }
+            }
+        }
+        Ok(())
     }
 }
 
@@ -370,6 +397,29 @@ fn border_roles(source: &vulkan::Graph, inputs: &[TensorId]) -> Result<Vec<Role>
 mod tests {
     use super::*;
     use crate::testing::Sketch;
+
+    #[test]
+    fn a_symbolic_integer_is_written_once_and_before_it_is_read() {
+        let refused = |calls: fn([pteron_format::vulkan::ValueId; 3]) -> Vec<[pteron_format::vulkan::ValueId; 3]>| {
+            let mut sketch = Sketch::new();
+            let x = sketch.input(DataType::Float32, &[4]);
+            let zero = sketch.int(0);
+            let [size, sum] = [(); 2].map(|()| sketch.value(Value::SymInt(0)));
+            sketch.call("sym_size.int", &[x, zero, size]);
+            for args in calls([size, sum, zero]) {
+                sketch.call("add", &args);
+            }
+            sketch.output(x);
+            sketch.decode().map_err(|error| error.to_string()).err()
+        };
+        assert_eq!(refused(|[size, sum, zero]| vec![[size, zero, sum]]), None);
+        let accumulated = refused(|[size, _, _]| vec![[size, size, size]]).unwrap();
+        assert!(accumulated.contains("`out` is the symbolic integer 2, which was computed before"), "{accumulated}");
+        let early = refused(|[size, sum, _]| vec![[sum, size, sum]]).unwrap();
+        assert!(early.contains("`input` is the symbolic integer 3, which is computed only later"), "{early}");
+        let twice = refused(|[size, sum, zero]| vec![[size, zero, sum], [zero, size, sum]]).unwrap();
+        assert!(twice.contains("which was computed before"), "{twice}");
+    }
 
     #[test]
     fn elements_smaller_than_words_share_them() {

@@ -37,7 +37,8 @@ impl Layout {
                 .zip(&self.strides)
                 .all(|(stride, own)| self.dims[at - 1].checked_mul(own[at - 1]) == Some(stride));
         if runs_on {
-            self.dims[at - 1] *= dim;
+            // Only without elements, or past what memory holds, can it be too long to count: neither is run.
+            self.dims[at - 1] = self.dims[at - 1].saturating_mul(dim);
             return;
         }
         self.dims[at] = dim;
@@ -84,6 +85,11 @@ mod tests {
         assert_eq!(layout(&[2, 3, 8], &[&[2, 3, 8], &[2, 1, 8]]), (vec![8, 3, 2], 0b111));
         assert_eq!(layout(&[4, 6, 5], &[&[4, 1, 1], &[6, 5]]), (vec![30, 4], 0));
         assert_eq!(layout(&[6, 7], &[&[6, 7], &[7]]), (vec![7, 6], 0));
+    }
+
+    #[test]
+    fn sizes_beside_a_zero_may_be_any() {
+        assert_eq!(layout(&[0, 65_536, 65_536], &[&[0, 65_536, 65_536]]).0, [0]);
     }
 
     #[test]
