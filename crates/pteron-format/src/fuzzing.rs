@@ -24,6 +24,14 @@ pub fn write_blob(graph: &Graph, stored: &[u8]) -> Result<Vec<u8>> {
     vulkan::write_blob_unverified(graph, stored)
 }
 
+/// Checks a graph as reading one does, where its own constants take `stored` bytes.
+///
+/// # Errors
+/// The first fault found, with its place.
+pub fn verify_graph(graph: &Graph, stored: u64) -> Result<()> {
+    vulkan::verify_graph(graph, stored)
+}
+
 /// [`external::write`](crate::external::write), whatever the data says.
 ///
 /// # Errors

@@ -11,6 +11,8 @@ pub use blob::{Blob, read_blob, write_blob};
 #[cfg(feature = "fuzzing")]
 pub(crate) use blob::{assemble, write_blob_unverified};
 pub(crate) use blob::{pad, read_blob_within};
+#[cfg(feature = "fuzzing")]
+pub(crate) use verify::verify as verify_graph;
 
 use crate::dtype::element_count;
 use crate::number::{Float, wire_enum};

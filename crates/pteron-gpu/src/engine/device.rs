@@ -244,8 +244,9 @@ impl Gpu {
     }
 
     /// The same device as if it could do no more than this, for tests of what other devices run.
-    #[cfg(test)]
-    pub(crate) fn with_caps(&self, caps: Caps) -> Self {
+    #[cfg(any(test, feature = "fuzzing"))]
+    #[must_use]
+    pub fn with_caps(&self, caps: Caps) -> Self {
         self.again(caps, false)
     }
 
@@ -256,14 +257,27 @@ impl Gpu {
         self.again(self.caps(), true)
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "fuzzing"))]
+    #[cfg_attr(not(test), allow(unused_variables, reason = "only tests bind what kernels reach"))]
     fn again(&self, caps: Caps, binds_reach: bool) -> Self {
         let Inner { device, queue, summary, failures, .. } = &*self.inner;
         let (device, queue, summary, failures) = (device.clone(), queue.clone(), summary.clone(), failures.clone());
         let (counters, pipelines, cache) = (Counters::default(), Mutex::default(), None);
         let (guards, memory) = (self.inner.guards.again(), self.inner.memory.clone());
-        let inner =
-            Inner { device, queue, summary, caps, counters, memory, pipelines, guards, binds_reach, cache, failures };
+        let inner = Inner {
+            device,
+            queue,
+            summary,
+            caps,
+            counters,
+            memory,
+            pipelines,
+            guards,
+            #[cfg(test)]
+            binds_reach,
+            cache,
+            failures,
+        };
         Self { inner: Arc::new(inner) }
     }
 

@@ -233,7 +233,7 @@ impl GuardSwitch {
     }
 
     /// The same switch for another view of the device.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "fuzzing"))]
     pub(super) fn again(&self) -> Self {
         Self { on: self.on, checks: AtomicU64::new(0) }
     }
