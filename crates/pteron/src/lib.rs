@@ -23,6 +23,8 @@
 mod bytes;
 mod error;
 mod filling;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod method;
 mod next;
 mod opening;

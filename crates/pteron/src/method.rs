@@ -9,6 +9,8 @@ use pteron_gpu::engine::{
     self, Gpu, KvCache, LoadedGraph, Loading, MemoryUse, OnProgress, Precision, PreparedGraph, Profile, SharedBudget,
 };
 use pteron_gpu::fuse::Fusions;
+use pteron_gpu::graph::Graph;
+use pteron_gpu::plan::Caps;
 use pteron_gpu::shape::Dims;
 use pteron_gpu::source::FileGraph;
 use pteron_gpu::tuning::Tuning;
@@ -85,6 +87,9 @@ pub struct Method {
 /// A delegate's graph before it is loaded, and where it is in the file. Delegates that share their bytes are one.
 pub(crate) type Delegate = (PreparedGraph, DataRef);
 
+/// A delegate's graph before it is planned, how it is to be loaded, and where it is in the file.
+pub(crate) type Outlined = (Graph, engine::LoadOptions, DataRef);
+
 /// What a method keeps between calls: its delegates' KV caches and its own mutable tensors. One for each conversation.
 #[derive(Debug)]
 pub struct State {
@@ -121,6 +126,30 @@ impl Program {
 
     /// A method whose delegates are planned and known to fit, and not loaded.
     pub(crate) fn prepare(&self, gpu: &Gpu, method: &str, options: &LoadOptions) -> Result<(Method, Vec<Delegate>)> {
+        let memory = SharedBudget::new(options.memory_budget);
+        let (method, outlined) = self.outline(gpu.caps(), &memory, method, options)?;
+        let prepare =
+            |(graph, options, data): Outlined| -> Result<Delegate> { Ok((PreparedGraph::new(gpu, graph, &options)?, data)) };
+        let prepared: Vec<Delegate> = outlined.into_iter().map(prepare).collect::<Result<_>>()?;
+        let mut seen = vec![false; prepared.len()];
+        for &graph in &method.graph_of {
+            if std::mem::replace(&mut seen[graph], true) {
+                prepared[graph].0.expect_state();
+            }
+        }
+        memory.check(gpu)?;
+        // What any delegate refuses has been refused by now, and all there is to do is known.
+        Ok((method, prepared))
+    }
+
+    /// A method with its graphs decoded, for a device that can do so much.
+    pub(crate) fn outline(
+        &self,
+        caps: Caps,
+        memory: &SharedBudget,
+        method: &str,
+        options: &LoadOptions,
+    ) -> Result<(Method, Vec<Outlined>)> {
         let plan = self.plan(method)?;
         let script = Script::new(&self.files, plan)?;
         let host_memory = options.host_memory_budget.unwrap_or_else(|| self.files.total_len().saturating_add(HOST_MEMORY));
@@ -128,14 +157,12 @@ impl Program {
         let inputs = specs(method, plan, &plan.inputs, options)?;
         let outputs = specs(method, plan, &plan.outputs, &LoadOptions::default())?;
         let calls = script.calls(plan);
-        let mut prepared: Vec<Delegate> = Vec::new();
+        let mut outlined: Vec<Outlined> = Vec::new();
         let (mut known, mut graph_of) = (HashMap::<DataRef, usize>::new(), alloc::vec(plan.delegates.len())?);
         let mut tokens = None;
-        let memory = SharedBudget::new(options.memory_budget);
         for (index, delegate) in plan.delegates.iter().enumerate() {
             // Delegates with the same bytes are one graph: its weights and pipelines are made once.
             if let Some(&known) = known.get(&delegate.data) {
-                prepared[known].0.expect_state();
                 graph_of.push(known);
                 continue;
             }
@@ -148,7 +175,7 @@ impl Program {
             if options.choose_tokens {
                 tokens = Some(TokenLoop::prepare(method, plan, &script, &mut source)?);
             }
-            let graph = source.decode(&options.fusions.within(gpu.caps().max_binding))?;
+            let graph = source.decode(&options.fusions.within(caps.max_binding))?;
             if let Some(tokens) = &tokens {
                 tokens.check(method, &graph)?;
             }
@@ -161,14 +188,12 @@ impl Program {
                 tuning: options.tuning,
                 kv_cache: options.kv_cache,
             };
-            known.insert(delegate.data, prepared.len());
-            graph_of.push(prepared.len());
-            prepared.push((PreparedGraph::new(gpu, graph, &options)?, delegate.data));
+            known.insert(delegate.data, outlined.len());
+            graph_of.push(outlined.len());
+            outlined.push((graph, options, delegate.data));
         }
-        memory.check(gpu)?;
-        // What any delegate refuses has been refused by now, and all there is to do is known.
         let (name, program, graphs) = (method.to_owned(), self.clone(), Vec::new());
-        Ok((Method { name, program, script, graphs, graph_of, host_memory, tokens, inputs, outputs }, prepared))
+        Ok((Method { name, program, script, graphs, graph_of, host_memory, tokens, inputs, outputs }, outlined))
     }
 
     async fn load_graphs(&self, prepared: Vec<Delegate>, listener: Option<&OnProgress>) -> Result<Vec<LoadedGraph>> {
@@ -326,7 +351,7 @@ impl Method {
         Ok((outputs, profiles))
     }
 
-    fn check(&self, inputs: &[Tensor]) -> Result<()> {
+    pub(crate) fn check(&self, inputs: &[Tensor]) -> Result<()> {
         let fail = |index, reason| Err(Error::Input { method: self.name.clone(), index, reason });
         if inputs.len() != self.inputs.len() {
             let reason = format!("is missing or too many: {} came, {} are needed", inputs.len(), self.inputs.len());

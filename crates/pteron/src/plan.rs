@@ -239,65 +239,122 @@ pub(crate) async fn run(
     inputs: &[Tensor],
     mut profiles: Option<&mut Vec<Profile>>,
 ) -> Result<Vec<Tensor>> {
-    let plan = method.program.plan(&method.name)?;
-    let script = &method.script;
     // Inputs are the caller's, and the GPU has had room for what delegates answer with.
     let given = inputs.iter().map(|input| input.bytes().len() as u64).fold(method.memory_bytes(), u64::saturating_add);
-    let mut values = Values::new(&method.name, method.host_memory.saturating_add(given));
-    for (id, tensor) in &state.values {
-        values.insert(*id, tensor.clone())?;
+    let mut run = Run::new(method, given, &state.values, inputs)?;
+    while let Some(call) = run.next_call()? {
+        let answers =
+            call_delegate(method, state, call.delegate, &run.tensors(&call)?, call.inputs, profiles.as_deref_mut()).await?;
+        run.take(&call, answers)?;
     }
-    for (&id, tensor) in plan.inputs.iter().zip(inputs) {
-        values.insert(id, tensor.clone())?;
-    }
-    let missing = |id: ValueId| {
-        let name = Shown::name(&method.name);
-        Error::Tensor(format!("value {id} of {name:?} is used before it is computed"))
-    };
-    let (mut next, mut freed) = (0, 0);
-    while let Some(step) = script.steps.get(next) {
-        next += 1;
-        match step {
-            Step::Nothing => {}
-            Step::Copy { from, to } => {
-                let value = values.get(*from).cloned().ok_or_else(|| missing(*from))?;
-                values.insert(*to, value)?;
-            }
-            Step::JumpUnless { condition, target } => {
-                if !truth(plan, &values, *condition).ok_or_else(|| missing(*condition))? {
-                    next = *target;
-                }
-            }
-            Step::Delegate { index, inputs, outputs } => {
-                let tensors = inputs.iter().map(|&id| values.get(id).ok_or_else(|| missing(id)));
-                let tensors = tensors.collect::<Result<Vec<_>>>()?;
-                let answers = call_delegate(method, state, *index, &tensors, inputs, profiles.as_deref_mut()).await?;
-                for (&id, answer) in outputs.iter().zip(answers) {
-                    if let Some(tensor) = plan.value(id).and_then(Value::as_tensor) {
-                        values.insert(id, from_gpu(tensor, answer)?)?;
-                    }
-                }
-            }
-        }
-        while let Some((_, id)) = script.last_uses.get(freed).filter(|(step, _)| *step < next) {
-            values.remove(*id);
-            freed += 1;
-        }
-    }
-    let outputs = plan.outputs.iter().map(|&id| values.get(id).cloned().ok_or_else(|| missing(id)));
-    let outputs = outputs.collect::<Result<_>>()?;
-    for (id, kept) in &mut state.values {
-        if let Some(value) = values.get(*id) {
-            kept.clone_from(value);
-        }
-    }
-    Ok(outputs)
+    run.finish(&mut state.values)
 }
 
-fn truth(plan: &Plan, values: &Values<'_>, id: ValueId) -> Option<bool> {
-    match plan.value(id)? {
-        Value::Bool(value) => Some(*value),
-        _ => values.get(id)?.bytes().first().map(|&byte| byte != 0),
+/// A delegate call that a run waits for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DelegateCall<'m> {
+    pub(crate) delegate: usize,
+    pub(crate) inputs: &'m [ValueId],
+    outputs: &'m [ValueId],
+}
+
+/// A method's instructions on their way, from one delegate call to the next. Who runs the delegates is the caller's matter.
+pub(crate) struct Run<'m> {
+    method: &'m Method,
+    plan: &'m Plan,
+    values: Values<'m>,
+    next: usize,
+    freed: usize,
+}
+
+impl<'m> Run<'m> {
+    /// Begins a call. Values may take `given` bytes besides the method's budget.
+    pub(crate) fn new(method: &'m Method, given: u64, kept: &[(ValueId, Tensor)], inputs: &[Tensor]) -> Result<Self> {
+        let plan = method.program.plan(&method.name)?;
+        let mut values = Values::new(&method.name, method.host_memory.saturating_add(given));
+        for (id, tensor) in kept {
+            values.insert(*id, tensor.clone())?;
+        }
+        for (&id, tensor) in plan.inputs.iter().zip(inputs) {
+            values.insert(id, tensor.clone())?;
+        }
+        Ok(Self { method, plan, values, next: 0, freed: 0 })
+    }
+
+    fn value(&self, id: ValueId) -> Result<&Tensor> {
+        self.values.get(id).ok_or_else(|| self.missing(id))
+    }
+
+    fn missing(&self, id: ValueId) -> Error {
+        let name = Shown::name(&self.method.name);
+        Error::Tensor(format!("value {id} of {name:?} is used before it is computed"))
+    }
+
+    /// Runs instructions up to the next delegate call; `None` at the end.
+    pub(crate) fn next_call(&mut self) -> Result<Option<DelegateCall<'m>>> {
+        let method = self.method;
+        while let Some(step) = method.script.steps.get(self.next) {
+            self.next += 1;
+            match step {
+                Step::Nothing => {}
+                Step::Copy { from, to } => {
+                    let value = self.value(*from)?.clone();
+                    self.values.insert(*to, value)?;
+                }
+                Step::JumpUnless { condition, target } => {
+                    if !self.truth(*condition)? {
+                        self.next = *target;
+                    }
+                }
+                Step::Delegate { index, inputs, outputs } => {
+                    return Ok(Some(DelegateCall { delegate: *index, inputs, outputs }));
+                }
+            }
+            self.free();
+        }
+        Ok(None)
+    }
+
+    /// The tensors that a delegate call takes.
+    pub(crate) fn tensors(&self, call: &DelegateCall<'m>) -> Result<Vec<&Tensor>> {
+        call.inputs.iter().map(|&id| self.value(id)).collect()
+    }
+
+    /// Takes what a delegate answered.
+    pub(crate) fn take(&mut self, call: &DelegateCall<'m>, answers: Vec<OutputData>) -> Result<()> {
+        for (&id, answer) in call.outputs.iter().zip(answers) {
+            if let Some(tensor) = self.plan.value(id).and_then(Value::as_tensor) {
+                self.values.insert(id, from_gpu(tensor, answer)?)?;
+            }
+        }
+        self.free();
+        Ok(())
+    }
+
+    /// The method's outputs. What it keeps is kept only now, when nothing can fail.
+    pub(crate) fn finish(self, kept: &mut [(ValueId, Tensor)]) -> Result<Vec<Tensor>> {
+        let outputs = self.plan.outputs.iter().map(|&id| self.value(id).cloned()).collect::<Result<_>>()?;
+        for (id, kept) in kept {
+            if let Some(value) = self.values.get(*id) {
+                kept.clone_from(value);
+            }
+        }
+        Ok(outputs)
+    }
+
+    /// Forgets values that nothing reads behind the steps that ran.
+    fn free(&mut self) {
+        while let Some((_, id)) = self.method.script.last_uses.get(self.freed).filter(|(step, _)| *step < self.next) {
+            self.values.remove(*id);
+            self.freed += 1;
+        }
+    }
+
+    fn truth(&self, id: ValueId) -> Result<bool> {
+        if let Some(Value::Bool(value)) = self.plan.value(id) {
+            return Ok(*value);
+        }
+        self.value(id)?.bytes().first().map(|&byte| byte != 0).ok_or_else(|| self.missing(id))
     }
 }
 

@@ -1,0 +1,90 @@
+//! Methods without a GPU: everything that loading and calling do but for the delegates, which the caller plays.
+//!
+//! Only with the cargo feature `fuzzing`, and no part of the API: it may change or go at any time.
+
+use pteron_format::program::ValueId;
+use pteron_gpu::engine::{self, InputView, OutputData, SharedBudget};
+use pteron_gpu::graph::Graph;
+use pteron_gpu::plan::Caps;
+use pteron_gpu::shape::Dims;
+
+use crate::error::{Error, Result};
+use crate::method::{LoadOptions, Method, TensorSpec};
+use crate::plan::Run;
+use crate::program::Program;
+use crate::staging::Staged;
+use crate::tensor::Tensor;
+
+/// A method that no GPU has, and what it keeps.
+#[derive(Debug)]
+pub struct DryMethod {
+    method: Method,
+    graphs: Vec<(Graph, engine::LoadOptions)>,
+    kept: Vec<(ValueId, Tensor)>,
+}
+
+impl DryMethod {
+    /// A method as [`Program::load`] makes it, up to where memory is planned, with a fresh state.
+    ///
+    /// # Errors
+    /// As [`Program::load`] and [`Method::new_state`].
+    pub fn new(program: &Program, caps: Caps, method: &str, options: &LoadOptions) -> Result<Self> {
+        let (method, outlined) = program.outline(caps, &SharedBudget::new(None), method, options)?;
+        let kept = method.script.initial_values(&program.files)?;
+        let graphs = outlined.into_iter().map(|(graph, options, _)| (graph, options)).collect();
+        Ok(Self { method, graphs, kept })
+    }
+
+    /// What the inputs must be.
+    #[must_use]
+    pub fn inputs(&self) -> &[TensorSpec] {
+        self.method.inputs()
+    }
+
+    /// What the outputs are, at their largest.
+    #[must_use]
+    pub fn outputs(&self) -> &[TensorSpec] {
+        self.method.outputs()
+    }
+
+    /// Bytes of host memory that values may take.
+    #[must_use]
+    pub fn host_memory(&self) -> u64 {
+        self.method.host_memory
+    }
+
+    /// What is kept between calls.
+    pub fn kept(&self) -> impl Iterator<Item = &Tensor> {
+        self.kept.iter().map(|(_, tensor)| tensor)
+    }
+
+    /// The graphs, each with the bounds of its inputs where they are smaller than the file's.
+    pub fn graphs(&self) -> impl Iterator<Item = (&Graph, &[Option<Dims>])> {
+        self.graphs.iter().map(|(graph, options)| (graph, options.input_bounds.as_slice()))
+    }
+
+    /// Calls the method; `delegate` answers for the graphs.
+    ///
+    /// # Errors
+    /// As [`Method::call`], or what `delegate` answers.
+    pub fn call(
+        &mut self,
+        inputs: &[Tensor],
+        mut delegate: impl FnMut(&Graph, &[InputView<'_>]) -> Result<Vec<OutputData>>,
+    ) -> Result<Vec<Tensor>> {
+        self.method.check(inputs)?;
+        let given = inputs.iter().map(|input| input.bytes().len() as u64).sum();
+        let mut run = Run::new(&self.method, given, &self.kept, inputs)?;
+        while let Some(call) = run.next_call()? {
+            let fail = |reason| Error::Input { method: self.method.name().to_owned(), index: 0, reason };
+            let graph = self.method.graph_of.get(call.delegate).and_then(|&graph| self.graphs.get(graph));
+            let Some((graph, _)) = graph else { return Err(fail(format!("has no delegate {}", call.delegate))) };
+            let staged =
+                run.tensors(&call)?.into_iter().map(|tensor| Staged::new(tensor, fail)).collect::<Result<Vec<_>>>()?;
+            let views: Vec<InputView<'_>> = staged.iter().map(Staged::view).collect();
+            let answers = delegate(graph, &views)?;
+            run.take(&call, answers)?;
+        }
+        run.finish(&mut self.kept)
+    }
+}
