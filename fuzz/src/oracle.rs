@@ -74,7 +74,7 @@ pub fn catch_panics() {
 pub fn execute(target: &Target, bytes: &[u8]) -> Result<Execution, Find> {
     let mut execution = measured(target, bytes)?;
     for _ in 0..AGAIN {
-        if execution.time < LONG {
+        if execution.time < LONG.max(target.time / 10) {
             break;
         }
         execution.time = measured(target, bytes)?.time.min(execution.time);
@@ -104,6 +104,20 @@ fn measured(target: &Target, bytes: &[u8]) -> Result<Execution, Find> {
 #[must_use]
 pub fn last_panic() -> Find {
     Find { message: LAST_PANIC.with_borrow(String::clone) }
+}
+
+/// What a piece of work allocated.
+///
+/// # Panics
+/// As the work does.
+pub fn allocations(work: impl FnOnce()) -> allocation_counter::AllocationInfo {
+    let mut result = Ok(());
+    // A panic must not leave the counter's stack as it is.
+    let info = allocation_counter::measure(|| result = catch_unwind(AssertUnwindSafe(work)));
+    match result {
+        Ok(()) => info,
+        Err(panic) => resume_unwind(panic),
+    }
 }
 
 /// Runs `body` and checks that it holds at most `factor` × `len` + `slack` bytes on the heap at one time.

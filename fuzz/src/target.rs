@@ -77,8 +77,14 @@ pub static TARGETS: &[Target] = &[
     targets::template::SOURCE,
     targets::template::TYPED,
     targets::metadata::TARGET,
+    targets::graph::TARGET,
+    targets::method::TARGET,
+    targets::token_loop::TARGET,
+    targets::sampling::TARGET,
     targets::stop::STOP,
     targets::stop::STREAM,
+    #[cfg(feature = "gpu")]
+    targets::gpu::TARGET,
 ];
 
 /// The target with this name.

@@ -1,6 +1,9 @@
 //! Generators: bytes decide what is generated, so that a fuzzer's mutation of bytes is a mutation of the typed input.
 
 mod choices;
+pub mod cursor;
+pub mod graph;
+pub mod program;
 mod template;
 mod tokenizer;
 

@@ -1,0 +1,343 @@
+//! Programs made from bytes: methods with delegates, instructions around them, kept tensors and constants.
+
+use pteron_format::program::{
+    Allocation, Chain, DataLocation, DataRef, Delegate, Device, Dynamism, ExtraTensorInfo, Instruction, Operator, Plan,
+    SegmentId, Subsegments, Tensor, Value, ValueId,
+};
+use pteron_format::vulkan::{BACKEND_ID, ConstantSource, DataType, Graph, write_blob};
+use pteron_format::{Program, ScalarType};
+
+use super::cursor::Cursor;
+use super::graph::{Sketch, sketch};
+
+/// The most bytes that a graph's own constants take.
+const MOST_STORED: u64 = 1 << 16;
+/// What the segment of constants holds: each of its tensors starts at a multiple of 64.
+const CONSTANT_BYTES: usize = 4096;
+
+/// A graph and its bytes.
+#[derive(Debug)]
+pub struct Part {
+    /// The graph.
+    pub graph: Graph,
+    blob: Vec<u8>,
+}
+
+impl Part {
+    /// A graph whose constants are zeros inside its own bytes; `None` if it cannot be written.
+    #[must_use]
+    pub fn new(mut graph: Graph) -> Option<Self> {
+        let longest = graph.constants.iter().map(|constant| constant.len).max().unwrap_or(0).min(MOST_STORED);
+        graph.constants.iter_mut().for_each(|constant| constant.source = ConstantSource::Stored(0));
+        let blob = write_blob(&graph, &vec![0; longest as usize]).ok()?;
+        Some(Self { graph, blob })
+    }
+
+    /// The graph's bytes.
+    #[must_use]
+    pub fn into_blob(self) -> Vec<u8> {
+        self.blob
+    }
+}
+
+fn graphs(cursor: &mut Cursor<'_>) -> Vec<Part> {
+    let mut parts = Vec::new();
+    for _ in 0..1 + cursor.below(3) {
+        let hostile = cursor.one_in(6);
+        let Sketch { graph, .. } = sketch(cursor, hostile, 2);
+        parts.extend(Part::new(graph));
+    }
+    parts
+}
+
+/// A program with several methods.
+#[must_use]
+pub fn program(cursor: &mut Cursor<'_>) -> Program<Vec<u8>> {
+    let parts = graphs(cursor);
+    let mut plans: Vec<Plan> = (0..1 + cursor.below(3)).map(|index| method(cursor, &parts, index)).collect();
+    if cursor.flip() {
+        plans.push(constant_method(cursor));
+    }
+    for _ in 0..cursor.below(3) {
+        let index = cursor.below(plans.len());
+        change(&mut plans[index], cursor);
+    }
+    let blobs: Vec<Vec<u8>> = parts.into_iter().map(|part| part.blob).collect();
+    assemble(plans, blobs)
+}
+
+/// Puts methods and the graphs they call into one program. Delegates name graphs by segment, behind the segment of constants.
+#[must_use]
+pub fn assemble(plans: Vec<Plan>, blobs: Vec<Vec<u8>>) -> Program<Vec<u8>> {
+    let mut segments = vec![(0..CONSTANT_BYTES).map(|at| at as u8).collect::<Vec<u8>>()];
+    let inline_delegates = blobs.iter().take(1).cloned().collect();
+    segments.extend(blobs);
+    let offsets: Vec<u64> = (0..CONSTANT_BYTES as u64 / 64).map(|at| at * 64).collect();
+    let constants = Subsegments { segment: SegmentId(0), offsets };
+    Program {
+        version: 0,
+        plans,
+        segments,
+        inline_constants: Vec::new(),
+        inline_delegates,
+        mutable_data: Some(vec![constants.clone()]),
+        constants: Some(constants),
+        named_data: None,
+    }
+}
+
+/// Where the bytes of a graph are.
+fn place(cursor: &mut Cursor<'_>, graph: usize) -> DataRef {
+    if graph == 0 && cursor.one_in(4) { DataRef::Inline(0) } else { DataRef::Segment(SegmentId(graph as u32 + 1)) }
+}
+
+/// A delegate that runs one of the graphs.
+#[must_use]
+pub fn delegate(data: DataRef) -> Delegate {
+    Delegate { id: BACKEND_ID.to_owned(), data, specs: Vec::new() }
+}
+
+/// The type that crosses the border of a graph.
+#[must_use]
+pub fn border(dtype: DataType) -> ScalarType {
+    match dtype {
+        DataType::Bool => ScalarType::Bool,
+        DataType::UInt8 => ScalarType::Byte,
+        DataType::Int8 => ScalarType::Char,
+        DataType::Int32 => ScalarType::Int,
+        DataType::Float16 => ScalarType::Half,
+        DataType::Float32 => ScalarType::Float,
+        DataType::Float64 => ScalarType::Double,
+        DataType::Int64 => ScalarType::Long,
+    }
+}
+
+/// A tensor without anything special.
+#[must_use]
+pub fn tensor(scalar_type: ScalarType, sizes: &[u32]) -> Tensor {
+    Tensor {
+        scalar_type,
+        storage_offset: 0,
+        sizes: sizes.to_vec(),
+        dim_order: (0..sizes.len() as u8).collect(),
+        requires_grad: false,
+        buffer: 0,
+        allocation: None,
+        layout: 0,
+        dynamism: Dynamism::Bound,
+        extra: None,
+    }
+}
+
+/// A method as it is built.
+struct Builder<'c, 'b> {
+    cursor: &'c mut Cursor<'b>,
+    plan: Plan,
+    /// Tensors that may hold something already.
+    known: Vec<ValueId>,
+}
+
+impl Builder<'_, '_> {
+    fn value(&mut self, value: Value) -> ValueId {
+        self.plan.values.push(value);
+        ValueId(self.plan.values.len() as u32 - 1)
+    }
+
+    /// A new tensor: computed, a constant, one that is kept, one of external data, or one that claims to be large.
+    fn tensor(&mut self, scalar_type: ScalarType, sizes: &[u32]) -> ValueId {
+        let mut tensor = tensor(scalar_type, sizes);
+        let allocation = Some(Allocation { memory: 1, offset: self.cursor.below(64) as u64 * 16 });
+        match self.cursor.below(12) {
+            0..=3 => tensor.allocation = allocation,
+            4 | 5 => tensor.buffer = 1 + self.cursor.below(40) as u32,
+            6 => {
+                tensor.allocation = allocation;
+                tensor.buffer = 1 + self.cursor.below(40) as u32;
+            }
+            7 => tensor.dynamism = Dynamism::Static,
+            8 if self.cursor.one_in(3) => tensor.sizes.iter_mut().for_each(|size| *size = 1 << 14),
+            9 if self.cursor.one_in(6) => {
+                let name = Some(self.cursor.of(&["outside", "elsewhere"]).to_owned());
+                let location = DataLocation::External;
+                let extra = ExtraTensorInfo { mutable_segment: 0, name, location, device: Device::Cpu, device_index: 0 };
+                tensor.extra = Some(extra);
+            }
+            _ => {}
+        }
+        self.value(Value::Tensor(Box::new(tensor)))
+    }
+
+    /// A tensor for an argument of a graph: one that is there with the same type and rank, or a new one.
+    fn argument(&mut self, scalar_type: ScalarType, sizes: &[u32]) -> ValueId {
+        let fits = |id: &&ValueId| match self.plan.value(**id) {
+            Some(Value::Tensor(tensor)) => tensor.scalar_type == scalar_type && tensor.sizes == sizes,
+            _ => false,
+        };
+        let known: Vec<ValueId> = self.known.iter().filter(fits).copied().collect();
+        if !known.is_empty() && !self.cursor.one_in(4) {
+            return self.cursor.of(&known);
+        }
+        let id = self.tensor(scalar_type, sizes);
+        // Most of what nothing computes must come in.
+        if self.cursor.below(4) > 0 && self.plan.inputs.len() < 6 {
+            self.plan.inputs.push(id);
+        }
+        self.known.push(id);
+        id
+    }
+
+    fn call(&mut self, parts: &[Part]) {
+        if parts.is_empty() || self.plan.delegates.is_empty() {
+            return;
+        }
+        let delegate = self.cursor.below(self.plan.delegates.len());
+        let graph = match self.plan.delegates[delegate].data {
+            DataRef::Inline(index) => index as usize,
+            DataRef::Segment(segment) => segment.index() - 1,
+        };
+        let graph = &parts[graph].graph;
+        let sizes = |id: &pteron_format::vulkan::ValueId| {
+            let tensor = graph.value(*id).and_then(pteron_format::vulkan::Value::as_tensor);
+            tensor.map_or((ScalarType::Float, Vec::new()), |tensor| (border(tensor.border_dtype()), tensor.dims.clone()))
+        };
+        let mut args: Vec<ValueId> = Vec::new();
+        for (scalar_type, sizes) in graph.inputs.iter().map(sizes) {
+            args.push(self.argument(scalar_type, &sizes));
+        }
+        for (scalar_type, sizes) in graph.outputs.iter().map(sizes) {
+            let id =
+                if self.cursor.one_in(3) { self.argument(scalar_type, &sizes) } else { self.tensor(scalar_type, &sizes) };
+            self.known.push(id);
+            args.push(id);
+        }
+        self.push(Instruction::DelegateCall { delegate: delegate as u32, args });
+    }
+
+    fn push(&mut self, instruction: Instruction) {
+        self.plan.chains[0].instructions.push(instruction);
+    }
+
+    fn some(&mut self) -> ValueId {
+        if self.known.is_empty() || self.cursor.one_in(8) {
+            return ValueId(self.cursor.below(self.plan.values.len()) as u32);
+        }
+        self.cursor.of(&self.known)
+    }
+
+    fn instruction(&mut self, parts: &[Part]) {
+        match self.cursor.below(10) {
+            0..=3 => self.call(parts),
+            4 | 5 => {
+                let (from, to) = (self.some(), self.some());
+                self.push(Instruction::Move { from, to });
+            }
+            6 => {
+                let condition = if self.cursor.flip() { ValueId(self.cursor.below(2) as u32) } else { self.some() };
+                let at = self.plan.chains[0].instructions.len() as u32;
+                let target = if self.cursor.one_in(8) { at } else { at + 1 + self.cursor.below(4) as u32 };
+                self.push(Instruction::JumpFalse { condition, target });
+            }
+            7 => {
+                let value = self.some();
+                self.push(Instruction::Free(value));
+            }
+            _ => {
+                let operator = u32::from(self.cursor.one_in(8));
+                let args = [self.some(), self.some(), ValueId(2), ValueId(0)].to_vec();
+                self.push(Instruction::KernelCall { operator, args });
+            }
+        }
+    }
+}
+
+/// A method that calls delegates and moves what they answer.
+fn method(cursor: &mut Cursor<'_>, parts: &[Part], index: usize) -> Plan {
+    let delegates = if parts.is_empty() { 0 } else { 1 + cursor.below(4) };
+    let delegates = (0..delegates).map(|_| {
+        let graph = cursor.below(parts.len());
+        let data = place(cursor, graph);
+        let id = if cursor.one_in(24) { "XnnpackBackend" } else { BACKEND_ID };
+        Delegate { id: id.to_owned(), ..delegate(data) }
+    });
+    let operator = |name: &str| Operator { name: name.to_owned(), overload: "out".to_owned() };
+    let plan = Plan {
+        name: ["forward", "second", "third"][index].to_owned(),
+        values: vec![Value::Bool(true), Value::Bool(false), Value::Int(3), Value::Null],
+        chains: vec![Chain::default()],
+        operators: vec![operator("aten::copy_"), operator("aten::add")],
+        delegates: delegates.collect(),
+        buffer_sizes: vec![0, 1 << 40],
+        ..Plan::default()
+    };
+    let mut builder = Builder { cursor, plan, known: Vec::new() };
+    for _ in 0..1 + builder.cursor.below(8) {
+        builder.instruction(parts);
+    }
+    for _ in 0..1 + builder.cursor.below(3) {
+        let output = builder.some();
+        builder.plan.outputs.push(output);
+    }
+    let last = builder.plan.chains[0].instructions.len() as u32;
+    for instruction in &mut builder.plan.chains[0].instructions {
+        if let Instruction::JumpFalse { target, .. } = instruction {
+            *target = (*target).min(last);
+        }
+    }
+    builder.plan
+}
+
+/// A method without instructions, as exporters write facts.
+#[must_use]
+pub fn constant_method(cursor: &mut Cursor<'_>) -> Plan {
+    const NAMES: [&str; 8] = [
+        "get_max_context_len",
+        "get_max_seq_len",
+        "get_vocab_size",
+        "get_bos_id",
+        "get_eos_ids",
+        "use_kv_cache",
+        "enable_dynamic_shape",
+        "something_else",
+    ];
+    let value = |cursor: &mut Cursor<'_>| match cursor.below(6) {
+        0 | 1 => Value::Int(cursor.integer()),
+        2 => Value::Bool(cursor.flip()),
+        3 => Value::Double(cursor.float().into()),
+        4 => Value::String("text".to_owned()),
+        _ => Value::Tensor(Box::new(tensor(ScalarType::Float, &[2]))),
+    };
+    let values: Vec<Value> = (0..1 + cursor.below(4)).map(|_| value(cursor)).collect();
+    let outputs = (0..values.len() as u32).map(ValueId).collect();
+    Plan { name: cursor.of(&NAMES).to_owned(), values, outputs, ..Plan::default() }
+}
+
+/// Changes something of a method that no exporter would.
+fn change(plan: &mut Plan, cursor: &mut Cursor<'_>) {
+    let some = ValueId(cursor.below(plan.values.len()) as u32);
+    match cursor.below(7) {
+        0 => plan.inputs.push(some),
+        1 => plan.outputs.push(some),
+        2 => plan.chains.push(Chain::default()),
+        3 => {
+            if let Some(Value::Tensor(tensor)) = plan.values.get_mut(some.index()) {
+                tensor.scalar_type = cursor.of(ScalarType::ALL);
+            }
+        }
+        4 => {
+            if let Some(Value::Tensor(tensor)) = plan.values.get_mut(some.index()) {
+                let size = cursor.edge_size().min(i32::MAX as u32);
+                tensor.sizes.push(size);
+                tensor.dim_order = (0..tensor.sizes.len() as u8).collect();
+            }
+        }
+        5 => plan.values[some.index()] = Value::Int(cursor.integer()),
+        _ => {
+            let instructions = plan.chains.first_mut().map(|chain| &mut chain.instructions);
+            if let Some(instructions) = instructions.filter(|instructions| !instructions.is_empty()) {
+                let again = instructions[cursor.below(instructions.len())].clone();
+                let times = cursor.of(&[1, 2, 30]);
+                instructions.extend(std::iter::repeat_n(again, times));
+            }
+        }
+    }
+}

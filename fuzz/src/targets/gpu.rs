@@ -1,0 +1,296 @@
+//! Small graphs on a device. What kernels answer is compared with the operators' references.
+
+mod exactness;
+
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::time::Duration;
+
+use pteron_format::fuzzing::verify_graph;
+use pteron_format::vulkan::{ConstantId, DataType};
+use pteron_gpu::engine::{Gpu, GpuOptions, HostView, InputView, LoadOptions, LoadedGraph, OutputData, block_on};
+use pteron_gpu::fuse::Fusions;
+use pteron_gpu::graph::{Elem, Graph, Role};
+use pteron_gpu::live::TensorId;
+use pteron_gpu::plan::Caps;
+use pteron_gpu::reference::{HostData, HostTensor, HostTensors};
+use pteron_gpu::resize::{LiveInput, Planned};
+use pteron_gpu::shape::Dims;
+
+use crate::generate::cursor::Cursor;
+use crate::generate::graph::sketch::{CACHE_ROWS, Content, Dim, Input, MOST};
+use crate::generate::graph::{self, Sketch, sketch};
+use crate::seeds;
+use crate::target::{Target, Verdict};
+use exactness::Exactness;
+
+/// The most calls of operators, so that one execution is short.
+const MOST_CALLS: usize = 4;
+/// How far a float may be from the reference's, as a share of the largest in its tensor.
+const TOLERANCE: f32 = 2e-3;
+/// How often the device's memory is looked at.
+const LEAK_CHECK: u64 = 64;
+/// What the device may still hold between executions, in bytes: buffers whose last use it has not seen yet.
+const LEAK_SLACK: u64 = 64 << 20;
+
+/// The device as what it is, as one without subgroups, and as a large GPU. `PTERON_ADAPTER` chooses the adapter.
+static DEVICES: LazyLock<[Gpu; 3]> = LazyLock::new(|| {
+    let adapter = std::env::var("PTERON_ADAPTER").ok();
+    let options = GpuOptions { adapter, guard_bytes: Some(true), ..GpuOptions::default() };
+    let gpu = block_on(Gpu::open(&options)).expect("the target needs an adapter; mesa-vulkan-drivers has one in software");
+    let exact = Caps { matrices: false, ..gpu.caps() };
+    let portable = gpu.with_caps(Caps { subgroups: false, software: false, ..exact });
+    let large = gpu.with_caps(Caps { software: false, ..exact });
+    [gpu.with_caps(exact), portable, large]
+});
+
+/// The target.
+pub const TARGET: Target = Target {
+    name: "gpu",
+    attacks: "pteron-gpu: kernels and the engine, on any adapter",
+    run,
+    seeds: seeds::entropy,
+    max_len: 256,
+    heap: 1 << 30,
+    // The first execution compiles kernels.
+    time: Duration::from_secs(60),
+    gpu: true,
+    smoke: 500,
+    minimum: 10_000,
+    ..Target::DEFAULT
+};
+
+/// One at a time: what is on the device between executions is nobody's.
+static ONE: Mutex<()> = Mutex::new(());
+
+/// The name of the adapter that graphs run on.
+#[must_use]
+pub fn adapter() -> &'static str {
+    &DEVICES[0].adapter().name
+}
+
+/// Makes a graph of bytes and runs it at several shapes.
+///
+/// # Panics
+/// If an answer is another than the references', than a graph's that was never at another shape, or a device fails.
+pub fn run(bytes: &[u8]) -> Verdict {
+    let _alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    static EXECUTIONS: AtomicU64 = AtomicU64::new(0);
+    let mut cursor = Cursor::new(bytes);
+    let (gpu, fusions, sketch) = made(&mut cursor);
+    let verdict = at_shapes(&DEVICES[gpu], &sketch, &fusions, &mut cursor);
+    if EXECUTIONS.fetch_add(1, Ordering::Relaxed) % LEAK_CHECK == LEAK_CHECK - 1 {
+        check_leaks();
+    }
+    verdict
+}
+
+/// Which device, what is fused, and the graph.
+fn made(cursor: &mut Cursor<'_>) -> (usize, Fusions, Sketch) {
+    // Mostly one of them: each compiles kernels of its own.
+    let gpu = [0, 0, 0, 0, 0, 0, 1, 2][cursor.below(8)];
+    let fusions = if cursor.flip() { Fusions::ALL } else { Fusions::NONE };
+    (gpu, fusions, sketch(cursor, false, MOST_CALLS))
+}
+
+/// The graph of an input as text.
+#[must_use]
+pub fn describe(bytes: &[u8]) -> String {
+    let (gpu, fusions, sketch) = made(&mut Cursor::new(bytes));
+    format!("device {gpu}, fused {}\n{}", fusions == Fusions::ALL, graph::describe(&sketch.graph))
+}
+
+/// Nothing of earlier executions is still on the device.
+fn check_leaks() {
+    let gpu = &DEVICES[0];
+    block_on(gpu.settle()).unwrap_or_else(|error| panic!("the device failed: {error}"));
+    let used = gpu.allocated().map_or(0, |allocated| allocated.used_bytes);
+    assert!(used <= LEAK_SLACK, "{used} bytes are used while no graph is loaded");
+}
+
+fn at_shapes(gpu: &Gpu, sketch: &Sketch, fusions: &Fusions, cursor: &mut Cursor<'_>) -> Verdict {
+    if verify_graph(&sketch.graph, u64::MAX).is_err() {
+        return "refused";
+    }
+    let Ok(graph) = Graph::decode(sketch.graph.clone()) else { return "refused" };
+    let bounds: Vec<Dims> = graph.inputs.iter().map(|&input| graph.info(input).bound).collect();
+    let Ok(planned) = Planned::at_bounds(&graph, &bounds, Caps::PORTABLE) else { return "refused" };
+    let Some(loaded) = load(gpu, sketch, fusions, Vec::new()) else { return "refused" };
+    let state = loaded.new_state().unwrap_or_else(|error| panic!("no state: {error}"));
+    let mut reference = Reference { tensors: constants(sketch, &graph), graph, planned };
+    let stateless = !reference.graph.roles.iter().any(|role| matches!(role, Role::State(_)));
+    let mut verdict = "every call refused";
+    for call in 0..3 {
+        let inputs = inputs(sketch, cursor);
+        let answers = block_on(loaded.call(&state, &inputs.iter().map(view).collect::<Vec<_>>()));
+        match (answers, reference.run(&inputs)) {
+            (Ok(answers), Some(exactness)) => {
+                verdict = "agreed";
+                reference.compare(&answers, &exactness);
+                if stateless && call == 0 {
+                    compare_fresh(gpu, sketch, fusions, &inputs, &answers);
+                }
+            }
+            (Err(error), None) => check_refusal(&error),
+            // Indices that name nothing are refused where the host sees them; references would have clamped them.
+            (Err(pteron_gpu::Error::Input { .. }), Some(_)) => {}
+            (Ok(_), None) => panic!("the device ran what the reference refuses"),
+            (Err(error), Some(_)) => panic!("the device refuses what the reference runs: {error}"),
+        }
+    }
+    verdict
+}
+
+fn check_refusal(error: &pteron_gpu::Error) {
+    use pteron_gpu::Error as E;
+    let fault = matches!(error, E::Device(_) | E::Lost(_) | E::OutOfMemory(_) | E::GuardBytes { .. });
+    assert!(!fault, "the device failed: {error}");
+}
+
+/// A loaded graph; `None` if it is refused.
+fn load(gpu: &Gpu, sketch: &Sketch, fusions: &Fusions, input_bounds: Vec<Option<Dims>>) -> Option<LoadedGraph> {
+    let bytes = |id: ConstantId| sketch.contents.get(id.index()).map(|content| Cow::Owned(content.bytes()));
+    let graph = Graph::decode_with(sketch.graph.clone(), fusions).ok()?;
+    let options = LoadOptions { input_bounds, ..LoadOptions::default() };
+    match block_on(LoadedGraph::load(gpu, graph, &bytes, &options)) {
+        Ok(loaded) => Some(loaded),
+        Err(error) => {
+            check_refusal(&error);
+            None
+        }
+    }
+}
+
+/// A graph that was built for just this shape answers with the same bits.
+fn compare_fresh(gpu: &Gpu, sketch: &Sketch, fusions: &Fusions, inputs: &[HostTensor], answers: &[OutputData]) {
+    let tight = inputs.iter().map(|input| (input.dims.count() > 0).then_some(input.dims)).collect();
+    let Some(fresh) = load(gpu, sketch, fusions, tight) else { return };
+    let state = fresh.new_state().unwrap_or_else(|error| panic!("no state: {error}"));
+    let again = block_on(fresh.call(&state, &inputs.iter().map(view).collect::<Vec<_>>()));
+    let again = again.unwrap_or_else(|error| panic!("a fresh graph refuses what a resized one ran: {error}"));
+    assert!(again == answers, "a resized and a fresh graph answer differently");
+}
+
+fn view(tensor: &HostTensor) -> InputView<'_> {
+    let data = match &tensor.data {
+        HostData::F32(values) => HostView::F32(values),
+        HostData::I32(values) => HostView::I32(values),
+        HostData::U8(values) => HostView::Bytes(values),
+    };
+    InputView { dims: tensor.dims, data }
+}
+
+/// The graph as the references run it.
+struct Reference {
+    graph: Graph,
+    planned: Planned,
+    tensors: HostTensors,
+}
+
+impl Reference {
+    /// Runs one call; `None` if it is refused. Which tensors can be compared is the answer.
+    fn run(&mut self, inputs: &[HostTensor]) -> Option<Exactness> {
+        let live: Vec<LiveInput<'_>> = inputs
+            .iter()
+            .map(|input| {
+                let values = if let HostData::I32(values) = &input.data { Some(values.as_slice()) } else { None };
+                LiveInput { dims: input.dims, values }
+            })
+            .collect();
+        let change = self.planned.resize(&self.graph, &live).ok()?;
+        self.planned.commit(change);
+        for (&tensor, input) in self.graph.inputs.iter().zip(inputs) {
+            self.tensors.set(tensor, input.dims, input.data.clone());
+        }
+        let mut exactness = Exactness::new(&self.graph);
+        for (index, node) in self.graph.nodes.iter().enumerate() {
+            exactness.look_at(node, &self.tensors);
+            let cx = self.planned.cx(index);
+            let done = node.op.reference(&cx, &mut self.tensors);
+            done.unwrap_or_else(|error| panic!("a reference refuses what was planned: {error}"));
+        }
+        Some(exactness)
+    }
+
+    fn compare(&self, answers: &[OutputData], exactness: &Exactness) {
+        assert_eq!(answers.len(), self.graph.outputs.len(), "outputs");
+        for (index, (answer, &output)) in answers.iter().zip(&self.graph.outputs).enumerate() {
+            let want = self.tensors.get(output).expect("every output is computed");
+            assert_eq!(answer.dims, want.dims, "dims of output {index}");
+            if exactness.comparable(output) {
+                compare(index, answer, &want.data);
+            }
+        }
+    }
+}
+
+fn compare(output: usize, answer: &OutputData, want: &HostData) {
+    match (want, host_data(answer.elem, &answer.bytes)) {
+        (HostData::F32(want), HostData::F32(got)) => {
+            assert_eq!(got.len(), want.len(), "elements of output {output}");
+            let largest = want.iter().filter(|value| value.is_finite()).fold(1.0f32, |most, value| most.max(value.abs()));
+            for (index, (got, want)) in got.iter().zip(want).enumerate() {
+                let near = want.is_finite() && (got - want).abs() <= TOLERANCE * largest;
+                let same = got.to_bits() == want.to_bits() || (got.is_nan() && want.is_nan());
+                // What is near the end of the numbers may be past it.
+                let huge = want.abs() > 1e37 && (got.abs() > 1e37 || got.is_nan());
+                assert!(near || same || huge, "output {output}, element {index} is {got}, expected {want}");
+            }
+        }
+        (want, got) => assert!(&got == want, "output {output} is {got:.200?}, expected {want:.200?}"),
+    }
+}
+
+fn host_data(elem: Elem, bytes: &[u8]) -> HostData {
+    let words = || bytes.chunks_exact(4).map(|word| [word[0], word[1], word[2], word[3]]);
+    match elem {
+        Elem::F32 => HostData::F32(words().map(f32::from_le_bytes).collect()),
+        Elem::I32 => HostData::I32(words().map(i32::from_le_bytes).collect()),
+        _ => HostData::U8(bytes.to_vec()),
+    }
+}
+
+fn constants(sketch: &Sketch, graph: &Graph) -> HostTensors {
+    let mut tensors = HostTensors::default();
+    for (id, role) in graph.roles.iter().enumerate() {
+        if let Role::Constant(constant) | Role::State(constant) = role {
+            let tensor = TensorId(id as u32);
+            let info = graph.info(tensor);
+            tensors.set(tensor, info.bound, host_data(info.elem, &sketch.contents[*constant as usize].bytes()));
+        }
+    }
+    tensors
+}
+
+/// Inputs at live dims, with values that mostly make sense.
+fn inputs(sketch: &Sketch, cursor: &mut Cursor<'_>) -> Vec<HostTensor> {
+    let live = MOST.map(|most| if cursor.one_in(10) { 0 } else { 1 + cursor.below(most as usize) as u32 });
+    let most = if cursor.one_in(12) { CACHE_ROWS } else { CACHE_ROWS - MOST[0] };
+    let position = cursor.below(most as usize) as i32;
+    sketch.inputs.iter().map(|input| one_input(input, live, position, cursor)).collect()
+}
+
+fn one_input(input: &Input, live: [u32; 2], position: i32, cursor: &mut Cursor<'_>) -> HostTensor {
+    let size = |dim: &Dim| match *dim {
+        Dim::Fixed(size) => size,
+        Dim::Live(at) => live[at],
+    };
+    let sizes: Vec<u32> = input.dims.iter().map(size).collect();
+    let dims = Dims::new(&sizes).expect("decoded with as many");
+    let below = input.below.unwrap_or(8).max(1);
+    let content = Content { dtype: input.dtype, count: dims.count(), below, seed: cursor.byte() };
+    let mut data = host_data(elem(input.dtype), &content.bytes());
+    if let (HostData::I32(values), true) = (&mut data, input.position) {
+        values.fill(position);
+    }
+    HostTensor { dims, data }
+}
+
+fn elem(dtype: DataType) -> Elem {
+    match dtype {
+        DataType::Float32 => Elem::F32,
+        DataType::Int32 => Elem::I32,
+        _ => Elem::U8,
+    }
+}

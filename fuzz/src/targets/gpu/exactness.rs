@@ -1,0 +1,139 @@
+//! Which answers of a graph can be compared with the references'.
+//!
+//! Kernels round where references do not. A number that is nearly a whole one, or nearly another, can then fall on the other
+//! side of a step: what follows such a step is not compared, unless what came in was exact.
+
+use pteron_gpu::graph::{Elem, Graph, Node};
+use pteron_gpu::live::TensorId;
+use pteron_gpu::reference::{HostData, HostTensors};
+
+/// Operators that only move elements, or compute whole numbers.
+const EXACT: &[&str] = &[
+    "copy",
+    "view",
+    "slice",
+    "select",
+    "permute",
+    "t_copy",
+    "flip",
+    "expand",
+    "repeat",
+    "cat",
+    "split",
+    "squeeze",
+    "prepack",
+    "clone",
+    "gather",
+    "index",
+    "aten.embedding",
+    "full",
+    "zeros",
+    "ones",
+    "scalar_tensor",
+    "pad",
+    "where",
+    "neg",
+    "abs",
+    "relu",
+    "clamp",
+    "hardtanh",
+    "minimum",
+    "amax",
+    "amin",
+    "eq.",
+    "ne.",
+    "lt.",
+    "le.",
+    "gt.",
+    "ge.",
+    "logical",
+    "bitwise",
+    "round",
+    "arg",
+    "update_cache",
+    "store",
+    "hardshrink",
+];
+
+/// Operators whose answer may be another by far for nearly the same numbers.
+const STEPS: &[&str] = &[
+    "eq.",
+    "ne.",
+    "lt.",
+    "le.",
+    "gt.",
+    "ge.",
+    "logical",
+    "bitwise",
+    "round",
+    "arg",
+    "Tensor_mode",
+    "quantize",
+    "qparams",
+    "dq8ca",
+    "sqrt",
+    "log10",
+    "pow",
+    "div",
+    "exp",
+    "hardshrink",
+    "where",
+    "_to_copy",
+    "_to_dim_order",
+    "norm",
+    "softmax",
+];
+
+/// What is known of each tensor.
+#[derive(Debug)]
+pub(super) struct Exactness {
+    inexact: Vec<bool>,
+    unsure: Vec<bool>,
+    elems: Vec<Elem>,
+}
+
+impl Exactness {
+    pub(super) fn new(graph: &Graph) -> Self {
+        let none = vec![false; graph.tensors.len()];
+        let elems = graph.tensors.iter().map(|info| info.map_or(Elem::F32, |info| info.elem)).collect();
+        Self { inexact: none.clone(), unsure: none, elems }
+    }
+
+    /// Whether a tensor's elements are the references', but for rounding.
+    pub(super) fn comparable(&self, tensor: TensorId) -> bool {
+        !self.unsure[tensor.0 as usize]
+    }
+
+    /// Takes in an operator that is about to run.
+    pub(super) fn look_at(&mut self, node: &Node, tensors: &HostTensors) {
+        let is = |names: &[&str]| names.iter().any(|name| node.name.contains(name));
+        let flow = &node.flow;
+        let read = |flags: &[bool]| flow.reads.iter().chain(&flow.mutates).any(|tensor| flags[tensor.0 as usize]);
+        let writes = flow.writes.iter().chain(&flow.mutates);
+        let floats = writes.clone().any(|tensor| self.elems[tensor.0 as usize] == Elem::F32);
+        // Files bring sums of weights, which kernels check and do not use: those made here are of no weights.
+        let sums = is(&["dq8ca"]);
+        let narrows = is(&["_to_copy", "_to_dim_order", "quantize"]) && self.overflows(node, tensors);
+        let unsure = read(&self.unsure) || (is(STEPS) && read(&self.inexact)) || narrows || sums;
+        let inexact = read(&self.inexact) || (floats && !is(EXACT));
+        for tensor in writes {
+            self.unsure[tensor.0 as usize] |= unsure;
+            self.inexact[tensor.0 as usize] |= inexact;
+        }
+    }
+
+    /// Whether a float goes to a type that cannot hold it, where devices differ.
+    fn overflows(&self, node: &Node, tensors: &HostTensors) -> bool {
+        let (from, to) = match node.flow.writes.first().map(|out| self.elems[out.0 as usize]) {
+            Some(Elem::I32) => (-2.0e9, 2.0e9),
+            Some(Elem::U8) => (0.0, 255.0),
+            Some(Elem::I8) => (-128.0, 127.0),
+            _ => return false,
+        };
+        let wild = |tensor: &TensorId| match tensors.get(*tensor).map(|tensor| &tensor.data) {
+            Some(HostData::F32(values)) => values.iter().any(|value| !(from..=to).contains(value)),
+            _ => false,
+        };
+        node.flow.reads.iter().any(wild)
+    }
+}

@@ -1,0 +1,258 @@
+//! Graphs from decoding to memory.
+
+pub mod memory;
+
+use pteron_format::fuzzing::verify_graph;
+use pteron_format::vulkan;
+use pteron_gpu::fuse::Fusions;
+use pteron_gpu::graph::{Elem, Graph};
+use pteron_gpu::live::{Scalar, ScalarId, TensorId};
+use pteron_gpu::memory::Memory;
+use pteron_gpu::ops::find_in_files;
+use pteron_gpu::plan::Caps;
+use pteron_gpu::resize::{LiveInput, Planned};
+use pteron_gpu::shape::Dims;
+
+use crate::generate::cursor::Cursor;
+use crate::generate::graph::sketch::{CACHE_ROWS, Dim, MOST};
+use crate::generate::graph::{self, MOST_CALLS, Sketch, sketch};
+use crate::oracle::{allocations, error_text};
+use crate::seeds;
+use crate::target::{Target, Verdict};
+use memory::{check_memory, check_plans};
+
+/// What the heap may hold for each byte that a graph says,
+const HEAP_FACTOR: u64 = 64;
+/// and beyond that.
+const HEAP_SLACK: u64 = 1 << 20;
+/// Allocations for each byte that a graph says,
+const WORK_FACTOR: u64 = 16;
+/// and beyond that.
+const WORK_SLACK: u64 = 1 << 16;
+/// Inputs of integers up to this long come with their values.
+const MOST_VALUES: u64 = 256;
+
+const SUBGROUPS: Caps = Caps { subgroups: true, subgroup_size: (32, 32), ..Caps::PORTABLE };
+
+/// Devices that plans are made for.
+const DEVICES: [Caps; 8] = [
+    Caps::PORTABLE,
+    Caps { subgroup_size: (4, 4), ..SUBGROUPS },
+    Caps { subgroup_size: (8, 8), f16: true, ..SUBGROUPS },
+    Caps { f16: true, ..SUBGROUPS },
+    Caps { matrices: true, f16: true, workgroup_memory: 64 * 1024, max_binding: u32::MAX as u64, ..SUBGROUPS },
+    Caps { subgroup_size: (16, 32), fill_percent: 400, ..SUBGROUPS },
+    Caps { software: true, ..SUBGROUPS },
+    Caps { software: true, fill_percent: 1, max_binding: 1 << 16, ..Caps::PORTABLE },
+];
+
+/// The target.
+pub const TARGET: Target = Target {
+    name: "graph",
+    attacks: "pteron-gpu: decoding, fusing, planning, resizing, memory",
+    run,
+    seeds: seeds::entropy,
+    max_len: 1024,
+    ..Target::DEFAULT
+};
+
+/// Makes a graph of bytes and takes it from decoding to memory, at several shapes.
+///
+/// # Panics
+/// If a property does not hold.
+pub fn run(bytes: &[u8]) -> Verdict {
+    let mut cursor = Cursor::new(bytes);
+    let sketch = made(&mut cursor);
+    if verify_graph(&sketch.graph, u64::MAX).is_err() {
+        return "refused by the reader";
+    }
+    let said = said(&sketch.graph);
+    let mut verdict = "";
+    let used = allocations(|| verdict = planned_at_shapes(&sketch, &mut cursor));
+    let (heap, work) = (HEAP_SLACK + HEAP_FACTOR * said, WORK_SLACK + WORK_FACTOR * said);
+    assert!(used.bytes_max <= heap, "{} bytes on the heap for a graph of {said}", used.bytes_max);
+    assert!(used.count_total <= work, "{} allocations for a graph of {said}", used.count_total);
+    verdict
+}
+
+fn made(cursor: &mut Cursor<'_>) -> Sketch {
+    let hostile = !cursor.one_in(4);
+    sketch(cursor, hostile, MOST_CALLS)
+}
+
+/// The graph of an input as text.
+#[must_use]
+pub fn describe(bytes: &[u8]) -> String {
+    graph::describe(&made(&mut Cursor::new(bytes)).graph)
+}
+
+/// The least bytes of a file that say what a graph says.
+fn said(graph: &vulkan::Graph) -> u64 {
+    let value = |value: &vulkan::Value| match value {
+        vulkan::Value::Tensor(tensor) => 16 + 4 * tensor.dims.len(),
+        vulkan::Value::IntList(items) => 8 * items.len(),
+        vulkan::Value::ValueList(items) => 4 * items.len(),
+        _ => 8,
+    };
+    let calls = graph.chain.iter().map(|call| 8 + 4 * call.args.len());
+    graph.values.iter().map(value).chain(calls).sum::<usize>() as u64
+}
+
+/// A set of fusions.
+fn fusions(cursor: &mut Cursor<'_>) -> Fusions {
+    if cursor.flip() {
+        return Fusions::ALL;
+    }
+    let [together, gate, residual, norm, last, rotary] = [(); 6].map(|()| cursor.flip());
+    let largest_binding = cursor.of(&[u64::MAX, 1 << 27, 4096, 0]);
+    Fusions { together, gate, residual, norm, last, rotary, largest_binding, ..Fusions::ALL }
+}
+
+/// The inputs of one call.
+struct CallInputs {
+    dims: Vec<Dims>,
+    values: Vec<Option<Vec<i32>>>,
+}
+
+impl CallInputs {
+    /// Inputs at live dims: those of the sketch where an input is still what it was, anything within bounds otherwise.
+    fn new(graph: &Graph, sketch: &Sketch, cursor: &mut Cursor<'_>) -> Self {
+        let live = MOST.map(|most| if cursor.one_in(8) { 0 } else { 1 + cursor.below(most as usize) as u32 });
+        let position = cursor.below(CACHE_ROWS as usize) as i32;
+        let mut inputs = Self { dims: Vec::new(), values: Vec::new() };
+        for (index, &tensor) in graph.inputs.iter().enumerate() {
+            let info = graph.info(tensor);
+            let known = sketch.inputs.get(index).filter(|input| input.dims.len() == info.bound.len());
+            let wild = sketch.hostile && cursor.one_in(12);
+            let size = |axis: usize, bound: u32, cursor: &mut Cursor<'_>| match known.map(|known| known.dims[axis]) {
+                _ if wild => cursor.edge_size().min(bound),
+                Some(Dim::Live(at)) => live[at].min(bound),
+                _ => bound,
+            };
+            let sizes: Vec<u32> = info.bound.iter().enumerate().map(|(axis, &bound)| size(axis, bound, cursor)).collect();
+            let dims = Dims::new(&sizes).expect("as many as the bound has");
+            let value = |cursor: &mut Cursor<'_>| match known.filter(|_| !wild) {
+                Some(known) if known.position => position,
+                _ if wild => cursor.integer() as i32,
+                _ => cursor.below(8) as i32,
+            };
+            let known = info.elem == Elem::I32 && dims.count() <= MOST_VALUES;
+            inputs.values.push(known.then(|| (0..dims.count()).map(|_| value(cursor)).collect()));
+            inputs.dims.push(dims);
+        }
+        inputs
+    }
+
+    fn live(&self) -> Vec<LiveInput<'_>> {
+        self.dims.iter().zip(&self.values).map(|(&dims, values)| LiveInput { dims, values: values.as_deref() }).collect()
+    }
+
+    /// Whether nothing is left of the integers of an earlier call.
+    fn whole(&self, graph: &Graph) -> bool {
+        graph.inputs.iter().zip(&self.values).all(|(&input, values)| graph.info(input).elem != Elem::I32 || values.is_some())
+    }
+}
+
+fn bounds(graph: &Graph) -> Vec<Dims> {
+    graph.inputs.iter().map(|&input| graph.info(input).bound).collect()
+}
+
+fn output_dims(graph: &Graph, planned: &Planned) -> Vec<Dims> {
+    graph.outputs.iter().map(|&output| planned.live().dims(output)).collect()
+}
+
+/// A refusal is an operator's own. The check of what unchecked kernels reach is the last net, and what it catches is a fault.
+fn refused(error: &pteron_gpu::Error) {
+    error_text(error);
+    assert!(!matches!(error, pteron_gpu::Error::OutOfBounds { .. }), "{error}");
+}
+
+fn planned_at_shapes(sketch: &Sketch, cursor: &mut Cursor<'_>) -> Verdict {
+    let graph = match Graph::decode(sketch.graph.clone()) {
+        Ok(graph) => graph,
+        Err(error) => {
+            refused(&error);
+            return "refused by decoding";
+        }
+    };
+    let internal = sketch.graph.chain.iter().find(|call| find_in_files(&call.name).is_none());
+    assert!(internal.is_none(), "a file calls {internal:?}, which is no operator of files");
+    let fused = Graph::decode_with(sketch.graph.clone(), &fusions(cursor));
+    let fused = fused.unwrap_or_else(|error| panic!("refused once it is fused: {error}"));
+    let caps = cursor.of(&DEVICES);
+    let planned = match Planned::at_bounds(&graph, &bounds(&graph), caps) {
+        Ok(planned) => planned,
+        Err(error) => {
+            refused(&error);
+            return "refused at its bounds";
+        }
+    };
+    let both = Planned::at_bounds(&fused, &bounds(&fused), caps);
+    let both = both.unwrap_or_else(|error| panic!("refused at its bounds once it is fused: {error}"));
+    let (mut plain, mut both) = (Case::new(&graph, planned, caps), Case::new(&fused, both, caps));
+    let first = CallInputs::new(&graph, sketch, cursor);
+    let second = CallInputs::new(&graph, sketch, cursor);
+    for inputs in [&first, &second, &first] {
+        let (dims, fused_dims) = (plain.resize(inputs), both.resize(inputs));
+        assert_eq!(dims, fused_dims, "dims of the outputs, fused and unfused");
+    }
+    "planned"
+}
+
+/// A graph at its current shape.
+struct Case<'a> {
+    graph: &'a Graph,
+    planned: Planned,
+    memory: Memory,
+    caps: Caps,
+}
+
+impl<'a> Case<'a> {
+    fn new(graph: &'a Graph, planned: Planned, caps: Caps) -> Self {
+        let memory = Memory::plan(graph, &planned).unwrap_or_else(|error| panic!("no memory for a planned graph: {error}"));
+        check_memory(graph, &planned, &memory);
+        check_plans(graph, &planned, &memory);
+        Self { graph, planned, memory, caps }
+    }
+
+    /// Brings the graph to a shape as a call does, and compares it with one that was never at another. `None` if it is refused.
+    fn resize(&mut self, inputs: &CallInputs) -> Option<Vec<Dims>> {
+        let change = match self.planned.resize(self.graph, &inputs.live()) {
+            Ok(change) => change,
+            Err(error) => {
+                refused(&error);
+                return None;
+            }
+        };
+        self.planned.commit(change);
+        check_plans(self.graph, &self.planned, &self.memory);
+        if inputs.whole(self.graph) {
+            let mut fresh = Planned::at_bounds(self.graph, &bounds(self.graph), self.caps).expect("planned before");
+            let change = fresh.resize(self.graph, &inputs.live());
+            let change = change.unwrap_or_else(|error| panic!("refused by a fresh graph only: {error}"));
+            fresh.commit(change);
+            assert!(fresh.plans() == self.planned.plans(), "resized and fresh plans differ");
+            self.compare_live(&fresh);
+            self.compare_tight(inputs);
+        }
+        Some(output_dims(self.graph, &self.planned))
+    }
+
+    /// Every tensor's dims and every symbolic integer are those of a fresh graph.
+    fn compare_live(&self, fresh: &Planned) {
+        for id in 0..self.graph.tensors.len() as u32 {
+            let (tensor, scalar) = (TensorId(id), Scalar::Live(ScalarId(id)));
+            assert_eq!(self.planned.live().dims(tensor), fresh.live().dims(tensor), "dims of {id}, resized and fresh");
+            assert_eq!(self.planned.live().scalar(scalar), fresh.live().scalar(scalar), "scalar {id}, resized and fresh");
+        }
+    }
+
+    /// A graph that was built for just this shape has outputs of the same dims.
+    fn compare_tight(&self, inputs: &CallInputs) {
+        let Ok(mut tight) = Planned::at_bounds(self.graph, &inputs.dims, self.caps) else { return };
+        let Ok(change) = tight.resize(self.graph, &inputs.live()) else { return };
+        tight.commit(change);
+        let (wide, tight) = (output_dims(self.graph, &self.planned), output_dims(self.graph, &tight));
+        assert_eq!(wide, tight, "dims of a graph that was built for them");
+    }
+}
