@@ -11,17 +11,7 @@ use anyhow::{Context, Result};
 pub(crate) const VARIABLE: &str = "PTERON_FUZZ_INSTRUMENT";
 
 /// Crates of others that read what a file or a prompt says.
-const READERS: [&str; 9] = [
-    "fancy_regex",
-    "flatbuffers",
-    "minijinja",
-    "minijinja_contrib",
-    "miniz_oxide",
-    "rawzip",
-    "safetensors",
-    "serde_json",
-    "tokenizers",
-];
+const READERS: [&str; 6] = ["flatbuffers", "miniz_oxide", "rawzip", "regex_syntax", "safetensors", "serde_json"];
 
 /// What the compiler adds to the code.
 #[derive(Clone, Copy)]
