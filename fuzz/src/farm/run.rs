@@ -63,9 +63,11 @@ pub(super) fn run(args: &Args) -> Result<u64, String> {
     };
     let begun = Instant::now();
     let before = farm.lock().state.clone();
+    // Many seeds cover the same: a target starts with those that differ.
+    farm.merge(jobs, |corpus| slice::is_empty(corpus))?;
     farm.each_worker(jobs, |worker| farm.work(worker))?;
     if !args.no_merge && !STOP.load(Ordering::Relaxed) {
-        farm.merge(jobs)?;
+        farm.merge(jobs, |_| true)?;
     }
     farm.count_files()?;
     let state = farm.lock().state.clone();
@@ -192,12 +194,14 @@ impl Farm {
         Some(target)
     }
 
-    /// Minimises every corpus.
-    fn merge(&self, jobs: usize) -> Result<(), String> {
+    /// Minimises every corpus that is wanted.
+    fn merge(&self, jobs: usize, wanted: impl Fn(&Path) -> bool + Sync) -> Result<(), String> {
         let next = AtomicUsize::new(0);
         self.each_worker(jobs, |worker| {
             while let Some(target) = self.targets.get(next.fetch_add(1, Ordering::Relaxed)) {
-                slice::merge(target, &self.folders, worker, &STOP)?;
+                if wanted(&self.folders.corpus(target)) {
+                    slice::merge(target, &self.folders, worker, &STOP)?;
+                }
             }
             Ok(())
         })

@@ -77,18 +77,18 @@ pub(super) fn run(
     stop: &AtomicBool,
 ) -> Result<Done, String> {
     let mut command = process(target, folders)?;
-    command
-        .arg(folders.corpus(target))
-        .args(folders.seeds(target))
-        .arg(format!("-max_total_time={}", seconds.ceil().max(1.0)))
-        .args(["-print_final_stats=1", "-reload=1", "-len_control=20"]);
+    command.arg(folders.corpus(target)).arg(format!("-max_total_time={}", seconds.ceil().max(1.0))).args([
+        "-print_final_stats=1",
+        "-reload=1",
+        "-len_control=20",
+    ]);
     if !target.dictionary.is_empty() {
         command.arg(format!("-dict={}", folders.dictionary(target).display()));
     }
     logged(command, &folders.log(target, worker), Duration::from_secs_f64(seconds.ceil()) + GRACE, stop)
 }
 
-/// Replaces the corpus by the inputs of it, and of the seeds, that cover something new.
+/// Replaces the corpus by the inputs of it that cover something new. The first time, of the seeds, too.
 pub(super) fn merge(target: &Target, folders: &Folders, worker: usize, stop: &AtomicBool) -> Result<(), String> {
     let corpus = folders.corpus(target);
     let merged = corpus.with_extension("merged");
@@ -96,14 +96,18 @@ pub(super) fn merge(target: &Target, folders: &Folders, worker: usize, stop: &At
     let _ = std::fs::remove_dir_all(&merged);
     std::fs::create_dir_all(&merged).map_err(fault)?;
     let mut command = process(target, folders)?;
-    command.arg("-merge=1").arg(&merged).arg(&corpus).args(folders.seeds(target));
+    command.arg("-merge=1").arg(&merged).arg(&corpus).args(folders.seeds(target).filter(|_| is_empty(&corpus)));
     let done = logged(command, &folders.log(target, worker), Duration::from_secs(300), stop)?;
-    let filled = std::fs::read_dir(&merged).map_err(fault)?.next().is_some();
-    if done.clean && filled {
+    if done.clean && !is_empty(&merged) {
         std::fs::remove_dir_all(&corpus).and_then(|()| std::fs::rename(&merged, &corpus)).map_err(fault)
     } else {
         std::fs::remove_dir_all(&merged).map_err(fault)
     }
+}
+
+/// Whether a folder has no files.
+pub(super) fn is_empty(folder: &Path) -> bool {
+    std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none())
 }
 
 fn process(target: &Target, folders: &Folders) -> Result<Command, String> {

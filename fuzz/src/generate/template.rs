@@ -161,7 +161,9 @@ impl Writer<'_, '_> {
         match self.choices.byte() % 4 {
             0 => self.text.push_str("messages"),
             1 => {
-                let count = self.choices.number() % (1 << 40);
+                // Loops that use up all steps take their time: a few are enough.
+                let count =
+                    if self.choices.chance(4) { self.choices.number() % (1 << 40) } else { self.choices.below(5) as u64 };
                 let _ = write!(self.text, "range({count})");
             }
             _ => self.expression(0),
@@ -219,7 +221,7 @@ impl Writer<'_, '_> {
 
     /// A value that grows with every step.
     fn doubling(&mut self) {
-        let count = self.choices.number() % 10_000;
+        let count = if self.choices.chance(4) { self.choices.number() % 10_000 } else { self.choices.below(24) as u64 };
         let step = *self.choices.pick(&[
             "ns.a ~ ns.a",
             "ns.a + ns.a",
@@ -244,7 +246,7 @@ impl Writer<'_, '_> {
 
     /// Expressions or blocks inside of each other.
     fn deep(&mut self) {
-        let count = self.choices.below(400);
+        let count = if self.choices.chance(16) { self.choices.below(400) } else { self.choices.below(40) };
         let (open, middle, close) = *self.choices.pick(&[
             ("{{ ", "(", ")"),
             ("{{ ", "[", "]"),

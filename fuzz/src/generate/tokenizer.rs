@@ -59,9 +59,9 @@ fn prompt(choices: &mut Choices<'_>) -> String {
     // Long runs are what engines that backtrack are slow on.
     match choices.byte() & 7 {
         0 => text,
-        1 => "a".repeat(choices.below(400)) + &text,
+        1 => "a".repeat(if choices.chance(16) { choices.below(400) } else { choices.below(40) }) + &text,
         2 => text.repeat(1 + choices.below(8)),
-        3 => " ".repeat(choices.below(200)) + &text,
+        3 => " ".repeat(choices.below(24)) + &text,
         _ => text + TOKENS[choices.below(TOKENS.len())],
     }
 }
@@ -78,8 +78,8 @@ fn sequence(choices: &mut Choices<'_>, list: &str, part: fn(&mut Choices<'_>) ->
 
 fn pattern(choices: &mut Choices<'_>) -> Value {
     match choices.byte() & 3 {
-        0 => json!({"String": choices.text(3)}),
-        1 => json!({"Regex": choices.text(8)}),
+        0 | 1 => json!({"String": choices.text(3)}),
+        2 => json!({"Regex": choices.text(8)}),
         _ => json!({"Regex": choices.pick(&PATTERNS)}),
     }
 }
