@@ -15,6 +15,7 @@
 //! # Ok::<(), pteron_llm::MetadataError>(())
 //! ```
 
+use pteron_format::Shown;
 use serde::{Deserialize, Serialize};
 
 use crate::tokenizer::{TokenId, Tokenizer};
@@ -98,7 +99,7 @@ pub enum MetadataError {
         key: &'static str,
     },
     /// A sidecar that cannot be read.
-    #[error("pteron.json: {0}")]
+    #[error("pteron.json: {}", Shown::sentence(.0))]
     Sidecar(String),
     /// A fact that cannot be.
     #[error("{key} is {value}, but must be {expected}: correct it in pteron.json or with its flag")]
@@ -309,6 +310,14 @@ mod tests {
             dynamic_shape: true,
         };
         assert_eq!(facts.unwrap().resolve().unwrap(), expected);
+    }
+
+    #[test]
+    fn names_from_a_sidecar_are_cut_and_escaped() {
+        for name in ["a\\n\\u001b[2J".to_owned(), "long".repeat(100_000)] {
+            let error = Facts::from_sidecar(format!("{{\"{name}\": 1}}").as_bytes()).unwrap_err().to_string();
+            assert!(error.chars().count() < 500 && !error.chars().any(char::is_control), "{error:?}");
+        }
     }
 
     #[test]

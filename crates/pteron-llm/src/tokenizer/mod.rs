@@ -32,6 +32,7 @@ use std::sync::Arc;
 
 use hf::HuggingFace;
 pub(crate) use join::Joiner;
+use pteron_format::Shown;
 use sentencepiece::SentencePiece;
 use tiktoken::Tiktoken;
 pub use work::{MAX_GROWTH, MAX_STEPS, MAX_TEXT};
@@ -92,10 +93,10 @@ pub enum TokenizerError {
     #[error("the file is not a tokenizer: give a tokenizer.json, Llama 3's tokenizer.model, or a SentencePiece model")]
     UnknownFormat,
     /// A `tokenizer.json` that is broken or uses a part that is not supported.
-    #[error("tokenizer.json: {0}")]
+    #[error("tokenizer.json: {}", Shown::sentence(.0))]
     HuggingFace(String),
     /// A tiktoken file that is broken.
-    #[error("the tiktoken file: line {line} {what}")]
+    #[error("the tiktoken file: line {line} {}", Shown::sentence(.what))]
     Tiktoken {
         /// The line, counted from 1.
         line: usize,
@@ -103,10 +104,10 @@ pub enum TokenizerError {
         what: String,
     },
     /// A `SentencePiece` model that is broken or not supported.
-    #[error("the SentencePiece model: {0}")]
+    #[error("the SentencePiece model: {}", Shown::sentence(.0))]
     SentencePiece(String),
     /// A text that the tokenizer cannot encode.
-    #[error("the text cannot be encoded: {0}")]
+    #[error("the text cannot be encoded: {}", Shown::sentence(.0))]
     Encode(String),
     /// A text that is too long.
     #[error("the text has {bytes} bytes, and at most {most} are encoded at a time: shorten it, or give it in parts")]
@@ -136,7 +137,8 @@ pub enum TokenizerError {
     Failed,
     /// A token that should be there.
     #[error(
-        "the tokenizer has no token {name:?}, which its configuration names: use the tokenizer_config.json that belongs to it"
+        "the tokenizer has no token {:?}, which its configuration names: use the tokenizer_config.json that belongs to it",
+        Shown::name(.name)
     )]
     NoToken {
         /// The token.
