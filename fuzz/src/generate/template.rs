@@ -388,7 +388,7 @@ mod tests {
     #[test]
     fn many_generated_templates_are_correct() {
         assert_eq!(template(&mut Choices::new(&[])), "");
-        let correct = crate::seeds::entropy(std::path::Path::new("")).iter().filter(|entropy| {
+        let correct = crate::seeds::entropy(std::path::Path::new("")).into_iter().filter(|entropy| {
             let source = template(&mut Choices::new(&entropy.bytes));
             pteron_llm::ChatTemplate::new(&source, std::collections::BTreeMap::new()).is_ok()
         });

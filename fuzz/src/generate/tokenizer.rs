@@ -277,7 +277,7 @@ mod tests {
     #[test]
     fn many_generated_files_are_accepted_and_no_bytes_suffice() {
         assert!(serde_json::from_slice::<Value>(&tokenizer_json(&mut Choices::new(&[])).0).is_ok());
-        let accepted = crate::seeds::entropy(std::path::Path::new("")).iter().filter(|entropy| {
+        let accepted = crate::seeds::entropy(std::path::Path::new("")).into_iter().filter(|entropy| {
             let (file, _) = tokenizer_json(&mut Choices::new(&entropy.bytes));
             pteron_llm::Tokenizer::from_bytes(&file).is_ok()
         });
