@@ -207,7 +207,8 @@ impl Added {
             let end = if token.rstrip { trimmed(text, end) } else { end };
             until(start, done, &mut parts);
             parts.push(Part::Token(token.id));
-            (done, at) = (end, end);
+            // Spaces that it has taken can still be a token of their own, as the library has it.
+            done = end;
         }
         until(text.len(), done, &mut parts);
         Ok(parts)

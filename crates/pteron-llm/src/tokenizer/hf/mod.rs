@@ -4,6 +4,7 @@ mod added;
 mod decoder;
 mod file;
 mod model;
+mod newer;
 mod normalizer;
 mod parts;
 mod pieces;

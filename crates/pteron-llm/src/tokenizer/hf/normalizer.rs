@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 use unicode_normalization::UnicodeNormalization;
-use unicode_normalization::char::is_combining_mark;
 use unicode_segmentation::UnicodeSegmentation;
 
+use super::newer::{self, is_mark};
 use super::parts::{find_pattern, flag, flatten, kind, known, text};
 use crate::tokenizer::TokenizerError;
 use crate::tokenizer::base64;
@@ -130,7 +130,7 @@ impl Step {
     fn drops(&self, first: char) -> bool {
         match self {
             Self::Strip { left, .. } => *left && first.is_whitespace(),
-            Self::StripAccents => is_combining_mark(first),
+            Self::StripAccents => is_mark(first),
             Self::Nmt => nmt(first).is_none(),
             _ => false,
         }
@@ -146,10 +146,10 @@ impl Step {
             Self::ByteLevel => out.characters(text.bytes().map(byte_character))?,
             Self::Lowercase => out.characters(text.chars().flat_map(char::to_lowercase))?,
             Self::Nfc | Self::Nfd | Self::Nfkc | Self::Nfkd if text.is_ascii() => return Ok(None),
-            Self::Nfc => out.characters(text.nfc())?,
-            Self::Nfd => out.characters(text.nfd())?,
-            Self::Nfkc => out.characters(text.nfkc())?,
-            Self::Nfkd => out.characters(text.nfkd())?,
+            Self::Nfc => normalized(text, UnicodeNormalization::nfc, &mut out)?,
+            Self::Nfd => normalized(text, UnicodeNormalization::nfd, &mut out)?,
+            Self::Nfkc => normalized(text, UnicodeNormalization::nfkc, &mut out)?,
+            Self::Nfkd => normalized(text, UnicodeNormalization::nfkd, &mut out)?,
             Self::Nmt => out.characters(text.chars().filter_map(nmt))?,
             Self::Precompiled(map) => precompiled(map, text, &mut out)?,
             Self::Prepend(prepend) => {
@@ -165,7 +165,7 @@ impl Step {
                 let text = if *left { text.trim_start() } else { text };
                 out.text(if *right { text.trim_end() } else { text })?;
             }
-            Self::StripAccents => out.characters(text.chars().filter(|character| !is_combining_mark(*character)))?,
+            Self::StripAccents => out.characters(text.chars().filter(|character| !is_mark(*character)))?,
         }
         Ok(Some(out.text))
     }
@@ -191,6 +191,18 @@ impl Out<'_> {
         }
         Ok(())
     }
+}
+
+/// Writes a text in a normal form of Unicode.
+fn normalized<'a, I: Iterator<Item = char>>(
+    text: &'a str,
+    form: fn(&'a str) -> I,
+    out: &mut Out<'_>,
+) -> Result<(), TokenizerError> {
+    newer::cut(text).try_for_each(|part| match part {
+        newer::Part::Known(text) => out.characters(form(text)),
+        newer::Part::Newer(character) => out.characters(std::iter::once(character)),
+    })
 }
 
 /// The character that stands for a byte in byte-level tokens: itself where it can be seen in Latin-1; all others come in order

@@ -15,6 +15,12 @@ const NAMES: &[&str] = &["ByteLevel", "Digits", "Metaspace", "Punctuation", "Spl
 /// How GPT-2 cuts texts, and all byte-level tokenizers that say nothing else.
 const GPT_2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 
+/// Words, and what stands between words and spaces, by the sets of the `regex` crate.
+const WORDS: &str = concat!(
+    r"[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{200C}\x{200D}]+",
+    r"|[^\s\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{200C}\x{200D}]+",
+);
+
 /// What becomes of what a text is cut at.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Behavior {
@@ -117,7 +123,7 @@ fn step(part: &Value) -> Result<Step, String> {
         "Metaspace" => metaspace(part)?,
         "Punctuation" => {
             let behavior = part.get("behavior").map_or(Ok(Behavior::Isolated), behavior)?;
-            let pattern = Pattern::new(r"[\p{P}[:punct:]]")?;
+            let pattern = Pattern::new(r"[\p{P}$+<=>^`|~]")?;
             Step::Split { at: Wanted::Pattern(pattern), behavior, invert: false }
         }
         "Split" => Step::Split {
@@ -126,7 +132,7 @@ fn step(part: &Value) -> Result<Step, String> {
             invert: flag(part, "invert")?,
         },
         "Whitespace" => {
-            let at = Wanted::Pattern(Pattern::new(r"\w+|[^\w\s]+")?);
+            let at = Wanted::Pattern(Pattern::new(WORDS)?);
             Step::Split { at, behavior: Behavior::Removed, invert: true }
         }
         _ => Step::SplitAt(char::is_whitespace, Behavior::Removed),

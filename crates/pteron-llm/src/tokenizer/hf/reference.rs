@@ -82,6 +82,17 @@ fn pre_tokenizers() -> Vec<Value> {
     all
 }
 
+/// A token that takes the spaces behind it does not hide a token of spaces.
+#[test]
+fn spaces_that_a_token_takes_can_be_tokens() {
+    let mut file = file(&Value::Null, &Value::Null, &models()[0], [false, false, true, false]);
+    file["added_tokens"].as_array_mut().unwrap().push(added(18, "  ", [false; 4]));
+    for text in ["<a>  a", "<a>   a", "<a>    a", "  <a>  <a> a", "<a>\t  a"] {
+        assert_eq!(ours(&file, text), theirs(&file, text), "{text:?}");
+    }
+    assert_eq!(ours(&file, "<a>  a"), [16, 18, 1]);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1500))]
 

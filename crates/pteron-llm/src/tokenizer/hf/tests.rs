@@ -110,13 +110,13 @@ fn what_other_libraries_fall_over_is_encoded_or_refused() {
     file["added_tokens"] = json!([{"id": 5, "content": "  ", "single_word": false, "lstrip": false, "rstrip": false,
                                    "normalized": true, "special": false}]);
     assert_eq!(encode(&file, "a   b").unwrap(), [0, 1]);
-    // Two tokens want the same spaces; the first has them.
+    // Two tokens want the same spaces; both are found, and the first has the spaces.
     let mut file = small();
     file["added_tokens"] = json!([
         {"id": 5, "content": "<x>", "single_word": false, "lstrip": true, "rstrip": true, "normalized": false, "special": true},
         {"id": 6, "content": " <y>", "single_word": false, "lstrip": true, "rstrip": true, "normalized": false, "special": true}]);
-    assert_eq!(encode(&file, "a <x>  <y> <x> b").unwrap(), [0, 5, 5, 1]);
-    assert_eq!(encode(&file, "a  <y> <y>b").unwrap(), [0, 6, 1]);
+    assert_eq!(encode(&file, "a <x>  <y> <x> b").unwrap(), [0, 5, 6, 5, 1]);
+    assert_eq!(encode(&file, "a  <y> <y>b").unwrap(), [0, 6, 6, 1]);
 }
 
 #[test]

@@ -18,6 +18,28 @@ const KINDS: [(&str, &str, Special); 5] = [
     ("(?>", "atomic_", Special::Atomic),
 ];
 
+/// What `\w` matches.
+pub(super) const WORD: &str = r"\p{Alphabetic}\p{M}\p{Nd}\p{Pc}²³¹¼½¾";
+/// What `\h` matches.
+const HEX: &str = "0-9A-Fa-f";
+
+/// What a class such as `[:alpha:]` matches; other names mean what the parser says.
+fn posix(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "alnum" => r"\p{Alphabetic}\p{Nd}",
+        "alpha" => r"\p{Alphabetic}",
+        "blank" => r"\t\p{Zs}",
+        "cntrl" => r"\p{Cc}",
+        "digit" => r"\p{Nd}",
+        "lower" => r"\p{Lowercase}",
+        "punct" => r"\p{P}\p{S}",
+        "space" => r"\s",
+        "upper" => r"\p{Uppercase}",
+        "word" => WORD,
+        _ => return None,
+    })
+}
+
 /// What a group of this name is.
 pub(super) fn special(name: &str) -> Option<Special> {
     let name = name.strip_prefix(PREFIX)?;
@@ -80,14 +102,40 @@ impl Rewriter<'_> {
         self.rest = rest;
     }
 
-    /// Copies a backslash and what it belongs to.
+    /// Copies a backslash and what it belongs to, or writes the set that it stands for.
     fn escape(&mut self) {
+        let set = match self.rest.as_bytes().get(1) {
+            Some(b'w') => Some((WORD, "")),
+            Some(b'W') => Some((WORD, "^")),
+            Some(b'h') => Some((HEX, "")),
+            Some(b'H') => Some((HEX, "^")),
+            _ => None,
+        };
+        if let Some((set, not)) = set {
+            return self.write_set(set, not, 2);
+        }
         self.copy(1);
         let Some(next) = self.rest.chars().next() else { return };
         self.copy(next.len_utf8());
         if matches!(next, 'p' | 'P' | 'x' | 'u' | 'U') && self.rest.starts_with('{') {
             self.copy(self.rest.find('}').map_or(self.rest.len(), |at| at + 1));
         }
+    }
+
+    /// Writes a set in place of the next bytes of the pattern.
+    fn write_set(&mut self, set: &str, not: &str, len: usize) {
+        self.out.push_str(&format!("[{not}{set}]"));
+        self.rest = self.rest.get(len..).unwrap_or_default();
+    }
+
+    /// Writes the set for a class such as `[:alpha:]` or `[:^alpha:]`, if the pattern goes on with one.
+    fn posix_class(&mut self) -> bool {
+        let name = self.rest.strip_prefix("[:").and_then(|rest| rest.split_once(":]")).map(|(name, _)| name);
+        let Some(name) = name else { return false };
+        let (not, plain) = name.strip_prefix('^').map_or(("", name), |plain| ("^", plain));
+        let Some(set) = posix(plain) else { return false };
+        self.write_set(set, not, name.len() + "[::]".len());
+        true
     }
 
     /// Copies a class in brackets, with classes inside it.
@@ -97,6 +145,10 @@ impl Rewriter<'_> {
             match next {
                 '\\' => {
                     self.escape();
+                    first = false;
+                    continue;
+                }
+                '[' if depth > 0 && self.posix_class() => {
                     first = false;
                     continue;
                 }
@@ -132,15 +184,16 @@ impl Rewriter<'_> {
     /// Copies how often something is repeated. Where it gives nothing back (`a++`), it becomes an atomic group.
     fn repetition(&mut self, sign: char, atom: Option<usize>) {
         let len = if sign == '{' { self.rest.find('}').map_or(self.rest.len(), |at| at + 1) } else { 1 };
+        let exact = sign == '{' && !self.rest.get(..len).is_some_and(|count| count.contains(','));
         self.copy(len);
-        if self.rest.starts_with('?') {
+        if self.rest.starts_with('?') && !exact {
             self.copy(1);
-        } else if let (true, Some(atom)) = (self.rest.starts_with('+'), atom) {
+        } else if let (true, Some(atom)) = (self.rest.starts_with('+') && sign != '{', atom) {
             self.rest = self.rest.get(1..).unwrap_or_default();
             self.groups += 1;
             self.out.insert_str(atom, &format!("(?P<{PREFIX}atomic_{}>", self.groups));
             self.out.push(')');
-        } else if self.rest.starts_with(['*', '+', '{']) {
+        } else if self.rest.starts_with(['*', '+', '{', '?']) {
             // Repetition of a repetition: groups keep what belongs together.
             if let Some(atom) = atom {
                 self.out.insert_str(atom, "(?:");

@@ -225,7 +225,7 @@ impl<'a> Machine<'a> {
         let before = || self.text.get(..at).and_then(|text| text.chars().next_back());
         let after = || self.character(at);
         let word = |character: Option<char>, ascii: bool| {
-            character.is_some_and(|c| if ascii { c.is_ascii_alphanumeric() || c == '_' } else { is_word(c) })
+            character.is_some_and(|c| if ascii { c.is_ascii_alphanumeric() || c == '_' } else { is_word_here(c) })
         };
         let sides = |ascii| (word(before(), ascii), word(after(), ascii));
         match look {
@@ -251,7 +251,16 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// Whether a character belongs to a word, as `\w` says.
+/// Whether a character belongs to a word for a pattern; see [`super::extend::WORD`].
+fn is_word_here(character: char) -> bool {
+    match character {
+        '²' | '³' | '¹' | '¼' | '½' | '¾' => true,
+        '\u{200C}' | '\u{200D}' => false,
+        _ => is_word(character),
+    }
+}
+
+/// Whether a character belongs to a word, as `\w` of the `regex` crate says.
 pub(in crate::tokenizer) fn is_word(character: char) -> bool {
     regex_syntax::try_is_word_character(character).unwrap_or(false)
 }

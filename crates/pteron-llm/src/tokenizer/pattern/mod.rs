@@ -4,6 +4,9 @@
 //! step to the [`Work`] of the call and ends with an error where too many were taken. The syntax is that of the `regex-syntax`
 //! crate, and in addition look-ahead, look-behind of a fixed length, atomic groups and possessive repetition. References to
 //! groups are refused.
+//!
+//! Files are written for Oniguruma with the syntax of Ruby. Where that means something else, so do we: `^` and `$` are the
+//! start and the end of a line, `{1,3}+` repeats a repetition, `\w` and `[[:punct:]]` have its sets, `\h` is a hexadecimal digit.
 
 mod compile;
 mod extend;
@@ -41,7 +44,7 @@ impl Pattern {
             return Err(format!("a pattern has {} bytes; at most {MAX_PATTERN} work", pattern.len()));
         }
         let plain = extend::to_plain(pattern);
-        let mut parser = regex_syntax::ParserBuilder::new().nest_limit(MAX_DEPTH).build();
+        let mut parser = regex_syntax::ParserBuilder::new().nest_limit(MAX_DEPTH).multi_line(true).build();
         // The text of its errors is several lines long and shows all of the pattern.
         let hir = parser.parse(&plain).map_err(|error| format!("a pattern cannot be read: {}", kind(&error)))?;
         Ok(Self { program: Program::new(&hir)? })

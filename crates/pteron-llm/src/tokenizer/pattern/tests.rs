@@ -33,10 +33,28 @@ fn look_around_and_groups_that_give_nothing_back() {
     assert_eq!(matches(r"(?<=ab|cd)x", "abx cdx ex"), ["x", "x"]);
     assert_eq!(matches(r"(?>a+)ab|b", "aaab"), ["b"]);
     assert_eq!(matches(r"a++a|b", "aab"), ["b"]);
-    assert_eq!(matches(r"[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+", "ab 12345 c"), ["ab", "123", "45", " c"]);
+    assert_eq!(matches(r"[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}", "ab 12345 c"), ["ab", "123", "45", " c"]);
     assert_eq!(matches(r"(?:(?!b)\w)+", "aab c"), ["aa", "c"]);
     assert_eq!(matches(r"[](?=]+", "a](?=b"), ["](?="]);
     assert_eq!(matches(r"\((?=a)", "(a(b"), ["("]);
+}
+
+/// What Oniguruma makes of the same.
+#[test]
+fn patterns_mean_what_they_mean_to_ruby() {
+    assert_eq!(matches(r"^a|b$", "ab\nab"), ["a", "b", "a", "b"]);
+    assert_eq!(matches(r"\s+$|\S+", "a \n b"), ["a", " ", "b"]);
+    assert_eq!(matches(r"\d{1,3}+", "12345 6"), ["12345", "6"]);
+    assert_eq!(matches(r"\d{2}?", "123"), ["12", ""]);
+    assert_eq!(matches(r"\d{1,2}?", "123"), ["1", "2", "3"]);
+    assert_eq!(matches(r"\w+", "a½²\u{200D}b_Ⓐ"), ["a½²", "b_Ⓐ"]);
+    assert_eq!(matches(r"[^\w\s]+|\W", "a\u{200D}! ½"), ["\u{200D}!", " "]);
+    assert_eq!(matches(r"\bb", "½b b"), ["b"]);
+    assert_eq!(matches(r"\h+|\H", "afg9"), ["af", "g", "9"]);
+    assert_eq!(matches(r"[[:punct:]]+", "a+«€-b"), ["+«€-"]);
+    assert_eq!(matches(r"[[:alpha:][:digit:]]+|[[:^alpha:]]", "é٣!"), ["é٣", "!"]);
+    assert_eq!(matches(r"[[:space:]]+|[[:upper:]]", "a\u{3000}É"), ["\u{3000}", "É"]);
+    assert_eq!(matches(r"[[:xdigit:]:]+", "g:a"), [":a"]);
 }
 
 #[test]
