@@ -363,19 +363,19 @@ mod tests {
     }
 
     #[test]
-    fn symbols_that_are_written_twice_say_nothing() {
+    fn symbols_that_are_written_twice_or_late_are_refused() {
         for symbol in [(ELEMENT, 3), (SUM, 2), ("sym_size.int", 2), (NAME, 5)] {
             let mut draft = Draft::new(USUAL);
             let symbol = *draft.arg(symbol.0, symbol.1);
             let zero = draft.sketch.int(0);
             draft.sketch.call(ELEMENT, &[draft.position, zero, zero, symbol]);
-            assert_eq!(draft.names(), [&UNFUSED[..], &[ELEMENT]].concat());
+            assert!(draft.sketch.decode().is_err(), "symbol {symbol} has two writers");
         }
         // The slice comes before its start is known.
         let mut late = Draft::new(USUAL);
         let element = late.sketch.graph.chain.remove(3);
         late.sketch.graph.chain.insert(7, element);
-        assert!(!late.names().contains(&ROTARY));
+        assert!(late.sketch.decode().is_err());
     }
 
     #[test]
