@@ -221,7 +221,7 @@ impl Writer<'_, '_> {
 
     /// A value that grows with every step.
     fn doubling(&mut self) {
-        let count = if self.choices.chance(4) { self.choices.number() % 10_000 } else { self.choices.below(24) as u64 };
+        let count = if self.choices.chance(4) { self.choices.number() % 10_000 } else { self.choices.below(12) as u64 };
         let step = *self.choices.pick(&[
             "ns.a ~ ns.a",
             "ns.a + ns.a",
