@@ -78,10 +78,14 @@ impl Workspace {
     }
 }
 
+/// Whether others can depend on a crate. The library beside a program holds the program's own code.
 fn has_library(package: &Value) -> bool {
-    let is_library = |kind: &Value| matches!(kind.as_str(), Some("lib" | "rlib" | "cdylib"));
     let targets = package["targets"].as_array().map(Vec::as_slice).unwrap_or_default();
-    targets.iter().any(|target| target["kind"].as_array().is_some_and(|kinds| kinds.iter().any(is_library)))
+    let has = |wanted: &[&str]| {
+        let mut kinds = targets.iter().filter_map(|target| target["kind"].as_array()).flatten();
+        kinds.any(|kind| kind.as_str().is_some_and(|kind| wanted.contains(&kind)))
+    };
+    has(&["lib", "rlib", "cdylib"]) && !has(&["bin"])
 }
 
 #[cfg(test)]

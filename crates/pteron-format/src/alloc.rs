@@ -3,7 +3,7 @@
 //! The vectors of the standard library end the process where memory is lacking. A file that claims a terabyte must not do that:
 //! what a file decides is reserved here, and lacking memory is an error like any other.
 //!
-//! With the feature `fault-injection` a test makes the n-th reservation of a thread fail, see [`faults`].
+//! With the feature `fault-injection` a test makes the n-th reservation of a thread fail (`alloc::faults`).
 
 /// Memory that could not be reserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
