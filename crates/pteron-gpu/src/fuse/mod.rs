@@ -4,7 +4,7 @@
 //! pattern has no other reader and is no output, nothing they read is changed in place, and whether the fused operator can do
 //! it is decided by that operator's own decoder. Whatever is unusual stays as the file has it.
 //!
-//! A pass looks at each call and at what is near it, however many others there are: chains are followed [`MOST_IN_CHAIN`] calls
+//! A pass looks at each call and at what is near it, however many others there are: chains are followed `MOST_IN_CHAIN` calls
 //! far, and of many candidates the nearest are tried. So the work of all passes grows with the graph and no faster.
 
 mod edit;

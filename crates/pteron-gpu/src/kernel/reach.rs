@@ -10,11 +10,11 @@
 //!    What these are is known when a call is planned. Kernels that look up by data keep their checks.
 //! 2. **The reach function covers every access**, also those whose result is thrown away: whole vectors of four at the end of a row,
 //!    rows of a tile past the last (the shaders clamp them to the last row), and workgroups past the last one of a folded
-//!    [`Grid`](crate::plan::Grid). It is written from the shader beside it, and a change to one is a change to both.
-//! 3. **Indices do not wrap.** They are sums and products of unsigned numbers, so no part of one is larger than the whole; [`Counts`]
+//!    [`Grid`]. It is written from the shader beside it, and a change to one is a change to both.
+//! 3. **Indices do not wrap.** They are sums and products of unsigned numbers, so no part of one is larger than the whole; `Counts`
 //!    are computed in 64 bits, saturate, and are refused where 32 bits would not hold the largest index. A comparison in a shader
 //!    that guards an access compares before it multiplies.
-//! 4. **Lengths are those of the allocation.** [`Lengths`] computes, from the graph and its bounds, the size of the buffer that the
+//! 4. **Lengths are those of the allocation.** `Lengths` computes, from the graph and its bounds, the size of the buffer that the
 //!    engine allocates for each tensor: the buffer of the tensor it aliases, of the input as it is bounded at load, of the
 //!    constant that is shared. The engine compares them with its buffers when it makes bind groups.
 //! 5. **Arrays in workgroup and private memory** are indexed by thread, lane and loop counters below override constants that come from
