@@ -64,7 +64,7 @@ pub(super) fn run(args: &Args) -> Result<u64, String> {
     let begun = Instant::now();
     let before = farm.lock().state.clone();
     // Many seeds cover the same: a target starts with those that differ.
-    farm.merge(jobs, |corpus| slice::is_empty(corpus))?;
+    farm.merge(jobs, slice::is_empty)?;
     farm.each_worker(jobs, |worker| farm.work(worker))?;
     if !args.no_merge && !STOP.load(Ordering::Relaxed) {
         farm.merge(jobs, |_| true)?;

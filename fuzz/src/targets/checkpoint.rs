@@ -167,7 +167,7 @@ fn seeds(root: &Path) -> Vec<Input> {
                        "tokenizer_config.json": {"add_bos_token": true, "bos_token": "<s>"}});
     let map: Map<String, Value> =
         header().as_object().into_iter().flatten().map(|(name, _)| (name.clone(), json!("a.safetensors"))).collect();
-    let sharded = json!({"config.json": config("MistralForCausalLM"), "a.safetensors": weights,
+    let sharded = json!({"config.json": config("LlamaForCausalLM"), "a.safetensors": weights,
                          "model.safetensors.index.json": {"metadata": {}, "weight_map": map}});
     let mut inputs = vec![Input::new("whole", whole.to_string()), Input::new("sharded", sharded.to_string())];
     for file in crate::seeds::with_extension(root, &["fixtures/convert"], &["json"], 4096) {
