@@ -195,10 +195,14 @@ mod tests {
 
     #[test]
     fn too_much_heap_is_a_find() {
-        let message = find(|bytes| if vec![bytes.len(); 1 << 20].len() > 7 { "a" } else { "b" }, b"");
+        let message = find(|bytes| if std::hint::black_box(vec![bytes.len(); 1 << 20]).len() > 7 { "a" } else { "b" }, b"");
         assert!(message.starts_with("heap: "), "{message}");
         let message = find(
-            |bytes| bounded_heap(bytes.len(), 1, 64, || if String::with_capacity(100).is_empty() { "a" } else { "b" }),
+            |bytes| {
+                bounded_heap(bytes.len(), 1, 64, || {
+                    if std::hint::black_box(String::with_capacity(100)).is_empty() { "a" } else { "b" }
+                })
+            },
             b"",
         );
         assert!(message.contains("100 bytes on the heap for an input of 0"), "{message}");
