@@ -100,7 +100,7 @@ mod tests {
             instrumented(Instrument::Edges, &arguments)
         };
         assert!(seen("--crate-name pteron_gpu --crate-type lib"));
-        assert!(seen("--crate-name tokenizers --edition=2021 --crate-type lib"));
+        assert!(seen("--crate-name serde_json --edition=2021 --crate-type lib"));
         assert!(!seen("--crate-name wgpu_core --crate-type lib"));
         assert!(!seen("--crate-name build_script_build --crate-type bin"));
         assert!(!seen("--crate-name pteron_macros --crate-type proc-macro"));
