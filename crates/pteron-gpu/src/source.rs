@@ -56,7 +56,7 @@ impl FileGraph {
     /// Decodes every operator, and fuses those that one kernel computes together.
     ///
     /// # Errors
-    /// The first operator that refuses its arguments, or a tensor no kernel can hold: what is refused is what the file has. A graph
+    /// The first operator that refuses its arguments, or a tensor no kernel can hold: the refusal names what the file has. A graph
     /// that would take more memory or work than its [size](Self::size) justifies.
     pub fn decode(self, fusions: &Fusions) -> Result<Graph> {
         let size = self.size();

@@ -258,7 +258,7 @@ pub(crate) struct DelegateCall<'m> {
     outputs: &'m [ValueId],
 }
 
-/// A method's instructions on their way, from one delegate call to the next. Who runs the delegates is the caller's matter.
+/// The progress of a method's instructions, from one delegate call to the next. The caller runs the delegates.
 pub(crate) struct Run<'m> {
     method: &'m Method,
     plan: &'m Plan,

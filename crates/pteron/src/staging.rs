@@ -1,4 +1,4 @@
-//! Tensors on their way to a delegate, and its answers on their way back.
+//! Conversion of tensors into a delegate's inputs, and of its outputs into tensors.
 
 use std::borrow::Cow;
 

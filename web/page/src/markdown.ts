@@ -49,7 +49,7 @@ interface Line {
 
 interface Read {
   content: Content;
-  /** The end of the block's last line, and the beginning of the line behind it. */
+  /** The end of the block's last line, and the beginning of the line after it. */
   to: number;
   next: number;
 }

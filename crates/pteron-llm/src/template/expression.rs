@@ -148,7 +148,7 @@ impl<'a> Words<'a> {
         self.rest_of_tuple(first)
     }
 
-    /// The same, but a condition behind it belongs to somebody else.
+    /// The same, but a condition after it belongs to the enclosing expression.
     pub(super) fn tuple_without_if(&mut self) -> Parsed<Expr> {
         let first = self.any()?;
         self.rest_of_tuple(first)

@@ -42,7 +42,7 @@ struct Parser<'a> {
     line: usize,
 }
 
-/// The word that ended a body, and what stands behind it in its tag.
+/// The word that ended a body, and the rest of its tag.
 type End<'a> = Option<(&'a str, Words<'a>)>;
 
 impl<'a> Parser<'a> {

@@ -46,7 +46,7 @@ impl Sweep {
         if self.parts.get() > 1 { self.sums() } else { self.queries() }
     }
 
-    /// Sums of the parts, each with its highest score and its total behind it.
+    /// Sums of the parts, each with its highest score and its total after it.
     fn sums(&self) -> Counts {
         count(self.params.heads) * count(self.params.rows) * self.parts * (self.lanes + count(1))
     }

@@ -18,7 +18,7 @@ pub(super) struct AddedToken {
     single_word: bool,
     /// Whether spaces before it belong to it.
     lstrip: bool,
-    /// Whether spaces behind it belong to it.
+    /// Whether spaces after it belong to it.
     rstrip: bool,
     /// Whether it is found in the rewritten text.
     normalized: bool,

@@ -82,7 +82,7 @@ fn pre_tokenizers() -> Vec<Value> {
     all
 }
 
-/// A token that takes the spaces behind it does not hide a token of spaces.
+/// A token that takes the spaces after it does not hide a token of spaces.
 #[test]
 fn spaces_that_a_token_takes_can_be_tokens() {
     let mut file = file(&Value::Null, &Value::Null, &models()[0], [false, false, true, false]);
