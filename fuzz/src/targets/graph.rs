@@ -23,8 +23,8 @@ use memory::{check_memory, check_plans};
 
 /// What the heap may hold for each byte that a graph says,
 const HEAP_FACTOR: u64 = 64;
-/// and beyond that.
-const HEAP_SLACK: u64 = 1 << 20;
+/// and beyond that: what the budgets of `pteron-gpu` grant to any graph, however small.
+const HEAP_SLACK: u64 = 4 << 20;
 /// Allocations for each byte that a graph says,
 const WORK_FACTOR: u64 = 16;
 /// and beyond that.
