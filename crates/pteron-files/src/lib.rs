@@ -9,6 +9,8 @@
 pub mod faults;
 mod pending;
 mod read;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod write;
 
 pub use pending::{TemporaryFolder, abandon};

@@ -27,8 +27,18 @@ pub(crate) fn gpu() -> Gpu {
     EXACT.clone()
 }
 
+/// Reports the running test, or its part for some devices, as skipped on this adapter.
+#[track_caller]
+pub(crate) fn skip(reason: &str) {
+    pteron_files::testing::skip(format!("{} {reason}", GPU.adapter().name));
+}
+
 /// The device as what it is, and as one without subgroups. Each compiles a kernel once for all tests.
+#[track_caller]
 pub(crate) fn twins() -> [Gpu; 2] {
+    if !GPU.caps().subgroups {
+        skip("has no subgroups: only portable kernels ran");
+    }
     static PORTABLE: LazyLock<Gpu> = LazyLock::new(|| gpu().with_caps(Caps { subgroups: false, ..gpu().caps() }));
     [gpu(), PORTABLE.clone()]
 }
@@ -40,19 +50,21 @@ pub(crate) fn serial_gpu() -> Gpu {
 }
 
 /// The device if it multiplies matrices.
+#[track_caller]
 pub(crate) fn matrix_gpu() -> Option<Gpu> {
     let found = GPU.caps().matrices.then(|| GPU.clone());
     if found.is_none() {
-        println!("skipped: {} does not multiply matrices of 16-bit floats", GPU.adapter().name);
+        skip("has no cooperative matrices");
     }
     found
 }
 
 /// The device if its kernels can have 16-bit floats.
+#[track_caller]
 pub(crate) fn half_gpu() -> Option<Gpu> {
     let found = GPU.caps().f16.then(gpu);
     if found.is_none() {
-        println!("skipped: {} has no 16-bit floats", GPU.adapter().name);
+        skip("has no f16");
     }
     found
 }

@@ -7,7 +7,7 @@ use pteron_format::vulkan::{Constant, ConstantId, ConstantSource, DataType, Valu
 use super::own_gpu;
 use crate::engine::{Gpu, LoadOptions, LoadedGraph, SharedBudget};
 use crate::error::{Error, Result};
-use crate::testing::{Sketch, f32s, noise, run};
+use crate::testing::{Sketch, f32s, noise, run, skip};
 
 /// A product with constants that are joined or alone, caches that start as zeros and as something else, and two outputs.
 fn sketch() -> Sketch {
@@ -100,7 +100,7 @@ fn every_budget_that_is_too_small_is_an_error_and_leaves_nothing() {
 #[test]
 fn what_a_device_has_not_is_refused_before_anything_is_made() {
     let gpu = own_gpu();
-    let Some(memory) = gpu.memory_bytes() else { return println!("skipped: {} does not tell", gpu.adapter().name) };
+    let Some(memory) = gpu.memory_bytes() else { return skip("does not report its memory") };
     // Each constant fits a buffer, all of them do not fit the device.
     let limit = gpu.adapter().limits.max_storage_buffer_binding_size.min(1 << 30);
     let rows = u32::try_from(limit / 16).unwrap();
