@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Whether the first Ctrl-C is a wish that the command fulfils when it can.
-static POLITE: AtomicBool = AtomicBool::new(false);
+static DEFERRED: AtomicBool = AtomicBool::new(false);
 /// Whether Ctrl-C was pressed, and nobody has started anew since.
 static PRESSED: AtomicBool = AtomicBool::new(false);
 
@@ -17,8 +17,8 @@ pub(crate) fn install() {
 }
 
 /// From here on the first Ctrl-C is a wish: [`interrupted`] tells of it.
-pub(crate) fn make_polite() {
-    POLITE.store(true, Ordering::SeqCst);
+pub(crate) fn defer_first_interrupt() {
+    DEFERRED.store(true, Ordering::SeqCst);
 }
 
 /// Whether Ctrl-C was pressed.
@@ -27,13 +27,13 @@ pub(crate) fn interrupted() -> bool {
 }
 
 /// Starts anew: the next Ctrl-C is the first again. For conversations, where it stops an answer and not the program.
-pub(crate) fn start_anew() {
+pub(crate) fn reset() {
     PRESSED.store(false, Ordering::SeqCst);
 }
 
 /// Takes note of a Ctrl-C. Returns whether the program must end now.
 fn press() -> bool {
-    !POLITE.load(Ordering::SeqCst) || PRESSED.swap(true, Ordering::SeqCst)
+    !DEFERRED.load(Ordering::SeqCst) || PRESSED.swap(true, Ordering::SeqCst)
 }
 
 #[cfg(unix)]

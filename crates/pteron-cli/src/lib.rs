@@ -10,13 +10,13 @@ mod failure;
 mod files;
 #[doc(hidden)]
 pub mod fuzzing;
+mod generate;
 mod inspect;
 mod interrupts;
 mod loading;
 mod npy;
 mod npz;
 mod table;
-mod talk;
 mod terminal;
 mod tune;
 mod units;
@@ -31,8 +31,8 @@ use clap::Parser;
 pub fn main() -> ExitCode {
     interrupts::install();
     match cli::Cli::parse().command {
-        cli::Command::Run(args) => talk::run(&args),
-        cli::Command::Chat(args) => talk::chat(&args),
+        cli::Command::Run(args) => generate::run(&args),
+        cli::Command::Chat(args) => generate::chat(&args),
         cli::Command::Convert(args) => convert::run(&args),
         cli::Command::Inspect(args) => inspect::run(&args),
         cli::Command::Exec(args) => exec::run(&args),

@@ -10,7 +10,7 @@ use pteron::{OnProgress, Progress};
 use crate::{terminal, units};
 
 /// What takes less needs no bar.
-const PATIENCE: Duration = Duration::from_secs(1);
+const SHOW_AFTER: Duration = Duration::from_secs(1);
 /// Something moves even while no news comes.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -24,10 +24,10 @@ pub(crate) struct LoadingBar {
 impl LoadingBar {
     /// Begins to wait. Nothing is drawn if `quiet`, or where standard error is no terminal.
     pub(crate) fn new(text: &str, quiet: bool) -> Self {
-        Self::on(if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() }, text, PATIENCE)
+        Self::on(if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() }, text, SHOW_AFTER)
     }
 
-    fn on(target: ProgressDrawTarget, text: &str, patience: Duration) -> Self {
+    fn on(target: ProgressDrawTarget, text: &str, show_after: Duration) -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
         bar.set_message(terminal::clean(text).into_owned());
         if let Ok(style) = ProgressStyle::with_template("{spinner} {bar:24} {prefix}{wide_msg}") {
@@ -38,7 +38,7 @@ impl LoadingBar {
         }
         let (end, ended) = mpsc::channel();
         let drawn = bar.clone();
-        let thread = std::thread::Builder::new().spawn(move || draw(&drawn, target, patience, &ended));
+        let thread = std::thread::Builder::new().spawn(move || draw(&drawn, target, show_after, &ended));
         // Where there is no thread to be had, there is no bar.
         Self { bar, drawing: thread.ok().map(|thread| (end, thread)) }
     }
@@ -68,9 +68,9 @@ fn update(bar: &ProgressBar, progress: Progress) {
     bar.set_prefix(format!("{text} · "));
 }
 
-/// Shows the bar when patience is at its end, and moves it until loading is.
-fn draw(bar: &ProgressBar, target: ProgressDrawTarget, patience: Duration, ended: &Receiver<()>) {
-    if ended.recv_timeout(patience) != Err(RecvTimeoutError::Timeout) {
+/// Shows the bar when show_after is at its end, and moves it until loading is.
+fn draw(bar: &ProgressBar, target: ProgressDrawTarget, show_after: Duration, ended: &Receiver<()>) {
+    if ended.recv_timeout(show_after) != Err(RecvTimeoutError::Timeout) {
         return;
     }
     bar.set_draw_target(target);

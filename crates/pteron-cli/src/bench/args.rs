@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use pteron::KvCache;
 
 use super::check;
-use super::smooth::Lengths;
+use super::length_sweep::LengthRange;
 
 use crate::cli::GpuArgs;
 
@@ -44,7 +44,7 @@ impl Against {
 
 /// Which program is measured.
 #[derive(Args, Debug)]
-pub(crate) struct SubjectArgs {
+pub(crate) struct TargetArgs {
     /// A language model; no tokenizer is needed [default: the small one in the box]
     #[arg(long, value_name = "MODEL.pte")]
     pub(crate) model: Option<PathBuf>,
@@ -70,7 +70,7 @@ pub(crate) struct SubjectArgs {
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Bench {
     #[command(flatten)]
-    pub(crate) subject: SubjectArgs,
+    pub(crate) target: TargetArgs,
 
     /// Keeps keys and values as 16-bit floats where the GPU can: half the memory
     #[arg(long)]
@@ -115,7 +115,7 @@ pub(crate) struct Bench {
     /// Times a prompt of every length, and fails where one takes more than 1.25 times the median of those up to 16 tokens shorter
     /// or longer
     #[arg(long, value_name = "FIRST..LAST", num_args = 0..=1, default_missing_value = "1..512")]
-    pub(crate) smooth: Option<Lengths>,
+    pub(crate) smooth: Option<LengthRange>,
 
     /// Measures the program in turns with itself loaded otherwise, and fails where the other way takes less than 0.97 of the time,
     /// in the median
@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(parse(&["--check", "--tg", "4"]).unwrap().sizes(), sizes(&[128, 512, 2048], 4, &[0, 2048, 8192]));
         assert_eq!(parse(&["--check"]).unwrap().longest(), check::ROOM + 1);
         assert_eq!(parse(&["--smooth", "5..700"]).unwrap().longest(), 701);
-        assert_eq!(parse(&["--smooth"]).unwrap().smooth, Some(Lengths { first: 1, last: 512 }));
+        assert_eq!(parse(&["--smooth"]).unwrap().smooth, Some(LengthRange { first: 1, last: 512 }));
     }
 
     #[test]

@@ -3,11 +3,11 @@
 use pteron::{Gpu, KvCache, LoadOptions, Method, Precision, State, Tensor, block_on};
 use pteron_llm::Metadata;
 
+use super::agreement::{Agreement, Tally, argmax};
 use super::cases;
-use super::drive::{Driver, METHOD, failed};
-use super::progress::Progress;
-use super::source::Subject;
-use super::verdict::{Tally, Verdict, likeliest};
+use super::runner::{METHOD, Runner, failed};
+use super::spinner::Spinner;
+use super::target::Target;
 use crate::failure::Failure;
 use crate::interrupts;
 use crate::loading::LoadingBar;
@@ -27,7 +27,7 @@ const DIFFERENCE: &str =
     "fusions and 16-bit factors and caches: it computes each operator of the file by itself, in 32-bit floats";
 
 /// What is compared beside the model in the box: layers as large models have them, but few and small.
-pub(super) const MADE_UP: &str = "layers=2,width=512,heads=8,kv=2,head=64,hidden=1536,vocab=8192";
+pub(super) const SYNTHETIC_SHAPE: &str = "layers=2,width=512,heads=8,kv=2,head=64,hidden=1536,vocab=8192";
 
 /// Prompts, each of another length, and the positions of each at which logits are compared: behind the prompt, then one token at
 /// a time.
@@ -49,13 +49,13 @@ fn lengths(longest: u32) -> impl Iterator<Item = u32> {
 }
 
 /// Runs both paths on the same tokens, position by position: a prompt, then what the exact path finds likeliest.
-pub(super) fn check(gpu: &Gpu, subject: &Subject, fast: &Driver, quiet: bool) -> Result<Verdict, Failure> {
+pub(super) fn check(gpu: &Gpu, target: &Target, fast: &Runner, quiet: bool) -> Result<Agreement, Failure> {
     let metadata = &fast.metadata;
-    let bar = LoadingBar::new(&format!("loading the exact path of {}", subject.name), quiet);
+    let bar = LoadingBar::new(&format!("loading the exact path of {}", target.name), quiet);
     let options = LoadOptions { progress: Some(bar.listener()), ..exact() };
-    let exact = block_on(subject.program.load(gpu, METHOD, &options)).map_err(failed)?;
+    let exact = block_on(target.program.load(gpu, METHOD, &options)).map_err(failed)?;
     drop(bar);
-    let progress = Progress::new(quiet);
+    let progress = Spinner::new(quiet);
     let mut fast = Path::new(&fast.method, metadata)?;
     let mut exact = Path::new(&exact, metadata)?;
     let longest = if gpu.adapter().software { LONGEST_IN_SOFTWARE } else { LONGEST };
@@ -70,16 +70,16 @@ pub(super) fn check(gpu: &Gpu, subject: &Subject, fast: &Driver, quiet: bool) ->
             }
             progress.say(format!(
                 "comparing {} with its exact path: prompt {number} of {PROMPTS}, token {}",
-                subject.name,
+                target.name,
                 step + 1
             ));
             let wanted = exact.logits(&tokens, position)?;
             tally.add(&fast.logits(&tokens, position)?, &wanted);
             position += i64::try_from(tokens.len()).unwrap_or(i64::MAX);
-            tokens = vec![likeliest(&wanted).unwrap_or(0)];
+            tokens = vec![argmax(&wanted).unwrap_or(0)];
         }
     }
-    Ok(tally.verdict(&subject.name, DIFFERENCE))
+    Ok(tally.agreement(&target.name, DIFFERENCE))
 }
 
 /// A loaded method with a cache of its own.
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!((exact().fusions, fast.fusions), (pteron::Fusions::NONE, pteron::Fusions::ALL));
         assert_eq!((exact().precision, fast.precision), (Precision::Full, Precision::Fast));
         assert_eq!((exact().kv_cache, fast.kv_cache), (KvCache::Full, KvCache::Half));
-        let decoder = pteron_convert::synthetic::parse(MADE_UP).unwrap();
+        let decoder = pteron_convert::synthetic::parse(SYNTHETIC_SHAPE).unwrap();
         assert_eq!((decoder.layers, decoder.vocabulary), (2, 8192));
     }
 }

@@ -4,17 +4,17 @@
 use pteron::Counts;
 
 use super::cases::Case;
-use super::drive::{Driver, Run};
-use super::progress::Progress;
 use super::report::{Outcome, Test, Work};
+use super::runner::{Run, Runner};
+use super::spinner::Spinner;
 use super::stats::Summary;
 use crate::failure::Failure;
 use crate::units;
 
 /// The program as it is measured, and as it is compared with, if it is.
 pub(super) struct Paths<'a> {
-    pub(super) own: &'a Driver,
-    pub(super) other: Option<&'a Driver>,
+    pub(super) own: &'a Runner,
+    pub(super) other: Option<&'a Runner>,
 }
 
 impl Outcome {
@@ -30,7 +30,7 @@ pub(super) fn measure(
     paths: &Paths<'_>,
     cases: &[Case],
     repeat: u32,
-    progress: &Progress,
+    progress: &Spinner,
     tests: &mut Vec<Test>,
 ) -> Result<(), Failure> {
     for &case in cases {
@@ -43,14 +43,14 @@ pub(super) fn measure(
     Ok(())
 }
 
-fn runs(paths: &Paths<'_>, case: Case, repeat: u32, progress: &Progress) -> Result<Outcome, Failure> {
+fn runs(paths: &Paths<'_>, case: Case, repeat: u32, progress: &Spinner) -> Result<Outcome, Failure> {
     let at = if case.depth() > 0 { format!(" at depth {}", units::count(case.depth().into())) } else { String::new() };
     progress.say(format!("{}{at}: warming up", case.name()));
-    for driver in std::iter::once(paths.own).chain(paths.other) {
+    for runner in std::iter::once(paths.own).chain(paths.other) {
         if case.depth() > 0 {
-            driver.prefill(case.depth())?;
+            runner.prefill(case.depth())?;
         }
-        once(driver, case)?;
+        once(runner, case)?;
     }
     let (mut runs, mut other_runs, mut work) = (Vec::new(), Vec::new(), Work::default());
     for number in 1..=repeat {
@@ -77,30 +77,30 @@ fn runs(paths: &Paths<'_>, case: Case, repeat: u32, progress: &Progress) -> Resu
 }
 
 /// A run that counts, and what it had the device do.
-fn timed(driver: &Driver, case: Case) -> Result<(Run, Work), Failure> {
+fn timed(runner: &Runner, case: Case) -> Result<(Run, Work), Failure> {
     if let Case::Decode { depth, .. } = case {
         // The shape of a step is planned when it changes; here it is the same for every token that is timed.
-        driver.decode(depth, 1)?;
+        runner.decode(depth, 1)?;
     }
-    let before = counts(driver);
-    let run = once(driver, case)?;
-    Ok((run, Work::between(before, counts(driver), calls(driver, case))))
+    let before = counts(runner);
+    let run = once(runner, case)?;
+    Ok((run, Work::between(before, counts(runner), calls(runner, case))))
 }
 
-fn once(driver: &Driver, case: Case) -> Result<Run, Failure> {
+fn once(runner: &Runner, case: Case) -> Result<Run, Failure> {
     match case {
-        Case::Prefill { tokens } => driver.prefill(tokens),
-        Case::Decode { tokens, depth } => driver.decode(depth, tokens),
+        Case::Prefill { tokens } => runner.prefill(tokens),
+        Case::Decode { tokens, depth } => runner.decode(depth, tokens),
     }
 }
 
-fn calls(driver: &Driver, case: Case) -> u32 {
+fn calls(runner: &Runner, case: Case) -> u32 {
     match case {
-        Case::Prefill { tokens } => driver.calls(tokens),
+        Case::Prefill { tokens } => runner.calls(tokens),
         Case::Decode { tokens, .. } => tokens,
     }
 }
 
-fn counts(driver: &Driver) -> Counts {
-    driver.method.gpu().map(pteron::Gpu::counts).unwrap_or_default()
+fn counts(runner: &Runner) -> Counts {
+    runner.method.gpu().map(pteron::Gpu::counts).unwrap_or_default()
 }

@@ -1,25 +1,25 @@
 //! `pteron bench`: how fast a language model is here, with all that must be known to believe the figures.
 //!
-//! A run goes top down: [`source`] finds the program, [`drive`] loads it (twice, to time a cold and a warm load), [`check`] may
-//! compare it with the exact path, [`smooth`] may time every length, [`measure`] runs every [`cases::Case`]. The [`report`] is what
+//! A run goes top down: [`target`] finds the program, [`runner`] loads it (twice, to time a cold and a warm load), [`check`] may
+//! compare it with the exact path, [`length_sweep`] may time every length, [`measure`] runs every [`cases::Case`]. The [`report`] is what
 //! all of that found; [`table`], JSON and [`plot`] show it.
 
+mod ab;
+mod agreement;
 mod args;
 mod cases;
 mod check;
-mod contest;
 mod date;
-mod drive;
+mod length_sweep;
 mod measure;
 mod plot;
-mod plot_lengths;
-mod progress;
+mod plot_length_sweep;
 mod report;
-mod smooth;
-mod source;
+mod runner;
+mod spinner;
 mod stats;
 mod table;
-mod verdict;
+mod target;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -27,16 +27,16 @@ use std::time::SystemTime;
 
 use pteron::{Fusions, Gpu, LoadOptions, block_on};
 
+pub(crate) use ab::AbComparison;
+use agreement::Agreement;
 use args::Against;
-pub(crate) use args::{Bench, SubjectArgs};
+pub(crate) use args::{Bench, TargetArgs};
 use cases::Case;
-pub(crate) use contest::Contest;
-use drive::Driver;
 use measure::Paths;
-use progress::Progress;
 use report::{Adapter, Loading, Memory, Program, Reading, Report};
-pub(crate) use source::Subject;
-use verdict::Verdict;
+use runner::Runner;
+use spinner::Spinner;
+pub(crate) use target::Target;
 
 use crate::failure::{Failure, Reason};
 use crate::{devices, files, inspect, interrupts, terminal, tune};
@@ -50,17 +50,17 @@ pub(crate) fn run(args: &Bench) -> ExitCode {
 }
 
 fn bench(args: &Bench) -> Result<(), Failure> {
-    let subject = source::open(&args.subject, args.longest())?;
+    let target = target::open(&args.target, args.longest())?;
     let quiet = args.quiet || args.json;
     let gpu = devices::open(&args.gpu, quiet)?;
-    let tuning = tune::remembered(&gpu, &subject.program, quiet);
+    let tuning = tune::remembered(&gpu, &target.program, quiet);
     let fast = LoadOptions { tuning: tuning.unwrap_or_default(), ..check::fast(args.cache()) };
-    let (mut report, driver) = prepare(args, &gpu, &subject, &fast, quiet)?;
-    report.tuning = tuning.map(tune::words);
+    let (mut report, runner) = prepare(args, &gpu, &target, &fast, quiet)?;
+    report.tuning = tuning.map(tune::describe);
     // Until here Ctrl-C ends the program; from here on what is finished is shown first.
-    interrupts::make_polite();
+    interrupts::defer_first_interrupt();
     let other = args.against.map(|against| otherwise(against, fast));
-    let finished = examine(args, &gpu, &subject, &driver, other, &mut report);
+    let finished = examine(args, &gpu, &target, &runner, other, &mut report);
     // What was interrupted is no measurement to keep; what is finished of it is still worth a look.
     if finished.is_ok() {
         keep(args, &report)?;
@@ -74,30 +74,30 @@ fn bench(args: &Bench) -> Result<(), Failure> {
 fn examine(
     args: &Bench,
     gpu: &Gpu,
-    subject: &Subject,
-    driver: &Driver,
+    target: &Target,
+    runner: &Runner,
     other: Option<LoadOptions>,
     report: &mut Report,
 ) -> Result<(), Failure> {
     let quiet = args.quiet || args.json;
     if args.check {
-        report.checks.push(check::check(gpu, subject, driver, quiet)?);
-        if args.subject.model.is_none() && args.subject.synthetic.is_none() {
-            let made_up = source::made_up(check::MADE_UP, args.longest())?;
-            let (driver, _) = Driver::load(gpu, &made_up, check::fast(args.cache()), quiet)?;
-            report.checks.push(check::check(gpu, &made_up, &driver, quiet)?);
+        report.checks.push(check::check(gpu, target, runner, quiet)?);
+        if args.target.model.is_none() && args.target.synthetic.is_none() {
+            let synthetic = target::synthetic(check::SYNTHETIC_SHAPE, args.longest())?;
+            let (runner, _) = Runner::load(gpu, &synthetic, check::fast(args.cache()), quiet)?;
+            report.checks.push(check::check(gpu, &synthetic, &runner, quiet)?);
         }
-        report.checks.iter().try_for_each(Verdict::demand)?;
+        report.checks.iter().try_for_each(Agreement::demand)?;
     }
     let other = match other {
-        Some(options) => Some(Driver::load(gpu, subject, options, quiet)?.0),
+        Some(options) => Some(Runner::load(gpu, target, options, quiet)?.0),
         None => None,
     };
-    let progress = Progress::new(quiet);
+    let progress = Spinner::new(quiet);
     if let Some(lengths) = args.smooth {
-        report.smoothness = Some(smooth::measure(driver, lengths, args.repeat, &progress)?);
+        report.length_sweep = Some(length_sweep::measure(runner, lengths, args.repeat, &progress)?);
     }
-    let paths = Paths { own: driver, other: other.as_ref() };
+    let paths = Paths { own: runner, other: other.as_ref() };
     measure::measure(&paths, &Case::asked_for(args), args.repeat, &progress, &mut report.tests)
 }
 
@@ -109,25 +109,19 @@ fn otherwise(against: Against, fast: LoadOptions) -> LoadOptions {
 }
 
 /// Loads the program, and finds out everything that does not depend on lengths.
-fn prepare(
-    args: &Bench,
-    gpu: &Gpu,
-    subject: &Subject,
-    fast: &LoadOptions,
-    quiet: bool,
-) -> Result<(Report, Driver), Failure> {
+fn prepare(args: &Bench, gpu: &Gpu, target: &Target, fast: &LoadOptions, quiet: bool) -> Result<(Report, Runner), Failure> {
     let date = date::iso(SystemTime::now());
-    let progress = Progress::new(quiet);
+    let progress = Spinner::new(quiet);
     // While there is room.
     progress.say("measuring how fast memory is read");
     let reading = reading(gpu)?;
     drop(progress);
-    let (cold, cold_seconds) = Driver::load(gpu, subject, fast.clone(), quiet)?;
+    let (cold, cold_seconds) = Runner::load(gpu, target, fast.clone(), quiet)?;
     // Its memory is free before the program is loaded again.
     drop(cold);
-    let (driver, warm_seconds) = Driver::load(gpu, subject, fast.clone(), quiet)?;
-    let planned_bytes = inspect::planned_bytes(subject.program.pte());
-    let Driver { method, metadata, .. } = &driver;
+    let (runner, warm_seconds) = Runner::load(gpu, target, fast.clone(), quiet)?;
+    let planned_bytes = inspect::planned_bytes(target.program.pte());
+    let Runner { method, metadata, .. } = &runner;
     let report = Report {
         report_version: report::VERSION,
         version: env!("CARGO_PKG_VERSION"),
@@ -135,8 +129,8 @@ fn prepare(
         date,
         adapter: Adapter::new(gpu.adapter()),
         program: Program {
-            name: subject.name.clone(),
-            bytes: subject.bytes,
+            name: target.name.clone(),
+            bytes: target.bytes,
             context_length: metadata.context_length,
             call_tokens: metadata.max_prefill,
             vocab_size: metadata.vocab_size,
@@ -150,11 +144,11 @@ fn prepare(
         reading,
         repeat: args.repeat,
         checks: Vec::new(),
-        smoothness: None,
+        length_sweep: None,
         against: args.against.map(Against::name),
         tests: Vec::new(),
     };
-    Ok((report, driver))
+    Ok((report, runner))
 }
 
 /// Reads from a buffer that caches of GPUs cannot hold, as far as the adapter allows one.

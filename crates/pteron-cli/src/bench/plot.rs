@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::cases::Case;
-use super::plot_lengths;
+use super::plot_length_sweep;
 use super::report::Report;
 use super::stats::Summary;
 
@@ -55,8 +55,8 @@ pub(super) fn svg(report: &Report) -> String {
     let prefill = points(report, is_prefill, |case| case.tokens());
     let decode = points(report, |case| !is_prefill(case), |case| case.depth());
     // Who asked for nothing else has no use for empty panels.
-    let speeds = !report.tests.is_empty() || report.smoothness.is_none();
-    let panels = if speeds { 2.0 } else { 0.0 } + if report.smoothness.is_some() { 1.0 } else { 0.0 };
+    let speeds = !report.tests.is_empty() || report.length_sweep.is_none();
+    let panels = if speeds { 2.0 } else { 0.0 } + if report.length_sweep.is_some() { 1.0 } else { 0.0 };
     let bottom = HEAD + panels * HEIGHT;
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {bottom}\" role=\"img\" aria-label=\"Speed of {head}\">\
@@ -67,8 +67,8 @@ pub(super) fn svg(report: &Report) -> String {
         panel(&mut out, HEAD, ["Prefill, tokens a second", "tokens of the prompt"], &prefill);
         panel(&mut out, HEAD + HEIGHT, ["Decode, tokens a second", "tokens in the cache"], &decode);
     }
-    if let Some(smoothness) = &report.smoothness {
-        plot_lengths::panel(&mut out, bottom - HEIGHT, smoothness);
+    if let Some(length_sweep) = &report.length_sweep {
+        plot_length_sweep::panel(&mut out, bottom - HEIGHT, length_sweep);
     }
     out.push_str("</svg>\n");
     out
@@ -270,7 +270,7 @@ mod tests {
         }
         assert_eq!(svg(&report).matches("nothing was measured").count(), 2);
         report.tests.clear();
-        report.smoothness = Some(crate::bench::smooth::tests::found(40, |_| 0.0));
+        report.length_sweep = Some(crate::bench::length_sweep::tests::found(40, |_| 0.0));
         let picture = svg(&report);
         assert!(!picture.contains("nothing was measured") && picture.contains("milliseconds"), "{picture}");
         assert!(picture.contains(&format!("viewBox=\"0 0 {WIDTH} {}\"", HEAD + HEIGHT)), "{picture}");

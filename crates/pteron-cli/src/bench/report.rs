@@ -3,11 +3,11 @@
 use pteron::{AdapterSummary, Allocated, Counts};
 use serde::Serialize;
 
+use super::agreement::Agreement;
 use super::cases::Case;
-use super::drive::Run;
-use super::smooth::Smoothness;
+use super::length_sweep::LengthSweep;
+use super::runner::Run;
 use super::stats::Summary;
-use super::verdict::Verdict;
 use crate::failure::Failure;
 
 /// How long another way must take at least, in parts of what the measured one takes.
@@ -35,9 +35,9 @@ pub(super) struct Report {
     pub(super) reading: Option<Reading>,
     pub(super) repeat: u32,
     /// What exact paths say, where they were asked.
-    pub(super) checks: Vec<Verdict>,
+    pub(super) checks: Vec<Agreement>,
     /// What prompts of every length took, where that was asked.
-    pub(super) smoothness: Option<Smoothness>,
+    pub(super) length_sweep: Option<LengthSweep>,
     /// What else was measured in turns, if anything was.
     pub(super) against: Option<&'static str>,
     #[serde(skip)]
@@ -201,7 +201,7 @@ impl Report {
 
     /// An error where what was measured is not as it must be.
     pub(super) fn demand(&self) -> Result<(), Failure> {
-        self.smoothness.as_ref().map_or(Ok(()), Smoothness::demand)?;
+        self.length_sweep.as_ref().map_or(Ok(()), LengthSweep::demand)?;
         let ratio = |test: &Test| Some((test.case, self.figures(test)?.ratio?.median));
         let slowest = self.tests.iter().filter_map(ratio).min_by(|one, other| one.1.total_cmp(&other.1));
         match (slowest, self.against) {
@@ -226,6 +226,8 @@ impl Report {
     /// The whole as one JSON object, with every run.
     pub(super) fn json(&self) -> serde_json::Result<serde_json::Value> {
         let mut object = serde_json::to_value(self)?;
+        // The name of `length_sweep` in reports before this release, kept for scripts for one release.
+        object["smoothness"] = object["length_sweep"].clone();
         let tests = self.tests.iter().map(|test| serde_json::to_value(Line::new(self, test)));
         object["tests"] = tests.collect::<serde_json::Result<_>>()?;
         Ok(object)
@@ -304,7 +306,7 @@ pub(super) mod tests {
             reading: Some(Reading { buffer_bytes: 64 << 20, bytes_per_second: 1e8 }),
             repeat: 3,
             checks: Vec::new(),
-            smoothness: None,
+            length_sweep: None,
             against: None,
             tests: vec![
                 Test {
@@ -359,7 +361,8 @@ pub(super) mod tests {
         let error = compared([0.9, 0.96, 2.0]).demand().unwrap_err().to_string();
         assert_eq!(error, "pp 100 takes 0.96 of its time unfused, in the median; 0.97 or more is asked for");
         let mut uneven = sample();
-        uneven.smoothness = Some(crate::bench::smooth::tests::found(64, |tokens| if tokens == 33 { 0.2 } else { 0.0 }));
+        uneven.length_sweep =
+            Some(crate::bench::length_sweep::tests::found(64, |tokens| if tokens == 33 { 0.2 } else { 0.0 }));
         assert!(uneven.demand().is_err());
     }
 

@@ -1,9 +1,9 @@
 //! The report for people, as Markdown that reads well on a terminal.
 
+use super::agreement::Agreement;
 use super::cases::Case;
+use super::length_sweep::LengthSweep;
 use super::report::{Figures, Memory, Outcome, Report, Test};
-use super::smooth::Smoothness;
-use super::verdict::Verdict;
 use crate::terminal::clean;
 use crate::units::{bytes, count, time};
 
@@ -32,8 +32,8 @@ const NONE: &str = "–";
 /// The head, the table and what its columns mean.
 pub(super) fn render(report: &Report) -> String {
     let mut out = head(report);
-    report.checks.iter().map(Verdict::sentences).for_each(|text| out.push_str(&text));
-    out.push_str(&report.smoothness.as_ref().map(Smoothness::sentences).unwrap_or_default());
+    report.checks.iter().map(Agreement::sentences).for_each(|text| out.push_str(&text));
+    out.push_str(&report.length_sweep.as_ref().map(LengthSweep::sentences).unwrap_or_default());
     if !report.tests.is_empty() {
         out.push_str(&lines(report.tests.iter().map(|test| cells(report, test)).collect()));
         out.push_str(&legend(report));
@@ -178,7 +178,7 @@ fn legend(report: &Report) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::report::tests::{compared, sample};
-    use super::super::{smooth, verdict};
+    use super::super::{agreement, length_sweep};
     use super::*;
 
     #[test]
@@ -228,8 +228,8 @@ mod tests {
         assert!(!text.contains("note") && !text.contains("GB/s: "), "{text}");
         assert!(text.contains("a build without optimisation"));
         report.tests.clear();
-        report.checks = vec![verdict::tests::verdict(&[(&[1.0, 2.0], &[1.0, 2.0])]); 2];
-        report.smoothness = Some(smooth::tests::found(40, |_| 0.0));
+        report.checks = vec![agreement::tests::agreement(&[(&[1.0, 2.0], &[1.0, 2.0])]); 2];
+        report.length_sweep = Some(length_sweep::tests::found(40, |_| 0.0));
         let text = render(&report);
         assert!(!text.contains('|') && text.matches("at 1 of 1 positions").count() == 2, "{text}");
         assert!(text.ends_with("None takes more than 1.25 ×.\n\n"), "{text}");

@@ -16,11 +16,11 @@ use crate::failure::Failure;
 use crate::{interrupts, terminal};
 
 /// A bar that appears sooner only flickers.
-const PATIENCE: Duration = Duration::from_millis(500);
+const SHOW_AFTER: Duration = Duration::from_millis(500);
 
 /// Runs the command.
 pub(crate) fn run(args: &Convert) -> ExitCode {
-    interrupts::make_polite();
+    interrupts::defer_first_interrupt();
     match convert(args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => terminal::end(&failure, args.verbose),
@@ -83,7 +83,7 @@ impl Bar {
     }
 
     fn show(&self, progress: Progress) -> ControlFlow<()> {
-        if !self.quiet && self.bar.is_hidden() && self.start.elapsed() > PATIENCE {
+        if !self.quiet && self.bar.is_hidden() && self.start.elapsed() > SHOW_AFTER {
             // This target stays hidden where standard error is no terminal.
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
         }

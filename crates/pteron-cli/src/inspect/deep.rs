@@ -19,7 +19,7 @@ use crate::units;
 /// How much is hashed before the progress bar moves.
 const STEP: usize = 4 << 20;
 /// A bar that is gone before it is seen only flickers.
-const PATIENCE: Duration = Duration::from_secs(1);
+const SHOW_AFTER: Duration = Duration::from_secs(1);
 
 /// What a deep check has found to be well.
 #[derive(Debug, Default)]
@@ -138,7 +138,7 @@ impl Progress {
 
     fn advance(&self, bytes: u64) {
         self.bar.inc(bytes);
-        if self.start.elapsed() > PATIENCE {
+        if self.start.elapsed() > SHOW_AFTER {
             // This target stays hidden where standard error is no terminal.
             self.shown.call_once(|| self.bar.set_draw_target(ProgressDrawTarget::stderr()));
         }

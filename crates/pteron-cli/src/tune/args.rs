@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::bench::SubjectArgs;
+use crate::bench::TargetArgs;
 use crate::cli::GpuArgs;
 
 const HELP: &str = "\
@@ -24,7 +24,7 @@ Examples:
 #[command(after_help = HELP)]
 pub(crate) struct Tune {
     #[command(flatten)]
-    pub(crate) subject: SubjectArgs,
+    pub(crate) target: TargetArgs,
 
     /// How often each alternative is measured, behind a run that is not
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]

@@ -36,7 +36,7 @@ pub(super) fn alternatives(caps: Caps) -> Vec<Tuning> {
 }
 
 /// How a tuning differs from the defaults.
-pub(super) fn words(tuning: Tuning) -> String {
+pub(super) fn describe(tuning: Tuning) -> String {
     let usual = Tuning::default();
     let fill = (tuning.fill != usual.fill).then(|| format!("fill {} %", tuning.fill.percent()));
     let off = [(tuning.subgroups, "no subgroups"), (tuning.matrices, "no matrices")];
@@ -80,12 +80,12 @@ mod tests {
 
     #[test]
     fn only_what_a_device_has_is_tried() {
-        let tried = |caps| alternatives(caps).into_iter().map(words).collect::<Vec<_>>();
+        let tried = |caps| alternatives(caps).into_iter().map(describe).collect::<Vec<_>>();
         assert_eq!(tried(ABLE), ["no subgroups", "no matrices", "fill 25 %", "fill 400 %"]);
         assert_eq!(tried(Caps::PORTABLE), ["fill 25 %", "fill 400 %"]);
-        assert_eq!(words(Tuning::default()), "the defaults");
+        assert_eq!(describe(Tuning::default()), "the defaults");
         assert_eq!(
-            words(Tuning { subgroups: false, matrices: false, fill: Fill::Quarter }),
+            describe(Tuning { subgroups: false, matrices: false, fill: Fill::Quarter }),
             "no subgroups, no matrices, fill 25 %"
         );
     }

@@ -17,7 +17,7 @@ use choice::{SpeedUps, Trial};
 pub(crate) use store::Store;
 use store::{Key, Values};
 
-use crate::bench::{Contest, Subject};
+use crate::bench::{AbComparison, Target};
 use crate::failure::{Failure, Reason};
 use crate::table::{Cell, Table};
 use crate::terminal::{self, FAINT, NUMBER, TITLE, clean};
@@ -34,8 +34,8 @@ pub(crate) fn remembered(gpu: &Gpu, program: &Program, quiet: bool) -> Option<Tu
 }
 
 /// How a tuning differs from the defaults, for people.
-pub(crate) fn words(tuning: Tuning) -> String {
-    choice::words(tuning)
+pub(crate) fn describe(tuning: Tuning) -> String {
+    choice::describe(tuning)
 }
 
 fn read(path: &Path, quiet: bool) -> Store {
@@ -61,14 +61,14 @@ pub(crate) fn run(args: &Tune) -> ExitCode {
 fn tune(args: &Tune) -> Result<(), Failure> {
     let file = cache::tuning_file().ok_or(Failure::NoCacheFolder)?;
     let quiet = args.quiet || args.json;
-    let subject = Contest::subject(&args.subject)?;
+    let target = AbComparison::target(&args.target)?;
     let gpu = devices::open(&args.gpu, quiet)?;
-    let key = key(&gpu, &subject.program);
+    let key = key(&gpu, &target.program);
     if args.forget {
         let forgotten = remember(&file, &key, None, quiet)?;
         return show(args.json, &Forgotten { key, forgotten, file }, Forgotten::text);
     }
-    let mut report = measure(args, &gpu, &subject, key, quiet)?;
+    let mut report = measure(args, &gpu, &target, key, quiet)?;
     let wins = report.together.is_some_and(SpeedUps::wins);
     // Where the defaults are best, what an earlier run found is no longer true.
     let tuning = wins.then_some(report.tuning);
@@ -91,15 +91,15 @@ fn remember(file: &Path, key: &Key, tuning: Option<Tuning>, quiet: bool) -> Resu
 }
 
 /// Measures every alternative, then what is taken of them together.
-fn measure(args: &Tune, gpu: &Gpu, subject: &Subject, key: Key, quiet: bool) -> Result<Report, Failure> {
-    let contest = Contest::new(gpu, subject, args.repeat, quiet)?;
+fn measure(args: &Tune, gpu: &Gpu, target: &Target, key: Key, quiet: bool) -> Result<Report, Failure> {
+    let comparison = AbComparison::new(gpu, target, args.repeat, quiet)?;
     // Until here Ctrl-C ends the program; from here on it ends the run behind it, before anything is written.
-    interrupts::make_polite();
+    interrupts::defer_first_interrupt();
     let speed_ups = |tuning: Tuning| {
         if !quiet {
-            terminal::note(&format!("measuring {} in turns with the defaults", words(tuning)));
+            terminal::note(&format!("measuring {} in turns with the defaults", describe(tuning)));
         }
-        let [prefill, decode] = contest.speed_ups(tuning)?;
+        let [prefill, decode] = comparison.speed_ups(tuning)?;
         Ok::<_, Failure>(SpeedUps { prefill, decode })
     };
     let alternatives = choice::alternatives(gpu.caps()).into_iter();
@@ -107,7 +107,7 @@ fn measure(args: &Tune, gpu: &Gpu, subject: &Subject, key: Key, quiet: bool) -> 
         alternatives.map(|tuning| Ok(Trial::new(tuning, speed_ups(tuning)?))).collect::<Result<Vec<_>, Failure>>()?;
     let tuning = choice::take(&mut trials);
     let together = if tuning == Tuning::default() { None } else { Some(speed_ups(tuning)?) };
-    Ok(Report { key, program: subject.name.clone(), repeat: args.repeat, trials, tuning, together, remembered: None })
+    Ok(Report { key, program: target.name.clone(), repeat: args.repeat, trials, tuning, together, remembered: None })
 }
 
 /// What was measured and what came of it.
@@ -155,11 +155,11 @@ struct Json<'a> {
 impl Report {
     fn together(&self) -> Option<Line> {
         let speed_ups = self.together?;
-        Some(Line { knob: format!("together: {}", words(self.tuning)), speed_ups, taken: speed_ups.wins() })
+        Some(Line { knob: format!("together: {}", describe(self.tuning)), speed_ups, taken: speed_ups.wins() })
     }
 
     fn json(&self) -> Json<'_> {
-        let line = |trial: &Trial| Line { knob: words(trial.tuning), speed_ups: trial.speed_ups, taken: trial.taken };
+        let line = |trial: &Trial| Line { knob: describe(trial.tuning), speed_ups: trial.speed_ups, taken: trial.taken };
         Json {
             key: &self.key,
             program: &self.program,
@@ -187,7 +187,7 @@ impl Report {
         out.push_str(&match &self.remembered {
             Some(Remembered { file, .. }) => format!(
                 "Remembered for programs with about {shape_class} of constants: {}, in {}\n",
-                words(self.tuning),
+                describe(self.tuning),
                 clean(&file.display().to_string()),
             ),
             None => "The defaults are best here; nothing is remembered.\n".to_owned(),

@@ -99,8 +99,8 @@ fn every_length_is_timed_and_judged() {
     let run =
         pteron(["bench", "--model", TINY, "--smooth", "112..130", "--repeat", "1", "--quiet", "--json", "--plot", &plot]);
     let json: Value = serde_json::from_str(&run.out).unwrap();
-    let smoothness = &json["smoothness"];
-    let lengths = smoothness["lengths"].as_array().unwrap();
+    let length_sweep = &json["length_sweep"];
+    let lengths = length_sweep["lengths"].as_array().unwrap();
     // The context ends at 128.
     let tokens: Vec<u64> = lengths.iter().filter_map(|length| length["tokens"].as_u64()).collect();
     assert_eq!(tokens, (112..=128).collect::<Vec<_>>());
@@ -109,14 +109,14 @@ fn every_length_is_timed_and_judged() {
         assert!(wall > 0.0 && (length["ratio"].as_f64().unwrap() - wall / near).abs() < 1e-9, "{length}");
     }
     // Here only chance decides; the status must say what the figures do.
-    let offenders = smoothness["offenders"].as_array().unwrap().len();
+    let offenders = length_sweep["offenders"].as_array().unwrap().len();
     assert_eq!(
         (run.code, run.err.contains("the median of its neighbours")),
         (Some(i32::from(offenders > 0)), offenders > 0)
     );
     let picture = std::fs::read_to_string(&plot).unwrap();
     assert!(picture.contains("Prompts of every length") && !picture.contains("Decode"), "{picture}");
-    fields_are_described(smoothness);
+    fields_are_described(length_sweep);
     fields_are_described(&lengths[0]);
     let run = pteron(["bench", "--model", TINY, "--smooth", "200..300", "--quiet"]);
     assert_eq!(run.code, Some(1));

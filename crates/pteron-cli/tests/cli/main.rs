@@ -3,8 +3,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at the first surprise")]
 
 mod arrays;
-#[cfg(unix)]
-mod at_terminal;
 mod bench;
 #[cfg(all(unix, not(target_vendor = "apple")))]
 mod cache;
@@ -15,11 +13,13 @@ mod exec_errors;
 mod graphs;
 #[cfg(all(unix, not(target_vendor = "apple")))]
 mod hostile_files;
+#[cfg(unix)]
+mod line_editor;
 mod profiles;
 mod reports;
+mod run_chat;
 #[cfg(unix)]
 mod signals;
-mod talk;
 #[cfg(all(unix, not(target_vendor = "apple")))]
 mod tune;
 

@@ -1,7 +1,7 @@
 //! The report for people. Everything printed stands in the report; here it only gets words and columns.
 
-mod parts;
-mod words;
+mod format;
+mod sections;
 
 use super::report::Report;
 use crate::table::Table;
@@ -42,17 +42,17 @@ pub(super) fn render(report: &Report, width: Option<usize>) -> String {
         units::bytes(report.bytes),
         units::count(report.bytes)
     ));
-    parts::header(&mut page, &report.header);
-    parts::methods(&mut page, report);
-    parts::constant_methods(&mut page, report);
+    sections::header(&mut page, &report.header);
+    sections::methods(&mut page, report);
+    sections::constant_methods(&mut page, report);
     for (index, delegate) in report.delegates.iter().enumerate() {
-        parts::delegate(&mut page, index, delegate);
+        sections::delegate(&mut page, index, delegate);
     }
-    parts::kernels(&mut page, report);
-    parts::support(&mut page, report);
-    parts::constants(&mut page, report);
-    parts::caches(&mut page, report);
-    parts::external(&mut page, report);
-    parts::memory(&mut page, report);
+    sections::kernels(&mut page, report);
+    sections::support(&mut page, report);
+    sections::constants(&mut page, report);
+    sections::caches(&mut page, report);
+    sections::external(&mut page, report);
+    sections::memory(&mut page, report);
     page.out
 }

@@ -21,19 +21,19 @@ const PROMPT: &str = "> ";
 const LONGEST_LINE: u64 = 16 << 20;
 
 /// The lines, one after the other.
-pub(super) enum Lines {
+pub(super) enum LineReader {
     /// Both ends are terminals: lines are edited, and come back with the arrow keys.
-    Edited(Box<Edited>),
+    LineEditor(Box<LineEditor>),
     /// Lines as they are; the prompt, if somebody is there to see it.
     Plain { prompt: &'static str },
 }
 
-impl Lines {
+impl LineReader {
     pub(super) fn new(args: &Chat) -> Self {
         let input = io::stdin().is_terminal();
-        let edited = if input && io::stdout().is_terminal() { Edited::new(args) } else { None };
+        let edited = if input && io::stdout().is_terminal() { LineEditor::new(args) } else { None };
         match edited {
-            Some(edited) => Self::Edited(Box::new(edited)),
+            Some(edited) => Self::LineEditor(Box::new(edited)),
             None => Self::Plain { prompt: if input && !args.quiet { PROMPT } else { "" } },
         }
     }
@@ -41,7 +41,7 @@ impl Lines {
     /// The next line; `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<String>, Failure> {
         match self {
-            Self::Edited(edited) => edited.next(),
+            Self::LineEditor(edited) => edited.next(),
             Self::Plain { prompt } => read_plain(prompt),
         }
     }
@@ -67,7 +67,7 @@ fn read_plain(prompt: &str) -> Result<Option<String>, Failure> {
 }
 
 /// Lines that are edited at a terminal.
-pub(super) struct Edited {
+pub(super) struct LineEditor {
     editor: Editor<Commands, MemHistory>,
     /// Where they are kept for the next conversation.
     kept: Option<History>,
@@ -75,7 +75,7 @@ pub(super) struct Edited {
     verbose: bool,
 }
 
-impl Edited {
+impl LineEditor {
     /// `None` if the terminal does not let itself be asked.
     fn new(args: &Chat) -> Option<Self> {
         let config = Config::builder().max_history_size(KEPT).ok()?;

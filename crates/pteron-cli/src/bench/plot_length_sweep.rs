@@ -1,14 +1,14 @@
 //! The time of a prompt of every length as a picture, with what its neighbours allow it.
 
+use super::length_sweep::{Length, LengthSweep};
 use super::plot::{LEFT, Scale, below, curve, grid, legend, text, ticks};
-use super::smooth::{Length, Smoothness};
 
 /// Draws a panel.
-pub(super) fn panel(out: &mut String, top: f64, smoothness: &Smoothness) {
+pub(super) fn panel(out: &mut String, top: f64, length_sweep: &LengthSweep) {
     text(out, "class=\"title\"", LEFT, top + 24.0, "Prompts of every length, milliseconds");
-    let lengths = &smoothness.lengths;
+    let lengths = &length_sweep.lengths;
     let wall = |length: &Length| 1e3 * length.wall_seconds;
-    let allowed = |length: &Length| 1e3 * smoothness.allowed_seconds(length);
+    let allowed = |length: &Length| 1e3 * length_sweep.allowed_seconds(length);
     let highest = lengths.iter().flat_map(|length| [wall(length), allowed(length)]).fold(0.0, f64::max);
     let Some(last) = lengths.last().filter(|_| highest > 0.0) else { return };
     let (step, steps) = ticks(highest);
@@ -26,7 +26,7 @@ pub(super) fn panel(out: &mut String, top: f64, smoothness: &Smoothness) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::smooth::tests::found;
+    use crate::bench::length_sweep::tests::found;
 
     #[test]
     fn every_length_is_drawn_with_its_limit() {

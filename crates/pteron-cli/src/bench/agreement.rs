@@ -15,7 +15,7 @@ const NEAR_TIE: f32 = 1e-3;
 
 /// How far two paths agree on the logits of a program.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(super) struct Verdict {
+pub(super) struct Agreement {
     /// The name of the program.
     pub(super) program: String,
     pub(super) positions: u64,
@@ -38,7 +38,7 @@ pub(super) struct Verdict {
     pub(super) difference: &'static str,
 }
 
-impl Verdict {
+impl Agreement {
     /// An error where too few agree.
     pub(super) fn demand(&self) -> Result<(), Failure> {
         if self.positions > 0 && self.agreed * 100 >= self.positions * LEAST {
@@ -91,8 +91,8 @@ pub(super) struct Tally {
 impl Tally {
     /// Compares the logits of a position. Those that are no numbers agree with nothing.
     pub(super) fn add(&mut self, fast: &[f32], exact: &[f32]) {
-        let token = likeliest(exact);
-        let same = token.is_some() && likeliest(fast) == token && fast.len() == exact.len();
+        let token = argmax(exact);
+        let same = token.is_some() && argmax(fast) == token && fast.len() == exact.len();
         self.tokens.extend(token);
         let scale = exact.iter().fold(f32::MIN_POSITIVE, |largest, logit| largest.max(logit.abs()));
         self.positions += 1;
@@ -112,8 +112,8 @@ impl Tally {
         self.largest_relative_error = self.largest_relative_error.max(absolute / scale);
     }
 
-    pub(super) fn verdict(self, program: &str, difference: &'static str) -> Verdict {
-        Verdict {
+    pub(super) fn agreement(self, program: &str, difference: &'static str) -> Agreement {
+        Agreement {
             program: program.to_owned(),
             positions: self.positions,
             agreed: self.agreed,
@@ -130,7 +130,7 @@ impl Tally {
 }
 
 /// The token with the greatest logit; `None` where one is no number, or there are none.
-pub(super) fn likeliest(logits: &[f32]) -> Option<u32> {
+pub(super) fn argmax(logits: &[f32]) -> Option<u32> {
     if logits.iter().any(|logit| logit.is_nan()) {
         return None;
     }
@@ -158,18 +158,18 @@ fn lead(logits: &[f32]) -> Option<f32> {
 pub(super) mod tests {
     use super::*;
 
-    pub(in crate::bench) fn verdict(pairs: &[(&[f32], &[f32])]) -> Verdict {
+    pub(in crate::bench) fn agreement(pairs: &[(&[f32], &[f32])]) -> Agreement {
         let mut tally = Tally::default();
         pairs.iter().for_each(|(fast, exact)| tally.add(fast, exact));
-        tally.verdict("bird & co.pte", "all that is fast")
+        tally.agreement("bird & co.pte", "all that is fast")
     }
 
     #[test]
     fn errors_are_the_largest_and_agreement_is_of_tokens() {
-        let found = verdict(&[(&[1.0, 4.5, -2.0], &[1.0, 4.0, -2.0]), (&[3.0, 2.0], &[2.0, 3.0])]);
+        let found = agreement(&[(&[1.0, 4.5, -2.0], &[1.0, 4.0, -2.0]), (&[3.0, 2.0], &[2.0, 3.0])]);
         assert_eq!((found.positions, found.agreed, found.largest_absolute_error), (2, 1, 1.0));
         assert_eq!(found.largest_relative_error, 1.0 / 3.0);
-        assert_eq!(verdict(&[(&[5.0, 5.0], &[5.0, 5.0])]).agreed, 1, "ties go to the first on both sides");
+        assert_eq!(agreement(&[(&[5.0, 5.0], &[5.0, 5.0])]).agreed, 1, "ties go to the first on both sides");
     }
 
     #[test]
@@ -181,7 +181,7 @@ pub(super) mod tests {
             (&[2.0, 2.001], &[2.0, 1.9999]),
             (&[1.0, 2.0], &[4.0, 3.0]),
         ];
-        let found = verdict(&pairs);
+        let found = agreement(&pairs);
         assert_eq!((found.positions, found.agreed, found.near_ties, found.disagreed_near_ties), (4, 2, 2, 1));
         assert_eq!((found.widest_disagreed_lead, found.distinct_tokens), (Some(0.25), 2));
         // Of 0.5, 0.0005, 0.00005 and 0.25 the median.
@@ -196,22 +196,22 @@ pub(super) mod tests {
             assert!(text.contains(part), "no {part:?} in {text}");
         }
         assert!(text.contains("it leads by 25.00 % at most. The exact path leaves out all that is fast.\n"), "{text}");
-        assert!(!verdict(&pairs[..2]).sentences().contains("Where they disagree"));
+        assert!(!agreement(&pairs[..2]).sentences().contains("Where they disagree"));
     }
 
     #[test]
     fn what_is_no_number_agrees_with_nothing() {
         for (fast, exact) in [([f32::NAN, 1.0], [0.0, 1.0]), ([0.0, 1.0], [f32::NAN, 1.0]), ([f32::NAN; 2], [f32::NAN; 2])] {
-            let found = verdict(&[(&fast, &exact)]);
+            let found = agreement(&[(&fast, &exact)]);
             assert_eq!((found.agreed, found.largest_absolute_error), (0, f32::INFINITY), "{fast:?} {exact:?}");
         }
-        assert_eq!(verdict(&[(&[], &[])]).agreed, 0);
+        assert_eq!(agreement(&[(&[], &[])]).agreed, 0);
         assert_eq!((lead(&[]), lead(&[1.0]), lead(&[1.0, f32::NAN]), lead(&[2.0, 2.0])), (None, None, None, Some(0.0)));
     }
 
     #[test]
     fn one_of_a_hundred_may_differ_and_no_more() {
-        let of = |agreed, positions| Verdict { agreed, positions, ..verdict(&[]) }.demand();
+        let of = |agreed, positions| Agreement { agreed, positions, ..agreement(&[]) }.demand();
         assert!(of(99, 100).is_ok() && of(512, 512).is_ok() && of(507, 512).is_ok());
         assert!(of(98, 100).is_err() && of(506, 512).is_err() && of(0, 0).is_err());
         assert_eq!(

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use pteron_llm::{ChatTemplate, Message, Model, RenderOptions, Session, TokenId};
 
 use super::commands::{self, Command, Input};
-use super::lines::Lines;
-use super::model::{self, Opened};
+use super::line_editor::LineReader;
+use super::model::{self, OpenedModel};
 use super::run::stream;
 use crate::cli::Chat;
 use crate::failure::Failure;
@@ -32,37 +32,37 @@ struct Conversation {
 }
 
 fn converse(args: &Chat) -> Result<(), Failure> {
-    let Opened { model, template, .. } = model::open(&args.model, args.quiet)?;
-    interrupts::make_polite();
+    let OpenedModel { model, template, .. } = model::open(&args.model, args.quiet)?;
+    interrupts::defer_first_interrupt();
     let session = Session::new(&model)?;
-    let mut talk = Conversation { model, session, template, messages: Vec::new(), system: args.system.clone() };
-    talk.reset();
+    let mut conversation = Conversation { model, session, template, messages: Vec::new(), system: args.system.clone() };
+    conversation.reset();
     if !args.quiet {
-        if talk.template.is_none() {
+        if conversation.template.is_none() {
             terminal::note("this model has no chat template: it goes on from what you write");
         }
         terminal::note("/help says what you can type");
     }
-    let mut lines = Lines::new(args);
+    let mut lines = LineReader::new(args);
     while let Some(line) = next(&mut lines)? {
         match Input::parse(&line) {
             Input::Nothing => {}
             Input::Command(Command::Quit, _) => break,
             Input::Command(Command::Help, _) => commands::help().for_each(|line| terminal::note(&line)),
-            Input::Command(Command::Reset, _) => talk.reset(),
-            Input::Command(Command::History, _) => terminal::print_text(&talk.transcript())?,
-            Input::Command(Command::Save, name) => talk.save(name),
+            Input::Command(Command::Reset, _) => conversation.reset(),
+            Input::Command(Command::History, _) => terminal::print_text(&conversation.transcript())?,
+            Input::Command(Command::Save, name) => conversation.save(name),
             Input::Unknown(name) => terminal::note(&format!("there is no {name}; /help lists what there is")),
             Input::Message(text) => {
                 // What went wrong in one turn does not end the conversation.
-                if let Err(failure) = talk.turn(args, text) {
+                if let Err(failure) = conversation.turn(args, text) {
                     if failure.is_closed_pipe() {
                         return Ok(());
                     }
                     terminal::warn(&failure.to_string());
                 }
                 // A Ctrl-C that stopped the answer has done its work.
-                interrupts::start_anew();
+                interrupts::reset();
             }
         }
     }
@@ -70,9 +70,9 @@ fn converse(args: &Chat) -> Result<(), Failure> {
 }
 
 /// The next line. A Ctrl-C before it is complete is not meant for what follows.
-fn next(lines: &mut Lines) -> Result<Option<String>, Failure> {
+fn next(lines: &mut LineReader) -> Result<Option<String>, Failure> {
     let line = lines.next();
-    interrupts::start_anew();
+    interrupts::reset();
     line
 }
 

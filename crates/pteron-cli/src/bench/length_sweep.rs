@@ -5,8 +5,8 @@ use std::str::FromStr;
 use serde::Serialize;
 
 use super::cases;
-use super::drive::{Driver, Run};
-use super::progress::Progress;
+use super::runner::{Run, Runner};
+use super::spinner::Spinner;
 use super::stats::Summary;
 use crate::failure::Failure;
 use crate::units::{count, plural};
@@ -20,12 +20,12 @@ const LISTED: usize = 12;
 
 /// Lengths of prompts, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Lengths {
+pub(crate) struct LengthRange {
     pub(super) first: u32,
     pub(super) last: u32,
 }
 
-impl FromStr for Lengths {
+impl FromStr for LengthRange {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -40,7 +40,7 @@ impl FromStr for Lengths {
 
 /// What prompts of every length took.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(super) struct Smoothness {
+pub(super) struct LengthSweep {
     /// Tokens to either side that make a neighbour, and how long a length may take in medians of its neighbours.
     reach: u32,
     limit: f64,
@@ -71,8 +71,8 @@ pub(super) struct Length {
 
 /// Times every length as often as it says, in rounds: each round has every length once, in another order, so that what drifts
 /// meets them all alike. A run that is not timed goes before each, as it does for all other figures.
-pub(super) fn measure(driver: &Driver, asked: Lengths, repeat: u32, progress: &Progress) -> Result<Smoothness, Failure> {
-    let context = driver.metadata.context_length;
+pub(super) fn measure(runner: &Runner, asked: LengthRange, repeat: u32, progress: &Spinner) -> Result<LengthSweep, Failure> {
+    let context = runner.metadata.context_length;
     let last = asked.last.min(context);
     if asked.first > last {
         return Err(Failure::NoSuchLength { tokens: asked.first, context });
@@ -82,8 +82,8 @@ pub(super) fn measure(driver: &Driver, asked: Lengths, repeat: u32, progress: &P
         for (number, index) in (1..).zip(shuffled(runs.len(), round)) {
             let (tokens, runs_of_it) = &mut runs[index];
             progress.say(format!("every length: round {round} of {repeat}, {number} of {}", last - asked.first + 1));
-            driver.prefill(*tokens)?;
-            runs_of_it.push(driver.prefill(*tokens)?);
+            runner.prefill(*tokens)?;
+            runs_of_it.push(runner.prefill(*tokens)?);
         }
     }
     Ok(judge(runs))
@@ -98,7 +98,7 @@ fn shuffled(len: usize, seed: u32) -> Vec<usize> {
 }
 
 /// Compares each length with its neighbours. Lengths come in order, and each has a run at least.
-fn judge(runs: Vec<(u32, Vec<Run>)>) -> Smoothness {
+fn judge(runs: Vec<(u32, Vec<Run>)>) -> LengthSweep {
     let median = |seconds: Vec<f64>| Summary::of(seconds).map_or(0.0, |summary| summary.median);
     let walls: Vec<(u32, f64)> =
         runs.iter().map(|(tokens, runs)| (*tokens, median(runs.iter().map(|run| run.wall_seconds).collect()))).collect();
@@ -113,10 +113,10 @@ fn judge(runs: Vec<(u32, Vec<Run>)>) -> Smoothness {
     let worst = lengths.iter().max_by(|one, other| one.ratio.total_cmp(&other.ratio));
     let worst = worst.map(|length| Worst { tokens: length.tokens, ratio: length.ratio });
     let offenders = lengths.iter().filter(|length| length.ratio > LIMIT).map(|length| length.tokens).collect();
-    Smoothness { reach: REACH, limit: LIMIT, worst, offenders, lengths }
+    LengthSweep { reach: REACH, limit: LIMIT, worst, offenders, lengths }
 }
 
-impl Smoothness {
+impl LengthSweep {
     /// How long a length may take.
     pub(super) fn allowed_seconds(&self, length: &Length) -> f64 {
         self.limit * length.neighbours_seconds
@@ -166,7 +166,7 @@ pub(super) mod tests {
     use super::*;
 
     /// A second for 100 tokens, three runs each of which one went astray, and what `strange` adds.
-    pub(in crate::bench) fn found(last: u32, strange: impl Fn(u32) -> f64) -> Smoothness {
+    pub(in crate::bench) fn found(last: u32, strange: impl Fn(u32) -> f64) -> LengthSweep {
         let run = |wall_seconds| Run { wall_seconds, gpu_seconds: None };
         let of = |tokens: u32| {
             let usual = f64::from(tokens + 20) / 100.0 + strange(tokens);
@@ -220,10 +220,10 @@ pub(super) mod tests {
 
     #[test]
     fn lengths_are_two_numbers() {
-        assert_eq!("1..512".parse(), Ok(Lengths { first: 1, last: 512 }));
-        assert_eq!("7..7".parse(), Ok(Lengths { first: 7, last: 7 }));
+        assert_eq!("1..512".parse(), Ok(LengthRange { first: 1, last: 512 }));
+        assert_eq!("7..7".parse(), Ok(LengthRange { first: 7, last: 7 }));
         for wrong in ["", "512", "1..", "0..4", "5..4", "1..=4", "a..b"] {
-            assert!(wrong.parse::<Lengths>().is_err(), "{wrong}");
+            assert!(wrong.parse::<LengthRange>().is_err(), "{wrong}");
         }
     }
 }

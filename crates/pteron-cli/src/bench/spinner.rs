@@ -5,9 +5,9 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// A line on standard error that says what is going on; nothing where that is no terminal, or nobody wants it.
-pub(super) struct Progress(ProgressBar);
+pub(super) struct Spinner(ProgressBar);
 
-impl Progress {
+impl Spinner {
     pub(super) fn new(quiet: bool) -> Self {
         if quiet {
             return Self(ProgressBar::hidden());
@@ -27,7 +27,7 @@ impl Progress {
     }
 }
 
-impl Drop for Progress {
+impl Drop for Spinner {
     fn drop(&mut self) {
         self.0.finish_and_clear();
     }

@@ -1,10 +1,10 @@
 //! What `pteron run` and `pteron chat` share: opening a model, and printing a text as it comes.
 
+mod bundled;
 mod chat;
 mod commands;
-mod demo;
 mod history;
-mod lines;
+mod line_editor;
 mod model;
 mod run;
 mod speed;
@@ -13,8 +13,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use pteron_llm::Sampling;
 
+pub(crate) use bundled::{NAME as BUNDLED_NAME, program as bundled_program};
 pub(crate) use chat::run as chat;
-pub(crate) use demo::{NAME as BOXED_NAME, program as boxed_program};
 pub(crate) use model::sidecar;
 pub(crate) use run::run;
 

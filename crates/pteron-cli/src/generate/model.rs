@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 use pteron::{Gpu, KvCache, Program, block_on};
 use pteron_llm::{ChatTemplate, Facts, Model, ModelOptions, Tokenizer, TokenizerConfig};
 
-use super::demo;
+use super::bundled;
 use crate::cli::ModelArgs;
 use crate::failure::{Failure, Reason};
 use crate::loading::LoadingBar;
 use crate::{devices, files, tune};
 
 /// A model, and what stands beside it.
-pub(super) struct Opened {
+pub(super) struct OpenedModel {
     pub(super) model: Model,
     pub(super) gpu: Gpu,
     pub(super) template: Option<ChatTemplate>,
@@ -26,7 +26,7 @@ const SIDECAR: &str = "pteron.json";
 const CONFIG: &str = "tokenizer_config.json";
 const TEMPLATE: &str = "chat_template.jinja";
 
-pub(super) fn open(args: &ModelArgs, quiet: bool) -> Result<Opened, Failure> {
+pub(super) fn open(args: &ModelArgs, quiet: bool) -> Result<OpenedModel, Failure> {
     let start = Instant::now();
     let (program, tokenizer, name) = sources(args)?;
     let config = config(args)?;
@@ -43,13 +43,13 @@ pub(super) fn open(args: &ModelArgs, quiet: bool) -> Result<Opened, Failure> {
     let options = ModelOptions { facts, progress: Some(bar.listener()), kv_cache, tuning, ..ModelOptions::default() };
     let model = block_on(Model::load(&gpu, &program, tokenizer, &options));
     drop(bar);
-    Ok(Opened { model: model?, gpu, template, loading: start.elapsed() })
+    Ok(OpenedModel { model: model?, gpu, template, loading: start.elapsed() })
 }
 
 fn sources(args: &ModelArgs) -> Result<(Program, Tokenizer, String), Failure> {
     let Some(path) = &args.model else {
-        let (program, tokenizer) = demo::open()?;
-        return Ok((program, tokenizer, demo::NAME.to_owned()));
+        let (program, tokenizer) = bundled::open()?;
+        return Ok((program, tokenizer, bundled::NAME.to_owned()));
     };
     let pte = files::open_program(path)?;
     let data = args.data.iter().map(|path| files::open_data(path)).collect::<Result<Vec<_>, _>>()?;

@@ -8,12 +8,12 @@ use pteron_files::TemporaryFolder;
 use pteron_format::Bytes;
 use pteron_llm::Facts;
 
-use super::args::SubjectArgs;
+use super::args::TargetArgs;
 use crate::failure::{Failure, Reason};
-use crate::{files, interrupts, talk};
+use crate::{files, generate, interrupts};
 
 /// A program, and what people call it.
-pub(crate) struct Subject {
+pub(crate) struct Target {
     pub(crate) program: Program,
     /// The name of its file, without its folder.
     pub(crate) name: String,
@@ -26,27 +26,27 @@ pub(crate) struct Subject {
 }
 
 /// Finds the program to measure; one that is made up has a context of this length.
-pub(super) fn open(args: &SubjectArgs, context: u32) -> Result<Subject, Failure> {
+pub(super) fn open(args: &TargetArgs, context: u32) -> Result<Target, Failure> {
     if let Some(shape) = &args.synthetic {
-        return made_up(shape, context);
+        return synthetic(shape, context);
     }
     let flags = Facts { context_length: args.context_length, kv_cache: args.kv_cache.then_some(true), ..Facts::default() };
-    let facts = flags.or(talk::sidecar(args.model.as_deref())?);
+    let facts = flags.or(generate::sidecar(args.model.as_deref())?);
     let Some(path) = &args.model else {
-        let program = talk::boxed_program()?;
+        let program = generate::bundled_program()?;
         let bytes = program.pte().file().file_len();
-        return Ok(Subject { program, name: talk::BOXED_NAME.to_owned(), bytes, facts, _temporary: None });
+        return Ok(Target { program, name: generate::BUNDLED_NAME.to_owned(), bytes, facts, _temporary: None });
     };
     let pte = files::open_program(path)?;
     let data = args.data.iter().map(|path| files::open_data(path)).collect::<Result<Vec<_>, _>>()?;
     let bytes = pte.file().file_len() + data.iter().map(|data| data.file().file_len()).sum::<u64>();
     let program = Program::from_files(pte, data).map_err(|error| Failure::file(path, error))?;
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-    Ok(Subject { program, name, bytes, facts, _temporary: None })
+    Ok(Target { program, name, bytes, facts, _temporary: None })
 }
 
 /// Random weights of a shape, in a file that lives as long as the run.
-pub(super) fn made_up(shape: &str, context: u32) -> Result<Subject, Failure> {
+pub(super) fn synthetic(shape: &str, context: u32) -> Result<Target, Failure> {
     let source = Synthetic::new(synthetic::parse(shape)?, 0);
     let temporary = TemporaryFolder::new("pteron-bench-")
         .map_err(|error| Failure::file(&std::env::temp_dir(), Reason::Unwritten(error)))?;
@@ -61,5 +61,5 @@ pub(super) fn made_up(shape: &str, context: u32) -> Result<Subject, Failure> {
     // What is mapped needs no name where names and files are apart: then nothing stays behind, however the process ends.
     let temporary = if cfg!(unix) { None } else { Some(temporary) };
     let program = Program::from_files(pte, Vec::new()).map_err(|error| Failure::file(&path, error))?;
-    Ok(Subject { program, name: shape.to_owned(), bytes, facts: Facts::default(), _temporary: temporary })
+    Ok(Target { program, name: shape.to_owned(), bytes, facts: Facts::default(), _temporary: temporary })
 }

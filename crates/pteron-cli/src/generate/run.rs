@@ -8,14 +8,14 @@ use pteron::block_on;
 use pteron_llm::{Finish, GenerationOptions, Piece, Session, TokenId};
 use serde::Serialize;
 
-use super::model::{self, Opened};
+use super::model::{self, OpenedModel};
 use super::speed::Speed;
 use crate::cli::Run;
 use crate::failure::{Failure, Reason};
 use crate::{files, interrupts, terminal};
 
 /// What the model in the box goes on from when nothing is said.
-const OPENING: &str = "To read a file in Rust, you";
+const DEFAULT_PROMPT: &str = "To read a file in Rust, you";
 
 /// No context holds more, in bytes.
 const LARGEST_PROMPT: u64 = 64 << 20;
@@ -32,9 +32,9 @@ fn generate(args: &Run) -> Result<(), Failure> {
     let prompt = prompt(args)?;
     let mut options = args.generation.options(super::defaults(&args.model));
     options.sampling.logprobs = args.logprobs;
-    let Opened { model, template, loading, gpu } = model::open(&args.model, args.quiet || args.json)?;
+    let OpenedModel { model, template, loading, gpu } = model::open(&args.model, args.quiet || args.json)?;
     // Until here Ctrl-C ends the program; from here on it ends the text.
-    interrupts::make_polite();
+    interrupts::defer_first_interrupt();
     let template = template.filter(|_| !args.raw);
     let continues = template.is_none();
     let message = [pteron_llm::Message::user(prompt.clone())];
@@ -165,7 +165,7 @@ fn prompt(args: &Run) -> Result<String, Failure> {
             let text = if std::io::stdin().is_terminal() { String::new() } else { piped()? };
             match (text.is_empty(), &args.model.model) {
                 (false, _) => Ok(text),
-                (true, None) => Ok(OPENING.to_owned()),
+                (true, None) => Ok(DEFAULT_PROMPT.to_owned()),
                 (true, Some(_)) => Err(Failure::NoPrompt),
             }
         }

@@ -1,6 +1,6 @@
 //! The sections of the text, one function each.
 
-use super::{Page, words};
+use super::{Page, format};
 use crate::inspect::report::{Caches, Constant, Delegate, Header, Method, OperatorCount, Report};
 use crate::table::{Cell, Table};
 use crate::terminal::{FAINT, NUMBER, TITLE, WARNING};
@@ -52,7 +52,7 @@ pub(super) fn methods(page: &mut Page, report: &Report) {
         let mut table = Table::default();
         let inputs = method.inputs.iter().map(|argument| ("in", argument));
         for (way, argument) in inputs.chain(method.outputs.iter().map(|argument| ("out", argument))) {
-            let (kind, shape) = words::argument(argument);
+            let (kind, shape) = format::argument(argument);
             let name = argument.tensor.as_ref().and_then(|tensor| tensor.name.as_deref()).unwrap_or_default();
             table.row([faint(way), Cell::new(kind), Cell::new(shape).style(NUMBER), faint(name)]);
         }
@@ -91,7 +91,7 @@ pub(super) fn constant_methods(page: &mut Page, report: &Report) {
     page.heading("Constant methods", "");
     let mut table = Table::default();
     for method in &report.constant_methods {
-        let value = Cell::new(format!("= {}", words::literal(&method.value))).style(NUMBER);
+        let value = Cell::new(format!("= {}", format::literal(&method.value))).style(NUMBER);
         table.row([Cell::new(&method.name), value]);
     }
     page.table(&table);
@@ -103,7 +103,7 @@ pub(super) fn delegate(page: &mut Page, index: usize, delegate: &Delegate) {
     let mut table = Table::default();
     for (index, option) in delegate.options.iter().enumerate() {
         let label = if index == 0 { "options" } else { "" };
-        table.row([faint(label), Cell::new(format!("{} = {}", option.key, words::literal(&option.value)))]);
+        table.row([faint(label), Cell::new(format!("{} = {}", option.key, format::literal(&option.value)))]);
     }
     table.row([faint("data"), Cell::new(bytes(delegate.bytes))]);
     let Some(graph) = &delegate.graph else {
@@ -123,7 +123,7 @@ fn operators(page: &mut Page, operators: &[OperatorCount]) {
     let most = operators.iter().map(|operator| operator.count).max().unwrap_or(1);
     let mut table = Table::default();
     for operator in operators {
-        let bar = if page.width.is_some() { words::bar(operator.count, most, BAR) } else { String::new() };
+        let bar = if page.width.is_some() { format::bar(operator.count, most, BAR) } else { String::new() };
         let number = Cell::new(count(operator.count as u64)).style(NUMBER).right();
         table.row([number, Cell::new(&operator.name), faint(bar)]);
     }
@@ -194,7 +194,7 @@ fn constant_row(constant: &Constant) -> [Cell; 6] {
     [
         size(constant.bytes),
         Cell::new(constant.dtype.unwrap_or("bytes")),
-        Cell::new(words::shape(constant.shape.as_deref().unwrap_or_default())),
+        Cell::new(format::shape(constant.shape.as_deref().unwrap_or_default())),
         faint(if constant.copies > 1 { format!("{}×", count(constant.copies as u64)) } else { String::new() }),
         Cell::new(constant.used_by.as_deref().unwrap_or("not used")),
         faint(place),
@@ -222,7 +222,7 @@ pub(super) fn caches(page: &mut Page, report: &Report) {
         table.row([
             Cell::new(format!("{} ×", count(caches.count as u64))).style(NUMBER).right(),
             Cell::new(caches.dtype),
-            Cell::new(words::shape(&caches.shape)),
+            Cell::new(format::shape(&caches.shape)),
             Cell::new(format!("{} each", bytes(caches.bytes_each))).right(),
             size(caches.bytes),
             faint(words),

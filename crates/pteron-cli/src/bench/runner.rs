@@ -7,7 +7,7 @@ use pteron::{Choice, Gpu, LoadOptions, Method, NextToken, State, Tokens, block_o
 use pteron_llm::Metadata;
 
 use super::cases;
-use super::source::Subject;
+use super::target::Target;
 use crate::failure::Failure;
 use crate::interrupts;
 use crate::loading::LoadingBar;
@@ -27,25 +27,25 @@ pub(super) struct Run {
 }
 
 /// A model ready to run, with one cache.
-pub(super) struct Driver {
+pub(super) struct Runner {
     pub(super) method: Method,
     state: State,
     pub(super) metadata: Metadata,
 }
 
-impl Driver {
+impl Runner {
     /// Loads the model, and says how many seconds that took until its first token was there: constants uploaded, pipelines
     /// compiled, and all of it used once.
-    pub(super) fn load(gpu: &Gpu, subject: &Subject, options: LoadOptions, quiet: bool) -> Result<(Self, f64), Failure> {
-        let bar = LoadingBar::new(&format!("loading {} on {}", subject.name, gpu.adapter().name), quiet);
+    pub(super) fn load(gpu: &Gpu, target: &Target, options: LoadOptions, quiet: bool) -> Result<(Self, f64), Failure> {
+        let bar = LoadingBar::new(&format!("loading {} on {}", target.name, gpu.adapter().name), quiet);
         let options = LoadOptions { progress: Some(bar.listener()), ..options };
         let start = Instant::now();
-        let method = block_on(subject.program.load(gpu, METHOD, &options)).map_err(failed)?;
-        let metadata = Metadata::of(&subject.program, &method, subject.facts.clone(), None)?;
+        let method = block_on(target.program.load(gpu, METHOD, &options)).map_err(failed)?;
+        let metadata = Metadata::of(&target.program, &method, target.facts.clone(), None)?;
         let state = method.new_state().map_err(failed)?;
-        let driver = Self { method, state, metadata };
-        driver.decode(0, 1)?;
-        Ok((driver, start.elapsed().as_secs_f64()))
+        let runner = Self { method, state, metadata };
+        runner.decode(0, 1)?;
+        Ok((runner, start.elapsed().as_secs_f64()))
     }
 
     /// How many calls a prompt of so many tokens takes.
