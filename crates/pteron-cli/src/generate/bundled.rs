@@ -1,6 +1,7 @@
 //! The model in the box.
 
 use pteron::{FileBytes, Program};
+use pteron_demo_model::{PROGRAM, TOKENIZER};
 use pteron_format::Pte;
 use pteron_llm::Tokenizer;
 
@@ -8,9 +9,6 @@ use crate::failure::Failure;
 
 /// What messages call it.
 pub(crate) const NAME: &str = "the model in the box";
-
-static PROGRAM: &[u8] = include_bytes!("../../../../models/demo/model.pte");
-static TOKENIZER: &[u8] = include_bytes!("../../../../models/demo/tokenizer.json");
 
 /// The program alone.
 pub(crate) fn program() -> Result<Program, Failure> {
