@@ -5,7 +5,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use pteron::{OnProgress, Progress};
+use pteron::{LoadProgress, OnProgress};
 
 use crate::{terminal, units};
 
@@ -61,7 +61,7 @@ impl Drop for LoadingBar {
     }
 }
 
-fn update(bar: &ProgressBar, progress: Progress) {
+fn update(bar: &ProgressBar, progress: LoadProgress) {
     let (done, total, text) = stage(progress);
     bar.set_length(total);
     bar.set_position(done);
@@ -82,8 +82,8 @@ fn draw(bar: &ProgressBar, target: ProgressDrawTarget, show_after: Duration, end
 
 /// What is done and what there is to do, as numbers and in words: of constants while some are missing, then of the kernels that are
 /// compiled meanwhile.
-fn stage(progress: Progress) -> (u64, u64, String) {
-    let Progress { uploaded_bytes, total_bytes, ready_pipelines, total_pipelines } = progress;
+fn stage(progress: LoadProgress) -> (u64, u64, String) {
+    let LoadProgress { uploaded_bytes, total_bytes, ready_pipelines, total_pipelines } = progress;
     if uploaded_bytes < total_bytes {
         let text = format!("{} of {}", units::bytes(uploaded_bytes), units::bytes(total_bytes));
         return (uploaded_bytes, total_bytes, text);
@@ -102,9 +102,9 @@ mod tests {
 
     use super::*;
 
-    const UPLOADING: Progress =
-        Progress { uploaded_bytes: 512 << 20, total_bytes: 2 << 30, ready_pipelines: 0, total_pipelines: 30 };
-    const COMPILING: Progress = Progress { uploaded_bytes: 2 << 30, ready_pipelines: 12, ..UPLOADING };
+    const UPLOADING: LoadProgress =
+        LoadProgress { uploaded_bytes: 512 << 20, total_bytes: 2 << 30, ready_pipelines: 0, total_pipelines: 30 };
+    const COMPILING: LoadProgress = LoadProgress { uploaded_bytes: 2 << 30, ready_pipelines: 12, ..UPLOADING };
 
     /// A terminal of one line: what stands on it now, and all that ever did.
     #[derive(Clone, Debug, Default)]
@@ -170,7 +170,7 @@ mod tests {
     fn constants_come_first_and_kernels_after() {
         assert_eq!(stage(UPLOADING), (512 << 20, 2 << 30, "512.0 MiB of 2.0 GiB".to_owned()));
         assert_eq!(stage(COMPILING), (12, 30, "12 of 30 kernels".to_owned()));
-        let empty = Progress { total_pipelines: 3, ..Progress::default() };
+        let empty = LoadProgress { total_pipelines: 3, ..LoadProgress::default() };
         assert_eq!(stage(empty), (0, 3, "0 of 3 kernels".to_owned()), "a program without constants");
     }
 

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use pteron_format::vulkan::{self, Call, DataType, Tensor, Value, ValueId};
-use pteron_gpu::engine::{After, Gpu, GpuOptions, LoadOptions, LoadedGraph, block_on};
+use pteron_gpu::engine::{Gpu, GpuOptions, LoadOptions, LoadedGraph, StartOptions, block_on};
 use pteron_gpu::graph::Graph;
 
 const FEW: usize = 3;
@@ -278,7 +278,7 @@ fn load(gpu: &Gpu, row: &Row, calls: usize) -> pteron_gpu::Result<LoadedGraph> {
     let zero = sketch.value(Value::Int(0));
     sketch.call("aten.select_copy.int", &[flat, zero, zero, number]);
     sketch.graph.outputs = vec![number];
-    let options = LoadOptions { calls_under_way: 1, ..LoadOptions::default() };
+    let options = LoadOptions { max_in_flight: 1, ..LoadOptions::default() };
     block_on(LoadedGraph::load(gpu, Graph::decode(sketch.graph)?, &|_| None, &options))
 }
 
@@ -286,6 +286,6 @@ fn load(gpu: &Gpu, row: &Row, calls: usize) -> pteron_gpu::Result<LoadedGraph> {
 fn once(graph: &LoadedGraph) -> pteron_gpu::Result<f64> {
     let state = graph.new_state()?;
     let start = Instant::now();
-    let answer = block_on(graph.start(&state, &[], After::default())?.wait())?;
+    let answer = block_on(graph.start(&state, &[], StartOptions::default())?.wait())?;
     Ok(answer.gpu_seconds.unwrap_or_else(|| start.elapsed().as_secs_f64()))
 }

@@ -13,20 +13,20 @@ use crate::plan::Caps;
 
 /// How exactly attention remembers keys and values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum KvCache {
+pub enum StateDtype {
     /// In the 32-bit floats of the file.
     #[default]
-    Full,
+    F32,
     /// In 16-bit floats where the GPU has them and nothing but attention sees them: half the memory, less to read at every step.
-    /// Numbers beyond ±65,504 become that. Elsewhere as [`Full`](Self::Full).
-    Half,
+    /// Numbers beyond ±65,504 become that. Elsewhere as [`Full`](Self::F32).
+    F16,
 }
 
-impl KvCache {
+impl StateDtype {
     /// A graph with its caches so, on a device that can do this.
     pub(crate) fn of(self, graph: Graph, caps: Caps) -> Result<Graph> {
         match self {
-            Self::Half if caps.f16 => {
+            Self::F16 if caps.f16 => {
                 let caches = caches(&graph);
                 graph.with_halves(&caches)
             }

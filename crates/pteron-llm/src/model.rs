@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pteron::{ConstantValue, Gpu, KvCache, LoadOptions, Method, OnProgress, Precision, Program, Tuning};
+use pteron::{ConstantValue, Gpu, LoadOptions, Method, OnProgress, Precision, Program, StateDtype, Tuning};
 
 use crate::error::{Error, Result};
 use crate::metadata::{Constant, Facts, Metadata, MetadataError};
@@ -24,7 +24,7 @@ pub struct ModelOptions {
     /// Which of several kernels that serve the same plan are run.
     pub tuning: Tuning,
     /// How exactly attention remembers keys and values: as the program has them unless told otherwise.
-    pub kv_cache: KvCache,
+    pub kv_dtype: StateDtype,
 }
 
 impl Default for ModelOptions {
@@ -36,7 +36,7 @@ impl Default for ModelOptions {
             progress: None,
             precision: Precision::Fast,
             tuning: Tuning::default(),
-            kv_cache: KvCache::Full,
+            kv_dtype: StateDtype::F32,
         }
     }
 }
@@ -69,7 +69,7 @@ impl Model {
             progress: options.progress.clone(),
             precision: options.precision,
             tuning: options.tuning,
-            kv_cache: options.kv_cache,
+            state_dtype: options.kv_dtype,
             ..LoadOptions::default()
         };
         let method = program.load(gpu, &options.method, &load).await?;
@@ -151,7 +151,7 @@ impl Facts {
             ConstantValue::Bool(value) => Constant::Bool(*value),
             _ => Constant::Other,
         };
-        let answers = program.constant_answers().map(|(name, values)| (name, values.iter().map(value).collect()));
+        let answers = program.constant_outputs().map(|(name, values)| (name, values.iter().map(value).collect()));
         Ok(Self::from_constants(answers)?)
     }
 }

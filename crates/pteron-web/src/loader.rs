@@ -1,6 +1,6 @@
 //! A method whose weights are on their way.
 
-use pteron::{FillingMethod, KvCache, LoadOptions, MethodMemory, Precision};
+use pteron::{LoadOptions, MethodMemory, Precision, StateDtype, StreamingMethod};
 use pteron_llm::Facts;
 use serde::{Deserialize, Serialize};
 use wasm_bindgen::prelude::*;
@@ -15,7 +15,7 @@ use crate::opening::WebHead;
 #[wasm_bindgen(js_name = Loader)]
 #[derive(Debug)]
 pub struct WebLoader {
-    filling: FillingMethod,
+    filling: StreamingMethod,
     context: u32,
 }
 
@@ -97,7 +97,7 @@ impl Options {
                 memory_budget,
                 choose_tokens: self.choose_tokens,
                 precision: if fast { Precision::Fast } else { Precision::Full },
-                kv_cache: if self.half_cache { KvCache::Half } else { KvCache::Full },
+                state_dtype: if self.half_cache { StateDtype::F16 } else { StateDtype::F32 },
                 ..base
             },
         ))
@@ -115,7 +115,7 @@ impl WebLoader {
         let (method, load) = options.load(head)?;
         let program = head.program()?;
         let context = Facts::from_program(&program).ok().and_then(|facts| facts.context_length).unwrap_or(1);
-        let filling = program.begin(&gpu.gpu, &method, &load).await.or_js()?;
+        let filling = program.load_streaming(&gpu.gpu, &method, &load).await.or_js()?;
         Ok(Self { filling, context })
     }
 
@@ -142,7 +142,7 @@ impl WebLoader {
             last = (now - begin, steps - before);
             last.0 < seconds
         };
-        self.filling.rehearse(self.context, go_on).await.or_js()?;
+        self.filling.benchmark(self.context, go_on).await.or_js()?;
         let (time, steps) = last;
         let tokens_per_second = if time > 0.0 { f64::from(steps) / time } else { 0.0 };
         to_js(&Rehearsal { tokens_per_second, steps })
@@ -173,13 +173,13 @@ impl WebLoader {
     /// # Errors
     /// None that can happen.
     pub fn faults(&mut self) -> Result<JsValue> {
-        let fault = |damaged: pteron::Damaged| Fault {
+        let fault = |damaged: pteron::CorruptConstant| Fault {
             key: damaged.key,
             file: damaged.part.file,
             start: number(damaged.part.start),
             length: number(damaged.part.len),
         };
-        to_js(&self.filling.take_damaged().into_iter().map(fault).collect::<Vec<_>>())
+        to_js(&self.filling.take_corrupt().into_iter().map(fault).collect::<Vec<_>>())
     }
 
     /// Waits until the GPU has taken what was written.
@@ -187,7 +187,7 @@ impl WebLoader {
     /// # Errors
     /// A device that fails.
     pub async fn settle(&self) -> Result<()> {
-        self.filling.settle().await.or_js()
+        self.filling.wait_idle().await.or_js()
     }
 
     /// The method, now that all has come.
@@ -200,7 +200,7 @@ impl WebLoader {
 }
 
 /// File, start and length of each.
-fn numbers(parts: Vec<pteron::FilePart>) -> Vec<f64> {
+fn numbers(parts: Vec<pteron::FileRange>) -> Vec<f64> {
     parts.into_iter().flat_map(|part| [number(part.file as u64), number(part.start), number(part.len)]).collect()
 }
 

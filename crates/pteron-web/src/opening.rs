@@ -2,7 +2,7 @@
 
 use std::cell::OnceCell;
 
-use pteron::{FilePart, Opening, Program};
+use pteron::{FileRange, PartialProgram, Program};
 use pteron_format::{Problem, Ptd, Sparse};
 use pteron_llm::Facts;
 use serde::Serialize;
@@ -21,7 +21,7 @@ const MOST: u64 = 256 << 20;
 #[wasm_bindgen(js_name = Head)]
 #[derive(Debug)]
 pub struct WebHead {
-    opening: Opening,
+    opening: PartialProgram,
     tables: Tables,
     /// What the tables say, once somebody has asked. Each look at it would read them again.
     program: OnceCell<Program>,
@@ -98,7 +98,7 @@ impl WebHead {
     #[wasm_bindgen(constructor)]
     pub fn new(length: f64) -> Result<Self> {
         let tables = Tables::new(length)?;
-        Ok(Self { opening: Opening::new(tables.length), tables, program: OnceCell::new() })
+        Ok(Self { opening: PartialProgram::new(tables.length), tables, program: OnceCell::new() })
     }
 
     /// Start and length of what must be supplied next; empty if nothing.
@@ -108,7 +108,7 @@ impl WebHead {
     pub fn needs(&self) -> Result<Vec<f64>> {
         Ok(match self.opening.needs().or_js()? {
             None => Vec::new(),
-            Some(FilePart { file: 0, start, len }) => self.tables.range(start, len)?,
+            Some(FileRange { file: 0, start, len }) => self.tables.range(start, len)?,
             Some(_) => return Err(error("unsupported", "tensors outside delegates are in external data")),
         })
     }

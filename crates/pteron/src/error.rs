@@ -23,9 +23,9 @@ pub enum Error {
         /// The place and the fault.
         source: Box<pteron_format::Error>,
     },
-    /// A part of a file that is needed and has not been supplied; see [`Opening`](crate::Opening).
+    /// A part of a file that is needed and has not been supplied; see [`PartialProgram`](crate::PartialProgram).
     #[error("bytes {} to {} of file {} have not been read", .0.start, .0.end(), .0.file)]
-    NotRead(crate::FilePart),
+    NotRead(crate::FileRange),
     /// A file that was written or cut while it was in use.
     #[error("file {file} of the program has changed since it was opened; open it again")]
     Changed {
@@ -55,9 +55,9 @@ pub enum Error {
     #[error("constants overlap at bytes {} and {} of file {}: it is damaged", .first.start, .second.start, .first.file)]
     Overlap {
         /// One of them.
-        first: crate::FilePart,
+        first: crate::FileRange,
         /// The one that begins inside it.
-        second: crate::FilePart,
+        second: crate::FileRange,
     },
     /// An input the method does not take.
     #[error("input {index} of {:?} {}", Shown::name(.method), Shown::sentence(.reason))]

@@ -8,11 +8,11 @@ use pteron_gpu::graph::Graph;
 use pteron_gpu::plan::Caps;
 use pteron_gpu::shape::Dims;
 
+use crate::conversion::StagedInput;
 use crate::error::{Error, Result};
+use crate::interpreter::Interpreter;
 use crate::method::{LoadOptions, Method, TensorSpec};
-use crate::plan::Run;
 use crate::program::Program;
-use crate::staging::Staged;
 use crate::tensor::Tensor;
 
 /// A method that no GPU has, and what it keeps.
@@ -30,7 +30,7 @@ impl DryMethod {
     /// As [`Program::load`] and [`Method::new_state`].
     pub fn new(program: &Program, caps: Caps, method: &str, options: &LoadOptions) -> Result<Self> {
         let (method, outlined) = program.outline(caps, &SharedBudget::new(None), method, options)?;
-        let kept = method.script.initial_values(&program.files)?;
+        let kept = method.instructions.initial_values(&program.files)?;
         let graphs = outlined.into_iter().map(|(graph, options, _)| (graph, options)).collect();
         Ok(Self { method, graphs, kept })
     }
@@ -74,14 +74,14 @@ impl DryMethod {
     ) -> Result<Vec<Tensor>> {
         self.method.check(inputs)?;
         let given = inputs.iter().map(|input| input.bytes().len() as u64).sum();
-        let mut run = Run::new(&self.method, given, &self.kept, inputs)?;
+        let mut run = Interpreter::new(&self.method, given, &self.kept, inputs)?;
         while let Some(call) = run.next_call()? {
             let fail = |reason| Error::Input { method: self.method.name().to_owned(), index: 0, reason };
             let graph = self.method.graph_of.get(call.delegate).and_then(|&graph| self.graphs.get(graph));
             let Some((graph, _)) = graph else { return Err(fail(format!("has no delegate {}", call.delegate))) };
             let staged =
-                run.tensors(&call)?.into_iter().map(|tensor| Staged::new(tensor, fail)).collect::<Result<Vec<_>>>()?;
-            let views: Vec<InputView<'_>> = staged.iter().map(Staged::view).collect();
+                run.tensors(&call)?.into_iter().map(|tensor| StagedInput::new(tensor, fail)).collect::<Result<Vec<_>>>()?;
+            let views: Vec<InputView<'_>> = staged.iter().map(StagedInput::view).collect();
             let answers = delegate(graph, &views)?;
             run.take(&call, answers)?;
         }

@@ -17,20 +17,20 @@
 //! A method is loaded once, at its largest shape, and then serves any live shape: a prefill of many tokens, then one at a
 //! time. [`Method::call`] is async; [`block_on`] runs it where there is nothing to wait with.
 //!
-//! A file that is not there yet is opened as it is fetched, see [`Opening`], and its weights go to the GPU as they arrive, see
-//! [`Program::begin`].
+//! A file that is not there yet is opened as it is fetched, see [`PartialProgram`], and its weights go to the GPU as they arrive, see
+//! [`Program::load_streaming`].
 
 mod bytes;
+mod conversion;
 mod error;
-mod filling;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
+mod interpreter;
 mod method;
 mod next;
-mod opening;
-mod plan;
+mod partial;
 mod program;
-mod staging;
+mod streaming;
 mod tensor;
 mod values;
 
@@ -38,18 +38,18 @@ pub use bytes::FileBytes;
 #[cfg(not(target_arch = "wasm32"))]
 pub use bytes::MappedFile;
 pub use error::{Error, Result};
-pub use filling::{Damaged, FillingMethod, MethodMemory};
 pub use method::{LoadOptions, Method, State, TensorSpec};
 pub use next::{Choice, ChosenToken, NextToken, Tokens};
-pub use opening::Opening;
-pub use program::{ConstantValue, FilePart, Program};
+pub use partial::PartialProgram;
+pub use program::{ConstantValue, FileRange, Program};
 pub use pteron_format::{Bytes, ScalarType, Sparse};
 pub use pteron_gpu::engine::{
-    AdapterSummary, Allocated, Counts, DispatchTime, Gpu, GpuOptions, KvCache, MemoryUse, OnProgress, Precision, Profile,
-    Progress, Timing, adapters,
+    AdapterSummary, Allocated, Counts, DispatchTime, Gpu, GpuOptions, LoadProgress, MemoryUse, OnProgress, Precision,
+    Profile, StateDtype, Timing, adapters,
 };
 #[cfg(not(target_arch = "wasm32"))]
 pub use pteron_gpu::engine::{PipelineCacheSummary, block_on};
 pub use pteron_gpu::fuse::Fusions;
 pub use pteron_gpu::tuning::{Fill, Tuning};
+pub use streaming::{CorruptConstant, MethodMemory, StreamingMethod};
 pub use tensor::Tensor;

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use pteron_format::program::{DataRef, Dynamism, Plan, ValueId};
 use pteron_format::{Shown, alloc};
 use pteron_gpu::engine::{
-    self, Gpu, KvCache, LoadedGraph, Loading, MemoryUse, OnProgress, Precision, PreparedGraph, Profile, SharedBudget,
+    self, Gpu, LoadedGraph, MemoryUse, OnProgress, Precision, PreparedGraph, Profile, ProgressCounter, SharedBudget,
+    StateDtype,
 };
 use pteron_gpu::fuse::Fusions;
 use pteron_gpu::graph::Graph;
@@ -16,10 +17,10 @@ use pteron_gpu::source::FileGraph;
 use pteron_gpu::tuning::Tuning;
 
 use crate::error::{Error, Result};
-use crate::filling::MethodMemory;
+use crate::interpreter::{self, InstructionList};
 use crate::next::TokenLoop;
-use crate::plan::{self, Script};
 use crate::program::Program;
+use crate::streaming::MethodMemory;
 use crate::tensor::Tensor;
 use crate::values::{HOST_MEMORY, within_budget};
 
@@ -46,14 +47,14 @@ pub struct LoadOptions {
     /// Which of several kernels that serve the same plan are run.
     pub tuning: Tuning,
     /// How exactly attention remembers keys and values.
-    pub kv_cache: KvCache,
+    pub state_dtype: StateDtype,
 }
 
 impl LoadOptions {
     /// Each operator of the file by itself, in 32-bit floats throughout: what all faster ways are measured by.
     #[must_use]
     pub fn exact() -> Self {
-        Self { fusions: Fusions::NONE, precision: Precision::Full, kv_cache: KvCache::Full, ..Self::default() }
+        Self { fusions: Fusions::NONE, precision: Precision::Full, state_dtype: StateDtype::F32, ..Self::default() }
     }
 }
 
@@ -73,7 +74,7 @@ pub struct TensorSpec {
 pub struct Method {
     pub(crate) name: String,
     pub(crate) program: Program,
-    pub(crate) script: Script,
+    pub(crate) instructions: InstructionList,
     /// The graphs of its delegates, each distinct one once.
     pub(crate) graphs: Vec<LoadedGraph>,
     /// For each delegate of the file the index of its graph. Delegates that share one have states of their own.
@@ -151,12 +152,12 @@ impl Program {
         options: &LoadOptions,
     ) -> Result<(Method, Vec<Outlined>)> {
         let plan = self.plan(method)?;
-        let script = Script::new(&self.files, plan)?;
+        let instructions = InstructionList::new(&self.files, plan)?;
         let host_memory = options.host_memory_budget.unwrap_or_else(|| self.files.total_len().saturating_add(HOST_MEMORY));
-        within_budget(method, "what its state starts as", script.initial_bytes(&self.files), host_memory)?;
+        within_budget(method, "what its state starts as", instructions.initial_bytes(&self.files), host_memory)?;
         let inputs = specs(method, plan, &plan.inputs, options)?;
         let outputs = specs(method, plan, &plan.outputs, &LoadOptions::default())?;
-        let calls = script.calls(plan);
+        let calls = instructions.calls(plan);
         let mut outlined: Vec<Outlined> = Vec::new();
         let (mut known, mut graph_of) = (HashMap::<DataRef, usize>::new(), alloc::vec(plan.delegates.len())?);
         let mut tokens = None;
@@ -173,7 +174,7 @@ impl Program {
             };
             let mut source = FileGraph::new(blob.graph.clone())?;
             if options.choose_tokens {
-                tokens = Some(TokenLoop::prepare(method, plan, &script, &mut source)?);
+                tokens = Some(TokenLoop::prepare(method, plan, &instructions, &mut source)?);
             }
             let graph = source.decode(&options.fusions.within(caps.max_binding))?;
             if let Some(tokens) = &tokens {
@@ -181,23 +182,23 @@ impl Program {
             }
             let calls = calls.get(&delegate.data).map_or(&[][..], Vec::as_slice);
             let options = engine::LoadOptions {
-                input_bounds: script.graph_bounds(calls, &graph, &inputs),
+                input_bounds: instructions.graph_bounds(calls, &graph, &inputs),
                 memory: memory.clone(),
-                calls_under_way: if options.choose_tokens { TokenLoop::UNDER_WAY } else { 0 },
+                max_in_flight: if options.choose_tokens { TokenLoop::UNDER_WAY } else { 0 },
                 precision: options.precision,
                 tuning: options.tuning,
-                kv_cache: options.kv_cache,
+                state_dtype: options.state_dtype,
             };
             known.insert(delegate.data, outlined.len());
             graph_of.push(outlined.len());
             outlined.push((graph, options, delegate.data));
         }
         let (name, program, graphs) = (method.to_owned(), self.clone(), Vec::new());
-        Ok((Method { name, program, script, graphs, graph_of, host_memory, tokens, inputs, outputs }, outlined))
+        Ok((Method { name, program, instructions, graphs, graph_of, host_memory, tokens, inputs, outputs }, outlined))
     }
 
     async fn load_graphs(&self, prepared: Vec<Delegate>, listener: Option<&OnProgress>) -> Result<Vec<LoadedGraph>> {
-        let mut loading = Loading::new(listener);
+        let mut loading = ProgressCounter::new(listener);
         prepared.iter().for_each(|(graph, _)| loading.expect(graph));
         let mut graphs = Vec::with_capacity(prepared.len());
         for (graph, data) in prepared {
@@ -302,7 +303,7 @@ impl Method {
     /// # Errors
     /// No memory for it.
     pub fn new_state(&self) -> Result<State> {
-        let values = self.script.initial_values(&self.program.files)?;
+        let values = self.instructions.initial_values(&self.program.files)?;
         let delegates = self.delegates().map(LoadedGraph::new_state).collect::<Result<_, _>>()?;
         Ok(State { id: state_id(), delegates, values })
     }
@@ -312,7 +313,7 @@ impl Method {
     /// # Errors
     /// A device that fails.
     pub fn reset(&self, state: &mut State) -> Result<()> {
-        let values = self.script.initial_values(&self.program.files)?;
+        let values = self.instructions.initial_values(&self.program.files)?;
         for (delegate, state) in self.delegates().zip(&state.delegates) {
             delegate.reset(state)?;
         }
@@ -336,7 +337,7 @@ impl Method {
     /// nothing.
     pub async fn call(&self, state: &mut State, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
         self.check(inputs)?;
-        plan::run(self, state, inputs, None).await
+        interpreter::run(self, state, inputs, None).await
     }
 
     /// Calls the method and says how long each dispatch took, a profile for each delegate that ran. The answers are those of
@@ -347,7 +348,7 @@ impl Method {
     pub async fn call_profiled(&self, state: &mut State, inputs: &[Tensor]) -> Result<(Vec<Tensor>, Vec<Profile>)> {
         self.check(inputs)?;
         let mut profiles = Vec::new();
-        let outputs = plan::run(self, state, inputs, Some(&mut profiles)).await?;
+        let outputs = interpreter::run(self, state, inputs, Some(&mut profiles)).await?;
         Ok((outputs, profiles))
     }
 

@@ -5,14 +5,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pteron_format::program::Plan;
 use pteron_format::vulkan::{self, DataType};
-use pteron_gpu::engine::{self, After, HostView, InputView, LoadedGraph, Pending};
+use pteron_gpu::engine::{self, HostView, InputView, LoadedGraph, PendingCall, StartOptions};
 use pteron_gpu::graph::Graph;
 use pteron_gpu::shape::Dims;
 use pteron_gpu::source::FileGraph;
 
 use crate::error::{Error, Result};
+use crate::interpreter::InstructionList;
 use crate::method::{Method, State};
-use crate::plan::Script;
 
 /// What a step starts from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub struct Choice {
 
 impl Choice {
     /// The likeliest token.
-    pub const LIKELIEST: Self = Self { temperature: 0.0, seed: 0, draw: 0 };
+    pub const GREEDY: Self = Self { temperature: 0.0, seed: 0, draw: 0 };
 
     fn words(&self) -> [i32; 4] {
         let scale = if self.temperature > 0.0 { self.temperature.recip() } else { 0.0 };
@@ -65,9 +65,9 @@ impl TokenLoop {
 
     /// Puts the choice behind a method's only output. The method must be one call of one delegate that takes tokens `[1, n]` and
     /// a position `[1]`, each once, and answers with logits.
-    pub(crate) fn prepare(method: &str, plan: &Plan, script: &Script, graph: &mut FileGraph) -> Result<Self> {
+    pub(crate) fn prepare(method: &str, plan: &Plan, instructions: &InstructionList, graph: &mut FileGraph) -> Result<Self> {
         let fail = |reason: &str| Err(Error::Unsupported { method: method.to_owned(), reason: reason.to_owned() });
-        let (Some((inputs, outputs)), [_]) = (script.only_call(), plan.delegates.as_slice()) else {
+        let (Some((inputs, outputs)), [_]) = (instructions.only_call(), plan.delegates.as_slice()) else {
             return fail("does more than call its delegate, so it cannot choose tokens on the GPU");
         };
         let (&[tokens, position], &[logits]) = (plan.inputs.as_slice(), plan.outputs.as_slice()) else {
@@ -157,7 +157,7 @@ fn dims(shape: &[u32]) -> Dims {
 #[derive(Debug)]
 pub struct NextToken {
     method: String,
-    pending: Pending,
+    pending: PendingCall,
 }
 
 /// A token that a step chose.
@@ -254,7 +254,7 @@ impl Method {
         inputs[token_loop.tokens] = InputView { dims: dims(&[1, count]), data };
         inputs[token_loop.position] = InputView { dims: dims(&[1]), data: HostView::I32(&position) };
         inputs[token_loop.sampling] = InputView { dims: dims(&[4]), data: HostView::I32(&choice) };
-        let after = After { read: token_loop.chosen, feed: Some((token_loop.chosen, token_loop.tokens)) };
+        let after = StartOptions { read: token_loop.chosen, feedback: Some((token_loop.chosen, token_loop.tokens)) };
         let pending = graph.start(own, &inputs, after).map_err(|error| match error {
             pteron_gpu::Error::Input { index, reason } => {
                 let index = usize::from(index == token_loop.position);

@@ -113,7 +113,7 @@ impl Program {
     }
 
     /// What every constant method answers, by its name.
-    pub fn constant_answers(&self) -> impl Iterator<Item = (&str, Vec<ConstantValue>)> {
+    pub fn constant_outputs(&self) -> impl Iterator<Item = (&str, Vec<ConstantValue>)> {
         self.plans().filter(|plan| plan.is_constant()).map(|plan| (plan.name.as_str(), answers(plan)))
     }
 
@@ -162,9 +162,9 @@ impl Files {
     }
 
     /// Where a graph's constant is.
-    pub(crate) fn constant_place(&self, graph: DataRef, id: ConstantId) -> Option<FilePart> {
+    pub(crate) fn constant_place(&self, graph: DataRef, id: ConstantId) -> Option<FileRange> {
         let constant = self.pte.graph(graph)?.graph.constants.get(id.index())?;
-        let own = self.pte.constant_place(graph, constant).map(FilePart::of_program);
+        let own = self.pte.constant_place(graph, constant).map(FileRange::of_program);
         let external = || match &constant.source {
             ConstantSource::Named(key) => self.named(key),
             ConstantSource::Stored(_) => None,
@@ -172,21 +172,21 @@ impl Files {
         own.or_else(external)
     }
 
-    fn named(&self, key: &str) -> Option<FilePart> {
+    fn named(&self, key: &str) -> Option<FileRange> {
         let place = |(file, data): (usize, &Ptd<FileBytes>)| {
-            data.named_segment(key).map(|extent| FilePart { file: file + 1, start: extent.start, len: extent.len })
+            data.named_segment(key).map(|extent| FileRange { file: file + 1, start: extent.start, len: extent.len })
         };
         self.data.iter().enumerate().find_map(place)
     }
 
     /// Bytes of the program or of external data, if they are at hand.
-    pub(crate) fn bytes(&self, part: FilePart) -> Option<&[u8]> {
+    pub(crate) fn bytes(&self, part: FileRange) -> Option<&[u8]> {
         let extent = Extent { start: part.start, len: part.len };
         self.file(part.file)?.get(extent)
     }
 
     /// A copy of bytes of the program or of external data.
-    pub(crate) fn copy(&self, part: FilePart) -> Result<Vec<u8>> {
+    pub(crate) fn copy(&self, part: FileRange) -> Result<Vec<u8>> {
         let len = usize::try_from(part.len).map_err(|_| OutOfMemory { bytes: part.len })?;
         let mut copy = alloc::zeroed(len)?;
         let file = self.file(part.file).ok_or(Error::NotRead(part))?;
@@ -224,11 +224,11 @@ impl Files {
     }
 
     /// Where the bytes are that a plan's tensor starts as.
-    pub(crate) fn tensor_place(&self, tensor: &PlanTensor) -> Option<FilePart> {
+    pub(crate) fn tensor_place(&self, tensor: &PlanTensor) -> Option<FileRange> {
         let program = self.pte.program();
         if let Some(extra) = tensor.extra.as_ref().filter(|extra| extra.location == DataLocation::External) {
             let key = extra.name.as_deref()?;
-            return self.pte.named_segment(key).map(FilePart::of_program).or_else(|| self.named(key));
+            return self.pte.named_segment(key).map(FileRange::of_program).or_else(|| self.named(key));
         }
         if tensor.buffer == 0 {
             return None;
@@ -236,7 +236,7 @@ impl Files {
         let len = tensor.byte_len()?;
         let inside = |extent: &Extent, at: u64| {
             let fits = at.checked_add(len).is_some_and(|end| end <= extent.len);
-            fits.then(|| FilePart { file: 0, start: extent.start + at, len })
+            fits.then(|| FileRange { file: 0, start: extent.start + at, len })
         };
         let list = match (tensor.allocation, &program.mutable_data, &program.constants) {
             (Some(_), Some(lists), _) => {
@@ -252,7 +252,7 @@ impl Files {
 
 /// A part of a program's file, or of one of the files with its external data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct FilePart {
+pub struct FileRange {
     /// 0 for the program, then the external data in order.
     pub file: usize,
     /// The first byte, from the start of the file.
@@ -261,7 +261,7 @@ pub struct FilePart {
     pub len: u64,
 }
 
-impl FilePart {
+impl FileRange {
     fn of_program(extent: Extent) -> Self {
         Self { file: 0, start: extent.start, len: extent.len }
     }

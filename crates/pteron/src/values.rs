@@ -20,7 +20,7 @@ pub(crate) fn within_budget(method: &str, what: &'static str, need: u64, limit: 
 }
 
 /// The values of a call by id. Bytes that several of them share count once.
-pub(crate) struct Values<'m> {
+pub(crate) struct ValueTable<'m> {
     method: &'m str,
     tensors: HashMap<ValueId, Tensor>,
     /// How many values hold the same bytes, by their address.
@@ -29,7 +29,7 @@ pub(crate) struct Values<'m> {
     limit: u64,
 }
 
-impl<'m> Values<'m> {
+impl<'m> ValueTable<'m> {
     /// No values, which may come to hold `limit` bytes together.
     pub(crate) fn new(method: &'m str, limit: u64) -> Self {
         Self { method, tensors: HashMap::new(), holders: HashMap::new(), bytes: 0, limit }
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn shared_bytes_count_once_until_the_last_value_goes() {
-        let mut values = Values::new("forward", 100);
+        let mut values = ValueTable::new("forward", 100);
         let large = tensor(60);
         for id in 0..200 {
             values.insert(ValueId(id), large.clone()).unwrap();

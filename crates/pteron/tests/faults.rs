@@ -99,7 +99,7 @@ fn every_reservation_of_opening_loading_and_calling_may_fail() {
     check(&answer(&method, &mut state).unwrap());
     // Memory of what was dropped is given back when the device is next waited for.
     let allocated = || {
-        block_on(gpu.settle()).unwrap();
+        block_on(gpu.wait_idle()).unwrap();
         gpu.allocated().map(|allocated| allocated.used_bytes)
     };
     let baseline = allocated();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::{gpu, inputs, load, program, program_file, step};
-use pteron::{Choice, Error, FillingMethod, Gpu, LoadOptions, Method, OnProgress, Tokens, block_on};
+use pteron::{Choice, Error, Gpu, LoadOptions, Method, OnProgress, StreamingMethod, Tokens, block_on};
 
 fn lost<T: std::fmt::Debug>(result: pteron::Result<T>) {
     match result {
@@ -121,7 +121,7 @@ fn a_device_lost_anywhere_in_a_load_is_an_error() {
             Ok(method) => lost(method.new_state()),
         }
         let (options, _) = losing(&gpu, nth);
-        match block_on(program.begin(&gpu, "forward", &options)) {
+        match block_on(program.load_streaming(&gpu, "forward", &options)) {
             Err(error) => lost::<()>(Err(error)),
             Ok(filling) => lost(block_on(filling.finish())),
         }
@@ -133,7 +133,7 @@ fn a_device_lost_anywhere_in_a_load_is_an_error() {
 fn a_device_lost_while_weights_arrive_is_an_error() {
     let (program, file) = (program(), program_file());
     let options = LoadOptions { choose_tokens: true, ..LoadOptions::default() };
-    let write = |filling: &mut FillingMethod, share: usize| {
+    let write = |filling: &mut StreamingMethod, share: usize| {
         let needs = filling.needs();
         for part in &needs[..needs.len() * share / 2] {
             let start = usize::try_from(part.start).unwrap();
@@ -143,17 +143,17 @@ fn a_device_lost_while_weights_arrive_is_an_error() {
     };
     for share in 0..=2 {
         let gpu = gpu();
-        let mut filling = block_on(program.begin(&gpu, "forward", &options)).unwrap();
+        let mut filling = block_on(program.load_streaming(&gpu, "forward", &options)).unwrap();
         write(&mut filling, share).unwrap();
         gpu.destroy();
-        lost(block_on(filling.settle()));
-        lost(block_on(filling.rehearse(16, |_| false)));
+        lost(block_on(filling.wait_idle()));
+        lost(block_on(filling.benchmark(16, |_| false)));
         // What is written may be refused or go nowhere; it is the end that tells.
         let _: pteron::Result<()> = write(&mut filling, 2);
         lost(block_on(filling.finish()));
     }
     let gpu = gpu();
-    let mut filling = block_on(program.begin(&gpu, "forward", &options)).unwrap();
+    let mut filling = block_on(program.load_streaming(&gpu, "forward", &options)).unwrap();
     write(&mut filling, 2).unwrap();
     let method = block_on(filling.finish()).unwrap();
     assert!(!step(&method, &mut method.new_state().unwrap(), 1, 0, 12).is_empty());
@@ -166,12 +166,12 @@ fn a_device_lost_between_tokens_is_an_error() {
         let method = block_on(program().load(gpu, "forward", &options))?;
         let state = method.new_state()?;
         let mut ids = Vec::new();
-        let mut next = method.start_token(&state, Tokens::Given(&[1, 2, 3]), 0, Choice::LIKELIEST)?;
+        let mut next = method.start_token(&state, Tokens::Given(&[1, 2, 3]), 0, Choice::GREEDY)?;
         for at in 0..6 {
             if at == lose_at {
                 gpu.destroy();
             }
-            let behind = method.start_token(&state, Tokens::Chosen, 3 + u32::try_from(at).unwrap(), Choice::LIKELIEST)?;
+            let behind = method.start_token(&state, Tokens::Chosen, 3 + u32::try_from(at).unwrap(), Choice::GREEDY)?;
             ids.push(block_on(next.wait())?.id);
             next = behind;
         }
@@ -187,7 +187,7 @@ fn a_device_lost_between_tokens_is_an_error() {
     let first = gpu();
     let method = block_on(program().load(&first, "forward", &options)).unwrap();
     let state = method.new_state().unwrap();
-    let next = method.start_token(&state, Tokens::Given(&[1, 2, 3]), 0, Choice::LIKELIEST).unwrap();
+    let next = method.start_token(&state, Tokens::Given(&[1, 2, 3]), 0, Choice::GREEDY).unwrap();
     first.destroy();
     match block_on(next.wait()) {
         Ok(token) => assert_eq!(token.id, expected[0], "it had arrived already"),

@@ -8,10 +8,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use common::{gpu, program};
-use pteron::{Gpu, LoadOptions, OnProgress, Program, Progress, block_on};
+use pteron::{Gpu, LoadOptions, LoadProgress, OnProgress, Program, block_on};
 
 /// Loads a program, and gives all that was told meanwhile and how it ended.
-fn load(gpu: &Gpu, program: &Program, memory_budget: Option<u64>) -> (Vec<Progress>, pteron::Result<()>) {
+fn load(gpu: &Gpu, program: &Program, memory_budget: Option<u64>) -> (Vec<LoadProgress>, pteron::Result<()>) {
     let told = Arc::new(Mutex::new(Vec::new()));
     let progress = OnProgress::new({
         let told = Arc::clone(&told);
@@ -23,7 +23,7 @@ fn load(gpu: &Gpu, program: &Program, memory_budget: Option<u64>) -> (Vec<Progre
     (told, ended)
 }
 
-fn is_complete(progress: &Progress) -> bool {
+fn is_complete(progress: &LoadProgress) -> bool {
     (progress.uploaded_bytes, progress.ready_pipelines) == (progress.total_bytes, progress.total_pipelines)
 }
 

@@ -8,35 +8,35 @@ use std::path::{Path, PathBuf};
 
 use common::{gpu, inputs, load, program_file, step};
 use proptest::prelude::*;
-use pteron::{Error, FilePart, FillingMethod, LoadOptions, Method, Opening, Program, block_on};
+use pteron::{Error, FileRange, LoadOptions, Method, PartialProgram, Program, StreamingMethod, block_on};
 use pteron_format::Sparse;
 use pteron_format::program::{Instruction, Value, ValueId};
 
-fn slice(file: &[u8], part: FilePart) -> Vec<u8> {
+fn slice(file: &[u8], part: FileRange) -> Vec<u8> {
     let start = usize::try_from(part.start).unwrap();
     file[start..start + usize::try_from(part.len).unwrap()].to_vec()
 }
 
 /// Opens files as if each part were a request; the program and how many bytes that took.
 fn open(files: &[Vec<u8>]) -> pteron::Result<(Program, u64)> {
-    let mut opening = Opening::new(files[0].len() as u64);
+    let mut partial = PartialProgram::new(files[0].len() as u64);
     for file in &files[1..] {
-        opening.attach(Sparse::new(file.len() as u64));
+        partial.attach(Sparse::new(file.len() as u64));
     }
     let mut taken = 0;
-    while let Some(part) = opening.needs()? {
+    while let Some(part) = partial.needs()? {
         taken += part.len;
-        opening.supply(part.file, part.start, slice(&files[part.file], part));
+        partial.supply(part.file, part.start, slice(&files[part.file], part));
     }
-    Ok((opening.finish()?, taken))
+    Ok((partial.finish()?, taken))
 }
 
-fn begin(files: &[Vec<u8>], options: &LoadOptions) -> FillingMethod {
-    block_on(open(files).unwrap().0.begin(&gpu(), "forward", options)).unwrap()
+fn begin(files: &[Vec<u8>], options: &LoadOptions) -> StreamingMethod {
+    block_on(open(files).unwrap().0.load_streaming(&gpu(), "forward", options)).unwrap()
 }
 
 /// Writes everything that is needed, in pieces of this length.
-fn fill(filling: &mut FillingMethod, files: &[Vec<u8>], piece: usize) {
+fn fill(filling: &mut StreamingMethod, files: &[Vec<u8>], piece: usize) {
     for part in filling.needs() {
         let bytes = slice(&files[part.file], part);
         for (index, bytes) in bytes.chunks(piece).enumerate() {
@@ -48,7 +48,7 @@ fn fill(filling: &mut FillingMethod, files: &[Vec<u8>], piece: usize) {
 fn streamed(files: &[Vec<u8>], piece: usize) -> Method {
     let mut filling = begin(files, &LoadOptions::default());
     fill(&mut filling, files, piece);
-    assert_eq!((filling.needs(), filling.take_damaged()), (vec![], vec![]));
+    assert_eq!((filling.needs(), filling.take_corrupt()), (vec![], vec![]));
     block_on(filling.finish()).unwrap()
 }
 
@@ -96,11 +96,11 @@ fn a_damaged_constant_is_named_and_wanted_again() {
     let mut bad = good.clone();
     bad[0][usize::try_from(part.start + part.len).unwrap() - 1] ^= 1;
     fill(&mut filling, &bad, 3000);
-    let damaged = filling.take_damaged();
+    let damaged = filling.take_corrupt();
     assert_eq!(damaged.len(), 1);
     let damage = &damaged[0];
     assert!(damage.key.len() == 64 && damage.part.start + damage.part.len == part.start + part.len, "{damage:?}");
-    assert_eq!((filling.needs(), filling.take_damaged()), (vec![damage.part], vec![]));
+    assert_eq!((filling.needs(), filling.take_corrupt()), (vec![damage.part], vec![]));
     fill(&mut filling, &good, 3000);
     let method = block_on(filling.finish()).unwrap();
     let whole = load(&gpu());
@@ -113,7 +113,7 @@ fn renamed(mut file: Vec<u8>) -> Vec<u8> {
     let mut filling = begin(&[file.clone()], &LoadOptions::default());
     let part = filling.needs()[0];
     filling.write(0, part.start, &vec![0xa5; usize::try_from(part.len).unwrap()]).unwrap();
-    let key = filling.take_damaged()[0].key.clone().into_bytes();
+    let key = filling.take_corrupt()[0].key.clone().into_bytes();
     let places: Vec<usize> = (0..file.len() - key.len()).filter(|&at| file[at..].starts_with(&key)).collect();
     assert!(places.len() >= 2, "the tables and the graph have it");
     for at in places {
@@ -134,7 +134,7 @@ fn damage_that_nobody_names_is_in_what_is_unchecked() {
             bad[0][usize::try_from(part.start).unwrap()] ^= 1;
         }
         fill(&mut filling, &bad, 3000);
-        assert_eq!((filling.take_damaged(), filling.unchecked()), (vec![], vec![]), "nobody can tell");
+        assert_eq!((filling.take_corrupt(), filling.unchecked()), (vec![], vec![]), "nobody can tell");
         assert_eq!(unchecked.len(), usize::from(bad != good));
     }
 }
@@ -147,7 +147,7 @@ fn what_is_not_whole_is_not_run() {
     let (written, total) = filling.progress();
     assert!(written == 0 && total > 0);
     for part in &needs {
-        filling.write(0, part.start, &slice(&files[0], FilePart { len: part.len - 1, ..*part })).unwrap();
+        filling.write(0, part.start, &slice(&files[0], FileRange { len: part.len - 1, ..*part })).unwrap();
     }
     assert!(filling.progress().0 < total);
     match block_on(filling.finish()) {
@@ -160,7 +160,7 @@ fn what_is_not_whole_is_not_run() {
 fn steps_can_be_rehearsed_before_weights_are_there() {
     let files = [program_file()];
     let mut filling = begin(&files, &LoadOptions { choose_tokens: true, ..LoadOptions::default() });
-    let steps = block_on(filling.rehearse(128, |steps| steps < 5)).unwrap();
+    let steps = block_on(filling.benchmark(128, |steps| steps < 5)).unwrap();
     assert_eq!(steps, 6);
     fill(&mut filling, &files, 1 << 16);
     let method = block_on(filling.finish()).unwrap();
@@ -170,7 +170,7 @@ fn steps_can_be_rehearsed_before_weights_are_there() {
     assert!(!method.has_chosen(&state), "the rehearsal's token is nobody's");
     assert_eq!(step(&method, &mut state, 1, 0, 12), expected, "a rehearsal leaves nothing behind");
     let plain = begin(&files, &LoadOptions::default());
-    assert!(matches!(block_on(plain.rehearse(128, |_| false)), Err(Error::Unsupported { .. })));
+    assert!(matches!(block_on(plain.benchmark(128, |_| false)), Err(Error::Unsupported { .. })));
 }
 
 #[test]

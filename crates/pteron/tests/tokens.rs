@@ -52,7 +52,7 @@ fn the_likeliest_tokens_are_the_same_either_way() {
         expected.push(by_logits(&method, &mut state, &[expected[expected.len() - 1]], position));
     }
     let count = u32::try_from(expected.len()).unwrap();
-    assert_eq!(ahead(&method, &method.new_state().unwrap(), |_| Choice::LIKELIEST, count), expected);
+    assert_eq!(ahead(&method, &method.new_state().unwrap(), |_| Choice::GREEDY, count), expected);
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn the_token_of_another_conversation_is_never_taken() {
     let method = load();
     let states = [method.new_state().unwrap(), method.new_state().unwrap()];
     let start = |state: &State, tokens: Tokens<'_>, position| {
-        let next = method.start_token(state, tokens, position, Choice::LIKELIEST)?;
+        let next = method.start_token(state, tokens, position, Choice::GREEDY)?;
         block_on(next.wait()).map(|token| token.id)
     };
     let first = start(&states[0], Tokens::Given(&PROMPT), 0).unwrap();
@@ -89,13 +89,13 @@ fn what_cannot_be_is_said() {
     let method = load();
     let state = method.new_state().unwrap();
     let error = |tokens: &[u32], position| {
-        method.start_token(&state, Tokens::Given(tokens), position, Choice::LIKELIEST).unwrap_err().to_string()
+        method.start_token(&state, Tokens::Given(tokens), position, Choice::GREEDY).unwrap_err().to_string()
     };
     assert!(error(&[999], 0).contains("input 0 of \"forward\" holds 999"), "{}", error(&[999], 0));
     assert!(error(&[1; 200], 0).contains("input 0"), "{}", error(&[1; 200], 0));
     assert!(error(&[1], CONTEXT).contains("past the cache's 128"), "{}", error(&[1], CONTEXT));
     let plain = common::load(&gpu());
     let state = plain.new_state().unwrap();
-    let error = plain.start_token(&state, Tokens::Given(&[1]), 0, Choice::LIKELIEST).unwrap_err().to_string();
+    let error = plain.start_token(&state, Tokens::Given(&[1]), 0, Choice::GREEDY).unwrap_err().to_string();
     assert!(error.contains("was not loaded to choose tokens"), "{error}");
 }

@@ -104,7 +104,7 @@ pub fn describe(bytes: &[u8]) -> String {
 /// Nothing of earlier executions is still on the device.
 fn check_leaks() {
     let gpu = &DEVICES[0];
-    block_on(gpu.settle()).unwrap_or_else(|error| panic!("the device failed: {error}"));
+    block_on(gpu.wait_idle()).unwrap_or_else(|error| panic!("the device failed: {error}"));
     let used = gpu.allocated().map_or(0, |allocated| allocated.used_bytes);
     assert!(used <= LEAK_SLACK, "{used} bytes are used while no graph is loaded");
 }

@@ -1,6 +1,6 @@
 //! The program loaded in two ways, which are measured in turns: for those who must choose between them.
 
-use pteron::{Gpu, KvCache, LoadOptions, Tuning};
+use pteron::{Gpu, LoadOptions, StateDtype, Tuning};
 
 use super::args::TargetArgs;
 use super::cases::Case;
@@ -32,7 +32,7 @@ impl<'a> AbComparison<'a> {
     }
 
     pub(crate) fn new(gpu: &'a Gpu, target: &'a Target, repeat: u32, quiet: bool) -> Result<Self, Failure> {
-        let (usual, _) = Runner::load(gpu, target, check::fast(KvCache::default()), quiet)?;
+        let (usual, _) = Runner::load(gpu, target, check::fast(StateDtype::default()), quiet)?;
         let room = usual.metadata.context_length;
         let cases = [Case::Prefill { tokens: PROMPT.min(room) }, Case::Decode { tokens: ANSWER.min(room), depth: 0 }];
         Ok(Self { gpu, target, usual, cases, repeat, quiet })
@@ -40,7 +40,7 @@ impl<'a> AbComparison<'a> {
 
     /// How many times as fast a prompt and an answer are with a tuning, in the median of pairs.
     pub(crate) fn speed_ups(&self, tuning: Tuning) -> Result<[f64; 2], Failure> {
-        let options = LoadOptions { tuning, ..check::fast(KvCache::default()) };
+        let options = LoadOptions { tuning, ..check::fast(StateDtype::default()) };
         let (own, _) = Runner::load(self.gpu, self.target, options, self.quiet)?;
         let paths = Paths { own: &own, other: Some(&self.usual) };
         let progress = Spinner::new(self.quiet);

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use pteron::KvCache;
+use pteron::StateDtype;
 
 use super::check;
 use super::length_sweep::LengthRange;
@@ -147,8 +147,8 @@ impl Bench {
     }
 
     /// How keys and values are kept.
-    pub(super) fn cache(&self) -> KvCache {
-        if self.half_cache { KvCache::Half } else { KvCache::Full }
+    pub(super) fn cache(&self) -> StateDtype {
+        if self.half_cache { StateDtype::F16 } else { StateDtype::F32 }
     }
 
     /// The longest context that is asked for, with room for a token behind every prompt: programs take no prompt in one call that
@@ -190,7 +190,7 @@ mod tests {
         let asked = parse(&["--pp", "8,16", "--tg", "4", "--depth", "7", "--repeat", "1", "--check"]).unwrap();
         assert_eq!((asked.sizes(), asked.repeat), (sizes(&[8, 16], 4, &[7]), 1));
         assert!(asked.check && !asked.json);
-        assert_eq!((asked.cache(), parse(&["--half-cache"]).unwrap().cache()), (KvCache::Full, KvCache::Half));
+        assert_eq!((asked.cache(), parse(&["--half-cache"]).unwrap().cache()), (StateDtype::F32, StateDtype::F16));
         assert_eq!(parse(&["--pp", "8,16", "--tg", "4", "--depth", "7"]).unwrap().longest(), 17);
         assert_eq!(parse(&["--pp", "8", "--tg", "4", "--depth", "7,9"]).unwrap().longest(), 14);
     }

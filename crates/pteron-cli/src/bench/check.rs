@@ -1,6 +1,6 @@
 //! Whether the answers are right: the logits of the path that is measured against those of an exact one.
 
-use pteron::{Gpu, KvCache, LoadOptions, Method, Precision, State, Tensor, block_on};
+use pteron::{Gpu, LoadOptions, Method, Precision, State, StateDtype, Tensor, block_on};
 use pteron_llm::Metadata;
 
 use super::agreement::{Agreement, Tally, argmax};
@@ -13,8 +13,8 @@ use crate::interrupts;
 use crate::loading::LoadingBar;
 
 /// How the program is loaded for figures and for `pteron run`: with all that makes it fast.
-pub(super) fn fast(kv_cache: KvCache) -> LoadOptions {
-    LoadOptions { choose_tokens: true, precision: Precision::Fast, kv_cache, ..LoadOptions::default() }
+pub(super) fn fast(state_dtype: StateDtype) -> LoadOptions {
+    LoadOptions { choose_tokens: true, precision: Precision::Fast, state_dtype, ..LoadOptions::default() }
 }
 
 /// How it is loaded for comparison, without anything that [`DIFFERENCE`] names.
@@ -122,10 +122,10 @@ mod tests {
 
     #[test]
     fn the_exact_path_fuses_nothing_and_the_made_up_model_is_one() {
-        let fast = fast(KvCache::Half);
+        let fast = fast(StateDtype::F16);
         assert_eq!((exact().fusions, fast.fusions), (pteron::Fusions::NONE, pteron::Fusions::ALL));
         assert_eq!((exact().precision, fast.precision), (Precision::Full, Precision::Fast));
-        assert_eq!((exact().kv_cache, fast.kv_cache), (KvCache::Full, KvCache::Half));
+        assert_eq!((exact().state_dtype, fast.state_dtype), (StateDtype::F32, StateDtype::F16));
         let decoder = pteron_convert::synthetic::parse(SYNTHETIC_SHAPE).unwrap();
         assert_eq!((decoder.layers, decoder.vocabulary), (2, 8192));
     }

@@ -78,7 +78,7 @@ impl Runner {
     }
 
     fn step(&self, tokens: Tokens<'_>, position: u32) -> Result<NextToken, Failure> {
-        self.method.start_token(&self.state, tokens, position, Choice::LIKELIEST).map_err(failed)
+        self.method.start_token(&self.state, tokens, position, Choice::GREEDY).map_err(failed)
     }
 }
 

@@ -55,7 +55,7 @@ impl<'a> Row<'a> {
 pub(super) fn timing(calls: &[Call]) -> &'static str {
     match calls.iter().flat_map(|call| &call.profiles).next().map(|profile| profile.timing) {
         Some(Timing::InsidePass) => "timestamps between the dispatches of one pass",
-        Some(Timing::PassEach) => "a pass for each dispatch, which makes small kernels look slower than they are",
+        Some(Timing::PassPerDispatch) => "a pass for each dispatch, which makes small kernels look slower than they are",
         None => "nothing ran on it",
     }
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use pteron::{Gpu, KvCache, Program, block_on};
+use pteron::{Gpu, Program, StateDtype, block_on};
 use pteron_llm::{ChatTemplate, Facts, Model, ModelOptions, Tokenizer, TokenizerConfig};
 
 use super::bundled;
@@ -39,8 +39,8 @@ pub(super) fn open(args: &ModelArgs, quiet: bool) -> Result<OpenedModel, Failure
     let gpu = devices::open(&args.gpu, quiet)?;
     let tuning = tune::remembered(&gpu, &program, quiet).unwrap_or_default();
     let bar = LoadingBar::new(&format!("loading {name} on {}", gpu.adapter().name), quiet);
-    let kv_cache = if args.half_cache { KvCache::Half } else { KvCache::Full };
-    let options = ModelOptions { facts, progress: Some(bar.listener()), kv_cache, tuning, ..ModelOptions::default() };
+    let kv_dtype = if args.half_cache { StateDtype::F16 } else { StateDtype::F32 };
+    let options = ModelOptions { facts, progress: Some(bar.listener()), kv_dtype, tuning, ..ModelOptions::default() };
     let model = block_on(Model::load(&gpu, &program, tokenizer, &options));
     drop(bar);
     Ok(OpenedModel { model: model?, gpu, template, loading: start.elapsed() })

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::buffers::{MemoryBudget, Request, STORAGE};
+use super::buffers::{BufferRequest, MemoryBudget, STORAGE};
 use super::device::Gpu;
 use crate::error::Result;
 
@@ -33,10 +33,10 @@ impl Gpu {
     /// Buffers that the adapter does not allow, or a lost device.
     pub async fn copy_bandwidth(&self, bytes: u64) -> Result<f64> {
         let mut budget = MemoryBudget::new(None);
-        let [a, b] = ["copied from", "copied to"].map(|label| Request::new(label, bytes, STORAGE));
+        let [a, b] = ["copied from", "copied to"].map(|label| BufferRequest::new(label, bytes, STORAGE));
         let buffers = [a.make(self, &mut budget)?, b.make(self, &mut budget)?];
-        let pipeline = self.plain_pipeline("plain copy", include_str!("plain_copy.wgsl"));
-        let bind = |from: usize, to: usize| self.bind_plain(&pipeline, &buffers[from], &buffers[to]);
+        let pipeline = self.pipeline_with_inferred_layout("plain copy", include_str!("plain_copy.wgsl"));
+        let bind = |from: usize, to: usize| self.bind_pair(&pipeline, &buffers[from], &buffers[to]);
         let binds = [bind(0, 1), bind(1, 0)];
         let groups = u32::try_from(buffers[0].size().div_ceil(THREADS * BYTES)).unwrap_or(u32::MAX).min(MOST_GROUPS);
         // There and back: no copy may overtake the one before.
@@ -62,8 +62,8 @@ impl Gpu {
     pub async fn read_bandwidth(&self, bytes: u64) -> Result<f64> {
         let bytes = bytes.next_multiple_of(READ_BYTES).min(READ_BYTES * u64::from(MOST_GROUPS));
         let mut budget = MemoryBudget::new(None);
-        let from = Request::new("read from", bytes, STORAGE).make(self, &mut budget)?;
-        let found = Request::new("read to", 16, STORAGE).make(self, &mut budget)?;
+        let from = BufferRequest::new("read from", bytes, STORAGE).make(self, &mut budget)?;
+        let found = BufferRequest::new("read to", 16, STORAGE).make(self, &mut budget)?;
         // Memory that was never written may not be there.
         let mut encoder = self.inner.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
         encoder.clear_buffer(&from, 0, None);
@@ -74,8 +74,8 @@ impl Gpu {
 
     /// Reads a buffer so often, and leaves in `found` whether any bit in it was set.
     fn reads(&self, from: &wgpu::Buffer, found: &wgpu::Buffer) -> impl Fn(&mut wgpu::CommandEncoder, u32) + use<> {
-        let pipeline = self.plain_pipeline("plain read", include_str!("plain_read.wgsl"));
-        let bind = self.bind_plain(&pipeline, from, found);
+        let pipeline = self.pipeline_with_inferred_layout("plain read", include_str!("plain_read.wgsl"));
+        let bind = self.bind_pair(&pipeline, from, found);
         let groups = u32::try_from(from.size() / READ_BYTES).unwrap_or(MOST_GROUPS);
         move |encoder, count| dispatch(encoder, &pipeline, (0..count).map(|_| &bind), groups)
     }
@@ -88,7 +88,7 @@ impl Gpu {
         encode: impl Fn(&mut wgpu::CommandEncoder, u32),
     ) -> Result<f64> {
         let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
-        let end = Request::new("the end of a run", 16, usage).make(self, &mut MemoryBudget::new(None))?;
+        let end = BufferRequest::new("the end of a run", 16, usage).make(self, &mut MemoryBudget::new(None))?;
         let mut seconds = Vec::new();
         for _ in 0..runs.tries {
             let few = self.seconds(runs.few, written, &end, &encode).await?;
@@ -115,7 +115,7 @@ impl Gpu {
         Ok(start.elapsed().as_secs_f64())
     }
 
-    fn plain_pipeline(&self, label: &str, source: &str) -> wgpu::ComputePipeline {
+    fn pipeline_with_inferred_layout(&self, label: &str, source: &str) -> wgpu::ComputePipeline {
         let device = &self.inner.device;
         let module = device.create_shader_module(wgpu::ShaderModuleDescriptor {
             label: Some(label),
@@ -131,7 +131,7 @@ impl Gpu {
         })
     }
 
-    fn bind_plain(&self, pipeline: &wgpu::ComputePipeline, from: &wgpu::Buffer, to: &wgpu::Buffer) -> wgpu::BindGroup {
+    fn bind_pair(&self, pipeline: &wgpu::ComputePipeline, from: &wgpu::Buffer, to: &wgpu::Buffer) -> wgpu::BindGroup {
         let [from, to] = [(0, from), (1, to)]
             .map(|(binding, buffer)| wgpu::BindGroupEntry { binding, resource: buffer.as_entire_binding() });
         self.inner.device.create_bind_group(&wgpu::BindGroupDescriptor {
@@ -172,9 +172,10 @@ mod tests {
     #[test]
     fn a_plain_read_reads_everything() {
         let gpu = gpu();
-        let buffer = |label, bytes| Request::new(label, bytes, STORAGE).make(&gpu, &mut MemoryBudget::new(None)).unwrap();
+        let buffer =
+            |label, bytes| BufferRequest::new(label, bytes, STORAGE).make(&gpu, &mut MemoryBudget::new(None)).unwrap();
         let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
-        let end = Request::new("end", 16, usage).make(&gpu, &mut MemoryBudget::new(None)).unwrap();
+        let end = BufferRequest::new("end", 16, usage).make(&gpu, &mut MemoryBudget::new(None)).unwrap();
         for bit_at in [None, Some(0), Some(READ_BYTES - 4), Some(READ_BYTES), Some(3 * READ_BYTES - 4)] {
             let (from, found) = (buffer("from", 3 * READ_BYTES), buffer("found", 16));
             if let Some(at) = bit_at {

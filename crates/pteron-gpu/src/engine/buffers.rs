@@ -7,8 +7,8 @@ use wgpu::BufferUsages as Usage;
 
 use super::Gpu;
 use super::guards::Region;
-use super::shared_budget::{Claim, SharedBudget};
-use super::wait::Once;
+use super::shared_budget::{Reservation, SharedBudget};
+use super::wait::OneShot;
 use crate::error::{Error, Result};
 
 /// What has been made and done on a device since it was opened.
@@ -125,12 +125,12 @@ pub(crate) struct MemoryBudget {
     limit: u64,
     used: u64,
     shared: SharedBudget,
-    claims: Vec<Claim>,
+    reservations: Vec<Reservation>,
 }
 
 impl MemoryBudget {
     pub(crate) fn new(limit: Option<u64>) -> Self {
-        Self { limit: limit.unwrap_or(u64::MAX), used: 0, shared: SharedBudget::default(), claims: Vec::new() }
+        Self { limit: limit.unwrap_or(u64::MAX), used: 0, shared: SharedBudget::default(), reservations: Vec::new() }
     }
 
     /// Of what counts in another already, apart from what is [claimed](Self::claim).
@@ -139,13 +139,13 @@ impl MemoryBudget {
     }
 
     /// Takes memory that was not planned.
-    pub(super) fn claim(&mut self, gpu: &Gpu, what: &str, bytes: u64) -> Result<()> {
-        self.claims.push(self.shared.claim(what, gpu, crate::memory::padded(bytes))?);
+    pub(super) fn reservation(&mut self, gpu: &Gpu, what: &str, bytes: u64) -> Result<()> {
+        self.reservations.push(self.shared.reservation(what, gpu, crate::memory::padded(bytes))?);
         Ok(())
     }
 
-    pub(super) fn into_claims(self) -> Vec<Claim> {
-        self.claims
+    pub(super) fn into_reservations(self) -> Vec<Reservation> {
+        self.reservations
     }
 
     pub(crate) fn used(&self) -> u64 {
@@ -155,7 +155,13 @@ impl MemoryBudget {
 
 impl Gpu {
     /// Books `size` bytes (made a multiple of 16) if they are within the adapter's limits and the budget; makes nothing.
-    pub(crate) fn book(&self, budget: &mut MemoryBudget, label: &str, size: u64, usage: wgpu::BufferUsages) -> Result<u64> {
+    pub(crate) fn reserve(
+        &self,
+        budget: &mut MemoryBudget,
+        label: &str,
+        size: u64,
+        usage: wgpu::BufferUsages,
+    ) -> Result<u64> {
         let size = crate::memory::padded(size);
         let limits = &self.inner.summary.limits;
         let too_large = |limit, by| Err(Error::TooLarge { what: label.to_owned(), need: size, limit, by });
@@ -183,7 +189,7 @@ impl Gpu {
         size: u64,
         usage: wgpu::BufferUsages,
     ) -> Result<wgpu::Buffer> {
-        let size = self.book(budget, label, size, usage)?;
+        let size = self.reserve(budget, label, size, usage)?;
         #[cfg(test)]
         self.inner.counters.fail_injected(label)?;
         count(&self.inner.counters.buffers, 1);
@@ -200,7 +206,7 @@ impl Gpu {
         if !self.inner.guards.on || !Region::can_guard(self, padded) {
             return self.buffer(budget, label, size, usage).map(Region::whole);
         }
-        let size = self.book(budget, label, size, usage)?;
+        let size = self.reserve(budget, label, size, usage)?;
         #[cfg(test)]
         self.inner.counters.fail_injected(label)?;
         count(&self.inner.counters.buffers, 1);
@@ -223,7 +229,7 @@ impl Gpu {
         submission: Option<wgpu::SubmissionIndex>,
     ) -> Result<Vec<u8>> {
         let slice = buffer.slice(0..len);
-        let mapped = Once::new();
+        let mapped = OneShot::new();
         slice.map_async(wgpu::MapMode::Read, mapped.sender());
         let _unmap = Unmap(buffer);
         // Native devices answer when they are polled; browsers answer by themselves.
@@ -262,13 +268,13 @@ pub(super) const STORAGE: Usage = Usage::STORAGE.union(Usage::COPY_DST).union(Us
 
 /// A buffer to be made: what people call it, its bytes, and what it is for.
 #[derive(Debug)]
-pub(super) struct Request {
+pub(super) struct BufferRequest {
     pub(super) label: String,
     pub(super) size: u64,
     pub(super) usage: Usage,
 }
 
-impl Request {
+impl BufferRequest {
     pub(super) fn new(label: impl Into<String>, size: u64, usage: Usage) -> Self {
         Self { label: label.into(), size, usage }
     }

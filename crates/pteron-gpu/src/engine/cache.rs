@@ -8,7 +8,7 @@ mod file;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use file::{CacheFile, Seal};
+use file::{CacheFile, Fingerprint};
 
 /// Where compiled pipelines are kept, and what was there when the device was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(crate) struct DiskCache {
     file: CacheFile,
     read_bytes: u64,
     /// What the file holds, as far as this process knows.
-    kept: Mutex<Option<Seal>>,
+    kept: Mutex<Option<Fingerprint>>,
 }
 
 impl DiskCache {
@@ -76,13 +76,13 @@ impl DiskCache {
     /// Writes the file if pipelines were compiled that are not in it.
     pub(super) fn save(&self) {
         let Some(data) = self.cache.get_data() else { return };
-        let seal = self.file.seal(&data);
+        let fingerprint = self.file.fingerprint(&data);
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if *kept == Some(seal) || !CacheFile::holds(&data) {
+        if *kept == Some(fingerprint) || !CacheFile::holds(&data) {
             return;
         }
-        match self.file.write(&seal, &data) {
-            Ok(()) => *kept = Some(seal),
+        match self.file.write(&fingerprint, &data) {
+            Ok(()) => *kept = Some(fingerprint),
             Err(error) => tracing::warn!("{} could not be written: {error}", self.file.path().display()),
         }
     }

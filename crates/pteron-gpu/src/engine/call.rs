@@ -7,7 +7,7 @@ use pteron_format::alloc;
 use super::buffers::count;
 use super::guards::Region;
 use super::load::LoadedGraph;
-use super::profile::{Profile, Recorder, Timing};
+use super::profile::{Profile, TimestampRecorder, Timing};
 use super::state::State;
 use crate::error::{Error, Result};
 use crate::graph::Elem;
@@ -90,7 +90,7 @@ pub struct OutputData {
 
 /// What a graph is planned for now, and what of that is on the device.
 #[derive(Debug)]
-pub(super) struct Run {
+pub(super) struct CurrentPlan {
     pub(super) planned: Planned,
     /// The arena as it should be, and which slots the device does not have yet.
     arena: Vec<u8>,
@@ -101,7 +101,7 @@ pub(super) struct Run {
     staging: Vec<u8>,
 }
 
-impl Run {
+impl CurrentPlan {
     pub(super) fn new(planned: Planned, slots: u32) -> Self {
         let slots = slots as usize;
         let words: usize = planned.recipes().iter().map(|recipes| recipes.step_words).sum();
@@ -118,15 +118,15 @@ impl Run {
 
 /// A buffer that is written by the host.
 #[derive(Clone, Copy)]
-enum Target<'a> {
+enum CopyTarget<'a> {
     Region(&'a Region),
     Plain(&'a wgpu::Buffer),
 }
 
 /// A piece of the staging bytes and where it goes.
-struct Piece<'a> {
+struct StagedCopy<'a> {
     from: u64,
-    to: Target<'a>,
+    to: CopyTarget<'a>,
     at: u64,
     len: u64,
 }
@@ -168,15 +168,16 @@ impl LoadedGraph {
         state: &State,
         inputs: &[InputView<'_>],
         timing: Option<Timing>,
-    ) -> Result<(Vec<OutputData>, Option<Recorder>)> {
+    ) -> Result<(Vec<OutputData>, Option<TimestampRecorder>)> {
         self.gpu.check()?;
         // The upload and readback buffers serve one call at a time.
-        let _pass = self.gate.enter().await;
+        let _pass = self.call_lock.lock().await;
         let (pending, recorder) = {
-            let mut run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
-            self.prepare(&mut run, inputs)?;
-            let recorder = timing.map(|timing| Recorder::new(&self.gpu, timing, self.untimed(&run))).transpose()?;
-            (self.encode(&mut run, state, inputs, recorder.as_ref()), recorder)
+            let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+            self.prepare(&mut current, inputs)?;
+            let recorder =
+                timing.map(|timing| TimestampRecorder::new(&self.gpu, timing, self.untimed(&current))).transpose()?;
+            (self.encode(&mut current, state, inputs, recorder.as_ref()), recorder)
         };
         let outputs = self.read_back(pending).await?;
         if let Some(guards) = &self.guards {
@@ -186,14 +187,14 @@ impl LoadedGraph {
     }
 
     /// Plans a call and brings the arena in line with it. An error has changed nothing.
-    pub(super) fn prepare(&self, run: &mut Run, inputs: &[InputView<'_>]) -> Result<()> {
+    pub(super) fn prepare(&self, current: &mut CurrentPlan, inputs: &[InputView<'_>]) -> Result<()> {
         self.check_inputs(inputs)?;
         let values = |data| if let HostView::I32(values) = data { Some(values) } else { None };
         let live = inputs.iter().map(|input| LiveInput { dims: input.dims, values: values(input.data) });
-        let change = run.planned.resize(&self.graph, &live.collect::<Vec<_>>())?;
+        let change = current.planned.resize(&self.graph, &live.collect::<Vec<_>>())?;
         self.check_indices(inputs, change.live())?;
-        let differ = run.planned.commit(change);
-        self.refresh(run, &differ);
+        let differ = current.planned.commit(change);
+        self.refresh(current, &differ);
         Ok(())
     }
 
@@ -238,22 +239,22 @@ impl LoadedGraph {
 
     /// The same for every operator, once: the graph was planned before there was an arena.
     pub(super) fn refresh_all(&self) {
-        let mut run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let all: Vec<usize> = (0..self.graph.nodes.len()).collect();
-        self.refresh(&mut run, &all);
+        self.refresh(&mut current, &all);
     }
 
     /// Brings the arena and the step block in line with plans that differ from before.
-    fn refresh(&self, run: &mut Run, differ: &[usize]) {
-        let Run { planned, arena, stale, step, step_stale, .. } = run;
+    fn refresh(&self, current: &mut CurrentPlan, differ: &[usize]) {
+        let CurrentPlan { planned, arena, stale, step, step_stale, .. } = current;
         for &node in differ {
             if self.memory.aliased[node] {
                 continue;
             }
             let plan = &planned.plans()[node];
-            let mut used = vec![0; self.ready[node].len()];
+            let mut used = vec![0; self.compiled[node].len()];
             for dispatch in &plan.steps {
-                let slot = (self.ready[node][dispatch.recipe].slot + used[dispatch.recipe]) as usize;
+                let slot = (self.compiled[node][dispatch.recipe].slot + used[dispatch.recipe]) as usize;
                 used[dispatch.recipe] += 1;
                 let room = &mut arena[slot * PARAM_SLOT..][..dispatch.params.len()];
                 if *room != *dispatch.params {
@@ -271,36 +272,36 @@ impl LoadedGraph {
     }
 
     /// Gathers what the device needs into one write: inputs that kernels read, the step block, stale parameters.
-    fn stage<'a>(&'a self, run: &mut Run, inputs: &[InputView<'_>]) -> Vec<Piece<'a>> {
+    fn stage<'a>(&'a self, current: &mut CurrentPlan, inputs: &[InputView<'_>]) -> Vec<StagedCopy<'a>> {
         let mut pieces = Vec::new();
-        let staging = &mut run.staging;
+        let staging = &mut current.staging;
         staging.clear();
-        let mut put = |bytes: &[u8], to: Target<'a>, at: u64| {
+        let mut put = |bytes: &[u8], to: CopyTarget<'a>, at: u64| {
             let from = staging.len() as u64;
             staging.extend_from_slice(bytes);
             staging.resize(staging.len().next_multiple_of(4), 0);
             let len = staging.len() as u64 - from;
             if len > 0 {
-                pieces.push(Piece { from, to, at, len });
+                pieces.push(StagedCopy { from, to, at, len });
             }
         };
         for (index, (input, &tensor)) in inputs.iter().zip(&self.graph.inputs).enumerate() {
             if self.on_device(tensor) {
-                put(input.data.bytes(), Target::Region(&self.fixed.inputs[index]), 0);
+                put(input.data.bytes(), CopyTarget::Region(&self.buffers.inputs[index]), 0);
             }
         }
-        if std::mem::take(&mut run.step_stale) {
-            put(&run.step, Target::Region(&self.fixed.step), 0);
+        if std::mem::take(&mut current.step_stale) {
+            put(&current.step, CopyTarget::Region(&self.buffers.step), 0);
         }
         let mut slot = 0;
-        while slot < run.stale.len() {
+        while slot < current.stale.len() {
             let start = slot;
-            while slot < run.stale.len() && std::mem::take(&mut run.stale[slot]) {
+            while slot < current.stale.len() && std::mem::take(&mut current.stale[slot]) {
                 slot += 1;
             }
             if slot > start {
-                let to = Target::Plain(&self.fixed.arena);
-                put(&run.arena[start * PARAM_SLOT..slot * PARAM_SLOT], to, (start * PARAM_SLOT) as u64);
+                let to = CopyTarget::Plain(&self.buffers.arena);
+                put(&current.arena[start * PARAM_SLOT..slot * PARAM_SLOT], to, (start * PARAM_SLOT) as u64);
             }
             slot += 1;
         }
@@ -316,32 +317,40 @@ impl LoadedGraph {
         self.graph.outputs.contains(&input) || self.graph.nodes.iter().any(read)
     }
 
-    fn encode(&self, run: &mut Run, state: &State, inputs: &[InputView<'_>], recorder: Option<&Recorder>) -> Vec<Wanted> {
-        let mut encoder = self.encode_writes(run, inputs);
+    fn encode(
+        &self,
+        current: &mut CurrentPlan,
+        state: &State,
+        inputs: &[InputView<'_>],
+        recorder: Option<&TimestampRecorder>,
+    ) -> Vec<OutputReadback> {
+        let mut encoder = self.encode_writes(current, inputs);
         match recorder {
-            None => self.encode_pass(&mut encoder, run, state, None),
-            Some(recorder) => self.encode_timed(&mut encoder, run, state, recorder),
+            None => self.encode_pass(&mut encoder, current, state, None),
+            Some(recorder) => self.encode_timed(&mut encoder, current, state, recorder),
         }
-        let wanted = self.encode_readback(&mut encoder, run, state);
+        let wanted = self.encode_readback(&mut encoder, current, state);
         self.submit(encoder);
         wanted
     }
 
     /// One write, and copies from there to where its pieces belong.
-    pub(super) fn encode_writes(&self, run: &mut Run, inputs: &[InputView<'_>]) -> wgpu::CommandEncoder {
+    pub(super) fn encode_writes(&self, current: &mut CurrentPlan, inputs: &[InputView<'_>]) -> wgpu::CommandEncoder {
         let counters = &self.gpu.inner.counters;
-        let pieces = self.stage(run, inputs);
-        if !run.staging.is_empty() {
+        let pieces = self.stage(current, inputs);
+        if !current.staging.is_empty() {
             count(&counters.writes, 1);
-            count(&counters.written_bytes, run.staging.len() as u64);
-            self.gpu.inner.queue.write_buffer(&self.fixed.upload, 0, &run.staging);
+            count(&counters.written_bytes, current.staging.len() as u64);
+            self.gpu.inner.queue.write_buffer(&self.buffers.upload, 0, &current.staging);
         }
         let mut encoder = self.gpu.inner.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
         for piece in pieces {
             match piece.to {
-                Target::Region(to) => to.copy_from(&mut encoder, (&self.fixed.upload, piece.from), piece.at, piece.len),
-                Target::Plain(to) => {
-                    encoder.copy_buffer_to_buffer(&self.fixed.upload, piece.from, to, piece.at, piece.len);
+                CopyTarget::Region(to) => {
+                    to.copy_from(&mut encoder, (&self.buffers.upload, piece.from), piece.at, piece.len)
+                }
+                CopyTarget::Plain(to) => {
+                    encoder.copy_buffer_to_buffer(&self.buffers.upload, piece.from, to, piece.at, piece.len);
                 }
             }
         }
@@ -349,15 +358,20 @@ impl LoadedGraph {
     }
 
     /// Copies the live bytes of each output behind one another.
-    fn encode_readback(&self, encoder: &mut wgpu::CommandEncoder, run: &Run, state: &State) -> Vec<Wanted> {
+    fn encode_readback(
+        &self,
+        encoder: &mut wgpu::CommandEncoder,
+        current: &CurrentPlan,
+        state: &State,
+    ) -> Vec<OutputReadback> {
         let mut at = 0;
         let mut all = Vec::with_capacity(self.graph.outputs.len());
         for &output in &self.graph.outputs {
             let elem = self.graph.info(output).elem;
-            let dims = run.planned.live().dims(output);
-            let wanted = Wanted { dims, elem, at, len: elem.bytes(dims.count()) };
+            let dims = current.planned.live().dims(output);
+            let wanted = OutputReadback { dims, elem, at, len: elem.bytes(dims.count()) };
             if let (Some(source), true) = (self.buffer_of(output, state), wanted.len > 0) {
-                source.copy_to(encoder, (&self.fixed.readback, at), wanted.len);
+                source.copy_to(encoder, (&self.buffers.readback, at), wanted.len);
             }
             at += crate::memory::padded(wanted.len);
             all.push(wanted);
@@ -368,22 +382,22 @@ impl LoadedGraph {
     /// Where a tensor is.
     pub(super) fn buffer_of<'a>(&'a self, tensor: TensorId, state: &'a State) -> Option<&'a Region> {
         match self.memory.tensors[tensor.index()]? {
-            Place::Output(index) => self.fixed.outputs.get(index).and_then(Option::as_ref),
-            Place::Input(index) => self.fixed.inputs.get(index),
-            Place::Constant(constant) => self.fixed.constants.get(&constant),
-            Place::Joined(index) => self.fixed.joined.get(index),
+            Place::Output(index) => self.buffers.outputs.get(index).and_then(Option::as_ref),
+            Place::Input(index) => self.buffers.inputs.get(index),
+            Place::Constant(constant) => self.buffers.constants.get(&constant),
+            Place::Joined(index) => self.buffers.joined.get(index),
             Place::State(index) => state.buffers.get(index),
-            Place::Object(index) => self.fixed.objects.get(index),
+            Place::Object(index) => self.buffers.objects.get(index),
         }
     }
 
-    async fn read_back(&self, wanted: Vec<Wanted>) -> Result<Vec<OutputData>> {
+    async fn read_back(&self, wanted: Vec<OutputReadback>) -> Result<Vec<OutputData>> {
         let total = wanted.iter().map(|wanted| wanted.at + wanted.len).max().unwrap_or(0);
-        let bytes = if total == 0 { Vec::new() } else { self.gpu.read(&self.fixed.readback, total).await? };
+        let bytes = if total == 0 { Vec::new() } else { self.gpu.read(&self.buffers.readback, total).await? };
         self.gpu.check()?;
         let mut outputs = alloc::vec(wanted.len())?;
         for wanted in wanted {
-            let Wanted { dims, elem, .. } = wanted;
+            let OutputReadback { dims, elem, .. } = wanted;
             let Some(own) = wanted.of(&bytes) else {
                 return Err(Error::Device("fewer bytes came back than were asked for".to_owned()));
             };
@@ -394,14 +408,14 @@ impl LoadedGraph {
 }
 
 /// An output in the readback buffer.
-struct Wanted {
+struct OutputReadback {
     dims: Dims,
     elem: Elem,
     at: u64,
     len: u64,
 }
 
-impl Wanted {
+impl OutputReadback {
     /// Its bytes among those that were read back.
     fn of<'b>(&self, bytes: &'b [u8]) -> Option<&'b [u8]> {
         let (start, mut len) = (usize::try_from(self.at).ok()?, usize::try_from(self.len).ok()?);

@@ -4,8 +4,8 @@
 use std::collections::{HashMap, HashSet};
 
 use super::Gpu;
-use super::buffers::{MemoryBudget, Request, STORAGE};
-use super::fill::{Destination, Filler};
+use super::buffers::{BufferRequest, MemoryBudget, STORAGE};
+use super::constant_writer::{ConstantWriter, Destination};
 use super::guards::Region;
 use crate::error::Result;
 use crate::graph::{Graph, Role};
@@ -16,27 +16,27 @@ use crate::resize::Planned;
 
 /// The buffers that constants need, known before any is made.
 #[derive(Debug)]
-pub(super) struct ConstantRequests {
-    alone: Vec<ConstantRequest>,
-    joined: Vec<JoinedRequest>,
+pub(super) struct ConstantBuffers {
+    alone: Vec<ConstantBuffer>,
+    joined: Vec<JoinedBuffer>,
 }
 
 /// A constant's buffer: made for the first tensor that has its bytes, shared by the others.
 #[derive(Debug)]
-struct ConstantRequest {
+struct ConstantBuffer {
     constant: u32,
     tensor: TensorId,
     same_as: Option<u32>,
-    request: Request,
+    request: BufferRequest,
 }
 
 /// A buffer of constants that lie behind one another, and where each of them begins.
 #[derive(Debug)]
-struct JoinedRequest {
+struct JoinedBuffer {
     parts: Vec<(TensorId, u64)>,
     /// Bytes of all of them, without what lies between.
     bytes: u64,
-    request: Request,
+    request: BufferRequest,
 }
 
 /// The constants that a kernel binds by themselves, or that are read back. Others have no buffer of their own.
@@ -51,19 +51,19 @@ fn bound_alone(graph: &Graph, planned: &Planned, memory: &Memory) -> HashSet<u32
     bound.chain(&graph.outputs).filter_map(constant).collect()
 }
 
-impl ConstantRequests {
+impl ConstantBuffers {
     pub(super) fn new(graph: &Graph, planned: &Planned, memory: &Memory) -> Self {
         let joined = memory.joins.iter().enumerate().map(|(index, parts)| {
             let (starts, size) = joined(parts.iter().map(|&part| bytes_of(graph, part)));
-            let request = Request::new(format!("joined constants {index}"), size, STORAGE);
+            let request = BufferRequest::new(format!("joined constants {index}"), size, STORAGE);
             let bytes = parts.iter().map(|&part| bytes_of(graph, part)).sum();
-            JoinedRequest { parts: parts.iter().copied().zip(starts).collect(), bytes, request }
+            JoinedBuffer { parts: parts.iter().copied().zip(starts).collect(), bytes, request }
         });
         Self { alone: requests_alone(graph, &bound_alone(graph, planned, memory)), joined: joined.collect() }
     }
 
     /// Every buffer that is to be made.
-    pub(super) fn buffers(&self) -> impl Iterator<Item = &Request> {
+    pub(super) fn buffers(&self) -> impl Iterator<Item = &BufferRequest> {
         let alone = self.alone.iter().filter(|constant| constant.same_as.is_none()).map(|constant| &constant.request);
         alone.chain(self.joined.iter().map(|joined| &joined.request))
     }
@@ -80,27 +80,27 @@ impl ConstantRequests {
         gpu: &Gpu,
         graph: &Graph,
         budget: &mut MemoryBudget,
-        filler: &mut Filler,
+        writer: &mut ConstantWriter,
     ) -> Result<(HashMap<u32, Region>, Vec<Region>)> {
         let mut alone: HashMap<u32, Region> = HashMap::new();
-        for ConstantRequest { constant, tensor, same_as, request } in &self.alone {
+        for ConstantBuffer { constant, tensor, same_as, request } in &self.alone {
             if let Some(region) = same_as.and_then(|first| alone.get(&first)).cloned() {
                 alone.insert(*constant, region);
                 continue;
             }
             let region = request.make_storage(gpu, budget)?;
             let place = Destination::Buffer { buffer: region.buffer.clone(), start: region.start, size: request.size };
-            filler.add(graph, *tensor, *constant, place);
+            writer.add(graph, *tensor, *constant, place);
             alone.insert(*constant, region);
         }
         let mut all = Vec::with_capacity(self.joined.len());
-        for JoinedRequest { parts, request, .. } in &self.joined {
+        for JoinedBuffer { parts, request, .. } in &self.joined {
             let region = request.make_storage(gpu, budget)?;
             for &(part, start) in parts {
                 let Role::Constant(constant) = graph.role(part) else { continue };
                 let (buffer, start) = (region.buffer.clone(), region.start + start);
                 let place = Destination::Buffer { buffer, start, size: bytes_of(graph, part) };
-                filler.add(graph, part, constant, place);
+                writer.add(graph, part, constant, place);
             }
             all.push(region);
         }
@@ -115,9 +115,9 @@ fn bytes_of(graph: &Graph, constant: TensorId) -> u64 {
 }
 
 /// The buffers of constants that are bound by themselves. Those that hold the same bytes are one, as nothing changes them.
-fn requests_alone(graph: &Graph, wanted: &HashSet<u32>) -> Vec<ConstantRequest> {
+fn requests_alone(graph: &Graph, wanted: &HashSet<u32>) -> Vec<ConstantBuffer> {
     let mut firsts: HashMap<u32, u32> = HashMap::new();
-    let mut requests: Vec<ConstantRequest> = Vec::new();
+    let mut requests: Vec<ConstantBuffer> = Vec::new();
     let mut known = HashSet::new();
     for (id, role) in (0..).zip(&graph.roles) {
         let Role::Constant(constant) = *role else { continue };
@@ -127,8 +127,8 @@ fn requests_alone(graph: &Graph, wanted: &HashSet<u32>) -> Vec<ConstantRequest> 
         let first = *firsts.entry(graph.first_equal(constant)).or_insert(constant);
         let tensor = TensorId(id);
         // An output of the graph may be a constant, and is read back like any other.
-        let request = Request::new(format!("constant {constant}"), bytes_of(graph, tensor), STORAGE);
-        requests.push(ConstantRequest { constant, tensor, same_as: (first != constant).then_some(first), request });
+        let request = BufferRequest::new(format!("constant {constant}"), bytes_of(graph, tensor), STORAGE);
+        requests.push(ConstantBuffer { constant, tensor, same_as: (first != constant).then_some(first), request });
     }
     requests
 }

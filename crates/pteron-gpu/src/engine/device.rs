@@ -8,12 +8,12 @@ use std::task::Poll;
 use super::buffers::Counters;
 #[cfg(not(target_arch = "wasm32"))]
 use super::cache::{DiskCache, PipelineCacheSummary};
+use super::device_errors::DeviceErrors;
 use super::device_memory::device_memory;
-use super::failure::Failures;
 use super::guards::GuardSwitch;
 use super::pipelines::Pipeline;
 use super::shared_budget::SharedBudget;
-use super::wait::Once;
+use super::wait::OneShot;
 use crate::error::{Error, Result};
 use crate::kernel::Variant;
 use crate::plan::{Caps, MATRIX_MEMORY};
@@ -33,7 +33,7 @@ const NO_ADAPTER: &str = "was found; install a Vulkan driver (mesa-vulkan-driver
 const NO_ADAPTER: &str =
     "is offered by this browser: it has no WebGPU, or gives pages no GPU now; after a crash it may take a restart";
 
-/// Sizes of the blocks that small buffers share, from the first to the largest; larger buffers have memory of their own. What the
+/// BufferPlan of the blocks that small buffers share, from the first to the largest; larger buffers have memory of their own. What the
 /// last block has left over is the price of many small buffers: here it is small beside a model's weights.
 const BLOCKS: std::ops::Range<u64> = 4 << 20..8 << 20;
 
@@ -74,7 +74,7 @@ pub(crate) struct Inner {
     pub(super) binds_reach: bool,
     #[cfg(not(target_arch = "wasm32"))]
     pub(super) cache: Option<DiskCache>,
-    failures: Failures,
+    errors: DeviceErrors,
 }
 
 /// What can be said of an adapter.
@@ -191,7 +191,7 @@ impl Gpu {
             ..Default::default()
         };
         let (device, queue) = adapter.request_device(&descriptor).await.map_err(|error| Error::Device(error.to_string()))?;
-        let failures = Failures::of(&device);
+        let errors = DeviceErrors::of(&device);
         let memory = summary.memory_bytes;
         let caps = Caps {
             subgroups: features.contains(wgpu::Features::SUBGROUP),
@@ -223,7 +223,7 @@ impl Gpu {
             binds_reach: false,
             #[cfg(not(target_arch = "wasm32"))]
             cache,
-            failures,
+            errors,
         };
         // Threads share a device on native targets; a browser has one thread, and there nothing of wgpu can be sent.
         #[cfg_attr(target_arch = "wasm32", allow(clippy::arc_with_non_send_sync, reason = "shared on native targets"))]
@@ -260,8 +260,8 @@ impl Gpu {
     #[cfg(any(test, feature = "fuzzing"))]
     #[cfg_attr(not(test), allow(unused_variables, reason = "only tests bind what kernels reach"))]
     fn again(&self, caps: Caps, binds_reach: bool) -> Self {
-        let Inner { device, queue, summary, failures, .. } = &*self.inner;
-        let (device, queue, summary, failures) = (device.clone(), queue.clone(), summary.clone(), failures.clone());
+        let Inner { device, queue, summary, errors, .. } = &*self.inner;
+        let (device, queue, summary, errors) = (device.clone(), queue.clone(), summary.clone(), errors.clone());
         let (counters, pipelines, cache) = (Counters::default(), Mutex::default(), None);
         let (guards, memory) = (self.inner.guards.again(), self.inner.memory.clone());
         let inner = Inner {
@@ -276,7 +276,7 @@ impl Gpu {
             #[cfg(test)]
             binds_reach,
             cache,
-            failures,
+            errors,
         };
         Self { inner: Arc::new(inner) }
     }
@@ -304,27 +304,27 @@ impl Gpu {
     /// Destroys the device, as a driver that fails would: whatever uses it afterwards gets [`Error::Lost`].
     pub fn destroy(&self) {
         // The device's own message comes with the next poll; a call that fails before it should know why.
-        self.inner.failures.note_lost("it was destroyed".to_owned());
+        self.inner.errors.record_lost("it was destroyed".to_owned());
         self.inner.device.destroy();
     }
 
     /// Waits until the device is lost, if it ever is, and says why it was: a driver that failed or was updated, a GPU that is gone,
     /// or [`destroy`](Self::destroy). What was loaded on it can be loaded again on a new one.
     pub async fn lost(&self) -> String {
-        self.inner.failures.lost().await
+        self.inner.errors.lost().await
     }
 
     /// What has gone wrong on the device outside any call, if anything has.
     pub(crate) fn check(&self) -> Result<()> {
-        self.inner.failures.check()
+        self.inner.errors.check()
     }
 
     /// Waits until the device has done what it was given so far.
     ///
     /// # Errors
     /// A device that fails.
-    pub async fn settle(&self) -> Result<()> {
-        let done = Once::new();
+    pub async fn wait_idle(&self) -> Result<()> {
+        let done = OneShot::new();
         // Writes are taken up with the next submission.
         self.inner.queue.submit([]);
         let sender = done.sender();

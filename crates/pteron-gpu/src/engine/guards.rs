@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Gpu;
-use super::load::Fixed;
+use super::load::GraphBuffers;
 use super::pipelines::Pipeline;
 use crate::error::{Error, Result};
 use crate::memory::Place;
@@ -118,14 +118,14 @@ impl Region {
 /// The guarded buffers of a graph, and the operators that use each, for messages.
 #[derive(Debug)]
 pub(super) struct GuardList {
-    fixed: Vec<(Region, String)>,
+    buffers: Vec<(Region, String)>,
     /// Operators by index of the state's buffer.
     states: Vec<String>,
 }
 
 impl GuardList {
     /// The list for a graph; `uses` are the places that each operator's recipes bind.
-    pub(super) fn new(fixed: &Fixed, states: usize, uses: &[(String, Place, bool)]) -> Self {
+    pub(super) fn new(buffers: &GraphBuffers, states: usize, uses: &[(String, Place, bool)]) -> Self {
         let operators = |place: Place| {
             let of = |written: bool| uses.iter().filter(move |use_| use_.1 == place && use_.2 == written);
             let mut names: Vec<&str> = of(true).map(|use_| use_.0.as_str()).collect();
@@ -139,23 +139,23 @@ impl GuardList {
                 [few @ .., last] => format!("{}, {} others, {last}", few[..2].join(", "), few.len() - 2),
             }
         };
-        let mut list = vec![(fixed.step.clone(), "the host".to_owned())];
+        let mut list = vec![(buffers.step.clone(), "the host".to_owned())];
         let mut add = |region: &Region, place| list.push((region.clone(), operators(place)));
-        fixed.constants.iter().for_each(|(&id, region)| add(region, Place::Constant(id)));
-        fixed.joined.iter().enumerate().for_each(|(index, region)| add(region, Place::Joined(index)));
-        fixed.inputs.iter().enumerate().for_each(|(index, region)| add(region, Place::Input(index)));
-        fixed.objects.iter().enumerate().for_each(|(index, region)| add(region, Place::Object(index)));
-        for (index, region) in fixed.outputs.iter().enumerate() {
+        buffers.constants.iter().for_each(|(&id, region)| add(region, Place::Constant(id)));
+        buffers.joined.iter().enumerate().for_each(|(index, region)| add(region, Place::Joined(index)));
+        buffers.inputs.iter().enumerate().for_each(|(index, region)| add(region, Place::Input(index)));
+        buffers.objects.iter().enumerate().for_each(|(index, region)| add(region, Place::Object(index)));
+        for (index, region) in buffers.outputs.iter().enumerate() {
             region.iter().for_each(|region| add(region, Place::Output(index)));
         }
-        Self { fixed: list, states: (0..states).map(|index| operators(Place::State(index))).collect() }
+        Self { buffers: list, states: (0..states).map(|index| operators(Place::State(index))).collect() }
     }
 
     /// Compares every guard of the graph and of a state with what was written there, after all that was submitted.
     pub(super) async fn check(&self, gpu: &Gpu, states: &[Region]) -> Result<()> {
-        let fixed = self.fixed.iter().map(|(region, operators)| (region, operators.as_str()));
+        let buffers = self.buffers.iter().map(|(region, operators)| (region, operators.as_str()));
         let states = states.iter().zip(&self.states).map(|(region, operators)| (region, operators.as_str()));
-        let all: Vec<(&Region, &str)> = fixed.chain(states).filter(|(region, _)| region.label.is_some()).collect();
+        let all: Vec<(&Region, &str)> = buffers.chain(states).filter(|(region, _)| region.label.is_some()).collect();
         let bytes = gpu.read_guards(&all).await?;
         gpu.inner.guards.count(all.len() as u64);
         let wrong = bytes.chunks_exact(GUARD).zip(&all).filter(|(guards, _)| **guards != PATTERN);

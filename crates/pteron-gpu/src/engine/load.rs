@@ -7,23 +7,23 @@ use std::sync::{Arc, Mutex};
 use pteron_format::vulkan::ConstantId;
 
 use super::Gpu;
-use super::buffers::{MemoryBudget, Request, count};
-use super::call::Run;
-use super::fill::{Destination, Filler, Sink};
-use super::filling::FillingGraph;
-use super::follow::Answers;
+use super::buffer_plan::{BufferPlan, ParamSlots, slots};
+use super::buffers::{BufferRequest, MemoryBudget, count};
+use super::call::CurrentPlan;
+use super::constant_writer::{ConstantWriter, Destination, UploadSink};
 use super::guards::{GuardList, Region};
+use super::pipelined::ReadbackSlots;
 use super::pipelines::Pipeline;
 use super::precision::Precision;
-use super::progress::Loading;
-use super::shared_budget::{GraphClaim, SharedBudget};
-use super::sizes::{Sizes, Slots, slots};
+use super::progress::ProgressCounter;
+use super::shared_budget::{GraphReservation, SharedBudget};
 use super::state::state_bytes;
+use super::streaming::StreamingGraph;
 use super::upload::upload;
-use super::wait::Gate;
+use super::wait::AsyncLock;
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Role};
-use crate::half_cache::KvCache;
+use crate::half_cache::StateDtype;
 use crate::kernel::Variant;
 use crate::live::TensorId;
 use crate::memory::{Memory, Place};
@@ -40,13 +40,13 @@ pub struct LoadOptions {
     /// The GPU memory that the graph and its states count in, with all else that shares it.
     pub memory: SharedBudget,
     /// How many calls may be under way at once; see [`LoadedGraph::start`].
-    pub calls_under_way: usize,
+    pub max_in_flight: usize,
     /// How exactly kernels compute.
     pub precision: Precision,
     /// Which of several kernels that serve the same plan are run.
     pub tuning: Tuning,
     /// How exactly attention remembers.
-    pub kv_cache: KvCache,
+    pub state_dtype: StateDtype,
 }
 
 /// Where a constant's bytes come from: the mapped file, external data, anything.
@@ -58,19 +58,19 @@ pub struct LoadedGraph {
     pub(super) gpu: Gpu,
     pub(super) graph: Graph,
     pub(super) memory: Memory,
-    pub(super) fixed: Fixed,
+    pub(super) buffers: GraphBuffers,
     /// For each operator and recipe: the pipeline, where its parameter slots start, and its bind group unless it needs state.
-    pub(super) ready: Vec<Vec<Ready>>,
+    pub(super) compiled: Vec<Vec<CompiledRecipe>>,
     /// Where a state's buffers start: what to copy, or nothing for zeros.
     pub(super) initial: Vec<Option<wgpu::Buffer>>,
-    pub(super) run: Mutex<Run>,
-    pub(super) gate: Gate,
-    pub(super) answers: Arc<Answers>,
+    pub(super) current: Mutex<CurrentPlan>,
+    pub(super) call_lock: AsyncLock,
+    pub(super) readbacks: Arc<ReadbackSlots>,
     pub(super) bytes: u64,
     pub(super) needed: MemoryUse,
     /// What is compared after each call, where the device has guards.
     pub(super) guards: Option<Arc<GuardList>>,
-    pub(super) claim: GraphClaim,
+    pub(super) reservation: GraphReservation,
 }
 
 /// Bytes that a graph cannot do without, states apart.
@@ -98,7 +98,7 @@ impl MemoryUse {
 
 /// Buffers that live as long as the graph.
 #[derive(Debug)]
-pub(super) struct Fixed {
+pub(super) struct GraphBuffers {
     pub(super) constants: HashMap<u32, Region>,
     /// Constants that share a buffer.
     pub(super) joined: Vec<Region>,
@@ -117,7 +117,7 @@ pub(super) struct Fixed {
 
 /// A recipe made ready.
 #[derive(Debug)]
-pub(super) struct Ready {
+pub(super) struct CompiledRecipe {
     pub(super) pipeline: Arc<Pipeline>,
     pub(super) slot: u32,
     pub(super) binds: Vec<Bound>,
@@ -138,11 +138,11 @@ pub struct PreparedGraph {
     graph: Graph,
     planned: Planned,
     memory: Memory,
-    slots: Slots,
-    sizes: Sizes,
-    calls_under_way: usize,
-    booked: u64,
-    claim: GraphClaim,
+    slots: ParamSlots,
+    buffer_plan: BufferPlan,
+    max_in_flight: usize,
+    reserved: u64,
+    reservation: GraphReservation,
 }
 
 impl PreparedGraph {
@@ -152,27 +152,27 @@ impl PreparedGraph {
     /// # Errors
     /// What an operator refuses, a buffer that is too large for the device, or a device that fails.
     pub fn new(gpu: &Gpu, graph: Graph, options: &LoadOptions) -> Result<Self> {
-        let graph = options.kv_cache.of(graph, gpu.caps())?;
+        let graph = options.state_dtype.of(graph, gpu.caps())?;
         let bounds = input_bounds(&graph, options)?;
         let caps = options.tuning.of(options.precision.of(gpu.caps()));
         let planned = Planned::at_bounds(&graph, &bounds, caps)?;
         let memory = Memory::plan(&graph, &planned)?;
         let slots = slots(&planned, &memory);
-        let sizes = Sizes::new(&graph, &planned, &memory, slots.total);
-        let calls_under_way = options.calls_under_way;
+        let buffer_plan = BufferPlan::new(&graph, &planned, &memory, slots.total);
+        let max_in_flight = options.max_in_flight;
         let mut budget = MemoryBudget::new(None);
-        sizes.book(gpu, &mut budget)?;
-        Answers::book(gpu, calls_under_way, &mut budget)?;
+        buffer_plan.reserve(gpu, &mut budget)?;
+        ReadbackSlots::reserve(gpu, max_in_flight, &mut budget)?;
         gpu.check()?;
-        let booked = budget.used();
-        let claim = GraphClaim::plan(gpu, &options.memory, booked, state_bytes(&graph, &memory));
-        Ok(Self { gpu: gpu.clone(), graph, planned, memory, slots, sizes, calls_under_way, booked, claim })
+        let reserved = budget.used();
+        let reservation = GraphReservation::plan(gpu, &options.memory, reserved, state_bytes(&graph, &memory));
+        Ok(Self { gpu: gpu.clone(), graph, planned, memory, slots, buffer_plan, max_in_flight, reserved, reservation })
     }
 
     /// Bytes of GPU memory that it will use, states apart.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
-        self.booked
+        self.reserved
     }
 
     /// Bytes of GPU memory that each state will use.
@@ -183,18 +183,18 @@ impl PreparedGraph {
 
     /// Counts one more state, for a graph that is used more than once.
     pub fn expect_state(&self) {
-        self.claim.expect_state(&self.gpu, self.state_bytes());
+        self.reservation.expect_state(&self.gpu, self.state_bytes());
     }
 
     /// What of it no loader could do without.
     #[must_use]
     pub fn memory_needed(&self) -> MemoryUse {
-        self.sizes.needed()
+        self.buffer_plan.needed()
     }
 
     /// Bytes of constants that loading uploads.
     pub(super) fn constant_bytes(&self) -> u64 {
-        self.sizes.constants.bytes()
+        self.buffer_plan.constants.bytes()
     }
 
     /// How many pipelines it needs.
@@ -206,9 +206,9 @@ impl PreparedGraph {
     ///
     /// # Errors
     /// A constant that is nowhere, no memory, or a device that fails.
-    pub async fn load(self, constants: &ConstantBytes<'_>, loading: &Loading<'_>) -> Result<LoadedGraph> {
-        let filling = self.make(loading, |gpu, graph, filler, budget, bytes| {
-            upload(gpu, loading, bytes, |put| filler.feed_all(&mut Sink { gpu, budget, put }, graph, constants))
+    pub async fn load(self, constants: &ConstantBytes<'_>, loading: &ProgressCounter<'_>) -> Result<LoadedGraph> {
+        let filling = self.make(loading, |gpu, graph, writer, budget, bytes| {
+            upload(gpu, loading, bytes, |put| writer.feed_all(&mut UploadSink { gpu, budget, put }, graph, constants))
         });
         Ok(filling.await?.into_loaded())
     }
@@ -217,48 +217,61 @@ impl PreparedGraph {
     ///
     /// # Errors
     /// No memory, or a device that fails.
-    pub async fn begin(self, loading: &Loading<'_>) -> Result<FillingGraph> {
+    pub async fn load_streaming(self, loading: &ProgressCounter<'_>) -> Result<StreamingGraph> {
         self.make(loading, |_, _, _, _, _| Ok(())).await
     }
 
     async fn make(
         self,
-        loading: &Loading<'_>,
-        fill: impl FnOnce(&Gpu, &Graph, &mut Filler, &mut MemoryBudget, u64) -> Result<()>,
-    ) -> Result<FillingGraph> {
-        let Self { gpu, graph, planned, memory, slots, sizes, calls_under_way, claim, .. } = self;
-        claim.budget().check(&gpu)?;
-        let mut budget = MemoryBudget::of(claim.budget());
+        loading: &ProgressCounter<'_>,
+        fill: impl FnOnce(&Gpu, &Graph, &mut ConstantWriter, &mut MemoryBudget, u64) -> Result<()>,
+    ) -> Result<StreamingGraph> {
+        let Self { gpu, graph, planned, memory, slots, buffer_plan, max_in_flight, reservation, .. } = self;
+        reservation.budget().check(&gpu)?;
+        let mut budget = MemoryBudget::of(reservation.budget());
         let scope = gpu.inner.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
         let made = gpu.compile_beside(&variants(&planned, &memory), loading, || {
-            let mut filler = Filler::default();
-            let fixed = make_buffers(&gpu, &graph, &sizes, &mut budget, &mut filler)?;
+            let mut writer = ConstantWriter::default();
+            let buffers = make_buffers(&gpu, &graph, &buffer_plan, &mut budget, &mut writer)?;
             for (index, &tensor) in memory.states.iter().enumerate() {
                 if let Role::State(constant) = graph.role(tensor) {
-                    filler.add(&graph, tensor, constant, Destination::State(index));
+                    writer.add(&graph, tensor, constant, Destination::State(index));
                 }
             }
-            let answers = Answers::new(&gpu, calls_under_way, &mut budget)?;
-            fill(&gpu, &graph, &mut filler, &mut budget, sizes.constants.bytes())?;
-            Ok((fixed, filler, answers))
+            let readbacks = ReadbackSlots::new(&gpu, max_in_flight, &mut budget)?;
+            fill(&gpu, &graph, &mut writer, &mut budget, buffer_plan.constants.bytes())?;
+            Ok((buffers, writer, readbacks))
         });
         // Whatever else went wrong may have gone wrong for want of memory.
         if let Some(error) = scope.pop().await {
             return Err(Error::OutOfMemory(error.to_string()));
         }
-        let (fixed, filler, answers) = made?;
+        let (buffers, writer, readbacks) = made?;
         #[cfg_attr(target_arch = "wasm32", allow(clippy::arc_with_non_send_sync, reason = "shared on native targets"))]
-        let answers = Arc::new(answers);
-        let ready = make_ready(&gpu, &planned, &memory, &fixed, &slots)?;
+        let readbacks = Arc::new(readbacks);
+        let compiled = make_ready(&gpu, &planned, &memory, &buffers, &slots)?;
         gpu.check()?;
-        let run = Mutex::new(Run::new(planned, slots.total));
-        let (gate, initial) = (Gate::default(), Vec::new());
-        let (bytes, needed) = (budget.used(), sizes.needed());
-        let guards = gpu.has_guard_bytes().then(|| guard_list(&graph, &memory, &fixed, &ready));
-        let loaded =
-            LoadedGraph { gpu, graph, memory, fixed, ready, initial, run, gate, answers, bytes, needed, guards, claim };
+        let current = Mutex::new(CurrentPlan::new(planned, slots.total));
+        let (call_lock, initial) = (AsyncLock::default(), Vec::new());
+        let (bytes, needed) = (budget.used(), buffer_plan.needed());
+        let guards = gpu.has_guard_bytes().then(|| guard_list(&graph, &memory, &buffers, &compiled));
+        let loaded = LoadedGraph {
+            gpu,
+            graph,
+            memory,
+            buffers,
+            compiled,
+            initial,
+            current,
+            call_lock,
+            readbacks,
+            bytes,
+            needed,
+            guards,
+            reservation,
+        };
         loaded.refresh_all();
-        Ok(FillingGraph { loaded, filler, budget, waiting: 0 })
+        Ok(StreamingGraph { loaded, writer, budget, waiting: 0 })
     }
 }
 
@@ -269,7 +282,7 @@ impl LoadedGraph {
     /// # Errors
     /// What an operator refuses, what does not fit, a constant that is nowhere, or a device that fails.
     pub async fn load(gpu: &Gpu, graph: Graph, constants: &ConstantBytes<'_>, options: &LoadOptions) -> Result<Self> {
-        PreparedGraph::new(gpu, graph, options)?.load(constants, &Loading::default()).await
+        PreparedGraph::new(gpu, graph, options)?.load(constants, &ProgressCounter::default()).await
     }
 
     /// The decoded graph.
@@ -311,23 +324,30 @@ fn input_bounds(graph: &Graph, options: &LoadOptions) -> Result<Vec<Dims>> {
     graph.inputs.iter().enumerate().map(bound).collect()
 }
 
-fn make_buffers(gpu: &Gpu, graph: &Graph, sizes: &Sizes, budget: &mut MemoryBudget, filler: &mut Filler) -> Result<Fixed> {
-    let (constants, joined) = sizes.constants.make(gpu, graph, budget, filler)?;
-    let mut all =
-        |requests: &[Request]| requests.iter().map(|request| request.make_storage(gpu, budget)).collect::<Result<Vec<_>>>();
-    let (inputs, objects) = (all(&sizes.inputs)?, all(&sizes.objects)?);
-    let output = |output: &Option<Request>| output.as_ref().map(|output| output.make_storage(gpu, budget)).transpose();
-    let outputs = sizes.outputs.iter().map(output);
-    Ok(Fixed {
+fn make_buffers(
+    gpu: &Gpu,
+    graph: &Graph,
+    buffer_plan: &BufferPlan,
+    budget: &mut MemoryBudget,
+    writer: &mut ConstantWriter,
+) -> Result<GraphBuffers> {
+    let (constants, joined) = buffer_plan.constants.make(gpu, graph, budget, writer)?;
+    let mut all = |requests: &[BufferRequest]| {
+        requests.iter().map(|request| request.make_storage(gpu, budget)).collect::<Result<Vec<_>>>()
+    };
+    let (inputs, objects) = (all(&buffer_plan.inputs)?, all(&buffer_plan.objects)?);
+    let output = |output: &Option<BufferRequest>| output.as_ref().map(|output| output.make_storage(gpu, budget)).transpose();
+    let outputs = buffer_plan.outputs.iter().map(output);
+    Ok(GraphBuffers {
         constants,
         joined,
         inputs,
         outputs: outputs.collect::<Result<_>>()?,
         objects,
-        arena: sizes.arena.make(gpu, budget)?,
-        step: sizes.step.make_storage(gpu, budget)?,
-        upload: sizes.upload.make(gpu, budget)?,
-        readback: sizes.readback.make(gpu, budget)?,
+        arena: buffer_plan.arena.make(gpu, budget)?,
+        step: buffer_plan.step.make_storage(gpu, budget)?,
+        upload: buffer_plan.upload.make(gpu, budget)?,
+        readback: buffer_plan.readback.make(gpu, budget)?,
     })
 }
 
@@ -339,8 +359,14 @@ fn variants<'a>(planned: &'a Planned, memory: &Memory) -> Vec<&'a Variant> {
     all.filter(|&variant| seen.insert(variant)).collect()
 }
 
-fn make_ready(gpu: &Gpu, planned: &Planned, memory: &Memory, fixed: &Fixed, slots: &Slots) -> Result<Vec<Vec<Ready>>> {
-    let mut ready = Vec::with_capacity(planned.recipes().len());
+fn make_ready(
+    gpu: &Gpu,
+    planned: &Planned,
+    memory: &Memory,
+    buffers: &GraphBuffers,
+    slots: &ParamSlots,
+) -> Result<Vec<Vec<CompiledRecipe>>> {
+    let mut compiled = Vec::with_capacity(planned.recipes().len());
     for (node, recipes) in planned.recipes().iter().enumerate() {
         let mut list = Vec::new();
         for (recipe, &slot) in recipes.list.iter().zip(&slots.bases[node]) {
@@ -348,14 +374,14 @@ fn make_ready(gpu: &Gpu, planned: &Planned, memory: &Memory, fixed: &Fixed, slot
                 return Err(Error::Device(format!("kernel {} did not compile", recipe.variant.label)));
             };
             let binds: Vec<Bound> = recipe.binds.iter().filter_map(|bind| bound(memory, node, *bind)).collect();
-            check_lengths(planned, fixed, node, recipe, &binds)?;
-            let mut one = Ready { pipeline, slot, binds, group: None };
-            one.group = bind_group(gpu, fixed, &one, &[]);
+            check_lengths(planned, buffers, node, recipe, &binds)?;
+            let mut one = CompiledRecipe { pipeline, slot, binds, group: None };
+            one.group = bind_group(gpu, buffers, &one, &[]);
             list.push(one);
         }
-        ready.push(list);
+        compiled.push(list);
     }
-    Ok(ready)
+    Ok(compiled)
 }
 
 fn bound(memory: &Memory, node: usize, bind: Bind) -> Option<Bound> {
@@ -368,10 +394,10 @@ fn bound(memory: &Memory, node: usize, bind: Bind) -> Option<Bound> {
 }
 
 /// Plans were checked with lengths that followed from bounds: the buffers are that long. States are made later, from bounds alone.
-fn check_lengths(planned: &Planned, fixed: &Fixed, node: usize, recipe: &Recipe, binds: &[Bound]) -> Result<()> {
+fn check_lengths(planned: &Planned, buffers: &GraphBuffers, node: usize, recipe: &Recipe, binds: &[Bound]) -> Result<()> {
     let lengths = planned.lengths(node);
     for (bind, bound) in recipe.binds.iter().zip(binds) {
-        let (needed, found) = (lengths.length(*bind), region(fixed, *bound, &[]).map(|region| region.len));
+        let (needed, found) = (lengths.length(*bind), region(buffers, *bound, &[]).map(|region| region.len));
         if let Some(found) = found.filter(|found| *found < needed) {
             let what = format!("{bind:?} of kernel {} has {found} bytes, planned were {needed}", recipe.variant.label);
             return Err(Error::Device(what));
@@ -381,22 +407,22 @@ fn check_lengths(planned: &Planned, fixed: &Fixed, node: usize, recipe: &Recipe,
 }
 
 /// The buffer of a binding, if it is there.
-fn region<'a>(fixed: &'a Fixed, bound: Bound, states: &'a [Region]) -> Option<&'a Region> {
+fn region<'a>(buffers: &'a GraphBuffers, bound: Bound, states: &'a [Region]) -> Option<&'a Region> {
     match bound {
-        Bound::Step => Some(&fixed.step),
-        Bound::Place(Place::Constant(constant)) => fixed.constants.get(&constant),
-        Bound::Place(Place::Joined(index)) => fixed.joined.get(index),
-        Bound::Place(Place::Input(index)) => fixed.inputs.get(index),
-        Bound::Place(Place::Output(index)) => fixed.outputs.get(index)?.as_ref(),
-        Bound::Place(Place::Object(index)) => fixed.objects.get(index),
+        Bound::Step => Some(&buffers.step),
+        Bound::Place(Place::Constant(constant)) => buffers.constants.get(&constant),
+        Bound::Place(Place::Joined(index)) => buffers.joined.get(index),
+        Bound::Place(Place::Input(index)) => buffers.inputs.get(index),
+        Bound::Place(Place::Output(index)) => buffers.outputs.get(index)?.as_ref(),
+        Bound::Place(Place::Object(index)) => buffers.objects.get(index),
         Bound::Place(Place::State(index)) => states.get(index),
     }
 }
 
 /// The guarded buffers of a graph and who uses them.
-fn guard_list(graph: &Graph, memory: &Memory, fixed: &Fixed, ready: &[Vec<Ready>]) -> Arc<GuardList> {
+fn guard_list(graph: &Graph, memory: &Memory, buffers: &GraphBuffers, compiled: &[Vec<CompiledRecipe>]) -> Arc<GuardList> {
     let mut uses = Vec::new();
-    for (node, recipes) in graph.nodes.iter().zip(ready) {
+    for (node, recipes) in graph.nodes.iter().zip(compiled) {
         for (index, bound, recipe) in recipes.iter().flat_map(|one| (0..).zip(&one.binds).map(move |(i, b)| (i, b, one))) {
             if let Bound::Place(place) = *bound {
                 uses.push((format!("{} (call {})", node.name, node.call), place, recipe.pipeline.writes(index)));
@@ -404,30 +430,35 @@ fn guard_list(graph: &Graph, memory: &Memory, fixed: &Fixed, ready: &[Vec<Ready>
         }
     }
     #[cfg_attr(target_arch = "wasm32", allow(clippy::arc_with_non_send_sync, reason = "shared on native targets"))]
-    Arc::new(GuardList::new(fixed, memory.states.len(), &uses))
+    Arc::new(GuardList::new(buffers, memory.states.len(), &uses))
 }
 
 /// The bind group of a recipe; `None` if it binds state and `states` has none.
-pub(super) fn bind_group(gpu: &Gpu, fixed: &Fixed, ready: &Ready, states: &[Region]) -> Option<wgpu::BindGroup> {
+pub(super) fn bind_group(
+    gpu: &Gpu,
+    buffers: &GraphBuffers,
+    compiled: &CompiledRecipe,
+    states: &[Region],
+) -> Option<wgpu::BindGroup> {
     let most = gpu.inner.summary.limits.max_storage_buffer_binding_size;
     count(&gpu.inner.counters.bind_groups, 1);
-    bind_group_of(gpu, fixed, ready, states, |_, region| region.binding(ready.pipeline.checked, most))
+    bind_group_of(gpu, buffers, compiled, states, |_, region| region.binding(compiled.pipeline.checked, most))
 }
 
 /// The same, with what of each region is bound.
 pub(super) fn bind_group_of<'a>(
     gpu: &Gpu,
-    fixed: &'a Fixed,
-    ready: &Ready,
+    buffers: &'a GraphBuffers,
+    compiled: &CompiledRecipe,
     states: &'a [Region],
     part: impl Fn(usize, &'a Region) -> wgpu::BindingResource<'a>,
 ) -> Option<wgpu::BindGroup> {
-    let params = wgpu::BufferBinding { buffer: &fixed.arena, offset: 0, size: wgpu::BufferSize::new(PARAM_SLOT as u64) };
+    let params = wgpu::BufferBinding { buffer: &buffers.arena, offset: 0, size: wgpu::BufferSize::new(PARAM_SLOT as u64) };
     let mut entries = vec![wgpu::BindGroupEntry { binding: 0, resource: wgpu::BindingResource::Buffer(params) }];
-    for (index, (binding, bound)) in (1u32..).zip(&ready.binds).enumerate() {
-        let resource = part(index, region(fixed, *bound, states)?);
+    for (index, (binding, bound)) in (1u32..).zip(&compiled.binds).enumerate() {
+        let resource = part(index, region(buffers, *bound, states)?);
         entries.push(wgpu::BindGroupEntry { binding, resource });
     }
-    let layout = &ready.pipeline.layout;
+    let layout = &compiled.pipeline.layout;
     Some(gpu.inner.device.create_bind_group(&wgpu::BindGroupDescriptor { label: None, layout, entries: &entries }))
 }

@@ -6,27 +6,27 @@
 
 #[cfg(not(target_arch = "wasm32"))]
 mod bandwidth;
+mod buffer_plan;
 mod buffers;
 #[cfg(not(target_arch = "wasm32"))]
 mod cache;
 mod call;
+mod constant_writer;
 mod constants;
 mod device;
+mod device_errors;
 mod device_memory;
-mod failure;
-mod fill;
-mod filling;
-mod follow;
+mod encode;
 mod guards;
 mod load;
-mod pass;
+mod pipelined;
 mod pipelines;
 mod precision;
 mod profile;
 mod progress;
 mod shared_budget;
-mod sizes;
 mod state;
+mod streaming;
 mod upload;
 mod wait;
 
@@ -38,16 +38,16 @@ pub use cache::PipelineCacheSummary;
 pub use cache::{parse_pipeline_cache, pipeline_cache_content};
 pub use call::{HostView, InputView, OutputData};
 pub use device::{AdapterSummary, Gpu, GpuOptions, adapters};
-pub use filling::FillingGraph;
-pub use follow::{After, Answer, Pending};
 pub use load::{ConstantBytes, LoadOptions, LoadedGraph, MemoryUse, PreparedGraph};
+pub use pipelined::{PendingCall, Readback, StartOptions};
 pub use precision::Precision;
 pub use profile::{DispatchTime, Profile, Timing};
-pub use progress::{Loading, OnProgress, Progress};
+pub use progress::{LoadProgress, OnProgress, ProgressCounter};
 pub use shared_budget::SharedBudget;
 pub use state::State;
+pub use streaming::StreamingGraph;
 
-pub use crate::half_cache::KvCache;
+pub use crate::half_cache::StateDtype;
 
 /// Runs a future to its end on this thread.
 #[cfg(not(target_arch = "wasm32"))]

@@ -8,7 +8,7 @@ use std::thread::ScopedJoinHandle;
 
 use super::Gpu;
 use super::buffers::count;
-use super::progress::Loading;
+use super::progress::ProgressCounter;
 use crate::error::Result;
 use crate::kernel::{BindingKind, Target, Variant};
 use crate::plan::PARAM_SLOT;
@@ -35,7 +35,7 @@ impl Gpu {
     pub(crate) fn compile_beside<T>(
         &self,
         variants: &[&Variant],
-        loading: &Loading<'_>,
+        loading: &ProgressCounter<'_>,
         other: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
         let missing: Vec<&Variant> = {
@@ -64,7 +64,7 @@ impl Gpu {
     fn compile_all<'v, T>(
         &self,
         variants: &[&'v Variant],
-        loading: &Loading<'_>,
+        loading: &ProgressCounter<'_>,
         other: impl FnOnce() -> Result<T>,
     ) -> (Vec<(&'v Variant, Pipeline)>, Result<T>) {
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(variants.len());
@@ -100,7 +100,7 @@ impl Gpu {
     fn compile_all<'v, T>(
         &self,
         variants: &[&'v Variant],
-        loading: &Loading<'_>,
+        loading: &ProgressCounter<'_>,
         other: impl FnOnce() -> Result<T>,
     ) -> (Vec<(&'v Variant, Pipeline)>, Result<T>) {
         let other = other();

@@ -14,7 +14,7 @@ pub enum Timing {
     InsidePass,
     /// A pass for each dispatch, timed as a whole, where timestamps inside one are not offered. Starting a pass takes time
     /// of its own, so that small kernels look slower than they are.
-    PassEach,
+    PassPerDispatch,
 }
 
 /// What a call did on the GPU, dispatch by dispatch.
@@ -73,7 +73,7 @@ const SET: u32 = wgpu::QUERY_SET_MAX_QUERIES;
 
 /// The query sets of one call and where their answers go.
 #[derive(Debug)]
-pub(super) struct Recorder {
+pub(super) struct TimestampRecorder {
     timing: Timing,
     sets: Vec<wgpu::QuerySet>,
     queries: u32,
@@ -93,19 +93,19 @@ impl Gpu {
         if features.contains(wgpu::Features::TIMESTAMP_QUERY_INSIDE_PASSES) {
             Ok(Timing::InsidePass)
         } else if features.contains(wgpu::Features::TIMESTAMP_QUERY) {
-            Ok(Timing::PassEach)
+            Ok(Timing::PassPerDispatch)
         } else {
             Err(Error::NoTimestamps { adapter: self.adapter().name.clone() })
         }
     }
 }
 
-impl Recorder {
+impl TimestampRecorder {
     pub(super) fn new(gpu: &Gpu, timing: Timing, dispatches: Vec<DispatchTime>) -> Result<Self> {
         let count = u32::try_from(dispatches.len()).unwrap_or(u32::MAX);
         let queries = match timing {
             Timing::InsidePass => count.saturating_add(1),
-            Timing::PassEach => count.saturating_mul(2),
+            Timing::PassPerDispatch => count.saturating_mul(2),
         };
         let device = &gpu.inner.device;
         let set = |first: u32| {
@@ -207,7 +207,7 @@ mod tests {
         let values = [0.5; 6];
         let inputs = [InputView { dims: dims(&[2, 3]), data: HostView::F32(&values) }];
         let plain = block_on(loaded.call(&state, &inputs)).unwrap();
-        for timing in [Timing::InsidePass, Timing::PassEach] {
+        for timing in [Timing::InsidePass, Timing::PassPerDispatch] {
             if timing == Timing::InsidePass && gpu().timing().unwrap() != timing {
                 continue;
             }

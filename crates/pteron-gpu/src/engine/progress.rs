@@ -8,7 +8,7 @@ use super::load::PreparedGraph;
 /// How far loading is. The totals are known before anything is uploaded and stay; what is done grows until it is equal.
 /// Constants are uploaded while pipelines compile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
+pub struct LoadProgress {
     /// Bytes of constants that have been handed to the device.
     pub uploaded_bytes: u64,
     /// Bytes of all constants, as the device holds them; what operators of a graph share counts once.
@@ -20,10 +20,10 @@ pub struct Progress {
 }
 
 #[cfg(not(target_arch = "wasm32"))]
-type Callback = dyn Fn(Progress) + Send + Sync;
+type Callback = dyn Fn(LoadProgress) + Send + Sync;
 /// A browser has one thread, and what its closures hold cannot be sent to another.
 #[cfg(target_arch = "wasm32")]
-type Callback = dyn Fn(Progress);
+type Callback = dyn Fn(LoadProgress);
 
 /// A function that is told how far loading is. It is called often and by the threads that load, one call at a time, so it should be
 /// quick.
@@ -39,13 +39,13 @@ pub struct OnProgress(Arc<Callback>);
 impl OnProgress {
     /// Wraps a function.
     #[cfg(not(target_arch = "wasm32"))]
-    pub fn new(callback: impl Fn(Progress) + Send + Sync + 'static) -> Self {
+    pub fn new(callback: impl Fn(LoadProgress) + Send + Sync + 'static) -> Self {
         Self(Arc::new(callback))
     }
 
     /// Wraps a function.
     #[cfg(target_arch = "wasm32")]
-    pub fn new(callback: impl Fn(Progress) + 'static) -> Self {
+    pub fn new(callback: impl Fn(LoadProgress) + 'static) -> Self {
         Self(Arc::new(callback))
     }
 }
@@ -58,13 +58,13 @@ impl fmt::Debug for OnProgress {
 
 /// Counts what has been loaded, of one graph or of several, and tells it. The default tells nobody.
 #[derive(Debug, Default)]
-pub struct Loading<'a> {
+pub struct ProgressCounter<'a> {
     /// Held while it is told, so that what is told never shrinks.
-    now: Mutex<Progress>,
+    now: Mutex<LoadProgress>,
     listener: Option<&'a OnProgress>,
 }
 
-impl<'a> Loading<'a> {
+impl<'a> ProgressCounter<'a> {
     /// Nothing is loaded yet.
     #[must_use]
     pub fn new(listener: Option<&'a OnProgress>) -> Self {
@@ -90,7 +90,7 @@ impl<'a> Loading<'a> {
         self.tell(|now| now.ready_pipelines += pipelines);
     }
 
-    fn tell(&self, change: impl FnOnce(&mut Progress)) {
+    fn tell(&self, change: impl FnOnce(&mut LoadProgress)) {
         let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
         let before = *now;
         change(&mut now);

@@ -61,17 +61,17 @@ impl SharedBudget {
     }
 
     /// Counts memory that is to be made, whether there is so much or not: [`check`](Self::check) tells when all is counted.
-    pub(super) fn plan(&self, gpu: &Gpu, bytes: u64) -> Claim {
+    pub(super) fn plan(&self, gpu: &Gpu, bytes: u64) -> Reservation {
         let totals = [Arc::clone(&self.inner), Arc::clone(&gpu.inner.memory.inner)];
         totals.iter().for_each(|total| total.add(bytes));
-        Claim { totals, bytes }
+        Reservation { totals, bytes }
     }
 
     /// Counts memory that is to be made now, if there is so much.
-    pub(super) fn claim(&self, what: &str, gpu: &Gpu, bytes: u64) -> Result<Claim> {
-        let claim = self.plan(gpu, bytes);
+    pub(super) fn reservation(&self, what: &str, gpu: &Gpu, bytes: u64) -> Result<Reservation> {
+        let reservation = self.plan(gpu, bytes);
         self.check_for(what, gpu)?;
-        Ok(claim)
+        Ok(reservation)
     }
 }
 
@@ -90,12 +90,12 @@ impl Total {
 
 /// Memory that counts as taken as long as this lives.
 #[derive(Debug)]
-pub(super) struct Claim {
+pub(super) struct Reservation {
     totals: [Arc<Total>; 2],
     bytes: u64,
 }
 
-impl Drop for Claim {
+impl Drop for Reservation {
     fn drop(&mut self) {
         self.totals.iter().for_each(|total| total.give_back(self.bytes));
     }
@@ -103,13 +103,13 @@ impl Drop for Claim {
 
 /// The memory of a graph in a budget: its own, and that of its first states as long as they are not made.
 #[derive(Debug)]
-pub(super) struct GraphClaim {
+pub(super) struct GraphReservation {
     budget: SharedBudget,
-    own: Vec<Claim>,
-    first_states: Mutex<Vec<Claim>>,
+    own: Vec<Reservation>,
+    first_states: Mutex<Vec<Reservation>>,
 }
 
-impl GraphClaim {
+impl GraphReservation {
     /// Counts what a graph is going to take.
     pub(super) fn plan(gpu: &Gpu, budget: &SharedBudget, own_bytes: u64, state_bytes: u64) -> Self {
         let first_states = Mutex::new(vec![budget.plan(gpu, state_bytes)]);
@@ -122,18 +122,18 @@ impl GraphClaim {
 
     /// Counts one more of the states that are made first.
     pub(super) fn expect_state(&self, gpu: &Gpu, bytes: u64) {
-        let claim = self.budget.plan(gpu, bytes);
-        self.first_states.lock().unwrap_or_else(PoisonError::into_inner).push(claim);
+        let reservation = self.budget.plan(gpu, bytes);
+        self.first_states.lock().unwrap_or_else(PoisonError::into_inner).push(reservation);
     }
 
     /// Keeps what was taken later, as long as the graph lives.
-    pub(super) fn keep(&mut self, claims: Vec<Claim>) {
-        self.own.extend(claims);
+    pub(super) fn keep(&mut self, reservations: Vec<Reservation>) {
+        self.own.extend(reservations);
     }
 
     /// Memory of one more state.
-    pub(super) fn state(&self, gpu: &Gpu, bytes: u64) -> Result<Claim> {
+    pub(super) fn state(&self, gpu: &Gpu, bytes: u64) -> Result<Reservation> {
         let planned = self.first_states.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        planned.map_or_else(|| self.budget.claim("one more state", gpu, bytes), Ok)
+        planned.map_or_else(|| self.budget.reservation("one more state", gpu, bytes), Ok)
     }
 }

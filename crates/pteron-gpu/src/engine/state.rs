@@ -7,7 +7,7 @@ use wgpu::BufferUsages as Usage;
 use super::buffers::{MemoryBudget, count};
 use super::guards::Region;
 use super::load::{LoadedGraph, bind_group};
-use super::shared_budget::Claim;
+use super::shared_budget::Reservation;
 use crate::error::Result;
 use crate::graph::{Graph, TensorInfo};
 use crate::memory::Memory;
@@ -19,7 +19,7 @@ pub struct State {
     /// Bind groups of the recipes that touch state, by operator and recipe.
     pub(super) groups: HashMap<(usize, usize), wgpu::BindGroup>,
     /// Its memory in what the graph counts in, given back when it is dropped.
-    _claim: Claim,
+    _reservation: Reservation,
 }
 
 /// Bytes of GPU memory that a state of a graph takes.
@@ -41,7 +41,7 @@ impl LoadedGraph {
     /// [`Error::TooLarge`](crate::Error::TooLarge) where it is more than the budget or the device has left; everything else stays
     /// usable, and states that are dropped make room.
     pub fn new_state(&self) -> Result<State> {
-        let claim = self.claim.state(&self.gpu, self.state_bytes())?;
+        let reservation = self.reservation.state(&self.gpu, self.state_bytes())?;
         let mut budget = MemoryBudget::new(None);
         let mut buffers = Vec::new();
         for &tensor in &self.memory.states {
@@ -55,14 +55,14 @@ impl LoadedGraph {
             )?);
         }
         let mut groups = HashMap::new();
-        for (node, recipes) in self.ready.iter().enumerate() {
-            for (recipe, ready) in recipes.iter().enumerate().filter(|(_, ready)| ready.group.is_none()) {
-                if let Some(group) = bind_group(&self.gpu, &self.fixed, ready, &buffers) {
+        for (node, recipes) in self.compiled.iter().enumerate() {
+            for (recipe, compiled) in recipes.iter().enumerate().filter(|(_, compiled)| compiled.group.is_none()) {
+                if let Some(group) = bind_group(&self.gpu, &self.buffers, compiled, &buffers) {
                     groups.insert((node, recipe), group);
                 }
             }
         }
-        let state = State { buffers, groups, _claim: claim };
+        let state = State { buffers, groups, _reservation: reservation };
         self.reset(&state)?;
         Ok(state)
     }

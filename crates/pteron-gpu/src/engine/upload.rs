@@ -13,9 +13,9 @@ mod browser;
 mod native;
 
 #[cfg(target_arch = "wasm32")]
-pub(super) use browser::{hand_over, upload};
+pub(super) use browser::{flush, upload};
 #[cfg(not(target_arch = "wasm32"))]
-pub(super) use native::{hand_over, upload};
+pub(super) use native::{flush, upload};
 
 /// Bytes that are handed over at once: so many that each hand-over costs little, so few that a large constant is seen to move.
 const BATCH: usize = 8 << 20;
@@ -28,7 +28,7 @@ pub(super) enum Counted {
 }
 
 /// Writes bytes from a place in a buffer on.
-pub(super) type Put<'p, 'd> = dyn FnMut(&wgpu::Buffer, u64, Cow<'d, [u8]>, Counted) + 'p;
+pub(super) type WriteFn<'p, 'd> = dyn FnMut(&wgpu::Buffer, u64, Cow<'d, [u8]>, Counted) + 'p;
 
 /// Writes bytes through the queue, which copies what it is given. The last word is filled up with zeros.
 pub(super) fn write(gpu: &Gpu, buffer: &wgpu::Buffer, start: u64, data: &[u8]) {

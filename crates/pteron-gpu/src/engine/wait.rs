@@ -7,9 +7,9 @@ use std::task::{Poll, Waker};
 
 /// A value that a callback delivers once.
 #[derive(Debug)]
-pub(crate) struct Once<T>(Arc<Mutex<(Option<T>, Option<Waker>)>>);
+pub(crate) struct OneShot<T>(Arc<Mutex<(Option<T>, Option<Waker>)>>);
 
-impl<T> Once<T> {
+impl<T> OneShot<T> {
     pub(crate) fn new() -> Self {
         Self(Arc::new(Mutex::new((None, None))))
     }
@@ -44,28 +44,28 @@ impl<T> Once<T> {
 
 /// Lets one call at a time through; the others wait without holding a thread.
 #[derive(Debug, Default)]
-pub(crate) struct Gate(Mutex<(bool, VecDeque<Waker>)>);
+pub(crate) struct AsyncLock(Mutex<(bool, VecDeque<Waker>)>);
 
 /// Closes the gate until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Pass<'a>(&'a Gate);
+pub(crate) struct AsyncLockGuard<'a>(&'a AsyncLock);
 
-impl Gate {
-    pub(crate) async fn enter(&self) -> Pass<'_> {
+impl AsyncLock {
+    pub(crate) async fn lock(&self) -> AsyncLockGuard<'_> {
         poll_fn(|cx| {
             let mut gate = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             if std::mem::replace(&mut gate.0, true) {
                 gate.1.push_back(cx.waker().clone());
                 Poll::Pending
             } else {
-                Poll::Ready(Pass(self))
+                Poll::Ready(AsyncLockGuard(self))
             }
         })
         .await
     }
 }
 
-impl Drop for Pass<'_> {
+impl Drop for AsyncLockGuard<'_> {
     fn drop(&mut self) {
         let mut gate = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
         gate.0 = false;

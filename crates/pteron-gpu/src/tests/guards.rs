@@ -2,7 +2,7 @@
 
 use pteron_format::vulkan::DataType;
 
-use crate::engine::{After, Gpu, GpuOptions, HostView, InputView, LoadOptions, LoadedGraph, block_on};
+use crate::engine::{Gpu, GpuOptions, HostView, InputView, LoadOptions, LoadedGraph, StartOptions, block_on};
 use crate::error::{Error, OpError};
 use crate::graph::Graph;
 use crate::kernel::reach::{DispatchView, Reached, count};
@@ -79,7 +79,7 @@ fn gpu(guard_bytes: bool) -> Gpu {
 }
 
 fn load(gpu: &Gpu, graph: Graph) -> LoadedGraph {
-    let options = LoadOptions { calls_under_way: 1, ..LoadOptions::default() };
+    let options = LoadOptions { max_in_flight: 1, ..LoadOptions::default() };
     block_on(LoadedGraph::load(gpu, graph, &|_| None, &options)).unwrap()
 }
 
@@ -101,7 +101,7 @@ fn a_write_past_the_end_of_a_buffer_is_found() {
             assert_eq!((buffer.as_str(), operators.as_str()), ("output 0", "test.overrun (call 1)"));
             assert_eq!(place, format!("{} bytes after its end", 4 * past));
         }
-        let started = graph.start(&state, &ones(), After::default()).unwrap();
+        let started = graph.start(&state, &ones(), StartOptions::default()).unwrap();
         assert!(matches!(block_on(started.wait()), Err(Error::GuardBytes { .. })), "in a call that was started");
     }
 }

@@ -7,7 +7,7 @@ use pteron_format::vulkan::{ConstantId, DataType};
 
 use super::{cache_values, own_gpu, two_caches};
 use crate::Error;
-use crate::engine::{Gpu, LoadOptions, LoadedGraph, Loading, OnProgress, PreparedGraph, Progress, block_on};
+use crate::engine::{Gpu, LoadOptions, LoadProgress, LoadedGraph, OnProgress, PreparedGraph, ProgressCounter, block_on};
 use crate::testing::{Sketch, f32s, noise, noise_bytes, run};
 
 /// A graph whose one constant takes more than one write, and is read back.
@@ -25,14 +25,14 @@ fn sketch() -> (Sketch, Vec<u8>) {
 }
 
 /// Loads a graph, and gives all that was told meanwhile.
-fn load(gpu: &Gpu, sketch: &Sketch) -> (LoadedGraph, Vec<Progress>) {
+fn load(gpu: &Gpu, sketch: &Sketch) -> (LoadedGraph, Vec<LoadProgress>) {
     let told = Arc::new(Mutex::new(Vec::new()));
     let listener = OnProgress::new({
         let told = Arc::clone(&told);
         move |progress| told.lock().unwrap().push(progress)
     });
     let graph = PreparedGraph::new(gpu, sketch.decode().unwrap(), &LoadOptions::default()).unwrap();
-    let mut loading = Loading::new(Some(&listener));
+    let mut loading = ProgressCounter::new(Some(&listener));
     loading.expect(&graph);
     let constants = |id: ConstantId| sketch.constants.get(id.index()).map(|bytes| Cow::Borrowed(bytes.as_slice()));
     let loaded = block_on(graph.load(&constants, &loading)).unwrap();
@@ -98,7 +98,7 @@ fn states_start_as_the_file_has_them() {
 fn an_upload_that_fails_is_what_is_said_and_the_device_goes_on() {
     let (gpu, (sketch, _)) = (own_gpu(), sketch());
     let graph = PreparedGraph::new(&gpu, sketch.decode().unwrap(), &LoadOptions::default()).unwrap();
-    let missing = block_on(graph.load(&|_| None, &Loading::default())).unwrap_err();
+    let missing = block_on(graph.load(&|_| None, &ProgressCounter::default())).unwrap_err();
     assert!(matches!(missing, Error::MissingConstant { .. }), "{missing}");
     let (loaded, _) = load(&gpu, &sketch);
     run(&loaded, &loaded.new_state().unwrap(), &[f32s(&[4], noise(1, 4))]).unwrap();
@@ -113,7 +113,7 @@ fn a_device_that_is_lost_while_it_loads_says_so() {
         gpu.destroy();
         Some(Cow::Borrowed(bytes.as_slice()))
     };
-    let lost = block_on(graph.load(&constants, &Loading::default())).unwrap_err();
+    let lost = block_on(graph.load(&constants, &ProgressCounter::default())).unwrap_err();
     assert!(matches!(lost, Error::Lost(_)), "{lost}");
 }
 

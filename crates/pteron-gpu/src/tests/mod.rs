@@ -4,8 +4,6 @@ mod blow_ups;
 mod bounds;
 mod cache;
 mod docs;
-mod filling;
-mod follow;
 mod fusions;
 mod guards;
 mod limits;
@@ -13,8 +11,10 @@ mod loading;
 mod memory;
 mod no_memory;
 mod operators;
+mod pipelined;
 mod random;
 mod resize;
+mod streaming;
 
 use pteron_format::vulkan::DataType;
 

@@ -23,7 +23,7 @@ fn sketch() -> Sketch {
 }
 
 fn options(limit: Option<u64>) -> LoadOptions {
-    LoadOptions { memory: SharedBudget::new(limit), calls_under_way: 2, ..LoadOptions::default() }
+    LoadOptions { memory: SharedBudget::new(limit), max_in_flight: 2, ..LoadOptions::default() }
 }
 
 /// Loads, makes two states, one a copy, and calls.
@@ -36,7 +36,7 @@ fn all(gpu: &Gpu, sketch: &Sketch, options: &LoadOptions) -> Result<Vec<u8>> {
 
 /// Bytes that live on the device, when it has done all it was given.
 fn allocated(gpu: &Gpu) -> Option<u64> {
-    crate::engine::block_on(gpu.settle()).unwrap();
+    crate::engine::block_on(gpu.wait_idle()).unwrap();
     gpu.allocated().map(|allocated| allocated.used_bytes)
 }
 

@@ -16,7 +16,7 @@ const LARGEST: u64 = 256 << 20;
 const OPTIONS: WriteOptions = WriteOptions { private: true, sync: false };
 
 /// A hash of a file's bytes and of what they are for.
-pub(super) type Seal = [u8; 32];
+pub(super) type Fingerprint = [u8; 32];
 
 #[derive(Debug)]
 pub(super) struct CacheFile {
@@ -35,7 +35,7 @@ impl CacheFile {
     }
 
     /// The seal that these bytes have in this file.
-    pub(super) fn seal(&self, data: &[u8]) -> Seal {
+    pub(super) fn fingerprint(&self, data: &[u8]) -> Fingerprint {
         let mut hash = Sha256::new();
         hash.update((self.identity.len() as u64).to_le_bytes());
         hash.update(&self.identity);
@@ -44,7 +44,7 @@ impl CacheFile {
     }
 
     /// What is in the file; `None` where there is none.
-    pub(super) fn read(&self) -> io::Result<Option<(Seal, Vec<u8>)>> {
+    pub(super) fn read(&self) -> io::Result<Option<(Fingerprint, Vec<u8>)>> {
         // The name itself must be the file's, and what is opened must be nobody else's.
         match fs::symlink_metadata(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -56,31 +56,31 @@ impl CacheFile {
     }
 
     /// The seal and the data of a file's content; `None` if the seal does not fit.
-    pub(super) fn parse(&self, mut bytes: Vec<u8>) -> Option<(Seal, Vec<u8>)> {
-        let (seal, _) = bytes.strip_prefix(MAGIC)?.split_first_chunk()?;
-        let seal: Seal = *seal;
-        let data = bytes.split_off(MAGIC.len() + seal.len());
-        (seal == self.seal(&data)).then_some((seal, data))
+    pub(super) fn parse(&self, mut bytes: Vec<u8>) -> Option<(Fingerprint, Vec<u8>)> {
+        let (fingerprint, _) = bytes.strip_prefix(MAGIC)?.split_first_chunk()?;
+        let fingerprint: Fingerprint = *fingerprint;
+        let data = bytes.split_off(MAGIC.len() + fingerprint.len());
+        (fingerprint == self.fingerprint(&data)).then_some((fingerprint, data))
     }
 
     /// What a file with these bytes holds.
     pub(super) fn content(&self, data: &[u8]) -> Vec<u8> {
-        [&MAGIC[..], &self.seal(data), data].concat()
+        [&MAGIC[..], &self.fingerprint(data), data].concat()
     }
 
     /// Whether a file with these bytes would be read again.
     pub(super) fn holds(data: &[u8]) -> bool {
-        (MAGIC.len() + size_of::<Seal>() + data.len()) as u64 <= LARGEST
+        (MAGIC.len() + size_of::<Fingerprint>() + data.len()) as u64 <= LARGEST
     }
 
     /// Puts bytes in the place of what was there. Whoever reads finds the old file or the new one, also where several write.
-    pub(super) fn write(&self, seal: &Seal, data: &[u8]) -> io::Result<()> {
+    pub(super) fn write(&self, fingerprint: &Fingerprint, data: &[u8]) -> io::Result<()> {
         if let Some(folder) = self.path.parent() {
             private_folder(folder)?;
         }
         pteron_files::write(&self.path, OPTIONS, |file| {
             file.write_all(MAGIC)?;
-            file.write_all(seal)?;
+            file.write_all(fingerprint)?;
             file.write_all(data)
         })
     }
@@ -133,7 +133,7 @@ mod tests {
     }
 
     fn write(file: &CacheFile, data: &[u8]) -> io::Result<()> {
-        file.write(&file.seal(data), data)
+        file.write(&file.fingerprint(data), data)
     }
 
     fn data(file: &CacheFile) -> io::Result<Option<Vec<u8>>> {

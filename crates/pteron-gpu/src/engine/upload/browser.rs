@@ -1,16 +1,16 @@
 //! Through the browser, which copies what it is given.
 
-use super::{BATCH, Counted, Put, words, write};
+use super::{BATCH, Counted, WriteFn, words, write};
 use crate::engine::Gpu;
-use crate::engine::progress::Loading;
+use crate::engine::progress::ProgressCounter;
 use crate::error::Result;
 
 /// Writes what `make` puts.
 pub(in crate::engine) fn upload<'d, T>(
     gpu: &Gpu,
-    loading: &Loading<'_>,
+    loading: &ProgressCounter<'_>,
     _bytes: u64,
-    make: impl FnOnce(&mut Put<'_, 'd>) -> Result<T>,
+    make: impl FnOnce(&mut WriteFn<'_, 'd>) -> Result<T>,
 ) -> Result<T> {
     make(&mut |buffer, start, data, counted| {
         for (chunk, start) in data.chunks(BATCH).zip((start..).step_by(BATCH)) {
@@ -24,6 +24,6 @@ pub(in crate::engine) fn upload<'d, T>(
 
 /// Lets the queue take what was written. Browsers do so by themselves, and nothing can wait for them here.
 #[allow(clippy::unnecessary_wraps, reason = "natively this can fail")]
-pub(in crate::engine) fn hand_over(_gpu: &Gpu) -> Result<()> {
+pub(in crate::engine) fn flush(_gpu: &Gpu) -> Result<()> {
     Ok(())
 }

@@ -7,18 +7,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use wgpu::BufferUsages as Usage;
 
-use super::{BATCH, Counted, Put, words};
+use super::{BATCH, Counted, WriteFn, words};
 use crate::engine::Gpu;
 use crate::engine::buffers::count;
-use crate::engine::progress::Loading;
-use crate::engine::wait::Once;
+use crate::engine::progress::ProgressCounter;
+use crate::engine::wait::OneShot;
 use crate::error::{Error, Result};
 
 /// The most staging buffers. One thread that copies is not as fast as memory is; many are not faster than a few.
-const LANES: usize = 4;
+const MAX_STAGING_BUFFERS: usize = 4;
 
 /// Part of some bytes, and where it goes.
-struct Piece<'d> {
+struct UploadChunk<'d> {
     data: Arc<Cow<'d, [u8]>>,
     range: Range<usize>,
     buffer: wgpu::Buffer,
@@ -28,28 +28,28 @@ struct Piece<'d> {
 
 /// Takes what is to be written, and cuts it into batches that fit a staging buffer.
 struct Batches<'d> {
-    batch: Vec<Piece<'d>>,
+    batch: Vec<UploadChunk<'d>>,
     room: usize,
     size: usize,
-    lanes: SyncSender<Vec<Piece<'d>>>,
+    lanes: SyncSender<Vec<UploadChunk<'d>>>,
 }
 
 /// Writes what `make` puts, about `bytes` in all. When this returns everything is submitted; it need not have run.
 pub(in crate::engine) fn upload<'d, T>(
     gpu: &Gpu,
-    loading: &Loading<'_>,
+    loading: &ProgressCounter<'_>,
     bytes: u64,
-    make: impl FnOnce(&mut Put<'_, 'd>) -> Result<T>,
+    make: impl FnOnce(&mut WriteFn<'_, 'd>) -> Result<T>,
 ) -> Result<T> {
     let size = usize::try_from(bytes).unwrap_or(BATCH).next_multiple_of(16).clamp(1 << 16, BATCH);
     let batches = usize::try_from(bytes).unwrap_or(usize::MAX).div_ceil(size);
-    let lanes = std::thread::available_parallelism().map_or(1, usize::from).min(LANES).min(batches).max(1);
+    let lanes = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_STAGING_BUFFERS).min(batches).max(1);
     // Made here and not by the threads: errors of memory belong to the scope that the caller has opened on this one.
-    let stages: Vec<Stage> = (0..lanes).map(|_| Stage::new(gpu, size)).collect();
+    let stages: Vec<StagingBuffer> = (0..lanes).map(|_| StagingBuffer::new(gpu, size)).collect();
     let (sender, batches) = sync_channel(lanes);
     let batches = Arc::new(Mutex::new(batches));
     std::thread::scope(|scope| {
-        let run = |stage: Stage| {
+        let run = |stage: StagingBuffer| {
             let batches = Arc::clone(&batches);
             scope.spawn(move || stage.run(gpu, &batches, loading))
         };
@@ -58,7 +58,7 @@ pub(in crate::engine) fn upload<'d, T>(
         drop(batches);
         let mut batches = Batches { batch: Vec::new(), room: size, size, lanes: sender };
         let made = make(&mut |buffer, start, data, counted| batches.put(buffer, start, data, counted));
-        batches.hand_over();
+        batches.flush();
         drop(batches);
         let written =
             workers.into_iter().map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
@@ -75,16 +75,16 @@ impl<'d> Batches<'d> {
         while from < data.len() {
             let to = data.len().min(from + self.room);
             let (buffer, start) = (buffer.clone(), start + from as u64);
-            self.batch.push(Piece { data: Arc::clone(&data), range: from..to, buffer, start, counted });
+            self.batch.push(UploadChunk { data: Arc::clone(&data), range: from..to, buffer, start, counted });
             self.room -= words(to - from);
             if self.room == 0 {
-                self.hand_over();
+                self.flush();
             }
             from = to;
         }
     }
 
-    fn hand_over(&mut self) {
+    fn flush(&mut self) {
         let batch = std::mem::take(&mut self.batch);
         self.room = self.size;
         if !batch.is_empty() {
@@ -95,11 +95,11 @@ impl<'d> Batches<'d> {
 }
 
 /// A staging buffer, mapped while it is filled.
-struct Stage {
+struct StagingBuffer {
     buffer: wgpu::Buffer,
 }
 
-impl Stage {
+impl StagingBuffer {
     fn new(gpu: &Gpu, size: usize) -> Self {
         let buffer = gpu.inner.device.create_buffer(&wgpu::BufferDescriptor {
             label: Some("staging"),
@@ -111,7 +111,7 @@ impl Stage {
     }
 
     /// Takes batches until there are no more.
-    fn run(self, gpu: &Gpu, batches: &Mutex<Receiver<Vec<Piece<'_>>>>, loading: &Loading<'_>) -> Result<()> {
+    fn run(self, gpu: &Gpu, batches: &Mutex<Receiver<Vec<UploadChunk<'_>>>>, loading: &ProgressCounter<'_>) -> Result<()> {
         let next = || batches.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let mut submitted = None;
         while let Ok(batch) = next() {
@@ -127,7 +127,7 @@ impl Stage {
 
     /// Maps the buffer again when what was submitted has been copied.
     fn map(&self, gpu: &Gpu, submission: wgpu::SubmissionIndex) -> Result<()> {
-        let mapped = Once::new();
+        let mapped = OneShot::new();
         self.buffer.slice(..).map_async(wgpu::MapMode::Write, mapped.sender());
         let wait = wgpu::PollType::Wait { submission_index: Some(submission), timeout: None };
         let polled = gpu.inner.device.poll(wait).map_err(|error| error.to_string());
@@ -135,14 +135,14 @@ impl Stage {
         mapped.or_else(|reason| failed(gpu, reason))
     }
 
-    fn write(&self, gpu: &Gpu, batch: &[Piece<'_>]) -> Result<wgpu::SubmissionIndex> {
+    fn write(&self, gpu: &Gpu, batch: &[UploadChunk<'_>]) -> Result<wgpu::SubmissionIndex> {
         let mut view = match self.buffer.get_mapped_range_mut(..) {
             Ok(view) => view,
             Err(error) => return failed(gpu, error.to_string()),
         };
         let mut encoder = gpu.inner.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
         let mut at = 0;
-        for Piece { data, range, buffer, start, .. } in batch {
+        for UploadChunk { data, range, buffer, start, .. } in batch {
             let end = at + range.len();
             let next = at + words(range.len());
             view.slice(at..end).copy_from_slice(&data[range.clone()]);
@@ -158,7 +158,7 @@ impl Stage {
 }
 
 /// Lets the device take what was written through the queue, and waits for it: until then it lies in staging memory.
-pub(in crate::engine) fn hand_over(gpu: &Gpu) -> Result<()> {
+pub(in crate::engine) fn flush(gpu: &Gpu) -> Result<()> {
     let submission_index = Some(gpu.inner.queue.submit([]));
     count(&gpu.inner.counters.submits, 1);
     let waited = gpu.inner.device.poll(wgpu::PollType::Wait { submission_index, timeout: None });

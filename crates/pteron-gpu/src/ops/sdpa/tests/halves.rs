@@ -1,7 +1,7 @@
 //! Caches of 16-bit floats: which caches become so, what runs on them, and what that answers.
 
 use super::*;
-use crate::engine::{KvCache, LoadOptions};
+use crate::engine::{LoadOptions, StateDtype};
 use crate::graph::Graph;
 use crate::live::TensorId;
 use crate::resize::Planned;
@@ -13,7 +13,7 @@ const ELEMENTS: u32 = SIZES.cache * SIZES.heads.1 * SIZES.dim;
 const HALVES: Caps = Caps { f16: true, ..Caps::PORTABLE };
 
 fn half() -> LoadOptions {
-    LoadOptions { kv_cache: KvCache::Half, ..LoadOptions::default() }
+    LoadOptions { state_dtype: StateDtype::F16, ..LoadOptions::default() }
 }
 
 /// Attention whose caches nobody else sees.
@@ -32,22 +32,22 @@ fn caches(sketch: &crate::testing::Sketch) -> [ValueId; 2] {
     [args[3], args[4]]
 }
 
-fn elems(sketch: &crate::testing::Sketch, kv_cache: KvCache, caps: Caps) -> Vec<Elem> {
-    let graph = kv_cache.of(sketch.decode().unwrap(), caps).unwrap();
+fn elems(sketch: &crate::testing::Sketch, state_dtype: StateDtype, caps: Caps) -> Vec<Elem> {
+    let graph = state_dtype.of(sketch.decode().unwrap(), caps).unwrap();
     caches(sketch).map(|cache| graph.info(TensorId(cache.0)).elem).to_vec()
 }
 
 #[test]
 fn state_that_attention_alone_touches_is_narrowed_where_asked_for() {
     let sketch = usual(SIZES);
-    assert_eq!(elems(&sketch, KvCache::Half, HALVES), [Elem::F16; 2]);
-    assert_eq!(elems(&sketch, KvCache::Full, HALVES), [Elem::F32; 2]);
-    assert_eq!(elems(&sketch, KvCache::Half, Caps::PORTABLE), [Elem::F32; 2]);
+    assert_eq!(elems(&sketch, StateDtype::F16, HALVES), [Elem::F16; 2]);
+    assert_eq!(elems(&sketch, StateDtype::F32, HALVES), [Elem::F32; 2]);
+    assert_eq!(elems(&sketch, StateDtype::F16, Caps::PORTABLE), [Elem::F32; 2]);
 }
 
 #[test]
 fn caches_that_others_see_stay_as_they_are() {
-    let stays = |sketch: &crate::testing::Sketch| assert_eq!(elems(sketch, KvCache::Half, HALVES), [Elem::F32; 2]);
+    let stays = |sketch: &crate::testing::Sketch| assert_eq!(elems(sketch, StateDtype::F16, HALVES), [Elem::F32; 2]);
     stays(&sketch(NAME, SIZES, true, USUAL).inner);
     stays(&hidden(sketch(NAME, SIZES, false, USUAL).inner));
     stays(&hidden(sketch(SLICED, SIZES, true, USUAL).inner));
@@ -78,7 +78,7 @@ fn caches_of_several_calls_are_narrowed_together_or_not() {
     *args.last_mut().unwrap() = out;
     shared.call(NAME, &args);
     let of_both = |sketch: &crate::testing::Sketch| {
-        let graph = KvCache::Half.of(sketch.decode().unwrap(), HALVES).unwrap();
+        let graph = StateDtype::F16.of(sketch.decode().unwrap(), HALVES).unwrap();
         [first.args[3], first.args[4], values].map(|cache| graph.info(TensorId(cache.0)).elem)
     };
     assert_eq!(of_both(&shared), [Elem::F16; 3]);
@@ -97,8 +97,8 @@ fn the_same_kernels_run_on_narrow_caches() {
     };
     let sketches = [usual(SIZES), hidden(rotary(SIZES, 300, 32))];
     for (sketch, caps) in sketches.iter().flat_map(|sketch| [HALVES, subgroups, matrices].map(|caps| (sketch, caps))) {
-        let [full, half] = [KvCache::Full, KvCache::Half]
-            .map(|kv_cache| variants(&kv_cache.of(sketch.decode().unwrap(), caps).unwrap(), caps));
+        let [full, half] = [StateDtype::F32, StateDtype::F16]
+            .map(|state_dtype| variants(&state_dtype.of(sketch.decode().unwrap(), caps).unwrap(), caps));
         assert_eq!(full.len(), half.len());
         for (full, half) in full.iter().zip(&half) {
             assert_eq!((full.label, &full.constants), (half.label, &half.constants));

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use pteron_format::vulkan::{ConstantId, DataType};
 
 use super::two_caches;
-use crate::engine::{HostView, InputView, LoadOptions, LoadedGraph, Loading, PreparedGraph, block_on};
+use crate::engine::{HostView, InputView, LoadOptions, LoadedGraph, PreparedGraph, ProgressCounter, block_on};
 use crate::error::Error;
 use crate::fuse::Fusions;
 use crate::graph::Graph;
@@ -41,7 +41,7 @@ fn answer(loaded: &LoadedGraph) -> Vec<u8> {
 
 fn whole(sketch: &Sketch) -> LoadedGraph {
     let constants = |id: ConstantId| sketch.constants.get(id.index()).map(|bytes| Cow::Borrowed(bytes.as_slice()));
-    block_on(prepared(sketch).load(&constants, &Loading::default())).unwrap()
+    block_on(prepared(sketch).load(&constants, &ProgressCounter::default())).unwrap()
 }
 
 proptest! {
@@ -51,7 +51,7 @@ proptest! {
     #[test]
     fn pieces_give_what_the_whole_gives(cuts in prop::collection::vec(1usize..12, 1..8), again in 0usize..30) {
         let sketch = sums();
-        let mut filling = block_on(prepared(&sketch).begin(&Loading::default())).unwrap();
+        let mut filling = block_on(prepared(&sketch).load_streaming(&ProgressCounter::default())).unwrap();
         let wanted: Vec<(ConstantId, u64)> = filling.constants().collect();
         for (id, len) in wanted {
             let bytes = &sketch.constants[id.index()];
@@ -67,7 +67,7 @@ proptest! {
             }
             filling.write(id, &[9; 20]).unwrap();
         }
-        block_on(gpu().settle()).unwrap();
+        block_on(gpu().wait_idle()).unwrap();
         prop_assert_eq!(answer(&filling.finish().unwrap()), answer(&whole(&sketch)));
     }
 }
@@ -75,7 +75,7 @@ proptest! {
 #[test]
 fn a_constant_that_is_not_whole_is_named() {
     let sketch = sums();
-    let mut filling = block_on(prepared(&sketch).begin(&Loading::default())).unwrap();
+    let mut filling = block_on(prepared(&sketch).load_streaming(&ProgressCounter::default())).unwrap();
     let ids: Vec<ConstantId> = filling.constants().map(|(id, _)| id).collect();
     for id in &ids {
         filling.write(*id, &sketch.constants[id.index()]).unwrap();
@@ -87,9 +87,9 @@ fn a_constant_that_is_not_whole_is_named() {
 
 #[test]
 fn before_constants_come_they_are_zeros() {
-    let filling = block_on(prepared(&sums()).begin(&Loading::default())).unwrap();
+    let filling = block_on(prepared(&sums()).load_streaming(&ProgressCounter::default())).unwrap();
     let zeros: Vec<u8> = [1.0f32; 7].iter().flat_map(|value| value.to_le_bytes()).collect();
-    assert_eq!(answer(filling.unfilled()), zeros);
+    assert_eq!(answer(filling.incomplete()), zeros);
 }
 
 /// Two states, one that does not start at zero. What came damaged before leaves nothing behind, in memory either.
@@ -100,7 +100,7 @@ fn states_start_as_the_file_has_them_after_damage_too() {
         let inputs = [InputView { dims: dims(&[1, 1, 1, 4]), data: HostView::F32(&[1.0; 4]) }];
         block_on(loaded.call(&loaded.new_state().unwrap(), &inputs)).unwrap()
     };
-    let mut filling = block_on(prepared(&sketch).begin(&Loading::default())).unwrap();
+    let mut filling = block_on(prepared(&sketch).load_streaming(&ProgressCounter::default())).unwrap();
     let ids: Vec<ConstantId> = filling.constants().map(|(id, _)| id).collect();
     for _ in 0..3 {
         filling.write(ids[0], &[7; 1024]).unwrap();

@@ -3,7 +3,7 @@
 use pteron_format::vulkan::DataType;
 
 use super::{load_on, own_gpu};
-use crate::engine::{After, HostView, InputView, LoadOptions, LoadedGraph, Pending, State, block_on};
+use crate::engine::{HostView, InputView, LoadOptions, LoadedGraph, PendingCall, StartOptions, State, block_on};
 use crate::testing::{Sketch, dims};
 
 /// A graph that doubles a number and adds another, both of them inputs.
@@ -17,8 +17,8 @@ fn counter() -> Sketch {
     sketch
 }
 
-fn load(calls_under_way: usize) -> (LoadedGraph, State) {
-    let loaded = load_on(&own_gpu(), &counter(), &LoadOptions { calls_under_way, ..LoadOptions::default() }).unwrap();
+fn load(max_in_flight: usize) -> (LoadedGraph, State) {
+    let loaded = load_on(&own_gpu(), &counter(), &LoadOptions { max_in_flight, ..LoadOptions::default() }).unwrap();
     let state = loaded.new_state().unwrap();
     (loaded, state)
 }
@@ -27,7 +27,7 @@ fn view(data: HostView<'_>) -> InputView<'_> {
     InputView { dims: dims(&[1, 1]), data }
 }
 
-fn number(pending: Pending) -> i32 {
+fn number(pending: PendingCall) -> i32 {
     let answer = block_on(pending.wait()).unwrap();
     assert!(answer.gpu_seconds.is_none_or(|seconds| (0.0..60.0).contains(&seconds)), "{answer:?}");
     i32::from_le_bytes(answer.bytes.try_into().unwrap())
@@ -36,7 +36,7 @@ fn number(pending: Pending) -> i32 {
 #[test]
 fn each_call_begins_with_what_the_last_one_left() {
     let (graph, state) = load(3);
-    let after = After { read: 0, feed: Some((0, 0)) };
+    let after = StartOptions { read: 0, feedback: Some((0, 0)) };
     let mut pending = std::collections::VecDeque::new();
     let mut found = Vec::new();
     for step in 0..20 {
@@ -59,13 +59,13 @@ fn each_call_begins_with_what_the_last_one_left() {
 #[test]
 fn nothing_is_made_after_the_first_call() {
     let gpu = own_gpu();
-    let graph = load_on(&gpu, &counter(), &LoadOptions { calls_under_way: 2, ..LoadOptions::default() }).unwrap();
+    let graph = load_on(&gpu, &counter(), &LoadOptions { max_in_flight: 2, ..LoadOptions::default() }).unwrap();
     let state = graph.new_state().unwrap();
     let inputs = [view(HostView::I32(&[1])), view(HostView::I32(&[2]))];
-    block_on(graph.start(&state, &inputs, After::default()).unwrap().wait()).unwrap();
+    block_on(graph.start(&state, &inputs, StartOptions::default()).unwrap().wait()).unwrap();
     let before = gpu.counts();
     for _ in 0..5 {
-        block_on(graph.start(&state, &inputs, After { read: 0, feed: Some((0, 1)) }).unwrap().wait()).unwrap();
+        block_on(graph.start(&state, &inputs, StartOptions { read: 0, feedback: Some((0, 1)) }).unwrap().wait()).unwrap();
     }
     let after = gpu.counts();
     assert_eq!((after.buffers, after.bind_groups, after.pipelines), (before.buffers, before.bind_groups, before.pipelines));
@@ -76,20 +76,20 @@ fn nothing_is_made_after_the_first_call() {
 fn what_cannot_be_started_is_refused_and_changes_nothing() {
     let (graph, state) = load(1);
     let inputs = || [view(HostView::I32(&[5])), view(HostView::I32(&[1]))];
-    let first = graph.start(&state, &inputs(), After::default()).unwrap();
-    let error = graph.start(&state, &inputs(), After::default()).unwrap_err().to_string();
+    let first = graph.start(&state, &inputs(), StartOptions::default()).unwrap();
+    let error = graph.start(&state, &inputs(), StartOptions::default()).unwrap_err().to_string();
     assert!(error.contains("1 calls are under way"), "{error}");
     assert_eq!(number(first), 11);
     for (after, text) in [
-        (After { read: 1, feed: None }, "no output 1"),
-        (After { read: 0, feed: Some((3, 0)) }, "no output 3"),
-        (After { read: 0, feed: Some((0, 9)) }, "input 9 has no room"),
+        (StartOptions { read: 1, feedback: None }, "no output 1"),
+        (StartOptions { read: 0, feedback: Some((3, 0)) }, "no output 3"),
+        (StartOptions { read: 0, feedback: Some((0, 9)) }, "input 9 has no room"),
     ] {
         let error = graph.start(&state, &inputs(), after).unwrap_err().to_string();
         assert!(error.contains(text), "{error}");
     }
-    drop(graph.start(&state, &inputs(), After::default()).unwrap());
-    let again = graph.start(&state, &inputs(), After::default()).expect("an answer given up leaves its place");
+    drop(graph.start(&state, &inputs(), StartOptions::default()).unwrap());
+    let again = graph.start(&state, &inputs(), StartOptions::default()).expect("an answer given up leaves its place");
     assert_eq!(number(again), 11);
 }
 

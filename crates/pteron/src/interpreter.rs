@@ -11,19 +11,19 @@ use pteron_gpu::engine::{InputView, OutputData, Profile};
 use pteron_gpu::graph::Graph;
 use pteron_gpu::shape::Dims;
 
+use crate::conversion::{StagedInput, from_gpu};
 use crate::error::{Error, Result};
 use crate::method::{Method, State, TensorSpec, dims};
 use crate::next::TokenLoop;
-use crate::program::{FilePart, Files};
-use crate::staging::{Staged, from_gpu};
+use crate::program::{FileRange, Files};
 use crate::tensor::Tensor;
-use crate::values::Values;
+use crate::values::ValueTable;
 
 /// A method's instructions, checked so that running them can only fail on a device.
 #[derive(Debug)]
-pub(crate) struct Script {
+pub(crate) struct InstructionList {
     method: String,
-    steps: Vec<Step>,
+    steps: Vec<HostInstruction>,
     /// Tensors that keep their value from call to call.
     kept: Vec<ValueId>,
     /// Tensors that are constants of the program.
@@ -35,26 +35,26 @@ pub(crate) struct Script {
 }
 
 #[derive(Debug)]
-enum Step {
+enum HostInstruction {
     Delegate { index: usize, inputs: Vec<ValueId>, outputs: Vec<ValueId> },
     Copy { from: ValueId, to: ValueId },
-    JumpUnless { condition: ValueId, target: usize },
-    Nothing,
+    JumpFalse { condition: ValueId, target: usize },
+    Nop,
 }
 
-impl Step {
+impl HostInstruction {
     /// The values it reads and those it writes.
     fn uses(&self) -> (&[ValueId], &[ValueId]) {
         match self {
             Self::Delegate { inputs, outputs, .. } => (inputs, outputs),
             Self::Copy { from, to } => (std::slice::from_ref(from), std::slice::from_ref(to)),
-            Self::JumpUnless { condition, .. } => (std::slice::from_ref(condition), &[]),
-            Self::Nothing => (&[], &[]),
+            Self::JumpFalse { condition, .. } => (std::slice::from_ref(condition), &[]),
+            Self::Nop => (&[], &[]),
         }
     }
 }
 
-impl Script {
+impl InstructionList {
     pub(crate) fn new(files: &Files, plan: &Plan) -> Result<Self> {
         let fail = |reason: String| Err(Error::Unsupported { method: plan.name.clone(), reason });
         let [chain] = plan.chains.as_slice() else {
@@ -64,11 +64,11 @@ impl Script {
         for (index, instruction) in chain.instructions.iter().enumerate() {
             steps.push(match instruction {
                 Instruction::DelegateCall { delegate, args } => delegate_step(files, plan, *delegate, args)?,
-                Instruction::Move { from, to } => Step::Copy { from: *from, to: *to },
+                Instruction::Move { from, to } => HostInstruction::Copy { from: *from, to: *to },
                 // A value is given back behind the last step that uses it.
-                Instruction::Free(_) => Step::Nothing,
+                Instruction::Free(_) => HostInstruction::Nop,
                 Instruction::JumpFalse { condition, target } if *target as usize > index => {
-                    Step::JumpUnless { condition: *condition, target: *target as usize }
+                    HostInstruction::JumpFalse { condition: *condition, target: *target as usize }
                 }
                 Instruction::JumpFalse { .. } => {
                     return fail(format!("instruction {index} jumps back; loops are not supported"));
@@ -76,7 +76,7 @@ impl Script {
                 Instruction::KernelCall { operator, args } => {
                     let name = plan.operators.get(*operator as usize).map(|operator| operator.name.as_str());
                     match (name, args.as_slice()) {
-                        (Some("aten::copy_"), [to, from, ..]) => Step::Copy { from: *from, to: *to },
+                        (Some("aten::copy_"), [to, from, ..]) => HostInstruction::Copy { from: *from, to: *to },
                         (name, _) => {
                             let name = name.unwrap_or("an operator without a name");
                             let name = Shown::name(name);
@@ -99,7 +99,7 @@ impl Script {
     /// share them.
     pub(crate) fn initial_values(&self, files: &Files) -> Result<Vec<(ValueId, Tensor)>> {
         let plan = files.pte.program().plan(&self.method);
-        let mut read: BTreeMap<FilePart, Arc<Vec<u8>>> = BTreeMap::new();
+        let mut read: BTreeMap<FileRange, Arc<Vec<u8>>> = BTreeMap::new();
         let mut values = alloc::vec(self.kept.len() + self.constants.len())?;
         for &id in self.kept.iter().chain(&self.constants) {
             let tensor = plan.and_then(|plan| plan.value(id)).and_then(Value::as_tensor);
@@ -148,7 +148,7 @@ impl Script {
     /// The inputs and outputs of the one delegate call that is all there is to do; `None` if there is more.
     pub(crate) fn only_call(&self) -> Option<(&[ValueId], &[ValueId])> {
         match self.steps.as_slice() {
-            [step @ Step::Delegate { .. }] if self.kept.is_empty() => Some(step.uses()),
+            [step @ HostInstruction::Delegate { .. }] if self.kept.is_empty() => Some(step.uses()),
             _ => None,
         }
     }
@@ -157,7 +157,7 @@ impl Script {
     pub(crate) fn calls(&self, plan: &Plan) -> HashMap<DataRef, Vec<&[ValueId]>> {
         let mut calls: HashMap<DataRef, Vec<&[ValueId]>> = HashMap::new();
         for step in &self.steps {
-            let Step::Delegate { index, inputs, .. } = step else { continue };
+            let HostInstruction::Delegate { index, inputs, .. } = step else { continue };
             if let Some(delegate) = plan.delegates.get(*index) {
                 calls.entry(delegate.data).or_default().push(inputs);
             }
@@ -179,7 +179,7 @@ impl Script {
 }
 
 /// A tensor that is read before anything writes it keeps its value: a mutable tensor, or a constant. Returns both.
-fn find_kept(files: &Files, plan: &Plan, steps: &[Step]) -> (Vec<ValueId>, Vec<ValueId>) {
+fn find_kept(files: &Files, plan: &Plan, steps: &[HostInstruction]) -> (Vec<ValueId>, Vec<ValueId>) {
     let mut written = vec![false; plan.values.len()];
     let mut changed = vec![false; plan.values.len()];
     let mut read_first = BTreeSet::new();
@@ -205,7 +205,7 @@ fn find_kept(files: &Files, plan: &Plan, steps: &[Step]) -> (Vec<ValueId>, Vec<V
 }
 
 /// The last step that uses each value, but for those that outlive the steps. Steps jump forward only, so that no later one can.
-fn find_last_uses(plan: &Plan, steps: &[Step], kept: &[ValueId]) -> Vec<(usize, ValueId)> {
+fn find_last_uses(plan: &Plan, steps: &[HostInstruction], kept: &[ValueId]) -> Vec<(usize, ValueId)> {
     let mut last: BTreeMap<ValueId, usize> = BTreeMap::new();
     for (index, step) in steps.iter().enumerate() {
         let (reads, writes) = step.uses();
@@ -219,7 +219,7 @@ fn find_last_uses(plan: &Plan, steps: &[Step], kept: &[ValueId]) -> Vec<(usize, 
     last_uses
 }
 
-fn delegate_step(files: &Files, plan: &Plan, delegate: u32, args: &[ValueId]) -> Result<Step> {
+fn delegate_step(files: &Files, plan: &Plan, delegate: u32, args: &[ValueId]) -> Result<HostInstruction> {
     let index = delegate as usize;
     let graph = plan.delegates.get(index).and_then(|delegate| files.pte.graph(delegate.data)).map(|blob| &blob.graph);
     let Some(graph) = graph else {
@@ -229,7 +229,7 @@ fn delegate_step(files: &Files, plan: &Plan, delegate: u32, args: &[ValueId]) ->
     };
     // Reading has checked that there are as many arguments as inputs and outputs together.
     let (inputs, outputs) = args.split_at(graph.inputs.len().min(args.len()));
-    Ok(Step::Delegate { index, inputs: alloc::copied(inputs)?, outputs: alloc::copied(outputs)? })
+    Ok(HostInstruction::Delegate { index, inputs: alloc::copied(inputs)?, outputs: alloc::copied(outputs)? })
 }
 
 /// Runs a method's instructions.
@@ -241,7 +241,7 @@ pub(crate) async fn run(
 ) -> Result<Vec<Tensor>> {
     // Inputs are the caller's, and the GPU has had room for what delegates answer with.
     let given = inputs.iter().map(|input| input.bytes().len() as u64).fold(method.memory_bytes(), u64::saturating_add);
-    let mut run = Run::new(method, given, &state.values, inputs)?;
+    let mut run = Interpreter::new(method, given, &state.values, inputs)?;
     while let Some(call) = run.next_call()? {
         let answers =
             call_delegate(method, state, call.delegate, &run.tensors(&call)?, call.inputs, profiles.as_deref_mut()).await?;
@@ -259,19 +259,19 @@ pub(crate) struct DelegateCall<'m> {
 }
 
 /// The progress of a method's instructions, from one delegate call to the next. The caller runs the delegates.
-pub(crate) struct Run<'m> {
+pub(crate) struct Interpreter<'m> {
     method: &'m Method,
     plan: &'m Plan,
-    values: Values<'m>,
+    values: ValueTable<'m>,
     next: usize,
     freed: usize,
 }
 
-impl<'m> Run<'m> {
+impl<'m> Interpreter<'m> {
     /// Begins a call. Values may take `given` bytes besides the method's budget.
     pub(crate) fn new(method: &'m Method, given: u64, kept: &[(ValueId, Tensor)], inputs: &[Tensor]) -> Result<Self> {
         let plan = method.program.plan(&method.name)?;
-        let mut values = Values::new(&method.name, method.host_memory.saturating_add(given));
+        let mut values = ValueTable::new(&method.name, method.host_memory.saturating_add(given));
         for (id, tensor) in kept {
             values.insert(*id, tensor.clone())?;
         }
@@ -293,20 +293,20 @@ impl<'m> Run<'m> {
     /// Runs instructions up to the next delegate call; `None` at the end.
     pub(crate) fn next_call(&mut self) -> Result<Option<DelegateCall<'m>>> {
         let method = self.method;
-        while let Some(step) = method.script.steps.get(self.next) {
+        while let Some(step) = method.instructions.steps.get(self.next) {
             self.next += 1;
             match step {
-                Step::Nothing => {}
-                Step::Copy { from, to } => {
+                HostInstruction::Nop => {}
+                HostInstruction::Copy { from, to } => {
                     let value = self.value(*from)?.clone();
                     self.values.insert(*to, value)?;
                 }
-                Step::JumpUnless { condition, target } => {
+                HostInstruction::JumpFalse { condition, target } => {
                     if !self.truth(*condition)? {
                         self.next = *target;
                     }
                 }
-                Step::Delegate { index, inputs, outputs } => {
+                HostInstruction::Delegate { index, inputs, outputs } => {
                     return Ok(Some(DelegateCall { delegate: *index, inputs, outputs }));
                 }
             }
@@ -344,7 +344,7 @@ impl<'m> Run<'m> {
 
     /// Forgets values that nothing reads behind the steps that ran.
     fn free(&mut self) {
-        while let Some((_, id)) = self.method.script.last_uses.get(self.freed).filter(|(step, _)| *step < self.next) {
+        while let Some((_, id)) = self.method.instructions.last_uses.get(self.freed).filter(|(step, _)| *step < self.next) {
             self.values.remove(*id);
             self.freed += 1;
         }
@@ -366,14 +366,14 @@ async fn call_delegate(
     ids: &[ValueId],
     profiles: Option<&mut Vec<Profile>>,
 ) -> Result<Vec<OutputData>> {
-    let own = |id: &ValueId| method.script.inputs.get(id).copied();
+    let own = |id: &ValueId| method.instructions.inputs.get(id).copied();
     let staged = tensors.iter().zip(ids).map(|(tensor, id)| {
         // What a user passed is named by its place among the method's inputs.
         let index = own(id).unwrap_or(id.index());
-        Staged::new(tensor, |reason| Error::Input { method: method.name.clone(), index, reason })
+        StagedInput::new(tensor, |reason| Error::Input { method: method.name.clone(), index, reason })
     });
     let staged = staged.collect::<Result<Vec<_>>>()?;
-    let mut views: Vec<InputView<'_>> = staged.iter().map(Staged::view).collect();
+    let mut views: Vec<InputView<'_>> = staged.iter().map(StagedInput::view).collect();
     views.extend(method.tokens.as_ref().map(TokenLoop::for_plain_call));
     let (Some(delegate), Some(state)) = (method.delegate(index), state.delegates.get(index)) else {
         let reason = format!("delegate {index} is not part of this state");

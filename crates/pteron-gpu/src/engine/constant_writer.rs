@@ -11,7 +11,7 @@ use wgpu::BufferUsages as Usage;
 use super::Gpu;
 use super::buffers::MemoryBudget;
 use super::load::ConstantBytes;
-use super::upload::{Counted, Put};
+use super::upload::{Counted, WriteFn};
 use crate::error::{Error, Result};
 use crate::graph::{Elem, Graph};
 use crate::half_cache::halves;
@@ -19,7 +19,7 @@ use crate::live::TensorId;
 
 /// How the bytes of a file become those a GPU holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+enum Conversion {
     Same,
     /// 16-bit floats as 32-bit ones.
     Widened,
@@ -29,7 +29,7 @@ enum Form {
     Narrowed,
 }
 
-impl Form {
+impl Conversion {
     fn of(graph: &Graph, tensor: TensorId) -> Self {
         let value = graph.source.values.get(tensor.index()).and_then(|value| value.as_tensor());
         match (value.map(|tensor| tensor.dtype), graph.info(tensor).elem) {
@@ -84,9 +84,9 @@ const PIECE: usize = 8 << 20;
 
 /// One of the places that a constant goes to.
 #[derive(Debug)]
-struct Target {
+struct UploadTarget {
     tensor: TensorId,
-    form: Form,
+    conversion: Conversion,
     place: Destination,
 }
 
@@ -101,16 +101,16 @@ pub(super) enum Destination {
 
 /// A constant, how much of it has come, and where it goes.
 #[derive(Debug, Default)]
-struct Fill {
+struct ConstantUpload {
     len: u64,
     /// Bytes that have been written.
     done: u64,
     /// Less than a unit that has come and not been written.
     rest: Vec<u8>,
-    targets: Vec<Target>,
+    targets: Vec<UploadTarget>,
 }
 
-impl Fill {
+impl ConstantUpload {
     fn is_full(&self) -> bool {
         self.done == self.len
     }
@@ -138,54 +138,57 @@ impl Fill {
 
 /// Every constant of a graph that has somewhere to go. Those with the same bytes are one.
 #[derive(Debug, Default)]
-pub(super) struct Filler {
-    fills: BTreeMap<u32, Fill>,
+pub(super) struct ConstantWriter {
+    uploads: BTreeMap<u32, ConstantUpload>,
     /// What states start as, where that is not zeros.
     initial: Vec<Option<wgpu::Buffer>>,
 }
 
 /// What filling takes besides bytes.
-pub(super) struct Sink<'a, 'p, 'd> {
+pub(super) struct UploadSink<'a, 'p, 'd> {
     pub(super) gpu: &'a Gpu,
     pub(super) budget: &'a mut MemoryBudget,
-    pub(super) put: &'a mut Put<'p, 'd>,
+    pub(super) put: &'a mut WriteFn<'p, 'd>,
 }
 
-impl Filler {
+impl ConstantWriter {
     /// Adds a place that a tensor's constant goes to.
     pub(super) fn add(&mut self, graph: &Graph, tensor: TensorId, constant: u32, place: Destination) {
         if let Destination::State(index) = place {
             self.initial.resize_with(self.initial.len().max(index + 1), || None);
         }
         let len = graph.source.constants.get(constant as usize).map_or(0, |constant| constant.len);
-        let fill = self.fills.entry(graph.first_equal(constant)).or_insert_with(|| Fill { len, ..Fill::default() });
-        fill.targets.push(Target { tensor, form: Form::of(graph, tensor), place });
+        let upload = self
+            .uploads
+            .entry(graph.first_equal(constant))
+            .or_insert_with(|| ConstantUpload { len, ..ConstantUpload::default() });
+        upload.targets.push(UploadTarget { tensor, conversion: Conversion::of(graph, tensor), place });
     }
 
     /// The constants and their lengths in bytes.
     pub(super) fn constants(&self) -> impl Iterator<Item = (ConstantId, u64)> {
-        self.fills.iter().map(|(&constant, fill)| (ConstantId(constant), fill.len))
+        self.uploads.iter().map(|(&constant, upload)| (ConstantId(constant), upload.len))
     }
 
     /// Writes the next bytes of a constant to wherever it goes.
     pub(super) fn feed<'d>(
         &mut self,
-        sink: &mut Sink<'_, '_, 'd>,
+        sink: &mut UploadSink<'_, '_, 'd>,
         constant: ConstantId,
         bytes: Cow<'d, [u8]>,
     ) -> Result<()> {
-        let Self { fills, initial } = self;
-        let Some(fill) = fills.get_mut(&constant.0) else { return Ok(()) };
-        let bytes = fill.cut(bytes);
+        let Self { uploads, initial } = self;
+        let Some(upload) = uploads.get_mut(&constant.0) else { return Ok(()) };
+        let bytes = upload.cut(bytes);
         // Caches of all layers start as the same bytes, and those may be many.
         let mut zero = None;
-        for Target { tensor, form, place } in &fill.targets {
-            let at = form.len(fill.done);
+        for UploadTarget { tensor, conversion, place } in &upload.targets {
+            let at = conversion.len(upload.done);
             let zeros = || matches!(place, Destination::State(index) if initial.get(*index).is_some_and(Option::is_none));
             if zeros() && *zero.get_or_insert_with(|| is_zero(&bytes)) {
                 continue;
             }
-            let data = form.convert(*tensor, bytes.clone())?;
+            let data = conversion.convert(*tensor, bytes.clone())?;
             match place {
                 Destination::Buffer { buffer, start, size } => {
                     (sink.put)(buffer, start + at, within(data, size.saturating_sub(at)), Counted::Yes);
@@ -195,9 +198,9 @@ impl Filler {
                     let buffer = match slot {
                         Some(buffer) => buffer,
                         None => {
-                            let (label, size) = (format!("initial state {tensor}"), form.len(fill.len));
+                            let (label, size) = (format!("initial state {tensor}"), conversion.len(upload.len));
                             let usage = Usage::COPY_SRC | Usage::COPY_DST;
-                            sink.budget.claim(sink.gpu, &label, size)?;
+                            sink.budget.reservation(sink.gpu, &label, size)?;
                             slot.insert(sink.gpu.buffer(sink.budget, &label, size, usage)?)
                         }
                     };
@@ -205,20 +208,20 @@ impl Filler {
                 }
             }
         }
-        fill.done += bytes.len() as u64;
+        upload.done += bytes.len() as u64;
         Ok(())
     }
 
     /// Whether a constant becomes other bytes anywhere.
     fn converts(&self, constant: ConstantId) -> bool {
-        let targets = self.fills.get(&constant.0).map_or(&[][..], |fill| &fill.targets);
-        targets.iter().any(|target| target.form != Form::Same)
+        let targets = self.uploads.get(&constant.0).map_or(&[][..], |upload| &upload.targets);
+        targets.iter().any(|target| target.conversion != Conversion::Same)
     }
 
     /// Writes every constant whole.
     pub(super) fn feed_all<'d>(
         &mut self,
-        sink: &mut Sink<'_, '_, 'd>,
+        sink: &mut UploadSink<'_, '_, 'd>,
         graph: &Graph,
         bytes: &ConstantBytes<'d>,
     ) -> Result<()> {
@@ -237,14 +240,14 @@ impl Filler {
 
     /// Forgets what has come of a constant; its first byte is expected next.
     pub(super) fn restart(&mut self, constant: ConstantId) {
-        let Some(fill) = self.fills.get_mut(&constant.0) else { return };
-        fill.done = 0;
-        fill.rest.clear();
+        let Some(upload) = self.uploads.get_mut(&constant.0) else { return };
+        upload.done = 0;
+        upload.rest.clear();
     }
 
     /// Whether all of every constant has come.
     pub(super) fn check_full(&self, graph: &Graph) -> Result<()> {
-        match self.fills.iter().find(|(_, fill)| !fill.is_full()) {
+        match self.uploads.iter().find(|(_, upload)| !upload.is_full()) {
             Some((&constant, _)) => Err(missing(graph, ConstantId(constant))),
             None => Ok(()),
         }

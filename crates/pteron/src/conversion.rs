@@ -15,18 +15,18 @@ use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
 /// A tensor as the GPU takes it: borrowed where the bytes are the same.
-pub(crate) struct Staged<'a> {
+pub(crate) struct StagedInput<'a> {
     dims: Dims,
-    data: StagedData<'a>,
+    data: StagedElements<'a>,
 }
 
-enum StagedData<'a> {
+enum StagedElements<'a> {
     F32(Cow<'a, [f32]>),
     I32(Cow<'a, [i32]>),
     Bytes(&'a [u8]),
 }
 
-impl<'a> Staged<'a> {
+impl<'a> StagedInput<'a> {
     /// A tensor as the GPU takes it; `refused` turns a reason into an error.
     pub(crate) fn new(tensor: &'a Tensor, refused: impl Fn(String) -> Error) -> Result<Self> {
         let Some(dims) = Dims::new(tensor.shape()) else {
@@ -34,21 +34,21 @@ impl<'a> Staged<'a> {
         };
         let bytes = tensor.bytes();
         let data = match tensor.scalar_type() {
-            ScalarType::Float => StagedData::F32(elements(bytes)?),
+            ScalarType::Float => StagedElements::F32(elements(bytes)?),
             ScalarType::Half => {
                 let wide = |half: &[u8]| f16::from_le_bytes([half[0], half[1]]).to_f32();
-                StagedData::F32(Cow::Owned(alloc::collect(bytes.chunks_exact(2).map(wide))?))
+                StagedElements::F32(Cow::Owned(alloc::collect(bytes.chunks_exact(2).map(wide))?))
             }
-            ScalarType::Int => StagedData::I32(elements(bytes)?),
+            ScalarType::Int => StagedElements::I32(elements(bytes)?),
             ScalarType::Long => {
                 let mut values = alloc::vec(bytes.len() / 8)?;
                 for value in bytes.chunks_exact(8).map(bytemuck::pod_read_unaligned::<i64>) {
                     let range = || refused(format!("holds {value}, allowed is {} to {}", i32::MIN, i32::MAX));
                     values.push(i32::try_from(value).map_err(|_| range())?);
                 }
-                StagedData::I32(Cow::Owned(values))
+                StagedElements::I32(Cow::Owned(values))
             }
-            ScalarType::Byte | ScalarType::Char | ScalarType::Bool => StagedData::Bytes(bytes),
+            ScalarType::Byte | ScalarType::Char | ScalarType::Bool => StagedElements::Bytes(bytes),
             other => return Err(refused(format!("is {}, which GPUs do not compute with", other.name()))),
         };
         Ok(Self { dims, data })
@@ -56,9 +56,9 @@ impl<'a> Staged<'a> {
 
     pub(crate) fn view(&self) -> InputView<'_> {
         let data = match &self.data {
-            StagedData::F32(values) => HostView::F32(values),
-            StagedData::I32(values) => HostView::I32(values),
-            StagedData::Bytes(values) => HostView::Bytes(values),
+            StagedElements::F32(values) => HostView::F32(values),
+            StagedElements::I32(values) => HostView::I32(values),
+            StagedElements::Bytes(values) => HostView::Bytes(values),
         };
         InputView { dims: self.dims, data }
     }

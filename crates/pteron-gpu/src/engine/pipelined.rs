@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::buffers::{MemoryBudget, Request};
+use super::buffers::{BufferRequest, MemoryBudget};
 use super::call::InputView;
 use super::device::Gpu;
 use super::guards::{GuardList, Region};
@@ -11,22 +11,22 @@ use super::load::LoadedGraph;
 use super::state::State;
 use crate::error::{Error, Result};
 
-/// The most bytes of an answer that can be read while later calls run.
+/// The most bytes of an answer that can be read while later calls current.
 const ROOM: u64 = 4096;
 
 /// What a started call does behind its pass, by index of the graph's outputs and inputs.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct After {
+pub struct StartOptions {
     /// The output that is read.
     pub read: usize,
     /// An output whose bytes become those of an input for calls to come, which take it as
     /// [`HostView::Kept`](super::HostView::Kept).
-    pub feed: Option<(usize, usize)>,
+    pub feedback: Option<(usize, usize)>,
 }
 
 /// Buffers for answers on their way, which of them are taken, and the clock that times calls where there is one.
 #[derive(Debug)]
-pub(super) struct Answers {
+pub(super) struct ReadbackSlots {
     buffers: Vec<wgpu::Buffer>,
     taken: Mutex<Vec<bool>>,
     clock: Option<Clock>,
@@ -44,7 +44,7 @@ struct Clock {
 const TIMES: u64 = 2 * wgpu::QUERY_SIZE as u64;
 const RESOLVE_STRIDE: u64 = wgpu::QUERY_RESOLVE_BUFFER_ALIGNMENT;
 
-impl Answers {
+impl ReadbackSlots {
     pub(super) fn new(gpu: &Gpu, count: usize, budget: &mut MemoryBudget) -> Result<Self> {
         let buffers = Self::requests(count).map(|request| request.make(gpu, budget)).collect::<Result<Vec<_>>>()?;
         let clock = (count > 0 && gpu.timing().is_ok()).then(|| Clock::new(gpu, count, budget)).transpose()?;
@@ -52,17 +52,17 @@ impl Answers {
     }
 
     /// Books what [`new`](Self::new) makes.
-    pub(super) fn book(gpu: &Gpu, count: usize, budget: &mut MemoryBudget) -> Result<()> {
+    pub(super) fn reserve(gpu: &Gpu, count: usize, budget: &mut MemoryBudget) -> Result<()> {
         let clock = (count > 0 && gpu.timing().is_ok()).then(|| Clock::request(count));
         for request in Self::requests(count).chain(clock) {
-            gpu.book(budget, &request.label, request.size, request.usage)?;
+            gpu.reserve(budget, &request.label, request.size, request.usage)?;
         }
         Ok(())
     }
 
-    fn requests(count: usize) -> impl Iterator<Item = Request> {
+    fn requests(count: usize) -> impl Iterator<Item = BufferRequest> {
         let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
-        (0..count).map(move |index| Request::new(format!("answer {index}"), ROOM + TIMES, usage))
+        (0..count).map(move |index| BufferRequest::new(format!("answer {index}"), ROOM + TIMES, usage))
     }
 
     fn take(&self) -> Option<usize> {
@@ -78,17 +78,17 @@ impl Answers {
 }
 
 impl Clock {
-    fn new(gpu: &Gpu, answers: usize, budget: &mut MemoryBudget) -> Result<Self> {
-        let count = u32::try_from(2 * answers).unwrap_or(u32::MAX);
+    fn new(gpu: &Gpu, readbacks: usize, budget: &mut MemoryBudget) -> Result<Self> {
+        let count = u32::try_from(2 * readbacks).unwrap_or(u32::MAX);
         let (label, ty) = (Some("calls under way"), wgpu::QueryType::Timestamp);
         let queries = gpu.inner.device.create_query_set(&wgpu::QuerySetDescriptor { label, ty, count });
-        let resolved = Self::request(answers).make(gpu, budget)?;
+        let resolved = Self::request(readbacks).make(gpu, budget)?;
         Ok(Self { queries, resolved, tick_ns: gpu.inner.queue.get_timestamp_period().into() })
     }
 
-    fn request(answers: usize) -> Request {
+    fn request(readbacks: usize) -> BufferRequest {
         let usage = wgpu::BufferUsages::QUERY_RESOLVE | wgpu::BufferUsages::COPY_SRC;
-        Request::new("times of calls", RESOLVE_STRIDE * answers as u64, usage)
+        BufferRequest::new("times of calls", RESOLVE_STRIDE * readbacks as u64, usage)
     }
 
     fn writes(&self, answer: usize) -> wgpu::ComputePassTimestampWrites<'_> {
@@ -117,9 +117,9 @@ impl Clock {
 
 /// A call that was started. Dropping it gives up its answer; the call runs all the same.
 #[derive(Debug)]
-pub struct Pending {
+pub struct PendingCall {
     gpu: Gpu,
-    answers: Arc<Answers>,
+    readbacks: Arc<ReadbackSlots>,
     answer: usize,
     len: u64,
     submission: wgpu::SubmissionIndex,
@@ -129,36 +129,36 @@ pub struct Pending {
 
 /// What a started call has to say.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Answer {
+pub struct Readback {
     /// The bytes of the output that was asked for.
     pub bytes: Vec<u8>,
     /// Seconds the GPU took, where the device tells.
     pub gpu_seconds: Option<f64>,
 }
 
-impl Pending {
-    /// The answer, once the call has run; calls started later may still be running.
+impl PendingCall {
+    /// The answer, once the call has current; calls started later may still be running.
     ///
     /// # Errors
     /// A device that fails.
-    pub async fn wait(self) -> Result<Answer> {
-        let buffer = &self.answers.buffers[self.answer];
-        let len = if self.answers.clock.is_some() { ROOM + TIMES } else { self.len };
+    pub async fn wait(self) -> Result<Readback> {
+        let buffer = &self.readbacks.buffers[self.answer];
+        let len = if self.readbacks.clock.is_some() { ROOM + TIMES } else { self.len };
         let mut bytes = self.gpu.read_after(buffer, len, Some(self.submission.clone())).await?;
         self.gpu.check()?;
         if let Some((guards, states)) = &self.guards {
             guards.check(&self.gpu, states).await?;
         }
         let room = usize::try_from(ROOM).unwrap_or(usize::MAX);
-        let gpu_seconds = self.answers.clock.as_ref().and_then(|clock| clock.seconds(bytes.get(room..)?));
+        let gpu_seconds = self.readbacks.clock.as_ref().and_then(|clock| clock.seconds(bytes.get(room..)?));
         bytes.truncate(usize::try_from(self.len).unwrap_or(0));
-        Ok(Answer { bytes, gpu_seconds })
+        Ok(Readback { bytes, gpu_seconds })
     }
 }
 
-impl Drop for Pending {
+impl Drop for PendingCall {
     fn drop(&mut self) {
-        self.answers.give_back(self.answer);
+        self.readbacks.give_back(self.answer);
     }
 }
 
@@ -167,59 +167,59 @@ impl LoadedGraph {
     ///
     /// # Errors
     /// As [`call`](Self::call); an output that does not fit, or as many calls under way as the graph was loaded for.
-    pub fn start(&self, state: &State, inputs: &[InputView<'_>], after: After) -> Result<Pending> {
+    pub fn start(&self, state: &State, inputs: &[InputView<'_>], after: StartOptions) -> Result<PendingCall> {
         self.gpu.check()?;
-        let mut run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(answer) = self.answers.take() else {
-            let reason = format!("{} calls are under way, as many as were asked for at load", self.answers.buffers.len());
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(answer) = self.readbacks.take() else {
+            let reason = format!("{} calls are under way, as many as were asked for at load", self.readbacks.buffers.len());
             return Err(Error::Device(reason));
         };
-        let started = self.start_into(&mut run, state, inputs, after, answer);
+        let started = self.start_into(&mut current, state, inputs, after, answer);
         if started.is_err() {
-            self.answers.give_back(answer);
+            self.readbacks.give_back(answer);
         }
         started
     }
 
     fn start_into(
         &self,
-        run: &mut super::call::Run,
+        current: &mut super::call::CurrentPlan,
         state: &State,
         inputs: &[InputView<'_>],
-        after: After,
+        after: StartOptions,
         answer: usize,
-    ) -> Result<Pending> {
+    ) -> Result<PendingCall> {
         let output = |index: usize| {
             let tensor = self.graph.outputs.get(index).copied();
-            tensor.ok_or_else(|| Error::Device(format!("there is no output {index} to read or feed back")))
+            tensor.ok_or_else(|| Error::Device(format!("there is no output {index} to read or feedback back")))
         };
-        let (wanted, feed) = (output(after.read)?, after.feed.map(|(from, _)| output(from)).transpose()?);
-        self.prepare(run, inputs)?;
-        let bytes = |tensor| self.graph.info(tensor).elem.bytes(run.planned.live().dims(tensor).count());
+        let (wanted, feedback) = (output(after.read)?, after.feedback.map(|(from, _)| output(from)).transpose()?);
+        self.prepare(current, inputs)?;
+        let bytes = |tensor| self.graph.info(tensor).elem.bytes(current.planned.live().dims(tensor).count());
         let len = bytes(wanted);
         if len == 0 || len > ROOM {
             return Err(Error::Device(format!("output {} has {len} bytes, allowed are 1 to {ROOM}", after.read)));
         }
-        let fed = feed.map_or(0, bytes);
+        let fed = feedback.map_or(0, bytes);
         let target = |input: usize| {
-            let target = self.fixed.inputs.get(input).filter(|target| target.len >= fed);
+            let target = self.buffers.inputs.get(input).filter(|target| target.len >= fed);
             target.ok_or_else(|| Error::Device(format!("input {input} has no room for {fed} bytes")))
         };
-        let target = after.feed.map(|(_, input)| target(input)).transpose()?;
-        let mut encoder = self.encode_writes(run, inputs);
-        self.encode_pass(&mut encoder, run, state, self.answers.clock.as_ref().map(|clock| clock.writes(answer)));
+        let target = after.feedback.map(|(_, input)| target(input)).transpose()?;
+        let mut encoder = self.encode_writes(current, inputs);
+        self.encode_pass(&mut encoder, current, state, self.readbacks.clock.as_ref().map(|clock| clock.writes(answer)));
         if let Some(source) = self.buffer_of(wanted, state) {
-            source.copy_to(&mut encoder, (&self.answers.buffers[answer], 0), len);
+            source.copy_to(&mut encoder, (&self.readbacks.buffers[answer], 0), len);
         }
-        if let (Some(source), Some(target)) = (feed.and_then(|tensor| self.buffer_of(tensor, state)), target) {
+        if let (Some(source), Some(target)) = (feedback.and_then(|tensor| self.buffer_of(tensor, state)), target) {
             target.copy_from(&mut encoder, (&source.buffer, source.start), 0, fed);
         }
-        if let Some(clock) = &self.answers.clock {
-            clock.resolve(&mut encoder, answer, &self.answers.buffers[answer]);
+        if let Some(clock) = &self.readbacks.clock {
+            clock.resolve(&mut encoder, answer, &self.readbacks.buffers[answer]);
         }
         let submission = self.submit(encoder);
-        let (gpu, answers) = (self.gpu.clone(), Arc::clone(&self.answers));
+        let (gpu, readbacks) = (self.gpu.clone(), Arc::clone(&self.readbacks));
         let guards = self.guards.as_ref().map(|guards| (Arc::clone(guards), state.buffers.clone()));
-        Ok(Pending { gpu, answers, answer, len, submission, guards })
+        Ok(PendingCall { gpu, readbacks, answer, len, submission, guards })
     }
 }

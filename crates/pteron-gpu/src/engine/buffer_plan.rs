@@ -3,8 +3,8 @@
 use wgpu::BufferUsages as Usage;
 
 use super::Gpu;
-use super::buffers::{MemoryBudget, Request, STORAGE};
-use super::constants::ConstantRequests;
+use super::buffers::{BufferRequest, MemoryBudget, STORAGE};
+use super::constants::ConstantBuffers;
 use super::load::MemoryUse;
 use crate::error::Result;
 use crate::graph::Graph;
@@ -15,12 +15,12 @@ use crate::resize::Planned;
 
 /// Where the parameters of each operator's recipes are in the arena.
 #[derive(Debug)]
-pub(super) struct Slots {
+pub(super) struct ParamSlots {
     pub(super) bases: Vec<Vec<u32>>,
     pub(super) total: u32,
 }
 
-pub(super) fn slots(planned: &Planned, memory: &Memory) -> Slots {
+pub(super) fn slots(planned: &Planned, memory: &Memory) -> ParamSlots {
     let mut total = 0u32;
     let bases = planned.recipes().iter().zip(&memory.aliased).map(|(recipes, &aliased)| {
         let recipes = if aliased { &[][..] } else { &recipes.list };
@@ -32,53 +32,54 @@ pub(super) fn slots(planned: &Planned, memory: &Memory) -> Slots {
         recipes.iter().map(base).collect()
     });
     let bases = bases.collect();
-    Slots { bases, total }
+    ParamSlots { bases, total }
 }
 
 /// Every buffer that lives as long as the graph, known from bounds alone: what does not fit is refused before any is made.
 #[derive(Debug)]
-pub(super) struct Sizes {
-    pub(super) constants: ConstantRequests,
-    pub(super) inputs: Vec<Request>,
-    pub(super) outputs: Vec<Option<Request>>,
-    pub(super) objects: Vec<Request>,
-    pub(super) arena: Request,
-    pub(super) step: Request,
-    pub(super) upload: Request,
-    pub(super) readback: Request,
+pub(super) struct BufferPlan {
+    pub(super) constants: ConstantBuffers,
+    pub(super) inputs: Vec<BufferRequest>,
+    pub(super) outputs: Vec<Option<BufferRequest>>,
+    pub(super) objects: Vec<BufferRequest>,
+    pub(super) arena: BufferRequest,
+    pub(super) step: BufferRequest,
+    pub(super) upload: BufferRequest,
+    pub(super) readback: BufferRequest,
 }
 
-impl Sizes {
+impl BufferPlan {
     pub(super) fn new(graph: &Graph, planned: &Planned, memory: &Memory, slots: u32) -> Self {
         let bytes = |tensor: TensorId| graph.info(tensor).elem.bytes(planned.bounds()[tensor.index()].count());
         let padded = |tensors: &[TensorId]| {
             let sizes = tensors.iter().map(|&tensor| crate::memory::padded(bytes(tensor)));
             sizes.fold(0, u64::saturating_add)
         };
-        let input = |(index, &tensor): (usize, &TensorId)| Request::new(format!("input {index}"), bytes(tensor), STORAGE);
+        let input =
+            |(index, &tensor): (usize, &TensorId)| BufferRequest::new(format!("input {index}"), bytes(tensor), STORAGE);
         let output = |(index, &tensor): (usize, &TensorId)| {
             let own = memory.tensors[tensor.index()] == Some(Place::Output(index));
-            own.then(|| Request::new(format!("output {index}"), bytes(tensor), STORAGE))
+            own.then(|| BufferRequest::new(format!("output {index}"), bytes(tensor), STORAGE))
         };
-        let object = |(index, &size): (usize, &u64)| Request::new(format!("memory object {index}"), size, STORAGE);
+        let object = |(index, &size): (usize, &u64)| BufferRequest::new(format!("memory object {index}"), size, STORAGE);
         let arena = u64::from(slots.max(1)) * PARAM_SLOT as u64;
         let step_words: usize = planned.recipes().iter().map(|recipes| recipes.step_words).sum();
         let step = 4 * step_words as u64;
         let upload = (arena + step + 16).saturating_add(padded(&graph.inputs));
         Self {
-            constants: ConstantRequests::new(graph, planned, memory),
+            constants: ConstantBuffers::new(graph, planned, memory),
             inputs: graph.inputs.iter().enumerate().map(input).collect(),
             outputs: graph.outputs.iter().enumerate().map(output).collect(),
             objects: memory.objects.iter().enumerate().map(object).collect(),
-            arena: Request::new("parameters", arena, Usage::UNIFORM | Usage::COPY_DST),
-            step: Request::new("step block", step, Usage::STORAGE | Usage::COPY_DST),
-            upload: Request::new("upload", upload, Usage::COPY_DST | Usage::COPY_SRC),
-            readback: Request::new("readback", padded(&graph.outputs), Usage::COPY_DST | Usage::MAP_READ),
+            arena: BufferRequest::new("parameters", arena, Usage::UNIFORM | Usage::COPY_DST),
+            step: BufferRequest::new("step block", step, Usage::STORAGE | Usage::COPY_DST),
+            upload: BufferRequest::new("upload", upload, Usage::COPY_DST | Usage::COPY_SRC),
+            readback: BufferRequest::new("readback", padded(&graph.outputs), Usage::COPY_DST | Usage::MAP_READ),
         }
     }
 
     /// What operators read and write, constants and state apart.
-    pub(super) fn activations(&self) -> impl Iterator<Item = &Request> {
+    pub(super) fn activations(&self) -> impl Iterator<Item = &BufferRequest> {
         self.inputs.iter().chain(self.outputs.iter().flatten()).chain(&self.objects)
     }
 
@@ -89,10 +90,10 @@ impl Sizes {
     }
 
     /// Whether all of them fit together, without making one.
-    pub(super) fn book(&self, gpu: &Gpu, budget: &mut MemoryBudget) -> Result<()> {
+    pub(super) fn reserve(&self, gpu: &Gpu, budget: &mut MemoryBudget) -> Result<()> {
         let others = [&self.arena, &self.step, &self.upload, &self.readback];
         for request in self.constants.buffers().chain(self.activations()).chain(others) {
-            gpu.book(budget, &request.label, request.size, request.usage)?;
+            gpu.reserve(budget, &request.label, request.size, request.usage)?;
         }
         Ok(())
     }

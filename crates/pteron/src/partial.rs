@@ -4,18 +4,18 @@ use pteron_format::{Problem, Ptd, Pte, Sparse};
 
 use crate::bytes::FileBytes;
 use crate::error::{Error, Result};
-use crate::plan::Script;
-use crate::program::{FilePart, Program};
+use crate::interpreter::InstructionList;
+use crate::program::{FileRange, Program};
 
 /// The files of a program, of which parts have been fetched. Methods and graphs take few bytes; constants, which are many, are
-/// written to the GPU as they come, see [`Program::begin`].
+/// written to the GPU as they come, see [`Program::load_streaming`].
 ///
 /// ```no_run
-/// use pteron::Opening;
+/// use pteron::PartialProgram;
 ///
 /// # fn fetch(start: u64, len: u64) -> Vec<u8> { Vec::new() }
 /// # fn run(file_len: u64) -> pteron::Result<()> {
-/// let mut opening = Opening::new(file_len);
+/// let mut opening = PartialProgram::new(file_len);
 /// while let Some(part) = opening.needs()? {
 ///     opening.supply(part.file, part.start, fetch(part.start, part.len));     // more does no harm
 /// }
@@ -23,12 +23,12 @@ use crate::program::{FilePart, Program};
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Opening {
+pub struct PartialProgram {
     program: Sparse,
     data: Vec<Sparse>,
 }
 
-impl Opening {
+impl PartialProgram {
     /// A program in a file of so many bytes.
     #[must_use]
     pub fn new(len: u64) -> Self {
@@ -58,7 +58,7 @@ impl Opening {
     ///
     /// # Errors
     /// A file that is broken.
-    pub fn needs(&self) -> Result<Option<FilePart>> {
+    pub fn needs(&self) -> Result<Option<FileRange>> {
         match self.clone().finish() {
             Ok(_) => Ok(None),
             Err(Error::NotRead(part)) => Ok(Some(part)),
@@ -78,8 +78,8 @@ impl Opening {
         let program = Program::from_files(program, data).map_err(|error| failed(0, error))?;
         for plan in program.files.pte.program().plans.iter().filter(|plan| !plan.is_constant()) {
             // What cannot run is refused when it is loaded; its data need not be there.
-            if let Ok(script) = Script::new(&program.files, plan) {
-                script.check_read(&program.files)?;
+            if let Ok(instructions) = InstructionList::new(&program.files, plan) {
+                instructions.check_read(&program.files)?;
             }
         }
         Ok(program)
@@ -90,7 +90,7 @@ impl Opening {
 fn failed(file: usize, error: pteron_format::Error) -> Error {
     let path = || if file == 0 { "program".to_owned() } else { format!("external data {file}") };
     match error.problem {
-        Problem::NotRead { start, len } => Error::NotRead(FilePart { file, start, len }),
+        Problem::NotRead { start, len } => Error::NotRead(FileRange { file, start, len }),
         _ => Error::Format { path: path(), source: Box::new(error) },
     }
 }

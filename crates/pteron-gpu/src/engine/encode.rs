@@ -1,13 +1,13 @@
 //! What a call encodes between its writes and its readback: the dispatches of the current plans, timed or not.
 
 use super::buffers::count;
-use super::call::Run;
+use super::call::CurrentPlan;
 #[cfg(test)]
 use super::guards::Region;
 #[cfg(test)]
 use super::load::bind_group_of;
-use super::load::{LoadedGraph, Ready};
-use super::profile::{DispatchTime, Recorder, Timing};
+use super::load::{CompiledRecipe, LoadedGraph};
+use super::profile::{DispatchTime, TimestampRecorder, Timing};
 use super::state::State;
 use crate::plan::{Bind, Dispatch, PARAM_SLOT};
 
@@ -15,10 +15,10 @@ const PARAM_SLOT_U32: u32 = 256;
 const _: () = assert!(PARAM_SLOT_U32 as usize == PARAM_SLOT, "a dynamic offset counts slots");
 
 /// A dispatch of the current plans, with what it needs on the device.
-struct Step<'a> {
+struct PlannedDispatch<'a> {
     node: usize,
     dispatch: &'a Dispatch,
-    ready: &'a Ready,
+    compiled: &'a CompiledRecipe,
     /// Where its parameters are in the arena.
     slot: u32,
     /// How far it reaches, where no more is to be bound.
@@ -28,33 +28,33 @@ struct Step<'a> {
 
 impl LoadedGraph {
     /// Every dispatch, in order. Operators that became aliases have none.
-    fn steps<'a>(&'a self, run: &'a Run) -> impl Iterator<Item = Step<'a>> + 'a {
-        let plans = run.planned.plans().iter().enumerate().filter(|&(node, _)| !self.memory.aliased[node]);
+    fn steps<'a>(&'a self, current: &'a CurrentPlan) -> impl Iterator<Item = PlannedDispatch<'a>> + 'a {
+        let plans = current.planned.plans().iter().enumerate().filter(|&(node, _)| !self.memory.aliased[node]);
         plans.flat_map(move |(node, plan)| {
-            let recipes = &self.ready[node];
+            let recipes = &self.compiled[node];
             let mut used = vec![0; recipes.len()];
             plan.steps.iter().map(move |dispatch| {
-                let ready = &recipes[dispatch.recipe];
-                let slot = ready.slot + used[dispatch.recipe];
+                let compiled = &recipes[dispatch.recipe];
+                let slot = compiled.slot + used[dispatch.recipe];
                 used[dispatch.recipe] += 1;
-                Step {
+                PlannedDispatch {
                     node,
                     dispatch,
-                    ready,
+                    compiled,
                     slot,
                     #[cfg(test)]
-                    reached: run.planned.reached(node, plan, dispatch).filter(|_| self.gpu.inner.binds_reach),
+                    reached: current.planned.reached(node, plan, dispatch).filter(|_| self.gpu.inner.binds_reach),
                 }
             })
         })
     }
 
-    fn dispatch(&self, pass: &mut wgpu::ComputePass<'_>, state: &State, step: &Step<'_>) {
-        let group = step.ready.group.as_ref().or_else(|| state.groups.get(&(step.node, step.dispatch.recipe)));
-        pass.set_pipeline(&step.ready.pipeline.pipeline);
+    fn dispatch(&self, pass: &mut wgpu::ComputePass<'_>, state: &State, step: &PlannedDispatch<'_>) {
+        let group = step.compiled.group.as_ref().or_else(|| state.groups.get(&(step.node, step.dispatch.recipe)));
+        pass.set_pipeline(&step.compiled.pipeline.pipeline);
         #[cfg(test)]
         let exact = step.reached.and_then(|reached| {
-            bind_group_of(&self.gpu, &self.fixed, step.ready, &state.buffers, |index, region: &Region| {
+            bind_group_of(&self.gpu, &self.buffers, step.compiled, &state.buffers, |index, region: &Region| {
                 region.binding_of(reached.bytes()[index])
             })
         });
@@ -78,29 +78,35 @@ impl LoadedGraph {
     pub(super) fn encode_pass(
         &self,
         encoder: &mut wgpu::CommandEncoder,
-        run: &Run,
+        current: &CurrentPlan,
         state: &State,
         times: Option<wgpu::ComputePassTimestampWrites<'_>>,
     ) {
         let mut pass = self.begin(encoder, times);
-        for step in self.steps(run) {
+        for step in self.steps(current) {
             self.dispatch(&mut pass, state, &step);
         }
     }
 
     /// The same with a timestamp on both sides of each dispatch.
-    pub(super) fn encode_timed(&self, encoder: &mut wgpu::CommandEncoder, run: &Run, state: &State, recorder: &Recorder) {
+    pub(super) fn encode_timed(
+        &self,
+        encoder: &mut wgpu::CommandEncoder,
+        current: &CurrentPlan,
+        state: &State,
+        recorder: &TimestampRecorder,
+    ) {
         match recorder.timing() {
             Timing::InsidePass => {
                 let mut pass = self.begin(encoder, None);
                 recorder.write(&mut pass, 0);
-                for (index, step) in (1..).zip(self.steps(run)) {
+                for (index, step) in (1..).zip(self.steps(current)) {
                     self.dispatch(&mut pass, state, &step);
                     recorder.write(&mut pass, index);
                 }
             }
-            Timing::PassEach => {
-                for (index, step) in (0..).zip(self.steps(run)) {
+            Timing::PassPerDispatch => {
+                for (index, step) in (0..).zip(self.steps(current)) {
                     let mut pass = self.begin(encoder, recorder.both_sides(index));
                     self.dispatch(&mut pass, state, &step);
                 }
@@ -110,32 +116,32 @@ impl LoadedGraph {
     }
 
     /// What the current plans dispatch, before anything is known of its time.
-    pub(super) fn untimed(&self, run: &Run) -> Vec<DispatchTime> {
-        let time = |step: Step<'_>| {
+    pub(super) fn untimed(&self, current: &CurrentPlan) -> Vec<DispatchTime> {
+        let time = |step: PlannedDispatch<'_>| {
             let node = &self.graph.nodes[step.node];
-            let recipe = &run.planned.recipes()[step.node].list[step.dispatch.recipe];
+            let recipe = &current.planned.recipes()[step.node].list[step.dispatch.recipe];
             DispatchTime {
                 operator: node.name.clone(),
                 call: node.call,
                 kernel: recipe.variant.label,
                 grid: [step.dispatch.grid.x, step.dispatch.grid.y],
-                bytes: recipe.binds.iter().map(|bind| self.live_bytes(run, step.node, *bind)).sum(),
+                bytes: recipe.binds.iter().map(|bind| self.live_bytes(current, step.node, *bind)).sum(),
                 start: 0,
                 end: 0,
             }
         };
-        self.steps(run).map(time).collect()
+        self.steps(current).map(time).collect()
     }
 
-    fn live_bytes(&self, run: &Run, node: usize, bind: Bind) -> u64 {
-        let bytes = |tensor| self.graph.info(tensor).elem.bytes(run.planned.live().dims(tensor).count());
+    fn live_bytes(&self, current: &CurrentPlan, node: usize, bind: Bind) -> u64 {
+        let bytes = |tensor| self.graph.info(tensor).elem.bytes(current.planned.live().dims(tensor).count());
         match bind {
             Bind::Tensor(tensor) => bytes(tensor),
             Bind::Joined(index) => {
-                let parts = run.planned.recipes()[node].joined.get(index);
+                let parts = current.planned.recipes()[node].joined.get(index);
                 parts.into_iter().flatten().map(|&part| bytes(part)).sum()
             }
-            Bind::Scratch(index) => run.planned.plans()[node].scratch.get(index).copied().unwrap_or(0),
+            Bind::Scratch(index) => current.planned.plans()[node].scratch.get(index).copied().unwrap_or(0),
             Bind::Step => 0,
         }
     }

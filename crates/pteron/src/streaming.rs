@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, HashMap};
 use pteron_format::is_sha256;
 use pteron_format::program::DataRef;
 use pteron_format::vulkan::{ConstantId, ConstantSource};
-use pteron_gpu::engine::{FillingGraph, Gpu, LoadedGraph, Loading, MemoryUse};
+use pteron_gpu::engine::{Gpu, LoadedGraph, MemoryUse, ProgressCounter, StreamingGraph};
 use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
 use crate::method::{LoadOptions, Method, state_id};
 use crate::next::{Choice, Tokens};
-use crate::program::{FilePart, Files, Program};
+use crate::program::{FileRange, Files, Program};
 
 /// Gaps up to this many bytes are fetched with what is around them.
 const GAP: u64 = 4096;
@@ -19,28 +19,28 @@ const GAP: u64 = 4096;
 /// A method that is ready but for its constants. They are written as they come, and checked against their keys where those are
 /// SHA-256 sums, as exporters write them: what does not match is not kept.
 #[derive(Debug)]
-pub struct FillingMethod {
+pub struct StreamingMethod {
     /// Its graphs are in `graphs`, as long as they are not full.
     method: Method,
-    graphs: Vec<FillingGraph>,
-    parts: Vec<Part>,
-    damaged: Vec<Damaged>,
+    graphs: Vec<StreamingGraph>,
+    parts: Vec<StreamedConstant>,
+    corrupt: Vec<CorruptConstant>,
     gpu: Gpu,
 }
 
 /// A constant whose bytes were not those its key stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Damaged {
+pub struct CorruptConstant {
     /// Its key.
     pub key: String,
     /// Where it is.
-    pub part: FilePart,
+    pub part: FileRange,
 }
 
 /// Bytes of a file that are wanted, and who wants them.
 #[derive(Debug)]
-struct Part {
-    place: FilePart,
+struct StreamedConstant {
+    place: FileRange,
     /// The key that is the sum they must have, where one is.
     key: Option<String>,
     targets: Vec<(usize, ConstantId)>,
@@ -48,7 +48,7 @@ struct Part {
     hasher: Sha256,
 }
 
-impl Part {
+impl StreamedConstant {
     /// The next byte that is expected.
     fn next(&self) -> u64 {
         self.place.start + self.done
@@ -59,7 +59,7 @@ impl Part {
     }
 
     /// Forgets what has come, in the graphs too.
-    fn restart(&mut self, graphs: &mut [FillingGraph]) {
+    fn restart(&mut self, graphs: &mut [StreamingGraph]) {
         (self.done, self.hasher) = (0, Sha256::new());
         for &(graph, constant) in &self.targets {
             graphs[graph].restart(constant);
@@ -67,7 +67,7 @@ impl Part {
     }
 
     /// Writes the next bytes wherever they are wanted.
-    fn write(&mut self, graphs: &mut [FillingGraph], bytes: &[u8]) -> Result<()> {
+    fn write(&mut self, graphs: &mut [StreamingGraph], bytes: &[u8]) -> Result<()> {
         for &(graph, constant) in &self.targets {
             graphs[graph].write(constant, bytes)?;
         }
@@ -137,27 +137,27 @@ impl Program {
     }
 
     /// Loads a method but for its constants, which may come later and from elsewhere: memory is made and kernels are compiled.
-    /// [`LoadOptions::progress`] is told of kernels; how many bytes have come, [`FillingMethod::progress`] says.
+    /// [`LoadOptions::progress`] is told of kernels; how many bytes have come, [`StreamingMethod::progress`] says.
     ///
     /// # Errors
     /// As [`load`](Self::load).
-    pub async fn begin(&self, gpu: &Gpu, method: &str, options: &LoadOptions) -> Result<FillingMethod> {
+    pub async fn load_streaming(&self, gpu: &Gpu, method: &str, options: &LoadOptions) -> Result<StreamingMethod> {
         let (method, prepared) = self.prepare(gpu, method, options)?;
-        let mut loading = Loading::new(options.progress.as_ref());
+        let mut loading = ProgressCounter::new(options.progress.as_ref());
         prepared.iter().for_each(|(graph, _)| loading.expect_pipelines(graph));
-        let (mut graphs, mut sources): (Vec<FillingGraph>, Vec<DataRef>) = Default::default();
+        let (mut graphs, mut sources): (Vec<StreamingGraph>, Vec<DataRef>) = Default::default();
         for (graph, data) in prepared {
-            graphs.push(graph.begin(&loading).await?);
+            graphs.push(graph.load_streaming(&loading).await?);
             sources.push(data);
         }
         let parts = parts(&self.files, &graphs, &sources)?;
-        Ok(FillingMethod { method, graphs, parts, damaged: Vec::new(), gpu: gpu.clone() })
+        Ok(StreamingMethod { method, graphs, parts, corrupt: Vec::new(), gpu: gpu.clone() })
     }
 }
 
 /// What is wanted of the files, in their order.
-fn parts(files: &Files, graphs: &[FillingGraph], sources: &[DataRef]) -> Result<Vec<Part>> {
-    let mut parts: BTreeMap<FilePart, Part> = BTreeMap::new();
+fn parts(files: &Files, graphs: &[StreamingGraph], sources: &[DataRef]) -> Result<Vec<StreamedConstant>> {
+    let mut parts: BTreeMap<FileRange, StreamedConstant> = BTreeMap::new();
     for (index, (graph, &data)) in graphs.iter().zip(sources).enumerate() {
         for (id, _) in graph.constants() {
             let constant = files.pte.graph(data).and_then(|blob| blob.graph.constants.get(id.index()));
@@ -169,16 +169,16 @@ fn parts(files: &Files, graphs: &[FillingGraph], sources: &[DataRef]) -> Result<
                 let key = key.map_or_else(|| format!("constant {id}"), str::to_owned);
                 return Err(Error::Gpu(pteron_gpu::Error::MissingConstant { key }));
             };
-            let new = || Part { place, key: None, targets: Vec::new(), done: 0, hasher: Sha256::new() };
+            let new = || StreamedConstant { place, key: None, targets: Vec::new(), done: 0, hasher: Sha256::new() };
             let part = parts.entry(place).or_insert_with(new);
             part.targets.push((index, id));
             let key = key.filter(|key| is_sha256(key)).map(str::to_owned);
             part.key = part.key.take().or(key);
         }
     }
-    let parts: Vec<Part> = parts.into_values().filter(|part| part.place.len > 0).collect();
+    let parts: Vec<StreamedConstant> = parts.into_values().filter(|part| part.place.len > 0).collect();
     // Constants lie side by side; in a file where they overlap, each byte could be asked for again and again.
-    let overlaps = |pair: &[Part]| {
+    let overlaps = |pair: &[StreamedConstant]| {
         let [first, second] = [pair[0].place, pair[1].place];
         (first.file == second.file && second.start < first.end()).then_some((first, second))
     };
@@ -188,18 +188,18 @@ fn parts(files: &Files, graphs: &[FillingGraph], sources: &[DataRef]) -> Result<
     }
 }
 
-impl FillingMethod {
+impl StreamingMethod {
     /// What is still wanted of the files, in their order; what lies close together is one.
     #[must_use]
-    pub fn needs(&self) -> Vec<FilePart> {
-        let mut needs: Vec<FilePart> = Vec::new();
+    pub fn needs(&self) -> Vec<FileRange> {
+        let mut needs: Vec<FileRange> = Vec::new();
         for part in self.parts.iter().filter(|part| !part.is_full()) {
             let (file, start, end) = (part.place.file, part.next(), part.place.end());
             match needs.last_mut() {
                 Some(last) if last.file == file && start <= last.end().saturating_add(GAP) => {
                     last.len = last.len.max(end.saturating_sub(last.start));
                 }
-                _ => needs.push(FilePart { file, start, len: end - start }),
+                _ => needs.push(FileRange { file, start, len: end - start }),
             }
         }
         needs
@@ -208,14 +208,14 @@ impl FillingMethod {
     /// Constants that no checksum in the program covers, of those that have not come yet, in the files' order: whether their bytes
     /// are right, only the caller can know.
     #[must_use]
-    pub fn unchecked(&self) -> Vec<FilePart> {
+    pub fn unchecked(&self) -> Vec<FileRange> {
         self.parts.iter().filter(|part| part.key.is_none() && !part.is_full()).map(|part| part.place).collect()
     }
 
     /// Bytes of constants that have come, and of all of them.
     #[must_use]
     pub fn progress(&self) -> (u64, u64) {
-        let sum = |bytes: fn(&Part) -> u64| self.parts.iter().map(bytes).sum();
+        let sum = |bytes: fn(&StreamedConstant) -> u64| self.parts.iter().map(bytes).sum();
         (sum(|part| part.done), sum(|part| part.place.len))
     }
 
@@ -243,29 +243,29 @@ impl FillingMethod {
             }
             if part.is_full() && !part.is_right() {
                 part.restart(&mut self.graphs);
-                self.damaged.extend(part.key.clone().map(|key| Damaged { key, part: part.place }));
+                self.corrupt.extend(part.key.clone().map(|key| CorruptConstant { key, part: part.place }));
             }
         }
         Ok(())
     }
 
     /// Constants that came damaged since this was last asked. They are among [`needs`](Self::needs) again.
-    pub fn take_damaged(&mut self) -> Vec<Damaged> {
-        std::mem::take(&mut self.damaged)
+    pub fn take_corrupt(&mut self) -> Vec<CorruptConstant> {
+        std::mem::take(&mut self.corrupt)
     }
 
     /// Waits until the GPU has taken what was written.
     ///
     /// # Errors
     /// A device that fails.
-    pub async fn settle(&self) -> Result<()> {
-        Ok(self.gpu.settle().await?)
+    pub async fn wait_idle(&self) -> Result<()> {
+        Ok(self.gpu.wait_idle().await?)
     }
 
     /// The GPU memory it takes.
     #[must_use]
     pub fn memory(&self) -> MethodMemory {
-        MethodMemory::of(self.graphs.iter().map(FillingGraph::unfilled), &self.method.graph_of)
+        MethodMemory::of(self.graphs.iter().map(StreamingGraph::incomplete), &self.method.graph_of)
     }
 
     /// Runs steps that choose a token, as many as `go_on` wants, to see how long they take: the kernels and shapes are those of
@@ -273,12 +273,11 @@ impl FillingMethod {
     ///
     /// # Errors
     /// A method loaded without [`choose_tokens`](LoadOptions::choose_tokens), or a device that fails.
-    pub async fn rehearse(&self, context: u32, mut go_on: impl FnMut(u32) -> bool) -> Result<u32> {
+    pub async fn benchmark(&self, context: u32, mut go_on: impl FnMut(u32) -> bool) -> Result<u32> {
         let [graph] = self.graphs.as_slice() else { return Ok(0) };
-        let graph = graph.unfilled();
+        let graph = graph.incomplete();
         let (state, id) = (graph.new_state()?, state_id());
-        let start =
-            |tokens, at: u32| self.method.start_on(graph, &state, id, tokens, at % context.max(1), Choice::LIKELIEST);
+        let start = |tokens, at: u32| self.method.start_on(graph, &state, id, tokens, at % context.max(1), Choice::GREEDY);
         let mut next = start(Tokens::Given(&[0]), 0)?;
         let mut steps = 0;
         loop {
@@ -299,8 +298,8 @@ impl FillingMethod {
     /// # Errors
     /// A constant of which a part is missing or damaged, or a device that has failed.
     pub async fn finish(self) -> Result<Method> {
-        self.gpu.settle().await?;
-        let graphs = self.graphs.into_iter().map(FillingGraph::finish).collect::<Result<_, _>>()?;
+        self.gpu.wait_idle().await?;
+        let graphs = self.graphs.into_iter().map(StreamingGraph::finish).collect::<Result<_, _>>()?;
         Ok(Method { graphs, ..self.method })
     }
 }
