@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use memmap2::Mmap;
-use pteron_format::program::{Data, Extent, NamedData, SegmentId};
-use pteron_format::{Bytes, Layout, Program, Pte, Unread, layout};
+use pteron_format::program::{ByteRange, Data, NamedData, SegmentId};
+use pteron_format::{Bytes, BytesError, FileLayout, Program, Pte, layout};
 
 const ROUNDS: usize = 20;
 const PAGE: u64 = 4096;
@@ -94,7 +94,7 @@ fn enlarge<'a>(program: &Program<&'a [u8]>, hole: u64) -> Result<(Program<Held<'
     Ok((large, id))
 }
 
-fn write_sparse(path: &Path, program: &Program<Held<'_>>, plan: &Layout) -> Result<()> {
+fn write_sparse(path: &Path, program: &Program<Held<'_>>, plan: &FileLayout) -> Result<()> {
     let mut file = File::create(path)?;
     file.write_all(&plan.head)?;
     for (place, data) in plan.segments.iter().zip(&program.segments) {
@@ -118,7 +118,7 @@ impl Bytes for Mapped {
         self.map.len() as u64
     }
 
-    fn get(&self, part: Extent) -> Option<&[u8]> {
+    fn get(&self, part: ByteRange) -> Option<&[u8]> {
         Bytes::get(&self.map[..], part)
     }
 
@@ -126,10 +126,10 @@ impl Bytes for Mapped {
         true
     }
 
-    fn read_at(&self, start: u64, out: &mut [u8]) -> std::result::Result<(), Unread> {
+    fn read_at(&self, start: u64, out: &mut [u8]) -> std::result::Result<(), BytesError> {
         let mut file = &self.file;
         let read = file.seek(SeekFrom::Start(start)).and_then(|_| file.read_exact(out));
-        read.map_err(|error| Unread::Failed(error.to_string()))
+        read.map_err(|error| BytesError::Failed(error.to_string()))
     }
 }
 
@@ -143,7 +143,7 @@ fn map(path: &Path) -> Result<Mapped> {
 
 /// How many pages of `extent` this process has touched in its mapping of `file`. Linux says; the size of a
 /// page is certain only on x86-64.
-fn present_pages(file: &[u8], extent: Extent) -> Option<usize> {
+fn present_pages(file: &[u8], extent: ByteRange) -> Option<usize> {
     const PRESENT: u8 = 1 << 7;
     const ENTRY: u64 = 8;
     if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
@@ -160,7 +160,7 @@ fn present_pages(file: &[u8], extent: Extent) -> Option<usize> {
     Some(entries.chunks_exact(8).filter(|entry| entry[7] & PRESENT != 0).count())
 }
 
-fn report(model: &Path, plan: &Layout, times: &[Duration], touched: Option<usize>, weights: Extent) {
+fn report(model: &Path, plan: &FileLayout, times: &[Duration], touched: Option<usize>, weights: ByteRange) {
     let mut sorted = times.to_vec();
     sorted.sort_unstable();
     let at = |index: usize| sorted.get(index).copied().unwrap_or_default();

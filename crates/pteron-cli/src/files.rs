@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use pteron::FileBytes;
 use pteron_files::{AtomicFile, ReadError, WriteOptions};
-use pteron_format::{Error, Item, Part, Problem, Ptd, Pte};
+use pteron_format::{Error, Item, Problem, Ptd, Pte, Section};
 
 use crate::failure::{Failure, Reason};
 
@@ -108,7 +108,8 @@ fn example(directory: &Path, wanted: Wanted) -> Option<PathBuf> {
 
 /// A wrong identifier says little; what the file is instead says what to do.
 fn explain(path: &Path, error: Error, foreign: Option<Foreign>, wanted: Wanted) -> Failure {
-    let start = matches!(error.place.part, Part::Header | Part::External) && matches!(error.place.item, Item::Byte(_));
+    let start = matches!(error.location.section, Section::Header | Section::External)
+        && matches!(error.location.item, Item::Byte(_));
     let unlike = matches!(error.problem, Problem::Magic { .. } | Problem::Truncated { .. });
     match foreign {
         Some(found) if start && unlike && !found.is(wanted) => Failure::file(path, Reason::Foreign { found, wanted }),

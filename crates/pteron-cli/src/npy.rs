@@ -1,7 +1,7 @@
 //! Arrays as NumPy writes them: a magic number, a version, a header that is a Python literal, and the elements.
 
 use pteron::ScalarType;
-use pteron_format::Shown;
+use pteron_format::EscapedText;
 use pteron_format::alloc::{self, OutOfMemory};
 
 pub(crate) const MAGIC: &[u8] = b"\x93NUMPY";
@@ -40,7 +40,7 @@ pub(crate) enum Fault {
     BigEndian(String, String),
     #[error("has {0} dimensions, more than NumPy's {MOST_DIMS}")]
     Dimensions(usize),
-    #[error("has elements {found:?}, supported are {types}", found = Shown::name(.0), types = type_names())]
+    #[error("has elements {found:?}, supported are {types}", found = EscapedText::name(.0), types = type_names())]
     Type(String),
     #[error("has shape {0:?}, larger than can be counted")]
     Shape(Vec<u64>),

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use miniz_oxide::inflate::{TINFLStatus, decompress_slice_iter_to_slice};
 use pteron::{FileBytes, Tensor};
-use pteron_format::{Shown, alloc};
+use pteron_format::{EscapedText, alloc};
 use rawzip::{CompressionMethod, ZipArchive, ZipArchiveEntryWayfinder, ZipSliceArchive, ZipVerification};
 
 use crate::failure::Failure;
@@ -29,13 +29,13 @@ pub(crate) enum Fault {
     Crowded,
     #[error("it is a single array (.npy); save it with numpy.savez, which names it arr_0")]
     Single,
-    #[error("{name} is in it twice", name = Shown::name(.0))]
+    #[error("{name} is in it twice", name = EscapedText::name(.0))]
     Twice(String),
-    #[error("{name} is compressed with {1:?}; supported is what numpy.savez and numpy.savez_compressed write", name = Shown::name(.0))]
+    #[error("{name} is compressed with {1:?}; supported is what numpy.savez and numpy.savez_compressed write", name = EscapedText::name(.0))]
     Method(String, CompressionMethod),
-    #[error("{name} is damaged: {1}", name = Shown::name(.0))]
+    #[error("{name} is damaged: {1}", name = EscapedText::name(.0))]
     Damaged(String, String),
-    #[error("{name} {1}", name = Shown::name(.0))]
+    #[error("{name} {1}", name = EscapedText::name(.0))]
     Array(String, #[source] npy::Fault),
 }
 

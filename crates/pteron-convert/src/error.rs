@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use pteron_format::Shown;
+use pteron_format::EscapedText;
 
 use crate::decoder::Weight;
 
@@ -27,7 +27,7 @@ pub enum Error {
         error: std::io::Error,
     },
     /// A file that is not what it should be: cut short, damaged, or of another kind.
-    #[error("{}: {}", Shown::name(.file), Shown::sentence(.problem))]
+    #[error("{}: {}", EscapedText::name(.file), EscapedText::sentence(.problem))]
     Malformed {
         /// The file's name.
         file: String,
@@ -35,7 +35,7 @@ pub enum Error {
         problem: String,
     },
     /// Something the checkpoint has or wants that cannot be converted.
-    #[error("{} is not supported{}", Shown::sentence(.what), supported(.alternatives))]
+    #[error("{} is not supported{}", EscapedText::sentence(.what), supported(.alternatives))]
     Unsupported {
         /// What it is, by name: an architecture, a tensor's type, sliding-window attention.
         what: String,
@@ -43,7 +43,7 @@ pub enum Error {
         alternatives: Vec<String>,
     },
     /// Weights that are not there, or not needed, or have other shapes.
-    #[error("the checkpoint's tensors do not fit {}: {}", Shown::name(.architecture), .problems)]
+    #[error("the checkpoint's tensors do not fit {}: {}", EscapedText::name(.architecture), .problems)]
     Tensors {
         /// What the configuration says the model is.
         architecture: String,

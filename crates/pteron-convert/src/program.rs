@@ -2,8 +2,8 @@
 
 use pteron_format::ScalarType;
 use pteron_format::program::{
-    Allocation, Chain, CompileSpec, Containers, DataRef, Delegate, Dynamism, Instruction, Plan, Program, SegmentId,
-    Subsegments, Tensor, Value, ValueId,
+    AllocationDetails, Chain, CompileSpec, ContainerMetadata, DataRef, Delegate, ExecutionPlan, Instruction, Program,
+    SegmentId, ShapeDynamism, SubsegmentOffsets, Tensor, Value, ValueId,
 };
 use pteron_format::vulkan::BACKEND_ID;
 
@@ -33,29 +33,29 @@ pub(crate) fn build(decoder: &Decoder, options: &Options, facts: &Facts) -> Prog
         inline_constants: Vec::new(),
         inline_delegates: Vec::new(),
         // Of the placeholder that stands for no constant.
-        constants: Some(Subsegments { segment: CONSTANTS, offsets: vec![0] }),
+        constants: Some(SubsegmentOffsets { segment: CONSTANTS, offsets: vec![0] }),
         mutable_data: None,
         named_data: None,
     }
 }
 
 /// From tokens and a position to logits.
-fn forward(decoder: &Decoder, options: &Options) -> Plan {
+fn forward(decoder: &Decoder, options: &Options) -> ExecutionPlan {
     let (tokens, vocabulary) = (options.most_tokens(), decoder.vocabulary);
-    let ids = tensor(ScalarType::Long, vec![1, tokens], Dynamism::Bound);
-    let position = tensor(ScalarType::Long, vec![1], Dynamism::Static);
+    let ids = tensor(ScalarType::Long, vec![1, tokens], ShapeDynamism::Bound);
+    let position = tensor(ScalarType::Long, vec![1], ShapeDynamism::Static);
     let mut logits = if options.full_logits {
-        tensor(ScalarType::Float, vec![1, tokens, vocabulary], Dynamism::Bound)
+        tensor(ScalarType::Float, vec![1, tokens, vocabulary], ShapeDynamism::Bound)
     } else {
-        tensor(ScalarType::Float, vec![1, vocabulary], Dynamism::Static)
+        tensor(ScalarType::Float, vec![1, vocabulary], ShapeDynamism::Static)
     };
-    logits.allocation = Some(Allocation { memory: OUTPUTS, offset: 0 });
+    logits.allocation = Some(AllocationDetails { memory: OUTPUTS, offset: 0 });
     let output_bytes = logits.byte_len().unwrap_or(u64::MAX).next_multiple_of(ALIGNMENT);
     let args = [0, 1, 2].map(ValueId).to_vec();
     let chain = Chain { instructions: vec![Instruction::DelegateCall { delegate: 0, args }], ..Chain::default() };
-    Plan {
+    ExecutionPlan {
         name: "forward".to_owned(),
-        containers: Some(Containers { inputs: forward_inputs(), outputs: container(LEAF) }),
+        containers: Some(ContainerMetadata { inputs: forward_inputs(), outputs: container(LEAF) }),
         values: [ids, position, logits].map(|tensor| Value::Tensor(Box::new(tensor))).to_vec(),
         inputs: vec![ValueId(0), ValueId(1)],
         outputs: vec![ValueId(2)],
@@ -67,7 +67,7 @@ fn forward(decoder: &Decoder, options: &Options) -> Plan {
     }
 }
 
-fn tensor(scalar_type: ScalarType, sizes: Vec<u32>, dynamism: Dynamism) -> Tensor {
+fn tensor(scalar_type: ScalarType, sizes: Vec<u32>, dynamism: ShapeDynamism) -> Tensor {
     Tensor {
         scalar_type,
         storage_offset: 0,
@@ -89,7 +89,7 @@ fn delegate(options: &Options) -> Delegate {
 }
 
 /// The methods whose answers are written into the program.
-fn constant_methods(decoder: &Decoder, options: &Options, facts: &Facts) -> Vec<Plan> {
+fn constant_methods(decoder: &Decoder, options: &Options, facts: &Facts) -> Vec<ExecutionPlan> {
     let number = |name, number: u32| scalar(name, Value::Int(number.into()));
     let yes = |name| scalar(name, Value::Bool(true));
     let mut plans = vec![
@@ -110,19 +110,19 @@ fn constant_methods(decoder: &Decoder, options: &Options, facts: &Facts) -> Vec<
     plans
 }
 
-fn scalar(name: &str, value: Value) -> Plan {
+fn scalar(name: &str, value: Value) -> ExecutionPlan {
     constant(name, vec![value], LEAF)
 }
 
-fn constant(name: &str, values: Vec<Value>, outputs: &str) -> Plan {
-    Plan {
+fn constant(name: &str, values: Vec<Value>, outputs: &str) -> ExecutionPlan {
+    ExecutionPlan {
         name: name.to_owned(),
-        containers: Some(Containers { inputs: String::new(), outputs: container(outputs) }),
+        containers: Some(ContainerMetadata { inputs: String::new(), outputs: container(outputs) }),
         outputs: (0..).map(ValueId).take(values.len()).collect(),
         values,
         chains: vec![Chain::default()],
         buffer_sizes: vec![0],
-        ..Plan::default()
+        ..ExecutionPlan::default()
     }
 }
 

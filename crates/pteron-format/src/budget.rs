@@ -6,7 +6,7 @@
 
 use crate::alloc;
 use crate::bytes::Bytes;
-use crate::error::{Error, Item, Part, Place, Problem, Result};
+use crate::error::{Error, Item, Location, Problem, Result, Section};
 
 /// Small programs unpack to several times their bytes; this much is free.
 const FREE: u64 = 512 * 1024;
@@ -32,38 +32,38 @@ impl Budget {
     }
 
     /// Takes room for `count` items of type `T`, or says that the file does not justify them.
-    pub(crate) fn charge<T>(&mut self, part: &Part, count: usize) -> Result<()> {
+    pub(crate) fn charge<T>(&mut self, section: &Section, count: usize) -> Result<()> {
         let need = (count as u64).saturating_mul(size_of::<T>() as u64);
-        self.left = self.take(part, self.left, need, Self::limit(self.input))?;
+        self.left = self.take(section, self.left, need, Self::limit(self.input))?;
         Ok(())
     }
 
     /// Takes `len` bytes that hold a graph. Graphs do not overlap, so all of them together are no longer than the file; many
     /// delegates over one range of it would be parsed again and again.
-    pub(crate) fn charge_graph(&mut self, part: &Part, len: u64) -> Result<()> {
-        self.graphs_left = self.take(part, self.graphs_left, len, self.input)?;
+    pub(crate) fn charge_graph(&mut self, section: &Section, len: u64) -> Result<()> {
+        self.graphs_left = self.take(section, self.graphs_left, len, self.input)?;
         Ok(())
     }
 
-    fn take(&self, part: &Part, left: u64, need: u64, limit: u64) -> Result<u64> {
+    fn take(&self, section: &Section, left: u64, need: u64, limit: u64) -> Result<u64> {
         left.checked_sub(need).ok_or_else(|| {
-            let place = Place { part: part.clone(), item: Item::Whole };
-            Error::new(place, Problem::Unjustified { limit, input: self.input })
+            let location = Location { section: section.clone(), item: Item::Whole };
+            Error::new(location, Problem::TablesTooLarge { limit, input: self.input })
         })
     }
 
     /// An empty vector with room for `count` items, charged.
     #[track_caller]
-    pub(crate) fn vec<T>(&mut self, part: &Part, count: usize) -> Result<Vec<T>> {
-        self.charge::<T>(part, count)?;
-        alloc::vec(count).map_err(|lacking| lacking.in_part(part))
+    pub(crate) fn vec<T>(&mut self, section: &Section, count: usize) -> Result<Vec<T>> {
+        self.charge::<T>(section, count)?;
+        alloc::vec(count).map_err(|lacking| lacking.in_section(section))
     }
 
     /// A copy of `text`, charged.
     #[track_caller]
-    pub(crate) fn text(&mut self, part: &Part, text: &str) -> Result<String> {
-        self.charge::<u8>(part, text.len())?;
-        alloc::text(text).map_err(|lacking| lacking.in_part(part))
+    pub(crate) fn text(&mut self, section: &Section, text: &str) -> Result<String> {
+        self.charge::<u8>(section, text.len())?;
+        alloc::text(text).map_err(|lacking| lacking.in_section(section))
     }
 }
 
@@ -74,23 +74,23 @@ mod tests {
     #[test]
     fn a_small_input_may_use_the_free_part_and_no_more() {
         let mut budget = Budget::for_input(&[0; 10]);
-        assert!(budget.charge::<u8>(&Part::Program, 512 * 1024 + 30).is_ok());
-        let error = budget.charge::<u8>(&Part::Program, 1).unwrap_err();
-        assert_eq!(error.problem, Problem::Unjustified { limit: 512 * 1024 + 30, input: 10 });
+        assert!(budget.charge::<u8>(&Section::Program, 512 * 1024 + 30).is_ok());
+        let error = budget.charge::<u8>(&Section::Program, 1).unwrap_err();
+        assert_eq!(error.problem, Problem::TablesTooLarge { limit: 512 * 1024 + 30, input: 10 });
     }
 
     #[test]
     fn graphs_are_no_longer_than_the_file() {
         let mut budget = Budget::for_input(&[0; 10]);
-        assert!(budget.charge_graph(&Part::Graph, 6).is_ok());
-        let error = budget.charge_graph(&Part::Graph, 5).unwrap_err();
-        assert_eq!(error.problem, Problem::Unjustified { limit: 10, input: 10 });
-        assert!(budget.charge_graph(&Part::Graph, 4).is_ok());
+        assert!(budget.charge_graph(&Section::Graph, 6).is_ok());
+        let error = budget.charge_graph(&Section::Graph, 5).unwrap_err();
+        assert_eq!(error.problem, Problem::TablesTooLarge { limit: 10, input: 10 });
+        assert!(budget.charge_graph(&Section::Graph, 4).is_ok());
     }
 
     #[test]
     fn a_count_that_overflows_is_refused() {
         let mut budget = Budget::for_input(&[0u8; 0]);
-        assert!(budget.charge::<u64>(&Part::Program, usize::MAX).is_err());
+        assert!(budget.charge::<u64>(&Section::Program, usize::MAX).is_err());
     }
 }

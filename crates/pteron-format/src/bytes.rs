@@ -5,21 +5,21 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::alloc::{self, OutOfMemory};
-use crate::error::{Error, Item, Part, Place, Problem, Result};
-use crate::program::{Extent, within};
+use crate::error::{Error, Item, Location, Problem, Result, Section};
+use crate::program::{ByteRange, within};
 
 /// Why bytes of a file cannot be had.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unread {
+pub enum BytesError {
     /// They have not been supplied.
-    NotAtHand,
+    NotLoaded,
     /// The file cannot be read, or is not what it was when it was opened.
     Failed(String),
     /// There is no memory to copy them to.
     OutOfMemory(OutOfMemory),
 }
 
-impl From<OutOfMemory> for Unread {
+impl From<OutOfMemory> for BytesError {
     fn from(lacking: OutOfMemory) -> Self {
         Self::OutOfMemory(lacking)
     }
@@ -31,7 +31,7 @@ pub trait Bytes {
     fn file_len(&self) -> u64;
 
     /// The bytes of a part of the file, if they are at hand.
-    fn get(&self, part: Extent) -> Option<&[u8]>;
+    fn get(&self, range: ByteRange) -> Option<&[u8]>;
 
     /// How many bytes there are that can justify what is allocated for them.
     fn held(&self) -> u64 {
@@ -48,8 +48,8 @@ pub trait Bytes {
     ///
     /// # Errors
     /// Bytes that are not at hand, or a file that cannot be read.
-    fn read_at(&self, start: u64, out: &mut [u8]) -> Result<(), Unread> {
-        let bytes = self.get(Extent { start, len: out.len() as u64 }).ok_or(Unread::NotAtHand)?;
+    fn read_at(&self, start: u64, out: &mut [u8]) -> Result<(), BytesError> {
+        let bytes = self.get(ByteRange { start, len: out.len() as u64 }).ok_or(BytesError::NotLoaded)?;
         out.copy_from_slice(bytes);
         Ok(())
     }
@@ -60,27 +60,27 @@ impl<T: AsRef<[u8]> + ?Sized> Bytes for T {
         self.as_ref().len() as u64
     }
 
-    fn get(&self, part: Extent) -> Option<&[u8]> {
-        let start = usize::try_from(part.start).ok()?;
-        let end = start.checked_add(usize::try_from(part.len).ok()?)?;
+    fn get(&self, range: ByteRange) -> Option<&[u8]> {
+        let start = usize::try_from(range.start).ok()?;
+        let end = start.checked_add(usize::try_from(range.len).ok()?)?;
         self.as_ref().get(start..end)
     }
 }
 
-/// A file of which parts have been read. Reading a program from it fails with [`Problem::NotRead`] until it has what that takes:
+/// A file of which parts have been read. Reading a program from it fails with [`Problem::NotLoaded`] until it has what that takes:
 /// the tables and the graphs, not the constants.
 ///
 /// ```
-/// use pteron_format::{Problem, Pte, Sparse};
+/// use pteron_format::{Problem, Pte, PartialFile};
 ///
 /// # let file = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/llama/tiny_4w/program.pte")).unwrap();
-/// let mut parts = Sparse::new(file.len() as u64);
+/// let mut parts = PartialFile::new(file.len() as u64);
 /// let pte = loop {
 ///     match Pte::read(&parts) {
 ///         Ok(pte) => break pte,
 ///         // A request for a range of the file, as it may be.
 ///         Err(error) => match error.problem {
-///             Problem::NotRead { start, len } => parts.insert(start, file[start as usize..][..len as usize].to_vec()),
+///             Problem::NotLoaded { start, len } => parts.insert(start, file[start as usize..][..len as usize].to_vec()),
 ///             _ => panic!("{error}"),
 ///         },
 ///     }
@@ -90,7 +90,7 @@ impl<T: AsRef<[u8]> + ?Sized> Bytes for T {
 ///
 /// Clones share the bytes.
 #[derive(Clone, Debug, Default)]
-pub struct Sparse {
+pub struct PartialFile {
     len: u64,
     /// By where they start; they may overlap. A range is found if one of them has all of it.
     parts: BTreeMap<u64, Arc<[u8]>>,
@@ -101,7 +101,7 @@ pub struct Sparse {
 /// What is at hand is a small part of a file, and unpacks to more than a whole file does.
 const SPARSE_FACTOR: u64 = 32;
 
-impl Sparse {
+impl PartialFile {
     /// A file of this length, nothing of which has been read.
     #[must_use]
     pub fn new(len: u64) -> Self {
@@ -126,18 +126,18 @@ impl Sparse {
     }
 }
 
-impl Bytes for Sparse {
+impl Bytes for PartialFile {
     fn file_len(&self) -> u64 {
         self.len
     }
 
-    fn get(&self, part: Extent) -> Option<&[u8]> {
-        if part.len == 0 {
-            return (part.start <= self.len).then_some(&[]);
+    fn get(&self, range: ByteRange) -> Option<&[u8]> {
+        if range.len == 0 {
+            return (range.start <= self.len).then_some(&[]);
         }
-        let reach = part.start.saturating_sub(self.longest);
-        let mut before = self.parts.range(reach..=part.start).rev();
-        before.find_map(|(&at, bytes)| Bytes::get(&**bytes, Extent { start: part.start - at, len: part.len }))
+        let reach = range.start.saturating_sub(self.longest);
+        let mut before = self.parts.range(reach..=range.start).rev();
+        before.find_map(|(&at, bytes)| Bytes::get(&**bytes, ByteRange { start: range.start - at, len: range.len }))
     }
 
     fn held(&self) -> u64 {
@@ -146,13 +146,13 @@ impl Bytes for Sparse {
     }
 }
 
-impl Bytes for &Sparse {
+impl Bytes for &PartialFile {
     fn file_len(&self) -> u64 {
         (**self).file_len()
     }
 
-    fn get(&self, part: Extent) -> Option<&[u8]> {
-        (**self).get(part)
+    fn get(&self, range: ByteRange) -> Option<&[u8]> {
+        (**self).get(range)
     }
 
     fn held(&self) -> u64 {
@@ -161,37 +161,37 @@ impl Bytes for &Sparse {
 }
 
 /// A part of a file as if it were one.
-pub(crate) struct Within<'a, B: ?Sized> {
+pub(crate) struct FileSlice<'a, B: ?Sized> {
     pub(crate) bytes: &'a B,
-    pub(crate) part: Extent,
+    pub(crate) range: ByteRange,
 }
 
-impl<B: Bytes + ?Sized> Bytes for Within<'_, B> {
+impl<B: Bytes + ?Sized> Bytes for FileSlice<'_, B> {
     fn file_len(&self) -> u64 {
-        self.part.len
+        self.range.len
     }
 
     fn may_change(&self) -> bool {
         self.bytes.may_change()
     }
 
-    fn read_at(&self, start: u64, out: &mut [u8]) -> Result<(), Unread> {
+    fn read_at(&self, start: u64, out: &mut [u8]) -> Result<(), BytesError> {
         let len = out.len() as u64;
-        let inside = within(start, len, self.part.len).is_ok();
-        let start = self.part.start.checked_add(start).filter(|_| inside).ok_or(Unread::NotAtHand)?;
+        let inside = within(start, len, self.range.len).is_ok();
+        let start = self.range.start.checked_add(start).filter(|_| inside).ok_or(BytesError::NotLoaded)?;
         self.bytes.read_at(start, out)
     }
 
-    fn get(&self, part: Extent) -> Option<&[u8]> {
-        within(part.start, part.len, self.part.len).ok()?;
-        self.bytes.get(Extent { start: self.part.start.checked_add(part.start)?, len: part.len })
+    fn get(&self, range: ByteRange) -> Option<&[u8]> {
+        within(range.start, range.len, self.range.len).ok()?;
+        self.bytes.get(ByteRange { start: self.range.start.checked_add(range.start)?, len: range.len })
     }
 }
 
 /// `bytes[start..start + len]`, or how many bytes are missing. Of a file that others may change this is a copy: what is checked
 /// is what is read.
 pub(crate) fn take<'a, B: Bytes + ?Sized>(
-    part: Part,
+    section: Section,
     what: &'static str,
     bytes: &'a B,
     start: u64,
@@ -202,15 +202,15 @@ pub(crate) fn take<'a, B: Bytes + ?Sized>(
         Err(need) => Problem::Truncated { what, need, have },
         Ok(()) => match copied_if_shared(bytes, start, len) {
             Ok(bytes) => return Ok(bytes),
-            Err(unread) => Problem::of_unread(unread, start, len),
+            Err(error) => Problem::from_bytes_error(error, start, len),
         },
     };
-    Err(Error::new(Place { part, item: Item::Byte(start) }, problem))
+    Err(Error::new(Location { section, item: Item::Byte(start) }, problem))
 }
 
-fn copied_if_shared<B: Bytes + ?Sized>(bytes: &B, start: u64, len: u64) -> Result<Cow<'_, [u8]>, Unread> {
+fn copied_if_shared<B: Bytes + ?Sized>(bytes: &B, start: u64, len: u64) -> Result<Cow<'_, [u8]>, BytesError> {
     if !bytes.may_change() {
-        return bytes.get(Extent { start, len }).map(Cow::Borrowed).ok_or(Unread::NotAtHand);
+        return bytes.get(ByteRange { start, len }).map(Cow::Borrowed).ok_or(BytesError::NotLoaded);
     }
     let len = usize::try_from(len).map_err(|_| OutOfMemory { bytes: len })?;
     let mut copy = alloc::zeroed(len)?;
@@ -219,11 +219,11 @@ fn copied_if_shared<B: Bytes + ?Sized>(bytes: &B, start: u64, len: u64) -> Resul
 }
 
 impl Problem {
-    pub(crate) fn of_unread(unread: Unread, start: u64, len: u64) -> Self {
-        match unread {
-            Unread::NotAtHand => Self::NotRead { start, len },
-            Unread::Failed(reason) => Self::Unreadable { reason },
-            Unread::OutOfMemory(lacking) => Self::OutOfMemory(lacking),
+    pub(crate) fn from_bytes_error(error: BytesError, start: u64, len: u64) -> Self {
+        match error {
+            BytesError::NotLoaded => Self::NotLoaded { start, len },
+            BytesError::Failed(reason) => Self::Unreadable { reason },
+            BytesError::OutOfMemory(lacking) => Self::OutOfMemory(lacking),
         }
     }
 }
@@ -232,13 +232,13 @@ impl Problem {
 mod tests {
     use super::*;
 
-    fn get(parts: &Sparse, start: u64, len: u64) -> Option<Vec<u8>> {
-        parts.get(Extent { start, len }).map(<[u8]>::to_vec)
+    fn get(parts: &PartialFile, start: u64, len: u64) -> Option<Vec<u8>> {
+        parts.get(ByteRange { start, len }).map(<[u8]>::to_vec)
     }
 
     #[test]
     fn what_one_part_has_is_found() {
-        let mut parts = Sparse::new(10);
+        let mut parts = PartialFile::new(10);
         parts.insert(2, vec![2, 3, 4, 5]);
         parts.insert(6, vec![6, 7]);
         parts.insert(0, vec![0, 1, 2, 3]);
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn what_lies_behind_the_end_is_left_out_and_the_longer_part_stays() {
-        let mut parts = Sparse::new(4);
+        let mut parts = PartialFile::new(4);
         parts.insert(2, vec![2, 3, 4, 5]);
         parts.insert(2, vec![9]);
         parts.insert(7, vec![7]);
@@ -262,9 +262,9 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_told_apart_from_what_does_not_exist() {
-        let parts = Sparse::new(10);
-        let problem = |start, len| take(Part::Program, "it", &parts, start, len).unwrap_err().problem;
-        assert_eq!(problem(4, 6), Problem::NotRead { start: 4, len: 6 });
+        let parts = PartialFile::new(10);
+        let problem = |start, len| take(Section::Program, "it", &parts, start, len).unwrap_err().problem;
+        assert_eq!(problem(4, 6), Problem::NotLoaded { start: 4, len: 6 });
         assert_eq!(problem(4, 7), Problem::Truncated { what: "it", need: 11, have: 10 });
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use pteron_schema::{ErrorTraceDetail, InvalidFlatbuffer};
 
 use crate::alloc::OutOfMemory;
-use crate::shown::Shown;
+use crate::escape::EscapedText;
 
 /// The result of reading, verifying or writing.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -14,24 +14,24 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 ///
 /// `Display` is one sentence for the person who has the file: the place, then the fault, then what was expected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{place}: {problem}")]
+#[error("{location}: {problem}")]
 pub struct Error {
     /// Where the fault is.
-    pub place: Place,
+    pub location: Location,
     /// What is wrong there.
     pub problem: Problem,
 }
 
 impl Error {
-    pub(crate) fn new(place: Place, problem: Problem) -> Self {
-        Self { place, problem }
+    pub(crate) fn new(location: Location, problem: Problem) -> Self {
+        Self { location, problem }
     }
 
     /// The same fault, seen as part of a delegate of `plan`.
     pub(crate) fn within_delegate(mut self, plan: &str, index: usize, at: u64) -> Self {
-        self.place.part = Part::Delegate { plan: clip(plan), index };
+        self.location.section = Section::Delegate { method: clip(plan), index };
         // Of all faults this one is not for people: its place counts from the start of the file.
-        if let Problem::NotRead { start, .. } = &mut self.problem {
+        if let Problem::NotLoaded { start, .. } = &mut self.problem {
             *start = start.saturating_add(at);
         }
         self
@@ -40,26 +40,26 @@ impl Error {
 
 /// Where a fault is: a part of the file, and in it a numbered thing or a byte.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct Location {
     /// The part of the file.
-    pub part: Part,
+    pub section: Section,
     /// The thing inside that part.
     pub item: Item,
 }
 
 /// A part of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum Section {
     /// The fixed fields at the start.
     Header,
     /// The program's tables.
     Program,
     /// One method of the program.
-    Plan(String),
+    Method(String),
     /// The graph of one delegate.
     Delegate {
         /// The method it belongs to.
-        plan: String,
+        method: String,
         /// Its index among the method's delegates.
         index: usize,
     },
@@ -115,16 +115,16 @@ pub enum Problem {
         /// Bytes there.
         have: u64,
     },
-    /// Bytes of a [`Sparse`](crate::Sparse) file that reading needs and that have not been supplied.
+    /// Bytes of a [`PartialFile`](crate::PartialFile) file that reading needs and that have not been supplied.
     #[error("bytes {start} to {} of the file have not been read", start.saturating_add(*len))]
-    NotRead {
+    NotLoaded {
         /// The first byte, from the start of the file.
         start: u64,
         /// How many.
         len: u64,
     },
     /// Bytes that a file had when it was opened and that cannot be read from it now.
-    #[error("the file cannot be read: {}; it must not change while it is open", Shown::sentence(.reason))]
+    #[error("the file cannot be read: {}; it must not change while it is open", EscapedText::sentence(.reason))]
     Unreadable {
         /// What the system says.
         reason: String,
@@ -147,7 +147,7 @@ pub enum Problem {
     },
     /// The tree of tables is far larger than the bytes that hold it, which only sharing on purpose can do.
     #[error("the tables would unpack to more than {limit} bytes, which {input} bytes of file do not justify")]
-    Unjustified {
+    TablesTooLarge {
         /// The limit.
         limit: u64,
         /// The length of the input.
@@ -299,20 +299,20 @@ pub enum Problem {
 }
 
 impl OutOfMemory {
-    pub(crate) fn in_part(self, part: &Part) -> Error {
-        Error::new(Place { part: part.clone(), item: Item::Whole }, Problem::OutOfMemory(self))
+    pub(crate) fn in_section(self, section: &Section) -> Error {
+        Error::new(Location { section: section.clone(), item: Item::Whole }, Problem::OutOfMemory(self))
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.part {
-            Part::Header => write!(f, "header")?,
-            Part::Program => write!(f, "program")?,
-            Part::Plan(name) => write!(f, "method {name:?}")?,
-            Part::Delegate { plan, index } => write!(f, "method {plan:?}, graph of delegate {index}")?,
-            Part::Graph => write!(f, "graph")?,
-            Part::External => write!(f, "external data")?,
+        match &self.section {
+            Section::Header => write!(f, "header")?,
+            Section::Program => write!(f, "program")?,
+            Section::Method(name) => write!(f, "method {name:?}")?,
+            Section::Delegate { method, index } => write!(f, "method {method:?}, graph of delegate {index}")?,
+            Section::Graph => write!(f, "graph")?,
+            Section::External => write!(f, "external data")?,
         }
         match &self.item {
             Item::Whole => Ok(()),
@@ -341,7 +341,7 @@ pub(crate) fn clip(name: &str) -> String {
 }
 
 /// Turns the verifier's report into a place and a reason.
-pub(crate) fn flatbuffer(part: Part, bytes: &[u8], fault: &InvalidFlatbuffer) -> Error {
+pub(crate) fn flatbuffer(section: Section, bytes: &[u8], fault: &InvalidFlatbuffer) -> Error {
     use InvalidFlatbuffer as F;
     let (offset, reason, trace) = match fault {
         F::MissingRequiredField { required, error_trace } => {
@@ -389,7 +389,7 @@ pub(crate) fn flatbuffer(part: Part, bytes: &[u8], fault: &InvalidFlatbuffer) ->
         None => reason,
     };
     let item = offset.map_or(Item::Whole, |offset| Item::Byte(offset as u64));
-    Error::new(Place { part, item }, Problem::Flatbuffer { reason })
+    Error::new(Location { section, item }, Problem::Flatbuffer { reason })
 }
 
 #[cfg(test)]
@@ -407,8 +407,8 @@ mod tests {
     #[test]
     fn an_error_is_one_line_whatever_a_name_holds() {
         let name = clip(&"\u{1b}[2J\n".repeat(100));
-        let place = Place { part: Part::Plan(name.clone()), item: Item::Call { index: 0, name } };
-        let text = Error::new(place, Problem::Missing { what: "it" }).to_string();
+        let location = Location { section: Section::Method(name.clone()), item: Item::Call { index: 0, name } };
+        let text = Error::new(location, Problem::Missing { what: "it" }).to_string();
         assert!(!text.contains(char::is_control) && text.len() < 300, "{text:?}");
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Only with the cargo feature `fuzzing`, and no part of the API: it may change or go at any time.
 
-use crate::error::{Part, Result};
+use crate::error::{Result, Section};
 use crate::external::{self, ExternalData};
 use crate::program::{Data, Program};
 use crate::pte;
@@ -13,7 +13,7 @@ use crate::vulkan::{self, Graph};
 /// # Errors
 /// Data without bytes, or sizes that cannot be added.
 pub fn write_program<D: Data>(program: &Program<D>) -> Result<Vec<u8>> {
-    pte::layout_unverified(program, 0)?.into_bytes(Part::Program, &program.segments)
+    pte::layout_unverified(program, 0)?.into_bytes(Section::Program, &program.segments)
 }
 
 /// [`write_blob`](crate::vulkan::write_blob), whatever the graph says.
@@ -37,7 +37,7 @@ pub fn verify_graph(graph: &Graph, stored: u64) -> Result<()> {
 /// # Errors
 /// Blobs without bytes, or sizes that cannot be added.
 pub fn write_external<D: Data>(data: &ExternalData<D>) -> Result<Vec<u8>> {
-    external::layout_unverified(data)?.into_bytes(Part::External, &data.segments)
+    external::layout_unverified(data)?.into_bytes(Section::External, &data.segments)
 }
 
 /// A `.pte` file of finished tables, whatever they are, with `data` where segments lie.

@@ -1,9 +1,9 @@
 //! The fixed fields at the start of a file, and bounded access to its bytes.
 
 use crate::bytes::{Bytes, take};
-use crate::error::{Error, Item, Part, Place, Problem, Result};
+use crate::error::{Error, Item, Location, Problem, Result, Section};
 use crate::number::align_up;
-use crate::program::{Data, Extent, within};
+use crate::program::{ByteRange, Data, within};
 
 /// What the exporter and this writer align segments to.
 pub(crate) const SEGMENT_ALIGNMENT: u64 = 128;
@@ -19,18 +19,18 @@ pub(crate) fn read_uint(bytes: &[u8], at: usize, len: usize) -> u64 {
 
 /// Checks four bytes that name a format.
 pub(crate) fn expect_magic<B: Bytes + ?Sized>(
-    part: Part,
+    section: Section,
     what: &'static str,
     bytes: &B,
     at: u64,
     expected: &'static str,
 ) -> Result<()> {
-    let found = take(part.clone(), what, bytes, at, expected.len() as u64)?;
+    let found = take(section.clone(), what, bytes, at, expected.len() as u64)?;
     if *found == *expected.as_bytes() {
         return Ok(());
     }
     let problem = Problem::Magic { what, found: found.escape_ascii().to_string(), expected };
-    Err(Error::new(Place { part, item: Item::Byte(at) }, problem))
+    Err(Error::new(Location { section, item: Item::Byte(at) }, problem))
 }
 
 /// Where a file's segments may lie.
@@ -43,8 +43,8 @@ pub(crate) struct SegmentArea {
 impl SegmentArea {
     /// The area that starts at `base`, behind tables that end at `tables_end`, and is `len` long (to the end of the file if
     /// the header does not say).
-    pub(crate) fn new(part: Part, file_len: u64, tables_end: u64, base: u64, len: Option<u64>) -> Result<Self> {
-        let fail = |problem| Err(Error::new(Place { part, item: Item::Whole }, problem));
+    pub(crate) fn new(section: Section, file_len: u64, tables_end: u64, base: u64, len: Option<u64>) -> Result<Self> {
+        let fail = |problem| Err(Error::new(Location { section, item: Item::Whole }, problem));
         if base == 0 {
             return Ok(Self { base: file_len, end: file_len });
         }
@@ -62,16 +62,16 @@ impl SegmentArea {
     }
 
     /// The place in the file of the segment at `offset` in this area.
-    pub(crate) fn place(&self, part: Part, index: usize, offset: u64, len: u64) -> Result<Extent> {
-        let fail = |problem| Err(Error::new(Place { part, item: Item::Entry { kind: "segment", index } }, problem));
+    pub(crate) fn place(&self, section: Section, index: usize, offset: u64, len: u64) -> Result<ByteRange> {
+        let fail = |problem| Err(Error::new(Location { section, item: Item::Entry { kind: "segment", index } }, problem));
         if len == 0 {
-            return Ok(Extent { start: self.base, len });
+            return Ok(ByteRange { start: self.base, len });
         }
         if !offset.is_multiple_of(MIN_SEGMENT_ALIGNMENT) {
             return fail(Problem::Alignment { what: "the segment", offset, alignment: MIN_SEGMENT_ALIGNMENT });
         }
         match within(offset, len, self.end - self.base) {
-            Ok(()) => Ok(Extent { start: self.base + offset, len }),
+            Ok(()) => Ok(ByteRange { start: self.base + offset, len }),
             Err(end) => fail(Problem::Range { what: "the segment", start: offset, end, limit: self.end - self.base }),
         }
     }
@@ -84,21 +84,21 @@ pub fn segment_start(end: u64) -> Option<u64> {
 }
 
 /// Segments one behind the other, each aligned, and the length of them all. Empty ones take no room and lie at the start.
-pub(crate) fn lay_out<D: Data>(part: Part, segments: &[D]) -> Result<(Vec<Extent>, u64)> {
+pub(crate) fn lay_out<D: Data>(section: Section, segments: &[D]) -> Result<(Vec<ByteRange>, u64)> {
     let mut places = Vec::with_capacity(segments.len());
     let mut end = 0u64;
     for segment in segments {
         let len = segment.byte_len();
         if len == 0 {
             // Nothing to place: were it aligned like the others, padding behind the last byte would count as data.
-            places.push(Extent { start: 0, len });
+            places.push(ByteRange { start: 0, len });
             continue;
         }
         let place = segment_start(end).and_then(|start| Some((start, start.checked_add(len)?)));
         let Some((start, next)) = place else {
-            return Err(Error::new(Place { part, item: Item::Whole }, Problem::Overflow { what: "the file's size" }));
+            return Err(Error::new(Location { section, item: Item::Whole }, Problem::Overflow { what: "the file's size" }));
         };
-        places.push(Extent { start, len });
+        places.push(ByteRange { start, len });
         end = next;
     }
     Ok((places, end))
@@ -109,22 +109,22 @@ pub(crate) fn lay_out<D: Data>(part: Part, segments: &[D]) -> Result<(Vec<Extent
 /// This is all a writer of large files needs: write [`head`](Self::head), then each segment's bytes at its place, zeros
 /// between. Nothing of the data is in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Layout {
+pub struct FileLayout {
     /// Everything before the first segment, padding included.
     pub head: Vec<u8>,
     /// Where each segment goes, from the start of the file.
-    pub segments: Vec<Extent>,
+    pub segments: Vec<ByteRange>,
     /// The length of the whole file.
     pub len: u64,
 }
 
-impl Layout {
+impl FileLayout {
     /// Puts the header into finished tables and places the segments behind them. `header` gets the length of the tables with
     /// the header in them, then the segment base and the length of all segments; it fills a multiple of 16 bytes, so that
     /// everything in the tables stays aligned. At least `room` bytes lie before the segments.
     pub(crate) fn assemble(
         tables: &[u8],
-        mut segments: Vec<Extent>,
+        mut segments: Vec<ByteRange>,
         data_len: u64,
         room: usize,
         header_len: usize,
@@ -148,12 +148,12 @@ impl Layout {
     }
 
     /// The whole file in memory, its segments copied from `data`.
-    pub(crate) fn into_bytes<D: Data>(self, part: Part, data: &[D]) -> Result<Vec<u8>> {
+    pub(crate) fn into_bytes<D: Data>(self, section: Section, data: &[D]) -> Result<Vec<u8>> {
         let mut out = self.head;
         for (index, (place, data)) in self.segments.iter().zip(data).enumerate() {
             let Some(bytes) = data.bytes() else {
-                let place = Place { part, item: Item::Entry { kind: "segment", index } };
-                return Err(Error::new(place, Problem::NoBytes { what: "the segment" }));
+                let location = Location { section, item: Item::Entry { kind: "segment", index } };
+                return Err(Error::new(location, Problem::NoBytes { what: "the segment" }));
             };
             if !bytes.is_empty() {
                 crate::vulkan::pad(&mut out, SEGMENT_ALIGNMENT);

@@ -23,15 +23,15 @@
 //! inputs and outputs. What [`Program`], [`vulkan::Graph`] and [`ExternalData`] say of themselves needs no second look. The
 //! same checks run before anything is written.
 //!
-//! Memory is bounded by the input ([`Problem::Unjustified`]), and constant data is never touched: a program of a gigabyte opens
+//! Memory is bounded by the input ([`Problem::TablesTooLarge`]), and constant data is never touched: a program of a gigabyte opens
 //! as fast as its tables are read.
 //!
 //! # Where things are
 //! - [`Pte`]: a `.pte` file; [`Program`] is its content ([`program`])
 //! - [`vulkan`]: the graph inside a delegate
-//! - [`Sparse`]: a file of which only parts are at hand, as a browser fetches them
+//! - [`PartialFile`]: a file of which only parts are at hand, as a browser fetches them
 //! - [`Ptd`]: external constants; [`ExternalData`] is its content ([`external`])
-//! - [`Error`]: a place and a problem; [`Shown`]: text from a file in a message
+//! - [`Error`]: a place and a problem; [`EscapedText`]: text from a file in a message
 //! - [`alloc`]: reservations of memory that can fail
 
 #![forbid(unsafe_code)]
@@ -44,6 +44,7 @@ mod budget;
 mod bytes;
 mod dtype;
 mod error;
+mod escape;
 pub mod external;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
@@ -54,16 +55,15 @@ mod number;
 pub mod program;
 mod pte;
 mod reader;
-mod shown;
 pub mod vulkan;
 
-pub use bytes::{Bytes, Sparse, Unread};
+pub use bytes::{Bytes, BytesError, PartialFile};
 pub use dtype::{MAX_RANK, ScalarType, element_count};
-pub use error::{Error, Item, Part, Place, Problem, Result};
+pub use error::{Error, Item, Location, Problem, Result, Section};
+pub use escape::{EscapedText, escaped_names};
 pub use external::is_sha256;
 pub use external::{ExternalData, Ptd};
-pub use header::{Layout, segment_start};
+pub use header::{FileLayout, segment_start};
 pub use number::Float;
-pub use program::{Data, Extent, Program};
-pub use pte::{Pte, layout, layout_with_room, write};
-pub use shown::{Shown, shown_names};
+pub use program::{ByteRange, Data, Program};
+pub use pte::{Pte, layout, layout_with_min_head, write};

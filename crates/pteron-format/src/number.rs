@@ -24,9 +24,9 @@ macro_rules! wire_enum {
                 self as $repr
             }
 
-            pub(crate) fn read(value: $repr, part: &$crate::error::Part, item: $crate::error::Item) -> $crate::error::Result<Self> {
+            pub(crate) fn read(value: $repr, section: &$crate::error::Section, item: $crate::error::Item) -> $crate::error::Result<Self> {
                 Self::from_wire(value).ok_or_else(|| $crate::error::Error::new(
-                    $crate::error::Place { part: part.clone(), item },
+                    $crate::error::Location { section: section.clone(), item },
                     $crate::error::Problem::Unknown { what: $what, value: i64::from(value) },
                 ))
             }

@@ -9,12 +9,14 @@ use pteron_schema::program as fb;
 use pteron_schema::{Builder, root};
 
 use crate::budget::Budget;
-use crate::bytes::{Bytes, Within, take};
-use crate::error::{Error, Item, Part, Place, Problem, Result, clip, flatbuffer};
+use crate::bytes::{Bytes, FileSlice, take};
+use crate::error::{Error, Item, Location, Problem, Result, Section, clip, flatbuffer};
 use crate::external::{ExternalData, Ptd};
-use crate::header::{HEADER_AT, Layout, SegmentArea, expect_magic, lay_out, read_uint};
+use crate::header::{FileLayout, HEADER_AT, SegmentArea, expect_magic, lay_out, read_uint};
 use crate::names::NameIndex;
-use crate::program::{self, Data, DataLocation, DataRef, Extent, Instruction, Plan, Program, SegmentId, Value};
+use crate::program::{
+    self, ByteRange, Data, DataRef, ExecutionPlan, Instruction, Program, SegmentId, TensorDataLocation, Value,
+};
 use crate::vulkan::{self, Blob, Constant, ConstantSource};
 
 const IDENTIFIER: &str = "ET12";
@@ -64,8 +66,8 @@ impl<B: Bytes> Pte<B> {
 
     /// The bytes of a part of the file; empty if the file has no such part, or it is not at hand.
     #[must_use]
-    pub fn bytes(&self, extent: Extent) -> &[u8] {
-        self.bytes.get(extent).unwrap_or_default()
+    pub fn bytes(&self, range: ByteRange) -> &[u8] {
+        self.bytes.get(range).unwrap_or_default()
     }
 
     /// The graph of a delegate, if it is one for Vulkan.
@@ -82,12 +84,12 @@ impl<B: Bytes> Pte<B> {
     /// The same program with its bytes beside it: what is compared, changed and written.
     #[must_use]
     pub fn with_data(&self) -> Program<&[u8]> {
-        self.program.map_data(|&extent| self.bytes(extent))
+        self.program.map_data(|&range| self.bytes(range))
     }
 
     /// Where the data of this name is, if it is in this file. Many lookups are cheap: names are sorted once.
     #[must_use]
-    pub fn named_segment(&self, key: &str) -> Option<Extent> {
+    pub fn named_segment(&self, key: &str) -> Option<ByteRange> {
         let entries = self.program.named_data.as_deref().unwrap_or_default();
         let entry = self.names.find(entries, key, |entry| &entry.key)?;
         self.program.segments.get(entry.segment.index()).copied()
@@ -101,13 +103,13 @@ impl<B: Bytes> Pte<B> {
 
     /// Where the bytes of a graph's constant are, if they are in this file.
     #[must_use]
-    pub fn constant_place(&self, graph: DataRef, constant: &Constant) -> Option<Extent> {
+    pub fn constant_place(&self, graph: DataRef, constant: &Constant) -> Option<ByteRange> {
         match &constant.source {
             ConstantSource::Named(key) => self.named_segment(key),
             ConstantSource::Stored(_) => {
                 let blob = self.program.delegate_data(graph)?;
                 let stored = self.graph(graph)?.stored_place(constant)?;
-                Some(Extent { start: blob.start.checked_add(stored.start)?, ..stored })
+                Some(ByteRange { start: blob.start.checked_add(stored.start)?, ..stored })
             }
         }
     }
@@ -123,7 +125,7 @@ impl<B: Bytes> Pte<B> {
         });
         let tensors = self.program.plans.iter().flat_map(|plan| &plan.values).filter_map(Value::as_tensor);
         let tensor_keys = tensors.filter_map(|tensor| {
-            let extra = tensor.extra.as_ref().filter(|extra| extra.location == DataLocation::External)?;
+            let extra = tensor.extra.as_ref().filter(|extra| extra.location == TensorDataLocation::External)?;
             let key = extra.name.as_deref().filter(|key| own.find(key).is_none())?;
             Some((key, tensor.byte_len()?))
         });
@@ -140,11 +142,11 @@ impl<B: Bytes> Pte<B> {
     pub fn verify_external<E: Bytes>(&self, files: &[Ptd<E>]) -> Result<()> {
         let files: Vec<_> = files.iter().map(|file| Names::of_external(file.data())).collect();
         for (key, expected) in self.external_keys() {
-            let fail = |problem| Err(Error::new(Place { part: Part::External, item: Item::Whole }, problem));
+            let fail = |problem| Err(Error::new(Location { section: Section::External, item: Item::Whole }, problem));
             match files.iter().find_map(|names| names.find(key)) {
                 None => return fail(Problem::NoData { key: clip(key) }),
-                Some(extent) if extent.len != expected => {
-                    return fail(Problem::Size { what: "the length of an external constant", found: extent.len, expected });
+                Some(range) if range.len != expected => {
+                    return fail(Problem::Size { what: "the length of an external constant", found: range.len, expected });
                 }
                 Some(_) => {}
             }
@@ -156,38 +158,38 @@ impl<B: Bytes> Pte<B> {
 /// Where a file's tables are copied, the copy ends here: graphs are copied, too, and both together could be twice the file.
 fn read_program<B: Bytes>(file: &B, budget: &mut Budget) -> Result<Program> {
     let (tables, area) = split(file)?;
-    let table = root::<fb::Program<'_>>(&tables).map_err(|fault| flatbuffer(Part::Program, &tables, &fault))?;
-    let place = |index, offset, len| area.place(Part::Program, index, offset, len);
+    let table = root::<fb::Program<'_>>(&tables).map_err(|fault| flatbuffer(Section::Program, &tables, &fault))?;
+    let place = |index, offset, len| area.place(Section::Program, index, offset, len);
     program::read_tables(table, &tables, budget, place)
 }
 
 /// The tables, header included, and the area behind them where segments lie.
 fn split<B: Bytes>(file: &B) -> Result<(Cow<'_, [u8]>, SegmentArea)> {
     let file_len = file.file_len();
-    expect_magic(Part::Header, "the file identifier", file, 4, IDENTIFIER)?;
+    expect_magic(Section::Header, "the file identifier", file, 4, IDENTIFIER)?;
     let magic_len = (HEADER_MAGIC.len() as u64).min(file_len.saturating_sub(HEADER_AT as u64));
-    let magic = take(Part::Header, "the extended header", file, HEADER_AT as u64, magic_len)?;
+    let magic = take(Section::Header, "the extended header", file, HEADER_AT as u64, magic_len)?;
     if *magic != *HEADER_MAGIC {
         // A program without data has no header, and no segments.
         let tables = inline::take_tables(file, file_len)?;
         return Ok((tables, SegmentArea { base: file_len, end: file_len }));
     }
-    let header = take(Part::Header, "the extended header", file, HEADER_AT as u64, OLD_HEADER_LEN as u64)?;
+    let header = take(Section::Header, "the extended header", file, HEADER_AT as u64, OLD_HEADER_LEN as u64)?;
     let header_len = read_uint(&header, 4, 4);
     if header_len < OLD_HEADER_LEN as u64 {
-        let place = Place { part: Part::Header, item: Item::Byte(HEADER_AT as u64 + 4) };
+        let location = Location { section: Section::Header, item: Item::Byte(HEADER_AT as u64 + 4) };
         let problem = Problem::Size { what: "the extended header's length", found: header_len, expected: HEADER_LEN as u64 };
-        return Err(Error::new(place, problem));
+        return Err(Error::new(location, problem));
     }
     let (tables_len, base) = (read_uint(&header, 8, 8), read_uint(&header, 16, 8));
     let data_len = if header_len < HEADER_LEN as u64 {
         None
     } else {
-        let header = take(Part::Header, "the extended header", file, HEADER_AT as u64, HEADER_LEN as u64)?;
+        let header = take(Section::Header, "the extended header", file, HEADER_AT as u64, HEADER_LEN as u64)?;
         Some(read_uint(&header, 24, 8))
     };
     let tables = inline::take_tables(file, tables_len)?;
-    Ok((tables, SegmentArea::new(Part::Header, file_len, tables_len, base, data_len)?))
+    Ok((tables, SegmentArea::new(Section::Header, file_len, tables_len, base, data_len)?))
 }
 
 /// Named data, sorted for search.
@@ -226,34 +228,34 @@ fn read_graphs<B: Bytes>(file: &B, program: &Program, budget: &mut Budget) -> Re
         for (index, delegate) in delegates {
             // Methods may share a delegate's bytes; they are read once.
             let btree_map::Entry::Vacant(entry) = graphs.entry(delegate.data) else { continue };
-            let extent = program.delegate_data(delegate.data).copied().unwrap_or(Extent { start: 0, len: 0 });
-            let blob = read_graph(&Within { bytes: file, part: extent }, &names, budget);
-            entry.insert(blob.map_err(|error| error.within_delegate(&plan.name, index, extent.start))?);
+            let range = program.delegate_data(delegate.data).copied().unwrap_or(ByteRange { start: 0, len: 0 });
+            let blob = read_graph(&FileSlice { bytes: file, range }, &names, budget);
+            entry.insert(blob.map_err(|error| error.within_delegate(&plan.name, index, range.start))?);
         }
         verify_calls(plan, &graphs)?;
     }
     Ok(graphs)
 }
 
-fn read_graph<B: Bytes>(bytes: &Within<'_, B>, names: &Names<'_, Extent>, budget: &mut Budget) -> Result<Blob> {
+fn read_graph<B: Bytes>(bytes: &FileSlice<'_, B>, names: &Names<'_, ByteRange>, budget: &mut Budget) -> Result<Blob> {
     // A map keeps room for twice the entries it has.
-    budget.charge::<(DataRef, Blob)>(&Part::Graph, 2)?;
+    budget.charge::<(DataRef, Blob)>(&Section::Graph, 2)?;
     let blob = vulkan::read_blob_within(bytes, budget)?;
     for (index, constant) in blob.graph.constants.iter().enumerate() {
         let ConstantSource::Named(key) = &constant.source else { continue };
         // A key the program does not have may be in external data; `verify_external` sees to that.
-        let Some(extent) = names.find(key) else { continue };
-        if extent.len != constant.len {
-            let place = Place { part: Part::Graph, item: Item::Entry { kind: "constant", index } };
-            let problem = Problem::Size { what: "the length of its named data", found: extent.len, expected: constant.len };
-            return Err(Error::new(place, problem));
+        let Some(range) = names.find(key) else { continue };
+        if range.len != constant.len {
+            let location = Location { section: Section::Graph, item: Item::Entry { kind: "constant", index } };
+            let problem = Problem::Size { what: "the length of its named data", found: range.len, expected: constant.len };
+            return Err(Error::new(location, problem));
         }
     }
     Ok(blob)
 }
 
 /// A delegate call passes the graph's inputs, then its outputs.
-fn verify_calls(plan: &Plan, graphs: &BTreeMap<DataRef, Blob>) -> Result<()> {
+fn verify_calls(plan: &ExecutionPlan, graphs: &BTreeMap<DataRef, Blob>) -> Result<()> {
     for (chain, instructions) in plan.chains.iter().map(|chain| &chain.instructions).enumerate() {
         for (index, instruction) in instructions.iter().enumerate() {
             let Instruction::DelegateCall { delegate, args } = instruction else { continue };
@@ -261,9 +263,10 @@ fn verify_calls(plan: &Plan, graphs: &BTreeMap<DataRef, Blob>) -> Result<()> {
             let Some(blob) = delegate.and_then(|delegate| graphs.get(&delegate.data)) else { continue };
             let expected = (blob.graph.inputs.len() + blob.graph.outputs.len()) as u64;
             if args.len() as u64 != expected {
-                let place = Place { part: Part::Plan(clip(&plan.name)), item: Item::Instruction { chain, index } };
+                let location =
+                    Location { section: Section::Method(clip(&plan.name)), item: Item::Instruction { chain, index } };
                 let what = "the number of the delegate's arguments";
-                return Err(Error::new(place, Problem::Size { what, found: args.len() as u64, expected }));
+                return Err(Error::new(location, Problem::Size { what, found: args.len() as u64, expected }));
             }
         }
     }
@@ -275,29 +278,29 @@ fn verify_calls(plan: &Plan, graphs: &BTreeMap<DataRef, Blob>) -> Result<()> {
 ///
 /// # Errors
 /// What the program breaks of what [`Pte::read`] would check in the tables.
-pub fn layout<D: Data>(program: &Program<D>) -> Result<Layout> {
-    layout_with_room(program, 0)
+pub fn layout<D: Data>(program: &Program<D>) -> Result<FileLayout> {
+    layout_with_min_head(program, 0)
 }
 
 /// Plans a `.pte` file as [`layout`] does, with at least `room` bytes before the first segment.
 ///
 /// Whoever writes segments before everything in the tables is known can plan with names of the final length and as many segments
-/// as there may be: segments written behind that plan's [`head`](Layout::head) are where a plan with its length as room wants them.
+/// as there may be: segments written behind that plan's [`head`](FileLayout::head) are where a plan with its length as room wants them.
 ///
 /// # Errors
 /// What the program breaks of what [`Pte::read`] would check in the tables.
-pub fn layout_with_room<D: Data>(program: &Program<D>, room: usize) -> Result<Layout> {
+pub fn layout_with_min_head<D: Data>(program: &Program<D>, room: usize) -> Result<FileLayout> {
     program::verify(program)?;
     layout_unverified(program, room)
 }
 
-pub(crate) fn layout_unverified<D: Data>(program: &Program<D>, room: usize) -> Result<Layout> {
-    let (places, data_len) = lay_out(Part::Program, &program.segments)?;
+pub(crate) fn layout_unverified<D: Data>(program: &Program<D>, room: usize) -> Result<FileLayout> {
+    let (places, data_len) = lay_out(Section::Program, &program.segments)?;
     let inline = program.inline_constants.iter().chain(&program.inline_delegates).map(Data::byte_len);
     let found = inline.fold(0u64, u64::saturating_add);
     if found > MAX_INLINE {
-        let place = Place { part: Part::Program, item: Item::Whole };
-        return Err(Error::new(place, Problem::TooMany { what: "bytes inside the tables", found, limit: MAX_INLINE }));
+        let location = Location { section: Section::Program, item: Item::Whole };
+        return Err(Error::new(location, Problem::TooMany { what: "bytes inside the tables", found, limit: MAX_INLINE }));
     }
     let mut builder = Builder::new();
     let root = program::write_tables(&mut builder, program, &places)?;
@@ -305,14 +308,14 @@ pub(crate) fn layout_unverified<D: Data>(program: &Program<D>, room: usize) -> R
     let tables = builder.finished_data();
     if data_len == 0 {
         let len = tables.len() as u64;
-        return Ok(Layout { head: tables.to_vec(), segments: places, len });
+        return Ok(FileLayout { head: tables.to_vec(), segments: places, len });
     }
     Ok(assemble(tables, places, data_len, room))
 }
 
 /// Puts the extended header into finished tables.
-pub(crate) fn assemble(tables: &[u8], places: Vec<Extent>, data_len: u64, room: usize) -> Layout {
-    Layout::assemble(tables, places, data_len, room, HEADER_LEN, |tables_len, base, data_len| {
+pub(crate) fn assemble(tables: &[u8], places: Vec<ByteRange>, data_len: u64, room: usize) -> FileLayout {
+    FileLayout::assemble(tables, places, data_len, room, HEADER_LEN, |tables_len, base, data_len| {
         let mut header = HEADER_MAGIC.to_vec();
         header.extend_from_slice(&HEADER_LEN.to_le_bytes()[..4]);
         for field in [tables_len, base, data_len] {
@@ -327,5 +330,5 @@ pub(crate) fn assemble(tables: &[u8], places: Vec<Extent>, data_len: u64, room: 
 /// # Errors
 /// What the program breaks of what [`Pte::read`] would check in the tables, or a segment whose bytes are not at hand.
 pub fn write<D: Data>(program: &Program<D>) -> Result<Vec<u8>> {
-    layout(program)?.into_bytes(Part::Program, &program.segments)
+    layout(program)?.into_bytes(Section::Program, &program.segments)
 }

@@ -3,24 +3,24 @@
 use pteron_schema::{Follow, ForwardsUOffset, Vector};
 
 use crate::budget::Budget;
-use crate::error::{Error, Item, Part, Place, Problem, Result};
+use crate::error::{Error, Item, Location, Problem, Result, Section};
 
 /// A vector of tables as it comes from the schema.
 pub(crate) type Tables<'a, T> = Option<Vector<'a, ForwardsUOffset<T>>>;
 
 /// Reads lists, tables and strings of one part of a file, each charged to the budget before it is copied.
 pub(crate) struct Reader<'b> {
-    pub(crate) part: Part,
+    pub(crate) section: Section,
     pub(crate) budget: &'b mut Budget,
 }
 
 impl<'b> Reader<'b> {
-    pub(crate) fn new(part: Part, budget: &'b mut Budget) -> Self {
-        Self { part, budget }
+    pub(crate) fn new(section: Section, budget: &'b mut Budget) -> Self {
+        Self { section, budget }
     }
 
     pub(crate) fn fail<T>(&self, item: Item, problem: Problem) -> Result<T> {
-        Err(Error::new(Place { part: self.part.clone(), item }, problem))
+        Err(Error::new(Location { section: self.section.clone(), item }, problem))
     }
 
     pub(crate) fn missing<T>(&self, what: &'static str) -> Result<T> {
@@ -49,7 +49,7 @@ impl<'b> Reader<'b> {
         T: Follow<'a> + 'a,
     {
         let Some(tables) = tables else { return Ok(None) };
-        let mut list = self.budget.vec(&self.part, tables.len())?;
+        let mut list = self.budget.vec(&self.section, tables.len())?;
         for table in tables {
             list.push(read(self, table)?);
         }
@@ -67,7 +67,7 @@ impl<'b> Reader<'b> {
         T: Follow<'a, Inner = T> + 'a,
     {
         let Some(items) = items else { return Ok(Vec::new()) };
-        let mut list = self.budget.vec(&self.part, items.len())?;
+        let mut list = self.budget.vec(&self.section, items.len())?;
         for item in items {
             list.push(read(self, item)?);
         }
@@ -77,14 +77,14 @@ impl<'b> Reader<'b> {
     #[track_caller]
     pub(crate) fn text(&mut self, text: Option<&str>, what: &'static str) -> Result<String> {
         match text {
-            Some(text) => self.budget.text(&self.part, text),
+            Some(text) => self.budget.text(&self.section, text),
             None => self.missing(what),
         }
     }
 
     #[track_caller]
     pub(crate) fn text_or_empty(&mut self, text: Option<&str>) -> Result<String> {
-        self.budget.text(&self.part, text.unwrap_or_default())
+        self.budget.text(&self.section, text.unwrap_or_default())
     }
 
     /// An index that the file stores signed.

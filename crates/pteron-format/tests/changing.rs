@@ -7,7 +7,7 @@ mod common;
 use std::cell::RefCell;
 
 use common::{fixture, fixtures_with};
-use pteron_format::{Bytes, Extent, Ptd, Pte, Unread};
+use pteron_format::{ByteRange, Bytes, BytesError, Ptd, Pte};
 
 /// A file that must not be read but by copying, and which of its bytes were copied.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl Bytes for Shared {
         self.file.len() as u64
     }
 
-    fn get(&self, part: Extent) -> Option<&[u8]> {
+    fn get(&self, part: ByteRange) -> Option<&[u8]> {
         panic!("{part:?} is read where it may change");
     }
 
@@ -37,14 +37,14 @@ impl Bytes for Shared {
         true
     }
 
-    fn read_at(&self, start: u64, out: &mut [u8]) -> Result<(), Unread> {
+    fn read_at(&self, start: u64, out: &mut [u8]) -> Result<(), BytesError> {
         let start = usize::try_from(start).unwrap();
         let mut reads = self.reads.borrow_mut();
         if reads.iter().map(|&reads| usize::from(reads > 0)).sum::<usize>() >= self.cut_after {
-            return Err(Unread::Failed("it is shorter\u{1b}[2J".to_owned()));
+            return Err(BytesError::Failed("it is shorter\u{1b}[2J".to_owned()));
         }
-        let part = Extent { start: start as u64, len: out.len() as u64 };
-        out.copy_from_slice(Bytes::get(&self.file, part).ok_or(Unread::NotAtHand)?);
+        let part = ByteRange { start: start as u64, len: out.len() as u64 };
+        out.copy_from_slice(Bytes::get(&self.file, part).ok_or(BytesError::NotLoaded)?);
         reads[start..start + out.len()].iter_mut().for_each(|reads| *reads += 1);
         Ok(())
     }
@@ -94,13 +94,13 @@ impl Bytes for &Shared {
     fn file_len(&self) -> u64 {
         (**self).file_len()
     }
-    fn get(&self, part: Extent) -> Option<&[u8]> {
+    fn get(&self, part: ByteRange) -> Option<&[u8]> {
         (**self).get(part)
     }
     fn may_change(&self) -> bool {
         true
     }
-    fn read_at(&self, start: u64, out: &mut [u8]) -> Result<(), Unread> {
+    fn read_at(&self, start: u64, out: &mut [u8]) -> Result<(), BytesError> {
         (**self).read_at(start, out)
     }
 }

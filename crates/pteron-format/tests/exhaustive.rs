@@ -13,7 +13,7 @@ use std::thread;
 
 use common::check;
 use pteron_format::program::{DataRef, SegmentId};
-use pteron_format::{Extent, Ptd, Pte};
+use pteron_format::{ByteRange, Ptd, Pte};
 
 /// Reads bytes and checks every property; whether they were accepted.
 type Check = fn(&[u8]) -> bool;
@@ -54,8 +54,8 @@ fn positions(bytes: &[u8], constants: &[Range<u64>]) -> Vec<usize> {
     (0..bytes.len()).filter(|&at| !is_constant(at)).collect()
 }
 
-fn range(extent: Extent) -> Range<u64> {
-    extent.start..extent.start + extent.len
+fn as_range(range: ByteRange) -> Range<u64> {
+    range.start..range.start + range.len
 }
 
 /// The constant data of a valid program: segments that are no delegate.
@@ -63,7 +63,7 @@ fn program_constants(bytes: &[u8]) -> Vec<Range<u64>> {
     let pte = Pte::read(bytes).expect("a real file is valid");
     let places = (0..).map(|index| DataRef::Segment(SegmentId(index)));
     let segments = pte.program().segments.iter().zip(places);
-    segments.filter(|(_, place)| pte.graph(*place).is_none()).map(|(&extent, _)| range(extent)).collect()
+    segments.filter(|(_, place)| pte.graph(*place).is_none()).map(|(&range, _)| as_range(range)).collect()
 }
 
 fn exhaust(path: &str, constants: fn(&[u8]) -> Vec<Range<u64>>, check: Check) {
@@ -112,7 +112,7 @@ fn a_delegate_inside_the_tables() {
 fn external_data() {
     let constants = |bytes: &[u8]| {
         let ptd = Ptd::read(bytes).expect("a real file is valid");
-        ptd.data().segments.iter().map(|&extent| range(extent)).collect()
+        ptd.data().segments.iter().map(|&range| as_range(range)).collect()
     };
     exhaust("ops/constants_external_portable/_default_external_constant.ptd", constants, check_external);
 }

@@ -8,7 +8,7 @@ use common::{arbitrary, check, fixtures_with, sample};
 use proptest::prelude::*;
 use pteron_format::program::{DataRef, NamedData, SegmentId, Value};
 use pteron_format::vulkan::{self, read_blob, write_blob};
-use pteron_format::{Program, Ptd, Pte, external, layout, layout_with_room, write};
+use pteron_format::{Program, Ptd, Pte, external, layout, layout_with_min_head, write};
 
 #[test]
 #[cfg_attr(miri, ignore = "reads files")]
@@ -82,7 +82,7 @@ fn segments_can_be_written_before_the_tables() {
     at_most.segments.push(vec![4; 40]);
     at_most.named_data.as_mut().unwrap().push(NamedData { key: "?".repeat(64), segment: SegmentId(4) });
     let room = layout(&at_most).unwrap().head.len();
-    let plan = layout_with_room(&program, room).unwrap();
+    let plan = layout_with_min_head(&program, room).unwrap();
     assert_eq!(plan.head.len(), room);
     assert_eq!(plan.segments, layout(&at_most).unwrap().segments[..4]);
 
@@ -94,7 +94,7 @@ fn segments_can_be_written_before_the_tables() {
     assert_eq!(file.len() as u64, plan.len);
     let pte = Pte::read(file.as_slice()).unwrap();
     assert_eq!(pte.with_data(), program.map_data(Vec::as_slice));
-    assert_eq!(layout_with_room(&program, 0), layout(&program), "no room is what the tables need");
+    assert_eq!(layout_with_min_head(&program, 0), layout(&program), "no room is what the tables need");
 }
 
 /// The sample with its delegate and its constant inside the tables, its weight and initial values gone.
@@ -115,8 +115,8 @@ fn inline_data_is_aligned() {
     for segments in [Vec::new(), vec![vec![1; 5]]] {
         let file = write(&Program { segments, ..with_inline_data() }).unwrap();
         let pte = Pte::read(file.as_slice()).unwrap();
-        for extent in pte.program().inline_constants.iter().chain(&pte.program().inline_delegates) {
-            assert!(extent.start.is_multiple_of(16), "{extent:?}");
+        for range in pte.program().inline_constants.iter().chain(&pte.program().inline_delegates) {
+            assert!(range.start.is_multiple_of(16), "{range:?}");
         }
     }
 }

@@ -1,13 +1,13 @@
 //! What an operator can refuse, and what can go wrong between a graph and a GPU.
 
-use pteron_format::Shown;
+use pteron_format::EscapedText;
 
 use crate::budget::Resource;
 use crate::shape::Dims;
 
 /// An operator that cannot be built, or cannot run at the live shapes: which one, which argument, and why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{operator}: `{argument}` {}", Shown::sentence(reason))]
+#[error("{operator}: `{argument}` {}", EscapedText::sentence(reason))]
 pub struct OpError {
     /// The operator's name, and which call of it.
     pub operator: String,
@@ -24,7 +24,7 @@ impl OpError {
     }
 
     pub(crate) fn of(mut self, operator: &str, index: usize) -> Self {
-        self.operator = format!("{} (call {index})", Shown::name(operator));
+        self.operator = format!("{} (call {index})", EscapedText::name(operator));
         self
     }
 }
@@ -34,7 +34,10 @@ impl OpError {
 #[non_exhaustive]
 pub enum Error {
     /// An operator this build does not have.
-    #[error("operator {} is not supported (call {index}); `pteron inspect` lists what a program needs", Shown::name(name))]
+    #[error(
+        "operator {} is not supported (call {index}); `pteron inspect` lists what a program needs",
+        EscapedText::name(name)
+    )]
     UnknownOperator {
         /// Its name.
         name: String,
@@ -45,7 +48,7 @@ pub enum Error {
     #[error(transparent)]
     Operator(#[from] OpError),
     /// An input of the wrong kind or shape.
-    #[error("input {index} {}", Shown::sentence(reason))]
+    #[error("input {index} {}", EscapedText::sentence(reason))]
     Input {
         /// Which input of the graph.
         index: usize,
@@ -53,7 +56,7 @@ pub enum Error {
         reason: String,
     },
     /// A tensor the graph has no place for.
-    #[error("tensor {tensor} {}", Shown::sentence(reason))]
+    #[error("tensor {tensor} {}", EscapedText::sentence(reason))]
     Tensor {
         /// Its value id.
         tensor: u32,
@@ -100,7 +103,7 @@ pub enum Error {
         items: u64,
     },
     /// A constant's bytes are nowhere.
-    #[error("constant {:?} is not in the program; pass the .ptd file that was exported with it", Shown::name(key))]
+    #[error("constant {:?} is not in the program; pass the .ptd file that was exported with it", EscapedText::name(key))]
     MissingConstant {
         /// Its key.
         key: String,
@@ -118,7 +121,7 @@ pub enum Error {
         by: &'static str,
     },
     /// The device has no more memory.
-    #[error("the GPU has not enough memory: {}", Shown::sentence(.0))]
+    #[error("the GPU has not enough memory: {}", EscapedText::sentence(.0))]
     OutOfMemory(String),
     /// The host has no more memory.
     #[error("{0} on the host; close other programs, or load a smaller one")]
@@ -143,10 +146,10 @@ pub enum Error {
     #[error("no GPU adapter {0}")]
     NoAdapter(String),
     /// The device refused something, or is gone.
-    #[error("the GPU device failed: {}", Shown::sentence(.0))]
+    #[error("the GPU device failed: {}", EscapedText::sentence(.0))]
     Device(String),
     /// The device was lost; what was loaded on it is gone, and can be loaded again on a new one.
-    #[error("the GPU device was lost: {}", Shown::sentence(.0))]
+    #[error("the GPU device was lost: {}", EscapedText::sentence(.0))]
     Lost(String),
 }
 

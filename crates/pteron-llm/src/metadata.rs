@@ -15,7 +15,7 @@
 //! # Ok::<(), pteron_llm::MetadataError>(())
 //! ```
 
-use pteron_format::Shown;
+use pteron_format::EscapedText;
 use serde::{Deserialize, Serialize};
 
 use crate::tokenizer::{TokenId, Tokenizer};
@@ -99,7 +99,7 @@ pub enum MetadataError {
         key: &'static str,
     },
     /// A sidecar that cannot be read.
-    #[error("pteron.json: {}", Shown::sentence(.0))]
+    #[error("pteron.json: {}", EscapedText::sentence(.0))]
     Sidecar(String),
     /// A fact that cannot be.
     #[error("{key} is {value}, but must be {expected}: correct it in pteron.json or with its flag")]

@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 
 use pteron::{FileRange, PartialProgram, Program};
-use pteron_format::{Problem, Ptd, Sparse};
+use pteron_format::{PartialFile, Problem, Ptd};
 use pteron_llm::Facts;
 use serde::Serialize;
 use wasm_bindgen::prelude::*;
@@ -31,7 +31,7 @@ pub struct WebHead {
 #[wasm_bindgen(js_name = DataHead)]
 #[derive(Debug)]
 pub struct WebDataHead {
-    file: Sparse,
+    file: PartialFile,
     tables: Tables,
 }
 
@@ -189,7 +189,7 @@ impl WebDataHead {
     #[wasm_bindgen(constructor)]
     pub fn new(length: f64) -> Result<Self> {
         let tables = Tables::new(length)?;
-        Ok(Self { file: Sparse::new(tables.length), tables })
+        Ok(Self { file: PartialFile::new(tables.length), tables })
     }
 
     /// Start and length of what must be supplied next; empty if nothing.
@@ -200,7 +200,7 @@ impl WebDataHead {
         match Ptd::read(&self.file) {
             Ok(_) => Ok(Vec::new()),
             Err(fault) => match fault.problem {
-                Problem::NotRead { start, len } => self.tables.range(start, len),
+                Problem::NotLoaded { start, len } => self.tables.range(start, len),
                 _ => Err(error("bad-file", &fault.to_string())),
             },
         }

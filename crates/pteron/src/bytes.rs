@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use pteron_format::{Bytes, Extent, Sparse, Unread};
+use pteron_format::{ByteRange, Bytes, BytesError, PartialFile};
 
 #[cfg(not(target_arch = "wasm32"))]
 pub use mapped::MappedFile;
@@ -14,7 +14,7 @@ pub enum FileBytes {
     /// Part of the binary.
     Static(&'static [u8]),
     /// Those parts of a file that have been read.
-    Sparse(Sparse),
+    PartialFile(PartialFile),
     /// Mapped from a file.
     #[cfg(not(target_arch = "wasm32"))]
     Mapped(MappedFile),
@@ -57,15 +57,15 @@ impl FileBytes {
     /// The whole file, or what is at hand of its beginning.
     #[must_use]
     pub fn beginning(&self) -> &[u8] {
-        self.whole().unwrap_or_else(Sparse::beginning)
+        self.whole().unwrap_or_else(PartialFile::beginning)
     }
 
     /// The whole file, unless only parts of it are at hand.
-    fn whole(&self) -> Result<&[u8], &Sparse> {
+    fn whole(&self) -> Result<&[u8], &PartialFile> {
         match self {
             Self::Owned(bytes) => Ok(bytes),
             Self::Static(bytes) => Ok(bytes),
-            Self::Sparse(parts) => Err(parts),
+            Self::PartialFile(parts) => Err(parts),
             #[cfg(not(target_arch = "wasm32"))]
             Self::Mapped(map) => Ok(map.bytes()),
         }
@@ -77,7 +77,7 @@ impl Bytes for FileBytes {
         self.whole().map_or_else(Bytes::file_len, Bytes::file_len)
     }
 
-    fn get(&self, part: Extent) -> Option<&[u8]> {
+    fn get(&self, part: ByteRange) -> Option<&[u8]> {
         self.whole().map_or_else(|parts| parts.get(part), |bytes| Bytes::get(bytes, part))
     }
 
@@ -90,12 +90,12 @@ impl Bytes for FileBytes {
         matches!(self, Self::Mapped(_))
     }
 
-    fn read_at(&self, start: u64, out: &mut [u8]) -> Result<(), Unread> {
+    fn read_at(&self, start: u64, out: &mut [u8]) -> Result<(), BytesError> {
         #[cfg(not(target_arch = "wasm32"))]
         if let Self::Mapped(map) = self {
             return map.read_at(start, out);
         }
-        out.copy_from_slice(self.get(Extent { start, len: out.len() as u64 }).ok_or(Unread::NotAtHand)?);
+        out.copy_from_slice(self.get(ByteRange { start, len: out.len() as u64 }).ok_or(BytesError::NotLoaded)?);
         Ok(())
     }
 }
@@ -112,7 +112,7 @@ mod mapped {
     use std::io;
     use std::time::SystemTime;
 
-    use pteron_format::Unread;
+    use pteron_format::BytesError;
 
     /// A mapped file, and the file itself: what must hold still is read from that.
     #[derive(Debug)]
@@ -143,10 +143,10 @@ mod mapped {
         }
 
         /// Reads from the file, not from the map: a file that has become shorter is an error here.
-        pub(super) fn read_at(&self, start: u64, out: &mut [u8]) -> Result<(), Unread> {
+        pub(super) fn read_at(&self, start: u64, out: &mut [u8]) -> Result<(), BytesError> {
             self.read_exact_at(start, out).map_err(|error| match error.kind() {
-                io::ErrorKind::UnexpectedEof => Unread::Failed("it is shorter than when it was opened".to_owned()),
-                _ => Unread::Failed(error.to_string()),
+                io::ErrorKind::UnexpectedEof => BytesError::Failed("it is shorter than when it was opened".to_owned()),
+                _ => BytesError::Failed(error.to_string()),
             })
         }
 

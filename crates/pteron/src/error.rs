@@ -1,7 +1,7 @@
 //! What can go wrong between a file and an answer.
 
 use pteron_format::alloc::OutOfMemory;
-use pteron_format::{Shown, shown_names};
+use pteron_format::{EscapedText, escaped_names};
 
 /// An error of this crate. `Display` is one sentence that names what a user can change.
 #[derive(Debug, thiserror::Error)]
@@ -33,7 +33,7 @@ pub enum Error {
         file: usize,
     },
     /// A method the program does not have.
-    #[error("there is no method {:?}; the program has {}", Shown::name(.name), shown_names(.methods.iter().map(String::as_str)))]
+    #[error("there is no method {:?}; the program has {}", EscapedText::name(.name), escaped_names(.methods.iter().map(String::as_str)))]
     NoMethod {
         /// The name that was asked for.
         name: String,
@@ -41,7 +41,7 @@ pub enum Error {
         methods: Vec<String>,
     },
     /// A part of the program that this runtime cannot run.
-    #[error("method {:?}: {}", Shown::name(.method), Shown::sentence(.reason))]
+    #[error("method {:?}: {}", EscapedText::name(.method), EscapedText::sentence(.reason))]
     Unsupported {
         /// The method.
         method: String,
@@ -49,7 +49,7 @@ pub enum Error {
         reason: String,
     },
     /// A tensor whose parts do not go together.
-    #[error("tensor: {}", Shown::sentence(.0))]
+    #[error("tensor: {}", EscapedText::sentence(.0))]
     Tensor(String),
     /// Constants that overlap: no exporter writes them so.
     #[error("constants overlap at bytes {} and {} of file {}: it is damaged", .first.start, .second.start, .first.file)]
@@ -60,7 +60,7 @@ pub enum Error {
         second: crate::FileRange,
     },
     /// An input the method does not take.
-    #[error("input {index} of {:?} {}", Shown::name(.method), Shown::sentence(.reason))]
+    #[error("input {index} of {:?} {}", EscapedText::name(.method), EscapedText::sentence(.reason))]
     Input {
         /// The method.
         method: String,
@@ -72,7 +72,7 @@ pub enum Error {
     /// More host memory than the budget allows.
     #[error(
         "method {:?}: {what} needs {need} bytes of host memory, but {limit} are allowed; raise the host memory budget if that is right",
-        Shown::name(.method)
+        EscapedText::name(.method)
     )]
     HostMemory {
         /// The method.

@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, btree_map};
 use std::sync::Arc;
 
-use pteron_format::program::{DataRef, Instruction, Plan, Value, ValueId};
-use pteron_format::{Shown, alloc};
+use pteron_format::program::{DataRef, ExecutionPlan, Instruction, Value, ValueId};
+use pteron_format::{EscapedText, alloc};
 use pteron_gpu::engine::{InputView, OutputData, Profile};
 use pteron_gpu::graph::Graph;
 use pteron_gpu::shape::Dims;
@@ -55,7 +55,7 @@ impl HostInstruction {
 }
 
 impl InstructionList {
-    pub(crate) fn new(files: &Files, plan: &Plan) -> Result<Self> {
+    pub(crate) fn new(files: &Files, plan: &ExecutionPlan) -> Result<Self> {
         let fail = |reason: String| Err(Error::Unsupported { method: plan.name.clone(), reason });
         let [chain] = plan.chains.as_slice() else {
             return fail(format!("has {} chains of instructions, one is supported", plan.chains.len()));
@@ -79,7 +79,7 @@ impl InstructionList {
                         (Some("aten::copy_"), [to, from, ..]) => HostInstruction::Copy { from: *from, to: *to },
                         (name, _) => {
                             let name = name.unwrap_or("an operator without a name");
-                            let name = Shown::name(name);
+                            let name = EscapedText::name(name);
                             return fail(format!(
                                 "{name} runs outside a delegate (instruction {index}), which is not supported"
                             ));
@@ -154,7 +154,7 @@ impl InstructionList {
     }
 
     /// The calls of each distinct graph, by the place of its bytes: several delegates may be one graph.
-    pub(crate) fn calls(&self, plan: &Plan) -> HashMap<DataRef, Vec<&[ValueId]>> {
+    pub(crate) fn calls(&self, plan: &ExecutionPlan) -> HashMap<DataRef, Vec<&[ValueId]>> {
         let mut calls: HashMap<DataRef, Vec<&[ValueId]>> = HashMap::new();
         for step in &self.steps {
             let HostInstruction::Delegate { index, inputs, .. } = step else { continue };
@@ -179,7 +179,7 @@ impl InstructionList {
 }
 
 /// A tensor that is read before anything writes it keeps its value: a mutable tensor, or a constant. Returns both.
-fn find_kept(files: &Files, plan: &Plan, steps: &[HostInstruction]) -> (Vec<ValueId>, Vec<ValueId>) {
+fn find_kept(files: &Files, plan: &ExecutionPlan, steps: &[HostInstruction]) -> (Vec<ValueId>, Vec<ValueId>) {
     let mut written = vec![false; plan.values.len()];
     let mut changed = vec![false; plan.values.len()];
     let mut read_first = BTreeSet::new();
@@ -205,7 +205,7 @@ fn find_kept(files: &Files, plan: &Plan, steps: &[HostInstruction]) -> (Vec<Valu
 }
 
 /// The last step that uses each value, but for those that outlive the steps. Steps jump forward only, so that no later one can.
-fn find_last_uses(plan: &Plan, steps: &[HostInstruction], kept: &[ValueId]) -> Vec<(usize, ValueId)> {
+fn find_last_uses(plan: &ExecutionPlan, steps: &[HostInstruction], kept: &[ValueId]) -> Vec<(usize, ValueId)> {
     let mut last: BTreeMap<ValueId, usize> = BTreeMap::new();
     for (index, step) in steps.iter().enumerate() {
         let (reads, writes) = step.uses();
@@ -219,12 +219,12 @@ fn find_last_uses(plan: &Plan, steps: &[HostInstruction], kept: &[ValueId]) -> V
     last_uses
 }
 
-fn delegate_step(files: &Files, plan: &Plan, delegate: u32, args: &[ValueId]) -> Result<HostInstruction> {
+fn delegate_step(files: &Files, plan: &ExecutionPlan, delegate: u32, args: &[ValueId]) -> Result<HostInstruction> {
     let index = delegate as usize;
     let graph = plan.delegates.get(index).and_then(|delegate| files.pte.graph(delegate.data)).map(|blob| &blob.graph);
     let Some(graph) = graph else {
         let id = plan.delegates.get(index).map_or("", |delegate| delegate.id.as_str());
-        let reason = format!("delegate {index} is for {:?}, only VulkanBackend is supported", Shown::name(id));
+        let reason = format!("delegate {index} is for {:?}, only VulkanBackend is supported", EscapedText::name(id));
         return Err(Error::Unsupported { method: plan.name.clone(), reason });
     };
     // Reading has checked that there are as many arguments as inputs and outputs together.
@@ -261,7 +261,7 @@ pub(crate) struct DelegateCall<'m> {
 /// The progress of a method's instructions, from one delegate call to the next. The caller runs the delegates.
 pub(crate) struct Interpreter<'m> {
     method: &'m Method,
-    plan: &'m Plan,
+    plan: &'m ExecutionPlan,
     values: ValueTable<'m>,
     next: usize,
     freed: usize,
@@ -286,7 +286,7 @@ impl<'m> Interpreter<'m> {
     }
 
     fn missing(&self, id: ValueId) -> Error {
-        let name = Shown::name(&self.method.name);
+        let name = EscapedText::name(&self.method.name);
         Error::Tensor(format!("value {id} of {name:?} is used before it is computed"))
     }
 

@@ -42,7 +42,7 @@ pub use method::{LoadOptions, Method, State, TensorSpec};
 pub use next::{Choice, ChosenToken, NextToken, Tokens};
 pub use partial::PartialProgram;
 pub use program::{ConstantValue, FileRange, Program};
-pub use pteron_format::{Bytes, ScalarType, Sparse};
+pub use pteron_format::{Bytes, PartialFile, ScalarType};
 pub use pteron_gpu::engine::{
     AdapterSummary, Allocated, Counts, DispatchTime, Gpu, GpuOptions, LoadProgress, MemoryUse, OnProgress, Precision,
     Profile, StateDtype, Timing, adapters,

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pteron_format::program::{DataRef, Dynamism, Plan, ValueId};
-use pteron_format::{Shown, alloc};
+use pteron_format::program::{DataRef, ExecutionPlan, ShapeDynamism, ValueId};
+use pteron_format::{EscapedText, alloc};
 use pteron_gpu::engine::{
     self, Gpu, LoadedGraph, MemoryUse, OnProgress, Precision, PreparedGraph, Profile, ProgressCounter, SharedBudget,
     StateDtype,
@@ -168,7 +168,7 @@ impl Program {
                 continue;
             }
             let Some(blob) = self.files.pte.graph(delegate.data) else {
-                let id = Shown::name(&delegate.id);
+                let id = EscapedText::name(&delegate.id);
                 let reason = format!("delegate {index} is for {id:?}, only VulkanBackend is supported");
                 return Err(Error::Unsupported { method: method.to_owned(), reason });
             };
@@ -213,7 +213,7 @@ impl Program {
     }
 }
 
-fn specs(method: &str, plan: &Plan, ids: &[ValueId], options: &LoadOptions) -> Result<Vec<TensorSpec>> {
+fn specs(method: &str, plan: &ExecutionPlan, ids: &[ValueId], options: &LoadOptions) -> Result<Vec<TensorSpec>> {
     let spec = |(index, &id): (usize, &ValueId)| {
         let fail = |reason| Err(Error::Input { method: method.to_owned(), index, reason });
         let Some(tensor) = plan.value(id).and_then(|value| value.as_tensor()) else {
@@ -227,7 +227,7 @@ fn specs(method: &str, plan: &Plan, ids: &[ValueId], options: &LoadOptions) -> R
             }
             shape.clone_from(smaller);
         }
-        Ok(TensorSpec { scalar_type: tensor.scalar_type, shape, dynamic: tensor.dynamism != Dynamism::Static })
+        Ok(TensorSpec { scalar_type: tensor.scalar_type, shape, dynamic: tensor.dynamism != ShapeDynamism::Static })
     };
     ids.iter().enumerate().map(spec).collect()
 }

@@ -3,7 +3,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use pteron_format::program::Plan;
+use pteron_format::program::ExecutionPlan;
 use pteron_format::vulkan::{self, DataType};
 use pteron_gpu::engine::{self, HostView, InputView, LoadedGraph, PendingCall, StartOptions};
 use pteron_gpu::graph::Graph;
@@ -65,7 +65,12 @@ impl TokenLoop {
 
     /// Puts the choice behind a method's only output. The method must be one call of one delegate that takes tokens `[1, n]` and
     /// a position `[1]`, each once, and answers with logits.
-    pub(crate) fn prepare(method: &str, plan: &Plan, instructions: &InstructionList, graph: &mut FileGraph) -> Result<Self> {
+    pub(crate) fn prepare(
+        method: &str,
+        plan: &ExecutionPlan,
+        instructions: &InstructionList,
+        graph: &mut FileGraph,
+    ) -> Result<Self> {
         let fail = |reason: &str| Err(Error::Unsupported { method: method.to_owned(), reason: reason.to_owned() });
         let (Some((inputs, outputs)), [_]) = (instructions.only_call(), plan.delegates.as_slice()) else {
             return fail("does more than call its delegate, so it cannot choose tokens on the GPU");

@@ -1,6 +1,6 @@
 //! A program that is fetched in parts.
 
-use pteron_format::{Problem, Ptd, Pte, Sparse};
+use pteron_format::{PartialFile, Problem, Ptd, Pte};
 
 use crate::bytes::FileBytes;
 use crate::error::{Error, Result};
@@ -24,19 +24,19 @@ use crate::program::{FileRange, Program};
 /// ```
 #[derive(Clone, Debug)]
 pub struct PartialProgram {
-    program: Sparse,
-    data: Vec<Sparse>,
+    program: PartialFile,
+    data: Vec<PartialFile>,
 }
 
 impl PartialProgram {
     /// A program in a file of so many bytes.
     #[must_use]
     pub fn new(len: u64) -> Self {
-        Self { program: Sparse::new(len), data: Vec::new() }
+        Self { program: PartialFile::new(len), data: Vec::new() }
     }
 
     /// Adds a file of external data, as much of it as has been read; its number. [`needs`](Self::needs) may ask for more afterwards.
-    pub fn attach(&mut self, file: Sparse) -> usize {
+    pub fn attach(&mut self, file: PartialFile) -> usize {
         self.data.push(file);
         self.data.len()
     }
@@ -72,8 +72,8 @@ impl PartialProgram {
     /// # Errors
     /// [`Error::NotRead`] if [`needs`](Self::needs) names more; a file that is broken, or lacks data it refers to.
     pub fn finish(self) -> Result<Program> {
-        let program = Pte::read(FileBytes::Sparse(self.program)).map_err(|error| failed(0, error))?;
-        let read = |(index, parts)| Ptd::read(FileBytes::Sparse(parts)).map_err(|error| failed(index + 1, error));
+        let program = Pte::read(FileBytes::PartialFile(self.program)).map_err(|error| failed(0, error))?;
+        let read = |(index, parts)| Ptd::read(FileBytes::PartialFile(parts)).map_err(|error| failed(index + 1, error));
         let data = self.data.into_iter().enumerate().map(read).collect::<Result<Vec<_>>>()?;
         let program = Program::from_files(program, data).map_err(|error| failed(0, error))?;
         for plan in program.files.pte.program().plans.iter().filter(|plan| !plan.is_constant()) {
@@ -90,7 +90,7 @@ impl PartialProgram {
 fn failed(file: usize, error: pteron_format::Error) -> Error {
     let path = || if file == 0 { "program".to_owned() } else { format!("external data {file}") };
     match error.problem {
-        Problem::NotRead { start, len } => Error::NotRead(FileRange { file, start, len }),
+        Problem::NotLoaded { start, len } => Error::NotRead(FileRange { file, start, len }),
         _ => Error::Format { path: path(), source: Box::new(error) },
     }
 }

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use pteron_format::alloc::{self, OutOfMemory};
-use pteron_format::program::{DataLocation, DataRef, Plan, Tensor as PlanTensor, Value};
+use pteron_format::program::{DataRef, ExecutionPlan, Tensor as PlanTensor, TensorDataLocation, Value};
 use pteron_format::vulkan::{ConstantId, ConstantSource};
-use pteron_format::{Bytes, Extent, Ptd, Pte, Unread};
+use pteron_format::{ByteRange, Bytes, BytesError, Ptd, Pte};
 
 use crate::bytes::FileBytes;
 use crate::error::{Error, Result};
@@ -122,11 +122,11 @@ impl Program {
         self.plans().filter(|plan| plan.is_constant()).map(|plan| plan.name.as_str())
     }
 
-    fn plans(&self) -> impl Iterator<Item = &Plan> {
+    fn plans(&self) -> impl Iterator<Item = &ExecutionPlan> {
         self.files.pte.program().plans.iter()
     }
 
-    pub(crate) fn plan(&self, name: &str) -> Result<&Plan> {
+    pub(crate) fn plan(&self, name: &str) -> Result<&ExecutionPlan> {
         self.files
             .pte
             .program()
@@ -136,7 +136,7 @@ impl Program {
 }
 
 /// What a constant method answers. Its outputs may name one text again and again.
-fn answers(plan: &Plan) -> Vec<ConstantValue> {
+fn answers(plan: &ExecutionPlan) -> Vec<ConstantValue> {
     let mut room = MAX_CONSTANT_TEXT;
     let value = |value: &Value| match value {
         Value::Null => ConstantValue::None,
@@ -181,7 +181,7 @@ impl Files {
 
     /// Bytes of the program or of external data, if they are at hand.
     pub(crate) fn bytes(&self, part: FileRange) -> Option<&[u8]> {
-        let extent = Extent { start: part.start, len: part.len };
+        let extent = ByteRange { start: part.start, len: part.len };
         self.file(part.file)?.get(extent)
     }
 
@@ -191,9 +191,9 @@ impl Files {
         let mut copy = alloc::zeroed(len)?;
         let file = self.file(part.file).ok_or(Error::NotRead(part))?;
         file.read_at(part.start, &mut copy).map_err(|unread| match unread {
-            Unread::NotAtHand => Error::NotRead(part),
-            Unread::Failed(_) => Error::Changed { file: part.file },
-            Unread::OutOfMemory(lacking) => lacking.into(),
+            BytesError::NotLoaded => Error::NotRead(part),
+            BytesError::Failed(_) => Error::Changed { file: part.file },
+            BytesError::OutOfMemory(lacking) => lacking.into(),
         })?;
         Ok(copy)
     }
@@ -226,7 +226,7 @@ impl Files {
     /// Where the bytes are that a plan's tensor starts as.
     pub(crate) fn tensor_place(&self, tensor: &PlanTensor) -> Option<FileRange> {
         let program = self.pte.program();
-        if let Some(extra) = tensor.extra.as_ref().filter(|extra| extra.location == DataLocation::External) {
+        if let Some(extra) = tensor.extra.as_ref().filter(|extra| extra.location == TensorDataLocation::External) {
             let key = extra.name.as_deref()?;
             return self.pte.named_segment(key).map(FileRange::of_program).or_else(|| self.named(key));
         }
@@ -234,7 +234,7 @@ impl Files {
             return None;
         }
         let len = tensor.byte_len()?;
-        let inside = |extent: &Extent, at: u64| {
+        let inside = |extent: &ByteRange, at: u64| {
             let fits = at.checked_add(len).is_some_and(|end| end <= extent.len);
             fits.then(|| FileRange { file: 0, start: extent.start + at, len })
         };
@@ -262,7 +262,7 @@ pub struct FileRange {
 }
 
 impl FileRange {
-    fn of_program(extent: Extent) -> Self {
+    fn of_program(extent: ByteRange) -> Self {
         Self { file: 0, start: extent.start, len: extent.len }
     }
 

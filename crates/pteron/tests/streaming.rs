@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use common::{gpu, inputs, load, program_file, step};
 use proptest::prelude::*;
 use pteron::{Error, FileRange, LoadOptions, Method, PartialProgram, Program, StreamingMethod, block_on};
-use pteron_format::Sparse;
+use pteron_format::PartialFile;
 use pteron_format::program::{Instruction, Value, ValueId};
 
 fn slice(file: &[u8], part: FileRange) -> Vec<u8> {
@@ -21,7 +21,7 @@ fn slice(file: &[u8], part: FileRange) -> Vec<u8> {
 fn open(files: &[Vec<u8>]) -> pteron::Result<(Program, u64)> {
     let mut partial = PartialProgram::new(files[0].len() as u64);
     for file in &files[1..] {
-        partial.attach(Sparse::new(file.len() as u64));
+        partial.attach(PartialFile::new(file.len() as u64));
     }
     let mut taken = 0;
     while let Some(part) = partial.needs()? {

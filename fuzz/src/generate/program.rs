@@ -1,8 +1,8 @@
 //! Programs made from bytes: methods with delegates, instructions around them, kept tensors and constants.
 
 use pteron_format::program::{
-    Allocation, Chain, DataLocation, DataRef, Delegate, Device, Dynamism, ExtraTensorInfo, Instruction, Operator, Plan,
-    SegmentId, Subsegments, Tensor, Value, ValueId,
+    AllocationDetails, Chain, TensorDataLocation, DataRef, Delegate, DeviceType, ShapeDynamism, ExtraTensorInfo, Instruction, Operator, ExecutionPlan,
+    SegmentId, SubsegmentOffsets, Tensor, Value, ValueId,
 };
 use pteron_format::vulkan::{BACKEND_ID, ConstantSource, DataType, Graph, write_blob};
 use pteron_format::{Program, ScalarType};
@@ -54,7 +54,7 @@ fn graphs(cursor: &mut Cursor<'_>) -> Vec<Part> {
 #[must_use]
 pub fn program(cursor: &mut Cursor<'_>) -> Program<Vec<u8>> {
     let parts = graphs(cursor);
-    let mut plans: Vec<Plan> = (0..1 + cursor.below(3)).map(|index| method(cursor, &parts, index)).collect();
+    let mut plans: Vec<ExecutionPlan> = (0..1 + cursor.below(3)).map(|index| method(cursor, &parts, index)).collect();
     if cursor.flip() {
         plans.push(constant_method(cursor));
     }
@@ -68,12 +68,12 @@ pub fn program(cursor: &mut Cursor<'_>) -> Program<Vec<u8>> {
 
 /// Puts methods and the graphs they call into one program. Delegates name graphs by segment, behind the segment of constants.
 #[must_use]
-pub fn assemble(plans: Vec<Plan>, blobs: Vec<Vec<u8>>) -> Program<Vec<u8>> {
+pub fn assemble(plans: Vec<ExecutionPlan>, blobs: Vec<Vec<u8>>) -> Program<Vec<u8>> {
     let mut segments = vec![(0..CONSTANT_BYTES).map(|at| at as u8).collect::<Vec<u8>>()];
     let inline_delegates = blobs.iter().take(1).cloned().collect();
     segments.extend(blobs);
     let offsets: Vec<u64> = (0..CONSTANT_BYTES as u64 / 64).map(|at| at * 64).collect();
-    let constants = Subsegments { segment: SegmentId(0), offsets };
+    let constants = SubsegmentOffsets { segment: SegmentId(0), offsets };
     Program {
         version: 0,
         plans,
@@ -124,7 +124,7 @@ pub fn tensor(scalar_type: ScalarType, sizes: &[u32]) -> Tensor {
         buffer: 0,
         allocation: None,
         layout: 0,
-        dynamism: Dynamism::Bound,
+        dynamism: ShapeDynamism::Bound,
         extra: None,
     }
 }
@@ -132,7 +132,7 @@ pub fn tensor(scalar_type: ScalarType, sizes: &[u32]) -> Tensor {
 /// A method as it is built.
 struct Builder<'c, 'b> {
     cursor: &'c mut Cursor<'b>,
-    plan: Plan,
+    plan: ExecutionPlan,
     /// Tensors that may hold something already.
     known: Vec<ValueId>,
 }
@@ -146,7 +146,7 @@ impl Builder<'_, '_> {
     /// A new tensor: computed, a constant, one that is kept, one of external data, or one that claims to be large.
     fn tensor(&mut self, scalar_type: ScalarType, sizes: &[u32]) -> ValueId {
         let mut tensor = tensor(scalar_type, sizes);
-        let allocation = Some(Allocation { memory: 1, offset: self.cursor.below(64) as u64 * 16 });
+        let allocation = Some(AllocationDetails { memory: 1, offset: self.cursor.below(64) as u64 * 16 });
         match self.cursor.below(12) {
             0..=3 => tensor.allocation = allocation,
             4 | 5 => tensor.buffer = 1 + self.cursor.below(40) as u32,
@@ -154,12 +154,12 @@ impl Builder<'_, '_> {
                 tensor.allocation = allocation;
                 tensor.buffer = 1 + self.cursor.below(40) as u32;
             }
-            7 => tensor.dynamism = Dynamism::Static,
+            7 => tensor.dynamism = ShapeDynamism::Static,
             8 if self.cursor.one_in(3) => tensor.sizes.iter_mut().for_each(|size| *size = 1 << 14),
             9 if self.cursor.one_in(6) => {
                 let name = Some(self.cursor.of(&["outside", "elsewhere"]).to_owned());
-                let location = DataLocation::External;
-                let extra = ExtraTensorInfo { mutable_segment: 0, name, location, device: Device::Cpu, device_index: 0 };
+                let location = TensorDataLocation::External;
+                let extra = ExtraTensorInfo { mutable_segment: 0, name, location, device: DeviceType::Cpu, device_index: 0 };
                 tensor.extra = Some(extra);
             }
             _ => {}
@@ -251,7 +251,7 @@ impl Builder<'_, '_> {
 }
 
 /// A method that calls delegates and moves what they answer.
-fn method(cursor: &mut Cursor<'_>, parts: &[Part], index: usize) -> Plan {
+fn method(cursor: &mut Cursor<'_>, parts: &[Part], index: usize) -> ExecutionPlan {
     let delegates = if parts.is_empty() { 0 } else { 1 + cursor.below(4) };
     let delegates = (0..delegates).map(|_| {
         let graph = cursor.below(parts.len());
@@ -260,14 +260,14 @@ fn method(cursor: &mut Cursor<'_>, parts: &[Part], index: usize) -> Plan {
         Delegate { id: id.to_owned(), ..delegate(data) }
     });
     let operator = |name: &str| Operator { name: name.to_owned(), overload: "out".to_owned() };
-    let plan = Plan {
+    let plan = ExecutionPlan {
         name: ["forward", "second", "third"][index].to_owned(),
         values: vec![Value::Bool(true), Value::Bool(false), Value::Int(3), Value::Null],
         chains: vec![Chain::default()],
         operators: vec![operator("aten::copy_"), operator("aten::add")],
         delegates: delegates.collect(),
         buffer_sizes: vec![0, 1 << 40],
-        ..Plan::default()
+        ..ExecutionPlan::default()
     };
     let mut builder = Builder { cursor, plan, known: Vec::new() };
     for _ in 0..1 + builder.cursor.below(8) {
@@ -288,7 +288,7 @@ fn method(cursor: &mut Cursor<'_>, parts: &[Part], index: usize) -> Plan {
 
 /// A method without instructions, as exporters write facts.
 #[must_use]
-pub fn constant_method(cursor: &mut Cursor<'_>) -> Plan {
+pub fn constant_method(cursor: &mut Cursor<'_>) -> ExecutionPlan {
     const NAMES: [&str; 8] = [
         "get_max_context_len",
         "get_max_seq_len",
@@ -308,11 +308,11 @@ pub fn constant_method(cursor: &mut Cursor<'_>) -> Plan {
     };
     let values: Vec<Value> = (0..1 + cursor.below(4)).map(|_| value(cursor)).collect();
     let outputs = (0..values.len() as u32).map(ValueId).collect();
-    Plan { name: cursor.of(&NAMES).to_owned(), values, outputs, ..Plan::default() }
+    ExecutionPlan { name: cursor.of(&NAMES).to_owned(), values, outputs, ..ExecutionPlan::default() }
 }
 
 /// Changes something of a method that no exporter would.
-fn change(plan: &mut Plan, cursor: &mut Cursor<'_>) {
+fn change(plan: &mut ExecutionPlan, cursor: &mut Cursor<'_>) {
     let some = ValueId(cursor.below(plan.values.len()) as u32);
     match cursor.below(7) {
         0 => plan.inputs.push(some),

@@ -2,8 +2,8 @@
 
 use fastrand::Rng;
 use pteron_format::program::{
-    Allocation, BufferDevice, Chain, Containers, DataLocation, DataRef, Delegate, Device, Dynamism, ExtraTensorInfo, Frame,
-    Instruction, NamedData, Operator, Plan, SegmentId, Subsegments, Tensor, Value, ValueId,
+    AllocationDetails, BufferDevice, Chain, ContainerMetadata, TensorDataLocation, DataRef, Delegate, DeviceType, ShapeDynamism, ExtraTensorInfo, Frame,
+    Instruction, NamedData, Operator, ExecutionPlan, SegmentId, SubsegmentOffsets, Tensor, Value, ValueId,
 };
 use pteron_format::{Program, ScalarType};
 
@@ -36,14 +36,14 @@ pub(super) fn mutate(rng: &mut Rng, program: &mut Program<Vec<u8>>) {
         5 => match &mut program.constants {
             Some(old) if rng.u8(..8) > 0 => subsegments(rng, old, segments),
             Some(_) => program.constants = None,
-            None => program.constants = Some(Subsegments { segment: SegmentId(0), offsets: vec![0, 0] }),
+            None => program.constants = Some(SubsegmentOffsets { segment: SegmentId(0), offsets: vec![0, 0] }),
         },
         6 => {
             optional_list(rng, &mut program.mutable_data, |rng, old| subsegments(rng, old, segments));
             if let Some(lists) = &mut program.mutable_data
                 && lists.is_empty()
             {
-                lists.push(Subsegments { segment: SegmentId(0), offsets: vec![0, 0, 1] });
+                lists.push(SubsegmentOffsets { segment: SegmentId(0), offsets: vec![0, 0, 1] });
             }
         }
         7 | 8 => {
@@ -63,7 +63,7 @@ pub(super) fn mutate(rng: &mut Rng, program: &mut Program<Vec<u8>>) {
     }
 }
 
-fn subsegments(rng: &mut Rng, list_: &mut Subsegments, segments: usize) {
+fn subsegments(rng: &mut Rng, list_: &mut SubsegmentOffsets, segments: usize) {
     match rng.u8(..3) {
         0 => list_.segment = SegmentId(index(rng, list_.segment.0, segments)),
         1 => list_.offsets.push(number(rng, 0)),
@@ -78,7 +78,7 @@ fn ids(rng: &mut Rng, items: &mut Vec<ValueId>, values: usize) {
     list(rng, items, |rng, id| *id = ValueId(index(rng, id.0, values)));
 }
 
-fn plan(rng: &mut Rng, plan: &mut Plan, segments: usize, inline: usize) {
+fn plan(rng: &mut Rng, plan: &mut ExecutionPlan, segments: usize, inline: usize) {
     let lens = Lens {
         values: plan.values.len(),
         operators: plan.operators.len(),
@@ -91,7 +91,7 @@ fn plan(rng: &mut Rng, plan: &mut Plan, segments: usize, inline: usize) {
         0 => name(rng, &mut plan.name),
         1 => match &mut plan.containers {
             Some(old) => name(rng, &mut old.inputs),
-            None => plan.containers = Some(Containers { inputs: String::new(), outputs: "out".to_owned() }),
+            None => plan.containers = Some(ContainerMetadata { inputs: String::new(), outputs: "out".to_owned() }),
         },
         2..7 => list(rng, &mut plan.values, |rng, changed| value(rng, changed, &lens)),
         7 => ids(rng, &mut plan.inputs, lens.values),
@@ -107,7 +107,7 @@ fn plan(rng: &mut Rng, plan: &mut Plan, segments: usize, inline: usize) {
         17 | 18 => list(rng, &mut plan.buffer_sizes, |rng, size| *size = number(rng, *size)),
         _ => {
             let devices = plan.buffer_devices.get_or_insert_default();
-            devices.push(BufferDevice { buffer: index(rng, 0, lens.buffers), device: Device::Cuda, index: rng.i8(..) });
+            devices.push(BufferDevice { buffer: index(rng, 0, lens.buffers), device: DeviceType::Cuda, index: rng.i8(..) });
             list(rng, devices, |rng, device| device.buffer = index(rng, device.buffer, lens.buffers));
         }
     }
@@ -207,7 +207,7 @@ fn any_value(rng: &mut Rng, lens: &Lens) -> Value {
             buffer: 0,
             allocation: None,
             layout: 0,
-            dynamism: Dynamism::Static,
+            dynamism: ShapeDynamism::Static,
             extra: None,
         })),
         5 => Value::String("text".to_owned()),
@@ -232,22 +232,22 @@ fn tensor(rng: &mut Rng, tensor: &mut Tensor, lens: &Lens) {
         }
         6 => tensor.buffer = index(rng, tensor.buffer, 4),
         7 => {
-            let old = tensor.allocation.unwrap_or(Allocation { memory: 1, offset: 0 });
+            let old = tensor.allocation.unwrap_or(AllocationDetails { memory: 1, offset: 0 });
             tensor.allocation = match rng.u8(..3) {
                 0 => None,
-                1 => Some(Allocation { memory: index(rng, old.memory, lens.buffers), ..old }),
-                _ => Some(Allocation { offset: number(rng, old.offset), ..old }),
+                1 => Some(AllocationDetails { memory: index(rng, old.memory, lens.buffers), ..old }),
+                _ => Some(AllocationDetails { offset: number(rng, old.offset), ..old }),
             };
         }
-        8 => tensor.dynamism = *rng.choice(Dynamism::ALL).unwrap_or(&Dynamism::Static),
+        8 => tensor.dynamism = *rng.choice(ShapeDynamism::ALL).unwrap_or(&ShapeDynamism::Static),
         9 => tensor.layout = rng.i8(..),
         10 => tensor.scalar_type = ScalarType::Byte,
         _ => {
             tensor.extra = rng.bool().then(|| ExtraTensorInfo {
                 mutable_segment: number(rng, 0),
                 name: rng.bool().then(|| "weight".to_owned()),
-                location: *rng.choice(DataLocation::ALL).unwrap_or(&DataLocation::Segment),
-                device: *rng.choice(Device::ALL).unwrap_or(&Device::Cpu),
+                location: *rng.choice(TensorDataLocation::ALL).unwrap_or(&TensorDataLocation::Segment),
+                device: *rng.choice(DeviceType::ALL).unwrap_or(&DeviceType::Cpu),
                 device_index: rng.i8(..),
             });
         }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use pteron_format::external::Ptd;
 use pteron_format::vulkan::{read_blob, write_blob};
-use pteron_format::{Part, Problem, Pte, Sparse, external as ptd, fuzzing, write};
+use pteron_format::{Section, Problem, Pte, PartialFile, external as ptd, fuzzing, write};
 
 use crate::check::{self, Outcome};
 use crate::corpus::{self, Typed};
@@ -106,15 +106,15 @@ pub fn program(bytes: &[u8]) -> Outcome {
 }
 
 /// The same file, read as a browser fetches it: each part when reading asks for it.
-fn in_parts(bytes: &[u8]) -> Option<Pte<Sparse>> {
-    let mut file = Sparse::new(bytes.len() as u64);
+fn in_parts(bytes: &[u8]) -> Option<Pte<PartialFile>> {
+    let mut file = PartialFile::new(bytes.len() as u64);
     // Real files take three rounds; a file may have thousands of delegates, which are all read in the same way.
     for _ in 0..16 {
         let missing = match Pte::read(file.clone()) {
             Ok(pte) => return Some(pte),
             Err(error) => error.problem,
         };
-        let Problem::NotRead { start, len } = missing else { return None };
+        let Problem::NotLoaded { start, len } = missing else { return None };
         let part = usize::try_from(start).ok().and_then(|start| bytes.get(start..start + usize::try_from(len).ok()?));
         file.insert(start, part.expect("reading asks for what the file has").to_vec());
     }
@@ -187,7 +187,7 @@ pub fn typed(content: &Typed) -> Option<Vec<u8>> {
                         }
                         // The writer does not look into delegates.
                         Err(error) => assert!(
-                            matches!(error.place.part, Part::Delegate { .. })
+                            matches!(error.location.section, Section::Delegate { .. })
                                 || error.to_string().contains("number of the delegate's arguments"),
                             "a written program cannot be read: {error}"
                         ),

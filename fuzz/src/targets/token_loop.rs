@@ -4,7 +4,7 @@ use pteron::fuzzing::DryMethod;
 use pteron::{LoadOptions, Program, Tensor};
 use pteron_format::ScalarType;
 use pteron_format::fuzzing::write_program;
-use pteron_format::program::{Chain, DataRef, Instruction, Plan, SegmentId, Value, ValueId};
+use pteron_format::program::{Chain, DataRef, Instruction, ExecutionPlan, SegmentId, Value, ValueId};
 use pteron_format::vulkan::{self, DataType};
 use pteron_gpu::graph::Elem;
 use pteron_gpu::memory::Memory;
@@ -77,9 +77,9 @@ fn graph(cursor: &mut Cursor<'_>) -> Sketch {
 }
 
 /// A method that calls a graph, perhaps with its arguments mixed up.
-fn method(graph: &vulkan::Graph, cursor: &mut Cursor<'_>) -> Plan {
+fn method(graph: &vulkan::Graph, cursor: &mut Cursor<'_>) -> ExecutionPlan {
     let mut plan =
-        Plan { name: "forward".to_owned(), delegates: vec![delegate(DataRef::Segment(SegmentId(1)))], ..Plan::default() };
+        ExecutionPlan { name: "forward".to_owned(), delegates: vec![delegate(DataRef::Segment(SegmentId(1)))], ..ExecutionPlan::default() };
     let mut args = Vec::new();
     for id in graph.inputs.iter().chain(&graph.outputs) {
         let (scalar_type, sizes) = match graph.value(*id).and_then(vulkan::Value::as_tensor) {

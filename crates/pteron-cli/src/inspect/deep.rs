@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pteron::FileBytes;
 use pteron_format::vulkan::ConstantSource;
-use pteron_format::{Bytes, Extent, Ptd, Pte, is_sha256};
+use pteron_format::{ByteRange, Bytes, Ptd, Pte, is_sha256};
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
@@ -57,12 +57,12 @@ pub(super) fn check_data(path: &Path, ptd: &Ptd<FileBytes>) -> Result<Checked, F
 fn check<'a>(
     path: &Path,
     file: &FileBytes,
-    named: impl Iterator<Item = (&'a str, Extent)>,
+    named: impl Iterator<Item = (&'a str, ByteRange)>,
     place: impl Fn(&str) -> String,
 ) -> Result<Checked, Failure> {
     let mut checked = Checked::default();
     // Names may share bytes; bytes are hashed once.
-    let mut blobs: BTreeMap<Extent, Vec<&str>> = BTreeMap::new();
+    let mut blobs: BTreeMap<ByteRange, Vec<&str>> = BTreeMap::new();
     for (key, extent) in named {
         if is_sha256(key) {
             checked.matching += 1;
@@ -85,7 +85,7 @@ fn check<'a>(
 /// The first key, in file order, whose bytes have another hash, and that hash.
 fn first_mismatch<'a>(
     file: &FileBytes,
-    blobs: &BTreeMap<Extent, Vec<&'a str>>,
+    blobs: &BTreeMap<ByteRange, Vec<&'a str>>,
     progress: &Progress,
 ) -> Option<(&'a str, String)> {
     let mismatch = blobs.par_iter().find_map_first(|(&extent, keys)| {

@@ -163,14 +163,14 @@ fn verbose_says_more() {
 /// Names that are no hashes cannot be checked, and hostile ones cannot reach the terminal.
 #[test]
 fn names_are_only_names() {
-    use pteron_format::program::{NamedData, Plan, SegmentId};
+    use pteron_format::program::{ExecutionPlan, NamedData, SegmentId};
     let scratch = Scratch::new("names");
     let data = b"some weights".to_vec();
     let empty_hash = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
     let name = |key: &str, segment| NamedData { key: key.to_owned(), segment: SegmentId(segment) };
     let program = pteron_format::Program {
         version: 0,
-        plans: vec![Plan { name: "a\u{1b}[2Jb\nc".to_owned(), ..Plan::default() }],
+        plans: vec![ExecutionPlan { name: "a\u{1b}[2Jb\nc".to_owned(), ..ExecutionPlan::default() }],
         segments: vec![data, Vec::new()],
         inline_constants: Vec::new(),
         inline_delegates: Vec::new(),

@@ -1,6 +1,6 @@
 //! What a folder says beside the weights: tokens that begin and end texts, tokenizer, chat template.
 
-use pteron_format::Shown;
+use pteron_format::EscapedText;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -59,7 +59,7 @@ fn begins_texts(folder: &Folder<'_>, token: u32) -> Result<bool> {
     let Some(tokenizer) = folder.map_if_there(TOKENIZER)? else { return Ok(true) };
     let tokenizer: Tokenizer = serde_json::from_slice(tokenizer.as_ref()).map_err(|error| Error::Malformed {
         file: TOKENIZER.to_owned(),
-        problem: format!("it is not JSON: {}", Shown::sentence(&error.to_string())),
+        problem: format!("it is not JSON: {}", EscapedText::sentence(&error.to_string())),
     })?;
     Ok(tokenizer.post_processor.is_some_and(|processor| puts_first(&processor, token)))
 }

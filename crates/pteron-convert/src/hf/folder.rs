@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use pteron_format::Shown;
+use pteron_format::EscapedText;
 
 use super::fields::Fields;
 use crate::error::{Error, Result};
@@ -55,7 +55,7 @@ impl Folder<'_> {
             Self::Disk(path) => Mapped::open(&path.join(name))?,
             Self::Memory(files) => Mapped::from(files.get(name).cloned().unwrap_or_default()),
         };
-        let malformed = |problem| Err(Error::Malformed { file: Shown::name(name).to_string(), problem });
+        let malformed = |problem| Err(Error::Malformed { file: EscapedText::name(name).to_string(), problem });
         if mapped.as_ref().starts_with(LFS_POINTER) {
             return malformed(LFS_ADVICE.to_owned());
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pteron_format::Shown;
+use pteron_format::EscapedText;
 
 use crate::decoder::{Part, Weight};
 
@@ -52,10 +52,10 @@ pub(super) fn listing<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     for name in names {
         match layer_and_rest(name) {
             Some((layer, rest)) => layers.entry(rest).or_default().push(layer),
-            None => single.push(Shown::name(name).to_string()),
+            None => single.push(EscapedText::name(name).to_string()),
         }
     }
-    let grouped = layers.into_iter().map(|(rest, layers)| format!("{LAYERS}{}.{}", ranges(layers), Shown::name(rest)));
+    let grouped = layers.into_iter().map(|(rest, layers)| format!("{LAYERS}{}.{}", ranges(layers), EscapedText::name(rest)));
     let entries: Vec<_> = single.into_iter().chain(grouped).collect();
     match entries.len().checked_sub(MOST) {
         None | Some(0) => entries.join(", "),
@@ -78,7 +78,7 @@ fn ranges(mut numbers: Vec<u32>) -> String {
         [first, .., last] => Some(format!("{first}-{last}")),
     });
     let text = texts.collect::<Vec<_>>().join(",");
-    Shown::name(&text).to_string()
+    EscapedText::name(&text).to_string()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use pteron_format::Shown;
+use pteron_format::EscapedText;
 use safetensors::Dtype;
 use safetensors::tensor::Metadata;
 
@@ -69,7 +69,7 @@ impl Shards {
     }
 
     fn add(&mut self, name: &str, bytes: Mapped, index: Option<&Index>) -> Result<()> {
-        let malformed = |problem| Error::Malformed { file: Shown::name(name).to_string(), problem };
+        let malformed = |problem| Error::Malformed { file: EscapedText::name(name).to_string(), problem };
         let (data, metadata) = header(bytes.as_ref()).map_err(malformed)?;
         let shard = self.files.len();
         for (tensor, info) in metadata.tensors() {
@@ -80,7 +80,7 @@ impl Shards {
                     Entry::Vacant(place) => place,
                     Entry::Occupied(there) => {
                         let other = self.files.get(there.get().shard).map_or(name, |file| &file.name);
-                        let (tensor, other) = (Shown::name(there.key()), Shown::name(other));
+                        let (tensor, other) = (EscapedText::name(there.key()), EscapedText::name(other));
                         return Err(malformed(format!("the tensor {tensor} is in {other}, too, and {INDEX} names neither")));
                     }
                 };
@@ -134,7 +134,7 @@ pub(super) fn header(bytes: &[u8]) -> Result<(usize, Metadata), String> {
     if json.len() > LARGEST_HEADER {
         return Err(format!("its header has {length} bytes, more than {LARGEST_HEADER}"));
     }
-    let damaged = |error: serde_json::Error| format!("its header is damaged: {}", Shown::sentence(&error.to_string()));
+    let damaged = |error: serde_json::Error| format!("its header is damaged: {}", EscapedText::sentence(&error.to_string()));
     let metadata: Metadata = serde_json::from_slice(json).map_err(damaged)?;
     let data = bytes.len() - rest.len() + json.len();
     let expected = data.checked_add(metadata.data_len()).ok_or("its header speaks of more bytes than can be counted")?;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use pteron_format::Shown;
+use pteron_format::EscapedText;
 use safetensors::Dtype;
 
 use super::config::Config;
@@ -82,7 +82,7 @@ fn problems(shards: &Shards, wanted: &BTreeMap<String, Weight>, decoder: &Decode
     let surplus = listing(surplus.map(String::as_str));
     let list = |what: &str, names: String| (!names.is_empty()).then(|| format!("{what} {names}"));
     let mut problems: Vec<_> = list("missing are", missing).into_iter().chain(list("not expected are", surplus)).collect();
-    let lost = lost.map(|(name, file)| format!("{name} is not in {}, where {INDEX} has it", Shown::name(file)));
+    let lost = lost.map(|(name, file)| format!("{name} is not in {}, where {INDEX} has it", EscapedText::name(file)));
     problems.extend(lost.take(MOST_PROBLEMS));
     let found = wanted.iter().filter_map(|(name, weight)| Some((name, decoder.matrix(*weight), shards.tensors.get(name)?)));
     problems.extend(
@@ -90,7 +90,7 @@ fn problems(shards: &Shards, wanted: &BTreeMap<String, Weight>, decoder: &Decode
             .filter(|(_, matrix, tensor)| !has_shape(tensor, *matrix))
             .map(|(name, matrix, tensor)| {
                 let found = format!("{:?}", tensor.shape);
-                format!("{name} is {} instead of {:?}", Shown::name(&found), shape(matrix))
+                format!("{name} is {} instead of {:?}", EscapedText::name(&found), shape(matrix))
             })
             .take(MOST_PROBLEMS),
     );

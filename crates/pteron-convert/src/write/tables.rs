@@ -2,7 +2,7 @@
 
 use pteron_format::program::{DataRef, NamedData, SegmentId};
 use pteron_format::vulkan::{self, ConstantSource, Graph};
-use pteron_format::{Data, Layout, Program, layout_with_room};
+use pteron_format::{Data, FileLayout, Program, layout_with_min_head};
 
 use super::jobs::Jobs;
 use super::sink::Segment;
@@ -101,7 +101,7 @@ impl Tables {
     }
 
     /// The file with these constants, and the segments before them.
-    fn plan(&self, segments: &[Segment], segment_of: &[usize], room: usize) -> Result<(Layout, Vec<Bytes>)> {
+    fn plan(&self, segments: &[Segment], segment_of: &[usize], room: usize) -> Result<(FileLayout, Vec<Bytes>)> {
         let mut graph = self.graph.clone();
         for (constant, &segment) in graph.constants.iter_mut().zip(segment_of) {
             constant.source = ConstantSource::Named(segments[segment].key.clone());
@@ -117,6 +117,6 @@ impl Tables {
             program.segments.push(Bytes::Elsewhere(segment.len));
         }
         program.named_data = Some(named).filter(|named| !named.is_empty());
-        Ok((layout_with_room(&program, room)?, fixed))
+        Ok((layout_with_min_head(&program, room)?, fixed))
     }
 }

@@ -7,10 +7,10 @@ use std::borrow::Cow;
 use crate::budget::Budget;
 use crate::bytes::{Bytes, take};
 use crate::dtype::ScalarType;
-use crate::error::{Error, Item, Part, Place, Problem, Result, flatbuffer};
-use crate::header::{HEADER_AT, Layout, SegmentArea, expect_magic, lay_out, read_uint};
+use crate::error::{Error, Item, Location, Problem, Result, Section, flatbuffer};
+use crate::header::{FileLayout, HEADER_AT, SegmentArea, expect_magic, lay_out, read_uint};
 use crate::names::NameIndex;
-use crate::program::{Data, Extent, SegmentId};
+use crate::program::{ByteRange, Data, SegmentId};
 use pteron_schema::flat_tensor as fb;
 use pteron_schema::{Builder, root};
 
@@ -28,7 +28,7 @@ pub fn is_sha256(key: &str) -> bool {
 
 /// Named blobs. `D` says how their bytes are held, as in [`Program`](crate::Program).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ExternalData<D = Extent> {
+pub struct ExternalData<D = ByteRange> {
     /// The schema version; 0 so far.
     pub version: u32,
     /// The blobs, in file order.
@@ -92,7 +92,7 @@ impl<B: Bytes> Ptd<B> {
     /// The first fault found, with its place and what was expected. Any bytes at all are safe to pass.
     pub fn read(bytes: B) -> Result<Self> {
         let (tables, area) = split(&bytes)?;
-        let table = root::<fb::FlatTensor<'_>>(&tables).map_err(|fault| flatbuffer(Part::External, &tables, &fault))?;
+        let table = root::<fb::FlatTensor<'_>>(&tables).map_err(|fault| flatbuffer(Section::External, &tables, &fault))?;
         let data = tables::read(table, &area, &mut Budget::for_input(&bytes))?;
         drop(tables);
         tables::verify(&data)?;
@@ -113,13 +113,13 @@ impl<B: Bytes> Ptd<B> {
 
     /// The bytes of a part of the file; empty if the file has no such part, or it is not at hand.
     #[must_use]
-    pub fn bytes(&self, extent: Extent) -> &[u8] {
-        self.bytes.get(extent).unwrap_or_default()
+    pub fn bytes(&self, range: ByteRange) -> &[u8] {
+        self.bytes.get(range).unwrap_or_default()
     }
 
     /// Where the blob of this name is. Many lookups are cheap: names are sorted once.
     #[must_use]
-    pub fn named_segment(&self, key: &str) -> Option<Extent> {
+    pub fn named_segment(&self, key: &str) -> Option<ByteRange> {
         let entry = self.names.find(&self.data.entries, key, |entry| &entry.key)?;
         self.data.segments.get(entry.segment.index()).copied()
     }
@@ -133,40 +133,40 @@ impl<B: Bytes> Ptd<B> {
     /// The same data with its bytes beside it: what is compared, changed and written.
     #[must_use]
     pub fn with_data(&self) -> ExternalData<&[u8]> {
-        self.data.map_data(|&extent| self.bytes(extent))
+        self.data.map_data(|&range| self.bytes(range))
     }
 }
 
 fn split<B: Bytes>(file: &B) -> Result<(Cow<'_, [u8]>, SegmentArea)> {
-    expect_magic(Part::External, "the file identifier", file, 4, IDENTIFIER)?;
-    expect_magic(Part::External, "the header's magic", file, HEADER_AT as u64, HEADER_MAGIC)?;
-    let header = take(Part::External, "the header", file, HEADER_AT as u64, HEADER_LEN as u64)?;
+    expect_magic(Section::External, "the file identifier", file, 4, IDENTIFIER)?;
+    expect_magic(Section::External, "the header's magic", file, HEADER_AT as u64, HEADER_MAGIC)?;
+    let header = take(Section::External, "the header", file, HEADER_AT as u64, HEADER_LEN as u64)?;
     let header_len = read_uint(&header, 4, 4);
     if header_len < HEADER_LEN as u64 {
-        let place = Place { part: Part::External, item: Item::Byte(HEADER_AT as u64 + 4) };
+        let location = Location { section: Section::External, item: Item::Byte(HEADER_AT as u64 + 4) };
         return Err(Error::new(
-            place,
+            location,
             Problem::Size { what: "the header's length", found: header_len, expected: HEADER_LEN as u64 },
         ));
     }
     let [offset, size, base, data_len] = [8, 16, 24, 32].map(|at| read_uint(&header, at, 8));
     // Offsets inside the tables count from the start of the file: the header stands inside them.
     let tables_end = offset.saturating_add(size);
-    let tables = take(Part::External, "the tables", file, 0, tables_end)?;
-    Ok((tables, SegmentArea::new(Part::External, file.file_len(), tables_end, base, Some(data_len))?))
+    let tables = take(Section::External, "the tables", file, 0, tables_end)?;
+    Ok((tables, SegmentArea::new(Section::External, file.file_len(), tables_end, base, Some(data_len))?))
 }
 
 /// Plans a `.ptd` file: its first bytes, and where each blob goes. Only the lengths of blobs are needed.
 ///
 /// # Errors
 /// What the data breaks of what [`Ptd::read`] would check.
-pub fn layout<D: Data>(data: &ExternalData<D>) -> Result<Layout> {
+pub fn layout<D: Data>(data: &ExternalData<D>) -> Result<FileLayout> {
     tables::verify(data)?;
     layout_unverified(data)
 }
 
-pub(crate) fn layout_unverified<D: Data>(data: &ExternalData<D>) -> Result<Layout> {
-    let (places, data_len) = lay_out(Part::External, &data.segments)?;
+pub(crate) fn layout_unverified<D: Data>(data: &ExternalData<D>) -> Result<FileLayout> {
+    let (places, data_len) = lay_out(Section::External, &data.segments)?;
     let mut builder = Builder::new();
     let root = tables::write(&mut builder, data, &places);
     builder.finish(root, Some(IDENTIFIER));
@@ -175,8 +175,8 @@ pub(crate) fn layout_unverified<D: Data>(data: &ExternalData<D>) -> Result<Layou
 }
 
 /// Puts the header into finished tables.
-pub(crate) fn assemble(tables: &[u8], places: Vec<Extent>, data_len: u64) -> Layout {
-    Layout::assemble(tables, places, data_len, 0, HEADER_ROOM, |_, base, data_len| {
+pub(crate) fn assemble(tables: &[u8], places: Vec<ByteRange>, data_len: u64) -> FileLayout {
+    FileLayout::assemble(tables, places, data_len, 0, HEADER_ROOM, |_, base, data_len| {
         let mut header = HEADER_MAGIC.as_bytes().to_vec();
         header.extend_from_slice(&HEADER_LEN.to_le_bytes()[..4]);
         for field in [HEADER_ROOM as u64, tables.len() as u64, base, data_len] {
@@ -191,5 +191,5 @@ pub(crate) fn assemble(tables: &[u8], places: Vec<Extent>, data_len: u64) -> Lay
 /// # Errors
 /// What the data breaks of what [`Ptd::read`] would check, or a blob whose bytes are not at hand.
 pub fn write<D: Data>(data: &ExternalData<D>) -> Result<Vec<u8>> {
-    layout(data)?.into_bytes(Part::External, &data.segments)
+    layout(data)?.into_bytes(Section::External, &data.segments)
 }

@@ -6,22 +6,22 @@ use pteron_schema::{Builder, WIPOffset};
 use super::{Entry, ExternalData, TensorLayout};
 use crate::budget::Budget;
 use crate::dtype::{MAX_RANK, ScalarType, element_count};
-use crate::error::{Error, Item, Part, Place, Problem, Result, clip};
+use crate::error::{Error, Item, Location, Problem, Result, Section, clip};
 use crate::header::SegmentArea;
-use crate::program::{Data, Extent, SegmentId, duplicate_name, is_permutation, signed, tables};
+use crate::program::{ByteRange, Data, SegmentId, duplicate_name, is_permutation, signed, tables};
 use crate::reader::Reader;
 
 /// The schema version this library reads and writes.
 const VERSION: u32 = 0;
 
 pub(super) fn read(root: fb::FlatTensor<'_>, area: &SegmentArea, budget: &mut Budget) -> Result<ExternalData> {
-    let mut cx = Reader::new(Part::External, budget);
+    let mut cx = Reader::new(Section::External, budget);
     let mut index = 0;
     Ok(ExternalData {
         version: root.version(),
         segments: cx.tables(root.segments(), |_, table: fb::DataSegment<'_>| {
             index += 1;
-            area.place(Part::External, index - 1, table.offset(), table.size())
+            area.place(Section::External, index - 1, table.offset(), table.size())
         })?,
         entries: cx.tables(root.named_data(), |cx, table: fb::NamedData<'_>| {
             Ok(Entry {
@@ -36,7 +36,7 @@ pub(super) fn read(root: fb::FlatTensor<'_>, area: &SegmentArea, budget: &mut Bu
 impl Reader<'_> {
     fn layout(&mut self, table: fb::TensorLayout<'_>) -> Result<TensorLayout> {
         Ok(TensorLayout {
-            scalar_type: ScalarType::read(table.scalar_type(), &self.part, Item::Byte(table.position() as u64))?,
+            scalar_type: ScalarType::read(table.scalar_type(), &self.section, Item::Byte(table.position() as u64))?,
             sizes: self.list(table.sizes(), |cx, size: i32| cx.index("a dimension", size.into()))?,
             dim_order: self.list(table.dim_order(), |_, dim| Ok(dim))?,
         })
@@ -44,7 +44,7 @@ impl Reader<'_> {
 }
 
 pub(super) fn verify<D: Data>(data: &ExternalData<D>) -> Result<()> {
-    let fail = |item, problem| Err(Error::new(Place { part: Part::External, item }, problem));
+    let fail = |item, problem| Err(Error::new(Location { section: Section::External, item }, problem));
     if data.version != VERSION {
         let problem = Problem::Version { what: "the data's version", found: data.version.into(), supported: "version 0" };
         return fail(Item::Whole, problem);
@@ -86,7 +86,11 @@ fn verify_layout(layout: &TensorLayout, found: u64) -> Result<(), Problem> {
     }
 }
 
-pub(super) fn write<'b, D>(b: &mut Builder<'b>, data: &ExternalData<D>, places: &[Extent]) -> WIPOffset<fb::FlatTensor<'b>> {
+pub(super) fn write<'b, D>(
+    b: &mut Builder<'b>,
+    data: &ExternalData<D>,
+    places: &[ByteRange],
+) -> WIPOffset<fb::FlatTensor<'b>> {
     let segments = tables(b, places, |b, place| {
         fb::DataSegmentArgs { offset: place.start, size: place.len, ..Default::default() }.write(b)
     });

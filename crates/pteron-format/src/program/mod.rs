@@ -8,7 +8,7 @@ mod write;
 use std::fmt;
 
 pub(crate) use read::read_tables;
-pub use value::{Allocation, DataLocation, Device, Dynamism, ExtraTensorInfo, Tensor, Value};
+pub use value::{AllocationDetails, DeviceType, ExtraTensorInfo, ShapeDynamism, Tensor, TensorDataLocation, Value};
 pub(crate) use verify::{duplicate_name, is_permutation, verify, within};
 pub(crate) use write::{signed, tables, write_tables};
 
@@ -58,14 +58,14 @@ pub trait Data {
 
 /// A range of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Extent {
+pub struct ByteRange {
     /// The first byte, from the start of the file.
     pub start: u64,
     /// The number of bytes.
     pub len: u64,
 }
 
-impl Data for Extent {
+impl Data for ByteRange {
     fn byte_len(&self) -> u64 {
         self.len
     }
@@ -92,13 +92,13 @@ impl Data for Vec<u8> {
     }
 }
 
-/// A whole program. `D` says how its data is held: [`Extent`] after reading, bytes or anything with a length for writing.
+/// A whole program. `D` says how its data is held: [`ByteRange`] after reading, bytes or anything with a length for writing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Program<D = Extent> {
+pub struct Program<D = ByteRange> {
     /// The schema version; 0 so far.
     pub version: u32,
     /// The methods, constant methods among them.
-    pub plans: Vec<Plan>,
+    pub plans: Vec<ExecutionPlan>,
     /// Data behind the tables, in file order.
     pub segments: Vec<D>,
     /// Constants inside the tables, as older exporters wrote them. Entry 0 is a placeholder.
@@ -106,9 +106,9 @@ pub struct Program<D = Extent> {
     /// Delegate blobs inside the tables.
     pub inline_delegates: Vec<D>,
     /// Where constants start in their segment. Entry 0 is a placeholder: tensors with buffer 0 have no constant.
-    pub constants: Option<Subsegments>,
+    pub constants: Option<SubsegmentOffsets>,
     /// Where initial values of mutable tensors start in their segments.
-    pub mutable_data: Option<Vec<Subsegments>>,
+    pub mutable_data: Option<Vec<SubsegmentOffsets>>,
     /// Segments with names.
     pub named_data: Option<Vec<NamedData>>,
 }
@@ -131,7 +131,7 @@ impl<D> Program<D> {
 
     /// The plan of this name.
     #[must_use]
-    pub fn plan(&self, name: &str) -> Option<&Plan> {
+    pub fn plan(&self, name: &str) -> Option<&ExecutionPlan> {
         self.plans.iter().find(|plan| plan.name == name)
     }
 
@@ -155,7 +155,7 @@ impl<D> Program<D> {
 
 /// Where tensors start inside one segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Subsegments {
+pub struct SubsegmentOffsets {
     /// The segment.
     pub segment: SegmentId,
     /// Offsets into it, ascending.
@@ -173,11 +173,11 @@ pub struct NamedData {
 
 /// A method: values, and chains of instructions over them. A constant method has outputs and no instructions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Plan {
+pub struct ExecutionPlan {
     /// The method's name.
     pub name: String,
     /// How inputs and outputs map to Python containers.
-    pub containers: Option<Containers>,
+    pub containers: Option<ContainerMetadata>,
     /// Everything instructions refer to.
     pub values: Vec<Value>,
     /// The method's inputs.
@@ -196,7 +196,7 @@ pub struct Plan {
     pub buffer_devices: Option<Vec<BufferDevice>>,
 }
 
-impl Plan {
+impl ExecutionPlan {
     /// The value with this id.
     #[must_use]
     pub fn value(&self, id: ValueId) -> Option<&Value> {
@@ -212,7 +212,7 @@ impl Plan {
 
 /// Python's description of a method's inputs and outputs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Containers {
+pub struct ContainerMetadata {
     /// Of the inputs.
     pub inputs: String,
     /// Of the outputs.
@@ -272,7 +272,7 @@ pub struct BufferDevice {
     /// The planned buffer.
     pub buffer: u32,
     /// The kind of device.
-    pub device: Device,
+    pub device: DeviceType,
     /// Which device of that kind.
     pub index: i8,
 }

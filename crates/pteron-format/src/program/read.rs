@@ -5,7 +5,7 @@ use pteron_schema::program as fb;
 
 use super::*;
 use crate::budget::Budget;
-use crate::error::{Item, Part, Problem, Result, clip};
+use crate::error::{Item, Problem, Result, Section, clip};
 use crate::reader::Reader;
 
 /// Reads the tables. Segments are placed by `segment`, data inside the tables by its position.
@@ -13,9 +13,9 @@ pub(crate) fn read_tables(
     root: fb::Program<'_>,
     tables: &[u8],
     budget: &mut Budget,
-    mut segment: impl FnMut(usize, u64, u64) -> Result<Extent>,
+    mut segment: impl FnMut(usize, u64, u64) -> Result<ByteRange>,
 ) -> Result<Program> {
-    let mut cx = Reader::new(Part::Program, budget);
+    let mut cx = Reader::new(Section::Program, budget);
     let mut index = 0;
     Ok(Program {
         version: root.version(),
@@ -30,7 +30,7 @@ pub(crate) fn read_tables(
         mutable_data: cx.optional_tables(root.mutable_data_segments(), Reader::subsegments)?,
         named_data: cx.optional_tables(root.named_data(), |cx, t: fb::NamedData<'_>| {
             // Names are sorted, to be compared and to be found: that takes a pair of references for each.
-            cx.budget.charge::<(&str, &Extent)>(&cx.part, 1)?;
+            cx.budget.charge::<(&str, &ByteRange)>(&cx.section, 1)?;
             Ok(NamedData { key: cx.text(t.key(), "a data key")?, segment: SegmentId(t.segment_index()) })
         })?,
         plans: cx.tables(root.execution_plan(), Reader::plan)?,
@@ -38,11 +38,11 @@ pub(crate) fn read_tables(
 }
 
 /// Where a vector of bytes lies in the file: the tables start at its first byte.
-fn inline(tables: &[u8], bytes: Option<Vector<'_, u8>>) -> Extent {
-    bytes.map_or(Extent { start: 0, len: 0 }, |bytes| {
+fn inline(tables: &[u8], bytes: Option<Vector<'_, u8>>) -> ByteRange {
+    bytes.map_or(ByteRange { start: 0, len: 0 }, |bytes| {
         let bytes = bytes.bytes();
         let start = bytes.as_ptr().addr().saturating_sub(tables.as_ptr().addr());
-        Extent { start: start as u64, len: bytes.len() as u64 }
+        ByteRange { start: start as u64, len: bytes.len() as u64 }
     })
 }
 
@@ -55,19 +55,19 @@ impl Reader<'_> {
         self.list(ids, Self::id)
     }
 
-    fn subsegments(&mut self, table: fb::SubsegmentOffsets<'_>) -> Result<Subsegments> {
-        Ok(Subsegments {
+    fn subsegments(&mut self, table: fb::SubsegmentOffsets<'_>) -> Result<SubsegmentOffsets> {
+        Ok(SubsegmentOffsets {
             segment: SegmentId(table.segment_index()),
             offsets: self.list(table.offsets(), |_, offset| Ok(offset))?,
         })
     }
 
-    fn plan(&mut self, table: fb::ExecutionPlan<'_>) -> Result<Plan> {
+    fn plan(&mut self, table: fb::ExecutionPlan<'_>) -> Result<ExecutionPlan> {
         let name = self.text(table.name(), "a method's name")?;
-        self.part = Part::Plan(clip(&name));
+        self.section = Section::Method(clip(&name));
         let containers = match table.container_meta_type() {
             None => None,
-            Some(meta) => Some(Containers {
+            Some(meta) => Some(ContainerMetadata {
                 inputs: self.text_or_empty(meta.encoded_inp_str())?,
                 outputs: self.text_or_empty(meta.encoded_out_str())?,
             }),
@@ -77,7 +77,7 @@ impl Reader<'_> {
             id += 1;
             cx.value(id - 1, value)
         })?;
-        let plan = Plan {
+        let plan = ExecutionPlan {
             name,
             containers,
             values,
@@ -100,13 +100,13 @@ impl Reader<'_> {
                 |cx, t: fb::NonConstBufferDevice<'_>| {
                     Ok(BufferDevice {
                         buffer: cx.index("a planned buffer's index", t.buffer_idx().into())?,
-                        device: Device::read(t.device_type(), &cx.part, Item::Whole)?,
+                        device: DeviceType::read(t.device_type(), &cx.section, Item::Whole)?,
                         index: t.device_index(),
                     })
                 },
             )?,
         };
-        self.part = Part::Program;
+        self.section = Section::Program;
         Ok(plan)
     }
 
@@ -122,7 +122,7 @@ impl Reader<'_> {
             K::Bool(t) => Value::Bool(t.bool_val()),
             K::Double(t) => Value::Double(Float(t.double_val())),
             K::Tensor(t) => {
-                self.budget.charge::<Tensor>(&self.part, 1)?;
+                self.budget.charge::<Tensor>(&self.section, 1)?;
                 Value::Tensor(Box::new(self.tensor(id, t)?))
             }
             K::String(t) => Value::String(self.text_or_empty(t.string_val())?),
@@ -142,25 +142,25 @@ impl Reader<'_> {
             Err(_) => cx.fail(Item::Value(id), Problem::Negative { what, value: value.into() }),
         };
         Ok(Tensor {
-            scalar_type: ScalarType::read(table.scalar_type(), &self.part, Item::Value(id))?,
+            scalar_type: ScalarType::read(table.scalar_type(), &self.section, Item::Value(id))?,
             storage_offset: unsigned(self, "the storage offset", table.storage_offset())?,
             sizes: self.list(table.sizes(), |cx, size: i32| unsigned(cx, "a dimension", size))?,
             dim_order: self.list(table.dim_order(), |_, dim| Ok(dim))?,
             requires_grad: table.requires_grad(),
             buffer: table.data_buffer_idx(),
-            allocation: table.allocation_info().map(|a| Allocation {
+            allocation: table.allocation_info().map(|a| AllocationDetails {
                 memory: a.memory_id(),
                 offset: u64::from(a.memory_offset_high()) << 32 | u64::from(a.memory_offset_low()),
             }),
             layout: table.layout(),
-            dynamism: Dynamism::read(table.shape_dynamism(), &self.part, Item::Value(id))?,
+            dynamism: ShapeDynamism::read(table.shape_dynamism(), &self.section, Item::Value(id))?,
             extra: match table.extra_tensor_info() {
                 None => None,
                 Some(extra) => Some(ExtraTensorInfo {
                     mutable_segment: extra.mutable_data_segments_idx(),
-                    name: extra.fully_qualified_name().map(|name| self.budget.text(&self.part, name)).transpose()?,
-                    location: DataLocation::read(extra.location(), &self.part, Item::Value(id))?,
-                    device: Device::read(extra.device_type(), &self.part, Item::Value(id))?,
+                    name: extra.fully_qualified_name().map(|name| self.budget.text(&self.section, name)).transpose()?,
+                    location: TensorDataLocation::read(extra.location(), &self.section, Item::Value(id))?,
+                    device: DeviceType::read(extra.device_type(), &self.section, Item::Value(id))?,
                     device_index: extra.device_index(),
                 }),
             },

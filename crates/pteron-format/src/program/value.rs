@@ -62,7 +62,7 @@ impl Value {
 
 wire_enum! {
     /// Whether a tensor's sizes can change from call to call.
-    Dynamism: i8, "a tensor's shape dynamism" {
+    ShapeDynamism: i8, "a tensor's shape dynamism" {
         /// The sizes are the sizes.
         Static = 0,
         /// The sizes are upper bounds.
@@ -71,14 +71,14 @@ wire_enum! {
         Unbound = 2,
     }
     /// Where a constant tensor's data lies.
-    DataLocation: i8, "a tensor's data location" {
+    TensorDataLocation: i8, "a tensor's data location" {
         /// In a segment of the program.
         Segment = 0,
         /// In external data, under the tensor's name.
         External = 1,
     }
     /// Where a tensor or buffer lives at run time.
-    Device: i8, "a device type" {
+    DeviceType: i8, "a device type" {
         /// Host memory.
         Cpu = 0,
         /// A CUDA device.
@@ -102,11 +102,11 @@ pub struct Tensor {
     /// Which constant or initial value; 0 for neither.
     pub buffer: u32,
     /// Where the memory planner put it.
-    pub allocation: Option<Allocation>,
+    pub allocation: Option<AllocationDetails>,
     /// PyTorch's layout; 0 (strided) in practice.
     pub layout: i8,
     /// Whether sizes can change.
-    pub dynamism: Dynamism,
+    pub dynamism: ShapeDynamism,
     /// What only some tensors have.
     pub extra: Option<ExtraTensorInfo>,
 }
@@ -127,7 +127,7 @@ impl Tensor {
 
 /// A place in planned memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Allocation {
+pub struct AllocationDetails {
     /// The planned buffer.
     pub memory: u32,
     /// The offset in it.
@@ -142,9 +142,9 @@ pub struct ExtraTensorInfo {
     /// The name the tensor had in the module.
     pub name: Option<String>,
     /// Where its data lies.
-    pub location: DataLocation,
+    pub location: TensorDataLocation,
     /// The kind of device it lives on.
-    pub device: Device,
+    pub device: DeviceType,
     /// Which device of that kind.
     pub device_index: i8,
 }

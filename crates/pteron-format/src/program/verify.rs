@@ -2,14 +2,14 @@
 
 use super::*;
 use crate::dtype::MAX_RANK;
-use crate::error::{Error, Item, Part, Place, Problem, Result, clip};
+use crate::error::{Error, Item, Location, Problem, Result, Section, clip};
 
 /// The schema version this library reads and writes.
 const VERSION: u32 = 0;
 
 /// Checks everything that can be said of a program without looking into its data.
 pub(crate) fn verify<D: Data>(program: &Program<D>) -> Result<()> {
-    let at = At(Part::Program);
+    let at = At(Section::Program);
     if program.version != VERSION {
         let problem =
             Problem::Version { what: "the program's version", found: program.version.into(), supported: "version 0" };
@@ -18,17 +18,17 @@ pub(crate) fn verify<D: Data>(program: &Program<D>) -> Result<()> {
     verify_data(program, &at)?;
     unique(&at, "the method name", &program.plans, |plan| &plan.name)?;
     for plan in &program.plans {
-        PlanVerifier { at: At(Part::Plan(clip(&plan.name))), program, plan }.verify()?;
+        MethodVerifier { at: At(Section::Method(clip(&plan.name))), program, plan }.verify()?;
     }
     Ok(())
 }
 
 /// The part of the file that errors are about.
-struct At(Part);
+struct At(Section);
 
 impl At {
     fn fail<T>(&self, item: Item, problem: Problem) -> Result<T> {
-        Err(Error::new(Place { part: self.0.clone(), item }, problem))
+        Err(Error::new(Location { section: self.0.clone(), item }, problem))
     }
 
     fn index(&self, item: impl FnOnce() -> Item, what: &'static str, index: u64, len: usize) -> Result<()> {
@@ -82,13 +82,13 @@ fn verify_data<D: Data>(program: &Program<D>, at: &At) -> Result<()> {
     unique(at, "the data key", named, |entry| &entry.key)
 }
 
-struct PlanVerifier<'a, D> {
+struct MethodVerifier<'a, D> {
     at: At,
     program: &'a Program<D>,
-    plan: &'a Plan,
+    plan: &'a ExecutionPlan,
 }
 
-impl<D: Data> PlanVerifier<'_, D> {
+impl<D: Data> MethodVerifier<'_, D> {
     fn verify(&self) -> Result<()> {
         for (id, value) in self.plan.values.iter().enumerate() {
             self.value(id, value)?;
@@ -181,7 +181,7 @@ impl<D: Data> PlanVerifier<'_, D> {
             self.allocation(id, allocation, len)?;
         }
         match &tensor.extra {
-            Some(extra) if extra.location == DataLocation::External => match extra.name {
+            Some(extra) if extra.location == TensorDataLocation::External => match extra.name {
                 Some(_) => Ok(()),
                 None => fail(Problem::Missing { what: "the name of an external tensor" }),
             },
@@ -196,7 +196,7 @@ impl<D: Data> PlanVerifier<'_, D> {
     }
 
     /// Planned memory lies within its buffer.
-    fn allocation(&self, id: usize, allocation: Allocation, len: u64) -> Result<()> {
+    fn allocation(&self, id: usize, allocation: AllocationDetails, len: u64) -> Result<()> {
         let item = || Item::Value(id);
         let sizes = &self.plan.buffer_sizes;
         self.at.index(item, "the planned buffer", allocation.memory.into(), sizes.len())?;
@@ -230,7 +230,7 @@ impl<D: Data> PlanVerifier<'_, D> {
     }
 
     /// A tensor in a segment ends where the next begins, or before: padding may follow it.
-    fn subsegment(&self, id: usize, list: &Subsegments, buffer: u32, len: u64) -> Result<()> {
+    fn subsegment(&self, id: usize, list: &SubsegmentOffsets, buffer: u32, len: u64) -> Result<()> {
         let item = || Item::Value(id);
         self.at.index(item, "the constant's index", buffer.into(), list.offsets.len())?;
         let start = list.offsets[buffer as usize];

@@ -4,7 +4,7 @@ use pteron_schema::program as fb;
 use pteron_schema::{Builder, ForwardsUOffset, UnionWIPOffset, Vector, WIPOffset, create_aligned_bytes};
 
 use super::*;
-use crate::error::{Error, Item, Part, Place, Problem, Result};
+use crate::error::{Error, Item, Location, Problem, Result, Section};
 
 type Off<T> = WIPOffset<T>;
 type Tables<'b, T> = Option<Off<Vector<'b, ForwardsUOffset<T>>>>;
@@ -13,7 +13,7 @@ type Tables<'b, T> = Option<Off<Vector<'b, ForwardsUOffset<T>>>>;
 pub(crate) fn write_tables<'b, D: Data>(
     b: &mut Builder<'b>,
     program: &Program<D>,
-    segments: &[Extent],
+    segments: &[ByteRange],
 ) -> Result<Off<fb::Program<'b>>> {
     let execution_plan = tables(b, &program.plans, plan);
     let constant_buffer = inline(b, &program.inline_constants, |b, bytes| {
@@ -69,8 +69,8 @@ fn inline<'b, D: Data, T: 'b>(
     let mut offsets = Vec::with_capacity(items.len());
     for (index, item) in items.iter().enumerate() {
         let Some(bytes) = item.bytes() else {
-            let place = Place { part: Part::Program, item: Item::Entry { kind: "inline data", index } };
-            return Err(Error::new(place, Problem::NoBytes { what: "data inside the tables" }));
+            let location = Location { section: Section::Program, item: Item::Entry { kind: "inline data", index } };
+            return Err(Error::new(location, Problem::NoBytes { what: "data inside the tables" }));
         };
         let bytes = create_aligned_bytes(b, bytes);
         offsets.push(write(b, bytes));
@@ -78,7 +78,7 @@ fn inline<'b, D: Data, T: 'b>(
     Ok(Some(b.create_vector(&offsets)))
 }
 
-fn subsegments<'b>(b: &mut Builder<'b>, list: &Subsegments) -> Off<fb::SubsegmentOffsets<'b>> {
+fn subsegments<'b>(b: &mut Builder<'b>, list: &SubsegmentOffsets) -> Off<fb::SubsegmentOffsets<'b>> {
     let offsets = Some(b.create_vector(&list.offsets));
     fb::SubsegmentOffsetsArgs { segment_index: list.segment.0, offsets, ..Default::default() }.write(b)
 }
@@ -92,7 +92,7 @@ fn ids<'b>(b: &mut Builder<'b>, ids: &[ValueId]) -> Option<Off<Vector<'b, i32>>>
     Some(b.create_vector_from_iter(ids.iter().map(|id| signed(id.0))))
 }
 
-fn plan<'b>(b: &mut Builder<'b>, plan: &Plan) -> Off<fb::ExecutionPlan<'b>> {
+fn plan<'b>(b: &mut Builder<'b>, plan: &ExecutionPlan) -> Off<fb::ExecutionPlan<'b>> {
     let container_meta_type = plan.containers.as_ref().map(|meta| {
         let encoded_inp_str = Some(b.create_string(&meta.inputs));
         let encoded_out_str = Some(b.create_string(&meta.outputs));

@@ -7,9 +7,9 @@
 use std::borrow::Cow;
 
 use crate::alloc;
-use crate::bytes::{Bytes, Unread, take};
-use crate::error::{Error, Item, Part, Place, Problem, Result};
-use crate::program::{Extent, within};
+use crate::bytes::{Bytes, BytesError, take};
+use crate::error::{Error, Item, Location, Problem, Result, Section};
+use crate::program::{ByteRange, within};
 
 /// Tables up to this many bytes are copied whole.
 const WHOLE: u64 = 1 << 20;
@@ -24,16 +24,16 @@ const LISTS: [u64; 2] = [2, 3];
 pub(super) fn take_tables<B: Bytes>(file: &B, len: u64) -> Result<Cow<'_, [u8]>> {
     const WHAT: &str = "the program's tables";
     if !file.may_change() || len <= WHOLE || within(0, len, file.file_len()).is_err() {
-        return take(Part::Header, WHAT, file, 0, len);
+        return take(Section::Header, WHAT, file, 0, len);
     }
-    copy_around(file, len, &inline_bytes(file, len)).map(Cow::Owned).map_err(|unread| {
-        let place = Place { part: Part::Header, item: Item::Byte(0) };
-        Error::new(place, Problem::of_unread(unread, 0, len))
+    copy_around(file, len, &inline_bytes(file, len)).map(Cow::Owned).map_err(|error| {
+        let location = Location { section: Section::Header, item: Item::Byte(0) };
+        Error::new(location, Problem::from_bytes_error(error, 0, len))
     })
 }
 
 /// The first `len` bytes of a file, but for these parts of them, which are zeros.
-fn copy_around<B: Bytes>(file: &B, len: u64, left_out: &[Extent]) -> Result<Vec<u8>, Unread> {
+fn copy_around<B: Bytes>(file: &B, len: u64, left_out: &[ByteRange]) -> Result<Vec<u8>, BytesError> {
     let len = usize::try_from(len).map_err(|_| alloc::OutOfMemory { bytes: len })?;
     let mut copy = alloc::zeroed(len)?;
     let position = |at: u64| usize::try_from(at).unwrap_or(len).min(len);
@@ -49,7 +49,7 @@ fn copy_around<B: Bytes>(file: &B, len: u64, left_out: &[Extent]) -> Result<Vec<
 }
 
 /// Where large constants and delegates lie inside the tables, by their start.
-fn inline_bytes<B: Bytes>(file: &B, len: u64) -> Vec<Extent> {
+fn inline_bytes<B: Bytes>(file: &B, len: u64) -> Vec<ByteRange> {
     let mut peek = Peek { file, len, window: Vec::new(), at: 0 };
     let mut found = Vec::new();
     for list in LISTS {
@@ -69,7 +69,7 @@ struct Peek<'a, B> {
 
 impl<B: Bytes> Peek<'_, B> {
     /// Adds what the entries of one of the root's lists hold.
-    fn list(&mut self, field: u64, found: &mut Vec<Extent>) -> Option<()> {
+    fn list(&mut self, field: u64, found: &mut Vec<ByteRange>) -> Option<()> {
         let root = self.number(0, 4)?;
         let list = self.field(root, field)?;
         let entries = self.follow(list)?;
@@ -78,7 +78,7 @@ impl<B: Bytes> Peek<'_, B> {
             let table = self.follow(entries + 4 + 4 * entry)?;
             let Some(bytes) = self.field(table, 0) else { continue };
             let bytes = self.follow(bytes)?;
-            let part = Extent { start: bytes + 4, len: self.number(bytes, 4)? };
+            let part = ByteRange { start: bytes + 4, len: self.number(bytes, 4)? };
             if part.len >= LARGE && within(part.start, part.len, self.len).is_ok() {
                 found.push(part);
             }
@@ -130,15 +130,15 @@ mod tests {
         fn file_len(&self) -> u64 {
             self.0.len() as u64
         }
-        fn get(&self, part: Extent) -> Option<&[u8]> {
+        fn get(&self, part: ByteRange) -> Option<&[u8]> {
             Bytes::get(self.0, part)
         }
         fn may_change(&self) -> bool {
             true
         }
-        fn read_at(&self, start: u64, out: &mut [u8]) -> Result<(), Unread> {
+        fn read_at(&self, start: u64, out: &mut [u8]) -> Result<(), BytesError> {
             self.1.set(self.1.get() + out.len() as u64);
-            out.copy_from_slice(self.get(Extent { start, len: out.len() as u64 }).ok_or(Unread::NotAtHand)?);
+            out.copy_from_slice(self.get(ByteRange { start, len: out.len() as u64 }).ok_or(BytesError::NotLoaded)?);
             Ok(())
         }
     }
@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn bytes_that_are_left_out_may_overlap_and_reach_the_end() {
         let file: Vec<u8> = (0..100).collect();
-        let part = |start, len| Extent { start, len };
+        let part = |start, len| ByteRange { start, len };
         let copy = copy_around(&file, 100, &[part(10, 30), part(20, 5), part(35, 20), part(90, 10)]).unwrap();
         let expected = |at: u8| if (10..55).contains(&at) || at >= 90 { 0 } else { at };
         assert!(copy.iter().zip(0..).all(|(&byte, at)| byte == expected(at)), "{copy:?}");

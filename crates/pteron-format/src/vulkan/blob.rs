@@ -6,10 +6,10 @@ use pteron_schema::{Builder, root};
 use super::{ConstantSource, Graph, read, verify, write};
 use crate::budget::Budget;
 use crate::bytes::{Bytes, take};
-use crate::error::{Error, Item, Part, Place, Problem, Result, flatbuffer};
+use crate::error::{Error, Item, Location, Problem, Result, Section, flatbuffer};
 use crate::header::{expect_magic, read_uint};
 use crate::number::align_up;
-use crate::program::{Extent, within};
+use crate::program::{ByteRange, within};
 
 const HEADER_LEN: usize = 30;
 const HEADER_MAGIC: &str = "VH00";
@@ -23,7 +23,7 @@ pub struct Blob {
     /// The graph.
     pub graph: Graph,
     /// The bytes that [`ConstantSource::Stored`] offsets count in, as a range of the blob.
-    pub stored: Extent,
+    pub stored: ByteRange,
 }
 
 /// Reads and verifies a delegate's blob on its own.
@@ -35,10 +35,10 @@ pub fn read_blob(bytes: &[u8]) -> Result<Blob> {
 }
 
 pub(crate) fn read_blob_within<B: Bytes + ?Sized>(bytes: &B, budget: &mut Budget) -> Result<Blob> {
-    let header = take(Part::Graph, "the delegate's header", bytes, 0, HEADER_LEN as u64)?;
+    let header = take(Section::Graph, "the delegate's header", bytes, 0, HEADER_LEN as u64)?;
     let header = &*header;
-    expect_magic(Part::Graph, "the delegate header's magic", header, 4, HEADER_MAGIC)?;
-    let fail = |offset, problem| Err(Error::new(Place { part: Part::Graph, item: Item::Byte(offset) }, problem));
+    expect_magic(Section::Graph, "the delegate header's magic", header, 4, HEADER_MAGIC)?;
+    let fail = |offset, problem| Err(Error::new(Location { section: Section::Graph, item: Item::Byte(offset) }, problem));
     let header_len = read_uint(header, 8, 2);
     if header_len != HEADER_LEN as u64 {
         return fail(
@@ -46,8 +46,8 @@ pub(crate) fn read_blob_within<B: Bytes + ?Sized>(bytes: &B, budget: &mut Budget
             Problem::Size { what: "the delegate header's length", found: header_len, expected: HEADER_LEN as u64 },
         );
     }
-    let tables = Extent { start: read_uint(header, 10, 4), len: read_uint(header, 14, 4) };
-    let stored = Extent { start: read_uint(header, 18, 4), len: read_uint(header, 22, 8) };
+    let tables = ByteRange { start: read_uint(header, 10, 4), len: read_uint(header, 14, 4) };
+    let stored = ByteRange { start: read_uint(header, 18, 4), len: read_uint(header, 22, 8) };
     if tables.start < HEADER_LEN as u64 {
         let problem =
             Problem::Order { what: "the graph's flatbuffer", start: tables.start, previous_end: HEADER_LEN as u64 };
@@ -62,11 +62,11 @@ pub(crate) fn read_blob_within<B: Bytes + ?Sized>(bytes: &B, budget: &mut Budget
         return fail(stored.start, Problem::Truncated { what: "the constants' bytes", need, have: bytes.file_len() });
     }
     // Before they are copied: many delegates may point to the same bytes.
-    budget.charge_graph(&Part::Graph, tables.len)?;
-    let tables = take(Part::Graph, "the graph's flatbuffer", bytes, tables.start, tables.len)?;
+    budget.charge_graph(&Section::Graph, tables.len)?;
+    let tables = take(Section::Graph, "the graph's flatbuffer", bytes, tables.start, tables.len)?;
     let tables = &*tables;
-    expect_magic(Part::Graph, "the graph's identifier", tables, 4, FLATBUFFER_MAGIC)?;
-    let table = root::<fb::VkGraph<'_>>(tables).map_err(|fault| flatbuffer(Part::Graph, tables, &fault))?;
+    expect_magic(Section::Graph, "the graph's identifier", tables, 4, FLATBUFFER_MAGIC)?;
+    let table = root::<fb::VkGraph<'_>>(tables).map_err(|fault| flatbuffer(Section::Graph, tables, &fault))?;
     let graph = read::read_graph(table, budget)?;
     verify::verify(&graph, stored.len)?;
     Ok(Blob { graph, stored })
@@ -90,8 +90,9 @@ pub(crate) fn write_blob_unverified(graph: &Graph, stored: &[u8]) -> Result<Vec<
 
 /// Puts the header before finished tables and `stored` behind them.
 pub(crate) fn assemble(tables: &[u8], stored: &[u8]) -> Result<Vec<u8>> {
-    let overflow =
-        || Error::new(Place { part: Part::Graph, item: Item::Whole }, Problem::Overflow { what: "the blob's size" });
+    let overflow = || {
+        Error::new(Location { section: Section::Graph, item: Item::Whole }, Problem::Overflow { what: "the blob's size" })
+    };
     let aligned = |len: usize| align_up(len as u64, ALIGNMENT).ok_or_else(overflow);
     let tables_start = aligned(HEADER_LEN)?;
     let stored_start = tables_start + aligned(tables.len())?;
@@ -128,9 +129,9 @@ impl Blob {
 
     /// Where in the blob a constant is that the blob itself holds.
     #[must_use]
-    pub fn stored_place(&self, constant: &super::Constant) -> Option<Extent> {
+    pub fn stored_place(&self, constant: &super::Constant) -> Option<ByteRange> {
         let ConstantSource::Stored(offset) = constant.source else { return None };
         within(offset, constant.len, self.stored.len).ok()?;
-        Some(Extent { start: self.stored.start.checked_add(offset)?, len: constant.len })
+        Some(ByteRange { start: self.stored.start.checked_add(offset)?, len: constant.len })
     }
 }

@@ -5,7 +5,7 @@ use pteron_schema::vulkan as fb;
 
 use super::*;
 use crate::budget::Budget;
-use crate::error::{Item, Part, Problem, Result};
+use crate::error::{Item, Problem, Result, Section};
 use crate::reader::Reader;
 
 /// What a constant's offset says when its bytes lie under a name.
@@ -16,7 +16,7 @@ pub(crate) const NONE: i32 = -1;
 pub(crate) const UNSET: i8 = 127;
 
 pub(crate) fn read_graph(root: fb::VkGraph<'_>, budget: &mut Budget) -> Result<Graph> {
-    let mut cx = Reader::new(Part::Graph, budget);
+    let mut cx = Reader::new(Section::Graph, budget);
     let mut id = 0;
     let values = cx.tables(root.values(), |cx, value: fb::VkValue<'_>| {
         id += 1;
@@ -36,8 +36,8 @@ pub(crate) fn read_graph(root: fb::VkGraph<'_>, budget: &mut Budget) -> Result<G
         outputs: cx.list(root.output_ids(), |_, id| Ok(ValueId(id)))?,
         constants: cx.tables(root.constants(), Reader::graph_bytes)?,
         shaders: cx.tables(root.shaders(), Reader::graph_bytes)?,
-        storage_override: StorageType::read(root.storage_type_override(), &cx.part, Item::Whole)?,
-        layout_override: MemoryLayout::read(root.memory_layout_override(), &cx.part, Item::Whole)?,
+        storage_override: StorageType::read(root.storage_type_override(), &cx.section, Item::Whole)?,
+        layout_override: MemoryLayout::read(root.memory_layout_override(), &cx.section, Item::Whole)?,
     })
 }
 
@@ -48,7 +48,7 @@ impl Reader<'_> {
 
     fn graph_bytes(&mut self, table: fb::VkBytes<'_>) -> Result<Constant> {
         let source = match (table.offset(), table.named_key()) {
-            (NAMED, Some(key)) if !key.is_empty() => ConstantSource::Named(self.budget.text(&self.part, key)?),
+            (NAMED, Some(key)) if !key.is_empty() => ConstantSource::Named(self.budget.text(&self.section, key)?),
             (NAMED, _) => return self.missing("the key of a constant without an offset"),
             (offset, _) => ConstantSource::Stored(offset),
         };
@@ -84,15 +84,15 @@ impl Reader<'_> {
             (_, Err(_)) => cx.fail(item(), Problem::Negative { what, value: value.into() }),
         };
         Ok(Tensor {
-            dtype: DataType::read(table.datatype(), &self.part, item())?,
+            dtype: DataType::read(table.datatype(), &self.section, item())?,
             dims: self.list(table.dims(), |_, dim| Ok(dim))?,
             constant: optional(self, "its constant's id", table.constant_id())?.map(ConstantId),
             memory_object: optional(self, "its memory object's id", table.mem_obj_id())?,
-            storage: StorageType::read(table.storage_type(), &self.part, item())?,
-            layout: MemoryLayout::read(table.memory_layout(), &self.part, item())?,
+            storage: StorageType::read(table.storage_type(), &self.section, item())?,
+            layout: MemoryLayout::read(table.memory_layout(), &self.section, item())?,
             staging: match table.staging_datatype() {
                 UNSET => None,
-                staging => Some(DataType::read(staging, &self.part, item())?),
+                staging => Some(DataType::read(staging, &self.section, item())?),
             },
         })
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::dtype::MAX_RANK;
-use crate::error::{Error, Item, Part, Place, Problem, Result, clip};
+use crate::error::{Error, Item, Location, Problem, Result, Section, clip};
 use crate::program::within;
 
 /// Checks a graph whose own bytes of constants are `stored` long.
@@ -28,7 +28,7 @@ pub(crate) fn verify(graph: &Graph, stored: u64) -> Result<()> {
 }
 
 fn fail<T>(item: Item, problem: Problem) -> Result<T> {
-    Err(Error::new(Place { part: Part::Graph, item }, problem))
+    Err(Error::new(Location { section: Section::Graph, item }, problem))
 }
 
 fn verify_ids(graph: &Graph, item: impl Fn() -> Item, what: &'static str, ids: &[ValueId]) -> Result<()> {

@@ -6,8 +6,9 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use pteron_format::external::{Entry, ExternalData, TensorLayout};
 use pteron_format::program::{
-    Allocation, BufferDevice, Chain, CompileSpec, Containers, DataLocation, DataRef, Delegate, Device, Dynamism,
-    ExtraTensorInfo, Frame, Instruction, NamedData, Operator, Plan, SegmentId, Subsegments, Tensor, Value, ValueId,
+    AllocationDetails, BufferDevice, Chain, CompileSpec, ContainerMetadata, DataRef, Delegate, DeviceType, ExecutionPlan,
+    ExtraTensorInfo, Frame, Instruction, NamedData, Operator, SegmentId, ShapeDynamism, SubsegmentOffsets, Tensor,
+    TensorDataLocation, Value, ValueId,
 };
 use pteron_format::vulkan::{
     self, Call, Constant, ConstantId, ConstantSource, DataType, Graph, MemoryLayout, StorageType, ValueId as GraphId,
@@ -47,14 +48,14 @@ fn shape() -> impl Strategy<Value = (Vec<u32>, Vec<u8>)> {
 const BUFFER: u64 = 8 * 625 + 8 * 16 + 1024;
 
 fn tensor() -> impl Strategy<Value = Tensor> {
-    let extra = (any::<u64>(), option::of(name()), select(Device::ALL), any::<i8>()).prop_map(
+    let extra = (any::<u64>(), option::of(name()), select(DeviceType::ALL), any::<i8>()).prop_map(
         |(mutable_segment, name, device, device_index)| {
-            let location = if name.is_some() { DataLocation::External } else { DataLocation::Segment };
+            let location = if name.is_some() { TensorDataLocation::External } else { TensorDataLocation::Segment };
             ExtraTensorInfo { mutable_segment, name, location, device, device_index }
         },
     );
-    let allocation = (0u32..2, 0u64..1024).prop_map(|(memory, offset)| Allocation { memory, offset });
-    let flags = (any::<bool>(), any::<i8>(), select(Dynamism::ALL), 0u32..16);
+    let allocation = (0u32..2, 0u64..1024).prop_map(|(memory, offset)| AllocationDetails { memory, offset });
+    let flags = (any::<bool>(), any::<i8>(), select(ShapeDynamism::ALL), 0u32..16);
     (select(ScalarType::ALL), shape(), flags, option::of(allocation), option::of(extra)).prop_map(
         |(scalar_type, (sizes, dim_order), (requires_grad, layout, dynamism, storage_offset), allocation, extra)| Tensor {
             scalar_type,
@@ -88,7 +89,7 @@ fn plain_value() -> impl Strategy<Value = Value> {
 /// An instruction over 1000 values, operators, delegates or instructions.
 type RawInstruction = (u8, Index, Vec<Index>);
 
-fn instruction((kind, which, args): &RawInstruction, plan: &Plan, instructions: usize) -> Instruction {
+fn instruction((kind, which, args): &RawInstruction, plan: &ExecutionPlan, instructions: usize) -> Instruction {
     let id = |index: &Index| ValueId(at(index, plan.values.len()));
     let ids = args.iter().map(id).collect();
     match kind {
@@ -114,7 +115,7 @@ fn chain() -> impl Strategy<Value = (Vec<Index>, Vec<RawInstruction>, Option<Fra
     (vec(index(), 0..3), vec(instruction, 0..6), option::of(frame))
 }
 
-fn plan() -> impl Strategy<Value = Plan> {
+fn plan() -> impl Strategy<Value = ExecutionPlan> {
     let operator = (name(), name()).prop_map(|(name, overload)| Operator { name, overload });
     let spec = (name(), bytes(8)).prop_map(|(key, value)| CompileSpec { key, value });
     let delegate = (vec(spec, 0..3), any::<u8>()).prop_map(|(specs, index)| Delegate {
@@ -123,8 +124,8 @@ fn plan() -> impl Strategy<Value = Plan> {
         specs,
     });
     let lists = vec((0u8..3, vec(option::of(any::<Index>()), 0..4)), 0..4);
-    let containers = option::of((name(), name()).prop_map(|(inputs, outputs)| Containers { inputs, outputs }));
-    let devices = option::of(vec((0u32..2, select(Device::ALL), any::<i8>()), 0..3));
+    let containers = option::of((name(), name()).prop_map(|(inputs, outputs)| ContainerMetadata { inputs, outputs }));
+    let devices = option::of(vec((0u32..2, select(DeviceType::ALL), any::<i8>()), 0..3));
     let ends = (vec(any::<Index>(), 0..4), vec(any::<Index>(), 0..4));
     let parts = (vec(operator, 0..3), vec(delegate, 0..3), vec(chain(), 0..3), devices);
     (containers, vec(plain_value(), 1..8), lists, ends, parts).prop_map(
@@ -136,7 +137,7 @@ fn plan() -> impl Strategy<Value = Plan> {
             let devices = devices.map(|devices| {
                 devices.into_iter().map(|(buffer, device, index)| BufferDevice { buffer, device, index }).collect()
             });
-            let mut plan = Plan {
+            let mut plan = ExecutionPlan {
                 name: String::new(),
                 containers,
                 values,
@@ -195,7 +196,7 @@ pub(crate) fn program() -> impl Strategy<Value = Program<Vec<u8>>> {
                 let len = segments[which].len();
                 let mut offsets: Vec<u64> = offsets.iter().map(|offset| offset.index(len + 1) as u64).collect();
                 offsets.sort_unstable();
-                Subsegments { segment: segment(u32::try_from(which).expect("few segments")), offsets }
+                SubsegmentOffsets { segment: segment(u32::try_from(which).expect("few segments")), offsets }
             };
             let none = segments.is_empty();
             let named = |names: std::collections::BTreeSet<String>| {

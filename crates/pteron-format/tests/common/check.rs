@@ -77,7 +77,7 @@ fn kind(problem: &Problem) -> &'static str {
         Problem::Truncated { .. } => "truncated",
         Problem::Magic { .. } => "magic",
         Problem::Flatbuffer { .. } => "flatbuffer",
-        Problem::Unjustified { .. } => "unjustified",
+        Problem::TablesTooLarge { .. } => "unjustified",
         Problem::Missing { .. } => "missing",
         Problem::Index { .. } => "index",
         Problem::Unknown { .. } => "unknown",
@@ -103,8 +103,8 @@ fn kind(problem: &Problem) -> &'static str {
 pub fn program<B: AsRef<[u8]>>(pte: &Pte<B>) {
     let program = pte.program();
     for list in [&program.segments, &program.inline_constants, &program.inline_delegates] {
-        for &extent in list {
-            assert_eq!(pte.bytes(extent).len() as u64, extent.len, "data outside the file");
+        for &range in list {
+            assert_eq!(pte.bytes(range).len() as u64, range.len, "data outside the file");
         }
     }
     for (place, blob) in pte.graphs() {

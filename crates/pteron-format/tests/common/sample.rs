@@ -2,8 +2,9 @@
 
 use pteron_format::external::{Entry, ExternalData, TensorLayout};
 use pteron_format::program::{
-    Allocation, BufferDevice, Chain, CompileSpec, Containers, DataLocation, DataRef, Delegate, Device, Dynamism,
-    ExtraTensorInfo, Frame, Instruction, NamedData, Operator, Plan, SegmentId, Subsegments, Tensor, Value, ValueId,
+    AllocationDetails, BufferDevice, Chain, CompileSpec, ContainerMetadata, DataRef, Delegate, DeviceType, ExecutionPlan,
+    ExtraTensorInfo, Frame, Instruction, NamedData, Operator, SegmentId, ShapeDynamism, SubsegmentOffsets, Tensor,
+    TensorDataLocation, Value, ValueId,
 };
 use pteron_format::vulkan::{self, Call, Constant, ConstantId, ConstantSource, DataType, Graph};
 use pteron_format::{Float, Program, ScalarType};
@@ -65,13 +66,13 @@ pub(crate) fn tensor(sizes: &[u32]) -> Tensor {
         buffer: 0,
         allocation: None,
         layout: 0,
-        dynamism: Dynamism::Static,
+        dynamism: ShapeDynamism::Static,
         extra: None,
     }
 }
 
 fn planned(sizes: &[u32], offset: u64) -> Tensor {
-    Tensor { allocation: Some(Allocation { memory: 1, offset }), dynamism: Dynamism::Bound, ..tensor(sizes) }
+    Tensor { allocation: Some(AllocationDetails { memory: 1, offset }), dynamism: ShapeDynamism::Bound, ..tensor(sizes) }
 }
 
 fn values() -> Vec<Value> {
@@ -79,8 +80,8 @@ fn values() -> Vec<Value> {
     let outside = ExtraTensorInfo {
         mutable_segment: 0,
         name: Some("outside".to_owned()),
-        location: DataLocation::External,
-        device: Device::Cpu,
+        location: TensorDataLocation::External,
+        device: DeviceType::Cpu,
         device_index: 0,
     };
     vec![
@@ -119,9 +120,9 @@ fn instructions() -> Vec<Instruction> {
 pub(crate) fn program() -> Program<Vec<u8>> {
     let blob = vulkan::write_blob(&graph(), &STORED).expect("the sample graph is valid");
     let frame = Frame { filename: "a.py".to_owned(), line: 3, function: "forward".to_owned(), context: String::new() };
-    let forward = Plan {
+    let forward = ExecutionPlan {
         name: "forward".to_owned(),
-        containers: Some(Containers { inputs: "[1]".to_owned(), outputs: String::new() }),
+        containers: Some(ContainerMetadata { inputs: "[1]".to_owned(), outputs: String::new() }),
         values: values(),
         inputs: vec![ValueId(0)],
         outputs: vec![ValueId(1)],
@@ -138,18 +139,22 @@ pub(crate) fn program() -> Program<Vec<u8>> {
             specs: vec![CompileSpec { key: "require_dynamic_shapes".to_owned(), value: vec![1] }],
         }],
         buffer_sizes: vec![0, 128],
-        buffer_devices: Some(vec![BufferDevice { buffer: 1, device: Device::Cpu, index: 0 }]),
+        buffer_devices: Some(vec![BufferDevice { buffer: 1, device: DeviceType::Cpu, index: 0 }]),
     };
-    let constant =
-        Plan { name: "constant".to_owned(), values: vec![Value::Int(7)], outputs: vec![ValueId(0)], ..Plan::default() };
+    let constant = ExecutionPlan {
+        name: "constant".to_owned(),
+        values: vec![Value::Int(7)],
+        outputs: vec![ValueId(0)],
+        ..ExecutionPlan::default()
+    };
     Program {
         version: 0,
         plans: vec![forward, constant],
         segments: vec![vec![1; 64], blob, vec![2; 24], vec![3; 16]],
         inline_constants: Vec::new(),
         inline_delegates: Vec::new(),
-        constants: Some(Subsegments { segment: SegmentId(0), offsets: vec![0, 0, 32] }),
-        mutable_data: Some(vec![Subsegments { segment: SegmentId(3), offsets: vec![0, 0] }]),
+        constants: Some(SubsegmentOffsets { segment: SegmentId(0), offsets: vec![0, 0, 32] }),
+        mutable_data: Some(vec![SubsegmentOffsets { segment: SegmentId(3), offsets: vec![0, 0] }]),
         named_data: Some(vec![NamedData { key: "weight".to_owned(), segment: SegmentId(2) }]),
     }
 }

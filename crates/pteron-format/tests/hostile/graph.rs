@@ -23,7 +23,7 @@ fn check_rules(rules: &[Rule]) {
         program.segments[1] = blob;
         let file = write(&program).unwrap();
         let error = pteron_format::Pte::read(file.as_slice()).unwrap_err();
-        let place = error.place.to_string();
+        let place = error.location.to_string();
         let inside = place.strip_prefix(r#"method "forward", graph of delegate 0"#);
         assert_eq!((inside, &error.problem), (expected.place.strip_prefix("graph"), &expected.problem), "{rule}");
     }
@@ -183,7 +183,7 @@ fn the_blobs_header_is_checked() {
         let error = read_blob(&blob).unwrap_err();
         let place = place.replace("STORED", &stored.to_string());
         check::error_text(&error);
-        assert_eq!((error.place.to_string(), error.problem), (place, problem), "bytes at {at}");
+        assert_eq!((error.location.to_string(), error.problem), (place, problem), "bytes at {at}");
     }
 }
 

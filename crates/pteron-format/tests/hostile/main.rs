@@ -30,7 +30,7 @@ fn fault(place: &'static str, problem: Problem) -> Fault {
 #[track_caller]
 fn assert_fault(error: &Error, expected: &Fault, rule: &str) {
     check::error_text(error);
-    assert_eq!((error.place.to_string().as_str(), &error.problem), (expected.place, &expected.problem), "{rule}");
+    assert_eq!((error.location.to_string().as_str(), &error.problem), (expected.place, &expected.problem), "{rule}");
     let text = error.to_string();
     assert!(text.starts_with(&format!("{}: ", expected.place)) && !text.ends_with('.'), "{rule}: {text}");
 }

@@ -1,7 +1,7 @@
 //! Rules about a program's lists, plans and instructions.
 
-use pteron_format::program::{DataRef, Instruction, Plan, SegmentId, Value, ValueId};
-use pteron_format::{Part, Problem, Program, Pte, fuzzing, write};
+use pteron_format::program::{DataRef, ExecutionPlan, Instruction, SegmentId, Value, ValueId};
+use pteron_format::{Problem, Program, Pte, Section, fuzzing, write};
 
 use crate::common::{check, sample};
 use crate::{Fault, assert_fault, assert_refused, fault};
@@ -20,7 +20,7 @@ pub(crate) fn check_rules(rules: &[Rule]) {
     }
 }
 
-fn forward(program: &mut Sample) -> &mut Plan {
+fn forward(program: &mut Sample) -> &mut ExecutionPlan {
     &mut program.plans[0]
 }
 
@@ -270,7 +270,7 @@ fn names_in_errors_are_short_and_printable() {
         program.plans[0].name = name;
         program.plans[0].inputs[0] = ValueId(16);
         let error = write(&program).unwrap_err();
-        assert!(matches!(error.place.part, Part::Plan(_)));
+        assert!(matches!(error.location.section, Section::Method(_)));
         check::error_text(&error);
     }
 }

@@ -72,7 +72,7 @@ fn small_tables_that_unpack_to_large_values() {
         &[],
     );
     let problem = problem(&file);
-    assert!(matches!(problem, Problem::Unjustified { input, .. } if input == file.len() as u64), "{problem:?}");
+    assert!(matches!(problem, Problem::TablesTooLarge { input, .. } if input == file.len() as u64), "{problem:?}");
 }
 
 /// One string behind every name.
@@ -90,7 +90,7 @@ fn one_string_behind_thousands_of_names() {
         &[],
     );
     let problem = problem(&file);
-    assert!(matches!(problem, Problem::Flatbuffer { .. } | Problem::Unjustified { .. }), "{problem:?}");
+    assert!(matches!(problem, Problem::Flatbuffer { .. } | Problem::TablesTooLarge { .. }), "{problem:?}");
 }
 
 /// Names that are all the same are sorted before that is seen: what sorting needs is bounded as well.
@@ -144,7 +144,7 @@ fn thousands_of_delegates_over_one_graph() {
         &blob,
     );
     let problem = problem(&file);
-    assert!(matches!(problem, Problem::Unjustified { limit, .. } if limit == file.len() as u64), "{problem:?}");
+    assert!(matches!(problem, Problem::TablesTooLarge { limit, .. } if limit == file.len() as u64), "{problem:?}");
 }
 
 /// The bounds are for what shares on purpose; what this library writes is read, however many small things are in it.

@@ -115,7 +115,7 @@ fn unknown_numbers_are_named() {
     let error = Pte::read(instruction(|b| Some((6, null(b)))).as_slice()).unwrap_err();
     check::error_text(&error);
     assert_eq!(error.problem, unknown("the kind of instruction", 6));
-    assert!(error.place.to_string().starts_with(r#"method "m", byte "#), "{error}");
+    assert!(error.location.to_string().starts_with(r#"method "m", byte "#), "{error}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Rules about a program's tensors.
 
-use pteron_format::program::{Allocation, DataLocation, Device, ExtraTensorInfo, Tensor, Value};
+use pteron_format::program::{AllocationDetails, DeviceType, ExtraTensorInfo, Tensor, TensorDataLocation, Value};
 use pteron_format::{Problem, Program, ScalarType};
 
 use crate::common::sample;
@@ -110,17 +110,17 @@ fn planned_memory_lies_in_its_buffer() {
     check_rules(&[
         (
             "the buffer",
-            |p| tensor(p, 0).allocation = Some(Allocation { memory: 2, offset: 0 }),
+            |p| tensor(p, 0).allocation = Some(AllocationDetails { memory: 2, offset: 0 }),
             fault(VALUE_0, Problem::Index { what: "the planned buffer", index: 2, len: 2 }),
         ),
         (
             "the end",
-            |p| tensor(p, 0).allocation = Some(Allocation { memory: 1, offset: 105 }),
+            |p| tensor(p, 0).allocation = Some(AllocationDetails { memory: 1, offset: 105 }),
             fault(VALUE_0, Problem::Range { what: "the tensor's planned memory", start: 105, end: 129, limit: 128 }),
         ),
         (
             "an end that cannot be counted",
-            |p| tensor(p, 0).allocation = Some(Allocation { memory: 1, offset: u64::MAX }),
+            |p| tensor(p, 0).allocation = Some(AllocationDetails { memory: 1, offset: u64::MAX }),
             fault(
                 VALUE_0,
                 Problem::Range { what: "the tensor's planned memory", start: u64::MAX, end: u64::MAX, limit: 128 },
@@ -148,8 +148,8 @@ fn initial_values_are_there() {
                 tensor(p, 3).extra = Some(ExtraTensorInfo {
                     mutable_segment: u64::MAX,
                     name: None,
-                    location: DataLocation::Segment,
-                    device: Device::Cpu,
+                    location: TensorDataLocation::Segment,
+                    device: DeviceType::Cpu,
                     device_index: 0,
                 });
             },

@@ -45,7 +45,7 @@ pub use config::TokenizerConfig;
 use fault::Fault;
 use lexer::SyntaxError;
 use parser::{ParseError, parse};
-use pteron_format::{Shown, shown_names};
+use pteron_format::{EscapedText, escaped_names};
 use render::Renderer;
 use serde::Serialize;
 use value::Value;
@@ -106,10 +106,10 @@ impl Default for RenderOptions {
 #[non_exhaustive]
 pub enum TemplateError {
     /// A configuration that cannot be read.
-    #[error("tokenizer_config.json: {}", Shown::sentence(.0))]
+    #[error("tokenizer_config.json: {}", EscapedText::sentence(.0))]
     Config(String),
     /// A template that is not there.
-    #[error("there is no chat template {:?}; there are {}", Shown::name(.name), shown_names(.names.iter().map(String::as_str)))]
+    #[error("there is no chat template {:?}; there are {}", EscapedText::name(.name), escaped_names(.names.iter().map(String::as_str)))]
     Unknown {
         /// The name that was asked for.
         name: String,
@@ -117,7 +117,7 @@ pub enum TemplateError {
         names: Vec<String>,
     },
     /// A variable that is not JSON.
-    #[error("the variable {:?} for the chat template is not JSON: {}", Shown::name(.name), Shown::sentence(.reason))]
+    #[error("the variable {:?} for the chat template is not JSON: {}", EscapedText::name(.name), EscapedText::sentence(.reason))]
     Variable {
         /// The variable.
         name: String,
@@ -125,7 +125,7 @@ pub enum TemplateError {
         reason: String,
     },
     /// A template that is not written correctly.
-    #[error("chat template {:?}, line {line}: {}", Shown::name(.name), Shown::sentence(.reason))]
+    #[error("chat template {:?}, line {line}: {}", EscapedText::name(.name), EscapedText::sentence(.reason))]
     Syntax {
         /// The template.
         name: String,
@@ -135,7 +135,7 @@ pub enum TemplateError {
         reason: String,
     },
     /// A template that fails on this conversation.
-    #[error("chat template {:?} fails in line {line}: {}", Shown::name(.name), Shown::sentence(.reason))]
+    #[error("chat template {:?} fails in line {line}: {}", EscapedText::name(.name), EscapedText::sentence(.reason))]
     Render {
         /// The template.
         name: String,
@@ -145,7 +145,7 @@ pub enum TemplateError {
         reason: String,
     },
     /// A template that takes too much of something.
-    #[error("chat template {:?} is stopped in line {line}: {limit}; use the template that belongs to the model", Shown::name(.name))]
+    #[error("chat template {:?} is stopped in line {line}: {limit}; use the template that belongs to the model", EscapedText::name(.name))]
     Limit {
         /// The template.
         name: String,
@@ -155,7 +155,7 @@ pub enum TemplateError {
         limit: Limit,
     },
     /// A template that does not take this conversation, in its own words.
-    #[error("the chat template refuses this conversation: {}", Shown::sentence(.message))]
+    #[error("the chat template refuses this conversation: {}", EscapedText::sentence(.message))]
     Refused {
         /// What it says.
         message: String,

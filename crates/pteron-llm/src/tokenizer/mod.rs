@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 use hf::HuggingFace;
 pub(crate) use join::Joiner;
-use pteron_format::Shown;
+use pteron_format::EscapedText;
 use sentencepiece::SentencePiece;
 use tiktoken::Tiktoken;
 pub use work::{MAX_GROWTH, MAX_STEPS, MAX_TEXT};
@@ -93,10 +93,10 @@ pub enum TokenizerError {
     #[error("the file is not a tokenizer: give a tokenizer.json, Llama 3's tokenizer.model, or a SentencePiece model")]
     UnknownFormat,
     /// A `tokenizer.json` that is broken or uses a part that is not supported.
-    #[error("tokenizer.json: {}", Shown::sentence(.0))]
+    #[error("tokenizer.json: {}", EscapedText::sentence(.0))]
     HuggingFace(String),
     /// A tiktoken file that is broken.
-    #[error("the tiktoken file: line {line} {}", Shown::sentence(.what))]
+    #[error("the tiktoken file: line {line} {}", EscapedText::sentence(.what))]
     Tiktoken {
         /// The line, counted from 1.
         line: usize,
@@ -104,10 +104,10 @@ pub enum TokenizerError {
         what: String,
     },
     /// A `SentencePiece` model that is broken or not supported.
-    #[error("the SentencePiece model: {}", Shown::sentence(.0))]
+    #[error("the SentencePiece model: {}", EscapedText::sentence(.0))]
     SentencePiece(String),
     /// A text that the tokenizer cannot encode.
-    #[error("the text cannot be encoded: {}", Shown::sentence(.0))]
+    #[error("the text cannot be encoded: {}", EscapedText::sentence(.0))]
     Encode(String),
     /// A text that is too long.
     #[error("the text has {bytes} bytes, and at most {most} are encoded at a time: shorten it, or give it in parts")]
@@ -138,7 +138,7 @@ pub enum TokenizerError {
     /// A token that should be there.
     #[error(
         "the tokenizer has no token {:?}, which its configuration names: use the tokenizer_config.json that belongs to it",
-        Shown::name(.name)
+        EscapedText::name(.name)
     )]
     NoToken {
         /// The token.

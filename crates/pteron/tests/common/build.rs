@@ -1,7 +1,9 @@
 //! Small programs of any shape, as a hostile exporter would write them.
 
 use pteron::ScalarType;
-use pteron_format::program::{Chain, DataRef, Delegate, Dynamism, Instruction, Plan, SegmentId, Tensor, Value, ValueId};
+use pteron_format::program::{
+    Chain, DataRef, Delegate, ExecutionPlan, Instruction, SegmentId, ShapeDynamism, Tensor, Value, ValueId,
+};
 use pteron_format::vulkan::{self, BACKEND_ID, Call, Constant, ConstantId, ConstantSource, DataType, Graph};
 
 /// A tensor of a method.
@@ -15,7 +17,7 @@ pub(crate) fn tensor(scalar_type: ScalarType, sizes: &[u32]) -> Value {
         buffer: 0,
         allocation: None,
         layout: 0,
-        dynamism: Dynamism::Bound,
+        dynamism: ShapeDynamism::Bound,
         extra: None,
     }))
 }
@@ -64,20 +66,20 @@ pub(crate) fn accumulator(len: u32) -> Vec<u8> {
 }
 
 /// A method of one chain, with a delegate for each of these segments.
-pub(crate) fn plan(values: Vec<Value>, inputs: &[u32], outputs: &[u32], instructions: Vec<Instruction>) -> Plan {
-    Plan {
+pub(crate) fn plan(values: Vec<Value>, inputs: &[u32], outputs: &[u32], instructions: Vec<Instruction>) -> ExecutionPlan {
+    ExecutionPlan {
         name: "forward".to_owned(),
         values,
         inputs: ids(inputs),
         outputs: ids(outputs),
         chains: vec![Chain { instructions, ..Chain::default() }],
         buffer_sizes: vec![0],
-        ..Plan::default()
+        ..ExecutionPlan::default()
     }
 }
 
 /// The same with a delegate for each of these segments.
-pub(crate) fn with_delegates(mut plan: Plan, segments: impl IntoIterator<Item = u32>) -> Plan {
+pub(crate) fn with_delegates(mut plan: ExecutionPlan, segments: impl IntoIterator<Item = u32>) -> ExecutionPlan {
     let delegate =
         |segment| Delegate { id: BACKEND_ID.to_owned(), data: DataRef::Segment(SegmentId(segment)), specs: Vec::new() };
     plan.delegates = segments.into_iter().map(delegate).collect();
@@ -85,7 +87,7 @@ pub(crate) fn with_delegates(mut plan: Plan, segments: impl IntoIterator<Item = 
 }
 
 /// The bytes of a program of one method.
-pub(crate) fn program_of(plan: Plan, segments: Vec<Vec<u8>>) -> Vec<u8> {
+pub(crate) fn program_of(plan: ExecutionPlan, segments: Vec<Vec<u8>>) -> Vec<u8> {
     pteron_format::write(&pteron_format::Program {
         version: 0,
         plans: vec![plan],

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use pteron_format::program::{DataLocation, DataRef, Plan, Tensor, Value};
+use pteron_format::program::{DataRef, ExecutionPlan, Tensor, TensorDataLocation, Value};
 use pteron_format::vulkan::{self, ConstantSource, Graph};
 use pteron_format::{Bytes, Pte};
 
@@ -74,9 +74,9 @@ impl<'a> Collection<'a> {
     }
 
     /// The constants of portable kernels: tensors with data and no planned memory.
-    fn add_plan(&mut self, plan: &'a Plan, place: impl Fn(&str) -> &'static str) {
+    fn add_plan(&mut self, plan: &'a ExecutionPlan, place: impl Fn(&str) -> &'static str) {
         for tensor in plan.values.iter().filter_map(Value::as_tensor) {
-            let named = tensor.extra.as_ref().filter(|extra| extra.location == DataLocation::External);
+            let named = tensor.extra.as_ref().filter(|extra| extra.location == TensorDataLocation::External);
             let name = named.and_then(|extra| extra.name.as_deref());
             let (identity, place) = match name {
                 Some(name) => (Identity::Named(name), place(name)),
@@ -88,7 +88,7 @@ impl<'a> Collection<'a> {
     }
 }
 
-fn describe(plan: &Plan, tensor: &Tensor, place: &'static str, name: Option<&str>) -> Constant {
+fn describe(plan: &ExecutionPlan, tensor: &Tensor, place: &'static str, name: Option<&str>) -> Constant {
     Constant {
         bytes: tensor.byte_len().unwrap_or(u64::MAX),
         dtype: Some(tensor.scalar_type.name()),

@@ -1,7 +1,7 @@
 //! Constant methods: the values they answer with.
 
-use pteron_format::program::{Plan, Program, Tensor, Value, ValueId};
-use pteron_format::{Bytes, Extent, Pte, ScalarType};
+use pteron_format::program::{ExecutionPlan, Program, Tensor, Value, ValueId};
+use pteron_format::{ByteRange, Bytes, Pte, ScalarType};
 
 use crate::inspect::report::{ConstantMethod, Literal};
 
@@ -15,7 +15,7 @@ pub(super) fn constant_methods<B: Bytes>(pte: &Pte<B>) -> Vec<ConstantMethod> {
     plans.map(|plan| ConstantMethod { name: plan.name.clone(), value: answer(pte, plan) }).collect()
 }
 
-fn answer<B: Bytes>(pte: &Pte<B>, plan: &Plan) -> Literal {
+fn answer<B: Bytes>(pte: &Pte<B>, plan: &ExecutionPlan) -> Literal {
     let mut reader = Reader { pte, plan, room: MOST_BYTES };
     let mut outputs: Vec<_> = plan.outputs.iter().map(|&id| reader.literal(id)).collect();
     match outputs.pop() {
@@ -25,7 +25,7 @@ fn answer<B: Bytes>(pte: &Pte<B>, plan: &Plan) -> Literal {
 }
 
 /// Whether Python's description of the outputs says that they are a list or tuple, even of one.
-fn answers_list(plan: &Plan) -> bool {
+fn answers_list(plan: &ExecutionPlan) -> bool {
     let Some(containers) = &plan.containers else { return false };
     let spec = serde_json::from_str::<serde_json::Value>(&containers.outputs).unwrap_or_default();
     matches!(spec[1]["type"].as_str(), Some("builtins.list" | "builtins.tuple"))
@@ -34,7 +34,7 @@ fn answers_list(plan: &Plan) -> bool {
 /// Reads values until there is no room for more.
 struct Reader<'a, B> {
     pte: &'a Pte<B>,
-    plan: &'a Plan,
+    plan: &'a ExecutionPlan,
     room: usize,
 }
 
@@ -80,15 +80,15 @@ fn data<'a, B: Bytes>(pte: &'a Pte<B>, tensor: &Tensor) -> Option<&'a [u8]> {
         return None;
     }
     let extent = extent(pte.program(), tensor)?;
-    Some(pte.bytes(Extent { len: tensor.byte_len()?.min(extent.len), ..extent }))
+    Some(pte.bytes(ByteRange { len: tensor.byte_len()?.min(extent.len), ..extent }))
 }
 
-fn extent(program: &Program, tensor: &Tensor) -> Option<Extent> {
+fn extent(program: &Program, tensor: &Tensor) -> Option<ByteRange> {
     let index = tensor.buffer as usize;
     match &program.constants {
         Some(list) if !list.offsets.is_empty() => {
             let (segment, offset) = (program.segments.get(list.segment.index())?, *list.offsets.get(index)?);
-            Some(Extent { start: segment.start.checked_add(offset)?, len: segment.len.checked_sub(offset)? })
+            Some(ByteRange { start: segment.start.checked_add(offset)?, len: segment.len.checked_sub(offset)? })
         }
         _ => program.inline_constants.get(index).copied(),
     }

@@ -1,6 +1,6 @@
 //! Methods that do something: what goes in, what comes out, what runs outside the delegates.
 
-use pteron_format::program::{Dynamism, Instruction, Plan, Tensor, Value, ValueId};
+use pteron_format::program::{ExecutionPlan, Instruction, ShapeDynamism, Tensor, Value, ValueId};
 use pteron_format::{Bytes, Pte};
 
 use super::delegates::Delegates;
@@ -11,7 +11,7 @@ pub(super) fn collect<B: Bytes>(pte: &Pte<B>, delegates: &Delegates<'_>) -> Vec<
     pte.program().plans.iter().filter(|plan| !plan.is_constant()).map(|plan| method(plan, delegates)).collect()
 }
 
-fn method(plan: &Plan, delegates: &Delegates<'_>) -> Method {
+fn method(plan: &ExecutionPlan, delegates: &Delegates<'_>) -> Method {
     let instructions = || plan.chains.iter().flat_map(|chain| &chain.instructions);
     let delegate_calls = instructions().filter_map(|instruction| {
         let Instruction::DelegateCall { delegate, .. } = instruction else { return None };
@@ -32,7 +32,7 @@ fn method(plan: &Plan, delegates: &Delegates<'_>) -> Method {
     }
 }
 
-fn arguments(plan: &Plan, ids: &[ValueId]) -> Vec<Argument> {
+fn arguments(plan: &ExecutionPlan, ids: &[ValueId]) -> Vec<Argument> {
     ids.iter().filter_map(|&id| plan.value(id)).map(argument).collect()
 }
 
@@ -58,9 +58,9 @@ fn tensor(tensor: &Tensor) -> ArgumentTensor {
         dtype: tensor.scalar_type.name(),
         shape: tensor.sizes.clone(),
         dynamism: match tensor.dynamism {
-            Dynamism::Static => "static",
-            Dynamism::Bound => "bound",
-            Dynamism::Unbound => "unbound",
+            ShapeDynamism::Static => "static",
+            ShapeDynamism::Bound => "bound",
+            ShapeDynamism::Unbound => "unbound",
         },
         bytes: tensor.byte_len().unwrap_or(u64::MAX),
     }

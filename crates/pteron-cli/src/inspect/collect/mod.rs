@@ -9,7 +9,7 @@ mod state;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use pteron_format::{Bytes, Data, Extent, Pte};
+use pteron_format::{ByteRange, Bytes, Data, Pte};
 
 use super::report::{Delegate, External, ExternalKey, Header, Memory, Method, OperatorCount, Report, Support, VERSION};
 use super::support;
@@ -43,10 +43,10 @@ pub(super) fn report<B: Bytes>(path: &Path, pte: &Pte<B>, data: &[PathBuf], most
 fn header<B: Bytes>(pte: &Pte<B>) -> Header {
     let (file, program) = (pte.file(), pte.program());
     let number = |start: u64, len: u64| {
-        let bytes = file.get(Extent { start, len }).unwrap_or_default();
+        let bytes = file.get(ByteRange { start, len }).unwrap_or_default();
         bytes.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte))
     };
-    let extended = file.get(Extent { start: 8, len: 4 }) == Some(b"eh00");
+    let extended = file.get(ByteRange { start: 8, len: 4 }) == Some(b"eh00");
     Header {
         identifier: "ET12",
         schema_version: program.version,

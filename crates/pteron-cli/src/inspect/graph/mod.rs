@@ -6,8 +6,8 @@ mod model;
 
 use std::path::Path;
 
-use pteron_format::program::Plan;
-use pteron_format::{Bytes, Pte, Shown};
+use pteron_format::program::ExecutionPlan;
+use pteron_format::{Bytes, EscapedText, Pte};
 
 use crate::cli::GraphLanguage;
 use crate::failure::{Failure, Reason};
@@ -29,8 +29,9 @@ pub(super) fn draw<B: Bytes>(
     for plan in &plans {
         for (index, delegate) in plan.delegates.iter().enumerate() {
             if let Some(blob) = pte.graph(delegate.data) {
-                let cluster = Cluster::new(format!("{}, delegate {index}", Shown::name(&plan.name)), &blob.graph, room)
-                    .ok_or_else(|| Failure::file(path, Reason::Crowded { most: MOST_EDGES }))?;
+                let cluster =
+                    Cluster::new(format!("{}, delegate {index}", EscapedText::name(&plan.name)), &blob.graph, room)
+                        .ok_or_else(|| Failure::file(path, Reason::Crowded { most: MOST_EDGES }))?;
                 room = room.saturating_sub(cluster.edges.len());
                 clusters.push(cluster);
             }
@@ -43,9 +44,9 @@ pub(super) fn draw<B: Bytes>(
 }
 
 /// The methods to draw: the named one, or all that have a graph.
-fn choose<'a, B: Bytes>(pte: &'a Pte<B>, method: Option<&str>) -> Result<Vec<&'a Plan>, Reason> {
-    let has_graph = |plan: &Plan| plan.delegates.iter().any(|delegate| pte.graph(delegate.data).is_some());
-    let drawable: Vec<&Plan> = pte.program().plans.iter().filter(|plan| has_graph(plan)).collect();
+fn choose<'a, B: Bytes>(pte: &'a Pte<B>, method: Option<&str>) -> Result<Vec<&'a ExecutionPlan>, Reason> {
+    let has_graph = |plan: &ExecutionPlan| plan.delegates.iter().any(|delegate| pte.graph(delegate.data).is_some());
+    let drawable: Vec<&ExecutionPlan> = pte.program().plans.iter().filter(|plan| has_graph(plan)).collect();
     let Some(name) = method else {
         let none = || Reason::NoGraph { what: "the program".to_owned() };
         return if drawable.is_empty() { Err(none()) } else { Ok(drawable) };
@@ -54,7 +55,7 @@ fn choose<'a, B: Bytes>(pte: &'a Pte<B>, method: Option<&str>) -> Result<Vec<&'a
         Some(plan) if has_graph(plan) => Ok(vec![plan]),
         Some(plan) => Err(Reason::NoGraph { what: format!("method {:?}", plan.name) }),
         None => {
-            let names: Vec<_> = drawable.iter().map(|plan| Shown::name(&plan.name).to_string()).collect();
+            let names: Vec<_> = drawable.iter().map(|plan| EscapedText::name(&plan.name).to_string()).collect();
             let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
             Err(Reason::NoMethod { name: name.to_owned(), known })
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pteron_format::Shown;
+use pteron_format::EscapedText;
 use pteron_format::vulkan::{Graph, Value, ValueId};
 
 use crate::inspect::collect::written_in_place;
@@ -52,7 +52,7 @@ impl Cluster {
             builder.makers.insert(id, node);
         }
         for call in &graph.chain {
-            let node = builder.node(Kind::Call, vec![Shown::name(&call.name).to_string()]);
+            let node = builder.node(Kind::Call, vec![EscapedText::name(&call.name).to_string()]);
             let Some((output, inputs)) = call.args.split_last() else { continue };
             for &id in inputs.iter().flat_map(|id| items(graph, id)) {
                 builder.connect(id, node);

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pteron_format::Program;
-use pteron_format::program::{DataRef, Delegate, Plan, SegmentId, Subsegments};
+use pteron_format::program::{DataRef, Delegate, ExecutionPlan, SegmentId, SubsegmentOffsets};
 use pteron_format::vulkan::{BACKEND_ID, Constant, ConstantSource, Graph};
 
 use crate::blueprint::{Blueprint, Content, ScaleOrder};
@@ -49,10 +49,10 @@ pub(super) fn with_contents(decoder: &Decoder, contents: Vec<Content>) -> Bluepr
         |&content: &Content| Constant { len: byte_len(decoder, content), source: ConstantSource::Named(String::new()) };
     let constants = contents.iter().map(constant).collect();
     let data = DataRef::Segment(SegmentId(1));
-    let plan = Plan {
+    let plan = ExecutionPlan {
         name: "forward".to_owned(),
         delegates: vec![Delegate { id: BACKEND_ID.to_owned(), data, specs: Vec::new() }],
-        ..Plan::default()
+        ..ExecutionPlan::default()
     };
     let program = Program {
         version: 0,
@@ -60,7 +60,7 @@ pub(super) fn with_contents(decoder: &Decoder, contents: Vec<Content>) -> Bluepr
         segments: Vec::new(),
         inline_constants: Vec::new(),
         inline_delegates: Vec::new(),
-        constants: Some(Subsegments { segment: SegmentId(0), offsets: Vec::new() }),
+        constants: Some(SubsegmentOffsets { segment: SegmentId(0), offsets: Vec::new() }),
         mutable_data: None,
         named_data: None,
     };

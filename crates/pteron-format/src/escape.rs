@@ -11,19 +11,19 @@ const SENTENCE: usize = 320;
 /// it is, `{:?}` in quotes.
 ///
 /// ```
-/// use pteron_format::Shown;
+/// use pteron_format::EscapedText;
 ///
-/// assert_eq!(format!("{:?}", Shown::name("forward")), "\"forward\"");
-/// assert_eq!(format!("{}", Shown::name("\u{1b}[2J")), "\\u{1b}[2J");
-/// assert!(format!("{}", Shown::name(&"a".repeat(1 << 20))).ends_with("aaa… (1048576 bytes)"));
+/// assert_eq!(format!("{:?}", EscapedText::name("forward")), "\"forward\"");
+/// assert_eq!(format!("{}", EscapedText::name("\u{1b}[2J")), "\\u{1b}[2J");
+/// assert!(format!("{}", EscapedText::name(&"a".repeat(1 << 20))).ends_with("aaa… (1048576 bytes)"));
 /// ```
 #[derive(Clone, Copy)]
-pub struct Shown<'a> {
+pub struct EscapedText<'a> {
     text: &'a str,
     most: usize,
 }
 
-impl<'a> Shown<'a> {
+impl<'a> EscapedText<'a> {
     /// A name: of a method, an operator, a key.
     #[must_use]
     pub fn name(text: &'a str) -> Self {
@@ -51,13 +51,13 @@ impl<'a> Shown<'a> {
     }
 }
 
-impl fmt::Display for Shown<'_> {
+impl fmt::Display for EscapedText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.write(f, false)
     }
 }
 
-impl fmt::Debug for Shown<'_> {
+impl fmt::Debug for EscapedText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_char('"')?;
         self.write(f, true)?;
@@ -67,10 +67,10 @@ impl fmt::Debug for Shown<'_> {
 
 /// Names as a list, the first few of them.
 #[must_use]
-pub fn shown_names<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
+pub fn escaped_names<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
     const MOST: usize = 3;
     let more = names.len().saturating_sub(MOST);
-    let mut list: Vec<String> = names.take(MOST).map(|name| Shown::name(name).to_string()).collect();
+    let mut list: Vec<String> = names.take(MOST).map(|name| EscapedText::name(name).to_string()).collect();
     if more > 0 {
         list.push(format!("{more} more"));
     }
@@ -84,29 +84,29 @@ mod tests {
     #[test]
     fn short_text_is_shown_as_it_is() {
         let text = "it's a \"wing\" \\ ä";
-        assert_eq!(Shown::sentence(text).to_string(), text);
-        assert_eq!(format!("{:?}", Shown::name(text)), "\"it's a \\\"wing\\\" \\\\ ä\"");
+        assert_eq!(EscapedText::sentence(text).to_string(), text);
+        assert_eq!(format!("{:?}", EscapedText::name(text)), "\"it's a \\\"wing\\\" \\\\ ä\"");
     }
 
     #[test]
     fn long_text_is_cut_by_what_is_shown_of_it() {
-        assert_eq!(Shown::name(&"ä".repeat(80)).to_string(), "ä".repeat(80));
-        assert_eq!(Shown::name(&"ä".repeat(100)).to_string(), "ä".repeat(80) + "… (200 bytes)");
+        assert_eq!(EscapedText::name(&"ä".repeat(80)).to_string(), "ä".repeat(80));
+        assert_eq!(EscapedText::name(&"ä".repeat(100)).to_string(), "ä".repeat(80) + "… (200 bytes)");
         let odd = "\u{10ffff}".repeat(50);
-        assert_eq!(Shown::name(&odd).to_string().matches("\\u{10ffff}").count(), 8);
+        assert_eq!(EscapedText::name(&odd).to_string().matches("\\u{10ffff}").count(), 8);
     }
 
     #[test]
     fn nothing_shown_drives_a_terminal() {
         for hostile in ["\u{1b}[2J", "\n", "\r", "\u{7}", "\u{9b}1m", "\u{202e}", "\u{2028}", "\0"] {
-            let text = Shown::sentence(hostile).to_string();
+            let text = EscapedText::sentence(hostile).to_string();
             assert!(text.chars().all(|c| c.is_ascii_graphic()), "{hostile:?}: {text:?}");
         }
     }
 
     #[test]
     fn many_names_are_the_first_and_a_count() {
-        assert_eq!(shown_names(["a", "b"].into_iter()), "a, b");
-        assert_eq!(shown_names(["a", "b", "c", "d", "e"].into_iter()), "a, b, c, 2 more");
+        assert_eq!(escaped_names(["a", "b"].into_iter()), "a, b");
+        assert_eq!(escaped_names(["a", "b", "c", "d", "e"].into_iter()), "a, b, c, 2 more");
     }
 }
