@@ -182,10 +182,10 @@ impl GenerationArgs {
             },
             stop_strings: self.stop.clone(),
             max_tokens: self.max_tokens,
-            choose_on: if self.host_sampling { pteron_llm::ChooseOn::Host } else { pteron_llm::ChooseOn::Gpu },
-            when_full: match self.endless {
-                true => pteron_llm::WhenFull::DropOldest { keep: 1 },
-                false => pteron_llm::WhenFull::Stop,
+            sample_on: if self.host_sampling { pteron_llm::SampleOn::Host } else { pteron_llm::SampleOn::Gpu },
+            on_overflow: match self.endless {
+                true => pteron_llm::ContextOverflow::DropOldest { keep: 1 },
+                false => pteron_llm::ContextOverflow::Stop,
             },
             ..pteron_llm::GenerationOptions::default()
         }

@@ -1,7 +1,7 @@
 //! What can go wrong between a prompt and a text.
 
 use crate::metadata::MetadataError;
-use crate::sampling::SampleError;
+use crate::sampling::SamplingError;
 use crate::stop::StopError;
 use crate::template::TemplateError;
 use crate::tokenizer::{TokenId, TokenizerError};
@@ -21,7 +21,7 @@ pub enum Error {
     Metadata(#[from] MetadataError),
     /// A sampling option, or logits that cannot be sampled from.
     #[error("{0}")]
-    Sample(#[from] SampleError),
+    Sampling(#[from] SamplingError),
     /// A stop string that cannot be one.
     #[error("{0}")]
     Stop(#[from] StopError),
@@ -30,13 +30,13 @@ pub enum Error {
     Template(#[from] TemplateError),
     /// A program that is no language model this can run.
     #[error("the program cannot be used as a language model: {0}")]
-    NotAModel(String),
+    NotALanguageModel(String),
     /// A prompt without tokens.
     #[error("the prompt is empty: give at least one word, or a tokenizer that starts texts with a token")]
     EmptyPrompt,
     /// A prompt that leaves no room.
     #[error("the prompt has {tokens} tokens, but the context has room for {context}: shorten it, or drop older turns")]
-    LongPrompt {
+    PromptTooLong {
         /// How many tokens the prompt has.
         tokens: usize,
         /// How many the context has.
@@ -44,7 +44,7 @@ pub enum Error {
     },
     /// A token the model does not have.
     #[error("token {token} is not in the model's vocabulary of {vocabulary}")]
-    NoSuchToken {
+    TokenOutOfRange {
         /// The token.
         token: TokenId,
         /// How many there are.
@@ -52,7 +52,7 @@ pub enum Error {
     },
     /// A place to go back to that was never reached.
     #[error("cannot go back to token {to}: the session has {have}")]
-    Rewind {
+    RewindPastEnd {
         /// Where to.
         to: usize,
         /// How many tokens there are.

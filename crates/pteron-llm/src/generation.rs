@@ -7,16 +7,16 @@ use std::collections::VecDeque;
 
 use pteron::{NextToken, Tokens};
 
+use crate::decode_stream::DecodeStream;
 use crate::error::{Error, Result};
 use crate::sampling::{History, Sampler, Sampling};
 use crate::session::Session;
-use crate::stop::{Stop, StopFilter};
-use crate::stream::TextStream;
+use crate::stop::{StopConditions, StopFilter};
 use crate::tokenizer::{ShowSpecial, TokenId};
 
 /// Where tokens are chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ChooseOn {
+pub enum SampleOn {
     /// On the GPU where the options allow it.
     #[default]
     Gpu,
@@ -26,7 +26,7 @@ pub enum ChooseOn {
 
 /// What happens when the context is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum WhenFull {
+pub enum ContextOverflow {
     /// The text ends.
     #[default]
     Stop,
@@ -47,22 +47,22 @@ pub struct GenerationOptions {
     /// Tokens that end the text, besides the model's own.
     pub stop_tokens: Vec<TokenId>,
     /// Whether the model's own end-of-text tokens are taken for text like any other.
-    pub ignore_end: bool,
+    pub ignore_eos: bool,
     /// The most tokens to generate; `None` for as many as there is room for.
     pub max_tokens: Option<usize>,
     /// Whether special tokens show in the text.
     pub show_special: bool,
     /// Where tokens are chosen.
-    pub choose_on: ChooseOn,
+    pub sample_on: SampleOn,
     /// What happens when the context is full.
-    pub when_full: WhenFull,
+    pub on_overflow: ContextOverflow,
 }
 
 /// Why a text ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Finish {
+pub enum FinishReason {
     /// A token that ends texts.
-    Token(TokenId),
+    StopToken(TokenId),
     /// A stop string, by its index.
     StopString(usize),
     /// As many tokens as were asked for.
@@ -73,7 +73,7 @@ pub enum Finish {
 
 /// A token and the text it made certain.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Piece {
+pub struct GeneratedToken {
     /// The token.
     pub token: TokenId,
     /// The text that is certain now; whole characters, often a word, sometimes nothing.
@@ -81,11 +81,11 @@ pub struct Piece {
     /// The token's log probability, where asked for.
     pub logprob: Option<f32>,
     /// The most likely tokens and their log probabilities, as many as asked for.
-    pub top: Vec<(TokenId, f32)>,
+    pub top_logprobs: Vec<(TokenId, f32)>,
 }
 
 /// Steps that may be on their way: one that runs, one that waits behind it.
-const AHEAD: usize = 2;
+const MAX_IN_FLIGHT: usize = 2;
 
 /// A text on its way. Dropping it stops it; what was generated stays in the session.
 #[derive(Debug)]
@@ -94,41 +94,41 @@ pub struct Generation<'s> {
     prompt: Vec<TokenId>,
     generated: Vec<TokenId>,
     sampler: Sampler,
-    stop: Stop,
+    stop: StopConditions,
     filter: Option<StopFilter>,
-    stream: Option<TextStream>,
+    stream: Option<DecodeStream>,
     options: GenerationOptions,
     on_gpu: bool,
     /// Started steps whose tokens have not been read.
-    on_their_way: VecDeque<NextToken>,
+    in_flight: VecDeque<NextToken>,
     /// A chosen token that no step has taken yet.
-    waiting: Option<TokenId>,
-    finish: Option<Finish>,
+    pending_token: Option<TokenId>,
+    finish: Option<FinishReason>,
     gpu_seconds: (f64, f64),
 }
 
 impl<'s> Generation<'s> {
     pub(crate) fn new(session: &'s mut Session, prompt: &[TokenId], options: GenerationOptions) -> Result<Self> {
         let mut stop_tokens = options.stop_tokens.clone();
-        if !options.ignore_end {
+        if !options.ignore_eos {
             stop_tokens.extend(&session.model.metadata().eos_ids);
         }
-        let stop = Stop::new(options.stop_strings.clone(), stop_tokens)?;
+        let stop = StopConditions::new(options.stop_strings.clone(), stop_tokens)?;
         let sampler = Sampler::new(options.sampling.clone())?;
         let show = if options.show_special { ShowSpecial::Yes } else { ShowSpecial::No };
-        let on_gpu = options.choose_on == ChooseOn::Gpu && gpu_can_choose(&options.sampling);
+        let on_gpu = options.sample_on == SampleOn::Gpu && gpu_can_sample(&options.sampling);
         Ok(Self {
             prompt: prompt.to_vec(),
             generated: Vec::new(),
             filter: Some(stop.filter()),
-            stream: Some(session.model.tokenizer().stream(show)),
+            stream: Some(session.model.tokenizer().decode_stream(show)),
             session,
             sampler,
             stop,
             options,
             on_gpu,
-            on_their_way: VecDeque::new(),
-            waiting: None,
+            in_flight: VecDeque::new(),
+            pending_token: None,
             finish: None,
             gpu_seconds: (0.0, 0.0),
         })
@@ -138,17 +138,17 @@ impl<'s> Generation<'s> {
     ///
     /// # Errors
     /// A device that fails, or logits that are no numbers. What came before stays.
-    pub async fn next(&mut self) -> Result<Option<Piece>> {
+    pub async fn next(&mut self) -> Result<Option<GeneratedToken>> {
         if self.finish.is_some() {
             return Ok(None);
         }
         if self.options.max_tokens == Some(0) {
-            return Ok(self.end(Finish::MaxTokens, None));
+            return Ok(self.end(FinishReason::MaxTokens, None));
         }
         let chosen = if self.on_gpu { self.next_on_gpu().await? } else { self.next_on_host().await? };
         Ok(match chosen {
             Some(piece) => self.take(piece),
-            None => self.end(Finish::ContextFull, None),
+            None => self.end(FinishReason::ContextFull, None),
         })
     }
 
@@ -166,7 +166,7 @@ impl<'s> Generation<'s> {
 
     /// Why the text ended; `None` while it goes on.
     #[must_use]
-    pub fn finish(&self) -> Option<Finish> {
+    pub fn finish(&self) -> Option<FinishReason> {
         self.finish
     }
 
@@ -183,38 +183,40 @@ impl<'s> Generation<'s> {
     }
 
     /// A token's text, and whether it is the last.
-    fn take(&mut self, mut piece: Piece) -> Option<Piece> {
+    fn take(&mut self, mut piece: GeneratedToken) -> Option<GeneratedToken> {
         if self.stop.is_stop_token(piece.token) {
-            return self.end(Finish::Token(piece.token), Some(piece));
+            return self.end(FinishReason::StopToken(piece.token), Some(piece));
         }
         self.generated.push(piece.token);
         if let (Some(stream), Some(filter)) = (&mut self.stream, &mut self.filter) {
             piece.text = filter.push(&stream.push(piece.token));
-            if let Some(index) = filter.hit() {
-                self.finish = Some(Finish::StopString(index));
+            if let Some(index) = filter.matched() {
+                self.finish = Some(FinishReason::StopString(index));
                 return Some(piece);
             }
         }
         if self.options.max_tokens.is_some_and(|most| self.generated.len() >= most) {
-            return self.end(Finish::MaxTokens, Some(piece));
+            return self.end(FinishReason::MaxTokens, Some(piece));
         }
         Some(piece)
     }
 
     /// Ends the text and lets go of what was held back.
-    fn end(&mut self, finish: Finish, last: Option<Piece>) -> Option<Piece> {
+    fn end(&mut self, finish: FinishReason, last: Option<GeneratedToken>) -> Option<GeneratedToken> {
         self.finish = Some(finish);
-        self.on_their_way.clear();
+        self.in_flight.clear();
         let (stream, filter) = (self.stream.take()?, self.filter.take()?);
         let mut filter = filter;
         let mut tail = filter.push(&stream.finish());
-        if filter.hit().is_none() {
+        if filter.matched().is_none() {
             tail += &filter.finish();
         }
         match last {
-            Some(piece) => Some(Piece { text: piece.text + &tail, ..piece }),
+            Some(piece) => Some(GeneratedToken { text: piece.text + &tail, ..piece }),
             None if tail.is_empty() => None,
-            None => Some(Piece { token: *self.generated.last()?, text: tail, logprob: None, top: Vec::new() }),
+            None => {
+                Some(GeneratedToken { token: *self.generated.last()?, text: tail, logprob: None, top_logprobs: Vec::new() })
+            }
         }
     }
 
@@ -222,8 +224,8 @@ impl<'s> Generation<'s> {
         self.session.model.metadata().context_length as usize
     }
 
-    async fn next_on_host(&mut self) -> Result<Option<Piece>> {
-        let logits = match self.waiting.take() {
+    async fn next_on_host(&mut self) -> Result<Option<GeneratedToken>> {
+        let logits = match self.pending_token.take() {
             None => {
                 let prompt = std::mem::take(&mut self.prompt);
                 let logits = self.session.logits(&prompt).await;
@@ -238,21 +240,26 @@ impl<'s> Generation<'s> {
         };
         let history = History { prompt: &self.prompt, generated: &self.generated };
         let choice = self.sampler.sample(&logits, &history)?;
-        self.waiting = Some(choice.token);
-        Ok(Some(Piece { token: choice.token, text: String::new(), logprob: choice.logprob, top: choice.top }))
+        self.pending_token = Some(choice.token);
+        Ok(Some(GeneratedToken {
+            token: choice.token,
+            text: String::new(),
+            logprob: choice.logprob,
+            top_logprobs: choice.top_logprobs,
+        }))
     }
 
-    async fn next_on_gpu(&mut self) -> Result<Option<Piece>> {
-        if self.on_their_way.is_empty() && !self.start_behind_what_is_known()? {
+    async fn next_on_gpu(&mut self) -> Result<Option<GeneratedToken>> {
+        if self.in_flight.is_empty() && !self.start_from_known_tokens()? {
             return Ok(None);
         }
-        while self.on_their_way.len() < AHEAD && self.start_ahead()? {}
-        let Some(next) = self.on_their_way.pop_front() else { return Ok(None) };
+        while self.in_flight.len() < MAX_IN_FLIGHT && self.start_pipelined()? {}
+        let Some(next) = self.in_flight.pop_front() else { return Ok(None) };
         let chosen = next.wait().await?;
         // Logits that are no numbers have no greatest one.
         let vocabulary = self.session.model.metadata().vocab_size;
         if chosen.id >= vocabulary {
-            return Err(Error::NoSuchToken { token: chosen.id, vocabulary });
+            return Err(Error::TokenOutOfRange { token: chosen.id, vocabulary });
         }
         let seconds = chosen.gpu_seconds.unwrap_or(0.0);
         match self.generated.is_empty() {
@@ -260,16 +267,16 @@ impl<'s> Generation<'s> {
             false => self.gpu_seconds.1 += seconds,
         }
         // A step that was started ahead has taken it already.
-        match self.on_their_way.is_empty() {
-            true => self.waiting = Some(chosen.id),
+        match self.in_flight.is_empty() {
+            true => self.pending_token = Some(chosen.id),
             false => self.session.tokens.push(chosen.id),
         }
-        Ok(Some(Piece { token: chosen.id, text: String::new(), logprob: None, top: Vec::new() }))
+        Ok(Some(GeneratedToken { token: chosen.id, text: String::new(), logprob: None, top_logprobs: Vec::new() }))
     }
 
     /// Starts the prompt, or the step that takes the last token; false if there is no room.
-    fn start_behind_what_is_known(&mut self) -> Result<bool> {
-        let tokens = match self.waiting.take() {
+    fn start_from_known_tokens(&mut self) -> Result<bool> {
+        let tokens = match self.pending_token.take() {
             None => std::mem::take(&mut self.prompt),
             Some(token) if self.session.tokens.len() < self.context() => [self.session.tokens.as_slice(), &[token]].concat(),
             Some(token) => match self.shortened(token) {
@@ -277,14 +284,14 @@ impl<'s> Generation<'s> {
                 None => return Ok(false),
             },
         };
-        self.session.keep_beginning(&tokens);
+        self.session.truncate_to_prefix(&tokens);
         let mut last = None;
         for chunk in self.session.chunks(&tokens) {
             // Of all but the last chunk nobody wants the token.
             last = Some(self.start(Tokens::Given(chunk), self.session.tokens.len())?);
             self.session.tokens.extend_from_slice(chunk);
         }
-        self.on_their_way.extend(last);
+        self.in_flight.extend(last);
         if self.generated.is_empty() {
             self.prompt = tokens;
         }
@@ -292,8 +299,8 @@ impl<'s> Generation<'s> {
     }
 
     /// Starts a step on a token that has not been read; false if it cannot or need not be.
-    fn start_ahead(&mut self) -> Result<bool> {
-        let unread = self.on_their_way.len();
+    fn start_pipelined(&mut self) -> Result<bool> {
+        let unread = self.in_flight.len();
         let position = self.session.tokens.len() + unread - 1;
         let wanted = self.options.max_tokens.is_none_or(|most| self.generated.len() + unread < most);
         let ready = self.session.model.method().has_chosen(&self.session.state);
@@ -301,7 +308,7 @@ impl<'s> Generation<'s> {
             return Ok(false);
         }
         let next = self.start(Tokens::Chosen, position)?;
-        self.on_their_way.push_back(next);
+        self.in_flight.push_back(next);
         Ok(true)
     }
 
@@ -317,7 +324,7 @@ impl<'s> Generation<'s> {
 
     /// What stays of a full context: the first tokens, and the newer half of the others with the one that had no room.
     fn shortened(&self, next: TokenId) -> Option<Vec<TokenId>> {
-        let WhenFull::DropOldest { keep } = self.options.when_full else { return None };
+        let ContextOverflow::DropOldest { keep } = self.options.on_overflow else { return None };
         let tokens = &self.session.tokens;
         let keep = keep.min(tokens.len() / 2);
         let newer = &tokens[keep..];
@@ -327,7 +334,7 @@ impl<'s> Generation<'s> {
 }
 
 /// Whether the GPU can do what is asked: the likeliest token, or a draw from all of them.
-fn gpu_can_choose(sampling: &Sampling) -> bool {
+fn gpu_can_sample(sampling: &Sampling) -> bool {
     let all = sampling.top_k == 0 && sampling.top_p >= 1.0 && sampling.min_p == 0.0;
     let plain = !sampling.has_penalties() && sampling.logit_bias.is_empty() && sampling.logprobs.is_none();
     plain && (sampling.is_greedy() || all)

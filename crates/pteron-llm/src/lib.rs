@@ -25,10 +25,10 @@
 //! Files, templates and texts may be hostile: each of these parts says in its documentation what it takes of time and memory at
 //! most, and anything beyond is an error. The functions that a fuzzer needs are public and take bytes: [`Tokenizer::from_bytes`],
 //! [`Tokenizer::encode`], [`Tokenizer::decode`], [`ChatTemplate::new`], [`ChatTemplate::render`], [`TokenizerConfig::from_json`],
-//! [`Facts::from_sidecar`].
+//! [`PartialMetadata::from_sidecar`].
 //!
 //! - [`tokenizer`]: text to token ids and back, from `tokenizer.json`, Llama 3's tiktoken file or a `SentencePiece` model;
-//! - [`stream`]: text token by token, never half a character;
+//! - [`decode_stream`]: text token by token, never half a character;
 //! - [`stop`]: stop strings that reach over tokens, of which nothing is shown;
 //! - [`template`]: chat templates, as `tokenizer_config.json` and `chat_template.jinja` hold them;
 //! - [`sampling`]: the next token from logits, repeatable by seed;
@@ -40,7 +40,7 @@
 //! # let file = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/tiktoken.model"));
 //! let tokenizer = Tokenizer::from_bytes(file)?;                        // what kind of file it is, its bytes say
 //! let ids = tokenizer.encode("wing 🪽", ParseSpecial::No)?;
-//! let mut stream = tokenizer.stream(ShowSpecial::No);
+//! let mut stream = tokenizer.decode_stream(ShowSpecial::No);
 //! let mut text = String::new();
 //! for id in ids {
 //!     text += &stream.push(id);                                        // whole characters only
@@ -51,6 +51,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod decode_stream;
 mod error;
 mod generation;
 pub mod metadata;
@@ -59,18 +60,17 @@ mod prompt;
 pub mod sampling;
 mod session;
 pub mod stop;
-pub mod stream;
 pub mod template;
 pub mod tokenizer;
 
+pub use decode_stream::DecodeStream;
 pub use error::{Error, Result};
-pub use generation::{ChooseOn, Finish, Generation, GenerationOptions, Piece, WhenFull};
-pub use metadata::{Facts, Metadata, MetadataError};
+pub use generation::{ContextOverflow, FinishReason, GeneratedToken, Generation, GenerationOptions, SampleOn};
+pub use metadata::{Metadata, MetadataError, PartialMetadata};
 pub use model::{Model, ModelOptions};
 pub use prompt::Prompt;
-pub use sampling::{Choice, History, SampleError, Sampler, Sampling};
+pub use sampling::{History, SampledToken, Sampler, Sampling, SamplingError};
 pub use session::Session;
-pub use stop::{Stop, StopError, StopFilter};
-pub use stream::TextStream;
+pub use stop::{StopConditions, StopError, StopFilter};
 pub use template::{ChatTemplate, Message, RenderOptions, TemplateError, TokenizerConfig};
 pub use tokenizer::{ParseSpecial, ShowSpecial, TokenId, Tokenizer, TokenizerError};

@@ -1,15 +1,15 @@
 //! What a session must know of a program.
 //!
-//! Exporters write facts into a program as constant methods ([`Facts::from_constants`]). What they leave out comes from a sidecar
-//! file ([`Facts::from_sidecar`]), from flags, from the shapes of the method, or from the tokenizer:
+//! Exporters write facts into a program as constant methods ([`PartialMetadata::from_constants`]). What they leave out comes from a sidecar
+//! file ([`PartialMetadata::from_sidecar`]), from flags, from the shapes of the method, or from the tokenizer:
 //!
 //! ```
-//! use pteron_llm::Facts;
+//! use pteron_llm::PartialMetadata;
 //! use pteron_llm::metadata::Constant;
 //!
-//! let program = Facts::from_constants([("get_max_seq_len", vec![Constant::Int(128)]), ("use_kv_cache", vec![Constant::Bool(true)])])?;
-//! let shapes = Facts { max_prefill: Some(127), vocab_size: Some(512), dynamic_shape: Some(true), ..Facts::default() };
-//! let sidecar = Facts::from_sidecar(br#"{"eos_ids": [2]}"#)?;
+//! let program = PartialMetadata::from_constants([("get_max_seq_len", vec![Constant::Int(128)]), ("use_kv_cache", vec![Constant::Bool(true)])])?;
+//! let shapes = PartialMetadata { max_prefill: Some(127), vocab_size: Some(512), dynamic_shape: Some(true), ..PartialMetadata::default() };
+//! let sidecar = PartialMetadata::from_sidecar(br#"{"eos_ids": [2]}"#)?;
 //! let metadata = sidecar.or(shapes).or(program).resolve()?;
 //! assert_eq!((metadata.context_length, metadata.max_prefill, metadata.eos_ids), (128, 127, vec![2]));
 //! # Ok::<(), pteron_llm::MetadataError>(())
@@ -39,10 +39,10 @@ pub struct Metadata {
     pub dynamic_shape: bool,
 }
 
-/// Facts about a program from one source; any may be missing.
+/// PartialMetadata about a program from one source; any may be missing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Facts {
+pub struct PartialMetadata {
     /// See [`Metadata::context_length`].
     pub context_length: Option<u32>,
     /// See [`Metadata::max_prefill`].
@@ -170,7 +170,7 @@ impl Name {
     }
 }
 
-impl Facts {
+impl PartialMetadata {
     /// What the constant methods of a program say, each given by its name and what it answers. Others are left out.
     ///
     /// # Errors
@@ -276,21 +276,21 @@ impl Metadata {
 mod tests {
     use super::*;
 
-    fn whole() -> Facts {
-        Facts {
+    fn whole() -> PartialMetadata {
+        PartialMetadata {
             context_length: Some(2048),
             max_prefill: Some(128),
             vocab_size: Some(512),
             kv_cache: Some(true),
             dynamic_shape: Some(true),
-            ..Facts::default()
+            ..PartialMetadata::default()
         }
     }
 
     #[test]
     fn constants_of_an_exported_llama_are_understood() {
         let int = |value| vec![Constant::Int(value)];
-        let facts = Facts::from_constants([
+        let facts = PartialMetadata::from_constants([
             ("get_max_seq_len", int(128)),
             ("get_max_context_len", int(2048)),
             ("get_vocab_size", int(128_256)),
@@ -315,19 +315,24 @@ mod tests {
     #[test]
     fn names_from_a_sidecar_are_cut_and_escaped() {
         for name in ["a\\n\\u001b[2J".to_owned(), "long".repeat(100_000)] {
-            let error = Facts::from_sidecar(format!("{{\"{name}\": 1}}").as_bytes()).unwrap_err().to_string();
+            let error = PartialMetadata::from_sidecar(format!("{{\"{name}\": 1}}").as_bytes()).unwrap_err().to_string();
             assert!(error.chars().count() < 500 && !error.chars().any(char::is_control), "{error:?}");
         }
     }
 
     #[test]
     fn one_length_serves_for_both_and_no_token_is_none() {
-        let facts = Facts::from_constants([
+        let facts = PartialMetadata::from_constants([
             ("get_max_seq_len", vec![Constant::Int(64)]),
             ("get_bos_id", vec![Constant::Int(-1)]),
             ("get_eos_ids", vec![Constant::Int(-1)]),
         ]);
-        let expected = Facts { context_length: Some(64), max_prefill: Some(64), eos_ids: Some(vec![]), ..Facts::default() };
+        let expected = PartialMetadata {
+            context_length: Some(64),
+            max_prefill: Some(64),
+            eos_ids: Some(vec![]),
+            ..PartialMetadata::default()
+        };
         assert_eq!(facts.unwrap(), expected);
     }
 
@@ -342,33 +347,33 @@ mod tests {
             ("use_kv_cache", vec![Constant::Int(2)]),
             ("enable_dynamic_shape", vec![Constant::Other]),
         ] {
-            let error = Facts::from_constants([(method, values)]).unwrap_err().to_string();
+            let error = PartialMetadata::from_constants([(method, values)]).unwrap_err().to_string();
             assert!(error.contains(method) && error.contains("pteron.json"), "{error}");
         }
     }
 
     #[test]
     fn the_first_source_that_knows_a_fact_wins() {
-        let sidecar = Facts::from_sidecar(br#"{"context_length": 4096, "eos_ids": [3]}"#).unwrap();
+        let sidecar = PartialMetadata::from_sidecar(br#"{"context_length": 4096, "eos_ids": [3]}"#).unwrap();
         let metadata = sidecar.or(whole()).resolve().unwrap();
         assert_eq!((metadata.context_length, metadata.max_prefill, metadata.eos_ids), (4096, 128, vec![3]));
-        let error = Facts::from_sidecar(br#"{"context_lenght": 1}"#).unwrap_err().to_string();
+        let error = PartialMetadata::from_sidecar(br#"{"context_lenght": 1}"#).unwrap_err().to_string();
         assert!(error.contains("pteron.json") && error.contains("context_lenght") && error.contains("line 1"), "{error}");
     }
 
     #[test]
     fn a_missing_fact_is_named_with_the_ways_to_give_it() {
-        let error = Facts { context_length: None, ..whole() }.resolve().unwrap_err();
+        let error = PartialMetadata { context_length: None, ..whole() }.resolve().unwrap_err();
         assert_eq!(
             error.to_string(),
             "the program does not say its context length: put \"context_length\" into pteron.json, give --context-length, \
              or export the method get_max_context_len"
         );
         for facts in [
-            Facts { max_prefill: None, ..whole() },
-            Facts { vocab_size: None, ..whole() },
-            Facts { kv_cache: None, ..whole() },
-            Facts { dynamic_shape: None, ..whole() },
+            PartialMetadata { max_prefill: None, ..whole() },
+            PartialMetadata { vocab_size: None, ..whole() },
+            PartialMetadata { kv_cache: None, ..whole() },
+            PartialMetadata { dynamic_shape: None, ..whole() },
         ] {
             assert!(matches!(facts.resolve(), Err(MetadataError::Missing { .. })));
         }
@@ -376,15 +381,17 @@ mod tests {
 
     #[test]
     fn impossible_facts_are_refused_and_long_inputs_cut() {
-        let error = |facts: Facts| facts.resolve().unwrap_err().to_string();
+        let error = |facts: PartialMetadata| facts.resolve().unwrap_err().to_string();
         assert!(
-            error(Facts { context_length: Some(0), ..whole() }).starts_with("context_length is 0, but must be 1 or more")
+            error(PartialMetadata { context_length: Some(0), ..whole() })
+                .starts_with("context_length is 0, but must be 1 or more")
         );
         assert!(
-            error(Facts { bos_id: Some(512), ..whole() }).starts_with("bos_id is 512, but must be smaller than the 512")
+            error(PartialMetadata { bos_id: Some(512), ..whole() })
+                .starts_with("bos_id is 512, but must be smaller than the 512")
         );
-        assert!(error(Facts { eos_ids: Some(vec![1, 999]), ..whole() }).starts_with("eos_ids is 999"));
-        let facts = Facts { max_prefill: Some(9999), ..whole() };
+        assert!(error(PartialMetadata { eos_ids: Some(vec![1, 999]), ..whole() }).starts_with("eos_ids is 999"));
+        let facts = PartialMetadata { max_prefill: Some(9999), ..whole() };
         assert_eq!(facts.resolve().unwrap().max_prefill, 2048);
     }
 
@@ -392,7 +399,7 @@ mod tests {
     fn a_tokenizer_must_fit_and_can_help() {
         // 320 tokens and 256 special ones.
         let tokenizer = Tokenizer::from_bytes(include_bytes!("../tests/data/tiktoken.model")).unwrap();
-        let facts = Facts { vocab_size: Some(600), ..whole() };
+        let facts = PartialMetadata { vocab_size: Some(600), ..whole() };
         let metadata = facts.or_tokenizer(&tokenizer).resolve().unwrap();
         assert_eq!((metadata.bos_id, metadata.eos_ids.as_slice()), (Some(320), [321].as_slice()));
         assert!(metadata.check_tokenizer(&tokenizer).is_ok());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pteron::{ConstantValue, Gpu, LoadOptions, Method, OnProgress, Precision, Program, StateDtype, Tuning};
 
 use crate::error::{Error, Result};
-use crate::metadata::{Constant, Facts, Metadata, MetadataError};
+use crate::metadata::{Constant, Metadata, MetadataError, PartialMetadata};
 use crate::tokenizer::Tokenizer;
 
 /// How a model is loaded.
@@ -13,8 +13,8 @@ use crate::tokenizer::Tokenizer;
 pub struct ModelOptions {
     /// The method that takes tokens and a position and gives logits.
     pub method: String,
-    /// Facts from flags or a sidecar, which come before what the program says.
-    pub facts: Facts,
+    /// PartialMetadata from flags or a sidecar, which come before what the program says.
+    pub facts: PartialMetadata,
     /// Bytes of GPU memory the model may use in all, with the states of its sessions.
     pub memory_budget: Option<u64>,
     /// Told how far loading is.
@@ -31,7 +31,7 @@ impl Default for ModelOptions {
     fn default() -> Self {
         Self {
             method: "forward".to_owned(),
-            facts: Facts::default(),
+            facts: PartialMetadata::default(),
             memory_budget: None,
             progress: None,
             precision: Precision::Fast,
@@ -62,7 +62,7 @@ impl Model {
     /// GPU that has no room.
     pub async fn load(gpu: &Gpu, program: &Program, tokenizer: Tokenizer, options: &ModelOptions) -> Result<Self> {
         // Before anything is uploaded, so that a wrong tokenizer costs no time.
-        Facts::from_program(program)?;
+        PartialMetadata::from_program(program)?;
         let load = LoadOptions {
             choose_tokens: true,
             memory_budget: options.memory_budget,
@@ -81,9 +81,9 @@ impl Model {
     ///
     /// # Errors
     /// A method that is no language model with a KV cache, or a tokenizer that does not fit it.
-    pub fn new(program: &Program, method: Method, tokenizer: Tokenizer, facts: Facts) -> Result<Self> {
+    pub fn new(program: &Program, method: Method, tokenizer: Tokenizer, facts: PartialMetadata) -> Result<Self> {
         if !method.chooses_tokens() {
-            return Err(Error::NotAModel("its method was not loaded to choose tokens".to_owned()));
+            return Err(Error::NotALanguageModel("its method was not loaded to choose tokens".to_owned()));
         }
         let metadata = Metadata::of(program, &method, facts, Some(&tokenizer))?;
         metadata.check_tokenizer(&tokenizer)?;
@@ -117,9 +117,9 @@ impl Metadata {
     ///
     /// # Errors
     /// A fact that is missing or cannot be, or a method that is no language model with a KV cache.
-    pub fn of(program: &Program, method: &Method, given: Facts, tokenizer: Option<&Tokenizer>) -> Result<Self> {
+    pub fn of(program: &Program, method: &Method, given: PartialMetadata, tokenizer: Option<&Tokenizer>) -> Result<Self> {
         let shapes = shapes(method)?;
-        let mut facts = given.or(shapes.clone()).or(Facts::from_program(program)?);
+        let mut facts = given.or(shapes.clone()).or(PartialMetadata::from_program(program)?);
         // Whoever loaded the method may have made room for less than others say it takes.
         facts.max_prefill = facts.max_prefill.into_iter().chain(shapes.max_prefill).min();
         // A row of logits has as many as it has; tokens beyond them would be looked up outside of the model.
@@ -134,13 +134,13 @@ impl Metadata {
         };
         let metadata = facts.resolve()?;
         if !metadata.kv_cache {
-            return Err(Error::NotAModel("it was exported without a KV cache; export it with one".to_owned()));
+            return Err(Error::NotALanguageModel("it was exported without a KV cache; export it with one".to_owned()));
         }
         Ok(metadata)
     }
 }
 
-impl Facts {
+impl PartialMetadata {
     /// What the constant methods of a program say.
     ///
     /// # Errors
@@ -157,19 +157,19 @@ impl Facts {
 }
 
 /// What the shapes of a method say: tokens `[1, S]` and a position `[1]` in, logits with the vocabulary last out.
-fn shapes(method: &Method) -> Result<Facts> {
+fn shapes(method: &Method) -> Result<PartialMetadata> {
     let shape = |specs: &[pteron::TensorSpec], index: usize| specs.get(index).map(|spec| spec.shape.clone());
     let (tokens, position, logits) = (shape(method.inputs(), 0), shape(method.inputs(), 1), shape(method.outputs(), 0));
     match (tokens.as_deref(), position.as_deref(), logits.as_deref().and_then(<[u32]>::last)) {
-        (Some([1, longest]), Some([1]), Some(&vocabulary)) => Ok(Facts {
+        (Some([1, longest]), Some([1]), Some(&vocabulary)) => Ok(PartialMetadata {
             max_prefill: Some(*longest),
             vocab_size: Some(vocabulary),
             dynamic_shape: method.inputs().first().map(|spec| spec.dynamic),
-            ..Facts::default()
+            ..PartialMetadata::default()
         }),
         _ => {
             let reason = "it must take tokens [1, S] and a position [1] and give logits".to_owned();
-            Err(Error::NotAModel(reason))
+            Err(Error::NotALanguageModel(reason))
         }
     }
 }

@@ -56,7 +56,7 @@ impl Session {
     /// A place past the end.
     pub fn rewind(&mut self, to: usize) -> Result<()> {
         if to > self.tokens.len() {
-            return Err(Error::Rewind { to, have: self.tokens.len() });
+            return Err(Error::RewindPastEnd { to, have: self.tokens.len() });
         }
         self.tokens.truncate(to);
         Ok(())
@@ -73,7 +73,7 @@ impl Session {
 
     /// How many tokens of a prompt need not be run, because the cache has them.
     #[must_use]
-    pub fn kept_of(&self, prompt: &[TokenId]) -> usize {
+    pub fn cached_prefix_len(&self, prompt: &[TokenId]) -> usize {
         let common = self.tokens.iter().zip(prompt).take_while(|(own, new)| own == new).count();
         common.min(prompt.len().saturating_sub(1))
     }
@@ -94,7 +94,7 @@ impl Session {
     /// As [`generate`](Self::generate), or a device that fails.
     pub async fn logits(&mut self, prompt: &[TokenId]) -> Result<Vec<f32>> {
         self.check(prompt)?;
-        self.keep_beginning(prompt);
+        self.truncate_to_prefix(prompt);
         let mut logits = Vec::new();
         for chunk in self.chunks(prompt) {
             logits = self.run(chunk).await?;
@@ -123,17 +123,17 @@ impl Session {
             return Err(Error::EmptyPrompt);
         }
         if prompt.len() > metadata.context_length as usize {
-            return Err(Error::LongPrompt { tokens: prompt.len(), context: metadata.context_length });
+            return Err(Error::PromptTooLong { tokens: prompt.len(), context: metadata.context_length });
         }
         match prompt.iter().find(|&&token| token >= vocabulary) {
-            Some(&token) => Err(Error::NoSuchToken { token, vocabulary }),
+            Some(&token) => Err(Error::TokenOutOfRange { token, vocabulary }),
             None => Ok(()),
         }
     }
 
     /// Forgets what is not the beginning of a prompt, and its last token in any case: that one must run to have an answer.
-    pub(crate) fn keep_beginning(&mut self, prompt: &[TokenId]) {
-        self.tokens.truncate(self.kept_of(prompt));
+    pub(crate) fn truncate_to_prefix(&mut self, prompt: &[TokenId]) {
+        self.tokens.truncate(self.cached_prefix_len(prompt));
     }
 
     /// The tokens of a prompt that are not in the cache, in pieces the model takes.

@@ -4,7 +4,7 @@ use crate::tokenizer::TokenId;
 
 /// What ends a generation.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Stop {
+pub struct StopConditions {
     strings: Vec<String>,
     tokens: Vec<TokenId>,
 }
@@ -21,7 +21,7 @@ pub enum StopError {
     },
     /// Each token is compared with all of them.
     #[error("the stop strings have {bytes} bytes together, but may have {most}: give fewer or shorter ones")]
-    Long {
+    TooLong {
         /// How many bytes they have.
         bytes: usize,
         /// How many they may have.
@@ -32,7 +32,7 @@ pub enum StopError {
 /// The most bytes that all stop strings of a generation may have together.
 pub const MAX_STOP: usize = 64 << 10;
 
-impl Stop {
+impl StopConditions {
     /// These strings and these tokens.
     ///
     /// # Errors
@@ -43,7 +43,7 @@ impl Stop {
         }
         let bytes = strings.iter().map(String::len).fold(0, usize::saturating_add);
         if bytes > MAX_STOP {
-            return Err(StopError::Long { bytes, most: MAX_STOP });
+            return Err(StopError::TooLong { bytes, most: MAX_STOP });
         }
         tokens.sort_unstable();
         tokens.dedup();
@@ -71,7 +71,7 @@ impl Stop {
     /// A filter for the text of one generation.
     #[must_use]
     pub fn filter(&self) -> StopFilter {
-        StopFilter { strings: self.strings.clone(), held: String::new(), hit: None }
+        StopFilter { strings: self.strings.clone(), held: String::new(), matched: None }
     }
 }
 
@@ -83,30 +83,30 @@ impl Stop {
 pub struct StopFilter {
     strings: Vec<String>,
     held: String,
-    hit: Option<usize>,
+    matched: Option<usize>,
 }
 
 impl StopFilter {
     /// The text that may be shown now. After a hit that is nothing.
     pub fn push(&mut self, text: &str) -> String {
-        if self.hit.is_some() {
+        if self.matched.is_some() {
             return String::new();
         }
         let checked = self.held.len();
         self.held.push_str(text);
-        if let Some((start, index)) = self.first_hit(checked) {
-            self.hit = Some(index);
+        if let Some((start, index)) = self.first_match(checked) {
+            self.matched = Some(index);
             self.held.truncate(start);
             return std::mem::take(&mut self.held);
         }
-        let kept = self.held.split_off(self.start_of_candidate());
+        let kept = self.held.split_off(self.partial_match_start());
         std::mem::replace(&mut self.held, kept)
     }
 
-    /// Which stop string was hit, as an index into those given.
+    /// Which stop string was matched, as an index into those given.
     #[must_use]
-    pub fn hit(&self) -> Option<usize> {
-        self.hit
+    pub fn matched(&self) -> Option<usize> {
+        self.matched
     }
 
     /// What was held back, now that nothing follows: it did not become a stop string.
@@ -116,7 +116,7 @@ impl StopFilter {
     }
 
     /// Where the first stop string to end starts, and which one it is. The first bytes have been looked at before.
-    fn first_hit(&self, checked: usize) -> Option<(usize, usize)> {
+    fn first_match(&self, checked: usize) -> Option<(usize, usize)> {
         let text = self.held.as_bytes();
         (checked + 1..=text.len()).find_map(|end| {
             let ending = self.strings.iter().enumerate().filter(|(_, stop)| text[..end].ends_with(stop.as_bytes()));
@@ -126,7 +126,7 @@ impl StopFilter {
     }
 
     /// Where the longest end of the text starts that a stop string could start with.
-    fn start_of_candidate(&self) -> usize {
+    fn partial_match_start(&self) -> usize {
         let longest = self.strings.iter().map(|stop| stop.len() - 1).max().unwrap_or(0);
         let from = self.held.len().saturating_sub(longest);
         let candidate =
@@ -141,17 +141,17 @@ mod tests {
 
     use super::*;
 
-    fn stop(strings: &[&str]) -> Stop {
-        Stop::new(strings.iter().map(|&text| text.to_owned()).collect(), Vec::new()).unwrap()
+    fn stop(strings: &[&str]) -> StopConditions {
+        StopConditions::new(strings.iter().map(|&text| text.to_owned()).collect(), Vec::new()).unwrap()
     }
 
     /// The text shown for each piece and for the end, and the string that was hit.
     fn run(strings: &[&str], pieces: &[&str]) -> (Vec<String>, Option<usize>) {
         let mut filter = stop(strings).filter();
         let mut shown: Vec<_> = pieces.iter().map(|piece| filter.push(piece)).collect();
-        let hit = filter.hit();
+        let matched = filter.matched();
         shown.push(filter.finish());
-        (shown, hit)
+        (shown, matched)
     }
 
     #[test]
@@ -191,24 +191,24 @@ mod tests {
 
     #[test]
     fn tokens_and_empty_strings() {
-        let stop = Stop::new(Vec::new(), vec![7, 2, 7]).unwrap();
+        let stop = StopConditions::new(Vec::new(), vec![7, 2, 7]).unwrap();
         assert!(stop.is_stop_token(2) && stop.is_stop_token(7) && !stop.is_stop_token(3));
         assert_eq!(stop.tokens(), [2, 7]);
-        let error = Stop::new(vec!["x".into(), String::new()], Vec::new()).unwrap_err();
+        let error = StopConditions::new(vec!["x".into(), String::new()], Vec::new()).unwrap_err();
         assert_eq!(error, StopError::Empty { index: 1 });
         assert!(error.to_string().contains("stop string 1 is empty"));
     }
 
     #[test]
     fn stop_strings_of_megabytes_are_refused() {
-        let error = Stop::new(vec!["a".repeat(MAX_STOP), "b".to_owned()], Vec::new()).unwrap_err();
-        assert_eq!(error, StopError::Long { bytes: MAX_STOP + 1, most: MAX_STOP });
+        let error = StopConditions::new(vec!["a".repeat(MAX_STOP), "b".to_owned()], Vec::new()).unwrap_err();
+        assert_eq!(error, StopError::TooLong { bytes: MAX_STOP + 1, most: MAX_STOP });
         // At the limit, a text that could always become the stop string takes no more than it must.
         let mut filter = stop(&[&("a".repeat(MAX_STOP - 1) + "b")]).filter();
         for _ in 0..64 {
             filter.push(&"a".repeat(2000));
         }
-        assert_eq!((filter.hit(), filter.finish().len()), (None, MAX_STOP - 1));
+        assert_eq!((filter.matched(), filter.finish().len()), (None, MAX_STOP - 1));
     }
 
     proptest! {

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use pteron::{Gpu, GpuOptions, Program, block_on};
 use pteron_llm::{
-    ChooseOn, Error, Facts, Finish, GenerationOptions, Message, Model, ModelOptions, ParseSpecial, Sampling, Session,
-    ShowSpecial, TokenId, Tokenizer, WhenFull,
+    ContextOverflow, Error, FinishReason, GenerationOptions, Message, Model, ModelOptions, ParseSpecial, PartialMetadata,
+    SampleOn, Sampling, Session, ShowSpecial, TokenId, Tokenizer,
 };
 use serde_json::{Value, json};
 
@@ -46,14 +46,14 @@ fn bytes() -> Tokenizer {
     Tokenizer::from_bytes(file.to_string().as_bytes()).unwrap()
 }
 
-fn tiny(facts: Facts) -> Model {
+fn tiny(facts: PartialMetadata) -> Model {
     let program = Program::open(root().join("fixtures/llama/tiny_4w/program.pte")).unwrap();
     let options = ModelOptions { facts, ..ModelOptions::default() };
     block_on(Model::load(&gpu(), &program, bytes(), &options)).unwrap()
 }
 
-fn greedy(max_tokens: usize, choose_on: ChooseOn) -> GenerationOptions {
-    GenerationOptions { max_tokens: Some(max_tokens), ignore_end: true, choose_on, ..GenerationOptions::default() }
+fn greedy(max_tokens: usize, sample_on: SampleOn) -> GenerationOptions {
+    GenerationOptions { max_tokens: Some(max_tokens), ignore_eos: true, sample_on, ..GenerationOptions::default() }
 }
 
 /// The tokens of a text, and the text in pieces put together.
@@ -77,7 +77,7 @@ fn goldens() -> Vec<(String, Vec<TokenId>, Vec<TokenId>)> {
         .collect()
 }
 
-fn check_goldens(choose_on: ChooseOn) {
+fn check_goldens(sample_on: SampleOn) {
     let model = demo();
     let goldens = goldens();
     assert_eq!(goldens.len(), 10);
@@ -85,20 +85,20 @@ fn check_goldens(choose_on: ChooseOn) {
     for (prompt, prompt_ids, expected) in goldens {
         let own = model.tokenizer().encode(&prompt, ParseSpecial::No).unwrap();
         assert_eq!(own, prompt_ids[1..], "{prompt:?} as tokens");
-        let (tokens, text) = generate(&mut session, &prompt_ids, greedy(expected.len(), choose_on));
-        assert_eq!(tokens, expected, "{prompt:?} with tokens chosen on the {choose_on:?}");
+        let (tokens, text) = generate(&mut session, &prompt_ids, greedy(expected.len(), sample_on));
+        assert_eq!(tokens, expected, "{prompt:?} with tokens chosen on the {sample_on:?}");
         assert_eq!(text, model.tokenizer().decode(&tokens, ShowSpecial::No));
     }
 }
 
 #[test]
 fn greedy_texts_are_those_of_pytorch_with_tokens_chosen_on_the_gpu() {
-    check_goldens(ChooseOn::Gpu);
+    check_goldens(SampleOn::Gpu);
 }
 
 #[test]
 fn greedy_texts_are_those_of_pytorch_with_tokens_chosen_on_the_host() {
-    check_goldens(ChooseOn::Host);
+    check_goldens(SampleOn::Host);
 }
 
 #[test]
@@ -119,47 +119,47 @@ fn a_prompt_in_any_two_pieces_is_followed_by_the_same_token() {
 
 #[test]
 fn forks_and_rewinds_go_on_as_a_fresh_session_would() {
-    let model = tiny(Facts::default());
+    let model = tiny(PartialMetadata::default());
     let prompt: Vec<TokenId> = (10..30).collect();
-    let expected = generate(&mut Session::new(&model).unwrap(), &prompt, greedy(40, ChooseOn::Gpu)).0;
+    let expected = generate(&mut Session::new(&model).unwrap(), &prompt, greedy(40, SampleOn::Gpu)).0;
     let mut session = Session::new(&model).unwrap();
     let long: Vec<TokenId> = (10..70).collect();
-    generate(&mut session, &long, greedy(20, ChooseOn::Gpu));
+    generate(&mut session, &long, greedy(20, SampleOn::Gpu));
     let mut fork = session.fork().unwrap();
     session.rewind(20).unwrap();
     assert_eq!(session.tokens(), prompt);
-    assert_eq!(generate(&mut session, &prompt, greedy(40, ChooseOn::Gpu)).0, expected, "rewound");
+    assert_eq!(generate(&mut session, &prompt, greedy(40, SampleOn::Gpu)).0, expected, "rewound");
     // Only the common beginning is kept, whatever else the cache had.
-    assert_eq!(generate(&mut fork, &prompt, greedy(40, ChooseOn::Host)).0, expected, "forked");
+    assert_eq!(generate(&mut fork, &prompt, greedy(40, SampleOn::Host)).0, expected, "forked");
     let error = session.rewind(1000).unwrap_err().to_string();
     assert!(error.contains("cannot go back to token 1000"), "{error}");
 }
 
 #[test]
 fn a_conversation_that_goes_on_runs_only_what_is_new() {
-    let model = tiny(Facts::default());
+    let model = tiny(PartialMetadata::default());
     let mut session = Session::new(&model).unwrap();
     let prompt: Vec<TokenId> = (1..20).collect();
-    let (answer, _) = generate(&mut session, &prompt, greedy(10, ChooseOn::Gpu));
+    let (answer, _) = generate(&mut session, &prompt, greedy(10, SampleOn::Gpu));
     let next = [&prompt[..], &answer, &[7, 8, 9]].concat();
     // All but the last token of the answer is in the cache: nothing has asked what follows that one.
     let kept = session.tokens().iter().zip(&next).take_while(|(own, new)| own == new).count();
     assert!(kept >= prompt.len() + answer.len() - 1, "{kept}");
-    let expected = generate(&mut Session::new(&model).unwrap(), &next, greedy(10, ChooseOn::Host)).0;
-    assert_eq!(generate(&mut session, &next, greedy(10, ChooseOn::Gpu)).0, expected);
+    let expected = generate(&mut Session::new(&model).unwrap(), &next, greedy(10, SampleOn::Host)).0;
+    assert_eq!(generate(&mut session, &next, greedy(10, SampleOn::Gpu)).0, expected);
 }
 
 #[test]
 fn two_texts_at_once_do_not_mix() {
-    let model = tiny(Facts::default());
+    let model = tiny(PartialMetadata::default());
     let prompts = [vec![5, 6, 7], vec![200, 100, 50, 25]];
     let alone =
-        prompts.each_ref().map(|prompt| generate(&mut Session::new(&model).unwrap(), prompt, greedy(30, ChooseOn::Gpu)).0);
+        prompts.each_ref().map(|prompt| generate(&mut Session::new(&model).unwrap(), prompt, greedy(30, SampleOn::Gpu)).0);
     let mut sessions = [Session::new(&model).unwrap(), Session::new(&model).unwrap()];
     let [first, second] = &mut sessions;
     let mut texts = [
-        first.generate(&prompts[0], greedy(30, ChooseOn::Gpu)).unwrap(),
-        second.generate(&prompts[1], greedy(30, ChooseOn::Gpu)).unwrap(),
+        first.generate(&prompts[0], greedy(30, SampleOn::Gpu)).unwrap(),
+        second.generate(&prompts[1], greedy(30, SampleOn::Gpu)).unwrap(),
     ];
     while texts.iter().any(|text| text.finish().is_none()) {
         for text in &mut texts {
@@ -171,19 +171,20 @@ fn two_texts_at_once_do_not_mix() {
 
 #[test]
 fn a_full_context_stops_or_drops_the_oldest() {
-    let model = tiny(Facts { context_length: Some(32), ..Facts::default() });
+    let model = tiny(PartialMetadata { context_length: Some(32), ..PartialMetadata::default() });
     let prompt: Vec<TokenId> = (1..20).collect();
-    for choose_on in [ChooseOn::Gpu, ChooseOn::Host] {
+    for sample_on in [SampleOn::Gpu, SampleOn::Host] {
         let mut session = Session::new(&model).unwrap();
-        let options = GenerationOptions { max_tokens: None, ..greedy(0, choose_on) };
+        let options = GenerationOptions { max_tokens: None, ..greedy(0, sample_on) };
         let mut text = session.generate(&prompt, options.clone()).unwrap();
         while block_on(text.next()).unwrap().is_some() {}
         // Thirteen more fit behind nineteen, and one is known that does not.
-        assert_eq!((text.finish(), text.generated().len()), (Some(Finish::ContextFull), 14), "{choose_on:?}");
-        let endless = GenerationOptions { when_full: WhenFull::DropOldest { keep: 2 }, max_tokens: Some(100), ..options };
+        assert_eq!((text.finish(), text.generated().len()), (Some(FinishReason::ContextFull), 14), "{sample_on:?}");
+        let endless =
+            GenerationOptions { on_overflow: ContextOverflow::DropOldest { keep: 2 }, max_tokens: Some(100), ..options };
         let mut text = session.generate(&prompt, endless).unwrap();
         while block_on(text.next()).unwrap().is_some() {}
-        assert_eq!((text.finish(), text.generated().len()), (Some(Finish::MaxTokens), 100), "{choose_on:?}");
+        assert_eq!((text.finish(), text.generated().len()), (Some(FinishReason::MaxTokens), 100), "{sample_on:?}");
         drop(text);
         assert!(session.tokens().len() <= 32 && session.tokens()[..2] == prompt[..2], "{:?}", session.tokens());
     }
@@ -196,37 +197,37 @@ fn stop_strings_tokens_and_limits_end_texts() {
     let (_, prompt, ids) = goldens().swap_remove(0);
     let whole = model.tokenizer().decode(&ids, ShowSpecial::No);
     let stop = whole.split(' ').nth(4).unwrap().to_owned();
-    let options = GenerationOptions { stop_strings: vec![stop.clone()], ..greedy(64, ChooseOn::Gpu) };
+    let options = GenerationOptions { stop_strings: vec![stop.clone()], ..greedy(64, SampleOn::Gpu) };
     let (_, text) = generate(&mut session, &prompt, options);
     assert_eq!(text, whole[..whole.find(&stop).unwrap()]);
-    let options = GenerationOptions { stop_tokens: vec![ids[5]], ..greedy(64, ChooseOn::Host) };
+    let options = GenerationOptions { stop_tokens: vec![ids[5]], ..greedy(64, SampleOn::Host) };
     let first = ids.iter().position(|id| *id == ids[5]).unwrap();
     assert_eq!(generate(&mut session, &prompt, options).0, ids[..first]);
-    assert_eq!(generate(&mut session, &prompt, greedy(0, ChooseOn::Gpu)).0, [0u32; 0]);
+    assert_eq!(generate(&mut session, &prompt, greedy(0, SampleOn::Gpu)).0, [0u32; 0]);
 }
 
 #[test]
 fn a_seed_gives_the_same_text_again_on_either_side() {
-    let model = tiny(Facts::default());
-    for choose_on in [ChooseOn::Gpu, ChooseOn::Host] {
+    let model = tiny(PartialMetadata::default());
+    for sample_on in [SampleOn::Gpu, SampleOn::Host] {
         let text = |seed| {
             let sampling = Sampling { temperature: 1.0, seed, ..Sampling::default() };
-            let options = GenerationOptions { sampling, ..greedy(40, choose_on) };
+            let options = GenerationOptions { sampling, ..greedy(40, sample_on) };
             generate(&mut Session::new(&model).unwrap(), &[1, 2, 3], options).0
         };
-        assert_eq!(text(4), text(4), "{choose_on:?}");
-        assert_ne!(text(4), text(5), "{choose_on:?}");
+        assert_eq!(text(4), text(4), "{sample_on:?}");
+        assert_ne!(text(4), text(5), "{sample_on:?}");
     }
     let sampling = Sampling { logprobs: Some(3), ..Sampling::default() };
     let mut session = Session::new(&model).unwrap();
-    let mut text = session.generate(&[1, 2, 3], GenerationOptions { sampling, ..greedy(2, ChooseOn::Gpu) }).unwrap();
+    let mut text = session.generate(&[1, 2, 3], GenerationOptions { sampling, ..greedy(2, SampleOn::Gpu) }).unwrap();
     let piece = block_on(text.next()).unwrap().unwrap();
-    assert!(piece.logprob.is_some_and(|logprob| logprob <= 0.0) && piece.top.len() == 3, "{piece:?}");
+    assert!(piece.logprob.is_some_and(|logprob| logprob <= 0.0) && piece.top_logprobs.len() == 3, "{piece:?}");
 }
 
 #[test]
 fn what_cannot_be_is_said() {
-    let model = tiny(Facts::default());
+    let model = tiny(PartialMetadata::default());
     let mut session = Session::new(&model).unwrap();
     let mut error = |prompt: &[TokenId]| session.generate(prompt, GenerationOptions::default()).unwrap_err();
     assert!(matches!(error(&[]), Error::EmptyPrompt));
@@ -243,14 +244,14 @@ fn what_cannot_be_is_said() {
 
 #[test]
 fn ten_thousand_steps_with_rewinds_leave_memory_as_it_was() {
-    let model = tiny(Facts::default());
+    let model = tiny(PartialMetadata::default());
     let mut session = Session::new(&model).unwrap();
     let mut turns = |count: usize| {
         for turn in 0..count {
             let seed = u32::try_from(turn % 50).unwrap();
             session.rewind(session.tokens().len().min(20)).unwrap();
             let prompt = [session.tokens(), &[seed, seed + 1]].concat();
-            assert_eq!(generate(&mut session, &prompt, greedy(100, ChooseOn::Gpu)).0.len(), 100);
+            assert_eq!(generate(&mut session, &prompt, greedy(100, SampleOn::Gpu)).0.len(), 100);
         }
     };
     turns(2);
@@ -269,7 +270,7 @@ fn pteron_counts(model: &Model) -> (u64, u64, u64, u64) {
 /// Long conversations lose their oldest turns, a system's message and the newest one stay.
 #[test]
 fn a_conversation_is_cut_to_what_fits() {
-    let model = tiny(Facts { kv_cache: Some(true), ..Facts::default() });
+    let model = tiny(PartialMetadata { kv_cache: Some(true), ..PartialMetadata::default() });
     let context = model.metadata().context_length as usize;
     let options = pteron_llm::RenderOptions::default();
     let turn = |index: usize| [Message::user(format!("question {index}?")), Message::assistant(format!("answer {index}."))];
@@ -301,16 +302,16 @@ fn a_conversation_is_cut_to_what_fits() {
 /// Measuring a step changes nothing, in the middle of a text and where the cache is full.
 #[test]
 fn a_profile_leaves_the_conversation_as_it_is() {
-    let model = tiny(Facts { kv_cache: Some(true), ..Facts::default() });
+    let model = tiny(PartialMetadata { kv_cache: Some(true), ..PartialMetadata::default() });
     let context = model.metadata().context_length as usize;
     let (mut session, mut other) = (Session::new(&model).unwrap(), Session::new(&model).unwrap());
     let prompt: Vec<TokenId> = (0..20).collect();
-    let expected = generate(&mut other, &prompt, greedy(8, ChooseOn::Gpu));
-    generate(&mut session, &prompt, greedy(1, ChooseOn::Gpu));
+    let expected = generate(&mut other, &prompt, greedy(8, SampleOn::Gpu));
+    generate(&mut session, &prompt, greedy(1, SampleOn::Gpu));
     let profiles = block_on(session.profile()).unwrap();
     assert!(profiles.iter().any(|profile| !profile.dispatches.is_empty()));
     assert_eq!(session.tokens().len(), 20);
-    assert_eq!(generate(&mut session, &prompt, greedy(8, ChooseOn::Gpu)), expected);
+    assert_eq!(generate(&mut session, &prompt, greedy(8, SampleOn::Gpu)), expected);
     let full: Vec<TokenId> = (0..context).map(|at| TokenId::try_from(at % 200).unwrap()).collect();
     let logits = block_on(session.logits(&full)).unwrap();
     block_on(session.profile()).unwrap();

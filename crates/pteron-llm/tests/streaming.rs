@@ -14,7 +14,7 @@ fn tokenizers() -> [(&'static str, Tokenizer); FILES.len()] {
 
 /// The pieces of a stream, the last of them from its end.
 fn pieces(tokenizer: &Tokenizer, ids: &[u32], show: ShowSpecial) -> Vec<String> {
-    let mut stream = tokenizer.stream(show);
+    let mut stream = tokenizer.decode_stream(show);
     let mut pieces: Vec<_> = ids.iter().map(|&id| stream.push(id)).collect();
     assert!(!stream.is_pending() || tokenizer.decode(ids, show).ends_with('\u{FFFD}'));
     pieces.push(stream.finish());

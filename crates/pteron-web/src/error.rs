@@ -65,10 +65,13 @@ impl IntoJs for pteron_llm::Error {
         let code = match self {
             E::Program(error) => return error.into_js(),
             E::Tokenizer(_) | E::Template(_) => "tokenizer",
-            E::Metadata(_) | E::NotAModel(_) => "unsupported",
-            E::Sample(_) | E::Stop(_) | E::EmptyPrompt | E::LongPrompt { .. } | E::NoSuchToken { .. } | E::Rewind { .. } => {
-                "input"
-            }
+            E::Metadata(_) | E::NotALanguageModel(_) => "unsupported",
+            E::Sampling(_)
+            | E::Stop(_)
+            | E::EmptyPrompt
+            | E::PromptTooLong { .. }
+            | E::TokenOutOfRange { .. }
+            | E::RewindPastEnd { .. } => "input",
             _ => "internal",
         };
         error(code, &self.to_string())

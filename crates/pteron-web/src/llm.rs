@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 
 use pteron_llm::{
-    ChatTemplate, Facts, Finish, GenerationOptions, Message, Model, ParseSpecial, Piece, RenderOptions, Sampling, Session,
-    Tokenizer, TokenizerConfig,
+    ChatTemplate, FinishReason, GeneratedToken, GenerationOptions, Message, Model, ParseSpecial, PartialMetadata,
+    RenderOptions, Sampling, Session, Tokenizer, TokenizerConfig,
 };
 use serde::{Deserialize, Serialize};
 use wasm_bindgen::prelude::*;
@@ -92,7 +92,7 @@ impl Options {
             },
             stop_strings: self.stop_strings,
             stop_tokens: self.stop_tokens,
-            ignore_end: self.ignore_end,
+            ignore_eos: self.ignore_end,
             max_tokens: self.max_tokens,
             ..GenerationOptions::default()
         }
@@ -138,7 +138,7 @@ impl WebModel {
     #[wasm_bindgen(constructor)]
     pub fn new(method: WebMethod, head: &WebHead, tokenizer: &[u8], extra: JsValue) -> Result<Self> {
         let extra: Extra = options(extra)?;
-        let llm = |extra: Extra| -> pteron_llm::Result<(Tokenizer, Option<ChatTemplate>, Facts)> {
+        let llm = |extra: Extra| -> pteron_llm::Result<(Tokenizer, Option<ChatTemplate>, PartialMetadata)> {
             let tokenizer = Tokenizer::from_bytes(tokenizer)?;
             let config = extra.tokenizer_config.map(|json| TokenizerConfig::from_json(json.as_bytes())).transpose()?;
             let tokenizer = match &config {
@@ -153,7 +153,7 @@ impl WebModel {
                 (None, Some(config)) => ChatTemplate::from_config(config)?,
                 (None, None) => None,
             };
-            let facts = extra.sidecar.map(|json| Facts::from_sidecar(json.as_bytes())).transpose()?;
+            let facts = extra.sidecar.map(|json| PartialMetadata::from_sidecar(json.as_bytes())).transpose()?;
             Ok((tokenizer, template, facts.unwrap_or_default()))
         };
         let (tokenizer, template, facts) = llm(extra).or_js()?;
@@ -299,7 +299,7 @@ async fn generate(
     options: GenerationOptions,
     on_piece: &js_sys::Function,
 ) -> Result<Outcome> {
-    let reused_tokens = session.kept_of(prompt);
+    let reused_tokens = session.cached_prefix_len(prompt);
     let begin = now();
     let mut first = None;
     let mut text = session.generate(prompt, options).or_js()?;
@@ -311,10 +311,10 @@ async fn generate(
     }
     let end = now();
     let finish = match text.finish() {
-        Some(Finish::Token(_)) => "stop-token",
-        Some(Finish::StopString(_)) => "stop-string",
-        Some(Finish::MaxTokens) => "max-tokens",
-        Some(Finish::ContextFull) => "context-full",
+        Some(FinishReason::StopToken(_)) => "stop-token",
+        Some(FinishReason::StopString(_)) => "stop-string",
+        Some(FinishReason::MaxTokens) => "max-tokens",
+        Some(FinishReason::ContextFull) => "context-full",
         None => "stopped",
     };
     let first = first.unwrap_or(end);
@@ -330,8 +330,8 @@ async fn generate(
 }
 
 /// Hands a piece over; whether more is wanted.
-async fn goes_on(on_piece: &js_sys::Function, piece: &Piece) -> Result<bool> {
-    let Piece { token, text, logprob, top } = piece;
+async fn goes_on(on_piece: &js_sys::Function, piece: &GeneratedToken) -> Result<bool> {
+    let GeneratedToken { token, text, logprob, top_logprobs: top, .. } = piece;
     let piece = to_js(&JsPiece { token: *token, text, logprob: *logprob, top })?;
     let answer = on_piece.call1(&JsValue::UNDEFINED, &piece)?;
     let answer = match answer.dyn_into::<js_sys::Promise>() {

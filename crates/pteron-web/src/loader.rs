@@ -1,7 +1,7 @@
 //! A method whose weights are on their way.
 
 use pteron::{LoadOptions, MethodMemory, Precision, StateDtype, StreamingMethod};
-use pteron_llm::Facts;
+use pteron_llm::PartialMetadata;
 use serde::{Deserialize, Serialize};
 use wasm_bindgen::prelude::*;
 
@@ -114,7 +114,7 @@ impl WebLoader {
         let options: Options = crate::convert::options(options)?;
         let (method, load) = options.load(head)?;
         let program = head.program()?;
-        let context = Facts::from_program(&program).ok().and_then(|facts| facts.context_length).unwrap_or(1);
+        let context = PartialMetadata::from_program(&program).ok().and_then(|facts| facts.context_length).unwrap_or(1);
         let filling = program.load_streaming(&gpu.gpu, &method, &load).await.or_js()?;
         Ok(Self { filling, context })
     }

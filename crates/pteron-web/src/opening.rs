@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 
 use pteron::{FileRange, PartialProgram, Program};
 use pteron_format::{PartialFile, Problem, Ptd};
-use pteron_llm::Facts;
+use pteron_llm::PartialMetadata;
 use serde::Serialize;
 use wasm_bindgen::prelude::*;
 
@@ -170,7 +170,7 @@ fn language_model(program: &Program) -> Option<LanguageModel> {
     };
     let method = program.methods().find(is_one)?;
     // A program that looks like a language model and says nonsense of itself is still a program.
-    let facts = Facts::from_program(program).ok()?;
+    let facts = PartialMetadata::from_program(program).ok()?;
     let longest = program.signature(method).ok().and_then(|(inputs, _)| inputs.first()?.shape.last().copied());
     Some(LanguageModel {
         method: method.to_owned(),

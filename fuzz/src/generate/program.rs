@@ -1,8 +1,8 @@
 //! Programs made from bytes: methods with delegates, instructions around them, kept tensors and constants.
 
 use pteron_format::program::{
-    AllocationDetails, Chain, TensorDataLocation, DataRef, Delegate, DeviceType, ShapeDynamism, ExtraTensorInfo, Instruction, Operator, ExecutionPlan,
-    SegmentId, SubsegmentOffsets, Tensor, Value, ValueId,
+    AllocationDetails, Chain, DataRef, Delegate, DeviceType, ExecutionPlan, ExtraTensorInfo, Instruction, Operator,
+    SegmentId, ShapeDynamism, SubsegmentOffsets, Tensor, TensorDataLocation, Value, ValueId,
 };
 use pteron_format::vulkan::{BACKEND_ID, ConstantSource, DataType, Graph, write_blob};
 use pteron_format::{Program, ScalarType};

@@ -2,8 +2,9 @@
 
 use fastrand::Rng;
 use pteron_format::program::{
-    AllocationDetails, BufferDevice, Chain, ContainerMetadata, TensorDataLocation, DataRef, Delegate, DeviceType, ShapeDynamism, ExtraTensorInfo, Frame,
-    Instruction, NamedData, Operator, ExecutionPlan, SegmentId, SubsegmentOffsets, Tensor, Value, ValueId,
+    AllocationDetails, BufferDevice, Chain, ContainerMetadata, DataRef, Delegate, DeviceType, ExecutionPlan,
+    ExtraTensorInfo, Frame, Instruction, NamedData, Operator, SegmentId, ShapeDynamism, SubsegmentOffsets, Tensor,
+    TensorDataLocation, Value, ValueId,
 };
 use pteron_format::{Program, ScalarType};
 

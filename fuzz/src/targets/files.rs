@@ -4,7 +4,7 @@ use std::path::Path;
 
 use pteron_format::external::Ptd;
 use pteron_format::vulkan::{read_blob, write_blob};
-use pteron_format::{Section, Problem, Pte, PartialFile, external as ptd, fuzzing, write};
+use pteron_format::{PartialFile, Problem, Pte, Section, external as ptd, fuzzing, write};
 
 use crate::check::{self, Outcome};
 use crate::corpus::{self, Typed};

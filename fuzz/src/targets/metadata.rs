@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use pteron_llm::metadata::Constant;
-use pteron_llm::{ChatTemplate, Facts, TokenizerConfig};
+use pteron_llm::{ChatTemplate, PartialMetadata, TokenizerConfig};
 
 use crate::generate::Choices;
 use crate::mutate;
@@ -52,7 +52,7 @@ fn seeds(root: &Path) -> Vec<Input> {
 
 fn run(bytes: &[u8]) -> Verdict {
     constants(bytes);
-    let facts = oracle::bounded_heap(bytes.len(), 16, 64 << 10, || Facts::from_sidecar(bytes));
+    let facts = oracle::bounded_heap(bytes.len(), 16, 64 << 10, || PartialMetadata::from_sidecar(bytes));
     oracle::verdict(&facts);
     if let Ok(facts) = facts {
         resolved(facts);
@@ -66,7 +66,7 @@ fn run(bytes: &[u8]) -> Verdict {
     oracle::verdict(&config)
 }
 
-fn resolved(facts: Facts) {
+fn resolved(facts: PartialMetadata) {
     match facts.resolve() {
         Err(error) => oracle::error_text(&error),
         Ok(metadata) => {
@@ -99,7 +99,7 @@ fn constants(bytes: &[u8]) {
         });
         methods.push((name, values.collect::<Vec<_>>()));
     }
-    match Facts::from_constants(methods) {
+    match PartialMetadata::from_constants(methods) {
         Ok(facts) => resolved(facts),
         Err(error) => oracle::error_text(&error),
     }

@@ -59,7 +59,7 @@ fn opened(file: Vec<u8>, cursor: &mut Cursor<'_>) -> Verdict {
         assert!(answers.is_some(), "{name} is a constant method without answers");
     }
     error_text(&program.signature("nowhere").expect_err("there is no such method"));
-    if let Err(error) = pteron_llm::Facts::from_program(&program) {
+    if let Err(error) = pteron_llm::PartialMetadata::from_program(&program) {
         error_text(&error);
     }
     let mut verdict = "no method";

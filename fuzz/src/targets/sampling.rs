@@ -1,6 +1,6 @@
 //! The choice of the next token on the host: any options, any logits, any history.
 
-use pteron_llm::{History, SampleError, Sampler, Sampling};
+use pteron_llm::{History, Sampler, Sampling, SamplingError};
 
 use crate::generate::cursor::Cursor;
 use crate::oracle::error_text;
@@ -75,13 +75,13 @@ fn run(bytes: &[u8]) -> Verdict {
             let forbidden = options.logit_bias.iter().any(|&(id, bias)| id == choice.token && bias == f32::NEG_INFINITY);
             assert!(!forbidden, "a token that is forbidden was chosen");
             assert!(choice.logprob.is_none_or(|logprob| logprob <= 1e-6), "{choice:?}");
-            assert!(choice.top.len() <= options.logprobs.unwrap_or(0) as usize, "{choice:?}");
+            assert!(choice.top_logprobs.len() <= options.logprobs.unwrap_or(0) as usize, "{choice:?}");
             "chosen"
         }
         Err(error) => {
             error_text(&error);
             match error {
-                SampleError::Logit { .. } => "refused logits",
+                SamplingError::Logit { .. } => "refused logits",
                 _ => "refused",
             }
         }

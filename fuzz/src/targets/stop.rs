@@ -2,13 +2,13 @@
 
 use std::sync::OnceLock;
 
-use pteron_llm::{ShowSpecial, Stop, Tokenizer};
+use pteron_llm::{ShowSpecial, StopConditions, Tokenizer};
 
 use crate::generate::Choices;
 use crate::seeds;
 use crate::target::{Target, Verdict};
 
-/// Stop strings over any cut of a text.
+/// StopConditions strings over any cut of a text.
 pub const STOP: Target = Target {
     name: "stop",
     attacks: "pteron-llm: stop strings over any cut of a text",
@@ -33,7 +33,7 @@ pub const STREAM: Target = Target {
 fn stop(bytes: &[u8]) -> Verdict {
     let mut choices = Choices::new(bytes);
     let strings: Vec<String> = (0..choices.below(5)).map(|_| choices.text(4)).collect();
-    let Ok(stop) = Stop::new(strings.clone(), vec![choices.u32()]) else {
+    let Ok(stop) = StopConditions::new(strings.clone(), vec![choices.u32()]) else {
         assert!(strings.iter().any(String::is_empty), "stop strings are refused without a reason");
         return "refused";
     };
@@ -45,7 +45,7 @@ fn stop(bytes: &[u8]) -> Verdict {
     let shown = |pieces: &[String]| {
         let mut filter = stop.filter();
         let mut text: String = pieces.iter().map(|piece| filter.push(piece)).collect();
-        let hit = filter.hit();
+        let hit = filter.matched();
         text += &filter.finish();
         (text, hit)
     };
@@ -91,7 +91,7 @@ fn stream(bytes: &[u8]) -> Verdict {
         let id = if choices.chance(10) { choices.u32() } else { u32::try_from(choices.below(size + 2)).unwrap_or(u32::MAX) };
         ids.push(id);
     }
-    let mut stream = tokenizer.stream(show);
+    let mut stream = tokenizer.decode_stream(show);
     let mut text = String::new();
     for &id in &ids {
         let before = text.len();

@@ -4,7 +4,7 @@ use pteron::fuzzing::DryMethod;
 use pteron::{LoadOptions, Program, Tensor};
 use pteron_format::ScalarType;
 use pteron_format::fuzzing::write_program;
-use pteron_format::program::{Chain, DataRef, Instruction, ExecutionPlan, SegmentId, Value, ValueId};
+use pteron_format::program::{Chain, DataRef, ExecutionPlan, Instruction, SegmentId, Value, ValueId};
 use pteron_format::vulkan::{self, DataType};
 use pteron_gpu::graph::Elem;
 use pteron_gpu::memory::Memory;
@@ -78,8 +78,11 @@ fn graph(cursor: &mut Cursor<'_>) -> Sketch {
 
 /// A method that calls a graph, perhaps with its arguments mixed up.
 fn method(graph: &vulkan::Graph, cursor: &mut Cursor<'_>) -> ExecutionPlan {
-    let mut plan =
-        ExecutionPlan { name: "forward".to_owned(), delegates: vec![delegate(DataRef::Segment(SegmentId(1)))], ..ExecutionPlan::default() };
+    let mut plan = ExecutionPlan {
+        name: "forward".to_owned(),
+        delegates: vec![delegate(DataRef::Segment(SegmentId(1)))],
+        ..ExecutionPlan::default()
+    };
     let mut args = Vec::new();
     for id in graph.inputs.iter().chain(&graph.outputs) {
         let (scalar_type, sizes) = match graph.value(*id).and_then(vulkan::Value::as_tensor) {
@@ -158,7 +161,7 @@ fn run(bytes: &[u8]) -> Verdict {
 
 /// What a program says of itself is taken or refused.
 fn facts(program: &Program) {
-    let facts = pteron_llm::Facts::from_program(program);
+    let facts = pteron_llm::PartialMetadata::from_program(program);
     match facts {
         Err(error) => error_text(&error),
         Ok(facts) => {

@@ -146,7 +146,7 @@ fn used(tokenizer: &Tokenizer, prompt: &str) {
         let again = tokenizer.encode_prompt(prompt, parse).unwrap_or_default();
         assert!(again == ids, "a text is encoded in two ways");
         for show in [ShowSpecial::Yes, ShowSpecial::No] {
-            let mut stream = tokenizer.stream(show);
+            let mut stream = tokenizer.decode_stream(show);
             let mut text: String = ids.iter().map(|&id| stream.push(id)).collect();
             text += &stream.finish();
             assert!(text == tokenizer.decode(&ids, show), "a stream is another text than the whole");

@@ -6,7 +6,7 @@ use pteron::Program;
 use pteron_convert::{Blueprint, Options, Scales, Source, Synthetic, synthetic};
 use pteron_files::TemporaryFolder;
 use pteron_format::Bytes;
-use pteron_llm::Facts;
+use pteron_llm::PartialMetadata;
 
 use super::args::TargetArgs;
 use crate::failure::{Failure, Reason};
@@ -20,7 +20,7 @@ pub(crate) struct Target {
     /// Bytes of the program and of the files that belong to it.
     pub(super) bytes: u64,
     /// What flags and a sidecar say of it.
-    pub(super) facts: Facts,
+    pub(super) facts: PartialMetadata,
     /// Where a program was made for this run, until nothing maps it any more.
     _temporary: Option<TemporaryFolder>,
 }
@@ -30,7 +30,11 @@ pub(super) fn open(args: &TargetArgs, context: u32) -> Result<Target, Failure> {
     if let Some(shape) = &args.synthetic {
         return synthetic(shape, context);
     }
-    let flags = Facts { context_length: args.context_length, kv_cache: args.kv_cache.then_some(true), ..Facts::default() };
+    let flags = PartialMetadata {
+        context_length: args.context_length,
+        kv_cache: args.kv_cache.then_some(true),
+        ..PartialMetadata::default()
+    };
     let facts = flags.or(generate::sidecar(args.model.as_deref())?);
     let Some(path) = &args.model else {
         let program = generate::bundled_program()?;
@@ -61,5 +65,5 @@ pub(super) fn synthetic(shape: &str, context: u32) -> Result<Target, Failure> {
     // What is mapped needs no name where names and files are apart: then nothing stays behind, however the process ends.
     let temporary = if cfg!(unix) { None } else { Some(temporary) };
     let program = Program::from_files(pte, Vec::new()).map_err(|error| Failure::file(&path, error))?;
-    Ok(Target { program, name: shape.to_owned(), bytes, facts: Facts::default(), _temporary: temporary })
+    Ok(Target { program, name: shape.to_owned(), bytes, facts: PartialMetadata::default(), _temporary: temporary })
 }

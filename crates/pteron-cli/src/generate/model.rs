@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use pteron::{Gpu, Program, StateDtype, block_on};
-use pteron_llm::{ChatTemplate, Facts, Model, ModelOptions, Tokenizer, TokenizerConfig};
+use pteron_llm::{ChatTemplate, Model, ModelOptions, PartialMetadata, Tokenizer, TokenizerConfig};
 
 use super::bundled;
 use crate::cli::ModelArgs;
@@ -94,18 +94,18 @@ fn template(args: &ModelArgs, config: Option<&TokenizerConfig>) -> Result<Option
 }
 
 /// What the sidecar of a model says, if there is one.
-pub(crate) fn sidecar(model: Option<&Path>) -> Result<Facts, Failure> {
-    let Some(path) = model.and_then(|model| beside(model, SIDECAR)) else { return Ok(Facts::default()) };
-    Facts::from_sidecar(&files::read(&path, LARGEST_CONFIG)?)
+pub(crate) fn sidecar(model: Option<&Path>) -> Result<PartialMetadata, Failure> {
+    let Some(path) = model.and_then(|model| beside(model, SIDECAR)) else { return Ok(PartialMetadata::default()) };
+    PartialMetadata::from_sidecar(&files::read(&path, LARGEST_CONFIG)?)
         .map_err(|error| Failure::file(&path, pteron_llm::Error::from(error)))
 }
 
-fn flags(args: &ModelArgs) -> Facts {
-    Facts {
+fn flags(args: &ModelArgs) -> PartialMetadata {
+    PartialMetadata {
         context_length: args.context_length,
         kv_cache: args.kv_cache.then_some(true),
         bos_id: args.bos_id,
         eos_ids: (!args.eos_ids.is_empty()).then(|| args.eos_ids.clone()),
-        ..Facts::default()
+        ..PartialMetadata::default()
     }
 }

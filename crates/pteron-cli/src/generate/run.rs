@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use pteron::block_on;
-use pteron_llm::{Finish, GenerationOptions, Piece, Session, TokenId};
+use pteron_llm::{FinishReason, GeneratedToken, GenerationOptions, Session, TokenId};
 use serde::Serialize;
 
 use super::model::{self, OpenedModel};
@@ -93,7 +93,7 @@ pub(super) struct Logprob {
 pub(super) struct Text {
     pub(super) text: String,
     pub(super) tokens: Vec<TokenId>,
-    pub(super) finish: Option<Finish>,
+    pub(super) finish: Option<FinishReason>,
     pub(super) logprobs: Vec<Logprob>,
     pub(super) speed: Speed,
 }
@@ -101,10 +101,10 @@ pub(super) struct Text {
 impl Text {
     fn finish_name(&self) -> &'static str {
         match self.finish {
-            Some(Finish::Token(_)) => "end",
-            Some(Finish::StopString(_)) => "stop",
-            Some(Finish::MaxTokens) => "length",
-            Some(Finish::ContextFull) => "context",
+            Some(FinishReason::StopToken(_)) => "end",
+            Some(FinishReason::StopString(_)) => "stop",
+            Some(FinishReason::MaxTokens) => "length",
+            Some(FinishReason::ContextFull) => "context",
             _ => "interrupted",
         }
     }
@@ -115,7 +115,7 @@ pub(super) fn stream(
     session: &mut Session,
     prompt: &[TokenId],
     options: GenerationOptions,
-    mut show: impl FnMut(&Piece) -> Result<(), Failure>,
+    mut show: impl FnMut(&GeneratedToken) -> Result<(), Failure>,
 ) -> Result<Text, Failure> {
     let gpu_memory_bytes = Speed::memory(session);
     let common = session.tokens().iter().zip(prompt).take_while(|(own, new)| own == new).count();
@@ -137,7 +137,7 @@ pub(super) fn stream(
         let Some(piece) = piece else { break };
         text.text += &piece.text;
         if let Some(logprob) = piece.logprob {
-            text.logprobs.push(Logprob { token: piece.token, logprob, top: piece.top.clone() });
+            text.logprobs.push(Logprob { token: piece.token, logprob, top: piece.top_logprobs.clone() });
         }
         show(&piece)?;
         if interrupts::interrupted() {

@@ -28,7 +28,7 @@ mod sampler;
 #[cfg(test)]
 mod tests;
 
-pub use sampler::{Choice, History, Sampler};
+pub use sampler::{History, SampledToken, Sampler};
 use serde::{Deserialize, Serialize};
 
 use crate::tokenizer::TokenId;
@@ -79,7 +79,7 @@ impl Default for Sampling {
 /// An option or logits that cannot be sampled with.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum SampleError {
+pub enum SamplingError {
     /// An option outside of its range.
     #[error("{option} is {value}, but must be {range}")]
     Option {
@@ -136,7 +136,7 @@ impl Sampling {
     ///
     /// # Errors
     /// The first option that is outside of its range.
-    pub fn validate(&self) -> Result<(), SampleError> {
+    pub fn validate(&self) -> Result<(), SamplingError> {
         let from_to = |low: f32, high: f32| move |value: f32| (low..=high).contains(&value);
         let above_to = |high: f32| move |value: f32| value > 0.0 && value <= high;
         option("temperature", self.temperature, "from 0 to 100", from_to(0.0, 100.0))?;
@@ -146,12 +146,17 @@ impl Sampling {
         option("presence_penalty", self.presence_penalty, "from -100 to 100", from_to(-100.0, 100.0))?;
         option("frequency_penalty", self.frequency_penalty, "from -100 to 100", from_to(-100.0, 100.0))?;
         match self.logit_bias.iter().find(|(_, bias)| bias.is_nan() || *bias == f32::INFINITY) {
-            Some(&(token, value)) => Err(SampleError::Bias { token, value }),
+            Some(&(token, value)) => Err(SamplingError::Bias { token, value }),
             None => Ok(()),
         }
     }
 }
 
-fn option(option: &'static str, value: f32, range: &'static str, allowed: impl Fn(f32) -> bool) -> Result<(), SampleError> {
-    if allowed(value) { Ok(()) } else { Err(SampleError::Option { option, value, range }) }
+fn option(
+    option: &'static str,
+    value: f32,
+    range: &'static str,
+    allowed: impl Fn(f32) -> bool,
+) -> Result<(), SamplingError> {
+    if allowed(value) { Ok(()) } else { Err(SamplingError::Option { option, value, range }) }
 }

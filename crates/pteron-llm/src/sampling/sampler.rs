@@ -2,7 +2,7 @@
 
 use super::candidates::{Candidate, keep_min_p, keep_top_k, keep_top_p, pick};
 use super::rng::uniform;
-use super::{SampleError, Sampling};
+use super::{Sampling, SamplingError};
 use crate::tokenizer::TokenId;
 
 /// The tokens before the one that is chosen, for penalties.
@@ -16,13 +16,13 @@ pub struct History<'a> {
 
 /// A chosen token.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Choice {
+pub struct SampledToken {
     /// The token.
     pub token: TokenId,
     /// Its log probability, where wanted: that of the model, before any option.
     pub logprob: Option<f32>,
     /// The most likely tokens with their log probabilities, best first, as many as wanted.
-    pub top: Vec<(TokenId, f32)>,
+    pub top_logprobs: Vec<(TokenId, f32)>,
 }
 
 /// Chooses tokens. Keeps its memory between calls.
@@ -44,7 +44,7 @@ impl Sampler {
     ///
     /// # Errors
     /// An option outside of its range.
-    pub fn new(options: Sampling) -> Result<Self, SampleError> {
+    pub fn new(options: Sampling) -> Result<Self, SamplingError> {
         options.validate()?;
         let (logits, candidates, counts, seen) = Default::default();
         Ok(Self { options, draws: 0, logits, candidates, counts, seen })
@@ -71,17 +71,17 @@ impl Sampler {
     ///
     /// # Errors
     /// Logits that are not numbers, a bias for a token that is not there, or nothing that can be chosen. Nothing is drawn then.
-    pub fn sample(&mut self, logits: &[f32], history: &History<'_>) -> Result<Choice, SampleError> {
+    pub fn sample(&mut self, logits: &[f32], history: &History<'_>) -> Result<SampledToken, SamplingError> {
         check(logits)?;
         self.logits.clear();
         self.logits.extend(logits.iter().copied().map(f64::from));
         self.penalise(history);
         self.add_bias()?;
         let best = argmax(&self.logits).filter(|(_, logit)| logit.is_finite());
-        let (best, max) = best.ok_or(SampleError::NoToken("all are forbidden, by the model or by logit_bias"))?;
+        let (best, max) = best.ok_or(SamplingError::NoToken("all are forbidden, by the model or by logit_bias"))?;
         let token = if self.options.is_greedy() { best } else { self.draw(max)? };
-        let (logprob, top) = self.logprobs(logits, token);
-        Ok(Choice { token, logprob, top })
+        let (logprob, top_logprobs) = self.logprobs(logits, token);
+        Ok(SampledToken { token, logprob, top_logprobs })
     }
 
     fn penalise(&mut self, history: &History<'_>) {
@@ -111,16 +111,16 @@ impl Sampler {
         }
     }
 
-    fn add_bias(&mut self) -> Result<(), SampleError> {
+    fn add_bias(&mut self) -> Result<(), SamplingError> {
         let vocabulary = self.logits.len();
         for &(token, bias) in &self.options.logit_bias {
             let logit = usize::try_from(token).ok().and_then(|index| self.logits.get_mut(index));
-            *logit.ok_or(SampleError::BiasToken { token, vocabulary })? += f64::from(bias);
+            *logit.ok_or(SamplingError::BiasToken { token, vocabulary })? += f64::from(bias);
         }
         Ok(())
     }
 
-    fn draw(&mut self, max: f64) -> Result<TokenId, SampleError> {
+    fn draw(&mut self, max: f64) -> Result<TokenId, SamplingError> {
         let Sampling { temperature, top_k, top_p, min_p, seed, .. } = self.options;
         let temperature = f64::from(temperature);
         let candidates = (0..).zip(&self.logits).filter(|(_, logit)| logit.is_finite()).map(|(token, logit)| {
@@ -136,7 +136,7 @@ impl Sampler {
         keep_min_p(&mut self.candidates, f64::from(min_p));
         let picked = pick(&self.candidates, uniform(seed, self.draws));
         self.draws += 1;
-        picked.map(|candidate| candidate.token).ok_or(SampleError::NoToken("none is left"))
+        picked.map(|candidate| candidate.token).ok_or(SamplingError::NoToken("none is left"))
     }
 
     /// The log probability of a token, and the most likely tokens with theirs.
@@ -145,7 +145,7 @@ impl Sampler {
         let max = f64::from(logits.iter().copied().fold(f32::NEG_INFINITY, f32::max));
         let sum: f64 = logits.iter().map(|&logit| libm::exp(f64::from(logit) - max)).sum();
         let base = max + libm::log(sum);
-        let logprob = |logit: f64| single(logit - base);
+        let logprob = |logit: f64| to_f32(logit - base);
         let own = usize::try_from(token).ok().and_then(|index| logits.get(index)).map(|&logit| logprob(f64::from(logit)));
         let all = (0..).zip(logits).map(|(token, &logit)| Candidate { token, logit: f64::from(logit), weight: 0.0 });
         self.candidates.clear();
@@ -156,13 +156,13 @@ impl Sampler {
     }
 }
 
-fn check(logits: &[f32]) -> Result<(), SampleError> {
+fn check(logits: &[f32]) -> Result<(), SamplingError> {
     if logits.is_empty() || u32::try_from(logits.len()).is_err() {
-        return Err(SampleError::NoToken("the model gave no logits, or more than 32 bits can count"));
+        return Err(SamplingError::NoToken("the model gave no logits, or more than 32 bits can count"));
     }
     // Negative infinity is a way to forbid a token.
     match logits.iter().position(|logit| logit.is_nan() || *logit == f32::INFINITY) {
-        Some(token) => Err(SampleError::Logit { token, value: logits[token] }),
+        Some(token) => Err(SamplingError::Logit { token, value: logits[token] }),
         None => Ok(()),
     }
 }
@@ -174,6 +174,6 @@ fn argmax(logits: &[f64]) -> Option<(TokenId, f64)> {
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "a log probability needs no more than single precision")]
-fn single(value: f64) -> f32 {
+fn to_f32(value: f64) -> f32 {
     value as f32
 }

@@ -156,25 +156,25 @@ fn bias_can_force_and_forbid() {
 fn log_probabilities_are_the_models_own() {
     let options = Sampling { temperature: 1.0, top_k: 1, logprobs: Some(3), seed: 1, ..Sampling::default() };
     let choice = sampler(options).sample(&logits(&EIGHT), &History::default()).unwrap();
-    assert_eq!((choice.token, choice.top.iter().map(|(token, _)| *token).collect()), (0, vec![0, 4, 2]));
-    for ((_, logprob), probability) in choice.top.iter().zip([0.30f32, 0.25, 0.20]) {
+    assert_eq!((choice.token, choice.top_logprobs.iter().map(|(token, _)| *token).collect()), (0, vec![0, 4, 2]));
+    for ((_, logprob), probability) in choice.top_logprobs.iter().zip([0.30f32, 0.25, 0.20]) {
         assert!((logprob - probability.ln()).abs() < 1e-6);
     }
-    assert_eq!(choice.logprob, Some(choice.top[0].1));
+    assert_eq!(choice.logprob, Some(choice.top_logprobs[0].1));
     let none = sampler(Sampling::default()).sample(&[1.0, 2.0], &History::default()).unwrap();
-    assert_eq!(none, Choice { token: 1, logprob: None, top: vec![] });
+    assert_eq!(none, SampledToken { token: 1, logprob: None, top_logprobs: vec![] });
     let all = Sampling { logprobs: Some(u32::MAX), ..Sampling::default() };
-    assert_eq!(sampler(all).sample(&[1.0, 1.0], &History::default()).unwrap().top.len(), 2);
+    assert_eq!(sampler(all).sample(&[1.0, 1.0], &History::default()).unwrap().top_logprobs.len(), 2);
 }
 
 #[test]
 fn bad_logits_are_errors_that_draw_nothing() {
     let mut sampler = sampler(Sampling { temperature: 1.0, logit_bias: vec![(1, 1.0)], ..Sampling::default() });
     let mut error = |logits: &[f32]| sampler.sample(logits, &History::default()).unwrap_err();
-    assert!(matches!(error(&[0.0, f32::NAN]), SampleError::Logit { token: 1, .. }));
-    assert!(matches!(error(&[f32::INFINITY, 0.0]), SampleError::Logit { token: 0, .. }));
-    assert!(matches!(error(&[f32::NEG_INFINITY; 2]), SampleError::NoToken(_)));
-    assert!(matches!(error(&[]), SampleError::NoToken(_)));
+    assert!(matches!(error(&[0.0, f32::NAN]), SamplingError::Logit { token: 1, .. }));
+    assert!(matches!(error(&[f32::INFINITY, 0.0]), SamplingError::Logit { token: 0, .. }));
+    assert!(matches!(error(&[f32::NEG_INFINITY; 2]), SamplingError::NoToken(_)));
+    assert!(matches!(error(&[]), SamplingError::NoToken(_)));
     let error = error(&[1.0]);
     assert_eq!(error.to_string(), "logit_bias names token 1, but the model's vocabulary ends at 0");
     assert_eq!(sampler.draws(), 0);

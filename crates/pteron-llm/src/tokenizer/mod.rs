@@ -19,25 +19,25 @@
 
 mod base64;
 mod charsmap;
+mod detokenize;
 mod hf;
-mod join;
 mod merge;
 mod pattern;
 mod sentencepiece;
 mod tiktoken;
-mod tokens;
+mod vocabulary;
 mod work;
 
 use std::sync::Arc;
 
+pub(crate) use detokenize::Detokenizer;
 use hf::HuggingFace;
-pub(crate) use join::Joiner;
 use pteron_format::EscapedText;
 use sentencepiece::SentencePiece;
 use tiktoken::Tiktoken;
 pub use work::{MAX_GROWTH, MAX_STEPS, MAX_TEXT};
 
-use crate::stream::TextStream;
+use crate::decode_stream::DecodeStream;
 
 /// The longest token in bytes; real ones have some dozen.
 pub const MAX_TOKEN: usize = 4096;
@@ -111,7 +111,7 @@ pub enum TokenizerError {
     Encode(String),
     /// A text that is too long.
     #[error("the text has {bytes} bytes, and at most {most} are encoded at a time: shorten it, or give it in parts")]
-    LongText {
+    TextTooLong {
         /// How many bytes it has.
         bytes: usize,
         /// How many it may have.
@@ -149,21 +149,21 @@ pub enum TokenizerError {
 /// Turns text into token ids and back. Cheap to clone.
 ///
 /// Encoding is that of the library which made the file; the tests compare with each. Decoding is, too, and is written so that
-/// text can be shown token by token: see [`TextStream`].
+/// text can be shown token by token: see [`DecodeStream`].
 #[derive(Clone, Debug)]
 pub struct Tokenizer {
-    kind: Arc<dyn Kind>,
+    kind: Arc<dyn TokenizerKind>,
     bos: Option<TokenId>,
     eos: Option<TokenId>,
 }
 
 /// What each kind of tokenizer can do.
-trait Kind: std::fmt::Debug + Send + Sync {
+trait TokenizerKind: std::fmt::Debug + Send + Sync {
     fn format(&self) -> Format;
     fn encode(&self, text: &str, parse: ParseSpecial) -> Result<Vec<TokenId>, TokenizerError>;
-    /// A joiner for the tokens of a new text.
-    fn joiner(&self) -> Joiner;
-    fn join(&self, id: TokenId, show: ShowSpecial, joiner: &mut Joiner, out: &mut String);
+    /// A detokenizer for the tokens of a new text.
+    fn detokenizer(&self) -> Detokenizer;
+    fn push_token(&self, id: TokenId, show: ShowSpecial, detokenizer: &mut Detokenizer, out: &mut String);
     fn token_bytes(&self, id: TokenId) -> Option<Vec<u8>>;
     /// The token that the file spells like this.
     fn find(&self, name: &str) -> Option<TokenId>;
@@ -202,7 +202,7 @@ impl Tokenizer {
     fn read(bytes: &[u8]) -> Result<Self, TokenizerError> {
         // Text has no control characters but line breaks and tabs; a message has some from its second byte on.
         let is_text = bytes.iter().take(256).all(|byte| *byte >= b' ' || matches!(byte, b'\n' | b'\r' | b'\t'));
-        let kind: Arc<dyn Kind> = if is_text && hf::detect(bytes) {
+        let kind: Arc<dyn TokenizerKind> = if is_text && hf::detect(bytes) {
             Arc::new(HuggingFace::read(bytes)?)
         } else if is_text && tiktoken::detect(bytes) {
             Arc::new(Tiktoken::read(bytes)?)
@@ -260,7 +260,7 @@ impl Tokenizer {
     /// The text of ids. An id without a token gives nothing.
     #[must_use]
     pub fn decode(&self, ids: &[TokenId], show: ShowSpecial) -> String {
-        let mut stream = self.stream(show);
+        let mut stream = self.decode_stream(show);
         let mut text = String::new();
         for &id in ids {
             stream.push_into(id, &mut text);
@@ -271,16 +271,16 @@ impl Tokenizer {
 
     /// Decodes ids as they come.
     #[must_use]
-    pub fn stream(&self, show: ShowSpecial) -> TextStream {
-        TextStream::new(self.clone(), show)
+    pub fn decode_stream(&self, show: ShowSpecial) -> DecodeStream {
+        DecodeStream::new(self.clone(), show)
     }
 
-    pub(crate) fn joiner(&self) -> Joiner {
-        self.kind.joiner()
+    pub(crate) fn detokenizer(&self) -> Detokenizer {
+        self.kind.detokenizer()
     }
 
-    pub(crate) fn join(&self, id: TokenId, show: ShowSpecial, joiner: &mut Joiner, out: &mut String) {
-        self.kind.join(id, show, joiner, out);
+    pub(crate) fn push_token(&self, id: TokenId, show: ShowSpecial, detokenizer: &mut Detokenizer, out: &mut String) {
+        self.kind.push_token(id, show, detokenizer, out);
     }
 
     /// The bytes that a token stands for inside a text; they need not be whole characters. A special token is its name.

@@ -1,12 +1,12 @@
 //! Llama 3's file: one token a line, as base64 and rank, best first. Which tokens are special, the file does not say.
 
 use super::base64;
-use super::join::{Broken, Joiner, Trim};
+use super::detokenize::{Broken, Detokenizer, Trim};
 use super::merge::{Symbol, merge};
 use super::pattern::Pattern;
-use super::tokens::{Index, Part, Specials, Tokens};
+use super::vocabulary::{Part, SpecialTokens, TokenBytes, TokenIndex};
 use super::work::Work;
-use super::{Format, Kind, MAX_TOKEN, ParseSpecial, ShowSpecial, TokenizerError};
+use super::{Format, MAX_TOKEN, ParseSpecial, ShowSpecial, TokenizerError, TokenizerKind};
 
 /// How Llama 3 cuts a text before tokens are looked for.
 const PATTERN: &str = concat!(
@@ -48,9 +48,9 @@ fn special_names() -> impl Iterator<Item = String> {
 
 #[derive(Debug)]
 pub(super) struct Tiktoken {
-    tokens: Tokens,
-    index: Index,
-    specials: Specials,
+    tokens: TokenBytes,
+    index: TokenIndex,
+    specials: SpecialTokens,
     pattern: Pattern,
     /// The id of the first special token, and how many tokens the file has.
     base: u32,
@@ -87,7 +87,7 @@ impl Tiktoken {
             }
         }
         ranked.sort_unstable();
-        let mut tokens = Tokens::default();
+        let mut tokens = TokenBytes::default();
         for ((rank, line, token), id) in ranked.iter().zip(0u32..) {
             if *rank != id {
                 let what = format!("has rank {rank} where rank {id} is due: ranks must count up from 0");
@@ -96,7 +96,7 @@ impl Tiktoken {
             tokens.push(token);
         }
         let line_of = |id: u32| usize::try_from(id).ok().and_then(|id| ranked.get(id)).map_or(0, |(_, line, _)| *line);
-        let index = Index::new(&tokens, tokens.ids()).map_err(|(first, second)| {
+        let index = TokenIndex::new(&tokens, tokens.ids()).map_err(|(first, second)| {
             problem(line_of(second), &format!("repeats the token of line {}", line_of(first) + 1))
         })?;
         if let Some(byte) = (0..=255).find(|&byte| index.find(&tokens, &[byte]).is_none()) {
@@ -105,12 +105,12 @@ impl Tiktoken {
         Self::with_specials(tokens, index)
     }
 
-    fn with_specials(tokens: Tokens, index: Index) -> Result<Self, TokenizerError> {
+    fn with_specials(tokens: TokenBytes, index: TokenIndex) -> Result<Self, TokenizerError> {
         let too_many = || TokenizerError::Tiktoken { line: tokens.len(), what: "is one token too many".to_owned() };
         let base = u32::try_from(tokens.len()).ok().filter(|base| base.checked_add(SPECIAL_COUNT).is_some());
         let base = base.ok_or_else(too_many)?;
         let names: Vec<String> = special_names().collect();
-        let specials = Specials::new(names.iter().map(String::as_str).zip(base..)).map_err(|_| too_many())?;
+        let specials = SpecialTokens::new(names.iter().map(String::as_str).zip(base..)).map_err(|_| too_many())?;
         let pattern = Pattern::new(PATTERN).map_err(TokenizerError::Encode)?;
         Ok(Self { tokens, index, specials, pattern, base })
     }
@@ -128,7 +128,7 @@ impl Tiktoken {
     }
 }
 
-impl Kind for Tiktoken {
+impl TokenizerKind for Tiktoken {
     fn format(&self) -> Format {
         Format::Tiktoken
     }
@@ -153,13 +153,13 @@ impl Kind for Tiktoken {
         Ok(ids)
     }
 
-    fn joiner(&self) -> Joiner {
-        Joiner::new(Broken::EachSequence, Trim::default())
+    fn detokenizer(&self) -> Detokenizer {
+        Detokenizer::new(Broken::EachSequence, Trim::default())
     }
 
-    fn join(&self, id: u32, show: ShowSpecial, joiner: &mut Joiner, out: &mut String) {
+    fn push_token(&self, id: u32, show: ShowSpecial, detokenizer: &mut Detokenizer, out: &mut String) {
         if show == ShowSpecial::Yes || !self.is_special(id) {
-            joiner.bytes(&self.token_bytes(id).unwrap_or_default(), out);
+            detokenizer.bytes(&self.token_bytes(id).unwrap_or_default(), out);
         }
     }
 

@@ -28,7 +28,7 @@ impl Work {
     /// A text that is too long.
     pub(super) fn new(len: usize) -> Result<Self, TokenizerError> {
         if len > MAX_TEXT {
-            return Err(TokenizerError::LongText { bytes: len, most: MAX_TEXT });
+            return Err(TokenizerError::TextTooLong { bytes: len, most: MAX_TEXT });
         }
         let limit = |floor: usize, each: usize| len.saturating_mul(each).saturating_add(floor);
         Ok(Self { bytes: limit(FLOOR_BYTES, MAX_GROWTH), steps: limit(FLOOR_STEPS, MAX_STEPS) })
@@ -60,7 +60,7 @@ mod tests {
         assert!(matches!(work.step(1), Err(TokenizerError::Steps { .. })));
         assert!(Work::new(MAX_TEXT).is_ok());
         let error = Work::new(MAX_TEXT + 1).unwrap_err();
-        assert!(matches!(error, TokenizerError::LongText { .. }));
+        assert!(matches!(error, TokenizerError::TextTooLong { .. }));
         assert!(error.to_string().contains("16777217 bytes"), "{error}");
     }
 }

@@ -1,11 +1,11 @@
-//! Tokens beside the model's, found in a text before anything else.
+//! TokenBytes beside the model's, found in a text before anything else.
 
 use std::collections::HashMap;
 
 use super::model::Vocabulary;
 use super::normalizer::Normalizer;
 use crate::tokenizer::pattern::is_word;
-use crate::tokenizer::tokens::{Index, Tokens};
+use crate::tokenizer::vocabulary::{TokenBytes, TokenIndex};
 use crate::tokenizer::work::Work;
 use crate::tokenizer::{ParseSpecial, TokenizerError};
 
@@ -48,8 +48,8 @@ pub(super) enum Part<'a> {
 /// Names of tokens, found leftmost and longest.
 #[derive(Debug, Default)]
 struct Finder {
-    names: Tokens,
-    index: Index,
+    names: TokenBytes,
+    index: TokenIndex,
     /// For each name, the index of its token.
     tokens: Vec<usize>,
     /// Whether any name starts with this byte.
@@ -67,7 +67,7 @@ impl Finder {
                 *start = true;
             }
         }
-        finder.index = Index::new(&finder.names, finder.names.ids())
+        finder.index = TokenIndex::new(&finder.names, finder.names.ids())
             .map_err(|_| "two added tokens are the same once they are normalized")?;
         Ok(finder)
     }

@@ -8,8 +8,8 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::super::join::{Broken, Joiner, Trim};
-use super::parts::{character, flatten, kind};
+use super::super::detokenize::{Broken, Detokenizer, Trim};
+use super::fields::{character, flatten, kind};
 
 /// How many times as long a decoder may make a token; those in use make it no longer.
 const MAX_GROWTH: usize = 16;
@@ -36,7 +36,7 @@ impl Step {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Spelling {
     Text,
-    /// Tokens like `<0x0A>` are bytes.
+    /// TokenBytes like `<0x0A>` are bytes.
     ByteFallback,
     /// Each character stands for a byte.
     ByteLevel,
@@ -85,24 +85,24 @@ impl Decoder {
         Ok(decoder)
     }
 
-    pub(super) fn joiner(&self) -> Joiner {
+    pub(super) fn detokenizer(&self) -> Detokenizer {
         let broken = if self.spelling == Spelling::ByteFallback { Broken::EachByte } else { Broken::EachSequence };
-        Joiner::new(broken, self.trim)
+        Detokenizer::new(broken, self.trim)
     }
 
-    pub(super) fn join(&self, token: &str, joiner: &mut Joiner, out: &mut String) {
-        let first = !std::mem::replace(&mut joiner.started, true);
+    pub(super) fn join(&self, token: &str, detokenizer: &mut Detokenizer, out: &mut String) {
+        let first = !std::mem::replace(&mut detokenizer.started, true);
         if !first {
-            joiner.text(self.between, out);
+            detokenizer.text(self.between, out);
         }
         let text = self.apply(token, first);
         match self.spelling {
-            Spelling::Text => joiner.text(&text, out),
+            Spelling::Text => detokenizer.text(&text, out),
             Spelling::ByteFallback => match byte_of(&text) {
-                Some(byte) => joiner.bytes(&[byte], out),
-                None => joiner.text(&text, out),
+                Some(byte) => detokenizer.bytes(&[byte], out),
+                None => detokenizer.text(&text, out),
             },
-            Spelling::ByteLevel => joiner.bytes(&spelled(&text), out),
+            Spelling::ByteLevel => detokenizer.bytes(&spelled(&text), out),
         }
     }
 
@@ -124,9 +124,9 @@ impl Decoder {
                 Step::Metaspace { space, drop_first: true } if first => text.replace(*space, ""),
                 Step::Metaspace { space, .. } => text.replace(*space, " "),
                 Step::Strip(trim) => {
-                    let (mut joiner, mut out) = (Joiner::new(Broken::default(), *trim), String::new());
-                    joiner.text(&text, &mut out);
-                    joiner.finish(&mut out);
+                    let (mut detokenizer, mut out) = (Detokenizer::new(Broken::default(), *trim), String::new());
+                    detokenizer.text(&text, &mut out);
+                    detokenizer.finish(&mut out);
                     out
                 }
             });
@@ -192,9 +192,9 @@ mod tests {
 
     fn ours(part: &Value, tokens: &[String]) -> String {
         let decoder = Decoder::new(Some(part)).unwrap();
-        let (mut joiner, mut out) = (decoder.joiner(), String::new());
-        tokens.iter().for_each(|token| decoder.join(token, &mut joiner, &mut out));
-        joiner.finish(&mut out);
+        let (mut detokenizer, mut out) = (decoder.detokenizer(), String::new());
+        tokens.iter().for_each(|token| decoder.join(token, &mut detokenizer, &mut out));
+        detokenizer.finish(&mut out);
         out
     }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::added::AddedToken;
 use super::model::{Bpe, Model, Unigram, Vocabulary};
 use crate::tokenizer::MAX_TOKEN;
-use crate::tokenizer::tokens::{Index, Tokens};
+use crate::tokenizer::vocabulary::{TokenBytes, TokenIndex};
 
 /// Ids are smaller. No vocabulary is near it.
 const MAX_ID: u32 = 1 << 24;
@@ -45,7 +45,7 @@ pub(super) struct ModelPart {
     end_of_word_suffix: Option<String>,
 }
 
-/// Tokens with their ids, or in the order of their ids with scores.
+/// TokenBytes with their ids, or in the order of their ids with scores.
 enum Entries {
     Ids(Vec<(String, u32)>),
     Scores(Vec<(String, f64)>),
@@ -124,10 +124,10 @@ impl ModelPart {
     }
 
     fn unigram(&self, scores: &[(String, f64)]) -> Result<Model, String> {
-        let mut tokens = Tokens::default();
+        let mut tokens = TokenBytes::default();
         scores.iter().for_each(|(token, _)| tokens.push(token.as_bytes()));
-        let index =
-            Index::new(&tokens, tokens.ids()).map_err(|(_, id)| format!("the token with the id {id} is there twice"))?;
+        let index = TokenIndex::new(&tokens, tokens.ids())
+            .map_err(|(_, id)| format!("the token with the id {id} is there twice"))?;
         let unknown = self.unk_id.map(|id| u32::try_from(id).ok().filter(|_| id < scores.len()));
         if unknown == Some(None) {
             return Err("its unk_id is larger than the vocabulary".to_owned());

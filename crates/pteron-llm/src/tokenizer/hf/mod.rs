@@ -2,28 +2,28 @@
 
 mod added;
 mod decoder;
+mod fields;
 mod file;
 mod model;
-mod newer;
 mod normalizer;
-mod parts;
-mod pieces;
+mod pre_tokenizer;
 #[cfg(test)]
 mod reference;
 #[cfg(test)]
 mod tests;
+mod unicode_tables;
 
 use added::{Added, Part};
 use decoder::Decoder;
+use fields::PostProcessor;
 use file::File;
 use model::{Encoder, Model, Vocabulary};
 use normalizer::Normalizer;
-use parts::Around;
-use pieces::PreTokenizer;
+use pre_tokenizer::PreTokenizer;
 
-use super::join::Joiner;
+use super::detokenize::Detokenizer;
 use super::work::Work;
-use super::{Format, Kind, ParseSpecial, ShowSpecial, TokenizerError};
+use super::{Format, ParseSpecial, ShowSpecial, TokenizerError, TokenizerKind};
 
 #[derive(Debug)]
 pub(super) struct HuggingFace {
@@ -32,7 +32,7 @@ pub(super) struct HuggingFace {
     normalizer: Normalizer,
     pre_tokenizer: PreTokenizer,
     added: Added,
-    around: Around,
+    around: PostProcessor,
     decoder: Decoder,
     vocab_size: u32,
 }
@@ -49,7 +49,7 @@ impl HuggingFace {
 
     fn from_file(file: File) -> Result<Self, String> {
         let decoder = Decoder::new(file.decoder.as_ref())?;
-        let around = parts::around(file.post_processor.as_ref())?;
+        let around = fields::around(file.post_processor.as_ref())?;
         let normalizer = Normalizer::new(file.normalizer.as_ref())?;
         let pre_tokenizer = PreTokenizer::new(file.pre_tokenizer.as_ref())?;
         let (vocabulary, model) = file.model.build()?;
@@ -76,7 +76,7 @@ impl HuggingFace {
     }
 }
 
-impl Kind for HuggingFace {
+impl TokenizerKind for HuggingFace {
     fn format(&self) -> Format {
         Format::HuggingFace
     }
@@ -108,13 +108,13 @@ impl Kind for HuggingFace {
         Some((&self.around.before, &self.around.after))
     }
 
-    fn joiner(&self) -> Joiner {
-        self.decoder.joiner()
+    fn detokenizer(&self) -> Detokenizer {
+        self.decoder.detokenizer()
     }
 
-    fn join(&self, id: u32, show: ShowSpecial, joiner: &mut Joiner, out: &mut String) {
+    fn push_token(&self, id: u32, show: ShowSpecial, detokenizer: &mut Detokenizer, out: &mut String) {
         if let Some(token) = self.token(id).filter(|_| show == ShowSpecial::Yes || !self.is_special(id)) {
-            self.decoder.join(token, joiner, out);
+            self.decoder.join(token, detokenizer, out);
         }
     }
 

@@ -5,13 +5,13 @@ use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
 
 use crate::tokenizer::TokenizerError;
-use crate::tokenizer::tokens::{Index, Tokens};
+use crate::tokenizer::vocabulary::{TokenBytes, TokenIndex};
 use crate::tokenizer::work::Work;
 
 /// How much worse than the worst token an unknown character is.
 const UNKNOWN_PENALTY: f64 = 10.0;
 
-/// Tokens and their ids, both ways.
+/// TokenBytes and their ids, both ways.
 #[derive(Debug, Default)]
 pub(super) struct Vocabulary {
     ids: HashMap<Arc<str>, u32>,
@@ -77,8 +77,8 @@ pub(super) struct Bpe {
 
 #[derive(Debug)]
 pub(super) struct Unigram {
-    pub(super) tokens: Tokens,
-    pub(super) index: Index,
+    pub(super) tokens: TokenBytes,
+    pub(super) index: TokenIndex,
     pub(super) scores: Vec<f64>,
     pub(super) unknown: Option<u32>,
     pub(super) byte_fallback: bool,

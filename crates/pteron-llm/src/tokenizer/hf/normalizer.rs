@@ -6,8 +6,8 @@ use serde_json::Value;
 use unicode_normalization::UnicodeNormalization;
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::newer::{self, is_mark};
-use super::parts::{find_pattern, flag, flatten, kind, known, text};
+use super::fields::{find_pattern, flag, flatten, kind, known, text};
+use super::unicode_tables::{self, is_mark};
 use crate::tokenizer::TokenizerError;
 use crate::tokenizer::base64;
 use crate::tokenizer::charsmap::CharsMap;
@@ -199,9 +199,9 @@ fn normalized<'a, I: Iterator<Item = char>>(
     form: fn(&'a str) -> I,
     out: &mut Out<'_>,
 ) -> Result<(), TokenizerError> {
-    newer::cut(text).try_for_each(|part| match part {
-        newer::Part::Known(text) => out.characters(form(text)),
-        newer::Part::Newer(character) => out.characters(std::iter::once(character)),
+    unicode_tables::cut(text).try_for_each(|part| match part {
+        unicode_tables::Part::Known(text) => out.characters(form(text)),
+        unicode_tables::Part::Newer(character) => out.characters(std::iter::once(character)),
     })
 }
 

@@ -44,9 +44,9 @@ fn texts_are_not_cut_short_by_settings_for_training() {
 #[test]
 fn without_a_decoder_tokens_are_words() {
     let tokenizer = read(&small()).unwrap();
-    let (mut joiner, mut out) = (tokenizer.joiner(), String::new());
-    [4, 5, 77, 2].into_iter().for_each(|id| tokenizer.join(id, ShowSpecial::No, &mut joiner, &mut out));
-    joiner.finish(&mut out);
+    let (mut detokenizer, mut out) = (tokenizer.detokenizer(), String::new());
+    [4, 5, 77, 2].into_iter().for_each(|id| tokenizer.push_token(id, ShowSpecial::No, &mut detokenizer, &mut out));
+    detokenizer.finish(&mut out);
     assert_eq!(out, "abc ab");
 }
 
@@ -162,8 +162,8 @@ fn long_runs_are_merged_in_time() {
     let tokenizer = read(&with("/pre_tokenizer", Value::Null)).unwrap();
     assert_eq!(tokenizer.encode(&text, ParseSpecial::No).unwrap().len(), 50_000);
     let error = tokenizer.encode(&"a".repeat((16 << 20) + 1), ParseSpecial::No).unwrap_err();
-    assert!(matches!(error, TokenizerError::LongText { .. }), "{error}");
-    // Tokens with a long common start: each place of a text would be compared with all of it.
+    assert!(matches!(error, TokenizerError::TextTooLong { .. }), "{error}");
+    // TokenBytes with a long common start: each place of a text would be compared with all of it.
     let vocab: Vec<Value> = (1..=2000).map(|len| json!(["a".repeat(len), -1.0])).collect();
     let file = with("/model", json!({"type": "Unigram", "unk_id": 0, "vocab": vocab}));
     let mut file = file;

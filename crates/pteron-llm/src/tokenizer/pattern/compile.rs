@@ -2,7 +2,7 @@
 
 use regex_syntax::hir::{Class, Hir, HirKind, Look, Repetition};
 
-use super::extend::{Special, special};
+use super::rewrite::{Special, special};
 
 /// How many operations a program may have.
 const MAX_OPERATIONS: usize = 4096;

@@ -9,16 +9,16 @@
 //! start and the end of a line, `{1,3}+` repeats a repetition, `\w` and `[[:punct:]]` have its sets, `\h` is a hexadecimal digit.
 
 mod compile;
-mod extend;
-mod machine;
+mod matcher;
+mod rewrite;
 #[cfg(test)]
 mod tests;
 
 use std::ops::Range;
 
 use compile::Program;
-use machine::Machine;
-pub(super) use machine::is_word;
+use matcher::Matcher;
+pub(super) use matcher::is_word;
 
 use super::TokenizerError;
 use super::work::Work;
@@ -43,7 +43,7 @@ impl Pattern {
         if pattern.len() > MAX_PATTERN {
             return Err(format!("a pattern has {} bytes; at most {MAX_PATTERN} work", pattern.len()));
         }
-        let plain = extend::to_plain(pattern);
+        let plain = rewrite::to_plain(pattern);
         let mut parser = regex_syntax::ParserBuilder::new().nest_limit(MAX_DEPTH).multi_line(true).build();
         // The text of its errors is several lines long and shows all of the pattern.
         let hir = parser.parse(&plain).map_err(|error| format!("a pattern cannot be read: {}", kind(&error)))?;
@@ -52,7 +52,7 @@ impl Pattern {
 
     /// The text cut into matches, for which the flag is true, and what lies between them.
     pub(super) fn cut(&self, text: &str, work: &mut Work) -> Result<Vec<(Range<usize>, bool)>, TokenizerError> {
-        let mut machine = Machine::new(&self.program, text);
+        let mut machine = Matcher::new(&self.program, text);
         let (mut parts, mut done, mut from) = (Vec::new(), 0, 0);
         let mut last = None;
         while let Some(found) = machine.find(from, work)? {

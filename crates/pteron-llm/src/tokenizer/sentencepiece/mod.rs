@@ -1,18 +1,18 @@
 //! `SentencePiece` models: what the library of that name writes and does, unigram and BPE, from the file alone.
 
-mod cut;
 mod model;
 mod normalize;
 mod proto;
+mod segment;
 #[cfg(test)]
 mod tests;
 
 use model::{Algorithm, Model, Use};
 
-use super::join::{Broken, Joiner, Trim};
-use super::tokens::{Part, Specials};
+use super::detokenize::{Broken, Detokenizer, Trim};
+use super::vocabulary::{Part, SpecialTokens};
 use super::work::Work;
-use super::{Format, Kind, ParseSpecial, ShowSpecial, TokenizerError};
+use super::{Format, ParseSpecial, ShowSpecial, TokenizerError, TokenizerKind};
 
 /// What stands for a space in pieces.
 const SPACE: char = '\u{2581}';
@@ -21,7 +21,7 @@ const SPACE: char = '\u{2581}';
 pub(super) struct SentencePiece {
     model: Model,
     /// The control pieces, which a model never finds in a text by itself.
-    controls: Specials,
+    controls: SpecialTokens,
 }
 
 /// Whether the bytes look like such a file: a message whose first field is a piece.
@@ -34,7 +34,7 @@ impl SentencePiece {
         let model = Model::read(bytes).map_err(TokenizerError::SentencePiece)?;
         let controls = model.tokens.ids().filter(|&id| model.purpose(id) == Some(Use::Control));
         let controls = controls.filter_map(|id| Some((model.text(id)?, id)));
-        let controls = Specials::new(controls)
+        let controls = SpecialTokens::new(controls)
             .map_err(|(a, b)| TokenizerError::SentencePiece(format!("the pieces {a} and {b} are the same")))?;
         Ok(Self { model, controls })
     }
@@ -43,8 +43,8 @@ impl SentencePiece {
         let model = &self.model;
         let text = model.normalizer.normalize(text, &model.tokens, &model.symbols, work)?;
         let pieces = match model.trainer.algorithm {
-            Algorithm::Unigram => cut::unigram(model, &text, work)?,
-            Algorithm::Bpe => cut::bpe(model, &text, work)?,
+            Algorithm::Unigram => segment::unigram(model, &text, work)?,
+            Algorithm::Bpe => segment::bpe(model, &text, work)?,
         };
         let mut after_unknown = false;
         for (range, id) in pieces {
@@ -64,7 +64,7 @@ impl SentencePiece {
     }
 }
 
-impl Kind for SentencePiece {
+impl TokenizerKind for SentencePiece {
     fn format(&self) -> Format {
         Format::SentencePiece
     }
@@ -86,36 +86,36 @@ impl Kind for SentencePiece {
         Ok(ids)
     }
 
-    fn joiner(&self) -> Joiner {
-        Joiner::new(Broken::EachByte, Trim::default())
+    fn detokenizer(&self) -> Detokenizer {
+        Detokenizer::new(Broken::EachByte, Trim::default())
     }
 
     /// Joins a piece as `SentencePiece` decodes it. The space in front of the first word is dropped, because encoding has put it
     /// there; control pieces before it do not count.
-    fn join(&self, id: u32, show: ShowSpecial, joiner: &mut Joiner, out: &mut String) {
+    fn push_token(&self, id: u32, show: ShowSpecial, detokenizer: &mut Detokenizer, out: &mut String) {
         let (Some(purpose), Some(text)) = (self.model.purpose(id), self.model.text(id)) else { return };
         if let Use::Byte(byte) = purpose {
-            joiner.started = true;
-            return joiner.bytes(&[byte], out);
+            detokenizer.started = true;
+            return detokenizer.bytes(&[byte], out);
         }
         // Any other piece, even one that is not shown, comes between bytes.
-        joiner.flush(out);
-        joiner.past_prefix |= joiner.started;
+        detokenizer.flush(out);
+        detokenizer.past_prefix |= detokenizer.started;
         let text = match purpose {
             Use::Control if show == ShowSpecial::No => return,
             Use::Control => text.to_owned(),
             Use::Unknown => self.model.trainer.unknown_text.clone(),
             _ => {
                 let normalizer = &self.model.normalizer;
-                let strips = !joiner.past_prefix && (normalizer.dummy_space || normalizer.single_spaces);
+                let strips = !detokenizer.past_prefix && (normalizer.dummy_space || normalizer.single_spaces);
                 let stripped = text.strip_prefix(SPACE).filter(|_| strips);
                 // Where all spaces at the start are dropped, one that was dropped is not the last.
-                joiner.past_prefix |= stripped.is_some() && !normalizer.single_spaces;
+                detokenizer.past_prefix |= stripped.is_some() && !normalizer.single_spaces;
                 spaces(stripped.unwrap_or(text))
             }
         };
-        joiner.started |= !text.is_empty();
-        joiner.text(&text, out);
+        detokenizer.started |= !text.is_empty();
+        detokenizer.text(&text, out);
     }
 
     fn token_bytes(&self, id: u32) -> Option<Vec<u8>> {

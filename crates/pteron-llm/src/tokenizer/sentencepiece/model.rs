@@ -4,7 +4,7 @@ use super::normalize::Normalizer;
 use super::proto::{Fields, Wire};
 use crate::tokenizer::MAX_TOKEN;
 use crate::tokenizer::charsmap::CharsMap;
-use crate::tokenizer::tokens::{Index, Tokens};
+use crate::tokenizer::vocabulary::{TokenBytes, TokenIndex};
 
 /// What a piece is for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,18 +26,18 @@ pub(super) enum Algorithm {
 
 #[derive(Debug)]
 pub(super) struct Model {
-    pub(super) tokens: Tokens,
+    pub(super) tokens: TokenBytes,
     pub(super) uses: Vec<Use>,
     pub(super) scores: Vec<f32>,
     /// The smallest score of a normal piece, and the largest, which is above 0 in any case.
     pub(super) worst_score: f32,
     pub(super) best_score: f32,
     /// Pieces that a text can be made of.
-    pub(super) pieces: Index,
+    pub(super) pieces: TokenIndex,
     /// All other pieces.
-    pub(super) reserved: Index,
+    pub(super) reserved: TokenIndex,
     /// Pieces that the user has defined: found first, never cut.
-    pub(super) symbols: Index,
+    pub(super) symbols: TokenIndex,
     pub(super) unknown: u32,
     /// The pieces of the 256 bytes, where unknown characters are spelled in them.
     pub(super) bytes: Option<Vec<u32>>,
@@ -53,7 +53,7 @@ pub(super) struct Trainer {
     pub(super) bos: String,
     pub(super) eos: String,
     byte_fallback: bool,
-    space_behind: bool,
+    space_after_word: bool,
 }
 
 impl Default for Trainer {
@@ -64,14 +64,14 @@ impl Default for Trainer {
             bos: "<s>".to_owned(),
             eos: "</s>".to_owned(),
             byte_fallback: false,
-            space_behind: false,
+            space_after_word: false,
         }
     }
 }
 
 impl Model {
     pub(super) fn read(file: &[u8]) -> Result<Self, String> {
-        let (mut tokens, mut uses, mut scores) = (Tokens::default(), Vec::new(), Vec::new());
+        let (mut tokens, mut uses, mut scores) = (TokenBytes::default(), Vec::new(), Vec::new());
         let (mut trainer, mut normalizer) = (Trainer::default(), Normalizer::default());
         for field in Fields::new(file) {
             match field? {
@@ -90,12 +90,12 @@ impl Model {
                 _ => {}
             }
         }
-        normalizer.space_behind = trainer.space_behind;
+        normalizer.space_after_word = trainer.space_after_word;
         Self::assemble(tokens, uses, scores, trainer, normalizer)
     }
 
     fn assemble(
-        tokens: Tokens,
+        tokens: TokenBytes,
         uses: Vec<Use>,
         scores: Vec<f32>,
         trainer: Trainer,
@@ -106,7 +106,7 @@ impl Model {
         }
         let index = |wanted: fn(Use) -> bool| {
             let ids = tokens.ids().zip(&uses).filter(|(_, purpose)| wanted(**purpose)).map(|(id, _)| id);
-            Index::new(&tokens, ids).map_err(|(a, b)| format!("the pieces {a} and {b} are the same"))
+            TokenIndex::new(&tokens, ids).map_err(|(a, b)| format!("the pieces {a} and {b} are the same"))
         };
         let is_piece = |purpose| matches!(purpose, Use::Normal | Use::UserDefined | Use::Unused);
         let pieces = index(is_piece)?;
@@ -154,7 +154,7 @@ impl Model {
     }
 }
 
-fn byte_ids(tokens: &Tokens, uses: &[Use]) -> Result<Vec<u32>, String> {
+fn byte_ids(tokens: &TokenBytes, uses: &[Use]) -> Result<Vec<u32>, String> {
     let mut ids = [None; 256];
     for (id, purpose) in tokens.ids().zip(uses) {
         if let Use::Byte(byte) = purpose {
@@ -211,7 +211,7 @@ fn read_trainer(message: Wire<'_>) -> Result<Trainer, &'static str> {
                     _ => return Err("only unigram and BPE models are supported, not those of words or characters"),
                 }
             }
-            (24, value) => trainer.space_behind = value.flag()?,
+            (24, value) => trainer.space_after_word = value.flag()?,
             (35, value) => trainer.byte_fallback = value.flag()?,
             (44, value) => trainer.unknown_text = value.text()?.to_owned(),
             (46, value) => replace_unless_empty(&mut trainer.bos, value.text()?),

@@ -3,26 +3,26 @@
 use super::SPACE;
 use crate::tokenizer::TokenizerError;
 use crate::tokenizer::charsmap::CharsMap;
-use crate::tokenizer::tokens::{Index, Tokens};
+use crate::tokenizer::vocabulary::{TokenBytes, TokenIndex};
 use crate::tokenizer::work::Work;
 
 /// How a text is rewritten, as the model file says.
 #[derive(Debug)]
 pub(super) struct Normalizer {
     pub(super) map: Option<CharsMap>,
-    /// A space is put before the text (or behind, see `space_behind`), so that its first word looks like every other.
+    /// A space is put before the text (or behind, see `space_after_word`), so that its first word looks like every other.
     pub(super) dummy_space: bool,
     /// Spaces at the ends are dropped, and several become one.
     pub(super) single_spaces: bool,
     /// Spaces become U+2581.
     pub(super) visible_spaces: bool,
     /// The space of a word stands behind it.
-    pub(super) space_behind: bool,
+    pub(super) space_after_word: bool,
 }
 
 impl Default for Normalizer {
     fn default() -> Self {
-        Self { map: None, dummy_space: true, single_spaces: true, visible_spaces: true, space_behind: false }
+        Self { map: None, dummy_space: true, single_spaces: true, visible_spaces: true, space_after_word: false }
     }
 }
 
@@ -31,8 +31,8 @@ impl Normalizer {
     pub(super) fn normalize(
         &self,
         text: &str,
-        tokens: &Tokens,
-        symbols: &Index,
+        tokens: &TokenBytes,
+        symbols: &TokenIndex,
         work: &mut Work,
     ) -> Result<String, TokenizerError> {
         let mut rest = text;
@@ -44,7 +44,7 @@ impl Normalizer {
             return Ok(out);
         }
         let space = if self.visible_spaces { SPACE } else { ' ' };
-        if self.dummy_space && !self.space_behind {
+        if self.dummy_space && !self.space_after_word {
             out.push(space);
         }
         let mut after_space = self.single_spaces;
@@ -60,7 +60,7 @@ impl Normalizer {
         if self.single_spaces {
             out.truncate(out.trim_end_matches(space).len());
         }
-        if self.dummy_space && self.space_behind {
+        if self.dummy_space && self.space_after_word {
             out.push(space);
         }
         Ok(out)
@@ -70,8 +70,8 @@ impl Normalizer {
     fn replace<'a>(
         &'a self,
         text: &'a str,
-        tokens: &Tokens,
-        symbols: &Index,
+        tokens: &TokenBytes,
+        symbols: &TokenIndex,
         work: &mut Work,
     ) -> Result<Option<(&'a str, usize)>, TokenizerError> {
         if let Some((len, _)) = symbols.longest(tokens, text.as_bytes(), work)? {
@@ -93,7 +93,7 @@ mod tests {
     use crate::tokenizer::charsmap::tests::table;
 
     fn normalized(normalizer: &Normalizer, text: &str) -> String {
-        normalizer.normalize(text, &Tokens::default(), &Index::default(), &mut Work::new(text.len()).unwrap()).unwrap()
+        normalizer.normalize(text, &TokenBytes::default(), &TokenIndex::default(), &mut Work::new(text.len()).unwrap()).unwrap()
     }
 
     #[test]
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(normalized(&all, "  a   b "), "▁a▁b");
         assert_eq!(normalized(&all, "   "), "");
         assert_eq!(normalized(&all, ""), "");
-        let behind = Normalizer { space_behind: true, ..Normalizer::default() };
+        let behind = Normalizer { space_after_word: true, ..Normalizer::default() };
         assert_eq!(normalized(&behind, " a  b "), "a▁b▁");
         let kept = Normalizer { single_spaces: false, ..Normalizer::default() };
         assert_eq!(normalized(&kept, "  a  b "), "▁▁▁a▁▁b▁");
@@ -115,9 +115,9 @@ mod tests {
         let map = CharsMap::read(&table(&[(b'A', 0), (b'\t', 2)], "a\0 \0")).unwrap();
         let normalizer = Normalizer { map: Some(map), ..Normalizer::default() };
         assert_eq!(normalized(&normalizer, "AB\t\tA"), "▁aB▁a");
-        let mut tokens = Tokens::default();
+        let mut tokens = TokenBytes::default();
         tokens.push(b"<A>");
-        let symbols = Index::new(&tokens, tokens.ids()).unwrap();
+        let symbols = TokenIndex::new(&tokens, tokens.ids()).unwrap();
         assert_eq!(normalizer.normalize("A<A>A", &tokens, &symbols, &mut Work::new(5).unwrap()).unwrap(), "▁a<A>a");
     }
 }

@@ -113,9 +113,9 @@ fn leading_spaces_are_dropped_as_the_flags_say() {
         [("<unk>", 0.0, UNKNOWN), ("<s>", 0.0, CONTROL), ("▁", -1.0, NORMAL), ("a", -1.0, NORMAL), ("▁a", -1.0, NORMAL)];
     let decode = |normalizer: &[u8], ids: &[u32]| {
         let model = read(&[pieces(&list), bytes(3, normalizer)]).unwrap();
-        let (mut joiner, mut out) = (model.joiner(), String::new());
-        ids.iter().for_each(|&id| model.join(id, ShowSpecial::No, &mut joiner, &mut out));
-        joiner.finish(&mut out);
+        let (mut detokenizer, mut out) = (model.detokenizer(), String::new());
+        ids.iter().for_each(|&id| model.push_token(id, ShowSpecial::No, &mut detokenizer, &mut out));
+        detokenizer.finish(&mut out);
         out
     };
     // One space was put before the text: one is dropped. Where all would have been dropped, all are.

@@ -1,16 +1,16 @@
-//! Tokens as bytes, stored end to end, and an order over some of them to look them up by.
+//! TokenBytes as bytes, stored end to end, and an order over some of them to look them up by.
 
 use super::TokenizerError;
 use super::work::Work;
 
 /// The bytes of tokens by id. Takes little more memory than the bytes themselves.
 #[derive(Debug, Default)]
-pub(super) struct Tokens {
+pub(super) struct TokenBytes {
     bytes: Vec<u8>,
     ends: Vec<usize>,
 }
 
-impl Tokens {
+impl TokenBytes {
     /// Adds the token with the next id.
     pub(super) fn push(&mut self, token: &[u8]) {
         self.bytes.extend_from_slice(token);
@@ -42,16 +42,16 @@ impl Tokens {
 
 /// Ids of tokens, sorted by the tokens' bytes.
 #[derive(Debug, Default)]
-pub(super) struct Index {
+pub(super) struct TokenIndex {
     sorted: Vec<u32>,
 }
 
-impl Index {
+impl TokenIndex {
     /// An order over these tokens.
     ///
     /// # Errors
     /// Two ids with the same bytes.
-    pub(super) fn new(tokens: &Tokens, ids: impl Iterator<Item = u32>) -> Result<Self, (u32, u32)> {
+    pub(super) fn new(tokens: &TokenBytes, ids: impl Iterator<Item = u32>) -> Result<Self, (u32, u32)> {
         let mut sorted: Vec<u32> = ids.collect();
         sorted.sort_unstable_by(|&a, &b| tokens.slice(a).cmp(tokens.slice(b)).then(a.cmp(&b)));
         match sorted.windows(2).find(|pair| tokens.slice(pair[0]) == tokens.slice(pair[1])) {
@@ -61,20 +61,20 @@ impl Index {
     }
 
     /// The token that is exactly these bytes.
-    pub(super) fn find(&self, tokens: &Tokens, bytes: &[u8]) -> Option<u32> {
+    pub(super) fn find(&self, tokens: &TokenBytes, bytes: &[u8]) -> Option<u32> {
         let at = self.sorted.binary_search_by(|&id| tokens.slice(id).cmp(bytes)).ok()?;
         self.sorted.get(at).copied()
     }
 
     /// The tokens that the text starts with, as length and id, shortest first.
-    pub(super) fn prefixes<'a>(&'a self, tokens: &'a Tokens, text: &'a [u8]) -> Prefixes<'a> {
+    pub(super) fn prefixes<'a>(&'a self, tokens: &'a TokenBytes, text: &'a [u8]) -> Prefixes<'a> {
         Prefixes { tokens, text, depth: 0, range: &self.sorted }
     }
 
     /// The longest token that the text starts with, as length and id. Each byte that is looked at is a step.
     pub(super) fn longest(
         &self,
-        tokens: &Tokens,
+        tokens: &TokenBytes,
         text: &[u8],
         work: &mut Work,
     ) -> Result<Option<(usize, u32)>, TokenizerError> {
@@ -87,7 +87,7 @@ impl Index {
 
 /// An iterator over the tokens that a text starts with.
 pub(super) struct Prefixes<'a> {
-    tokens: &'a Tokens,
+    tokens: &'a TokenBytes,
     text: &'a [u8],
     depth: usize,
     /// The tokens that start with the first `depth` bytes of the text.
@@ -123,9 +123,9 @@ impl Iterator for Prefixes<'_> {
 
 /// Special tokens, found in a text by their names.
 #[derive(Debug, Default)]
-pub(super) struct Specials {
-    names: Tokens,
-    index: Index,
+pub(super) struct SpecialTokens {
+    names: TokenBytes,
+    index: TokenIndex,
     ids: Vec<u32>,
 }
 
@@ -136,18 +136,18 @@ pub(super) enum Part<'a> {
     Special(u32),
 }
 
-impl Specials {
+impl SpecialTokens {
     /// # Errors
     /// Two tokens with the same name; they are given by their ids.
     pub(super) fn new<'a>(named: impl IntoIterator<Item = (&'a str, u32)>) -> Result<Self, (u32, u32)> {
-        let mut names = Tokens::default();
+        let mut names = TokenBytes::default();
         let mut ids = Vec::new();
         for (name, id) in named {
             names.push(name.as_bytes());
             ids.push(id);
         }
         let id = |index: u32| usize::try_from(index).ok().and_then(|index| ids.get(index).copied()).unwrap_or(index);
-        let index = Index::new(&names, names.ids()).map_err(|(a, b)| (id(a), id(b)))?;
+        let index = TokenIndex::new(&names, names.ids()).map_err(|(a, b)| (id(a), id(b)))?;
         Ok(Self { names, index, ids })
     }
 
@@ -194,8 +194,8 @@ impl Specials {
 mod tests {
     use super::*;
 
-    fn tokens(words: &[&str]) -> Tokens {
-        let mut tokens = Tokens::default();
+    fn tokens(words: &[&str]) -> TokenBytes {
+        let mut tokens = TokenBytes::default();
         words.iter().for_each(|word| tokens.push(word.as_bytes()));
         tokens
     }
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn finds_exact_tokens_and_prefixes() {
         let tokens = tokens(&["b", "abc", "a", "ab", "abd", "é"]);
-        let index = Index::new(&tokens, tokens.ids()).unwrap();
+        let index = TokenIndex::new(&tokens, tokens.ids()).unwrap();
         assert_eq!(index.find(&tokens, b"ab"), Some(3));
         assert_eq!(index.find(&tokens, b"abcd"), None);
         assert_eq!(index.prefixes(&tokens, b"abcx").collect::<Vec<_>>(), [(1, 2), (2, 3), (3, 1)]);
@@ -216,13 +216,13 @@ mod tests {
     #[test]
     fn the_same_token_twice_is_an_error() {
         let tokens = tokens(&["x", "y", "x"]);
-        assert_eq!(Index::new(&tokens, tokens.ids()).unwrap_err(), (0, 2));
-        assert!(Index::new(&tokens, 1..3).is_ok());
+        assert_eq!(TokenIndex::new(&tokens, tokens.ids()).unwrap_err(), (0, 2));
+        assert!(TokenIndex::new(&tokens, 1..3).is_ok());
     }
 
     #[test]
     fn specials_cut_a_text_leftmost_and_longest() {
-        let specials = Specials::new([("<a>", 7), ("<a>b", 8), ("é", 9)]).unwrap();
+        let specials = SpecialTokens::new([("<a>", 7), ("<a>b", 8), ("é", 9)]).unwrap();
         let split = |text: &'static str| specials.split(text, &mut Work::new(text.len()).unwrap()).unwrap();
         let parts = split("x<a>y<a>bé");
         let expected = [Part::Text("x"), Part::Special(7), Part::Text("y"), Part::Special(8), Part::Special(9)];

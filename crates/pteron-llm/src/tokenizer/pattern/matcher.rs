@@ -28,7 +28,7 @@ const PATIENCE: usize = 4096;
 const MAX_FAILED: usize = 1 << 26;
 
 /// A program on its way through a text.
-pub(super) struct Machine<'a> {
+pub(super) struct Matcher<'a> {
     program: &'a Program,
     text: &'a str,
     retries: Vec<Retry>,
@@ -41,7 +41,7 @@ pub(super) struct Machine<'a> {
     failed: Vec<u64>,
 }
 
-impl<'a> Machine<'a> {
+impl<'a> Matcher<'a> {
     pub(super) fn new(program: &'a Program, text: &'a str) -> Self {
         Self {
             program,
@@ -251,7 +251,7 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// Whether a character belongs to a word for a pattern; see [`super::extend::WORD`].
+/// Whether a character belongs to a word for a pattern; see [`super::rewrite::WORD`].
 fn is_word_here(character: char) -> bool {
     match character {
         '²' | '³' | '¹' | '¼' | '½' | '¾' => true,

@@ -24,7 +24,7 @@ pub(crate) struct Trim {
 /// Joins pieces of text and of bytes. What is not certain yet is held back: an unfinished character, and trailing characters
 /// that will be trimmed if nothing follows.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Joiner {
+pub(crate) struct Detokenizer {
     broken: Broken,
     trim: Trim,
     /// The start of a character, at most three bytes.
@@ -37,8 +37,8 @@ pub(crate) struct Joiner {
     pub(crate) past_prefix: bool,
 }
 
-impl Joiner {
-    /// A joiner for a new text.
+impl Detokenizer {
+    /// A detokenizer for a new text.
     pub(crate) fn new(broken: Broken, trim: Trim) -> Self {
         Self { broken, trim, ..Self::default() }
     }
@@ -133,20 +133,20 @@ mod tests {
 
     use super::*;
 
-    fn joined(mut joiner: Joiner, parts: &[Vec<u8>]) -> String {
+    fn joined(mut detokenizer: Detokenizer, parts: &[Vec<u8>]) -> String {
         let mut out = String::new();
         for part in parts {
-            joiner.bytes(part, &mut out);
+            detokenizer.bytes(part, &mut out);
         }
-        joiner.finish(&mut out);
+        detokenizer.finish(&mut out);
         out
     }
 
     #[test]
     fn a_character_appears_when_its_last_byte_does() {
-        let (mut joiner, mut out) = (Joiner::default(), String::new());
+        let (mut detokenizer, mut out) = (Detokenizer::default(), String::new());
         for (byte, expected) in "aé🪽".bytes().zip(["a", "a", "aé", "aé", "aé", "aé", "aé🪽"]) {
-            joiner.bytes(&[byte], &mut out);
+            detokenizer.bytes(&[byte], &mut out);
             assert_eq!(out, expected);
         }
     }
@@ -154,18 +154,18 @@ mod tests {
     #[test]
     fn broken_sequences_are_replaced_as_their_kind_does() {
         let broken = [vec![0xE6, 0x97], b"a".to_vec(), vec![0xFF, 0xF0, 0x9F]];
-        assert_eq!(joined(Joiner::default(), &broken), "\u{FFFD}a\u{FFFD}\u{FFFD}");
-        let each = Joiner::new(Broken::EachByte, Trim::default());
+        assert_eq!(joined(Detokenizer::default(), &broken), "\u{FFFD}a\u{FFFD}\u{FFFD}");
+        let each = Detokenizer::new(Broken::EachByte, Trim::default());
         assert_eq!(joined(each, &broken), "\u{FFFD}\u{FFFD}a\u{FFFD}\u{FFFD}\u{FFFD}");
     }
 
     #[test]
     fn text_ends_an_unfinished_character() {
-        let (mut joiner, mut out) = (Joiner::default(), String::new());
-        joiner.bytes(&[0xE6, 0x97], &mut out);
-        joiner.text("", &mut out);
+        let (mut detokenizer, mut out) = (Detokenizer::default(), String::new());
+        detokenizer.bytes(&[0xE6, 0x97], &mut out);
+        detokenizer.text("", &mut out);
         assert_eq!(out, "");
-        joiner.text("b", &mut out);
+        detokenizer.text("b", &mut out);
         assert_eq!(out, "\u{FFFD}b");
     }
 
@@ -174,7 +174,7 @@ mod tests {
         let trim = Trim { content: ' ', start: 2, end: 2 };
         let whole = |parts: &[&str]| {
             let parts: Vec<_> = parts.iter().map(|part| part.as_bytes().to_vec()).collect();
-            joined(Joiner::new(Broken::default(), trim), &parts)
+            joined(Detokenizer::new(Broken::default(), trim), &parts)
         };
         assert_eq!(whole(&["   a b   "]), " a b ");
         assert_eq!(whole(&[" ", " ", " ", "a", " ", "b", " ", " ", " "]), " a b ");
@@ -186,13 +186,13 @@ mod tests {
         #[test]
         fn any_cut_of_any_bytes_is_the_lossy_whole(parts in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..5), 0..20)) {
             let whole = parts.concat();
-            prop_assert_eq!(joined(Joiner::default(), &parts), String::from_utf8_lossy(&whole));
+            prop_assert_eq!(joined(Detokenizer::default(), &parts), String::from_utf8_lossy(&whole));
         }
 
         #[test]
         fn any_cut_of_a_text_is_the_text(text in ".*", at in any::<prop::sample::Index>()) {
             let (head, tail) = text.as_bytes().split_at(at.index(text.len() + 1));
-            prop_assert_eq!(joined(Joiner::default(), &[head.to_vec(), tail.to_vec()]), text);
+            prop_assert_eq!(joined(Detokenizer::default(), &[head.to_vec(), tail.to_vec()]), text);
         }
     }
 }

@@ -10,7 +10,7 @@ const MAX_STEPS: usize = 64;
 /// How many regular expressions a part may have. Each may take some megabytes.
 const MAX_PATTERNS: usize = 8;
 /// How many tokens may be put around a text.
-const MAX_AROUND: usize = 1024;
+const MAX_ADDED_TOKENS: usize = 1024;
 
 /// The type of a part.
 pub(super) fn kind(part: &Value) -> &str {
@@ -77,14 +77,14 @@ pub(super) fn character(part: &Value, name: &str) -> Option<char> {
 
 /// The ids that are put before and behind a text.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Around {
+pub(super) struct PostProcessor {
     pub(super) before: Vec<u32>,
     pub(super) after: Vec<u32>,
 }
 
 /// What a post-processor puts around a text.
-pub(super) fn around(part: Option<&Value>) -> Result<Around, String> {
-    let mut around = Around::default();
+pub(super) fn around(part: Option<&Value>) -> Result<PostProcessor, String> {
+    let mut around = PostProcessor::default();
     for step in flatten("post-processor", part, "processors")? {
         match kind(step) {
             "ByteLevel" => {}
@@ -105,7 +105,7 @@ fn id(value: Option<&Value>) -> Result<u32, String> {
 }
 
 /// A template is a list of special tokens around one `Sequence`.
-fn add_template(step: &Value, around: &mut Around) -> Result<(), String> {
+fn add_template(step: &Value, around: &mut PostProcessor) -> Result<(), String> {
     let parts = step.get("single").and_then(Value::as_array).ok_or("its post-processor has no template")?;
     let (mut before, mut after, mut behind) = (Vec::new(), Vec::new(), false);
     for part in parts {
@@ -117,8 +117,8 @@ fn add_template(step: &Value, around: &mut Around) -> Result<(), String> {
         };
         let ids = step.get("special_tokens").and_then(|tokens| tokens.get(name)).and_then(|token| token.get("ids"));
         let ids = ids.and_then(Value::as_array).ok_or_else(|| format!("its post-processor does not define {name:?}"))?;
-        if before.len() + after.len() + ids.len() > MAX_AROUND {
-            return Err(format!("its post-processor puts more than {MAX_AROUND} tokens around a text"));
+        if before.len() + after.len() + ids.len() > MAX_ADDED_TOKENS {
+            return Err(format!("its post-processor puts more than {MAX_ADDED_TOKENS} tokens around a text"));
         }
         for value in ids {
             if behind { &mut after } else { &mut before }.push(id(Some(value))?);
@@ -144,10 +144,10 @@ mod tests {
                         {"SpecialToken": {"id": "</s>", "type_id": 0}}],
              "pair": [], "special_tokens": {"<s>": {"id": "<s>", "ids": [1], "tokens": ["<s>"]},
                                             "</s>": {"id": "</s>", "ids": [2, 3], "tokens": ["</s>", "x"]}}}]});
-        assert_eq!(around(Some(&processor)).unwrap(), Around { before: vec![1], after: vec![2, 3] });
+        assert_eq!(around(Some(&processor)).unwrap(), PostProcessor { before: vec![1], after: vec![2, 3] });
         let roberta = json!({"type": "RobertaProcessing", "sep": ["</s>", 2], "cls": ["<s>", 0]});
-        assert_eq!(around(Some(&roberta)).unwrap(), Around { before: vec![0], after: vec![2] });
-        assert_eq!(around(None).unwrap(), Around::default());
+        assert_eq!(around(Some(&roberta)).unwrap(), PostProcessor { before: vec![0], after: vec![2] });
+        assert_eq!(around(None).unwrap(), PostProcessor::default());
     }
 
     #[test]

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use serde_json::Value;
 
+use super::fields::{character, find_pattern, flag, flatten, kind, known};
 use super::normalizer::{Wanted, byte_character};
-use super::parts::{character, find_pattern, flag, flatten, kind, known};
 use crate::tokenizer::TokenizerError;
 use crate::tokenizer::pattern::Pattern;
 use crate::tokenizer::work::Work;

@@ -1,8 +1,8 @@
 //! Text token by token.
 
-use crate::tokenizer::{Joiner, ShowSpecial, TokenId, Tokenizer};
+use crate::tokenizer::{Detokenizer, ShowSpecial, TokenId, Tokenizer};
 
-/// Turns token ids into text as they come. Made by [`Tokenizer::stream`].
+/// Turns token ids into text as they come. Made by [`Tokenizer::decode_stream`].
 ///
 /// What [`push`](Self::push) returns is certain: it holds whole characters only, and no later token changes it. The pieces and
 /// what [`finish`](Self::finish) returns, put together, are exactly what [`Tokenizer::decode`] gives for all ids at once,
@@ -10,16 +10,16 @@ use crate::tokenizer::{Joiner, ShowSpecial, TokenId, Tokenizer};
 ///
 /// A character that will never be completed becomes U+FFFD as soon as that is known: with the next token, or at the end.
 #[derive(Clone, Debug)]
-pub struct TextStream {
+pub struct DecodeStream {
     tokenizer: Tokenizer,
     show: ShowSpecial,
-    joiner: Joiner,
+    detokenizer: Detokenizer,
 }
 
-impl TextStream {
+impl DecodeStream {
     pub(crate) fn new(tokenizer: Tokenizer, show: ShowSpecial) -> Self {
-        let joiner = tokenizer.joiner();
-        Self { tokenizer, show, joiner }
+        let detokenizer = tokenizer.detokenizer();
+        Self { tokenizer, show, detokenizer }
     }
 
     /// The text that this token makes certain; often a word, sometimes nothing.
@@ -31,20 +31,20 @@ impl TextStream {
 
     /// The same, appended to a string.
     pub fn push_into(&mut self, id: TokenId, text: &mut String) {
-        self.tokenizer.join(id, self.show, &mut self.joiner, text);
+        self.tokenizer.push_token(id, self.show, &mut self.detokenizer, text);
     }
 
     /// Whether bytes of an unfinished character wait for more.
     #[must_use]
     pub fn is_pending(&self) -> bool {
-        self.joiner.is_pending()
+        self.detokenizer.is_pending()
     }
 
     /// What was held back, now that nothing follows.
     #[must_use]
     pub fn finish(mut self) -> String {
         let mut text = String::new();
-        self.joiner.finish(&mut text);
+        self.detokenizer.finish(&mut text);
         text
     }
 }
