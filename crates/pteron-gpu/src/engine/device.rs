@@ -11,6 +11,7 @@ use super::cache::{DiskCache, PipelineCacheSummary};
 use super::device_errors::DeviceErrors;
 use super::device_memory::device_memory;
 use super::guards::GuardSwitch;
+use super::instance::instance;
 use super::pipelines::Pipeline;
 use super::shared_budget::SharedBudget;
 use super::wait::OneShot;
@@ -135,10 +136,6 @@ impl AdapterSummary {
             _ => 2,
         }
     }
-}
-
-fn instance() -> wgpu::Instance {
-    wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle_from_env())
 }
 
 async fn candidates(instance: &wgpu::Instance) -> Vec<(AdapterSummary, wgpu::Adapter)> {

@@ -18,6 +18,7 @@ mod device_errors;
 mod device_memory;
 mod encode;
 mod guards;
+mod instance;
 mod load;
 mod pipelined;
 mod pipelines;
