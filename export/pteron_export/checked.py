@@ -41,7 +41,7 @@ def _verdict(file: Path, name: Path, against: Path | None, check: Check) -> Verd
     try:
         return check(file, original)
     # Whatever the readers raise on a bad file is the finding.
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:
         return Verdict([f"not readable: {type(error).__name__}: {str(error)[:300]}"])
 
 

@@ -27,8 +27,8 @@ def _bytes(left: bytes, right: bytes, path: str) -> Iterator[str]:
     if len(left) != len(right):
         yield f"{path}: {len(left)} bytes, not {len(right)}"
     elif left != right:
-        at = next(i for i, (a, b) in enumerate(zip(left, right)) if a != b)
-        count = sum(a != b for a, b in zip(left, right))
+        at = next(i for i, (a, b) in enumerate(zip(left, right, strict=True)) if a != b)
+        count = sum(a != b for a, b in zip(left, right, strict=True))
         yield f"{path}: {count} of {len(left)} bytes differ, the first at {at}"
 
 
@@ -45,7 +45,8 @@ def _mappings(left: Mapping[Any, Any], right: Mapping[Any, Any], path: str) -> I
 def _sequences(left: Sequence[Any], right: Sequence[Any], path: str) -> Iterator[str]:
     if len(left) != len(right):
         yield f"{path}: {len(left)} items, not {len(right)}"
-    for index, (a, b) in enumerate(zip(left, right)):
+    # A difference in length is reported above.
+    for index, (a, b) in enumerate(zip(left, right, strict=False)):
         yield from differences(a, b, f"{path}[{index}]")
 
 

@@ -19,7 +19,7 @@ from .written import inconsistencies
 
 # Differences that are found, counted, and no fault: by kind, with the reason.
 EXPLAINED = {
-    "rotary rounding": "cosines and sines come from another mathematical library, which rounds the last bits its own way",
+    "rotary rounding": "cosines and sines come from another math library, which rounds the last bits differently",
 }
 # Of each kind, as many are printed: one lost operator moves all that follow it.
 SHOWN = 8
@@ -61,7 +61,8 @@ def _misplaced(pte: Pte) -> Iterator[str]:
 
 def _differences(ours: Pte, theirs: Pte) -> Iterator[Difference]:
     yield from _program_differences(ours, theirs)
-    for left, right in zip(ours.delegates, theirs.delegates):
+    # `_program_differences` reports another number of delegates.
+    for left, right in zip(ours.delegates, theirs.delegates, strict=False):
         yield from _delegate_differences(ours, left, theirs, right)
 
 

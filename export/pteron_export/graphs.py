@@ -117,7 +117,7 @@ class _Comparison:
 
     def _lists(self, what: str, left: list[int], right: list[int], operator: str = "") -> Iterator[Difference]:
         yield from _unequal("length", what, len(left), len(right))
-        for place, (mine, other) in enumerate(zip(left, right)):
+        for place, (mine, other) in enumerate(zip(left, right, strict=False)):
             yield from self._value(f"{what}[{place}]", mine, other, operator)
 
     def _value(self, where: str, mine: int, other: int, operator: str) -> Iterator[Difference]:
@@ -163,7 +163,7 @@ class _Comparison:
 
 def _other_content(where: str, mine: bytes, other: bytes, datatype: VkDataType, operator: str) -> Difference:
     if datatype != VkDataType.FLOAT32:
-        count = sum(a != b for a, b in zip(mine, other))
+        count = sum(a != b for a, b in zip(mine, other, strict=True))
         return Difference("content", f"{where}: {count} of {len(mine)} bytes differ")
     left, right = (numpy.frombuffer(data, dtype="<f4").astype(numpy.float64) for data in (mine, other))
     distance = float(numpy.abs(left - right).max())

@@ -146,8 +146,8 @@ def _command(first: dict, results: dict) -> str:
     return (
         f"Trained on one {first['device']} with PyTorch {first['torch']} in {results['seconds'] / 60:.1f} minutes, compiling, "
         f"evaluations{', the comparison' if compared else ''} and samples included: {steps} steps of "
-        f"{a['batch'] * a['length']} tokens. The shipped weights are those of step {results['best_step']}{last}; until then it had read {epochs}. "
-        f"The same schedule again:\n\n```sh\n{command}{'' if compared else ' --no-reference'}\n```"
+        f"{a['batch'] * a['length']} tokens. The shipped weights are those of step {results['best_step']}{last}; until then "
+        f"it had read {epochs}. The same schedule again:\n\n```sh\n{command}{'' if compared else ' --no-reference'}\n```"
     )
 
 

@@ -1,9 +1,12 @@
 //! Pteron's own checks and chores, run as `cargo xtask`.
 //!
-//! `cargo xtask test` is what continuous integration runs; its steps stand in one table, [`steps::STEPS`].
+//! `cargo xtask test` is what continuous integration runs; its steps are the table [`steps::STEPS`].
 
 mod bench_open;
+mod examples;
+mod features;
 mod fuzz;
+mod package;
 mod roundtrip;
 mod rules;
 mod runner;
@@ -21,8 +24,8 @@ use clap::{Parser, Subcommand};
 
 use crate::workspace::Workspace;
 
-/// The model that `./run` shows, from the repository's root.
-const BUNDLED_MODEL: &str = "fixtures/llama/tiny_4w/program.pte";
+/// The program that `bench-open` uses if none is named, from the repository's root.
+const SMALL_PROGRAM: &str = "fixtures/llama/tiny_4w/program.pte";
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Pteron's own checks and chores")]
@@ -51,15 +54,15 @@ enum Command {
         #[arg(long, value_name = "OUT")]
         out: PathBuf,
     },
-    /// Run the programs below some folders and compare with PyTorch's answers
+    /// Run the programs below some folders and compare with PyTorch's outputs
     Conform {
-        /// Folders, and what else `pteron-conform` takes
+        /// Folders, and other arguments of `pteron-conform`
         #[arg(required = true, value_name = "DIR", trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
     /// Measure how long a program with a gigabyte of weights takes to open
     BenchOpen {
-        /// The program whose tables are used; without it the bundled model
+        /// The program whose tables are used; without it a small fixture
         #[arg(long, value_name = "FILE")]
         model: Option<PathBuf>,
         /// How many bytes of weights are added, as a hole in a sparse file
@@ -68,6 +71,12 @@ enum Command {
     },
     /// Fuzz every layer for some time: all targets in turn, the corpus kept, one summary in fuzz/artifacts/farm
     Fuzz(fuzz::Options),
+    /// Package every crate, check the packages' sizes, and compile them as crates.io would serve them
+    Package,
+    /// Compile every crate with no, each single and all features
+    Features,
+    /// Build and run every example
+    Examples,
     /// Build the npm package and the page: `web/pteron` and `web/dist`
     Web {
         /// Then compare the page's speed with that of the command, on the same driver
@@ -105,10 +114,13 @@ fn run(command: Command) -> Result<ExitCode> {
             return Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
         Command::BenchOpen { model, bytes } => {
-            let model = model.map_or_else(|| Ok(Workspace::load()?.root.join(BUNDLED_MODEL)), anyhow::Ok)?;
+            let model = model.map_or_else(|| Ok(Workspace::load()?.root.join(SMALL_PROGRAM)), anyhow::Ok)?;
             bench_open::run(&model, bytes)?;
         }
         Command::Fuzz(options) => return fuzz::run(&Workspace::load()?, &options),
+        Command::Package => package::run(&Workspace::load()?)?,
+        Command::Features => features::run(&Workspace::load()?)?,
+        Command::Examples => examples::run(&Workspace::load()?)?,
         Command::Web { bench: false } => web::build(&Workspace::load()?)?,
         Command::Web { bench: true } => web::bench(&Workspace::load()?)?,
     }

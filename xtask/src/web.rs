@@ -116,7 +116,7 @@ pub(crate) fn find_chromium() -> Option<PathBuf> {
     names.iter().flat_map(|name| folders.iter().map(move |folder| folder.join(name))).find(|program| program.is_file())
 }
 
-/// One line before, one line with the time behind.
+/// Prints one line before the work and one with its time after it.
 fn stage(name: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
     println!("   web: {name} …");
     let start = Instant::now();

@@ -11,14 +11,21 @@ pub(crate) struct Workspace {
     pub(crate) root: PathBuf,
     /// Where cargo builds.
     pub(crate) target: PathBuf,
-    /// The crates people use: those below `crates/`. The rest are tools for working on them.
+    /// The crates people use: every member but this one.
     pub(crate) crates: Vec<Crate>,
 }
 
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Default, PartialEq)]
 pub(crate) struct Crate {
     pub(crate) name: String,
+    pub(crate) version: String,
     pub(crate) has_library: bool,
+    /// Whether the crate goes to crates.io.
+    pub(crate) published: bool,
+    /// Cargo features by name, `default` among them.
+    pub(crate) features: Vec<String>,
+    /// Examples that are built without naming features.
+    pub(crate) examples: Vec<String>,
     /// `rust-version`, as the manifest writes it.
     pub(crate) minimum_rust: Option<String>,
 }
@@ -38,14 +45,21 @@ impl Workspace {
     fn from_metadata(metadata: &Value) -> Result<Self> {
         let root = metadata["workspace_root"].as_str().context("cargo metadata names no workspace root")?;
         let root = PathBuf::from(root);
-        let crates_dir = root.join("crates");
+        let tools_dir = root.join("xtask");
         let packages = metadata["packages"].as_array().context("cargo metadata lists no packages")?;
         let mut crates: Vec<Crate> = packages
             .iter()
-            .filter(|package| package["manifest_path"].as_str().is_some_and(|path| Path::new(path).starts_with(&crates_dir)))
+            .filter(|package| package["manifest_path"].as_str().is_some_and(|path| !Path::new(path).starts_with(&tools_dir)))
             .map(|package| Crate {
                 name: package["name"].as_str().unwrap_or_default().to_owned(),
+                version: package["version"].as_str().unwrap_or_default().to_owned(),
                 has_library: has_library(package),
+                // `publish = false` is an empty list of registries.
+                published: package["publish"].as_array().is_none_or(|registries| !registries.is_empty()),
+                features: package["features"]
+                    .as_object()
+                    .map_or_else(Vec::new, |features| features.keys().cloned().collect()),
+                examples: examples(package),
                 minimum_rust: package["rust_version"].as_str().map(str::to_owned),
             })
             .collect();
@@ -61,7 +75,7 @@ impl Workspace {
 
     /// The one `rust-version` of all crates, as a toolchain name: `1.88` is toolchain `1.88.0`.
     pub(crate) fn minimum_toolchain(&self) -> Result<String> {
-        let first = self.crates.first().context("there are no crates below crates/")?;
+        let first = self.crates.first().context("there are no crates")?;
         for krate in &self.crates {
             if krate.minimum_rust.is_none() || krate.minimum_rust != first.minimum_rust {
                 bail!(
@@ -76,6 +90,17 @@ impl Workspace {
         let version = first.minimum_rust.as_deref().unwrap_or_default();
         Ok(if version.matches('.').count() == 1 { format!("{version}.0") } else { version.to_owned() })
     }
+}
+
+/// The examples that `cargo build --examples` builds.
+fn examples(package: &Value) -> Vec<String> {
+    let targets = package["targets"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let is_example = |target: &&Value| {
+        let kinds = target["kind"].as_array();
+        let needs_features = target["required-features"].as_array().is_some_and(|features| !features.is_empty());
+        kinds.is_some_and(|kinds| kinds.iter().any(|kind| kind == "example")) && !needs_features
+    };
+    targets.iter().filter(is_example).filter_map(|target| target["name"].as_str()).map(str::to_owned).collect()
 }
 
 /// Whether others can depend on a crate. The library beside a program holds the program's own code.
@@ -107,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn tools_outside_crates_are_not_checked_for_other_targets() {
+    fn tools_and_programs_are_not_checked_for_other_targets() {
         let workspace = workspace(&[
             package("xtask", "xtask", "bin", None),
             package("crates/b-cli", "b-cli", "bin", Some("1.88")),
@@ -115,6 +140,22 @@ mod tests {
         ]);
         assert_eq!(workspace.libraries(), ["a"]);
         assert_eq!(workspace.crates.len(), 2);
+    }
+
+    #[test]
+    fn features_examples_and_publishing_are_read() {
+        let mut demo = package("models/demo", "demo", "lib", Some("1.88"));
+        demo["features"] = json!({ "default": [], "vulkan": [] });
+        demo["targets"] = json!([
+            { "kind": ["example"], "name": "chat" },
+            { "kind": ["example"], "name": "bench", "required-features": ["bench"] },
+        ]);
+        let mut hidden = package("crates/hidden", "hidden", "lib", Some("1.88"));
+        hidden["publish"] = json!([]);
+        let workspace = workspace(&[demo, hidden]);
+        assert_eq!(workspace.crates[0].features, ["default", "vulkan"]);
+        assert_eq!(workspace.crates[0].examples, ["chat"]);
+        assert_eq!(workspace.crates.iter().map(|krate| krate.published).collect::<Vec<_>>(), [true, false]);
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod quick_start;
 mod unfinished;
 
 use std::fmt;
+use std::io::Read;
 use std::path::Path;
 use std::process::Command;
 
@@ -54,7 +55,29 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Violation>> {
     Ok(RULES.iter().flat_map(|rule| rule(&files)).collect())
 }
 
-fn read_files(root: &Path) -> Result<Vec<File>> {
+/// Returns the paths of the shell scripts that git tracks or would track.
+pub(crate) fn shell_scripts(root: &Path) -> Result<Vec<String>> {
+    let mut scripts = tracked(root)?;
+    scripts.retain(|path| has_extension(path, &["sh"]) || first_line(&root.join(path)).is_some_and(|line| is_shell(&line)));
+    Ok(scripts)
+}
+
+/// Whether a first line says that a shell runs the file.
+fn is_shell(line: &str) -> bool {
+    let interpreter = line.strip_prefix("#!").and_then(|rest| rest.split(['/', ' ']).next_back());
+    interpreter.is_some_and(|name| ["sh", "bash", "dash"].contains(&name.trim()))
+}
+
+/// The start of the first line, if it is text.
+fn first_line(path: &Path) -> Option<String> {
+    let mut start = [0; 64];
+    let count = std::fs::File::open(path).ok()?.read(&mut start).ok()?;
+    let line = start[..count].split(|byte| *byte == b'\n').next()?;
+    String::from_utf8(line.to_vec()).ok()
+}
+
+/// Returns the paths of the files that git tracks or would track.
+fn tracked(root: &Path) -> Result<Vec<String>> {
     let output = Command::new("git")
         // A checkout that belongs to somebody else, as in a container, is read all the same.
         .args(["-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard"])
@@ -64,15 +87,19 @@ fn read_files(root: &Path) -> Result<Vec<File>> {
     if !output.status.success() {
         bail!("git ls-files failed: {}", String::from_utf8_lossy(&output.stderr).trim());
     }
+    Ok(String::from_utf8(output.stdout)?.split_terminator('\0').map(str::to_owned).collect())
+}
+
+fn read_files(root: &Path) -> Result<Vec<File>> {
     let mut files = Vec::new();
-    for path in String::from_utf8(output.stdout)?.split_terminator('\0') {
-        let full = root.join(path);
+    for path in tracked(root)? {
+        let full = root.join(&path);
         // Tracked, but deleted in the working tree.
         let Ok(metadata) = full.metadata() else { continue };
-        let text = is_read(path)
+        let text = is_read(&path)
             .then(|| std::fs::read_to_string(&full).with_context(|| format!("{path} could not be read")))
             .transpose()?;
-        files.push(File { path: path.to_owned(), text, executable: is_executable(&metadata) });
+        files.push(File { path, text, executable: is_executable(&metadata) });
     }
     Ok(files)
 }
@@ -108,6 +135,20 @@ mod tests {
         pub(super) fn script(path: &str) -> Self {
             Self { path: path.to_owned(), text: None, executable: true }
         }
+    }
+
+    #[test]
+    fn shells_are_recognised_by_their_first_line() {
+        assert!(is_shell("#!/usr/bin/env bash") && is_shell("#!/bin/sh"));
+        assert!(!is_shell("#!/usr/bin/env node") && !is_shell("bash") && !is_shell("#!/usr/bin/fish"));
+    }
+
+    #[test]
+    fn first_lines_of_scripts_and_of_others_are_told_apart() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let shell = |path: &str| first_line(&root.join(path)).is_some_and(|line| is_shell(&line));
+        assert!(shell("test") && shell("run") && shell("export/make"));
+        assert!(!shell("Cargo.toml") && !shell("models/demo/model.pte") && !shell("no such file"));
     }
 
     #[test]
