@@ -25,7 +25,7 @@ const GENEROUS: Caps = Caps {
     max_invocations: 256,
     workgroup_memory: 32 * 1024,
     max_binding: 2 << 30,
-    matrices: false,
+    cooperative_matrix: false,
     fill_percent: 100,
     f16: false,
     software: false,
@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             variants.push(variant);
         }
     };
-    let kernels = OPS.iter().flat_map(|def| def.kernels).filter(|kernel| !kernel.matrices);
+    let kernels = OPS.iter().flat_map(|def| def.kernels).filter(|kernel| !kernel.cooperative_matrix);
     kernels.flat_map(|kernel| Variant::every(kernel)).for_each(&mut add);
     for folder in args {
         for program in programs(&folder)? {
@@ -109,7 +109,7 @@ fn write(out: &Path, variants: &[Variant]) -> Result<(), Box<dyn Error>> {
             "{separator}{{ \"name\": \"{}{types}\", \"file\": {file:?}, \"portable\": {}, \"bindings\": [{bindings}], \
              \"constants\": {{ {constants} }} }}",
             variant.label,
-            !variant.kernel.subgroups && !variant.has_halves()
+            !variant.kernel.subgroups && !variant.uses_f16()
         )?;
     }
     std::fs::write(out.join("kernels.json"), format!("[\n{list}\n]\n"))?;

@@ -11,44 +11,31 @@ use std::hash::{Hash, Hasher};
 
 use reach::Reach;
 
-/// Text that kernels include, by name.
-const INCLUDES: &[(&str, &str)] = &[
-    ("attention", include_str!("include/attention.wgsl")),
-    ("stream_new", include_str!("include/stream_new.wgsl")),
-    ("stream_params", include_str!("include/stream_params.wgsl")),
-    ("best", include_str!("include/best.wgsl")),
+/// WGSL text that several kernels share: the name after `//#include`, and the text.
+pub type Include = (&'static str, &'static str);
+
+/// Lists the files of a folder `include/` beside the caller as [`Include`]s: `includes!["matmul_params", "matmul_tile"]`.
+#[macro_export]
+macro_rules! includes {
+    ($($name:literal),* $(,)?) => { &[$( ($name, include_str!(concat!("include/", $name, ".wgsl"))) ),*] };
+}
+
+/// What every kernel may include. A family's own text lies in the family's folder, and its kernels name it with
+/// [`KernelDef::with_includes`].
+const COMMON: &[Include] = &[
     ("cat_sources", include_str!("include/cat_sources.wgsl")),
     ("copy_places", include_str!("include/copy_places.wgsl")),
     ("exact_division", include_str!("include/exact_division.wgsl")),
-    ("f32_weights", include_str!("include/f32_weights.wgsl")),
     ("folds", include_str!("include/folds.wgsl")),
     ("grid", include_str!("include/grid.wgsl")),
-    ("halved", include_str!("include/halved.wgsl")),
     ("items", include_str!("include/items.wgsl")),
-    ("linears_gemv", include_str!("include/linears_gemv.wgsl")),
-    ("linears_params", include_str!("include/linears_params.wgsl")),
-    ("linears_put", include_str!("include/linears_put.wgsl")),
     ("lines", include_str!("include/lines.wgsl")),
     ("map_floats", include_str!("include/map_floats.wgsl")),
     ("map_integers", include_str!("include/map_integers.wgsl")),
     ("map_params", include_str!("include/map_params.wgsl")),
     ("map_places", include_str!("include/map_places.wgsl")),
     ("map_walk", include_str!("include/map_walk.wgsl")),
-    ("matmul_gemm", include_str!("include/matmul_gemm.wgsl")),
-    ("matmul_gemv", include_str!("include/matmul_gemv.wgsl")),
-    ("matmul_gemv_blocks", include_str!("include/matmul_gemv_blocks.wgsl")),
-    ("matmul_params", include_str!("include/matmul_params.wgsl")),
-    ("matmul_store", include_str!("include/matmul_store.wgsl")),
-    ("matmul_tile", include_str!("include/matmul_tile.wgsl")),
-    ("matmul_x", include_str!("include/matmul_x.wgsl")),
     ("parts", include_str!("include/parts.wgsl")),
-    ("product", include_str!("include/product.wgsl")),
-    ("q4_gemv_wide", include_str!("include/q4_gemv_wide.wgsl")),
-    ("q4_values", include_str!("include/q4_values.wgsl")),
-    ("q4_weights", include_str!("include/q4_weights.wgsl")),
-    ("q8_activations", include_str!("include/q8_activations.wgsl")),
-    ("rotation", include_str!("include/rotation.wgsl")),
-    ("silu", include_str!("include/silu.wgsl")),
     ("split_parts", include_str!("include/split_parts.wgsl")),
     ("tile_cells", include_str!("include/tile_cells.wgsl")),
     ("tile_params", include_str!("include/tile_params.wgsl")),
@@ -63,12 +50,14 @@ pub struct KernelDef {
     pub name: &'static str,
     /// The WGSL text.
     pub source: &'static str,
+    /// The text its source may include beside what every kernel may: one list per family.
+    pub includes: &'static [&'static [Include]],
     /// Names and offsets of its parameters on the host, which a test compares with the shader's `struct Params`.
     pub params: &'static [(&'static str, usize)],
     /// Whether it uses subgroup operations, so that a target may need to enable them.
     pub subgroups: bool,
     /// Whether it multiplies matrices of 16-bit floats, which no browser can.
-    pub matrices: bool,
+    pub cooperative_matrix: bool,
     /// The types its source leaves open, and what each may be. The tests that run over every kernel try them all.
     pub types: &'static [(&'static str, &'static [&'static str])],
     /// For a kernel that leaves functions open: every variant its operators use.
@@ -81,7 +70,30 @@ impl KernelDef {
     /// A kernel that runs everywhere.
     #[must_use]
     pub const fn new(name: &'static str, source: &'static str, params: &'static [(&'static str, usize)]) -> Self {
-        Self { name, source, params, subgroups: false, matrices: false, types: &[], variants: None, reach: None }
+        Self {
+            name,
+            source,
+            includes: &[],
+            params,
+            subgroups: false,
+            cooperative_matrix: false,
+            types: &[],
+            variants: None,
+            reach: None,
+        }
+    }
+
+    /// The same kernel, its source including text of these families.
+    #[must_use]
+    pub const fn with_includes(mut self, includes: &'static [&'static [Include]]) -> Self {
+        self.includes = includes;
+        self
+    }
+
+    /// Finds the text of an include: that of the kernel's families first, then what every kernel may include.
+    fn include(&self, name: &str) -> Option<&'static str> {
+        let lists = self.includes.iter().copied().chain([COMMON]);
+        lists.flatten().find(|(known, _)| *known == name).map(|(_, text)| *text)
     }
 
     /// The same kernel, needing subgroups.
@@ -91,11 +103,11 @@ impl KernelDef {
         self
     }
 
-    /// The same kernel, needing subgroups, 16-bit floats and matrices of them ([`Caps::matrices`](crate::plan::Caps)).
+    /// The same kernel, needing subgroups, 16-bit floats and matrices of them ([`Caps::cooperative_matrix`](crate::plan::Caps)).
     #[must_use]
-    pub const fn with_matrices(mut self) -> Self {
+    pub const fn with_cooperative_matrix(mut self) -> Self {
         self.subgroups = true;
-        self.matrices = true;
+        self.cooperative_matrix = true;
         self
     }
 
@@ -208,8 +220,8 @@ impl Variant {
 
     /// Whether it reads or writes 16-bit floats, which a device must offer ([`Caps::f16`](crate::plan::Caps)).
     #[must_use]
-    pub fn has_halves(&self) -> bool {
-        self.kernel.matrices || self.types.iter().any(|(_, ty)| ty.contains("f16"))
+    pub fn uses_f16(&self) -> bool {
+        self.kernel.cooperative_matrix || self.types.iter().any(|(_, ty)| ty.contains("f16"))
     }
 
     /// The whole source: what the target wants first, named types, then the kernel with its includes.
@@ -219,10 +231,10 @@ impl Variant {
         if self.kernel.subgroups && target == Target::Browser {
             out.push_str("enable subgroups;\n");
         }
-        if self.has_halves() {
+        if self.uses_f16() {
             out.push_str("enable f16;\n");
         }
-        if self.kernel.matrices {
+        if self.kernel.cooperative_matrix {
             out.push_str("enable wgpu_cooperative_matrix;\n");
         }
         for (name, ty) in &self.types {
@@ -230,7 +242,7 @@ impl Variant {
             let _ = writeln!(out, "alias {name} = {ty};");
         }
         let mut text = String::new();
-        expand(self.kernel.source, &mut text);
+        expand(self.kernel, self.kernel.source, &mut text);
         out.push_str(&if self.counts.is_empty() { text } else { unroll::unrolled(&text, &self.counts) });
         for (head, expression) in &self.functions {
             let _ = writeln!(out, "{head} {{ return {expression}; }}");
@@ -270,11 +282,12 @@ pub enum Target {
     Browser,
 }
 
-fn expand(source: &str, out: &mut String) {
+/// Writes a source with its includes, and theirs, in their places.
+fn expand(kernel: &KernelDef, source: &str, out: &mut String) {
     for line in source.lines() {
         match line.trim().strip_prefix("//#include ") {
-            Some(name) => match INCLUDES.iter().find(|(known, _)| *known == name.trim()) {
-                Some((_, text)) => expand(text, out),
+            Some(name) => match kernel.include(name.trim()) {
+                Some(text) => expand(kernel, text, out),
                 // Not WGSL: the test that validates every kernel names it.
                 None => out.push_str(line.trim_start_matches("//")),
             },

@@ -208,9 +208,9 @@ pub struct Caps {
     pub workgroup_memory: u32,
     /// Bytes one storage binding may have.
     pub max_binding: u64,
-    /// Whether subgroups of 32 can multiply matrices of 16 × 16 16-bit floats and sum up in 32 bits, with [`MATRIX_MEMORY`] for
+    /// Whether subgroups of 32 can multiply matrices of 16 × 16 16-bit floats and sum up in 32 bits, with [`COOPERATIVE_MATRIX_MEMORY`] for
     /// their workgroups, and whether they may: it rounds what is multiplied.
-    pub matrices: bool,
+    pub cooperative_matrix: bool,
     /// How many workgroups keep the device busy, as a percentage of what kernels take for granted.
     pub fill_percent: u32,
     /// Whether kernels can read and write 16-bit floats.
@@ -220,7 +220,7 @@ pub struct Caps {
 }
 
 /// Bytes of workgroup memory that kernels for matrices may use.
-pub const MATRIX_MEMORY: u32 = 48 * 1024;
+pub const COOPERATIVE_MATRIX_MEMORY: u32 = 48 * 1024;
 
 impl Caps {
     /// What every WebGPU device guarantees.
@@ -230,7 +230,7 @@ impl Caps {
         max_invocations: 256,
         workgroup_memory: 16 * 1024,
         max_binding: 128 * 1024 * 1024,
-        matrices: false,
+        cooperative_matrix: false,
         fill_percent: 100,
         f16: false,
         software: false,

@@ -14,7 +14,7 @@ use crate::error::Result;
 /// The operator that ends a call by storing a buffer's new content; no file has it.
 pub(crate) const STORE: &str = "pteron.store";
 /// The operator that chooses the next token; no file has it.
-pub(crate) const CHOOSE_TOKEN: &str = "pteron.choose_token";
+pub(crate) const SAMPLE_ROW: &str = "pteron.sample_row";
 const CAT: &str = "aten.cat.default";
 const CONVERT: &str = "aten._to_copy.default";
 const PREPACK: &str = "et_vk.prepack.default";
@@ -22,7 +22,7 @@ const PREPACK: &str = "et_vk.prepack.default";
 const CALL_BYTES: u64 = 512;
 
 /// Puts the choice of the next token behind an output that is logits: the graph gets an input, how to choose (four integers, see
-/// `ops/choose_token`), and an output, the token. Returns their indices; `None` if there is no such output.
+/// `ops/sample_row`), and an output, the token. Returns their indices; `None` if there is no such output.
 pub(crate) fn choose_token(graph: &mut Graph, logits: usize) -> Option<(usize, usize)> {
     let logits = *graph.outputs.get(logits)?;
     let like = graph.value(logits)?.as_tensor()?.clone();
@@ -32,7 +32,7 @@ pub(crate) fn choose_token(graph: &mut Graph, logits: usize) -> Option<(usize, u
         Value::Tensor(tensor)
     };
     let [sampling, token] = [&[4][..], &[1, 1]].map(|dims| add(graph, numbers(dims)));
-    graph.chain.push(Call { node_id: 0, name: CHOOSE_TOKEN.to_owned(), args: vec![logits, sampling, token] });
+    graph.chain.push(Call { node_id: 0, name: SAMPLE_ROW.to_owned(), args: vec![logits, sampling, token] });
     graph.inputs.push(sampling);
     graph.outputs.push(token);
     Some((graph.inputs.len() - 1, graph.outputs.len() - 1))

@@ -42,7 +42,7 @@ impl FileGraph {
     }
 
     /// Puts the choice of the next token behind an output that is logits: the graph gets an input, how to choose (four integers,
-    /// see `ops/choose_token`), and an output, the token. Returns their indices; `None` if there is no such output.
+    /// see `ops/sample_row`), and an output, the token. Returns their indices; `None` if there is no such output.
     pub fn choose_token(&mut self, logits: usize) -> Option<(usize, usize)> {
         rewrite::choose_token(&mut self.graph, logits)
     }

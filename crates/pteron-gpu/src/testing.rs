@@ -23,7 +23,8 @@ static GPU: LazyLock<Gpu> = LazyLock::new(|| {
 
 /// The device, computing in 32 bits throughout and as a GPU does, whatever it is.
 pub(crate) fn gpu() -> Gpu {
-    static EXACT: LazyLock<Gpu> = LazyLock::new(|| GPU.with_caps(Caps { matrices: false, software: false, ..GPU.caps() }));
+    static EXACT: LazyLock<Gpu> =
+        LazyLock::new(|| GPU.with_caps(Caps { cooperative_matrix: false, software: false, ..GPU.caps() }));
     EXACT.clone()
 }
 
@@ -52,7 +53,7 @@ pub(crate) fn serial_gpu() -> Gpu {
 /// The device if it multiplies matrices.
 #[track_caller]
 pub(crate) fn matrix_gpu() -> Option<Gpu> {
-    let found = GPU.caps().matrices.then(|| GPU.clone());
+    let found = GPU.caps().cooperative_matrix.then(|| GPU.clone());
     if found.is_none() {
         skip("has no cooperative matrices");
     }

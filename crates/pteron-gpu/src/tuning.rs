@@ -8,14 +8,14 @@ pub struct Tuning {
     /// Kernels for subgroups, where the device has them.
     pub subgroups: bool,
     /// Kernels for matrices, where the device has them and [`Precision`](crate::engine::Precision) allows them.
-    pub matrices: bool,
+    pub cooperative_matrix: bool,
     /// How many workgroups keep the device busy.
     pub fill: Fill,
 }
 
 impl Default for Tuning {
     fn default() -> Self {
-        Self { subgroups: true, matrices: true, fill: Fill::default() }
+        Self { subgroups: true, cooperative_matrix: true, fill: Fill::default() }
     }
 }
 
@@ -24,7 +24,7 @@ impl Tuning {
     pub(crate) fn of(self, caps: Caps) -> Caps {
         Caps {
             subgroups: caps.subgroups && self.subgroups,
-            matrices: caps.matrices && self.matrices,
+            cooperative_matrix: caps.cooperative_matrix && self.cooperative_matrix,
             fill_percent: caps.fill_percent * self.fill.percent() / 100,
             ..caps
         }
@@ -70,13 +70,13 @@ mod tests {
 
     #[test]
     fn tuning_takes_away_and_never_gives() {
-        let able = Caps { subgroups: true, subgroup_size: (32, 32), matrices: true, ..Caps::PORTABLE };
+        let able = Caps { subgroups: true, subgroup_size: (32, 32), cooperative_matrix: true, ..Caps::PORTABLE };
         let usual = Tuning::default();
         assert_eq!((usual.of(able), usual.of(Caps::PORTABLE)), (able, Caps::PORTABLE));
         let without = Tuning { subgroups: false, ..usual };
         assert_eq!(without.of(able), Caps { subgroups: false, ..able });
-        let exact = Tuning { matrices: false, ..usual };
-        assert_eq!(exact.of(able), Caps { matrices: false, ..able });
+        let exact = Tuning { cooperative_matrix: false, ..usual };
+        assert_eq!(exact.of(able), Caps { cooperative_matrix: false, ..able });
         assert_eq!(exact.of(Caps::PORTABLE), Caps::PORTABLE);
     }
 

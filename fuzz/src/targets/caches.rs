@@ -32,9 +32,9 @@ pub const TUNING: Target = Target {
     attacks: "pteron-cli: the tuning file",
     run: tuning,
     seeds: |_| {
-        let entry = r#"{"adapter": "llvmpipe", "driver": "1", "backend": "vulkan", "shape_class": "2^20 bytes", "subgroups": true, "matrices": false, "fill_percent": 100}"#;
+        let entry = r#"{"adapter": "llvmpipe", "driver": "1", "backend": "vulkan", "shape_class": "2^20 bytes", "subgroups": true, "cooperative_matrix": false, "fill_percent": 100}"#;
         let file = |version: u32, entries: &str| format!(r#"{{"tuning_version": {version}, "entries": [{entries}]}}"#);
-        vec![Input::new("file", file(1, entry)), Input::new("newer", file(2, entry)), Input::new("empty", file(1, ""))]
+        vec![Input::new("file", file(2, entry)), Input::new("newer", file(3, entry)), Input::new("empty", file(2, ""))]
     },
     mutate: mutate::json_changed,
     max_len: 2048,

@@ -39,7 +39,7 @@ static DEVICES: LazyLock<[Gpu; 3]> = LazyLock::new(|| {
     let adapter = std::env::var("PTERON_ADAPTER").ok();
     let options = GpuOptions { adapter, guard_bytes: Some(true), ..GpuOptions::default() };
     let gpu = block_on(Gpu::open(&options)).expect("the target needs an adapter; mesa-vulkan-drivers has one in software");
-    let exact = Caps { matrices: false, ..gpu.caps() };
+    let exact = Caps { cooperative_matrix: false, ..gpu.caps() };
     let portable = gpu.with_caps(Caps { subgroups: false, software: false, ..exact });
     let large = gpu.with_caps(Caps { software: false, ..exact });
     [gpu.with_caps(exact), portable, large]

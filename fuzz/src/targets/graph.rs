@@ -40,7 +40,7 @@ const DEVICES: [Caps; 8] = [
     Caps { subgroup_size: (4, 4), ..SUBGROUPS },
     Caps { subgroup_size: (8, 8), f16: true, ..SUBGROUPS },
     Caps { f16: true, ..SUBGROUPS },
-    Caps { matrices: true, f16: true, workgroup_memory: 64 * 1024, max_binding: u32::MAX as u64, ..SUBGROUPS },
+    Caps { cooperative_matrix: true, f16: true, workgroup_memory: 64 * 1024, max_binding: u32::MAX as u64, ..SUBGROUPS },
     Caps { subgroup_size: (16, 32), fill_percent: 400, ..SUBGROUPS },
     Caps { software: true, ..SUBGROUPS },
     Caps { software: true, fill_percent: 1, max_binding: 1 << 16, ..Caps::PORTABLE },
@@ -103,9 +103,9 @@ fn fusions(cursor: &mut Cursor<'_>) -> Fusions {
     if cursor.flip() {
         return Fusions::ALL;
     }
-    let [together, gate, residual, norm, last, rotary] = [(); 6].map(|()| cursor.flip());
+    let [merge_linears, swiglu, residual, norm, last_row, rotary] = [(); 6].map(|()| cursor.flip());
     let largest_binding = cursor.of(&[u64::MAX, 1 << 27, 4096, 0]);
-    Fusions { together, gate, residual, norm, last, rotary, largest_binding, ..Fusions::ALL }
+    Fusions { merge_linears, swiglu, residual, norm, last_row, rotary, largest_binding, ..Fusions::ALL }
 }
 
 /// The inputs of one call.

@@ -30,16 +30,16 @@ impl SpeedUps {
 pub(super) fn alternatives(caps: Caps) -> Vec<Tuning> {
     let usual = Tuning::default();
     let subgroups = caps.subgroups.then_some(Tuning { subgroups: false, ..usual });
-    let matrices = caps.matrices.then_some(Tuning { matrices: false, ..usual });
+    let cooperative_matrix = caps.cooperative_matrix.then_some(Tuning { cooperative_matrix: false, ..usual });
     let fills = Fill::ALL.into_iter().filter(|&fill| fill != usual.fill).map(|fill| Tuning { fill, ..usual });
-    subgroups.into_iter().chain(matrices).chain(fills).collect()
+    subgroups.into_iter().chain(cooperative_matrix).chain(fills).collect()
 }
 
 /// How a tuning differs from the defaults.
 pub(super) fn describe(tuning: Tuning) -> String {
     let usual = Tuning::default();
     let fill = (tuning.fill != usual.fill).then(|| format!("fill {} %", tuning.fill.percent()));
-    let off = [(tuning.subgroups, "no subgroups"), (tuning.matrices, "no matrices")];
+    let off = [(tuning.subgroups, "no subgroups"), (tuning.cooperative_matrix, "no cooperative matrix")];
     let off = off.into_iter().filter(|(used, _)| !used).map(|(_, word)| word.to_owned());
     let all: Vec<String> = off.chain(fill).collect();
     if all.is_empty() { "the defaults".to_owned() } else { all.join(", ") }
@@ -69,24 +69,28 @@ pub(super) fn take(trials: &mut [Trial]) -> Tuning {
         trial.taken = trial.speed_ups.wins() && [usual.fill, fill].contains(&trial.tuning.fill);
     }
     let taken = || trials.iter().filter(|trial| trial.taken).map(|trial| trial.tuning);
-    Tuning { subgroups: taken().all(|tuning| tuning.subgroups), matrices: taken().all(|tuning| tuning.matrices), fill }
+    Tuning {
+        subgroups: taken().all(|tuning| tuning.subgroups),
+        cooperative_matrix: taken().all(|tuning| tuning.cooperative_matrix),
+        fill,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const ABLE: Caps = Caps { subgroups: true, subgroup_size: (32, 32), matrices: true, ..Caps::PORTABLE };
+    const ABLE: Caps = Caps { subgroups: true, subgroup_size: (32, 32), cooperative_matrix: true, ..Caps::PORTABLE };
 
     #[test]
     fn only_what_a_device_has_is_tried() {
         let tried = |caps| alternatives(caps).into_iter().map(describe).collect::<Vec<_>>();
-        assert_eq!(tried(ABLE), ["no subgroups", "no matrices", "fill 25 %", "fill 400 %"]);
+        assert_eq!(tried(ABLE), ["no subgroups", "no cooperative matrix", "fill 25 %", "fill 400 %"]);
         assert_eq!(tried(Caps::PORTABLE), ["fill 25 %", "fill 400 %"]);
         assert_eq!(describe(Tuning::default()), "the defaults");
         assert_eq!(
-            describe(Tuning { subgroups: false, matrices: false, fill: Fill::Quarter }),
-            "no subgroups, no matrices, fill 25 %"
+            describe(Tuning { subgroups: false, cooperative_matrix: false, fill: Fill::Quarter }),
+            "no subgroups, no cooperative matrix, fill 25 %"
         );
     }
 
@@ -113,6 +117,9 @@ mod tests {
         let both = taken([(1.1, 1.1), lost, lost, (1.0, 1.2)]);
         assert_eq!(both, (vec![true, false, false, true], Tuning { subgroups: false, fill: Fill::Fourfold, ..usual }));
         let fills = taken([lost, (1.3, 1.0), (1.2, 1.2), (1.1, 1.1)]);
-        assert_eq!(fills, (vec![false, true, true, false], Tuning { matrices: false, fill: Fill::Quarter, ..usual }));
+        assert_eq!(
+            fills,
+            (vec![false, true, true, false], Tuning { cooperative_matrix: false, fill: Fill::Quarter, ..usual })
+        );
     }
 }

@@ -16,7 +16,7 @@ const LARGEST: u64 = 1 << 20;
 const OPTIONS: WriteOptions = WriteOptions { private: false, sync: false };
 
 /// Changes when a field changes its meaning.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// What a tuning holds for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,20 +45,20 @@ fn shape_class(constant_bytes: u64) -> String {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Values {
     subgroups: bool,
-    matrices: bool,
+    cooperative_matrix: bool,
     fill_percent: u32,
 }
 
 impl From<Tuning> for Values {
-    fn from(Tuning { subgroups, matrices, fill }: Tuning) -> Self {
-        Self { subgroups, matrices, fill_percent: fill.percent() }
+    fn from(Tuning { subgroups, cooperative_matrix, fill }: Tuning) -> Self {
+        Self { subgroups, cooperative_matrix, fill_percent: fill.percent() }
     }
 }
 
 impl Values {
     fn tuning(self) -> Option<Tuning> {
-        let Self { subgroups, matrices, fill_percent } = self;
-        Some(Tuning { subgroups, matrices, fill: Fill::from_percent(fill_percent)? })
+        let Self { subgroups, cooperative_matrix, fill_percent } = self;
+        Some(Tuning { subgroups, cooperative_matrix, fill: Fill::from_percent(fill_percent)? })
     }
 }
 
@@ -189,7 +189,7 @@ mod tests {
         }
     }
 
-    const OTHER: Tuning = Tuning { subgroups: false, matrices: true, fill: Fill::Fourfold };
+    const OTHER: Tuning = Tuning { subgroups: false, cooperative_matrix: true, fill: Fill::Fourfold };
 
     #[test]
     fn what_is_written_is_read() {
@@ -217,7 +217,7 @@ mod tests {
         store.set(&key("Wing", "2^20 bytes"), Some(OTHER));
         store.write(&place.file()).unwrap();
         let text = std::fs::read_to_string(place.file()).unwrap();
-        for (from, to) in [(&text[..], ""), (&text[..9], "[]"), ("\"tuning_version\": 1", "\"tuning_version\": 2")] {
+        for (from, to) in [(&text[..], ""), (&text[..9], "[]"), ("\"tuning_version\": 2", "\"tuning_version\": 1")] {
             std::fs::write(place.file(), text.replace(from, to)).unwrap();
             let read = Store::read(&place.file());
             assert!(read.entries.is_empty() && read.complaint.unwrap().contains("damaged or of another version"));

@@ -21,7 +21,7 @@ fn a_profile_shows_every_part_of_attention() {
     let args = ["exec", &program, "--out", &out, "--quiet", "--profile", &trace];
     let run = pteron(args.into_iter().chain(files.iter().map(String::as_str)));
     assert_eq!((run.code, run.err.as_str()), (Some(0), ""));
-    let parts = ["sdpa_write", "sdpa_stream"];
+    let parts = ["sdpa_append_kv", "sdpa_flash"];
     let text: Vec<Vec<&str>> = run.out.lines().map(|line| line.split_whitespace().collect()).collect();
     for part in parts {
         assert!(text.iter().any(|words| words.iter().any(|word| word.starts_with(part))), "no {part} in\n{}", run.out);

@@ -44,12 +44,12 @@ fn what_wins_is_remembered_and_used_until_it_is_forgotten() {
     described(&report);
 
     // Whatever won here, another tuning is remembered by hand for the same adapter and class.
-    let mut entry = serde_json::json!({ "subgroups": false, "matrices": true, "fill_percent": 400 });
+    let mut entry = serde_json::json!({ "subgroups": false, "cooperative_matrix": true, "fill_percent": 400 });
     for field in ["adapter", "driver", "backend", "shape_class"] {
         entry[field] = report[field].clone();
     }
     std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-    std::fs::write(&file, serde_json::json!({ "tuning_version": 1, "entries": [entry] }).to_string()).unwrap();
+    std::fs::write(&file, serde_json::json!({ "tuning_version": 2, "entries": [entry] }).to_string()).unwrap();
     let bench = "bench --pp 8 --tg 4 --depth 0 --repeat 1 --check --json";
     let tuned = json(&pteron(&cache, bench));
     assert_eq!(tuned["tuning"], "no subgroups, fill 400 %");

@@ -17,7 +17,7 @@ use super::shared_budget::SharedBudget;
 use super::wait::OneShot;
 use crate::error::{Error, Result};
 use crate::kernel::Variant;
-use crate::plan::{Caps, MATRIX_MEMORY};
+use crate::plan::{COOPERATIVE_MATRIX_MEMORY, Caps};
 
 /// Features that are used where they exist.
 const WANTED: wgpu::Features = wgpu::Features::SUBGROUP
@@ -196,7 +196,7 @@ impl Gpu {
             max_invocations: summary.limits.max_compute_invocations_per_workgroup,
             workgroup_memory: summary.limits.max_compute_workgroup_storage_size,
             max_binding: summary.limits.max_storage_buffer_binding_size,
-            matrices: multiplies_matrices(adapter, features, &summary),
+            cooperative_matrix: has_cooperative_matrix(adapter, features, &summary),
             f16: features.contains(wgpu::Features::SHADER_F16),
             software: summary.software,
             ..Caps::PORTABLE
@@ -355,14 +355,14 @@ fn experiments(features: wgpu::Features) -> wgpu::ExperimentalFeatures {
     }
 }
 
-/// Whether kernels for matrices can run: [`Caps::matrices`] says what they need.
-fn multiplies_matrices(adapter: &wgpu::Adapter, features: wgpu::Features, summary: &AdapterSummary) -> bool {
+/// Whether kernels for matrices can run: [`Caps::cooperative_matrix`] says what they need.
+fn has_cooperative_matrix(adapter: &wgpu::Adapter, features: wgpu::Features, summary: &AdapterSummary) -> bool {
     use wgpu::CooperativeScalarType::{F16, F32};
     let needed = wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX | wgpu::Features::SHADER_F16 | wgpu::Features::SUBGROUP;
     let limits = &summary.limits;
     features.contains(needed)
         && summary.subgroup_size == (32, 32)
-        && limits.max_compute_workgroup_storage_size >= MATRIX_MEMORY
+        && limits.max_compute_workgroup_storage_size >= COOPERATIVE_MATRIX_MEMORY
         && limits.max_compute_invocations_per_workgroup >= 256
         && adapter.cooperative_matrix_properties().iter().any(|offered| {
             (offered.m_size, offered.n_size, offered.k_size) == (16, 16, 16)

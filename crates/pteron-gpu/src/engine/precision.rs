@@ -16,6 +16,6 @@ pub enum Precision {
 impl Precision {
     /// What of a device may be used.
     pub(super) fn of(self, caps: Caps) -> Caps {
-        Caps { matrices: caps.matrices && self == Self::Fast, ..caps }
+        Caps { cooperative_matrix: caps.cooperative_matrix && self == Self::Fast, ..caps }
     }
 }

@@ -7,36 +7,36 @@
 //! A pass looks at each call and at what is near it, however many others there are: chains are followed `MOST_IN_CHAIN` calls
 //! far, and of many candidates the nearest are tried. So the work of all passes grows with the graph and no faster.
 
-mod edit;
-mod gate;
-mod last;
-mod linears;
+mod def_use;
+mod editor;
+mod fused_linear;
+mod last_row;
+mod merge_linears;
 mod norm;
 mod residual;
 mod rotary;
-mod sizes;
+mod same_dims;
+mod swiglu;
 #[cfg(test)]
 mod tests;
-mod together;
-mod uses;
 
 use crate::error::{Error, Result};
 use crate::graph::Graph;
-use edit::Editor;
+use editor::Editor;
 
 /// Which operators are fused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fusions {
     /// Two or three linears with 4-bit weights and the same input into one call.
-    pub together: bool,
+    pub merge_linears: bool,
     /// Two such linears of the same input, the one gating the other through silu, into one call.
-    pub gate: bool,
+    pub swiglu: bool,
     /// What is added to the answer of such a linear into its call.
     pub residual: bool,
     /// A norm that only such a call reads into that call.
     pub norm: bool,
     /// Rows of such calls that nobody reads, where only the last is selected, left out.
-    pub last: bool,
+    pub last_row: bool,
     /// The turning of queries and keys by their position into the attention over a cache behind it.
     pub rotary: bool,
     /// The most bytes of constants that may share a buffer, such as a device's largest binding.
@@ -45,11 +45,25 @@ pub struct Fusions {
 
 impl Fusions {
     /// Every fusion there is.
-    pub const ALL: Self =
-        Self { together: true, gate: true, residual: true, norm: true, last: true, rotary: true, largest_binding: u64::MAX };
+    pub const ALL: Self = Self {
+        merge_linears: true,
+        swiglu: true,
+        residual: true,
+        norm: true,
+        last_row: true,
+        rotary: true,
+        largest_binding: u64::MAX,
+    };
     /// The operators of the file, one by one.
-    pub const NONE: Self =
-        Self { together: false, gate: false, residual: false, norm: false, last: false, rotary: false, ..Self::ALL };
+    pub const NONE: Self = Self {
+        merge_linears: false,
+        swiglu: false,
+        residual: false,
+        norm: false,
+        last_row: false,
+        rotary: false,
+        ..Self::ALL
+    };
 
     /// The same for a device whose bindings hold so many bytes.
     #[must_use]
@@ -78,11 +92,11 @@ pub(crate) fn fuse(graph: Graph, fusions: &Fusions) -> Result<Graph> {
     // A gate is two linears with one input, so it comes before they are taken for any two. What stands around a call is looked
     // for when it is whole.
     let passes: [(bool, Pass); 6] = [
-        (fusions.gate, gate::find),
-        (fusions.together, together::find),
+        (fusions.swiglu, swiglu::find),
+        (fusions.merge_linears, merge_linears::find),
         (fusions.residual, residual::find),
         (fusions.norm, norm::find),
-        (fusions.last, last::find),
+        (fusions.last_row, last_row::find),
         (fusions.rotary, rotary::find),
     ];
     passes.into_iter().filter(|(on, _)| *on).try_fold(graph, |graph, (_, find)| {

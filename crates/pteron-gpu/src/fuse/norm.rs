@@ -1,8 +1,8 @@
 //! A norm that one call of linears reads and nothing else: it becomes part of that call.
 
-use super::edit::Editor;
-use super::linears::Linears;
-use super::sizes::NORM;
+use super::editor::Editor;
+use super::fused_linear::FusedLinear;
+use super::same_dims::NORM;
 
 pub(super) fn find(editor: &mut Editor<'_>) {
     for (index, call) in editor.calls() {
@@ -12,18 +12,18 @@ pub(super) fn find(editor: &mut Editor<'_>) {
         }
         // One reader that reads it once reads it as what it multiplies, or adds it: then the input is another.
         let Some(reader) = editor.uses.only_reader(out) else { continue };
-        let linears = Linears::of(editor.graph, editor.call(reader));
+        let linears = FusedLinear::of(editor.graph, editor.call(reader));
         let Some(linears) = linears.filter(|linears| linears.x == out && linears.norm.is_none()) else { continue };
-        editor.replace(&[index, reader], reader, &Linears { x, norm: Some((weight, eps)), ..linears });
+        editor.replace(&[index, reader], reader, &FusedLinear { x, norm: Some((weight, eps)), ..linears });
     }
 }
 
 #[cfg(test)]
 mod tests {
     use crate::fuse::Fusions;
-    use crate::fuse::linears::LINEAR;
+    use crate::fuse::fused_linear::LINEAR;
     use crate::fuse::tests::{Draft, agree, fused_names};
-    use crate::ops::linears_q4gsw::NAME;
+    use crate::ops::fused_linear_q4gsw::NAME;
 
     const ONLY: Fusions = Fusions { norm: true, ..Fusions::NONE };
     const NORM: &str = super::NORM;
@@ -43,8 +43,8 @@ mod tests {
             let out = two.linear(normed, n);
             two.sketch.output(out);
         }
-        assert_eq!(fused_names(&two.sketch, &Fusions { together: true, ..ONLY }), [NAME]);
-        agree(&two.sketch, &Fusions { together: true, ..ONLY }, &two.calls());
+        assert_eq!(fused_names(&two.sketch, &Fusions { merge_linears: true, ..ONLY }), [NAME]);
+        agree(&two.sketch, &Fusions { merge_linears: true, ..ONLY }, &two.calls());
         // Apart they are two readers.
         assert_eq!(fused_names(&two.sketch, &ONLY), [NORM, LINEAR, LINEAR]);
     }

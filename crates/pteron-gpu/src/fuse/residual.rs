@@ -3,10 +3,10 @@
 
 use pteron_format::vulkan::{Value, ValueId};
 
-use super::edit::Editor;
-use super::linears::Linears;
-use super::sizes::ADD;
-use super::uses::tensor;
+use super::def_use::tensor;
+use super::editor::Editor;
+use super::fused_linear::FusedLinear;
+use super::same_dims::ADD;
 
 pub(super) fn find(editor: &mut Editor<'_>) {
     for (index, call) in editor.calls() {
@@ -35,7 +35,7 @@ fn replace(editor: &mut Editor<'_>, sum: usize, [product, addend]: [ValueId; 2],
     }
     let (linear_out, mut calls) = editor.behind_views(product);
     let linear = editor.uses.writer(linear_out);
-    let linears = linear.and_then(|index| Linears::of(editor.graph, editor.call(index)));
+    let linears = linear.and_then(|index| FusedLinear::of(editor.graph, editor.call(index)));
     let (Some(linear), Some(linears)) = (linear, linears) else { return false };
     let bound = |value| editor.graph.info(tensor(value)).bound;
     if linears.outputs != [linear_out]
@@ -46,7 +46,7 @@ fn replace(editor: &mut Editor<'_>, sum: usize, [product, addend]: [ValueId; 2],
         return false;
     }
     calls.extend([linear, sum]);
-    editor.replace(&calls, sum, &Linears { addend: Some(addend), outputs: vec![out], ..linears })
+    editor.replace(&calls, sum, &FusedLinear { addend: Some(addend), outputs: vec![out], ..linears })
 }
 
 #[cfg(test)]
@@ -54,9 +54,9 @@ mod tests {
     use pteron_format::vulkan::{DataType, Value};
 
     use crate::fuse::Fusions;
-    use crate::fuse::linears::LINEAR;
+    use crate::fuse::fused_linear::LINEAR;
     use crate::fuse::tests::{Draft, agree, fused_names};
-    use crate::ops::linears_q4gsw::NAME;
+    use crate::ops::fused_linear_q4gsw::NAME;
 
     const ONLY: Fusions = Fusions { residual: true, ..Fusions::NONE };
     const ADD: &str = "aten.add.Tensor";

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use pteron_format::vulkan::{Call, Value, ValueId};
 
 use super::MOST_IN_CHAIN;
-use super::edit::Editor;
-use super::uses::tensor;
+use super::def_use::tensor;
+use super::editor::Editor;
 use crate::args::normalise;
 use crate::graph::Role;
 use crate::ops::sdpa;

@@ -3,11 +3,11 @@
 use pteron_format::vulkan::{DataType, Value, ValueId};
 
 use super::Fusions;
-use super::linears::LINEAR;
-use super::sizes::{ADD, NORM, Sizes, VIEW};
+use super::fused_linear::LINEAR;
+use super::same_dims::{ADD, NORM, SameDims, VIEW};
 use crate::engine::{LoadOptions, LoadedGraph};
 use crate::graph::{Graph, Node};
-use crate::ops::linears_q4gsw::NAME;
+use crate::ops::fused_linear_q4gsw::NAME;
 use crate::reference::HostTensor;
 use crate::testing::{Sketch, compare_answers, f32s, gpu, noise, noise_bytes, run};
 
@@ -183,7 +183,7 @@ fn sizes_that_live_shapes_may_part_are_not_the_same() {
     let mixed = draft.sum(draft.x, other);
     draft.sketch.output(product);
     draft.sketch.output(mixed);
-    let sizes = Sizes::new(&draft.sketch.decode().unwrap());
+    let sizes = SameDims::new(&draft.sketch.decode().unwrap());
     assert!(sizes.same(draft.x, same) && sizes.same(draft.x, viewed));
     assert!(!sizes.same(draft.x, product) && !sizes.same(draft.x, other) && !sizes.same(draft.x, mixed));
 }

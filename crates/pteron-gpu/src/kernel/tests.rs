@@ -63,8 +63,8 @@ fn every_variant_validates() {
     each_variant(|variant, module| {
         let needs = [
             (variant.kernel.subgroups, Capabilities::SUBGROUP),
-            (variant.has_halves(), Capabilities::SHADER_FLOAT16),
-            (variant.kernel.matrices, Capabilities::COOPERATIVE_MATRIX),
+            (variant.uses_f16(), Capabilities::SHADER_FLOAT16),
+            (variant.kernel.cooperative_matrix, Capabilities::COOPERATIVE_MATRIX),
         ];
         let allowed = needs.into_iter().filter(|(needed, _)| *needed).map(|(_, capability)| capability).collect();
         if let Err(error) = Validator::new(ValidationFlags::all(), allowed).validate(module) {
@@ -143,8 +143,8 @@ fn halves_are_enabled_once_where_they_are_used() {
     each_variant(|variant, _| {
         for source in [Target::Native, Target::Browser].map(|target| variant.source(target)) {
             let enabled = source.lines().filter(|line| *line == "enable f16;").count();
-            assert_eq!(enabled, usize::from(variant.has_halves()), "{}", name(variant));
-            assert_eq!(source.contains("f16"), variant.has_halves(), "{}", name(variant));
+            assert_eq!(enabled, usize::from(variant.uses_f16()), "{}", name(variant));
+            assert_eq!(source.contains("f16"), variant.uses_f16(), "{}", name(variant));
         }
     });
 }

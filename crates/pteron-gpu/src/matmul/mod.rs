@@ -1,7 +1,7 @@
 //! What operators share that multiply rows of activations by rows of weights, `out [m, n] = x [m, k] · weight [n, k]ᵀ + bias`:
 //! the choice between their kernels, the grids and the parameters. The kernels' other half is `include/matmul_*.wgsl`.
 
-pub(crate) mod product;
+pub(crate) mod batched;
 mod q4;
 mod q4_reach;
 
@@ -9,11 +9,29 @@ pub(crate) use q4::{Layout, Q4};
 pub(crate) use q4_reach::{reach, reach_in_vectors};
 
 use crate::error::OpError;
-use crate::kernel::Variant;
+use crate::includes;
+use crate::kernel::{Include, Variant};
 use crate::live::TensorId;
 use crate::params;
 use crate::plan::{Bind, Caps, Dispatch, PlanCx, Recipe};
 use crate::shape::Dims;
+
+/// WGSL that the kernels of matrix products share.
+pub(crate) const INCLUDES: &[Include] = includes![
+    "batched_matmul",
+    "f32_weights",
+    "matmul_activations",
+    "matmul_gemm",
+    "matmul_gemv",
+    "matmul_gemv_blocks",
+    "matmul_params",
+    "matmul_store",
+    "matmul_tile",
+    "q4_dequantise",
+    "q4_gemv_wide",
+    "q4_weights",
+    "q8_activations",
+];
 
 /// Up to so many rows of activations the GEMV kernels run, which read the weights once for every eight rows and keep every
 /// thread busy on them; with more rows the GEMM kernels, which compute in tiles.

@@ -4,24 +4,24 @@ pub mod arange;
 pub mod attention;
 pub mod binary;
 pub mod choose_qparams;
-pub mod choose_token;
 pub mod compare;
 pub mod convert;
 pub mod copy;
 pub mod embedding;
 pub mod embedding_q4gsw;
 pub mod fill;
+pub mod fused_linear_q4gsw;
 pub mod gather;
 pub mod layer_norm;
 pub mod linear;
 pub mod linear_dq8ca_q4gsw;
 pub mod linear_q4gsw;
-pub mod linears_q4gsw;
 pub mod mm;
 pub mod pad;
 pub mod reduce;
 pub mod rms_norm;
 pub mod rotary;
+pub mod sample_row;
 pub mod sdpa;
 pub mod softmax;
 pub mod symint;
@@ -89,7 +89,7 @@ pub static OPS: &[&OpDef] = &[
     &attention::DEF,
     &binary::DEF,
     &choose_qparams::DEF,
-    &choose_token::DEF,
+    &sample_row::DEF,
     &compare::OF_ONE,
     &compare::OF_TWO,
     &convert::DEF,
@@ -102,7 +102,7 @@ pub static OPS: &[&OpDef] = &[
     &linear::DEF,
     &linear_dq8ca_q4gsw::DEF,
     &linear_q4gsw::DEF,
-    &linears_q4gsw::DEF,
+    &fused_linear_q4gsw::DEF,
     &mm::DEF,
     &pad::DEF,
     &reduce::DEF,

@@ -28,7 +28,7 @@ const SUBGROUPS: Caps = Caps { subgroups: true, subgroup_size: (32, 32), ..Caps:
 /// Devices that take different kernels.
 fn devices() -> Vec<Caps> {
     let of = |lanes| Caps { subgroup_size: (lanes, lanes), ..SUBGROUPS };
-    let matrices = Caps { matrices: true, f16: true, workgroup_memory: 48 * 1024, ..SUBGROUPS };
+    let matrices = Caps { cooperative_matrix: true, f16: true, workgroup_memory: 48 * 1024, ..SUBGROUPS };
     let software = Caps { software: true, ..of(8) };
     let filled = |fill_percent| Caps { fill_percent, ..SUBGROUPS };
     vec![Caps::PORTABLE, of(4), of(8), of(32), of(64), matrices, software, filled(25), filled(400)]

@@ -120,7 +120,7 @@ impl Joining {
         ];
         let [weights, scales, biases, out] = lists.map(|list| sketch.value(Value::ValueList(list)));
         let args = [self.x, none, none, weights, scales, group, biases, none, no, no, out];
-        sketch.call(crate::ops::linears_q4gsw::NAME, &args);
+        sketch.call(crate::ops::fused_linear_q4gsw::NAME, &args);
     }
 }
 

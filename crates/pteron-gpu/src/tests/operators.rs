@@ -187,7 +187,7 @@ fn choice() -> Sample {
     let mut sketch = Sketch::new();
     let (logits, how) = (sketch.input(DataType::Float32, &[3, 40]), sketch.input(DataType::Int32, &[4]));
     let out = sketch.tensor(DataType::Int32, &[1, 1]);
-    sketch.call(crate::rewrite::CHOOSE_TOKEN, &[logits, how, out]);
+    sketch.call(crate::rewrite::SAMPLE_ROW, &[logits, how, out]);
     sketch.output(out);
     let calls = [3, 1].map(|rows: u32| vec![f32s(&[rows, 40], noise(5, rows as usize * 40)), i32s(&[4], vec![0; 4])]);
     (sketch, calls.to_vec())
@@ -206,7 +206,7 @@ fn linears() -> Sample {
     let (eps, group) = (sketch.float(1e-5), sketch.int(32));
     let [weights, scales, biases, out] =
         [weights, scales, [none; 2], outputs].map(|list| sketch.value(Value::ValueList(list.to_vec())));
-    sketch.call(crate::ops::linears_q4gsw::NAME, &[x, norm, eps, weights, scales, group, biases, none, no, no, out]);
+    sketch.call(crate::ops::fused_linear_q4gsw::NAME, &[x, norm, eps, weights, scales, group, biases, none, no, no, out]);
     outputs.into_iter().for_each(|output| sketch.output(output));
     (sketch, rows(&[11, 1, 8], 32, |x| x))
 }

@@ -12,7 +12,7 @@ use crate::error::OpError;
 use crate::graph::Elem;
 use crate::kernel::{KernelDef, Variant};
 use crate::live::TensorId;
-use crate::matmul::product::{self, Matrices, Params, Way};
+use crate::matmul::batched::{self, MatrixDims, OperandLayout, Params};
 use crate::matmul::to_f32;
 use crate::ops::OpDef;
 use crate::ops::sdpa::slices::{MAX_SCORE_BYTES, Slices};
@@ -26,7 +26,7 @@ static SOFTMAX: KernelDef =
 
 /// The registry entry.
 pub static DEF: OpDef =
-    OpDef { names: &["et_vk.sdpa.default"], internal: &[], kernels: &[&product::GEMV, &product::GEMM, &SOFTMAX], decode };
+    OpDef { names: &["et_vk.sdpa.default"], internal: &[], kernels: &[&batched::GEMV, &batched::GEMM, &SOFTMAX], decode };
 
 params! {
     /// Of `attention_softmax.wgsl`.
@@ -59,31 +59,31 @@ fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
 }
 
 /// Keys against queries: rows of both are read along the head.
-fn score_way(dim: u32) -> Way {
+fn score_way(dim: u32) -> OperandLayout {
     let wide = dim.is_multiple_of(4);
-    Way { transposed: true, wide_x: wide, wide_weight: wide, few_rows: false }
+    OperandLayout { transposed: true, wide_x: wide, wide_weight: wide, few_rows: false }
 }
 
 /// Weights against values: rows of scratch are whole vectors.
-fn value_way(dim: u32) -> Way {
-    Way { transposed: false, wide_x: true, wide_weight: dim.is_multiple_of(4), few_rows: false }
+fn value_way(dim: u32) -> OperandLayout {
+    OperandLayout { transposed: false, wide_x: true, wide_weight: dim.is_multiple_of(4), few_rows: false }
 }
 
 /// Every way, in the order of the recipes, and then softmax.
-fn ways() -> [Way; 4] {
+fn ways() -> [OperandLayout; 4] {
     [score_way(4), score_way(1), value_way(4), value_way(1)]
 }
 
 /// The recipe of softmax comes after those of the products.
 fn softmax_recipe() -> usize {
-    ways().iter().map(Way::count).sum()
+    ways().iter().map(OperandLayout::count).sum()
 }
 
 /// Sizes that go together.
 struct Shape {
-    q: Matrices,
-    k: Matrices,
-    v: Matrices,
+    q: MatrixDims,
+    k: MatrixDims,
+    v: MatrixDims,
     /// The leading dims of the output.
     batch: Dims,
     out: Dims,
@@ -110,7 +110,7 @@ impl Shape {
             first_batch: part.head,
             x_column: 1,
             out_column: 1,
-            ..product::batches(batch)
+            ..batched::batches(batch)
         };
         let scores = Params {
             n: k.rows,
@@ -169,7 +169,7 @@ impl Attention {
     fn shape(&self, dims: impl Fn(TensorId) -> Dims) -> Result<Shape, OpError> {
         let of = |name, tensor| {
             let dims = dims(tensor);
-            Matrices::of(&dims).ok_or_else(|| OpError::new(name, format!("is {dims}, expected at least two dimensions")))
+            MatrixDims::of(&dims).ok_or_else(|| OpError::new(name, format!("is {dims}, expected at least two dimensions")))
         };
         let (q, k, v) = (of("q", self.q)?, of("k", self.k)?, of("v", self.v)?);
         if k.columns != q.columns {
@@ -183,7 +183,7 @@ impl Attention {
         }
         let scale = self.scale.unwrap_or_else(|| f64::from(q.columns).sqrt().recip());
         let mask_dims = self.mask.map(&dims);
-        let mask_batch = mask_dims.and_then(|mask| Matrices::of(&mask)).map_or(Dims::SCALAR, |mask| mask.batch);
+        let mask_batch = mask_dims.and_then(|mask| MatrixDims::of(&mask)).map_or(Dims::SCALAR, |mask| mask.batch);
         let mut batch = q.batch;
         for (name, other) in [("k", k.batch), ("v", v.batch), ("attn_mask", mask_batch)] {
             let unlike = || OpError::new(name, format!("has leading dims {other}, which cannot be broadcast with {batch}"));
@@ -216,7 +216,7 @@ impl Op for Attention {
     fn recipes(&self, cx: &BoundsCx<'_>) -> Result<Recipes, OpError> {
         let slices = self.shape(|tensor| cx.bound(tensor))?.slices(cx.caps())?;
         let scores = Bind::Scratch(0);
-        let product = |way: &Way| {
+        let product = |way: &OperandLayout| {
             let binds = if way.transposed {
                 [self.q.into(), self.k.into(), self.mask.unwrap_or(self.k).into(), scores]
             } else {
@@ -255,7 +255,7 @@ impl Op for Attention {
         let Shape { q, k, v, batch, out, scale, .. } = &shape;
         let [dim, context, columns] = [q.columns, k.rows, v.columns].map(|size| size as usize);
         let mask = self.mask.map(|mask| (cx.dims(mask), tensors.f32(mask)));
-        let rows = |tensor, of: &Matrices, index: &[u32]| -> &[f32] {
+        let rows = |tensor, of: &MatrixDims, index: &[u32]| -> &[f32] {
             let start = broadcast_offset(&of.batch, index) * of.rows as usize * of.columns as usize;
             &tensors.f32(tensor)[start..]
         };

@@ -2,7 +2,7 @@
 
 //#include grid
 //#include matmul_params
-//#include matmul_x
+//#include matmul_activations
 //#include f32_weights
 //#include matmul_gemv
 //#include matmul_gemv_blocks

@@ -14,10 +14,12 @@ use crate::shape::Dims;
 #[cfg(test)]
 mod tests;
 
-static GEMV: KernelDef =
-    KernelDef::new("linear_gemv", include_str!("linear_gemv.wgsl"), Params::FIELDS).with_types(matmul::TYPES);
-static GEMM: KernelDef =
-    KernelDef::new("linear_gemm", include_str!("linear_gemm.wgsl"), Params::FIELDS).with_types(matmul::TYPES);
+static GEMV: KernelDef = KernelDef::new("linear_gemv", include_str!("linear_gemv.wgsl"), Params::FIELDS)
+    .with_includes(&[matmul::INCLUDES])
+    .with_types(matmul::TYPES);
+static GEMM: KernelDef = KernelDef::new("linear_gemm", include_str!("linear_gemm.wgsl"), Params::FIELDS)
+    .with_includes(&[matmul::INCLUDES])
+    .with_types(matmul::TYPES);
 
 /// The registry entry.
 pub static DEF: OpDef = OpDef { names: &["aten.linear.default"], internal: &[], kernels: &[&GEMV, &GEMM], decode };

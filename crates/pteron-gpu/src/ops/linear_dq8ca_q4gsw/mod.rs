@@ -20,12 +20,15 @@ mod tests;
 
 static GEMV: KernelDef =
     KernelDef::new("linear_dq8ca_q4gsw_gemv", include_str!("linear_dq8ca_q4gsw_gemv.wgsl"), Params::FIELDS)
+        .with_includes(&[matmul::INCLUDES])
         .with_types(matmul::TYPES);
 static GEMV_WIDE: KernelDef =
     KernelDef::new("linear_dq8ca_q4gsw_gemv_wide", include_str!("linear_dq8ca_q4gsw_gemv_wide.wgsl"), Params::FIELDS)
+        .with_includes(&[matmul::INCLUDES])
         .with_types(matmul::TYPES);
 static GEMM: KernelDef =
     KernelDef::new("linear_dq8ca_q4gsw_gemm", include_str!("linear_dq8ca_q4gsw_gemm.wgsl"), Params::FIELDS)
+        .with_includes(&[matmul::INCLUDES])
         .with_types(matmul::TYPES);
 
 /// The registry entry.

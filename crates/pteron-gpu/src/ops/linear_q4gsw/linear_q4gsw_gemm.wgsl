@@ -3,7 +3,7 @@
 
 //#include grid
 //#include matmul_params
-//#include matmul_x
+//#include matmul_activations
 //#include q4_weights
 //#include matmul_gemm
 //#include matmul_store

@@ -14,13 +14,16 @@ use crate::reference::{HostData, HostTensors};
 mod tests;
 
 static GEMV: KernelDef = KernelDef::new("linear_q4gsw_gemv", include_str!("linear_q4gsw_gemv.wgsl"), Params::FIELDS)
+    .with_includes(&[matmul::INCLUDES])
     .with_types(matmul::TYPES)
     .proven(matmul::reach);
 static GEMV_WIDE: KernelDef =
     KernelDef::new("linear_q4gsw_gemv_wide", include_str!("linear_q4gsw_gemv_wide.wgsl"), Params::FIELDS)
+        .with_includes(&[matmul::INCLUDES])
         .with_types(matmul::TYPES)
         .proven(matmul::reach_in_vectors);
 static GEMM: KernelDef = KernelDef::new("linear_q4gsw_gemm", include_str!("linear_q4gsw_gemm.wgsl"), Params::FIELDS)
+    .with_includes(&[matmul::INCLUDES])
     .with_types(matmul::TYPES)
     .proven(matmul::reach);
 

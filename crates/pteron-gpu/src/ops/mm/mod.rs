@@ -8,7 +8,7 @@ use crate::args::Args;
 use crate::error::OpError;
 use crate::graph::Elem;
 use crate::live::TensorId;
-use crate::matmul::product::{self, Matrices, Params, Way};
+use crate::matmul::batched::{self, MatrixDims, OperandLayout, Params};
 use crate::matmul::{GEMV_MAX_ROWS, to_f32};
 use crate::ops::OpDef;
 use crate::plan::{BoundsCx, Op, Plan, PlanCx, Recipes};
@@ -21,7 +21,7 @@ const ADDMM: &str = "aten.addmm.default";
 
 /// The registry entry.
 pub static DEF: OpDef =
-    OpDef { names: &[MM, BMM, ADDMM], internal: &[], kernels: &[&product::GEMV, &product::GEMM], decode };
+    OpDef { names: &[MM, BMM, ADDMM], internal: &[], kernels: &[&batched::GEMV, &batched::GEMM], decode };
 
 #[derive(Debug)]
 struct Mm {
@@ -49,27 +49,27 @@ fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
     let b = args.tensor_of("mat2", &[Elem::F32])?;
     let (beta, alpha) = if adds { (args.float("beta")?, args.float("alpha")?) } else { (0.0, 1.0) };
     let out = args.output_of("out", Elem::F32)?;
-    let matrix = Matrices::of(&args.info(b).bound).filter(|_| args.is_constant(b));
+    let matrix = MatrixDims::of(&args.info(b).bound).filter(|_| args.is_constant(b));
     let fixed = matrix.map(|matrix| (matrix.rows, matrix.columns));
     // With a beta of 0 even what is not a number leaves no trace.
     Ok(Box::new(Mm { a: (a_name, a), b, rank, addend: addend.filter(|_| beta != 0.0), alpha, beta, out, fixed }))
 }
 
 /// Both as they are, for so many rows that `mat2` is read again and again.
-fn plain(k: u32, n: u32) -> Way {
+fn plain(k: u32, n: u32) -> OperandLayout {
     let wide_weight = n.is_multiple_of(4);
-    Way { transposed: false, wide_x: wide_weight && k.is_multiple_of(4), wide_weight, few_rows: false }
+    OperandLayout { transposed: false, wide_x: wide_weight && k.is_multiple_of(4), wide_weight, few_rows: false }
 }
 
 /// With the parts of the two exchanged, for few columns: what is read most is read along its rows.
-fn exchanged(k: u32, n: u32) -> Way {
+fn exchanged(k: u32, n: u32) -> OperandLayout {
     let wide_weight = k.is_multiple_of(4);
-    Way { transposed: true, wide_x: wide_weight && n == 1, wide_weight, few_rows: true }
+    OperandLayout { transposed: true, wide_x: wide_weight && n == 1, wide_weight, few_rows: true }
 }
 
 impl Mm {
     /// The ways there are for k and n, or for any where the file does not fix them.
-    fn ways(&self) -> Vec<Way> {
+    fn ways(&self) -> Vec<OperandLayout> {
         match self.fixed {
             Some((k, n)) if n > GEMV_MAX_ROWS => vec![plain(k, n)],
             Some((k, n)) => vec![plain(k, n), exchanged(k, n)],
@@ -82,7 +82,7 @@ impl Mm {
         let (a_name, a) = self.a;
         let matrices = |name, tensor| {
             let dims = cx.dims(tensor);
-            let matrices = Matrices::of(&dims).filter(|_| dims.len() == self.rank);
+            let matrices = MatrixDims::of(&dims).filter(|_| dims.len() == self.rank);
             matrices.ok_or_else(|| OpError::new(name, format!("is {dims}, expected {} dimensions", self.rank)))
         };
         let (a, b) = (matrices(a_name, a)?, matrices("mat2", self.b)?);
@@ -104,7 +104,7 @@ impl Mm {
             out_column: 1,
             out_batch: a.rows.saturating_mul(b.columns),
             alpha: to_f32(self.alpha),
-            ..product::batches(&a.batch)
+            ..batched::batches(&a.batch)
         };
         Ok((out, params))
     }
@@ -125,7 +125,7 @@ impl Mm {
 impl Op for Mm {
     fn recipes(&self, _: &BoundsCx<'_>) -> Result<Recipes, OpError> {
         let addend = self.addend.unwrap_or(self.b);
-        let recipes = |way: &Way| {
+        let recipes = |way: &OperandLayout| {
             let (x, weight) = if way.transposed { (self.b, self.a.1) } else { (self.a.1, self.b) };
             way.recipes(&[x, weight, addend, self.out].map(Into::into))
         };

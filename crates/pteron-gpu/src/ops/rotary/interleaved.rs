@@ -1,85 +1,96 @@
-//! `et_vk.apply_rotary_emb_interleaved`: neighbouring elements are a pair, and cosine and sine of its angle are neighbours too.
+//! `et_vk.apply_rotary_emb`: neighbouring elements are a pair, and the tables have an angle for each.
 
+use super::{INCLUDES, Inputs, Outputs};
 use crate::args::Args;
 use crate::error::OpError;
-use crate::graph::Elem;
 use crate::kernel::reach::{DispatchView, Reached, count};
 use crate::kernel::{KernelDef, Variant};
-use crate::live::TensorId;
 use crate::params;
 use crate::plan::{BoundsCx, Dispatch, Op, Plan, PlanCx, Recipe, Recipes};
-use crate::reference::{HostData, HostTensors};
+use crate::reference::{HostData, HostTensors, indices};
 use crate::shape::Dims;
 
-pub(super) const NAME: &str = "et_vk.apply_rotary_emb_interleaved.default";
+pub(super) const NAME: &str = "et_vk.apply_rotary_emb.default";
 
 pub(super) static KERNEL: KernelDef =
-    KernelDef::new("rotary_interleaved", include_str!("rotary_interleaved.wgsl"), Params::FIELDS).proven(reach);
+    KernelDef::new("rotary_interleaved", include_str!("rotary_interleaved.wgsl"), Params::FIELDS)
+        .with_includes(&[INCLUDES])
+        .proven(reach);
 
 params! {
     /// Of `rotary_interleaved.wgsl`.
-    struct Params { token_pairs: u32, count: u32, pad: [u32; 2] }
+    struct Params { pairs: u32, tokens: u32, q_heads: u32, k_heads: u32, q_count: u32, count: u32, pad: [u32; 2] }
 }
 
-/// Pairs, and the angles of all tokens.
+/// Pairs of the queries and the keys, and a table of all tokens.
 fn reach(call: &DispatchView<'_>) -> Option<Reached> {
     let params = call.params::<Params>()?;
-    let (pairs, angles) = (count(params.count), count(params.token_pairs));
-    (params.token_pairs > 0).then(|| Reached::new().array(pairs, 8).array(angles, 8).array(pairs, 8))
+    let (q, k) = (count(params.q_count), count(params.count) - count(params.q_count));
+    // A remainder by zero would be anything.
+    let table = (params.tokens > 0 && params.pairs > 0).then_some(count(params.tokens) * count(params.pairs))?;
+    Some(Reached::new().array(q, 8).array(k, 8).array(table, 4).array(table, 4).array(q, 8).array(k, 8))
 }
 
 #[derive(Debug)]
 struct Interleaved {
-    x: TensorId,
-    freqs_cis: TensorId,
-    out: TensorId,
+    inputs: Inputs,
+    outputs: Outputs,
 }
 
 pub(super) fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
-    let x = args.tensor_of("x", &[Elem::F32])?;
-    let freqs_cis = args.tensor_of("freqs_cis", &[Elem::F32])?;
-    Ok(Box::new(Interleaved { x, freqs_cis, out: args.output_of("out", Elem::F32)? }))
+    Ok(Box::new(Interleaved { inputs: Inputs::take(args)?, outputs: Outputs::take(args)? }))
 }
 
 impl Interleaved {
-    /// The dims of the elements, which the angles go with.
-    fn check(&self, cx: &PlanCx<'_>) -> Result<Dims, OpError> {
-        let (x, angles) = (cx.dims(self.x), cx.dims(self.freqs_cis));
-        let &[_, tokens, columns] = &*x else {
-            return Err(OpError::new("x", format!("is {x}, expected [batch, tokens, columns]")));
-        };
-        if columns % 2 != 0 {
-            return Err(OpError::new("x", format!("is {x}: {columns} columns cannot be paired")));
+    /// The dims of queries and keys, which the tables go with.
+    fn check(&self, cx: &PlanCx<'_>) -> Result<(Dims, Dims), OpError> {
+        let (q, k) = self.inputs.dims(cx)?;
+        let (tokens, dim) = (q[1], q[3]);
+        if dim % 2 != 0 {
+            return Err(OpError::new("xq", format!("is {q}: a head dim of {dim} cannot be paired")));
         }
-        let expected = u64::from(tokens) * u64::from(columns);
-        if angles.count() != expected {
-            let what = format!("is {angles}, expected {expected} elements to go with `x` {x}");
-            return Err(OpError::new("freqs_cis", what));
+        for (name, table) in self.inputs.tables() {
+            let table = cx.dims(table);
+            if *table != [tokens, dim / 2] {
+                return Err(OpError::new(name, format!("is {table}, expected [{tokens}, {}] to go with `xq` {q}", dim / 2)));
+            }
         }
-        Ok(x)
+        Ok((q, k))
     }
 }
 
 impl Op for Interleaved {
     fn recipes(&self, _: &BoundsCx<'_>) -> Result<Recipes, OpError> {
-        let binds = [self.x, self.freqs_cis, self.out].map(Into::into);
-        Ok(Recipes::of([Recipe::new(Variant::new(&KERNEL), binds)]))
+        let Inputs { xq, xk, freqs_cos, freqs_sin } = self.inputs;
+        let binds = [xq, xk, freqs_cos, freqs_sin, self.outputs.xq, self.outputs.xk];
+        Ok(Recipes::of([Recipe::new(Variant::new(&KERNEL), binds.map(Into::into))]))
     }
 
     fn plan(&self, cx: &PlanCx<'_>) -> Result<Plan, OpError> {
-        let x = self.check(cx)?;
-        let params = Params { token_pairs: x.without(0).count_u32() / 2, count: x.count_u32() / 2, pad: [0; 2] };
-        Ok(Plan::new(self.out, x, Dispatch::items(0, &params, params.count.into(), 256)?))
+        let (q, k) = self.check(cx)?;
+        let (q_count, k_count) = (q.count_u32() / 2, k.count_u32() / 2);
+        let count = q_count + k_count;
+        let params = Params { pairs: q[3] / 2, tokens: q[1], q_heads: q[2], k_heads: k[2], q_count, count, pad: [0; 2] };
+        let steps = Dispatch::items(0, &params, count.into(), 256)?;
+        Ok(Plan { steps: steps.into_iter().collect(), ..self.outputs.plan((q, k)) })
     }
 
     fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError> {
-        let x = self.check(cx)?;
-        let angles = tensors.f32(self.freqs_cis).chunks_exact(2).cycle();
-        let turned = |(pair, angle): (&[f32], &[f32])| {
-            [pair[0] * angle[0] - pair[1] * angle[1], pair[0] * angle[1] + pair[1] * angle[0]]
+        let (q, k) = self.check(cx)?;
+        let (cosines, sines) = (tensors.f32(self.inputs.freqs_cos), tensors.f32(self.inputs.freqs_sin));
+        let rotated = |x: &[f32], dims: &Dims| -> Vec<f32> {
+            let pairs = dims[3] / 2;
+            let element = |(flat, index): (usize, Vec<u32>)| {
+                let angle = (index[1] * pairs + index[3] / 2) as usize;
+                let (cosine, sine) = (cosines[angle], sines[angle]);
+                if index[3] % 2 == 0 { x[flat] * cosine - x[flat + 1] * sine } else { x[flat - 1] * sine + x[flat] * cosine }
+            };
+            indices(dims).enumerate().map(element).collect()
         };
-        let data = tensors.f32(self.x).chunks_exact(2).zip(angles).flat_map(turned).collect();
-        tensors.set(self.out, x, HostData::F32(data));
+        let xq = rotated(tensors.f32(self.inputs.xq), &q);
+        let xk = rotated(tensors.f32(self.inputs.xk), &k);
+        tensors.set(self.outputs.xq, q, HostData::F32(xq));
+        tensors.set(self.outputs.xk, k, HostData::F32(xk));
         Ok(())
     }
 }

@@ -1,33 +1,38 @@
 //! Rotary position embedding: pairs of elements turn by an angle of their token and their place. Which elements are a pair and
 //! how the tables of angles lie is what the operators differ by.
 
-mod halves;
 mod interleaved;
-mod neighbours;
+mod interleaved_complex;
+mod split_half;
 #[cfg(test)]
 mod tests;
 
 use crate::args::Args;
 use crate::error::OpError;
 use crate::graph::Elem;
+use crate::includes;
+use crate::kernel::Include;
 use crate::live::TensorId;
 use crate::ops::OpDef;
 use crate::plan::{Op, Plan, PlanCx};
 use crate::shape::Dims;
 
+/// WGSL that the kernels here share.
+const INCLUDES: &[Include] = includes!["rotate_pair"];
+
 /// The registry entry.
 pub static DEF: OpDef = OpDef {
-    names: &[neighbours::NAME, halves::NAME, interleaved::NAME],
+    names: &[interleaved::NAME, split_half::NAME, interleaved_complex::NAME],
     internal: &[],
-    kernels: &[&neighbours::KERNEL, &halves::KERNEL, &interleaved::KERNEL],
+    kernels: &[&interleaved::KERNEL, &split_half::KERNEL, &interleaved_complex::KERNEL],
     decode,
 };
 
 fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
     match args.operator() {
-        halves::NAME => halves::decode(args),
-        interleaved::NAME => interleaved::decode(args),
-        _ => neighbours::decode(args),
+        split_half::NAME => split_half::decode(args),
+        interleaved_complex::NAME => interleaved_complex::decode(args),
+        _ => interleaved::decode(args),
     }
 }
 

@@ -1,26 +1,42 @@
-// Rotates the pairs (x[2i], x[2i + 1]) of every token by the angle of its place, whose cosine and sine lie together too.
-// A workgroup turns 256 pairs, a thread one.
+// Rotates the pairs (x[2i], x[2i + 1]) of every head of the queries and the keys by the angle of their token and pair.
+// A workgroup turns 256 pairs, a thread one; the keys' pairs follow the queries'.
 
 //#include grid
-//#include rotation
+//#include rotate_pair
 
 struct Params {
-    // Pairs of all tokens, and of all batches.
-    token_pairs: u32,
+    // Pairs in a head, and tokens: the extents of the tables.
+    pairs: u32,
+    tokens: u32,
+    q_heads: u32,
+    k_heads: u32,
+    // Pairs of the queries, and of both.
+    q_count: u32,
     count: u32,
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
-@group(0) @binding(1) var<storage, read> x: array<vec2<f32>>;
-@group(0) @binding(2) var<storage, read> freqs_cis: array<vec2<f32>>;
-@group(0) @binding(3) var<storage, read_write> out: array<vec2<f32>>;
+@group(0) @binding(1) var<storage, read> xq: array<vec2<f32>>;
+@group(0) @binding(2) var<storage, read> xk: array<vec2<f32>>;
+@group(0) @binding(3) var<storage, read> freqs_cos: array<f32>;
+@group(0) @binding(4) var<storage, read> freqs_sin: array<f32>;
+@group(0) @binding(5) var<storage, read_write> xq_out: array<vec2<f32>>;
+@group(0) @binding(6) var<storage, read_write> xk_out: array<vec2<f32>>;
+
+fn rotate(x: vec2<f32>, i: u32, heads: u32) -> vec2<f32> {
+    let token = i / params.pairs / heads % params.tokens;
+    let at = token * params.pairs + i % params.pairs;
+    return turned(x, freqs_cos[at], freqs_sin[at]);
+}
 
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) thread: u32) {
     let i = group_index(group, groups) * 256u + thread;
-    if i < params.count {
-        let angle = freqs_cis[i % params.token_pairs];
-        out[i] = turned(x[i], angle.x, angle.y);
+    if i < params.q_count {
+        xq_out[i] = rotate(xq[i], i, params.q_heads);
+    } else if i < params.count {
+        let k = i - params.q_count;
+        xk_out[k] = rotate(xk[k], k, params.k_heads);
     }
 }

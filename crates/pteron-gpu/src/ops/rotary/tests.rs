@@ -75,7 +75,7 @@ fn what_is_refused() {
 
 const HALVES: &str = "et_vk.apply_rotary_emb_hf.default";
 
-/// Halves that turn, from a row of the tables on that is an input.
+/// SplitHalf that turn, from a row of the tables on that is an input.
 fn halves(sizes: &Sizes, table: &[u32]) -> (Sketch, [ValueId; 2]) {
     let &Sizes { batch, tokens, heads, dim } = sizes;
     let mut sketch = Sketch::new();

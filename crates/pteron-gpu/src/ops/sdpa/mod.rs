@@ -10,28 +10,33 @@
 //!
 //! `pteron.rotary_sdpa` is the same with queries and keys that are turned by their position on the way.
 
-mod few;
-mod matrix;
+mod flash;
+mod flash_coop_matrix;
+mod flash_decode;
+mod materialised;
 mod reach;
-mod rounds;
+mod selection;
 pub(crate) mod slices;
-mod stream;
-mod sweep;
 #[cfg(test)]
 mod tests;
 
 use crate::args::Args;
 use crate::error::OpError;
 use crate::graph::Elem;
+use crate::includes;
+use crate::kernel::Include;
 use crate::live::{Scalar, TensorId};
 use crate::ops::OpDef;
 use crate::ops::update_cache::{self, Write, WriteNames};
 use crate::plan::{BoundsCx, Op, Plan, PlanCx, Recipes};
 use crate::reference::{HostData, HostTensors};
 use crate::shape::Dims;
+use flash::Cut;
+use selection::Sweep;
 use slices::MAX_SCORE_BYTES;
-use stream::Cut;
-use sweep::Sweep;
+
+/// WGSL that the kernels here share.
+const INCLUDES: &[Include] = includes!["flash_new_kv", "flash_params", "materialised_params", "saturate_f16"];
 
 pub(crate) const NAME: &str = "sdpa_with_kv_cache.default";
 /// The same operator with tables of cosines and sines behind the values, by which queries and keys are turned; no file has it.
@@ -46,17 +51,17 @@ pub static DEF: OpDef = OpDef {
     names: if cfg!(any(test, feature = "bench")) { &[NAME, ROTARY, NAIVE, SLICED] } else { &[NAME, ROTARY] },
     internal: &[ROTARY],
     kernels: &[
-        &stream::WRITE,
-        &stream::STREAM,
-        &stream::COMBINE,
-        &few::FEW_SUBGROUPS,
-        &matrix::MATRIX,
-        &rounds::QK_SCALAR,
-        &rounds::QK_NAIVE,
-        &rounds::SOFTMAX,
-        &rounds::AV,
-        &rounds::AV_FEW,
-        &rounds::AV_NAIVE,
+        &flash::WRITE,
+        &flash::STREAM,
+        &flash::COMBINE,
+        &flash_decode::FEW_SUBGROUPS,
+        &flash_coop_matrix::MATRIX,
+        &materialised::QK_SCALAR,
+        &materialised::QK_NAIVE,
+        &materialised::SOFTMAX,
+        &materialised::AV,
+        &materialised::AV_FEW,
+        &materialised::AV_NAIVE,
         &update_cache::COPY,
     ],
     decode,
@@ -153,7 +158,7 @@ fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
 
 /// Whether heads are of whole vectors, and not too many, so that one sweep does.
 fn streams(dim: u32) -> bool {
-    dim > 0 && dim.is_multiple_of(4) && dim / 4 <= stream::MOST_LANES
+    dim > 0 && dim.is_multiple_of(4) && dim / 4 <= flash::MOST_LANES
 }
 
 /// Whether an operator may have caches of 16-bit floats, with such a head dim.
@@ -291,7 +296,7 @@ impl Sdpa {
         if shape.rows == 0 {
             return Ok(plan);
         }
-        let params = stream::Params {
+        let params = flash::Params {
             heads: shape.kv_heads,
             group: shape.group,
             rows: shape.rows,

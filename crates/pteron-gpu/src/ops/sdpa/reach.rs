@@ -1,12 +1,12 @@
-//! How far the attention kernels reach: those that sweep over the context (`stream_params.wgsl`), then those with scores in scratch
-//! (`attention.wgsl`).
+//! How far the attention kernels reach: those that sweep over the context (`flash_params.wgsl`), then those with scores in scratch
+//! (`materialised_params.wgsl`).
 
-use super::{rounds, stream};
+use super::{flash, materialised};
 use crate::kernel::reach::{Counts, DispatchView, Reached, count};
 
 /// A sweep's sizes, in vectors of four floats.
 struct Sweep {
-    params: stream::Params,
+    params: flash::Params,
     lanes: Counts,
     position: Counts,
     parts: Counts,
@@ -17,9 +17,9 @@ struct Sweep {
 
 impl Sweep {
     fn new(call: &DispatchView<'_>) -> Option<Self> {
-        let params = call.params::<stream::Params>()?;
+        let params = call.params::<flash::Params>()?;
         let [position, context, parts, part] = call.step(params.step_base)?;
-        let lanes = count(call.constant("LANES").filter(|lanes| (1..=stream::MOST_LANES).contains(lanes))?);
+        let lanes = count(call.constant("LANES").filter(|lanes| (1..=flash::MOST_LANES).contains(lanes))?);
         if params.rows == 0 || params.group == 0 || params.heads == 0 || parts.get() == 0 {
             return None;
         }
@@ -62,7 +62,7 @@ impl Sweep {
     }
 }
 
-/// `sdpa_stream.wgsl` and `sdpa_few_subgroups.wgsl`, which find few new tokens outside the caches and write them there.
+/// `sdpa_flash.wgsl` and `sdpa_flash_decode_subgroups.wgsl`, which find few new tokens outside the caches and write them there.
 pub(super) fn sweep(call: &DispatchView<'_>) -> Option<Reached> {
     let sweep = Sweep::new(call)?;
     // Subgroups always write.
@@ -78,7 +78,7 @@ pub(super) fn sweep(call: &DispatchView<'_>) -> Option<Reached> {
     Some(caches.array(sweep.output(), 16))
 }
 
-/// `sdpa_matrix.wgsl`, to which all keys and values are in the caches.
+/// `sdpa_flash_coop_matrix.wgsl`, to which all keys and values are in the caches.
 pub(super) fn matrix(call: &DispatchView<'_>) -> Option<Reached> {
     let sweep = Sweep::new(call)?;
     let turned = sweep.position + sweep.tokens();
@@ -87,7 +87,7 @@ pub(super) fn matrix(call: &DispatchView<'_>) -> Option<Reached> {
     Some(read.array(sweep.rows(sweep.seen), kv).array(sweep.rows(sweep.seen), kv).array(sweep.output(), 16))
 }
 
-/// `sdpa_write.wgsl`: new keys and values into the caches.
+/// `sdpa_append_kv.wgsl`: new keys and values into the caches.
 pub(super) fn write(call: &DispatchView<'_>) -> Option<Reached> {
     let sweep = Sweep::new(call)?;
     let (new, end) = (count(sweep.params.tokens), sweep.position + count(sweep.params.tokens));
@@ -96,7 +96,7 @@ pub(super) fn write(call: &DispatchView<'_>) -> Option<Reached> {
     Some(read.step(sweep.params.step_base, 4).array(sweep.rows(end), kv).array(sweep.rows(end), kv))
 }
 
-/// `sdpa_combine.wgsl`: the sums of all parts of each row.
+/// `sdpa_split_kv_combine.wgsl`: the sums of all parts of each row.
 pub(super) fn combine(call: &DispatchView<'_>) -> Option<Reached> {
     let sweep = Sweep::new(call)?;
     Some(Reached::new().array(sweep.sums(), 16).step(sweep.params.step_base, 3).array(sweep.queries(), 16))
@@ -104,7 +104,7 @@ pub(super) fn combine(call: &DispatchView<'_>) -> Option<Reached> {
 
 /// A round's slice of the scores, as `slice()` of the shaders finds it.
 struct Slice {
-    params: rounds::Params,
+    params: materialised::Params,
     context: Counts,
     stride: Counts,
     /// The end of its heads.
@@ -119,7 +119,7 @@ struct Slice {
 
 impl Slice {
     fn new(call: &DispatchView<'_>) -> Option<Self> {
-        let params = call.params::<rounds::Params>()?;
+        let params = call.params::<materialised::Params>()?;
         let [position, context, stride, heads, rows] = call.step(params.step_base)?;
         if params.group == 0 || rows.get() == 0 || heads.get() == 0 || stride.get() == 0 {
             return None;
@@ -157,7 +157,7 @@ impl Slice {
     }
 }
 
-/// `sdpa_qk_scalar.wgsl`: scores in vectors, of the whole context.
+/// `sdpa_qk.wgsl`: scores in vectors, of the whole context.
 pub(super) fn scores(call: &DispatchView<'_>) -> Option<Reached> {
     let slice = Slice::new(call)?;
     let read = Reached::new().array(slice.queries(), 4).array(slice.cache(slice.context), 4);
@@ -177,7 +177,7 @@ pub(super) fn softmax(call: &DispatchView<'_>) -> Option<Reached> {
     Some(Reached::new().step(slice.params.step_base, 5).array(slice.all_rows * (slice.stride / count(4)), 16))
 }
 
-/// `sdpa_av.wgsl` and `sdpa_av_few.wgsl`: weights in vectors against what the last row sees.
+/// `sdpa_av.wgsl` and `sdpa_av_split_k.wgsl`: weights in vectors against what the last row sees.
 pub(super) fn values(call: &DispatchView<'_>) -> Option<Reached> {
     let slice = Slice::new(call)?;
     let read = Reached::new().fours(slice.scores(slice.seen), 16).array(slice.cache(slice.seen), 4);

@@ -2,7 +2,7 @@
 // rows; 64 of them, along the head first, are a workgroup. The context goes four positions at a time without a branch, then what is left, checked.
 
 //#include grid
-//#include attention
+//#include materialised_params
 
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read> scores: array<vec4<f32>>;

@@ -2,7 +2,7 @@
 // output that lie together, a thread one.
 
 //#include grid
-//#include attention
+//#include materialised_params
 
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read> scores: array<f32>;

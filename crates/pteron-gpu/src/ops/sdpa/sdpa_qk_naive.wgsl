@@ -1,7 +1,7 @@
 // Scores the plain way, to measure the tiled kernels against. A workgroup computes 64 scores that lie together, a thread one.
 
 //#include grid
-//#include attention
+//#include materialised_params
 
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read> q: array<f32>;

@@ -2,7 +2,7 @@
 // score and the sum of the exponentials meet in a tree of workgroup memory. The fill of the last vector is masked already.
 
 //#include grid
-//#include attention
+//#include materialised_params
 
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read> step: array<u32>;

@@ -12,7 +12,7 @@ const MAX_ROUNDS: u64 = 4096;
 /// Rows of a slice are whole workgroup tiles of the score kernel, where that many fit.
 const TILE_ROWS: u64 = 32;
 
-/// The slices of a call. A round works on one of them; `include/attention.wgsl` finds a round's slice from the same numbers.
+/// The slices of a call. A round works on one of them; `include/materialised_params.wgsl` finds a round's slice from the same numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slices {
     total_heads: u32,

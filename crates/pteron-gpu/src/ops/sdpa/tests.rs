@@ -1,4 +1,4 @@
-mod halves;
+mod f16_cache;
 
 use pteron_format::vulkan::{DataType, Value, ValueId};
 
@@ -201,24 +201,24 @@ fn kernels_follow_the_live_rows_and_the_head_dim() {
         let recipes = &dry.planned.recipes()[1].list;
         plan.steps.iter().map(|step| recipes[step.recipe].variant.label).collect()
     };
-    assert_eq!(used((512, 0)), ["sdpa_write", "sdpa_stream"]);
-    assert_eq!(used((9, 100)), ["sdpa_write", "sdpa_stream"]);
-    assert_eq!(used((9, 1000)), ["sdpa_write", "sdpa_stream", "sdpa_combine"]);
-    assert_eq!(used((8, 100)), ["sdpa_stream"]);
-    assert_eq!(used((1, 1000)), ["sdpa_stream", "sdpa_combine"]);
+    assert_eq!(used((512, 0)), ["sdpa_append_kv", "sdpa_flash"]);
+    assert_eq!(used((9, 100)), ["sdpa_append_kv", "sdpa_flash"]);
+    assert_eq!(used((9, 1000)), ["sdpa_append_kv", "sdpa_flash", "sdpa_split_kv_combine"]);
+    assert_eq!(used((8, 100)), ["sdpa_flash"]);
+    assert_eq!(used((1, 1000)), ["sdpa_flash", "sdpa_split_kv_combine"]);
     assert!(used((0, 100)).is_empty());
     assert_eq!(dry.dims(out), [1, 0, 32, 64]);
     for dim in [6, 260] {
         let odd = Dry::new(&sketch(NAME, Sizes { dim, ..sizes }, true, USUAL).inner).unwrap();
         let recipes = &odd.planned.recipes()[1].list;
-        assert!(recipes.iter().any(|recipe| recipe.variant.label == "sdpa_qk_scalar"), "head dim {dim}");
+        assert!(recipes.iter().any(|recipe| recipe.variant.label == "sdpa_qk"), "head dim {dim}");
     }
 }
 
 #[test]
 fn devices_with_more_get_other_kernels() {
     let subgroups = Caps { subgroups: true, subgroup_size: (32, 32), ..Caps::PORTABLE };
-    let matrices = Caps { matrices: true, ..subgroups };
+    let matrices = Caps { cooperative_matrix: true, ..subgroups };
     let sizes = Sizes { heads: (32, 8), dim: 64, tokens: 512, cache: 2048 };
     let used = |caps, shape| -> Vec<&'static str> {
         let mut dry = Dry::on(&sketch(NAME, sizes, true, USUAL).inner, caps).unwrap();
@@ -226,12 +226,12 @@ fn devices_with_more_get_other_kernels() {
         let recipes = &dry.planned.recipes()[1].list;
         plan.steps.iter().map(|step| recipes[step.recipe].variant.label).collect()
     };
-    assert_eq!(used(subgroups, (1, 100)), ["sdpa_few_subgroups"]);
-    assert_eq!(used(subgroups, (8, 1000)), ["sdpa_few_subgroups", "sdpa_combine"]);
-    assert_eq!(used(subgroups, (512, 0)), ["sdpa_write", "sdpa_stream"]);
-    assert_eq!(used(matrices, (4, 100)), ["sdpa_few_subgroups"]);
-    assert_eq!(used(matrices, (512, 0)), ["sdpa_write", "sdpa_matrix"]);
-    assert_eq!(used(matrices, (64, 1900)), ["sdpa_write", "sdpa_matrix", "sdpa_combine"]);
+    assert_eq!(used(subgroups, (1, 100)), ["sdpa_flash_decode_subgroups"]);
+    assert_eq!(used(subgroups, (8, 1000)), ["sdpa_flash_decode_subgroups", "sdpa_split_kv_combine"]);
+    assert_eq!(used(subgroups, (512, 0)), ["sdpa_append_kv", "sdpa_flash"]);
+    assert_eq!(used(matrices, (4, 100)), ["sdpa_flash_decode_subgroups"]);
+    assert_eq!(used(matrices, (512, 0)), ["sdpa_append_kv", "sdpa_flash_coop_matrix"]);
+    assert_eq!(used(matrices, (64, 1900)), ["sdpa_append_kv", "sdpa_flash_coop_matrix", "sdpa_split_kv_combine"]);
 }
 
 #[test]

@@ -124,8 +124,8 @@ fn maker(name: &str) -> Option<Maker> {
         }
         "update_cache.default" => p::update_cache,
         "et_vk.sdpa.default" => p::attention,
-        "pteron.choose_token" => p::choose_token,
-        "pteron.linears_q4gsw" => p::linears,
+        "pteron.sample_row" => p::choose_token,
+        "pteron.fused_linear_q4gsw" => p::linears,
         "sym_size.int" | "et_vk.select_as_symint.default" | "add" | "sub" | "mul" | "floordiv" => p::symbolic,
         _ => return None,
     })

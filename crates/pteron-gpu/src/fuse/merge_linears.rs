@@ -1,0 +1,145 @@
+//! FusedLinear with the same input: two or three become one call, with their outputs in the order of the file. It comes where the
+//! first of them was; all of them read the same.
+
+use std::collections::HashMap;
+
+use pteron_format::vulkan::ValueId;
+
+use super::editor::Editor;
+use super::fused_linear::FusedLinear;
+
+/// Outputs that one call may have.
+const MOST: usize = 3;
+
+/// How many of the linears that come next with the same input are tried. Those of a model come right behind one another.
+const NEAREST: usize = 16;
+
+pub(super) fn find(editor: &mut Editor<'_>) {
+    let mut by_input: HashMap<ValueId, Vec<(usize, FusedLinear)>> = HashMap::new();
+    let mut firsts = Vec::new();
+    for (index, call) in editor.calls() {
+        let Some(linears) = FusedLinear::plain(call) else { continue };
+        let alike = by_input.entry(linears.x).or_default();
+        firsts.push((linears.x, alike.len()));
+        alike.push((index, linears));
+    }
+    for (input, position) in firsts {
+        let Some(((first, linears), later)) = by_input[&input][position..].split_first() else { continue };
+        if editor.is_taken(*first) {
+            continue;
+        }
+        let (mut all, mut calls) = (linears.clone(), vec![*first]);
+        for (index, next) in later.iter().take(NEAREST) {
+            if calls.len() == MOST {
+                break;
+            }
+            if editor.is_taken(*index) {
+                continue;
+            }
+            let Some(with) = all.clone().with(editor.graph, next) else { continue };
+            if editor.takes(&with) {
+                all = with;
+                calls.push(*index);
+            }
+        }
+        if calls.len() > 1 {
+            editor.replace(&calls, *first, &all);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::fuse::Fusions;
+    use crate::fuse::fused_linear::LINEAR;
+    use crate::fuse::tests::{Draft, agree, fused_names};
+    use crate::ops::fused_linear_q4gsw::NAME;
+
+    const ONLY: Fusions = Fusions { merge_linears: true, ..Fusions::NONE };
+
+    /// FusedLinear of these widths on one input, each an output of the graph.
+    fn draft(widths: &[u32]) -> Draft {
+        let mut draft = Draft::new(64);
+        for &n in widths {
+            let out = draft.linear(draft.x, n);
+            draft.sketch.output(out);
+        }
+        draft
+    }
+
+    #[test]
+    fn up_to_three_become_one_call_in_the_order_of_the_file() {
+        for (widths, names) in [
+            (&[8, 12][..], vec![NAME]),
+            (&[8, 4, 12], vec![NAME]),
+            (&[8, 4, 12, 16], vec![NAME, LINEAR]),
+            (&[8, 4, 12, 16, 20], vec![NAME, NAME]),
+        ] {
+            let draft = draft(widths);
+            assert_eq!(fused_names(&draft.sketch, &ONLY), names);
+            agree(&draft.sketch, &ONLY, &draft.calls());
+        }
+    }
+
+    #[test]
+    fn what_stands_between_them_keeps_its_place() {
+        let mut draft = Draft::new(64);
+        let first = draft.linear(draft.x, 8);
+        let between = draft.unary("aten.neg.default", first);
+        let second = draft.linear(draft.x, 8);
+        let sum = draft.sum(between, second);
+        draft.sketch.output(sum);
+        assert_eq!(fused_names(&draft.sketch, &ONLY), [NAME, "aten.neg.default", "aten.add.Tensor"]);
+        agree(&draft.sketch, &ONLY, &draft.calls());
+        let graph = crate::graph::Graph::decode_with(draft.sketch.graph.clone(), &ONLY).unwrap();
+        assert_eq!(graph.nodes.iter().map(|node| node.call).collect::<Vec<_>>(), [0, 1, 2, 3, 5]);
+    }
+
+    #[test]
+    fn other_inputs_groups_rows_and_widths_stay_apart() {
+        let mut inputs = draft(&[8]);
+        let other = inputs.unary("aten.neg.default", inputs.x);
+        let out = inputs.linear(other, 8);
+        inputs.sketch.output(out);
+        assert_eq!(fused_names(&inputs.sketch, &ONLY), [LINEAR, "aten.neg.default", LINEAR]);
+
+        let mut groups = draft(&[8]);
+        groups.group = 64;
+        let out = groups.linear(groups.x, 8);
+        groups.sketch.output(out);
+        assert_eq!(fused_names(&groups.sketch, &ONLY), [LINEAR, LINEAR]);
+
+        let mut strides = draft(&[8]);
+        strides.padding = 16;
+        let out = strides.linear(strides.x, 8);
+        strides.sketch.output(out);
+        assert_eq!(fused_names(&strides.sketch, &ONLY), [LINEAR, LINEAR]);
+
+        // Three that could be but for the one of an odd width.
+        let odd = draft(&[8, 10, 12]);
+        assert_eq!(fused_names(&odd.sketch, &ONLY), [NAME, LINEAR]);
+        agree(&odd.sketch, &ONLY, &odd.calls());
+    }
+
+    #[test]
+    fn what_no_binding_holds_stays_apart() {
+        let draft = draft(&[8, 12, 4]);
+        // Weights take 32 bytes a row.
+        for (largest, names) in
+            [(768, vec![NAME]), (767, vec![NAME, LINEAR]), (639, vec![NAME, LINEAR]), (383, vec![LINEAR; 3])]
+        {
+            assert_eq!(fused_names(&draft.sketch, &ONLY.within(largest)), names, "{largest} bytes");
+        }
+    }
+
+    #[test]
+    fn weights_that_are_no_constants_stay_apart() {
+        let mut inputs = Draft::new(64);
+        inputs.from_outside = true;
+        for _ in 0..2 {
+            let out = inputs.linear(inputs.x, 8);
+            inputs.sketch.output(out);
+        }
+        assert_eq!(fused_names(&inputs.sketch, &ONLY), [LINEAR; 2]);
+    }
+}

@@ -1,0 +1,70 @@
+//! Many rows: a norm first, if there is one, then one product with the columns of all parts in tiles, and what a gate lets
+//! through behind it.
+
+use super::{Binds, GATE, INCLUDES, Linears, NORMED, Params, UP, reach};
+use crate::error::OpError;
+use crate::kernel::{KernelDef, Variant};
+use crate::matmul::{self, GEMM_TILES, gemm_tiles};
+use crate::ops::rms_norm;
+use crate::params;
+use crate::plan::{Bind, Caps, Dispatch, Recipe};
+
+pub(super) static GEMM: KernelDef =
+    KernelDef::new("fused_linear_q4gsw_gemm", include_str!("fused_linear_q4gsw_gemm.wgsl"), Params::FIELDS)
+        .with_includes(&[INCLUDES, matmul::INCLUDES])
+        .proven(reach::gemm);
+pub(super) static GATE_KERNEL: KernelDef =
+    KernelDef::new("fused_linear_q4gsw_swiglu", include_str!("fused_linear_q4gsw_swiglu.wgsl"), GateParams::FIELDS)
+        .with_includes(&[INCLUDES, matmul::INCLUDES])
+        .proven(reach::gate);
+
+params! {
+    /// Of `fused_linear_q4gsw_swiglu.wgsl`.
+    pub(super) struct GateParams { count: u32, has_addend: u32, pad: [u32; 2] }
+}
+
+/// The recipes of the tiles, then those of the norm and of the gate where there are such.
+pub(super) fn recipes(op: &Linears, binds: &Binds) -> Vec<Recipe> {
+    let [out0, out1, out2] = binds.outputs;
+    let outputs = if op.gated { [Bind::Scratch(GATE), Bind::Scratch(UP), out1] } else { [out0, out1, out2] };
+    let x = if op.norm.is_some() { Bind::Scratch(NORMED) } else { binds.x };
+    let tile = |&side: &u32| {
+        let variant = Variant::new(&GEMM).with("TILE", side);
+        Recipe::new(variant, [x, binds.weights, binds.scales, binds.addend].into_iter().chain(outputs))
+    };
+    let mut list: Vec<Recipe> = GEMM_TILES.iter().map(tile).collect();
+    if op.norm.is_some() {
+        list.push(rms_norm::vector_recipe(binds.x, binds.norm, Bind::Scratch(NORMED)));
+    }
+    if op.gated {
+        let addend = if op.addend.is_some() { binds.addend } else { Bind::Scratch(UP) };
+        list.push(Recipe::new(Variant::new(&GATE_KERNEL), [Bind::Scratch(GATE), Bind::Scratch(UP), addend, out0]));
+    }
+    list
+}
+
+/// Bytes of the scratch that `rows` rows take: the normalised rows, and both sides of a gate.
+pub(super) fn scratch(op: &Linears, rows: u64) -> [u64; 3] {
+    let bytes = |used: bool, width: u32| if used { rows.saturating_mul(4 * u64::from(width)) } else { 0 };
+    let gate = bytes(op.gated, op.columns());
+    [bytes(op.norm.is_some(), op.parts.k), gate, gate]
+}
+
+/// What computes `m` rows, with the recipes that start at `first`.
+pub(super) fn steps(op: &Linears, caps: Caps, first: usize, m: u32) -> Result<Vec<Dispatch>, OpError> {
+    let behind_tiles = first + GEMM_TILES.len();
+    let mut steps = Vec::new();
+    if let Some(norm) = &op.norm {
+        steps.extend(rms_norm::vector_step(behind_tiles, (m, op.parts.k), norm.eps)?);
+    }
+    let params = Params { m, has_addend: (op.addend.is_some() && !op.gated).into(), ..op.params() };
+    let (tile, groups) = gemm_tiles(caps, m, params.n);
+    steps.extend(Dispatch::groups(first + tile, &params, groups)?);
+    if op.gated {
+        let count = u64::from(m) * u64::from(op.columns() / 4);
+        let vectors = u32::try_from(count).unwrap_or(u32::MAX);
+        let gate = GateParams { count: vectors, has_addend: op.addend.is_some().into(), pad: [0; 2] };
+        steps.extend(Dispatch::items(behind_tiles + usize::from(op.norm.is_some()), &gate, count, 256)?);
+    }
+    Ok(steps)
+}

@@ -1,0 +1,293 @@
+//! `pteron.fused_linear_q4gsw`: one to three products of the same rows with 4-bit weights in groups that share a scale. What often
+//! stands around them is part of it: a norm of the rows before, biases, an addend behind, or silu(first) · second of two. No file
+//! has it: `fuse` puts it in the place of the operators it stands for. Where only the last row of its answer is wanted, it takes
+//! the last rows of its inputs alone.
+//!
+//! With few rows all of that is one dispatch (`gemv`): out = rms · Σ x·g·w needs no normalised row to begin with. With many
+//! it is a product in tiles (`gemm`), or in matrices of 16-bit floats where a device multiplies those (`matrix`).
+
+mod coop_matrix;
+mod gemm;
+mod gemv;
+mod reach;
+#[cfg(test)]
+mod tests;
+mod weights;
+
+use crate::args::Args;
+use crate::error::OpError;
+use crate::graph::Elem;
+use crate::includes;
+use crate::kernel::Include;
+use crate::live::TensorId;
+use crate::matmul::{GEMV_MAX_ROWS, GEMV_ROWS, to_f32};
+use crate::ops::{OpDef, rms_norm};
+use crate::params;
+use crate::plan::{Bind, BoundsCx, Caps, Op, Plan, PlanCx, Recipes};
+use crate::reference::{HostData, HostTensors};
+use crate::shape::{Dims, broadcast};
+use weights::{MOST, Part, Parts};
+
+/// WGSL that the kernels here share.
+const INCLUDES: &[Include] = includes!["fused_linear_gemv", "fused_linear_params", "fused_linear_store", "silu"];
+
+/// The operator's name; no file has it.
+pub(crate) const NAME: &str = "pteron.fused_linear_q4gsw";
+
+/// The registry entry.
+pub static DEF: OpDef = OpDef {
+    names: &[NAME],
+    internal: &[NAME],
+    kernels: &[
+        &gemv::PORTABLE,
+        &gemv::SERIAL,
+        &gemv::SUBGROUPS,
+        &gemm::GEMM,
+        &gemm::GATE_KERNEL,
+        &coop_matrix::MATRIX,
+        &coop_matrix::PACK,
+        &rms_norm::ROWS,
+    ],
+    decode,
+};
+
+params! {
+    /// Of `include/fused_linear_params.wgsl`.
+    struct Params {
+        m: u32, n: u32, k: u32, eps: f32, weight_stride: u32, group: u32, has_addend: u32, x_row: u32,
+        first: [u32; 4], width: [u32; 4], scales: [u32; 4], scale_stride: [u32; 4], bias: [u32; 4],
+        addend_row: u32, pad: [u32; 3],
+    }
+}
+
+/// Scratch by index: the rows a norm gives, both sides of a gate, and what stands for outputs that are not there. `matrix` has
+/// its own in place of the first three.
+const NORMED: usize = 0;
+const GATE: usize = 1;
+const UP: usize = 2;
+const IDLE: usize = 3;
+/// Bytes of a buffer that is bound and not written.
+const IDLE_BYTES: u64 = 16;
+
+#[derive(Debug)]
+struct Linears {
+    x: TensorId,
+    norm: Option<Norm>,
+    parts: Parts,
+    addend: Option<TensorId>,
+    gated: bool,
+    /// Whether the answer is that of the last row alone.
+    last: bool,
+    outputs: Vec<TensorId>,
+}
+
+#[derive(Debug)]
+struct Norm {
+    weight: TensorId,
+    eps: f64,
+}
+
+/// What the kernels bind.
+struct Binds {
+    x: Bind,
+    norm: Bind,
+    weights: Bind,
+    scales: Bind,
+    addend: Bind,
+    outputs: [Bind; MOST],
+}
+
+fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
+    let x = args.tensor_of("x", &[Elem::F32])?;
+    let norm = args.optional_tensor_of("norm", &[Elem::F32])?;
+    let norm = match (norm, args.optional_float("eps")?) {
+        (Some(weight), Some(eps)) => Some(Norm { weight, eps: rms_norm::check_eps(eps)? }),
+        (None, None) => None,
+        _ => return Err(OpError::new("eps", "must be there if `norm` is, and only then")),
+    };
+    let parts = Parts::take(args)?;
+    let addend = args.optional_tensor_of("addend", &[Elem::F32])?;
+    let gated = args.bool("gated")?;
+    let last = args.bool("last")?;
+    let widths: Vec<u32> = parts.widths().collect();
+    if gated && (widths.len() != 2 || widths[0] != widths[1]) {
+        return Err(OpError::new("gated", format!("is true for weights of {widths:?} rows, expected two of as many")));
+    }
+    let outputs = args.outputs("out", if gated { 1 } else { widths.len() })?;
+    for &out in &outputs {
+        let elem = args.info(out).elem;
+        if elem != Elem::F32 {
+            return Err(OpError::new("out", format!("has elements {elem:?}, but the answer's are {:?}", Elem::F32)));
+        }
+    }
+    if addend.is_some() && outputs.len() > 1 {
+        return Err(OpError::new("addend", format!("comes with {} outputs, expected one", outputs.len())));
+    }
+    Ok(Box::new(Linears { x, norm, parts, addend, gated, last, outputs }))
+}
+
+/// The rows of a call and the dims of its outputs.
+struct Shape {
+    m: u32,
+    /// Where they begin in the input, and in the addend.
+    x_row: u32,
+    addend_row: u32,
+    outputs: Vec<Dims>,
+}
+
+impl Linears {
+    /// The columns of all outputs.
+    fn columns(&self) -> u32 {
+        let all = self.parts.widths().sum();
+        if self.gated { all / 2 } else { all }
+    }
+
+    #[allow(clippy::cast_possible_truncation, reason = "kernels compute in 32 bits")]
+    fn params(&self) -> Params {
+        Params { eps: self.norm.as_ref().map_or(0.0, |norm| norm.eps as f32), ..self.parts.params() }
+    }
+
+    /// Live shapes that go together.
+    fn shape(&self, cx: &PlanCx<'_>) -> Result<Shape, OpError> {
+        let (x, k) = (cx.dims(self.x), self.parts.k);
+        if x.is_empty() || x.last() != k {
+            return Err(OpError::new("x", format!("is {x}, but the weights have {k} columns")));
+        }
+        if let Some(weight) = self.norm.as_ref().map(|norm| cx.dims(norm.weight)).filter(|weight| **weight != [k]) {
+            return Err(OpError::new("norm", format!("is {weight}, expected [{k}] for rows of {x}")));
+        }
+        let (x, x_row) = self.taken("x", x)?;
+        let m =
+            u32::try_from(x.rows()).map_err(|_| OpError::new("x", format!("is {x}, with more rows than kernels count")))?;
+        let mut outputs: Vec<Dims> = self.parts.widths().take(self.outputs.len()).map(|n| x.with(x.len() - 1, n)).collect();
+        let addend = self.addend.map(|addend| self.taken("addend", cx.dims(addend))).transpose()?;
+        let addend_row = addend.map_or(0, |(_, row)| row);
+        if let Some((addend, _)) = addend.filter(|(addend, _)| *addend != outputs[0]) {
+            // Where nothing is left to add, shapes go together as they do for a sum of its own.
+            let empty = broadcast(&outputs[0], &addend).filter(|dims| dims.count() == 0);
+            let Some(empty) = empty else {
+                return Err(OpError::new("addend", format!("is {addend}, expected {} as the output", outputs[0])));
+            };
+            outputs[0] = empty;
+        }
+        Ok(Shape { m, x_row, addend_row, outputs })
+    }
+
+    /// The dims of what is taken of an input, and the row it begins at.
+    fn taken(&self, name: &'static str, dims: Dims) -> Result<(Dims, u32), OpError> {
+        if !self.last {
+            return Ok((dims, 0));
+        }
+        match dims.len().checked_sub(2).map(|axis| (axis, dims[axis])) {
+            Some((axis, rows)) if rows > 0 && dims.rows() <= rows.into() => Ok((dims.with(axis, 1), rows - 1)),
+            _ => Err(OpError::new(name, format!("is {dims}, which has not one last row"))),
+        }
+    }
+
+    /// Bytes of the scratch that many rows take.
+    fn many_scratch(&self, caps: Caps, rows: u64) -> Vec<u64> {
+        let scratch = if coop_matrix::serves(self, caps) { coop_matrix::scratch } else { gemm::scratch };
+        scratch(self, rows).to_vec()
+    }
+
+    fn binds(&self) -> (Binds, Vec<Vec<TensorId>>) {
+        let (weights, scales, lists) = self.parts.binds();
+        // What is not there is not read; some buffer stands in its place.
+        let or_scales = |tensor: Option<TensorId>| tensor.map_or(scales, Bind::from);
+        let idle = |index: usize| Bind::Scratch(IDLE + index - self.outputs.len());
+        let output = |index: usize| self.outputs.get(index).map_or_else(|| idle(index), |&out| out.into());
+        let binds = Binds {
+            x: self.x.into(),
+            norm: or_scales(self.norm.as_ref().map(|norm| norm.weight)),
+            weights,
+            scales,
+            addend: or_scales(self.addend),
+            outputs: [output(0), output(1), output(2)],
+        };
+        (binds, lists)
+    }
+}
+
+impl Op for Linears {
+    fn recipes(&self, cx: &BoundsCx<'_>) -> Result<Recipes, OpError> {
+        let rows = if self.last { 1 } else { cx.bound(self.x).rows() };
+        let (binds, joined) = self.binds();
+        let mut list = gemv::recipes(self, cx.caps(), &binds);
+        let mut scratch = vec![0; IDLE];
+        if rows > GEMV_MAX_ROWS.into() {
+            let matrices = coop_matrix::serves(self, cx.caps());
+            list.extend(if matrices { coop_matrix::recipes(self, &binds) } else { gemm::recipes(self, &binds) });
+            scratch = self.many_scratch(cx.caps(), rows);
+        }
+        scratch.extend(vec![IDLE_BYTES; MOST - self.outputs.len()]);
+        Ok(Recipes { list, scratch, joined, ..Recipes::default() })
+    }
+
+    fn plan(&self, cx: &PlanCx<'_>) -> Result<Plan, OpError> {
+        let shape = self.shape(cx)?;
+        let m = shape.m;
+        let empty = shape.outputs.iter().all(|dims| dims.count() == 0);
+        let outputs = self.outputs.iter().copied().zip(shape.outputs.iter().copied());
+        let mut plan = Plan { outputs: outputs.collect(), ..Plan::default() };
+        if empty {
+            return Ok(plan);
+        }
+        if m <= GEMV_MAX_ROWS {
+            plan.steps = gemv::step(self, cx.caps(), 0, &shape)?.into_iter().collect();
+        } else {
+            let steps = if coop_matrix::serves(self, cx.caps()) { coop_matrix::steps } else { gemm::steps };
+            plan.steps = steps(self, cx.caps(), GEMV_ROWS.len(), m)?;
+            plan.scratch = self.many_scratch(cx.caps(), m.into());
+        }
+        Ok(plan)
+    }
+
+    fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError> {
+        let Shape { outputs, x_row, addend_row, .. } = self.shape(cx)?;
+        let k = self.parts.k as usize;
+        let mut answers: Vec<Vec<f32>> = vec![Vec::new(); outputs.len()];
+        let values: Vec<Vec<f64>> = self.parts.list().iter().map(|part| part.values(tensors)).collect();
+        let rows = tensors.f32(self.x).chunks_exact(k).skip(x_row as usize);
+        for row in rows.take_while(|_| outputs[0].count() > 0) {
+            let x: Vec<f64> = match &self.norm {
+                Some(Norm { weight, eps }) => rms_norm::normalised(row, tensors.f32(*weight), *eps),
+                None => row.iter().map(|&x| x.into()).collect(),
+            };
+            let parts = self.parts.list().iter().zip(&values);
+            let mut products: Vec<Vec<f64>> = parts.map(|(part, values)| part.product(&x, values, tensors)).collect();
+            if self.gated {
+                let up = products.pop().unwrap_or_default();
+                products[0].iter_mut().zip(up).for_each(|(gate, up)| *gate *= up / (1.0 + (-*gate).exp()));
+            }
+            let added = addend_row as usize * products[0].len() + answers[0].len();
+            if let Some(addend) = self.addend.map(|addend| &tensors.f32(addend)[added..]) {
+                products[0].iter_mut().zip(addend).for_each(|(product, &addend)| *product += f64::from(addend));
+            }
+            answers.iter_mut().zip(products).for_each(|(all, row)| all.extend(row.into_iter().map(to_f32)));
+        }
+        for ((&out, dims), data) in self.outputs.iter().zip(outputs).zip(answers) {
+            tensors.set(out, dims, HostData::F32(data));
+        }
+        Ok(())
+    }
+}
+
+impl Part {
+    /// The weights as numbers, row by row, in plain Rust.
+    fn values(&self, tensors: &HostTensors) -> Vec<f64> {
+        let Self { weights, layout, .. } = self;
+        let value = |n, k| weights.value(layout, tensors, n, k) * weights.scale(layout, tensors, n, k);
+        let (n, k) = (layout.n as usize, layout.k as usize);
+        (0..n).flat_map(|n| (0..k).map(move |k| value(n, k))).collect()
+    }
+
+    /// A row times the part's rows, with its bias, in plain Rust.
+    fn product(&self, x: &[f64], values: &[f64], tensors: &HostTensors) -> Vec<f64> {
+        let sum = |row: &[f64]| -> f64 { x.iter().zip(row).map(|(x, weight)| x * weight).sum() };
+        let mut products: Vec<f64> = values.chunks_exact(x.len()).map(sum).collect();
+        if let Some(bias) = self.bias.map(|bias| tensors.f32(bias)) {
+            products.iter_mut().zip(bias).for_each(|(product, &bias)| *product += f64::from(bias));
+        }
+        products
+    }
+}

@@ -1,0 +1,340 @@
+use pteron_format::vulkan::{DataType, Value, ValueId};
+
+use super::NAME;
+use crate::engine::{Gpu, LoadOptions, LoadedGraph};
+use crate::plan::Caps;
+use crate::reference::HostTensor;
+use crate::testing::{Dry, Sketch, check_on, f32s, gpu, matrix_gpu, noise, noise_bytes, refusal, run, serial_gpu, twins};
+
+const TOLERANCE: f32 = 1e-4;
+/// With factors rounded to 16 bits.
+const MATRIX_TOLERANCE: f32 = 4e-3;
+
+/// A call of the operator on rows of k values, with everything that may be part of it.
+#[derive(Clone)]
+struct Call {
+    widths: Vec<u32>,
+    k: u32,
+    group: u32,
+    /// Bytes behind each row of weights, and scales behind each group.
+    padding: [u32; 2],
+    norm: bool,
+    /// Which of the weights have a bias, a bit each.
+    biases: u32,
+    addend: bool,
+    gated: bool,
+    last: bool,
+}
+
+impl Call {
+    fn new(widths: &[u32], k: u32) -> Self {
+        let [norm, addend, gated, last] = [false; 4];
+        Self { widths: widths.to_vec(), k, group: 32, padding: [0; 2], norm, biases: 0, addend, gated, last }
+    }
+
+    fn sketch(&self, rows: &[u32]) -> Sketch {
+        let Self { k, group, padding: [bytes, columns], .. } = *self;
+        let mut sketch = Sketch::new();
+        let none = sketch.value(Value::Null);
+        let x = sketch.input(DataType::Float32, &[rows, &[k]].concat());
+        let (norm, eps) =
+            if self.norm { (sketch.floats(&[k], &noise(7, k as usize)), sketch.float(1e-5)) } else { (none, none) };
+        let [mut weights, mut scales, mut biases] = [(); 3].map(|()| Vec::new());
+        for (part, &n) in (0u32..).zip(&self.widths) {
+            let (stride, groups, width) = (k / 2 + bytes, k / group, n + columns);
+            let seed = 10 * u64::from(part);
+            let data = noise_bytes(seed + 1, (n * stride) as usize);
+            weights.push(sketch.constant(DataType::UInt8, &[n, stride], data));
+            let values: Vec<f32> = noise(seed + 2, (groups * width) as usize).iter().map(|scale| scale * 0.02).collect();
+            scales.push(sketch.floats(&[groups, width], &values));
+            let bias = self.biases >> part & 1 == 1;
+            // Exporters pad biases, too.
+            biases.push(if bias { sketch.floats(&[n + 1], &noise(seed + 3, n as usize + 1)) } else { none });
+        }
+        let group = sketch.int(group.into());
+        let outputs = if self.gated { &self.widths[..1] } else { &self.widths };
+        let outputs: Vec<ValueId> =
+            outputs.iter().map(|&n| sketch.tensor(DataType::Float32, &[rows, &[n]].concat())).collect();
+        let addend = if self.addend { sketch.input(DataType::Float32, &[rows, &[self.widths[0]]].concat()) } else { none };
+        let [gated, last] = [self.gated, self.last].map(|flag| sketch.value(Value::Bool(flag)));
+        let [weights, scales, biases, out] =
+            [weights, scales, biases, outputs.clone()].map(|list| sketch.value(Value::ValueList(list)));
+        sketch.call(NAME, &[x, norm, eps, weights, scales, group, biases, addend, gated, last, out]);
+        outputs.into_iter().for_each(|out| sketch.output(out));
+        sketch
+    }
+
+    fn inputs(&self, rows: u32) -> Vec<HostTensor> {
+        let tensor = |seed: u64, width: u32| f32s(&[rows, width], noise(seed + u64::from(rows), (rows * width) as usize));
+        let mut inputs = vec![tensor(20, self.k)];
+        if self.addend {
+            inputs.push(tensor(40, self.widths[0]));
+        }
+        inputs
+    }
+
+    /// Compares with the reference on every kind of device there is, at the bound and at these rows.
+    fn check(&self, bound: u32, live: &[u32]) {
+        let calls: Vec<_> = [bound].iter().chain(live).map(|&rows| self.inputs(rows)).collect();
+        for gpu in twins().into_iter().chain([serial_gpu()]) {
+            check_on(&gpu, &self.sketch(&[bound]), &calls, TOLERANCE);
+        }
+        if let Some(gpu) = matrix_gpu() {
+            check_on(&gpu, &self.sketch(&[bound]), &calls, MATRIX_TOLERANCE);
+        }
+    }
+}
+
+/// Widths that go together: three of any, or two of one that are gated.
+fn shapes() -> Vec<(Vec<u32>, bool)> {
+    vec![(vec![12], false), (vec![8, 4], false), (vec![16, 4, 8], false), (vec![12, 12], true)]
+}
+
+#[test]
+fn everything_with_everything_at_few_rows_and_many() {
+    for (widths, gated) in shapes() {
+        for bits in 0..8u32 {
+            let [norm, biased, addend] = [0, 1, 2].map(|bit| bits >> bit & 1 == 1);
+            if addend && widths.len() > 1 && !gated {
+                continue;
+            }
+            // All biases, or only that of the second weights.
+            let biases = if biased { [0b111, 0b010][bits as usize % 2] } else { 0 };
+            let call = Call { norm, biases, addend, gated, ..Call::new(&widths, 96) };
+            call.check(70, &[1, 8, 0, 5, 9, 2, 70]);
+        }
+    }
+}
+
+#[test]
+fn the_last_row_alone() {
+    for (widths, gated) in shapes() {
+        let addend = gated || widths.len() == 1;
+        Call { norm: true, biases: 0b111, addend, gated, last: true, ..Call::new(&widths, 96) }.check(70, &[1, 8, 9, 2, 70]);
+    }
+    let call = Call { addend: true, last: true, ..Call::new(&[8], 64) };
+    let sketch = call.sketch(&[70]);
+    let mut dry = Dry::new(&sketch).unwrap();
+    // An addend of another number of rows has its own last one.
+    for (x, addend) in [(70, 70), (1, 9), (20, 1)] {
+        dry.call(&[(&[x, 64], &[]), (&[addend, 8], &[])]).unwrap();
+        assert_eq!((dry.dims(sketch.graph.outputs[0]), kernels(&dry)), (vec![1, 8], vec!["fused_linear_q4gsw_gemv"]));
+    }
+    let error = dry.call(&[(&[0, 64], &[]), (&[3, 8], &[])]).unwrap_err().to_string();
+    assert!(error.contains("`x` is [0, 64], which has not one last row"), "{error}");
+    assert!(refusal(&call.sketch(&[2, 3])).contains("`x` is [2, 3, 64], which has not one last row"));
+}
+
+#[test]
+fn groups_and_padding_of_any_size_in_whole_vectors() {
+    for (k, group) in [(64, 64), (192, 64), (256, 128), (192, 96)] {
+        let call = Call { group, padding: [16, 4], norm: true, biases: 0b101, ..Call::new(&[20, 36, 4], k) };
+        call.check(33, &[1, 3, 12]);
+    }
+    Call { group: 2080, norm: true, addend: true, ..Call::new(&[8], 2080) }.check(2, &[1]);
+    Call { group: 32, gated: true, biases: 0b01, ..Call::new(&[4, 4], 4128) }.check(1, &[]);
+}
+
+#[test]
+fn workgroups_of_every_size() {
+    // So few columns that a workgroup is large, so many that it is small.
+    for k in [1024, 2048, 4128] {
+        Call { norm: true, biases: 0b1, ..Call::new(&[8], k) }.check(5, &[1]);
+    }
+    for columns in [2 * 4096, 8 * 4096] {
+        for (norm, rows) in [(true, 1), (false, 5)] {
+            let parts = Call { norm, biases: 0b111, ..Call::new(&[columns - 12, 4, 8], 32) };
+            parts.check(rows, &[]);
+        }
+        let call = Call { norm: true, gated: true, addend: true, biases: 0b11, ..Call::new(&[columns; 2], 32) };
+        call.check(2, &[1]);
+        Call { addend: true, ..Call::new(&[columns + 4], 64) }.check(8, &[]);
+    }
+}
+
+#[test]
+fn large_tiles_of_many_rows() {
+    Call { norm: true, biases: 0b100, ..Call::new(&[600, 400, 500], 64) }.check(600, &[130]);
+    Call { gated: true, addend: true, ..Call::new(&[700; 2], 32) }.check(560, &[300]);
+}
+
+#[test]
+fn matrices_of_every_tile() {
+    // The last two take the large tile, the small one and the smallest, with rows and columns left over.
+    Call { norm: true, biases: 0b101, padding: [16, 4], ..Call::new(&[20, 36, 4], 128) }.check(33, &[9, 32]);
+    Call { gated: true, norm: true, biases: 0b11, ..Call::new(&[44; 2], 192) }.check(70, &[64, 17]);
+    Call { addend: true, ..Call::new(&[2100], 64) }.check(700, &[300, 100, 9]);
+    Call { gated: true, addend: true, ..Call::new(&[4100; 2], 64) }.check(300, &[129, 64, 30]);
+}
+
+#[test]
+fn rows_of_any_size_fit_16_bits() {
+    let (exact, Some(fast)) = (gpu(), matrix_gpu()) else { return };
+    for (norm, scale) in [(false, 1e-20), (false, 1e9), (true, 1e12), (true, 1e-12)] {
+        let call = Call { norm, ..Call::new(&[64], 64) };
+        let loaded = |gpu: &Gpu| call.sketch(&[16]).load_on(gpu, &LoadOptions::default()).unwrap();
+        let rows = f32s(&[16, 64], noise(5, 1024).iter().map(|x| x * scale).collect());
+        let graphs = [loaded(&exact), loaded(&fast)];
+        let answer = |graph: &LoadedGraph| -> Vec<f32> {
+            let outputs = run(graph, &graph.new_state().unwrap(), std::slice::from_ref(&rows)).unwrap();
+            bytemuck::pod_collect_to_vec(&outputs[0].bytes)
+        };
+        let [want, got] = graphs.each_ref().map(answer);
+        let largest = want.iter().fold(0.0, |high: f32, x| high.max(x.abs()));
+        for (got, want) in got.iter().zip(&want) {
+            assert!((got - want).abs() <= MATRIX_TOLERANCE * largest, "{got}, expected {want} of {largest} × {scale}");
+        }
+    }
+}
+
+#[test]
+fn other_ranks_and_numbers_that_are_none() {
+    for gpu in twins().into_iter().chain([serial_gpu()]) {
+        let call = Call { norm: true, biases: 0b1, ..Call::new(&[4, 8], 64) };
+        let x = |dims: &[u32]| vec![f32s(dims, noise(3, dims.iter().product::<u32>() as usize))];
+        check_on(&gpu, &call.sketch(&[]), &[x(&[64])], TOLERANCE);
+        check_on(&gpu, &call.sketch(&[2, 3, 2]), &[x(&[2, 3, 2, 64]), x(&[1, 2, 1, 64]), x(&[1, 3, 2, 64])], TOLERANCE);
+        // A row of nothing but zeroes, one that is no number, and an infinite one beside a finite one.
+        let mut values = noise(4, 192);
+        values[..64].fill(0.0);
+        values[100] = f32::NAN;
+        check_on(
+            &gpu,
+            &Call { norm: true, ..Call::new(&[4], 64) }.sketch(&[3]),
+            &[vec![f32s(&[3, 64], values.clone())]],
+            1e-4,
+        );
+        values[100] = f32::INFINITY;
+        check_on(&gpu, &Call { gated: true, ..Call::new(&[4; 2], 64) }.sketch(&[3]), &[vec![f32s(&[3, 64], values)]], 1e-4);
+    }
+}
+
+fn kernels(dry: &Dry) -> Vec<&'static str> {
+    dry.recipes(0).iter().map(|&recipe| dry.planned.recipes()[0].list[recipe].variant.kernel.name).collect()
+}
+
+#[test]
+fn few_rows_take_one_dispatch_and_many_up_to_three() {
+    let gated = Call { norm: true, gated: true, ..Call::new(&[12; 2], 64) };
+    let mut dry = Dry::new(&gated.sketch(&[70])).unwrap();
+    assert_eq!(kernels(&dry), ["rms_norm", "fused_linear_q4gsw_gemm", "fused_linear_q4gsw_swiglu"]);
+    for rows in [1, 3, 8] {
+        dry.call(&[(&[rows, 64], &[])]).unwrap();
+        assert_eq!(
+            (kernels(&dry), dry.planned.plans()[0].scratch.len()),
+            (vec!["fused_linear_q4gsw_gemv"], 0),
+            "{rows} rows"
+        );
+    }
+    dry.call(&[(&[9, 64], &[])]).unwrap();
+    assert_eq!((kernels(&dry).len(), &dry.planned.plans()[0].scratch[..]), (3, &[9 * 256, 9 * 48, 9 * 48][..]));
+    dry.call(&[(&[0, 64], &[])]).unwrap();
+    assert_eq!(kernels(&dry), [""; 0]);
+
+    let plain = Dry::new(&Call::new(&[12, 8, 4], 64).sketch(&[70])).unwrap();
+    assert_eq!(kernels(&plain), ["fused_linear_q4gsw_gemm"]);
+    // Where no call can have many rows, there is nothing for them.
+    let few = Dry::new(&gated.sketch(&[8])).unwrap();
+    assert_eq!((few.planned.recipes()[0].list.len(), &few.planned.recipes()[0].scratch[..3]), (4, &[0, 0, 0][..]));
+}
+
+#[test]
+fn many_rows_take_two_dispatches_where_matrices_are_multiplied() {
+    let caps = Caps { subgroups: true, subgroup_size: (32, 32), cooperative_matrix: true, ..Caps::PORTABLE };
+    let gated = Call { norm: true, gated: true, ..Call::new(&[12; 2], 64) };
+    let mut dry = Dry::on(&gated.sketch(&[70]), caps).unwrap();
+    assert_eq!(kernels(&dry), ["fused_linear_q4gsw_pack_f16", "fused_linear_q4gsw_coop_matrix"]);
+    assert_eq!(dry.planned.plans()[0].scratch, [70 * 128, 70 * 4, 0]);
+    dry.call(&[(&[8, 64], &[])]).unwrap();
+    assert_eq!(kernels(&dry), ["fused_linear_q4gsw_gemv_subgroups"]);
+    // Rows that are not whole slices of a tile.
+    let odd = Dry::on(&Call::new(&[12], 96).sketch(&[70]), caps).unwrap();
+    assert_eq!(kernels(&odd), ["fused_linear_q4gsw_gemm"]);
+}
+
+#[test]
+fn constants_that_stand_alone_are_not_joined() {
+    let lists =
+        |call: Call| Dry::new(&call.sketch(&[4])).unwrap().planned.recipes()[0].joined.iter().map(Vec::len).collect();
+    let lists: [Vec<usize>; 4] = [
+        lists(Call::new(&[8], 64)),
+        lists(Call { biases: 1, ..Call::new(&[8], 64) }),
+        lists(Call::new(&[8, 4], 64)),
+        lists(Call { biases: 0b110, ..Call::new(&[8, 4, 4], 64) }),
+    ];
+    assert_eq!(lists, [vec![], vec![2], vec![2, 2], vec![3, 5]]);
+}
+
+#[test]
+fn what_the_kernels_cannot_read_is_refused_by_argument() {
+    let text = |call: Call| refusal(&call.sketch(&[4]));
+    assert!(text(Call { group: 16, ..Call::new(&[8], 64) }).contains("`weights` has rows of 64 values in groups of 16"));
+    assert!(text(Call { padding: [8, 0], ..Call::new(&[8], 64) }).contains("40 bytes a row"));
+    assert!(text(Call { padding: [0, 2], ..Call::new(&[8], 64) }).contains("10 scales a group"));
+    assert!(
+        text(Call { padding: [0, 2], ..Call::new(&[6], 64) }).contains("`weights` has 6 rows, expected a multiple of 4")
+    );
+    assert!(text(Call { gated: true, ..Call::new(&[8, 4], 64) }).contains("`gated` is true for weights of [8, 4] rows"));
+    assert!(text(Call { gated: true, ..Call::new(&[8], 64) }).contains("`gated` is true for weights of [8] rows"));
+    assert!(text(Call { addend: true, ..Call::new(&[8, 4], 64) }).contains("`addend` comes with 2 outputs, expected one"));
+    assert!(text(Call::new(&[4; 4], 64)).contains("`weights` has 4 tensors, expected 1 to 3"));
+    assert!(text(Call::new(&[], 64)).contains("`weights` has 0 tensors"));
+}
+
+/// A sketch with one argument of its call changed.
+fn changed(call: &Call, argument: usize, change: impl Fn(&mut Sketch) -> ValueId) -> String {
+    let mut sketch = call.sketch(&[4]);
+    let value = change(&mut sketch);
+    sketch.graph.chain[0].args[argument] = value;
+    refusal(&sketch)
+}
+
+#[test]
+fn arguments_that_do_not_go_together_are_refused() {
+    let call = Call { norm: true, biases: 0b1, ..Call::new(&[8], 64) };
+    let list = |sketch: &mut Sketch, id| sketch.value(Value::ValueList(vec![id]));
+    let none = |sketch: &mut Sketch| sketch.value(Value::Null);
+    let input = |sketch: &mut Sketch, dtype, dims: &[u32]| {
+        let id = sketch.input(dtype, dims);
+        list(sketch, id)
+    };
+    assert!(changed(&call, 1, none).contains("`eps` must be there if `norm` is, and only then"));
+    assert!(changed(&call, 2, |sketch| sketch.float(-1.0)).contains("`eps` is -1"));
+    assert!(changed(&call, 1, |sketch| sketch.floats(&[32], &[1.0; 32])).contains("`norm` is [32], expected [64]"));
+    assert!(
+        changed(&call, 0, |sketch| sketch.input(DataType::Float32, &[4, 32])).contains("`x` is [4, 32], but the weights")
+    );
+    let weights = changed(&call, 3, |sketch| input(sketch, DataType::UInt8, &[8, 32]));
+    assert!(weights.contains("`weights` has tensor") && weights.contains("which is no constant of the file"), "{weights}");
+    assert!(changed(&call, 3, |sketch| input(sketch, DataType::Float32, &[8, 32])).contains("`weights` has elements F32"));
+    assert!(changed(&call, 4, |sketch| input(sketch, DataType::Float32, &[2, 8])).contains("`scales` has tensor"));
+    assert!(changed(&call, 6, |sketch| input(sketch, DataType::Float32, &[8])).contains("`biases` has tensor"));
+    let short = |sketch: &mut Sketch| {
+        let bias = sketch.floats(&[7], &[0.0; 7]);
+        list(sketch, bias)
+    };
+    assert!(changed(&call, 6, short).contains("`biases` has [7], but the output has 8 columns"));
+    assert!(
+        changed(&call, 6, |sketch| sketch.value(Value::ValueList(vec![]))).contains("`biases` has 0 tensors, expected 1")
+    );
+    let addend = changed(&call, 7, |sketch| sketch.input(DataType::Float32, &[1, 8]));
+    assert!(addend.contains("`addend` is [1, 8], expected [4, 8]"), "{addend}");
+    let two = Call::new(&[8, 4], 64);
+    let apart = changed(&two, 3, |sketch| {
+        let first = sketch.constant(DataType::UInt8, &[8, 32], noise_bytes(1, 256));
+        let second = sketch.constant(DataType::UInt8, &[4, 48], noise_bytes(1, 192));
+        sketch.value(Value::ValueList(vec![first, second]))
+    });
+    assert!(apart.contains("`weights` have rows of 64 values in 32 bytes and of 64 in 48, expected alike"), "{apart}");
+}
+
+#[test]
+fn an_empty_addend_leaves_an_empty_answer() {
+    let call = Call { addend: true, ..Call::new(&[8], 64) };
+    let sketch = call.sketch(&[4]);
+    let out = sketch.graph.outputs[0];
+    let mut dry = Dry::new(&sketch).unwrap();
+    dry.call(&[(&[1, 64], &[]), (&[0, 8], &[])]).unwrap();
+    assert_eq!((dry.dims(out), dry.recipes(0)), (vec![0, 8], vec![]));
+    assert!(dry.call(&[(&[3, 64], &[]), (&[1, 8], &[])]).unwrap_err().to_string().contains("`addend` is [1, 8]"));
+}

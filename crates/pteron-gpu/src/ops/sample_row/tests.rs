@@ -1,0 +1,96 @@
+use pteron_format::vulkan::DataType;
+
+use crate::engine::{LoadOptions, LoadedGraph, State};
+use crate::reference::HostTensor;
+use crate::rewrite::SAMPLE_ROW;
+use crate::testing::{Sketch, check, f32s, i32s, noise, refusal, run};
+
+fn sketch(bound: &[u32]) -> Sketch {
+    let mut sketch = Sketch::new();
+    let (logits, sampling) = (sketch.input(DataType::Float32, bound), sketch.input(DataType::Int32, &[4]));
+    let out = sketch.tensor(DataType::Int32, &[1, 1]);
+    sketch.call(SAMPLE_ROW, &[logits, sampling, out]);
+    sketch.output(out);
+    sketch
+}
+
+/// One over the temperature, seed and draw.
+fn sampling(scale: f32, seed: i32, draw: i32) -> HostTensor {
+    i32s(&[4], vec![scale.to_bits().cast_signed(), seed, seed.wrapping_mul(77), draw])
+}
+
+#[test]
+fn the_greatest_of_the_last_row_and_of_equals_the_first() {
+    let calls = [(1u32, 7000u32), (3, 7000), (2, 1), (3, 2049), (1, 300)].map(|(rows, width)| {
+        let mut values = noise(u64::from(rows + width), (rows * width) as usize);
+        let last = values.len() - width as usize;
+        values[last + width as usize / 2] = 4.0;
+        values[last + width as usize / 3] = 4.0;
+        vec![f32s(&[rows, width], values), sampling(0.0, 1, 2)]
+    });
+    check(&sketch(&[3, 7000]), &calls, 0.0);
+}
+
+#[test]
+fn infinities_zeros_and_what_is_no_number() {
+    let rows = [
+        vec![f32::NEG_INFINITY, -1e30, f32::NEG_INFINITY],
+        vec![-0.0, 0.0, -1.0],
+        vec![1.0, f32::INFINITY, f32::INFINITY],
+        vec![1.0, f32::NAN, f32::INFINITY],
+        vec![f32::NEG_INFINITY; 3],
+    ];
+    let calls = rows.map(|row| vec![f32s(&[1, 3], row), sampling(0.0, 0, 0)]);
+    check(&sketch(&[1, 3]), &calls, 0.0);
+    assert!(
+        refusal(&{
+            let mut sketch = Sketch::new();
+            let (logits, sampling) = (sketch.input(DataType::Float32, &[3]), sketch.input(DataType::Int32, &[2]));
+            let out = sketch.tensor(DataType::Int32, &[1, 1]);
+            sketch.call(SAMPLE_ROW, &[logits, sampling, out]);
+            sketch
+        })
+        .contains("`sampling` is [2], it must have 4 numbers")
+    );
+}
+
+#[test]
+fn a_draw_is_what_the_reference_draws() {
+    let calls: Vec<_> = (0..20).map(|draw| vec![f32s(&[1, 500], noise(9, 500)), sampling(1.5, 42, draw)]).collect();
+    check(&sketch(&[1, 500]), &calls, 0.0);
+}
+
+fn draw(graph: &LoadedGraph, state: &State, logits: &[f32], scale: f32, seed: i32, draw: i32) -> usize {
+    let inputs = [f32s(&[1, u32::try_from(logits.len()).unwrap()], logits.to_vec()), sampling(scale, seed, draw)];
+    let outputs = run(graph, state, &inputs).unwrap();
+    usize::try_from(i32::from_le_bytes(outputs[0].bytes.clone().try_into().unwrap())).unwrap()
+}
+
+#[test]
+fn draws_follow_the_softmax() {
+    let logits = [2.0f32, 1.0, 0.0, -1.0, 0.5, 0.5];
+    for scale in [1.0f32, 0.5] {
+        let graph = sketch(&[1, 6]).load(&LoadOptions::default()).unwrap();
+        let state = graph.new_state().unwrap();
+        let weights: Vec<f64> = logits.iter().map(|logit| f64::from(logit * scale).exp()).collect();
+        let total: f64 = weights.iter().sum();
+        let draws = 2000;
+        let mut counts = [0.0f64; 6];
+        for index in 0..draws {
+            counts[draw(&graph, &state, &logits, scale, 7, index)] += 1.0;
+        }
+        let expected = |weight: &f64| weight / total * f64::from(draws);
+        let chi: f64 = counts.iter().zip(&weights).map(|(n, w)| (n - expected(w)).powi(2) / expected(w)).sum();
+        // The 99.9th percentile for five degrees of freedom; the seed is fixed, so this passes always or never.
+        assert!(chi < 20.5, "{chi}: {counts:?}");
+    }
+}
+
+#[test]
+fn another_seed_draws_other_tokens_and_the_same_one_the_same() {
+    let graph = sketch(&[1, 64]).load(&LoadOptions::default()).unwrap();
+    let state = graph.new_state().unwrap();
+    let draws = |seed| (0..24).map(|index| draw(&graph, &state, &[0.0; 64], 1.0, seed, index)).collect::<Vec<_>>();
+    assert_eq!(draws(3), draws(3));
+    assert_ne!(draws(3), draws(4));
+}

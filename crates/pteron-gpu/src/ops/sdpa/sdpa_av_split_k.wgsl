@@ -1,0 +1,84 @@
+// Weights times the cached values where there are few rows, as in decoding: the context is split among threads. A workgroup
+// computes 4 rows by 4 elements of one KV head: of its 128 threads 4 lie along the head and 32 take every 32nd vector of the
+// context, then their parts are added up in a tree of workgroup memory.
+
+//#include grid
+//#include materialised_params
+
+@group(0) @binding(0) var<uniform> params: Params;
+@group(0) @binding(1) var<storage, read> scores: array<vec4<f32>>;
+@group(0) @binding(2) var<storage, read> v_cache: array<f32>;
+@group(0) @binding(3) var<storage, read> step: array<u32>;
+@group(0) @binding(4) var<storage, read_write> out: array<f32>;
+
+var<workgroup> parts: array<array<f32, 128>, 4>;
+
+@compute @workgroup_size(128)
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
+        @builtin(local_invocation_index) thread: u32) {
+    let s = slice();
+    let tiles = (s.rows + 3u) / 4u;
+    let blocks = (params.lanes + 3u) / 4u;
+    let block = group_index(group, groups);
+    let lane = block % blocks * 4u + thread % 4u;
+    let row = block / blocks % tiles * 4u;
+    let head = block / blocks / tiles;
+    let split = thread / 4u;
+    let inside = head < s.heads && lane < params.lanes;
+    var a0 = 0.0;
+    var a1 = 0.0;
+    var a2 = 0.0;
+    var a3 = 0.0;
+    if inside {
+        let last = min(row + 3u, s.rows - 1u);
+        let w0 = scores_at(s, head, row) / 4u;
+        let w1 = scores_at(s, head, min(row + 1u, last)) / 4u;
+        let w2 = scores_at(s, head, min(row + 2u, last)) / 4u;
+        let w3 = scores_at(s, head, last) / 4u;
+        let pitch = params.heads * params.lanes;
+        let first = cache_at(s, head, 0u) + lane;
+        let end = visible(s, last);
+        let vectors = end / 4u;
+        for (var i = split; i < vectors; i += 32u) {
+            let v = first + i * 4u * pitch;
+            let y0 = v_cache[v];
+            let y1 = v_cache[v + pitch];
+            let y2 = v_cache[v + 2u * pitch];
+            let y3 = v_cache[v + 3u * pitch];
+            let x0 = scores[w0 + i];
+            let x1 = scores[w1 + i];
+            let x2 = scores[w2 + i];
+            let x3 = scores[w3 + i];
+            a0 += x0.x * y0 + x0.y * y1 + x0.z * y2 + x0.w * y3;
+            a1 += x1.x * y0 + x1.y * y1 + x1.z * y2 + x1.w * y3;
+            a2 += x2.x * y0 + x2.y * y1 + x2.z * y2 + x2.w * y3;
+            a3 += x3.x * y0 + x3.y * y1 + x3.z * y2 + x3.w * y3;
+        }
+        // What is left of the context, less than a vector, goes one position a thread.
+        if split < end % 4u {
+            let y = v_cache[first + (vectors * 4u + split) * pitch];
+            a0 += scores[w0 + vectors][split] * y;
+            a1 += scores[w1 + vectors][split] * y;
+            a2 += scores[w2 + vectors][split] * y;
+            a3 += scores[w3 + vectors][split] * y;
+        }
+    }
+    parts[0][thread] = a0;
+    parts[1][thread] = a1;
+    parts[2][thread] = a2;
+    parts[3][thread] = a3;
+    workgroupBarrier();
+    for (var width = 64u; width >= 4u; width /= 2u) {
+        if thread < width {
+            for (var r = 0u; r < 4u; r++) {
+                parts[r][thread] += parts[r][thread + width];
+            }
+        }
+        workgroupBarrier();
+    }
+    // The first 16 threads store one element each: a row of the tile and a place along the head.
+    let r = thread / 4u;
+    if inside && r < 4u && row + r < s.rows {
+        out[query_at(s, head, row + r) + lane] = parts[r][thread % 4u];
+    }
+}

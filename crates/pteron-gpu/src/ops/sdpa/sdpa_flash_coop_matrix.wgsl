@@ -1,0 +1,238 @@
+// Attention of many rows by products of matrices: a sweep over the context as `sdpa_flash`, KEYS positions at a time, but scores
+// and weighted values come from 16 × 16 matrices of 16-bit floats that a subgroup multiplies together and sums up in 32 bits. A
+// workgroup takes the rows of its subgroups, BLOCKS times 16 each, of one KV head and one part of the context.
+//
+// Nothing can be done with single elements of a matrix. So scores go through workgroup memory to become weights, and what the
+// weights give with the values goes through it again, to be added to what threads have summed up. Two threads share a row: each
+// has every second vector of it. Arrays of matrices would not stay in registers, so loops over matrices are written out.
+//
+// Where the context has several parts, what is written is not the answer but sums, with the highest score and the total of the
+// weights behind them, for `combine`.
+
+//#include saturate_f16
+//#include flash_params
+
+@group(0) @binding(0) var<uniform> params: Params;
+@group(0) @binding(1) var<storage, read> q: array<vec4<f32>>;
+@group(0) @binding(2) var<storage, read> angles: array<vec2<f32>>;
+@group(0) @binding(3) var<storage, read> step: array<u32>;
+@group(0) @binding(4) var<storage, read> k_cache: array<KV>;
+@group(0) @binding(5) var<storage, read> v_cache: array<KV>;
+@group(0) @binding(6) var<storage, read_write> out: array<vec4<f32>>;
+
+const SUBGROUPS: u32 = 4u;
+const BLOCKS: u32 = {BLOCKS}u;
+const KEYS: u32 = {KEYS}u;
+const THREADS: u32 = SUBGROUPS * 32u;
+const ROWS: u32 = SUBGROUPS * BLOCKS * 16u;
+// Vectors of a row that go through workgroup memory at a time.
+const CHUNK: u32 = 16u;
+// Vectors from row to row in workgroup memory: two more than there are, so that the threads of a subgroup find all its banks.
+const PITCH: u32 = CHUNK + 2u;
+override KEY_PITCH: u32 = LANES + 2u;
+
+var<workgroup> keys: array<vec4<f16>, KEYS * KEY_PITCH>;
+var<workgroup> values: array<vec4<f16>, KEYS * KEY_PITCH>;
+var<workgroup> scores: array<vec4<f32>, SUBGROUPS * 16u * PITCH>;
+var<workgroup> weights: array<vec4<f16>, SUBGROUPS * 16u * PITCH>;
+
+// What matrices are loaded from and stored to has a name: naga's SPIR-V wants it so.
+fn row_matrix(at: u32) -> coop_mat16x16<f16, A> {
+    let pointer = &weights[at];
+    let pitch = PITCH;
+    let matrix = coopLoadT<coop_mat16x16<f16, A>>(pointer, pitch);
+    return matrix;
+}
+
+fn key_matrix(at: u32) -> coop_mat16x16<f16, B> {
+    let pointer = &keys[at];
+    let pitch = KEY_PITCH;
+    let matrix = coopLoad<coop_mat16x16<f16, B>>(pointer, pitch);
+    return matrix;
+}
+
+fn value_matrix(at: u32) -> coop_mat16x16<f16, B> {
+    let pointer = &values[at];
+    let pitch = KEY_PITCH;
+    let matrix = coopLoadT<coop_mat16x16<f16, B>>(pointer, pitch);
+    return matrix;
+}
+
+fn with_product(a: coop_mat16x16<f16, A>, b: coop_mat16x16<f16, B>, c: coop_mat16x16<f32, C>) -> coop_mat16x16<f32, C> {
+    let sum = coopMultiplyAdd(a, b, c);
+    return sum;
+}
+
+fn put(matrix: coop_mat16x16<f32, C>, at: u32) {
+    let pointer = &scores[at];
+    let pitch = PITCH;
+    coopStoreT(matrix, pointer, pitch);
+}
+
+fn load_tile(thread: u32, head: u32, start: u32, end: u32) {
+    let pitch = params.heads * LANES;
+    for (var i = thread; i < KEYS * LANES; i += THREADS) {
+        let from_cache = min(start + i / LANES, end - 1u) * pitch + head * LANES + i % LANES;
+        let to = i / LANES * KEY_PITCH + i % LANES;
+        keys[to] = halved(vec4<f32>(k_cache[from_cache]));
+        values[to] = halved(vec4<f32>(v_cache[from_cache]));
+    }
+}
+
+fn load_query(at: u32, head: u32, row: u32, lane: u32, position: u32) {
+    let known = min(row, params.rows - 1u);
+    var query = q[query_at(head, known) + lane];
+    if ROTATED == 1u {
+        let angle = (position + known / params.group) * LANES + lane;
+        query = turned(query, angles[angle], angles[params.sines + angle]);
+    }
+    weights[at] = halved(query * (params.scale * LOG2_E));
+}
+
+fn masked(score: vec4<f32>, key: u32, sees: u32) -> vec4<f32> {
+    return select(vec4<f32>(MASKED), score, vec4<u32>(key, key + 1u, key + 2u, key + 3u) < vec4<u32>(sees));
+}
+
+@compute @workgroup_size(THREADS)
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
+        @builtin(subgroup_id) subgroup: u32, @builtin(subgroup_invocation_id) lane: u32) {
+    // As `group_index`, of which naga does not know that all threads have the same.
+    let index = group.y * groups.x + group.x;
+    let position = step[params.step_base];
+    let context = step[params.step_base + 1u];
+    let count = step[params.step_base + 2u];
+    let size = step[params.step_base + 3u];
+    let tiles = (params.rows + ROWS - 1u) / ROWS;
+    let part = index % count;
+    let head = index / count % params.heads;
+    let turn = index / count / params.heads;
+    if turn < tiles {
+        // Tiles that see the most go first, so that the grid ends with short ones.
+        let first = (tiles - 1u - turn) * ROWS;
+        let end = min((part + 1u) * size, visible(first + ROWS - 1u, position, context));
+        // Before this, all rows see all positions.
+        let clear = visible(first, position, context);
+        let thread = subgroup * 32u + lane;
+        let half = lane % 2u;
+        let base = subgroup * 16u * PITCH;
+        let own = base + lane / 2u * PITCH + half;
+        //#unroll block {BLOCKS}
+            let row{block} = first + (subgroup * BLOCKS + {block}u) * 16u + lane / 2u;
+            var highest{block} = MASKED;
+            var total{block} = 0.0;
+            //#unroll chunk {CHUNKS}
+                //#unroll i 8
+                    var sum{block}_{chunk}_{i} = vec4<f32>();
+                    load_query(own + 2u * {i}u, head, row{block}, {chunk}u * CHUNK + 2u * {i}u + half, position);
+                //#end
+                workgroupBarrier();
+                //#unroll i 4
+                    let query{block}_{chunk}_{i} = row_matrix(base + 4u * {i}u);
+                //#end
+                workgroupBarrier();
+            //#end
+        //#end
+        for (var start = part * size; start < end; start += KEYS) {
+            load_tile(thread, head, start, end);
+            workgroupBarrier();
+            //#unroll tile {TILES}
+                //#unroll block {BLOCKS}
+                    var score{block}_{tile} = coop_mat16x16<f32, C>();
+                //#end
+                //#unroll chunk {CHUNKS}
+                    //#unroll i 4
+                        let key{tile}_{chunk}_{i} = key_matrix({tile}u * 16u * KEY_PITCH + {chunk}u * CHUNK + 4u * {i}u);
+                        //#unroll block {BLOCKS}
+                            score{block}_{tile} = with_product(query{block}_{chunk}_{i}, key{tile}_{chunk}_{i},
+                                                               score{block}_{tile});
+                        //#end
+                    //#end
+                //#end
+            //#end
+            //#unroll block {BLOCKS}
+                //#unroll tile {TILES}
+                    put(score{block}_{tile}, base + 4u * {tile}u);
+                //#end
+                workgroupBarrier();
+                //#unroll pair {PAIRS}
+                    var weight{block}_{pair} = scores[own + 2u * {pair}u];
+                //#end
+                if start + KEYS > clear {
+                    let sees = visible(row{block}, position, context);
+                    //#unroll pair {PAIRS}
+                        weight{block}_{pair} = masked(weight{block}_{pair}, start + 8u * {pair}u + 4u * half, sees);
+                    //#end
+                }
+                var four{block} = vec4<f32>(MASKED);
+                //#unroll pair {PAIRS}
+                    four{block} = max(four{block}, weight{block}_{pair});
+                //#end
+                let largest{block} = max(max(four{block}.x, four{block}.y), max(four{block}.z, four{block}.w));
+                let high{block} = max(highest{block}, max(largest{block}, subgroupShuffleXor(largest{block}, 1u)));
+                let shrink{block} = exp2(highest{block} - high{block});
+                highest{block} = high{block};
+                // Rows that see nothing here yet get no weight.
+                let under{block} = select(high{block}, 0.0, high{block} <= 0.5 * MASKED);
+                four{block} = vec4<f32>();
+                //#unroll pair {PAIRS}
+                    weight{block}_{pair} = exp2(weight{block}_{pair} - under{block});
+                    four{block} += weight{block}_{pair};
+                    weights[own + 2u * {pair}u] = vec4<f16>(weight{block}_{pair});
+                //#end
+                total{block} = total{block} * shrink{block} + four{block}.x + four{block}.y + four{block}.z + four{block}.w;
+                workgroupBarrier();
+                //#unroll tile {TILES}
+                    let row_weights{block}_{tile} = row_matrix(base + 4u * {tile}u);
+                //#end
+            //#end
+            //#unroll chunk {CHUNKS}
+                //#unroll i 4
+                    //#unroll block {BLOCKS}
+                        var weighed{block}_{chunk}_{i} = coop_mat16x16<f32, C>();
+                    //#end
+                    //#unroll tile {TILES}
+                        let value{chunk}_{i}_{tile} = value_matrix({tile}u * 16u * KEY_PITCH + {chunk}u * CHUNK + 4u * {i}u);
+                        //#unroll block {BLOCKS}
+                            weighed{block}_{chunk}_{i} = with_product(row_weights{block}_{tile}, value{chunk}_{i}_{tile},
+                                                                      weighed{block}_{chunk}_{i});
+                        //#end
+                    //#end
+                //#end
+                //#unroll block {BLOCKS}
+                    //#unroll i 4
+                        put(weighed{block}_{chunk}_{i}, base + 4u * {i}u);
+                    //#end
+                    workgroupBarrier();
+                    //#unroll i 8
+                        sum{block}_{chunk}_{i} = sum{block}_{chunk}_{i} * shrink{block} + scores[own + 2u * {i}u];
+                    //#end
+                    workgroupBarrier();
+                //#end
+            //#end
+        }
+        //#unroll block {BLOCKS}
+            let all{block} = total{block} + subgroupShuffleXor(total{block}, 1u);
+            if row{block} < params.rows {
+                if count > 1u {
+                    let to = ((head * params.rows + row{block}) * count + part) * (LANES + 1u);
+                    //#unroll chunk {CHUNKS}
+                        //#unroll i 8
+                            out[to + {chunk}u * CHUNK + 2u * {i}u + half] = sum{block}_{chunk}_{i};
+                        //#end
+                    //#end
+                    if half == 0u {
+                        out[to + LANES] = vec4<f32>(highest{block} * LN_2, all{block}, 0.0, 0.0);
+                    }
+                } else {
+                    let to = query_at(head, row{block}) + half;
+                    let share = 1.0 / all{block};
+                    //#unroll chunk {CHUNKS}
+                        //#unroll i 8
+                            out[to + {chunk}u * CHUNK + 2u * {i}u] = sum{block}_{chunk}_{i} * share;
+                        //#end
+                    //#end
+                }
+            }
+        //#end
+    }
+}
