@@ -8,7 +8,7 @@ use crate::generate::Choices;
 use crate::seeds;
 use crate::target::{Target, Verdict};
 
-/// StopConditions strings over any cut of a text.
+/// Stop strings over any cut of a text.
 pub const STOP: Target = Target {
     name: "stop",
     attacks: "pteron-llm: stop strings over any cut of a text",
