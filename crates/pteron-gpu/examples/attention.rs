@@ -11,9 +11,9 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use pteron_format::vulkan::{self, Call, DataType, Tensor, Value, ValueId};
 use pteron_gpu::engine::{Gpu, GpuOptions, HostView, InputView, LoadOptions, LoadedGraph, Precision, block_on};
-use pteron_gpu::graph::Graph;
+use pteron_gpu::fuse::Fusions;
+use pteron_gpu::ir::{Call, DataType, Graph, Tensor, Value, ValueId};
 use pteron_gpu::shape::Dims;
 
 const HEADS: u32 = 32;
@@ -57,38 +57,25 @@ fn run(adapter: Option<String>, repeat: usize) -> pteron_gpu::Result<()> {
 
 /// A graph of one attention whose position is an input.
 fn load(gpu: &Gpu, name: &str) -> pteron_gpu::Result<LoadedGraph> {
-    let mut graph = vulkan::Graph::default();
-    let mut add = |value: Value| {
-        graph.values.push(value);
-        ValueId(u32::try_from(graph.values.len() - 1).unwrap_or(u32::MAX))
-    };
-    let tensor = |dtype, dims: &[u32]| {
-        let (storage, layout) = (vulkan::StorageType::Unset, vulkan::MemoryLayout::Unset);
-        Value::Tensor(Tensor {
-            dtype,
-            dims: dims.to_vec(),
-            constant: None,
-            memory_object: None,
-            storage,
-            layout,
-            staging: None,
-        })
-    };
+    let mut graph = Graph::default();
+    let mut add = |value: Value| graph.add(value);
+    let tensor = |dtype, dims: &[u32]| Value::Tensor(Tensor::new(dtype, dims));
     let float = |heads, length| tensor(DataType::Float32, &[1, length, heads, LANES]);
     let position = add(tensor(DataType::Int32, &[1]));
     let [q, k, v] = [HEADS, KV_HEADS, KV_HEADS].map(|heads| add(float(heads, MAX_TOKENS)));
     let [k_cache, v_cache] = [0, 1].map(|_| add(float(KV_HEADS, CONTEXT)));
     let (zero, none, yes) = (add(Value::Int(0)), add(Value::Null), add(Value::Bool(true)));
-    let (at, out) = (add(Value::SymInt(0)), add(float(HEADS, MAX_TOKENS)));
+    let (at, out) = (add(Value::SymInt), add(float(HEADS, MAX_TOKENS)));
     graph.inputs = vec![position, q, k, v, k_cache, v_cache];
     graph.outputs = vec![out];
-    let call = |name: &str, args: &[ValueId]| Call { node_id: 0, name: name.to_owned(), args: args.to_vec() };
-    graph.chain = vec![
+    let call = |name: &str, args: &[ValueId]| Call::named(name, args.to_vec());
+    let calls = [
         call("et_vk.select_as_symint.default", &[position, zero, zero, at]),
         call(name, &[q, k, v, k_cache, v_cache, at, zero, none, zero, yes, none, out]),
     ];
+    graph.calls = calls.into_iter().flatten().collect();
     let options = LoadOptions { precision: Precision::Fast, ..LoadOptions::default() };
-    block_on(LoadedGraph::load(gpu, Graph::decode(graph)?, &|_| None, &options))
+    block_on(LoadedGraph::load(gpu, graph.decode(&Fusions::NONE)?, &|_| None, &options))
 }
 
 /// The median time of each kernel, by label.

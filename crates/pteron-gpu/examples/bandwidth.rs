@@ -10,9 +10,9 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use pteron_format::vulkan::{self, Call, DataType, Tensor, Value, ValueId};
 use pteron_gpu::engine::{Gpu, GpuOptions, LoadOptions, LoadedGraph, StartOptions, block_on};
-use pteron_gpu::graph::Graph;
+use pteron_gpu::fuse::Fusions;
+use pteron_gpu::ir::{Call, DataType, Graph, Tensor, Value, ValueId};
 
 const FEW: usize = 3;
 const MANY: usize = 23;
@@ -69,7 +69,7 @@ fn rows(n: u32) -> Vec<Row> {
     let list = |items: &[i64]| Value::IntList(items.to_vec());
     let none = Value::Null;
     let no = Value::Bool(false);
-    let float = |value: f64| Value::Double(value.into());
+    let float = |value: f64| Value::Double(value);
     let one = |name: &'static str, args: Vec<Value>, out: Vec<u32>| row(name, vec![(F, square.clone())], args, (F, out));
     let two = |name: &'static str, other: Vec<u32>, args: Vec<Value>, dtype| {
         row(name, vec![(F, square.clone()), (F, other)], args, (dtype, square.clone()))
@@ -174,7 +174,7 @@ fn size(dtype: DataType, dims: &[u32]) -> u64 {
 fn layer_norm(n: u32) -> Row {
     let call = move |sketch: &mut Sketch, inputs: &[ValueId]| {
         let shape = sketch.value(Value::IntList(vec![n.into()]));
-        let epsilon = sketch.value(Value::Double(1e-5.into()));
+        let epsilon = sketch.value(Value::Double(1e-5));
         let outs = [vec![n, n], vec![n, 1], vec![n, 1]].map(|dims| sketch.tensor(F, &dims));
         let list = sketch.value(Value::ValueList(outs.to_vec()));
         sketch.call("aten.native_layer_norm.default", &[inputs[0], shape, inputs[1], inputs[1], epsilon, list]);
@@ -206,23 +206,20 @@ fn cat(rows: u32, columns: u32) -> Row {
 /// A graph written by hand.
 #[derive(Default)]
 struct Sketch {
-    graph: vulkan::Graph,
+    graph: Graph,
 }
 
 impl Sketch {
     fn value(&mut self, value: Value) -> ValueId {
-        self.graph.values.push(value);
-        ValueId(u32::try_from(self.graph.values.len() - 1).unwrap_or(u32::MAX))
+        self.graph.add(value)
     }
 
     fn tensor(&mut self, dtype: DataType, dims: &[u32]) -> ValueId {
-        let (storage, layout) = (vulkan::StorageType::Unset, vulkan::MemoryLayout::Unset);
-        let (constant, memory_object, staging) = (None, None, None);
-        self.value(Value::Tensor(Tensor { dtype, dims: dims.to_vec(), constant, memory_object, storage, layout, staging }))
+        self.value(Value::Tensor(Tensor::new(dtype, dims)))
     }
 
     fn call(&mut self, name: &str, args: &[ValueId]) {
-        self.graph.chain.push(Call { node_id: 0, name: name.to_owned(), args: args.to_vec() });
+        self.graph.calls.extend(Call::named(name, args.to_vec()));
     }
 
     /// A tensor with something in it, made on the GPU.
@@ -279,7 +276,7 @@ fn load(gpu: &Gpu, row: &Row, calls: usize) -> pteron_gpu::Result<LoadedGraph> {
     sketch.call("aten.select_copy.int", &[flat, zero, zero, number]);
     sketch.graph.outputs = vec![number];
     let options = LoadOptions { max_in_flight: 1, ..LoadOptions::default() };
-    block_on(LoadedGraph::load(gpu, Graph::decode(sketch.graph)?, &|_| None, &options))
+    block_on(LoadedGraph::load(gpu, sketch.graph.decode(&Fusions::NONE)?, &|_| None, &options))
 }
 
 /// Seconds the GPU takes for the pass, or seconds in all where it does not tell.

@@ -10,8 +10,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use pteron_format::{Pte, vulkan};
+use pteron_gpu::frontend::vulkan::translate;
 use pteron_gpu::fuse::Fusions;
-use pteron_gpu::graph::Graph;
 use pteron_gpu::kernel::{BindingKind, Target, Variant};
 use pteron_gpu::ops::OPS;
 use pteron_gpu::plan::Caps;
@@ -73,7 +73,7 @@ fn of_program(path: &Path) -> Result<Vec<Variant>, Box<dyn Error>> {
     let Ok(pte) = Pte::read(std::fs::read(path)?) else { return Ok(Vec::new()) };
     let mut variants = Vec::new();
     let decode = |graph: &vulkan::Graph| {
-        [Fusions::NONE, Fusions::ALL].map(|fusions| Graph::decode_with(graph.clone(), &fusions).ok())
+        [Fusions::NONE, Fusions::ALL].map(|fusions| translate(graph).and_then(|graph| graph.decode(&fusions)).ok())
     };
     for graph in pte.graphs().flat_map(|(_, blob)| decode(&blob.graph)).flatten() {
         let bounds: Vec<Dims> = graph.inputs.iter().map(|&input| graph.info(input).bound).collect();

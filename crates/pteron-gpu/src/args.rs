@@ -7,7 +7,7 @@ mod flow;
 mod index;
 mod number;
 
-use pteron_format::vulkan::{Call, Graph, Value, ValueId};
+use crate::ir::{Call, Graph, Value, ValueId};
 
 pub use flow::Flow;
 pub use index::IndexInput;
@@ -38,7 +38,7 @@ impl<'a> Args<'a> {
     /// The operator's name, for tables in which one decoder serves several.
     #[must_use]
     pub fn operator(&self) -> &'a str {
-        &self.call.name
+        self.call.name
     }
 
     /// The number of arguments not taken yet.
@@ -272,7 +272,7 @@ impl<'a> Args<'a> {
     }
 
     fn scalar_at(&mut self, name: &'static str, id: ValueId, value: &Value) -> Result<Scalar, OpError> {
-        if let Value::SymInt(_) = value {
+        if let Value::SymInt = value {
             self.flow.scalar_reads.push(ScalarId(id.0));
             return Ok(Scalar::Live(ScalarId(id.0)));
         }
@@ -318,7 +318,7 @@ impl<'a> Args<'a> {
     /// Anything but a symbolic scalar.
     pub fn output_scalar(&mut self, name: &'static str) -> Result<ScalarId, OpError> {
         match self.take(name)? {
-            (id, Value::SymInt(_)) => {
+            (id, Value::SymInt) => {
                 self.flow.scalar_writes.push(ScalarId(id.0));
                 Ok(ScalarId(id.0))
             }
@@ -395,7 +395,7 @@ impl<'a> Args<'a> {
     /// Anything but a number or a symbolic one.
     pub fn number(&mut self, name: &'static str) -> Result<Number, OpError> {
         match self.take(name)? {
-            (id, Value::SymInt(_)) => {
+            (id, Value::SymInt) => {
                 self.flow.scalar_reads.push(ScalarId(id.0));
                 Ok(Number::Live(ScalarId(id.0)))
             }

@@ -6,9 +6,8 @@
 
 use std::fmt;
 
-use pteron_format::vulkan::{self, Value};
-
 use crate::error::{Error, Result};
+use crate::ir::{self, Value};
 
 /// Bytes that each item of a graph justifies while it is rewritten and decoded.
 const BYTES_PER_ITEM: u64 = 512;
@@ -31,8 +30,8 @@ pub struct GraphSize {
 impl GraphSize {
     /// Counts what a graph has.
     #[must_use]
-    pub fn of(graph: &vulkan::Graph) -> Self {
-        let calls = graph.chain.iter().map(|call| 1 + call.args.len());
+    pub fn of(graph: &ir::Graph) -> Self {
+        let calls = graph.calls.iter().map(|call| 1 + call.args.len());
         let values = graph.values.iter().map(|value| 1 + listed(value));
         let others = [graph.inputs.len(), graph.outputs.len(), graph.constants.len()];
         Self { items: calls.chain(values).chain(others).map(|items| items as u64).sum() }
@@ -142,16 +141,15 @@ fn take(account: &mut Account, count: u64, resource: Resource, size: GraphSize) 
 
 #[cfg(test)]
 mod tests {
-    use pteron_format::vulkan::{Call, Graph, ValueId};
-
     use super::*;
+    use crate::ir::{Call, Graph, ValueId};
 
     #[test]
     fn a_budget_follows_from_calls_arguments_values_and_lists() {
-        let call = Call { node_id: 0, name: "aten.cat.default".to_owned(), args: vec![ValueId(0); 3] };
+        let call = Call::named("aten.cat.default", vec![ValueId(0); 3]).unwrap();
         let list = Value::ValueList(vec![ValueId(0); 5]);
         let graph =
-            Graph { chain: vec![call; 2], values: vec![Value::Null, list], outputs: vec![ValueId(0)], ..Graph::default() };
+            Graph { calls: vec![call; 2], values: vec![Value::Null, list], outputs: vec![ValueId(0)], ..Graph::default() };
         let size = GraphSize::of(&graph);
         assert_eq!(size.items, 2 * 4 + 1 + 6 + 1);
         let mut budget = size.budget();

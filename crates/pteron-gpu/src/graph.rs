@@ -1,18 +1,17 @@
-//! A delegate's graph with its operators decoded: who reads and writes what, and what each tensor is.
+//! A graph with its operators decoded: who reads and writes what, and what each tensor is.
 
 use std::collections::HashMap;
-
-use pteron_format::vulkan::{self, DataType, Value};
 
 use crate::args::{Args, Flow};
 use crate::budget::{Budget, GraphSize, listed};
 use crate::error::{Error, OpError, Result};
-use crate::fuse::Fusions;
+use crate::fuse::{self, Fusions};
+use crate::ir::{self, DataType, Value};
 use crate::live::{ScalarId, TensorId};
-use crate::ops::{self, OpDef};
+use crate::ops::OpDef;
 use crate::plan::Op;
+use crate::rewrite;
 use crate::shape::{Dims, MAX_RANK};
-use crate::source::FileGraph;
 
 /// The element type of a tensor on the GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -39,7 +38,7 @@ impl Elem {
             DataType::UInt8 => Self::U8,
             DataType::Int8 => Self::I8,
             DataType::Bool => Self::Bool,
-            DataType::Float64 => return None,
+            DataType::Float64 | DataType::BFloat16 | DataType::UInt4 => return None,
         })
     }
 
@@ -89,9 +88,9 @@ pub struct TensorInfo {
 /// An operator call with its arguments decoded.
 #[derive(Debug)]
 pub struct Node {
-    /// The name in the file.
-    pub name: String,
-    /// Its position in the file's chain.
+    /// The name it is called by.
+    pub name: &'static str,
+    /// The position of the instruction it comes from; see [`ir::Call::origin`].
     pub call: usize,
     /// The table entry it was decoded with.
     pub def: &'static OpDef,
@@ -127,8 +126,8 @@ pub struct Graph {
     pub inputs: Vec<TensorId>,
     /// The graph's outputs.
     pub outputs: Vec<TensorId>,
-    /// The file's view, for constants and dtypes at the border.
-    pub source: vulkan::Graph,
+    /// The graph it was decoded from.
+    pub source: ir::Graph,
     /// For each constant the first that holds the same bytes.
     first_equal: Vec<u32>,
     /// How large the file's graph is.
@@ -136,30 +135,32 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// Decodes every operator of a delegate's graph, each as the file has it.
+    /// Decodes every call of a graph as it is.
     ///
     /// # Errors
-    /// The first operator that is unknown or refuses its arguments, or a tensor no kernel can hold.
-    pub fn decode(source: vulkan::Graph) -> Result<Self> {
+    /// The first operator that rejects its arguments, or a tensor that no kernel can hold. A graph that would take more memory or
+    /// work than its [size](GraphSize) justifies.
+    pub fn decode(source: ir::Graph) -> Result<Self> {
         Self::decode_with(source, &Fusions::NONE)
     }
 
-    /// The same with operators fused that one kernel computes together.
+    /// Decodes every call of a graph and fuses operators that one kernel computes together.
     ///
     /// # Errors
-    /// As [`decode`](Self::decode): what is refused is what the file has.
-    pub fn decode_with(source: vulkan::Graph, fusions: &Fusions) -> Result<Self> {
-        FileGraph::new(source)?.decode(fusions)
+    /// As [`decode`](Self::decode): errors name calls of the graph as it is before any fusion.
+    pub fn decode_with(source: ir::Graph, fusions: &Fusions) -> Result<Self> {
+        let size = GraphSize::of(&source);
+        let source = rewrite::rewrite(source, &mut size.budget())?;
+        fuse::fuse(Self::assemble(source, size)?, fusions)
     }
 
-    /// Decodes a graph in which everything is written once. `calls` are the positions in the file of what its chain holds.
-    /// What that takes is charged to the size of the file's graph.
-    pub(crate) fn assemble(source: vulkan::Graph, calls: Vec<usize>, size: GraphSize) -> Result<Self> {
+    /// Decodes a graph in which everything is written once. The work is charged to the size of the graph before any rewrite.
+    pub(crate) fn assemble(source: ir::Graph, size: GraphSize) -> Result<Self> {
         let mut budget = size.budget();
         budget.memory::<(Option<TensorInfo>, Role)>(source.values.len())?;
         let tensors = (0..).zip(&source.values).map(tensor_info).collect::<Result<Vec<_>>>()?;
-        check_constants(&source)?;
-        let border = |index: usize, id: vulkan::ValueId| match source.value(id) {
+        ir::verify::verify(&source)?;
+        let border = |index: usize, id: ir::ValueId| match source.value(id) {
             Some(Value::Tensor(_)) => Ok(TensorId(id.0)),
             Some(other) => Err(Error::Input { index, reason: format!("is {}, only tensors are supported", other.kind()) }),
             None => Err(Error::Input { index, reason: "is not among the graph's values".into() }),
@@ -167,7 +168,7 @@ impl Graph {
         let inputs = source.inputs.iter().enumerate().map(|(i, &id)| border(i, id)).collect::<Result<Vec<_>>>()?;
         let outputs = source.outputs.iter().enumerate().map(|(i, &id)| border(i, id)).collect::<Result<Vec<_>>>()?;
         let mut roles = border_roles(&source, &inputs)?;
-        let nodes = decode_nodes(&source, &tensors, &mut roles, &calls, &mut budget)?;
+        let nodes = decode_nodes(&source, &tensors, &mut roles, &mut budget)?;
         let first_equal = first_equal(&source);
         let graph = Self { nodes, tensors, roles, inputs, outputs, source, first_equal, size };
         graph.check_order()?;
@@ -181,9 +182,8 @@ impl Graph {
                 info.elem = Elem::F16;
             }
         }
-        let calls: Vec<usize> = self.nodes.iter().map(|node| node.call).collect();
         let mut budget = self.budget();
-        self.nodes = decode_nodes(&self.source, &self.tensors, &mut self.roles, &calls, &mut budget)?;
+        self.nodes = decode_nodes(&self.source, &self.tensors, &mut self.roles, &mut budget)?;
         Ok(self)
     }
 
@@ -223,7 +223,7 @@ impl Graph {
             written[id] = *role != Role::Computed;
         }
         let fail = |node: &Node, argument, tensor: TensorId, what: &str| {
-            Err(OpError::new(argument, format!("is tensor {tensor}, {what}")).of(&node.name, node.call).into())
+            Err(OpError::new(argument, format!("is tensor {tensor}, {what}")).of(node.name, node.call).into())
         };
         for node in &self.nodes {
             for &tensor in node.flow.reads.iter().chain(&node.flow.mutates) {
@@ -257,7 +257,7 @@ impl Graph {
         for node in &self.nodes {
             let fail = |argument, scalar: ScalarId, what: &str| {
                 let reason = format!("is the symbolic integer {}, {what}", scalar.0);
-                Err(OpError::new(argument, reason).of(&node.name, node.call).into())
+                Err(OpError::new(argument, reason).of(node.name, node.call).into())
             };
             for &scalar in &node.flow.scalar_reads {
                 if computed[scalar.index()] && !written[scalar.index()] {
@@ -274,49 +274,25 @@ impl Graph {
     }
 }
 
-/// Constants are as long as the tensors that have them, and those that share one have one element type: it is uploaded once, as
-/// what it is.
-fn check_constants(source: &vulkan::Graph) -> Result<()> {
-    let mut types: HashMap<vulkan::ConstantId, DataType> = HashMap::new();
-    for (id, value) in (0..).zip(&source.values) {
-        let Some((tensor, constant)) = value.as_tensor().and_then(|tensor| Some((tensor, tensor.constant?))) else {
-            continue;
-        };
-        let fail = |reason| Err(Error::Tensor { tensor: id, reason });
-        let Some(len) = source.constants.get(constant.index()).map(|constant| constant.len) else {
-            return fail(format!("takes constant {constant}, but the graph has {}", source.constants.len()));
-        };
-        if tensor.byte_len() != Some(len) {
-            return fail(format!("takes constant {constant} of {len} bytes, which is not what its dims need"));
-        }
-        let first = *types.entry(constant).or_insert(tensor.dtype);
-        if first != tensor.dtype {
-            let names = (tensor.dtype.name(), first.name());
-            return fail(format!("takes constant {constant} as {}, another tensor as {}", names.0, names.1));
-        }
-    }
-    Ok(())
-}
-
 /// For each constant the first whose key, type and length are the same: keys stand for bytes.
-fn first_equal(source: &vulkan::Graph) -> Vec<u32> {
+fn first_equal(source: &ir::Graph) -> Vec<u32> {
     let mut first: Vec<u32> = (0..).take(source.constants.len()).collect();
     let mut known: HashMap<(&str, DataType, u64), u32> = HashMap::new();
     for tensor in source.values.iter().filter_map(Value::as_tensor) {
         let Some(id) = tensor.constant else { continue };
         let (Some(constant), Some(own)) = (source.constants.get(id.index()), first.get_mut(id.index())) else { continue };
-        if let vulkan::ConstantSource::Named(key) = &constant.source {
+        if let ir::ConstantSource::Named(key) = &constant.source {
             *own = *known.entry((key, tensor.dtype, constant.len)).or_insert(id.0);
         }
     }
     first
 }
 
-/// Takes room for what decoding a call makes: its name, and an own copy of every list.
-pub(crate) fn charge_call(source: &vulkan::Graph, call: &vulkan::Call, budget: &mut Budget) -> Result<()> {
+/// Charges what decoding a call makes: a copy of every list it takes.
+pub(crate) fn charge_call(source: &ir::Graph, call: &ir::Call, budget: &mut Budget) -> Result<()> {
     let listed: usize = call.args.iter().filter_map(|&arg| source.value(arg)).map(listed).sum();
     budget.steps(call.args.len().saturating_add(listed))?;
-    budget.bytes((call.name.len() as u64).saturating_add((listed as u64).saturating_mul(LIST_ITEM_BYTES)))
+    budget.bytes((listed as u64).saturating_mul(LIST_ITEM_BYTES))
 }
 
 /// Bytes that an item of a list takes once it is decoded: in the operator, and in what is known of its reads.
@@ -324,33 +300,29 @@ const LIST_ITEM_BYTES: u64 = 64;
 
 /// Decodes the calls. A constant that one of them changes becomes state, and who reads it is decoded again for that.
 fn decode_nodes(
-    source: &vulkan::Graph,
+    source: &ir::Graph,
     tensors: &[Option<TensorInfo>],
     roles: &mut [Role],
-    calls: &[usize],
     budget: &mut Budget,
 ) -> Result<Vec<Node>> {
-    budget.memory::<Node>(calls.len())?;
-    let mut decode = |roles: &[Role], call: &vulkan::Call, index: usize| {
+    budget.memory::<Node>(source.calls.len())?;
+    let mut decode = |roles: &[Role], call: &ir::Call| {
         charge_call(source, call, budget)?;
-        let Some(def) = ops::find(&call.name) else {
-            return Err(Error::UnknownOperator { name: call.name.clone(), index });
-        };
+        let &ir::Call { def, name, origin, .. } = call;
         let mut args = Args::new(source, tensors, roles, call);
-        let op = (def.decode)(&mut args).map_err(|error| error.of(&call.name, index))?;
-        let flow = args.finish().map_err(|error| error.of(&call.name, index))?;
-        Ok(Node { name: call.name.clone(), call: index, def, op, flow })
+        let op = (def.decode)(&mut args).map_err(|error| error.of(name, origin))?;
+        let flow = args.finish().map_err(|error| error.of(name, origin))?;
+        Result::Ok(Node { name, call: origin, def, op, flow })
     };
-    let both = source.chain.iter().zip(calls);
-    let mut nodes = both.map(|(call, &index)| decode(roles, call, index)).collect::<Result<Vec<_>>>()?;
+    let mut nodes = source.calls.iter().map(|call| decode(roles, call)).collect::<Result<Vec<_>>>()?;
     for tensor in nodes.iter().flat_map(|node| &node.flow.mutates) {
         if let Role::Constant(constant) = roles[tensor.index()] {
             roles[tensor.index()] = Role::State(constant);
         }
     }
-    for (node, call) in nodes.iter_mut().zip(&source.chain) {
+    for (node, call) in nodes.iter_mut().zip(&source.calls) {
         if node.flow.reads.iter().any(|read| matches!(roles[read.index()], Role::State(_))) {
-            *node = decode(roles, call, node.call)?;
+            *node = decode(roles, call)?;
         }
     }
     Ok(nodes)
@@ -373,7 +345,7 @@ fn tensor_info((id, value): (u32, &Value)) -> Result<Option<TensorInfo>> {
 }
 
 /// What tensors are, as far as the file says it: which constants are state is known when the calls are decoded.
-fn border_roles(source: &vulkan::Graph, inputs: &[TensorId]) -> Result<Vec<Role>> {
+fn border_roles(source: &ir::Graph, inputs: &[TensorId]) -> Result<Vec<Role>> {
     let role = |value: &Value| match value.as_tensor().and_then(|tensor| tensor.constant) {
         Some(constant) => Role::Constant(constant.0),
         None => Role::Computed,
@@ -394,52 +366,4 @@ fn border_roles(source: &vulkan::Graph, inputs: &[TensorId]) -> Result<Vec<Role>
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::Sketch;
-
-    #[test]
-    fn a_symbolic_integer_is_written_once_and_before_it_is_read() {
-        let refused = |calls: fn([pteron_format::vulkan::ValueId; 3]) -> Vec<[pteron_format::vulkan::ValueId; 3]>| {
-            let mut sketch = Sketch::new();
-            let x = sketch.input(DataType::Float32, &[4]);
-            let zero = sketch.int(0);
-            let [size, sum] = [(); 2].map(|()| sketch.value(Value::SymInt(0)));
-            sketch.call("sym_size.int", &[x, zero, size]);
-            for args in calls([size, sum, zero]) {
-                sketch.call("add", &args);
-            }
-            sketch.output(x);
-            sketch.decode().map_err(|error| error.to_string()).err()
-        };
-        assert_eq!(refused(|[size, sum, zero]| vec![[size, zero, sum]]), None);
-        let accumulated = refused(|[size, _, _]| vec![[size, size, size]]).unwrap();
-        assert!(accumulated.contains("`out` is the symbolic integer 2, which was computed before"), "{accumulated}");
-        let early = refused(|[size, sum, _]| vec![[sum, size, sum]]).unwrap();
-        assert!(early.contains("`input` is the symbolic integer 3, which is computed only later"), "{early}");
-        let twice = refused(|[size, sum, zero]| vec![[size, zero, sum], [zero, size, sum]]).unwrap();
-        assert!(twice.contains("which was computed before"), "{twice}");
-    }
-
-    #[test]
-    fn elements_smaller_than_words_share_them() {
-        let bytes = |elem: Elem| [0, 1, 2, 5, 8].map(|count| elem.bytes(count));
-        assert_eq!(bytes(Elem::F32), [0, 4, 8, 20, 32]);
-        assert_eq!(bytes(Elem::F16), [0, 4, 4, 12, 16]);
-        assert_eq!(bytes(Elem::U8), [0, 4, 4, 8, 8]);
-        assert_eq!((Elem::F16.lanes(), Elem::F16.bits(-1.5)), (2, 0xBE00));
-    }
-
-    #[test]
-    fn a_constant_has_one_type() {
-        let mut sketch = Sketch::new();
-        let floats = sketch.floats(&[4], &[1.0; 4]);
-        let integers = sketch.tensor(DataType::Int32, &[4]);
-        assert!(sketch.decode().is_ok());
-        let constant = sketch.graph.value(floats).and_then(Value::as_tensor).unwrap().constant;
-        let Some(Value::Tensor(tensor)) = sketch.graph.values.get_mut(integers.index()) else { panic!("it is a tensor") };
-        tensor.constant = constant;
-        let text = sketch.decode().unwrap_err().to_string();
-        assert_eq!(text, "tensor 1 takes constant 0 as int32, another tensor as float32");
-    }
-}
+mod tests;

@@ -77,9 +77,8 @@ pub(crate) fn halves(floats: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use pteron_format::vulkan::{DataType, Value, ValueId};
-
     use super::*;
+    use crate::ir::{DataType, Value, ValueId};
     use crate::testing::Sketch;
 
     /// Calls of attention of which each has a cache in common with the next, and one that has its own.

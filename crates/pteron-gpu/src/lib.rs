@@ -1,6 +1,7 @@
-//! A delegate's graph at live shapes.
+//! A graph of tensor operators at live shapes.
 //!
-//! Two halves. The first has no GPU in it: a [`graph::Graph`] holds decoded operators ([`plan::Op`]), and
+//! Front ends ([`frontend`]) translate what files hold into the graph IR ([`ir`]). Below it are two halves. The first has no GPU in
+//! it: a [`graph::Graph`] holds decoded operators ([`plan::Op`]), and
 //! [`resize::Planned`] turns the dims of a call's inputs into checked plans. The second, [`engine`], is the only caller of
 //! wgpu: it makes memory, pipelines and bind groups from the recipes at load, and runs plans in one pass and one submit.
 
@@ -8,9 +9,11 @@ pub mod args;
 pub mod budget;
 pub mod engine;
 pub mod error;
+pub mod frontend;
 pub mod fuse;
 pub mod graph;
 mod half_cache;
+pub mod ir;
 pub mod kernel;
 mod lines;
 pub mod live;
@@ -23,7 +26,6 @@ pub mod reference;
 pub mod resize;
 mod rewrite;
 pub mod shape;
-pub mod source;
 pub mod traffic;
 pub mod tuning;
 

@@ -1,4 +1,4 @@
-//! Graphs in which everything is written once, and those that choose a token at their end.
+//! Rewrites of every graph before it is decoded: after them everything is written once.
 //!
 //! An exporter that keeps mutable buffers inside a delegate writes them as a constant that is prepacked and later written again,
 //! in place, by the operator that changes it. Here each later write gets a tensor of its own, and what a buffer holds at the
@@ -6,84 +6,38 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use pteron_format::vulkan::{Call, ConstantId, DataType, Graph, Tensor, Value, ValueId};
-
 use crate::budget::Budget;
 use crate::error::Result;
+use crate::ir::{Call, ConstantId, DataType, Graph, Tensor, Value, ValueId};
+use crate::ops;
 
 /// The operator that ends a call by storing a buffer's new content; no file has it.
 pub(crate) const STORE: &str = "pteron.store";
-/// The operator that chooses the next token; no file has it.
-pub(crate) const SAMPLE_ROW: &str = "pteron.sample_row";
 const CAT: &str = "aten.cat.default";
 const CONVERT: &str = "aten._to_copy.default";
 const PREPACK: &str = "et_vk.prepack.default";
 /// Bytes that a call with a tensor of its own takes, about.
 const CALL_BYTES: u64 = 512;
 
-/// Puts the choice of the next token behind an output that is logits: the graph gets an input, how to choose (four integers, see
-/// `ops/sample_row`), and an output, the token. Returns their indices; `None` if there is no such output.
-pub(crate) fn choose_token(graph: &mut Graph, logits: usize) -> Option<(usize, usize)> {
-    let logits = *graph.outputs.get(logits)?;
-    let like = graph.value(logits)?.as_tensor()?.clone();
-    let numbers = |dims: &[u32]| {
-        let like = like.clone();
-        let tensor = Tensor { dtype: DataType::Int32, dims: dims.to_vec(), constant: None, memory_object: None, ..like };
-        Value::Tensor(tensor)
-    };
-    let [sampling, token] = [&[4][..], &[1, 1]].map(|dims| add(graph, numbers(dims)));
-    graph.chain.push(Call { node_id: 0, name: SAMPLE_ROW.to_owned(), args: vec![logits, sampling, token] });
-    graph.inputs.push(sampling);
-    graph.outputs.push(token);
-    Some((graph.inputs.len() - 1, graph.outputs.len() - 1))
-}
-
-/// A graph whose calls are not all where the file has them.
-#[derive(Debug)]
-pub(crate) struct Rewritten {
-    pub(crate) graph: Graph,
-    /// For each call its position in the file, or that of the call it was made for.
-    pub(crate) calls: Vec<usize>,
-}
-
-impl Rewritten {
-    fn new(graph: Graph) -> Self {
-        let calls = (0..graph.chain.len()).collect();
-        Self { graph, calls }
-    }
-
-    fn push(&mut self, call: Call, position: usize) {
-        self.graph.chain.push(call);
-        self.calls.push(position);
-    }
-
-    /// The calls with their positions, which are to be pushed again.
-    fn take(&mut self) -> impl Iterator<Item = (Call, usize)> + use<> {
-        let (chain, calls) = (std::mem::take(&mut self.graph.chain), std::mem::take(&mut self.calls));
-        chain.into_iter().zip(calls)
-    }
-}
-
 /// Turns buffers that are written in place into state, and joins tensors of one type only.
-pub(crate) fn rewrite(graph: Graph, budget: &mut Budget) -> Result<Rewritten> {
-    let mut rewritten = Rewritten::new(graph);
-    separate_state(&mut rewritten, budget)?;
-    convert_joined(&mut rewritten, budget)?;
-    Ok(rewritten)
+pub(crate) fn rewrite(mut graph: Graph, budget: &mut Budget) -> Result<Graph> {
+    separate_state(&mut graph, budget)?;
+    convert_joined(&mut graph, budget)?;
+    Ok(graph)
 }
 
 /// Joins tensors of one type only: those of another than the result's are converted first, as PyTorch converts them.
-fn convert_joined(rewritten: &mut Rewritten, budget: &mut Budget) -> Result<()> {
-    if !rewritten.graph.chain.iter().any(|call| call.name == CAT) {
+fn convert_joined(graph: &mut Graph, budget: &mut Budget) -> Result<()> {
+    if !graph.calls.iter().any(|call| call.name == CAT) {
         return Ok(());
     }
-    for (mut call, position) in rewritten.take() {
+    for mut call in std::mem::take(&mut graph.calls) {
         if call.name == CAT
-            && let Some((ids, dtype)) = joined(&rewritten.graph, &call, budget)?
+            && let Some((ids, dtype)) = joined(graph, &call, budget)?
         {
-            call.args[0] = convert(rewritten, &ids, dtype, position, budget)?;
+            call.args[0] = convert(graph, &ids, dtype, call.origin, budget)?;
         }
-        rewritten.push(call, position);
+        graph.calls.push(call);
     }
     Ok(())
 }
@@ -105,78 +59,82 @@ fn joined(graph: &Graph, call: &Call, budget: &mut Budget) -> Result<Option<(Vec
 }
 
 /// Puts conversions of tensors that have another type before the call at a position. Returns the list of what is joined then.
-fn convert(
-    rewritten: &mut Rewritten,
-    ids: &[ValueId],
-    dtype: DataType,
-    position: usize,
-    budget: &mut Budget,
-) -> Result<ValueId> {
-    let none = add(&mut rewritten.graph, Value::Null);
+fn convert(graph: &mut Graph, ids: &[ValueId], dtype: DataType, origin: usize, budget: &mut Budget) -> Result<ValueId> {
+    let none = graph.add(Value::Null);
     let mut converted = Vec::with_capacity(ids.len());
     for &id in ids {
-        let tensor = rewritten.graph.value(id).and_then(Value::as_tensor).filter(|tensor| tensor.dtype != dtype);
+        let tensor = graph.value(id).and_then(Value::as_tensor).filter(|tensor| tensor.dtype != dtype);
         let Some(tensor) = tensor.cloned() else {
             converted.push(id);
             continue;
         };
         budget.bytes(CALL_BYTES)?;
-        let own = Tensor { dtype, constant: None, memory_object: None, ..tensor };
-        let out = add(&mut rewritten.graph, Value::Tensor(own));
+        let own = Tensor { dtype, constant: None, ..tensor };
+        let out = graph.add(Value::Tensor(own));
         let args = [&[id], &[none; 6][..], &[out]].concat();
-        rewritten.push(Call { node_id: 0, name: CONVERT.to_owned(), args }, position);
+        graph.calls.push(Call::new(&ops::convert::DEF, CONVERT, args).at(origin));
         converted.push(out);
     }
-    Ok(add(&mut rewritten.graph, Value::ValueList(converted)))
+    Ok(graph.add(Value::ValueList(converted)))
 }
 
 /// Turns buffers that are written in place into state.
-fn separate_state(rewritten: &mut Rewritten, budget: &mut Budget) -> Result<()> {
-    let buffers = Buffers::find(&rewritten.graph, budget)?;
+fn separate_state(graph: &mut Graph, budget: &mut Budget) -> Result<()> {
+    let buffers = Buffers::find(graph, budget)?;
     if buffers.0.is_empty() {
         return Ok(());
     }
-    let mut renaming = Renaming::new(&rewritten.graph, &buffers);
-    for (mut call, position) in rewritten.take() {
-        if let Some((buffer, _)) = buffers.0.get(&position) {
+    let mut renaming = Renaming::new(graph, &buffers);
+    for (position, mut call) in std::mem::take(&mut graph.calls).into_iter().enumerate() {
+        if let Some(Buffer { tensor: buffer, .. }) = buffers.0.get(&position) {
             // The prepack itself: from here on the buffer holds what a state starts as.
             renaming.current.insert(*buffer, *buffer);
             continue;
         }
-        renaming.rename(&mut rewritten.graph, &mut call, budget)?;
-        rewritten.push(call, position);
+        renaming.rename(graph, &mut call, budget)?;
+        graph.calls.push(call);
     }
     let current = |buffer: ValueId| renaming.current.get(&buffer).copied().unwrap_or(buffer);
-    for output in &mut rewritten.graph.outputs {
+    for output in &mut graph.outputs {
         *output = current(*output);
     }
-    for (&position, &(buffer, constant)) in &buffers.0 {
-        if let Some(Value::Tensor(tensor)) = rewritten.graph.values.get_mut(buffer.index()) {
+    for &Buffer { tensor: buffer, constant, origin } in buffers.0.values() {
+        if let Some(Value::Tensor(tensor)) = graph.values.get_mut(buffer.index()) {
             tensor.constant = Some(constant);
         }
         let args = vec![current(buffer), buffer];
-        rewritten.push(Call { node_id: 0, name: STORE.to_owned(), args }, position);
+        graph.calls.push(Call::new(&ops::copy::DEF, STORE, args).at(origin));
     }
     Ok(())
 }
 
-/// Prepacked constants that a later call writes, with the constant they start as, by the position of their prepack.
-struct Buffers(BTreeMap<usize, (ValueId, ConstantId)>);
+/// A prepacked constant that a later call writes.
+#[derive(Clone, Copy)]
+struct Buffer {
+    tensor: ValueId,
+    /// The constant it starts as.
+    constant: ConstantId,
+    /// Where its prepack comes from.
+    origin: usize,
+}
+
+/// Every such buffer, by the position of its prepack.
+struct Buffers(BTreeMap<usize, Buffer>);
 
 impl Buffers {
     fn find(graph: &Graph, budget: &mut Budget) -> Result<Self> {
-        let mut prepacks: HashMap<ValueId, (usize, ConstantId)> = HashMap::new();
+        let mut prepacks: HashMap<ValueId, (usize, Buffer)> = HashMap::new();
         let mut found = BTreeMap::new();
-        for (position, call) in graph.chain.iter().enumerate() {
+        for (position, call) in graph.calls.iter().enumerate() {
             let writes = output_ids(graph, call);
             budget.steps(writes.len())?;
-            for buffer in writes {
-                if let Some(&(prepack, constant)) = prepacks.get(buffer) {
-                    found.insert(prepack, (*buffer, constant));
+            for tensor in writes {
+                if let Some(&(prepack, buffer)) = prepacks.get(tensor) {
+                    found.insert(prepack, buffer);
                 }
             }
-            if let Some((buffer, constant)) = prepacked(graph, call) {
-                prepacks.entry(buffer).or_insert((position, constant));
+            if let Some((tensor, constant)) = prepacked(graph, call) {
+                prepacks.entry(tensor).or_insert((position, Buffer { tensor, constant, origin: call.origin }));
             }
         }
         Ok(Self(found))
@@ -210,7 +168,7 @@ struct Renaming {
 
 impl Renaming {
     fn new(graph: &Graph, buffers: &Buffers) -> Self {
-        let buffers: HashSet<ValueId> = buffers.0.values().map(|(buffer, _)| *buffer).collect();
+        let buffers: HashSet<ValueId> = buffers.0.values().map(|buffer| buffer.tensor).collect();
         let lists = (0..).zip(&graph.values).filter(|(_, value)| match value {
             Value::ValueList(ids) => ids.iter().any(|id| buffers.contains(id)),
             _ => false,
@@ -236,7 +194,7 @@ impl Renaming {
             let Some(Value::Tensor(state)) = graph.value(buffer) else { continue };
             budget.bytes(CALL_BYTES)?;
             let state = Value::Tensor(state.clone());
-            next.entry(buffer).or_insert_with(|| add(graph, state));
+            next.entry(buffer).or_insert_with(|| graph.add(state));
         }
         *out = self.renamed(graph, *out, &next, budget)?;
         self.current.extend(next);
@@ -257,15 +215,9 @@ impl Renaming {
                 budget.steps(ids.len())?;
                 budget.memory::<ValueId>(ids.len())?;
                 let ids = ids.iter().map(name).collect();
-                Ok(add(graph, Value::ValueList(ids)))
+                Ok(graph.add(Value::ValueList(ids)))
             }
             _ => Ok(name(&arg)),
         }
     }
-}
-
-/// A value more for a graph.
-pub(crate) fn add(graph: &mut Graph, value: Value) -> ValueId {
-    graph.values.push(value);
-    ValueId(u32::try_from(graph.values.len() - 1).unwrap_or(u32::MAX))
 }

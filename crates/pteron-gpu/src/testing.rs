@@ -3,17 +3,15 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-use pteron_format::vulkan::{self, Call, Constant, ConstantId, ConstantSource, DataType, Value, ValueId};
-
 use crate::engine::{Gpu, GpuOptions, HostView, InputView, LoadOptions, LoadedGraph, OutputData, State, block_on};
 use crate::fuse::Fusions;
 use crate::graph::{Elem, Graph, Role};
+use crate::ir::{self, Call, Constant, ConstantId, ConstantSource, DataType, Tensor, Value, ValueId};
 use crate::live::TensorId;
 use crate::plan::Caps;
 use crate::reference::{self, HostData, HostTensor, HostTensors};
 use crate::resize::{LiveInput, Planned};
 use crate::shape::Dims;
-use crate::source::FileGraph;
 
 /// One device for all tests of a process. `PTERON_ADAPTER` chooses another than the best.
 static GPU: LazyLock<Gpu> = LazyLock::new(|| {
@@ -77,7 +75,7 @@ pub(crate) fn dims(dims: &[u32]) -> Dims {
 /// A graph written by hand.
 #[derive(Clone, Default)]
 pub(crate) struct Sketch {
-    pub(crate) graph: vulkan::Graph,
+    pub(crate) graph: ir::Graph,
     pub(crate) constants: Vec<Vec<u8>>,
 }
 
@@ -87,8 +85,7 @@ impl Sketch {
     }
 
     pub(crate) fn value(&mut self, value: Value) -> ValueId {
-        self.graph.values.push(value);
-        ValueId(u32::try_from(self.graph.values.len() - 1).unwrap())
+        self.graph.add(value)
     }
 
     pub(crate) fn int(&mut self, value: i64) -> ValueId {
@@ -96,19 +93,11 @@ impl Sketch {
     }
 
     pub(crate) fn float(&mut self, value: f64) -> ValueId {
-        self.value(Value::Double(value.into()))
+        self.value(Value::Double(value))
     }
 
     pub(crate) fn tensor(&mut self, dtype: DataType, bound: &[u32]) -> ValueId {
-        self.value(Value::Tensor(vulkan::Tensor {
-            dtype,
-            dims: bound.to_vec(),
-            constant: None,
-            memory_object: None,
-            storage: vulkan::StorageType::Unset,
-            layout: vulkan::MemoryLayout::Unset,
-            staging: None,
-        }))
+        self.value(Value::Tensor(Tensor::new(dtype, bound)))
     }
 
     pub(crate) fn input(&mut self, dtype: DataType, bound: &[u32]) -> ValueId {
@@ -123,7 +112,7 @@ impl Sketch {
         let Some(Value::Tensor(tensor)) = self.graph.values.get_mut(id.index()) else { unreachable!("just added") };
         assert_eq!(tensor.byte_len(), Some(bytes.len() as u64), "a constant's bytes are as long as its dims say");
         tensor.constant = Some(constant);
-        self.graph.constants.push(Constant { len: bytes.len() as u64, source: ConstantSource::Stored(0) });
+        self.graph.constants.push(Constant { len: bytes.len() as u64, source: ConstantSource::Stored });
         self.constants.push(bytes);
         id
     }
@@ -133,7 +122,8 @@ impl Sketch {
     }
 
     pub(crate) fn call(&mut self, name: &str, args: &[ValueId]) {
-        self.graph.chain.push(Call { node_id: 0, name: name.to_owned(), args: args.to_vec() });
+        let call = Call::named(name, args.to_vec()).unwrap_or_else(|| panic!("{name} is no operator"));
+        self.graph.calls.push(call.at(self.graph.calls.len()));
     }
 
     pub(crate) fn output(&mut self, id: ValueId) {
@@ -141,7 +131,7 @@ impl Sketch {
     }
 
     pub(crate) fn decode(&self) -> crate::Result<Graph> {
-        FileGraph::with_internal_calls(self.graph.clone()).decode(&Fusions::NONE)
+        Graph::decode(self.graph.clone())
     }
 
     pub(crate) fn load(&self, options: &LoadOptions) -> crate::Result<LoadedGraph> {
@@ -154,7 +144,7 @@ impl Sketch {
 
     pub(crate) fn load_fused(&self, gpu: &Gpu, fusions: &Fusions, options: &LoadOptions) -> crate::Result<LoadedGraph> {
         let constants = |id: ConstantId| self.constants.get(id.index()).map(|bytes| Cow::Borrowed(bytes.as_slice()));
-        let graph = FileGraph::with_internal_calls(self.graph.clone()).decode(fusions)?;
+        let graph = Graph::decode_with(self.graph.clone(), fusions)?;
         block_on(LoadedGraph::load(gpu, graph, &constants, options))
     }
 

@@ -27,7 +27,7 @@ pub fn constant_bytes_per_token(graph: &Graph) -> u64 {
             origin[view.index()] = origin[source.index()];
             continue;
         }
-        let one_row = LOOKUPS.contains(&node.name.as_str());
+        let one_row = LOOKUPS.contains(&node.name);
         for constant in node.flow.reads.iter().filter_map(|read| origin[read.index()]) {
             let info = graph.info(constant);
             let rows = if one_row { info.bound.first().copied().unwrap_or(1).max(1) } else { 1 };
@@ -39,9 +39,8 @@ pub fn constant_bytes_per_token(graph: &Graph) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use pteron_format::vulkan::{DataType, Value};
-
     use super::*;
+    use crate::ir::{DataType, Value};
     use crate::testing::{Sketch, noise};
 
     /// A table of 10 rows of 8, looked up; then twice the same weights of 8 by 8, once as they are and once as a view of them.

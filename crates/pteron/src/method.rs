@@ -9,11 +9,11 @@ use pteron_gpu::engine::{
     self, Gpu, LoadedGraph, MemoryUse, OnProgress, Precision, PreparedGraph, Profile, ProgressCounter, SharedBudget,
     StateDtype,
 };
+use pteron_gpu::frontend;
 use pteron_gpu::fuse::Fusions;
 use pteron_gpu::graph::Graph;
 use pteron_gpu::plan::Caps;
 use pteron_gpu::shape::Dims;
-use pteron_gpu::source::FileGraph;
 use pteron_gpu::tuning::Tuning;
 
 use crate::error::{Error, Result};
@@ -172,7 +172,7 @@ impl Program {
                 let reason = format!("delegate {index} is for {id:?}, only VulkanBackend is supported");
                 return Err(Error::Unsupported { method: method.to_owned(), reason });
             };
-            let mut source = FileGraph::new(blob.graph.clone())?;
+            let mut source = frontend::vulkan::translate(&blob.graph)?;
             if options.choose_tokens {
                 tokens = Some(TokenLoop::prepare(method, plan, &instructions, &mut source)?);
             }

@@ -4,11 +4,11 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pteron_format::program::ExecutionPlan;
-use pteron_format::vulkan::{self, DataType};
 use pteron_gpu::engine::{self, HostView, InputView, LoadedGraph, PendingCall, StartOptions};
 use pteron_gpu::graph::Graph;
+use pteron_gpu::ir::{self, DataType};
+use pteron_gpu::ops::sample_row;
 use pteron_gpu::shape::Dims;
-use pteron_gpu::source::FileGraph;
 
 use crate::error::{Error, Result};
 use crate::interpreter::InstructionList;
@@ -69,7 +69,7 @@ impl TokenLoop {
         method: &str,
         plan: &ExecutionPlan,
         instructions: &InstructionList,
-        graph: &mut FileGraph,
+        graph: &mut ir::Graph,
     ) -> Result<Self> {
         let fail = |reason: &str| Err(Error::Unsupported { method: method.to_owned(), reason: reason.to_owned() });
         let (Some((inputs, outputs)), [_]) = (instructions.only_call(), plan.delegates.as_slice()) else {
@@ -88,12 +88,15 @@ impl TokenLoop {
         let Some(logits) = outputs.iter().rposition(|&output| output == logits) else {
             return fail("gives something its delegate does not compute, so there are no logits to choose a token from");
         };
-        if let Err(reason) = check_signature(graph.graph(), tokens, position, logits) {
+        if let Err(reason) = check_signature(graph, tokens, position, logits) {
             return fail(&reason);
         }
-        match graph.choose_token(logits) {
-            Some((sampling, chosen)) => Ok(Self { tokens, position, sampling, chosen, ready: Mutex::new(None) }),
-            None => fail("has no logits to choose a token from"),
+        let integers = |dims: &[u32]| [ir::Tensor::new(DataType::Int32, dims)];
+        let operator = (&sample_row::DEF, sample_row::NAME);
+        let appended = graph.append_call(operator, logits, &integers(&[4]), &integers(&[1, 1]));
+        match appended.as_ref().map(|appended| (appended.inputs.as_slice(), appended.outputs.as_slice())) {
+            Some((&[sampling], &[chosen])) => Ok(Self { tokens, position, sampling, chosen, ready: Mutex::new(None) }),
+            _ => fail("has no logits to choose a token from"),
         }
     }
 
@@ -120,14 +123,14 @@ impl TokenLoop {
 }
 
 /// Whether a delegate's tokens, position and logits are what a step passes and reads.
-fn check_signature(graph: &vulkan::Graph, tokens: usize, position: usize, logits: usize) -> Result<(), String> {
+fn check_signature(graph: &ir::Graph, tokens: usize, position: usize, logits: usize) -> Result<(), String> {
     let (&[first, second], Some(&logits)) = (graph.inputs.as_slice(), graph.outputs.get(logits)) else {
         return Err(format!("has a delegate with {} inputs, two are needed to choose tokens", graph.inputs.len()));
     };
     if first == second || graph.inputs.contains(&logits) {
         return Err("has a delegate whose inputs or outputs are the same tensor, so it cannot choose tokens".to_owned());
     }
-    let tensor = |id: Option<&vulkan::ValueId>| id.and_then(|&id| graph.value(id)).and_then(vulkan::Value::as_tensor);
+    let tensor = |id: Option<&ir::ValueId>| id.and_then(|&id| graph.value(id)).and_then(ir::Value::as_tensor);
     let number = |name: &str, index: usize, fits: fn(&[u32]) -> bool, allowed: &str| {
         let Some(tensor) = tensor(graph.inputs.get(index)) else { return Err(format!("has {name} that are no tensor")) };
         let whole = matches!(tensor.dtype, DataType::Int32 | DataType::Int64);

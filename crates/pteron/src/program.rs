@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use pteron_format::alloc::{self, OutOfMemory};
 use pteron_format::program::{DataRef, ExecutionPlan, Tensor as PlanTensor, TensorDataLocation, Value};
-use pteron_format::vulkan::{ConstantId, ConstantSource};
+use pteron_format::vulkan::ConstantSource;
 use pteron_format::{ByteRange, Bytes, BytesError, Ptd, Pte};
+use pteron_gpu::ir::ConstantId;
 
 use crate::bytes::FileBytes;
 use crate::error::{Error, Result};

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use pteron_format::is_sha256;
 use pteron_format::program::DataRef;
-use pteron_format::vulkan::{ConstantId, ConstantSource};
+use pteron_format::vulkan::ConstantSource;
 use pteron_gpu::engine::{Gpu, LoadedGraph, MemoryUse, ProgressCounter, StreamingGraph};
+use pteron_gpu::ir::ConstantId;
 use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};

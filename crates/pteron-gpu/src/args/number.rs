@@ -1,6 +1,6 @@
 //! Numbers as arguments hold them. Python merges equal constants, so an integer can arrive as a float, and a float as an integer.
 
-use pteron_format::vulkan::Value;
+use crate::ir::Value;
 
 /// A dimension counted from the end if negative.
 #[must_use]
@@ -16,14 +16,14 @@ pub(super) fn whole(value: &Value) -> Option<i64> {
         Value::Int(value) => Some(*value),
         Value::Bool(value) => Some((*value).into()),
         #[allow(clippy::cast_possible_truncation, reason = "the number is whole and small enough to be exact")]
-        Value::Double(value) if value.0.fract() == 0.0 && value.0.abs() < 9.0e15 => Some(value.0 as i64),
+        Value::Double(value) if value.fract() == 0.0 && value.abs() < 9.0e15 => Some(*value as i64),
         _ => None,
     }
 }
 
 pub(super) fn number(value: &Value) -> Option<f64> {
     match value {
-        Value::Double(value) => Some(value.0),
+        Value::Double(value) => Some(*value),
         #[allow(clippy::cast_precision_loss, reason = "a float argument that was merged with an equal integer")]
         Value::Int(value) => Some(*value as f64),
         Value::Bool(value) => Some(f64::from(u8::from(*value))),

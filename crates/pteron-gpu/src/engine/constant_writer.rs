@@ -4,8 +4,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use crate::ir::{ConstantId, ConstantSource, DataType};
 use pteron_format::alloc;
-use pteron_format::vulkan::{ConstantId, ConstantSource, DataType};
 use wgpu::BufferUsages as Usage;
 
 use super::Gpu;

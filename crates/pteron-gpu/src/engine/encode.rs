@@ -121,7 +121,7 @@ impl LoadedGraph {
             let node = &self.graph.nodes[step.node];
             let recipe = &current.planned.recipes()[step.node].list[step.dispatch.recipe];
             DispatchTime {
-                operator: node.name.clone(),
+                operator: node.name.to_owned(),
                 call: node.call,
                 kernel: recipe.variant.label,
                 grid: [step.dispatch.grid.x, step.dispatch.grid.y],

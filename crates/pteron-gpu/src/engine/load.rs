@@ -4,8 +4,6 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
-use pteron_format::vulkan::ConstantId;
-
 use super::Gpu;
 use super::buffer_plan::{BufferPlan, ParamSlots, slots};
 use super::buffers::{BufferRequest, MemoryBudget, count};
@@ -24,6 +22,7 @@ use super::wait::AsyncLock;
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Role};
 use crate::half_cache::StateDtype;
+use crate::ir::ConstantId;
 use crate::kernel::Variant;
 use crate::live::TensorId;
 use crate::memory::{Memory, Place};

@@ -180,10 +180,9 @@ impl TimestampRecorder {
 
 #[cfg(test)]
 mod tests {
-    use pteron_format::vulkan::DataType;
-
     use super::*;
     use crate::engine::{HostView, InputView, LoadOptions, block_on};
+    use crate::ir::DataType;
     use crate::testing::{Sketch, dims, gpu};
 
     /// A chain of sigmoids, each a dispatch.

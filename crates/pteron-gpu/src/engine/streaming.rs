@@ -2,13 +2,12 @@
 
 use std::borrow::Cow;
 
-use pteron_format::vulkan::ConstantId;
-
 use super::buffers::MemoryBudget;
 use super::constant_writer::{ConstantWriter, UploadSink};
 use super::load::LoadedGraph;
 use super::upload;
 use crate::error::Result;
+use crate::ir::ConstantId;
 
 /// A graph that is ready but for its constants: those come in pieces. Until then they are zeros.
 #[derive(Debug)]

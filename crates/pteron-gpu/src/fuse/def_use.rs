@@ -1,8 +1,7 @@
 //! Who reads and changes what in a graph.
 
-use pteron_format::vulkan::ValueId;
-
 use crate::graph::Graph;
+use crate::ir::ValueId;
 use crate::live::TensorId;
 
 /// For each value of a graph the calls around it.

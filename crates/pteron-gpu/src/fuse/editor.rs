@@ -2,17 +2,15 @@
 
 use std::collections::{HashMap, HashSet};
 
-use pteron_format::vulkan::{self, Call, Value, ValueId};
-
 use super::MOST_IN_CHAIN;
 use super::def_use::{DefUse, tensor};
 use super::fused_linear::FusedLinear;
 use super::same_dims::{SameDims, VIEW};
 use crate::args::Args;
 use crate::graph::{Graph, Role};
+use crate::ir::{self, Call, Value, ValueId};
 use crate::memory::joined;
 use crate::ops::{OpDef, fused_linear_q4gsw};
-use crate::rewrite::add;
 
 /// A graph under the hands of a pass: what it is, and what is to become of it.
 pub(super) struct Editor<'a> {
@@ -21,7 +19,7 @@ pub(super) struct Editor<'a> {
     pub(super) sizes: SameDims,
     largest_binding: u64,
     /// The graph's values, and those of new calls.
-    source: vulkan::Graph,
+    source: ir::Graph,
     /// Calls that another stands for.
     taken: Vec<bool>,
     /// New calls, by the position they come at.
@@ -43,11 +41,11 @@ impl<'a> Editor<'a> {
 
     /// The calls in order.
     pub(super) fn calls(&self) -> impl Iterator<Item = (usize, &'a Call)> + use<'a> {
-        self.graph.source.chain.iter().enumerate()
+        self.graph.source.calls.iter().enumerate()
     }
 
     pub(super) fn call(&self, index: usize) -> &'a Call {
-        &self.graph.source.chain[index]
+        &self.graph.source.calls[index]
     }
 
     /// The call that computes a value, if it is one of this name with so many arguments.
@@ -123,7 +121,7 @@ impl<'a> Editor<'a> {
 
     /// A list more among the values.
     pub(super) fn list(&mut self, values: Vec<ValueId>) -> ValueId {
-        add(&mut self.source, Value::ValueList(values))
+        self.source.add(Value::ValueList(values))
     }
 
     /// Leaves one of a value's bound along a dimension.
@@ -177,23 +175,21 @@ impl<'a> Editor<'a> {
         self.taken[call]
     }
 
-    /// The edited graph and where its calls are in the file; `None` if nothing was edited.
-    pub(super) fn finish(mut self) -> Option<(vulkan::Graph, Vec<usize>)> {
+    /// The edited graph; `None` if nothing was edited.
+    pub(super) fn finish(mut self) -> Option<ir::Graph> {
         if self.new.is_empty() {
             return None;
         }
-        let mut chain = Vec::with_capacity(self.source.chain.len());
-        let mut calls = Vec::with_capacity(self.source.chain.len());
-        for (index, call) in std::mem::take(&mut self.source.chain).into_iter().enumerate() {
+        let mut calls = Vec::with_capacity(self.source.calls.len());
+        for (index, call) in std::mem::take(&mut self.source.calls).into_iter().enumerate() {
             let call = match self.new.remove(&index) {
-                Some(new) => new,
+                Some(new) => new.at(self.graph.nodes[index].call),
                 None if self.taken[index] => continue,
                 None => call,
             };
-            chain.push(call);
-            calls.push(self.graph.nodes[index].call);
+            calls.push(call);
         }
-        self.source.chain = chain;
-        Some((self.source, calls))
+        self.source.calls = calls;
+        Some(self.source)
     }
 }

@@ -1,10 +1,8 @@
 //! Calls of linears with 4-bit weights, plain or fused, as one kind of value.
 
-use pteron_format::vulkan::{self, Call, Value, ValueId};
-
 use crate::graph::Graph;
-use crate::ops::fused_linear_q4gsw::NAME;
-use crate::rewrite::add;
+use crate::ir::{self, Call, Value, ValueId};
+use crate::ops::fused_linear_q4gsw::{DEF, NAME};
 
 /// The plain operator.
 pub(super) const LINEAR: &str = "et_vk.linear_q4gsw.default";
@@ -53,7 +51,7 @@ impl FusedLinear {
     }
 
     /// A call of the fused operator, as passes write it.
-    fn fused(source: &vulkan::Graph, call: &Call) -> Option<Self> {
+    fn fused(source: &ir::Graph, call: &Call) -> Option<Self> {
         let &[x, norm, eps, weights, scales, group, biases, addend, gated, last, outputs] = call.args.as_slice() else {
             return None;
         };
@@ -84,15 +82,15 @@ impl FusedLinear {
     }
 
     /// The fused operator's call, its lists added to the graph's values.
-    pub(super) fn call(&self, source: &mut vulkan::Graph) -> Call {
-        let none = add(source, Value::Null);
+    pub(super) fn call(&self, source: &mut ir::Graph) -> Call {
+        let none = source.add(Value::Null);
         let [weights, scales, biases, outputs] = [&self.weights, &self.scales, &self.biases, &self.outputs]
-            .map(|list| add(source, Value::ValueList(list.clone())));
+            .map(|list| source.add(Value::ValueList(list.clone())));
         let (norm, eps) = self.norm.unwrap_or((none, none));
-        let [gated, last] = [self.gated, self.last].map(|flag| add(source, Value::Bool(flag)));
+        let [gated, last] = [self.gated, self.last].map(|flag| source.add(Value::Bool(flag)));
         let addend = self.addend.unwrap_or(none);
         let args = vec![self.x, norm, eps, weights, scales, self.group, biases, addend, gated, last, outputs];
-        Call { node_id: 0, name: NAME.to_owned(), args }
+        Call::new(&DEF, NAME, args)
     }
 
     /// The same call with the weights and outputs of another, if they have the input and the group in common.

@@ -1,12 +1,11 @@
 //! FusedLinear of whose answer only the last row is read, as before the logits: they compute that row alone, and so do those before
 //! them that only they read. The row needs no selecting then.
 
-use pteron_format::vulkan::{Call, Value, ValueId};
-
 use super::def_use::tensor;
 use super::editor::Editor;
 use super::fused_linear::FusedLinear;
 use crate::args::normalise;
+use crate::ir::{Call, Value, ValueId};
 use crate::ops::copy;
 
 const SELECT: &str = "aten.select_copy.int";
@@ -36,7 +35,7 @@ pub(super) fn find(editor: &mut Editor<'_>) {
         let &[x, dim, _, out] = editor.call(select).args.as_slice() else { continue };
         if editor.uses.writer(x).is_some_and(|writer| short[writer]) {
             let dims = editor.list(vec![dim]);
-            let squeeze = Call { node_id: 0, name: SQUEEZE.to_owned(), args: vec![x, dims, out] };
+            let squeeze = Call::new(&copy::DEF, SQUEEZE, vec![x, dims, out]);
             editor.replace_with(&[select], select, squeeze, &copy::DEF);
         }
     }
@@ -71,12 +70,11 @@ fn reads_rows(editor: &Editor<'_>, call: usize, value: ValueId) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use pteron_format::vulkan::{DataType, ValueId};
-
     use super::{SELECT, SQUEEZE};
     use crate::fuse::Fusions;
     use crate::fuse::fused_linear::LINEAR;
     use crate::fuse::tests::{Draft, agree, fused_names};
+    use crate::ir::{DataType, ValueId};
     use crate::ops::fused_linear_q4gsw::NAME;
 
     const ONLY: Fusions = Fusions { last_row: true, ..Fusions::NONE };

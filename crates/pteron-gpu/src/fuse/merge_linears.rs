@@ -3,10 +3,9 @@
 
 use std::collections::HashMap;
 
-use pteron_format::vulkan::ValueId;
-
 use super::editor::Editor;
 use super::fused_linear::FusedLinear;
+use crate::ir::ValueId;
 
 /// Outputs that one call may have.
 const MOST: usize = 3;

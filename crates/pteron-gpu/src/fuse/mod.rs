@@ -102,8 +102,8 @@ pub(crate) fn fuse(graph: Graph, fusions: &Fusions) -> Result<Graph> {
     passes.into_iter().filter(|(on, _)| *on).try_fold(graph, |graph, (_, find)| {
         let mut editor = Editor::new(&graph, fusions.largest_binding);
         find(&mut editor);
-        let Some((source, calls)) = editor.finish() else { return Ok(graph) };
-        match Graph::assemble(source, calls, graph.size()) {
+        let Some(source) = editor.finish() else { return Ok(graph) };
+        match Graph::assemble(source, graph.size()) {
             Ok(fused) => Ok(fused),
             Err(error @ Error::Budget { .. }) => Err(error),
             Err(error) => {

@@ -1,12 +1,11 @@
 //! A linear whose answer is added to something of the same dims: the sum becomes part of the linear's call, which comes where
 //! the sum was.
 
-use pteron_format::vulkan::{Value, ValueId};
-
 use super::def_use::tensor;
 use super::editor::Editor;
 use super::fused_linear::FusedLinear;
 use super::same_dims::ADD;
+use crate::ir::{Value, ValueId};
 
 pub(super) fn find(editor: &mut Editor<'_>) {
     for (index, call) in editor.calls() {
@@ -23,7 +22,7 @@ pub(super) fn find(editor: &mut Editor<'_>) {
 fn is_one(value: Option<&Value>) -> bool {
     match value {
         Some(Value::Int(number)) => *number == 1,
-        Some(Value::Double(number)) => number.0 == 1.0,
+        Some(Value::Double(number)) => *number == 1.0,
         _ => false,
     }
 }
@@ -51,11 +50,10 @@ fn replace(editor: &mut Editor<'_>, sum: usize, [product, addend]: [ValueId; 2],
 
 #[cfg(test)]
 mod tests {
-    use pteron_format::vulkan::{DataType, Value};
-
     use crate::fuse::Fusions;
     use crate::fuse::fused_linear::LINEAR;
     use crate::fuse::tests::{Draft, agree, fused_names};
+    use crate::ir::{DataType, Value};
     use crate::ops::fused_linear_q4gsw::NAME;
 
     const ONLY: Fusions = Fusions { residual: true, ..Fusions::NONE };
@@ -110,10 +108,10 @@ mod tests {
         let sum = scaled.sum(scaled.x, product);
         scaled.sketch.output(sum);
         let two = scaled.sketch.int(2);
-        scaled.sketch.graph.chain.last_mut().unwrap().args[2] = two;
+        scaled.sketch.graph.calls.last_mut().unwrap().args[2] = two;
         assert_eq!(fused_names(&scaled.sketch, &ONLY), [LINEAR, ADD]);
         let one = scaled.sketch.float(1.0);
-        scaled.sketch.graph.chain.last_mut().unwrap().args[2] = one;
+        scaled.sketch.graph.calls.last_mut().unwrap().args[2] = one;
         assert_eq!(fused_names(&scaled.sketch, &ONLY), [NAME]);
     }
 

@@ -3,13 +3,12 @@
 
 use std::collections::BTreeSet;
 
-use pteron_format::vulkan::{Call, Value, ValueId};
-
 use super::MOST_IN_CHAIN;
 use super::def_use::tensor;
 use super::editor::Editor;
 use crate::args::normalise;
 use crate::graph::Role;
+use crate::ir::{Call, Value, ValueId};
 use crate::ops::sdpa;
 
 const TURN: &str = "et_vk.apply_rotary_emb.default";
@@ -77,7 +76,7 @@ impl Turned {
     fn fused(&self, attention: &Call) -> Call {
         let mut args = vec![self.queries, self.keys, attention.args[2], self.tables[0].whole, self.tables[1].whole];
         args.extend(&attention.args[3..]);
-        Call { node_id: 0, name: sdpa::ROTARY.to_owned(), args }
+        Call::new(&sdpa::DEF, sdpa::ROTARY, args)
     }
 }
 
@@ -149,11 +148,10 @@ impl Rows {
 
 #[cfg(test)]
 mod tests {
-    use pteron_format::vulkan::{DataType, Value, ValueId};
-
     use super::{COPY, ELEMENT, PREPACK, SLICE, SUM, TURN};
     use crate::fuse::Fusions;
     use crate::fuse::tests::{agree, fused_names};
+    use crate::ir::{DataType, Value, ValueId};
     use crate::ops::sdpa::{NAME, ROTARY};
     use crate::testing::{Sketch, f32s, i32s, noise};
 
@@ -200,7 +198,7 @@ mod tests {
                 sketch.call(PREPACK, &[table, packed]);
                 packed
             });
-            let [count, start, end, at] = [(); 4].map(|()| sketch.value(Value::SymInt(0)));
+            let [count, start, end, at] = [(); 4].map(|()| sketch.value(Value::SymInt));
             let [zero, one, last] = [0, 1, -1].map(|number| sketch.int(number));
             sketch.call("sym_size.int", &[new[0], one, count]);
             sketch.call(ELEMENT, &[position, zero, last, start]);
@@ -244,7 +242,7 @@ mod tests {
 
         /// An argument of the first call of an operator.
         fn arg(&mut self, name: &str, position: usize) -> &mut ValueId {
-            let call = self.sketch.graph.chain.iter_mut().find(|call| call.name == name).unwrap();
+            let call = self.sketch.graph.calls.iter_mut().find(|call| call.name == name).unwrap();
             &mut call.args[position]
         }
 
@@ -266,13 +264,13 @@ mod tests {
     #[test]
     fn copies_of_rows_go_with_them() {
         let mut draft = Draft::new(USUAL);
-        let place = draft.sketch.graph.chain.iter().position(|call| call.name == TURN).unwrap();
+        let place = draft.sketch.graph.calls.iter().position(|call| call.name == TURN).unwrap();
         for (argument, rows) in [(2, draft.rows[0]), (3, draft.rows[1])] {
             let none = draft.sketch.value(Value::Null);
             let copy = draft.sketch.tensor(DataType::Float32, &[USUAL.tokens, USUAL.dim / 2]);
             draft.sketch.call(COPY, &[rows, none, copy]);
-            let call = draft.sketch.graph.chain.pop().unwrap();
-            draft.sketch.graph.chain.insert(place, call);
+            let call = draft.sketch.graph.calls.pop().unwrap();
+            draft.sketch.graph.calls.insert(place, call);
             *draft.arg(TURN, argument) = copy;
         }
         assert_eq!(draft.names(), FUSED);
@@ -288,8 +286,8 @@ mod tests {
         long.agrees(&[(40, 0), (40, 40), (40, 80), (1, 120), (8, 121), (5, 126), (40, 131), (1, 171), (1, 128), (9, 291)]);
         // The sum the other way round, and one symbol for both positions.
         let mut draft = Draft::new(USUAL);
-        let args = draft.sketch.graph.chain[4].args.clone();
-        draft.sketch.graph.chain[4].args = vec![args[1], args[0], args[2]];
+        let args = draft.sketch.graph.calls[4].args.clone();
+        draft.sketch.graph.calls[4].args = vec![args[1], args[0], args[2]];
         let start = *draft.arg(SLICE, 2);
         *draft.arg(NAME, 5) = start;
         assert_eq!(draft.names(), [ELEMENT, ELEMENT, ROTARY]);
@@ -373,8 +371,8 @@ mod tests {
         }
         // The slice comes before its start is known.
         let mut late = Draft::new(USUAL);
-        let element = late.sketch.graph.chain.remove(3);
-        late.sketch.graph.chain.insert(7, element);
+        let element = late.sketch.graph.calls.remove(3);
+        late.sketch.graph.calls.insert(7, element);
         assert!(late.sketch.decode().is_err());
     }
 

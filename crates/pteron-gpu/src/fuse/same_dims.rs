@@ -4,12 +4,11 @@
 
 use std::collections::HashMap;
 
-use pteron_format::vulkan::{Call, Value, ValueId};
-
 use super::def_use::tensor;
 use super::fused_linear::FusedLinear;
 use crate::args::normalise;
 use crate::graph::{Graph, Role, TensorInfo};
+use crate::ir::{Call, Value, ValueId};
 use crate::live::TensorId;
 use crate::shape::MAX_RANK;
 
@@ -48,7 +47,7 @@ impl SameDims {
             info.map_or_else(Vec::new, |info| info.bound.iter().enumerate().map(size).collect())
         };
         let mut sizes = Self { tensors: (0..).zip(&graph.tensors).map(own).collect(), symbols: HashMap::new() };
-        for call in &graph.source.chain {
+        for call in &graph.source.calls {
             sizes.follow(graph, call);
         }
         sizes
@@ -76,7 +75,7 @@ impl SameDims {
     fn follow(&mut self, graph: &Graph, call: &Call) {
         let args = call.args.as_slice();
         let Some(&out) = args.last() else { return };
-        match (call.name.as_str(), args) {
+        match (call.name, args) {
             (SYM_SIZE, &[x, dim, _]) => {
                 let (Some(dims), Some(Value::Int(dim))) = (self.tensors.get(x.index()), graph.source.value(dim)) else {
                     return;
@@ -122,10 +121,10 @@ impl SameDims {
     fn viewed(&self, graph: &Graph, x: ValueId, sizes: ValueId, out: ValueId) -> Option<Vec<Size>> {
         let number = |item: &ValueId| match graph.source.value(*item)? {
             Value::Int(size) => Some(Size::Fixed(u32::try_from(*size).ok()?)),
-            Value::SymInt(_) => Some(self.symbols.get(item).copied().unwrap_or(Size::Symbol(*item))),
+            Value::SymInt => Some(self.symbols.get(item).copied().unwrap_or(Size::Symbol(*item))),
             _ => None,
         };
-        let symbolic = |item: &ValueId| matches!(graph.source.value(*item), Some(Value::SymInt(_)));
+        let symbolic = |item: &ValueId| matches!(graph.source.value(*item), Some(Value::SymInt));
         match graph.source.value(sizes)? {
             Value::ValueList(items) if items.len() > MAX_RANK => None,
             Value::ValueList(items) if items.iter().any(symbolic) => items.iter().map(number).collect(),

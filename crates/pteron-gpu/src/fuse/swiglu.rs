@@ -1,10 +1,9 @@
 //! Two linears with the same input, silu of the one times the other: `a · sigmoid(a) · b` in four or more calls becomes one.
 
-use pteron_format::vulkan::ValueId;
-
 use super::editor::Editor;
 use super::fused_linear::{FusedLinear, LINEAR};
 use super::same_dims::{MUL, SIGMOID};
+use crate::ir::ValueId;
 
 pub(super) fn find(editor: &mut Editor<'_>) {
     for (index, call) in editor.calls() {
@@ -53,11 +52,10 @@ fn activation(editor: &Editor<'_>, value: ValueId, other: ValueId) -> Option<(Va
 
 #[cfg(test)]
 mod tests {
-    use pteron_format::vulkan::ValueId;
-
     use crate::fuse::Fusions;
     use crate::fuse::fused_linear::LINEAR;
     use crate::fuse::tests::{Draft, agree, fused_names};
+    use crate::ir::ValueId;
     use crate::ops::fused_linear_q4gsw::NAME;
 
     const ONLY: Fusions = Fusions { swiglu: true, ..Fusions::NONE };
@@ -114,9 +112,9 @@ mod tests {
     fn near_misses_stay_as_they_are() {
         let mut other_input = gate([12, 12], false);
         let x = other_input.draft.unary("aten.neg.default", other_input.draft.x);
-        let up = other_input.draft.sketch.graph.chain.iter_mut().filter(|call| call.name == LINEAR).nth(1).unwrap();
+        let up = other_input.draft.sketch.graph.calls.iter_mut().filter(|call| call.name == LINEAR).nth(1).unwrap();
         up.args[0] = x;
-        let chain = &mut other_input.draft.sketch.graph.chain;
+        let chain = &mut other_input.draft.sketch.graph.calls;
         let negation = chain.pop().unwrap();
         chain.insert(2, negation);
         assert!(!fused_names(&other_input.draft.sketch, &ONLY).contains(&NAME));
@@ -126,7 +124,7 @@ mod tests {
         assert!(!fused_names(&repeated.draft.sketch, &ONLY).contains(&NAME));
 
         let mut squared = gate([12, 12], false);
-        let product = squared.draft.sketch.graph.chain.iter_mut().find(|call| call.name == "aten.mul.Tensor").unwrap();
+        let product = squared.draft.sketch.graph.calls.iter_mut().find(|call| call.name == "aten.mul.Tensor").unwrap();
         product.args[0] = squared.sigmoid;
         assert!(!fused_names(&squared.draft.sketch, &ONLY).contains(&NAME));
     }

@@ -1,12 +1,11 @@
 //! Sketches for the passes' tests, and what all of them together make of exported models.
 
-use pteron_format::vulkan::{DataType, Value, ValueId};
-
 use super::Fusions;
 use super::fused_linear::LINEAR;
 use super::same_dims::{ADD, NORM, SameDims, VIEW};
 use crate::engine::{LoadOptions, LoadedGraph};
 use crate::graph::{Graph, Node};
+use crate::ir::{DataType, Value, ValueId};
 use crate::ops::fused_linear_q4gsw::NAME;
 use crate::reference::HostTensor;
 use crate::testing::{Sketch, compare_answers, f32s, gpu, noise, noise_bytes, run};
@@ -38,7 +37,7 @@ impl Draft {
     /// An input of any number of rows, and that number.
     pub(super) fn input(&mut self) -> (ValueId, ValueId) {
         let input = self.sketch.input(DataType::Float32, &[1, Self::ROWS, self.k]);
-        let (one, rows) = (self.sketch.int(1), self.sketch.value(Value::SymInt(0)));
+        let (one, rows) = (self.sketch.int(1), self.sketch.value(Value::SymInt));
         self.sketch.call("sym_size.int", &[input, one, rows]);
         (self.view_of(input, rows, self.k), rows)
     }
@@ -125,7 +124,7 @@ pub(super) fn fused_names(sketch: &Sketch, fusions: &Fusions) -> Vec<&'static st
     let graph = Graph::decode_with(sketch.graph.clone(), fusions).unwrap();
     let name = |node: &&Node| *node.def.names.iter().find(|name| **name == node.name).unwrap();
     let at_input = |node: &&Node| node.flow.reads.iter().all(|read| graph.inputs.contains(read));
-    let begins = |node: &&Node| at_input(node) && [VIEW, "sym_size.int"].contains(&node.name.as_str());
+    let begins = |node: &&Node| at_input(node) && [VIEW, "sym_size.int"].contains(&node.name);
     graph.nodes.iter().filter(|node| !begins(node)).map(|node| name(&node)).collect()
 }
 
@@ -133,7 +132,7 @@ pub(super) fn fused_names(sketch: &Sketch, fusions: &Fusions) -> Vec<&'static st
 pub(super) fn agree(sketch: &Sketch, fusions: &Fusions, calls: &[Vec<HostTensor>]) {
     let load = |fusions| sketch.load_fused(&gpu(), fusions, &LoadOptions::default()).unwrap();
     let [plain, fused]: [LoadedGraph; 2] = [&Fusions::NONE, fusions].map(load);
-    let names = |graph: &LoadedGraph| graph.graph().nodes.iter().map(|node| node.name.clone()).collect::<Vec<_>>();
+    let names = |graph: &LoadedGraph| graph.graph().nodes.iter().map(|node| node.name).collect::<Vec<_>>();
     assert_ne!(names(&fused), names(&plain), "nothing was fused");
     let [plain_state, fused_state] = [&plain, &fused].map(|graph| graph.new_state().unwrap());
     for (index, inputs) in calls.iter().enumerate() {
@@ -167,7 +166,7 @@ fn refusals_name_the_call_of_the_file() {
     // The norm is call 4 of the file, behind two linears that are one.
     let fused = Graph::decode_with(draft.sketch.graph.clone(), &Fusions::ALL).unwrap();
     assert_eq!(fused.nodes.iter().map(|node| node.call).collect::<Vec<_>>(), [0, 1, 2, 4]);
-    let calls = draft.sketch.graph.chain.len();
+    let calls = draft.sketch.graph.calls.len();
     draft.sketch.call("aten.unheard_of.default", &[normed, normed]);
     let error = Graph::decode_with(draft.sketch.graph, &Fusions::ALL).unwrap_err().to_string();
     assert!(error.contains(&format!("(call {calls})")), "{error}");

@@ -1,7 +1,6 @@
 //! What all families share: types, promotion, refusals, broadcasting at live shapes.
 
-use pteron_format::vulkan::{DataType, Value};
-
+use crate::ir::{DataType, Value};
 use crate::ops::MAPS;
 use crate::reference::{HostData, HostTensor};
 use crate::testing::{Sketch, bools, check, dims, f32s, i32s, noise, noise_bytes, refusal};
@@ -104,7 +103,7 @@ fn what_is_not_covered_is_refused_by_argument() {
     assert!(text.contains("`other` has elements Bool, supported: [F32, I32]"), "{text}");
     let text = refusal(&sketch("aten.add.Tensor", &[(I, &[4]), (I, &[4])], &int(1), (F, &[4])));
     assert!(text.contains("`out` has elements F32, but the answer's are I32"), "{text}");
-    let half = vec![Value::Double(0.5.into())];
+    let half = vec![Value::Double(0.5)];
     let text = refusal(&sketch("aten.add.Tensor", &[(I, &[4]), (I, &[4])], &half, (I, &[4])));
     assert!(text.contains("`out` has elements I32, but the answer's are F32"), "{text}");
     let text = refusal(&sketch("aten.where.self", &[(F, &[4]), (F, &[4]), (F, &[4])], &[], (F, &[4])));

@@ -1,6 +1,5 @@
-use pteron_format::vulkan::{DataType, Value, ValueId};
-
 use super::*;
+use crate::ir::{DataType, Value, ValueId};
 use crate::live::{Scalar, ScalarId};
 use crate::plan::Dispatch;
 use crate::testing::{Dry, Sketch, noise_bytes};
@@ -31,7 +30,7 @@ fn chain() -> Chain {
     let other = sketch.input(DataType::Float32, &[8]);
     let table = sketch.constant(DataType::Float32, &[32, 16], noise_bytes(1, 32 * 16 * 4));
     let (zero, one, four) = (sketch.int(0), sketch.int(1), sketch.int(4));
-    let [length, start, end] = [(); 3].map(|()| sketch.value(Value::SymInt(0)));
+    let [length, start, end] = [(); 3].map(|()| sketch.value(Value::SymInt));
     let sizes = sketch.value(Value::ValueList(vec![length, four, four]));
     let rows = sketch.tensor(DataType::Float32, &[31, 16]);
     let [view, sigmoid] = [(); 2].map(|()| sketch.tensor(DataType::Float32, &[31, 4, 4]));

@@ -2,12 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use pteron_format::vulkan::{DataType, Value, ValueId};
-
 use crate::budget::{GraphSize, Resource};
 use crate::error::{Error, Result};
 use crate::fuse::Fusions;
 use crate::graph::{Graph, Role};
+use crate::ir::{DataType, Value, ValueId};
 use crate::memory::Memory;
 use crate::plan::Caps;
 use crate::resize::Planned;
@@ -195,7 +194,7 @@ fn many_outputs_and_a_deep_chain_of_views() {
 fn many_inputs() {
     let mut sketch = Sketch::new();
     for _ in 0..20_000 {
-        let (x, zero, index) = (sketch.input(DataType::Int32, &[1]), sketch.int(0), sketch.value(Value::SymInt(0)));
+        let (x, zero, index) = (sketch.input(DataType::Int32, &[1]), sketch.int(0), sketch.value(Value::SymInt));
         sketch.call("et_vk.select_as_symint.default", &[x, zero, zero, index]);
     }
     assert_eq!(load(&sketch).unwrap().graph.inputs.len(), 20_000);
@@ -239,7 +238,7 @@ fn exported_programs_stay_far_below_their_budgets() {
         let Ok(Loaded { graph, planned, .. }) = load(&fixture.sketch) else { continue };
         let (mut decoding, mut planning) = (graph.size().budget(), graph.size().plan_budget());
         decoding.memory::<crate::graph::Node>(graph.nodes.len()).unwrap();
-        for call in &graph.source.chain {
+        for call in &graph.source.calls {
             crate::graph::charge_call(&graph.source, call, &mut decoding).unwrap();
         }
         for recipes in planned.recipes() {

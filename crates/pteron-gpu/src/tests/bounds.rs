@@ -3,13 +3,12 @@
 
 mod graphs;
 
-use pteron_format::vulkan::{ConstantSource, DataType, Value, ValueId};
-
 use super::random::Random;
 use crate::engine::LoadOptions;
 use crate::error::{Error, OpError};
 use crate::fuse::Fusions;
 use crate::graph::{Graph, Role};
+use crate::ir::{ConstantSource, DataType, Value, ValueId};
 use crate::kernel::reach::{Reached, count};
 use crate::kernel::{KernelDef, Variant};
 use crate::live::TensorId;

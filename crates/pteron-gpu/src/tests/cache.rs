@@ -3,9 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pteron_format::vulkan::DataType;
-
 use crate::engine::{Gpu, GpuOptions, LoadOptions, block_on};
+use crate::ir::DataType;
 use crate::testing::{Sketch, f32s, run, skip};
 
 /// A folder of one test, removed when it ends.

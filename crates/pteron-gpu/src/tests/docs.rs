@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 
-use pteron_format::vulkan::{self, Value};
-
 use super::operators::{Fixture, fixture_graphs, samples};
+use crate::ir::{self, Value};
 use crate::ops::OPS;
 
 /// What tests run of an operator.
@@ -19,7 +18,7 @@ struct Tested {
 }
 
 /// The element types of a call's tensors, those in lists among them.
-fn elements(graph: &vulkan::Graph, call: &vulkan::Call) -> BTreeSet<&'static str> {
+fn elements(graph: &ir::Graph, call: &ir::Call) -> BTreeSet<&'static str> {
     let mut found = BTreeSet::new();
     for id in &call.args {
         match graph.value(*id) {
@@ -45,18 +44,18 @@ fn tested() -> BTreeMap<String, Tested> {
     for fixture in fixture_graphs().iter().filter(|fixture| !fixture.calls.is_empty()) {
         let graph = &fixture.sketch.graph;
         let mut seen = BTreeSet::new();
-        for call in &graph.chain {
-            let tested = all.entry(call.name.clone()).or_default();
+        for call in &graph.calls {
+            let tested = all.entry(call.name.to_owned()).or_default();
             tested.elements.extend(elements(graph, call));
-            if seen.insert(call.name.as_str()) {
+            if seen.insert(call.name) {
                 tested.cases += 1;
                 tested.at_live_shapes += usize::from(is_live(fixture));
             }
         }
     }
     for (sketch, _) in samples() {
-        for call in &sketch.graph.chain {
-            let tested = all.entry(call.name.clone()).or_default();
+        for call in &sketch.graph.calls {
+            let tested = all.entry(call.name.to_owned()).or_default();
             tested.elements.extend(elements(&sketch.graph, call));
             tested.by_hand += 1;
         }

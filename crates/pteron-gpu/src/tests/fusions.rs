@@ -3,14 +3,13 @@
 use std::borrow::Cow;
 use std::cell::RefCell;
 
-use pteron_format::vulkan::{ConstantId, ConstantSource, DataType, Value, ValueId};
-
 use super::operators::{demo, fixture_graphs};
 use super::own_gpu;
 use crate::Error;
 use crate::engine::{Gpu, LoadOptions, LoadedGraph, OutputData, SharedBudget, block_on};
 use crate::fuse::Fusions;
 use crate::graph::Graph;
+use crate::ir::{ConstantId, ConstantSource, DataType, Value, ValueId};
 use crate::memory::{Memory, Place};
 use crate::reference::HostTensor;
 use crate::testing::{Dry, Sketch, compare_answers, i32s, noise, noise_bytes, run};
@@ -214,7 +213,7 @@ fn a_joined_buffer_that_no_binding_holds_is_refused_before_anything_is_made() {
         let Some(Value::Tensor(tensor)) = joining.sketch.graph.values.get_mut(id.index()) else { panic!("just added") };
         tensor.constant = Some(constant);
         let len = tensor.byte_len().unwrap();
-        joining.sketch.graph.constants.push(pteron_format::vulkan::Constant { len, source: ConstantSource::Stored(0) });
+        joining.sketch.graph.constants.push(crate::ir::Constant { len, source: ConstantSource::Stored });
         id
     };
     let weights = [constant(DataType::UInt8, &[rows, 16]), constant(DataType::UInt8, &[rows, 16])];

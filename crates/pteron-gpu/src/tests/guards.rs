@@ -1,10 +1,9 @@
 //! Guard bytes: a kernel that writes past its buffer is found, and nothing else is.
 
-use pteron_format::vulkan::DataType;
-
 use crate::engine::{Gpu, GpuOptions, HostView, InputView, LoadOptions, LoadedGraph, StartOptions, block_on};
 use crate::error::{Error, OpError};
 use crate::graph::Graph;
+use crate::ir::DataType;
 use crate::kernel::reach::{DispatchView, Reached, count};
 use crate::kernel::{KernelDef, Variant};
 use crate::live::TensorId;
@@ -68,7 +67,7 @@ fn overrunning(kernel: &'static KernelDef, past: u32) -> Graph {
     sketch.output(y);
     let mut graph = sketch.decode().unwrap();
     let node = &mut graph.nodes[1];
-    (node.def, node.name) = (&DEF, "test.overrun".to_owned());
+    (node.def, node.name) = (&DEF, "test.overrun");
     node.op = Box::new(Overrun { input: TensorId(middle.0), out: TensorId(y.0), past, kernel });
     graph
 }

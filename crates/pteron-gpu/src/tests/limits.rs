@@ -3,11 +3,10 @@
 use std::borrow::Cow;
 use std::cell::Cell;
 
-use pteron_format::vulkan::{Constant, ConstantId, ConstantSource, DataType, Value};
-
 use super::{load_on, own_gpu};
 use crate::Error;
 use crate::engine::{LoadOptions, LoadedGraph, block_on};
+use crate::ir::{Constant, ConstantId, ConstantSource, DataType, Value};
 use crate::plan::Grid;
 use crate::testing::{Dry, Sketch, check, f32s, i32s, noise, run, skip};
 
@@ -18,7 +17,7 @@ fn large(rows: u32, constant: bool) -> Sketch {
     if constant {
         let Some(Value::Tensor(tensor)) = sketch.graph.values.get_mut(x.index()) else { unreachable!("just added") };
         tensor.constant = Some(ConstantId(0));
-        sketch.graph.constants.push(Constant { len: u64::from(rows) * 4096, source: ConstantSource::Stored(0) });
+        sketch.graph.constants.push(Constant { len: u64::from(rows) * 4096, source: ConstantSource::Stored });
     } else {
         sketch.graph.inputs.push(x);
     }
@@ -121,7 +120,7 @@ fn tensors_without_elements_go_through_and_leave_no_trace() {
     let (minus, no, eps, none) =
         (sketch.int(-1), sketch.value(Value::Bool(false)), sketch.float(1e-5), sketch.value(Value::Null));
     let (one, two, four) = (sketch.int(1), sketch.int(2), sketch.int(4));
-    let size = sketch.value(Value::SymInt(0));
+    let size = sketch.value(Value::SymInt);
     let sizes = sketch.value(Value::ValueList(vec![one, size, two, four]));
     let mut tensor = |dims: &[u32]| sketch.tensor(DataType::Float32, dims);
     let (rows, normed) = (tensor(&[1, 9, 8]), tensor(&[1, 9, 8]));

@@ -3,11 +3,10 @@
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
 
-use pteron_format::vulkan::{ConstantId, DataType};
-
 use super::{cache_values, own_gpu, two_caches};
 use crate::Error;
 use crate::engine::{Gpu, LoadOptions, LoadProgress, LoadedGraph, OnProgress, PreparedGraph, ProgressCounter, block_on};
+use crate::ir::{ConstantId, DataType};
 use crate::testing::{Sketch, f32s, noise, noise_bytes, run};
 
 /// A graph whose one constant takes more than one write, and is read back.

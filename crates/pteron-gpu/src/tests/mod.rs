@@ -16,9 +16,8 @@ mod random;
 mod resize;
 mod streaming;
 
-use pteron_format::vulkan::DataType;
-
 use crate::engine::{Gpu, GpuOptions, LoadOptions, LoadedGraph, block_on};
+use crate::ir::DataType;
 use crate::testing::Sketch;
 
 /// A device of one test alone, so that nobody else's work is counted.

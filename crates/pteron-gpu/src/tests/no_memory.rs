@@ -2,11 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use pteron_format::vulkan::{Constant, ConstantId, ConstantSource, DataType, Value};
-
 use super::own_gpu;
 use crate::engine::{Gpu, LoadOptions, LoadedGraph, SharedBudget};
 use crate::error::{Error, Result};
+use crate::ir::{Constant, ConstantId, ConstantSource, DataType, Value};
 use crate::testing::{Sketch, f32s, noise, run, skip};
 
 /// A product with constants that are joined or alone, caches that start as zeros and as something else, and two outputs.
@@ -110,7 +109,7 @@ fn what_a_device_has_not_is_refused_before_anything_is_made() {
         if let Some(Value::Tensor(tensor)) = sketch.graph.values.get_mut(from.index()) {
             tensor.constant = Some(ConstantId(constant));
         }
-        sketch.graph.constants.push(Constant { len: 16 * u64::from(rows), source: ConstantSource::Stored(0) });
+        sketch.graph.constants.push(Constant { len: 16 * u64::from(rows), source: ConstantSource::Stored });
         sketch.call("aten.neg.default", &[from, to]);
     }
     let before = gpu.counts();

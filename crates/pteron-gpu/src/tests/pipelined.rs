@@ -1,9 +1,8 @@
 //! Calls that are started and not waited for.
 
-use pteron_format::vulkan::DataType;
-
 use super::{load_on, own_gpu};
 use crate::engine::{HostView, InputView, LoadOptions, LoadedGraph, PendingCall, StartOptions, State, block_on};
+use crate::ir::DataType;
 use crate::testing::{Sketch, dims};
 
 /// A graph that doubles a number and adds another, both of them inputs.
@@ -97,7 +96,7 @@ fn what_cannot_be_started_is_refused_and_changes_nothing() {
 fn a_value_that_plans_depend_on_cannot_be_kept() {
     let mut sketch = Sketch::new();
     let (x, position) = (sketch.input(DataType::Float32, &[8]), sketch.input(DataType::Int32, &[1]));
-    let (zero, at) = (sketch.int(0), sketch.value(pteron_format::vulkan::Value::SymInt(0)));
+    let (zero, at) = (sketch.int(0), sketch.value(crate::ir::Value::SymInt));
     let out = sketch.tensor(DataType::Float32, &[]);
     sketch.call("et_vk.select_as_symint.default", &[position, zero, zero, at]);
     sketch.call("aten.select_copy.int", &[x, zero, at, out]);

@@ -1,7 +1,6 @@
 //! Random graphs over live dims, the same for the same seed whatever the bounds.
 
-use pteron_format::vulkan::{DataType, Value, ValueId};
-
+use crate::ir::{DataType, Value, ValueId};
 use crate::reference::HostTensor;
 use crate::testing::{Sketch, f32s, i32s, noise};
 
@@ -70,7 +69,7 @@ impl RandomGraph {
         let position = sketch.input(DataType::Int32, &[1]);
         let x = sketch.input(DataType::Float32, &[most[0], widths[0]]);
         let y = sketch.input(DataType::Float32, &[most[1], widths[1]]);
-        let [a, b, start, end] = [(); 4].map(|()| sketch.value(Value::SymInt(0)));
+        let [a, b, start, end] = [(); 4].map(|()| sketch.value(Value::SymInt));
         let (zero, one) = (sketch.int(0), sketch.int(1));
         sketch.call("sym_size.int", &[tokens, one, a]);
         sketch.call("sym_size.int", &[y, zero, b]);

@@ -2,15 +2,14 @@
 
 use std::borrow::Cow;
 
-use proptest::prelude::*;
-use pteron_format::vulkan::{ConstantId, DataType};
-
 use super::two_caches;
 use crate::engine::{HostView, InputView, LoadOptions, LoadedGraph, PreparedGraph, ProgressCounter, block_on};
 use crate::error::Error;
 use crate::fuse::Fusions;
 use crate::graph::Graph;
+use crate::ir::{ConstantId, DataType};
 use crate::testing::{Sketch, dims, gpu};
+use proptest::prelude::*;
 
 /// A sum of the input and constants of every form, one of them twice under different ids.
 fn sums() -> Sketch {

@@ -1,5 +1,4 @@
-use pteron_format::vulkan::{DataType, Value};
-
+use crate::ir::{DataType, Value};
 use crate::testing::{Sketch, check, f32s, refusal};
 
 fn sketch(numbers: [Value; 3], dtype: DataType, bound: u32) -> Sketch {
@@ -14,7 +13,7 @@ fn sketch(numbers: [Value; 3], dtype: DataType, bound: u32) -> Sketch {
 
 #[test]
 fn integers_and_floats_up_and_down() {
-    let number = |value: f64| Value::Double(value.into());
+    let number = |value: f64| Value::Double(value);
     check(&sketch([Value::Int(0), Value::Int(300), Value::Int(1)], DataType::Int32, 300), &[vec![]], 0.0);
     check(&sketch([Value::Int(10), Value::Int(-3), Value::Int(-4)], DataType::Int32, 4), &[vec![]], 0.0);
     check(&sketch([number(0.5), number(2.0), number(0.3)], DataType::Float32, 5), &[vec![]], 1e-6);
@@ -26,7 +25,7 @@ fn as_long_as_another_tensor_and_from_its_length() {
     let mut sketch = Sketch::new();
     let x = sketch.input(DataType::Float32, &[9]);
     let (zero, one) = (sketch.int(0), sketch.int(1));
-    let [length, double] = [(); 2].map(|()| sketch.value(Value::SymInt(0)));
+    let [length, double] = [(); 2].map(|()| sketch.value(Value::SymInt));
     sketch.call("sym_size.int", &[x, zero, length]);
     sketch.call("add", &[length, length, double]);
     let none = sketch.value(Value::Null);

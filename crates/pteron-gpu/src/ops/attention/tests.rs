@@ -1,6 +1,5 @@
-use pteron_format::vulkan::{DataType, Value, ValueId};
-
 use super::*;
+use crate::ir::{DataType, Value, ValueId};
 use crate::reference::HostTensor;
 use crate::testing::{Dry, Sketch, check, f32s, noise, refusal};
 
@@ -79,7 +78,7 @@ fn long_rows_and_few_tokens() {
 
 #[test]
 fn a_scale_of_its_own() {
-    for scale in [Value::Double(0.1.into()), Value::Int(1), Value::Double((-0.5).into())] {
+    for scale in [Value::Double(0.1), Value::Int(1), Value::Double(-0.5)] {
         let inputs: [&[u32]; 3] = [&[2, 9, 6], &[2, 11, 6], &[2, 11, 6]];
         check(&sketch(&inputs, &[2, 9, 6], scale).0, &[call(&inputs)], TOLERANCE);
     }

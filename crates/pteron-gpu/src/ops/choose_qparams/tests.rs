@@ -1,5 +1,4 @@
-use pteron_format::vulkan::{DataType, Value, ValueId};
-
+use crate::ir::{DataType, Value, ValueId};
 use crate::testing::{Dry, Sketch, check, f32s, noise, refusal};
 
 struct Case<'a> {

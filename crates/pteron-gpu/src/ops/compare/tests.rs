@@ -1,6 +1,5 @@
-use pteron_format::vulkan::{DataType, Value};
-
 use super::*;
+use crate::ir::{DataType, Value};
 use crate::reference::{HostData, HostTensor};
 use crate::testing::{Sketch, bools, check, dims, f32s, i32s};
 
@@ -46,7 +45,7 @@ fn every_row_of_one_agrees() {
     for row in ALONE.iter().filter(|row| row.name.ends_with(".Scalar")) {
         // Integers meet fractions as floats do, and numbers past their range as well.
         for number in [0.0, 1.0, 2.5, -1e12] {
-            let value = || Some(Value::Double(number.into()));
+            let value = || Some(Value::Double(number));
             check(
                 &alone(row.name, DataType::Float32, value(), DataType::Bool, 8),
                 &[vec![f32s(&[8], SPECIAL.to_vec())]],

@@ -1,9 +1,8 @@
-use pteron_format::vulkan::{DataType, Value};
-
+use crate::ir::{DataType, Value};
 use crate::testing::{Sketch, check, f32s, noise, refusal};
 
 fn number(value: f64) -> Value {
-    Value::Double(value.into())
+    Value::Double(value)
 }
 
 #[test]

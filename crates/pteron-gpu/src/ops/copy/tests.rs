@@ -2,9 +2,8 @@ mod parts;
 mod reorder;
 mod repeat;
 
-use pteron_format::vulkan::{DataType, Value, ValueId};
-
 use super::slice::{select, slice};
+use crate::ir::{DataType, Value, ValueId};
 use crate::live::TensorId;
 use crate::reference::{HostData, HostTensor};
 use crate::testing::{Dry, Sketch, check, dims, f32s, i32s, noise, noise_bytes, refusal};
@@ -182,7 +181,7 @@ fn views_follow_numbers_and_symbols() {
     let mut sketch = Sketch::new();
     let x = sketch.input(DataType::Float32, &[1, 9, 24]);
     let (axis, eight, three) = (sketch.int(1), sketch.int(8), sketch.int(3));
-    let length = sketch.value(Value::SymInt(0));
+    let length = sketch.value(Value::SymInt);
     sketch.call("sym_size.int", &[x, axis, length]);
     let by_symbol = sketch.value(Value::ValueList(vec![length, eight, three]));
     let by_number = sketch.value(Value::IntList(vec![9, 24]));
@@ -200,12 +199,12 @@ fn positioned(width: u32, dtype: DataType) -> (Sketch, ValueId) {
     let mut sketch = Sketch::new();
     let tokens = sketch.input(DataType::Int32, &[1, 12]);
     let position = sketch.input(DataType::Int32, &[1]);
-    let bytes = noise_bytes(3, (20 * width) as usize * usize::try_from(dtype.size()).unwrap());
+    let bytes = noise_bytes(3, (20 * width) as usize * usize::try_from(dtype.bits() / 8).unwrap());
     let table = sketch.constant(dtype, &[20, width], bytes);
     let packed = sketch.tensor(dtype, &[20, width]);
     sketch.call("et_vk.prepack.default", &[table, packed]);
     let (zero, one) = (sketch.int(0), sketch.int(1));
-    let [length, start, end] = [(); 3].map(|()| sketch.value(Value::SymInt(0)));
+    let [length, start, end] = [(); 3].map(|()| sketch.value(Value::SymInt));
     sketch.call("sym_size.int", &[tokens, one, length]);
     sketch.call("et_vk.select_as_symint.default", &[position, zero, zero, start]);
     sketch.call("add", &[start, length, end]);

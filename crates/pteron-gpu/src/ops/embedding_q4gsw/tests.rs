@@ -1,5 +1,4 @@
-use pteron_format::vulkan::{DataType, Value, ValueId};
-
+use crate::ir::{DataType, Value, ValueId};
 use crate::live::TensorId;
 use crate::testing::{Dry, Sketch, check, dims, i32s, noise, noise_bytes, refusal};
 

@@ -1,18 +1,10 @@
-use pteron_format::vulkan::{DataType, Value};
-
+use crate::ir::{DataType, Value};
 use crate::testing::{Sketch, check, f32s, refusal};
 
 const TYPES: [DataType; 5] = [DataType::Float32, DataType::Int32, DataType::UInt8, DataType::Int8, DataType::Bool];
 
 /// A call with as many empty options as the operator has.
-fn call(
-    sketch: &mut Sketch,
-    name: &str,
-    first: &[pteron_format::vulkan::ValueId],
-    options: usize,
-    dtype: DataType,
-    dims: &[u32],
-) {
+fn call(sketch: &mut Sketch, name: &str, first: &[crate::ir::ValueId], options: usize, dtype: DataType, dims: &[u32]) {
     let none = sketch.value(Value::Null);
     let out = sketch.tensor(dtype, dims);
     sketch.call(name, &[first, &vec![none; options], &[out]].concat());
@@ -43,7 +35,7 @@ fn shapes_of_another_tensor_and_symbolic_ones() {
     let mut sketch = Sketch::new();
     let x = sketch.input(DataType::Float32, &[9, 5]);
     let (zero, five, value) = (sketch.int(0), sketch.int(5), sketch.float(f64::NEG_INFINITY));
-    let length = sketch.value(Value::SymInt(0));
+    let length = sketch.value(Value::SymInt);
     sketch.call("sym_size.int", &[x, zero, length]);
     let size = sketch.value(Value::ValueList(vec![five, length]));
     call(&mut sketch, "aten.full.default", &[size, value], 4, DataType::Float32, &[5, 9]);
@@ -57,7 +49,7 @@ fn shapes_of_another_tensor_and_symbolic_ones() {
 fn a_symbolic_number() {
     let mut sketch = Sketch::new();
     let x = sketch.input(DataType::Float32, &[9]);
-    let (zero, length) = (sketch.int(0), sketch.value(Value::SymInt(0)));
+    let (zero, length) = (sketch.int(0), sketch.value(Value::SymInt));
     sketch.call("sym_size.int", &[x, zero, length]);
     call(&mut sketch, "aten.scalar_tensor.default", &[length], 4, DataType::Float32, &[]);
     call(&mut sketch, "aten.scalar_tensor.default", &[length], 4, DataType::Int32, &[]);

@@ -1,7 +1,6 @@
-use pteron_format::vulkan::{DataType, Value, ValueId};
-
 use super::NAME;
 use crate::engine::{Gpu, LoadOptions, LoadedGraph};
+use crate::ir::{DataType, Value, ValueId};
 use crate::plan::Caps;
 use crate::reference::HostTensor;
 use crate::testing::{Dry, Sketch, check_on, f32s, gpu, matrix_gpu, noise, noise_bytes, refusal, run, serial_gpu, twins};
@@ -285,7 +284,7 @@ fn what_the_kernels_cannot_read_is_refused_by_argument() {
 fn changed(call: &Call, argument: usize, change: impl Fn(&mut Sketch) -> ValueId) -> String {
     let mut sketch = call.sketch(&[4]);
     let value = change(&mut sketch);
-    sketch.graph.chain[0].args[argument] = value;
+    sketch.graph.calls[0].args[argument] = value;
     refusal(&sketch)
 }
 

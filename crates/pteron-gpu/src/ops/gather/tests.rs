@@ -1,6 +1,5 @@
-use pteron_format::vulkan::{DataType, Value, ValueId};
-
 use crate::engine::LoadOptions;
+use crate::ir::{DataType, Value, ValueId};
 use crate::reference::{HostData, HostTensor};
 use crate::testing::{Dry, Sketch, check, dims, f32s, i32s, noise, noise_bytes, refusal, run};
 
@@ -212,6 +211,6 @@ fn what_is_refused() {
     let (both, masked) = (sketch.value(Value::ValueList(vec![ids, ids])), sketch.value(Value::ValueList(vec![mask])));
     sketch.call("aten.index.Tensor", &[x, both, out]);
     assert!(refusal(&sketch).contains("`indices` has 2 tensors, only one"));
-    sketch.graph.chain[0].args[1] = masked;
+    sketch.graph.calls[0].args[1] = masked;
     assert!(refusal(&sketch).contains("`indices` has elements Bool, expected integers"));
 }

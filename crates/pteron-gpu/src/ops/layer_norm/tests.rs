@@ -1,5 +1,4 @@
-use pteron_format::vulkan::{DataType, Value};
-
+use crate::ir::{DataType, Value};
 use crate::reference::HostTensor;
 use crate::testing::{Dry, Sketch, check, f32s, noise, refusal};
 

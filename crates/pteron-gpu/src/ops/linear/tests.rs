@@ -1,5 +1,4 @@
-use pteron_format::vulkan::{DataType, Value, ValueId};
-
+use crate::ir::{DataType, Value, ValueId};
 use crate::testing::{Dry, Sketch, check, f32s, noise, refusal};
 
 const TOLERANCE: f32 = 1e-4;
@@ -48,7 +47,7 @@ fn wrong_arguments_are_refused_by_name() {
     let ints = sketch.input(DataType::Int32, &[3, 8]);
     sketch.output(out);
     let mut call = |args: &[ValueId]| {
-        sketch.graph.chain.clear();
+        sketch.graph.calls.clear();
         sketch.call("aten.linear.default", args);
         refusal(&sketch)
     };

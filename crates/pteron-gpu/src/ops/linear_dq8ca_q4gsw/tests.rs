@@ -1,5 +1,4 @@
-use pteron_format::vulkan::{DataType, Value, ValueId};
-
+use crate::ir::{DataType, Value, ValueId};
 use crate::reference::{HostData, HostTensor};
 use crate::testing::{Dry, Sketch, check, dims, f32s, noise, noise_bytes, refusal};
 
@@ -84,7 +83,7 @@ fn layout_chooses_the_gemv_and_rows_the_recipe() {
 fn sums_of_another_shape_are_refused() {
     let (mut sketch, _) = plain(6, 64, 32).sketch(4);
     let sums = sketch.constant(DataType::Int32, &[1, 6], vec![0; 24]);
-    sketch.graph.chain[0].args[4] = sums;
+    sketch.graph.calls[0].args[4] = sums;
     assert!(refusal(&sketch).contains("`weight_sums` is [1, 6], expected a sum for each of 6 rows in each of 2 groups"));
 }
 

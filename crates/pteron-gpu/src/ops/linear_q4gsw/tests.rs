@@ -1,5 +1,4 @@
-use pteron_format::vulkan::{DataType, Value, ValueId};
-
+use crate::ir::{DataType, Value, ValueId};
 use crate::reference::HostTensor;
 use crate::testing::{Dry, Sketch, check, f32s, noise, noise_bytes, refusal};
 
@@ -83,7 +82,7 @@ fn wrong_arguments_are_refused_by_name() {
     sketch.graph.values[4] = Value::Int(16);
     assert!(refusal(&sketch).contains("`x` is [4, 64], but the weights have 32 columns"));
     let mut sketch = good;
-    sketch.graph.chain[0].args[1] = sketch.graph.chain[0].args[2];
+    sketch.graph.calls[0].args[1] = sketch.graph.calls[0].args[2];
     assert!(refusal(&sketch).contains("`weights` has elements F32, supported: [U8]"));
 }
 

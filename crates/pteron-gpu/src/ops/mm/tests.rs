@@ -1,6 +1,5 @@
-use pteron_format::vulkan::{DataType, Value, ValueId};
-
 use super::*;
+use crate::ir::{DataType, Value, ValueId};
 use crate::reference::HostTensor;
 use crate::testing::{Dry, Sketch, check, f32s, noise, refusal};
 
@@ -118,7 +117,7 @@ fn batches_each_have_their_own() {
 fn an_addend_of_any_dims_that_broadcast() {
     for (m, n, k) in [(20, 12, 8), (3, 12, 7), (20, 3, 9), (4, 5, 0), (300, 300, 9)] {
         for addend in [vec![n], vec![m, n], vec![1, n], vec![m, 1], vec![1, 1], vec![1], vec![]] {
-            let sketch = addition(&addend, [m, n, k], Value::Double(1.5.into()), Value::Int(-2));
+            let sketch = addition(&addend, [m, n, k], Value::Double(1.5), Value::Int(-2));
             check(&sketch, &[vec![random(&addend), random(&[m, k]), random(&[k, n])]], TOLERANCE);
         }
     }
@@ -131,9 +130,9 @@ fn an_addend_of_any_dims_that_broadcast() {
 fn zeros_of_alpha_and_beta_leave_no_trace_of_what_is_no_number() {
     let broken = |shape: &[u32]| f32s(shape, vec![f32::NAN; shape.iter().product::<u32>() as usize]);
     for m in [2, 40] {
-        let none = addition(&[5], [m, 5, 6], Value::Int(0), Value::Double(1.0.into()));
+        let none = addition(&[5], [m, 5, 6], Value::Int(0), Value::Double(1.0));
         check(&none, &[vec![broken(&[5]), random(&[m, 6]), random(&[6, 5])]], TOLERANCE);
-        let only = addition(&[5], [m, 5, 6], Value::Int(2), Value::Double(0.0.into()));
+        let only = addition(&[5], [m, 5, 6], Value::Int(2), Value::Double(0.0));
         check(&only, &[vec![random(&[5]), broken(&[m, 6]), random(&[6, 5])]], TOLERANCE);
     }
 }

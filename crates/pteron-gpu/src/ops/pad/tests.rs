@@ -1,5 +1,4 @@
-use pteron_format::vulkan::{DataType, Value};
-
+use crate::ir::{DataType, Value};
 use crate::testing::{Sketch, bools, check, f32s, i32s, noise, refusal};
 
 fn sketch(dtype: DataType, bound: &[u32], pad: &[i64], value: f64, out: &[u32]) -> Sketch {

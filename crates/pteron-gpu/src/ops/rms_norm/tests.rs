@@ -1,5 +1,4 @@
-use pteron_format::vulkan::{DataType, ValueId};
-
+use crate::ir::{DataType, ValueId};
 use crate::testing::{Dry, Sketch, check, f32s, noise, refusal};
 
 fn sketch(bound: &[u32], weight: &[u32], eps: f64) -> (Sketch, ValueId) {

@@ -1,5 +1,4 @@
-use pteron_format::vulkan::{DataType, Value, ValueId};
-
+use crate::ir::{DataType, Value, ValueId};
 use crate::reference::HostTensor;
 use crate::testing::{Dry, Sketch, check, f32s, i32s, noise, refusal};
 
@@ -83,7 +82,7 @@ fn halves(sizes: &Sizes, table: &[u32]) -> (Sketch, [ValueId; 2]) {
     let (q, k) = ([batch, tokens, heads.0, dim], [batch, tokens, heads.1, dim]);
     let args = [sketch.input(float, &q), sketch.input(float, &k), sketch.input(float, table), sketch.input(float, table)];
     let position = sketch.input(DataType::Int32, &[1]);
-    let (zero, start) = (sketch.int(0), sketch.value(Value::SymInt(0)));
+    let (zero, start) = (sketch.int(0), sketch.value(Value::SymInt));
     sketch.call("et_vk.select_as_symint.default", &[position, zero, zero, start]);
     let out = [sketch.tensor(float, &q), sketch.tensor(float, &k)];
     let list = sketch.value(Value::ValueList(out.to_vec()));

@@ -17,7 +17,6 @@ use crate::ops::OpDef;
 use crate::params;
 use crate::plan::{Bind, BoundsCx, Dispatch, Op, Plan, PlanCx, Recipe, Recipes};
 use crate::reference::{HostData, HostTensors};
-use crate::rewrite::SAMPLE_ROW;
 use crate::shape::Dims;
 
 static PARTS: KernelDef =
@@ -34,8 +33,11 @@ params! {
     struct Parts { parts: u32, pad: [u32; 3] }
 }
 
+/// The operator's name.
+pub const NAME: &str = "pteron.sample_row";
+
 /// The registry entry.
-pub static DEF: OpDef = OpDef { names: &[SAMPLE_ROW], internal: &[SAMPLE_ROW], kernels: &[&PARTS, &LAST], decode };
+pub static DEF: OpDef = OpDef { names: &[NAME], internal: &[NAME], kernels: &[&PARTS, &LAST], decode };
 
 /// Words of `sampling`: one over the temperature, two of seed, and the draw.
 const SAMPLING_WORDS: u64 = 4;

@@ -1,15 +1,14 @@
-use pteron_format::vulkan::DataType;
-
+use super::NAME;
 use crate::engine::{LoadOptions, LoadedGraph, State};
+use crate::ir::DataType;
 use crate::reference::HostTensor;
-use crate::rewrite::SAMPLE_ROW;
 use crate::testing::{Sketch, check, f32s, i32s, noise, refusal, run};
 
 fn sketch(bound: &[u32]) -> Sketch {
     let mut sketch = Sketch::new();
     let (logits, sampling) = (sketch.input(DataType::Float32, bound), sketch.input(DataType::Int32, &[4]));
     let out = sketch.tensor(DataType::Int32, &[1, 1]);
-    sketch.call(SAMPLE_ROW, &[logits, sampling, out]);
+    sketch.call(NAME, &[logits, sampling, out]);
     sketch.output(out);
     sketch
 }
@@ -47,7 +46,7 @@ fn infinities_zeros_and_what_is_no_number() {
             let mut sketch = Sketch::new();
             let (logits, sampling) = (sketch.input(DataType::Float32, &[3]), sketch.input(DataType::Int32, &[2]));
             let out = sketch.tensor(DataType::Int32, &[1, 1]);
-            sketch.call(SAMPLE_ROW, &[logits, sampling, out]);
+            sketch.call(NAME, &[logits, sampling, out]);
             sketch
         })
         .contains("`sampling` is [2], it must have 4 numbers")

@@ -1,9 +1,8 @@
 mod f16_cache;
 
-use pteron_format::vulkan::{DataType, Value, ValueId};
-
 use super::slices::Slices;
 use super::*;
+use crate::ir::{DataType, Value, ValueId};
 use crate::plan::Caps;
 use crate::reference::HostTensor;
 use crate::testing::{Dry, check, check_on, f32s, gpu, i32s, matrix_gpu, noise, refusal, twins};
@@ -42,7 +41,7 @@ fn sketch(name: &str, sizes: Sizes, state: bool, rest: Rest) -> Sketch {
     let zeros = vec![0.0; (cache * heads.1 * dim) as usize];
     let caches = [(); 2].map(|()| if state { inner.floats(&shape, &zeros) } else { inner.input(float, &shape) });
     let position = inner.input(DataType::Int32, &[1]);
-    let (dim, index, at) = (inner.int(0), inner.int(0), inner.value(Value::SymInt(0)));
+    let (dim, index, at) = (inner.int(0), inner.int(0), inner.value(Value::SymInt));
     inner.call("et_vk.select_as_symint.default", &[position, dim, index, at]);
     // An exporter's literal: wrong, and without influence.
     let seq_len = inner.int(1);
@@ -142,7 +141,7 @@ fn the_naive_twins_agree() {
 fn a_scale_of_its_own_and_all_of_the_context() {
     let sizes = Sizes { heads: (4, 2), dim: 8, tokens: 9, cache: 20 };
     let calls = [(9, 3), (1, 19), (5, 0)];
-    agrees(NAME, sizes, &calls, Rest { scale: Value::Double(0.1.into()), ..USUAL });
+    agrees(NAME, sizes, &calls, Rest { scale: Value::Double(0.1), ..USUAL });
     agrees(NAME, sizes, &calls, Rest { causal: false, ..USUAL });
     agrees(NAME, Sizes { dim: 6, ..sizes }, &calls, Rest { causal: false, scale: Value::Int(1), ..USUAL });
 }
@@ -274,8 +273,8 @@ fn rotary(sizes: Sizes, rows: u32, columns: u32) -> crate::testing::Sketch {
     let mut inner = sketch(NAME, sizes, true, USUAL).inner;
     let table = |seed| noise(seed, (rows * columns) as usize);
     let tables = [table(11), table(12)].map(|values| inner.floats(&[rows, columns], &values));
-    let call = inner.graph.chain.last_mut().unwrap();
-    call.name = ROTARY.to_owned();
+    let call = inner.graph.calls.last_mut().unwrap();
+    call.name = ROTARY;
     call.args.splice(3..3, tables);
     inner
 }
@@ -303,7 +302,7 @@ fn tables_that_do_not_fit_are_refused() {
     assert!(refused(16, 8).contains("`cosines` is [16, 8], expected [16 or more, 4]"));
     let mut outside = rotary(sizes, 16, 4);
     let table = outside.input(DataType::Float32, &[16, 4]);
-    outside.graph.chain.last_mut().unwrap().args[4] = table;
+    outside.graph.calls.last_mut().unwrap().args[4] = table;
     let error = outside.decode().unwrap_err().to_string();
     assert!(error.contains("`cosines` and `sines` must be constants"), "{error}");
     let error = rotary(Sizes { dim: 6, ..sizes }, 16, 3).decode().unwrap_err().to_string();
@@ -328,7 +327,7 @@ fn what_is_refused() {
 
     let built = |rest| refusal(&sketch(NAME, sizes, true, rest).inner);
     assert!(built(Rest { mask: Value::Int(1), ..USUAL }).contains("`attn_mask` is"));
-    assert!(built(Rest { dropout: Value::Double(0.5.into()), ..USUAL }).contains("`dropout_p` is 0.5, supported is 0"));
+    assert!(built(Rest { dropout: Value::Double(0.5), ..USUAL }).contains("`dropout_p` is 0.5, supported is 0"));
     let long = Sizes { heads: (1, 1), dim: 1, tokens: 1, cache: 16_777_217 };
     assert!(refusal(&sketch(NAME, long, false, USUAL).inner).contains("`k_cache` holds 16777217 tokens"));
     let wide = Sizes { heads: (1, 1), dim: 1, tokens: 1 << 20, cache: 1 << 20 };

@@ -1,6 +1,5 @@
-use pteron_format::vulkan::{DataType, Value};
-
 use crate::engine::LoadOptions;
+use crate::ir::{DataType, Value};
 use crate::reference::HostTensor;
 use crate::testing::{Dry, Sketch, check, f32s, noise, refusal, run};
 

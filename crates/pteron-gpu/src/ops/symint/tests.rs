@@ -1,15 +1,14 @@
-use pteron_format::vulkan::{DataType, Value};
-
 use super::*;
+use crate::ir::{DataType, Value};
 use crate::testing::{Dry, Sketch, refusal};
 
-fn live(dry: &Dry, scalar: pteron_format::vulkan::ValueId) -> i64 {
+fn live(dry: &Dry, scalar: crate::ir::ValueId) -> i64 {
     dry.planned.live().scalar(Scalar::Live(ScalarId(scalar.0)))
 }
 
 fn binary(name: &str, a: i64, b: i64) -> crate::Result<i64> {
     let mut sketch = Sketch::new();
-    let (a, b, out) = (sketch.int(a), sketch.int(b), sketch.value(Value::SymInt(0)));
+    let (a, b, out) = (sketch.int(a), sketch.int(b), sketch.value(Value::SymInt));
     sketch.call(name, &[a, b, out]);
     Dry::new(&sketch).map(|dry| live(&dry, out))
 }
@@ -40,7 +39,7 @@ fn what_leaves_the_numbers_is_refused() {
 fn sizes_are_live() {
     let mut sketch = Sketch::new();
     let x = sketch.input(DataType::Float32, &[4, 9]);
-    let (dim, size) = (sketch.int(-1), sketch.value(Value::SymInt(0)));
+    let (dim, size) = (sketch.int(-1), sketch.value(Value::SymInt));
     sketch.call("sym_size.int", &[x, dim, size]);
     let mut dry = Dry::new(&sketch).unwrap();
     assert_eq!(live(&dry, size), 9);
@@ -50,10 +49,10 @@ fn sizes_are_live() {
     }
 }
 
-fn selected(bound: &[u32], dim: i64, index: i64) -> (Sketch, pteron_format::vulkan::ValueId) {
+fn selected(bound: &[u32], dim: i64, index: i64) -> (Sketch, crate::ir::ValueId) {
     let mut sketch = Sketch::new();
     let x = sketch.input(DataType::Int32, bound);
-    let (dim, index, out) = (sketch.int(dim), sketch.int(index), sketch.value(Value::SymInt(0)));
+    let (dim, index, out) = (sketch.int(dim), sketch.int(index), sketch.value(Value::SymInt));
     sketch.call("et_vk.select_as_symint.default", &[x, dim, index, out]);
     (sketch, out)
 }
@@ -80,7 +79,7 @@ fn what_is_refused() {
     assert!(refusal(&selected(&[], 0, 0).0).contains("has none"));
     let mut sketch = Sketch::new();
     let x = sketch.constant(DataType::Int32, &[1], vec![0; 4]);
-    let (zero, out) = (sketch.int(0), sketch.value(Value::SymInt(0)));
+    let (zero, out) = (sketch.int(0), sketch.value(Value::SymInt));
     sketch.call("et_vk.select_as_symint.default", &[x, zero, zero, out]);
     assert!(refusal(&sketch).contains("must be an integer input of the graph"));
 }

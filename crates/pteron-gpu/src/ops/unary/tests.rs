@@ -1,6 +1,5 @@
-use pteron_format::vulkan::{DataType, Value};
-
 use super::*;
+use crate::ir::{DataType, Value};
 use crate::testing::{Dry, Sketch, check, f32s, i32s, noise, refusal};
 
 const SPECIAL: [f32; 16] =
@@ -8,7 +7,7 @@ const SPECIAL: [f32; 16] =
 
 /// The arguments between the tensor and the output, as an export has them.
 fn arguments(name: &str) -> Vec<Value> {
-    let number = |value: f64| Value::Double(value.into());
+    let number = |value: f64| Value::Double(value);
     match name {
         "aten.gelu.default" => vec![Value::String("tanh".into())],
         "aten.leaky_relu.default" => vec![number(0.01)],
@@ -86,7 +85,7 @@ fn powers_of_every_kind() {
     let values = || vec![-3.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 3.0, 10.0, f32::NAN, f32::INFINITY, f32::NEG_INFINITY];
     for exponent in [0.0, 1.0, 2.0, 3.0, 4.0, 7.0, -1.0, -2.0, -3.0, 0.5, -0.5, 2.5, 65.0, 100.0, f64::INFINITY, f64::NAN] {
         println!("to the power {exponent}");
-        let number = vec![Value::Double(exponent.into())];
+        let number = vec![Value::Double(exponent)];
         let sketch = sketch_with("aten.pow.Tensor_Scalar", DataType::Float32, &[13], number);
         check(&sketch, &[vec![f32s(&[13], values())]], 2e-5);
     }
@@ -108,7 +107,7 @@ fn integers_where_they_make_sense() {
 
 #[test]
 fn bounds_may_cross_or_be_missing_but_not_be_nan() {
-    let number = |value: f64| Value::Double(value.into());
+    let number = |value: f64| Value::Double(value);
     let values = || vec![f32s(&[5], vec![-2.0, -0.5, 0.0, 0.5, f32::NAN])];
     for bounds in [[number(1.0), number(-1.0)], [Value::Null, Value::Null], [Value::Int(0), number(f64::INFINITY)]] {
         check(&sketch_with("aten.clamp.default", DataType::Float32, &[5], bounds.to_vec()), &[values()], 0.0);

@@ -1,5 +1,4 @@
-use pteron_format::vulkan::{DataType, Value, ValueId};
-
+use crate::ir::{DataType, Value, ValueId};
 use crate::testing::{Dry, Sketch, check, f32s, i32s, noise, refusal};
 
 /// New rows, the cache and the position as inputs; the cache and the answer as outputs.
@@ -8,7 +7,7 @@ fn sketch(dtype: DataType, value: &[u32], cache: &[u32]) -> (Sketch, ValueId) {
     let value = sketch.input(dtype, value);
     let cache = sketch.input(dtype, cache);
     let position = sketch.input(DataType::Int32, &[1]);
-    let (dim, index, at) = (sketch.int(0), sketch.int(0), sketch.value(Value::SymInt(0)));
+    let (dim, index, at) = (sketch.int(0), sketch.int(0), sketch.value(Value::SymInt));
     sketch.call("et_vk.select_as_symint.default", &[position, dim, index, at]);
     let out = sketch.tensor(dtype, &[1]);
     sketch.call("update_cache.default", &[value, cache, at, out]);

@@ -1,5 +1,4 @@
-use pteron_format::vulkan::DataType;
-
+use crate::ir::DataType;
 use crate::testing::{Sketch, bools, check, f32s, i32s, noise};
 
 fn sketch(dtypes: [DataType; 3], bounds: [&[u32]; 3], out: &[u32]) -> Sketch {

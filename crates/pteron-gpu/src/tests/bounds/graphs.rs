@@ -1,7 +1,6 @@
 //! Graphs of operators whose kernels have no bounds checks, at sizes where those take different kernels.
 
-use pteron_format::vulkan::{DataType, Value, ValueId};
-
+use crate::ir::{DataType, Value, ValueId};
 use crate::testing::{Sketch, dims, noise, noise_bytes};
 use crate::tests::random::Random;
 
@@ -58,7 +57,7 @@ fn attention(random: &mut Random) -> Valid {
     let zeros = vec![0.0; (cache * heads * dim) as usize];
     let caches = [0, 1].map(|_| sketch.floats(&rows, &zeros));
     let position = sketch.input(DataType::Int32, &[1]);
-    let (zero, at) = (sketch.int(0), sketch.value(Value::SymInt(0)));
+    let (zero, at) = (sketch.int(0), sketch.value(Value::SymInt));
     sketch.call("et_vk.select_as_symint.default", &[position, zero, zero, at]);
     let seq_len = sketch.int(1);
     let causal = sketch.value(Value::Bool(random.below(3) > 0));
@@ -120,7 +119,7 @@ fn rotary(random: &mut Random) -> Valid {
         let table = noise(1, (positions * turning) as usize);
         let tables = [0, 1].map(|_| sketch.floats(&[positions, turning], &table));
         let position = sketch.input(DataType::Int32, &[1]);
-        let (zero, at) = (sketch.int(0), sketch.value(Value::SymInt(0)));
+        let (zero, at) = (sketch.int(0), sketch.value(Value::SymInt));
         sketch.call("et_vk.select_as_symint.default", &[position, zero, zero, at]);
         sketch.call("et_vk.apply_rotary_emb_hf.default", &[args[0], args[1], tables[0], tables[1], at, list]);
         let call = |(tokens, at)| live(tokens).into_iter().chain([(vec![1], vec![at])]).collect();

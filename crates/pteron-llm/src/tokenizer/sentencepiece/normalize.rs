@@ -93,7 +93,9 @@ mod tests {
     use crate::tokenizer::charsmap::tests::table;
 
     fn normalized(normalizer: &Normalizer, text: &str) -> String {
-        normalizer.normalize(text, &TokenBytes::default(), &TokenIndex::default(), &mut Work::new(text.len()).unwrap()).unwrap()
+        normalizer
+            .normalize(text, &TokenBytes::default(), &TokenIndex::default(), &mut Work::new(text.len()).unwrap())
+            .unwrap()
     }
 
     #[test]

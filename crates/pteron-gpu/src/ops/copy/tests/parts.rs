@@ -182,7 +182,7 @@ fn sizes_add_up_at_every_shape() {
     let both = sketch.value(Value::ValueList(outs));
     sketch.call("aten.split_with_sizes_copy.default", &[x, sizes, dim, both]);
     assert!(refusal(&sketch).contains("`split_sizes` is [5, -1]"));
-    sketch.graph.chain[0].args[3] = out;
+    sketch.graph.calls[0].args[3] = out;
     assert!(refusal(&sketch).contains("`out` has 1 tensors, expected 2"));
 }
 
@@ -192,7 +192,7 @@ fn sizes_by_symbol() {
         let mut sketch = Sketch::new();
         let (x, y) = (sketch.input(dtype, &[12, width]), sketch.input(dtype, &[7, 1]));
         let zero = sketch.int(0);
-        let [all, first, rest] = [(); 3].map(|()| sketch.value(Value::SymInt(0)));
+        let [all, first, rest] = [(); 3].map(|()| sketch.value(Value::SymInt));
         sketch.call("sym_size.int", &[x, zero, all]);
         sketch.call("sym_size.int", &[y, zero, first]);
         sketch.call("sub", &[all, first, rest]);

@@ -55,7 +55,7 @@ fn sizes_by_symbol() {
     let mut sketch = Sketch::new();
     let (x, y) = (sketch.input(DataType::Int32, &[1, 5]), sketch.input(DataType::Int32, &[9, 1]));
     let (zero, one, no) = (sketch.int(0), sketch.int(1), sketch.value(Value::Bool(false)));
-    let [rows, columns] = [(); 2].map(|()| sketch.value(Value::SymInt(0)));
+    let [rows, columns] = [(); 2].map(|()| sketch.value(Value::SymInt));
     sketch.call("sym_size.int", &[y, zero, rows]);
     sketch.call("sym_size.int", &[x, one, columns]);
     let sizes = sketch.value(Value::ValueList(vec![rows, columns]));

@@ -28,7 +28,7 @@ fn usual(sizes: Sizes) -> crate::testing::Sketch {
 
 /// The keys and values that calls of a sketch have for caches.
 fn caches(sketch: &crate::testing::Sketch) -> [ValueId; 2] {
-    let args = &sketch.graph.chain.last().unwrap().args;
+    let args = &sketch.graph.calls.last().unwrap().args;
     [args[3], args[4]]
 }
 
@@ -57,10 +57,10 @@ fn caches_that_others_see_stay_as_they_are() {
     for cache in 0..2 {
         // The one that another operator reads, and the one beside it.
         let mut read = usual(SIZES);
-        let (cache, attention) = (caches(&read)[cache], read.graph.chain.pop().unwrap());
+        let (cache, attention) = (caches(&read)[cache], read.graph.calls.pop().unwrap());
         let out = read.tensor(DataType::Float32, &[1, SIZES.cache, SIZES.heads.1, SIZES.dim]);
         read.call("aten.sigmoid.default", &[cache, out]);
-        read.graph.chain.push(attention);
+        read.graph.calls.push(attention);
         stays(&read);
     }
 }
@@ -69,7 +69,7 @@ fn caches_that_others_see_stay_as_they_are() {
 fn caches_of_several_calls_are_narrowed_together_or_not() {
     // Two calls share keys; the values of the second are an output, so the keys stay, and with them the values of the first.
     let mut shared = usual(SIZES);
-    let first = shared.graph.chain.last().unwrap().clone();
+    let first = shared.graph.calls.last().unwrap().clone();
     let shape = [1, SIZES.cache, SIZES.heads.1, SIZES.dim];
     let values = shared.floats(&shape, &vec![0.0; ELEMENTS as usize]);
     let out = shared.tensor(DataType::Float32, &[1, SIZES.tokens, SIZES.heads.0, SIZES.dim]);

@@ -1,36 +1,50 @@
-use pteron_format::vulkan::{ConstantId, DataType, Value, ValueId};
-
-use super::FileGraph;
-use crate::error::Error;
-use crate::fuse::Fusions;
-use crate::graph::{Graph, Role};
-use crate::ops::{self, OPS};
+use super::*;
+use crate::ir::{ConstantId, ValueId};
 use crate::testing::{Dry, Sketch, noise};
 
 #[test]
-fn internal_operators_are_marked_and_all_are_ours() {
-    let all = OPS.iter().flat_map(|def| def.names.iter().map(move |name| (*def, *name)));
-    let (internal, in_files): (Vec<_>, Vec<_>) = all.partition(|(def, name)| def.internal.contains(name));
-    assert!(in_files.iter().all(|(_, name)| !name.starts_with("pteron.") && ops::find_in_files(name).is_some()));
-    assert!(internal.iter().all(|(_, name)| name.starts_with("pteron.") && ops::find_in_files(name).is_none()));
-    assert_eq!(internal.len(), OPS.iter().map(|def| def.internal.len()).sum::<usize>(), "what is internal is a name");
-    assert!(internal.len() >= 4 && internal.iter().all(|(def, name)| std::ptr::eq(ops::find(name).unwrap(), *def)));
+fn a_symbolic_integer_is_written_once_and_before_it_is_read() {
+    let refused = |calls: fn([ValueId; 3]) -> Vec<[ValueId; 3]>| {
+        let mut sketch = Sketch::new();
+        let x = sketch.input(DataType::Float32, &[4]);
+        let zero = sketch.int(0);
+        let [size, sum] = [(); 2].map(|()| sketch.value(Value::SymInt));
+        sketch.call("sym_size.int", &[x, zero, size]);
+        for args in calls([size, sum, zero]) {
+            sketch.call("add", &args);
+        }
+        sketch.output(x);
+        sketch.decode().map_err(|error| error.to_string()).err()
+    };
+    assert_eq!(refused(|[size, sum, zero]| vec![[size, zero, sum]]), None);
+    let accumulated = refused(|[size, _, _]| vec![[size, size, size]]).unwrap();
+    assert!(accumulated.contains("`out` is the symbolic integer 2, which was computed before"), "{accumulated}");
+    let early = refused(|[size, sum, _]| vec![[sum, size, sum]]).unwrap();
+    assert!(early.contains("`input` is the symbolic integer 3, which is computed only later"), "{early}");
+    let twice = refused(|[size, sum, zero]| vec![[size, zero, sum], [zero, size, sum]]).unwrap();
+    assert!(twice.contains("which was computed before"), "{twice}");
 }
 
 #[test]
-fn a_file_that_calls_an_internal_operator_is_refused_by_its_name() {
-    for (def, name) in OPS.iter().flat_map(|def| def.internal.iter().map(move |name| (def, *name))) {
-        assert!(!def.is_in_files(name));
-        let mut sketch = Sketch::new();
-        let x = sketch.input(DataType::Float32, &[4]);
-        let out = sketch.tensor(DataType::Float32, &[4]);
-        sketch.call("aten.neg.default", &[x, out]);
-        sketch.call(name, &[x, out]);
-        for fusions in [Fusions::NONE, Fusions::ALL] {
-            let error = Graph::decode_with(sketch.graph.clone(), &fusions).unwrap_err();
-            assert!(matches!(&error, Error::UnknownOperator { name: found, index: 1 } if found == name), "{error}");
-        }
-    }
+fn elements_smaller_than_words_share_them() {
+    let bytes = |elem: Elem| [0, 1, 2, 5, 8].map(|count| elem.bytes(count));
+    assert_eq!(bytes(Elem::F32), [0, 4, 8, 20, 32]);
+    assert_eq!(bytes(Elem::F16), [0, 4, 4, 12, 16]);
+    assert_eq!(bytes(Elem::U8), [0, 4, 4, 8, 8]);
+    assert_eq!((Elem::F16.lanes(), Elem::F16.bits(-1.5)), (2, 0xBE00));
+}
+
+#[test]
+fn a_constant_has_one_type() {
+    let mut sketch = Sketch::new();
+    let floats = sketch.floats(&[4], &[1.0; 4]);
+    let integers = sketch.tensor(DataType::Int32, &[4]);
+    assert!(sketch.decode().is_ok());
+    let constant = sketch.graph.value(floats).and_then(Value::as_tensor).unwrap().constant;
+    let Some(Value::Tensor(tensor)) = sketch.graph.values.get_mut(integers.index()) else { panic!("it is a tensor") };
+    tensor.constant = constant;
+    let text = sketch.decode().unwrap_err().to_string();
+    assert_eq!(text, "tensor 1 takes constant 0 as int32, another tensor as float32");
 }
 
 /// Gives a tensor the constant that another has.
@@ -45,7 +59,7 @@ fn constant_of(sketch: &Sketch, tensor: ValueId) -> ConstantId {
 }
 
 fn input_refusal(sketch: &Sketch) -> (usize, String) {
-    match FileGraph::new(sketch.graph.clone()).unwrap().decode(&Fusions::ALL).unwrap_err() {
+    match Graph::decode_with(sketch.graph.clone(), &Fusions::ALL).unwrap_err() {
         Error::Input { index, reason } => (index, reason),
         other => panic!("{other}"),
     }
@@ -90,7 +104,7 @@ fn constants_are_as_long_as_their_tensors() {
 
 #[test]
 fn keys_that_are_equal_share_bytes_only_if_they_are_as_long() {
-    use pteron_format::vulkan::ConstantSource::Named;
+    use crate::ir::ConstantSource::Named;
     let mut sketch = Sketch::new();
     let tensors = [4, 8, 4].map(|len: u32| sketch.floats(&[len], &noise(1, len as usize)));
     for constant in &mut sketch.graph.constants {

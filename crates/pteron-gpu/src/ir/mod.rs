@@ -1,0 +1,26 @@
+//! The graph IR: the one representation of a computation below the front ends.
+//!
+//! A front end (`crate::frontend`) translates what a file holds into a [`Graph`]: calls of operators over numbered [`Value`]s,
+//! with inputs, outputs and constants. Nothing here knows a file format. A [`Call`] refers to an entry of the operator
+//! registry, not to a name, so a front end decides which names a file may use, and the [internal](crate::ops::OpDef::internal)
+//! operators that rewrites and fusions insert can be named by no file.
+//!
+//! Sizes are upper bounds; live sizes are those of a call's inputs ([`crate::live`]). A tensor with a constant starts with its
+//! bytes. One that a call also mutates is *state*: its content lasts from call to call.
+
+mod append;
+mod call;
+mod data_type;
+mod dim_order;
+mod graph;
+mod quantization;
+mod value;
+pub(crate) mod verify;
+
+pub use append::Appended;
+pub use call::Call;
+pub use data_type::DataType;
+pub use dim_order::DimOrder;
+pub use graph::{Constant, ConstantSource, Graph};
+pub use quantization::Quantization;
+pub use value::{ConstantId, Tensor, Value, ValueId};
