@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use pteron_convert::blueprint::{Form, Options};
-use pteron_convert::{Blueprint, Scales, open_source};
+use pteron_convert::template::{ConvertOptions, WeightFormat};
+use pteron_convert::{ProgramTemplate, ScaleMethod, open_checkpoint};
 
 use crate::Failure;
 use crate::manifest::Wanted;
@@ -12,17 +12,17 @@ use crate::manifest::Wanted;
 /// The bytes of the program that a checkpoint becomes. It stays in a folder, if there is one to keep it in.
 pub(crate) fn convert(checkpoint: &Path, wanted: &Wanted, keep: Option<&Path>) -> Result<Vec<u8>, Failure> {
     let failed = |error: pteron_convert::Error| Failure::Answer(format!("conversion: {error}"));
-    let source = open_source(checkpoint).map_err(failed)?;
-    let options = Options {
-        context: wanted.context,
-        longest_call: wanted.longest_call,
-        linears: Form::in_groups(wanted.linear_group),
-        embedding: Form::in_groups(wanted.embedding_group),
+    let source = open_checkpoint(checkpoint).map_err(failed)?;
+    let options = ConvertOptions {
+        max_context_length: wanted.context,
+        max_seq_length: wanted.longest_call,
+        linear_format: WeightFormat::from_group_size(wanted.linear_group),
+        embedding_format: WeightFormat::from_group_size(wanted.embedding_group),
         full_logits: wanted.full_logits,
-        half: false,
+        float16: false,
     };
-    source.check_context(options.context).map_err(failed)?;
-    let blueprint = Blueprint::new(source.decoder(), &options, &source.facts()).map_err(failed)?;
+    source.check_context(options.max_context_length).map_err(failed)?;
+    let template = ProgramTemplate::new(source.config(), &options, &source.metadata()).map_err(failed)?;
     let path = match keep {
         Some(folder) => {
             std::fs::create_dir_all(folder).map_err(|error| Failure::file(folder, &error))?;
@@ -31,7 +31,7 @@ pub(crate) fn convert(checkpoint: &Path, wanted: &Wanted, keep: Option<&Path>) -
         None => std::env::temp_dir().join(format!("pteron-conform-{}.pte", std::process::id())),
     };
     let mut unwatched = |_| ControlFlow::Continue(());
-    pteron_convert::convert(&*source, blueprint, Scales::Exporter, &path, &mut unwatched).map_err(failed)?;
+    pteron_convert::convert(&*source, template, ScaleMethod::Exporter, &path, &mut unwatched).map_err(failed)?;
     let bytes = std::fs::read(&path).map_err(|error| Failure::file(&path, &error));
     if keep.is_none() {
         let _ = std::fs::remove_file(&path);

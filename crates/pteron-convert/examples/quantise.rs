@@ -8,7 +8,7 @@
 
 use std::time::Instant;
 
-use pteron_convert::quantise::{Deviation, Scales, quantise_row};
+use pteron_convert::quantise::{QuantisationError, ScaleMethod, quantise_row};
 
 const ROWS: usize = 4096;
 const COLUMNS: usize = 2048;
@@ -16,9 +16,9 @@ const GROUP: usize = 32;
 
 fn main() {
     let weights = weights();
-    for how in [Scales::MaxAbs, Scales::Exporter, Scales::Search] {
+    for how in [ScaleMethod::MaxAbs, ScaleMethod::Exporter, ScaleMethod::Search] {
         let mut best = f64::INFINITY;
-        let mut deviation = Deviation::default();
+        let mut deviation = QuantisationError::default();
         for _ in 0..5 {
             let start = Instant::now();
             deviation = quantise(how, &weights);
@@ -26,15 +26,15 @@ fn main() {
         }
         let speed = (ROWS * COLUMNS) as f64 / best / 1e6;
         let name = format!("{how:?}");
-        println!("{name:10} {speed:6.0} million a second, relative error {:.5}", deviation.relative());
+        println!("{name:10} {speed:6.0} million a second, relative error {:.5}", deviation.relative_error());
     }
 }
 
-fn quantise(how: Scales, weights: &[f32]) -> Deviation {
+fn quantise(how: ScaleMethod, weights: &[f32]) -> QuantisationError {
     let (mut nibbles, mut scales) = ([0; COLUMNS / 2], [0.0; COLUMNS / GROUP]);
     let rows = weights.chunks_exact(COLUMNS);
     let deviations = rows.filter_map(|row| quantise_row(how, row, GROUP, &mut nibbles, &mut scales).ok());
-    deviations.fold(Deviation::default(), Deviation::and)
+    deviations.fold(QuantisationError::default(), QuantisationError::merge)
 }
 
 fn weights() -> Vec<f32> {

@@ -1,8 +1,8 @@
 //! Whether a decoder and what is wanted of it can become a program.
 
-use crate::blueprint::{Form, Options};
-use crate::decoder::{Decoder, Scaling, Weight};
+use crate::config::{ModelConfig, RopeScaling, Weight};
 use crate::error::{Error, Result};
+use crate::template::{ConvertOptions, WeightFormat};
 
 /// Numbers that can share a scale.
 const GROUPS: [u32; 4] = [32, 64, 128, 256];
@@ -17,33 +17,33 @@ const MOST_BYTES: u64 = i64::MAX as u64;
 /// Bytes of the widest number.
 const WIDEST: u64 = 8;
 
-/// Checks everything that a blueprint takes for granted.
-pub(crate) fn check(decoder: &Decoder, options: &Options) -> Result<()> {
-    sizes(decoder)?;
-    numbers(decoder)?;
+/// Checks everything that a template takes for granted.
+pub(crate) fn check(config: &ModelConfig, options: &ConvertOptions) -> Result<()> {
+    sizes(config)?;
+    numbers(config)?;
     lengths(options)?;
-    groups(decoder, options)?;
-    bytes(decoder, options)
+    groups(config, options)?;
+    bytes(config, options)
 }
 
 fn refuse<T>(problem: String) -> Result<T> {
-    Err(Error::Option(problem))
+    Err(Error::InvalidOption(problem))
 }
 
-fn sizes(decoder: &Decoder) -> Result<()> {
+fn sizes(config: &ModelConfig) -> Result<()> {
     let named = [
-        ("vocabulary", decoder.vocabulary),
-        ("width", decoder.width),
-        ("number of heads", decoder.heads),
-        ("number of key and value heads", decoder.key_value_heads),
-        ("width of a head", decoder.head_width),
-        ("width of the feed-forward network", decoder.hidden),
+        ("vocabulary", config.vocab_size),
+        ("width", config.hidden_size),
+        ("number of heads", config.num_heads),
+        ("number of key and value heads", config.num_kv_heads),
+        ("width of a head", config.head_dim),
+        ("width of the feed-forward network", config.intermediate_size),
     ];
     for (name, size) in named {
         within(&format!("the model's {name}"), size, 1, LARGEST)?;
     }
-    within("the model's number of layers", decoder.layers, 1, MOST_LAYERS)?;
-    let Decoder { heads, key_value_heads, head_width, .. } = *decoder;
+    within("the model's number of layers", config.num_layers, 1, MOST_LAYERS)?;
+    let ModelConfig { num_heads: heads, num_kv_heads: key_value_heads, head_dim: head_width, .. } = *config;
     if !head_width.is_multiple_of(2) {
         return refuse(format!("the model's heads are {head_width} wide, but only heads of even width can be rotated"));
     }
@@ -65,13 +65,13 @@ fn within(name: &str, size: u32, least: u32, most: u32) -> Result<()> {
     refuse(format!("{name} is {size}, but must be between {least} and {most}"))
 }
 
-fn numbers(decoder: &Decoder) -> Result<()> {
-    positive("norm epsilon", decoder.norm_epsilon)?;
-    positive("rotary base", decoder.rotary.theta)?;
-    match &decoder.rotary.scaling {
+fn numbers(config: &ModelConfig) -> Result<()> {
+    positive("norm epsilon", config.norm_eps)?;
+    positive("rotary base", config.rope.theta)?;
+    match &config.rope.scaling {
         None => Ok(()),
-        Some(Scaling::Divisors(divisors)) => divided(divisors, decoder.head_width / 2),
-        Some(Scaling::Llama3 { factor, low_frequency_factor, high_frequency_factor, original_context }) => {
+        Some(RopeScaling::FrequencyDivisors(divisors)) => divided(divisors, config.head_dim / 2),
+        Some(RopeScaling::Llama3 { factor, low_frequency_factor, high_frequency_factor, original_context }) => {
             stretched(*factor, *low_frequency_factor, *high_frequency_factor, *original_context)
         }
     }
@@ -104,36 +104,36 @@ fn positive(name: &str, number: f64) -> Result<()> {
     refuse(format!("the model's {name} is {number}, but must be a positive number"))
 }
 
-fn lengths(options: &Options) -> Result<()> {
-    within("the context", options.context, 1, LARGEST)?;
-    let Options { longest_call, context, .. } = *options;
+fn lengths(options: &ConvertOptions) -> Result<()> {
+    within("the context", options.max_context_length, 1, LARGEST)?;
+    let ConvertOptions { max_seq_length: longest_call, max_context_length: context, .. } = *options;
     if longest_call < 2 {
         return refuse(format!(
             "the longest call is {longest_call}, but must be at least 2: it counts one more than its tokens"
         ));
     }
-    if options.most_tokens() > context {
+    if options.max_call_tokens() > context {
         return refuse(format!(
             "the longest call has {} tokens, but the context has room for {context} only",
-            options.most_tokens()
+            options.max_call_tokens()
         ));
     }
     Ok(())
 }
 
-fn groups(decoder: &Decoder, options: &Options) -> Result<()> {
-    let width = ("width", decoder.width);
-    if let Form::FourBits { group } = options.linears {
-        let inputs = [width, ("width of all heads", decoder.query_width()), ("hidden width", decoder.hidden)];
+fn groups(config: &ModelConfig, options: &ConvertOptions) -> Result<()> {
+    let width = ("width", config.hidden_size);
+    if let WeightFormat::Int4 { group } = options.linear_format {
+        let inputs = [width, ("width of all heads", config.query_dim()), ("hidden width", config.intermediate_size)];
         group_fits("4-bit projections", group, &inputs)?;
-        let outputs = decoder.key_value_width();
+        let outputs = config.kv_dim();
         if !outputs.is_multiple_of(OUTPUT_PIECE) {
             return refuse(format!(
                 "the model's keys are {outputs} wide together, but 4-bit projections need a multiple of {OUTPUT_PIECE}: use float32"
             ));
         }
     }
-    if let Form::FourBits { group } = options.embedding {
+    if let WeightFormat::Int4 { group } = options.embedding_format {
         group_fits("a 4-bit embedding", group, &[width])?;
     }
     Ok(())
@@ -155,15 +155,15 @@ fn group_fits(what: &str, group: u32, columns: &[(&str, u32)]) -> Result<()> {
 }
 
 /// No tensor is too large to be counted.
-fn bytes(decoder: &Decoder, options: &Options) -> Result<()> {
-    let rows_of_a_call = [decoder.vocabulary, decoder.width, decoder.query_width(), decoder.hidden];
-    let calls = rows_of_a_call.map(|width| ("a call's tensors", options.most_tokens(), width));
-    let caches = [("the KV cache", options.context, decoder.key_value_width())];
-    let embedding = decoder.matrix(Weight::Embedding);
+fn bytes(config: &ModelConfig, options: &ConvertOptions) -> Result<()> {
+    let rows_of_a_call = [config.vocab_size, config.hidden_size, config.query_dim(), config.intermediate_size];
+    let calls = rows_of_a_call.map(|width| ("a call's tensors", options.max_call_tokens(), width));
+    let caches = [("the KV cache", options.max_context_length, config.kv_dim())];
+    let embedding = config.shape(Weight::Embedding);
     let weights = [
         ("the embedding", embedding.rows, embedding.columns),
-        ("the projections", decoder.hidden, decoder.width),
-        ("the projections", decoder.query_width(), decoder.width),
+        ("the projections", config.intermediate_size, config.hidden_size),
+        ("the projections", config.query_dim(), config.hidden_size),
     ];
     for (name, rows, columns) in calls.into_iter().chain(caches).chain(weights) {
         // Room to be rounded up.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use pteron_format::EscapedText;
 
-use crate::decoder::Weight;
+use crate::config::Weight;
 
 /// An error of a conversion. `Display` is one sentence that says what a user can change.
 #[derive(Debug, thiserror::Error)]
@@ -52,7 +52,7 @@ pub enum Error {
     },
     /// An option that does not fit the model.
     #[error("{0}")]
-    Option(String),
+    InvalidOption(String),
     /// A weight that is not a number, or infinite.
     #[error("{weight}: row {row}, column {column} of the checkpoint is {value}; weights must be finite")]
     NotFinite {
@@ -65,9 +65,9 @@ pub enum Error {
         /// What stands there.
         value: f32,
     },
-    /// A blueprint that does not fit the decoder it is for.
-    #[error("the program was planned for another decoder: {0}")]
-    Blueprint(String),
+    /// A template that does not fit the decoder it is for.
+    #[error("the program was planned for another config: {0}")]
+    Template(String),
     /// The caller asked to stop.
     #[error("interrupted; nothing was written")]
     Interrupted,

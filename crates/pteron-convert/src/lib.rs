@@ -1,12 +1,11 @@
 //! Checkpoints become programs.
 //!
-//! A [`Source`] has the weights of a decoder-only transformer and says what shape it has ([`Decoder`]). A [`Blueprint`] is the
+//! A [`Source`] has the weights of a decoder-only transformer and says what shape it has ([`ModelConfig`]). A [`ProgramTemplate`] is the
 //! program for such a decoder as ExecuTorch's Llama exporter writes it: graph, methods, and for every constant where its bytes
 //! come from. Conversion computes those bytes and writes them in a stream: memory holds a few tensors, never the model.
 
-pub mod blueprint;
 mod check;
-pub mod decoder;
+pub mod config;
 mod error;
 mod floats;
 pub mod gguf;
@@ -16,20 +15,21 @@ mod map;
 pub mod open;
 mod program;
 pub mod quantise;
-pub mod rotary;
+pub mod rope;
 pub mod source;
 pub mod synthetic;
+pub mod template;
 #[cfg(test)]
 mod testing;
 pub mod write;
 
-pub use blueprint::{Blueprint, Options};
-pub use decoder::{Decoder, Part, Weight};
+pub use config::{LayerWeight, ModelConfig, Weight};
 pub use error::{Error, Result};
 pub use gguf::Gguf;
 pub use hf::HuggingFace;
-pub use open::{Kind, detect, open_source};
-pub use quantise::Scales;
+pub use open::{CheckpointKind, detect, open_checkpoint};
+pub use quantise::ScaleMethod;
 pub use source::Source;
 pub use synthetic::Synthetic;
+pub use template::{ConvertOptions, ProgramTemplate};
 pub use write::{Progress, Report, convert};

@@ -11,7 +11,7 @@ use crate::source::Source;
 
 /// A kind of checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum CheckpointKind {
     /// A folder with `config.json` and safetensors.
     HuggingFace,
     /// A GGUF file.
@@ -22,11 +22,11 @@ pub enum Kind {
 ///
 /// # Errors
 /// A path that leads to no checkpoint, and what the reader of its kind finds wrong.
-pub fn open_source(path: &Path) -> Result<Box<dyn Source>> {
+pub fn open_checkpoint(path: &Path) -> Result<Box<dyn Source>> {
     // The one place that knows which reader a kind has.
     match detect(path)? {
-        Kind::HuggingFace => Ok(Box::new(HuggingFace::open(path)?)),
-        Kind::Gguf => Ok(Box::new(Gguf::open(path)?)),
+        CheckpointKind::HuggingFace => Ok(Box::new(HuggingFace::open(path)?)),
+        CheckpointKind::Gguf => Ok(Box::new(Gguf::open(path)?)),
     }
 }
 
@@ -34,7 +34,7 @@ pub fn open_source(path: &Path) -> Result<Box<dyn Source>> {
 ///
 /// # Errors
 /// A path that leads nowhere, or to something that is no checkpoint; the message says what to give instead.
-pub fn detect(path: &Path) -> Result<Kind> {
+pub fn detect(path: &Path) -> Result<CheckpointKind> {
     let unreadable = |error| Error::Read { path: path.to_owned(), error };
     let metadata = fs::metadata(path).map_err(unreadable)?;
     if metadata.is_dir() {
@@ -49,9 +49,9 @@ pub fn detect(path: &Path) -> Result<Kind> {
     detect_file(path, &start)
 }
 
-fn detect_folder(folder: &Path) -> Result<Kind> {
+fn detect_folder(folder: &Path) -> Result<CheckpointKind> {
     if folder.join("config.json").is_file() {
-        return Ok(Kind::HuggingFace);
+        return Ok(CheckpointKind::HuggingFace);
     }
     let has = |extension| first_file(folder, &[extension]);
     Err(if folder.join("adapter_config.json").is_file() {
@@ -74,11 +74,11 @@ pub(crate) const LFS_ADVICE: &str = "it is a Git LFS pointer, not the file itsel
 /// No kind of file needs more bytes to be told from others.
 const LONGEST_MAGIC: u64 = 32;
 
-fn detect_file(path: &Path, start: &[u8]) -> Result<Kind> {
+fn detect_file(path: &Path, start: &[u8]) -> Result<CheckpointKind> {
     let at = |offset: usize, magic: &[u8]| start.get(offset..).is_some_and(|rest| rest.starts_with(magic));
     let extension = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
     if at(0, b"GGUF") {
-        return Ok(Kind::Gguf);
+        return Ok(CheckpointKind::Gguf);
     }
     let problem = if at(4, b"ET") || extension == "pte" {
         "it is an ExecuTorch program already: give it to `pteron run`"
@@ -146,14 +146,14 @@ mod tests {
     #[test]
     fn checkpoints_are_recognised() {
         let folder = with(&[("config.json", b"{}"), ("any.name", b"GGUF\x03\0\0\0")]);
-        assert_eq!(detect(folder.path()).unwrap(), Kind::HuggingFace);
-        assert_eq!(detect(&folder.path().join("any.name")).unwrap(), Kind::Gguf);
+        assert_eq!(detect(folder.path()).unwrap(), CheckpointKind::HuggingFace);
+        assert_eq!(detect(&folder.path().join("any.name")).unwrap(), CheckpointKind::Gguf);
     }
 
     #[test]
     fn a_folder_of_hugging_face_is_opened_by_its_reader() {
         let folder = with(&[("config.json", b"{}")]);
-        assert_eq!(open_source(folder.path()).err().unwrap().to_string(), "config.json: architectures is missing");
+        assert_eq!(open_checkpoint(folder.path()).err().unwrap().to_string(), "config.json: architectures is missing");
     }
 
     #[test]

@@ -7,9 +7,9 @@ use pteron_format::program::{
 };
 use pteron_format::vulkan::BACKEND_ID;
 
-use crate::blueprint::Options;
-use crate::decoder::Decoder;
-use crate::source::Facts;
+use crate::config::ModelConfig;
+use crate::source::CheckpointMetadata;
+use crate::template::ConvertOptions;
 
 /// The segment of constants that lie outside delegates. It is empty, and still comes first.
 const CONSTANTS: SegmentId = SegmentId(0);
@@ -24,8 +24,8 @@ const ALIGNMENT: u64 = 16;
 const LEAF: &str = r#"{"type": null, "context": null, "children_spec": []}"#;
 
 /// The program of a decoder whose sizes were checked, with the segments that its delegate names still to be added.
-pub(crate) fn build(decoder: &Decoder, options: &Options, facts: &Facts) -> Program<Vec<u8>> {
-    let plans = std::iter::once(forward(decoder, options)).chain(constant_methods(decoder, options, facts)).collect();
+pub(crate) fn build(config: &ModelConfig, options: &ConvertOptions, metadata: &CheckpointMetadata) -> Program<Vec<u8>> {
+    let plans = std::iter::once(forward(config, options)).chain(constant_methods(config, options, metadata)).collect();
     Program {
         version: 0,
         plans,
@@ -40,8 +40,8 @@ pub(crate) fn build(decoder: &Decoder, options: &Options, facts: &Facts) -> Prog
 }
 
 /// From tokens and a position to logits.
-fn forward(decoder: &Decoder, options: &Options) -> ExecutionPlan {
-    let (tokens, vocabulary) = (options.most_tokens(), decoder.vocabulary);
+fn forward(config: &ModelConfig, options: &ConvertOptions) -> ExecutionPlan {
+    let (tokens, vocabulary) = (options.max_call_tokens(), config.vocab_size);
     let ids = tensor(ScalarType::Long, vec![1, tokens], ShapeDynamism::Bound);
     let position = tensor(ScalarType::Long, vec![1], ShapeDynamism::Static);
     let mut logits = if options.full_logits {
@@ -82,30 +82,34 @@ fn tensor(scalar_type: ScalarType, sizes: Vec<u32>, dynamism: ShapeDynamism) -> 
     }
 }
 
-fn delegate(options: &Options) -> Delegate {
+fn delegate(options: &ConvertOptions) -> Delegate {
     let flag = |key: &str, value: bool| CompileSpec { key: key.to_owned(), value: vec![value.into()] };
-    let specs = vec![flag("require_dynamic_shapes", true), flag("force_fp16", options.half)];
+    let specs = vec![flag("require_dynamic_shapes", true), flag("force_fp16", options.float16)];
     Delegate { id: BACKEND_ID.to_owned(), data: DataRef::Segment(DELEGATE), specs }
 }
 
 /// The methods whose answers are written into the program.
-fn constant_methods(decoder: &Decoder, options: &Options, facts: &Facts) -> Vec<ExecutionPlan> {
+fn constant_methods(config: &ModelConfig, options: &ConvertOptions, metadata: &CheckpointMetadata) -> Vec<ExecutionPlan> {
     let number = |name, number: u32| scalar(name, Value::Int(number.into()));
     let yes = |name| scalar(name, Value::Bool(true));
     let mut plans = vec![
-        number("get_max_seq_len", options.longest_call),
-        number("get_max_context_len", options.context),
-        number("get_n_layers", decoder.layers),
-        number("get_vocab_size", decoder.vocabulary),
+        number("get_max_seq_len", options.max_seq_length),
+        number("get_max_context_len", options.max_context_length),
+        number("get_n_layers", config.num_layers),
+        number("get_vocab_size", config.vocab_size),
         yes("use_kv_cache"),
         yes("use_sdpa_with_kv_cache"),
         yes("enable_dynamic_shape"),
         number("append_eos_to_prompt", 0),
     ];
-    plans.extend(facts.begin.map(|begin| number("get_bos_id", begin)));
-    if !facts.ends.is_empty() {
-        let ends = facts.ends.iter().map(|&end| Value::Int(end.into())).collect();
-        plans.push(constant("get_eos_ids", ends, &node("builtins.list", r#""null""#, &vec![LEAF; facts.ends.len()])));
+    plans.extend(metadata.bos_token.map(|begin| number("get_bos_id", begin)));
+    if !metadata.eos_tokens.is_empty() {
+        let ends = metadata.eos_tokens.iter().map(|&end| Value::Int(end.into())).collect();
+        plans.push(constant(
+            "get_eos_ids",
+            ends,
+            &node("builtins.list", r#""null""#, &vec![LEAF; metadata.eos_tokens.len()]),
+        ));
     }
     plans
 }

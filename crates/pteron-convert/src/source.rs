@@ -2,16 +2,16 @@
 
 use std::borrow::Cow;
 
-use crate::decoder::{Decoder, Weight};
+use crate::config::{ModelConfig, Weight};
 use crate::error::Result;
 
 /// A checkpoint: the weights of a decoder, row by row.
 ///
 /// Rows are asked for in any order and from several threads. What is handed out is as the checkpoint has it: the order of rows
-/// in a program is [`Decoder::checkpoint_row`]'s business.
+/// in a program is [`ModelConfig::checkpoint_row`]'s business.
 pub trait Source: Sync {
     /// What the weights make up.
-    fn decoder(&self) -> &Decoder;
+    fn config(&self) -> &ModelConfig;
 
     /// Whether a program with room for this many tokens answers as the checkpoint means to.
     ///
@@ -29,18 +29,18 @@ pub trait Source: Sync {
     fn row(&self, weight: Weight, row: u32, out: &mut [f32]) -> Result<()>;
 
     /// The row as it is stored, if that is symmetric 4-bit groups of this many numbers: then nothing is rounded again.
-    fn four_bit_row(&self, weight: Weight, row: u32, group: u32) -> Option<FourBitRow<'_>> {
+    fn int4_row(&self, weight: Weight, row: u32, group: u32) -> Option<Int4Row<'_>> {
         let _ = (weight, row, group);
         None
     }
 
     /// What a runtime needs to know beside the weights.
-    fn facts(&self) -> Facts;
+    fn metadata(&self) -> CheckpointMetadata;
 }
 
 /// A row of 4-bit numbers, each group with its scale: number = (nibble − 8) · scale.
 #[derive(Clone, Debug, PartialEq)]
-pub struct FourBitRow<'a> {
+pub struct Int4Row<'a> {
     /// Two numbers a byte, the earlier one in the lower half; 8 stands for zero.
     pub nibbles: Cow<'a, [u8]>,
     /// One for each group.
@@ -49,11 +49,11 @@ pub struct FourBitRow<'a> {
 
 /// What a checkpoint says beside its weights.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Facts {
+pub struct CheckpointMetadata {
     /// The token that texts begin with.
-    pub begin: Option<u32>,
+    pub bos_token: Option<u32>,
     /// Tokens that end a text.
-    pub ends: Vec<u32>,
+    pub eos_tokens: Vec<u32>,
     /// Files to put beside the program: the tokenizer, and what holds the chat template.
     pub sidecars: Vec<Sidecar>,
 }

@@ -6,19 +6,19 @@ mod common;
 
 use common::{Export, file, live};
 use half::f16;
-use pteron_convert::blueprint::{Blueprint, Content};
-use pteron_convert::decoder::{Decoder, Rotary, Scaling, Weight};
-use pteron_convert::rotary;
+use pteron_convert::config::{ModelConfig, RopeConfig, RopeScaling, Weight};
+use pteron_convert::rope;
+use pteron_convert::template::{ConstantData, ProgramTemplate};
 use pteron_format::vulkan::{ConstantSource, DataType, Graph};
 
-/// Operators that exports have and blueprints do not: quantised activations, and rotation by halves, for which conversion
+/// Operators that exports have and templates do not: quantised activations, and rotation by halves, for which conversion
 /// reorders the weights instead.
 const ELSEWHERE: [&str; 2] = ["torchao.choose_qparams_affine.default", "et_vk.apply_rotary_emb_hf.default"];
 
 /// The demo model.
 const DEMO: &str = "models/demo/model.pte";
 
-/// Every export that a blueprint can equal.
+/// Every export that a template can equal.
 fn exports() -> Vec<Export> {
     let folders = std::fs::read_dir(file("fixtures/llama")).unwrap();
     let mut paths: Vec<_> = folders.map(|folder| folder.unwrap().path().join("program.pte")).collect();
@@ -43,26 +43,26 @@ fn graphs_and_plans_equal_the_exporters() {
     let exports = exports();
     assert!(exports.len() >= 3, "only {} exports are compared", exports.len());
     for export in exports {
-        let (decoder, options) = (export.decoder(), export.options());
-        let blueprint = Blueprint::new(&decoder, &options, &export.facts()).unwrap();
-        let (program, exported) = (&blueprint.program, export.pte.program());
+        let (config, options) = (export.config(), export.options());
+        let template = ProgramTemplate::new(&config, &options, &export.metadata()).unwrap();
+        let (program, exported) = (&template.program, export.pte.program());
         assert_eq!(program.plans, exported.plans, "{}", export.path.display());
         assert_eq!(program.constants, exported.constants, "{}", export.path.display());
         assert_eq!((program.version, &program.mutable_data), (exported.version, &exported.mutable_data));
         assert!(exported.inline_constants.is_empty() && exported.inline_delegates.is_empty());
         let graph = unnamed(export.graph());
-        for (index, (built, written)) in blueprint.graph.values.iter().zip(&graph.values).enumerate() {
+        for (index, (built, written)) in template.graph.values.iter().zip(&graph.values).enumerate() {
             assert_eq!(built, written, "{}, value {index}", export.path.display());
         }
-        for (built, written) in blueprint.graph.chain.iter().zip(&graph.chain) {
+        for (built, written) in template.graph.chain.iter().zip(&graph.chain) {
             assert_eq!(built, written, "{}", export.path.display());
         }
-        assert!(blueprint.graph == graph, "{}: the graphs differ", export.path.display());
-        assert_eq!(blueprint.contents.len(), graph.constants.len(), "{}", export.path.display());
+        assert!(template.graph == graph, "{}: the graphs differ", export.path.display());
+        assert_eq!(template.constant_data.len(), graph.constants.len(), "{}", export.path.display());
     }
 }
 
-/// What is checked of blueprints elsewhere holds for the exporter's plans: the check itself is right.
+/// What is checked of templates elsewhere holds for the exporter's plans: the check itself is right.
 #[test]
 fn the_exporters_plans_of_memory_are_sound() {
     for export in exports() {
@@ -80,11 +80,11 @@ fn the_exporters_plans_of_memory_are_sound() {
 #[test]
 fn caches_and_nothing_else_begin_as_zeros() {
     for export in exports() {
-        let blueprint = Blueprint::new(&export.decoder(), &export.options(), &export.facts()).unwrap();
-        for (content, constant) in blueprint.contents.iter().zip(&export.graph().constants) {
+        let template = ProgramTemplate::new(&export.config(), &export.options(), &export.metadata()).unwrap();
+        for (content, constant) in template.constant_data.iter().zip(&export.graph().constants) {
             let bytes = export.pte.constant_bytes(export.place(), constant).unwrap();
             let zeros = bytes.iter().all(|&byte| byte == 0);
-            assert_eq!(*content == Content::Zeros, zeros, "{}: {content:?}", export.path.display());
+            assert_eq!(*content == ConstantData::Zeros, zeros, "{}: {content:?}", export.path.display());
         }
     }
 }
@@ -93,24 +93,24 @@ fn caches_and_nothing_else_begin_as_zeros() {
 #[test]
 fn a_tied_output_is_the_embedding() {
     let export = Export::read(&file(DEMO));
-    let decoder = Decoder { tied: true, ..export.decoder() };
-    let blueprint = Blueprint::new(&decoder, &export.options(), &export.facts()).unwrap();
-    let is_nibbles = |content: &Content| matches!(content, Content::Nibbles { weight: Weight::Embedding, .. });
-    let constants = blueprint.contents.iter().zip(&export.graph().constants);
+    let config = ModelConfig { tied_embeddings: true, ..export.config() };
+    let template = ProgramTemplate::new(&config, &export.options(), &export.metadata()).unwrap();
+    let is_nibbles = |content: &ConstantData| matches!(content, ConstantData::Int4 { weight: Weight::Embedding, .. });
+    let constants = template.constant_data.iter().zip(&export.graph().constants);
     let keys: Vec<_> = constants.filter(|(content, _)| is_nibbles(content)).map(|(_, constant)| &constant.source).collect();
     assert_eq!(keys.len(), 2);
     assert_eq!(keys[0], keys[1]);
 }
 
 /// The angles of an export: what its manifest says of them, in the words of `params.json`.
-fn rotary(export: &Export) -> Rotary {
-    let mut rotary = export.decoder().rotary;
+fn rotary(export: &Export) -> RopeConfig {
+    let mut rotary = export.config().rope;
     let Ok(manifest) = std::fs::read(export.path.with_file_name("manifest.json")) else { return rotary };
     let manifest: serde_json::Value = serde_json::from_slice(&manifest).unwrap();
     let params = &manifest["params"];
     rotary.theta = params["rope_theta"].as_f64().unwrap();
     let scaling =
-        Scaling::Llama3 { factor: 32.0, low_frequency_factor: 1.0, high_frequency_factor: 4.0, original_context: 8192 };
+        RopeScaling::Llama3 { factor: 32.0, low_frequency_factor: 1.0, high_frequency_factor: 4.0, original_context: 8192 };
     rotary.scaling = params["use_scaled_rope"].as_bool().unwrap_or(false).then_some(scaling);
     rotary
 }
@@ -129,12 +129,12 @@ fn distances(dtype: DataType, theirs: &[u8], ours: &[f32]) -> Vec<u32> {
 #[test]
 fn rotary_tables_are_within_one_step_of_pytorchs() {
     for export in exports() {
-        let decoder = Decoder { rotary: rotary(&export), ..export.decoder() };
-        let contents = Blueprint::new(&decoder, &export.options(), &export.facts()).unwrap().contents;
-        let dtype = if export.options().half { DataType::Float16 } else { DataType::Float32 };
-        let (cosines, sines) = rotary::table(&decoder, export.options().context);
-        for (content, ours) in [(Content::Cosines, cosines), (Content::Sines, sines)] {
-            let index = contents.iter().position(|other| *other == content).unwrap();
+        let config = ModelConfig { rope: rotary(&export), ..export.config() };
+        let constant_data = ProgramTemplate::new(&config, &export.options(), &export.metadata()).unwrap().constant_data;
+        let dtype = if export.options().float16 { DataType::Float16 } else { DataType::Float32 };
+        let (cosines, sines) = rope::table(&config, export.options().max_context_length);
+        for (content, ours) in [(ConstantData::RopeCos, cosines), (ConstantData::RopeSin, sines)] {
+            let index = constant_data.iter().position(|other| *other == content).unwrap();
             let constant = &export.graph().constants[index];
             let theirs = export.pte.constant_bytes(export.place(), constant).unwrap();
             let distances = distances(dtype, theirs, &ours);

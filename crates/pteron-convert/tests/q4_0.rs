@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use pteron_convert::blueprint::{Content, Form, ScaleOrder};
-use pteron_convert::{Blueprint, Gguf, Options, Part, Scales, Source, Weight, convert};
+use pteron_convert::template::{ConstantData, ScaleOrder, WeightFormat};
+use pteron_convert::{ConvertOptions, Gguf, LayerWeight, ProgramTemplate, ScaleMethod, Source, Weight, convert};
 use pteron_format::Pte;
 
 const GROUP: u32 = 32;
@@ -19,13 +19,13 @@ fn folder() -> PathBuf {
 /// What GGUF calls a weight.
 fn name(weight: Weight) -> String {
     let part = |part| match part {
-        Part::Query => "attn_q",
-        Part::Key => "attn_k",
-        Part::Value => "attn_v",
-        Part::AttentionOutput => "attn_output",
-        Part::Gate => "ffn_gate",
-        Part::Up => "ffn_up",
-        Part::Down => "ffn_down",
+        LayerWeight::Query => "attn_q",
+        LayerWeight::Key => "attn_k",
+        LayerWeight::Value => "attn_v",
+        LayerWeight::AttentionOutput => "attn_output",
+        LayerWeight::Gate => "ffn_gate",
+        LayerWeight::Up => "ffn_up",
+        LayerWeight::Down => "ffn_down",
         other => panic!("{other:?} is no matrix"),
     };
     match weight {
@@ -42,18 +42,18 @@ fn floats(bytes: &[u8]) -> Vec<f32> {
 #[test]
 fn blocks_of_4_bits_are_taken_as_they_are() {
     let source = Gguf::open(folder().join("model.gguf")).unwrap();
-    let options = Options {
-        context: 128,
-        longest_call: 128,
-        linears: Form::FourBits { group: GROUP },
-        embedding: Form::FourBits { group: GROUP },
+    let options = ConvertOptions {
+        max_context_length: 128,
+        max_seq_length: 128,
+        linear_format: WeightFormat::Int4 { group: GROUP },
+        embedding_format: WeightFormat::Int4 { group: GROUP },
         full_logits: false,
-        half: false,
+        float16: false,
     };
-    let blueprint = Blueprint::new(source.decoder(), &options, &source.facts()).unwrap();
-    let contents = blueprint.contents.clone();
+    let template = ProgramTemplate::new(source.config(), &options, &source.metadata()).unwrap();
+    let constant_data = template.constant_data.clone();
     let path = std::env::temp_dir().join(format!("pteron-q4_0-{}.pte", std::process::id()));
-    let report = convert(&source, blueprint, Scales::Search, &path, &mut |_| ControlFlow::Continue(())).unwrap();
+    let report = convert(&source, template, ScaleMethod::Search, &path, &mut |_| ControlFlow::Continue(())).unwrap();
     assert!(report.weights.iter().all(|weight| weight.lossless), "{report:?}");
 
     let file = std::fs::read(&path).unwrap();
@@ -63,19 +63,19 @@ fn blocks_of_4_bits_are_taken_as_they_are() {
     let bytes = |index: usize| pte.constant_bytes(place, &blob.graph.constants[index]).unwrap();
     let mut nibbles: BTreeMap<Weight, &[u8]> = BTreeMap::new();
     let mut scales: BTreeMap<(Weight, bool), Vec<f32>> = BTreeMap::new();
-    for (index, content) in contents.iter().enumerate() {
+    for (index, content) in constant_data.iter().enumerate() {
         match *content {
-            Content::Nibbles { weight, .. } => drop(nibbles.insert(weight, bytes(index))),
-            Content::Scales { weight, order, .. } => {
-                scales.insert((weight, order == ScaleOrder::GroupsFirst), floats(bytes(index)));
+            ConstantData::Int4 { weight, .. } => drop(nibbles.insert(weight, bytes(index))),
+            ConstantData::Scales { weight, order, .. } => {
+                scales.insert((weight, order == ScaleOrder::GroupMajor), floats(bytes(index)));
             }
             _ => {}
         }
     }
-    assert_eq!(nibbles.len(), 1 + 7 * source.decoder().layers as usize, "the embedding and all projections");
+    assert_eq!(nibbles.len(), 1 + 7 * source.config().num_layers as usize, "the embedding and all projections");
 
     for ((weight, groups_first), scales) in scales {
-        let matrix = source.decoder().matrix(weight);
+        let matrix = source.config().shape(weight);
         let (rows, columns) = (matrix.rows as usize, matrix.columns as usize);
         let groups = columns / GROUP as usize;
         // Rows of scales may be padded.

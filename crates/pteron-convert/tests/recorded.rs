@@ -10,52 +10,52 @@
 mod common;
 
 use common::text;
-use pteron_convert::blueprint::{Blueprint, Form, Options};
-use pteron_convert::decoder::{Biases, Decoder, Pairs, Rotary};
-use pteron_convert::source::Facts;
+use pteron_convert::config::{AttentionBias, ModelConfig, RopeConfig, RopeStyle};
+use pteron_convert::source::CheckpointMetadata;
+use pteron_convert::template::{ConvertOptions, ProgramTemplate, WeightFormat};
 use sha2::{Digest, Sha256};
 
 fn base() -> Case {
-    let decoder = Decoder {
-        vocabulary: 256,
-        width: 64,
-        layers: 2,
-        heads: 4,
-        key_value_heads: 2,
-        head_width: 16,
-        hidden: 128,
-        norm_epsilon: 1e-5,
-        rotary: Rotary { theta: 5e5, scaling: None, pairs: Pairs::Neighbours },
-        head_norms: false,
-        biases: Biases::None,
-        tied: false,
-        trained_context: 128,
+    let config = ModelConfig {
+        vocab_size: 256,
+        hidden_size: 64,
+        num_layers: 2,
+        num_heads: 4,
+        num_kv_heads: 2,
+        head_dim: 16,
+        intermediate_size: 128,
+        norm_eps: 1e-5,
+        rope: RopeConfig { theta: 5e5, scaling: None, style: RopeStyle::Interleaved },
+        qk_norm: false,
+        attention_bias: AttentionBias::None,
+        tied_embeddings: false,
+        max_position_embeddings: 128,
     };
-    let options = Options {
-        context: 128,
-        longest_call: 128,
-        linears: Form::FourBits { group: 32 },
-        embedding: Form::FourBits { group: 32 },
+    let options = ConvertOptions {
+        max_context_length: 128,
+        max_seq_length: 128,
+        linear_format: WeightFormat::Int4 { group: 32 },
+        embedding_format: WeightFormat::Int4 { group: 32 },
         full_logits: false,
-        half: false,
+        float16: false,
     };
-    Case { decoder, options }
+    Case { config, options }
 }
 
 /// What an export was made with: a decoder, and what is wanted of it.
 struct Case {
-    decoder: Decoder,
-    options: Options,
+    config: ModelConfig,
+    options: ConvertOptions,
 }
 
 impl Case {
     fn floats(&mut self) -> &mut Self {
-        (self.options.linears, self.options.embedding) = (Form::Float32, Form::Float32);
+        (self.options.linear_format, self.options.embedding_format) = (WeightFormat::Float32, WeightFormat::Float32);
         self
     }
 
     fn half(&mut self) -> &mut Self {
-        self.options.half = true;
+        self.options.float16 = true;
         self
     }
 
@@ -65,75 +65,75 @@ impl Case {
     }
 
     fn lengths(&mut self, context: u32, longest_call: u32) -> &mut Self {
-        (self.options.context, self.options.longest_call) = (context, longest_call);
+        (self.options.max_context_length, self.options.max_seq_length) = (context, longest_call);
         self
     }
 
-    fn biases(&mut self, biases: Biases) -> &mut Self {
-        self.decoder.biases = biases;
+    fn biases(&mut self, biases: AttentionBias) -> &mut Self {
+        self.config.attention_bias = biases;
         self
     }
 
     fn head_norms(&mut self) -> &mut Self {
-        self.decoder.head_norms = true;
+        self.config.qk_norm = true;
         self
     }
 
     fn head_width(&mut self, width: u32) -> &mut Self {
-        self.decoder.head_width = width;
+        self.config.head_dim = width;
         self
     }
 
     fn heads(&mut self, heads: u32) -> &mut Self {
-        self.decoder.heads = heads;
+        self.config.num_heads = heads;
         self
     }
 
     fn width(&mut self, width: u32) -> &mut Self {
-        self.decoder.width = width;
+        self.config.hidden_size = width;
         self
     }
 
     fn key_value_heads(&mut self, heads: u32) -> &mut Self {
-        self.decoder.key_value_heads = heads;
+        self.config.num_kv_heads = heads;
         self
     }
 
     fn layers(&mut self, layers: u32) -> &mut Self {
-        self.decoder.layers = layers;
+        self.config.num_layers = layers;
         self
     }
 
     fn vocabulary(&mut self, vocabulary: u32) -> &mut Self {
-        self.decoder.vocabulary = vocabulary;
+        self.config.vocab_size = vocabulary;
         self
     }
 
     fn hidden(&mut self, hidden: u32) -> &mut Self {
-        self.decoder.hidden = hidden;
+        self.config.intermediate_size = hidden;
         self
     }
 
     /// All that a layer can have.
     fn everything(&mut self) -> &mut Self {
-        self.biases(Biases::Inputs).head_norms().head_width(32)
+        self.biases(AttentionBias::Qkv).head_norms().head_width(32)
     }
 
     /// Twice as wide, for larger groups.
     fn groups(&mut self, linears: u32, embedding: u32) -> &mut Self {
-        (self.decoder.width, self.decoder.head_width, self.decoder.hidden) = (128, 32, 256);
-        self.options.linears = Form::FourBits { group: linears };
-        self.options.embedding = Form::FourBits { group: embedding };
+        (self.config.hidden_size, self.config.head_dim, self.config.intermediate_size) = (128, 32, 256);
+        self.options.linear_format = WeightFormat::Int4 { group: linears };
+        self.options.embedding_format = WeightFormat::Int4 { group: embedding };
         self
     }
 
-    fn embedding(&mut self, embedding: Form) -> &mut Self {
-        self.options.embedding = embedding;
+    fn embedding(&mut self, embedding: WeightFormat) -> &mut Self {
+        self.options.embedding_format = embedding;
         self
     }
 
-    fn linears(&mut self, linears: Form) -> &mut Self {
-        self.options.linears = linears;
+    fn linears(&mut self, linears: WeightFormat) -> &mut Self {
+        self.options.linear_format = linears;
         self
     }
 }
@@ -145,8 +145,8 @@ const RECORDED: &[(Change, &str)] = &[
     (|case| case, "6d6235c1a549b2b7"),
     (|case| case.groups(64, 64), "4ff3812b9b9c02eb"),
     (|case| case.groups(128, 32), "075739804f045aae"),
-    (|case| case.embedding(Form::Float32), "860168281259cc60"),
-    (|case| case.linears(Form::Float32), "36e977e8d7e72d78"),
+    (|case| case.embedding(WeightFormat::Float32), "860168281259cc60"),
+    (|case| case.linears(WeightFormat::Float32), "36e977e8d7e72d78"),
     (|case| case.floats(), "32608b2be9853b58"),
     (|case| case.full_logits(), "1b5ed59aaf2c710d"),
     (|case| case.floats().full_logits(), "6c0466e45fad5d45"),
@@ -162,15 +162,15 @@ const RECORDED: &[(Change, &str)] = &[
     ),
     (|case| case.head_width(32), "85296c712ea7b391"),
     (|case| case.head_norms(), "2e15861e18acc896"),
-    (|case| case.biases(Biases::Inputs), "4086f9d26ed8af29"),
-    (|case| case.biases(Biases::Inputs).floats(), "582c41d3dce2ed33"),
+    (|case| case.biases(AttentionBias::Qkv), "4086f9d26ed8af29"),
+    (|case| case.biases(AttentionBias::Qkv).floats(), "582c41d3dce2ed33"),
     // The exporter's model has no bias behind attention; these were made with one put into it.
-    (|case| case.biases(Biases::All), "36601f574e06e34c"),
-    (|case| case.biases(Biases::All).floats(), "7210809e0a900843"),
+    (|case| case.biases(AttentionBias::All), "36601f574e06e34c"),
+    (|case| case.biases(AttentionBias::All).floats(), "7210809e0a900843"),
     (|case| case.everything(), "4ca1b0ad52cdbc2c"),
     (|case| case.everything().floats(), "52a25b4676dacee6"),
     (|case| case.everything().half(), "2d116345a54b0257"),
-    (|case| case.embedding(Form::Float32).half(), "afd0474229702f2c"),
+    (|case| case.embedding(WeightFormat::Float32).half(), "afd0474229702f2c"),
     (|case| case.floats().half(), "baebf87e7b78b1ba"),
     // Too large for textures: caches, tables, logits, weights.
     (|case| case.lengths(4096, 128), "fb51963b5103f461"),
@@ -185,17 +185,17 @@ const RECORDED: &[(Change, &str)] = &[
     // Deeper than the exporter looks ahead.
     (|case| case.vocabulary(17_000).layers(8), "e6208913e193fe1d"),
     (|case| case.vocabulary(17_000).layers(7).floats(), "667879209ee2db22"),
-    (|case| case.vocabulary(17_000).layers(5).hidden(16_416).embedding(Form::Float32).half(), "adfe2af3651ba75c"),
+    (|case| case.vocabulary(17_000).layers(5).hidden(16_416).embedding(WeightFormat::Float32).half(), "adfe2af3651ba75c"),
     (
         |case| {
             case.vocabulary(17_000).layers(4).hidden(16_416).head_norms().lengths(2100, 64);
-            case.linears(Form::Float32).full_logits()
+            case.linears(WeightFormat::Float32).full_logits()
         },
         "7b086dc9c17cd235",
     ),
     (|case| case.hidden(65_664).layers(1), "64b65bdc85dd625a"),
     (
-        |case| case.everything().vocabulary(65_540).linears(Form::Float32).full_logits().lengths(4096, 4096),
+        |case| case.everything().vocabulary(65_540).linears(WeightFormat::Float32).full_logits().lengths(4096, 4096),
         "c40907ee42b9c98a",
     ),
 ];
@@ -204,9 +204,9 @@ const RECORDED: &[(Change, &str)] = &[
 fn graphs_equal_those_recorded() {
     for (change, recorded) in RECORDED {
         let mut case = base();
-        let Case { decoder, options } = change(&mut case);
-        let graph = Blueprint::new(decoder, options, &Facts::default()).unwrap().graph;
+        let Case { config, options } = change(&mut case);
+        let graph = ProgramTemplate::new(config, options, &CheckpointMetadata::default()).unwrap().graph;
         let digest: String = Sha256::digest(text(&graph)).iter().map(|byte| format!("{byte:02x}")).collect();
-        assert!(digest.starts_with(recorded), "{digest} is not {recorded}: {decoder:?}, {options:?}");
+        assert!(digest.starts_with(recorded), "{digest} is not {recorded}: {config:?}, {options:?}");
     }
 }

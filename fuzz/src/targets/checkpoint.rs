@@ -38,7 +38,7 @@ pub const TARGET: Target = Target {
         "\"Qwen2ForCausalLM\"",
         "\"Qwen3ForCausalLM\"",
         "\"MistralForCausalLM\"",
-        "model.layers.0.self_attn.q_proj.weight",
+        "model.num_layers.0.self_attn.q_proj.weight",
         "\"tie_word_embeddings\":",
         "\"head_dim\":",
         "\"sliding_window\":",
@@ -112,9 +112,9 @@ fn opened(files: &BTreeMap<String, Vec<u8>>) -> Verdict {
     if let Err(error) = model.check_context(1 << 20) {
         oracle::error_text(&error);
     }
-    let decoder = model.decoder();
-    for weight in decoder.weights() {
-        let matrix = decoder.matrix(weight);
+    let config = model.config();
+    for weight in config.weights() {
+        let matrix = config.shape(weight);
         let mut numbers = vec![0.0; matrix.columns as usize];
         for row in 0..matrix.rows {
             model.row(weight, row, &mut numbers).expect("a weight that was found has its rows");
@@ -138,7 +138,7 @@ fn config(architecture: &str) -> Value {
 fn header() -> Value {
     let mut tensors = Map::new();
     let mut end = 0;
-    let layer = |name: &str| format!("model.layers.0.{name}.weight");
+    let layer = |name: &str| format!("model.num_layers.0.{name}.weight");
     for (name, shape) in [
         ("model.embed_tokens.weight".to_owned(), vec![8, 16]),
         (layer("self_attn.q_proj"), vec![16, 16]),

@@ -27,9 +27,9 @@ fn run(bytes: &[u8]) -> Verdict {
         Ok(model) => model,
         Err(error) => return refused(&error, bytes.len()),
     };
-    let decoder = model.decoder();
-    for weight in decoder.weights() {
-        let matrix = decoder.matrix(weight);
+    let config = model.config();
+    for weight in config.weights() {
+        let matrix = config.shape(weight);
         let mut numbers = vec![0.0; matrix.columns as usize];
         for row in 0..matrix.rows {
             model.row(weight, row, &mut numbers).expect("a weight that was found has its rows");

@@ -126,7 +126,7 @@ mod tests {
         assert_eq!((exact().fusions, fast.fusions), (pteron::Fusions::NONE, pteron::Fusions::ALL));
         assert_eq!((exact().precision, fast.precision), (Precision::Full, Precision::Fast));
         assert_eq!((exact().state_dtype, fast.state_dtype), (StateDtype::F32, StateDtype::F16));
-        let decoder = pteron_convert::synthetic::parse(SYNTHETIC_SHAPE).unwrap();
-        assert_eq!((decoder.layers, decoder.vocabulary), (2, 8192));
+        let config = pteron_convert::synthetic::parse(SYNTHETIC_SHAPE).unwrap();
+        assert_eq!((config.num_layers, config.vocab_size), (2, 8192));
     }
 }

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use pteron::Program;
-use pteron_convert::{Blueprint, Options, Scales, Source, Synthetic, synthetic};
+use pteron_convert::{ConvertOptions, ProgramTemplate, ScaleMethod, Source, Synthetic, synthetic};
 use pteron_files::TemporaryFolder;
 use pteron_format::Bytes;
 use pteron_llm::PartialMetadata;
@@ -55,11 +55,11 @@ pub(super) fn synthetic(shape: &str, context: u32) -> Result<Target, Failure> {
     let temporary = TemporaryFolder::new("pteron-bench-")
         .map_err(|error| Failure::file(&std::env::temp_dir(), Reason::Unwritten(error)))?;
     let path = temporary.path().join("model.pte");
-    let options = Options::four_bits(context);
-    let blueprint = Blueprint::new(source.decoder(), &options, &source.facts())?;
+    let options = ConvertOptions::new(context);
+    let template = ProgramTemplate::new(source.config(), &options, &source.metadata())?;
     let mut until_interrupted =
         |_| if interrupts::interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
-    pteron_convert::convert(&source, blueprint, Scales::default(), &path, &mut until_interrupted)?;
+    pteron_convert::convert(&source, template, ScaleMethod::default(), &path, &mut until_interrupted)?;
     let pte = files::open_program(&path)?;
     let bytes = pte.file().file_len();
     // What is mapped needs no name where names and files are apart: then nothing stays behind, however the process ends.

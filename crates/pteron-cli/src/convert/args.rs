@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use pteron_convert::blueprint::{self, Options};
-use pteron_convert::{Decoder, Scales, synthetic};
+use pteron_convert::template::{self, ConvertOptions};
+use pteron_convert::{ModelConfig, ScaleMethod, synthetic};
 
 /// As many tokens as a context has where nobody says, unless the model was trained for fewer.
 const USUAL_CONTEXT: u32 = 4096;
@@ -51,7 +51,7 @@ pub(crate) struct Convert {
     pub(crate) longest_call: Option<u32>,
 
     /// Numbers that share a scale: 32, 64, 128 or 256
-    #[arg(long, value_name = "N", default_value_t = Options::USUAL_GROUP)]
+    #[arg(long, value_name = "N", default_value_t = ConvertOptions::DEFAULT_GROUP)]
     pub(crate) group: u32,
 
     /// How projections are stored
@@ -132,7 +132,7 @@ macro_rules! shown_as_typed {
 }
 shown_as_typed!(Form, HowScaled);
 
-impl From<HowScaled> for Scales {
+impl From<HowScaled> for ScaleMethod {
     fn from(how: HowScaled) -> Self {
         match how {
             HowScaled::Search => Self::Search,
@@ -144,16 +144,16 @@ impl From<HowScaled> for Scales {
 
 impl Convert {
     /// What is wanted of the program of such a decoder.
-    pub(super) fn options(&self, decoder: &Decoder) -> Options {
-        let context = self.context.unwrap_or_else(|| decoder.trained_context.clamp(1, USUAL_CONTEXT));
-        let stored = |form| blueprint::Form::in_groups((form == Form::FourBits).then_some(self.group));
-        Options {
-            context,
-            longest_call: self.longest_call.unwrap_or_else(|| context.min(Options::USUAL_CALL)),
-            linears: stored(self.linears),
-            embedding: stored(self.embedding),
+    pub(super) fn options(&self, config: &ModelConfig) -> ConvertOptions {
+        let context = self.context.unwrap_or_else(|| config.max_position_embeddings.clamp(1, USUAL_CONTEXT));
+        let stored = |form| template::WeightFormat::from_group_size((form == Form::FourBits).then_some(self.group));
+        ConvertOptions {
+            max_context_length: context,
+            max_seq_length: self.longest_call.unwrap_or_else(|| context.min(ConvertOptions::DEFAULT_MAX_SEQ_LENGTH)),
+            linear_format: stored(self.linears),
+            embedding_format: stored(self.embedding),
             full_logits: self.full_logits,
-            half: self.half,
+            float16: self.half,
         }
     }
 }

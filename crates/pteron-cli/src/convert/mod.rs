@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) use args::Convert;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use pteron_convert::{Blueprint, Progress, Report, Source, Synthetic, open_source, synthetic};
+use pteron_convert::{ProgramTemplate, Progress, Report, Source, Synthetic, open_checkpoint, synthetic};
 
 use crate::failure::Failure;
 use crate::{interrupts, terminal};
@@ -30,14 +30,14 @@ pub(crate) fn run(args: &Convert) -> ExitCode {
 fn convert(args: &Convert) -> Result<(), Failure> {
     let start = Instant::now();
     let source = open(args)?;
-    let options = args.options(source.decoder());
-    source.check_context(options.context)?;
-    let facts = source.facts();
-    let blueprint = Blueprint::new(source.decoder(), &options, &facts)?;
-    let sidecars = beside::plan(&args.out, facts.sidecars)?;
+    let options = args.options(source.config());
+    source.check_context(options.max_context_length)?;
+    let metadata = source.metadata();
+    let template = ProgramTemplate::new(source.config(), &options, &metadata)?;
+    let sidecars = beside::plan(&args.out, metadata.sidecars)?;
     let bar = Bar::new(args);
     let mut watch = |progress: Progress| bar.show(progress);
-    let report = pteron_convert::convert(&*source, blueprint, args.scales.into(), &args.out, &mut watch);
+    let report = pteron_convert::convert(&*source, template, args.scales.into(), &args.out, &mut watch);
     bar.end();
     let report = report?;
     sidecars.write()?;
@@ -47,8 +47,8 @@ fn convert(args: &Convert) -> Result<(), Failure> {
 fn open(args: &Convert) -> Result<Box<dyn Source>, Failure> {
     Ok(match (&args.synthetic, &args.source) {
         (Some(shape), _) => Box::new(Synthetic::new(synthetic::parse(shape)?, args.seed)),
-        (None, Some(path)) => open_source(path)?,
-        (None, None) => return Err(pteron_convert::Error::Option("there is nothing to convert".to_owned()).into()),
+        (None, Some(path)) => open_checkpoint(path)?,
+        (None, None) => return Err(pteron_convert::Error::InvalidOption("there is nothing to convert".to_owned()).into()),
     })
 }
 

@@ -4,8 +4,8 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use pteron_convert::Report;
-use pteron_convert::blueprint::Form;
-use pteron_convert::write::Converted;
+use pteron_convert::template::WeightFormat;
+use pteron_convert::write::ConvertedWeight;
 use serde::Serialize;
 
 use super::Convert;
@@ -50,15 +50,15 @@ pub(super) fn table(report: &Report) -> String {
     out
 }
 
-fn row(weight: &Converted) -> [Cell; 5] {
+fn row(weight: &ConvertedWeight) -> [Cell; 5] {
     let form = match weight.form {
-        Form::FourBits { group } => format!("4 bits, groups of {group}"),
-        Form::Float32 => "float32".to_owned(),
+        WeightFormat::Int4 { group } => format!("4 bits, groups of {group}"),
+        WeightFormat::Float32 => "float32".to_owned(),
     };
     let [greatest, relative] = if weight.lossless {
         ["0".to_owned(), "lossless".to_owned()]
     } else {
-        [format!("{:.3e}", weight.greatest_error), format!("{:.2} %", 100.0 * weight.relative_error)]
+        [format!("{:.3e}", weight.max_error), format!("{:.2} %", 100.0 * weight.relative_error)]
     };
     [
         Cell::new(weight.weight.to_string()),

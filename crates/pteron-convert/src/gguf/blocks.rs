@@ -54,7 +54,7 @@ pub(super) fn q4_0(block: &[u8; 18], out: &mut [f32; 32]) {
 }
 
 /// The same numbers two a byte, neighbours together, with their scale: as programs hold them.
-pub(super) fn q4_0_neighbours(block: &[u8; 18]) -> (f32, [u8; 16]) {
+pub(super) fn q4_0_interleaved(block: &[u8; 18]) -> (f32, [u8; 16]) {
     let pair = |i| nibble(&block[2..], 2 * i) | nibble(&block[2..], 2 * i + 1) << 4;
     (half_at(block, 0), from_fn(pair))
 }
@@ -145,7 +145,7 @@ mod tests {
         let mut numbers = [0.0; 32];
         q4_0(&block, &mut numbers);
         assert_eq!((numbers[0], numbers[9], numbers[16], numbers[31]), (4.0, -0.5, -3.5, 4.0));
-        let (scale, nibbles) = q4_0_neighbours(&block);
+        let (scale, nibbles) = q4_0_interleaved(&block);
         assert_eq!((scale, nibbles[0], nibbles[7], nibbles[8], nibbles[15]), (-0.5, 0x10, 0xFE, 0xEF, 0x01));
         let again = nibbles.iter().flat_map(|byte| [byte & 0xF, byte >> 4]);
         let again: Vec<f32> = again.map(|nibble| (f32::from(nibble) - 8.0) * scale).collect();

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use super::cursor::{Cursor, shown};
-use super::kinds::{KINDS, Kind, kind, kind_name};
 use super::metadata::Metadata;
+use super::tensor_types::{TENSOR_TYPES, TensorType, kind, tensor_type_name};
 use crate::error::{Error, Result};
 
 const MAGIC: [u8; 4] = *b"GGUF";
@@ -39,7 +39,7 @@ struct Described<'a> {
 /// A tensor that lies within its file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tensor {
-    pub(super) kind: &'static Kind,
+    pub(super) kind: &'static TensorType,
     /// The number of columns comes first; dimensions that it does not have are 1.
     pub(super) dims: [u64; MAX_RANK as usize],
     /// Where in the file it begins.
@@ -88,8 +88,8 @@ impl<'a> File<'a> {
     fn placed(&self, described: &Described<'_>) -> Result<Tensor> {
         let &Described { name, dims, offset, .. } = described;
         let kind = kind(described.kind).ok_or_else(|| Error::Unsupported {
-            what: format!("the type {} of the tensor {}", kind_name(described.kind), shown(name)),
-            alternatives: KINDS.iter().map(|kind| kind.name.to_owned()).collect(),
+            what: format!("the type {} of the tensor {}", tensor_type_name(described.kind), shown(name)),
+            alternatives: TENSOR_TYPES.iter().map(|kind| kind.name.to_owned()).collect(),
         })?;
         let rows = dims[1..].iter().try_fold(1, |rows: u64, &dim| rows.checked_mul(dim));
         if !dims[0].is_multiple_of(kind.block as u64) {

@@ -6,10 +6,10 @@
 mod blocks;
 mod cursor;
 mod file;
-mod kinds;
 mod metadata;
 mod model;
-mod parts;
+mod shards;
+mod tensor_types;
 #[cfg(test)]
 mod tests;
 mod tokenizer;
@@ -21,10 +21,10 @@ use std::path::Path;
 use file::File;
 use weights::{Stored, Tensors};
 
-use crate::decoder::{Decoder, Weight};
+use crate::config::{ModelConfig, Weight};
 use crate::error::{Error, Result};
 use crate::map::Mapped;
-use crate::source::{Facts, FourBitRow, Source};
+use crate::source::{CheckpointMetadata, Int4Row, Source};
 
 /// Numbers that share a scale in the type that is handed out as it is.
 const FOUR_BIT_GROUP: u32 = 32;
@@ -35,9 +35,9 @@ type Bytes = Box<dyn AsRef<[u8]> + Send + Sync>;
 pub struct Gguf {
     files: Vec<Bytes>,
     architecture: &'static str,
-    decoder: Decoder,
+    config: ModelConfig,
     weights: HashMap<Weight, Stored>,
-    facts: Facts,
+    metadata: CheckpointMetadata,
 }
 
 impl Gguf {
@@ -49,7 +49,7 @@ impl Gguf {
         let path = path.as_ref();
         let first = Mapped::open(path)?;
         let name = path.display().to_string();
-        let others = parts::others(path, &File::read(&name, first.as_ref())?)?;
+        let others = shards::others(path, &File::read(&name, first.as_ref())?)?;
         let mut names = vec![name];
         let mut files: Vec<Bytes> = vec![Box::new(first)];
         for other in others {
@@ -71,18 +71,18 @@ impl Gguf {
         let bytes: Vec<&[u8]> = files.iter().map(|file| (**file).as_ref()).collect();
         let heads = names.iter().zip(&bytes).map(|(name, bytes)| File::read(name, bytes));
         let heads: Vec<File<'_>> = heads.collect::<Result<_>>()?;
-        parts::check(names, &heads)?;
+        shards::check(names, &heads)?;
         let Some(first) = heads.first() else {
-            return Err(Error::Option("there is no file to read".to_owned()));
+            return Err(Error::InvalidOption("there is no file to read".to_owned()));
         };
-        let (architecture, mut decoder) = model::decoder(&first.metadata)?;
+        let (architecture, mut config) = model::config(&first.metadata)?;
         let tensors = together(names, &heads)?;
-        weights::complete(&mut decoder, &tensors);
-        let weights = weights::find(architecture, &decoder, &tensors)?;
-        decoder.rotary.scaling = weights::scaling(architecture, &decoder, &tensors, &bytes)?;
-        let facts = tokenizer::facts(&first.metadata, decoder.vocabulary)?;
+        weights::complete(&mut config, &tensors);
+        let weights = weights::find(architecture, &config, &tensors)?;
+        config.rope.scaling = weights::scaling(architecture, &config, &tensors, &bytes)?;
+        let metadata = tokenizer::checkpoint_metadata(&first.metadata, config.vocab_size)?;
         let architecture = architecture.name;
-        Ok(Self { architecture, decoder, weights, facts, files })
+        Ok(Self { architecture, config, weights, metadata, files })
     }
 
     /// A row's place and its bytes.
@@ -108,8 +108,8 @@ fn together<'a>(names: &[String], heads: &[File<'a>]) -> Result<Tensors<'a>> {
 }
 
 impl Source for Gguf {
-    fn decoder(&self) -> &Decoder {
-        &self.decoder
+    fn config(&self) -> &ModelConfig {
+        &self.config
     }
 
     fn row(&self, weight: Weight, row: u32, out: &mut [f32]) -> Result<()> {
@@ -125,17 +125,17 @@ impl Source for Gguf {
         }
     }
 
-    fn four_bit_row(&self, weight: Weight, row: u32, group: u32) -> Option<FourBitRow<'_>> {
+    fn int4_row(&self, weight: Weight, row: u32, group: u32) -> Option<Int4Row<'_>> {
         let (stored, bytes) = self.stored(weight, row)?;
-        if stored.kind.id != kinds::Q4_0 || group != FOUR_BIT_GROUP {
+        if stored.kind.id != tensor_types::Q4_0 || group != FOUR_BIT_GROUP {
             return None;
         }
-        let blocks = bytes.as_chunks().0.iter().map(blocks::q4_0_neighbours);
+        let blocks = bytes.as_chunks().0.iter().map(blocks::q4_0_interleaved);
         let (scales, nibbles): (Vec<f32>, Vec<[u8; 16]>) = blocks.unzip();
-        Some(FourBitRow { nibbles: nibbles.into_flattened().into(), scales })
+        Some(Int4Row { nibbles: nibbles.into_flattened().into(), scales })
     }
 
-    fn facts(&self) -> Facts {
-        self.facts.clone()
+    fn metadata(&self) -> CheckpointMetadata {
+        self.metadata.clone()
     }
 }

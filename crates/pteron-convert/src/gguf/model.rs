@@ -2,7 +2,7 @@
 
 use super::cursor::shown;
 use super::metadata::{Metadata, Value};
-use crate::decoder::{Biases, Decoder, Pairs, Rotary};
+use crate::config::{AttentionBias, ModelConfig, RopeConfig, RopeStyle};
 use crate::error::{Error, Result};
 
 /// The base of the frequencies if a file does not say.
@@ -14,18 +14,36 @@ const LARGEST: u32 = 1 << 24;
 #[derive(Debug)]
 pub(super) struct Architecture {
     pub(super) name: &'static str,
-    pairs: Pairs,
+    pairs: RopeStyle,
     head_norms: bool,
-    /// Biases that every model of the kind has; some models have more.
-    pub(super) biases: Biases,
+    /// AttentionBias that every model of the kind has; some models have more.
+    pub(super) biases: AttentionBias,
     /// Whether a tensor may say how frequencies are stretched.
     pub(super) divisors: bool,
 }
 
 const ARCHITECTURES: [Architecture; 3] = [
-    Architecture { name: "llama", pairs: Pairs::Neighbours, head_norms: false, biases: Biases::None, divisors: true },
-    Architecture { name: "qwen2", pairs: Pairs::Halves, head_norms: false, biases: Biases::Inputs, divisors: false },
-    Architecture { name: "qwen3", pairs: Pairs::Halves, head_norms: true, biases: Biases::None, divisors: false },
+    Architecture {
+        name: "llama",
+        pairs: RopeStyle::Interleaved,
+        head_norms: false,
+        biases: AttentionBias::None,
+        divisors: true,
+    },
+    Architecture {
+        name: "qwen2",
+        pairs: RopeStyle::HalfSplit,
+        head_norms: false,
+        biases: AttentionBias::Qkv,
+        divisors: false,
+    },
+    Architecture {
+        name: "qwen3",
+        pairs: RopeStyle::HalfSplit,
+        head_norms: true,
+        biases: AttentionBias::None,
+        divisors: false,
+    },
 ];
 
 /// Keys of an architecture that change what is computed, what they bring, and the value besides 0 that changes nothing.
@@ -47,29 +65,29 @@ const REFUSED: [(&str, &str, f64); 13] = [
 
 /// The model that a file holds, as far as its keys say: what depends on tensors (vocabulary, tying, further biases, stretched
 /// frequencies) is as if there were none.
-pub(super) fn decoder(metadata: &Metadata<'_>) -> Result<(&'static Architecture, Decoder)> {
+pub(super) fn config(metadata: &Metadata<'_>) -> Result<(&'static Architecture, ModelConfig)> {
     let keys = Keys { metadata, architecture: architecture(metadata)? };
     keys.check_refused()?;
     let width = keys.size("embedding_length")?;
     let heads = keys.size("attention.head_count")?;
     let head_width = keys.head_width(width, heads)?;
-    let decoder = Decoder {
-        vocabulary: 0,
-        width,
-        layers: keys.size("block_count")?,
-        heads,
-        key_value_heads: keys.key_value_heads(heads)?,
-        head_width,
-        hidden: keys.size("feed_forward_length")?,
-        norm_epsilon: keys.needed_float("attention.layer_norm_rms_epsilon", 0.0..1.0)?,
-        rotary: Rotary { theta: keys.theta(head_width)?, scaling: None, pairs: keys.architecture.pairs },
-        head_norms: keys.architecture.head_norms,
-        biases: keys.architecture.biases,
-        tied: true,
-        trained_context: keys.size("context_length")?,
+    let config = ModelConfig {
+        vocab_size: 0,
+        hidden_size: width,
+        num_layers: keys.size("block_count")?,
+        num_heads: heads,
+        num_kv_heads: keys.key_value_heads(heads)?,
+        head_dim: head_width,
+        intermediate_size: keys.size("feed_forward_length")?,
+        norm_eps: keys.needed_float("attention.layer_norm_rms_epsilon", 0.0..1.0)?,
+        rope: RopeConfig { theta: keys.theta(head_width)?, scaling: None, style: keys.architecture.pairs },
+        qk_norm: keys.architecture.head_norms,
+        attention_bias: keys.architecture.biases,
+        tied_embeddings: true,
+        max_position_embeddings: keys.size("context_length")?,
     };
-    keys.check_window(decoder.trained_context)?;
-    Ok((keys.architecture, decoder))
+    keys.check_window(config.max_position_embeddings)?;
+    Ok((keys.architecture, config))
 }
 
 fn architecture(metadata: &Metadata<'_>) -> Result<&'static Architecture> {

@@ -6,9 +6,9 @@ use half::f16;
 
 use super::cursor::shown;
 use super::file::Tensor;
-use super::kinds::Kind;
 use super::model::Architecture;
-use crate::decoder::{Biases, Decoder, Matrix, Part, Scaling, Weight};
+use super::tensor_types::TensorType;
+use crate::config::{AttentionBias, LayerWeight, MatrixShape, ModelConfig, RopeScaling, Weight};
 use crate::error::{Error, Result};
 
 /// By what frequencies are divided.
@@ -23,10 +23,10 @@ pub(super) type Tensors<'a> = HashMap<&'a str, (usize, Tensor)>;
 #[derive(Debug)]
 pub(super) struct Stored {
     pub(super) file: usize,
-    pub(super) kind: &'static Kind,
+    pub(super) kind: &'static TensorType,
     pub(super) start: u64,
     pub(super) row_bytes: u64,
-    pub(super) matrix: Matrix,
+    pub(super) matrix: MatrixShape,
 }
 
 impl Stored {
@@ -40,23 +40,23 @@ impl Stored {
     }
 }
 
-fn part_name(part: Part) -> &'static str {
+fn part_name(part: LayerWeight) -> &'static str {
     match part {
-        Part::AttentionNorm => "attn_norm.weight",
-        Part::Query => "attn_q.weight",
-        Part::Key => "attn_k.weight",
-        Part::Value => "attn_v.weight",
-        Part::AttentionOutput => "attn_output.weight",
-        Part::QueryBias => "attn_q.bias",
-        Part::KeyBias => "attn_k.bias",
-        Part::ValueBias => "attn_v.bias",
-        Part::AttentionOutputBias => "attn_output.bias",
-        Part::QueryNorm => "attn_q_norm.weight",
-        Part::KeyNorm => "attn_k_norm.weight",
-        Part::FeedForwardNorm => "ffn_norm.weight",
-        Part::Gate => "ffn_gate.weight",
-        Part::Up => "ffn_up.weight",
-        Part::Down => "ffn_down.weight",
+        LayerWeight::AttentionNorm => "attn_norm.weight",
+        LayerWeight::Query => "attn_q.weight",
+        LayerWeight::Key => "attn_k.weight",
+        LayerWeight::Value => "attn_v.weight",
+        LayerWeight::AttentionOutput => "attn_output.weight",
+        LayerWeight::QueryBias => "attn_q.bias",
+        LayerWeight::KeyBias => "attn_k.bias",
+        LayerWeight::ValueBias => "attn_v.bias",
+        LayerWeight::AttentionOutputBias => "attn_output.bias",
+        LayerWeight::QueryNorm => "attn_q_norm.weight",
+        LayerWeight::KeyNorm => "attn_k_norm.weight",
+        LayerWeight::FeedForwardNorm => "ffn_norm.weight",
+        LayerWeight::Gate => "ffn_gate.weight",
+        LayerWeight::Up => "ffn_up.weight",
+        LayerWeight::Down => "ffn_down.weight",
     }
 }
 
@@ -71,13 +71,14 @@ pub(super) fn name(weight: Weight) -> String {
 }
 
 /// Completes a decoder by what its tensors say: the vocabulary, whether the output is the embedding, further biases.
-pub(super) fn complete(decoder: &mut Decoder, tensors: &Tensors<'_>) {
+pub(super) fn complete(config: &mut ModelConfig, tensors: &Tensors<'_>) {
     let has = |weight| tensors.contains_key(name(weight).as_str());
     let embedding = tensors.get(name(Weight::Embedding).as_str());
-    decoder.vocabulary = embedding.and_then(|(_, tensor)| tensor.dims[1].try_into().ok()).unwrap_or(0);
-    decoder.tied = !has(Weight::Output);
-    if has(Weight::Layer(0, Part::QueryBias)) {
-        decoder.biases = if has(Weight::Layer(0, Part::AttentionOutputBias)) { Biases::All } else { Biases::Inputs };
+    config.vocab_size = embedding.and_then(|(_, tensor)| tensor.dims[1].try_into().ok()).unwrap_or(0);
+    config.tied_embeddings = !has(Weight::Output);
+    if has(Weight::Layer(0, LayerWeight::QueryBias)) {
+        config.attention_bias =
+            if has(Weight::Layer(0, LayerWeight::AttentionOutputBias)) { AttentionBias::All } else { AttentionBias::Qkv };
     }
 }
 
@@ -87,24 +88,24 @@ pub(super) fn complete(decoder: &mut Decoder, tensors: &Tensors<'_>) {
 /// All weights that are missing or have another shape, and all tensors that are none of the weights.
 pub(super) fn find(
     architecture: &Architecture,
-    decoder: &Decoder,
+    config: &ModelConfig,
     tensors: &Tensors<'_>,
 ) -> Result<HashMap<Weight, Stored>> {
     let mut problems = Problems::default();
     let mut found = HashMap::new();
     let mut used = HashSet::new();
     // A layer has more than one tensor: without this, a wrong number of layers would be a list of billions.
-    if u64::from(decoder.layers) > tensors.len() as u64 {
-        problems.add(format!("{} layers need more than {} tensors", decoder.layers, tensors.len()));
+    if u64::from(config.num_layers) > tensors.len() as u64 {
+        problems.add(format!("{} layers need more than {} tensors", config.num_layers, tensors.len()));
     } else {
-        for weight in decoder.weights() {
+        for weight in config.weights() {
             let name = name(weight);
             let Some((&key, &(file, tensor))) = tensors.get_key_value(name.as_str()) else {
                 problems.add(format!("{name} is missing"));
                 continue;
             };
             used.insert(key);
-            match stored(file, &tensor, decoder.matrix(weight)) {
+            match stored(file, &tensor, config.shape(weight)) {
                 Ok(stored) => drop(found.insert(weight, stored)),
                 Err(problem) => problems.add(format!("{name} {problem}")),
             }
@@ -118,7 +119,7 @@ pub(super) fn find(
 }
 
 /// A tensor as the weight with this shape.
-fn stored(file: usize, tensor: &Tensor, matrix: Matrix) -> Result<Stored, String> {
+fn stored(file: usize, tensor: &Tensor, matrix: MatrixShape) -> Result<Stored, String> {
     let (rows, columns) = (u64::from(matrix.rows), u64::from(matrix.columns));
     let vector = matrix.columns == 1;
     let expected = if vector { [rows, 1, 1, 1] } else { [columns, rows, 1, 1] };
@@ -140,18 +141,18 @@ fn shape(dims: [u64; 4]) -> String {
 /// By what frequencies are divided, if a tensor says so.
 pub(super) fn scaling(
     architecture: &Architecture,
-    decoder: &Decoder,
+    config: &ModelConfig,
     tensors: &Tensors<'_>,
     files: &[&[u8]],
-) -> Result<Option<Scaling>> {
+) -> Result<Option<RopeScaling>> {
     let Some(&(file, tensor)) = tensors.get(DIVISORS).filter(|_| architecture.divisors) else { return Ok(None) };
     let fault = |problem: String| Error::Tensors {
         architecture: architecture.name.to_owned(),
         problems: format!("{DIVISORS} {problem}"),
     };
-    let matrix = Matrix { rows: decoder.head_width / 2, columns: 1 };
+    let matrix = MatrixShape { rows: config.head_dim / 2, columns: 1 };
     let stored = stored(file, &tensor, matrix).map_err(fault)?;
-    let mut divisors = vec![0.0; decoder.head_width as usize / 2];
+    let mut divisors = vec![0.0; config.head_dim as usize / 2];
     for (row, divisor) in (0..).zip(&mut divisors) {
         let bytes = stored.row(row).and_then(|range| files.get(file)?.get(range)).unwrap_or_default();
         (stored.kind.unpack)(bytes, std::slice::from_mut(divisor));
@@ -160,7 +161,7 @@ pub(super) fn scaling(
     if let Some(wrong) = divisors.iter().find(|&&divisor| !(divisor > 0.0 && divisor <= f16::MAX.to_f32())) {
         return Err(fault(format!("has {wrong}, by which no frequency can be divided")));
     }
-    Ok(divisors.iter().any(|&divisor| divisor != 1.0).then_some(Scaling::Divisors(divisors)))
+    Ok(divisors.iter().any(|&divisor| divisor != 1.0).then_some(RopeScaling::FrequencyDivisors(divisors)))
 }
 
 /// What is wrong with the tensors, in words.

@@ -1,30 +1,30 @@
 //! The calls of a decoder, in the order in which the exporter makes them.
 
-use super::constants::{Constants, Layer, Matrix, Projection};
-use super::sketch::{Arg, Element, Operator, Origin, Outcome, Size, Sketch, Symbol, Tensor, TensorId, fixed};
-use crate::blueprint::Options;
-use crate::decoder::Decoder;
-use crate::rotary::narrow;
+use super::builder::{Arg, CallOutput, Element, GraphBuilder, Operator, Origin, Size, SymInt, Tensor, TensorId, fixed};
+use super::constants::{Constants, Layer, LinearWeight, Projection};
+use crate::config::ModelConfig;
+use crate::rope::narrow;
+use crate::template::ConvertOptions;
 
 /// The whole graph of a decoder.
-pub(super) fn draw(decoder: &Decoder, options: &Options) -> Sketch {
-    let mut sketch = Sketch::new(options.most_tokens());
-    let constants = Constants::begin(&mut sketch, decoder, options);
+pub(super) fn build(config: &ModelConfig, options: &ConvertOptions) -> GraphBuilder {
+    let mut builder = GraphBuilder::new(options.max_call_tokens());
+    let constants = Constants::declare(&mut builder, config, options);
     let input = |sizes| Tensor { element: Element::Index, sizes, origin: Origin::Input };
-    let ids = sketch.begin(input(vec![Size::Fixed(1), Size::Tokens]));
-    let position = sketch.begin(input(fixed([1])));
-    let tokens = sketch.symbol(Operator::SymSize, vec![Arg::Tensor(ids), Arg::Int(1)]);
-    let mut drawing = Drawing { sketch, decoder, tokens };
-    let logits = drawing.forward(&constants, ids, position, options.full_logits);
-    drawing.sketch.outputs.push(logits);
-    drawing.sketch
+    let ids = builder.placeholder(input(vec![Size::Fixed(1), Size::Tokens]));
+    let position = builder.placeholder(input(fixed([1])));
+    let tokens = builder.sym_int(Operator::SymSize, vec![Arg::Tensor(ids), Arg::Int(1)]);
+    let mut decoder = DecoderBuilder { builder, config, tokens };
+    let logits = decoder.forward(&constants, ids, position, options.full_logits);
+    decoder.builder.outputs.push(logits);
+    decoder.builder
 }
 
-struct Drawing<'a> {
-    sketch: Sketch,
-    decoder: &'a Decoder,
+struct DecoderBuilder<'a> {
+    builder: GraphBuilder,
+    config: &'a ModelConfig,
     /// How many tokens a call has.
-    tokens: Symbol,
+    tokens: SymInt,
 }
 
 /// What all layers share.
@@ -32,10 +32,10 @@ struct Shared {
     cosines: TensorId,
     sines: TensorId,
     /// The position of the call's first token, once a layer has asked for it.
-    start: Option<Symbol>,
+    start: Option<SymInt>,
 }
 
-impl Drawing<'_> {
+impl DecoderBuilder<'_> {
     fn forward(&mut self, constants: &Constants, ids: TensorId, position: TensorId, full_logits: bool) -> TensorId {
         let mut x = self.embed(constants.embedding, ids);
         let mut shared = self.rotations(constants, position);
@@ -45,39 +45,39 @@ impl Drawing<'_> {
         }
         if full_logits {
             let x = self.norm(x, constants.final_norm);
-            return self.project(x, &constants.output, per_token([self.decoder.vocabulary]));
+            return self.project(x, &constants.output, per_token([self.config.vocab_size]));
         }
         let args = vec![Arg::Tensor(x), Arg::Int(1), Arg::Int(-1)];
-        let last = self.make(Operator::Select, args, fixed([1, self.decoder.width]));
+        let last = self.make(Operator::Select, args, fixed([1, self.config.hidden_size]));
         let last = self.norm(last, constants.final_norm);
-        self.project_matrix(last, &constants.output, fixed([1, self.decoder.vocabulary]))
+        self.project_matrix(last, &constants.output, fixed([1, self.config.vocab_size]))
     }
 
     /// A call that makes one tensor of floats.
     fn make(&mut self, operator: Operator, args: Vec<Arg>, sizes: Vec<Size>) -> TensorId {
         let out = self.computed(sizes);
-        self.sketch.call(operator, args, Outcome::Tensor(out));
+        self.builder.call(operator, args, CallOutput::Tensor(out));
         out
     }
 
     fn computed(&mut self, sizes: Vec<Size>) -> TensorId {
-        self.sketch.add(Tensor { element: Element::Float, sizes, origin: Origin::Call })
+        self.builder.add(Tensor { element: Element::Float, sizes, origin: Origin::Call })
     }
 
     fn sizes(&self, tensor: TensorId) -> Vec<Size> {
-        self.sketch.tensors[tensor].sizes.clone()
+        self.builder.tensors[tensor].sizes.clone()
     }
 
-    fn embed(&mut self, embedding: Matrix, ids: TensorId) -> TensorId {
-        let sizes = per_token([self.decoder.width]);
+    fn embed(&mut self, embedding: LinearWeight, ids: TensorId) -> TensorId {
+        let sizes = per_token([self.config.hidden_size]);
         match embedding {
-            Matrix::FourBits { nibbles, scales, group } => {
+            LinearWeight::Int4 { nibbles, scales, group } => {
                 let tensors = [nibbles, scales].map(Arg::Tensor);
                 // The last: nibbles in the order of a linear's.
                 let rest = [Arg::Int(group.into()), Arg::Tensor(ids), Arg::Bool(true)];
-                self.make(Operator::EmbeddingFourBits, tensors.into_iter().chain(rest).collect(), sizes)
+                self.make(Operator::EmbeddingInt4, tensors.into_iter().chain(rest).collect(), sizes)
             }
-            Matrix::Float32(weight) => {
+            LinearWeight::Float32(weight) => {
                 // No padding token, no scaled gradients, no sparse gradients.
                 let options = [Arg::Int(-1), Arg::Bool(false), Arg::Bool(false)];
                 let args = [weight, ids].map(Arg::Tensor).into_iter().chain(options).collect();
@@ -89,16 +89,16 @@ impl Drawing<'_> {
     /// The rows of the rotary tables that belong to the call's tokens.
     fn rotations(&mut self, constants: &Constants, position: TensorId) -> Shared {
         let first = self.position(position, -1);
-        let end = self.sketch.symbol(Operator::AddSymbols, vec![Arg::Symbol(first), Arg::Symbol(self.tokens)]);
+        let end = self.builder.sym_int(Operator::AddSymInts, vec![Arg::SymInt(first), Arg::SymInt(self.tokens)]);
         let [cosines, sines] = [constants.cosines, constants.sines].map(|table| {
-            let args = vec![Arg::Tensor(table), Arg::Int(0), Arg::Symbol(first), Arg::Symbol(end), Arg::Int(1)];
-            self.make(Operator::Slice, args, vec![Size::Tokens, Size::Fixed(self.decoder.head_width / 2)])
+            let args = vec![Arg::Tensor(table), Arg::Int(0), Arg::SymInt(first), Arg::SymInt(end), Arg::Int(1)];
+            self.make(Operator::Slice, args, vec![Size::Tokens, Size::Fixed(self.config.head_dim / 2)])
         });
         Shared { cosines, sines, start: None }
     }
 
-    fn position(&mut self, position: TensorId, index: i64) -> Symbol {
-        self.sketch.symbol(Operator::SelectAsSymint, vec![Arg::Tensor(position), Arg::Int(0), Arg::Int(index)])
+    fn position(&mut self, position: TensorId, index: i64) -> SymInt {
+        self.builder.sym_int(Operator::SelectAsSymint, vec![Arg::Tensor(position), Arg::Int(0), Arg::Int(index)])
     }
 
     fn attention(
@@ -110,8 +110,8 @@ impl Drawing<'_> {
         shared: &mut Shared,
     ) -> TensorId {
         let normed = self.norm(x, layer.attention_norm);
-        let heads = |heads| per_token([heads, self.decoder.head_width]);
-        let (query_heads, key_heads) = (heads(self.decoder.heads), heads(self.decoder.key_value_heads));
+        let heads = |heads| per_token([heads, self.config.head_dim]);
+        let (query_heads, key_heads) = (heads(self.config.num_heads), heads(self.config.num_kv_heads));
         let mut query = self.project(normed, &layer.query, query_heads.clone());
         let mut key = self.project(normed, &layer.key, key_heads.clone());
         let value = self.project(normed, &layer.value, key_heads.clone());
@@ -121,7 +121,7 @@ impl Drawing<'_> {
         }
         let rotated = [query_heads.clone(), key_heads].map(|sizes| self.computed(sizes));
         let args = [query, key, shared.cosines, shared.sines].map(Arg::Tensor).to_vec();
-        self.sketch.call(Operator::Rotary, args, Outcome::Tensors(rotated.to_vec()));
+        self.builder.call(Operator::Rotary, args, CallOutput::Tensors(rotated.to_vec()));
         let start = match shared.start {
             Some(start) => start,
             None => *shared.start.insert(self.position(position, 0)),
@@ -129,7 +129,7 @@ impl Drawing<'_> {
         let [query, key] = rotated;
         let mut args = [query, key, value, cache.0, cache.1].map(Arg::Tensor).to_vec();
         // Length 1 (the operator looks at the queries instead), no mask, no dropout, causal, the usual scale.
-        args.extend([Arg::Symbol(start), Arg::Int(1), Arg::Null, Arg::Double(0.0), Arg::Bool(true), Arg::Null]);
+        args.extend([Arg::SymInt(start), Arg::Int(1), Arg::Null, Arg::Double(0.0), Arg::Bool(true), Arg::Null]);
         let attended = self.make(Operator::Attention, args, query_heads);
         let branch = self.project(attended, &layer.attention_output, self.sizes(x));
         self.add(x, branch)
@@ -137,7 +137,7 @@ impl Drawing<'_> {
 
     fn feed_forward(&mut self, x: TensorId, layer: &Layer) -> TensorId {
         let normed = self.norm(x, layer.feed_forward_norm);
-        let hidden = per_token([self.decoder.hidden]);
+        let hidden = per_token([self.config.intermediate_size]);
         let gate = self.project(normed, &layer.gate, hidden.clone());
         let opened = self.make(Operator::Sigmoid, vec![Arg::Tensor(gate)], hidden.clone());
         let gated = self.make(Operator::Multiply, [gate, opened].map(Arg::Tensor).to_vec(), hidden.clone());
@@ -149,7 +149,7 @@ impl Drawing<'_> {
 
     fn norm(&mut self, x: TensorId, weight: TensorId) -> TensorId {
         // The exporter finds it in a tensor of float32.
-        let epsilon = f64::from(narrow(self.decoder.norm_epsilon));
+        let epsilon = f64::from(narrow(self.config.norm_eps));
         let args = vec![Arg::Tensor(x), Arg::Tensor(weight), Arg::Double(epsilon)];
         self.make(Operator::RmsNorm, args, self.sizes(x))
     }
@@ -160,11 +160,11 @@ impl Drawing<'_> {
     }
 
     /// `x` for every token, projected, with these sizes. Projections of 4-bit numbers keep the batch, those of floats work on
-    /// matrices; the outcome of both is viewed as what comes next, even if it is that already.
+    /// matrices; the output of both is viewed as what comes next, even if it is that already.
     fn project(&mut self, x: TensorId, projection: &Projection, sizes: Vec<Size>) -> TensorId {
         let [input, out] = [projection.columns, projection.rows].map(|width| match projection.matrix {
-            Matrix::FourBits { .. } => per_token([width]),
-            Matrix::Float32(_) => vec![Size::Tokens, Size::Fixed(width)],
+            LinearWeight::Int4 { .. } => per_token([width]),
+            LinearWeight::Float32(_) => vec![Size::Tokens, Size::Fixed(width)],
         });
         let x = if self.sizes(x) == input { x } else { self.view(x, input) };
         let projected = self.project_matrix(x, projection, out);
@@ -174,11 +174,13 @@ impl Drawing<'_> {
     fn project_matrix(&mut self, x: TensorId, projection: &Projection, sizes: Vec<Size>) -> TensorId {
         let bias = projection.bias.map_or(Arg::Null, Arg::Tensor);
         match projection.matrix {
-            Matrix::FourBits { nibbles, scales, group } => {
+            LinearWeight::Int4 { nibbles, scales, group } => {
                 let [x, nibbles, scales] = [x, nibbles, scales].map(Arg::Tensor);
-                self.make(Operator::LinearFourBits, vec![x, nibbles, scales, Arg::Int(group.into()), bias], sizes)
+                self.make(Operator::LinearInt4, vec![x, nibbles, scales, Arg::Int(group.into()), bias], sizes)
             }
-            Matrix::Float32(weight) => self.make(Operator::Linear, vec![Arg::Tensor(x), Arg::Tensor(weight), bias], sizes),
+            LinearWeight::Float32(weight) => {
+                self.make(Operator::Linear, vec![Arg::Tensor(x), Arg::Tensor(weight), bias], sizes)
+            }
         }
     }
 

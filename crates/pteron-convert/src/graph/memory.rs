@@ -3,12 +3,12 @@
 //! Tensors take their place from the largest to the smallest, of equal ones the last first. Each joins the first object whose
 //! tensors all live at other times, or gets an object of its own.
 
-use super::sketch::{Origin, Sketch, Step, TensorId};
+use super::builder::{GraphBuilder, Origin, Statement, TensorId};
 
 /// What the size of an object is a multiple of.
 const ALIGNMENT: u64 = 16;
 
-/// The first and the last step that needs a tensor.
+/// The first and the last statement that needs a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Lifetime {
     first: usize,
@@ -22,13 +22,13 @@ impl Lifetime {
 }
 
 /// For each tensor its object; constants have none.
-pub(super) fn plan(sketch: &Sketch) -> Vec<Option<u32>> {
-    let lifetimes = lifetimes(sketch);
-    let mut tensors: Vec<TensorId> = planned(sketch).collect();
+pub(super) fn plan(builder: &GraphBuilder) -> Vec<Option<u32>> {
+    let lifetimes = lifetimes(builder);
+    let mut tensors: Vec<TensorId> = planned(builder).collect();
     tensors.reverse();
-    tensors.sort_by_cached_key(|&tensor| std::cmp::Reverse(allocated_bytes(sketch, tensor)));
+    tensors.sort_by_cached_key(|&tensor| std::cmp::Reverse(allocated_bytes(builder, tensor)));
     let mut objects: Vec<(u32, Vec<Lifetime>)> = Vec::new();
-    let mut places = vec![None; sketch.tensors.len()];
+    let mut places = vec![None; builder.tensors.len()];
     for tensor in tensors {
         let lifetime = lifetimes[tensor];
         let free = |(_, others): &&mut (u32, Vec<Lifetime>)| !others.iter().any(|other| other.overlaps(lifetime));
@@ -49,18 +49,18 @@ pub(super) fn plan(sketch: &Sketch) -> Vec<Option<u32>> {
 }
 
 /// The tensors that are given memory, in the order of the graph.
-fn planned(sketch: &Sketch) -> impl Iterator<Item = TensorId> + '_ {
-    let needs = |tensor: &&TensorId| match sketch.tensors[**tensor].origin {
+fn planned(builder: &GraphBuilder) -> impl Iterator<Item = TensorId> + '_ {
+    let needs = |tensor: &&TensorId| match builder.tensors[**tensor].origin {
         Origin::Constant(_) | Origin::Prepacked => false,
         Origin::State(_) | Origin::Input | Origin::Call => true,
     };
-    sketch.steps.iter().flat_map(Step::made).filter(needs).copied()
+    builder.statements.iter().flat_map(Statement::outputs).filter(needs).copied()
 }
 
-fn lifetimes(sketch: &Sketch) -> Vec<Lifetime> {
-    let mut lifetimes = vec![Lifetime { first: 0, last: 0 }; sketch.tensors.len()];
-    for (index, step) in sketch.steps.iter().enumerate() {
-        let Step::Call(call) = step else { continue };
+fn lifetimes(builder: &GraphBuilder) -> Vec<Lifetime> {
+    let mut lifetimes = vec![Lifetime { first: 0, last: 0 }; builder.tensors.len()];
+    for (index, statement) in builder.statements.iter().enumerate() {
+        let Statement::Call(call) = statement else { continue };
         for &tensor in call.outputs() {
             lifetimes[tensor] = Lifetime { first: index, last: index };
         }
@@ -69,14 +69,14 @@ fn lifetimes(sketch: &Sketch) -> Vec<Lifetime> {
         }
     }
     // Logits are read, and caches used again, when all calls are done.
-    let kept = sketch.tensors.iter().enumerate().filter(|(_, tensor)| matches!(tensor.origin, Origin::State(_)));
-    for tensor in kept.map(|(tensor, _)| tensor).chain(sketch.outputs.iter().copied()) {
-        lifetimes[tensor].last = sketch.steps.len();
+    let kept = builder.tensors.iter().enumerate().filter(|(_, tensor)| matches!(tensor.origin, Origin::State(_)));
+    for tensor in kept.map(|(tensor, _)| tensor).chain(builder.outputs.iter().copied()) {
+        lifetimes[tensor].last = builder.statements.len();
     }
     lifetimes
 }
 
-fn allocated_bytes(sketch: &Sketch, tensor: TensorId) -> u64 {
-    let elements: u64 = sketch.dims(tensor).into_iter().map(u64::from).product();
-    (elements * sketch.tensors[tensor].element.planned_size()).next_multiple_of(ALIGNMENT)
+fn allocated_bytes(builder: &GraphBuilder, tensor: TensorId) -> u64 {
+    let elements: u64 = builder.dims(tensor).into_iter().map(u64::from).product();
+    (elements * builder.tensors[tensor].element.planned_size()).next_multiple_of(ALIGNMENT)
 }

@@ -6,27 +6,27 @@
 //! - `write`: ids for all of it
 //!
 //! Programs rotate neighbours. Where the exporter would rotate halves, with an operator that takes whole tables, the rows of a
-//! checkpoint are reordered instead ([`Decoder::checkpoint_row`]), and the graph is the same.
+//! checkpoint are reordered instead ([`ModelConfig::checkpoint_row`]), and the graph is the same.
 
+mod builder;
 mod constants;
 mod layers;
 mod memory;
-mod sketch;
 mod storage;
 mod write;
 
 use pteron_format::vulkan::Graph;
 
-use crate::blueprint::{Content, Options};
-use crate::decoder::Decoder;
+use crate::config::ModelConfig;
+use crate::template::{ConstantData, ConvertOptions};
 
 /// Tokens are the depth of some textures. The exporter takes no more than the deepest texture has, whatever it is asked for.
-pub(crate) const MOST_TOKENS: u32 = 2048;
+pub(crate) const MAX_CALL_TOKENS: u32 = 2048;
 
 /// The graph of a decoder whose sizes were checked, and what its constants are.
-pub(crate) fn build(decoder: &Decoder, options: &Options) -> (Graph, Vec<Content>) {
-    let mut sketch = layers::draw(decoder, options);
-    let representations = storage::decide(&mut sketch, options.half);
-    let memory_objects = memory::plan(&sketch);
-    write::write(&sketch, &write::Decided { representations, memory_objects, half: options.half })
+pub(crate) fn build(config: &ModelConfig, options: &ConvertOptions) -> (Graph, Vec<ConstantData>) {
+    let mut builder = layers::build(config, options);
+    let representations = storage::assign(&mut builder, options.float16);
+    let memory_objects = memory::plan(&builder);
+    write::write(&builder, &write::TensorAssignments { representations, memory_objects, half: options.float16 })
 }

@@ -1,18 +1,18 @@
 //! Where tensors are kept: as textures as long as they fit, else in buffers.
 //!
 //! The exporter gives all tensors of a call one representation. It is one that the operator takes and that all of them fit; of
-//! several, one that the calls that follow can go on with. Where a tensor was decided to be something else before, a call that
+//! several, one that the calls that follow can go on with. Where a tensor was assigned to be something else before, a call that
 //! copies it comes in between.
 
 use std::collections::{HashMap, VecDeque};
 
 use pteron_format::vulkan::{MemoryLayout, StorageType};
 
-use super::MOST_TOKENS;
-use super::sketch::{Arg, Call, Operator, Origin, Outcome, Size, Sketch, Step, Tensor, TensorId};
+use super::MAX_CALL_TOKENS;
+use super::builder::{Arg, Call, CallOutput, GraphBuilder, Operator, Origin, Size, Statement, Tensor, TensorId};
 
 /// The largest texture, in texels of four numbers.
-const TEXTURE_LIMITS: [u64; 3] = [16384, 16384, MOST_TOKENS as u64];
+const TEXTURE_LIMITS: [u64; 3] = [16384, 16384, MAX_CALL_TOKENS as u64];
 const TEXEL: u64 = 4;
 /// How many calls are looked at to find out what those behind a call can go on with.
 const SEARCH_LIMIT: usize = 64;
@@ -25,12 +25,12 @@ pub(super) type Representation = (StorageType, MemoryLayout);
 
 /// A set of representations: for each storage a bit for each of [`LAYOUTS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Set {
+struct RepresentationSet {
     buffers: u8,
     textures: u8,
 }
 
-impl Set {
+impl RepresentationSet {
     const ANY: Self = Self { buffers: 0b111, textures: 0b111 };
     const WIDTH_PACKED: Self = Self { buffers: 0b001, textures: 0b001 };
     const TEXTURES: Self = Self { buffers: 0, textures: 0b111 };
@@ -43,7 +43,7 @@ impl Set {
         }
     }
 
-    fn is_decided(self) -> bool {
+    fn is_single(self) -> bool {
         self.buffers.count_ones() + self.textures.count_ones() <= 1
     }
 
@@ -67,15 +67,15 @@ impl Set {
 }
 
 /// What an operator takes; none if it does not decide how its tensors are kept.
-fn accepted(operator: Operator) -> Option<Set> {
+fn accepted(operator: Operator) -> Option<RepresentationSet> {
     match operator {
-        Operator::Prepack | Operator::SymSize | Operator::SelectAsSymint | Operator::AddSymbols => None,
-        Operator::EmbeddingFourBits
+        Operator::Prepack | Operator::SymSize | Operator::SelectAsSymint | Operator::AddSymInts => None,
+        Operator::EmbeddingInt4
         | Operator::RmsNorm
         | Operator::Linear
-        | Operator::LinearFourBits
+        | Operator::LinearInt4
         | Operator::Rotary
-        | Operator::Attention => Some(Set::WIDTH_PACKED),
+        | Operator::Attention => Some(RepresentationSet::WIDTH_PACKED),
         Operator::Embedding
         | Operator::Slice
         | Operator::View
@@ -83,12 +83,12 @@ fn accepted(operator: Operator) -> Option<Set> {
         | Operator::Sigmoid
         | Operator::Multiply
         | Operator::Select
-        | Operator::Clone => Some(Set::ANY),
+        | Operator::Clone => Some(RepresentationSet::ANY),
     }
 }
 
 /// The representations in which a tensor is not too large. Its tokens never are too many.
-fn fitting(tensor: &Tensor) -> Set {
+fn fitting(tensor: &Tensor) -> RepresentationSet {
     let size = |from_last: usize| match tensor.sizes.iter().rev().nth(from_last) {
         None | Some(Size::Tokens) => 1,
         Some(&Size::Fixed(size)) => u64::from(size),
@@ -101,63 +101,63 @@ fn fitting(tensor: &Tensor) -> Set {
         extents[2] *= batches;
         textures |= u8::from(extents.iter().zip(TEXTURE_LIMITS).all(|(&extent, limit)| extent <= limit)) << packed;
     }
-    Set { buffers: 0b111, textures }
+    RepresentationSet { buffers: 0b111, textures }
 }
 
 /// A call, or one of the tensors that a call makes, or a tensor that no call makes.
 #[derive(Clone, Debug)]
 struct Node {
     /// What its tensors can be; none if it does not decide.
-    set: Option<Set>,
+    set: Option<RepresentationSet>,
     users: Vec<usize>,
 }
 
-/// Decides how every tensor is kept, and puts the copies into `sketch` that this needs.
-pub(super) fn decide(sketch: &mut Sketch, half: bool) -> Vec<Option<Representation>> {
-    let steps = std::mem::take(&mut sketch.steps);
-    let mut decisions = Decisions::new(sketch, &steps, half);
-    let mut decided = Vec::with_capacity(steps.len());
-    for step in steps {
-        match (step.made().first().map(|&tensor| decisions.maker[tensor]), step) {
-            (Some(node), Step::Call(call)) if accepted(call.operator).is_some() => {
-                decisions.decide(node, call, &mut decided);
+/// Decides how every tensor is kept, and puts the copies into `builder` that this needs.
+pub(super) fn assign(builder: &mut GraphBuilder, half: bool) -> Vec<Option<Representation>> {
+    let statements = std::mem::take(&mut builder.statements);
+    let mut assigner = StorageAssigner::new(builder, &statements, half);
+    let mut assigned = Vec::with_capacity(statements.len());
+    for statement in statements {
+        match (statement.outputs().first().map(|&tensor| assigner.producer[tensor]), statement) {
+            (Some(node), Statement::Call(call)) if accepted(call.operator).is_some() => {
+                assigner.assign(node, call, &mut assigned);
             }
-            (_, other) => decided.push(other),
+            (_, other) => assigned.push(other),
         }
     }
-    let representations = decisions.representations;
-    sketch.steps = decided;
+    let representations = assigner.representations;
+    builder.statements = assigned;
     representations
 }
 
-struct Decisions<'a> {
-    sketch: &'a mut Sketch,
+struct StorageAssigner<'a> {
+    builder: &'a mut GraphBuilder,
     half: bool,
     nodes: Vec<Node>,
     /// The node of the call that makes a tensor.
-    maker: Vec<usize>,
+    producer: Vec<usize>,
     /// The node that calls take a tensor from.
     owner: Vec<usize>,
     representations: Vec<Option<Representation>>,
     copies: HashMap<(TensorId, Representation), TensorId>,
 }
 
-impl<'a> Decisions<'a> {
-    fn new(sketch: &'a mut Sketch, steps: &[Step], half: bool) -> Self {
-        let nowhere = vec![0; sketch.tensors.len()];
-        let representations = vec![None; sketch.tensors.len()];
+impl<'a> StorageAssigner<'a> {
+    fn new(builder: &'a mut GraphBuilder, statements: &[Statement], half: bool) -> Self {
+        let nowhere = vec![0; builder.tensors.len()];
+        let representations = vec![None; builder.tensors.len()];
         let (nodes, copies) = (Vec::new(), HashMap::new());
-        let mut decisions = Self { sketch, half, nodes, maker: nowhere.clone(), owner: nowhere, representations, copies };
-        for step in steps {
-            match step {
-                Step::Begin(tensor) => decisions.owner[*tensor] = decisions.add(None),
-                Step::Call(call) => decisions.add_call(call),
+        let mut assigner = Self { builder, half, nodes, producer: nowhere.clone(), owner: nowhere, representations, copies };
+        for statement in statements {
+            match statement {
+                Statement::Placeholder(tensor) => assigner.owner[*tensor] = assigner.add(None),
+                Statement::Call(call) => assigner.add_call(call),
             }
         }
-        decisions
+        assigner
     }
 
-    fn add(&mut self, set: Option<Set>) -> usize {
+    fn add(&mut self, set: Option<RepresentationSet>) -> usize {
         self.nodes.push(Node { set, users: Vec::new() });
         self.nodes.len() - 1
     }
@@ -174,7 +174,7 @@ impl<'a> Decisions<'a> {
             self.nodes[owner].users.push(node);
         }
         for &tensor in call.outputs() {
-            self.maker[tensor] = node;
+            self.producer[tensor] = node;
             self.owner[tensor] = node;
             // Several outputs are taken out of the call's list, each by a node of its own.
             if call.outputs().len() > 1 {
@@ -185,51 +185,51 @@ impl<'a> Decisions<'a> {
     }
 
     /// What all tensors of a call can be together.
-    fn possible(&self, call: &Call) -> Option<Set> {
+    fn possible(&self, call: &Call) -> Option<RepresentationSet> {
         let tensors = call.inputs().chain(call.outputs().iter().copied());
-        let fits = tensors.map(|tensor| fitting(&self.sketch.tensors[tensor]));
-        accepted(call.operator).map(|set| fits.fold(set, Set::narrowed))
+        let fits = tensors.map(|tensor| fitting(&self.builder.tensors[tensor]));
+        accepted(call.operator).map(|set| fits.fold(set, RepresentationSet::narrowed))
     }
 
-    fn decide(&mut self, node: usize, mut call: Call, steps: &mut Vec<Step>) {
+    fn assign(&mut self, node: usize, mut call: Call, statements: &mut Vec<Statement>) {
         let representation = self.narrow(&call, node).pick();
         for &tensor in call.outputs() {
             self.representations[tensor] = Some(representation);
         }
         for arg in &mut call.args {
             let Arg::Tensor(tensor) = arg else { continue };
-            if matches!(self.sketch.tensors[*tensor].origin, Origin::Constant(_) | Origin::State(_)) {
+            if matches!(self.builder.tensors[*tensor].origin, Origin::Constant(_) | Origin::State(_)) {
                 continue;
             }
             let current = *self.representations[*tensor].get_or_insert(representation);
             if current != representation {
-                *tensor = self.copy(*tensor, representation, node, steps);
+                *tensor = self.copy(*tensor, representation, node, statements);
             }
         }
-        steps.push(Step::Call(call));
+        statements.push(Statement::Call(call));
     }
 
-    fn narrow(&self, call: &Call, node: usize) -> Set {
-        let mut set = self.nodes[node].set.unwrap_or(Set::ANY);
+    fn narrow(&self, call: &Call, node: usize) -> RepresentationSet {
+        let mut set = self.nodes[node].set.unwrap_or(RepresentationSet::ANY);
         for tensor in call.inputs() {
             if self.half {
-                set = set.narrowed(Set::TEXTURES);
+                set = set.narrowed(RepresentationSet::TEXTURES);
             }
-            set = self.follow(self.owner[tensor], set);
-            if !set.is_decided() {
-                set = set.narrowed(self.representations[tensor].map_or(Set::ANY, Set::of));
+            set = self.narrow_by_users(self.owner[tensor], set);
+            if !set.is_single() {
+                set = set.narrowed(self.representations[tensor].map_or(RepresentationSet::ANY, RepresentationSet::of));
             }
         }
-        self.follow(node, set)
+        self.narrow_by_users(node, set)
     }
 
     /// Narrows `set` by what the calls behind a node take, the nearest first.
-    fn follow(&self, node: usize, mut set: Set) -> Set {
+    fn narrow_by_users(&self, node: usize, mut set: RepresentationSet) -> RepresentationSet {
         let mut queue = VecDeque::from([node]);
         for _ in 1..SEARCH_LIMIT {
             let Some(node) = queue.pop_front() else { return set };
             for &user in &self.nodes[node].users {
-                if set.is_decided() {
+                if set.is_single() {
                     return set;
                 }
                 if let Some(common) = self.nodes[user].set.and_then(|taken| set.common(taken)) {
@@ -242,7 +242,13 @@ impl<'a> Decisions<'a> {
     }
 
     /// A copy of a tensor for the call of `user`, in another representation.
-    fn copy(&mut self, tensor: TensorId, representation: Representation, user: usize, steps: &mut Vec<Step>) -> TensorId {
+    fn copy(
+        &mut self,
+        tensor: TensorId,
+        representation: Representation,
+        user: usize,
+        statements: &mut Vec<Statement>,
+    ) -> TensorId {
         let owner = self.owner[tensor];
         self.nodes[owner].users.retain(|&other| other != user);
         if let Some(&copy) = self.copies.get(&(tensor, representation)) {
@@ -250,18 +256,18 @@ impl<'a> Decisions<'a> {
             self.nodes[owner].users.push(user);
             return copy;
         }
-        let copy = self.sketch.add(Tensor { origin: Origin::Call, ..self.sketch.tensors[tensor].clone() });
+        let copy = self.builder.add(Tensor { origin: Origin::Call, ..self.builder.tensors[tensor].clone() });
         let args = vec![Arg::Tensor(tensor), Arg::Null];
-        let call = Call { operator: Operator::Clone, args, outcome: Outcome::Tensor(copy) };
+        let call = Call { operator: Operator::Clone, args, output: CallOutput::Tensor(copy) };
         let set = self.possible(&call);
         let node = self.add(set);
         self.nodes[node].users.push(user);
         self.nodes[owner].users.push(node);
-        self.maker.push(node);
+        self.producer.push(node);
         self.owner.push(node);
         self.representations.push(Some(representation));
         self.copies.insert((tensor, representation), copy);
-        steps.push(Step::Call(call));
+        statements.push(Statement::Call(call));
         copy
     }
 }

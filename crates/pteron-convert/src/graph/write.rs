@@ -1,19 +1,19 @@
-//! A sketch becomes the graph of a file: values get their ids, equal numbers one id.
+//! A builder becomes the graph of a file: values get their ids, equal numbers one id.
 
 use pteron_format::Float;
 use pteron_format::vulkan::{
     self, Constant, ConstantId, ConstantSource, DataType, Graph, MemoryLayout, StorageType, Value, ValueId,
 };
 
-use super::sketch::{Arg, Call, Element, Origin, Outcome, Size, Sketch, Step, TensorId};
+use super::builder::{Arg, Call, CallOutput, Element, GraphBuilder, Origin, Size, Statement, TensorId};
 use super::storage::Representation;
-use crate::blueprint::Content;
+use crate::template::ConstantData;
 
 /// The version of the exporter's schema.
 const VERSION: &str = "0";
 
-/// What was decided about the tensors of a sketch, in their order.
-pub(super) struct Decided {
+/// What was assigned about the tensors of a builder, in their order.
+pub(super) struct TensorAssignments {
     pub(super) representations: Vec<Option<Representation>>,
     pub(super) memory_objects: Vec<Option<u32>>,
     /// Whether floats have 16 bits.
@@ -21,19 +21,19 @@ pub(super) struct Decided {
 }
 
 /// The graph, and what its constants are.
-pub(super) fn write(sketch: &Sketch, decided: &Decided) -> (Graph, Vec<Content>) {
+pub(super) fn write(builder: &GraphBuilder, assigned: &TensorAssignments) -> (Graph, Vec<ConstantData>) {
     let graph = Graph { version: VERSION.to_owned(), ..Graph::default() };
-    let tensors = vec![None; sketch.tensors.len()];
+    let tensors = vec![None; builder.tensors.len()];
     let mut writer =
-        Writer { sketch, decided, graph, contents: Vec::new(), tensors, symbols: Vec::new(), scalars: Vec::new() };
-    for step in &sketch.steps {
-        match step {
-            Step::Begin(tensor) => writer.begin(*tensor),
-            Step::Call(call) => writer.call(call),
+        Writer { builder, assigned, graph, constant_data: Vec::new(), tensors, sym_ints: Vec::new(), scalars: Vec::new() };
+    for statement in &builder.statements {
+        match statement {
+            Statement::Placeholder(tensor) => writer.placeholder(*tensor),
+            Statement::Call(call) => writer.call(call),
         }
     }
-    writer.graph.outputs = sketch.outputs.iter().map(|&tensor| writer.tensor(tensor)).collect();
-    (writer.graph, writer.contents)
+    writer.graph.outputs = builder.outputs.iter().map(|&tensor| writer.tensor(tensor)).collect();
+    (writer.graph, writer.constant_data)
 }
 
 /// A number that calls take. Python tells bools from numbers here, but not floats from integers.
@@ -54,12 +54,12 @@ impl PartialEq for Scalar {
 }
 
 struct Writer<'a> {
-    sketch: &'a Sketch,
-    decided: &'a Decided,
+    builder: &'a GraphBuilder,
+    assigned: &'a TensorAssignments,
     graph: Graph,
-    contents: Vec<Content>,
+    constant_data: Vec<ConstantData>,
     tensors: Vec<Option<ValueId>>,
-    symbols: Vec<ValueId>,
+    sym_ints: Vec<ValueId>,
     scalars: Vec<(Scalar, ValueId)>,
 }
 
@@ -69,25 +69,25 @@ impl Writer<'_> {
         ValueId(index(self.graph.values.len() - 1))
     }
 
-    fn begin(&mut self, tensor: TensorId) {
+    fn placeholder(&mut self, tensor: TensorId) {
         let id = self.tensor(tensor);
-        if self.sketch.tensors[tensor].origin == Origin::Input {
+        if self.builder.tensors[tensor].origin == Origin::Input {
             self.graph.inputs.push(id);
         }
     }
 
     fn call(&mut self, call: &Call) {
         let mut args: Vec<ValueId> = call.args.iter().map(|arg| self.arg(arg)).collect();
-        args.push(match &call.outcome {
-            Outcome::Tensor(tensor) => self.tensor(*tensor),
-            Outcome::Tensors(tensors) => {
+        args.push(match &call.output {
+            CallOutput::Tensor(tensor) => self.tensor(*tensor),
+            CallOutput::Tensors(tensors) => {
                 let items = tensors.iter().map(|&tensor| self.tensor(tensor)).collect();
                 self.value(Value::ValueList(items))
             }
             // Symbols are numbered as they are made, and their calls stand in that order.
-            Outcome::Symbol => {
+            CallOutput::SymInt => {
                 let id = self.value(Value::SymInt(0));
-                self.symbols.push(id);
+                self.sym_ints.push(id);
                 id
             }
         });
@@ -98,9 +98,9 @@ impl Writer<'_> {
     fn arg(&mut self, arg: &Arg) -> ValueId {
         match arg {
             Arg::Tensor(tensor) => self.tensor(*tensor),
-            Arg::Symbol(symbol) => self.symbols[symbol.index()],
+            Arg::SymInt(sym_int) => self.sym_ints[sym_int.index()],
             Arg::Sizes { sizes, tokens } => {
-                let tokens = self.symbols[tokens.index()];
+                let tokens = self.sym_ints[tokens.index()];
                 let size = |size: &Size| match size {
                     Size::Tokens => tokens,
                     Size::Fixed(size) => self.scalar(Scalar::Number((*size).into()), Value::Int((*size).into())),
@@ -136,31 +136,31 @@ impl Writer<'_> {
     }
 
     fn describe(&mut self, tensor: TensorId) -> vulkan::Tensor {
-        let drawn = &self.sketch.tensors[tensor];
-        let content = match drawn.origin {
+        let source = &self.builder.tensors[tensor];
+        let content = match source.origin {
             Origin::Constant(content) | Origin::State(content) => Some(content),
             Origin::Prepacked | Origin::Input | Origin::Call => None,
         };
-        let (dtype, border) = match drawn.element {
-            Element::Float if self.decided.half => (DataType::Float16, DataType::Float32),
+        let (dtype, border) = match source.element {
+            Element::Float if self.assigned.half => (DataType::Float16, DataType::Float32),
             Element::Float => (DataType::Float32, DataType::Float32),
             Element::Index => (DataType::Int32, DataType::Int32),
             Element::Nibbles => (DataType::UInt8, DataType::UInt8),
         };
-        let (storage, layout) = self.decided.representations[tensor].unwrap_or((StorageType::Unset, MemoryLayout::Unset));
+        let (storage, layout) = self.assigned.representations[tensor].unwrap_or((StorageType::Unset, MemoryLayout::Unset));
         let mut described = vulkan::Tensor {
             dtype,
-            dims: self.sketch.dims(tensor),
+            dims: self.builder.dims(tensor),
             constant: None,
-            memory_object: self.decided.memory_objects[tensor],
+            memory_object: self.assigned.memory_objects[tensor],
             storage,
             layout,
             // Constants are written as what they are in the graph.
             staging: Some(if content.is_some() { dtype } else { border }),
         };
         if let Some(content) = content {
-            described.constant = Some(ConstantId(index(self.contents.len())));
-            self.contents.push(content);
+            described.constant = Some(ConstantId(index(self.constant_data.len())));
+            self.constant_data.push(content);
             let len = described.byte_len().unwrap_or(u64::MAX);
             self.graph.constants.push(Constant { len, source: ConstantSource::Named(String::new()) });
         }

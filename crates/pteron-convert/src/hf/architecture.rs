@@ -20,8 +20,8 @@ pub(super) struct Architecture {
     pub(super) biases: BiasRule,
     pub(super) head_norms: bool,
     pub(super) window: WindowRule,
-    pub(super) begin: Option<u32>,
-    pub(super) end: Option<u32>,
+    pub(super) bos_token: Option<u32>,
+    pub(super) eos_token: Option<u32>,
 }
 
 /// Which biases a class has.
@@ -29,9 +29,9 @@ pub(super) struct Architecture {
 pub(super) enum BiasRule {
     Never,
     /// On queries, keys and values, whatever the configuration says.
-    Inputs,
+    Qkv,
     /// On all projections of attention, where `attention_bias` says so.
-    Asked,
+    Configurable,
 }
 
 /// When attention looks back on `sliding_window` tokens only.
@@ -41,7 +41,7 @@ pub(super) enum WindowRule {
     /// Unless `sliding_window` is null.
     Always,
     /// Where `use_sliding_window` says so, in layers from `max_window_layers` on.
-    Asked,
+    Configurable,
 }
 
 /// All of them. What they have in common where a file is silent stands where the field is read.
@@ -54,11 +54,11 @@ pub(super) static ARCHITECTURES: [Architecture; 4] = [
         key_value_heads: None,
         head_width: None,
         context: 2_048,
-        biases: BiasRule::Asked,
+        biases: BiasRule::Configurable,
         head_norms: false,
         window: WindowRule::Never,
-        begin: Some(1),
-        end: Some(2),
+        bos_token: Some(1),
+        eos_token: Some(2),
     },
     Architecture {
         class: "MistralForCausalLM",
@@ -71,8 +71,8 @@ pub(super) static ARCHITECTURES: [Architecture; 4] = [
         biases: BiasRule::Never,
         head_norms: false,
         window: WindowRule::Always,
-        begin: Some(1),
-        end: Some(2),
+        bos_token: Some(1),
+        eos_token: Some(2),
     },
     Architecture {
         class: "Qwen2ForCausalLM",
@@ -82,11 +82,11 @@ pub(super) static ARCHITECTURES: [Architecture; 4] = [
         key_value_heads: Some(32),
         head_width: None,
         context: 32_768,
-        biases: BiasRule::Inputs,
+        biases: BiasRule::Qkv,
         head_norms: false,
-        window: WindowRule::Asked,
-        begin: None,
-        end: None,
+        window: WindowRule::Configurable,
+        bos_token: None,
+        eos_token: None,
     },
     Architecture {
         class: "Qwen3ForCausalLM",
@@ -96,11 +96,11 @@ pub(super) static ARCHITECTURES: [Architecture; 4] = [
         key_value_heads: Some(32),
         head_width: Some(128),
         context: 32_768,
-        biases: BiasRule::Asked,
+        biases: BiasRule::Configurable,
         head_norms: true,
-        window: WindowRule::Asked,
-        begin: None,
-        end: None,
+        window: WindowRule::Configurable,
+        bos_token: None,
+        eos_token: None,
     },
 ];
 

@@ -2,8 +2,8 @@
 
 use super::architecture::{Architecture, BiasRule, WindowRule};
 use super::fields::Fields;
-use super::rotary;
-use crate::decoder::{Biases, Decoder};
+use super::rope;
+use crate::config::{AttentionBias, ModelConfig};
 use crate::error::{Error, Result};
 
 /// The file's name.
@@ -13,22 +13,22 @@ pub(super) const FILE: &str = "config.json";
 #[derive(Debug, PartialEq)]
 pub(super) struct Config {
     pub(super) architecture: &'static Architecture,
-    pub(super) decoder: Decoder,
-    pub(super) window: Option<Window>,
+    pub(super) model: ModelConfig,
+    pub(super) window: Option<SlidingWindow>,
 }
 
 /// How many tokens attention looks back on, its own among them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Window(pub(super) u32);
+pub(super) struct SlidingWindow(pub(super) u32);
 
-impl Window {
+impl SlidingWindow {
     /// Programs look back on the whole context, which is the same as long as the context fits the window.
     pub(super) fn check(self, context: u32) -> Result<()> {
         let Self(window) = self;
         if context <= window {
             return Ok(());
         }
-        Err(Error::Option(format!(
+        Err(Error::InvalidOption(format!(
             "sliding_window = {window} in {FILE}: the model looks back on {window} tokens, and a context of {context} would show \
              it more: choose a context of at most {window}"
         )))
@@ -39,9 +39,9 @@ impl Config {
     pub(super) fn read(config: &Fields) -> Result<Self> {
         let architecture = Architecture::of(config)?;
         refuse(config)?;
-        let decoder = decoder(config, architecture)?;
-        let window = window(config, architecture, decoder.layers)?;
-        Ok(Self { architecture, decoder, window })
+        let model = model(config, architecture)?;
+        let window = window(config, architecture, model.num_layers)?;
+        Ok(Self { architecture, model, window })
     }
 }
 
@@ -64,32 +64,32 @@ fn refuse(config: &Fields) -> Result<()> {
 }
 
 /// The defaults are those of `transformers`: a field that has its default may be left out of the file.
-fn decoder(config: &Fields, architecture: &Architecture) -> Result<Decoder> {
+fn model(config: &Fields, architecture: &Architecture) -> Result<ModelConfig> {
     let width = config.count("hidden_size")?.unwrap_or(4_096);
     let heads = config.count("num_attention_heads")?.unwrap_or(32);
     let key_value_heads = key_value_heads(config, architecture, heads)?;
     let head_width = head_width(config, architecture, width, heads)?;
     let trained_context = config.count("max_position_embeddings")?.unwrap_or(architecture.context);
-    Ok(Decoder {
-        vocabulary: config.count("vocab_size")?.unwrap_or(architecture.vocabulary),
-        width,
-        layers: config.count("num_hidden_layers")?.unwrap_or(32),
-        heads,
-        key_value_heads,
-        head_width,
-        hidden: config.count("intermediate_size")?.unwrap_or(architecture.hidden),
-        norm_epsilon: config.number("rms_norm_eps")?.unwrap_or(1e-6),
-        rotary: rotary::read(config)?,
-        head_norms: architecture.head_norms,
-        biases: match architecture.biases {
-            BiasRule::Never => Biases::None,
-            BiasRule::Inputs => Biases::Inputs,
-            BiasRule::Asked if config.flag("attention_bias")? == Some(true) => Biases::All,
-            BiasRule::Asked => Biases::None,
+    Ok(ModelConfig {
+        vocab_size: config.count("vocab_size")?.unwrap_or(architecture.vocabulary),
+        hidden_size: width,
+        num_layers: config.count("num_hidden_layers")?.unwrap_or(32),
+        num_heads: heads,
+        num_kv_heads: key_value_heads,
+        head_dim: head_width,
+        intermediate_size: config.count("intermediate_size")?.unwrap_or(architecture.hidden),
+        norm_eps: config.number("rms_norm_eps")?.unwrap_or(1e-6),
+        rope: rope::read(config)?,
+        qk_norm: architecture.head_norms,
+        attention_bias: match architecture.biases {
+            BiasRule::Never => AttentionBias::None,
+            BiasRule::Qkv => AttentionBias::Qkv,
+            BiasRule::Configurable if config.flag("attention_bias")? == Some(true) => AttentionBias::All,
+            BiasRule::Configurable => AttentionBias::None,
         },
         // The base class would say true; all of these classes overrule it.
-        tied: config.flag("tie_word_embeddings")?.unwrap_or(false),
-        trained_context,
+        tied_embeddings: config.flag("tie_word_embeddings")?.unwrap_or(false),
+        max_position_embeddings: trained_context,
     })
 }
 
@@ -125,24 +125,24 @@ fn head_width(config: &Fields, architecture: &Architecture, width: u32, heads: u
     Ok(head_width)
 }
 
-fn window(config: &Fields, architecture: &Architecture, layers: u32) -> Result<Option<Window>> {
+fn window(config: &Fields, architecture: &Architecture, layers: u32) -> Result<Option<SlidingWindow>> {
     const FULL: &str = "full_attention";
     const SLIDING: &str = "sliding_attention";
     let size = match architecture.window {
         WindowRule::Never => None,
-        WindowRule::Asked if config.flag("use_sliding_window")? != Some(true) => None,
+        WindowRule::Configurable if config.flag("use_sliding_window")? != Some(true) => None,
         _ if config.is_null("sliding_window") => None,
         _ => Some(config.count("sliding_window")?.unwrap_or(4_096)),
     };
     let types = config.texts("layer_types")?;
     let sliding = match (&types, &architecture.window) {
         (Some(types), _) => types.contains(&SLIDING),
-        (None, WindowRule::Asked) => config.count("max_window_layers")?.unwrap_or(28) < layers,
+        (None, WindowRule::Configurable) => config.count("max_window_layers")?.unwrap_or(28) < layers,
         (None, _) => true,
     };
     let known = |name: &&str| *name == FULL || *name == SLIDING && size.is_some();
     if !types.iter().flatten().all(known) {
         return Err(config.unsupported("layer_types", &[FULL]));
     }
-    Ok(size.filter(|_| sliding).map(Window))
+    Ok(size.filter(|_| sliding).map(SlidingWindow))
 }

@@ -5,11 +5,11 @@
 
 mod architecture;
 mod config;
-mod facts;
 mod fields;
 mod folder;
+mod metadata;
 mod names;
-mod rotary;
+mod rope;
 mod shards;
 #[cfg(test)]
 mod tests;
@@ -17,10 +17,10 @@ mod weights;
 
 use std::path::Path;
 
-use crate::decoder::{Decoder, Weight};
+use crate::config::{ModelConfig, Weight};
 use crate::error::Result;
-use crate::source::{Facts, Source};
-use config::{Config, Window};
+use crate::source::{CheckpointMetadata, Source};
+use config::{Config, SlidingWindow};
 use fields::Fields;
 use folder::Folder;
 use shards::Shards;
@@ -28,10 +28,10 @@ use weights::Weights;
 
 /// A checkpoint in a folder. Its weights are mapped: a row is read when it is asked for.
 pub struct HuggingFace {
-    decoder: Decoder,
-    window: Option<Window>,
+    model: ModelConfig,
+    window: Option<SlidingWindow>,
     weights: Weights,
-    facts: Facts,
+    metadata: CheckpointMetadata,
 }
 
 impl HuggingFace {
@@ -55,15 +55,15 @@ impl HuggingFace {
     fn read(folder: &Folder<'_>) -> Result<Self> {
         let fields = Fields::parse(config::FILE, folder.map(config::FILE)?.as_ref())?;
         let config = Config::read(&fields)?;
-        let facts = facts::read(folder, &fields, config.architecture, config.decoder.vocabulary)?;
+        let metadata = metadata::read(folder, &fields, config.architecture, config.model.vocab_size)?;
         let weights = Weights::find(Shards::open(folder)?, &config)?;
-        Ok(Self { decoder: config.decoder, window: config.window, weights, facts })
+        Ok(Self { model: config.model, window: config.window, weights, metadata })
     }
 }
 
 impl Source for HuggingFace {
-    fn decoder(&self) -> &Decoder {
-        &self.decoder
+    fn config(&self) -> &ModelConfig {
+        &self.model
     }
 
     fn check_context(&self, context: u32) -> Result<()> {
@@ -74,7 +74,7 @@ impl Source for HuggingFace {
         self.weights.row(weight, row, out)
     }
 
-    fn facts(&self) -> Facts {
-        self.facts.clone()
+    fn metadata(&self) -> CheckpointMetadata {
+        self.metadata.clone()
     }
 }

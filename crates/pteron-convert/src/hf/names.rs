@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use pteron_format::EscapedText;
 
-use crate::decoder::{Part, Weight};
+use crate::config::{LayerWeight, Weight};
 
-const LAYERS: &str = "model.layers.";
+const LAYERS: &str = "model.num_layers.";
 
 /// The name of a weight's tensor.
 pub(super) fn name(weight: Weight) -> String {
@@ -18,23 +18,23 @@ pub(super) fn name(weight: Weight) -> String {
     }
 }
 
-const fn within_layer(part: Part) -> &'static str {
+const fn within_layer(part: LayerWeight) -> &'static str {
     match part {
-        Part::AttentionNorm => "input_layernorm.weight",
-        Part::Query => "self_attn.q_proj.weight",
-        Part::Key => "self_attn.k_proj.weight",
-        Part::Value => "self_attn.v_proj.weight",
-        Part::AttentionOutput => "self_attn.o_proj.weight",
-        Part::QueryBias => "self_attn.q_proj.bias",
-        Part::KeyBias => "self_attn.k_proj.bias",
-        Part::ValueBias => "self_attn.v_proj.bias",
-        Part::AttentionOutputBias => "self_attn.o_proj.bias",
-        Part::QueryNorm => "self_attn.q_norm.weight",
-        Part::KeyNorm => "self_attn.k_norm.weight",
-        Part::FeedForwardNorm => "post_attention_layernorm.weight",
-        Part::Gate => "mlp.gate_proj.weight",
-        Part::Up => "mlp.up_proj.weight",
-        Part::Down => "mlp.down_proj.weight",
+        LayerWeight::AttentionNorm => "input_layernorm.weight",
+        LayerWeight::Query => "self_attn.q_proj.weight",
+        LayerWeight::Key => "self_attn.k_proj.weight",
+        LayerWeight::Value => "self_attn.v_proj.weight",
+        LayerWeight::AttentionOutput => "self_attn.o_proj.weight",
+        LayerWeight::QueryBias => "self_attn.q_proj.bias",
+        LayerWeight::KeyBias => "self_attn.k_proj.bias",
+        LayerWeight::ValueBias => "self_attn.v_proj.bias",
+        LayerWeight::AttentionOutputBias => "self_attn.o_proj.bias",
+        LayerWeight::QueryNorm => "self_attn.q_norm.weight",
+        LayerWeight::KeyNorm => "self_attn.k_norm.weight",
+        LayerWeight::FeedForwardNorm => "post_attention_layernorm.weight",
+        LayerWeight::Gate => "mlp.gate_proj.weight",
+        LayerWeight::Up => "mlp.up_proj.weight",
+        LayerWeight::Down => "mlp.down_proj.weight",
     }
 }
 
@@ -44,7 +44,7 @@ pub(super) fn is_harmless(tensor: &str, tied: bool) -> bool {
     tensor.ends_with("rotary_emb.inv_freq") || tied && tensor == name(Weight::Output)
 }
 
-/// Names for a message. Those that differ by their layer alone are one entry: `model.layers.0-31.mlp.up_proj.bias`.
+/// Names for a message. Those that differ by their layer alone are one entry: `model.num_layers.0-31.mlp.up_proj.bias`.
 pub(super) fn listing<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     const MOST: usize = 40;
     let mut single = Vec::new();
@@ -88,14 +88,14 @@ mod tests {
     #[test]
     fn names_of_layers_are_gathered() {
         let names = [
-            "model.layers.3.a",
+            "model.num_layers.3.a",
             "lm_head.weight",
-            "model.layers.0.a",
-            "model.layers.1.a",
-            "model.layers.1.b",
-            "model.layers.x.a",
+            "model.num_layers.0.a",
+            "model.num_layers.1.a",
+            "model.num_layers.1.b",
+            "model.num_layers.x.a",
         ];
-        assert_eq!(listing(names), "lm_head.weight, model.layers.x.a, model.layers.0-1,3.a, model.layers.1.b");
+        assert_eq!(listing(names), "lm_head.weight, model.num_layers.x.a, model.num_layers.0-1,3.a, model.num_layers.1.b");
         assert_eq!(listing([]), "");
     }
 

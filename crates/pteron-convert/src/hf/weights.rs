@@ -8,7 +8,7 @@ use safetensors::Dtype;
 use super::config::Config;
 use super::names::{is_harmless, listing, name};
 use super::shards::{INDEX, SINGLE, Shard, Shards, Tensor};
-use crate::decoder::{Decoder, Matrix, Weight};
+use crate::config::{MatrixShape, ModelConfig, Weight};
 use crate::error::{Error, Result};
 use crate::floats::Float;
 
@@ -27,23 +27,23 @@ pub(super) struct Weights {
 struct Stored {
     shard: usize,
     start: usize,
-    matrix: Matrix,
+    matrix: MatrixShape,
     float: Float,
 }
 
 impl Weights {
     /// Finds every weight of the decoder among the tensors, which must be these and no others.
     pub(super) fn find(shards: Shards, config: &Config) -> Result<Self> {
-        let decoder = &config.decoder;
+        let model = &config.model;
         let unfit = |problems| Error::Tensors { architecture: config.architecture.class.to_owned(), problems };
         // What a file says is not worth more work than the file has content.
-        if usize::try_from(decoder.layers).is_ok_and(|layers| layers > shards.tensors.len()) {
-            let (layers, tensors) = (decoder.layers, shards.tensors.len());
+        if usize::try_from(model.num_layers).is_ok_and(|layers| layers > shards.tensors.len()) {
+            let (layers, tensors) = (model.num_layers, shards.tensors.len());
             return Err(unfit(format!("num_hidden_layers = {layers}, but there are {tensors} tensors in all")));
         }
-        let wanted: BTreeMap<_, _> = decoder.weights().map(|weight| (name(weight), weight)).collect();
-        let stored = stored(&shards, &wanted, decoder)?;
-        let problems = problems(&shards, &wanted, decoder);
+        let wanted: BTreeMap<_, _> = model.weights().map(|weight| (name(weight), weight)).collect();
+        let stored = stored(&shards, &wanted, model)?;
+        let problems = problems(&shards, &wanted, model);
         if !problems.is_empty() {
             return Err(unfit(problems.join("; ")));
         }
@@ -74,17 +74,18 @@ impl Weights {
 }
 
 /// All that keeps the tensors from being the decoder's weights.
-fn problems(shards: &Shards, wanted: &BTreeMap<String, Weight>, decoder: &Decoder) -> Vec<String> {
+fn problems(shards: &Shards, wanted: &BTreeMap<String, Weight>, model: &ModelConfig) -> Vec<String> {
     let absent = || wanted.keys().filter(|name| !shards.tensors.contains_key(*name)).map(String::as_str);
     let lost = absent().filter_map(|name| Some((name, shards.lost.get(name)?)));
     let missing = listing(absent().filter(|name| !shards.lost.contains_key(*name)));
-    let surplus = shards.tensors.keys().filter(|name| !wanted.contains_key(*name) && !is_harmless(name, decoder.tied));
+    let surplus =
+        shards.tensors.keys().filter(|name| !wanted.contains_key(*name) && !is_harmless(name, model.tied_embeddings));
     let surplus = listing(surplus.map(String::as_str));
     let list = |what: &str, names: String| (!names.is_empty()).then(|| format!("{what} {names}"));
     let mut problems: Vec<_> = list("missing are", missing).into_iter().chain(list("not expected are", surplus)).collect();
     let lost = lost.map(|(name, file)| format!("{name} is not in {}, where {INDEX} has it", EscapedText::name(file)));
     problems.extend(lost.take(MOST_PROBLEMS));
-    let found = wanted.iter().filter_map(|(name, weight)| Some((name, decoder.matrix(*weight), shards.tensors.get(name)?)));
+    let found = wanted.iter().filter_map(|(name, weight)| Some((name, model.shape(*weight), shards.tensors.get(name)?)));
     problems.extend(
         found
             .filter(|(_, matrix, tensor)| !has_shape(tensor, *matrix))
@@ -97,23 +98,23 @@ fn problems(shards: &Shards, wanted: &BTreeMap<String, Weight>, decoder: &Decode
     problems
 }
 
-fn shape(Matrix { rows, columns }: Matrix) -> Vec<u32> {
+fn shape(MatrixShape { rows, columns }: MatrixShape) -> Vec<u32> {
     if columns == 1 { vec![rows] } else { vec![rows, columns] }
 }
 
-fn has_shape(tensor: &Tensor, matrix: Matrix) -> bool {
+fn has_shape(tensor: &Tensor, matrix: MatrixShape) -> bool {
     let is = |dims: &[u32]| tensor.shape.iter().map(|dim| u32::try_from(*dim)).eq(dims.iter().map(|dim| Ok(*dim)));
     is(&shape(matrix)) || is(&[matrix.rows, matrix.columns])
 }
 
 /// Where the tensors that are there lie.
-fn stored(shards: &Shards, wanted: &BTreeMap<String, Weight>, decoder: &Decoder) -> Result<HashMap<Weight, Stored>> {
+fn stored(shards: &Shards, wanted: &BTreeMap<String, Weight>, model: &ModelConfig) -> Result<HashMap<Weight, Stored>> {
     let found = wanted.iter().filter_map(|(name, weight)| Some((name, *weight, shards.tensors.get(name)?)));
-    found.map(|(name, weight, tensor)| Ok((weight, tensor.stored(name, decoder.matrix(weight))?))).collect()
+    found.map(|(name, weight, tensor)| Ok((weight, tensor.stored(name, model.shape(weight))?))).collect()
 }
 
 impl Tensor {
-    fn stored(&self, name: &str, matrix: Matrix) -> Result<Stored> {
+    fn stored(&self, name: &str, matrix: MatrixShape) -> Result<Stored> {
         let Some((_, float)) = FLOATS.into_iter().find(|(dtype, _)| *dtype == self.dtype) else {
             return Err(Error::Unsupported {
                 what: format!("the type {} of {name}", self.dtype),

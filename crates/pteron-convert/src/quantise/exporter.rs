@@ -4,13 +4,13 @@
 //! the scale is fitted to the levels, up to 20 times. It stops early once the scales of *all* groups of a tensor have settled;
 //! a scale that has settled stays as it is, so that each group can stop on its own and come to the same bits.
 
-use super::lanes::{LANES, greatest, round};
+use super::simd::{LANES, absmax, round};
 
 const TURNS: usize = 20;
 
 /// Levels and scale of a group.
 pub(super) fn group(weights: &[f32], levels: &mut [f32]) -> f32 {
-    let mut scale = (greatest(weights) / 8.0).max(f32::EPSILON);
+    let mut scale = (absmax(weights) / 8.0).max(f32::EPSILON);
     for _ in 0..TURNS {
         divide(weights, scale, levels);
         let fitted = fit(weights, levels).unwrap_or(scale).max(f32::EPSILON);

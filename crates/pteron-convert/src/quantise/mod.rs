@@ -3,24 +3,24 @@
 //! A row is cut into groups, and each group has a scale. Scales are float32 and may be negative, which turns the range −8..7
 //! around.
 
-mod deviation;
+mod error;
 mod exporter;
-mod lanes;
 mod search;
+mod simd;
 #[cfg(test)]
 mod tests;
 
-pub use deviation::Deviation;
+pub use error::QuantisationError;
 
-use lanes::{LANES, greatest, level, nibble, round_all};
+use simd::{LANES, absmax, level, nibble, round_all};
 
 /// The least and the greatest level: what a nibble stands for before it is scaled.
-const LEAST: f32 = -8.0;
-const GREATEST: f32 = 7.0;
+const MIN_LEVEL: f32 = -8.0;
+const MAX_LEVEL: f32 = 7.0;
 
 /// How the scale of a group is chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Scales {
+pub enum ScaleMethod {
     /// The one with the least squared error among many, of either sign.
     #[default]
     Search,
@@ -67,22 +67,22 @@ pub fn finite(row: &[f32]) -> Result<(), NotFinite> {
 /// # Errors
 /// The first number that is not finite.
 pub fn quantise_row(
-    how: Scales,
+    how: ScaleMethod,
     row: &[f32],
     group: usize,
     nibbles: &mut [u8],
     scales: &mut [f32],
-) -> Result<Deviation, NotFinite> {
+) -> Result<QuantisationError, NotFinite> {
     debug_assert!(fits(row.len(), group), "{} columns in groups of {group}", row.len());
     finite(row)?;
-    let mut deviation = Deviation::default();
+    let mut deviation = QuantisationError::default();
     let mut levels = vec![0.0; group];
     let groups = row.chunks_exact(group).zip(nibbles.chunks_exact_mut(group / 2));
     for ((weights, nibbles), scale) in groups.zip(scales) {
         *scale = match how {
-            Scales::Search => search::group(weights, &mut levels),
-            Scales::Exporter => exporter::group(weights, &mut levels),
-            Scales::MaxAbs => max_abs(weights, &mut levels),
+            ScaleMethod::Search => search::group(weights, &mut levels),
+            ScaleMethod::Exporter => exporter::group(weights, &mut levels),
+            ScaleMethod::MaxAbs => max_abs(weights, &mut levels),
         };
         pack(&levels, nibbles);
         deviation.add_group(weights, &levels, *scale);
@@ -105,7 +105,7 @@ pub fn dequantise_row(nibbles: &[u8], scales: &[f32], out: &mut [f32]) {
 /// Levels and scale from the greatest magnitude.
 fn max_abs(weights: &[f32], levels: &mut [f32]) -> f32 {
     // The least normal number keeps the reciprocal finite where all weights are zero.
-    let scale = (greatest(weights) / 7.5).max(f32::MIN_POSITIVE);
+    let scale = (absmax(weights) / 7.5).max(f32::MIN_POSITIVE);
     round_all(weights, 1.0 / scale, levels);
     scale
 }

@@ -1,7 +1,7 @@
 //! Scales with the least squared error.
 
-use super::lanes::{Fit, greatest, round_all, squared_error};
 use super::max_abs;
+use super::simd::{Fit, absmax, round_all, squared_error};
 
 /// What the greatest magnitude is scaled to. Levels reach from −8 to 7: with the extreme at 8, one sign of the scale holds it and
 /// the other cuts it off; far less leaves levels unused, far more cuts off several numbers.
@@ -15,7 +15,7 @@ const SEARCHED: std::ops::Range<f32> = 1e-36..1e37;
 
 /// Levels and scale of a group: no worse than from the greatest magnitude alone.
 pub(super) fn group(weights: &[f32], levels: &mut [f32]) -> f32 {
-    let most = greatest(weights);
+    let most = absmax(weights);
     let plain = max_abs(weights, levels);
     if !SEARCHED.contains(&most) {
         return plain;

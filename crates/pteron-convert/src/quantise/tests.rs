@@ -4,16 +4,16 @@ use proptest::prelude::*;
 
 use super::*;
 
-const ALL: [Scales; 3] = [Scales::Search, Scales::Exporter, Scales::MaxAbs];
+const ALL: [ScaleMethod; 3] = [ScaleMethod::Search, ScaleMethod::Exporter, ScaleMethod::MaxAbs];
 
 struct Quantised {
     nibbles: Vec<u8>,
     scales: Vec<f32>,
-    deviation: Deviation,
+    deviation: QuantisationError,
 }
 
 impl Quantised {
-    fn new(how: Scales, row: &[f32], group: usize) -> Self {
+    fn new(how: ScaleMethod, row: &[f32], group: usize) -> Self {
         let (mut nibbles, mut scales) = (vec![0; row.len() / 2], vec![0.0; row.len() / group]);
         let deviation = quantise_row(how, row, group, &mut nibbles, &mut scales).unwrap();
         Self { nibbles, scales, deviation }
@@ -59,7 +59,7 @@ fn golden_row(row: u32) -> Vec<f32> {
 #[test]
 fn the_exporters_bits() {
     let mut golden = include_bytes!("../../tests/data/quantise.bin").as_slice();
-    for how in [Scales::Exporter, Scales::MaxAbs] {
+    for how in [ScaleMethod::Exporter, ScaleMethod::MaxAbs] {
         for group in [8, 32, 64, 256] {
             let rows: Vec<_> = (0..24).map(|row| Quantised::new(how, &golden_row(row), group)).collect();
             for (row, ours) in rows.iter().enumerate() {
@@ -83,8 +83,8 @@ fn zeros_stay_zeros() {
             let quantised = Quantised::new(how, &[zero; 64], 32);
             assert_eq!(quantised.nibbles, [0x88; 32], "{how:?}");
             assert!(quantised.scales.iter().all(|scale| scale.is_finite() && *scale > 0.0), "{how:?}");
-            assert!(quantised.deviation.is_none());
-            assert_eq!(quantised.deviation.relative(), 0.0);
+            assert!(quantised.deviation.is_lossless());
+            assert_eq!(quantised.deviation.relative_error(), 0.0);
         }
     }
 }
@@ -107,8 +107,8 @@ fn numbers_that_are_not_finite_are_named() {
 fn search_finds_the_scale_that_a_group_was_made_with() {
     for scale in [0.03f32, -0.03] {
         let row: Vec<f32> = (0..32u8).map(|index| (f32::from(index * 7 % 16) - 8.0) * scale).collect();
-        let quantised = Quantised::new(Scales::Search, &row, 32);
-        assert!(quantised.deviation.relative() < 1e-6, "{:?}", quantised.deviation);
+        let quantised = Quantised::new(ScaleMethod::Search, &row, 32);
+        assert!(quantised.deviation.relative_error() < 1e-6, "{:?}", quantised.deviation);
         assert_eq!(quantised.scales[0].signum(), scale.signum());
     }
 }
@@ -116,9 +116,11 @@ fn search_finds_the_scale_that_a_group_was_made_with() {
 #[test]
 fn search_is_better_than_the_exporter_on_average() {
     let error = |how| {
-        (7..24).map(|row| Quantised::new(how, &golden_row(row), 32).deviation).fold(Deviation::default(), Deviation::and)
+        (7..24)
+            .map(|row| Quantised::new(how, &golden_row(row), 32).deviation)
+            .fold(QuantisationError::default(), QuantisationError::merge)
     };
-    let [search, exporter, max_abs] = ALL.map(|how| error(how).relative());
+    let [search, exporter, max_abs] = ALL.map(|how| error(how).relative_error());
     assert!(search < exporter * 0.95 && exporter < max_abs, "{search} {exporter} {max_abs}");
 }
 
@@ -146,7 +148,7 @@ proptest! {
     #[test]
     fn search_is_never_worse((row, group) in rows()) {
         let error = |how| Quantised::new(how, &row, group).squared_error(&row);
-        prop_assert!(error(Scales::Search) <= error(Scales::MaxAbs));
+        prop_assert!(error(ScaleMethod::Search) <= error(ScaleMethod::MaxAbs));
     }
 
     #[test]
@@ -170,10 +172,10 @@ proptest! {
             let quantised = Quantised::new(how, &row, group);
             let numbers = quantised.numbers();
             let greatest = numbers.iter().zip(&row).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
-            prop_assert_eq!(quantised.deviation.greatest(), greatest);
+            prop_assert_eq!(quantised.deviation.max_error(), greatest);
             let weight: f64 = row.iter().map(|&value| f64::from(value).powi(2)).sum();
             let relative = if greatest == 0.0 { 0.0 } else { (quantised.squared_error(&row) / weight).sqrt() };
-            prop_assert!((quantised.deviation.relative() - relative).abs() <= 1e-9 * relative);
+            prop_assert!((quantised.deviation.relative_error() - relative).abs() <= 1e-9 * relative);
         }
     }
 }

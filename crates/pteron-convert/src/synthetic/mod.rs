@@ -10,10 +10,10 @@ use std::borrow::Cow;
 use generator::Generator;
 pub use shapes::{names, parse};
 
-use crate::decoder::{Decoder, Part, Weight};
+use crate::config::{LayerWeight, ModelConfig, Weight};
 use crate::error::Result;
 use crate::quantise::dequantise_row;
-use crate::source::{Facts, FourBitRow, Source};
+use crate::source::{CheckpointMetadata, Int4Row, Source};
 
 /// How far random levels between −7 and 7, zero twice as often as the others, are from zero: the root of their mean square.
 const LEVEL: f64 = 4.183_300_132_670_378;
@@ -21,15 +21,15 @@ const LEVEL: f64 = 4.183_300_132_670_378;
 /// Random weights. Projections neither grow nor shrink what goes through them, so that activations and logits stay near 1.
 #[derive(Clone, Debug)]
 pub struct Synthetic {
-    decoder: Decoder,
+    config: ModelConfig,
     seed: u64,
 }
 
 impl Synthetic {
     /// Weights that depend on the decoder's sizes and the seed alone.
     #[must_use]
-    pub fn new(decoder: Decoder, seed: u64) -> Self {
-        Self { decoder, seed }
+    pub fn new(config: ModelConfig, seed: u64) -> Self {
+        Self { config, seed }
     }
 
     fn generator(&self, weight: Weight, row: u32) -> Generator {
@@ -44,7 +44,7 @@ impl Synthetic {
 
     /// The nibbles of a row, and the scale that all of its groups have.
     fn row_of_nibbles(&self, weight: Weight, row: u32) -> (Vec<u8>, f32) {
-        let columns = self.decoder.matrix(weight).columns;
+        let columns = self.config.shape(weight).columns;
         let mut generator = self.generator(weight, row);
         let spread = 0.75 + 0.5 * f64::from(generator.fraction());
         let scale = spread / (LEVEL * f64::from(columns).sqrt());
@@ -57,7 +57,10 @@ impl Synthetic {
     /// A number of a vector: norms are near 1, biases near 0.
     fn number(&self, weight: Weight, row: u32) -> f32 {
         let centre = match weight {
-            Weight::Layer(_, Part::QueryBias | Part::KeyBias | Part::ValueBias | Part::AttentionOutputBias) => 0.0,
+            Weight::Layer(
+                _,
+                LayerWeight::QueryBias | LayerWeight::KeyBias | LayerWeight::ValueBias | LayerWeight::AttentionOutputBias,
+            ) => 0.0,
             _ => 1.0,
         };
         centre + (self.generator(weight, row).fraction() - 0.5) / 4.0
@@ -65,8 +68,8 @@ impl Synthetic {
 }
 
 impl Source for Synthetic {
-    fn decoder(&self) -> &Decoder {
-        &self.decoder
+    fn config(&self) -> &ModelConfig {
+        &self.config
     }
 
     fn row(&self, weight: Weight, row: u32, out: &mut [f32]) -> Result<()> {
@@ -79,16 +82,16 @@ impl Source for Synthetic {
         Ok(())
     }
 
-    fn four_bit_row(&self, weight: Weight, row: u32, group: u32) -> Option<FourBitRow<'_>> {
-        let columns = self.decoder.matrix(weight).columns;
+    fn int4_row(&self, weight: Weight, row: u32, group: u32) -> Option<Int4Row<'_>> {
+        let columns = self.config.shape(weight).columns;
         if columns == 1 || group == 0 || !columns.is_multiple_of(group) {
             return None;
         }
         let (nibbles, scale) = self.row_of_nibbles(weight, row);
-        Some(FourBitRow { nibbles: Cow::Owned(nibbles), scales: vec![scale; (columns / group) as usize] })
+        Some(Int4Row { nibbles: Cow::Owned(nibbles), scales: vec![scale; (columns / group) as usize] })
     }
 
-    fn facts(&self) -> Facts {
-        Facts::default()
+    fn metadata(&self) -> CheckpointMetadata {
+        CheckpointMetadata::default()
     }
 }

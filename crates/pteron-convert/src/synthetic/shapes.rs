@@ -1,6 +1,6 @@
 //! Shapes by name, and by numbers.
 
-use crate::decoder::{Biases, Decoder, Pairs, Part, Rotary, Scaling, Weight};
+use crate::config::{AttentionBias, LayerWeight, ModelConfig, RopeConfig, RopeScaling, RopeStyle, Weight};
 use crate::error::{Error, Result};
 
 /// What the sizes of a family's models have in common.
@@ -11,18 +11,18 @@ struct Family {
     /// By how much Llama 3.1 and later stretch slow frequencies.
     stretch: Option<f64>,
     head_norms: bool,
-    biases: Biases,
+    biases: AttentionBias,
     context: u32,
 }
 
 const LLAMA_2: Family =
-    Family { epsilon: 1e-5, theta: 1e4, stretch: None, head_norms: false, biases: Biases::None, context: 4096 };
+    Family { epsilon: 1e-5, theta: 1e4, stretch: None, head_norms: false, biases: AttentionBias::None, context: 4096 };
 const LLAMA_3_1: Family = Family { theta: 5e5, stretch: Some(8.0), context: 131_072, ..LLAMA_2 };
 const LLAMA_3_2: Family = Family { stretch: Some(32.0), ..LLAMA_3_1 };
 /// Version 0.3, which has no sliding window.
 const MISTRAL: Family = Family { theta: 1e6, context: 32_768, ..LLAMA_2 };
-const QWEN_2_5: Family = Family { epsilon: 1e-6, theta: 1e6, biases: Biases::Inputs, context: 32_768, ..LLAMA_2 };
-const QWEN_3: Family = Family { biases: Biases::None, head_norms: true, context: 40_960, ..QWEN_2_5 };
+const QWEN_2_5: Family = Family { epsilon: 1e-6, theta: 1e6, biases: AttentionBias::Qkv, context: 32_768, ..LLAMA_2 };
+const QWEN_3: Family = Family { biases: AttentionBias::None, head_norms: true, context: 40_960, ..QWEN_2_5 };
 const SMOLLM_2: Family = Family { theta: 1e5, context: 8192, ..LLAMA_2 };
 
 /// A model: its name, its family, whether its output is its embedding; then tokens, width, layers, heads, heads of keys and values,
@@ -52,27 +52,27 @@ const MOST_LAYERS: u32 = 10_000;
 const MOST_WEIGHTS: u128 = 1 << 42;
 
 /// Takes a value into a decoder; `None` if it cannot be read.
-type Set = fn(&mut Decoder, &str) -> Option<()>;
+type Set = fn(&mut ModelConfig, &str) -> Option<()>;
 
 /// What can be set, and what kind of value it takes.
 static KEYS: &[(&str, &str, Set)] = &[
-    ("layers", "a whole number", |decoder, value| set(&mut decoder.layers, value)),
-    ("width", "a whole number", |decoder, value| set(&mut decoder.width, value)),
-    ("heads", "a whole number", |decoder, value| set(&mut decoder.heads, value)),
-    ("kv", "a whole number", |decoder, value| set(&mut decoder.key_value_heads, value)),
-    ("head", "a whole number", |decoder, value| set(&mut decoder.head_width, value)),
-    ("hidden", "a whole number", |decoder, value| set(&mut decoder.hidden, value)),
-    ("vocab", "a whole number", |decoder, value| set(&mut decoder.vocabulary, value)),
-    ("context", "a whole number", |decoder, value| set(&mut decoder.trained_context, value)),
-    ("theta", "a number", |decoder, value| set(&mut decoder.rotary.theta, value)),
-    ("epsilon", "a number", |decoder, value| set(&mut decoder.norm_epsilon, value)),
-    ("tied", "true or false", |decoder, value| set(&mut decoder.tied, value)),
-    ("head_norms", "true or false", |decoder, value| set(&mut decoder.head_norms, value)),
-    ("biases", "none, inputs or all", |decoder, value| {
-        decoder.biases = match value {
-            "none" => Biases::None,
-            "inputs" => Biases::Inputs,
-            "all" => Biases::All,
+    ("layers", "a whole number", |config, value| set(&mut config.num_layers, value)),
+    ("width", "a whole number", |config, value| set(&mut config.hidden_size, value)),
+    ("heads", "a whole number", |config, value| set(&mut config.num_heads, value)),
+    ("kv", "a whole number", |config, value| set(&mut config.num_kv_heads, value)),
+    ("head", "a whole number", |config, value| set(&mut config.head_dim, value)),
+    ("hidden", "a whole number", |config, value| set(&mut config.intermediate_size, value)),
+    ("vocab", "a whole number", |config, value| set(&mut config.vocab_size, value)),
+    ("context", "a whole number", |config, value| set(&mut config.max_position_embeddings, value)),
+    ("theta", "a number", |config, value| set(&mut config.rope.theta, value)),
+    ("epsilon", "a number", |config, value| set(&mut config.norm_eps, value)),
+    ("tied", "true or false", |config, value| set(&mut config.tied_embeddings, value)),
+    ("head_norms", "true or false", |config, value| set(&mut config.qk_norm, value)),
+    ("biases", "none, inputs or all", |config, value| {
+        config.attention_bias = match value {
+            "none" => AttentionBias::None,
+            "inputs" => AttentionBias::Qkv,
+            "all" => AttentionBias::All,
             _ => return None,
         };
         Some(())
@@ -95,91 +95,98 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 ///
 /// # Errors
 /// What is not known, missing, or does not fit together; the text says what would.
-pub fn parse(text: &str) -> Result<Decoder> {
+pub fn parse(text: &str) -> Result<ModelConfig> {
     let mut items = text.split(',').map(str::trim).peekable();
     let named = items.next_if(|item| !item.contains('='));
-    let mut decoder = match named {
+    let mut config = match named {
         None => blank(),
         Some(name) => by_name(name)?,
     };
     for item in items {
         let Some((key, value)) = item.split_once('=') else {
-            return Err(Error::Option(format!("`{item}` in the shape `{text}` is no `key=value`")));
+            return Err(Error::InvalidOption(format!("`{item}` in the shape `{text}` is no `key=value`")));
         };
         let Some((_, kind, set)) = KEYS.iter().find(|(known, ..)| *known == key) else {
             let known: Vec<_> = KEYS.iter().map(|(key, ..)| *key).collect();
-            return Err(Error::Option(format!("shapes have no `{key}`; there are {}", known.join(", "))));
+            return Err(Error::InvalidOption(format!("shapes have no `{key}`; there are {}", known.join(", "))));
         };
-        if set(&mut decoder, value).is_none() {
-            return Err(Error::Option(format!("`{key}` of a shape is {kind}, not `{value}`")));
+        if set(&mut config, value).is_none() {
+            return Err(Error::InvalidOption(format!("`{key}` of a shape is {kind}, not `{value}`")));
         }
     }
-    complete(&mut decoder);
-    check(&decoder)?;
-    Ok(decoder)
+    complete(&mut config);
+    check(&config)?;
+    Ok(config)
 }
 
-fn by_name(name: &str) -> Result<Decoder> {
+fn by_name(name: &str) -> Result<ModelConfig> {
     let shape = SHAPES.iter().find(|(known, ..)| known.eq_ignore_ascii_case(name)).ok_or_else(|| Error::Unsupported {
         what: format!("the shape `{name}`"),
         alternatives: names().map(str::to_owned).chain(["layers=…,width=…,heads=…,hidden=…,vocab=…".to_owned()]).collect(),
     })?;
-    Ok(decoder(shape))
+    Ok(config(shape))
 }
 
 /// No sizes, and frequencies for any context.
-fn blank() -> Decoder {
-    decoder(&("", Family { stretch: None, ..LLAMA_3_1 }, false, [0; 7]))
+fn blank() -> ModelConfig {
+    config(&("", Family { stretch: None, ..LLAMA_3_1 }, false, [0; 7]))
 }
 
-fn decoder(&(_, family, tied, sizes): &Shape) -> Decoder {
+fn config(&(_, family, tied, sizes): &Shape) -> ModelConfig {
     let [vocabulary, width, layers, heads, key_value_heads, head_width, hidden] = sizes;
-    let scaling = family.stretch.map(|factor| Scaling::Llama3 {
+    let scaling = family.stretch.map(|factor| RopeScaling::Llama3 {
         factor,
         low_frequency_factor: 1.0,
         high_frequency_factor: 4.0,
         original_context: 8192,
     });
-    Decoder {
-        vocabulary,
-        width,
-        layers,
-        heads,
-        key_value_heads,
-        head_width,
-        hidden,
-        norm_epsilon: family.epsilon,
+    ModelConfig {
+        vocab_size: vocabulary,
+        hidden_size: width,
+        num_layers: layers,
+        num_heads: heads,
+        num_kv_heads: key_value_heads,
+        head_dim: head_width,
+        intermediate_size: hidden,
+        norm_eps: family.epsilon,
         // Random weights are in the order that programs want.
-        rotary: Rotary { theta: family.theta, scaling, pairs: Pairs::Neighbours },
-        head_norms: family.head_norms,
-        biases: family.biases,
-        tied,
-        trained_context: family.context,
+        rope: RopeConfig { theta: family.theta, scaling, style: RopeStyle::Interleaved },
+        qk_norm: family.head_norms,
+        attention_bias: family.biases,
+        tied_embeddings: tied,
+        max_position_embeddings: family.context,
     }
 }
 
 /// Sizes that follow from others.
-fn complete(decoder: &mut Decoder) {
-    if decoder.key_value_heads == 0 {
-        decoder.key_value_heads = decoder.heads;
+fn complete(config: &mut ModelConfig) {
+    if config.num_kv_heads == 0 {
+        config.num_kv_heads = config.num_heads;
     }
-    if decoder.head_width == 0 {
-        decoder.head_width = decoder.width.checked_div(decoder.heads).unwrap_or(0);
+    if config.head_dim == 0 {
+        config.head_dim = config.hidden_size.checked_div(config.num_heads).unwrap_or(0);
     }
 }
 
-fn check(decoder: &Decoder) -> Result<()> {
-    let refuse = |problem: String| Err(Error::Option(format!("the shape {problem}")));
-    let Decoder { heads, key_value_heads, head_width, width, hidden, .. } = *decoder;
+fn check(config: &ModelConfig) -> Result<()> {
+    let refuse = |problem: String| Err(Error::InvalidOption(format!("the shape {problem}")));
+    let ModelConfig {
+        num_heads: heads,
+        num_kv_heads: key_value_heads,
+        head_dim: head_width,
+        hidden_size: width,
+        intermediate_size: hidden,
+        ..
+    } = *config;
     let sizes = [
-        ("layers", decoder.layers),
+        ("layers", config.num_layers),
         ("width", width),
         ("heads", heads),
         ("kv", key_value_heads),
         ("head", head_width),
         ("hidden", hidden),
-        ("vocab", decoder.vocabulary),
-        ("context", decoder.trained_context),
+        ("vocab", config.vocab_size),
+        ("context", config.max_position_embeddings),
     ];
     if let Some((key, _)) = sizes.iter().find(|(_, size)| *size == 0) {
         return refuse(format!("has no `{key}`, or it is 0"));
@@ -192,15 +199,15 @@ fn check(decoder: &Decoder) -> Result<()> {
     {
         return refuse(format!("has `{key}={size}`; numbers are stored and rotated in pairs, so it must be even"));
     }
-    if decoder.layers > MOST_LAYERS || heads.checked_mul(head_width).is_none() || count(decoder) > MOST_WEIGHTS {
+    if config.num_layers > MOST_LAYERS || heads.checked_mul(head_width).is_none() || count(config) > MOST_WEIGHTS {
         return refuse("is larger than any model there is".to_owned());
     }
     Ok(())
 }
 
 /// How many weights there are.
-fn count(decoder: &Decoder) -> u128 {
-    let numbers = |weight| u128::from(decoder.matrix(weight).count());
-    let layer: u128 = Part::ALL.into_iter().map(|part| numbers(Weight::Layer(0, part))).sum();
-    u128::from(decoder.layers) * layer + 2 * numbers(Weight::Embedding)
+fn count(config: &ModelConfig) -> u128 {
+    let numbers = |weight| u128::from(config.shape(weight).count());
+    let layer: u128 = LayerWeight::ALL.into_iter().map(|part| numbers(Weight::Layer(0, part))).sum();
+    u128::from(config.num_layers) * layer + 2 * numbers(Weight::Embedding)
 }

@@ -1,7 +1,7 @@
 //! That random weights are what they should be, and shapes are what models have.
 
 use super::*;
-use crate::decoder::{Biases, Scaling};
+use crate::config::{AttentionBias, RopeScaling};
 
 fn small() -> Synthetic {
     Synthetic::new(parse("layers=2,width=256,heads=4,kv=2,hidden=512,vocab=1000,biases=all,head_norms=true").unwrap(), 7)
@@ -28,25 +28,28 @@ fn shapes_have_as_many_parameters_as_their_models() {
     ];
     assert!(names().eq(expected.iter().map(|(name, _)| *name)));
     for (name, parameters) in expected {
-        let decoder = parse(name).unwrap();
-        let found: u64 = decoder.weights().map(|weight| decoder.matrix(weight).count()).sum();
+        let config = parse(name).unwrap();
+        let found: u64 = config.weights().map(|weight| config.shape(weight).count()).sum();
         assert_eq!(found, parameters, "{name}");
     }
 }
 
 #[test]
 fn shapes_from_numbers() {
-    let decoder = parse("layers=16, width=2048, heads=32, kv=8, hidden=8192, vocab=128256, head=64, tied=true").unwrap();
+    let config = parse("layers=16, width=2048, heads=32, kv=8, hidden=8192, vocab=128256, head=64, tied=true").unwrap();
     let model = parse("llama-3.2-1b").unwrap();
-    let sizes = |decoder: &Decoder| decoder.weights().map(|weight| decoder.matrix(weight)).collect::<Vec<_>>();
-    assert_eq!(sizes(&decoder), sizes(&model));
+    let sizes = |config: &ModelConfig| config.weights().map(|weight| config.shape(weight)).collect::<Vec<_>>();
+    assert_eq!(sizes(&config), sizes(&model));
 
     let least = parse("layers=1,width=64,heads=4,hidden=32,vocab=9").unwrap();
-    assert_eq!((least.key_value_heads, least.head_width), (4, 16));
+    assert_eq!((least.num_kv_heads, least.head_dim), (4, 16));
 
     let changed = parse("Qwen3-8B,layers=2,biases=inputs,theta=2e4").unwrap();
-    assert_eq!((changed.layers, changed.hidden, changed.biases, changed.rotary.theta), (2, 12_288, Biases::Inputs, 2e4));
-    assert!(matches!(model.rotary.scaling, Some(Scaling::Llama3 { factor: 32.0, .. })));
+    assert_eq!(
+        (changed.num_layers, changed.intermediate_size, changed.attention_bias, changed.rope.theta),
+        (2, 12_288, AttentionBias::Qkv, 2e4)
+    );
+    assert!(matches!(model.rope.scaling, Some(RopeScaling::Llama3 { factor: 32.0, .. })));
 }
 
 #[test]
@@ -77,19 +80,19 @@ fn shapes_that_are_refused_say_why() {
 #[test]
 fn floats_are_what_the_nibbles_say() {
     let source = small();
-    for weight in source.decoder().weights() {
-        let matrix = source.decoder().matrix(weight);
+    for weight in source.config().weights() {
+        let matrix = source.config().shape(weight);
         let mut row = vec![0.0; matrix.columns as usize];
         source.row(weight, matrix.rows - 1, &mut row).unwrap();
         for group in [8, 32, 64] {
-            let stored = source.four_bit_row(weight, matrix.rows - 1, group);
+            let stored = source.int4_row(weight, matrix.rows - 1, group);
             assert_eq!(stored.is_none(), matrix.columns == 1, "{weight}");
             let Some(stored) = stored else { continue };
             let mut numbers = vec![0.0; row.len()];
             dequantise_row(&stored.nibbles, &stored.scales, &mut numbers);
             assert_eq!(numbers, row, "{weight}, groups of {group}");
         }
-        assert!(source.four_bit_row(weight, 0, 48).is_none());
+        assert!(source.int4_row(weight, 0, 48).is_none());
     }
 }
 
@@ -100,11 +103,11 @@ fn rows_differ_by_seed_weight_and_row() {
         (7, Weight::Embedding, 1),
         (8, Weight::Embedding, 0),
         (7, Weight::Output, 0),
-        (7, Weight::Layer(0, Part::Query), 0),
-        (7, Weight::Layer(1, Part::Query), 0),
-        (7, Weight::Layer(0, Part::Key), 0),
+        (7, Weight::Layer(0, LayerWeight::Query), 0),
+        (7, Weight::Layer(1, LayerWeight::Query), 0),
+        (7, Weight::Layer(0, LayerWeight::Key), 0),
     ];
-    let nibbles = rows.map(|(seed, weight, row)| Synthetic::new(small().decoder, seed).row_of_nibbles(weight, row).0);
+    let nibbles = rows.map(|(seed, weight, row)| Synthetic::new(small().config, seed).row_of_nibbles(weight, row).0);
     for (index, nibble) in nibbles.iter().enumerate() {
         assert!(!nibbles[..index].contains(nibble), "{:?}", rows[index]);
     }
@@ -117,7 +120,7 @@ fn projections_neither_grow_nor_shrink() {
     let mut row = vec![0.0; 512];
     let (mut sum, mut squares) = (0.0, 0.0);
     for index in 0..256 {
-        source.row(Weight::Layer(0, Part::Down), index, &mut row).unwrap();
+        source.row(Weight::Layer(0, LayerWeight::Down), index, &mut row).unwrap();
         sum += row.iter().map(|&number| f64::from(number)).sum::<f64>();
         squares += row.iter().map(|&number| f64::from(number).powi(2)).sum::<f64>();
     }
@@ -130,7 +133,7 @@ fn norms_are_near_one_and_biases_near_zero() {
     let source = small();
     let number = |weight| (0..32).map(move |row| small().number(weight, row));
     assert!(number(Weight::FinalNorm).all(|number| (0.875..1.125).contains(&number)));
-    assert!(number(Weight::Layer(1, Part::KeyBias)).all(|number| number.abs() <= 0.125));
+    assert!(number(Weight::Layer(1, LayerWeight::KeyBias)).all(|number| number.abs() <= 0.125));
     let mut out = [0.0];
     source.row(Weight::FinalNorm, 5, &mut out).unwrap();
     assert_eq!(out[0], source.number(Weight::FinalNorm, 5));

@@ -6,27 +6,27 @@ use std::sync::mpsc::SyncSender;
 use rayon::prelude::*;
 
 use super::Progress;
-use super::jobs::{Job, Jobs, Width, padded_rows};
+use super::jobs::{FloatWidth, Job, Jobs, padded_rows};
 use super::report::Measured;
-use super::sink::Piece;
-use crate::blueprint::{Form, ScaleOrder};
-use crate::decoder::Weight;
+use super::sink::Chunk;
+use crate::config::Weight;
 use crate::error::{Error, Result};
-use crate::quantise::{self, Deviation, NotFinite, Scales};
-use crate::rotary::{Rotary, Wave};
+use crate::quantise::{self, NotFinite, QuantisationError, ScaleMethod};
+use crate::rope::{RopeTable, Wave};
 use crate::source::Source;
+use crate::template::{ScaleOrder, WeightFormat};
 
 /// About how long a block is, in bytes. It is what threads share between two looks at the caller's wish to stop.
 const BLOCK: usize = 4 << 20;
 /// Rows of few numbers are cheap: a thread takes at least this many at a time.
 const ROWS_AT_ONCE: usize = 16;
 
-/// Makes the pieces of all items, in order.
+/// Makes the chunks of all items, in order.
 pub(super) struct Producer<'a> {
     source: &'a dyn Source,
-    scales: Scales,
+    scales: ScaleMethod,
     jobs: &'a [Job],
-    width: Width,
+    width: FloatWidth,
     progress: &'a mut dyn FnMut(Progress) -> ControlFlow<()>,
     done: u64,
     total: u64,
@@ -35,24 +35,24 @@ pub(super) struct Producer<'a> {
 impl<'a> Producer<'a> {
     pub(super) fn new(
         source: &'a dyn Source,
-        scales: Scales,
+        scales: ScaleMethod,
         jobs: &'a Jobs,
         progress: &'a mut dyn FnMut(Progress) -> ControlFlow<()>,
     ) -> Self {
         Self { source, scales, jobs: &jobs.jobs, width: jobs.width, progress, done: 0, total: jobs.items.iter().sum() }
     }
 
-    /// Sends all pieces and says what became of the weights.
-    pub(super) fn run(mut self, pieces: SyncSender<Piece>) -> Result<Vec<Measured>> {
+    /// Sends all chunks and says what became of the weights.
+    pub(super) fn run(mut self, chunks: SyncSender<Chunk>) -> Result<Vec<Measured>> {
         let mut measured = Vec::new();
         for job in self.jobs {
             match *job {
-                Job::FourBits { weight, group, nibbles, ref scales } => {
-                    measured.push(self.four_bits(&pieces, weight, group, nibbles, scales)?);
+                Job::Int4 { weight, group, nibbles, ref scales } => {
+                    measured.push(self.int4(&chunks, weight, group, nibbles, scales)?);
                 }
-                Job::Floats(weight) => measured.push(self.floats(&pieces, weight)?),
-                Job::Rotary { wave, positions } => self.rotary(&pieces, wave, positions)?,
-                Job::Zeros(len) => self.zeros(&pieces, len)?,
+                Job::Floats(weight) => measured.push(self.floats(&chunks, weight)?),
+                Job::RopeTable { wave, positions } => self.rotary(&chunks, wave, positions)?,
+                Job::Zeros(len) => self.zeros(&chunks, len)?,
             }
         }
         Ok(measured)
@@ -61,69 +61,69 @@ impl<'a> Producer<'a> {
     /// Sends numbers, as wide as the program has them.
     fn send_numbers(
         &mut self,
-        pieces: &SyncSender<Piece>,
+        chunks: &SyncSender<Chunk>,
         weight: Option<Weight>,
         bytes: Vec<u8>,
         last: bool,
     ) -> Result<()> {
         let bytes = match self.width {
-            Width::Single => bytes,
-            Width::Half => {
+            FloatWidth::Single => bytes,
+            FloatWidth::Half => {
                 let numbers = bytes.as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes));
                 numbers.flat_map(|number| half::f16::from_f32(number).to_le_bytes()).collect()
             }
         };
-        self.send(pieces, weight, bytes, last)
+        self.send(chunks, weight, bytes, last)
     }
 
-    fn send(&mut self, pieces: &SyncSender<Piece>, weight: Option<Weight>, bytes: Vec<u8>, last: bool) -> Result<()> {
+    fn send(&mut self, chunks: &SyncSender<Chunk>, weight: Option<Weight>, bytes: Vec<u8>, last: bool) -> Result<()> {
         self.done += bytes.len() as u64;
-        let sent = pieces.send(Piece { bytes, last }).is_ok();
+        let sent = chunks.send(Chunk { bytes, last }).is_ok();
         let progress = Progress { done: self.done, total: self.total, weight };
         // Where the writer hung up, its own error says why.
         if sent && (self.progress)(progress).is_continue() { Ok(()) } else { Err(Error::Interrupted) }
     }
 
     /// A weight in groups. Only its scales are held in whole: they can be wanted in another order than rows come in.
-    fn four_bits(
+    fn int4(
         &mut self,
-        pieces: &SyncSender<Piece>,
+        chunks: &SyncSender<Chunk>,
         weight: Weight,
         group: u32,
         nibbles: bool,
         orders: &[ScaleOrder],
     ) -> Result<Measured> {
-        let matrix = self.source.decoder().matrix(weight);
+        let matrix = self.source.config().shape(weight);
         let (columns, groups) = (matrix.columns as usize, (matrix.columns / group) as usize);
         let mut scales = vec![0.0; matrix.rows as usize * groups];
-        let mut deviation = Deviation::default();
-        let rows = FourBitRows { source: self.source, how: self.scales, weight, group };
+        let mut deviation = QuantisationError::default();
+        let rows = Int4Rows { source: self.source, how: self.scales, weight, group };
         for block in blocks(matrix.rows as usize, columns / 2) {
             let mut bytes = vec![0; block.len() * columns / 2];
             let scales = &mut scales[block.start * groups..block.end * groups];
-            deviation = deviation.and(rows.compute(block.start, columns, &mut bytes, scales)?);
+            deviation = deviation.merge(rows.compute(block.start, columns, &mut bytes, scales)?);
             if nibbles {
-                self.send(pieces, Some(weight), bytes, block.end == matrix.rows as usize)?;
+                self.send(chunks, Some(weight), bytes, block.end == matrix.rows as usize)?;
             }
         }
         for order in orders {
             match order {
-                ScaleOrder::RowsFirst => self.scales_as_they_are(pieces, weight, &scales)?,
-                ScaleOrder::GroupsFirst => self.scales_by_group(pieces, weight, &scales, groups)?,
+                ScaleOrder::RowMajor => self.scales_as_they_are(chunks, weight, &scales)?,
+                ScaleOrder::GroupMajor => self.scales_by_group(chunks, weight, &scales, groups)?,
             }
         }
-        Ok(Measured { weight, form: Form::FourBits { group }, numbers: matrix.count(), deviation })
+        Ok(Measured { weight, form: WeightFormat::Int4 { group }, numbers: matrix.count(), deviation })
     }
 
-    fn scales_as_they_are(&mut self, pieces: &SyncSender<Piece>, weight: Weight, scales: &[f32]) -> Result<()> {
+    fn scales_as_they_are(&mut self, chunks: &SyncSender<Chunk>, weight: Weight, scales: &[f32]) -> Result<()> {
         for block in blocks(scales.len(), 4) {
             let last = block.end == scales.len();
-            self.send_numbers(pieces, Some(weight), to_bytes(&scales[block]), last)?;
+            self.send_numbers(chunks, Some(weight), to_bytes(&scales[block]), last)?;
         }
         Ok(())
     }
 
-    fn scales_by_group(&mut self, pieces: &SyncSender<Piece>, weight: Weight, scales: &[f32], groups: usize) -> Result<()> {
+    fn scales_by_group(&mut self, chunks: &SyncSender<Chunk>, weight: Weight, scales: &[f32], groups: usize) -> Result<()> {
         let rows = scales.len() / groups;
         let padded = padded_rows(rows);
         for block in blocks(groups, padded * 4) {
@@ -133,71 +133,76 @@ impl<'a> Producer<'a> {
                     *out = scales[row * groups + group].to_le_bytes();
                 }
             });
-            self.send_numbers(pieces, Some(weight), bytes, block.end == groups)?;
+            self.send_numbers(chunks, Some(weight), bytes, block.end == groups)?;
         }
         Ok(())
     }
 
-    fn floats(&mut self, pieces: &SyncSender<Piece>, weight: Weight) -> Result<Measured> {
-        let matrix = self.source.decoder().matrix(weight);
+    fn floats(&mut self, chunks: &SyncSender<Chunk>, weight: Weight) -> Result<Measured> {
+        let matrix = self.source.config().shape(weight);
         let (rows, columns) = (matrix.rows as usize, matrix.columns as usize);
         for block in blocks(rows, columns * 4) {
             let mut bytes = vec![0; block.len() * columns * 4];
             float_rows(self.source, weight, block.start, columns, &mut bytes)?;
-            self.send_numbers(pieces, Some(weight), bytes, block.end == rows)?;
+            self.send_numbers(chunks, Some(weight), bytes, block.end == rows)?;
         }
-        Ok(Measured { weight, form: Form::Float32, numbers: matrix.count(), deviation: Deviation::default() })
+        Ok(Measured {
+            weight,
+            form: WeightFormat::Float32,
+            numbers: matrix.count(),
+            deviation: QuantisationError::default(),
+        })
     }
 
-    fn rotary(&mut self, pieces: &SyncSender<Piece>, wave: Wave, positions: u64) -> Result<()> {
-        let table = Rotary::new(self.source.decoder());
+    fn rotary(&mut self, chunks: &SyncSender<Chunk>, wave: Wave, positions: u64) -> Result<()> {
+        let table = RopeTable::new(self.source.config());
         let positions = usize::try_from(positions).map_err(|_| too_large())?;
         let row_len = table.frequencies().len() * 4;
         for block in blocks(positions, row_len) {
             let mut bytes = vec![0; block.len() * row_len];
             let rows = bytes.par_chunks_exact_mut(row_len).zip(block.clone());
             rows.for_each(|(out, position)| table.row(wave, position, out));
-            self.send_numbers(pieces, None, bytes, block.end == positions)?;
+            self.send_numbers(chunks, None, bytes, block.end == positions)?;
         }
         Ok(())
     }
 
-    fn zeros(&mut self, pieces: &SyncSender<Piece>, len: u64) -> Result<()> {
+    fn zeros(&mut self, chunks: &SyncSender<Chunk>, len: u64) -> Result<()> {
         let len = usize::try_from(len).map_err(|_| too_large())?;
         for block in blocks(len, 1) {
-            self.send(pieces, None, vec![0; block.len()], block.end == len)?;
+            self.send(chunks, None, vec![0; block.len()], block.end == len)?;
         }
         Ok(())
     }
 }
 
 /// Where rows in groups come from.
-struct FourBitRows<'a> {
+struct Int4Rows<'a> {
     source: &'a dyn Source,
-    how: Scales,
+    how: ScaleMethod,
     weight: Weight,
     group: u32,
 }
 
-impl FourBitRows<'_> {
+impl Int4Rows<'_> {
     /// The program's rows from `first` on, as many as there is room for.
-    fn compute(&self, first: usize, columns: usize, nibbles: &mut [u8], scales: &mut [f32]) -> Result<Deviation> {
+    fn compute(&self, first: usize, columns: usize, nibbles: &mut [u8], scales: &mut [f32]) -> Result<QuantisationError> {
         let groups = columns / self.group as usize;
         let rows = nibbles.par_chunks_exact_mut(columns / 2).zip(scales.par_chunks_exact_mut(groups));
         let rows = rows.enumerate().with_min_len(ROWS_AT_ONCE);
-        let rows: Vec<Result<Deviation>> = rows
+        let rows: Vec<Result<QuantisationError>> = rows
             .map_init(
                 || vec![0.0; columns],
                 |numbers, (index, (nibbles, scales))| self.row(first + index, numbers, nibbles, scales),
             )
             .collect();
         // In their order, so that neither the sum nor the first error depends on the threads.
-        rows.into_iter().try_fold(Deviation::default(), |all, row| Ok(all.and(row?)))
+        rows.into_iter().try_fold(QuantisationError::default(), |all, row| Ok(all.merge(row?)))
     }
 
-    fn row(&self, row: usize, numbers: &mut [f32], nibbles: &mut [u8], scales: &mut [f32]) -> Result<Deviation> {
+    fn row(&self, row: usize, numbers: &mut [f32], nibbles: &mut [u8], scales: &mut [f32]) -> Result<QuantisationError> {
         let row = checkpoint_row(self.source, self.weight, row)?;
-        if let Some(stored) = self.source.four_bit_row(self.weight, row, self.group) {
+        if let Some(stored) = self.source.int4_row(self.weight, row, self.group) {
             if (stored.nibbles.len(), stored.scales.len()) != (nibbles.len(), scales.len()) {
                 let (weight, found) = (self.weight, stored.nibbles.len());
                 let problem = format!("row {row} has {found} bytes of 4-bit numbers, expected {}", nibbles.len());
@@ -206,7 +211,7 @@ impl FourBitRows<'_> {
             quantise::finite(&stored.scales).map_err(|found| self.not_finite(row, found))?;
             nibbles.copy_from_slice(&stored.nibbles);
             scales.copy_from_slice(&stored.scales);
-            return Ok(Deviation::default());
+            return Ok(QuantisationError::default());
         }
         self.source.row(self.weight, row, numbers)?;
         let quantised = quantise::quantise_row(self.how, numbers, self.group as usize, nibbles, scales);
@@ -237,7 +242,7 @@ fn float_rows(source: &dyn Source, weight: Weight, first: usize, columns: usize,
 /// The row of the checkpoint that the program has as its row `row`.
 fn checkpoint_row(source: &dyn Source, weight: Weight, row: usize) -> Result<u32> {
     let row = u32::try_from(row).map_err(|_| too_large())?;
-    Ok(source.decoder().checkpoint_row(weight, row))
+    Ok(source.config().checkpoint_row(weight, row))
 }
 
 fn not_finite(weight: Weight, row: u32, NotFinite { column, value }: NotFinite) -> Error {
@@ -245,7 +250,7 @@ fn not_finite(weight: Weight, row: u32, NotFinite { column, value }: NotFinite) 
 }
 
 fn too_large() -> Error {
-    Error::Blueprint("a constant is larger than this machine's memory can count".to_owned())
+    Error::Template("a constant is larger than this machine's memory can count".to_owned())
 }
 
 fn to_bytes(numbers: &[f32]) -> Vec<u8> {

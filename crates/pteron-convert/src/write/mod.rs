@@ -24,16 +24,16 @@ use std::thread;
 use compute::Producer;
 use jobs::Jobs;
 use pteron_files::AtomicFile;
-pub use report::{Converted, Report};
+pub use report::{ConvertedWeight, Report};
 use sink::{Sink, Stored};
 use storage::Storage;
 use tables::Tables;
 
-use crate::blueprint::Blueprint;
-use crate::decoder::Weight;
+use crate::config::Weight;
 use crate::error::{Error, Result};
-use crate::quantise::Scales;
+use crate::quantise::ScaleMethod;
 use crate::source::Source;
+use crate::template::ProgramTemplate;
 
 /// Blocks that may wait to be written. More would not help: the slower side decides.
 const BLOCKS_AHEAD: usize = 2;
@@ -49,45 +49,45 @@ pub struct Progress {
     pub weight: Option<Weight>,
 }
 
-/// Writes the program of `blueprint` with the weights of `source` to `path`, and says how far its weights are from the source's.
+/// Writes the program of `template` with the weights of `source` to `path`, and says how far its weights are from the source's.
 ///
 /// What was at `path` stays until the new file is whole. `progress` is called now and then on this thread; it stops everything
-/// by returning [`ControlFlow::Break`]. The same source and blueprint give the same bytes, however many threads compute.
+/// by returning [`ControlFlow::Break`]. The same source and template give the same bytes, however many threads compute.
 ///
 /// # Errors
 /// Weights that cannot be read or are not finite, groups that do not fit, a file that cannot be written; then there is no new
 /// file, under no name.
 pub fn convert(
     source: &dyn Source,
-    blueprint: Blueprint,
-    scales: Scales,
+    template: ProgramTemplate,
+    scales: ScaleMethod,
     path: &Path,
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Report> {
-    convert_through(source, blueprint, scales, path, progress, |file| file)
+    convert_through(source, template, scales, path, progress, |file| file)
 }
 
 /// [`convert`], with something between it and the file.
 fn convert_through<S: Storage>(
     source: &dyn Source,
-    blueprint: Blueprint,
-    scales: Scales,
+    template: ProgramTemplate,
+    scales: ScaleMethod,
     path: &Path,
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
     storage: impl FnOnce(AtomicFile) -> S,
 ) -> Result<Report> {
-    let jobs = Jobs::new(&blueprint, source.decoder())?;
-    let tables = Tables::new(blueprint)?;
-    let draft = tables.draft(&jobs)?;
+    let jobs = Jobs::new(&template, source.config())?;
+    let tables = Tables::new(template)?;
+    let reserved = tables.reserve(&jobs)?;
     let failed = |error| Error::Write { path: path.to_owned(), error };
     let file = AtomicFile::create(path, storage::OPTIONS).map_err(failed)?;
 
     let producer = Producer::new(source, scales, &jobs, progress);
-    let (stored, weights) = stream(producer, Sink::new(storage(file), draft.end), failed)?;
+    let (stored, weights) = stream(producer, Sink::new(storage(file), reserved.end), failed)?;
     let Stored { mut storage, segments, items } = stored;
     let segment_of: Vec<usize> = jobs.item_of.iter().map(|&item| items[item]).collect();
-    let finished = tables.finish(&segments, &segment_of, draft.room)?;
-    for (start, bytes) in &finished.pieces {
+    let finished = tables.finish(&segments, &segment_of, reserved.room)?;
+    for (start, bytes) in &finished.chunks {
         storage.write_at(*start, bytes).map_err(failed)?;
     }
     storage.set_len(finished.len).and_then(|()| storage.commit()).map_err(failed)?;

@@ -12,7 +12,7 @@ use super::storage::Storage;
 
 /// Some bytes of an item. Items come one after the other.
 #[derive(Debug)]
-pub(super) struct Piece {
+pub(super) struct Chunk {
     pub(super) bytes: Vec<u8>,
     /// Whether the item ends here.
     pub(super) last: bool,
@@ -61,17 +61,17 @@ impl<S: Storage> Sink<S> {
     }
 
     /// Writes all that comes, until the sender hangs up.
-    pub(super) fn run(mut self, pieces: Receiver<Piece>) -> io::Result<Stored<S>> {
+    pub(super) fn run(mut self, chunks: Receiver<Chunk>) -> io::Result<Stored<S>> {
         let mut item = None;
-        for piece in pieces {
+        for chunk in chunks {
             let mut current = match item.take() {
                 Some(current) => current,
                 None => self.begin()?,
             };
-            current.hash.update(&piece.bytes);
-            current.len += piece.bytes.len() as u64;
-            self.stored.storage.write_all(&piece.bytes)?;
-            if piece.last {
+            current.hash.update(&chunk.bytes);
+            current.len += chunk.bytes.len() as u64;
+            self.stored.storage.write_all(&chunk.bytes)?;
+            if chunk.last {
                 self.end(current);
             } else {
                 item = Some(current);

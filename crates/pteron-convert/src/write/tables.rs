@@ -6,8 +6,8 @@ use pteron_format::{Data, FileLayout, Program, layout_with_min_head};
 
 use super::jobs::Jobs;
 use super::sink::Segment;
-use crate::blueprint::Blueprint;
 use crate::error::{Error, Result};
+use crate::template::ProgramTemplate;
 
 /// A program and its graph; segments of constants come behind the others.
 pub(super) struct Tables {
@@ -40,7 +40,7 @@ impl Data for Bytes {
 }
 
 /// Where constants can be written while their number and their names are not known.
-pub(super) struct Draft {
+pub(super) struct ReservedLayout {
     /// Bytes to leave free for header and tables.
     pub(super) room: usize,
     /// Where the segments before the constants end.
@@ -50,29 +50,29 @@ pub(super) struct Draft {
 /// The rest of a file whose constants are written.
 pub(super) struct Finished {
     /// Bytes and where they go.
-    pub(super) pieces: Vec<(u64, Vec<u8>)>,
+    pub(super) chunks: Vec<(u64, Vec<u8>)>,
     /// The length of the whole file.
     pub(super) len: u64,
 }
 
 impl Tables {
-    pub(super) fn new(blueprint: Blueprint) -> Result<Self> {
-        let delegates = blueprint.program.plans.iter().flat_map(|plan| &plan.delegates);
+    pub(super) fn new(template: ProgramTemplate) -> Result<Self> {
+        let delegates = template.program.plans.iter().flat_map(|plan| &plan.delegates);
         let mut places = delegates.filter(|delegate| delegate.id == vulkan::BACKEND_ID).map(|delegate| delegate.data);
         let Some(DataRef::Segment(delegate)) = places.next() else {
-            return Err(Error::Blueprint("no method has a delegate whose graph is in a segment".to_owned()));
+            return Err(Error::Template("no method has a delegate whose graph is in a segment".to_owned()));
         };
-        let mut program = blueprint.program.map_data(|bytes| Bytes::Held(bytes.clone()));
+        let mut program = template.program.map_data(|bytes| Bytes::Held(bytes.clone()));
         // The exporter has a segment for constants outside of delegates, even where there are none.
         let constants = program.constants.as_ref().map(|constants| constants.segment);
         let segments = [Some(delegate), constants].into_iter().flatten().map(|segment| segment.index() + 1);
         let count = segments.max().unwrap_or(0).max(program.segments.len());
         program.segments.resize(count, Bytes::Held(Vec::new()));
-        Ok(Self { program, graph: blueprint.graph, delegate })
+        Ok(Self { program, graph: template.graph, delegate })
     }
 
     /// Plans for as many constants as there can be.
-    pub(super) fn draft(&self, jobs: &Jobs) -> Result<Draft> {
+    pub(super) fn reserve(&self, jobs: &Jobs) -> Result<ReservedLayout> {
         // Only the length of a key is right yet, and that they differ.
         let segment = |(index, &len): (usize, &u64)| Segment { key: format!("{index:064x}"), start: 0, len };
         let segments: Vec<_> = jobs.items.iter().enumerate().map(segment).collect();
@@ -80,24 +80,24 @@ impl Tables {
         let before = &layout.segments[..self.program.segments.len()];
         let ends = before.iter().map(|place| place.start + place.len);
         let room = layout.head.len();
-        Ok(Draft { room, end: ends.fold(room as u64, u64::max) })
+        Ok(ReservedLayout { room, end: ends.fold(room as u64, u64::max) })
     }
 
-    /// What is left to write when constants are, behind the draft's end.
+    /// What is left to write when constants are, behind the reserved's end.
     pub(super) fn finish(&self, segments: &[Segment], segment_of: &[usize], room: usize) -> Result<Finished> {
         let (layout, fixed) = self.plan(segments, segment_of, room)?;
         let planned = &layout.segments[fixed.len()..];
         let moved = planned.iter().zip(segments).any(|(place, segment)| place.len > 0 && place.start != segment.start);
         if moved || layout.head.len() != room {
-            return Err(Error::Blueprint("its tables grew while constants were written".to_owned()));
+            return Err(Error::Template("its tables grew while constants were written".to_owned()));
         }
-        let mut pieces = vec![(0, layout.head)];
+        let mut chunks = vec![(0, layout.head)];
         for (place, bytes) in layout.segments.iter().zip(fixed) {
             if let Bytes::Held(bytes) = bytes {
-                pieces.push((place.start, bytes));
+                chunks.push((place.start, bytes));
             }
         }
-        Ok(Finished { pieces, len: layout.len })
+        Ok(Finished { chunks, len: layout.len })
     }
 
     /// The file with these constants, and the segments before them.
@@ -112,7 +112,7 @@ impl Tables {
         let mut named = Vec::with_capacity(segments.len());
         for segment in segments {
             let index =
-                u32::try_from(program.segments.len()).map_err(|_| Error::Blueprint("too many constants".to_owned()))?;
+                u32::try_from(program.segments.len()).map_err(|_| Error::Template("too many constants".to_owned()))?;
             named.push(NamedData { key: segment.key.clone(), segment: SegmentId(index) });
             program.segments.push(Bytes::Elsewhere(segment.len));
         }

@@ -1,4 +1,4 @@
-//! What the tests of blueprints share: real exports, and what their graphs say of the decoder.
+//! What the tests of templates share: real exports, and what their graphs say of the decoder.
 
 #![allow(dead_code, reason = "each test binary uses a part of this")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test stops at the first surprise")]
@@ -7,9 +7,9 @@ pub(crate) mod live;
 
 use std::path::{Path, PathBuf};
 
-use pteron_convert::blueprint::{Form, Options};
-use pteron_convert::decoder::{Biases, Decoder, Pairs, Rotary};
-use pteron_convert::source::Facts;
+use pteron_convert::config::{AttentionBias, ModelConfig, RopeConfig, RopeStyle};
+use pteron_convert::source::CheckpointMetadata;
+use pteron_convert::template::{ConvertOptions, WeightFormat};
 use pteron_format::program::{self, DataRef};
 use pteron_format::vulkan::{Call, DataType, Graph, Tensor, Value, ValueId};
 use pteron_format::{Float, Pte};
@@ -49,12 +49,16 @@ impl Export {
         plan.values.iter().map(number).collect()
     }
 
-    pub(crate) fn facts(&self) -> Facts {
-        Facts { begin: Some(self.answers("get_bos_id")[0]), ends: self.answers("get_eos_ids"), sidecars: Vec::new() }
+    pub(crate) fn metadata(&self) -> CheckpointMetadata {
+        CheckpointMetadata {
+            bos_token: Some(self.answers("get_bos_id")[0]),
+            eos_tokens: self.answers("get_eos_ids"),
+            sidecars: Vec::new(),
+        }
     }
 
     /// The decoder that the graph computes, but for its angles, which only bytes tell.
-    pub(crate) fn decoder(&self) -> Decoder {
+    pub(crate) fn config(&self) -> ModelConfig {
         let graph = Reader(self.graph());
         let attention = graph.first("sdpa_with_kv_cache.default");
         let (queries, keys) = (graph.dims(attention.args[0]), graph.dims(attention.args[1]));
@@ -63,28 +67,28 @@ impl Export {
         let norm = graph.first("et_vk.rms_norm.default");
         let norms: Vec<_> = graph.all(&["et_vk.rms_norm.default"]).collect();
         let Value::Double(Float(norm_epsilon)) = *graph.value(norm.args[2]) else { panic!("no epsilon") };
-        Decoder {
-            vocabulary: self.answers("get_vocab_size")[0],
-            width: graph.dims(norm.args[0])[2],
-            layers: self.answers("get_n_layers")[0],
-            heads: queries[2],
-            key_value_heads: keys[2],
-            head_width: queries[3],
-            hidden: *graph.dims(graph.first("aten.sigmoid.default").args[0]).last().unwrap(),
-            norm_epsilon,
-            rotary: Rotary { theta: 1e4, scaling: None, pairs: Pairs::Neighbours },
-            head_norms: norms.iter().any(|norm| graph.dims(norm.args[0]).len() == 4),
-            biases: match (has_bias(linears[0]), has_bias(linears[3])) {
-                (false, _) => Biases::None,
-                (true, false) => Biases::Inputs,
-                (true, true) => Biases::All,
+        ModelConfig {
+            vocab_size: self.answers("get_vocab_size")[0],
+            hidden_size: graph.dims(norm.args[0])[2],
+            num_layers: self.answers("get_n_layers")[0],
+            num_heads: queries[2],
+            num_kv_heads: keys[2],
+            head_dim: queries[3],
+            intermediate_size: *graph.dims(graph.first("aten.sigmoid.default").args[0]).last().unwrap(),
+            norm_eps: norm_epsilon,
+            rope: RopeConfig { theta: 1e4, scaling: None, style: RopeStyle::Interleaved },
+            qk_norm: norms.iter().any(|norm| graph.dims(norm.args[0]).len() == 4),
+            attention_bias: match (has_bias(linears[0]), has_bias(linears[3])) {
+                (false, _) => AttentionBias::None,
+                (true, false) => AttentionBias::Qkv,
+                (true, true) => AttentionBias::All,
             },
-            tied: false,
-            trained_context: self.answers("get_max_context_len")[0],
+            tied_embeddings: false,
+            max_position_embeddings: self.answers("get_max_context_len")[0],
         }
     }
 
-    pub(crate) fn options(&self) -> Options {
+    pub(crate) fn options(&self) -> ConvertOptions {
         let graph = Reader(self.graph());
         let group = |call: &Call, arg: usize| match graph.value(call.args[arg]) {
             Value::Int(group) => u32::try_from(*group).unwrap(),
@@ -93,13 +97,13 @@ impl Export {
         let four_bits = graph.all(&LINEARS[..1]).next();
         let embedding = graph.all(&["et_vk.embedding_q4gsw.default"]).next();
         let logits = graph.tensor(graph.0.outputs[0]);
-        Options {
-            context: self.answers("get_max_context_len")[0],
-            longest_call: self.answers("get_max_seq_len")[0],
-            linears: four_bits.map_or(Form::Float32, |call| Form::FourBits { group: group(call, 3) }),
-            embedding: embedding.map_or(Form::Float32, |call| Form::FourBits { group: group(call, 2) }),
+        ConvertOptions {
+            max_context_length: self.answers("get_max_context_len")[0],
+            max_seq_length: self.answers("get_max_seq_len")[0],
+            linear_format: four_bits.map_or(WeightFormat::Float32, |call| WeightFormat::Int4 { group: group(call, 3) }),
+            embedding_format: embedding.map_or(WeightFormat::Float32, |call| WeightFormat::Int4 { group: group(call, 2) }),
             full_logits: logits.dims.len() == 3,
-            half: logits.dtype == DataType::Float16,
+            float16: logits.dtype == DataType::Float16,
         }
     }
 }

@@ -64,13 +64,13 @@ fn numbers_are_what_the_reference_says() {
 fn four_bits_are_handed_out_as_they_are_in_groups_of_32_alone() {
     for row in rows() {
         let model = row.model();
-        let handed = model.four_bit_row(Weight::Embedding, 1, 32);
+        let handed = model.int4_row(Weight::Embedding, 1, 32);
         assert_eq!(handed.is_some(), row.name == "Q4_0", "{}", row.name);
-        assert_eq!(model.four_bit_row(Weight::Embedding, 1, 64), None);
+        assert_eq!(model.int4_row(Weight::Embedding, 1, 64), None);
         let Some(handed) = handed else { continue };
         let nibbles = handed.nibbles.iter().flat_map(|byte| [byte & 0xF, byte >> 4]);
         let numbers = nibbles.enumerate().map(|(index, nibble)| (f32::from(nibble) - 8.0) * handed.scales[index / 32]);
         assert_eq!(numbers.collect::<Vec<_>>(), row.numbers);
-        assert_eq!(model.four_bit_row(Weight::Embedding, 2, 32), None, "there is no such row");
+        assert_eq!(model.int4_row(Weight::Embedding, 2, 32), None, "there is no such row");
     }
 }

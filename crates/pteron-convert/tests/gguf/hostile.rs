@@ -18,9 +18,9 @@ fn probe(bytes: Vec<u8>) -> bool {
     assert!(heap <= limit, "{heap} bytes on the heap, more than {limit}");
     match opened.unwrap() {
         Ok(model) => {
-            let decoder = model.decoder();
-            for weight in decoder.weights() {
-                let matrix = decoder.matrix(weight);
+            let config = model.config();
+            for weight in config.weights() {
+                let matrix = config.shape(weight);
                 let mut numbers = vec![0.0; matrix.columns as usize];
                 (0..matrix.rows).for_each(|row| model.row(weight, row, &mut numbers).unwrap());
             }

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use pteron_convert::decoder::{Biases, Decoder, Pairs, Rotary, Scaling};
-use pteron_convert::{Gguf, Part, Source, Weight};
+use pteron_convert::config::{AttentionBias, ModelConfig, RopeConfig, RopeScaling, RopeStyle};
+use pteron_convert::{Gguf, LayerWeight, Source, Weight};
 
 use super::writer::{F32, Value, WIDTH, Writer, tiny, with_tokenizer};
 
@@ -13,60 +13,60 @@ pub(crate) fn open(file: &Writer) -> Gguf {
 
 /// The numbers of a row.
 fn row(model: &Gguf, weight: Weight, row: u32) -> Vec<f32> {
-    let mut numbers = vec![0.0; model.decoder().matrix(weight).columns as usize];
+    let mut numbers = vec![0.0; model.config().shape(weight).columns as usize];
     model.row(weight, row, &mut numbers).unwrap();
     numbers
 }
 
-fn decoder(pairs: Pairs, head_norms: bool, biases: Biases) -> Decoder {
-    Decoder {
-        vocabulary: 12,
-        width: 8,
-        layers: 2,
-        heads: 2,
-        key_value_heads: 1,
-        head_width: 4,
-        hidden: 16,
-        norm_epsilon: 1e-5,
-        rotary: Rotary { theta: 500_000.0, scaling: None, pairs },
-        head_norms,
-        biases,
-        tied: false,
-        trained_context: 128,
+fn config(pairs: RopeStyle, head_norms: bool, biases: AttentionBias) -> ModelConfig {
+    ModelConfig {
+        vocab_size: 12,
+        hidden_size: 8,
+        num_layers: 2,
+        num_heads: 2,
+        num_kv_heads: 1,
+        head_dim: 4,
+        intermediate_size: 16,
+        norm_eps: 1e-5,
+        rope: RopeConfig { theta: 500_000.0, scaling: None, style: pairs },
+        qk_norm: head_norms,
+        attention_bias: biases,
+        tied_embeddings: false,
+        max_position_embeddings: 128,
     }
 }
 
 #[test]
 fn each_architecture_has_its_own_switches() {
-    assert_eq!(*open(&tiny("llama")).decoder(), decoder(Pairs::Neighbours, false, Biases::None));
-    assert_eq!(*open(&tiny("qwen2")).decoder(), decoder(Pairs::Halves, false, Biases::Inputs));
-    assert_eq!(*open(&tiny("qwen3")).decoder(), decoder(Pairs::Halves, true, Biases::None));
+    assert_eq!(*open(&tiny("llama")).config(), config(RopeStyle::Interleaved, false, AttentionBias::None));
+    assert_eq!(*open(&tiny("qwen2")).config(), config(RopeStyle::HalfSplit, false, AttentionBias::Qkv));
+    assert_eq!(*open(&tiny("qwen3")).config(), config(RopeStyle::HalfSplit, true, AttentionBias::None));
     let old = Writer { version: 2, ..tiny("llama") };
-    assert_eq!(*open(&old).decoder(), decoder(Pairs::Neighbours, false, Biases::None));
+    assert_eq!(*open(&old).config(), config(RopeStyle::Interleaved, false, AttentionBias::None));
 }
 
 #[test]
 fn a_file_of_the_reference_writer_is_read() {
     let model = Gguf::from_bytes("written.gguf", include_bytes!("data/written.gguf")).unwrap();
-    let expected = Decoder {
-        vocabulary: 5,
-        layers: 1,
-        head_width: 6,
-        hidden: 12,
-        norm_epsilon: 1e-6,
-        rotary: Rotary { theta: 1e6, scaling: None, pairs: Pairs::Halves },
-        tied: true,
-        trained_context: 64,
-        ..decoder(Pairs::Halves, true, Biases::None)
+    let expected = ModelConfig {
+        vocab_size: 5,
+        num_layers: 1,
+        head_dim: 6,
+        intermediate_size: 12,
+        norm_eps: 1e-6,
+        rope: RopeConfig { theta: 1e6, scaling: None, style: RopeStyle::HalfSplit },
+        tied_embeddings: true,
+        max_position_embeddings: 64,
+        ..config(RopeStyle::HalfSplit, true, AttentionBias::None)
     };
-    assert_eq!(*model.decoder(), expected);
+    assert_eq!(*model.config(), expected);
     assert_eq!(row(&model, Weight::Embedding, 4), [4.0, 4.125, 4.25, 4.375, 4.5, 4.625, 4.75, 4.875]);
     assert_eq!(row(&model, Weight::FinalNorm, 7), [1.875]);
-    assert_eq!(row(&model, Weight::Layer(0, Part::Query), 11)[7], 3.0 + 95.0 / 8.0);
-    assert_eq!(row(&model, Weight::Layer(0, Part::KeyNorm), 5), [7.625]);
-    assert_eq!(row(&model, Weight::Layer(0, Part::Down), 7)[11], 12.0 + 95.0 / 8.0);
-    assert_eq!((model.facts().begin, model.facts().ends), (None, vec![3]));
-    let names: Vec<String> = model.facts().sidecars.into_iter().map(|sidecar| sidecar.name).collect();
+    assert_eq!(row(&model, Weight::Layer(0, LayerWeight::Query), 11)[7], 3.0 + 95.0 / 8.0);
+    assert_eq!(row(&model, Weight::Layer(0, LayerWeight::KeyNorm), 5), [7.625]);
+    assert_eq!(row(&model, Weight::Layer(0, LayerWeight::Down), 7)[11], 12.0 + 95.0 / 8.0);
+    assert_eq!((model.metadata().bos_token, model.metadata().eos_tokens), (None, vec![3]));
+    let names: Vec<String> = model.metadata().sidecars.into_iter().map(|sidecar| sidecar.name).collect();
     assert_eq!(names, ["tokenizer.json", "tokenizer_config.json"]);
 }
 
@@ -75,12 +75,12 @@ fn every_weight_is_found_and_has_its_rows() {
     let model = open(&tiny("qwen2"));
     assert_eq!(row(&model, Weight::Embedding, 2), [3.0, 3.125, 3.25, 3.375, 3.5, 3.625, 3.75, 3.875]);
     assert_eq!(row(&model, Weight::FinalNorm, 3), [2.375]);
-    assert_eq!(row(&model, Weight::Layer(1, Part::Key), 3)[..2], [206.0, 206.125]);
-    assert_eq!(row(&model, Weight::Layer(1, Part::Down), 7)[15], 209.0 + 127.0 / 8.0);
-    assert_eq!(row(&model, Weight::Layer(0, Part::ValueBias), 3), [112.375]);
+    assert_eq!(row(&model, Weight::Layer(1, LayerWeight::Key), 3)[..2], [206.0, 206.125]);
+    assert_eq!(row(&model, Weight::Layer(1, LayerWeight::Down), 7)[15], 209.0 + 127.0 / 8.0);
+    assert_eq!(row(&model, Weight::Layer(0, LayerWeight::ValueBias), 3), [112.375]);
     let mut first = Vec::new();
-    for weight in model.decoder().weights() {
-        let matrix = model.decoder().matrix(weight);
+    for weight in model.config().weights() {
+        let matrix = model.config().shape(weight);
         row(&model, weight, matrix.rows - 1);
         first.push(row(&model, weight, 0)[0].to_bits());
         let problem = model.row(weight, matrix.rows, &mut vec![0.0; matrix.columns as usize]).unwrap_err().to_string();
@@ -95,7 +95,7 @@ fn every_weight_is_found_and_has_its_rows() {
 #[test]
 fn an_output_that_is_not_there_is_the_embedding() {
     let model = open(&tiny("llama").without("output.weight"));
-    assert!(model.decoder().tied);
+    assert!(model.config().tied_embeddings);
     assert!(model.row(Weight::Output, 0, &mut [0.0; 8]).is_err());
 }
 
@@ -107,29 +107,29 @@ fn biases_are_known_by_their_tensors() {
             file = file.floats(&format!("blk.{layer}.attn_{name}.bias"), &[size], 0);
         }
     }
-    assert_eq!(open(&file).decoder().biases, Biases::All);
+    assert_eq!(open(&file).config().attention_bias, AttentionBias::All);
     let file = file.without("blk.0.attn_output.bias").without("blk.1.attn_output.bias");
-    assert_eq!(open(&file).decoder().biases, Biases::Inputs);
+    assert_eq!(open(&file).config().attention_bias, AttentionBias::Qkv);
 }
 
 #[test]
 fn keys_that_are_not_there_have_defaults() {
     let model = open(&tiny("llama").without("llama.rope.freq_base"));
-    assert_eq!(model.decoder().rotary.theta, 10_000.0);
+    assert_eq!(model.config().rope.theta, 10_000.0);
     let file = tiny("llama").key("llama.attention.key_length", 4).key("llama.rope.dimension_count", 4);
-    assert_eq!(open(&file).decoder().head_width, 4);
+    assert_eq!(open(&file).config().head_dim, 4);
     // Sizes come in any type of whole numbers.
     let file = tiny("llama").key("llama.block_count", Value::I32(2)).key("llama.context_length", Value::U16(128));
-    assert_eq!(open(&file).decoder().layers, 2);
+    assert_eq!(open(&file).config().num_layers, 2);
 }
 
 #[test]
 fn frequencies_are_stretched_by_a_tensor() {
     let divisors = |values: [f32; 2]| values.into_iter().flat_map(f32::to_le_bytes).collect::<Vec<u8>>();
     let stretched = |values| open(&tiny("llama").tensor("rope_freqs.weight", &[2], F32, divisors(values)));
-    let scaling = Some(Scaling::Divisors(vec![1.0, 8.0]));
-    assert_eq!(stretched([1.0, 8.0]).decoder().rotary.scaling, scaling);
-    assert_eq!(stretched([1.0, 1.0]).decoder().rotary.scaling, None);
+    let scaling = Some(RopeScaling::FrequencyDivisors(vec![1.0, 8.0]));
+    assert_eq!(stretched([1.0, 8.0]).config().rope.scaling, scaling);
+    assert_eq!(stretched([1.0, 1.0]).config().rope.scaling, None);
     for (dims, values) in [([1, 2], [1.0, 8.0]), ([2, 1], [1.0, 0.0]), ([2, 1], [f32::NAN, 1.0])] {
         let file = tiny("llama").tensor("rope_freqs.weight", &dims, F32, divisors(values));
         let problem = Gguf::from_bytes("tiny.gguf", file.bytes()).err().unwrap().to_string();
@@ -199,9 +199,9 @@ fn a_model_may_come_in_several_files() {
     let third = part(2, 9..whole.tensors.len());
     folder.write("m-00003-of-00003.gguf", &third);
     let (model, one) = (Gguf::open(&first).unwrap(), open(&whole));
-    assert_eq!(model.decoder(), one.decoder());
-    for weight in one.decoder().weights() {
-        let last = one.decoder().matrix(weight).rows - 1;
+    assert_eq!(model.config(), one.config());
+    for weight in one.config().weights() {
+        let last = one.config().shape(weight).rows - 1;
         assert_eq!(row(&model, weight, last), row(&one, weight, last), "{weight:?}");
     }
     let problem = |path: &PathBuf| Gguf::open(path).err().unwrap().to_string();

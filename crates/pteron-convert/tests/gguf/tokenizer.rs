@@ -1,6 +1,6 @@
 //! Tokenizers are written anew: texts have the ids that the libraries which made the tokenizers say.
 
-use pteron_convert::source::Facts;
+use pteron_convert::source::CheckpointMetadata;
 use pteron_convert::{Gguf, Source};
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
@@ -25,16 +25,16 @@ const TEXTS: [&str; 12] = [
     "\u{0}\u{1}\u{7f}\u{fffd}\u{a0}\u{3000}",
 ];
 
-fn sidecar(facts: &Facts, name: &str) -> Json {
-    let sidecar = facts.sidecars.iter().find(|sidecar| sidecar.name == name).unwrap();
+fn sidecar(metadata: &CheckpointMetadata, name: &str) -> Json {
+    let sidecar = metadata.sidecars.iter().find(|sidecar| sidecar.name == name).unwrap();
     serde_json::from_slice(&sidecar.bytes).unwrap()
 }
 
 /// The tokenizer of a file, and what else the file says of texts.
-fn tokenizer(file: &Writer) -> (Tokenizer, Facts) {
-    let facts = open(file).facts();
-    let bytes = &facts.sidecars.iter().find(|sidecar| sidecar.name == "tokenizer.json").unwrap().bytes;
-    (Tokenizer::from_bytes(bytes).unwrap(), facts)
+fn tokenizer(file: &Writer) -> (Tokenizer, CheckpointMetadata) {
+    let metadata = open(file).metadata();
+    let bytes = &metadata.sidecars.iter().find(|sidecar| sidecar.name == "tokenizer.json").unwrap().bytes;
+    (Tokenizer::from_bytes(bytes).unwrap(), metadata)
 }
 
 fn ids(tokenizer: &Tokenizer, text: &str, around: bool) -> Vec<u32> {
@@ -88,8 +88,8 @@ fn a_tokenizer_comes_back_as_it_was() {
         let mut json = demo();
         json["pre_tokenizer"] = pre_tokenizer;
         let mut original = Tokenizer::from_bytes(json.to_string()).unwrap();
-        let (mut ours, facts) = tokenizer(&as_gguf(&json, cut));
-        assert_eq!((facts.begin, &facts.ends[..]), (None, &[0][..]));
+        let (mut ours, metadata) = tokenizer(&as_gguf(&json, cut));
+        assert_eq!((metadata.bos_token, &metadata.eos_tokens[..]), (None, &[0][..]));
         for plain in [false, true] {
             original.set_encode_special_tokens(plain);
             ours.set_encode_special_tokens(plain);
@@ -104,7 +104,7 @@ fn a_tokenizer_comes_back_as_it_was() {
 
 /// The parts of a text.
 fn parts(cut: &str, text: &str) -> Vec<String> {
-    let json = sidecar(&open(&with_tokenizer(tiny("llama")).key("tokenizer.ggml.pre", cut)).facts(), "tokenizer.json");
+    let json = sidecar(&open(&with_tokenizer(tiny("llama")).key("tokenizer.ggml.pre", cut)).metadata(), "tokenizer.json");
     let mut steps = json["pre_tokenizer"]["pretokenizers"].as_array().unwrap().clone();
     assert_eq!(steps.pop().unwrap()["type"], "ByteLevel");
     let steps: PreTokenizerWrapper = serde_json::from_value(json!({"type": "Sequence", "pretokenizers": steps})).unwrap();
@@ -134,8 +134,9 @@ fn texts_are_cut_as_each_family_of_models_cuts_them() {
 
 #[test]
 fn what_comes_with_a_way_to_cut_is_there() {
-    let file =
-        |cut: &str| sidecar(&open(&with_tokenizer(tiny("llama")).key("tokenizer.ggml.pre", cut)).facts(), "tokenizer.json");
+    let file = |cut: &str| {
+        sidecar(&open(&with_tokenizer(tiny("llama")).key("tokenizer.ggml.pre", cut)).metadata(), "tokenizer.json")
+    };
     assert_eq!(
         (&file("llama-bpe")["model"]["ignore_merges"], &file("llama-bpe")["normalizer"]),
         (&json!(true), &Json::Null)
@@ -148,11 +149,11 @@ fn what_comes_with_a_way_to_cut_is_there() {
 
 #[test]
 fn tokens_with_roles_are_special_and_said_to_be() {
-    let (tokenizer, facts) = tokenizer(&with_tokenizer(tiny("llama")).key("tokenizer.chat_template", "{{ messages }}"));
-    assert_eq!((facts.begin, &facts.ends[..]), (Some(7), &[7][..]));
+    let (tokenizer, metadata) = tokenizer(&with_tokenizer(tiny("llama")).key("tokenizer.chat_template", "{{ messages }}"));
+    assert_eq!((metadata.bos_token, &metadata.eos_tokens[..]), (Some(7), &[7][..]));
     assert_eq!(ids(&tokenizer, "ab abc<|eot_id|>c", true), [7, 4, 5, 2, 7, 2]);
     assert_eq!(tokenizer.decode(&[4, 5, 7], true).unwrap(), "ab ab");
-    let config = sidecar(&facts, "tokenizer_config.json");
+    let config = sidecar(&metadata, "tokenizer_config.json");
     assert_eq!((&config["bos_token"], &config["eos_token"]), (&json!("<|eot_id|>"), &json!("<|eot_id|>")));
     assert_eq!((&config["chat_template"], &config["add_bos_token"]), (&json!("{{ messages }}"), &json!(true)));
 }
@@ -161,15 +162,15 @@ fn tokens_with_roles_are_special_and_said_to_be() {
 fn texts_begin_with_a_token_only_where_the_file_wants_it() {
     let file =
         with_tokenizer(tiny("llama")).key("tokenizer.ggml.add_bos_token", false).key("tokenizer.ggml.add_eos_token", true);
-    let (ours, facts) = tokenizer(&file);
-    assert_eq!(facts.begin, None);
+    let (ours, metadata) = tokenizer(&file);
+    assert_eq!(metadata.bos_token, None);
     assert_eq!(ids(&ours, "ab", true), [4, 7]);
-    assert_eq!(sidecar(&facts, "tokenizer_config.json").get("bos_token"), None);
+    assert_eq!(sidecar(&metadata, "tokenizer_config.json").get("bos_token"), None);
     // A template may ask for it by name.
     let file = file.key("tokenizer.chat_template", "{{ bos_token }}");
-    assert_eq!(sidecar(&open(&file).facts(), "tokenizer_config.json")["bos_token"], "<|eot_id|>");
+    assert_eq!(sidecar(&open(&file).metadata(), "tokenizer_config.json")["bos_token"], "<|eot_id|>");
     // The family decides where the file does not.
-    let begin = |cut: &str| open(&with_tokenizer(tiny("llama")).key("tokenizer.ggml.pre", cut)).facts().begin;
+    let begin = |cut: &str| open(&with_tokenizer(tiny("llama")).key("tokenizer.ggml.pre", cut)).metadata().bos_token;
     assert_eq!((begin("llama-bpe"), begin("tekken"), begin("qwen2"), begin("smollm")), (Some(7), Some(7), None, None));
 }
 
@@ -184,8 +185,8 @@ fn every_token_that_ends_a_text_is_known() {
         .key("tokenizer.ggml.eos_token_id", 3)
         .key("tokenizer.ggml.eot_token_id", 5);
     // The last one is text like any other here.
-    assert_eq!(open(&file).facts().ends, [3, 5, 4, 2]);
-    let special = sidecar(&open(&file).facts(), "tokenizer.json")["added_tokens"].as_array().unwrap().len();
+    assert_eq!(open(&file).metadata().eos_tokens, [3, 5, 4, 2]);
+    let special = sidecar(&open(&file).metadata(), "tokenizer.json")["added_tokens"].as_array().unwrap().len();
     assert_eq!(special, 4, "a token with a role is special even if its type does not say so");
 }
 
@@ -196,12 +197,12 @@ fn templates_may_have_names() {
         .key("tokenizer.chat_templates", texts(["tool_use"]))
         .key("tokenizer.chat_template.tool_use", "B");
     let templates = json!([{"name": "default", "template": "A"}, {"name": "tool_use", "template": "B"}]);
-    assert_eq!(sidecar(&open(&file).facts(), "tokenizer_config.json")["chat_template"], templates);
+    assert_eq!(sidecar(&open(&file).metadata(), "tokenizer_config.json")["chat_template"], templates);
 }
 
 #[test]
 fn a_file_without_a_tokenizer_says_nothing() {
-    assert_eq!(open(&tiny("llama")).facts(), Facts::default());
+    assert_eq!(open(&tiny("llama")).metadata(), CheckpointMetadata::default());
 }
 
 #[derive(Deserialize)]
@@ -265,8 +266,8 @@ fn sentence_pieces_are_merged_as_their_own_library_merges_them() {
         .key("tokenizer.ggml.token_type", Value::I32s(types))
         .key("tokenizer.ggml.bos_token_id", 1)
         .key("tokenizer.ggml.eos_token_id", 2);
-    let (mut ours, facts) = tokenizer(&file);
-    assert_eq!((facts.begin, &facts.ends[..]), (Some(1), &[2][..]));
+    let (mut ours, metadata) = tokenizer(&file);
+    assert_eq!((metadata.bos_token, &metadata.eos_tokens[..]), (Some(1), &[2][..]));
     assert_eq!(ids(&ours, "<|user|>", false).len(), 1, "users have defined it");
     ours.set_encode_special_tokens(true);
     let expected = include_str!("../../../pteron-llm/tests/data/expected.json");

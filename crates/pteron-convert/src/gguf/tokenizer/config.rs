@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::super::metadata::Metadata;
-use super::Around;
+use super::AddedTokens;
 use super::vocabulary::Vocabulary;
 use crate::error::Result;
 
@@ -11,7 +11,7 @@ const TEMPLATE: &str = "tokenizer.chat_template";
 const NAMES: &str = "tokenizer.chat_templates";
 
 /// The file's content.
-pub(super) fn config(metadata: &Metadata<'_>, vocabulary: &Vocabulary<'_>, around: &Around) -> Result<Value> {
+pub(super) fn config(metadata: &Metadata<'_>, vocabulary: &Vocabulary<'_>, around: &AddedTokens) -> Result<Value> {
     let template = metadata.text(TEMPLATE)?;
     let mut config = Map::new();
     // Who finds it here takes texts to begin with it: it is left out where they do not, unless the template asks for it.

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde::ser::Serializer;
 use serde_json::{Value, json};
 
-use super::vocabulary::{Token, Use, Vocabulary};
+use super::vocabulary::{Token, TokenType, Vocabulary};
 
 /// The file.
 #[derive(Serialize)]
@@ -62,10 +62,10 @@ impl<'a> File<'a> {
     ) -> Self {
         let tokens = || vocabulary.tokens.iter().filter(|token| !token.text.is_empty());
         let added = tokens().filter_map(|token| {
-            let special = match token.purpose {
-                Use::Control | Use::Unknown => true,
-                Use::UserDefined => false,
-                Use::Normal | Use::Unused | Use::Byte => return None,
+            let special = match token.token_type {
+                TokenType::Control | TokenType::Unknown => true,
+                TokenType::UserDefined => false,
+                TokenType::Normal | TokenType::Unused | TokenType::Byte => return None,
             };
             let content = spell(token);
             Some(Added {

@@ -4,9 +4,9 @@
 //! `SentencePiece`'s with scores (`llama`: Llama 2, Mistral).
 
 mod config;
-mod cut;
 mod json;
-mod pieces;
+mod pre_tokenizer;
+mod sentencepiece;
 mod vocabulary;
 
 use serde_json::{Value, json};
@@ -14,27 +14,27 @@ use serde_json::{Value, json};
 use super::cursor::shown;
 use super::metadata::Metadata;
 use crate::error::{Error, Result};
-use crate::source::{Facts, Sidecar};
+use crate::source::{CheckpointMetadata, Sidecar};
 use json::File;
-use vocabulary::{Token, Use, Vocabulary};
+use vocabulary::{Token, TokenType, Vocabulary};
 
 const MODEL: &str = "tokenizer.ggml.model";
 const MERGES: &str = "tokenizer.ggml.merges";
-const CUT: &str = "tokenizer.ggml.pre";
+const PRE_TOKENIZER: &str = "tokenizer.ggml.pre";
 /// How `SentencePiece` makes spaces visible.
 const SPACE: &str = "▁";
 
 /// Which tokens are put around a text.
-struct Around {
+struct AddedTokens {
     begin: bool,
     end: bool,
 }
 
 /// What a file says of texts: where they begin and end, its tokenizer and its chat template. A file without a tokenizer says
 /// nothing.
-pub(super) fn facts(metadata: &Metadata<'_>, rows: u32) -> Result<Facts> {
+pub(super) fn checkpoint_metadata(metadata: &Metadata<'_>, rows: u32) -> Result<CheckpointMetadata> {
     let Some(model) = metadata.text(MODEL)?.filter(|model| !matches!(*model, "none" | "no_vocab")) else {
-        return Ok(Facts::default());
+        return Ok(CheckpointMetadata::default());
     };
     let vocabulary = match model {
         "gpt2" | "llama" => Vocabulary::read(metadata, rows)?,
@@ -52,7 +52,7 @@ pub(super) fn facts(metadata: &Metadata<'_>, rows: u32) -> Result<Facts> {
     file.post_processor = json::around(begin, vocabulary.end.filter(|_| around.end));
     let config = config::config(metadata, &vocabulary, &around)?;
     let sidecars = vec![sidecar("tokenizer.json", &file)?, sidecar("tokenizer_config.json", &config)?];
-    Ok(Facts { begin: begin.map(|token| token.id), ends: vocabulary.ends(), sidecars })
+    Ok(CheckpointMetadata { bos_token: begin.map(|token| token.id), eos_tokens: vocabulary.ends(), sidecars })
 }
 
 fn sidecar(name: &str, content: &impl serde::Serialize) -> Result<Sidecar> {
@@ -61,9 +61,9 @@ fn sidecar(name: &str, content: &impl serde::Serialize) -> Result<Sidecar> {
     Ok(Sidecar { name: name.to_owned(), bytes })
 }
 
-fn around(metadata: &Metadata<'_>, vocabulary: &Vocabulary<'_>, begins: bool) -> Result<Around> {
+fn around(metadata: &Metadata<'_>, vocabulary: &Vocabulary<'_>, begins: bool) -> Result<AddedTokens> {
     let flag = |name: &str, default| Ok::<_, Error>(metadata.flag(name)?.unwrap_or(default));
-    Ok(Around {
+    Ok(AddedTokens {
         begin: flag("tokenizer.ggml.add_bos_token", begins)? && vocabulary.begin.is_some(),
         end: flag("tokenizer.ggml.add_eos_token", false)? && vocabulary.end.is_some(),
     })
@@ -71,10 +71,11 @@ fn around(metadata: &Metadata<'_>, vocabulary: &Vocabulary<'_>, begins: bool) ->
 
 /// Byte-level byte-pair encoding, and whether texts begin with a token if the file does not say.
 fn byte_level<'a>(metadata: &Metadata<'a>, vocabulary: &Vocabulary<'a>) -> Result<(File<'a>, bool)> {
-    let unsupported = |what| Error::Unsupported { what, alternatives: cut::names() };
-    let name = metadata.text(CUT)?;
-    let name = name.ok_or_else(|| unsupported(format!("a byte-level tokenizer without {CUT}")))?;
-    let cut = cut::find(name).ok_or_else(|| unsupported(format!("the pre-tokenizer {}", shown(name))))?;
+    let unsupported = |what| Error::Unsupported { what, alternatives: pre_tokenizer::names() };
+    let name = metadata.text(PRE_TOKENIZER)?;
+    let name = name.ok_or_else(|| unsupported(format!("a byte-level tokenizer without {PRE_TOKENIZER}")))?;
+    let pre_tokenizer =
+        pre_tokenizer::find(name).ok_or_else(|| unsupported(format!("the pre-tokenizer {}", shown(name))))?;
     let mut merges = Vec::new();
     for (number, line) in metadata.needed(MERGES, metadata.array(MERGES))?.texts()?.into_iter().enumerate() {
         let pair = line.split_once(' ').filter(|(left, right)| {
@@ -84,18 +85,19 @@ fn byte_level<'a>(metadata: &Metadata<'a>, vocabulary: &Vocabulary<'a>) -> Resul
         merges.push(pair.ok_or_else(|| metadata.fault(MERGES, problem()))?);
     }
     let mut file = File::new(vocabulary, merges, |token| token.text.to_owned());
-    file.normalizer = cut.normalizer();
-    file.pre_tokenizer = cut.pre_tokenizer();
+    file.normalizer = pre_tokenizer.normalizer();
+    file.pre_tokenizer = pre_tokenizer.pre_tokenizer();
     file.decoder = json!({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true});
-    file.model.ignore_merges = cut.whole;
-    Ok((file, cut.begins))
+    file.model.ignore_merges = pre_tokenizer.ignore_merges;
+    Ok((file, pre_tokenizer.adds_bos))
 }
 
 /// `SentencePiece`'s byte-pair encoding.
 fn sentence_piece<'a>(metadata: &Metadata<'a>, vocabulary: &Vocabulary<'a>) -> Result<File<'a>> {
-    let merges = pieces::merges(vocabulary).map_err(|problem| metadata.fault("tokenizer.ggml.tokens", problem))?;
+    let merges = sentencepiece::merges(vocabulary).map_err(|problem| metadata.fault("tokenizer.ggml.tokens", problem))?;
     // Tokens that users have defined are found in a text before its spaces are made visible.
-    let spelled = |token: &Token<'a>| Some(token.text.replace(SPACE, " ")).filter(|_| token.purpose == Use::UserDefined);
+    let spelled =
+        |token: &Token<'a>| Some(token.text.replace(SPACE, " ")).filter(|_| token.token_type == TokenType::UserDefined);
     let mut file = File::new(vocabulary, merges, |token| {
         let free = spelled(token).filter(|text| vocabulary.find(text).is_none());
         free.unwrap_or_else(|| token.text.to_owned())
@@ -114,6 +116,6 @@ fn sentence_piece<'a>(metadata: &Metadata<'a>, vocabulary: &Vocabulary<'a>) -> R
     file.decoder = json!({"type": "Sequence", "decoders": decoders.into_iter().chain(strip).collect::<Vec<Value>>()});
     file.model.unk_token = vocabulary.unknown.map(|token| token.text);
     file.model.fuse_unk = true;
-    file.model.byte_fallback = vocabulary.tokens.iter().any(|token| token.purpose == Use::Byte);
+    file.model.byte_fallback = vocabulary.tokens.iter().any(|token| token.token_type == TokenType::Byte);
     Ok(file)
 }

@@ -16,7 +16,7 @@ const ENDS: [&str; 8] =
 
 /// What a token is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Use {
+pub(super) enum TokenType {
     Normal,
     Unknown,
     Control,
@@ -30,7 +30,7 @@ pub(super) enum Use {
 pub(super) struct Token<'a> {
     pub(super) id: u32,
     pub(super) text: &'a str,
-    pub(super) purpose: Use,
+    pub(super) token_type: TokenType,
     pub(super) score: f64,
 }
 
@@ -53,7 +53,7 @@ impl<'a> Vocabulary<'a> {
         if texts.len() > rows as usize {
             return Err(metadata.fault(TOKENS, format!("there are {}, and the embedding has {rows} rows", texts.len())));
         }
-        let purposes = column(metadata, TYPES, texts.len(), "a type of tokens, 1 to 6", purpose)?;
+        let token_types = column(metadata, TYPES, texts.len(), "a type of tokens, 1 to 6", token_type)?;
         let scores = column(metadata, SCORES, texts.len(), "a number", |value| match value {
             Value::Float(score) => Some(score),
             Value::Signed(score) => i32::try_from(score).ok().map(f64::from),
@@ -62,27 +62,27 @@ impl<'a> Vocabulary<'a> {
         let mut tokens: Vec<Token<'a>> = Vec::with_capacity(texts.len());
         let mut ids = HashMap::with_capacity(texts.len());
         for (id, (index, text)) in (0..rows).zip(texts.into_iter().enumerate()) {
-            let purpose = purposes.get(index).copied().unwrap_or(Use::Normal);
+            let token_type = token_types.get(index).copied().unwrap_or(TokenType::Normal);
             let score = scores.get(index).copied().unwrap_or_default();
             // A token without a text has an id and nothing else.
             if let Some(other) = ids.insert(text, id).filter(|_| !text.is_empty()) {
                 let problem = format!("tokens {other} and {id} are both {}", shown(text));
                 return Err(metadata.fault(TOKENS, problem));
             }
-            tokens.push(Token { id, text, purpose, score });
+            tokens.push(Token { id, text, token_type, score });
         }
         ids.remove("");
         let role = |name: &str| role(metadata, &tokens, name);
         let (begin, end, unknown) = (role("bos")?, role("eos")?, role("unknown")?);
         let (padding, end_of_turn, end_of_message) = (role("padding")?, role("eot")?, role("eom")?);
         for token in [begin, end, end_of_turn, end_of_message].into_iter().flatten() {
-            let purpose = &mut tokens[token.id as usize].purpose;
+            let token_type = &mut tokens[token.id as usize].token_type;
             // Old files do not say what tokens are for.
-            if *purpose == Use::Normal {
-                *purpose = Use::Control;
+            if *token_type == TokenType::Normal {
+                *token_type = TokenType::Control;
             }
         }
-        let unknown = unknown.or_else(|| tokens.iter().find(|token| token.purpose == Use::Unknown).copied());
+        let unknown = unknown.or_else(|| tokens.iter().find(|token| token.token_type == TokenType::Unknown).copied());
         Ok(Self { tokens, ids, begin, end, unknown, padding, end_of_turn, end_of_message })
     }
 
@@ -93,7 +93,7 @@ impl<'a> Vocabulary<'a> {
 
     /// Tokens that end a text, the one that the file names first.
     pub(super) fn ends(&self) -> Vec<u32> {
-        let control = |token: &Token<'_>| token.purpose == Use::Control;
+        let control = |token: &Token<'_>| token.token_type == TokenType::Control;
         let named = [self.end, self.end_of_turn, self.end_of_message].into_iter().flatten();
         let known = ENDS.iter().filter_map(|name| self.find(name)).filter(control);
         let mut ends = Vec::new();
@@ -121,14 +121,14 @@ fn column<'a, T>(
     }
 }
 
-fn purpose(value: Value<'_>) -> Option<Use> {
+fn token_type(value: Value<'_>) -> Option<TokenType> {
     Some(match value.number()? {
-        1 => Use::Normal,
-        2 => Use::Unknown,
-        3 => Use::Control,
-        4 => Use::UserDefined,
-        5 => Use::Unused,
-        6 => Use::Byte,
+        1 => TokenType::Normal,
+        2 => TokenType::Unknown,
+        3 => TokenType::Control,
+        4 => TokenType::UserDefined,
+        5 => TokenType::Unused,
+        6 => TokenType::Byte,
         _ => return None,
     })
 }

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::super::config::{Config, Window};
+use super::super::config::{Config, SlidingWindow};
 use super::super::fields::Fields;
 use super::{CLASSES, Model};
-use crate::decoder::{Biases, Decoder, Pairs, Rotary, Scaling};
+use crate::config::{AttentionBias, ModelConfig, RopeConfig, RopeScaling, RopeStyle};
 use crate::source::Source;
 
 fn read(config: &Value) -> Config {
@@ -31,54 +31,57 @@ fn a_small_llama_3_is_understood() {
         "pretraining_tp": 1, "rms_norm_eps": 1e-5, "rope_scaling": scaling, "rope_theta": 500000.0,
         "tie_word_embeddings": true, "vocab_size": 128256,
     });
-    let expected = Decoder {
-        vocabulary: 128_256,
-        width: 2048,
-        layers: 16,
-        heads: 32,
-        key_value_heads: 8,
-        head_width: 64,
-        hidden: 8192,
-        norm_epsilon: 1e-5,
-        rotary: Rotary {
+    let expected = ModelConfig {
+        vocab_size: 128_256,
+        hidden_size: 2048,
+        num_layers: 16,
+        num_heads: 32,
+        num_kv_heads: 8,
+        head_dim: 64,
+        intermediate_size: 8192,
+        norm_eps: 1e-5,
+        rope: RopeConfig {
             theta: 500_000.0,
-            scaling: Some(Scaling::Llama3 {
+            scaling: Some(RopeScaling::Llama3 {
                 factor: 32.0,
                 low_frequency_factor: 1.0,
                 high_frequency_factor: 4.0,
                 original_context: 8192,
             }),
-            pairs: Pairs::Halves,
+            style: RopeStyle::HalfSplit,
         },
-        head_norms: false,
-        biases: Biases::None,
-        tied: true,
-        trained_context: 131_072,
+        qk_norm: false,
+        attention_bias: AttentionBias::None,
+        tied_embeddings: true,
+        max_position_embeddings: 131_072,
     };
-    assert_eq!(read(&config).decoder, expected);
+    assert_eq!(read(&config).model, expected);
 }
 
 #[test]
 fn silence_means_what_each_class_takes_for_granted() {
-    let facts = |class: &str| {
-        let Config { decoder, window, .. } = read(&json!({"architectures": [class]}));
-        assert_eq!((decoder.width, decoder.layers, decoder.heads, decoder.head_width), (4096, 32, 32, 128));
-        assert_eq!((decoder.norm_epsilon, decoder.rotary.theta, decoder.rotary.scaling), (1e-6, 10_000.0, None));
-        assert!(!decoder.tied);
-        let sizes = (decoder.vocabulary, decoder.hidden, decoder.key_value_heads, decoder.trained_context);
-        (sizes, decoder.biases, decoder.head_norms, window)
+    let metadata = |class: &str| {
+        let Config { model, window, .. } = read(&json!({"architectures": [class]}));
+        assert_eq!((model.hidden_size, model.num_layers, model.num_heads, model.head_dim), (4096, 32, 32, 128));
+        assert_eq!((model.norm_eps, model.rope.theta, model.rope.scaling), (1e-6, 10_000.0, None));
+        assert!(!model.tied_embeddings);
+        let sizes = (model.vocab_size, model.intermediate_size, model.num_kv_heads, model.max_position_embeddings);
+        (sizes, model.attention_bias, model.qk_norm, window)
     };
-    assert_eq!(facts("LlamaForCausalLM"), ((32_000, 11_008, 32, 2_048), Biases::None, false, None));
-    assert_eq!(facts("MistralForCausalLM"), ((32_000, 14_336, 8, 131_072), Biases::None, false, Some(Window(4096))));
-    assert_eq!(facts("Qwen2ForCausalLM"), ((151_936, 22_016, 32, 32_768), Biases::Inputs, false, None));
-    assert_eq!(facts("Qwen3ForCausalLM"), ((151_936, 22_016, 32, 32_768), Biases::None, true, None));
+    assert_eq!(metadata("LlamaForCausalLM"), ((32_000, 11_008, 32, 2_048), AttentionBias::None, false, None));
+    assert_eq!(
+        metadata("MistralForCausalLM"),
+        ((32_000, 14_336, 8, 131_072), AttentionBias::None, false, Some(SlidingWindow(4096)))
+    );
+    assert_eq!(metadata("Qwen2ForCausalLM"), ((151_936, 22_016, 32, 32_768), AttentionBias::Qkv, false, None));
+    assert_eq!(metadata("Qwen3ForCausalLM"), ((151_936, 22_016, 32, 32_768), AttentionBias::None, true, None));
 }
 
 #[test]
 fn heads_follow_from_what_is_there() {
     let sizes = |config: Value| {
-        let decoder = read(&config).decoder;
-        (decoder.heads, decoder.key_value_heads, decoder.head_width)
+        let model = read(&config).model;
+        (model.num_heads, model.num_kv_heads, model.head_dim)
     };
     let llama = |config: Value| sizes(merge(json!({"model_type": "llama", "hidden_size": 576}), config));
     assert_eq!(llama(json!({"num_attention_heads": 9, "num_key_value_heads": 3})), (9, 3, 64));
@@ -97,8 +100,8 @@ fn merge(mut config: Value, more: Value) -> Value {
 
 #[test]
 fn rotation_is_read_from_both_of_its_places() {
-    let rotary = |config: Value| read(&merge(json!({"model_type": "llama"}), config)).decoder.rotary;
-    let plain = |theta| Rotary { theta, scaling: None, pairs: Pairs::Halves };
+    let rotary = |config: Value| read(&merge(json!({"model_type": "llama"}), config)).model.rope;
+    let plain = |theta| RopeConfig { theta, scaling: None, style: RopeStyle::HalfSplit };
     assert_eq!(rotary(json!({"rope_theta": 1000000, "rope_scaling": null})), plain(1e6));
     assert_eq!(
         rotary(json!({"rope_parameters": {"rope_theta": 5e5, "rope_type": "default"}, "rope_theta": 1.5})),
@@ -111,7 +114,7 @@ fn rotation_is_read_from_both_of_its_places() {
                            "high_freq_factor": 4, "original_max_position_embeddings": 8192});
     let rotary = rotary(json!({"rope_parameters": stretched}));
     assert_eq!(rotary.theta, 5e5);
-    assert!(matches!(rotary.scaling, Some(Scaling::Llama3 { factor: 8.0, .. })), "{:?}", rotary.scaling);
+    assert!(matches!(rotary.scaling, Some(RopeScaling::Llama3 { factor: 8.0, .. })), "{:?}", rotary.scaling);
 }
 
 #[test]

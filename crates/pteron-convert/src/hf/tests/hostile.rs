@@ -11,8 +11,8 @@ use crate::testing::Temporary;
 /// Opens a folder, and reads all of it if that works.
 fn read_all(folder: &Temporary) -> Result<(), String> {
     let source = HuggingFace::open(folder.path()).map_err(|error| error.to_string())?;
-    for weight in source.decoder().weights() {
-        let matrix = source.decoder().matrix(weight);
+    for weight in source.config().weights() {
+        let matrix = source.config().shape(weight);
         let mut out = vec![0.0; usize::try_from(matrix.columns).unwrap()];
         for row in 0..matrix.rows {
             source.row(weight, row, &mut out).map_err(|error| error.to_string())?;
@@ -224,7 +224,7 @@ fn a_folder_in_memory_is_read_as_one_on_disk() {
     let model = Model::new("LlamaForCausalLM");
     let files = [("config.json", model.config.to_string().into_bytes()), ("model.safetensors", model.safetensors(|_| true))];
     let files = files.map(|(name, bytes)| (name.to_owned(), bytes)).into_iter().collect();
-    assert_eq!(HuggingFace::from_files(&files).unwrap().decoder(), model.open().decoder());
+    assert_eq!(HuggingFace::from_files(&files).unwrap().config(), model.open().config());
     let text = HuggingFace::from_files(&Default::default()).err().unwrap().to_string();
     assert!(text.starts_with("config.json: it is not JSON"), "{text}");
 }

@@ -1,8 +1,8 @@
 //! Folders that tests make, with models of two small layers.
 
 mod config;
-mod facts;
 mod hostile;
+mod metadata;
 mod weights;
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use safetensors::tensor::TensorView;
 use serde_json::{Value, json};
 
 use super::HuggingFace;
-use crate::decoder::{Part, Weight};
+use crate::config::{LayerWeight, Weight};
 use crate::testing::Temporary;
 
 pub(super) const CLASSES: [(&str, &str); 4] = [
@@ -70,21 +70,21 @@ impl Model {
         model.add("model.norm.weight", Weight::FinalNorm, &[8]);
         model.add("lm_head.weight", Weight::Output, &[10, 8]);
         model.add_parts(&[
-            ("input_layernorm.weight", Part::AttentionNorm, &[8]),
-            ("self_attn.q_proj.weight", Part::Query, &[16, 8]),
-            ("self_attn.k_proj.weight", Part::Key, &[8, 8]),
-            ("self_attn.v_proj.weight", Part::Value, &[8, 8]),
-            ("self_attn.o_proj.weight", Part::AttentionOutput, &[8, 16]),
-            ("post_attention_layernorm.weight", Part::FeedForwardNorm, &[8]),
-            ("mlp.gate_proj.weight", Part::Gate, &[12, 8]),
-            ("mlp.up_proj.weight", Part::Up, &[12, 8]),
-            ("mlp.down_proj.weight", Part::Down, &[8, 12]),
+            ("input_layernorm.weight", LayerWeight::AttentionNorm, &[8]),
+            ("self_attn.q_proj.weight", LayerWeight::Query, &[16, 8]),
+            ("self_attn.k_proj.weight", LayerWeight::Key, &[8, 8]),
+            ("self_attn.v_proj.weight", LayerWeight::Value, &[8, 8]),
+            ("self_attn.o_proj.weight", LayerWeight::AttentionOutput, &[8, 16]),
+            ("post_attention_layernorm.weight", LayerWeight::FeedForwardNorm, &[8]),
+            ("mlp.gate_proj.weight", LayerWeight::Gate, &[12, 8]),
+            ("mlp.up_proj.weight", LayerWeight::Up, &[12, 8]),
+            ("mlp.down_proj.weight", LayerWeight::Down, &[8, 12]),
         ]);
         match model_type {
             "qwen2" => model.add_input_biases(),
             "qwen3" => model.add_parts(&[
-                ("self_attn.q_norm.weight", Part::QueryNorm, &[4]),
-                ("self_attn.k_norm.weight", Part::KeyNorm, &[4]),
+                ("self_attn.q_norm.weight", LayerWeight::QueryNorm, &[4]),
+                ("self_attn.k_norm.weight", LayerWeight::KeyNorm, &[4]),
             ]),
             _ => {}
         }
@@ -93,16 +93,16 @@ impl Model {
 
     pub(super) fn add_input_biases(&mut self) {
         self.add_parts(&[
-            ("self_attn.q_proj.bias", Part::QueryBias, &[16]),
-            ("self_attn.k_proj.bias", Part::KeyBias, &[8]),
-            ("self_attn.v_proj.bias", Part::ValueBias, &[8]),
+            ("self_attn.q_proj.bias", LayerWeight::QueryBias, &[16]),
+            ("self_attn.k_proj.bias", LayerWeight::KeyBias, &[8]),
+            ("self_attn.v_proj.bias", LayerWeight::ValueBias, &[8]),
         ]);
     }
 
-    pub(super) fn add_parts(&mut self, parts: &[(&str, Part, &[usize])]) {
+    pub(super) fn add_parts(&mut self, parts: &[(&str, LayerWeight, &[usize])]) {
         for layer in 0..2 {
             for (name, part, shape) in parts {
-                self.add(&format!("model.layers.{layer}.{name}"), Weight::Layer(layer, *part), shape);
+                self.add(&format!("model.num_layers.{layer}.{name}"), Weight::Layer(layer, *part), shape);
             }
         }
     }

@@ -9,16 +9,16 @@ use sha2::{Digest, Sha256};
 
 use super::sample::{self, CONTEXT, Checkpoint, Folder};
 use super::{going_on, write};
-use crate::blueprint::Form;
-use crate::blueprint::{Blueprint, Content, ScaleOrder};
-use crate::decoder::{Decoder, Part, Scaling, Weight};
-use crate::quantise::{Scales, quantise_row};
-use crate::rotary::Rotary;
+use crate::config::{LayerWeight, ModelConfig, RopeScaling, Weight};
+use crate::quantise::{ScaleMethod, quantise_row};
+use crate::rope::RopeTable;
 use crate::source::Source;
 use crate::synthetic::{Synthetic, parse};
+use crate::template::WeightFormat;
+use crate::template::{ConstantData, ProgramTemplate, ScaleOrder};
 use crate::write::{Progress, convert};
 
-/// The bytes of each constant, in the order of the blueprint's contents.
+/// The bytes of each constant, in the order of the template's constant_data.
 fn constants(file: &[u8]) -> Vec<Vec<u8>> {
     let pte = Pte::read(file).unwrap();
     for entry in pte.program().named_data.iter().flatten() {
@@ -32,59 +32,59 @@ fn constants(file: &[u8]) -> Vec<Vec<u8>> {
 
 /// The rows of a weight as a program has them: nibbles and scales.
 fn rows(source: &dyn Source, weight: Weight, group: u32) -> Vec<(Vec<u8>, Vec<f32>)> {
-    let matrix = source.decoder().matrix(weight);
+    let matrix = source.config().shape(weight);
     let row = |row| {
-        let row = source.decoder().checkpoint_row(weight, row);
-        if let Some(stored) = source.four_bit_row(weight, row, group) {
+        let row = source.config().checkpoint_row(weight, row);
+        if let Some(stored) = source.int4_row(weight, row, group) {
             return (stored.nibbles.into_owned(), stored.scales);
         }
         let mut numbers = vec![0.0; matrix.columns as usize];
         source.row(weight, row, &mut numbers).unwrap();
         let (mut nibbles, mut scales) = (vec![0; numbers.len() / 2], vec![0.0; numbers.len() / group as usize]);
-        quantise_row(Scales::Search, &numbers, group as usize, &mut nibbles, &mut scales).unwrap();
+        quantise_row(ScaleMethod::Search, &numbers, group as usize, &mut nibbles, &mut scales).unwrap();
         (nibbles, scales)
     };
     (0..matrix.rows).map(row).collect()
 }
 
 /// A content's bytes, the slow way.
-fn expected(source: &dyn Source, content: Content) -> Option<Vec<u8>> {
+fn expected(source: &dyn Source, content: ConstantData) -> Option<Vec<u8>> {
     let bytes = |numbers: &mut dyn Iterator<Item = f32>| numbers.flat_map(f32::to_le_bytes).collect();
     Some(match content {
-        Content::Nibbles { weight, group } => {
+        ConstantData::Int4 { weight, group } => {
             rows(source, weight, group).into_iter().flat_map(|(nibbles, _)| nibbles).collect()
         }
-        Content::Scales { weight, group, order: ScaleOrder::RowsFirst } => {
+        ConstantData::Scales { weight, group, order: ScaleOrder::RowMajor } => {
             bytes(&mut rows(source, weight, group).into_iter().flat_map(|(_, scales)| scales))
         }
-        Content::Scales { weight, group, order: ScaleOrder::GroupsFirst } => {
+        ConstantData::Scales { weight, group, order: ScaleOrder::GroupMajor } => {
             let rows = rows(source, weight, group);
             let groups = rows[0].1.len();
             bytes(&mut (0..groups).flat_map(|group| rows.iter().map(move |(_, scales)| scales[group])))
         }
-        Content::Floats(weight) => {
-            let matrix = source.decoder().matrix(weight);
+        ConstantData::Float(weight) => {
+            let matrix = source.config().shape(weight);
             let mut row = vec![0.0; matrix.columns as usize];
             let mut numbers = (0..matrix.rows).flat_map(|index| {
-                source.row(weight, source.decoder().checkpoint_row(weight, index), &mut row).unwrap();
+                source.row(weight, source.config().checkpoint_row(weight, index), &mut row).unwrap();
                 row.clone()
             });
             bytes(&mut numbers)
         }
-        Content::Cosines | Content::Sines => return None,
-        Content::Zeros => vec![0; usize::try_from(CONTEXT).unwrap() * source.decoder().key_value_width() as usize * 4],
+        ConstantData::RopeCos | ConstantData::RopeSin => return None,
+        ConstantData::Zeros => vec![0; usize::try_from(CONTEXT).unwrap() * source.config().kv_dim() as usize * 4],
     })
 }
 
-fn check(source: &dyn Source, blueprint: Blueprint) -> Vec<u8> {
+fn check(source: &dyn Source, template: ProgramTemplate) -> Vec<u8> {
     let folder = Folder::new();
-    let contents = blueprint.contents.clone();
-    let report = write(source, blueprint, &folder.join("model.pte")).unwrap();
+    let constant_data = template.constant_data.clone();
+    let report = write(source, template, &folder.join("model.pte")).unwrap();
     let file = std::fs::read(folder.join("model.pte")).unwrap();
     assert_eq!(report.bytes, file.len() as u64);
     let found = constants(&file);
-    assert_eq!(found.len(), contents.len());
-    for (found, content) in found.iter().zip(contents) {
+    assert_eq!(found.len(), constant_data.len());
+    for (found, content) in found.iter().zip(constant_data) {
         let Some(expected) = expected(source, content) else { continue };
         assert!(*found == expected, "{content:?}: {} bytes, expected {}", found.len(), expected.len());
     }
@@ -93,49 +93,49 @@ fn check(source: &dyn Source, blueprint: Blueprint) -> Vec<u8> {
 
 #[test]
 fn every_constant_of_a_checkpoint() {
-    let decoder = sample::decoder();
-    check(&Checkpoint::new(decoder.clone()), sample::blueprint(&decoder, 32));
+    let config = sample::config();
+    check(&Checkpoint::new(config.clone()), sample::template(&config, 32));
 }
 
 /// Rows of queries and keys are found where the checkpoint has them; biases and norms of heads too.
 #[test]
 fn every_constant_of_a_decoder_with_all_parts() {
-    let mut decoder = parse("layers=1,width=64,heads=4,kv=1,head=32,hidden=64,vocab=40,biases=all,head_norms=true").unwrap();
-    decoder.rotary.pairs = crate::decoder::Pairs::Halves;
-    check(&Synthetic::new(decoder.clone(), 1), sample::blueprint(&decoder, 64));
-    let floats = decoder.weights().map(Content::Floats).collect();
-    check(&Synthetic::new(decoder.clone(), 1), sample::with_contents(&decoder, floats));
+    let mut config = parse("layers=1,width=64,heads=4,kv=1,head=32,hidden=64,vocab=40,biases=all,head_norms=true").unwrap();
+    config.rope.style = crate::config::RopeStyle::HalfSplit;
+    check(&Synthetic::new(config.clone(), 1), sample::template(&config, 64));
+    let floats = config.weights().map(ConstantData::Float).collect();
+    check(&Synthetic::new(config.clone(), 1), sample::with_contents(&config, floats));
 }
 
 /// Nibbles and scales that take several blocks.
 #[test]
 fn constants_larger_than_a_block() {
-    let decoder = parse("layers=1,width=128,heads=2,hidden=128,vocab=300000,tied=true").unwrap();
-    let source = Synthetic::new(decoder.clone(), 3);
+    let config = parse("layers=1,width=128,heads=2,hidden=128,vocab=300000,tied=true").unwrap();
+    let source = Synthetic::new(config.clone(), 3);
     let (weight, group) = (Weight::Embedding, 32);
-    let contents = vec![
-        Content::Scales { weight, group, order: ScaleOrder::RowsFirst },
-        Content::Nibbles { weight, group },
-        Content::Scales { weight, group, order: ScaleOrder::GroupsFirst },
+    let constant_data = vec![
+        ConstantData::Scales { weight, group, order: ScaleOrder::RowMajor },
+        ConstantData::Int4 { weight, group },
+        ConstantData::Scales { weight, group, order: ScaleOrder::GroupMajor },
     ];
-    check(&source, sample::with_contents(&decoder, contents));
-    let only_scales = vec![Content::Scales { weight, group, order: ScaleOrder::GroupsFirst }];
-    check(&source, sample::with_contents(&decoder, only_scales));
+    check(&source, sample::with_contents(&config, constant_data));
+    let only_scales = vec![ConstantData::Scales { weight, group, order: ScaleOrder::GroupMajor }];
+    check(&source, sample::with_contents(&config, only_scales));
 }
 
 #[test]
 fn equal_bytes_are_stored_once_and_equal_contents_computed_once() {
-    let decoder = sample::decoder();
+    let config = sample::config();
     let folder = Folder::new();
-    let source = Checkpoint::new(decoder.clone());
-    let blueprint = sample::blueprint(&decoder, 32);
-    let report = write(&source, blueprint.clone(), &folder.join("model.pte")).unwrap();
+    let source = Checkpoint::new(config.clone());
+    let template = sample::template(&config, 32);
+    let report = write(&source, template.clone(), &folder.join("model.pte")).unwrap();
 
-    let rows: u64 = decoder.weights().map(|weight| u64::from(decoder.matrix(weight).rows)).sum();
+    let rows: u64 = config.weights().map(|weight| u64::from(config.shape(weight).rows)).sum();
     assert_eq!(source.asked.load(Ordering::Relaxed), rows);
 
     // Seven matrices a layer and the embedding with nibbles and scales, its scales twice; one norm, one cache, two tables.
-    assert_eq!(report.constants, blueprint.contents.len());
+    assert_eq!(report.constants, template.constant_data.len());
     assert_eq!(report.stored, 2 * 7 * 2 + 3 + 1 + 1 + 2);
     let file = std::fs::read(folder.join("model.pte")).unwrap();
     let pte = Pte::read(file.as_slice()).unwrap();
@@ -149,14 +149,14 @@ fn equal_bytes_are_stored_once_and_equal_contents_computed_once() {
 /// What an item wrote that was then dropped for an equal one does not show between segments, nor at the end.
 #[test]
 fn the_room_between_segments_is_zero() {
-    let decoder = sample::decoder();
-    let contents = vec![
-        Content::Floats(Weight::Layer(0, Part::QueryNorm)),
-        Content::Floats(Weight::FinalNorm),
-        Content::Floats(Weight::Layer(0, Part::AttentionNorm)),
-        Content::Floats(Weight::Layer(1, Part::KeyNorm)),
+    let config = sample::config();
+    let constant_data = vec![
+        ConstantData::Float(Weight::Layer(0, LayerWeight::QueryNorm)),
+        ConstantData::Float(Weight::FinalNorm),
+        ConstantData::Float(Weight::Layer(0, LayerWeight::AttentionNorm)),
+        ConstantData::Float(Weight::Layer(1, LayerWeight::KeyNorm)),
     ];
-    let file = check(&Checkpoint::new(decoder.clone()), sample::with_contents(&decoder, contents));
+    let file = check(&Checkpoint::new(config.clone()), sample::with_contents(&config, constant_data));
     let pte = Pte::read(file.as_slice()).unwrap();
     let segments = &pte.program().segments;
     assert_eq!(segments.len(), 4);
@@ -170,12 +170,12 @@ fn the_room_between_segments_is_zero() {
 
 #[test]
 fn the_same_bytes_on_any_number_of_threads() {
-    let decoder = sample::decoder();
-    let source = Checkpoint::new(decoder.clone());
+    let config = sample::config();
+    let source = Checkpoint::new(config.clone());
     let written = [1, 2, 3].map(|threads| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         let folder = Folder::new();
-        let report = pool.install(|| write(&source, sample::blueprint(&decoder, 32), &folder.join("model.pte"))).unwrap();
+        let report = pool.install(|| write(&source, sample::template(&config, 32), &folder.join("model.pte"))).unwrap();
         (std::fs::read(folder.join("model.pte")).unwrap(), report)
     });
     assert!(written[0] == written[1] && written[0] == written[2]);
@@ -183,36 +183,36 @@ fn the_same_bytes_on_any_number_of_threads() {
 
 #[test]
 fn progress_ends_where_it_said() {
-    let decoder = sample::decoder();
+    let config = sample::config();
     let (folder, mut steps) = (Folder::new(), Vec::new());
     let mut progress = |step: Progress| {
         steps.push(step);
         going_on(step)
     };
-    let source = Checkpoint::new(decoder.clone());
-    convert(&source, sample::blueprint(&decoder, 32), Scales::MaxAbs, &folder.join("model.pte"), &mut progress).unwrap();
+    let source = Checkpoint::new(config.clone());
+    convert(&source, sample::template(&config, 32), ScaleMethod::MaxAbs, &folder.join("model.pte"), &mut progress).unwrap();
     assert!(steps.windows(2).all(|pair| pair[0].done < pair[1].done && pair[0].total == pair[1].total));
     assert_eq!(steps.last().map(|step| step.done), steps.last().map(|step| step.total));
-    assert_eq!(steps[0].weight, Some(Weight::Layer(0, Part::Query)));
+    assert_eq!(steps[0].weight, Some(Weight::Layer(0, LayerWeight::Query)));
 }
 
 #[test]
 fn the_report_says_what_was_rounded() {
-    let decoder = sample::decoder();
+    let config = sample::config();
     let folder = Folder::new();
-    let report = write(&Checkpoint::new(decoder.clone()), sample::blueprint(&decoder, 32), &folder.join("a.pte")).unwrap();
-    assert_eq!(report.weights.len(), decoder.weights().count());
+    let report = write(&Checkpoint::new(config.clone()), sample::template(&config, 32), &folder.join("a.pte")).unwrap();
+    assert_eq!(report.weights.len(), config.weights().count());
     let of = |weight| report.weights.iter().find(|converted| converted.weight == weight).unwrap();
-    let (query, norm) = (of(Weight::Layer(0, Part::Query)), of(Weight::FinalNorm));
-    assert_eq!((query.form, query.numbers, query.lossless), (Form::FourBits { group: 32 }, 64 * 64, false));
-    assert!(query.greatest_error > 0.0 && (0.01..0.2).contains(&query.relative_error), "{query:?}");
-    assert_eq!((norm.form, norm.lossless, norm.relative_error), (Form::Float32, true, 0.0));
+    let (query, norm) = (of(Weight::Layer(0, LayerWeight::Query)), of(Weight::FinalNorm));
+    assert_eq!((query.form, query.numbers, query.lossless), (WeightFormat::Int4 { group: 32 }, 64 * 64, false));
+    assert!(query.max_error > 0.0 && (0.01..0.2).contains(&query.relative_error), "{query:?}");
+    assert_eq!((norm.form, norm.lossless, norm.relative_error), (WeightFormat::Float32, true, 0.0));
     assert!((0.01..0.2).contains(&report.relative_error));
     let json = serde_json::to_value(&report).unwrap();
     assert_eq!(json["weights"][0]["weight"], "layers.0.query");
     assert_eq!(json["weights"][0]["form"]["four_bits"]["group"], 32);
 
-    let exact = write(&Synthetic::new(decoder.clone(), 1), sample::blueprint(&decoder, 32), &folder.join("a.pte")).unwrap();
+    let exact = write(&Synthetic::new(config.clone(), 1), sample::template(&config, 32), &folder.join("a.pte")).unwrap();
     assert!(exact.weights.iter().all(|converted| converted.lossless) && exact.relative_error == 0.0);
 }
 
@@ -234,11 +234,11 @@ fn tables_of_rotary_embedding_are_the_exporters() {
         })
         .collect();
 
-    let mut decoder: Decoder = parse("llama-3.2-1b").unwrap();
-    decoder.head_width = 16;
-    let ours = Rotary::new(&decoder);
+    let mut config: ModelConfig = parse("llama-3.2-1b").unwrap();
+    config.head_dim = 16;
+    let ours = RopeTable::new(&config);
     assert_eq!(tables.len(), 2);
-    for (wave, theirs) in [crate::rotary::Wave::Cosine, crate::rotary::Wave::Sine].into_iter().zip(tables) {
+    for (wave, theirs) in [crate::rope::Wave::Cosine, crate::rope::Wave::Sine].into_iter().zip(tables) {
         let mut row = [0; 32];
         for (position, theirs) in theirs.as_chunks::<32>().0.iter().enumerate() {
             ours.row(wave, position, &mut row);
@@ -252,9 +252,9 @@ fn tables_of_rotary_embedding_are_the_exporters() {
 
 #[test]
 fn frequencies_can_have_divisors_of_their_own() {
-    let mut decoder = parse("llama-2-7b,head=8").unwrap();
-    let plain = Rotary::new(&decoder).frequencies().to_vec();
-    decoder.rotary.scaling = Some(Scaling::Divisors(vec![1.0, 2.0, 4.0, 8.0]));
+    let mut config = parse("llama-2-7b,head=8").unwrap();
+    let plain = RopeTable::new(&config).frequencies().to_vec();
+    config.rope.scaling = Some(RopeScaling::FrequencyDivisors(vec![1.0, 2.0, 4.0, 8.0]));
     let divided: Vec<_> = plain.iter().zip([1.0, 2.0, 4.0, 8.0]).map(|(frequency, divisor)| frequency / divisor).collect();
-    assert_eq!(Rotary::new(&decoder).frequencies(), divided);
+    assert_eq!(RopeTable::new(&config).frequencies(), divided);
 }

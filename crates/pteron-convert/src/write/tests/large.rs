@@ -16,11 +16,11 @@ fn peak_memory() -> Option<u64> {
 #[test]
 #[ignore = "writes 0.8 GB: `cargo test --release -p pteron-convert large -- --ignored --nocapture`"]
 fn a_billion_random_weights() {
-    let decoder = parse("llama-3.2-1b").unwrap();
+    let config = parse("llama-3.2-1b").unwrap();
     let folder = Folder::new();
     let start = Instant::now();
-    let source = Synthetic::new(decoder.clone(), 1);
-    let report = write(&source, sample::blueprint(&decoder, 32), &folder.join("model.pte")).unwrap();
+    let source = Synthetic::new(config.clone(), 1);
+    let report = write(&source, sample::template(&config, 32), &folder.join("model.pte")).unwrap();
     let (seconds, memory) = (start.elapsed().as_secs_f64(), peak_memory());
     println!("{} bytes in {seconds:.1} s, at most {memory:?} bytes of memory", report.bytes);
     assert!(seconds < 30.0);

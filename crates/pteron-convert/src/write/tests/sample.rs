@@ -1,4 +1,4 @@
-//! Checkpoints and blueprints for tests: all constants that a decoder's program has, and nothing that computes with them.
+//! Checkpoints and templates for tests: all constants that a decoder's program has, and nothing that computes with them.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,47 +7,47 @@ use pteron_format::Program;
 use pteron_format::program::{DataRef, Delegate, ExecutionPlan, SegmentId, SubsegmentOffsets};
 use pteron_format::vulkan::{BACKEND_ID, Constant, ConstantSource, Graph};
 
-use crate::blueprint::{Blueprint, Content, ScaleOrder};
-use crate::decoder::{Decoder, Pairs, Weight};
+use crate::config::{ModelConfig, RopeStyle, Weight};
 use crate::error::Result;
-use crate::source::{Facts, Source};
+use crate::source::{CheckpointMetadata, Source};
 use crate::synthetic;
+use crate::template::{ConstantData, ProgramTemplate, ScaleOrder};
 
 pub(super) const CONTEXT: u64 = 2048;
 
 /// A small tied decoder whose rows of queries and keys the checkpoint has in another order than the program.
-pub(super) fn decoder() -> Decoder {
-    let mut decoder = synthetic::parse("layers=2,width=64,heads=4,kv=2,head=16,hidden=128,vocab=96,tied=true").unwrap();
-    decoder.rotary.pairs = Pairs::Halves;
-    decoder
+pub(super) fn config() -> ModelConfig {
+    let mut config = synthetic::parse("layers=2,width=64,heads=4,kv=2,head=16,hidden=128,vocab=96,tied=true").unwrap();
+    config.rope.style = RopeStyle::HalfSplit;
+    config
 }
 
 /// A program of the decoder's constants: matrices in groups, vectors as floats, caches, and the tables of rotary embedding.
-pub(super) fn blueprint(decoder: &Decoder, group: u32) -> Blueprint {
-    let mut contents = Vec::new();
+pub(super) fn template(config: &ModelConfig, group: u32) -> ProgramTemplate {
+    let mut constant_data = Vec::new();
     let mut four_bits = |weight, order| {
-        contents.push(Content::Nibbles { weight, group });
-        contents.push(Content::Scales { weight, group, order });
+        constant_data.push(ConstantData::Int4 { weight, group });
+        constant_data.push(ConstantData::Scales { weight, group, order });
     };
-    let (vectors, matrices): (Vec<_>, Vec<_>) = decoder.weights().partition(|&weight| decoder.matrix(weight).columns == 1);
+    let (vectors, matrices): (Vec<_>, Vec<_>) = config.weights().partition(|&weight| config.shape(weight).columns == 1);
     for weight in matrices.into_iter().filter(|&weight| weight != Weight::Embedding) {
-        four_bits(weight, ScaleOrder::GroupsFirst);
+        four_bits(weight, ScaleOrder::GroupMajor);
     }
-    if decoder.tied {
-        four_bits(Weight::Embedding, ScaleOrder::GroupsFirst);
+    if config.tied_embeddings {
+        four_bits(Weight::Embedding, ScaleOrder::GroupMajor);
     }
-    four_bits(Weight::Embedding, ScaleOrder::RowsFirst);
-    contents.extend(vectors.into_iter().map(Content::Floats));
-    contents.extend([Content::Cosines, Content::Sines]);
-    contents.extend((0..decoder.layers * 2).map(|_| Content::Zeros));
-    with_contents(decoder, contents)
+    four_bits(Weight::Embedding, ScaleOrder::RowMajor);
+    constant_data.extend(vectors.into_iter().map(ConstantData::Float));
+    constant_data.extend([ConstantData::RopeCos, ConstantData::RopeSin]);
+    constant_data.extend((0..config.num_layers * 2).map(|_| ConstantData::Zeros));
+    with_contents(config, constant_data)
 }
 
 /// A program of these constants.
-pub(super) fn with_contents(decoder: &Decoder, contents: Vec<Content>) -> Blueprint {
+pub(super) fn with_contents(config: &ModelConfig, constant_data: Vec<ConstantData>) -> ProgramTemplate {
     let constant =
-        |&content: &Content| Constant { len: byte_len(decoder, content), source: ConstantSource::Named(String::new()) };
-    let constants = contents.iter().map(constant).collect();
+        |&content: &ConstantData| Constant { len: byte_len(config, content), source: ConstantSource::Named(String::new()) };
+    let constants = constant_data.iter().map(constant).collect();
     let data = DataRef::Segment(SegmentId(1));
     let plan = ExecutionPlan {
         name: "forward".to_owned(),
@@ -64,17 +64,17 @@ pub(super) fn with_contents(decoder: &Decoder, contents: Vec<Content>) -> Bluepr
         mutable_data: None,
         named_data: None,
     };
-    Blueprint { program, graph: Graph { version: "0".to_owned(), constants, ..Graph::default() }, contents }
+    ProgramTemplate { program, graph: Graph { version: "0".to_owned(), constants, ..Graph::default() }, constant_data }
 }
 
-fn byte_len(decoder: &Decoder, content: Content) -> u64 {
-    let count = |weight| decoder.matrix(weight).count();
+fn byte_len(config: &ModelConfig, content: ConstantData) -> u64 {
+    let count = |weight| config.shape(weight).count();
     match content {
-        Content::Nibbles { weight, .. } => count(weight) / 2,
-        Content::Scales { weight, group, .. } => count(weight) * 4 / u64::from(group),
-        Content::Floats(weight) => count(weight) * 4,
-        Content::Cosines | Content::Sines => CONTEXT * u64::from(decoder.head_width) * 2,
-        Content::Zeros => CONTEXT * u64::from(decoder.key_value_width()) * 4,
+        ConstantData::Int4 { weight, .. } => count(weight) / 2,
+        ConstantData::Scales { weight, group, .. } => count(weight) * 4 / u64::from(group),
+        ConstantData::Float(weight) => count(weight) * 4,
+        ConstantData::RopeCos | ConstantData::RopeSin => CONTEXT * u64::from(config.head_dim) * 2,
+        ConstantData::Zeros => CONTEXT * u64::from(config.kv_dim()) * 4,
     }
 }
 
@@ -83,25 +83,25 @@ pub(super) type Accident = fn(Weight, u32, &mut [f32]) -> Result<()>;
 
 /// A checkpoint of float32 numbers. Norms are ones.
 pub(super) struct Checkpoint {
-    pub(super) decoder: Decoder,
+    pub(super) config: ModelConfig,
     pub(super) accident: Accident,
     /// Rows that were asked for.
     pub(super) asked: AtomicU64,
 }
 
 impl Checkpoint {
-    pub(super) fn new(decoder: Decoder) -> Self {
-        Self::with_accident(decoder, |_, _, _| Ok(()))
+    pub(super) fn new(config: ModelConfig) -> Self {
+        Self::with_accident(config, |_, _, _| Ok(()))
     }
 
-    pub(super) fn with_accident(decoder: Decoder, accident: Accident) -> Self {
-        Self { decoder, accident, asked: AtomicU64::new(0) }
+    pub(super) fn with_accident(config: ModelConfig, accident: Accident) -> Self {
+        Self { config, accident, asked: AtomicU64::new(0) }
     }
 }
 
 impl Source for Checkpoint {
-    fn decoder(&self) -> &Decoder {
-        &self.decoder
+    fn config(&self) -> &ModelConfig {
+        &self.config
     }
 
     fn row(&self, weight: Weight, row: u32, out: &mut [f32]) -> Result<()> {
@@ -110,15 +110,15 @@ impl Source for Checkpoint {
             *one = 1.0;
         }
         let salt = weight.to_string().bytes().fold(row, |salt, byte| salt.wrapping_mul(31).wrapping_add(byte.into()));
-        for (column, number) in (0u32..).zip(out.iter_mut()).filter(|_| self.decoder.matrix(weight).columns > 1) {
+        for (column, number) in (0u32..).zip(out.iter_mut()).filter(|_| self.config.shape(weight).columns > 1) {
             let hash = (salt ^ column.wrapping_mul(0x9E37_79B9)).wrapping_mul(0x85EB_CA6B);
             *number = f32::from(i16::from_le_bytes([hash.to_le_bytes()[2], hash.to_le_bytes()[3]])) / 65536.0;
         }
         (self.accident)(weight, row, out)
     }
 
-    fn facts(&self) -> Facts {
-        Facts::default()
+    fn metadata(&self) -> CheckpointMetadata {
+        CheckpointMetadata::default()
     }
 }
 

@@ -1,20 +1,20 @@
-//! How byte-level tokenizers cut a text before they look for tokens: a table by the names that files use.
+//! How byte-level tokenizers pre_tokenizer a text before they look for tokens: a table by the names that files use.
 
 use serde_json::{Value, json};
 
-/// A way to cut texts, and what comes with it.
+/// A way to pre_tokenizer texts, and what comes with it.
 #[derive(Debug)]
-pub(super) struct Cut {
+pub(super) struct PreTokenizer {
     /// Its names in `tokenizer.ggml.pre`.
     names: &'static [&'static str],
     /// Each cuts what the ones before it have left, into what it matches and what lies between.
     patterns: &'static [&'static str],
     /// Whether characters are composed first.
-    composed: bool,
+    nfc: bool,
     /// Whether a part that is a token is one, however it could be merged.
-    pub(super) whole: bool,
+    pub(super) ignore_merges: bool,
     /// Whether texts begin with a token of their own if the file does not say.
-    pub(super) begins: bool,
+    pub(super) adds_bos: bool,
 }
 
 const GPT_2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
@@ -32,61 +32,61 @@ const TEKKEN: &str = concat!(
     r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 );
 
-static CUTS: [Cut; 8] = [
-    Cut {
+static PRE_TOKENIZERS: [PreTokenizer; 8] = [
+    PreTokenizer {
         names: &["llama-bpe", "llama3", "llama-v3", "falcon3", "pixtral", "midm-2.0"],
         patterns: &[LLAMA_3],
-        composed: false,
-        whole: true,
-        begins: true,
+        nfc: false,
+        ignore_merges: true,
+        adds_bos: true,
     },
-    Cut { names: &["smaug-bpe", "dbrx"], patterns: &[LLAMA_3], composed: false, whole: false, begins: false },
-    Cut { names: &["qwen2"], patterns: &[QWEN_2], composed: true, whole: false, begins: false },
-    Cut {
+    PreTokenizer { names: &["smaug-bpe", "dbrx"], patterns: &[LLAMA_3], nfc: false, ignore_merges: false, adds_bos: false },
+    PreTokenizer { names: &["qwen2"], patterns: &[QWEN_2], nfc: true, ignore_merges: false, adds_bos: false },
+    PreTokenizer {
         names: &["deepseek-r1-qwen", "megrez", "stablelm2"],
         patterns: &[QWEN_2],
-        composed: false,
-        whole: false,
-        begins: false,
+        nfc: false,
+        ignore_merges: false,
+        adds_bos: false,
     },
-    Cut {
+    PreTokenizer {
         names: &["smollm", "starcoder", "refact", "codeshell", "minerva-7b"],
         patterns: &[r"\p{N}", GPT_2],
-        composed: false,
-        whole: false,
-        begins: false,
+        nfc: false,
+        ignore_merges: false,
+        adds_bos: false,
     },
-    Cut { names: &["tekken"], patterns: &[TEKKEN], composed: false, whole: true, begins: true },
-    Cut {
+    PreTokenizer { names: &["tekken"], patterns: &[TEKKEN], nfc: false, ignore_merges: true, adds_bos: true },
+    PreTokenizer {
         names: &["gpt-2", "phi-2", "olmo", "mpt", "gigachat", "mellum", "a.x-4.0", "trillion"],
         patterns: &[GPT_2],
-        composed: false,
-        whole: false,
-        begins: false,
+        nfc: false,
+        ignore_merges: false,
+        adds_bos: false,
     },
-    // From before ways to cut had names.
-    Cut {
+    // From before ways to pre_tokenizer had names.
+    PreTokenizer {
         names: &["default"],
         patterns: &[r"[\p{P}\$\+<=>\^~\|]+", GPT_2, r"\p{N}+", "[0-9][0-9][0-9]"],
-        composed: false,
-        whole: false,
-        begins: false,
+        nfc: false,
+        ignore_merges: false,
+        adds_bos: false,
     },
 ];
 
-/// The way to cut that has this name.
-pub(super) fn find(name: &str) -> Option<&'static Cut> {
-    CUTS.iter().find(|cut| cut.names.contains(&name))
+/// The way to pre_tokenizer that has this name.
+pub(super) fn find(name: &str) -> Option<&'static PreTokenizer> {
+    PRE_TOKENIZERS.iter().find(|pre_tokenizer| pre_tokenizer.names.contains(&name))
 }
 
 /// Every name that is known.
 pub(super) fn names() -> Vec<String> {
-    CUTS.iter().flat_map(|cut| cut.names).map(|&name| name.to_owned()).collect()
+    PRE_TOKENIZERS.iter().flat_map(|pre_tokenizer| pre_tokenizer.names).map(|&name| name.to_owned()).collect()
 }
 
-impl Cut {
+impl PreTokenizer {
     pub(super) fn normalizer(&self) -> Value {
-        if self.composed { json!({"type": "NFC"}) } else { Value::Null }
+        if self.nfc { json!({"type": "NFC"}) } else { Value::Null }
     }
 
     pub(super) fn pre_tokenizer(&self) -> Value {

@@ -4,61 +4,62 @@ use pteron_format::program::Program;
 use pteron_format::vulkan::Graph;
 use serde::Serialize;
 
-use crate::decoder::{Decoder, Weight};
+use crate::config::{ModelConfig, Weight};
 use crate::error::Result;
-use crate::source::Facts;
+use crate::source::CheckpointMetadata;
 use crate::{check, graph, program};
 
 /// What the caller decides.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Options {
+pub struct ConvertOptions {
     /// Tokens that the KV cache has room for.
-    pub context: u32,
+    pub max_context_length: u32,
     /// Most tokens of one call, plus one, as the exporter counts (`--max_seq_length`).
-    pub longest_call: u32,
+    pub max_seq_length: u32,
     /// How projections are stored.
-    pub linears: Form,
+    pub linear_format: WeightFormat,
     /// How the embedding is stored.
-    pub embedding: Form,
+    pub embedding_format: WeightFormat,
     /// Whether logits are computed for all tokens of a call, not only the last.
     pub full_logits: bool,
     /// Whether numbers that are not quantised have 16 bits in the graph: activations, caches, scales, tables.
-    pub half: bool,
+    pub float16: bool,
 }
 
-impl Options {
+impl ConvertOptions {
     /// The numbers that share a scale where nobody says.
-    pub const USUAL_GROUP: u32 = 32;
+    pub const DEFAULT_GROUP: u32 = 32;
     /// The most tokens of one call, plus one, where nobody says.
-    pub const USUAL_CALL: u32 = 2048;
+    pub const DEFAULT_MAX_SEQ_LENGTH: u32 = 2048;
 
     /// What is usual: everything in 4 bits, logits of the last token alone.
     #[must_use]
-    pub fn four_bits(context: u32) -> Self {
-        let group = Self::USUAL_GROUP;
+    pub fn new(context: u32) -> Self {
+        let group = Self::DEFAULT_GROUP;
         Self {
-            context,
-            longest_call: context.min(Self::USUAL_CALL),
-            linears: Form::FourBits { group },
-            embedding: Form::FourBits { group },
+            max_context_length: context,
+            max_seq_length: context.min(Self::DEFAULT_MAX_SEQ_LENGTH),
+            linear_format: WeightFormat::Int4 { group },
+            embedding_format: WeightFormat::Int4 { group },
             full_logits: false,
-            half: false,
+            float16: false,
         }
     }
 
     /// The most tokens of one call: as many as fit into a texture, even where a longer call is wished for.
     #[must_use]
-    pub fn most_tokens(&self) -> u32 {
-        self.longest_call.saturating_sub(1).min(graph::MOST_TOKENS)
+    pub fn max_call_tokens(&self) -> u32 {
+        self.max_seq_length.saturating_sub(1).min(graph::MAX_CALL_TOKENS)
     }
 }
 
 /// How weights are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Form {
+pub enum WeightFormat {
     /// Symmetric 4-bit numbers in groups.
-    FourBits {
+    #[serde(rename = "four_bits")]
+    Int4 {
         /// Numbers that share a scale.
         group: u32,
     },
@@ -66,50 +67,50 @@ pub enum Form {
     Float32,
 }
 
-impl Form {
+impl WeightFormat {
     /// Groups of so many, or float32 where there are none.
     #[must_use]
-    pub fn in_groups(group: Option<u32>) -> Self {
-        group.map_or(Self::Float32, |group| Self::FourBits { group })
+    pub fn from_group_size(group: Option<u32>) -> Self {
+        group.map_or(Self::Float32, |group| Self::Int4 { group })
     }
 }
 
 /// A program without its constants' bytes.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Blueprint {
+pub struct ProgramTemplate {
     /// The methods. Segments and named data are empty: whoever writes the file adds the graph and the constants. The methods
     /// count on an empty segment first, then that of the graph; those of constants follow.
     pub program: Program<Vec<u8>>,
     /// The delegate's graph. The keys of its constants are empty until their bytes are hashed.
     pub graph: Graph,
     /// For each of the graph's constants, in its order, what it is.
-    pub contents: Vec<Content>,
+    pub constant_data: Vec<ConstantData>,
 }
 
-impl Blueprint {
+impl ProgramTemplate {
     /// The program of a decoder.
     ///
     /// # Errors
     /// Sizes and options that do not go together, and what would.
-    pub fn new(decoder: &Decoder, options: &Options, facts: &Facts) -> Result<Self> {
-        check::check(decoder, options)?;
-        let (graph, contents) = graph::build(decoder, options);
-        Ok(Self { program: program::build(decoder, options, facts), graph, contents })
+    pub fn new(config: &ModelConfig, options: &ConvertOptions, metadata: &CheckpointMetadata) -> Result<Self> {
+        check::check(config, options)?;
+        let (graph, constant_data) = graph::build(config, options);
+        Ok(Self { program: program::build(config, options, metadata), graph, constant_data })
     }
 }
 
 /// What a constant's bytes are. Where the graph has [`DataType::Float16`](pteron_format::vulkan::DataType) for a constant
-/// ([`Options::half`]), its numbers are rounded to 16 bits.
+/// ([`ConvertOptions::half`]), its numbers are rounded to 16 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Content {
+pub enum ConstantData {
     /// The nibbles of a weight, two a byte, rows one after the other.
-    Nibbles {
+    Int4 {
         /// The weight.
         weight: Weight,
         /// Numbers that share a scale.
         group: u32,
     },
-    /// The scales of a weight that is stored as [`Nibbles`](Self::Nibbles).
+    /// The scales of a weight that is stored as [`Int4`](Self::Int4).
     Scales {
         /// The weight.
         weight: Weight,
@@ -119,11 +120,11 @@ pub enum Content {
         order: ScaleOrder,
     },
     /// A weight as float32.
-    Floats(Weight),
+    Float(Weight),
     /// Of every position and frequency, the cosine; `[context, head_width / 2]`.
-    Cosines,
+    RopeCos,
     /// Of every position and frequency, the sine.
-    Sines,
+    RopeSin,
     /// Zeros.
     Zeros,
 }
@@ -132,7 +133,7 @@ pub enum Content {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ScaleOrder {
     /// `[groups of a row, rows]`, as linears take them. Zeros fill the rows up to a multiple of four.
-    GroupsFirst,
+    GroupMajor,
     /// `[rows, groups of a row]`, as embeddings take them.
-    RowsFirst,
+    RowMajor,
 }

@@ -1,13 +1,13 @@
-//! A graph before it is written down: calls over tensors and symbols, without ids, storage or memory.
+//! A graph before it is written down: calls over tensors and sym_ints, without ids, storage or memory.
 
-use crate::blueprint::Content;
+use crate::template::ConstantData;
 
-/// A tensor, by its place in [`Sketch::tensors`].
+/// A tensor, by its place in [`GraphBuilder::tensors`].
 pub(super) type TensorId = usize;
 
 /// A number that is known only when the graph runs, in the order of their making.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Symbol(usize);
+pub(super) struct SymInt(usize);
 
 /// What a tensor's numbers are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,11 +35,11 @@ impl Element {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     /// Bytes of the file, which the operators that take them bring to the device themselves.
-    Constant(Content),
+    Constant(ConstantData),
     /// A constant that was brought to the device by a call of its own, and stays there.
     Prepacked,
     /// A constant that calls change, and that outlives them.
-    State(Content),
+    State(ConstantData),
     /// The caller.
     Input,
     /// A call.
@@ -71,8 +71,8 @@ pub(super) fn fixed<const N: usize>(sizes: [u32; N]) -> Vec<Size> {
 #[derive(Clone, Debug)]
 pub(super) enum Arg {
     Tensor(TensorId),
-    Symbol(Symbol),
-    Sizes { sizes: Vec<Size>, tokens: Symbol },
+    SymInt(SymInt),
+    Sizes { sizes: Vec<Size>, tokens: SymInt },
     Int(i64),
     Double(f64),
     Bool(bool),
@@ -81,11 +81,11 @@ pub(super) enum Arg {
 
 /// What a call makes.
 #[derive(Clone, Debug)]
-pub(super) enum Outcome {
+pub(super) enum CallOutput {
     Tensor(TensorId),
     Tensors(Vec<TensorId>),
-    /// A number: the next symbol.
-    Symbol,
+    /// A number: the next sym_int.
+    SymInt,
 }
 
 /// The operators of a decoder.
@@ -94,13 +94,13 @@ pub(super) enum Operator {
     Prepack,
     SymSize,
     SelectAsSymint,
-    AddSymbols,
+    AddSymInts,
     Embedding,
-    EmbeddingFourBits,
+    EmbeddingInt4,
     Slice,
     RmsNorm,
     Linear,
-    LinearFourBits,
+    LinearInt4,
     View,
     Rotary,
     Attention,
@@ -118,13 +118,13 @@ impl Operator {
             Self::Prepack => "et_vk.prepack.default",
             Self::SymSize => "sym_size.int",
             Self::SelectAsSymint => "et_vk.select_as_symint.default",
-            Self::AddSymbols => "add",
+            Self::AddSymInts => "add",
             Self::Embedding => "aten.embedding.default",
-            Self::EmbeddingFourBits => "et_vk.embedding_q4gsw.default",
+            Self::EmbeddingInt4 => "et_vk.embedding_q4gsw.default",
             Self::Slice => "aten.slice_copy.Tensor",
             Self::RmsNorm => "et_vk.rms_norm.default",
             Self::Linear => "aten.linear.default",
-            Self::LinearFourBits => "et_vk.linear_q4gsw.default",
+            Self::LinearInt4 => "et_vk.linear_q4gsw.default",
             Self::View => "aten.view_copy.default",
             Self::Rotary => "et_vk.apply_rotary_emb.default",
             Self::Attention => "sdpa_with_kv_cache.default",
@@ -142,7 +142,7 @@ impl Operator {
 pub(super) struct Call {
     pub(super) operator: Operator,
     pub(super) args: Vec<Arg>,
-    pub(super) outcome: Outcome,
+    pub(super) output: CallOutput,
 }
 
 impl Call {
@@ -156,28 +156,28 @@ impl Call {
 
     /// The tensors it makes.
     pub(super) fn outputs(&self) -> &[TensorId] {
-        match &self.outcome {
-            Outcome::Tensor(tensor) => std::slice::from_ref(tensor),
-            Outcome::Tensors(tensors) => tensors,
-            Outcome::Symbol => &[],
+        match &self.output {
+            CallOutput::Tensor(tensor) => std::slice::from_ref(tensor),
+            CallOutput::Tensors(tensors) => tensors,
+            CallOutput::SymInt => &[],
         }
     }
 }
 
 /// One line of a graph.
 #[derive(Clone, Debug)]
-pub(super) enum Step {
+pub(super) enum Statement {
     /// A constant or an input.
-    Begin(TensorId),
+    Placeholder(TensorId),
     /// A call.
     Call(Call),
 }
 
-impl Step {
-    /// The tensors that are there from this step on.
-    pub(super) fn made(&self) -> &[TensorId] {
+impl Statement {
+    /// The tensors that are there from this statement on.
+    pub(super) fn outputs(&self) -> &[TensorId] {
         match self {
-            Self::Begin(tensor) => std::slice::from_ref(tensor),
+            Self::Placeholder(tensor) => std::slice::from_ref(tensor),
             Self::Call(call) => call.outputs(),
         }
     }
@@ -185,34 +185,34 @@ impl Step {
 
 /// A graph.
 #[derive(Clone, Debug)]
-pub(super) struct Sketch {
+pub(super) struct GraphBuilder {
     /// The most tokens of a call.
-    most_tokens: u32,
+    max_call_tokens: u32,
     pub(super) tensors: Vec<Tensor>,
-    pub(super) steps: Vec<Step>,
+    pub(super) statements: Vec<Statement>,
     pub(super) outputs: Vec<TensorId>,
-    symbols: usize,
+    sym_ints: usize,
 }
 
-impl Sketch {
+impl GraphBuilder {
     /// An empty graph, for calls of so many tokens and fewer.
-    pub(super) fn new(most_tokens: u32) -> Self {
-        Self { most_tokens, tensors: Vec::new(), steps: Vec::new(), outputs: Vec::new(), symbols: 0 }
+    pub(super) fn new(max_call_tokens: u32) -> Self {
+        Self { max_call_tokens, tensors: Vec::new(), statements: Vec::new(), outputs: Vec::new(), sym_ints: 0 }
     }
 
     /// The upper bounds of a tensor's sizes.
     pub(super) fn dims(&self, tensor: TensorId) -> Vec<u32> {
         let bound = |&size: &Size| match size {
             Size::Fixed(size) => size,
-            Size::Tokens => self.most_tokens,
+            Size::Tokens => self.max_call_tokens,
         };
         self.tensors[tensor].sizes.iter().map(bound).collect()
     }
 
     /// A tensor that no call makes.
-    pub(super) fn begin(&mut self, tensor: Tensor) -> TensorId {
+    pub(super) fn placeholder(&mut self, tensor: Tensor) -> TensorId {
         let id = self.add(tensor);
-        self.steps.push(Step::Begin(id));
+        self.statements.push(Statement::Placeholder(id));
         id
     }
 
@@ -223,21 +223,21 @@ impl Sketch {
     }
 
     /// A call.
-    pub(super) fn call(&mut self, operator: Operator, args: Vec<Arg>, outcome: Outcome) {
-        self.steps.push(Step::Call(Call { operator, args, outcome }));
+    pub(super) fn call(&mut self, operator: Operator, args: Vec<Arg>, output: CallOutput) {
+        self.statements.push(Statement::Call(Call { operator, args, output }));
     }
 
     /// A call that makes a number.
-    pub(super) fn symbol(&mut self, operator: Operator, args: Vec<Arg>) -> Symbol {
-        let symbol = Symbol(self.symbols);
-        self.symbols += 1;
-        self.call(operator, args, Outcome::Symbol);
-        symbol
+    pub(super) fn sym_int(&mut self, operator: Operator, args: Vec<Arg>) -> SymInt {
+        let sym_int = SymInt(self.sym_ints);
+        self.sym_ints += 1;
+        self.call(operator, args, CallOutput::SymInt);
+        sym_int
     }
 }
 
-impl Symbol {
-    /// Its place among all symbols.
+impl SymInt {
+    /// Its place among all sym_ints.
     pub(super) fn index(self) -> usize {
         self.0
     }

@@ -3,7 +3,7 @@
 use super::blocks;
 
 /// A type of tensors. Numbers are stored in blocks of a fixed length.
-pub(super) struct Kind {
+pub(super) struct TensorType {
     pub(super) id: u32,
     pub(super) name: &'static str,
     /// Numbers in a block.
@@ -14,10 +14,10 @@ pub(super) struct Kind {
     pub(super) unpack: fn(&[u8], &mut [f32]),
 }
 
-macro_rules! kinds {
+macro_rules! tensor_types {
     ($($id:literal $name:ident: $block:literal numbers in $bytes:literal bytes by $unpack:path;)+) => {
         /// All types that can be read.
-        pub(super) static KINDS: &[Kind] = &[$(Kind {
+        pub(super) static TENSOR_TYPES: &[TensorType] = &[$(TensorType {
             id: $id,
             name: stringify!($name),
             block: $block,
@@ -27,7 +27,7 @@ macro_rules! kinds {
     };
 }
 
-kinds! {
+tensor_types! {
     0 F32: 1 numbers in 4 bytes by blocks::f32;
     1 F16: 1 numbers in 2 bytes by blocks::f16;
     30 BF16: 1 numbers in 2 bytes by blocks::bf16;
@@ -71,17 +71,17 @@ const OTHERS: [(u32, &str); 22] = [
 ];
 
 /// The type with this number.
-pub(super) fn kind(id: u32) -> Option<&'static Kind> {
-    KINDS.iter().find(|kind| kind.id == id)
+pub(super) fn kind(id: u32) -> Option<&'static TensorType> {
+    TENSOR_TYPES.iter().find(|kind| kind.id == id)
 }
 
 /// What a type is called, whether it can be read or not.
-pub(super) fn kind_name(id: u32) -> String {
-    let known = KINDS.iter().map(|kind| (kind.id, kind.name)).chain(OTHERS).find(|&(other, _)| other == id);
+pub(super) fn tensor_type_name(id: u32) -> String {
+    let known = TENSOR_TYPES.iter().map(|kind| (kind.id, kind.name)).chain(OTHERS).find(|&(other, _)| other == id);
     known.map_or_else(|| format!("number {id}"), |(_, name)| name.to_owned())
 }
 
-impl Kind {
+impl TensorType {
     /// How many bytes a row of this many numbers has, if that is a whole number of blocks.
     pub(super) fn row_bytes(&self, numbers: u64) -> Option<u64> {
         let block = self.block as u64;
@@ -89,7 +89,7 @@ impl Kind {
     }
 }
 
-impl std::fmt::Debug for Kind {
+impl std::fmt::Debug for TensorType {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name)
     }

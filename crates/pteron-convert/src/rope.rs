@@ -5,15 +5,15 @@
 
 use std::f32::consts::TAU;
 
-use crate::decoder::{Decoder, Scaling};
+use crate::config::{ModelConfig, RopeScaling};
 
 /// Of every position before `context` and of every frequency, cosine and sine: two tables `[context, head_width / 2]`.
 ///
 /// Cosines and sines are the float32 numbers nearest to the truth; PyTorch's differ from them by one in the last place in about
 /// five of a hundred, which ones depends on its machine.
 #[must_use]
-pub fn table(decoder: &Decoder, context: u32) -> (Vec<f32>, Vec<f32>) {
-    let rotary = Rotary::new(decoder);
+pub fn table(config: &ModelConfig, context: u32) -> (Vec<f32>, Vec<f32>) {
+    let rotary = RopeTable::new(config);
     let angles = (0..context as usize).flat_map(|position| rotary.angles(position));
     angles.map(|angle| (Wave::Cosine.of(angle), Wave::Sine.of(angle))).unzip()
 }
@@ -36,22 +36,24 @@ impl Wave {
 
 /// The frequencies of a decoder.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Rotary {
+pub(crate) struct RopeTable {
     frequencies: Vec<f32>,
 }
 
-impl Rotary {
-    pub(crate) fn new(decoder: &Decoder) -> Self {
-        let width = narrow(f64::from(decoder.head_width));
-        let theta = f64::from(narrow(decoder.rotary.theta));
+impl RopeTable {
+    pub(crate) fn new(config: &ModelConfig) -> Self {
+        let width = narrow(f64::from(config.head_dim));
+        let theta = f64::from(narrow(config.rope.theta));
         let frequency = |index: u32| {
             let exponent = narrow(f64::from(index * 2)) / width;
             1.0 / narrow(libm::pow(theta, f64::from(exponent)))
         };
-        let frequencies = (0..decoder.head_width / 2).map(frequency);
-        let frequencies = match &decoder.rotary.scaling {
+        let frequencies = (0..config.head_dim / 2).map(frequency);
+        let frequencies = match &config.rope.scaling {
             None => frequencies.collect(),
-            Some(scaling) => frequencies.enumerate().map(|(index, frequency)| stretch(scaling, index, frequency)).collect(),
+            Some(scaling) => {
+                frequencies.enumerate().map(|(index, frequency)| scale_frequency(scaling, index, frequency)).collect()
+            }
         };
         Self { frequencies }
     }
@@ -76,10 +78,10 @@ impl Rotary {
 }
 
 /// A frequency for longer contexts.
-fn stretch(scaling: &Scaling, index: usize, frequency: f32) -> f32 {
+fn scale_frequency(scaling: &RopeScaling, index: usize, frequency: f32) -> f32 {
     match scaling {
-        Scaling::Divisors(divisors) => frequency / divisors.get(index).copied().unwrap_or(1.0),
-        &Scaling::Llama3 { factor, low_frequency_factor, high_frequency_factor, original_context } => {
+        RopeScaling::FrequencyDivisors(divisors) => frequency / divisors.get(index).copied().unwrap_or(1.0),
+        &RopeScaling::Llama3 { factor, low_frequency_factor, high_frequency_factor, original_context } => {
             let [factor, low, high] = [factor, low_frequency_factor, high_frequency_factor].map(narrow);
             let context = narrow(f64::from(original_context));
             // PyTorch divides a number by a tensor through the tensor's reciprocal.
@@ -104,7 +106,7 @@ pub(crate) fn narrow(value: f64) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decoder::Pairs;
+    use crate::config::RopeStyle;
 
     /// Llama 3.1's frequencies, as PyTorch computes them: two that are kept, seven that are mixed, two that are divided.
     #[test]
@@ -122,12 +124,16 @@ mod tests {
             0x38a3_418d,
             0x3884_fdbf,
         ];
-        let scaling =
-            Scaling::Llama3 { factor: 8.0, low_frequency_factor: 1.0, high_frequency_factor: 4.0, original_context: 8192 };
+        let scaling = RopeScaling::Llama3 {
+            factor: 8.0,
+            low_frequency_factor: 1.0,
+            high_frequency_factor: 4.0,
+            original_context: 8192,
+        };
         let frequencies = |scaling| {
-            let rotary = crate::decoder::Rotary { theta: 5e5, scaling, pairs: Pairs::Halves };
-            let decoder = crate::synthetic::parse("layers=1,width=128,heads=1,hidden=128,vocab=8").unwrap();
-            Rotary::new(&Decoder { rotary, ..decoder }).frequencies
+            let rotary = crate::config::RopeConfig { theta: 5e5, scaling, style: RopeStyle::HalfSplit };
+            let config = crate::synthetic::parse("layers=1,width=128,heads=1,hidden=128,vocab=8").unwrap();
+            RopeTable::new(&ModelConfig { rope: rotary, ..config }).frequencies
         };
         let stretched = frequencies(Some(scaling));
         let bits: Vec<u32> = stretched[27..38].iter().map(|frequency| frequency.to_bits()).collect();

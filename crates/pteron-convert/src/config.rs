@@ -4,58 +4,58 @@ use std::fmt;
 
 /// The sizes and switches of a decoder: Llama 2 and 3, Mistral, Qwen 2 and 3, and all that are built like them.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Decoder {
+pub struct ModelConfig {
     /// Tokens it knows.
-    pub vocabulary: u32,
+    pub vocab_size: u32,
     /// Numbers in an embedding.
-    pub width: u32,
+    pub hidden_size: u32,
     /// Blocks of attention and feed-forward network.
-    pub layers: u32,
+    pub num_layers: u32,
     /// Heads of queries.
-    pub heads: u32,
+    pub num_heads: u32,
     /// Heads of keys and values.
-    pub key_value_heads: u32,
+    pub num_kv_heads: u32,
     /// Numbers in a head.
-    pub head_width: u32,
+    pub head_dim: u32,
     /// Numbers between gate and down projection.
-    pub hidden: u32,
+    pub intermediate_size: u32,
     /// What norms add before they divide.
-    pub norm_epsilon: f64,
+    pub norm_eps: f64,
     /// Where a position goes.
-    pub rotary: Rotary,
+    pub rope: RopeConfig,
     /// Whether each head of queries and keys has a norm of its own, before rotation.
-    pub head_norms: bool,
+    pub qk_norm: bool,
     /// Which projections of attention add a bias.
-    pub biases: Biases,
+    pub attention_bias: AttentionBias,
     /// Whether the output projection is the embedding.
-    pub tied: bool,
+    pub tied_embeddings: bool,
     /// The longest context it was trained for.
-    pub trained_context: u32,
+    pub max_position_embeddings: u32,
 }
 
-/// Rotary position embedding.
+/// RopeConfig position embedding.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Rotary {
+pub struct RopeConfig {
     /// The base of the frequencies.
     pub theta: f64,
     /// Frequencies stretched for contexts longer than those of pre-training.
-    pub scaling: Option<Scaling>,
+    pub scaling: Option<RopeScaling>,
     /// Which two numbers of a head the checkpoint rotates together.
-    pub pairs: Pairs,
+    pub style: RopeStyle,
 }
 
-/// Which numbers of a head are rotated together. Programs rotate neighbours; [`Decoder::checkpoint_row`] reorders.
+/// Which numbers of a head are rotated together. Programs rotate neighbours; [`ModelConfig::checkpoint_row`] reorders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pairs {
+pub enum RopeStyle {
     /// `2i` and `2i + 1`, as Meta's checkpoints and GGUF's Llamas have them.
-    Neighbours,
+    Interleaved,
     /// `i` and `i + head_width / 2`, as Hugging Face has them.
-    Halves,
+    HalfSplit,
 }
 
 /// How frequencies are stretched.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Scaling {
+pub enum RopeScaling {
     /// By their wavelength, as Llama 3.1 does.
     Llama3 {
         /// By how much slow frequencies are divided.
@@ -69,17 +69,17 @@ pub enum Scaling {
     },
     /// Each is divided by a number of its own, the fastest first: how GGUF files spell Llama 3.1's scaling out. There are
     /// `head_width / 2` of them.
-    Divisors(Vec<f32>),
+    FrequencyDivisors(Vec<f32>),
 }
 
 /// Which projections of attention add a bias.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Biases {
+pub enum AttentionBias {
     /// None.
     #[default]
     None,
     /// Queries, keys and values.
-    Inputs,
+    Qkv,
     /// Queries, keys, values, and the projection back.
     All,
 }
@@ -94,13 +94,13 @@ pub enum Weight {
     /// From the last norm to logits. A tied decoder has none.
     Output,
     /// A weight of a layer.
-    Layer(u32, Part),
+    Layer(u32, LayerWeight),
 }
 
 /// A weight of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "the names say it")]
-pub enum Part {
+pub enum LayerWeight {
     AttentionNorm,
     Query,
     Key,
@@ -118,7 +118,7 @@ pub enum Part {
     Down,
 }
 
-impl Part {
+impl LayerWeight {
     /// All of them, in the order a layer uses them.
     pub const ALL: [Self; 15] = [
         Self::AttentionNorm,
@@ -139,7 +139,7 @@ impl Part {
     ];
 }
 
-impl fmt::Display for Part {
+impl fmt::Display for LayerWeight {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::AttentionNorm => "attention_norm",
@@ -174,14 +174,14 @@ impl fmt::Display for Weight {
 
 /// Rows and columns of a weight. A vector is a matrix of one column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Matrix {
+pub struct MatrixShape {
     /// Its rows: the outputs of a projection, the tokens of an embedding, the numbers of a vector.
     pub rows: u32,
     /// Its columns: the inputs of a projection.
     pub columns: u32,
 }
 
-impl Matrix {
+impl MatrixShape {
     /// How many numbers it has.
     #[must_use]
     pub fn count(self) -> u64 {
@@ -189,59 +189,63 @@ impl Matrix {
     }
 }
 
-impl Decoder {
+impl ModelConfig {
     /// Every weight it has, in the order a forward pass uses them.
     pub fn weights(&self) -> impl Iterator<Item = Weight> + '_ {
-        let layers = (0..self.layers).flat_map(|layer| {
-            Part::ALL.into_iter().filter(|&part| self.has(part)).map(move |part| Weight::Layer(layer, part))
+        let layers = (0..self.num_layers).flat_map(|layer| {
+            LayerWeight::ALL.into_iter().filter(|&part| self.has(part)).map(move |part| Weight::Layer(layer, part))
         });
-        let output = (!self.tied).then_some(Weight::Output);
+        let output = (!self.tied_embeddings).then_some(Weight::Output);
         std::iter::once(Weight::Embedding).chain(layers).chain([Weight::FinalNorm]).chain(output)
     }
 
     /// Whether its layers have this part.
     #[must_use]
-    pub fn has(&self, part: Part) -> bool {
+    pub fn has(&self, part: LayerWeight) -> bool {
         match part {
-            Part::QueryNorm | Part::KeyNorm => self.head_norms,
-            Part::QueryBias | Part::KeyBias | Part::ValueBias => self.biases != Biases::None,
-            Part::AttentionOutputBias => self.biases == Biases::All,
+            LayerWeight::QueryNorm | LayerWeight::KeyNorm => self.qk_norm,
+            LayerWeight::QueryBias | LayerWeight::KeyBias | LayerWeight::ValueBias => {
+                self.attention_bias != AttentionBias::None
+            }
+            LayerWeight::AttentionOutputBias => self.attention_bias == AttentionBias::All,
             _ => true,
         }
     }
 
     /// Numbers in all heads of queries.
     #[must_use]
-    pub fn query_width(&self) -> u32 {
-        self.heads * self.head_width
+    pub fn query_dim(&self) -> u32 {
+        self.num_heads * self.head_dim
     }
 
     /// Numbers in all heads of keys, and in all of values.
     #[must_use]
-    pub fn key_value_width(&self) -> u32 {
-        self.key_value_heads * self.head_width
+    pub fn kv_dim(&self) -> u32 {
+        self.num_kv_heads * self.head_dim
     }
 
     /// The shape of a weight.
     #[must_use]
-    pub fn matrix(&self, weight: Weight) -> Matrix {
-        let (queries, keys) = (self.query_width(), self.key_value_width());
+    pub fn shape(&self, weight: Weight) -> MatrixShape {
+        let (queries, keys) = (self.query_dim(), self.kv_dim());
         let (rows, columns) = match weight {
-            Weight::Embedding | Weight::Output => (self.vocabulary, self.width),
-            Weight::FinalNorm => (self.width, 1),
+            Weight::Embedding | Weight::Output => (self.vocab_size, self.hidden_size),
+            Weight::FinalNorm => (self.hidden_size, 1),
             Weight::Layer(_, part) => match part {
-                Part::AttentionNorm | Part::FeedForwardNorm | Part::AttentionOutputBias => (self.width, 1),
-                Part::Query => (queries, self.width),
-                Part::Key | Part::Value => (keys, self.width),
-                Part::AttentionOutput => (self.width, queries),
-                Part::QueryBias => (queries, 1),
-                Part::KeyBias | Part::ValueBias => (keys, 1),
-                Part::QueryNorm | Part::KeyNorm => (self.head_width, 1),
-                Part::Gate | Part::Up => (self.hidden, self.width),
-                Part::Down => (self.width, self.hidden),
+                LayerWeight::AttentionNorm | LayerWeight::FeedForwardNorm | LayerWeight::AttentionOutputBias => {
+                    (self.hidden_size, 1)
+                }
+                LayerWeight::Query => (queries, self.hidden_size),
+                LayerWeight::Key | LayerWeight::Value => (keys, self.hidden_size),
+                LayerWeight::AttentionOutput => (self.hidden_size, queries),
+                LayerWeight::QueryBias => (queries, 1),
+                LayerWeight::KeyBias | LayerWeight::ValueBias => (keys, 1),
+                LayerWeight::QueryNorm | LayerWeight::KeyNorm => (self.head_dim, 1),
+                LayerWeight::Gate | LayerWeight::Up => (self.intermediate_size, self.hidden_size),
+                LayerWeight::Down => (self.hidden_size, self.intermediate_size),
             },
         };
-        Matrix { rows, columns }
+        MatrixShape { rows, columns }
     }
 
     /// The row of the checkpoint that is this row of the program: queries and keys come in the order in which programs rotate
@@ -250,12 +254,20 @@ impl Decoder {
     pub fn checkpoint_row(&self, weight: Weight, row: u32) -> u32 {
         let rotated = matches!(
             weight,
-            Weight::Layer(_, Part::Query | Part::Key | Part::QueryBias | Part::KeyBias | Part::QueryNorm | Part::KeyNorm)
+            Weight::Layer(
+                _,
+                LayerWeight::Query
+                    | LayerWeight::Key
+                    | LayerWeight::QueryBias
+                    | LayerWeight::KeyBias
+                    | LayerWeight::QueryNorm
+                    | LayerWeight::KeyNorm
+            )
         );
-        if !rotated || self.rotary.pairs == Pairs::Neighbours {
+        if !rotated || self.rope.style == RopeStyle::Interleaved {
             return row;
         }
-        let (head, within) = (row / self.head_width, row % self.head_width);
-        head * self.head_width + within / 2 + within % 2 * (self.head_width / 2)
+        let (head, within) = (row / self.head_dim, row % self.head_dim);
+        head * self.head_dim + within / 2 + within % 2 * (self.head_dim / 2)
     }
 }

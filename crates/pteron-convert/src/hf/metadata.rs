@@ -8,7 +8,7 @@ use super::architecture::Architecture;
 use super::fields::Fields;
 use super::folder::Folder;
 use crate::error::{Error, Result};
-use crate::source::{Facts, Sidecar};
+use crate::source::{CheckpointMetadata, Sidecar};
 
 const GENERATION: &str = "generation_config.json";
 const TOKENIZER: &str = "tokenizer.json";
@@ -16,12 +16,17 @@ const SENTENCE_PIECE: &str = "tokenizer.model";
 const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
 const TEMPLATE: &str = "chat_template.jinja";
 
-pub(super) fn read(folder: &Folder<'_>, config: &Fields, architecture: &Architecture, vocabulary: u32) -> Result<Facts> {
+pub(super) fn read(
+    folder: &Folder<'_>,
+    config: &Fields,
+    architecture: &Architecture,
+    vocabulary: u32,
+) -> Result<CheckpointMetadata> {
     let generation = folder.fields_if_there(GENERATION)?;
     let tokens = |field, default| tokens(field, [generation.as_ref(), Some(config)], default, vocabulary);
-    let begin = tokens("bos_token_id", architecture.begin)?.first().copied();
+    let begin = tokens("bos_token_id", architecture.bos_token)?.first().copied();
     let mut ends = Vec::new();
-    for end in tokens("eos_token_id", architecture.end)? {
+    for end in tokens("eos_token_id", architecture.eos_token)? {
         if !ends.contains(&end) {
             ends.push(end);
         }
@@ -30,7 +35,7 @@ pub(super) fn read(folder: &Folder<'_>, config: &Fields, architecture: &Architec
         Some(token) => begins_texts(folder, token)?.then_some(token),
         None => None,
     };
-    Ok(Facts { begin, ends, sidecars: sidecars(folder)? })
+    Ok(CheckpointMetadata { bos_token: begin, eos_tokens: ends, sidecars: sidecars(folder)? })
 }
 
 /// Tokens that the first of these files to name any names; null names none.

@@ -8,10 +8,10 @@ use pteron_files::{AtomicFile, faults};
 
 use super::sample::{self, Accident, Checkpoint, Folder};
 use super::{going_on, write};
-use crate::blueprint::Content;
-use crate::decoder::{Part, Weight};
+use crate::config::{LayerWeight, Weight};
 use crate::error::{Error, Result};
-use crate::quantise::Scales;
+use crate::quantise::ScaleMethod;
+use crate::template::ConstantData;
 use crate::write::storage::Storage;
 use crate::write::{convert, convert_through};
 
@@ -28,9 +28,9 @@ fn assert_untouched(folder: &Folder) {
 }
 
 fn with_accident(accident: Accident) -> (Folder, Result<crate::write::Report>) {
-    let (folder, decoder) = (folder_with_old_file(), sample::decoder());
-    let source = Checkpoint::with_accident(decoder.clone(), accident);
-    let result = write(&source, sample::blueprint(&decoder, 32), &folder.join("model.pte"));
+    let (folder, config) = (folder_with_old_file(), sample::config());
+    let source = Checkpoint::with_accident(config.clone(), accident);
+    let result = write(&source, sample::template(&config, 32), &folder.join("model.pte"));
     (folder, result)
 }
 
@@ -45,7 +45,7 @@ fn an_old_file_is_replaced() {
 #[test]
 fn weights_that_are_not_finite() {
     let (folder, result) = with_accident(|weight, row, out| {
-        if weight == Weight::Layer(1, Part::Key) && row == 9 {
+        if weight == Weight::Layer(1, LayerWeight::Key) && row == 9 {
             out[40] = f32::NAN;
         }
         Ok(())
@@ -68,7 +68,7 @@ fn weights_that_are_not_finite() {
 #[test]
 fn weights_that_cannot_be_read() {
     let (folder, result) = with_accident(|weight, _, _| match weight {
-        Weight::Embedding => Err(Error::Option("gone".to_owned())),
+        Weight::Embedding => Err(Error::InvalidOption("gone".to_owned())),
         _ => Ok(()),
     });
     assert_eq!(result.unwrap_err().to_string(), "gone");
@@ -77,12 +77,12 @@ fn weights_that_cannot_be_read() {
 
 #[test]
 fn a_panic_goes_on_and_leaves_nothing() {
-    let (folder, decoder) = (folder_with_old_file(), sample::decoder());
-    let source = Checkpoint::with_accident(decoder.clone(), |weight, _, _| match weight {
+    let (folder, config) = (folder_with_old_file(), sample::config());
+    let source = Checkpoint::with_accident(config.clone(), |weight, _, _| match weight {
         Weight::Embedding => panic!("an accident"),
         _ => Ok(()),
     });
-    let run = || write(&source, sample::blueprint(&decoder, 32), &folder.join("model.pte"));
+    let run = || write(&source, sample::template(&config, 32), &folder.join("model.pte"));
     let panic = catch_unwind(AssertUnwindSafe(run)).unwrap_err();
     assert_eq!(panic.downcast_ref(), Some(&"an accident"));
     assert_untouched(&folder);
@@ -90,14 +90,14 @@ fn a_panic_goes_on_and_leaves_nothing() {
 
 #[test]
 fn a_caller_that_has_enough() {
-    let (folder, decoder) = (folder_with_old_file(), sample::decoder());
+    let (folder, config) = (folder_with_old_file(), sample::config());
     let mut steps = 0;
     let mut progress = |_| {
         steps += 1;
         if steps < 5 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     };
-    let (source, blueprint) = (Checkpoint::new(decoder.clone()), sample::blueprint(&decoder, 32));
-    let result = convert(&source, blueprint, Scales::Search, &folder.join("model.pte"), &mut progress);
+    let (source, template) = (Checkpoint::new(config.clone()), sample::template(&config, 32));
+    let result = convert(&source, template, ScaleMethod::Search, &folder.join("model.pte"), &mut progress);
     assert!(matches!(result, Err(Error::Interrupted)));
     assert_eq!(steps, 5, "nothing is asked after a no");
     assert_untouched(&folder);
@@ -135,12 +135,12 @@ impl Storage for Full {
 /// Full at once, in the midst of constants, and when only the tables are left.
 #[test]
 fn a_disk_that_is_full() {
-    let (folder, decoder) = (folder_with_old_file(), sample::decoder());
-    let source = Checkpoint::new(decoder.clone());
+    let (folder, config) = (folder_with_old_file(), sample::config());
+    let source = Checkpoint::new(config.clone());
     let path = folder.join("model.pte");
     let attempt = |room| {
-        let blueprint = sample::blueprint(&decoder, 32);
-        convert_through(&source, blueprint, Scales::Search, &path, &mut going_on, |file| Full(file, room))
+        let template = sample::template(&config, 32);
+        convert_through(&source, template, ScaleMethod::Search, &path, &mut going_on, |file| Full(file, room))
     };
     let mut needed = 0;
     while let Err(error) = attempt(needed) {
@@ -155,12 +155,12 @@ fn a_disk_that_is_full() {
 /// Every operation on the file fails in turn, until there are no more.
 #[test]
 fn a_disk_that_fails_at_any_operation() {
-    let (folder, decoder) = (folder_with_old_file(), sample::decoder());
-    let (source, path) = (Checkpoint::new(decoder.clone()), folder.join("model.pte"));
+    let (folder, config) = (folder_with_old_file(), sample::config());
+    let (source, path) = (Checkpoint::new(config.clone()), folder.join("model.pte"));
     let mut operations = 0;
     loop {
         let fault = faults::fail_after(folder.path(), operations, io::ErrorKind::StorageFull);
-        let result = write(&source, sample::blueprint(&decoder, 32), &path);
+        let result = write(&source, sample::template(&config, 32), &path);
         if !fault.reached() {
             result.unwrap();
             break;
@@ -179,25 +179,25 @@ fn a_disk_that_fails_at_any_operation() {
 #[cfg(unix)]
 #[test]
 fn links_that_were_planted_are_not_followed() {
-    let (folder, decoder) = (Folder::new(), sample::decoder());
-    let (source, victim) = (Checkpoint::new(decoder.clone()), folder.join("victim"));
+    let (folder, config) = (Folder::new(), sample::config());
+    let (source, victim) = (Checkpoint::new(config.clone()), folder.join("victim"));
     std::fs::write(&victim, "precious").unwrap();
     let planted: Vec<_> = (0..500).map(|count| format!(".model.pte.{}.{count}.tmp", std::process::id())).collect();
     for name in planted.iter().map(String::as_str).chain(["model.pte"]) {
         std::os::unix::fs::symlink(&victim, folder.join(name)).unwrap();
     }
-    write(&source, sample::blueprint(&decoder, 32), &folder.join("model.pte")).unwrap();
+    write(&source, sample::template(&config, 32), &folder.join("model.pte")).unwrap();
     assert_eq!(std::fs::read(&victim).unwrap(), b"precious");
     assert!(std::fs::symlink_metadata(folder.join("model.pte")).unwrap().is_file());
 }
 
 #[test]
 fn places_that_cannot_be_written_to() {
-    let (folder, decoder) = (Folder::new(), sample::decoder());
-    let source = Checkpoint::new(decoder.clone());
+    let (folder, config) = (Folder::new(), sample::config());
+    let source = Checkpoint::new(config.clone());
     std::fs::create_dir(folder.join("model.pte")).unwrap();
     for path in [folder.join("model.pte"), folder.join("nowhere/model.pte"), folder.path().to_owned(), "".into()] {
-        let error = write(&source, sample::blueprint(&decoder, 32), &path).unwrap_err();
+        let error = write(&source, sample::template(&config, 32), &path).unwrap_err();
         assert!(error.to_string().starts_with(&format!("cannot write {}: ", path.display())), "{error}");
     }
     assert_eq!(folder.names(), ["model.pte"]);
@@ -206,27 +206,27 @@ fn places_that_cannot_be_written_to() {
 
 #[test]
 fn blueprints_that_do_not_fit() {
-    let (folder, decoder) = (Folder::new(), sample::decoder());
-    let source = Checkpoint::new(decoder.clone());
-    let refused = |blueprint| write(&source, blueprint, &folder.join("model.pte")).unwrap_err().to_string();
+    let (folder, config) = (Folder::new(), sample::config());
+    let source = Checkpoint::new(config.clone());
+    let refused = |template| write(&source, template, &folder.join("model.pte")).unwrap_err().to_string();
 
-    let text = refused(sample::blueprint(&decoder, 48));
+    let text = refused(sample::template(&config, 48));
     assert_eq!(text, "groups of 48 do not fit layers.0.query: its rows have 64 numbers, and groups are multiples of 8");
 
-    let mut blueprint = sample::blueprint(&decoder, 32);
-    blueprint.graph.constants[1].len += 4;
-    assert!(refused(blueprint).contains("constant 1 (Scales { "));
+    let mut template = sample::template(&config, 32);
+    template.graph.constants[1].len += 4;
+    assert!(refused(template).contains("constant 1 (ScaleMethod { "));
 
-    let mut blueprint = sample::with_contents(&decoder, vec![Content::Cosines]);
-    blueprint.graph.constants[0].len += 4;
-    assert!(refused(blueprint).contains("constant 0 (Cosines) has 65540 bytes, expected 65536"));
+    let mut template = sample::with_contents(&config, vec![ConstantData::RopeCos]);
+    template.graph.constants[0].len += 4;
+    assert!(refused(template).contains("constant 0 (Cosines) has 65540 bytes, expected 65536"));
 
-    let mut blueprint = sample::blueprint(&decoder, 32);
-    blueprint.contents.pop();
-    assert!(refused(blueprint).contains("constants, but"));
+    let mut template = sample::template(&config, 32);
+    template.constant_data.pop();
+    assert!(refused(template).contains("constants, but"));
 
-    let mut blueprint = sample::blueprint(&decoder, 32);
-    blueprint.program.plans[0].delegates.clear();
-    assert!(refused(blueprint).contains("no method has a delegate"));
+    let mut template = sample::template(&config, 32);
+    template.program.plans[0].delegates.clear();
+    assert!(refused(template).contains("no method has a delegate"));
     assert!(folder.names().is_empty());
 }

@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 
 use super::super::cursor::shown;
-use super::vocabulary::{Token, Use, Vocabulary};
+use super::vocabulary::{Token, TokenType, Vocabulary};
 
 /// The longest token that is taken apart. Real ones have some dozen bytes; the limit bounds the time that this takes.
 const LONGEST: usize = 512;
@@ -13,7 +13,7 @@ const MOST_MERGES: usize = 32;
 
 /// Every way to make a token from two others, the first to be followed first.
 pub(super) fn merges<'a>(vocabulary: &Vocabulary<'a>) -> Result<Vec<(&'a str, &'a str)>, String> {
-    let normal = |token: &Token<'_>| token.purpose == Use::Normal;
+    let normal = |token: &Token<'_>| token.token_type == TokenType::Normal;
     let find = |text| vocabulary.find(text).filter(normal);
     let mut merges: Vec<(Token<'a>, Token<'a>, f64)> = Vec::new();
     for token in vocabulary.tokens.iter().filter(|&token| normal(token)) {

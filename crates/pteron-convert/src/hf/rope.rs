@@ -1,14 +1,14 @@
-//! Rotary position embedding in `config.json`, where it has been written in two ways: `rope_theta` beside `rope_scaling`, and
+//! RopeConfig position embedding in `config.json`, where it has been written in two ways: `rope_theta` beside `rope_scaling`, and
 //! later both in `rope_parameters`.
 
 use super::fields::Fields;
-use crate::decoder::{Pairs, Rotary, Scaling};
+use crate::config::{RopeConfig, RopeScaling, RopeStyle};
 use crate::error::Result;
 
 const THETA: &str = "rope_theta";
 const TYPES: [&str; 2] = ["default", "llama3"];
 
-pub(super) fn read(config: &Fields) -> Result<Rotary> {
+pub(super) fn read(config: &Fields) -> Result<RopeConfig> {
     whole_heads(config)?;
     let parameters = match config.object("rope_scaling")? {
         Some(scaling) if scaling.names().next().is_some() => Some(scaling),
@@ -24,7 +24,7 @@ pub(super) fn read(config: &Fields) -> Result<Rotary> {
         Some(theta) => theta,
         None => config.number(THETA)?.unwrap_or(10_000.0),
     };
-    Ok(Rotary { theta, scaling, pairs: Pairs::Halves })
+    Ok(RopeConfig { theta, scaling, style: RopeStyle::HalfSplit })
 }
 
 /// Programs rotate heads as a whole.
@@ -36,7 +36,7 @@ fn whole_heads(fields: &Fields) -> Result<()> {
     }
 }
 
-fn scaling(parameters: &Fields) -> Result<Option<Scaling>> {
+fn scaling(parameters: &Fields) -> Result<Option<RopeScaling>> {
     if let Some(layers) = parameters.names().find(|name| name.ends_with("_attention")) {
         return Err(parameters.unsupported(layers, &["one rotation for all layers"]));
     }
@@ -52,7 +52,7 @@ fn scaling(parameters: &Fields) -> Result<Option<Scaling>> {
     }
 }
 
-fn llama3(parameters: &Fields) -> Result<Scaling> {
+fn llama3(parameters: &Fields) -> Result<RopeScaling> {
     let number = |field| parameters.number(field)?.ok_or_else(|| parameters.missing(field));
     let original = "original_max_position_embeddings";
     let (low, high) = (number("low_freq_factor")?, number("high_freq_factor")?);
@@ -60,7 +60,7 @@ fn llama3(parameters: &Fields) -> Result<Scaling> {
         let expected = format!("should be greater than low_freq_factor = {low}");
         return Err(parameters.wrong("high_freq_factor", high, &expected));
     }
-    Ok(Scaling::Llama3 {
+    Ok(RopeScaling::Llama3 {
         factor: number("factor")?,
         low_frequency_factor: low,
         high_frequency_factor: high,

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::HuggingFace;
 use super::{Model, refusal};
-use crate::source::{Facts, Source};
+use crate::source::{CheckpointMetadata, Source};
 use crate::testing::Temporary;
 
 fn folder(config: &[(&str, Value)], files: &[(&str, Value)]) -> Temporary {
@@ -14,20 +14,20 @@ fn folder(config: &[(&str, Value)], files: &[(&str, Value)]) -> Temporary {
     folder
 }
 
-fn facts(config: &[(&str, Value)], files: &[(&str, Value)]) -> Facts {
-    HuggingFace::open(folder(config, files).path()).unwrap().facts()
+fn metadata(config: &[(&str, Value)], files: &[(&str, Value)]) -> CheckpointMetadata {
+    HuggingFace::open(folder(config, files).path()).unwrap().metadata()
 }
 
 #[test]
 fn ends_come_from_the_generation_if_it_names_any() {
-    assert_eq!(facts(&[], &[]).ends, [2]);
-    assert_eq!(facts(&[("eos_token_id", json!([4, 5, 4]))], &[]).ends, [4, 5]);
+    assert_eq!(metadata(&[], &[]).eos_tokens, [2]);
+    assert_eq!(metadata(&[("eos_token_id", json!([4, 5, 4]))], &[]).eos_tokens, [4, 5]);
     let generation = |value| [("generation_config.json", json!({"eos_token_id": value}))];
-    assert_eq!(facts(&[], &generation(json!([7, 8, 9]))).ends, [7, 8, 9]);
-    assert_eq!(facts(&[], &generation(json!(6))).ends, [6]);
-    assert_eq!(facts(&[], &generation(Value::Null)).ends, [2]);
-    assert_eq!(facts(&[], &[("generation_config.json", json!({}))]).ends, [2]);
-    assert_eq!(facts(&[("eos_token_id", Value::Null)], &[]).ends, [0_u32; 0]);
+    assert_eq!(metadata(&[], &generation(json!([7, 8, 9]))).eos_tokens, [7, 8, 9]);
+    assert_eq!(metadata(&[], &generation(json!(6))).eos_tokens, [6]);
+    assert_eq!(metadata(&[], &generation(Value::Null)).eos_tokens, [2]);
+    assert_eq!(metadata(&[], &[("generation_config.json", json!({}))]).eos_tokens, [2]);
+    assert_eq!(metadata(&[("eos_token_id", Value::Null)], &[]).eos_tokens, [0_u32; 0]);
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn silence_means_the_tokens_of_the_class() {
         let config = model.config.as_object_mut().unwrap();
         config.remove("bos_token_id");
         config.remove("eos_token_id");
-        assert_eq!(model.open().facts(), Facts { begin, ends, sidecars: Vec::new() });
+        assert_eq!(model.open().metadata(), CheckpointMetadata { bos_token: begin, eos_tokens: ends, sidecars: Vec::new() });
     }
 }
 
@@ -58,7 +58,7 @@ fn texts_begin_with_a_token_where_the_tokenizer_puts_it() {
         "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
         "special_tokens": {"<s>": {"id": "<s>", "ids": [1], "tokens": ["<s>"]}},
     });
-    let begin = |files: &[(&str, Value)]| facts(&[], files).begin;
+    let begin = |files: &[(&str, Value)]| metadata(&[], files).bos_token;
     let tokenizer = |processor: &Value| ("tokenizer.json", json!({"model": {"vocab": {}}, "post_processor": processor}));
     let says = |config: Value| ("tokenizer_config.json", config);
     assert_eq!(begin(&[]), Some(1));
@@ -70,9 +70,9 @@ fn texts_begin_with_a_token_where_the_tokenizer_puts_it() {
     assert_eq!(begin(&[tokenizer(&template), says(json!({"add_bos_token": false}))]), None);
     assert_eq!(begin(&[tokenizer(&Value::Null), says(json!({"add_bos_token": true, "bos_token": "<s>"}))]), Some(1));
     assert_eq!(begin(&[tokenizer(&template), says(json!({"bos_token": null}))]), None);
-    assert_eq!(facts(&[("bos_token_id", Value::Null)], &[tokenizer(&template)]).begin, None);
+    assert_eq!(metadata(&[("bos_token_id", Value::Null)], &[tokenizer(&template)]).bos_token, None);
     // Another token than the one that the configuration means.
-    assert_eq!(facts(&[("bos_token_id", json!(3))], &[tokenizer(&template)]).begin, None);
+    assert_eq!(metadata(&[("bos_token_id", json!(3))], &[tokenizer(&template)]).bos_token, None);
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn files_for_the_tokenizer_and_the_template_go_along() {
     let model = Model::new("LlamaForCausalLM");
     let folder = model.folder();
     let names = || {
-        let sidecars = HuggingFace::open(folder.path()).unwrap().facts().sidecars;
+        let sidecars = HuggingFace::open(folder.path()).unwrap().metadata().sidecars;
         sidecars.into_iter().map(|sidecar| (sidecar.name, sidecar.bytes)).collect::<Vec<_>>()
     };
     let file = |name: &str, bytes: &[u8]| (name.to_owned(), bytes.to_vec());

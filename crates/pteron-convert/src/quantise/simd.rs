@@ -1,7 +1,7 @@
 //! Loops over groups, written so that compilers turn them into vector instructions: fixed numbers of lanes, no branches, no
 //! calls.
 
-use super::{GREATEST, LEAST};
+use super::{MAX_LEVEL, MIN_LEVEL};
 
 /// Numbers that are treated side by side. Groups are multiples of this.
 pub(super) const LANES: usize = 8;
@@ -15,20 +15,20 @@ const SHIFT: f32 = 12_582_912.0;
 pub(super) fn round(scaled: f32) -> f32 {
     let rounded = (scaled + SHIFT) - SHIFT;
     // Not `clamp`: this is one instruction each.
-    let above = if rounded < LEAST { LEAST } else { rounded };
-    if above > GREATEST { GREATEST } else { above }
+    let above = if rounded < MIN_LEVEL { MIN_LEVEL } else { rounded };
+    if above > MAX_LEVEL { MAX_LEVEL } else { above }
 }
 
 /// The nibble that stands for a level.
 #[inline(always)]
 pub(super) fn nibble(level: f32) -> u8 {
-    ((level - LEAST) + SHIFT).to_bits().to_le_bytes()[0]
+    ((level - MIN_LEVEL) + SHIFT).to_bits().to_le_bytes()[0]
 }
 
 /// The level that a nibble stands for.
 #[inline(always)]
 pub(super) fn level(nibble: u8) -> f32 {
-    f32::from(nibble) + LEAST
+    f32::from(nibble) + MIN_LEVEL
 }
 
 /// Every weight times `factor`, rounded to levels.
@@ -39,7 +39,7 @@ pub(super) fn round_all(weights: &[f32], factor: f32, levels: &mut [f32]) {
 }
 
 /// The greatest magnitude.
-pub(super) fn greatest(weights: &[f32]) -> f32 {
+pub(super) fn absmax(weights: &[f32]) -> f32 {
     let mut most = [0f32; LANES];
     for lanes in weights.as_chunks::<LANES>().0 {
         for (most, weight) in most.iter_mut().zip(lanes) {
