@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True)
-class Verdict:
+class CheckResult:
     """About one file: what is wrong with it, and what is worth a remark."""
 
     problems: list[str] = field(default_factory=list)
@@ -14,7 +14,7 @@ class Verdict:
 
 
 # Takes a file and its original, if there is one to compare with.
-Check = Callable[[Path, Path | None], Verdict]
+Check = Callable[[Path, Path | None], CheckResult]
 
 
 def check_files(paths: list[Path], against: Path | None, suffixes: Sequence[str], check: Check) -> int:
@@ -22,11 +22,11 @@ def check_files(paths: list[Path], against: Path | None, suffixes: Sequence[str]
     files = list(_files(paths, suffixes))
     problems = 0
     for file, name in files:
-        verdict = _verdict(file, name, against, check)
-        print(f"{'bad' if verdict.problems else 'ok '}  {file}")
-        for line in [*verdict.problems, *verdict.remarks]:
+        result = _check_file(file, name, against, check)
+        print(f"{'bad' if result.problems else 'ok '}  {file}")
+        for line in [*result.problems, *result.remarks]:
             print(f"     {line}")
-        problems += len(verdict.problems)
+        problems += len(result.problems)
     missing = list(_missing(files, against, suffixes)) if against and against.is_dir() else []
     for name in missing:
         print(f"bad  {name}: in {against}, but was not written")
@@ -34,15 +34,15 @@ def check_files(paths: list[Path], against: Path | None, suffixes: Sequence[str]
     return 1 if problems or missing or not files else 0
 
 
-def _verdict(file: Path, name: Path, against: Path | None, check: Check) -> Verdict:
+def _check_file(file: Path, name: Path, against: Path | None, check: Check) -> CheckResult:
     original = against / name if against and against.is_dir() else against
     if original is not None and not original.is_file():
-        return Verdict([f"no original {original}"])
+        return CheckResult([f"no original {original}"])
     try:
         return check(file, original)
     # Whatever the readers raise on a bad file is the finding.
     except Exception as error:
-        return Verdict([f"not readable: {type(error).__name__}: {str(error)[:300]}"])
+        return CheckResult([f"not readable: {type(error).__name__}: {str(error)[:300]}"])
 
 
 def _files(paths: list[Path], suffixes: Sequence[str]) -> Iterator[tuple[Path, Path]]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from executorch.exir.schema import ExecutionPlan
 
-from .checked import Verdict, check_files
+from .checked import CheckResult, check_files
 from .compare import differences
 from .graphs import Difference, graph_differences
 from .read import Delegate, Pte, read_pte
@@ -31,16 +31,16 @@ def check_converted(paths: list[Path], against: Path) -> int:
     return check_files(paths, against, (".pte",), _check)
 
 
-def _check(file: Path, original: Path | None) -> Verdict:
+def _check(file: Path, original: Path | None) -> CheckResult:
     ours = read_pte(file.read_bytes())
     problems = [*inconsistencies(ours), *_misplaced(ours)]
     if original is None or problems:
-        return Verdict(problems)
+        return CheckResult(problems)
     found = list(_differences(ours, read_pte(original.read_bytes())))
     explained = [difference for difference in found if difference.kind in EXPLAINED]
     unexplained = [difference for difference in found if difference.kind not in EXPLAINED]
     counts = Counter(difference.kind for difference in explained)
-    return Verdict(
+    return CheckResult(
         list(_lines(unexplained)), [f"explained: {kind} ({count}): {EXPLAINED[kind]}" for kind, count in counts.items()]
     )
 

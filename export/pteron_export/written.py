@@ -7,7 +7,7 @@ from typing import Any
 from executorch.backends.vulkan.serialization.vulkan_graph_schema import VkGraph, VkTensor
 from executorch.exir._serialize.data_serializer import DataPayload
 
-from .checked import Verdict, check_files
+from .checked import CheckResult, check_files
 from .compare import differences
 from .read import NAMED, Delegate, Pte, read_ptd, read_pte
 
@@ -18,12 +18,12 @@ def check_written(paths: list[Path], against: Path | None) -> int:
     return check_files(paths, against, SUFFIXES, _check)
 
 
-def _check(file: Path, original: Path | None) -> Verdict:
+def _check(file: Path, original: Path | None) -> CheckResult:
     read = _read(file)
     problems = list(inconsistencies(read)) if isinstance(read, Pte) else []
     if original is not None:
         problems += differences(_content(read), _content(_read(original)), file.suffix[1:])
-    return Verdict(problems)
+    return CheckResult(problems)
 
 
 def _read(file: Path) -> Pte | DataPayload:

@@ -1,4 +1,4 @@
-//! Seeds of the file formats: the real exports below `fixtures/`, and what is made from them.
+//! Seeds of the file formats: the real exports below `fixtures/`, and variants made from them.
 
 use std::ops::Range;
 use std::path::Path;
@@ -14,10 +14,10 @@ use crate::targets::files::Kind;
 
 /// Larger files are nearly all constant data; they serve as seeds without it.
 const MAX_SEED: usize = 64 * 1024;
-/// What a program of the older kind says its header's length is.
+/// Header length in programs of the older format.
 const OLD_HEADER_LEN: u8 = 24;
 
-/// What a valid seed holds, to be changed field by field.
+/// Content of a valid seed, for mutations of single fields.
 #[derive(Clone, Debug)]
 pub enum Typed {
     /// A program.
@@ -35,7 +35,7 @@ pub struct Seed {
     pub name: String,
     /// Whether it was made here from a valid file, so that it must be valid.
     pub made: bool,
-    /// What it is.
+    /// Its file format.
     pub kind: Kind,
     /// Its bytes.
     pub bytes: Vec<u8>,
@@ -89,7 +89,7 @@ fn owned(data: &ExternalData<&[u8]>) -> ExternalData<Vec<u8>> {
     data.map_data(|bytes| bytes.to_vec())
 }
 
-/// What lies between ranges of `0..len`.
+/// Returns the gaps between ranges of `0..len`.
 fn complement(mut ranges: Vec<Range<usize>>, len: usize) -> Vec<Range<usize>> {
     ranges.sort_unstable_by_key(|range| range.start);
     let mut between = Vec::new();

@@ -4,7 +4,7 @@
 //! - [`targets`]: one module per target: the function over bytes, with its oracle
 //! - [`generate`]: generators that turn bytes into typed inputs, such as a graph or a `tokenizer.json`
 //! - [`mutate`]: mutators of bytes, JSON and typed programs
-//! - [`seeds`]: real files and kept finds to start from
+//! - [`seeds`]: real files and kept findings to start from
 //! - [`oracle`]: one execution, measured: panics, heap, time, error texts
 //! - [`check`]: the properties of the file formats
 //! - [`farm`]: runs the libFuzzer binary in slices and sums up

@@ -5,35 +5,35 @@ use std::fmt::{Display, Write as _};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
 
-use crate::target::{Target, Verdict};
+use crate::target::{Outcome, Target};
 
 /// The longest an error's text may be, in characters.
 const MAX_TEXT: usize = 500;
 /// Longer executions are measured again: another process may have had the core.
 const LONG: Duration = Duration::from_millis(100);
-/// How often.
+/// How often an execution is measured again.
 const AGAIN: u32 = 3;
 
-/// An execution without a find.
+/// An execution without a finding.
 #[derive(Clone, Copy, Debug)]
 pub struct Execution {
-    /// What the target answered.
-    pub verdict: Verdict,
+    /// The outcome that the target reported.
+    pub outcome: Outcome,
     /// The most bytes on the heap at one time.
     pub heap: u64,
-    /// How long it took.
+    /// Wall time.
     pub time: Duration,
 }
 
 /// A property that does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Find {
-    /// What happened, with the place in the source.
+pub struct Finding {
+    /// The failed property, with the location in the source.
     pub message: String,
 }
 
-impl Find {
-    /// A short name, the same for finds that are likely the same: the message without its numbers, hashed.
+impl Finding {
+    /// A short name, the same for findings that are likely the same: the message without its numbers, hashed.
     #[must_use]
     pub fn signature(&self) -> String {
         let mut text: String = self.message.chars().take(160).collect();
@@ -67,11 +67,11 @@ pub fn catch_panics() {
     }));
 }
 
-/// Runs a target once over an input and checks what holds for all targets.
+/// Runs a target once over an input and checks the properties that hold for all targets.
 ///
 /// # Errors
 /// A panic, more heap or more time than the target may take.
-pub fn execute(target: &Target, bytes: &[u8]) -> Result<Execution, Find> {
+pub fn execute(target: &Target, bytes: &[u8]) -> Result<Execution, Finding> {
     let mut execution = measured(target, bytes)?;
     for _ in 0..AGAIN {
         if execution.time < LONG.max(target.time / 10) {
@@ -81,32 +81,32 @@ pub fn execute(target: &Target, bytes: &[u8]) -> Result<Execution, Find> {
     }
     let Execution { heap, time, .. } = execution;
     if time > target.time {
-        return Err(Find { message: format!("slow: {} ms for {} bytes", time.as_millis(), bytes.len()) });
+        return Err(Finding { message: format!("slow: {} ms for {} bytes", time.as_millis(), bytes.len()) });
     }
     if heap > target.heap {
-        return Err(Find { message: format!("heap: {heap} bytes for an input of {}", bytes.len()) });
+        return Err(Finding { message: format!("heap: {heap} bytes for an input of {}", bytes.len()) });
     }
     Ok(execution)
 }
 
-fn measured(target: &Target, bytes: &[u8]) -> Result<Execution, Find> {
+fn measured(target: &Target, bytes: &[u8]) -> Result<Execution, Finding> {
     let mut result = None;
     let start = Instant::now();
     let info = allocation_counter::measure(|| result = Some(catch_unwind(|| (target.run)(bytes))));
     let time = start.elapsed();
     match result {
-        Some(Ok(verdict)) => Ok(Execution { verdict, heap: info.bytes_max, time }),
+        Some(Ok(outcome)) => Ok(Execution { outcome, heap: info.bytes_max, time }),
         _ => Err(last_panic()),
     }
 }
 
 /// The last panic of this thread, after [`catch_panics`].
 #[must_use]
-pub fn last_panic() -> Find {
-    Find { message: LAST_PANIC.with_borrow(String::clone) }
+pub fn last_panic() -> Finding {
+    Finding { message: LAST_PANIC.with_borrow(String::clone) }
 }
 
-/// What a piece of work allocated.
+/// Allocations of a closure.
 ///
 /// # Panics
 /// As the work does.
@@ -160,11 +160,11 @@ pub fn error_text_below(most: usize, error: &dyn Display) {
     assert!(control.is_none(), "the text of an error holds {control:?}: {text:?}");
 }
 
-/// The verdict of a result whose error, if it is one, has a proper text.
+/// The outcome of a result whose error, if it is one, has a proper text.
 ///
 /// # Panics
 /// If it has not.
-pub fn verdict<T, E: Display>(result: &Result<T, E>) -> Verdict {
+pub fn outcome<T, E: Display>(result: &Result<T, E>) -> Outcome {
     match result {
         Ok(_) => "accepted",
         Err(error) => {
@@ -178,26 +178,27 @@ pub fn verdict<T, E: Display>(result: &Result<T, E>) -> Verdict {
 mod tests {
     use super::*;
 
-    fn target(run: fn(&[u8]) -> Verdict) -> Target {
+    fn target(run: fn(&[u8]) -> Outcome) -> Target {
         Target { run, heap: 1 << 20, time: Duration::from_millis(200), ..Target::DEFAULT }
     }
 
-    fn find(run: fn(&[u8]) -> Verdict, input: &[u8]) -> String {
+    fn finding(run: fn(&[u8]) -> Outcome, input: &[u8]) -> String {
         catch_panics();
-        execute(&target(run), input).expect_err("a find").message
+        execute(&target(run), input).expect_err("a finding").message
     }
 
     #[test]
     fn a_panic_is_a_find_with_its_place() {
-        let message = find(|bytes| panic!("{} bytes", bytes.len()), b"abc");
+        let message = finding(|bytes| panic!("{} bytes", bytes.len()), b"abc");
         assert!(message.contains("oracle.rs:") && message.ends_with(": 3 bytes"), "{message}");
     }
 
     #[test]
     fn too_much_heap_is_a_find() {
-        let message = find(|bytes| if std::hint::black_box(vec![bytes.len(); 1 << 20]).len() > 7 { "a" } else { "b" }, b"");
+        let message =
+            finding(|bytes| if std::hint::black_box(vec![bytes.len(); 1 << 20]).len() > 7 { "a" } else { "b" }, b"");
         assert!(message.starts_with("heap: "), "{message}");
-        let message = find(
+        let message = finding(
             |bytes| {
                 bounded_heap(bytes.len(), 1, 64, || {
                     if std::hint::black_box(String::with_capacity(100)).is_empty() { "a" } else { "b" }
@@ -210,7 +211,7 @@ mod tests {
 
     #[test]
     fn too_much_time_is_a_find() {
-        let message = find(
+        let message = finding(
             |_| {
                 std::thread::sleep(Duration::from_millis(250));
                 ""
@@ -230,7 +231,7 @@ mod tests {
 
     #[test]
     fn finds_that_differ_in_numbers_have_one_signature() {
-        let signature = |message: &str| Find { message: message.to_owned() }.signature();
+        let signature = |message: &str| Finding { message: message.to_owned() }.signature();
         assert_eq!(signature("a.rs:1: index 3 of 2"), signature("a.rs:1: index 77 of 9"));
         assert_ne!(signature("a.rs:1: index 3 of 2"), signature("a.rs:2: index 3 of 2"));
     }

@@ -20,10 +20,10 @@ impl Input {
     }
 }
 
-/// The seeds of a target and the finds kept below `fuzz/corpus/`, in an order that depends on the files alone. At least one.
+/// The seeds of a target and the findings kept below `fuzz/corpus/`, in an order that depends on the files alone. At least one.
 ///
 /// # Errors
-/// A kept find that cannot be read.
+/// A kept finding that cannot be read.
 pub fn all(target: &Target, root: &Path) -> Result<Vec<Input>, String> {
     let mut inputs = (target.seeds)(root);
     inputs.extend(kept(target, root)?);
@@ -34,7 +34,7 @@ pub fn all(target: &Target, root: &Path) -> Result<Vec<Input>, String> {
     Ok(inputs)
 }
 
-/// The finds of a target that are kept.
+/// The findings of a target that are kept.
 ///
 /// # Errors
 /// A file that cannot be read.

@@ -8,8 +8,8 @@ use fastrand::Rng;
 use crate::seeds::Input;
 use crate::targets;
 
-/// The answer to an input, for the statistics: `accepted`, or why not.
-pub type Verdict = &'static str;
+/// Label of an execution for the statistics: `accepted`, or why the input was rejected.
+pub type Outcome = &'static str;
 
 /// A fuzz target: a function over any bytes, and all that is needed to run it.
 #[derive(Clone, Copy)]
@@ -19,7 +19,7 @@ pub struct Target {
     /// The code it attacks.
     pub attacks: &'static str,
     /// One execution. Panics if a property does not hold.
-    pub run: fn(&[u8]) -> Verdict,
+    pub run: fn(&[u8]) -> Outcome,
     /// The inputs to start from, given the repository's root.
     pub seeds: fn(&Path) -> Vec<Input>,
     /// A new input from one input, with blocks of another; never longer than a few times the two.

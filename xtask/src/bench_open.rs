@@ -141,7 +141,7 @@ fn map(path: &Path) -> Result<Mapped> {
     Ok(Mapped { map, file })
 }
 
-/// How many pages of `extent` this process has touched in its mapping of `file`. Linux says; the size of a
+/// Counts the pages of `extent` this process has touched in its mapping of `file`. Linux says; the size of a
 /// page is certain only on x86-64.
 fn present_pages(file: &[u8], extent: ByteRange) -> Option<usize> {
     const PRESENT: u8 = 1 << 7;

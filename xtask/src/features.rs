@@ -1,6 +1,6 @@
 //! `cargo xtask features`: every crate compiles with no, each single and all features.
 //!
-//! Each crate is checked alone: in a build of the whole workspace, features that another crate turns on would hide what is missing.
+//! Each crate is checked alone: in a build of the whole workspace, features that another crate turns on would hide a missing one.
 
 use std::process::Command;
 

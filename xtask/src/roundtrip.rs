@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use pteron_format::program::DataRef;
 use pteron_format::{Program, Ptd, Pte, external, vulkan};
 
-/// What has been done so far.
+/// Counts of the run so far.
 #[derive(Default)]
 struct Counts {
     programs: usize,

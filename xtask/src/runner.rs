@@ -1,4 +1,4 @@
-//! Runs steps one after the other, whatever fails, and sums up.
+//! Runs all steps one after the other, also after a failure, and prints a summary.
 
 mod skipped;
 
@@ -15,7 +15,7 @@ use crate::steps::{Invocation, Job, Step};
 use crate::workspace::Workspace;
 use skipped::Skipped;
 
-/// How a step ended, with what there is to say about it in one line.
+/// Result of a step, with a note of one line.
 #[derive(Debug, PartialEq)]
 enum Outcome {
     Passed(String),

@@ -15,17 +15,17 @@ pub(crate) const TARGET: &str = "wasm32-unknown-unknown";
 /// The profile in the workspace's Cargo.toml: small before fast.
 const PROFILE: &str = "web";
 const GENERATOR: &str = "xtask/bindgen";
-/// The oldest that runs what is used of npm.
+/// The oldest major version of Node that runs the build tools.
 const NODE: u32 = 20;
-/// What the tests measure and look at; git ignores it.
+/// Screenshots and figures of the browser tests; git ignores the folder.
 const ARTIFACTS: &str = "target/web-artifacts";
 
-/// npm, as it fetches the packages of a folder: what its lock file says, and no scripts of theirs.
+/// Arguments of npm that install the packages of a folder as its lock file says, without running their scripts.
 pub(crate) fn npm_arguments(folder: &str) -> [&str; 6] {
     ["ci", "--prefix", folder, "--ignore-scripts", "--no-audit", "--no-fund"]
 }
 
-/// Builds everything; afterwards `web/pteron` can be packed and `web/dist` be served.
+/// Builds everything: `web/pteron` can then be packed and `web/dist` served.
 pub(crate) fn build(workspace: &Workspace) -> Result<()> {
     if let Some(reason) = without_node().or_else(old_node) {
         bail!(reason);
@@ -41,9 +41,9 @@ pub(crate) fn build(workspace: &Workspace) -> Result<()> {
     let package = root.join("web/pkg");
     let seen = workspace.target.join("web").join("bound.wasm");
     if same_bytes(&compiled, &seen) && package.join("pteron_web_bg.wasm").exists() {
-        println!("   web: the wasm is as it was: its JavaScript is, too");
+        println!("   web: the wasm has not changed, nor has its JavaScript");
     } else {
-        // What is made from here on is another's until all of it is made.
+        // Until all outputs are written they belong to no compiled wasm.
         let _ = fs::remove_file(&seen);
         stage("JavaScript around it", || bind(workspace, &compiled, &package))?;
         stage("wasm-opt", || shrink(root, &package.join("pteron_web_bg.wasm")))?;
@@ -68,7 +68,7 @@ pub(crate) fn bench(workspace: &Workspace) -> Result<()> {
     run(node.current_dir(&workspace.root))
 }
 
-/// What Node is started with for the tests of parts that need no browser: those in the folders of `web/tests`.
+/// Returns Node's arguments for the tests that need no browser: those in the subfolders of `web/tests`.
 pub(crate) fn unit_tests(root: &Path) -> Result<Vec<String>> {
     let folders = entries(&root.join("web/tests"))?.into_iter().filter(|path| path.is_dir());
     let files: Vec<_> = folders.map(|folder| entries(&folder)).collect::<Result<Vec<_>>>()?.concat();
@@ -77,7 +77,7 @@ pub(crate) fn unit_tests(root: &Path) -> Result<Vec<String>> {
     Ok(["--test", "--test-reporter=spec"].map(str::to_owned).into_iter().chain(names).collect())
 }
 
-/// What Node is started with for the tests in a browser.
+/// Returns Node's arguments for the tests in a browser.
 pub(crate) fn browser_tests(pteron: &Path, browser: &Path) -> Vec<String> {
     let text = |path: &Path| path.to_string_lossy().into_owned();
     let words = ["--test-reporter=spec", "web/tests/all.mjs", "--artifacts", ARTIFACTS, "--pteron"].map(str::to_owned);
@@ -91,13 +91,13 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Why nothing of npm's can be run here, if so.
+/// Returns why npm cannot run here, if so.
 pub(crate) fn without_node() -> Option<String> {
     let missing = ["node", "npm"].into_iter().find(|program| stdout_of(Command::new(program).arg("--version")).is_none())?;
     Some(format!("{missing} is not installed; where apt is, ./test installs it"))
 }
 
-/// Why the Node that is here will not do, if so.
+/// Returns why the installed Node is not usable, if so.
 pub(crate) fn old_node() -> Option<String> {
     let version = stdout_of(Command::new("node").arg("--version"))?;
     let major = version.trim().trim_start_matches('v').split('.').next()?.parse::<u32>().ok()?;
@@ -141,7 +141,7 @@ fn run(command: &mut Command) -> Result<()> {
     bail!("{program} {} failed: {status}", words.join(" "))
 }
 
-/// npm notes what it has installed; that note is newer than the lock file if nothing has changed since.
+/// Installs npm packages unless npm's own record of the installed ones is newer than the lock file.
 fn fetch_packages(root: &Path) -> Result<()> {
     let modified = |path: &str| fs::metadata(root.join(path)).and_then(|file| file.modified()).ok();
     let installed = modified("web/node_modules/.package-lock.json");
@@ -165,7 +165,7 @@ fn bind(workspace: &Workspace, compiled: &Path, package: &Path) -> Result<()> {
     run(Command::new(program).arg(compiled).arg(package))
 }
 
-/// Binaryen's optimiser, in place. Its first level: those above make the file shorter, and what is downloaded, compressed, longer.
+/// Runs wasm-opt in place. Level 1: higher levels make the file smaller, but the compressed download larger.
 fn shrink(root: &Path, wasm: &Path) -> Result<()> {
     let smaller = wasm.with_extension("smaller");
     run(Command::new("node")
@@ -181,7 +181,7 @@ fn same_bytes(a: &Path, b: &Path) -> bool {
     length(a).is_some() && length(a) == length(b) && fs::read(a).ok() == fs::read(b).ok()
 }
 
-/// wasm-bindgen writes into the wasm what only the same version can read.
+/// Checks that the generator has the version of the `wasm-bindgen` crate: another one cannot read its sections of the wasm.
 fn same_bindgen(root: &Path) -> Result<()> {
     let version = |lock: &str, name: &str| -> Result<String> {
         let text = fs::read_to_string(root.join(lock)).with_context(|| format!("{lock} could not be read"))?;

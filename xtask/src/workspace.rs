@@ -1,4 +1,4 @@
-//! What `cargo metadata` says about this repository.
+//! The workspace as `cargo metadata` describes it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

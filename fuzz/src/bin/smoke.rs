@@ -10,18 +10,18 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use fastrand::Rng;
-use pteron_fuzz::oracle::{Find, execute};
+use pteron_fuzz::oracle::{Finding, execute};
 use pteron_fuzz::seeds::{self, Input};
 use pteron_fuzz::{TARGETS, Target, oracle, target};
 
-/// Runs every target over its seeds, kept finds and mutations of both.
+/// Runs every target over its seeds, kept findings and mutations of both.
 #[derive(Parser)]
 #[command(name = "smoke")]
 struct Args {
     /// Run this target alone; may be given more than once
     #[arg(long, value_name = "TARGET")]
     only: Vec<String>,
-    /// Executions per target, beyond one of each seed [default: what the target says]
+    /// Executions per target, beyond one of each seed [default: set by the target]
     #[arg(long)]
     execs: Option<u64>,
     /// Threads [default: one per core]
@@ -46,8 +46,8 @@ struct Args {
 
 /// An execution that takes this long has not stopped by itself.
 const HANG: Duration = Duration::from_secs(60);
-/// Enough to see what is wrong.
-const MAX_FINDS: usize = 10;
+/// Findings after which a target is stopped.
+const MAX_FINDINGS: usize = 10;
 /// Executions a thread takes at a time.
 const BLOCK: u64 = 64;
 
@@ -55,29 +55,29 @@ const BLOCK: u64 = 64;
 #[derive(Default)]
 struct Figures {
     execs: u64,
-    verdicts: BTreeMap<&'static str, u64>,
+    outcomes: BTreeMap<&'static str, u64>,
     slowest: Duration,
     heap: u64,
-    finds: usize,
+    findings: usize,
 }
 
 impl Figures {
     fn merge(&mut self, other: Self) {
         self.execs += other.execs;
-        for (verdict, count) in other.verdicts {
-            *self.verdicts.entry(verdict).or_default() += count;
+        for (outcome, count) in other.outcomes {
+            *self.outcomes.entry(outcome).or_default() += count;
         }
         self.slowest = self.slowest.max(other.slowest);
         self.heap = self.heap.max(other.heap);
-        self.finds += other.finds;
+        self.findings += other.findings;
     }
 }
 
 fn main() -> ExitCode {
     match run(&Args::parse()) {
         Ok(0) => ExitCode::SUCCESS,
-        Ok(finds) => {
-            eprintln!("smoke: {finds} finds");
+        Ok(findings) => {
+            eprintln!("smoke: {findings} findings");
             ExitCode::FAILURE
         }
         Err(error) => {
@@ -100,7 +100,7 @@ fn run(args: &Args) -> Result<usize, String> {
         targets.iter().try_for_each(|target| export(target, root, folder))?;
         return Ok(0);
     }
-    // A find is reported once, with what reproduces it; the default hook would print between.
+    // A finding is reported once, with what reproduces it; the default hook would print between.
     oracle::catch_panics();
     let (start, mut total) = (Instant::now(), Figures::default());
     for target in targets {
@@ -113,8 +113,8 @@ fn run(args: &Args) -> Result<usize, String> {
         report(target, &figures, began.elapsed());
         total.merge(figures);
     }
-    println!("{} executions in {:.1} s: {} finds", total.execs, start.elapsed().as_secs_f64(), total.finds);
-    Ok(total.finds)
+    println!("{} executions in {:.1} s: {} findings", total.execs, start.elapsed().as_secs_f64(), total.findings);
+    Ok(total.findings)
 }
 
 fn selected(only: &[String]) -> Result<Vec<&'static Target>, String> {
@@ -144,8 +144,8 @@ fn given_files(target: &Target, paths: &[PathBuf]) -> Result<Figures, String> {
     for path in paths {
         for file in if path.is_dir() { seeds::files(path)? } else { vec![path.clone()] } {
             let bytes = std::fs::read(&file).map_err(|error| format!("{}: {error}", file.display()))?;
-            if let Err(find) = note(&mut figures, target, &bytes) {
-                println!("FIND of {} in {}: {:.400}", target.name, file.display(), find.message);
+            if let Err(finding) = note(&mut figures, target, &bytes) {
+                println!("FINDING in {} in {}: {:.400}", target.name, file.display(), finding.message);
             }
         }
     }
@@ -153,10 +153,10 @@ fn given_files(target: &Target, paths: &[PathBuf]) -> Result<Figures, String> {
 }
 
 /// Counts an execution.
-fn note(figures: &mut Figures, target: &Target, bytes: &[u8]) -> Result<(), Find> {
+fn note(figures: &mut Figures, target: &Target, bytes: &[u8]) -> Result<(), Finding> {
     figures.execs += 1;
-    let execution = execute(target, bytes).inspect_err(|_| figures.finds += 1)?;
-    *figures.verdicts.entry(execution.verdict).or_default() += 1;
+    let execution = execute(target, bytes).inspect_err(|_| figures.findings += 1)?;
+    *figures.outcomes.entry(execution.outcome).or_default() += 1;
     figures.slowest = figures.slowest.max(execution.time);
     figures.heap = figures.heap.max(execution.heap);
     Ok(())
@@ -187,8 +187,8 @@ impl<'a> Run<'a> {
             return figures;
         }
         for input in &self.inputs {
-            if let Err(find) = note(&mut figures, self.target, &input.bytes) {
-                println!("FIND of {} in {}: {:.400}", self.target.name, input.name, find.message);
+            if let Err(finding) = note(&mut figures, self.target, &input.bytes) {
+                println!("FINDING in {} in {}: {:.400}", self.target.name, input.name, finding.message);
             }
         }
         let jobs = self.args.jobs.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from)).max(1);
@@ -200,7 +200,7 @@ impl<'a> Run<'a> {
             for worker in workers {
                 match worker.join() {
                     Ok(part) => figures.merge(part),
-                    Err(_) => figures.finds += 1,
+                    Err(_) => figures.findings += 1,
                 }
             }
             done.store(true, Ordering::Relaxed);
@@ -220,7 +220,7 @@ impl<'a> Run<'a> {
                 self.execution(number, &mut figures);
             }
             watch.set(None);
-            if figures.finds >= MAX_FINDS {
+            if figures.findings >= MAX_FINDINGS {
                 self.stop.store(true, Ordering::Relaxed);
             }
         }
@@ -242,18 +242,18 @@ impl<'a> Run<'a> {
     fn execution(&self, number: u64, figures: &mut Figures) {
         let made = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.input(number)));
         let Ok(bytes) = made else {
-            figures.finds += 1;
-            return self.find(number, &[], &oracle::last_panic());
+            figures.findings += 1;
+            return self.report_finding(number, &[], &oracle::last_panic());
         };
-        if let Err(find) = note(figures, self.target, &bytes) {
-            self.find(number, &bytes, &find);
+        if let Err(finding) = note(figures, self.target, &bytes) {
+            self.report_finding(number, &bytes, &finding);
         }
     }
 
-    /// Reports a find and keeps its input where it can be looked at.
-    fn find(&self, number: u64, bytes: &[u8], find: &Find) {
+    /// Reports a finding and keeps its input where it can be looked at.
+    fn report_finding(&self, number: u64, bytes: &[u8], finding: &Finding) {
         let (name, seed) = (self.target.name, self.args.seed);
-        println!("FIND of {name} in execution {number} of seed {seed}: {:.400}", find.message);
+        println!("FINDING in {name} in execution {number} of seed {seed}: {:.400}", finding.message);
         println!(
             "  again:  cargo run --profile smoke --manifest-path fuzz/Cargo.toml --bin smoke -- --only {name} --seed {seed} --number {number}"
         );
@@ -271,8 +271,8 @@ impl<'a> Run<'a> {
             thread::sleep(Duration::from_millis(5));
             for watch in watches {
                 if let Some(number) = watch.over(HANG) {
-                    let find = Find { message: format!("no end after {} s", HANG.as_secs()) };
-                    self.find(number, &self.input(number), &find);
+                    let finding = Finding { message: format!("no end after {} s", HANG.as_secs()) };
+                    self.report_finding(number, &self.input(number), &finding);
                     std::process::exit(1);
                 }
             }
@@ -298,17 +298,17 @@ impl Watch {
 }
 
 fn report(target: &Target, figures: &Figures, time: Duration) {
-    let mut verdicts: Vec<_> = figures.verdicts.iter().collect();
-    verdicts.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
-    let shown: Vec<_> = verdicts.iter().take(4).map(|(verdict, count)| format!("{verdict} {count}")).collect();
+    let mut outcomes: Vec<_> = figures.outcomes.iter().collect();
+    outcomes.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+    let shown: Vec<_> = outcomes.iter().take(4).map(|(outcome, count)| format!("{outcome} {count}")).collect();
     println!(
-        "{:<18} {:>8} executions {:>6.1} s, slowest {:>6.1} ms, heap {:>8} KiB, {} finds; {}",
+        "{:<18} {:>8} executions {:>6.1} s, slowest {:>6.1} ms, heap {:>8} KiB, {} findings; {}",
         target.name,
         figures.execs,
         time.as_secs_f64(),
         figures.slowest.as_secs_f64() * 1e3,
         figures.heap / 1024,
-        figures.finds,
+        figures.findings,
         shown.join(", "),
     );
 }

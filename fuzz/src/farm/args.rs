@@ -23,7 +23,7 @@ pub(super) struct Args {
     /// Run the targets that compute, too: on the GPU or software adapter that is there
     #[arg(long)]
     pub(super) gpu: bool,
-    /// Keep corpus, finds, totals and summary in this folder; a later run goes on from there
+    /// Keep corpus, findings, totals and summary in this folder; a later run goes on from there
     #[arg(long, value_name = "FOLDER", default_value = "farm-out")]
     pub(super) out: PathBuf,
     /// Start from the inputs in this folder, too, which has a folder for each target

@@ -1,4 +1,4 @@
-//! One libFuzzer process. A find is kept and the run goes on: only what cannot be caught, such as an endless loop, a stack
+//! One libFuzzer process. A finding is kept and the run goes on: only faults that cannot be caught, such as an endless loop, a stack
 //! overflow or memory that runs out, ends the process.
 
 use std::collections::HashMap;
@@ -8,17 +8,17 @@ use std::sync::{Mutex, OnceLock};
 
 use fastrand::Rng;
 
-use crate::oracle::{self, Find};
+use crate::oracle::{self, Finding};
 use crate::target::{self, Target};
 
 /// The environment variable that names the target.
 pub(super) const TARGET: &str = "PTERON_FUZZ_TARGET";
-/// The environment variable that names the folder for finds. Without it a find ends the process, as libFuzzer expects.
-pub(super) const FINDS: &str = "PTERON_FUZZ_FINDS";
+/// The environment variable that names the folder for findings. Without it a finding ends the process, as libFuzzer expects.
+pub(super) const FINDINGS: &str = "PTERON_FUZZ_FINDINGS";
 
 struct Child {
     target: &'static Target,
-    finds: Option<PathBuf>,
+    findings: Option<PathBuf>,
     /// The length of the smallest input with each signature.
     seen: Mutex<HashMap<String, usize>>,
     /// An earlier input, which lends blocks to mutations.
@@ -39,16 +39,16 @@ pub(super) fn initialize() -> bool {
         std::process::exit(2);
     };
     oracle::catch_panics();
-    let finds = std::env::var_os(FINDS).map(PathBuf::from);
-    CHILD.get_or_init(|| Child { target, finds, seen: Mutex::default(), other: Mutex::default() });
+    let findings = std::env::var_os(FINDINGS).map(PathBuf::from);
+    CHILD.get_or_init(|| Child { target, findings, seen: Mutex::default(), other: Mutex::default() });
     true
 }
 
 /// Runs the target over an input.
 pub fn execute(bytes: &[u8]) {
     let child = child();
-    if let Err(find) = oracle::execute(child.target, bytes) {
-        child.keep(bytes, &find);
+    if let Err(finding) = oracle::execute(child.target, bytes) {
+        child.keep(bytes, &finding);
     }
 }
 
@@ -67,8 +67,8 @@ pub fn mutate(data: &mut [u8], size: usize, max_size: usize, seed: u32) -> usize
         other.extend_from_slice(&data[..size]);
     }
     let Ok(changed) = changed else {
-        let find = oracle::last_panic();
-        child.keep(&data[..size], &Find { message: format!("{} (mutation {seed})", find.message) });
+        let finding = oracle::last_panic();
+        child.keep(&data[..size], &Finding { message: format!("{} (mutation {seed})", finding.message) });
         return size;
     };
     let len = changed.len().min(max_size);
@@ -78,12 +78,12 @@ pub fn mutate(data: &mut [u8], size: usize, max_size: usize, seed: u32) -> usize
 
 impl Child {
     /// Keeps the smallest input with this signature.
-    fn keep(&self, bytes: &[u8], find: &Find) {
-        let Some(folder) = &self.finds else {
-            eprintln!("FIND of {}: {}", self.target.name, find.message);
+    fn keep(&self, bytes: &[u8], finding: &Finding) {
+        let Some(folder) = &self.findings else {
+            eprintln!("FINDING in {}: {}", self.target.name, finding.message);
             std::process::abort();
         };
-        let signature = find.signature();
+        let signature = finding.signature();
         let Ok(mut seen) = self.seen.lock() else { return };
         let path = folder.join(&signature);
         let known = seen.get(&signature).copied();
@@ -95,7 +95,7 @@ impl Child {
         seen.insert(signature, bytes.len());
         let kept = std::fs::create_dir_all(folder)
             .and_then(|()| std::fs::write(&path, bytes))
-            .and_then(|()| std::fs::write(path.with_extension("txt"), format!("{}\n", find.message)));
+            .and_then(|()| std::fs::write(path.with_extension("txt"), format!("{}\n", finding.message)));
         if let Err(error) = kept {
             eprintln!("farm: {}: {error}", path.display());
         }

@@ -20,8 +20,8 @@ pub fn initialize() {
     }
     let code = match run::run(&args::Args::parse()) {
         Ok(0) => 0,
-        Ok(finds) => {
-            eprintln!("farm: {finds} finds");
+        Ok(findings) => {
+            eprintln!("farm: {findings} findings");
             1
         }
         Err(error) => {

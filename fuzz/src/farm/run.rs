@@ -15,7 +15,7 @@ use super::summary;
 use crate::target::{self, Target};
 use crate::{TARGETS, seeds};
 
-/// The longest slice, in seconds: a slice ends a process, and with it what it has not returned to the system.
+/// The longest slice, in seconds: ending the process returns all of its memory.
 const LONGEST: f64 = 60.0;
 /// The shortest slice that is worth a process.
 const SHORTEST: f64 = 5.0;
@@ -28,7 +28,7 @@ const MAX_FAILURES: u32 = 4;
 /// Set by Ctrl-C.
 static STOP: AtomicBool = AtomicBool::new(false);
 
-/// Runs the farm. Returns the number of finds that are kept.
+/// Runs the farm. Returns the number of findings that are kept.
 pub(super) fn run(args: &Args) -> Result<u64, String> {
     let targets = selected(args)?;
     if args.list {
@@ -77,7 +77,7 @@ pub(super) fn run(args: &Args) -> Result<u64, String> {
     let json = format!("{:#}\n", state::to_json(&state));
     write(&farm.folders.out.join("summary.json"), json.as_bytes())?;
     write(&state_path, json.as_bytes())?;
-    Ok(state.values().map(|totals| totals.finds).sum())
+    Ok(state.values().map(|totals| totals.findings).sum())
 }
 
 fn selected(args: &Args) -> Result<Vec<&'static Target>, String> {
@@ -113,7 +113,7 @@ struct Farm {
     inner: Mutex<Inner>,
 }
 
-/// What workers share.
+/// State shared by the workers.
 struct Inner {
     state: State,
     /// Seconds of the slices that run, by target.
@@ -169,7 +169,7 @@ impl Farm {
                 if done.clean || STOP.load(Ordering::Relaxed) { "" } else { "  ended early" },
             );
             if !done.clean {
-                summary::limit_artifacts(&self.folders.finds(target))?;
+                summary::limit_artifacts(&self.folders.findings(target))?;
             }
             let json = format!("{:#}\n", state::to_json(&inner.state));
             write(&self.folders.out.join("state.json"), json.as_bytes())?;
@@ -207,7 +207,7 @@ impl Farm {
         })
     }
 
-    /// Counts inputs and finds.
+    /// Counts inputs and findings.
     fn count_files(&self) -> Result<(), String> {
         let mut inner = self.lock();
         for target in &self.targets {
@@ -215,7 +215,7 @@ impl Farm {
             let corpus = seeds::files(&self.folders.corpus(target))?;
             totals.corpus = corpus.len() as u64;
             totals.corpus_bytes = corpus.iter().filter_map(|path| Some(path.metadata().ok()?.len())).sum();
-            totals.finds = summary::finds(&self.folders.finds(target))?.len() as u64;
+            totals.findings = summary::findings(&self.folders.findings(target))?.len() as u64;
         }
         Ok(())
     }

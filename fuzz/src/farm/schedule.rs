@@ -1,4 +1,4 @@
-//! Which target comes next.
+//! Chooses the next target.
 
 use super::state::Totals;
 use crate::target::Target;
@@ -6,7 +6,7 @@ use crate::target::Target;
 /// The executions per second at which a target gets as much time as any other.
 const ORDINARY: f64 = 5000.0;
 
-/// A target with its totals and what is under way.
+/// A target with its totals and running slices.
 pub(super) struct Candidate<'a> {
     pub(super) target: &'static Target,
     pub(super) totals: &'a Totals,
@@ -15,7 +15,7 @@ pub(super) struct Candidate<'a> {
 }
 
 impl Candidate<'_> {
-    /// The part of the minimum that is done, counting what runs.
+    /// The part of the minimum that is done, counting running slices.
     fn share(&self) -> f64 {
         let rate = if self.totals.seconds > 0.0 { self.totals.rate() } else { ORDINARY };
         (self.totals.executions as f64 + rate * self.running) / self.target.minimum.max(1) as f64

@@ -31,8 +31,8 @@ impl Folders {
         self.out.join("corpus").join(target.name)
     }
 
-    pub(super) fn finds(&self, target: &Target) -> PathBuf {
-        self.out.join("finds").join(target.name)
+    pub(super) fn findings(&self, target: &Target) -> PathBuf {
+        self.out.join("findings").join(target.name)
     }
 
     fn log(&self, target: &Target, worker: usize) -> PathBuf {
@@ -50,7 +50,7 @@ impl Folders {
     /// Makes the folders of a target and writes its dictionary.
     pub(super) fn prepare(&self, target: &Target) -> Result<(), String> {
         let (logs, dictionaries) = (self.out.join("logs"), self.out.join("dictionaries"));
-        for folder in [self.corpus(target), self.finds(target), logs, dictionaries] {
+        for folder in [self.corpus(target), self.findings(target), logs, dictionaries] {
             std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         }
         let path = self.dictionary(target);
@@ -58,7 +58,7 @@ impl Folders {
     }
 }
 
-/// What a slice did.
+/// Result of a slice.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Done {
     pub(super) executions: u64,
@@ -113,16 +113,16 @@ pub(super) fn is_empty(folder: &Path) -> bool {
 fn process(target: &Target, folders: &Folders) -> Result<Command, String> {
     let program = std::env::current_exe().map_err(|error| format!("the farm's own program: {error}"))?;
     let mut command = Command::new(program);
-    command.env(child::TARGET, target.name).env(child::FINDS, folders.finds(target)).args([
+    command.env(child::TARGET, target.name).env(child::FINDINGS, folders.findings(target)).args([
         format!("-max_len={}", target.max_len),
         format!("-timeout={TIMEOUT}"),
         format!("-rss_limit_mb={MEMORY}"),
-        format!("-artifact_prefix={}/", folders.finds(target).display()),
+        format!("-artifact_prefix={}/", folders.findings(target).display()),
     ]);
     Ok(command)
 }
 
-/// Runs a process, its output in a file, and reads what it says of itself.
+/// Runs a process, its output in a file, and reads its statistics.
 fn logged(mut command: Command, log: &Path, limit: Duration, stop: &AtomicBool) -> Result<Done, String> {
     let fault = |error: std::io::Error| format!("{}: {error}", log.display());
     let output = File::create(log).map_err(fault)?;

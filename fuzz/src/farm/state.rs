@@ -16,12 +16,12 @@ pub(super) struct Totals {
     pub(super) seconds: f64,
     /// Edges that the corpus covers.
     pub(super) edges: u64,
-    /// Inputs in the corpus,
+    /// Inputs in the corpus.
     pub(super) corpus: u64,
-    /// and their bytes.
+    /// Bytes in the corpus.
     pub(super) corpus_bytes: u64,
-    /// Different finds.
-    pub(super) finds: u64,
+    /// Different findings.
+    pub(super) findings: u64,
 }
 
 impl Totals {
@@ -38,7 +38,7 @@ impl Totals {
             "edges": self.edges,
             "corpus": self.corpus,
             "corpus_bytes": self.corpus_bytes,
-            "finds": self.finds,
+            "findings": self.findings,
         })
     }
 
@@ -50,7 +50,7 @@ impl Totals {
             edges: number("edges"),
             corpus: number("corpus"),
             corpus_bytes: number("corpus_bytes"),
-            finds: number("finds"),
+            findings: number("findings"),
         }
     }
 }
@@ -79,7 +79,7 @@ pub(super) fn to_json(state: &State) -> Value {
     json!({
         "executions": sum(|totals| totals.executions),
         "seconds": state.values().map(|totals| totals.seconds).sum::<f64>().round(),
-        "finds": sum(|totals| totals.finds),
+        "findings": sum(|totals| totals.findings),
         "targets": targets,
     })
 }
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn totals_survive_their_file() {
-        let totals = Totals { executions: 1 << 40, seconds: 12.5, edges: 3, corpus: 4, corpus_bytes: 5, finds: 6 };
+        let totals = Totals { executions: 1 << 40, seconds: 12.5, edges: 3, corpus: 4, corpus_bytes: 5, findings: 6 };
         assert_eq!(Totals::from_json(&totals.to_json()), totals);
     }
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::state::{State, Totals};
 use crate::{TARGETS, seeds};
 
-/// The inputs of finds in a folder. Texts belong to them; what only took long or did not end is told by its name.
-pub(super) fn finds(folder: &Path) -> Result<Vec<PathBuf>, String> {
+/// The inputs of findings in a folder. Text files describe them; slow and hanging inputs are recognised by their names.
+pub(super) fn findings(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let files = seeds::files(folder)?;
     Ok(files.into_iter().filter(|path| path.extension().is_none() && !name(path).starts_with("slow-unit-")).collect())
 }
@@ -33,13 +33,12 @@ fn name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// A table of this run and of all runs, and the finds.
+/// A table of this run and of all runs, and the findings.
 pub(super) fn markdown(before: &State, after: &State, time: Duration, jobs: usize, out: &Path) -> String {
     let mut text = String::from("# Fuzz farm\n\n");
     let none = Totals::default();
     let row = |name: &str| (before.get(name).unwrap_or(&none), after.get(name).unwrap_or(&none));
-    text +=
-        "| target | executions, this run | seconds | per second | executions, all runs | edges | corpus | KiB | finds |\n";
+    text += "| target | executions, this run | seconds | per second | executions, all runs | edges | corpus | KiB | findings |\n";
     text += "|---|---:|---:|---:|---:|---:|---:|---:|---:|\n";
     let (mut run, mut seconds, mut all, mut found) = (0, 0.0, 0, 0);
     for target in TARGETS.iter().filter(|target| after.contains_key(target.name)) {
@@ -55,21 +54,21 @@ pub(super) fn markdown(before: &State, after: &State, time: Duration, jobs: usiz
             grouped(new.edges),
             grouped(new.corpus),
             grouped(new.corpus_bytes / 1024),
-            new.finds,
+            new.findings,
         );
         run += count;
         seconds += spent;
         all += new.executions;
-        found += new.finds;
+        found += new.findings;
     }
     let rate = if seconds > 0.0 { run as f64 / seconds } else { 0.0 };
     let _ = writeln!(text, "| all | {} | {seconds:.0} | {rate:.0} | {} | | | | {found} |", grouped(run), grouped(all));
     let _ = writeln!(text, "\n{:.1} minutes with {jobs} processes.", time.as_secs_f64() / 60.0);
     for target in TARGETS.iter().filter(|target| after.contains_key(target.name)) {
-        for path in finds(&out.join("finds").join(target.name)).unwrap_or_default() {
+        for path in findings(&out.join("findings").join(target.name)).unwrap_or_default() {
             let said = std::fs::read_to_string(path.with_extension("txt")).unwrap_or_default();
             let shown: String = said.trim().chars().filter(|c| !c.is_control()).take(200).collect();
-            let _ = writeln!(text, "- FIND of {}: `{}` {shown}", target.name, name(&path));
+            let _ = writeln!(text, "- FINDING in {}: `{}` {shown}", target.name, name(&path));
         }
     }
     text

@@ -113,12 +113,12 @@ impl<'a> Cursor<'a> {
         (f64::from(self.byte()) - 128.0) / 16.0
     }
 
-    /// A size as tensors have, now and then one near what is counted with.
+    /// A common tensor size, sometimes one near an integer limit.
     pub fn size(&mut self, hostile: bool) -> u32 {
         if hostile && self.one_in(16) { self.edge_size() } else { self.of(&[1, 2, 3, 4, 5, 7, 8, 12, 16]) }
     }
 
-    /// A size near what is counted with.
+    /// A size near an integer limit.
     pub fn edge_size(&mut self) -> u32 {
         const EDGES: [u32; 14] = [
             0,

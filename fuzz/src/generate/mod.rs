@@ -1,4 +1,4 @@
-//! Generators: bytes decide what is generated, so that a fuzzer's mutation of bytes is a mutation of the typed input.
+//! Generators: bytes decide every choice, so that a fuzzer's mutation of bytes is a mutation of the typed input.
 
 mod choices;
 pub mod cursor;

@@ -12,7 +12,7 @@ use super::graph::{Sketch, sketch};
 
 /// The most bytes that a graph's own constants take.
 const MOST_STORED: u64 = 1 << 16;
-/// What the segment of constants holds: each of its tensors starts at a multiple of 64.
+/// Bytes of the segment of constants: each of its tensors starts at a multiple of 64.
 const CONSTANT_BYTES: usize = 4096;
 
 /// A graph and its bytes.
@@ -66,7 +66,7 @@ pub fn program(cursor: &mut Cursor<'_>) -> Program<Vec<u8>> {
     assemble(plans, blobs)
 }
 
-/// Puts methods and the graphs they call into one program. Delegates name graphs by segment, behind the segment of constants.
+/// Puts methods and the graphs they call into one program. Delegates name graphs by segment, after the segment of constants.
 #[must_use]
 pub fn assemble(plans: Vec<ExecutionPlan>, blobs: Vec<Vec<u8>>) -> Program<Vec<u8>> {
     let mut segments = vec![(0..CONSTANT_BYTES).map(|at| at as u8).collect::<Vec<u8>>()];
@@ -250,7 +250,7 @@ impl Builder<'_, '_> {
     }
 }
 
-/// A method that calls delegates and moves what they answer.
+/// A method that calls delegates and moves their outputs.
 fn method(cursor: &mut Cursor<'_>, parts: &[Part], index: usize) -> ExecutionPlan {
     let delegates = if parts.is_empty() { 0 } else { 1 + cursor.below(4) };
     let delegates = (0..delegates).map(|_| {

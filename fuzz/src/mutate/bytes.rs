@@ -65,7 +65,7 @@ fn integer(rng: &mut Rng, bytes: &mut [u8], at: usize) {
     place.copy_from_slice(&new[..width]);
 }
 
-/// Makes an offset lead where another one does: one table behind two offsets, or a table of another type.
+/// Makes an offset point where another one does: two offsets to one table, or to a table of another type.
 fn redirect(rng: &mut Rng, bytes: &mut [u8], at: usize, hot: &[Range<usize>]) {
     let from = aim(rng, hot, bytes.len()) & !3;
     let at = at & !3;

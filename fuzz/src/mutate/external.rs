@@ -30,7 +30,7 @@ pub(super) fn mutate(rng: &mut Rng, content: &mut ExternalData<Vec<u8>>) {
     }
 }
 
-/// What says of `len` bytes that they are bytes.
+/// A tensor layout of `len` unsigned bytes.
 fn bytes_layout(len: usize) -> TensorLayout {
     TensorLayout { scalar_type: ScalarType::Byte, sizes: vec![u32::try_from(len).unwrap_or(u32::MAX)], dim_order: vec![0] }
 }

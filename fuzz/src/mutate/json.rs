@@ -74,7 +74,7 @@ fn pick<'v>(rng: &mut Rng, value: &'v Value) -> &'v Value {
     at
 }
 
-/// Some place inside `value`. Large tables are entered less often than what stands beside them.
+/// Some place inside `value`. Large tables are entered less often than their siblings.
 fn place<'v>(rng: &mut Rng, value: &'v mut Value) -> &'v mut Value {
     let deeper = match value {
         Value::Array(list) => !list.is_empty(),

@@ -11,7 +11,7 @@ use pteron_format::{Program, ScalarType};
 use super::atoms::{data, index, list, name, number, number32, optional_list};
 use super::external::{float, scalar_type};
 
-/// How long the lists are that indices count in.
+/// Lengths of the lists that indices refer to.
 struct Lens {
     values: usize,
     operators: usize,

@@ -1,4 +1,4 @@
-//! Tables that share on purpose: one table, string or list behind many offsets, so that a small file unpacks to a large tree.
+//! Tables that share on purpose: many offsets to one table, string or list, so that a small file unpacks to a large tree.
 
 use fastrand::Rng;
 use pteron_format::fuzzing;

@@ -6,7 +6,7 @@ use pteron_gpu::engine::{parse_pipeline_cache, pipeline_cache_content};
 use crate::mutate;
 use crate::oracle;
 use crate::seeds::Input;
-use crate::target::{Target, Verdict};
+use crate::target::{Outcome, Target};
 
 /// Files of arrays, as `numpy.savez` writes them.
 pub const NPZ: Target = Target {
@@ -57,15 +57,15 @@ const IDENTITY: &str = "adapter 1.0";
 /// The bytes of an array that are read.
 const LARGEST: u64 = 1 << 20;
 
-fn npz(bytes: &[u8]) -> Verdict {
+fn npz(bytes: &[u8]) -> Outcome {
     let arrays = oracle::bounded_heap(bytes.len(), 64, 4 * LARGEST + (1 << 20), || fuzzing::npz(bytes, LARGEST));
     if let Ok(arrays) = &arrays {
         assert!(arrays.iter().all(|(_, len)| *len as u64 <= LARGEST), "an array is larger than was accepted");
     }
-    oracle::verdict(&arrays)
+    oracle::outcome(&arrays)
 }
 
-fn tuning(bytes: &[u8]) -> Verdict {
+fn tuning(bytes: &[u8]) -> Outcome {
     let (count, complaint) = oracle::bounded_heap(bytes.len(), 200, 64 << 10, || fuzzing::tuning(bytes));
     assert!(count <= bytes.len(), "{count} entries");
     complaint.map_or("accepted", |complaint| {
@@ -75,7 +75,7 @@ fn tuning(bytes: &[u8]) -> Verdict {
 }
 
 /// Only bytes that were sealed go to the driver.
-fn pipeline_cache(bytes: &[u8]) -> Verdict {
+fn pipeline_cache(bytes: &[u8]) -> Outcome {
     let Some(data) = parse_pipeline_cache(IDENTITY, bytes.to_vec()) else { return "refused" };
     assert!(pipeline_cache_content(IDENTITY, &data) == bytes, "bytes are accepted that were not written");
     assert!(parse_pipeline_cache("another", bytes.to_vec()).is_none(), "the cache of another adapter is accepted");

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::mutate;
 use crate::oracle;
 use crate::seeds::Input;
-use crate::target::{Target, Verdict};
+use crate::target::{Outcome, Target};
 
 /// A folder with all files of a checkpoint, written as one JSON object.
 pub const TARGET: Target = Target {
@@ -102,7 +102,7 @@ fn header_len(header: Option<&Value>) -> u64 {
     tensors.filter_map(|tensor| tensor["data_offsets"][1].as_u64()).max().unwrap_or(0)
 }
 
-fn opened(files: &BTreeMap<String, Vec<u8>>) -> Verdict {
+fn opened(files: &BTreeMap<String, Vec<u8>>) -> Outcome {
     let len: usize = files.iter().map(|(name, bytes)| name.len() + bytes.len()).sum();
     let model = oracle::bounded_heap(len, 64, 256 << 10, || HuggingFace::from_files(files));
     let model = match model {

@@ -16,7 +16,7 @@ use crate::target::Target;
 pub const PROGRAM: Target = Target {
     name: "program",
     attacks: "pteron-format: programs, read whole and in parts",
-    run: |bytes| program(bytes).verdict,
+    run: |bytes| program(bytes).label,
     seeds: |root| seeds(root, Some(Kind::Program)),
     mutate: |rng, bytes, other| mutate::file(rng, Some(Kind::Program), bytes, other),
     smoke: 100_000,
@@ -27,7 +27,7 @@ pub const PROGRAM: Target = Target {
 pub const DELEGATE: Target = Target {
     name: "delegate",
     attacks: "pteron-format: the blob of a Vulkan delegate",
-    run: |bytes| delegate(bytes).verdict,
+    run: |bytes| delegate(bytes).label,
     seeds: |root| seeds(root, Some(Kind::Delegate)),
     mutate: |rng, bytes, other| mutate::file(rng, Some(Kind::Delegate), bytes, other),
     smoke: 100_000,
@@ -38,7 +38,7 @@ pub const DELEGATE: Target = Target {
 pub const EXTERNAL: Target = Target {
     name: "external",
     attacks: "pteron-format: external data",
-    run: |bytes| external(bytes).verdict,
+    run: |bytes| external(bytes).label,
     seeds: |root| seeds(root, Some(Kind::External)),
     mutate: |rng, bytes, other| mutate::file(rng, Some(Kind::External), bytes, other),
     smoke: 50_000,
@@ -62,7 +62,7 @@ pub const ROUND_TRIP: Target = Target {
 const FORMAT: Target =
     Target { max_len: 16 << 10, dictionary: &["ET12", "VH00", "FT01", "eh00", "VulkanBackend"], ..Target::DEFAULT };
 
-/// The real files below `fixtures/`, and what is made from them.
+/// The real files below `fixtures/`, and variants made from them.
 fn seeds(root: &Path, kind: Option<Kind>) -> Vec<Input> {
     let of_kind = corpus::real(root).iter().filter(|seed| kind.is_none_or(|kind| kind == seed.kind));
     of_kind.map(|seed| Input::new(seed.name.clone(), seed.bytes.clone())).collect()

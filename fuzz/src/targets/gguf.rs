@@ -5,7 +5,7 @@ use pteron_convert::{Error, Gguf, Source};
 use crate::mutate;
 use crate::oracle;
 use crate::seeds;
-use crate::target::{Target, Verdict};
+use crate::target::{Outcome, Target};
 
 /// GGUF checkpoints.
 pub const TARGET: Target = Target {
@@ -20,7 +20,7 @@ pub const TARGET: Target = Target {
 };
 
 /// Opens a GGUF file and, if it is a model, reads every row.
-fn run(bytes: &[u8]) -> Verdict {
+fn run(bytes: &[u8]) -> Outcome {
     let file = bytes.to_vec();
     let model = oracle::bounded_heap(bytes.len(), 24, 1 << 20, || Gguf::from_bytes("input.gguf", file));
     let model = match model {
@@ -40,7 +40,7 @@ fn run(bytes: &[u8]) -> Verdict {
 }
 
 /// Checks the text of an error about an input of `len` bytes. Tensors that do not fit are listed, up to 64 of them.
-pub(super) fn refused(error: &Error, len: usize) -> Verdict {
+pub(super) fn refused(error: &Error, len: usize) -> Outcome {
     match error {
         Error::Tensors { .. } => {
             oracle::error_text_below(len + (16 << 10), error);

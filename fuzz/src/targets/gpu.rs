@@ -1,4 +1,4 @@
-//! Small graphs on a device. What kernels answer is compared with the operators' references.
+//! Small graphs on a device, compared with the operators' reference implementations.
 
 mod exactness;
 
@@ -22,19 +22,19 @@ use crate::generate::cursor::Cursor;
 use crate::generate::graph::sketch::{CACHE_ROWS, Content, Dim, Input, MOST};
 use crate::generate::graph::{self, Sketch, sketch};
 use crate::seeds;
-use crate::target::{Target, Verdict};
+use crate::target::{Outcome, Target};
 use exactness::Exactness;
 
 /// The most calls of operators, so that one execution is short.
 const MOST_CALLS: usize = 4;
-/// How far a float may be from the reference's, as a share of the largest in its tensor.
+/// Largest deviation of a float from the reference, relative to the largest value of its tensor.
 const TOLERANCE: f32 = 2e-3;
-/// How often the device's memory is looked at.
+/// Executions between two checks of the device's memory.
 const LEAK_CHECK: u64 = 64;
-/// What the device may still hold between executions, in bytes: buffers whose last use it has not seen yet.
+/// Bytes that may stay allocated between executions: buffers whose last use the device has not seen yet.
 const LEAK_SLACK: u64 = 64 << 20;
 
-/// The device as what it is, as one without subgroups, and as a large GPU. `PTERON_ADAPTER` chooses the adapter.
+/// The device with its own capabilities, without subgroups, and with those of a large GPU. `PTERON_ADAPTER` chooses the adapter.
 static DEVICES: LazyLock<[Gpu; 3]> = LazyLock::new(|| {
     let adapter = std::env::var("PTERON_ADAPTER").ok();
     let options = GpuOptions { adapter, guard_bytes: Some(true), ..GpuOptions::default() };
@@ -61,7 +61,7 @@ pub const TARGET: Target = Target {
     ..Target::DEFAULT
 };
 
-/// One at a time: what is on the device between executions is nobody's.
+/// Held during an execution, so that memory left on the device afterwards is a leak.
 static ONE: Mutex<()> = Mutex::new(());
 
 /// The name of the adapter that graphs run on.
@@ -73,20 +73,20 @@ pub fn adapter() -> &'static str {
 /// Makes a graph of bytes and runs it at several shapes.
 ///
 /// # Panics
-/// If an answer is another than the references', than a graph's that was never at another shape, or a device fails.
-pub fn run(bytes: &[u8]) -> Verdict {
+/// If outputs differ from the reference or from a graph that was never resized, or if a device fails.
+pub fn run(bytes: &[u8]) -> Outcome {
     let _alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     static EXECUTIONS: AtomicU64 = AtomicU64::new(0);
     let mut cursor = Cursor::new(bytes);
     let (gpu, fusions, sketch) = made(&mut cursor);
-    let verdict = at_shapes(&DEVICES[gpu], &sketch, &fusions, &mut cursor);
+    let outcome = at_shapes(&DEVICES[gpu], &sketch, &fusions, &mut cursor);
     if EXECUTIONS.fetch_add(1, Ordering::Relaxed) % LEAK_CHECK == LEAK_CHECK - 1 {
         check_leaks();
     }
-    verdict
+    outcome
 }
 
-/// Which device, what is fused, and the graph.
+/// Returns index of the device, fusions and graph.
 fn made(cursor: &mut Cursor<'_>) -> (usize, Fusions, Sketch) {
     // Mostly one of them: each compiles kernels of its own.
     let gpu = [0, 0, 0, 0, 0, 0, 1, 2][cursor.below(8)];
@@ -101,7 +101,7 @@ pub fn describe(bytes: &[u8]) -> String {
     format!("device {gpu}, fused {}\n{}", fusions == Fusions::ALL, graph::describe(&sketch.graph))
 }
 
-/// Nothing of earlier executions is still on the device.
+/// Checks that earlier executions left nothing on the device.
 fn check_leaks() {
     let gpu = &DEVICES[0];
     block_on(gpu.wait_idle()).unwrap_or_else(|error| panic!("the device failed: {error}"));
@@ -109,7 +109,7 @@ fn check_leaks() {
     assert!(used <= LEAK_SLACK, "{used} bytes are used while no graph is loaded");
 }
 
-fn at_shapes(gpu: &Gpu, sketch: &Sketch, fusions: &Fusions, cursor: &mut Cursor<'_>) -> Verdict {
+fn at_shapes(gpu: &Gpu, sketch: &Sketch, fusions: &Fusions, cursor: &mut Cursor<'_>) -> Outcome {
     if verify_graph(&sketch.graph, u64::MAX).is_err() {
         return "refused";
     }
@@ -120,16 +120,16 @@ fn at_shapes(gpu: &Gpu, sketch: &Sketch, fusions: &Fusions, cursor: &mut Cursor<
     let state = loaded.new_state().unwrap_or_else(|error| panic!("no state: {error}"));
     let mut reference = Reference { tensors: constants(sketch, &graph), graph, planned };
     let stateless = !reference.graph.roles.iter().any(|role| matches!(role, Role::State(_)));
-    let mut verdict = "every call refused";
+    let mut outcome = "every call refused";
     for call in 0..3 {
         let inputs = inputs(sketch, cursor);
-        let answers = block_on(loaded.call(&state, &inputs.iter().map(view).collect::<Vec<_>>()));
-        match (answers, reference.run(&inputs)) {
-            (Ok(answers), Some(exactness)) => {
-                verdict = "agreed";
-                reference.compare(&answers, &exactness);
+        let outputs = block_on(loaded.call(&state, &inputs.iter().map(view).collect::<Vec<_>>()));
+        match (outputs, reference.run(&inputs)) {
+            (Ok(outputs), Some(exactness)) => {
+                outcome = "agreed";
+                reference.compare(&outputs, &exactness);
                 if stateless && call == 0 {
-                    compare_fresh(gpu, sketch, fusions, &inputs, &answers);
+                    compare_fresh(gpu, sketch, fusions, &inputs, &outputs);
                 }
             }
             (Err(error), None) => check_refusal(&error),
@@ -139,7 +139,7 @@ fn at_shapes(gpu: &Gpu, sketch: &Sketch, fusions: &Fusions, cursor: &mut Cursor<
             (Err(error), Some(_)) => panic!("the device refuses what the reference runs: {error}"),
         }
     }
-    verdict
+    outcome
 }
 
 fn check_refusal(error: &pteron_gpu::Error) {
@@ -162,14 +162,14 @@ fn load(gpu: &Gpu, sketch: &Sketch, fusions: &Fusions, input_bounds: Vec<Option<
     }
 }
 
-/// A graph that was built for just this shape answers with the same bits.
-fn compare_fresh(gpu: &Gpu, sketch: &Sketch, fusions: &Fusions, inputs: &[HostTensor], answers: &[OutputData]) {
+/// Checks that a graph built for just this shape gives the same bits.
+fn compare_fresh(gpu: &Gpu, sketch: &Sketch, fusions: &Fusions, inputs: &[HostTensor], outputs: &[OutputData]) {
     let tight = inputs.iter().map(|input| (input.dims.count() > 0).then_some(input.dims)).collect();
     let Some(fresh) = load(gpu, sketch, fusions, tight) else { return };
     let state = fresh.new_state().unwrap_or_else(|error| panic!("no state: {error}"));
     let again = block_on(fresh.call(&state, &inputs.iter().map(view).collect::<Vec<_>>()));
     let again = again.unwrap_or_else(|error| panic!("a fresh graph refuses what a resized one ran: {error}"));
-    assert!(again == answers, "a resized and a fresh graph answer differently");
+    assert!(again == outputs, "a resized and a fresh graph differ");
 }
 
 fn view(tensor: &HostTensor) -> InputView<'_> {
@@ -189,7 +189,7 @@ struct Reference {
 }
 
 impl Reference {
-    /// Runs one call; `None` if it is refused. Which tensors can be compared is the answer.
+    /// Runs one call and returns which tensors can be compared; `None` if the call is rejected.
     fn run(&mut self, inputs: &[HostTensor]) -> Option<Exactness> {
         let live: Vec<LiveInput<'_>> = inputs
             .iter()
@@ -213,27 +213,27 @@ impl Reference {
         Some(exactness)
     }
 
-    fn compare(&self, answers: &[OutputData], exactness: &Exactness) {
-        assert_eq!(answers.len(), self.graph.outputs.len(), "outputs");
-        for (index, (answer, &output)) in answers.iter().zip(&self.graph.outputs).enumerate() {
+    fn compare(&self, outputs: &[OutputData], exactness: &Exactness) {
+        assert_eq!(outputs.len(), self.graph.outputs.len(), "outputs");
+        for (index, (got, &output)) in outputs.iter().zip(&self.graph.outputs).enumerate() {
             let want = self.tensors.get(output).expect("every output is computed");
-            assert_eq!(answer.dims, want.dims, "dims of output {index}");
+            assert_eq!(got.dims, want.dims, "dims of output {index}");
             if exactness.comparable(output) {
-                compare(index, answer, &want.data);
+                compare(index, got, &want.data);
             }
         }
     }
 }
 
-fn compare(output: usize, answer: &OutputData, want: &HostData) {
-    match (want, host_data(answer.elem, &answer.bytes)) {
+fn compare(output: usize, got: &OutputData, want: &HostData) {
+    match (want, host_data(got.elem, &got.bytes)) {
         (HostData::F32(want), HostData::F32(got)) => {
             assert_eq!(got.len(), want.len(), "elements of output {output}");
             let largest = want.iter().filter(|value| value.is_finite()).fold(1.0f32, |most, value| most.max(value.abs()));
             for (index, (got, want)) in got.iter().zip(want).enumerate() {
                 let near = want.is_finite() && (got - want).abs() <= TOLERANCE * largest;
                 let same = got.to_bits() == want.to_bits() || (got.is_nan() && want.is_nan());
-                // What is near the end of the numbers may be past it.
+                // A value near the largest float may overflow.
                 let huge = want.abs() > 1e37 && (got.abs() > 1e37 || got.is_nan());
                 assert!(near || same || huge, "output {output}, element {index} is {got}, expected {want}");
             }

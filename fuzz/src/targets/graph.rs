@@ -18,16 +18,16 @@ use crate::generate::graph::sketch::{CACHE_ROWS, Dim, MOST};
 use crate::generate::graph::{self, MOST_CALLS, Sketch, sketch};
 use crate::oracle::{allocations, error_text};
 use crate::seeds;
-use crate::target::{Target, Verdict};
+use crate::target::{Outcome, Target};
 use memory::{check_memory, check_plans};
 
-/// What the heap may hold for each byte that a graph says,
+/// Heap bytes per byte of a graph's encoding.
 const HEAP_FACTOR: u64 = 64;
-/// and beyond that: what the budgets of `pteron-gpu` grant to any graph, however small.
+/// Heap bytes beyond that, which the budgets of `pteron-gpu` grant to any graph.
 const HEAP_SLACK: u64 = 4 << 20;
-/// Allocations for each byte that a graph says,
+/// Allocations per byte of a graph's encoding.
 const WORK_FACTOR: u64 = 16;
-/// and beyond that.
+/// Allocations beyond that.
 const WORK_SLACK: u64 = 1 << 16;
 /// Inputs of integers up to this long come with their values.
 const MOST_VALUES: u64 = 256;
@@ -60,19 +60,19 @@ pub const TARGET: Target = Target {
 ///
 /// # Panics
 /// If a property does not hold.
-pub fn run(bytes: &[u8]) -> Verdict {
+pub fn run(bytes: &[u8]) -> Outcome {
     let mut cursor = Cursor::new(bytes);
     let sketch = made(&mut cursor);
     if verify_graph(&sketch.graph, u64::MAX).is_err() {
         return "refused by the reader";
     }
     let said = said(&sketch.graph);
-    let mut verdict = "";
-    let used = allocations(|| verdict = planned_at_shapes(&sketch, &mut cursor));
+    let mut outcome = "";
+    let used = allocations(|| outcome = planned_at_shapes(&sketch, &mut cursor));
     let (heap, work) = (HEAP_SLACK + HEAP_FACTOR * said, WORK_SLACK + WORK_FACTOR * said);
     assert!(used.bytes_max <= heap, "{} bytes on the heap for a graph of {said}", used.bytes_max);
     assert!(used.count_total <= work, "{} allocations for a graph of {said}", used.count_total);
-    verdict
+    outcome
 }
 
 fn made(cursor: &mut Cursor<'_>) -> Sketch {
@@ -86,7 +86,7 @@ pub fn describe(bytes: &[u8]) -> String {
     graph::describe(&made(&mut Cursor::new(bytes)).graph)
 }
 
-/// The least bytes of a file that say what a graph says.
+/// Returns the least number of bytes that encode a graph.
 fn said(graph: &vulkan::Graph) -> u64 {
     let value = |value: &vulkan::Value| match value {
         vulkan::Value::Tensor(tensor) => 16 + 4 * tensor.dims.len(),
@@ -115,7 +115,7 @@ struct CallInputs {
 }
 
 impl CallInputs {
-    /// Inputs at live dims: those of the sketch where an input is still what it was, anything within bounds otherwise.
+    /// Inputs at live dims: those of the sketch where an input is unchanged, anything within bounds otherwise.
     fn new(graph: &Graph, sketch: &Sketch, cursor: &mut Cursor<'_>) -> Self {
         let live = MOST.map(|most| if cursor.one_in(8) { 0 } else { 1 + cursor.below(most as usize) as u32 });
         let position = cursor.below(CACHE_ROWS as usize) as i32;
@@ -161,14 +161,14 @@ fn output_dims(graph: &Graph, planned: &Planned) -> Vec<Dims> {
     graph.outputs.iter().map(|&output| planned.live().dims(output)).collect()
 }
 
-/// A refusal is an operator's own. The check of what unchecked kernels reach is the last net, and what it catches is a fault,
-/// unless a later operator would refuse the graph.
+/// Checks that an operator itself rejected the graph. The bounds check of unchecked kernels is the last line of defence: an error
+/// from it is a bug, unless a later operator would reject the graph.
 fn refused(error: &pteron_gpu::Error, later: bool) {
     error_text(error);
     assert!(later || !matches!(error, pteron_gpu::Error::OutOfBounds { .. }), "{error}");
 }
 
-fn planned_at_shapes(sketch: &Sketch, cursor: &mut Cursor<'_>) -> Verdict {
+fn planned_at_shapes(sketch: &Sketch, cursor: &mut Cursor<'_>) -> Outcome {
     let graph = match Graph::decode(sketch.graph.clone()) {
         Ok(graph) => graph,
         Err(error) => {

@@ -9,7 +9,7 @@ use crate::generate::Choices;
 use crate::mutate;
 use crate::oracle;
 use crate::seeds::{self, Input};
-use crate::target::{Target, Verdict};
+use crate::target::{Outcome, Target};
 
 /// `pteron.json`, `tokenizer_config.json`, and the constant methods of a program.
 pub const TARGET: Target = Target {
@@ -50,10 +50,10 @@ fn seeds(root: &Path) -> Vec<Input> {
     inputs
 }
 
-fn run(bytes: &[u8]) -> Verdict {
+fn run(bytes: &[u8]) -> Outcome {
     constants(bytes);
     let facts = oracle::bounded_heap(bytes.len(), 16, 64 << 10, || PartialMetadata::from_sidecar(bytes));
-    oracle::verdict(&facts);
+    oracle::outcome(&facts);
     if let Ok(facts) = facts {
         resolved(facts);
     }
@@ -63,7 +63,7 @@ fn run(bytes: &[u8]) -> Verdict {
     {
         oracle::error_text(&error);
     }
-    oracle::verdict(&config)
+    oracle::outcome(&config)
 }
 
 fn resolved(facts: PartialMetadata) {
@@ -76,7 +76,7 @@ fn resolved(facts: PartialMetadata) {
     }
 }
 
-/// The same bytes as answers of constant methods.
+/// The same bytes as values of constant methods.
 fn constants(bytes: &[u8]) {
     let mut choices = Choices::new(bytes);
     let names = [

@@ -14,7 +14,7 @@ use crate::generate::cursor::Cursor;
 use crate::generate::program;
 use crate::oracle::{allocations, error_text};
 use crate::seeds;
-use crate::target::{Target, Verdict};
+use crate::target::{Outcome, Target};
 
 /// The target.
 pub const TARGET: Target = Target {
@@ -28,25 +28,25 @@ pub const TARGET: Target = Target {
 
 /// Bytes of host memory that methods are given.
 const HOST_MEMORY: u64 = 1 << 18;
-/// What a program's bytes may become on the heap,
+/// Heap bytes per byte of a program.
 const HEAP_FACTOR: u64 = 32;
-/// and beyond that: what methods may take, twice, because a call has what it computes beside what it keeps.
+/// Heap bytes beyond that: twice the methods' memory, because a call holds its results beside the state.
 const HEAP_SLACK: u64 = (1 << 20) + 4 * HOST_MEMORY;
 /// The most bytes of a tensor that a call brings.
 const MOST_INPUT: u64 = 1 << 14;
 
-fn run(bytes: &[u8]) -> Verdict {
+fn run(bytes: &[u8]) -> Outcome {
     let mut cursor = Cursor::new(bytes);
     let Ok(file) = write_program(&program::program(&mut cursor)) else { return "cannot be written" };
     let len = file.len() as u64;
-    let mut verdict = "";
-    let used = allocations(|| verdict = opened(file, &mut cursor));
+    let mut outcome = "";
+    let used = allocations(|| outcome = opened(file, &mut cursor));
     let limit = HEAP_SLACK + HEAP_FACTOR * len;
     assert!(used.bytes_max <= limit, "{} bytes on the heap for a program of {len}", used.bytes_max);
-    verdict
+    outcome
 }
 
-fn opened(file: Vec<u8>, cursor: &mut Cursor<'_>) -> Verdict {
+fn opened(file: Vec<u8>, cursor: &mut Cursor<'_>) -> Outcome {
     let program = match Program::from_bytes(file, Vec::new()) {
         Ok(program) => program,
         Err(error) => {
@@ -55,21 +55,21 @@ fn opened(file: Vec<u8>, cursor: &mut Cursor<'_>) -> Verdict {
         }
     };
     for name in program.constant_methods() {
-        let answers = program.constant_method(name);
-        assert!(answers.is_some(), "{name} is a constant method without answers");
+        let values = program.constant_method(name);
+        assert!(values.is_some(), "{name} is a constant method without values");
     }
     error_text(&program.signature("nowhere").expect_err("there is no such method"));
     if let Err(error) = pteron_llm::PartialMetadata::from_program(&program) {
         error_text(&error);
     }
-    let mut verdict = "no method";
+    let mut outcome = "no method";
     for name in program.methods() {
-        verdict = method(&program, name, cursor);
+        outcome = method(&program, name, cursor);
     }
-    verdict
+    outcome
 }
 
-fn method(program: &Program, name: &str, cursor: &mut Cursor<'_>) -> Verdict {
+fn method(program: &Program, name: &str, cursor: &mut Cursor<'_>) -> Outcome {
     let signature = program.signature(name);
     let options = LoadOptions { host_memory_budget: Some(HOST_MEMORY), ..LoadOptions::default() };
     let mut method = match DryMethod::new(program, Caps::PORTABLE, name, &options) {
@@ -87,23 +87,23 @@ fn method(program: &Program, name: &str, cursor: &mut Cursor<'_>) -> Verdict {
     let held = |method: &DryMethod| method.kept().cloned().collect::<Vec<Tensor>>();
     let kept: u64 = method.kept().map(|tensor| tensor.bytes().len() as u64).sum();
     assert!(kept <= HOST_MEMORY, "{kept} bytes are kept, {HOST_MEMORY} are allowed");
-    let mut verdict = "no call";
+    let mut outcome = "no call";
     for _ in 0..2 {
         let Some(inputs) = inputs.iter().map(|spec| input(spec, cursor)).collect::<Option<Vec<_>>>() else { break };
         let before = held(&method);
-        match method.call(&inputs, |graph, views| Ok(answers(graph, views, cursor))) {
-            Ok(answers) => {
-                assert_eq!(answers.len(), outputs.len(), "as many outputs as the signature says");
-                verdict = "called";
+        match method.call(&inputs, |graph, views| Ok(delegate_outputs(graph, views, cursor))) {
+            Ok(returned) => {
+                assert_eq!(returned.len(), outputs.len(), "as many outputs as the signature says");
+                outcome = "called";
             }
             Err(error) => {
                 error_text(&error);
                 assert!(held(&method) == before, "a refused call has changed what is kept");
-                verdict = "refused by the call";
+                outcome = "refused by the call";
             }
         }
     }
-    verdict
+    outcome
 }
 
 /// Plans a graph as loading does.
@@ -132,10 +132,10 @@ fn input(spec: &TensorSpec, cursor: &mut Cursor<'_>) -> Option<Tensor> {
     Tensor::new(spec.scalar_type, &shape, vec![value; len as usize]).ok()
 }
 
-/// What a delegate might answer: its outputs at their bounds or smaller, small ones only.
-fn answers(graph: &Graph, views: &[InputView<'_>], cursor: &mut Cursor<'_>) -> Vec<OutputData> {
+/// Outputs that a delegate might return: at their bounds or smaller, small ones only.
+fn delegate_outputs(graph: &Graph, views: &[InputView<'_>], cursor: &mut Cursor<'_>) -> Vec<OutputData> {
     assert_eq!(views.len(), graph.inputs.len(), "a view for each input");
-    let answer = |&output: &pteron_gpu::live::TensorId| {
+    let output = |&output: &pteron_gpu::live::TensorId| {
         let info = graph.info(output);
         let sizes: Vec<u32> = info.bound.iter().map(|&bound| bound.min(if cursor.flip() { 16 } else { 3 })).collect();
         let dims = Dims::new(&sizes).expect("as many as the bound has");
@@ -147,5 +147,5 @@ fn answers(graph: &Graph, views: &[InputView<'_>], cursor: &mut Cursor<'_>) -> V
         };
         OutputData { dims, elem: info.elem, bytes: vec![cursor.byte() & 1; (dims.count() * bytes) as usize] }
     };
-    graph.outputs.iter().map(answer).collect()
+    graph.outputs.iter().map(output).collect()
 }

@@ -5,7 +5,7 @@ use pteron_llm::{History, Sampler, Sampling, SamplingError};
 use crate::generate::cursor::Cursor;
 use crate::oracle::error_text;
 use crate::seeds;
-use crate::target::{Target, Verdict};
+use crate::target::{Outcome, Target};
 
 /// The target.
 pub const TARGET: Target = Target {
@@ -45,7 +45,7 @@ fn sampling(cursor: &mut Cursor<'_>) -> Sampling {
     }
 }
 
-fn run(bytes: &[u8]) -> Verdict {
+fn run(bytes: &[u8]) -> Outcome {
     let mut cursor = Cursor::new(bytes);
     let cursor = &mut cursor;
     let options = sampling(cursor);

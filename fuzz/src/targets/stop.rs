@@ -6,7 +6,7 @@ use pteron_llm::{ShowSpecial, StopConditions, Tokenizer};
 
 use crate::generate::Choices;
 use crate::seeds;
-use crate::target::{Target, Verdict};
+use crate::target::{Outcome, Target};
 
 /// Stop strings over any cut of a text.
 pub const STOP: Target = Target {
@@ -30,7 +30,7 @@ pub const STREAM: Target = Target {
     ..Target::DEFAULT
 };
 
-fn stop(bytes: &[u8]) -> Verdict {
+fn stop(bytes: &[u8]) -> Outcome {
     let mut choices = Choices::new(bytes);
     let strings: Vec<String> = (0..choices.below(5)).map(|_| choices.text(4)).collect();
     let Ok(stop) = StopConditions::new(strings.clone(), vec![choices.u32()]) else {
@@ -81,7 +81,7 @@ fn tokenizers() -> &'static [Tokenizer] {
     })
 }
 
-fn stream(bytes: &[u8]) -> Verdict {
+fn stream(bytes: &[u8]) -> Outcome {
     let mut choices = Choices::new(bytes);
     let tokenizer = choices.pick(tokenizers());
     let show = if choices.bool() { ShowSpecial::Yes } else { ShowSpecial::No };

@@ -8,7 +8,7 @@ use crate::generate::{self, Choices};
 use crate::mutate;
 use crate::oracle;
 use crate::seeds::{self, Input};
-use crate::target::{Target, Verdict};
+use crate::target::{Outcome, Target};
 
 /// The source of a template.
 pub const SOURCE: Target = Target {
@@ -86,7 +86,7 @@ const REAL: [&str; 4] = [
 ];
 
 /// Reads a template and renders a conversation, twice.
-fn rendered(source: &str) -> Verdict {
+fn rendered(source: &str) -> Outcome {
     let tokens = [("bos_token", "<s>"), ("eos_token", "</s>")];
     let tokens: BTreeMap<String, String> = tokens.map(|(name, token)| (name.to_owned(), token.to_owned())).into();
     let template = oracle::bounded_heap(source.len(), 1000, 4 << 20, || ChatTemplate::new(source, tokens));
@@ -109,5 +109,5 @@ fn rendered(source: &str) -> Verdict {
         // A template speaks for itself there.
         Err(error) => oracle::error_text(error),
     }
-    oracle::verdict(&text)
+    oracle::outcome(&text)
 }

@@ -1,4 +1,4 @@
-//! The token loop against programs of any signature: it is accepted and then what it says it is, or refused.
+//! The token loop against programs of any signature: accepted ones have the signature they claim; the rest are rejected.
 
 use pteron::fuzzing::DryMethod;
 use pteron::{LoadOptions, Program, Tensor};
@@ -19,7 +19,7 @@ use crate::generate::graph::{Sketch, finish};
 use crate::generate::program::{Part, assemble, border, constant_method, delegate, tensor};
 use crate::oracle::error_text;
 use crate::seeds;
-use crate::target::{Target, Verdict};
+use crate::target::{Outcome, Target};
 
 /// The target.
 pub const TARGET: Target = Target {
@@ -125,7 +125,7 @@ fn method(graph: &vulkan::Graph, cursor: &mut Cursor<'_>) -> ExecutionPlan {
     plan
 }
 
-fn run(bytes: &[u8]) -> Verdict {
+fn run(bytes: &[u8]) -> Outcome {
     let mut cursor = Cursor::new(bytes);
     let cursor = &mut cursor;
     let Some(part) = Part::new(graph(cursor).graph) else { return "cannot be written" };
@@ -159,7 +159,7 @@ fn run(bytes: &[u8]) -> Verdict {
     "accepted"
 }
 
-/// What a program says of itself is taken or refused.
+/// Reads the metadata of a program; bad values must be errors.
 fn facts(program: &Program) {
     let facts = pteron_llm::PartialMetadata::from_program(program);
     match facts {

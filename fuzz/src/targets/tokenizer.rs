@@ -8,7 +8,7 @@ use crate::generate::{Choices, tokenizer_json};
 use crate::mutate;
 use crate::oracle;
 use crate::seeds::{self, Input};
-use crate::target::{Target, Verdict};
+use crate::target::{Outcome, Target};
 
 /// Where the small files of every kind are.
 const DATA: &str = "crates/pteron-llm/tests/data";
@@ -111,7 +111,7 @@ fn with_prompts(files: Vec<Input>) -> Vec<Input> {
     files.into_iter().map(|file| Input::new(file.name, [&file.bytes, prompt].concat())).collect()
 }
 
-/// Some of what the generator makes, as a start for mutations of JSON.
+/// Some generated tokenizers, as seeds for JSON mutations.
 fn generated() -> Vec<Input> {
     let made = seeds::entropy(Path::new("")).into_iter().map(|entropy| {
         let (file, prompt) = tokenizer_json(&mut Choices::new(&entropy.bytes));
@@ -121,17 +121,17 @@ fn generated() -> Vec<Input> {
 }
 
 /// Reads a file and, if it is a tokenizer, encodes a prompt and decodes ids.
-fn tried(file: &[u8], prompt: &str) -> Verdict {
+fn tried(file: &[u8], prompt: &str) -> Outcome {
     let patterns = file.windows(5).filter(|word| *word == b"Regex").count() as u64;
     // An engine for a regular expression may take much, whatever the file's size.
     let slack = (4 << 20) + patterns * (32 << 20);
     let tokenizer = oracle::bounded_heap(file.len(), 200, slack, || Tokenizer::from_bytes(file));
-    let verdict = oracle::verdict(&tokenizer);
-    let Ok(tokenizer) = tokenizer else { return verdict };
+    let outcome = oracle::outcome(&tokenizer);
+    let Ok(tokenizer) = tokenizer else { return outcome };
     let prompt: String = prompt.chars().take(MAX_PROMPT).collect();
     let len = file.len() + prompt.len();
     oracle::bounded_heap(len, 4096, slack, || used(&tokenizer, &prompt));
-    verdict
+    outcome
 }
 
 fn used(tokenizer: &Tokenizer, prompt: &str) {

@@ -1,4 +1,4 @@
-//! What the corpus covers, per crate: the corpora run once in a build that counts regions, and LLVM's tools sum up.
+//! Coverage of the corpus per crate: replays every corpus in an instrumented build and reads the counters with LLVM's tools.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -40,7 +40,7 @@ pub(super) fn report(workspace: &Workspace, out: &Path) -> Result<()> {
         let mut replay = Command::new(&smoke);
         replay.args(["--only", name, "--input"]).arg(&corpus);
         replay.env("LLVM_PROFILE_FILE", raw.join(format!("{name}.profraw")));
-        // A find is told by the farm; here, what was reached counts.
+        // The farm reports findings; here only coverage counts.
         stdout_of(&mut replay);
     }
     let crates = summed(&export(&tools, &smoke, &raw)?, &workspace.root);

@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: builds the fuzz farm, runs it, and measures what its corpus covers.
+//! `cargo xtask fuzz`: builds the fuzz farm, runs it, and measures the coverage of its corpus.
 //!
 //! The farm itself is a program of the workspace below `fuzz/`: it can be carried to a machine that has no compiler.
 

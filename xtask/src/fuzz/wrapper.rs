@@ -1,6 +1,6 @@
-//! This program between cargo and rustc: it adds flags for the crates that fuzzing should see, and for no others.
+//! The `RUSTC_WRAPPER` of fuzz builds: adds instrumentation flags for the crates that fuzzing should see.
 //!
-//! Flags for all crates would slow down what is not tested, such as the parser of command lines and the GPU's drivers.
+//! Flags for all crates would slow down code that is not under test, such as clap and wgpu.
 
 use std::ffi::OsString;
 use std::process::{Command, ExitCode};
@@ -10,10 +10,10 @@ use anyhow::{Context, Result};
 /// The environment variable that says which flags to add.
 pub(crate) const VARIABLE: &str = "PTERON_FUZZ_INSTRUMENT";
 
-/// Crates of others that read what a file or a prompt says.
+/// Third-party crates that parse files or prompts.
 const READERS: [&str; 6] = ["flatbuffers", "miniz_oxide", "rawzip", "regex_syntax", "safetensors", "serde_json"];
 
-/// What the compiler adds to the code.
+/// The instrumentation that the compiler adds.
 #[derive(Clone, Copy)]
 pub(crate) enum Instrument {
     /// Counters of edges and traced comparisons, for libFuzzer. They work with any Rust.
@@ -51,7 +51,7 @@ impl Instrument {
     }
 }
 
-/// The instrumentation that the environment asks for; `None` if this is no call by cargo.
+/// Returns the instrumentation that the environment asks for; `None` if cargo did not call this program.
 pub(crate) fn wanted() -> Option<Instrument> {
     let name = std::env::var(VARIABLE).ok()?;
     [Instrument::Edges, Instrument::Regions].into_iter().find(|instrument| instrument.name() == name)
@@ -68,7 +68,7 @@ pub(crate) fn rustc(instrument: Instrument) -> Result<ExitCode> {
         command.args(instrument.flags());
     }
     if matches!(instrument, Instrument::Edges) && crate_name(&arguments) == Some("farm") {
-        // It travels: panics name their place without symbols.
+        // It is copied to other machines; panics name their location without symbols.
         command.arg("-Cstrip=symbols");
     }
     let status = command.status().context("rustc could not be started")?;

@@ -11,7 +11,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-/// A rule looks at all files and says what breaks it.
+/// Returns the violations among all files.
 type Rule = fn(&[File]) -> Vec<Violation>;
 
 static RULES: &[Rule] = &[length::check, unfinished::check, quick_start::check];
@@ -25,7 +25,7 @@ struct File {
     executable: bool,
 }
 
-/// What is wrong, and where.
+/// A broken rule and its location.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Violation {
     path: String,

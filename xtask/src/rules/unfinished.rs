@@ -1,8 +1,8 @@
-//! What is committed is finished: no placeholder, and no test switched off without saying why.
+//! No placeholders in code, and no ignored test without a reason.
 
 use super::{File, Violation, has_extension};
 
-/// What may not stand in Rust code, spelled in two parts so that this file does not contain it.
+/// Patterns that Rust code must not contain, in two parts so that this file does not contain them.
 static FORBIDDEN: &[(&str, &str)] = &[
     (concat!("todo", "!("), "a placeholder is not finished code"),
     (concat!("unimplemented", "!("), "a placeholder is not finished code; return an error that says what is missing"),

@@ -1,6 +1,6 @@
 //! Tests that did not run, with their reasons.
 //!
-//! Rust's test harness knows no skipped tests: one that finds that it cannot run here returns, and counts as passed. Such a test
+//! Rust's test harness knows no skipped tests: one that cannot run here returns early, and counts as passed. Such a test
 //! appends a line `SKIPPED name: reason` to the file that `PTERON_SKIPPED_TESTS` names, which is read here and taken off the
 //! passed ones.
 
@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 /// The environment variable that names the file.
 pub(super) const VARIABLE: &str = "PTERON_SKIPPED_TESTS";
 
-/// How many tests the summary names per reason.
+/// The most tests that the summary names per reason.
 const NAMED: usize = 4;
 
 /// The file that tests append to.
@@ -57,13 +57,13 @@ impl Skipped {
         Ok(())
     }
 
-    /// How many tests did not run, or not all of them.
+    /// Number of tests that did not run, or not completely.
     pub(super) fn count(&self) -> u64 {
         let tests: BTreeSet<&String> = self.tests.values().flatten().collect();
         tests.len() as u64
     }
 
-    /// How many of them the harness counts as passed.
+    /// Number of those that the harness counts as passed.
     pub(super) fn reported(&self) -> u64 {
         self.reported.len() as u64
     }

@@ -11,7 +11,7 @@ use crate::web;
 use crate::workspace::Workspace;
 
 impl Action {
-    /// Returns what this action does in this workspace on this machine.
+    /// Returns the commands of this action in this workspace on this machine.
     pub(crate) fn job(&self, workspace: &Workspace) -> Result<Job> {
         match self {
             Self::Cargo(args) => Ok(Job::Run(vec![Invocation::cargo(args)])),

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use crate::workspace::Workspace;
 
-/// What a step does on this machine.
+/// The work of a step on this machine.
 pub(crate) enum Job {
     /// Runs these commands one after the other; the first that fails fails the step.
     Run(Vec<Invocation>),

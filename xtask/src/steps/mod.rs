@@ -10,7 +10,7 @@ use crate::workspace::Workspace;
 pub(crate) use actions::{conform, programs};
 pub(crate) use invocation::{Invocation, Job, built, has_target, stdout_of};
 
-/// One row: what is checked, why, and how.
+/// One row: name, reason and action of a check.
 pub(crate) struct Step {
     pub(crate) name: &'static str,
     pub(crate) why: &'static str,

@@ -25,7 +25,7 @@ const HEAP_SLACK: u64 = 1024 * 1024;
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
     /// `accepted`, or the kind of problem.
-    pub verdict: &'static str,
+    pub label: &'static str,
     /// The most that was on the heap at one time, in bytes.
     pub heap: u64,
 }
@@ -52,10 +52,10 @@ pub fn reading<T>(len: usize, read: impl FnOnce() -> Result<T>) -> (Option<T>, O
     let (heap, limit) = (info.bytes_max, heap_limit(len));
     assert!(heap <= limit, "{heap} bytes on the heap for an input of {len}, more than {limit}");
     match result {
-        Ok(value) => (Some(value), Outcome { verdict: "accepted", heap }),
+        Ok(value) => (Some(value), Outcome { label: "accepted", heap }),
         Err(error) => {
             error_text(&error);
-            (None, Outcome { verdict: kind(&error.problem), heap })
+            (None, Outcome { label: kind(&error.problem), heap })
         }
     }
 }

@@ -41,7 +41,7 @@ pub(crate) fn finish(sketch: &mut Sketch, cursor: &mut Cursor<'_>) {
     }
 }
 
-/// A graph as text, for people who look at a find.
+/// A graph as text, for people who look at a finding.
 #[must_use]
 pub fn describe(graph: &Graph) -> String {
     let value = |id: &ValueId| match graph.value(*id) {

@@ -1,7 +1,7 @@
-//! Which answers of a graph can be compared with the references'.
+//! Selection of the outputs that can be compared with the reference.
 //!
 //! Kernels round where references do not. A number that is nearly a whole one, or nearly another, can then fall on the other
-//! side of a step: what follows such a step is not compared, unless what came in was exact.
+//! side of a step: outputs after such a step are not compared, unless its inputs were exact.
 
 use pteron_gpu::graph::{Elem, Graph, Node};
 use pteron_gpu::live::TensorId;
@@ -55,7 +55,7 @@ const EXACT: &[&str] = &[
     "hardshrink",
 ];
 
-/// Operators whose answer may be another by far for nearly the same numbers.
+/// Operators with discontinuities: nearly equal inputs may give very different outputs.
 const STEPS: &[&str] = &[
     "eq.",
     "ne.",
@@ -84,7 +84,7 @@ const STEPS: &[&str] = &[
     "softmax",
 ];
 
-/// What is known of each tensor.
+/// Per tensor, whether its values are exact, and comparable.
 #[derive(Debug)]
 pub(super) struct Exactness {
     inexact: Vec<bool>,

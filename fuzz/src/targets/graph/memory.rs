@@ -1,4 +1,4 @@
-//! What must hold of a memory plan and of every plan, derived again from the graph alone.
+//! Properties of memory plans and operator plans, derived again from the graph alone.
 
 use pteron_gpu::graph::{Graph, Node, Role};
 use pteron_gpu::live::TensorId;
@@ -10,7 +10,7 @@ fn at(tensor: TensorId) -> usize {
     tensor.0 as usize
 }
 
-/// Every plan stays within what its recipes reserved, and computes what it says.
+/// Checks that every plan stays within the resources of its recipes and writes its outputs.
 ///
 /// # Panics
 /// If one does not.
@@ -33,11 +33,11 @@ pub fn check_plans(graph: &Graph, planned: &Planned, memory: &Memory) {
     }
 }
 
-/// Outputs are what the operator writes, within their bounds, and what is live now.
+/// Checks that a plan's outputs are tensors the operator writes, at their live dims, within their bounds.
 fn check_outputs(planned: &Planned, node: &Node, plan: &Plan) {
     let writes = &node.flow.writes;
     for &(tensor, dims) in &plan.outputs {
-        assert!(writes.contains(&tensor) || node.flow.mutates.contains(&tensor), "{} answers with {tensor}", node.name);
+        assert!(writes.contains(&tensor) || node.flow.mutates.contains(&tensor), "{} returns {tensor}", node.name);
         assert!(dims.fits(&planned.bounds()[at(tensor)]), "{}: {dims} past its bound", node.name);
         assert_eq!(planned.live().dims(tensor), dims, "{}: live dims of {tensor}", node.name);
     }
@@ -70,7 +70,7 @@ fn check_steps(planned: &Planned, index: usize, node: &Node, plan: &Plan) {
     }
 }
 
-/// What an operator answers with, and is not shared, is written by some dispatch: nobody reads what others left.
+/// Checks that some dispatch writes every output that is no alias: no operator reads stale memory.
 fn check_written(graph: &Graph, planned: &Planned, memory: &Memory, index: usize) {
     let (node, plan) = (&graph.nodes[index], &planned.plans()[index]);
     if memory.aliased[index] {
@@ -84,7 +84,7 @@ fn check_written(graph: &Graph, planned: &Planned, memory: &Memory, index: usize
     }
 }
 
-/// No dispatch binds one buffer as what it writes and as anything else.
+/// Checks that no dispatch binds a buffer it writes a second time.
 fn check_bindings(graph: &Graph, planned: &Planned, memory: &Memory, index: usize) {
     let node = &graph.nodes[index];
     if memory.aliased[index] {
@@ -116,7 +116,7 @@ fn check_bindings(graph: &Graph, planned: &Planned, memory: &Memory, index: usiz
     }
 }
 
-/// From which operator to which somebody needs the memory of a tensor or of scratch.
+/// Lifetime of a tensor or of scratch memory, in operators.
 struct Life {
     /// Tensors that share on purpose have one root.
     root: usize,
