@@ -1,1 +1,1 @@
-"""Exports the fixtures of Pteron's tests through ExecuTorch, with PyTorch's own answers."""
+"""Exports the fixtures of Pteron's tests through ExecuTorch, with PyTorch's outputs."""

@@ -51,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="pteron_export", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
 
-    write = commands.add_parser("write", help="export every case, or some, with PyTorch's answers")
+    write = commands.add_parser("write", help="export every case, or some, with PyTorch's outputs")
     write.add_argument("--out", type=Path, default=FIXTURES)
     check = commands.add_parser("check", help="export again, elsewhere, and compare byte for byte")
     check.add_argument("--fixtures", type=Path, default=FIXTURES)

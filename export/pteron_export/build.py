@@ -123,7 +123,7 @@ def _write_row(work: tuple[Path, str]) -> Json | None:
 
 
 def _replace(staging: Path, out: Path) -> None:
-    """Takes away what no row writes any more."""
+    """Removes files that no row writes any more."""
     for name in (OPS, LLAMA, CONVERT):
         shutil.rmtree(out / name, ignore_errors=True)
         shutil.move(staging / name, out / name)
@@ -147,7 +147,7 @@ def _entries(manifest: Path) -> list[Any]:
 
 
 def _compare_folders(new: Path, old: Path, complete: bool) -> list[str]:
-    """With `complete`, what is only in the old folder counts too."""
+    """With `complete`, files that are only in the old folder count too."""
     names = _file_names(new)
     if complete:
         names |= _file_names(old)

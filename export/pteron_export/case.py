@@ -1,4 +1,4 @@
-"""What a fixture is: a row of a table, complete before ExecuTorch is asked anything."""
+"""A fixture as a row of a table, complete before ExecuTorch runs."""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +19,7 @@ class Arg:
     below: int = 8
     # Explicit values, row-major, instead of random ones.
     values: tuple[float, ...] | None = None
-    # For functions that only have answers there.
+    # For functions that are only defined there.
     positive: bool = False
 
     def make(self, seed: str) -> Tensor:

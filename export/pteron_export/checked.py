@@ -1,4 +1,4 @@
-"""What the checks of files have in common: they go through folders, print what they find, and count it."""
+"""Runs a check over all files of some folders, prints the problems and counts them."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class CheckResult:
-    """About one file: what is wrong with it, and what is worth a remark."""
+    """Problems of one file, and remarks that are no problems."""
 
     problems: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
@@ -18,7 +18,7 @@ Check = Callable[[Path, Path | None], CheckResult]
 
 
 def check_files(paths: list[Path], against: Path | None, suffixes: Sequence[str], check: Check) -> int:
-    """Prints one line a file and one a problem; 1 if there was any, or nothing to read."""
+    """Prints one line per file and per problem; returns 1 if there was any problem, or no file."""
     files = list(_files(paths, suffixes))
     problems = 0
     for file, name in files:

@@ -1,4 +1,4 @@
-"""Checkpoints in Hugging Face's form, and the same weights as ExecuTorch's Llama exporter takes them."""
+"""Checkpoints in Hugging Face's format, and the same weights as ExecuTorch's Llama exporter takes them."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -20,7 +20,7 @@ ARCHITECTURES = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen
 # The exporter knows no others.
 SCALING = {"low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
 
-# What a weight is called, and what Meta calls it.
+# Hugging Face's name of a weight, and Meta's.
 OUTSIDE = {
     "model.embed_tokens.weight": "tok_embeddings.weight",
     "model.norm.weight": "norm.weight",
@@ -57,7 +57,7 @@ class Checkpoint:
     # Norms are often kept wider than the rest.
     norm_dtype: torch.dtype | None = None
     shards: int = 1
-    # Whether old files of Llama 2 carry what nobody reads.
+    # Whether the unused tensors of old Llama 2 files are included.
     frequencies: bool = False
     # More files, by name: `generation_config.json`, the tokenizer.
     files: Mapping[str, Any] | None = None
@@ -85,7 +85,7 @@ class Checkpoint:
 
 
 def tiny_config(model_type: str, **more: Any) -> dict[str, Any]:
-    """What all of them have; `more` decides where it says otherwise."""
+    """Common configuration; entries of `more` take precedence."""
     return {
         "architectures": [f"{ARCHITECTURES[model_type]}ForCausalLM"],
         "model_type": model_type,

@@ -1,4 +1,4 @@
-"""The checkpoints in Hugging Face's form: a row each."""
+"""The checkpoints in Hugging Face's format, one row per checkpoint."""
 
 import torch
 
@@ -39,7 +39,7 @@ LLAMAS = [
         FOUR_BITS,
         WORDS_FACTS,
     ),
-    # As old as Llama 2's own: no `rope_theta`, and tensors that nobody reads.
+    # As old as Llama 2's own: no `rope_theta`, and unused tensors.
     Conversion(
         "llama2",
         Checkpoint(
@@ -130,7 +130,7 @@ OTHERS = [
                 torch_dtype="bfloat16",
             ),
             torch.bfloat16,
-            # What a text generator goes by, where it is there.
+            # Text generators prefer this file where it exists.
             files={"generation_config.json": {"eos_token_id": [2, 3], "do_sample": True, "temperature": 0.7}},
         ),
         Choices(linear_group=32, embedding_group=None),

@@ -1,4 +1,4 @@
-"""Tiny checkpoints in Hugging Face's form, and what ExecuTorch's Llama exporter makes of the same weights."""
+"""Tiny checkpoints in Hugging Face's format, and the programs ExecuTorch's exporter writes for the same weights."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from .read import read_pte
 from .sequences import Lengths, Questions, write_sequences
 from .vocabulary import ByteLevel, Pieces
 
-# The exporter takes the stretch of frequencies from the model's name.
+# The exporter derives the RoPE scaling from the model's name.
 STRETCHES = {8.0: "llama3_1", 32.0: "llama3_2"}
 
 SEQUENCES: Lengths = {"S7": [7, 1, 1], "chunked": [5, 16, 1, 4, 1], "S127_full": [127, 1]}
@@ -22,9 +22,9 @@ SEQUENCES: Lengths = {"S7": [7, 1, 1], "chunked": [5, 16, 1, 4, 1], "S127_full":
 
 @dataclass(frozen=True)
 class Choices:
-    """What a converter is told beside the checkpoint."""
+    """Options of a conversion."""
 
-    # Numbers that share a scale; none where they are float32.
+    # Quantisation group size; `None` for float32.
     linear_group: int | None
     embedding_group: int | None
     full_logits: bool = False
@@ -49,7 +49,7 @@ class Choices:
 
 @dataclass(frozen=True)
 class Facts:
-    """What a converter finds beside the weights."""
+    """Files beside the weights."""
 
     begin: int | None = 1
     ends: tuple[int, ...] = (2,)

@@ -1,4 +1,4 @@
-"""`check-converted`: what Pteron makes of a checkpoint must be what ExecuTorch's exporter makes of it.
+"""`check-converted`: Pteron must convert a checkpoint to the program that ExecuTorch's exporter writes.
 
 Two files that differ in these alone are the same: where flatbuffers put their tables, the numbers of values and of
 constants in a delegate's graph, whether equal scalars are one value or several, where segments lie.
@@ -17,13 +17,13 @@ from .graphs import Difference, graph_differences
 from .read import Delegate, Pte, read_pte
 from .written import inconsistencies
 
-# Differences that are found, counted, and no fault: by kind, with the reason.
+# Permitted differences by kind, with the reason. They are counted.
 EXPLAINED = {
     "rotary rounding": "cosines and sines come from another math library, which rounds the last bits differently",
 }
-# Of each kind, as many are printed: one lost operator moves all that follow it.
+# Printed differences per kind: one missing operator shifts all that follow it.
 SHOWN = 8
-# What a runtime that maps the file into memory counts on.
+# Runtimes that map the file need this alignment.
 ALIGNMENT = 128
 
 
@@ -80,7 +80,7 @@ def _program_differences(ours: Pte, theirs: Pte) -> Iterator[Difference]:
 
 
 def _without_data(plan: ExecutionPlan) -> ExecutionPlan:
-    """Where a delegate's bytes are is the file's business."""
+    """Clears the positions of delegates in the file, which may differ."""
     plan = copy.deepcopy(plan)
     for delegate in plan.delegates:
         delegate.processed.index = 0

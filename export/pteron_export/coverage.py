@@ -1,4 +1,4 @@
-"""Counts what a folder of programs holds, to see which corners of the format it reaches."""
+"""Counts the kinds of entries in a folder of programs, to see which parts of the format it covers."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -20,15 +20,15 @@ METADATA: Mapping[str, Any] = {"append_eos_to_prompt": 0, "get_bos_id": 1, "get_
 
 @dataclass(frozen=True)
 class Export:
-    """What a user gives the exporter."""
+    """Inputs of the exporter."""
 
     # As in `params.json`.
     params: Mapping[str, Any]
     # By Meta's names.
     weights: Mapping[str, Tensor]
-    # How it is quantised, and what else.
+    # Quantisation and other options.
     options: Sequence[str]
-    # The exporter knows models by name; of theirs it takes how much scaled frequencies are scaled.
+    # The exporter derives the RoPE scaling from the model's name.
     model: str = "llama3_2"
     context: int = CONTEXT
     # As the exporter counts: a call has at most one token less.

@@ -61,7 +61,7 @@ def write_case(root: Path, case: Case) -> Json:
 
 
 def operators(pte: Pte) -> Json:
-    """The names of everything a runner must be able to execute."""
+    """The names of all operators that a runner must support."""
     inside = {call.name for graph in pte.graphs() for call in graph.chain}
     outside = {
         f"{operator.name}.{operator.overload}" for plan in pte.program.execution_plan for operator in plan.operators
@@ -70,7 +70,7 @@ def operators(pte: Pte) -> Json:
 
 
 def _check_delegated(op: str, contents: Json) -> None:
-    """A row that tests nothing of what it names would pass for ever."""
+    """Fails for a row whose program does not contain the operator it names: it would always pass."""
     if contents["portable_ops"]:
         raise ValueError(f"left outside the delegate: {', '.join(contents['portable_ops'])}")
     if op not in contents["vk_ops"]:
@@ -131,7 +131,7 @@ def write_call(
 
 
 def run_eagerly(module: nn.Module, inputs: tuple[Tensor, ...], mutated: list[int]) -> list[Tensor]:
-    """PyTorch's answers in the order of the program's outputs: mutated inputs come first."""
+    """PyTorch's outputs in the order of the program's outputs: mutated inputs come first."""
     with torch.no_grad():
         given = [tensor.clone() for tensor in inputs]
         returned = pytree.tree_leaves(module(*given))

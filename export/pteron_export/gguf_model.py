@@ -1,4 +1,4 @@
-"""Tiny models as GGUF files, written by the format's own library, with the answers of their dequantised weights."""
+"""Tiny models as GGUF files, written by the format's own library, with the logits of their dequantised weights."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -29,7 +29,7 @@ QWEN = ByteLevel("qwen2", begins=False)
 
 @dataclass(frozen=True)
 class Stored:
-    """A tensor as the file has it, and what its numbers are."""
+    """A tensor as stored, and its dequantised values."""
 
     kind: Kind
     data: numpy.ndarray

@@ -19,7 +19,7 @@ Lengths = Mapping[str, Sequence[int]]
 class Questions:
     lengths: Lengths
     vocabulary: int
-    # What a runtime's logits may be off by: no such error changes the greedy choice.
+    # Permitted error of a runtime's logits: none within it changes the greedy token.
     atol: float
     # Take only tokens for which no activation is about to round the other way.
     steady: bool = False

@@ -1,4 +1,4 @@
-"""Small vocabularies of the two kinds that checkpoints bring, and what the libraries that own them make of texts."""
+"""Small vocabularies of two kinds, and the token ids that their reference libraries give for some texts."""
 
 import json
 from dataclasses import dataclass
@@ -92,7 +92,7 @@ class ByteLevel:
         return tokenizer
 
     def files(self) -> dict[str, Any]:
-        """What lies beside a checkpoint."""
+        """Files beside a checkpoint."""
         config = {
             "bos_token": SPECIAL[0] if self.begins else None,
             "eos_token": SPECIAL[4],

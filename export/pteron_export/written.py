@@ -1,4 +1,4 @@
-"""`check-written`: ExecuTorch's own readers must accept what Pteron wrote, and find the same in it."""
+"""`check-written`: ExecuTorch's own readers must accept the files that Pteron wrote, and read the same content."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,7 +32,7 @@ def _read(file: Path) -> Pte | DataPayload:
 
 
 def _content(read: Pte | DataPayload) -> Any:
-    """What a file says, without where it says it: another writer lays out its flatbuffers in another way."""
+    """A file's content without its layout, which may differ between writers."""
     if not isinstance(read, Pte):
         return read
     for delegate, data in zip(read.delegates, read.program.backend_delegate_data, strict=True):
@@ -54,7 +54,7 @@ def _delegate_content(delegate: Delegate) -> dict[str, Any]:
 
 
 def inconsistencies(pte: Pte) -> Iterator[str]:
-    """What no deserialiser looks at, but a runtime would fall over."""
+    """Inconsistencies that deserialisers accept, but that break a runtime."""
     for delegate in pte.delegates:
         if delegate.graph is not None:
             where = f"method {delegate.method}: delegate {delegate.index}"

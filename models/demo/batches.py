@@ -1,4 +1,4 @@
-"""What the model reads at each step, and how well it predicts what it has not read."""
+"""Training batches, and the loss on held-out documents."""
 
 import math
 from collections.abc import Mapping
@@ -80,7 +80,7 @@ class Batches:
 
 
 class HeldOut:
-    """Bits per byte of documents the model never read.
+    """Bits per byte of held-out documents.
 
     A document begins with the beginning's token, and its end counts too. Where it is longer than the context, windows overlap by
     half, so that all but the first tokens are predicted from at least half a context.

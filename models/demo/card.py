@@ -19,8 +19,8 @@ SAMPLES = 4
 NAMES = {"docs": "Rust documentation", "crates": "crates' documentation comments", "code": "crates' code"}
 NAMES |= {"manuals": "manuals of other software"}
 UNCOMPARED = (
-    "Both columns are of the same weights, which learnt in the decay to be rounded. What the rounding costs "
-    "against a training that never rounds was not measured in this run; `train.py` without `--no-reference` does it."
+    "Both columns are of the same weights, trained with quantisation in the decay. The cost of quantisation "
+    "against a training without it was not measured in this run; `train.py` without `--no-reference` does it."
 )
 
 
@@ -47,7 +47,7 @@ def main() -> None:
     results["epochs"] = own[0]["epochs"] if own else results["epochs"]
     corpus = json.loads(args.corpus.read_text())
     exported = json.loads(args.export.read_text()) if args.export.exists() else None
-    loss = _loss(results, exported, _rounding_before_decay(log))
+    loss = _loss(results, exported, _quantised_before_decay(log))
     text = "\n\n".join([_data(corpus), _model(first, results, exported), loss, _command(first, results)])
     text += "\n\n" + _samples((training / "samples.txt").read_text(encoding="utf-8"))
     card = args.card.read_text(encoding="utf-8")
@@ -91,33 +91,33 @@ def _loss(results: dict, exported: dict | None, untaught: str) -> str:
     return "\n".join(lines)
 
 
-def _rounding_before_decay(log: list[dict]) -> str:
-    """What the same rounding does to weights that were not taught about it."""
+def _quantised_before_decay(log: list[dict]) -> str:
+    """Cost of quantising weights that were trained without it."""
     last = [line for line in log if "dev" in line and line["phase"] == "stretch"][-1]
     return (
-        f"Before the decay (step {last['step']}), rounding weights that had not learnt it cost "
+        f"Before the decay (step {last['step']}), quantising weights that were trained without it cost "
         f"{_difference(last['dev_4bit'], last['dev'])} on the dev text."
     )
 
 
 def _reference(results: dict) -> list[str]:
-    """What the rounding costs, against a training that went its whole way without it."""
+    """Cost of quantisation against a training without it."""
     four, never, after = results["test"]["4bit"], results["reference"]["fp32"], results["reference"]["4bit"]
     lines = [
-        f"The same training with its decay repeated without rounding, all the way to step {results['reference']['steps']}:",
+        f"The same training with its decay repeated without quantisation, all the way to step {results['reference']['steps']}:",
         "",
-        "| | fp32 | rounded afterwards | shipped, against that fp32 |",
+        "| | fp32 | quantised afterwards | shipped, against that fp32 |",
         "|---|---|---|---|",
     ]
     for part in four:
         name = NAMES[part]
-        rounding = f"{after[part]:.4f} ({_difference(after[part], never[part])})"
-        lines.append(f"| {name} | {never[part]:.4f} | {rounding} | {_difference(four[part], never[part])} |")
+        quantised = f"{after[part]:.4f} ({_difference(after[part], never[part])})"
+        lines.append(f"| {name} | {never[part]:.4f} | {quantised} | {_difference(four[part], never[part])} |")
     if results["best_step"] < results["steps"]:
         lines += [
             "",
             f"The shipped weights are those of step {results['best_step']} of {results['steps']}, before the decay was over, "
-            "because the dev text was predicted best there. The last column therefore holds two things, the rounding "
+            "because the dev text was predicted best there. The last column therefore holds two things, the quantisation "
             "and the steps that are missing. This comparison was made once; its weights were not kept.",
         ]
     return lines
@@ -128,8 +128,8 @@ def _samples(text: str) -> str:
     drawn = [part.split("\n", 1)[1].strip("\n") for part in text.split("=== ")[1:] if part.startswith("temperature")]
     shown = [f"````text\n{sample}\n````" for sample in drawn[:SAMPLES]]
     intro = (
-        f"What the 4-bit model writes: the first {SAMPLES} of the ten prompts in `training/samples.txt`, at temperature 0.7 "
-        "among the 40 likeliest tokens, with a fixed seed, 128 tokens at most. The rest, and the likeliest "
+        f"Samples of the 4-bit model: the first {SAMPLES} of the ten prompts in `training/samples.txt`, at temperature 0.7 "
+        "with top-k 40, with a fixed seed, 128 tokens at most. The rest, and the greedy "
         "continuations, which repeat themselves more, are in that file."
     )
     return "\n\n".join([intro, *shown])

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 import weights
 from batches import HeldOut
 from model import Config, Llama, checkpoint
-from quantise import rounded
+from quantise import fake_quantised
 
 HERE = Path(__file__).parent
 METADATA = {"append_eos_to_prompt": 0, "get_bos_id": 0, "get_eos_ids": [0]}
@@ -141,11 +141,11 @@ class Scoring(nn.Module):
 
 
 def _check_weights(model: nn.Module, masters: dict[str, Tensor]) -> None:
-    """The exporter rounded as training did: otherwise all that training learnt about rounding is worth nothing."""
+    """Checks that the exporter quantises as training did; otherwise quantisation-aware training was in vain."""
     for name, module in model.named_modules():
         if isinstance(module, nn.Linear):
             master = masters["tok_embeddings.weight" if name == "output" else f"{name}.weight"]
-            difference = (module.weight.dequantize() - rounded(master)).abs().max().item()
+            difference = (module.weight.dequantize() - fake_quantised(master)).abs().max().item()
             if difference > 1e-6:
                 raise SystemExit(f"{name}: the exporter's 4-bit weights differ from training's by up to {difference}")
 

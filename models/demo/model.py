@@ -62,7 +62,7 @@ class Attention(nn.Module):
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotary embedding of neighbouring pairs, the form of Meta's checkpoints."""
+    """Rotary embedding of interleaved pairs, as in Meta's checkpoints."""
     a, b = x.float().unflatten(-1, (-1, 2)).unbind(-1)
     return torch.stack([a * cos - b * sin, a * sin + b * cos], dim=-1).flatten(-2).type_as(x)
 
@@ -127,5 +127,5 @@ class Llama(nn.Module):
 
 
 def checkpoint(weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """What ExecuTorch's exporter loads."""
+    """The checkpoint in the format of ExecuTorch's exporter."""
     return {**weights, "output.weight": weights["tok_embeddings.weight"]}

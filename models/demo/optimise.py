@@ -1,7 +1,7 @@
 """The optimiser: Muon for the matrices inside the layers, AdamW for the embedding and the norms.
 
 It owns float32 masters. The model's parameters are what a forward pass sees: copies of the masters, or in the last part of the
-training the masters rounded to 4 bits. The gradient with respect to a copy moves its master, which is all that
+training the masters quantised to 4 bits. The gradient with respect to a copy moves its master, which is all that
 "straight-through estimation" says.
 """
 
@@ -40,7 +40,7 @@ class Optimiser:
             self.masters |= dict(zip(names, stack.unbind(), strict=True))
         self._momenta = [torch.zeros_like(stack) for _, stack in self._stacks]
         self._moments = {name: (torch.zeros_like(w), torch.zeros_like(w)) for name, w in self._singles.items()}
-        self.rounding = quantise.rounded
+        self.fake_quantise = quantise.fake_quantised
 
     def _stack(self, names: list[str]) -> Tensor:
         return torch.stack([self._parameters[name].detach() for name in names])
@@ -49,11 +49,11 @@ class Optimiser:
     def show(self, quantised: bool) -> None:
         """Gives the model the weights it computes with."""
         for names, stack in self._stacks:
-            values = self.rounding(stack) if quantised else stack
+            values = self.fake_quantise(stack) if quantised else stack
             for name, value in zip(names, values.unbind(), strict=True):
                 self._parameters[name].copy_(value)
         for name, weight in self._singles.items():
-            self._parameters[name].copy_(self.rounding(weight) if quantised and weight.dim() == 2 else weight)
+            self._parameters[name].copy_(self.fake_quantise(weight) if quantised and weight.dim() == 2 else weight)
 
     @torch.no_grad()
     def step(self, scale: float) -> None:

@@ -35,7 +35,7 @@ def draw(log: Path, picture: Path) -> None:
                 ("b", "4 bits", [(line["step"], line["dev_4bit"]) for line in own]),
                 (
                     "c",
-                    "float32, never rounded",
+                    "float32, never quantised",
                     [(e["step"], e["dev"]) for e in evaluations if e["phase"] == "reference"],
                 ),
             ],

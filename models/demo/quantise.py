@@ -2,7 +2,7 @@
 
 Along a row, 32 weights share one float32 scale; a weight is an integer from -8 to 7. The scale starts at the largest magnitude
 over 8 and is then fitted by least squares, twenty times over (torchao calls it HQQ, scale only). Training has to see exactly
-that rule: weights that were trained towards another one would be rounded to other integers when they are exported.
+that rule: weights that were trained towards another one would be quantised to other integers when they are exported.
 """
 
 import torch
@@ -26,7 +26,7 @@ def fit(groups: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @torch.no_grad()
-def rounded(weight: Tensor) -> Tensor:
-    """The weight as the runtime will see it."""
+def fake_quantised(weight: Tensor) -> Tensor:
+    """The weight quantised and dequantised, as the runtime sees it."""
     q, scale = fit(weight.reshape(-1, GROUP))
     return (q * scale).view_as(weight)

@@ -1,4 +1,4 @@
-"""What the model writes, as text, where no tokenizer is installed."""
+"""Decodes samples of the model where no tokenizer is installed."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +13,7 @@ PROMPTS, NEW_TOKENS = 10, 128
 
 @torch.no_grad()
 def write_samples(path: Path, model: Llama, arrays: Mapping[str, np.ndarray], context: int, seed: int) -> None:
-    """The first prompts, each continued twice: the likeliest token each time, and drawn at random (temperature 0.7, top 40)."""
+    """The first prompts, each continued twice: greedy, and sampled (temperature 0.7, top-k 40)."""
     ends = arrays["prompts_ends"]
     with path.open("w", encoding="utf-8") as file:
         for begin, end in list(zip([0, *ends[:-1]], ends, strict=True))[:PROMPTS]:

@@ -56,7 +56,7 @@ def _weighted(documents: list[dict[str, str]]) -> Iterator[str]:
 
 
 def save(path: Path, arrays: dict[str, np.ndarray]) -> None:
-    """What `np.savez_compressed` writes and `np.load` reads, but packed with LZMA: a quarter smaller on the way to a GPU."""
+    """Writes the format of `np.savez_compressed`, but packed with LZMA: a quarter smaller on the way to a GPU."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as file:
         for name, array in arrays.items():
             with file.open(f"{name}.npy", "w", force_zip64=True) as out:
@@ -131,7 +131,7 @@ def beginnings(text: str) -> Iterator[int]:
 
 
 def _bytes_of_tokens(tokenizer: Tokenizer) -> dict[str, np.ndarray]:
-    """What each token stands for, so that samples can be read where `tokenizers` is not installed."""
+    """The text of each token, so that samples can be read where `tokenizers` is not installed."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [b for b in range(256) if b not in printable]
     byte_of = {chr(b): b for b in printable} | {chr(256 + n): b for n, b in enumerate(others)}

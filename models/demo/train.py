@@ -5,9 +5,9 @@
     python train.py --out run --minutes 9      # the same, shortened if it would take longer than that
     python train.py --out try --tiny           # a toy, to see that everything works on this machine
 
-Warm-up, a long stretch at full rate, then a decay to zero during which the model computes with weights rounded to 4 bits. The
+Warm-up, a long stretch at full rate, then a decay to zero during which the model computes with weights quantised to 4 bits. The
 stretch ends early if documents held out for that purpose stop getting easier. From where the decay begins, a second decay
-without rounding gives the number to compare with: how well the same training does in float32.
+without quantisation gives the number to compare with: how well the same training does in float32.
 """
 
 import argparse
@@ -61,7 +61,7 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--no-compile", action="store_true")
-    parser.add_argument("--no-reference", action="store_true", help="leave out the second decay, without rounding")
+    parser.add_argument("--no-reference", action="store_true", help="leave out the second decay, without quantisation")
     parser.add_argument("--tiny", action="store_true")
     args = parser.parse_args()
     if args.tiny:
@@ -215,11 +215,11 @@ class Run:
         self.optimiser.show(False)
         plain, _ = self.dev_score()
         self.optimiser.show(True)
-        rounded, parts = self.dev_score()
-        scores = {"dev": round(plain, 5), "dev_4bit": round(rounded, 5), "dev_parts_4bit": parts}
+        quantised, parts = self.dev_score()
+        scores = {"dev": round(plain, 5), "dev_4bit": round(quantised, 5), "dev_parts_4bit": parts}
         self.write(step=self.step, phase=name, **scores, epochs=self.batches.epochs())
-        if name != "reference" and rounded < self.best:
-            self.best, self.best_step = rounded, self.step
+        if name != "reference" and quantised < self.best:
+            self.best, self.best_step = quantised, self.step
             weights.save(self.args.out, self.optimiser.masters)
         self.since_progress = 0 if plain < self.progress * 0.9995 else self.since_progress + 1
         self.progress = min(self.progress, plain)
@@ -260,7 +260,7 @@ class Run:
     # Results
 
     def measure(self, values: dict[str, torch.Tensor]) -> dict[str, dict[str, float]]:
-        """Bits per byte of what nobody looked at until now, in float32 and rounded to 4 bits."""
+        """Bits per byte of the test documents, in float32 and quantised to 4 bits."""
         answers: dict[str, dict[str, float]] = {"fp32": {}, "4bit": {}}
         # The masters are taken as they are stored, so that the checkpoint gives these very numbers.
         for name, master in self.optimiser.masters.items():

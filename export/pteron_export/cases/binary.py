@@ -32,7 +32,7 @@ from .patterns import (
 DIVISORS = (3.0, -3.0, 0.25, -0.75, 0.015625, 7.0, -1.0)
 INT_DIVISORS = (3, -3, 1, -1, 7, -5, 100)
 INT_DIVIDENDS = (7, -7, 6, -6, 0, 1, -1, 5, -5, 99, -100, 2147483647, -2147483647)
-# Exponents of integers: none is negative, which PyTorch has no answer for.
+# Exponents of integers: none is negative, which PyTorch rejects.
 INT_EXPONENTS = (0, 1, 2, 3, 5)
 # Division by zero, but no infinite operands: floor and trunc of those have a row of their own.
 FINITE = (NAN, 0.0, -0.0, 1.0, -1.0, 2.5, -3.0, 7.0, -7.5)
@@ -45,7 +45,7 @@ class Binary:
     function: Callable[[Tensor, Tensor], Tensor]
     tolerance: Options
     pairs: Sequence[float] = PAIRED
-    # What the second operand of the ordinary rows is made of; random where empty.
+    # Values of the second operand of the ordinary rows; random if empty.
     right: Sequence[float] = ()
     right_int: Sequence[int] = ()
     left_int: Sequence[int] = ()
@@ -116,7 +116,7 @@ def patterns(binary: Binary) -> Iterator[Case]:
     yield binary.row("broadcast", binary.args([3, 5, 7], [5, 1]))
     yield binary.row("broadcast_rank5", binary.args([2, 1, 3, 1, 5], [1, 3, 1, 2, 1]))
     yield binary.row("special", all_pairs(binary.pairs))
-    # Whole numbers have exact answers, but for a quotient.
+    # Integers have exact results, except quotients.
     whole = ARITHMETIC if binary.name == "div_tensor" else EXACT
     yield binary.row("int32", binary.int_args([13, 1], [7]), **whole)
     if binary.name in ("add_tensor", "div_floor"):
@@ -136,7 +136,7 @@ POWER = "aten.pow.Tensor_Scalar"
 
 
 def powers() -> Iterator[Case]:
-    """By name; a negative base has an answer only for a whole exponent."""
+    """By name; a negative base is only defined for an integer exponent."""
     exponents = {
         "0": 0,
         "1": 1,
@@ -160,7 +160,7 @@ def squared(a: Tensor) -> Tensor:
 
 CASES: list[Case] = [
     *(row for binary in BINARY for row in patterns(binary)),
-    # A quotient's remainder decides here, not the quotient: -1 / inf rounds down to -1, inf / 1 has no answer.
+    # A quotient's remainder decides here, not the quotient: -1 / inf rounds down to -1, inf / 1 is undefined.
     lowered(
         "div_floor_infinite",
         ROUNDED,

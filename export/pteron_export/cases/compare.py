@@ -1,4 +1,4 @@
-"""Comparisons, logic and choice: the answers are bools, or come unchanged from an input."""
+"""Comparisons, logic and choice: outputs are bools, or unchanged inputs."""
 
 from collections.abc import Callable, Iterator, Sequence
 

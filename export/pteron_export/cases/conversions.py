@@ -1,4 +1,4 @@
-"""From one type of numbers to another, and to 8 bits and back."""
+"""Casts between dtypes, and quantisation to 8 bits and back."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -13,7 +13,7 @@ TO_COPY, TO_DIM_ORDER = "aten._to_copy.default", "dim_order_ops._to_dim_order_co
 QUANTIZE = "quantized_decomposed.quantize_per_tensor.default"
 DEQUANTIZE = "quantized_decomposed.dequantize_per_tensor.default"
 
-# Towards zero, on either side of it; no NaN, which has no answer as a whole number.
+# Towards zero, on either side of it; no NaN, which has no integer value.
 FRACTIONS = listed(0.0, -0.0, 0.5, -0.5, 0.984375, -0.984375, 1.5, -1.5, 2.75, -2.75, 1e6, -1e6, 16777215.0)
 # Each half is between two float16: the even one counts. The last ones are the largest, and infinite there.
 BETWEEN = listed(0.0, -0.0, 1.0, 1.00048828125, 1.00146484375, 2049.0, 2051.0, 0.1, -0.3, 65504.0, -70000.0)

@@ -76,7 +76,7 @@ NUMBERS = [
     row("scalar_tensor_f16", SCALAR, lambda: torch.scalar_tensor(2.5, dtype=torch.float16), []),
     row("scalar_tensor_whole_float", SCALAR, lambda a: a * torch.scalar_tensor(3), [f32(3, 5)], **ARITHMETIC),
     row("scalar_tensor_infinite", SCALAR, lambda a: torch.minimum(a, torch.scalar_tensor(-INF)), [f32(3)]),
-    # What PyTorch makes of a number among the arguments of `where`.
+    # PyTorch turns a number among the arguments of `where` into this.
     row("scalar_tensor_where", SCALAR, lambda a: torch.where(a > 0, a, 1.5), [f32(3, 5)]),
     row(
         "scalar_tensor_dynamic",

@@ -1,4 +1,4 @@
-"""Products of matrices, 4-bit weights with a scale a channel, and layer normalisation with all it returns."""
+"""Matrix products, 4-bit weights with per-channel scales, and layer normalisation with all of its outputs."""
 
 from collections.abc import Callable, Sequence
 
@@ -68,7 +68,7 @@ class Exported(nn.Module):
 
 
 def quantizers_own() -> nn.Module:
-    """What the backend's quantizer makes of a layer."""
+    """A layer as the backend's quantizer converts it."""
     linear = fill_parameters(nn.Sequential(nn.Linear(32, 12, bias=False)), "qcs4w_quantizer")
     example = (torch.zeros(3, 32),)
     quantizer = VulkanQuantizer().set_global(get_symmetric_quantization_config(weight_bits=4))

@@ -1,4 +1,4 @@
-"""What the rows of many operators share: live lengths, awkward values, and tolerances."""
+"""Dynamic lengths, edge values and tolerances that many rows share."""
 
 import math
 from collections.abc import Callable, Sequence

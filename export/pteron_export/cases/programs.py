@@ -1,4 +1,4 @@
-"""Programs chosen for their structure: what is in the file around and between the delegates."""
+"""Programs chosen for their structure around and between the delegates."""
 
 import torch
 from executorch.exir.passes.init_mutable_pass import InitializedMutableBufferPass
@@ -38,7 +38,7 @@ class MutatesInput(nn.Module):
 
 
 class Counter(nn.Module):
-    """State in a buffer: the second call sees what the first one left."""
+    """State in a buffer: the second call sees the first one's state."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -47,7 +47,7 @@ class Unary:
     function: Callable[[Tensor], Tensor]
     tolerance: Options
     special: Sequence[float] = SPECIAL
-    # Only non-negative inputs have answers.
+    # Only defined for non-negative inputs.
     positive: bool = False
     # The ones invite the exporter to squeeze.
     rank4: tuple[int, ...] = (2, 1, 3, 5)
@@ -74,7 +74,7 @@ UNARY = [
     Unary("cos", "aten.cos.default", torch.cos, TRANSCENDENTAL, ANGLES),
     Unary("tanh", "aten.tanh.default", torch.tanh, TRANSCENDENTAL, SATURATED),
     Unary("sigmoid", "aten.sigmoid.default", torch.sigmoid, TRANSCENDENTAL, SATURATED),
-    # Not of infinities: PyTorch's kernel for CPUs answers NaN even for inf, where the function is infinite.
+    # Not of infinities: PyTorch's kernel for CPUs returns NaN even for inf, where the function is infinite.
     Unary("gelu", "aten.gelu.default", functional.gelu, TRANSCENDENTAL, (NAN, *SATURATED[3:])),
     Unary(
         "gelu_tanh",
@@ -129,7 +129,7 @@ CASES: list[Case] = [
     lowered("clamp_infinite", CLAMP, fn(lambda a: a.clamp(-INF, 0.5)), [listed(*BENDS)], **EXACT),
     lowered("clamp_int32", CLAMP, fn(lambda a: a.clamp(-2, 3)), [i32(3, 5)], **EXACT),
     lowered("clamp_int64_low_only", CLAMP, fn(lambda a: a.clamp(min=-2)), [i64(3, 5)], **EXACT),
-    # The answer is a float.
+    # The output is a float.
     lowered("clamp_int32_by_float", CLAMP, fn(lambda a: a.clamp(-1.5, 3)), [i32(3, 5)], **EXACT),
     lowered(
         "clamp_int32_dynamic",

@@ -33,7 +33,7 @@ fn run(bytes: &[u8]) -> Outcome {
         let mut numbers = vec![0.0; matrix.columns as usize];
         for row in 0..matrix.rows {
             model.row(weight, row, &mut numbers).expect("a weight that was found has its rows");
-            model.four_bit_row(weight, row, 32);
+            model.int4_row(weight, row, 32);
         }
     }
     "accepted"
