@@ -1,5 +1,7 @@
 //! Files on disk, for the tools that read and write them.
 //!
+//! **Internal to Pteron**: the API may change in any release.
+//!
 //! [`read()`] and [`open()`] take regular files alone, never wait for a pipe's other end, and read at most as many bytes as the
 //! caller allows. [`write()`] and [`AtomicFile`] put a whole file in the place of what was there, or leave that as it was. A file
 //! that is not finished has no name where the system can do that (Linux), and elsewhere a random one that is created new, so that

@@ -1,5 +1,7 @@
 //! A graph of tensor operators at live shapes.
 //!
+//! **Internal to Pteron**: the API may change in any release. Use `pteron`.
+//!
 //! Front ends ([`frontend`]) translate what files hold into the graph IR ([`ir`]). Below it are two halves. The first has no GPU in
 //! it: a [`graph::Graph`] holds decoded operators ([`plan::Op`]), and
 //! [`resize::Planned`] turns the dims of a call's inputs into checked plans. The second, [`engine`], is the only caller of

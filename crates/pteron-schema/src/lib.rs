@@ -1,5 +1,7 @@
 //! The flatbuffer tables inside ExecuTorch's files, declared once and verified before the first read.
 //!
+//! **Internal to Pteron**: the API may change in any release. Use `pteron-format`.
+//!
 //! - [`program`]: the `.pte` file (`ET12`)
 //! - [`vulkan`]: the graph inside a Vulkan delegate (`VK00`)
 //! - [`flat_tensor`]: external data, the `.ptd` file (`FT01`)

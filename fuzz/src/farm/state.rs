@@ -7,6 +7,9 @@ use serde_json::{Value, json};
 
 use crate::TARGETS;
 
+/// Version of the file. Version 1 had no version and counted `finds`, which are counted anew after every run.
+const VERSION: u64 = 2;
+
 /// The totals of one target.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Totals {
@@ -66,7 +69,18 @@ pub(super) fn load(path: &Path) -> Result<State, String> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(State::new()),
         Err(error) => return Err(fault(&error)),
     };
-    let value: Value = serde_json::from_str(&text).map_err(|error| fault(&error))?;
+    parse(&text).map_err(|error| fault(&error))
+}
+
+fn parse(text: &str) -> Result<State, String> {
+    let value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let version = value.get("version").map_or(Some(1), Value::as_u64);
+    if version.is_none_or(|version| version > VERSION) {
+        let found = &value["version"];
+        return Err(format!(
+            "version {found}, but this farm reads versions up to {VERSION}: choose another folder with --out"
+        ));
+    }
     let targets = value["targets"].as_object().into_iter().flatten();
     Ok(targets.map(|(name, totals)| (name.clone(), Totals::from_json(totals))).collect())
 }
@@ -77,6 +91,7 @@ pub(super) fn to_json(state: &State) -> Value {
     let targets: serde_json::Map<String, Value> = known.collect();
     let sum = |part: fn(&Totals) -> u64| state.values().map(part).sum::<u64>();
     json!({
+        "version": VERSION,
         "executions": sum(|totals| totals.executions),
         "seconds": state.values().map(|totals| totals.seconds).sum::<f64>().round(),
         "findings": sum(|totals| totals.findings),
@@ -92,5 +107,16 @@ mod tests {
     fn totals_survive_their_file() {
         let totals = Totals { executions: 1 << 40, seconds: 12.5, edges: 3, corpus: 4, corpus_bytes: 5, findings: 6 };
         assert_eq!(Totals::from_json(&totals.to_json()), totals);
+        let state = State::from([(TARGETS[0].name.to_owned(), totals)]);
+        assert_eq!(parse(&to_json(&state).to_string()).unwrap(), state);
+    }
+
+    #[test]
+    fn older_files_are_read_and_newer_ones_rejected() {
+        let older = r#"{"targets": {"gguf": {"executions": 7, "finds": 2}}}"#;
+        assert_eq!(parse(older).unwrap()["gguf"], Totals { executions: 7, ..Totals::default() });
+        let error = parse(r#"{"version": 3, "targets": {}}"#).unwrap_err();
+        assert!(error.contains("version 3") && error.contains("--out"), "{error}");
+        assert!(parse(r#"{"version": "two"}"#).is_err());
     }
 }
