@@ -9,6 +9,7 @@
 
 pub mod args;
 pub mod budget;
+mod elementwise;
 pub mod engine;
 pub mod error;
 pub mod frontend;
@@ -19,7 +20,6 @@ pub mod ir;
 pub mod kernel;
 mod lines;
 pub mod live;
-mod map;
 mod matmul;
 pub mod memory;
 pub mod ops;

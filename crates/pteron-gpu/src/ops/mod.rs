@@ -90,8 +90,8 @@ pub static OPS: &[&OpDef] = &[
     &binary::DEF,
     &choose_qparams::DEF,
     &sample_row::DEF,
-    &compare::OF_ONE,
-    &compare::OF_TWO,
+    &compare::UNARY_OPS,
+    &compare::BINARY_OPS,
     &convert::DEF,
     &copy::DEF,
     &embedding::DEF,
@@ -117,5 +117,5 @@ pub static OPS: &[&OpDef] = &[
 ];
 
 /// The tables of elementwise operators.
-pub(crate) static MAPS: &[&[crate::map::Row]] =
-    &[unary::TABLE, binary::TABLE, compare::TABLE, compare::ALONE, convert::TABLE, where_self::TABLE];
+pub(crate) static ELEMENTWISE_TABLES: &[&[crate::elementwise::Row]] =
+    &[unary::TABLE, binary::TABLE, compare::BINARY_TABLE, compare::UNARY_TABLE, convert::TABLE, where_self::TABLE];

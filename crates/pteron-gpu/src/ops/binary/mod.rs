@@ -1,24 +1,25 @@
-//! Two tensors to one, element by element. A row of `TABLE` is an operator.
+//! Elementwise operators of two tensors. Each row of `TABLE` is an operator.
 
 #[cfg(test)]
 mod tests;
 
 use crate::args::Args;
+use crate::elementwise::{self, BINARY, Formula, Host, INTEGERS, NUMBERS, ResultType, Row, ScalarArgs};
 use crate::error::OpError;
-use crate::map::{self, Formula, Gives, Host, MAP2, NUMBERS, Numbers, Row, WHOLE};
 use crate::ops::OpDef;
 
 /// The registry entry of the whole family.
-pub static DEF: OpDef = OpDef { names: &map::names::<{ TABLE.len() }>(TABLE), internal: &[], kernels: &[&MAP2], decode };
+pub static DEF: OpDef =
+    OpDef { names: &elementwise::names::<{ TABLE.len() }>(TABLE), internal: &[], kernels: &[&BINARY], decode };
 
 fn decode(args: &mut Args<'_>) -> Result<Box<dyn crate::plan::Op>, OpError> {
-    map::decode(TABLE, args)
+    elementwise::decode(TABLE, args)
 }
 
-/// The family.
+/// The operators of the family.
 pub(crate) const TABLE: &[Row] = &[
     Row {
-        numbers: alpha,
+        scalars: alpha,
         ..row(
             "aten.add.Tensor",
             ("x + params.p.x * y", |x, y, p| x + p[0] * y),
@@ -26,7 +27,7 @@ pub(crate) const TABLE: &[Row] = &[
         )
     },
     Row {
-        numbers: alpha,
+        scalars: alpha,
         ..row(
             "aten.sub.Tensor",
             ("x - params.p.x * y", |x, y, p| x - p[0] * y),
@@ -34,17 +35,17 @@ pub(crate) const TABLE: &[Row] = &[
         )
     },
     row("aten.mul.Tensor", ("x * y", |x, y, _| x * y), ("x * y", |x, y, _| x * y)),
-    Row { gives: Gives::Floats, ..row("aten.div.Tensor", ("x / y", |x, y, _| x / y), ("x / y", |x, _, _| x)) },
+    Row { result: ResultType::Float, ..row("aten.div.Tensor", ("x / y", |x, y, _| x / y), ("x / y", |x, _, _| x)) },
     Row {
-        numbers: rounding,
+        scalars: rounding,
         ..row(
             "aten.div.Tensor_mode",
-            ("divided_to_whole(x, y, params.q.x)", divided_to_whole),
-            ("integers_divided(x, y, params.q.x)", integers_divided),
+            ("div_rounded(x, y, params.q.x)", div_rounded),
+            ("int_div_rounded(x, y, params.q.x)", int_div_rounded),
         )
     },
-    row("aten.minimum.default", ("least(x, y)", least), ("min(x, y)", |x, y, _| x.min(y))),
-    row("aten.pow.Tensor_Tensor", ("power(x, y)", |x, y, _| x.powf(y)), ("integer_power(x, y)", integer_power)),
+    row("aten.minimum.default", ("min_ieee(x, y)", min_ieee), ("min(x, y)", |x, y, _| x.min(y))),
+    row("aten.pow.Tensor_Tensor", ("pow_ieee(x, y)", |x, y, _| x.powf(y)), ("int_pow(x, y)", int_pow)),
     on_bits("aten.bitwise_and.Tensor", "x & y", |x, y, _| x & y),
     on_bits("aten.bitwise_or.Tensor", "x | y", |x, y, _| x | y),
 ];
@@ -56,38 +57,38 @@ const fn row(name: &'static str, float: OnFloats, integer: OnIntegers) -> Row {
     Row {
         name,
         tensors: &["self", "other"],
-        takes: NUMBERS,
-        gives: Gives::Same,
-        numbers: Numbers::none,
-        float: Some(Formula { wgsl: float.0, host: Host::Two(float.1) }),
-        integer: Some(Formula { wgsl: integer.0, host: Host::Two(integer.1) }),
+        dtypes: NUMBERS,
+        result: ResultType::Promoted,
+        scalars: ScalarArgs::none,
+        float: Some(Formula { wgsl: float.0, host: Host::Binary(float.1) }),
+        integer: Some(Formula { wgsl: integer.0, host: Host::Binary(integer.1) }),
     }
 }
 
 const fn on_bits(name: &'static str, wgsl: &'static str, host: fn(i64, i64, &[i64; 4]) -> i64) -> Row {
-    let integer = Some(Formula { wgsl, host: Host::Two(host) });
+    let integer = Some(Formula { wgsl, host: Host::Binary(host) });
     let tensors = &["self", "other"];
-    Row { name, tensors, takes: WHOLE, gives: Gives::Same, numbers: Numbers::none, float: None, integer }
+    Row { name, tensors, dtypes: INTEGERS, result: ResultType::Promoted, scalars: ScalarArgs::none, float: None, integer }
 }
 
-fn alpha(args: &mut Args<'_>) -> Result<Numbers, OpError> {
-    Ok(Numbers::of(&[args.float("alpha")?]))
+fn alpha(args: &mut Args<'_>) -> Result<ScalarArgs, OpError> {
+    Ok(ScalarArgs::of(&[args.float("alpha")?]))
 }
 
-/// How quotients are rounded, as the expressions count the ways.
-fn rounding(args: &mut Args<'_>) -> Result<Numbers, OpError> {
+/// The rounding mode as the expressions number it: 0 none, 1 floor, 2 trunc.
+fn rounding(args: &mut Args<'_>) -> Result<ScalarArgs, OpError> {
     match args.optional_text("rounding_mode")? {
         // Without rounding the quotient of integers is a float.
-        None => Ok(Numbers { floats: true, ..Numbers::of(&[0.0]) }),
-        Some("floor") => Ok(Numbers::of(&[1.0])),
-        Some("trunc") => Ok(Numbers::of(&[2.0])),
+        None => Ok(ScalarArgs { floats: true, ..ScalarArgs::of(&[0.0]) }),
+        Some("floor") => Ok(ScalarArgs::of(&[1.0])),
+        Some("trunc") => Ok(ScalarArgs::of(&[2.0])),
         Some(other) => Err(OpError::new("rounding_mode", format!("is {other:?}, supported: None, \"floor\", \"trunc\""))),
     }
 }
 
 /// In twice the bits a quotient of two floats is never rounded up to a whole number, and so it is rounded down as PyTorch does,
-/// by what is left over. Where it only cuts off it takes the quotient as it is.
-fn divided_to_whole(x: f64, y: f64, mode: &[f64; 4]) -> f64 {
+/// by what is left over. Where it only cuts off it dtypes the quotient as it is.
+fn div_rounded(x: f64, y: f64, mode: &[f64; 4]) -> f64 {
     let apart = x != 0.0 && (x < 0.0) != (y < 0.0);
     match mode[0] {
         1.0 if x.is_infinite() && y != 0.0 => f64::NAN,
@@ -99,19 +100,19 @@ fn divided_to_whole(x: f64, y: f64, mode: &[f64; 4]) -> f64 {
     }
 }
 
-fn integers_divided(x: i64, y: i64, mode: &[i64; 4]) -> i64 {
+fn int_div_rounded(x: i64, y: i64, mode: &[i64; 4]) -> i64 {
     if y == 0 {
         return x;
     }
     if mode[0] == 1 { x.div_euclid(y) - i64::from(y < 0 && x.rem_euclid(y) != 0) } else { x / y }
 }
 
-fn least(x: f64, y: f64, _: &[f64; 4]) -> f64 {
+fn min_ieee(x: f64, y: f64, _: &[f64; 4]) -> f64 {
     if x.is_nan() || y.is_nan() { f64::NAN } else { x.min(y) }
 }
 
-/// In 32 bits, around which PyTorch's powers of integers wrap.
-fn integer_power(x: i64, y: i64, _: &[i64; 4]) -> i64 {
+/// PyTorch's integer powers wrap at 32 bits.
+fn int_pow(x: i64, y: i64, _: &[i64; 4]) -> i64 {
     #[allow(clippy::cast_possible_truncation, reason = "the operands are 32-bit integers")]
     let x = x as i32;
     match u32::try_from(y) {

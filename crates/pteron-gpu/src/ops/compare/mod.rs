@@ -1,31 +1,31 @@
-//! Comparisons and logic: truth values out. A row of `TABLE` or `ALONE` is an operator.
+//! Comparisons and logic, with boolean results. Each row of `BINARY_TABLE` or `UNARY_TABLE` is an operator.
 
 #[cfg(test)]
 mod tests;
 
+use crate::elementwise::{self, ALL, BINARY, Formula, Host, ResultType, Row, ScalarArgs, UNARY};
 use crate::graph::Elem;
-use crate::map::{self, ALL, Formula, Gives, Host, MAP1, MAP2, Numbers, Row};
 use crate::ops::OpDef;
 
-/// Of two tensors.
-pub static OF_TWO: OpDef = OpDef {
-    names: &map::names::<{ TABLE.len() }>(TABLE),
+/// The registry entry of operators of two tensors.
+pub static BINARY_OPS: OpDef = OpDef {
+    names: &elementwise::names::<{ BINARY_TABLE.len() }>(BINARY_TABLE),
     internal: &[],
-    kernels: &[&MAP2],
-    decode: |args| map::decode(TABLE, args),
+    kernels: &[&BINARY],
+    decode: |args| elementwise::decode(BINARY_TABLE, args),
 };
-/// Of one tensor, and perhaps a number.
-pub static OF_ONE: OpDef = OpDef {
-    names: &map::names::<{ ALONE.len() }>(ALONE),
+/// The registry entry of operators of one tensor and perhaps a scalar.
+pub static UNARY_OPS: OpDef = OpDef {
+    names: &elementwise::names::<{ UNARY_TABLE.len() }>(UNARY_TABLE),
     internal: &[],
-    kernels: &[&MAP1],
-    decode: |args| map::decode(ALONE, args),
+    kernels: &[&UNARY],
+    decode: |args| elementwise::decode(UNARY_TABLE, args),
 };
 
-/// Two tensors.
-pub(crate) const TABLE: &[Row] = &[
+/// Operators of two tensors.
+pub(crate) const BINARY_TABLE: &[Row] = &[
     two("aten.eq.Tensor", ["x == y"; 2], |x, y, _| f(x == y), |x, y, _| i(x == y)),
-    // Not `!=`: compilers differ on whether NaN is unlike itself.
+    // Not `!=`: shader compilers differ on whether NaN != NaN.
     two("aten.ne.Tensor", ["!(x == y)"; 2], |x, y, _| f(x != y), |x, y, _| i(x != y)),
     two("aten.lt.Tensor", ["x < y"; 2], |x, y, _| f(x < y), |x, y, _| i(x < y)),
     two("aten.le.Tensor", ["x <= y"; 2], |x, y, _| f(x <= y), |x, y, _| i(x <= y)),
@@ -45,35 +45,35 @@ pub(crate) const TABLE: &[Row] = &[
     ),
 ];
 
-/// One tensor, and perhaps a number.
-pub(crate) const ALONE: &[Row] = &[
-    with_number("aten.eq.Scalar", ["x == X(params.p.x)", "x == X(params.q.x)"], |x, p| f(x == p[0]), |x, q| i(x == q[0])),
-    with_number(
+/// Operators of one tensor and perhaps a scalar.
+pub(crate) const UNARY_TABLE: &[Row] = &[
+    with_scalar("aten.eq.Scalar", ["x == X(params.p.x)", "x == X(params.q.x)"], |x, p| f(x == p[0]), |x, q| i(x == q[0])),
+    with_scalar(
         "aten.ne.Scalar",
         ["!(x == X(params.p.x))", "!(x == X(params.q.x))"],
         |x, p| f(x != p[0]),
         |x, q| i(x != q[0]),
     ),
-    with_number("aten.lt.Scalar", ["x < X(params.p.x)", "x < X(params.q.x)"], |x, p| f(x < p[0]), |x, q| i(x < q[0])),
-    with_number("aten.le.Scalar", ["x <= X(params.p.x)", "x <= X(params.q.x)"], |x, p| f(x <= p[0]), |x, q| i(x <= q[0])),
-    with_number("aten.gt.Scalar", ["x > X(params.p.x)", "x > X(params.q.x)"], |x, p| f(x > p[0]), |x, q| i(x > q[0])),
-    with_number("aten.ge.Scalar", ["x >= X(params.p.x)", "x >= X(params.q.x)"], |x, p| f(x >= p[0]), |x, q| i(x >= q[0])),
+    with_scalar("aten.lt.Scalar", ["x < X(params.p.x)", "x < X(params.q.x)"], |x, p| f(x < p[0]), |x, q| i(x < q[0])),
+    with_scalar("aten.le.Scalar", ["x <= X(params.p.x)", "x <= X(params.q.x)"], |x, p| f(x <= p[0]), |x, q| i(x <= q[0])),
+    with_scalar("aten.gt.Scalar", ["x > X(params.p.x)", "x > X(params.q.x)"], |x, p| f(x > p[0]), |x, q| i(x > q[0])),
+    with_scalar("aten.ge.Scalar", ["x >= X(params.p.x)", "x >= X(params.q.x)"], |x, p| f(x >= p[0]), |x, q| i(x >= q[0])),
     Row {
-        numbers: Numbers::none,
-        ..with_number("aten.logical_not.default", ["x == X()"; 2], |x, _| f(x == 0.0), |x, _| i(x == 0))
+        scalars: ScalarArgs::none,
+        ..with_scalar("aten.logical_not.default", ["x == X()"; 2], |x, _| f(x == 0.0), |x, _| i(x == 0))
     },
     Row {
-        takes: &[Elem::Bool],
+        dtypes: &[Elem::Bool],
         float: None,
-        numbers: Numbers::none,
-        ..with_number("aten.bitwise_not.default", ["x == X()"; 2], |x, _| f(x == 0.0), |x, _| i(x == 0))
+        scalars: ScalarArgs::none,
+        ..with_scalar("aten.bitwise_not.default", ["x == X()"; 2], |x, _| f(x == 0.0), |x, _| i(x == 0))
     },
     Row {
-        takes: &[Elem::I32, Elem::U8, Elem::I8],
-        gives: Gives::Same,
+        dtypes: &[Elem::I32, Elem::U8, Elem::I8],
+        result: ResultType::Promoted,
         float: None,
-        numbers: Numbers::none,
-        ..with_number("aten.bitwise_not.default", ["~x"; 2], |x, _| x, |x, _| !x)
+        scalars: ScalarArgs::none,
+        ..with_scalar("aten.bitwise_not.default", ["~x"; 2], |x, _| x, |x, _| !x)
     },
 ];
 
@@ -92,22 +92,22 @@ const fn two(name: &'static str, wgsl: [&'static str; 2], floats: OfTwo<f64>, in
     Row {
         name,
         tensors: &["self", "other"],
-        takes: ALL,
-        gives: Gives::Truth,
-        numbers: Numbers::none,
-        float: Some(Formula { wgsl: wgsl[0], host: Host::Two(floats) }),
-        integer: Some(Formula { wgsl: wgsl[1], host: Host::Two(integers) }),
+        dtypes: ALL,
+        result: ResultType::Bool,
+        scalars: ScalarArgs::none,
+        float: Some(Formula { wgsl: wgsl[0], host: Host::Binary(floats) }),
+        integer: Some(Formula { wgsl: wgsl[1], host: Host::Binary(integers) }),
     }
 }
 
-const fn with_number(name: &'static str, wgsl: [&'static str; 2], floats: OfOne<f64>, integers: OfOne<i64>) -> Row {
+const fn with_scalar(name: &'static str, wgsl: [&'static str; 2], floats: OfOne<f64>, integers: OfOne<i64>) -> Row {
     Row {
         name,
         tensors: &["self"],
-        takes: ALL,
-        gives: Gives::Truth,
-        numbers: |args| Ok(Numbers::of(&[args.float("other")?])),
-        float: Some(Formula { wgsl: wgsl[0], host: Host::One(floats) }),
-        integer: Some(Formula { wgsl: wgsl[1], host: Host::One(integers) }),
+        dtypes: ALL,
+        result: ResultType::Bool,
+        scalars: |args| Ok(ScalarArgs::of(&[args.float("other")?])),
+        float: Some(Formula { wgsl: wgsl[0], host: Host::Unary(floats) }),
+        integer: Some(Formula { wgsl: wgsl[1], host: Host::Unary(integers) }),
     }
 }

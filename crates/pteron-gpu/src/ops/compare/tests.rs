@@ -7,7 +7,7 @@ const SPECIAL: [f32; 8] = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 0.0, -0.0
 
 #[test]
 fn every_row_of_two_agrees_on_special_numbers() {
-    for row in TABLE {
+    for row in BINARY_TABLE {
         let mut sketch = Sketch::new();
         let inputs = [sketch.input(DataType::Float32, &[8, 1]), sketch.input(DataType::Float32, &[8])];
         let out = sketch.tensor(DataType::Bool, &[8, 8]);
@@ -42,7 +42,7 @@ fn alone(name: &str, dtype: DataType, number: Option<Value>, out: DataType, coun
 
 #[test]
 fn every_row_of_one_agrees() {
-    for row in ALONE.iter().filter(|row| row.name.ends_with(".Scalar")) {
+    for row in UNARY_TABLE.iter().filter(|row| row.name.ends_with(".Scalar")) {
         // Integers meet fractions as floats do, and numbers past their range as well.
         for number in [0.0, 1.0, 2.5, -1e12] {
             let value = || Some(Value::Double(number));

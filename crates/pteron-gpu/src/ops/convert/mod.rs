@@ -1,95 +1,95 @@
-//! The same numbers as elements of another type, quantised ones among them. A row of `TABLE` is an operator.
+//! Casts between element types, quantisation and dequantisation. Each row of `TABLE` is an operator.
 
 #[cfg(test)]
 mod tests;
 
 use crate::args::Args;
+use crate::elementwise::{self, ALL, FLOATS, Formula, Host, ResultType, Row, ScalarArgs, UNARY};
 use crate::error::OpError;
 use crate::graph::Elem;
-use crate::map::{self, ALL, FLOATS, Formula, Gives, Host, MAP1, Numbers, Row};
 use crate::ops::OpDef;
 
 /// The registry entry of the whole family.
 pub static DEF: OpDef = OpDef {
-    names: &map::names::<{ TABLE.len() }>(TABLE),
+    names: &elementwise::names::<{ TABLE.len() }>(TABLE),
     internal: &[],
-    kernels: &[&MAP1],
-    decode: |args| map::decode(TABLE, args),
+    kernels: &[&UNARY],
+    decode: |args| elementwise::decode(TABLE, args),
 };
 
-/// The family.
+/// The operators of the family.
 pub(crate) const TABLE: &[Row] = &[
-    conversion("aten._to_copy.default", |args| {
+    cast("aten._to_copy.default", |args| {
         options(args)?;
-        // Tensors lie contiguously here, whatever lay where the program was exported.
+        // All tensors are contiguous here.
         args.ignore("memory_format")?;
-        Ok(Numbers::default())
+        Ok(ScalarArgs::default())
     }),
-    conversion("dim_order_ops._to_dim_order_copy.default", |args| {
+    cast("dim_order_ops._to_dim_order_copy.default", |args| {
         options(args)?;
         args.contiguous_order("dim_order")?;
-        Ok(Numbers::default())
+        Ok(ScalarArgs::default())
     }),
     Row {
-        takes: FLOATS,
-        gives: Gives::Output,
-        numbers: |args| {
-            let numbers = quantisation(args)?;
+        dtypes: FLOATS,
+        result: ResultType::Output,
+        scalars: |args| {
+            let scalars = quantisation(args)?;
             args.ignore("dtype")?;
-            Ok(numbers)
+            Ok(scalars)
         },
         float: Some(Formula {
             wgsl: "clamp(round(x * params.p.x) + params.p.y, X(params.p.z), X(params.p.w))",
             host: QUANTISE,
         }),
         integer: None,
-        ..conversion("quantized_decomposed.quantize_per_tensor.default", Numbers::none)
+        ..cast("quantized_decomposed.quantize_per_tensor.default", ScalarArgs::none)
     },
     Row {
-        takes: &[Elem::I8, Elem::U8, Elem::I32],
-        gives: Gives::Floats,
-        numbers: |args| {
+        dtypes: &[Elem::I8, Elem::U8, Elem::I32],
+        result: ResultType::Float,
+        scalars: |args| {
             let [inverse, zero, ..] = quantisation(args)?.values;
             args.ignore("dtype")?;
             args.none("out_dtype")?;
-            Ok(Numbers::of(&[inverse.recip(), zero]))
+            Ok(ScalarArgs::of(&[inverse.recip(), zero]))
         },
-        float: Some(Formula { wgsl: "(x - params.p.y) * params.p.x", host: Host::One(|x, p| (x - p[1]) * p[0]) }),
+        float: Some(Formula { wgsl: "(x - params.p.y) * params.p.x", host: Host::Unary(|x, p| (x - p[1]) * p[0]) }),
         integer: None,
-        ..conversion("quantized_decomposed.dequantize_per_tensor.default", Numbers::none)
+        ..cast("quantized_decomposed.dequantize_per_tensor.default", ScalarArgs::none)
     },
 ];
 
-const fn conversion(name: &'static str, numbers: fn(&mut Args<'_>) -> Result<Numbers, OpError>) -> Row {
+const fn cast(name: &'static str, scalars: fn(&mut Args<'_>) -> Result<ScalarArgs, OpError>) -> Row {
     Row {
         name,
         tensors: &["self"],
-        takes: ALL,
-        gives: Gives::Converted,
-        numbers,
-        float: Some(Formula { wgsl: "x", host: Host::One(|x, _| x) }),
-        integer: Some(Formula { wgsl: "x", host: Host::One(|x, _| x) }),
+        dtypes: ALL,
+        result: ResultType::Cast,
+        scalars,
+        float: Some(Formula { wgsl: "x", host: Host::Unary(|x, _| x) }),
+        integer: Some(Formula { wgsl: "x", host: Host::Unary(|x, _| x) }),
     }
 }
 
-/// What every conversion has: the type is the output's own, and where a tensor lies is not the file's matter.
+/// Skips the arguments of every cast: the output's declared type decides, and layout and device do not apply.
 fn options(args: &mut Args<'_>) -> Result<(), OpError> {
     ["dtype", "layout", "device", "pin_memory", "non_blocking"].iter().try_for_each(|name| args.ignore(name))
 }
 
-/// One over the scale, the zero point and the bounds.
-fn quantisation(args: &mut Args<'_>) -> Result<Numbers, OpError> {
+/// The reciprocal of the scale, the zero point and the bounds.
+fn quantisation(args: &mut Args<'_>) -> Result<ScalarArgs, OpError> {
     let scale = args.float("scale")?;
     if !(scale.is_finite() && scale > 0.0) {
         return Err(OpError::new("scale", format!("is {scale}, it must be above 0")));
     }
-    let numbers = [scale.recip(), args.float("zero_point")?, args.float("quant_min")?, args.float("quant_max")?];
-    Ok(Numbers::of(&numbers))
+    let scalars = [scale.recip(), args.float("zero_point")?, args.float("quant_min")?, args.float("quant_max")?];
+    Ok(ScalarArgs::of(&scalars))
 }
 
-const QUANTISE: Host<f64> = Host::One(|x, p| {
-    // Multiplied in 32 bits as PyTorch does: which way a tie is rounded depends on it.
-    #[allow(clippy::cast_possible_truncation, reason = "the numbers of the operator are 32-bit floats on the GPU")]
+const QUANTISE: Host<f64> = Host::Unary(|x, p| {
+    // Multiplied in 32 bits as PyTorch does: rounding of ties depends on it.
+    #[allow(clippy::cast_possible_truncation, reason = "the scalars of the operator are 32-bit floats on the GPU")]
     let steps = f64::from(x as f32 * p[0] as f32).round_ties_even();
     (steps + p[1]).clamp(p[2], p[3])
 });

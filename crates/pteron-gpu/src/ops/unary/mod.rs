@@ -1,42 +1,43 @@
-//! One tensor to another of the same shape, element by element. A row of `TABLE` is an operator.
+//! Elementwise operators of one tensor. Each row of `TABLE` is an operator.
 
 #[cfg(test)]
 mod tests;
 
 use crate::args::Args;
+use crate::elementwise::{self, FLOATS, Formula, Host, NUMBERS, ResultType, Row, ScalarArgs, UNARY};
 use crate::error::OpError;
-use crate::map::{self, FLOATS, Formula, Gives, Host, MAP1, NUMBERS, Numbers, Row};
 use crate::ops::OpDef;
 
 /// The registry entry of the whole family.
-pub static DEF: OpDef = OpDef { names: &map::names::<{ TABLE.len() }>(TABLE), internal: &[], kernels: &[&MAP1], decode };
+pub static DEF: OpDef =
+    OpDef { names: &elementwise::names::<{ TABLE.len() }>(TABLE), internal: &[], kernels: &[&UNARY], decode };
 
 fn decode(args: &mut Args<'_>) -> Result<Box<dyn crate::plan::Op>, OpError> {
-    map::decode(TABLE, args)
+    elementwise::decode(TABLE, args)
 }
 
-/// The family.
+/// The operators of the family.
 pub(crate) const TABLE: &[Row] = &[
     floats("aten.sigmoid.default", "sigmoid(x)", |x, _| 1.0 / (1.0 + (-x).exp())),
     floats("aten.relu.default", "unless_nan(x, max(x, X()))", |x, _| at_least(x, 0.0)),
     both("aten.abs.default", "abs(x)", |x, _| x.abs(), "abs(x)", |x, _| x.abs()),
     both("aten.neg.default", "-x", |x, _| -x, "-x", |x, _| -x),
     floats("aten.exp.default", "unless_nan(x, exp(x))", |x, _| x.exp()),
-    floats("aten.sqrt.default", "root(x)", |x, _| x.sqrt()),
+    floats("aten.sqrt.default", "sqrt_ieee(x)", |x, _| x.sqrt()),
     floats("aten.rsqrt.default", "inverseSqrt(x)", |x, _| x.sqrt().recip()),
-    floats("aten.tanh.default", "tangent(x)", |x, _| x.tanh()),
-    floats("aten.sin.default", "sine(x, 0)", |x, _| x.sin()),
-    floats("aten.cos.default", "sine(x, 1)", |x, _| x.cos()),
+    floats("aten.tanh.default", "tanh_ieee(x)", |x, _| x.tanh()),
+    floats("aten.sin.default", "sin_ieee(x)", |x, _| x.sin()),
+    floats("aten.cos.default", "cos_ieee(x)", |x, _| x.cos()),
     floats("aten.round.default", "round(x)", |x, _| x.round_ties_even()),
-    floats("aten.log10.default", "logarithm_to_2(x) * 0.30102999566", |x, _| x.log10()),
-    floats("aten.hardswish.default", "x * within(x + 3.0, 0.0, 6.0) / 6.0", |x, _| x * within(x + 3.0, 0.0, 6.0) / 6.0),
-    Row { numbers: approximation, ..floats("aten.gelu.default", "gelu(x, params.p.x == 1.0)", gelu) },
+    floats("aten.log10.default", "log2_ieee(x) * 0.30102999566", |x, _| x.log10()),
+    floats("aten.hardswish.default", "x * clamp_ieee(x + 3.0, 0.0, 6.0) / 6.0", |x, _| x * clamp(x + 3.0, 0.0, 6.0) / 6.0),
+    Row { scalars: approximation, ..floats("aten.gelu.default", "gelu(x, params.p.x == 1.0)", gelu) },
     Row {
-        numbers: |args| one(args, "negative_slope"),
+        scalars: |args| one(args, "negative_slope"),
         ..floats("aten.leaky_relu.default", "select(x * params.p.x, x, x > X())", |x, p| if x > 0.0 { x } else { x * p[0] })
     },
     Row {
-        numbers: |args| one(args, "lambd"),
+        scalars: |args| one(args, "lambd"),
         ..floats(
             "aten.hardshrink.default",
             "select(x, X(), abs(x) <= X(params.p.x))",
@@ -46,22 +47,22 @@ pub(crate) const TABLE: &[Row] = &[
         )
     },
     Row {
-        numbers: |args| bounds(args, ["min_val", "max_val"]),
-        ..floats("aten.hardtanh.default", "within(x, params.p.x, params.p.y)", |x, p| within(x, p[0], p[1]))
+        scalars: |args| bounds(args, ["min_val", "max_val"]),
+        ..floats("aten.hardtanh.default", "clamp_ieee(x, params.p.x, params.p.y)", |x, p| clamp(x, p[0], p[1]))
     },
     Row {
-        numbers: |args| bounds(args, ["min", "max"]),
+        scalars: |args| bounds(args, ["min", "max"]),
         ..both(
             "aten.clamp.default",
-            "within(x, params.p.x, params.p.y)",
-            |x, p| within(x, p[0], p[1]),
+            "clamp_ieee(x, params.p.x, params.p.y)",
+            |x, p| clamp(x, p[0], p[1]),
             "min(max(x, X(params.q.x)), X(params.q.y))",
             |x, q| x.max(q[0]).min(q[1]),
         )
     },
     Row {
-        numbers: |args| Ok(Numbers { floats: true, ..one(args, "exponent")? }),
-        ..floats("aten.pow.Tensor_Scalar", "power_of(x, params.p.x)", power)
+        scalars: |args| Ok(ScalarArgs { floats: true, ..one(args, "exponent")? }),
+        ..floats("aten.pow.Tensor_Scalar", "pow_scalar(x, params.p.x)", pow_scalar)
     },
 ];
 
@@ -73,41 +74,41 @@ const fn floats(name: &'static str, wgsl: &'static str, host: OnFloat) -> Row {
     Row {
         name,
         tensors: &["self"],
-        takes: FLOATS,
-        gives: Gives::Same,
-        numbers: Numbers::none,
-        float: Some(Formula { wgsl, host: Host::One(host) }),
+        dtypes: FLOATS,
+        result: ResultType::Promoted,
+        scalars: ScalarArgs::none,
+        float: Some(Formula { wgsl, host: Host::Unary(host) }),
         integer: None,
     }
 }
 
-/// The same that is one on integers, too.
+/// The same with a formula for integers.
 const fn both(name: &'static str, wgsl: &'static str, host: OnFloat, on_integers: &'static str, integers: OnInteger) -> Row {
     Row {
-        takes: NUMBERS,
-        integer: Some(Formula { wgsl: on_integers, host: Host::One(integers) }),
+        dtypes: NUMBERS,
+        integer: Some(Formula { wgsl: on_integers, host: Host::Unary(integers) }),
         ..floats(name, wgsl, host)
     }
 }
 
-fn one(args: &mut Args<'_>, name: &'static str) -> Result<Numbers, OpError> {
-    Ok(Numbers::of(&[args.float(name)?]))
+fn one(args: &mut Args<'_>, name: &'static str) -> Result<ScalarArgs, OpError> {
+    Ok(ScalarArgs::of(&[args.float(name)?]))
 }
 
-/// A lower and an upper bound; without one there is none.
-fn bounds(args: &mut Args<'_>, names: [&'static str; 2]) -> Result<Numbers, OpError> {
+/// A lower and an upper bound, each infinite where it is None.
+fn bounds(args: &mut Args<'_>, names: [&'static str; 2]) -> Result<ScalarArgs, OpError> {
     let low = args.optional_float(names[0])?.unwrap_or(f64::NEG_INFINITY);
     let high = args.optional_float(names[1])?.unwrap_or(f64::INFINITY);
     match names.into_iter().zip([low, high]).find(|(_, bound)| bound.is_nan()) {
         Some((name, _)) => Err(OpError::new(name, "is NaN, it must be a number")),
-        None => Ok(Numbers::of(&[low, high])),
+        None => Ok(ScalarArgs::of(&[low, high])),
     }
 }
 
-fn approximation(args: &mut Args<'_>) -> Result<Numbers, OpError> {
+fn approximation(args: &mut Args<'_>) -> Result<ScalarArgs, OpError> {
     match args.text("approximate")? {
-        "none" => Ok(Numbers::of(&[0.0])),
-        "tanh" => Ok(Numbers::of(&[1.0])),
+        "none" => Ok(ScalarArgs::of(&[0.0])),
+        "tanh" => Ok(ScalarArgs::of(&[1.0])),
         other => Err(OpError::new("approximate", format!("is {other:?}, supported: \"none\", \"tanh\""))),
     }
 }
@@ -116,8 +117,8 @@ fn at_least(x: f64, low: f64) -> f64 {
     if x < low { low } else { x }
 }
 
-/// As PyTorch clamps: NaN stays, and where the bounds cross the upper one counts.
-fn within(x: f64, low: f64, high: f64) -> f64 {
+/// Clamps as PyTorch does: NaN stays NaN, and where the bounds cross the upper one wins.
+fn clamp(x: f64, low: f64, high: f64) -> f64 {
     let raised = at_least(x, low);
     if raised > high { high } else { raised }
 }
@@ -130,8 +131,8 @@ fn gelu(x: f64, p: &[f64; 4]) -> f64 {
     0.5 * x * (1.0 + erf(x / std::f64::consts::SQRT_2))
 }
 
-/// As PyTorch has it: square roots are square roots, of negative infinity as well.
-fn power(x: f64, p: &[f64; 4]) -> f64 {
+/// As in PyTorch, exponents of ±0.5 use the square root, also for −infinity.
+fn pow_scalar(x: f64, p: &[f64; 4]) -> f64 {
     match p[0] {
         0.5 => x.sqrt(),
         -0.5 => x.sqrt().recip(),
@@ -139,7 +140,7 @@ fn power(x: f64, p: &[f64; 4]) -> f64 {
     }
 }
 
-/// The error function by its series, or by its continued fraction where that is quicker.
+/// The error function, by its series near zero and by its continued fraction elsewhere.
 fn erf(x: f64) -> f64 {
     let size = x.abs();
     if size < 3.0 {

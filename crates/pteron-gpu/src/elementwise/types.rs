@@ -1,21 +1,21 @@
-//! Element types between memory and registers: how each is stored, computed with, and compared on the host.
+//! Element types in memory and in registers: storage types, compute types, conversions between them, and the same on the host.
 
 use crate::graph::Elem;
 use crate::live::TensorId;
 use crate::reference::{HostData, HostTensors};
 
-/// What an expression computes with.
+/// The type that an expression computes in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Number {
     Float,
     Integer,
 }
 
-/// What an expression computes.
+/// The type of an expression's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Computed {
     Number(Number),
-    Truth,
+    Bool,
 }
 
 impl Number {
@@ -31,12 +31,12 @@ impl Computed {
     pub(super) fn vector(self) -> &'static str {
         match self {
             Self::Number(number) => number.vector(),
-            Self::Truth => "vec4<bool>",
+            Self::Bool => "vec4<bool>",
         }
     }
 }
 
-/// What the kernels call the types and functions of an input.
+/// The kernels' names for the types and functions of one input.
 pub(super) struct Slot {
     pub(super) stored: &'static str,
     pub(super) computed: &'static str,
@@ -46,7 +46,7 @@ pub(super) struct Slot {
     gather_bytes: &'static str,
 }
 
-/// The input of a letter, stored as one type and computed with as another.
+/// Names for the input of a letter, with its storage type and its compute type.
 macro_rules! slot {
     ($letter:literal, $stored:literal, $computed:literal) => {
         Slot {
@@ -83,10 +83,10 @@ macro_rules! slot {
 
 pub(super) const SLOTS: [Slot; 3] = [slot!("x", "A", "X"), slot!("y", "B", "Y"), slot!("z", "C", "Z")];
 
-/// The head of the expression, by number of inputs.
+/// The signature of the expression's function, by number of inputs.
 pub(super) const HEADS: [&str; 3] = ["fn apply(x: X) -> R", "fn apply(x: X, y: Y) -> R", "fn apply(x: X, y: Y, z: Z) -> R"];
 
-/// Four elements in memory.
+/// The storage type of four elements.
 pub(super) fn stored(elem: Elem) -> &'static str {
     match elem {
         Elem::F32 => "vec4<f32>",
@@ -96,12 +96,12 @@ pub(super) fn stored(elem: Elem) -> &'static str {
     }
 }
 
-/// The elements at four places.
+/// The expression that gathers elements at four offsets into one stored vector.
 pub(super) fn gather(slot: &Slot, elem: Elem) -> &'static str {
     if stored(elem) == "u32" { slot.gather_bytes } else { slot.gather_words }
 }
 
-/// Four elements from memory, as numbers.
+/// The expression that converts a stored vector to the compute type.
 pub(super) fn widen(elem: Elem, number: Number) -> &'static str {
     match (elem, number) {
         (Elem::F32, Number::Float) | (Elem::I32, Number::Integer) => "v",
@@ -120,7 +120,7 @@ pub(super) fn widen(elem: Elem, number: Number) -> &'static str {
     }
 }
 
-/// Four results for memory.
+/// The expression that converts results to the storage type.
 pub(super) fn narrow(result: Computed, elem: Elem) -> &'static str {
     use Number::{Float, Integer};
     match (result, elem) {
@@ -134,23 +134,23 @@ pub(super) fn narrow(result: Computed, elem: Elem) -> &'static str {
         (Computed::Number(Integer), Elem::U8 | Elem::I8) => {
             "dot((bitcast<vec4<u32>>(v) & vec4<u32>(255u)) << vec4<u32>(0u, 8u, 16u, 24u), vec4<u32>(1u))"
         }
-        // NaN is true, so what is true is what is not zero.
+        // NaN is true: everything but zero is.
         (Computed::Number(Float), Elem::Bool) => {
             "dot(select(vec4<u32>(0x1u, 0x100u, 0x10000u, 0x1000000u), vec4<u32>(), v == vec4<f32>()), vec4<u32>(1u))"
         }
         (Computed::Number(Integer), Elem::Bool) => {
             "dot(select(vec4<u32>(0x1u, 0x100u, 0x10000u, 0x1000000u), vec4<u32>(), v == vec4<i32>()), vec4<u32>(1u))"
         }
-        (Computed::Truth, Elem::F32) => "select(vec4<f32>(), vec4<f32>(1.0), v)",
-        (Computed::Truth, Elem::F16) => "select(vec4<f16>(), vec4<f16>(1.0), v)",
-        (Computed::Truth, Elem::I32) => "select(vec4<i32>(), vec4<i32>(1), v)",
-        (Computed::Truth, Elem::U8 | Elem::I8 | Elem::Bool) => {
+        (Computed::Bool, Elem::F32) => "select(vec4<f32>(), vec4<f32>(1.0), v)",
+        (Computed::Bool, Elem::F16) => "select(vec4<f16>(), vec4<f16>(1.0), v)",
+        (Computed::Bool, Elem::I32) => "select(vec4<i32>(), vec4<i32>(1), v)",
+        (Computed::Bool, Elem::U8 | Elem::I8 | Elem::Bool) => {
             "dot(select(vec4<u32>(), vec4<u32>(0x1u, 0x100u, 0x10000u, 0x1000000u), v), vec4<u32>(1u))"
         }
     }
 }
 
-/// The type that PyTorch computes two types in.
+/// The type that PyTorch promotes two types to.
 pub(super) fn promote(a: Elem, b: Elem) -> Elem {
     let rank = |elem| match elem {
         Elem::Bool => 0,
@@ -160,14 +160,14 @@ pub(super) fn promote(a: Elem, b: Elem) -> Elem {
         Elem::F32 => 4,
     };
     match (a, b) {
-        // There is no wider type for both but 16 bits, which there is none of here.
+        // PyTorch promotes these to 16-bit integers, which kernels do not have.
         (Elem::U8, Elem::I8) | (Elem::I8, Elem::U8) => Elem::I32,
         _ if rank(a) >= rank(b) => a,
         _ => b,
     }
 }
 
-/// A tensor on the host as integers.
+/// Reads a host tensor as integers.
 pub(super) fn integers(elem: Elem, tensors: &HostTensors, tensor: TensorId) -> Vec<i64> {
     match elem {
         #[allow(clippy::cast_possible_truncation, reason = "as the conversion truncates")]
@@ -178,7 +178,7 @@ pub(super) fn integers(elem: Elem, tensors: &HostTensors, tensor: TensorId) -> V
     }
 }
 
-/// A tensor on the host as floats.
+/// Reads a host tensor as floats.
 pub(super) fn floats(elem: Elem, tensors: &HostTensors, tensor: TensorId) -> Vec<f64> {
     match elem {
         Elem::F32 | Elem::F16 => tensors.f32(tensor).iter().map(|&value| value.into()).collect(),
@@ -187,7 +187,7 @@ pub(super) fn floats(elem: Elem, tensors: &HostTensors, tensor: TensorId) -> Vec
     }
 }
 
-/// Floats as elements of a tensor on the host.
+/// Converts floats to elements of a host tensor.
 #[allow(clippy::cast_possible_truncation, reason = "tensors hold 32 bits")]
 pub(super) fn host_floats(elem: Elem, values: impl Iterator<Item = f64>) -> HostData {
     match elem {
@@ -197,7 +197,7 @@ pub(super) fn host_floats(elem: Elem, values: impl Iterator<Item = f64>) -> Host
     }
 }
 
-/// Integers as elements of a tensor on the host, wrapped as PyTorch wraps them.
+/// Converts integers to elements of a host tensor, wrapping as PyTorch does.
 #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "elements wrap")]
 pub(super) fn host_integers(elem: Elem, values: impl Iterator<Item = i64>) -> HostData {
     match elem {

@@ -1,4 +1,5 @@
-// The walk over the output: what a thread writes, its file says for four elements in one row and for four one by one.
+// The entry point of elementwise kernels with several inputs. The kernel defines `vectorised` and `element_by_element`, which compute
+// the four output elements from `index` on.
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) thread: u32) {
@@ -7,9 +8,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     if i > (params.count - 1u) / 4u {
         return;
     }
-    if together() {
-        out[i] = in_one_row(i * 4u);
+    if is_vectorised() {
+        out[i] = vectorised(i * 4u);
     } else {
-        out[i] = one_by_one(i * 4u);
+        out[i] = element_by_element(i * 4u);
     }
 }

@@ -1,7 +1,7 @@
-//! What all families share: types, promotion, refusals, broadcasting at live shapes.
+//! Properties of all elementwise families: types, promotion, errors, broadcasting at live shapes.
 
 use crate::ir::{DataType, Value};
-use crate::ops::MAPS;
+use crate::ops::ELEMENTWISE_TABLES;
 use crate::reference::{HostData, HostTensor};
 use crate::testing::{Sketch, bools, check, dims, f32s, i32s, noise, noise_bytes, refusal};
 
@@ -30,17 +30,17 @@ fn sketch(name: &str, inputs: &[(DataType, &[u32])], values: &[Value], out: (Dat
 }
 
 #[test]
-fn rows_that_share_a_name_take_different_elements() {
-    for table in MAPS {
+fn rows_that_share_a_name_take_different_dtypes() {
+    for table in ELEMENTWISE_TABLES {
         for (index, row) in table.iter().enumerate() {
             let same = table[..index].iter().filter(|other| other.name == row.name);
-            assert!(same.flat_map(|other| other.takes).all(|elem| !row.takes.contains(elem)), "{}", row.name);
+            assert!(same.flat_map(|other| other.dtypes).all(|elem| !row.dtypes.contains(elem)), "{}", row.name);
         }
     }
 }
 
 #[test]
-fn every_type_meets_every_other() {
+fn every_pair_of_dtypes_is_compared() {
     let types = [F, I, B, DataType::UInt8, DataType::Int8];
     for a in types {
         for b in types {
@@ -52,7 +52,7 @@ fn every_type_meets_every_other() {
 }
 
 #[test]
-fn every_type_becomes_every_other() {
+fn every_dtype_converts_to_every_other() {
     let types = [F, I, B, DataType::UInt8, DataType::Int8];
     let options = || vec![Value::Null; 6];
     for from in types {
@@ -64,7 +64,7 @@ fn every_type_becomes_every_other() {
 }
 
 #[test]
-fn broadcasting_at_live_shapes_in_rows_and_one_by_one() {
+fn broadcasting_agrees_vectorised_and_element_by_element() {
     for width in [8u32, 7] {
         let bounds: [(DataType, &[u32]); 2] = [(F, &[3, 9, 1, width]), (F, &[9, 4, 1])];
         let sketch = sketch("aten.mul.Tensor", &bounds, &[], (F, &[3, 9, 4, width]));
@@ -75,7 +75,7 @@ fn broadcasting_at_live_shapes_in_rows_and_one_by_one() {
 }
 
 #[test]
-fn ranks_from_none_to_eight() {
+fn ranks_from_zero_to_eight_agree() {
     let shapes: [(&[u32], &[u32], &[u32]); 6] = [
         (&[], &[], &[]),
         (&[5], &[], &[5]),
@@ -91,13 +91,13 @@ fn ranks_from_none_to_eight() {
 }
 
 #[test]
-fn more_elements_than_one_row_of_workgroups() {
+fn more_elements_than_one_row_of_workgroups_agree() {
     let sketch = sketch("aten.neg.default", &[(I, &[300_001])], &[], (I, &[300_001]));
     check(&sketch, &[vec![any(I, &[300_001], 1)], vec![any(I, &[70_000], 2)]], 0.0);
 }
 
 #[test]
-fn what_is_not_covered_is_refused_by_argument() {
+fn unsupported_arguments_are_rejected_by_name() {
     let int = |value| vec![Value::Int(value)];
     let text = refusal(&sketch("aten.add.Tensor", &[(F, &[4]), (B, &[4])], &int(1), (F, &[4])));
     assert!(text.contains("`other` has elements Bool, supported: [F32, I32]"), "{text}");

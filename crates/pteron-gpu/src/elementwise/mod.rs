@@ -1,5 +1,5 @@
-//! Elementwise operators: one to three tensors in, one out, an expression between. Tables in `ops/` hold the expressions; what
-//! all of them share is here: element types, broadcasting, and the three kernels.
+//! Elementwise operators: one to three tensors in, one out, one expression per element. Tables in `ops/` hold the expressions; this
+//! module holds the element types, broadcasting and the three kernels.
 
 mod layout;
 #[cfg(test)]
@@ -20,28 +20,34 @@ use layout::Layout;
 use types::{Computed, Number};
 
 params! {
-    /// Of the kernels.
+    /// Parameters of the elementwise kernels.
     struct Params {
         dims: [u32; MAX_RANK], x: [u32; MAX_RANK], y: [u32; MAX_RANK], z: [u32; MAX_RANK],
-        count: u32, rank: u32, modes: u32, pad: u32, p: [f32; 4], q: [i32; 4],
+        count: u32, rank: u32, flags: u32, pad: u32, p: [f32; 4], q: [i32; 4],
     }
 }
 
-pub(crate) static MAP1: KernelDef =
-    KernelDef::new("map1", include_str!("map1.wgsl"), Params::FIELDS).with_variants(|| variants(1)).proven(reach);
-pub(crate) static MAP2: KernelDef =
-    KernelDef::new("map2", include_str!("map2.wgsl"), Params::FIELDS).with_variants(|| variants(2)).proven(reach);
-pub(crate) static MAP3: KernelDef =
-    KernelDef::new("map3", include_str!("map3.wgsl"), Params::FIELDS).with_variants(|| variants(3)).proven(reach);
+pub(crate) static UNARY: KernelDef =
+    KernelDef::new("elementwise_unary", include_str!("elementwise_unary.wgsl"), Params::FIELDS)
+        .with_variants(|| variants(1))
+        .proven(reach);
+pub(crate) static BINARY: KernelDef =
+    KernelDef::new("elementwise_binary", include_str!("elementwise_binary.wgsl"), Params::FIELDS)
+        .with_variants(|| variants(2))
+        .proven(reach);
+pub(crate) static TERNARY: KernelDef =
+    KernelDef::new("elementwise_ternary", include_str!("elementwise_ternary.wgsl"), Params::FIELDS)
+        .with_variants(|| variants(3))
+        .proven(reach);
 
-/// A thread has four elements of the output. A kernel with one input reads the same four of it; others read where `places` leads.
+/// A thread computes four elements of the output. The unary kernel loads the same four of its input; the others load at `input_offsets`.
 fn reach(call: &DispatchView<'_>) -> Option<Reached> {
     let params = call.params::<Params>()?;
     let elements = count(params.count);
     let inputs = [("A", params.x), ("B", params.y), ("C", params.z)];
     let read = inputs.iter().map_while(|(ty, strides)| Some((call.type_bytes(ty)?, strides)));
     let mut reached = Reached::new();
-    if std::ptr::eq(call.variant.kernel, &MAP1) {
+    if std::ptr::eq(call.variant.kernel, &UNARY) {
         reached = reached.fours(elements, call.type_bytes("A")?);
     } else if (1..=MAX_RANK).contains(&(params.rank as usize)) && params.count > 0 {
         for (bytes, strides) in read {
@@ -53,7 +59,7 @@ fn reach(call: &DispatchView<'_>) -> Option<Reached> {
     Some(reached.fours(elements, call.type_bytes("O")?))
 }
 
-/// The furthest place of an input: the last index of every axis but the outermost, which has what is left.
+/// The largest offset into an input: the last index of every axis but the outermost, which takes the remaining quotient.
 fn furthest(params: &Params, strides: &[u32; MAX_RANK]) -> Counts {
     let last = params.rank as usize - 1;
     let inner = params.dims[..last].iter().zip(strides);
@@ -62,80 +68,80 @@ fn furthest(params: &Params, strides: &[u32; MAX_RANK]) -> Counts {
     at + (count(params.count) - count(1)) / rows * count(strides[last])
 }
 
-/// By number of tensors.
-static KERNELS: [&KernelDef; 3] = [&MAP1, &MAP2, &MAP3];
+/// The kernels, by number of input tensors.
+static KERNELS: [&KernelDef; 3] = [&UNARY, &BINARY, &TERNARY];
 
-/// The element types that tables name.
+/// Sets of element types for table rows.
 pub(crate) const FLOATS: &[Elem] = &[Elem::F32];
 pub(crate) const NUMBERS: &[Elem] = &[Elem::F32, Elem::I32];
-pub(crate) const WHOLE: &[Elem] = &[Elem::I32, Elem::U8, Elem::I8, Elem::Bool];
+pub(crate) const INTEGERS: &[Elem] = &[Elem::I32, Elem::U8, Elem::I8, Elem::Bool];
 pub(crate) const ALL: &[Elem] = &[Elem::F32, Elem::I32, Elem::U8, Elem::I8, Elem::Bool];
 
-/// An operator of a family.
+/// One elementwise operator.
 #[derive(Debug)]
 pub(crate) struct Row {
-    /// The name in files. Two rows may share it if they take different elements.
+    /// The name in files. Two rows may share it if they take different element types.
     pub(crate) name: &'static str,
-    /// What the tensors are called in the schema, in order; they come first.
+    /// The schema's names of the tensor arguments, which come first.
     pub(crate) tensors: &'static [&'static str],
-    /// The elements they may have.
-    pub(crate) takes: &'static [Elem],
-    /// What the output holds.
-    pub(crate) gives: Gives,
-    /// Reads the arguments between the tensors and the output.
-    pub(crate) numbers: fn(&mut Args<'_>) -> Result<Numbers, OpError>,
-    /// What is computed where a tensor or a number is a float.
+    /// The element types they may have.
+    pub(crate) dtypes: &'static [Elem],
+    /// The output's element type.
+    pub(crate) result: ResultType,
+    /// Decodes the arguments between the tensors and the output.
+    pub(crate) scalars: fn(&mut Args<'_>) -> Result<ScalarArgs, OpError>,
+    /// The formula if a tensor or a scalar argument is a float.
     pub(crate) float: Option<Formula<f64>>,
-    /// What is computed where all are integers.
+    /// The formula if all are integers.
     pub(crate) integer: Option<Formula<i64>>,
 }
 
-/// An expression for the GPU, on x, y and z, four elements each, and its twin for tests. The operator's numbers are `params.p`
-/// as floats and `params.q` as integers there, the second argument here.
+/// A WGSL expression of the vectors x, y and z, and the same formula on the host for tests. The operator's scalar arguments are
+/// `params.p` (floats) and `params.q` (integers) in WGSL, and the last argument on the host.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Formula<N> {
     pub(crate) wgsl: &'static str,
     pub(crate) host: Host<N>,
 }
 
-/// A formula in plain Rust, by number of tensors.
+/// A formula on the host, by number of input tensors.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Host<N> {
-    One(fn(N, &[N; 4]) -> N),
-    Two(fn(N, N, &[N; 4]) -> N),
-    Three(fn(i64, N, N) -> N),
+    Unary(fn(N, &[N; 4]) -> N),
+    Binary(fn(N, N, &[N; 4]) -> N),
+    Ternary(fn(i64, N, N) -> N),
 }
 
-/// What an expression results in.
+/// The element type of an operator's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Gives {
-    /// Elements of the type that PyTorch promotes the inputs to.
-    Same,
-    /// Floats, whatever the inputs are.
-    Floats,
-    /// Truth values.
-    Truth,
-    /// What the output's own type says.
+pub(crate) enum ResultType {
+    /// The type that PyTorch promotes the inputs to.
+    Promoted,
+    /// Floats, for inputs of any type.
+    Float,
+    /// Booleans.
+    Bool,
+    /// The type that the file declares for the output.
     Output,
-    /// The same numbers as elements of the output's own type.
-    Converted,
+    /// The same values, cast to the type that the file declares for the output.
+    Cast,
 }
 
-/// The numbers among an operator's arguments.
+/// The scalar arguments of an operator.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Numbers {
+pub(crate) struct ScalarArgs {
     pub(crate) values: [f64; 4],
-    /// Whether they make floats of integers.
+    /// Whether they promote integer tensors to floats.
     pub(crate) floats: bool,
 }
 
-impl Numbers {
+impl ScalarArgs {
     /// No arguments.
     pub(crate) fn none(_: &mut Args<'_>) -> Result<Self, OpError> {
         Ok(Self::default())
     }
 
-    /// These, which make floats of integers if one of them has a fraction or does not fit.
+    /// These values, which promote integer tensors to floats if one of them has a fraction or exceeds 32 bits.
     pub(crate) fn of(given: &[f64]) -> Self {
         let mut values = [0.0; 4];
         values.iter_mut().zip(given).for_each(|(to, &from)| *to = from);
@@ -154,7 +160,7 @@ impl Numbers {
     }
 }
 
-/// The names of a table, for its registry entry.
+/// Returns the names of a table for its registry entry.
 pub(crate) const fn names<const N: usize>(rows: &'static [Row]) -> [&'static str; N] {
     let mut names = [""; N];
     let mut index = 0;
@@ -165,20 +171,20 @@ pub(crate) const fn names<const N: usize>(rows: &'static [Row]) -> [&'static str
     names
 }
 
-/// Decodes a call of a table's operator.
+/// Decodes a call of an operator of the table.
 pub(crate) fn decode(table: &'static [Row], args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
     let name = args.operator();
     let rows = || table.iter().filter(move |row| row.name == name);
     let Some(first) = rows().next() else { return Err(OpError::new("self", "is of no known family")) };
     let taken = first.tensors.iter().map(|tensor| args.tensor(tensor)).collect::<Result<Vec<_>, _>>()?;
     let elems: Vec<Elem> = taken.iter().map(|&tensor| args.info(tensor).elem).collect();
-    let Some(row) = rows().find(|row| elems.iter().all(|elem| row.takes.contains(elem))) else {
-        return Err(refuse_elements(first, &elems, &rows().flat_map(|row| row.takes).copied().collect::<Vec<_>>()));
+    let Some(row) = rows().find(|row| elems.iter().all(|elem| row.dtypes.contains(elem))) else {
+        return Err(refuse_elements(first, &elems, &rows().flat_map(|row| row.dtypes).copied().collect::<Vec<_>>()));
     };
-    let numbers = (row.numbers)(args)?;
+    let scalars = (row.scalars)(args)?;
     let out = args.output("out")?;
-    let shape = Shape::of(row, &elems, numbers.floats, args.info(out).elem)?;
-    Ok(Box::new(Map { row, shape, inputs: taken, numbers, out }))
+    let signature = Signature::of(row, &elems, scalars.floats, args.info(out).elem)?;
+    Ok(Box::new(Elementwise { row, signature, inputs: taken, scalars, out }))
 }
 
 fn refuse_elements(row: &Row, elems: &[Elem], supported: &[Elem]) -> OpError {
@@ -191,30 +197,30 @@ fn refuse_elements(row: &Row, elems: &[Elem], supported: &[Elem]) -> OpError {
     }
 }
 
-/// An operator's types: of what is stored, and of what is computed.
+/// The storage and compute types of an operator's inputs and output.
 #[derive(Clone, Debug)]
-pub(crate) struct Shape {
+pub(crate) struct Signature {
     inputs: Vec<Elem>,
-    /// What is computed with.
+    /// The type that the expression computes in.
     number: Number,
-    /// What is computed.
+    /// The type of the expression.
     result: Computed,
     out: Elem,
 }
 
-impl Shape {
+impl Signature {
     fn of(row: &Row, inputs: &[Elem], floats: bool, out: Elem) -> Result<Self, OpError> {
-        // A condition chooses between numbers without being one.
+        // A condition selects between the others and takes no part in promotion.
         let values = if row.tensors.len() == 3 { &inputs[1..] } else { inputs };
         if row.tensors.len() == 3 && !matches!(inputs[0], Elem::Bool | Elem::U8) {
             return Err(OpError::new(row.tensors[0], format!("has elements {:?}, supported: [Bool, U8]", inputs[0])));
         }
         let promoted = values.iter().copied().reduce(types::promote).unwrap_or(Elem::F32);
-        let floats = floats || row.gives == Gives::Floats || promoted == Elem::F32;
-        let expected = match row.gives {
-            Gives::Truth => Elem::Bool,
-            Gives::Output | Gives::Converted => out,
-            Gives::Same | Gives::Floats => {
+        let floats = floats || row.result == ResultType::Float || promoted == Elem::F32;
+        let expected = match row.result {
+            ResultType::Bool => Elem::Bool,
+            ResultType::Output | ResultType::Cast => out,
+            ResultType::Promoted | ResultType::Float => {
                 if floats {
                     Elem::F32
                 } else {
@@ -226,11 +232,11 @@ impl Shape {
             return Err(OpError::new("out", format!("has elements {out:?}, but the answer's are {expected:?}")));
         }
         let number = if floats { Number::Float } else { Number::Integer };
-        let result = if row.gives == Gives::Truth { Computed::Truth } else { Computed::Number(number) };
-        let shape = Self { inputs: inputs.to_vec(), number, result, out };
-        match shape.expression(row) {
-            Some(_) => Ok(shape),
-            None => Err(refuse_elements(row, inputs, row.takes)),
+        let result = if row.result == ResultType::Bool { Computed::Bool } else { Computed::Number(number) };
+        let signature = Self { inputs: inputs.to_vec(), number, result, out };
+        match signature.expression(row) {
+            Some(_) => Ok(signature),
+            None => Err(refuse_elements(row, inputs, row.dtypes)),
         }
     }
 
@@ -241,12 +247,12 @@ impl Shape {
         }
     }
 
-    /// What an input is computed as: a condition is an integer whatever the others are.
+    /// The compute type of an input. A condition is an integer, whatever the others are.
     fn number_of(&self, input: usize) -> Number {
         if self.inputs.len() == 3 && input == 0 { Number::Integer } else { self.number }
     }
 
-    /// The kernel for these types with a row's expression.
+    /// The kernel variant for these types with a row's expression.
     fn variant(&self, row: &Row) -> Variant {
         let mut variant = Variant::new(KERNELS[self.inputs.len() - 1]).labelled(row.name);
         for (index, &elem) in self.inputs.iter().enumerate() {
@@ -264,38 +270,38 @@ impl Shape {
     }
 }
 
-/// Every variant of a kernel: each row of each table with each element type it takes.
+/// Every variant of a kernel: each row of each table with each element type it accepts.
 fn variants(tensors: usize) -> Vec<Variant> {
-    let rows = crate::ops::MAPS.iter().copied().flatten().filter(|row| row.tensors.len() == tensors);
+    let rows = crate::ops::ELEMENTWISE_TABLES.iter().copied().flatten().filter(|row| row.tensors.len() == tensors);
     let of_row = |row: &'static Row| {
-        let outputs = |elem: Elem| match row.gives {
-            Gives::Output | Gives::Converted => ALL.to_vec(),
-            Gives::Truth => vec![Elem::Bool],
-            Gives::Same => vec![elem],
-            Gives::Floats => vec![Elem::F32],
+        let outputs = |elem: Elem| match row.result {
+            ResultType::Output | ResultType::Cast => ALL.to_vec(),
+            ResultType::Bool => vec![Elem::Bool],
+            ResultType::Promoted => vec![elem],
+            ResultType::Float => vec![Elem::F32],
         };
-        let shape = move |elem: Elem, out| {
+        let signature = move |elem: Elem, out| {
             let mut inputs = vec![elem; tensors];
             if tensors == 3 {
                 inputs[0] = Elem::Bool;
             }
-            Shape::of(row, &inputs, false, out).ok().map(|shape| shape.variant(row))
+            Signature::of(row, &inputs, false, out).ok().map(|signature| signature.variant(row))
         };
-        row.takes.iter().flat_map(move |&elem| outputs(elem).into_iter().filter_map(move |out| shape(elem, out)))
+        row.dtypes.iter().flat_map(move |&elem| outputs(elem).into_iter().filter_map(move |out| signature(elem, out)))
     };
     rows.flat_map(of_row).collect()
 }
 
 #[derive(Debug)]
-struct Map {
+struct Elementwise {
     row: &'static Row,
-    shape: Shape,
+    signature: Signature,
     inputs: Vec<TensorId>,
-    numbers: Numbers,
+    scalars: ScalarArgs,
     out: TensorId,
 }
 
-impl Map {
+impl Elementwise {
     fn out_dims(&self, cx: &PlanCx<'_>) -> Result<Dims, OpError> {
         let mut out = cx.dims(self.inputs[0]);
         for (name, &input) in self.row.tensors.iter().zip(&self.inputs).skip(1) {
@@ -307,32 +313,32 @@ impl Map {
     }
 }
 
-impl Op for Map {
+impl Op for Elementwise {
     fn recipes(&self, _: &BoundsCx<'_>) -> Result<Recipes, OpError> {
         let binds = self.inputs.iter().chain([&self.out]).map(|&tensor| tensor.into());
-        Ok(Recipes::of([Recipe::new(self.shape.variant(self.row), binds)]))
+        Ok(Recipes::of([Recipe::new(self.signature.variant(self.row), binds)]))
     }
 
     fn plan(&self, cx: &PlanCx<'_>) -> Result<Plan, OpError> {
         let out = self.out_dims(cx)?;
         let inputs: Vec<Dims> = self.inputs.iter().map(|&input| cx.dims(input)).collect();
-        let Layout { dims, strides, rank, modes } = Layout::new(&out, &inputs);
-        let (p, q) = self.numbers.params();
+        let Layout { dims, strides, rank, flags } = Layout::new(&out, &inputs);
+        let (p, q) = self.scalars.params();
         let [x, y, z] = strides;
-        let params = Params { dims, x, y, z, count: out.count_u32(), rank, modes, pad: 0, p, q };
+        let params = Params { dims, x, y, z, count: out.count_u32(), rank, flags, pad: 0, p, q };
         Ok(Plan::new(self.out, out, Dispatch::items(0, &params, out.count(), 1024)?))
     }
 
     fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError> {
         let out = self.out_dims(cx)?;
-        let (row, elem) = (self.row, self.shape.out);
-        let data = match (self.shape.number, &row.float, &row.integer) {
+        let (row, elem) = (self.row, self.signature.out);
+        let data = match (self.signature.number, &row.float, &row.integer) {
             (Number::Float, Some(formula), _) => {
-                let values = self.evaluate(cx, &out, tensors, formula.host, types::floats, &self.numbers.values);
+                let values = self.evaluate(cx, &out, tensors, formula.host, types::floats, &self.scalars.values);
                 types::host_floats(elem, values.into_iter())
             }
             (Number::Integer, _, Some(formula)) => {
-                let values = self.evaluate(cx, &out, tensors, formula.host, types::integers, &self.numbers.integers());
+                let values = self.evaluate(cx, &out, tensors, formula.host, types::integers, &self.scalars.integers());
                 types::host_integers(elem, values.into_iter())
             }
             _ => return Ok(()),
@@ -342,14 +348,14 @@ impl Op for Map {
     }
 
     fn alias(&self) -> Option<TensorId> {
-        // A conversion to the same type changes nothing.
-        let same = self.row.gives == Gives::Converted && self.shape.inputs == [self.shape.out];
+        // A cast to the same type is the identity.
+        let same = self.row.result == ResultType::Cast && self.signature.inputs == [self.signature.out];
         same.then(|| self.inputs[0])
     }
 }
 
-impl Map {
-    /// The formula for each element of the output, on the host.
+impl Elementwise {
+    /// Evaluates the formula for each element of the output on the host.
     fn evaluate<N: Copy>(
         &self,
         cx: &PlanCx<'_>,
@@ -357,18 +363,18 @@ impl Map {
         tensors: &HostTensors,
         formula: Host<N>,
         read: fn(Elem, &HostTensors, TensorId) -> Vec<N>,
-        numbers: &[N; 4],
+        scalars: &[N; 4],
     ) -> Vec<N> {
         let shapes: Vec<Dims> = self.inputs.iter().map(|&input| cx.dims(input)).collect();
-        let elems = &self.shape.inputs;
+        let elems = &self.signature.inputs;
         let inputs: Vec<Vec<N>> = self.inputs.iter().zip(elems).map(|(&id, &elem)| read(elem, tensors, id)).collect();
         let conditions = types::integers(elems[0], tensors, self.inputs[0]);
         let at = |input: usize, index: &[u32]| broadcast_offset(&shapes[input], index);
         let value = |input: usize, index: &[u32]| inputs[input][at(input, index)];
         let each = |index: Vec<u32>| match formula {
-            Host::One(f) => f(value(0, &index), numbers),
-            Host::Two(f) => f(value(0, &index), value(1, &index), numbers),
-            Host::Three(f) => f(conditions[at(0, &index)], value(1, &index), value(2, &index)),
+            Host::Unary(f) => f(value(0, &index), scalars),
+            Host::Binary(f) => f(value(0, &index), value(1, &index), scalars),
+            Host::Ternary(f) => f(conditions[at(0, &index)], value(1, &index), value(2, &index)),
         };
         indices(out).map(each).collect()
     }

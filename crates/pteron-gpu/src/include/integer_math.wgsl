@@ -1,20 +1,20 @@
-// What expressions on integers share. Division by zero, which PyTorch refuses, gives the number itself.
+// Math functions for integer expressions. Division by zero, which PyTorch rejects, returns the dividend.
 
-fn integers_divided(a: vec4<i32>, b: vec4<i32>, mode: i32) -> vec4<i32> {
+fn int_div_rounded(a: vec4<i32>, b: vec4<i32>, mode: i32) -> vec4<i32> {
     let q = a / b;
     let left = a - q * b;
     let over = (left != vec4<i32>(0)) & ((left < vec4<i32>(0)) != (b < vec4<i32>(0)));
     return select(q, q - vec4<i32>(1), over & vec4<bool>(mode == 1));
 }
 
-fn integer_power(v: vec4<i32>, w: vec4<i32>) -> vec4<i32> {
+fn int_pow(v: vec4<i32>, w: vec4<i32>) -> vec4<i32> {
     var power = v;
     var result = vec4<i32>(1);
     for (var bit = 0u; bit < 31u; bit++) {
         result *= select(vec4<i32>(1), power, ((w >> vec4<u32>(bit)) & vec4<i32>(1)) == vec4<i32>(1));
         power *= power;
     }
-    // Below zero the only whole numbers are powers of 1 and −1.
+    // A negative exponent has an integer result only for bases 1 and −1.
     let odd = (w & vec4<i32>(1)) == vec4<i32>(1);
     let unit = select(vec4<i32>(1), v, odd);
     let negative = select(vec4<i32>(0), unit, abs(v) == vec4<i32>(1));
