@@ -36,13 +36,13 @@ impl HostData {
         self.len() == 0
     }
 
-    /// The elements at these places.
+    /// The elements at these indices.
     #[must_use]
-    pub fn at(&self, places: &[usize]) -> Self {
+    pub fn gather(&self, indices: &[usize]) -> Self {
         match self {
-            Self::F32(values) => Self::F32(places.iter().map(|&at| values[at]).collect()),
-            Self::I32(values) => Self::I32(places.iter().map(|&at| values[at]).collect()),
-            Self::U8(values) => Self::U8(places.iter().map(|&at| values[at]).collect()),
+            Self::F32(values) => Self::F32(indices.iter().map(|&at| values[at]).collect()),
+            Self::I32(values) => Self::I32(indices.iter().map(|&at| values[at]).collect()),
+            Self::U8(values) => Self::U8(indices.iter().map(|&at| values[at]).collect()),
         }
     }
 

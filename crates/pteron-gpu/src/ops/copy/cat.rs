@@ -1,7 +1,7 @@
-//! `aten.cat`: tensors one after the other along a dimension, seven a dispatch.
+//! `aten.cat`: concatenates tensors along a dimension, seven per dispatch.
 
-use super::parts::{PARTS, Params, Parts, ways};
-use super::strided::{Kernel, Way, check_count};
+use super::sections::{Params, SECTIONS, Sections, strategies};
+use super::strided::{Kernel, Strategy, check_count};
 use crate::args::{Args, normalise};
 use crate::error::OpError;
 use crate::graph::Elem;
@@ -11,16 +11,16 @@ use crate::plan::{BoundsCx, Op, Plan, PlanCx, Recipe, Recipes};
 use crate::reference::{HostData, HostTensors, broadcast_offset, indices};
 use crate::shape::Dims;
 
-pub(super) static ITEMS: KernelDef =
-    KernelDef::new("cat", include_str!("cat.wgsl"), Params::FIELDS).with_types(&[("T", &["vec4<u32>"])]);
-pub(super) static LANES: KernelDef = KernelDef::new("cat_lanes", include_str!("cat_lanes.wgsl"), Params::FIELDS)
+pub(super) static VEC4: KernelDef =
+    KernelDef::new("cat_vec4", include_str!("cat_vec4.wgsl"), Params::FIELDS).with_types(&[("T", &["vec4<u32>"])]);
+pub(super) static ELEMENTS: KernelDef = KernelDef::new("cat_elements", include_str!("cat_elements.wgsl"), Params::FIELDS)
     .with_types(&[("T", &["u32"])])
-    .with_variants(|| ways(Elem::U8).filter(|way| way.kernel == Kernel::Lanes).map(variant).collect());
+    .with_variants(|| strategies(Elem::U8).filter(|strategy| strategy.kernel == Kernel::Elements).map(variant).collect());
 
-fn variant(way: &Way) -> Variant {
-    match way.kernel {
-        Kernel::Items => Variant::new(&ITEMS).with_type("T", "vec4<u32>"),
-        _ => Variant::new(&LANES).with_type("T", "u32").with("PER_WORD", way.per_word),
+fn variant(strategy: &Strategy) -> Variant {
+    match strategy.kernel {
+        Kernel::Vec4 => Variant::new(&VEC4).with_type("T", "vec4<u32>"),
+        _ => Variant::new(&ELEMENTS).with_type("T", "u32").with("PER_WORD", strategy.per_word),
     }
 }
 
@@ -47,7 +47,7 @@ pub(super) fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
             return Err(OpError::new("tensors", format!("has a single number at {index}, which has no dimension")));
         }
     }
-    // Tensors of one dimension stand among others only while they are empty.
+    // One-dimensional tensors may be among others only while they are empty.
     let rank = tensors.iter().map(|&tensor| args.info(tensor).bound.len()).max().unwrap_or(1);
     let dim = args.int("dim")?;
     let axis = normalise(dim, rank)
@@ -56,7 +56,7 @@ pub(super) fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
 }
 
 impl Cat {
-    /// The output's dims, and how long each tensor is along the dimension. An empty tensor of one dimension is passed over.
+    /// The output's dims, and each tensor's length along the dimension. Empty one-dimensional tensors are skipped.
     fn dims(&self, cx: &PlanCx<'_>) -> Result<(Dims, Vec<u32>), OpError> {
         let mut out: Option<Dims> = None;
         let mut lengths = Vec::with_capacity(self.tensors.len());
@@ -75,21 +75,25 @@ impl Cat {
             lengths.push(dims[self.axis]);
             out = out.or(Some(dims));
         }
-        // Where all of them are passed over, so is what they are together.
+        // If all are skipped the output is empty too.
         let Some(first) = out else { return Ok((cx.dims(self.tensors[0]), lengths)) };
         let total: u64 = lengths.iter().copied().map(u64::from).sum();
         check_count(self.elem, first.with(self.axis, 1).count().saturating_mul(total))?;
-        Ok((first.with(self.axis, u32::try_from(total).unwrap_or(u32::MAX)), lengths))
+        match u32::try_from(total) {
+            Ok(total) => Ok((first.with(self.axis, total), lengths)),
+            // Only beside a dimension of 0 is the count small enough.
+            Err(_) => Err(OpError::new("tensors", format!("have {total} elements along `dim`, more than dims count"))),
+        }
     }
 }
 
 impl Op for Cat {
     fn recipes(&self, _: &BoundsCx<'_>) -> Result<Recipes, OpError> {
-        let dispatches = self.tensors.chunks(PARTS).flat_map(|tensors| {
-            // What a dispatch has no part for is bound to the first, and not read.
-            let parts = tensors.iter().chain(std::iter::repeat(&tensors[0])).take(PARTS);
-            let binds = parts.chain([&self.out]).map(|&tensor| tensor.into()).collect::<Vec<_>>();
-            ways(self.elem).map(move |way| Recipe::new(variant(way), binds.clone()))
+        let dispatches = self.tensors.chunks(SECTIONS).flat_map(|tensors| {
+            // Unused bindings of a dispatch take its first tensor, and are not read.
+            let inputs = tensors.iter().chain(std::iter::repeat(&tensors[0])).take(SECTIONS);
+            let binds = inputs.chain([&self.out]).map(|&tensor| tensor.into()).collect::<Vec<_>>();
+            strategies(self.elem).map(move |strategy| Recipe::new(variant(strategy), binds.clone()))
         });
         Ok(Recipes::of(dispatches))
     }
@@ -100,11 +104,11 @@ impl Op for Cat {
         if dims.count() == 0 {
             return Ok(plan);
         }
-        let parts = Parts::new(&dims, self.axis, lengths);
-        for dispatch in 0..self.tensors.len().div_ceil(PARTS) {
-            // One element at a time always fits.
-            let Some((recipe, way)) = parts.way(self.elem, dispatch) else { continue };
-            plan.steps.extend(parts.join(dispatch, recipe, way)?);
+        let sections = Sections::new(&dims, self.axis, lengths);
+        for dispatch in 0..self.tensors.len().div_ceil(SECTIONS) {
+            // The last strategy covers every layout.
+            let Some((recipe, strategy)) = sections.strategy(self.elem, dispatch) else { continue };
+            plan.steps.extend(sections.join(dispatch, recipe, strategy)?);
         }
         Ok(plan)
     }
@@ -112,17 +116,17 @@ impl Op for Cat {
     fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError> {
         let (dims, lengths) = self.dims(cx)?;
         let sources: Vec<_> = self.tensors.iter().filter_map(|&tensor| tensors.get(tensor)).collect();
-        let place = |mut index: Vec<u32>| {
-            let (mut part, mut before) = (0, 0);
-            while index[self.axis] >= lengths[part] {
-                index[self.axis] -= lengths[part];
-                before += sources[part].data.len();
-                part += 1;
+        let offset = |mut index: Vec<u32>| {
+            let (mut section, mut before) = (0, 0);
+            while index[self.axis] >= lengths[section] {
+                index[self.axis] -= lengths[section];
+                before += sources[section].data.len();
+                section += 1;
             }
-            before + broadcast_offset(&sources[part].dims, &index)
+            before + broadcast_offset(&sources[section].dims, &index)
         };
-        let places: Vec<usize> = indices(&dims).map(place).collect();
-        let data = HostData::concat(sources.iter().map(|source| &source.data)).at(&places);
+        let offsets: Vec<usize> = indices(&dims).map(offset).collect();
+        let data = HostData::concat(sources.iter().map(|source| &source.data)).gather(&offsets);
         tensors.set(self.out, dims, data);
         Ok(())
     }

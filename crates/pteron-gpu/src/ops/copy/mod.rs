@@ -1,19 +1,18 @@
-//! Copies: operators that only say where elements go. A row of `TABLE` is an operator.
+//! Operators that move elements without computing. Each row of `TABLE` is an operator.
 //!
-//! Most read one tensor with strides and write another in order, which `strided` does for them: they say which elements the
-//! output has, as a `Selection`. What keeps every element in its place only shares memory. Where a slice starts may move
-//! from step to step, so it is a word of the step block, and parameters depend on shapes alone. `cat` and `split` put parts
-//! together and take them apart.
+//! Most load one tensor through a strided view and store another in order (`strided`); they describe the view as a `Selection`. An
+//! identity view shares memory with its source. The offset of a slice may change from step to step, so it is a word of the step
+//! block, and parameters depend on shapes alone. `cat` and `split` concatenate and divide tensors.
 
-pub(crate) mod axes;
 mod cat;
-mod parts;
-mod reorder;
-mod repeat;
+mod expand;
+mod permute;
+mod sections;
 mod slice;
 mod split;
 pub(crate) mod strided;
-mod tile;
+pub(crate) mod strides;
+mod transpose;
 mod view;
 
 #[cfg(test)]
@@ -30,9 +29,9 @@ use crate::plan::{BoundsCx, Op, Plan, PlanCx, Recipes};
 use crate::reference::{HostTensors, broadcast_offset, indices};
 use crate::rewrite::STORE;
 use crate::shape::Dims;
-use strided::Window;
+use strided::StridedView;
 
-/// The family: names, and how arguments become an operator.
+/// The operators of the family: names and decoders.
 const TABLE: &[(&str, Decode)] = &[
     ("aten.view_copy.default", |args| select(args, view::decode_view)),
     ("aten.clone.default", |args| select(args, view::decode_clone)),
@@ -43,12 +42,12 @@ const TABLE: &[(&str, Decode)] = &[
     ("aten.squeeze_copy.dims", |args| select(args, view::decode_squeeze)),
     ("aten.select_copy.int", |args| select(args, slice::decode_select)),
     ("aten.slice_copy.Tensor", |args| select(args, slice::decode_slice)),
-    ("aten.permute_copy.default", |args| select(args, reorder::decode_permute)),
-    ("aten.permute.default", |args| select(args, reorder::decode_permute)),
-    ("aten.t_copy.default", |args| select(args, reorder::decode_t)),
-    ("aten.flip.default", |args| select(args, reorder::decode_flip)),
-    ("aten.expand_copy.default", |args| select(args, repeat::decode_expand)),
-    ("aten.repeat.default", |args| select(args, repeat::decode_repeat)),
+    ("aten.permute_copy.default", |args| select(args, permute::decode_permute)),
+    ("aten.permute.default", |args| select(args, permute::decode_permute)),
+    ("aten.t_copy.default", |args| select(args, permute::decode_t)),
+    ("aten.flip.default", |args| select(args, permute::decode_flip)),
+    ("aten.expand_copy.default", |args| select(args, expand::decode_expand)),
+    ("aten.repeat.default", |args| select(args, expand::decode_repeat)),
     ("aten.cat.default", cat::decode),
     ("aten.split_with_sizes_copy.default", split::decode),
     (STORE, store),
@@ -63,15 +62,15 @@ pub static DEF: OpDef = OpDef {
     names: &NAMES,
     internal: &[STORE],
     kernels: &[
-        &strided::ITEMS,
-        &strided::LANES,
-        &strided::TILE,
-        &strided::TILE_VECTORS,
-        &strided::TILE_BYTES,
-        &cat::ITEMS,
-        &cat::LANES,
-        &split::ITEMS,
-        &split::LANES,
+        &strided::VEC4,
+        &strided::ELEMENTS,
+        &strided::TRANSPOSE,
+        &strided::TRANSPOSE_VEC4,
+        &strided::TRANSPOSE_BYTES,
+        &cat::VEC4,
+        &cat::ELEMENTS,
+        &split::VEC4,
+        &split::ELEMENTS,
     ],
     decode,
 };
@@ -84,16 +83,16 @@ fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
     decode(args)
 }
 
-/// Which elements of `self` the output has, decoded from what stands between them.
+/// The elements of `self` that the output has, decoded from the arguments between them.
 trait Selection: Debug + Send + Sync {
-    /// The output's dims, and where its elements are, `self` having these dims.
-    fn window(&self, cx: &PlanCx<'_>, dims: Dims) -> Result<Window, OpError>;
+    /// The output's dims and its view of `self`, which has these dims.
+    fn view(&self, cx: &PlanCx<'_>, dims: Dims) -> Result<StridedView, OpError>;
 
     /// The index in `self` of an element of the output, for the reference.
     fn source(&self, cx: &PlanCx<'_>, dims: &Dims, out: &[u32]) -> Result<Vec<u32>, OpError>;
 
-    /// Whether the output has every element in order at every live shape, so that it can share memory.
-    fn in_place(&self) -> bool {
+    /// Whether the output has every element in order at every live shape, so that it can alias `self`.
+    fn is_identity(&self) -> bool {
         false
     }
 }
@@ -115,7 +114,7 @@ fn select(args: &mut Args<'_>, decode: DecodeSelection) -> Result<Box<dyn Op>, O
     Ok(Box::new(CopyOp { selection, elem: info.elem, from, out: args.output_of("out", info.elem)? }))
 }
 
-/// A whole tensor into a buffer of the state, which has the same elements and dims.
+/// Decodes a copy of a whole tensor into a state buffer of the same element type and dims.
 fn store(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
     let from = args.tensor("self")?;
     let out = args.mutated("out")?;
@@ -131,12 +130,12 @@ fn store(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
 
 fn axis(args: &mut Args<'_>, info: TensorInfo) -> Result<usize, OpError> {
     if info.bound.is_empty() {
-        return Err(OpError::new("self", "is a single number, which has no dimension to take elements of"));
+        return Err(OpError::new("self", "is a scalar, which has no dimension"));
     }
     args.axis("dim", info.bound.len())
 }
 
-/// Dimensions of a tensor, each at most once.
+/// Decodes dimensions of a tensor, each at most once.
 fn distinct_axes(args: &mut Args<'_>, name: &'static str, rank: usize) -> Result<Vec<usize>, OpError> {
     let dims = args.ints(name)?;
     let mut axes = Vec::with_capacity(dims.len());
@@ -156,23 +155,23 @@ impl Op for CopyOp {
     }
 
     fn plan(&self, cx: &PlanCx<'_>) -> Result<Plan, OpError> {
-        strided::plan(cx, self.elem, self.out, &self.selection.window(cx, cx.dims(self.from))?)
+        strided::plan(cx, self.elem, self.out, &self.selection.view(cx, cx.dims(self.from))?)
     }
 
     fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError> {
-        let out = self.selection.window(cx, cx.dims(self.from))?.dims;
+        let out = self.selection.view(cx, cx.dims(self.from))?.dims;
         let Some(from) = tensors.get(self.from) else { return Ok(()) };
-        let data = if self.selection.in_place() {
+        let data = if self.selection.is_identity() {
             from.data.clone()
         } else {
-            let place = |index: Vec<u32>| Ok(broadcast_offset(&from.dims, &self.selection.source(cx, &from.dims, &index)?));
-            from.data.at(&indices(&out).map(place).collect::<Result<Vec<usize>, OpError>>()?)
+            let offset = |index: Vec<u32>| Ok(broadcast_offset(&from.dims, &self.selection.source(cx, &from.dims, &index)?));
+            from.data.gather(&indices(&out).map(offset).collect::<Result<Vec<usize>, OpError>>()?)
         };
         tensors.set(self.out, out, data);
         Ok(())
     }
 
     fn alias(&self) -> Option<TensorId> {
-        self.selection.in_place().then_some(self.from)
+        self.selection.is_identity().then_some(self.from)
     }
 }

@@ -1,6 +1,6 @@
-//! Part of a dimension: one element of it, or every `step`th of a range.
+//! Slices of a dimension: one index of it, or every `step`th of a range.
 
-use super::strided::Window;
+use super::strided::StridedView;
 use super::{Selection, axis};
 use crate::args::Args;
 use crate::error::OpError;
@@ -9,7 +9,7 @@ use crate::live::Scalar;
 use crate::plan::PlanCx;
 use crate::shape::Dims;
 
-/// The elements at one index of a dimension, which the output has no more.
+/// Selects one index of a dimension, which is removed.
 #[derive(Debug)]
 struct Select {
     axis: usize,
@@ -17,11 +17,11 @@ struct Select {
 }
 
 impl Selection for Select {
-    fn window(&self, cx: &PlanCx<'_>, dims: Dims) -> Result<Window, OpError> {
+    fn view(&self, cx: &PlanCx<'_>, dims: Dims) -> Result<StridedView, OpError> {
         let at = select(cx.scalar(self.index), dims[self.axis])?;
         let strides = dims.strides();
         let kept = (0..dims.len()).filter(|&axis| axis != self.axis).map(|axis| strides[axis].into());
-        Ok(Window::new(dims.without(self.axis), kept).starting_at(at, strides[self.axis], Some(self.index)))
+        Ok(StridedView::new(dims.without(self.axis), kept).starting_at(at, strides[self.axis], Some(self.index)))
     }
 
     fn source(&self, cx: &PlanCx<'_>, dims: &Dims, out: &[u32]) -> Result<Vec<u32>, OpError> {
@@ -41,7 +41,7 @@ struct Slice {
 }
 
 impl Slice {
-    /// Where it starts now and how many elements it has.
+    /// The live start and length.
     fn range(&self, cx: &PlanCx<'_>, dim: u32) -> (u32, u32) {
         let start = self.start.map_or(0, |start| cx.scalar(start));
         let end = self.end.map_or(i64::MAX, |end| cx.scalar(end));
@@ -50,14 +50,14 @@ impl Slice {
 }
 
 impl Selection for Slice {
-    fn window(&self, cx: &PlanCx<'_>, dims: Dims) -> Result<Window, OpError> {
+    fn view(&self, cx: &PlanCx<'_>, dims: Dims) -> Result<StridedView, OpError> {
         let (at, length) = self.range(cx, dims[self.axis]);
         let strides = dims.strides();
-        let mut steps = strides.map(i64::from);
-        // Where a step is wider than the dimension there is one element at most, and no stride is taken.
-        steps[self.axis] = i64::try_from(u64::from(strides[self.axis]).saturating_mul(self.step)).unwrap_or(0);
-        let part = Window::new(dims.with(self.axis, length), steps);
-        Ok(part.starting_at(at, strides[self.axis], self.start))
+        let mut scaled = strides.map(i64::from);
+        // A step that overflows leaves at most one element, and its stride is not used.
+        scaled[self.axis] = i64::try_from(u64::from(strides[self.axis]).saturating_mul(self.step)).unwrap_or(0);
+        let view = StridedView::new(dims.with(self.axis, length), scaled);
+        Ok(view.starting_at(at, strides[self.axis], self.start))
     }
 
     fn source(&self, cx: &PlanCx<'_>, dims: &Dims, out: &[u32]) -> Result<Vec<u32>, OpError> {
@@ -68,7 +68,7 @@ impl Selection for Slice {
         Ok(index)
     }
 
-    fn in_place(&self) -> bool {
+    fn is_identity(&self) -> bool {
         let zero = matches!(self.start, None | Some(Scalar::Fixed(0)));
         let open = matches!(self.end, None | Some(Scalar::Fixed(i64::MAX)));
         zero && open && self.step == 1
@@ -90,7 +90,7 @@ pub(super) fn decode_slice(args: &mut Args<'_>, info: TensorInfo) -> Result<Box<
     }
 }
 
-/// The element a dimension is selected at. Counted from the end if negative.
+/// Resolves an index of a dimension, counted from the end if negative.
 pub(super) fn select(index: i64, dim: u32) -> Result<u32, OpError> {
     let at = if index < 0 { index.saturating_add(dim.into()) } else { index };
     match u32::try_from(at) {
@@ -100,7 +100,7 @@ pub(super) fn select(index: i64, dim: u32) -> Result<u32, OpError> {
     }
 }
 
-/// Where a slice starts and how many elements it has, clamped as PyTorch clamps.
+/// The start and the length of a slice, clamped as PyTorch does.
 pub(super) fn slice(start: i64, end: i64, step: u64, dim: u32) -> (u32, u32) {
     let clamp = |at: i64| {
         let at = if at < 0 { at.saturating_add(dim.into()) } else { at };

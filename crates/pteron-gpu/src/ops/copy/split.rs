@@ -1,7 +1,7 @@
-//! `aten.split_with_sizes_copy`: the parts of a tensor along a dimension, seven a dispatch.
+//! `aten.split_with_sizes_copy`: splits a tensor along a dimension, seven sections per dispatch.
 
-use super::parts::{PARTS, Params, Parts, ways};
-use super::strided::{Kernel, Way};
+use super::sections::{Params, SECTIONS, Sections, strategies};
+use super::strided::{Kernel, Strategy};
 use crate::args::Args;
 use crate::error::OpError;
 use crate::graph::Elem;
@@ -11,14 +11,16 @@ use crate::plan::{Bind, BoundsCx, Op, Plan, PlanCx, Recipe, Recipes};
 use crate::reference::{HostTensors, broadcast_offset, indices};
 use crate::shape::Dims;
 
-pub(super) static ITEMS: KernelDef = KernelDef::new("split", include_str!("split.wgsl"), Params::FIELDS);
-pub(super) static LANES: KernelDef = KernelDef::new("split_lanes", include_str!("split_lanes.wgsl"), Params::FIELDS)
-    .with_variants(|| ways(Elem::U8).filter(|way| way.kernel == Kernel::Lanes).map(variant).collect());
+pub(super) static VEC4: KernelDef = KernelDef::new("split_vec4", include_str!("split_vec4.wgsl"), Params::FIELDS);
+pub(super) static ELEMENTS: KernelDef =
+    KernelDef::new("split_elements", include_str!("split_elements.wgsl"), Params::FIELDS).with_variants(|| {
+        strategies(Elem::U8).filter(|strategy| strategy.kernel == Kernel::Elements).map(variant).collect()
+    });
 
-fn variant(way: &Way) -> Variant {
-    match way.kernel {
-        Kernel::Items => Variant::new(&ITEMS),
-        _ => Variant::new(&LANES).with("PER_WORD", way.per_word),
+fn variant(strategy: &Strategy) -> Variant {
+    match strategy.kernel {
+        Kernel::Vec4 => Variant::new(&VEC4),
+        _ => Variant::new(&ELEMENTS).with("PER_WORD", strategy.per_word),
     }
 }
 
@@ -47,7 +49,7 @@ pub(super) fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
 }
 
 impl Split {
-    /// How long each part is.
+    /// The length of each section.
     fn lengths(&self, cx: &PlanCx<'_>) -> Result<Vec<u32>, OpError> {
         let dim = cx.dims(self.from)[self.axis];
         let sizes: Vec<i64> = self.sizes.iter().map(|&size| cx.scalar(size)).collect();
@@ -61,7 +63,7 @@ impl Split {
         }
     }
 
-    /// The parts as slices: the index each starts at, and its dims.
+    /// The start index and the dims of each section.
     fn slices(&self, cx: &PlanCx<'_>) -> Result<Vec<(u32, Dims)>, OpError> {
         let dims = cx.dims(self.from);
         let mut start = 0;
@@ -76,12 +78,12 @@ impl Split {
 
 impl Op for Split {
     fn recipes(&self, _: &BoundsCx<'_>) -> Result<Recipes, OpError> {
-        // What the last dispatch has no part for still takes a buffer of its own.
-        let idle = self.outs.len().next_multiple_of(PARTS) - self.outs.len();
-        let dispatches = self.outs.chunks(PARTS).flat_map(|outs| {
-            let parts = outs.iter().map(|&out| out.into()).chain((0..idle).map(Bind::Scratch)).take(PARTS);
-            let binds = [self.from.into()].into_iter().chain(parts).collect::<Vec<Bind>>();
-            ways(self.elem).map(move |way| Recipe::new(variant(way), binds.clone()))
+        // Unused output bindings of the last dispatch take scratch buffers.
+        let idle = self.outs.len().next_multiple_of(SECTIONS) - self.outs.len();
+        let dispatches = self.outs.chunks(SECTIONS).flat_map(|outs| {
+            let outputs = outs.iter().map(|&out| out.into()).chain((0..idle).map(Bind::Scratch)).take(SECTIONS);
+            let binds = [self.from.into()].into_iter().chain(outputs).collect::<Vec<Bind>>();
+            strategies(self.elem).map(move |strategy| Recipe::new(variant(strategy), binds.clone()))
         });
         Ok(Recipes { scratch: vec![16; idle], ..Recipes::of(dispatches) })
     }
@@ -93,11 +95,11 @@ impl Op for Split {
         if dims.count() == 0 {
             return Ok(plan);
         }
-        let parts = Parts::new(&dims, self.axis, slices.iter().map(|(_, dims)| dims[self.axis]));
-        for dispatch in 0..self.outs.len().div_ceil(PARTS) {
-            // One element at a time always fits.
-            let Some((recipe, way)) = parts.way(self.elem, dispatch) else { continue };
-            plan.steps.extend(parts.split(dispatch, recipe, way)?);
+        let sections = Sections::new(&dims, self.axis, slices.iter().map(|(_, dims)| dims[self.axis]));
+        for dispatch in 0..self.outs.len().div_ceil(SECTIONS) {
+            // The last strategy covers every layout.
+            let Some((recipe, strategy)) = sections.strategy(self.elem, dispatch) else { continue };
+            plan.steps.extend(sections.split(dispatch, recipe, strategy)?);
         }
         Ok(plan)
     }
@@ -105,12 +107,12 @@ impl Op for Split {
     fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError> {
         let Some(from) = tensors.get(self.from).cloned() else { return Ok(()) };
         for (&out, (start, dims)) in self.outs.iter().zip(self.slices(cx)?) {
-            let place = |mut index: Vec<u32>| {
+            let offset = |mut index: Vec<u32>| {
                 index[self.axis] += start;
                 broadcast_offset(&from.dims, &index)
             };
-            let places: Vec<usize> = indices(&dims).map(place).collect();
-            tensors.set(out, dims, from.data.at(&places));
+            let offsets: Vec<usize> = indices(&dims).map(offset).collect();
+            tensors.set(out, dims, from.data.gather(&offsets));
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
-mod parts;
-mod reorder;
-mod repeat;
+mod expand;
+mod permute;
+mod sections;
 
 use super::slice::{select, slice};
 use crate::ir::{DataType, Value, ValueId};
@@ -68,11 +68,11 @@ fn slices_clamp_as_pytorch_does() {
     assert!(select(0, 0).unwrap_err().reason.contains("zero"));
 }
 
-// The ways to copy words, and after the first those to copy bytes.
-const ITEMS: usize = 0;
+// The strategies to copy words, and after the first those to copy bytes.
+const VEC4: usize = 0;
 const CELLS: usize = 1;
-const TILE: usize = 2;
-const LANES: usize = 3;
+const TRANSPOSE: usize = 2;
+const ELEMENTS: usize = 3;
 const WORD_CELLS: usize = 1;
 const WORDS: usize = 3;
 const BYTE_CELLS: usize = 4;
@@ -86,15 +86,15 @@ fn recipe((sketch, _): &(Sketch, ValueId)) -> Vec<usize> {
 fn the_widest_items_the_layout_allows() {
     use DataType::{Float32 as F, UInt8 as U};
     // Whole rows, then columns, then columns that are not vectors.
-    assert_eq!(recipe(&slice_of(F, &[8, 6], [0, 2, 4, 1], &[2, 6])), [ITEMS]);
-    assert_eq!(recipe(&slice_of(F, &[8, 6], [0, 1, 4, 1], &[3, 6])), [LANES]);
-    assert_eq!(recipe(&slice_of(F, &[8, 16], [1, 4, 12, 1], &[8, 8])), [ITEMS]);
-    assert_eq!(recipe(&slice_of(F, &[8, 16], [1, 4, 13, 1], &[8, 9])), [LANES]);
-    assert_eq!(recipe(&slice_of(F, &[8, 16], [1, 0, 16, 2], &[8, 8])), [LANES]);
-    assert_eq!(recipe(&slice_of(F, &[8, 16], [0, 0, 8, 2], &[4, 16])), [ITEMS]);
-    assert_eq!(recipe(&select_of(F, &[3, 8, 4], [1, -1], &[3, 4])), [ITEMS]);
-    assert_eq!(recipe(&select_of(F, &[3, 8, 4], [2, 0], &[3, 8])), [LANES]);
-    assert_eq!(recipe(&slice_of(U, &[8, 16], [0, 1, 4, 1], &[3, 16])), [ITEMS]);
+    assert_eq!(recipe(&slice_of(F, &[8, 6], [0, 2, 4, 1], &[2, 6])), [VEC4]);
+    assert_eq!(recipe(&slice_of(F, &[8, 6], [0, 1, 4, 1], &[3, 6])), [ELEMENTS]);
+    assert_eq!(recipe(&slice_of(F, &[8, 16], [1, 4, 12, 1], &[8, 8])), [VEC4]);
+    assert_eq!(recipe(&slice_of(F, &[8, 16], [1, 4, 13, 1], &[8, 9])), [ELEMENTS]);
+    assert_eq!(recipe(&slice_of(F, &[8, 16], [1, 0, 16, 2], &[8, 8])), [ELEMENTS]);
+    assert_eq!(recipe(&slice_of(F, &[8, 16], [0, 0, 8, 2], &[4, 16])), [VEC4]);
+    assert_eq!(recipe(&select_of(F, &[3, 8, 4], [1, -1], &[3, 4])), [VEC4]);
+    assert_eq!(recipe(&select_of(F, &[3, 8, 4], [2, 0], &[3, 8])), [ELEMENTS]);
+    assert_eq!(recipe(&slice_of(U, &[8, 16], [0, 1, 4, 1], &[3, 16])), [VEC4]);
     assert_eq!(recipe(&slice_of(U, &[8, 12], [0, 1, 4, 1], &[3, 12])), [WORDS]);
     assert_eq!(recipe(&slice_of(U, &[8, 13], [0, 1, 4, 1], &[3, 13])), [BYTES]);
     // Nothing to copy, nothing runs.

@@ -1,7 +1,7 @@
-//! Operators that keep every element in its place: copies, views, and dims of 1 added or left out.
+//! Identity copies: clones, reshapes, and dims of 1 added or removed.
 
 use super::Selection;
-use super::strided::Window;
+use super::strided::StridedView;
 use crate::args::{Args, normalise};
 use crate::error::OpError;
 use crate::graph::TensorInfo;
@@ -9,22 +9,22 @@ use crate::live::Scalar;
 use crate::plan::PlanCx;
 use crate::shape::{Dims, MAX_RANK};
 
-/// All elements in order.
+/// All elements in order, with other dims.
 #[derive(Debug)]
-enum Kept {
+enum Reshape {
     /// With the same dims.
     Same,
     /// With other dims. `bound` is the file's bound of `self`, which sizes without symbols describe.
     View { sizes: Vec<Scalar>, bound: Dims },
     /// With a dimension of 1 more.
     Unsqueezed { axis: usize },
-    /// Without these dimensions of 1. How many are left is fixed by the file, so that those which only a live shape makes 1
+    /// Without these dimensions of 1. GatherMode many are left is fixed by the file, so that those which only a live shape makes 1
     /// stay.
     Squeezed { axes: Vec<usize> },
 }
 
-impl Selection for Kept {
-    fn window(&self, cx: &PlanCx<'_>, dims: Dims) -> Result<Window, OpError> {
+impl Selection for Reshape {
+    fn view(&self, cx: &PlanCx<'_>, dims: Dims) -> Result<StridedView, OpError> {
         let dims = match self {
             Self::Same => dims,
             Self::View { sizes, bound } => {
@@ -44,14 +44,14 @@ impl Selection for Kept {
                 axes.iter().rev().fold(dims, |dims, &axis| dims.without(axis))
             }
         };
-        Ok(Window::all(dims))
+        Ok(StridedView::all(dims))
     }
 
     fn source(&self, _: &PlanCx<'_>, _: &Dims, out: &[u32]) -> Result<Vec<u32>, OpError> {
         Ok(out.to_vec())
     }
 
-    fn in_place(&self) -> bool {
+    fn is_identity(&self) -> bool {
         true
     }
 }
@@ -63,24 +63,24 @@ pub(super) struct Whole {
 }
 
 impl Selection for Whole {
-    fn window(&self, _: &PlanCx<'_>, dims: Dims) -> Result<Window, OpError> {
+    fn view(&self, _: &PlanCx<'_>, dims: Dims) -> Result<StridedView, OpError> {
         if dims != self.bound {
             return Err(OpError::new("self", format!("has {dims}, but the buffer it is stored in has {}", self.bound)));
         }
-        Ok(Window::all(dims))
+        Ok(StridedView::all(dims))
     }
 
     fn source(&self, _: &PlanCx<'_>, _: &Dims, out: &[u32]) -> Result<Vec<u32>, OpError> {
         Ok(out.to_vec())
     }
 
-    fn in_place(&self) -> bool {
+    fn is_identity(&self) -> bool {
         true
     }
 }
 
 pub(super) fn decode_same(_: &mut Args<'_>, _: TensorInfo) -> Result<Box<dyn Selection>, OpError> {
-    Ok(Box::new(Kept::Same))
+    Ok(Box::new(Reshape::Same))
 }
 
 pub(super) fn decode_clone(args: &mut Args<'_>, info: TensorInfo) -> Result<Box<dyn Selection>, OpError> {
@@ -95,7 +95,7 @@ pub(super) fn decode_clone_dim_order(args: &mut Args<'_>, info: TensorInfo) -> R
 }
 
 pub(super) fn decode_view(args: &mut Args<'_>, info: TensorInfo) -> Result<Box<dyn Selection>, OpError> {
-    Ok(Box::new(Kept::View { sizes: args.scalars("size")?, bound: info.bound }))
+    Ok(Box::new(Reshape::View { sizes: args.scalars("size")?, bound: info.bound }))
 }
 
 pub(super) fn decode_unsqueeze(args: &mut Args<'_>, info: TensorInfo) -> Result<Box<dyn Selection>, OpError> {
@@ -105,7 +105,7 @@ pub(super) fn decode_unsqueeze(args: &mut Args<'_>, info: TensorInfo) -> Result<
     }
     let dim = args.int("dim")?;
     match normalise(dim, rank + 1) {
-        Some(axis) => Ok(Box::new(Kept::Unsqueezed { axis })),
+        Some(axis) => Ok(Box::new(Reshape::Unsqueezed { axis })),
         None => Err(OpError::new("dim", format!("is {dim}, but there are {} places for a dimension", rank + 1))),
     }
 }
@@ -118,7 +118,7 @@ pub(super) fn decode_squeeze(args: &mut Args<'_>, info: TensorInfo) -> Result<Bo
     let mut axes = super::distinct_axes(args, "dim", info.bound.len())?;
     axes.retain(|&axis| info.bound.get(axis) == Some(&1));
     axes.sort_unstable();
-    Ok(Box::new(Kept::Squeezed { axes }))
+    Ok(Box::new(Reshape::Squeezed { axes }))
 }
 
 /// A size as it is now. Only a number of the file can be −1, and leave the size open.
@@ -193,7 +193,7 @@ fn follow(from: &Dims, to: &Dims, live: &Dims) -> Option<Dims> {
     Some(result)
 }
 
-/// How many axes of each side the next run takes.
+/// GatherMode many axes of each side the next run takes.
 fn run(from: &Dims, froms: &[usize], to: &Dims, tos: &[usize]) -> (usize, usize) {
     let product = |dims: &Dims, axes: &[usize]| axes.iter().map(|&axis| u64::from(dims[axis])).product::<u64>();
     let (mut ours, mut theirs) = (1, 1);

@@ -1,4 +1,4 @@
-//! `aten.embedding`: rows of a table, by index.
+//! `aten.embedding`: gathers rows of a table.
 
 #[cfg(test)]
 mod tests;
@@ -7,13 +7,13 @@ use crate::args::Args;
 use crate::error::OpError;
 use crate::graph::Elem;
 use crate::ops::OpDef;
-use crate::ops::gather::{How, KERNELS, Pick};
+use crate::ops::gather::{Gather, GatherMode, KERNELS};
 use crate::plan::Op;
 
 /// The registry entry.
 pub static DEF: OpDef = OpDef { names: &["aten.embedding.default"], internal: &[], kernels: KERNELS, decode };
 
-/// What operators with a table call it and what names its rows.
+/// The names of the table and of its indices in embedding operators.
 pub(crate) const NAMES: [&str; 2] = ["weight", "indices"];
 
 fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
@@ -23,10 +23,10 @@ fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
         return Err(OpError::new("weight", format!("is {table}, expected rows and columns")));
     }
     let indices = args.index_tensor("indices", weight, 0)?;
-    // These three change gradients alone.
+    // These three affect gradients only.
     args.ignore("padding_idx")?;
     args.ignore("scale_grad_by_freq")?;
     args.ignore("sparse")?;
-    let pick = Pick::new(args, weight, 0, indices, How::Slices)?;
-    Ok(Pick { names: NAMES, ..pick }.into_op())
+    let gather = Gather::new(args, weight, 0, indices, GatherMode::Slices)?;
+    Ok(Gather { names: NAMES, ..gather }.into_op())
 }

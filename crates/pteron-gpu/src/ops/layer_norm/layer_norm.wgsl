@@ -1,9 +1,9 @@
-// Rows less their mean, over their standard deviation, with a weight and a bias for each column.
-// `lines` says which rows, or parts of rows, a workgroup takes and how its threads share them. The threads fold a row to its
-// moments, then each writes the items of its share. `source` is the tensor itself, or, where rows are split, what their
-// parts were folded to before. Without a weight or a bias its binding is something else, which is not read.
+// Layer normalisation: (x − mean) · rstd · weight + bias for each row.
+// `reduction` describes the segments of a workgroup and the work of its threads. The threads reduce the row to its moments, then each
+// loads its share again and stores it normalised. `source` is the tensor, or, where rows are split, the partial moments of their
+// segments. A missing weight or bias has another buffer bound, which is not read.
 
-//#include lines
+//#include reduction
 
 @group(0) @binding(2) var<storage, read> x: array<T>;
 @group(0) @binding(3) var<storage, read> weight: array<T>;
@@ -15,8 +15,8 @@
 override HAS_WEIGHT: u32 = 1u;
 override HAS_BIAS: u32 = 1u;
 
-fn finished(v: T, k: u32, middle: f32, scale: f32) -> T {
-    var value = (v - middle) * scale;
+fn normalised(v: T, k: u32, row_mean: f32, row_rstd: f32) -> T {
+    var value = (v - row_mean) * row_rstd;
     if HAS_WEIGHT == 1u {
         value *= weight[k];
     }
@@ -29,29 +29,29 @@ fn finished(v: T, k: u32, middle: f32, scale: f32) -> T {
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) thread: u32) {
-    let part = part_of(group_index(group, groups), thread);
-    let all = meet(thread, part.slice, fold_line(part));
+    let segment = segment_of(group_index(group, groups), thread);
+    let all = reduce_workgroup(thread, segment.lane, reduce_row(segment));
     // `extra` is epsilon.
-    let scale = inverseSqrt(all.z / max(all.x, 1.0) + params.extra);
-    let slices = params.slices;
-    var k = part.begin;
-    for (; k + 3u * slices < part.end; k += 4u * slices) {
-        // All loads before a store: a compiler cannot know that a store leaves alone what is loaded, and would wait.
-        let at = part.first + k;
-        let a = finished(x[at], k, all.y, scale);
-        let b = finished(x[at + slices], k + slices, all.y, scale);
-        let c = finished(x[at + 2u * slices], k + 2u * slices, all.y, scale);
-        let d = finished(x[at + 3u * slices], k + 3u * slices, all.y, scale);
+    let row_rstd = inverseSqrt(all.z / max(all.x, 1.0) + params.extra);
+    let stride = params.threads_per_segment;
+    var k = segment.begin;
+    for (; k + 3u * stride < segment.end; k += 4u * stride) {
+        // All loads before the stores: the compiler cannot know that they do not alias, and would serialise them.
+        let at = segment.first + k;
+        let a = normalised(x[at], k, all.y, row_rstd);
+        let b = normalised(x[at + stride], k + stride, all.y, row_rstd);
+        let c = normalised(x[at + 2u * stride], k + 2u * stride, all.y, row_rstd);
+        let d = normalised(x[at + 3u * stride], k + 3u * stride, all.y, row_rstd);
         out[at] = a;
-        out[at + slices] = b;
-        out[at + 2u * slices] = c;
-        out[at + 3u * slices] = d;
+        out[at + stride] = b;
+        out[at + 2u * stride] = c;
+        out[at + 3u * stride] = d;
     }
-    for (; k < part.end; k += slices) {
-        out[part.first + k] = finished(x[part.first + k], k, all.y, scale);
+    for (; k < segment.end; k += stride) {
+        out[segment.first + k] = normalised(x[segment.first + k], k, all.y, row_rstd);
     }
-    if part.slice == 0u && part.number == 0u && part.index < params.parts {
-        mean[part.outer] = all.y;
-        rstd[part.outer] = scale;
+    if segment.lane == 0u && segment.number == 0u && segment.index < params.segments {
+        mean[segment.outer] = all.y;
+        rstd[segment.outer] = row_rstd;
     }
 }

@@ -1,5 +1,5 @@
-//! `aten.native_layer_norm`: the last dimensions less their mean, over their standard deviation, with a weight and a bias for
-//! each element. The mean and what was multiplied with (`rstd`) are outputs too.
+//! `aten.native_layer_norm`: layer normalisation over the last dimensions, with a weight and a bias per element. The mean and the
+//! reciprocal standard deviation (`rstd`) are outputs too.
 
 #[cfg(test)]
 mod tests;
@@ -8,11 +8,11 @@ use crate::args::Args;
 use crate::error::OpError;
 use crate::graph::Elem;
 use crate::kernel::{KernelDef, Variant};
-use crate::lines::fold::MOMENTS;
-use crate::lines::{Lines, Params, Pass, REDUCE, TYPES, rewrite};
 use crate::live::{Scalar, TensorId};
 use crate::ops::OpDef;
 use crate::plan::{BoundsCx, Op, Plan, PlanCx, Recipes};
+use crate::reduction::reducer::MOMENTS;
+use crate::reduction::{Params, REDUCE, ReducePass, RowShape, TYPES, normalise};
 use crate::reference::{HostData, HostTensors};
 use crate::shape::Dims;
 
@@ -24,7 +24,7 @@ pub static DEF: OpDef =
     OpDef { names: &["aten.native_layer_norm.default"], internal: &[], kernels: &[&LAYER_NORM, &REDUCE], decode };
 
 fn variants() -> Vec<Variant> {
-    rewrite::variants(&LAYER_NORM, &MOMENTS).to_vec()
+    normalise::variants(&LAYER_NORM, &MOMENTS).to_vec()
 }
 
 #[derive(Debug)]
@@ -62,13 +62,13 @@ fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
 }
 
 impl LayerNorm {
-    /// The first dimension that is normalised.
+    /// The number of leading dimensions that are not normalised.
     fn kept(&self, x: &Dims) -> usize {
         x.len().saturating_sub(self.normalized_shape.len())
     }
 
     /// The rows, and the dims of `mean` and `rstd`.
-    fn rows(&self, cx: &PlanCx<'_>) -> Result<(Lines, Dims), OpError> {
+    fn rows(&self, cx: &PlanCx<'_>) -> Result<(RowShape, Dims), OpError> {
         let x = cx.dims(self.x);
         let kept = self.kept(&x);
         let sizes = self.normalized_shape.iter().map(|&size| cx.scalar(size));
@@ -82,7 +82,7 @@ impl LayerNorm {
                 return Err(OpError::new(name, format!("is {dims}, expected {normalized}")));
             }
         }
-        Ok((Lines::along(&x, kept..x.len()), (kept..x.len()).fold(x, |dims, axis| dims.with(axis, 1))))
+        Ok((RowShape::along(&x, kept..x.len()), (kept..x.len()).fold(x, |dims, axis| dims.with(axis, 1))))
     }
 }
 
@@ -95,16 +95,16 @@ impl Op for LayerNorm {
         let (weight, bias) = (self.weight.unwrap_or(self.x), self.bias.unwrap_or(self.x));
         let binds = [self.x, weight, bias, self.out, self.mean, self.rstd].map(Into::into);
         let bound = cx.bound(self.x);
-        let rows = Lines::along(&bound, self.kept(&bound)..bound.len());
-        Ok(rewrite::recipes(&LAYER_NORM, &MOMENTS, (self.x, rows), finish, &binds))
+        let rows = RowShape::along(&bound, self.kept(&bound)..bound.len());
+        Ok(normalise::recipes(&LAYER_NORM, &MOMENTS, (self.x, rows), finish, &binds))
     }
 
     fn plan(&self, cx: &PlanCx<'_>) -> Result<Plan, OpError> {
         let (rows, moments) = self.rows(cx)?;
-        // As in PyTorch a row without elements has a mean of 0, and no deviation.
+        // As in PyTorch, a row without elements has a mean of 0 and an rstd of NaN.
         #[allow(clippy::cast_possible_truncation, reason = "kernels compute in 32 bits")]
         let eps = if rows.length == 0 { f32::NAN } else { self.eps as f32 };
-        let (steps, scratch) = rewrite::steps(&Pass::over_numbers(rows), &MOMENTS, eps)?;
+        let (steps, scratch) = normalise::steps(&ReducePass::over_elements(rows), &MOMENTS, eps)?;
         let outputs = vec![(self.out, cx.dims(self.x)), (self.mean, moments), (self.rstd, moments)];
         Ok(Plan { outputs, steps, scratch, ..Plan::default() })
     }

@@ -1,0 +1,102 @@
+//! Expands and repeats.
+
+use super::*;
+
+fn expand_of(dtype: DataType, bound: &[u32], sizes: &[i64], out: &[u32]) -> (Sketch, ValueId) {
+    let middle = [Value::IntList(sizes.to_vec()), Value::Bool(false)];
+    one("aten.expand_copy.default", dtype, bound, &middle, out)
+}
+
+fn repeat_of(dtype: DataType, bound: &[u32], repeats: &[i64], out: &[u32]) -> (Sketch, ValueId) {
+    one("aten.repeat.default", dtype, bound, &[Value::IntList(repeats.to_vec())], out)
+}
+
+#[test]
+fn expands_of_every_type() {
+    for dtype in TYPES {
+        check(&expand_of(dtype, &[4], &[3, 4], &[3, 4]).0, &inputs(dtype, &[&[4], &[3], &[0], &[4]]), 0.0);
+        check(&expand_of(dtype, &[5, 1], &[-1, 7], &[5, 7]).0, &inputs(dtype, &[&[5, 1], &[1, 1], &[0, 1]]), 0.0);
+        check(
+            &expand_of(dtype, &[5, 1, 3], &[2, -1, 4, 3], &[2, 5, 4, 3]).0,
+            &inputs(dtype, &[&[5, 1, 3], &[2, 1, 3]]),
+            0.0,
+        );
+        check(&expand_of(dtype, &[5, 1, 16], &[5, 4, 16], &[5, 4, 16]).0, &inputs(dtype, &[&[5, 1, 16], &[2, 1, 16]]), 0.0);
+        check(&expand_of(dtype, &[5, 1], &[-1, 43], &[5, 43]).0, &inputs(dtype, &[&[5, 1], &[3, 1]]), 0.0);
+        check(&expand_of(dtype, &[], &[2, 3], &[2, 3]).0, &inputs(dtype, &[&[]]), 0.0);
+        check(&expand_of(dtype, &[1, 3], &[0, 3], &[0, 3]).0, &inputs(dtype, &[&[1, 3]]), 0.0);
+        check(&expand_of(dtype, &[1], &[2, 1, 3, 1, 2], &[2, 1, 3, 1, 2]).0, &inputs(dtype, &[&[1]]), 0.0);
+    }
+    assert_eq!(recipe(&expand_of(DataType::Float32, &[5, 1, 16], &[5, 4, 16], &[5, 4, 16])), [VEC4]);
+    assert_eq!(recipe(&expand_of(DataType::Float32, &[5, 1], &[5, 4], &[5, 4])), [ELEMENTS]);
+}
+
+#[test]
+fn sizes_that_are_bounds_follow_the_live_shape() {
+    let (sketch, out) = expand_of(DataType::Float32, &[6, 1, 4], &[6, 3, 4], &[6, 3, 4]);
+    let mut dry = Dry::new(&sketch).unwrap();
+    for live in [5, 0, 2, 6] {
+        dry.call(&[(&[live, 1, 4], &[])]).unwrap();
+        assert_eq!(dry.dims(out), [live, 3, 4]);
+    }
+    // One element could be meant to be repeated, or be all there is.
+    let error = dry.call(&[(&[1, 1, 4], &[])]).unwrap_err().to_string();
+    assert!(error.contains("`size` is [6, 3, 4]") && error.contains("could mean 6 or 1"), "{error}");
+    assert_eq!(dry.dims(out), [6, 3, 4]);
+    // What keeps every dim shares memory.
+    let alias = |sketch: &Sketch| Dry::new(sketch).unwrap().graph.nodes[0].op.alias().is_some();
+    assert!(alias(&expand_of(DataType::Float32, &[6, 4], &[1, -1, 4], &[1, 6, 4]).0));
+    assert!(!alias(&expand_of(DataType::Float32, &[6, 1], &[-1, 4], &[6, 4]).0));
+    assert!(!alias(&expand_of(DataType::Float32, &[6, 4], &[2, -1, 4], &[2, 6, 4]).0));
+}
+
+#[test]
+fn sizes_by_symbol() {
+    let mut sketch = Sketch::new();
+    let (x, y) = (sketch.input(DataType::Int32, &[1, 5]), sketch.input(DataType::Int32, &[9, 1]));
+    let (zero, one, no) = (sketch.int(0), sketch.int(1), sketch.value(Value::Bool(false)));
+    let [rows, columns] = [(); 2].map(|()| sketch.value(Value::SymInt));
+    sketch.call("sym_size.int", &[y, zero, rows]);
+    sketch.call("sym_size.int", &[x, one, columns]);
+    let sizes = sketch.value(Value::ValueList(vec![rows, columns]));
+    let outs = [(); 3].map(|()| sketch.tensor(DataType::Int32, &[9, 5]));
+    sketch.call("aten.expand_copy.default", &[x, sizes, no, outs[0]]);
+    sketch.call("aten.expand_copy.default", &[y, sizes, no, outs[1]]);
+    let repeats = sketch.value(Value::ValueList(vec![rows, one]));
+    sketch.call("aten.repeat.default", &[x, repeats, outs[2]]);
+    outs.into_iter().for_each(|out| sketch.output(out));
+    let call =
+        |(rows, columns): (u32, u32)| vec![input(DataType::Int32, &[1, columns], 1), input(DataType::Int32, &[rows, 1], 2)];
+    check(&sketch, &[(9, 5), (1, 1), (4, 2), (0, 5), (9, 5)].map(call), 0.0);
+}
+
+#[test]
+fn repeats_of_every_type() {
+    for dtype in TYPES {
+        check(&repeat_of(dtype, &[3], &[2], &[6]).0, &inputs(dtype, &[&[3], &[1], &[0], &[3]]), 0.0);
+        check(&repeat_of(dtype, &[3, 5], &[2, 2], &[6, 10]).0, &inputs(dtype, &[&[3, 5], &[1, 2], &[3, 0]]), 0.0);
+        check(&repeat_of(dtype, &[3, 5, 7], &[2, 1, 2], &[6, 5, 14]).0, &inputs(dtype, &[&[3, 5, 7], &[2, 1, 4]]), 0.0);
+        check(&repeat_of(dtype, &[3, 16], &[2, 3, 1], &[2, 9, 16]).0, &inputs(dtype, &[&[3, 16], &[1, 16]]), 0.0);
+        check(&repeat_of(dtype, &[2, 3], &[2, 1, 0, 1], &[2, 1, 0, 3]).0, &inputs(dtype, &[&[2, 3]]), 0.0);
+        check(&repeat_of(dtype, &[], &[2, 3], &[2, 3]).0, &inputs(dtype, &[&[]]), 0.0);
+        check(&repeat_of(dtype, &[2, 2, 2, 2], &[2; 4], &[4; 4]).0, &inputs(dtype, &[&[2, 2, 2, 2], &[1, 2, 1, 2]]), 0.0);
+    }
+    // More repeats than whole tensors: rows that stay together are still moved by fours.
+    assert_eq!(recipe(&repeat_of(DataType::Float32, &[3, 16], &[2, 3, 1], &[2, 9, 16])), [VEC4]);
+}
+
+#[test]
+fn what_is_refused() {
+    use DataType::Float32 as F;
+    assert!(refusal(&expand_of(F, &[3], &[-1, 3], &[1, 3]).0).contains("leaves a new dimension open"));
+    assert!(refusal(&expand_of(F, &[3], &[2, -2], &[2, 3]).0).contains("only a dimension of 1 can be expanded to -2"));
+    assert!(refusal(&expand_of(F, &[3], &[4], &[4]).0).contains("`size` is [4] for [3], but only a dimension of 1"));
+    assert!(refusal(&expand_of(F, &[2, 3], &[3], &[3]).0).contains("has 1 numbers for [2, 3], expected 2 to 8"));
+    assert!(refusal(&expand_of(F, &[3, 0], &[3, 1], &[3, 1]).0).contains("only a dimension of 1"));
+    assert!(refusal(&repeat_of(F, &[3, 2], &[2], &[6]).0).contains("expected 2 to 8"));
+    assert!(refusal(&repeat_of(F, &[3], &[-1], &[3]).0).contains("`repeats` is [-1] for [3]"));
+    assert!(refusal(&repeat_of(F, &[3], &[1 << 40], &[3]).0).contains("`repeats` is"));
+    assert!(refusal(&repeat_of(F, &[3], &[1 << 30], &[3]).0).contains("`out` has 3221225472 elements"));
+    assert!(refusal(&expand_of(F, &[1, 1], &[1 << 31, 1 << 31], &[3, 3]).0).contains("more than kernels index"));
+    assert!(refusal(&repeat_of(F, &[2; 5], &[2; 5], &[4; 5]).0).contains("needs 10 axes to be walked, kernels walk 8"));
+}
