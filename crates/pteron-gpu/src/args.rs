@@ -35,6 +35,12 @@ impl<'a> Args<'a> {
         Self { graph, infos, roles, call, next: 0, flow: Flow::default() }
     }
 
+    /// The row of a family's table that the call names. The table has one row per name of the [`OpDef`](crate::ops::OpDef), in order.
+    #[must_use]
+    pub fn row<T>(&self, table: &'static [T]) -> &'static T {
+        &table[self.call.row]
+    }
+
     /// The operator's name, for tables in which one decoder serves several.
     #[must_use]
     pub fn operator(&self) -> &'a str {
@@ -179,10 +185,16 @@ impl<'a> Args<'a> {
         if elem != Elem::I32 {
             return Err(OpError::new(name, format!("has elements {elem:?}, expected integers that name elements")));
         }
+        self.reads_slices(index.of, index.axis);
         if self.is_input(index.indices) {
             self.flow.index_inputs.push(index);
         }
         Ok(())
+    }
+
+    /// Declares that each output row needs only one index of `axis` of a tensor that is read: the others are left alone.
+    pub fn reads_slices(&mut self, tensor: TensorId, axis: usize) {
+        self.flow.sliced_reads.push((tensor, axis));
     }
 
     /// The tensor the operator writes, which must hold these elements.

@@ -175,9 +175,9 @@ impl Graph {
         Ok(graph)
     }
 
-    /// The same with some tensors as 16-bit floats, and operators decoded for them.
-    pub(crate) fn with_halves(mut self, halves: &[TensorId]) -> Result<Self> {
-        for tensor in halves {
+    /// The same with some state tensors in 16-bit floats, and operators decoded for them.
+    pub(crate) fn with_f16_state(mut self, states: &[TensorId]) -> Result<Self> {
+        for tensor in states {
             if let Some(Some(info)) = self.tensors.get_mut(tensor.index()) {
                 info.elem = Elem::F16;
             }

@@ -22,26 +22,8 @@ macro_rules! includes {
 
 /// What every kernel may include. A family's own text lies in the family's folder, and its kernels name it with
 /// [`KernelDef::with_includes`].
-const COMMON: &[Include] = &[
-    ("cat_inputs", include_str!("include/cat_inputs.wgsl")),
-    ("copy_params", include_str!("include/copy_params.wgsl")),
-    ("exact_division", include_str!("include/exact_division.wgsl")),
-    ("reducers", include_str!("include/reducers.wgsl")),
-    ("grid", include_str!("include/grid.wgsl")),
-    ("thread_vectors", include_str!("include/thread_vectors.wgsl")),
-    ("reduction", include_str!("include/reduction.wgsl")),
-    ("float_math", include_str!("include/float_math.wgsl")),
-    ("integer_math", include_str!("include/integer_math.wgsl")),
-    ("elementwise_params", include_str!("include/elementwise_params.wgsl")),
-    ("broadcast", include_str!("include/broadcast.wgsl")),
-    ("elementwise_main", include_str!("include/elementwise_main.wgsl")),
-    ("sections", include_str!("include/sections.wgsl")),
-    ("split_outputs", include_str!("include/split_outputs.wgsl")),
-    ("transpose_blocks", include_str!("include/transpose_blocks.wgsl")),
-    ("transpose_params", include_str!("include/transpose_params.wgsl")),
-    ("packed_elements", include_str!("include/packed_elements.wgsl")),
-    ("strided_index", include_str!("include/strided_index.wgsl")),
-];
+const COMMON: &[Include] =
+    &[("exact_division", include_str!("include/exact_division.wgsl")), ("grid", include_str!("include/grid.wgsl"))];
 
 /// A kernel: a name for people and profilers, and its source.
 #[derive(Debug)]

@@ -9,18 +9,19 @@
 
 pub mod args;
 pub mod budget;
+pub mod constant_reads;
 mod elementwise;
 pub mod engine;
 pub mod error;
 pub mod frontend;
 pub mod fuse;
 pub mod graph;
-mod half_cache;
 pub mod ir;
 pub mod kernel;
 pub mod live;
 mod matmul;
 pub mod memory;
+mod narrow_state;
 pub mod ops;
 pub mod plan;
 mod reduction;
@@ -28,7 +29,6 @@ pub mod reference;
 pub mod resize;
 mod rewrite;
 pub mod shape;
-pub mod traffic;
 pub mod tuning;
 
 #[cfg(test)]

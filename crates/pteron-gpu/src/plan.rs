@@ -37,6 +37,11 @@ pub trait Op: Debug + Send + Sync {
     fn alias(&self) -> Option<TensorId> {
         None
     }
+
+    /// Whether the operator also takes this tensor, which it changes in place, in 16-bit floats.
+    fn accepts_f16_state(&self, _state: TensorId) -> bool {
+        false
+    }
 }
 
 /// What a kernel's binding is bound to. Parameters come first and are not listed.

@@ -282,10 +282,10 @@ impl Method {
     }
 
     /// Bytes of constants that a call for a single token reads, as the GPU holds them; see
-    /// [`traffic`](pteron_gpu::traffic::constant_bytes_per_token).
+    /// [`constant_reads`](pteron_gpu::constant_reads::constant_bytes_per_row).
     #[must_use]
-    pub fn constant_bytes_per_token(&self) -> u64 {
-        self.graphs.iter().map(|graph| pteron_gpu::traffic::constant_bytes_per_token(graph.graph())).sum()
+    pub fn constant_bytes_per_row(&self) -> u64 {
+        self.graphs.iter().map(|graph| pteron_gpu::constant_reads::constant_bytes_per_row(graph.graph())).sum()
     }
 
     /// The graph of a delegate.

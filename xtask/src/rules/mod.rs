@@ -1,6 +1,7 @@
 //! Rules about the repository's own files that no other tool checks.
 
 mod length;
+mod locality;
 mod quick_start;
 mod unfinished;
 
@@ -14,7 +15,7 @@ use anyhow::{Context, Result, bail};
 /// Returns the violations among all files.
 type Rule = fn(&[File]) -> Vec<Violation>;
 
-static RULES: &[Rule] = &[length::check, unfinished::check, quick_start::check];
+static RULES: &[Rule] = &[length::check, locality::check, unfinished::check, quick_start::check];
 
 /// A file of the repository; its path has forward slashes and starts at the root.
 #[derive(Debug)]

@@ -134,7 +134,7 @@ fn prepare(args: &Bench, gpu: &Gpu, target: &Target, fast: &LoadOptions, quiet: 
             context_length: metadata.context_length,
             call_tokens: metadata.max_prefill,
             vocab_size: metadata.vocab_size,
-            constant_bytes_per_token: method.constant_bytes_per_token(),
+            constant_bytes_per_token: method.constant_bytes_per_row(),
             // State is the KV cache, with a place for every position of the context.
             cache_bytes_per_position: method.state_bytes() / u64::from(metadata.context_length),
         },

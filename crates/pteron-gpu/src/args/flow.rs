@@ -8,6 +8,8 @@ use crate::live::{ScalarId, TensorId};
 pub struct Flow {
     /// Tensors it reads.
     pub reads: Vec<TensorId>,
+    /// Those of them of which an output row needs one index of an axis: tables that are looked up, tensors that are sliced.
+    pub sliced_reads: Vec<(TensorId, usize)>,
     /// Tensors it writes whole.
     pub writes: Vec<TensorId>,
     /// Tensors it changes in place.

@@ -10,12 +10,12 @@ use crate::args::Args;
 use crate::error::OpError;
 use crate::graph::Elem;
 use crate::kernel::reach::{Counts, DispatchView, Reached, count};
-use crate::kernel::{KernelDef, Variant};
+use crate::kernel::{Include, KernelDef, Variant};
 use crate::live::TensorId;
-use crate::params;
 use crate::plan::{BoundsCx, Dispatch, Op, Plan, PlanCx, Recipe, Recipes};
 use crate::reference::{HostTensors, broadcast_offset, indices};
 use crate::shape::{Dims, MAX_RANK, broadcast};
+use crate::{includes, params};
 use layout::Layout;
 use types::{Computed, Number};
 
@@ -27,18 +27,18 @@ params! {
     }
 }
 
-pub(crate) static UNARY: KernelDef =
-    KernelDef::new("elementwise_unary", include_str!("elementwise_unary.wgsl"), Params::FIELDS)
-        .with_variants(|| variants(1))
-        .proven(reach);
-pub(crate) static BINARY: KernelDef =
-    KernelDef::new("elementwise_binary", include_str!("elementwise_binary.wgsl"), Params::FIELDS)
-        .with_variants(|| variants(2))
-        .proven(reach);
-pub(crate) static TERNARY: KernelDef =
-    KernelDef::new("elementwise_ternary", include_str!("elementwise_ternary.wgsl"), Params::FIELDS)
-        .with_variants(|| variants(3))
-        .proven(reach);
+/// WGSL that the kernels share.
+const INCLUDES: &[Include] = includes!["broadcast", "elementwise_main", "elementwise_params", "float_math", "integer_math"];
+
+/// The kernel of a family of operators with so many input tensors. `variants` lists what its table needs, as [`variants`] does.
+pub(crate) const fn kernel(name: &'static str, inputs: usize, variants: fn() -> Vec<Variant>) -> KernelDef {
+    let source = match inputs {
+        1 => include_str!("elementwise_unary.wgsl"),
+        2 => include_str!("elementwise_binary.wgsl"),
+        _ => include_str!("elementwise_ternary.wgsl"),
+    };
+    KernelDef::new(name, source, Params::FIELDS).with_includes(&[INCLUDES]).with_variants(variants).proven(reach)
+}
 
 /// A thread computes four elements of the output. The unary kernel loads the same four of its input; the others load at `input_offsets`.
 fn reach(call: &DispatchView<'_>) -> Option<Reached> {
@@ -47,7 +47,7 @@ fn reach(call: &DispatchView<'_>) -> Option<Reached> {
     let inputs = [("A", params.x), ("B", params.y), ("C", params.z)];
     let read = inputs.iter().map_while(|(ty, strides)| Some((call.type_bytes(ty)?, strides)));
     let mut reached = Reached::new();
-    if std::ptr::eq(call.variant.kernel, &UNARY) {
+    if call.type_bytes("B").is_none() {
         reached = reached.fours(elements, call.type_bytes("A")?);
     } else if (1..=MAX_RANK).contains(&(params.rank as usize)) && params.count > 0 {
         for (bytes, strides) in read {
@@ -67,9 +67,6 @@ fn furthest(params: &Params, strides: &[u32; MAX_RANK]) -> Counts {
     let rows = params.dims[..last].iter().fold(count(1), |rows, &dim| rows * count(dim));
     at + (count(params.count) - count(1)) / rows * count(strides[last])
 }
-
-/// The kernels, by number of input tensors.
-static KERNELS: [&KernelDef; 3] = [&UNARY, &BINARY, &TERNARY];
 
 /// Sets of element types for table rows.
 pub(crate) const FLOATS: &[Elem] = &[Elem::F32];
@@ -166,25 +163,54 @@ pub(crate) const fn names<const N: usize>(rows: &'static [Row]) -> [&'static str
     let mut index = 0;
     while index < N {
         names[index] = rows[index].name;
+        // Overloads of a name are adjacent, and no element type fits two of them: the first that fits is decoded.
+        if index > 0 && same_text(rows[index - 1].name, rows[index].name) {
+            assert!(!overlap(rows[index - 1].dtypes, rows[index].dtypes), "two overloads take the same element type");
+        }
         index += 1;
     }
     names
 }
 
-/// Decodes a call of an operator of the table.
-pub(crate) fn decode(table: &'static [Row], args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
-    let name = args.operator();
-    let rows = || table.iter().filter(move |row| row.name == name);
-    let Some(first) = rows().next() else { return Err(OpError::new("self", "is of no known family")) };
-    let taken = first.tensors.iter().map(|tensor| args.tensor(tensor)).collect::<Result<Vec<_>, _>>()?;
-    let elems: Vec<Elem> = taken.iter().map(|&tensor| args.info(tensor).elem).collect();
-    let Some(row) = rows().find(|row| elems.iter().all(|elem| row.dtypes.contains(elem))) else {
-        return Err(refuse_elements(first, &elems, &rows().flat_map(|row| row.dtypes).copied().collect::<Vec<_>>()));
+const fn same_text(a: &str, b: &str) -> bool {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    let mut index = 0;
+    while index < a.len() && index < b.len() && a[index] == b[index] {
+        index += 1;
+    }
+    index == a.len() && index == b.len()
+}
+
+const fn overlap(a: &[Elem], b: &[Elem]) -> bool {
+    let mut index = 0;
+    while index < a.len() * b.len() {
+        if a[index / b.len()] as u8 == b[index % b.len()] as u8 {
+            return true;
+        }
+        index += 1;
+    }
+    false
+}
+
+/// Decodes a call of an operator of the table, which the family's kernel computes.
+pub(crate) fn decode(
+    kernel: &'static KernelDef,
+    table: &'static [Row],
+    args: &mut Args<'_>,
+) -> Result<Box<dyn Op>, OpError> {
+    let first = args.row(table);
+    // Overloads for other element types are adjacent.
+    let overloads =
+        || table.iter().skip_while(move |row| row.name != first.name).take_while(move |row| row.name == first.name);
+    let inputs = first.tensors.iter().map(|tensor| args.tensor(tensor)).collect::<Result<Vec<_>, _>>()?;
+    let elems: Vec<Elem> = inputs.iter().map(|&tensor| args.info(tensor).elem).collect();
+    let Some(row) = overloads().find(|row| elems.iter().all(|elem| row.dtypes.contains(elem))) else {
+        return Err(refuse_elements(first, &elems, &overloads().flat_map(|row| row.dtypes).copied().collect::<Vec<_>>()));
     };
     let scalars = (row.scalars)(args)?;
     let out = args.output("out")?;
     let signature = Signature::of(row, &elems, scalars.floats, args.info(out).elem)?;
-    Ok(Box::new(Elementwise { row, signature, inputs: taken, scalars, out }))
+    Ok(Box::new(Elementwise { kernel, row, signature, inputs, scalars, out }))
 }
 
 fn refuse_elements(row: &Row, elems: &[Elem], supported: &[Elem]) -> OpError {
@@ -253,8 +279,8 @@ impl Signature {
     }
 
     /// The kernel variant for these types with a row's expression.
-    fn variant(&self, row: &Row) -> Variant {
-        let mut variant = Variant::new(KERNELS[self.inputs.len() - 1]).labelled(row.name);
+    fn variant(&self, kernel: &'static KernelDef, row: &Row) -> Variant {
+        let mut variant = Variant::new(kernel).labelled(row.name);
         for (index, &elem) in self.inputs.iter().enumerate() {
             let slot = &types::SLOTS[index];
             let number = self.number_of(index);
@@ -270,9 +296,8 @@ impl Signature {
     }
 }
 
-/// Every variant of a kernel: each row of each table with each element type it accepts.
-fn variants(tensors: usize) -> Vec<Variant> {
-    let rows = crate::ops::ELEMENTWISE_TABLES.iter().copied().flatten().filter(|row| row.tensors.len() == tensors);
+/// Every variant that a table needs of its family's kernel: each row with each element type it accepts.
+pub(crate) fn variants(kernel: &'static KernelDef, table: &'static [Row]) -> Vec<Variant> {
     let of_row = |row: &'static Row| {
         let outputs = |elem: Elem| match row.result {
             ResultType::Output | ResultType::Cast => ALL.to_vec(),
@@ -280,20 +305,21 @@ fn variants(tensors: usize) -> Vec<Variant> {
             ResultType::Promoted => vec![elem],
             ResultType::Float => vec![Elem::F32],
         };
-        let signature = move |elem: Elem, out| {
-            let mut inputs = vec![elem; tensors];
-            if tensors == 3 {
+        let variant = move |elem: Elem, out| {
+            let mut inputs = vec![elem; row.tensors.len()];
+            if inputs.len() == 3 {
                 inputs[0] = Elem::Bool;
             }
-            Signature::of(row, &inputs, false, out).ok().map(|signature| signature.variant(row))
+            Signature::of(row, &inputs, false, out).ok().map(|signature| signature.variant(kernel, row))
         };
-        row.dtypes.iter().flat_map(move |&elem| outputs(elem).into_iter().filter_map(move |out| signature(elem, out)))
+        row.dtypes.iter().flat_map(move |&elem| outputs(elem).into_iter().filter_map(move |out| variant(elem, out)))
     };
-    rows.flat_map(of_row).collect()
+    table.iter().flat_map(of_row).collect()
 }
 
 #[derive(Debug)]
 struct Elementwise {
+    kernel: &'static KernelDef,
     row: &'static Row,
     signature: Signature,
     inputs: Vec<TensorId>,
@@ -316,7 +342,7 @@ impl Elementwise {
 impl Op for Elementwise {
     fn recipes(&self, _: &BoundsCx<'_>) -> Result<Recipes, OpError> {
         let binds = self.inputs.iter().chain([&self.out]).map(|&tensor| tensor.into());
-        Ok(Recipes::of([Recipe::new(self.signature.variant(self.row), binds)]))
+        Ok(Recipes::of([Recipe::new(self.signature.variant(self.kernel, self.row), binds)]))
     }
 
     fn plan(&self, cx: &PlanCx<'_>) -> Result<Plan, OpError> {

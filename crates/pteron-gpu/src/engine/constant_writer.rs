@@ -14,8 +14,8 @@ use super::load::ConstantBytes;
 use super::upload::{Counted, WriteFn};
 use crate::error::{Error, Result};
 use crate::graph::{Elem, Graph};
-use crate::half_cache::halves;
 use crate::live::TensorId;
+use crate::narrow_state::narrow;
 
 /// How the bytes of a file become those a GPU holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl Conversion {
     fn convert(self, tensor: TensorId, bytes: Cow<'_, [u8]>) -> Result<Cow<'_, [u8]>> {
         Ok(match self {
             Self::Same => bytes,
-            Self::Halved => Cow::Owned(halves(&bytes)),
+            Self::Halved => Cow::Owned(narrow(&bytes)),
             Self::Widened => {
                 let widen = |pair: &[u8]| half::f16::from_le_bytes([pair[0], pair[1]]).to_f32().to_le_bytes();
                 let mut wide = alloc::vec(bytes.len().saturating_mul(2))?;

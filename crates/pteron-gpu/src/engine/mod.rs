@@ -48,7 +48,7 @@ pub use shared_budget::SharedBudget;
 pub use state::State;
 pub use streaming::StreamingGraph;
 
-pub use crate::half_cache::StateDtype;
+pub use crate::narrow_state::StateDtype;
 
 /// Runs a future to its end on this thread.
 #[cfg(not(target_arch = "wasm32"))]

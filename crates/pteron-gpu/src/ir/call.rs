@@ -10,6 +10,8 @@ pub struct Call {
     pub def: &'static OpDef,
     /// The name it is called by, one of the operator's: a family of operators shares one entry of the registry.
     pub name: &'static str,
+    /// The index of that name among the operator's names, and so the row of the family's table.
+    pub row: usize,
     /// All arguments in the order that the operator decodes them, outputs last.
     pub args: Vec<ValueId>,
     /// The position of the instruction it comes from in what the front end translated, for error messages and profiles.
@@ -20,25 +22,25 @@ impl Call {
     /// A call by name of any operator of the registry, internal ones included; `None` if there is none.
     #[must_use]
     pub fn named(name: &str, args: Vec<ValueId>) -> Option<Self> {
-        Self::of(ops::find(name)?, name, args)
+        let (def, row) = ops::find_row(name)?;
+        Some(Self { def, name: def.names[row], row, args, origin: 0 })
     }
 
     /// A call by name of an operator that files may call; `None` if there is none.
     #[must_use]
     pub fn in_file(name: &str, args: Vec<ValueId>) -> Option<Self> {
-        Self::of(ops::find_in_files(name)?, name, args)
-    }
-
-    fn of(def: &'static OpDef, name: &str, args: Vec<ValueId>) -> Option<Self> {
-        let name = def.names.iter().copied().find(|own| *own == name)?;
-        Some(Self { def, name, args, origin: 0 })
+        Self::named(name, args).filter(|call| call.def.is_in_files(name))
     }
 
     /// A call of an operator by one of its names.
+    ///
+    /// # Panics
+    /// If the operator has no such name.
     #[must_use]
+    #[expect(clippy::expect_used, reason = "callers name the operator by a constant of its own module")]
     pub fn new(def: &'static OpDef, name: &'static str, args: Vec<ValueId>) -> Self {
-        debug_assert!(def.names.contains(&name), "{name} is a name of its operator");
-        Self { def, name, args, origin: 0 }
+        let row = def.names.iter().position(|own| *own == name).expect("the name is one of the operator's");
+        Self { def, name, row, args, origin: 0 }
     }
 
     /// The same call, made for the instruction at a position.

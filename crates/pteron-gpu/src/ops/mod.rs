@@ -1,4 +1,6 @@
-//! The operators: one folder each, or a row of a family's table. [`OPS`] is the whole registry.
+//! The operators: one folder per operator or family. [`OPS`] is the registry: deleting an operator takes deleting its folder and its
+//! two lines here. Other code learns of an operator only what it declares: in [`OpDef`], in the [`Flow`](crate::args::Flow) that
+//! decoding records, and through the methods of [`Op`].
 
 pub mod arange;
 pub mod attention;
@@ -37,14 +39,14 @@ use crate::error::OpError;
 use crate::kernel::KernelDef;
 use crate::plan::Op;
 
-/// An entry of the registry: the names in files, the kernels, and how arguments become an operator.
+/// An entry of the registry: one operator, or a family of operators with a common decoder.
 #[derive(Debug)]
 pub struct OpDef {
-    /// The names it goes by.
+    /// Its names. Operators of a family are rows of a table in the same order, and [`Args::row`] returns the called one.
     pub names: &'static [&'static str],
-    /// Those of its names that no file may call: only the rewrites and fusions of this crate write them.
+    /// Those of its names that no file may call: only rewrites and fusions of this crate write them.
     pub internal: &'static [&'static str],
-    /// The kernels it may use; the tests that run over every kernel take them from here.
+    /// The kernels it may use. Tests over every kernel take them from here.
     pub kernels: &'static [&'static KernelDef],
     /// Decodes the arguments of a call.
     pub decode: fn(&mut Args<'_>) -> Result<Box<dyn Op>, OpError>,
@@ -58,11 +60,24 @@ impl OpDef {
     }
 }
 
-/// Finds the operator that goes by a name, internal ones included.
+/// Finds the operator of a name, internal ones included.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static OpDef> {
-    static BY_NAME: LazyLock<HashMap<&str, &OpDef>> =
-        LazyLock::new(|| OPS.iter().flat_map(|&def| def.names.iter().map(move |&name| (name, def))).collect());
+    find_row(name).map(|(def, _)| def)
+}
+
+/// Finds the operator of a name, and the row of its table: the index of the name among the operator's names.
+pub(crate) fn find_row(name: &str) -> Option<(&'static OpDef, usize)> {
+    static BY_NAME: LazyLock<HashMap<&str, (&OpDef, usize)>> = LazyLock::new(|| {
+        let mut by_name = HashMap::new();
+        for (def, row, name) in
+            OPS.iter().flat_map(|&def| def.names.iter().enumerate().map(move |(row, name)| (def, row, *name)))
+        {
+            // Overloads of an elementwise operator share a name; decoding starts with the first.
+            by_name.entry(name).or_insert((def, row));
+        }
+        by_name
+    });
     BY_NAME.get(name).copied()
 }
 
@@ -72,7 +87,7 @@ pub fn find_in_files(name: &str) -> Option<&'static OpDef> {
     find(name).filter(|def| def.is_in_files(name))
 }
 
-/// The names of a family, off its table.
+/// Returns the names of a family's table.
 pub(crate) const fn names<Row, const N: usize>(table: &[(&'static str, Row)]) -> [&'static str; N] {
     let mut names = [""; N];
     let mut row = 0;
@@ -83,7 +98,7 @@ pub(crate) const fn names<Row, const N: usize>(table: &[(&'static str, Row)]) ->
     names
 }
 
-/// Every operator there is.
+/// Every operator.
 pub static OPS: &[&OpDef] = &[
     &arange::DEF,
     &attention::DEF,
@@ -115,7 +130,3 @@ pub static OPS: &[&OpDef] = &[
     &update_cache::DEF,
     &where_self::DEF,
 ];
-
-/// The tables of elementwise operators.
-pub(crate) static ELEMENTWISE_TABLES: &[&[crate::elementwise::Row]] =
-    &[unary::TABLE, binary::TABLE, compare::BINARY_TABLE, compare::UNARY_TABLE, convert::TABLE, where_self::TABLE];

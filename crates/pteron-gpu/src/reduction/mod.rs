@@ -9,15 +9,20 @@ mod tests;
 use std::ops::Range;
 
 use crate::error::OpError;
-use crate::kernel::{KernelDef, Variant};
-use crate::params;
+use crate::kernel::{Include, KernelDef, Variant};
 use crate::plan::Dispatch;
 use crate::shape::Dims;
+use crate::{includes, params};
 use reducer::{REDUCERS, Reducer, Source};
 
+/// WGSL for kernels that reduce rows.
+pub(crate) const INCLUDES: &[Include] = includes!["reducers", "reduction"];
+
 /// Reduces rows, or segments of rows, and stores the results.
-pub(crate) static REDUCE: KernelDef =
-    KernelDef::new("reduce", include_str!("reduce.wgsl"), Params::FIELDS).with_types(TYPES).with_variants(variants);
+pub(crate) static REDUCE: KernelDef = KernelDef::new("reduce", include_str!("reduce.wgsl"), Params::FIELDS)
+    .with_includes(&[INCLUDES])
+    .with_types(TYPES)
+    .with_variants(variants);
 
 /// The types that reduction kernels leave open: the accumulator, a load, an element of the tensor, an output, and a load of the tensor
 /// that is normalised.

@@ -31,7 +31,7 @@ fn load(sketch: &Sketch) -> Result<Loaded> {
         let bounds: Vec<Dims> = graph.inputs.iter().map(|&input| graph.info(input).bound).collect();
         let planned = Planned::at_bounds(&graph, &bounds, Caps::PORTABLE)?;
         let memory = Memory::plan(&graph, &planned)?;
-        assert_eq!(crate::traffic::constant_bytes_per_token(&graph) % 4, 0);
+        assert_eq!(crate::constant_reads::constant_bytes_per_row(&graph) % 4, 0);
         Ok(Loaded { graph, planned, memory })
     };
     let loaded = load();

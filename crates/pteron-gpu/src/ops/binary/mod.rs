@@ -4,20 +4,23 @@
 mod tests;
 
 use crate::args::Args;
-use crate::elementwise::{self, BINARY, Formula, Host, INTEGERS, NUMBERS, ResultType, Row, ScalarArgs};
+use crate::elementwise::{self, Formula, Host, INTEGERS, NUMBERS, ResultType, Row, ScalarArgs};
 use crate::error::OpError;
+use crate::kernel::KernelDef;
 use crate::ops::OpDef;
 
-/// The registry entry of the whole family.
-pub static DEF: OpDef =
-    OpDef { names: &elementwise::names::<{ TABLE.len() }>(TABLE), internal: &[], kernels: &[&BINARY], decode };
+static KERNEL: KernelDef = elementwise::kernel("binary", 2, || elementwise::variants(&KERNEL, TABLE));
 
-fn decode(args: &mut Args<'_>) -> Result<Box<dyn crate::plan::Op>, OpError> {
-    elementwise::decode(TABLE, args)
-}
+/// The registry entry of the whole family.
+pub static DEF: OpDef = OpDef {
+    names: &elementwise::names::<{ TABLE.len() }>(TABLE),
+    internal: &[],
+    kernels: &[&KERNEL],
+    decode: |args| elementwise::decode(&KERNEL, TABLE, args),
+};
 
 /// The operators of the family.
-pub(crate) const TABLE: &[Row] = &[
+const TABLE: &[Row] = &[
     Row {
         scalars: alpha,
         ..row(

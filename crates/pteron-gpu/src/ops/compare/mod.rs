@@ -3,27 +3,33 @@
 #[cfg(test)]
 mod tests;
 
-use crate::elementwise::{self, ALL, BINARY, Formula, Host, ResultType, Row, ScalarArgs, UNARY};
+use crate::elementwise::{self, ALL, Formula, Host, ResultType, Row, ScalarArgs};
 use crate::graph::Elem;
+use crate::kernel::KernelDef;
 use crate::ops::OpDef;
+
+static BINARY_KERNEL: KernelDef =
+    elementwise::kernel("compare_tensors", 2, || elementwise::variants(&BINARY_KERNEL, BINARY_TABLE));
+static UNARY_KERNEL: KernelDef =
+    elementwise::kernel("compare_scalar", 1, || elementwise::variants(&UNARY_KERNEL, UNARY_TABLE));
 
 /// The registry entry of operators of two tensors.
 pub static BINARY_OPS: OpDef = OpDef {
     names: &elementwise::names::<{ BINARY_TABLE.len() }>(BINARY_TABLE),
     internal: &[],
-    kernels: &[&BINARY],
-    decode: |args| elementwise::decode(BINARY_TABLE, args),
+    kernels: &[&BINARY_KERNEL],
+    decode: |args| elementwise::decode(&BINARY_KERNEL, BINARY_TABLE, args),
 };
 /// The registry entry of operators of one tensor and perhaps a scalar.
 pub static UNARY_OPS: OpDef = OpDef {
     names: &elementwise::names::<{ UNARY_TABLE.len() }>(UNARY_TABLE),
     internal: &[],
-    kernels: &[&UNARY],
-    decode: |args| elementwise::decode(UNARY_TABLE, args),
+    kernels: &[&UNARY_KERNEL],
+    decode: |args| elementwise::decode(&UNARY_KERNEL, UNARY_TABLE, args),
 };
 
 /// Operators of two tensors.
-pub(crate) const BINARY_TABLE: &[Row] = &[
+const BINARY_TABLE: &[Row] = &[
     two("aten.eq.Tensor", ["x == y"; 2], |x, y, _| f(x == y), |x, y, _| i(x == y)),
     // Not `!=`: shader compilers differ on whether NaN != NaN.
     two("aten.ne.Tensor", ["!(x == y)"; 2], |x, y, _| f(x != y), |x, y, _| i(x != y)),
@@ -46,7 +52,7 @@ pub(crate) const BINARY_TABLE: &[Row] = &[
 ];
 
 /// Operators of one tensor and perhaps a scalar.
-pub(crate) const UNARY_TABLE: &[Row] = &[
+const UNARY_TABLE: &[Row] = &[
     with_scalar("aten.eq.Scalar", ["x == X(params.p.x)", "x == X(params.q.x)"], |x, p| f(x == p[0]), |x, q| i(x == q[0])),
     with_scalar(
         "aten.ne.Scalar",

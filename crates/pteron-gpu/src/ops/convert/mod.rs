@@ -4,21 +4,24 @@
 mod tests;
 
 use crate::args::Args;
-use crate::elementwise::{self, ALL, FLOATS, Formula, Host, ResultType, Row, ScalarArgs, UNARY};
+use crate::elementwise::{self, ALL, FLOATS, Formula, Host, ResultType, Row, ScalarArgs};
 use crate::error::OpError;
 use crate::graph::Elem;
+use crate::kernel::KernelDef;
 use crate::ops::OpDef;
+
+static KERNEL: KernelDef = elementwise::kernel("convert", 1, || elementwise::variants(&KERNEL, TABLE));
 
 /// The registry entry of the whole family.
 pub static DEF: OpDef = OpDef {
     names: &elementwise::names::<{ TABLE.len() }>(TABLE),
     internal: &[],
-    kernels: &[&UNARY],
-    decode: |args| elementwise::decode(TABLE, args),
+    kernels: &[&KERNEL],
+    decode: |args| elementwise::decode(&KERNEL, TABLE, args),
 };
 
 /// The operators of the family.
-pub(crate) const TABLE: &[Row] = &[
+const TABLE: &[Row] = &[
     cast("aten._to_copy.default", |args| {
         options(args)?;
         // All tensors are contiguous here.

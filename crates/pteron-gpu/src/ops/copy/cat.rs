@@ -1,5 +1,6 @@
 //! `aten.cat`: concatenates tensors along a dimension, seven per dispatch.
 
+use super::INCLUDES;
 use super::sections::{Params, SECTIONS, Sections, strategies};
 use super::strided::{Kernel, Strategy, check_count};
 use crate::args::{Args, normalise};
@@ -11,9 +12,11 @@ use crate::plan::{BoundsCx, Op, Plan, PlanCx, Recipe, Recipes};
 use crate::reference::{HostData, HostTensors, broadcast_offset, indices};
 use crate::shape::Dims;
 
-pub(super) static VEC4: KernelDef =
-    KernelDef::new("cat_vec4", include_str!("cat_vec4.wgsl"), Params::FIELDS).with_types(&[("T", &["vec4<u32>"])]);
+pub(super) static VEC4: KernelDef = KernelDef::new("cat_vec4", include_str!("cat_vec4.wgsl"), Params::FIELDS)
+    .with_includes(&[INCLUDES])
+    .with_types(&[("T", &["vec4<u32>"])]);
 pub(super) static ELEMENTS: KernelDef = KernelDef::new("cat_elements", include_str!("cat_elements.wgsl"), Params::FIELDS)
+    .with_includes(&[INCLUDES])
     .with_types(&[("T", &["u32"])])
     .with_variants(|| strategies(Elem::U8).filter(|strategy| strategy.kernel == Kernel::Elements).map(variant).collect());
 

@@ -6,7 +6,7 @@ use super::view::live_size;
 use crate::args::Args;
 use crate::error::OpError;
 use crate::graph::TensorInfo;
-use crate::live::Scalar;
+use crate::live::{Scalar, TensorId};
 use crate::plan::PlanCx;
 use crate::shape::{Dims, MAX_RANK};
 
@@ -66,7 +66,7 @@ impl Selection for Expand {
     }
 }
 
-pub(super) fn decode_expand(args: &mut Args<'_>, info: TensorInfo) -> Result<Box<dyn Selection>, OpError> {
+pub(super) fn decode_expand(args: &mut Args<'_>, _: TensorId, info: TensorInfo) -> Result<Box<dyn Selection>, OpError> {
     let sizes = counts(args, "size", info)?;
     // Has no influence on the result.
     args.ignore("implicit")?;
@@ -104,7 +104,7 @@ impl Selection for Repeat {
     }
 }
 
-pub(super) fn decode_repeat(args: &mut Args<'_>, info: TensorInfo) -> Result<Box<dyn Selection>, OpError> {
+pub(super) fn decode_repeat(args: &mut Args<'_>, _: TensorId, info: TensorInfo) -> Result<Box<dyn Selection>, OpError> {
     Ok(Box::new(Repeat { repeats: counts(args, "repeats", info)? }))
 }
 

@@ -23,6 +23,8 @@ use std::fmt::Debug;
 use crate::args::{Args, normalise};
 use crate::error::OpError;
 use crate::graph::{Elem, TensorInfo};
+use crate::includes;
+use crate::kernel::Include;
 use crate::live::TensorId;
 use crate::ops::{OpDef, names};
 use crate::plan::{BoundsCx, Op, Plan, PlanCx, Recipes};
@@ -30,6 +32,19 @@ use crate::reference::{HostTensors, broadcast_offset, indices};
 use crate::rewrite::STORE;
 use crate::shape::Dims;
 use strided::StridedView;
+
+/// WGSL that the kernels share.
+const INCLUDES: &[Include] = includes![
+    "cat_inputs",
+    "copy_params",
+    "packed_elements",
+    "sections",
+    "split_outputs",
+    "strided_index",
+    "thread_vectors",
+    "transpose_blocks",
+    "transpose_params",
+];
 
 /// The operators of the family: names and decoders.
 const TABLE: &[(&str, Decode)] = &[
@@ -76,10 +91,7 @@ pub static DEF: OpDef = OpDef {
 };
 
 fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
-    let name = args.operator();
-    let Some((_, decode)) = TABLE.iter().find(|(row, _)| *row == name) else {
-        return Err(OpError::new("self", "is of no known family"));
-    };
+    let (_, decode) = args.row(TABLE);
     decode(args)
 }
 
@@ -105,12 +117,12 @@ struct CopyOp {
     out: TensorId,
 }
 
-type DecodeSelection = fn(&mut Args<'_>, TensorInfo) -> Result<Box<dyn Selection>, OpError>;
+type DecodeSelection = fn(&mut Args<'_>, TensorId, TensorInfo) -> Result<Box<dyn Selection>, OpError>;
 
 fn select(args: &mut Args<'_>, decode: DecodeSelection) -> Result<Box<dyn Op>, OpError> {
     let from = args.tensor("self")?;
     let info = args.info(from);
-    let selection = decode(args, info)?;
+    let selection = decode(args, from, info)?;
     Ok(Box::new(CopyOp { selection, elem: info.elem, from, out: args.output_of("out", info.elem)? }))
 }
 

@@ -5,6 +5,7 @@ use super::{Selection, distinct_axes};
 use crate::args::{Args, normalise};
 use crate::error::OpError;
 use crate::graph::TensorInfo;
+use crate::live::TensorId;
 use crate::plan::PlanCx;
 use crate::shape::Dims;
 
@@ -41,7 +42,7 @@ impl Selection for Permute {
     }
 }
 
-pub(super) fn decode_permute(args: &mut Args<'_>, info: TensorInfo) -> Result<Box<dyn Selection>, OpError> {
+pub(super) fn decode_permute(args: &mut Args<'_>, _: TensorId, info: TensorInfo) -> Result<Box<dyn Selection>, OpError> {
     let rank = info.bound.len();
     let dims = args.ints("dims")?;
     let order: Option<Vec<usize>> = dims.iter().map(|&dim| normalise(dim, rank)).collect();
@@ -53,7 +54,7 @@ pub(super) fn decode_permute(args: &mut Args<'_>, info: TensorInfo) -> Result<Bo
     }
 }
 
-pub(super) fn decode_t(_: &mut Args<'_>, info: TensorInfo) -> Result<Box<dyn Selection>, OpError> {
+pub(super) fn decode_t(_: &mut Args<'_>, _: TensorId, info: TensorInfo) -> Result<Box<dyn Selection>, OpError> {
     match info.bound.len() {
         rank @ 0..=2 => Ok(Box::new(Permute::new((0..rank).rev().collect(), &info.bound))),
         _ => Err(OpError::new("self", format!("is {}, expected at most two dimensions", info.bound))),
@@ -89,7 +90,7 @@ impl Selection for Flip {
     }
 }
 
-pub(super) fn decode_flip(args: &mut Args<'_>, info: TensorInfo) -> Result<Box<dyn Selection>, OpError> {
+pub(super) fn decode_flip(args: &mut Args<'_>, _: TensorId, info: TensorInfo) -> Result<Box<dyn Selection>, OpError> {
     let mut axes = distinct_axes(args, "dims", info.bound.len())?;
     // A scalar may be flipped, and has no dimension.
     axes.retain(|&axis| axis < info.bound.len());

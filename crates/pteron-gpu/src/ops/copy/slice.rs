@@ -5,7 +5,7 @@ use super::{Selection, axis};
 use crate::args::Args;
 use crate::error::OpError;
 use crate::graph::TensorInfo;
-use crate::live::Scalar;
+use crate::live::{Scalar, TensorId};
 use crate::plan::PlanCx;
 use crate::shape::Dims;
 
@@ -75,13 +75,15 @@ impl Selection for Slice {
     }
 }
 
-pub(super) fn decode_select(args: &mut Args<'_>, info: TensorInfo) -> Result<Box<dyn Selection>, OpError> {
+pub(super) fn decode_select(args: &mut Args<'_>, x: TensorId, info: TensorInfo) -> Result<Box<dyn Selection>, OpError> {
     let axis = axis(args, info)?;
+    args.reads_slices(x, axis);
     Ok(Box::new(Select { axis, index: args.scalar("index")? }))
 }
 
-pub(super) fn decode_slice(args: &mut Args<'_>, info: TensorInfo) -> Result<Box<dyn Selection>, OpError> {
+pub(super) fn decode_slice(args: &mut Args<'_>, x: TensorId, info: TensorInfo) -> Result<Box<dyn Selection>, OpError> {
     let axis = axis(args, info)?;
+    args.reads_slices(x, axis);
     let (start, end) = (args.optional_scalar("start")?, args.optional_scalar("end")?);
     let step = args.int("step")?;
     match u64::try_from(step) {

@@ -1,5 +1,6 @@
 //! `aten.split_with_sizes_copy`: splits a tensor along a dimension, seven sections per dispatch.
 
+use super::INCLUDES;
 use super::sections::{Params, SECTIONS, Sections, strategies};
 use super::strided::{Kernel, Strategy};
 use crate::args::Args;
@@ -11,11 +12,14 @@ use crate::plan::{Bind, BoundsCx, Op, Plan, PlanCx, Recipe, Recipes};
 use crate::reference::{HostTensors, broadcast_offset, indices};
 use crate::shape::Dims;
 
-pub(super) static VEC4: KernelDef = KernelDef::new("split_vec4", include_str!("split_vec4.wgsl"), Params::FIELDS);
+pub(super) static VEC4: KernelDef =
+    KernelDef::new("split_vec4", include_str!("split_vec4.wgsl"), Params::FIELDS).with_includes(&[INCLUDES]);
 pub(super) static ELEMENTS: KernelDef =
-    KernelDef::new("split_elements", include_str!("split_elements.wgsl"), Params::FIELDS).with_variants(|| {
-        strategies(Elem::U8).filter(|strategy| strategy.kernel == Kernel::Elements).map(variant).collect()
-    });
+    KernelDef::new("split_elements", include_str!("split_elements.wgsl"), Params::FIELDS)
+        .with_includes(&[INCLUDES])
+        .with_variants(|| {
+            strategies(Elem::U8).filter(|strategy| strategy.kernel == Kernel::Elements).map(variant).collect()
+        });
 
 fn variant(strategy: &Strategy) -> Variant {
     match strategy.kernel {

@@ -1,6 +1,7 @@
 //! The copy kernels: the output is written in order, its elements are loaded by strides or by index, in the widest vectors that the
 //! layout allows.
 
+use super::INCLUDES;
 use super::strides::{self, Axis, StridedDims};
 use super::transpose::{self, Blocks, TransposeTiles};
 use crate::error::OpError;
@@ -11,16 +12,20 @@ use crate::params;
 use crate::plan::{Bind, Dispatch, Plan, PlanCx, Recipe, Recipes};
 use crate::shape::{Dims, MAX_RANK};
 
-pub(crate) static VEC4: KernelDef =
-    KernelDef::new("copy_vec4", include_str!("copy_vec4.wgsl"), Params::FIELDS).with_variants(|| variants(Kernel::Vec4));
+pub(crate) static VEC4: KernelDef = KernelDef::new("copy_vec4", include_str!("copy_vec4.wgsl"), Params::FIELDS)
+    .with_includes(&[INCLUDES])
+    .with_variants(|| variants(Kernel::Vec4));
 pub(crate) static ELEMENTS: KernelDef = KernelDef::new("copy_elements", include_str!("copy_elements.wgsl"), Params::FIELDS)
+    .with_includes(&[INCLUDES])
     .with_variants(|| variants(Kernel::Elements));
 pub(crate) static TRANSPOSE: KernelDef =
-    KernelDef::new("transpose", include_str!("transpose.wgsl"), transpose::Params::FIELDS);
+    KernelDef::new("transpose", include_str!("transpose.wgsl"), transpose::Params::FIELDS).with_includes(&[INCLUDES]);
 pub(crate) static TRANSPOSE_VEC4: KernelDef =
-    KernelDef::new("transpose_vec4", include_str!("transpose_vec4.wgsl"), transpose::Params::FIELDS);
+    KernelDef::new("transpose_vec4", include_str!("transpose_vec4.wgsl"), transpose::Params::FIELDS)
+        .with_includes(&[INCLUDES]);
 pub(crate) static TRANSPOSE_BYTES: KernelDef =
-    KernelDef::new("transpose_bytes", include_str!("transpose_bytes.wgsl"), transpose::Params::FIELDS);
+    KernelDef::new("transpose_bytes", include_str!("transpose_bytes.wgsl"), transpose::Params::FIELDS)
+        .with_includes(&[INCLUDES]);
 
 params! {
     /// Parameters of `copy_vec4.wgsl` and `copy_elements.wgsl`.

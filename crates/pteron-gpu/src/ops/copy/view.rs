@@ -5,7 +5,7 @@ use super::strided::StridedView;
 use crate::args::{Args, normalise};
 use crate::error::OpError;
 use crate::graph::TensorInfo;
-use crate::live::Scalar;
+use crate::live::{Scalar, TensorId};
 use crate::plan::PlanCx;
 use crate::shape::{Dims, MAX_RANK};
 
@@ -79,26 +79,30 @@ impl Selection for Whole {
     }
 }
 
-pub(super) fn decode_same(_: &mut Args<'_>, _: TensorInfo) -> Result<Box<dyn Selection>, OpError> {
+pub(super) fn decode_same(_: &mut Args<'_>, _: TensorId, _: TensorInfo) -> Result<Box<dyn Selection>, OpError> {
     Ok(Box::new(Reshape::Same))
 }
 
-pub(super) fn decode_clone(args: &mut Args<'_>, info: TensorInfo) -> Result<Box<dyn Selection>, OpError> {
+pub(super) fn decode_clone(args: &mut Args<'_>, x: TensorId, info: TensorInfo) -> Result<Box<dyn Selection>, OpError> {
     args.none("memory_format")?;
-    decode_same(args, info)
+    decode_same(args, x, info)
 }
 
-pub(super) fn decode_clone_dim_order(args: &mut Args<'_>, info: TensorInfo) -> Result<Box<dyn Selection>, OpError> {
+pub(super) fn decode_clone_dim_order(
+    args: &mut Args<'_>,
+    x: TensorId,
+    info: TensorInfo,
+) -> Result<Box<dyn Selection>, OpError> {
     args.ignore("non_blocking")?;
     args.contiguous_order("dim_order")?;
-    decode_same(args, info)
+    decode_same(args, x, info)
 }
 
-pub(super) fn decode_view(args: &mut Args<'_>, info: TensorInfo) -> Result<Box<dyn Selection>, OpError> {
+pub(super) fn decode_view(args: &mut Args<'_>, _: TensorId, info: TensorInfo) -> Result<Box<dyn Selection>, OpError> {
     Ok(Box::new(Reshape::View { sizes: args.scalars("size")?, bound: info.bound }))
 }
 
-pub(super) fn decode_unsqueeze(args: &mut Args<'_>, info: TensorInfo) -> Result<Box<dyn Selection>, OpError> {
+pub(super) fn decode_unsqueeze(args: &mut Args<'_>, _: TensorId, info: TensorInfo) -> Result<Box<dyn Selection>, OpError> {
     let rank = info.bound.len();
     if rank == MAX_RANK {
         return Err(too_deep(&info.bound));
@@ -114,7 +118,7 @@ fn too_deep(dims: &Dims) -> OpError {
     OpError::new("self", format!("is {dims}, and more than {MAX_RANK} dimensions are not supported"))
 }
 
-pub(super) fn decode_squeeze(args: &mut Args<'_>, info: TensorInfo) -> Result<Box<dyn Selection>, OpError> {
+pub(super) fn decode_squeeze(args: &mut Args<'_>, _: TensorId, info: TensorInfo) -> Result<Box<dyn Selection>, OpError> {
     let mut axes = super::distinct_axes(args, "dim", info.bound.len())?;
     axes.retain(|&axis| info.bound.get(axis) == Some(&1));
     axes.sort_unstable();

@@ -63,10 +63,7 @@ struct Fill {
 }
 
 fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
-    let name = args.operator();
-    let Some(&(_, (from, value, options))) = TABLE.iter().find(|row| row.0 == name) else {
-        return Err(OpError::new("size", "is of no known family"));
-    };
+    let &(_, (from, value, options)) = args.row(TABLE);
     let shape = match from {
         From::Size => Shape::Sizes(args.scalars("size")?),
         From::Tensor => Shape::Like(args.tensor("self")?),

@@ -36,10 +36,7 @@ pub(crate) const KERNELS: &[&KernelDef] = &[&VEC4, &ELEMENTS];
 pub static DEF: OpDef = OpDef { names: &NAMES, internal: &[], kernels: KERNELS, decode };
 
 fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
-    let name = args.operator();
-    let Some((_, decode)) = TABLE.iter().find(|(row, _)| *row == name) else {
-        return Err(OpError::new("self", "is of no known family"));
-    };
+    let (_, decode) = args.row(TABLE);
     decode(args).map(Gather::into_op)
 }
 

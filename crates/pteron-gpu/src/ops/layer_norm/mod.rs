@@ -12,12 +12,14 @@ use crate::live::{Scalar, TensorId};
 use crate::ops::OpDef;
 use crate::plan::{BoundsCx, Op, Plan, PlanCx, Recipes};
 use crate::reduction::reducer::MOMENTS;
-use crate::reduction::{Params, REDUCE, ReducePass, RowShape, TYPES, normalise};
+use crate::reduction::{INCLUDES, Params, REDUCE, ReducePass, RowShape, TYPES, normalise};
 use crate::reference::{HostData, HostTensors};
 use crate::shape::Dims;
 
-static LAYER_NORM: KernelDef =
-    KernelDef::new("layer_norm", include_str!("layer_norm.wgsl"), Params::FIELDS).with_types(TYPES).with_variants(variants);
+static LAYER_NORM: KernelDef = KernelDef::new("layer_norm", include_str!("layer_norm.wgsl"), Params::FIELDS)
+    .with_includes(&[INCLUDES])
+    .with_types(TYPES)
+    .with_variants(variants);
 
 /// The registry entry.
 pub static DEF: OpDef =

@@ -124,10 +124,7 @@ struct Reduction {
 }
 
 fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
-    let name = args.operator();
-    let Some(row) = TABLE.iter().find(|row| row.name == name) else {
-        return Err(OpError::new("self", "is of no known family"));
-    };
+    let row = args.row(TABLE);
     let allowed: Vec<Elem> = row.reducers.iter().map(|(elem, _)| *elem).collect();
     let x = args.tensor_of("self", &allowed)?;
     let info = args.info(x);

@@ -91,6 +91,8 @@ struct Sdpa {
     out: TensorId,
     /// Tables of cosines and sines, `[positions, dim / 2]`, by which queries and keys are turned.
     rotary: Option<[TensorId; 2]>,
+    /// Whether the kernels for these caches also take them in 16-bit floats.
+    accepts_f16: bool,
     /// Whether caches hold 16-bit floats.
     halves: bool,
     how: How,
@@ -133,7 +135,9 @@ fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
     let causal = args.bool("is_causal")?;
     let scale = args.optional_float("scale")?;
     let out = args.output("out")?;
-    let halves = args.info(k_cache).elem == Elem::F16 && takes_halves(args.operator(), args.info(k_cache).bound.last());
+    let dim = args.info(k_cache).bound.last();
+    let accepts_f16 = how == How::Best && streams(dim);
+    let halves = args.info(k_cache).elem == Elem::F16 && accepts_f16;
     let of_caches = if halves { Elem::F16 } else { Elem::F32 };
     for (name, tensor, wanted) in [("k_cache", k_cache, of_caches), ("v_cache", v_cache, of_caches), ("out", out, Elem::F32)]
     {
@@ -145,25 +149,22 @@ fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
     if k_cache == v_cache || [q, k, v].iter().any(|input| [k_cache, v_cache].contains(input)) {
         return Err(OpError::new("k_cache", "and `v_cache` must be two tensors that are no other argument"));
     }
-    let sdpa = Sdpa { q, k, v, k_cache, v_cache, input_pos, causal, scale, out, rotary, halves, how, score_bytes };
-    let dim = args.info(k_cache).bound.last();
+    let sdpa =
+        Sdpa { q, k, v, k_cache, v_cache, input_pos, causal, scale, out, rotary, accepts_f16, halves, how, score_bytes };
     if rotary.is_some() && sdpa.kernels(dim) == Kernels::Scalar {
         return Err(OpError::new("q", format!("has head dim {dim}, but only whole vectors can be turned on the way")));
     }
     if let Some(table) = rotary.into_iter().flatten().find(|table| !args.is_constant(*table)) {
         return Err(OpError::new("cosines", format!("and `sines` must be constants, but tensor {table} is none")));
     }
+    // One row per position of a token.
+    rotary.into_iter().flatten().for_each(|table| args.reads_slices(table, 0));
     Ok(Box::new(sdpa))
 }
 
 /// Whether heads are of whole vectors, and not too many, so that one sweep does.
 fn streams(dim: u32) -> bool {
     dim > 0 && dim.is_multiple_of(4) && dim / 4 <= flash::MOST_LANES
-}
-
-/// Whether an operator may have caches of 16-bit floats, with such a head dim.
-pub(crate) fn takes_halves(operator: &str, dim: u32) -> bool {
-    [NAME, ROTARY].contains(&operator) && streams(dim)
 }
 
 /// Live sizes that go together.
@@ -265,6 +266,10 @@ impl Op for Sdpa {
             Kernels::Stream(lanes) => Ok(self.stream_recipes(cx, kv_heads, rows, lanes)),
             kernels => self.round_recipes(cx, kv_heads, rows, kernels),
         }
+    }
+
+    fn accepts_f16_state(&self, state: TensorId) -> bool {
+        self.accepts_f16 && [self.k_cache, self.v_cache].contains(&state)
     }
 
     fn plan(&self, cx: &PlanCx<'_>) -> Result<Plan, OpError> {

@@ -11,12 +11,14 @@ use crate::live::TensorId;
 use crate::ops::OpDef;
 use crate::plan::{BoundsCx, Op, Plan, PlanCx, Recipes};
 use crate::reduction::reducer::SOFTMAX_STATS;
-use crate::reduction::{Params, REDUCE, ReducePass, RowShape, TYPES, normalise};
+use crate::reduction::{INCLUDES, Params, REDUCE, ReducePass, RowShape, TYPES, normalise};
 use crate::reference::{HostData, HostTensors};
 use crate::shape::Dims;
 
-static SOFTMAX: KernelDef =
-    KernelDef::new("softmax", include_str!("softmax.wgsl"), Params::FIELDS).with_types(TYPES).with_variants(variants);
+static SOFTMAX: KernelDef = KernelDef::new("softmax", include_str!("softmax.wgsl"), Params::FIELDS)
+    .with_includes(&[INCLUDES])
+    .with_types(TYPES)
+    .with_variants(variants);
 
 /// The operators of the family: for an element `v` of a row with maximum `high` and sum of exponentials `sum`, the result in WGSL, and
 /// the same on the host from `v - high` and `sum`.
@@ -65,10 +67,7 @@ struct Softmax {
 }
 
 fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
-    let name = args.operator();
-    let Some(row) = TABLE.iter().find(|row| row.name == name) else {
-        return Err(OpError::new("self", "is of no known family"));
-    };
+    let row = args.row(TABLE);
     let x = args.tensor_of("self", &[Elem::F32])?;
     let axis = args.axis("dim", args.info(x).bound.len())?;
     if args.bool("half_to_float")? {

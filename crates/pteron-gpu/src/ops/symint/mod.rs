@@ -1,4 +1,4 @@
-//! Symbolic scalars: sizes, integers of inputs, and arithmetic on them. They are computed while planning and run nothing.
+//! Symbolic integers: sizes, elements of inputs, and arithmetic on them. They are computed while planning and dispatch nothing.
 
 #[cfg(test)]
 mod tests;
@@ -6,65 +6,69 @@ mod tests;
 use crate::args::{Args, normalise};
 use crate::error::OpError;
 use crate::live::{Scalar, ScalarId, TensorId};
-use crate::ops::OpDef;
+use crate::ops::{OpDef, names};
 use crate::plan::{BoundsCx, Op, Plan, PlanCx, Recipes};
 use crate::reference::HostTensors;
 
-/// Python's operators on integers: names, and what they compute unless it leaves 64 bits.
-const TABLE: &[(&str, Compute)] = &[
-    ("add", i64::checked_add),
-    ("sub", i64::checked_sub),
-    ("mul", i64::checked_mul),
-    ("floordiv", |a, b| {
-        let inexact = a.checked_rem(b)? != 0;
-        a.checked_div(b)?.checked_sub(i64::from(inexact && (a < 0) != (b < 0)))
-    }),
+/// The operators of the family.
+const TABLE: &[(&str, Row)] = &[
+    ("sym_size.int", Row::Size),
+    ("et_vk.select_as_symint.default", Row::Element),
+    ("add", Row::Binary("add", i64::checked_add)),
+    ("sub", Row::Binary("sub", i64::checked_sub)),
+    ("mul", Row::Binary("mul", i64::checked_mul)),
+    ("floordiv", Row::Binary("floordiv", floor_div)),
 ];
+
+#[derive(Clone, Copy)]
+enum Row {
+    Size,
+    Element,
+    /// Python's operators on integers, `None` where the result exceeds 64 bits.
+    Binary(&'static str, Compute),
+}
 
 type Compute = fn(i64, i64) -> Option<i64>;
 
+fn floor_div(a: i64, b: i64) -> Option<i64> {
+    let inexact = a.checked_rem(b)? != 0;
+    a.checked_div(b)?.checked_sub(i64::from(inexact && (a < 0) != (b < 0)))
+}
+
+static NAMES: [&str; TABLE.len()] = names(TABLE);
+
 /// The registry entry of the whole family.
-pub static DEF: OpDef = OpDef {
-    names: &["sym_size.int", "et_vk.select_as_symint.default", "add", "sub", "mul", "floordiv"],
-    internal: &[],
-    kernels: &[],
-    decode,
-};
+pub static DEF: OpDef = OpDef { names: &NAMES, internal: &[], kernels: &[], decode };
 
 #[derive(Debug)]
 struct SymInt {
-    what: What,
+    source: Source,
     out: ScalarId,
 }
 
 #[derive(Debug)]
-enum What {
+enum Source {
     /// A live dim of a tensor.
     Size { x: TensorId, axis: usize },
-    /// An integer of an input.
+    /// An element of an integer input.
     Element { x: TensorId, axis: usize, index: Scalar },
-    /// A row of the table.
+    /// An arithmetic operator.
     Binary { name: &'static str, compute: Compute, a: Scalar, b: Scalar },
 }
 
 fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
-    let what = match args.operator() {
-        "sym_size.int" => {
+    let source = match args.row(TABLE).1 {
+        Row::Size => {
             let x = args.tensor("self")?;
-            What::Size { x, axis: axis(args, x)? }
+            Source::Size { x, axis: axis(args, x)? }
         }
-        "et_vk.select_as_symint.default" => {
+        Row::Element => {
             let x = args.host_tensor("x")?;
-            What::Element { x, axis: axis(args, x)?, index: args.scalar("index")? }
+            Source::Element { x, axis: axis(args, x)?, index: args.scalar("index")? }
         }
-        operator => {
-            let Some(&(name, compute)) = TABLE.iter().find(|(name, _)| *name == operator) else {
-                return Err(OpError::new("a", "is of no known family"));
-            };
-            What::Binary { name, compute, a: args.scalar("a")?, b: args.scalar("b")? }
-        }
+        Row::Binary(name, compute) => Source::Binary { name, compute, a: args.scalar("a")?, b: args.scalar("b")? },
     };
-    Ok(Box::new(SymInt { what, out: args.output_scalar("out")? }))
+    Ok(Box::new(SymInt { source, out: args.output_scalar("out")? }))
 }
 
 fn axis(args: &mut Args<'_>, x: TensorId) -> Result<usize, OpError> {
@@ -75,7 +79,7 @@ fn axis(args: &mut Args<'_>, x: TensorId) -> Result<usize, OpError> {
     args.axis("dim", rank)
 }
 
-/// The integer at an index of the only dimension that has several.
+/// The element at an index of the only dimension longer than 1.
 fn element(cx: &PlanCx<'_>, x: TensorId, axis: usize, index: i64) -> Result<i64, OpError> {
     let dims = cx.dims(x);
     let len = dims[axis];
@@ -87,7 +91,7 @@ fn element(cx: &PlanCx<'_>, x: TensorId, axis: usize, index: i64) -> Result<i64,
     }
     let at = normalise(index, len as usize);
     let Some(at) = at else { return Err(OpError::new("index", format!("is {index}, but `x` has {len} elements"))) };
-    // Nothing is known while loading, before any call.
+    // While loading, before any call, inputs have no values.
     let Some(values) = cx.host_values(x) else { return Ok(0) };
     let value = values.get(at).copied().map(i64::from);
     value.ok_or_else(|| OpError::new("x", format!("is {dims}, but came with {} integers", values.len())))
@@ -95,10 +99,10 @@ fn element(cx: &PlanCx<'_>, x: TensorId, axis: usize, index: i64) -> Result<i64,
 
 impl SymInt {
     fn value(&self, cx: &PlanCx<'_>) -> Result<i64, OpError> {
-        match self.what {
-            What::Size { x, axis } => Ok(cx.dims(x)[axis].into()),
-            What::Element { x, axis, index } => element(cx, x, axis, cx.scalar(index)),
-            What::Binary { name, compute, a, b } => {
+        match self.source {
+            Source::Size { x, axis } => Ok(cx.dims(x)[axis].into()),
+            Source::Element { x, axis, index } => element(cx, x, axis, cx.scalar(index)),
+            Source::Binary { name, compute, a, b } => {
                 let (a, b) = (cx.scalar(a), cx.scalar(b));
                 if name == "floordiv" && b == 0 {
                     return Err(OpError::new("b", format!("is zero, and {a} cannot be divided by it")));
@@ -119,7 +123,7 @@ impl Op for SymInt {
     }
 
     fn reference(&self, _: &PlanCx<'_>, _: &mut HostTensors) -> Result<(), OpError> {
-        // The plan has set the scalar; there is no tensor to compute.
+        // The plan has set the scalar; there is no tensor.
         Ok(())
     }
 }

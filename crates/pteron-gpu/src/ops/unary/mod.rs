@@ -4,20 +4,23 @@
 mod tests;
 
 use crate::args::Args;
-use crate::elementwise::{self, FLOATS, Formula, Host, NUMBERS, ResultType, Row, ScalarArgs, UNARY};
+use crate::elementwise::{self, FLOATS, Formula, Host, NUMBERS, ResultType, Row, ScalarArgs};
 use crate::error::OpError;
+use crate::kernel::KernelDef;
 use crate::ops::OpDef;
 
-/// The registry entry of the whole family.
-pub static DEF: OpDef =
-    OpDef { names: &elementwise::names::<{ TABLE.len() }>(TABLE), internal: &[], kernels: &[&UNARY], decode };
+static KERNEL: KernelDef = elementwise::kernel("unary", 1, || elementwise::variants(&KERNEL, TABLE));
 
-fn decode(args: &mut Args<'_>) -> Result<Box<dyn crate::plan::Op>, OpError> {
-    elementwise::decode(TABLE, args)
-}
+/// The registry entry of the whole family.
+pub static DEF: OpDef = OpDef {
+    names: &elementwise::names::<{ TABLE.len() }>(TABLE),
+    internal: &[],
+    kernels: &[&KERNEL],
+    decode: |args| elementwise::decode(&KERNEL, TABLE, args),
+};
 
 /// The operators of the family.
-pub(crate) const TABLE: &[Row] = &[
+const TABLE: &[Row] = &[
     floats("aten.sigmoid.default", "sigmoid(x)", |x, _| 1.0 / (1.0 + (-x).exp())),
     floats("aten.relu.default", "unless_nan(x, max(x, X()))", |x, _| at_least(x, 0.0)),
     both("aten.abs.default", "abs(x)", |x, _| x.abs(), "abs(x)", |x, _| x.abs()),

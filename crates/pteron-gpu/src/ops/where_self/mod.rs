@@ -3,19 +3,22 @@
 #[cfg(test)]
 mod tests;
 
-use crate::elementwise::{self, ALL, Formula, Host, ResultType, Row, ScalarArgs, TERNARY};
+use crate::elementwise::{self, ALL, Formula, Host, ResultType, Row, ScalarArgs};
+use crate::kernel::KernelDef;
 use crate::ops::OpDef;
+
+static KERNEL: KernelDef = elementwise::kernel("where_self", 3, || elementwise::variants(&KERNEL, TABLE));
 
 /// The registry entry.
 pub static DEF: OpDef = OpDef {
     names: &elementwise::names::<{ TABLE.len() }>(TABLE),
     internal: &[],
-    kernels: &[&TERNARY],
-    decode: |args| elementwise::decode(TABLE, args),
+    kernels: &[&KERNEL],
+    decode: |args| elementwise::decode(&KERNEL, TABLE, args),
 };
 
 /// The only operator of three tensors.
-pub(crate) const TABLE: &[Row] = &[Row {
+const TABLE: &[Row] = &[Row {
     name: "aten.where.self",
     tensors: &["condition", "self", "other"],
     dtypes: ALL,

@@ -1,24 +1,13 @@
-//! What a call must read of the graph's constants, told without running it.
+//! The bytes of constants that a call reads, computed without running it: the memory traffic that weights cause.
 
 use crate::graph::{Graph, Role};
 use crate::live::TensorId;
-use crate::ops::sdpa::ROTARY;
 
-/// Operators that take rows of a constant, such as those of a token or of a position, and leave the others alone.
-const LOOKUPS: [&str; 6] = [
-    "aten.embedding.default",
-    "aten.index_select.default",
-    "aten.select_copy.int",
-    "aten.slice_copy.Tensor",
-    "et_vk.embedding_q4gsw.default",
-    ROTARY,
-];
-
-/// Bytes of constants that a call for a single token reads, as the GPU holds them: weights whole, as often as an operator reads
-/// them, and one row of each table in which a token or a position is looked up.
+/// Bytes of constants that a call reads for one row of its outputs, as the GPU stores them: each constant whole, as often as an operator
+/// reads it, and one index of those that operators declare to [slice](crate::args::Args::reads_slices), such as tables that are looked up.
 #[must_use]
-pub fn constant_bytes_per_token(graph: &Graph) -> u64 {
-    // The constant that each tensor is, or shares the memory of.
+pub fn constant_bytes_per_row(graph: &Graph) -> u64 {
+    // The constant that each tensor is, or aliases.
     let constant = |(id, role): (u32, &Role)| matches!(role, Role::Constant(_)).then_some(TensorId(id));
     let mut origin: Vec<Option<TensorId>> = (0..).zip(&graph.roles).map(constant).collect();
     let mut total = 0u64;
@@ -27,11 +16,13 @@ pub fn constant_bytes_per_token(graph: &Graph) -> u64 {
             origin[view.index()] = origin[source.index()];
             continue;
         }
-        let one_row = LOOKUPS.contains(&node.name);
-        for constant in node.flow.reads.iter().filter_map(|read| origin[read.index()]) {
+        for read in &node.flow.reads {
+            let Some(constant) = origin[read.index()] else { continue };
             let info = graph.info(constant);
-            let rows = if one_row { info.bound.first().copied().unwrap_or(1).max(1) } else { 1 };
-            total = total.saturating_add(info.elem.bytes(info.bound.count()) / u64::from(rows));
+            let axes = node.flow.sliced_reads.iter().filter(|(tensor, _)| tensor == read).map(|&(_, axis)| axis);
+            // A view may have other dims than the constant: the slice is a share of its own.
+            let share = axes.map(|axis| graph.info(*read).bound.get(axis).copied().unwrap_or(1)).max().unwrap_or(1);
+            total = total.saturating_add(info.elem.bytes(info.bound.count()) / u64::from(share.max(1)));
         }
     }
     total
@@ -45,7 +36,7 @@ mod tests {
 
     /// A table of 10 rows of 8, looked up; then twice the same weights of 8 by 8, once as they are and once as a view of them.
     #[test]
-    fn weights_count_whole_and_tables_by_the_row() {
+    fn weights_count_whole_and_lookups_by_the_row() {
         let mut sketch = Sketch::new();
         let table = sketch.floats(&[10, 8], &noise(1, 80));
         let weight = sketch.floats(&[8, 8], &noise(2, 64));
@@ -59,6 +50,6 @@ mod tests {
         sketch.call("et_vk.prepack.default", &[weight, view]);
         sketch.call("aten.linear.default", &[once, view, none, twice]);
         sketch.output(twice);
-        assert_eq!(constant_bytes_per_token(&sketch.decode().unwrap()), 4 * (8 + 64 + 64));
+        assert_eq!(constant_bytes_per_row(&sketch.decode().unwrap()), 4 * (8 + 64 + 64));
     }
 }
