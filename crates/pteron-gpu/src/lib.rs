@@ -7,6 +7,7 @@
 //! [`resize::Planned`] turns the dims of a call's inputs into checked plans. The second, [`engine`], is the only caller of
 //! wgpu: it makes memory, pipelines and bind groups from the recipes at load, and runs plans in one pass and one submit.
 
+mod append_rows;
 pub mod args;
 pub mod budget;
 pub mod constant_reads;
@@ -28,6 +29,7 @@ mod reduction;
 pub mod reference;
 pub mod resize;
 mod rewrite;
+mod rms_norm;
 pub mod shape;
 pub mod tuning;
 

@@ -4,6 +4,7 @@
 pub(crate) mod batched;
 mod q4;
 mod q4_reach;
+pub(crate) mod score_slices;
 
 pub(crate) use q4::{Layout, Q4};
 pub(crate) use q4_reach::{reach, reach_in_vectors};

@@ -1,8 +1,8 @@
 //! `et_vk.sdpa`: attention of queries over whole keys and values, softmax(scale · q kᵀ + mask) v, with leading dims that
 //! broadcast.
 //!
-//! Scores go through scratch: a product, softmax in place, and another product. Where they would take too much, the plan does
-//! the three in rounds, a slice of batches or rows each.
+//! Scores are materialised in scratch: QKᵀ, softmax in place, AV. Scores larger than the scratch limit are computed in slices of
+//! batches or rows, one after the other.
 
 #[cfg(test)]
 mod tests;
@@ -13,9 +13,9 @@ use crate::graph::Elem;
 use crate::kernel::{KernelDef, Variant};
 use crate::live::TensorId;
 use crate::matmul::batched::{self, MatrixDims, OperandLayout, Params};
+use crate::matmul::score_slices::{MAX_SCORE_BYTES, ScoreSlices};
 use crate::matmul::to_f32;
 use crate::ops::OpDef;
-use crate::ops::sdpa::slices::{MAX_SCORE_BYTES, Slices};
 use crate::params;
 use crate::plan::{Bind, BoundsCx, Caps, Dispatch, Op, Plan, PlanCx, Recipe, Recipes};
 use crate::reference::{HostData, HostTensors, broadcast_offset, indices};
@@ -36,7 +36,7 @@ params! {
 /// The threads of a softmax workgroup.
 const SOFTMAX_THREADS: u32 = 256;
 
-/// The most scratch for scores; little in tests, so that small ones have rounds.
+/// The most scratch for scores; less in tests, so that small calls have several slices.
 const SCORE_BYTES: u64 = if cfg!(test) { 1 << 21 } else { MAX_SCORE_BYTES };
 
 #[derive(Debug)]
@@ -58,28 +58,28 @@ fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
     Ok(Box::new(Attention { q, k, v, mask, scale, out: args.output_of("out", Elem::F32)? }))
 }
 
-/// Keys against queries: rows of both are read along the head.
-fn score_way(dim: u32) -> OperandLayout {
+/// QKᵀ: rows of both are read along the head.
+fn qk_layout(dim: u32) -> OperandLayout {
     let wide = dim.is_multiple_of(4);
     OperandLayout { transposed: true, wide_x: wide, wide_weight: wide, few_rows: false }
 }
 
-/// Weights against values: rows of scratch are whole vectors.
-fn value_way(dim: u32) -> OperandLayout {
+/// AV: rows of scratch are whole vectors.
+fn av_layout(dim: u32) -> OperandLayout {
     OperandLayout { transposed: false, wide_x: true, wide_weight: dim.is_multiple_of(4), few_rows: false }
 }
 
-/// Every way, in the order of the recipes, and then softmax.
-fn ways() -> [OperandLayout; 4] {
-    [score_way(4), score_way(1), value_way(4), value_way(1)]
+/// The layouts of both products, in the order of the recipes, which softmax follows.
+fn layouts() -> [OperandLayout; 4] {
+    [qk_layout(4), qk_layout(1), av_layout(4), av_layout(1)]
 }
 
 /// The recipe of softmax comes after those of the products.
 fn softmax_recipe() -> usize {
-    ways().iter().map(OperandLayout::count).sum()
+    layouts().iter().map(OperandLayout::count).sum()
 }
 
-/// Sizes that go together.
+/// Checked sizes of a call.
 struct Shape {
     q: MatrixDims,
     k: MatrixDims,
@@ -93,21 +93,21 @@ struct Shape {
 }
 
 impl Shape {
-    fn slices(&self, caps: Caps) -> Result<Slices, OpError> {
+    fn slices(&self, caps: Caps) -> Result<ScoreSlices, OpError> {
         let most = most_scratch(caps);
-        let slices = Slices::new(self.batch.count_u32(), self.q.rows, self.k.rows, most);
+        let slices = ScoreSlices::new(self.batch.count_u32(), self.q.rows, self.k.rows, most);
         slices.map_err(|error| OpError { argument: if error.argument == "q" { "q" } else { "k" }, ..error })
     }
 
-    /// The two products of one round, over scratch that it has to itself.
-    fn products(&self, slices: &Slices, round: u64) -> [Params; 2] {
+    /// The two products of one slice.
+    fn products(&self, slices: &ScoreSlices, index: u64) -> [Params; 2] {
         let Self { q, k, v, batch, .. } = self;
-        let part = slices.part(round);
-        let round_batch = part.rows * slices.stride;
+        let slice = slices.slice(index);
+        let slice_batch = slice.rows * slices.stride;
         let both = Params {
-            m: part.rows,
-            batches: part.heads,
-            first_batch: part.head,
+            m: slice.rows,
+            batches: slice.heads,
+            first_batch: slice.head,
             x_column: 1,
             out_column: 1,
             ..batched::batches(batch)
@@ -115,12 +115,12 @@ impl Shape {
         let scores = Params {
             n: k.rows,
             k: q.columns,
-            x_base: part.row * q.columns,
+            x_base: slice.row * q.columns,
             x_row: q.columns,
             x_strides: q.strides(batch).unwrap_or_default(),
             weight_strides: k.strides(batch).unwrap_or_default(),
             out_row: slices.stride,
-            out_batch: round_batch,
+            out_batch: slice_batch,
             alpha: to_f32(self.scale),
             ..both
         };
@@ -128,15 +128,15 @@ impl Shape {
             n: v.columns,
             k: v.rows,
             x_row: slices.stride,
-            x_batch: round_batch,
+            x_batch: slice_batch,
             weight_strides: v.strides(batch).unwrap_or_default(),
-            out_base: (part.head * q.rows + part.row) * v.columns,
+            out_base: (slice.head * q.rows + slice.row) * v.columns,
             out_row: v.columns,
             out_batch: q.rows * v.columns,
             alpha: 1.0,
             ..both
         };
-        [self.masked(scores, part.row), values]
+        [self.masked(scores, slice.row), values]
     }
 
     /// A product of scores with the mask added.
@@ -160,8 +160,8 @@ fn most_scratch(caps: Caps) -> u64 {
     SCORE_BYTES.min(caps.max_binding) / 16 * 16
 }
 
-/// The dims of matrices with these leading dims.
-fn matrices(batch: &Dims, rows: u32, columns: u32) -> Option<Dims> {
+/// Leading dims followed by rows and columns.
+fn with_matrix(batch: &Dims, rows: u32, columns: u32) -> Option<Dims> {
     Dims::new(&[batch, [rows, columns].as_slice()].concat())
 }
 
@@ -191,8 +191,9 @@ impl Attention {
         }
         let too_many =
             || OpError::new("q", format!("meets keys, values and a mask in leading dims {batch}: more than kernels count"));
-        let scores = matrices(&batch, q.rows, k.rows).ok_or_else(too_many)?;
-        let out = matrices(&batch, q.rows, v.columns).filter(|out| out.count() <= u32::MAX.into()).ok_or_else(too_many)?;
+        let scores = with_matrix(&batch, q.rows, k.rows).ok_or_else(too_many)?;
+        let out =
+            with_matrix(&batch, q.rows, v.columns).filter(|out| out.count() <= u32::MAX.into()).ok_or_else(too_many)?;
         let strides = |mask: Dims| {
             let unlike =
                 || OpError::new("attn_mask", format!("is {mask}, which cannot be broadcast to the scores {scores}"));
@@ -202,7 +203,7 @@ impl Attention {
     }
 }
 
-/// Softmax over the scores of a round.
+/// Softmax over the scores of a slice.
 fn softmax(scores: &Params, stride: u32) -> Result<Option<Dispatch>, OpError> {
     let (rows, vectors) = (scores.batches * scores.m, stride / 4);
     let threads = vectors.next_power_of_two().min(SOFTMAX_THREADS);
@@ -216,18 +217,18 @@ impl Op for Attention {
     fn recipes(&self, cx: &BoundsCx<'_>) -> Result<Recipes, OpError> {
         let slices = self.shape(|tensor| cx.bound(tensor))?.slices(cx.caps())?;
         let scores = Bind::Scratch(0);
-        let product = |way: &OperandLayout| {
-            let binds = if way.transposed {
+        let product = |layout: &OperandLayout| {
+            let binds = if layout.transposed {
                 [self.q.into(), self.k.into(), self.mask.unwrap_or(self.k).into(), scores]
             } else {
                 [scores, self.v.into(), self.v.into(), self.out.into()]
             };
-            way.recipes(&binds)
+            layout.recipes(&binds)
         };
-        let mut list: Vec<Recipe> = ways().iter().flat_map(product).collect();
+        let mut list: Vec<Recipe> = layouts().iter().flat_map(product).collect();
         list.push(Recipe::new(Variant::new(&SOFTMAX), [scores]));
         for recipe in &mut list {
-            recipe.max_dispatches = u32::try_from(slices.rounds()).unwrap_or(u32::MAX);
+            recipe.max_dispatches = u32::try_from(slices.count()).unwrap_or(u32::MAX);
         }
         Ok(Recipes { list, scratch: vec![slices.reserve(most_scratch(cx.caps()))], ..Recipes::default() })
     }
@@ -239,11 +240,11 @@ impl Op for Attention {
             return Ok(plan);
         }
         let slices = shape.slices(cx.caps())?;
-        let (score, value) = (score_way(shape.q.columns), value_way(shape.v.columns));
-        for round in 0..slices.rounds() {
-            let [scores, values] = shape.products(&slices, round);
+        let (score, value) = (qk_layout(shape.q.columns), av_layout(shape.v.columns));
+        for index in 0..slices.count() {
+            let [scores, values] = shape.products(&slices, index);
             let steps =
-                [score.dispatch(&ways(), scores)?, softmax(&scores, slices.stride)?, value.dispatch(&ways(), values)?];
+                [score.dispatch(&layouts(), scores)?, softmax(&scores, slices.stride)?, value.dispatch(&layouts(), values)?];
             plan.steps.extend(steps.into_iter().flatten());
         }
         plan.scratch = vec![slices.bytes()];

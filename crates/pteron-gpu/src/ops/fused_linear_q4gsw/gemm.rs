@@ -5,9 +5,9 @@ use super::{Binds, GATE, INCLUDES, Linears, NORMED, Params, UP, reach};
 use crate::error::OpError;
 use crate::kernel::{KernelDef, Variant};
 use crate::matmul::{self, GEMM_TILES, gemm_tiles};
-use crate::ops::rms_norm;
 use crate::params;
 use crate::plan::{Bind, Caps, Dispatch, Recipe};
+use crate::rms_norm;
 
 pub(super) static GEMM: KernelDef =
     KernelDef::new("fused_linear_q4gsw_gemm", include_str!("fused_linear_q4gsw_gemm.wgsl"), Params::FIELDS)
@@ -55,7 +55,7 @@ pub(super) fn steps(op: &Linears, caps: Caps, first: usize, m: u32) -> Result<Ve
     let behind_tiles = first + GEMM_TILES.len();
     let mut steps = Vec::new();
     if let Some(norm) = &op.norm {
-        steps.extend(rms_norm::vector_step(behind_tiles, (m, op.parts.k), norm.eps)?);
+        steps.extend(rms_norm::vector_dispatch(behind_tiles, (m, op.parts.k), norm.eps)?);
     }
     let params = Params { m, has_addend: (op.addend.is_some() && !op.gated).into(), ..op.params() };
     let (tile, groups) = gemm_tiles(caps, m, params.n);

@@ -21,10 +21,11 @@ use crate::includes;
 use crate::kernel::Include;
 use crate::live::TensorId;
 use crate::matmul::{GEMV_MAX_ROWS, GEMV_ROWS, to_f32};
-use crate::ops::{OpDef, rms_norm};
+use crate::ops::OpDef;
 use crate::params;
 use crate::plan::{Bind, BoundsCx, Caps, Op, Plan, PlanCx, Recipes};
 use crate::reference::{HostData, HostTensors};
+use crate::rms_norm;
 use crate::shape::{Dims, broadcast};
 use weights::{MOST, Part, Parts};
 
@@ -46,7 +47,7 @@ pub static DEF: OpDef = OpDef {
         &gemm::GATE_KERNEL,
         &coop_matrix::MATRIX,
         &coop_matrix::PACK,
-        &rms_norm::ROWS,
+        &rms_norm::KERNEL,
     ],
     decode,
 };

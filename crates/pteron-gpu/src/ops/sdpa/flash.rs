@@ -1,6 +1,7 @@
-//! Attention in one sweep over the context, for heads of whole vectors: how a call is cut into workgroups, and what runs.
+//! Flash attention, for head dims that are whole vectors of four: tiles of query rows pass over the keys with an online softmax, so
+//! scores never reach memory. Short query blocks split the context over workgroups (split-KV) and combine the partial results.
 
-use super::selection::{Spread, Sweep};
+use super::selection::{FlashKernel, SplitPolicy};
 use super::{INCLUDES, Sdpa, reach};
 use crate::error::OpError;
 use crate::graph::Elem;
@@ -9,14 +10,15 @@ use crate::memory::joined;
 use crate::params;
 use crate::plan::{Bind, BoundsCx, Caps, Dispatch, PlanCx, Recipe, Recipes};
 
-pub(super) static WRITE: KernelDef = KernelDef::new("sdpa_append_kv", include_str!("sdpa_append_kv.wgsl"), Params::FIELDS)
+pub(super) static APPEND_KV: KernelDef =
+    KernelDef::new("sdpa_append_kv", include_str!("sdpa_append_kv.wgsl"), Params::FIELDS)
+        .with_includes(&[INCLUDES])
+        .with_variants(append_variants)
+        .proven(reach::append_kv);
+pub(super) static FLASH: KernelDef = KernelDef::new("sdpa_flash", include_str!("sdpa_flash.wgsl"), Params::FIELDS)
     .with_includes(&[INCLUDES])
-    .with_variants(write_variants)
-    .proven(reach::write);
-pub(super) static STREAM: KernelDef = KernelDef::new("sdpa_flash", include_str!("sdpa_flash.wgsl"), Params::FIELDS)
-    .with_includes(&[INCLUDES])
-    .with_variants(stream_variants)
-    .proven(reach::sweep);
+    .with_variants(flash_variants)
+    .proven(reach::flash);
 pub(super) static COMBINE: KernelDef =
     KernelDef::new("sdpa_split_kv_combine", include_str!("sdpa_split_kv_combine.wgsl"), Params::FIELDS)
         .with_includes(&[INCLUDES])
@@ -25,22 +27,23 @@ pub(super) static COMBINE: KernelDef =
 params! {
     /// Of `include/flash_params.wgsl`.
     pub(super) struct Params {
-        heads: u32, group: u32, rows: u32, tokens: u32, scale: f32, causal: u32, step_base: u32, sines: u32,
+        heads: u32, group: u32, rows: u32, tokens: u32, scale: f32, causal: u32, step_base: u32, sin_offset: u32,
     }
 }
 
-/// Vectors in the longest head that the kernels take.
-pub(super) const MOST_LANES: u32 = 64;
+/// Vectors of four in the longest head that the kernels take.
+pub(super) const MAX_HEAD_VECTORS: u32 = 64;
 
-/// Position, context, parts of the context, and positions in each.
+/// Position, context, splits of the context, and keys per split.
 pub(super) const STEP_WORDS: usize = 4;
 
-const WRITE_RECIPE: usize = 0;
+const APPEND_RECIPE: usize = 0;
 const COMBINE_RECIPE: usize = 1;
-/// Where the recipes of the sweeps start, two for each: all of the context at once, and one of several parts.
-const SWEEP_RECIPES: usize = 2;
+/// Where the recipes of the flash kernels start, two per kernel: one that writes the output, and one that writes partial results
+/// of a split.
+const FLASH_RECIPES: usize = 2;
 
-/// What a workgroup has in hand: rows and positions, and how many of them each thread scores and sums.
+/// Tile of a workgroup: query rows and keys, and the rows and keys per thread in the two products.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tile {
     pub(super) rows: u32,
@@ -50,183 +53,195 @@ pub(super) struct Tile {
     value_rows: u32,
 }
 
-/// A step of one or a few tokens: all threads along the context.
-pub(super) const FEW: Tile = Tile { rows: 8, keys: 128, query_rows: 8, query_keys: 1, value_rows: 8 };
-pub(super) const FEWEST: Tile = Tile { rows: 4, keys: 128, query_rows: 4, query_keys: 1, value_rows: 4 };
+/// Tiles for decode, with one or a few tokens: all threads along the keys.
+pub(super) const DECODE_8: Tile = Tile { rows: 8, keys: 128, query_rows: 8, query_keys: 1, value_rows: 8 };
+pub(super) const DECODE_4: Tile = Tile { rows: 4, keys: 128, query_rows: 4, query_keys: 1, value_rows: 4 };
 
-/// Many tokens: as many rows as workgroup memory has room for with heads of up to so many vectors.
-const MANY: [(u32, Tile); 3] = [
+/// Tiles for prefill, by the largest number of vectors per head: as many rows as fit workgroup memory.
+const PREFILL: [(u32, Tile); 3] = [
     (16, Tile { rows: 32, keys: 32, query_rows: 4, query_keys: 2, value_rows: 4 }),
     (32, Tile { rows: 16, keys: 32, query_rows: 4, query_keys: 1, value_rows: 4 }),
-    (MOST_LANES, Tile { rows: 8, keys: 64, query_rows: 4, query_keys: 1, value_rows: 4 }),
+    (MAX_HEAD_VECTORS, Tile { rows: 8, keys: 64, query_rows: 4, query_keys: 1, value_rows: 4 }),
 ];
 
 impl Tile {
-    /// How workgroups spread over a GPU.
-    pub(super) const SPREAD: Spread = Spread { grid: 512, least: 128, alone: 128 };
+    /// When the context is split.
+    pub(super) const SPLIT: SplitPolicy = SplitPolicy { full_grid: 512, min_keys: 128, unsplit_keys: 128 };
 
-    pub(super) fn many(lanes: u32) -> Self {
-        MANY.iter().find(|(most, _)| lanes <= *most).map_or(MANY[MANY.len() - 1].1, |(_, tile)| *tile)
+    pub(super) fn prefill(head_vectors: u32) -> Self {
+        PREFILL.iter().find(|(most, _)| head_vectors <= *most).map_or(PREFILL[PREFILL.len() - 1].1, |(_, tile)| *tile)
     }
 
-    pub(super) fn variant(self, heads: Heads) -> Variant {
+    pub(super) fn variant(self, heads: HeadConfig) -> Variant {
         heads
-            .with_caches(Variant::new(&STREAM))
+            .with_caches(Variant::new(&FLASH))
             .with("ROWS", self.rows)
             .with("KEYS", self.keys)
             .with("QUERY_ROWS", self.query_rows)
             .with("QUERY_KEYS", self.query_keys)
             .with("VALUE_ROWS", self.value_rows)
-            .with("WRITES", self.writes().into())
+            .with("APPEND_KV", self.appends_kv().into())
     }
 
-    /// Whether workgroups write new keys and values themselves.
-    pub(super) fn writes(self) -> bool {
-        [FEW, FEWEST].contains(&self)
+    /// Whether workgroups append new keys and values to the caches themselves.
+    pub(super) fn appends_kv(self) -> bool {
+        [DECODE_8, DECODE_4].contains(&self)
     }
 }
 
-/// What heads are like: vectors of each, whether queries and keys are turned, and whether caches hold 16-bit floats.
+/// What kernels are specialised on: vectors per head, rotary embedding of queries and keys, and the caches' element type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Heads {
-    pub(super) lanes: u32,
+pub(super) struct HeadConfig {
+    pub(super) head_vectors: u32,
     pub(super) rotated: bool,
-    pub(super) halves: bool,
+    pub(super) f16_cache: bool,
 }
 
-/// What writes a vector into a cache.
-const CACHED: &str = "fn cached(v: vec4<f32>) -> KV";
+/// The function that converts a vector to the caches' element type.
+const TO_CACHE: &str = "fn to_cache(v: vec4<f32>) -> KV";
 
-impl Heads {
-    /// Turned ones of so many vectors, with caches of 32 bits and of 16.
-    pub(super) fn rotated(lanes: u32) -> [Self; 2] {
-        [false, true].map(|halves| Self { lanes, rotated: true, halves })
+impl HeadConfig {
+    /// Rotated heads of so many vectors, with `f32` and with `f16` caches.
+    pub(super) fn rotated(head_vectors: u32) -> [Self; 2] {
+        [false, true].map(|f16_cache| Self { head_vectors, rotated: true, f16_cache })
     }
 
     pub(super) fn with(self, variant: Variant) -> Variant {
-        variant.with("LANES", self.lanes).with("ROTATED", self.rotated.into())
+        variant.with("HEAD_VECTORS", self.head_vectors).with("ROTATED", self.rotated.into())
     }
 
-    /// The same for a kernel that has caches.
+    /// The same for a kernel that binds the caches.
     pub(super) fn with_caches(self, variant: Variant) -> Variant {
         let variant = self.with(variant);
-        if self.halves {
-            // What 16 bits cannot hold becomes the largest that they can: an infinity would spoil all that meets it.
+        if self.f16_cache {
+            // Saturate instead of overflowing: one infinity would spoil every later result.
             let clamped = "vec4<f16>(clamp(v, vec4<f32>(-65504.0), vec4<f32>(65504.0)))";
-            variant.with_type("KV", "vec4<f16>").with_function(CACHED, clamped)
+            variant.with_type("KV", "vec4<f16>").with_function(TO_CACHE, clamped)
         } else {
-            variant.with_type("KV", "vec4<f32>").with_function(CACHED, "v")
+            variant.with_type("KV", "vec4<f32>").with_function(TO_CACHE, "v")
         }
     }
 }
 
-fn write_variants() -> Vec<Variant> {
-    let plain = Heads { lanes: 16, rotated: false, halves: false };
-    Heads::rotated(16).into_iter().chain([plain]).map(|heads| heads.with_caches(Variant::new(&WRITE))).collect()
+fn append_variants() -> Vec<Variant> {
+    let plain = HeadConfig { head_vectors: 16, rotated: false, f16_cache: false };
+    HeadConfig::rotated(16).into_iter().chain([plain]).map(|heads| heads.with_caches(Variant::new(&APPEND_KV))).collect()
 }
 
-fn stream_variants() -> Vec<Variant> {
-    let tiles = |heads: Heads| [FEW, FEWEST, Tile::many(heads.lanes)].map(|tile| tile.variant(heads));
-    let shortest = Heads { lanes: 1, rotated: false, halves: false };
-    let all = MANY.iter().flat_map(|&(lanes, _)| Heads::rotated(lanes)).flat_map(tiles);
-    all.chain([FEW.variant(shortest)]).collect()
+fn flash_variants() -> Vec<Variant> {
+    let tiles = |heads: HeadConfig| [DECODE_8, DECODE_4, Tile::prefill(heads.head_vectors)].map(|tile| tile.variant(heads));
+    let shortest = HeadConfig { head_vectors: 1, rotated: false, f16_cache: false };
+    let all = PREFILL.iter().flat_map(|&(head_vectors, _)| HeadConfig::rotated(head_vectors)).flat_map(tiles);
+    all.chain([DECODE_8.variant(shortest)]).collect()
 }
 
-/// How a call is cut: which of a device's sweeps runs, and the parts of the context.
+/// The kernel of a call and its split of the context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Cut {
-    sweep: usize,
-    /// Whether new keys and values are written on the way.
-    writes: bool,
-    /// Workgroups of one part.
+pub(super) struct KvSplit {
+    /// Index among the device's flash kernels.
+    kernel: usize,
+    /// Whether the kernel appends new keys and values itself.
+    appends_kv: bool,
+    /// Workgroups per split.
     groups: u32,
-    pub(super) parts: u32,
-    pub(super) part: u32,
+    pub(super) splits: u32,
+    /// Keys per split.
+    pub(super) split_keys: u32,
 }
 
-impl Cut {
-    pub(super) fn new(caps: Caps, sweeps: &[Sweep], heads: u32, rows: u32, context: u32) -> Self {
-        let index = Sweep::choose(sweeps, heads, rows, context);
-        let sweep = &sweeps[index];
-        let Spread { grid, least, alone } = sweep.spread(caps);
-        let groups = heads.saturating_mul(rows.div_ceil(sweep.rows())).max(1);
-        let blocks = context.div_ceil(least).max(1);
-        let most = if context <= alone { 1 } else { grid.div_ceil(groups).min(blocks) };
-        let part = blocks.div_ceil(most) * least;
-        Self { sweep: index, writes: sweep.writes(), groups, parts: context.div_ceil(part).max(1), part }
+impl KvSplit {
+    pub(super) fn new(caps: Caps, kernels: &[FlashKernel], heads: u32, rows: u32, context: u32) -> Self {
+        let index = FlashKernel::select(kernels, heads, rows, context);
+        let kernel = &kernels[index];
+        let SplitPolicy { full_grid, min_keys, unsplit_keys } = kernel.split_policy(caps);
+        let groups = heads.saturating_mul(rows.div_ceil(kernel.rows())).max(1);
+        let blocks = context.div_ceil(min_keys).max(1);
+        let most = if context <= unsplit_keys { 1 } else { full_grid.div_ceil(groups).min(blocks) };
+        let split_keys = blocks.div_ceil(most) * min_keys;
+        let splits = context.div_ceil(split_keys).max(1);
+        Self { kernel: index, appends_kv: kernel.appends_kv(), groups, splits, split_keys }
     }
 
-    /// Bytes that sums of the parts take.
-    fn bytes(&self, lanes: u32, heads: u32, rows: u32) -> u64 {
-        if self.parts == 1 { 0 } else { sums(lanes, u64::from(heads) * u64::from(rows) * u64::from(self.parts)) }
+    /// Bytes of the splits' partial results.
+    fn bytes(&self, head_vectors: u32, heads: u32, rows: u32) -> u64 {
+        if self.splits == 1 {
+            return 0;
+        }
+        partial_bytes(head_vectors, u64::from(heads) * u64::from(rows) * u64::from(self.splits))
     }
 }
 
-fn sums(lanes: u32, rows: u64) -> u64 {
-    rows * u64::from(lanes + 1) * 16
+/// Bytes of so many partial rows: the weighted sum of values, and a vector with the row's maximum and sum.
+fn partial_bytes(head_vectors: u32, rows: u64) -> u64 {
+    rows * u64::from(head_vectors + 1) * 16
 }
 
-/// The most that any call within the bounds needs. Where the context has parts, all workgroups together are fewer than two full
-/// grids.
-fn worst_sums(caps: Caps, sweeps: &[Sweep], lanes: u32, heads: u32, rows: u32, context: u32) -> u64 {
-    let of_sweep = |sweep: &Sweep| {
-        let Spread { grid, least, alone } = sweep.spread(caps);
-        let all = u64::from(heads) * u64::from(rows) * u64::from(context.div_ceil(least));
-        if context <= alone { 0 } else { all.min(2 * u64::from(grid) * u64::from(sweep.rows())) }
+/// Bytes of partial results at worst within the bounds. Where the context is split, the workgroups of all splits are fewer than two
+/// full grids.
+fn worst_partials(caps: Caps, kernels: &[FlashKernel], head_vectors: u32, heads: u32, rows: u32, context: u32) -> u64 {
+    let of_kernel = |kernel: &FlashKernel| {
+        let SplitPolicy { full_grid, min_keys, unsplit_keys } = kernel.split_policy(caps);
+        let all = u64::from(heads) * u64::from(rows) * u64::from(context.div_ceil(min_keys));
+        if context <= unsplit_keys { 0 } else { all.min(2 * u64::from(full_grid) * u64::from(kernel.rows())) }
     };
-    sums(lanes, sweeps.iter().map(of_sweep).max().unwrap_or(0))
+    partial_bytes(head_vectors, kernels.iter().map(of_kernel).max().unwrap_or(0))
 }
 
 impl Sdpa {
-    pub(super) fn stream_recipes(&self, cx: &BoundsCx<'_>, heads: u32, rows: u32, lanes: u32) -> Recipes {
+    pub(super) fn flash_recipes(&self, cx: &BoundsCx<'_>, heads: u32, rows: u32, head_vectors: u32) -> Recipes {
         let rotated = self.rotary.is_some();
-        let like = Heads { lanes, rotated, halves: self.halves };
-        // Without tables something else is bound in their place, which is not read.
-        let angles = if rotated { Bind::Joined(0) } else { self.q.into() };
+        let like = HeadConfig { head_vectors, rotated, f16_cache: self.f16_cache };
+        // Without rotary tables another buffer is bound in their place and never read.
+        let rope_table = if rotated { Bind::Joined(0) } else { self.q.into() };
         let caches = [Bind::Step, self.k_cache.into(), self.v_cache.into()];
-        let new = [self.k.into(), self.v.into(), angles];
-        let (parts, out) = (Bind::Scratch(0), self.out.into());
-        let sweeps = Sweep::all(cx.caps(), lanes);
-        let recipe = |sweep: &Sweep, into: Bind| {
+        let new = [self.k.into(), self.v.into(), rope_table];
+        let (partials, out) = (Bind::Scratch(0), self.out.into());
+        let kernels = FlashKernel::available(cx.caps(), head_vectors);
+        let recipe = |kernel: &FlashKernel, into: Bind| {
             let mut binds = vec![self.q.into()];
-            match sweep {
-                // Nothing new is left to read.
-                Sweep::Matrices(_) => binds.push(angles),
-                Sweep::Portable(_) | Sweep::Subgroups(_) => binds.extend(new),
+            match kernel {
+                // New keys and values are in the caches already.
+                FlashKernel::CoopMatrix(_) => binds.push(rope_table),
+                FlashKernel::Portable(_) | FlashKernel::Subgroups(_) => binds.extend(new),
             }
-            Recipe::new(sweep.variant(like), binds.into_iter().chain(caches).chain([into]))
+            Recipe::new(kernel.variant(like), binds.into_iter().chain(caches).chain([into]))
         };
         let mut list = vec![
-            Recipe::new(like.with_caches(Variant::new(&WRITE)), new.into_iter().chain(caches)),
-            Recipe::new(like.with(Variant::new(&COMBINE)), [parts, Bind::Step, out]),
+            Recipe::new(like.with_caches(Variant::new(&APPEND_KV)), new.into_iter().chain(caches)),
+            Recipe::new(like.with(Variant::new(&COMBINE)), [partials, Bind::Step, out]),
         ];
-        list.extend(sweeps.iter().flat_map(|sweep| [out, parts].map(|into| recipe(sweep, into))));
+        list.extend(kernels.iter().flat_map(|kernel| [out, partials].map(|into| recipe(kernel, into))));
         Recipes {
             list,
-            scratch: vec![worst_sums(cx.caps(), &sweeps, lanes, heads, rows, cx.bound(self.k_cache)[1])],
+            scratch: vec![worst_partials(cx.caps(), &kernels, head_vectors, heads, rows, cx.bound(self.k_cache)[1])],
             joined: self.rotary.into_iter().map(Vec::from).collect(),
             step_words: STEP_WORDS,
         }
     }
 
-    /// Where sines begin behind the cosines, in pairs of them.
-    pub(super) fn sines_at(&self, cx: &PlanCx<'_>) -> Result<u32, OpError> {
+    /// Where the sines begin after the cosines, in pairs of floats.
+    pub(super) fn sin_offset(&self, cx: &PlanCx<'_>) -> Result<u32, OpError> {
         let Some([cosines, sines]) = self.rotary else { return Ok(0) };
         let bytes = [cosines, sines].map(|table| Elem::F32.bytes(cx.dims(table).count()));
         let at = joined(bytes).0[1] / 8;
-        u32::try_from(at).map_err(|_| OpError::new("sines", format!("begin at pair {at}, past what kernels index")))
+        u32::try_from(at).map_err(|_| OpError::new("sines", format!("begin at pair {at}, beyond 32-bit indices")))
     }
 
-    /// What runs for such a cut, and the bytes of scratch it touches.
-    pub(super) fn stream_steps(&self, params: &Params, lanes: u32, cut: &Cut) -> Result<(Vec<Dispatch>, u64), OpError> {
-        let [heads, rows, tokens, parts] = [params.heads, params.rows, params.tokens, cut.parts].map(u64::from);
-        let lanes_in_all = u64::from(lanes);
-        let new = if cut.writes { 0 } else { tokens * heads * lanes_in_all };
-        let write = Dispatch::items(WRITE_RECIPE, params, new, 64)?;
-        let recipe = SWEEP_RECIPES + 2 * cut.sweep + usize::from(cut.parts > 1);
-        let stream = Dispatch::groups(recipe, params, u64::from(cut.groups) * parts)?;
-        let combine = if cut.parts > 1 { Dispatch::groups(COMBINE_RECIPE, params, heads * rows)? } else { None };
-        Ok(([write, stream, combine].into_iter().flatten().collect(), cut.bytes(lanes, params.heads, params.rows)))
+    /// The dispatches of a call, and the bytes of scratch they use.
+    pub(super) fn flash_dispatches(
+        &self,
+        params: &Params,
+        head_vectors: u32,
+        split: &KvSplit,
+    ) -> Result<(Vec<Dispatch>, u64), OpError> {
+        let [heads, rows, tokens, splits] = [params.heads, params.rows, params.tokens, split.splits].map(u64::from);
+        let lanes_in_all = u64::from(head_vectors);
+        let new = if split.appends_kv { 0 } else { tokens * heads * lanes_in_all };
+        let append = Dispatch::items(APPEND_RECIPE, params, new, 64)?;
+        let recipe = FLASH_RECIPES + 2 * split.kernel + usize::from(split.splits > 1);
+        let flash = Dispatch::groups(recipe, params, u64::from(split.groups) * splits)?;
+        let combine = if split.splits > 1 { Dispatch::groups(COMBINE_RECIPE, params, heads * rows)? } else { None };
+        Ok(([append, flash, combine].into_iter().flatten().collect(), split.bytes(head_vectors, params.heads, params.rows)))
     }
 }
 
@@ -235,44 +250,46 @@ mod tests {
     use super::*;
 
     const SUBGROUPS: Caps = Caps { subgroups: true, subgroup_size: (32, 32), ..Caps::PORTABLE };
-    const MATRICES: Caps = Caps { cooperative_matrix: true, ..SUBGROUPS };
+    const COOP_MATRIX_CAPS: Caps = Caps { cooperative_matrix: true, ..SUBGROUPS };
 
     #[test]
-    fn contexts_are_cut_until_the_grid_is_full() {
-        let cut = |caps, heads, rows, context| {
-            let cut = Cut::new(caps, &Sweep::all(caps, 16), heads, rows, context);
-            (cut.sweep, cut.groups, cut.parts, cut.part)
+    fn contexts_are_split_until_the_grid_is_full() {
+        let split = |caps, heads, rows, context| {
+            let split = KvSplit::new(caps, &FlashKernel::available(caps, 16), heads, rows, context);
+            (split.kernel, split.groups, split.splits, split.split_keys)
         };
-        assert_eq!(cut(Caps::PORTABLE, 8, 4, 1), (0, 8, 1, 128));
-        assert_eq!(cut(Caps::PORTABLE, 8, 4, 129), (0, 8, 2, 128));
-        assert_eq!(cut(Caps::PORTABLE, 8, 4, 8192), (0, 8, 64, 128));
-        assert_eq!(cut(Caps::PORTABLE, 8, 4, 100_000), (0, 8, 61, 1664));
-        assert_eq!(cut(Caps::PORTABLE, 8, 5, 300), (1, 8, 3, 128));
-        assert_eq!(cut(Caps::PORTABLE, 8, 33, 8192), (2, 16, 32, 256));
-        assert_eq!(cut(Caps::PORTABLE, 8, 2048, 2048), (2, 512, 1, 2048));
-        assert_eq!(cut(SUBGROUPS, 8, 4, 256), (0, 8, 1, 256));
-        assert_eq!(cut(SUBGROUPS, 8, 4, 257), (0, 8, 5, 64));
-        assert_eq!(cut(SUBGROUPS, 8, 4, 8192), (0, 8, 32, 256));
-        assert_eq!(cut(MATRICES, 8, 256, 2048), (2, 32, 8, 256));
-        assert_eq!(cut(MATRICES, 8, 2048, 512), (2, 256, 1, 512));
-        assert_eq!(cut(MATRICES, 8, 8192, 2048), (3, 512, 1, 2048));
-        assert_eq!(cut(Caps { fill_percent: 25, ..SUBGROUPS }, 8, 4, 8192), (0, 8, 8, 1024));
-        assert_eq!(cut(Caps { fill_percent: 400, ..SUBGROUPS }, 8, 4, 8192), (0, 8, 128, 64));
+        assert_eq!(split(Caps::PORTABLE, 8, 4, 1), (0, 8, 1, 128));
+        assert_eq!(split(Caps::PORTABLE, 8, 4, 129), (0, 8, 2, 128));
+        assert_eq!(split(Caps::PORTABLE, 8, 4, 8192), (0, 8, 64, 128));
+        assert_eq!(split(Caps::PORTABLE, 8, 4, 100_000), (0, 8, 61, 1664));
+        assert_eq!(split(Caps::PORTABLE, 8, 5, 300), (1, 8, 3, 128));
+        assert_eq!(split(Caps::PORTABLE, 8, 33, 8192), (2, 16, 32, 256));
+        assert_eq!(split(Caps::PORTABLE, 8, 2048, 2048), (2, 512, 1, 2048));
+        assert_eq!(split(SUBGROUPS, 8, 4, 256), (0, 8, 1, 256));
+        assert_eq!(split(SUBGROUPS, 8, 4, 257), (0, 8, 5, 64));
+        assert_eq!(split(SUBGROUPS, 8, 4, 8192), (0, 8, 32, 256));
+        assert_eq!(split(COOP_MATRIX_CAPS, 8, 256, 2048), (2, 32, 8, 256));
+        assert_eq!(split(COOP_MATRIX_CAPS, 8, 2048, 512), (2, 256, 1, 512));
+        assert_eq!(split(COOP_MATRIX_CAPS, 8, 8192, 2048), (3, 512, 1, 2048));
+        assert_eq!(split(Caps { fill_percent: 25, ..SUBGROUPS }, 8, 4, 8192), (0, 8, 8, 1024));
+        assert_eq!(split(Caps { fill_percent: 400, ..SUBGROUPS }, 8, 4, 8192), (0, 8, 128, 64));
     }
 
     #[test]
-    fn no_call_within_the_bounds_needs_more_than_the_worst() {
+    fn scratch_of_every_call_is_within_the_worst_case() {
         let shapes = [(8, 2048, 8192, 16), (1, 300, 5000, 64), (32, 64, 700, 20), (2, 1, 129, 1), (8, 64, 300, 32)];
         let filled = |caps| [25, 100, 400].map(|fill_percent| Caps { fill_percent, ..caps });
-        let devices = [Caps::PORTABLE, SUBGROUPS, MATRICES].map(filled).concat();
-        for (caps, (heads, rows, context, lanes)) in devices.iter().flat_map(|caps| shapes.map(|shape| (*caps, shape))) {
-            let sweeps = Sweep::all(caps, lanes);
-            let worst = worst_sums(caps, &sweeps, lanes, heads, rows, context);
+        let devices = [Caps::PORTABLE, SUBGROUPS, COOP_MATRIX_CAPS].map(filled).concat();
+        for (caps, (heads, rows, context, head_vectors)) in
+            devices.iter().flat_map(|caps| shapes.map(|shape| (*caps, shape)))
+        {
+            let kernels = FlashKernel::available(caps, head_vectors);
+            let worst = worst_partials(caps, &kernels, head_vectors, heads, rows, context);
             for rows in [1, 4, 5, 32, 33, 64, rows / 2, rows].into_iter().filter(|&live| live <= rows) {
                 for context in
                     [1, 127, 128, 129, 257, 1000, context / 2, context].into_iter().filter(|&live| live <= context)
                 {
-                    let used = Cut::new(caps, &sweeps, heads, rows, context).bytes(lanes, heads, rows);
+                    let used = KvSplit::new(caps, &kernels, heads, rows, context).bytes(head_vectors, heads, rows);
                     assert!(used <= worst, "{heads} × {rows} over {context}: {used} of {worst} on {caps:?}");
                 }
             }
@@ -280,8 +297,8 @@ mod tests {
     }
 
     #[test]
-    fn a_workgroup_has_threads_for_its_tile() {
-        for (most, tile) in MANY.into_iter().chain([(MOST_LANES, FEW), (MOST_LANES, FEWEST)]) {
+    fn tiles_match_the_threads_of_a_workgroup() {
+        for (most, tile) in PREFILL.into_iter().chain([(MAX_HEAD_VECTORS, DECODE_8), (MAX_HEAD_VECTORS, DECODE_4)]) {
             assert_eq!(tile.rows * tile.keys, 128 * tile.query_rows * tile.query_keys, "{tile:?}");
             assert!(most * tile.rows / tile.value_rows <= 128, "{tile:?}");
         }

@@ -1,41 +1,41 @@
-//! Many rows on a device that multiplies whole matrices of 16-bit floats.
+//! Flash attention for prefill with cooperative matrices of 16 × 16 `f16`, accumulated in `f32`.
 
-use super::flash::{Heads, Params};
-use super::selection::Spread;
+use super::flash::{HeadConfig, Params};
+use super::selection::SplitPolicy;
 use super::{INCLUDES, reach};
 use crate::kernel::{KernelDef, Variant};
 use crate::plan::{COOPERATIVE_MATRIX_MEMORY, Caps};
 
-pub(super) static MATRIX: KernelDef =
+pub(super) static COOP_MATRIX: KernelDef =
     KernelDef::new("sdpa_flash_coop_matrix", include_str!("sdpa_flash_coop_matrix.wgsl"), Params::FIELDS)
         .with_includes(&[INCLUDES])
         .with_variants(variants)
         .with_cooperative_matrix()
-        .proven(reach::matrix);
+        .proven(reach::flash_coop_matrix);
 
-/// Subgroups of a workgroup, and vectors of a row that go through workgroup memory at a time.
+/// Subgroups per workgroup, and vectors of a row that are staged in workgroup memory at a time.
 const SUBGROUPS: u32 = 4;
 const CHUNK: u32 = 16;
 
-/// What a workgroup has in hand.
+/// Tile of a workgroup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tile {
-    lanes: u32,
-    /// Blocks of 16 rows for each subgroup.
+    head_vectors: u32,
+    /// Blocks of 16 query rows per subgroup.
     blocks: u32,
     keys: u32,
 }
 
-/// The tiles for heads of so many vectors: the smallest first, and one with more rows where registers hold them.
+/// The tiles by vectors per head: the smallest first, and one with more rows where registers suffice.
 const TILES: [(u32, &[Tile]); 2] = [
-    (16, &[Tile { lanes: 16, blocks: 1, keys: 64 }, Tile { lanes: 16, blocks: 2, keys: 64 }]),
-    (32, &[Tile { lanes: 32, blocks: 1, keys: 32 }]),
+    (16, &[Tile { head_vectors: 16, blocks: 1, keys: 64 }, Tile { head_vectors: 16, blocks: 2, keys: 64 }]),
+    (32, &[Tile { head_vectors: 32, blocks: 1, keys: 32 }]),
 ];
 
 impl Tile {
-    /// Those that a device has for a head; none where others must do.
-    pub(super) fn of(caps: Caps, lanes: u32) -> &'static [Self] {
-        let tiles = TILES.iter().find(|(served, _)| caps.cooperative_matrix && *served == lanes);
+    /// The tiles of a device for a head of so many vectors; none where other kernels run.
+    pub(super) fn of(caps: Caps, head_vectors: u32) -> &'static [Self] {
+        let tiles = TILES.iter().find(|(served, _)| caps.cooperative_matrix && *served == head_vectors);
         tiles.map_or(&[], |(_, tiles)| tiles)
     }
 
@@ -43,27 +43,27 @@ impl Tile {
         SUBGROUPS * self.blocks * 16
     }
 
-    /// How workgroups spread over a GPU. Rows are many, so a part has to be worth what `combine` reads.
-    pub(super) const SPREAD: Spread = Spread { grid: 256, least: 256, alone: 256 };
+    /// When the context is split. Rows are many, so a split must be long enough to pay for the combine dispatch.
+    pub(super) const SPLIT: SplitPolicy = SplitPolicy { full_grid: 256, min_keys: 256, unsplit_keys: 256 };
 
-    /// Bytes of workgroup memory: keys and values, scores and weights, with two vectors between rows.
+    /// Bytes of workgroup memory: keys, values, scores and weights, with rows padded by two vectors against bank conflicts.
     const fn memory(self) -> u32 {
         let rows = SUBGROUPS * 16 * (CHUNK + 2);
-        2 * self.keys * (self.lanes + 2) * 8 + rows * (16 + 8)
+        2 * self.keys * (self.head_vectors + 2) * 8 + rows * (16 + 8)
     }
 
-    pub(super) fn variant(self, heads: Heads) -> Variant {
+    pub(super) fn variant(self, heads: HeadConfig) -> Variant {
         heads
-            .with_caches(Variant::new(&MATRIX))
+            .with_caches(Variant::new(&COOP_MATRIX))
             .with_count("BLOCKS", self.blocks)
-            .with_count("CHUNKS", self.lanes / CHUNK)
+            .with_count("CHUNKS", self.head_vectors / CHUNK)
             .with_count("KEYS", self.keys)
             .with_count("TILES", self.keys / 16)
             .with_count("PAIRS", self.keys / 8)
     }
 }
 
-/// Every tile fits.
+/// Every tile fits workgroup memory.
 const _: () = {
     let mut i = 0;
     while i < TILES.len() {
@@ -78,8 +78,10 @@ const _: () = {
 
 fn variants() -> Vec<Variant> {
     let tiles = TILES.iter().flat_map(|(_, tiles)| tiles.iter());
-    let heads = |lanes| Heads::rotated(lanes).into_iter().chain([Heads { lanes, rotated: false, halves: false }]);
-    tiles.flat_map(|tile| heads(tile.lanes).map(|heads| tile.variant(heads))).collect()
+    let heads = |head_vectors| {
+        HeadConfig::rotated(head_vectors).into_iter().chain([HeadConfig { head_vectors, rotated: false, f16_cache: false }])
+    };
+    tiles.flat_map(|tile| heads(tile.head_vectors).map(|heads| tile.variant(heads))).collect()
 }
 
 #[cfg(test)]
@@ -87,12 +89,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn heads_of_whole_chunks_are_served_where_matrices_are() {
+    fn head_dims_64_and_128_have_tiles() {
         let caps = Caps { cooperative_matrix: true, ..Caps::PORTABLE };
         assert_eq!(Tile::of(caps, 16).iter().map(|tile| tile.rows()).collect::<Vec<_>>(), [64, 128]);
         assert_eq!(Tile::of(caps, 32).len(), 1);
-        for lanes in [1, 8, 15, 17, 20, 64] {
-            assert!(Tile::of(caps, lanes).is_empty(), "{lanes} vectors");
+        for head_vectors in [1, 8, 15, 17, 20, 64] {
+            assert!(Tile::of(caps, head_vectors).is_empty(), "{head_vectors} vectors");
         }
         assert!(Tile::of(Caps::PORTABLE, 16).is_empty());
     }

@@ -1,14 +1,12 @@
-//! Attention over a cache that grows in place: the new keys and values are written, and queries meet all that is cached.
+//! Attention over a KV cache that grows in place (`sdpa_with_kv_cache`): appends new keys and values, then attends over the cached
+//! context.
 //!
-//! Heads of whole vectors go in one sweep over the context (`stream.rs`), which writes few new tokens on its way. For others scores go through scratch: keys against
-//! queries, softmax in place, weights against values. Where they would take too much, the plan does the three in rounds, a slice
-//! of heads or rows each. What changes with every step (position, context and how it is cut) is in step words; parameters
-//! depend on the number of new tokens alone.
+//! Head dims of whole vectors run flash attention (`flash.rs`): a portable kernel, a split-KV decode kernel with subgroups for few
+//! rows (`flash_decode.rs`) and a cooperative matrix kernel for many (`flash_coop_matrix.rs`); `selection.rs` selects among them. Other
+//! head dims materialise scores in scratch (`materialised.rs`). What changes with every step (position, context and its split) is
+//! in step words; parameters depend on the number of new tokens alone.
 //!
-//! A device may have several kernels for the sweep (`sweep.rs`): a portable one, one for subgroups and few rows (`few.rs`), and one
-//! that multiplies matrices of 16-bit floats for many (`matrix.rs`).
-//!
-//! `pteron.rotary_sdpa` is the same with queries and keys that are turned by their position on the way.
+//! `pteron.rotary_sdpa` is the same with rotary position embedding of queries and keys.
 
 mod flash;
 mod flash_coop_matrix;
@@ -16,65 +14,64 @@ mod flash_decode;
 mod materialised;
 mod reach;
 mod selection;
-pub(crate) mod slices;
 #[cfg(test)]
 mod tests;
 
+use crate::append_rows::{self, AppendRows, ArgNames};
 use crate::args::Args;
 use crate::error::OpError;
 use crate::graph::Elem;
 use crate::includes;
 use crate::kernel::Include;
 use crate::live::{Scalar, TensorId};
+use crate::matmul::score_slices::MAX_SCORE_BYTES;
 use crate::ops::OpDef;
-use crate::ops::update_cache::{self, Write, WriteNames};
 use crate::plan::{BoundsCx, Op, Plan, PlanCx, Recipes};
 use crate::reference::{HostData, HostTensors};
 use crate::shape::Dims;
-use flash::Cut;
-use selection::Sweep;
-use slices::MAX_SCORE_BYTES;
+use flash::KvSplit;
+use selection::FlashKernel;
 
 /// WGSL that the kernels here share.
 const INCLUDES: &[Include] = includes!["flash_new_kv", "flash_params", "materialised_params", "saturate_f16"];
 
 pub(crate) const NAME: &str = "sdpa_with_kv_cache.default";
-/// The same operator with tables of cosines and sines behind the values, by which queries and keys are turned; no file has it.
+/// The operator with rotary tables of cosines and sines after the values. Only a fusion writes it.
 pub(crate) const ROTARY: &str = "pteron.rotary_sdpa";
-/// The same operator with one thread an element, for benchmarks to measure against.
+/// The operator with one thread per element, as a baseline for benchmarks.
 const NAIVE: &str = "sdpa_with_kv_cache.naive";
-/// The same operator with scratch for a few rows of scores, so that small tests have rounds.
+/// The operator with scratch for a few rows of scores, so that small tests have several slices.
 const SLICED: &str = "sdpa_with_kv_cache.sliced";
 
-/// The registry entry. What only benchmarks and tests use is in no other build's table.
+/// The registry entry. Names for benchmarks and tests alone are in no other build's table.
 pub static DEF: OpDef = OpDef {
     names: if cfg!(any(test, feature = "bench")) { &[NAME, ROTARY, NAIVE, SLICED] } else { &[NAME, ROTARY] },
     internal: &[ROTARY],
     kernels: &[
-        &flash::WRITE,
-        &flash::STREAM,
+        &flash::APPEND_KV,
+        &flash::FLASH,
         &flash::COMBINE,
-        &flash_decode::FEW_SUBGROUPS,
-        &flash_coop_matrix::MATRIX,
-        &materialised::QK_SCALAR,
+        &flash_decode::SUBGROUPS_KERNEL,
+        &flash_coop_matrix::COOP_MATRIX,
+        &materialised::QK,
         &materialised::QK_NAIVE,
         &materialised::SOFTMAX,
         &materialised::AV,
-        &materialised::AV_FEW,
+        &materialised::AV_SPLIT_K,
         &materialised::AV_NAIVE,
-        &update_cache::COPY,
+        &append_rows::KERNEL,
     ],
     decode,
 };
 
-/// Which kernels the head dim, or the benchmark, asks for.
+/// The algorithm for a head dim, or the one that a benchmark names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kernels {
-    /// Head dims of so many whole vectors.
-    Stream(u32),
-    /// Any head dim.
-    Scalar,
-    /// One thread an element.
+enum Algorithm {
+    /// Flash attention, for head dims of so many vectors of four.
+    Flash(u32),
+    /// Materialised scores, for any head dim.
+    Materialised,
+    /// One thread per element.
     Naive,
 }
 
@@ -89,31 +86,31 @@ struct Sdpa {
     causal: bool,
     scale: Option<f64>,
     out: TensorId,
-    /// Tables of cosines and sines, `[positions, dim / 2]`, by which queries and keys are turned.
+    /// Rotary tables of cosines and sines, `[positions, dim / 2]`.
     rotary: Option<[TensorId; 2]>,
-    /// Whether the kernels for these caches also take them in 16-bit floats.
+    /// Whether the kernels for these caches also take them as `f16`.
     accepts_f16: bool,
-    /// Whether caches hold 16-bit floats.
-    halves: bool,
+    /// Whether the caches are `f16`.
+    f16_cache: bool,
     how: How,
     score_bytes: u64,
 }
 
-/// Whether the best kernels run, or others that benchmarks and tests ask for.
+/// Whether the fastest kernels run, or those that benchmarks and tests name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum How {
-    Best,
+    Fastest,
     Naive,
-    Sliced,
+    SmallSlices,
 }
 
 fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
     let how = match args.operator() {
         NAIVE => How::Naive,
-        SLICED => How::Sliced,
-        _ => How::Best,
+        SLICED => How::SmallSlices,
+        _ => How::Fastest,
     };
-    let score_bytes = if how == How::Sliced { 2048 } else { MAX_SCORE_BYTES };
+    let score_bytes = if how == How::SmallSlices { 2048 } else { MAX_SCORE_BYTES };
     let q = args.tensor_of("q", &[Elem::F32])?;
     let k = args.tensor_of("k", &[Elem::F32])?;
     let v = args.tensor_of("v", &[Elem::F32])?;
@@ -130,15 +127,15 @@ fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
     args.none("attn_mask")?;
     let dropout = args.float("dropout_p")?;
     if dropout != 0.0 {
-        return Err(OpError::new("dropout_p", format!("is {dropout}, supported is 0")));
+        return Err(OpError::new("dropout_p", format!("is {dropout}, expected 0")));
     }
     let causal = args.bool("is_causal")?;
     let scale = args.optional_float("scale")?;
     let out = args.output("out")?;
     let dim = args.info(k_cache).bound.last();
-    let accepts_f16 = how == How::Best && streams(dim);
-    let halves = args.info(k_cache).elem == Elem::F16 && accepts_f16;
-    let of_caches = if halves { Elem::F16 } else { Elem::F32 };
+    let accepts_f16 = how == How::Fastest && has_flash_kernel(dim);
+    let f16_cache = args.info(k_cache).elem == Elem::F16 && accepts_f16;
+    let of_caches = if f16_cache { Elem::F16 } else { Elem::F32 };
     for (name, tensor, wanted) in [("k_cache", k_cache, of_caches), ("v_cache", v_cache, of_caches), ("out", out, Elem::F32)]
     {
         let elem = args.info(tensor).elem;
@@ -150,9 +147,9 @@ fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
         return Err(OpError::new("k_cache", "and `v_cache` must be two tensors that are no other argument"));
     }
     let sdpa =
-        Sdpa { q, k, v, k_cache, v_cache, input_pos, causal, scale, out, rotary, accepts_f16, halves, how, score_bytes };
-    if rotary.is_some() && sdpa.kernels(dim) == Kernels::Scalar {
-        return Err(OpError::new("q", format!("has head dim {dim}, but only whole vectors can be turned on the way")));
+        Sdpa { q, k, v, k_cache, v_cache, input_pos, causal, scale, out, rotary, accepts_f16, f16_cache, how, score_bytes };
+    if rotary.is_some() && sdpa.algorithm(dim) == Algorithm::Materialised {
+        return Err(OpError::new("q", format!("has head dim {dim}, expected a multiple of 4 up to 256 with rotary tables")));
     }
     if let Some(table) = rotary.into_iter().flatten().find(|table| !args.is_constant(*table)) {
         return Err(OpError::new("cosines", format!("and `sines` must be constants, but tensor {table} is none")));
@@ -162,23 +159,23 @@ fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
     Ok(Box::new(sdpa))
 }
 
-/// Whether heads are of whole vectors, and not too many, so that one sweep does.
-fn streams(dim: u32) -> bool {
-    dim > 0 && dim.is_multiple_of(4) && dim / 4 <= flash::MOST_LANES
+/// Whether flash kernels take this head dim: whole vectors, at most [`flash::MAX_HEAD_VECTORS`].
+fn has_flash_kernel(dim: u32) -> bool {
+    dim > 0 && dim.is_multiple_of(4) && dim / 4 <= flash::MAX_HEAD_VECTORS
 }
 
-/// Live sizes that go together.
+/// Checked live sizes.
 struct Shape {
     q: Dims,
     tokens: u32,
     kv_heads: u32,
-    /// Query heads of a KV head.
+    /// Query heads per KV head.
     group: u32,
-    /// Query rows of a KV head.
+    /// Query rows per KV head.
     rows: u32,
     dim: u32,
-    k: Write,
-    v: Write,
+    k: AppendRows,
+    v: AppendRows,
 }
 
 impl Shape {
@@ -191,12 +188,12 @@ impl Shape {
     }
 }
 
-/// Query rows of a KV head: none where the queries hold nothing.
+/// Query rows per KV head: none where the queries are empty.
 fn rows(q: &Dims, group: u32) -> u32 {
     if q.count() == 0 { 0 } else { group * q[1] }
 }
 
-/// KV heads, query heads of each, and head dim, of queries and a cache.
+/// KV heads, query heads per KV head, and head dim.
 fn heads(q: &Dims, k_cache: &Dims) -> Result<(u32, u32, u32), OpError> {
     let (&[1, _, q_heads, dim], &[1, _, kv_heads, cache_dim]) = (&**q, &**k_cache) else {
         return Err(OpError::new("q", format!("is {q}, expected [1, tokens, heads, head dim] as in the cache {k_cache}")));
@@ -224,13 +221,13 @@ impl Sdpa {
             }
         }
         self.check_tables(cx, dim)?;
-        let names = |value, cache| WriteNames { value, cache, position: "input_pos" };
-        let k = Write::check(cx, names("k", "k_cache"), (self.k, self.k_cache), self.input_pos)?;
-        let v = Write::check(cx, names("v", "v_cache"), (self.v, self.v_cache), self.input_pos)?;
+        let names = |value, cache| ArgNames { value, cache, position: "input_pos" };
+        let k = AppendRows::check(cx, names("k", "k_cache"), (self.k, self.k_cache), self.input_pos)?;
+        let v = AppendRows::check(cx, names("v", "v_cache"), (self.v, self.v_cache), self.input_pos)?;
         Ok(Shape { q, tokens: q[1], kv_heads, group, rows: rows(&q, group), dim, k, v })
     }
 
-    /// Tables have a row for every position that the cache has.
+    /// Checks that the rotary tables have a row per position of the cache.
     fn check_tables(&self, cx: &PlanCx<'_>, dim: u32) -> Result<(), OpError> {
         let positions = cx.dims(self.k_cache)[1];
         for (name, table) in ["cosines", "sines"].into_iter().zip(self.rotary.into_iter().flatten()) {
@@ -242,12 +239,12 @@ impl Sdpa {
         Ok(())
     }
 
-    /// The head dim of the bound is the live one: caches keep their rows.
-    fn kernels(&self, dim: u32) -> Kernels {
+    /// The algorithm for a head dim. The bound's head dim is the live one: rows of caches have a fixed length.
+    fn algorithm(&self, dim: u32) -> Algorithm {
         match self.how {
-            How::Naive => Kernels::Naive,
-            How::Best if streams(dim) => Kernels::Stream(dim / 4),
-            How::Best | How::Sliced => Kernels::Scalar,
+            How::Naive => Algorithm::Naive,
+            How::Fastest if has_flash_kernel(dim) => Algorithm::Flash(dim / 4),
+            How::Fastest | How::SmallSlices => Algorithm::Materialised,
         }
     }
 
@@ -262,9 +259,9 @@ impl Op for Sdpa {
         let (q, k_cache) = (cx.bound(self.q), cx.bound(self.k_cache));
         let (kv_heads, group, dim) = heads(&q, &k_cache)?;
         let rows = rows(&q, group);
-        match self.kernels(dim) {
-            Kernels::Stream(lanes) => Ok(self.stream_recipes(cx, kv_heads, rows, lanes)),
-            kernels => self.round_recipes(cx, kv_heads, rows, kernels),
+        match self.algorithm(dim) {
+            Algorithm::Flash(head_vectors) => Ok(self.flash_recipes(cx, kv_heads, rows, head_vectors)),
+            kernels => self.materialised_recipes(cx, kv_heads, rows, kernels),
         }
     }
 
@@ -274,18 +271,18 @@ impl Op for Sdpa {
 
     fn plan(&self, cx: &PlanCx<'_>) -> Result<Plan, OpError> {
         let shape = self.shape(cx)?;
-        match self.kernels(shape.dim) {
-            Kernels::Stream(lanes) => self.plan_stream(cx, &shape, lanes),
-            Kernels::Scalar | Kernels::Naive => self.plan_rounds(cx, &shape),
+        match self.algorithm(shape.dim) {
+            Algorithm::Flash(head_vectors) => self.plan_flash(cx, &shape, head_vectors),
+            Algorithm::Materialised | Algorithm::Naive => self.plan_materialised(cx, &shape),
         }
     }
 
     fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError> {
         let shape = self.shape(cx)?;
-        let turned = |x| self.turned(tensors, &shape, x);
-        let keys = shape.k.reference(cx, &turned(self.k), tensors.f32(self.k_cache));
+        let rotated = |x| self.rotated_rows(tensors, &shape, x);
+        let keys = shape.k.reference(cx, &rotated(self.k), tensors.f32(self.k_cache));
         let values = shape.v.reference(cx, tensors.f32(self.v), tensors.f32(self.v_cache));
-        let out = self.attend(&shape, &turned(self.q), &keys, &values);
+        let out = self.attend(&shape, &rotated(self.q), &keys, &values);
         tensors.set(self.k_cache, cx.dims(self.k_cache), HostData::F32(keys));
         tensors.set(self.v_cache, cx.dims(self.v_cache), HostData::F32(values));
         tensors.set(self.out, shape.q, HostData::F32(out));
@@ -294,10 +291,16 @@ impl Op for Sdpa {
 }
 
 impl Sdpa {
-    fn plan_stream(&self, cx: &PlanCx<'_>, shape: &Shape, lanes: u32) -> Result<Plan, OpError> {
+    fn plan_flash(&self, cx: &PlanCx<'_>, shape: &Shape, head_vectors: u32) -> Result<Plan, OpError> {
         let mut plan = Plan::new(self.out, shape.q, None);
-        let cut = Cut::new(cx.caps(), &Sweep::all(cx.caps(), lanes), shape.kv_heads, shape.rows, shape.context());
-        plan.step_words = vec![shape.position(), shape.context(), cut.parts, cut.part];
+        let split = KvSplit::new(
+            cx.caps(),
+            &FlashKernel::available(cx.caps(), head_vectors),
+            shape.kv_heads,
+            shape.rows,
+            shape.context(),
+        );
+        plan.step_words = vec![shape.position(), shape.context(), split.splits, split.split_keys];
         if shape.rows == 0 {
             return Ok(plan);
         }
@@ -309,29 +312,29 @@ impl Sdpa {
             scale: self.scale(shape.dim),
             causal: self.causal.into(),
             step_base: cx.step_base(),
-            sines: self.sines_at(cx)?,
+            sin_offset: self.sin_offset(cx)?,
         };
-        let (steps, scratch) = self.stream_steps(&params, lanes, &cut)?;
+        let (steps, scratch) = self.flash_dispatches(&params, head_vectors, &split)?;
         (plan.steps, plan.scratch) = (steps, vec![scratch]);
         Ok(plan)
     }
 
-    /// Queries or keys as they meet: turned by their position where there are tables.
-    fn turned(&self, tensors: &HostTensors, shape: &Shape, x: TensorId) -> Vec<f32> {
+    /// Queries or keys, with rotary embedding where there are tables.
+    fn rotated_rows(&self, tensors: &HostTensors, shape: &Shape, x: TensorId) -> Vec<f32> {
         let x = tensors.f32(x);
         let Some(tables) = self.rotary else { return x.to_vec() };
         let [cosines, sines] = tables.map(|table| tensors.f32(table));
         let (dim, tokens) = (shape.dim as usize, (shape.tokens as usize).max(1));
         let width = (x.len() / tokens).max(1);
-        let turn = |(pair, x): (usize, &[f32])| {
+        let rotate = |(pair, x): (usize, &[f32])| {
             let position = shape.position() as usize + pair * 2 / width;
             let angle = position * (dim / 2) + pair % (dim / 2);
             let [c, s, a, b] = [cosines[angle], sines[angle], x[0], x[1]].map(f64::from);
             #[allow(clippy::cast_possible_truncation, reason = "tensors hold 32 bits")]
-            let turned = [(a * c - b * s) as f32, (a * s + b * c) as f32];
-            turned
+            let rotated = [(a * c - b * s) as f32, (a * s + b * c) as f32];
+            rotated
         };
-        x.chunks_exact(2).enumerate().flat_map(turn).collect()
+        x.chunks_exact(2).enumerate().flat_map(rotate).collect()
     }
 
     /// Softmax(scale · q kᵀ) v, head by head, in double precision.

@@ -1,35 +1,36 @@
-//! How far the attention kernels reach: those that sweep over the context (`flash_params.wgsl`), then those with scores in scratch
-//! (`materialised_params.wgsl`).
+//! Largest indices of the attention kernels: first those of flash attention (`flash_params.wgsl`), then those with materialised
+//! scores (`materialised_params.wgsl`).
 
 use super::{flash, materialised};
 use crate::kernel::reach::{Counts, DispatchView, Reached, count};
 
-/// A sweep's sizes, in vectors of four floats.
-struct Sweep {
+/// Sizes of a flash attention call, in vectors of four floats.
+struct FlashCall {
     params: flash::Params,
-    lanes: Counts,
+    head_vectors: Counts,
     position: Counts,
-    parts: Counts,
+    splits: Counts,
     /// Positions up to the last that a row sees or a new token takes.
     seen: Counts,
     rotated: bool,
 }
 
-impl Sweep {
+impl FlashCall {
     fn new(call: &DispatchView<'_>) -> Option<Self> {
         let params = call.params::<flash::Params>()?;
-        let [position, context, parts, part] = call.step(params.step_base)?;
-        let lanes = count(call.constant("LANES").filter(|lanes| (1..=flash::MOST_LANES).contains(lanes))?);
-        if params.rows == 0 || params.group == 0 || params.heads == 0 || parts.get() == 0 {
+        let [position, context, splits, split_keys] = call.step(params.step_base)?;
+        let vectors = call.constant("HEAD_VECTORS").filter(|vectors| (1..=flash::MAX_HEAD_VECTORS).contains(vectors))?;
+        let head_vectors = count(vectors);
+        if params.rows == 0 || params.group == 0 || params.heads == 0 || splits.get() == 0 {
             return None;
         }
-        // Where a part ends is compared with what rows see.
-        if (parts * part).get() > u32::MAX.into() {
+        // Kernels compare where a split ends with the keys a row sees.
+        if (splits * split_keys).get() > u32::MAX.into() {
             return None;
         }
         let causal = position + (count(params.rows) - count(1)) / count(params.group) + count(1);
         let seen = if params.causal == 1 { causal } else { context };
-        Some(Self { params, lanes, position, parts, seen, rotated: call.flag("ROTATED") })
+        Some(Self { params, head_vectors, position, splits, seen, rotated: call.flag("ROTATED") })
     }
 
     /// Tokens that have a query.
@@ -37,72 +38,73 @@ impl Sweep {
         (count(self.params.rows) - count(1)) / count(self.params.group) + count(1)
     }
 
-    /// Queries, and an output that is no sum of parts.
+    /// Queries, or the output of a call without splits.
     fn queries(&self) -> Counts {
-        self.tokens() * count(self.params.heads) * count(self.params.group) * self.lanes
+        self.tokens() * count(self.params.heads) * count(self.params.group) * self.head_vectors
     }
 
     fn output(&self) -> Counts {
-        if self.parts.get() > 1 { self.sums() } else { self.queries() }
+        if self.splits.get() > 1 { self.partials() } else { self.queries() }
     }
 
-    /// Sums of the parts, each with its highest score and its total after it.
-    fn sums(&self) -> Counts {
-        count(self.params.heads) * count(self.params.rows) * self.parts * (self.lanes + count(1))
+    /// Partial results of all splits: a weighted sum of values, then a vector with the row's maximum and sum.
+    fn partials(&self) -> Counts {
+        count(self.params.heads) * count(self.params.rows) * self.splits * (self.head_vectors + count(1))
     }
 
     /// Keys or values of so many positions or tokens.
     fn rows(&self, positions: Counts) -> Counts {
-        positions * count(self.params.heads) * self.lanes
+        positions * count(self.params.heads) * self.head_vectors
     }
 
-    /// Pairs of the tables: cosines, then sines from a place on.
-    fn angles(&self, positions: Counts) -> Counts {
-        if self.rotated { count(self.params.sines) + positions * self.lanes } else { count(0) }
+    /// Pairs of the rotary tables: cosines, then sines.
+    fn rope_table(&self, positions: Counts) -> Counts {
+        if self.rotated { count(self.params.sin_offset) + positions * self.head_vectors } else { count(0) }
     }
 }
 
-/// `sdpa_flash.wgsl` and `sdpa_flash_decode_subgroups.wgsl`, which find few new tokens outside the caches and write them there.
-pub(super) fn sweep(call: &DispatchView<'_>) -> Option<Reached> {
-    let sweep = Sweep::new(call)?;
-    // Subgroups always write.
-    let writes = call.flag("WRITES") || call.variant.kernel.subgroups;
-    let new = count(sweep.params.tokens).max(sweep.seen - sweep.position);
-    let cached = if writes { sweep.seen.max(sweep.position + new) } else { sweep.seen };
-    let turned = sweep.position + if writes { new.max(sweep.tokens()) } else { sweep.tokens() };
-    let read = Reached::new().array(sweep.queries(), 16);
-    let read = read.array_if(writes, sweep.rows(new), 16).array_if(writes, sweep.rows(new), 16);
-    let caches = read.array(sweep.angles(turned), 8).step(sweep.params.step_base, 4);
+/// `sdpa_flash.wgsl` and `sdpa_flash_decode_subgroups.wgsl`, which with few rows read new keys and values from the inputs and append
+/// them to the caches.
+pub(super) fn flash(call: &DispatchView<'_>) -> Option<Reached> {
+    let sizes = FlashCall::new(call)?;
+    // The subgroup kernel always appends.
+    let appends = call.flag("APPEND_KV") || call.variant.kernel.subgroups;
+    let new = count(sizes.params.tokens).max(sizes.seen - sizes.position);
+    let cached = if appends { sizes.seen.max(sizes.position + new) } else { sizes.seen };
+    let rotated = sizes.position + if appends { new.max(sizes.tokens()) } else { sizes.tokens() };
+    let read = Reached::new().array(sizes.queries(), 16);
+    let read = read.array_if(appends, sizes.rows(new), 16).array_if(appends, sizes.rows(new), 16);
+    let caches = read.array(sizes.rope_table(rotated), 8).step(sizes.params.step_base, 4);
     let kv = call.type_bytes("KV")?;
-    let caches = caches.array(sweep.rows(cached), kv).array(sweep.rows(cached), kv);
-    Some(caches.array(sweep.output(), 16))
+    let caches = caches.array(sizes.rows(cached), kv).array(sizes.rows(cached), kv);
+    Some(caches.array(sizes.output(), 16))
 }
 
-/// `sdpa_flash_coop_matrix.wgsl`, to which all keys and values are in the caches.
-pub(super) fn matrix(call: &DispatchView<'_>) -> Option<Reached> {
-    let sweep = Sweep::new(call)?;
-    let turned = sweep.position + sweep.tokens();
+/// `sdpa_flash_coop_matrix.wgsl`, which reads all keys and values from the caches.
+pub(super) fn flash_coop_matrix(call: &DispatchView<'_>) -> Option<Reached> {
+    let sizes = FlashCall::new(call)?;
+    let rotated = sizes.position + sizes.tokens();
     let kv = call.type_bytes("KV")?;
-    let read = Reached::new().array(sweep.queries(), 16).array(sweep.angles(turned), 8).step(sweep.params.step_base, 4);
-    Some(read.array(sweep.rows(sweep.seen), kv).array(sweep.rows(sweep.seen), kv).array(sweep.output(), 16))
+    let read = Reached::new().array(sizes.queries(), 16).array(sizes.rope_table(rotated), 8).step(sizes.params.step_base, 4);
+    Some(read.array(sizes.rows(sizes.seen), kv).array(sizes.rows(sizes.seen), kv).array(sizes.output(), 16))
 }
 
-/// `sdpa_append_kv.wgsl`: new keys and values into the caches.
-pub(super) fn write(call: &DispatchView<'_>) -> Option<Reached> {
-    let sweep = Sweep::new(call)?;
-    let (new, end) = (count(sweep.params.tokens), sweep.position + count(sweep.params.tokens));
+/// `sdpa_append_kv.wgsl`: new keys and values, and the caches up to the last of them.
+pub(super) fn append_kv(call: &DispatchView<'_>) -> Option<Reached> {
+    let sizes = FlashCall::new(call)?;
+    let (new, end) = (count(sizes.params.tokens), sizes.position + count(sizes.params.tokens));
     let kv = call.type_bytes("KV")?;
-    let read = Reached::new().array(sweep.rows(new), 16).array(sweep.rows(new), 16).array(sweep.angles(end), 8);
-    Some(read.step(sweep.params.step_base, 4).array(sweep.rows(end), kv).array(sweep.rows(end), kv))
+    let read = Reached::new().array(sizes.rows(new), 16).array(sizes.rows(new), 16).array(sizes.rope_table(end), 8);
+    Some(read.step(sizes.params.step_base, 4).array(sizes.rows(end), kv).array(sizes.rows(end), kv))
 }
 
-/// `sdpa_split_kv_combine.wgsl`: the sums of all parts of each row.
+/// `sdpa_split_kv_combine.wgsl`: the partial results of all splits of each row.
 pub(super) fn combine(call: &DispatchView<'_>) -> Option<Reached> {
-    let sweep = Sweep::new(call)?;
-    Some(Reached::new().array(sweep.sums(), 16).step(sweep.params.step_base, 3).array(sweep.queries(), 16))
+    let sizes = FlashCall::new(call)?;
+    Some(Reached::new().array(sizes.partials(), 16).step(sizes.params.step_base, 3).array(sizes.queries(), 16))
 }
 
-/// A round's slice of the scores, as `slice()` of the shaders finds it.
+/// A slice of the score matrix, as `slice()` of the shaders finds it.
 struct Slice {
     params: materialised::Params,
     context: Counts,
@@ -125,8 +127,8 @@ impl Slice {
             return None;
         }
         let row_slices = count(params.rows).div_ceil(u32::try_from(rows.get()).ok()?);
-        let slice = params.round.checked_div(u32::try_from(row_slices.get()).ok()?)?;
-        let (head, row) = (count(slice) * heads, count(params.round % u32::try_from(row_slices.get()).ok()?) * rows);
+        let slice = params.slice_index.checked_div(u32::try_from(row_slices.get()).ok()?)?;
+        let (head, row) = (count(slice) * heads, count(params.slice_index % u32::try_from(row_slices.get()).ok()?) * rows);
         // Past the last slice differences would wrap.
         if head >= count(params.heads) || row >= count(params.rows) {
             return None;
@@ -142,30 +144,30 @@ impl Slice {
     /// Floats of the queries, or of the output.
     fn queries(&self) -> Counts {
         let token = self.last_row / count(self.params.group);
-        (token * count(self.params.heads) + self.heads_end) * count(self.params.group) * count(self.params.lanes)
+        (token * count(self.params.heads) + self.heads_end) * count(self.params.group) * count(self.params.head_dim)
     }
 
     /// Floats of a cache up to so many positions.
     fn cache(&self, positions: Counts) -> Counts {
         let before = (positions - count(1)) * count(self.params.heads);
-        if positions.get() == 0 { positions } else { (before + self.heads_end) * count(self.params.lanes) }
+        if positions.get() == 0 { positions } else { (before + self.heads_end) * count(self.params.head_dim) }
     }
 
-    /// Floats of scores, where rows are `width` long.
+    /// Floats of the scores, with `width` of them used in the last row.
     fn scores(&self, width: Counts) -> Counts {
         (self.all_rows - count(1)) * self.stride + width
     }
 }
 
-/// `sdpa_qk.wgsl`: scores in vectors, of the whole context.
-pub(super) fn scores(call: &DispatchView<'_>) -> Option<Reached> {
+/// `sdpa_qk.wgsl`: scores of the whole context, stored as vectors.
+pub(super) fn qk(call: &DispatchView<'_>) -> Option<Reached> {
     let slice = Slice::new(call)?;
     let read = Reached::new().array(slice.queries(), 4).array(slice.cache(slice.context), 4);
     Some(read.step(slice.params.step_base, 5).fours(slice.scores(slice.context), 16))
 }
 
-/// `sdpa_qk_naive.wgsl`: scores one by one, and what fills up a row.
-pub(super) fn naive_scores(call: &DispatchView<'_>) -> Option<Reached> {
+/// `sdpa_qk_naive.wgsl`: scores stored one by one, with the padding of each row.
+pub(super) fn qk_naive(call: &DispatchView<'_>) -> Option<Reached> {
     let slice = Slice::new(call)?;
     let read = Reached::new().array(slice.queries(), 4).array(slice.cache(slice.seen), 4);
     Some(read.step(slice.params.step_base, 5).array(slice.scores(slice.stride), 4))
@@ -177,15 +179,15 @@ pub(super) fn softmax(call: &DispatchView<'_>) -> Option<Reached> {
     Some(Reached::new().step(slice.params.step_base, 5).array(slice.all_rows * (slice.stride / count(4)), 16))
 }
 
-/// `sdpa_av.wgsl` and `sdpa_av_split_k.wgsl`: weights in vectors against what the last row sees.
-pub(super) fn values(call: &DispatchView<'_>) -> Option<Reached> {
+/// `sdpa_av.wgsl` and `sdpa_av_split_k.wgsl`: weights read as vectors, values up to the last key that the last row sees.
+pub(super) fn av(call: &DispatchView<'_>) -> Option<Reached> {
     let slice = Slice::new(call)?;
     let read = Reached::new().fours(slice.scores(slice.seen), 16).array(slice.cache(slice.seen), 4);
     Some(read.step(slice.params.step_base, 5).array(slice.queries(), 4))
 }
 
-/// `sdpa_av_naive.wgsl`: the same one by one.
-pub(super) fn naive_values(call: &DispatchView<'_>) -> Option<Reached> {
+/// `sdpa_av_naive.wgsl`: the same, read one by one.
+pub(super) fn av_naive(call: &DispatchView<'_>) -> Option<Reached> {
     let slice = Slice::new(call)?;
     let read = Reached::new().array(slice.scores(slice.seen), 4).array(slice.cache(slice.seen), 4);
     Some(read.step(slice.params.step_base, 5).array(slice.queries(), 4))

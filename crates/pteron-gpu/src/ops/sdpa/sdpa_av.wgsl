@@ -16,9 +16,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     let s = slice();
     let tiles = (s.rows + 3u) / 4u;
     let item = group_index(group, groups) * 64u + thread;
-    let lane = item % params.lanes;
-    let row = item / params.lanes % tiles * 4u;
-    let head = item / params.lanes / tiles;
+    let lane = item % params.head_dim;
+    let row = item / params.head_dim % tiles * 4u;
+    let head = item / params.head_dim / tiles;
     if head >= s.heads {
         return;
     }
@@ -27,14 +27,14 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     let w1 = scores_at(s, head, min(row + 1u, last)) / 4u;
     let w2 = scores_at(s, head, min(row + 2u, last)) / 4u;
     let w3 = scores_at(s, head, last) / 4u;
-    let pitch = params.heads * params.lanes;
+    let pitch = params.heads * params.head_dim;
     var v = cache_at(s, head, 0u) + lane;
     var a0 = 0.0;
     var a1 = 0.0;
     var a2 = 0.0;
     var a3 = 0.0;
     // Past what the last row sees all weights are 0.
-    let end = visible(s, last);
+    let end = visible_keys(s, last);
     let vectors = end / 4u;
     for (var i = 0u; i < vectors; i++) {
         let y0 = v_cache[v];

@@ -15,14 +15,14 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
         @builtin(local_invocation_index) thread: u32) {
     let s = slice();
     let i = group_index(group, groups) * 64u + thread;
-    let lane = i % params.lanes;
-    let row = i / params.lanes % s.rows;
-    let head = i / params.lanes / s.rows;
+    let lane = i % params.head_dim;
+    let row = i / params.head_dim % s.rows;
+    let head = i / params.head_dim / s.rows;
     if head >= s.heads {
         return;
     }
     let weights = scores_at(s, head, row);
-    let end = visible(s, row);
+    let end = visible_keys(s, row);
     var sum = 0.0;
     for (var at = 0u; at < end; at++) {
         sum += scores[weights + at] * v_cache[cache_at(s, head, at) + lane];

@@ -1,6 +1,6 @@
 // Weights times the cached values where there are few rows, as in decoding: the context is split among threads. A workgroup
 // computes 4 rows by 4 elements of one KV head: of its 128 threads 4 lie along the head and 32 take every 32nd vector of the
-// context, then their parts are added up in a tree of workgroup memory.
+// context, then their partials are added up in a tree of workgroup memory.
 
 //#include grid
 //#include materialised_params
@@ -11,20 +11,20 @@
 @group(0) @binding(3) var<storage, read> step: array<u32>;
 @group(0) @binding(4) var<storage, read_write> out: array<f32>;
 
-var<workgroup> parts: array<array<f32, 128>, 4>;
+var<workgroup> partials: array<array<f32, 128>, 4>;
 
 @compute @workgroup_size(128)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) thread: u32) {
     let s = slice();
     let tiles = (s.rows + 3u) / 4u;
-    let blocks = (params.lanes + 3u) / 4u;
+    let blocks = (params.head_dim + 3u) / 4u;
     let block = group_index(group, groups);
     let lane = block % blocks * 4u + thread % 4u;
     let row = block / blocks % tiles * 4u;
     let head = block / blocks / tiles;
     let split = thread / 4u;
-    let inside = head < s.heads && lane < params.lanes;
+    let inside = head < s.heads && lane < params.head_dim;
     var a0 = 0.0;
     var a1 = 0.0;
     var a2 = 0.0;
@@ -35,9 +35,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
         let w1 = scores_at(s, head, min(row + 1u, last)) / 4u;
         let w2 = scores_at(s, head, min(row + 2u, last)) / 4u;
         let w3 = scores_at(s, head, last) / 4u;
-        let pitch = params.heads * params.lanes;
+        let pitch = params.heads * params.head_dim;
         let first = cache_at(s, head, 0u) + lane;
-        let end = visible(s, last);
+        let end = visible_keys(s, last);
         let vectors = end / 4u;
         for (var i = split; i < vectors; i += 32u) {
             let v = first + i * 4u * pitch;
@@ -63,15 +63,15 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
             a3 += scores[w3 + vectors][split] * y;
         }
     }
-    parts[0][thread] = a0;
-    parts[1][thread] = a1;
-    parts[2][thread] = a2;
-    parts[3][thread] = a3;
+    partials[0][thread] = a0;
+    partials[1][thread] = a1;
+    partials[2][thread] = a2;
+    partials[3][thread] = a3;
     workgroupBarrier();
     for (var width = 64u; width >= 4u; width /= 2u) {
         if thread < width {
             for (var r = 0u; r < 4u; r++) {
-                parts[r][thread] += parts[r][thread + width];
+                partials[r][thread] += partials[r][thread + width];
             }
         }
         workgroupBarrier();
@@ -79,6 +79,6 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     // The first 16 threads store one element each: a row of the tile and a place along the head.
     let r = thread / 4u;
     if inside && r < 4u && row + r < s.rows {
-        out[query_at(s, head, row + r) + lane] = parts[r][thread % 4u];
+        out[query_at(s, head, row + r) + lane] = partials[r][thread % 4u];
     }
 }

@@ -1,13 +1,13 @@
-// Attention of a few rows where all subgroups have one size. TEAM threads of a subgroup have a position together, VECTORS vectors
-// of its key and value each, and hold their part of ROWS queries. A workgroup takes ROWS rows of one KV head and one part of the
-// context (often all of it), UNROLL positions for each team at a time. Teams meet only at the end: each has its own highest
+// Attention of a few rows where all subgroups have one split_keys. THREADS_PER_KEY threads of a subgroup have a position together, VECTORS vectors
+// of its key and value each, and hold their split of ROWS queries. A workgroup takes ROWS rows of one KV head and one split of the
+// context (often all of it), UNROLL positions for each key_group at a time. Teams meet only at the end: each has its own row_max
 // scores, totals of weights and sums, which are added up in the subgroup first, then in workgroup memory.
 //
-// Where the context has several parts, what is written is not the answer but sums, with the highest score and the total of the
+// Where the context has several parts, what is written is not the answer but sums, with the row_max score and the row_sum of the
 // weights behind them, for `combine`.
 //
 // New keys and values are not in the caches yet. They are read where they come from, and the workgroup of a head that has its
-// first rows and its last part writes them; nobody reads those places of a cache before the next dispatch.
+// first rows and its last split writes them; nobody reads those places of a cache before the next dispatch.
 
 //#include grid
 //#include flash_params
@@ -15,95 +15,95 @@
 
 const THREADS: u32 = {THREADS}u;
 const SUBGROUP: u32 = {SUBGROUP}u;
-const TEAM: u32 = {TEAM}u;
+const THREADS_PER_KEY: u32 = {THREADS_PER_KEY}u;
 const VECTORS: u32 = {VECTORS}u;
 const ROWS: u32 = {ROWS}u;
 const UNROLL: u32 = {UNROLL}u;
 const SUBGROUPS: u32 = THREADS / SUBGROUP;
-const TEAMS: u32 = THREADS / TEAM;
+const KEY_GROUPS: u32 = THREADS / THREADS_PER_KEY;
 
-var<workgroup> shared_sums: array<vec4<f32>, SUBGROUPS * ROWS * LANES>;
-// The highest score and the total of the weights.
-var<workgroup> shared_known: array<vec2<f32>, SUBGROUPS * ROWS>;
+var<workgroup> shared_sums: array<vec4<f32>, SUBGROUPS * ROWS * HEAD_VECTORS>;
+// The row_max score and the row_sum of the weights.
+var<workgroup> shared_max_sum: array<vec2<f32>, SUBGROUPS * ROWS>;
 
 // Vectors of each row that a thread holds.
 var<private> queries: array<vec4<f32>, ROWS * VECTORS>;
 var<private> sums: array<vec4<f32>, ROWS * VECTORS>;
-var<private> highest: array<f32, ROWS>;
-var<private> total: array<f32, ROWS>;
-// How many positions a row sees.
-var<private> sees: array<u32, ROWS>;
+var<private> row_max: array<f32, ROWS>;
+var<private> row_sum: array<f32, ROWS>;
+// How many positions a row visible_end.
+var<private> visible_end: array<u32, ROWS>;
 // Vectors of each position.
 var<private> keys: array<vec4<f32>, UNROLL * VECTORS>;
 var<private> values: array<vec4<f32>, UNROLL * VECTORS>;
 
 fn load_queries(member: u32, head: u32, first: u32, position: u32, context: u32) {
     for (var row = 0u; row < ROWS; row++) {
-        let known = min(first + row, params.rows - 1u);
+        let clamped_row = min(first + row, params.rows - 1u);
         for (var i = 0u; i < VECTORS; i++) {
-            let lane = member + i * TEAM;
-            var query = q[query_at(head, known) + lane];
+            let lane = member + i * THREADS_PER_KEY;
+            var query = q[query_at(head, clamped_row) + lane];
             if ROTATED == 1u {
-                let angle = (position + known / params.group) * LANES + lane;
-                query = turned(query, angles[angle], angles[params.sines + angle]);
+                let angle = (position + clamped_row / params.group) * HEAD_VECTORS + lane;
+                query = rotate_pairs(query, rope_table[angle], rope_table[params.sin_offset + angle]);
             }
             queries[row * VECTORS + i] = query * (params.scale * LOG2_E);
         }
-        highest[row] = MASKED;
-        sees[row] = visible(known, position, context);
+        row_max[row] = MASKED_SCORE;
+        visible_end[row] = visible_keys(clamped_row, position, context);
     }
 }
 
-// The keys and values of a team, of the positions from `start` on. Past the end there is the last.
-fn load(team: u32, member: u32, head: u32, start: u32, end: u32, position: u32) {
+// The keys and values of a key_group, of the positions from `start` on. Past the end there is the last.
+fn load(key_group: u32, member: u32, head: u32, start: u32, end: u32, position: u32) {
     if start < position {
         for (var u = 0u; u < UNROLL; u++) {
-            let at = (min(start + u * TEAMS + team, position - 1u) * params.heads + head) * LANES + member;
+            let at = (min(start + u * KEY_GROUPS + key_group, position - 1u) * params.heads + head) * HEAD_VECTORS + member;
             for (var i = 0u; i < VECTORS; i++) {
-                keys[u * VECTORS + i] = vec4<f32>(k_cache[at + i * TEAM]);
-                values[u * VECTORS + i] = vec4<f32>(v_cache[at + i * TEAM]);
+                keys[u * VECTORS + i] = vec4<f32>(k_cache[at + i * THREADS_PER_KEY]);
+                values[u * VECTORS + i] = vec4<f32>(v_cache[at + i * THREADS_PER_KEY]);
             }
         }
     }
-    if start + UNROLL * TEAMS > position {
+    if start + UNROLL * KEY_GROUPS > position {
         for (var u = 0u; u < UNROLL; u++) {
-            let at = min(start + u * TEAMS + team, end - 1u);
+            let at = min(start + u * KEY_GROUPS + key_group, end - 1u);
             if at >= position {
                 for (var i = 0u; i < VECTORS; i++) {
-                    keys[u * VECTORS + i] = new_key(at - position, head, member + i * TEAM, position);
-                    values[u * VECTORS + i] = new_value(at - position, head, member + i * TEAM);
+                    keys[u * VECTORS + i] = new_key(at - position, head, member + i * THREADS_PER_KEY, position);
+                    values[u * VECTORS + i] = new_value(at - position, head, member + i * THREADS_PER_KEY);
                 }
             }
         }
     }
 }
 
-// What is in hand, added to the sums of a row. `at` is the team's first position.
-fn add(row: u32, at: u32, end: u32) {
+// What is in hand, added to the sums of a row. `at` is the key_group's first position.
+fn accumulate(row: u32, at: u32, end: u32) {
     var scores: array<f32, UNROLL>;
-    var high = highest[row];
+    var high = row_max[row];
     for (var u = 0u; u < UNROLL; u++) {
         var score = 0.0;
         for (var i = 0u; i < VECTORS; i++) {
             score += dot(queries[row * VECTORS + i], keys[u * VECTORS + i]);
         }
-        for (var apart = 1u; apart < TEAM; apart *= 2u) {
-            score += subgroupShuffleXor(score, apart);
+        for (var distance = 1u; distance < THREADS_PER_KEY; distance *= 2u) {
+            score += subgroupShuffleXor(score, distance);
         }
-        scores[u] = select(MASKED, score, at + u * TEAMS < min(sees[row], end));
+        scores[u] = select(MASKED_SCORE, score, at + u * KEY_GROUPS < min(visible_end[row], end));
         high = max(high, scores[u]);
     }
-    let shrink = exp2(highest[row] - high);
-    highest[row] = high;
+    let rescale = exp2(row_max[row] - high);
+    row_max[row] = high;
     // A row that has seen nothing yet gets no weight.
-    let under = select(high, 0.0, high <= 0.5 * MASKED);
-    total[row] *= shrink;
+    let shift = select(high, 0.0, high <= 0.5 * MASKED_SCORE);
+    row_sum[row] *= rescale;
     for (var i = 0u; i < VECTORS; i++) {
-        sums[row * VECTORS + i] *= shrink;
+        sums[row * VECTORS + i] *= rescale;
     }
     for (var u = 0u; u < UNROLL; u++) {
-        let weight = exp2(scores[u] - under);
-        total[row] += weight;
+        let weight = exp2(scores[u] - shift);
+        row_sum[row] += weight;
         for (var i = 0u; i < VECTORS; i++) {
             sums[row * VECTORS + i] += weight * values[u * VECTORS + i];
         }
@@ -111,49 +111,49 @@ fn add(row: u32, at: u32, end: u32) {
 }
 
 // Adds up a row over the teams of each subgroup, into workgroup memory.
-fn share(row: u32, subgroup: u32, lane: u32) {
-    var high = highest[row];
-    for (var apart = TEAM; apart < SUBGROUP; apart *= 2u) {
-        high = max(high, subgroupShuffleXor(high, apart));
+fn reduce_subgroup(row: u32, subgroup: u32, lane: u32) {
+    var high = row_max[row];
+    for (var distance = THREADS_PER_KEY; distance < SUBGROUP; distance *= 2u) {
+        high = max(high, subgroupShuffleXor(high, distance));
     }
-    let shrink = exp2(highest[row] - high);
-    var all = total[row] * shrink;
-    for (var apart = TEAM; apart < SUBGROUP; apart *= 2u) {
-        all += subgroupShuffleXor(all, apart);
+    let rescale = exp2(row_max[row] - high);
+    var all = row_sum[row] * rescale;
+    for (var distance = THREADS_PER_KEY; distance < SUBGROUP; distance *= 2u) {
+        all += subgroupShuffleXor(all, distance);
     }
     if lane == 0u {
-        shared_known[subgroup * ROWS + row] = vec2<f32>(high, all);
+        shared_max_sum[subgroup * ROWS + row] = vec2<f32>(high, all);
     }
     for (var i = 0u; i < VECTORS; i++) {
-        var sum = sums[row * VECTORS + i] * shrink;
-        for (var apart = TEAM; apart < SUBGROUP; apart *= 2u) {
-            sum += subgroupShuffleXor(sum, apart);
+        var sum = sums[row * VECTORS + i] * rescale;
+        for (var distance = THREADS_PER_KEY; distance < SUBGROUP; distance *= 2u) {
+            sum += subgroupShuffleXor(sum, distance);
         }
-        if lane < TEAM {
-            shared_sums[(subgroup * ROWS + row) * LANES + lane + i * TEAM] = sum;
+        if lane < THREADS_PER_KEY {
+            shared_sums[(subgroup * ROWS + row) * HEAD_VECTORS + lane + i * THREADS_PER_KEY] = sum;
         }
     }
 }
 
 // Adds up a vector of a row over the subgroups, and writes it.
-fn finish(local: u32, lane: u32, head: u32, row: u32, part: u32, count: u32) {
-    var high = MASKED;
+fn store_vector(local: u32, lane: u32, head: u32, row: u32, split: u32, splits: u32) {
+    var high = MASKED_SCORE;
     for (var i = local; i < SUBGROUPS * ROWS; i += ROWS) {
-        high = max(high, shared_known[i].x);
+        high = max(high, shared_max_sum[i].x);
     }
     var sum = vec4<f32>();
     var all = 0.0;
     for (var i = local; i < SUBGROUPS * ROWS; i += ROWS) {
-        let known = shared_known[i];
-        let weight = exp2(known.x - high);
-        sum += weight * shared_sums[i * LANES + lane];
-        all += weight * known.y;
+        let max_sum = shared_max_sum[i];
+        let weight = exp2(max_sum.x - high);
+        sum += weight * shared_sums[i * HEAD_VECTORS + lane];
+        all += weight * max_sum.y;
     }
-    if count > 1u {
-        let at = ((head * params.rows + row) * count + part) * (LANES + 1u);
+    if splits > 1u {
+        let at = ((head * params.rows + row) * splits + split) * (HEAD_VECTORS + 1u);
         out[at + lane] = sum;
         if lane == 0u {
-            out[at + LANES] = vec4<f32>(high * LN_2, all, 0.0, 0.0);
+            out[at + HEAD_VECTORS] = vec4<f32>(high * LN_2, all, 0.0, 0.0);
         }
     } else {
         out[query_at(head, row) + lane] = sum / all;
@@ -166,36 +166,36 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     let index = group_index(group, groups);
     let position = step[params.step_base];
     let context = step[params.step_base + 1u];
-    let count = step[params.step_base + 2u];
-    let size = step[params.step_base + 3u];
+    let splits = step[params.step_base + 2u];
+    let split_keys = step[params.step_base + 3u];
     let tiles = (params.rows + ROWS - 1u) / ROWS;
     // Neighbours have neighbouring heads, which lie together in the caches.
     let head = index % params.heads;
     let first = index / params.heads % tiles * ROWS;
-    let part = index / params.heads / tiles;
-    if part < count {
+    let split = index / params.heads / tiles;
+    if split < splits {
         let thread = subgroup * SUBGROUP + lane;
-        let team = thread / TEAM;
-        let member = thread % TEAM;
-        let end = min((part + 1u) * size, visible(first + ROWS - 1u, position, context));
+        let key_group = thread / THREADS_PER_KEY;
+        let member = thread % THREADS_PER_KEY;
+        let end = min((split + 1u) * split_keys, visible_keys(first + ROWS - 1u, position, context));
         load_queries(member, head, first, position, context);
-        for (var start = part * size; start < end; start += UNROLL * TEAMS) {
-            load(team, member, head, start, end, position);
+        for (var start = split * split_keys; start < end; start += UNROLL * KEY_GROUPS) {
+            load(key_group, member, head, start, end, position);
             for (var row = 0u; row < ROWS; row++) {
-                add(row, start + team, end);
+                accumulate(row, start + key_group, end);
             }
         }
-        if first == 0u && part + 1u == count {
-            write_new(thread, head, position);
+        if first == 0u && split + 1u == splits {
+            append_new(thread, head, position);
         }
         for (var row = 0u; row < ROWS; row++) {
-            share(row, subgroup, lane);
+            reduce_subgroup(row, subgroup, lane);
         }
         workgroupBarrier();
-        for (var i = thread; i < ROWS * LANES; i += THREADS) {
-            let row = first + i / LANES;
+        for (var i = thread; i < ROWS * HEAD_VECTORS; i += THREADS) {
+            let row = first + i / HEAD_VECTORS;
             if row < params.rows {
-                finish(i / LANES, i % LANES, head, row, part, count);
+                store_vector(i / HEAD_VECTORS, i % HEAD_VECTORS, head, row, split, splits);
             }
         }
     }

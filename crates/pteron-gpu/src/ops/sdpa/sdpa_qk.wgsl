@@ -27,7 +27,7 @@ fn key(s: Slice, head: u32, at: u32, lane: u32) -> f32 {
 fn store(s: Slice, head: u32, row: u32, at: u32, score: vec4<f32>) {
     if row < s.rows {
         let positions = vec4<u32>(at, at + 1u, at + 2u, at + 3u);
-        let kept = select(vec4<f32>(MASKED), score * params.scale, positions < vec4<u32>(visible(s, row)));
+        let kept = select(vec4<f32>(MASKED_SCORE), score * params.scale, positions < vec4<u32>(visible_keys(s, row)));
         scores[(scores_at(s, head, row) + at) / 4u] = kept;
     }
 }
@@ -49,8 +49,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     var a1 = vec4<f32>();
     var a2 = vec4<f32>();
     var a3 = vec4<f32>();
-    if at < visible(s, min(row + 3u, s.rows - 1u)) {
-        for (var lane = 0u; lane < params.lanes; lane++) {
+    if at < visible_keys(s, min(row + 3u, s.rows - 1u)) {
+        for (var lane = 0u; lane < params.head_dim; lane++) {
             let y = vec4<f32>(key(s, head, at, lane), key(s, head, at + 1u, lane), key(s, head, at + 2u, lane),
                               key(s, head, at + 3u, lane));
             a0 += query(s, head, row, lane) * y;

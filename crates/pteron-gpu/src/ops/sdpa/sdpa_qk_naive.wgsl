@@ -20,12 +20,12 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     if head >= s.heads {
         return;
     }
-    var score = MASKED;
-    if at < visible(s, row) {
+    var score = MASKED_SCORE;
+    if at < visible_keys(s, row) {
         let query = query_at(s, head, row);
         let key = cache_at(s, head, at);
         var sum = 0.0;
-        for (var lane = 0u; lane < params.lanes; lane++) {
+        for (var lane = 0u; lane < params.head_dim; lane++) {
             sum += q[query + lane] * k_cache[key + lane];
         }
         score = sum * params.scale;

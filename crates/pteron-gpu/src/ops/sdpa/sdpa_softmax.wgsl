@@ -20,7 +20,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     let start = row * vectors;
     // A group past the last row stays for the barriers with nothing to do.
     let end = select(0u, vectors, row < s.heads * s.rows);
-    var largest = MASKED;
+    var largest = MASKED_SCORE;
     for (var i = thread; i < end; i += 256u) {
         let x = scores[start + i];
         largest = max(largest, max(max(x.x, x.y), max(x.z, x.w)));

@@ -1,99 +1,102 @@
-//! The kernels that sweep over the context, and which of them a device and a call get.
+//! The flash attention kernels of a device, and the selection among them for a call.
 
-use super::flash::{FEW, FEWEST, Heads, Tile};
+use super::flash::{DECODE_4, DECODE_8, HeadConfig, Tile};
 use super::flash_coop_matrix;
-use super::flash_decode::Team;
+use super::flash_decode::SubgroupTile;
 use crate::kernel::Variant;
 use crate::plan::Caps;
 
-/// A kernel that sweeps over the context.
+/// A flash attention kernel with its tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sweep {
+pub(super) enum FlashKernel {
     Portable(Tile),
-    Subgroups(Team),
-    Matrices(flash_coop_matrix::Tile),
+    Subgroups(SubgroupTile),
+    CoopMatrix(flash_coop_matrix::Tile),
 }
 
-/// When the context is cut into parts, whose sums another dispatch adds up.
+/// When the context is split over workgroups, whose partial results another dispatch combines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Spread {
-    /// Workgroups that fill a large GPU: where rows and heads give fewer, there are parts.
-    pub(super) grid: u32,
-    /// The least positions of a part: less is not worth a workgroup.
-    pub(super) least: u32,
-    /// Up to so many positions there is one part: less is not worth a dispatch.
-    pub(super) alone: u32,
+pub(super) struct SplitPolicy {
+    /// Workgroups that fill a large GPU: with fewer from rows and heads, the context is split.
+    pub(super) full_grid: u32,
+    /// The fewest keys per split: fewer are not worth a workgroup.
+    pub(super) min_keys: u32,
+    /// Up to so many keys the context is not split: a second dispatch would cost more.
+    pub(super) unsplit_keys: u32,
 }
 
-/// Up to so many rows of a KV head, workgroups hold few of them.
-const FEW_ROWS: u32 = 32;
+/// Up to so many query rows per KV head, the decode tiles run.
+const MAX_DECODE_ROWS: u32 = 32;
 
-/// The same where matrices take more.
-const FEW_ROWS_WITH_MATRICES: u32 = 16;
+/// The same where cooperative matrix kernels take more rows.
+const MAX_DECODE_ROWS_COOP_MATRIX: u32 = 16;
 
-/// How many kernels hold few rows: those at the front of a device's list.
-const FEW_SWEEPS: usize = 2;
+/// Kernels with decode tiles, at the front of a device's list.
+const DECODE_KERNELS: usize = 2;
 
-/// From so many workgroups on, each counted as often as there are positions, a large GPU is better off with fewer that hold more.
-const MUCH: u64 = 1 << 18;
+/// From this product of workgroups and keys on, a large GPU is faster with fewer workgroups of larger tiles.
+const LARGE_GRID_WORK: u64 = 1 << 18;
 
-impl Sweep {
-    /// The kernels that a device has for heads of so many vectors, fewer rows first.
-    pub(super) fn all(caps: Caps, lanes: u32) -> Vec<Self> {
-        let few = |tile: Tile| Team::of(caps, lanes, tile.rows).map_or(Self::Portable(tile), Self::Subgroups);
-        let matrices = flash_coop_matrix::Tile::of(caps, lanes);
-        let many = matrices.iter().map(|&tile| Self::Matrices(tile));
-        let portable = matrices.is_empty().then(|| Self::Portable(Tile::many(lanes)));
-        [few(FEWEST), few(FEW)].into_iter().chain(many).chain(portable).collect()
+impl FlashKernel {
+    /// The kernels of a device for heads of so many vectors, in order of rows per tile.
+    pub(super) fn available(caps: Caps, head_vectors: u32) -> Vec<Self> {
+        let decode =
+            |tile: Tile| SubgroupTile::of(caps, head_vectors, tile.rows).map_or(Self::Portable(tile), Self::Subgroups);
+        let coop_matrix = flash_coop_matrix::Tile::of(caps, head_vectors);
+        let prefill = coop_matrix.iter().map(|&tile| Self::CoopMatrix(tile));
+        let portable = coop_matrix.is_empty().then(|| Self::Portable(Tile::prefill(head_vectors)));
+        [decode(DECODE_4), decode(DECODE_8)].into_iter().chain(prefill).chain(portable).collect()
     }
 
-    /// Which of a device's kernels takes so many rows of each KV head.
-    pub(super) fn choose(sweeps: &[Self], heads: u32, rows: u32, context: u32) -> usize {
-        let few = if matches!(sweeps.last(), Some(Self::Matrices(_))) { FEW_ROWS_WITH_MATRICES } else { FEW_ROWS };
+    /// Selects the kernel for so many rows per KV head; its index among the device's.
+    pub(super) fn select(kernels: &[Self], heads: u32, rows: u32, context: u32) -> usize {
+        let decode =
+            if matches!(kernels.last(), Some(Self::CoopMatrix(_))) { MAX_DECODE_ROWS_COOP_MATRIX } else { MAX_DECODE_ROWS };
         match rows {
-            rows if rows <= FEWEST.rows => 0,
-            rows if rows <= few => 1,
+            rows if rows <= DECODE_4.rows => 0,
+            rows if rows <= decode => 1,
             _ => {
-                let groups = |sweep: &Self| u64::from(heads) * u64::from(rows / sweep.rows());
-                let much = |sweep: &Self| groups(sweep).saturating_mul(context.into()) >= MUCH;
-                sweeps.iter().rposition(much).unwrap_or(0).max(FEW_SWEEPS)
+                let groups = |kernel: &Self| u64::from(heads) * u64::from(rows / kernel.rows());
+                let large = |kernel: &Self| groups(kernel).saturating_mul(context.into()) >= LARGE_GRID_WORK;
+                kernels.iter().rposition(large).unwrap_or(0).max(DECODE_KERNELS)
             }
         }
     }
 
-    /// Rows that a workgroup holds.
+    /// Query rows per workgroup.
     pub(super) fn rows(&self) -> u32 {
         match self {
             Self::Portable(tile) => tile.rows,
-            Self::Subgroups(team) => team.rows,
-            Self::Matrices(tile) => tile.rows(),
+            Self::Subgroups(tile) => tile.rows,
+            Self::CoopMatrix(tile) => tile.rows(),
         }
     }
 
-    pub(super) fn spread(&self, caps: Caps) -> Spread {
-        let spread = match self {
-            Self::Portable(_) => Tile::SPREAD,
-            Self::Subgroups(_) => Team::SPREAD,
-            Self::Matrices(_) => flash_coop_matrix::Tile::SPREAD,
+    pub(super) fn split_policy(&self, caps: Caps) -> SplitPolicy {
+        let policy = match self {
+            Self::Portable(_) => Tile::SPLIT,
+            Self::Subgroups(_) => SubgroupTile::SPLIT,
+            Self::CoopMatrix(_) => flash_coop_matrix::Tile::SPLIT,
         };
-        Spread { grid: caps.filled(spread.grid), ..spread }
+        SplitPolicy { full_grid: caps.filled(policy.full_grid), ..policy }
     }
 
-    /// Whether workgroups write new keys and values themselves. Where many read them they are turned and written once, before.
-    pub(super) fn writes(&self) -> bool {
+    /// Whether workgroups append new keys and values to the caches themselves. Prefill kernels find them in the caches: a dispatch
+    /// before them rotates and appends each once.
+    pub(super) fn appends_kv(&self) -> bool {
         match self {
-            Self::Portable(tile) => tile.writes(),
+            Self::Portable(tile) => tile.appends_kv(),
             Self::Subgroups(_) => true,
-            Self::Matrices(_) => false,
+            Self::CoopMatrix(_) => false,
         }
     }
 
-    /// Its kernel for heads of as many vectors as it was made for.
-    pub(super) fn variant(&self, heads: Heads) -> Variant {
+    /// The pipeline for heads of as many vectors as the kernel was made for.
+    pub(super) fn variant(&self, heads: HeadConfig) -> Variant {
         match self {
             Self::Portable(tile) => tile.variant(heads),
-            Self::Subgroups(team) => team.variant(heads),
-            Self::Matrices(tile) => tile.variant(heads),
+            Self::Subgroups(tile) => tile.variant(heads),
+            Self::CoopMatrix(tile) => tile.variant(heads),
         }
     }
 }
@@ -102,17 +105,17 @@ impl Sweep {
 mod tests {
     use super::*;
 
-    /// The label of the kernel that a call gets, and the rows it holds.
-    fn chosen(caps: Caps, lanes: u32, rows: u32, context: u32) -> (&'static str, u32) {
-        let sweeps = Sweep::all(caps, lanes);
-        let sweep = sweeps[Sweep::choose(&sweeps, 8, rows, context)];
-        (sweep.variant(Heads { lanes, rotated: false, halves: false }).label, sweep.rows())
+    /// The label of the kernel that a call gets, and its rows per workgroup.
+    fn selected(caps: Caps, head_vectors: u32, rows: u32, context: u32) -> (&'static str, u32) {
+        let kernels = FlashKernel::available(caps, head_vectors);
+        let kernel = kernels[FlashKernel::select(&kernels, 8, rows, context)];
+        (kernel.variant(HeadConfig { head_vectors, rotated: false, f16_cache: false }).label, kernel.rows())
     }
 
     #[test]
-    fn devices_get_the_best_they_have() {
+    fn the_fastest_kernel_of_the_device_is_selected() {
         let subgroups = Caps { subgroups: true, subgroup_size: (32, 32), ..Caps::PORTABLE };
-        let matrices = Caps { cooperative_matrix: true, ..subgroups };
+        let coop_matrix = Caps { cooperative_matrix: true, ..subgroups };
         for (caps, rows, context, expected) in [
             (Caps::PORTABLE, 4, 9000, ("sdpa_flash", 4)),
             (Caps::PORTABLE, 32, 9000, ("sdpa_flash", 8)),
@@ -120,16 +123,16 @@ mod tests {
             (subgroups, 4, 9000, ("sdpa_flash_decode_subgroups", 4)),
             (subgroups, 32, 9000, ("sdpa_flash_decode_subgroups", 8)),
             (subgroups, 33, 9, ("sdpa_flash", 32)),
-            (matrices, 4, 9000, ("sdpa_flash_decode_subgroups", 4)),
-            (matrices, 16, 9000, ("sdpa_flash_decode_subgroups", 8)),
-            (matrices, 17, 9000, ("sdpa_flash_coop_matrix", 64)),
-            (matrices, 2048, 512, ("sdpa_flash_coop_matrix", 64)),
-            (matrices, 2048, 4096, ("sdpa_flash_coop_matrix", 128)),
-            (matrices, 4096, 1024, ("sdpa_flash_coop_matrix", 128)),
+            (coop_matrix, 4, 9000, ("sdpa_flash_decode_subgroups", 4)),
+            (coop_matrix, 16, 9000, ("sdpa_flash_decode_subgroups", 8)),
+            (coop_matrix, 17, 9000, ("sdpa_flash_coop_matrix", 64)),
+            (coop_matrix, 2048, 512, ("sdpa_flash_coop_matrix", 64)),
+            (coop_matrix, 2048, 4096, ("sdpa_flash_coop_matrix", 128)),
+            (coop_matrix, 4096, 1024, ("sdpa_flash_coop_matrix", 128)),
         ] {
-            assert_eq!(chosen(caps, 16, rows, context), expected, "{rows} rows over {context} on {caps:?}");
+            assert_eq!(selected(caps, 16, rows, context), expected, "{rows} rows over {context} on {caps:?}");
         }
-        assert_eq!(chosen(matrices, 32, 8192, 2048), ("sdpa_flash_coop_matrix", 64));
-        assert_eq!(chosen(matrices, 64, 8192, 2048), ("sdpa_flash", 8));
+        assert_eq!(selected(coop_matrix, 32, 8192, 2048), ("sdpa_flash_coop_matrix", 64));
+        assert_eq!(selected(coop_matrix, 64, 8192, 2048), ("sdpa_flash", 8));
     }
 }

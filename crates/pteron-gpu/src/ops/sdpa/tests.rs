@@ -1,8 +1,8 @@
 mod f16_cache;
 
-use super::slices::Slices;
 use super::*;
 use crate::ir::{DataType, Value, ValueId};
+use crate::matmul::score_slices::ScoreSlices;
 use crate::plan::Caps;
 use crate::reference::HostTensor;
 use crate::testing::{Dry, check, check_on, f32s, gpu, i32s, matrix_gpu, noise, refusal, twins};
@@ -268,7 +268,7 @@ fn scratch_is_capped_and_holds_every_call_within_the_bounds() {
     }
 }
 
-/// Attention whose queries and keys are turned on the way, by tables of as many positions as the cache has.
+/// Attention whose queries and keys are rotated by tables of as many positions as the cache has.
 fn rotary(sizes: Sizes, rows: u32, columns: u32) -> crate::testing::Sketch {
     let mut inner = sketch(NAME, sizes, true, USUAL).inner;
     let table = |seed| noise(seed, (rows * columns) as usize);
@@ -280,7 +280,7 @@ fn rotary(sizes: Sizes, rows: u32, columns: u32) -> crate::testing::Sketch {
 }
 
 #[test]
-fn queries_and_keys_turned_on_the_way() {
+fn rotary_embedding_inside_attention_agrees() {
     for (heads, dim) in [((4, 2), 8), ((6, 2), 20), ((2, 1), 4), ((8, 4), 64), ((2, 2), 132)] {
         let sizes = Sizes { heads, dim, tokens: 43, cache: 300 };
         let shapes = [(43, 0), (1, 43), (5, 44), (0, 9), (1, 49), (40, 200), (1, 299)];
@@ -306,7 +306,7 @@ fn tables_that_do_not_fit_are_refused() {
     let error = outside.decode().unwrap_err().to_string();
     assert!(error.contains("`cosines` and `sines` must be constants"), "{error}");
     let error = rotary(Sizes { dim: 6, ..sizes }, 16, 3).decode().unwrap_err().to_string();
-    assert!(error.contains("`q` has head dim 6, but only whole vectors can be turned on the way"), "{error}");
+    assert!(error.contains("`q` has head dim 6, expected a multiple of 4"), "{error}");
 }
 
 #[test]
@@ -338,16 +338,16 @@ fn what_is_refused() {
 fn slices_cover_everything_and_bounds_are_the_worst() {
     for most in [16, 64, 2048, 5000, 1 << 20] {
         for (heads, rows, context) in [(1, 1, 1), (3, 7, 5), (8, 40, 33), (2, 100, 64), (5, 0, 9), (0, 4, 4)] {
-            let Ok(slices) = Slices::new(heads, rows, context, most) else {
+            let Ok(slices) = ScoreSlices::new(heads, rows, context, most) else {
                 assert!(u64::from(context).next_multiple_of(4) * 4 > most);
                 continue;
             };
-            let covered: u64 = (0..slices.rounds()).map(|round| slices.round(round)).map(|(heads, rows)| heads * rows).sum();
+            let covered: u64 = (0..slices.count()).map(|round| slices.extent(round)).map(|(heads, rows)| heads * rows).sum();
             assert_eq!(covered, u64::from(heads) * u64::from(rows));
             assert!(slices.bytes() <= most);
             for (rows, context) in (0..=rows).flat_map(|rows| (1..=context).map(move |context| (rows, context))) {
-                let live = Slices::new(heads, rows, context, most).unwrap();
-                assert!(live.rounds() <= slices.rounds() && live.bytes() <= slices.reserve(most), "{live:?} in {slices:?}");
+                let live = ScoreSlices::new(heads, rows, context, most).unwrap();
+                assert!(live.count() <= slices.count() && live.bytes() <= slices.reserve(most), "{live:?} in {slices:?}");
             }
         }
     }

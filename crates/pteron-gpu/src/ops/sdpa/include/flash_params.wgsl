@@ -13,32 +13,32 @@ struct Params {
     // Where this operator's words start in the per-step block: position, context, parts of the context, and positions in each.
     step_base: u32,
     // Where sines begin behind the cosines, counted in pairs.
-    sines: u32,
+    sin_offset: u32,
 }
 
 // Vectors in a head.
-override LANES: u32 = 16u;
+override HEAD_VECTORS: u32 = 16u;
 // 1: queries and keys are turned by their position before they meet.
 override ROTATED: u32 = 0u;
 
 // A score that counts for nothing. Finite: no target has to know infinities.
-const MASKED: f32 = -1e30;
+const MASKED_SCORE: f32 = -1e30;
 // Kernels that raise two to a power have scores in units of ln 2.
 const LOG2_E: f32 = 1.4426950408889634;
 const LN_2: f32 = 0.6931471805599453;
 
 // How many positions a row sees. Rows past the last see what the last sees.
-fn visible(row: u32, position: u32, context: u32) -> u32 {
+fn visible_keys(row: u32, position: u32, context: u32) -> u32 {
     return select(context, position + min(row, params.rows - 1u) / params.group + 1u, params.causal == 1u);
 }
 
 // Where a row starts among the queries, and in the output.
 fn query_at(head: u32, row: u32) -> u32 {
     let token = row / params.group;
-    return ((token * params.heads + head) * params.group + row % params.group) * LANES;
+    return ((token * params.heads + head) * params.group + row % params.group) * HEAD_VECTORS;
 }
 
-// Turns two pairs of neighbours by the angles whose cosines and sines these are.
-fn turned(v: vec4<f32>, c: vec2<f32>, s: vec2<f32>) -> vec4<f32> {
+// Turns two pairs of neighbours by the rope_table whose cosines and sines these are.
+fn rotate_pairs(v: vec4<f32>, c: vec2<f32>, s: vec2<f32>) -> vec4<f32> {
     return v * c.xxyy + vec4<f32>(-v.y, v.x, -v.w, v.z) * s.xxyy;
 }

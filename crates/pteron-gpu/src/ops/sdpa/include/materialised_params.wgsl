@@ -1,6 +1,6 @@
 // What the attention kernels share. The queries of all heads that use a KV head are rows of one matrix: row r of a KV head is
 // query head r % group of token r / group, so a step of one token still fills a tile. A plan may cut the scores of a call into
-// rounds by KV heads or by rows; each round has the scratch to itself: [heads of the slice, rows of the slice, stride].
+// rounds by KV heads or by rows; each slice_index has the scratch to itself: [heads of the slice, rows of the slice, stride].
 // A kernel that includes this declares `params` and `step`.
 struct Params {
     // KV heads, query heads of each, and the rows that makes with all tokens.
@@ -8,18 +8,18 @@ struct Params {
     group: u32,
     rows: u32,
     // A head's length, counted in the elements the kernel binds.
-    lanes: u32,
+    head_dim: u32,
     scale: f32,
     // 1: a token sees itself and what came before it; 0: all of the context.
     causal: u32,
     // Which slice of the scores this is.
-    round: u32,
+    slice_index: u32,
     // Where this operator's words start in the per-step block.
     step_base: u32,
 }
 
 // A score that softmax turns into 0. Finite: no target has to know infinities.
-const MASKED: f32 = -1e30;
+const MASKED_SCORE: f32 = -1e30;
 
 struct Slice {
     // Cached tokens before the call's first and with its last.
@@ -41,13 +41,13 @@ fn slice() -> Slice {
     let heads = step[params.step_base + 3u];
     let rows = step[params.step_base + 4u];
     let row_slices = (params.rows + rows - 1u) / rows;
-    let head = params.round / row_slices * heads;
-    let row = params.round % row_slices * rows;
+    let head = params.slice_index / row_slices * heads;
+    let row = params.slice_index % row_slices * rows;
     return Slice(position, context, stride, head, row, min(heads, params.heads - head), min(rows, params.rows - row));
 }
 
 // How many positions of the context a row of the slice sees.
-fn visible(s: Slice, row: u32) -> u32 {
+fn visible_keys(s: Slice, row: u32) -> u32 {
     if params.causal == 0u {
         return s.context;
     }
@@ -58,12 +58,12 @@ fn visible(s: Slice, row: u32) -> u32 {
 fn query_at(s: Slice, head: u32, row: u32) -> u32 {
     let r = s.row + row;
     let token = r / params.group;
-    return ((token * params.heads + s.head + head) * params.group + r % params.group) * params.lanes;
+    return ((token * params.heads + s.head + head) * params.group + r % params.group) * params.head_dim;
 }
 
 // Where a position's head starts in a cache.
 fn cache_at(s: Slice, head: u32, position: u32) -> u32 {
-    return (position * params.heads + s.head + head) * params.lanes;
+    return (position * params.heads + s.head + head) * params.head_dim;
 }
 
 // Where a row of the slice starts among the scores, in floats.

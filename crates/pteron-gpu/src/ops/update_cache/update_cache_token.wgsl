@@ -1,4 +1,4 @@
-// The operator's own answer, a single number that says nothing. One thread sets it to 0.
+// Writes 0 to the operator's output, one element without meaning. One workgroup of one thread.
 
 struct Params {
     unused: u32,

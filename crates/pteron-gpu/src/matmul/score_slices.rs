@@ -1,4 +1,5 @@
-//! How the scores of a call are cut so that their scratch stays small: by KV heads, and where one is too much, by rows.
+//! Slices of a materialised score matrix `[heads, rows, context]`, so that its scratch stays small: by heads, and where one head is
+//! too large, by rows.
 
 use crate::error::OpError;
 
@@ -6,43 +7,43 @@ use crate::error::OpError;
 /// binding can hold.
 pub(crate) const MAX_SCORE_BYTES: u64 = 64 << 20;
 
-/// The most slices one call may have: each takes a parameter slot for each of its kernels.
-const MAX_ROUNDS: u64 = 4096;
+/// The most slices per call: each takes a parameter slot per kernel.
+const MAX_SLICES: u64 = 4096;
 
 /// Rows of a slice are whole workgroup tiles of the score kernel, where that many fit.
 const TILE_ROWS: u64 = 32;
 
-/// The slices of a call. A round works on one of them; `include/materialised_params.wgsl` finds a round's slice from the same numbers.
+/// The slices of a call. Kernels find a slice from its index and the same numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Slices {
+pub(crate) struct ScoreSlices {
     total_heads: u32,
     total_rows: u32,
-    /// Floats from one row of scores to the next: the context, in whole vectors.
+    /// Floats from one row of scores to the next: the context, rounded up to whole vectors.
     pub(crate) stride: u32,
-    /// KV heads in a slice; fewer in the last.
+    /// Heads per slice; fewer in the last.
     pub(crate) heads: u32,
-    /// Rows of each head in a slice; fewer in the last.
+    /// Rows per head and slice; fewer in the last.
     pub(crate) rows: u32,
 }
 
-/// One slice: its first head and row, and how many of each it has.
+/// One slice: its first head and row, and how many of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct ScoreSlice {
     pub(crate) head: u32,
     pub(crate) row: u32,
     pub(crate) heads: u32,
     pub(crate) rows: u32,
 }
 
-/// Heads and rows of a slice are no more than those of the call.
+/// HeadConfig and rows of a slice are no more than those of the call.
 fn narrow(count: u64) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-impl Slices {
+impl ScoreSlices {
     /// Cuts `heads` × `rows` × `context` scores into slices of at most `most` bytes.
     ///
-    /// More rows or more context never give fewer rounds, so what the bounds give holds for every call within them.
+    /// More rows or more context never give fewer slices, so the count of the bounds covers every call within them.
     pub(crate) fn new(heads: u32, rows: u32, context: u32, most: u64) -> Result<Self, OpError> {
         let wide = u64::from(context).next_multiple_of(4).max(4);
         let fit = most / (wide * 4);
@@ -50,7 +51,10 @@ impl Slices {
             (Ok(stride), Ok(fit)) if fit > 0 => (stride, fit),
             (Ok(stride), Err(_)) => (stride, u32::MAX),
             _ => {
-                let what = format!("holds {context} tokens: one row of scores takes {} bytes, allowed are {most}", wide * 4);
+                let what = format!(
+                    "holds {context} tokens: one row of scores takes {} bytes, more than the limit of {most}",
+                    wide * 4
+                );
                 return Err(OpError::new("k_cache", what));
             }
         };
@@ -61,11 +65,11 @@ impl Slices {
             (1.min(heads), if tiles > 0 { u32::try_from(tiles).unwrap_or(fit_rows) } else { fit_rows })
         };
         let slices = Self { total_heads: heads, total_rows: rows, stride, heads: slice_heads, rows: slice_rows };
-        if slices.rounds() > MAX_ROUNDS {
+        if slices.count() > MAX_SLICES {
             let what = format!(
-                "brings {rows} rows of scores for each of {heads} heads over a context of {context}: {} slices of {most} \
-                 bytes, allowed are {MAX_ROUNDS}; load with a smaller bound on new tokens",
-                slices.rounds()
+                "has {rows} rows of scores for each of {heads} heads over a context of {context}: {} slices of {most} \
+                 bytes, more than the limit of {MAX_SLICES}; load with a smaller bound on new tokens",
+                slices.count()
             );
             return Err(OpError::new("q", what));
         }
@@ -76,41 +80,41 @@ impl Slices {
         u64::from(self.total_rows).div_ceil(u64::from(self.rows.max(1)))
     }
 
-    /// How many slices there are.
-    pub(crate) fn rounds(&self) -> u64 {
+    /// The number of slices.
+    pub(crate) fn count(&self) -> u64 {
         u64::from(self.total_heads).div_ceil(u64::from(self.heads.max(1))) * self.row_slices()
     }
 
-    /// The KV heads and rows that a round has.
-    pub(crate) fn round(&self, round: u64) -> (u64, u64) {
+    /// The heads and rows of a slice.
+    pub(crate) fn extent(&self, index: u64) -> (u64, u64) {
         let row_slices = self.row_slices().max(1);
         let left = |total: u32, slice: u32, index: u64| {
             let slice = u64::from(slice);
             slice.min(u64::from(total).saturating_sub(index * slice))
         };
-        let heads = left(self.total_heads, self.heads, round / row_slices);
-        (heads, left(self.total_rows, self.rows, round % row_slices))
+        let heads = left(self.total_heads, self.heads, index / row_slices);
+        (heads, left(self.total_rows, self.rows, index % row_slices))
     }
 
-    /// What a round has.
-    pub(crate) fn part(&self, round: u64) -> Part {
-        let (heads, rows) = self.round(round);
+    /// A slice by its index.
+    pub(crate) fn slice(&self, index: u64) -> ScoreSlice {
+        let (heads, rows) = self.extent(index);
         let row_slices = self.row_slices().max(1);
         let start = |slice: u32, index: u64| narrow(u64::from(slice) * index);
-        Part {
-            head: start(self.heads, round / row_slices),
-            row: start(self.rows, round % row_slices),
+        ScoreSlice {
+            head: start(self.heads, index / row_slices),
+            row: start(self.rows, index % row_slices),
             heads: narrow(heads),
             rows: narrow(rows),
         }
     }
 
-    /// Bytes of scratch to reserve where these are the bounds: once there are rounds, any smaller call may fill all of `most`.
+    /// Bytes of scratch to reserve for these bounds: with several slices, any smaller call may fill all of `most`.
     pub(crate) fn reserve(&self, most: u64) -> u64 {
-        if self.rounds() > 1 { most } else { self.bytes() }
+        if self.count() > 1 { most } else { self.bytes() }
     }
 
-    /// Bytes of scratch that the largest slice takes.
+    /// Bytes of scratch of the largest slice.
     pub(crate) fn bytes(&self) -> u64 {
         u64::from(self.heads) * u64::from(self.rows) * u64::from(self.stride) * 4
     }

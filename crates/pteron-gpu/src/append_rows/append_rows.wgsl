@@ -1,4 +1,4 @@
-// New rows into a cache, from a position on. A workgroup copies 256 words or vectors of them, a thread one.
+// Copies new rows into a cache, from a position on. A workgroup of 256 threads copies 256 elements of T, one per thread.
 
 //#include grid
 
