@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use pteron_gpu::engine::{Gpu, GpuOptions, HostView, InputView, LoadOptions, LoadedGraph, Precision, block_on};
+use pteron_gpu::engine::{Gpu, GpuOptions, Input, LoadOptions, LoadedGraph, Precision, TensorData, block_on};
 use pteron_gpu::fuse::Fusions;
 use pteron_gpu::ir::{Call, DataType, Graph, Tensor, Value, ValueId};
 use pteron_gpu::shape::Dims;
@@ -87,17 +87,14 @@ fn time(graph: &LoadedGraph, tokens: u32, position: u32, repeat: usize) -> ptero
     let lengths = [(HEADS, tokens), (KV_HEADS, tokens), (KV_HEADS, tokens), (KV_HEADS, CONTEXT), (KV_HEADS, CONTEXT)];
     let data: Vec<Vec<f32>> = lengths.iter().map(|&(heads, length)| noise(heads * length * LANES)).collect();
     let at = [i32::try_from(position).unwrap_or(0)];
-    let mut inputs = vec![InputView { dims: Dims::new(&[1]).unwrap_or(Dims::SCALAR), data: HostView::I32(&at) }];
+    let mut inputs = vec![TensorData::i32(Dims::new(&[1]).unwrap_or(Dims::SCALAR), &at).into()];
     inputs.extend(
-        lengths
-            .iter()
-            .zip(&data)
-            .map(|(&(heads, length), data)| InputView { dims: shape(heads, length), data: HostView::F32(data) }),
+        lengths.iter().zip(&data).map(|(&(heads, length), data)| TensorData::f32(shape(heads, length), data).into()),
     );
-    let state = graph.new_state()?;
+    let mut state = graph.new_state()?;
     let mut all: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for _ in 0..repeat {
-        let (_, profile) = block_on(graph.call_profiled(&state, &inputs))?;
+        let (_, profile) = block_on(graph.call_profiled(&mut state, &inputs))?;
         let mut sums: BTreeMap<&str, f64> = BTreeMap::new();
         for dispatch in &profile.dispatches {
             *sums.entry(dispatch.kernel).or_default() += profile.duration(dispatch) / 1000.0;

@@ -10,7 +10,7 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use pteron_gpu::engine::{Gpu, GpuOptions, LoadOptions, LoadedGraph, StartOptions, block_on};
+use pteron_gpu::engine::{Gpu, GpuOptions, LoadOptions, LoadedGraph, block_on};
 use pteron_gpu::fuse::Fusions;
 use pteron_gpu::ir::{Call, DataType, Graph, Tensor, Value, ValueId};
 
@@ -281,8 +281,8 @@ fn load(gpu: &Gpu, row: &Row, calls: usize) -> pteron_gpu::Result<LoadedGraph> {
 
 /// Seconds the GPU takes for the pass, or seconds in all where it does not tell.
 fn once(graph: &LoadedGraph) -> pteron_gpu::Result<f64> {
-    let state = graph.new_state()?;
+    let mut state = graph.new_state()?;
     let start = Instant::now();
-    let answer = block_on(graph.start(&state, &[], StartOptions::default())?.wait())?;
+    let answer = block_on(graph.start(&mut state, &[], 0)?.wait())?;
     Ok(answer.gpu_seconds.unwrap_or_else(|| start.elapsed().as_secs_f64()))
 }

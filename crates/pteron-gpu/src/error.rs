@@ -145,7 +145,10 @@ pub enum Error {
     /// No adapter to run on.
     #[error("no GPU adapter {0}")]
     NoAdapter(String),
-    /// The device refused something, or is gone.
+    /// A call that this API does not allow, whatever the program and the inputs are.
+    #[error("{}", EscapedText::sentence(.0))]
+    Misuse(String),
+    /// The device refused something.
     #[error("the GPU device failed: {}", EscapedText::sentence(.0))]
     Device(String),
     /// The device was lost; what was loaded on it is gone, and can be loaded again on a new one.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-use crate::engine::{Gpu, GpuOptions, HostView, InputView, LoadOptions, LoadedGraph, OutputData, State, block_on};
+use crate::engine::{Gpu, GpuOptions, Input, LoadOptions, LoadedGraph, State, TensorData, block_on};
 use crate::fuse::Fusions;
 use crate::graph::{Elem, Graph, Role};
 use crate::ir::{self, Call, Constant, ConstantId, ConstantSource, DataType, Tensor, Value, ValueId};
@@ -202,19 +202,19 @@ pub(crate) fn bools(shape: &[u32], seed: u64) -> HostTensor {
     HostTensor { dims: dims(shape), data: HostData::U8(bytes) }
 }
 
-fn view(tensor: &HostTensor) -> InputView<'_> {
-    let data = match &tensor.data {
-        HostData::F32(values) => HostView::F32(values),
-        HostData::I32(values) => HostView::I32(values),
-        HostData::U8(values) => HostView::Bytes(values),
-    };
-    InputView { dims: tensor.dims, data }
+/// A host tensor as an input of a call.
+pub(crate) fn input(tensor: &HostTensor) -> Input<'_> {
+    Input::Data(match &tensor.data {
+        HostData::F32(values) => TensorData::f32(tensor.dims, values),
+        HostData::I32(values) => TensorData::i32(tensor.dims, values),
+        HostData::U8(values) => TensorData::new(tensor.dims, Elem::U8, values),
+    })
 }
 
 /// Runs one call on the GPU.
-pub(crate) fn run(graph: &LoadedGraph, state: &State, inputs: &[HostTensor]) -> crate::Result<Vec<OutputData>> {
-    let views: Vec<_> = inputs.iter().map(view).collect();
-    block_on(graph.call(state, &views))
+pub(crate) fn run(graph: &LoadedGraph, state: &mut State, inputs: &[HostTensor]) -> crate::Result<Vec<TensorData<'static>>> {
+    let inputs: Vec<_> = inputs.iter().map(input).collect();
+    block_on(graph.call(state, &inputs))
 }
 
 /// Runs the calls in order on one graph and one state, on the GPU and by the references. Every output must agree, and a graph
@@ -231,14 +231,14 @@ pub(crate) fn check_on(gpu: &Gpu, sketch: &Sketch, calls: &[Vec<HostTensor>], to
 /// The same, loaded otherwise.
 pub(crate) fn check_with(gpu: &Gpu, how: &LoadOptions, sketch: &Sketch, calls: &[Vec<HostTensor>], tolerance: f32) {
     let loaded = sketch.load_on(gpu, how).unwrap();
-    let state = loaded.new_state().unwrap();
+    let mut state = loaded.new_state().unwrap();
     // References compute with what the file has.
     let graph = &sketch.decode().unwrap();
     let bounds: Vec<Dims> = graph.inputs.iter().map(|&input| graph.info(input).bound).collect();
     let mut planned = Planned::at_bounds(graph, &bounds, Caps::PORTABLE).unwrap();
     let mut tensors = sketch.host_tensors(graph);
     for (index, inputs) in calls.iter().enumerate() {
-        let outputs = run(&loaded, &state, inputs).unwrap();
+        let outputs = run(&loaded, &mut state, inputs).unwrap();
         let expected = expected(graph, &mut planned, &mut tensors, inputs);
         for (output, (got, want)) in outputs.iter().zip(&expected).enumerate() {
             compare(&format!("call {index}, output {output}"), got, want, tolerance);
@@ -247,7 +247,7 @@ pub(crate) fn check_with(gpu: &Gpu, how: &LoadOptions, sketch: &Sketch, calls: &
             let tight = inputs.iter().map(|input| (input.dims.count() > 0).then_some(input.dims)).collect();
             let options = LoadOptions { input_bounds: tight, ..how.clone() };
             let fresh = sketch.load_on(gpu, &options).unwrap();
-            let again = run(&fresh, &fresh.new_state().unwrap(), inputs).unwrap();
+            let again = run(&fresh, &mut fresh.new_state().unwrap(), inputs).unwrap();
             assert_eq!(outputs, again, "call {index}: resized and freshly built differ");
         }
     }
@@ -268,7 +268,7 @@ fn expected(graph: &Graph, planned: &mut Planned, tensors: &mut HostTensors, inp
 }
 
 /// Compares what two graphs answered.
-pub(crate) fn compare_answers(what: &str, got: &[OutputData], want: &[OutputData], tolerance: f32) {
+pub(crate) fn compare_answers(what: &str, got: &[TensorData<'static>], want: &[TensorData<'static>], tolerance: f32) {
     assert_eq!(got.len(), want.len(), "{what}: outputs");
     for (output, (got, want)) in got.iter().zip(want).enumerate() {
         let want = HostTensor { dims: want.dims, data: host_data(want.elem, &want.bytes) };
@@ -276,7 +276,7 @@ pub(crate) fn compare_answers(what: &str, got: &[OutputData], want: &[OutputData
     }
 }
 
-pub(crate) fn compare(what: &str, got: &OutputData, want: &HostTensor, tolerance: f32) {
+pub(crate) fn compare(what: &str, got: &TensorData<'static>, want: &HostTensor, tolerance: f32) {
     assert_eq!(got.dims, want.dims, "{what}: dims");
     match (&want.data, host_data(got.elem, &got.bytes)) {
         (HostData::F32(want), HostData::F32(got)) => {

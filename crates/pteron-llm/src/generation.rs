@@ -312,14 +312,14 @@ impl<'s> Generation<'s> {
         Ok(true)
     }
 
-    fn start(&self, tokens: Tokens<'_>, position: usize) -> Result<NextToken> {
+    fn start(&mut self, tokens: Tokens<'_>, position: usize) -> Result<NextToken> {
         let position = u32::try_from(position).unwrap_or(u32::MAX);
         let sampling = &self.options.sampling;
         let count = if let Tokens::Given(given) = tokens { given.len() } else { 1 };
         // A draw for each place in the text: a text continued elsewhere draws the same.
         let draw = position.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
         let choice = pteron::Choice { temperature: sampling.temperature, seed: sampling.seed, draw };
-        Ok(self.session.model.method().start_token(&self.session.state, tokens, position, choice)?)
+        Ok(self.session.model.method().start_token(&mut self.session.state, tokens, position, choice)?)
     }
 
     /// What stays of a full context: the first tokens, and the newer half of the others with the one that had no room.

@@ -2,78 +2,51 @@
 
 use std::borrow::Cow;
 
-use bytemuck::AnyBitPattern;
 use half::f16;
 use pteron_format::ScalarType;
-use pteron_format::alloc::{self, OutOfMemory};
+use pteron_format::alloc;
 use pteron_format::program::Tensor as PlanTensor;
-use pteron_gpu::engine::{HostView, InputView, OutputData};
+use pteron_gpu::engine::TensorData;
 use pteron_gpu::graph::Elem;
 use pteron_gpu::shape::Dims;
 
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
-/// A tensor as the GPU takes it: borrowed where the bytes are the same.
-pub(crate) struct StagedInput<'a> {
-    dims: Dims,
-    data: StagedElements<'a>,
-}
-
-enum StagedElements<'a> {
-    F32(Cow<'a, [f32]>),
-    I32(Cow<'a, [i32]>),
-    Bytes(&'a [u8]),
-}
-
-impl<'a> StagedInput<'a> {
-    /// A tensor as the GPU takes it; `refused` turns a reason into an error.
-    pub(crate) fn new(tensor: &'a Tensor, refused: impl Fn(String) -> Error) -> Result<Self> {
-        let Some(dims) = Dims::new(tensor.shape()) else {
-            return Err(refused(format!("has {} dimensions, too many", tensor.shape().len())));
-        };
-        let bytes = tensor.bytes();
-        let data = match tensor.scalar_type() {
-            ScalarType::Float => StagedElements::F32(elements(bytes)?),
-            ScalarType::Half => {
-                let wide = |half: &[u8]| f16::from_le_bytes([half[0], half[1]]).to_f32();
-                StagedElements::F32(Cow::Owned(alloc::collect(bytes.chunks_exact(2).map(wide))?))
+/// Converts a tensor to what the GPU computes with, borrowing its bytes where they are the same. `refused` turns a reason into an
+/// error.
+pub(crate) fn to_gpu(tensor: &Tensor, refused: impl Fn(String) -> Error) -> Result<TensorData<'_>> {
+    let Some(dims) = Dims::new(tensor.shape()) else {
+        return Err(refused(format!("has {} dimensions, too many", tensor.shape().len())));
+    };
+    let bytes = tensor.bytes();
+    let (elem, bytes) = match tensor.scalar_type() {
+        ScalarType::Float => (Elem::F32, Cow::Borrowed(bytes)),
+        ScalarType::Half => {
+            let mut wide = alloc::vec(bytes.len().saturating_mul(2))?;
+            let widen = |half: &[u8]| f16::from_le_bytes([half[0], half[1]]).to_f32().to_le_bytes();
+            bytes.chunks_exact(2).for_each(|half| wide.extend_from_slice(&widen(half)));
+            (Elem::F32, Cow::Owned(wide))
+        }
+        ScalarType::Int => (Elem::I32, Cow::Borrowed(bytes)),
+        ScalarType::Long => {
+            let mut narrow = alloc::vec(bytes.len() / 2)?;
+            for value in bytes.chunks_exact(8).map(bytemuck::pod_read_unaligned::<i64>) {
+                let range = || refused(format!("holds {value}, allowed is {} to {}", i32::MIN, i32::MAX));
+                narrow.extend_from_slice(&i32::try_from(value).map_err(|_| range())?.to_le_bytes());
             }
-            ScalarType::Int => StagedElements::I32(elements(bytes)?),
-            ScalarType::Long => {
-                let mut values = alloc::vec(bytes.len() / 8)?;
-                for value in bytes.chunks_exact(8).map(bytemuck::pod_read_unaligned::<i64>) {
-                    let range = || refused(format!("holds {value}, allowed is {} to {}", i32::MIN, i32::MAX));
-                    values.push(i32::try_from(value).map_err(|_| range())?);
-                }
-                StagedElements::I32(Cow::Owned(values))
-            }
-            ScalarType::Byte | ScalarType::Char | ScalarType::Bool => StagedElements::Bytes(bytes),
-            other => return Err(refused(format!("is {}, which GPUs do not compute with", other.name()))),
-        };
-        Ok(Self { dims, data })
-    }
-
-    pub(crate) fn view(&self) -> InputView<'_> {
-        let data = match &self.data {
-            StagedElements::F32(values) => HostView::F32(values),
-            StagedElements::I32(values) => HostView::I32(values),
-            StagedElements::Bytes(values) => HostView::Bytes(values),
-        };
-        InputView { dims: self.dims, data }
-    }
+            (Elem::I32, Cow::Owned(narrow))
+        }
+        ScalarType::Byte => (Elem::U8, Cow::Borrowed(bytes)),
+        ScalarType::Char => (Elem::I8, Cow::Borrowed(bytes)),
+        ScalarType::Bool => (Elem::Bool, Cow::Borrowed(bytes)),
+        other => return Err(refused(format!("is {}, which GPUs do not compute with", other.name()))),
+    };
+    Ok(TensorData { dims, elem, bytes })
 }
 
-/// Bytes as elements, copied only where they are not aligned as those must be.
-fn elements<T: AnyBitPattern + bytemuck::NoUninit>(bytes: &[u8]) -> Result<Cow<'_, [T]>, OutOfMemory> {
-    match bytemuck::try_cast_slice(bytes) {
-        Ok(elements) => Ok(Cow::Borrowed(elements)),
-        Err(_) => alloc::collect(bytes.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned)).map(Cow::Owned),
-    }
-}
-
-/// An answer as the method's tensor has it.
-pub(crate) fn from_gpu(tensor: &PlanTensor, answer: OutputData) -> Result<Tensor> {
+/// Converts an output of the GPU to the type that the method's tensor has.
+pub(crate) fn from_gpu(tensor: &PlanTensor, answer: TensorData<'static>) -> Result<Tensor> {
     let words = || answer.bytes.chunks_exact(4);
     let bytes = match (answer.elem, tensor.scalar_type) {
         (Elem::F32, ScalarType::Half) => {
@@ -88,7 +61,7 @@ pub(crate) fn from_gpu(tensor: &PlanTensor, answer: OutputData) -> Result<Tensor
             longs.for_each(|long| bytes.extend_from_slice(&long));
             bytes
         }
-        _ => answer.bytes,
+        _ => answer.bytes.into_owned(),
     };
     Tensor::new(tensor.scalar_type, &answer.dims, bytes)
 }

@@ -3,12 +3,12 @@
 //! Only with the cargo feature `fuzzing`, and no part of the API: it may change or go at any time.
 
 use pteron_format::program::ValueId;
-use pteron_gpu::engine::{self, InputView, OutputData, SharedBudget};
+use pteron_gpu::engine::{self, SharedBudget, TensorData};
 use pteron_gpu::graph::Graph;
 use pteron_gpu::plan::Caps;
 use pteron_gpu::shape::Dims;
 
-use crate::conversion::StagedInput;
+use crate::conversion::to_gpu;
 use crate::error::{Error, Result};
 use crate::interpreter::Interpreter;
 use crate::method::{LoadOptions, Method, TensorSpec};
@@ -70,7 +70,7 @@ impl DryMethod {
     pub fn call(
         &mut self,
         inputs: &[Tensor],
-        mut delegate: impl FnMut(&Graph, &[InputView<'_>]) -> Result<Vec<OutputData>>,
+        mut delegate: impl FnMut(&Graph, &[TensorData<'_>]) -> Result<Vec<TensorData<'static>>>,
     ) -> Result<Vec<Tensor>> {
         self.method.check(inputs)?;
         let given = inputs.iter().map(|input| input.bytes().len() as u64).sum();
@@ -79,10 +79,8 @@ impl DryMethod {
             let fail = |reason| Error::Input { method: self.method.name().to_owned(), index: 0, reason };
             let graph = self.method.graph_of.get(call.delegate).and_then(|&graph| self.graphs.get(graph));
             let Some((graph, _)) = graph else { return Err(fail(format!("has no delegate {}", call.delegate))) };
-            let staged =
-                run.tensors(&call)?.into_iter().map(|tensor| StagedInput::new(tensor, fail)).collect::<Result<Vec<_>>>()?;
-            let views: Vec<InputView<'_>> = staged.iter().map(StagedInput::view).collect();
-            let answers = delegate(graph, &views)?;
+            let tensors = run.tensors(&call)?.into_iter().map(|tensor| to_gpu(tensor, fail)).collect::<Result<Vec<_>>>()?;
+            let answers = delegate(graph, &tensors)?;
             run.take(&call, answers)?;
         }
         run.finish(&mut self.kept)

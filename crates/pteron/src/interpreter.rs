@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use pteron_format::program::{DataRef, ExecutionPlan, Instruction, Value, ValueId};
 use pteron_format::{EscapedText, alloc};
-use pteron_gpu::engine::{InputView, OutputData, Profile};
+use pteron_gpu::engine::{Input, Profile, TensorData};
 use pteron_gpu::graph::Graph;
 use pteron_gpu::shape::Dims;
 
-use crate::conversion::{StagedInput, from_gpu};
+use crate::conversion::{from_gpu, to_gpu};
 use crate::error::{Error, Result};
 use crate::method::{Method, State, TensorSpec, dims};
 use crate::next::TokenLoop;
@@ -321,7 +321,7 @@ impl<'m> Interpreter<'m> {
     }
 
     /// Takes what a delegate answered.
-    pub(crate) fn take(&mut self, call: &DelegateCall<'m>, answers: Vec<OutputData>) -> Result<()> {
+    pub(crate) fn take(&mut self, call: &DelegateCall<'m>, answers: Vec<TensorData<'static>>) -> Result<()> {
         for (&id, answer) in call.outputs.iter().zip(answers) {
             if let Some(tensor) = self.plan.value(id).and_then(Value::as_tensor) {
                 self.values.insert(id, from_gpu(tensor, answer)?)?;
@@ -360,28 +360,27 @@ impl<'m> Interpreter<'m> {
 
 async fn call_delegate(
     method: &Method,
-    state: &State,
+    state: &mut State,
     index: usize,
     tensors: &[&Tensor],
     ids: &[ValueId],
     profiles: Option<&mut Vec<Profile>>,
-) -> Result<Vec<OutputData>> {
+) -> Result<Vec<TensorData<'static>>> {
     let own = |id: &ValueId| method.instructions.inputs.get(id).copied();
-    let staged = tensors.iter().zip(ids).map(|(tensor, id)| {
-        // What a user passed is named by its place among the method's inputs.
+    let inputs = tensors.iter().zip(ids).map(|(tensor, id)| {
+        // A tensor that a user passed is named by its index among the method's inputs.
         let index = own(id).unwrap_or(id.index());
-        StagedInput::new(tensor, |reason| Error::Input { method: method.name.clone(), index, reason })
+        to_gpu(tensor, |reason| Error::Input { method: method.name.clone(), index, reason }).map(Input::Data)
     });
-    let staged = staged.collect::<Result<Vec<_>>>()?;
-    let mut views: Vec<InputView<'_>> = staged.iter().map(StagedInput::view).collect();
-    views.extend(method.tokens.as_ref().map(TokenLoop::for_plain_call));
-    let (Some(delegate), Some(state)) = (method.delegate(index), state.delegates.get(index)) else {
+    let mut inputs = inputs.collect::<Result<Vec<_>>>()?;
+    inputs.extend(method.tokens.as_ref().map(|_| TokenLoop::for_plain_call()));
+    let (Some(delegate), Some(state)) = (method.delegate(index), state.delegates.get_mut(index)) else {
         let reason = format!("delegate {index} is not part of this state");
         return Err(Error::Unsupported { method: method.name.clone(), reason });
     };
     let result = match profiles {
-        None => delegate.call(state, &views).await,
-        Some(profiles) => delegate.call_profiled(state, &views).await.map(|(outputs, profile)| {
+        None => delegate.call(state, &inputs).await,
+        Some(profiles) => delegate.call_profiled(state, &inputs).await.map(|(outputs, profile)| {
             profiles.push(profile);
             outputs
         }),

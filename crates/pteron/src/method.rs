@@ -1,7 +1,6 @@
 //! A loaded method: its delegates on a GPU, the instructions around them, and the state it keeps.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use pteron_format::program::{DataRef, ExecutionPlan, ShapeDynamism, ValueId};
 use pteron_format::{EscapedText, alloc};
@@ -94,15 +93,8 @@ pub(crate) type Outlined = (Graph, engine::LoadOptions, DataRef);
 /// What a method keeps between calls: its delegates' KV caches and its own mutable tensors. One for each conversation.
 #[derive(Debug)]
 pub struct State {
-    /// No two states have the same.
-    pub(crate) id: u64,
     pub(crate) delegates: Vec<engine::State>,
     pub(crate) values: Vec<(ValueId, Tensor)>,
-}
-
-pub(crate) fn state_id() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 impl Program {
@@ -185,6 +177,7 @@ impl Program {
                 input_bounds: instructions.graph_bounds(calls, &graph, &inputs),
                 memory: memory.clone(),
                 max_in_flight: if options.choose_tokens { TokenLoop::UNDER_WAY } else { 0 },
+                feedback: tokens.iter().map(TokenLoop::feedback).collect(),
                 precision: options.precision,
                 tuning: options.tuning,
                 state_dtype: options.state_dtype,
@@ -305,7 +298,7 @@ impl Method {
     pub fn new_state(&self) -> Result<State> {
         let values = self.instructions.initial_values(&self.program.files)?;
         let delegates = self.delegates().map(LoadedGraph::new_state).collect::<Result<_, _>>()?;
-        Ok(State { id: state_id(), delegates, values })
+        Ok(State { delegates, values })
     }
 
     /// Puts a state back to where the file starts it.
@@ -314,7 +307,7 @@ impl Method {
     /// A device that fails.
     pub fn reset(&self, state: &mut State) -> Result<()> {
         let values = self.instructions.initial_values(&self.program.files)?;
-        for (delegate, state) in self.delegates().zip(&state.delegates) {
+        for (delegate, state) in self.delegates().zip(&mut state.delegates) {
             delegate.reset(state)?;
         }
         state.values = values;
@@ -327,7 +320,7 @@ impl Method {
     /// No memory for it.
     pub fn clone_state(&self, state: &State) -> Result<State> {
         let copies = self.delegates().zip(&state.delegates).map(|(delegate, state)| delegate.clone_state(state));
-        Ok(State { id: state_id(), delegates: copies.collect::<Result<_, _>>()?, values: state.values.clone() })
+        Ok(State { delegates: copies.collect::<Result<_, _>>()?, values: state.values.clone() })
     }
 
     /// Calls the method with live tensors.
@@ -353,11 +346,9 @@ impl Method {
     }
 
     pub(crate) fn check(&self, inputs: &[Tensor]) -> Result<()> {
-        let fail = |index, reason| Err(Error::Input { method: self.name.clone(), index, reason });
-        if inputs.len() != self.inputs.len() {
-            let reason = format!("is missing or too many: {} came, {} are needed", inputs.len(), self.inputs.len());
-            return fail(inputs.len().min(self.inputs.len()), reason);
-        }
+        let error = |index, reason| Error::Input { method: self.name.clone(), index, reason };
+        let fail = |index, reason| Err(error(index, reason));
+        engine::check_input_count(inputs.len(), self.inputs.len(), error)?;
         for (index, (input, spec)) in inputs.iter().zip(&self.inputs).enumerate() {
             if input.scalar_type() != spec.scalar_type {
                 let (came, needed) = (input.scalar_type().name(), spec.scalar_type.name());

@@ -1,10 +1,8 @@
 //! Steps of a language model that choose their next token on the GPU: a step begins with the token the one before chose, and the
 //! host reads tokens as they arrive.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use pteron_format::program::ExecutionPlan;
-use pteron_gpu::engine::{self, HostView, InputView, LoadedGraph, PendingCall, StartOptions};
+use pteron_gpu::engine::{self, Feedback, Input, LoadedGraph, PendingCall, TensorData};
 use pteron_gpu::graph::Graph;
 use pteron_gpu::ir::{self, DataType};
 use pteron_gpu::ops::sample_row;
@@ -55,8 +53,6 @@ pub(crate) struct TokenLoop {
     sampling: usize,
     /// Index of the delegate's output.
     chosen: usize,
-    /// The state whose token lies ready on the device, by id.
-    ready: Mutex<Option<u64>>,
 }
 
 impl TokenLoop {
@@ -95,7 +91,7 @@ impl TokenLoop {
         let operator = (&sample_row::DEF, sample_row::NAME);
         let appended = graph.append_call(operator, logits, &integers(&[4]), &integers(&[1, 1]));
         match appended.as_ref().map(|appended| (appended.inputs.as_slice(), appended.outputs.as_slice())) {
-            Some((&[sampling], &[chosen])) => Ok(Self { tokens, position, sampling, chosen, ready: Mutex::new(None) }),
+            Some((&[sampling], &[chosen])) => Ok(Self { tokens, position, sampling, chosen }),
             _ => fail("has no logits to choose a token from"),
         }
     }
@@ -112,13 +108,13 @@ impl TokenLoop {
     }
 
     /// What a plain call, whose logits go to the host, passes where a choice is described. It brings tokens of its own.
-    pub(crate) fn for_plain_call(&self) -> InputView<'static> {
-        *self.ready() = None;
+    pub(crate) fn for_plain_call() -> Input<'static> {
         no_choice()
     }
 
-    fn ready(&self) -> MutexGuard<'_, Option<u64>> {
-        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The token that each step feeds back.
+    pub(crate) fn feedback(&self) -> Feedback {
+        Feedback { output: self.chosen, input: self.tokens }
     }
 }
 
@@ -153,8 +149,8 @@ fn check_signature(graph: &ir::Graph, tokens: usize, position: usize, logits: us
     }
 }
 
-fn no_choice() -> InputView<'static> {
-    InputView { dims: dims(&[4]), data: HostView::I32(&[0; 4]) }
+fn no_choice() -> Input<'static> {
+    TensorData::i32(dims(&[4]), &[0; 4]).into()
 }
 
 fn dims(shape: &[u32]) -> Dims {
@@ -190,7 +186,7 @@ impl NextToken {
     /// A device that fails, or logits that are no numbers.
     pub async fn wait(self) -> Result<ChosenToken> {
         let answer = self.pending.wait().await?;
-        let token = answer.bytes.first_chunk().map_or(-1, |bytes| i32::from_le_bytes(*bytes));
+        let token = answer.output.bytes.first_chunk().map_or(-1, |bytes| i32::from_le_bytes(*bytes));
         match u32::try_from(token) {
             Ok(id) => Ok(ChosenToken { id, gpu_seconds: answer.gpu_seconds }),
             Err(_) => {
@@ -208,69 +204,64 @@ impl Method {
         self.tokens.is_some()
     }
 
-    /// Whether the token that a state's last step chose is still where the next step finds it.
+    /// Whether the state's last step chose a token that the next step can start from.
     #[must_use]
     pub fn has_chosen(&self, state: &State) -> bool {
-        self.tokens.as_ref().is_some_and(|tokens| *tokens.ready() == Some(state.id))
+        let own = |tokens: &TokenLoop| state.delegates.first().is_some_and(|own| own.has_feedback(tokens.tokens));
+        self.tokens.as_ref().is_some_and(own)
     }
 
     /// Starts a step: runs the model on tokens at a position and chooses the next one, all on the GPU, and returns at once.
     ///
     /// # Errors
     /// A method loaded without [`choose_tokens`](crate::LoadOptions::choose_tokens), inputs the method does not take, too many
-    /// steps whose tokens have not been read (32), or [`Tokens::Chosen`] after a call of another state.
-    pub fn start_token(&self, state: &State, tokens: Tokens<'_>, position: u32, choice: Choice) -> Result<NextToken> {
-        let ([graph], [own]) = (self.graphs.as_slice(), state.delegates.as_slice()) else {
+    /// steps whose tokens have not been read (32), or [`Tokens::Chosen`] on a state that has not run a step.
+    pub fn start_token(&self, state: &mut State, tokens: Tokens<'_>, position: u32, choice: Choice) -> Result<NextToken> {
+        let ([graph], [own]) = (self.graphs.as_slice(), state.delegates.as_mut_slice()) else {
             return Err(self.chooses_no_tokens());
         };
-        self.start_on(graph, own, state.id, tokens, position, choice)
+        self.start_on(graph, own, tokens, position, choice)
     }
 
     fn chooses_no_tokens(&self) -> Error {
         Error::Unsupported { method: self.name.clone(), reason: "was not loaded to choose tokens".to_owned() }
     }
 
-    /// The same on a graph and the state with an id, which need not be the method's own.
+    /// The same on a graph and a state that need not be the method's own.
     pub(crate) fn start_on(
         &self,
         graph: &LoadedGraph,
-        own: &engine::State,
-        id: u64,
+        own: &mut engine::State,
         tokens: Tokens<'_>,
         position: u32,
         choice: Choice,
     ) -> Result<NextToken> {
         let fail = |reason: String| Err(Error::Unsupported { method: self.name.clone(), reason });
         let Some(token_loop) = &self.tokens else { return Err(self.chooses_no_tokens()) };
-        // Held to the end: the token of another conversation must not come between.
-        let mut ready = token_loop.ready();
-        if tokens == Tokens::Chosen && *ready != Some(id) {
-            return fail("ran another call since this conversation's last token; give that token instead".to_owned());
-        }
         let narrow = |token: &u32| i32::try_from(*token);
         let given = if let Tokens::Given(given) = tokens { given } else { &[] };
         let Ok(given) = given.iter().map(narrow).collect::<Result<Vec<i32>, _>>() else {
             return fail("was given a token that is no 31-bit number".to_owned());
         };
         let Ok(position) = i32::try_from(position) else { return fail(format!("was given position {position}, too far")) };
-        let (count, data) = match tokens {
-            Tokens::Given(_) => (u32::try_from(given.len()).unwrap_or(u32::MAX), HostView::I32(&given)),
-            Tokens::Chosen => (1, HostView::Kept),
-        };
         let (position, choice) = ([position], choice.words());
-        let mut inputs = [no_choice(); 3];
-        inputs[token_loop.tokens] = InputView { dims: dims(&[1, count]), data };
-        inputs[token_loop.position] = InputView { dims: dims(&[1]), data: HostView::I32(&position) };
-        inputs[token_loop.sampling] = InputView { dims: dims(&[4]), data: HostView::I32(&choice) };
-        let after = StartOptions { read: token_loop.chosen, feedback: Some((token_loop.chosen, token_loop.tokens)) };
-        let pending = graph.start(own, &inputs, after).map_err(|error| match error {
+        let mut inputs = [no_choice(), no_choice(), no_choice()];
+        inputs[token_loop.tokens] = match tokens {
+            Tokens::Given(_) => {
+                let count = u32::try_from(given.len()).unwrap_or(u32::MAX);
+                TensorData::i32(dims(&[1, count]), &given).into()
+            }
+            Tokens::Chosen => Input::Feedback(dims(&[1, 1])),
+        };
+        inputs[token_loop.position] = TensorData::i32(dims(&[1]), &position).into();
+        inputs[token_loop.sampling] = TensorData::i32(dims(&[4]), &choice).into();
+        let pending = graph.start(own, &inputs, token_loop.chosen).map_err(|error| match error {
             pteron_gpu::Error::Input { index, reason } => {
                 let index = usize::from(index == token_loop.position);
                 Error::Input { method: self.name.clone(), index, reason }
             }
             other => other.into(),
         })?;
-        *ready = Some(id);
         Ok(NextToken { method: self.name.clone(), pending })
     }
 }

@@ -10,7 +10,7 @@ use pteron_gpu::ir::ConstantId;
 use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
-use crate::method::{LoadOptions, Method, state_id};
+use crate::method::{LoadOptions, Method};
 use crate::next::{Choice, Tokens};
 use crate::program::{FileRange, Files, Program};
 
@@ -277,8 +277,9 @@ impl StreamingMethod {
     pub async fn benchmark(&self, context: u32, mut go_on: impl FnMut(u32) -> bool) -> Result<u32> {
         let [graph] = self.graphs.as_slice() else { return Ok(0) };
         let graph = graph.incomplete();
-        let (state, id) = (graph.new_state()?, state_id());
-        let start = |tokens, at: u32| self.method.start_on(graph, &state, id, tokens, at % context.max(1), Choice::GREEDY);
+        let mut state = graph.new_state()?;
+        let mut start =
+            |tokens, at: u32| self.method.start_on(graph, &mut state, tokens, at % context.max(1), Choice::GREEDY);
         let mut next = start(Tokens::Given(&[0]), 0)?;
         let mut steps = 0;
         loop {

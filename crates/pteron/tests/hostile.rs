@@ -194,9 +194,9 @@ fn chooses(gpu: &pteron::Gpu, signature: &Signature) -> Result<(), String> {
     let Some(program) = signature.program() else { return Err("no program".to_owned()) };
     let options = LoadOptions { choose_tokens: true, ..LoadOptions::default() };
     let method = block_on(program.load(gpu, "forward", &options)).map_err(|error| error.to_string())?;
-    let state = method.new_state().map_err(|error| error.to_string())?;
+    let mut state = method.new_state().map_err(|error| error.to_string())?;
     for (tokens, position) in [(Tokens::Given(&[1, 2, 3][..]), 0), (Tokens::Chosen, 3), (Tokens::Given(&[]), u32::MAX)] {
-        match method.start_token(&state, tokens, position, Choice::GREEDY) {
+        match method.start_token(&mut state, tokens, position, Choice::GREEDY) {
             Ok(next) => drop(block_on(next.wait())),
             Err(error) => assert!(error.to_string().len() < 500),
         }

@@ -164,14 +164,14 @@ fn a_device_lost_between_tokens_is_an_error() {
     let options = LoadOptions { choose_tokens: true, ..LoadOptions::default() };
     let tokens = |gpu: &Gpu, lose_at: usize| {
         let method = block_on(program().load(gpu, "forward", &options))?;
-        let state = method.new_state()?;
+        let mut state = method.new_state()?;
         let mut ids = Vec::new();
-        let mut next = method.start_token(&state, Tokens::Given(&[1, 2, 3]), 0, Choice::GREEDY)?;
+        let mut next = method.start_token(&mut state, Tokens::Given(&[1, 2, 3]), 0, Choice::GREEDY)?;
         for at in 0..6 {
             if at == lose_at {
                 gpu.destroy();
             }
-            let behind = method.start_token(&state, Tokens::Chosen, 3 + u32::try_from(at).unwrap(), Choice::GREEDY)?;
+            let behind = method.start_token(&mut state, Tokens::Chosen, 3 + u32::try_from(at).unwrap(), Choice::GREEDY)?;
             ids.push(block_on(next.wait())?.id);
             next = behind;
         }
@@ -186,8 +186,8 @@ fn a_device_lost_between_tokens_is_an_error() {
     // A token that was on its way when the device went.
     let first = gpu();
     let method = block_on(program().load(&first, "forward", &options)).unwrap();
-    let state = method.new_state().unwrap();
-    let next = method.start_token(&state, Tokens::Given(&[1, 2, 3]), 0, Choice::GREEDY).unwrap();
+    let mut state = method.new_state().unwrap();
+    let next = method.start_token(&mut state, Tokens::Given(&[1, 2, 3]), 0, Choice::GREEDY).unwrap();
     first.destroy();
     match block_on(next.wait()) {
         Ok(token) => assert_eq!(token.id, expected[0], "it had arrived already"),

@@ -167,8 +167,8 @@ fn steps_can_be_rehearsed_before_weights_are_there() {
     let whole = load(&gpu());
     let expected = step(&whole, &mut whole.new_state().unwrap(), 1, 0, 12);
     let mut state = method.new_state().unwrap();
-    assert!(!method.has_chosen(&state), "the rehearsal's token is nobody's");
-    assert_eq!(step(&method, &mut state, 1, 0, 12), expected, "a rehearsal leaves nothing behind");
+    assert!(!method.has_chosen(&state), "a benchmark uses a state of its own");
+    assert_eq!(step(&method, &mut state, 1, 0, 12), expected, "a benchmark changes nothing");
     let plain = begin(&files, &LoadOptions::default());
     assert!(matches!(block_on(plain.benchmark(128, |_| false)), Err(Error::Unsupported { .. })));
 }

@@ -27,7 +27,7 @@ fn by_logits(method: &Method, state: &mut State, tokens: &[u32], position: u32) 
 }
 
 /// A generation in which the next step is started before the last token is read.
-fn ahead(method: &Method, state: &State, choice: impl Fn(u32) -> Choice, count: u32) -> Vec<u32> {
+fn ahead(method: &Method, state: &mut State, choice: impl Fn(u32) -> Choice, count: u32) -> Vec<u32> {
     let mut position = 0;
     let mut on_their_way = VecDeque::new();
     let mut found = Vec::new();
@@ -52,7 +52,7 @@ fn the_likeliest_tokens_are_the_same_either_way() {
         expected.push(by_logits(&method, &mut state, &[expected[expected.len() - 1]], position));
     }
     let count = u32::try_from(expected.len()).unwrap();
-    assert_eq!(ahead(&method, &method.new_state().unwrap(), |_| Choice::GREEDY, count), expected);
+    assert_eq!(ahead(&method, &mut method.new_state().unwrap(), |_| Choice::GREEDY, count), expected);
 }
 
 #[test]
@@ -60,42 +60,59 @@ fn a_seed_draws_the_same_tokens_again() {
     let method = load();
     let draws = |seed| {
         let choice = |draw| Choice { temperature: 1.0, seed, draw };
-        ahead(&method, &method.new_state().unwrap(), choice, 40)
+        ahead(&method, &mut method.new_state().unwrap(), choice, 40)
     };
     let first = draws(11);
     assert_eq!(first, draws(11));
     assert_ne!(first, draws(12));
 }
 
+/// Two states with a step in flight each, alternating, choose what each chooses alone.
 #[test]
-fn the_token_of_another_conversation_is_never_taken() {
+fn interleaved_states_choose_the_same_tokens_as_alone() {
     let method = load();
-    let states = [method.new_state().unwrap(), method.new_state().unwrap()];
-    let start = |state: &State, tokens: Tokens<'_>, position| {
-        let next = method.start_token(state, tokens, position, Choice::GREEDY)?;
-        block_on(next.wait()).map(|token| token.id)
-    };
-    let first = start(&states[0], Tokens::Given(&PROMPT), 0).unwrap();
-    let second = start(&states[1], Tokens::Given(&PROMPT[..3]), 0).unwrap();
-    let error = start(&states[0], Tokens::Chosen, 5).unwrap_err().to_string();
-    assert!(error.contains("give that token instead"), "{error}");
-    start(&states[1], Tokens::Chosen, 3).unwrap();
-    start(&states[0], Tokens::Given(&[first]), 5).unwrap();
-    start(&states[1], Tokens::Given(&[second]), 3).unwrap();
+    let prompts = [&PROMPT[..], &PROMPT[..3]];
+    let alone = prompts.map(|prompt| {
+        let mut state = method.new_state().unwrap();
+        let mut tokens = Vec::new();
+        let mut position = 0;
+        for step in 0..20 {
+            let next = if step == 0 { Tokens::Given(prompt) } else { Tokens::Chosen };
+            tokens
+                .push(block_on(method.start_token(&mut state, next, position, Choice::GREEDY).unwrap().wait()).unwrap().id);
+            position += if step == 0 { u32::try_from(prompt.len()).unwrap() } else { 1 };
+        }
+        tokens
+    });
+    let mut states = [(); 2].map(|()| (method.new_state().unwrap(), VecDeque::new(), Vec::new()));
+    for step in 0..20 {
+        for (prompt, (state, in_flight, tokens)) in prompts.iter().zip(&mut states) {
+            let position = if step == 0 { 0 } else { u32::try_from(prompt.len()).unwrap() + step - 1 };
+            let next = if step == 0 { Tokens::Given(prompt) } else { Tokens::Chosen };
+            in_flight.push_back(method.start_token(state, next, position, Choice::GREEDY).unwrap());
+            if in_flight.len() == 2 {
+                tokens.push(block_on(in_flight.pop_front().unwrap().wait()).unwrap().id);
+            }
+        }
+    }
+    for (alone, (_, in_flight, mut tokens)) in alone.into_iter().zip(states) {
+        tokens.extend(in_flight.into_iter().map(|next| block_on(next.wait()).unwrap().id));
+        assert_eq!(tokens, alone);
+    }
 }
 
 #[test]
 fn what_cannot_be_is_said() {
     let method = load();
-    let state = method.new_state().unwrap();
-    let error = |tokens: &[u32], position| {
-        method.start_token(&state, Tokens::Given(tokens), position, Choice::GREEDY).unwrap_err().to_string()
+    let mut state = method.new_state().unwrap();
+    let mut error = |tokens: &[u32], position| {
+        method.start_token(&mut state, Tokens::Given(tokens), position, Choice::GREEDY).unwrap_err().to_string()
     };
     assert!(error(&[999], 0).contains("input 0 of \"forward\" holds 999"), "{}", error(&[999], 0));
     assert!(error(&[1; 200], 0).contains("input 0"), "{}", error(&[1; 200], 0));
     assert!(error(&[1], CONTEXT).contains("past the cache's 128"), "{}", error(&[1], CONTEXT));
     let plain = common::load(&gpu());
-    let state = plain.new_state().unwrap();
-    let error = plain.start_token(&state, Tokens::Given(&[1]), 0, Choice::GREEDY).unwrap_err().to_string();
+    let mut state = plain.new_state().unwrap();
+    let error = plain.start_token(&mut state, Tokens::Given(&[1]), 0, Choice::GREEDY).unwrap_err().to_string();
     assert!(error.contains("was not loaded to choose tokens"), "{error}");
 }

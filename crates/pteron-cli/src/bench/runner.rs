@@ -1,5 +1,6 @@
 //! A loaded model, and the two things that are timed on it.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::time::Instant;
 
@@ -29,7 +30,7 @@ pub(super) struct Run {
 /// A model ready to run, with one cache.
 pub(super) struct Runner {
     pub(super) method: Method,
-    state: State,
+    state: RefCell<State>,
     pub(super) metadata: Metadata,
 }
 
@@ -42,7 +43,7 @@ impl Runner {
         let start = Instant::now();
         let method = block_on(target.program.load(gpu, METHOD, &options)).map_err(failed)?;
         let metadata = Metadata::of(&target.program, &method, target.facts.clone(), None)?;
-        let state = method.new_state().map_err(failed)?;
+        let state = RefCell::new(method.new_state().map_err(failed)?);
         let runner = Self { method, state, metadata };
         runner.decode(0, 1)?;
         Ok((runner, start.elapsed().as_secs_f64()))
@@ -78,7 +79,7 @@ impl Runner {
     }
 
     fn step(&self, tokens: Tokens<'_>, position: u32) -> Result<NextToken, Failure> {
-        self.method.start_token(&self.state, tokens, position, Choice::GREEDY).map_err(failed)
+        self.method.start_token(&mut self.state.borrow_mut(), tokens, position, Choice::GREEDY).map_err(failed)
     }
 }
 

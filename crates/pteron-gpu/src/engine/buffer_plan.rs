@@ -5,6 +5,7 @@ use wgpu::BufferUsages as Usage;
 use super::Gpu;
 use super::buffers::{BufferRequest, MemoryBudget, STORAGE};
 use super::constants::ConstantBuffers;
+use super::feedback::FeedbackEdge;
 use super::load::MemoryUse;
 use crate::error::Result;
 use crate::graph::Graph;
@@ -39,7 +40,8 @@ pub(super) fn slots(planned: &Planned, memory: &Memory) -> ParamSlots {
 #[derive(Debug)]
 pub(super) struct BufferPlan {
     pub(super) constants: ConstantBuffers,
-    pub(super) inputs: Vec<BufferRequest>,
+    /// Inputs by index; those that outputs are fed back into belong to the state.
+    pub(super) inputs: Vec<Option<BufferRequest>>,
     pub(super) outputs: Vec<Option<BufferRequest>>,
     pub(super) objects: Vec<BufferRequest>,
     pub(super) arena: BufferRequest,
@@ -49,14 +51,16 @@ pub(super) struct BufferPlan {
 }
 
 impl BufferPlan {
-    pub(super) fn new(graph: &Graph, planned: &Planned, memory: &Memory, slots: u32) -> Self {
+    pub(super) fn new(graph: &Graph, planned: &Planned, memory: &Memory, slots: u32, feedback: &[FeedbackEdge]) -> Self {
         let bytes = |tensor: TensorId| graph.info(tensor).elem.bytes(planned.bounds()[tensor.index()].count());
         let padded = |tensors: &[TensorId]| {
             let sizes = tensors.iter().map(|&tensor| crate::memory::padded(bytes(tensor)));
             sizes.fold(0, u64::saturating_add)
         };
-        let input =
-            |(index, &tensor): (usize, &TensorId)| BufferRequest::new(format!("input {index}"), bytes(tensor), STORAGE);
+        let input = |(index, &tensor): (usize, &TensorId)| {
+            let own = feedback.iter().all(|edge| edge.input != index);
+            own.then(|| BufferRequest::new(format!("input {index}"), bytes(tensor), STORAGE))
+        };
         let output = |(index, &tensor): (usize, &TensorId)| {
             let own = memory.tensors[tensor.index()] == Some(Place::Output(index));
             own.then(|| BufferRequest::new(format!("output {index}"), bytes(tensor), STORAGE))
@@ -80,7 +84,7 @@ impl BufferPlan {
 
     /// What operators read and write, constants and state apart.
     pub(super) fn activations(&self) -> impl Iterator<Item = &BufferRequest> {
-        self.inputs.iter().chain(self.outputs.iter().flatten()).chain(&self.objects)
+        self.inputs.iter().chain(&self.outputs).flatten().chain(&self.objects)
     }
 
     pub(super) fn needed(&self) -> MemoryUse {

@@ -216,18 +216,22 @@ impl Gpu {
 }
 
 impl Gpu {
-    /// The first bytes of a buffer, when what was submitted before has run.
+    /// Reads the first bytes of a buffer, after everything submitted so far has run.
     pub(super) async fn read(&self, buffer: &wgpu::Buffer, len: u64) -> Result<Vec<u8>> {
-        self.read_after(buffer, len, None).await
+        Ok(self.read_mapped(buffer, len, None, alloc::copied).await??)
     }
 
-    /// The same when that submission has run, whatever was submitted behind it.
-    pub(super) async fn read_after(
+    /// Maps the first bytes of a buffer and hands them to `read`, after everything submitted so far, or that one submission, has
+    /// run.
+    ///
+    /// Natively this blocks the thread until then: a device completes work only while it is polled.
+    pub(super) async fn read_mapped<T>(
         &self,
         buffer: &wgpu::Buffer,
         len: u64,
         submission: Option<wgpu::SubmissionIndex>,
-    ) -> Result<Vec<u8>> {
+        read: impl FnOnce(&[u8]) -> T,
+    ) -> Result<T> {
         let slice = buffer.slice(0..len);
         let mapped = OneShot::new();
         slice.map_async(wgpu::MapMode::Read, mapped.sender());
@@ -245,7 +249,7 @@ impl Gpu {
             return Err(Error::Device(error.to_string()));
         }
         match slice.get_mapped_range() {
-            Ok(view) => Ok(alloc::copied(&view)?),
+            Ok(view) => Ok(read(&view)),
             Err(error) => {
                 self.check()?;
                 Err(Error::Device(error.to_string()))
@@ -254,7 +258,7 @@ impl Gpu {
     }
 }
 
-/// Unmaps a buffer whether the call ends or is given up.
+/// Unmaps a buffer, also when the future that reads it is dropped.
 struct Unmap<'a>(&'a wgpu::Buffer);
 
 impl Drop for Unmap<'_> {

@@ -1,103 +1,34 @@
-//! Running a graph once: plan, write once, one pass, one submit, read live bytes back.
+//! Running a graph once: plan, one upload, one pass, one submit, readback of live bytes.
 
+use std::borrow::Cow;
 use std::sync::PoisonError;
 
 use pteron_format::alloc;
 
+use super::binding::Bound;
 use super::buffers::count;
 use super::guards::Region;
+use super::inputs::{Input, TensorData, element_bytes};
 use super::load::LoadedGraph;
 use super::profile::{Profile, TimestampRecorder, Timing};
 use super::state::State;
 use crate::error::{Error, Result};
 use crate::graph::Elem;
-use crate::live::{Live, TensorId};
-use crate::memory::Place;
+use crate::live::TensorId;
 use crate::plan::PARAM_SLOT;
 use crate::resize::{LiveInput, Planned};
 use crate::shape::Dims;
 
-/// Elements on the host, borrowed.
-#[derive(Clone, Copy, Debug)]
-pub enum HostView<'a> {
-    /// Floats.
-    F32(&'a [f32]),
-    /// Integers.
-    I32(&'a [i32]),
-    /// Bytes: unsigned, signed or truth values, as the graph has them.
-    Bytes(&'a [u8]),
-    /// None: what the device has of this input, from an earlier call or fed back by one.
-    Kept,
-}
-
-impl HostView<'_> {
-    fn len(&self) -> Option<usize> {
-        match self {
-            Self::F32(values) => Some(values.len()),
-            Self::I32(values) => Some(values.len()),
-            Self::Bytes(values) => Some(values.len()),
-            Self::Kept => None,
-        }
-    }
-
-    fn fits(&self, elem: Elem) -> bool {
-        match self {
-            Self::F32(_) => elem == Elem::F32,
-            Self::I32(_) => elem == Elem::I32,
-            Self::Bytes(_) => matches!(elem, Elem::U8 | Elem::I8 | Elem::Bool),
-            Self::Kept => true,
-        }
-    }
-
-    fn name(&self) -> &'static str {
-        match self {
-            Self::F32(_) => "floats",
-            Self::I32(_) => "integers",
-            Self::Bytes(_) => "bytes",
-            Self::Kept => "what was kept",
-        }
-    }
-
-    fn bytes(&self) -> &[u8] {
-        match self {
-            Self::F32(values) => bytemuck::cast_slice(values),
-            Self::I32(values) => bytemuck::cast_slice(values),
-            Self::Bytes(values) => values,
-            Self::Kept => &[],
-        }
-    }
-}
-
-/// An input of a call.
-#[derive(Clone, Copy, Debug)]
-pub struct InputView<'a> {
-    /// Its dims in this call.
-    pub dims: Dims,
-    /// Its elements, contiguous.
-    pub data: HostView<'a>,
-}
-
-/// An output of a call, at its live shape.
-#[derive(Clone, Debug, PartialEq)]
-pub struct OutputData {
-    /// Its dims.
-    pub dims: Dims,
-    /// Its elements' type.
-    pub elem: Elem,
-    /// Its elements, as bytes.
-    pub bytes: Vec<u8>,
-}
-
-/// What a graph is planned for now, and what of that is on the device.
+/// The plan at the current live shape, and which of its parameters the device does not have yet.
 #[derive(Debug)]
 pub(super) struct CurrentPlan {
     pub(super) planned: Planned,
-    /// The arena as it should be, and which slots the device does not have yet.
+    /// The arena as it should be, and the slots that must be uploaded.
     arena: Vec<u8>,
     stale: Vec<bool>,
     step: Vec<u8>,
     step_stale: bool,
-    /// Reused for every write.
+    /// The bytes of a call's one upload; reused.
     staging: Vec<u8>,
 }
 
@@ -116,14 +47,14 @@ impl CurrentPlan {
     }
 }
 
-/// A buffer that is written by the host.
+/// A buffer that a call's upload is copied to.
 #[derive(Clone, Copy)]
 enum CopyTarget<'a> {
     Region(&'a Region),
     Plain(&'a wgpu::Buffer),
 }
 
-/// A piece of the staging bytes and where it goes.
+/// A range of the staging bytes and where it goes.
 struct StagedCopy<'a> {
     from: u64,
     to: CopyTarget<'a>,
@@ -132,30 +63,37 @@ struct StagedCopy<'a> {
 }
 
 impl LoadedGraph {
-    /// Runs the graph on a state.
+    /// Runs the graph on a state and waits for its outputs.
+    ///
+    /// Natively the future blocks the thread that polls it while the GPU works; in a browser it never does. A future that is
+    /// dropped before its first poll has done nothing; afterwards the call may have run, and its outputs are lost.
     ///
     /// # Errors
-    /// Inputs or live shapes the graph does not take (nothing has changed then, on the device or off it), or a device that
-    /// fails.
-    pub async fn call(&self, state: &State, inputs: &[InputView<'_>]) -> Result<Vec<OutputData>> {
+    /// Inputs or live shapes the graph does not take (nothing has changed then, on the device or off it), a state of another
+    /// graph, or a device that fails.
+    pub async fn call(&self, state: &mut State, inputs: &[Input<'_>]) -> Result<Vec<TensorData<'static>>> {
         Ok(self.call_with(state, inputs, None).await?.0)
     }
 
-    /// Runs the graph on a state and says how long each dispatch took. The answers are those of [`call`](Self::call).
+    /// Runs the graph on a state and measures how long each dispatch takes. The outputs are those of [`call`](Self::call).
     ///
     /// # Errors
     /// As [`call`](Self::call), or a device without timestamps.
-    pub async fn call_profiled(&self, state: &State, inputs: &[InputView<'_>]) -> Result<(Vec<OutputData>, Profile)> {
+    pub async fn call_profiled(
+        &self,
+        state: &mut State,
+        inputs: &[Input<'_>],
+    ) -> Result<(Vec<TensorData<'static>>, Profile)> {
         self.call_timed(state, inputs, self.gpu.timing()?).await
     }
 
-    /// The same, timed in a way that may not be the best.
+    /// The same with a given kind of timing, which may not be the best the device offers.
     pub(super) async fn call_timed(
         &self,
-        state: &State,
-        inputs: &[InputView<'_>],
+        state: &mut State,
+        inputs: &[Input<'_>],
         timing: Timing,
-    ) -> Result<(Vec<OutputData>, Profile)> {
+    ) -> Result<(Vec<TensorData<'static>>, Profile)> {
         let (outputs, recorder) = self.call_with(state, inputs, Some(timing)).await?;
         match recorder {
             Some(recorder) => Ok((outputs, recorder.finish(&self.gpu).await?)),
@@ -165,32 +103,67 @@ impl LoadedGraph {
 
     async fn call_with(
         &self,
-        state: &State,
-        inputs: &[InputView<'_>],
+        state: &mut State,
+        inputs: &[Input<'_>],
         timing: Option<Timing>,
-    ) -> Result<(Vec<OutputData>, Option<TimestampRecorder>)> {
+    ) -> Result<(Vec<TensorData<'static>>, Option<TimestampRecorder>)> {
         self.gpu.check()?;
-        // The upload and readback buffers serve one call at a time.
-        let _pass = self.call_lock.lock().await;
-        let (pending, recorder) = {
-            let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-            self.prepare(&mut current, inputs)?;
-            let recorder =
-                timing.map(|timing| TimestampRecorder::new(&self.gpu, timing, self.untimed(&current))).transpose()?;
-            (self.encode(&mut current, state, inputs, recorder.as_ref()), recorder)
-        };
-        let outputs = self.read_back(pending).await?;
+        // The readback buffer serves one call at a time.
+        let _serial = self.call_lock.lock().await;
+        let (readbacks, recorder) = self.submit_call(state, inputs, timing)?;
+        let outputs = self.read_back(readbacks).await?;
         if let Some(guards) = &self.guards {
             guards.check(&self.gpu, &state.buffers).await?;
         }
         Ok((outputs, recorder))
     }
 
+    /// Plans, encodes and submits a call whose outputs go to the readback buffer.
+    fn submit_call(
+        &self,
+        state: &mut State,
+        inputs: &[Input<'_>],
+        timing: Option<Timing>,
+    ) -> Result<(Vec<OutputReadback>, Option<TimestampRecorder>)> {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        self.prepare(&mut current, state, inputs)?;
+        let recorder = timing.map(|timing| TimestampRecorder::new(&self.gpu, timing, self.untimed(&current))).transpose()?;
+        let mut encoder = self.encode_writes(&mut current, state, inputs);
+        match &recorder {
+            None => self.encode_pass(&mut encoder, &current, state, None),
+            Some(recorder) => self.encode_timed(&mut encoder, &current, state, recorder),
+        }
+        let readbacks = self.encode_readback(&mut encoder, &current, state);
+        self.submit_on(encoder, &current, state);
+        Ok((readbacks, recorder))
+    }
+
+    /// Copies the outputs that are fed back into the state's inputs, and submits.
+    pub(super) fn submit_on(
+        &self,
+        mut encoder: wgpu::CommandEncoder,
+        current: &CurrentPlan,
+        state: &mut State,
+    ) -> wgpu::SubmissionIndex {
+        for (index, edge) in self.feedback.iter().enumerate() {
+            let elements = current.planned.live().dims(edge.output).count();
+            let bytes = self.graph.info(edge.output).elem.bytes(elements);
+            let (source, target) = (self.region_of(edge.output, state), state.buffers.inputs.get(&edge.input));
+            if let (Some(source), Some(target), true) = (source, target, bytes > 0) {
+                target.copy_from(&mut encoder, (&source.buffer, source.start), 0, bytes);
+            }
+            state.fed[index] = Some(elements);
+        }
+        self.submit(encoder)
+    }
+
     /// Plans a call and brings the arena in line with it. An error has changed nothing.
-    pub(super) fn prepare(&self, current: &mut CurrentPlan, inputs: &[InputView<'_>]) -> Result<()> {
-        self.check_inputs(inputs)?;
-        let values = |data| if let HostView::I32(values) = data { Some(values) } else { None };
-        let live = inputs.iter().map(|input| LiveInput { dims: input.dims, values: values(input.data) });
+    pub(super) fn prepare(&self, current: &mut CurrentPlan, state: &State, inputs: &[Input<'_>]) -> Result<()> {
+        self.check_state(state)?;
+        self.check_inputs(state, inputs)?;
+        let values: Vec<Option<Cow<'_, [i32]>>> = inputs.iter().map(Input::i32_values).collect();
+        let live = inputs.iter().zip(&values);
+        let live = live.map(|(input, values)| LiveInput { dims: input.dims(), values: values.as_deref() });
         let change = current.planned.resize(&self.graph, &live.collect::<Vec<_>>())?;
         self.check_indices(inputs, change.live())?;
         let differ = current.planned.commit(change);
@@ -198,46 +171,7 @@ impl LoadedGraph {
         Ok(())
     }
 
-    /// Everything about inputs that can be said before any shape is planned.
-    fn check_inputs(&self, inputs: &[InputView<'_>]) -> Result<()> {
-        if inputs.len() != self.graph.inputs.len() {
-            let reason = format!("is missing or too many: {} came, {} are needed", inputs.len(), self.graph.inputs.len());
-            return Err(Error::Input { index: inputs.len().min(self.graph.inputs.len()), reason });
-        }
-        for (index, (input, &tensor)) in inputs.iter().zip(&self.graph.inputs).enumerate() {
-            let elem = self.graph.info(tensor).elem;
-            let fail = |reason: String| Err(Error::Input { index, reason });
-            if !input.data.fits(elem) {
-                return fail(format!("holds {}, but the graph takes {elem:?}", input.data.name()));
-            }
-            match input.data.len() {
-                Some(len) if len as u64 != input.dims.count() => {
-                    let count = input.dims.count();
-                    return fail(format!("has {len} elements, but shape {} has {count}", input.dims));
-                }
-                None if self.graph.nodes.iter().any(|node| node.flow.host_reads.contains(&tensor)) => {
-                    return fail("is kept on the device, but its value is needed before the graph runs".to_owned());
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// Integers that name elements of a tensor name some that it has.
-    fn check_indices(&self, inputs: &[InputView<'_>], live: &Live) -> Result<()> {
-        for taken in self.graph.nodes.iter().flat_map(|node| &node.flow.index_inputs) {
-            let Some(index) = self.graph.inputs.iter().position(|&input| input == taken.indices) else { continue };
-            let HostView::I32(values) = inputs[index].data else { continue };
-            let (start, end) = taken.range(&live.dims(taken.of));
-            if let Some(bad) = values.iter().find(|&&value| !(start..end).contains(&value.into())) {
-                return Err(Error::Input { index, reason: format!("holds {bad}, allowed is {start} to {}", end - 1) });
-            }
-        }
-        Ok(())
-    }
-
-    /// The same for every operator, once: the graph was planned before there was an arena.
+    /// Fills the arena for every operator, once: the graph was planned before there was an arena.
     pub(super) fn refresh_all(&self) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let all: Vec<usize> = (0..self.graph.nodes.len()).collect();
@@ -271,9 +205,9 @@ impl LoadedGraph {
         }
     }
 
-    /// Gathers what the device needs into one write: inputs that kernels read, the step block, stale parameters.
-    fn stage<'a>(&'a self, current: &mut CurrentPlan, inputs: &[InputView<'_>]) -> Vec<StagedCopy<'a>> {
-        let mut pieces = Vec::new();
+    /// Gathers what the device needs into one upload: inputs that kernels read, the step block, stale parameters.
+    fn stage<'a>(&'a self, current: &mut CurrentPlan, state: &'a State, inputs: &[Input<'_>]) -> Vec<StagedCopy<'a>> {
+        let mut copies = Vec::new();
         let staging = &mut current.staging;
         staging.clear();
         let mut put = |bytes: &[u8], to: CopyTarget<'a>, at: u64| {
@@ -282,12 +216,12 @@ impl LoadedGraph {
             staging.resize(staging.len().next_multiple_of(4), 0);
             let len = staging.len() as u64 - from;
             if len > 0 {
-                pieces.push(StagedCopy { from, to, at, len });
+                copies.push(StagedCopy { from, to, at, len });
             }
         };
         for (index, (input, &tensor)) in inputs.iter().zip(&self.graph.inputs).enumerate() {
-            if self.on_device(tensor) {
-                put(input.data.bytes(), CopyTarget::Region(&self.buffers.inputs[index]), 0);
+            if let Some(region) = self.buffers.input(index, Some(&state.buffers)).filter(|_| self.on_device(tensor)) {
+                put(input.bytes(), CopyTarget::Region(region), 0);
             }
         }
         if std::mem::take(&mut current.step_stale) {
@@ -305,10 +239,10 @@ impl LoadedGraph {
             }
             slot += 1;
         }
-        pieces
+        copies
     }
 
-    /// Whether anything on the device looks at an input; a position may matter to the host alone.
+    /// Whether a kernel reads an input; a position may matter to the host's plans alone.
     fn on_device(&self, input: TensorId) -> bool {
         let read = |node: &crate::graph::Node| {
             let flow = &node.flow;
@@ -317,47 +251,31 @@ impl LoadedGraph {
         self.graph.outputs.contains(&input) || self.graph.nodes.iter().any(read)
     }
 
-    fn encode(
+    /// Uploads everything in one write, and encodes copies from there to the buffers it belongs to.
+    pub(super) fn encode_writes(
         &self,
         current: &mut CurrentPlan,
         state: &State,
-        inputs: &[InputView<'_>],
-        recorder: Option<&TimestampRecorder>,
-    ) -> Vec<OutputReadback> {
-        let mut encoder = self.encode_writes(current, inputs);
-        match recorder {
-            None => self.encode_pass(&mut encoder, current, state, None),
-            Some(recorder) => self.encode_timed(&mut encoder, current, state, recorder),
-        }
-        let wanted = self.encode_readback(&mut encoder, current, state);
-        self.submit(encoder);
-        wanted
-    }
-
-    /// One write, and copies from there to where its pieces belong.
-    pub(super) fn encode_writes(&self, current: &mut CurrentPlan, inputs: &[InputView<'_>]) -> wgpu::CommandEncoder {
+        inputs: &[Input<'_>],
+    ) -> wgpu::CommandEncoder {
         let counters = &self.gpu.inner.counters;
-        let pieces = self.stage(current, inputs);
+        let copies = self.stage(current, state, inputs);
         if !current.staging.is_empty() {
             count(&counters.writes, 1);
             count(&counters.written_bytes, current.staging.len() as u64);
             self.gpu.inner.queue.write_buffer(&self.buffers.upload, 0, &current.staging);
         }
         let mut encoder = self.gpu.inner.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
-        for piece in pieces {
-            match piece.to {
-                CopyTarget::Region(to) => {
-                    to.copy_from(&mut encoder, (&self.buffers.upload, piece.from), piece.at, piece.len)
-                }
-                CopyTarget::Plain(to) => {
-                    encoder.copy_buffer_to_buffer(&self.buffers.upload, piece.from, to, piece.at, piece.len);
-                }
+        for StagedCopy { from, to, at, len } in copies {
+            match to {
+                CopyTarget::Region(to) => to.copy_from(&mut encoder, (&self.buffers.upload, from), at, len),
+                CopyTarget::Plain(to) => encoder.copy_buffer_to_buffer(&self.buffers.upload, from, to, at, len),
             }
         }
         encoder
     }
 
-    /// Copies the live bytes of each output behind one another.
+    /// Copies the live bytes of each output into the readback buffer, one after another.
     fn encode_readback(
         &self,
         encoder: &mut wgpu::CommandEncoder,
@@ -370,7 +288,7 @@ impl LoadedGraph {
             let elem = self.graph.info(output).elem;
             let dims = current.planned.live().dims(output);
             let wanted = OutputReadback { dims, elem, at, len: elem.bytes(dims.count()) };
-            if let (Some(source), true) = (self.buffer_of(output, state), wanted.len > 0) {
+            if let (Some(source), true) = (self.region_of(output, state), wanted.len > 0) {
                 source.copy_to(encoder, (&self.buffers.readback, at), wanted.len);
             }
             at += crate::memory::padded(wanted.len);
@@ -379,31 +297,21 @@ impl LoadedGraph {
         all
     }
 
-    /// Where a tensor is.
-    pub(super) fn buffer_of<'a>(&'a self, tensor: TensorId, state: &'a State) -> Option<&'a Region> {
-        match self.memory.tensors[tensor.index()]? {
-            Place::Output(index) => self.buffers.outputs.get(index).and_then(Option::as_ref),
-            Place::Input(index) => self.buffers.inputs.get(index),
-            Place::Constant(constant) => self.buffers.constants.get(&constant),
-            Place::Joined(index) => self.buffers.joined.get(index),
-            Place::State(index) => state.buffers.get(index),
-            Place::Object(index) => self.buffers.objects.get(index),
-        }
+    /// The buffer of a tensor.
+    pub(super) fn region_of<'a>(&'a self, tensor: TensorId, state: &'a State) -> Option<&'a Region> {
+        self.buffers.region(Bound::Place(self.memory.tensors[tensor.index()]?), Some(&state.buffers))
     }
 
-    async fn read_back(&self, wanted: Vec<OutputReadback>) -> Result<Vec<OutputData>> {
-        let total = wanted.iter().map(|wanted| wanted.at + wanted.len).max().unwrap_or(0);
-        let bytes = if total == 0 { Vec::new() } else { self.gpu.read(&self.buffers.readback, total).await? };
+    /// Copies each output out of the mapped readback buffer, once.
+    async fn read_back(&self, readbacks: Vec<OutputReadback>) -> Result<Vec<TensorData<'static>>> {
+        let total = readbacks.iter().map(|readback| readback.at + readback.len).max().unwrap_or(0);
+        let outputs = |mapped: &[u8]| readbacks.iter().map(|readback| readback.copy_from(mapped)).collect();
+        let outputs: Result<Vec<_>> = match total {
+            0 => outputs(&[]),
+            _ => self.gpu.read_mapped(&self.buffers.readback, total, None, outputs).await?,
+        };
         self.gpu.check()?;
-        let mut outputs = alloc::vec(wanted.len())?;
-        for wanted in wanted {
-            let OutputReadback { dims, elem, .. } = wanted;
-            let Some(own) = wanted.of(&bytes) else {
-                return Err(Error::Device("fewer bytes came back than were asked for".to_owned()));
-            };
-            outputs.push(OutputData { dims, elem, bytes: alloc::copied(own)? });
-        }
-        Ok(outputs)
+        outputs
     }
 }
 
@@ -416,12 +324,14 @@ struct OutputReadback {
 }
 
 impl OutputReadback {
-    /// Its bytes among those that were read back.
-    fn of<'b>(&self, bytes: &'b [u8]) -> Option<&'b [u8]> {
-        let (start, mut len) = (usize::try_from(self.at).ok()?, usize::try_from(self.len).ok()?);
-        if !matches!(self.elem, Elem::F32 | Elem::I32) {
-            len = len.min(usize::try_from(self.dims.count()).ok()?);
-        }
-        bytes.get(start..start.checked_add(len)?)
+    /// Copies its elements, without padding, out of the mapped bytes.
+    fn copy_from(&self, mapped: &[u8]) -> Result<TensorData<'static>> {
+        let range = || {
+            let start = usize::try_from(self.at).ok()?;
+            let len = usize::try_from(self.dims.count().checked_mul(element_bytes(self.elem))?).ok()?;
+            mapped.get(start..start.checked_add(len)?)
+        };
+        let bytes = range().ok_or_else(|| Error::Device("fewer bytes came back than were asked for".to_owned()))?;
+        Ok(TensorData { dims: self.dims, elem: self.elem, bytes: Cow::Owned(alloc::copied(bytes)?) })
     }
 }

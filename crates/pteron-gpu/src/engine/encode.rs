@@ -1,12 +1,13 @@
 //! What a call encodes between its writes and its readback: the dispatches of the current plans, timed or not.
 
+use super::binding::CompiledRecipe;
+#[cfg(test)]
+use super::binding::bind_group_of;
 use super::buffers::count;
 use super::call::CurrentPlan;
 #[cfg(test)]
 use super::guards::Region;
-#[cfg(test)]
-use super::load::bind_group_of;
-use super::load::{CompiledRecipe, LoadedGraph};
+use super::load::LoadedGraph;
 use super::profile::{DispatchTime, TimestampRecorder, Timing};
 use super::state::State;
 use crate::plan::{Bind, Dispatch, PARAM_SLOT};
@@ -54,7 +55,7 @@ impl LoadedGraph {
         pass.set_pipeline(&step.compiled.pipeline.pipeline);
         #[cfg(test)]
         let exact = step.reached.and_then(|reached| {
-            bind_group_of(&self.gpu, &self.buffers, step.compiled, &state.buffers, |index, region: &Region| {
+            bind_group_of(&self.gpu, &self.buffers, step.compiled, Some(&state.buffers), |index, region: &Region| {
                 region.binding_of(reached.bytes()[index])
             })
         });

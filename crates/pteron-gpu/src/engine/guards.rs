@@ -14,8 +14,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Gpu;
-use super::load::GraphBuffers;
+use super::binding::GraphBuffers;
 use super::pipelines::Pipeline;
+use super::state::StateBuffers;
 use crate::error::{Error, Result};
 use crate::memory::Place;
 
@@ -121,6 +122,8 @@ pub(super) struct GuardList {
     buffers: Vec<(Region, String)>,
     /// Operators by index of the state's buffer.
     states: Vec<String>,
+    /// Operators by index of the graph's input.
+    inputs: Vec<String>,
 }
 
 impl GuardList {
@@ -143,19 +146,25 @@ impl GuardList {
         let mut add = |region: &Region, place| list.push((region.clone(), operators(place)));
         buffers.constants.iter().for_each(|(&id, region)| add(region, Place::Constant(id)));
         buffers.joined.iter().enumerate().for_each(|(index, region)| add(region, Place::Joined(index)));
-        buffers.inputs.iter().enumerate().for_each(|(index, region)| add(region, Place::Input(index)));
         buffers.objects.iter().enumerate().for_each(|(index, region)| add(region, Place::Object(index)));
+        for (index, region) in buffers.inputs.iter().enumerate() {
+            region.iter().for_each(|region| add(region, Place::Input(index)));
+        }
         for (index, region) in buffers.outputs.iter().enumerate() {
             region.iter().for_each(|region| add(region, Place::Output(index)));
         }
-        Self { buffers: list, states: (0..states).map(|index| operators(Place::State(index))).collect() }
+        let inputs = (0..buffers.inputs.len()).map(|index| operators(Place::Input(index))).collect();
+        let states = (0..states).map(|index| operators(Place::State(index))).collect();
+        Self { buffers: list, states, inputs }
     }
 
     /// Compares every guard of the graph and of a state with what was written there, after all that was submitted.
-    pub(super) async fn check(&self, gpu: &Gpu, states: &[Region]) -> Result<()> {
+    pub(super) async fn check(&self, gpu: &Gpu, state: &StateBuffers) -> Result<()> {
         let buffers = self.buffers.iter().map(|(region, operators)| (region, operators.as_str()));
-        let states = states.iter().zip(&self.states).map(|(region, operators)| (region, operators.as_str()));
-        let all: Vec<(&Region, &str)> = buffers.chain(states).filter(|(region, _)| region.label.is_some()).collect();
+        let tensors = state.tensors.iter().zip(&self.states).map(|(region, operators)| (region, operators.as_str()));
+        let inputs = state.inputs.iter().filter_map(|(&input, region)| Some((region, self.inputs.get(input)?.as_str())));
+        let guarded = |(region, _): &(&Region, &str)| region.label.is_some();
+        let all: Vec<(&Region, &str)> = buffers.chain(tensors).chain(inputs).filter(guarded).collect();
         let bytes = gpu.read_guards(&all).await?;
         gpu.inner.guards.count(all.len() as u64);
         let wrong = bytes.chunks_exact(GUARD).zip(&all).filter(|(guards, _)| **guards != PATTERN);

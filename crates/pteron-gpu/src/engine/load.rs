@@ -1,17 +1,18 @@
 //! Making a graph ready on a device.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
 use super::Gpu;
+use super::binding::{CompiledRecipe, GraphBuffers, bind_recipes, guard_list};
 use super::buffer_plan::{BufferPlan, ParamSlots, slots};
-use super::buffers::{BufferRequest, MemoryBudget, count};
+use super::buffers::{BufferRequest, MemoryBudget};
 use super::call::CurrentPlan;
 use super::constant_writer::{ConstantWriter, Destination, UploadSink};
-use super::guards::{GuardList, Region};
+use super::feedback::{Feedback, FeedbackEdge};
+use super::guards::GuardList;
 use super::pipelined::ReadbackSlots;
-use super::pipelines::Pipeline;
 use super::precision::Precision;
 use super::progress::ProgressCounter;
 use super::shared_budget::{GraphReservation, SharedBudget};
@@ -24,9 +25,8 @@ use crate::graph::{Graph, Role};
 use crate::ir::ConstantId;
 use crate::kernel::Variant;
 use crate::live::TensorId;
-use crate::memory::{Memory, Place};
+use crate::memory::Memory;
 use crate::narrow_state::StateDtype;
-use crate::plan::{Bind, PARAM_SLOT, Recipe};
 use crate::resize::Planned;
 use crate::shape::Dims;
 use crate::tuning::Tuning;
@@ -38,13 +38,15 @@ pub struct LoadOptions {
     pub input_bounds: Vec<Option<Dims>>,
     /// The GPU memory that the graph and its states count in, with all else that shares it.
     pub memory: SharedBudget,
-    /// How many calls may be under way at once; see [`LoadedGraph::start`].
+    /// How many calls may be in flight at once; see [`LoadedGraph::start`].
     pub max_in_flight: usize,
+    /// Outputs that each call feeds back into inputs of the next call on the same state.
+    pub feedback: Vec<Feedback>,
     /// How exactly kernels compute.
     pub precision: Precision,
     /// Which of several kernels that serve the same plan are run.
     pub tuning: Tuning,
-    /// How exactly attention remembers.
+    /// The element type of mutable tensors.
     pub state_dtype: StateDtype,
 }
 
@@ -60,7 +62,7 @@ pub struct LoadedGraph {
     pub(super) buffers: GraphBuffers,
     /// For each operator and recipe: the pipeline, where its parameter slots start, and its bind group unless it needs state.
     pub(super) compiled: Vec<Vec<CompiledRecipe>>,
-    /// Where a state's buffers start: what to copy, or nothing for zeros.
+    /// Initial values of a state's tensors; `None` for zeros.
     pub(super) initial: Vec<Option<wgpu::Buffer>>,
     pub(super) current: Mutex<CurrentPlan>,
     pub(super) call_lock: AsyncLock,
@@ -70,6 +72,9 @@ pub struct LoadedGraph {
     /// What is compared after each call, where the device has guards.
     pub(super) guards: Option<Arc<GuardList>>,
     pub(super) reservation: GraphReservation,
+    pub(super) feedback: Vec<FeedbackEdge>,
+    /// Tells this graph's states from those of others.
+    pub(super) identity: Arc<()>,
 }
 
 /// Bytes that a graph cannot do without, states apart.
@@ -95,41 +100,6 @@ impl MemoryUse {
     }
 }
 
-/// Buffers that live as long as the graph.
-#[derive(Debug)]
-pub(super) struct GraphBuffers {
-    pub(super) constants: HashMap<u32, Region>,
-    /// Constants that share a buffer.
-    pub(super) joined: Vec<Region>,
-    pub(super) inputs: Vec<Region>,
-    pub(super) outputs: Vec<Option<Region>>,
-    pub(super) objects: Vec<Region>,
-    /// Parameters, a slot for each dispatch a plan may make.
-    pub(super) arena: wgpu::Buffer,
-    /// The per-step block.
-    pub(super) step: Region,
-    /// What a call writes, in one write, before it is copied to its places.
-    pub(super) upload: wgpu::Buffer,
-    /// What a call reads back.
-    pub(super) readback: wgpu::Buffer,
-}
-
-/// A recipe made ready.
-#[derive(Debug)]
-pub(super) struct CompiledRecipe {
-    pub(super) pipeline: Arc<Pipeline>,
-    pub(super) slot: u32,
-    pub(super) binds: Vec<Bound>,
-    pub(super) group: Option<wgpu::BindGroup>,
-}
-
-/// What a binding is bound to.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Bound {
-    Place(Place),
-    Step,
-}
-
 /// A graph that is planned at its bounds and known to fit. Nothing of it is on the device yet.
 #[derive(Debug)]
 pub struct PreparedGraph {
@@ -140,6 +110,7 @@ pub struct PreparedGraph {
     slots: ParamSlots,
     buffer_plan: BufferPlan,
     max_in_flight: usize,
+    feedback: Vec<FeedbackEdge>,
     reserved: u64,
     reservation: GraphReservation,
 }
@@ -156,16 +127,19 @@ impl PreparedGraph {
         let caps = options.tuning.of(options.precision.of(gpu.caps()));
         let planned = Planned::at_bounds(&graph, &bounds, caps)?;
         let memory = Memory::plan(&graph, &planned)?;
+        let feedback = FeedbackEdge::resolve(&graph, &planned, &memory, &options.feedback)?;
         let slots = slots(&planned, &memory);
-        let buffer_plan = BufferPlan::new(&graph, &planned, &memory, slots.total);
+        let buffer_plan = BufferPlan::new(&graph, &planned, &memory, slots.total, &feedback);
         let max_in_flight = options.max_in_flight;
         let mut budget = MemoryBudget::new(None);
         buffer_plan.reserve(gpu, &mut budget)?;
         ReadbackSlots::reserve(gpu, max_in_flight, &mut budget)?;
         gpu.check()?;
         let reserved = budget.used();
-        let reservation = GraphReservation::plan(gpu, &options.memory, reserved, state_bytes(&graph, &memory));
-        Ok(Self { gpu: gpu.clone(), graph, planned, memory, slots, buffer_plan, max_in_flight, reserved, reservation })
+        let state_bytes = state_bytes(&graph, &memory, &feedback);
+        let reservation = GraphReservation::plan(gpu, &options.memory, reserved, state_bytes);
+        let gpu = gpu.clone();
+        Ok(Self { gpu, graph, planned, memory, slots, buffer_plan, max_in_flight, feedback, reserved, reservation })
     }
 
     /// Bytes of GPU memory that it will use, states apart.
@@ -177,7 +151,7 @@ impl PreparedGraph {
     /// Bytes of GPU memory that each state will use.
     #[must_use]
     pub fn state_bytes(&self) -> u64 {
-        state_bytes(&self.graph, &self.memory)
+        state_bytes(&self.graph, &self.memory, &self.feedback)
     }
 
     /// Counts one more state, for a graph that is used more than once.
@@ -205,31 +179,31 @@ impl PreparedGraph {
     ///
     /// # Errors
     /// A constant that is nowhere, no memory, or a device that fails.
-    pub async fn load(self, constants: &ConstantBytes<'_>, loading: &ProgressCounter<'_>) -> Result<LoadedGraph> {
-        let filling = self.make(loading, |gpu, graph, writer, budget, bytes| {
-            upload(gpu, loading, bytes, |put| writer.feed_all(&mut UploadSink { gpu, budget, put }, graph, constants))
+    pub async fn load(self, constants: &ConstantBytes<'_>, progress: &ProgressCounter<'_>) -> Result<LoadedGraph> {
+        let streaming = self.make(progress, |gpu, graph, writer, budget, bytes| {
+            upload(gpu, progress, bytes, |put| writer.feed_all(&mut UploadSink { gpu, budget, put }, graph, constants))
         });
-        Ok(filling.await?.into_loaded())
+        Ok(streaming.await?.into_loaded())
     }
 
     /// Makes memory, compiles pipelines, makes bind groups. Constants come later, as they arrive.
     ///
     /// # Errors
     /// No memory, or a device that fails.
-    pub async fn load_streaming(self, loading: &ProgressCounter<'_>) -> Result<StreamingGraph> {
-        self.make(loading, |_, _, _, _, _| Ok(())).await
+    pub async fn load_streaming(self, progress: &ProgressCounter<'_>) -> Result<StreamingGraph> {
+        self.make(progress, |_, _, _, _, _| Ok(())).await
     }
 
     async fn make(
         self,
-        loading: &ProgressCounter<'_>,
+        progress: &ProgressCounter<'_>,
         fill: impl FnOnce(&Gpu, &Graph, &mut ConstantWriter, &mut MemoryBudget, u64) -> Result<()>,
     ) -> Result<StreamingGraph> {
-        let Self { gpu, graph, planned, memory, slots, buffer_plan, max_in_flight, reservation, .. } = self;
+        let Self { gpu, graph, planned, memory, slots, buffer_plan, max_in_flight, feedback, reservation, .. } = self;
         reservation.budget().check(&gpu)?;
         let mut budget = MemoryBudget::of(reservation.budget());
         let scope = gpu.inner.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
-        let made = gpu.compile_beside(&variants(&planned, &memory), loading, || {
+        let made = gpu.compile_beside(&variants(&planned, &memory), progress, || {
             let mut writer = ConstantWriter::default();
             let buffers = make_buffers(&gpu, &graph, &buffer_plan, &mut budget, &mut writer)?;
             for (index, &tensor) in memory.states.iter().enumerate() {
@@ -248,7 +222,7 @@ impl PreparedGraph {
         let (buffers, writer, readbacks) = made?;
         #[cfg_attr(target_arch = "wasm32", allow(clippy::arc_with_non_send_sync, reason = "shared on native targets"))]
         let readbacks = Arc::new(readbacks);
-        let compiled = make_ready(&gpu, &planned, &memory, &buffers, &slots)?;
+        let compiled = bind_recipes(&gpu, &planned, &memory, &buffers, &slots)?;
         gpu.check()?;
         let current = Mutex::new(CurrentPlan::new(planned, slots.total));
         let (call_lock, initial) = (AsyncLock::default(), Vec::new());
@@ -268,6 +242,8 @@ impl PreparedGraph {
             needed,
             guards,
             reservation,
+            feedback,
+            identity: Arc::new(()),
         };
         loaded.refresh_all();
         Ok(StreamingGraph { loaded, writer, budget, waiting: 0 })
@@ -334,14 +310,18 @@ fn make_buffers(
     let mut all = |requests: &[BufferRequest]| {
         requests.iter().map(|request| request.make_storage(gpu, budget)).collect::<Result<Vec<_>>>()
     };
-    let (inputs, objects) = (all(&buffer_plan.inputs)?, all(&buffer_plan.objects)?);
-    let output = |output: &Option<BufferRequest>| output.as_ref().map(|output| output.make_storage(gpu, budget)).transpose();
-    let outputs = buffer_plan.outputs.iter().map(output);
+    let objects = all(&buffer_plan.objects)?;
+    let mut some = |requests: &[Option<BufferRequest>]| {
+        let make =
+            |request: &Option<BufferRequest>| request.as_ref().map(|request| request.make_storage(gpu, budget)).transpose();
+        requests.iter().map(make).collect::<Result<Vec<_>>>()
+    };
+    let (inputs, outputs) = (some(&buffer_plan.inputs)?, some(&buffer_plan.outputs)?);
     Ok(GraphBuffers {
         constants,
         joined,
         inputs,
-        outputs: outputs.collect::<Result<_>>()?,
+        outputs,
         objects,
         arena: buffer_plan.arena.make(gpu, budget)?,
         step: buffer_plan.step.make_storage(gpu, budget)?,
@@ -356,108 +336,4 @@ fn variants<'a>(planned: &'a Planned, memory: &Memory) -> Vec<&'a Variant> {
     let all = active.flat_map(|(recipes, _)| recipes.list.iter().map(|recipe| &recipe.variant));
     let mut seen = HashSet::new();
     all.filter(|&variant| seen.insert(variant)).collect()
-}
-
-fn make_ready(
-    gpu: &Gpu,
-    planned: &Planned,
-    memory: &Memory,
-    buffers: &GraphBuffers,
-    slots: &ParamSlots,
-) -> Result<Vec<Vec<CompiledRecipe>>> {
-    let mut compiled = Vec::with_capacity(planned.recipes().len());
-    for (node, recipes) in planned.recipes().iter().enumerate() {
-        let mut list = Vec::new();
-        for (recipe, &slot) in recipes.list.iter().zip(&slots.bases[node]) {
-            let Some(pipeline) = gpu.pipeline(&recipe.variant) else {
-                return Err(Error::Device(format!("kernel {} did not compile", recipe.variant.label)));
-            };
-            let binds: Vec<Bound> = recipe.binds.iter().filter_map(|bind| bound(memory, node, *bind)).collect();
-            check_lengths(planned, buffers, node, recipe, &binds)?;
-            let mut one = CompiledRecipe { pipeline, slot, binds, group: None };
-            one.group = bind_group(gpu, buffers, &one, &[]);
-            list.push(one);
-        }
-        compiled.push(list);
-    }
-    Ok(compiled)
-}
-
-fn bound(memory: &Memory, node: usize, bind: Bind) -> Option<Bound> {
-    Some(match bind {
-        Bind::Tensor(tensor) => Bound::Place(memory.tensors[tensor.index()]?),
-        Bind::Scratch(index) => Bound::Place(*memory.scratch[node].get(index)?),
-        Bind::Joined(index) => Bound::Place(*memory.joined[node].get(index)?),
-        Bind::Step => Bound::Step,
-    })
-}
-
-/// Plans were checked with lengths that followed from bounds: the buffers are that long. States are made later, from bounds alone.
-fn check_lengths(planned: &Planned, buffers: &GraphBuffers, node: usize, recipe: &Recipe, binds: &[Bound]) -> Result<()> {
-    let lengths = planned.lengths(node);
-    for (bind, bound) in recipe.binds.iter().zip(binds) {
-        let (needed, found) = (lengths.length(*bind), region(buffers, *bound, &[]).map(|region| region.len));
-        if let Some(found) = found.filter(|found| *found < needed) {
-            let what = format!("{bind:?} of kernel {} has {found} bytes, planned were {needed}", recipe.variant.label);
-            return Err(Error::Device(what));
-        }
-    }
-    Ok(())
-}
-
-/// The buffer of a binding, if it is there.
-fn region<'a>(buffers: &'a GraphBuffers, bound: Bound, states: &'a [Region]) -> Option<&'a Region> {
-    match bound {
-        Bound::Step => Some(&buffers.step),
-        Bound::Place(Place::Constant(constant)) => buffers.constants.get(&constant),
-        Bound::Place(Place::Joined(index)) => buffers.joined.get(index),
-        Bound::Place(Place::Input(index)) => buffers.inputs.get(index),
-        Bound::Place(Place::Output(index)) => buffers.outputs.get(index)?.as_ref(),
-        Bound::Place(Place::Object(index)) => buffers.objects.get(index),
-        Bound::Place(Place::State(index)) => states.get(index),
-    }
-}
-
-/// The guarded buffers of a graph and who uses them.
-fn guard_list(graph: &Graph, memory: &Memory, buffers: &GraphBuffers, compiled: &[Vec<CompiledRecipe>]) -> Arc<GuardList> {
-    let mut uses = Vec::new();
-    for (node, recipes) in graph.nodes.iter().zip(compiled) {
-        for (index, bound, recipe) in recipes.iter().flat_map(|one| (0..).zip(&one.binds).map(move |(i, b)| (i, b, one))) {
-            if let Bound::Place(place) = *bound {
-                uses.push((format!("{} (call {})", node.name, node.call), place, recipe.pipeline.writes(index)));
-            }
-        }
-    }
-    #[cfg_attr(target_arch = "wasm32", allow(clippy::arc_with_non_send_sync, reason = "shared on native targets"))]
-    Arc::new(GuardList::new(buffers, memory.states.len(), &uses))
-}
-
-/// The bind group of a recipe; `None` if it binds state and `states` has none.
-pub(super) fn bind_group(
-    gpu: &Gpu,
-    buffers: &GraphBuffers,
-    compiled: &CompiledRecipe,
-    states: &[Region],
-) -> Option<wgpu::BindGroup> {
-    let most = gpu.inner.summary.limits.max_storage_buffer_binding_size;
-    count(&gpu.inner.counters.bind_groups, 1);
-    bind_group_of(gpu, buffers, compiled, states, |_, region| region.binding(compiled.pipeline.checked, most))
-}
-
-/// The same, with what of each region is bound.
-pub(super) fn bind_group_of<'a>(
-    gpu: &Gpu,
-    buffers: &'a GraphBuffers,
-    compiled: &CompiledRecipe,
-    states: &'a [Region],
-    part: impl Fn(usize, &'a Region) -> wgpu::BindingResource<'a>,
-) -> Option<wgpu::BindGroup> {
-    let params = wgpu::BufferBinding { buffer: &buffers.arena, offset: 0, size: wgpu::BufferSize::new(PARAM_SLOT as u64) };
-    let mut entries = vec![wgpu::BindGroupEntry { binding: 0, resource: wgpu::BindingResource::Buffer(params) }];
-    for (index, (binding, bound)) in (1u32..).zip(&compiled.binds).enumerate() {
-        let resource = part(index, region(buffers, *bound, states)?);
-        entries.push(wgpu::BindGroupEntry { binding, resource });
-    }
-    let layout = &compiled.pipeline.layout;
-    Some(gpu.inner.device.create_bind_group(&wgpu::BindGroupDescriptor { label: None, layout, entries: &entries }))
 }

@@ -6,6 +6,7 @@
 
 #[cfg(not(target_arch = "wasm32"))]
 mod bandwidth;
+mod binding;
 mod buffer_plan;
 mod buffers;
 #[cfg(not(target_arch = "wasm32"))]
@@ -17,7 +18,9 @@ mod device;
 mod device_errors;
 mod device_memory;
 mod encode;
+mod feedback;
 mod guards;
+mod inputs;
 mod instance;
 mod load;
 mod pipelined;
@@ -37,10 +40,11 @@ pub use cache::PipelineCacheSummary;
 #[cfg(not(target_arch = "wasm32"))]
 #[doc(hidden)]
 pub use cache::{parse_pipeline_cache, pipeline_cache_content};
-pub use call::{HostView, InputView, OutputData};
 pub use device::{AdapterSummary, Gpu, GpuOptions, adapters};
+pub use feedback::Feedback;
+pub use inputs::{Input, TensorData, check_input_count};
 pub use load::{ConstantBytes, LoadOptions, LoadedGraph, MemoryUse, PreparedGraph};
-pub use pipelined::{PendingCall, Readback, StartOptions};
+pub use pipelined::{PendingCall, Readback};
 pub use precision::Precision;
 pub use profile::{DispatchTime, Profile, Timing};
 pub use progress::{LoadProgress, OnProgress, ProgressCounter};

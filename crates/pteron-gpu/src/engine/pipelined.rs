@@ -1,60 +1,53 @@
-//! Calls that are started and not waited for: what one leaves on the device is what the next begins with, and the host reads
-//! small answers as they arrive.
+//! Pipelined calls: started without waiting, in flight together, their outputs read back later.
 
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::buffers::{BufferRequest, MemoryBudget};
-use super::call::InputView;
+use super::call::CurrentPlan;
 use super::device::Gpu;
-use super::guards::{GuardList, Region};
+use super::guards::GuardList;
+use super::inputs::{Input, TensorData, element_bytes};
 use super::load::LoadedGraph;
-use super::state::State;
+use super::state::{State, StateBuffers};
 use crate::error::{Error, Result};
+use crate::graph::Elem;
+use crate::shape::Dims;
 
-/// The most bytes of an answer that can be read while later calls current.
+/// Bytes of an output that a readback slot has room for.
 const ROOM: u64 = 4096;
 
-/// What a started call does behind its pass, by index of the graph's outputs and inputs.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct StartOptions {
-    /// The output that is read.
-    pub read: usize,
-    /// An output whose bytes become those of an input for calls to come, which take it as
-    /// [`HostView::Kept`](super::HostView::Kept).
-    pub feedback: Option<(usize, usize)>,
-}
-
-/// Buffers for answers on their way, which of them are taken, and the clock that times calls where there is one.
+/// Readback buffers of calls in flight, and the timer of those calls where the device has timestamps.
 #[derive(Debug)]
 pub(super) struct ReadbackSlots {
     buffers: Vec<wgpu::Buffer>,
     taken: Mutex<Vec<bool>>,
-    clock: Option<Clock>,
+    timer: Option<CallTimer>,
 }
 
-/// Two timestamps for each answer: before the pass and behind it.
+/// Two timestamps per readback slot: before the pass and after it.
 #[derive(Debug)]
-struct Clock {
+struct CallTimer {
     queries: wgpu::QuerySet,
     resolved: wgpu::Buffer,
     tick_ns: f64,
 }
 
-/// Timestamps of an answer lie behind what it has room for. Resolving asks for such multiples.
+/// Bytes of a slot's timestamps, which follow the output's room.
 const TIMES: u64 = 2 * wgpu::QUERY_SIZE as u64;
 const RESOLVE_STRIDE: u64 = wgpu::QUERY_RESOLVE_BUFFER_ALIGNMENT;
 
 impl ReadbackSlots {
     pub(super) fn new(gpu: &Gpu, count: usize, budget: &mut MemoryBudget) -> Result<Self> {
         let buffers = Self::requests(count).map(|request| request.make(gpu, budget)).collect::<Result<Vec<_>>>()?;
-        let clock = (count > 0 && gpu.timing().is_ok()).then(|| Clock::new(gpu, count, budget)).transpose()?;
-        Ok(Self { buffers, taken: Mutex::new(vec![false; count]), clock })
+        let timer = (count > 0 && gpu.timing().is_ok()).then(|| CallTimer::new(gpu, count, budget)).transpose()?;
+        Ok(Self { buffers, taken: Mutex::new(vec![false; count]), timer })
     }
 
-    /// Books what [`new`](Self::new) makes.
+    /// Reserves the memory that [`new`](Self::new) allocates.
     pub(super) fn reserve(gpu: &Gpu, count: usize, budget: &mut MemoryBudget) -> Result<()> {
-        let clock = (count > 0 && gpu.timing().is_ok()).then(|| Clock::request(count));
-        for request in Self::requests(count).chain(clock) {
+        let timer = (count > 0 && gpu.timing().is_ok()).then(|| CallTimer::request(count));
+        for request in Self::requests(count).chain(timer) {
             gpu.reserve(budget, &request.label, request.size, request.usage)?;
         }
         Ok(())
@@ -62,37 +55,57 @@ impl ReadbackSlots {
 
     fn requests(count: usize) -> impl Iterator<Item = BufferRequest> {
         let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
-        (0..count).map(move |index| BufferRequest::new(format!("answer {index}"), ROOM + TIMES, usage))
+        (0..count).map(move |index| BufferRequest::new(format!("readback slot {index}"), ROOM + TIMES, usage))
     }
 
-    fn take(&self) -> Option<usize> {
+    fn take(self: &Arc<Self>) -> Option<TakenSlot> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let free = taken.iter().position(|taken| !taken)?;
-        taken[free] = true;
-        Some(free)
-    }
-
-    fn give_back(&self, index: usize) {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)[index] = false;
+        let index = taken.iter().position(|taken| !taken)?;
+        taken[index] = true;
+        Some(TakenSlot { slots: Arc::clone(self), index })
     }
 }
 
-impl Clock {
-    fn new(gpu: &Gpu, readbacks: usize, budget: &mut MemoryBudget) -> Result<Self> {
-        let count = u32::try_from(2 * readbacks).unwrap_or(u32::MAX);
-        let (label, ty) = (Some("calls under way"), wgpu::QueryType::Timestamp);
+/// A readback slot, free again when this is dropped.
+#[derive(Debug)]
+struct TakenSlot {
+    slots: Arc<ReadbackSlots>,
+    index: usize,
+}
+
+impl TakenSlot {
+    fn buffer(&self) -> &wgpu::Buffer {
+        &self.slots.buffers[self.index]
+    }
+}
+
+impl Drop for TakenSlot {
+    fn drop(&mut self) {
+        self.slots.taken.lock().unwrap_or_else(PoisonError::into_inner)[self.index] = false;
+    }
+}
+
+impl CallTimer {
+    fn new(gpu: &Gpu, slots: usize, budget: &mut MemoryBudget) -> Result<Self> {
+        let count = u32::try_from(2 * slots).map_err(|_| Error::Misuse(format!("{slots} calls in flight are too many")))?;
+        let (label, ty) = (Some("calls in flight"), wgpu::QueryType::Timestamp);
         let queries = gpu.inner.device.create_query_set(&wgpu::QuerySetDescriptor { label, ty, count });
-        let resolved = Self::request(readbacks).make(gpu, budget)?;
+        let resolved = Self::request(slots).make(gpu, budget)?;
         Ok(Self { queries, resolved, tick_ns: gpu.inner.queue.get_timestamp_period().into() })
     }
 
-    fn request(readbacks: usize) -> BufferRequest {
+    fn request(slots: usize) -> BufferRequest {
         let usage = wgpu::BufferUsages::QUERY_RESOLVE | wgpu::BufferUsages::COPY_SRC;
-        BufferRequest::new("times of calls", RESOLVE_STRIDE * readbacks as u64, usage)
+        BufferRequest::new("timestamps of calls", RESOLVE_STRIDE * slots as u64, usage)
     }
 
-    fn writes(&self, answer: usize) -> wgpu::ComputePassTimestampWrites<'_> {
-        let first = u32::try_from(2 * answer).unwrap_or(0);
+    #[expect(clippy::cast_possible_truncation, reason = "`new` has checked that twice the slots are 32 bits")]
+    fn first_query(slot: usize) -> u32 {
+        2 * slot as u32
+    }
+
+    fn writes(&self, slot: usize) -> wgpu::ComputePassTimestampWrites<'_> {
+        let first = Self::first_query(slot);
         wgpu::ComputePassTimestampWrites {
             query_set: &self.queries,
             beginning_of_pass_write_index: Some(first),
@@ -100,10 +113,10 @@ impl Clock {
         }
     }
 
-    fn resolve(&self, encoder: &mut wgpu::CommandEncoder, answer: usize, to: &wgpu::Buffer) {
-        let (first, at) = (u32::try_from(2 * answer).unwrap_or(0), RESOLVE_STRIDE * answer as u64);
+    fn resolve(&self, encoder: &mut wgpu::CommandEncoder, slot: &TakenSlot) {
+        let (first, at) = (Self::first_query(slot.index), RESOLVE_STRIDE * slot.index as u64);
         encoder.resolve_query_set(&self.queries, first..first + 2, &self.resolved, at);
-        encoder.copy_buffer_to_buffer(&self.resolved, at, to, ROOM, TIMES);
+        encoder.copy_buffer_to_buffer(&self.resolved, at, slot.buffer(), ROOM, TIMES);
     }
 
     /// Seconds between two timestamps.
@@ -115,111 +128,100 @@ impl Clock {
     }
 }
 
-/// A call that was started. Dropping it gives up its answer; the call runs all the same.
+/// A call in flight. Dropping it gives up its output; the call runs all the same.
 #[derive(Debug)]
 pub struct PendingCall {
     gpu: Gpu,
-    readbacks: Arc<ReadbackSlots>,
-    answer: usize,
-    len: u64,
+    slot: TakenSlot,
+    dims: Dims,
+    elem: Elem,
     submission: wgpu::SubmissionIndex,
     /// The guards to be compared, and the state's buffers that have some.
-    guards: Option<(Arc<GuardList>, Vec<Region>)>,
+    guards: Option<(Arc<GuardList>, StateBuffers)>,
 }
 
-/// What a started call has to say.
+/// The output of a pipelined call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Readback {
-    /// The bytes of the output that was asked for.
-    pub bytes: Vec<u8>,
-    /// Seconds the GPU took, where the device tells.
+    /// The output that was asked for.
+    pub output: TensorData<'static>,
+    /// Seconds that the GPU took, if the device has timestamps.
     pub gpu_seconds: Option<f64>,
 }
 
 impl PendingCall {
-    /// The answer, once the call has current; calls started later may still be running.
+    /// Waits for the call's output; calls started later may still be in flight.
+    ///
+    /// Natively the future blocks the thread that polls it until the call has run; in a browser it never does.
     ///
     /// # Errors
     /// A device that fails.
     pub async fn wait(self) -> Result<Readback> {
-        let buffer = &self.readbacks.buffers[self.answer];
-        let len = if self.readbacks.clock.is_some() { ROOM + TIMES } else { self.len };
-        let mut bytes = self.gpu.read_after(buffer, len, Some(self.submission.clone())).await?;
+        let timer = self.slot.slots.timer.as_ref();
+        let bytes = self.dims.count() * element_bytes(self.elem);
+        let mapped = if timer.is_some() { ROOM + TIMES } else { self.elem.bytes(self.dims.count()) };
+        let read = |view: &[u8]| {
+            let range = |start: u64, end: u64| view.get(usize::try_from(start).ok()?..usize::try_from(end).ok()?);
+            let seconds = timer.and_then(|timer| timer.seconds(range(ROOM, ROOM + TIMES)?));
+            (range(0, bytes).unwrap_or_default().to_vec(), seconds)
+        };
+        let submission = Some(self.submission.clone());
+        let (bytes, gpu_seconds) = self.gpu.read_mapped(self.slot.buffer(), mapped, submission, read).await?;
         self.gpu.check()?;
-        if let Some((guards, states)) = &self.guards {
-            guards.check(&self.gpu, states).await?;
+        if let Some((guards, state)) = &self.guards {
+            guards.check(&self.gpu, state).await?;
         }
-        let room = usize::try_from(ROOM).unwrap_or(usize::MAX);
-        let gpu_seconds = self.readbacks.clock.as_ref().and_then(|clock| clock.seconds(bytes.get(room..)?));
-        bytes.truncate(usize::try_from(self.len).unwrap_or(0));
-        Ok(Readback { bytes, gpu_seconds })
-    }
-}
-
-impl Drop for PendingCall {
-    fn drop(&mut self) {
-        self.readbacks.give_back(self.answer);
+        Ok(Readback { output: TensorData { dims: self.dims, elem: self.elem, bytes: Cow::Owned(bytes) }, gpu_seconds })
     }
 }
 
 impl LoadedGraph {
-    /// Starts a call and returns at once. Calls run in the order they are started in.
+    /// Starts a call and returns at once. Calls run in the order in which they are started, those of different states too. The
+    /// output of index `read` is kept for [`PendingCall::wait`].
     ///
     /// # Errors
-    /// As [`call`](Self::call); an output that does not fit, or as many calls under way as the graph was loaded for.
-    pub fn start(&self, state: &State, inputs: &[InputView<'_>], after: StartOptions) -> Result<PendingCall> {
+    /// As [`call`](Self::call); an output that has more than 4,096 bytes; [`Error::Misuse`] if as many calls are in flight as
+    /// the graph was loaded for.
+    pub fn start(&self, state: &mut State, inputs: &[Input<'_>], read: usize) -> Result<PendingCall> {
         self.gpu.check()?;
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(answer) = self.readbacks.take() else {
-            let reason = format!("{} calls are under way, as many as were asked for at load", self.readbacks.buffers.len());
-            return Err(Error::Device(reason));
+        let Some(slot) = self.readbacks.take() else {
+            let most = self.readbacks.buffers.len();
+            return Err(Error::Misuse(format!(
+                "{most} calls are in flight, as many as the graph was loaded for; wait for one"
+            )));
         };
-        let started = self.start_into(&mut current, state, inputs, after, answer);
-        if started.is_err() {
-            self.readbacks.give_back(answer);
-        }
-        started
+        self.start_into(&mut current, state, inputs, read, slot)
     }
 
     fn start_into(
         &self,
-        current: &mut super::call::CurrentPlan,
-        state: &State,
-        inputs: &[InputView<'_>],
-        after: StartOptions,
-        answer: usize,
+        current: &mut CurrentPlan,
+        state: &mut State,
+        inputs: &[Input<'_>],
+        read: usize,
+        slot: TakenSlot,
     ) -> Result<PendingCall> {
-        let output = |index: usize| {
-            let tensor = self.graph.outputs.get(index).copied();
-            tensor.ok_or_else(|| Error::Device(format!("there is no output {index} to read or feedback back")))
+        let Some(&output) = self.graph.outputs.get(read) else {
+            return Err(Error::Misuse(format!("there is no output {read} to read back")));
         };
-        let (wanted, feedback) = (output(after.read)?, after.feedback.map(|(from, _)| output(from)).transpose()?);
-        self.prepare(current, inputs)?;
-        let bytes = |tensor| self.graph.info(tensor).elem.bytes(current.planned.live().dims(tensor).count());
-        let len = bytes(wanted);
+        self.prepare(current, state, inputs)?;
+        let (elem, dims) = (self.graph.info(output).elem, current.planned.live().dims(output));
+        let len = elem.bytes(dims.count());
         if len == 0 || len > ROOM {
-            return Err(Error::Device(format!("output {} has {len} bytes, allowed are 1 to {ROOM}", after.read)));
+            return Err(Error::Misuse(format!("output {read} has {len} bytes, pipelined calls read back 1 to {ROOM}")));
         }
-        let fed = feedback.map_or(0, bytes);
-        let target = |input: usize| {
-            let target = self.buffers.inputs.get(input).filter(|target| target.len >= fed);
-            target.ok_or_else(|| Error::Device(format!("input {input} has no room for {fed} bytes")))
-        };
-        let target = after.feedback.map(|(_, input)| target(input)).transpose()?;
-        let mut encoder = self.encode_writes(current, inputs);
-        self.encode_pass(&mut encoder, current, state, self.readbacks.clock.as_ref().map(|clock| clock.writes(answer)));
-        if let Some(source) = self.buffer_of(wanted, state) {
-            source.copy_to(&mut encoder, (&self.readbacks.buffers[answer], 0), len);
+        let timer = self.readbacks.timer.as_ref();
+        let mut encoder = self.encode_writes(current, state, inputs);
+        self.encode_pass(&mut encoder, current, state, timer.map(|timer| timer.writes(slot.index)));
+        if let Some(source) = self.region_of(output, state) {
+            source.copy_to(&mut encoder, (slot.buffer(), 0), len);
         }
-        if let (Some(source), Some(target)) = (feedback.and_then(|tensor| self.buffer_of(tensor, state)), target) {
-            target.copy_from(&mut encoder, (&source.buffer, source.start), 0, fed);
+        if let Some(timer) = timer {
+            timer.resolve(&mut encoder, &slot);
         }
-        if let Some(clock) = &self.readbacks.clock {
-            clock.resolve(&mut encoder, answer, &self.readbacks.buffers[answer]);
-        }
-        let submission = self.submit(encoder);
-        let (gpu, readbacks) = (self.gpu.clone(), Arc::clone(&self.readbacks));
+        let submission = self.submit_on(encoder, current, state);
         let guards = self.guards.as_ref().map(|guards| (Arc::clone(guards), state.buffers.clone()));
-        Ok(PendingCall { gpu, readbacks, answer, len, submission, guards })
+        Ok(PendingCall { gpu: self.gpu.clone(), slot, dims, elem, submission, guards })
     }
 }

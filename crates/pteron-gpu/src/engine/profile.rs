@@ -181,7 +181,7 @@ impl TimestampRecorder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::{HostView, InputView, LoadOptions, block_on};
+    use crate::engine::{LoadOptions, TensorData, block_on};
     use crate::ir::DataType;
     use crate::testing::{Sketch, dims, gpu};
 
@@ -202,15 +202,15 @@ mod tests {
     #[test]
     fn every_dispatch_has_a_time() {
         let loaded = chain(SET as usize + 3).load(&LoadOptions::default()).unwrap();
-        let state = loaded.new_state().unwrap();
+        let mut state = loaded.new_state().unwrap();
         let values = [0.5; 6];
-        let inputs = [InputView { dims: dims(&[2, 3]), data: HostView::F32(&values) }];
-        let plain = block_on(loaded.call(&state, &inputs)).unwrap();
+        let inputs = [TensorData::f32(dims(&[2, 3]), &values).into()];
+        let plain = block_on(loaded.call(&mut state, &inputs)).unwrap();
         for timing in [Timing::InsidePass, Timing::PassPerDispatch] {
             if timing == Timing::InsidePass && gpu().timing().unwrap() != timing {
                 continue;
             }
-            let (outputs, profile) = block_on(loaded.call_timed(&state, &inputs, timing)).unwrap();
+            let (outputs, profile) = block_on(loaded.call_timed(&mut state, &inputs, timing)).unwrap();
             assert_eq!(outputs, plain, "{timing:?}");
             assert_eq!((profile.timing, profile.dispatches.len()), (timing, SET as usize + 3));
             assert!(profile.tick_ns > 0.0 && profile.total() > 0.0, "{timing:?}: {}", profile.total());

@@ -134,10 +134,10 @@ pub(super) fn agree(sketch: &Sketch, fusions: &Fusions, calls: &[Vec<HostTensor>
     let [plain, fused]: [LoadedGraph; 2] = [&Fusions::NONE, fusions].map(load);
     let names = |graph: &LoadedGraph| graph.graph().nodes.iter().map(|node| node.name).collect::<Vec<_>>();
     assert_ne!(names(&fused), names(&plain), "nothing was fused");
-    let [plain_state, fused_state] = [&plain, &fused].map(|graph| graph.new_state().unwrap());
+    let [mut plain_state, mut fused_state] = [&plain, &fused].map(|graph| graph.new_state().unwrap());
     for (index, inputs) in calls.iter().enumerate() {
-        let want = run(&plain, &plain_state, inputs).unwrap();
-        let got = run(&fused, &fused_state, inputs).unwrap();
+        let want = run(&plain, &mut plain_state, inputs).unwrap();
+        let got = run(&fused, &mut fused_state, inputs).unwrap();
         compare_answers(&format!("call {index}"), &got, &want, 1e-5);
     }
 }

@@ -134,14 +134,14 @@ fn kernels_touch_no_more_than_their_reach() {
         let valid = any(&mut Random::new(seed));
         let (exact, gpu) = &devices[usize::try_from(seed % 3).unwrap()];
         let fusions = [Fusions::NONE, Fusions::ALL][usize::from(seed % 2 == 0)];
-        let [graph, tight] = [gpu, exact].map(|gpu| {
+        let [mut graph, mut tight] = [gpu, exact].map(|gpu| {
             let graph = valid.sketch.load_fused(gpu, &fusions, &LoadOptions::default()).unwrap();
             let state = graph.new_state().unwrap();
             (graph, state)
         });
         for (call, inputs) in valid.calls.iter().enumerate() {
             let inputs: Vec<HostTensor> = (0..).zip(inputs).map(|(at, input)| filled(at, input)).collect();
-            let [want, got] = [&graph, &tight].map(|(graph, state)| run(graph, state, &inputs).unwrap());
+            let [want, got] = [&mut graph, &mut tight].map(|(graph, state)| run(graph, state, &inputs).unwrap());
             assert_eq!(got, want, "seed {seed}, call {call}");
         }
     }

@@ -61,8 +61,8 @@ fn compute(gpu: &Gpu) -> Vec<u8> {
     sketch.call("aten.sigmoid.default", &[input, output]);
     sketch.output(output);
     let graph = sketch.load_on(gpu, &LoadOptions::default()).unwrap();
-    let answer = run(&graph, &graph.new_state().unwrap(), &[f32s(&[4], vec![-1.0, 0.0, 1.0, 2.0])]).unwrap();
-    answer[0].bytes.clone()
+    let answer = run(&graph, &mut graph.new_state().unwrap(), &[f32s(&[4], vec![-1.0, 0.0, 1.0, 2.0])]).unwrap();
+    answer[0].bytes.to_vec()
 }
 
 #[test]

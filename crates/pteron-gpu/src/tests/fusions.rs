@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use super::operators::{demo, fixture_graphs};
 use super::own_gpu;
 use crate::Error;
-use crate::engine::{Gpu, LoadOptions, LoadedGraph, OutputData, SharedBudget, block_on};
+use crate::engine::{Gpu, LoadOptions, LoadedGraph, SharedBudget, TensorData, block_on};
 use crate::fuse::Fusions;
 use crate::graph::Graph;
 use crate::ir::{ConstantId, ConstantSource, DataType, Value, ValueId};
@@ -15,12 +15,12 @@ use crate::reference::HostTensor;
 use crate::testing::{Dry, Sketch, compare_answers, i32s, noise, noise_bytes, run};
 
 /// Runs the calls of a graph; the answers of each, and the dispatches of the last.
-fn answers(gpu: &Gpu, graph: &LoadedGraph, calls: &[Vec<HostTensor>]) -> (Vec<Vec<OutputData>>, u64) {
-    let state = graph.new_state().unwrap();
+fn answers(gpu: &Gpu, graph: &LoadedGraph, calls: &[Vec<HostTensor>]) -> (Vec<Vec<TensorData<'static>>>, u64) {
+    let mut state = graph.new_state().unwrap();
     let mut dispatches = 0;
     let call = |inputs: &Vec<HostTensor>| {
         let before = gpu.counts().dispatches;
-        let outputs = run(graph, &state, inputs).unwrap();
+        let outputs = run(graph, &mut state, inputs).unwrap();
         dispatches = gpu.counts().dispatches - before;
         outputs
     };
@@ -175,9 +175,9 @@ fn constants_are_uploaded_where_they_are_used_and_nowhere_else() {
     asked.sort_unstable();
     // a, b, alone, and the scales of each: a once although it goes to two places, the constant that nobody reads not at all.
     assert_eq!(asked, [0, 1, 2, 3, 4, 5]);
-    let state = graph.new_state().unwrap();
+    let mut state = graph.new_state().unwrap();
     let x = crate::testing::f32s(&[3, 32], noise(1, 96));
-    let outputs = run(&graph, &state, &[x]).unwrap();
+    let outputs = run(&graph, &mut state, &[x]).unwrap();
     assert_eq!(outputs[3].bytes, joining.sketch.constants[0]);
     // Its joined weights and scales are as many bytes as those of its parts.
     let error = block_on(LoadedGraph::load(

@@ -1,6 +1,6 @@
 //! Guard bytes: a kernel that writes past its buffer is found, and nothing else is.
 
-use crate::engine::{Gpu, GpuOptions, HostView, InputView, LoadOptions, LoadedGraph, StartOptions, block_on};
+use crate::engine::{Gpu, GpuOptions, Input, LoadOptions, LoadedGraph, TensorData, block_on};
 use crate::error::{Error, OpError};
 use crate::graph::Graph;
 use crate::ir::DataType;
@@ -82,8 +82,8 @@ fn load(gpu: &Gpu, graph: Graph) -> LoadedGraph {
     block_on(LoadedGraph::load(gpu, graph, &|_| None, &options)).unwrap()
 }
 
-fn ones() -> [InputView<'static>; 1] {
-    [InputView { dims: dims(&[16]), data: HostView::F32(&[1.0; 16]) }]
+fn ones() -> [Input<'static>; 1] {
+    [TensorData::f32(dims(&[16]), &[1.0; 16]).into()]
 }
 
 #[test]
@@ -91,16 +91,16 @@ fn a_write_past_the_end_of_a_buffer_is_found() {
     let gpu = gpu(true);
     for past in [0, 1, 100, 255] {
         let graph = load(&gpu, overrunning(&UNCHECKED, past));
-        let state = graph.new_state().unwrap();
+        let mut state = graph.new_state().unwrap();
         // Guards are whole again afterwards, so the second call says the same as the first.
         for call in 0..2 {
-            let Err(Error::GuardBytes { buffer, place, operators }) = block_on(graph.call(&state, &ones())) else {
+            let Err(Error::GuardBytes { buffer, place, operators }) = block_on(graph.call(&mut state, &ones())) else {
                 panic!("call {call}: nothing was found {past} words past the end");
             };
             assert_eq!((buffer.as_str(), operators.as_str()), ("output 0", "test.overrun (call 1)"));
             assert_eq!(place, format!("{} bytes after its end", 4 * past));
         }
-        let started = graph.start(&state, &ones(), StartOptions::default()).unwrap();
+        let started = graph.start(&mut state, &ones(), 0).unwrap();
         assert!(matches!(block_on(started.wait()), Err(Error::GuardBytes { .. })), "in a call that was started");
     }
 }
@@ -114,7 +114,7 @@ fn a_write_past_the_reach_is_dropped_where_no_more_is_bound() {
     }
     for (gpu, found) in [(gpu.clone(), true), (gpu.binding_reach(), false)] {
         let graph = load(&gpu, overrunning(&UNCHECKED, 0));
-        let answer = block_on(graph.call(&graph.new_state().unwrap(), &ones()));
+        let answer = block_on(graph.call(&mut graph.new_state().unwrap(), &ones()));
         assert_eq!(matches!(answer, Err(Error::GuardBytes { .. })), found);
     }
 }
@@ -124,7 +124,7 @@ fn checked_kernels_cannot_reach_guards() {
     let gpu = gpu(true);
     for past in [0, 1, 255] {
         let graph = load(&gpu, overrunning(&CHECKED, past));
-        let answer = block_on(graph.call(&graph.new_state().unwrap(), &ones())).unwrap();
+        let answer = block_on(graph.call(&mut graph.new_state().unwrap(), &ones())).unwrap();
         assert_eq!(answer[0].bytes.len(), 64);
     }
 }
@@ -136,7 +136,7 @@ fn guards_are_counted_and_cost_nothing_where_they_are_off() {
         let gpu = gpu(guards);
         assert_eq!(gpu.has_guard_bytes(), guards);
         let loaded = load(&gpu, graph(0));
-        let answer = block_on(loaded.call(&loaded.new_state().unwrap(), &ones())).unwrap();
+        let answer = block_on(loaded.call(&mut loaded.new_state().unwrap(), &ones())).unwrap();
         (answer, gpu.counts(), loaded.memory_bytes(), gpu.guard_checks())
     });
     assert_eq!((&with.0, with.1, with.2), (&without.0, without.1, without.2), "guards change no answer and no figure");

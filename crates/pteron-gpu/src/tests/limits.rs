@@ -66,9 +66,9 @@ fn smaller_input_bounds_make_a_large_graph_fit() {
     let tight = LoadOptions { input_bounds: vec![Some(crate::testing::dims(&[3, 1024]))], ..LoadOptions::default() };
     let loaded = load_on(&gpu, &large(rows, false), &tight).unwrap();
     let values = noise(5, 3 * 1024);
-    let outputs = run(&loaded, &loaded.new_state().unwrap(), &[f32s(&[3, 1024], values.clone())]).unwrap();
+    let outputs = run(&loaded, &mut loaded.new_state().unwrap(), &[f32s(&[3, 1024], values.clone())]).unwrap();
     assert_eq!(outputs[0].bytes, bytemuck::cast_slice::<f32, u8>(&values[2048..]));
-    let error = run(&loaded, &loaded.new_state().unwrap(), &[f32s(&[4, 1024], vec![0.0; 4096])]).unwrap_err();
+    let error = run(&loaded, &mut loaded.new_state().unwrap(), &[f32s(&[4, 1024], vec![0.0; 4096])]).unwrap_err();
     assert_eq!(error.to_string(), "input 0 has shape [4, 1024], allowed is up to [3, 1024]");
 }
 
@@ -105,7 +105,7 @@ fn a_thread_for_each_element_folds_past_the_limit() {
     let grid = Dry::new(&sketch).unwrap().planned.plans()[0].steps[0].grid;
     assert!(grid.y == 2 && grid.groups() >= u64::from(count.div_ceil(256)), "{grid:?}");
     let loaded = sketch.load(&LoadOptions::default()).unwrap();
-    let outputs = run(&loaded, &loaded.new_state().unwrap(), &[]).unwrap();
+    let outputs = run(&loaded, &mut loaded.new_state().unwrap(), &[]).unwrap();
     let expected: Vec<u32> = (count - 300..count).collect();
     assert_eq!(bytemuck::pod_collect_to_vec::<u8, u32>(&outputs[0].bytes), expected);
 }

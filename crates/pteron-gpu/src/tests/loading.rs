@@ -56,7 +56,7 @@ fn progress_grows_to_the_totals_of_the_start() {
         assert!(told.iter().any(|now| 0 < now.uploaded_bytes && now.uploaded_bytes < total_bytes), "{told:?}");
         let last = told.last().unwrap();
         assert_eq!((last.uploaded_bytes, last.ready_pipelines), (total_bytes, 1));
-        let outputs = run(&loaded, &loaded.new_state().unwrap(), &[f32s(&[4], vec![1.0, 2.0, 3.0, 4.0])]).unwrap();
+        let outputs = run(&loaded, &mut loaded.new_state().unwrap(), &[f32s(&[4], vec![1.0, 2.0, 3.0, 4.0])]).unwrap();
         assert!(outputs[0].bytes == bytes, "a constant of several writes is whole");
     }
     assert_eq!(gpu.counts().pipelines, 1);
@@ -75,7 +75,7 @@ fn constants_of_any_length_arrive_whole() {
     let (loaded, told) = load(&gpu, &sketch);
     let last = told.last().unwrap();
     assert_eq!((last.uploaded_bytes, last.total_bytes), (last.total_bytes, lengths.iter().fold(0, sum)));
-    let outputs = run(&loaded, &loaded.new_state().unwrap(), &[]).unwrap();
+    let outputs = run(&loaded, &mut loaded.new_state().unwrap(), &[]).unwrap();
     for (output, want) in outputs.iter().zip(&sketch.constants) {
         assert!(output.bytes == *want, "a constant of {} bytes", want.len());
     }
@@ -86,7 +86,7 @@ fn constants_of_any_length_arrive_whole() {
 fn states_start_as_the_file_has_them() {
     let sketch = two_caches(2048, [0.5, 0.0]);
     let graph = sketch.load_on(&own_gpu(), &LoadOptions::default()).unwrap();
-    let outputs = run(&graph, &graph.new_state().unwrap(), &[f32s(&[1, 1, 1, 4], vec![1.0; 4])]).unwrap();
+    let outputs = run(&graph, &mut graph.new_state().unwrap(), &[f32s(&[1, 1, 1, 4], vec![1.0; 4])]).unwrap();
     for (output, last) in outputs.iter().zip([0.5f32, 0.0]) {
         let want = cache_values(2048, 1.0, last);
         assert!(output.bytes == bytemuck::cast_slice::<f32, u8>(&want), "the one that ends with {last}");
@@ -100,7 +100,7 @@ fn an_upload_that_fails_is_what_is_said_and_the_device_goes_on() {
     let missing = block_on(graph.load(&|_| None, &ProgressCounter::default())).unwrap_err();
     assert!(matches!(missing, Error::MissingConstant { .. }), "{missing}");
     let (loaded, _) = load(&gpu, &sketch);
-    run(&loaded, &loaded.new_state().unwrap(), &[f32s(&[4], noise(1, 4))]).unwrap();
+    run(&loaded, &mut loaded.new_state().unwrap(), &[f32s(&[4], noise(1, 4))]).unwrap();
 }
 
 #[test]
@@ -133,8 +133,8 @@ fn memory_is_what_is_needed_and_little_more() {
     }
     sketch.output(last);
     let graph = sketch.load_on(&gpu, &LoadOptions::default()).unwrap();
-    let state = graph.new_state().unwrap();
-    run(&graph, &state, &[f32s(&[floats], noise(9, floats as usize))]).unwrap();
+    let mut state = graph.new_state().unwrap();
+    run(&graph, &mut state, &[f32s(&[floats], noise(9, floats as usize))]).unwrap();
     let needed = graph.memory_needed();
     assert_eq!(needed.constant_bytes, 4 * 4 * u64::from(floats));
     let Some(allocated) = gpu.allocated() else { return };

@@ -29,8 +29,8 @@ fn options(limit: Option<u64>) -> LoadOptions {
 fn all(gpu: &Gpu, sketch: &Sketch, options: &LoadOptions) -> Result<Vec<u8>> {
     let graph: LoadedGraph = sketch.load_on(gpu, options)?;
     let state = graph.new_state()?;
-    let outputs = run(&graph, &graph.clone_state(&state)?, &[f32s(&[1, 1, 1, 4], noise(2, 4))])?;
-    Ok(outputs.into_iter().flat_map(|output| output.bytes).collect())
+    let outputs = run(&graph, &mut graph.clone_state(&state)?, &[f32s(&[1, 1, 1, 4], noise(2, 4))])?;
+    Ok(outputs.into_iter().flat_map(|output| output.bytes.into_owned()).collect())
 }
 
 /// Bytes that live on the device, when it has done all it was given.

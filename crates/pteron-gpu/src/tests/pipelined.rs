@@ -1,7 +1,8 @@
-//! Calls that are started and not waited for.
+//! Pipelined calls and feedback.
 
-use super::{load_on, own_gpu};
-use crate::engine::{HostView, InputView, LoadOptions, LoadedGraph, PendingCall, StartOptions, State, block_on};
+use super::own_gpu;
+use crate::engine::{Feedback, Gpu, Input, LoadOptions, LoadedGraph, PendingCall, State, TensorData, block_on};
+use crate::error::Error;
 use crate::ir::DataType;
 use crate::testing::{Sketch, dims};
 
@@ -16,94 +17,155 @@ fn counter() -> Sketch {
     sketch
 }
 
+const FEEDBACK: Feedback = Feedback { output: 0, input: 0 };
+
+fn load_on(gpu: &Gpu, max_in_flight: usize) -> LoadedGraph {
+    let options = LoadOptions { max_in_flight, feedback: vec![FEEDBACK], ..LoadOptions::default() };
+    super::load_on(gpu, &counter(), &options).unwrap()
+}
+
 fn load(max_in_flight: usize) -> (LoadedGraph, State) {
-    let loaded = load_on(&own_gpu(), &counter(), &LoadOptions { max_in_flight, ..LoadOptions::default() }).unwrap();
+    let loaded = load_on(&own_gpu(), max_in_flight);
     let state = loaded.new_state().unwrap();
     (loaded, state)
 }
 
-fn view(data: HostView<'_>) -> InputView<'_> {
-    InputView { dims: dims(&[1, 1]), data }
+fn given(value: &[i32]) -> Input<'_> {
+    TensorData::i32(dims(&[1, 1]), value).into()
+}
+
+fn fed() -> Input<'static> {
+    Input::Feedback(dims(&[1, 1]))
 }
 
 fn number(pending: PendingCall) -> i32 {
-    let answer = block_on(pending.wait()).unwrap();
-    assert!(answer.gpu_seconds.is_none_or(|seconds| (0.0..60.0).contains(&seconds)), "{answer:?}");
-    i32::from_le_bytes(answer.bytes.try_into().unwrap())
+    let readback = block_on(pending.wait()).unwrap();
+    assert!(readback.gpu_seconds.is_none_or(|seconds| (0.0..60.0).contains(&seconds)), "{readback:?}");
+    i32::from_le_bytes(readback.output.bytes.as_ref().try_into().unwrap())
+}
+
+/// What a state that starts with `first` computes, step by step.
+fn expected(first: i32, steps: i32) -> Vec<i32> {
+    let next = |x: &mut i32, step| {
+        *x = *x * 2 + step;
+        Some(*x)
+    };
+    (0..steps).scan(first, next).collect()
 }
 
 #[test]
-fn each_call_begins_with_what_the_last_one_left() {
-    let (graph, state) = load(3);
-    let after = StartOptions { read: 0, feedback: Some((0, 0)) };
+fn each_call_starts_from_the_fed_back_output() {
+    let (graph, mut state) = load(3);
     let mut pending = std::collections::VecDeque::new();
     let mut found = Vec::new();
     for step in 0..20 {
-        let first = if step == 0 { HostView::I32(&[1]) } else { HostView::Kept };
-        pending.push_back(graph.start(&state, &[view(first), view(HostView::I32(&[step]))], after).unwrap());
+        let first = if step == 0 { given(&[1]) } else { fed() };
+        pending.push_back(graph.start(&mut state, &[first, given(&[step])], 0).unwrap());
         if pending.len() == 3 {
             found.push(number(pending.pop_front().unwrap()));
         }
     }
     found.extend(pending.into_iter().map(number));
-    let expected = (0..20).scan(1, |x, step| {
-        *x = *x * 2 + step;
-        Some(*x)
-    });
-    assert_eq!(found, expected.collect::<Vec<i32>>());
-    let outputs = block_on(graph.call(&state, &[view(HostView::Kept), view(HostView::I32(&[0]))])).unwrap();
-    assert_eq!(outputs[0].bytes, (found[19] * 2).to_le_bytes(), "a plain call takes it as well");
+    assert_eq!(found, expected(1, 20));
+    let outputs = block_on(graph.call(&mut state, &[fed(), given(&[0])])).unwrap();
+    assert_eq!(outputs[0].bytes.as_ref(), (found[19] * 2).to_le_bytes(), "a plain call takes it as well");
+}
+
+#[test]
+fn states_with_calls_in_flight_interleave() {
+    let graph = load_on(&own_gpu(), 6);
+    let mut states: Vec<State> = (0..3).map(|_| graph.new_state().unwrap()).collect();
+    let mut found = vec![Vec::new(); 3];
+    let mut pending: Vec<std::collections::VecDeque<PendingCall>> = (0..3).map(|_| Default::default()).collect();
+    for step in 0..12 {
+        for (index, state) in states.iter_mut().enumerate() {
+            let first = [i32::try_from(index).unwrap() + 1];
+            let first = if step == 0 { given(&first) } else { fed() };
+            pending[index].push_back(graph.start(state, &[first, given(&[step])], 0).unwrap());
+            if pending[index].len() == 2 {
+                found[index].push(number(pending[index].pop_front().unwrap()));
+            }
+        }
+    }
+    for (index, pending) in pending.into_iter().enumerate() {
+        found[index].extend(pending.into_iter().map(number));
+        assert_eq!(found[index], expected(i32::try_from(index).unwrap() + 1, 12), "state {index}");
+    }
+}
+
+#[test]
+fn a_copied_state_has_the_fed_back_value_and_a_reset_one_does_not() {
+    let (graph, mut state) = load(2);
+    assert!(!state.has_feedback(0));
+    assert_eq!(number(graph.start(&mut state, &[given(&[5]), given(&[1])], 0).unwrap()), 11);
+    let mut copy = graph.clone_state(&state).unwrap();
+    assert_eq!(number(graph.start(&mut state, &[fed(), given(&[2])], 0).unwrap()), 24);
+    assert_eq!(number(graph.start(&mut copy, &[fed(), given(&[3])], 0).unwrap()), 25);
+    graph.reset(&mut copy).unwrap();
+    let error = graph.start(&mut copy, &[fed(), given(&[3])], 0).unwrap_err();
+    assert!(matches!(&error, Error::Input { index: 0, reason } if reason.contains("fed-back")), "{error}");
 }
 
 #[test]
 fn nothing_is_made_after_the_first_call() {
     let gpu = own_gpu();
-    let graph = load_on(&gpu, &counter(), &LoadOptions { max_in_flight: 2, ..LoadOptions::default() }).unwrap();
-    let state = graph.new_state().unwrap();
-    let inputs = [view(HostView::I32(&[1])), view(HostView::I32(&[2]))];
-    block_on(graph.start(&state, &inputs, StartOptions::default()).unwrap().wait()).unwrap();
+    let graph = load_on(&gpu, 2);
+    let mut state = graph.new_state().unwrap();
+    block_on(graph.start(&mut state, &[given(&[1]), given(&[2])], 0).unwrap().wait()).unwrap();
     let before = gpu.counts();
     for _ in 0..5 {
-        block_on(graph.start(&state, &inputs, StartOptions { read: 0, feedback: Some((0, 1)) }).unwrap().wait()).unwrap();
+        block_on(graph.start(&mut state, &[fed(), given(&[2])], 0).unwrap().wait()).unwrap();
     }
     let after = gpu.counts();
     assert_eq!((after.buffers, after.bind_groups, after.pipelines), (before.buffers, before.bind_groups, before.pipelines));
-    assert_eq!(after.submits - before.submits, 5);
+    assert_eq!((after.submits - before.submits, after.writes - before.writes, after.passes - before.passes), (5, 5, 5));
 }
 
 #[test]
-fn what_cannot_be_started_is_refused_and_changes_nothing() {
-    let (graph, state) = load(1);
-    let inputs = || [view(HostView::I32(&[5])), view(HostView::I32(&[1]))];
-    let first = graph.start(&state, &inputs(), StartOptions::default()).unwrap();
-    let error = graph.start(&state, &inputs(), StartOptions::default()).unwrap_err().to_string();
-    assert!(error.contains("1 calls are under way"), "{error}");
+fn refused_calls_change_nothing() {
+    let (graph, mut state) = load(1);
+    let inputs = || [given(&[5]), given(&[1])];
+    let first = graph.start(&mut state, &inputs(), 0).unwrap();
+    let error = graph.start(&mut state, &inputs(), 0).unwrap_err();
+    assert!(matches!(&error, Error::Misuse(reason) if reason.contains("1 calls are in flight")), "{error}");
     assert_eq!(number(first), 11);
-    for (after, text) in [
-        (StartOptions { read: 1, feedback: None }, "no output 1"),
-        (StartOptions { read: 0, feedback: Some((3, 0)) }, "no output 3"),
-        (StartOptions { read: 0, feedback: Some((0, 9)) }, "input 9 has no room"),
-    ] {
-        let error = graph.start(&state, &inputs(), after).unwrap_err().to_string();
-        assert!(error.contains(text), "{error}");
-    }
-    drop(graph.start(&state, &inputs(), StartOptions::default()).unwrap());
-    let again = graph.start(&state, &inputs(), StartOptions::default()).expect("an answer given up leaves its place");
+    let error = graph.start(&mut state, &inputs(), 1).unwrap_err();
+    assert!(matches!(&error, Error::Misuse(reason) if reason.contains("no output 1")), "{error}");
+    drop(graph.start(&mut state, &inputs(), 0).unwrap());
+    let again = graph.start(&mut state, &inputs(), 0).expect("a dropped call frees its readback slot");
     assert_eq!(number(again), 11);
+    let mut other = load(1).1;
+    let error = graph.start(&mut other, &inputs(), 0).unwrap_err();
+    assert!(matches!(&error, Error::Misuse(reason) if reason.contains("another graph")), "{error}");
 }
 
 #[test]
-fn a_value_that_plans_depend_on_cannot_be_kept() {
+fn feedback_that_cannot_be_is_refused_at_load() {
+    for (feedback, text) in [
+        (vec![Feedback { output: 3, input: 0 }], "no such output"),
+        (vec![Feedback { output: 0, input: 9 }], "no such output or input"),
+        (vec![FEEDBACK, FEEDBACK], "another output is fed back"),
+    ] {
+        let options = LoadOptions { feedback, ..LoadOptions::default() };
+        let error = super::load_on(&own_gpu(), &counter(), &options).unwrap_err();
+        assert!(matches!(&error, Error::Misuse(reason) if reason.contains(text)), "{error}");
+    }
+}
+
+#[test]
+fn an_input_that_plans_depend_on_takes_no_feedback() {
     let mut sketch = Sketch::new();
     let (x, position) = (sketch.input(DataType::Float32, &[8]), sketch.input(DataType::Int32, &[1]));
     let (zero, at) = (sketch.int(0), sketch.value(crate::ir::Value::SymInt));
-    let out = sketch.tensor(DataType::Float32, &[]);
+    let [out, next] =
+        [(DataType::Float32, &[][..]), (DataType::Int32, &[1])].map(|(dtype, dims)| sketch.tensor(dtype, dims));
     sketch.call("et_vk.select_as_symint.default", &[position, zero, zero, at]);
     sketch.call("aten.select_copy.int", &[x, zero, at, out]);
+    let one = sketch.int(1);
+    sketch.call("aten.add.Tensor", &[position, position, one, next]);
     sketch.output(out);
-    let graph = sketch.load(&LoadOptions::default()).unwrap();
-    let state = graph.new_state().unwrap();
-    let x = InputView { dims: dims(&[8]), data: HostView::F32(&[0.5; 8]) };
-    let error = block_on(graph.call(&state, &[x, InputView { dims: dims(&[1]), data: HostView::Kept }])).unwrap_err();
-    assert!(error.to_string().contains("its value is needed before the graph runs"), "{error}");
+    sketch.output(next);
+    let options = LoadOptions { feedback: vec![Feedback { output: 1, input: 1 }], ..LoadOptions::default() };
+    let error = sketch.load(&options).unwrap_err();
+    assert!(matches!(&error, Error::Misuse(reason) if reason.contains("plans depend on")), "{error}");
 }

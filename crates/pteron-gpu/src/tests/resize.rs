@@ -2,7 +2,7 @@
 
 use super::random::{MOST, Random, RandomGraph, TABLE_ROWS};
 use super::{load_on, own_gpu};
-use crate::engine::{Gpu, LoadOptions, LoadedGraph, OutputData, State};
+use crate::engine::{Gpu, LoadOptions, LoadedGraph, State, TensorData};
 use crate::graph::Graph;
 use crate::live::{Live, Scalar};
 use crate::plan::Caps;
@@ -29,28 +29,28 @@ fn a_resized_graph_answers_bit_for_bit_like_a_fresh_one() {
         let graph = RandomGraph::new(seed, 14, MOST);
         let loaded =
             load_on(&gpu, &graph.sketch, &LoadOptions::default()).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
-        let state = loaded.new_state().unwrap();
+        let mut state = loaded.new_state().unwrap();
         let mut random = Random::new(seed + 1000);
         for call in 0..5 {
             let live = live_dims(&mut random);
             let inputs = graph.inputs(&mut random, live);
             let fresh = RandomGraph::new(seed, 14, live.map(|dim| dim.max(1)));
             let fresh = load_on(&gpu, &fresh.sketch, &LoadOptions::default()).unwrap();
-            let want = run(&fresh, &fresh.new_state().unwrap(), &inputs);
-            match (run(&loaded, &state, &inputs), want) {
+            let want = run(&fresh, &mut fresh.new_state().unwrap(), &inputs);
+            match (run(&loaded, &mut state, &inputs), want) {
                 (Ok(got), Ok(want)) => {
                     assert_eq!(got, want, "seed {seed}, call {call} at {live:?}: resized and fresh differ");
                 }
                 (Err(got), Err(want)) => assert_eq!(got.to_string(), want.to_string(), "seed {seed}, call {call}"),
                 (got, want) => panic!("seed {seed}, call {call} at {live:?}: {got:?} resized, {want:?} fresh"),
             }
-            match run(&loaded, &state, &inputs) {
+            match run(&loaded, &mut state, &inputs) {
                 Ok(before) => {
                     answered += 1;
                     nothing_refused_leaves_a_trace(
                         &gpu,
                         &loaded,
-                        &state,
+                        &mut state,
                         &inputs,
                         &before,
                         &format!("seed {seed}, call {call}"),
@@ -96,9 +96,9 @@ fn bad_calls(good: &[HostTensor]) -> Vec<Vec<HostTensor>> {
 fn nothing_refused_leaves_a_trace(
     gpu: &Gpu,
     loaded: &LoadedGraph,
-    state: &State,
+    state: &mut State,
     inputs: &[HostTensor],
-    before: &[OutputData],
+    before: &[TensorData<'static>],
     what: &str,
 ) {
     let counts = gpu.counts();

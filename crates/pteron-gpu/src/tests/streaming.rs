@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::two_caches;
-use crate::engine::{HostView, InputView, LoadOptions, LoadedGraph, PreparedGraph, ProgressCounter, block_on};
+use crate::engine::{LoadOptions, LoadedGraph, PreparedGraph, ProgressCounter, TensorData, block_on};
 use crate::error::Error;
 use crate::fuse::Fusions;
 use crate::graph::Graph;
@@ -33,9 +33,9 @@ fn prepared(sketch: &Sketch) -> PreparedGraph {
 }
 
 fn answer(loaded: &LoadedGraph) -> Vec<u8> {
-    let state = loaded.new_state().unwrap();
-    let inputs = [InputView { dims: dims(&[7]), data: HostView::F32(&[1.0; 7]) }];
-    block_on(loaded.call(&state, &inputs)).unwrap().remove(0).bytes
+    let mut state = loaded.new_state().unwrap();
+    let inputs = [TensorData::f32(dims(&[7]), &[1.0; 7]).into()];
+    block_on(loaded.call(&mut state, &inputs)).unwrap().remove(0).bytes.into_owned()
 }
 
 fn whole(sketch: &Sketch) -> LoadedGraph {
@@ -96,8 +96,8 @@ fn before_constants_come_they_are_zeros() {
 fn states_start_as_the_file_has_them_after_damage_too() {
     let sketch = two_caches(64, [0.5, 0.0]);
     let outputs = |loaded: &LoadedGraph| {
-        let inputs = [InputView { dims: dims(&[1, 1, 1, 4]), data: HostView::F32(&[1.0; 4]) }];
-        block_on(loaded.call(&loaded.new_state().unwrap(), &inputs)).unwrap()
+        let inputs = [TensorData::f32(dims(&[1, 1, 1, 4]), &[1.0; 4]).into()];
+        block_on(loaded.call(&mut loaded.new_state().unwrap(), &inputs)).unwrap()
     };
     let mut filling = block_on(prepared(&sketch).load_streaming(&ProgressCounter::default())).unwrap();
     let ids: Vec<ConstantId> = filling.constants().map(|(id, _)| id).collect();

@@ -45,12 +45,12 @@ fn a_single_number_and_integers() {
 fn shapes_that_do_not_go_together_are_refused_and_change_nothing() {
     let sketch = sketch("aten.add.Tensor", DataType::Float32, &[8], &[8], &[8], Some(1.0));
     let loaded = sketch.load(&Default::default()).unwrap();
-    let state = loaded.new_state().unwrap();
+    let mut state = loaded.new_state().unwrap();
     let good = [f32s(&[3], vec![1.0, 2.0, 3.0]), f32s(&[3], vec![1.0; 3])];
-    let before = crate::testing::run(&loaded, &state, &good).unwrap();
-    let error = crate::testing::run(&loaded, &state, &[f32s(&[3], vec![0.0; 3]), f32s(&[4], vec![0.0; 4])]).unwrap_err();
+    let before = crate::testing::run(&loaded, &mut state, &good).unwrap();
+    let error = crate::testing::run(&loaded, &mut state, &[f32s(&[3], vec![0.0; 3]), f32s(&[4], vec![0.0; 4])]).unwrap_err();
     assert_eq!(error.to_string(), "aten.add.Tensor (call 0): `other` is [4], which cannot be broadcast with [3]");
-    assert_eq!(crate::testing::run(&loaded, &state, &good).unwrap(), before);
+    assert_eq!(crate::testing::run(&loaded, &mut state, &good).unwrap(), before);
 }
 
 const SPECIAL: [f32; 10] = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 0.0, 1.0, -1.0, 2.5, -7.0, 0.1, 1e30];

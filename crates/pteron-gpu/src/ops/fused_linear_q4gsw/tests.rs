@@ -175,7 +175,7 @@ fn rows_of_any_size_fit_16_bits() {
         let rows = f32s(&[16, 64], noise(5, 1024).iter().map(|x| x * scale).collect());
         let graphs = [loaded(&exact), loaded(&fast)];
         let answer = |graph: &LoadedGraph| -> Vec<f32> {
-            let outputs = run(graph, &graph.new_state().unwrap(), std::slice::from_ref(&rows)).unwrap();
+            let outputs = run(graph, &mut graph.new_state().unwrap(), std::slice::from_ref(&rows)).unwrap();
             bytemuck::pod_collect_to_vec(&outputs[0].bytes)
         };
         let [want, got] = graphs.each_ref().map(answer);

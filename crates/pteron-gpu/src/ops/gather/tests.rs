@@ -176,7 +176,11 @@ fn the_host_checks_indices_that_come_with_a_call_against_the_live_shape() {
     let refused = |sketch: &Sketch, bad: i32| {
         let loaded = sketch.load(&LoadOptions::default()).unwrap();
         let call = |rows: u32, index| {
-            run(&loaded, &loaded.new_state().unwrap(), &[data(DataType::Float32, &[rows, 3], 1), i32s(&[1], vec![index])])
+            run(
+                &loaded,
+                &mut loaded.new_state().unwrap(),
+                &[data(DataType::Float32, &[rows, 3], 1), i32s(&[1], vec![index])],
+            )
         };
         assert!(call(6, 4).is_ok());
         call(4, bad).unwrap_err().to_string()

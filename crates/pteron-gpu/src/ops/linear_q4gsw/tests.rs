@@ -177,6 +177,6 @@ fn the_first_of_two_columns_is_in_the_high_half() {
     sketch.call("et_vk.linear_qcs4w.default", &[x, weight, scales, out]);
     sketch.output(out);
     let loaded = sketch.load(&crate::engine::LoadOptions::default()).unwrap();
-    let answer = crate::testing::run(&loaded, &loaded.new_state().unwrap(), &[f32s(&[1, 2], vec![1.0, 10.0])]).unwrap();
+    let answer = crate::testing::run(&loaded, &mut loaded.new_state().unwrap(), &[f32s(&[1, 2], vec![1.0, 10.0])]).unwrap();
     assert_eq!(bytemuck::pod_collect_to_vec::<u8, f32>(&answer[0].bytes), [71.0, -4.0]);
 }

@@ -1,4 +1,4 @@
-use crate::engine::{LoadOptions, OutputData};
+use crate::engine::{LoadOptions, TensorData};
 use crate::ir::{DataType, Value, ValueId};
 use crate::reference::{HostData, HostTensor};
 use crate::testing::{Dry, Sketch, check, dims, f32s, i32s, noise, noise_bytes, refusal, run};
@@ -173,9 +173,9 @@ fn sums_of_many_numbers_are_accurate() {
     assert!((f64::from(sum[0]) - exact).abs() < 1e-6 * exact, "{} instead of {exact}", sum[0]);
 }
 
-fn once(sketch: &Sketch, inputs: &[HostTensor]) -> OutputData {
+fn once(sketch: &Sketch, inputs: &[HostTensor]) -> TensorData<'static> {
     let loaded = sketch.load(&LoadOptions::default()).unwrap();
-    run(&loaded, &loaded.new_state().unwrap(), inputs).unwrap().remove(0)
+    run(&loaded, &mut loaded.new_state().unwrap(), inputs).unwrap().remove(0)
 }
 
 /// PyTorch's answers, which do not come from the reference.

@@ -59,10 +59,10 @@ fn a_draw_is_what_the_reference_draws() {
     check(&sketch(&[1, 500]), &calls, 0.0);
 }
 
-fn draw(graph: &LoadedGraph, state: &State, logits: &[f32], scale: f32, seed: i32, draw: i32) -> usize {
+fn draw(graph: &LoadedGraph, state: &mut State, logits: &[f32], scale: f32, seed: i32, draw: i32) -> usize {
     let inputs = [f32s(&[1, u32::try_from(logits.len()).unwrap()], logits.to_vec()), sampling(scale, seed, draw)];
     let outputs = run(graph, state, &inputs).unwrap();
-    usize::try_from(i32::from_le_bytes(outputs[0].bytes.clone().try_into().unwrap())).unwrap()
+    usize::try_from(i32::from_le_bytes(outputs[0].bytes.as_ref().try_into().unwrap())).unwrap()
 }
 
 #[test]
@@ -70,13 +70,13 @@ fn draws_follow_the_softmax() {
     let logits = [2.0f32, 1.0, 0.0, -1.0, 0.5, 0.5];
     for scale in [1.0f32, 0.5] {
         let graph = sketch(&[1, 6]).load(&LoadOptions::default()).unwrap();
-        let state = graph.new_state().unwrap();
+        let mut state = graph.new_state().unwrap();
         let weights: Vec<f64> = logits.iter().map(|logit| f64::from(logit * scale).exp()).collect();
         let total: f64 = weights.iter().sum();
         let draws = 2000;
         let mut counts = [0.0f64; 6];
         for index in 0..draws {
-            counts[draw(&graph, &state, &logits, scale, 7, index)] += 1.0;
+            counts[draw(&graph, &mut state, &logits, scale, 7, index)] += 1.0;
         }
         let expected = |weight: &f64| weight / total * f64::from(draws);
         let chi: f64 = counts.iter().zip(&weights).map(|(n, w)| (n - expected(w)).powi(2) / expected(w)).sum();
@@ -88,8 +88,8 @@ fn draws_follow_the_softmax() {
 #[test]
 fn another_seed_draws_other_tokens_and_the_same_one_the_same() {
     let graph = sketch(&[1, 64]).load(&LoadOptions::default()).unwrap();
-    let state = graph.new_state().unwrap();
-    let draws = |seed| (0..24).map(|index| draw(&graph, &state, &[0.0; 64], 1.0, seed, index)).collect::<Vec<_>>();
+    let mut state = graph.new_state().unwrap();
+    let mut draws = |seed| (0..24).map(|index| draw(&graph, &mut state, &[0.0; 64], 1.0, seed, index)).collect::<Vec<_>>();
     assert_eq!(draws(3), draws(3));
     assert_ne!(draws(3), draws(4));
 }

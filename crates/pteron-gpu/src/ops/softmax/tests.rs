@@ -91,7 +91,7 @@ fn infinities_nan_and_large_numbers_as_in_pytorch() {
             let (shape, axis) = if columns { ([width, 9], 0) } else { ([9, width], 1) };
             let sketch = sketch(name, &shape, axis, false);
             let loaded = sketch.load(&LoadOptions::default()).unwrap();
-            let out = run(&loaded, &loaded.new_state().unwrap(), &[f32s(&shape, values)]).unwrap().remove(0);
+            let out = run(&loaded, &mut loaded.new_state().unwrap(), &[f32s(&shape, values)]).unwrap().remove(0);
             let got: Vec<f32> = bytemuck::pod_collect_to_vec(&out.bytes);
             for (index, (row, want)) in rows.iter().enumerate() {
                 for k in 0..4 {

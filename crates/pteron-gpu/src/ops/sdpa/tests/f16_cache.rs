@@ -142,12 +142,12 @@ fn narrow_caches_take_half_the_memory_and_start_as_the_file_says() {
 fn a_copy_of_a_state_goes_on_from_where_it_is() {
     let Some(gpu) = half_gpu() else { return };
     let loaded = usual(SIZES).load_on(&gpu, &half()).unwrap();
-    let state = loaded.new_state().unwrap();
-    run(&loaded, &state, &call(SIZES, true, (40, 0))).unwrap();
-    let copy = loaded.clone_state(&state).unwrap();
+    let mut state = loaded.new_state().unwrap();
+    run(&loaded, &mut state, &call(SIZES, true, (40, 0))).unwrap();
+    let mut copy = loaded.clone_state(&state).unwrap();
     let next = call(SIZES, true, (1, 40));
     let [own, copied, fresh] =
-        [&state, &copy, &loaded.new_state().unwrap()].map(|state| run(&loaded, state, &next).unwrap());
+        [&mut state, &mut copy, &mut loaded.new_state().unwrap()].map(|state| run(&loaded, state, &next).unwrap());
     assert_eq!(own, copied);
     assert_ne!(own, fresh);
 }
@@ -156,16 +156,16 @@ fn a_copy_of_a_state_goes_on_from_where_it_is() {
 fn what_is_too_large_for_16_bits_does_not_become_infinite() {
     let Some(gpu) = half_gpu() else { return };
     let loaded = usual(SIZES).load_on(&gpu, &half()).unwrap();
-    let state = loaded.new_state().unwrap();
+    let mut state = loaded.new_state().unwrap();
     for (tokens, at) in [(40, 0), (2, 40)] {
         let mut inputs = call(SIZES, true, (tokens, at));
         for input in &mut inputs[1..3] {
             let HostData::F32(values) = &mut input.data else { unreachable!("floats") };
             values.iter_mut().for_each(|value| *value *= 1e6);
         }
-        run(&loaded, &state, &inputs).unwrap();
+        run(&loaded, &mut state, &inputs).unwrap();
     }
-    let answer = run(&loaded, &state, &call(SIZES, true, (1, 42))).unwrap();
+    let answer = run(&loaded, &mut state, &call(SIZES, true, (1, 42))).unwrap();
     let values: Vec<f32> = bytemuck::pod_collect_to_vec(&answer[0].bytes);
     assert!(values.iter().all(|value| value.is_finite() && value.abs() <= 65504.0), "{values:?}");
     assert!(values.iter().any(|value| value.abs() > 10000.0), "{values:?}");
