@@ -164,31 +164,28 @@ impl GenerationArgs {
     /// The options a session takes. Who names a temperature gets that alone, and `defaults` are for those who do not.
     pub(crate) fn options(&self, defaults: pteron_llm::Sampling) -> pteron_llm::GenerationOptions {
         let defaults = match self.temperature {
-            Some(temperature) => pteron_llm::Sampling { temperature, ..pteron_llm::Sampling::default() },
+            Some(temperature) => pteron_llm::Sampling::default().with_temperature(temperature),
             None => defaults,
         };
-        pteron_llm::GenerationOptions {
-            sampling: pteron_llm::Sampling {
-                temperature: defaults.temperature,
-                top_k: self.top_k,
-                top_p: self.top_p,
-                min_p: self.min_p.unwrap_or(defaults.min_p),
-                repetition_penalty: self.repetition_penalty.unwrap_or(defaults.repetition_penalty),
-                presence_penalty: self.presence_penalty,
-                frequency_penalty: self.frequency_penalty,
-                logit_bias: self.logit_bias.clone(),
-                seed: self.seed,
-                logprobs: None,
-            },
-            stop_strings: self.stop.clone(),
-            max_tokens: self.max_tokens,
-            sample_on: if self.host_sampling { pteron_llm::SampleOn::Host } else { pteron_llm::SampleOn::Gpu },
-            on_overflow: match self.endless {
+        let sampling = pteron_llm::Sampling::default()
+            .with_temperature(defaults.temperature)
+            .with_top_k(self.top_k)
+            .with_top_p(self.top_p)
+            .with_min_p(self.min_p.unwrap_or(defaults.min_p))
+            .with_repetition_penalty(self.repetition_penalty.unwrap_or(defaults.repetition_penalty))
+            .with_presence_penalty(self.presence_penalty)
+            .with_frequency_penalty(self.frequency_penalty)
+            .with_logit_bias(self.logit_bias.iter().copied())
+            .with_seed(self.seed);
+        pteron_llm::GenerationOptions::default()
+            .with_sampling(sampling)
+            .with_stop_strings(self.stop.iter().cloned())
+            .with_max_tokens(self.max_tokens)
+            .with_sample_on(if self.host_sampling { pteron_llm::SampleOn::Host } else { pteron_llm::SampleOn::Gpu })
+            .with_overflow(match self.endless {
                 true => pteron_llm::ContextOverflow::DropOldest { keep: 1 },
                 false => pteron_llm::ContextOverflow::Stop,
-            },
-            ..pteron_llm::GenerationOptions::default()
-        }
+            })
     }
 }
 

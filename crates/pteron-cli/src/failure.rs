@@ -63,7 +63,10 @@ impl From<pteron_convert::Error> for Failure {
 
 impl From<pteron_llm::Error> for Failure {
     fn from(error: pteron_llm::Error) -> Self {
-        Self::Model(Box::new(error))
+        match error {
+            pteron_llm::Error::File { path, source } => Self::File { path, reason: (*source).into() },
+            other => Self::Model(Box::new(other)),
+        }
     }
 }
 
@@ -168,7 +171,14 @@ impl From<pteron::Error> for Reason {
 
 impl From<pteron_llm::Error> for Reason {
     fn from(error: pteron_llm::Error) -> Self {
-        Self::Model(Box::new(error))
+        match error {
+            pteron_llm::Error::NoTokenizer { looked_for } => Self::NoTokenizer { looked_for },
+            pteron_llm::Error::Read(error) => match error.downcast::<ReadError>() {
+                Ok(error) => error.into(),
+                Err(error) => error.into(),
+            },
+            other => Self::Model(Box::new(other)),
+        }
     }
 }
 

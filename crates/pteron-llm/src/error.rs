@@ -1,8 +1,9 @@
-//! What can go wrong between a prompt and a text.
+//! Errors of models and sessions.
 
 use crate::metadata::MetadataError;
 use crate::sampling::SamplingError;
 use crate::stop::StopError;
+#[cfg(feature = "templates")]
 use crate::template::TemplateError;
 use crate::tokenizer::{TokenId, TokenizerError};
 
@@ -25,10 +26,39 @@ pub enum Error {
     /// A stop string that cannot be one.
     #[error("{0}")]
     Stop(#[from] StopError),
-    /// A chat template that cannot be used.
+    /// A chat template that is malformed, exceeds its limits, or rejects the conversation.
+    #[cfg(feature = "templates")]
     #[error("{0}")]
     Template(#[from] TemplateError),
-    /// A program that is no language model this can run.
+    /// A request that needs a chat template, for a model without one.
+    #[error(
+        "the model has no chat template, which tools, template variables and named templates need: add chat_template.jinja"
+    )]
+    NoChatTemplate,
+    /// A program without a tokenizer in its folder.
+    #[error("there is no {looked_for} beside it; name its tokenizer")]
+    NoTokenizer {
+        /// The file names that were looked for.
+        looked_for: String,
+    },
+    /// A folder that does not contain exactly one program.
+    #[error("the folder contains {} programs (.pte): name one of them", .found)]
+    AmbiguousFolder {
+        /// The number of programs in it.
+        found: usize,
+    },
+    /// A file that cannot be read, or whose content is rejected.
+    #[error("{}: {source}", .path.display())]
+    File {
+        /// The file.
+        path: std::path::PathBuf,
+        /// The reason.
+        source: Box<Error>,
+    },
+    /// The operating system cannot read a file.
+    #[error("{0}")]
+    Read(std::io::Error),
+    /// A program that is not a language model.
     #[error("the program cannot be used as a language model: {0}")]
     NotALanguageModel(String),
     /// A prompt without tokens.

@@ -9,54 +9,11 @@ use pteron::{NextToken, Tokens};
 
 use crate::decode_stream::DecodeStream;
 use crate::error::{Error, Result};
+use crate::options::{ContextOverflow, GenerationOptions, SampleOn};
 use crate::sampling::{History, Sampler, Sampling};
 use crate::session::Session;
 use crate::stop::{StopConditions, StopFilter};
 use crate::tokenizer::{ShowSpecial, TokenId};
-
-/// Where tokens are chosen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum SampleOn {
-    /// On the GPU where the options allow it.
-    #[default]
-    Gpu,
-    /// On the host, from logits.
-    Host,
-}
-
-/// What happens when the context is full.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ContextOverflow {
-    /// The text ends.
-    #[default]
-    Stop,
-    /// The older half of the tokens is dropped, but for the first ones, and the rest is run again.
-    DropOldest {
-        /// How many of the first tokens always stay.
-        keep: usize,
-    },
-}
-
-/// How a text is generated.
-#[derive(Clone, Debug, Default)]
-pub struct GenerationOptions {
-    /// How tokens are chosen.
-    pub sampling: Sampling,
-    /// Strings that end the text.
-    pub stop_strings: Vec<String>,
-    /// Tokens that end the text, besides the model's own.
-    pub stop_tokens: Vec<TokenId>,
-    /// Whether the model's own end-of-text tokens are taken for text like any other.
-    pub ignore_eos: bool,
-    /// The most tokens to generate; `None` for as many as there is room for.
-    pub max_tokens: Option<usize>,
-    /// Whether special tokens show in the text.
-    pub show_special: bool,
-    /// Where tokens are chosen.
-    pub sample_on: SampleOn,
-    /// What happens when the context is full.
-    pub on_overflow: ContextOverflow,
-}
 
 /// Why a text ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -51,26 +51,40 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod assets;
+mod chat;
 pub mod decode_stream;
 mod error;
 mod generation;
 pub mod metadata;
 mod model;
+#[cfg(not(target_arch = "wasm32"))]
+mod open;
+mod options;
 mod prompt;
 pub mod sampling;
 mod session;
 pub mod stop;
+#[cfg(feature = "templates")]
 pub mod template;
 pub mod tokenizer;
+mod tokenizer_config;
 
+#[cfg(not(target_arch = "wasm32"))]
+pub use assets::AssetPaths;
+pub use assets::{AssetBytes, ModelAssets};
+pub use chat::{ChatRequest, Message, RenderOptions};
 pub use decode_stream::DecodeStream;
 pub use error::{Error, Result};
-pub use generation::{ContextOverflow, FinishReason, GeneratedToken, Generation, GenerationOptions, SampleOn};
+pub use generation::{FinishReason, GeneratedToken, Generation};
 pub use metadata::{Metadata, MetadataError, PartialMetadata};
 pub use model::{Model, ModelOptions};
+pub use options::{ContextOverflow, GenerationOptions, SampleOn};
 pub use prompt::Prompt;
 pub use sampling::{History, SampledToken, Sampler, Sampling, SamplingError};
 pub use session::Session;
 pub use stop::{StopConditions, StopError, StopFilter};
-pub use template::{ChatTemplate, Message, RenderOptions, TemplateError, TokenizerConfig};
+#[cfg(feature = "templates")]
+pub use template::{ChatTemplate, TemplateError};
 pub use tokenizer::{ParseSpecial, ShowSpecial, TokenId, Tokenizer, TokenizerError};
+pub use tokenizer_config::TokenizerConfig;

@@ -1,6 +1,6 @@
-//! What a session must know of a program.
+//! Model metadata: context length, vocabulary size and special tokens.
 //!
-//! Exporters write facts into a program as constant methods ([`PartialMetadata::from_constants`]). What they leave out comes from a sidecar
+//! Exporters write metadata into a program as constant methods ([`PartialMetadata::from_constants`]). The rest comes from a sidecar
 //! file ([`PartialMetadata::from_sidecar`]), from flags, from the shapes of the method, or from the tokenizer:
 //!
 //! ```
@@ -8,9 +8,8 @@
 //! use pteron_llm::metadata::Constant;
 //!
 //! let program = PartialMetadata::from_constants([("get_max_seq_len", vec![Constant::Int(128)]), ("use_kv_cache", vec![Constant::Bool(true)])])?;
-//! let shapes = PartialMetadata { max_prefill: Some(127), vocab_size: Some(512), dynamic_shape: Some(true), ..PartialMetadata::default() };
-//! let sidecar = PartialMetadata::from_sidecar(br#"{"eos_ids": [2]}"#)?;
-//! let metadata = sidecar.or(shapes).or(program).resolve()?;
+//! let sidecar = PartialMetadata::from_sidecar(br#"{"eos_ids": [2], "vocab_size": 512, "max_prefill": 127, "dynamic_shape": true}"#)?;
+//! let metadata = sidecar.or(program).resolve()?;
 //! assert_eq!((metadata.context_length, metadata.max_prefill, metadata.eos_ids), (128, 127, vec![2]));
 //! # Ok::<(), pteron_llm::MetadataError>(())
 //! ```
@@ -20,28 +19,30 @@ use serde::{Deserialize, Serialize};
 
 use crate::tokenizer::{TokenId, Tokenizer};
 
-/// What a session must know of a program.
+/// The metadata of a model, complete and checked.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Metadata {
-    /// How many tokens prompt and answer can have together.
+    /// The number of positions in the KV cache: the most tokens of a prompt with its reply.
     pub context_length: u32,
-    /// How many tokens one call takes at most; never more than the context has.
+    /// The most tokens of one call; at most the context length.
     pub max_prefill: u32,
-    /// How many logits there are.
+    /// The number of logits per position.
     pub vocab_size: u32,
-    /// The token that starts a text.
+    /// The beginning-of-sequence token.
     pub bos_id: Option<TokenId>,
-    /// Tokens that end a text; may be none.
+    /// The end-of-sequence tokens; may be empty.
     pub eos_ids: Vec<TokenId>,
-    /// Whether the program remembers earlier tokens.
+    /// Whether the program keeps keys and values of earlier tokens.
     pub kv_cache: bool,
-    /// Whether a call may have fewer tokens than the program was exported with.
+    /// Whether a call may have fewer tokens than `max_prefill`.
     pub dynamic_shape: bool,
 }
 
-/// PartialMetadata about a program from one source; any may be missing.
+/// Metadata from one source, which need not be complete.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct PartialMetadata {
     /// See [`Metadata::context_length`].
     pub context_length: Option<u32>,
@@ -59,56 +60,56 @@ pub struct PartialMetadata {
     pub dynamic_shape: Option<bool>,
 }
 
-/// One value that a constant method answers.
+/// A value that a constant method returns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Constant {
     /// An integer.
     Int(i64),
-    /// A truth value.
+    /// A boolean.
     Bool(bool),
     /// Anything else.
     Other,
 }
 
-/// A fact that is missing or wrong.
+/// Metadata that is missing or invalid.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MetadataError {
-    /// A fact that no source gives.
+    /// A field that no source states.
     #[error(
-        "the program does not say its {what}: put {key:?} into pteron.json, give --{flag}, or export the method {method}"
+        "the program does not state its {what}: put {key:?} into pteron.json, give --{flag}, or export the method {method}"
     )]
     Missing {
-        /// The fact in words.
+        /// The field, in words.
         what: &'static str,
         /// Its name in the sidecar.
         key: &'static str,
         /// Its flag.
         flag: &'static str,
-        /// The constant method that would say it.
+        /// The constant method that would state it.
         method: &'static str,
     },
-    /// A constant method that answers something else than it should.
-    #[error("the program's method {method} should answer {expected}: correct it with {key:?} in pteron.json")]
+    /// A constant method with an invalid value.
+    #[error("the program's method {method} must return {expected}: correct it with {key:?} in pteron.json")]
     Constant {
         /// The method.
         method: &'static str,
-        /// What it should answer.
+        /// The values that are valid.
         expected: &'static str,
-        /// The name of the fact in the sidecar.
+        /// The field's name in the sidecar.
         key: &'static str,
     },
-    /// A sidecar that cannot be read.
+    /// A sidecar that is malformed.
     #[error("pteron.json: {}", EscapedText::sentence(.0))]
     Sidecar(String),
-    /// A fact that cannot be.
+    /// A field whose value is out of range.
     #[error("{key} is {value}, but must be {expected}: correct it in pteron.json or with its flag")]
-    Impossible {
-        /// The name of the fact.
+    OutOfRange {
+        /// The field.
         key: &'static str,
         /// Its value.
         value: u32,
-        /// What is possible.
+        /// The values that are valid.
         expected: String,
     },
     /// A tokenizer with more tokens than the program has logits.
@@ -117,28 +118,28 @@ pub enum MetadataError {
          exported with"
     )]
     Vocabulary {
-        /// How many the tokenizer has.
+        /// The tokenizer's vocabulary size.
         tokenizer: u32,
-        /// How many the program has.
+        /// The number of the program's logits.
         program: u32,
     },
 }
 
-/// A fact, where it is known under several names.
-struct Name {
+/// The names of a field: as a constant method and in the sidecar.
+struct FieldNames {
     method: &'static str,
     key: &'static str,
 }
 
-const CONTEXT: Name = Name { method: "get_max_context_len", key: "context_length" };
-const PREFILL: Name = Name { method: "get_max_seq_len", key: "max_prefill" };
-const VOCABULARY: Name = Name { method: "get_vocab_size", key: "vocab_size" };
-const BOS: Name = Name { method: "get_bos_id", key: "bos_id" };
-const EOS: Name = Name { method: "get_eos_ids", key: "eos_ids" };
-const CACHE: Name = Name { method: "use_kv_cache", key: "kv_cache" };
-const DYNAMIC: Name = Name { method: "enable_dynamic_shape", key: "dynamic_shape" };
+const CONTEXT: FieldNames = FieldNames { method: "get_max_context_len", key: "context_length" };
+const PREFILL: FieldNames = FieldNames { method: "get_max_seq_len", key: "max_prefill" };
+const VOCABULARY: FieldNames = FieldNames { method: "get_vocab_size", key: "vocab_size" };
+const BOS: FieldNames = FieldNames { method: "get_bos_id", key: "bos_id" };
+const EOS: FieldNames = FieldNames { method: "get_eos_ids", key: "eos_ids" };
+const CACHE: FieldNames = FieldNames { method: "use_kv_cache", key: "kv_cache" };
+const DYNAMIC: FieldNames = FieldNames { method: "enable_dynamic_shape", key: "dynamic_shape" };
 
-impl Name {
+impl FieldNames {
     fn missing(&self, what: &'static str, flag: &'static str) -> MetadataError {
         MetadataError::Missing { what, key: self.key, flag, method: self.method }
     }
@@ -171,39 +172,67 @@ impl Name {
 }
 
 impl PartialMetadata {
-    /// What the constant methods of a program say, each given by its name and what it answers. Others are left out.
+    /// Reads the constant methods of a program, given by name with the values they return. Unknown methods are ignored.
     ///
     /// # Errors
-    /// A method whose answer makes no sense.
+    /// A method returns an invalid value.
     pub fn from_constants<'a>(methods: impl IntoIterator<Item = (&'a str, Vec<Constant>)>) -> Result<Self, MetadataError> {
-        let mut facts = Self::default();
+        let mut metadata = Self::default();
         for (method, values) in methods {
             match method {
-                "get_max_context_len" => facts.context_length = Some(CONTEXT.number(&values)?),
-                "get_max_seq_len" => facts.max_prefill = Some(PREFILL.number(&values)?),
-                "get_vocab_size" => facts.vocab_size = Some(VOCABULARY.number(&values)?),
-                "get_bos_id" => facts.bos_id = BOS.tokens(&values)?.first().copied(),
-                "get_eos_ids" | "get_eos_id" => facts.eos_ids = Some(EOS.tokens(&values)?),
-                "use_kv_cache" => facts.kv_cache = Some(CACHE.flag(&values)?),
-                "enable_dynamic_shape" => facts.dynamic_shape = Some(DYNAMIC.flag(&values)?),
+                "get_max_context_len" => metadata.context_length = Some(CONTEXT.number(&values)?),
+                "get_max_seq_len" => metadata.max_prefill = Some(PREFILL.number(&values)?),
+                "get_vocab_size" => metadata.vocab_size = Some(VOCABULARY.number(&values)?),
+                "get_bos_id" => metadata.bos_id = BOS.tokens(&values)?.first().copied(),
+                "get_eos_ids" | "get_eos_id" => metadata.eos_ids = Some(EOS.tokens(&values)?),
+                "use_kv_cache" => metadata.kv_cache = Some(CACHE.flag(&values)?),
+                "enable_dynamic_shape" => metadata.dynamic_shape = Some(DYNAMIC.flag(&values)?),
                 _ => {}
             }
         }
-        // Older exporters know one length, which is both.
-        facts.context_length = facts.context_length.or(facts.max_prefill);
-        Ok(facts)
+        // Older exporters state one length for both.
+        metadata.context_length = metadata.context_length.or(metadata.max_prefill);
+        Ok(metadata)
     }
 
-    /// What a sidecar says: a JSON object with any of the names of the fields.
+    /// Parses a sidecar: a JSON object with any of this type's fields.
     ///
     /// # Errors
-    /// Bytes that are no such object. Names that are not known are errors, too, since they are most likely misspelled.
+    /// The bytes are not such an object, or it has an unknown field, which is most likely misspelled.
     pub fn from_sidecar(json: &[u8]) -> Result<Self, MetadataError> {
         serde_json::from_slice(json).map_err(|error| MetadataError::Sidecar(error.to_string()))
     }
 
-    /// These facts, completed by others. Flags come first, then the sidecar, then what the method's shapes say, then the
-    /// program's constants.
+    /// Sets the context length.
+    #[must_use]
+    pub fn with_context_length(mut self, tokens: impl Into<Option<u32>>) -> Self {
+        self.context_length = tokens.into();
+        self
+    }
+
+    /// Sets the end-of-sequence tokens.
+    #[must_use]
+    pub fn with_eos_ids(mut self, ids: impl Into<Option<Vec<TokenId>>>) -> Self {
+        self.eos_ids = ids.into();
+        self
+    }
+
+    /// Sets the beginning-of-sequence token.
+    #[must_use]
+    pub fn with_bos_id(mut self, id: impl Into<Option<TokenId>>) -> Self {
+        self.bos_id = id.into();
+        self
+    }
+
+    /// Sets whether the program has a KV cache.
+    #[must_use]
+    pub fn with_kv_cache(mut self, kv_cache: impl Into<Option<bool>>) -> Self {
+        self.kv_cache = kv_cache.into();
+        self
+    }
+
+    /// Fills missing fields from another source. The order of precedence is: flags, sidecar, shapes of the method, constant methods
+    /// of the program.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self {
@@ -217,21 +246,21 @@ impl PartialMetadata {
         }
     }
 
-    /// These facts, completed by what the tokenizer says of the start and the end of texts.
+    /// Fills missing start and end tokens from the tokenizer.
     #[must_use]
     pub fn or_tokenizer(self, tokenizer: &Tokenizer) -> Self {
         let eos_ids = tokenizer.eos().map(|eos| vec![eos]);
         self.or(Self { bos_id: tokenizer.bos(), eos_ids, ..Self::default() })
     }
 
-    /// All that a session must know.
+    /// Checks the metadata for completeness.
     ///
     /// # Errors
-    /// A fact that is missing, or cannot be.
+    /// A field is missing or out of range.
     pub fn resolve(self) -> Result<Metadata, MetadataError> {
         let context_length = self.context_length.ok_or_else(|| CONTEXT.missing("context length", "context-length"))?;
         let max_prefill = self.max_prefill.ok_or_else(|| PREFILL.missing("longest input", "max-prefill"))?;
-        let vocab_size = self.vocab_size.ok_or_else(|| VOCABULARY.missing("vocabulary's size", "vocab-size"))?;
+        let vocab_size = self.vocab_size.ok_or_else(|| VOCABULARY.missing("vocabulary size", "vocab-size"))?;
         for (name, value) in [(CONTEXT, context_length), (PREFILL, max_prefill), (VOCABULARY, vocab_size)] {
             at_least(&name, value, 1)?;
         }
@@ -239,7 +268,7 @@ impl PartialMetadata {
         for (name, id) in self.bos_id.iter().map(|id| (BOS, *id)).chain(eos_ids.iter().map(|id| (EOS, *id))) {
             if id >= vocab_size {
                 let expected = format!("smaller than the {vocab_size} tokens of the vocabulary");
-                return Err(MetadataError::Impossible { key: name.key, value: id, expected });
+                return Err(MetadataError::OutOfRange { key: name.key, value: id, expected });
             }
         }
         Ok(Metadata {
@@ -249,23 +278,23 @@ impl PartialMetadata {
             bos_id: self.bos_id,
             eos_ids,
             kv_cache: self.kv_cache.ok_or_else(|| CACHE.missing("use of a KV cache", "kv-cache"))?,
-            dynamic_shape: self.dynamic_shape.ok_or_else(|| DYNAMIC.missing("freedom of shapes", "dynamic-shape"))?,
+            dynamic_shape: self.dynamic_shape.ok_or_else(|| DYNAMIC.missing("dynamic shape", "dynamic-shape"))?,
         })
     }
 }
 
-fn at_least(name: &Name, value: u32, least: u32) -> Result<(), MetadataError> {
+fn at_least(name: &FieldNames, value: u32, least: u32) -> Result<(), MetadataError> {
     if value >= least {
         return Ok(());
     }
-    Err(MetadataError::Impossible { key: name.key, value, expected: format!("{least} or more") })
+    Err(MetadataError::OutOfRange { key: name.key, value, expected: format!("{least} or more") })
 }
 
 impl Metadata {
     /// Checks that the program has a logit for each token.
     ///
     /// # Errors
-    /// A tokenizer with more tokens. Fewer are allowed: many models have logits to spare.
+    /// The tokenizer has more tokens than the program has logits. Fewer are fine: many models pad their vocabulary.
     pub fn check_tokenizer(&self, tokenizer: &Tokenizer) -> Result<(), MetadataError> {
         let (tokenizer, program) = (tokenizer.vocab_size(), self.vocab_size);
         if tokenizer > program { Err(MetadataError::Vocabulary { tokenizer, program }) } else { Ok(()) }
@@ -288,9 +317,9 @@ mod tests {
     }
 
     #[test]
-    fn constants_of_an_exported_llama_are_understood() {
+    fn constants_of_an_exported_llama_are_read() {
         let int = |value| vec![Constant::Int(value)];
-        let facts = PartialMetadata::from_constants([
+        let metadata = PartialMetadata::from_constants([
             ("get_max_seq_len", int(128)),
             ("get_max_context_len", int(2048)),
             ("get_vocab_size", int(128_256)),
@@ -309,11 +338,11 @@ mod tests {
             kv_cache: true,
             dynamic_shape: true,
         };
-        assert_eq!(facts.unwrap().resolve().unwrap(), expected);
+        assert_eq!(metadata.unwrap().resolve().unwrap(), expected);
     }
 
     #[test]
-    fn names_from_a_sidecar_are_cut_and_escaped() {
+    fn unknown_sidecar_fields_are_truncated_and_escaped_in_errors() {
         for name in ["a\\n\\u001b[2J".to_owned(), "long".repeat(100_000)] {
             let error = PartialMetadata::from_sidecar(format!("{{\"{name}\": 1}}").as_bytes()).unwrap_err().to_string();
             assert!(error.chars().count() < 500 && !error.chars().any(char::is_control), "{error:?}");
@@ -321,8 +350,8 @@ mod tests {
     }
 
     #[test]
-    fn one_length_serves_for_both_and_no_token_is_none() {
-        let facts = PartialMetadata::from_constants([
+    fn max_seq_len_alone_sets_both_lengths_and_minus_one_means_no_token() {
+        let metadata = PartialMetadata::from_constants([
             ("get_max_seq_len", vec![Constant::Int(64)]),
             ("get_bos_id", vec![Constant::Int(-1)]),
             ("get_eos_ids", vec![Constant::Int(-1)]),
@@ -333,11 +362,11 @@ mod tests {
             eos_ids: Some(vec![]),
             ..PartialMetadata::default()
         };
-        assert_eq!(facts.unwrap(), expected);
+        assert_eq!(metadata.unwrap(), expected);
     }
 
     #[test]
-    fn wrong_constants_are_named() {
+    fn invalid_constants_are_rejected_by_name() {
         for (method, values) in [
             ("get_max_seq_len", vec![Constant::Int(-5)]),
             ("get_max_context_len", vec![Constant::Int(1 << 40)]),
@@ -353,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_source_that_knows_a_fact_wins() {
+    fn the_first_source_that_states_a_field_wins() {
         let sidecar = PartialMetadata::from_sidecar(br#"{"context_length": 4096, "eos_ids": [3]}"#).unwrap();
         let metadata = sidecar.or(whole()).resolve().unwrap();
         assert_eq!((metadata.context_length, metadata.max_prefill, metadata.eos_ids), (4096, 128, vec![3]));
@@ -362,26 +391,26 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_fact_is_named_with_the_ways_to_give_it() {
+    fn a_missing_field_is_named_with_the_ways_to_set_it() {
         let error = PartialMetadata { context_length: None, ..whole() }.resolve().unwrap_err();
         assert_eq!(
             error.to_string(),
-            "the program does not say its context length: put \"context_length\" into pteron.json, give --context-length, \
+            "the program does not state its context length: put \"context_length\" into pteron.json, give --context-length, \
              or export the method get_max_context_len"
         );
-        for facts in [
+        for metadata in [
             PartialMetadata { max_prefill: None, ..whole() },
             PartialMetadata { vocab_size: None, ..whole() },
             PartialMetadata { kv_cache: None, ..whole() },
             PartialMetadata { dynamic_shape: None, ..whole() },
         ] {
-            assert!(matches!(facts.resolve(), Err(MetadataError::Missing { .. })));
+            assert!(matches!(metadata.resolve(), Err(MetadataError::Missing { .. })));
         }
     }
 
     #[test]
-    fn impossible_facts_are_refused_and_long_inputs_cut() {
-        let error = |facts: PartialMetadata| facts.resolve().unwrap_err().to_string();
+    fn out_of_range_fields_are_rejected_and_max_prefill_is_clamped() {
+        let error = |metadata: PartialMetadata| metadata.resolve().unwrap_err().to_string();
         assert!(
             error(PartialMetadata { context_length: Some(0), ..whole() })
                 .starts_with("context_length is 0, but must be 1 or more")
@@ -391,16 +420,16 @@ mod tests {
                 .starts_with("bos_id is 512, but must be smaller than the 512")
         );
         assert!(error(PartialMetadata { eos_ids: Some(vec![1, 999]), ..whole() }).starts_with("eos_ids is 999"));
-        let facts = PartialMetadata { max_prefill: Some(9999), ..whole() };
-        assert_eq!(facts.resolve().unwrap().max_prefill, 2048);
+        let metadata = PartialMetadata { max_prefill: Some(9999), ..whole() };
+        assert_eq!(metadata.resolve().unwrap().max_prefill, 2048);
     }
 
     #[test]
     fn a_tokenizer_must_fit_and_can_help() {
         // 320 tokens and 256 special ones.
         let tokenizer = Tokenizer::from_bytes(include_bytes!("../tests/data/tiktoken.model")).unwrap();
-        let facts = PartialMetadata { vocab_size: Some(600), ..whole() };
-        let metadata = facts.or_tokenizer(&tokenizer).resolve().unwrap();
+        let metadata = PartialMetadata { vocab_size: Some(600), ..whole() };
+        let metadata = metadata.or_tokenizer(&tokenizer).resolve().unwrap();
         assert_eq!((metadata.bos_id, metadata.eos_ids.as_slice()), (Some(320), [321].as_slice()));
         assert!(metadata.check_tokenizer(&tokenizer).is_ok());
         let small = Metadata { vocab_size: 300, ..metadata };

@@ -1,20 +1,24 @@
-//! A language model: a program with its tokenizer and what must be known of both.
+//! A language model: a loaded program with its tokenizer, chat template and metadata.
 
 use std::sync::Arc;
 
 use pteron::{ConstantValue, Gpu, LoadOptions, Method, OnProgress, Precision, Program, StateDtype, Tuning};
 
+use crate::assets::ModelAssets;
 use crate::error::{Error, Result};
 use crate::metadata::{Constant, Metadata, MetadataError, PartialMetadata};
+#[cfg(feature = "templates")]
+use crate::template::ChatTemplate;
 use crate::tokenizer::Tokenizer;
 
 /// How a model is loaded.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ModelOptions {
     /// The method that takes tokens and a position and gives logits.
     pub method: String,
-    /// PartialMetadata from flags or a sidecar, which come before what the program says.
-    pub facts: PartialMetadata,
+    /// Metadata that overrides the model's files and what the program states.
+    pub metadata: PartialMetadata,
     /// Bytes of GPU memory the model may use in all, with the states of its sessions.
     pub memory_budget: Option<u64>,
     /// Told how far loading is.
@@ -31,13 +35,64 @@ impl Default for ModelOptions {
     fn default() -> Self {
         Self {
             method: "forward".to_owned(),
-            facts: PartialMetadata::default(),
+            metadata: PartialMetadata::default(),
             memory_budget: None,
             progress: None,
             precision: Precision::Fast,
             tuning: Tuning::default(),
             kv_dtype: StateDtype::F32,
         }
+    }
+}
+
+impl ModelOptions {
+    /// Selects the method that takes tokens and a position and returns logits.
+    #[must_use]
+    pub fn with_method(mut self, name: impl Into<String>) -> Self {
+        self.method = name.into();
+        self
+    }
+
+    /// Overrides metadata.
+    #[must_use]
+    pub fn with_metadata(mut self, metadata: PartialMetadata) -> Self {
+        self.metadata = metadata;
+        self
+    }
+
+    /// Limits the GPU memory of the model and its sessions, in bytes.
+    #[must_use]
+    pub fn with_memory_budget(mut self, bytes: u64) -> Self {
+        self.memory_budget = Some(bytes);
+        self
+    }
+
+    /// Reports the progress of loading.
+    #[must_use]
+    pub fn with_progress(mut self, listener: OnProgress) -> Self {
+        self.progress = Some(listener);
+        self
+    }
+
+    /// Sets the precision of the kernels.
+    #[must_use]
+    pub fn with_precision(mut self, precision: Precision) -> Self {
+        self.precision = precision;
+        self
+    }
+
+    /// Selects among kernels that compute the same.
+    #[must_use]
+    pub fn with_tuning(mut self, tuning: Tuning) -> Self {
+        self.tuning = tuning;
+        self
+    }
+
+    /// Sets the element type of the KV cache.
+    #[must_use]
+    pub fn with_kv_dtype(mut self, dtype: StateDtype) -> Self {
+        self.kv_dtype = dtype;
+        self
     }
 }
 
@@ -51,6 +106,8 @@ pub struct Model {
 struct Inner {
     method: Method,
     tokenizer: Tokenizer,
+    #[cfg(feature = "templates")]
+    chat_template: Option<ChatTemplate>,
     metadata: Metadata,
 }
 
@@ -60,7 +117,8 @@ impl Model {
     /// # Errors
     /// A program without such a method, one that is no language model with a KV cache, a tokenizer that does not fit it, or a
     /// GPU that has no room.
-    pub async fn load(gpu: &Gpu, program: &Program, tokenizer: Tokenizer, options: &ModelOptions) -> Result<Self> {
+    pub async fn load(gpu: &Gpu, program: &Program, assets: impl Into<ModelAssets>, options: &ModelOptions) -> Result<Self> {
+        let assets = assets.into().with_metadata(options.metadata.clone());
         // Before anything is uploaded, so that a wrong tokenizer costs no time.
         PartialMetadata::from_program(program)?;
         let load = LoadOptions {
@@ -73,22 +131,30 @@ impl Model {
             ..LoadOptions::default()
         };
         let method = program.load(gpu, &options.method, &load).await?;
-        Self::new(program, method, tokenizer, options.facts.clone())
+        Self::new(program, method, assets)
     }
 
-    /// A method that is loaded already, with [`choose_tokens`](LoadOptions::choose_tokens), as a language model. `facts` come before
-    /// what the program says.
+    /// A method that is loaded already, with [`choose_tokens`](LoadOptions::choose_tokens), as a
+    /// language model.
     ///
     /// # Errors
     /// A method that is no language model with a KV cache, or a tokenizer that does not fit it.
-    pub fn new(program: &Program, method: Method, tokenizer: Tokenizer, facts: PartialMetadata) -> Result<Self> {
+    pub fn new(program: &Program, method: Method, assets: impl Into<ModelAssets>) -> Result<Self> {
+        let assets = assets.into();
+        let tokenizer = assets.tokenizer;
         if !method.chooses_tokens() {
             return Err(Error::NotALanguageModel("its method was not loaded to choose tokens".to_owned()));
         }
-        let metadata = Metadata::of(program, &method, facts, Some(&tokenizer))?;
+        let metadata = Metadata::of(program, &method, assets.metadata, Some(&tokenizer))?;
         metadata.check_tokenizer(&tokenizer)?;
         #[cfg_attr(target_arch = "wasm32", allow(clippy::arc_with_non_send_sync, reason = "shared on native targets"))]
-        let inner = Arc::new(Inner { method, tokenizer, metadata });
+        let inner = Arc::new(Inner {
+            method,
+            tokenizer,
+            #[cfg(feature = "templates")]
+            chat_template: assets.chat_template,
+            metadata,
+        });
         Ok(Self { inner })
     }
 
@@ -104,7 +170,14 @@ impl Model {
         &self.inner.tokenizer
     }
 
-    /// The method behind it.
+    /// The chat template, where the model has one.
+    #[cfg(feature = "templates")]
+    #[must_use]
+    pub fn chat_template(&self) -> Option<&ChatTemplate> {
+        self.inner.chat_template.as_ref()
+    }
+
+    /// The loaded method.
     #[must_use]
     pub fn method(&self) -> &Method {
         &self.inner.method
@@ -119,20 +192,19 @@ impl Metadata {
     /// A fact that is missing or cannot be, or a method that is no language model with a KV cache.
     pub fn of(program: &Program, method: &Method, given: PartialMetadata, tokenizer: Option<&Tokenizer>) -> Result<Self> {
         let shapes = shapes(method)?;
-        let mut facts = given.or(shapes.clone()).or(PartialMetadata::from_program(program)?);
+        let mut metadata = given.or(shapes.clone()).or(PartialMetadata::from_program(program)?);
         // Whoever loaded the method may have made room for less than others say it takes.
-        facts.max_prefill = facts.max_prefill.into_iter().chain(shapes.max_prefill).min();
+        metadata.max_prefill = metadata.max_prefill.into_iter().chain(shapes.max_prefill).min();
         // A row of logits has as many as it has; tokens beyond them would be looked up outside of the model.
-        if let (Some(claimed), Some(logits)) = (facts.vocab_size, shapes.vocab_size)
+        if let (Some(claimed), Some(logits)) = (metadata.vocab_size, shapes.vocab_size)
             && claimed > logits
         {
             return Err(MetadataError::Vocabulary { tokenizer: claimed, program: logits }.into());
         }
-        let facts = match tokenizer {
-            Some(tokenizer) => facts.or_tokenizer(tokenizer),
-            None => facts,
+        let metadata = match tokenizer {
+            Some(tokenizer) => metadata.or_tokenizer(tokenizer).resolve()?,
+            None => metadata.resolve()?,
         };
-        let metadata = facts.resolve()?;
         if !metadata.kv_cache {
             return Err(Error::NotALanguageModel("it was exported without a KV cache; export it with one".to_owned()));
         }

@@ -1,59 +1,58 @@
-//! What a model is given: a text, or a conversation as far as it fits.
+//! Prompts: a text, or as much of a conversation as fits the context.
 
-use crate::error::Result;
+use crate::chat::{ChatRequest, Message};
+use crate::error::{Error, Result};
 use crate::model::Model;
-use crate::template::{ChatTemplate, Message, RenderOptions};
 use crate::tokenizer::{ParseSpecial, TokenId};
 
-/// So many tokens at most are kept free for an answer: more would push out what was said.
-const LARGEST_RESERVE: usize = 64;
+/// The most tokens of the context that are reserved for a reply. More would drop messages that fit.
+const MAX_RESERVE: usize = 64;
 
 /// The tokens of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Prompt {
-    /// All of them, not only what is new.
+    /// All tokens, including those that a session has cached.
     pub tokens: Vec<TokenId>,
-    /// How many messages had no room, counted from the oldest that is not the system's.
-    pub dropped: usize,
+    /// The number of messages left out because the context has no room for them, oldest first. System messages stay.
+    pub dropped_messages: usize,
 }
 
 impl Model {
-    /// A text as a prompt, begun as the model was taught that texts begin.
+    /// Encodes a text as a prompt, preceded by the model's start token.
     ///
     /// # Errors
-    /// A text the tokenizer has no tokens for.
+    /// The tokenizer cannot encode the text.
     pub fn text_prompt(&self, text: &str) -> Result<Vec<TokenId>> {
         let tokens = self.tokenizer().encode_prompt(text, ParseSpecial::No)?;
         let first = self.metadata().bos_id.filter(|bos| tokens.first() != Some(bos));
         Ok(first.into_iter().chain(tokens).collect())
     }
 
-    /// A conversation as a prompt; `partial` is the beginning of the answer, where one is to be gone on with. Without a template the messages stand one behind the other, a blank line between them. Where
-    /// there is no room for it and an answer of `reserve` tokens, the oldest turns are left out; a message of the system stays.
+    /// Encodes a conversation with the model's chat template; without one the messages are joined by blank lines.
+    ///
+    /// If the context has no room for the conversation and a reply, the oldest turns are left out. A system message at the start and
+    /// the last message stay.
     ///
     /// # Errors
-    /// A template that refuses, or a text the tokenizer has no tokens for.
-    pub fn chat_prompt(
-        &self,
-        template: Option<&ChatTemplate>,
-        messages: &[Message],
-        partial: &str,
-        options: &RenderOptions,
-        reserve: usize,
-    ) -> Result<Prompt> {
+    /// The template rejects the conversation, the tokenizer cannot encode the text, or the request needs a template that the model
+    /// does not have.
+    pub fn chat_prompt(&self, request: &ChatRequest) -> Result<Prompt> {
+        let messages = request.messages.as_slice();
         let context = self.metadata().context_length as usize;
-        let room = context.saturating_sub(reserve.min(LARGEST_RESERVE)).max(1);
+        let reserve = request.generation.max_tokens.unwrap_or(usize::MAX).min(MAX_RESERVE);
+        let room = context.saturating_sub(reserve).max(1);
         let first = usize::from(messages.first().is_some_and(|message| message.role == "system"));
         let without = |dropped: usize| {
             let kept = [&messages[..first], &messages[first + dropped..]].concat();
-            self.conversation(template, &kept, partial, options)
+            self.encode_chat(&kept, request)
         };
         let whole = without(0)?;
         if whole.len() <= room {
-            return Ok(Prompt { tokens: whole, dropped: 0 });
+            return Ok(Prompt { tokens: whole, dropped_messages: 0 });
         }
-        // A question and its answer go together, and the last message stays. Each turn less is shorter, so the fewest that must go
-        // are found by halving.
+        // A question and its reply are dropped as one turn, and the last message stays. Fewer turns are shorter, so a binary search
+        // finds the least number to drop.
         let most = messages.len().saturating_sub(first + 1);
         let (mut too_few, mut enough) = (0, most.div_ceil(2));
         let mut tokens = without(most)?;
@@ -66,21 +65,39 @@ impl Model {
                 too_few = turns;
             }
         }
-        Ok(Prompt { tokens, dropped: (2 * enough).min(most) })
+        Ok(Prompt { tokens, dropped_messages: (2 * enough).min(most) })
     }
 
-    fn conversation(
-        &self,
-        template: Option<&ChatTemplate>,
-        messages: &[Message],
-        partial: &str,
-        options: &RenderOptions,
-    ) -> Result<Vec<TokenId>> {
-        let Some(template) = template else {
-            let texts: Vec<&str> = messages.iter().map(|message| message.content.as_str()).collect();
-            return self.text_prompt(&(texts.join("\n\n") + partial));
-        };
-        let text = template.render(messages, options)? + partial;
+    #[cfg(feature = "templates")]
+    fn encode_chat(&self, messages: &[Message], request: &ChatRequest) -> Result<Vec<TokenId>> {
+        let Some(template) = self.chat_template() else { return self.encode_without_template(messages, request) };
+        let render = crate::chat::RenderOptions { now: request.render.now.or_else(system_time), ..request.render.clone() };
+        let text = template.render(messages, &render)? + &request.reply_prefix;
         Ok(self.tokenizer().encode(&text, ParseSpecial::Yes)?)
+    }
+
+    #[cfg(not(feature = "templates"))]
+    fn encode_chat(&self, messages: &[Message], request: &ChatRequest) -> Result<Vec<TokenId>> {
+        self.encode_without_template(messages, request)
+    }
+
+    fn encode_without_template(&self, messages: &[Message], request: &ChatRequest) -> Result<Vec<TokenId>> {
+        if !request.render.variables.is_empty() || request.render.template.is_some() {
+            return Err(Error::NoChatTemplate);
+        }
+        let texts: Vec<&str> = messages.iter().map(|message| message.content.as_str()).collect();
+        self.text_prompt(&(texts.join("\n\n") + &request.reply_prefix))
+    }
+}
+
+/// The system's time in seconds since 1970, where there is a clock.
+#[cfg(feature = "templates")]
+fn system_time() -> Option<i64> {
+    #[cfg(target_arch = "wasm32")]
+    return None;
+    #[cfg(not(target_arch = "wasm32"))]
+    {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).ok()?;
+        i64::try_from(since.as_secs()).ok()
     }
 }

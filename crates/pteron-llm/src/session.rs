@@ -4,9 +4,11 @@ use std::fmt;
 
 use pteron::{Profile, State, Tensor};
 
+use crate::chat::ChatRequest;
 use crate::error::{Error, Result};
-use crate::generation::{Generation, GenerationOptions};
+use crate::generation::Generation;
 use crate::model::Model;
+use crate::options::GenerationOptions;
 use crate::tokenizer::TokenId;
 
 /// A conversation. The tokens it holds need not be run again: a prompt that begins with them continues where they end.
@@ -86,6 +88,17 @@ impl Session {
     pub fn generate(&mut self, prompt: &[TokenId], options: GenerationOptions) -> Result<Generation<'_>> {
         self.check(prompt)?;
         Generation::new(self, prompt, options)
+    }
+
+    /// Starts the reply to a conversation: renders the chat template, drops the oldest turns if the context has no room for them,
+    /// and reuses the cached prefix. On native targets, templates that print a date get the system's time in UTC unless the request
+    /// sets one.
+    ///
+    /// # Errors
+    /// As [`Model::chat_prompt`] and [`generate`](Self::generate).
+    pub fn chat(&mut self, request: &ChatRequest) -> Result<Generation<'_>> {
+        let prompt = self.model.chat_prompt(request)?;
+        self.generate(&prompt.tokens, request.generation.clone())
     }
 
     /// Runs a prompt, keeping what the cache has of it, and gives the logits behind its last token.

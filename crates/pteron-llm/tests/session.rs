@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use pteron::{Gpu, GpuOptions, Program, block_on};
 use pteron_llm::{
-    ContextOverflow, Error, FinishReason, GenerationOptions, Message, Model, ModelOptions, ParseSpecial, PartialMetadata,
-    SampleOn, Sampling, Session, ShowSpecial, TokenId, Tokenizer,
+    ChatRequest, ContextOverflow, Error, FinishReason, GenerationOptions, Message, Model, ModelOptions, ParseSpecial,
+    PartialMetadata, SampleOn, Sampling, Session, ShowSpecial, TokenId, Tokenizer,
 };
 use serde_json::{Value, json};
 
@@ -46,14 +46,14 @@ fn bytes() -> Tokenizer {
     Tokenizer::from_bytes(file.to_string().as_bytes()).unwrap()
 }
 
-fn tiny(facts: PartialMetadata) -> Model {
+fn tiny(metadata: PartialMetadata) -> Model {
     let program = Program::open(root().join("fixtures/llama/tiny_4w/program.pte")).unwrap();
-    let options = ModelOptions { facts, ..ModelOptions::default() };
+    let options = ModelOptions::default().with_metadata(metadata);
     block_on(Model::load(&gpu(), &program, bytes(), &options)).unwrap()
 }
 
 fn greedy(max_tokens: usize, sample_on: SampleOn) -> GenerationOptions {
-    GenerationOptions { max_tokens: Some(max_tokens), ignore_eos: true, sample_on, ..GenerationOptions::default() }
+    GenerationOptions::default().with_max_tokens(max_tokens).with_ignore_eos(true).with_sample_on(sample_on)
 }
 
 /// The tokens of a text, and the text in pieces put together.
@@ -171,17 +171,16 @@ fn two_texts_at_once_do_not_mix() {
 
 #[test]
 fn a_full_context_stops_or_drops_the_oldest() {
-    let model = tiny(PartialMetadata { context_length: Some(32), ..PartialMetadata::default() });
+    let model = tiny(PartialMetadata::default().with_context_length(32));
     let prompt: Vec<TokenId> = (1..20).collect();
     for sample_on in [SampleOn::Gpu, SampleOn::Host] {
         let mut session = Session::new(&model).unwrap();
-        let options = GenerationOptions { max_tokens: None, ..greedy(0, sample_on) };
+        let options = greedy(0, sample_on).with_max_tokens(None);
         let mut text = session.generate(&prompt, options.clone()).unwrap();
         while block_on(text.next()).unwrap().is_some() {}
-        // Thirteen more fit behind nineteen, and one is known that does not.
+        // Thirteen more fit after nineteen, and one is known that does not.
         assert_eq!((text.finish(), text.generated().len()), (Some(FinishReason::ContextFull), 14), "{sample_on:?}");
-        let endless =
-            GenerationOptions { on_overflow: ContextOverflow::DropOldest { keep: 2 }, max_tokens: Some(100), ..options };
+        let endless = options.with_overflow(ContextOverflow::DropOldest { keep: 2 }).with_max_tokens(100);
         let mut text = session.generate(&prompt, endless).unwrap();
         while block_on(text.next()).unwrap().is_some() {}
         assert_eq!((text.finish(), text.generated().len()), (Some(FinishReason::MaxTokens), 100), "{sample_on:?}");
@@ -197,10 +196,10 @@ fn stop_strings_tokens_and_limits_end_texts() {
     let (_, prompt, ids) = goldens().swap_remove(0);
     let whole = model.tokenizer().decode(&ids, ShowSpecial::No);
     let stop = whole.split(' ').nth(4).unwrap().to_owned();
-    let options = GenerationOptions { stop_strings: vec![stop.clone()], ..greedy(64, SampleOn::Gpu) };
+    let options = greedy(64, SampleOn::Gpu).with_stop_string(&stop);
     let (_, text) = generate(&mut session, &prompt, options);
     assert_eq!(text, whole[..whole.find(&stop).unwrap()]);
-    let options = GenerationOptions { stop_tokens: vec![ids[5]], ..greedy(64, SampleOn::Host) };
+    let options = greedy(64, SampleOn::Host).with_stop_tokens([ids[5]]);
     let first = ids.iter().position(|id| *id == ids[5]).unwrap();
     assert_eq!(generate(&mut session, &prompt, options).0, ids[..first]);
     assert_eq!(generate(&mut session, &prompt, greedy(0, SampleOn::Gpu)).0, [0u32; 0]);
@@ -211,16 +210,16 @@ fn a_seed_gives_the_same_text_again_on_either_side() {
     let model = tiny(PartialMetadata::default());
     for sample_on in [SampleOn::Gpu, SampleOn::Host] {
         let text = |seed| {
-            let sampling = Sampling { temperature: 1.0, seed, ..Sampling::default() };
-            let options = GenerationOptions { sampling, ..greedy(40, sample_on) };
+            let sampling = Sampling::default().with_temperature(1.0).with_seed(seed);
+            let options = greedy(40, sample_on).with_sampling(sampling);
             generate(&mut Session::new(&model).unwrap(), &[1, 2, 3], options).0
         };
         assert_eq!(text(4), text(4), "{sample_on:?}");
         assert_ne!(text(4), text(5), "{sample_on:?}");
     }
-    let sampling = Sampling { logprobs: Some(3), ..Sampling::default() };
+    let sampling = Sampling::default().with_logprobs(3);
     let mut session = Session::new(&model).unwrap();
-    let mut text = session.generate(&[1, 2, 3], GenerationOptions { sampling, ..greedy(2, SampleOn::Gpu) }).unwrap();
+    let mut text = session.generate(&[1, 2, 3], greedy(2, SampleOn::Gpu).with_sampling(sampling)).unwrap();
     let piece = block_on(text.next()).unwrap().unwrap();
     assert!(piece.logprob.is_some_and(|logprob| logprob <= 0.0) && piece.top_logprobs.len() == 3, "{piece:?}");
 }
@@ -270,14 +269,14 @@ fn pteron_counts(model: &Model) -> (u64, u64, u64, u64) {
 /// Long conversations lose their oldest turns, a system's message and the newest one stay.
 #[test]
 fn a_conversation_is_cut_to_what_fits() {
-    let model = tiny(PartialMetadata { kv_cache: Some(true), ..PartialMetadata::default() });
+    let model = tiny(PartialMetadata::default().with_kv_cache(true));
     let context = model.metadata().context_length as usize;
-    let options = pteron_llm::RenderOptions::default();
     let turn = |index: usize| [Message::user(format!("question {index}?")), Message::assistant(format!("answer {index}."))];
     let prompt = |messages: &[Message], partial: &str, reserve: usize| {
-        let prompt = model.chat_prompt(None, messages, partial, &options, reserve).unwrap();
+        let request = ChatRequest::new().messages(messages.to_vec()).with_reply_prefix(partial).with_max_tokens(reserve);
+        let prompt = model.chat_prompt(&request).unwrap();
         // Texts begin with token 1, which this tokenizer takes for a character.
-        (model.tokenizer().decode(&prompt.tokens[1..], ShowSpecial::No), prompt.dropped)
+        (model.tokenizer().decode(&prompt.tokens[1..], ShowSpecial::No), prompt.dropped_messages)
     };
     let few: Vec<Message> = turn(0).into_iter().chain([Message::user("last?")]).collect();
     assert_eq!(prompt(&few, "", 0), ("question 0?\n\nanswer 0.\n\nlast?".to_owned(), 0));
@@ -302,7 +301,7 @@ fn a_conversation_is_cut_to_what_fits() {
 /// Measuring a step changes nothing, in the middle of a text and where the cache is full.
 #[test]
 fn a_profile_leaves_the_conversation_as_it_is() {
-    let model = tiny(PartialMetadata { kv_cache: Some(true), ..PartialMetadata::default() });
+    let model = tiny(PartialMetadata::default().with_kv_cache(true));
     let context = model.metadata().context_length as usize;
     let (mut session, mut other) = (Session::new(&model).unwrap(), Session::new(&model).unwrap());
     let prompt: Vec<TokenId> = (0..20).collect();

@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 
 use pteron_llm::{
-    ChatTemplate, FinishReason, GeneratedToken, GenerationOptions, Message, Model, ParseSpecial, PartialMetadata,
-    RenderOptions, Sampling, Session, Tokenizer, TokenizerConfig,
+    AssetBytes, ChatRequest, FinishReason, GeneratedToken, GenerationOptions, Message, Model, ModelAssets, ParseSpecial,
+    RenderOptions, Sampling, Session,
 };
 use serde::{Deserialize, Serialize};
 use wasm_bindgen::prelude::*;
@@ -21,7 +21,6 @@ use crate::opening::WebHead;
 #[derive(Debug)]
 pub struct WebModel {
     model: Model,
-    template: Option<ChatTemplate>,
 }
 
 /// A conversation.
@@ -29,7 +28,6 @@ pub struct WebModel {
 #[derive(Debug)]
 pub struct WebSession {
     model: Model,
-    template: Option<ChatTemplate>,
     /// Empty while a text has it.
     session: RefCell<Option<Session>>,
 }
@@ -77,25 +75,23 @@ struct Options {
 impl Options {
     fn generation(self) -> GenerationOptions {
         let plain = Sampling::default();
-        GenerationOptions {
-            sampling: Sampling {
-                temperature: self.temperature.unwrap_or(plain.temperature),
-                top_k: self.top_k.unwrap_or(plain.top_k),
-                top_p: self.top_p.unwrap_or(plain.top_p),
-                min_p: self.min_p.unwrap_or(plain.min_p),
-                repetition_penalty: self.repetition_penalty.unwrap_or(plain.repetition_penalty),
-                presence_penalty: self.presence_penalty.unwrap_or(plain.presence_penalty),
-                frequency_penalty: self.frequency_penalty.unwrap_or(plain.frequency_penalty),
-                logit_bias: self.logit_bias.unwrap_or_default(),
-                seed: self.seed.unwrap_or(plain.seed),
-                logprobs: self.logprobs,
-            },
-            stop_strings: self.stop_strings,
-            stop_tokens: self.stop_tokens,
-            ignore_eos: self.ignore_end,
-            max_tokens: self.max_tokens,
-            ..GenerationOptions::default()
-        }
+        let sampling = Sampling::default()
+            .with_temperature(self.temperature.unwrap_or(plain.temperature))
+            .with_top_k(self.top_k.unwrap_or(plain.top_k))
+            .with_top_p(self.top_p.unwrap_or(plain.top_p))
+            .with_min_p(self.min_p.unwrap_or(plain.min_p))
+            .with_repetition_penalty(self.repetition_penalty.unwrap_or(plain.repetition_penalty))
+            .with_presence_penalty(self.presence_penalty.unwrap_or(plain.presence_penalty))
+            .with_frequency_penalty(self.frequency_penalty.unwrap_or(plain.frequency_penalty))
+            .with_logit_bias(self.logit_bias.unwrap_or_default())
+            .with_seed(self.seed.unwrap_or(plain.seed))
+            .with_logprobs(self.logprobs);
+        GenerationOptions::default()
+            .with_sampling(sampling)
+            .with_stop_strings(self.stop_strings)
+            .with_stop_tokens(self.stop_tokens)
+            .with_ignore_eos(self.ignore_end)
+            .with_max_tokens(self.max_tokens)
     }
 }
 
@@ -138,27 +134,13 @@ impl WebModel {
     #[wasm_bindgen(constructor)]
     pub fn new(method: WebMethod, head: &WebHead, tokenizer: &[u8], extra: JsValue) -> Result<Self> {
         let extra: Extra = options(extra)?;
-        let llm = |extra: Extra| -> pteron_llm::Result<(Tokenizer, Option<ChatTemplate>, PartialMetadata)> {
-            let tokenizer = Tokenizer::from_bytes(tokenizer)?;
-            let config = extra.tokenizer_config.map(|json| TokenizerConfig::from_json(json.as_bytes())).transpose()?;
-            let tokenizer = match &config {
-                Some(config) => tokenizer.with_bos_eos(config.bos_token(), config.eos_token())?,
-                None => tokenizer,
-            };
-            let template = match (&extra.template, &config) {
-                (Some(text), config) => {
-                    let tokens = config.as_ref().map(|config| config.tokens.clone()).unwrap_or_default();
-                    Some(ChatTemplate::new(text, tokens)?)
-                }
-                (None, Some(config)) => ChatTemplate::from_config(config)?,
-                (None, None) => None,
-            };
-            let facts = extra.sidecar.map(|json| PartialMetadata::from_sidecar(json.as_bytes())).transpose()?;
-            Ok((tokenizer, template, facts.unwrap_or_default()))
-        };
-        let (tokenizer, template, facts) = llm(extra).or_js()?;
-        let model = Model::new(&head.program()?, method.method, tokenizer, facts).or_js()?;
-        Ok(Self { model, template })
+        let mut files = AssetBytes::new(tokenizer);
+        files.tokenizer_config = extra.tokenizer_config.as_deref().map(str::as_bytes);
+        files.chat_template = extra.template.as_deref();
+        files.sidecar = extra.sidecar.as_deref().map(str::as_bytes);
+        let assets = ModelAssets::from_bytes(&files).or_js()?;
+        let model = Model::new(&head.program()?, method.method, assets).or_js()?;
+        Ok(Self { model })
     }
 
     /// What is known of it.
@@ -173,7 +155,7 @@ impl WebModel {
             vocab_size: metadata.vocab_size,
             bos_id: metadata.bos_id,
             eos_ids: &metadata.eos_ids,
-            chat: self.template.is_some(),
+            chat: self.model.chat_template().is_some(),
             memory: memory_of(self.model.method()),
         })
     }
@@ -198,7 +180,7 @@ impl WebModel {
     /// # Errors
     /// A model without a template, or one that refuses.
     pub fn render(&self, messages: JsValue) -> Result<String> {
-        let Some(template) = &self.template else { return Err(input("this model has no chat template")) };
+        let Some(template) = self.model.chat_template() else { return Err(input("this model has no chat template")) };
         let messages = messages_from(messages)?;
         template.render(&messages, &render_options()).map_err(pteron_llm::Error::from).or_js()
     }
@@ -209,7 +191,7 @@ impl WebModel {
     /// No memory for its cache.
     pub fn session(&self) -> Result<WebSession> {
         let session = RefCell::new(Some(Session::new(&self.model).or_js()?));
-        Ok(WebSession { model: self.model.clone(), template: self.template.clone(), session })
+        Ok(WebSession { model: self.model.clone(), session })
     }
 }
 
@@ -220,7 +202,7 @@ fn messages_from(value: JsValue) -> Result<Vec<Message>> {
 fn render_options() -> RenderOptions {
     #[allow(clippy::cast_possible_truncation, reason = "seconds since 1970, for people")]
     let now = (js_sys::Date::now() / 1e3) as i64;
-    RenderOptions { now: Some(now), ..RenderOptions::default() }
+    RenderOptions::default().with_now(now)
 }
 
 #[wasm_bindgen(js_class = LlmSession)]
@@ -287,9 +269,13 @@ impl WebSession {
             true => Conversation { messages: messages_from(prompt)?, partial: String::new() },
             false => serde_wasm_bindgen::from_value(prompt).map_err(|reason| input(format!("prompt: {reason}")))?,
         };
-        let template = self.template.as_ref();
-        let prompt = self.model.chat_prompt(template, &messages, &partial, &render_options(), reserve).or_js()?;
-        Ok((prompt.tokens, prompt.dropped))
+        let request = ChatRequest::new()
+            .messages(messages)
+            .with_reply_prefix(partial)
+            .with_render(render_options())
+            .with_max_tokens(reserve);
+        let prompt = self.model.chat_prompt(&request).or_js()?;
+        Ok((prompt.tokens, prompt.dropped_messages))
     }
 }
 

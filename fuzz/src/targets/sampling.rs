@@ -31,18 +31,16 @@ fn wild(cursor: &mut Cursor<'_>, usual: f32) -> f32 {
 }
 
 fn sampling(cursor: &mut Cursor<'_>) -> Sampling {
-    Sampling {
-        temperature: wild(cursor, 1.0),
-        top_k: if cursor.flip() { 0 } else { cursor.word() % 80 },
-        top_p: wild(cursor, 1.0),
-        min_p: wild(cursor, 0.0),
-        repetition_penalty: wild(cursor, 1.0),
-        presence_penalty: wild(cursor, 0.0),
-        frequency_penalty: wild(cursor, 0.0),
-        logit_bias: (0..cursor.below(4)).map(|_| (cursor.word() % 70, wild(cursor, f32::NEG_INFINITY))).collect(),
-        seed: cursor.long(),
-        logprobs: cursor.flip().then(|| cursor.word() % 80),
-    }
+    let mut sampling = Sampling::default()
+        .with_temperature(wild(cursor, 1.0))
+        .with_top_k(if cursor.flip() { 0 } else { cursor.word() % 80 })
+        .with_top_p(wild(cursor, 1.0))
+        .with_min_p(wild(cursor, 0.0))
+        .with_repetition_penalty(wild(cursor, 1.0))
+        .with_presence_penalty(wild(cursor, 0.0))
+        .with_frequency_penalty(wild(cursor, 0.0));
+    sampling.logit_bias = (0..cursor.below(4)).map(|_| (cursor.word() % 70, wild(cursor, f32::NEG_INFINITY))).collect();
+    sampling.with_seed(cursor.long()).with_logprobs(cursor.flip().then(|| cursor.word() % 80))
 }
 
 fn run(bytes: &[u8]) -> Outcome {

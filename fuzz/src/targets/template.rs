@@ -98,11 +98,8 @@ fn rendered(source: &str) -> Outcome {
         }
     };
     let messages = [Message::system("Be brief."), Message::user("2+2? <t>é</t>"), Message::assistant("<think>\n</think>4")];
-    let options = RenderOptions {
-        now: Some(1_700_000_000),
-        variables: [("tools".to_owned(), r#"[{"type": "function", "function": {"name": "f"}}]"#.to_owned())].into(),
-        ..RenderOptions::default()
-    };
+    let tools = r#"[{"type": "function", "function": {"name": "f"}}]"#;
+    let options = RenderOptions::default().with_now(1_700_000_000).with_variable("tools", tools);
     let text = template.render(&messages, &options);
     match &text {
         Ok(text) => assert!(text.len() <= MAX_TEXT, "a text of {} bytes", text.len()),

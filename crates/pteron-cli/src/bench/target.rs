@@ -30,11 +30,8 @@ pub(super) fn open(args: &TargetArgs, context: u32) -> Result<Target, Failure> {
     if let Some(shape) = &args.synthetic {
         return synthetic(shape, context);
     }
-    let flags = PartialMetadata {
-        context_length: args.context_length,
-        kv_cache: args.kv_cache.then_some(true),
-        ..PartialMetadata::default()
-    };
+    let flags =
+        PartialMetadata::default().with_context_length(args.context_length).with_kv_cache(args.kv_cache.then_some(true));
     let facts = flags.or(generate::sidecar(args.model.as_deref())?);
     let Some(path) = &args.model else {
         let program = generate::bundled_program()?;

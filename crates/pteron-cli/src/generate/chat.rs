@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-use pteron_llm::{ChatTemplate, Message, Model, RenderOptions, Session, TokenId};
+use pteron_llm::{ChatRequest, Message, Model, Session, TokenId};
 
 use super::commands::{self, Command, Input};
 use super::line_editor::LineReader;
@@ -26,19 +26,18 @@ pub(crate) fn run(args: &Chat) -> ExitCode {
 struct Conversation {
     model: Model,
     session: Session,
-    template: Option<ChatTemplate>,
     messages: Vec<Message>,
     system: Option<String>,
 }
 
 fn converse(args: &Chat) -> Result<(), Failure> {
-    let OpenedModel { model, template, .. } = model::open(&args.model, args.quiet)?;
+    let OpenedModel { model, .. } = model::open(&args.model, args.quiet)?;
     interrupts::defer_first_interrupt();
     let session = Session::new(&model)?;
-    let mut conversation = Conversation { model, session, template, messages: Vec::new(), system: args.system.clone() };
+    let mut conversation = Conversation { model, session, messages: Vec::new(), system: args.system.clone() };
     conversation.reset();
     if !args.quiet {
-        if conversation.template.is_none() {
+        if conversation.model.chat_template().is_none() {
             terminal::note("this model has no chat template: it goes on from what you write");
         }
         terminal::note("/help says what you can type");
@@ -106,11 +105,11 @@ impl Conversation {
 
     /// The tokens of the conversation, its oldest turns dropped where there is no room for them and an answer.
     fn fitting_prompt(&mut self, reserve: usize) -> Result<Vec<TokenId>, Failure> {
-        let options = RenderOptions { now: super::now(), ..RenderOptions::default() };
-        let prompt = self.model.chat_prompt(self.template.as_ref(), &self.messages, "", &options, reserve)?;
-        if prompt.dropped > 0 {
+        let request = ChatRequest::new().messages(self.messages.iter().cloned()).with_max_tokens(reserve);
+        let prompt = self.model.chat_prompt(&request)?;
+        if prompt.dropped_messages > 0 {
             let first = usize::from(self.system.is_some());
-            self.messages.drain(first..first + prompt.dropped);
+            self.messages.drain(first..first + prompt.dropped_messages);
             terminal::note("the conversation is longer than the context: its oldest turns were dropped");
         }
         Ok(prompt.tokens)

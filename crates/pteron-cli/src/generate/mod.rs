@@ -9,8 +9,6 @@ mod model;
 mod run;
 mod speed;
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use pteron_llm::Sampling;
 
 pub(crate) use bundled::{NAME as BUNDLED_NAME, program as bundled_program};
@@ -23,17 +21,11 @@ use crate::cli::ModelArgs;
 /// How tokens are chosen where nobody says. The model in the box repeats itself without chance and a penalty, and wanders off
 /// where unlikely tokens are drawn as well.
 fn defaults(args: &ModelArgs) -> Sampling {
-    let likeliest = Sampling::default();
+    let greedy = Sampling::default();
     if args.model.is_some() {
-        return likeliest;
+        return greedy;
     }
-    Sampling { temperature: 0.8, min_p: 0.1, repetition_penalty: 1.15, ..likeliest }
-}
-
-/// The time, for templates that tell it to the model.
-fn now() -> Option<i64> {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
-    i64::try_from(since.as_secs()).ok()
+    greedy.with_temperature(0.8).with_min_p(0.1).with_repetition_penalty(1.15)
 }
 
 #[cfg(test)]
@@ -56,9 +48,9 @@ mod tests {
     fn defaults_are_for_the_model_in_the_box_and_for_those_who_name_no_temperature() {
         let own = sampling(&[]);
         assert!(own.temperature > 0.0 && own.min_p > 0.0 && own.repetition_penalty > 1.0, "{own:?}");
-        assert_eq!(sampling(&["--min-p", "0.3"]), Sampling { min_p: 0.3, ..own });
+        assert_eq!(sampling(&["--min-p", "0.3"]), own.with_min_p(0.3));
         for temperature in ["0", "0.5"] {
-            let alone = Sampling { temperature: temperature.parse().unwrap(), ..Sampling::default() };
+            let alone = Sampling::default().with_temperature(temperature.parse().unwrap());
             assert_eq!(sampling(&["-t", temperature]), alone);
         }
         assert_eq!(sampling(&["--model", "llama.pte"]), Sampling::default());

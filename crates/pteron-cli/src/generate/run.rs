@@ -32,14 +32,14 @@ fn generate(args: &Run) -> Result<(), Failure> {
     let prompt = prompt(args)?;
     let mut options = args.generation.options(super::defaults(&args.model));
     options.sampling.logprobs = args.logprobs;
-    let OpenedModel { model, template, loading, gpu } = model::open(&args.model, args.quiet || args.json)?;
+    let OpenedModel { model, loading, gpu } = model::open(&args.model, args.quiet || args.json)?;
     // Until here Ctrl-C ends the program; from here on it ends the text.
     interrupts::defer_first_interrupt();
-    let template = template.filter(|_| !args.raw);
-    let continues = template.is_none();
-    let message = [pteron_llm::Message::user(prompt.clone())];
-    let render = pteron_llm::RenderOptions { now: super::now(), ..Default::default() };
-    let tokens = model.chat_prompt(template.as_ref(), &message, "", &render, 0)?.tokens;
+    let continues = args.raw || model.chat_template().is_none();
+    let tokens = match continues {
+        true => model.text_prompt(&prompt)?,
+        false => model.chat_prompt(&pteron_llm::ChatRequest::new().user(prompt.clone()))?.tokens,
+    };
     let mut session = Session::new(&model)?;
     // What continues a text is read with it.
     if !args.json && continues {

@@ -1,4 +1,4 @@
-//! The next token from logits.
+//! Samples the next token from logits.
 //!
 //! # Order and definitions
 //!
@@ -33,29 +33,31 @@ use serde::{Deserialize, Serialize};
 
 use crate::tokenizer::TokenId;
 
-/// How the next token is chosen. The default is greedy: always the most likely.
+/// How the next token is sampled. The default is greedy: the argmax of the logits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Sampling {
-    /// How much chance there is: 0 for none, 1 for the model's own probabilities; from 0 to 100.
+    /// Divides the logits: 0 for greedy, 1 for the model's own distribution; from 0 to 100.
     pub temperature: f32,
-    /// The number of most likely tokens among which is drawn; 0 for all.
+    /// Keeps this many of the most likely tokens; 0 for all.
     pub top_k: u32,
-    /// The probability that the most likely tokens among which is drawn have together; above 0, up to 1 for all.
+    /// Keeps the most likely tokens up to this cumulative probability; above 0, up to 1 for all.
     pub top_p: f32,
-    /// How likely a token must be, compared with the most likely one; from 0 for all to 1.
+    /// Drops tokens less likely than this fraction of the most likely one; from 0 for none to 1.
     pub min_p: f32,
-    /// What tokens of the prompt and the generated text are made less likely by; above 0, up to 100, 1 for nothing.
+    /// Divides positive logits and multiplies negative ones of tokens in the prompt or the generated text; above 0, up to 100, 1 for
+    /// no effect.
     pub repetition_penalty: f32,
-    /// What is subtracted from the logits of generated tokens; from -100 to 100, 0 for nothing.
+    /// Subtracted once from the logits of generated tokens; from -100 to 100, 0 for no effect.
     pub presence_penalty: f32,
-    /// What is subtracted from the logits of generated tokens, as often as they were generated; from -100 to 100, 0 for nothing.
+    /// Subtracted from the logits of generated tokens for each time they were generated; from -100 to 100, 0 for no effect.
     pub frequency_penalty: f32,
-    /// What is added to the logits of tokens. Negative infinity forbids one.
+    /// Added to the logits of tokens. Negative infinity forbids a token.
     pub logit_bias: Vec<(TokenId, f32)>,
-    /// What draws depend on.
+    /// The seed of the random draws.
     pub seed: u64,
-    /// Whether log probabilities are wanted, and for how many of the most likely tokens besides the chosen one.
+    /// Returns log probabilities, and those of this many of the most likely tokens.
     pub logprobs: Option<u32>,
 }
 
@@ -120,6 +122,76 @@ pub enum SamplingError {
 }
 
 impl Sampling {
+    /// Sets the temperature; 0 samples greedily.
+    #[must_use]
+    pub fn with_temperature(mut self, value: f32) -> Self {
+        self.temperature = value;
+        self
+    }
+
+    /// Keeps this many of the most likely tokens; 0 for all.
+    #[must_use]
+    pub fn with_top_k(mut self, value: u32) -> Self {
+        self.top_k = value;
+        self
+    }
+
+    /// Keeps the most likely tokens up to this cumulative probability.
+    #[must_use]
+    pub fn with_top_p(mut self, value: f32) -> Self {
+        self.top_p = value;
+        self
+    }
+
+    /// Drops tokens less likely than this fraction of the most likely one.
+    #[must_use]
+    pub fn with_min_p(mut self, value: f32) -> Self {
+        self.min_p = value;
+        self
+    }
+
+    /// Sets the repetition penalty; 1 has no effect.
+    #[must_use]
+    pub fn with_repetition_penalty(mut self, value: f32) -> Self {
+        self.repetition_penalty = value;
+        self
+    }
+
+    /// Sets the presence penalty; 0 has no effect.
+    #[must_use]
+    pub fn with_presence_penalty(mut self, value: f32) -> Self {
+        self.presence_penalty = value;
+        self
+    }
+
+    /// Sets the frequency penalty; 0 has no effect.
+    #[must_use]
+    pub fn with_frequency_penalty(mut self, value: f32) -> Self {
+        self.frequency_penalty = value;
+        self
+    }
+
+    /// Sets the seed of the random draws.
+    #[must_use]
+    pub fn with_seed(mut self, value: u64) -> Self {
+        self.seed = value;
+        self
+    }
+
+    /// Adds biases to the logits of tokens; negative infinity forbids a token.
+    #[must_use]
+    pub fn with_logit_bias(mut self, biases: impl IntoIterator<Item = (TokenId, f32)>) -> Self {
+        self.logit_bias.extend(biases);
+        self
+    }
+
+    /// Returns log probabilities, and those of this many of the most likely tokens.
+    #[must_use]
+    pub fn with_logprobs(mut self, top: impl Into<Option<u32>>) -> Self {
+        self.logprobs = top.into();
+        self
+    }
+
     /// Whether the most likely token is always taken.
     #[must_use]
     pub fn is_greedy(&self) -> bool {

@@ -21,7 +21,6 @@
 mod ast;
 mod budget;
 mod builtin;
-mod config;
 mod date;
 mod evaluate;
 mod expression;
@@ -41,73 +40,20 @@ use std::sync::Arc;
 use ast::Body;
 use budget::Budget;
 pub use budget::Limit;
-pub use config::TokenizerConfig;
 use fault::Fault;
 use lexer::SyntaxError;
 use parser::{ParseError, parse};
 use pteron_format::{EscapedText, escaped_names};
 use render::Renderer;
-use serde::Serialize;
 use value::Value;
 
-/// What somebody said in a conversation.
-#[derive(Clone, Debug, PartialEq, Serialize, serde::Deserialize)]
-pub struct Message {
-    /// Who: `system`, `user`, `assistant`, or what else the template knows.
-    pub role: String,
-    /// What.
-    pub content: String,
-}
-
-impl Message {
-    /// A message in this role.
-    pub fn new(role: impl Into<String>, content: impl Into<String>) -> Self {
-        Self { role: role.into(), content: content.into() }
-    }
-
-    /// What the model should know before the conversation.
-    pub fn system(content: impl Into<String>) -> Self {
-        Self::new("system", content)
-    }
-
-    /// What the user says.
-    pub fn user(content: impl Into<String>) -> Self {
-        Self::new("user", content)
-    }
-
-    /// What the model said.
-    pub fn assistant(content: impl Into<String>) -> Self {
-        Self::new("assistant", content)
-    }
-}
-
-/// How a conversation is rendered.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RenderOptions {
-    /// The template, where there are several; else the one called `default`.
-    pub template: Option<String>,
-    /// Whether the text ends where the model's answer starts.
-    pub add_generation_prompt: bool,
-    /// The time for templates that show a date, in seconds since 1970, in the time zone that is meant. Without it, such
-    /// templates are errors.
-    pub now: Option<i64>,
-    /// More variables, such as `tools` or `enable_thinking`, each as JSON. As text, because models see the order of keys.
-    pub variables: BTreeMap<String, String>,
-}
-
-impl Default for RenderOptions {
-    fn default() -> Self {
-        Self { template: None, add_generation_prompt: true, now: None, variables: BTreeMap::new() }
-    }
-}
+use crate::chat::{Message, RenderOptions};
+use crate::tokenizer_config::TokenizerConfig;
 
 /// A template that is not there, is broken, or refuses.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TemplateError {
-    /// A configuration that cannot be read.
-    #[error("tokenizer_config.json: {}", EscapedText::sentence(.0))]
-    Config(String),
     /// A template that is not there.
     #[error("there is no chat template {:?}; there are {}", EscapedText::name(.name), escaped_names(.names.iter().map(String::as_str)))]
     Unknown {

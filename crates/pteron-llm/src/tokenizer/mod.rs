@@ -17,24 +17,40 @@
 //! Patterns are matched by an engine of our own that counts its steps; it knows look-around and atomic groups, but no references
 //! to groups.
 
+#[cfg(feature = "tokenizers")]
 mod base64;
+#[cfg(feature = "tokenizers")]
 mod charsmap;
+#[cfg_attr(not(feature = "tokenizers"), allow(dead_code, reason = "used by tokenizers that are read from files"))]
 mod detokenize;
+#[cfg(feature = "tokenizers")]
 mod hf;
+mod ids_only;
+#[cfg(feature = "tokenizers")]
 mod merge;
+#[cfg(feature = "tokenizers")]
 mod pattern;
+#[cfg(feature = "tokenizers")]
 mod sentencepiece;
+#[cfg(feature = "tokenizers")]
 mod tiktoken;
+#[cfg(feature = "tokenizers")]
 mod vocabulary;
+#[cfg(feature = "tokenizers")]
 mod work;
 
 use std::sync::Arc;
 
 pub(crate) use detokenize::Detokenizer;
+#[cfg(feature = "tokenizers")]
 use hf::HuggingFace;
+use ids_only::IdsOnly;
 use pteron_format::EscapedText;
+#[cfg(feature = "tokenizers")]
 use sentencepiece::SentencePiece;
+#[cfg(feature = "tokenizers")]
 use tiktoken::Tiktoken;
+#[cfg(feature = "tokenizers")]
 pub use work::{MAX_GROWTH, MAX_STEPS, MAX_TEXT};
 
 use crate::decode_stream::DecodeStream;
@@ -42,7 +58,7 @@ use crate::decode_stream::DecodeStream;
 /// The longest token in bytes; real ones have some dozen.
 pub const MAX_TOKEN: usize = 4096;
 /// The largest file in bytes.
-pub const MAX_FILE: usize = 512 << 20;
+pub const MAX_FILE: u64 = 512 << 20;
 
 /// The number of a token, as a program takes and scores it.
 pub type TokenId = u32;
@@ -75,6 +91,8 @@ pub enum Format {
     Tiktoken,
     /// A `SentencePiece` model, usually called `tokenizer.model`.
     SentencePiece,
+    /// No file: [`Tokenizer::ids_only`].
+    IdsOnly,
 }
 
 /// What can be wrong with a tokenizer or with what is asked of it.
@@ -106,6 +124,12 @@ pub enum TokenizerError {
     /// A `SentencePiece` model that is broken or not supported.
     #[error("the SentencePiece model: {}", EscapedText::sentence(.0))]
     SentencePiece(String),
+    /// A `tokenizer_config.json` that is malformed.
+    #[error("tokenizer_config.json: {}", EscapedText::sentence(.0))]
+    Config(String),
+    /// This build reads no tokenizers.
+    #[error("this build reads no tokenizers: compile pteron-llm with its feature `tokenizers`")]
+    Disabled,
     /// A text that the tokenizer cannot encode.
     #[error("the text cannot be encoded: {}", EscapedText::sentence(.0))]
     Encode(String),
@@ -187,7 +211,7 @@ impl Tokenizer {
     #[cfg(not(target_arch = "wasm32"))]
     pub fn open(path: impl AsRef<std::path::Path>) -> Result<Self, TokenizerError> {
         let path = path.as_ref();
-        let file = read_file(path);
+        let file = pteron_files::read(path, MAX_FILE).map_err(std::io::Error::from);
         Self::from_bytes(&file.map_err(|source| TokenizerError::File { path: path.display().to_string(), source })?)
     }
 
@@ -199,6 +223,20 @@ impl Tokenizer {
         guarded(|| Self::read(bytes))
     }
 
+    /// Creates a tokenizer without a vocabulary, for programs that convert between text and tokens themselves. Encoding fails, and
+    /// every token decodes to an empty text.
+    #[must_use]
+    pub fn ids_only() -> Self {
+        let kind = IdsOnly;
+        Self { bos: kind.bos(), eos: kind.eos(), kind: Arc::new(kind) }
+    }
+
+    #[cfg(not(feature = "tokenizers"))]
+    fn read(_: &[u8]) -> Result<Self, TokenizerError> {
+        Err(TokenizerError::Disabled)
+    }
+
+    #[cfg(feature = "tokenizers")]
     fn read(bytes: &[u8]) -> Result<Self, TokenizerError> {
         // Text has no control characters but line breaks and tabs; a message has some from its second byte on.
         let is_text = bytes.iter().take(256).all(|byte| *byte >= b' ' || matches!(byte, b'\n' | b'\r' | b'\t'));
@@ -329,19 +367,4 @@ impl Tokenizer {
 /// Calls a function and turns a panic into an error, where panics unwind. No panic is known; this is the last net.
 fn guarded<T>(call: impl FnOnce() -> Result<T, TokenizerError>) -> Result<T, TokenizerError> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)).unwrap_or(Err(TokenizerError::Failed))
-}
-
-/// Reads a file, but nothing that is no file or larger than any tokenizer.
-#[cfg(not(target_arch = "wasm32"))]
-fn read_file(path: &std::path::Path) -> std::io::Result<Vec<u8>> {
-    use std::io::{Error, ErrorKind, Read};
-    let too_large = || Error::new(ErrorKind::InvalidData, format!("more than {MAX_FILE} bytes, which no tokenizer has"));
-    // Asked before it is opened: opening a pipe waits for somebody to write.
-    if !std::fs::metadata(path)?.is_file() {
-        return Err(Error::new(ErrorKind::InvalidInput, "not a file"));
-    }
-    let most = u64::try_from(MAX_FILE).unwrap_or(u64::MAX);
-    let mut bytes = Vec::new();
-    std::fs::File::open(path)?.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
-    if bytes.len() > MAX_FILE { Err(too_large()) } else { Ok(bytes) }
 }

@@ -1,12 +1,12 @@
-//! `tokenizer_config.json`, as far as it matters here.
+//! Special tokens and chat templates from `tokenizer_config.json`.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::TemplateError;
+use crate::tokenizer::TokenizerError;
 
-/// What `tokenizer_config.json` says of special tokens and chat templates.
+/// The special tokens and chat templates that `tokenizer_config.json` declares.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TokenizerConfig {
     /// The special tokens by their roles, such as `bos_token` and `eos_token`.
@@ -16,14 +16,14 @@ pub struct TokenizerConfig {
 }
 
 impl TokenizerConfig {
-    /// Reads the file's content.
+    /// Parses the file's content.
     ///
     /// # Errors
-    /// Bytes that are no JSON object, or a template that is no text.
-    pub fn from_json(json: &[u8]) -> Result<Self, TemplateError> {
-        let config: Value = serde_json::from_slice(json).map_err(|error| TemplateError::Config(error.to_string()))?;
+    /// The bytes are not a JSON object, or a template is not a string.
+    pub fn from_json(json: &[u8]) -> Result<Self, TokenizerError> {
+        let config: Value = serde_json::from_slice(json).map_err(|error| TokenizerError::Config(error.to_string()))?;
         let Some(config) = config.as_object() else {
-            return Err(TemplateError::Config("it is not an object".to_owned()));
+            return Err(TokenizerError::Config("it is not an object".to_owned()));
         };
         let mut tokens = BTreeMap::new();
         for (role, token) in config.iter().filter(|(role, _)| role.ends_with("_token")) {
@@ -59,8 +59,8 @@ fn named(entry: &Value) -> Option<(String, String)> {
     Some((entry.get("name")?.as_str()?.to_owned(), entry.get("template")?.as_str()?.to_owned()))
 }
 
-fn no_template() -> TemplateError {
-    TemplateError::Config("chat_template is neither a text nor a list of names with templates".to_owned())
+fn no_template() -> TokenizerError {
+    TokenizerError::Config("chat_template is neither a text nor a list of names with templates".to_owned())
 }
 
 #[cfg(test)]
