@@ -1,4 +1,4 @@
-//! Pteron's own checks and chores, run as `cargo xtask`.
+//! Checks and developer tools of Pteron, run as `cargo xtask`.
 //!
 //! `cargo xtask test` is what continuous integration runs; its steps are the table [`steps::STEPS`].
 
@@ -28,7 +28,7 @@ use crate::workspace::Workspace;
 const SMALL_PROGRAM: &str = "fixtures/llama/tiny_4w/program.pte";
 
 #[derive(Parser)]
-#[command(name = "cargo xtask", about = "Pteron's own checks and chores")]
+#[command(name = "cargo xtask", about = "Checks and developer tools of Pteron")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -36,7 +36,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run every check, or those named, and sum up
+    /// Run every check, or the named ones, and print a summary
     Test {
         /// Run this step alone; may be given more than once
         #[arg(long, value_name = "NAME")]

@@ -1,4 +1,4 @@
-//! `pteron-bindgen IN.wasm OUT_DIR`: what `wasm-bindgen --target web` does.
+//! `pteron-bindgen IN.wasm OUT_DIR`: the work of `wasm-bindgen --target web`.
 
 use anyhow::{Result, bail};
 use wasm_bindgen_cli_support::Bindgen;
@@ -7,7 +7,7 @@ fn main() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [wasm, folder] = args.as_slice() else { bail!("usage: pteron-bindgen IN.wasm OUT_DIR") };
     let mut bindgen = Bindgen::new();
-    // The names of functions are for debuggers, and nobody downloads them.
+    // Function names help debuggers only and would be downloaded.
     bindgen.input_path(wasm).typescript(true).remove_name_section(true).web(true)?;
     bindgen.generate(folder)
 }
