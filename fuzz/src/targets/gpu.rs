@@ -8,10 +8,11 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 use pteron_format::fuzzing::verify_graph;
-use pteron_format::vulkan::{ConstantId, DataType};
+use pteron_format::vulkan::DataType;
 use pteron_gpu::engine::{Gpu, GpuOptions, HostView, InputView, LoadOptions, LoadedGraph, OutputData, block_on};
 use pteron_gpu::fuse::Fusions;
 use pteron_gpu::graph::{Elem, Graph, Role};
+use pteron_gpu::ir::ConstantId;
 use pteron_gpu::live::TensorId;
 use pteron_gpu::plan::Caps;
 use pteron_gpu::reference::{HostData, HostTensor, HostTensors};
@@ -113,7 +114,7 @@ fn at_shapes(gpu: &Gpu, sketch: &Sketch, fusions: &Fusions, cursor: &mut Cursor<
     if verify_graph(&sketch.graph, u64::MAX).is_err() {
         return "refused";
     }
-    let Ok(graph) = Graph::decode(sketch.graph.clone()) else { return "refused" };
+    let Ok(graph) = sketch.decode(&Fusions::NONE) else { return "refused" };
     let bounds: Vec<Dims> = graph.inputs.iter().map(|&input| graph.info(input).bound).collect();
     let Ok(planned) = Planned::at_bounds(&graph, &bounds, Caps::PORTABLE) else { return "refused" };
     let Some(loaded) = load(gpu, sketch, fusions, Vec::new()) else { return "refused" };
@@ -151,7 +152,7 @@ fn check_refusal(error: &pteron_gpu::Error) {
 /// A loaded graph; `None` if it is refused.
 fn load(gpu: &Gpu, sketch: &Sketch, fusions: &Fusions, input_bounds: Vec<Option<Dims>>) -> Option<LoadedGraph> {
     let bytes = |id: ConstantId| sketch.contents.get(id.index()).map(|content| Cow::Owned(content.bytes()));
-    let graph = Graph::decode_with(sketch.graph.clone(), fusions).ok()?;
+    let graph = sketch.decode(fusions).ok()?;
     let options = LoadOptions { input_bounds, ..LoadOptions::default() };
     match block_on(LoadedGraph::load(gpu, graph, &bytes, &options)) {
         Ok(loaded) => Some(loaded),

@@ -169,7 +169,7 @@ fn refused(error: &pteron_gpu::Error, later: bool) {
 }
 
 fn planned_at_shapes(sketch: &Sketch, cursor: &mut Cursor<'_>) -> Outcome {
-    let graph = match Graph::decode(sketch.graph.clone()) {
+    let graph = match sketch.decode(&Fusions::NONE) {
         Ok(graph) => graph,
         Err(error) => {
             refused(&error, false);
@@ -178,7 +178,7 @@ fn planned_at_shapes(sketch: &Sketch, cursor: &mut Cursor<'_>) -> Outcome {
     };
     let internal = sketch.graph.chain.iter().find(|call| find_in_files(&call.name).is_none());
     assert!(internal.is_none(), "a file calls {internal:?}, which is no operator of files");
-    let fused = Graph::decode_with(sketch.graph.clone(), &fusions(cursor));
+    let fused = sketch.decode(&fusions(cursor));
     let fused = fused.unwrap_or_else(|error| panic!("refused once it is fused: {error}"));
     let caps = cursor.of(&DEVICES);
     let planned = match Planned::at_bounds(&graph, &bounds(&graph), caps) {

@@ -1,5 +1,6 @@
 //! Rules about the repository's own files that no other tool checks.
 
+mod front_ends;
 mod length;
 mod locality;
 mod quick_start;
@@ -15,7 +16,7 @@ use anyhow::{Context, Result, bail};
 /// Returns the violations among all files.
 type Rule = fn(&[File]) -> Vec<Violation>;
 
-static RULES: &[Rule] = &[length::check, locality::check, unfinished::check, quick_start::check];
+static RULES: &[Rule] = &[front_ends::check, length::check, locality::check, unfinished::check, quick_start::check];
 
 /// A file of the repository; its path has forward slashes and starts at the root.
 #[derive(Debug)]

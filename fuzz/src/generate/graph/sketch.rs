@@ -1,6 +1,8 @@
 //! A graph as it is built: values, calls, and what is known of each tensor.
 
 use pteron_format::vulkan::{Call, Constant, ConstantId, ConstantSource, DataType, Graph, Tensor, Value, ValueId};
+use pteron_gpu::frontend;
+use pteron_gpu::fuse::Fusions;
 
 use crate::generate::cursor::Cursor;
 
@@ -107,6 +109,14 @@ pub struct Sketch {
 }
 
 impl Sketch {
+    /// Decodes the graph as the file of a delegate would be.
+    ///
+    /// # Errors
+    /// As the front end and the decoder.
+    pub fn decode(&self, fusions: &Fusions) -> pteron_gpu::Result<pteron_gpu::graph::Graph> {
+        frontend::vulkan::translate(&self.graph)?.decode(fusions)
+    }
+
     /// A graph without anything.
     #[must_use]
     pub fn new(hostile: bool) -> Self {

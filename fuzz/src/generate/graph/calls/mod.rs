@@ -171,7 +171,7 @@ fn unknown(sketch: &mut Sketch, cursor: &mut Cursor<'_>, name: &str) {
 
 #[cfg(test)]
 mod tests {
-    use pteron_gpu::graph::Graph;
+    use pteron_gpu::fuse::Fusions;
 
     use super::*;
 
@@ -190,7 +190,7 @@ mod tests {
                 let mut sketch = Sketch::new(false);
                 one(&mut sketch, &mut Cursor::new(&[seed, 3]), name, maker);
                 super::super::finish(&mut sketch, &mut Cursor::new(&[seed]));
-                let Ok(graph) = Graph::decode(sketch.graph) else { return false };
+                let Ok(graph) = sketch.decode(&Fusions::NONE) else { return false };
                 let bounds: Vec<_> = graph.inputs.iter().map(|&input| graph.info(input).bound).collect();
                 pteron_gpu::resize::Planned::at_bounds(&graph, &bounds, pteron_gpu::plan::Caps::PORTABLE).is_ok()
             });
