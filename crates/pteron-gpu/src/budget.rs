@@ -1,8 +1,8 @@
-//! A bound on what decoding, fusing and planning a graph may take, in memory and in work.
+//! Bounds on the memory and work that decoding, fusing and planning a graph may take.
 //!
-//! Graphs may share: a thousand calls can name one list of a thousand tensors, and each of them has a list of its own once it is
-//! decoded. What can grow so is charged here before it is made, against limits that follow from how large the graph is in its
-//! file. Graphs of real models stay far below them.
+//! Calls may share values: a thousand calls can name one list of a thousand tensors, and each has its own list once it is decoded.
+//! Whatever can grow so is charged here before it is allocated, against limits that follow from the size of the graph. Graphs of real
+//! models stay far below them.
 
 use std::fmt;
 
@@ -20,15 +20,15 @@ const STEPS_PER_ITEM: u64 = 256;
 /// Steps that any graph may take.
 const FREE_STEPS: u64 = 1 << 20;
 
-/// How large a graph is in its file: its calls, their arguments, its values and what those list.
+/// The size of a graph: its calls, their arguments, its values and their list items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GraphSize {
-    /// All of them together.
+    /// Their number.
     pub items: u64,
 }
 
 impl GraphSize {
-    /// Counts what a graph has.
+    /// Counts a graph's items.
     #[must_use]
     pub fn of(graph: &ir::Graph) -> Self {
         let calls = graph.calls.iter().map(|call| 1 + call.args.len());
@@ -37,13 +37,13 @@ impl GraphSize {
         Self { items: calls.chain(values).chain(others).map(|items| items as u64).sum() }
     }
 
-    /// What rewriting the graph may take, decoding it, or a fusion: each anew.
+    /// Returns the budget of one phase: a rewrite, decoding, or a fusion.
     #[must_use]
     pub fn budget(self) -> Budget {
         self.phase(BYTES_PER_ITEM)
     }
 
-    /// What planning the graph may take.
+    /// Returns the budget of planning.
     #[must_use]
     pub fn plan_budget(self) -> Budget {
         self.phase(PLAN_BYTES_PER_ITEM)
@@ -58,7 +58,7 @@ impl GraphSize {
     }
 }
 
-/// How many items a value lists.
+/// The number of items in a value.
 pub(crate) fn listed(value: &Value) -> usize {
     match value {
         Value::ValueList(items) => items.len(),
@@ -70,7 +70,7 @@ pub(crate) fn listed(value: &Value) -> usize {
     }
 }
 
-/// What one phase may still take.
+/// The memory and work that one phase may still take.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
     size: GraphSize,
@@ -84,7 +84,7 @@ struct Account {
     limit: u64,
 }
 
-/// What a budget is of.
+/// A resource that a budget limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resource {
     /// Bytes of memory.
@@ -103,28 +103,28 @@ impl fmt::Display for Resource {
 }
 
 impl Budget {
-    /// Takes memory for `count` items of type `T`, before it is allocated.
+    /// Charges memory for `count` items of type `T`, before it is allocated.
     pub(crate) fn memory<T>(&mut self, count: usize) -> Result<()> {
         self.bytes((count as u64).saturating_mul(size_of::<T>() as u64))
     }
 
-    /// Takes so many bytes of memory.
+    /// Charges bytes of memory, before they are allocated.
     pub(crate) fn bytes(&mut self, count: u64) -> Result<()> {
         take(&mut self.bytes, count, Resource::Bytes, self.size)
     }
 
-    /// Takes work, before it is done.
+    /// Charges work, before it is done.
     pub(crate) fn steps(&mut self, count: usize) -> Result<()> {
         take(&mut self.steps, count as u64, Resource::Steps, self.size)
     }
 
-    /// Bytes and steps that were taken so far.
+    /// Bytes and steps charged so far.
     #[must_use]
     pub fn used(&self) -> (u64, u64) {
         (self.bytes.used, self.steps.used)
     }
 
-    /// Bytes and steps that may be taken in all.
+    /// The limits on bytes and steps.
     #[must_use]
     pub fn limits(&self) -> (u64, u64) {
         (self.bytes.limit, self.steps.limit)

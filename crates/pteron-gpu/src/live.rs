@@ -1,15 +1,16 @@
-//! Live values: the dims of tensors and the values of symbolic scalars, as they are for the current call.
+//! Live values: the dims of tensors and the values of symbolic integers in the current call.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::shape::Dims;
 
-/// A tensor, by its value id in the graph.
+/// A tensor of a decoded graph, by its value id. Decoding makes ids of values that are tensors only, so a lookup in the graph that
+/// made them cannot miss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TensorId(pub u32);
 
-/// A symbolic scalar, by its value id in the graph.
+/// A symbolic integer of a decoded graph, by its value id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ScalarId(pub u32);
 
@@ -31,7 +32,7 @@ impl fmt::Display for TensorId {
     }
 }
 
-/// An integer argument: a literal of the file, or a symbolic scalar.
+/// An integer argument: a literal of the graph, or a symbolic integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scalar {
     /// The same in every call.
@@ -40,7 +41,7 @@ pub enum Scalar {
     Live(ScalarId),
 }
 
-/// A number that may be no integer: a literal of the file, or a symbolic scalar.
+/// A number that may be no integer: a literal of the graph, or a symbolic integer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Number {
     /// The same in every call.
@@ -50,6 +51,8 @@ pub enum Number {
 }
 
 /// The current dims and scalars of a graph's values, by value id, and the integers of inputs that the host knows.
+///
+/// Ids must be those of the graph it was made for; lookups with others panic.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Live {
     dims: Vec<Dims>,
@@ -68,7 +71,7 @@ impl Live {
     /// The live dims of a tensor.
     #[must_use]
     pub fn dims(&self, tensor: TensorId) -> Dims {
-        self.dims.get(tensor.index()).copied().unwrap_or(Dims::SCALAR)
+        self.dims[tensor.index()]
     }
 
     /// The live value of a scalar.
@@ -76,7 +79,7 @@ impl Live {
     pub fn scalar(&self, scalar: Scalar) -> i64 {
         match scalar {
             Scalar::Fixed(value) => value,
-            Scalar::Live(id) => self.scalars.get(id.index()).copied().unwrap_or(0),
+            Scalar::Live(id) => self.scalars[id.index()],
         }
     }
 
@@ -86,29 +89,17 @@ impl Live {
         self.host.get(&tensor).map(Vec::as_slice)
     }
 
-    /// Sets a tensor's dims; whether they changed.
+    /// Sets a tensor's dims. Returns whether they changed.
     pub fn set_dims(&mut self, tensor: TensorId, dims: Dims) -> bool {
-        match self.dims.get_mut(tensor.index()) {
-            Some(current) if *current != dims => {
-                *current = dims;
-                true
-            }
-            _ => false,
-        }
+        std::mem::replace(&mut self.dims[tensor.index()], dims) != dims
     }
 
-    /// Sets a scalar's value; whether it changed.
+    /// Sets a scalar's value. Returns whether it changed.
     pub fn set_scalar(&mut self, scalar: ScalarId, value: i64) -> bool {
-        match self.scalars.get_mut(scalar.index()) {
-            Some(current) if *current != value => {
-                *current = value;
-                true
-            }
-            _ => false,
-        }
+        std::mem::replace(&mut self.scalars[scalar.index()], value) != value
     }
 
-    /// Sets what the host knows of an input; whether it changed.
+    /// Sets the integers that the host knows of an input. Returns whether they changed.
     pub fn set_host_values(&mut self, tensor: TensorId, values: &[i32]) -> bool {
         match self.host.get_mut(&tensor) {
             Some(current) if current == values => false,

@@ -1,8 +1,8 @@
-//! Where each tensor's memory comes from, by our own analysis of lifetimes.
+//! Memory planning from our own lifetime analysis.
 //!
-//! Constants, state, inputs and outputs have buffers of their own. Everything else shares memory objects: two tensors share
-//! one only if no operator between the first write and the last read of either touches the other. A dispatch may not bind one
-//! buffer twice when it writes it, so each object is one buffer, and an operator's inputs and outputs never share one.
+//! Constants, state, inputs and outputs have their own buffers. All other tensors share memory objects: two tensors share one
+//! only if their live ranges (from the operator that writes a tensor to the last that reads it) do not overlap. A dispatch must not
+//! bind one buffer twice when it writes it, so each object is one buffer, and an operator's inputs and outputs never share one.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,9 +15,9 @@ use crate::resize::Planned;
 /// The place of a tensor or of scratch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
-    /// A constant of the file, by index.
+    /// A constant of the graph, by index.
     Constant(u32),
-    /// Constants in one buffer, by index into [`Memory::joins`].
+    /// Constants one after the other in one buffer, by index into [`Memory::joins`].
     Joined(usize),
     /// A buffer of the state, by index into [`Memory::states`].
     State(usize),
@@ -54,7 +54,8 @@ pub fn padded(bytes: u64) -> u64 {
     bytes.max(1).next_multiple_of(16)
 }
 
-/// Where parts of so many bytes begin that lie behind one another in one buffer, each in whole vectors, and where the last ends.
+/// Returns the offsets of parts of these lengths laid out one after the other in one buffer, each padded to whole vectors, and the
+/// length of the whole.
 #[must_use]
 pub fn joined(parts: impl IntoIterator<Item = u64>) -> (Vec<u64>, u64) {
     let mut end = 0u64;
@@ -70,7 +71,7 @@ impl Memory {
     /// Plans the memory of a graph whose bounds and recipes are known.
     ///
     /// # Errors
-    /// An operator that joins what is no constant. What does not fit an adapter is the engine's to refuse.
+    /// An operator that joins a tensor that is no constant. Whether it fits an adapter is checked by the engine.
     pub fn plan(graph: &Graph, planned: &Planned) -> Result<Self> {
         let (roots, aliased) = aliases(graph);
         let mut memory = Self {
@@ -89,7 +90,7 @@ impl Memory {
         Ok(memory)
     }
 
-    /// Constants, state, inputs, and what outputs stand for.
+    /// Places constants, state, inputs and the tensors that outputs read.
     fn place_fixed(&mut self, graph: &Graph, roots: &[usize]) {
         for (id, &role) in (0..).zip(&graph.roles) {
             let tensor = TensorId(id);
@@ -115,7 +116,7 @@ impl Memory {
         }
     }
 
-    /// A buffer for each list of constants that operators join. Equal bytes in equal order are one list.
+    /// Places the lists of constants that operators join, one buffer per list. Equal bytes in equal order are one list.
     fn place_joined(&mut self, graph: &Graph, planned: &Planned) -> Result<()> {
         let mut known: HashMap<Vec<u32>, usize> = HashMap::new();
         for (recipes, &aliased) in planned.recipes().iter().zip(&self.aliased) {
@@ -138,89 +139,88 @@ impl Memory {
         Ok(())
     }
 
-    /// Everything else, the largest first: each into the smallest object that is free as long as it lives, or a new one. So an
-    /// object is never larger than the first that came into it, and what is large is there once. Of many objects the smallest
-    /// [`MOST_TRIED`] are tried.
+    /// Places all other tensors and scratch, the largest first: each into the smallest object that is free during its live range, or
+    /// a new one. So an object is never larger than its first tenant. Of many objects the smallest [`MOST_TRIED`] are tried.
     fn place_shared(&mut self, graph: &Graph, planned: &Planned, roots: &[usize]) {
-        let mut needs = self.needs(graph, planned, roots);
-        needs.sort_by_key(|need| (std::cmp::Reverse(need.size), need.start));
+        let mut requests = self.requests(graph, planned, roots);
+        requests.sort_by_key(|request| (std::cmp::Reverse(request.size), request.start));
         let none_yet = |(recipes, &aliased): (&Recipes, &bool)| {
             let count = if aliased { 0 } else { recipes.scratch.len() };
             vec![Place::Object(0); count]
         };
         self.scratch = planned.recipes().iter().zip(&self.aliased).map(none_yet).collect();
-        let mut lives: Vec<Lives> = Vec::new();
-        for need in needs {
-            let tried = lives.iter().enumerate().rev().take(MOST_TRIED);
-            let free = tried.map(|(object, lives)| (object, lives.is_free(&need))).find(|&(_, free)| free);
+        let mut objects: Vec<LiveRanges> = Vec::new();
+        for request in requests {
+            let tried = objects.iter().enumerate().rev().take(MOST_TRIED);
+            let free = tried.map(|(object, ranges)| (object, ranges.is_free(&request))).find(|&(_, free)| free);
             let object = free.map_or_else(
                 || {
-                    lives.push(Lives::default());
-                    self.objects.push(need.size);
-                    lives.len() - 1
+                    objects.push(LiveRanges::default());
+                    self.objects.push(request.size);
+                    objects.len() - 1
                 },
                 |(object, _)| object,
             );
-            lives[object].0.insert(need.start, need.end);
-            match need.of {
-                Of::Tensor(root) => self.tensors[root] = Some(Place::Object(object)),
-                Of::Scratch(node, index) => self.scratch[node][index] = Place::Object(object),
+            objects[object].0.insert(request.start, request.end);
+            match request.owner {
+                Owner::Tensor(root) => self.tensors[root] = Some(Place::Object(object)),
+                Owner::Scratch(node, index) => self.scratch[node][index] = Place::Object(object),
             }
         }
     }
 
-    /// What needs room in a shared object, and from which operator to which.
-    fn needs(&self, graph: &Graph, planned: &Planned, roots: &[usize]) -> Vec<Need> {
+    /// Lists the tensors and scratch buffers that shared objects hold, with their live ranges.
+    fn requests(&self, graph: &Graph, planned: &Planned, roots: &[usize]) -> Vec<ObjectRequest> {
         let last = last_uses(graph, roots);
-        let mut needs = Vec::new();
+        let mut requests = Vec::new();
         for (node, operator) in graph.nodes.iter().enumerate().filter(|&(node, _)| !self.aliased[node]) {
             for &tensor in operator.flow.writes.iter().filter(|tensor| self.tensors[roots[tensor.index()]].is_none()) {
                 let root = roots[tensor.index()];
                 let size = padded(graph.info(tensor).elem.bytes(planned.bounds()[tensor.index()].count()));
-                needs.push(Need { size, start: node, end: last[root].unwrap_or(node), of: Of::Tensor(root) });
+                requests.push(ObjectRequest { size, start: node, end: last[root], owner: Owner::Tensor(root) });
             }
             let scratch = planned.recipes()[node].scratch.iter().enumerate();
-            needs.extend(scratch.map(|(index, &size)| Need {
+            requests.extend(scratch.map(|(index, &size)| ObjectRequest {
                 size: padded(size),
                 start: node,
                 end: node,
-                of: Of::Scratch(node, index),
+                owner: Owner::Scratch(node, index),
             }));
         }
-        needs
+        requests
     }
 }
 
-/// How many objects are looked at for one that is free. Models have some tens of them.
+/// How many objects are tried for one that is free. Models have some tens of them.
 const MOST_TRIED: usize = 256;
 
-/// When an object is taken: spans of operators that do not overlap, from the first of each to its last.
+/// The live ranges of an object's tenants, which do not overlap: from the first operator of each to its last.
 #[derive(Default)]
-struct Lives(BTreeMap<usize, usize>);
+struct LiveRanges(BTreeMap<usize, usize>);
 
-impl Lives {
-    fn is_free(&self, need: &Need) -> bool {
-        // Of the spans that begin before the need ends, the last ends last.
-        self.0.range(..=need.end).next_back().is_none_or(|(_, &end)| end < need.start)
+impl LiveRanges {
+    fn is_free(&self, request: &ObjectRequest) -> bool {
+        // Of the ranges that begin before the request ends, the last ends last.
+        self.0.range(..=request.end).next_back().is_none_or(|(_, &end)| end < request.start)
     }
 }
 
-/// Room that a tensor or scratch needs while it lives.
-struct Need {
+/// A tensor or scratch buffer that needs a place in a shared object during its live range.
+struct ObjectRequest {
     size: u64,
     /// The first and the last operator that touch it.
     start: usize,
     end: usize,
-    of: Of,
+    owner: Owner,
 }
 
 #[derive(Clone, Copy)]
-enum Of {
+enum Owner {
     Tensor(usize),
     Scratch(usize, usize),
 }
 
-/// For each tensor the one whose memory it uses, and for each operator whether it became an alias.
+/// Returns for each tensor the one whose memory it uses, and for each operator whether it became an alias.
 pub(crate) fn aliases(graph: &Graph) -> (Vec<usize>, Vec<bool>) {
     let mut roots: Vec<usize> = (0..graph.tensors.len()).collect();
     let mut aliased = vec![false; graph.nodes.len()];
@@ -239,7 +239,7 @@ pub(crate) fn aliases(graph: &Graph) -> (Vec<usize>, Vec<bool>) {
         if fixed[root] || fixed[out] {
             continue;
         }
-        // Two outputs, or an output and something that is not computed, keep buffers of their own.
+        // Two outputs, or an output and a tensor that is not computed, keep their own buffers.
         let taken = output_roots[root] || graph.roles[root] != Role::Computed;
         if is_output[out] && taken {
             continue;
@@ -251,12 +251,12 @@ pub(crate) fn aliases(graph: &Graph) -> (Vec<usize>, Vec<bool>) {
     (roots, aliased)
 }
 
-/// For each root the last operator that touches it.
-fn last_uses(graph: &Graph, roots: &[usize]) -> Vec<Option<usize>> {
-    let mut last = vec![None; graph.tensors.len()];
+/// Returns for each root the last operator that reads or writes it; 0 for those that none does.
+fn last_uses(graph: &Graph, roots: &[usize]) -> Vec<usize> {
+    let mut last = vec![0; graph.tensors.len()];
     for (index, node) in graph.nodes.iter().enumerate() {
         for tensor in node.flow.reads.iter().chain(&node.flow.writes).chain(&node.flow.mutates) {
-            last[roots[tensor.index()]] = Some(index);
+            last[roots[tensor.index()]] = index;
         }
     }
     last

@@ -1,4 +1,5 @@
-//! From live inputs to plans: the affected operators, in order, each once, checked, then committed together.
+//! Resizing: from the live dims of a call's inputs to new plans of the affected operators, in order, each once, checked, then committed
+//! together.
 
 use crate::budget::Budget;
 use crate::error::{Error, OpError, Result};
@@ -8,7 +9,7 @@ use crate::live::{Live, TensorId};
 use crate::plan::{Bind, BoundsCx, Caps, Dispatch, PARAM_SLOT, Plan, PlanCx, Recipe, Recipes};
 use crate::shape::Dims;
 
-/// A graph at its current shape: live values, every operator's plan, and what each may use.
+/// A graph at its current shape: live values, every operator's plan, and every operator's recipes.
 #[derive(Debug)]
 pub struct Planned {
     live: Live,
@@ -20,7 +21,7 @@ pub struct Planned {
     caps: Caps,
 }
 
-/// What a call brings: for each input of the graph its dims, and its integers where the host has them.
+/// An input of a call: its dims, and its integers where the host has them.
 #[derive(Clone, Copy, Debug)]
 pub struct LiveInput<'a> {
     /// The input's dims in this call.
@@ -29,15 +30,15 @@ pub struct LiveInput<'a> {
     pub values: Option<&'a [i32]>,
 }
 
-/// A resize that has been planned and checked, and changes nothing until it is committed.
+/// A resize that is planned and checked. It changes nothing until it is [committed](Planned::commit).
 #[derive(Debug)]
-pub struct Change {
+pub struct PlannedResize {
     live: Live,
     plans: Vec<(usize, Plan)>,
 }
 
-impl Change {
-    /// The live values as they will be.
+impl PlannedResize {
+    /// The live values after the resize.
     #[must_use]
     pub fn live(&self) -> &Live {
         &self.live
@@ -50,10 +51,10 @@ impl Change {
 }
 
 impl Planned {
-    /// Plans a graph at its bounds: building is the first resize. `input_bounds` may be smaller than the file's.
+    /// Plans a graph at its bounds: building is the first resize. `input_bounds` may be smaller than the graph's.
     ///
     /// # Errors
-    /// An operator that refuses its arguments or its bounds.
+    /// An operator that rejects its arguments or its bounds.
     pub fn at_bounds(graph: &Graph, input_bounds: &[Dims], caps: Caps) -> Result<Self> {
         let mut bounds: Vec<Dims> = graph.tensors.iter().map(|info| info.map_or(Dims::SCALAR, |info| info.bound)).collect();
         for (&input, &bound) in graph.inputs.iter().zip(input_bounds) {
@@ -89,11 +90,11 @@ impl Planned {
         Ok(planned)
     }
 
-    /// Plans what a call's inputs change. Nothing of `self` changes; an error leaves everything as it was.
+    /// Plans the operators that a call's inputs affect. `self` does not change, so an error leaves everything as it was.
     ///
     /// # Errors
-    /// An operator that refuses the live shapes or scalars, or one that would need more than was reserved.
-    pub fn resize(&self, graph: &Graph, inputs: &[LiveInput<'_>]) -> Result<Change> {
+    /// An operator that rejects the live shapes or scalars, or that would need more than its recipes reserved.
+    pub fn resize(&self, graph: &Graph, inputs: &[LiveInput<'_>]) -> Result<PlannedResize> {
         let mut live = self.live.clone();
         let mut changed = vec![false; graph.tensors.len()];
         for (index, (&tensor, input)) in graph.inputs.iter().zip(inputs).enumerate() {
@@ -120,29 +121,34 @@ impl Planned {
         })
     }
 
-    /// Plans the operators that `affected` names, in order, each seeing what those before it changed.
-    fn plan_where(&self, graph: &Graph, mut live: Live, affected: impl Fn(usize, &Marks) -> bool) -> Result<Change> {
-        let mut marks = Marks { tensors: vec![false; graph.tensors.len()], scalars: vec![false; graph.tensors.len()] };
+    /// Plans the operators for which `affected` holds, in order. Each sees the changes of those before it.
+    fn plan_where(
+        &self,
+        graph: &Graph,
+        mut live: Live,
+        affected: impl Fn(usize, &Changed) -> bool,
+    ) -> Result<PlannedResize> {
+        let mut changed = Changed { tensors: vec![false; graph.tensors.len()], scalars: vec![false; graph.tensors.len()] };
         let mut plans = Vec::new();
         for (index, node) in graph.nodes.iter().enumerate() {
-            if !affected(index, &marks) {
+            if !affected(index, &changed) {
                 continue;
             }
             let cx = PlanCx::new(&live, BoundsCx::new(&self.bounds, self.caps), self.step_bases[index]);
             let plan = node.op.plan(&cx).map_err(|error| error.of(&node.name, node.call))?;
             self.check(graph, index, &plan)?;
             for &(tensor, dims) in &plan.outputs {
-                marks.tensors[tensor.index()] |= live.set_dims(tensor, dims);
+                changed.tensors[tensor.index()] |= live.set_dims(tensor, dims);
             }
             for &(scalar, value) in &plan.scalars {
-                marks.scalars[scalar.index()] |= live.set_scalar(scalar, value);
+                changed.scalars[scalar.index()] |= live.set_scalar(scalar, value);
             }
             plans.push((index, plan));
         }
-        Ok(Change { live, plans })
+        Ok(PlannedResize { live, plans })
     }
 
-    /// A plan stays within what its recipes reserved.
+    /// Checks that a plan stays within what its recipes reserved.
     fn check(&self, graph: &Graph, index: usize, plan: &Plan) -> Result<()> {
         let node = &graph.nodes[index];
         let recipes = &self.recipes[index];
@@ -180,24 +186,24 @@ impl Planned {
         Ok(())
     }
 
-    /// A kernel without bounds checks stays within the buffers that its recipe binds.
+    /// Checks that a kernel without bounds checks stays within the buffers that its recipe binds.
     fn check_reach(&self, graph: &Graph, index: usize, recipe: &Recipe, plan: &Plan, step: &Dispatch) -> Result<()> {
         if recipe.variant.kernel.is_checked() {
             return Ok(());
         }
         let lengths = self.lengths(index);
-        // Parameters that nothing can be said of could reach anything.
+        // Parameters whose reach is unknown could reach anything.
         let reached = self.reached(index, plan, step).filter(|reached| reached.bindings() == recipe.binds.len());
-        let refuse = |binding: usize, reach, length| {
+        let reject = |binding: usize, reach, length| {
             let node = &graph.nodes[index];
             let operator = format!("{} (call {})", node.name, node.call);
             Err(Error::OutOfBounds { operator, kernel: recipe.variant.label, binding, reach, length })
         };
-        let Some(reached) = reached else { return refuse(0, u64::MAX, 0) };
+        let Some(reached) = reached else { return reject(0, u64::MAX, 0) };
         for (binding, (&bind, &bytes)) in recipe.binds.iter().zip(reached.bytes()).enumerate() {
             let length = lengths.length(bind);
             if bytes > length {
-                return refuse(binding + 1, bytes, length);
+                return reject(binding + 1, bytes, length);
             }
         }
         Ok(())
@@ -217,7 +223,7 @@ impl Planned {
     }
 
     /// Makes a planned change the current shape. Returns the operators whose plans differ from before.
-    pub fn commit(&mut self, change: Change) -> Vec<usize> {
+    pub fn commit(&mut self, change: PlannedResize) -> Vec<usize> {
         self.live = change.live;
         let mut differ = Vec::new();
         for (node, plan) in change.plans {
@@ -259,14 +265,14 @@ impl Planned {
         &self.step_bases
     }
 
-    /// What an operator's plan and reference see now.
+    /// The context that an operator's plan and reference see now.
     #[must_use]
     pub fn cx(&self, node: usize) -> PlanCx<'_> {
         PlanCx::new(&self.live, BoundsCx::new(&self.bounds, self.caps), self.step_bases[node])
     }
 }
 
-/// Takes room for an operator's recipes, and for the plans that dispatch them.
+/// Charges an operator's recipes and the plans that dispatch them.
 pub(crate) fn charge(budget: &mut Budget, recipes: &Recipes) -> Result<()> {
     let Recipes { list, scratch, joined, .. } = recipes;
     let items = list.iter().map(|recipe| recipe.binds.len()).chain(joined.iter().map(Vec::len)).sum::<usize>();
@@ -277,8 +283,8 @@ pub(crate) fn charge(budget: &mut Budget, recipes: &Recipes) -> Result<()> {
     budget.bytes(dispatches.saturating_mul((size_of::<Dispatch>() + PARAM_SLOT) as u64))
 }
 
-/// What operators have changed so far in one resize, by value id.
-struct Marks {
+/// The values that operators have changed so far in one resize, by value id.
+struct Changed {
     tensors: Vec<bool>,
     scalars: Vec<bool>,
 }

@@ -1,4 +1,4 @@
-//! Dimensions of tensors, and the few rules about them that every operator shares.
+//! Dimensions of tensors, and the rules about them that operators share.
 
 use std::fmt;
 use std::ops::Deref;
@@ -50,7 +50,8 @@ impl Dims {
         self.iter().fold(1, |count: u64, &dim| count.saturating_mul(dim.into()))
     }
 
-    /// The number of elements as kernels count it. A graph is decoded only if every tensor's bytes fit 32 bits.
+    /// The number of elements as kernels count it. The bytes of every bound fit 32 bits; live dims past a bound saturate here and are
+    /// rejected when the plan is checked.
     #[must_use]
     pub fn count_u32(&self) -> u32 {
         u32::try_from(self.count()).unwrap_or(u32::MAX)
@@ -62,7 +63,7 @@ impl Dims {
         self.deref().last().copied().unwrap_or(1)
     }
 
-    /// How many rows of [`last`](Self::last) elements there are.
+    /// The number of rows of [`last`](Self::last) elements.
     #[must_use]
     pub fn rows(&self) -> u64 {
         let outer = self.rank.saturating_sub(1).into();
@@ -125,7 +126,7 @@ impl Dims {
     }
 }
 
-/// The dimensions two tensors have together, by PyTorch's rules: a 1, or a dimension that is absent, repeats.
+/// Broadcasts the dimensions of two tensors by PyTorch's rules: a 1, or a dimension that is absent, repeats.
 #[must_use]
 pub fn broadcast(a: &Dims, b: &Dims) -> Option<Dims> {
     let rank = a.len().max(b.len());
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn counting() {
+    fn count_rows_and_strides() {
         assert_eq!(Dims::SCALAR.count(), 1);
         assert_eq!(dims(&[2, 3, 4]).count(), 24);
         assert_eq!(dims(&[u32::MAX, u32::MAX, 0]).count(), 0);

@@ -1,4 +1,4 @@
-//! What a call of an operator touches.
+//! The data flow of a call.
 
 use super::IndexInput;
 use crate::live::{ScalarId, TensorId};

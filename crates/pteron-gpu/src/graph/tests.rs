@@ -1,5 +1,6 @@
 use super::*;
-use crate::ir::{ConstantId, ValueId};
+use crate::error::Error;
+use crate::ir::{ConstantId, DataType, Value, ValueId};
 use crate::testing::{Dry, Sketch, noise};
 
 #[test]

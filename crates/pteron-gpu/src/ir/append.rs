@@ -40,3 +40,52 @@ impl Graph {
         Some(appended)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::DataType;
+    use crate::ops::sample_row;
+    use crate::testing::Sketch;
+
+    fn negation() -> Graph {
+        let mut sketch = Sketch::new();
+        let x = sketch.input(DataType::Float32, &[3, 40]);
+        let y = sketch.tensor(DataType::Float32, &[3, 40]);
+        sketch.call("aten.neg.default", &[x, y]);
+        sketch.output(y);
+        sketch.graph
+    }
+
+    fn append(graph: &mut Graph, output: usize, words: u32) -> Option<Appended> {
+        let integers = |dims: &[u32]| [Tensor::new(DataType::Int32, dims)];
+        graph.append_call((&sample_row::DEF, sample_row::NAME), output, &integers(&[words]), &integers(&[1, 1]))
+    }
+
+    #[test]
+    fn an_appended_internal_operator_reads_an_output_and_adds_ports() {
+        let mut graph = negation();
+        assert_eq!(append(&mut graph, 0, 4), Some(Appended { inputs: vec![1], outputs: vec![1] }));
+        assert_eq!(append(&mut graph, 0, 4), Some(Appended { inputs: vec![2], outputs: vec![2] }));
+        let decoded = crate::graph::Graph::decode(graph).unwrap();
+        assert_eq!((decoded.inputs.len(), decoded.outputs.len()), (3, 3));
+        let names: Vec<&str> = decoded.nodes.iter().map(|node| node.name).collect();
+        assert_eq!(names, ["aten.neg.default", sample_row::NAME, sample_row::NAME]);
+        assert_eq!(decoded.nodes[2].flow.reads, [decoded.outputs[0], decoded.inputs[2]]);
+    }
+
+    #[test]
+    fn appending_to_a_missing_output_changes_nothing() {
+        let mut graph = negation();
+        assert_eq!(append(&mut graph, 1, 4), None);
+        assert_eq!((graph.values.len(), graph.calls.len(), graph.inputs.len(), graph.outputs.len()), (2, 1, 1, 1));
+    }
+
+    #[test]
+    fn an_appended_operator_that_rejects_its_arguments_is_named() {
+        let mut graph = negation();
+        append(&mut graph, 0, 5).unwrap();
+        let error = crate::graph::Graph::decode(graph).unwrap_err().to_string();
+        assert!(error.starts_with("pteron.sample_row (call 1): `sampling`"), "{error}");
+    }
+}

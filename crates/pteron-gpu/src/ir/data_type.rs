@@ -60,3 +60,24 @@ impl DataType {
         rows.iter().try_fold(row_bytes, |bytes, &dim| bytes.checked_mul(dim.into()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_four_bit_integers_start_at_whole_bytes() {
+        assert_eq!(DataType::UInt4.byte_len(&[3, 5]), Some(9));
+        assert_eq!(DataType::UInt4.byte_len(&[3, 6]), Some(9));
+        assert_eq!(DataType::UInt4.byte_len(&[]), Some(1));
+    }
+
+    #[test]
+    fn lengths_that_64_bits_cannot_count_are_none() {
+        assert_eq!(DataType::Float32.byte_len(&[2, 3, 4]), Some(96));
+        assert_eq!(DataType::BFloat16.byte_len(&[]), Some(2));
+        assert_eq!(DataType::Int64.byte_len(&[u32::MAX, u32::MAX]), None);
+        assert_eq!(DataType::Int64.byte_len(&[u32::MAX, u32::MAX, 0]), Some(0));
+        assert_eq!(DataType::Int64.byte_len(&[0, u32::MAX, u32::MAX, u32::MAX]), Some(0));
+    }
+}

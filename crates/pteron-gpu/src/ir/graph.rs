@@ -46,9 +46,13 @@ impl Graph {
     }
 
     /// Adds a value. Returns its id.
+    ///
+    /// # Panics
+    /// With 2^32 values, which no graph that a [budget](crate::budget) admits has.
+    #[expect(clippy::expect_used, reason = "budgets end long before 32 bits cannot count values")]
     pub fn add(&mut self, value: Value) -> ValueId {
         self.values.push(value);
-        ValueId(u32::try_from(self.values.len() - 1).unwrap_or(u32::MAX))
+        ValueId(u32::try_from(self.values.len() - 1).expect("32 bits count the values of a graph"))
     }
 
     /// Decodes the arguments of every call, and fuses operators that one kernel computes together.

@@ -1,0 +1,124 @@
+//! From the graph IR to decoded operators.
+
+use std::collections::HashMap;
+
+use super::{Elem, Node, Role, TensorInfo};
+use crate::args::Args;
+use crate::budget::{Budget, listed};
+use crate::error::{Error, Result};
+use crate::ir::{self, DataType, Value};
+use crate::live::TensorId;
+use crate::shape::{Dims, MAX_RANK};
+
+/// For each constant the first whose key, type and length are the same: keys stand for bytes.
+pub(super) fn first_equal(source: &ir::Graph) -> Vec<u32> {
+    let mut first: Vec<u32> = (0..).take(source.constants.len()).collect();
+    let mut known: HashMap<(&str, DataType, u64), u32> = HashMap::new();
+    for tensor in source.values.iter().filter_map(Value::as_tensor) {
+        let Some(id) = tensor.constant else { continue };
+        let (Some(constant), Some(own)) = (source.constants.get(id.index()), first.get_mut(id.index())) else { continue };
+        if let ir::ConstantSource::Named(key) = &constant.source {
+            *own = *known.entry((key, tensor.dtype, constant.len)).or_insert(id.0);
+        }
+    }
+    first
+}
+
+/// Charges what decoding a call makes: a copy of every list it takes.
+pub(crate) fn charge_call(source: &ir::Graph, call: &ir::Call, budget: &mut Budget) -> Result<()> {
+    let listed: usize = call.args.iter().filter_map(|&arg| source.value(arg)).map(listed).sum();
+    budget.steps(call.args.len().saturating_add(listed))?;
+    budget.bytes((listed as u64).saturating_mul(LIST_ITEM_BYTES))
+}
+
+/// Bytes that an item of a list takes once it is decoded: in the operator, and in what is known of its reads.
+const LIST_ITEM_BYTES: u64 = 64;
+
+/// Decodes the calls. A constant that one of them mutates becomes state, and the calls that read it are decoded again.
+pub(super) fn nodes(
+    source: &ir::Graph,
+    tensors: &[Option<TensorInfo>],
+    roles: &mut [Role],
+    budget: &mut Budget,
+) -> Result<Vec<Node>> {
+    budget.memory::<Node>(source.calls.len())?;
+    let mut decode = |roles: &[Role], call: &ir::Call| {
+        charge_call(source, call, budget)?;
+        let &ir::Call { def, name, origin, .. } = call;
+        let mut args = Args::new(source, tensors, roles, call);
+        let op = (def.decode)(&mut args).map_err(|error| error.of(name, origin))?;
+        let flow = args.finish().map_err(|error| error.of(name, origin))?;
+        Result::Ok(Node { name, call: origin, def, op, flow })
+    };
+    let mut nodes = source.calls.iter().map(|call| decode(roles, call)).collect::<Result<Vec<_>>>()?;
+    for tensor in nodes.iter().flat_map(|node| &node.flow.mutates) {
+        if let Role::Constant(constant) = roles[tensor.index()] {
+            roles[tensor.index()] = Role::State(constant);
+        }
+    }
+    for (node, call) in nodes.iter_mut().zip(&source.calls) {
+        if node.flow.reads.iter().any(|read| matches!(roles[read.index()], Role::State(_))) {
+            *node = decode(roles, call)?;
+        }
+    }
+    Ok(nodes)
+}
+
+/// Looks a tensor up by its id.
+#[expect(clippy::expect_used, reason = "decoding makes tensor ids of values that are tensors only")]
+pub(crate) fn info(tensors: &[Option<TensorInfo>], tensor: TensorId) -> TensorInfo {
+    tensors[tensor.index()].expect("a tensor id names a tensor")
+}
+
+/// The elements and bounds of a graph's tensors, by value id.
+pub(super) fn tensors(source: &ir::Graph) -> Result<Vec<Option<TensorInfo>>> {
+    (0..).zip(&source.values).map(tensor_info).collect()
+}
+
+fn tensor_info((id, value): (u32, &Value)) -> Result<Option<TensorInfo>> {
+    let Value::Tensor(tensor) = value else { return Ok(None) };
+    let fail = |reason| Err(Error::Tensor { tensor: id, reason });
+    let Some(elem) = Elem::of(tensor.dtype) else {
+        return fail(format!("has elements of {}, which GPUs do not compute with", tensor.dtype.name()));
+    };
+    let Some(bound) = Dims::new(&tensor.dims) else {
+        return fail(format!("has {} dimensions, supported are {MAX_RANK}", tensor.dims.len()));
+    };
+    // Every flat index a kernel forms is 32 bits; so is every offset of a byte into packed words.
+    if elem.bytes(bound.count()) > u64::from(u32::MAX) {
+        return fail(format!("has {} elements, more than kernels index", bound.count()));
+    }
+    Ok(Some(TensorInfo { elem, bound }))
+}
+
+/// The graph's inputs and its outputs, which must be tensors.
+pub(super) fn ports(source: &ir::Graph) -> Result<[Vec<TensorId>; 2]> {
+    let tensor = |(index, &id): (usize, &ir::ValueId)| match source.value(id) {
+        Some(Value::Tensor(_)) => Ok(TensorId(id.0)),
+        Some(other) => Err(Error::Input { index, reason: format!("is {}, only tensors are supported", other.kind()) }),
+        None => Err(Error::Input { index, reason: "is not among the graph's values".into() }),
+    };
+    let tensors = |ids: &[ir::ValueId]| ids.iter().enumerate().map(tensor).collect::<Result<Vec<_>>>();
+    Ok([tensors(&source.inputs)?, tensors(&source.outputs)?])
+}
+
+/// Where tensors' content comes from, before the calls are decoded: those show which constants are state.
+pub(super) fn roles(source: &ir::Graph, inputs: &[TensorId]) -> Result<Vec<Role>> {
+    let role = |value: &Value| match value.as_tensor().and_then(|tensor| tensor.constant) {
+        Some(constant) => Role::Constant(constant.0),
+        None => Role::Computed,
+    };
+    let mut roles: Vec<Role> = source.values.iter().map(role).collect();
+    for (index, input) in inputs.iter().enumerate() {
+        let reason = match roles[input.index()] {
+            Role::Computed => {
+                roles[input.index()] = Role::Input(index);
+                continue;
+            }
+            Role::Input(first) => format!("is tensor {input}, which is input {first} already"),
+            _ => format!("is tensor {input}, which has the bytes of a constant"),
+        };
+        return Err(Error::Input { index, reason });
+    }
+    Ok(roles)
+}
