@@ -1,30 +1,41 @@
-//! `pteron devices`: the adapters there are.
+//! `pteron devices`: lists the adapters.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::Args;
 use pteron::{AdapterSummary, Gpu, GpuOptions, adapters, block_on};
 use serde::Serialize;
 
-use crate::cache;
-use crate::cli::{self, GpuArgs};
+use crate::cli::GpuArgs;
 use crate::failure::Failure;
+use crate::folders;
 use crate::table::{Cell, Table};
-use crate::terminal::{self, FAINT, TITLE, WARNING, clean};
+use crate::terminal::{self, FAINT, TITLE, WARNING};
 use crate::units::{bytes, count};
 
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  pteron devices                                 every GPU, the default first
+  pteron devices --json | jq -r .devices[].name  for scripts")]
+pub(crate) struct Devices {
+    /// Prints one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
 /// Runs the command.
-pub(crate) fn run(args: &cli::Devices) -> ExitCode {
+pub(crate) fn run(args: &Devices) -> ExitCode {
     match list(args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => terminal::end(&failure, false),
     }
 }
 
-/// Opens the adapter that is asked for, or the best there is. One that nobody asked for and that computes in software is worth a
-/// warning.
+/// Opens the requested adapter, or the best one. Warns where the best one computes in software.
 pub(crate) fn open(args: &GpuArgs, quiet: bool) -> Result<Gpu, Failure> {
-    let pipeline_cache = if args.no_pipeline_cache { None } else { cache::folder() };
+    let pipeline_cache = if args.no_pipeline_cache { None } else { folders::pipeline_cache() };
     let gpu = block_on(Gpu::open(&GpuOptions { adapter: args.adapter.clone(), pipeline_cache, ..GpuOptions::default() }))?;
     if gpu.adapter().software && args.adapter.is_none() && !quiet {
         terminal::warn(&format!("no GPU was found, so {} computes in software", gpu.adapter().name));
@@ -32,10 +43,10 @@ pub(crate) fn open(args: &GpuArgs, quiet: bool) -> Result<Gpu, Failure> {
     Ok(gpu)
 }
 
-fn list(args: &cli::Devices) -> Result<(), Failure> {
+fn list(args: &Devices) -> Result<(), Failure> {
     let found = block_on(adapters());
     if found.is_empty() {
-        // What it says is what a run would say.
+        // The error is that of every other command.
         block_on(Gpu::open(&GpuOptions::default()))?;
     }
     let devices: Vec<Device> = found.iter().enumerate().map(|(index, adapter)| Device::new(adapter, index == 0)).collect();
@@ -46,7 +57,7 @@ fn list(args: &cli::Devices) -> Result<(), Failure> {
     }
     let mut out = String::new();
     for device in &devices {
-        device.write(&mut out, terminal::width());
+        device.write(&mut out, 0, terminal::width());
     }
     terminal::print_styled(&out)
 }
@@ -54,19 +65,20 @@ fn list(args: &cli::Devices) -> Result<(), Failure> {
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Report {
-    /// The one that is used first.
+    /// The default first.
     devices: Vec<Device>,
 }
 
+/// An adapter as `devices` and `doctor` report it.
 #[derive(Serialize)]
-struct Device {
+pub(crate) struct Device {
     name: String,
     /// `discrete`, `integrated`, `virtual`, `software` or `other`.
     kind: &'static str,
     backend: String,
     driver: String,
-    /// Whether it is used where no other is asked for.
-    used: bool,
+    /// Whether commands use it.
+    pub(crate) used: bool,
     /// Features that kernels or profiles use.
     features: Vec<String>,
     subgroup_min: u32,
@@ -88,7 +100,7 @@ struct Device {
 }
 
 impl Device {
-    fn new(adapter: &AdapterSummary, used: bool) -> Self {
+    pub(crate) fn new(adapter: &AdapterSummary, used: bool) -> Self {
         let limits = &adapter.limits;
         Self {
             name: adapter.name.clone(),
@@ -111,25 +123,21 @@ impl Device {
             workgroup_bytes: limits.max_compute_workgroup_storage_size,
             invocations: limits.max_compute_invocations_per_workgroup,
             storage_buffers: limits.max_storage_buffers_per_shader_stage,
-            pipeline_cache: adapter.caches_pipelines.then(cache::folder).flatten(),
+            pipeline_cache: adapter.caches_pipelines.then(folders::pipeline_cache).flatten(),
         }
     }
 
-    fn write(&self, out: &mut String, width: Option<usize>) {
-        let kind = match self.kind {
-            "software" => format!("{WARNING}in software{WARNING:#}"),
-            kind => format!("{kind} GPU"),
-        };
-        let used = if self.used { ", used unless --adapter names another" } else { "" };
-        out.push_str(&format!("{TITLE}{}{TITLE:#}  {kind}{FAINT}{used}{FAINT:#}\n", clean(&self.name)));
+    /// Writes all that is known of the adapter.
+    pub(crate) fn write(&self, out: &mut String, indent: usize, width: Option<usize>) {
+        self.write_line(out, indent, width);
         let mut table = Table::default();
         let mut row = |label: &str, text: String| table.row([Cell::new(label).style(FAINT), Cell::new(text)]);
         row("backend", format!("{}, {}", self.backend, self.driver));
         if let Some(memory) = self.memory_bytes {
             row("memory", bytes(memory));
         }
-        let limits = [bytes(self.binding_bytes), bytes(self.buffer_bytes), count(self.storage_buffers.into())];
-        row("buffers", format!("{} a binding, {} each, {} a kernel", limits[0], limits[1], limits[2]));
+        let limits = [bytes(self.buffer_bytes), bytes(self.binding_bytes), count(self.storage_buffers.into())];
+        row("buffers", format!("{} each, {} per binding, {} per kernel", limits[0], limits[1], limits[2]));
         let memory = bytes(self.workgroup_bytes.into());
         row("workgroups", format!("{} invocations, {memory} of memory", count(self.invocations.into())));
         row(
@@ -139,11 +147,41 @@ impl Device {
                 (least, most) => format!("{least} to {most} lanes"),
             },
         );
-        let features = if self.features.is_empty() { "none".to_owned() } else { self.features.join(", ") };
-        row("features", features);
+        row("features", self.feature_names(true));
+        row("missing", self.feature_names(false));
         if let Some(folder) = &self.pipeline_cache {
-            row("kernels", format!("kept in {}", clean(&folder.display().to_string())));
+            row("kernels", format!("kept in {}", folder.display()));
         }
-        table.write(out, 2, width);
+        table.write(out, indent + 2, width);
+    }
+
+    /// Writes the adapter's name and kind on one line.
+    pub(crate) fn write_line(&self, out: &mut String, indent: usize, width: Option<usize>) {
+        let kind = match self.kind {
+            "software" => Cell::new("in software").style(WARNING),
+            kind => Cell::new(format!("{kind} GPU")),
+        };
+        let role = if self.used { "used unless --adapter names another" } else { "" };
+        let mut table = Table::default();
+        table.row([Cell::new(&self.name).style(TITLE), kind, Cell::new(role).style(FAINT)]);
+        table.write(out, indent, width);
+    }
+
+    /// The features that kernels use and the adapter has, or has not.
+    fn feature_names(&self, present: bool) -> String {
+        let has = |name: &str| self.features.iter().any(|feature| feature == name);
+        let names = FEATURES.iter().filter(|(_, feature)| has(feature) == present).map(|(name, _)| *name);
+        let names: Vec<&str> = names.collect();
+        if names.is_empty() { "none".to_owned() } else { names.join(", ") }
     }
 }
+
+/// Optional features that kernels and profiles use: as people call them, and as wgpu does.
+const FEATURES: [(&str, &str); 6] = [
+    ("f16", "SHADER_F16"),
+    ("subgroups", "SUBGROUP"),
+    ("cooperative matrix", "EXPERIMENTAL_COOPERATIVE_MATRIX"),
+    ("timestamps", "TIMESTAMP_QUERY"),
+    ("timestamps inside passes", "TIMESTAMP_QUERY_INSIDE_PASSES"),
+    ("pipeline cache", "PIPELINE_CACHE"),
+];

@@ -1,4 +1,4 @@
-//! What can go wrong, each as one sentence: the file, the place, the reason, and what to do where we know it.
+//! Errors of the commands, each one sentence: the file, the place, the reason, and what to do about it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -26,15 +26,14 @@ pub(crate) enum Failure {
     Model(Box<pteron_llm::Error>),
     #[error(transparent)]
     Convert(Box<pteron_convert::Error>),
-    #[error("there is no prompt: write one behind the command, name a file with --file, or pipe text in")]
+    #[error("there is no prompt: pass one as an argument, name a file with --file, or pipe text in")]
     NoPrompt,
     #[error(
-        "{program}: the exact path finds another token likeliest at {} of {positions} positions; {least} % must agree, so there are no \
-         figures",
+        "{program}: the argmax differs from the exact path at {} of {positions} positions; {least} % must agree, so nothing is measured",
         positions - agreed
     )]
     Disagreement { program: String, agreed: u64, positions: u64, least: u64 },
-    #[error("a prompt of {tokens} tokens has no place in a context of {context}")]
+    #[error("a prompt of {tokens} tokens does not fit a context of {context}")]
     NoSuchLength { tokens: u32, context: u32 },
     #[error(
         "{offenders} of {lengths} lengths {} more than {limit} times the median of its neighbours, {tokens} tokens the most with \
@@ -43,15 +42,15 @@ pub(crate) enum Failure {
     )]
     Uneven { offenders: usize, lengths: usize, tokens: u32, ratio: f64, limit: f64 },
     #[error(
-        "{test}{} takes {ratio:.2} of its time {against}, in the median; {least} or more is asked for",
+        "{test}{} takes {ratio:.2} times as long {against} as measured, in the median; {least} or more is expected",
         if *depth > 0 { format!(" at depth {depth}") } else { String::new() }
     )]
     Slower { test: String, depth: u32, against: &'static str, ratio: f64, least: f64 },
-    #[error("there is no folder to remember a tuning in: neither XDG_CACHE_HOME nor HOME (LOCALAPPDATA on Windows) is set")]
+    #[error("there is no folder to store a tuning in: neither XDG_CACHE_HOME nor HOME (LOCALAPPDATA on Windows) is set")]
     NoCacheFolder,
-    #[error("standard input has more than {most} bytes, or a line that long")]
+    #[error("standard input, or a line of it, is longer than {most} bytes")]
     LongInput { most: u64 },
-    #[error("it was interrupted before everything was measured")]
+    #[error("interrupted before everything was measured")]
     Interrupted,
 }
 
@@ -125,15 +124,15 @@ pub(crate) enum Reason {
     },
     #[error(transparent)]
     Model(Box<pteron_llm::Error>),
-    #[error("there is no {looked_for} beside it; name its tokenizer with --tokenizer")]
+    #[error("there is no {looked_for} in its folder; name its tokenizer with --tokenizer")]
     NoTokenizer { looked_for: String },
-    #[error("it is no UTF-8 text, so it cannot be a prompt")]
+    #[error("it is not UTF-8 text, so it cannot be a prompt")]
     NotText,
-    #[error("it is there with other content, perhaps of another model; give {} a folder of its own", program.display())]
+    #[error("it exists with other content, perhaps of another model; choose another folder for {}", program.display())]
     Another { program: PathBuf },
     #[error("it could not be written: {0}")]
     Unwritten(#[source] io::Error),
-    #[error("it is not replaced, because what it holds could not be read; remove it")]
+    #[error("it could not be read, so it is not replaced; remove it")]
     Unread,
     #[error("{what} has no Vulkan delegate, so there is no graph to draw")]
     NoGraph { what: String },
@@ -162,7 +161,7 @@ fn choose_method(known: &[String]) -> String {
 impl From<pteron::Error> for Reason {
     fn from(error: pteron::Error) -> Self {
         match error {
-            // The place among the inputs is the array's name.
+            // The array's name tells which input it is.
             pteron::Error::Input { index, reason, .. } => Self::Array { name: format!("arr_{index}"), reason },
             other => Self::Runtime(Box::new(other)),
         }

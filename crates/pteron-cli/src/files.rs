@@ -267,22 +267,16 @@ pub(crate) mod tests {
         assert!(fs::symlink_metadata(&path).unwrap().is_file());
     }
 
+    #[cfg(target_os = "linux")]
     #[test]
     fn streams_of_the_shell_are_read_and_limited() {
-        if !cfg!(target_os = "linux") {
-            return;
-        }
+        use std::os::fd::AsRawFd;
         let folder = TemporaryFolder::new("pteron-cli-").unwrap();
         let path = folder.path().join("prompt");
         fs::write(&path, "twelve bytes").unwrap();
         let file = fs::File::open(&path).unwrap();
-        #[cfg(unix)]
-        {
-            use std::os::fd::AsRawFd;
-            let handle = PathBuf::from(format!("/dev/fd/{}", file.as_raw_fd()));
-            assert_eq!(read_or_stream(&handle, 12).unwrap(), b"twelve bytes");
-            assert!(read_or_stream(&handle, 11).unwrap_err().to_string().contains("it has 12 bytes, more than the 11"));
-        }
-        drop(file);
+        let handle = PathBuf::from(format!("/dev/fd/{}", file.as_raw_fd()));
+        assert_eq!(read_or_stream(&handle, 12).unwrap(), b"twelve bytes");
+        assert!(read_or_stream(&handle, 11).unwrap_err().to_string().contains("it has 12 bytes, more than the 11"));
     }
 }

@@ -1,4 +1,4 @@
-//! Readers of files, from bytes, for fuzzers.
+//! File readers that take bytes, for fuzzers.
 
 use crate::npz::{Fault, Npz};
 use crate::tune::Store;
@@ -33,9 +33,9 @@ impl From<Fault> for Refused {
     }
 }
 
-/// Reads a tuning file. Returns how many entries it has that are understood, and the complaint about the rest.
+/// Reads a tuning file. Returns the number of entries, and the warning about the rest.
 #[must_use]
 pub fn tuning(bytes: &[u8]) -> (usize, Option<String>) {
     let store = Store::parse(bytes);
-    (store.len(), store.complaint)
+    (store.len(), store.warning)
 }

@@ -1,13 +1,15 @@
-//! Internals of the `pteron` command, for the binary and for fuzzers. No part of this is an API: it may change or go at any time.
+//! Internals of the `pteron` command, for the binary and for fuzzers. Nothing here is a public API: it may change at any time.
 
 mod bench;
-mod cache;
+mod calendar;
 mod cli;
 mod convert;
 mod devices;
+mod doctor;
 mod exec;
 mod failure;
 mod files;
+mod folders;
 #[doc(hidden)]
 pub mod fuzzing;
 mod generate;
@@ -39,5 +41,6 @@ pub fn main() -> ExitCode {
         cli::Command::Bench(args) => bench::run(&args),
         cli::Command::Tune(args) => tune::run(&args),
         cli::Command::Devices(args) => devices::run(&args),
+        cli::Command::Doctor(args) => doctor::run(&args),
     }
 }

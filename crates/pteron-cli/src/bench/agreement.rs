@@ -1,4 +1,4 @@
-//! How far the logits of two paths agree.
+//! Agreement of the logits of two paths.
 
 use std::collections::HashSet;
 
@@ -8,38 +8,37 @@ use super::stats::Summary;
 use crate::failure::Failure;
 use crate::units::count;
 
-/// Of a hundred likeliest tokens, so many must be the same.
+/// Percentage of positions at which the argmax must be the same.
 const LEAST: u64 = 99;
-/// Where the likeliest token leads by less than this, in parts of the largest logit, any rounding may put another first.
+/// A position is a near tie where the argmax leads by less than this, relative to the largest logit: rounding alone can change it.
 const NEAR_TIE: f32 = 1e-3;
 
-/// How far two paths agree on the logits of a program.
+/// Agreement of two paths on the logits of a program.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Agreement {
     /// The name of the program.
     pub(super) program: String,
     pub(super) positions: u64,
-    /// Positions at which both find the same token likeliest. Near ties are among them as everything else is.
+    /// Positions at which the argmax is the same, near ties included.
     pub(super) agreed: u64,
-    /// Different tokens among those that the exact path finds likeliest: a model that repeats itself says less.
+    /// Different tokens among the exact path's argmax: agreement says less of a model that repeats itself.
     pub(super) distinct_tokens: usize,
-    /// Positions at which the exact path's likeliest token leads by less than a thousandth of the largest logit, and those of them
-    /// that did not agree.
+    /// Near ties of the exact path, and those of them that disagree.
     pub(super) near_ties: u64,
     pub(super) disagreed_near_ties: u64,
-    /// By how much the exact path's likeliest token leads, in parts of its largest logit: in the median, and the most of any
-    /// position that did not agree.
+    /// Lead of the exact path's argmax over the second token, relative to its largest logit: the median, and the greatest of any
+    /// position that disagrees.
     pub(super) median_lead: Option<f64>,
     pub(super) widest_disagreed_lead: Option<f32>,
     pub(super) largest_absolute_error: f32,
-    /// In parts of the exact path's largest logit at the same position.
+    /// Relative to the exact path's largest logit at the same position.
     pub(super) largest_relative_error: f32,
     /// What the exact path leaves out.
     pub(super) difference: &'static str,
 }
 
 impl Agreement {
-    /// An error where too few agree.
+    /// Returns an error where too few positions agree.
     pub(super) fn demand(&self) -> Result<(), Failure> {
         if self.positions > 0 && self.agreed * 100 >= self.positions * LEAST {
             return Ok(());
@@ -48,18 +47,18 @@ impl Agreement {
         Err(Failure::Disagreement { program, agreed, positions, least: LEAST })
     }
 
-    /// The whole in a few sentences.
+    /// Describes the agreement in a few sentences.
     pub(super) fn sentences(&self) -> String {
         let per_cent = |share: f64| format!("{:.2} %", 100.0 * share);
         let lead = self.median_lead.map_or_else(|| "nothing".to_owned(), per_cent);
         let widest = match self.widest_disagreed_lead {
-            Some(lead) => format!(" Where they disagree, it leads by {} at most.", per_cent(lead.into())),
+            Some(lead) => format!(" Where they disagree, it leads by at most {}.", per_cent(lead.into())),
             None => String::new(),
         };
         format!(
-            "**{}**, checked: at {} of {} positions the exact path finds the same token likeliest, {} different ones; logits differ by {:.2e} at \
-             most, {:.2e} of the largest. The likeliest token leads by {lead} of the largest logit in the median. Near ties, where \
-             it leads by less than {}, count like all others: there are {}, {} disagree.{widest} The exact path leaves out {}.\n\n",
+            "**{}**, checked: the argmax agrees with the exact path at {} of {} positions, {} different tokens; logits differ by at most {:.2e}, \
+             {:.2e} of the largest. The argmax leads by {lead} of the largest logit in the median. Near ties (a lead below {}) count like \
+             all others: there are {}, {} disagree.{widest} The exact path leaves out {}.\n\n",
             crate::terminal::clean(&self.program),
             count(self.agreed),
             count(self.positions),
@@ -74,7 +73,7 @@ impl Agreement {
     }
 }
 
-/// Positions that were compared so far.
+/// Counts compared positions.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     positions: u64,
@@ -89,7 +88,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Compares the logits of a position. Those that are no numbers agree with nothing.
+    /// Compares the logits of a position. NaN agrees with nothing.
     pub(super) fn add(&mut self, fast: &[f32], exact: &[f32]) {
         let token = argmax(exact);
         let same = token.is_some() && argmax(fast) == token && fast.len() == exact.len();
@@ -112,7 +111,7 @@ impl Tally {
         self.largest_relative_error = self.largest_relative_error.max(absolute / scale);
     }
 
-    pub(super) fn agreement(self, program: &str, difference: &'static str) -> Agreement {
+    pub(super) fn finish(self, program: &str, difference: &'static str) -> Agreement {
         Agreement {
             program: program.to_owned(),
             positions: self.positions,
@@ -129,7 +128,7 @@ impl Tally {
     }
 }
 
-/// The token with the greatest logit; `None` where one is no number, or there are none.
+/// The token with the greatest logit; `None` where one is NaN or there is none.
 pub(super) fn argmax(logits: &[f32]) -> Option<u32> {
     if logits.iter().any(|logit| logit.is_nan()) {
         return None;
@@ -138,7 +137,7 @@ pub(super) fn argmax(logits: &[f32]) -> Option<u32> {
     u32::try_from(first).ok()
 }
 
-/// How far the greatest logit is above the second; `None` where there is no second, or one is no number.
+/// The lead of the greatest logit over the second; `None` where there is no second, or one is NaN.
 fn lead(logits: &[f32]) -> Option<f32> {
     let [mut first, mut second] = [f32::NEG_INFINITY; 2];
     for &logit in logits {
@@ -161,11 +160,11 @@ pub(super) mod tests {
     pub(in crate::bench) fn agreement(pairs: &[(&[f32], &[f32])]) -> Agreement {
         let mut tally = Tally::default();
         pairs.iter().for_each(|(fast, exact)| tally.add(fast, exact));
-        tally.agreement("bird & co.pte", "all that is fast")
+        tally.finish("bird & co.pte", "all that is fast")
     }
 
     #[test]
-    fn errors_are_the_largest_and_agreement_is_of_tokens() {
+    fn errors_are_maxima_and_agreement_counts_argmax() {
         let found = agreement(&[(&[1.0, 4.5, -2.0], &[1.0, 4.0, -2.0]), (&[3.0, 2.0], &[2.0, 3.0])]);
         assert_eq!((found.positions, found.agreed, found.largest_absolute_error), (2, 1, 1.0));
         assert_eq!(found.largest_relative_error, 1.0 / 3.0);
@@ -173,7 +172,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn near_ties_are_counted_and_count() {
+    fn near_ties_are_reported_and_count_as_disagreements() {
         let pairs: [(&[f32], &[f32]); 4] = [
             // A clear lead of 0.5 of 2; a near tie that holds; one that does not; and a clear lead that is lost.
             (&[1.0, 2.0], &[1.0, 2.0]),
@@ -188,19 +187,19 @@ pub(super) mod tests {
         assert!((found.median_lead.unwrap() - 0.125_25).abs() < 1e-5, "{:?}", found.median_lead);
         let text = found.sentences();
         for part in [
-            "**bird & co.pte**, checked: at 2 of 4 positions the exact path finds the same token likeliest, 2 different ones;",
+            "**bird & co.pte**, checked: the argmax agrees with the exact path at 2 of 4 positions, 2 different tokens;",
             "leads by 12.53 %",
-            "less than 0.10 %",
+            "(a lead below 0.10 %)",
             "there are 2, 1 disagree.",
         ] {
             assert!(text.contains(part), "no {part:?} in {text}");
         }
-        assert!(text.contains("it leads by 25.00 % at most. The exact path leaves out all that is fast.\n"), "{text}");
+        assert!(text.contains("it leads by at most 25.00 %. The exact path leaves out all that is fast.\n"), "{text}");
         assert!(!agreement(&pairs[..2]).sentences().contains("Where they disagree"));
     }
 
     #[test]
-    fn what_is_no_number_agrees_with_nothing() {
+    fn nan_agrees_with_nothing() {
         for (fast, exact) in [([f32::NAN, 1.0], [0.0, 1.0]), ([0.0, 1.0], [f32::NAN, 1.0]), ([f32::NAN; 2], [f32::NAN; 2])] {
             let found = agreement(&[(&fast, &exact)]);
             assert_eq!((found.agreed, found.largest_absolute_error), (0, f32::INFINITY), "{fast:?} {exact:?}");
@@ -210,13 +209,13 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn one_of_a_hundred_may_differ_and_no_more() {
+    fn less_than_99_percent_is_an_error() {
         let of = |agreed, positions| Agreement { agreed, positions, ..agreement(&[]) }.demand();
         assert!(of(99, 100).is_ok() && of(512, 512).is_ok() && of(507, 512).is_ok());
         assert!(of(98, 100).is_err() && of(506, 512).is_err() && of(0, 0).is_err());
         assert_eq!(
             of(1, 2).unwrap_err().to_string(),
-            "bird & co.pte: the exact path finds another token likeliest at 1 of 2 positions; 99 % must agree, so there are no figures"
+            "bird & co.pte: the argmax differs from the exact path at 1 of 2 positions; 99 % must agree, so nothing is measured"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! What can be typed behind `pteron bench`.
+//! The options of `pteron bench`.
 
 use std::path::PathBuf;
 
@@ -8,33 +8,34 @@ use pteron::StateDtype;
 use super::check;
 use super::length_sweep::LengthRange;
 
-use crate::cli::GpuArgs;
+use crate::cli::{GpuArgs, KvArgs};
 
 const EXAMPLES: &str = "\
-Prefill (pp) runs a prompt of so many tokens from an empty cache. Decode (tg) generates so many tokens, each the likeliest, one \
-after the other, behind a cache filled to a depth. Tokens of prompts are random, and the same every time.
+Prefill (pp N) runs a prompt of N tokens from an empty KV cache. Decode (tg N) generates N tokens greedily, after a KV cache \
+filled to a depth. Prompts are random tokens, the same in every run.
 
 Examples:
-  pteron bench                                            the model in the box
+  pteron bench                                            the bundled model
   pteron bench --model llama.pte --adapter nvidia         a model of yours, on a GPU of your choice
-  pteron bench --synthetic llama-3.2-1b                   random weights of a shape that people know
+  pteron bench --synthetic llama-3.2-1b                   synthetic weights of a known shape
   pteron bench --pp 512 --tg 64 --depth 0,1024            other lengths
-  pteron bench --pp 0 --tg 128 --repeat 20                decoding alone, more often
+  pteron bench --pp 0 --tg 128 --repeat 20                only decode, more runs
   pteron bench --json | jq '.tests[] | .tokens_per_second'
-  pteron bench --plot speed.svg --runs benches/runs       a picture, and the raw figures
-  pteron bench --check                                    whether the answers are right
-  pteron bench --synthetic llama-3.2-1b --smooth 1..512   whether every length is as fast as those around it
-  pteron bench --pp 128 --tg 32 --depth 0 --against unfused   what fusions are worth here";
+  pteron bench --plot speed.svg --runs benches/runs       a plot, and the raw figures
+  pteron bench --check                                    whether the logits are right
+  pteron bench --synthetic llama-3.2-1b --length-sweep 1..512
+                                                          whether every prompt length is as fast as its neighbours
+  pteron bench --pp 128 --tg 32 --depth 0 --against unfused   A/B comparison: the speed-up of fusions";
 
-/// Another way to load the program that is measured.
+/// The baseline of an A/B comparison: another way to load the same program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Against {
-    /// Without fusions: each operator of the file by itself
+    /// Without fusions: one operator at a time
     Unfused,
 }
 
 impl Against {
-    /// As it is typed and told.
+    /// Its name on the command line and in reports.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Unfused => "unfused",
@@ -42,26 +43,26 @@ impl Against {
     }
 }
 
-/// Which program is measured.
+/// The program to measure.
 #[derive(Args, Debug)]
 pub(crate) struct TargetArgs {
-    /// A language model; no tokenizer is needed [default: the small one in the box]
+    /// A language model; no tokenizer is needed [default: the bundled model]
     #[arg(long, value_name = "MODEL.pte")]
     pub(crate) model: Option<PathBuf>,
 
-    /// Makes up a model of this shape instead, as `pteron convert --synthetic` does; its context fits what is measured
+    /// Measures a model of this shape with synthetic weights, as `pteron convert --synthetic` writes it; its context fits the tests
     #[arg(long, value_name = "SHAPE", conflicts_with = "model")]
     pub(crate) synthetic: Option<String>,
 
-    /// External constants of the program; may be given again
+    /// External constants of the program; repeatable
     #[arg(long, value_name = "FILE.ptd", requires = "model")]
     pub(crate) data: Vec<PathBuf>,
 
-    /// How many tokens the context has, where the program does not say
+    /// Context length in tokens, where the program does not declare it
     #[arg(long, value_name = "N")]
     pub(crate) context_length: Option<u32>,
 
-    /// Takes the program to keep a KV cache, where it does not say
+    /// Treats the program as one with a KV cache, where it does not declare it
     #[arg(long)]
     pub(crate) kv_cache: bool,
 }
@@ -72,23 +73,22 @@ pub(crate) struct Bench {
     #[command(flatten)]
     pub(crate) target: TargetArgs,
 
-    /// Keeps keys and values as 16-bit floats where the GPU can: half the memory
-    #[arg(long)]
-    pub(crate) half_cache: bool,
+    #[command(flatten)]
+    kv: KvArgs,
 
-    /// Lengths of prompts; 0 for none [default: 128,512,2048; none with --check or --smooth]
+    /// Prompt lengths; 0 for none [default: 128,512,2048; none with --check or --length-sweep]
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
     pub(crate) pp: Option<Vec<u32>>,
 
-    /// How many tokens are generated at each depth; 0 for none [default: 128; none with --check or --smooth]
+    /// Tokens to generate at each depth; 0 for none [default: 128; none with --check or --length-sweep]
     #[arg(long, value_name = "N")]
     pub(crate) tg: Option<u32>,
 
-    /// How many tokens the cache holds before any is generated [default: 0,2048,8192]
+    /// Tokens in the KV cache before the first one is generated [default: 0,2048,8192]
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
     pub(crate) depth: Option<Vec<u32>>,
 
-    /// How often each of them is measured, behind a run that is not
+    /// Timed runs per test, after a warm-up
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) repeat: u32,
 
@@ -99,35 +99,35 @@ pub(crate) struct Bench {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Draws the speeds
+    /// Plots the speeds
     #[arg(long, value_name = "FILE.svg")]
     pub(crate) plot: Option<PathBuf>,
 
-    /// Keeps the JSON object as DIR/DATE-ADAPTER-PROGRAM.json; DIR is made if it is not there
+    /// Saves the JSON object as DIR/DATE-ADAPTER-PROGRAM.json; DIR is created if absent
     #[arg(long, value_name = "DIR")]
     pub(crate) runs: Option<PathBuf>,
 
-    /// Compares logits with those of the exact path first, and fails where less than 99 % of the likeliest tokens agree; without
-    /// a model, those of the one in the box and of a made-up one
+    /// Compares logits with those of the exact path first, and fails where the argmax agrees at less than 99 % of positions; without
+    /// a model, for the bundled one and for a small one with synthetic weights
     #[arg(long)]
     pub(crate) check: bool,
 
-    /// Times a prompt of every length, and fails where one takes more than 1.25 times the median of those up to 16 tokens shorter
-    /// or longer
-    #[arg(long, value_name = "FIRST..LAST", num_args = 0..=1, default_missing_value = "1..512")]
-    pub(crate) smooth: Option<LengthRange>,
+    /// Times prompts of every length in a range, and fails where one takes more than 1.25 times the median of its neighbours, those
+    /// up to 16 tokens shorter or longer
+    #[arg(long, alias = "smooth", value_name = "FIRST..LAST", num_args = 0..=1, default_missing_value = "1..512")]
+    pub(crate) length_sweep: Option<LengthRange>,
 
-    /// Measures the program in turns with itself loaded otherwise, and fails where the other way takes less than 0.97 of the time,
-    /// in the median
-    #[arg(long, value_name = "WAY")]
+    /// A/B comparison: measures the program in turns with itself loaded another way, and fails where the other way takes less than
+    /// 0.97 of the time, in the median
+    #[arg(long, value_name = "BASELINE")]
     pub(crate) against: Option<Against>,
 
-    /// Says nothing on standard error unless something fails
+    /// Prints nothing on standard error but errors
     #[arg(short, long)]
     pub(crate) quiet: bool,
 }
 
-/// What is measured of speed.
+/// The lengths and depths to measure.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Sizes {
     pub(super) pp: Vec<u32>,
@@ -136,35 +136,34 @@ pub(super) struct Sizes {
 }
 
 impl Bench {
-    /// What is typed, and what is usual for the rest. Who only asks for a check need not wait for speeds.
+    /// The lengths and depths on the command line, or the defaults. A check or sweep alone measures none of them.
     pub(super) fn sizes(&self) -> Sizes {
         let typed = self.pp.is_some() || self.tg.is_some() || self.depth.is_some();
-        if !typed && (self.check || self.smooth.is_some()) {
+        if !typed && (self.check || self.length_sweep.is_some()) {
             return Sizes::default();
         }
         let or = |typed: &Option<Vec<u32>>, usual: [u32; 3]| typed.clone().unwrap_or_else(|| usual.to_vec());
         Sizes { pp: or(&self.pp, [128, 512, 2048]), tg: self.tg.unwrap_or(128), depth: or(&self.depth, [0, 2048, 8192]) }
     }
 
-    /// How keys and values are kept.
     pub(super) fn cache(&self) -> StateDtype {
-        if self.half_cache { StateDtype::F16 } else { StateDtype::F32 }
+        self.kv.dtype()
     }
 
-    /// The longest context that is asked for, with room for a token behind every prompt: programs take no prompt in one call that
+    /// The context length that all tests need, with room for a token after every prompt: programs take no prompt in one call that
     /// leaves none.
     pub(super) fn longest(&self) -> u32 {
         let Sizes { pp, tg, depth } = self.sizes();
         let decode = depth.into_iter().map(|depth| depth.saturating_add(tg));
-        let smooth = self.smooth.map(|lengths| lengths.last);
+        let sweep = self.length_sweep.map(|lengths| lengths.last);
         let check = self.check.then_some(check::ROOM);
-        pp.into_iter().chain(decode).chain(smooth).chain(check).max().unwrap_or(1).saturating_add(1).max(2)
+        pp.into_iter().chain(decode).chain(sweep).chain(check).max().unwrap_or(1).saturating_add(1).max(2)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
+    use clap::{CommandFactory, Parser};
 
     use crate::cli::{Cli, Command};
 
@@ -183,47 +182,57 @@ mod tests {
     }
 
     #[test]
-    fn lengths_come_in_lists_with_defaults() {
+    fn lengths_are_lists_with_defaults() {
         let usual = sizes(&[128, 512, 2048], 128, &[0, 2048, 8192]);
         let plain = parse(&[]).unwrap();
         assert_eq!((plain.sizes(), plain.repeat, plain.longest()), (usual, 5, 8192 + 128 + 1));
         let asked = parse(&["--pp", "8,16", "--tg", "4", "--depth", "7", "--repeat", "1", "--check"]).unwrap();
         assert_eq!((asked.sizes(), asked.repeat), (sizes(&[8, 16], 4, &[7]), 1));
         assert!(asked.check && !asked.json);
-        assert_eq!((asked.cache(), parse(&["--half-cache"]).unwrap().cache()), (StateDtype::F32, StateDtype::F16));
+        assert_eq!((asked.cache(), parse(&["--kv-dtype", "f16"]).unwrap().cache()), (StateDtype::F32, StateDtype::F16));
         assert_eq!(parse(&["--pp", "8,16", "--tg", "4", "--depth", "7"]).unwrap().longest(), 17);
         assert_eq!(parse(&["--pp", "8", "--tg", "4", "--depth", "7,9"]).unwrap().longest(), 14);
     }
 
     #[test]
-    fn who_asks_for_a_check_gets_speeds_if_they_say_which() {
-        for alone in [&["--check"][..], &["--smooth"], &["--smooth", "1..64", "--check"]] {
+    fn a_check_alone_measures_no_speeds() {
+        for alone in [&["--check"][..], &["--length-sweep"], &["--length-sweep", "1..64", "--check"]] {
             assert_eq!(parse(alone).unwrap().sizes(), Sizes::default(), "{alone:?}");
         }
         assert_eq!(parse(&["--check", "--tg", "4"]).unwrap().sizes(), sizes(&[128, 512, 2048], 4, &[0, 2048, 8192]));
         assert_eq!(parse(&["--check"]).unwrap().longest(), check::ROOM + 1);
-        assert_eq!(parse(&["--smooth", "5..700"]).unwrap().longest(), 701);
-        assert_eq!(parse(&["--smooth"]).unwrap().smooth, Some(LengthRange { first: 1, last: 512 }));
+        assert_eq!(parse(&["--length-sweep", "5..700"]).unwrap().longest(), 701);
+        assert_eq!(parse(&["--length-sweep"]).unwrap().length_sweep, Some(LengthRange { first: 1, last: 512 }));
+    }
+
+    /// Names of flags before 0.2 work for one release, and are not in the help.
+    #[test]
+    fn old_flags_still_work_and_are_hidden() {
+        assert_eq!(parse(&["--smooth", "5..7"]).unwrap().length_sweep, Some(LengthRange { first: 5, last: 7 }));
+        assert_eq!(parse(&["--smooth"]).unwrap().length_sweep, parse(&["--length-sweep"]).unwrap().length_sweep);
+        assert_eq!(parse(&["--half-cache"]).unwrap().cache(), StateDtype::F16);
+        let help = Cli::command().find_subcommand_mut("bench").unwrap().render_long_help().to_string();
+        assert!(help.contains("--length-sweep") && !help.contains("--smooth") && !help.contains("--half-cache"), "{help}");
     }
 
     #[test]
-    fn what_is_compared_is_named_as_it_is_typed() {
+    fn a_baseline_is_named_as_on_the_command_line() {
         let against = parse(&["--against", "unfused"]).unwrap().against.unwrap();
         assert_eq!((against, against.name()), (Against::Unfused, "unfused"));
         assert_eq!(parse(&["--pp", "8", "--against", "unfused"]).unwrap().sizes().pp, [8]);
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_options_are_rejected() {
         for args in [
             &["--pp", "8,x"][..],
             &["--tg", "-1"],
             &["--repeat", "0"],
             &["--data", "a.ptd"],
             &["--depth", ""],
-            &["--smooth", "8"],
-            &["--smooth", "9..8"],
-            &["--smooth", "0..8"],
+            &["--length-sweep", "8"],
+            &["--length-sweep", "9..8"],
+            &["--length-sweep", "0..8"],
             &["--against", "itself"],
         ] {
             assert_eq!(parse(args).unwrap_err().exit_code(), 2, "{args:?}");

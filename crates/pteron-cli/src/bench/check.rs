@@ -1,4 +1,4 @@
-//! Whether the answers are right: the logits of the path that is measured against those of an exact one.
+//! Compares the logits of the measured path with those of the exact path.
 
 use pteron::{Gpu, LoadOptions, Method, Precision, State, StateDtype, Tensor, block_on};
 use pteron_llm::Metadata;
@@ -12,34 +12,33 @@ use crate::failure::Failure;
 use crate::interrupts;
 use crate::loading::LoadingBar;
 
-/// How the program is loaded for figures and for `pteron run`: with all that makes it fast.
+/// Load options of the measured path, which are those of `pteron run`.
 pub(super) fn fast(state_dtype: StateDtype) -> LoadOptions {
     LoadOptions { choose_tokens: true, precision: Precision::Fast, state_dtype, ..LoadOptions::default() }
 }
 
-/// How it is loaded for comparison, without anything that [`DIFFERENCE`] names.
+/// Load options of the exact path, without what [`DIFFERENCE`] names.
 fn exact() -> LoadOptions {
     LoadOptions::exact()
 }
 
-/// What the exact path leaves out, for people who wonder what a comparison is worth.
-const DIFFERENCE: &str =
-    "fusions and 16-bit factors and caches: it computes each operator of the file by itself, in 32-bit floats";
+/// What the exact path leaves out.
+const DIFFERENCE: &str = "fusions, f16 factors and f16 caches: it computes one operator at a time, in f32";
 
-/// What is compared beside the model in the box: layers as large models have them, but few and small.
+/// The shape that is compared besides the bundled model: layers of large models, but few and small.
 pub(super) const SYNTHETIC_SHAPE: &str = "layers=2,width=512,heads=8,kv=2,head=64,hidden=1536,vocab=8192";
 
-/// Prompts, each of another length, and the positions of each at which logits are compared: behind the prompt, then one token at
-/// a time.
+/// Prompts, each of another length, and the positions per prompt at which logits are compared: after prefill, then after each decode
+/// step.
 const PROMPTS: u32 = 16;
 const POSITIONS: u32 = 32;
-/// The longest prompt, and the longest where the GPU is a program.
+/// The longest prompt, on GPUs and on software adapters.
 const LONGEST: u32 = 512;
 const LONGEST_IN_SOFTWARE: u32 = 128;
-/// The context that has room for all of them.
+/// The context length that all of them fit.
 pub(super) const ROOM: u32 = LONGEST + POSITIONS - 1;
 
-/// The lengths of the prompts, from the longest down: each second is half of one before.
+/// The lengths of the prompts, from the longest down, two per power of two.
 fn lengths(longest: u32) -> impl Iterator<Item = u32> {
     (0..PROMPTS).map(move |prompt| {
         let length = longest.checked_shr(prompt / 2).unwrap_or(0);
@@ -48,7 +47,7 @@ fn lengths(longest: u32) -> impl Iterator<Item = u32> {
     })
 }
 
-/// Runs both paths on the same tokens, position by position: a prompt, then what the exact path finds likeliest.
+/// Runs both paths on the same tokens, position by position: a prompt, then the exact path's argmax.
 pub(super) fn check(gpu: &Gpu, target: &Target, fast: &Runner, quiet: bool) -> Result<Agreement, Failure> {
     let metadata = &fast.metadata;
     let bar = LoadingBar::new(&format!("loading the exact path of {}", target.name), quiet);
@@ -56,8 +55,8 @@ pub(super) fn check(gpu: &Gpu, target: &Target, fast: &Runner, quiet: bool) -> R
     let exact = block_on(target.program.load(gpu, METHOD, &options)).map_err(failed)?;
     drop(bar);
     let progress = Spinner::new(quiet);
-    let mut fast = Path::new(&fast.method, metadata)?;
-    let mut exact = Path::new(&exact, metadata)?;
+    let mut fast = LoadedPath::new(&fast.method, metadata)?;
+    let mut exact = LoadedPath::new(&exact, metadata)?;
     let longest = if gpu.adapter().software { LONGEST_IN_SOFTWARE } else { LONGEST };
     let room = metadata.context_length.saturating_sub(POSITIONS - 1).max(1);
     let mut tally = Tally::default();
@@ -79,23 +78,23 @@ pub(super) fn check(gpu: &Gpu, target: &Target, fast: &Runner, quiet: bool) -> R
             tokens = vec![argmax(&wanted).unwrap_or(0)];
         }
     }
-    Ok(tally.agreement(&target.name, DIFFERENCE))
+    Ok(tally.finish(&target.name, DIFFERENCE))
 }
 
-/// A loaded method with a cache of its own.
-struct Path<'a> {
+/// A loaded method with a KV cache of its own.
+struct LoadedPath<'a> {
     method: &'a Method,
     state: State,
     vocab_size: usize,
 }
 
-impl<'a> Path<'a> {
+impl<'a> LoadedPath<'a> {
     fn new(method: &'a Method, metadata: &Metadata) -> Result<Self, Failure> {
         let state = method.new_state().map_err(failed)?;
         Ok(Self { method, state, vocab_size: metadata.vocab_size as usize })
     }
 
-    /// The logits behind the last of some tokens.
+    /// Returns the logits after the last of some tokens.
     fn logits(&mut self, tokens: &[u32], position: i64) -> Result<Vec<f32>, Failure> {
         let ids: Vec<i64> = tokens.iter().map(|&token| token.into()).collect();
         let count = u32::try_from(ids.len()).unwrap_or(u32::MAX);
@@ -103,7 +102,7 @@ impl<'a> Path<'a> {
         let inputs = inputs.into_iter().collect::<Result<Vec<_>, _>>().map_err(failed)?;
         let outputs = block_on(self.method.call(&mut self.state, &inputs)).map_err(failed)?;
         let mut logits = outputs.first().and_then(Tensor::to_f32).unwrap_or_default();
-        // Some programs give logits for every token; the last row is the answer.
+        // Some programs compute logits for every token; the last row is the one that counts.
         Ok(logits.split_off(logits.len().saturating_sub(self.vocab_size)))
     }
 }
@@ -113,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prompts_have_every_length_between_one_and_the_longest() {
+    fn prompt_lengths_halve_from_the_longest_to_one() {
         let found: Vec<u32> = lengths(512).collect();
         assert_eq!(found, [512, 384, 256, 192, 128, 96, 64, 48, 32, 24, 16, 12, 8, 6, 4, 3]);
         assert_eq!(lengths(3).take(4).collect::<Vec<_>>(), [3, 2, 1, 1]);
@@ -121,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn the_exact_path_fuses_nothing_and_the_made_up_model_is_one() {
+    fn the_exact_path_has_no_fusions_and_the_synthetic_shape_parses() {
         let fast = fast(StateDtype::F16);
         assert_eq!((exact().fusions, fast.fusions), (pteron::Fusions::NONE, pteron::Fusions::ALL));
         assert_eq!((exact().precision, fast.precision), (Precision::Full, Precision::Fast));

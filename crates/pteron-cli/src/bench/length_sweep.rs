@@ -1,4 +1,4 @@
-//! Whether every length of a prompt is as fast as those around it: no cliffs where a kernel's tiles do not fit.
+//! Times prompts of every length and compares each with its neighbours: finds lengths at which a kernel's tiles fit badly.
 
 use std::str::FromStr;
 
@@ -11,11 +11,11 @@ use super::stats::Summary;
 use crate::failure::Failure;
 use crate::units::{count, plural};
 
-/// Neighbours are that many tokens shorter or longer, as far as they are measured.
+/// Neighbours are up to this many tokens shorter or longer.
 const REACH: u32 = 16;
-/// In medians of its neighbours, itself among them, a length may take so long.
+/// The longest time of a length, relative to the median of its neighbours and itself.
 const LIMIT: f64 = 1.25;
-/// More offenders than these need not be listed for people.
+/// The most offenders that the text lists.
 const LISTED: usize = 12;
 
 /// Lengths of prompts, both ends included.
@@ -38,13 +38,13 @@ impl FromStr for LengthRange {
     }
 }
 
-/// What prompts of every length took.
+/// Times of prompts of every length.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct LengthSweep {
-    /// Tokens to either side that make a neighbour, and how long a length may take in medians of its neighbours.
+    /// Tokens to either side that count as neighbours, and the longest time relative to their median.
     reach: u32,
     limit: f64,
-    /// The length that is slowest beside its neighbours.
+    /// The length that is slowest relative to its neighbours.
     worst: Option<Worst>,
     /// Lengths beyond the limit.
     offenders: Vec<u32>,
@@ -63,14 +63,14 @@ pub(super) struct Length {
     /// Medians of the runs.
     pub(super) wall_seconds: f64,
     gpu_seconds: Option<f64>,
-    /// The median of `wall_seconds` over the neighbours, and what this length takes in parts of it.
+    /// The median of `wall_seconds` over the neighbours, and the time of this length relative to it.
     pub(super) neighbours_seconds: f64,
     ratio: f64,
     runs: Vec<Run>,
 }
 
-/// Times every length as often as it says, in rounds: each round has every length once, in another order, so that what drifts
-/// meets them all alike. A run that is not timed goes before each, as it does for all other figures.
+/// Times every length `repeat` times, in rounds: each round has every length once, in another order, so that drift affects all alike.
+/// A warm-up goes before each run.
 pub(super) fn measure(runner: &Runner, asked: LengthRange, repeat: u32, progress: &Spinner) -> Result<LengthSweep, Failure> {
     let context = runner.metadata.context_length;
     let last = asked.last.min(context);
@@ -81,7 +81,7 @@ pub(super) fn measure(runner: &Runner, asked: LengthRange, repeat: u32, progress
     for round in 1..=repeat {
         for (number, index) in (1..).zip(shuffled(runs.len(), round)) {
             let (tokens, runs_of_it) = &mut runs[index];
-            progress.say(format!("every length: round {round} of {repeat}, {number} of {}", last - asked.first + 1));
+            progress.say(format!("length sweep: round {round} of {repeat}, {number} of {}", last - asked.first + 1));
             runner.prefill(*tokens)?;
             runs_of_it.push(runner.prefill(*tokens)?);
         }
@@ -89,7 +89,7 @@ pub(super) fn measure(runner: &Runner, asked: LengthRange, repeat: u32, progress
     Ok(judge(runs))
 }
 
-/// The indices of a list in an order that looks random, and is the same every time.
+/// Returns the indices of a list in a pseudo-random order that depends on the seed only.
 fn shuffled(len: usize, seed: u32) -> Vec<usize> {
     let keys = cases::tokens(u32::try_from(len).unwrap_or(u32::MAX), u32::MAX, seed.into());
     let mut order: Vec<usize> = (0..len).collect();
@@ -97,7 +97,7 @@ fn shuffled(len: usize, seed: u32) -> Vec<usize> {
     order
 }
 
-/// Compares each length with its neighbours. Lengths come in order, and each has a run at least.
+/// Compares each length with its neighbours. Lengths are sorted, and each has at least one run.
 fn judge(runs: Vec<(u32, Vec<Run>)>) -> LengthSweep {
     let median = |seconds: Vec<f64>| Summary::of(seconds).map_or(0.0, |summary| summary.median);
     let walls: Vec<(u32, f64)> =
@@ -117,12 +117,12 @@ fn judge(runs: Vec<(u32, Vec<Run>)>) -> LengthSweep {
 }
 
 impl LengthSweep {
-    /// How long a length may take.
+    /// The longest time allowed for a length.
     pub(super) fn allowed_seconds(&self, length: &Length) -> f64 {
         self.limit * length.neighbours_seconds
     }
 
-    /// An error where a length is beyond the limit.
+    /// Returns an error where a length is beyond the limit.
     pub(super) fn demand(&self) -> Result<(), Failure> {
         match self.worst {
             Some(Worst { tokens, ratio }) if !self.offenders.is_empty() => {
@@ -133,14 +133,14 @@ impl LengthSweep {
         }
     }
 
-    /// The whole in two sentences.
+    /// Describes the sweep in two sentences.
     pub(super) fn sentences(&self) -> String {
         let (Some(first), Some(last), Some(worst)) = (self.lengths.first(), self.lengths.last(), self.worst) else {
             return String::new();
         };
         let runs = plural(first.runs.len(), "run");
         let mut out = format!(
-            "Every length from {} to {}, {runs} each: beside its neighbours (± {REACH}), {} is slowest, with {:.2} × their \
+            "Length sweep from {} to {}, {runs} each: relative to its neighbours (± {REACH}), {} is slowest, with {:.2} × their \
              median. {} more than {LIMIT} ×",
             count(first.tokens.into()),
             count(last.tokens.into()),
@@ -165,7 +165,7 @@ impl LengthSweep {
 pub(super) mod tests {
     use super::*;
 
-    /// A second for 100 tokens, three runs each of which one went astray, and what `strange` adds.
+    /// A second per 100 tokens in three runs, one of them an outlier; `strange` adds to a length.
     pub(in crate::bench) fn found(last: u32, strange: impl Fn(u32) -> f64) -> LengthSweep {
         let run = |wall_seconds| Run { wall_seconds, gpu_seconds: None };
         let of = |tokens: u32| {
@@ -176,16 +176,16 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn time_that_grows_with_the_length_is_smooth() {
-        let smooth = found(100, |_| 0.0);
-        assert_eq!((smooth.lengths.len(), smooth.offenders.as_slice()), (100, [].as_slice()));
-        assert!(smooth.demand().is_ok());
-        let first = &smooth.lengths[0];
+    fn times_that_grow_with_the_length_pass() {
+        let sweep = found(100, |_| 0.0);
+        assert_eq!((sweep.lengths.len(), sweep.offenders.as_slice()), (100, [].as_slice()));
+        assert!(sweep.demand().is_ok());
+        let first = &sweep.lengths[0];
         // The neighbours of 1 are 1 to 17, and 9 is in their middle.
         assert_eq!((first.tokens, first.wall_seconds, first.neighbours_seconds), (1, 0.21, 0.29));
-        assert_eq!(smooth.lengths[49].ratio, 1.0);
-        let text = smooth.sentences();
-        assert!(text.starts_with("Every length from 1 to 100, 3 runs each: beside its neighbours (± 16), "), "{text}");
+        assert_eq!(sweep.lengths[49].ratio, 1.0);
+        let text = sweep.sentences();
+        assert!(text.starts_with("Length sweep from 1 to 100, 3 runs each: relative to its neighbours (± 16), "), "{text}");
         assert!(text.ends_with("None takes more than 1.25 ×.\n\n"), "{text}");
     }
 

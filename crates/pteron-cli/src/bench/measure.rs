@@ -1,5 +1,4 @@
-//! From cases to runs: a warm-up each, then as many runs as are asked for. Where another way to load the program is measured as well,
-//! the two take turns, so that what drifts meets both alike.
+//! Runs each case: a warm-up, then the timed runs. In an A/B comparison the two variants take turns, so that drift affects both alike.
 
 use pteron::Counts;
 
@@ -11,42 +10,42 @@ use super::stats::Summary;
 use crate::failure::Failure;
 use crate::units;
 
-/// The program as it is measured, and as it is compared with, if it is.
-pub(super) struct Paths<'a> {
-    pub(super) own: &'a Runner,
-    pub(super) other: Option<&'a Runner>,
+/// The measured program, and the baseline of an A/B comparison.
+pub(super) struct Variants<'a> {
+    pub(super) measured: &'a Runner,
+    pub(super) baseline: Option<&'a Runner>,
 }
 
 impl Outcome {
-    /// How long the other way takes, in parts of what this one takes, run by run.
+    /// Times of the baseline relative to the measured variant, pair by pair.
     pub(super) fn ratio(&self) -> Option<Summary> {
         let Self::Measured { runs, other_runs, .. } = self else { return None };
         Summary::of(other_runs.iter().zip(runs).map(|(other, own)| other.wall_seconds / own.wall_seconds))
     }
 }
 
-/// Measures every case that fits. What was measured before an interruption or a failure stays in `tests`.
+/// Measures every case that fits the context. Tests finished before an interrupt or a failure stay in `tests`.
 pub(super) fn measure(
-    paths: &Paths<'_>,
+    variants: &Variants<'_>,
     cases: &[Case],
     repeat: u32,
     progress: &Spinner,
     tests: &mut Vec<Test>,
 ) -> Result<(), Failure> {
     for &case in cases {
-        let outcome = match case.too_long(paths.own.metadata.context_length) {
+        let outcome = match case.too_long(variants.measured.metadata.context_length) {
             Some(reason) => Outcome::Skipped { skipped: reason },
-            None => runs(paths, case, repeat, progress)?,
+            None => runs(variants, case, repeat, progress)?,
         };
         tests.push(Test { case, outcome });
     }
     Ok(())
 }
 
-fn runs(paths: &Paths<'_>, case: Case, repeat: u32, progress: &Spinner) -> Result<Outcome, Failure> {
+fn runs(variants: &Variants<'_>, case: Case, repeat: u32, progress: &Spinner) -> Result<Outcome, Failure> {
     let at = if case.depth() > 0 { format!(" at depth {}", units::count(case.depth().into())) } else { String::new() };
     progress.say(format!("{}{at}: warming up", case.name()));
-    for runner in std::iter::once(paths.own).chain(paths.other) {
+    for runner in std::iter::once(variants.measured).chain(variants.baseline) {
         if case.depth() > 0 {
             runner.prefill(case.depth())?;
         }
@@ -56,17 +55,17 @@ fn runs(paths: &Paths<'_>, case: Case, repeat: u32, progress: &Spinner) -> Resul
     for number in 1..=repeat {
         progress.say(format!("{}{at}: {number} of {repeat}", case.name()));
         let mut own = || {
-            let run = timed(paths.own, case)?;
+            let run = timed(variants.measured, case)?;
             work = run.1;
             runs.push(run.0);
             Ok::<(), Failure>(())
         };
-        // Neither is always the first of its pair.
+        // The two alternate in going first.
         let own_first = !number.is_multiple_of(2);
         if own_first {
             own()?;
         }
-        if let Some(other) = paths.other {
+        if let Some(other) = variants.baseline {
             other_runs.push(timed(other, case)?.0);
         }
         if !own_first {
@@ -76,10 +75,10 @@ fn runs(paths: &Paths<'_>, case: Case, repeat: u32, progress: &Spinner) -> Resul
     Ok(Outcome::Measured { runs, other_runs, work })
 }
 
-/// A run that counts, and what it had the device do.
+/// Runs a case and counts what the device did.
 fn timed(runner: &Runner, case: Case) -> Result<(Run, Work), Failure> {
     if let Case::Decode { depth, .. } = case {
-        // The shape of a step is planned when it changes; here it is the same for every token that is timed.
+        // The shape changes to one token here; planning that is not part of the timed steps.
         runner.decode(depth, 1)?;
     }
     let before = counts(runner);
@@ -102,5 +101,6 @@ fn calls(runner: &Runner, case: Case) -> u32 {
 }
 
 fn counts(runner: &Runner) -> Counts {
+    // A method without a delegate has no GPU and dispatches nothing.
     runner.method.gpu().map(pteron::Gpu::counts).unwrap_or_default()
 }

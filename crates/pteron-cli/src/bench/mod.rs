@@ -1,15 +1,14 @@
-//! `pteron bench`: how fast a language model is here, with all that must be known to believe the figures.
+//! `pteron bench`: measures prefill and decode speed of a language model, and records what the figures depend on.
 //!
-//! A run goes top down: [`target`] finds the program, [`runner`] loads it (twice, to time a cold and a warm load), [`check`] may
-//! compare it with the exact path, [`length_sweep`] may time every length, [`measure`] runs every [`cases::Case`]. The [`report`] is what
-//! all of that found; [`table`], JSON and [`plot`] show it.
+//! A run goes top down: [`target`] opens the program, [`runner`] loads it (twice, to time a cold and a warm load), [`check`] compares it
+//! with the exact path, [`length_sweep`] times prompts of every length, [`measure`] runs every [`cases::Case`]. The results are collected
+//! in a [`report`], which [`table`], JSON and [`plot`] render.
 
 mod ab;
 mod agreement;
 mod args;
 mod cases;
 mod check;
-mod date;
 mod length_sweep;
 mod measure;
 mod plot;
@@ -32,14 +31,14 @@ use agreement::Agreement;
 use args::Against;
 pub(crate) use args::{Bench, TargetArgs};
 use cases::Case;
-use measure::Paths;
+use measure::Variants;
 use report::{Adapter, Loading, Memory, Program, Reading, Report};
 use runner::Runner;
 use spinner::Spinner;
 pub(crate) use target::Target;
 
 use crate::failure::{Failure, Reason};
-use crate::{devices, files, inspect, interrupts, terminal, tune};
+use crate::{calendar, devices, files, inspect, interrupts, terminal, tune};
 
 /// Runs the command.
 pub(crate) fn run(args: &Bench) -> ExitCode {
@@ -57,20 +56,20 @@ fn bench(args: &Bench) -> Result<(), Failure> {
     let fast = LoadOptions { tuning: tuning.unwrap_or_default(), ..check::fast(args.cache()) };
     let (mut report, runner) = prepare(args, &gpu, &target, &fast, quiet)?;
     report.tuning = tuning.map(tune::describe);
-    // Until here Ctrl-C ends the program; from here on what is finished is shown first.
+    // From here on the first Ctrl-C ends the measurement and shows the finished tests.
     interrupts::defer_first_interrupt();
-    let other = args.against.map(|against| otherwise(against, fast));
+    let other = args.against.map(|against| baseline(against, fast));
     let finished = examine(args, &gpu, &target, &runner, other, &mut report);
-    // What was interrupted is no measurement to keep; what is finished of it is still worth a look.
+    // An interrupted measurement is shown but not saved.
     if finished.is_ok() {
-        keep(args, &report)?;
+        save(args, &report)?;
     }
     show(args, &report)?;
     finished?;
     report.demand()
 }
 
-/// Does all that is asked for, one after the other. Figures of wrong answers would be worth nothing: there are none.
+/// Runs the check, the length sweep and the tests. Where the check fails, nothing is measured: speed of wrong results is worth nothing.
 fn examine(
     args: &Bench,
     gpu: &Gpu,
@@ -94,30 +93,30 @@ fn examine(
         None => None,
     };
     let progress = Spinner::new(quiet);
-    if let Some(lengths) = args.smooth {
+    if let Some(lengths) = args.length_sweep {
         report.length_sweep = Some(length_sweep::measure(runner, lengths, args.repeat, &progress)?);
     }
-    let paths = Paths { own: runner, other: other.as_ref() };
-    measure::measure(&paths, &Case::asked_for(args), args.repeat, &progress, &mut report.tests)
+    let variants = Variants { measured: runner, baseline: other.as_ref() };
+    measure::measure(&variants, &Case::asked_for(args), args.repeat, &progress, &mut report.tests)
 }
 
-/// How the program is loaded that is compared with.
-fn otherwise(against: Against, fast: LoadOptions) -> LoadOptions {
+/// Load options of the baseline of an A/B comparison.
+fn baseline(against: Against, fast: LoadOptions) -> LoadOptions {
     match against {
         Against::Unfused => LoadOptions { fusions: Fusions::NONE, ..fast },
     }
 }
 
-/// Loads the program, and finds out everything that does not depend on lengths.
+/// Loads the program twice and fills in the report's parts that do not depend on the tests.
 fn prepare(args: &Bench, gpu: &Gpu, target: &Target, fast: &LoadOptions, quiet: bool) -> Result<(Report, Runner), Failure> {
-    let date = date::iso(SystemTime::now());
+    let date = calendar::iso(SystemTime::now());
     let progress = Spinner::new(quiet);
-    // While there is room.
-    progress.say("measuring how fast memory is read");
+    // Before the program takes the memory.
+    progress.say("measuring memory bandwidth");
     let reading = reading(gpu)?;
     drop(progress);
     let (cold, cold_seconds) = Runner::load(gpu, target, fast.clone(), quiet)?;
-    // Its memory is free before the program is loaded again.
+    // Frees its memory before the second load.
     drop(cold);
     let (runner, warm_seconds) = Runner::load(gpu, target, fast.clone(), quiet)?;
     let planned_bytes = inspect::planned_bytes(target.program.pte());
@@ -135,7 +134,7 @@ fn prepare(args: &Bench, gpu: &Gpu, target: &Target, fast: &LoadOptions, quiet: 
             call_tokens: metadata.max_prefill,
             vocab_size: metadata.vocab_size,
             constant_bytes_per_token: method.constant_bytes_per_row(),
-            // State is the KV cache, with a place for every position of the context.
+            // State is the KV cache, which has every position of the context.
             cache_bytes_per_position: method.state_bytes() / u64::from(metadata.context_length),
         },
         memory: Memory::new(method.memory_bytes(), method.state_bytes(), planned_bytes, gpu.allocated()),
@@ -151,14 +150,14 @@ fn prepare(args: &Bench, gpu: &Gpu, target: &Target, fast: &LoadOptions, quiet: 
     Ok((report, runner))
 }
 
-/// Reads from a buffer that caches of GPUs cannot hold, as far as the adapter allows one.
+/// Measures memory bandwidth on a buffer larger than the GPU's caches, as far as the adapter allows one.
 fn reading(gpu: &Gpu) -> Result<Option<Reading>, Failure> {
     const MIB: u64 = 1 << 20;
     let adapter = gpu.adapter();
     let wanted = if adapter.software { 64 * MIB } else { 256 * MIB };
     let buffer_bytes = wanted.min(adapter.limits.max_storage_buffer_binding_size / MIB * MIB);
     let bytes_per_second = block_on(gpu.read_bandwidth(buffer_bytes))?;
-    // A short run that was disturbed may look as long as a long one; then there is no figure.
+    // A disturbed run can yield no sensible figure.
     let sensible = bytes_per_second.is_finite() && bytes_per_second > 0.0;
     Ok(sensible.then_some(Reading { buffer_bytes, bytes_per_second }))
 }
@@ -171,8 +170,8 @@ fn show(args: &Bench, report: &Report) -> Result<(), Failure> {
     terminal::print(&table::render(report))
 }
 
-/// Writes the files that are asked for.
-fn keep(args: &Bench, report: &Report) -> Result<(), Failure> {
+/// Writes the requested files.
+fn save(args: &Bench, report: &Report) -> Result<(), Failure> {
     if let Some(path) = &args.plot {
         files::write(path, |out| out.write_all(plot::svg(report).as_bytes()))?;
     }
@@ -185,14 +184,14 @@ fn keep(args: &Bench, report: &Report) -> Result<(), Failure> {
     })
 }
 
-/// `2026-11-15T14-43-35Z-nvidia-h200-llama.json`: sorted by date, and one file for each run.
+/// `2026-11-15T14-43-35Z-nvidia-h200-llama.json`: sorts by date, one file per run.
 fn file_name(report: &Report) -> String {
     let program = report.program.name.trim_end_matches(".pte");
     let date = report.date.replace(':', "-");
     [date, slug(&report.adapter.name), slug(program)].join("-") + ".json"
 }
 
-/// Letters and digits of a name, in small, with a dash for whatever is between them.
+/// Lower-case letters and digits of a name, with a dash for everything between them.
 fn slug(name: &str) -> String {
     let lower = name.to_lowercase();
     let words = lower.split(|character: char| !character.is_ascii_alphanumeric()).filter(|word| !word.is_empty());

@@ -1,4 +1,4 @@
-//! All that a measurement has to say, and every figure that follows from it.
+//! The report of a measurement, and the figures derived from it.
 
 use pteron::{AdapterSummary, Allocated, Counts};
 use serde::Serialize;
@@ -10,10 +10,10 @@ use super::runner::Run;
 use super::stats::Summary;
 use crate::failure::Failure;
 
-/// How long another way must take at least, in parts of what the measured one takes.
+/// The least time of the baseline of an A/B comparison, relative to the measured variant.
 const LEAST_RATIO: f64 = 0.97;
 
-/// Changes when a field changes its meaning.
+/// The version of the JSON fields; raised when one changes its meaning.
 pub(super) const VERSION: u32 = 2;
 
 /// A measurement.
@@ -29,16 +29,16 @@ pub(super) struct Report {
     pub(super) program: Program,
     pub(super) memory: Memory,
     pub(super) loading: Loading,
-    /// How the remembered tuning differs from the defaults, where there is one.
+    /// How the stored tuning differs from the defaults, where there is one.
     pub(super) tuning: Option<String>,
-    /// What the adapter's memory gives, where it could be measured.
+    /// Memory bandwidth, where it could be measured.
     pub(super) reading: Option<Reading>,
     pub(super) repeat: u32,
-    /// What exact paths say, where they were asked.
+    /// Agreement with the exact path, with `--check`.
     pub(super) checks: Vec<Agreement>,
-    /// What prompts of every length took, where that was asked.
+    /// Times of every prompt length, with `--length-sweep`.
     pub(super) length_sweep: Option<LengthSweep>,
-    /// What else was measured in turns, if anything was.
+    /// The baseline of the A/B comparison, with `--against`.
     pub(super) against: Option<&'static str>,
     #[serde(skip)]
     pub(super) tests: Vec<Test>,
@@ -67,7 +67,7 @@ pub(super) struct Program {
     /// The most tokens of one call.
     pub(super) call_tokens: u32,
     pub(super) vocab_size: u32,
-    /// What a token must read of the constants, and of the cache for each position before it.
+    /// Bytes of constants a token must read, and of KV cache per position before it.
     pub(super) constant_bytes_per_token: u64,
     pub(super) cache_bytes_per_position: u64,
 }
@@ -75,15 +75,15 @@ pub(super) struct Program {
 /// Bytes on the GPU.
 #[derive(Debug, Serialize)]
 pub(super) struct Memory {
-    /// Of the buffers that were made for the program, and for one state of it.
+    /// Buffers of the program, and of one state.
     pub(super) program_bytes: u64,
     pub(super) state_bytes: u64,
-    /// Constants, caches and activations as the file has and plans them.
+    /// Constants, state and activations as the file plans them.
     pub(super) planned_bytes: u64,
-    /// What the device's allocator says of all that lives, and of all it keeps.
+    /// The allocator's report: memory in use, and memory reserved.
     pub(super) allocated_bytes: Option<u64>,
     pub(super) reserved_bytes: Option<u64>,
-    /// What is kept, by the allocator where it tells, in parts of what is planned.
+    /// Memory reserved, or in use where the allocator does not report, relative to the plan.
     pub(super) ratio: f64,
 }
 
@@ -97,21 +97,21 @@ impl Memory {
     }
 }
 
-/// Seconds until the first token: of the first load on the device, and of the second.
+/// Seconds from the start of a load to the first token, of the first load on the device and of the second.
 #[derive(Debug, Serialize)]
 pub(super) struct Loading {
     pub(super) cold_seconds: f64,
     pub(super) warm_seconds: f64,
 }
 
-/// A kernel that only reads, over and over from a buffer.
+/// Bandwidth of a kernel that only reads a buffer.
 #[derive(Debug, Serialize)]
 pub(super) struct Reading {
     pub(super) buffer_bytes: u64,
     pub(super) bytes_per_second: f64,
 }
 
-/// A case and what came of it.
+/// A case and its outcome.
 #[derive(Debug)]
 pub(super) struct Test {
     pub(super) case: Case,
@@ -122,7 +122,7 @@ pub(super) struct Test {
 pub(super) enum Outcome {
     Measured {
         runs: Vec<Run>,
-        /// Of the other way to load the program, one for each of `runs`; none where nothing is compared.
+        /// Runs of the baseline, one per run; empty without an A/B comparison.
         other_runs: Vec<Run>,
         work: Work,
     },
@@ -131,7 +131,7 @@ pub(super) enum Outcome {
     },
 }
 
-/// What the last run of a case had the device do.
+/// Work of the device in the last run of a case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Work {
     pub(super) calls: u32,
@@ -148,29 +148,29 @@ impl Work {
         }
     }
 
-    /// The mean of a call, rounded.
+    /// The mean per call, rounded.
     pub(super) fn each(&self, total: u64) -> u64 {
         let calls = u64::from(self.calls.max(1));
         (total + calls / 2) / calls
     }
 }
 
-/// What follows from the runs of a case.
+/// Figures derived from the runs of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Figures {
     /// Seconds of a whole run.
     pub(super) wall: Summary,
-    /// The same on the GPU alone, where it tells.
+    /// GPU time of the same, where the adapter has timestamps.
     pub(super) gpu: Option<Summary>,
     pub(super) tokens_per_second: f64,
     pub(super) gpu_tokens_per_second: Option<f64>,
     /// Seconds of one call, in the mean of a run.
     call_seconds: f64,
     gpu_call_seconds: Option<f64>,
-    /// Of decoding: what a token reads at least, and how fast it was read, by wall time.
+    /// Decode only: the least bytes a token must read, and their rate by wall time.
     pub(super) read_bytes_per_token: Option<f64>,
     pub(super) read_bytes_per_second: Option<f64>,
-    /// The share of what a kernel that only reads gets.
+    /// The share of the bandwidth of a kernel that only reads.
     pub(super) read_share: Option<f64>,
     pub(super) ratio: Option<Summary>,
 }
@@ -199,7 +199,7 @@ impl Report {
         })
     }
 
-    /// An error where what was measured is not as it must be.
+    /// Returns an error where a length or the baseline is outside its limit.
     pub(super) fn demand(&self) -> Result<(), Failure> {
         self.length_sweep.as_ref().map_or(Ok(()), LengthSweep::demand)?;
         let ratio = |test: &Test| Some((test.case, self.figures(test)?.ratio?.median));
@@ -212,8 +212,8 @@ impl Report {
         }
     }
 
-    /// Bytes that a token of a case must read at least, the mean of its tokens; `None` for prompts, whose tokens share what is
-    /// read. A token reads the cache up to its own position.
+    /// The least bytes a token must read, the mean over the tokens of a case; `None` for prefill, whose tokens share reads. A token
+    /// reads the KV cache up to its own position.
     fn read_bytes(&self, case: Case) -> Option<f64> {
         let Case::Decode { tokens, depth } = case else { return None };
         let positions = f64::from(depth) + f64::midpoint(f64::from(tokens), 1.0);
@@ -228,15 +228,15 @@ impl Report {
         let mut object = serde_json::to_value(self)?;
         // The name of `length_sweep` in reports before this release, kept for scripts for one release.
         object["smoothness"] = object["length_sweep"].clone();
-        let tests = self.tests.iter().map(|test| serde_json::to_value(Line::new(self, test)));
+        let tests = self.tests.iter().map(|test| serde_json::to_value(JsonTest::new(self, test)));
         object["tests"] = tests.collect::<serde_json::Result<_>>()?;
         Ok(object)
     }
 }
 
-/// A test as JSON has it.
+/// A test in JSON.
 #[derive(Serialize)]
-struct Line<'a> {
+struct JsonTest<'a> {
     /// `prefill` or `decode`.
     test: &'static str,
     tokens: u32,
@@ -252,7 +252,7 @@ struct Line<'a> {
     other_runs: &'a [Run],
 }
 
-impl<'a> Line<'a> {
+impl<'a> JsonTest<'a> {
     fn new(report: &Report, test: &'a Test) -> Self {
         let (runs, other_runs, work, skipped) = match &test.outcome {
             Outcome::Measured { runs, other_runs, work } => (runs.as_slice(), other_runs.as_slice(), Some(*work), None),
@@ -339,7 +339,7 @@ pub(super) mod tests {
         assert_eq!(report.figures(&report.tests[2]), None);
     }
 
-    /// Another way that takes so many times as long, run by run.
+    /// A baseline that takes `ratios` times as long, run by run.
     pub(in crate::bench) fn compared(ratios: [f64; 3]) -> Report {
         let mut report = sample();
         report.against = Some("unfused");
@@ -353,13 +353,13 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_way_that_is_compared_must_not_be_faster() {
+    fn a_faster_baseline_is_an_error() {
         let report = compared([2.0, 0.5, 1.5]);
         let ratio = report.figures(&report.tests[1]).unwrap().ratio.unwrap();
         assert!((ratio.median - 1.5).abs() < 1e-9 && (ratio.min - 0.5).abs() < 1e-9, "{ratio:?}");
         assert!(report.demand().is_ok() && sample().demand().is_ok());
         let error = compared([0.9, 0.96, 2.0]).demand().unwrap_err().to_string();
-        assert_eq!(error, "pp 100 takes 0.96 of its time unfused, in the median; 0.97 or more is asked for");
+        assert_eq!(error, "pp 100 takes 0.96 times as long unfused as measured, in the median; 0.97 or more is expected");
         let mut uneven = sample();
         uneven.length_sweep =
             Some(crate::bench::length_sweep::tests::found(64, |tokens| if tokens == 33 { 0.2 } else { 0.0 }));
@@ -367,7 +367,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn memory_is_compared_with_the_plan_of_the_file() {
+    fn memory_is_relative_to_the_plan_of_the_file() {
         let own = Memory::new(4 << 20, 1 << 20, 4 << 20, None);
         assert_eq!((own.ratio, own.allocated_bytes), (1.25, None));
         let told = Memory::new(4 << 20, 1 << 20, 4 << 20, Some(Allocated { used_bytes: 6 << 20, reserved_bytes: 8 << 20 }));
@@ -375,7 +375,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_gpu_that_does_not_always_tell_is_left_out() {
+    fn gpu_times_that_are_incomplete_are_left_out() {
         let mut report = sample();
         let Outcome::Measured { runs, .. } = &mut report.tests[0].outcome else { panic!("it was measured") };
         runs[1].gpu_seconds = None;

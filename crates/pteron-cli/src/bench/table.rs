@@ -1,13 +1,14 @@
-//! The report for people, as Markdown that reads well on a terminal.
+//! The report for people, as Markdown that reads well at a terminal.
 
 use super::agreement::Agreement;
 use super::cases::Case;
 use super::length_sweep::LengthSweep;
 use super::report::{Figures, Memory, Outcome, Report, Test};
+use crate::table::{Cell, Table};
 use crate::terminal::clean;
 use crate::units::{bytes, count, time};
 
-/// Columns: their heads, and whether they hold numbers.
+/// Columns: header, and whether they hold numbers.
 const COLUMNS: [(&str, bool); 12] = [
     ("test", false),
     ("depth", true),
@@ -26,16 +27,16 @@ const COLUMNS: [(&str, bool); 12] = [
 /// The last column.
 const NOTE: usize = COLUMNS.len() - 1;
 
-/// What stands where there is no figure.
+/// Stands for a missing figure.
 const NONE: &str = "–";
 
-/// The head, the table and what its columns mean.
+/// Renders adapter and program, checks, the table, and the meaning of its columns.
 pub(super) fn render(report: &Report) -> String {
     let mut out = head(report);
     report.checks.iter().map(Agreement::sentences).for_each(|text| out.push_str(&text));
     out.push_str(&report.length_sweep.as_ref().map(LengthSweep::sentences).unwrap_or_default());
     if !report.tests.is_empty() {
-        out.push_str(&lines(report.tests.iter().map(|test| cells(report, test)).collect()));
+        tests(report).write_markdown(&mut out);
         out.push_str(&legend(report));
     }
     out
@@ -44,12 +45,12 @@ pub(super) fn render(report: &Report) -> String {
 fn head(report: &Report) -> String {
     let (adapter, program) = (&report.adapter, &report.program);
     let date = report.date.replace('T', " ").replace('Z', " UTC");
-    let build = if report.optimised { "" } else { ", a build without optimisation" };
+    let build = if report.optimised { "" } else { ", debug build" };
     let [cold, warm] = [report.loading.cold_seconds, report.loading.warm_seconds].map(time);
     let tuning = report.tuning.as_ref().map(|tuning| format!("; tuned: {tuning}")).unwrap_or_default();
     format!(
         "**{}** ({}, {}), {date}, pteron {}{build}\n\n\
-         **{}**: {}, context {}, {} tokens a call, vocabulary {}; {}; loads in {cold} cold, {warm} warm{tuning}\n\n",
+         **{}**: {}, context {}, {} tokens per call, vocabulary {}; {}; loads in {cold} cold, {warm} warm{tuning}\n\n",
         clean(&adapter.name),
         clean(&adapter.driver),
         clean(&adapter.backend),
@@ -67,16 +68,26 @@ fn memory(memory: &Memory) -> String {
     let Memory { program_bytes, state_bytes, planned_bytes, ratio, .. } = *memory;
     let told = match (memory.allocated_bytes, memory.reserved_bytes) {
         (Some(used), Some(reserved)) => {
-            format!("; {} by the allocator's report, which reserves {}", bytes(used), bytes(reserved))
+            format!("; {} allocated, {} reserved", bytes(used), bytes(reserved))
         }
         _ => String::new(),
     };
     format!(
-        "{} of GPU memory ({} of it KV cache{told}), {ratio:.2} × the {} that the file plans",
+        "{} of GPU memory ({} of it KV cache{told}), {ratio:.2} × the {} planned by the file",
         bytes(program_bytes + state_bytes),
         bytes(state_bytes),
         bytes(planned_bytes),
     )
+}
+
+fn tests(report: &Report) -> Table {
+    let cell = |text: String, (_, right): (&str, bool)| if right { Cell::new(text).right() } else { Cell::new(text) };
+    let mut table = Table::default();
+    table.row(COLUMNS.map(|column| cell(column.0.to_owned(), column)));
+    for test in &report.tests {
+        table.row(cells(report, test).into_iter().zip(COLUMNS).map(|(text, column)| cell(text, column)));
+    }
+    table
 }
 
 fn cells(report: &Report, test: &Test) -> [String; COLUMNS.len()] {
@@ -89,7 +100,7 @@ fn cells(report: &Report, test: &Test) -> [String; COLUMNS.len()] {
         (Outcome::Measured { work, .. }, Some(figures)) => {
             let Figures { wall, gpu, .. } = figures;
             let tokens = f64::from(test.case.tokens());
-            // A prompt is waited for as a whole, an answer token by token.
+            // Prefill is timed as a whole, decode per token.
             let each =
                 |seconds: f64| time(if matches!(test.case, Case::Prefill { .. }) { seconds } else { seconds / tokens });
             cells[2] = speed(figures.tokens_per_second);
@@ -107,7 +118,7 @@ fn cells(report: &Report, test: &Test) -> [String; COLUMNS.len()] {
     cells
 }
 
-/// A rate with three digits, or all that are before the point.
+/// A rate with three significant digits, or all before the point.
 fn speed(rate: f64) -> String {
     let digits = match rate {
         rate if rate < 9.995 => 2,
@@ -117,55 +128,29 @@ fn speed(rate: f64) -> String {
     format!("{rate:.digits$}")
 }
 
-/// Rows under their heads, padded so that columns line up. A column in which nothing stands is left out.
-fn lines(rows: Vec<[String; COLUMNS.len()]>) -> String {
-    let used: Vec<usize> = (0..COLUMNS.len()).filter(|&column| rows.iter().any(|row| !row[column].is_empty())).collect();
-    let heads = COLUMNS.map(|(head, _)| head.to_owned());
-    let rows: Vec<_> = std::iter::once(heads).chain(rows).collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let columns: Vec<(usize, usize, bool)> =
-        used.into_iter().map(|column| (column, width(column), COLUMNS[column].1)).collect();
-    let mut out = String::new();
-    for (number, row) in rows.iter().enumerate() {
-        for &(column, width, right) in &columns {
-            let cell = &row[column];
-            let cell = if right { format!("| {cell:>width$} ") } else { format!("| {cell:<width$} ") };
-            out.push_str(&cell);
-        }
-        out.push_str("|\n");
-        if number == 0 {
-            for &(_, width, right) in &columns {
-                out.push_str(&format!("|{}{}", "-".repeat(width + 1), if right { ":" } else { "-" }));
-            }
-            out.push_str("|\n");
-        }
-    }
-    out
-}
-
 fn legend(report: &Report) -> String {
     let runs = match report.repeat {
-        1 => "one run behind a warm-up".to_owned(),
-        repeat => format!("the median of {repeat} runs behind a warm-up, with the slowest and the fastest"),
+        1 => "one run after a warm-up".to_owned(),
+        repeat => format!("the median of {repeat} runs after a warm-up, with the slowest and the fastest"),
     };
     let mut out = format!(
-        "\ntok/s: {runs}, by wall time. wall, GPU: until a prompt (pp) has its token, or for each token (tg). dispatches, uploaded: of one \
+        "\ntok/s: {runs}, by wall time. wall, GPU: of the whole prompt (pp), or per token (tg). dispatches, uploaded: per \
          call.\n"
     );
     if let Some(against) = report.against {
         out.push_str(&format!(
-            "ratio: how long a run takes {against}, in parts of what it takes here; the median of pairs that took turns.\n"
+            "ratio: the time of a run {against} relative to the measured one; the median of runs in turns.\n"
         ));
     }
     if report.tests.iter().any(|test| matches!(test.case, Case::Decode { .. })) {
         let [constants, cache] =
             [report.program.constant_bytes_per_token, report.program.cache_bytes_per_position].map(bytes);
         out.push_str(&format!(
-            "GB/s: what a token reads at least ({constants} of constants, {cache} of cache for each position), by wall time."
+            "GB/s: the least a token must read ({constants} of constants, {cache} of KV cache per position), by wall time."
         ));
         if let Some(reading) = &report.reading {
             out.push_str(&format!(
-                " of reads: compared with {} GB/s, at which a kernel that only reads went over {} in the same process.",
+                " of reads: relative to {} GB/s, the rate of a kernel that only reads {} in the same process.",
                 speed(reading.bytes_per_second / 1e9),
                 bytes(reading.buffer_bytes),
             ));
@@ -182,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_stand_under_their_heads() {
+    fn figures_are_aligned_below_their_headers() {
         let text = render(&sample());
         let table: Vec<&str> = text.lines().filter(|line| line.starts_with('|')).collect();
         assert_eq!(
@@ -201,32 +186,32 @@ mod tests {
     }
 
     #[test]
-    fn head_and_legend_say_what_was_measured() {
+    fn header_and_legend_describe_the_measurement() {
         let text = render(&sample());
         assert!(
             text.starts_with("**Wing <3000>** (feather 1.2, vulkan), 2026-11-15 14:43:35 UTC, pteron 0.1.0\n"),
             "{text}"
         );
         for part in [
-            "**bird & co.pte**: 3.0 MiB, context 1,024, 511 tokens a call, vocabulary 6,144; 5.0 MiB of GPU memory",
-            "(1.0 MiB of it KV cache), 1.25 × the 4.0 MiB that the file plans; loads in 1.50 s cold, 250 ms warm",
+            "**bird & co.pte**: 3.0 MiB, context 1,024, 511 tokens per call, vocabulary 6,144; 5.0 MiB of GPU memory",
+            "(1.0 MiB of it KV cache), 1.25 × the 4.0 MiB planned by the file; loads in 1.50 s cold, 250 ms warm",
             "the median of 3 runs",
-            "(1.9 MiB of constants, 1000 B of cache for each position)",
-            "compared with 0.10 GB/s, at which a kernel that only reads went over 64.0 MiB",
+            "(1.9 MiB of constants, 1000 B of KV cache per position)",
+            "relative to 0.10 GB/s, the rate of a kernel that only reads 64.0 MiB",
         ] {
             assert!(text.contains(part), "no {part:?} in\n{text}");
         }
-        assert!(!text.contains("checked") && !text.contains("Every length") && !text.contains("ratio"));
+        assert!(!text.contains("checked") && !text.contains("Length sweep") && !text.contains("ratio"));
     }
 
     #[test]
-    fn what_was_not_measured_is_not_mentioned() {
+    fn sections_without_measurements_are_left_out() {
         let mut report = sample();
         report.tests.truncate(1);
         report.optimised = false;
         let text = render(&report);
         assert!(!text.contains("note") && !text.contains("GB/s: "), "{text}");
-        assert!(text.contains("a build without optimisation"));
+        assert!(text.contains("debug build"));
         report.tests.clear();
         report.checks = vec![agreement::tests::agreement(&[(&[1.0, 2.0], &[1.0, 2.0])]); 2];
         report.length_sweep = Some(length_sweep::tests::found(40, |_| 0.0));
@@ -236,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_compared_has_a_column_and_the_allocator_a_word() {
+    fn an_ab_comparison_has_a_column() {
         let mut report = compared([1.5, 1.25, 2.0]);
         report.memory.allocated_bytes = Some(6 << 20);
         report.memory.reserved_bytes = Some(8 << 20);
@@ -245,8 +230,8 @@ mod tests {
         let table: Vec<&str> = text.lines().filter(|line| line.starts_with('|')).collect();
         assert!(table[0].contains("| uploaded | ratio | note"), "{}", table[0]);
         assert!(table[2].contains("|     60 B |  1.50 |"), "{}", table[2]);
-        assert!(text.contains("ratio: how long a run takes unfused,"), "{text}");
-        assert!(text.contains("KV cache; 6.0 MiB by the allocator's report, which reserves 8.0 MiB), 1.25 ×"), "{text}");
+        assert!(text.contains("ratio: the time of a run unfused relative"), "{text}");
+        assert!(text.contains("KV cache; 6.0 MiB allocated, 8.0 MiB reserved), 1.25 ×"), "{text}");
         assert!(text.contains("250 ms warm; tuned: no subgroups\n"), "{text}");
     }
 }

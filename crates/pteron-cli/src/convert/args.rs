@@ -1,4 +1,4 @@
-//! What can be typed behind `pteron convert`.
+//! The options of `pteron convert`.
 
 use std::path::PathBuf;
 
@@ -6,20 +6,20 @@ use clap::{Args, ValueEnum};
 use pteron_convert::template::{self, ConvertOptions};
 use pteron_convert::{ModelConfig, ScaleMethod, synthetic};
 
-/// As many tokens as a context has where nobody says, unless the model was trained for fewer.
+/// The default context length, unless the model was trained for less.
 const USUAL_CONTEXT: u32 = 4096;
 
 const EXAMPLES: &str = "\
 Sources: a Hugging Face folder (config.json and safetensors), a GGUF file, or --synthetic. Tokenizer and chat template are \
-written beside the program, where `pteron run` finds them.
+written to the program's folder, where `pteron run` finds them.
 
 Examples:
   pteron convert Llama-3.2-1B -o llama/model.pte        a folder as it was downloaded
   pteron convert qwen2.5-0.5b-q4_0.gguf -o qwen/model.pte
-                                                        4-bit blocks as they are, bit for bit
+                                                        4-bit blocks are kept bit for bit
   pteron convert Llama-3.2-1B -o m.pte --context 8192   with room for more tokens
-  pteron convert Llama-3.2-1B -o m.pte --report | less  how far each tensor is off
-  pteron convert --synthetic llama-3.1-8b -o big.pte    random weights, to measure speed
+  pteron convert Llama-3.2-1B -o m.pte --report | less  the quantisation error of each tensor
+  pteron convert --synthetic llama-3.1-8b -o big.pte    synthetic weights, to measure speed
   pteron convert --synthetic qwen3-8b,layers=2 -o q.pte the same with two layers
 ";
 
@@ -34,59 +34,59 @@ pub(crate) struct Convert {
     #[arg(short, long, value_name = "MODEL.pte")]
     pub(crate) out: PathBuf,
 
-    /// Makes up weights instead, for a shape by name or by numbers
+    /// Writes synthetic weights instead, of a shape by name or by numbers
     #[arg(long, value_name = "SHAPE", conflicts_with = "source", long_help = synthetic_help())]
     pub(crate) synthetic: Option<String>,
 
-    /// What made-up weights follow from
+    /// Seed of synthetic weights
     #[arg(long, value_name = "N", default_value_t = 0, requires = "synthetic")]
     pub(crate) seed: u64,
 
-    /// Tokens that the KV cache has room for [default: 4096, or what the model was trained for]
+    /// Context length: tokens that fit the KV cache [default: 4096, or the model's own if shorter]
     #[arg(long, value_name = "N")]
     pub(crate) context: Option<u32>,
 
-    /// Most tokens of one call, plus one; longer prompts go in several [default: 2048, or the context]
+    /// Most tokens of one call, plus one; longer prompts are split [default: 2048, or the context]
     #[arg(long, value_name = "N")]
     pub(crate) longest_call: Option<u32>,
 
-    /// Numbers that share a scale: 32, 64, 128 or 256
+    /// Quantisation group size: 32, 64, 128 or 256
     #[arg(long, value_name = "N", default_value_t = ConvertOptions::DEFAULT_GROUP)]
     pub(crate) group: u32,
 
-    /// How projections are stored
-    #[arg(long, value_name = "FORM", default_value_t = Form::FourBits)]
-    pub(crate) linears: Form,
+    /// Storage of linear layers
+    #[arg(long, value_name = "STORAGE", default_value_t = WeightStorage::FourBits)]
+    pub(crate) linears: WeightStorage,
 
-    /// How the embedding is stored
-    #[arg(long, value_name = "FORM", default_value_t = Form::FourBits)]
-    pub(crate) embedding: Form,
+    /// Storage of the embedding
+    #[arg(long, value_name = "STORAGE", default_value_t = WeightStorage::FourBits)]
+    pub(crate) embedding: WeightStorage,
 
-    /// How scales are chosen
-    #[arg(long, value_name = "HOW", default_value_t = HowScaled::Search)]
-    pub(crate) scales: HowScaled,
+    /// Method that chooses quantisation scales
+    #[arg(long, value_name = "METHOD", default_value_t = ScaleChoice::Search)]
+    pub(crate) scales: ScaleChoice,
 
-    /// Has the program hold all but 4-bit numbers with 16 bits, the KV cache too; this runtime computes with 32
-    #[arg(long)]
+    /// Stores all but 4-bit weights as f16, the KV cache too; this runtime computes in f32
+    #[arg(long = "f16", alias = "half")]
     pub(crate) half: bool,
 
-    /// Has the program compute logits for all tokens of a call, not only the last
+    /// Computes logits for all tokens of a call, not only the last
     #[arg(long)]
     pub(crate) full_logits: bool,
 
-    /// Prints for every tensor how far it is from the source's
+    /// Prints the quantisation error of every tensor
     #[arg(long)]
     pub(crate) report: bool,
 
-    /// Prints one JSON object, with that of every tensor
+    /// Prints one JSON object, with the quantisation error of every tensor
     #[arg(long, conflicts_with = "report")]
     pub(crate) json: bool,
 
-    /// Says nothing on standard error unless something fails
+    /// Prints nothing on standard error but errors
     #[arg(short, long)]
     pub(crate) quiet: bool,
 
-    /// Says more where something fails
+    /// Prints the structure of an error as well
     #[arg(short, long)]
     pub(crate) verbose: bool,
 }
@@ -94,34 +94,34 @@ pub(crate) struct Convert {
 fn synthetic_help() -> String {
     let names: Vec<&str> = synthetic::names().collect();
     format!(
-        "Makes up weights instead, for a shape by name or by numbers\n\nNames: {}. Numbers: layers=2,width=256,heads=4,kv=2,\
-         hidden=512,vocab=1000,head=64; behind a name only those that differ",
+        "Writes synthetic weights instead, of a shape by name or by numbers\n\nNames: {}. Numbers: layers=2,width=256,heads=4,kv=2,\
+         hidden=512,vocab=1000,head=64; after a name, those that differ from it",
         names.join(", ")
     )
 }
 
-/// How weights are stored.
+/// Storage of weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Form {
-    /// Symmetric 4-bit numbers in groups
+pub(crate) enum WeightStorage {
+    /// Symmetric 4-bit quantisation in groups
     #[value(name = "4bit")]
     FourBits,
     /// As float32
     Float32,
 }
 
-/// How the scale of a group is chosen.
+/// Choice of the scale of a quantisation group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum HowScaled {
-    /// The one with the least squared error
+pub(crate) enum ScaleChoice {
+    /// Least squared error
     Search,
-    /// As ExecuTorch's exporter chooses them, bit for bit
+    /// As ExecuTorch's exporter, bit for bit
     Exporter,
-    /// By the greatest number of a group
+    /// Largest absolute value of the group
     MaxAbs,
 }
 
-macro_rules! shown_as_typed {
+macro_rules! display_as_typed {
     ($($name:ty),*) => {$(
         impl std::fmt::Display for $name {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -130,28 +130,29 @@ macro_rules! shown_as_typed {
         }
     )*};
 }
-shown_as_typed!(Form, HowScaled);
+display_as_typed!(WeightStorage, ScaleChoice);
 
-impl From<HowScaled> for ScaleMethod {
-    fn from(how: HowScaled) -> Self {
-        match how {
-            HowScaled::Search => Self::Search,
-            HowScaled::Exporter => Self::Exporter,
-            HowScaled::MaxAbs => Self::MaxAbs,
+impl From<ScaleChoice> for ScaleMethod {
+    fn from(choice: ScaleChoice) -> Self {
+        match choice {
+            ScaleChoice::Search => Self::Search,
+            ScaleChoice::Exporter => Self::Exporter,
+            ScaleChoice::MaxAbs => Self::MaxAbs,
         }
     }
 }
 
 impl Convert {
-    /// What is wanted of the program of such a decoder.
+    /// The conversion options for a model of this configuration.
     pub(super) fn options(&self, config: &ModelConfig) -> ConvertOptions {
         let context = self.context.unwrap_or_else(|| config.max_position_embeddings.clamp(1, USUAL_CONTEXT));
-        let stored = |form| template::WeightFormat::from_group_size((form == Form::FourBits).then_some(self.group));
+        let format =
+            |storage| template::WeightFormat::from_group_size((storage == WeightStorage::FourBits).then_some(self.group));
         ConvertOptions {
             max_context_length: context,
             max_seq_length: self.longest_call.unwrap_or_else(|| context.min(ConvertOptions::DEFAULT_MAX_SEQ_LENGTH)),
-            linear_format: stored(self.linears),
-            embedding_format: stored(self.embedding),
+            linear_format: format(self.linears),
+            embedding_format: format(self.embedding),
             full_logits: self.full_logits,
             float16: self.half,
         }

@@ -1,8 +1,8 @@
-//! `pteron convert`: a checkpoint becomes a program.
+//! `pteron convert`: converts a checkpoint to a program.
 
 mod args;
-mod beside;
 mod report;
+mod sidecars;
 
 use std::ops::ControlFlow;
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ use pteron_convert::{ProgramTemplate, Progress, Report, Source, Synthetic, open_
 use crate::failure::Failure;
 use crate::{interrupts, terminal};
 
-/// A bar that appears sooner only flickers.
+/// A bar that appears sooner would only flicker.
 const SHOW_AFTER: Duration = Duration::from_millis(500);
 
 /// Runs the command.
@@ -34,7 +34,7 @@ fn convert(args: &Convert) -> Result<(), Failure> {
     source.check_context(options.max_context_length)?;
     let metadata = source.metadata();
     let template = ProgramTemplate::new(source.config(), &options, &metadata)?;
-    let sidecars = beside::plan(&args.out, metadata.sidecars)?;
+    let sidecars = sidecars::plan(&args.out, metadata.sidecars)?;
     let bar = Bar::new(args);
     let mut watch = |progress: Progress| bar.show(progress);
     let report = pteron_convert::convert(&*source, template, args.scales.into(), &args.out, &mut watch);
@@ -48,11 +48,14 @@ fn open(args: &Convert) -> Result<Box<dyn Source>, Failure> {
     Ok(match (&args.synthetic, &args.source) {
         (Some(shape), _) => Box::new(Synthetic::new(synthetic::parse(shape)?, args.seed)),
         (None, Some(path)) => open_checkpoint(path)?,
-        (None, None) => return Err(pteron_convert::Error::InvalidOption("there is nothing to convert".to_owned()).into()),
+        (None, None) => {
+            let message = "name a source to convert, or a shape with --synthetic".to_owned();
+            return Err(pteron_convert::Error::InvalidOption(message).into());
+        }
     })
 }
 
-fn show(args: &Convert, report: &Report, sidecars: &beside::Sidecars, time: Duration) -> Result<(), Failure> {
+fn show(args: &Convert, report: &Report, sidecars: &sidecars::Sidecars, time: Duration) -> Result<(), Failure> {
     if args.json {
         return terminal::print(&report::json(args, report, sidecars, time)?);
     }
@@ -65,7 +68,7 @@ fn show(args: &Convert, report: &Report, sidecars: &beside::Sidecars, time: Dura
     Ok(())
 }
 
-/// How far it is, on standard error, if that is a terminal and the work takes a while.
+/// A progress bar on standard error, where that is a terminal and the conversion takes a while.
 struct Bar {
     bar: ProgressBar,
     quiet: bool,

@@ -1,4 +1,4 @@
-//! What a conversion did, for people and for scripts.
+//! The report of a conversion, for people and for scripts.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -9,23 +9,23 @@ use pteron_convert::write::ConvertedWeight;
 use serde::Serialize;
 
 use super::Convert;
-use super::beside::Sidecars;
+use super::sidecars::Sidecars;
 use crate::failure::Failure;
 use crate::table::{Cell, Table};
 use crate::terminal::{FAINT, TITLE};
 use crate::units::{bytes, count, time};
 
-/// One line: what was written, how large it is, how far off, how long it took.
+/// One line: files, size, quantisation error, time.
 pub(super) fn line(args: &Convert, report: &Report, sidecars: &Sidecars, took: Duration) -> String {
-    let beside: String = sidecars.names().map(|name| format!(", {name}")).collect();
+    let others: String = sidecars.names().map(|name| format!(", {name}")).collect();
     let numbers: u64 = report.weights.iter().map(|weight| weight.numbers).sum();
     let error = match (args.synthetic.is_some(), report.relative_error) {
         (true, _) => String::new(),
         (false, 0.0) => " · lossless".to_owned(),
-        (false, error) => format!(" · {:.2} % off the source", 100.0 * error),
+        (false, error) => format!(" · {:.2} % quantisation error", 100.0 * error),
     };
     format!(
-        "wrote {}{beside} · {} · {} weights{error} · {}",
+        "wrote {}{others} · {} · {} weights{error} · {}",
         args.out.display(),
         bytes(report.bytes),
         count(numbers),
@@ -46,7 +46,7 @@ pub(super) fn table(report: &Report) -> String {
     }
     let mut out = String::new();
     table.write(&mut out, 0, None);
-    let _ = writeln!(out, "\nall that was rounded: {:.3} % off the source", 100.0 * report.relative_error);
+    let _ = writeln!(out, "\nall quantised weights: {:.3} % error", 100.0 * report.relative_error);
     out
 }
 
@@ -72,6 +72,7 @@ fn row(weight: &ConvertedWeight) -> [Cell; 5] {
 #[derive(Serialize)]
 struct Json<'a> {
     program: String,
+    /// Files in the same folder.
     beside: Vec<String>,
     seconds: f64,
     #[serde(flatten)]

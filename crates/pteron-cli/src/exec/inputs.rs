@@ -1,4 +1,4 @@
-//! From a file's arrays to a method's inputs.
+//! Reads a method's inputs from a file of arrays.
 
 use pteron::{Method, Tensor, TensorSpec};
 
@@ -6,7 +6,7 @@ use crate::failure::Reason;
 use crate::npy::Header;
 use crate::npz::Npz;
 
-/// The inputs of a call: `arr_0`, `arr_1`, … and nothing else.
+/// Reads the inputs of a call: `arr_0`, `arr_1`, … and no other arrays.
 pub(super) fn read(file: &Npz, method: &Method) -> Result<Vec<Tensor>, Reason> {
     let mut inputs = Vec::with_capacity(method.inputs().len());
     for (index, spec) in method.inputs().iter().enumerate() {
@@ -24,7 +24,7 @@ pub(super) fn read(file: &Npz, method: &Method) -> Result<Vec<Tensor>, Reason> {
     }
 }
 
-/// A refused call. An operator knows its own arguments alone, so what it was called with is said behind it.
+/// Adds the call's inputs to an error of an operator, which names its own arguments only.
 pub(super) fn refused(error: pteron::Error, inputs: &[Tensor]) -> Reason {
     let describe = |(index, input): (usize, &Tensor)| match input.to_i64().as_deref() {
         Some([single]) => format!("{} = {single}", name(index)),
@@ -42,7 +42,7 @@ fn name(index: usize) -> String {
     format!("arr_{index}")
 }
 
-/// Whether the method takes an array, said before its elements are read.
+/// Checks an array's type and shape before its elements are read.
 fn accept(name: &str, header: &Header, spec: &TensorSpec) -> Result<(), Reason> {
     let fail = |reason| Err(Reason::Array { name: name.to_owned(), reason });
     if header.scalar_type != spec.scalar_type {
@@ -60,7 +60,7 @@ fn allowed(spec: &TensorSpec) -> String {
     format!("{}{:?}", if spec.dynamic { "up to " } else { "" }, spec.shape)
 }
 
-/// What a method takes, as a clause.
+/// Lists the inputs of a method, as a clause.
 fn takes(method: &Method) -> String {
     let input =
         |(index, spec): (usize, &TensorSpec)| format!("{} ({} {})", name(index), spec.scalar_type.name(), allowed(spec));

@@ -1,5 +1,6 @@
-//! `pteron exec`: calls a method with arrays from files.
+//! `pteron exec`: calls a method with arrays from files and writes its outputs.
 
+mod args;
 mod inputs;
 mod profile;
 mod trace;
@@ -8,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+pub(crate) use args::Exec;
 use pteron::{Gpu, LoadOptions, Method, Program, State, Tensor, block_on};
 
-use crate::cli::Exec;
 use crate::failure::{Failure, Reason};
 use crate::loading::LoadingBar;
 use crate::npz::{self, Npz};
@@ -26,16 +27,16 @@ pub(crate) fn run(args: &Exec) -> ExitCode {
     }
 }
 
-/// A call: the file it comes from and what is in it.
+/// A call: the file of its inputs, and the inputs.
 struct Call {
     path: PathBuf,
     inputs: Vec<Tensor>,
 }
 
-/// What a round of calls has left behind.
+/// Times and profiles of all calls.
 #[derive(Default)]
 struct Measured {
-    /// Wall times of each call, a profiled round left out where there are others.
+    /// Wall times of each call, without those of a profiled round where there are others.
     times: Vec<Vec<Duration>>,
     profiles: Vec<profile::Call>,
     /// The wall time of all calls of the last round.
@@ -43,7 +44,7 @@ struct Measured {
 }
 
 fn exec(args: &Exec) -> Result<(), Failure> {
-    // What is quick to refuse is refused before anything is loaded.
+    // Inputs that cannot be read are found before the program is loaded.
     let files = args.inputs.iter().map(|path| Npz::open(path)).collect::<Result<Vec<_>, _>>()?;
     let program = open_program(args)?;
     let name = choose_method(args, &program)?;
@@ -88,7 +89,7 @@ fn open_program(args: &Exec) -> Result<Program, Failure> {
     Program::from_files(pte, data).map_err(|error| Failure::file(&args.model, error))
 }
 
-/// The method that is asked for, else `forward`, else the only one.
+/// Returns the requested method, else `forward`, else the only one.
 fn choose_method(args: &Exec, program: &Program) -> Result<String, Failure> {
     let known: Vec<String> = program.methods().map(str::to_owned).collect();
     let fail = |reason| Err(Failure::file(&args.model, reason));
@@ -112,7 +113,7 @@ fn open_gpu(args: &Exec) -> Result<Gpu, Failure> {
     Ok(gpu)
 }
 
-/// Runs all calls, as often as is asked for; writes the outputs and takes the profile of the last time.
+/// Runs all calls `--repeat` times; writes the outputs and takes the profile of the last round.
 fn call_all(args: &Exec, method: &Method, state: &mut State, calls: &[Call]) -> Result<Measured, Failure> {
     let mut measured = Measured { times: vec![Vec::new(); calls.len()], ..Measured::default() };
     for round in 1..=args.repeat {
@@ -149,7 +150,7 @@ fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
-/// The least and the middle of each call's wall times.
+/// Prints the minimum and the median of each call's wall times.
 fn print_times(calls: &[Call], measured: &Measured) -> Result<(), Failure> {
     let mut table = Table::default();
     let faint = |text: &str| Cell::new(text).style(FAINT);
@@ -157,7 +158,7 @@ fn print_times(calls: &[Call], measured: &Measured) -> Result<(), Failure> {
     for (index, (call, times)) in calls.iter().zip(&measured.times).enumerate() {
         let mut times = times.clone();
         times.sort_unstable();
-        let at = |place: usize| units::time(times.get(place).map_or(0.0, Duration::as_secs_f64));
+        let at = |index: usize| times.get(index).map_or_else(String::new, |time| units::time(time.as_secs_f64()));
         table.row([
             Cell::new(index.to_string()).right(),
             Cell::new(at(0)).style(NUMBER).right(),

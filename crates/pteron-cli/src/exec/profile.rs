@@ -1,4 +1,4 @@
-//! The profile for people: where the GPU's time goes, by kernel.
+//! The profile for people: GPU time by kernel.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,11 +14,11 @@ pub(super) struct Call {
     /// The file of its inputs.
     pub(super) name: String,
     pub(super) wall: Duration,
-    /// One for each delegate that ran.
+    /// One per delegate that ran.
     pub(super) profiles: Vec<Profile>,
 }
 
-/// What all dispatches of a kernel have in common.
+/// The dispatches of one kernel, added up.
 #[derive(Default)]
 struct Row<'a> {
     seconds: f64,
@@ -51,16 +51,16 @@ impl<'a> Row<'a> {
     }
 }
 
-/// How the dispatches were timed, as a clause.
+/// Describes how dispatches were timed, as a clause.
 pub(super) fn timing(calls: &[Call]) -> &'static str {
     match calls.iter().flat_map(|call| &call.profiles).next().map(|profile| profile.timing) {
         Some(Timing::InsidePass) => "timestamps between the dispatches of one pass",
-        Some(Timing::PassPerDispatch) => "a pass for each dispatch, which makes small kernels look slower than they are",
+        Some(Timing::PassPerDispatch) => "one pass per dispatch, which makes small kernels look slower than they are",
         None => "nothing ran on it",
     }
 }
 
-/// The table by kernel, the longest first.
+/// Renders the table by kernel, the longest time first.
 pub(super) fn render(adapter: &AdapterSummary, calls: &[Call], width: Option<usize>) -> String {
     let mut rows: BTreeMap<&str, Row<'_>> = BTreeMap::new();
     for profile in calls.iter().flat_map(|call| &call.profiles) {
@@ -90,8 +90,8 @@ pub(super) fn render(adapter: &AdapterSummary, calls: &[Call], width: Option<usi
     let mut line = |label: &str, seconds: f64, note: String| {
         table.row([Cell::new(label), Cell::new(units::time(seconds)).style(NUMBER).right(), Cell::new(note).style(FAINT)]);
     };
-    line("GPU", total, format!("{}, {}", words(dispatches), timing(calls)));
-    line("wall", wall.as_secs_f64(), format!("{}, from inputs to answers", units::plural(calls.len(), "call")));
+    line("GPU", total, format!("{}, {}", count_dispatches(dispatches), timing(calls)));
+    line("wall", wall.as_secs_f64(), format!("{}, from inputs to outputs", units::plural(calls.len(), "call")));
     table.write(&mut out, 2, width);
     out.push_str(&format!(
         "  {FAINT}bytes are an estimate: every tensor a kernel binds, whole, at its live shape; GB/s follow from it{FAINT:#}\n"
@@ -99,6 +99,6 @@ pub(super) fn render(adapter: &AdapterSummary, calls: &[Call], width: Option<usi
     out
 }
 
-fn words(dispatches: usize) -> String {
+fn count_dispatches(dispatches: usize) -> String {
     format!("{} dispatch{}", units::count(dispatches as u64), if dispatches == 1 { "" } else { "es" })
 }

@@ -1,4 +1,4 @@
-//! The model in the box.
+//! The bundled model.
 
 use pteron::{FileBytes, Program};
 use pteron_demo_model::{PROGRAM, TOKENIZER};
@@ -7,10 +7,10 @@ use pteron_llm::Tokenizer;
 
 use crate::failure::Failure;
 
-/// What messages call it.
-pub(crate) const NAME: &str = "the model in the box";
+/// Its name in messages.
+pub(crate) const NAME: &str = "the bundled model";
 
-/// The program alone.
+/// Opens the program without its tokenizer.
 pub(crate) fn program() -> Result<Program, Failure> {
     let broken = |error: pteron_format::Error| pteron::Error::Format { path: NAME.to_owned(), source: Box::new(error) };
     let pte = Pte::read(FileBytes::Static(PROGRAM)).map_err(broken).map_err(pteron_llm::Error::from)?;

@@ -1,16 +1,16 @@
-//! `pteron chat`: a conversation at the terminal.
+//! `pteron chat`: chats with a model at the terminal.
 
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-use pteron_llm::{ChatRequest, Message, Model, Session, TokenId};
+use pteron_llm::{ChatRequest, GenerationOptions, Message, Model, Session, TokenId};
 
+use super::args::Chat;
 use super::commands::{self, Command, Input};
 use super::line_editor::LineReader;
 use super::model::{self, OpenedModel};
 use super::run::stream;
-use crate::cli::Chat;
 use crate::failure::Failure;
 use crate::{files, interrupts, terminal};
 
@@ -22,7 +22,7 @@ pub(crate) fn run(args: &Chat) -> ExitCode {
     }
 }
 
-/// A conversation and what it needs.
+/// A conversation, its model and its session.
 struct Conversation {
     model: Model,
     session: Session,
@@ -31,6 +31,7 @@ struct Conversation {
 }
 
 fn converse(args: &Chat) -> Result<(), Failure> {
+    let options = args.generation.options(super::defaults(&args.model), None)?;
     let OpenedModel { model, .. } = model::open(&args.model, args.quiet)?;
     interrupts::defer_first_interrupt();
     let session = Session::new(&model)?;
@@ -38,9 +39,9 @@ fn converse(args: &Chat) -> Result<(), Failure> {
     conversation.reset();
     if !args.quiet {
         if conversation.model.chat_template().is_none() {
-            terminal::note("this model has no chat template: it goes on from what you write");
+            terminal::note("this model has no chat template: it continues the text you type");
         }
-        terminal::note("/help says what you can type");
+        terminal::note("/help lists the commands");
     }
     let mut lines = LineReader::new(args);
     while let Some(line) = next(&mut lines)? {
@@ -51,16 +52,16 @@ fn converse(args: &Chat) -> Result<(), Failure> {
             Input::Command(Command::Reset, _) => conversation.reset(),
             Input::Command(Command::History, _) => terminal::print_text(&conversation.transcript())?,
             Input::Command(Command::Save, name) => conversation.save(name),
-            Input::Unknown(name) => terminal::note(&format!("there is no {name}; /help lists what there is")),
+            Input::Unknown(name) => terminal::note(&format!("there is no command {name}; /help lists the commands")),
             Input::Message(text) => {
-                // What went wrong in one turn does not end the conversation.
-                if let Err(failure) = conversation.turn(args, text) {
+                // An error in one turn does not end the conversation.
+                if let Err(failure) = conversation.turn(args, options.clone(), text) {
                     if failure.is_closed_pipe() {
                         return Ok(());
                     }
                     terminal::warn(&failure.to_string());
                 }
-                // A Ctrl-C that stopped the answer has done its work.
+                // A Ctrl-C that stopped the answer does not count for what follows.
                 interrupts::reset();
             }
         }
@@ -68,7 +69,7 @@ fn converse(args: &Chat) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The next line. A Ctrl-C before it is complete is not meant for what follows.
+/// Reads the next line. A Ctrl-C before it is complete does not count for what follows.
 fn next(lines: &mut LineReader) -> Result<Option<String>, Failure> {
     let line = lines.next();
     interrupts::reset();
@@ -79,15 +80,15 @@ impl Conversation {
     fn reset(&mut self) {
         self.messages.clear();
         self.messages.extend(self.system.clone().map(Message::system));
-        // Nothing of the cache is of use to another conversation, but for what it begins with, which is found by itself.
+        // The session keeps its cache: the next prompt reuses the prefix it shares with it.
     }
 
-    fn turn(&mut self, args: &Chat, text: &str) -> Result<(), Failure> {
+    fn turn(&mut self, args: &Chat, options: GenerationOptions, text: &str) -> Result<(), Failure> {
         self.messages.push(Message::user(text));
-        let options = args.generation.options(super::defaults(&args.model));
+        // Without a limit the answer may fill whatever room the prompt leaves: one that is as long as possible is asked for.
         let reserve = options.max_tokens.unwrap_or(usize::MAX);
         let prompt = self.fitting_prompt(reserve)?;
-        let answer = stream(&mut self.session, &prompt, options, |piece| terminal::print_text(&piece.text));
+        let answer = stream(&mut self.session, &prompt, options, "", terminal::print_text);
         terminal::print("\n")?;
         let answer = match answer {
             Ok(answer) => answer,
@@ -103,14 +104,14 @@ impl Conversation {
         Ok(())
     }
 
-    /// The tokens of the conversation, its oldest turns dropped where there is no room for them and an answer.
+    /// Returns the conversation as tokens. Drops its oldest turns where the context has no room for them and an answer.
     fn fitting_prompt(&mut self, reserve: usize) -> Result<Vec<TokenId>, Failure> {
         let request = ChatRequest::new().messages(self.messages.iter().cloned()).with_max_tokens(reserve);
         let prompt = self.model.chat_prompt(&request)?;
         if prompt.dropped_messages > 0 {
             let first = usize::from(self.system.is_some());
             self.messages.drain(first..first + prompt.dropped_messages);
-            terminal::note("the conversation is longer than the context: its oldest turns were dropped");
+            terminal::note("the context is full: the oldest turns of the conversation were dropped");
         }
         Ok(prompt.tokens)
     }
@@ -121,7 +122,7 @@ impl Conversation {
 
     fn save(&self, name: &str) {
         if name.is_empty() {
-            terminal::note("/save needs the name of a file");
+            terminal::note("/save needs a file name");
             return;
         }
         let written = files::write(Path::new(name), |out| out.write_all(self.transcript().as_bytes()));

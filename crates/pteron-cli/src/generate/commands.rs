@@ -1,6 +1,6 @@
-//! What can be typed in a conversation: messages, and commands that begin with a slash.
+//! Input of a conversation: messages, and commands that begin with a slash.
 
-/// What a command does.
+/// A command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Command {
     Reset,
@@ -10,11 +10,11 @@ pub(super) enum Command {
     Quit,
 }
 
-/// A command as people see it.
+/// A command's name, argument and help.
 struct Row {
     command: Command,
     name: &'static str,
-    /// What must follow the name; empty for nothing.
+    /// The argument after the name; empty for none.
     argument: &'static str,
     does: &'static str,
 }
@@ -32,17 +32,17 @@ const COMMANDS: [Row; 5] = [
     },
 ];
 
-/// Other names that people try.
+/// Other names of commands.
 const ALIASES: [(&str, Command); 1] = [("/exit", Command::Quit)];
 
-/// A line as it is understood.
+/// A parsed line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Input<'a> {
     Nothing,
     Message(&'a str),
-    /// A command, and what follows its name.
+    /// A command and the rest of its line.
     Command(Command, &'a str),
-    /// The name of a command that there is not.
+    /// A name that no command has.
     Unknown(&'a str),
 }
 
@@ -64,12 +64,12 @@ impl<'a> Input<'a> {
     }
 }
 
-/// A line for each command.
+/// Returns a line of help per command.
 pub(super) fn help() -> impl Iterator<Item = String> {
     COMMANDS.iter().map(|row| format!("{:<12}  {}", format!("{} {}", row.name, row.argument).trim_end(), row.does))
 }
 
-/// The commands that begin as typed, ready to go on typing.
+/// Returns the commands that begin as typed, with a space where an argument follows.
 pub(super) fn completions(typed: &str) -> Vec<String> {
     let matching = COMMANDS.iter().filter(|row| typed.starts_with('/') && row.name.starts_with(typed));
     matching.map(|row| if row.argument.is_empty() { row.name.to_owned() } else { format!("{} ", row.name) }).collect()

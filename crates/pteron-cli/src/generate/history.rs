@@ -1,6 +1,5 @@
-//! What was typed in earlier conversations, in a file of the user's own.
+//! Lines typed in earlier conversations, in a file that only the user can read.
 
-use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -8,29 +7,29 @@ use std::path::{Path, PathBuf};
 use pteron_files::WriteOptions;
 
 use crate::failure::{Failure, Reason};
-use crate::files;
+use crate::{files, folders};
 
-/// So many lines are kept.
+/// Lines that are kept.
 pub(super) const KEPT: usize = 1000;
-/// Longer ones, in bytes, are texts that were pasted, and are not.
+/// Longer lines, in bytes, are pasted texts, and are not kept.
 const LONGEST: usize = 4096;
-/// The most bytes that such a file can have, with room for what is escaped.
+/// The most bytes the file can have, with room for escapes.
 const LARGEST: u64 = 2 * (KEPT * (LONGEST + 1)) as u64;
 const OPTIONS: WriteOptions = WriteOptions { private: true, sync: false };
 
-/// A file with one entry a line, the oldest first.
+/// A file with one entry per line, the oldest first.
 #[derive(Debug)]
 pub(super) struct History {
     path: PathBuf,
 }
 
 impl History {
-    /// The user's; `None` where the environment names no place for it.
+    /// The user's history; `None` where the environment names no folder for it.
     pub(super) fn of_user() -> Option<Self> {
-        place(|name| std::env::var_os(name)).map(|path| Self { path })
+        folders::chat_history().map(|path| Self { path })
     }
 
-    /// Every entry. Without a file there are none.
+    /// Reads every entry; none where there is no file.
     pub(super) fn read(&self) -> Result<Vec<String>, Failure> {
         let bytes = match pteron_files::read(&self.path, LARGEST) {
             Ok(bytes) => bytes,
@@ -40,7 +39,7 @@ impl History {
         Ok(String::from_utf8_lossy(&bytes).lines().map(decode).collect())
     }
 
-    /// Adds an entry. The file is there as it was before or as it is afterwards, whatever happens.
+    /// Adds an entry. The file is replaced whole or not at all.
     pub(super) fn add(&self, entry: &str) -> Result<(), Failure> {
         if entry.len() > LONGEST {
             return Ok(());
@@ -59,17 +58,7 @@ impl History {
     }
 }
 
-/// Where state of programs belongs, as the XDG base directory specification and Windows have it.
-fn place(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
-    let folder = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let state = match cfg!(windows) {
-        true => folder("LOCALAPPDATA"),
-        false => folder("XDG_STATE_HOME").or_else(|| Some(folder("HOME")?.join(".local").join("state"))),
-    };
-    Some(state?.join("pteron").join("chat_history"))
-}
-
-/// An entry of several lines, as pasting gives, on one.
+/// Escapes an entry of several lines, as pasting gives, to one line.
 fn encode(entry: &str) -> String {
     entry.replace('\\', "\\\\").replace('\n', "\\n").replace('\r', "\\r")
 }
@@ -91,7 +80,7 @@ fn decode(line: &str) -> String {
     entry
 }
 
-/// What people say to a model is nobody else's to read.
+/// Creates a folder that only the user can read: conversations are private.
 #[cfg(unix)]
 fn make_private_folder(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
@@ -191,18 +180,5 @@ mod tests {
         history.add("a secret").unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&history.path), mode(history.path.parent().unwrap())), (0o600, 0o700));
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn its_place_follows_the_environment() {
-        let found = |variables: &[(&str, &str)]| {
-            place(|name| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into()))
-        };
-        let (xdg, home) = (("XDG_STATE_HOME", "/state"), ("HOME", "/home/me"));
-        assert_eq!(found(&[xdg, home]), Some("/state/pteron/chat_history".into()));
-        assert_eq!(found(&[home]), Some("/home/me/.local/state/pteron/chat_history".into()));
-        assert_eq!(found(&[("XDG_STATE_HOME", "state"), home]), found(&[home]), "a relative one counts as none");
-        assert_eq!(found(&[]), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Where the lines of a conversation come from: somebody at a terminal, who edits them, or a pipe.
+//! Reads the lines of a conversation: from a line editor at a terminal, or from a pipe.
 
 use std::io::{self, BufRead, IsTerminal, Read, Write};
 
@@ -10,21 +10,21 @@ use rustyline::history::MemHistory;
 use rustyline::validate::Validator;
 use rustyline::{CompletionType, Config, Context, Editor, Helper};
 
+use super::args::Chat;
 use super::commands;
 use super::history::{History, KEPT};
-use crate::cli::Chat;
 use crate::failure::Failure;
 use crate::terminal;
 
 const PROMPT: &str = "> ";
-/// Longer lines of a pipe, in bytes, are no messages.
+/// Longer lines of a pipe, in bytes, are refused.
 const LONGEST_LINE: u64 = 16 << 20;
 
-/// The lines, one after the other.
+/// Reads lines one at a time.
 pub(super) enum LineReader {
-    /// Both ends are terminals: lines are edited, and come back with the arrow keys.
+    /// Standard input and output are terminals: lines are edited, and the arrow keys recall earlier ones.
     LineEditor(Box<LineEditor>),
-    /// Lines as they are; the prompt, if somebody is there to see it.
+    /// Lines are read unedited; the prompt is printed where standard input is a terminal.
     Plain { prompt: &'static str },
 }
 
@@ -38,7 +38,7 @@ impl LineReader {
         }
     }
 
-    /// The next line; `None` at the end.
+    /// Returns the next line; `None` at the end of input.
     pub(super) fn next(&mut self) -> Result<Option<String>, Failure> {
         match self {
             Self::LineEditor(edited) => edited.next(),
@@ -66,17 +66,17 @@ fn read_plain(prompt: &str) -> Result<Option<String>, Failure> {
     }
 }
 
-/// Lines that are edited at a terminal.
+/// The line editor.
 pub(super) struct LineEditor {
     editor: Editor<Commands, MemHistory>,
-    /// Where they are kept for the next conversation.
+    /// Stores lines for later conversations.
     kept: Option<History>,
     quiet: bool,
     verbose: bool,
 }
 
 impl LineEditor {
-    /// `None` if the terminal does not let itself be asked.
+    /// Returns `None` if the terminal cannot be set up for editing.
     fn new(args: &Chat) -> Option<Self> {
         let config = Config::builder().max_history_size(KEPT).ok()?;
         let config = config.history_ignore_space(true).completion_type(CompletionType::List).build();
@@ -89,12 +89,12 @@ impl LineEditor {
         Some(lines)
     }
 
-    /// Takes up what was typed in earlier conversations.
+    /// Loads the lines of earlier conversations.
     fn recall(&mut self) {
         match self.kept.as_ref().map(History::read).transpose() {
-            // What would drive the terminal is not shown at it.
+            // Lines with control characters could drive the terminal.
             Ok(entries) => entries.into_iter().flatten().filter(|entry| terminal::is_plain(entry)).for_each(|entry| {
-                // One that is passed over is one that cannot be recalled, no more.
+                // A line that is not added cannot be recalled; nothing else is lost.
                 let _ = self.editor.add_history_entry(entry);
             }),
             Err(failure) => self.stop_keeping(&failure),
@@ -111,7 +111,7 @@ impl LineEditor {
                     self.keep(line.trim_end());
                     return Ok(Some(line));
                 }
-                // Ctrl-C takes the line back.
+                // Ctrl-C clears the line.
                 Err(ReadlineError::Interrupted | ReadlineError::Signal(_)) => {}
                 Err(ReadlineError::Eof) => return Ok(None),
                 Err(ReadlineError::Io(error)) => return Err(Failure::Input(error)),
@@ -127,11 +127,11 @@ impl LineEditor {
         }
     }
 
-    /// A conversation goes on without its history; those who want to know why are told once.
+    /// Continues the conversation without its history; with `--verbose`, says why, once.
     fn stop_keeping(&mut self, failure: &Failure) {
         self.kept = None;
         if self.verbose {
-            terminal::warn(&format!("what you type is not kept: {failure}"));
+            terminal::warn(&format!("lines are not stored: {failure}"));
         }
     }
 }

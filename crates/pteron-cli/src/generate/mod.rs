@@ -1,5 +1,6 @@
-//! What `pteron run` and `pteron chat` share: opening a model, and printing a text as it comes.
+//! `pteron run` and `pteron chat`: open a model, generate text, print it as it is generated.
 
+mod args;
 mod bundled;
 mod chat;
 mod commands;
@@ -11,15 +12,16 @@ mod speed;
 
 use pteron_llm::Sampling;
 
+pub(crate) use args::{Chat, Run};
 pub(crate) use bundled::{NAME as BUNDLED_NAME, program as bundled_program};
 pub(crate) use chat::run as chat;
-pub(crate) use model::sidecar;
+pub(crate) use model::{load_bundled, sidecar};
 pub(crate) use run::run;
 
 use crate::cli::ModelArgs;
 
-/// How tokens are chosen where nobody says. The model in the box repeats itself without chance and a penalty, and wanders off
-/// where unlikely tokens are drawn as well.
+/// The sampling where the command line sets none. The bundled model repeats itself when it is decoded greedily, and loses the thread
+/// where improbable tokens are sampled.
 fn defaults(args: &ModelArgs) -> Sampling {
     let greedy = Sampling::default();
     if args.model.is_some() {
@@ -41,11 +43,11 @@ mod tests {
         let Command::Run(run) = Cli::try_parse_from([&["pteron", "run"][..], args].concat()).unwrap().command else {
             panic!("another command");
         };
-        run.generation.options(defaults(&run.model)).sampling
+        run.generation.options(defaults(&run.model), None).unwrap().sampling
     }
 
     #[test]
-    fn defaults_are_for_the_model_in_the_box_and_for_those_who_name_no_temperature() {
+    fn defaults_apply_to_the_bundled_model_without_a_temperature() {
         let own = sampling(&[]);
         assert!(own.temperature > 0.0 && own.min_p > 0.0 && own.repetition_penalty > 1.0, "{own:?}");
         assert_eq!(sampling(&["--min-p", "0.3"]), own.with_min_p(0.3));
@@ -57,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn the_help_names_the_defaults() {
+    fn the_help_states_the_defaults() {
         let mut command = Cli::command();
         let help = command.find_subcommand_mut("run").unwrap().render_long_help().to_string();
         let Sampling { temperature, min_p, repetition_penalty, .. } = sampling(&[]);

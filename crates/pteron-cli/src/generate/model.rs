@@ -1,9 +1,9 @@
-//! From files, or from the box, to a model on a GPU.
+//! Opens a model, from files or the bundled one, and loads it on a GPU.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use pteron::{Gpu, Program, StateDtype, block_on};
+use pteron::{Gpu, Program, block_on};
 use pteron_llm::{AssetPaths, Model, ModelAssets, ModelOptions, PartialMetadata};
 
 use super::bundled;
@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::loading::LoadingBar;
 use crate::{devices, files, tune};
 
-/// A model, and what stands beside it.
+/// A loaded model with its chat template.
 pub(super) struct OpenedModel {
     pub(super) model: Model,
     pub(super) gpu: Gpu,
@@ -25,15 +25,21 @@ pub(super) fn open(args: &ModelArgs, quiet: bool) -> Result<OpenedModel, Failure
     let gpu = devices::open(&args.gpu, quiet)?;
     let tuning = tune::remembered(&gpu, &program, quiet).unwrap_or_default();
     let bar = LoadingBar::new(&format!("loading {name} on {}", gpu.adapter().name), quiet);
-    let kv_dtype = if args.half_cache { StateDtype::F16 } else { StateDtype::F32 };
     let options = ModelOptions::default()
         .with_metadata(flags(args))
         .with_progress(bar.listener())
-        .with_kv_dtype(kv_dtype)
+        .with_kv_dtype(args.kv.dtype())
         .with_tuning(tuning);
     let model = block_on(Model::load(&gpu, &program, assets, &options));
     drop(bar);
     Ok(OpenedModel { model: model?, gpu, loading: start.elapsed() })
+}
+
+/// Loads the bundled model as `pteron run` does, without a progress bar.
+pub(crate) fn load_bundled(gpu: &Gpu) -> Result<Model, Failure> {
+    let (program, tokenizer) = bundled::open()?;
+    let tuning = tune::remembered(gpu, &program, true).unwrap_or_default();
+    Ok(block_on(Model::load(gpu, &program, tokenizer, &ModelOptions::default().with_tuning(tuning)))?)
 }
 
 fn sources(args: &ModelArgs) -> Result<(Program, ModelAssets, String), Failure> {
@@ -47,7 +53,7 @@ fn sources(args: &ModelArgs) -> Result<(Program, ModelAssets, String), Failure> 
     Ok((program, asset_paths(args).read()?, path.display().to_string()))
 }
 
-/// The files beside the model, and those that flags name instead.
+/// The files in the model's folder, and those that flags name instead.
 fn asset_paths(args: &ModelArgs) -> AssetPaths {
     let mut paths = args.model.as_deref().map(AssetPaths::beside).unwrap_or_default();
     paths.tokenizer = args.tokenizer.clone().or(paths.tokenizer);
@@ -55,7 +61,7 @@ fn asset_paths(args: &ModelArgs) -> AssetPaths {
     paths
 }
 
-/// The metadata in the sidecar of a model, if there is one.
+/// Reads `pteron.json` in the model's folder, if it exists.
 pub(crate) fn sidecar(model: Option<&Path>) -> Result<PartialMetadata, Failure> {
     Ok(model.map(AssetPaths::beside).unwrap_or_default().read_sidecar()?)
 }

@@ -1,23 +1,23 @@
-//! `pteron run`: a text that follows a prompt.
+//! `pteron run`: continues a prompt.
 
 use std::io::{IsTerminal, Read};
 use std::process::ExitCode;
 use std::time::Instant;
 
 use pteron::block_on;
-use pteron_llm::{FinishReason, GeneratedToken, GenerationOptions, Session, TokenId};
+use pteron_llm::{FinishReason, GenerationOptions, Session, TokenId};
 use serde::Serialize;
 
+use super::args::Run;
 use super::model::{self, OpenedModel};
 use super::speed::Speed;
-use crate::cli::Run;
 use crate::failure::{Failure, Reason};
 use crate::{files, interrupts, terminal};
 
-/// What the model in the box goes on from when nothing is said.
+/// The prompt of the bundled model where none is given.
 const DEFAULT_PROMPT: &str = "To read a file in Rust, you";
 
-/// No context holds more, in bytes.
+/// Longer prompts, in bytes, fit no context.
 const LARGEST_PROMPT: u64 = 64 << 20;
 
 /// Runs the command.
@@ -29,11 +29,11 @@ pub(crate) fn run(args: &Run) -> ExitCode {
 }
 
 fn generate(args: &Run) -> Result<(), Failure> {
+    // Everything that can be wrong with the command line is found before the model is loaded.
+    let options = args.generation.options(super::defaults(&args.model), args.logprobs)?;
     let prompt = prompt(args)?;
-    let mut options = args.generation.options(super::defaults(&args.model));
-    options.sampling.logprobs = args.logprobs;
     let OpenedModel { model, loading, gpu } = model::open(&args.model, args.quiet || args.json)?;
-    // Until here Ctrl-C ends the program; from here on it ends the text.
+    // From here on the first Ctrl-C ends the text, not the program.
     interrupts::defer_first_interrupt();
     let continues = args.raw || model.chat_template().is_none();
     let tokens = match continues {
@@ -41,12 +41,10 @@ fn generate(args: &Run) -> Result<(), Failure> {
         false => model.chat_prompt(&pteron_llm::ChatRequest::new().user(prompt.clone()))?.tokens,
     };
     let mut session = Session::new(&model)?;
-    // What continues a text is read with it.
-    if !args.json && continues {
-        terminal::print_text(&prompt)?;
-    }
-    let text =
-        stream(&mut session, &tokens, options, |piece| if args.json { Ok(()) } else { terminal::print_text(&piece.text) })?;
+    let print = |text: &str| if args.json { Ok(()) } else { terminal::print_text(text) };
+    // Without a template the text continues the prompt, so the two are printed as one.
+    let before = if continues { prompt.as_str() } else { "" };
+    let text = stream(&mut session, &tokens, options, before, print)?;
     if args.json {
         let answer = Answer {
             adapter: &gpu.adapter().name,
@@ -81,7 +79,7 @@ struct Answer<'a> {
     loading_seconds: f64,
 }
 
-/// How likely a token was, and which others were.
+/// The log probability of a token, and of the most probable ones at its position.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Logprob {
     token: TokenId,
@@ -89,7 +87,7 @@ pub(super) struct Logprob {
     top: Vec<(TokenId, f32)>,
 }
 
-/// A text that has ended.
+/// A generated text.
 pub(super) struct Text {
     pub(super) text: String,
     pub(super) tokens: Vec<TokenId>,
@@ -110,12 +108,14 @@ impl Text {
     }
 }
 
-/// Generates a text, showing each piece as it comes; Ctrl-C ends it and keeps what there is.
+/// Generates a text and shows it token by token, after `before`. Nothing is shown if the prompt or an option is refused. Ctrl-C ends
+/// the text and keeps what was generated.
 pub(super) fn stream(
     session: &mut Session,
     prompt: &[TokenId],
     options: GenerationOptions,
-    mut show: impl FnMut(&GeneratedToken) -> Result<(), Failure>,
+    before: &str,
+    show: impl Fn(&str) -> Result<(), Failure>,
 ) -> Result<Text, Failure> {
     let gpu_memory_bytes = Speed::memory(session);
     let common = session.tokens().iter().zip(prompt).take_while(|(own, new)| own == new).count();
@@ -129,17 +129,18 @@ pub(super) fn stream(
         speed: Speed { prompt_tokens, cached_tokens, gpu_memory_bytes, ..Speed::default() },
     };
     let mut generation = session.generate(prompt, options)?;
+    show(before)?;
     let mut first = true;
     loop {
         let start = Instant::now();
-        let piece = block_on(generation.next())?;
+        let token = block_on(generation.next())?;
         text.speed.add(std::mem::take(&mut first), start.elapsed());
-        let Some(piece) = piece else { break };
-        text.text += &piece.text;
-        if let Some(logprob) = piece.logprob {
-            text.logprobs.push(Logprob { token: piece.token, logprob, top: piece.top_logprobs.clone() });
+        let Some(token) = token else { break };
+        text.text += &token.text;
+        show(&token.text)?;
+        if let Some(logprob) = token.logprob {
+            text.logprobs.push(Logprob { token: token.token, logprob, top: token.top_logprobs });
         }
-        show(&piece)?;
         if interrupts::interrupted() {
             break;
         }
@@ -153,7 +154,7 @@ pub(super) fn stream(
     Ok(text)
 }
 
-/// The prompt: what was typed, a file, standard input, or for the model in the box an opening of its own.
+/// Returns the prompt: the argument, a file, standard input, or the bundled model's own.
 fn prompt(args: &Run) -> Result<String, Failure> {
     match (&args.prompt, &args.file) {
         (Some(prompt), _) if prompt != "-" => Ok(prompt.clone()),
@@ -175,7 +176,7 @@ fn prompt(args: &Run) -> Result<String, Failure> {
 
 fn piped() -> Result<String, Failure> {
     let mut text = String::new();
-    std::io::stdin().take(LARGEST_PROMPT + 1).read_to_string(&mut text).map_err(|_| Failure::NoPrompt)?;
+    std::io::stdin().take(LARGEST_PROMPT + 1).read_to_string(&mut text).map_err(Failure::Input)?;
     if text.len() as u64 > LARGEST_PROMPT {
         return Err(Failure::LongInput { most: LARGEST_PROMPT });
     }

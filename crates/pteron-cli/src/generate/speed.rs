@@ -1,4 +1,4 @@
-//! The last line of a text: how many tokens there were, how fast, and what they took.
+//! The line after a text: tokens, speed and memory.
 
 use std::time::Duration;
 
@@ -7,17 +7,17 @@ use serde::Serialize;
 
 use crate::units;
 
-/// What a text took.
+/// Tokens and times of a text.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(super) struct Speed {
-    /// Tokens of the prompt that had to run, and those that the cache had.
+    /// Tokens of the prompt that were computed, and those that the KV cache held.
     pub(super) prompt_tokens: usize,
     pub(super) cached_tokens: usize,
     pub(super) generated_tokens: usize,
-    /// Until the first token was there, and from then on.
+    /// Time to the first token, and from there to the end.
     pub(super) prompt_seconds: f64,
     pub(super) generation_seconds: f64,
-    /// The same on the GPU alone, where it tells.
+    /// GPU time of the same, where the adapter has timestamps.
     pub(super) gpu_prompt_seconds: Option<f64>,
     pub(super) gpu_generation_seconds: Option<f64>,
     pub(super) gpu_memory_bytes: u64,
@@ -36,8 +36,8 @@ impl Speed {
             let rate = tokens as f64 / seconds.max(1e-9);
             if rate < 100.0 { format!("{rate:.1} tok/s") } else { format!("{rate:.0} tok/s") }
         };
-        // The first token comes with the prompt; the clock of those behind it starts there.
-        let behind = self.generated_tokens.saturating_sub(1);
+        // The first token is part of prefill; decode is timed from there.
+        let decoded = self.generated_tokens.saturating_sub(1);
         let gpu = |tokens: usize, seconds: Option<f64>| {
             seconds
                 .filter(|seconds| *seconds > 0.0)
@@ -51,8 +51,8 @@ impl Speed {
             rate(self.prompt_tokens, self.prompt_seconds),
             gpu(self.prompt_tokens, self.gpu_prompt_seconds),
             units::plural(self.generated_tokens, "token"),
-            rate(behind, self.generation_seconds),
-            gpu(behind, self.gpu_generation_seconds),
+            rate(decoded, self.generation_seconds),
+            gpu(decoded, self.gpu_generation_seconds),
             units::bytes(self.gpu_memory_bytes),
         )
     }

@@ -1,5 +1,6 @@
-//! `pteron inspect`: says what is in a program, checks it, draws it.
+//! `pteron inspect`: shows what a program contains, verifies it, draws its graphs.
 
+mod args;
 mod collect;
 mod deep;
 mod graph;
@@ -10,33 +11,34 @@ mod text;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+pub(crate) use args::Inspect;
 use clap::CommandFactory;
 use clap::error::ErrorKind;
 use pteron::FileBytes;
 use pteron_format::{Bytes, Ptd, Pte};
 
-use crate::cli::{Cli, Inspect};
+use crate::cli::Cli;
 use crate::failure::Failure;
 use crate::{files, terminal};
 
-/// External data as it was given: with its path, to speak of it.
+/// External data with its paths, which messages name.
 struct Data {
     paths: Vec<PathBuf>,
     files: Vec<Ptd<FileBytes>>,
 }
 
-/// Bytes of constants, caches and activations, as a program has and plans them.
+/// Bytes of constants, state and activations as the file plans them.
 pub(crate) fn planned_bytes<B: Bytes>(pte: &Pte<B>) -> u64 {
     let memory = collect::report(Path::new(""), pte, &[], 0).memory;
     [memory.constants_bytes, memory.state_bytes, memory.activations_bytes].into_iter().fold(0, u64::saturating_add)
 }
 
-/// Bytes of a program's constants, each different one once.
+/// Bytes of a program's constants, equal ones counted once.
 pub(crate) fn constant_bytes<B: Bytes>(pte: &Pte<B>) -> u64 {
     collect::report(Path::new(""), pte, &[], 0).memory.constants_bytes
 }
 
-/// Runs the command over all files; one bad file does not keep the others from being looked at.
+/// Runs the command over all files; the others are inspected even if one fails.
 pub(crate) fn run(args: &Inspect) -> ExitCode {
     if args.graph.is_some() && args.files.len() > 1 {
         let message = "--graph draws one program; several were given";
@@ -72,7 +74,7 @@ fn open_data(args: &Inspect) -> Result<Data, Failure> {
     Ok(Data { paths: args.data.clone(), files })
 }
 
-/// Looks into one program; `follows` another one's report.
+/// Inspects one program; a blank line separates it from one it `follows`.
 fn inspect(args: &Inspect, path: &Path, data: &Data, follows: bool) -> Result<(), Failure> {
     let pte = files::open_program(path)?;
     if !data.files.is_empty() {

@@ -1,4 +1,4 @@
-//! What can be typed behind `pteron tune`.
+//! The options of `pteron tune`.
 
 use clap::Args;
 
@@ -6,16 +6,16 @@ use crate::bench::TargetArgs;
 use crate::cli::GpuArgs;
 
 const HELP: &str = "\
-Where two kernels serve the same plan, which of them is better depends on the GPU. A prompt of 128 tokens and 32 tokens of an answer \
-are measured with each alternative, in turns with the defaults. What is at least 1.03 times as fast, in the geometric mean of the two, \
-and in neither below 0.97, is taken; what is taken is measured together once more, and remembered if it still wins. `pteron run`, \
-`chat` and `bench` then use it on the same adapter, driver and backend for programs whose constants are about as large.
+Where several kernels can run the same operator, the fastest one depends on the GPU. Tuning compares each alternative with the \
+defaults: prefill of 128 tokens and decode of 32, in turns. An alternative wins if it is at least 1.03 times as fast in the geometric \
+mean of the two and at least 0.97 times in each. The winners are measured together once more, and stored if they still win. \
+`pteron run`, `chat` and `bench` then use them on the same adapter, driver and backend, for programs whose constants are about as large.
 
-It is kept in pteron/tuning.json below $XDG_CACHE_HOME (~/.cache if that is not set; %LOCALAPPDATA% on Windows, ~/Library/Caches on \
+The result is stored in pteron/tuning.json below $XDG_CACHE_HOME (default ~/.cache; %LOCALAPPDATA% on Windows, ~/Library/Caches on \
 macOS), which can be removed at any time.
 
 Examples:
-  pteron tune                                     for the model in the box
+  pteron tune                                     for the bundled model
   pteron tune --model llama.pte --adapter nvidia  for a model of yours, on a GPU of your choice
   pteron tune --synthetic llama-3.2-1b            for all models of about this size
   pteron tune --model llama.pte --forget          back to the defaults";
@@ -26,11 +26,11 @@ pub(crate) struct Tune {
     #[command(flatten)]
     pub(crate) target: TargetArgs,
 
-    /// How often each alternative is measured, behind a run that is not
+    /// Timed runs per alternative, after a warm-up
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) repeat: u32,
 
-    /// Forgets what is remembered for this adapter and such programs, and measures nothing
+    /// Removes the stored tuning for this adapter and such programs, and measures nothing
     #[arg(long)]
     pub(crate) forget: bool,
 
@@ -41,7 +41,7 @@ pub(crate) struct Tune {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Says nothing on standard error unless something fails
+    /// Prints nothing on standard error but errors
     #[arg(short, long)]
     pub(crate) quiet: bool,
 }

@@ -1,14 +1,14 @@
-//! What can be chosen on a device, and what is.
+//! Alternatives to the default tuning, and the choice among them.
 
 use pteron::{Fill, Tuning};
 use pteron_gpu::plan::Caps;
 use serde::Serialize;
 
-/// What an alternative must reach in the mean, and in each test: what is less may be chance, and is not worth a change.
+/// The speed-up an alternative needs in the geometric mean, and in each test: less may be noise.
 const LEAST_MEAN: f64 = 1.03;
 const LEAST_EACH: f64 = 0.97;
 
-/// How many times as fast as with the defaults.
+/// Speed relative to the defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct SpeedUps {
     pub(super) prefill: f64,
@@ -20,13 +20,13 @@ impl SpeedUps {
         (self.prefill * self.decode).sqrt()
     }
 
-    /// Whether it is better than the defaults.
+    /// Whether it beats the defaults.
     pub(super) fn wins(self) -> bool {
         self.mean() >= LEAST_MEAN && self.prefill.min(self.decode) >= LEAST_EACH
     }
 }
 
-/// The tunings that differ from the defaults in one thing that this device knows.
+/// Returns the tunings that differ from the defaults in one setting that applies to this device.
 pub(super) fn alternatives(caps: Caps) -> Vec<Tuning> {
     let usual = Tuning::default();
     let subgroups = caps.subgroups.then_some(Tuning { subgroups: false, ..usual });
@@ -35,7 +35,7 @@ pub(super) fn alternatives(caps: Caps) -> Vec<Tuning> {
     subgroups.into_iter().chain(cooperative_matrix).chain(fills).collect()
 }
 
-/// How a tuning differs from the defaults.
+/// Describes how a tuning differs from the defaults.
 pub(super) fn describe(tuning: Tuning) -> String {
     let usual = Tuning::default();
     let fill = (tuning.fill != usual.fill).then(|| format!("fill {} %", tuning.fill.percent()));
@@ -45,7 +45,7 @@ pub(super) fn describe(tuning: Tuning) -> String {
     if all.is_empty() { "the defaults".to_owned() } else { all.join(", ") }
 }
 
-/// An alternative that was measured.
+/// A measured alternative.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Trial {
     pub(super) tuning: Tuning,
@@ -59,7 +59,7 @@ impl Trial {
     }
 }
 
-/// Takes every alternative that wins, of several fills the best, and gives what they are together.
+/// Marks every alternative that wins, of several fills the best, and returns their combination.
 pub(super) fn take(trials: &mut [Trial]) -> Tuning {
     let usual = Tuning::default();
     let mean = |trial: &Trial| trial.speed_ups.mean();
@@ -83,7 +83,7 @@ mod tests {
     const ABLE: Caps = Caps { subgroups: true, subgroup_size: (32, 32), cooperative_matrix: true, ..Caps::PORTABLE };
 
     #[test]
-    fn only_what_a_device_has_is_tried() {
+    fn only_supported_settings_are_tried() {
         let tried = |caps| alternatives(caps).into_iter().map(describe).collect::<Vec<_>>();
         assert_eq!(tried(ABLE), ["no subgroups", "no cooperative matrix", "fill 25 %", "fill 400 %"]);
         assert_eq!(tried(Caps::PORTABLE), ["fill 25 %", "fill 400 %"]);
@@ -102,7 +102,7 @@ mod tests {
         assert!(!wins(f64::NAN, 2.0) && !wins(2.0, f64::NAN));
     }
 
-    /// What is taken and what comes of it, with speed-ups in the order of the alternatives.
+    /// The marks and the combination, with speed-ups in the order of the alternatives.
     fn taken(speed_ups: [(f64, f64); 4]) -> (Vec<bool>, Tuning) {
         let trial = |(tuning, (prefill, decode))| Trial::new(tuning, SpeedUps { prefill, decode });
         let mut trials: Vec<Trial> = alternatives(ABLE).into_iter().zip(speed_ups).map(trial).collect();
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn winners_go_together_and_one_fill_is_taken() {
+    fn winners_are_combined_with_the_best_fill() {
         let (lost, usual) = ((0.9, 0.9), Tuning::default());
         assert_eq!(taken([lost; 4]), (vec![false; 4], usual));
         let both = taken([(1.1, 1.1), lost, lost, (1.0, 1.2)]);

@@ -1,6 +1,6 @@
-//! `pteron tune`: which of several kernels that serve the same plan are better here, measured and remembered.
+//! `pteron tune`: measures which of several kernels for the same operator are faster on this GPU, and remembers the result.
 //!
-//! [`choice`] knows what can be tried and what is taken, [`store`] the file between runs; the measuring is that of `pteron bench`.
+//! [`choice`] lists the alternatives and picks among them, [`store`] is the file between runs; `pteron bench` measures.
 
 mod args;
 mod choice;
@@ -21,27 +21,27 @@ use crate::bench::{AbComparison, Target};
 use crate::failure::{Failure, Reason};
 use crate::table::{Cell, Table};
 use crate::terminal::{self, FAINT, NUMBER, TITLE, clean};
-use crate::{cache, devices, inspect, interrupts};
+use crate::{devices, folders, inspect, interrupts};
 
-/// What is remembered for a program on a GPU, if anything is.
+/// Returns the stored tuning for a program on a GPU, if there is one.
 pub(crate) fn remembered(gpu: &Gpu, program: &Program, quiet: bool) -> Option<Tuning> {
-    let store = read(&cache::tuning_file()?, quiet);
-    // Most people have never tuned anything: they need not wait until constants are counted.
+    let store = read(&folders::tuning_file()?, quiet);
+    // Counting constants takes time; most users have no tuning.
     if !store.knows(gpu.adapter()) {
         return None;
     }
     store.get(&key(gpu, program))
 }
 
-/// How a tuning differs from the defaults, for people.
+/// Describes how a tuning differs from the defaults.
 pub(crate) fn describe(tuning: Tuning) -> String {
     choice::describe(tuning)
 }
 
 fn read(path: &Path, quiet: bool) -> Store {
     let store = Store::read(path);
-    if let Some(complaint) = store.complaint.as_ref().filter(|_| !quiet) {
-        terminal::warn(complaint);
+    if let Some(warning) = store.warning.as_ref().filter(|_| !quiet) {
+        terminal::warn(warning);
     }
     store
 }
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Tune) -> ExitCode {
 }
 
 fn tune(args: &Tune) -> Result<(), Failure> {
-    let file = cache::tuning_file().ok_or(Failure::NoCacheFolder)?;
+    let file = folders::tuning_file().ok_or(Failure::NoCacheFolder)?;
     let quiet = args.quiet || args.json;
     let target = AbComparison::target(&args.target)?;
     let gpu = devices::open(&args.gpu, quiet)?;
@@ -70,14 +70,14 @@ fn tune(args: &Tune) -> Result<(), Failure> {
     }
     let mut report = measure(args, &gpu, &target, key, quiet)?;
     let wins = report.together.is_some_and(SpeedUps::wins);
-    // Where the defaults are best, what an earlier run found is no longer true.
+    // Where the defaults are best, the result of an earlier run no longer holds.
     let tuning = wins.then_some(report.tuning);
     remember(&file, &report.key, tuning, quiet)?;
     report.remembered = tuning.map(|tuning| Remembered { values: tuning.into(), file });
     show(args.json, &report.json(), |_| report.text())
 }
 
-/// Writes the file if anything changes in it, and says whether it did.
+/// Writes the file if anything in it changes, and returns whether it did.
 fn remember(file: &Path, key: &Key, tuning: Option<Tuning>, quiet: bool) -> Result<bool, Failure> {
     let mut store = read(file, quiet);
     let changed = store.set(key, tuning);
@@ -90,14 +90,14 @@ fn remember(file: &Path, key: &Key, tuning: Option<Tuning>, quiet: bool) -> Resu
     Ok(changed)
 }
 
-/// Measures every alternative, then what is taken of them together.
+/// Measures every alternative, then the ones that win together.
 fn measure(args: &Tune, gpu: &Gpu, target: &Target, key: Key, quiet: bool) -> Result<Report, Failure> {
     let comparison = AbComparison::new(gpu, target, args.repeat, quiet)?;
-    // Until here Ctrl-C ends the program; from here on it ends the run behind it, before anything is written.
+    // From here on the first Ctrl-C ends the measurement before anything is written.
     interrupts::defer_first_interrupt();
     let speed_ups = |tuning: Tuning| {
         if !quiet {
-            terminal::note(&format!("measuring {} in turns with the defaults", describe(tuning)));
+            terminal::note(&format!("A/B comparison: {} against the defaults", describe(tuning)));
         }
         let [prefill, decode] = comparison.speed_ups(tuning)?;
         Ok::<_, Failure>(SpeedUps { prefill, decode })
@@ -110,13 +110,13 @@ fn measure(args: &Tune, gpu: &Gpu, target: &Target, key: Key, quiet: bool) -> Re
     Ok(Report { key, program: target.name.clone(), repeat: args.repeat, trials, tuning, together, remembered: None })
 }
 
-/// What was measured and what came of it.
+/// Measurements and their result.
 struct Report {
     key: Key,
     program: String,
     repeat: u32,
     trials: Vec<Trial>,
-    /// What is taken of the trials, and how fast that is.
+    /// The winners together, and their speed.
     tuning: Tuning,
     together: Option<SpeedUps>,
     remembered: Option<Remembered>,
@@ -146,9 +146,9 @@ struct Json<'a> {
     program: &'a str,
     repeat: u32,
     trials: Vec<Line>,
-    /// All that is taken, measured once more; null where nothing is.
+    /// The winners measured together; null where there is none.
     together: Option<Line>,
-    /// Null where the defaults are best.
+    /// The stored tuning; null where the defaults are best.
     remembered: Option<Remembered>,
 }
 
@@ -186,11 +186,11 @@ impl Report {
         table.write(&mut out, 2, terminal::width());
         out.push_str(&match &self.remembered {
             Some(Remembered { file, .. }) => format!(
-                "Remembered for programs with about {shape_class} of constants: {}, in {}\n",
+                "Stored for programs with about {shape_class} of constants: {}, in {}\n",
                 describe(self.tuning),
                 clean(&file.display().to_string()),
             ),
-            None => "The defaults are best here; nothing is remembered.\n".to_owned(),
+            None => "The defaults are fastest here; nothing is stored.\n".to_owned(),
         });
         out
     }
@@ -201,7 +201,7 @@ impl Report {
 struct Forgotten {
     #[serde(flatten)]
     key: Key,
-    /// Whether there was anything to forget.
+    /// Whether there was an entry to remove.
     forgotten: bool,
     file: PathBuf,
 }
@@ -209,7 +209,7 @@ struct Forgotten {
 impl Forgotten {
     fn text(&self) -> String {
         let Self { key: Key { adapter, shape_class, .. }, forgotten, .. } = self;
-        let what = if *forgotten { "Forgot the tuning" } else { "There was no tuning" };
+        let what = if *forgotten { "Removed the tuning" } else { "There was no tuning" };
         format!("{what} for {} and programs with about {shape_class} of constants.\n", clean(adapter))
     }
 }

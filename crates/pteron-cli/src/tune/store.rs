@@ -1,4 +1,4 @@
-//! What is remembered between runs: a small file in the user's cache folder.
+//! The tuning file in the user's cache folder.
 
 use std::io::Write;
 use std::path::Path;
@@ -11,20 +11,20 @@ use serde_json::Value;
 use crate::failure::{Failure, Reason};
 use crate::files;
 
-/// Larger files, in bytes, are not ours.
+/// Larger files, in bytes, are refused.
 const LARGEST: u64 = 1 << 20;
 const OPTIONS: WriteOptions = WriteOptions { private: false, sync: false };
 
-/// Changes when a field changes its meaning.
+/// The version of the file's format. A file of another version is ignored with a warning and replaced by the next `pteron tune`.
 const VERSION: u32 = 2;
 
-/// What a tuning holds for.
+/// Identifies what a tuning was measured for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Key {
     pub(super) adapter: String,
     pub(super) driver: String,
     pub(super) backend: String,
-    /// How large the constants of a program are, coarsely.
+    /// The order of magnitude of the program's constants.
     pub(super) shape_class: String,
 }
 
@@ -36,12 +36,12 @@ impl Key {
     }
 }
 
-/// Programs of one class are like enough to be tuned together.
+/// Programs of one class share a tuning.
 fn shape_class(constant_bytes: u64) -> String {
     format!("2^{} bytes", constant_bytes.max(1).ilog2())
 }
 
-/// A tuning as JSON has it.
+/// A tuning in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Values {
     subgroups: bool,
@@ -70,44 +70,56 @@ struct Entry {
     values: Values,
 }
 
-/// The file. Entries are taken one by one, so that one that is not understood costs no other.
+/// The file. Entries are parsed one by one, so that one of an unknown form does not cost the others.
 #[derive(Serialize, Deserialize)]
 struct File {
     tuning_version: u32,
     entries: Vec<Value>,
 }
 
-/// All that is remembered.
+/// The one field that files of every version have.
+#[derive(Deserialize)]
+struct Version {
+    tuning_version: u32,
+}
+
+/// The stored tunings.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Store {
     entries: Vec<(Key, Tuning)>,
-    /// What of the file is ignored, if anything is.
-    pub(crate) complaint: Option<String>,
-    /// Whether the file may hold more than could be read, so that it must not be replaced.
+    /// Which part of the file was ignored, and why.
+    pub(crate) warning: Option<String>,
+    /// Whether reading failed, so that the file may hold entries and must not be replaced.
     pub(super) is_unread: bool,
 }
 
 impl Store {
-    /// Reads the file; one that is not there remembers nothing, and neither does one that is not understood.
-    pub(super) fn read(path: &Path) -> Self {
+    /// Reads the file. A file that is missing, damaged or of another version has no entries; the latter two have a warning.
+    pub(crate) fn read(path: &Path) -> Self {
         let store = match pteron_files::read(path, LARGEST) {
             Ok(bytes) => Self::parse(&bytes),
             Err(error) if error.is_not_found() => Self::default(),
             Err(error) => Self { is_unread: true, ..Self::ignored(format!("{error}, so no tuning is used")) },
         };
-        let complaint = store.complaint.map(|complaint| format!("{}: {complaint}", path.display()));
-        Self { complaint, ..store }
+        let warning = store.warning.map(|warning| format!("{}: {warning}", path.display()));
+        Self { warning, ..store }
     }
 
-    fn ignored(complaint: String) -> Self {
-        Self { complaint: Some(complaint), ..Self::default() }
+    fn ignored(warning: String) -> Self {
+        Self { warning: Some(warning), ..Self::default() }
     }
 
     /// Reads a file's content.
     pub(crate) fn parse(bytes: &[u8]) -> Self {
-        let file = match serde_json::from_slice::<File>(bytes) {
-            Ok(file) if file.tuning_version == VERSION => file,
-            _ => return Self::ignored("it is damaged or of another version, so no tuning is used".to_owned()),
+        let version = serde_json::from_slice::<Version>(bytes).map(|version| version.tuning_version);
+        if let Ok(found) = version
+            && found != VERSION
+        {
+            let text = format!("it has format version {found}, this build reads {VERSION}, so no tuning is used");
+            return Self::ignored(format!("{text}; `pteron tune` replaces it"));
+        }
+        let Ok(file) = serde_json::from_slice::<File>(bytes) else {
+            return Self::ignored("it is damaged, so no tuning is used; `pteron tune` replaces it".to_owned());
         };
         let known = |value: &Value| {
             let Entry { key, values } = Entry::deserialize(value).ok()?;
@@ -115,17 +127,17 @@ impl Store {
         };
         let entries: Vec<_> = file.entries.iter().filter_map(known).collect();
         let missing = file.entries.len() - entries.len();
-        let complaint = (missing > 0).then(|| format!("{missing} of its entries are not understood"));
-        Self { entries, complaint, is_unread: false }
+        let warning = (missing > 0).then(|| format!("{missing} of its entries have an unknown form and are ignored"));
+        Self { entries, warning, is_unread: false }
     }
 
-    /// How many tunings are remembered.
+    /// The number of entries.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there is anything for an adapter.
-    pub(super) fn knows(&self, adapter: &AdapterSummary) -> bool {
+    /// Whether an adapter has an entry.
+    pub(crate) fn knows(&self, adapter: &AdapterSummary) -> bool {
         let same =
             |key: &Key| (&key.adapter, &key.driver, &key.backend) == (&adapter.name, &adapter.driver, &adapter.backend);
         self.entries.iter().any(|(key, _)| same(key))
@@ -135,7 +147,7 @@ impl Store {
         self.entries.iter().find(|(known, _)| known == key).map(|&(_, tuning)| tuning)
     }
 
-    /// Remembers a tuning instead of what there was, or nothing, and says whether that changed anything.
+    /// Replaces the entry of a key, or removes it, and returns whether that changed anything.
     pub(super) fn set(&mut self, key: &Key, tuning: Option<Tuning>) -> bool {
         let before = self.get(key);
         self.entries.retain(|(known, _)| known != key);
@@ -143,7 +155,7 @@ impl Store {
         before != tuning
     }
 
-    /// Writes the file, all or nothing.
+    /// Writes the file whole or not at all.
     pub(super) fn write(&self, path: &Path) -> Result<(), Failure> {
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(|error| Failure::file(folder, Reason::Unwritten(error)))?;
@@ -192,10 +204,10 @@ mod tests {
     const OTHER: Tuning = Tuning { subgroups: false, cooperative_matrix: true, fill: Fill::Fourfold };
 
     #[test]
-    fn what_is_written_is_read() {
+    fn a_written_file_is_read_back() {
         let place = Place::new("written");
         let mut store = Store::read(&place.file());
-        assert_eq!(store, Store::default(), "no file, nothing remembered, nothing to complain about");
+        assert_eq!(store, Store::default(), "no file, no entries, no warning");
         let [small, large, foreign] = [key("Wing", "2^20 bytes"), key("Wing", "2^29 bytes"), key("Fin", "2^20 bytes")];
         assert!(store.set(&small, Some(OTHER)) && store.set(&large, Some(Tuning::default())));
         store.write(&place.file()).unwrap();
@@ -211,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_ignored_with_a_word() {
+    fn damaged_files_other_versions_and_unknown_entries_are_ignored_with_a_warning() {
         let place = Place::new("ignored");
         let mut store = Store::default();
         store.set(&key("Wing", "2^20 bytes"), Some(OTHER));
@@ -220,17 +232,24 @@ mod tests {
         for (from, to) in [(&text[..], ""), (&text[..9], "[]"), ("\"tuning_version\": 2", "\"tuning_version\": 1")] {
             std::fs::write(place.file(), text.replace(from, to)).unwrap();
             let read = Store::read(&place.file());
-            assert!(read.entries.is_empty() && read.complaint.unwrap().contains("damaged or of another version"));
+            assert!(
+                read.entries.is_empty()
+                    && !read.is_unread
+                    && read.warning.unwrap().contains(", so no tuning is used; `pteron tune` replaces it")
+            );
         }
         for (from, to) in [("400", "50"), ("\"backend\"", "\"front\""), ("false", "\"perhaps\"")] {
             std::fs::write(place.file(), text.replace(from, to)).unwrap();
             let read = Store::read(&place.file());
-            assert!(read.entries.is_empty() && read.complaint.unwrap().ends_with("1 of its entries are not understood"));
+            assert!(
+                read.entries.is_empty()
+                    && read.warning.unwrap().ends_with("1 of its entries have an unknown form and are ignored")
+            );
         }
     }
 
     #[test]
-    fn a_disk_that_fails_leaves_what_was_remembered() {
+    fn a_failing_disk_leaves_the_old_file() {
         let place = Place::new("failing");
         let mut store = Store::default();
         store.set(&key("Wing", "2^20 bytes"), Some(OTHER));
@@ -251,11 +270,11 @@ mod tests {
         std::fs::create_dir_all(place.file().parent().unwrap()).unwrap();
         assert!(std::process::Command::new("mkfifo").arg(place.file()).status().unwrap().success());
         let read = Store::read(&place.file());
-        assert!(read.is_unread && read.complaint.unwrap().ends_with("it is not a regular file, so no tuning is used"));
+        assert!(read.is_unread && read.warning.unwrap().ends_with("it is not a regular file, so no tuning is used"));
         std::fs::remove_file(place.file()).unwrap();
         std::fs::File::create(place.file()).unwrap().set_len(100 << 30).unwrap();
         let read = Store::read(&place.file());
-        assert!(read.complaint.unwrap().contains("it has 107374182400 bytes, and at most 1048576 are read"));
+        assert!(read.warning.unwrap().contains("it has 107374182400 bytes, and at most 1048576 are read"));
     }
 
     #[test]

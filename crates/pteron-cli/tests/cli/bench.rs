@@ -14,7 +14,7 @@ fn table(text: &str) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn the_model_in_the_box_has_a_table_of_figures() {
+fn the_bundled_model_is_measured_by_default() {
     let run = pteron("bench --pp 8 --tg 4 --depth 0,16 --repeat 1 --quiet".split(' '));
     assert_eq!((run.code, run.err.as_str()), (Some(0), ""));
     let rows = table(&run.out);
@@ -29,12 +29,12 @@ fn the_model_in_the_box_has_a_table_of_figures() {
         assert!(cells[2].parse::<f64>().unwrap() > 0.0, "{cells:?}");
         assert!(cells[3].ends_with('s') && cells[5].parse::<u32>().unwrap() > 40, "{cells:?}");
     }
-    assert!(run.out.starts_with("**") && run.out.contains("**the model in the box**: "), "{}", run.out);
-    assert!(run.out.contains("of constants") && run.out.contains("one run behind a warm-up"), "{}", run.out);
+    assert!(run.out.starts_with("**") && run.out.contains("**the bundled model**: "), "{}", run.out);
+    assert!(run.out.contains("of constants") && run.out.contains("one run after a warm-up"), "{}", run.out);
 }
 
 #[test]
-fn json_plot_and_kept_runs_say_the_same() {
+fn json_plot_and_saved_runs_agree() {
     let scratch = Scratch::new("bench");
     let [plot, runs] = ["speed.svg", "kept/here"].map(|name| scratch.0.join(name).to_string_lossy().into_owned());
     let typed = "--pp 200,8 --tg 4 --depth 0,16,125 --repeat 2 --json --model";
@@ -75,8 +75,8 @@ fn json_plot_and_kept_runs_say_the_same() {
 
 #[test]
 fn the_measured_path_agrees_with_the_exact_one() {
-    let made_up = "layers=1,width=64,heads=2,kv=1,hidden=64,vocab=64";
-    for (source, name) in [(["--model", TINY], "program.pte"), (["--synthetic", made_up], made_up)] {
+    let shape = "layers=1,width=64,heads=2,kv=1,hidden=64,vocab=64";
+    for (source, name) in [(["--model", TINY], "program.pte"), (["--synthetic", shape], shape)] {
         let run = pteron(["bench", "--check", "--json"].into_iter().chain(source));
         assert_eq!((run.code, run.err.as_str()), (Some(0), ""));
         let json: Value = serde_json::from_str(&run.out).unwrap();
@@ -93,11 +93,22 @@ fn the_measured_path_agrees_with_the_exact_one() {
 }
 
 #[test]
-fn every_length_is_timed_and_judged() {
-    let scratch = Scratch::new("smooth");
-    let plot = scratch.0.join("smooth.svg").to_string_lossy().into_owned();
-    let run =
-        pteron(["bench", "--model", TINY, "--smooth", "112..130", "--repeat", "1", "--quiet", "--json", "--plot", &plot]);
+fn a_length_sweep_times_every_length() {
+    let scratch = Scratch::new("sweep");
+    let plot = scratch.0.join("sweep.svg").to_string_lossy().into_owned();
+    let run = pteron([
+        "bench",
+        "--model",
+        TINY,
+        "--length-sweep",
+        "112..130",
+        "--repeat",
+        "1",
+        "--quiet",
+        "--json",
+        "--plot",
+        &plot,
+    ]);
     let json: Value = serde_json::from_str(&run.out).unwrap();
     let length_sweep = &json["length_sweep"];
     let lengths = length_sweep["lengths"].as_array().unwrap();
@@ -117,14 +128,15 @@ fn every_length_is_timed_and_judged() {
     let picture = std::fs::read_to_string(&plot).unwrap();
     assert!(picture.contains("Prompts of every length") && !picture.contains("Decode"), "{picture}");
     fields_are_described(length_sweep);
+    assert_eq!(&json["smoothness"], length_sweep, "the name before 0.2");
     fields_are_described(&lengths[0]);
     let run = pteron(["bench", "--model", TINY, "--smooth", "200..300", "--quiet"]);
     assert_eq!(run.code, Some(1));
-    assert_eq!(run.err, "error: a prompt of 200 tokens has no place in a context of 128\n");
+    assert_eq!(run.err, "error: a prompt of 200 tokens does not fit a context of 128\n");
 }
 
 #[test]
-fn fusions_are_compared_in_turns() {
+fn an_ab_comparison_measures_both_in_turns() {
     let typed = "--pp 8 --tg 4 --depth 0,16 --repeat 3 --against unfused --json --quiet --model";
     let run = pteron(["bench"].into_iter().chain(typed.split(' ')).chain([TINY]));
     let json: Value = serde_json::from_str(&run.out).unwrap();
@@ -149,7 +161,7 @@ fn fields_are_described(value: &Value) {
 }
 
 #[test]
-fn what_is_no_language_model_is_refused() {
+fn a_program_that_is_not_a_language_model_is_rejected() {
     let run = pteron(["bench", "--model", "fixtures/ops/relu/program.pte"]);
     assert_eq!((run.code, run.out.as_str()), (Some(1), ""));
     assert!(run.err.lines().last().unwrap().starts_with("error: "), "{}", run.err);

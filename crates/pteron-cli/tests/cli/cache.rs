@@ -1,4 +1,4 @@
-//! Kernels that one run compiled are there for the next, in the user's cache folder.
+//! Compiled kernels are cached in the user's cache folder for later runs.
 
 use std::path::Path;
 use std::process::Command;
@@ -16,11 +16,13 @@ fn pteron(cache: &Path, args: &[&str]) -> String {
 }
 
 #[test]
-fn compiled_kernels_are_kept_where_devices_says_unless_they_are_not_to_be() {
+fn compiled_kernels_are_cached_unless_the_cache_is_off() {
     let scratch = Scratch::new("kernels");
     let cache = scratch.0.join("cache");
     let report: Value = serde_json::from_str(&pteron(&cache, &["devices", "--json"])).unwrap();
-    let Some(folder) = report["devices"][0]["pipeline_cache"].as_str().map(Path::new) else { return };
+    let Some(folder) = report["devices"][0]["pipeline_cache"].as_str().map(Path::new) else {
+        return pteron_files::testing::skip("this driver hands out no compiled kernels");
+    };
     assert_eq!(folder, cache.join("pteron").join("pipelines"));
     assert!(pteron(&cache, &["devices"]).contains(&format!("kept in {}", folder.display())));
     let call = scratch.file("call.npz", &arrays::save(&[arrays::Array::floats(&[67], &[1.0; 67])]));

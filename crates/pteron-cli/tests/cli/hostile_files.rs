@@ -46,7 +46,9 @@ fn a_pipe_as_tuning_file_or_kernel_cache_is_passed_over() {
     assert!(text.err.contains(&warning), "{}", text.err);
     // What was written for this adapter is a pipe now.
     let folder = scratch.0.join("pteron/pipelines");
-    let Ok(kept) = std::fs::read_dir(&folder) else { return };
+    let Ok(kept) = std::fs::read_dir(&folder) else {
+        return pteron_files::testing::skip("this driver hands out no compiled kernels");
+    };
     for entry in kept {
         let path = entry.unwrap().path();
         std::fs::remove_file(&path).unwrap();

@@ -1,4 +1,4 @@
-//! `pteron chat` as somebody at a terminal meets it. The terminal is made by `script`, of util-linux.
+//! `pteron chat` at a terminal, which `script` of util-linux provides.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::{Scratch, quiet, root};
 /// Software adapters on busy machines take their time.
 const LONGEST: Duration = Duration::from_secs(240);
 
-/// What the line editor says to the terminal when it begins and when it ends to read a line.
+/// Escape sequences that the line editor writes before and after it reads a line.
 const READS: &str = "\x1b[?2004h";
 const HAS_READ: &str = "\x1b[?2004l";
 const CTRL_A: &str = "\x01";
@@ -78,7 +78,7 @@ impl Terminal {
         self.keys.flush().unwrap();
     }
 
-    /// Waits until a text is there, behind all that was waited for before; gives what stands in front of it.
+    /// Waits for a text after everything waited for so far; returns the output before it.
     fn wait_for(&mut self, text: &str) -> String {
         let start = Instant::now();
         loop {
@@ -87,7 +87,7 @@ impl Terminal {
                 self.seen += at + text.len();
                 return new[..at].to_owned();
             }
-            assert!(start.elapsed() < LONGEST, "{text:?} does not come behind {new:?}");
+            assert!(start.elapsed() < LONGEST, "{text:?} does not follow {new:?}");
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -121,7 +121,7 @@ impl Drop for Terminal {
 }
 
 #[test]
-fn lines_are_edited_and_come_back_in_the_next_conversation() {
+fn lines_are_edited_and_recalled_in_the_next_conversation() {
     let scratch = Scratch::new("edited");
     let Some(mut terminal) = Terminal::chat("-n 3", &scratch.0) else { return };
     terminal.wait_for_prompt();
@@ -140,8 +140,8 @@ fn lines_are_edited_and_come_back_in_the_next_conversation() {
     terminal.wait_for_prompt();
     // Two lines typed at once are two lines; what begins with a space is not kept.
     terminal.type_keys(&[" /first", ENTER, " /second", ENTER]);
-    terminal.wait_for("there is no /first");
-    terminal.wait_for("there is no /second");
+    terminal.wait_for("there is no command /first");
+    terminal.wait_for("there is no command /second");
     terminal.wait_for_prompt();
     terminal.type_keys(&[CTRL_D]);
     assert_eq!(terminal.end(), Some(0));
@@ -223,7 +223,7 @@ fn a_history_that_cannot_be_kept_does_not_end_the_conversation() {
     let scratch = Scratch::new("unkept");
     let file = scratch.file("file", b"not a folder");
     let Some(mut terminal) = Terminal::chat("--verbose", Path::new(&file)) else { return };
-    terminal.wait_for("what you type is not kept: ");
+    terminal.wait_for("lines are not stored: ");
     terminal.wait_for_prompt();
     terminal.type_keys(&["/help", ENTER]);
     terminal.wait_for("/save FILE");

@@ -1,4 +1,4 @@
-//! The `pteron` command as its users meet it: arguments in, text and exit status out.
+//! Tests of the `pteron` binary: arguments in, text and exit status out.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at the first surprise")]
 
@@ -7,6 +7,7 @@ mod bench;
 #[cfg(all(unix, not(target_vendor = "apple")))]
 mod cache;
 mod convert;
+mod doctor;
 mod errors;
 mod exec;
 mod exec_errors;
@@ -26,7 +27,7 @@ mod tune;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What a run of the command left behind.
+/// Exit status and output of a run of the command.
 struct Run {
     code: Option<i32>,
     out: String,

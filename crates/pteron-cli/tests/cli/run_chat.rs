@@ -1,4 +1,4 @@
-//! `pteron run` and `pteron chat` with the model in the box.
+//! `pteron run` and `pteron chat` with the bundled model.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -18,7 +18,7 @@ fn with_input(args: &[&str], input: &str) -> Run {
     Run { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
 }
 
-/// The first golden: a prompt, and the ids PyTorch goes on with.
+/// The first golden: a prompt, and the ids that PyTorch continues it with.
 fn golden() -> (String, Vec<u64>) {
     let file = std::fs::read(root().join("models/demo/goldens.json")).unwrap();
     let goldens: Value = serde_json::from_slice(&file).unwrap();
@@ -35,7 +35,7 @@ fn json(run: &Run) -> Value {
 }
 
 #[test]
-fn the_likeliest_text_is_that_of_pytorch_and_is_told_as_json() {
+fn greedy_text_is_that_of_pytorch() {
     let (prompt, ids) = golden();
     let answer = json(&pteron(["run", &prompt, "-t", "0", "-n", "12", "--json"]));
     let tokens: Vec<u64> = answer["tokens"].as_array().unwrap().iter().map(|id| id.as_u64().unwrap()).collect();
@@ -76,17 +76,17 @@ fn a_conversation_goes_on_until_the_end_of_its_input() {
     let run = with_input(&["chat", "-n", "5"], &lines);
     assert_eq!(run.code, Some(0), "{}", run.err);
     assert!(run.out.contains("user: Ownership is") && run.out.contains("assistant: "), "{}", run.out);
-    assert!(run.err.contains("there is no /nonsense") && run.err.contains("\n/save FILE"), "{}", run.err);
+    assert!(run.err.contains("there is no command /nonsense") && run.err.contains("\n/save FILE"), "{}", run.err);
     assert!(std::fs::read_to_string(&saved).unwrap().starts_with("user: Ownership is\n\nassistant: "));
     std::fs::remove_file(&saved).unwrap();
 }
 
 #[test]
-fn what_is_missing_or_wrong_is_one_sentence() {
+fn errors_are_one_sentence_and_print_nothing_else() {
     let model = "fixtures/llama/tiny_4w/program.pte";
     let cases = [
         (vec!["run", "--model", "nowhere.pte", "x"], "nowhere.pte: there is no such file"),
-        (vec!["run", "--model", model, "x"], "there is no tokenizer.json or tokenizer.model beside it"),
+        (vec!["run", "--model", model, "x"], "there is no tokenizer.json or tokenizer.model in its folder"),
         (
             vec!["run", "--model", model, "--tokenizer", "models/demo/tokenizer.json", "x"],
             "the tokenizer has 6144 tokens, but the program has logits for 256",
@@ -97,21 +97,40 @@ fn what_is_missing_or_wrong_is_one_sentence() {
     ];
     for (args, text) in cases {
         let run = pteron(&args);
-        assert_eq!(run.code, Some(1), "{args:?}: {}", run.err);
+        assert_eq!((run.code, run.out.as_str()), (Some(1), ""), "{args:?}: {}", run.err);
         assert!(run.err.contains(text), "{args:?}: {}", run.err);
     }
     let long = "word ".repeat(2000);
     let run = pteron(["run", &long]);
     assert!(run.code == Some(1) && run.err.contains("but the context has room for 1024"), "{}", run.err);
+    assert_eq!(run.out, "", "the prompt is not printed before it is accepted");
 }
 
 #[test]
-fn nothing_piped_in_is_no_prompt() {
-    let run = crate::pteron(["run", "-n", "1", "-t", "0", "--json"]);
+fn an_empty_pipe_is_no_prompt() {
+    let run = pteron(["run", "-n", "1", "-t", "0", "--json"]);
     assert_eq!(run.code, Some(0), "{}", run.err);
     let answer: serde_json::Value = serde_json::from_str(&run.out).unwrap();
     assert!(answer["prompt"].as_str().is_some_and(|prompt| !prompt.is_empty()), "an opening of its own: {answer}");
     let run = crate::pteron(["run", "--model", "models/demo/model.pte", "-n", "1"]);
     assert_eq!(run.code, Some(1));
     assert!(run.err.contains("there is no prompt"), "{}", run.err);
+}
+
+/// A model that does not exist shows that nothing was opened: the option is what the error names.
+#[test]
+fn options_are_validated_before_the_model_is_opened() {
+    for command in ["run", "chat"] {
+        for (options, text) in [
+            (&["--top-p", "2"][..], "top_p is 2"),
+            (&["--temperature", "NaN"], "temperature"),
+            (&["--stop", ""], "stop string 0 is empty"),
+            (&["--repetition-penalty", "0"], "repetition_penalty"),
+        ] {
+            let run = pteron([&[command, "--model", "nowhere.pte"][..], options].concat());
+            assert_eq!((run.code, run.out.as_str()), (Some(1), ""), "{command} {options:?}");
+            assert!(run.err.starts_with("error: ") && run.err.contains(text), "{command} {options:?}: {}", run.err);
+            assert_eq!(run.err.lines().count(), 1, "{}", run.err);
+        }
+    }
 }

@@ -71,7 +71,7 @@ fn the_second_ctrl_c_ends_what_waits_for_input() {
     let mut chat = Process::start(command(&["chat", "--no-history", "-n", "1"]));
     let stderr = BufReader::new(chat.0.stderr.take().unwrap());
     // From here on the first one is a wish, and nobody is there to fulfil it: a line is waited for that does not come.
-    assert!(stderr.lines().map_while(Result::ok).any(|line| line.contains("/help says what you can type")));
+    assert!(stderr.lines().map_while(Result::ok).any(|line| line.contains("/help lists the commands")));
     send(chat.0.id(), Signal::INT);
     std::thread::sleep(Duration::from_millis(500));
     assert_eq!(chat.0.try_wait().unwrap(), None, "the first one ends nothing");

@@ -50,11 +50,11 @@ fn name(names: &[&'static str], index: i64) -> &'static str {
     usize::try_from(index).ok().and_then(|index| names.get(index)).copied().unwrap_or_default()
 }
 
-/// The time in this format, which is Python's.
+/// Formats a time, in seconds since 1970 UTC, as Python's `strftime` does.
 ///
 /// # Errors
 /// The first directive that is not known.
-pub(super) fn format(unix: i64, format: &str) -> Result<String, String> {
+pub fn strftime(unix: i64, format: &str) -> Result<String, String> {
     // Far more than any calendar needs, and far from overflow.
     let time = Civil::new(unix.clamp(-1 << 40, 1 << 40));
     let (hour, minute) = (time.second / 3600, time.second / 60 % 60);
@@ -106,14 +106,14 @@ mod tests {
     #[test]
     fn dates_are_those_of_python() {
         let all = "%Y-%m-%d %H:%M:%S %I%p %a %A %b %B %j %y %w %% %-d %-I";
-        assert_eq!(format(0, all).unwrap(), "1970-01-01 00:00:00 12AM Thu Thursday Jan January 001 70 4 % 1 12");
-        let text = format(1_709_251_199, all).unwrap();
+        assert_eq!(strftime(0, all).unwrap(), "1970-01-01 00:00:00 12AM Thu Thursday Jan January 001 70 4 % 1 12");
+        let text = strftime(1_709_251_199, all).unwrap();
         assert_eq!(text, "2024-02-29 23:59:59 11PM Thu Thursday Feb February 060 24 4 % 29 11");
-        assert_eq!(format(1_735_689_600 - 1, "%d %b %Y %j").unwrap(), "31 Dec 2024 366");
-        assert_eq!(format(951_782_400, "%F").unwrap_err(), "strftime_now does not know %F");
-        assert_eq!(format(-1, "%Y-%m-%d %j").unwrap(), "1969-12-31 365");
-        assert!(format(i64::MAX, "%Y").is_ok() && format(i64::MIN, "%Y %b %a").is_ok());
-        assert!(format(0, "%").is_err());
+        assert_eq!(strftime(1_735_689_600 - 1, "%d %b %Y %j").unwrap(), "31 Dec 2024 366");
+        assert_eq!(strftime(951_782_400, "%F").unwrap_err(), "strftime_now does not know %F");
+        assert_eq!(strftime(-1, "%Y-%m-%d %j").unwrap(), "1969-12-31 365");
+        assert!(strftime(i64::MAX, "%Y").is_ok() && strftime(i64::MIN, "%Y %b %a").is_ok());
+        assert!(strftime(0, "%").is_err());
     }
 
     #[test]

@@ -275,7 +275,7 @@ impl<'t> Renderer<'t> {
                 let Some(now) = self.now else { return failed("it shows a date, and none was given") };
                 // No directive gives more than nine characters for its two.
                 self.budget.allocate(format.len().saturating_mul(8))?;
-                match date::format(now, format) {
+                match date::strftime(now, format) {
                     Ok(date) => Ok(Value::Text(date.into())),
                     Err(reason) => failed(reason),
                 }

@@ -40,6 +40,7 @@ use std::sync::Arc;
 use ast::Body;
 use budget::Budget;
 pub use budget::Limit;
+pub use date::strftime;
 use fault::Fault;
 use lexer::SyntaxError;
 use parser::{ParseError, parse};

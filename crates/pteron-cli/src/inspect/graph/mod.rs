@@ -9,8 +9,8 @@ use std::path::Path;
 use pteron_format::program::ExecutionPlan;
 use pteron_format::{Bytes, EscapedText, Pte};
 
-use crate::cli::GraphLanguage;
 use crate::failure::{Failure, Reason};
+use crate::inspect::args::GraphLanguage;
 use model::Cluster;
 
 /// More than any picture can show.

@@ -1,4 +1,4 @@
-//! Files that go beside a program: its tokenizer and its chat template.
+//! Files written to the program's folder: tokenizer and chat template.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -9,13 +9,13 @@ use pteron_files::ReadError;
 use crate::failure::{Failure, Reason};
 use crate::files;
 
-/// Files to write, and those that were left as they are.
+/// Files to write, and those that exist with the same content.
 pub(super) struct Sidecars {
     new: Vec<(PathBuf, Vec<u8>)>,
     kept: Vec<PathBuf>,
 }
 
-/// Where the files go. One that is there with other content may be another model's: it is not overwritten, and nothing is
+/// Plans where the files go. An existing file with other content may be another model's: it is not overwritten, and nothing is
 /// converted.
 pub(super) fn plan(program: &Path, sidecars: Vec<Sidecar>) -> Result<Sidecars, Failure> {
     let mut plan = Sidecars { new: Vec::new(), kept: Vec::new() };
@@ -34,7 +34,7 @@ pub(super) fn plan(program: &Path, sidecars: Vec<Sidecar>) -> Result<Sidecars, F
 }
 
 impl Sidecars {
-    /// Writes each whole or not at all.
+    /// Writes each file whole or not at all.
     pub(super) fn write(&self) -> Result<(), Failure> {
         for (path, bytes) in &self.new {
             files::write(path, |out| out.write_all(bytes))?;
