@@ -21,7 +21,7 @@ const PAGE = `<!doctype html>
   window.bytesOf = async (path) => new Uint8Array(await (await fetch(path)).arrayBuffer());
 </script></html>`;
 
-/** A server with the package, the model in the box, the fixtures and more, and a tab that has imported the package. */
+/** A server with the package, the bundled model, the fixtures and more, and a tab that has imported the package. */
 export async function openBare(more = {}) {
   const server = await startServer({
     '/': { text: PAGE, type: 'text/html' },

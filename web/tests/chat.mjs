@@ -43,7 +43,7 @@ export class Chat {
     return this.page.evaluate(() => document.documentElement.dataset.state);
   }
 
-  /** In the settings: the likeliest token each time, and so many of them. */
+  /** In the settings: the most probable token each time, and so many of them. */
   async setGreedy(tokens) {
     await this.page.locator('#settings-button').click();
     await this.part('greedy').click();

@@ -89,7 +89,7 @@ describe('arguments that make no sense', () => {
       const { Model } = window.pteron;
       const model = await Model.load('/demo/model.pte', { cache: false });
       const odd = [NaN, Infinity, -Infinity, -1, -0, 0.5, 2 ** 31, 2 ** 32, 2 ** 53, 1e300, '', 'x', null, true, [], {}, 10n, () => {}, Symbol.iterator, new Uint32Array(2), [[]], [[1, 2, 3]], [[-1, NaN]], ['']];
-      const names = ['temperature', 'topK', 'topP', 'minP', 'repetitionPenalty', 'presencePenalty', 'frequencyPenalty', 'seed', 'logitBias', 'logprobs', 'maxTokens', 'stopStrings', 'stopTokens', 'ignoreEnd'];
+      const names = ['temperature', 'topK', 'topP', 'minP', 'repetitionPenalty', 'presencePenalty', 'frequencyPenalty', 'seed', 'logitBias', 'logprobs', 'maxTokens', 'stopStrings', 'stopTokens', 'ignoreEos'];
       const prompts = [NaN, null, undefined, {}, [], [{}], [{ role: 'user' }], [{ role: 1, content: 2 }], { messages: 1, partial: 2 }, { messages: [] }, new Uint32Array(0), new Uint32Array([2 ** 32 - 1]), new Uint8Array(4), '\ud800', 'a\0b', 7n, Symbol.iterator];
       const ended = [];
       const problems = [];
@@ -123,8 +123,8 @@ describe('arguments that make no sense', () => {
       await attempt('detached', () => Model.load(gone));
       const bytes = await window.bytesOf('/fixtures/ops/add_dynamic/program.pte');
       for (const value of odd) {
-        for (const name of ['method', 'maxPrefill', 'memoryBudget', 'halfCache', 'exact']) {
-          await attempt(`plan with ${name}`, () => Model.check(bytes, { rehearse: false, [name]: value }));
+        for (const name of ['method', 'maxPrefill', 'memoryBudget', 'kvDtype', 'exact']) {
+          await attempt(`plan with ${name}`, () => Model.check(bytes, { benchmark: false, [name]: value }));
         }
       }
       const plain = await Model.load(bytes, { tokenizer: false });

@@ -30,10 +30,10 @@ describe('a program of 200 MB', () => {
   const load = (cache) => bare.page.evaluate(async (cache) => {
     let loaded = 0;
     let fromCache = 0;
-    let notKept = null;
+    let notCached = null;
     const onProgress = (progress) => {
       loaded = Math.max(loaded, progress.loadedBytes);
-      ({ notKept } = progress);
+      ({ notCached } = progress);
       fromCache = progress.fromCacheBytes;
     };
     const model = await window.pteron.Model.load('/synthetic/synthetic.pte', { cache, tokenizer: false, onProgress });
@@ -43,7 +43,7 @@ describe('a program of 200 MB', () => {
     const logits = { finite: data.every(Number.isFinite), differ: new Set(data).size };
     await model.dispose();
     // WebAssembly's memory never shrinks: what it has now is the most it ever had.
-    return { peak: window.wasmMemory.buffer.byteLength, loaded, fromCache, notKept, logits };
+    return { peak: window.wasmMemory.buffer.byteLength, loaded, fromCache, notCached, logits };
   }, cache);
 
   function assertSmall({ peak, loaded, logits }, how) {
@@ -59,7 +59,7 @@ describe('a program of 200 MB', () => {
 
   test('and with no more when it is kept, and when it comes from the cache', async () => {
     const first = await load(true);
-    assert.equal(first.notKept, null);
+    assert.equal(first.notCached, null);
     assert.equal(first.fromCache, 0);
     assertSmall(first, 'kept');
     const second = await load(true);

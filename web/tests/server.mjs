@@ -27,7 +27,7 @@ const NOTHING = Object.freeze({ requests: 0, bytes: 0, ranges: [] });
 
 /**
  * What a path can suffer:
- * @typedef {object} Fault
+ * @typedef {object} CorruptConstant
  * @property {number} [status]          answers with this status and no file
  * @property {string} [location]        with a status of 302: where it sends the request on to
  * @property {number} [delay]           waits this many milliseconds before it answers

@@ -47,7 +47,7 @@ export async function pteron(...args) {
   return stdout;
 }
 
-/** What the command goes on with from a prompt, always taking the likeliest token. */
+/** What the command goes on with from a prompt, with greedy decoding. */
 export async function nativeAnswer(prompt, tokens) {
   const model = join(demoFolder, 'model.pte');
   const answer = await pteron('run', '--quiet', '--adapter', 'swiftshader', '--model', model, '--json', '-t', '0', '-n', String(tokens), prompt);

@@ -1,4 +1,4 @@
-//! Values that cross the border.
+//! Conversion between JavaScript and Rust values.
 
 use js_sys::{Object, Reflect, Uint8Array};
 use pteron::{ScalarType, Tensor, TensorSpec};
@@ -8,13 +8,13 @@ use wasm_bindgen::prelude::*;
 
 use crate::error::{Result, error, input};
 
-/// A plain object.
+/// Converts to a plain JavaScript object.
 pub(crate) fn to_js(value: &impl Serialize) -> Result<JsValue> {
     let serializer = serde_wasm_bindgen::Serializer::json_compatible();
     value.serialize(&serializer).map_err(|reason| error("internal", &reason.to_string()))
 }
 
-/// Options that JavaScript passed; the default for `undefined` and `null`.
+/// Parses options; `undefined` and `null` give the default.
 pub(crate) fn options<T: DeserializeOwned + Default>(value: JsValue) -> Result<T> {
     if value.is_undefined() || value.is_null() {
         return Ok(T::default());
@@ -22,13 +22,13 @@ pub(crate) fn options<T: DeserializeOwned + Default>(value: JsValue) -> Result<T
     serde_wasm_bindgen::from_value(value).map_err(|reason| input(format!("options: {reason}")))
 }
 
-/// A number of bytes as JavaScript counts them.
+/// Converts a byte count to a JavaScript number.
 #[allow(clippy::cast_precision_loss, reason = "files and memory are far below 2⁵³ bytes")]
 pub(crate) fn number(bytes: u64) -> f64 {
     bytes as f64
 }
 
-/// A place or a length that JavaScript passed.
+/// Converts an offset or length from JavaScript.
 pub(crate) fn bytes_of(number: f64, what: &str) -> Result<u64> {
     if !(0.0..=js_sys::Number::MAX_SAFE_INTEGER).contains(&number) || number.fract() != 0.0 {
         return Err(input(format!("{what} must be a whole number of bytes, not {number}")));
@@ -37,7 +37,7 @@ pub(crate) fn bytes_of(number: f64, what: &str) -> Result<u64> {
     Ok(number as u64)
 }
 
-/// What a tensor is.
+/// Element type and shape of a tensor.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Spec {
@@ -52,7 +52,7 @@ pub(crate) fn specs(specs: &[TensorSpec]) -> Vec<Spec> {
     specs.iter().map(spec).collect()
 }
 
-/// Types that tensors of JavaScript can have, under the names that NumPy gives them.
+/// The element types of JavaScript tensors, by their NumPy names.
 const DTYPES: [(&str, ScalarType); 8] = [
     ("float32", ScalarType::Float),
     ("float64", ScalarType::Double),
@@ -74,7 +74,7 @@ struct TensorHead {
     shape: Vec<u32>,
 }
 
-/// A tensor `{ dtype, shape, bytes }`.
+/// Converts from `{ dtype, shape, bytes }`.
 pub(crate) fn tensor_from(value: &JsValue) -> Result<Tensor> {
     let bytes = Reflect::get(value, &"bytes".into())?;
     let Some(bytes) = bytes.dyn_ref::<Uint8Array>() else { return Err(input("a tensor needs `bytes`, a Uint8Array")) };
@@ -82,23 +82,23 @@ pub(crate) fn tensor_from(value: &JsValue) -> Result<Tensor> {
         serde_wasm_bindgen::from_value(value.clone()).map_err(|reason| input(format!("tensor: {reason}")))?;
     let Some((_, scalar_type)) = DTYPES.iter().find(|(name, _)| *name == head.dtype) else {
         let names: Vec<&str> = DTYPES.iter().map(|(name, _)| *name).collect();
-        return Err(input(format!("{:?} is no type of a tensor; there are {}", head.dtype, names.join(", "))));
+        return Err(input(format!("unknown dtype {:?}; expected one of {}", head.dtype, names.join(", "))));
     };
     Tensor::new(*scalar_type, &head.shape, copy_of(bytes)?).map_err(|error| input(error.to_string()))
 }
 
-/// The bytes of an array. Memory that the module cannot get is an error: running out of it ends everything that runs here.
+/// Copies the bytes of an array. Failing to allocate is an error here: elsewhere it would abort the module.
 fn copy_of(array: &Uint8Array) -> Result<Vec<u8>> {
     let len = array.length() as usize;
     let mut bytes = Vec::new();
     let reserved = bytes.try_reserve_exact(len);
-    reserved.map_err(|_| error("out-of-memory", &format!("there is no memory for a tensor of {len} bytes")))?;
+    reserved.map_err(|_| error("out-of-memory", &format!("out of memory for a tensor of {len} bytes")))?;
     bytes.resize(len, 0);
     array.copy_to(&mut bytes);
     Ok(bytes)
 }
 
-/// The same the other way.
+/// Converts to `{ dtype, shape, bytes }`.
 pub(crate) fn tensor_to(tensor: &Tensor) -> Result<JsValue> {
     let object = Object::new();
     let shape: js_sys::Array = tensor.shape().iter().map(|&size| JsValue::from(size)).collect();

@@ -1,25 +1,25 @@
-//! Errors as JavaScript has them: a sentence, and a code that programs can look at.
+//! JavaScript errors: a message, and a code to match on.
 
 use wasm_bindgen::prelude::*;
 
-/// What goes wrong on this side of the border.
+/// A result with a JavaScript error.
 pub(crate) type Result<T, E = JsValue> = std::result::Result<T, E>;
 
-/// An `Error` with a code.
+/// Creates a `PteronError` with a code.
 pub(crate) fn error(code: &str, message: &str) -> JsValue {
     let error = js_sys::Error::new(message);
     error.set_name("PteronError");
-    // An object that was made here has no setter that could refuse.
+    // Setting a property of a new object cannot fail.
     let _ = js_sys::Reflect::set(&error, &"code".into(), &code.into());
     error.into()
 }
 
-/// Something that JavaScript passed and that cannot be used.
+/// An invalid argument.
 pub(crate) fn input(message: impl AsRef<str>) -> JsValue {
     error("input", message.as_ref())
 }
 
-/// How an error of the engine looks from JavaScript.
+/// Converts an engine error to a JavaScript error.
 pub(crate) trait IntoJs {
     fn into_js(self) -> JsValue;
 }
@@ -46,7 +46,7 @@ impl IntoJs for pteron::Error {
         use pteron::Error as E;
         let code = match self {
             E::Gpu(error) => return error.into_js(),
-            // Which file it is, the package knows by a better name.
+            // The package adds the file's name.
             E::Format { source, .. } => return self::error("bad-file", &source.to_string()),
             E::File { .. } | E::Overlap { .. } => "bad-file",
             E::NotRead(_) => "missing",

@@ -1,4 +1,4 @@
-//! The browser's GPU.
+//! WebGPU devices.
 
 use pteron::{Gpu, GpuOptions};
 use serde::Serialize;
@@ -7,7 +7,7 @@ use wasm_bindgen::prelude::*;
 use crate::convert::{number, to_js};
 use crate::error::{OrJs, Result};
 
-/// A device of the browser.
+/// A WebGPU device.
 #[wasm_bindgen(js_name = Gpu)]
 #[derive(Debug)]
 pub struct WebGpu {
@@ -29,15 +29,15 @@ struct Summary<'a> {
 
 #[wasm_bindgen(js_class = Gpu)]
 impl WebGpu {
-    /// Asks the browser for a device.
+    /// Requests a device.
     ///
     /// # Errors
-    /// A browser without WebGPU, or one that gives no device.
+    /// A browser without WebGPU, or without a usable adapter.
     pub async fn open() -> Result<Self> {
         Ok(Self { gpu: Gpu::open(&GpuOptions::default()).await.or_js()? })
     }
 
-    /// What the browser tells of it.
+    /// Describes the adapter.
     ///
     /// # Errors
     /// None that can happen.
@@ -55,14 +55,14 @@ impl WebGpu {
         })
     }
 
-    /// Waits until the device is lost, and says why it was.
-    // Not an async function: it would hold on to this object for as long as the device lives.
+    /// Resolves with the reason when the device is lost.
+    // Not an async function, which would borrow this object until the device is lost.
     pub fn lost(&self) -> js_sys::Promise {
         let gpu = self.gpu.clone();
         wasm_bindgen_futures::future_to_promise(async move { Ok(gpu.lost().await.into()) })
     }
 
-    /// Gives the device up; whoever uses it hears that it is lost.
+    /// Destroys the device; its users see a lost device.
     pub fn destroy(&self) {
         self.gpu.destroy();
     }

@@ -1,18 +1,19 @@
-//! Pteron in a browser: what the npm package `pteron` calls.
+//! WebAssembly bindings for the npm package `pteron`.
 //!
-//! This is the border between the engine and JavaScript, and no more. What differs in browsers is in the engine's device module;
-//! fetching, keeping and resuming downloads is the package's. Offsets and lengths are JavaScript's numbers, exact up to 2⁵³.
+//! This crate converts between JavaScript values and the engine's types, and nothing else. The engine's device module handles what
+//! differs in browsers; the package fetches, caches and resumes downloads. Offsets and lengths are JavaScript numbers, exact up to
+//! 2⁵³.
 
 mod convert;
 mod error;
 mod gpu;
+mod head;
 mod llm;
 mod loader;
 mod method;
-mod opening;
 
 pub use gpu::WebGpu;
+pub use head::{WebDataHead, WebHead};
 pub use llm::{WebModel, WebSession};
 pub use loader::WebLoader;
 pub use method::{WebMethod, WebState};
-pub use opening::{WebDataHead, WebHead};

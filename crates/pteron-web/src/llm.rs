@@ -1,4 +1,4 @@
-//! Language models: conversations, and texts as they come.
+//! Language models: sessions and streamed generation.
 
 use std::cell::RefCell;
 
@@ -12,9 +12,9 @@ use wasm_bindgen_futures::JsFuture;
 
 use crate::convert::{options, to_js};
 use crate::error::{OrJs, Result, error, input};
+use crate::head::WebHead;
 use crate::loader::{Memory, now};
 use crate::method::{Times, WebMethod, memory_of};
-use crate::opening::WebHead;
 
 /// A language model.
 #[wasm_bindgen(js_name = Llm)]
@@ -23,16 +23,16 @@ pub struct WebModel {
     model: Model,
 }
 
-/// A conversation.
+/// A session with its KV cache.
 #[wasm_bindgen(js_name = LlmSession)]
 #[derive(Debug)]
 pub struct WebSession {
     model: Model,
-    /// Empty while a text has it.
+    /// `None` while a generation uses it.
     session: RefCell<Option<Session>>,
 }
 
-/// Files that stand beside a model.
+/// Contents of the sidecar files of a model.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 struct Extra {
@@ -69,7 +69,7 @@ struct Options {
     max_tokens: Option<usize>,
     stop_strings: Vec<String>,
     stop_tokens: Vec<u32>,
-    ignore_end: bool,
+    ignore_eos: bool,
 }
 
 impl Options {
@@ -90,12 +90,12 @@ impl Options {
             .with_sampling(sampling)
             .with_stop_strings(self.stop_strings)
             .with_stop_tokens(self.stop_tokens)
-            .with_ignore_eos(self.ignore_end)
+            .with_ignore_eos(self.ignore_eos)
             .with_max_tokens(self.max_tokens)
     }
 }
 
-/// A conversation, and the beginning of an answer that is to be gone on with.
+/// A conversation and the start of an answer to continue.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Conversation {
@@ -104,7 +104,7 @@ struct Conversation {
 }
 
 #[derive(Serialize)]
-struct JsPiece<'a> {
+struct JsToken<'a> {
     token: u32,
     text: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -127,10 +127,10 @@ struct Outcome {
 
 #[wasm_bindgen(js_class = Llm)]
 impl WebModel {
-    /// A method with its tokenizer and what stands beside it. The method is used up.
+    /// Creates a model from a method, its tokenizer and its sidecar files. Takes the method.
     ///
     /// # Errors
-    /// Files that cannot be read or do not go together.
+    /// Malformed files, or files that do not belong together.
     #[wasm_bindgen(constructor)]
     pub fn new(method: WebMethod, head: &WebHead, tokenizer: &[u8], extra: JsValue) -> Result<Self> {
         let extra: Extra = options(extra)?;
@@ -143,7 +143,7 @@ impl WebModel {
         Ok(Self { model })
     }
 
-    /// What is known of it.
+    /// Describes the model.
     ///
     /// # Errors
     /// None that can happen.
@@ -160,35 +160,35 @@ impl WebModel {
         })
     }
 
-    /// A text as tokens; whether names of special tokens in it stand for these.
+    /// Encodes a text. With `special`, names of special tokens in it are parsed.
     ///
     /// # Errors
-    /// A text the tokenizer has no tokens for.
+    /// A text that the tokenizer cannot encode.
     pub fn encode(&self, text: &str, special: bool) -> Result<Vec<u32>> {
         let parse = if special { ParseSpecial::Yes } else { ParseSpecial::No };
         self.model.tokenizer().encode(text, parse).map_err(pteron_llm::Error::from).or_js()
     }
 
-    /// Tokens as a text.
+    /// Decodes tokens.
     #[must_use]
     pub fn decode(&self, tokens: &[u32]) -> String {
         self.model.tokenizer().decode(tokens, pteron_llm::ShowSpecial::No)
     }
 
-    /// A conversation as the model's template has it.
+    /// Renders a conversation with the model's chat template.
     ///
     /// # Errors
-    /// A model without a template, or one that refuses.
+    /// A model without a template, or a template that rejects the conversation.
     pub fn render(&self, messages: JsValue) -> Result<String> {
         let Some(template) = self.model.chat_template() else { return Err(input("this model has no chat template")) };
         let messages = messages_from(messages)?;
         template.render(&messages, &render_options()).map_err(pteron_llm::Error::from).or_js()
     }
 
-    /// An empty conversation.
+    /// Creates a session with an empty KV cache.
     ///
     /// # Errors
-    /// No memory for its cache.
+    /// Out of GPU memory.
     pub fn session(&self) -> Result<WebSession> {
         let session = RefCell::new(Some(Session::new(&self.model).or_js()?));
         Ok(WebSession { model: self.model.clone(), session })
@@ -200,39 +200,39 @@ fn messages_from(value: JsValue) -> Result<Vec<Message>> {
 }
 
 fn render_options() -> RenderOptions {
-    #[allow(clippy::cast_possible_truncation, reason = "seconds since 1970, for people")]
+    #[allow(clippy::cast_possible_truncation, reason = "whole seconds are enough")]
     let now = (js_sys::Date::now() / 1e3) as i64;
     RenderOptions::default().with_now(now)
 }
 
 #[wasm_bindgen(js_class = LlmSession)]
 impl WebSession {
-    /// The tokens in its cache.
+    /// Returns the tokens in the KV cache.
     ///
     /// # Errors
-    /// A text is under way.
+    /// A generation is running.
     pub fn tokens(&self) -> Result<Vec<u32>> {
         self.session.borrow().as_ref().map(|session| session.tokens().to_vec()).ok_or_else(busy)
     }
 
-    /// Generates a text behind a prompt: a text, messages, `{ messages, partial }`, or tokens. `on_piece` gets each piece and answers, perhaps later, whether
-    /// to go on.
+    /// Generates text after a prompt: a text, messages, `{ messages, partial }`, or tokens. Calls `on_token` per token; its result,
+    /// or that of the promise it returns, says whether to continue.
     ///
     /// # Errors
-    /// A prompt or options that cannot be, a device that fails, or what `on_piece` throws.
-    pub async fn generate(&self, prompt: JsValue, options: JsValue, on_piece: js_sys::Function) -> Result<JsValue> {
+    /// An invalid prompt or option, a failing device, or what `on_token` throws.
+    pub async fn generate(&self, prompt: JsValue, options: JsValue, on_token: js_sys::Function) -> Result<JsValue> {
         let options = crate::convert::options::<Options>(options)?.generation();
         let (tokens, dropped_messages) = self.prompt(prompt, options.max_tokens.unwrap_or(usize::MAX))?;
         let mut session = self.session.take().ok_or_else(busy)?;
-        let outcome = generate(&mut session, &tokens, options, &on_piece).await;
+        let outcome = generate(&mut session, &tokens, options, &on_token).await;
         *self.session.borrow_mut() = Some(session);
         to_js(&Outcome { dropped_messages, ..outcome? })
     }
 
-    /// How long each kernel of a step takes.
+    /// Profiles one decode step, kernel by kernel.
     ///
     /// # Errors
-    /// A browser without timestamps, or a device that fails.
+    /// A browser without timestamp queries, or a failing device.
     pub async fn profile(&self) -> Result<JsValue> {
         let mut session = self.session.take().ok_or_else(busy)?;
         let profiles = session.profile().await.or_js();
@@ -240,10 +240,10 @@ impl WebSession {
         to_js(&Times::new(&profiles?))
     }
 
-    /// Forgets everything.
+    /// Clears the KV cache.
     ///
     /// # Errors
-    /// A text is under way.
+    /// A generation is running.
     pub fn reset(&self) -> Result<()> {
         match self.session.borrow_mut().as_mut() {
             Some(session) => session.rewind(0).or_js(),
@@ -253,11 +253,11 @@ impl WebSession {
 }
 
 fn busy() -> JsValue {
-    error("input", "a text is under way in this session: wait for its end, stop it, or make a second session")
+    error("input", "this session is generating: wait for the end, stop it, or create another session")
 }
 
 impl WebSession {
-    /// The tokens of a prompt, and how many messages had no room.
+    /// Returns the tokens of a prompt and the number of messages that did not fit.
     fn prompt(&self, prompt: JsValue, reserve: usize) -> Result<(Vec<u32>, usize)> {
         if let Some(tokens) = prompt.dyn_ref::<js_sys::Uint32Array>() {
             return Ok((tokens.to_vec(), 0));
@@ -283,7 +283,7 @@ async fn generate(
     session: &mut Session,
     prompt: &[u32],
     options: GenerationOptions,
-    on_piece: &js_sys::Function,
+    on_token: &js_sys::Function,
 ) -> Result<Outcome> {
     let reused_tokens = session.cached_prefix_len(prompt);
     let begin = now();
@@ -291,7 +291,7 @@ async fn generate(
     let mut text = session.generate(prompt, options).or_js()?;
     while let Some(piece) = text.next().await.or_js()? {
         first.get_or_insert_with(now);
-        if !goes_on(on_piece, &piece).await? {
+        if !emit(on_token, &piece).await? {
             break;
         }
     }
@@ -315,11 +315,11 @@ async fn generate(
     })
 }
 
-/// Hands a piece over; whether more is wanted.
-async fn goes_on(on_piece: &js_sys::Function, piece: &GeneratedToken) -> Result<bool> {
+/// Passes a token to JavaScript. Returns whether to continue.
+async fn emit(on_token: &js_sys::Function, piece: &GeneratedToken) -> Result<bool> {
     let GeneratedToken { token, text, logprob, top_logprobs: top, .. } = piece;
-    let piece = to_js(&JsPiece { token: *token, text, logprob: *logprob, top })?;
-    let answer = on_piece.call1(&JsValue::UNDEFINED, &piece)?;
+    let piece = to_js(&JsToken { token: *token, text, logprob: *logprob, top })?;
+    let answer = on_token.call1(&JsValue::UNDEFINED, &piece)?;
     let answer = match answer.dyn_into::<js_sys::Promise>() {
         Ok(promise) => JsFuture::from(promise).await?,
         Err(answer) => answer,

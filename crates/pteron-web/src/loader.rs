@@ -1,4 +1,4 @@
-//! A method whose weights are on their way.
+//! Streaming load of a method.
 
 use pteron::{LoadOptions, MethodMemory, Precision, StateDtype, StreamingMethod};
 use pteron_llm::PartialMetadata;
@@ -8,14 +8,14 @@ use wasm_bindgen::prelude::*;
 use crate::convert::{bytes_of, number, to_js};
 use crate::error::{OrJs, Result, error};
 use crate::gpu::WebGpu;
+use crate::head::WebHead;
 use crate::method::WebMethod;
-use crate::opening::WebHead;
 
-/// A method whose memory is made; its weights are written as they come.
+/// A method with its memory allocated, whose weights are uploaded as they arrive.
 #[wasm_bindgen(js_name = Loader)]
 #[derive(Debug)]
 pub struct WebLoader {
-    filling: StreamingMethod,
+    streaming: StreamingMethod,
     context: u32,
 }
 
@@ -26,11 +26,29 @@ struct Options {
     choose_tokens: bool,
     max_prefill: Option<u32>,
     memory_budget: Option<f64>,
-    half_cache: bool,
+    kv_dtype: KvDtype,
     exact: bool,
 }
 
-/// Bytes of GPU memory.
+/// The element type of the KV cache.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum KvDtype {
+    F16,
+    #[default]
+    F32,
+}
+
+impl From<KvDtype> for StateDtype {
+    fn from(dtype: KvDtype) -> Self {
+        match dtype {
+            KvDtype::F16 => Self::F16,
+            KvDtype::F32 => Self::F32,
+        }
+    }
+}
+
+/// GPU memory in bytes.
 #[derive(Serialize)]
 pub(crate) struct Memory {
     constants: f64,
@@ -56,7 +74,7 @@ impl From<MethodMemory> for Memory {
 }
 
 #[derive(Serialize)]
-struct Fault {
+struct Corrupt {
     key: String,
     file: usize,
     start: f64,
@@ -65,7 +83,7 @@ struct Fault {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Rehearsal {
+struct Benchmark {
     tokens_per_second: f64,
     steps: u32,
 }
@@ -97,7 +115,7 @@ impl Options {
                 memory_budget,
                 choose_tokens: self.choose_tokens,
                 precision: if fast { Precision::Fast } else { Precision::Full },
-                state_dtype: if self.half_cache { StateDtype::F16 } else { StateDtype::F32 },
+                state_dtype: self.kv_dtype.into(),
                 ..base
             },
         ))
@@ -106,33 +124,33 @@ impl Options {
 
 #[wasm_bindgen(js_class = Loader)]
 impl WebLoader {
-    /// Plans a method, makes its memory and compiles its kernels.
+    /// Plans a method, allocates its memory and compiles its kernels.
     ///
     /// # Errors
-    /// What the engine refuses, or a device that fails.
+    /// A method that cannot run here, or a failing device.
     pub async fn open(gpu: &WebGpu, head: &WebHead, options: JsValue) -> Result<Self> {
         let options: Options = crate::convert::options(options)?;
         let (method, load) = options.load(head)?;
         let program = head.program()?;
         let context = PartialMetadata::from_program(&program).ok().and_then(|facts| facts.context_length).unwrap_or(1);
-        let filling = program.load_streaming(&gpu.gpu, &method, &load).await.or_js()?;
-        Ok(Self { filling, context })
+        let streaming = program.load_streaming(&gpu.gpu, &method, &load).await.or_js()?;
+        Ok(Self { streaming, context })
     }
 
-    /// Bytes of GPU memory that a method would use, a state's with them. Nothing is made.
+    /// Computes the GPU memory of a method and one state, in bytes. Allocates nothing.
     ///
     /// # Errors
-    /// What the engine refuses.
+    /// A method that cannot run here.
     pub fn plan(gpu: &WebGpu, head: &WebHead, options: JsValue) -> Result<JsValue> {
         let (method, load) = crate::convert::options::<Options>(options)?.load(head)?;
         to_js(&Memory::from(head.program()?.plan_memory(&gpu.gpu, &method, &load).or_js()?))
     }
 
-    /// Runs steps of the model for some seconds before its weights are there, to see how many it does a second.
+    /// Benchmarks decode steps for some seconds on empty weights.
     ///
     /// # Errors
-    /// A method that chooses no tokens, or a device that fails.
-    pub async fn rehearse(&self, seconds: f64) -> Result<JsValue> {
+    /// A method that is not a language model, or a failing device.
+    pub async fn benchmark(&self, seconds: f64) -> Result<JsValue> {
         // The first steps compile, and a GPU that was idle is slow.
         let mut warm = None;
         let mut last = (0.0, 0);
@@ -142,69 +160,71 @@ impl WebLoader {
             last = (now - begin, steps - before);
             last.0 < seconds
         };
-        self.filling.benchmark(self.context, go_on).await.or_js()?;
+        self.streaming.benchmark(self.context, go_on).await.or_js()?;
         let (time, steps) = last;
         let tokens_per_second = if time > 0.0 { f64::from(steps) / time } else { 0.0 };
-        to_js(&Rehearsal { tokens_per_second, steps })
+        to_js(&Benchmark { tokens_per_second, steps })
     }
 
-    /// File, start and length of everything that has not come yet, in the files' order.
+    /// Returns file, start and length of every range that is not loaded yet, in file order.
     #[must_use]
     pub fn needs(&self) -> Vec<f64> {
-        numbers(self.filling.needs())
+        numbers(self.streaming.needs())
     }
 
-    /// The same of constants that no checksum in the program covers, each by itself.
+    /// Returns file, start and length of every constant that no checksum in the program covers.
     #[must_use]
     pub fn unchecked(&self) -> Vec<f64> {
-        numbers(self.filling.unchecked())
+        numbers(self.streaming.unchecked())
     }
 
-    /// Takes bytes of a file; those that nobody needs are left out.
+    /// Uploads bytes of a file, ignoring those that no constant needs.
     ///
     /// # Errors
-    /// A number that GPUs cannot hold, or a place that is none.
+    /// A value that the GPU cannot represent, or an offset that is not a whole number.
     pub fn write(&mut self, file: usize, start: f64, bytes: &[u8]) -> Result<()> {
-        self.filling.write(file, bytes_of(start, "a place in a file")?, bytes).or_js()
+        self.streaming.write(file, bytes_of(start, "an offset in a file")?, bytes).or_js()
     }
 
-    /// Constants that came damaged since this was last asked.
+    /// Returns the constants that did not match their checksums since the last call.
     ///
     /// # Errors
     /// None that can happen.
-    pub fn faults(&mut self) -> Result<JsValue> {
-        let fault = |damaged: pteron::CorruptConstant| Fault {
+    #[wasm_bindgen(js_name = takeCorrupt)]
+    pub fn take_corrupt(&mut self) -> Result<JsValue> {
+        let corrupt = |damaged: pteron::CorruptConstant| Corrupt {
             key: damaged.key,
             file: damaged.part.file,
             start: number(damaged.part.start),
             length: number(damaged.part.len),
         };
-        to_js(&self.filling.take_corrupt().into_iter().map(fault).collect::<Vec<_>>())
+        to_js(&self.streaming.take_corrupt().into_iter().map(corrupt).collect::<Vec<_>>())
     }
 
-    /// Waits until the GPU has taken what was written.
+    /// Waits until the GPU has finished all uploads.
     ///
     /// # Errors
-    /// A device that fails.
-    pub async fn settle(&self) -> Result<()> {
-        self.filling.wait_idle().await.or_js()
+    /// A failing device.
+    #[wasm_bindgen(js_name = waitIdle)]
+    pub async fn wait_idle(&self) -> Result<()> {
+        self.streaming.wait_idle().await.or_js()
     }
 
-    /// The method, now that all has come.
+    /// Returns the method once every constant is loaded.
     ///
     /// # Errors
-    /// Constants that are missing, or a device that fails.
+    /// Missing constants, or a failing device.
     pub async fn finish(self) -> Result<WebMethod> {
-        Ok(WebMethod { method: self.filling.finish().await.or_js()? })
+        Ok(WebMethod { method: self.streaming.finish().await.or_js()? })
     }
 }
 
-/// File, start and length of each.
+/// Flattens ranges to file, start and length.
 fn numbers(parts: Vec<pteron::FileRange>) -> Vec<f64> {
     parts.into_iter().flat_map(|part| [number(part.file as u64), number(part.start), number(part.len)]).collect()
 }
 
-/// Seconds from some moment on.
+/// Returns a monotonic time in seconds.
 pub(crate) fn now() -> f64 {
     let performance = js_sys::Reflect::get(&js_sys::global(), &"performance".into()).unwrap_or_default();
     let now = js_sys::Reflect::get(&performance, &"now".into()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Methods that are called with tensors.
+//! Calls of methods with tensors.
 
 use std::cell::RefCell;
 
@@ -10,22 +10,22 @@ use crate::convert::{specs, tensor_from, tensor_to, to_js};
 use crate::error::{OrJs, Result, error};
 use crate::loader::Memory;
 
-/// A method ready to be called.
+/// A loaded method.
 #[wasm_bindgen(js_name = Method)]
 #[derive(Debug)]
 pub struct WebMethod {
     pub(crate) method: Method,
 }
 
-/// What a method keeps between calls.
+/// The state of a method between calls.
 #[wasm_bindgen(js_name = State)]
 #[derive(Debug)]
 pub struct WebState {
-    /// Empty while a call has it.
+    /// `None` while a call uses it.
     state: RefCell<Option<State>>,
 }
 
-/// What a call did on the GPU.
+/// GPU times of a call.
 #[derive(Serialize)]
 pub(crate) struct Times {
     timing: &'static str,
@@ -61,7 +61,7 @@ pub(crate) fn memory_of(method: &Method) -> Memory {
 
 #[wasm_bindgen(js_class = Method)]
 impl WebMethod {
-    /// What it takes.
+    /// Returns the specs of the inputs.
     ///
     /// # Errors
     /// None that can happen.
@@ -69,7 +69,7 @@ impl WebMethod {
         to_js(&specs(self.method.inputs()))
     }
 
-    /// What it gives, at its largest.
+    /// Returns the specs of the outputs, with upper bounds of their sizes.
     ///
     /// # Errors
     /// None that can happen.
@@ -77,7 +77,7 @@ impl WebMethod {
         to_js(&specs(self.method.outputs()))
     }
 
-    /// Bytes of GPU memory it uses, a state's with them.
+    /// Returns the GPU memory of the method and one state, in bytes.
     ///
     /// # Errors
     /// None that can happen.
@@ -85,10 +85,10 @@ impl WebMethod {
         to_js(&memory_of(&self.method))
     }
 
-    /// A fresh state, as the file has it.
+    /// Creates a state with the initial values of the file.
     ///
     /// # Errors
-    /// No memory for it.
+    /// Out of GPU memory.
     #[wasm_bindgen(js_name = newState)]
     pub fn new_state(&self) -> Result<WebState> {
         Ok(WebState { state: RefCell::new(Some(self.method.new_state().or_js()?)) })
@@ -97,7 +97,7 @@ impl WebMethod {
     /// Calls the method with tensors `{ dtype, shape, bytes }`.
     ///
     /// # Errors
-    /// Inputs it does not take, or a device that fails.
+    /// Inputs that do not match the specs, or a failing device.
     pub async fn call(&self, state: &WebState, inputs: Vec<JsValue>) -> Result<Vec<JsValue>> {
         let inputs = inputs.iter().map(tensor_from).collect::<Result<Vec<_>>>()?;
         let mut own = state.take()?;
@@ -106,10 +106,10 @@ impl WebMethod {
         outputs?.iter().map(tensor_to).collect()
     }
 
-    /// The same, and how long each kernel took.
+    /// Calls the method and measures the GPU time of each kernel.
     ///
     /// # Errors
-    /// As [`call`](Self::call), or a browser without timestamps.
+    /// As [`call`](Self::call), or a browser without timestamp queries.
     pub async fn profile(&self, state: &WebState, inputs: Vec<JsValue>) -> Result<JsValue> {
         let inputs = inputs.iter().map(tensor_from).collect::<Result<Vec<_>>>()?;
         let mut own = state.take()?;
@@ -126,7 +126,9 @@ impl WebMethod {
 
 impl WebState {
     fn take(&self) -> Result<State> {
-        self.state.take().ok_or_else(|| error("input", "another call has this state: wait for it, or make a second state"))
+        self.state
+            .take()
+            .ok_or_else(|| error("input", "another call is using this state: wait for it, or create another state"))
     }
 
     fn give_back(&self, state: State) {

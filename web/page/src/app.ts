@@ -24,7 +24,7 @@ const FILES_KEY = "pteron.files.1";
 /** Remembers, for a reload, the address of another site that a person has agreed to. */
 const ALLOWED_KEY = "pteron.allowed.1";
 
-/** The digest of the demo model's manifest; the build puts it in. */
+/** The digest of the bundled model's manifest; the build puts it in. */
 declare const MODEL_INTEGRITY: string | undefined;
 
 function defaultSource(): UrlSource {

@@ -71,7 +71,7 @@ export class Panel {
       h("p", { class: "quiet", "data-testid": "size" }, `${here} Looking at it tells the site your network address; the download comes after another question.`),
       this.#buttons(
         this.#button("Look at it", "allow", "plain", "allow"),
-        this.#button("Use the demo model", "useDefault", "primary", "use-demo"),
+        this.#button("Use the bundled model", "useDefault", "primary", "use-demo"),
         this.#button("Use another model", "choose", "link", "other"),
       ),
     );
@@ -185,7 +185,7 @@ const PHASES: Partial<Record<Progress["phase"], string>> = {
 };
 
 export function progressLine(progress: Progress): string {
-  const { phase, loadedBytes, totalBytes, bytesPerSecond, secondsLeft, fromCacheBytes, notKept } = progress;
+  const { phase, loadedBytes, totalBytes, bytesPerSecond, secondsLeft, fromCacheBytes, notCached } = progress;
   const special = PHASES[phase];
   if (special) return special;
   const parts = [`${format.bytes(loadedBytes)} of ${format.bytes(totalBytes)}`];
@@ -194,6 +194,6 @@ export function progressLine(progress: Progress): string {
   else if (bytesPerSecond > 0) parts.push(`${format.bytes(bytesPerSecond)}/s`);
   if (!isLocal && fromCacheBytes > 0) parts.push(`${format.bytes(fromCacheBytes)} was already here`);
   if (secondsLeft !== null && loadedBytes < totalBytes) parts.push(format.timeLeft(secondsLeft));
-  if (notKept) parts.push(`not kept for the next visit: ${notKept}`);
+  if (notCached) parts.push(`not cached for the next visit: ${notCached}`);
   return parts.join(format.DOT);
 }

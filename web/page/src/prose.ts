@@ -1,14 +1,14 @@
 // Shows text with light formatting. Model text becomes text nodes only, never markup.
 
 import { h } from "./dom.js";
-import { Growing } from "./growing.js";
+import { IncrementalMarkdown } from "./incremental.js";
 import type { Content, Inline, List } from "./markdown.js";
 
 /** An element that follows a growing text: blocks that did not change keep their nodes. */
 export class Prose {
   readonly element: HTMLElement;
   #given: number;
-  #text = new Growing();
+  #text = new IncrementalMarkdown();
   #shown: Node[] = [];
 
   /** The first `given` characters are the prompt's, and are marked as such. */

@@ -32,7 +32,7 @@ export interface Inspection {
   fit: Fit | null;
 }
 
-export interface PieceNote {
+export interface TokenNote {
   token: number;
   text: string;
 }
@@ -61,7 +61,7 @@ export interface Calls {
   support: { args: null; result: Support; note: never };
   inspect: { args: { source: ModelSource }; result: Inspection; note: never };
   load: { args: { source: ModelSource }; result: ModelFacts; note: Progress };
-  generate: { args: { prompt: Prompt; options: GenerateOptions }; result: Answered; note: PieceNote };
+  generate: { args: { prompt: Prompt; options: GenerateOptions }; result: Answered; note: TokenNote };
   profile: { args: { steps: number }; result: ProfileReport; note: never };
   cached: { args: null; result: Cached[]; note: never };
   forget: { args: { url: string }; result: null; note: never };

@@ -25,7 +25,7 @@ export interface Settings {
   sampling: Record<ModelKind, Sampling>;
 }
 
-/** The likeliest token each time. */
+/** The most probable token each time. */
 export const GREEDY = { temperature: 0, topK: 0, topP: 1, minP: 0, repetitionPenalty: 1 } as const;
 
 export const DEFAULTS: Readonly<Record<ModelKind, Sampling>> = {

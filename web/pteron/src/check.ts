@@ -16,9 +16,11 @@ export interface CheckOptions extends FetchOptions, MethodOptions {
   /** External weights (`.ptd`) in the order of the export. */
   data?: readonly Source[];
   /**
-   * Makes the buffers, and measures for a second how fast a language model would write. Default: true. Without it, only the
-   * plan is made.
+   * Allocates the buffers and benchmarks decode on empty weights for a second. Default: true. With `false`, only the memory plan
+   * is computed.
    */
+  benchmark?: boolean;
+  /** @deprecated Use `benchmark`. */
   rehearse?: boolean;
 }
 
@@ -37,31 +39,31 @@ export interface Fit {
   largestBufferBytes: number | null;
   /** The largest buffer that the GPU allows; null without a GPU. */
   maxBufferBytes: number | null;
-  /** What a rehearsal on empty weights reached; null without one. */
+  /** Decode speed of the benchmark on empty weights; null without one. */
   tokensPerSecond: number | null;
 }
 
-/** How long a rehearsal runs, in seconds. */
-const REHEARSAL = 1;
+/** How long the benchmark runs. */
+const BENCHMARK_SECONDS = 1;
 
-/** Failures that say that a program does not run here, not that something went wrong. */
+/** Error codes that mean the program cannot run here. Other errors are thrown. */
 const UNFIT = new Set(["no-webgpu", "unsupported", "out-of-memory"]);
 
-/** The sentence of a fit. */
+/** Summarises a fit in one sentence. */
 export function sentenceOf(fit: Omit<Fit, "sentence">, refusal: string | null): string {
   const needs = fit.memoryBytes === null ? [] : [`needs ${formatBytes(fit.memoryBytes)}`];
   const allows = fit.maxBufferBytes === null ? [] : [`this GPU allows ${formatBytes(fit.maxBufferBytes)} buffers`];
   const figures = [...needs, ...allows].join(", ");
-  const verdict = refusal === null ? "fits" : `does not fit: ${refusal}`;
+  const outcome = refusal === null ? "fits" : `does not fit: ${refusal}`;
   const speed = fit.tokensPerSecond === null ? "" : `, about ${formatSpeed(fit.tokensPerSecond)} tokens/s`;
-  return `${figures}${figures && ": "}${verdict}${speed}`;
+  return `${figures}${figures && ": "}${outcome}${speed}`;
 }
 
 function formatSpeed(perSecond: number): string {
   return perSecond < 9.95 ? perSecond.toFixed(1) : perSecond.toFixed(0);
 }
 
-/** Reads a program's tables, plans it and rehearses it; the weights stay where they are. */
+/** Reads a program's tables, plans its memory and benchmarks it. Does not download the weights. */
 export async function check(source: Source, options: CheckOptions = {}): Promise<Fit> {
   options.signal?.throwIfAborted();
   const module = await untilAborted(engine(), options.signal);
@@ -84,7 +86,7 @@ async function fitOf(module: Engine, { head, info, files }: OpenProgram, options
     const method = loaderOptions(info, options, writesText(info, options.method));
     const { total: memoryBytes, largest } = engineCall(() => module.Loader.plan(gpu, head, method));
     fit = { ...fit, memoryBytes, largestBufferBytes: largest };
-    const tokensPerSecond = options.rehearse === false ? null : await rehearse(module, gpu, head, method, options.signal);
+    const tokensPerSecond = (options.benchmark ?? options.rehearse) === false ? null : await benchmark(module, gpu, head, method, options.signal);
     fit = { ...fit, tokensPerSecond, fits: true };
   } catch (error) {
     if (!(error instanceof PteronError) || !UNFIT.has(error.code)) throw error;
@@ -93,8 +95,8 @@ async function fitOf(module: Engine, { head, info, files }: OpenProgram, options
   return { ...fit, sentence: sentenceOf(fit, refusal) };
 }
 
-/** Makes the buffers, which may be more than there is room for, and lets a language model write on empty weights. */
-async function rehearse(
+/** Allocates the buffers, which may fail, and benchmarks decode on empty weights. */
+async function benchmark(
   { Loader }: Engine,
   gpu: Gpu,
   head: Head,
@@ -104,14 +106,14 @@ async function rehearse(
   const loader = await openLoader(Loader, gpu, head, options, signal);
   try {
     if (!options.chooseTokens) return null;
-    const { tokensPerSecond } = await engineWait({ call: () => loader.rehearse(REHEARSAL), uses: [loader], signal });
+    const { tokensPerSecond } = await engineWait({ call: () => loader.benchmark(BENCHMARK_SECONDS), uses: [loader], signal });
     return tokensPerSecond;
   } finally {
     void freeBehind(loader);
   }
 }
 
-/** Whether the method that is meant is that of a language model. */
+/** Whether the selected method is the language model. */
 export function writesText(info: HeadInfo, method: string | undefined): boolean {
   return !!info.languageModel && (method ?? info.languageModel.method) === info.languageModel.method;
 }

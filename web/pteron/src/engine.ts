@@ -1,8 +1,8 @@
 import type { DType } from "./tensor.js";
 
 /**
- * What this package asks of the engine. The module that wasm-bindgen writes has this shape, and so has the one of the tests.
- * Nothing here is public.
+ * The interface between this package and the engine. The module that wasm-bindgen generates implements it, and so does the fake
+ * engine of the tests. Nothing here is public unless `index.ts` exports it.
  */
 
 export interface Freed {
@@ -39,7 +39,7 @@ export interface HeadInfo {
   bytes: number;
 }
 
-/** The tables of a file: `needs` says which bytes it must see next, `supply` brings them. */
+/** The tables of a file: `needs` returns the next byte range to fetch, `supply` takes the bytes. */
 export interface DataHead extends Freed {
   needs(): Float64Array;
   supply(start: number, bytes: Uint8Array): void;
@@ -59,30 +59,34 @@ export interface MemoryUse {
   largest: number;
 }
 
-export interface Fault {
+export interface CorruptConstant {
   key: string;
   file: number;
   start: number;
   length: number;
 }
 
+/** The element type of a KV cache. */
+export type KvDtype = "f16" | "f32";
+
 export interface LoaderOptions {
   method?: string;
   chooseTokens?: boolean;
   maxPrefill?: number;
   memoryBudget?: number;
-  halfCache?: boolean;
+  kvDtype?: KvDtype;
   exact?: boolean;
 }
 
 export interface Loader extends Freed {
-  rehearse(seconds: number): Promise<{ tokensPerSecond: number; steps: number }>;
+  benchmark(seconds: number): Promise<{ tokensPerSecond: number; steps: number }>;
   needs(): Float64Array;
-  /** What of it no checksum in the program covers. */
+  /** The ranges of constants that no checksum in the program covers. */
   unchecked(): Float64Array;
   write(file: number, start: number, bytes: Uint8Array): void;
-  faults(): Fault[];
-  settle(): Promise<void>;
+  /** Constants that did not match their checksums since the last call. */
+  takeCorrupt(): CorruptConstant[];
+  waitIdle(): Promise<void>;
   finish(): Promise<Method>;
 }
 
@@ -111,7 +115,7 @@ export interface ChatMessage {
   content: string;
 }
 
-/** A conversation, and the beginning of the answer that is to be gone on with. */
+/** A conversation and the start of an answer to continue. */
 export interface PartialChat {
   messages: ChatMessage[];
   partial: string;
@@ -131,10 +135,12 @@ export interface SamplingOptions {
   maxTokens?: number;
   stopStrings?: string[];
   stopTokens?: number[];
-  ignoreEnd?: boolean;
+  /** Goes on after a token that ends the text. */
+  ignoreEos?: boolean;
 }
 
-export interface Piece {
+/** A generated token and the text it completes. */
+export interface GeneratedToken {
   token: number;
   text: string;
   logprob?: number;
@@ -166,7 +172,7 @@ export interface LlmSession extends Freed {
   generate(
     prompt: string | ChatMessage[] | PartialChat | Uint32Array,
     options: SamplingOptions,
-    onPiece: (piece: Piece) => Promise<boolean> | boolean,
+    onToken: (piece: GeneratedToken) => Promise<boolean> | boolean,
   ): Promise<GenerateResult>;
   profile(): Promise<Profile>;
   reset(): void;
@@ -192,7 +198,7 @@ export interface Engine {
   DataHead: new (length: number) => DataHead;
   Loader: {
     open(gpu: Gpu, head: Head, options: LoaderOptions): Promise<Loader>;
-    /** What would be used; nothing is made. */
+    /** Computes the memory that loading would use; allocates nothing. */
     plan(gpu: Gpu, head: Head, options: LoaderOptions): MemoryUse;
   };
   Llm: new (method: Method, head: Head, tokenizer: Uint8Array, files: LlmFiles) => Llm;

@@ -1,11 +1,11 @@
 import { untilAborted } from "./abort.js";
-import type { GenerateResult, Piece } from "./engine.js";
+import type { GenerateResult, GeneratedToken } from "./engine.js";
 
-/** Starts the engine: it calls back for every piece and goes on if the answer is true. */
-export type Run = (onPiece: (piece: Piece) => Promise<boolean>) => Promise<GenerateResult>;
+/** Starts the engine, which calls back per token and continues while the callback returns true. */
+export type Run = (onToken: (token: GeneratedToken) => Promise<boolean>) => Promise<GenerateResult>;
 
 /**
- * A text that is being written, piece by piece. The model waits until the next piece is asked for.
+ * A text that is being generated, token by token. The model computes the next token when it is asked for.
  *
  * ```js
  * const generation = session.generate("A thread is", { maxTokens: 100 });
@@ -13,17 +13,17 @@ export type Run = (onPiece: (piece: Piece) => Promise<boolean>) => Promise<Gener
  * const { finish } = await generation.result;
  * ```
  */
-export class Generation implements AsyncIterable<Piece> {
+export class Generation implements AsyncIterable<GeneratedToken> {
   readonly #finished: Promise<GenerateResult>;
   /** Resolves when the engine has returned, which is later than an abort. */
   #returned: Promise<unknown> = Promise.resolve();
-  /** Pieces that were written and not asked for yet. */
-  readonly #ready: Piece[] = [];
+  /** Tokens that were generated and not yet read. */
+  readonly #ready: GeneratedToken[] = [];
   /** Set while the engine waits to hear whether to go on. */
   #answer: ((goOn: boolean) => void) | undefined;
-  /** Set while a reader waits for a piece. */
+  /** Set while a reader waits for a token. */
   #wake: (() => void) | undefined;
-  /** Readers that ask twice are served one behind the other. */
+  /** Serves concurrent reads in order. */
   #turn: Promise<unknown> = Promise.resolve();
   #stopped = false;
   #over = false;
@@ -40,7 +40,7 @@ export class Generation implements AsyncIterable<Piece> {
   async #start(run: Run, signal: AbortSignal | undefined): Promise<GenerateResult> {
     try {
       signal?.throwIfAborted();
-      const work = run((piece) => this.#take(piece));
+      const work = run((token) => this.#take(token));
       this.#returned = work.catch(() => {});
       return await untilAborted(work, signal, () => this.#drop());
     } finally {
@@ -49,10 +49,10 @@ export class Generation implements AsyncIterable<Piece> {
     }
   }
 
-  /** A piece from the engine. The answer waits until somebody wants the next one. */
-  #take(piece: Piece): Promise<boolean> {
+  /** Takes a token from the engine. Resolves when a reader wants the next one. */
+  #take(token: GeneratedToken): Promise<boolean> {
     if (this.#stopped) return Promise.resolve(false);
-    this.#ready.push(piece);
+    this.#ready.push(token);
     this.#wake?.();
     if (this.#running && !this.#reading) return Promise.resolve(true);
     return new Promise((resolve) => (this.#answer = resolve));
@@ -75,7 +75,7 @@ export class Generation implements AsyncIterable<Piece> {
   }
 
   /**
-   * How it ended, when it has. Rejects with the engine's error, or with the signal's reason. Where nobody reads the pieces,
+   * How it ended, when it has. Rejects with the engine's error, or with the signal's reason. Where nobody reads the tokens,
    * asking for the result lets the model run to the end.
    */
   get result(): Promise<GenerateResult> {
@@ -94,17 +94,17 @@ export class Generation implements AsyncIterable<Piece> {
   /** The whole text, when it is written. */
   async text(): Promise<string> {
     let text = "";
-    for await (const piece of this) text += piece.text;
+    for await (const token of this) text += token.text;
     return text;
   }
 
-  [Symbol.asyncIterator](): AsyncIterator<Piece, undefined> {
+  [Symbol.asyncIterator](): AsyncIterator<GeneratedToken, undefined> {
     this.#reading = true;
     return {
       next: () => {
-        const piece = this.#turn.then(() => this.#next());
-        this.#turn = piece.catch(() => {});
-        return piece.then((value) => (value ? { done: false, value } : { done: true, value: undefined }));
+        const token = this.#turn.then(() => this.#next());
+        this.#turn = token.catch(() => {});
+        return token.then((value) => (value ? { done: false, value } : { done: true, value: undefined }));
       },
       return: async () => {
         await this.stop();
@@ -113,10 +113,10 @@ export class Generation implements AsyncIterable<Piece> {
     };
   }
 
-  async #next(): Promise<Piece | undefined> {
+  async #next(): Promise<GeneratedToken | undefined> {
     while (!this.#over) {
-      const piece = this.#ready.shift();
-      if (piece) return piece;
+      const token = this.#ready.shift();
+      if (token) return token;
       await new Promise<void>((resolve) => {
         this.#wake = resolve;
         this.#reply(true);

@@ -1,5 +1,7 @@
 export { type CheckOptions, type Fit } from "./check.js";
-export type { ChatMessage, GenerateResult, MemoryUse, PartialChat, Piece, Profile, SamplingOptions, TensorSpec } from "./engine.js";
+export type { ChatMessage, GenerateResult, MemoryUse, GeneratedToken, KvDtype, PartialChat, Profile, SamplingOptions, TensorSpec } from "./engine.js";
+/** @deprecated Use `GeneratedToken`. */
+export type { GeneratedToken as Piece } from "./engine.js";
 export { type ErrorCode, PteronError } from "./errors.js";
 export { formatBytes } from "./format.js";
 export { type FileDigests, IntegrityError, type Manifest } from "./integrity.js";

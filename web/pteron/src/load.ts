@@ -1,4 +1,4 @@
-import type { DataHead, Engine, Fault, Gpu, Head, HeadInfo, Loader, LoaderOptions } from "./engine.js";
+import type { DataHead, Engine, CorruptConstant, Gpu, Head, HeadInfo, Loader, LoaderOptions } from "./engine.js";
 import { engineCall, engineWait, freeBehind } from "./engine-call.js";
 import { FileChanged, FileError, PteronError } from "./errors.js";
 import { type Digests, IntegrityError, readBlocks, readChecked } from "./integrity.js";
@@ -7,7 +7,7 @@ import type { Meter } from "./progress.js";
 import { type ByteSource, CHUNK, type Source } from "./source.js";
 
 /** The GPU is waited for after so many bytes: what it has not taken yet stands in memory. */
-const SETTLE = 32 << 20;
+const FLUSH_BYTES = 32 << 20;
 
 /** Gaps between ranges up to this size are read, too: a request costs more. */
 const GAP = 1 << 20;
@@ -219,13 +219,13 @@ async function stream(
   meter: Meter,
   signal: AbortSignal | undefined,
   fresh: boolean,
-): Promise<Fault[]> {
-  const faults: Fault[] = [];
-  let unsettled = 0;
-  const settle = async () => {
-    unsettled = 0;
-    await engineWait({ call: () => loader.settle(), uses: [loader], signal });
-    faults.push(...engineCall(() => loader.faults()));
+): Promise<CorruptConstant[]> {
+  const corrupt: CorruptConstant[] = [];
+  let pending = 0;
+  const flush = async () => {
+    pending = 0;
+    await engineWait({ call: () => loader.waitIdle(), uses: [loader], signal });
+    corrupt.push(...engineCall(() => loader.takeCorrupt()));
   };
   // Constants without a checksum of their own are compared block by block, as tables are.
   const unchecked = digests.isActive ? rangesOf(engineCall(() => loader.unchecked())) : [];
@@ -239,17 +239,17 @@ async function stream(
       for (let at = 0; at < chunk.bytes.length; at += CHUNK) {
         engineCall(() => loader.write(file, chunk.start + at, chunk.bytes.subarray(at, at + CHUNK)));
       }
-      meter.notKept ??= source.notKept;
+      meter.notCached ??= source.notCached;
       meter.add(chunk.bytes.length, chunk.cached);
-      unsettled += chunk.bytes.length;
-      if (unsettled >= SETTLE) await settle();
+      pending += chunk.bytes.length;
+      if (pending >= FLUSH_BYTES) await flush();
     }
   }
-  await settle();
-  return faults;
+  await flush();
+  return corrupt;
 }
 
-function damaged(fault: Fault, program: OpenProgram, repairs: number): PteronError {
+function damaged(fault: CorruptConstant, program: OpenProgram, repairs: number): PteronError {
   const name = program.files[fault.file]?.name ?? "the file";
   const bytes = `bytes ${fault.start} to ${fault.start + fault.length}`;
   const again = repairs ? `, also when fetched ${repairs} more times` : "";

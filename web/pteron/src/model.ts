@@ -229,14 +229,14 @@ async function load(source: Source, options: LoadOptions): Promise<Parts> {
   const digests = await openDigests(source, options);
   const files = { source, data: options.data, write: true, digests };
   const parts = await withProgram(module, files, options, async (program) => {
-    meter.notKept = program.files[0]?.notKept ?? null;
+    meter.notCached = program.files[0]?.notCached ?? null;
     const side = writesText(program.info, options.method) ? await readSideFiles(source, options, options, digests) : NO_SIDE;
     options.signal?.throwIfAborted();
     meter.enter("prepare");
     const method = await loadMethod(module, gpu.live(), program, options, side.tokenizer !== null, meter);
     const parts = assemble(module, method, program, side, source, gpu);
-    const notKept = program.files[0]?.notKept;
-    if (notKept !== DELETED && notKept !== HELD) await keepPins(source, digests);
+    const notCached = program.files[0]?.notCached;
+    if (notCached !== DELETED && notCached !== HELD) await keepPins(source, digests);
     return parts;
   }).catch((error: unknown) => forgetTokenizer(error, source));
   meter.enter("ready");

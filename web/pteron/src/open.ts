@@ -64,7 +64,7 @@ export async function openSource(source: Source, options: FetchOptions, purpose:
   const http = { headers, redirect, whole: small, through: write, optional, limit };
   if (options.cache === false) return new UrlSource(url, http);
   const store = await FileStore.open(url, purpose.write, purpose.beside ?? null);
-  if (typeof store === "string") return new UrlSource(url, { ...http, notKept: store });
+  if (typeof store === "string") return new UrlSource(url, { ...http, notCached: store });
   try {
     options.signal?.throwIfAborted();
     return await openCached(url, store, http, options);

@@ -1,27 +1,30 @@
-import type { HeadInfo, LoaderOptions } from "./engine.js";
+import type { HeadInfo, KvDtype, LoaderOptions } from "./engine.js";
 
-/** Which method of a program is meant, and how it is planned. */
+/** Selects a method of a program and how to plan it. */
 export interface MethodOptions {
   /** The method's name. Default: the language model's, else `forward`. */
   method?: string;
-  /** The most tokens that are read at once; fewer need less memory. */
+  /** The longest prefill of one call, in tokens. Smaller values need less memory. */
   maxPrefill?: number;
-  /** Bytes of GPU memory that the plan may use. */
+  /** The most GPU memory to use, in bytes. */
   memoryBudget?: number;
-  /** Keeps KV caches in 16 bits: half the memory, a little less exact. */
+  /** The element type of KV caches: `f16` takes half the memory and is a little less exact. Default: `f32`. */
+  kvDtype?: KvDtype;
+  /** @deprecated Use `kvDtype: "f16"`. */
   halfCache?: boolean;
   /** Computes as the export did, in 32 bits and operator by operator: slower, for comparisons. */
   exact?: boolean;
 }
 
-/** What the engine is asked for. */
+/** Converts options to what the engine takes. */
 export function loaderOptions(info: HeadInfo, options: MethodOptions, writesText: boolean): LoaderOptions {
-  const { maxPrefill, memoryBudget, halfCache, exact } = options;
+  const { maxPrefill, memoryBudget, exact } = options;
+  const kvDtype = options.kvDtype ?? (options.halfCache ? "f16" : undefined);
   const method = options.method ?? info.languageModel?.method;
-  return defined({ method, maxPrefill, memoryBudget, halfCache, exact, chooseTokens: writesText });
+  return defined({ method, maxPrefill, memoryBudget, kvDtype, exact, chooseTokens: writesText });
 }
 
-/** Options without those that are undefined: the engine takes these for values of a wrong type. */
+/** Drops options that are undefined: the engine would reject them as values of a wrong type. */
 export function defined<T extends object>(options: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   const given = Object.entries(options).filter(([, value]) => value !== undefined);
   return Object.fromEntries(given) as { [K in keyof T]?: Exclude<T[K], undefined> };

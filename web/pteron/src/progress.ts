@@ -1,4 +1,4 @@
-/** What a load is doing. */
+/** The phase of a load. */
 export type Phase =
   /** Reading the tables of the program, and files beside it. */
   | "check"
@@ -13,30 +13,32 @@ export type Phase =
   /** Everything is on the GPU. */
   | "ready";
 
-/** How far a load is. */
+/** The progress of a load. */
 export interface Progress {
   phase: Phase;
-  /** Bytes of weights that are on their way to the GPU. */
+  /** Bytes of weights uploaded, or being uploaded, to the GPU. */
   loadedBytes: number;
   /** Bytes of weights in all; 0 until the program's tables are read. */
   totalBytes: number;
-  /** How many of `loadedBytes` were on this machine already. */
+  /** The bytes of `loadedBytes` that came from the cache. */
   fromCacheBytes: number;
   /** Over the last seconds. */
   bytesPerSecond: number;
   /** Null until it can be told. */
   secondsLeft: number | null;
-  /** Why the file is not kept for the next visit; null where it is, or need not be. */
+  /** Why the file is not cached for the next visit; null where it is, or need not be. */
+  notCached: string | null;
+  /** @deprecated Use `notCached`. */
   notKept: string | null;
 }
 
 const INTERVAL = 100;
-/** Speeds fade with this time constant, so that a hiccup does not turn the time left upside down. */
-const MEMORY = 3000;
+/** Time constant of the moving average of the speed, in milliseconds. */
+const SMOOTHING = 3000;
 
-/** Counts bytes and tells a listener now and then. */
+/** Counts bytes and reports progress to a listener. */
 export class Meter {
-  notKept: string | null = null;
+  notCached: string | null = null;
   readonly #listener: ((progress: Progress) => void) | undefined;
   #phase: Phase = "check";
   #loaded = 0;
@@ -51,21 +53,21 @@ export class Meter {
     this.#listener = listener;
   }
 
-  /** So many bytes are to come. */
+  /** Starts counting towards a total. */
   begin(total: number): void {
     this.#total = total;
     this.#loaded = 0;
     this.#fromCache = 0;
   }
 
-  /** A new phase is told at once. */
+  /** Enters a phase and reports it at once. */
   enter(phase: Phase): void {
     this.#phase = phase;
     this.#measure();
     this.#tell();
   }
 
-  /** Bytes that were handed on. Those that are fetched a second time do not count twice. */
+  /** Counts uploaded bytes. Bytes that are fetched again count once. */
   add(bytes: number, cached: boolean): void {
     const phase = this.#phase === "repair" ? "repair" : cached ? "cache" : "download";
     if (phase !== "repair") this.#loaded += bytes;
@@ -88,7 +90,7 @@ export class Meter {
     const passed = now - this.#measured;
     if (passed < 1) return;
     const rate = (this.#since / passed) * 1000;
-    this.#rate = this.#rate ? this.#rate + (rate - this.#rate) * (1 - Math.exp(-passed / MEMORY)) : rate;
+    this.#rate = this.#rate ? this.#rate + (rate - this.#rate) * (1 - Math.exp(-passed / SMOOTHING)) : rate;
     this.#measured = now;
     this.#since = 0;
   }
@@ -103,7 +105,8 @@ export class Meter {
       fromCacheBytes: this.#fromCache,
       bytesPerSecond: this.#rate,
       secondsLeft: this.#rate > 0 && this.#total > 0 ? left / this.#rate : null,
-      notKept: this.notKept,
+      notCached: this.notCached,
+      notKept: this.notCached,
     });
   }
 

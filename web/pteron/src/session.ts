@@ -1,5 +1,5 @@
 /// <reference lib="esnext.disposable" preserve="true" />
-import type { ChatMessage, LlmSession, PartialChat, Piece, Profile, SamplingOptions } from "./engine.js";
+import type { ChatMessage, LlmSession, PartialChat, GeneratedToken, Profile, SamplingOptions } from "./engine.js";
 import { makeDisposable } from "./disposable.js";
 import { engineCall, freeBehind } from "./engine-call.js";
 import { PteronError } from "./errors.js";
@@ -7,12 +7,12 @@ import { Generation } from "./generation.js";
 import { defined } from "./options.js";
 
 /**
- * What a text goes on from: a text, a conversation for the model's chat template, such a conversation with the beginning of the
- * answer (`partial`) that is to be gone on with, or tokens.
+ * A prompt: a text, a conversation for the model's chat template, a conversation with the start of an answer to continue
+ * (`partial`), or tokens.
  */
 export type Prompt = string | readonly Readonly<ChatMessage>[] | Readonly<PartialChat> | Uint32Array;
 
-/** Every name, so that one that is misspelt is not simply without effect. */
+/** Every option name, so that a misspelt one is an error. */
 const SAMPLING: Record<keyof SamplingOptions, true> = {
   temperature: true,
   topK: true,
@@ -27,17 +27,17 @@ const SAMPLING: Record<keyof SamplingOptions, true> = {
   maxTokens: true,
   stopStrings: true,
   stopTokens: true,
-  ignoreEnd: true,
+  ignoreEos: true,
 };
 
 /** Options as the engine takes them. */
-function samplingOf(options: SamplingOptions): SamplingOptions {
+function samplingOf({ ignoreEnd, ...options }: Omit<GenerateOptions, "signal">): SamplingOptions {
   const unknown = Object.keys(options).find((name) => !Object.hasOwn(SAMPLING, name));
-  if (unknown === undefined) return defined(options);
+  if (unknown === undefined) return defined({ ...options, ignoreEos: options.ignoreEos ?? ignoreEnd });
   throw new PteronError("input", `there is no option ${unknown}; there are signal, ${Object.keys(SAMPLING).join(", ")}`);
 }
 
-/** A prompt that the caller may change without an effect. */
+/** Copies a prompt, so that the caller may change it afterwards. */
 function copyOf(prompt: Prompt): string | ChatMessage[] | PartialChat | Uint32Array {
   if (typeof prompt === "string") return prompt;
   if (prompt instanceof Uint32Array) return prompt.slice();
@@ -49,13 +49,15 @@ function copyMessages(messages: readonly Readonly<ChatMessage>[]): ChatMessage[]
   return messages.map((message) => ({ ...message }));
 }
 
-/** How a text is written. */
+/** Options of {@link Session.generate}. */
 export interface GenerateOptions extends SamplingOptions {
-  /** Calls it off: iterator and result reject with the signal's reason, at once. */
+  /** @deprecated Use `ignoreEos`. */
+  ignoreEnd?: boolean;
+  /** Aborts the generation: iterator and result reject with the signal's reason at once. */
   signal?: AbortSignal;
 }
 
-/** A conversation: what was read and written stays in its KV cache, and a prompt that begins the same is not read again. */
+/** A conversation with its own KV cache. A prompt that shares a prefix with the cache prefills only the rest. */
 export class Session {
   readonly #llm: LlmSession;
   readonly #closed: (session: Session) => void;
@@ -70,15 +72,15 @@ export class Session {
     this.#closed = closed;
   }
 
-  /** How many tokens its KV cache holds; while it generates, how many it held before. */
+  /** The number of tokens in the KV cache; during a generation, the number before it. */
   get tokens(): number {
     if (!this.#work && !this.#disposed) this.#tokens = engineCall(() => this.#llm.tokens()).length;
     return this.#tokens;
   }
 
   /**
-   * Goes on from a prompt. Only one generation of a session runs at a time; one that was called off still counts until the step
-   * that it was at is done, which `await generation.stop()` waits for.
+   * Generates text after a prompt. A session runs one generation at a time; an aborted one stays in flight until its current step
+   * ends, which `await generation.stop()` waits for.
    */
   generate(prompt: Prompt, options: GenerateOptions = {}): Generation {
     this.#free();
@@ -86,8 +88,8 @@ export class Session {
     const { signal, ...others } = options;
     const sampling = samplingOf(others);
     const given = copyOf(prompt);
-    const run = (onPiece: (piece: Piece) => Promise<boolean>) => engineCall(() => this.#llm.generate(given, sampling, onPiece));
-    const generation = new Generation((onPiece) => this.#track(run(onPiece)), signal);
+    const run = (onToken: (token: GeneratedToken) => Promise<boolean>) => engineCall(() => this.#llm.generate(given, sampling, onToken));
+    const generation = new Generation((onToken) => this.#track(run(onToken)), signal);
     if (this.#work) this.#generation = generation;
     return generation;
   }

@@ -21,8 +21,8 @@ export class CachedSource implements ByteSource {
     this.#store = store;
   }
 
-  get notKept(): string | null {
-    return this.#store.notKept;
+  get notCached(): string | null {
+    return this.#store.notCached;
   }
 
   get cachedBytes(): number {

@@ -17,7 +17,7 @@ export interface UrlOptions {
   /** Whether the browser's own cache may keep it, too. */
   httpCache?: RequestCache;
   /** Why it is not kept, although that was asked for. */
-  notKept?: string;
+  notCached?: string;
   /** It may be missing: another origin that cannot be reached is not asked for long. */
   optional?: boolean;
   /** The most bytes that are taken. */
@@ -45,7 +45,7 @@ const SHORT_WAY = 4 << 20;
 export class UrlSource implements ByteSource {
   readonly name: string;
   readonly remote = true;
-  readonly notKept: string | null;
+  readonly notCached: string | null;
   readonly cachedBytes = 0;
   readonly usedCache = false;
   facts: FileFacts | null;
@@ -58,7 +58,7 @@ export class UrlSource implements ByteSource {
   constructor(url: string, options: UrlOptions = {}) {
     this.name = url;
     this.#options = options;
-    this.notKept = options.notKept ?? null;
+    this.notCached = options.notCached ?? null;
     this.#pauses = options.pauses ?? PAUSES;
     this.facts = options.facts ?? null;
   }

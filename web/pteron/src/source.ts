@@ -24,7 +24,7 @@ export interface ByteSource {
   /** Forgets what is cached of it, so that a second try may go better. */
   forget(): Promise<Forgotten>;
   /** Why it is not being kept for the next visit; null where it is, or where nobody asked for that. */
-  readonly notKept: string | null;
+  readonly notCached: string | null;
   /** How many of its bytes are on this machine already. */
   readonly cachedBytes: number;
   /** Whether bytes of an earlier visit were handed on. */
@@ -42,7 +42,7 @@ export const CHUNK = 1 << 20;
 export class LocalSource implements ByteSource {
   readonly name: string;
   readonly remote = false;
-  readonly notKept = null;
+  readonly notCached = null;
   readonly usedCache = false;
   readonly cachedBytes: number;
   readonly #content: Blob | Uint8Array<ArrayBuffer>;

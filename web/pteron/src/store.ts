@@ -1,6 +1,6 @@
 import { PteronError } from "./errors.js";
 import { formatBytes } from "./format.js";
-import { FACTS, openShelf, type Shelf } from "./shelf.js";
+import { FACTS, openBlobStore, type BlobStore } from "./blob-store.js";
 import type { FileFacts } from "./source-http.js";
 
 /** Files are kept in parts of this many bytes; a part counts when it is whole. */
@@ -29,9 +29,9 @@ async function folderOf(url: string): Promise<string> {
   return Array.from(hash, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-async function readFacts(shelf: Shelf, folder: string): Promise<StoredFacts | null> {
+async function readFacts(blobs: BlobStore, folder: string): Promise<StoredFacts | null> {
   try {
-    const facts = JSON.parse((await (await shelf.get(folder, FACTS))?.text()) ?? "null") as StoredFacts | null;
+    const facts = JSON.parse((await (await blobs.get(folder, FACTS))?.text()) ?? "null") as StoredFacts | null;
     return facts?.version === VERSION && facts.partSize === PART ? facts : null;
   } catch {
     return null;
@@ -63,30 +63,30 @@ async function lock(name: string): Promise<(() => void) | null> {
 export class FileStore {
   facts: StoredFacts | null = null;
   /** Why nothing (more) is kept; null where it is. */
-  notKept: string | null = null;
+  notCached: string | null = null;
   readonly #url: string;
   readonly #beside: string | null;
-  readonly #shelf: Shelf;
+  readonly #blobs: BlobStore;
   readonly #folder: string;
   #parts = new Set<number>();
   #release: (() => void) | null = null;
 
-  private constructor(url: string, beside: string | null, shelf: Shelf, folder: string) {
+  private constructor(url: string, beside: string | null, blobs: BlobStore, folder: string) {
     this.#url = url;
     this.#beside = beside;
-    this.#shelf = shelf;
+    this.#blobs = blobs;
     this.#folder = folder;
   }
 
   /** Opens what is kept of a file, to add to it if `write` is set; answers why not where a browser keeps nothing. */
   static async open(url: string, write: boolean, beside: string | null = null): Promise<FileStore | string> {
     try {
-      const shelf = await openShelf();
-      if (!shelf) return "this browser keeps no files for this page (a private window, or not https)";
-      const store = new FileStore(url, beside, shelf, await folderOf(url));
+      const blobs = await openBlobStore();
+      if (!blobs) return "this browser keeps no files for this page (a private window, or not https)";
+      const store = new FileStore(url, beside, blobs, await folderOf(url));
       // The lock comes first: what is looked at without it may change before it is held.
       if (write) store.#release = await lock(store.#folder);
-      if (write && !store.#release) store.notKept = HELD;
+      if (write && !store.#release) store.notCached = HELD;
       await store.#look();
       return store;
     } catch (error) {
@@ -95,16 +95,16 @@ export class FileStore {
   }
 
   async #look(): Promise<void> {
-    this.facts = await readFacts(this.#shelf, this.#folder);
+    this.facts = await readFacts(this.#blobs, this.#folder);
     if (this.facts?.size == null) return;
-    for (const [name, size] of await this.#shelf.sizes(this.#folder)) {
+    for (const [name, size] of await this.#blobs.sizes(this.#folder)) {
       const part = /^\d+$/.test(name) ? Number(name) : -1;
       if (size > 0 && size === this.partLength(part)) this.#parts.add(part);
     }
   }
 
   get #writable(): boolean {
-    return this.#release !== null && this.notKept === null;
+    return this.#release !== null && this.notCached === null;
   }
 
   /** Whether parts that are missing should be fetched whole, to be kept. */
@@ -133,7 +133,7 @@ export class FileStore {
       // Browsers round, and count their own files, too.
       const need = (facts.size ?? 0) * 1.02;
       if (need > room) {
-        this.notKept = `it needs ${formatBytes(need)} of storage and the browser has ${formatBytes(Math.max(room, 0))} left`;
+        this.notCached = `it needs ${formatBytes(need)} of storage and the browser has ${formatBytes(Math.max(room, 0))} left`;
         return;
       }
       await this.#write(facts, false);
@@ -147,10 +147,10 @@ export class FileStore {
   }
 
   async #write({ size, etag, lastModified }: FileFacts, absent: boolean): Promise<void> {
-    await this.#shelf.delete(this.#folder);
+    await this.#blobs.delete(this.#folder);
     const shared = { version: VERSION, url: this.#url, partSize: PART, beside: this.#beside };
     const facts: StoredFacts = { ...shared, size, etag, lastModified, absent };
-    await this.#shelf.put(this.#folder, FACTS, new Blob([JSON.stringify(facts)]));
+    await this.#blobs.put(this.#folder, FACTS, new Blob([JSON.stringify(facts)]));
     this.facts = facts;
     this.#parts.clear();
   }
@@ -158,7 +158,7 @@ export class FileStore {
   /** A whole part, or null. */
   async read(part: number): Promise<Blob | null> {
     if (!this.#parts.has(part)) return null;
-    const blob = await this.#shelf.get(this.#folder, String(part)).catch(() => null);
+    const blob = await this.#blobs.get(this.#folder, String(part)).catch(() => null);
     if (blob?.size === this.partLength(part)) return blob;
     this.#parts.delete(part);
     return null;
@@ -169,17 +169,17 @@ export class FileStore {
     if (!this.#writable || content.size !== this.partLength(part)) return;
     await this.#keep(async () => {
       if (!(await this.#begun())) return;
-      await this.#shelf.put(this.#folder, String(part), content);
+      await this.#blobs.put(this.#folder, String(part), content);
       if (await this.#begun()) this.#parts.add(part);
       // It was deleted while the part was being written, which made its folder anew.
-      else await this.#shelf.delete(this.#folder);
+      else await this.#blobs.delete(this.#folder);
     });
   }
 
   /** Whether the facts are still there. Only they make a folder a file's: parts without them belong to nobody. */
   async #begun(): Promise<boolean> {
-    if (await this.#shelf.get(this.#folder, FACTS)) return true;
-    this.notKept = DELETED;
+    if (await this.#blobs.get(this.#folder, FACTS)) return true;
+    this.notCached = DELETED;
     this.#parts.clear();
     return false;
   }
@@ -189,7 +189,7 @@ export class FileStore {
       await work();
     } catch (error) {
       const full = error instanceof DOMException && error.name === "QuotaExceededError";
-      this.notKept = full ? "the browser's storage is full" : `the browser's storage failed: ${String(error)}`;
+      this.notCached = full ? "the browser's storage is full" : `the browser's storage failed: ${String(error)}`;
     }
   }
 
@@ -199,7 +199,7 @@ export class FileStore {
     this.#parts.clear();
     const release = this.#release ?? (await lock(this.#folder).catch(() => null));
     if (!release) return false;
-    await this.#shelf.delete(this.#folder).catch(() => {});
+    await this.#blobs.delete(this.#folder).catch(() => {});
     if (release !== this.#release) release();
     return true;
   }
@@ -217,7 +217,7 @@ const PINS = "pins.json";
 /** What earlier loads of a model saw of its files; null where there were none, or nothing can be kept. */
 export async function readPins(model: string): Promise<unknown> {
   try {
-    const blob = await (await openShelf())?.get(pinsFolder(await folderOf(model)), PINS);
+    const blob = await (await openBlobStore())?.get(pinsFolder(await folderOf(model)), PINS);
     return blob ? JSON.parse(await blob.text()) : null;
   } catch {
     return null;
@@ -227,7 +227,7 @@ export async function readPins(model: string): Promise<unknown> {
 /** Where there is no room, the next load has nothing to be compared with. */
 export async function writePins(model: string, pins: unknown): Promise<void> {
   try {
-    await (await openShelf())?.put(pinsFolder(await folderOf(model)), PINS, new Blob([JSON.stringify(pins)]));
+    await (await openBlobStore())?.put(pinsFolder(await folderOf(model)), PINS, new Blob([JSON.stringify(pins)]));
   } catch {
     // As in a browser that keeps nothing.
   }
@@ -244,22 +244,22 @@ export interface CachedFile {
 }
 
 interface Stored {
-  shelf: Shelf;
+  blobs: BlobStore;
   folder: string;
   /** Null where nobody knows what it was. */
   facts: StoredFacts | null;
 }
 
 async function stored(): Promise<Stored[]> {
-  const shelf = await openShelf();
-  if (!shelf) return [];
-  const folders = await shelf.folders();
-  return Promise.all(folders.map(async (folder) => ({ shelf, folder, facts: await readFacts(shelf, folder) })));
+  const blobs = await openBlobStore();
+  if (!blobs) return [];
+  const folders = await blobs.folders();
+  return Promise.all(folders.map(async (folder) => ({ blobs, folder, facts: await readFacts(blobs, folder) })));
 }
 
 async function deleteWhere(doomed: (entry: Stored) => boolean): Promise<void> {
   try {
-    for (const entry of await stored()) if (doomed(entry)) await entry.shelf.delete(entry.folder);
+    for (const entry of await stored()) if (doomed(entry)) await entry.blobs.delete(entry.folder);
   } catch (cause) {
     throw new PteronError("storage", `the browser's storage failed: ${String(cause)}`, { cause });
   }

@@ -8,7 +8,7 @@ import { file, files, load, nothingLeft, pteron, tick, url } from "./harness.mjs
 /** Waits until something rejects; fails where it does not do so by itself. */
 const soon = (promise) => Promise.race([promise, new Promise((resolve) => setTimeout(resolve, 2000, "still waiting"))]);
 
-for (const name of ["open", "settle", "finish"]) {
+for (const name of ["open", "waitIdle", "finish"]) {
   test(`an abort does not wait for the engine's ${name}, and what that uses is freed behind it`, async () => {
     browser("none");
     const go = fake.hold(name);
@@ -26,7 +26,7 @@ for (const name of ["open", "settle", "finish"]) {
   });
 }
 
-for (const name of ["open", "rehearse"]) {
+for (const name of ["open", "benchmark"]) {
   test(`a check that is called off does not wait for the engine's ${name}`, async () => {
     browser("none");
     files.set("/model.pte", makeFile([100], { languageModel: true }));

@@ -167,7 +167,7 @@ test("a check reads the tables alone", async () => {
   assert.deepEqual([fit.fits, fit.downloadBytes, fit.cachedBytes, fit.tokensPerSecond], [true, length, 0, 31.2]);
   assert.deepEqual(server.requests.map(({ range }) => range), ["bytes=0-262143"]);
   await nothingLeft();
-  assert.equal((await pteron.Model.check(url(), { rehearse: false })).tokensPerSecond, null);
+  assert.equal((await pteron.Model.check(url(), { benchmark: false })).tokensPerSecond, null);
   await loadAndFree({ tokenizer: false });
   server.requests.length = 0;
   const later = await pteron.Model.check(url());
@@ -185,7 +185,7 @@ test("what cannot run does not fit; what cannot be read is an error", async () =
   const tight = await pteron.Model.check(url());
   assert.equal(tight.sentence, "needs 812 MB, this GPU allows 1 GB buffers: does not fit: the GPU is full");
   assert.deepEqual([tight.fits, tight.memoryBytes, tight.largestBufferBytes], [false, 812e6, 500e6]);
-  assert.equal((await pteron.Model.check(url(), { rehearse: false })).fits, true, "the plan alone is asked for");
+  assert.equal((await pteron.Model.check(url(), { benchmark: false })).fits, true, "the plan alone is asked for");
   fake.loaderError = engineError("device", "the driver failed");
   await assert.rejects(pteron.Model.check(url()), isCode("device"));
   await assert.rejects(pteron.Model.check(new Uint8Array(20)), isCode("bad-file"));

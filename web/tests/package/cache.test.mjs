@@ -18,7 +18,7 @@ for (const kind of ["files", "cache"]) {
     };
     await loadAndFree({ onProgress });
     await deleting;
-    assert.match(seen.at(-1).notKept, /deleted from the cache/);
+    assert.match(seen.at(-1).notCached, /deleted from the cache/);
     assert.equal(kind === "files" ? root.children.get("pteron").children.size : cache.entries.size, 0);
     await loadAndFree();
     assert.equal((await pteron.cache.list())[0].complete, true, "the next load keeps it");

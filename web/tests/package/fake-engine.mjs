@@ -1,4 +1,4 @@
-// An engine without a GPU: it reads a made-up file format and checks the constants' sha-256, as the real one does.
+// An engine without a GPU: it reads a synthetic file format and checks the constants' sha-256, as the real one does.
 //
 // A file is "FAKE", the length of its tables (4 bytes), the tables as JSON, and behind them the constants.
 
@@ -9,7 +9,7 @@ const sha256 = (bytes) => createHash("sha256").update(bytes).digest("hex");
 /** What the engine saw and what it should do; tests reset it. */
 export const fake = {
   reset() {
-    Object.assign(this, { live: new Map(), settles: 0, largestWrite: 0, gpus: [], methodCalls: [], misuse: [] });
+    Object.assign(this, { live: new Map(), waits: 0, largestWrite: 0, gpus: [], methodCalls: [], misuse: [] });
     Object.assign(this, { openError: null, planError: null, loaderError: null, llmError: null, onFinish: null, script: null });
     Object.assign(this, { holds: new Map(), trap: null, gpuName: "Fake" });
   },
@@ -155,7 +155,7 @@ class Loader extends Counted {
     return MEMORY;
   }
   #constants = [];
-  #faults = [];
+  #corrupt = [];
   constructor(head) {
     super();
     for (const [file, { tables, base }] of [head, head.data].filter(Boolean).entries()) {
@@ -167,8 +167,8 @@ class Loader extends Counted {
       }
     }
   }
-  rehearse(seconds) {
-    return borrowing([this], "rehearse", () => {
+  benchmark(seconds) {
+    return borrowing([this], "benchmark", () => {
       fake.rehearsed = seconds;
       return { tokensPerSecond: 31.2, steps: 31 };
     });
@@ -201,13 +201,13 @@ class Loader extends Counted {
     }
     constant.got = 0;
     const { key, file, start, length } = constant;
-    this.#faults.push({ key, file, start, length });
+    this.#corrupt.push({ key, file, start, length });
   }
-  faults() {
-    return this.#faults.splice(0);
+  takeCorrupt() {
+    return this.#corrupt.splice(0);
   }
-  settle() {
-    return borrowing([this], "settle", () => void fake.settles++);
+  waitIdle() {
+    return borrowing([this], "waitIdle", () => void fake.waits++);
   }
   async finish() {
     this.free();
@@ -269,7 +269,7 @@ class LlmSession extends Counted {
     if (this.#busy) throw new Error("recursive use of an object detected");
     return new Uint32Array(this.#tokens);
   }
-  async generate(prompt, options, onPiece) {
+  async generate(prompt, options, onToken) {
     const script = { length: 5, written: 0, ...fake.script };
     fake.running = script;
     fake.generated = { prompt, options };
@@ -283,7 +283,7 @@ class LlmSession extends Counted {
         tokens.push(tokens.length);
         this.#tokens++;
         script.written = tokens.length;
-        if (!(await onPiece({ token: tokens.length, text: `${tokens.length} ` }))) {
+        if (!(await onToken({ token: tokens.length, text: `${tokens.length} ` }))) {
           finish = "stopped";
           // An engine still has a step under way.
           await pause();

@@ -38,7 +38,7 @@ test("no storage, too little of it, or storage that fills up: it loads, and says
     browser(kind, options);
     const seen = [];
     await loadAndFree({ onProgress: (progress) => seen.push(progress) });
-    assert.match(seen.at(-1).notKept, sentence);
+    assert.match(seen.at(-1).notCached, sentence);
   }
 });
 
@@ -98,7 +98,7 @@ test("a part that goes while it is being loaded is fetched", async (t) => {
 test("the GPU is waited for now and then", async () => {
   browser("none");
   await loadAndFree({}, makeFile([70 * MiB]));
-  assert.equal(fake.settles, 3);
+  assert.equal(fake.waits, 3);
 });
 
 test("an abort in the last moment frees what was made", async () => {
@@ -160,7 +160,7 @@ test("two tabs: one keeps, the other streams", async () => {
   locks.held.add(`pteron:${folder}`);
   const seen = [];
   await loadAndFree({ onProgress: (progress) => seen.push(progress) });
-  assert.match(seen.at(-1).notKept, /another tab/);
+  assert.match(seen.at(-1).notCached, /another tab/);
   assert.equal(disk.writes, 0);
   locks.held.clear();
   await loadAndFree();

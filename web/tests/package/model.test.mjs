@@ -328,3 +328,20 @@ test("texts and tokens of a wrong type do not reach the engine", async () => {
   }
   await model.dispose();
 });
+
+test("deprecated option names still work", async () => {
+  const model = await writer();
+  await texts(model.session().generate("go", { ignoreEnd: true }));
+  assert.deepEqual(fake.generated.options, { ignoreEos: true });
+  await texts(model.session().generate("go", { ignoreEnd: true, ignoreEos: false }));
+  assert.deepEqual(fake.generated.options, { ignoreEos: false }, "the new name wins");
+  const file = () => makeFile([10], { languageModel: true });
+  await pteron.Model.check(file(), { halfCache: true });
+  assert.equal(fake.planned.kvDtype, "f16");
+  await pteron.Model.check(file(), { kvDtype: "f32", halfCache: true });
+  assert.equal(fake.planned.kvDtype, "f32", "the new name wins");
+  assert.equal((await pteron.Model.check(file(), { rehearse: false })).tokensPerSecond, null);
+  const seen = [];
+  await pteron.Model.load(file(), { tokenizer, onProgress: (progress) => seen.push(progress) });
+  assert.ok(seen.length > 0 && seen.every(({ notKept, notCached }) => notKept === notCached));
+});

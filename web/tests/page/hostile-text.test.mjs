@@ -32,7 +32,7 @@ globalThis.document = { createElement: (tag) => new FakeNode(tag), createTextNod
 
 const { parse, MAX_DEPTH } = await load("markdown");
 const { MAX_EMPHASIS } = await load("inline");
-const { Growing } = await load("growing");
+const { IncrementalMarkdown } = await load("incremental");
 const { Prose } = await load("prose");
 
 const MB = 1 << 20;
@@ -178,14 +178,14 @@ test("a text that grows is read as if it were new", () => {
   const next = random(2);
   for (let i = 0; i < 500; i += 1) {
     const text = randomText(next);
-    const growing = new Growing();
+    const markdown = new IncrementalMarkdown();
     for (let length = 0; length < text.length; length += 1 + next(3)) {
       const part = text.slice(0, length);
-      assert.deepEqual(growing.update(part).blocks, parse(part), JSON.stringify(part));
+      assert.deepEqual(markdown.update(part).blocks, parse(part), JSON.stringify(part));
     }
-    const { blocks } = growing.update(text);
+    const { blocks } = markdown.update(text);
     assert.deepEqual(blocks, parse(text), JSON.stringify(text));
-    assert.equal(growing.update(text).same, blocks.length);
+    assert.equal(markdown.update(text).same, blocks.length);
   }
 });
 
@@ -193,14 +193,14 @@ for (const [name, unit] of [["paragraphs", "Some words and *marks*.\n\n"], ["one
   test(`showing ${name} while they are written takes work in proportion to their length`, { timeout: 120_000 }, () => {
     const [begin, repeated] = Array.isArray(unit) ? unit : ["", unit];
     const whole = begin + repeated.repeat(60_000 / repeated.length);
-    const growing = new Growing();
+    const markdown = new IncrementalMarkdown();
     for (let length = 0; length < whole.length; length += 4) {
       const text = whole.slice(0, length);
-      if (growing.isDue(text)) growing.update(text);
+      if (markdown.isDue(text)) markdown.update(text);
     }
     // Without a limit one block takes 7,500 times its length, and any number of times in a longer one.
-    assert.ok(growing.work < 1200 * whole.length, `${growing.work / whole.length} times the length`);
-    assert.equal(growing.update(whole).blocks.at(-1).to, name === "one fence" || name === "one paragraph" ? whole.length : whole.trimEnd().length);
+    assert.ok(markdown.work < 1200 * whole.length, `${markdown.work / whole.length} times the length`);
+    assert.equal(markdown.update(whole).blocks.at(-1).to, name === "one fence" || name === "one paragraph" ? whole.length : whole.trimEnd().length);
   });
 }
 

@@ -115,7 +115,7 @@ test("settings come back, and what is out of bounds does not", () => {
   assert.equal(readSettings(store).theme, "system");
 });
 
-test("the demo model draws as the command does, others by their kind", () => {
+test("the bundled model samples as the command does, others by their kind", () => {
   const { seed, maxTokens, ...demo } = optionsOf(DEFAULTS.demo);
   assert.deepEqual(demo, { temperature: 0.8, minP: 0.1, repetitionPenalty: 1.15 });
   assert.ok(Number.isInteger(seed) && maxTokens > 0);
@@ -170,11 +170,11 @@ test("a profile is the mean of its steps, by kernel, the longest first", () => {
 });
 
 test("progress says where bytes come from and how long it takes", () => {
-  const progress = { phase: "download", loadedBytes: 3e6, totalBytes: 10e6, bytesPerSecond: 2e6, secondsLeft: 3.5, fromCacheBytes: 1e6, notKept: null };
+  const progress = { phase: "download", loadedBytes: 3e6, totalBytes: 10e6, bytesPerSecond: 2e6, secondsLeft: 3.5, fromCacheBytes: 1e6, notCached: null };
   const line = (change) => progressLine({ ...progress, ...change }).replaceAll("\u00a0", " ");
   assert.equal(line({}), "3 MB of 10 MB · 2 MB/s · 1 MB was already here · 4 s left");
   assert.equal(line({ phase: "cache", fromCacheBytes: 3e6, secondsLeft: null }), "3 MB of 10 MB · from this device");
-  assert.match(line({ notKept: "storage is full" }), /not kept for the next visit: storage is full$/);
+  assert.match(line({ notCached: "storage is full" }), /not cached for the next visit: storage is full$/);
   assert.match(line({ phase: "prepare" }), /kernels/);
 });
 

@@ -1,5 +1,5 @@
 /** Where files stay between visits: folders of blobs. */
-export interface Shelf {
+export interface BlobStore {
   folders(): Promise<string[]>;
   /** The blobs of a folder and their lengths. */
   sizes(folder: string): Promise<Map<string, number>>;
@@ -28,7 +28,7 @@ async function orNull<T>(promise: Promise<T>): Promise<T | null> {
 }
 
 /** The origin private file system. */
-class FileShelf implements Shelf {
+class OpfsBlobStore implements BlobStore {
   readonly #root: FileSystemDirectoryHandle;
 
   constructor(root: FileSystemDirectoryHandle) {
@@ -92,7 +92,7 @@ class FileShelf implements Shelf {
 }
 
 /** The Cache API, for browsers whose file system cannot be written without a worker. */
-class CacheShelf implements Shelf {
+class CacheApiBlobStore implements BlobStore {
   readonly #cache: Cache;
   // Entries need an address; nothing is ever requested from this one.
   static readonly #BASE = "https://cache.pteron.invalid/";
@@ -103,7 +103,7 @@ class CacheShelf implements Shelf {
 
   async #paths(): Promise<[string, string][]> {
     const keys = await this.#cache.keys();
-    return keys.map(({ url }) => url.slice(CacheShelf.#BASE.length).split("/") as [string, string]);
+    return keys.map(({ url }) => url.slice(CacheApiBlobStore.#BASE.length).split("/") as [string, string]);
   }
 
   async folders(): Promise<string[]> {
@@ -119,39 +119,39 @@ class CacheShelf implements Shelf {
   }
 
   async #size(folder: string, name: string): Promise<number> {
-    const entry = await this.#cache.match(`${CacheShelf.#BASE}${folder}/${name}`);
+    const entry = await this.#cache.match(`${CacheApiBlobStore.#BASE}${folder}/${name}`);
     return Number(entry?.headers.get("Content-Length") ?? 0);
   }
 
   async get(folder: string, name: string): Promise<Blob | null> {
-    return (await (await this.#cache.match(`${CacheShelf.#BASE}${folder}/${name}`))?.blob()) ?? null;
+    return (await (await this.#cache.match(`${CacheApiBlobStore.#BASE}${folder}/${name}`))?.blob()) ?? null;
   }
 
   async put(folder: string, name: string, content: Blob): Promise<void> {
     // The length is written down so that nobody has to read the content to know it.
     const headers = { "Content-Length": String(content.size) };
-    await this.#cache.put(`${CacheShelf.#BASE}${folder}/${name}`, new Response(content, { headers }));
+    await this.#cache.put(`${CacheApiBlobStore.#BASE}${folder}/${name}`, new Response(content, { headers }));
   }
 
   async delete(folder: string): Promise<void> {
     for (const [of, name] of await this.#paths()) {
-      if (of === folder) await this.#cache.delete(`${CacheShelf.#BASE}${folder}/${name}`);
+      if (of === folder) await this.#cache.delete(`${CacheApiBlobStore.#BASE}${folder}/${name}`);
     }
   }
 }
 
-/** The shelf of this browser; null in private windows and insecure contexts that have none. */
-export async function openShelf(): Promise<Shelf | null> {
+/** The blobs of this browser; null in private windows and insecure contexts that have none. */
+export async function openBlobStore(): Promise<BlobStore | null> {
   try {
     if ("createWritable" in FileSystemFileHandle.prototype) {
       const root = await navigator.storage.getDirectory();
-      return new FileShelf(await root.getDirectoryHandle(PLACE, { create: true }));
+      return new OpfsBlobStore(await root.getDirectoryHandle(PLACE, { create: true }));
     }
   } catch {
     // The other place may still do.
   }
   try {
-    return new CacheShelf(await caches.open(PLACE));
+    return new CacheApiBlobStore(await caches.open(PLACE));
   } catch {
     return null;
   }

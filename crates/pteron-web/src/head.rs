@@ -1,4 +1,4 @@
-//! A program's tables, from parts of its file.
+//! The tables of a program, read from byte ranges of its file.
 
 use std::cell::OnceCell;
 
@@ -11,19 +11,19 @@ use wasm_bindgen::prelude::*;
 use crate::convert::{Spec, bytes_of, number, specs, to_js};
 use crate::error::{OrJs, Result, error};
 
-/// At least so many bytes are asked for at once: requests are dear, and what is needed next often lies behind.
-const LEAST: u64 = 64 << 10;
+/// The shortest range to request: requests are expensive, and the bytes that are needed next often follow.
+const MIN_RANGE: u64 = 64 << 10;
 
-/// More bytes than tables have. A file that claims more of them would fill the memory of the tab.
-const MOST: u64 = 256 << 20;
+/// The most bytes of tables to load. A file that claims more would fill the tab's memory.
+const MAX_TABLES: u64 = 256 << 20;
 
 /// The tables of a `.pte` file, and of the `.ptd` files beside it.
 #[wasm_bindgen(js_name = Head)]
 #[derive(Debug)]
 pub struct WebHead {
-    opening: PartialProgram,
+    partial: PartialProgram,
     tables: Tables,
-    /// What the tables say, once somebody has asked. Each look at it would read them again.
+    /// The parsed program, cached: reading the tables again would be slow.
     program: OnceCell<Program>,
 }
 
@@ -35,7 +35,7 @@ pub struct WebDataHead {
     tables: Tables,
 }
 
-/// How much of a file has been fetched for its tables.
+/// Counts the bytes of a file that were loaded for its tables.
 #[derive(Debug)]
 struct Tables {
     length: u64,
@@ -47,20 +47,21 @@ impl Tables {
         Ok(Self { length: bytes_of(length, "the length of a file")?, supplied: 0 })
     }
 
-    /// A range as JavaScript takes it, long enough to be worth a request.
+    /// Returns a range for JavaScript, extended to a length that is worth a request.
     fn range(&self, start: u64, len: u64) -> Result<Vec<f64>> {
-        if self.supplied.saturating_add(len) > MOST {
-            let message = format!("its tables have more than {MOST} bytes: it is damaged, or has its weights inside them");
+        if self.supplied.saturating_add(len) > MAX_TABLES {
+            let message =
+                format!("its tables have more than {MAX_TABLES} bytes: it is damaged, or has its weights inside them");
             return Err(error("bad-file", &message));
         }
-        let end = start.saturating_add(len.max(LEAST)).min(self.length);
+        let end = start.saturating_add(len.max(MIN_RANGE)).min(self.length);
         Ok(vec![number(start), number(end.saturating_sub(start))])
     }
 
-    /// Counts bytes that were supplied; where they start.
+    /// Counts loaded bytes and returns their offset.
     fn take(&mut self, start: f64, bytes: &[u8]) -> Result<u64> {
         self.supplied = self.supplied.saturating_add(bytes.len() as u64);
-        bytes_of(start, "a place in a file")
+        bytes_of(start, "an offset in a file")
     }
 }
 
@@ -91,53 +92,53 @@ struct LanguageModel {
 
 #[wasm_bindgen(js_class = Head)]
 impl WebHead {
-    /// A file of so many bytes, nothing of which has been read.
+    /// Creates a file of this length of which no bytes are loaded.
     ///
     /// # Errors
-    /// A length that is none.
+    /// A length that is not a whole number of bytes.
     #[wasm_bindgen(constructor)]
     pub fn new(length: f64) -> Result<Self> {
         let tables = Tables::new(length)?;
-        Ok(Self { opening: PartialProgram::new(tables.length), tables, program: OnceCell::new() })
+        Ok(Self { partial: PartialProgram::new(tables.length), tables, program: OnceCell::new() })
     }
 
-    /// Start and length of what must be supplied next; empty if nothing.
+    /// Returns start and length of the next range to load; empty if the tables are complete.
     ///
     /// # Errors
-    /// A file that is broken.
+    /// A malformed file.
     pub fn needs(&self) -> Result<Vec<f64>> {
-        Ok(match self.opening.needs().or_js()? {
+        Ok(match self.partial.needs().or_js()? {
             None => Vec::new(),
             Some(FileRange { file: 0, start, len }) => self.tables.range(start, len)?,
             Some(_) => return Err(error("unsupported", "tensors outside delegates are in external data")),
         })
     }
 
-    /// Takes bytes of the file.
+    /// Adds loaded bytes of the file.
     ///
     /// # Errors
-    /// A place that is none.
+    /// An offset that is not a whole number.
     pub fn supply(&mut self, start: f64, bytes: Vec<u8>) -> Result<()> {
         let start = self.tables.take(start, &bytes)?;
-        self.opening.supply(0, start, bytes);
+        self.partial.supply(0, start, bytes);
         self.program.take();
         Ok(())
     }
 
     /// Adds external data.
     pub fn attach(&mut self, data: WebDataHead) {
-        self.opening.attach(data.file);
+        self.partial.attach(data.file);
         self.program.take();
     }
 
-    /// What the program is.
+    /// Describes the program.
     ///
     /// # Errors
-    /// A file that is broken, or of which parts are missing.
+    /// A malformed file, or one whose tables are not complete.
     pub fn info(&self) -> Result<JsValue> {
         let program = self.program()?;
         let signature = |name: &str| {
-            // A method that takes more than tensors is refused when it is loaded, by name.
+            // Loading rejects a method that takes more than tensors, by name.
             let (inputs, outputs) = program.signature(name).unwrap_or_default();
             MethodInfo { name: name.to_owned(), inputs: specs(&inputs), outputs: specs(&outputs) }
         };
@@ -155,12 +156,12 @@ impl WebHead {
         if let Some(program) = self.program.get() {
             return Ok(program.clone());
         }
-        let program = self.opening.clone().finish().or_js()?;
+        let program = self.partial.clone().finish().or_js()?;
         Ok(self.program.get_or_init(|| program).clone())
     }
 }
 
-/// What the program says of itself as a language model: tokens and a position go in, one tensor comes out.
+/// Describes the language model, if a method takes tokens and a position and returns one tensor.
 fn language_model(program: &Program) -> Option<LanguageModel> {
     let is_one = |name: &&str| {
         program.signature(name).is_ok_and(|(inputs, outputs)| {
@@ -169,7 +170,7 @@ fn language_model(program: &Program) -> Option<LanguageModel> {
         })
     };
     let method = program.methods().find(is_one)?;
-    // A program that looks like a language model and says nonsense of itself is still a program.
+    // A program with the signature of a language model and invalid metadata can still be called with tensors.
     let facts = PartialMetadata::from_program(program).ok()?;
     let longest = program.signature(method).ok().and_then(|(inputs, _)| inputs.first()?.shape.last().copied());
     Some(LanguageModel {
@@ -182,20 +183,20 @@ fn language_model(program: &Program) -> Option<LanguageModel> {
 
 #[wasm_bindgen(js_class = DataHead)]
 impl WebDataHead {
-    /// A file of so many bytes, nothing of which has been read.
+    /// Creates a file of this length of which no bytes are loaded.
     ///
     /// # Errors
-    /// A length that is none.
+    /// A length that is not a whole number of bytes.
     #[wasm_bindgen(constructor)]
     pub fn new(length: f64) -> Result<Self> {
         let tables = Tables::new(length)?;
         Ok(Self { file: PartialFile::new(tables.length), tables })
     }
 
-    /// Start and length of what must be supplied next; empty if nothing.
+    /// Returns start and length of the next range to load; empty if the tables are complete.
     ///
     /// # Errors
-    /// A file that is broken.
+    /// A malformed file.
     pub fn needs(&self) -> Result<Vec<f64>> {
         match Ptd::read(&self.file) {
             Ok(_) => Ok(Vec::new()),
@@ -206,10 +207,10 @@ impl WebDataHead {
         }
     }
 
-    /// Takes bytes of the file.
+    /// Adds loaded bytes of the file.
     ///
     /// # Errors
-    /// A place that is none.
+    /// An offset that is not a whole number.
     pub fn supply(&mut self, start: f64, bytes: Vec<u8>) -> Result<()> {
         let start = self.tables.take(start, &bytes)?;
         self.file.insert(start, bytes);

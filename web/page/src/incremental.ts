@@ -9,7 +9,7 @@ import { parse, type Block } from "./markdown.js";
 const SHARE = 512;
 
 /** The blocks of a text that grows at its end. */
-export class Growing {
+export class IncrementalMarkdown {
   /** Characters that were read so far, those that were read again counted again. */
   work = 0;
   #text = "";
