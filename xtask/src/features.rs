@@ -35,7 +35,9 @@ fn selections(krate: &Crate) -> Vec<Vec<&str>> {
     if krate.features.is_empty() {
         return selections;
     }
-    selections.push(vec!["--no-default-features"]);
+    if krate.features.iter().any(|feature| feature == "default") {
+        selections.push(vec!["--no-default-features"]);
+    }
     let single = krate.features.iter().filter(|feature| *feature != "default");
     selections.extend(single.map(|feature| vec!["--no-default-features", "--features", feature]));
     // Some examples need a feature.

@@ -1,5 +1,6 @@
 //! The workspace as `cargo metadata` describes it.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -24,7 +25,7 @@ pub(crate) struct Crate {
     pub(crate) published: bool,
     /// Cargo features by name, `default` among them.
     pub(crate) features: Vec<String>,
-    /// Examples that are built without naming features.
+    /// Examples that are built with the default features.
     pub(crate) examples: Vec<String>,
     /// `rust-version`, as the manifest writes it.
     pub(crate) minimum_rust: Option<String>,
@@ -95,12 +96,24 @@ impl Workspace {
 /// The examples that `cargo build --examples` builds.
 fn examples(package: &Value) -> Vec<String> {
     let targets = package["targets"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let enabled = default_features(package);
     let is_example = |target: &&Value| {
-        let kinds = target["kind"].as_array();
-        let needs_features = target["required-features"].as_array().is_some_and(|features| !features.is_empty());
-        kinds.is_some_and(|kinds| kinds.iter().any(|kind| kind == "example")) && !needs_features
+        let strings = |key: &str| target[key].as_array().into_iter().flatten().filter_map(Value::as_str).collect::<Vec<_>>();
+        strings("kind").contains(&"example") && strings("required-features").iter().all(|name| enabled.contains(*name))
     };
     targets.iter().filter(is_example).filter_map(|target| target["name"].as_str()).map(str::to_owned).collect()
+}
+
+/// The features that are on by default, with those that they turn on.
+fn default_features(package: &Value) -> BTreeSet<String> {
+    let mut enabled = BTreeSet::new();
+    let mut pending = vec!["default".to_owned()];
+    while let Some(feature) = pending.pop() {
+        let turned_on = package["features"][&feature].as_array().into_iter().flatten().filter_map(Value::as_str);
+        pending.extend(turned_on.filter(|name| !enabled.contains(*name)).map(str::to_owned));
+        enabled.insert(feature);
+    }
+    enabled
 }
 
 /// Whether others can depend on a crate. The library beside a program holds the program's own code.
@@ -145,16 +158,17 @@ mod tests {
     #[test]
     fn features_examples_and_publishing_are_read() {
         let mut demo = package("models/demo", "demo", "lib", Some("1.88"));
-        demo["features"] = json!({ "default": [], "vulkan": [] });
+        demo["features"] = json!({ "bench": [], "default": ["text"], "text": ["templates"], "templates": [] });
         demo["targets"] = json!([
-            { "kind": ["example"], "name": "chat" },
+            { "kind": ["example"], "name": "call" },
+            { "kind": ["example"], "name": "chat", "required-features": ["templates"] },
             { "kind": ["example"], "name": "bench", "required-features": ["bench"] },
         ]);
         let mut hidden = package("crates/hidden", "hidden", "lib", Some("1.88"));
         hidden["publish"] = json!([]);
         let workspace = workspace(&[demo, hidden]);
-        assert_eq!(workspace.crates[0].features, ["default", "vulkan"]);
-        assert_eq!(workspace.crates[0].examples, ["chat"]);
+        assert_eq!(workspace.crates[0].features, ["bench", "default", "templates", "text"]);
+        assert_eq!(workspace.crates[0].examples, ["call", "chat"]);
         assert_eq!(workspace.crates.iter().map(|krate| krate.published).collect::<Vec<_>>(), [true, false]);
     }
 
