@@ -128,6 +128,11 @@ impl<'a> Args<'a> {
         self.graph.value(*self.call.args.get(self.next)?)
     }
 
+    /// What was taken so far.
+    pub(crate) fn into_flow(self) -> Flow {
+        self.flow
+    }
+
     pub(crate) fn finish(self) -> Result<Flow, OpError> {
         match self.left() {
             0 => Ok(self.flow),

@@ -16,8 +16,7 @@ use crate::rewrite;
 use crate::shape::Dims;
 
 #[cfg(test)]
-pub(crate) use decode::charge_call;
-pub(crate) use decode::info;
+pub(crate) use decode::{charge_call, declared_flows, info};
 pub use elem::Elem;
 
 /// A tensor's elements and bound.

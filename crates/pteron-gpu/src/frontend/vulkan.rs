@@ -5,6 +5,7 @@
 
 use pteron_format::vulkan as file;
 
+use crate::args::Flow;
 use crate::error::{Error, Result};
 use crate::ir::{Call, Constant, ConstantId, ConstantSource, DataType, DimOrder, Graph, Tensor, Value, ValueId};
 
@@ -20,6 +21,21 @@ pub fn translate(graph: &file::Graph) -> Result<Graph> {
         outputs: ids(&graph.outputs),
         constants: graph.constants.iter().map(constant).collect(),
     })
+}
+
+/// What each call of a delegate's graph reads, writes and changes in place, as its operator declares it; nothing for calls of unknown
+/// operators. Ids of tensors are those of the file.
+#[must_use]
+pub fn declared_flows(graph: &file::Graph) -> Vec<Flow> {
+    let calls: Vec<Option<Call>> = graph.chain.iter().map(|call| Call::in_file(&call.name, ids(&call.args))).collect();
+    let known = Graph {
+        calls: calls.iter().flatten().cloned().collect(),
+        values: graph.values.iter().map(value).collect(),
+        inputs: ids(&graph.inputs),
+        outputs: ids(&graph.outputs),
+        constants: graph.constants.iter().map(constant).collect(),
+    };
+    crate::graph::declared_flows(&known, &calls)
 }
 
 fn call((origin, call): (usize, &file::Call)) -> Result<Call> {

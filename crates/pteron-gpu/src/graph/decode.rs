@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use super::{Elem, Node, Role, TensorInfo};
-use crate::args::Args;
-use crate::budget::{Budget, listed};
+use crate::args::{Args, Flow};
+use crate::budget::{Budget, GraphSize, listed};
 use crate::error::{Error, Result};
 use crate::ir::{self, DataType, Value};
 use crate::live::TensorId;
@@ -121,4 +121,24 @@ pub(super) fn roles(source: &ir::Graph, inputs: &[TensorId]) -> Result<Vec<Role>
         return Err(Error::Input { index, reason });
     }
     Ok(roles)
+}
+
+/// What each of these calls reads, writes and mutates, as far as its operator declares it before it rejects an argument: for reports on
+/// graphs that need not run. Calls past what the graph's size justifies declare nothing.
+pub(crate) fn declared_flows(source: &ir::Graph, calls: &[Option<ir::Call>]) -> Vec<Flow> {
+    // A tensor that no kernel can hold: its calls are rejected when the graph is loaded.
+    const UNSUPPORTED: TensorInfo = TensorInfo { elem: Elem::F32, bound: Dims::SCALAR };
+    let mut budget = GraphSize::of(source).budget();
+    let info = |value| tensor_info(value).unwrap_or(Some(UNSUPPORTED));
+    let tensors: Vec<_> = (0..).zip(&source.values).map(info).collect();
+    let computed = || vec![Role::Computed; source.values.len()];
+    let roles = ports(source).and_then(|[inputs, _]| roles(source, &inputs)).unwrap_or_else(|_| computed());
+    let mut flow = |call: &ir::Call| {
+        charge_call(source, call, &mut budget).ok()?;
+        let mut args = Args::new(source, &tensors, &roles, call);
+        // A rejection is the loader's business.
+        let _ = (call.def.decode)(&mut args);
+        Some(args.into_flow())
+    };
+    calls.iter().map(|call| call.as_ref().and_then(&mut flow).unwrap_or_default()).collect()
 }

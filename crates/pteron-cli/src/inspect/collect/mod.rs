@@ -14,7 +14,7 @@ use pteron_format::{ByteRange, Bytes, Data, Pte};
 use super::report::{Delegate, External, ExternalKey, Header, Memory, Method, OperatorCount, Report, Support, VERSION};
 use super::support;
 
-pub(super) use state::written_in_place;
+pub(super) use state::mutated;
 
 /// Everything there is to say about a program; of constants, the `most` largest.
 pub(super) fn report<B: Bytes>(path: &Path, pte: &Pte<B>, data: &[PathBuf], most: usize) -> Report {

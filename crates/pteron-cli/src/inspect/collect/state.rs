@@ -2,47 +2,48 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pteron_format::vulkan::{Call, Graph, Value, ValueId};
+use pteron_format::vulkan::{Graph, Value, ValueId};
 use pteron_format::{Bytes, Pte};
+use pteron_gpu::args::Flow;
+use pteron_gpu::frontend::vulkan::declared_flows;
 
 use super::clip;
 use crate::inspect::report::Caches;
 
-/// Which arguments of a call it changes in place.
-pub(in crate::inspect) fn written_in_place(call: &Call) -> &'static [usize] {
-    match call.name.split('.').next() {
-        Some("sdpa_with_kv_cache") => &[3, 4],
-        Some("update_cache") => &[1],
-        _ => &[],
-    }
+/// The tensors that each call of a graph changes in place, as its operator declares them.
+pub(in crate::inspect) fn mutated(graph: &Graph) -> Vec<Vec<ValueId>> {
+    let ids = |flow: Flow| flow.mutates.iter().map(|tensor| ValueId(tensor.0)).collect();
+    declared_flows(graph).into_iter().map(ids).collect()
 }
 
 /// A tensor that is changed in place or lives across calls.
 #[derive(Default)]
 struct Held<'a> {
     written_by: BTreeSet<&'a str>,
-    /// Attention or a cache update writes it.
+    /// A call changes it in place.
     is_cache: bool,
     /// It lives with the method; otherwise the caller passes it in, or it is computed.
     lives: bool,
 }
 
-/// Tensors by id. Two kinds live across calls: those with a constant and planned memory, and those that are copied from a
-/// constant (`et_vk.prepack`) and later written again.
+/// Tensors by id. Two kinds live across calls: those with a constant and planned memory, and those that a call copies from a
+/// constant and a later one writes again.
 fn held(graph: &Graph) -> BTreeMap<ValueId, Held<'_>> {
     let mut held = BTreeMap::<ValueId, Held<'_>>::new();
     let mut copies = BTreeSet::new();
-    for call in &graph.chain {
-        for &id in written_in_place(call).iter().filter_map(|&index| call.args.get(index)) {
+    let is_constant =
+        |id: &ValueId| graph.value(*id).and_then(Value::as_tensor).is_some_and(|tensor| tensor.constant.is_some());
+    for (call, mutated) in graph.chain.iter().zip(mutated(graph)) {
+        for id in mutated {
             let cache = held.entry(id).or_default();
             cache.is_cache = true;
             cache.written_by.insert(&call.name);
         }
-        let Some(&output) = call.args.last() else { continue };
-        if call.name == "et_vk.prepack.default" {
-            copies.insert(output);
-        } else if copies.contains(&output) {
+        let Some((&output, inputs)) = call.args.split_last() else { continue };
+        if copies.contains(&output) {
             held.entry(output).or_default().written_by.insert(&call.name);
+        } else if inputs.iter().any(is_constant) {
+            copies.insert(output);
         }
     }
     for (id, tensor) in (0u32..).map(ValueId).zip(&graph.values).filter_map(|(id, value)| Some((id, value.as_tensor()?))) {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pteron_format::EscapedText;
 use pteron_format::vulkan::{Graph, Value, ValueId};
 
-use crate::inspect::collect::written_in_place;
+use crate::inspect::collect::mutated;
 
 /// Dimensions that a label shows.
 const MOST_DIMS: usize = 8;
@@ -51,7 +51,7 @@ impl Cluster {
             let node = builder.node(Kind::Input, vec![format!("input {index}"), builder.describe(id)]);
             builder.makers.insert(id, node);
         }
-        for call in &graph.chain {
+        for (call, mutated) in graph.chain.iter().zip(mutated(graph)) {
             let node = builder.node(Kind::Call, vec![EscapedText::name(&call.name).to_string()]);
             let Some((output, inputs)) = call.args.split_last() else { continue };
             for &id in inputs.iter().flat_map(|id| items(graph, id)) {
@@ -60,8 +60,7 @@ impl Cluster {
                     return None;
                 }
             }
-            let written = written_in_place(call).iter().filter_map(|&index| inputs.get(index));
-            for &id in written.chain(items(graph, output)) {
+            for &id in mutated.iter().chain(items(graph, output)) {
                 builder.makers.insert(id, node);
             }
         }
