@@ -240,6 +240,7 @@ pub(crate) fn check_with(gpu: &Gpu, how: &LoadOptions, sketch: &Sketch, calls: &
     for (index, inputs) in calls.iter().enumerate() {
         let outputs = run(&loaded, &mut state, inputs).unwrap();
         let expected = expected(graph, &mut planned, &mut tensors, inputs);
+        assert_eq!(outputs.len(), expected.len(), "call {index}: outputs");
         for (output, (got, want)) in outputs.iter().zip(&expected).enumerate() {
             compare(&format!("call {index}, output {output}"), got, want, tolerance);
         }

@@ -80,7 +80,7 @@ fn is_refused(loaded: Result<Loaded>) {
 }
 
 #[test]
-fn a_list_that_many_calls_share_is_charged_to_each_of_them() {
+fn shared_list_is_charged_to_every_call() {
     let count = 20_000;
     let mut many = Many::new();
     let list = many.sketch.value(Value::ValueList(vec![many.x; count as usize]));
@@ -98,7 +98,7 @@ fn a_list_that_many_calls_share_is_charged_to_each_of_them() {
 }
 
 #[test]
-fn a_shared_list_whose_tensors_are_converted_for_each_join_is_charged_before_they_are() {
+fn shared_list_of_casts_is_charged_before_casting() {
     let count = 20_000;
     let mut many = Many::new();
     let list = many.sketch.value(Value::ValueList(vec![many.x; count as usize]));
@@ -126,7 +126,7 @@ fn rewritten(count: u32) -> Many {
 }
 
 #[test]
-fn many_buffers_that_are_written_again_take_work_in_proportion() {
+fn many_rewritten_buffers_take_linear_work() {
     let work = |count| {
         let many = rewritten(count);
         let mut budget = GraphSize::of(&many.sketch.graph).budget();
@@ -141,7 +141,7 @@ fn many_buffers_that_are_written_again_take_work_in_proportion() {
 }
 
 #[test]
-fn a_buffer_that_is_written_many_times_and_lists_that_hold_it() {
+fn buffer_rewritten_many_times_in_shared_lists_is_bounded() {
     let mut many = Many::new();
     let (constant, buffer) = (many.sketch.floats(&[4], &noise(1, 4)), many.tensor());
     many.sketch.call("et_vk.prepack.default", &[constant, buffer]);
@@ -154,7 +154,7 @@ fn a_buffer_that_is_written_many_times_and_lists_that_hold_it() {
 }
 
 #[test]
-fn many_tensors_that_live_at_the_same_time() {
+fn many_simultaneously_live_tensors_are_bounded() {
     let mut many = Many::new();
     let x = many.x;
     let all: Vec<ValueId> = (0..20_000).map(|_| many.unary(x)).collect();
@@ -167,7 +167,7 @@ fn many_tensors_that_live_at_the_same_time() {
 }
 
 #[test]
-fn many_outputs_and_a_deep_chain_of_views() {
+fn many_outputs_and_deep_alias_chains_are_bounded() {
     let mut many = Many::new();
     let x = many.x;
     for _ in 0..20_000 {
@@ -191,7 +191,7 @@ fn many_outputs_and_a_deep_chain_of_views() {
 }
 
 #[test]
-fn many_inputs() {
+fn many_inputs_are_bounded() {
     let mut sketch = Sketch::new();
     for _ in 0..20_000 {
         let (x, zero, index) = (sketch.input(DataType::Int32, &[1]), sketch.int(0), sketch.value(Value::SymInt));
@@ -201,7 +201,7 @@ fn many_inputs() {
 }
 
 #[test]
-fn a_value_that_many_gates_read() {
+fn value_read_by_many_gates_is_bounded() {
     let mut many = Many::new();
     let (x, gate) = (many.x, many.tensor());
     many.sketch.call("aten.neg.default", &[x, gate]);
@@ -216,7 +216,7 @@ fn a_value_that_many_gates_read() {
 
 /// Linears with one input that could be one call but for their groups, which alternate among many.
 #[test]
-fn many_linears_with_one_input() {
+fn many_linears_with_one_input_are_bounded() {
     let mut sketch = Sketch::new();
     let x = sketch.input(DataType::Float32, &[1, 2, 64]);
     let weight = sketch.constant(DataType::UInt8, &[6, 32], noise_bytes(1, 192));
@@ -232,7 +232,7 @@ fn many_linears_with_one_input() {
 
 /// What real programs take, as a share of what they may: decoding and planning, bytes and steps.
 #[test]
-fn exported_programs_stay_far_below_their_budgets() {
+fn exported_programs_use_little_of_their_budgets() {
     let mut most = [0.0f64; 4];
     for fixture in super::operators::fixture_graphs() {
         let Ok(Loaded { graph, planned, .. }) = load(&fixture.sketch) else { continue };

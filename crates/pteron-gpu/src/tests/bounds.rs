@@ -108,7 +108,7 @@ fn call(graph: &Graph, planned: &mut Planned, inputs: &[(Vec<u32>, Vec<i32>)]) -
 }
 
 #[test]
-fn plans_of_every_live_shape_reach_no_further_than_their_buffers_and_are_taken() {
+fn plans_of_every_live_shape_stay_within_their_buffers() {
     let mut unchecked = 0;
     for seed in 0..60 {
         let valid = any(&mut Random::new(seed));
@@ -195,7 +195,7 @@ fn smaller(dims: &[u32], random: &mut Random) -> Option<Dims> {
 }
 
 #[test]
-fn hostile_graphs_are_refused_or_stay_within_their_buffers() {
+fn hostile_graphs_are_rejected_or_stay_within_their_buffers() {
     let (mut refused, mut planned_ones, mut called) = (0, 0, 0);
     for seed in 0..3000u64 {
         let mut random = Random::new(seed);
@@ -237,7 +237,7 @@ fn hostile_graphs_are_refused_or_stay_within_their_buffers() {
 
 /// Weights that are a constant of the file and an input of the graph would be as long as the call's input is.
 #[test]
-fn constants_that_are_inputs_too_are_refused() {
+fn constants_that_are_inputs_are_rejected() {
     let mut sketch = Sketch::new();
     let x = sketch.input(DataType::Float32, &[4, 64]);
     let weight = sketch.constant(DataType::UInt8, &[256, 32], vec![0; 256 * 32]);
@@ -256,7 +256,7 @@ fn constants_that_are_inputs_too_are_refused() {
 
 /// Two constants of one key but of different lengths share a buffer, which is as long as one of them.
 #[test]
-fn constants_of_one_key_are_as_long_as_the_shortest() {
+fn constants_of_one_key_share_the_shortest_length() {
     for order in [[64, 4], [4, 64]] {
         let mut sketch = Sketch::new();
         let tables = order.map(|length| sketch.floats(&[length], &vec![1.0; length as usize]));
@@ -312,7 +312,7 @@ impl Op for Claim {
 }
 
 #[test]
-fn a_plan_that_reaches_past_a_buffer_is_refused() {
+fn plan_that_reaches_past_a_buffer_is_rejected() {
     let claim = |words, params| {
         let mut sketch = Sketch::new();
         let (x, y) = (sketch.input(DataType::Float32, &[8]), sketch.tensor(DataType::Float32, &[8]));

@@ -66,7 +66,7 @@ fn compute(gpu: &Gpu) -> Vec<u8> {
 }
 
 #[test]
-fn what_one_device_compiled_the_next_one_finds() {
+fn compiled_pipelines_are_found_by_the_next_device() {
     let folder = Folder::new("next");
     let place = folder.0.join("made").join("when needed");
     let first = open(&place);
@@ -86,7 +86,7 @@ fn what_one_device_compiled_the_next_one_finds() {
 }
 
 #[test]
-fn a_file_that_is_not_whole_or_not_ours_is_replaced() {
+fn damaged_cache_file_is_replaced() {
     let folder = Folder::new("damaged");
     let gpu = open(&folder.0);
     if !keeps(&gpu) {
@@ -113,7 +113,7 @@ fn a_file_that_is_not_whole_or_not_ours_is_replaced() {
 }
 
 #[test]
-fn where_nothing_can_be_written_everything_still_runs() {
+fn unwritable_cache_folder_does_not_stop_loading() {
     let folder = Folder::new("unwritable");
     let answer = compute(&super::own_gpu());
     // A file stands where the folder should be: not even root can make one there.
@@ -135,7 +135,7 @@ fn where_nothing_can_be_written_everything_still_runs() {
 
 #[cfg(unix)]
 #[test]
-fn what_others_may_have_written_is_not_used() {
+fn cache_file_writable_by_others_is_ignored() {
     use std::os::unix::fs::PermissionsExt;
     let folder = Folder::new("others");
     let gpu = open(&folder.0);
@@ -157,7 +157,7 @@ fn what_others_may_have_written_is_not_used() {
 }
 
 #[test]
-fn devices_that_write_at_once_leave_one_good_file() {
+fn concurrent_writers_leave_one_good_file() {
     let folder = Folder::new("at-once");
     let answers: Vec<Vec<u8>> = std::thread::scope(|scope| {
         let devices: Vec<_> = (0..4).map(|_| scope.spawn(|| compute(&open(&folder.0)))).collect();
@@ -172,6 +172,6 @@ fn devices_that_write_at_once_leave_one_good_file() {
 }
 
 #[test]
-fn nothing_is_kept_unless_it_is_asked_for() {
+fn pipeline_cache_is_off_by_default() {
     assert_eq!(super::own_gpu().pipeline_cache(), None);
 }

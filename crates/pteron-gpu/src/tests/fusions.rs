@@ -28,7 +28,7 @@ fn answers(gpu: &Gpu, graph: &LoadedGraph, calls: &[Vec<HostTensor>]) -> (Vec<Ve
 }
 
 #[test]
-fn exported_graphs_answer_fused_as_they_do_unfused() {
+fn fused_exported_graphs_agree_with_unfused() {
     let mut dispatches = Vec::new();
     for fixture in fixture_graphs().iter().filter(|fixture| !fixture.calls.is_empty()) {
         let decode = |fusions| Graph::decode_with(fixture.sketch.graph.clone(), fusions).map(|graph| graph.nodes.len());
@@ -63,7 +63,7 @@ fn steps(shapes: &[(u32, i32)]) -> Vec<Vec<HostTensor>> {
 
 /// Prompts in pieces, steps, and going back, of exported decoders whose caches hold so many tokens.
 #[test]
-fn decoders_go_on_and_back_fused_as_they_do_unfused() {
+fn fused_decoders_agree_after_rewinding() {
     let llamas = fixture_graphs().into_iter().filter(|fixture| fixture.name.starts_with("tiny_"));
     let sketches: Vec<Sketch> = llamas.map(|fixture| fixture.sketch).chain([demo()]).collect();
     assert_eq!(sketches.len(), 4);
@@ -128,14 +128,14 @@ fn memory(dry: &Dry) -> Memory {
 }
 
 #[test]
-fn parts_lie_in_whole_vectors_behind_one_another() {
+fn joined_constants_are_aligned_to_vectors() {
     let (starts, end) = crate::memory::joined([16, 20, 0, 1]);
     assert_eq!((starts, end), (vec![0, 16, 48, 64], 80));
     assert_eq!(crate::memory::joined([]), (vec![], 0));
 }
 
 #[test]
-fn equal_lists_share_a_buffer_and_others_do_not() {
+fn equal_joined_lists_share_a_buffer() {
     let mut joining = Joining::new();
     let (a, b, scales) = (joining.weights(4), joining.weights(8), [joining.scales(4), joining.scales(8)]);
     joining.call(&[(a, scales[0], 4), (b, scales[1], 8)]);
@@ -154,7 +154,7 @@ fn equal_lists_share_a_buffer_and_others_do_not() {
 }
 
 #[test]
-fn constants_are_uploaded_where_they_are_used_and_nowhere_else() {
+fn constants_are_uploaded_only_where_used() {
     let mut joining = Joining::new();
     let (a, b, alone) = (joining.weights(4), joining.weights(8), joining.weights(12));
     let scales = [4, 8, 12].map(|rows| joining.scales(rows));
@@ -190,7 +190,7 @@ fn constants_are_uploaded_where_they_are_used_and_nowhere_else() {
 }
 
 #[test]
-fn what_is_no_constant_is_not_joined() {
+fn only_constants_are_joined() {
     let mut joining = Joining::new();
     let (a, b, scales) = (joining.weights(8), joining.weights(8), [joining.scales(8), joining.scales(8)]);
     joining.call(&[(a, scales[0], 8), (b, scales[1], 8)]);
@@ -201,7 +201,7 @@ fn what_is_no_constant_is_not_joined() {
 }
 
 #[test]
-fn a_joined_buffer_that_no_binding_holds_is_refused_before_anything_is_made() {
+fn joined_buffer_above_the_binding_limit_is_rejected_before_allocation() {
     let gpu = own_gpu();
     let limit: u64 = gpu.adapter().limits.max_storage_buffer_binding_size;
     let Ok(rows) = u32::try_from(limit / 32 + 4) else { return };

@@ -87,7 +87,7 @@ fn ones() -> [Input<'static>; 1] {
 }
 
 #[test]
-fn a_write_past_the_end_of_a_buffer_is_found() {
+fn write_past_a_buffer_is_detected() {
     let gpu = gpu(true);
     for past in [0, 1, 100, 255] {
         let graph = load(&gpu, overrunning(&UNCHECKED, past));
@@ -107,7 +107,7 @@ fn a_write_past_the_end_of_a_buffer_is_found() {
 
 /// Tests of reach functions bind no more than those say: a kernel that touches more shows, because software adapters drop it.
 #[test]
-fn a_write_past_the_reach_is_dropped_where_no_more_is_bound() {
+fn write_past_the_reach_is_dropped_when_the_binding_ends_there() {
     let gpu = gpu(true);
     if !gpu.adapter().software {
         return skip("need not clamp accesses to the bound range");
@@ -120,7 +120,7 @@ fn a_write_past_the_reach_is_dropped_where_no_more_is_bound() {
 }
 
 #[test]
-fn checked_kernels_cannot_reach_guards() {
+fn bounds_checked_kernels_cannot_reach_guards() {
     let gpu = gpu(true);
     for past in [0, 1, 255] {
         let graph = load(&gpu, overrunning(&CHECKED, past));
@@ -130,7 +130,7 @@ fn checked_kernels_cannot_reach_guards() {
 }
 
 #[test]
-fn guards_are_counted_and_cost_nothing_where_they_are_off() {
+fn guards_are_counted_and_free_when_off() {
     let graph = |past| overrunning(&CHECKED, past);
     let [with, without] = [true, false].map(|guards| {
         let gpu = gpu(guards);

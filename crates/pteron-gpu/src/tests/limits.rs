@@ -29,7 +29,7 @@ fn large(rows: u32, constant: bool) -> Sketch {
 }
 
 #[test]
-fn what_no_binding_can_hold_is_refused_with_both_numbers_before_anything_is_made() {
+fn tensor_above_the_binding_limit_is_rejected_before_allocation() {
     let gpu = own_gpu();
     let limit: u64 = gpu.adapter().limits.max_storage_buffer_binding_size;
     let Ok(rows) = u32::try_from(limit / 4096 + 1) else { return skip("has no limit that a shape can exceed") };
@@ -59,7 +59,7 @@ fn what_no_binding_can_hold_is_refused_with_both_numbers_before_anything_is_made
 }
 
 #[test]
-fn smaller_input_bounds_make_a_large_graph_fit() {
+fn smaller_input_bounds_fit_a_large_graph() {
     let gpu = own_gpu();
     let limit: u64 = gpu.adapter().limits.max_storage_buffer_binding_size;
     let Ok(rows) = u32::try_from((limit / 4096 + 1).min(1 << 19)) else { return };
@@ -73,7 +73,7 @@ fn smaller_input_bounds_make_a_large_graph_fit() {
 }
 
 #[test]
-fn a_workgroup_for_each_row_folds_past_the_limit() {
+fn one_workgroup_per_row_folds_past_the_grid_limit() {
     let rows = Grid::LIMIT + 2;
     let mut sketch = Sketch::new();
     let x = sketch.input(DataType::Float32, &[rows, 4]);
@@ -90,7 +90,7 @@ fn a_workgroup_for_each_row_folds_past_the_limit() {
 }
 
 #[test]
-fn a_thread_for_each_element_folds_past_the_limit() {
+fn one_thread_per_element_folds_past_the_grid_limit() {
     // What comes back is small: only what lies between is large.
     let count = Grid::LIMIT * 256 + 1000;
     let mut sketch = Sketch::new();
@@ -111,7 +111,7 @@ fn a_thread_for_each_element_folds_past_the_limit() {
 }
 
 #[test]
-fn tensors_without_elements_go_through_and_leave_no_trace() {
+fn empty_tensors_run_and_leave_state_unchanged() {
     let mut sketch = Sketch::new();
     let tokens = sketch.input(DataType::Int32, &[1, 9]);
     let table = sketch.floats(&[7, 8], &noise(3, 56));

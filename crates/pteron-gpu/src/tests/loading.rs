@@ -40,7 +40,7 @@ fn load(gpu: &Gpu, sketch: &Sketch) -> (LoadedGraph, Vec<LoadProgress>) {
 }
 
 #[test]
-fn progress_grows_to_the_totals_of_the_start() {
+fn progress_ends_at_the_announced_totals() {
     let (gpu, (sketch, bytes)) = (own_gpu(), sketch());
     // The device holds whole words.
     let total_bytes = bytes.len().next_multiple_of(4) as u64;
@@ -64,7 +64,7 @@ fn progress_grows_to_the_totals_of_the_start() {
 
 /// Constants of all lengths behind one another, so that batches begin and end inside them and at every alignment.
 #[test]
-fn constants_of_any_length_arrive_whole() {
+fn constants_of_any_length_are_uploaded_whole() {
     let lengths = [1, 2, 3, 4, 5, 4097, (8 << 20) - 3, 7, (8 << 20) + 1, 1 << 16, (20 << 20) + 2, 9];
     let mut sketch = Sketch::new();
     for (seed, &length) in (0..).zip(&lengths) {
@@ -94,7 +94,7 @@ fn states_start_as_the_file_has_them() {
 }
 
 #[test]
-fn an_upload_that_fails_is_what_is_said_and_the_device_goes_on() {
+fn failed_upload_is_reported_and_the_device_stays_usable() {
     let (gpu, (sketch, _)) = (own_gpu(), sketch());
     let graph = PreparedGraph::new(&gpu, sketch.decode().unwrap(), &LoadOptions::default()).unwrap();
     let missing = block_on(graph.load(&|_| None, &ProgressCounter::default())).unwrap_err();
@@ -104,7 +104,7 @@ fn an_upload_that_fails_is_what_is_said_and_the_device_goes_on() {
 }
 
 #[test]
-fn a_device_that_is_lost_while_it_loads_says_so() {
+fn device_lost_while_loading_is_reported() {
     let (gpu, (sketch, bytes)) = (own_gpu(), sketch());
     let graph = PreparedGraph::new(&gpu, sketch.decode().unwrap(), &LoadOptions::default()).unwrap();
     // Lost when the first constant is asked for: compilers are at work by then, and nothing is uploaded.
@@ -119,7 +119,7 @@ fn a_device_that_is_lost_while_it_loads_says_so() {
 /// What the allocator has reserved is little more than what a graph needs: constants that are joined are not there twice, and
 /// staging buffers are gone.
 #[test]
-fn memory_is_what_is_needed_and_little_more() {
+fn allocated_memory_is_close_to_needed() {
     let gpu = own_gpu();
     let mut sketch = Sketch::new();
     let floats = 6 << 20;

@@ -112,7 +112,7 @@ fn no_two_live_tensors_share_memory_in_random_graphs() {
 }
 
 #[test]
-fn what_is_large_and_lives_for_one_operator_is_there_once() {
+fn large_short_lived_tensors_share_memory() {
     let fixtures = fixture_graphs();
     let llama = fixtures.iter().find(|fixture| fixture.name.starts_with("tiny_4w")).unwrap();
     let graph = Graph::decode_with(llama.sketch.graph.clone(), &Fusions::ALL).unwrap();

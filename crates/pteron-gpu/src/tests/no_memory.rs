@@ -40,7 +40,7 @@ fn allocated(gpu: &Gpu) -> Option<u64> {
 }
 
 #[test]
-fn every_buffer_that_cannot_be_made_is_an_error_and_leaves_nothing() {
+fn every_failed_allocation_is_an_error_without_leaks() {
     let (gpu, sketch) = (own_gpu(), sketch());
     let expected = all(&gpu, &sketch, &options(None)).unwrap();
     let baseline = allocated(&gpu);
@@ -67,7 +67,7 @@ fn every_buffer_that_cannot_be_made_is_an_error_and_leaves_nothing() {
 }
 
 #[test]
-fn every_budget_that_is_too_small_is_an_error_and_leaves_nothing() {
+fn every_exceeded_budget_is_an_error_without_leaks() {
     let (gpu, sketch) = (own_gpu(), sketch());
     let expected = all(&gpu, &sketch, &options(None)).unwrap();
     let (baseline, made) = (allocated(&gpu), |gpu: &Gpu| gpu.counts().buffers);
@@ -97,7 +97,7 @@ fn every_budget_that_is_too_small_is_an_error_and_leaves_nothing() {
 }
 
 #[test]
-fn what_a_device_has_not_is_refused_before_anything_is_made() {
+fn graph_above_device_memory_is_rejected_before_allocation() {
     let gpu = own_gpu();
     let Some(memory) = gpu.memory_bytes() else { return skip("does not report its memory") };
     // Each constant fits a buffer, all of them do not fit the device.

@@ -22,7 +22,7 @@ fn live_dims(random: &mut Random) -> [u32; 2] {
 }
 
 #[test]
-fn a_resized_graph_answers_bit_for_bit_like_a_fresh_one() {
+fn resized_graph_agrees_bitwise_with_a_fresh_one() {
     let gpu = own_gpu();
     let (mut answered, mut refused) = (0, 0);
     for seed in 0..20 {
@@ -135,7 +135,7 @@ fn readers_of_changes(graph: &Graph, before: &Live, after: &Live) -> Vec<usize> 
 }
 
 #[test]
-fn planning_touches_each_affected_operator_once_and_no_other() {
+fn resize_plans_each_affected_operator_once() {
     let (mut planned, mut untouched) = (0, 0);
     for seed in 0..150 {
         let graph = RandomGraph::new(seed, 20, MOST);

@@ -12,7 +12,7 @@ fn sketch(numbers: [Value; 3], dtype: DataType, bound: u32) -> Sketch {
 }
 
 #[test]
-fn integers_and_floats_up_and_down() {
+fn ascending_and_descending_ranges_agree() {
     let number = |value: f64| Value::Double(value);
     check(&sketch([Value::Int(0), Value::Int(300), Value::Int(1)], DataType::Int32, 300), &[vec![]], 0.0);
     check(&sketch([Value::Int(10), Value::Int(-3), Value::Int(-4)], DataType::Int32, 4), &[vec![]], 0.0);
@@ -21,7 +21,7 @@ fn integers_and_floats_up_and_down() {
 }
 
 #[test]
-fn as_long_as_another_tensor_and_from_its_length() {
+fn symbolic_range_follows_the_live_length() {
     let mut sketch = Sketch::new();
     let x = sketch.input(DataType::Float32, &[9]);
     let (zero, one) = (sketch.int(0), sketch.int(1));
@@ -36,7 +36,7 @@ fn as_long_as_another_tensor_and_from_its_length() {
 }
 
 #[test]
-fn an_end_out_of_reach_is_refused() {
+fn unreachable_end_is_rejected() {
     let text = refusal(&sketch([Value::Int(3), Value::Int(9), Value::Int(-1)], DataType::Int32, 6));
     assert!(text.contains("`end` is 9, which no number of steps of -1 leads to from 3"), "{text}");
     assert!(refusal(&sketch([Value::Int(3), Value::Int(9), Value::Int(0)], DataType::Int32, 6)).contains("steps of 0"));

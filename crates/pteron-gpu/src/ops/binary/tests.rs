@@ -14,7 +14,7 @@ fn sketch(name: &str, dtype: DataType, a: &[u32], b: &[u32], out: &[u32], alpha:
 }
 
 #[test]
-fn same_shapes_at_any_length() {
+fn equal_shapes_of_any_length_agree() {
     let sketch = sketch("aten.add.Tensor", DataType::Float32, &[64, 37], &[64, 37], &[64, 37], Some(0.5));
     let calls = [64, 1, 7, 0, 33, 64].map(|rows: u32| {
         let count = rows as usize * 37;
@@ -24,7 +24,7 @@ fn same_shapes_at_any_length() {
 }
 
 #[test]
-fn broadcasting_both_ways_at_live_shapes() {
+fn broadcasting_either_input_agrees_at_live_shapes() {
     let sketch = sketch("aten.mul.Tensor", DataType::Float32, &[3, 9, 1, 5], &[9, 4, 1], &[3, 9, 4, 5], None);
     let calls = [(3, 9), (2, 1), (1, 5)].map(|(outer, middle): (u32, u32)| {
         let a = f32s(&[outer, middle, 1, 5], noise(3, (outer * middle * 5) as usize));
@@ -34,7 +34,7 @@ fn broadcasting_both_ways_at_live_shapes() {
 }
 
 #[test]
-fn a_single_number_and_integers() {
+fn scalars_and_integers_agree() {
     let number = sketch("aten.add.Tensor", DataType::Float32, &[5, 7], &[], &[5, 7], Some(2.0));
     check(&number, &[vec![f32s(&[5, 7], noise(5, 35)), f32s(&[], vec![0.25])]], 1e-6);
     let integers = sketch("aten.add.Tensor", DataType::Int32, &[6], &[6], &[6], Some(3.0));
@@ -42,7 +42,7 @@ fn a_single_number_and_integers() {
 }
 
 #[test]
-fn shapes_that_do_not_go_together_are_refused_and_change_nothing() {
+fn incompatible_shapes_are_rejected_without_effect() {
     let sketch = sketch("aten.add.Tensor", DataType::Float32, &[8], &[8], &[8], Some(1.0));
     let loaded = sketch.load(&Default::default()).unwrap();
     let mut state = loaded.new_state().unwrap();
@@ -69,7 +69,7 @@ fn pairs(name: &str, argument: Option<Value>, tolerance: f32) {
 }
 
 #[test]
-fn special_numbers_meet_as_on_the_host() {
+fn special_floats_agree_with_the_host() {
     pairs("aten.add.Tensor", Some(Value::Int(1)), 1e-6);
     pairs("aten.sub.Tensor", Some(Value::Double(2.5)), 1e-6);
     pairs("aten.mul.Tensor", None, 1e-6);
@@ -83,7 +83,7 @@ fn special_numbers_meet_as_on_the_host() {
 }
 
 #[test]
-fn quotients_of_integers() {
+fn integer_division_agrees() {
     let numbers: Vec<i32> = vec![-7, -6, -1, 0, 1, 6, 7, i32::MAX];
     let divisors: Vec<i32> = vec![-3, -2, -1, 1, 2, 3];
     for mode in ["floor", "trunc"] {
@@ -105,7 +105,7 @@ fn quotients_of_integers() {
 }
 
 #[test]
-fn powers_of_integers_wrap() {
+fn integer_powers_wrap() {
     let mut sketch = Sketch::new();
     let inputs = [sketch.input(DataType::Int32, &[7, 1]), sketch.input(DataType::Int32, &[6])];
     let out = sketch.tensor(DataType::Int32, &[7, 6]);
@@ -116,7 +116,7 @@ fn powers_of_integers_wrap() {
 }
 
 #[test]
-fn bits_of_integers_and_truths() {
+fn bitwise_operators_agree() {
     for name in ["aten.bitwise_and.Tensor", "aten.bitwise_or.Tensor"] {
         let integers = sketch(name, DataType::Int32, &[5], &[5], &[5], None);
         check(&integers, &[vec![i32s(&[5], vec![0, 1, -1, 6, 12]), i32s(&[5], vec![3, -8, 7, 5, 10])]], 0.0);
@@ -126,7 +126,7 @@ fn bits_of_integers_and_truths() {
 }
 
 #[test]
-fn other_roundings_are_refused() {
+fn unknown_rounding_mode_is_rejected() {
     let mut sketch = Sketch::new();
     let mut args = vec![sketch.input(DataType::Float32, &[4]), sketch.input(DataType::Float32, &[4])];
     args.push(sketch.value(Value::String("ceil".into())));

@@ -6,7 +6,7 @@ use crate::testing::{Sketch, bools, check, dims, f32s, i32s};
 const SPECIAL: [f32; 8] = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 0.0, -0.0, 1.0, -1.0, 2.5];
 
 #[test]
-fn every_row_of_two_agrees_on_special_numbers() {
+fn every_binary_row_agrees_on_special_floats() {
     for row in BINARY_TABLE {
         let mut sketch = Sketch::new();
         let inputs = [sketch.input(DataType::Float32, &[8, 1]), sketch.input(DataType::Float32, &[8])];
@@ -19,7 +19,7 @@ fn every_row_of_two_agrees_on_special_numbers() {
 }
 
 #[test]
-fn bytes_at_every_tail() {
+fn byte_tensors_of_every_remainder_agree() {
     for count in [1u32, 2, 3, 4, 5, 63, 65, 257] {
         let mut sketch = Sketch::new();
         let inputs = [(); 2].map(|()| sketch.input(DataType::Bool, &[count]));
@@ -41,7 +41,7 @@ fn alone(name: &str, dtype: DataType, number: Option<Value>, out: DataType, coun
 }
 
 #[test]
-fn every_row_of_one_agrees() {
+fn every_unary_row_agrees() {
     for row in UNARY_TABLE.iter().filter(|row| row.name.ends_with(".Scalar")) {
         // Integers meet fractions as floats do, and numbers past their range as well.
         for number in [0.0, 1.0, 2.5, -1e12] {

@@ -6,7 +6,7 @@ fn number(value: f64) -> Value {
 }
 
 #[test]
-fn quantising_and_back() {
+fn quantise_and_dequantise_agree() {
     let mut sketch = Sketch::new();
     let x = sketch.input(DataType::Float32, &[3, 37]);
     let q = sketch.tensor(DataType::Int8, &[3, 37]);
@@ -24,7 +24,7 @@ fn quantising_and_back() {
 }
 
 #[test]
-fn a_scale_must_be_above_zero() {
+fn scale_of_zero_is_rejected() {
     for scale in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         let mut sketch = Sketch::new();
         let x = sketch.input(DataType::Float32, &[4]);
@@ -37,7 +37,7 @@ fn a_scale_must_be_above_zero() {
 }
 
 #[test]
-fn only_the_contiguous_order_is_taken() {
+fn other_dim_orders_are_rejected() {
     for (order, fine) in [(vec![0, 1], true), (vec![1, 0], false)] {
         let mut sketch = Sketch::new();
         let x = sketch.input(DataType::Int32, &[4, 3]);

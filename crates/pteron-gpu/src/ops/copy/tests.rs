@@ -83,7 +83,7 @@ fn recipe((sketch, _): &(Sketch, ValueId)) -> Vec<usize> {
 }
 
 #[test]
-fn the_widest_items_the_layout_allows() {
+fn strategy_follows_the_alignment() {
     use DataType::{Float32 as F, UInt8 as U};
     // Whole rows, then columns, then columns that are not vectors.
     assert_eq!(recipe(&slice_of(F, &[8, 6], [0, 2, 4, 1], &[2, 6])), [VEC4]);
@@ -102,7 +102,7 @@ fn the_widest_items_the_layout_allows() {
 }
 
 #[test]
-fn what_is_refused() {
+fn bad_arguments_are_rejected() {
     use DataType::Float32 as F;
     assert!(refusal(&select_of(F, &[3, 4], [1, 4], &[3]).0).contains("`index` is 4, but the dimension has 4 elements"));
     assert!(refusal(&select_of(F, &[3, 0], [1, 0], &[3]).0).contains("zero elements"));
@@ -123,7 +123,7 @@ fn what_is_refused() {
 }
 
 #[test]
-fn copies_of_the_same_shape() {
+fn clones_agree() {
     let order = [Value::Bool(false), Value::IntList(vec![0, 1])];
     for dtype in TYPES {
         for (name, middle) in [
@@ -139,7 +139,7 @@ fn copies_of_the_same_shape() {
 }
 
 #[test]
-fn slices_of_every_type_and_dimension() {
+fn slices_of_every_dtype_and_dimension_agree() {
     for dtype in TYPES {
         let (sketch, _) = slice_of(dtype, &[5, 83], [1, 3, 60, 1], &[5, 57]);
         check(&sketch, &inputs(dtype, &[&[5, 83], &[2, 81], &[1, 40]]), 0.0);
@@ -157,7 +157,7 @@ fn slices_of_every_type_and_dimension() {
 }
 
 #[test]
-fn selects_of_every_type_and_dimension() {
+fn selects_of_every_dtype_and_dimension_agree() {
     for dtype in TYPES {
         for (spec, out) in [([0, -1], [5, 8]), ([1, 0], [7, 8]), ([-1, -1], [7, 5])] {
             let (sketch, _) = select_of(dtype, &[7, 5, 8], spec, &out);
@@ -167,7 +167,7 @@ fn selects_of_every_type_and_dimension() {
 }
 
 #[test]
-fn absent_ends_and_whole_slices() {
+fn slices_without_end_and_whole_slices_agree() {
     let whole = [Value::Int(0), Value::Null, Value::Null, Value::Int(1)];
     let (sketch, out) = one("aten.slice_copy.Tensor", DataType::Float32, &[6, 5], &whole, &[6, 5]);
     check(&sketch, &inputs(DataType::Float32, &[&[6, 5], &[2, 5], &[6, 1]]), 0.0);
@@ -177,7 +177,7 @@ fn absent_ends_and_whole_slices() {
 }
 
 #[test]
-fn views_follow_numbers_and_symbols() {
+fn views_follow_fixed_and_symbolic_sizes() {
     let mut sketch = Sketch::new();
     let x = sketch.input(DataType::Float32, &[1, 9, 24]);
     let (axis, eight, three) = (sketch.int(1), sketch.int(8), sketch.int(3));
@@ -217,7 +217,7 @@ fn positioned(width: u32, dtype: DataType) -> (Sketch, ValueId) {
 }
 
 #[test]
-fn slices_that_start_at_a_symbol() {
+fn slices_with_symbolic_start_agree() {
     let call = |length: u32, position| vec![i32s(&[1, length], vec![0; length as usize]), i32s(&[1], vec![position])];
     let calls: Vec<_> =
         [(12, 0), (1, 12), (1, 13), (5, 14), (1, 19), (7, 1), (0, 4), (12, 8), (4, -4)].map(|(s, p)| call(s, p)).into();
@@ -228,7 +228,7 @@ fn slices_that_start_at_a_symbol() {
 }
 
 #[test]
-fn a_moving_start_changes_step_words_alone() {
+fn symbolic_start_changes_only_step_words() {
     for width in [3, 4] {
         let (sketch, rows) = positioned(width, DataType::Int32);
         let mut dry = Dry::new(&sketch).unwrap();

@@ -15,7 +15,7 @@ fn sketch(table: &[u32], bound: &[u32], out: &[u32]) -> (Sketch, ValueId) {
 }
 
 #[test]
-fn rows_by_index() {
+fn rows_by_index_agree() {
     for width in [1, 3, 4, 16, 130, 600] {
         let (sketch, _) = sketch(&[11, width], &[2, 7], &[2, 7, width]);
         let ids = |count: u32| (3..).step_by(7).map(|id| id % 11).take(count as usize).collect();
@@ -25,7 +25,7 @@ fn rows_by_index() {
 }
 
 #[test]
-fn a_single_index() {
+fn single_index_agrees() {
     let (sketch, _) = sketch(&[5, 4], &[], &[4]);
     check(&sketch, &[vec![i32s(&[], vec![4])], vec![i32s(&[], vec![0])]], 0.0);
 }
@@ -45,7 +45,7 @@ fn computed_indices_are_clamped() {
 }
 
 #[test]
-fn the_recipe_follows_the_width() {
+fn recipe_follows_the_row_width() {
     for (width, recipe) in [(16, 0), (6, 1)] {
         let (sketch, out) = sketch(&[5, width], &[9], &[9, width]);
         let mut dry = Dry::new(&sketch).unwrap();
@@ -60,7 +60,7 @@ fn the_recipe_follows_the_width() {
 }
 
 #[test]
-fn what_is_refused() {
+fn bad_arguments_are_rejected() {
     assert!(refusal(&sketch(&[5], &[2], &[2, 5]).0).contains("`weight` is [5], expected rows and columns"));
     assert!(refusal(&sketch(&[0, 4], &[2], &[2, 4]).0).contains("`weight` is [0, 4], with zero elements"));
     assert!(refusal(&sketch(&[2, 4], &[1; 8], &[1; 8]).0).contains("too many dimensions"));

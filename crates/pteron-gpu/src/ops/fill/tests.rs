@@ -12,7 +12,7 @@ fn call(sketch: &mut Sketch, name: &str, first: &[crate::ir::ValueId], options: 
 }
 
 #[test]
-fn shapes_of_the_file_and_every_type() {
+fn fixed_shapes_of_every_dtype_agree() {
     for dtype in TYPES {
         for shape in [&[][..], &[1], &[3, 37], &[2, 1, 5, 1, 3], &[0, 4]] {
             let mut sketch = Sketch::new();
@@ -31,7 +31,7 @@ fn shapes_of_the_file_and_every_type() {
 }
 
 #[test]
-fn shapes_of_another_tensor_and_symbolic_ones() {
+fn symbolic_shapes_and_shapes_of_a_tensor_agree() {
     let mut sketch = Sketch::new();
     let x = sketch.input(DataType::Float32, &[9, 5]);
     let (zero, five, value) = (sketch.int(0), sketch.int(5), sketch.float(f64::NEG_INFINITY));
@@ -46,7 +46,7 @@ fn shapes_of_another_tensor_and_symbolic_ones() {
 }
 
 #[test]
-fn a_symbolic_number() {
+fn symbolic_fill_value_agrees() {
     let mut sketch = Sketch::new();
     let x = sketch.input(DataType::Float32, &[9]);
     let (zero, length) = (sketch.int(0), sketch.value(Value::SymInt));
@@ -57,7 +57,7 @@ fn a_symbolic_number() {
 }
 
 #[test]
-fn sizes_below_zero_are_refused() {
+fn negative_sizes_are_rejected() {
     let mut sketch = Sketch::new();
     let size = sketch.value(Value::IntList(vec![3, -1]));
     call(&mut sketch, "aten.zeros.default", &[size], 4, DataType::Float32, &[3, 1]);

@@ -58,7 +58,7 @@ fn index_of(dtype: DataType, bound: &[u32], (at, places): (usize, usize), index:
 }
 
 #[test]
-fn rows_of_any_dimension() {
+fn index_select_of_any_dimension_agrees() {
     for dtype in TYPES {
         for (bound, dim, out) in [
             ([6, 5, 16], 0, [9, 5, 16]),
@@ -86,7 +86,7 @@ fn rows_of_any_dimension() {
 }
 
 #[test]
-fn an_element_for_each_index() {
+fn gather_of_elements_agrees() {
     for dtype in TYPES {
         for (bound, dim, index) in [
             (&[5, 6][..], 0, &[3, 6][..]),
@@ -111,7 +111,7 @@ fn an_element_for_each_index() {
 }
 
 #[test]
-fn indices_of_any_rank_at_any_place() {
+fn index_of_any_rank_and_dimension_agrees() {
     for dtype in TYPES {
         for (bound, place, index, out) in [
             (&[16][..], (0, 1), &[5][..], &[5][..]),
@@ -135,7 +135,7 @@ fn indices_of_any_rank_at_any_place() {
 }
 
 #[test]
-fn the_way_follows_what_lies_behind_an_index() {
+fn strategy_follows_the_slice_width() {
     use DataType::{Bool as B, Float32 as F};
     let recipe = |sketch: &(Sketch, ValueId)| Dry::new(&sketch.0).unwrap().recipes(0);
     assert_eq!(recipe(&select_of(F, &[6, 5, 16], 0, &[9], &[9, 5, 16])), [ITEMS]);
@@ -172,7 +172,7 @@ fn computed_indices_are_clamped() {
 }
 
 #[test]
-fn the_host_checks_indices_that_come_with_a_call_against_the_live_shape() {
+fn input_indices_are_checked_against_the_live_shape() {
     let refused = |sketch: &Sketch, bad: i32| {
         let loaded = sketch.load(&LoadOptions::default()).unwrap();
         let call = |rows: u32, index| {
@@ -194,7 +194,7 @@ fn the_host_checks_indices_that_come_with_a_call_against_the_live_shape() {
 }
 
 #[test]
-fn what_is_refused() {
+fn bad_arguments_are_rejected() {
     use DataType::Float32 as F;
     assert!(refusal(&select_of(F, &[4, 3], 0, &[2, 2], &[2, 3]).0).contains("`index` is [2, 2], expected one dimension"));
     assert!(refusal(&select_of(F, &[4, 3], 2, &[2], &[2, 3]).0).contains("`dim` is 2"));

@@ -40,7 +40,7 @@ fn noisy(shape: &[u32]) -> Vec<HostTensor> {
 }
 
 #[test]
-fn rows_of_any_width() {
+fn rows_of_any_width_agree() {
     for width in [2, 3, 4, 64, 130, 256, 1023, 1028, 4100] {
         let calls = [9, 1, 0, 4, 9].map(|rows| noisy(&[1, rows, width]));
         check(&rows(&[1, 9, width], &[width]), &calls, 2e-5);
@@ -48,7 +48,7 @@ fn rows_of_any_width() {
 }
 
 #[test]
-fn with_and_without_weight_and_bias() {
+fn optional_weight_and_bias_agree() {
     for (weight, bias) in [(false, false), (true, false), (false, true), (true, true)] {
         for width in [12, 13] {
             let case = Case { bound: &[5, width], normalized: &[width], weight, bias, eps: 1e-5 };
@@ -58,7 +58,7 @@ fn with_and_without_weight_and_bias() {
 }
 
 #[test]
-fn several_dimensions_and_any_rank() {
+fn several_normalised_dimensions_agree() {
     check(&rows(&[7], &[7]), &[noisy(&[7])], 2e-5);
     check(&rows(&[4, 3, 6], &[4, 3, 6]), &[noisy(&[4, 3, 6])], 2e-5);
     check(&rows(&[5, 4, 3, 2], &[3, 2]), &[[5, 4], [1, 1], [0, 4], [3, 2]].map(|[a, b]| noisy(&[a, b, 3, 2])), 2e-5);
@@ -66,7 +66,7 @@ fn several_dimensions_and_any_rank() {
 }
 
 #[test]
-fn long_rows_are_split() {
+fn split_rows_agree() {
     for (bound, normalized) in
         [(&[3, 40_000][..], &[40_000][..]), (&[2, 33_001], &[33_001]), (&[5, 60, 80, 8], &[60, 80, 8])]
     {
@@ -90,7 +90,7 @@ fn a_large_mean_leaves_the_variance_accurate() {
 }
 
 #[test]
-fn rows_that_are_all_the_same_and_rows_with_nan() {
+fn constant_rows_and_rows_with_nan_agree() {
     let sketch = rows(&[4, 8], &[8]);
     let mut values = [vec![0.1; 8], vec![-3.0e5; 8], noise(3, 16)].concat();
     check(&sketch, &[vec![f32s(&[4, 8], values.clone())]], 1e-5);
@@ -99,13 +99,13 @@ fn rows_that_are_all_the_same_and_rows_with_nan() {
 }
 
 #[test]
-fn rows_without_elements_have_a_mean_of_0_and_no_deviation() {
+fn empty_rows_have_mean_0_and_rstd_nan() {
     let case = Case { bound: &[3, 0], normalized: &[0], weight: false, bias: false, eps: 1e-5 };
     check(&sketch(&case), &[noisy(&[3, 0]), noisy(&[0, 0]), noisy(&[1, 0])], 0.0);
 }
 
 #[test]
-fn what_is_refused() {
+fn bad_arguments_are_rejected() {
     let of = |case: Case<'_>| refusal(&sketch(&case));
     let case = |bound, normalized| Case { bound, normalized, weight: false, bias: false, eps: 1e-5 };
     assert!(of(case(&[4, 8], &[4])).contains("`normalized_shape` is [4], but `input` is [4, 8]"));

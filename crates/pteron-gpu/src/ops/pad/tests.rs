@@ -12,7 +12,7 @@ fn sketch(dtype: DataType, bound: &[u32], pad: &[i64], value: f64, out: &[u32]) 
 }
 
 #[test]
-fn borders_of_every_kind_at_live_shapes() {
+fn positive_and_negative_padding_agrees_at_live_shapes() {
     let calls = || [6, 1, 4, 0].map(|rows: u32| vec![f32s(&[rows, 5], noise(1, (rows * 5) as usize))]);
     check(&sketch(DataType::Float32, &[6, 5], &[1, 2], 0.5, &[6, 8]), &calls(), 0.0);
     check(&sketch(DataType::Float32, &[6, 5], &[0, 0, 3, 1], f64::NEG_INFINITY, &[10, 5]), &calls(), 0.0);
@@ -21,7 +21,7 @@ fn borders_of_every_kind_at_live_shapes() {
 }
 
 #[test]
-fn integers_and_bytes() {
+fn integers_and_bytes_agree() {
     check(&sketch(DataType::Int32, &[3], &[2, 1], 9.0, &[6]), &[vec![i32s(&[3], vec![1, -2, 3])]], 0.0);
     for (pad, width) in [([1, 1], 7), ([3, 0], 8), ([-2, 5], 8)] {
         check(&sketch(DataType::Bool, &[3, 5], &pad, 1.0, &[3, width]), &[vec![bools(&[3, 5], 1)]], 0.0);
@@ -29,7 +29,7 @@ fn integers_and_bytes() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn bad_arguments_are_rejected() {
     let text = refusal(&sketch(DataType::Float32, &[3], &[-2, -2], 0.0, &[3]));
     assert!(text.contains("`pad` makes [-1] of [3], which no tensor can have"), "{text}");
     let text = refusal(&sketch(DataType::Float32, &[3], &[1, 1, 1, 1], 0.0, &[3]));

@@ -75,7 +75,7 @@ fn all(names: [&'static str; 4]) -> impl Iterator<Item = &'static str> {
 }
 
 #[test]
-fn rows_of_any_width() {
+fn contiguous_rows_of_any_width_agree() {
     for width in [1, 3, 4, 32, 63, 130, 256, 257, 1023, 1028, 4100] {
         for name in all(OF_LISTS) {
             let sketch = floats(name, &[9, width], &[-1], width % 2 == 0);
@@ -88,7 +88,7 @@ fn rows_of_any_width() {
 }
 
 #[test]
-fn columns_and_dimensions_in_the_middle() {
+fn strided_rows_agree() {
     for (bound, axis) in [([70, 33, 1], 0), ([5, 130, 3], 1), ([3, 40, 65], 1), ([300, 2, 3], 0), ([1, 17, 300], -2)] {
         for name in all(OF_LISTS) {
             let sketch = floats(name, &bound, &[axis], true);
@@ -100,7 +100,7 @@ fn columns_and_dimensions_in_the_middle() {
 }
 
 #[test]
-fn every_set_of_dimensions_of_every_rank() {
+fn every_set_of_dimensions_of_every_rank_agrees() {
     let bound = [3, 2, 1, 5, 4];
     for rank in 0..=5usize {
         for set in 0..1usize << rank {
@@ -119,7 +119,7 @@ fn every_set_of_dimensions_of_every_rank() {
 }
 
 #[test]
-fn whatever_stands_for_all_dimensions() {
+fn none_and_empty_list_reduce_all_dimensions() {
     for name in all(OF_LISTS) {
         for keepdim in [false, true] {
             let none = with(name, FLOAT, &[6, 7], Value::Null, keepdim).0;
@@ -132,7 +132,7 @@ fn whatever_stands_for_all_dimensions() {
 }
 
 #[test]
-fn long_lines_are_split() {
+fn split_rows_agree() {
     for name in all(OF_LISTS) {
         for (bound, axes) in [
             (&[40_000][..], &[][..]),
@@ -164,7 +164,7 @@ fn long_lines_are_split() {
 }
 
 #[test]
-fn sums_of_many_numbers_are_accurate() {
+fn long_sums_are_accurate() {
     let count = 1u32 << 21;
     let sketch = floats(SUM, &[count], &[0], false);
     let outputs = once(&sketch, &[f32s(&[count], vec![0.1; count as usize])]);
@@ -180,7 +180,7 @@ fn once(sketch: &Sketch, inputs: &[HostTensor]) -> TensorData<'static> {
 
 /// PyTorch's answers, which do not come from the reference.
 #[test]
-fn ties_infinities_and_nan_as_in_pytorch() {
+fn ties_infinities_and_nan_match_pytorch() {
     let (inf, nan, minus_nan) = (f32::INFINITY, f32::NAN, f32::from_bits(0xffc0_1234));
     let rows = [
         ([1.0, 3.0, 3.0, -2.0, -2.0], [1, 3], [3.0, -2.0]),
@@ -216,7 +216,7 @@ fn ties_infinities_and_nan_as_in_pytorch() {
 }
 
 #[test]
-fn the_first_of_equals_across_parts() {
+fn argmax_returns_the_first_of_equals_across_segments() {
     let count = 50_000;
     for places in [&[49_999][..], &[20_001, 20_000], &[33_333, 12, 49_999], &[0, 40_000]] {
         let mut values = vec![0.5; count as usize];
@@ -228,7 +228,7 @@ fn the_first_of_equals_across_parts() {
 }
 
 #[test]
-fn integers() {
+fn integers_agree() {
     for name in all([SUM, AMAX, AMIN, SUM]) {
         for (bound, axis) in [([9, 12], 1), ([9, 13], 1), ([9, 12], 0), ([2, 20_000], 1)] {
             let sketch = with(name, DataType::Int32, &bound, dim(name, &[axis]), false).0;
@@ -241,7 +241,7 @@ fn integers() {
 }
 
 #[test]
-fn nothing_to_reduce() {
+fn reductions_of_no_elements_match_pytorch() {
     // Sums of nothing are 0, means are not numbers, and kept dims without elements make empty answers.
     for name in [SUM, MEAN] {
         let sketch = floats(name, &[4, 6, 5], &[1], false);
@@ -268,7 +268,7 @@ fn nothing_to_reduce() {
 }
 
 #[test]
-fn what_is_reserved_holds_for_every_shape() {
+fn scratch_suffices_for_every_shape() {
     let bound = [40, 7, 300, 6, 50];
     for axes in [vec![0], vec![4], vec![0, 2], vec![1, 3], vec![0, 2, 4], vec![2, 3, 4], vec![]] {
         for name in [SUM, ARGMIN] {
@@ -291,7 +291,7 @@ fn what_is_reserved_holds_for_every_shape() {
 }
 
 #[test]
-fn the_recipe_follows_the_live_shape() {
+fn recipe_follows_the_live_shape() {
     let (sketch, out) = with(SUM, FLOAT, &[8, 64], dim(SUM, &[1]), false);
     let mut dry = Dry::new(&sketch).unwrap();
     assert_eq!((dry.recipes(0), dry.dims(out)), (vec![1], vec![8]));
@@ -308,7 +308,7 @@ fn the_recipe_follows_the_live_shape() {
 }
 
 #[test]
-fn what_is_refused() {
+fn bad_arguments_are_rejected() {
     let of = |name, dtype, bound: &[u32], axes: Value| refusal(&with(name, dtype, bound, axes, false).0);
     let list = |axes: &[i64]| Value::IntList(axes.to_vec());
     assert!(of(SUM, FLOAT, &[4, 5], list(&[2])).contains("`dim` has 2, but the tensor has 2 dimensions"));

@@ -21,7 +21,7 @@ fn noisy(shape: &[u32], scale: f32) -> Vec<HostTensor> {
 }
 
 #[test]
-fn rows_of_any_width() {
+fn rows_of_any_width_agree() {
     for name in NAMES {
         for width in [1, 3, 4, 64, 129, 256, 1022, 1028, 4100] {
             let calls = [9, 1, 0, 4, 9].map(|rows| noisy(&[rows, width], 12.0));
@@ -31,7 +31,7 @@ fn rows_of_any_width() {
 }
 
 #[test]
-fn any_dimension_of_any_rank() {
+fn any_dimension_of_any_rank_agrees() {
     for name in NAMES {
         check(&sketch(name, &[], 0, false), &[noisy(&[], 3.0)], 0.0);
         check(&sketch(name, &[], -1, false), &[noisy(&[], 3.0)], 0.0);
@@ -49,7 +49,7 @@ fn any_dimension_of_any_rank() {
 }
 
 #[test]
-fn long_lines_are_split() {
+fn split_rows_agree() {
     for name in NAMES {
         for (bound, axis) in [([1, 40_000], 1), ([3, 33_001], 1), ([9000, 6], 0), ([70_000, 1], 0)] {
             let sketch = sketch(name, &bound, axis, false);
@@ -66,7 +66,7 @@ fn long_lines_are_split() {
 
 /// PyTorch's answers, which do not come from the reference.
 #[test]
-fn infinities_nan_and_large_numbers_as_in_pytorch() {
+fn infinities_nan_and_large_values_match_pytorch() {
     let (inf, nan) = (f32::INFINITY, f32::NAN);
     let rows = [
         ([-inf, -inf, -inf, -inf], [nan; 4]),
@@ -112,7 +112,7 @@ fn infinities_nan_and_large_numbers_as_in_pytorch() {
 }
 
 #[test]
-fn what_is_reserved_holds_for_every_shape() {
+fn scratch_suffices_for_every_shape() {
     let bound = [30, 900, 70];
     for axis in 0..3 {
         let mut dry = Dry::new(&sketch(NAMES[0], &bound, axis, false)).unwrap();
@@ -127,7 +127,7 @@ fn what_is_reserved_holds_for_every_shape() {
 }
 
 #[test]
-fn what_is_refused() {
+fn bad_arguments_are_rejected() {
     assert!(refusal(&sketch(NAMES[0], &[4, 5], 2, false)).contains("`dim` is 2, but the tensor has 2 dimensions"));
     assert!(refusal(&sketch(NAMES[1], &[4, 5], -3, false)).contains("`dim` is -3"));
     assert!(refusal(&sketch(NAMES[1], &[4, 5], 0, true)).contains("`half_to_float` is true, only false is supported"));

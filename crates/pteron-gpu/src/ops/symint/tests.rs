@@ -14,7 +14,7 @@ fn binary(name: &str, a: i64, b: i64) -> crate::Result<i64> {
 }
 
 #[test]
-fn arithmetic_is_pythons() {
+fn arithmetic_matches_python() {
     assert_eq!(binary("add", 3, -5).unwrap(), -2);
     assert_eq!(binary("sub", 3, 5).unwrap(), -2);
     assert_eq!(binary("mul", -3, 5).unwrap(), -15);
@@ -26,7 +26,7 @@ fn arithmetic_is_pythons() {
 }
 
 #[test]
-fn what_leaves_the_numbers_is_refused() {
+fn overflow_and_division_by_zero_are_rejected() {
     let refused = |name, a, b| binary(name, a, b).unwrap_err().to_string();
     assert!(refused("floordiv", 4, 0).contains("`b` is zero"));
     assert!(refused("add", i64::MAX, 1).contains("leaves 64 bits"));
@@ -72,7 +72,7 @@ fn integers_of_inputs_are_live_from_the_first_call() {
 }
 
 #[test]
-fn what_is_refused() {
+fn bad_arguments_are_rejected() {
     assert!(refusal(&selected(&[2, 4], 1, 0).0).contains("does not name one number"));
     assert!(refusal(&selected(&[4], 0, 4).0).contains("`index` is 4, but `x` has 4 elements"));
     assert!(refusal(&selected(&[4], 1, 0).0).contains("`dim` is 1"));

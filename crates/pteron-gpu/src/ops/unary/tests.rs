@@ -50,7 +50,7 @@ fn every_row_agrees_at_every_shape() {
 }
 
 #[test]
-fn every_row_treats_special_numbers_as_the_host_does() {
+fn every_row_agrees_on_special_floats() {
     for row in TABLE {
         // Sines of numbers of thirty digits are noise.
         let keep = |x: &f32| !(row.name.contains("sin") || row.name.contains("cos")) || x.abs() < 1e4 || x.is_nan();
@@ -62,7 +62,7 @@ fn every_row_treats_special_numbers_as_the_host_does() {
 }
 
 #[test]
-fn sines_hold_over_many_turns() {
+fn sine_is_accurate_for_large_arguments() {
     let values: Vec<f32> = (0..4001u16).map(|i| (f32::from(i) - 2000.0) * 3.7).collect();
     for name in ["aten.sin.default", "aten.cos.default"] {
         check(&sketch(name, &[4001]), &[vec![f32s(&[4001], values.clone())]], 2e-6);
@@ -70,7 +70,7 @@ fn sines_hold_over_many_turns() {
 }
 
 #[test]
-fn gelu_both_ways_is_right_in_the_tails() {
+fn gelu_is_accurate_in_the_tails() {
     let values: Vec<f32> = (0..2001u16).map(|i| (f32::from(i) - 1000.0) / 100.0).collect();
     for way in ["none", "tanh"] {
         let sketch = sketch_with("aten.gelu.default", DataType::Float32, &[2001], vec![Value::String(way.into())]);
@@ -81,7 +81,7 @@ fn gelu_both_ways_is_right_in_the_tails() {
 }
 
 #[test]
-fn powers_of_every_kind() {
+fn powers_agree() {
     let values = || vec![-3.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 3.0, 10.0, f32::NAN, f32::INFINITY, f32::NEG_INFINITY];
     for exponent in [0.0, 1.0, 2.0, 3.0, 4.0, 7.0, -1.0, -2.0, -3.0, 0.5, -0.5, 2.5, 65.0, 100.0, f64::INFINITY, f64::NAN] {
         println!("to the power {exponent}");
@@ -92,7 +92,7 @@ fn powers_of_every_kind() {
 }
 
 #[test]
-fn integers_where_they_make_sense() {
+fn integers_agree() {
     let ints = || vec![i32s(&[7], vec![i32::MAX, i32::MIN + 1, 0, -5, 5, 100, -100])];
     for name in ["aten.abs.default", "aten.neg.default"] {
         check(&sketch_with(name, DataType::Int32, &[7], vec![]), &[ints()], 0.0);
@@ -106,7 +106,7 @@ fn integers_where_they_make_sense() {
 }
 
 #[test]
-fn bounds_may_cross_or_be_missing_but_not_be_nan() {
+fn clamp_bounds_may_cross_but_not_be_nan() {
     let number = |value: f64| Value::Double(value);
     let values = || vec![f32s(&[5], vec![-2.0, -0.5, 0.0, 0.5, f32::NAN])];
     for bounds in [[number(1.0), number(-1.0)], [Value::Null, Value::Null], [Value::Int(0), number(f64::INFINITY)]] {
@@ -117,7 +117,7 @@ fn bounds_may_cross_or_be_missing_but_not_be_nan() {
 }
 
 #[test]
-fn a_single_number_and_nothing() {
+fn scalars_and_empty_tensors_agree() {
     check(&sketch("aten.sigmoid.default", &[]), &[vec![f32s(&[], vec![0.5])]], 1e-6);
     let mut dry = Dry::new(&sketch("aten.relu.default", &[5, 1024])).unwrap();
     assert_eq!(dry.planned.plans()[0].steps[0].grid.groups(), 5);

@@ -12,7 +12,7 @@ fn sketch(dtypes: [DataType; 3], bounds: [&[u32]; 3], out: &[u32]) -> Sketch {
 }
 
 #[test]
-fn broadcasting_in_rows_and_one_by_one() {
+fn broadcasting_agrees_vectorised_and_element_by_element() {
     let f = DataType::Float32;
     for width in [8u32, 5] {
         let sketch = sketch([f; 3], [&[6, 1], &[6, width], &[1, width]], &[6, width]);
@@ -25,7 +25,7 @@ fn broadcasting_in_rows_and_one_by_one() {
 }
 
 #[test]
-fn nan_is_carried_and_types_are_promoted() {
+fn nan_is_kept_and_dtypes_are_promoted() {
     let (f, i) = (DataType::Float32, DataType::Int32);
     let odd = vec![f32::NAN, f32::INFINITY, -0.0, f32::NEG_INFINITY, 1.0];
     let same = sketch([f; 3], [&[5]; 3], &[5]);

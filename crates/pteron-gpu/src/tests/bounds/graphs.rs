@@ -47,7 +47,7 @@ fn linears(random: &mut Random) -> Valid {
 }
 
 fn attention(random: &mut Random) -> Valid {
-    let name = random.of(&["sdpa_with_kv_cache.default", "sdpa_with_kv_cache.sliced", "sdpa_with_kv_cache.naive"]);
+    let name = random.of(&["sdpa_with_kv_cache.default", "pteron.sdpa_sliced", "pteron.sdpa_naive"]);
     let (heads, group) = (random.of(&[1, 2, 3]), random.of(&[1, 2, 4]));
     let (dim, tokens, cache) = (random.of(&[64, 128, 8, 6, 4]), random.of(&[1, 7, 40]), random.of(&[40, 300, 1100]));
     let mut sketch = Sketch::new();

@@ -12,7 +12,7 @@ fn repeat_of(dtype: DataType, bound: &[u32], repeats: &[i64], out: &[u32]) -> (S
 }
 
 #[test]
-fn expands_of_every_type() {
+fn expand_of_every_dtype_agrees() {
     for dtype in TYPES {
         check(&expand_of(dtype, &[4], &[3, 4], &[3, 4]).0, &inputs(dtype, &[&[4], &[3], &[0], &[4]]), 0.0);
         check(&expand_of(dtype, &[5, 1], &[-1, 7], &[5, 7]).0, &inputs(dtype, &[&[5, 1], &[1, 1], &[0, 1]]), 0.0);
@@ -32,7 +32,7 @@ fn expands_of_every_type() {
 }
 
 #[test]
-fn sizes_that_are_bounds_follow_the_live_shape() {
+fn sizes_equal_to_bounds_follow_the_live_shape() {
     let (sketch, out) = expand_of(DataType::Float32, &[6, 1, 4], &[6, 3, 4], &[6, 3, 4]);
     let mut dry = Dry::new(&sketch).unwrap();
     for live in [5, 0, 2, 6] {
@@ -51,7 +51,7 @@ fn sizes_that_are_bounds_follow_the_live_shape() {
 }
 
 #[test]
-fn sizes_by_symbol() {
+fn symbolic_sizes_agree() {
     let mut sketch = Sketch::new();
     let (x, y) = (sketch.input(DataType::Int32, &[1, 5]), sketch.input(DataType::Int32, &[9, 1]));
     let (zero, one, no) = (sketch.int(0), sketch.int(1), sketch.value(Value::Bool(false)));
@@ -71,7 +71,7 @@ fn sizes_by_symbol() {
 }
 
 #[test]
-fn repeats_of_every_type() {
+fn repeat_of_every_dtype_agrees() {
     for dtype in TYPES {
         check(&repeat_of(dtype, &[3], &[2], &[6]).0, &inputs(dtype, &[&[3], &[1], &[0], &[3]]), 0.0);
         check(&repeat_of(dtype, &[3, 5], &[2, 2], &[6, 10]).0, &inputs(dtype, &[&[3, 5], &[1, 2], &[3, 0]]), 0.0);
@@ -86,7 +86,7 @@ fn repeats_of_every_type() {
 }
 
 #[test]
-fn what_is_refused() {
+fn bad_arguments_are_rejected() {
     use DataType::Float32 as F;
     assert!(refusal(&expand_of(F, &[3], &[-1, 3], &[1, 3]).0).contains("leaves a new dimension open"));
     assert!(refusal(&expand_of(F, &[3], &[2, -2], &[2, 3]).0).contains("only a dimension of 1 can be expanded to -2"));

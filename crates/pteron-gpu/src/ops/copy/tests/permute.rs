@@ -18,7 +18,7 @@ fn alias(sketch: &(Sketch, ValueId)) -> bool {
 }
 
 #[test]
-fn permutes_of_every_type() {
+fn permute_of_every_dtype_agrees() {
     for dtype in TYPES {
         check(&permute_of(dtype, &[7, 5], &[1, 0]).0, &inputs(dtype, &[&[7, 5], &[1, 5], &[3, 2], &[0, 5], &[7, 5]]), 0.0);
         check(&permute_of(dtype, &[2, 3, 4, 5], &[3, 1, 0, 2]).0, &inputs(dtype, &[&[2, 3, 4, 5], &[1, 2, 4, 1]]), 0.0);
@@ -30,7 +30,7 @@ fn permutes_of_every_type() {
 }
 
 #[test]
-fn transposes_in_tiles() {
+fn tiled_transposes_agree() {
     for dtype in TYPES {
         // Plain, with an outer dim, with one between, around one, narrow on either side, and one that bytes do not fill.
         for (bound, order) in [
@@ -54,7 +54,7 @@ fn transposes_in_tiles() {
 }
 
 #[test]
-fn the_way_follows_the_layout() {
+fn strategy_follows_the_layout() {
     use DataType::{Bool as B, Float32 as F};
     // Rows that stay whole, large transposes, small ones.
     assert_eq!(recipe(&permute_of(F, &[2, 9, 3, 16], &[0, 2, 1, 3])), [VEC4]);
@@ -82,7 +82,7 @@ fn the_way_follows_the_layout() {
 }
 
 #[test]
-fn what_moves_nothing_at_any_shape_shares_memory() {
+fn identity_permutations_alias() {
     use DataType::Float32 as F;
     assert!(alias(&permute_of(F, &[4, 1, 3], &[1, 0, 2])));
     assert!(alias(&permute_of(F, &[4, 1, 3, 1], &[0, 3, 1, 2])));
@@ -94,7 +94,7 @@ fn what_moves_nothing_at_any_shape_shares_memory() {
 }
 
 #[test]
-fn every_name_of_a_transpose() {
+fn every_transpose_operator_agrees() {
     for dtype in TYPES {
         for (bound, out) in [(&[6, 5][..], &[5, 6][..]), (&[6], &[6]), (&[], &[])] {
             check(&one("aten.t_copy.default", dtype, bound, &[], out).0, &inputs(dtype, &[bound]), 0.0);
@@ -105,7 +105,7 @@ fn every_name_of_a_transpose() {
 }
 
 #[test]
-fn flips_of_every_type_and_dimension() {
+fn flip_of_every_dtype_and_dimension_agrees() {
     for dtype in TYPES {
         for dims in [&[0][..], &[1], &[2], &[0, 2], &[-1, 0, 1]] {
             for bound in [[5, 7, 11], [3, 2, 16], [2, 3, 53]] {
@@ -122,7 +122,7 @@ fn flips_of_every_type_and_dimension() {
 }
 
 #[test]
-fn dims_of_one_come_and_go() {
+fn squeeze_and_unsqueeze_agree() {
     for dtype in TYPES {
         for (dim, out) in [(0, [1, 3, 4]), (2, [3, 4, 1]), (-1, [3, 4, 1]), (-3, [1, 3, 4]), (1, [3, 1, 4])] {
             let (sketch, _) = one("aten.unsqueeze_copy.default", dtype, &[3, 4], &[Value::Int(dim)], &out);
@@ -143,7 +143,7 @@ fn dims_of_one_come_and_go() {
 }
 
 #[test]
-fn a_dim_that_only_a_live_shape_makes_one_stays() {
+fn squeeze_keeps_a_dim_that_is_1_only_live() {
     let (sketch, out) = one("aten.squeeze_copy.dims", DataType::Float32, &[1, 6, 2], &[Value::IntList(vec![0, 1])], &[6, 2]);
     let mut dry = Dry::new(&sketch).unwrap();
     dry.call(&[(&[1, 1, 2], &[])]).unwrap();
@@ -154,7 +154,7 @@ fn a_dim_that_only_a_live_shape_makes_one_stays() {
 }
 
 #[test]
-fn what_is_refused() {
+fn bad_arguments_are_rejected() {
     use DataType::Float32 as F;
     for order in [&[0, 0][..], &[0], &[0, 2], &[0, 1, 2]] {
         let (sketch, _) = one(PERMUTE, F, &[3, 4], &[Value::IntList(order.to_vec())], &[3, 4]);

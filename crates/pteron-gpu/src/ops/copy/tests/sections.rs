@@ -18,7 +18,7 @@ fn call_of(dtype: DataType, shapes: &[&[u32]]) -> Vec<HostTensor> {
 }
 
 #[test]
-fn tensors_of_every_type_behind_one_another() {
+fn cat_of_every_dtype_agrees() {
     for dtype in TYPES {
         let (sketch, _) = cat_of(dtype, &[&[2, 3], &[4, 3], &[1, 3]], 0, &[7, 3]);
         let shapes: [[&[u32]; 3]; 4] = [
@@ -45,7 +45,7 @@ fn tensors_of_every_type_behind_one_another() {
 }
 
 #[test]
-fn more_tensors_than_one_dispatch_binds() {
+fn cat_of_many_tensors_takes_several_dispatches() {
     for dtype in TYPES {
         for (rows, width) in [(5, 3), (1, 3), (3, 16), (1, 1), (7, 4)] {
             let widths: Vec<u32> = (0..17).map(|part| width * (1 + part % 3)).collect();
@@ -64,7 +64,7 @@ fn more_tensors_than_one_dispatch_binds() {
 }
 
 #[test]
-fn empty_tensors_of_one_dimension_are_passed_over() {
+fn cat_skips_empty_one_dimensional_tensors() {
     for dtype in TYPES {
         let (sketch, _) = cat_of(dtype, &[&[0], &[4, 3], &[2, 3]], -2, &[6, 3]);
         check(&sketch, &[call_of(dtype, &[&[0], &[4, 3], &[2, 3]]), call_of(dtype, &[&[0], &[1, 3], &[2, 3]])], 0.0);
@@ -82,7 +82,7 @@ fn empty_tensors_of_one_dimension_are_passed_over() {
 }
 
 #[test]
-fn what_cannot_be_put_together() {
+fn incompatible_tensors_are_rejected() {
     use DataType::Float32 as F;
     assert!(
         refusal(&cat_of(F, &[&[2, 3], &[2, 4]], 0, &[4, 3]).0).contains("`tensors` has [2, 4] at 1, expected [2, 3] apart")
@@ -97,7 +97,7 @@ fn what_cannot_be_put_together() {
 }
 
 #[test]
-fn integers_among_floats_become_floats() {
+fn cat_promotes_integers_to_floats() {
     let mut sketch = Sketch::new();
     let (a, b) = (sketch.input(DataType::Float32, &[3]), sketch.input(DataType::Int32, &[3]));
     let (list, dim) = (sketch.value(Value::ValueList(vec![b, a, b])), sketch.int(0));
@@ -126,7 +126,7 @@ fn split_of(dtype: DataType, bound: &[u32], sizes: &[u32], dim: usize) -> (Sketc
 }
 
 #[test]
-fn parts_of_every_type() {
+fn split_of_every_dtype_agrees() {
     for dtype in TYPES {
         for (bound, sizes, dim) in [
             (&[2, 8][..], &[4, 4][..], 1),
@@ -149,7 +149,7 @@ fn parts_of_every_type() {
 }
 
 #[test]
-fn seven_parts_are_one_dispatch() {
+fn seven_sections_are_one_dispatch() {
     let recipes = |dtype, bound: &[u32], sizes: &[u32]| Dry::new(&split_of(dtype, bound, sizes, 1).0).unwrap().recipes(0);
     assert_eq!(recipes(DataType::Float32, &[3, 12], &[4, 8]), [0]);
     assert_eq!(recipes(DataType::Float32, &[3, 12], &[4, 0, 4, 4]), [0]);
@@ -165,7 +165,7 @@ fn seven_parts_are_one_dispatch() {
 }
 
 #[test]
-fn sizes_add_up_at_every_shape() {
+fn split_sizes_must_add_up_at_every_shape() {
     let (sketch, outs) = split_of(DataType::Float32, &[9, 4], &[5, 4], 0);
     let mut dry = Dry::new(&sketch).unwrap();
     let error = dry.call(&[(&[7, 4], &[])]).unwrap_err().to_string();
@@ -187,7 +187,7 @@ fn sizes_add_up_at_every_shape() {
 }
 
 #[test]
-fn sizes_by_symbol() {
+fn symbolic_split_sizes_agree() {
     for (dtype, width) in [(DataType::Float32, 4), (DataType::Float32, 3), (DataType::UInt8, 3)] {
         let mut sketch = Sketch::new();
         let (x, y) = (sketch.input(dtype, &[12, width]), sketch.input(dtype, &[7, 1]));
