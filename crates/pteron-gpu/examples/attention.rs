@@ -40,7 +40,7 @@ fn run(adapter: Option<String>, repeat: usize) -> pteron_gpu::Result<()> {
     let summary = gpu.adapter();
     println!("{} ({}, {}), {repeat} repetitions, microseconds", summary.name, summary.driver, summary.backend);
     println!("{HEADS} heads over {KV_HEADS}, {LANES} lanes, cache {CONTEXT}");
-    let kinds = ["sdpa_with_kv_cache.default", "sdpa_with_kv_cache.naive"];
+    let kinds = ["sdpa_with_kv_cache.default", "pteron.sdpa_naive"];
     let graphs = kinds.map(|name| load(&gpu, name));
     for (tokens, position) in
         [(1, 0), (1, 512), (1, 2047), (8, 2040), (128, 0), (128, 1920), (512, 0), (512, 1536), (2048, 0)]

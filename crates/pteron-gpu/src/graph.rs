@@ -16,7 +16,8 @@ use crate::rewrite;
 use crate::shape::Dims;
 
 #[cfg(test)]
-pub(crate) use decode::{charge_call, declared_flows, info};
+pub(crate) use decode::charge_call;
+pub(crate) use decode::{declared_flows, info};
 pub use elem::Elem;
 
 /// A tensor's elements and bound.

@@ -26,6 +26,7 @@ mod narrow_state;
 pub mod ops;
 pub mod plan;
 mod reduction;
+#[cfg(any(test, feature = "reference"))]
 pub mod reference;
 pub mod resize;
 mod rewrite;

@@ -10,6 +10,7 @@ use std::fmt::Debug;
 use crate::error::OpError;
 use crate::kernel::Variant;
 use crate::live::{Live, Number, Scalar, ScalarId, TensorId};
+#[cfg(any(test, feature = "reference"))]
 use crate::reference::HostTensors;
 use crate::shape::Dims;
 
@@ -27,10 +28,11 @@ pub trait Op: Debug + Send + Sync {
     /// Shapes or scalars that do not go together, by argument.
     fn plan(&self, cx: &PlanCx<'_>) -> Result<Plan, OpError>;
 
-    /// The answer in plain Rust, for tests: the same decoded operator, none of the kernel's arithmetic.
+    /// Computes the result on the host, for tests and fuzzers: from the same decoded operator, with none of the kernel's arithmetic.
     ///
     /// # Errors
     /// As [`plan`](Self::plan), whose output dims the caller has applied already.
+    #[cfg(any(test, feature = "reference"))]
     fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError>;
 
     /// The input whose memory the first output may share instead of being written: the same elements in the same order.

@@ -1,4 +1,4 @@
-//! Tensors on the host and a plain way to run a graph on them: the oracle that operators are tested against.
+//! Runs a graph on the host: the oracle that operators are tested against. Compiled for tests, benchmarks and fuzzers only.
 
 use std::collections::HashMap;
 
@@ -46,7 +46,7 @@ impl HostData {
         }
     }
 
-    /// Elements of one type behind one another.
+    /// Concatenates elements of one type.
     pub fn concat<'a>(parts: impl IntoIterator<Item = &'a Self>) -> Self {
         let mut parts = parts.into_iter();
         let mut all = parts.next().cloned().unwrap_or(Self::U8(Vec::new()));
@@ -76,7 +76,7 @@ pub struct HostTensor {
 pub struct HostTensors(HashMap<TensorId, HostTensor>);
 
 impl HostTensors {
-    /// A tensor; empty if it has not been set.
+    /// A tensor; `None` if it has not been set.
     #[must_use]
     pub fn get(&self, tensor: TensorId) -> Option<&HostTensor> {
         self.0.get(&tensor)
@@ -115,7 +115,7 @@ impl HostTensors {
     }
 }
 
-/// Runs a planned graph with each operator's plain reference. `tensors` holds inputs, constants and state.
+/// Runs a planned graph with each operator's reference. `tensors` holds inputs, constants and state.
 ///
 /// # Errors
 /// What an operator refuses.
@@ -127,7 +127,7 @@ pub fn run(graph: &Graph, planned: &Planned, tensors: &mut HostTensors) -> Resul
     Ok(())
 }
 
-/// Every index of a tensor, in order.
+/// Returns every index of a tensor, in order.
 pub fn indices(dims: &Dims) -> impl Iterator<Item = Vec<u32>> + '_ {
     (0..dims.count()).map(|flat| {
         let mut rest = flat;
@@ -141,7 +141,7 @@ pub fn indices(dims: &Dims) -> impl Iterator<Item = Vec<u32>> + '_ {
     })
 }
 
-/// Where a broadcast tensor has the element for an index of the result.
+/// The offset in a broadcast tensor of the element for an index of the result.
 #[must_use]
 pub fn broadcast_offset(dims: &Dims, index: &[u32]) -> usize {
     let lead = index.len() - dims.len();

@@ -106,6 +106,7 @@ impl AppendRows {
     }
 
     /// The append on host tensors.
+    #[cfg(any(test, feature = "reference"))]
     pub(crate) fn reference<E: Copy>(&self, cx: &PlanCx<'_>, value: &[E], cache: &[E]) -> Vec<E> {
         let start = self.position as usize * row_length(&cx.dims(self.cache)) as usize;
         let mut after = cache.to_vec();

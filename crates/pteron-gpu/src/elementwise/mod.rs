@@ -13,6 +13,7 @@ use crate::kernel::reach::{Counts, DispatchView, Reached, count};
 use crate::kernel::{Include, KernelDef, Variant};
 use crate::live::TensorId;
 use crate::plan::{BoundsCx, Dispatch, Op, Plan, PlanCx, Recipe, Recipes};
+#[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostTensors, broadcast_offset, indices};
 use crate::shape::{Dims, MAX_RANK, broadcast};
 use crate::{includes, params};
@@ -97,12 +98,29 @@ pub(crate) struct Row {
 /// `params.p` (floats) and `params.q` (integers) in WGSL, and the last argument on the host.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Formula<N> {
-    pub(crate) wgsl: &'static str,
-    pub(crate) host: Host<N>,
+    wgsl: &'static str,
+    #[cfg(any(test, feature = "reference"))]
+    host: Host<N>,
+    /// Without the reference.
+    #[cfg(not(any(test, feature = "reference")))]
+    host: std::marker::PhantomData<N>,
+}
+
+impl<N: Copy> Formula<N> {
+    /// A formula in WGSL and on the host; the latter is kept for tests only.
+    pub(crate) const fn new(wgsl: &'static str, host: Host<N>) -> Self {
+        #[cfg(not(any(test, feature = "reference")))]
+        let host = {
+            let _ = host;
+            std::marker::PhantomData
+        };
+        Self { wgsl, host }
+    }
 }
 
 /// A formula on the host, by number of input tensors.
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(any(test, feature = "reference")), allow(dead_code, reason = "only references call formulas on the host"))]
 pub(crate) enum Host<N> {
     Unary(fn(N, &[N; 4]) -> N),
     Binary(fn(N, N, &[N; 4]) -> N),
@@ -355,6 +373,7 @@ impl Op for Elementwise {
         Ok(Plan::new(self.out, out, Dispatch::items(0, &params, out.count(), 1024)?))
     }
 
+    #[cfg(any(test, feature = "reference"))]
     fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError> {
         let out = self.out_dims(cx)?;
         let (row, elem) = (self.row, self.signature.out);
@@ -380,6 +399,7 @@ impl Op for Elementwise {
     }
 }
 
+#[cfg(any(test, feature = "reference"))]
 impl Elementwise {
     /// Evaluates the formula for each element of the output on the host.
     fn evaluate<N: Copy>(

@@ -1,7 +1,9 @@
 //! Element types in memory and in registers: storage types, compute types, conversions between them, and the same on the host.
 
 use crate::graph::Elem;
+#[cfg(any(test, feature = "reference"))]
 use crate::live::TensorId;
+#[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors};
 
 /// The type that an expression computes in.
@@ -168,6 +170,7 @@ pub(super) fn promote(a: Elem, b: Elem) -> Elem {
 }
 
 /// Reads a host tensor as integers.
+#[cfg(any(test, feature = "reference"))]
 pub(super) fn integers(elem: Elem, tensors: &HostTensors, tensor: TensorId) -> Vec<i64> {
     match elem {
         #[allow(clippy::cast_possible_truncation, reason = "as the conversion truncates")]
@@ -179,6 +182,7 @@ pub(super) fn integers(elem: Elem, tensors: &HostTensors, tensor: TensorId) -> V
 }
 
 /// Reads a host tensor as floats.
+#[cfg(any(test, feature = "reference"))]
 pub(super) fn floats(elem: Elem, tensors: &HostTensors, tensor: TensorId) -> Vec<f64> {
     match elem {
         Elem::F32 | Elem::F16 => tensors.f32(tensor).iter().map(|&value| value.into()).collect(),
@@ -188,6 +192,7 @@ pub(super) fn floats(elem: Elem, tensors: &HostTensors, tensor: TensorId) -> Vec
 }
 
 /// Converts floats to elements of a host tensor.
+#[cfg(any(test, feature = "reference"))]
 #[allow(clippy::cast_possible_truncation, reason = "tensors hold 32 bits")]
 pub(super) fn host_floats(elem: Elem, values: impl Iterator<Item = f64>) -> HostData {
     match elem {
@@ -198,6 +203,7 @@ pub(super) fn host_floats(elem: Elem, values: impl Iterator<Item = f64>) -> Host
 }
 
 /// Converts integers to elements of a host tensor, wrapping as PyTorch does.
+#[cfg(any(test, feature = "reference"))]
 #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "elements wrap")]
 pub(super) fn host_integers(elem: Elem, values: impl Iterator<Item = i64>) -> HostData {
     match elem {

@@ -133,7 +133,8 @@ impl Frame {
     }
 }
 
-/// The product in plain Rust. `x` gives a row and a column, `weight` likewise.
+/// The product on the host. `x` and `weight` return the element of a row and a column.
+#[cfg(any(test, feature = "reference"))]
 pub(crate) fn reference(
     params: &Params,
     x: impl Fn(usize, usize) -> f64,

@@ -7,6 +7,7 @@ use crate::error::OpError;
 use crate::live::TensorId;
 use crate::matmul::Params;
 use crate::plan::PlanCx;
+#[cfg(any(test, feature = "reference"))]
 use crate::reference::HostTensors;
 use crate::shape::Dims;
 
@@ -83,6 +84,7 @@ impl Q4 {
     }
 
     /// The value of one weight as a whole number, for references.
+    #[cfg(any(test, feature = "reference"))]
     pub(crate) fn value(&self, layout: &Layout, tensors: &HostTensors, n: usize, k: usize) -> f64 {
         let byte = tensors.u8(self.weight)[n * layout.weight_stride as usize + k / 2];
         let low = k.is_multiple_of(2) != self.high_first();
@@ -95,6 +97,7 @@ impl Q4 {
     }
 
     /// The scale of one weight, for references.
+    #[cfg(any(test, feature = "reference"))]
     pub(crate) fn scale(&self, layout: &Layout, tensors: &HostTensors, n: usize, k: usize) -> f64 {
         f64::from(tensors.f32(self.scales)[k / layout.group as usize * layout.scale_stride as usize + n])
     }

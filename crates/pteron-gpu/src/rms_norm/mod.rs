@@ -57,6 +57,7 @@ pub(crate) fn check_eps(eps: f64) -> Result<f64, OpError> {
 }
 
 /// The RMS norm of a row times the weights, in double precision.
+#[cfg(any(test, feature = "reference"))]
 pub(crate) fn normalised(row: &[f32], weight: &[f32], eps: f64) -> Vec<f64> {
     let squares: f64 = row.iter().map(|&x| f64::from(x).powi(2)).sum();
     #[allow(clippy::cast_precision_loss, reason = "a row's length")]

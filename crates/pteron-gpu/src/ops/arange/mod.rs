@@ -11,6 +11,7 @@ use crate::live::{Number, TensorId};
 use crate::ops::OpDef;
 use crate::params;
 use crate::plan::{Bind, BoundsCx, Dispatch, Op, Plan, PlanCx, Recipe, Recipes};
+#[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors};
 use crate::shape::Dims;
 
@@ -74,6 +75,7 @@ impl Op for Arange {
         Ok(Plan { step_words: vec![self.elem.bits(start), self.elem.bits(step)], ..plan })
     }
 
+    #[cfg(any(test, feature = "reference"))]
     #[allow(clippy::cast_possible_truncation, reason = "tensors hold 32 bits")]
     fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError> {
         let (start, step, count) = self.range(cx)?;

@@ -18,6 +18,7 @@ use crate::matmul::to_f32;
 use crate::ops::OpDef;
 use crate::params;
 use crate::plan::{Bind, BoundsCx, Caps, Dispatch, Op, Plan, PlanCx, Recipe, Recipes};
+#[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors, broadcast_offset, indices};
 use crate::shape::{Dims, MAX_RANK, broadcast, innermost_first};
 
@@ -251,6 +252,7 @@ impl Op for Attention {
         Ok(plan)
     }
 
+    #[cfg(any(test, feature = "reference"))]
     fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError> {
         let shape = self.shape(|tensor| cx.dims(tensor))?;
         let Shape { q, k, v, batch, out, scale, .. } = &shape;

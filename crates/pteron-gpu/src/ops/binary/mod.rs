@@ -63,13 +63,13 @@ const fn row(name: &'static str, float: OnFloats, integer: OnIntegers) -> Row {
         dtypes: NUMBERS,
         result: ResultType::Promoted,
         scalars: ScalarArgs::none,
-        float: Some(Formula { wgsl: float.0, host: Host::Binary(float.1) }),
-        integer: Some(Formula { wgsl: integer.0, host: Host::Binary(integer.1) }),
+        float: Some(Formula::new(float.0, Host::Binary(float.1))),
+        integer: Some(Formula::new(integer.0, Host::Binary(integer.1))),
     }
 }
 
 const fn on_bits(name: &'static str, wgsl: &'static str, host: fn(i64, i64, &[i64; 4]) -> i64) -> Row {
-    let integer = Some(Formula { wgsl, host: Host::Binary(host) });
+    let integer = Some(Formula::new(wgsl, Host::Binary(host)));
     let tensors = &["self", "other"];
     Row { name, tensors, dtypes: INTEGERS, result: ResultType::Promoted, scalars: ScalarArgs::none, float: None, integer }
 }

@@ -9,6 +9,7 @@ use crate::live::TensorId;
 use crate::ops::OpDef;
 use crate::params;
 use crate::plan::{BoundsCx, Dispatch, Op, Plan, PlanCx, Recipe, Recipes};
+#[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors};
 use crate::shape::Dims;
 
@@ -144,6 +145,7 @@ impl Op for ChooseQparams {
         Ok(plan)
     }
 
+    #[cfg(any(test, feature = "reference"))]
     fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError> {
         let Blocks { out, length, .. } = self.blocks(cx)?;
         #[allow(clippy::cast_precision_loss, reason = "decoding has checked that floats hold them")]

@@ -101,8 +101,8 @@ const fn two(name: &'static str, wgsl: [&'static str; 2], floats: OfTwo<f64>, in
         dtypes: ALL,
         result: ResultType::Bool,
         scalars: ScalarArgs::none,
-        float: Some(Formula { wgsl: wgsl[0], host: Host::Binary(floats) }),
-        integer: Some(Formula { wgsl: wgsl[1], host: Host::Binary(integers) }),
+        float: Some(Formula::new(wgsl[0], Host::Binary(floats))),
+        integer: Some(Formula::new(wgsl[1], Host::Binary(integers))),
     }
 }
 
@@ -113,7 +113,7 @@ const fn with_scalar(name: &'static str, wgsl: [&'static str; 2], floats: OfOne<
         dtypes: ALL,
         result: ResultType::Bool,
         scalars: |args| Ok(ScalarArgs::of(&[args.float("other")?])),
-        float: Some(Formula { wgsl: wgsl[0], host: Host::Unary(floats) }),
-        integer: Some(Formula { wgsl: wgsl[1], host: Host::Unary(integers) }),
+        float: Some(Formula::new(wgsl[0], Host::Unary(floats))),
+        integer: Some(Formula::new(wgsl[1], Host::Unary(integers))),
     }
 }

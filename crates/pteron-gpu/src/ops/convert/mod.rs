@@ -41,10 +41,7 @@ const TABLE: &[Row] = &[
             args.ignore("dtype")?;
             Ok(scalars)
         },
-        float: Some(Formula {
-            wgsl: "clamp(round(x * params.p.x) + params.p.y, X(params.p.z), X(params.p.w))",
-            host: QUANTISE,
-        }),
+        float: Some(Formula::new("clamp(round(x * params.p.x) + params.p.y, X(params.p.z), X(params.p.w))", QUANTISE)),
         integer: None,
         ..cast("quantized_decomposed.quantize_per_tensor.default", ScalarArgs::none)
     },
@@ -57,7 +54,7 @@ const TABLE: &[Row] = &[
             args.none("out_dtype")?;
             Ok(ScalarArgs::of(&[inverse.recip(), zero]))
         },
-        float: Some(Formula { wgsl: "(x - params.p.y) * params.p.x", host: Host::Unary(|x, p| (x - p[1]) * p[0]) }),
+        float: Some(Formula::new("(x - params.p.y) * params.p.x", Host::Unary(|x, p| (x - p[1]) * p[0]))),
         integer: None,
         ..cast("quantized_decomposed.dequantize_per_tensor.default", ScalarArgs::none)
     },
@@ -70,8 +67,8 @@ const fn cast(name: &'static str, scalars: fn(&mut Args<'_>) -> Result<ScalarArg
         dtypes: ALL,
         result: ResultType::Cast,
         scalars,
-        float: Some(Formula { wgsl: "x", host: Host::Unary(|x, _| x) }),
-        integer: Some(Formula { wgsl: "x", host: Host::Unary(|x, _| x) }),
+        float: Some(Formula::new("x", Host::Unary(|x, _| x))),
+        integer: Some(Formula::new("x", Host::Unary(|x, _| x))),
     }
 }
 

@@ -9,6 +9,7 @@ use crate::graph::Elem;
 use crate::kernel::{KernelDef, Variant};
 use crate::live::TensorId;
 use crate::plan::{BoundsCx, Op, Plan, PlanCx, Recipe, Recipes};
+#[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors, broadcast_offset, indices};
 use crate::shape::Dims;
 
@@ -116,6 +117,7 @@ impl Op for Cat {
         Ok(plan)
     }
 
+    #[cfg(any(test, feature = "reference"))]
     fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError> {
         let (dims, lengths) = self.dims(cx)?;
         let sources: Vec<_> = self.tensors.iter().filter_map(|&tensor| tensors.get(tensor)).collect();

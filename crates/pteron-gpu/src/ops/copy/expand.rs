@@ -53,6 +53,7 @@ impl Selection for Expand {
         Ok(StridedView::new(out, (0..out.len()).map(|axis| axis.checked_sub(lead).map_or(0, stride))))
     }
 
+    #[cfg(any(test, feature = "reference"))]
     fn source(&self, _: &PlanCx<'_>, dims: &Dims, out: &[u32]) -> Result<Vec<u32>, OpError> {
         let own = &out[out.len() - dims.len()..];
         Ok(own.iter().zip(dims.iter()).map(|(&at, &dim)| if dim == 1 { 0 } else { at }).collect())
@@ -94,6 +95,7 @@ impl Selection for Repeat {
         Ok(StridedView::with_axes(out, axes))
     }
 
+    #[cfg(any(test, feature = "reference"))]
     fn source(&self, _: &PlanCx<'_>, dims: &Dims, out: &[u32]) -> Result<Vec<u32>, OpError> {
         let own = &out[out.len() - dims.len()..];
         Ok(own.iter().zip(dims.iter()).map(|(&at, &dim)| at % dim).collect())

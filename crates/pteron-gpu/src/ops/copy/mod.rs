@@ -28,6 +28,7 @@ use crate::kernel::Include;
 use crate::live::TensorId;
 use crate::ops::{OpDef, names};
 use crate::plan::{BoundsCx, Op, Plan, PlanCx, Recipes};
+#[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostTensors, broadcast_offset, indices};
 use crate::rewrite::STORE;
 use crate::shape::Dims;
@@ -101,6 +102,7 @@ trait Selection: Debug + Send + Sync {
     fn view(&self, cx: &PlanCx<'_>, dims: Dims) -> Result<StridedView, OpError>;
 
     /// The index in `self` of an element of the output, for the reference.
+    #[cfg(any(test, feature = "reference"))]
     fn source(&self, cx: &PlanCx<'_>, dims: &Dims, out: &[u32]) -> Result<Vec<u32>, OpError>;
 
     /// Whether the output has every element in order at every live shape, so that it can alias `self`.
@@ -170,6 +172,7 @@ impl Op for CopyOp {
         strided::plan(cx, self.elem, self.out, &self.selection.view(cx, cx.dims(self.from))?)
     }
 
+    #[cfg(any(test, feature = "reference"))]
     fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError> {
         let out = self.selection.view(cx, cx.dims(self.from))?.dims;
         let Some(from) = tensors.get(self.from) else { return Ok(()) };

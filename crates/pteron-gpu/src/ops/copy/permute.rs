@@ -31,6 +31,7 @@ impl Selection for Permute {
         Ok(StridedView::new(out, self.order.iter().map(|&axis| strides[axis].into())))
     }
 
+    #[cfg(any(test, feature = "reference"))]
     fn source(&self, _: &PlanCx<'_>, dims: &Dims, out: &[u32]) -> Result<Vec<u32>, OpError> {
         let mut index = vec![0; dims.len()];
         self.order.iter().zip(out).for_each(|(&axis, &at)| index[axis] = at);
@@ -79,6 +80,7 @@ impl Selection for Flip {
         Ok(StridedView::new(dims, signed).starting_at(first, 1, None))
     }
 
+    #[cfg(any(test, feature = "reference"))]
     fn source(&self, _: &PlanCx<'_>, dims: &Dims, out: &[u32]) -> Result<Vec<u32>, OpError> {
         let mut index = out.to_vec();
         self.axes.iter().for_each(|&axis| index[axis] = dims[axis] - 1 - index[axis]);

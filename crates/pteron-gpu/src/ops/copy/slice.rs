@@ -24,6 +24,7 @@ impl Selection for Select {
         Ok(StridedView::new(dims.without(self.axis), kept).starting_at(at, strides[self.axis], Some(self.index)))
     }
 
+    #[cfg(any(test, feature = "reference"))]
     fn source(&self, cx: &PlanCx<'_>, dims: &Dims, out: &[u32]) -> Result<Vec<u32>, OpError> {
         let mut index = out.to_vec();
         index.insert(self.axis, select(cx.scalar(self.index), dims[self.axis])?);
@@ -60,6 +61,7 @@ impl Selection for Slice {
         Ok(view.starting_at(at, strides[self.axis], self.start))
     }
 
+    #[cfg(any(test, feature = "reference"))]
     fn source(&self, cx: &PlanCx<'_>, dims: &Dims, out: &[u32]) -> Result<Vec<u32>, OpError> {
         let mut index = out.to_vec();
         let (start, _) = self.range(cx, dims[self.axis]);

@@ -9,6 +9,7 @@ use crate::graph::Elem;
 use crate::kernel::{KernelDef, Variant};
 use crate::live::{Scalar, TensorId};
 use crate::plan::{Bind, BoundsCx, Op, Plan, PlanCx, Recipe, Recipes};
+#[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostTensors, broadcast_offset, indices};
 use crate::shape::Dims;
 
@@ -108,6 +109,7 @@ impl Op for Split {
         Ok(plan)
     }
 
+    #[cfg(any(test, feature = "reference"))]
     fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError> {
         let Some(from) = tensors.get(self.from).cloned() else { return Ok(()) };
         for (&out, (start, dims)) in self.outs.iter().zip(self.slices(cx)?) {

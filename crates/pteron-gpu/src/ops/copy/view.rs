@@ -47,6 +47,7 @@ impl Selection for Reshape {
         Ok(StridedView::all(dims))
     }
 
+    #[cfg(any(test, feature = "reference"))]
     fn source(&self, _: &PlanCx<'_>, _: &Dims, out: &[u32]) -> Result<Vec<u32>, OpError> {
         Ok(out.to_vec())
     }
@@ -70,6 +71,7 @@ impl Selection for Whole {
         Ok(StridedView::all(dims))
     }
 
+    #[cfg(any(test, feature = "reference"))]
     fn source(&self, _: &PlanCx<'_>, _: &Dims, out: &[u32]) -> Result<Vec<u32>, OpError> {
         Ok(out.to_vec())
     }

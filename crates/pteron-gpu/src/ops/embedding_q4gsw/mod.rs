@@ -12,6 +12,7 @@ use crate::ops::gather::sliced_dims;
 use crate::ops::{OpDef, embedding};
 use crate::params;
 use crate::plan::{BoundsCx, Dispatch, Op, Plan, PlanCx, Recipe, Recipes};
+#[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors};
 use crate::shape::Dims;
 
@@ -108,6 +109,7 @@ impl Op for EmbeddingQ4 {
         Ok(Plan::new(self.out, out, step))
     }
 
+    #[cfg(any(test, feature = "reference"))]
     fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError> {
         let (rows, width, out) = self.dims(cx)?;
         let (width, group) = (width as usize, self.group_size as usize);

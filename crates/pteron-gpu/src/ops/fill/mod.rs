@@ -11,6 +11,7 @@ use crate::live::{Number, Scalar, TensorId};
 use crate::ops::{OpDef, names};
 use crate::params;
 use crate::plan::{Bind, BoundsCx, Dispatch, Op, Plan, PlanCx, Recipe, Recipes};
+#[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors};
 use crate::shape::Dims;
 
@@ -113,6 +114,7 @@ impl Op for Fill {
         Ok(Plan { step_words: vec![self.word(cx)], ..plan })
     }
 
+    #[cfg(any(test, feature = "reference"))]
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "integers wrap as PyTorch wraps them")]
     fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError> {
         let dims = self.dims(cx)?;

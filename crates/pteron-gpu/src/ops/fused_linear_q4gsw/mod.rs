@@ -20,14 +20,19 @@ use crate::graph::Elem;
 use crate::includes;
 use crate::kernel::Include;
 use crate::live::TensorId;
-use crate::matmul::{GEMV_MAX_ROWS, GEMV_ROWS, to_f32};
+#[cfg(any(test, feature = "reference"))]
+use crate::matmul::to_f32;
+use crate::matmul::{GEMV_MAX_ROWS, GEMV_ROWS};
 use crate::ops::OpDef;
 use crate::params;
 use crate::plan::{Bind, BoundsCx, Caps, Op, Plan, PlanCx, Recipes};
+#[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors};
 use crate::rms_norm;
 use crate::shape::{Dims, broadcast};
-use weights::{MOST, Part, Parts};
+#[cfg(any(test, feature = "reference"))]
+use weights::Part;
+use weights::{MOST, Parts};
 
 /// WGSL that the kernels here share.
 const INCLUDES: &[Include] = includes!["fused_linear_gemv", "fused_linear_params", "fused_linear_store", "silu"];
@@ -243,6 +248,7 @@ impl Op for Linears {
         Ok(plan)
     }
 
+    #[cfg(any(test, feature = "reference"))]
     fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError> {
         let Shape { outputs, x_row, addend_row, .. } = self.shape(cx)?;
         let k = self.parts.k as usize;
@@ -273,8 +279,9 @@ impl Op for Linears {
     }
 }
 
+#[cfg(any(test, feature = "reference"))]
 impl Part {
-    /// The weights as numbers, row by row, in plain Rust.
+    /// The weights as numbers, row by row, on the host.
     fn values(&self, tensors: &HostTensors) -> Vec<f64> {
         let Self { weights, layout, .. } = self;
         let value = |n, k| weights.value(layout, tensors, n, k) * weights.scale(layout, tensors, n, k);
@@ -282,7 +289,7 @@ impl Part {
         (0..n).flat_map(|n| (0..k).map(move |k| value(n, k))).collect()
     }
 
-    /// A row times the part's rows, with its bias, in plain Rust.
+    /// A row times the part's rows, with its bias, on the host.
     fn product(&self, x: &[f64], values: &[f64], tensors: &HostTensors) -> Vec<f64> {
         let sum = |row: &[f64]| -> f64 { x.iter().zip(row).map(|(x, weight)| x * weight).sum() };
         let mut products: Vec<f64> = values.chunks_exact(x.len()).map(sum).collect();

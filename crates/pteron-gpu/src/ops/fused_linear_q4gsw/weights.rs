@@ -73,6 +73,7 @@ impl Parts {
         Ok(Self { list, k, group, weight_stride, starts })
     }
 
+    #[cfg(any(test, feature = "reference"))]
     pub(super) fn list(&self) -> &[Part] {
         &self.list
     }

@@ -15,6 +15,7 @@ use crate::ops::copy::strided::{BY_INDEX, ELEMENTS, Params, VEC4};
 use crate::ops::copy::strides::Axis;
 use crate::ops::{OpDef, names};
 use crate::plan::{BoundsCx, Op, Plan, PlanCx, Recipes};
+#[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostTensors, broadcast_offset, indices};
 use crate::shape::Dims;
 
@@ -202,6 +203,7 @@ impl Op for Gather {
         Ok(Plan::new(self.out, dims, step))
     }
 
+    #[cfg(any(test, feature = "reference"))]
     fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError> {
         let (from, index, dims) = self.dims(cx)?;
         let limit = i64::from(from[self.axis]);

@@ -13,6 +13,7 @@ use crate::ops::OpDef;
 use crate::plan::{BoundsCx, Op, Plan, PlanCx, Recipes};
 use crate::reduction::reducer::MOMENTS;
 use crate::reduction::{INCLUDES, Params, REDUCE, ReducePass, RowShape, TYPES, normalise};
+#[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors};
 use crate::shape::Dims;
 
@@ -111,6 +112,7 @@ impl Op for LayerNorm {
         Ok(Plan { outputs, steps, scratch, ..Plan::default() })
     }
 
+    #[cfg(any(test, feature = "reference"))]
     fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError> {
         let (rows, moments) = self.rows(cx)?;
         let parameter = |tensor: Option<TensorId>| tensor.map(|tensor| tensors.f32(tensor).to_vec());

@@ -8,6 +8,7 @@ use crate::live::TensorId;
 use crate::matmul::{self, Frame, Params, RECIPES};
 use crate::ops::OpDef;
 use crate::plan::{BoundsCx, Op, Plan, PlanCx, Recipes};
+#[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors};
 use crate::shape::Dims;
 
@@ -78,6 +79,7 @@ impl Op for Linear {
         Ok(Plan::new(self.frame.out, out, matmul::dispatch(cx.caps(), set * RECIPES, &params)?))
     }
 
+    #[cfg(any(test, feature = "reference"))]
     fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError> {
         let (out, params) = self.sizes(cx)?;
         let k = params.k as usize;

@@ -12,6 +12,7 @@ use crate::live::TensorId;
 use crate::matmul::{self, Frame, Layout, Params, Q4};
 use crate::ops::OpDef;
 use crate::plan::{BoundsCx, Op, Plan, PlanCx, Recipes};
+#[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors};
 use crate::shape::Dims;
 
@@ -95,6 +96,7 @@ impl Op for LinearQ8Q4 {
     }
 
     /// By groups, with the file's sums: Σ weight scale · row scale · (Σ q · w − zero point · Σ w).
+    #[cfg(any(test, feature = "reference"))]
     fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError> {
         let (out, params, layout) = self.sizes(cx)?;
         let (m, n, k, group) = (params.m as usize, params.n as usize, params.k as usize, params.group as usize);

@@ -8,6 +8,7 @@ use crate::kernel::{KernelDef, Variant};
 use crate::matmul::{self, Frame, Params, Q4};
 use crate::ops::OpDef;
 use crate::plan::{BoundsCx, Op, Plan, PlanCx, Recipes};
+#[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors};
 
 #[cfg(test)]
@@ -81,6 +82,7 @@ impl Op for LinearQ4 {
         Ok(Plan::new(self.frame.out, out, matmul::dispatch(cx.caps(), 0, &layout.fill(params))?))
     }
 
+    #[cfg(any(test, feature = "reference"))]
     fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError> {
         let layout = self.weights.layout(cx)?;
         let (out, params) = self.frame.sizes(cx, layout.n, layout.k)?;

@@ -12,6 +12,7 @@ use crate::matmul::batched::{self, MatrixDims, OperandLayout, Params};
 use crate::matmul::{GEMV_MAX_ROWS, to_f32};
 use crate::ops::OpDef;
 use crate::plan::{BoundsCx, Op, Plan, PlanCx, Recipes};
+#[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors, broadcast_offset, indices};
 use crate::shape::Dims;
 
@@ -143,6 +144,7 @@ impl Op for Mm {
         Ok(Plan::new(self.out, out, way.dispatch(&self.ways(), params)?))
     }
 
+    #[cfg(any(test, feature = "reference"))]
     fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError> {
         let (out, params) = self.sum(cx)?;
         let [m, n, k, columns] = [params.m, params.n, params.k, params.x_row].map(|size| size as usize);

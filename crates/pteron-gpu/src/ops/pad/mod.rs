@@ -11,6 +11,7 @@ use crate::live::{Scalar, TensorId};
 use crate::ops::OpDef;
 use crate::params;
 use crate::plan::{BoundsCx, Dispatch, Op, Plan, PlanCx, Recipe, Recipes};
+#[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors, indices};
 use crate::shape::{Dims, MAX_RANK, innermost_first};
 
@@ -93,6 +94,7 @@ impl Op for Pad {
         Ok(Plan::new(self.out, out, Dispatch::items(0, &params, words, 256)?))
     }
 
+    #[cfg(any(test, feature = "reference"))]
     fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError> {
         let (before, out) = self.layout(cx)?;
         let dims = cx.dims(self.x);

@@ -4,6 +4,7 @@
 //! reduced dimensions are reduced one after the other, the longest first. Few long rows are split into segments, whose partial results
 //! another pass reduces. Passes hand results on through scratch.
 
+#[cfg(any(test, feature = "reference"))]
 mod reference;
 #[cfg(test)]
 mod tests;
@@ -17,6 +18,7 @@ use crate::ops::OpDef;
 use crate::plan::{Bind, BoundsCx, Op, Plan, PlanCx, Recipe, Recipes};
 use crate::reduction::reducer::{self, Reducer, Source};
 use crate::reduction::{REDUCE, ReducePass, RowShape, max_partials, reduce};
+#[cfg(any(test, feature = "reference"))]
 use crate::reference::HostTensors;
 use crate::shape::Dims;
 
@@ -28,6 +30,7 @@ const TABLE: &[Row] = &[
         empty: true,
         mean: false,
         reducers: &[(Elem::F32, &reducer::SUM_F32), (Elem::I32, &reducer::SUM_I32)],
+        #[cfg(any(test, feature = "reference"))]
         host: |row| row.iter().sum(),
     },
     Row {
@@ -36,6 +39,7 @@ const TABLE: &[Row] = &[
         empty: true,
         mean: true,
         reducers: &[(Elem::F32, &reducer::SUM_F32)],
+        #[cfg(any(test, feature = "reference"))]
         host: reference::mean,
     },
     Row {
@@ -44,6 +48,7 @@ const TABLE: &[Row] = &[
         empty: false,
         mean: false,
         reducers: &[(Elem::F32, &reducer::MAX_F32), (Elem::I32, &reducer::MAX_I32)],
+        #[cfg(any(test, feature = "reference"))]
         host: |row| row[reference::first(row, |x, best| x > best)],
     },
     Row {
@@ -52,6 +57,7 @@ const TABLE: &[Row] = &[
         empty: false,
         mean: false,
         reducers: &[(Elem::F32, &reducer::MIN_F32), (Elem::I32, &reducer::MIN_I32)],
+        #[cfg(any(test, feature = "reference"))]
         host: |row| row[reference::first(row, |x, best| x < best)],
     },
     Row {
@@ -60,6 +66,7 @@ const TABLE: &[Row] = &[
         empty: false,
         mean: false,
         reducers: &[(Elem::F32, &reducer::ARGMAX_F32), (Elem::I32, &reducer::ARGMAX_I32)],
+        #[cfg(any(test, feature = "reference"))]
         host: |row| reference::first(row, |x, best| x > best) as f64,
     },
     Row {
@@ -68,6 +75,7 @@ const TABLE: &[Row] = &[
         empty: false,
         mean: false,
         reducers: &[(Elem::F32, &reducer::ARGMIN_F32), (Elem::I32, &reducer::ARGMIN_I32)],
+        #[cfg(any(test, feature = "reference"))]
         host: |row| reference::first(row, |x, best| x < best) as f64,
     },
 ];
@@ -83,6 +91,7 @@ struct Row {
     /// The reducer for each supported element type.
     reducers: &'static [(Elem, &'static Reducer)],
     /// The result for one row on the host, for tests.
+    #[cfg(any(test, feature = "reference"))]
     host: fn(&[f64]) -> f64,
 }
 
@@ -115,11 +124,13 @@ struct Reduction {
     row: &'static Row,
     reducer: &'static Reducer,
     x: TensorId,
+    #[cfg_attr(not(any(test, feature = "reference")), expect(dead_code, reason = "only references read it"))]
     elem: Elem,
     /// Whether each dimension is reduced.
     reduced: Vec<bool>,
     keepdim: bool,
     out: TensorId,
+    #[cfg_attr(not(any(test, feature = "reference")), expect(dead_code, reason = "only references read it"))]
     out_elem: Elem,
 }
 
@@ -336,6 +347,7 @@ impl Op for Reduction {
         Ok(plan)
     }
 
+    #[cfg(any(test, feature = "reference"))]
     fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError> {
         reference::run(self, &cx.dims(self.x), tensors);
         Ok(())

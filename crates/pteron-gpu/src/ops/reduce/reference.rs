@@ -2,6 +2,7 @@
 
 use super::Reduction;
 use crate::graph::Elem;
+#[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors, broadcast_offset, indices};
 use crate::shape::Dims;
 

@@ -9,6 +9,7 @@ use crate::graph::Elem;
 use crate::live::TensorId;
 use crate::ops::OpDef;
 use crate::plan::{BoundsCx, Op, Plan, PlanCx, Recipes};
+#[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors};
 use crate::rms_norm::{self, ITEMS};
 use crate::shape::Dims;
@@ -60,6 +61,7 @@ impl Op for RmsNorm {
         Ok(Plan::new(self.out, dims, rms_norm::dispatch(recipe, (rows, dims.last() / ITEMS[recipe].1), self.eps)?))
     }
 
+    #[cfg(any(test, feature = "reference"))]
     fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError> {
         let dims = self.dims(cx)?;
         let weight = tensors.f32(self.weight);

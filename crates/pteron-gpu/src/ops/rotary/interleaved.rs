@@ -7,6 +7,7 @@ use crate::kernel::reach::{DispatchView, Reached, count};
 use crate::kernel::{KernelDef, Variant};
 use crate::params;
 use crate::plan::{BoundsCx, Dispatch, Op, Plan, PlanCx, Recipe, Recipes};
+#[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors, indices};
 use crate::shape::Dims;
 
@@ -75,6 +76,7 @@ impl Op for Interleaved {
         Ok(Plan { steps: steps.into_iter().collect(), ..self.outputs.plan((q, k)) })
     }
 
+    #[cfg(any(test, feature = "reference"))]
     fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError> {
         let (q, k) = self.check(cx)?;
         let (cosines, sines) = (tensors.f32(self.inputs.freqs_cos), tensors.f32(self.inputs.freqs_sin));

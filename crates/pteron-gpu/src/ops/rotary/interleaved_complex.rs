@@ -9,6 +9,7 @@ use crate::kernel::{KernelDef, Variant};
 use crate::live::TensorId;
 use crate::params;
 use crate::plan::{BoundsCx, Dispatch, Op, Plan, PlanCx, Recipe, Recipes};
+#[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors};
 use crate::shape::Dims;
 
@@ -75,6 +76,7 @@ impl Op for InterleavedComplex {
         Ok(Plan::new(self.out, x, Dispatch::items(0, &params, params.count.into(), 256)?))
     }
 
+    #[cfg(any(test, feature = "reference"))]
     fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError> {
         let x = self.check(cx)?;
         let angles = tensors.f32(self.freqs_cis).chunks_exact(2).cycle();

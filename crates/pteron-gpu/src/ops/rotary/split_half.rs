@@ -10,6 +10,7 @@ use crate::kernel::{KernelDef, Variant};
 use crate::live::Scalar;
 use crate::params;
 use crate::plan::{Bind, BoundsCx, Dispatch, Op, Plan, PlanCx, Recipe, Recipes};
+#[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors, indices};
 use crate::shape::Dims;
 
@@ -113,6 +114,7 @@ impl Op for SplitHalf {
         Ok(Plan { steps: steps.into_iter().collect(), step_words: vec![start], ..self.outputs.plan((q, k)) })
     }
 
+    #[cfg(any(test, feature = "reference"))]
     fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError> {
         let Checked { q, k, turning, start } = self.check(cx)?;
         let (cosines, sines) = (tensors.f32(self.inputs.freqs_cos), tensors.f32(self.inputs.freqs_sin));

@@ -16,6 +16,7 @@ use crate::live::TensorId;
 use crate::ops::OpDef;
 use crate::params;
 use crate::plan::{Bind, BoundsCx, Dispatch, Op, Plan, PlanCx, Recipe, Recipes};
+#[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors};
 use crate::shape::Dims;
 
@@ -95,6 +96,7 @@ impl Op for SampleRow {
         Ok(Plan { scratch: vec![FOUND * u64::from(parts)], ..plan })
     }
 
+    #[cfg(any(test, feature = "reference"))]
     fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError> {
         let length = cx.dims(self.logits).last() as usize;
         let logits = tensors.f32(self.logits);
@@ -116,6 +118,7 @@ impl Op for SampleRow {
     }
 }
 
+#[cfg(any(test, feature = "reference"))]
 fn noise(words: &[u32], token: u32) -> f64 {
     let bits = words[1..].iter().rev().fold(mixed(token), |bits, word| mixed(word ^ bits));
     let uniform = (f64::from(bits >> 8) + 0.5) / f64::from(1 << 24);
@@ -123,6 +126,7 @@ fn noise(words: &[u32], token: u32) -> f64 {
 }
 
 /// Bits of which each depends on every one of these.
+#[cfg(any(test, feature = "reference"))]
 fn mixed(mut x: u32) -> u32 {
     x = (x ^ (x >> 16)).wrapping_mul(0x7feb_352d);
     x = (x ^ (x >> 15)).wrapping_mul(0x846c_a68b);

@@ -11,6 +11,7 @@ use crate::plan::{Bind, BoundsCx, Caps, Dispatch, Plan, PlanCx, Recipe, Recipes}
 
 pub(super) static QK: KernelDef =
     KernelDef::new("sdpa_qk", include_str!("sdpa_qk.wgsl"), Params::FIELDS).with_includes(&[INCLUDES]).proven(reach::qk);
+#[cfg(any(test, feature = "bench"))]
 pub(super) static QK_NAIVE: KernelDef = KernelDef::new("sdpa_qk_naive", include_str!("sdpa_qk_naive.wgsl"), Params::FIELDS)
     .with_includes(&[INCLUDES])
     .proven(reach::qk_naive);
@@ -23,6 +24,7 @@ pub(super) static AV_SPLIT_K: KernelDef =
     KernelDef::new("sdpa_av_split_k", include_str!("sdpa_av_split_k.wgsl"), Params::FIELDS)
         .with_includes(&[INCLUDES])
         .proven(reach::av);
+#[cfg(any(test, feature = "bench"))]
 pub(super) static AV_NAIVE: KernelDef = KernelDef::new("sdpa_av_naive", include_str!("sdpa_av_naive.wgsl"), Params::FIELDS)
     .with_includes(&[INCLUDES])
     .proven(reach::av_naive);
@@ -86,9 +88,11 @@ impl Sdpa {
         let qk = |kernel| Recipe::new(Variant::new(kernel), [self.q.into(), self.k_cache.into(), Bind::Step, scores]);
         let av = |kernel| Recipe::new(Variant::new(kernel), [scores, self.v_cache.into(), Bind::Step, self.out.into()]);
         let softmax = Recipe::new(Variant::new(&SOFTMAX), [Bind::Step, scores]);
+        #[cfg(any(test, feature = "bench"))]
         if naive {
             return vec![softmax, qk(&QK_NAIVE), av(&AV_NAIVE)];
         }
+        debug_assert!(!naive, "only tests and benchmarks name the naive operator");
         vec![softmax, qk(&QK), av(&AV), av(&AV_SPLIT_K)]
     }
 

@@ -27,6 +27,7 @@ use crate::live::{Scalar, TensorId};
 use crate::matmul::score_slices::MAX_SCORE_BYTES;
 use crate::ops::OpDef;
 use crate::plan::{BoundsCx, Op, Plan, PlanCx, Recipes};
+#[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors};
 use crate::shape::Dims;
 use flash::KvSplit;
@@ -39,14 +40,14 @@ pub(crate) const NAME: &str = "sdpa_with_kv_cache.default";
 /// The operator with rotary tables of cosines and sines after the values. Only a fusion writes it.
 pub(crate) const ROTARY: &str = "pteron.rotary_sdpa";
 /// The operator with one thread per element, as a baseline for benchmarks.
-const NAIVE: &str = "sdpa_with_kv_cache.naive";
+const NAIVE: &str = "pteron.sdpa_naive";
 /// The operator with scratch for a few rows of scores, so that small tests have several slices.
-const SLICED: &str = "sdpa_with_kv_cache.sliced";
+const SLICED: &str = "pteron.sdpa_sliced";
 
 /// The registry entry. Names for benchmarks and tests alone are in no other build's table.
 pub static DEF: OpDef = OpDef {
     names: if cfg!(any(test, feature = "bench")) { &[NAME, ROTARY, NAIVE, SLICED] } else { &[NAME, ROTARY] },
-    internal: &[ROTARY],
+    internal: &[ROTARY, NAIVE, SLICED],
     kernels: &[
         &flash::APPEND_KV,
         &flash::FLASH,
@@ -54,10 +55,12 @@ pub static DEF: OpDef = OpDef {
         &flash_decode::SUBGROUPS_KERNEL,
         &flash_coop_matrix::COOP_MATRIX,
         &materialised::QK,
+        #[cfg(any(test, feature = "bench"))]
         &materialised::QK_NAIVE,
         &materialised::SOFTMAX,
         &materialised::AV,
         &materialised::AV_SPLIT_K,
+        #[cfg(any(test, feature = "bench"))]
         &materialised::AV_NAIVE,
         &append_rows::KERNEL,
     ],
@@ -277,6 +280,7 @@ impl Op for Sdpa {
         }
     }
 
+    #[cfg(any(test, feature = "reference"))]
     fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError> {
         let shape = self.shape(cx)?;
         let rotated = |x| self.rotated_rows(tensors, &shape, x);
@@ -320,6 +324,7 @@ impl Sdpa {
     }
 
     /// Queries or keys, with rotary embedding where there are tables.
+    #[cfg(any(test, feature = "reference"))]
     fn rotated_rows(&self, tensors: &HostTensors, shape: &Shape, x: TensorId) -> Vec<f32> {
         let x = tensors.f32(x);
         let Some(tables) = self.rotary else { return x.to_vec() };
@@ -338,6 +343,7 @@ impl Sdpa {
     }
 
     /// Softmax(scale · q kᵀ) v, head by head, in double precision.
+    #[cfg(any(test, feature = "reference"))]
     fn attend(&self, shape: &Shape, q: &[f32], keys: &[f32], values: &[f32]) -> Vec<f32> {
         let [dim, kv_heads, group] = [shape.dim, shape.kv_heads, shape.group].map(|size| size as usize);
         let heads = kv_heads * group;

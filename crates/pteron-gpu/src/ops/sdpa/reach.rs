@@ -167,6 +167,7 @@ pub(super) fn qk(call: &DispatchView<'_>) -> Option<Reached> {
 }
 
 /// `sdpa_qk_naive.wgsl`: scores stored one by one, with the padding of each row.
+#[cfg(any(test, feature = "bench"))]
 pub(super) fn qk_naive(call: &DispatchView<'_>) -> Option<Reached> {
     let slice = Slice::new(call)?;
     let read = Reached::new().array(slice.queries(), 4).array(slice.cache(slice.seen), 4);
@@ -187,6 +188,7 @@ pub(super) fn av(call: &DispatchView<'_>) -> Option<Reached> {
 }
 
 /// `sdpa_av_naive.wgsl`: the same, read one by one.
+#[cfg(any(test, feature = "bench"))]
 pub(super) fn av_naive(call: &DispatchView<'_>) -> Option<Reached> {
     let slice = Slice::new(call)?;
     let read = Reached::new().array(slice.scores(slice.seen), 4).array(slice.cache(slice.seen), 4);

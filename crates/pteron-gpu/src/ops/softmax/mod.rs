@@ -12,6 +12,7 @@ use crate::ops::OpDef;
 use crate::plan::{BoundsCx, Op, Plan, PlanCx, Recipes};
 use crate::reduction::reducer::SOFTMAX_STATS;
 use crate::reduction::{INCLUDES, Params, REDUCE, ReducePass, RowShape, TYPES, normalise};
+#[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors};
 use crate::shape::Dims;
 
@@ -23,14 +24,25 @@ static SOFTMAX: KernelDef = KernelDef::new("softmax", include_str!("softmax.wgsl
 /// The operators of the family: for an element `v` of a row with maximum `high` and sum of exponentials `sum`, the result in WGSL, and
 /// the same on the host from `v - high` and `sum`.
 const TABLE: &[Row] = &[
-    Row { name: "aten._softmax.default", wgsl: "exp(v - high) / sum", host: |below, sum| below.exp() / sum },
-    Row { name: "aten._log_softmax.default", wgsl: "(v - high) - log(sum)", host: |below, sum| below - sum.ln() },
+    Row {
+        name: "aten._softmax.default",
+        wgsl: "exp(v - high) / sum",
+        #[cfg(any(test, feature = "reference"))]
+        host: |below, sum| below.exp() / sum,
+    },
+    Row {
+        name: "aten._log_softmax.default",
+        wgsl: "(v - high) - log(sum)",
+        #[cfg(any(test, feature = "reference"))]
+        host: |below, sum| below - sum.ln(),
+    },
 ];
 
 #[derive(Debug)]
 struct Row {
     name: &'static str,
     wgsl: &'static str,
+    #[cfg(any(test, feature = "reference"))]
     host: fn(f64, f64) -> f64,
 }
 
@@ -100,6 +112,7 @@ impl Op for Softmax {
         Ok(plan)
     }
 
+    #[cfg(any(test, feature = "reference"))]
     fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError> {
         let dims = cx.dims(self.x);
         let x = tensors.f32(self.x);

@@ -8,6 +8,7 @@ use crate::error::OpError;
 use crate::live::{Scalar, ScalarId, TensorId};
 use crate::ops::{OpDef, names};
 use crate::plan::{BoundsCx, Op, Plan, PlanCx, Recipes};
+#[cfg(any(test, feature = "reference"))]
 use crate::reference::HostTensors;
 
 /// The operators of the family.
@@ -122,6 +123,7 @@ impl Op for SymInt {
         Ok(Plan { scalars: vec![(self.out, self.value(cx)?)], ..Plan::default() })
     }
 
+    #[cfg(any(test, feature = "reference"))]
     fn reference(&self, _: &PlanCx<'_>, _: &mut HostTensors) -> Result<(), OpError> {
         // The plan has set the scalar; there is no tensor.
         Ok(())

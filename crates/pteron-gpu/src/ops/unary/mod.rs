@@ -80,18 +80,14 @@ const fn floats(name: &'static str, wgsl: &'static str, host: OnFloat) -> Row {
         dtypes: FLOATS,
         result: ResultType::Promoted,
         scalars: ScalarArgs::none,
-        float: Some(Formula { wgsl, host: Host::Unary(host) }),
+        float: Some(Formula::new(wgsl, Host::Unary(host))),
         integer: None,
     }
 }
 
 /// The same with a formula for integers.
 const fn both(name: &'static str, wgsl: &'static str, host: OnFloat, on_integers: &'static str, integers: OnInteger) -> Row {
-    Row {
-        dtypes: NUMBERS,
-        integer: Some(Formula { wgsl: on_integers, host: Host::Unary(integers) }),
-        ..floats(name, wgsl, host)
-    }
+    Row { dtypes: NUMBERS, integer: Some(Formula::new(on_integers, Host::Unary(integers))), ..floats(name, wgsl, host) }
 }
 
 fn one(args: &mut Args<'_>, name: &'static str) -> Result<ScalarArgs, OpError> {

@@ -9,6 +9,7 @@ use crate::live::{Scalar, TensorId};
 use crate::ops::OpDef;
 use crate::params;
 use crate::plan::{BoundsCx, Dispatch, Op, Plan, PlanCx, Recipe, Recipes};
+#[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors};
 use crate::shape::Dims;
 
@@ -31,6 +32,7 @@ const TOKEN_RECIPE: usize = 1;
 
 #[derive(Debug)]
 struct UpdateCache {
+    #[cfg_attr(not(any(test, feature = "reference")), expect(dead_code, reason = "only references read it"))]
     elem: Elem,
     value: TensorId,
     cache: TensorId,
@@ -88,6 +90,7 @@ impl Op for UpdateCache {
         Ok(plan)
     }
 
+    #[cfg(any(test, feature = "reference"))]
     fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError> {
         let append = self.append(cx)?;
         let (cache, out) = if self.elem == Elem::F32 {

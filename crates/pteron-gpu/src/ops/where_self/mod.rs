@@ -24,8 +24,8 @@ const TABLE: &[Row] = &[Row {
     dtypes: ALL,
     result: ResultType::Promoted,
     scalars: ScalarArgs::none,
-    float: Some(Formula { wgsl: SELECT, host: Host::Ternary(|truth, y, z| if truth != 0 { y } else { z }) }),
-    integer: Some(Formula { wgsl: SELECT, host: Host::Ternary(|truth, y, z| if truth != 0 { y } else { z }) }),
+    float: Some(Formula::new(SELECT, Host::Ternary(|truth, y, z| if truth != 0 { y } else { z }))),
+    integer: Some(Formula::new(SELECT, Host::Ternary(|truth, y, z| if truth != 0 { y } else { z }))),
 }];
 
 const SELECT: &str = "select(y, z, x == X())";
