@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use pteron_format::fuzzing::verify_graph;
 use pteron_format::vulkan::DataType;
-use pteron_gpu::engine::{Gpu, GpuOptions, HostView, InputView, LoadOptions, LoadedGraph, OutputData, block_on};
+use pteron_gpu::engine::{self, Gpu, GpuOptions, LoadOptions, LoadedGraph, TensorData, block_on};
 use pteron_gpu::fuse::Fusions;
 use pteron_gpu::graph::{Elem, Graph, Role};
 use pteron_gpu::ir::ConstantId;
@@ -118,19 +118,19 @@ fn at_shapes(gpu: &Gpu, sketch: &Sketch, fusions: &Fusions, cursor: &mut Cursor<
     let bounds: Vec<Dims> = graph.inputs.iter().map(|&input| graph.info(input).bound).collect();
     let Ok(planned) = Planned::at_bounds(&graph, &bounds, Caps::PORTABLE) else { return "refused" };
     let Some(loaded) = load(gpu, sketch, fusions, Vec::new()) else { return "refused" };
-    let state = loaded.new_state().unwrap_or_else(|error| panic!("no state: {error}"));
+    let mut state = loaded.new_state().unwrap_or_else(|error| panic!("no state: {error}"));
     let mut reference = Reference { tensors: constants(sketch, &graph), graph, planned };
     let stateless = !reference.graph.roles.iter().any(|role| matches!(role, Role::State(_)));
     let mut outcome = "every call refused";
     for call in 0..3 {
         let inputs = inputs(sketch, cursor);
-        let outputs = block_on(loaded.call(&state, &inputs.iter().map(view).collect::<Vec<_>>()));
+        let outputs = block_on(loaded.call(&mut state, &call_inputs(&reference.graph, &inputs)));
         match (outputs, reference.run(&inputs)) {
             (Ok(outputs), Some(exactness)) => {
                 outcome = "agreed";
                 reference.compare(&outputs, &exactness);
                 if stateless && call == 0 {
-                    compare_fresh(gpu, sketch, fusions, &inputs, &outputs);
+                    compare_fresh(gpu, sketch, fusions, &reference.graph, &inputs, &outputs);
                 }
             }
             (Err(error), None) => check_refusal(&error),
@@ -164,22 +164,31 @@ fn load(gpu: &Gpu, sketch: &Sketch, fusions: &Fusions, input_bounds: Vec<Option<
 }
 
 /// Checks that a graph built for just this shape gives the same bits.
-fn compare_fresh(gpu: &Gpu, sketch: &Sketch, fusions: &Fusions, inputs: &[HostTensor], outputs: &[OutputData]) {
+fn compare_fresh(
+    gpu: &Gpu,
+    sketch: &Sketch,
+    fusions: &Fusions,
+    graph: &Graph,
+    inputs: &[HostTensor],
+    outputs: &[TensorData<'_>],
+) {
     let tight = inputs.iter().map(|input| (input.dims.count() > 0).then_some(input.dims)).collect();
     let Some(fresh) = load(gpu, sketch, fusions, tight) else { return };
-    let state = fresh.new_state().unwrap_or_else(|error| panic!("no state: {error}"));
-    let again = block_on(fresh.call(&state, &inputs.iter().map(view).collect::<Vec<_>>()));
+    let mut state = fresh.new_state().unwrap_or_else(|error| panic!("no state: {error}"));
+    let again = block_on(fresh.call(&mut state, &call_inputs(graph, inputs)));
     let again = again.unwrap_or_else(|error| panic!("a fresh graph refuses what a resized one ran: {error}"));
     assert!(again == outputs, "a resized and a fresh graph differ");
 }
 
-fn view(tensor: &HostTensor) -> InputView<'_> {
-    let data = match &tensor.data {
-        HostData::F32(values) => HostView::F32(values),
-        HostData::I32(values) => HostView::I32(values),
-        HostData::U8(values) => HostView::Bytes(values),
+/// The inputs as a call takes them.
+fn call_inputs<'a>(graph: &Graph, inputs: &'a [HostTensor]) -> Vec<engine::Input<'a>> {
+    let input = |(tensor, &id): (&'a HostTensor, &TensorId)| match &tensor.data {
+        HostData::F32(values) => TensorData::f32(tensor.dims, values).into(),
+        HostData::I32(values) => TensorData::i32(tensor.dims, values).into(),
+        HostData::U8(values) => TensorData::new(tensor.dims, graph.info(id).elem, values).into(),
     };
-    InputView { dims: tensor.dims, data }
+    assert_eq!(inputs.len(), graph.inputs.len(), "inputs");
+    inputs.iter().zip(&graph.inputs).map(input).collect()
 }
 
 /// The graph as the references run it.
@@ -214,7 +223,7 @@ impl Reference {
         Some(exactness)
     }
 
-    fn compare(&self, outputs: &[OutputData], exactness: &Exactness) {
+    fn compare(&self, outputs: &[TensorData<'_>], exactness: &Exactness) {
         assert_eq!(outputs.len(), self.graph.outputs.len(), "outputs");
         for (index, (got, &output)) in outputs.iter().zip(&self.graph.outputs).enumerate() {
             let want = self.tensors.get(output).expect("every output is computed");
@@ -226,7 +235,7 @@ impl Reference {
     }
 }
 
-fn compare(output: usize, got: &OutputData, want: &HostData) {
+fn compare(output: usize, got: &TensorData<'_>, want: &HostData) {
     match (want, host_data(got.elem, &got.bytes)) {
         (HostData::F32(want), HostData::F32(got)) => {
             assert_eq!(got.len(), want.len(), "elements of output {output}");

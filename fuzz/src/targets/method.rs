@@ -3,7 +3,7 @@
 use pteron::fuzzing::DryMethod;
 use pteron::{LoadOptions, Program, Tensor, TensorSpec};
 use pteron_format::fuzzing::write_program;
-use pteron_gpu::engine::{InputView, OutputData};
+use pteron_gpu::engine::TensorData;
 use pteron_gpu::graph::{Elem, Graph};
 use pteron_gpu::memory::Memory;
 use pteron_gpu::plan::Caps;
@@ -133,7 +133,7 @@ fn input(spec: &TensorSpec, cursor: &mut Cursor<'_>) -> Option<Tensor> {
 }
 
 /// Outputs that a delegate might return: at their bounds or smaller, small ones only.
-fn delegate_outputs(graph: &Graph, views: &[InputView<'_>], cursor: &mut Cursor<'_>) -> Vec<OutputData> {
+fn delegate_outputs(graph: &Graph, views: &[TensorData<'_>], cursor: &mut Cursor<'_>) -> Vec<TensorData<'static>> {
     assert_eq!(views.len(), graph.inputs.len(), "a view for each input");
     let output = |&output: &pteron_gpu::live::TensorId| {
         let info = graph.info(output);
@@ -145,7 +145,8 @@ fn delegate_outputs(graph: &Graph, views: &[InputView<'_>], cursor: &mut Cursor<
             Elem::F16 => 2,
             Elem::U8 | Elem::I8 | Elem::Bool => 1,
         };
-        OutputData { dims, elem: info.elem, bytes: vec![cursor.byte() & 1; (dims.count() * bytes) as usize] }
+        let bytes = vec![cursor.byte() & 1; (dims.count() * bytes) as usize];
+        TensorData { dims, elem: info.elem, bytes: bytes.into() }
     };
     graph.outputs.iter().map(output).collect()
 }

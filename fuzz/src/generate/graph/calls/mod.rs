@@ -119,9 +119,7 @@ fn maker(name: &str) -> Option<Maker> {
         "et_vk.apply_rotary_emb.default"
         | "et_vk.apply_rotary_emb_hf.default"
         | "et_vk.apply_rotary_emb_interleaved.default" => p::rotary,
-        "sdpa_with_kv_cache.default" | "pteron.sdpa_naive" | "pteron.sdpa_sliced" | "pteron.rotary_sdpa" => {
-            p::sdpa
-        }
+        "sdpa_with_kv_cache.default" | "pteron.sdpa_naive" | "pteron.sdpa_sliced" | "pteron.rotary_sdpa" => p::sdpa,
         "update_cache.default" => p::update_cache,
         "et_vk.sdpa.default" => p::attention,
         "pteron.sample_row" => p::choose_token,
