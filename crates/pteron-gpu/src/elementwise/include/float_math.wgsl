@@ -116,10 +116,17 @@ fn division_remainder(a: vec4<f32>, q: vec4<f32>, b: vec4<f32>) -> vec4<f32> {
     return (a - product) - lost;
 }
 
+// a / b for every finite divisor. A GPU may multiply by the reciprocal, which is subnormal and flushed to zero for divisors beyond
+// 2^126: both operands are scaled by a power of two there, which changes no quotient.
+fn div_ieee(a: vec4<f32>, b: vec4<f32>) -> vec4<f32> {
+    let scale = select(vec4<f32>(1.0), vec4<f32>(0.25), abs(b) > vec4<f32>(8.507059e37));
+    return (a * scale) / (b * scale);
+}
+
 // A quotient that is exact where it is an integer; the hardware's may be off by some last bits.
 fn div_exact(a: vec4<f32>, b: vec4<f32>) -> vec4<f32> {
-    let q = a / b;
-    let better = q + division_remainder(a, q, b) / b;
+    let q = div_ieee(a, b);
+    let better = q + div_ieee(division_remainder(a, q, b), b);
     return select(q, better, is_finite(better));
 }
 
@@ -142,7 +149,7 @@ fn div_rounded(a: vec4<f32>, b: vec4<f32>, mode: i32) -> vec4<f32> {
     switch mode {
         case 1: { return floor_div(a, b); }
         case 2: { return trunc(div_exact(a, b)); }
-        default: { return a / b; }
+        default: { return div_ieee(a, b); }
     }
 }
 

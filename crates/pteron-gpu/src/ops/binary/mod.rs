@@ -38,7 +38,7 @@ const TABLE: &[Row] = &[
         )
     },
     row("aten.mul.Tensor", ("x * y", |x, y, _| x * y), ("x * y", |x, y, _| x * y)),
-    Row { result: ResultType::Float, ..row("aten.div.Tensor", ("x / y", |x, y, _| x / y), ("x / y", |x, _, _| x)) },
+    Row { result: ResultType::Float, ..row("aten.div.Tensor", ("div_ieee(x, y)", |x, y, _| x / y), ("x / y", |x, _, _| x)) },
     Row {
         scalars: rounding,
         ..row(
