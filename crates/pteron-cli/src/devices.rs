@@ -62,7 +62,7 @@ fn list(args: &Devices) -> Result<(), Failure> {
     terminal::print_styled(&out)
 }
 
-/// What `--json` prints.
+/// The output of `--json`.
 #[derive(Serialize)]
 struct Report {
     /// The default first.

@@ -26,6 +26,8 @@ pub(crate) enum Failure {
     Model(Box<pteron_llm::Error>),
     #[error(transparent)]
     Convert(Box<pteron_convert::Error>),
+    #[error("the program does not return f32 logits for a prompt, so there is nothing to compare")]
+    NoLogits,
     #[error("there is no prompt: pass one as an argument, name a file with --file, or pipe text in")]
     NoPrompt,
     #[error(
@@ -74,7 +76,7 @@ impl Failure {
         Self::File { path: path.to_owned(), reason: reason.into() }
     }
 
-    /// Whether somebody just stopped reading our output, as `head` does.
+    /// Whether the reader of the output stopped reading, as `head` does.
     pub(crate) fn is_closed_pipe(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }

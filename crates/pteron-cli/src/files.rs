@@ -1,4 +1,4 @@
-//! Opening files, and recognising those that are something else.
+//! Opens programs, data and arrays, and recognises files of other kinds.
 
 use std::fmt;
 use std::fs;
@@ -11,7 +11,7 @@ use pteron_format::{Error, Item, Problem, Ptd, Pte, Section};
 
 use crate::failure::{Failure, Reason};
 
-/// What a file should be.
+/// The kind of file a command expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
     Program,
@@ -29,24 +29,24 @@ impl fmt::Display for Wanted {
     }
 }
 
-/// Opens and verifies a program. Its constants are mapped, not read.
+/// Opens and verifies a program. Constants are mapped, not read.
 pub(crate) fn open_program(path: &Path) -> Result<Pte<FileBytes>, Failure> {
     let map = open(path, Wanted::Program)?;
     let foreign = Foreign::recognise(map.beginning());
     Pte::read(map).map_err(|error| explain(path, error, foreign, Wanted::Program))
 }
 
-/// Opens and verifies external data. Its blobs are mapped, not read.
+/// Opens and verifies external data. Blobs are mapped, not read.
 pub(crate) fn open_data(path: &Path) -> Result<Ptd<FileBytes>, Failure> {
     let map = open(path, Wanted::Data)?;
     let foreign = Foreign::recognise(map.beginning());
     Ptd::read(map).map_err(|error| explain(path, error, foreign, Wanted::Data))
 }
 
-/// Maps a file that is there and not empty.
+/// Maps a regular file that is not empty.
 pub(crate) fn open(path: &Path, wanted: Wanted) -> Result<FileBytes, Failure> {
     let fail = |reason| Failure::file(path, reason);
-    // Asked before opening: opening a pipe would wait for somebody to write to it.
+    // Checked before opening: opening a pipe would wait for a writer.
     let metadata = fs::metadata(path).map_err(|error| fail(error.into()))?;
     if metadata.is_dir() {
         return Err(fail(Reason::Directory { example: example(path, wanted) }));
@@ -66,7 +66,7 @@ pub(crate) fn read(path: &Path, limit: u64) -> Result<Vec<u8>, Failure> {
     pteron_files::read(path, limit).map_err(|error| Failure::file(path, error))
 }
 
-/// The same for a file that a user names, which may as well be a pipe that the shell has made.
+/// Reads a file that may be a pipe of the shell, as in `--file <(command)`.
 pub(crate) fn read_or_stream(path: &Path, limit: u64) -> Result<Vec<u8>, Failure> {
     let is_handle = ["/dev/stdin", "/dev/fd", "/proc/self/fd"].iter().any(|folder| path.starts_with(folder));
     if !is_handle {
@@ -78,15 +78,15 @@ pub(crate) fn read_or_stream(path: &Path, limit: u64) -> Result<Vec<u8>, Failure
     if len > limit { Err(Failure::file(path, ReadError::TooLarge { len, limit })) } else { Ok(bytes) }
 }
 
-/// The options of files that a user asks for.
+/// Options of files that users request.
 const FOR_USERS: WriteOptions = WriteOptions { private: false, sync: true };
 
-/// Writes a file, all or nothing: it appears under its name when it is complete.
+/// Writes a file whole or not at all: it appears under its name when it is complete.
 pub(crate) fn write(path: &Path, content: impl FnOnce(&mut BufWriter<AtomicFile>) -> io::Result<()>) -> Result<(), Failure> {
     write_with(path, FOR_USERS, content)
 }
 
-/// The same with options.
+/// Writes a file as [`write`] does, with other options.
 pub(crate) fn write_with(
     path: &Path,
     options: WriteOptions,
@@ -95,7 +95,7 @@ pub(crate) fn write_with(
     pteron_files::write(path, options, content).map_err(|error| Failure::file(path, Reason::Unwritten(error)))
 }
 
-/// The first file of the wanted kind in a directory.
+/// Returns the first file of the wanted kind in a directory.
 fn example(directory: &Path, wanted: Wanted) -> Option<PathBuf> {
     let extension = match wanted {
         Wanted::Program => "pte",
@@ -106,7 +106,7 @@ fn example(directory: &Path, wanted: Wanted) -> Option<PathBuf> {
     paths.filter(|path| path.extension().is_some_and(|found| found == extension)).min()
 }
 
-/// A wrong identifier says little; what the file is instead says what to do.
+/// Replaces an error about the first bytes by one that names the file's actual kind.
 fn explain(path: &Path, error: Error, foreign: Option<Foreign>, wanted: Wanted) -> Failure {
     let start = matches!(error.location.section, Section::Header | Section::External)
         && matches!(error.location.item, Item::Byte(_));
@@ -117,7 +117,7 @@ fn explain(path: &Path, error: Error, foreign: Option<Foreign>, wanted: Wanted) 
     }
 }
 
-/// A kind of file that people have at hand when they look for a program.
+/// Kinds of files that users pass by mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Foreign {
     Program,
@@ -158,7 +158,7 @@ impl Foreign {
         matches!((self, wanted), (Self::Program, Wanted::Program) | (Self::ExternalData, Wanted::Data))
     }
 
-    /// What the person who has this file can do.
+    /// Says what to do with a file of this kind.
     pub(crate) fn advice(self, wanted: Wanted) -> &'static str {
         match (self, wanted) {
             (Self::Program, _) => "give it as a program, without --data",
@@ -175,7 +175,7 @@ impl Foreign {
     }
 }
 
-/// The length of a JSON header, then the header.
+/// Whether the bytes are the length of a JSON header and the header.
 fn is_safetensors(bytes: &[u8]) -> bool {
     let Some((len, rest)) = bytes.split_first_chunk() else { return false };
     rest.starts_with(b"{") && u64::from_le_bytes(*len) <= rest.len() as u64
@@ -208,8 +208,8 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// Fails every operation below `folder` in turn, and returns how many there are. After each failure the sentence names a
-    /// path there, and `folder` is as it was.
+    /// Fails every operation below `folder` in turn, and returns their number. Checks that each error names a path there and that
+    /// `folder` is unchanged.
     pub(crate) fn fail_each(folder: &Path, attempt: impl Fn() -> Result<(), Failure>) -> u64 {
         let before = listed(folder);
         for operations in 0.. {
@@ -241,7 +241,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_disk_that_fails_leaves_the_old_file_and_the_next_call_works() {
+    fn a_failing_disk_leaves_the_old_file_and_the_next_write_works() {
         let folder = TemporaryFolder::new("pteron-cli-").unwrap();
         let path = folder.path().join("out.txt");
         write(&path, |out| out.write_all(b"old")).unwrap();
@@ -253,10 +253,10 @@ pub(crate) mod tests {
         assert_eq!(read(&path, 100).unwrap(), b"in small pieces");
     }
 
-    /// A name that can be guessed lets somebody else choose what is overwritten.
+    /// A temporary name that can be guessed would let somebody else choose which file is overwritten.
     #[cfg(unix)]
     #[test]
-    fn a_link_that_was_planted_is_not_followed() {
+    fn a_planted_link_is_not_followed() {
         let folder = TemporaryFolder::new("pteron-cli-").unwrap();
         let [path, victim] = ["out.txt", "victim"].map(|name| folder.path().join(name));
         fs::write(&victim, "precious").unwrap();

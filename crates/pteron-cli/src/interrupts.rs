@@ -1,22 +1,22 @@
-//! Signals: the first Ctrl-C may be a wish, the second is the end, whatever the program is doing.
+//! Signals: the first Ctrl-C may ask a command to stop cleanly, the second ends the program at once.
 //!
-//! They are answered on a thread of their own, so that nothing the other threads wait for is in the way. At the end unfinished files
-//! are removed and the terminal is given back as it was found; the threads that run are not waited for.
+//! A thread of its own handles them, so that nothing other threads wait for delays it. Before the program ends, unfinished files are
+//! removed and the terminal's settings are restored; running threads are not waited for.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether the first Ctrl-C is a wish that the command fulfils when it can.
+/// Whether the first Ctrl-C only asks the command to stop.
 static DEFERRED: AtomicBool = AtomicBool::new(false);
-/// Whether Ctrl-C was pressed, and nobody has started anew since.
+/// Whether Ctrl-C was pressed since the last [`reset`].
 static PRESSED: AtomicBool = AtomicBool::new(false);
 
-/// Takes signals over. Called once, before anything else runs.
+/// Installs the handlers. Called once, before anything else runs.
 pub(crate) fn install() {
-    // Without it signals end the program as they always do, and only what is unfinished may stay behind.
+    // Without handlers, signals end the program as usual, and unfinished files may remain.
     let _ = system::install();
 }
 
-/// From here on the first Ctrl-C is a wish: [`interrupted`] tells of it.
+/// From here on the first Ctrl-C does not end the program; [`interrupted`] reports it.
 pub(crate) fn defer_first_interrupt() {
     DEFERRED.store(true, Ordering::SeqCst);
 }
@@ -26,12 +26,12 @@ pub(crate) fn interrupted() -> bool {
     PRESSED.load(Ordering::SeqCst)
 }
 
-/// Starts anew: the next Ctrl-C is the first again. For conversations, where it stops an answer and not the program.
+/// Makes the next Ctrl-C the first again. For conversations, where it stops an answer and not the program.
 pub(crate) fn reset() {
     PRESSED.store(false, Ordering::SeqCst);
 }
 
-/// Takes note of a Ctrl-C. Returns whether the program must end now.
+/// Records a Ctrl-C. Returns whether the program must end now.
 fn press() -> bool {
     !DEFERRED.load(Ordering::SeqCst) || PRESSED.swap(true, Ordering::SeqCst)
 }
@@ -48,36 +48,36 @@ mod system {
     use signal_hook::consts::SIGXFSZ;
     use signal_hook::flag;
 
-    /// The terminal as it was found.
+    /// The terminal's settings at the start.
     static FOUND: OnceLock<Termios> = OnceLock::new();
-    /// What the line editor says to a terminal when it has read a line.
+    /// Ends bracketed paste, as the line editor does after a line.
     const END_OF_PASTES: &[u8] = b"\x1b[?2004l\r\n";
 
     pub(super) fn install() -> io::Result<()> {
         let mut signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM]);
         if !is_hangup_ignored() {
-            // Who started us with nohup wants us to go on.
+            // Under nohup the program keeps running.
             signals.add(Signal::SIGHUP);
         }
         let ending = Arc::new(AtomicBool::new(false));
         for signal in &signals {
-            // Where even the end hangs, the next signal is answered in the handler itself.
+            // If ending hangs, the next signal ends the program in its handler.
             flag::register_conditional_shutdown(signal as i32, status(signal), Arc::clone(&ending))?;
         }
-        // A file that may not grow is an error of the write, not the end of the program.
+        // A file that exceeds its size limit is an error of the write, not the end of the program.
         flag::register(SIGXFSZ, Arc::default())?;
         if let Ok(found) = tcgetattr(io::stdin()) {
             // It is called once.
             let _ = FOUND.set(found);
         }
-        // Blocked in every thread that starts from here on, and waited for in one: so no handler is asked, and the line editor, which
-        // has one of its own while it reads, takes none away.
+        // Blocked in every thread that starts from here on, and waited for in one: no handler runs, and the line editor, which has one of
+        // its own while it reads, takes none away.
         signals.thread_block()?;
         let answer = move || {
             while let Ok(signal) = signals.wait() {
                 if signal != Signal::SIGINT || super::press() {
                     ending.store(true, Ordering::SeqCst);
-                    // From here on the handlers are asked.
+                    // From here on the handlers run.
                     let _ = signals.thread_unblock();
                     end(signal);
                 }
@@ -92,20 +92,19 @@ mod system {
         signal_hook::low_level::exit(status(signal))
     }
 
-    /// What shells say of a program that a signal ended.
+    /// The exit status that shells report for a program ended by a signal.
     fn status(signal: Signal) -> i32 {
         128 + signal as i32
     }
 
-    /// Gives the terminal back as it was found, if the line editor has changed it. Standard output is not locked: a thread that
-    /// waits may hold it.
+    /// Restores the terminal's settings if the line editor changed them. Does not lock standard output, which a waiting thread may hold.
     fn restore() {
         let stdin = io::stdin();
         let Some((found, now)) = FOUND.get().zip(tcgetattr(&stdin).ok()) else { return };
         if now.local_modes == found.local_modes {
             return;
         }
-        // Nobody is left to hear that this failed.
+        // The program ends; an error could not be reported.
         let _ = tcsetattr(&stdin, OptionalActions::Now, found);
         let _ = rustix::io::write(io::stdout(), END_OF_PASTES);
     }
@@ -118,7 +117,7 @@ mod system {
         ignored.is_some_and(|signals| signals & 1 << (Signal::SIGHUP as i32 - 1) != 0)
     }
 
-    /// Nobody tells, but nohup leaves neither output at a terminal.
+    /// No portable way to ask, but under nohup neither output is a terminal.
     #[cfg(not(target_os = "linux"))]
     fn is_hangup_ignored() -> bool {
         use std::io::IsTerminal;

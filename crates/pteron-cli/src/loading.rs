@@ -1,4 +1,4 @@
-//! What is seen while a program is loaded: nothing for a second, then a bar. Only on terminals, and it leaves no trace.
+//! The progress bar while a program is loaded: nothing for a second, then a bar. At terminals only, and it leaves no trace.
 
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
@@ -9,20 +9,20 @@ use pteron::{LoadProgress, OnProgress};
 
 use crate::{terminal, units};
 
-/// What takes less needs no bar.
+/// Shorter loads show no bar.
 const SHOW_AFTER: Duration = Duration::from_secs(1);
-/// Something moves even while no news comes.
+/// Interval of the spinner.
 const TICK: Duration = Duration::from_millis(100);
 
 /// A bar on standard error, gone when this is dropped.
 pub(crate) struct LoadingBar {
     bar: ProgressBar,
-    /// The thread that draws, and what ends it.
+    /// The drawing thread, and the channel that ends it.
     drawing: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
 impl LoadingBar {
-    /// Begins to wait. Nothing is drawn if `quiet`, or where standard error is no terminal.
+    /// Starts the bar. Draws nothing if `quiet`, or where standard error is not a terminal.
     pub(crate) fn new(text: &str, quiet: bool) -> Self {
         Self::on(if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() }, text, SHOW_AFTER)
     }
@@ -39,11 +39,11 @@ impl LoadingBar {
         let (end, ended) = mpsc::channel();
         let drawn = bar.clone();
         let thread = std::thread::Builder::new().spawn(move || draw(&drawn, target, show_after, &ended));
-        // Where there is no thread to be had, there is no bar.
+        // Without a thread there is no bar.
         Self { bar, drawing: thread.ok().map(|thread| (end, thread)) }
     }
 
-    /// What tells the bar how far loading is.
+    /// Returns a callback that updates the bar.
     pub(crate) fn listener(&self) -> OnProgress {
         let bar = self.bar.clone();
         OnProgress::new(move |progress| update(&bar, progress))
@@ -54,7 +54,7 @@ impl Drop for LoadingBar {
     fn drop(&mut self) {
         if let Some((end, thread)) = self.drawing.take() {
             drop(end);
-            // A thread that panicked draws no more either.
+            // A thread that panicked no longer draws either.
             let _ = thread.join();
         }
         self.bar.finish_and_clear();
@@ -68,7 +68,7 @@ fn update(bar: &ProgressBar, progress: LoadProgress) {
     bar.set_prefix(format!("{text} · "));
 }
 
-/// Shows the bar when show_after is at its end, and moves it until loading is.
+/// Shows the bar after a delay, and moves it until loading ends.
 fn draw(bar: &ProgressBar, target: ProgressDrawTarget, show_after: Duration, ended: &Receiver<()>) {
     if ended.recv_timeout(show_after) != Err(RecvTimeoutError::Timeout) {
         return;
@@ -80,8 +80,7 @@ fn draw(bar: &ProgressBar, target: ProgressDrawTarget, show_after: Duration, end
     }
 }
 
-/// What is done and what there is to do, as numbers and in words: of constants while some are missing, then of the kernels that are
-/// compiled meanwhile.
+/// Returns progress and total as numbers and text: of constants while some are missing, then of kernels.
 fn stage(progress: LoadProgress) -> (u64, u64, String) {
     let LoadProgress { uploaded_bytes, total_bytes, ready_pipelines, total_pipelines } = progress;
     if uploaded_bytes < total_bytes {
@@ -106,7 +105,7 @@ mod tests {
         LoadProgress { uploaded_bytes: 512 << 20, total_bytes: 2 << 30, ready_pipelines: 0, total_pipelines: 30 };
     const COMPILING: LoadProgress = LoadProgress { uploaded_bytes: 2 << 30, ready_pipelines: 12, ..UPLOADING };
 
-    /// A terminal of one line: what stands on it now, and all that ever did.
+    /// A terminal of one line: its content now, and everything ever written to it.
     #[derive(Clone, Debug, Default)]
     struct Screen(Arc<Mutex<(String, String)>>);
 
@@ -167,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn constants_come_first_and_kernels_after() {
+    fn progress_counts_constants_then_kernels() {
         assert_eq!(stage(UPLOADING), (512 << 20, 2 << 30, "512.0 MiB of 2.0 GiB".to_owned()));
         assert_eq!(stage(COMPILING), (12, 30, "12 of 30 kernels".to_owned()));
         let empty = LoadProgress { total_pipelines: 3, ..LoadProgress::default() };
@@ -175,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_shows_how_far_it_is_and_leaves_nothing_behind() {
+    fn a_bar_shows_progress_and_leaves_no_trace() {
         let screen = Screen::default();
         let bar = LoadingBar::on(screen.target(), "loading a\u{1b}[2Jb on a GPU", Duration::ZERO);
         update(&bar.bar, UPLOADING);
@@ -189,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_quick_shows_nothing() {
+    fn a_short_load_shows_no_bar() {
         let screen = Screen::default();
         let bar = LoadingBar::on(screen.target(), "loading", Duration::from_secs(600));
         update(&bar.bar, UPLOADING);
@@ -200,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_can_be_drawn_nothing_runs() {
+    fn a_hidden_bar_starts_no_thread() {
         assert!(LoadingBar::new("loading", true).drawing.is_none());
     }
 }

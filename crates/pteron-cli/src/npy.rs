@@ -1,4 +1,4 @@
-//! Arrays as NumPy writes them: a magic number, a version, a header that is a Python literal, and the elements.
+//! The `.npy` format of NumPy: a magic number, a version, a header that is a Python literal, and the elements.
 
 use pteron::ScalarType;
 use pteron_format::EscapedText;
@@ -10,7 +10,7 @@ const MOST_DIMS: usize = 64;
 /// Elements start at a multiple of this.
 const ALIGNMENT: usize = 64;
 
-/// The types there are, and what NumPy calls them.
+/// Supported types and their names in NumPy.
 const TYPES: [(ScalarType, &str); 9] = [
     (ScalarType::Bool, "b1"),
     (ScalarType::Byte, "u1"),
@@ -26,13 +26,13 @@ const TYPES: [(ScalarType, &str); 9] = [
 /// Why an array cannot be used, as the rest of a sentence about it.
 #[derive(Debug, thiserror::Error, PartialEq)]
 pub(crate) enum Fault {
-    #[error("is no NumPy array: it does not start with \\x93NUMPY")]
+    #[error("is not a NumPy array: it does not start with \\x93NUMPY")]
     Magic,
     #[error("has version {0}.{1} of NumPy's format, supported are 1.0, 2.0 and 3.0")]
     Version(u8, u8),
     #[error("is cut off inside its header")]
     Header,
-    #[error("has a header that is no Python dictionary of descr, fortran_order and shape")]
+    #[error("has a header that is not a Python dictionary of descr, fortran_order and shape")]
     Literal,
     #[error("has elements of several fields, supported are plain ones such as '<f4'")]
     Structured,
@@ -42,7 +42,7 @@ pub(crate) enum Fault {
     Dimensions(usize),
     #[error("has elements {found:?}, supported are {types}", found = EscapedText::name(.0), types = type_names())]
     Type(String),
-    #[error("has shape {0:?}, larger than can be counted")]
+    #[error("has shape {0:?}, whose size overflows")]
     Shape(Vec<u64>),
     #[error("needs {need} bytes of elements, but holds {found}")]
     Length { need: u64, found: u64 },
@@ -54,7 +54,7 @@ fn type_names() -> String {
     TYPES.map(|(scalar_type, _)| scalar_type.name()).join(", ")
 }
 
-/// What an array is, before its elements are looked at.
+/// Type and shape of an array.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Header {
     pub(crate) scalar_type: ScalarType,
@@ -67,10 +67,10 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// The most bytes that need to be there to read a header whose elements may be cut off.
+    /// The most bytes of a header.
     pub(crate) const MOST: u64 = 64 << 10;
 
-    /// Reads a header off the first bytes of an array.
+    /// Reads the header from the first bytes of an array.
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, Fault> {
         let rest = bytes.strip_prefix(MAGIC).ok_or(Fault::Magic)?;
         let (&[major, minor], rest) = rest.split_first_chunk().ok_or(Fault::Header)?;
@@ -121,27 +121,28 @@ impl Header {
         Ok(Self { scalar_type, shape, fortran_order, start, len })
     }
 
-    /// How long the whole array is.
+    /// Bytes of header and elements.
     pub(crate) fn total(&self) -> u64 {
         (self.start as u64).saturating_add(self.len)
     }
 
-    /// The elements of an array, in the order of C.
+    /// Returns the elements of an array in C order.
+    #[expect(clippy::expect_used, reason = "element types have at most 16 bytes")]
     pub(crate) fn elements(&self, array: &[u8]) -> Result<Vec<u8>, Fault> {
         let elements = array.get(self.start..).unwrap_or_default();
         if elements.len() as u64 != self.len {
             return Err(Fault::Length { need: self.len, found: elements.len() as u64 });
         }
-        // In one dimension, or without elements, both orders are the same.
+        // In one dimension, or without elements, C and Fortran order are the same.
         if !self.fortran_order || self.shape.len() < 2 || elements.is_empty() {
             return Ok(alloc::copied(elements)?);
         }
-        let size = usize::try_from(self.scalar_type.size()).unwrap_or(1);
+        let size = usize::try_from(self.scalar_type.size()).expect("an element's size fits usize");
         Ok(rows_first(elements, &self.shape, size)?)
     }
 }
 
-/// Columns first becomes rows first.
+/// Converts Fortran order to C order.
 fn rows_first(elements: &[u8], shape: &[u32], size: usize) -> Result<Vec<u8>, OutOfMemory> {
     let mut strides = vec![0; shape.len()];
     let mut stride = size;
@@ -259,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn a_written_array_is_read_back() {
         for (scalar_type, _) in TYPES {
             for shape in [&[][..], &[7], &[3, 0], &[2, 3, 4]] {
                 let mut bytes = header(scalar_type, shape).unwrap();
@@ -304,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_named() {
+    fn errors_name_the_unsupported_part() {
         assert_eq!(Header::read(b"PK").unwrap_err(), Fault::Magic);
         assert_eq!(Header::read(b"\x93NUMPY\x04\x00").unwrap_err(), Fault::Version(4, 0));
         assert_eq!(Header::read(b"\x93NUMPY\x01\x00\x10\x00{").unwrap_err(), Fault::Header);
@@ -318,8 +319,8 @@ mod tests {
         );
         assert!(with("'|O'", "(1,)").starts_with("has elements \"|O\""));
         assert!(with("[('a', '<f4')]", "(1,)").starts_with("has elements of several fields"));
-        assert_eq!(with("'<f4'", "(5000000000,)"), "has shape [5000000000], larger than can be counted");
-        assert!(with("'<f8'", "(4294967295, 4294967295)").ends_with("larger than can be counted"));
+        assert_eq!(with("'<f4'", "(5000000000,)"), "has shape [5000000000], whose size overflows");
+        assert!(with("'<f8'", "(4294967295, 4294967295)").ends_with("whose size overflows"));
         let many = format!("({})", "1,".repeat(65));
         assert_eq!(with("'<f4'", &many), "has 65 dimensions, more than NumPy's 64");
         let long = with(&format!("'{}'", "x".repeat(60_000)), "(1,)");

@@ -1,4 +1,4 @@
-//! Files of arrays, as `numpy.savez` writes and `numpy.load` reads them: a zip archive of `.npy` files.
+//! The `.npz` format of NumPy: a zip archive of `.npy` files.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -15,15 +15,15 @@ use crate::failure::Failure;
 use crate::files::{self, Wanted};
 use crate::npy::{self, Header};
 
-/// No method has as many inputs.
+/// The most arrays in a file; no method has as many inputs.
 const MOST_ENTRIES: usize = 1 << 16;
-/// DEFLATE makes of a byte at most this many.
+/// The greatest expansion of DEFLATE.
 const MOST_INFLATION: u64 = 1032;
 
-/// Why a file of arrays cannot be used.
+/// Why a file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Fault {
-    #[error("it is no archive that numpy.savez writes: {0}")]
+    #[error("it is not an archive of numpy.savez: {0}")]
     Archive(rawzip::Error),
     #[error("it has more than {MOST_ENTRIES} arrays")]
     Crowded,
@@ -39,7 +39,7 @@ pub(crate) enum Fault {
     Array(String, #[source] npy::Fault),
 }
 
-/// An opened file of arrays, nothing of them read yet.
+/// An opened file, its arrays not read yet.
 pub(crate) struct Npz<B = Mapped> {
     archive: ZipSliceArchive<B>,
     entries: Vec<Entry>,
@@ -68,7 +68,7 @@ impl<B: AsRef<[u8]>> fmt::Debug for Npz<B> {
 }
 
 impl Npz {
-    /// Opens a file and reads the names in it.
+    /// Opens a file and reads the names of its arrays.
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
         let bytes = files::open(path, Wanted::Arrays)?;
         Self::read(Mapped(bytes)).map_err(|fault| Failure::file(path, fault))
@@ -104,7 +104,7 @@ impl<B: AsRef<[u8]>> Npz<B> {
         self.entries.iter().map(|entry| entry.name.as_str())
     }
 
-    /// Reads an array; `None` if there is none of that name. `accept` sees what the array is before its elements are read.
+    /// Reads an array; `None` if there is none of that name. `accept` checks type and shape before the elements are read.
     pub(crate) fn array<E: From<Fault>>(
         &self,
         name: &str,
@@ -120,7 +120,7 @@ impl<B: AsRef<[u8]>> Npz<B> {
             CompressionMethod::DEFLATE => inflate(name, data, most).map(Cow::Owned),
             other => Err(Fault::Method(name.to_owned(), other)),
         };
-        // The header alone says how much the rest may be.
+        // The header bounds how much is unpacked.
         let header = Header::read(&unpack(Header::MOST)?).map_err(fault)?;
         accept(&header)?;
         let array = unpack(header.total().saturating_add(1))?;
@@ -131,14 +131,15 @@ impl<B: AsRef<[u8]>> Npz<B> {
     }
 }
 
-/// At most so many bytes of compressed data. Room is made for as many as the data can hold, and the rest is left packed.
+/// Unpacks at most `most` bytes. Allocates no more than the data can expand to, and leaves the rest packed.
 fn inflate(name: &str, data: &[u8], most: u64) -> Result<Vec<u8>, Fault> {
     let most = most.min((data.len() as u64).saturating_mul(MOST_INFLATION));
+    // On 32-bit targets a larger length is one that cannot be allocated either.
     let len = usize::try_from(most).unwrap_or(usize::MAX);
     let mut out = alloc::zeroed(len).map_err(|lacking| Fault::Array(name.to_owned(), lacking.into()))?;
     match decompress_slice_iter_to_slice(&mut out, std::iter::once(data), false, true) {
         Ok(len) => out.truncate(len),
-        // What does not fit is not asked for.
+        // The rest is not needed.
         Err(TINFLStatus::HasMoreOutput) => {}
         Err(status) => {
             return Err(Fault::Damaged(name.to_owned(), format!("its compressed data does not unpack ({status:?})")));
@@ -226,7 +227,7 @@ mod tests {
         assert!(text.len() < 200 && text.ends_with(" is in it twice"), "{text}");
         let text = fuzzing::npz(&archive(&["../../\u{1b}[2J"], CompressionMethod::STORE, b""), 0).unwrap_err();
         assert!(
-            text.ends_with("is no NumPy array: it does not start with \\x93NUMPY") && !text.contains('\u{1b}'),
+            text.ends_with("is not a NumPy array: it does not start with \\x93NUMPY") && !text.contains('\u{1b}'),
             "{text}"
         );
     }

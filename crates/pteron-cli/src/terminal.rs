@@ -1,4 +1,4 @@
-//! The terminal: what may be printed on it, in which style, and how wide it is.
+//! Output to the terminal: styles, escaping of control characters, width, notes and errors.
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
@@ -16,23 +16,22 @@ pub(crate) const FAINT: Style = Style::new().dimmed();
 pub(crate) const WARNING: Style = AnsiColor::Yellow.on_default();
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 
-/// The most characters that are shown of a name, of a sentence, and of the structure of an error.
+/// The most characters shown of a name, of a sentence, and of the structure of an error.
 const NAME: usize = 400;
 const SENTENCE: usize = 2_000;
 const STRUCTURE: usize = 20_000;
 
-/// A name from a file with its control characters spelled out and cut where it is long: it must not move the cursor, start a new
-/// line or fill the screen.
+/// Escapes control characters in a name from a file and shortens it: it must not move the cursor, start a new line or fill the screen.
 pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     shortened(text, NAME, is_unsafe)
 }
 
-/// The same for a sentence, in which names occur.
+/// Does the same for a sentence that contains names.
 fn sentence(text: &str) -> Cow<'_, str> {
     shortened(text, SENTENCE, is_unsafe)
 }
 
-/// At most so many characters of a text, those that `escaped` tells apart spelled out.
+/// Returns at most `most` characters of a text, with those that `escaped` selects escaped.
 fn shortened(text: &str, most: usize, escaped: impl Fn(char) -> bool) -> Cow<'_, str> {
     let end = text.char_indices().nth(most).map_or(text.len(), |(end, _)| end);
     let (shown, rest) = text.split_at(end);
@@ -49,12 +48,12 @@ fn shortened(text: &str, most: usize, escaped: impl Fn(char) -> bool) -> Cow<'_,
     Cow::Owned(out)
 }
 
-/// The same for text of several lines: line breaks and tabs stay.
+/// Escapes control characters in text of several lines; keeps line breaks and tabs.
 pub(crate) fn clean_text(text: &str) -> String {
     shortened(text, usize::MAX, is_unsafe_in_text).into_owned()
 }
 
-/// Whether a text can be shown at a terminal as it is.
+/// Whether a text has nothing to escape.
 pub(crate) fn is_plain(text: &str) -> bool {
     !text.contains(is_unsafe_in_text)
 }
@@ -74,49 +73,49 @@ pub(crate) fn width() -> Option<usize> {
     if !io::stdout().is_terminal() {
         return None;
     }
-    // Some terminals do not say; then they are taken to be as wide as terminals once were.
+    // Terminals that do not report their width are taken to have 80 columns.
     let size = terminal_size::terminal_size_of(io::stdout());
     Some(size.map_or(80, |(terminal_size::Width(columns), _)| usize::from(columns).max(40)))
 }
 
-/// Writes text with styles; they are dropped where nobody wants them (no terminal, `NO_COLOR`).
+/// Writes text with styles, which are dropped without a terminal or with `NO_COLOR`.
 pub(crate) fn print_styled(text: &str) -> Result<(), Failure> {
     let mut out = anstream::AutoStream::auto(io::stdout().lock());
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::Output)
 }
 
-/// Writes text as it is.
+/// Writes text unchanged.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::Output)
 }
 
-/// Writes what a model or a user has written: at a terminal with control characters spelled out, elsewhere as it is.
+/// Writes text of a model or a user: with control characters escaped at a terminal, unchanged elsewhere.
 pub(crate) fn print_text(text: &str) -> Result<(), Failure> {
     if io::stdout().is_terminal() { print(&clean_text(text)) } else { print(text) }
 }
 
-/// Says one line on standard error. If even that is closed, nobody is left to tell.
+/// Writes a line to standard error. Errors are ignored: there is nowhere left to report them.
 pub(crate) fn note(text: &str) {
     let _ = writeln!(anstream::AutoStream::auto(io::stderr().lock()), "{}", sentence(text));
 }
 
-/// A line that starts with a coloured `warning`.
+/// Writes a line that starts with a coloured `warning`.
 pub(crate) fn warn(text: &str) {
     let _ = writeln!(anstream::AutoStream::auto(io::stderr().lock()), "{WARNING}warning{WARNING:#}: {}", sentence(text));
 }
 
-/// Says what failed. A reader that has seen enough is no failure.
+/// Reports a failure and returns the exit status. A closed pipe is not a failure.
 pub(crate) fn end(failure: &Failure, verbose: bool) -> ExitCode {
     if failure.is_closed_pipe() {
         return ExitCode::SUCCESS;
     }
-    complain(failure, verbose);
+    report(failure, verbose);
     ExitCode::FAILURE
 }
 
-/// One sentence on standard error; with `verbose` the structure behind it.
-fn complain(failure: &Failure, verbose: bool) {
+/// Writes the error as one sentence to standard error; with `verbose`, its structure as well.
+fn report(failure: &Failure, verbose: bool) {
     let mut err = anstream::AutoStream::auto(io::stderr().lock());
     let _ = writeln!(err, "{ERROR}error{ERROR:#}: {}", sentence(&failure.to_string()));
     if verbose {
@@ -130,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn control_characters_are_spelled_out() {
+    fn control_characters_are_escaped() {
         assert_eq!(clean("aten.add × größe"), "aten.add × größe");
         assert_eq!(clean("a\u{1b}[2Jb\nc"), "a\\u{1b}[2Jb\\nc");
         assert_eq!(clean("\u{202e}x"), "\\u{202e}x");
@@ -139,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_megabyte_is_cut() {
+    fn long_names_are_shortened() {
         let long = "é".repeat(1 << 20);
         assert_eq!(clean(&long), format!("{}… (2097152 bytes)", "é".repeat(NAME)));
         assert_eq!(clean(&"\u{1b}".repeat(NAME + 1)).chars().filter(|&character| character == '\\').count(), NAME);

@@ -1,6 +1,6 @@
-//! Numbers as people read them.
+//! Formats numbers for people.
 
-/// A count with separators: `1,234,567`.
+/// Formats a count with separators: `1,234,567`.
 pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
@@ -13,7 +13,7 @@ pub(crate) fn count(number: u64) -> String {
     out
 }
 
-/// A number of bytes in the largest unit that leaves a digit before the point: `512 B`, `1.5 KiB`.
+/// Formats bytes in the largest unit that leaves a digit before the point: `512 B`, `1.5 KiB`.
 pub(crate) fn bytes(number: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if number < 1024 {
@@ -21,7 +21,7 @@ pub(crate) fn bytes(number: u64) -> String {
     }
     let mut value = number as f64 / 1024.0;
     let mut unit = 0;
-    // What would round to 1024.0 is 1.0 of the next unit.
+    // A value that rounds to 1024.0 is 1.0 of the next unit.
     while value >= 1023.95 && unit + 1 < UNITS.len() {
         value /= 1024.0;
         unit += 1;
@@ -29,7 +29,7 @@ pub(crate) fn bytes(number: u64) -> String {
     format!("{value:.1} {}", UNITS[unit])
 }
 
-/// A time in the largest unit that leaves a digit before the point: `12.3 µs`, `4.56 s`.
+/// Formats a time in the largest unit that leaves a digit before the point: `12.3 µs`, `4.56 s`.
 pub(crate) fn time(seconds: f64) -> String {
     const UNITS: [(&str, f64); 4] = [("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9)];
     let (unit, size) = UNITS.into_iter().find(|(_, size)| seconds >= 0.9995 * size).unwrap_or(UNITS[3]);
@@ -44,7 +44,7 @@ pub(crate) fn time(seconds: f64) -> String {
     format!("{value:.digits$} {unit}")
 }
 
-/// A count and its noun: `1 call`, `2 calls`.
+/// Formats a count with its noun: `1 call`, `2 calls`.
 pub(crate) fn plural(number: usize, noun: &str) -> String {
     format!("{} {noun}{}", count(number as u64), if number == 1 { "" } else { "s" })
 }

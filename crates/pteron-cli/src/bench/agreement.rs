@@ -33,7 +33,7 @@ pub(super) struct Agreement {
     pub(super) largest_absolute_error: f32,
     /// Relative to the exact path's largest logit at the same position.
     pub(super) largest_relative_error: f32,
-    /// What the exact path leaves out.
+    /// Optimisations that the exact path leaves out.
     pub(super) difference: &'static str,
 }
 

@@ -1,20 +1,20 @@
-//! What is measured: which lengths, at which depths, and which of them a context has no room for.
+//! The cases to measure: prompt lengths, decode lengths and depths, and those that do not fit the context.
 
 use super::args::{Bench, Sizes};
 use crate::units::count;
 
-/// One line of the table.
+/// One row of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Case {
-    /// A prompt of so many tokens.
+    /// A prompt of `tokens` tokens from an empty KV cache.
     Prefill { tokens: u32 },
-    /// So many tokens, one after the other, behind a cache that holds `depth` of them.
+    /// `tokens` decode steps after a KV cache that holds `depth` tokens.
     Decode { tokens: u32, depth: u32 },
 }
 
 impl Case {
-    /// Everything that is asked for, each once.
-    pub(super) fn asked_for(args: &Bench) -> Vec<Self> {
+    /// Returns the requested cases, each once.
+    pub(super) fn requested(args: &Bench) -> Vec<Self> {
         let Sizes { pp, tg, depth } = args.sizes();
         let prefill = pp.into_iter().map(|tokens| Self::Prefill { tokens });
         let decode = depth.into_iter().map(|depth| Self::Decode { tokens: tg, depth });
@@ -46,7 +46,7 @@ impl Case {
         format!("{kind} {}", self.tokens())
     }
 
-    /// Why it cannot be measured, if it cannot.
+    /// Returns why the case does not fit a context, if it does not.
     pub(super) fn too_long(&self, context: u32) -> Option<String> {
         let positions = u64::from(self.tokens()) + u64::from(self.depth());
         (positions > context.into())
@@ -54,16 +54,16 @@ impl Case {
     }
 }
 
-/// Token ids that look random and are the same every time.
+/// Returns pseudo-random token ids that depend on the seed only.
+#[expect(clippy::expect_used, reason = "the high half of a product with a u32 fits a u32")]
 pub(super) fn tokens(count: u32, vocabulary: u32, seed: u64) -> Vec<u32> {
     let mut state = seed;
     let mut next = || {
-        // An odd step walks through every 64-bit number; two rounds of multiplying and folding hide that it is a walk.
+        // An odd increment visits every 64-bit number; two rounds of multiply and xor-shift make the sequence look random.
         state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (state ^ (state >> 29)).wrapping_mul(0xd6e8_feb8_6659_fd93);
         let mixed = (mixed ^ (mixed >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
-        // The high half, scaled to the vocabulary, is smaller than the vocabulary.
-        u32::try_from(((mixed >> 32) * u64::from(vocabulary)) >> 32).unwrap_or(0)
+        u32::try_from(((mixed >> 32) * u64::from(vocabulary)) >> 32).expect("it is smaller than the vocabulary, a u32")
     };
     (0..count).map(|_| next()).collect()
 }
@@ -78,11 +78,11 @@ mod tests {
     fn cases(args: &str) -> Vec<Case> {
         let typed = ["pteron", "bench"].into_iter().chain(args.split_whitespace());
         let Command::Bench(args) = Cli::parse_from(typed).command else { panic!("it is a bench") };
-        Case::asked_for(&args)
+        Case::requested(&args)
     }
 
     #[test]
-    fn each_is_measured_once_and_zero_is_none() {
+    fn cases_are_unique_and_zero_means_none() {
         let expected = [
             Case::Prefill { tokens: 8 },
             Case::Prefill { tokens: 16 },
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_to_the_last_position_is_measured() {
+    fn a_case_that_fills_the_context_fits() {
         let decode = Case::Decode { tokens: 24, depth: 1000 };
         assert_eq!(decode.too_long(1024), None);
         assert_eq!(decode.too_long(1023).unwrap(), "needs 1,024 positions, the context has 1,023");
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn random_tokens_are_of_the_vocabulary_and_spread_over_it() {
+    fn random_tokens_spread_over_the_vocabulary() {
         let ids = tokens(6000, 60, 1);
         assert_eq!(ids, tokens(6000, 60, 1));
         assert_ne!(ids[..50], tokens(50, 60, 2));

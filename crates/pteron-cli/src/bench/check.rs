@@ -22,7 +22,7 @@ fn exact() -> LoadOptions {
     LoadOptions::exact()
 }
 
-/// What the exact path leaves out.
+/// Optimisations that the exact path leaves out.
 const DIFFERENCE: &str = "fusions, f16 factors and f16 caches: it computes one operator at a time, in f32";
 
 /// The shape that is compared besides the bundled model: layers of large models, but few and small.
@@ -62,7 +62,7 @@ pub(super) fn check(gpu: &Gpu, target: &Target, fast: &Runner, quiet: bool) -> R
     let mut tally = Tally::default();
     for (number, length) in (1..).zip(lengths(metadata.max_prefill.min(longest).min(room))) {
         let mut tokens = cases::tokens(length, metadata.vocab_size, 100 + number);
-        let mut position = 0;
+        let mut position = 0i64;
         for step in 0..POSITIONS.min(metadata.context_length - length + 1) {
             if interrupts::interrupted() {
                 return Err(Failure::Interrupted);
@@ -74,7 +74,8 @@ pub(super) fn check(gpu: &Gpu, target: &Target, fast: &Runner, quiet: bool) -> R
             ));
             let wanted = exact.logits(&tokens, position)?;
             tally.add(&fast.logits(&tokens, position)?, &wanted);
-            position += i64::try_from(tokens.len()).unwrap_or(i64::MAX);
+            position += if step == 0 { i64::from(length) } else { 1 };
+            // NaN logits count as a disagreement; any token continues from there.
             tokens = vec![argmax(&wanted).unwrap_or(0)];
         }
     }
@@ -97,11 +98,11 @@ impl<'a> LoadedPath<'a> {
     /// Returns the logits after the last of some tokens.
     fn logits(&mut self, tokens: &[u32], position: i64) -> Result<Vec<f32>, Failure> {
         let ids: Vec<i64> = tokens.iter().map(|&token| token.into()).collect();
-        let count = u32::try_from(ids.len()).unwrap_or(u32::MAX);
+        let count = u32::try_from(ids.len()).map_err(|_| Failure::NoLogits)?;
         let inputs = [Tensor::from_i64(&[1, count], &ids), Tensor::from_i64(&[1], &[position])];
         let inputs = inputs.into_iter().collect::<Result<Vec<_>, _>>().map_err(failed)?;
         let outputs = block_on(self.method.call(&mut self.state, &inputs)).map_err(failed)?;
-        let mut logits = outputs.first().and_then(Tensor::to_f32).unwrap_or_default();
+        let mut logits = outputs.first().and_then(Tensor::to_f32).ok_or(Failure::NoLogits)?;
         // Some programs compute logits for every token; the last row is the one that counts.
         Ok(logits.split_off(logits.len().saturating_sub(self.vocab_size)))
     }

@@ -90,8 +90,9 @@ pub(super) fn measure(runner: &Runner, asked: LengthRange, repeat: u32, progress
 }
 
 /// Returns the indices of a list in a pseudo-random order that depends on the seed only.
+#[expect(clippy::expect_used, reason = "lengths are u32s, so there are no more of them")]
 fn shuffled(len: usize, seed: u32) -> Vec<usize> {
-    let keys = cases::tokens(u32::try_from(len).unwrap_or(u32::MAX), u32::MAX, seed.into());
+    let keys = cases::tokens(u32::try_from(len).expect("there are no more lengths than u32s"), u32::MAX, seed.into());
     let mut order: Vec<usize> = (0..len).collect();
     order.sort_by_key(|&index| keys.get(index));
     order

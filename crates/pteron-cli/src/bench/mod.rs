@@ -97,7 +97,7 @@ fn examine(
         report.length_sweep = Some(length_sweep::measure(runner, lengths, args.repeat, &progress)?);
     }
     let variants = Variants { measured: runner, baseline: other.as_ref() };
-    measure::measure(&variants, &Case::asked_for(args), args.repeat, &progress, &mut report.tests)
+    measure::measure(&variants, &Case::requested(args), args.repeat, &progress, &mut report.tests)
 }
 
 /// Load options of the baseline of an A/B comparison.

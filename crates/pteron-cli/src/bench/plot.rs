@@ -1,4 +1,4 @@
-//! The speeds as a picture, in colours for light and for dark.
+//! Plots the speeds as SVG, with colours for light and dark mode.
 
 use std::fmt::Write;
 
@@ -13,9 +13,9 @@ pub(super) const LEFT: f64 = 70.0;
 const RIGHT: f64 = 28.0;
 const TOP: f64 = 40.0;
 const BOTTOM: f64 = 56.0;
-/// What stands above both panels.
+/// Height of the title above the panels.
 const HEAD: f64 = 60.0;
-/// Room for a number below the axis.
+/// Width of a number below the axis.
 const LABEL: f64 = 44.0;
 
 const STYLE: &str = "
@@ -29,8 +29,7 @@ const STYLE: &str = "
   }
 ";
 
-/// A measured speed: where it stands on the axis below, tokens a second by wall time with the slowest and the fastest, and by the
-/// GPU's.
+/// A measured speed: its place on the x axis, tokens per second by wall time with the slowest and the fastest, and by GPU time.
 #[derive(Clone, Copy)]
 struct Point {
     at: u32,
@@ -45,8 +44,7 @@ struct Speeds {
     fastest: f64,
 }
 
-/// A picture of prefill against the prompt's length and of decode against the depth, and of the time of every length where that
-/// was measured.
+/// Plots prefill against the prompt length and decode against the depth, and the length sweep where there is one.
 pub(super) fn svg(report: &Report) -> String {
     let (adapter, program) = (&report.adapter, &report.program);
     let head = escape(&format!("{} on {}", program.name, adapter.name));
@@ -54,7 +52,7 @@ pub(super) fn svg(report: &Report) -> String {
     let is_prefill = |case: Case| matches!(case, Case::Prefill { .. });
     let prefill = points(report, is_prefill, |case| case.tokens());
     let decode = points(report, |case| !is_prefill(case), |case| case.depth());
-    // Who asked for nothing else has no use for empty panels.
+    // A sweep alone has no panels of speeds.
     let speeds = !report.tests.is_empty() || report.length_sweep.is_none();
     let panels = if speeds { 2.0 } else { 0.0 } + if report.length_sweep.is_some() { 1.0 } else { 0.0 };
     let bottom = HEAD + panels * HEIGHT;
@@ -64,8 +62,8 @@ pub(super) fn svg(report: &Report) -> String {
          <text class=\"title\" x=\"{LEFT}\" y=\"26\">{head}</text><text x=\"{LEFT}\" y=\"46\">{below}</text>"
     );
     if speeds {
-        panel(&mut out, HEAD, ["Prefill, tokens a second", "tokens of the prompt"], &prefill);
-        panel(&mut out, HEAD + HEIGHT, ["Decode, tokens a second", "tokens in the cache"], &decode);
+        panel(&mut out, HEAD, ["Prefill, tokens per second", "prompt length, tokens"], &prefill);
+        panel(&mut out, HEAD + HEIGHT, ["Decode, tokens per second", "tokens in the KV cache"], &decode);
     }
     if let Some(length_sweep) = &report.length_sweep {
         plot_length_sweep::panel(&mut out, bottom - HEIGHT, length_sweep);
@@ -88,7 +86,7 @@ fn points(report: &Report, wanted: impl Fn(Case) -> bool, at: impl Fn(Case) -> u
     points
 }
 
-/// Where things are in a panel.
+/// The scales of a panel.
 pub(super) struct Scale {
     pub(super) top: f64,
     pub(super) right: f64,
@@ -123,7 +121,7 @@ fn panel(out: &mut String, top: f64, [title, axis]: [&str; 2], points: &[Point])
     }
 }
 
-/// Lines across, with their values.
+/// Draws horizontal grid lines with their values.
 pub(super) fn grid(out: &mut String, scale: &Scale, (step, steps): (f64, u32)) {
     for tick in 0..=steps {
         let value = step * f64::from(tick);
@@ -133,13 +131,13 @@ pub(super) fn grid(out: &mut String, scale: &Scale, (step, steps): (f64, u32)) {
     }
 }
 
-/// What stands below the axis: numbers, in order, and what they are of.
+/// Draws the labels of the x axis: numbers in order, and its title.
 pub(super) fn below(out: &mut String, scale: &Scale, axis: &str, numbers: impl Iterator<Item = u32>) {
     let base = scale.top + HEIGHT - BOTTOM;
     let mut free_from = 0.0;
     for at in numbers {
         let x = scale.x(at);
-        // A number that would stand in another one is left out; its mark is still there.
+        // A number that would overlap the last one is left out; its mark stays.
         if x >= free_from {
             text(out, "text-anchor=\"middle\"", x, base + 18.0, &at.to_string());
             free_from = x + LABEL;
@@ -165,14 +163,14 @@ fn curves(out: &mut String, scale: &Scale, points: &[Point]) {
     }
 }
 
-/// A line through places.
+/// Draws a line through points.
 pub(super) fn curve(out: &mut String, class: &str, places: &[(f64, f64)]) {
     let command = |index: usize| if index == 0 { 'M' } else { 'L' };
     let path = places.iter().enumerate().map(|(index, (x, y))| format!("{}{x:.1} {y:.1}", command(index)));
     let _ = write!(out, "<path class=\"{class}\" d=\"{}\"/>", path.collect::<Vec<_>>().join(" "));
 }
 
-/// Which curve is what.
+/// Draws the legend.
 pub(super) fn legend(out: &mut String, top: f64, names: [(&str, &str); 2]) {
     for (index, (class, name)) in names.into_iter().enumerate() {
         let x = WIDTH - RIGHT - 480.0 + if index == 0 { 0.0 } else { 250.0 };
@@ -185,7 +183,7 @@ pub(super) fn text(out: &mut String, attributes: &str, x: f64, y: f64, text: &st
     let _ = write!(out, "<text {attributes} x=\"{x:.1}\" y=\"{y:.1}\">{}</text>", escape(text));
 }
 
-/// A round step, and how many of them reach the highest value: three to six.
+/// Returns a round step, and how many of them reach the highest value: three to six.
 pub(super) fn ticks(highest: f64) -> (f64, u32) {
     let mut size = 10f64.powi(-9);
     loop {
@@ -205,7 +203,7 @@ fn number(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Names from files and drivers as text of XML.
+/// Escapes names from files and drivers for XML.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
@@ -228,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_cannot_break_the_picture() {
+    fn names_are_escaped() {
         let picture = svg(&sample());
         assert!(picture.contains("bird &amp; co.pte on Wing &lt;3000&gt;</text>"), "{picture}");
         assert_eq!(escape("a\"b\u{1b}"), "a&quot;b\u{fffd}");
@@ -247,7 +245,9 @@ mod tests {
     #[test]
     fn axes_are_labelled_and_begin_at_zero() {
         let picture = svg(&sample());
-        for label in ["Prefill, tokens a second", "tokens of the prompt", "Decode, tokens a second", "tokens in the cache"] {
+        for label in
+            ["Prefill, tokens per second", "prompt length, tokens", "Decode, tokens per second", "tokens in the KV cache"]
+        {
             assert!(picture.contains(&format!(">{label}</text>")), "{label}");
         }
         // The one prompt that was measured has 100 tokens, at up to 250 a second: the axis ends there.
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_of_nothing_says_so() {
+    fn an_empty_plot_says_so() {
         let mut report = sample();
         for test in &mut report.tests {
             test.outcome = Outcome::Skipped { skipped: "too long".to_owned() };
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_round_and_few() {
+    fn ticks_are_round_and_few() {
         for (highest, expected) in
             [(1.0, (0.2, 5)), (6.0, (1.0, 6)), (6.1, (2.0, 4)), (333.3, (100.0, 4)), (28_000.0, (5_000.0, 6))]
         {

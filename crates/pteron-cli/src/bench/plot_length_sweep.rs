@@ -1,11 +1,11 @@
-//! The time of a prompt of every length as a picture, with what its neighbours allow it.
+//! Plots the times of a length sweep with the limit that its neighbours set.
 
 use super::length_sweep::{Length, LengthSweep};
 use super::plot::{LEFT, Scale, below, curve, grid, legend, text, ticks};
 
-/// Draws a panel.
+/// Draws the panel.
 pub(super) fn panel(out: &mut String, top: f64, length_sweep: &LengthSweep) {
-    text(out, "class=\"title\"", LEFT, top + 24.0, "Prompts of every length, milliseconds");
+    text(out, "class=\"title\"", LEFT, top + 24.0, "Length sweep: prefill, milliseconds");
     let lengths = &length_sweep.lengths;
     let wall = |length: &Length| 1e3 * length.wall_seconds;
     let allowed = |length: &Length| 1e3 * length_sweep.allowed_seconds(length);
@@ -14,13 +14,13 @@ pub(super) fn panel(out: &mut String, top: f64, length_sweep: &LengthSweep) {
     let (step, steps) = ticks(highest);
     let scale = Scale { top, right: f64::from(last.tokens), high: step * f64::from(steps) };
     grid(out, &scale, (step, steps));
-    below(out, &scale, "tokens of the prompt", lengths.iter().map(|length| length.tokens));
+    below(out, &scale, "prompt length, tokens", lengths.iter().map(|length| length.tokens));
     let places = |value: &dyn Fn(&Length) -> f64| -> Vec<(f64, f64)> {
         lengths.iter().map(|length| (scale.x(length.tokens), scale.y(value(length)))).collect()
     };
     curve(out, "gpu", &places(&allowed));
     curve(out, "wall", &places(&wall));
-    legend(out, top, [("wall", "wall time, median"), ("gpu", "the most that is allowed")]);
+    legend(out, top, [("wall", "wall time, median"), ("gpu", "limit")]);
 }
 
 #[cfg(test)]
@@ -29,13 +29,11 @@ mod tests {
     use crate::bench::length_sweep::tests::found;
 
     #[test]
-    fn every_length_is_drawn_with_its_limit() {
+    fn every_length_is_plotted_with_its_limit() {
         let mut out = String::new();
         panel(&mut out, 0.0, &found(40, |_| 0.0));
         // 40 tokens take 600 ms and may take 650: the axis ends at 800, and the curves at its right end.
-        for label in
-            ["Prompts of every length, milliseconds", "tokens of the prompt", "1", "800", "the most that is allowed"]
-        {
+        for label in ["Length sweep: prefill, milliseconds", "prompt length, tokens", "1", "800", "limit"] {
             assert!(out.contains(&format!(">{label}</text>")), "no {label} in {out}");
         }
         let scale = Scale { top: 0.0, right: 40.0, high: 800.0 };

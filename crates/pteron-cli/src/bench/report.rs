@@ -88,11 +88,11 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    pub(super) fn new(program_bytes: u64, state_bytes: u64, planned_bytes: u64, told: Option<Allocated>) -> Self {
-        let kept = told.map_or(program_bytes + state_bytes, |told| told.reserved_bytes);
+    pub(super) fn new(program_bytes: u64, state_bytes: u64, planned_bytes: u64, allocated: Option<Allocated>) -> Self {
+        let kept = allocated.map_or(program_bytes + state_bytes, |allocated| allocated.reserved_bytes);
         #[allow(clippy::cast_precision_loss, reason = "a figure for people")]
         let ratio = kept as f64 / planned_bytes.max(1) as f64;
-        let (allocated_bytes, reserved_bytes) = (told.map(|told| told.used_bytes), told.map(|told| told.reserved_bytes));
+        let (allocated_bytes, reserved_bytes) = (allocated.map(|it| it.used_bytes), allocated.map(|it| it.reserved_bytes));
         Self { program_bytes, state_bytes, planned_bytes, allocated_bytes, reserved_bytes, ratio }
     }
 }
@@ -370,8 +370,9 @@ pub(super) mod tests {
     fn memory_is_relative_to_the_plan_of_the_file() {
         let own = Memory::new(4 << 20, 1 << 20, 4 << 20, None);
         assert_eq!((own.ratio, own.allocated_bytes), (1.25, None));
-        let told = Memory::new(4 << 20, 1 << 20, 4 << 20, Some(Allocated { used_bytes: 6 << 20, reserved_bytes: 8 << 20 }));
-        assert_eq!((told.ratio, told.allocated_bytes, told.reserved_bytes), (2.0, Some(6 << 20), Some(8 << 20)));
+        let reported =
+            Memory::new(4 << 20, 1 << 20, 4 << 20, Some(Allocated { used_bytes: 6 << 20, reserved_bytes: 8 << 20 }));
+        assert_eq!((reported.ratio, reported.allocated_bytes, reported.reserved_bytes), (2.0, Some(6 << 20), Some(8 << 20)));
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! Something to see while the figures are not there yet.
+//! A status line while measurements run.
 
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A line on standard error that says what is going on; nothing where that is no terminal, or nobody wants it.
+/// A line on standard error that shows the current step; nothing where that is not a terminal, or with `--quiet`.
 pub(super) struct Spinner(ProgressBar);
 
 impl Spinner {

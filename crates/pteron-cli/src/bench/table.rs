@@ -66,14 +66,14 @@ fn head(report: &Report) -> String {
 
 fn memory(memory: &Memory) -> String {
     let Memory { program_bytes, state_bytes, planned_bytes, ratio, .. } = *memory;
-    let told = match (memory.allocated_bytes, memory.reserved_bytes) {
+    let allocated = match (memory.allocated_bytes, memory.reserved_bytes) {
         (Some(used), Some(reserved)) => {
             format!("; {} allocated, {} reserved", bytes(used), bytes(reserved))
         }
         _ => String::new(),
     };
     format!(
-        "{} of GPU memory ({} of it KV cache{told}), {ratio:.2} × the {} planned by the file",
+        "{} of GPU memory ({} of it KV cache{allocated}), {ratio:.2} × the {} planned by the file",
         bytes(program_bytes + state_bytes),
         bytes(state_bytes),
         bytes(planned_bytes),

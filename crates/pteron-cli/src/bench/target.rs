@@ -1,4 +1,4 @@
-//! The program that is measured.
+//! Opens the program to measure.
 
 use std::ops::ControlFlow;
 
@@ -12,20 +12,20 @@ use super::args::TargetArgs;
 use crate::failure::{Failure, Reason};
 use crate::{files, generate, interrupts};
 
-/// A program, and what people call it.
+/// A program and its name.
 pub(crate) struct Target {
     pub(crate) program: Program,
     /// The name of its file, without its folder.
     pub(crate) name: String,
     /// Bytes of the program and of the files that belong to it.
     pub(super) bytes: u64,
-    /// What flags and a sidecar say of it.
+    /// Metadata from flags and `pteron.json`.
     pub(super) facts: PartialMetadata,
-    /// Where a program was made for this run, until nothing maps it any more.
+    /// The folder of a synthetic program, while it is mapped.
     _temporary: Option<TemporaryFolder>,
 }
 
-/// Finds the program to measure; one that is made up has a context of this length.
+/// Opens the program to measure; a synthetic one gets this context length.
 pub(super) fn open(args: &TargetArgs, context: u32) -> Result<Target, Failure> {
     if let Some(shape) = &args.synthetic {
         return synthetic(shape, context);
@@ -46,7 +46,7 @@ pub(super) fn open(args: &TargetArgs, context: u32) -> Result<Target, Failure> {
     Ok(Target { program, name, bytes, facts, _temporary: None })
 }
 
-/// Random weights of a shape, in a file that lives as long as the run.
+/// Writes a program of a shape with synthetic weights to a file that lives as long as the run.
 pub(super) fn synthetic(shape: &str, context: u32) -> Result<Target, Failure> {
     let source = Synthetic::new(synthetic::parse(shape)?, 0);
     let temporary = TemporaryFolder::new("pteron-bench-")
@@ -59,7 +59,7 @@ pub(super) fn synthetic(shape: &str, context: u32) -> Result<Target, Failure> {
     pteron_convert::convert(&source, template, ScaleMethod::default(), &path, &mut until_interrupted)?;
     let pte = files::open_program(&path)?;
     let bytes = pte.file().file_len();
-    // What is mapped needs no name where names and files are apart: then nothing stays behind, however the process ends.
+    // On Unix a mapped file needs no name: removing it now leaves nothing, however the process ends.
     let temporary = if cfg!(unix) { None } else { Some(temporary) };
     let program = Program::from_files(pte, Vec::new()).map_err(|error| Failure::file(&path, error))?;
     Ok(Target { program, name: shape.to_owned(), bytes, facts: PartialMetadata::default(), _temporary: temporary })

@@ -79,7 +79,7 @@ struct Json<'a> {
     report: &'a Report,
 }
 
-/// What `--json` prints.
+/// The output of `--json`.
 pub(super) fn json(args: &Convert, report: &Report, sidecars: &Sidecars, took: Duration) -> Result<String, Failure> {
     let program = args.out.display().to_string();
     let object = Json { program, beside: sidecars.names().collect(), seconds: took.as_secs_f64(), report };

@@ -56,7 +56,7 @@ pub(super) struct Tuning {
     /// Entries that this version understands, for any adapter, and whether some are for the checked one.
     pub(super) entries: usize,
     pub(super) knows_adapter: bool,
-    /// What is wrong with the file, if anything is.
+    /// Why the file, or a part of it, is ignored.
     pub(super) warning: Option<String>,
 }
 

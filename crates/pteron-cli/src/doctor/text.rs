@@ -33,7 +33,7 @@ pub(super) fn render(report: &Report, width: Option<usize>) -> String {
         table.write(&mut out, 2, width);
     }
     heading(&mut out, "Bundled model");
-    out.push_str(&format!("  {}\n", verdict(&report.check)));
+    out.push_str(&format!("  {}\n", result(&report.check)));
     out
 }
 
@@ -64,7 +64,7 @@ fn files(report: &Report) -> Table {
     table
 }
 
-fn verdict(check: &Check) -> String {
+fn result(check: &Check) -> String {
     if let Some(error) = &check.error {
         return format!("{WARNING}FAILED{WARNING:#}: {}", clean(error));
     }
@@ -83,12 +83,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_verdict_names_what_is_wrong() {
+    fn the_result_names_the_error() {
         let good = Check { ok: true, tokens: 72, matching: 72, load_seconds: Some(0.5), ..Check::default() };
-        assert!(verdict(&good).ends_with(": 72 of 72 tokens are PyTorch's · loaded in 500 ms"), "{}", verdict(&good));
+        assert!(result(&good).ends_with(": 72 of 72 tokens are PyTorch's · loaded in 500 ms"), "{}", result(&good));
         let wrong = Check { ok: false, matching: 70, ..good };
-        assert!(verdict(&wrong).contains("WRONG ANSWERS") && verdict(&wrong).contains("70 of 72"));
+        assert!(result(&wrong).contains("WRONG ANSWERS") && result(&wrong).contains("70 of 72"));
         let failed = Check { error: Some("no adapter\u{1b}".to_owned()), ..Check::default() };
-        assert!(verdict(&failed).contains("FAILED") && verdict(&failed).ends_with("no adapter\\u{1b}"));
+        assert!(result(&failed).contains("FAILED") && result(&failed).ends_with("no adapter\\u{1b}"));
     }
 }

@@ -1,4 +1,4 @@
-//! The profile for `chrome://tracing` and ui.perfetto.dev.
+//! Writes the profile as a trace for `chrome://tracing` and ui.perfetto.dev.
 
 use std::io::Write;
 use std::path::Path;
@@ -11,11 +11,11 @@ use crate::failure::Failure;
 use crate::files;
 
 const PROCESS: u32 = 1;
-/// The rows of the picture.
+/// Threads of the trace, which viewers draw as rows.
 const CALLS: u32 = 1;
 const KERNELS: u32 = 2;
 
-/// Writes a trace: a complete event for each dispatch and one around each call, in microseconds of the GPU's clock.
+/// Writes a trace: a complete event per dispatch and one around each call, in microseconds of the GPU's clock.
 pub(super) fn write(path: &Path, adapter: &AdapterSummary, calls: &[Call]) -> Result<(), Failure> {
     let trace = trace(adapter, calls);
     files::write(path, |out| {
@@ -26,6 +26,7 @@ pub(super) fn write(path: &Path, adapter: &AdapterSummary, calls: &[Call]) -> Re
 
 fn trace(adapter: &AdapterSummary, calls: &[Call]) -> Value {
     let profiles = || calls.iter().flat_map(|call| &call.profiles);
+    // Without dispatches there are no events, and no time they are relative to.
     let origin = profiles().filter_map(start).min().unwrap_or(0);
     let mut events = vec![
         name("process_name", CALLS, &adapter.name),

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_come_back_as_they_were() {
+    fn entries_are_read_back() {
         let folder = Folder::new("entries");
         let history = folder.history();
         assert_eq!(history.read().unwrap(), Vec::<String>::new(), "before there is a file");
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_and_the_longest_are_not_kept() {
+    fn the_oldest_and_the_longest_lines_are_dropped() {
         let folder = Folder::new("many");
         let history = folder.history();
         history.add("first").unwrap();
@@ -145,20 +145,20 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_fails_costs_the_new_entry_alone() {
+    fn a_failing_disk_loses_only_the_new_entry() {
         let folder = Folder::new("failing");
         let history = folder.history();
         history.add("first").unwrap();
         let operations = files::tests::fail_each(&folder.0, || history.add("second"));
         assert!(operations >= 6, "{operations}: opening, reading, creating, writing, naming");
         assert_eq!(history.read().unwrap(), ["first", "second"]);
-        // A file that nobody can have typed is refused by its size.
+        // A file that is too large for a history is rejected.
         fs::File::create(&history.path).unwrap().set_len(1 << 40).unwrap();
         assert!(history.read().unwrap_err().to_string().contains("more than the "));
     }
 
     #[test]
-    fn what_cannot_be_read_is_not_overwritten() {
+    fn an_unreadable_history_is_not_overwritten() {
         let folder = Folder::new("unreadable");
         let history = folder.history();
         fs::create_dir_all(&history.path).unwrap();
@@ -173,7 +173,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn nobody_else_may_read_it() {
+    fn only_the_user_can_read_it() {
         use std::os::unix::fs::PermissionsExt;
         let folder = Folder::new("private");
         let history = folder.history();

@@ -1,4 +1,4 @@
-//! Checks named data against its key, which is the SHA-256 of the bytes. Every byte is read, once, on all cores.
+//! Checks named data against its key, the SHA-256 of its bytes. Reads every byte once, on all cores.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,12 +16,12 @@ use sha2::{Digest, Sha256};
 use crate::failure::{Failure, Reason};
 use crate::units;
 
-/// How much is hashed before the progress bar moves.
+/// Bytes hashed between updates of the progress bar.
 const STEP: usize = 4 << 20;
-/// A bar that is gone before it is seen only flickers.
+/// A bar that appears sooner would only flicker.
 const SHOW_AFTER: Duration = Duration::from_secs(1);
 
-/// What a deep check has found to be well.
+/// The result of a deep check that found no mismatch.
 #[derive(Debug, Default)]
 pub(super) struct Checked {
     matching: usize,
@@ -73,7 +73,7 @@ fn check<'a>(
     }
     let (total, len) = (blobs.keys().fold(0u64, |sum, extent| sum.saturating_add(extent.len)), file.file_len());
     if total > len {
-        // Segments are laid side by side; a file whose segments overlap could make this take for ever.
+        // Segments do not overlap in files of exporters; overlapping ones could make this take forever.
         return Err(Failure::file(path, Reason::Overlap { total, len }));
     }
     match first_mismatch(file, &blobs, &Progress::new(total)) {
@@ -82,14 +82,15 @@ fn check<'a>(
     }
 }
 
-/// The first key, in file order, whose bytes have another hash, and that hash.
+/// Returns the first key, in file order, whose bytes have another hash, and that hash.
+#[expect(clippy::expect_used, reason = "reading verified that segments lie in the file")]
 fn first_mismatch<'a>(
     file: &FileBytes,
     blobs: &BTreeMap<ByteRange, Vec<&'a str>>,
     progress: &Progress,
 ) -> Option<(&'a str, String)> {
     let mismatch = blobs.par_iter().find_map_first(|(&extent, keys)| {
-        let found = hash(file.get(extent).unwrap_or_default(), progress);
+        let found = hash(file.get(extent).expect("segments lie in the file"), progress);
         let key = keys.iter().find(|key| !key.eq_ignore_ascii_case(&found))?;
         Some((*key, found))
     });
@@ -106,7 +107,7 @@ fn hash(bytes: &[u8], progress: &Progress) -> String {
     hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The first constant that goes by a key.
+/// Describes the first constant with a key.
 fn user_of(pte: &Pte<FileBytes>, key: &str) -> String {
     for plan in &pte.program().plans {
         for (index, delegate) in plan.delegates.iter().enumerate() {
@@ -120,7 +121,7 @@ fn user_of(pte: &Pte<FileBytes>, key: &str) -> String {
     "named data that no graph uses".to_owned()
 }
 
-/// A bar on standard error, if that is a terminal and the work takes a while.
+/// A progress bar on standard error, where that is a terminal and the check takes a while.
 struct Progress {
     bar: ProgressBar,
     start: Instant,
@@ -139,7 +140,7 @@ impl Progress {
     fn advance(&self, bytes: u64) {
         self.bar.inc(bytes);
         if self.start.elapsed() > SHOW_AFTER {
-            // This target stays hidden where standard error is no terminal.
+            // This target stays hidden where standard error is not a terminal.
             self.shown.call_once(|| self.bar.set_draw_target(ProgressDrawTarget::stderr()));
         }
     }

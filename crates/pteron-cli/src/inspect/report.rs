@@ -1,4 +1,4 @@
-//! What `inspect` knows of a program. The text and the JSON are two renderings of this one tree.
+//! The report of `inspect`. The text and the JSON are two renderings of it.
 //!
 //! The names of the fields are the JSON's and are part of the command's interface: fields may be added; a change of meaning
 //! raises [`VERSION`]. Sizes are in bytes. Shapes are upper bounds.
@@ -15,27 +15,27 @@ pub(super) const LARGEST: usize = 5;
 pub(super) struct Report {
     /// [`VERSION`].
     pub(super) report_version: u32,
-    /// The path as it was given.
+    /// The path on the command line.
     pub(super) file: String,
     /// The file's size.
     pub(super) bytes: u64,
     /// The fixed fields at the start.
     pub(super) header: Header,
-    /// Methods that do something.
+    /// Methods that compute.
     pub(super) methods: Vec<Method>,
-    /// Methods that only answer with a constant.
+    /// Methods that return a constant.
     pub(super) constant_methods: Vec<ConstantMethod>,
-    /// Parts that a backend runs; each once, even if methods share it.
+    /// Delegates, each once even if methods share it.
     pub(super) delegates: Vec<Delegate>,
     /// Weights and other constants.
     pub(super) constants: Constants,
-    /// Tensors that live across calls or are changed in place, equal ones together.
+    /// Tensors that live across calls or are written in place, equal ones together.
     pub(super) caches: Vec<Caches>,
-    /// What running needs at the largest shapes.
+    /// Memory needed at the largest shapes.
     pub(super) memory: Memory,
-    /// Constants that lie outside the file.
+    /// Constants outside the file.
     pub(super) external: External,
-    /// What this build can run of it.
+    /// Operators that this build lacks.
     pub(super) support: Support,
 }
 
@@ -56,14 +56,14 @@ pub(super) struct Header {
     pub(super) segments_bytes: u64,
 }
 
-/// A method that does something.
+/// A method that computes.
 #[derive(Debug, Serialize)]
 pub(super) struct Method {
     /// Its name.
     pub(super) name: String,
-    /// What it takes.
+    /// Its inputs.
     pub(super) inputs: Vec<Argument>,
-    /// What it answers.
+    /// Its outputs.
     pub(super) outputs: Vec<Argument>,
     /// Which of the report's delegates it calls, in order.
     pub(super) delegate_calls: Vec<usize>,
@@ -80,15 +80,15 @@ pub(super) struct Method {
 pub(super) struct Argument {
     /// `tensor`, `int`, `float`, `bool`, `string`, `none` or a list of these.
     pub(super) kind: &'static str,
-    /// What a tensor is.
+    /// Type and shape of a tensor.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub(super) tensor: Option<ArgumentTensor>,
 }
 
-/// A tensor at the border of a method.
+/// A tensor that a method takes or returns.
 #[derive(Debug, Serialize)]
 pub(super) struct ArgumentTensor {
-    /// The name it had in the module, where the file says.
+    /// Its name in the module, where the file has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) name: Option<String>,
     /// Element type.
@@ -101,16 +101,16 @@ pub(super) struct ArgumentTensor {
     pub(super) bytes: u64,
 }
 
-/// A method that only answers with a constant.
+/// A method that returns a constant.
 #[derive(Debug, Serialize)]
 pub(super) struct ConstantMethod {
     /// Its name.
     pub(super) name: String,
-    /// Its answer.
+    /// The constant.
     pub(super) value: Literal,
 }
 
-/// A constant as JSON has it.
+/// A constant in JSON.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub(super) enum Literal {
@@ -128,7 +128,7 @@ pub(super) enum Literal {
     },
 }
 
-/// A part of the program that a backend runs.
+/// A part of a program lowered for a backend.
 #[derive(Debug, Serialize)]
 pub(super) struct Delegate {
     /// The backend's name.
@@ -137,7 +137,7 @@ pub(super) struct Delegate {
     pub(super) used_by: Vec<Use>,
     /// The size of its data, constants in the file's named data not included.
     pub(super) bytes: u64,
-    /// What it was compiled with.
+    /// Compile options.
     pub(super) options: Vec<CompileOption>,
     /// Its graph, if it is for Vulkan.
     pub(super) graph: Option<Graph>,
@@ -152,7 +152,7 @@ pub(super) struct Use {
     pub(super) index: usize,
 }
 
-/// What a delegate was compiled with.
+/// A compile option of a delegate.
 #[derive(Debug, Serialize)]
 pub(super) struct CompileOption {
     /// The option.
@@ -227,7 +227,7 @@ pub(super) struct Constant {
     pub(super) key: Option<String>,
 }
 
-/// Equal tensors that live across calls or are changed in place.
+/// Equal tensors that live across calls or are written in place.
 #[derive(Debug, Serialize)]
 pub(super) struct Caches {
     /// `kv_cache` if attention or a cache update writes it, otherwise `state`.
@@ -244,11 +244,11 @@ pub(super) struct Caches {
     pub(super) bytes_each: u64,
     /// The size of all.
     pub(super) bytes: u64,
-    /// Operators that change it in place.
+    /// Operators that write it in place.
     pub(super) written_by: Vec<String>,
 }
 
-/// What running needs at the largest shapes.
+/// Memory needed at the largest shapes.
 #[derive(Debug, Serialize)]
 pub(super) struct Memory {
     /// Each different constant once.
@@ -265,7 +265,7 @@ pub(super) struct Memory {
     pub(super) total_bytes: u64,
 }
 
-/// Constants that lie outside the file.
+/// Constants outside the file.
 #[derive(Debug, Serialize)]
 pub(super) struct External {
     /// The keys the program refers to and does not hold.
@@ -287,7 +287,7 @@ pub(super) struct ExternalKey {
     pub(super) bytes: u64,
 }
 
-/// What this build can run of a program.
+/// Operators of a program that this build lacks.
 #[derive(Debug, Serialize)]
 pub(super) struct Support {
     /// The delegates' operators that it cannot run, sorted.

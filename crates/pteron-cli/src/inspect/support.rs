@@ -1,4 +1,4 @@
-//! What this build can run. The one place to ask.
+//! Operators that this build supports.
 
 use pteron_gpu::ops;
 

@@ -138,7 +138,7 @@ struct Line {
     taken: bool,
 }
 
-/// What `--json` prints.
+/// The output of `--json`.
 #[derive(Serialize)]
 struct Json<'a> {
     #[serde(flatten)]
@@ -196,7 +196,7 @@ impl Report {
     }
 }
 
-/// What `--forget` prints.
+/// The output of `--forget`.
 #[derive(Serialize)]
 struct Forgotten {
     #[serde(flatten)]

@@ -126,7 +126,7 @@ fn a_length_sweep_times_every_length() {
         (Some(i32::from(offenders > 0)), offenders > 0)
     );
     let picture = std::fs::read_to_string(&plot).unwrap();
-    assert!(picture.contains("Prompts of every length") && !picture.contains("Decode"), "{picture}");
+    assert!(picture.contains("Length sweep: prefill") && !picture.contains("Decode"), "{picture}");
     fields_are_described(length_sweep);
     assert_eq!(&json["smoothness"], length_sweep, "the name before 0.2");
     fields_are_described(&lengths[0]);

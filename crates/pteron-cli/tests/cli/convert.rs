@@ -127,7 +127,7 @@ fn numbers_of_16_bits_give_nearly_the_same() {
 }
 
 #[test]
-fn what_cannot_be_converted_leaves_nothing() {
+fn a_failed_conversion_leaves_no_files() {
     let scratch = Scratch::new("convert-errors");
     let out = scratch.0.join("model.pte").to_string_lossy().into_owned();
     let refused = |args: &[&str]| {

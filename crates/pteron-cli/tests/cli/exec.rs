@@ -95,7 +95,7 @@ fn a_language_model_keeps_its_cache_from_call_to_call() {
     }
 }
 
-/// What was repeated and profiled is what was not.
+/// Repeating and profiling do not change the outputs.
 #[test]
 fn repetition_starts_afresh() {
     let model = manifest(LLAMA);

@@ -88,8 +88,8 @@ fn files_that_are_no_arrays() {
     let ones = Array::floats(&[3, 5], &[1.0; 15]);
     let good = save(&[ones.clone(), ones.clone()]);
     let text = sentence(ADD, b"hello, world", &[]);
-    assert!(text.starts_with("call.npz: it is no archive that numpy.savez writes: "), "{text}");
-    assert!(sentence(ADD, &good[..good.len() / 2], &[]).starts_with("call.npz: it is no archive that numpy.savez writes: "));
+    assert!(text.starts_with("call.npz: it is not an archive of numpy.savez: "), "{text}");
+    assert!(sentence(ADD, &good[..good.len() / 2], &[]).starts_with("call.npz: it is not an archive of numpy.savez: "));
     assert_eq!(
         sentence(ADD, &ones.npy(), &[]),
         "call.npz: it is a single array (.npy); save it with numpy.savez, which names it arr_0"
@@ -103,7 +103,7 @@ fn files_that_are_no_arrays() {
     assert!(sentence(ADD, &damaged, &[]).starts_with("call.npz: arr_0 is damaged: "));
     assert_eq!(
         sentence(ADD, &named(&[("arr_0", b"PK".to_vec())], false), &[]),
-        "call.npz: arr_0 is no NumPy array: it does not start with \\x93NUMPY"
+        "call.npz: arr_0 is not a NumPy array: it does not start with \\x93NUMPY"
     );
     let other = Array { descr: ">f4".to_owned(), ..ones.clone() };
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Files that are no files, that are too large, or that want to drive the terminal.
+//! Pipes instead of files, files that are too large, and names with control characters.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::{Run, Scratch, pteron, quiet, read, root};
 
 const TINY: &str = "fixtures/llama/tiny_4w/program.pte";
-/// What waits for a pipe waits forever.
+/// A command that waits for a pipe would wait forever.
 const LONGEST: Duration = Duration::from_secs(240);
 
 /// Runs the command with a cache folder, and fails if it does not end.
@@ -44,7 +44,7 @@ fn a_pipe_as_tuning_file_or_kernel_cache_is_passed_over() {
     assert_eq!(text.code, Some(0), "{}", text.err);
     let warning = format!("warning: {tuning}: it is not a regular file, so no tuning is used");
     assert!(text.err.contains(&warning), "{}", text.err);
-    // What was written for this adapter is a pipe now.
+    // Replaces the cache files of this adapter by pipes.
     let folder = scratch.0.join("pteron/pipelines");
     let Ok(kept) = std::fs::read_dir(&folder) else {
         return pteron_files::testing::skip("this driver hands out no compiled kernels");

@@ -1,4 +1,4 @@
-//! Profiles and devices: what the GPU says of itself.
+//! Profiles and devices.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -33,7 +33,7 @@ fn a_profile_shows_every_part_of_attention() {
     expect_trace(&serde_json::from_slice(&std::fs::read(&trace).unwrap()).unwrap(), calls.len(), &parts);
 }
 
-/// What trace viewers need: complete events with a name, a start and a length, ours with what ran.
+/// Trace viewers need complete events with a name, a start and a duration; ours also name operator and grid.
 fn expect_trace(trace: &Value, calls: usize, parts: &[&str]) {
     let events = trace["traceEvents"].as_array().unwrap();
     let complete = |category: &str| -> Vec<&Value> {
@@ -80,7 +80,7 @@ fn devices_in_text_and_json() {
     assert!(missing.is_empty(), "not in README.md: {missing:?}");
 }
 
-/// A software adapter that nobody asked for is worth a warning.
+/// A software adapter that was not requested gets a warning.
 #[test]
 fn software_is_not_taken_for_a_gpu() {
     let scratch = Scratch::new("software");
@@ -101,7 +101,7 @@ fn software_is_not_taken_for_a_gpu() {
 
 /// A backend that this system cannot have.
 #[test]
-fn nothing_found_says_what_to_install() {
+fn without_an_adapter_the_error_names_a_driver_to_install() {
     let backend = if cfg!(target_vendor = "apple") { "dx12" } else { "metal" };
     for args in [&["devices"][..], &["devices", "--json"]] {
         let output = crate::quiet(Command::new(env!("CARGO_BIN_EXE_pteron")))

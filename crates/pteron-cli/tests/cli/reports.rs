@@ -91,7 +91,7 @@ fn human(bytes: u64) -> String {
 }
 
 #[test]
-fn what_a_language_model_is_made_of() {
+fn the_report_of_a_language_model_is_complete() {
     let report = json(LLAMA);
     let input = &report["methods"][0]["inputs"][0];
     assert_eq!((&input["dtype"], &input["dynamism"]), (&"int64".into(), &"bound".into()));
@@ -109,7 +109,7 @@ fn what_a_language_model_is_made_of() {
     assert_eq!(report["support"]["unsupported"], Value::Array(Vec::new()), "the model of the fixtures runs");
 }
 
-/// A program with an operator that nobody has.
+/// A program with an unknown operator.
 #[test]
 fn operators_that_cannot_run_are_named() {
     let scratch = Scratch::new("unsupported");

@@ -1,4 +1,4 @@
-//! Signals: what they end, with which status, and that nothing is left behind.
+//! Signals end commands with the right status and leave no files.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{Scratch, quiet, root};
 
-/// What hangs hangs forever; software adapters on busy machines take their time.
+/// The timeout; software adapters on busy machines are slow.
 const LONGEST: Duration = Duration::from_secs(240);
 
 fn command(args: &[&str]) -> Command {
@@ -67,10 +67,10 @@ impl Drop for Process {
 }
 
 #[test]
-fn the_second_ctrl_c_ends_what_waits_for_input() {
+fn the_second_ctrl_c_ends_a_command_that_waits_for_input() {
     let mut chat = Process::start(command(&["chat", "--no-history", "-n", "1"]));
     let stderr = BufReader::new(chat.0.stderr.take().unwrap());
-    // From here on the first one is a wish, and nobody is there to fulfil it: a line is waited for that does not come.
+    // From here on the first one only asks the command to stop, and it waits for a line that does not come.
     assert!(stderr.lines().map_while(Result::ok).any(|line| line.contains("/help lists the commands")));
     send(chat.0.id(), Signal::INT);
     std::thread::sleep(Duration::from_millis(500));

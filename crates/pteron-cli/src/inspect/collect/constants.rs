@@ -1,4 +1,4 @@
-//! Constants: how many, how large, and how much of it is the same bytes again.
+//! Collects constants: number, size, and how many are unique.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,7 @@ use pteron_format::{Bytes, Pte};
 use super::{clip, sum};
 use crate::inspect::report::{Constant, Constants};
 
-/// What makes two constants the same bytes.
+/// Identifies a constant's bytes.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Identity<'a> {
     Named(&'a str),

@@ -1,4 +1,4 @@
-//! Constant methods: the values they answer with.
+//! Collects constant methods and the values they return.
 
 use pteron_format::program::{ExecutionPlan, Program, Tensor, Value, ValueId};
 use pteron_format::{ByteRange, Bytes, Pte, ScalarType};
@@ -7,7 +7,7 @@ use crate::inspect::report::{ConstantMethod, Literal};
 
 /// Larger tensors are described, not printed.
 const MOST_ELEMENTS: u64 = 16;
-/// What a method may answer before the rest is left out: outputs can name one long text again and again.
+/// The most bytes of a method's constants in the report: outputs can repeat one long text.
 const MOST_BYTES: usize = 1 << 20;
 
 pub(super) fn constant_methods<B: Bytes>(pte: &Pte<B>) -> Vec<ConstantMethod> {

@@ -1,4 +1,4 @@
-//! Gathers the report from a verified program. Nothing here looks at weights.
+//! Collects the report from a verified program. Reads no weights.
 
 mod constants;
 mod delegates;
@@ -16,7 +16,7 @@ use super::support;
 
 pub(super) use state::mutated;
 
-/// Everything there is to say about a program; of constants, the `most` largest.
+/// Collects the report of a program, with the `most` largest constants.
 pub(super) fn report<B: Bytes>(path: &Path, pte: &Pte<B>, data: &[PathBuf], most: usize) -> Report {
     let delegates = delegates::collect(pte);
     let methods = methods::collect(pte, &delegates);
@@ -31,7 +31,7 @@ pub(super) fn report<B: Bytes>(path: &Path, pte: &Pte<B>, data: &[PathBuf], most
         memory: memory(&delegates, &methods, constants.unique_bytes, state_bytes),
         constant_methods: literal::constant_methods(pte),
         external: external(pte, data),
-        support: judge(&delegates),
+        support: unsupported(&delegates),
         methods,
         delegates,
         constants,
@@ -39,7 +39,7 @@ pub(super) fn report<B: Bytes>(path: &Path, pte: &Pte<B>, data: &[PathBuf], most
     }
 }
 
-/// The header's fields, which were verified when the file was opened.
+/// Reads the header's fields, which were verified when the file was opened.
 fn header<B: Bytes>(pte: &Pte<B>) -> Header {
     let (file, program) = (pte.file(), pte.program());
     let number = |start: u64, len: u64| {
@@ -82,14 +82,14 @@ fn external<B: Bytes>(pte: &Pte<B>, data: &[PathBuf]) -> External {
     }
 }
 
-fn judge(delegates: &[Delegate]) -> Support {
+fn unsupported(delegates: &[Delegate]) -> Support {
     let operators = delegates.iter().filter_map(|delegate| delegate.graph.as_ref()).flat_map(|graph| &graph.operators);
     let names: BTreeSet<&str> = operators.map(|operator| operator.name.as_str()).collect();
     let unsupported = names.into_iter().filter(|name| !support::supported(name));
     Support { unsupported: unsupported.map(str::to_owned).collect() }
 }
 
-/// How often each name occurs, most frequent first, then by name.
+/// Counts names, most frequent first, then by name.
 fn tally(names: impl Iterator<Item = String>) -> Vec<OperatorCount> {
     let mut counts = std::collections::BTreeMap::<String, usize>::new();
     for name in names {
@@ -100,12 +100,12 @@ fn tally(names: impl Iterator<Item = String>) -> Vec<OperatorCount> {
     counts
 }
 
-/// A sum that stops at the largest number: a file can claim more bytes than 64 bits count.
+/// Adds up with saturation: a file can claim more bytes than a u64 holds.
 fn sum(numbers: impl IntoIterator<Item = u64>) -> u64 {
     numbers.into_iter().fold(0, u64::saturating_add)
 }
 
-/// A name that is repeated wherever something refers to it. A hostile file's could be a megabyte long.
+/// Shortens a name that the report repeats. A hostile file's could be a megabyte long.
 fn clip(name: &str) -> String {
     const LIMIT: usize = 100;
     match name.char_indices().nth(LIMIT) {

@@ -1,4 +1,4 @@
-//! Tensors that live across calls: KV caches and other mutable state.
+//! Collects tensors that live across calls: KV caches and other mutable state.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ pub(in crate::inspect) fn mutated(graph: &Graph) -> Vec<Vec<ValueId>> {
     declared_flows(graph).into_iter().map(ids).collect()
 }
 
-/// A tensor that is changed in place or lives across calls.
+/// A tensor that is written in place or lives across calls.
 #[derive(Default)]
 struct Held<'a> {
     written_by: BTreeSet<&'a str>,
@@ -60,7 +60,7 @@ pub(super) fn living(graph: &Graph) -> BTreeSet<usize> {
     held(graph).into_iter().filter(|(_, held)| held.lives).map(|(id, _)| id.index()).collect()
 }
 
-/// What makes tensors equal in the report.
+/// Tensors with the same kind are one row of the report.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Kind<'a> {
     is_cache: bool,

@@ -2,7 +2,7 @@
 
 use super::model::{Cluster, Kind};
 
-/// What Mermaid draws unless it is told otherwise.
+/// The most edges that Mermaid draws by default.
 const MOST_EDGES: usize = 500;
 
 const LOOKS: &str = "  classDef call fill:#eef4ff,stroke:#5577aa

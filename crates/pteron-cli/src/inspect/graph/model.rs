@@ -16,7 +16,7 @@ pub(super) enum Kind {
     Input,
     Output,
     Constant,
-    /// A tensor that starts as a constant and is changed in place.
+    /// A tensor that starts as a constant and is written in place.
     State,
     /// A value that nothing makes.
     Loose,

@@ -1,4 +1,4 @@
-//! Shapes, values and bars as text.
+//! Formats shapes, values and bars.
 
 use crate::inspect::report::{Argument, ArgumentTensor, Literal};
 
@@ -21,7 +21,7 @@ fn join(dims: impl Iterator<Item = String>) -> String {
     if dims.is_empty() { "scalar".to_owned() } else { dims.join(" × ") }
 }
 
-/// What a method's argument is: type and shape.
+/// Type and shape of a method's argument.
 pub(super) fn argument(argument: &Argument) -> (&str, String) {
     match &argument.tensor {
         Some(tensor) => (tensor.dtype, bounded(tensor)),

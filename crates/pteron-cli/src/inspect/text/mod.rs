@@ -1,4 +1,4 @@
-//! The report for people. Everything printed stands in the report; here it only gets words and columns.
+//! Renders the report for people.
 
 mod format;
 mod sections;
@@ -8,7 +8,7 @@ use crate::table::Table;
 use crate::terminal::{FAINT, HEADING, TITLE, clean};
 use crate::units;
 
-/// The text being written, and how much room a line has.
+/// The text being written, and the width of a line.
 struct Page {
     out: String,
     /// Columns of the terminal; unlimited where there is none.
@@ -33,7 +33,7 @@ impl Page {
     }
 }
 
-/// The whole report. `width` is that of the terminal, if there is one.
+/// Renders the report. `width` is that of the terminal, if there is one.
 pub(super) fn render(report: &Report, width: Option<usize>) -> String {
     let mut page = Page { out: String::new(), width };
     page.out.push_str(&format!(

@@ -1,4 +1,4 @@
-//! The sections of the text, one function each.
+//! The sections of the text, one function per section.
 
 use super::{Page, format};
 use crate::inspect::report::{Caches, Constant, Delegate, Header, Method, OperatorCount, Report};
@@ -65,7 +65,7 @@ fn any_dynamic(methods: &[Method]) -> bool {
     tensors.any(|tensor| tensor.dynamism == "bound")
 }
 
-/// What a method's instructions do, in a few words.
+/// Summarises a method's instructions.
 fn work(method: &Method) -> String {
     let kernels = method.kernels.iter().map(|kernel| kernel.count).sum::<usize>();
     let mut parts = Vec::new();
@@ -138,7 +138,7 @@ pub(super) fn kernels(page: &mut Page, report: &Report) {
     }
     page.heading("Outside the delegates", "portable kernels");
     if outside.is_empty() {
-        page.out.push_str("  none: the delegates do all the work\n");
+        page.out.push_str("  none: the delegates compute everything\n");
     }
     for method in outside {
         let mut table = Table::default();
@@ -173,7 +173,7 @@ pub(super) fn constants(page: &mut Page, report: &Report) {
         [Cell::new(count(number as u64)).style(NUMBER).right(), size(size_of), faint(word)]
     };
     table.row(row(constants.count, constants.bytes, "in all"));
-    table.row(row(constants.unique_count, constants.unique_bytes, "different: equal bytes are stored once"));
+    table.row(row(constants.unique_count, constants.unique_bytes, "unique: equal bytes are stored once"));
     page.table(&table);
     let shown = if constants.largest.len() == constants.unique_count { "each" } else { "the largest" };
     let mut table = Table::default();
@@ -211,7 +211,7 @@ pub(super) fn caches(page: &mut Page, report: &Report) {
         (true, false) => "KV caches and state",
         _ => "State",
     };
-    page.heading(title, "changed in place, kept between calls");
+    page.heading(title, "written in place, kept between calls");
     let mut table = Table::default();
     for caches in &report.caches {
         let words = match (caches.written_by.is_empty(), caches.is_input) {
