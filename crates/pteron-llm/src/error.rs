@@ -58,6 +58,9 @@ pub enum Error {
     /// The operating system cannot read a file.
     #[error("{0}")]
     Read(std::io::Error),
+    /// A call that the API does not allow.
+    #[error("{0}")]
+    Misuse(String),
     /// A program that is not a language model.
     #[error("the program cannot be used as a language model: {0}")]
     NotALanguageModel(String),

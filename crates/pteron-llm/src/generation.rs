@@ -1,10 +1,13 @@
-//! A text as it comes, token by token.
+//! Text as it is generated, token by token.
 //!
-//! Where nothing asks for logits on the host, tokens are chosen on the GPU and a step is started before the token of the last one
-//! is read; otherwise logits come to the host and [`Sampler`] chooses. Greedy texts are the same either way.
+//! Where the sampling options allow it, tokens are sampled on the GPU, and a step is started before the token of the last one is
+//! read. Otherwise logits are read back and [`Sampler`] runs on the host. Greedy texts are the same either way.
 
-use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 
+use futures_core::Stream;
 use pteron::{NextToken, Tokens};
 
 use crate::decode_stream::DecodeStream;
@@ -12,60 +15,111 @@ use crate::error::{Error, Result};
 use crate::options::{ContextOverflow, GenerationOptions, SampleOn};
 use crate::sampling::{History, Sampler, Sampling};
 use crate::session::Session;
+use crate::steps::{StepOutput, StepPipeline};
 use crate::stop::{StopConditions, StopFilter};
 use crate::tokenizer::{ShowSpecial, TokenId};
 
-/// Why a text ended.
+/// Why a generation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum FinishReason {
-    /// A token that ends texts.
+    /// An end-of-sequence or stop token.
     StopToken(TokenId),
-    /// A stop string, by its index.
+    /// A stop string, by its index in the options.
     StopString(usize),
-    /// As many tokens as were asked for.
+    /// The limit on tokens.
     MaxTokens,
-    /// No more room.
+    /// The context is full.
     ContextFull,
 }
 
-/// A token and the text it made certain.
+/// A generated token and the text that it completes.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct GeneratedToken {
     /// The token.
     pub token: TokenId,
-    /// The text that is certain now; whole characters, often a word, sometimes nothing.
+    /// The text that no later token changes: whole characters, often a word, sometimes nothing.
     pub text: String,
-    /// The token's log probability, where asked for.
+    /// The token's log probability, if the options ask for it.
     pub logprob: Option<f32>,
-    /// The most likely tokens and their log probabilities, as many as asked for.
+    /// The most likely tokens and their log probabilities, as many as the options ask for.
     pub top_logprobs: Vec<(TokenId, f32)>,
+    /// Why the generation ended, on the last token.
+    pub finish: Option<FinishReason>,
 }
 
-/// Steps that may be on their way: one that runs, one that waits behind it.
-const MAX_IN_FLIGHT: usize = 2;
+impl GeneratedToken {
+    fn new(token: TokenId) -> Self {
+        Self { token, text: String::new(), logprob: None, top_logprobs: Vec::new(), finish: None }
+    }
+}
 
-/// A text on its way. Dropping it stops it; what was generated stays in the session.
+/// A text that is being generated: a [`Stream`] of tokens that ends after the token with a [`FinishReason`], or after an error.
+///
+/// Natively, polling blocks the thread until the next token is there; in a browser it never does. In an async runtime, generate on a
+/// thread for blocking work, such as tokio's `spawn_blocking`, and send the tokens through a channel.
+///
+/// Dropping the generation stops it. The session keeps the tokens that were returned, and the next prompt reuses them. Dropping a
+/// future of [`next`](Self::next) loses nothing: the next call returns the token that it would have returned.
 #[derive(Debug)]
 pub struct Generation<'s> {
-    session: &'s mut Session,
+    session: SessionRef<'s>,
     prompt: Vec<TokenId>,
     generated: Vec<TokenId>,
     sampler: Sampler,
     stop: StopConditions,
     filter: Option<StopFilter>,
-    stream: Option<DecodeStream>,
+    decoder: Option<DecodeStream>,
     options: GenerationOptions,
     on_gpu: bool,
-    /// Started steps whose tokens have not been read.
-    in_flight: VecDeque<NextToken>,
-    /// A chosen token that no step has taken yet.
+    steps: StepPipeline,
+    /// Tokens of the prompt that a call on the host path runs, which the session has when it returns.
+    running: Vec<TokenId>,
+    /// A sampled token that no step has taken yet.
     pending_token: Option<TokenId>,
     finish: Option<FinishReason>,
+    failed: bool,
     gpu_seconds: (f64, f64),
 }
 
+/// The session of a generation, borrowed or owned.
+#[derive(Debug)]
+pub(crate) enum SessionRef<'s> {
+    Borrowed(&'s mut Session),
+    Owned(Box<Session>),
+}
+
+impl std::ops::Deref for SessionRef<'_> {
+    type Target = Session;
+
+    fn deref(&self) -> &Session {
+        match self {
+            Self::Borrowed(session) => session,
+            Self::Owned(session) => session,
+        }
+    }
+}
+
+impl std::ops::DerefMut for SessionRef<'_> {
+    fn deref_mut(&mut self) -> &mut Session {
+        match self {
+            Self::Borrowed(session) => session,
+            Self::Owned(session) => session,
+        }
+    }
+}
+
+impl Stream for Generation<'_> {
+    type Item = Result<GeneratedToken>;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.get_mut().poll_token(context).map(Result::transpose)
+    }
+}
+
 impl<'s> Generation<'s> {
-    pub(crate) fn new(session: &'s mut Session, prompt: &[TokenId], options: GenerationOptions) -> Result<Self> {
+    pub(crate) fn new(session: SessionRef<'s>, prompt: &[TokenId], options: GenerationOptions) -> Result<Self> {
         let mut stop_tokens = options.stop_tokens.clone();
         if !options.ignore_eos {
             stop_tokens.extend(&session.model.metadata().eos_ids);
@@ -78,102 +132,110 @@ impl<'s> Generation<'s> {
             prompt: prompt.to_vec(),
             generated: Vec::new(),
             filter: Some(stop.filter()),
-            stream: Some(session.model.tokenizer().decode_stream(show)),
+            decoder: Some(session.model.tokenizer().decode_stream(show)),
             session,
             sampler,
             stop,
             options,
             on_gpu,
-            in_flight: VecDeque::new(),
+            steps: StepPipeline::new(),
+            running: Vec::new(),
             pending_token: None,
             finish: None,
+            failed: false,
             gpu_seconds: (0.0, 0.0),
         })
     }
 
-    /// The next token and its text; `None` when the text has ended.
+    /// Returns the next token and its text; `None` when the generation has ended. Natively the future blocks its thread until the
+    /// token is there.
     ///
     /// # Errors
-    /// A device that fails, or logits that are no numbers. What came before stays.
+    /// The device fails, or the logits are not numbers. The generation has ended then; the session keeps the tokens returned before.
     pub async fn next(&mut self) -> Result<Option<GeneratedToken>> {
-        if self.finish.is_some() {
-            return Ok(None);
-        }
-        if self.options.max_tokens == Some(0) {
-            return Ok(self.end(FinishReason::MaxTokens, None));
-        }
-        let chosen = if self.on_gpu { self.next_on_gpu().await? } else { self.next_on_host().await? };
-        Ok(match chosen {
-            Some(piece) => self.take(piece),
-            None => self.end(FinishReason::ContextFull, None),
-        })
+        poll_fn(|context| self.poll_token(context)).await
     }
 
-    /// The whole text from here on.
+    /// Returns the whole text from here on. Natively the future blocks its thread until the text is complete.
     ///
     /// # Errors
     /// As [`next`](Self::next).
     pub async fn text(mut self) -> Result<String> {
         let mut text = String::new();
-        while let Some(piece) = self.next().await? {
-            text += &piece.text;
+        while let Some(token) = self.next().await? {
+            text += &token.text;
         }
         Ok(text)
     }
 
-    /// Why the text ended; `None` while it goes on.
+    /// Why the generation ended; `None` while it goes on.
     #[must_use]
     pub fn finish(&self) -> Option<FinishReason> {
         self.finish
     }
 
-    /// The tokens generated so far, without one that ended the text.
+    /// The tokens generated so far, without a token that ended the text.
     #[must_use]
     pub fn generated(&self) -> &[TokenId] {
         &self.generated
     }
 
-    /// Seconds the GPU took for the prompt and for the tokens behind it, where the device tells and the GPU chooses.
+    /// GPU seconds of the prompt and of the tokens after it, if the device has timestamps and the GPU samples.
     #[must_use]
     pub fn gpu_seconds(&self) -> Option<(f64, f64)> {
         (self.gpu_seconds.0 > 0.0).then_some(self.gpu_seconds)
     }
 
-    /// A token's text, and whether it is the last.
-    fn take(&mut self, mut piece: GeneratedToken) -> Option<GeneratedToken> {
-        if self.stop.is_stop_token(piece.token) {
-            return self.end(FinishReason::StopToken(piece.token), Some(piece));
+    fn poll_token(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<GeneratedToken>>> {
+        if self.finish.is_some() || self.failed {
+            return Poll::Ready(Ok(None));
         }
-        self.generated.push(piece.token);
-        if let (Some(stream), Some(filter)) = (&mut self.stream, &mut self.filter) {
-            piece.text = filter.push(&stream.push(piece.token));
+        if self.options.max_tokens == Some(0) {
+            return Poll::Ready(Ok(self.end(FinishReason::MaxTokens, None)));
+        }
+        let sampled = ready!(self.poll_sampled(context)).inspect_err(|_| {
+            self.failed = true;
+            self.steps.clear();
+        });
+        Poll::Ready(sampled.map(|sampled| match sampled {
+            Some(token) => self.take(token),
+            None => self.end(FinishReason::ContextFull, None),
+        }))
+    }
+
+    /// Decodes a token's text and checks whether it is the last one.
+    fn take(&mut self, mut token: GeneratedToken) -> Option<GeneratedToken> {
+        if self.stop.is_stop_token(token.token) {
+            return self.end(FinishReason::StopToken(token.token), Some(token));
+        }
+        self.generated.push(token.token);
+        if let (Some(decoder), Some(filter)) = (&mut self.decoder, &mut self.filter) {
+            token.text = filter.push(&decoder.push(token.token));
             if let Some(index) = filter.matched() {
                 self.finish = Some(FinishReason::StopString(index));
-                return Some(piece);
+                self.steps.clear();
+                return Some(GeneratedToken { finish: self.finish, ..token });
             }
         }
         if self.options.max_tokens.is_some_and(|most| self.generated.len() >= most) {
-            return self.end(FinishReason::MaxTokens, Some(piece));
+            return self.end(FinishReason::MaxTokens, Some(token));
         }
-        Some(piece)
+        Some(token)
     }
 
-    /// Ends the text and lets go of what was held back.
+    /// Ends the generation and releases text that was held back.
     fn end(&mut self, finish: FinishReason, last: Option<GeneratedToken>) -> Option<GeneratedToken> {
         self.finish = Some(finish);
-        self.in_flight.clear();
-        let (stream, filter) = (self.stream.take()?, self.filter.take()?);
-        let mut filter = filter;
-        let mut tail = filter.push(&stream.finish());
+        self.steps.clear();
+        let (decoder, mut filter) = (self.decoder.take()?, self.filter.take()?);
+        let mut tail = filter.push(&decoder.finish());
         if filter.matched().is_none() {
             tail += &filter.finish();
         }
         match last {
-            Some(piece) => Some(GeneratedToken { text: piece.text + &tail, ..piece }),
+            Some(token) => Some(GeneratedToken { text: token.text + &tail, finish: self.finish, ..token }),
             None if tail.is_empty() => None,
-            None => {
-                Some(GeneratedToken { token: *self.generated.last()?, text: tail, logprob: None, top_logprobs: Vec::new() })
-            }
+            None => Some(GeneratedToken { text: tail, finish: self.finish, ..GeneratedToken::new(*self.generated.last()?) }),
         }
     }
 
@@ -181,60 +243,52 @@ impl<'s> Generation<'s> {
         self.session.model.metadata().context_length as usize
     }
 
-    async fn next_on_host(&mut self) -> Result<Option<GeneratedToken>> {
-        let logits = match self.pending_token.take() {
-            None => {
-                let prompt = std::mem::take(&mut self.prompt);
-                let logits = self.session.logits(&prompt).await;
-                self.prompt = prompt;
-                logits?
-            }
-            Some(token) if self.session.tokens.len() < self.context() => self.session.run(&[token]).await?,
-            Some(token) => match self.shortened(token) {
-                Some(tokens) => self.session.logits(&tokens).await?,
-                None => return Ok(None),
-            },
-        };
-        let history = History { prompt: &self.prompt, generated: &self.generated };
-        let choice = self.sampler.sample(&logits, &history)?;
-        self.pending_token = Some(choice.token);
-        Ok(Some(GeneratedToken {
-            token: choice.token,
-            text: String::new(),
-            logprob: choice.logprob,
-            top_logprobs: choice.top_logprobs,
+    /// Samples the next token; `None` if the context is full.
+    fn poll_sampled(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<GeneratedToken>>> {
+        if self.steps.is_empty() && !self.start_from_known_tokens()? {
+            return Poll::Ready(Ok(None));
+        }
+        while self.on_gpu && !self.steps.is_full() && self.start_pipelined()? {}
+        let output = ready!(self.steps.poll_oldest(context));
+        Poll::Ready(output.transpose().and_then(|output| match output {
+            Some(StepOutput::Token { id, gpu_seconds }) => self.take_sampled(id, gpu_seconds).map(Some),
+            Some(StepOutput::Logits(logits)) => self.sample_on_host(&logits).map(Some),
+            None => Ok(None),
         }))
     }
 
-    async fn next_on_gpu(&mut self) -> Result<Option<GeneratedToken>> {
-        if self.in_flight.is_empty() && !self.start_from_known_tokens()? {
-            return Ok(None);
-        }
-        while self.in_flight.len() < MAX_IN_FLIGHT && self.start_pipelined()? {}
-        let Some(next) = self.in_flight.pop_front() else { return Ok(None) };
-        let chosen = next.wait().await?;
-        // Logits that are no numbers have no greatest one.
+    fn take_sampled(&mut self, id: TokenId, gpu_seconds: Option<f64>) -> Result<GeneratedToken> {
+        // NaN logits have no argmax.
         let vocabulary = self.session.model.metadata().vocab_size;
-        if chosen.id >= vocabulary {
-            return Err(Error::TokenOutOfRange { token: chosen.id, vocabulary });
+        if id >= vocabulary {
+            return Err(Error::TokenOutOfRange { token: id, vocabulary });
         }
-        let seconds = chosen.gpu_seconds.unwrap_or(0.0);
+        let seconds = gpu_seconds.unwrap_or(0.0);
         match self.generated.is_empty() {
             true => self.gpu_seconds.0 += seconds,
             false => self.gpu_seconds.1 += seconds,
         }
-        // A step that was started ahead has taken it already.
-        match self.in_flight.is_empty() {
-            true => self.pending_token = Some(chosen.id),
-            false => self.session.tokens.push(chosen.id),
+        // A pipelined step has taken it already.
+        match self.steps.is_empty() {
+            true => self.pending_token = Some(id),
+            false => self.session.tokens.push(id),
         }
-        Ok(Some(GeneratedToken { token: chosen.id, text: String::new(), logprob: None, top_logprobs: Vec::new() }))
+        Ok(GeneratedToken::new(id))
     }
 
-    /// Starts the prompt, or the step that takes the last token; false if there is no room.
+    fn sample_on_host(&mut self, logits: &[f32]) -> Result<GeneratedToken> {
+        self.session.tokens.append(&mut self.running);
+        let history = History { prompt: &self.prompt, generated: &self.generated };
+        let sampled = self.sampler.sample(logits, &history)?;
+        self.pending_token = Some(sampled.token);
+        let (logprob, top_logprobs) = (sampled.logprob, sampled.top_logprobs);
+        Ok(GeneratedToken { logprob, top_logprobs, ..GeneratedToken::new(sampled.token) })
+    }
+
+    /// Starts the prompt, or the step that takes the last token; false if the context is full.
     fn start_from_known_tokens(&mut self) -> Result<bool> {
-        let tokens = match self.pending_token.take() {
-            None => std::mem::take(&mut self.prompt),
+        let tokens = match self.pending_token {
+            None => self.prompt.clone(),
             Some(token) if self.session.tokens.len() < self.context() => [self.session.tokens.as_slice(), &[token]].concat(),
             Some(token) => match self.shortened(token) {
                 Some(tokens) => tokens,
@@ -242,30 +296,42 @@ impl<'s> Generation<'s> {
             },
         };
         self.session.truncate_to_prefix(&tokens);
-        let mut last = None;
-        for chunk in self.session.chunks(&tokens) {
-            // Of all but the last chunk nobody wants the token.
-            last = Some(self.start(Tokens::Given(chunk), self.session.tokens.len())?);
-            self.session.tokens.extend_from_slice(chunk);
+        let position = self.session.tokens.len();
+        let new = tokens.get(position..).unwrap_or_default();
+        match self.on_gpu {
+            true => self.start_chunks(new)?,
+            false => {
+                let model = self.session.model.clone();
+                let state = self.session.lend_state()?;
+                self.running = new.to_vec();
+                self.steps.push_logits(model, state, new.to_vec(), position);
+            }
         }
-        self.in_flight.extend(last);
-        if self.generated.is_empty() {
-            self.prompt = tokens;
-        }
+        self.pending_token = None;
         Ok(true)
     }
 
-    /// Starts a step on a token that has not been read; false if it cannot or need not be.
+    /// Starts a step per chunk that the model takes. Only the last one's token is read.
+    fn start_chunks(&mut self, tokens: &[TokenId]) -> Result<()> {
+        let mut last = None;
+        for chunk in tokens.chunks(self.session.model.max_chunk()) {
+            last = Some(self.start(Tokens::Given(chunk), self.session.tokens.len())?);
+            self.session.tokens.extend_from_slice(chunk);
+        }
+        last.into_iter().for_each(|step| self.steps.push(step));
+        Ok(())
+    }
+
+    /// Starts a step on a token that has not been read; false if that is impossible or not needed.
     fn start_pipelined(&mut self) -> Result<bool> {
-        let unread = self.in_flight.len();
+        let unread = self.steps.len();
         let position = self.session.tokens.len() + unread - 1;
         let wanted = self.options.max_tokens.is_none_or(|most| self.generated.len() + unread < most);
-        let ready = self.session.model.method().has_chosen(&self.session.state);
-        if !(wanted && ready && position < self.context()) {
+        if !(wanted && position < self.context() && self.session.has_feedback()) {
             return Ok(false);
         }
-        let next = self.start(Tokens::Chosen, position)?;
-        self.in_flight.push_back(next);
+        let step = self.start(Tokens::Chosen, position)?;
+        self.steps.push(step);
         Ok(true)
     }
 
@@ -273,13 +339,14 @@ impl<'s> Generation<'s> {
         let position = u32::try_from(position).unwrap_or(u32::MAX);
         let sampling = &self.options.sampling;
         let count = if let Tokens::Given(given) = tokens { given.len() } else { 1 };
-        // A draw for each place in the text: a text continued elsewhere draws the same.
+        // The draw follows from the position, so a text that is continued elsewhere draws the same.
         let draw = position.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
         let choice = pteron::Choice { temperature: sampling.temperature, seed: sampling.seed, draw };
-        Ok(self.session.model.method().start_token(&mut self.session.state, tokens, position, choice)?)
+        let mut state = self.session.lend_state()?;
+        Ok(self.session.model.method().start_token(state.state(), tokens, position, choice)?)
     }
 
-    /// What stays of a full context: the first tokens, and the newer half of the others with the one that had no room.
+    /// The tokens that stay when the context is full: the first ones, the newer half of the others, and the one without room.
     fn shortened(&self, next: TokenId) -> Option<Vec<TokenId>> {
         let ContextOverflow::DropOldest { keep } = self.options.on_overflow else { return None };
         let tokens = &self.session.tokens;
@@ -290,7 +357,19 @@ impl<'s> Generation<'s> {
     }
 }
 
-/// Whether the GPU can do what is asked: the likeliest token, or a draw from all of them.
+impl Generation<'static> {
+    /// Stops the generation and returns its session, if it was started by
+    /// [`Session::into_generation`](crate::Session::into_generation).
+    #[must_use]
+    pub fn into_session(self) -> Option<Session> {
+        match self.session {
+            SessionRef::Owned(session) => Some(*session),
+            SessionRef::Borrowed(_) => None,
+        }
+    }
+}
+
+/// Whether the GPU can sample with these options: argmax, or a draw from all tokens.
 fn gpu_can_sample(sampling: &Sampling) -> bool {
     let all = sampling.top_k == 0 && sampling.top_p >= 1.0 && sampling.min_p == 0.0;
     let plain = !sampling.has_penalties() && sampling.logit_bias.is_empty() && sampling.logprobs.is_none();

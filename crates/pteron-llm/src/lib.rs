@@ -64,6 +64,8 @@ mod options;
 mod prompt;
 pub mod sampling;
 mod session;
+mod state_slot;
+mod steps;
 pub mod stop;
 #[cfg(feature = "templates")]
 pub mod template;
@@ -83,6 +85,7 @@ pub use options::{ContextOverflow, GenerationOptions, SampleOn};
 pub use prompt::Prompt;
 pub use sampling::{History, SampledToken, Sampler, Sampling, SamplingError};
 pub use session::Session;
+pub use steps::{StepOutput, StepPipeline};
 pub use stop::{StopConditions, StopError, StopFilter};
 #[cfg(feature = "templates")]
 pub use template::{ChatTemplate, TemplateError};

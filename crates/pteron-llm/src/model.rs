@@ -177,6 +177,11 @@ impl Model {
         self.inner.chat_template.as_ref()
     }
 
+    /// The most tokens of one call.
+    pub(crate) fn max_chunk(&self) -> usize {
+        (self.inner.metadata.max_prefill as usize).max(1)
+    }
+
     /// The loaded method.
     #[must_use]
     pub fn method(&self) -> &Method {

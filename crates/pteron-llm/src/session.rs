@@ -1,21 +1,26 @@
-//! A conversation with a model: what its KV cache holds, and how that grows, goes back and splits.
+//! A conversation with a model: the tokens in its KV cache, and how they are extended, rewound and forked.
 
 use std::fmt;
 
-use pteron::{Profile, State, Tensor};
+use pteron::Profile;
 
 use crate::chat::ChatRequest;
 use crate::error::{Error, Result};
-use crate::generation::Generation;
+use crate::generation::{Generation, SessionRef};
 use crate::model::Model;
 use crate::options::GenerationOptions;
+use crate::state_slot::{StateLoan, StateSlot};
+use crate::steps::{run_chunk, step_inputs};
 use crate::tokenizer::TokenId;
 
-/// A conversation. The tokens it holds need not be run again: a prompt that begins with them continues where they end.
+/// A conversation. A prompt that starts with the tokens in its KV cache continues where they end.
+///
+/// Dropping a future of this type, or a [`Generation`], at any point leaves the session consistent: it holds the tokens whose calls
+/// were started on the GPU or have returned, and the next prompt reuses the prefix that they share with it.
 pub struct Session {
     pub(crate) model: Model,
-    pub(crate) state: State,
-    /// What the cache holds, position by position.
+    state: StateSlot,
+    /// The tokens in the KV cache, by position.
     pub(crate) tokens: Vec<TokenId>,
 }
 
@@ -26,12 +31,13 @@ impl fmt::Debug for Session {
 }
 
 impl Session {
-    /// An empty conversation.
+    /// Creates an empty conversation.
     ///
     /// # Errors
-    /// No memory for its cache.
+    /// There is no memory for its KV cache.
     pub fn new(model: &Model) -> Result<Self> {
-        Ok(Self { state: model.method().new_state()?, model: model.clone(), tokens: Vec::new() })
+        let state = StateSlot::new(model.method().new_state()?);
+        Ok(Self { state, model: model.clone(), tokens: Vec::new() })
     }
 
     /// The model.
@@ -40,54 +46,65 @@ impl Session {
         &self.model
     }
 
-    /// The tokens in the cache.
+    /// The tokens in the KV cache.
     #[must_use]
     pub fn tokens(&self) -> &[TokenId] {
         &self.tokens
     }
 
-    /// How many more tokens there is room for.
+    /// The number of tokens that still fit the context.
     #[must_use]
-    pub fn room(&self) -> usize {
+    pub fn remaining_context(&self) -> usize {
         (self.model.metadata().context_length as usize).saturating_sub(self.tokens.len())
     }
 
-    /// Forgets the tokens from a place on. Nothing is computed: what follows overwrites them.
+    /// Drops the tokens from a position on. Computes nothing: later tokens overwrite them.
     ///
     /// # Errors
-    /// A place past the end.
-    pub fn rewind(&mut self, to: usize) -> Result<()> {
-        if to > self.tokens.len() {
-            return Err(Error::RewindPastEnd { to, have: self.tokens.len() });
+    /// The position is past the end.
+    pub fn rewind(&mut self, position: usize) -> Result<()> {
+        if position > self.tokens.len() {
+            return Err(Error::RewindPastEnd { to: position, have: self.tokens.len() });
         }
-        self.tokens.truncate(to);
+        self.tokens.truncate(position);
         Ok(())
     }
 
-    /// A second conversation that has everything of this one and goes its own way from here.
+    /// Copies the conversation, KV cache included. Both continue independently.
     ///
     /// # Errors
-    /// No memory for its cache.
+    /// There is no memory for the copy.
     pub fn fork(&self) -> Result<Self> {
-        let state = self.model.method().clone_state(&self.state)?;
-        Ok(Self { model: self.model.clone(), state, tokens: self.tokens.clone() })
+        let mut state = self.lend_state()?;
+        let copy = self.model.method().clone_state(state.state())?;
+        Ok(Self { model: self.model.clone(), state: StateSlot::new(copy), tokens: self.tokens.clone() })
     }
 
-    /// How many tokens of a prompt need not be run, because the cache has them.
+    /// The number of a prompt's tokens that are cached and need not run. The last token always runs.
     #[must_use]
     pub fn cached_prefix_len(&self, prompt: &[TokenId]) -> usize {
         let common = self.tokens.iter().zip(prompt).take_while(|(own, new)| own == new).count();
         common.min(prompt.len().saturating_sub(1))
     }
 
-    /// Begins a text that follows a prompt: all tokens of the conversation, not only what is new. The longest beginning that
-    /// the cache has is kept.
+    /// Starts the text that follows a prompt: all tokens of the conversation, not only the new ones. The longest cached prefix is
+    /// reused. Nothing runs before the generation is polled.
     ///
     /// # Errors
-    /// A prompt that is empty, too long, or has tokens the model does not know; options outside their ranges.
+    /// The prompt is empty, longer than the context or has tokens outside the vocabulary, or an option is out of range.
     pub fn generate(&mut self, prompt: &[TokenId], options: GenerationOptions) -> Result<Generation<'_>> {
         self.check(prompt)?;
-        Generation::new(self, prompt, options)
+        Generation::new(SessionRef::Borrowed(self), prompt, options)
+    }
+
+    /// Starts the text that follows a prompt as [`generate`](Self::generate) does; the generation owns the session, so that it can
+    /// be moved into a task. [`Generation::into_session`] returns the session.
+    ///
+    /// # Errors
+    /// As [`generate`](Self::generate).
+    pub fn into_generation(self, prompt: &[TokenId], options: GenerationOptions) -> Result<Generation<'static>> {
+        self.check(prompt)?;
+        Generation::new(SessionRef::Owned(Box::new(self)), prompt, options)
     }
 
     /// Starts the reply to a conversation: renders the chat template, drops the oldest turns if the context has no room for them,
@@ -101,31 +118,35 @@ impl Session {
         self.generate(&prompt.tokens, request.generation.clone())
     }
 
-    /// Runs a prompt, keeping what the cache has of it, and gives the logits behind its last token.
+    /// Runs a prompt, reusing the cached prefix, and returns the logits after its last token. Natively the future blocks its thread
+    /// while the GPU works.
     ///
     /// # Errors
-    /// As [`generate`](Self::generate), or a device that fails.
+    /// As [`generate`](Self::generate), or the device fails.
     pub async fn logits(&mut self, prompt: &[TokenId]) -> Result<Vec<f32>> {
         self.check(prompt)?;
         self.truncate_to_prefix(prompt);
         let mut logits = Vec::new();
-        for chunk in self.chunks(prompt) {
-            logits = self.run(chunk).await?;
+        let new = prompt.get(self.tokens.len()..).unwrap_or_default();
+        for chunk in new.chunks(self.model.max_chunk()) {
+            logits = run_chunk(&self.model, &mut self.lend_state()?, chunk, self.tokens.len()).await?;
+            self.tokens.extend_from_slice(chunk);
         }
         Ok(logits)
     }
 
-    /// Runs a step behind what the cache holds and says how long each kernel took. The conversation stays as it is.
+    /// Runs one decode step after the cached tokens and measures each kernel. The conversation stays as it is. Natively the future
+    /// blocks its thread while the GPU works.
     ///
     /// # Errors
-    /// A device without timestamps, or one that fails.
+    /// The device has no timestamps, or fails.
     pub async fn profile(&mut self) -> Result<Vec<Profile>> {
         let token = self.tokens.last().copied().unwrap_or(0);
         let last = (self.model.metadata().context_length as usize).saturating_sub(1);
-        // What a step writes into the cache behind its end, the next one overwrites; where the cache is full, it writes the last
-        // token once more.
+        // The next step overwrites what this one writes past the end; in a full cache it writes the last token again.
         let inputs = step_inputs(&[token], self.tokens.len().min(last))?;
-        let (_, profiles) = self.model.method().call_profiled(&mut self.state, &inputs).await?;
+        let mut state = self.lend_state()?;
+        let (_, profiles) = self.model.method().call_profiled(state.state(), &inputs).await?;
         Ok(profiles)
     }
 
@@ -144,33 +165,18 @@ impl Session {
         }
     }
 
-    /// Forgets what is not the beginning of a prompt, and its last token in any case: that one must run to have an answer.
+    /// Drops the tokens that are not a prefix of the prompt, and the prompt's last token in any case: it must run to have logits.
     pub(crate) fn truncate_to_prefix(&mut self, prompt: &[TokenId]) {
         self.tokens.truncate(self.cached_prefix_len(prompt));
     }
 
-    /// The tokens of a prompt that are not in the cache, in pieces the model takes.
-    pub(crate) fn chunks<'p>(&self, prompt: &'p [TokenId]) -> std::slice::Chunks<'p, TokenId> {
-        let longest = (self.model.metadata().max_prefill as usize).max(1);
-        prompt.get(self.tokens.len()..).unwrap_or_default().chunks(longest)
+    /// Takes the state for a call. Each caller borrows the session, so no two loans live at once.
+    pub(crate) fn lend_state(&self) -> Result<StateLoan> {
+        self.state.lend().ok_or_else(|| Error::Misuse("the session is used by another call".to_owned()))
     }
 
-    /// Runs tokens behind those in the cache; the logits of the last one.
-    pub(crate) async fn run(&mut self, tokens: &[TokenId]) -> Result<Vec<f32>> {
-        let inputs = step_inputs(tokens, self.tokens.len())?;
-        let outputs = self.model.method().call(&mut self.state, &inputs).await?;
-        self.tokens.extend_from_slice(tokens);
-        let mut logits = outputs.first().and_then(Tensor::to_f32).unwrap_or_default();
-        // Some programs give logits for every token; the last row is the answer.
-        let row = self.model.metadata().vocab_size as usize;
-        Ok(logits.split_off(logits.len().saturating_sub(row)))
+    /// Whether the last step left its token on the GPU for the next one.
+    pub(crate) fn has_feedback(&self) -> bool {
+        self.state.lend().is_some_and(|mut state| self.model.method().has_chosen(state.state()))
     }
-}
-
-/// Tokens and where they stand, as a model takes them.
-fn step_inputs(tokens: &[TokenId], position: usize) -> Result<[Tensor; 2]> {
-    let position = i64::try_from(position).unwrap_or(i64::MAX);
-    let ids: Vec<i64> = tokens.iter().map(|&token| token.into()).collect();
-    let count = u32::try_from(ids.len()).unwrap_or(u32::MAX);
-    Ok([Tensor::from_i64(&[1, count], &ids)?, Tensor::from_i64(&[1], &[position])?])
 }

@@ -301,7 +301,7 @@ async fn generate(
         Some(FinishReason::StopString(_)) => "stop-string",
         Some(FinishReason::MaxTokens) => "max-tokens",
         Some(FinishReason::ContextFull) => "context-full",
-        None => "stopped",
+        _ => "stopped",
     };
     let first = first.unwrap_or(end);
     Ok(Outcome {

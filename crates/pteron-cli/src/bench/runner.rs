@@ -1,11 +1,10 @@
 //! A loaded model, and the prefill and decode runs that are timed on it.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::time::Instant;
 
 use pteron::{Choice, Gpu, LoadOptions, Method, NextToken, State, Tokens, block_on};
-use pteron_llm::Metadata;
+use pteron_llm::{Metadata, StepOutput, StepPipeline};
 
 use super::cases;
 use super::target::Target;
@@ -15,9 +14,6 @@ use crate::loading::LoadingBar;
 
 /// The method that takes tokens and a position and returns logits.
 pub(super) const METHOD: &str = "forward";
-
-/// Steps in flight: one runs while the next is queued.
-const IN_FLIGHT: usize = 2;
 
 /// Times of a run.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
@@ -88,36 +84,35 @@ pub(super) fn failed(error: pteron::Error) -> Failure {
 /// Pipelined steps: the next is submitted before the last one's token is read back.
 struct Pipeline {
     start: Instant,
-    in_flight: VecDeque<NextToken>,
+    steps: StepPipeline,
     gpu_seconds: Option<f64>,
 }
 
 impl Pipeline {
     fn start() -> Self {
-        Self { start: Instant::now(), in_flight: VecDeque::with_capacity(IN_FLIGHT), gpu_seconds: Some(0.0) }
+        Self { start: Instant::now(), steps: StepPipeline::new(), gpu_seconds: Some(0.0) }
     }
 
     fn push(&mut self, start: impl FnOnce() -> Result<NextToken, Failure>) -> Result<(), Failure> {
         if interrupts::interrupted() {
             return Err(Failure::Interrupted);
         }
-        if self.in_flight.len() == IN_FLIGHT {
+        if self.steps.is_full() {
             self.read_oldest()?;
         }
-        self.in_flight.push_back(start()?);
+        self.steps.push(start()?);
         Ok(())
     }
 
     fn read_oldest(&mut self) -> Result<(), Failure> {
-        if let Some(next) = self.in_flight.pop_front() {
-            let seconds = block_on(next.wait()).map_err(failed)?.gpu_seconds;
-            self.gpu_seconds = self.gpu_seconds.zip(seconds).map(|(sum, seconds)| sum + seconds);
+        if let Some(StepOutput::Token { gpu_seconds, .. }) = block_on(self.steps.read_oldest()).transpose()? {
+            self.gpu_seconds = self.gpu_seconds.zip(gpu_seconds).map(|(sum, seconds)| sum + seconds);
         }
         Ok(())
     }
 
     fn finish(mut self) -> Result<Run, Failure> {
-        while !self.in_flight.is_empty() {
+        while !self.steps.is_empty() {
             self.read_oldest()?;
         }
         Ok(Run { wall_seconds: self.start.elapsed().as_secs_f64(), gpu_seconds: self.gpu_seconds })

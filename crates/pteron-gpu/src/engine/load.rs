@@ -51,7 +51,7 @@ pub struct LoadOptions {
 }
 
 /// Where a constant's bytes come from: the mapped file, external data, anything.
-pub type ConstantBytes<'a> = dyn Fn(ConstantId) -> Option<Cow<'a, [u8]>> + 'a;
+pub type ConstantBytes<'a> = dyn Fn(ConstantId) -> Option<Cow<'a, [u8]>> + Sync + 'a;
 
 /// A graph ready to run.
 #[derive(Debug)]

@@ -1,7 +1,6 @@
 //! Exported models fused and unfused, and the constants that fused operators share buffers of.
 
 use std::borrow::Cow;
-use std::cell::RefCell;
 
 use super::operators::{demo, fixture_graphs};
 use super::own_gpu;
@@ -163,15 +162,15 @@ fn constants_are_uploaded_only_where_used() {
     // Of the joined ones the first weights are also an output, and the last constant is nobody's.
     joining.sketch.output(a);
     joining.weights(16);
-    let asked = RefCell::new(Vec::new());
+    let asked = std::sync::Mutex::new(Vec::new());
     let bytes = |id: ConstantId| -> Option<Cow<'_, [u8]>> {
-        asked.borrow_mut().push(id.0);
+        asked.lock().unwrap().push(id.0);
         Some(Cow::Borrowed(joining.sketch.constants[id.index()].as_slice()))
     };
     let gpu = own_gpu();
     let graph =
         block_on(LoadedGraph::load(&gpu, joining.sketch.decode().unwrap(), &bytes, &LoadOptions::default())).unwrap();
-    let mut asked = asked.take();
+    let mut asked = std::mem::take(&mut *asked.lock().unwrap());
     asked.sort_unstable();
     // a, b, alone, and the scales of each: a once although it goes to two places, the constant that nobody reads not at all.
     assert_eq!(asked, [0, 1, 2, 3, 4, 5]);

@@ -1,7 +1,7 @@
 //! The edges: what is too large for an adapter, grids that fold, and tensors without elements.
 
 use std::borrow::Cow;
-use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{load_on, own_gpu};
 use crate::Error;
@@ -37,9 +37,9 @@ fn tensor_above_the_binding_limit_is_rejected_before_allocation() {
         return skip("binds more than kernels index, which decoding rejects");
     }
     for constant in [false, true] {
-        let asked = Cell::new(false);
+        let asked = AtomicBool::new(false);
         let bytes = |_: ConstantId| -> Option<Cow<'_, [u8]>> {
-            asked.set(true);
+            asked.store(true, Ordering::Relaxed);
             None
         };
         let before = gpu.counts();
@@ -53,7 +53,7 @@ fn tensor_above_the_binding_limit_is_rejected_before_allocation() {
         }
         let text = error.to_string();
         assert!(text.contains(&limit.to_string()) && text.contains(&(u64::from(rows) * 4096).to_string()), "{text}");
-        assert!(!asked.get(), "bytes of a constant that cannot be held were asked for");
+        assert!(!asked.load(Ordering::Relaxed), "bytes of a constant that cannot be held were asked for");
         assert_eq!(gpu.counts(), before, "something was made");
     }
 }

@@ -73,6 +73,9 @@ impl Sampler {
     /// Logits that are not numbers, a bias for a token that is not there, or nothing that can be chosen. Nothing is drawn then.
     pub fn sample(&mut self, logits: &[f32], history: &History<'_>) -> Result<SampledToken, SamplingError> {
         check(logits)?;
+        if self.options.is_greedy() && !self.options.has_penalties() && self.options.logit_bias.is_empty() {
+            return self.argmax(logits);
+        }
         self.logits.clear();
         self.logits.extend(logits.iter().copied().map(f64::from));
         self.penalise(history);
@@ -80,6 +83,14 @@ impl Sampler {
         let best = argmax(&self.logits).filter(|(_, logit)| logit.is_finite());
         let (best, max) = best.ok_or(SamplingError::NoToken("all are forbidden, by the model or by logit_bias"))?;
         let token = if self.options.is_greedy() { best } else { self.draw(max)? };
+        let (logprob, top_logprobs) = self.logprobs(logits, token);
+        Ok(SampledToken { token, logprob, top_logprobs })
+    }
+
+    /// Takes the most likely token straight from the logits.
+    fn argmax(&mut self, logits: &[f32]) -> Result<SampledToken, SamplingError> {
+        let best = argmax(logits).filter(|(_, logit)| logit.is_finite());
+        let (token, _) = best.ok_or(SamplingError::NoToken("the model forbids all of them"))?;
         let (logprob, top_logprobs) = self.logprobs(logits, token);
         Ok(SampledToken { token, logprob, top_logprobs })
     }
@@ -167,9 +178,9 @@ fn check(logits: &[f32]) -> Result<(), SamplingError> {
     }
 }
 
-/// The largest value and the first place where it is.
-fn argmax(logits: &[f64]) -> Option<(TokenId, f64)> {
-    let larger = |best: (TokenId, f64), next: (TokenId, f64)| if next.1 > best.1 { next } else { best };
+/// The largest value and the first index where it is.
+fn argmax<T: Copy + PartialOrd>(logits: &[T]) -> Option<(TokenId, T)> {
+    let larger = |best: (TokenId, T), next: (TokenId, T)| if next.1 > best.1 { next } else { best };
     (0..).zip(logits.iter().copied()).reduce(larger)
 }
 
