@@ -1,4 +1,4 @@
-//! Running one case and comparing its answers.
+//! Runs one case and compares its outputs.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -14,12 +14,12 @@ pub(crate) enum Outcome {
     Passed {
         calls: usize,
     },
-    /// The program needs something this runtime says it does not have.
+    /// The program needs something that this runtime reports as unsupported.
     Missing(String),
     Failed(String),
 }
 
-/// Runs the calls of a case in order on one state a method.
+/// Runs the calls of a case in order, on one state per method.
 pub(crate) fn run(gpu: &Gpu, case: &Case, keep: Option<&Path>) -> Outcome {
     let program = match open(case, keep) {
         Ok(program) => program,
@@ -52,7 +52,7 @@ fn open(case: &Case, keep: Option<&Path>) -> Result<Program, Failure> {
             Program::from_bytes(convert::convert(path, wanted, keep.as_deref())?, Vec::new())
         }
     }
-    .map_err(|error| Failure::Answer(error.to_string()))
+    .map_err(|error| Failure::Output(error.to_string()))
 }
 
 fn load(gpu: &Gpu, program: &Program, name: &str) -> pteron::Result<(Method, State)> {
@@ -63,12 +63,12 @@ fn load(gpu: &Gpu, program: &Program, name: &str) -> pteron::Result<(Method, Sta
 
 fn run_call(case: &Case, call: &Call, method: &Method, state: &mut State) -> Result<(), Failure> {
     let inputs = call.inputs.iter().map(|file| read(case, file)).collect::<Result<Vec<_>, _>>()?;
-    let outputs = block_on(method.call(state, &inputs)).map_err(|error| Failure::Answer(error.to_string()))?;
+    let outputs = block_on(method.call(state, &inputs)).map_err(|error| Failure::Output(error.to_string()))?;
     for golden in &call.goldens {
         let want = read(case, golden)?;
         let place = format!("output {}", golden.output_index);
         let Some(got) = outputs.get(golden.output_index) else {
-            return Err(Failure::Answer(format!("{place} is missing; there are {}", outputs.len())));
+            return Err(Failure::Output(format!("{place} is missing; there are {}", outputs.len())));
         };
         compare(&place, got, &want, case.atol, case.rtol)?;
         if let Some(expected) = call.argmax {
@@ -76,7 +76,7 @@ fn run_call(case: &Case, call: &Call, method: &Method, state: &mut State) -> Res
             let last = got.shape().last().map_or(0, |&last| last as usize);
             let found = argmax(&values[values.len().saturating_sub(last)..]);
             if found != Some(expected) {
-                return Err(Failure::Answer(format!("{place}: the largest is {found:?}, expected {expected}")));
+                return Err(Failure::Output(format!("{place}: the largest is {found:?}, expected {expected}")));
             }
         }
     }
@@ -95,14 +95,14 @@ fn read(case: &Case, file: &File) -> Result<Tensor, Failure> {
     let path = case.folder.join(&file.path);
     let bytes = std::fs::read(&path).map_err(|error| Failure::file(&path, &error))?;
     let Some(&scalar_type) = ScalarType::ALL.iter().find(|scalar_type| scalar_type.name() == file.dtype) else {
-        return Err(Failure::Answer(format!("{} has unknown type {}", path.display(), file.dtype)));
+        return Err(Failure::Output(format!("{} has unknown type {}", path.display(), file.dtype)));
     };
-    Tensor::new(scalar_type, &file.shape, bytes).map_err(|error| Failure::Answer(format!("{}: {error}", path.display())))
+    Tensor::new(scalar_type, &file.shape, bytes).map_err(|error| Failure::Output(format!("{}: {error}", path.display())))
 }
 
 /// An element passes if it is close absolutely or relatively; NaN equals NaN.
 fn compare(place: &str, got: &Tensor, want: &Tensor, atol: f64, rtol: f64) -> Result<(), Failure> {
-    let fail = |text: String| Err(Failure::Answer(format!("{place}: {text}")));
+    let fail = |text: String| Err(Failure::Output(format!("{place}: {text}")));
     if got.scalar_type() != want.scalar_type() || got.shape() != want.shape() {
         return fail(format!(
             "is {} {:?}, expected {} {:?}",
@@ -118,7 +118,7 @@ fn compare(place: &str, got: &Tensor, want: &Tensor, atol: f64, rtol: f64) -> Re
     for (index, (&got, &want)) in got_values.iter().zip(&want_values).enumerate() {
         let (got, want) = (f64::from(got), f64::from(want));
         let difference = (got - want).abs();
-        // Everything is within a share of infinity: what is not finite must be the same.
+        // Any value is within a relative tolerance of infinity, so values that are not finite must be equal.
         let close = want.is_finite() && (difference <= atol || difference <= rtol * want.abs());
         if !(close || got == want || (got.is_nan() && want.is_nan())) {
             return fail(format!("element {index} is {got}, expected {want}"));

@@ -1,4 +1,4 @@
-//! Checkpoints to programs, as `pteron convert` does it, with scales as the exporter chooses them.
+//! Converts checkpoints as `pteron convert` does, with scales as the exporter chooses them.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -7,11 +7,11 @@ use pteron_convert::template::{ConvertOptions, WeightFormat};
 use pteron_convert::{ProgramTemplate, ScaleMethod, open_checkpoint};
 
 use crate::Failure;
-use crate::manifest::Wanted;
+use crate::manifest::Conversion;
 
-/// The bytes of the program that a checkpoint becomes. It stays in a folder, if there is one to keep it in.
-pub(crate) fn convert(checkpoint: &Path, wanted: &Wanted, keep: Option<&Path>) -> Result<Vec<u8>, Failure> {
-    let failed = |error: pteron_convert::Error| Failure::Answer(format!("conversion: {error}"));
+/// Converts a checkpoint. Returns the bytes of the program, and keeps its file if a folder is given.
+pub(crate) fn convert(checkpoint: &Path, wanted: &Conversion, keep: Option<&Path>) -> Result<Vec<u8>, Failure> {
+    let failed = |error: pteron_convert::Error| Failure::Output(format!("conversion: {error}"));
     let source = open_checkpoint(checkpoint).map_err(failed)?;
     let options = ConvertOptions {
         max_context_length: wanted.context,
@@ -30,8 +30,8 @@ pub(crate) fn convert(checkpoint: &Path, wanted: &Wanted, keep: Option<&Path>) -
         }
         None => std::env::temp_dir().join(format!("pteron-conform-{}.pte", std::process::id())),
     };
-    let mut unwatched = |_| ControlFlow::Continue(());
-    pteron_convert::convert(&*source, template, ScaleMethod::Exporter, &path, &mut unwatched).map_err(failed)?;
+    let mut no_progress = |_| ControlFlow::Continue(());
+    pteron_convert::convert(&*source, template, ScaleMethod::Exporter, &path, &mut no_progress).map_err(failed)?;
     let bytes = std::fs::read(&path).map_err(|error| Failure::file(&path, &error));
     if keep.is_none() {
         let _ = std::fs::remove_file(&path);

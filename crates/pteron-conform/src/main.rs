@@ -1,7 +1,7 @@
-//! Runs folders of exported programs and compares what comes out with PyTorch's answers.
+//! Runs folders of exported programs and compares their outputs with PyTorch's.
 //!
-//! A folder holds `manifest.json` files: lists of operator cases, or a model with sequences of calls. Where a model has a checkpoint
-//! beside it, that is converted and must give the same answers.
+//! A folder holds `manifest.json` files: lists of operator cases, or a model with sequences of calls. A checkpoint beside a model is
+//! converted, and the converted program must give the same outputs.
 
 mod case;
 mod convert;
@@ -15,7 +15,7 @@ use case::Outcome;
 use clap::Parser;
 use pteron::{Gpu, GpuOptions, block_on};
 
-/// Runs every case below the folders; fails if there are none.
+/// Runs every case below the folders. Fails if there are none.
 #[derive(Debug, Parser)]
 struct Options {
     /// Folders with manifests below them.
@@ -24,7 +24,7 @@ struct Options {
     /// Part of the name of the adapter to run on.
     #[arg(long)]
     adapter: Option<String>,
-    /// Fail on operators that are missing, too.
+    /// Fail on missing operators, too.
     #[arg(long)]
     strict: bool,
     /// Run only cases whose name contains this.
@@ -43,7 +43,7 @@ pub(crate) enum Failure {
     #[error("{0}: no manifest.json with cases below it")]
     Empty(PathBuf),
     #[error("{0}")]
-    Answer(String),
+    Output(String),
 }
 
 impl Failure {

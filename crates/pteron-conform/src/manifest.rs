@@ -1,4 +1,4 @@
-//! The manifests of a conformance folder: which programs, which calls, which answers.
+//! The manifests of a conformance folder: programs, calls and expected outputs.
 
 use std::path::{Path, PathBuf};
 
@@ -25,13 +25,13 @@ pub(crate) struct Case {
 pub(crate) enum Origin {
     /// A file that an exporter wrote.
     File(PathBuf),
-    /// A checkpoint that is converted here, as the exporter was asked to.
-    Checkpoint(PathBuf, Wanted),
+    /// A checkpoint that is converted with the options the exporter had.
+    Checkpoint(PathBuf, Conversion),
 }
 
-/// What a conversion is asked for. Without a group, numbers stay float32.
+/// The options of a conversion. Without a group size, weights stay float32.
 #[derive(Clone, Copy, Debug, Deserialize)]
-pub(crate) struct Wanted {
+pub(crate) struct Conversion {
     pub(crate) context: u32,
     pub(crate) longest_call: u32,
     pub(crate) linear_group: Option<u32>,
@@ -39,7 +39,7 @@ pub(crate) struct Wanted {
     pub(crate) full_logits: bool,
 }
 
-/// One call and what it must answer.
+/// One call and its expected outputs.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Call {
     #[serde(default)]
@@ -78,7 +78,7 @@ struct Model {
     #[serde(default)]
     checkpoint: Option<PathBuf>,
     #[serde(default)]
-    options: Option<Wanted>,
+    options: Option<Conversion>,
     #[serde(default)]
     ptd: Vec<PathBuf>,
     atol: f64,
@@ -97,14 +97,14 @@ struct Sequence {
 enum Manifest {
     Cases(Vec<OpCase>),
     Model(Model),
-    /// Of files that are read and not run.
+    /// A manifest of files that are read and not run.
     Other {},
 }
 
-/// What a folder says of itself: exports in the first, checkpoints without an export in the second.
+/// Names of manifests: of exports, and of checkpoints without an export.
 const NAMES: [&str; 2] = ["manifest.json", "expected.json"];
 
-/// Every case of every manifest below a folder, in order of path.
+/// Finds every case of every manifest below a folder, in order of path.
 pub(crate) fn find(root: &Path) -> Result<Vec<Case>, Failure> {
     let mut cases = Vec::new();
     let mut folders = vec![root.to_path_buf()];

@@ -1,11 +1,11 @@
-//! What an operator can refuse, and what can go wrong between a graph and a GPU.
+//! Errors of operators, graphs and devices.
 
 use pteron_format::EscapedText;
 
 use crate::budget::Resource;
 use crate::shape::Dims;
 
-/// An operator that cannot be built, or cannot run at the live shapes: which one, which argument, and why.
+/// An operator that rejects an argument, when it is decoded or at the live shapes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{operator}: `{argument}` {}", EscapedText::sentence(reason))]
 pub struct OpError {
@@ -18,7 +18,7 @@ pub struct OpError {
 }
 
 impl OpError {
-    /// A refusal; the graph fills in which operator it was.
+    /// An error about an argument. The graph fills in which operator it was.
     pub fn new(argument: &'static str, reason: impl Into<String>) -> Self {
         Self { operator: String::new(), argument, reason: reason.into() }
     }
@@ -29,7 +29,7 @@ impl OpError {
     }
 }
 
-/// Everything that can go wrong between a graph and its answer.
+/// An error of loading or running a graph.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -44,7 +44,7 @@ pub enum Error {
         /// Which call of the graph.
         index: usize,
     },
-    /// An operator that refuses its arguments or the live shapes.
+    /// An operator that rejects its arguments or the live shapes.
     #[error(transparent)]
     Operator(#[from] OpError),
     /// An input of the wrong kind or shape.
@@ -52,10 +52,18 @@ pub enum Error {
     Input {
         /// Which input of the graph.
         index: usize,
-        /// What came and what is allowed.
+        /// What was found and what is allowed.
         reason: String,
     },
-    /// A tensor the graph has no place for.
+    /// An output of the wrong kind.
+    #[error("output {index} {}", EscapedText::sentence(reason))]
+    Output {
+        /// Which output of the graph.
+        index: usize,
+        /// What was found and what is allowed.
+        reason: String,
+    },
+    /// A tensor that kernels cannot hold, or that does not fit its graph.
     #[error("tensor {tensor} {}", EscapedText::sentence(reason))]
     Tensor {
         /// Its value id.
@@ -63,7 +71,7 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
-    /// An operator that answered with a shape past what was reserved for it.
+    /// An operator whose output would be larger than the memory reserved for it.
     #[error("{operator}: tensor {tensor} would be {dims}, past its bound {bound}")]
     Capacity {
         /// The operator.
@@ -75,7 +83,7 @@ pub enum Error {
         /// The dimensions memory was reserved for.
         bound: Dims,
     },
-    /// A plan whose kernel would index past the end of a buffer. The plan is refused before anything runs.
+    /// A plan whose kernel would index past the end of a buffer. It is rejected before anything runs.
     #[error("{operator}: kernel {kernel} would reach {reach} bytes of its binding {binding}, which has {length}")]
     OutOfBounds {
         /// The operator.
@@ -89,20 +97,28 @@ pub enum Error {
         /// Bytes of the buffer.
         length: u64,
     },
-    /// A graph that would take more memory or work to load than its size in the file justifies.
+    /// A graph that would take more memory or work to load than its size justifies.
     #[error(
         "the graph would take more than {limit} {resource} to load, too much for its {items} items; the file is damaged, or made \
          to exhaust what loads it"
     )]
     Budget {
-        /// Of what it would take too much.
+        /// The resource.
         resource: Resource,
-        /// How much of it the file justifies.
+        /// Its limit for a graph of this size.
         limit: u64,
-        /// Calls, arguments, values and list items in the file.
+        /// Calls, arguments, values and list items of the graph.
         items: u64,
     },
-    /// A constant's bytes are nowhere.
+    /// A fusion that left an invalid graph: a bug of this library. Loading with [`Fusions::NONE`](crate::fuse::Fusions::NONE) avoids it.
+    #[error("the fusion {fusion} left an invalid graph: {error}; load without fusions, and please report this program")]
+    InvalidFusion {
+        /// The fusion.
+        fusion: &'static str,
+        /// What is wrong with the graph.
+        error: Box<Error>,
+    },
+    /// A constant whose bytes were not found.
     #[error("constant {:?} is not in the program; pass the .ptd file that was exported with it", EscapedText::name(key))]
     MissingConstant {
         /// Its key.

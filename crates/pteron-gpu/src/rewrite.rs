@@ -1,8 +1,8 @@
-//! Rewrites of every graph before it is decoded: after them everything is written once.
+//! Rewrites of every graph before it is decoded. After them each tensor is written once.
 //!
 //! An exporter that keeps mutable buffers inside a delegate writes them as a constant that is prepacked and later written again,
-//! in place, by the operator that changes it. Here each later write gets a tensor of its own, and what a buffer holds at the
-//! end is stored where the next call finds it. After that no operator reads and writes one tensor, and state is what is stored.
+//! in place, by the operator that changes it. Here each later write gets its own tensor, and a call at the end stores a buffer's last
+//! content as state. After that no operator reads and writes one tensor, and only stored buffers are state.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -11,29 +11,29 @@ use crate::error::Result;
 use crate::ir::{Call, ConstantId, DataType, Graph, Tensor, Value, ValueId};
 use crate::ops;
 
-/// The operator that ends a call by storing a buffer's new content; no file has it.
+/// The internal operator that stores a buffer's new content as state.
 pub(crate) const STORE: &str = "pteron.store";
 const CAT: &str = "aten.cat.default";
 const CONVERT: &str = "aten._to_copy.default";
 const PREPACK: &str = "et_vk.prepack.default";
-/// Bytes that a call with a tensor of its own takes, about.
+/// The approximate bytes of a call with its own tensor.
 const CALL_BYTES: u64 = 512;
 
-/// Turns buffers that are written in place into state, and joins tensors of one type only.
+/// Rewrites buffers that are written in place into state, and concatenations of several types into ones of one type.
 pub(crate) fn rewrite(mut graph: Graph, budget: &mut Budget) -> Result<Graph> {
     separate_state(&mut graph, budget)?;
-    convert_joined(&mut graph, budget)?;
+    convert_cat_inputs(&mut graph, budget)?;
     Ok(graph)
 }
 
-/// Joins tensors of one type only: those of another than the result's are converted first, as PyTorch converts them.
-fn convert_joined(graph: &mut Graph, budget: &mut Budget) -> Result<()> {
+/// Converts the inputs of concatenations to the type of the result, as PyTorch promotes them.
+fn convert_cat_inputs(graph: &mut Graph, budget: &mut Budget) -> Result<()> {
     if !graph.calls.iter().any(|call| call.name == CAT) {
         return Ok(());
     }
     for mut call in std::mem::take(&mut graph.calls) {
         if call.name == CAT
-            && let Some((ids, dtype)) = joined(graph, &call, budget)?
+            && let Some((ids, dtype)) = mixed_cat(graph, &call, budget)?
         {
             call.args[0] = convert(graph, &ids, dtype, call.origin, budget)?;
         }
@@ -42,8 +42,8 @@ fn convert_joined(graph: &mut Graph, budget: &mut Budget) -> Result<()> {
     Ok(())
 }
 
-/// The tensors of a join and the type of its result, if they differ.
-fn joined(graph: &Graph, call: &Call, budget: &mut Budget) -> Result<Option<(Vec<ValueId>, DataType)>> {
+/// Returns the inputs of a concatenation and the type of its result, if types differ.
+fn mixed_cat(graph: &Graph, call: &Call, budget: &mut Budget) -> Result<Option<(Vec<ValueId>, DataType)>> {
     let (Some(&list), Some(&out)) = (call.args.first(), call.args.last()) else { return Ok(None) };
     let (Some(Value::ValueList(ids)), Some(Value::Tensor(out))) = (graph.value(list), graph.value(out)) else {
         return Ok(None);
@@ -58,7 +58,7 @@ fn joined(graph: &Graph, call: &Call, budget: &mut Budget) -> Result<Option<(Vec
     Ok(Some((ids.clone(), out.dtype)))
 }
 
-/// Puts conversions of tensors that have another type before the call at a position. Returns the list of what is joined then.
+/// Appends conversions of the tensors that have another type. Returns the list of converted inputs.
 fn convert(graph: &mut Graph, ids: &[ValueId], dtype: DataType, origin: usize, budget: &mut Budget) -> Result<ValueId> {
     let none = graph.add(Value::Null);
     let mut converted = Vec::with_capacity(ids.len());
@@ -78,7 +78,7 @@ fn convert(graph: &mut Graph, ids: &[ValueId], dtype: DataType, origin: usize, b
     Ok(graph.add(Value::ValueList(converted)))
 }
 
-/// Turns buffers that are written in place into state.
+/// Rewrites buffers that are written in place into state.
 fn separate_state(graph: &mut Graph, budget: &mut Budget) -> Result<()> {
     let buffers = Buffers::find(graph, budget)?;
     if buffers.0.is_empty() {
@@ -141,7 +141,7 @@ impl Buffers {
     }
 }
 
-/// The tensor that a call prepacks and the constant it is then, if it is such a call.
+/// Returns the tensor that a call prepacks and the constant it prepacks, if it is such a call.
 fn prepacked(graph: &Graph, call: &Call) -> Option<(ValueId, ConstantId)> {
     let &[constant, buffer] = call.args.as_slice() else { return None };
     let (from, to) = (graph.value(constant)?.as_tensor()?, graph.value(buffer)?.as_tensor()?);
@@ -149,7 +149,7 @@ fn prepacked(graph: &Graph, call: &Call) -> Option<(ValueId, ConstantId)> {
     from.constant.filter(|_| call.name == PREPACK && alike).map(|constant| (buffer, constant))
 }
 
-/// What a call writes: its last argument, or what that lists.
+/// The values a call writes: its last argument, or that list's items.
 fn output_ids<'a>(graph: &'a Graph, call: &'a Call) -> &'a [ValueId] {
     match call.args.last().and_then(|&id| graph.value(id)) {
         Some(Value::ValueList(ids)) => ids,
@@ -158,11 +158,11 @@ fn output_ids<'a>(graph: &'a Graph, call: &'a Call) -> &'a [ValueId] {
     }
 }
 
-/// Gives each write of a buffer a tensor of its own.
+/// Gives each write of a buffer its own tensor.
 struct Renaming {
-    /// The tensor that holds what a buffer holds now, for those whose prepack has come.
+    /// The tensor that holds a buffer's current content, for buffers that are prepacked by now.
     current: HashMap<ValueId, ValueId>,
-    /// Lists in which buffers stand.
+    /// Lists that contain buffers.
     lists: HashSet<ValueId>,
 }
 
@@ -176,7 +176,7 @@ impl Renaming {
         Self { current: HashMap::new(), lists: lists.map(|(id, _)| ValueId(id)).collect() }
     }
 
-    /// Lets a call read what buffers hold now, and write tensors of its own.
+    /// Makes a call read the current content of buffers, and write its own tensors.
     fn rename(&mut self, graph: &mut Graph, call: &mut Call, budget: &mut Budget) -> Result<()> {
         let Some((out, reads)) = call.args.split_last_mut() else { return Ok(()) };
         for arg in reads {
@@ -201,7 +201,7 @@ impl Renaming {
         Ok(())
     }
 
-    /// An argument with other names for buffers. A list is copied first: others may share it.
+    /// Returns an argument with buffers renamed. A list is copied, because other calls may share it.
     fn renamed(
         &self,
         graph: &mut Graph,

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use crate::ir::{ConstantId, ConstantSource, DataType};
+use crate::ir::{self, ConstantId, ConstantSource, DataType};
 use pteron_format::alloc;
 use wgpu::BufferUsages as Usage;
 
@@ -157,7 +157,11 @@ impl ConstantWriter {
         if let Destination::State(index) = place {
             self.initial.resize_with(self.initial.len().max(index + 1), || None);
         }
-        let len = graph.source.constants.get(constant as usize).map_or(0, |constant| constant.len);
+        let ir::Constant { len, ref source } = graph.source.constants[constant as usize];
+        if *source == ConstantSource::Zeros {
+            // New buffers are zeros, and so are states without a buffer to start from.
+            return;
+        }
         let upload = self
             .uploads
             .entry(graph.first_equal(constant))

@@ -87,29 +87,29 @@ type Pass = fn(&mut Editor<'_>);
 /// A graph with its operators fused. Calls that are not fused keep their place in the file.
 ///
 /// # Errors
-/// A graph that takes more than the size of the file's justifies.
+/// A graph that takes more memory or work than its size justifies, or a fusion that leaves an invalid graph.
 pub(crate) fn fuse(graph: Graph, fusions: &Fusions) -> Result<Graph> {
     // A gate is two linears with one input, so it comes before they are taken for any two. What stands around a call is looked
     // for when it is whole.
-    let passes: [(bool, Pass); 6] = [
-        (fusions.swiglu, swiglu::find),
-        (fusions.merge_linears, merge_linears::find),
-        (fusions.residual, residual::find),
-        (fusions.norm, norm::find),
-        (fusions.last_row, last_row::find),
-        (fusions.rotary, rotary::find),
+    let passes: [(bool, &'static str, Pass); 6] = [
+        (fusions.swiglu, "swiglu", swiglu::find),
+        (fusions.merge_linears, "merge_linears", merge_linears::find),
+        (fusions.residual, "residual", residual::find),
+        (fusions.norm, "norm", norm::find),
+        (fusions.last_row, "last_row", last_row::find),
+        (fusions.rotary, "rotary", rotary::find),
     ];
-    passes.into_iter().filter(|(on, _)| *on).try_fold(graph, |graph, (_, find)| {
-        let mut editor = Editor::new(&graph, fusions.largest_binding);
-        find(&mut editor);
-        let Some(source) = editor.finish() else { return Ok(graph) };
-        match Graph::assemble(source, graph.size()) {
-            Ok(fused) => Ok(fused),
-            Err(error @ Error::Budget { .. }) => Err(error),
-            Err(error) => {
-                debug_assert!(false, "a pass left a graph that does not hold together: {error}");
-                Ok(graph)
-            }
-        }
+    let mut on = passes.into_iter().filter(|(on, ..)| *on);
+    on.try_fold(graph, |graph, (_, fusion, find)| apply(graph, fusion, find, fusions.largest_binding))
+}
+
+/// Applies one fusion to a graph.
+fn apply(graph: Graph, fusion: &'static str, find: Pass, largest_binding: u64) -> Result<Graph> {
+    let mut editor = Editor::new(&graph, largest_binding);
+    find(&mut editor);
+    let Some(source) = editor.finish() else { return Ok(graph) };
+    Graph::assemble(source, graph.size()).map_err(|error| match error {
+        Error::Budget { .. } => error,
+        error => Error::InvalidFusion { fusion, error: Box::new(error) },
     })
 }

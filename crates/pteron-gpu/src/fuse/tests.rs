@@ -1,6 +1,7 @@
 //! Sketches for the passes' tests, and what all of them together make of exported models.
 
 use super::Fusions;
+use super::editor::Editor;
 use super::fused_linear::LINEAR;
 use super::same_dims::{ADD, NORM, SameDims, VIEW};
 use crate::engine::{LoadOptions, LoadedGraph};
@@ -185,4 +186,23 @@ fn sizes_that_live_shapes_may_part_are_not_the_same() {
     let sizes = SameDims::new(&draft.sketch.decode().unwrap());
     assert!(sizes.same(draft.x, same) && sizes.same(draft.x, viewed));
     assert!(!sizes.same(draft.x, product) && !sizes.same(draft.x, other) && !sizes.same(draft.x, mixed));
+}
+
+#[test]
+fn a_fusion_that_leaves_an_invalid_graph_is_an_error() {
+    /// Takes away a call whose output the next one reads.
+    fn broken(editor: &mut Editor<'_>) {
+        let second = editor.call(1).clone();
+        let def = second.def;
+        editor.replace_with(&[0, 1], 1, second, def);
+    }
+    let mut sketch = Sketch::new();
+    let [x, y, z] = [(); 3].map(|()| sketch.tensor(DataType::Float32, &[4]));
+    sketch.graph.inputs.push(x);
+    sketch.call("aten.neg.default", &[x, y]);
+    sketch.call("aten.abs.default", &[y, z]);
+    sketch.output(z);
+    let error = super::apply(sketch.decode().unwrap(), "broken", broken, u64::MAX).unwrap_err();
+    assert!(matches!(error, crate::Error::InvalidFusion { fusion: "broken", .. }), "{error}");
+    assert!(error.to_string().contains("which nothing has computed before; load without fusions"), "{error}");
 }

@@ -93,13 +93,18 @@ fn tensor_info((id, value): (u32, &Value)) -> Result<Option<TensorInfo>> {
 
 /// The graph's inputs and its outputs, which must be tensors.
 pub(super) fn ports(source: &ir::Graph) -> Result<[Vec<TensorId>; 2]> {
-    let tensor = |(index, &id): (usize, &ir::ValueId)| match source.value(id) {
+    let tensor = |&id: &ir::ValueId| match source.value(id) {
         Some(Value::Tensor(_)) => Ok(TensorId(id.0)),
-        Some(other) => Err(Error::Input { index, reason: format!("is {}, only tensors are supported", other.kind()) }),
-        None => Err(Error::Input { index, reason: "is not among the graph's values".into() }),
+        Some(other) => Err(format!("is {}, only tensors are supported", other.kind())),
+        None => Err("is not among the graph's values".to_owned()),
     };
-    let tensors = |ids: &[ir::ValueId]| ids.iter().enumerate().map(tensor).collect::<Result<Vec<_>>>();
-    Ok([tensors(&source.inputs)?, tensors(&source.outputs)?])
+    let tensors = |ids: &[ir::ValueId], error: fn(usize, String) -> Error| {
+        let tensor = |(index, id)| tensor(id).map_err(|reason| error(index, reason));
+        ids.iter().enumerate().map(tensor).collect::<Result<Vec<_>>>()
+    };
+    let inputs = tensors(&source.inputs, |index, reason| Error::Input { index, reason })?;
+    let outputs = tensors(&source.outputs, |index, reason| Error::Output { index, reason })?;
+    Ok([inputs, outputs])
 }
 
 /// Where tensors' content comes from, before the calls are decoded: those show which constants are state.

@@ -1,11 +1,12 @@
 use super::*;
+use crate::engine::LoadOptions;
 use crate::error::Error;
-use crate::ir::{ConstantId, DataType, Value, ValueId};
-use crate::testing::{Dry, Sketch, noise};
+use crate::ir::{ConstantId, ConstantSource, DataType, Value, ValueId};
+use crate::testing::{Dry, Sketch, compare, f32s, noise, run};
 
 #[test]
 fn a_symbolic_integer_is_written_once_and_before_it_is_read() {
-    let refused = |calls: fn([ValueId; 3]) -> Vec<[ValueId; 3]>| {
+    let rejection = |calls: fn([ValueId; 3]) -> Vec<[ValueId; 3]>| {
         let mut sketch = Sketch::new();
         let x = sketch.input(DataType::Float32, &[4]);
         let zero = sketch.int(0);
@@ -17,12 +18,12 @@ fn a_symbolic_integer_is_written_once_and_before_it_is_read() {
         sketch.output(x);
         sketch.decode().map_err(|error| error.to_string()).err()
     };
-    assert_eq!(refused(|[size, sum, zero]| vec![[size, zero, sum]]), None);
-    let accumulated = refused(|[size, _, _]| vec![[size, size, size]]).unwrap();
+    assert_eq!(rejection(|[size, sum, zero]| vec![[size, zero, sum]]), None);
+    let accumulated = rejection(|[size, _, _]| vec![[size, size, size]]).unwrap();
     assert!(accumulated.contains("`out` is the symbolic integer 2, which was computed before"), "{accumulated}");
-    let early = refused(|[size, sum, _]| vec![[sum, size, sum]]).unwrap();
+    let early = rejection(|[size, sum, _]| vec![[sum, size, sum]]).unwrap();
     assert!(early.contains("`input` is the symbolic integer 3, which is computed only later"), "{early}");
-    let twice = refused(|[size, sum, zero]| vec![[size, zero, sum], [zero, size, sum]]).unwrap();
+    let twice = rejection(|[size, sum, zero]| vec![[size, zero, sum], [zero, size, sum]]).unwrap();
     assert!(twice.contains("which was computed before"), "{twice}");
 }
 
@@ -59,7 +60,7 @@ fn constant_of(sketch: &Sketch, tensor: ValueId) -> ConstantId {
     sketch.graph.value(tensor).and_then(Value::as_tensor).and_then(|tensor| tensor.constant).unwrap()
 }
 
-fn input_refusal(sketch: &Sketch) -> (usize, String) {
+fn input_rejection(sketch: &Sketch) -> (usize, String) {
     match Graph::decode_with(sketch.graph.clone(), &Fusions::ALL).unwrap_err() {
         Error::Input { index, reason } => (index, reason),
         other => panic!("{other}"),
@@ -67,7 +68,7 @@ fn input_refusal(sketch: &Sketch) -> (usize, String) {
 }
 
 #[test]
-fn an_input_with_the_bytes_of_a_constant_is_refused() {
+fn an_input_with_the_bytes_of_a_constant_is_rejected() {
     let mut sketch = Sketch::new();
     let constant = sketch.floats(&[4, 4], &noise(1, 16));
     let x = sketch.input(DataType::Float32, &[4, 4]);
@@ -76,16 +77,16 @@ fn an_input_with_the_bytes_of_a_constant_is_refused() {
     sketch.output(out);
     assert!(sketch.decode().is_ok());
     share_constant(&mut sketch, x, constant);
-    assert_eq!(input_refusal(&sketch), (0, format!("is tensor {x}, which has the bytes of a constant")));
+    assert_eq!(input_rejection(&sketch), (0, format!("is tensor {x}, which has the bytes of a constant")));
 }
 
 #[test]
-fn a_tensor_that_is_input_twice_is_refused() {
+fn a_tensor_that_is_input_twice_is_rejected() {
     let mut sketch = Sketch::new();
     let x = sketch.input(DataType::Float32, &[4, 4]);
     sketch.graph.inputs.push(x);
     sketch.output(x);
-    assert_eq!(input_refusal(&sketch), (1, format!("is tensor {x}, which is input 0 already")));
+    assert_eq!(input_rejection(&sketch), (1, format!("is tensor {x}, which is input 0 already")));
 }
 
 #[test]
@@ -105,7 +106,7 @@ fn constants_are_as_long_as_their_tensors() {
 
 #[test]
 fn keys_that_are_equal_share_bytes_only_if_they_are_as_long() {
-    use crate::ir::ConstantSource::Named;
+    use ConstantSource::Named;
     let mut sketch = Sketch::new();
     let tensors = [4, 8, 4].map(|len: u32| sketch.floats(&[len], &noise(1, len as usize)));
     for constant in &mut sketch.graph.constants {
@@ -132,15 +133,15 @@ fn a_constant_that_a_call_changes_is_state() {
 }
 
 #[test]
-fn what_is_stored_has_the_elements_and_the_dims_of_its_buffer() {
-    let refusal = |dtype, dims: &[u32]| {
+fn a_stored_tensor_has_the_elements_and_dims_of_its_buffer() {
+    let rejection = |dtype, dims: &[u32]| {
         let mut sketch = Sketch::new();
         let buffer = sketch.floats(&[4, 4], &noise(1, 16));
         let x = sketch.input(dtype, dims);
         sketch.call(crate::rewrite::STORE, &[x, buffer]);
         sketch.decode().map(|_| ()).map_err(|error| error.to_string())
     };
-    assert_eq!(refusal(DataType::Float32, &[4, 4]), Ok(()));
+    assert_eq!(rejection(DataType::Float32, &[4, 4]), Ok(()));
     for (dtype, dims, found) in [
         (DataType::Int8, &[4, 4][..], "[4, 4] of I8"),
         (DataType::Int32, &[4, 4], "[4, 4] of I32"),
@@ -148,12 +149,12 @@ fn what_is_stored_has_the_elements_and_the_dims_of_its_buffer() {
         (DataType::Float32, &[16], "[16] of F32"),
     ] {
         let expected = format!("pteron.store (call 0): `self` has {found}, but it is stored as [4, 4] of F32");
-        assert_eq!(refusal(dtype, dims), Err(expected));
+        assert_eq!(rejection(dtype, dims), Err(expected));
     }
 }
 
 #[test]
-fn what_is_stored_fills_its_buffer_in_every_call() {
+fn a_stored_tensor_fills_its_buffer_in_every_call() {
     let mut sketch = Sketch::new();
     let buffer = sketch.floats(&[4, 4], &noise(1, 16));
     let x = sketch.input(DataType::Float32, &[4, 4]);
@@ -162,4 +163,24 @@ fn what_is_stored_fills_its_buffer_in_every_call() {
     assert!(dry.call(&[(&[4, 4], &[])]).is_ok());
     let error = dry.call(&[(&[3, 4], &[])]).unwrap_err().to_string();
     assert!(error.contains("`self` has [3, 4], but the buffer it is stored in has [4, 4]"), "{error}");
+}
+
+/// A running sum, kept in a buffer that starts as zeros.
+#[test]
+fn state_of_zeros_needs_no_bytes() {
+    let mut sketch = Sketch::new();
+    let sum = sketch.floats(&[4], &[9.0; 4]);
+    let x = sketch.input(DataType::Float32, &[4]);
+    let (one, next) = (sketch.int(1), sketch.tensor(DataType::Float32, &[4]));
+    sketch.call("aten.add.Tensor", &[sum, x, one, next]);
+    sketch.call(crate::rewrite::STORE, &[next, sum]);
+    sketch.output(next);
+    sketch.graph.constants[0].source = ConstantSource::Zeros;
+    sketch.constants.clear();
+    let loaded = sketch.load(&LoadOptions::default()).unwrap();
+    let mut state = loaded.new_state().unwrap();
+    for total in [1.5, 3.0, 4.5] {
+        let outputs = run(&loaded, &mut state, &[f32s(&[4], vec![1.5; 4])]).unwrap();
+        compare("the sum", &outputs[0], &f32s(&[4], vec![total; 4]), 0.0);
+    }
 }

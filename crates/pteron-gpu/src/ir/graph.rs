@@ -36,6 +36,8 @@ pub enum ConstantSource {
     Named(String),
     /// Whoever loads the graph has them, by the constant's id.
     Stored,
+    /// All of them are 0, and nobody is asked for them: state that a program starts without data.
+    Zeros,
 }
 
 impl Graph {

@@ -122,8 +122,8 @@ fn maker(name: &str) -> Option<Maker> {
         "sdpa_with_kv_cache.default" | "pteron.sdpa_naive" | "pteron.sdpa_sliced" | "pteron.rotary_sdpa" => p::sdpa,
         "update_cache.default" => p::update_cache,
         "et_vk.sdpa.default" => p::attention,
-        "pteron.sample_row" => p::choose_token,
-        "pteron.fused_linear_q4gsw" => p::linears,
+        "pteron.sample_row" => p::sample_row,
+        "pteron.fused_linear_q4gsw" => p::fused_linear,
         "sym_size.int" | "et_vk.select_as_symint.default" | "add" | "sub" | "mul" | "floordiv" => p::symbolic,
         _ => return None,
     })

@@ -279,13 +279,13 @@ pub(super) fn attention(sketch: &mut Sketch, cursor: &mut Cursor<'_>, name: &str
     sketch.out(name, &[q.id, k.id, v.id, mask, scale], Float32, &[&batch[..], &[m, values]].concat());
 }
 
-pub(super) fn choose_token(sketch: &mut Sketch, cursor: &mut Cursor<'_>, name: &str) {
+pub(super) fn sample_row(sketch: &mut Sketch, cursor: &mut Cursor<'_>, name: &str) {
     let x = sketch.any(cursor, &[Float32], 1..=3);
     let sampling = sketch.like(cursor, Int32, &[Dim::Fixed(4)]);
     sketch.out(name, &[x.id, sampling.id], Int32, &[Dim::Fixed(1), Dim::Fixed(1)]);
 }
 
-pub(super) fn linears(sketch: &mut Sketch, cursor: &mut Cursor<'_>, name: &str) {
+pub(super) fn fused_linear(sketch: &mut Sketch, cursor: &mut Cursor<'_>, name: &str) {
     let (k, count, gated) = (cursor.of(&[32u32, 64]), 1 + cursor.below(3), cursor.flip());
     let count = if gated { 2 } else { count };
     let x = rows(sketch, cursor, k);
