@@ -18,7 +18,7 @@ pub(super) fn device_memory(_adapter: &wgpu::Adapter) -> Option<u64> {
     None
 }
 
-#[cfg(all(not(target_arch = "wasm32"), not(target_vendor = "apple")))]
+#[cfg(all(feature = "vulkan", not(target_arch = "wasm32"), not(target_vendor = "apple")))]
 fn vulkan_memory(adapter: &wgpu::Adapter, beside_it: bool) -> Option<u64> {
     /// `VK_MEMORY_HEAP_DEVICE_LOCAL_BIT`.
     const DEVICE_LOCAL: u32 = 1;
@@ -35,7 +35,7 @@ fn vulkan_memory(adapter: &wgpu::Adapter, beside_it: bool) -> Option<u64> {
     Some(heaps.map(|heap| heap.size).fold(0, u64::saturating_add)).filter(|bytes| *bytes > 0)
 }
 
-#[cfg(target_vendor = "apple")]
+#[cfg(all(not(target_arch = "wasm32"), any(not(feature = "vulkan"), target_vendor = "apple")))]
 fn vulkan_memory(_adapter: &wgpu::Adapter, _beside_it: bool) -> Option<u64> {
     None
 }

@@ -3,7 +3,7 @@
 /// Creates an instance with the backends this build has; the environment variables of wgpu (`WGPU_BACKEND`, …) apply.
 pub(super) fn instance() -> wgpu::Instance {
     let descriptor = wgpu::InstanceDescriptor::new_without_display_handle_from_env();
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", feature = "vulkan"))]
     if !wayland_is_reachable(std::env::var_os("XDG_RUNTIME_DIR").as_deref())
         && let Some(instance) = without_wayland(&descriptor)
     {
@@ -13,7 +13,7 @@ pub(super) fn instance() -> wgpu::Instance {
 }
 
 /// Whether `libwayland` would look for a compositor's socket at all, given the value of `XDG_RUNTIME_DIR`.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "vulkan"))]
 fn wayland_is_reachable(runtime_dir: Option<&std::ffi::OsStr>) -> bool {
     runtime_dir.is_some_and(|path| std::path::Path::new(path).is_absolute())
 }
@@ -25,7 +25,7 @@ fn wayland_is_reachable(runtime_dir: Option<&std::ffi::OsStr>) -> bool {
 /// XDG_RUNTIME_DIR is invalid or not set in the environment" on standard error, once per enumeration, where it is not: on every server
 /// and in every container. Without the extension the layer does not try. Vulkan is the only backend of this build on Linux, so the
 /// instance offers the same adapters.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "vulkan"))]
 fn without_wayland(descriptor: &wgpu::InstanceDescriptor) -> Option<wgpu::Instance> {
     if !descriptor.backends.contains(wgpu::Backends::VULKAN) {
         return None;
@@ -51,7 +51,7 @@ fn without_wayland(descriptor: &wgpu::InstanceDescriptor) -> Option<wgpu::Instan
     }
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(all(test, target_os = "linux", feature = "vulkan"))]
 mod tests {
     use super::*;
 
