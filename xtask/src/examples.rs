@@ -2,7 +2,7 @@
 //!
 //! Examples that need a feature are benchmarks; `cargo xtask features` compiles them.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
@@ -29,7 +29,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
         let example = built(workspace, &format!("examples/{name}"), args);
         println!("   $ {}", example.display());
         let program = &example.program;
-        let status = Command::new(program).args(args).current_dir(&workspace.root).status();
+        let status = Command::new(program).args(args).current_dir(&workspace.root).stdin(Stdio::null()).status();
         if !status.with_context(|| format!("{} could not be started", program.display()))?.success() {
             failed.push(name);
         }
