@@ -13,14 +13,12 @@ use crate::manifest::Conversion;
 pub(crate) fn convert(checkpoint: &Path, wanted: &Conversion, keep: Option<&Path>) -> Result<Vec<u8>, Failure> {
     let failed = |error: pteron_convert::Error| Failure::Output(format!("conversion: {error}"));
     let source = open_checkpoint(checkpoint).map_err(failed)?;
-    let options = ConvertOptions {
-        max_context_length: wanted.context,
-        max_seq_length: wanted.longest_call,
-        linear_format: WeightFormat::from_group_size(wanted.linear_group),
-        embedding_format: WeightFormat::from_group_size(wanted.embedding_group),
-        full_logits: wanted.full_logits,
-        float16: false,
-    };
+    let options = ConvertOptions::new(wanted.context)
+        .with_max_seq_length(wanted.longest_call)
+        .with_linear_format(WeightFormat::from_group_size(wanted.linear_group))
+        .with_embedding_format(WeightFormat::from_group_size(wanted.embedding_group))
+        .with_full_logits(wanted.full_logits)
+        .with_float16(false);
     source.check_context(options.max_context_length).map_err(failed)?;
     let template = ProgramTemplate::new(source.config(), &options, &source.metadata()).map_err(failed)?;
     let path = match keep {

@@ -1,78 +1,78 @@
-//! What a decoder-only transformer is to this crate: its sizes, and the names of its weights.
+//! The configuration of a decoder-only transformer, and the names and shapes of its weights.
 
 use std::fmt;
 
-/// The sizes and switches of a decoder: Llama 2 and 3, Mistral, Qwen 2 and 3, and all that are built like them.
+/// The configuration of a decoder-only model: Llama 2 and 3, Mistral, Qwen 2 and 3, and models with the same structure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelConfig {
-    /// Tokens it knows.
+    /// The size of the vocabulary.
     pub vocab_size: u32,
-    /// Numbers in an embedding.
+    /// The width of the residual stream.
     pub hidden_size: u32,
-    /// Blocks of attention and feed-forward network.
+    /// The number of transformer layers.
     pub num_layers: u32,
-    /// Heads of queries.
+    /// The number of query heads.
     pub num_heads: u32,
-    /// Heads of keys and values.
+    /// The number of key and value heads.
     pub num_kv_heads: u32,
-    /// Numbers in a head.
+    /// The size of a head.
     pub head_dim: u32,
-    /// Numbers between gate and down projection.
+    /// The width of the feed-forward network.
     pub intermediate_size: u32,
-    /// What norms add before they divide.
+    /// The epsilon of RMS norms.
     pub norm_eps: f64,
-    /// Where a position goes.
+    /// Rotary position embedding.
     pub rope: RopeConfig,
-    /// Whether each head of queries and keys has a norm of its own, before rotation.
+    /// Whether queries and keys are normalised per head before RoPE (QK norm).
     pub qk_norm: bool,
-    /// Which projections of attention add a bias.
+    /// The attention projections that add a bias.
     pub attention_bias: AttentionBias,
-    /// Whether the output projection is the embedding.
+    /// Whether the output projection shares the embedding's weights.
     pub tied_embeddings: bool,
-    /// The longest context it was trained for.
+    /// The longest context that the model was trained for.
     pub max_position_embeddings: u32,
 }
 
-/// RopeConfig position embedding.
+/// Rotary position embedding.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RopeConfig {
-    /// The base of the frequencies.
+    /// The base of the frequencies (`rope_theta`).
     pub theta: f64,
-    /// Frequencies stretched for contexts longer than those of pre-training.
+    /// Frequency scaling for contexts longer than those of pre-training.
     pub scaling: Option<RopeScaling>,
-    /// Which two numbers of a head the checkpoint rotates together.
+    /// The pairs that the checkpoint rotates.
     pub style: RopeStyle,
 }
 
-/// Which numbers of a head are rotated together. Programs rotate neighbours; [`ModelConfig::checkpoint_row`] reorders.
+/// The pairs of elements of a head that RoPE rotates. Programs use the interleaved style; [`ModelConfig::checkpoint_row`] reorders
+/// the rows of other checkpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RopeStyle {
-    /// `2i` and `2i + 1`, as Meta's checkpoints and GGUF's Llamas have them.
+    /// `2i` and `2i + 1`: Meta's checkpoints and GGUF's Llama models.
     Interleaved,
-    /// `i` and `i + head_width / 2`, as Hugging Face has them.
+    /// `i` and `i + head_dim / 2` (GPT-NeoX style): Hugging Face.
     HalfSplit,
 }
 
-/// How frequencies are stretched.
+/// Scaling of the RoPE frequencies.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RopeScaling {
-    /// By their wavelength, as Llama 3.1 does.
+    /// By wavelength, as in Llama 3.1.
     Llama3 {
-        /// By how much slow frequencies are divided.
+        /// The divisor of low frequencies.
         factor: f64,
-        /// Wavelengths longer than the original context divided by this are stretched in full.
+        /// Wavelengths longer than the original context divided by this are scaled in full.
         low_frequency_factor: f64,
-        /// Wavelengths shorter than the original context divided by this are left alone.
+        /// Wavelengths shorter than the original context divided by this are not scaled.
         high_frequency_factor: f64,
         /// The context of pre-training.
         original_context: u32,
     },
-    /// Each is divided by a number of its own, the fastest first: how GGUF files spell Llama 3.1's scaling out. There are
-    /// `head_width / 2` of them.
+    /// A divisor per frequency, highest frequency first, `head_dim / 2` in all: how GGUF files store Llama 3.1's scaling.
     FrequencyDivisors(Vec<f32>),
 }
 
-/// Which projections of attention add a bias.
+/// The attention projections that add a bias.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AttentionBias {
     /// None.
@@ -80,18 +80,18 @@ pub enum AttentionBias {
     None,
     /// Queries, keys and values.
     Qkv,
-    /// Queries, keys, values, and the projection back.
+    /// Queries, keys, values and the output projection.
     All,
 }
 
-/// A weight of a decoder.
+/// A weight of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Weight {
-    /// A row for each token.
+    /// The token embedding.
     Embedding,
     /// The norm after the last layer.
     FinalNorm,
-    /// From the last norm to logits. A tied decoder has none.
+    /// The output projection (`lm_head`). A model with tied embeddings has none.
     Output,
     /// A weight of a layer.
     Layer(u32, LayerWeight),
@@ -119,7 +119,7 @@ pub enum LayerWeight {
 }
 
 impl LayerWeight {
-    /// All of them, in the order a layer uses them.
+    /// All weights of a layer, in the order of their use.
     pub const ALL: [Self; 15] = [
         Self::AttentionNorm,
         Self::Query,
@@ -175,14 +175,14 @@ impl fmt::Display for Weight {
 /// Rows and columns of a weight. A vector is a matrix of one column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MatrixShape {
-    /// Its rows: the outputs of a projection, the tokens of an embedding, the numbers of a vector.
+    /// The outputs of a projection, the tokens of an embedding, the elements of a vector.
     pub rows: u32,
-    /// Its columns: the inputs of a projection.
+    /// The inputs of a projection.
     pub columns: u32,
 }
 
 impl MatrixShape {
-    /// How many numbers it has.
+    /// Returns the number of elements.
     #[must_use]
     pub fn count(self) -> u64 {
         u64::from(self.rows) * u64::from(self.columns)
@@ -190,7 +190,7 @@ impl MatrixShape {
 }
 
 impl ModelConfig {
-    /// Every weight it has, in the order a forward pass uses them.
+    /// Iterates over the weights in the order of a forward pass.
     pub fn weights(&self) -> impl Iterator<Item = Weight> + '_ {
         let layers = (0..self.num_layers).flat_map(|layer| {
             LayerWeight::ALL.into_iter().filter(|&part| self.has(part)).map(move |part| Weight::Layer(layer, part))
@@ -199,7 +199,7 @@ impl ModelConfig {
         std::iter::once(Weight::Embedding).chain(layers).chain([Weight::FinalNorm]).chain(output)
     }
 
-    /// Whether its layers have this part.
+    /// Whether the layers have this weight.
     #[must_use]
     pub fn has(&self, part: LayerWeight) -> bool {
         match part {
@@ -212,19 +212,19 @@ impl ModelConfig {
         }
     }
 
-    /// Numbers in all heads of queries.
+    /// Returns the width of all query heads together.
     #[must_use]
     pub fn query_dim(&self) -> u32 {
         self.num_heads * self.head_dim
     }
 
-    /// Numbers in all heads of keys, and in all of values.
+    /// Returns the width of all key heads together, which is also that of all value heads.
     #[must_use]
     pub fn kv_dim(&self) -> u32 {
         self.num_kv_heads * self.head_dim
     }
 
-    /// The shape of a weight.
+    /// Returns the shape of a weight.
     #[must_use]
     pub fn shape(&self, weight: Weight) -> MatrixShape {
         let (queries, keys) = (self.query_dim(), self.kv_dim());
@@ -248,8 +248,8 @@ impl ModelConfig {
         MatrixShape { rows, columns }
     }
 
-    /// The row of the checkpoint that is this row of the program: queries and keys come in the order in which programs rotate
-    /// them, neighbours together. Attention sums over a head, so that their order within it changes nothing else.
+    /// Maps a row of the program to the row of the checkpoint. Query and key rows of half-split checkpoints are interleaved, as
+    /// programs rotate them; attention sums over a head, so the order within it changes nothing else.
     #[must_use]
     pub fn checkpoint_row(&self, weight: Weight, row: u32) -> u32 {
         let rotated = matches!(

@@ -1,4 +1,4 @@
-//! What can go wrong between a checkpoint and a program.
+//! Errors of a conversion.
 
 use std::path::PathBuf;
 
@@ -6,27 +6,27 @@ use pteron_format::EscapedText;
 
 use crate::config::Weight;
 
-/// An error of a conversion. `Display` is one sentence that says what a user can change.
+/// An error of a conversion. Its text is one sentence that says what to change.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A file that cannot be read.
+    /// A file cannot be read.
     #[error("cannot read {}: {error}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the operating system.
         error: std::io::Error,
     },
-    /// A file that cannot be written.
+    /// A file cannot be written.
     #[error("cannot write {}: {error}", path.display())]
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the operating system.
         error: std::io::Error,
     },
-    /// A file that is not what it should be: cut short, damaged, or of another kind.
+    /// A file is truncated, corrupt, or of another format.
     #[error("{}: {}", EscapedText::name(.file), EscapedText::sentence(.problem))]
     Malformed {
         /// The file's name.
@@ -34,49 +34,52 @@ pub enum Error {
         /// What is wrong with it, and where.
         problem: String,
     },
-    /// Something the checkpoint has or wants that cannot be converted.
+    /// The checkpoint uses a feature that cannot be converted.
     #[error("{} is not supported{}", EscapedText::sentence(.what), supported(.alternatives))]
     Unsupported {
-        /// What it is, by name: an architecture, a tensor's type, sliding-window attention.
+        /// The feature: an architecture, a tensor type, sliding-window attention.
         what: String,
-        /// What could stand there instead.
+        /// The supported alternatives.
         alternatives: Vec<String>,
     },
-    /// Weights that are not there, or not needed, or have other shapes.
+    /// Tensors are missing, unexpected, or have wrong shapes.
     #[error("the checkpoint's tensors do not fit {}: {}", EscapedText::name(.architecture), .problems)]
     Tensors {
-        /// What the configuration says the model is.
+        /// The architecture that the configuration names.
         architecture: String,
-        /// Each of them, and what is wrong.
+        /// The tensors and their problems.
         problems: String,
     },
-    /// An option that does not fit the model.
+    /// The configuration of the model cannot be converted.
+    #[error("{0}")]
+    InvalidModel(String),
+    /// An option is invalid, or does not fit the model.
     #[error("{0}")]
     InvalidOption(String),
-    /// A weight that is not a number, or infinite.
+    /// A weight is infinite or NaN.
     #[error("{weight}: row {row}, column {column} of the checkpoint is {value}; weights must be finite")]
     NotFinite {
         /// The weight.
         weight: Weight,
-        /// The row, as the checkpoint counts.
+        /// The row in the checkpoint.
         row: u32,
-        /// The column, or of 4-bit rows the group.
+        /// The column; for 4-bit rows, the group.
         column: usize,
-        /// What stands there.
+        /// The value.
         value: f32,
     },
-    /// A template that does not fit the decoder it is for.
-    #[error("the program was planned for another config: {0}")]
+    /// The template was built for another model.
+    #[error("the program template does not fit the model: {0}")]
     Template(String),
     /// The caller asked to stop.
     #[error("interrupted; nothing was written")]
     Interrupted,
-    /// A program that cannot be written.
+    /// The program cannot be written.
     #[error("the program cannot be written: {0}")]
     Format(#[from] pteron_format::Error),
 }
 
-/// The result of a conversion's step.
+/// The result of a conversion.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 fn supported(alternatives: &[String]) -> String {
@@ -88,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_from_a_file_are_cut_and_escaped() {
+    fn names_from_a_file_are_truncated_and_escaped() {
         let (long, line) = ("layer.".repeat(10_000), "a\nb\u{1b}[2J");
         for text in [long.as_str(), line] {
             let text = || text.to_owned();

@@ -1,9 +1,9 @@
-//! Floating-point numbers as checkpoints store them.
+//! Floating-point formats of checkpoints.
 
 use half::f16;
 use half::slice::HalfFloatSliceExt;
 
-/// How a number is stored. The least significant byte comes first.
+/// A floating-point format, little-endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Float {
     /// The upper half of a float32.
@@ -15,7 +15,7 @@ pub(crate) enum Float {
 }
 
 impl Float {
-    /// How many bytes a number has.
+    /// Returns the size in bytes.
     pub(crate) const fn size(self) -> usize {
         match self {
             Self::Bf16 | Self::F16 => 2,
@@ -23,7 +23,7 @@ impl Float {
         }
     }
 
-    /// Decodes numbers that lie one after the other, as many as `bytes` and `out` both have.
+    /// Decodes as many values as `bytes` and `out` both hold.
     pub(crate) fn decode(self, bytes: &[u8], out: &mut [f32]) {
         match self {
             Self::Bf16 => each(bytes, out, |bytes| f32::from_bits(u32::from(u16::from_le_bytes(bytes)) << 16)),
@@ -33,14 +33,14 @@ impl Float {
     }
 }
 
-/// One number after the other, without a check between them, so that the compiler can take many at once.
+/// Converts without bounds checks in the loop, so that it vectorises.
 fn each<const SIZE: usize, T>(bytes: &[u8], out: &mut [T], number: impl Fn([u8; SIZE]) -> T) {
     for (out, bytes) in out.iter_mut().zip(bytes.as_chunks().0) {
         *out = number(*bytes);
     }
 }
 
-/// Processors convert halves by the vector, but only from aligned numbers, and in a file numbers can lie at odd addresses.
+/// Vector instructions convert float16 from aligned memory; the values of a file may be unaligned.
 fn halves(bytes: &[u8], out: &mut [f32]) {
     const BLOCK: usize = 256;
     let mut block = [f16::ZERO; BLOCK];

@@ -1,8 +1,28 @@
-//! Checkpoints become programs.
+//! Converts checkpoints of decoder-only language models to ExecuTorch programs.
 //!
-//! A [`Source`] has the weights of a decoder-only transformer and says what shape it has ([`ModelConfig`]). A [`ProgramTemplate`] is the
-//! program for such a decoder as ExecuTorch's Llama exporter writes it: graph, methods, and for every constant where its bytes
-//! come from. Conversion computes those bytes and writes them in a stream: memory holds a few tensors, never the model.
+//! A [`Source`] reads a checkpoint: its configuration ([`ModelConfig`]), its weights row by row, and its tokenizer. A
+//! [`ProgramTemplate`] is the program that ExecuTorch's Llama exporter would write for that configuration, without the bytes of its
+//! constants. [`convert`](convert()) computes those bytes and streams them to a file; memory holds a few blocks of rows, never the
+//! model.
+//!
+//! ```no_run
+//! use std::ops::ControlFlow;
+//! use std::path::Path;
+//!
+//! use pteron_convert::{ConvertOptions, ProgramTemplate, ScaleMethod, convert, open_checkpoint};
+//!
+//! # fn main() -> pteron_convert::Result<()> {
+//! let source = open_checkpoint(Path::new("SmolLM2-135M-Instruct"))?;
+//! let options = ConvertOptions::new(2048);
+//! source.check_context(options.max_context_length)?;
+//! let template = ProgramTemplate::new(source.config(), &options, &source.metadata())?;
+//! let report = convert(&*source, template, ScaleMethod::default(), Path::new("model.pte"), &mut |progress| {
+//!     println!("{} of {} bytes", progress.done, progress.total);
+//!     ControlFlow::Continue(())
+//! })?;
+//! println!("{} bytes, relative quantisation error {:.3}", report.bytes, report.relative_error);
+//! # Ok(()) }
+//! ```
 
 mod check;
 pub mod config;

@@ -1,4 +1,4 @@
-//! Files that are mapped, so that their pages are read when they are touched.
+//! Memory-mapped files.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ impl Mapped {
     /// Maps a file.
     ///
     /// # Errors
-    /// A file that cannot be opened or mapped, or something that is no file.
+    /// A file that cannot be opened or mapped, or that is not a regular file.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         map(path).map_err(|error| Error::Read { path: path.to_owned(), error })
     }
@@ -24,7 +24,7 @@ impl Mapped {
 
 fn map(path: &Path) -> std::io::Result<Mapped> {
     let (file, metadata) = pteron_files::open(path)?;
-    // Nothing cannot be mapped.
+    // An empty file cannot be mapped.
     if metadata.len() == 0 {
         return Ok(Mapped::Memory(Vec::new()));
     }

@@ -1,4 +1,4 @@
-//! What a path leads to: which reader opens it, or what to give instead.
+//! Detects the kind of a checkpoint and opens it.
 
 use std::fs;
 use std::io::Read;
@@ -21,19 +21,18 @@ pub enum CheckpointKind {
 /// Opens a checkpoint of any kind.
 ///
 /// # Errors
-/// A path that leads to no checkpoint, and what the reader of its kind finds wrong.
+/// A path that is not a checkpoint, or a checkpoint that cannot be read.
 pub fn open_checkpoint(path: &Path) -> Result<Box<dyn Source>> {
-    // The one place that knows which reader a kind has.
     match detect(path)? {
         CheckpointKind::HuggingFace => Ok(Box::new(HuggingFace::open(path)?)),
         CheckpointKind::Gguf => Ok(Box::new(Gguf::open(path)?)),
     }
 }
 
-/// Which kind of checkpoint a path leads to. Little of it is read.
+/// Detects the kind of a checkpoint from its first bytes or file names.
 ///
 /// # Errors
-/// A path that leads nowhere, or to something that is no checkpoint; the message says what to give instead.
+/// A path that does not exist or is not a checkpoint. The message says what to pass instead.
 pub fn detect(path: &Path) -> Result<CheckpointKind> {
     let unreadable = |error| Error::Read { path: path.to_owned(), error };
     let metadata = fs::metadata(path).map_err(unreadable)?;
@@ -67,11 +66,11 @@ fn detect_folder(folder: &Path) -> Result<CheckpointKind> {
     })
 }
 
-/// What a clone without Git LFS has in a large file's place.
+/// The start of the file that a clone without Git LFS has instead of a large file.
 pub(crate) const LFS_POINTER: &[u8] = b"version https://git-lfs";
 pub(crate) const LFS_ADVICE: &str = "it is a Git LFS pointer, not the file itself: fetch that with `git lfs pull`";
 
-/// No kind of file needs more bytes to be told from others.
+/// The most bytes that detection needs.
 const LONGEST_MAGIC: u64 = 32;
 
 fn detect_file(path: &Path, start: &[u8]) -> Result<CheckpointKind> {
@@ -96,7 +95,7 @@ fn detect_file(path: &Path, start: &[u8]) -> Result<CheckpointKind> {
     Err(instead(path, problem.to_owned()))
 }
 
-/// How files that `torch.save` writes are called.
+/// Extensions of files that `torch.save` writes.
 const PYTORCH: [&str; 3] = ["bin", "pth", "pt"];
 
 const PYTORCH_ADVICE: &str = "PyTorch's own files can run code when they are read: save the model as safetensors, with \
@@ -114,7 +113,7 @@ pub(crate) fn no_safetensors(folder: &Path, wanted: &str) -> Error {
     }
 }
 
-/// The first file, by name, that ends in one of these.
+/// Returns the first file, by name, with one of these extensions.
 fn first_file(folder: &Path, extensions: &[&str]) -> Option<String> {
     let paths = fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
     let matching = paths.filter(|path| {
@@ -151,13 +150,13 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_of_hugging_face_is_opened_by_its_reader() {
+    fn a_hugging_face_folder_is_opened_by_its_reader() {
         let folder = with(&[("config.json", b"{}")]);
         assert_eq!(open_checkpoint(folder.path()).err().unwrap().to_string(), "config.json: architectures is missing");
     }
 
     #[test]
-    fn other_files_get_advice() {
+    fn other_files_are_rejected_with_advice() {
         let header = [&2_u64.to_le_bytes()[..], b"{\"\""].concat();
         for (name, bytes, problem) in [
             (
@@ -185,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn other_folders_get_advice() {
+    fn other_folders_are_rejected_with_advice() {
         for (files, problem) in [
             (&[][..], "it has no config.json: give a folder with config.json and safetensors, or a GGUF file"),
             (
@@ -207,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_without_weights_says_which() {
+    fn a_folder_without_weights_names_the_missing_file() {
         let config = br#"{"model_type": "llama"}"#;
         let refused = |folder: &Temporary| HuggingFace::open(folder.path()).err().unwrap().to_string();
         let folder = with(&[("config.json", config)]);
@@ -219,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_leads_nowhere_is_said() {
+    fn a_missing_path_is_an_error() {
         let text = detect(Path::new("no-such-folder")).unwrap_err().to_string();
         assert!(text.starts_with("cannot read no-such-folder: "), "{text}");
     }

@@ -1,4 +1,4 @@
-//! The program around a decoder's graph: the method that runs it, and those that say what it is.
+//! The program around a graph: `forward`, and constant methods with the metadata.
 
 use pteron_format::ScalarType;
 use pteron_format::program::{
@@ -11,19 +11,19 @@ use crate::config::ModelConfig;
 use crate::source::CheckpointMetadata;
 use crate::template::ConvertOptions;
 
-/// The segment of constants that lie outside delegates. It is empty, and still comes first.
+/// The segment of constants outside delegates. It is empty, and still comes first.
 const CONSTANTS: SegmentId = SegmentId(0);
 /// The segment of the delegate.
 const DELEGATE: SegmentId = SegmentId(1);
-/// The planned buffer that outputs lie in; the one before it is reserved.
+/// The planned buffer of the outputs; buffer 0 is reserved.
 const OUTPUTS: u32 = 1;
-/// What the place of a tensor in a planned buffer is a multiple of.
+/// The alignment of tensors in a planned buffer.
 const ALIGNMENT: u64 = 16;
 
-/// How Python sees a value that is not a container.
+/// The pytree spec of a value that is not a container.
 const LEAF: &str = r#"{"type": null, "context": null, "children_spec": []}"#;
 
-/// The program of a decoder whose sizes were checked, with the segments that its delegate names still to be added.
+/// Builds the program of a checked model. Its segments are added later.
 pub(crate) fn build(config: &ModelConfig, options: &ConvertOptions, metadata: &CheckpointMetadata) -> Program<Vec<u8>> {
     let plans = std::iter::once(forward(config, options)).chain(constant_methods(config, options, metadata)).collect();
     Program {
@@ -32,14 +32,15 @@ pub(crate) fn build(config: &ModelConfig, options: &ConvertOptions, metadata: &C
         segments: Vec::new(),
         inline_constants: Vec::new(),
         inline_delegates: Vec::new(),
-        // Of the placeholder that stands for no constant.
+        // The placeholder that stands for no constant.
         constants: Some(SubsegmentOffsets { segment: CONSTANTS, offsets: vec![0] }),
         mutable_data: None,
         named_data: None,
     }
 }
 
-/// From tokens and a position to logits.
+/// The method that computes logits from tokens and a position.
+#[expect(clippy::expect_used, reason = "`check::check` runs before and bounds the size of every tensor")]
 fn forward(config: &ModelConfig, options: &ConvertOptions) -> ExecutionPlan {
     let (tokens, vocabulary) = (options.max_call_tokens(), config.vocab_size);
     let ids = tensor(ScalarType::Long, vec![1, tokens], ShapeDynamism::Bound);
@@ -50,7 +51,7 @@ fn forward(config: &ModelConfig, options: &ConvertOptions) -> ExecutionPlan {
         tensor(ScalarType::Float, vec![1, vocabulary], ShapeDynamism::Static)
     };
     logits.allocation = Some(AllocationDetails { memory: OUTPUTS, offset: 0 });
-    let output_bytes = logits.byte_len().unwrap_or(u64::MAX).next_multiple_of(ALIGNMENT);
+    let output_bytes = logits.byte_len().expect("`check` bounds the size of the logits").next_multiple_of(ALIGNMENT);
     let args = [0, 1, 2].map(ValueId).to_vec();
     let chain = Chain { instructions: vec![Instruction::DelegateCall { delegate: 0, args }], ..Chain::default() };
     ExecutionPlan {
@@ -138,12 +139,12 @@ fn forward_inputs() -> String {
     container(&node("builtins.tuple", r#""null""#, &[&positional, &named]))
 }
 
-/// A container as Python writes it; its context is a JSON text within JSON.
+/// A pytree node as Python writes it; its context is JSON within JSON.
 fn node(kind: &str, context: &str, children: &[&str]) -> String {
     format!(r#"{{"type": "{kind}", "context": {context}, "children_spec": [{}]}}"#, children.join(", "))
 }
 
-/// With the version of the notation.
+/// Adds the version of the notation.
 fn container(root: &str) -> String {
     format!("[1, {root}]")
 }

@@ -1,16 +1,16 @@
-//! Cosines and sines for rotary position embedding, as the exporter's tables have them.
+//! Cosine and sine tables of rotary position embedding, as the exporter computes them.
 //!
-//! Frequencies and angles are float32 there, and models are trained with such tables: far positions differ from exact angles by
-//! more than rounding. So the same steps are rounded here, and only the functions are more exact.
+//! The exporter computes frequencies and angles in float32, and models are trained with such tables: at far positions they differ
+//! from exact angles by more than rounding. This module rounds at the same steps; only cosine and sine are more exact.
 
 use std::f32::consts::TAU;
 
 use crate::config::{ModelConfig, RopeScaling};
 
-/// Of every position before `context` and of every frequency, cosine and sine: two tables `[context, head_width / 2]`.
+/// Computes the cosine and sine tables, `[context, head_dim / 2]` each.
 ///
-/// Cosines and sines are the float32 numbers nearest to the truth; PyTorch's differ from them by one in the last place in about
-/// five of a hundred, which ones depends on its machine.
+/// The values are correctly rounded; about 5 % of PyTorch's differ from them by one unit in the last place, depending on the
+/// machine.
 #[must_use]
 pub fn table(config: &ModelConfig, context: u32) -> (Vec<f32>, Vec<f32>) {
     let rotary = RopeTable::new(config);
@@ -18,7 +18,7 @@ pub fn table(config: &ModelConfig, context: u32) -> (Vec<f32>, Vec<f32>) {
     angles.map(|angle| (Wave::Cosine.of(angle), Wave::Sine.of(angle))).unzip()
 }
 
-/// A function of angles.
+/// Cosine or sine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Wave {
     Cosine,
@@ -34,7 +34,7 @@ impl Wave {
     }
 }
 
-/// The frequencies of a decoder.
+/// The RoPE frequencies of a model.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct RopeTable {
     frequencies: Vec<f32>,
@@ -77,7 +77,7 @@ impl RopeTable {
     }
 }
 
-/// A frequency for longer contexts.
+/// Scales a frequency.
 fn scale_frequency(scaling: &RopeScaling, index: usize, frequency: f32) -> f32 {
     match scaling {
         RopeScaling::FrequencyDivisors(divisors) => frequency / divisors.get(index).copied().unwrap_or(1.0),
@@ -98,7 +98,7 @@ fn scale_frequency(scaling: &RopeScaling, index: usize, frequency: f32) -> f32 {
     }
 }
 
-#[allow(clippy::cast_possible_truncation, reason = "rounding to float32 is what is wanted")]
+#[allow(clippy::cast_possible_truncation, reason = "rounding to float32 is intended")]
 pub(crate) fn narrow(value: f64) -> f32 {
     value as f32
 }
@@ -108,9 +108,9 @@ mod tests {
     use super::*;
     use crate::config::RopeStyle;
 
-    /// Llama 3.1's frequencies, as PyTorch computes them: two that are kept, seven that are mixed, two that are divided.
+    /// Llama 3.1's frequencies, as PyTorch computes them: two unscaled, seven interpolated, two divided.
     #[test]
-    fn stretched_frequencies_are_pytorchs_to_the_bit() {
+    fn scaled_frequencies_equal_pytorchs_bit_for_bit() {
         let expected = [
             0x3b81_2e35,
             0x3b52_7720,

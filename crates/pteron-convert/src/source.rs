@@ -1,60 +1,60 @@
-//! Where weights come from.
+//! Sources of weights.
 
 use std::borrow::Cow;
 
 use crate::config::{ModelConfig, Weight};
 use crate::error::Result;
 
-/// A checkpoint: the weights of a decoder, row by row.
+/// A checkpoint: its configuration, its weights row by row, and its metadata.
 ///
-/// Rows are asked for in any order and from several threads. What is handed out is as the checkpoint has it: the order of rows
-/// in a program is [`ModelConfig::checkpoint_row`]'s business.
+/// Rows are read in any order and from several threads, in the checkpoint's own row order; [`ModelConfig::checkpoint_row`] maps the
+/// rows of a program to it.
 pub trait Source: Sync {
-    /// What the weights make up.
+    /// Returns the configuration of the model.
     fn config(&self) -> &ModelConfig;
 
-    /// Whether a program with room for this many tokens answers as the checkpoint means to.
+    /// Checks that a program with this context length computes what the checkpoint does.
     ///
     /// # Errors
-    /// A context that is too long, with the longest that is not.
+    /// A context that is longer than the model's sliding window, with the longest allowed.
     fn check_context(&self, context: u32) -> Result<()> {
         let _ = context;
         Ok(())
     }
 
-    /// One row of a weight, as float32. `out` has the row's columns.
+    /// Reads a row of a weight as float32 into `out`, which has the row's length.
     ///
     /// # Errors
-    /// Bytes that cannot be read. That all weights are there, with the right shapes, was checked when the source was opened.
+    /// Bytes that cannot be read. Opening the source has checked that all weights exist with the right shapes.
     fn row(&self, weight: Weight, row: u32, out: &mut [f32]) -> Result<()>;
 
-    /// The row as it is stored, if that is symmetric 4-bit groups of this many numbers: then nothing is rounded again.
+    /// Returns the row as stored, if it is quantised to symmetric 4-bit groups of this size; it is then not quantised again.
     fn int4_row(&self, weight: Weight, row: u32, group: u32) -> Option<Int4Row<'_>> {
         let _ = (weight, row, group);
         None
     }
 
-    /// What a runtime needs to know beside the weights.
+    /// Returns the metadata and the sidecar files.
     fn metadata(&self) -> CheckpointMetadata;
 }
 
-/// A row of 4-bit numbers, each group with its scale: number = (nibble − 8) · scale.
+/// A row of 4-bit values with a scale per group: value = (nibble − 8) · scale.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Int4Row<'a> {
-    /// Two numbers a byte, the earlier one in the lower half; 8 stands for zero.
+    /// Two values per byte, the first in the low nibble; 8 is zero.
     pub nibbles: Cow<'a, [u8]>,
-    /// One for each group.
+    /// The scale of each group.
     pub scales: Vec<f32>,
 }
 
-/// What a checkpoint says beside its weights.
+/// Metadata of a checkpoint, and files to put beside the program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckpointMetadata {
-    /// The token that texts begin with.
+    /// The beginning-of-sequence token.
     pub bos_token: Option<u32>,
-    /// Tokens that end a text.
+    /// The end-of-sequence tokens.
     pub eos_tokens: Vec<u32>,
-    /// Files to put beside the program: the tokenizer, and what holds the chat template.
+    /// The tokenizer and the chat template.
     pub sidecars: Vec<Sidecar>,
 }
 
@@ -63,6 +63,6 @@ pub struct CheckpointMetadata {
 pub struct Sidecar {
     /// Its name, `tokenizer.json`.
     pub name: String,
-    /// What is in it.
+    /// Its contents.
     pub bytes: Vec<u8>,
 }

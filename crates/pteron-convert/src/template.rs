@@ -1,4 +1,4 @@
-//! The program of a decoder before its weights are there.
+//! The program of a model without the bytes of its constants.
 
 use pteron_format::program::Program;
 use pteron_format::vulkan::Graph;
@@ -9,36 +9,45 @@ use crate::error::Result;
 use crate::source::CheckpointMetadata;
 use crate::{check, graph, program};
 
-/// What the caller decides.
+/// Options of a conversion.
+///
+/// ```
+/// use pteron_convert::ConvertOptions;
+/// use pteron_convert::template::WeightFormat;
+///
+/// let options = ConvertOptions::new(4096).with_max_seq_length(512).with_embedding_format(WeightFormat::Float32);
+/// assert_eq!(options.max_call_tokens(), 511);
+/// ```
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct ConvertOptions {
-    /// Tokens that the KV cache has room for.
+    /// The capacity of the KV cache, in tokens (the exporter's `--max_context_length`).
     pub max_context_length: u32,
-    /// Most tokens of one call, plus one, as the exporter counts (`--max_seq_length`).
+    /// One more than the longest call, in tokens (the exporter's `--max_seq_length`).
     pub max_seq_length: u32,
-    /// How projections are stored.
+    /// The format of linear weights.
     pub linear_format: WeightFormat,
-    /// How the embedding is stored.
+    /// The format of the embedding.
     pub embedding_format: WeightFormat,
-    /// Whether logits are computed for all tokens of a call, not only the last.
+    /// Whether to compute logits for every token of a call instead of the last one.
     pub full_logits: bool,
-    /// Whether numbers that are not quantised have 16 bits in the graph: activations, caches, scales, tables.
+    /// Whether activations, caches, scales and tables are float16 in the graph.
     pub float16: bool,
 }
 
 impl ConvertOptions {
-    /// The numbers that share a scale where nobody says.
+    /// The default group size of 4-bit weights.
     pub const DEFAULT_GROUP: u32 = 32;
-    /// The most tokens of one call, plus one, where nobody says.
+    /// The default of [`max_seq_length`](Self::max_seq_length), where the context is at least as long.
     pub const DEFAULT_MAX_SEQ_LENGTH: u32 = 2048;
 
-    /// What is usual: everything in 4 bits, logits of the last token alone.
+    /// Creates the default options: all weights in 4 bits, logits of the last token.
     #[must_use]
-    pub fn new(context: u32) -> Self {
+    pub fn new(max_context_length: u32) -> Self {
         let group = Self::DEFAULT_GROUP;
         Self {
-            max_context_length: context,
-            max_seq_length: context.min(Self::DEFAULT_MAX_SEQ_LENGTH),
+            max_context_length,
+            max_seq_length: max_context_length.min(Self::DEFAULT_MAX_SEQ_LENGTH),
             linear_format: WeightFormat::Int4 { group },
             embedding_format: WeightFormat::Int4 { group },
             full_logits: false,
@@ -46,52 +55,83 @@ impl ConvertOptions {
         }
     }
 
-    /// The most tokens of one call: as many as fit into a texture, even where a longer call is wished for.
+    /// Sets [`max_seq_length`](Self::max_seq_length).
+    #[must_use]
+    pub fn with_max_seq_length(self, max_seq_length: u32) -> Self {
+        Self { max_seq_length, ..self }
+    }
+
+    /// Sets [`linear_format`](Self::linear_format).
+    #[must_use]
+    pub fn with_linear_format(self, linear_format: WeightFormat) -> Self {
+        Self { linear_format, ..self }
+    }
+
+    /// Sets [`embedding_format`](Self::embedding_format).
+    #[must_use]
+    pub fn with_embedding_format(self, embedding_format: WeightFormat) -> Self {
+        Self { embedding_format, ..self }
+    }
+
+    /// Sets [`full_logits`](Self::full_logits).
+    #[must_use]
+    pub fn with_full_logits(self, full_logits: bool) -> Self {
+        Self { full_logits, ..self }
+    }
+
+    /// Sets [`float16`](Self::float16).
+    #[must_use]
+    pub fn with_float16(self, float16: bool) -> Self {
+        Self { float16, ..self }
+    }
+
+    /// Returns the longest call in tokens: `max_seq_length - 1`, limited by the depth of a texture.
     #[must_use]
     pub fn max_call_tokens(&self) -> u32 {
         self.max_seq_length.saturating_sub(1).min(graph::MAX_CALL_TOKENS)
     }
 }
 
-/// How weights are stored.
+/// The storage format of a weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WeightFormat {
-    /// Symmetric 4-bit numbers in groups.
+    /// Symmetric 4-bit integers with a scale per group.
     #[serde(rename = "four_bits")]
     Int4 {
-        /// Numbers that share a scale.
+        /// Elements per scale.
         group: u32,
     },
-    /// As float32.
+    /// float32.
     Float32,
 }
 
 impl WeightFormat {
-    /// Groups of so many, or float32 where there are none.
+    /// Returns 4-bit groups of this size, or float32 for `None`.
     #[must_use]
     pub fn from_group_size(group: Option<u32>) -> Self {
         group.map_or(Self::Float32, |group| Self::Int4 { group })
     }
 }
 
-/// A program without its constants' bytes.
+/// A program without the bytes of its constants.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProgramTemplate {
-    /// The methods. Segments and named data are empty: whoever writes the file adds the graph and the constants. The methods
-    /// count on an empty segment first, then that of the graph; those of constants follow.
+    /// The methods. Segments and named data are empty; [`convert`](crate::convert) adds them. The methods expect an empty first
+    /// segment, then the graph, then the constants.
     pub program: Program<Vec<u8>>,
     /// The delegate's graph. The keys of its constants are empty until their bytes are hashed.
     pub graph: Graph,
-    /// For each of the graph's constants, in its order, what it is.
+    /// The contents of each constant of the graph, in order.
     pub constant_data: Vec<ConstantData>,
 }
 
 impl ProgramTemplate {
-    /// The program of a decoder.
+    /// Builds the program of a model.
     ///
     /// # Errors
-    /// Sizes and options that do not go together, and what would.
+    /// [`Error::InvalidModel`](crate::Error::InvalidModel) or [`Error::InvalidOption`](crate::Error::InvalidOption), with the values
+    /// that would be accepted.
     pub fn new(config: &ModelConfig, options: &ConvertOptions, metadata: &CheckpointMetadata) -> Result<Self> {
         check::check(config, options)?;
         let (graph, constant_data) = graph::build(config, options);
@@ -99,41 +139,41 @@ impl ProgramTemplate {
     }
 }
 
-/// What a constant's bytes are. Where the graph has [`DataType::Float16`](pteron_format::vulkan::DataType) for a constant
-/// ([`ConvertOptions::half`]), its numbers are rounded to 16 bits.
+/// The contents of a constant. Floats are written as the graph's element type: float32, or float16 with
+/// [`ConvertOptions::float16`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ConstantData {
-    /// The nibbles of a weight, two a byte, rows one after the other.
+    /// The 4-bit values of a weight in row-major order, two per byte.
     Int4 {
         /// The weight.
         weight: Weight,
-        /// Numbers that share a scale.
+        /// Elements per scale.
         group: u32,
     },
     /// The scales of a weight that is stored as [`Int4`](Self::Int4).
     Scales {
         /// The weight.
         weight: Weight,
-        /// Numbers that share a scale.
+        /// Elements per scale.
         group: u32,
-        /// Which scales lie side by side.
+        /// The memory order of the scales.
         order: ScaleOrder,
     },
-    /// A weight as float32.
+    /// A weight that is not quantised.
     Float(Weight),
-    /// Of every position and frequency, the cosine; `[context, head_width / 2]`.
+    /// The RoPE cosines, `[context, head_dim / 2]`.
     RopeCos,
-    /// Of every position and frequency, the sine.
+    /// The RoPE sines, `[context, head_dim / 2]`.
     RopeSin,
     /// Zeros.
     Zeros,
 }
 
-/// How the scales of a matrix lie.
+/// The memory order of the scales of a matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ScaleOrder {
-    /// `[groups of a row, rows]`, as linears take them. Zeros fill the rows up to a multiple of four.
+    /// `[groups, rows]`, for linear layers; the rows are zero-padded to a multiple of four.
     GroupMajor,
-    /// `[rows, groups of a row]`, as embeddings take them.
+    /// `[rows, groups]`, for embeddings.
     RowMajor,
 }

@@ -1,9 +1,9 @@
-//! What several tests use.
+//! Helpers that several tests share.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A folder that goes when the test ends.
+/// A folder that is removed when the test ends.
 pub(crate) struct Temporary(PathBuf);
 
 impl Temporary {
@@ -26,7 +26,7 @@ impl Temporary {
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        // What is left behind is small, and in a folder for such things.
+        // A leftover is small and in the system's temporary folder.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

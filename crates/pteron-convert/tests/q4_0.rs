@@ -42,14 +42,12 @@ fn floats(bytes: &[u8]) -> Vec<f32> {
 #[test]
 fn blocks_of_4_bits_are_taken_as_they_are() {
     let source = Gguf::open(folder().join("model.gguf")).unwrap();
-    let options = ConvertOptions {
-        max_context_length: 128,
-        max_seq_length: 128,
-        linear_format: WeightFormat::Int4 { group: GROUP },
-        embedding_format: WeightFormat::Int4 { group: GROUP },
-        full_logits: false,
-        float16: false,
-    };
+    let options = ConvertOptions::new(128)
+        .with_max_seq_length(128)
+        .with_linear_format(WeightFormat::Int4 { group: GROUP })
+        .with_embedding_format(WeightFormat::Int4 { group: GROUP })
+        .with_full_logits(false)
+        .with_float16(false);
     let template = ProgramTemplate::new(source.config(), &options, &source.metadata()).unwrap();
     let constant_data = template.constant_data.clone();
     let path = std::env::temp_dir().join(format!("pteron-q4_0-{}.pte", std::process::id()));

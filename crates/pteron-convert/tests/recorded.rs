@@ -31,14 +31,12 @@ fn base() -> Case {
         tied_embeddings: false,
         max_position_embeddings: 128,
     };
-    let options = ConvertOptions {
-        max_context_length: 128,
-        max_seq_length: 128,
-        linear_format: WeightFormat::Int4 { group: 32 },
-        embedding_format: WeightFormat::Int4 { group: 32 },
-        full_logits: false,
-        float16: false,
-    };
+    let options = ConvertOptions::new(128)
+        .with_max_seq_length(128)
+        .with_linear_format(WeightFormat::Int4 { group: 32 })
+        .with_embedding_format(WeightFormat::Int4 { group: 32 })
+        .with_full_logits(false)
+        .with_float16(false);
     Case { config, options }
 }
 

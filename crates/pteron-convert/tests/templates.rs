@@ -33,14 +33,12 @@ fn small() -> (ModelConfig, ConvertOptions, CheckpointMetadata) {
         tied_embeddings: false,
         max_position_embeddings: 64,
     };
-    let options = ConvertOptions {
-        max_context_length: 64,
-        max_seq_length: 33,
-        linear_format: WeightFormat::Int4 { group: 32 },
-        embedding_format: WeightFormat::Int4 { group: 64 },
-        full_logits: false,
-        float16: false,
-    };
+    let options = ConvertOptions::new(64)
+        .with_max_seq_length(33)
+        .with_linear_format(WeightFormat::Int4 { group: 32 })
+        .with_embedding_format(WeightFormat::Int4 { group: 64 })
+        .with_full_logits(false)
+        .with_float16(false);
     (config, options, CheckpointMetadata { bos_token: Some(1), eos_tokens: vec![2], sidecars: Vec::new() })
 }
 
@@ -56,7 +54,15 @@ fn large() -> (ModelConfig, ConvertOptions, CheckpointMetadata) {
         attention_bias: AttentionBias::None,
         ..sizes
     };
-    (config, ConvertOptions { max_context_length: 8192, max_seq_length: 2049, ..options }, metadata)
+    (
+        config,
+        {
+            let mut changed = options;
+            changed.max_context_length = 8192;
+            changed.with_max_seq_length(2049)
+        },
+        metadata,
+    )
 }
 
 /// The whole program with zeros for all constants, under names that say which they are.
@@ -115,7 +121,7 @@ prop_compose! {
     fn wishes()(context in 1u32..40, call in 1u32..40, floats: bool, words: bool, full_logits: bool, half: bool) -> ConvertOptions {
         let linears = if floats { WeightFormat::Float32 } else { WeightFormat::Int4 { group: 32 } };
         let embedding = if words { WeightFormat::Float32 } else { WeightFormat::Int4 { group: 32 } };
-        ConvertOptions { max_context_length: context, max_seq_length: 1 + call.min(context), linear_format: linears, embedding_format: embedding, full_logits, float16: half }
+        ConvertOptions::new(context).with_max_seq_length(1 + call.min(context)).with_linear_format(linears).with_embedding_format(embedding).with_full_logits(full_logits).with_float16(half)
     }
 }
 
@@ -135,7 +141,7 @@ proptest! {
     ) {
         let heads = groups * config.num_kv_heads;
         let config = ModelConfig { hidden_size: width, intermediate_size: hidden, num_heads: heads, head_dim: 2 * half_head, ..config };
-        let options = ConvertOptions { linear_format: WeightFormat::Float32, embedding_format: WeightFormat::Float32, ..options };
+        let options = options.with_linear_format(WeightFormat::Float32).with_embedding_format(WeightFormat::Float32);
         check(&config, &options, &CheckpointMetadata::default());
     }
 
@@ -145,7 +151,7 @@ proptest! {
         config in decoders(), options in wishes(), vocabulary in 16_000u32..70_000, hidden in 500u32..530, context in 2000u32..20_000,
     ) {
         let config = ModelConfig { vocab_size: vocabulary, intermediate_size: 32 * hidden, ..config };
-        let template = ProgramTemplate::new(&config, &ConvertOptions { max_context_length: context, ..options }, &CheckpointMetadata::default()).unwrap();
+        let template = ProgramTemplate::new(&config, &{ let mut changed = options; changed.max_context_length = context; changed }, &CheckpointMetadata::default()).unwrap();
         prop_assert_eq!(live::check(&template.graph), Ok(()));
     }
 }
@@ -246,7 +252,7 @@ impl Flow<'_> {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_by_name() {
+fn invalid_models_and_options_are_rejected_by_name() {
     type Change = fn(&mut ModelConfig, &mut ConvertOptions);
     let cases: [(Change, &str); 21] = [
         (|d, _| d.vocab_size = 0, "vocabulary is 0"),
@@ -293,7 +299,9 @@ fn what_does_not_fit_is_refused_by_name() {
         let (mut config, mut options, metadata) = small();
         change(&mut config, &mut options);
         match ProgramTemplate::new(&config, &options, &metadata) {
-            Err(Error::InvalidOption(problem)) => assert!(problem.contains(expected), "{problem} does not say {expected:?}"),
+            Err(Error::InvalidOption(problem) | Error::InvalidModel(problem)) => {
+                assert!(problem.contains(expected), "{problem} does not say {expected:?}")
+            }
             Err(other) => panic!("{expected}: {other}"),
             Ok(_) => panic!("{expected}: was accepted"),
         }

@@ -148,13 +148,11 @@ impl Convert {
         let context = self.context.unwrap_or_else(|| config.max_position_embeddings.clamp(1, USUAL_CONTEXT));
         let format =
             |storage| template::WeightFormat::from_group_size((storage == WeightStorage::FourBits).then_some(self.group));
-        ConvertOptions {
-            max_context_length: context,
-            max_seq_length: self.longest_call.unwrap_or_else(|| context.min(ConvertOptions::DEFAULT_MAX_SEQ_LENGTH)),
-            linear_format: format(self.linears),
-            embedding_format: format(self.embedding),
-            full_logits: self.full_logits,
-            float16: self.half,
-        }
+        ConvertOptions::new(context)
+            .with_max_seq_length(self.longest_call.unwrap_or_else(|| context.min(ConvertOptions::DEFAULT_MAX_SEQ_LENGTH)))
+            .with_linear_format(format(self.linears))
+            .with_embedding_format(format(self.embedding))
+            .with_full_logits(self.full_logits)
+            .with_float16(self.half)
     }
 }

@@ -1,4 +1,4 @@
-//! Blocks of numbers as GGML stores them, each with one function that says what the numbers are.
+//! Dequantisation of GGML's blocks.
 //!
 //! `d` is the scale of a block and `m` what is added to its numbers; both are float16. In the types called K, groups of a block
 //! have scales of their own, small whole numbers that `d` stretches in turn.
@@ -7,7 +7,7 @@ use std::array::from_fn;
 
 use half::{bf16, f16};
 
-/// Numbers in a block of the types called K.
+/// Elements per block of K-quants.
 const SUPER: usize = 256;
 
 fn half_at(block: &[u8], at: usize) -> f32 {
@@ -53,7 +53,7 @@ pub(super) fn q4_0(block: &[u8; 18], out: &mut [f32; 32]) {
     set(out, |i| (f32::from(nibble(&block[2..], i)) - 8.0) * d);
 }
 
-/// The same numbers two a byte, neighbours together, with their scale: as programs hold them.
+/// Repacks a `Q4_0` block with adjacent elements in one byte, as programs store them. Returns it with its scale.
 pub(super) fn q4_0_interleaved(block: &[u8; 18]) -> (f32, [u8; 16]) {
     let pair = |i| nibble(&block[2..], 2 * i) | nibble(&block[2..], 2 * i + 1) << 4;
     (half_at(block, 0), from_fn(pair))

@@ -1,10 +1,10 @@
-//! A walk over bytes that may end anywhere.
+//! A bounds-checked reader.
 
 use std::fmt::Display;
 
 use crate::error::{Error, Result};
 
-/// A place in a file, and what is being read there.
+/// A position in a file, and the item being read.
 #[derive(Clone)]
 pub(super) struct Cursor<'a> {
     file: &'a str,
@@ -23,12 +23,12 @@ impl<'a> Cursor<'a> {
         self.at
     }
 
-    /// How many bytes are left.
+    /// Returns the number of bytes left.
     pub(super) fn left(&self) -> usize {
         self.bytes.len() - self.at
     }
 
-    /// Something that is wrong here.
+    /// An error at this position.
     pub(super) fn fault(&self, problem: impl Display) -> Error {
         let problem = format!("{}, at byte {}: {problem}", self.part, self.at);
         Error::Malformed { file: self.file.to_owned(), problem }
@@ -61,7 +61,7 @@ impl<'a> Cursor<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// A number of things that take at least this many bytes each.
+    /// Reads a count of items of at least this many bytes each.
     pub(super) fn count(&mut self, least: usize) -> Result<usize> {
         let count = self.u64()?;
         let most = self.left() / least;
@@ -71,13 +71,13 @@ impl<'a> Cursor<'a> {
             .ok_or_else(|| self.fault(format!("it says that there are {count}, and the file has room for {most}")))
     }
 
-    /// A text's bytes behind their length.
+    /// Reads a length-prefixed string.
     pub(super) fn string(&mut self) -> Result<&'a [u8]> {
         let len = self.u64()?;
         self.take(len)
     }
 
-    /// A name: a string in UTF-8.
+    /// Reads a UTF-8 string.
     pub(super) fn name(&mut self) -> Result<&'a str> {
         let bytes = self.string()?;
         std::str::from_utf8(bytes).map_err(|_| self.fault("the name that ends here is not UTF-8"))

@@ -12,23 +12,23 @@ const MAGIC: [u8; 4] = *b"GGUF";
 const DEFAULT_ALIGNMENT: u32 = 32;
 /// A tensor has at most this many dimensions.
 const MAX_RANK: u32 = 4;
-/// Files in use have some thousands.
+/// Real files have thousands.
 const MOST_TENSORS: usize = 1 << 20;
 /// The fewest bytes that a tensor's description takes: the name's length, the rank, the type, the offset.
 const LEAST_TENSOR: usize = 8 + 4 + 4 + 8;
 
-/// A file whose head has been read.
+/// A file with its header parsed.
 pub(super) struct File<'a> {
     name: &'a str,
     pub(super) metadata: Metadata<'a>,
     tensors: Vec<Described<'a>>,
     alignment: u64,
-    /// Where the tensors' bytes begin, and where the file ends.
+    /// The offset of the tensor data, and the length of the file.
     data: u64,
     end: u64,
 }
 
-/// A tensor as the head describes it.
+/// A tensor as described in the header.
 struct Described<'a> {
     name: &'a str,
     dims: [u64; MAX_RANK as usize],

@@ -1,4 +1,4 @@
-//! What a file says beside its tensors: keys with values.
+//! The key-value metadata of a file.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -8,14 +8,14 @@ use crate::error::{Error, Result};
 
 /// The fewest bytes that a key with a value takes: the key's length, the value's type, a byte.
 const LEAST_ENTRY: usize = 8 + 4 + 1;
-/// Files in use have some dozens.
+/// Real files have dozens.
 const MOST_KEYS: usize = 1 << 16;
 /// The fewest bytes that an element of an array of arrays takes.
 const LEAST_ARRAY: usize = 4 + 8;
 /// Arrays within arrays. No file in use has any.
 const MAX_DEPTH: usize = 8;
 
-/// The types of values, by their numbers.
+/// The value types, by their ids.
 const TYPES: [Type; 13] = [
     Type::U8,
     Type::I8,
@@ -49,7 +49,7 @@ enum Type {
     F64,
 }
 
-/// A value. Texts and arrays stay where they are in the file.
+/// A value. Strings and arrays borrow from the file.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Value<'a> {
     Unsigned(u64),
@@ -60,7 +60,7 @@ pub(super) enum Value<'a> {
     Array(Array<'a>),
 }
 
-/// An array whose extent has been checked.
+/// An array whose bounds have been checked.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Array<'a> {
     key: &'a str,
@@ -77,7 +77,7 @@ pub(super) struct Metadata<'a> {
 }
 
 impl<'a> Metadata<'a> {
-    /// Reads the number of keys, and each with its value.
+    /// Reads the number of keys, and all keys and values.
     pub(super) fn read(cursor: &mut Cursor<'a>, file: &'a str) -> Result<Self> {
         cursor.part = "the number of keys".to_owned();
         let count = cursor.count(LEAST_ENTRY)?;
@@ -103,7 +103,7 @@ impl<'a> Metadata<'a> {
         self.entries.get(key).copied()
     }
 
-    /// A key whose value is not what it should be.
+    /// An error about the value of a key.
     pub(super) fn fault(&self, key: &str, problem: impl std::fmt::Display) -> Error {
         Error::Malformed { file: self.file.to_owned(), problem: format!("the value of {}: {problem}", shown(key)) }
     }
@@ -144,7 +144,7 @@ impl<'a> Metadata<'a> {
         self.converted(key, "an array", array)
     }
 
-    /// A value that must be there.
+    /// Returns a required value.
     pub(super) fn needed<T>(&self, key: &str, value: Result<Option<T>>) -> Result<T> {
         value?.ok_or_else(|| self.missing(key))
     }
@@ -218,7 +218,7 @@ fn value<'a>(cursor: &mut Cursor<'a>, key: &'a str, file: &'a str, kind: Type, d
         Type::I16 => Value::Signed(i16::from_le_bytes(cursor.array()?).into()),
         Type::I32 => Value::Signed(i32::from_le_bytes(cursor.array()?).into()),
         Type::I64 => Value::Signed(i64::from_le_bytes(cursor.array()?)),
-        Type::F32 => Value::Float(meant(f32::from_le_bytes(cursor.array()?))),
+        Type::F32 => Value::Float(shortest_decimal(f32::from_le_bytes(cursor.array()?))),
         Type::F64 => Value::Float(f64::from_le_bytes(cursor.array()?)),
         Type::Bool => Value::Bool(cursor.array::<1>()? != [0]),
         Type::Text => Value::Text(cursor.string()?),
@@ -226,7 +226,7 @@ fn value<'a>(cursor: &mut Cursor<'a>, key: &'a str, file: &'a str, kind: Type, d
     })
 }
 
-/// An array: its extent is walked, its elements are left for later.
+/// Reads the bounds of an array without its elements.
 fn array<'a>(cursor: &mut Cursor<'a>, key: &'a str, file: &'a str, depth: usize) -> Result<Array<'a>> {
     if depth >= MAX_DEPTH {
         return Err(cursor.fault(format!("arrays are nested more than {MAX_DEPTH} deep")));
@@ -251,7 +251,7 @@ fn array<'a>(cursor: &mut Cursor<'a>, key: &'a str, file: &'a str, depth: usize)
     Ok(Array { key, file, bytes, element, len })
 }
 
-/// The decimal number that a float32 was made from: 0.00001, not 0.000009999999747378752.
-fn meant(float: f32) -> f64 {
+/// Returns the decimal number that a float32 was parsed from: 0.00001, not 0.000009999999747378752.
+fn shortest_decimal(float: f32) -> f64 {
     float.to_string().parse().unwrap_or_else(|_| f64::from(float))
 }

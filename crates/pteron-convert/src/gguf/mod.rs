@@ -1,7 +1,7 @@
-//! Checkpoints in GGUF files: Llama, Mistral and `SmolLM` (`llama`), Qwen 2 (`qwen2`) and Qwen 3 (`qwen3`).
+//! GGUF checkpoints: Llama, Mistral and `SmolLM` (`llama`), Qwen 2 (`qwen2`) and Qwen 3 (`qwen3`).
 //!
-//! A file is hostile until checked. Opening reads its head, checks every count, length and offset against the file, finds all
-//! weights, and writes the tokenizer anew as `tokenizer.json`; rows are read where they are asked for.
+//! Opening parses the header, checks every count, length and offset against the file, finds all weights, and converts the
+//! tokenizer to `tokenizer.json`. Rows are read on demand.
 
 mod blocks;
 mod cursor;
@@ -26,7 +26,7 @@ use crate::error::{Error, Result};
 use crate::map::Mapped;
 use crate::source::{CheckpointMetadata, Int4Row, Source};
 
-/// Numbers that share a scale in the type that is handed out as it is.
+/// The group size of `Q4_0`, which is passed through without quantising again.
 const FOUR_BIT_GROUP: u32 = 32;
 
 type Bytes = Box<dyn AsRef<[u8]> + Send + Sync>;
@@ -41,10 +41,10 @@ pub struct Gguf {
 }
 
 impl Gguf {
-    /// Opens a file, and those beside it if it is the first of several.
+    /// Opens a file, and the other shards if it is the first of several.
     ///
     /// # Errors
-    /// A file that cannot be read or is damaged, and whatever in it is not supported.
+    /// A file that cannot be read, is corrupt, or uses features that are not supported.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let first = Mapped::open(path)?;
@@ -59,7 +59,7 @@ impl Gguf {
         Self::read(&names, files)
     }
 
-    /// The same from bytes that are in memory; errors call them by this name.
+    /// Opens a checkpoint from bytes; errors use `name` for the file.
     ///
     /// # Errors
     /// As for [`open`](Self::open); a model in several files is not supported here.
@@ -76,7 +76,7 @@ impl Gguf {
             return Err(Error::InvalidOption("there is no file to read".to_owned()));
         };
         let (architecture, mut config) = model::config(&first.metadata)?;
-        let tensors = together(names, &heads)?;
+        let tensors = all_tensors(names, &heads)?;
         weights::complete(&mut config, &tensors);
         let weights = weights::find(architecture, &config, &tensors)?;
         config.rope.scaling = weights::scaling(architecture, &config, &tensors, &bytes)?;
@@ -85,7 +85,7 @@ impl Gguf {
         Ok(Self { architecture, config, weights, metadata, files })
     }
 
-    /// A row's place and its bytes.
+    /// Returns the tensor of a weight and the bytes of a row.
     fn stored(&self, weight: Weight, row: u32) -> Option<(&Stored, &[u8])> {
         let stored = self.weights.get(&weight)?;
         let file = (**self.files.get(stored.file)?).as_ref();
@@ -93,8 +93,8 @@ impl Gguf {
     }
 }
 
-/// The tensors of all files.
-fn together<'a>(names: &[String], heads: &[File<'a>]) -> Result<Tensors<'a>> {
+/// Collects the tensors of all files.
+fn all_tensors<'a>(names: &[String], heads: &[File<'a>]) -> Result<Tensors<'a>> {
     let mut tensors = Tensors::new();
     for (index, (name, head)) in names.iter().zip(heads).enumerate() {
         for (tensor, placed) in head.place()? {

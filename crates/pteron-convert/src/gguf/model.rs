@@ -1,16 +1,16 @@
-//! From a file's keys to the shape of a decoder.
+//! Reads the model configuration from a file's metadata.
 
 use super::cursor::shown;
 use super::metadata::{Metadata, Value};
 use crate::config::{AttentionBias, ModelConfig, RopeConfig, RopeStyle};
 use crate::error::{Error, Result};
 
-/// The base of the frequencies if a file does not say.
+/// The default RoPE base.
 const DEFAULT_THETA: f64 = 10_000.0;
-/// A size beyond this is no model's.
+/// The largest size that a model can have.
 const LARGEST: u32 = 1 << 24;
 
-/// A kind of model.
+/// A supported architecture.
 #[derive(Debug)]
 pub(super) struct Architecture {
     pub(super) name: &'static str,
@@ -18,7 +18,7 @@ pub(super) struct Architecture {
     head_norms: bool,
     /// AttentionBias that every model of the kind has; some models have more.
     pub(super) biases: AttentionBias,
-    /// Whether a tensor may say how frequencies are stretched.
+    /// Whether a tensor may hold frequency divisors.
     pub(super) divisors: bool,
 }
 
@@ -46,8 +46,8 @@ const ARCHITECTURES: [Architecture; 3] = [
     },
 ];
 
-/// Keys of an architecture that change what is computed, what they bring, and the value besides 0 that changes nothing.
-const REFUSED: [(&str, &str, f64); 13] = [
+/// Keys of features that are not supported, and the value besides 0 that turns each off.
+const UNSUPPORTED: [(&str, &str, f64); 13] = [
     ("expert_count", "a mixture of experts", 0.0),
     ("logit_scale", "scaling of logits", 1.0),
     ("residual_scale", "scaling of residuals", 1.0),
@@ -63,11 +63,11 @@ const REFUSED: [(&str, &str, f64); 13] = [
     ("rope.scale_linear", "linear scaling of positions", 1.0),
 ];
 
-/// The model that a file holds, as far as its keys say: what depends on tensors (vocabulary, tying, further biases, stretched
-/// frequencies) is as if there were none.
+/// Reads the configuration from the metadata. Fields that depend on tensors (vocabulary, tied embeddings, further biases,
+/// frequency divisors) are completed later.
 pub(super) fn config(metadata: &Metadata<'_>) -> Result<(&'static Architecture, ModelConfig)> {
     let keys = Keys { metadata, architecture: architecture(metadata)? };
-    keys.check_refused()?;
+    keys.check_unsupported()?;
     let width = keys.size("embedding_length")?;
     let heads = keys.size("attention.head_count")?;
     let head_width = keys.head_width(width, heads)?;
@@ -104,7 +104,7 @@ fn refused(what: impl Into<String>, alternatives: &[&str]) -> Error {
     Error::Unsupported { what: what.into(), alternatives }
 }
 
-/// A file's keys that begin with its architecture's name.
+/// The keys with the architecture's prefix.
 struct Keys<'m, 'a> {
     metadata: &'m Metadata<'a>,
     architecture: &'static Architecture,
@@ -115,7 +115,7 @@ impl Keys<'_, '_> {
         format!("{}.{name}", self.architecture.name)
     }
 
-    /// A size that may be missing.
+    /// Returns a size, or a default if it is missing.
     fn size_or(&self, name: &str, default: u32) -> Result<u32> {
         let key = self.key(name);
         if let Some(Value::Array(_)) = self.metadata.get(&key) {
@@ -156,7 +156,7 @@ impl Keys<'_, '_> {
         if !head_width.is_multiple_of(2) {
             return Err(self.metadata.fault(&key, format!("heads of {head_width} numbers cannot be rotated in pairs")));
         }
-        // Programs count the numbers of all heads in 32 bits.
+        // Programs store the width of all heads in 32 bits.
         if heads.checked_mul(head_width).is_none() {
             return Err(self.metadata.fault(&key, format!("{heads} heads of {head_width} numbers are too many")));
         }
@@ -204,8 +204,8 @@ impl Keys<'_, '_> {
         }
     }
 
-    fn check_refused(&self) -> Result<()> {
-        for (name, what, neutral) in REFUSED {
+    fn check_unsupported(&self) -> Result<()> {
+        for (name, what, neutral) in UNSUPPORTED {
             let value = self.metadata.float(&self.key(name))?.unwrap_or(neutral);
             if value != 0.0 && value != neutral {
                 return Err(refused(format!("{what} ({} = {value})", self.key(name)), &[]));
@@ -217,7 +217,7 @@ impl Keys<'_, '_> {
         Ok(())
     }
 
-    /// A window as long as the context is none.
+    /// Rejects sliding windows that are shorter than the context.
     fn check_window(&self, context: u32) -> Result<()> {
         let key = self.key("attention.sliding_window");
         let sliding = match self.metadata.get(&key) {

@@ -1,4 +1,4 @@
-//! Models in several files: `model-00001-of-00003.gguf` and so on. The first has all keys; each has tensors of its own.
+//! Models split into several files, `model-00001-of-00003.gguf` and so on. The first has the metadata; each has some of the tensors.
 
 use std::path::{Path, PathBuf};
 
@@ -7,10 +7,10 @@ use crate::error::{Error, Result};
 
 const COUNT: &str = "split.count";
 const NUMBER: &str = "split.no";
-/// Names count parts in five digits.
+/// File names have five digits.
 const MOST: u32 = 99_999;
 
-/// The files beside the first one, in order; none for a model in one file.
+/// Returns the other files of a split model, in order.
 pub(super) fn others(path: &Path, first: &File<'_>) -> Result<Vec<PathBuf>> {
     let count = first.metadata.number(COUNT)?.unwrap_or(1);
     if count <= 1 {
@@ -28,7 +28,7 @@ pub(super) fn others(path: &Path, first: &File<'_>) -> Result<Vec<PathBuf>> {
     Ok((2..=count).map(|number| path.with_file_name(format!("{stem}{}", ending(number)))).collect())
 }
 
-/// Checks that files are the parts of one model, in order.
+/// Checks that the files are the shards of one model, in order.
 pub(super) fn check(names: &[String], files: &[File<'_>]) -> Result<()> {
     for (index, (name, file)) in names.iter().zip(files).enumerate() {
         let number = file.metadata.number(NUMBER)?.unwrap_or(0);

@@ -1,22 +1,22 @@
-//! The types of tensors, as a table: everything that is said of a type is said here.
+//! The tensor types of GGUF.
 
 use super::blocks;
 
-/// A type of tensors. Numbers are stored in blocks of a fixed length.
+/// A tensor type. Elements are stored in blocks of a fixed size.
 pub(super) struct TensorType {
     pub(super) id: u32,
     pub(super) name: &'static str,
-    /// Numbers in a block.
+    /// Elements per block.
     pub(super) block: usize,
-    /// Bytes of a block.
+    /// Bytes per block.
     bytes: usize,
-    /// The numbers of whole blocks.
+    /// Dequantises whole blocks.
     pub(super) unpack: fn(&[u8], &mut [f32]),
 }
 
 macro_rules! tensor_types {
     ($($id:literal $name:ident: $block:literal numbers in $bytes:literal bytes by $unpack:path;)+) => {
-        /// All types that can be read.
+        /// All supported types.
         pub(super) static TENSOR_TYPES: &[TensorType] = &[$(TensorType {
             id: $id,
             name: stringify!($name),
@@ -41,10 +41,10 @@ tensor_types! {
     14 Q6_K: 256 numbers in 210 bytes by blocks::q6_k;
 }
 
-/// The number of the type whose rows programs can hold as they are.
+/// The type id whose rows are passed through without quantising again.
 pub(super) const Q4_0: u32 = 2;
 
-/// Names of types that are not read.
+/// Names of types that are not supported.
 const OTHERS: [(u32, &str); 22] = [
     (9, "Q8_1"),
     (10, "Q2_K"),
@@ -70,19 +70,19 @@ const OTHERS: [(u32, &str); 22] = [
     (40, "NVFP4"),
 ];
 
-/// The type with this number.
+/// Returns the type with this id.
 pub(super) fn kind(id: u32) -> Option<&'static TensorType> {
     TENSOR_TYPES.iter().find(|kind| kind.id == id)
 }
 
-/// What a type is called, whether it can be read or not.
+/// Returns the name of a type, supported or not.
 pub(super) fn tensor_type_name(id: u32) -> String {
     let known = TENSOR_TYPES.iter().map(|kind| (kind.id, kind.name)).chain(OTHERS).find(|&(other, _)| other == id);
     known.map_or_else(|| format!("number {id}"), |(_, name)| name.to_owned())
 }
 
 impl TensorType {
-    /// How many bytes a row of this many numbers has, if that is a whole number of blocks.
+    /// Returns the bytes of a row of this many elements, if that is a whole number of blocks.
     pub(super) fn row_bytes(&self, numbers: u64) -> Option<u64> {
         let block = self.block as u64;
         if numbers.is_multiple_of(block) { (numbers / block).checked_mul(self.bytes as u64) } else { None }

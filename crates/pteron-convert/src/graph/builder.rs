@@ -1,27 +1,27 @@
-//! A graph before it is written down: calls over tensors and sym_ints, without ids, storage or memory.
+//! A graph under construction: calls over tensors and symbolic integers, without ids, storage or memory.
 
 use crate::template::ConstantData;
 
-/// A tensor, by its place in [`GraphBuilder::tensors`].
+/// A tensor, by its index in [`GraphBuilder::tensors`].
 pub(super) type TensorId = usize;
 
-/// A number that is known only when the graph runs, in the order of their making.
+/// A symbolic integer, known only when the graph runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SymInt(usize);
 
-/// What a tensor's numbers are.
+/// The kind of a tensor's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Element {
     /// Floating-point numbers.
     Float,
-    /// Tokens and positions: int64 for the caller.
+    /// Tokens and positions: int64 at the method's border.
     Index,
     /// Two 4-bit numbers.
     Nibbles,
 }
 
 impl Element {
-    /// Bytes of one, to the exporter's planner. It plans before numbers are halved and indices narrowed.
+    /// Returns the element size that the exporter's memory planner uses. It plans before floats become float16 and indices int32.
     pub(super) fn planned_size(self) -> u64 {
         match self {
             Self::Float => 4,
@@ -34,15 +34,15 @@ impl Element {
 /// Where a tensor comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// Bytes of the file, which the operators that take them bring to the device themselves.
+    /// A constant that its operators prepack themselves.
     Constant(ConstantData),
-    /// A constant that was brought to the device by a call of its own, and stays there.
+    /// A constant that a `prepack` call has copied to the device.
     Prepacked,
-    /// A constant that calls change, and that outlives them.
+    /// A mutable buffer, such as a KV cache.
     State(ConstantData),
-    /// The caller.
+    /// An input of the graph.
     Input,
-    /// A call.
+    /// The output of a call.
     Call,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct Tensor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Size {
     Fixed(u32),
-    /// As many tokens as a call has.
+    /// The number of tokens of a call.
     Tokens,
 }
 
@@ -79,16 +79,16 @@ pub(super) enum Arg {
     Null,
 }
 
-/// What a call makes.
+/// The output of a call.
 #[derive(Clone, Debug)]
 pub(super) enum CallOutput {
     Tensor(TensorId),
     Tensors(Vec<TensorId>),
-    /// A number: the next sym_int.
+    /// The next symbolic integer.
     SymInt,
 }
 
-/// The operators of a decoder.
+/// The operators of a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operator {
     Prepack,
@@ -112,7 +112,7 @@ pub(super) enum Operator {
 }
 
 impl Operator {
-    /// Its name in the file.
+    /// Returns the operator's name in the file.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Prepack => "et_vk.prepack.default",
@@ -146,7 +146,7 @@ pub(super) struct Call {
 }
 
 impl Call {
-    /// The tensors it takes.
+    /// Returns the input tensors.
     pub(super) fn inputs(&self) -> impl Iterator<Item = TensorId> + '_ {
         self.args.iter().filter_map(|arg| match arg {
             Arg::Tensor(tensor) => Some(*tensor),
@@ -154,7 +154,7 @@ impl Call {
         })
     }
 
-    /// The tensors it makes.
+    /// Returns the output tensors.
     pub(super) fn outputs(&self) -> &[TensorId] {
         match &self.output {
             CallOutput::Tensor(tensor) => std::slice::from_ref(tensor),
@@ -164,7 +164,7 @@ impl Call {
     }
 }
 
-/// One line of a graph.
+/// A statement of a graph.
 #[derive(Clone, Debug)]
 pub(super) enum Statement {
     /// A constant or an input.
@@ -174,7 +174,7 @@ pub(super) enum Statement {
 }
 
 impl Statement {
-    /// The tensors that are there from this statement on.
+    /// Returns the tensors that this statement defines.
     pub(super) fn outputs(&self) -> &[TensorId] {
         match self {
             Self::Placeholder(tensor) => std::slice::from_ref(tensor),
@@ -186,7 +186,7 @@ impl Statement {
 /// A graph.
 #[derive(Clone, Debug)]
 pub(super) struct GraphBuilder {
-    /// The most tokens of a call.
+    /// The longest call in tokens.
     max_call_tokens: u32,
     pub(super) tensors: Vec<Tensor>,
     pub(super) statements: Vec<Statement>,
@@ -195,12 +195,12 @@ pub(super) struct GraphBuilder {
 }
 
 impl GraphBuilder {
-    /// An empty graph, for calls of so many tokens and fewer.
+    /// Creates an empty graph.
     pub(super) fn new(max_call_tokens: u32) -> Self {
         Self { max_call_tokens, tensors: Vec::new(), statements: Vec::new(), outputs: Vec::new(), sym_ints: 0 }
     }
 
-    /// The upper bounds of a tensor's sizes.
+    /// Returns the upper bounds of a tensor's sizes.
     pub(super) fn dims(&self, tensor: TensorId) -> Vec<u32> {
         let bound = |&size: &Size| match size {
             Size::Fixed(size) => size,
@@ -209,25 +209,25 @@ impl GraphBuilder {
         self.tensors[tensor].sizes.iter().map(bound).collect()
     }
 
-    /// A tensor that no call makes.
+    /// Adds a constant, a state or an input.
     pub(super) fn placeholder(&mut self, tensor: Tensor) -> TensorId {
         let id = self.add(tensor);
         self.statements.push(Statement::Placeholder(id));
         id
     }
 
-    /// A tensor that a later call makes.
+    /// Adds a tensor that a later call defines.
     pub(super) fn add(&mut self, tensor: Tensor) -> TensorId {
         self.tensors.push(tensor);
         self.tensors.len() - 1
     }
 
-    /// A call.
+    /// Adds a call.
     pub(super) fn call(&mut self, operator: Operator, args: Vec<Arg>, output: CallOutput) {
         self.statements.push(Statement::Call(Call { operator, args, output }));
     }
 
-    /// A call that makes a number.
+    /// Adds a call that returns a symbolic integer.
     pub(super) fn sym_int(&mut self, operator: Operator, args: Vec<Arg>) -> SymInt {
         let sym_int = SymInt(self.sym_ints);
         self.sym_ints += 1;
@@ -237,7 +237,7 @@ impl GraphBuilder {
 }
 
 impl SymInt {
-    /// Its place among all sym_ints.
+    /// Returns its index.
     pub(super) fn index(self) -> usize {
         self.0
     }

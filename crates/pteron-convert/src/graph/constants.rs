@@ -1,10 +1,10 @@
-//! The constants of a decoder's graph, in the order in which the exporter numbers them.
+//! The constants of a graph, in the exporter's order.
 
 use super::builder::{Arg, CallOutput, Element, GraphBuilder, Operator, Origin, Size, Tensor, TensorId, fixed};
 use crate::config::{LayerWeight, ModelConfig, Weight};
 use crate::template::{ConstantData, ConvertOptions, ScaleOrder, WeightFormat};
 
-/// What the scales of a projection are filled up to.
+/// The rows of scales are padded to a multiple of this.
 const TEXEL: u32 = 4;
 
 /// A projection's constants.
@@ -38,24 +38,24 @@ pub(super) struct Layer {
     pub(super) down: Projection,
 }
 
-/// Everything that a graph has before its first call.
+/// All constants and states.
 #[derive(Clone, Debug)]
 pub(super) struct Constants {
     pub(super) embedding: LinearWeight,
     pub(super) layers: Vec<Layer>,
     pub(super) final_norm: TensorId,
     pub(super) output: Projection,
-    /// Of each layer, keys and values.
+    /// The key and value cache of each layer.
     pub(super) caches: Vec<(TensorId, TensorId)>,
     pub(super) cosines: TensorId,
     pub(super) sines: TensorId,
 }
 
 impl Constants {
-    /// Parameters come in the order of their use. Buffers follow: caches, an embedding of 4-bit numbers, the rotary tables.
+    /// Declares parameters in the order of their use, then buffers: caches, a 4-bit embedding, the RoPE tables.
     pub(super) fn declare(builder: &mut GraphBuilder, config: &ModelConfig, options: &ConvertOptions) -> Self {
         let mut constants = ConstantBuilder { builder, config, options };
-        // An embedding of floats is a parameter, one of 4-bit numbers a buffer, which comes later.
+        // A float embedding is a parameter; a 4-bit one is a buffer and comes later.
         let embedding = match options.embedding_format {
             WeightFormat::Float32 => Ok(constants.floats(Weight::Embedding)),
             WeightFormat::Int4 { group } => Err(group),
@@ -108,7 +108,7 @@ impl ConstantBuilder<'_> {
     fn projection(&mut self, weight: Weight, bias: Option<Weight>) -> Projection {
         let (rows, columns) = (self.config.shape(weight).rows, self.config.shape(weight).columns);
         let (matrix, bias) = match self.options.linear_format {
-            // Quantising replaces the weight, which comes behind its bias then.
+            // Quantising replaces the weight, which then comes after its bias.
             WeightFormat::Int4 { group } => {
                 let bias = bias.map(|bias| self.vector(bias));
                 (self.nibbles(weight, group, ScaleOrder::GroupMajor), bias)
@@ -145,7 +145,7 @@ impl ConstantBuilder<'_> {
         self.builder.placeholder(Tensor { element: Element::Float, sizes, origin: Origin::State(ConstantData::Zeros) })
     }
 
-    /// A table that calls slice, for which it has to be a tensor of the device.
+    /// Declares a table and prepacks it, since calls slice it on the device.
     fn table(&mut self, content: ConstantData) -> TensorId {
         let sizes = fixed([self.options.max_context_length, self.config.head_dim / 2]);
         let stored = self.constant(content, Element::Float, sizes.clone());

@@ -1,4 +1,4 @@
-//! The calls of a decoder, in the order in which the exporter makes them.
+//! The calls of a model, in the exporter's order.
 
 use super::builder::{Arg, CallOutput, Element, GraphBuilder, Operator, Origin, Size, SymInt, Tensor, TensorId, fixed};
 use super::constants::{Constants, Layer, LinearWeight, Projection};
@@ -6,7 +6,7 @@ use crate::config::ModelConfig;
 use crate::rope::narrow;
 use crate::template::ConvertOptions;
 
-/// The whole graph of a decoder.
+/// Builds the whole graph.
 pub(super) fn build(config: &ModelConfig, options: &ConvertOptions) -> GraphBuilder {
     let mut builder = GraphBuilder::new(options.max_call_tokens());
     let constants = Constants::declare(&mut builder, config, options);
@@ -23,15 +23,15 @@ pub(super) fn build(config: &ModelConfig, options: &ConvertOptions) -> GraphBuil
 struct DecoderBuilder<'a> {
     builder: GraphBuilder,
     config: &'a ModelConfig,
-    /// How many tokens a call has.
+    /// The number of tokens of a call.
     tokens: SymInt,
 }
 
-/// What all layers share.
+/// Values that all layers share.
 struct Shared {
     cosines: TensorId,
     sines: TensorId,
-    /// The position of the call's first token, once a layer has asked for it.
+    /// The position of the call's first token, added by the first layer.
     start: Option<SymInt>,
 }
 
@@ -53,7 +53,7 @@ impl DecoderBuilder<'_> {
         self.project_matrix(last, &constants.output, fixed([1, self.config.vocab_size]))
     }
 
-    /// A call that makes one tensor of floats.
+    /// Adds a call with one float tensor as its output.
     fn make(&mut self, operator: Operator, args: Vec<Arg>, sizes: Vec<Size>) -> TensorId {
         let out = self.computed(sizes);
         self.builder.call(operator, args, CallOutput::Tensor(out));
@@ -73,7 +73,7 @@ impl DecoderBuilder<'_> {
         match embedding {
             LinearWeight::Int4 { nibbles, scales, group } => {
                 let tensors = [nibbles, scales].map(Arg::Tensor);
-                // The last: nibbles in the order of a linear's.
+                // The last argument: packed like a linear weight.
                 let rest = [Arg::Int(group.into()), Arg::Tensor(ids), Arg::Bool(true)];
                 self.make(Operator::EmbeddingInt4, tensors.into_iter().chain(rest).collect(), sizes)
             }
@@ -86,7 +86,7 @@ impl DecoderBuilder<'_> {
         }
     }
 
-    /// The rows of the rotary tables that belong to the call's tokens.
+    /// Slices the rows of the call's tokens from the RoPE tables.
     fn rotations(&mut self, constants: &Constants, position: TensorId) -> Shared {
         let first = self.position(position, -1);
         let end = self.builder.sym_int(Operator::AddSymInts, vec![Arg::SymInt(first), Arg::SymInt(self.tokens)]);
@@ -128,7 +128,7 @@ impl DecoderBuilder<'_> {
         };
         let [query, key] = rotated;
         let mut args = [query, key, value, cache.0, cache.1].map(Arg::Tensor).to_vec();
-        // Length 1 (the operator looks at the queries instead), no mask, no dropout, causal, the usual scale.
+        // Sequence length 1 (the operator takes it from the queries), no mask, no dropout, causal, default scale.
         args.extend([Arg::SymInt(start), Arg::Int(1), Arg::Null, Arg::Double(0.0), Arg::Bool(true), Arg::Null]);
         let attended = self.make(Operator::Attention, args, query_heads);
         let branch = self.project(attended, &layer.attention_output, self.sizes(x));
@@ -148,7 +148,7 @@ impl DecoderBuilder<'_> {
     }
 
     fn norm(&mut self, x: TensorId, weight: TensorId) -> TensorId {
-        // The exporter finds it in a tensor of float32.
+        // The exporter reads it from a float32 tensor.
         let epsilon = f64::from(narrow(self.config.norm_eps));
         let args = vec![Arg::Tensor(x), Arg::Tensor(weight), Arg::Double(epsilon)];
         self.make(Operator::RmsNorm, args, self.sizes(x))
@@ -159,8 +159,8 @@ impl DecoderBuilder<'_> {
         self.make(Operator::Add, args, self.sizes(x))
     }
 
-    /// `x` for every token, projected, with these sizes. Projections of 4-bit numbers keep the batch, those of floats work on
-    /// matrices; the output of both is viewed as what comes next, even if it is that already.
+    /// Applies a linear layer to every token. 4-bit layers keep the batch dimension, float layers take matrices; the exporter adds a
+    /// view of the output in either case.
     fn project(&mut self, x: TensorId, projection: &Projection, sizes: Vec<Size>) -> TensorId {
         let [input, out] = [projection.columns, projection.rows].map(|width| match projection.matrix {
             LinearWeight::Int4 { .. } => per_token([width]),
@@ -190,7 +190,7 @@ impl DecoderBuilder<'_> {
     }
 }
 
-/// One text, its tokens, and so much of each.
+/// Sizes `[1, tokens, ...]`.
 fn per_token<const N: usize>(sizes: [u32; N]) -> Vec<Size> {
     [Size::Fixed(1), Size::Tokens].into_iter().chain(sizes.map(Size::Fixed)).collect()
 }

@@ -1,14 +1,14 @@
-//! Which tensors share memory: the exporter's greedy plan.
+//! Memory planning: the exporter's greedy algorithm.
 //!
-//! Tensors take their place from the largest to the smallest, of equal ones the last first. Each joins the first object whose
-//! tensors all live at other times, or gets an object of its own.
+//! Tensors are placed from the largest to the smallest, the last one first among equals. Each joins the first memory object whose
+//! tensors have disjoint lifetimes, or gets an object of its own.
 
 use super::builder::{GraphBuilder, Origin, Statement, TensorId};
 
-/// What the size of an object is a multiple of.
+/// The alignment of an object's size.
 const ALIGNMENT: u64 = 16;
 
-/// The first and the last statement that needs a tensor.
+/// The first and the last statement that uses a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Lifetime {
     first: usize,
@@ -21,7 +21,7 @@ impl Lifetime {
     }
 }
 
-/// For each tensor its object; constants have none.
+/// Returns the memory object of each tensor; constants have none.
 pub(super) fn plan(builder: &GraphBuilder) -> Vec<Option<u32>> {
     let lifetimes = lifetimes(builder);
     let mut tensors: Vec<TensorId> = planned(builder).collect();
@@ -48,7 +48,7 @@ pub(super) fn plan(builder: &GraphBuilder) -> Vec<Option<u32>> {
     places
 }
 
-/// The tensors that are given memory, in the order of the graph.
+/// The tensors that need memory, in graph order.
 fn planned(builder: &GraphBuilder) -> impl Iterator<Item = TensorId> + '_ {
     let needs = |tensor: &&TensorId| match builder.tensors[**tensor].origin {
         Origin::Constant(_) | Origin::Prepacked => false,
@@ -68,7 +68,7 @@ fn lifetimes(builder: &GraphBuilder) -> Vec<Lifetime> {
             lifetimes[tensor].last = index;
         }
     }
-    // Logits are read, and caches used again, when all calls are done.
+    // Outputs and states live until after the last call.
     let kept = builder.tensors.iter().enumerate().filter(|(_, tensor)| matches!(tensor.origin, Origin::State(_)));
     for tensor in kept.map(|(tensor, _)| tensor).chain(builder.outputs.iter().copied()) {
         lifetimes[tensor].last = builder.statements.len();

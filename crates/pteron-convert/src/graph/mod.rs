@@ -1,11 +1,11 @@
-//! The graph of a decoder, as ExecuTorch's Llama exporter writes it for its Vulkan backend.
+//! Builds the graph that ExecuTorch's Llama exporter writes for its Vulkan backend.
 //!
-//! - `constants`, `layers`: which constants there are, and which calls
-//! - `storage`: which tensors fit textures, and the copies where two calls disagree
-//! - `memory`: which tensors share memory
-//! - `write`: ids for all of it
+//! - `constants`, `layers`: the constants and the calls
+//! - `storage`: texture or buffer per tensor, and copies where two calls disagree
+//! - `memory`: tensors that share memory
+//! - `write`: value ids
 //!
-//! Programs rotate neighbours. Where the exporter would rotate halves, with an operator that takes whole tables, the rows of a
+//! Programs use interleaved RoPE. Where the exporter would use the half-split style, with another operator, the rows of the
 //! checkpoint are reordered instead ([`ModelConfig::checkpoint_row`]), and the graph is the same.
 
 mod builder;
@@ -20,10 +20,10 @@ use pteron_format::vulkan::Graph;
 use crate::config::ModelConfig;
 use crate::template::{ConstantData, ConvertOptions};
 
-/// Tokens are the depth of some textures. The exporter takes no more than the deepest texture has, whatever it is asked for.
+/// Tokens are the depth of some textures, so the exporter limits calls to the largest texture depth.
 pub(crate) const MAX_CALL_TOKENS: u32 = 2048;
 
-/// The graph of a decoder whose sizes were checked, and what its constants are.
+/// Builds the graph of a checked model. Returns it with the contents of its constants.
 pub(crate) fn build(config: &ModelConfig, options: &ConvertOptions) -> (Graph, Vec<ConstantData>) {
     let mut builder = layers::build(config, options);
     let representations = storage::assign(&mut builder, options.float16);

@@ -1,8 +1,7 @@
-//! Where tensors are kept: as textures as long as they fit, else in buffers.
+//! Assigns storage: textures where tensors fit, buffers otherwise.
 //!
-//! The exporter gives all tensors of a call one representation. It is one that the operator takes and that all of them fit; of
-//! several, one that the calls that follow can go on with. Where a tensor was assigned to be something else before, a call that
-//! copies it comes in between.
+//! The exporter gives all tensors of a call one representation that the operator accepts and all of them fit; among several, one
+//! that the following calls accept. Where a tensor already has another one, it inserts a copy.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -11,16 +10,16 @@ use pteron_format::vulkan::{MemoryLayout, StorageType};
 use super::MAX_CALL_TOKENS;
 use super::builder::{Arg, Call, CallOutput, GraphBuilder, Operator, Origin, Size, Statement, Tensor, TensorId};
 
-/// The largest texture, in texels of four numbers.
+/// The largest texture, in texels of four elements.
 const TEXTURE_LIMITS: [u64; 3] = [16384, 16384, MAX_CALL_TOKENS as u64];
 const TEXEL: u64 = 4;
-/// How many calls are looked at to find out what those behind a call can go on with.
+/// The number of following calls to search.
 const SEARCH_LIMIT: usize = 64;
 
 /// Which dimension is packed into texels, by its distance from the last.
 const LAYOUTS: [MemoryLayout; 3] = [MemoryLayout::WidthPacked, MemoryLayout::HeightPacked, MemoryLayout::ChannelsPacked];
 
-/// How a tensor is kept.
+/// Storage type and memory layout of a tensor.
 pub(super) type Representation = (StorageType, MemoryLayout);
 
 /// A set of representations: for each storage a bit for each of [`LAYOUTS`].
@@ -47,13 +46,13 @@ impl RepresentationSet {
         self.buffers.count_ones() + self.textures.count_ones() <= 1
     }
 
-    /// What both have, if there is such.
+    /// Returns the intersection, if it is not empty.
     fn common(self, other: Self) -> Option<Self> {
         let common = Self { buffers: self.buffers & other.buffers, textures: self.textures & other.textures };
         (common.buffers | common.textures != 0).then_some(common)
     }
 
-    /// What both have, or this one if they have nothing in common.
+    /// Returns the intersection, or `self` if it is empty.
     fn narrowed(self, other: Self) -> Self {
         self.common(other).unwrap_or(self)
     }
@@ -66,7 +65,7 @@ impl RepresentationSet {
     }
 }
 
-/// What an operator takes; none if it does not decide how its tensors are kept.
+/// Returns the representations that an operator accepts; `None` if it has no preference.
 fn accepted(operator: Operator) -> Option<RepresentationSet> {
     match operator {
         Operator::Prepack | Operator::SymSize | Operator::SelectAsSymint | Operator::AddSymInts => None,
@@ -87,7 +86,7 @@ fn accepted(operator: Operator) -> Option<RepresentationSet> {
     }
 }
 
-/// The representations in which a tensor is not too large. Its tokens never are too many.
+/// Returns the representations that a tensor fits. The token dimension always fits.
 fn fitting(tensor: &Tensor) -> RepresentationSet {
     let size = |from_last: usize| match tensor.sizes.iter().rev().nth(from_last) {
         None | Some(Size::Tokens) => 1,
@@ -104,15 +103,15 @@ fn fitting(tensor: &Tensor) -> RepresentationSet {
     RepresentationSet { buffers: 0b111, textures }
 }
 
-/// A call, or one of the tensors that a call makes, or a tensor that no call makes.
+/// A call, an output of a call, or a placeholder.
 #[derive(Clone, Debug)]
 struct Node {
-    /// What its tensors can be; none if it does not decide.
+    /// The representations its tensors can have; `None` for no preference.
     set: Option<RepresentationSet>,
     users: Vec<usize>,
 }
 
-/// Decides how every tensor is kept, and puts the copies into `builder` that this needs.
+/// Assigns every tensor its representation and inserts the copies that this needs.
 pub(super) fn assign(builder: &mut GraphBuilder, half: bool) -> Vec<Option<Representation>> {
     let statements = std::mem::take(&mut builder.statements);
     let mut assigner = StorageAssigner::new(builder, &statements, half);
@@ -134,7 +133,7 @@ struct StorageAssigner<'a> {
     builder: &'a mut GraphBuilder,
     half: bool,
     nodes: Vec<Node>,
-    /// The node of the call that makes a tensor.
+    /// The node of the call that defines a tensor.
     producer: Vec<usize>,
     /// The node that calls take a tensor from.
     owner: Vec<usize>,
@@ -163,7 +162,7 @@ impl<'a> StorageAssigner<'a> {
     }
 
     fn add_call(&mut self, call: &Call) {
-        // What makes no tensors is no node.
+        // Calls without tensor outputs are not nodes.
         if call.outputs().is_empty() {
             return;
         }
@@ -176,7 +175,7 @@ impl<'a> StorageAssigner<'a> {
         for &tensor in call.outputs() {
             self.producer[tensor] = node;
             self.owner[tensor] = node;
-            // Several outputs are taken out of the call's list, each by a node of its own.
+            // Each of several outputs gets a node of its own (`getitem` in torch.fx).
             if call.outputs().len() > 1 {
                 self.owner[tensor] = self.add(set);
                 self.nodes[node].users.push(self.owner[tensor]);
@@ -184,7 +183,7 @@ impl<'a> StorageAssigner<'a> {
         }
     }
 
-    /// What all tensors of a call can be together.
+    /// Returns the representations that suit all tensors of a call.
     fn possible(&self, call: &Call) -> Option<RepresentationSet> {
         let tensors = call.inputs().chain(call.outputs().iter().copied());
         let fits = tensors.map(|tensor| fitting(&self.builder.tensors[tensor]));
@@ -223,7 +222,7 @@ impl<'a> StorageAssigner<'a> {
         self.narrow_by_users(node, set)
     }
 
-    /// Narrows `set` by what the calls behind a node take, the nearest first.
+    /// Narrows `set` by what the users of a node accept, nearest first.
     fn narrow_by_users(&self, node: usize, mut set: RepresentationSet) -> RepresentationSet {
         let mut queue = VecDeque::from([node]);
         for _ in 1..SEARCH_LIMIT {
@@ -241,7 +240,7 @@ impl<'a> StorageAssigner<'a> {
         set
     }
 
-    /// A copy of a tensor for the call of `user`, in another representation.
+    /// Inserts or reuses a copy of a tensor in another representation, for the call of `user`.
     fn copy(
         &mut self,
         tensor: TensorId,

@@ -1,4 +1,4 @@
-//! A builder becomes the graph of a file: values get their ids, equal numbers one id.
+//! Assigns value ids and writes the graph. Equal scalars share an id, as in the exporter.
 
 use pteron_format::Float;
 use pteron_format::vulkan::{
@@ -12,15 +12,15 @@ use crate::template::ConstantData;
 /// The version of the exporter's schema.
 const VERSION: &str = "0";
 
-/// What was assigned about the tensors of a builder, in their order.
+/// Storage and memory of each tensor, in order.
 pub(super) struct TensorAssignments {
     pub(super) representations: Vec<Option<Representation>>,
     pub(super) memory_objects: Vec<Option<u32>>,
-    /// Whether floats have 16 bits.
+    /// Whether floats are float16.
     pub(super) half: bool,
 }
 
-/// The graph, and what its constants are.
+/// Writes the graph. Returns it with the contents of its constants.
 pub(super) fn write(builder: &GraphBuilder, assigned: &TensorAssignments) -> (Graph, Vec<ConstantData>) {
     let graph = Graph { version: VERSION.to_owned(), ..Graph::default() };
     let tensors = vec![None; builder.tensors.len()];
@@ -36,7 +36,7 @@ pub(super) fn write(builder: &GraphBuilder, assigned: &TensorAssignments) -> (Gr
     (writer.graph, writer.constant_data)
 }
 
-/// A number that calls take. Python tells bools from numbers here, but not floats from integers.
+/// A scalar argument. As in Python, `1 == 1.0`, but a bool equals no number.
 #[derive(Clone, Copy, Debug)]
 enum Scalar {
     Number(f64),
@@ -84,7 +84,7 @@ impl Writer<'_> {
                 let items = tensors.iter().map(|&tensor| self.tensor(tensor)).collect();
                 self.value(Value::ValueList(items))
             }
-            // Symbols are numbered as they are made, and their calls stand in that order.
+            // Symbolic integers are numbered in the order of their calls.
             CallOutput::SymInt => {
                 let id = self.value(Value::SymInt(0));
                 self.sym_ints.push(id);
@@ -115,7 +115,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The number as it was first written: a zero that came as an integer stays one.
+    /// Returns the id of a scalar. The first occurrence decides its type: a zero that came as an integer stays one.
     fn scalar(&mut self, scalar: Scalar, value: Value) -> ValueId {
         if let Some(&(_, id)) = self.scalars.iter().find(|(known, _)| *known == scalar) {
             return id;
@@ -135,6 +135,7 @@ impl Writer<'_> {
         id
     }
 
+    #[expect(clippy::expect_used, reason = "`check::check` runs before and bounds the size of every tensor")]
     fn describe(&mut self, tensor: TensorId) -> vulkan::Tensor {
         let source = &self.builder.tensors[tensor];
         let content = match source.origin {
@@ -155,20 +156,21 @@ impl Writer<'_> {
             memory_object: self.assigned.memory_objects[tensor],
             storage,
             layout,
-            // Constants are written as what they are in the graph.
+            // Constants are stored in the graph's element type.
             staging: Some(if content.is_some() { dtype } else { border }),
         };
         if let Some(content) = content {
             described.constant = Some(ConstantId(index(self.constant_data.len())));
             self.constant_data.push(content);
-            let len = described.byte_len().unwrap_or(u64::MAX);
+            let len = described.byte_len().expect("`check` bounds the size of every tensor");
             self.graph.constants.push(Constant { len, source: ConstantSource::Named(String::new()) });
         }
         described
     }
 }
 
-/// A place in a list of the file. Layers are few enough, and calls for a layer, that 32 bits count them.
-fn index(place: usize) -> u32 {
-    u32::try_from(place).unwrap_or(u32::MAX)
+/// Converts a position in a list of the file.
+#[expect(clippy::expect_used, reason = "`check::check` bounds the number of layers")]
+fn index(position: usize) -> u32 {
+    u32::try_from(position).expect("1024 layers of some dozens of values fit 32 bits")
 }

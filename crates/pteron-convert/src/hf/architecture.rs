@@ -1,9 +1,9 @@
-//! The model classes of Hugging Face's `transformers` that can be converted, and what they take for granted.
+//! The model classes of Hugging Face's `transformers` that can be converted, and their defaults.
 
 use super::fields::Fields;
 use crate::error::{Error, Result};
 
-/// A model class, and what a field is where `config.json` leaves it out.
+/// A model class and its defaults for fields missing from `config.json`.
 #[derive(Debug, PartialEq)]
 pub(super) struct Architecture {
     /// Its name in `architectures`.
@@ -12,9 +12,9 @@ pub(super) struct Architecture {
     pub(super) model_type: &'static str,
     pub(super) vocabulary: u32,
     pub(super) hidden: u32,
-    /// As many as there are heads of queries, if nothing else is said.
+    /// `None`: as many as query heads.
     pub(super) key_value_heads: Option<u32>,
-    /// The width shared among the heads, if nothing else is said.
+    /// `None`: the hidden size divided by the number of heads.
     pub(super) head_width: Option<u32>,
     pub(super) context: u32,
     pub(super) biases: BiasRule,
@@ -24,27 +24,27 @@ pub(super) struct Architecture {
     pub(super) eos_token: Option<u32>,
 }
 
-/// Which biases a class has.
+/// The attention biases of a class.
 #[derive(Debug, PartialEq)]
 pub(super) enum BiasRule {
     Never,
-    /// On queries, keys and values, whatever the configuration says.
+    /// On queries, keys and values, always.
     Qkv,
-    /// On all projections of attention, where `attention_bias` says so.
+    /// On all attention projections if `attention_bias` is set.
     Configurable,
 }
 
-/// When attention looks back on `sliding_window` tokens only.
+/// Whether attention is limited to `sliding_window` tokens.
 #[derive(Debug, PartialEq)]
 pub(super) enum WindowRule {
     Never,
     /// Unless `sliding_window` is null.
     Always,
-    /// Where `use_sliding_window` says so, in layers from `max_window_layers` on.
+    /// If `use_sliding_window` is set, in layers from `max_window_layers` on.
     Configurable,
 }
 
-/// All of them. What they have in common where a file is silent stands where the field is read.
+/// All supported classes. Defaults that they share stand where the field is read.
 pub(super) static ARCHITECTURES: [Architecture; 4] = [
     Architecture {
         class: "LlamaForCausalLM",
@@ -105,7 +105,7 @@ pub(super) static ARCHITECTURES: [Architecture; 4] = [
 ];
 
 impl Architecture {
-    /// The class that a configuration names.
+    /// Returns the class that a configuration names.
     pub(super) fn of(config: &Fields) -> Result<&'static Self> {
         let classes = config.texts("architectures")?.unwrap_or_default();
         let model_type = config.text("model_type")?;

@@ -1,4 +1,4 @@
-//! `config.json`: what the model is.
+//! Parses `config.json`.
 
 use super::architecture::{Architecture, BiasRule, WindowRule};
 use super::fields::Fields;
@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 /// The file's name.
 pub(super) const FILE: &str = "config.json";
 
-/// What a configuration says of the weights.
+/// A parsed `config.json`.
 #[derive(Debug, PartialEq)]
 pub(super) struct Config {
     pub(super) architecture: &'static Architecture,
@@ -17,12 +17,12 @@ pub(super) struct Config {
     pub(super) window: Option<SlidingWindow>,
 }
 
-/// How many tokens attention looks back on, its own among them.
+/// The length of the attention window in tokens, including the current one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SlidingWindow(pub(super) u32);
 
 impl SlidingWindow {
-    /// Programs look back on the whole context, which is the same as long as the context fits the window.
+    /// Checks a context length. Programs attend to the whole context, which is equivalent while it fits the window.
     pub(super) fn check(self, context: u32) -> Result<()> {
         let Self(window) = self;
         if context <= window {
@@ -45,7 +45,7 @@ impl Config {
     }
 }
 
-/// Refuses what would need other operators or other readers.
+/// Rejects features that need other operators or readers.
 fn refuse(config: &Fields) -> Result<()> {
     if let Some(quantisation) = config.object("quantization_config")? {
         let unquantised = ["weights that are not quantised"];
@@ -87,7 +87,7 @@ fn model(config: &Fields, architecture: &Architecture) -> Result<ModelConfig> {
             BiasRule::Configurable if config.flag("attention_bias")? == Some(true) => AttentionBias::All,
             BiasRule::Configurable => AttentionBias::None,
         },
-        // The base class would say true; all of these classes overrule it.
+        // The base class defaults to true; all of these classes override it.
         tied_embeddings: config.flag("tie_word_embeddings")?.unwrap_or(false),
         max_position_embeddings: trained_context,
     })
@@ -115,7 +115,7 @@ fn head_width(config: &Fields, architecture: &Architecture, width: u32, heads: u
             ));
         }
     };
-    // Rotation takes numbers in pairs.
+    // RoPE rotates pairs.
     if !head_width.is_multiple_of(2) {
         return Err(config.wrong("head_dim", head_width, "should be even"));
     }

@@ -1,4 +1,4 @@
-//! JSON objects whose mistakes are told by file, field and value.
+//! JSON objects with errors that name file, field and value.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -7,10 +7,10 @@ use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
 
-/// The fields of a JSON object. Most readers take a field that is null as one that is not there.
+/// The fields of a JSON object. Most accessors treat null as missing.
 pub(super) struct Fields {
     file: &'static str,
-    /// Where the object stands in the file, `rope_scaling.`.
+    /// The path of the object in the file, `rope_scaling.`.
     path: String,
     map: Map<String, Value>,
 }
@@ -25,12 +25,12 @@ impl Fields {
         }
     }
 
-    /// What a field holds.
+    /// Returns a field that is not null.
     pub(super) fn value(&self, field: &str) -> Option<&Value> {
         self.map.get(field).filter(|value| !value.is_null())
     }
 
-    /// Whether a field is there and null.
+    /// Whether a field is null.
     pub(super) fn is_null(&self, field: &str) -> bool {
         self.map.get(field).is_some_and(Value::is_null)
     }
@@ -90,17 +90,17 @@ impl Fields {
         read(value).map(Some).ok_or_else(|| self.wrong(field, shown(value), expected))
     }
 
-    /// A field that cannot be as it is; `expected` says what it should be.
+    /// An error about a field's value; `expected` says what it should be.
     pub(super) fn wrong(&self, field: &str, value: impl Display, expected: &str) -> Error {
         Error::Malformed { file: self.file.to_owned(), problem: format!("{}{field} = {value} {expected}", self.path) }
     }
 
-    /// A field that is not there and has no default.
+    /// An error about a missing field.
     pub(super) fn missing(&self, field: &str) -> Error {
         Error::Malformed { file: self.file.to_owned(), problem: format!("{}{field} is missing", self.path) }
     }
 
-    /// A field whose value makes sense, though not to us.
+    /// An error about a valid value that is not supported.
     pub(super) fn unsupported(&self, field: &str, alternatives: &[&str]) -> Error {
         let value = self.value(field).map(shown).unwrap_or_default();
         Error::Unsupported {
@@ -114,7 +114,7 @@ fn whole(value: &Value) -> Option<u32> {
     value.as_u64().and_then(|number| u32::try_from(number).ok())
 }
 
-/// A value as the file has it, unless that would fill the screen.
+/// Formats a value, truncated.
 fn shown(value: &Value) -> String {
     const LONGEST: usize = 80;
     let text = value.to_string();
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_the_right_type_are_read_and_null_is_nothing() {
+    fn typed_values_are_read_and_null_is_missing() {
         let fields = fields(
             r#"{"n": 4, "x": 1e-5, "i": 10000, "b": true, "t": "silu", "e": [1, 2], "l": ["a"], "o": {"k": 3}, "z": null}"#,
         );
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_name_file_field_and_value() {
+    fn errors_name_file_field_and_value() {
         let fields = fields(r#"{"n": 0, "f": 4.5, "big": 4294967296, "x": -1, "b": "yes", "e": [1, -2], "o": {"k": "v"}}"#);
         let count = "should be a whole number from 1 to 4294967295";
         assert_eq!(fields.count("n").unwrap_err().to_string(), format!("config.json: n = 0 {count}"));
@@ -163,14 +163,14 @@ mod tests {
     }
 
     #[test]
-    fn long_values_are_cut() {
+    fn long_values_are_truncated() {
         let fields = fields(&format!(r#"{{"t": "{}"}}"#, "é".repeat(500)));
         let error = fields.flag("t").unwrap_err().to_string();
         assert!(error.contains("é…") && error.len() < 250, "{error}");
     }
 
     #[test]
-    fn what_is_no_object_is_said() {
+    fn json_that_is_not_an_object_is_rejected() {
         for (json, problem) in [("[1]", "it is not a JSON object"), ("{", "it is not JSON: EOF while parsing")] {
             let error = Fields::parse("config.json", json.as_bytes()).err().unwrap().to_string();
             assert!(error.starts_with(&format!("config.json: {problem}")), "{error}");

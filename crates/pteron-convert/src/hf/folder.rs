@@ -16,11 +16,11 @@ pub(super) type Files = BTreeMap<String, Vec<u8>>;
 /// A folder as Hugging Face lays it out.
 pub(super) enum Folder<'a> {
     Disk(&'a Path),
-    /// What fuzzers make up.
+    /// Files in memory, for fuzzers.
     Memory(&'a Files),
 }
 
-/// The most bytes that a file may have which is read as a whole. Weights are not.
+/// Returns the size limit of a file that is read whole; weights have none.
 fn largest(name: &str) -> Option<usize> {
     const VOCABULARY: usize = 256 << 20;
     const OTHERS: usize = 16 << 20;
@@ -41,7 +41,7 @@ impl Folder<'_> {
         }
     }
 
-    /// Its place, for messages.
+    /// Returns its path, for messages.
     pub(super) fn path(&self) -> &Path {
         match self {
             Self::Disk(path) => path,
@@ -65,13 +65,13 @@ impl Folder<'_> {
         }
     }
 
-    /// Maps a file that need not be there.
-    pub(super) fn map_if_there(&self, name: &str) -> Result<Option<Mapped>> {
+    /// Maps a file if it exists.
+    pub(super) fn map_optional(&self, name: &str) -> Result<Option<Mapped>> {
         self.has(name).then(|| self.map(name)).transpose()
     }
 
-    /// The fields of a JSON file that need not be there.
-    pub(super) fn fields_if_there(&self, name: &'static str) -> Result<Option<Fields>> {
-        self.map_if_there(name)?.map(|mapped| Fields::parse(name, mapped.as_ref())).transpose()
+    /// Reads the fields of a JSON file if it exists.
+    pub(super) fn optional_fields(&self, name: &'static str) -> Result<Option<Fields>> {
+        self.map_optional(name)?.map(|mapped| Fields::parse(name, mapped.as_ref())).transpose()
     }
 }

@@ -1,4 +1,4 @@
-//! What a folder says beside the weights: tokens that begin and end texts, tokenizer, chat template.
+//! Metadata of a folder: BOS and EOS tokens, tokenizer, chat template.
 
 use pteron_format::EscapedText;
 use serde::Deserialize;
@@ -22,7 +22,7 @@ pub(super) fn read(
     architecture: &Architecture,
     vocabulary: u32,
 ) -> Result<CheckpointMetadata> {
-    let generation = folder.fields_if_there(GENERATION)?;
+    let generation = folder.optional_fields(GENERATION)?;
     let tokens = |field, default| tokens(field, [generation.as_ref(), Some(config)], default, vocabulary);
     let begin = tokens("bos_token_id", architecture.bos_token)?.first().copied();
     let mut ends = Vec::new();
@@ -38,7 +38,7 @@ pub(super) fn read(
     Ok(CheckpointMetadata { bos_token: begin, eos_tokens: ends, sidecars: sidecars(folder)? })
 }
 
-/// Tokens that the first of these files to name any names; null names none.
+/// Returns the tokens of the first file that has the field; null means none.
 fn tokens(field: &str, files: [Option<&Fields>; 2], default: Option<u32>, vocabulary: u32) -> Result<Vec<u32>> {
     for file in files.into_iter().flatten() {
         let Some(tokens) = file.tokens(field)? else { continue };
@@ -51,9 +51,9 @@ fn tokens(field: &str, files: [Option<&Fields>; 2], default: Option<u32>, vocabu
     Ok(default.filter(|token| silent && *token < vocabulary).into_iter().collect())
 }
 
-/// Whether texts begin with the token. Many configurations name one that their tokenizer never puts there.
+/// Whether the tokenizer adds the BOS token. Many configurations name one that it never adds.
 fn begins_texts(folder: &Folder<'_>, token: u32) -> Result<bool> {
-    if let Some(config) = folder.fields_if_there(TOKENIZER_CONFIG)? {
+    if let Some(config) = folder.optional_fields(TOKENIZER_CONFIG)? {
         if config.is_null("bos_token") {
             return Ok(false);
         }
@@ -61,7 +61,7 @@ fn begins_texts(folder: &Folder<'_>, token: u32) -> Result<bool> {
             return Ok(added);
         }
     }
-    let Some(tokenizer) = folder.map_if_there(TOKENIZER)? else { return Ok(true) };
+    let Some(tokenizer) = folder.map_optional(TOKENIZER)? else { return Ok(true) };
     let tokenizer: Tokenizer = serde_json::from_slice(tokenizer.as_ref()).map_err(|error| Error::Malformed {
         file: TOKENIZER.to_owned(),
         problem: format!("it is not JSON: {}", EscapedText::sentence(&error.to_string())),
@@ -69,7 +69,7 @@ fn begins_texts(folder: &Folder<'_>, token: u32) -> Result<bool> {
     Ok(tokenizer.post_processor.is_some_and(|processor| puts_first(&processor, token)))
 }
 
-/// The part of a tokenizer that says what is put around texts.
+/// The part of a tokenizer that adds special tokens.
 #[derive(Deserialize)]
 struct Tokenizer {
     post_processor: Option<Value>,
@@ -86,12 +86,12 @@ fn puts_first(processor: &Value, token: u32) -> bool {
     ids().is_some_and(|ids| ids.contains(&Value::from(token)))
 }
 
-/// What a runtime looks for beside a program. A `SentencePiece` model is for those that have nothing better.
+/// Reads the sidecar files. A `SentencePiece` model is the fallback for `tokenizer.json`.
 fn sidecars(folder: &Folder<'_>) -> Result<Vec<Sidecar>> {
     let tokenizer = if folder.has(TOKENIZER) { TOKENIZER } else { SENTENCE_PIECE };
     let mut sidecars = Vec::new();
     for name in [tokenizer, TOKENIZER_CONFIG, TEMPLATE] {
-        if let Some(mapped) = folder.map_if_there(name)? {
+        if let Some(mapped) = folder.map_optional(name)? {
             sidecars.push(Sidecar { name: name.to_owned(), bytes: mapped.as_ref().to_vec() });
         }
     }

@@ -1,7 +1,7 @@
-//! Checkpoints as Hugging Face keeps them: a folder with `config.json`, safetensors and a tokenizer.
+//! Hugging Face checkpoints: a folder with `config.json`, safetensors and a tokenizer.
 //!
-//! `transformers` decides what a configuration means. What it leaves out has the default of its model class; what would change
-//! the answers and cannot be converted is refused by its name.
+//! A configuration means what it means to `transformers`. Missing fields have the defaults of the model class; features that would
+//! change the output and cannot be converted are rejected by name.
 
 mod architecture;
 mod config;
@@ -26,7 +26,7 @@ use folder::Folder;
 use shards::Shards;
 use weights::Weights;
 
-/// A checkpoint in a folder. Its weights are mapped: a row is read when it is asked for.
+/// A checkpoint in a folder. Its weights are memory-mapped and read on demand.
 pub struct HuggingFace {
     model: ModelConfig,
     window: Option<SlidingWindow>,
@@ -35,7 +35,7 @@ pub struct HuggingFace {
 }
 
 impl HuggingFace {
-    /// Opens a folder and checks that everything in it fits together.
+    /// Opens a folder and checks its configuration and tensors.
     ///
     /// # Errors
     /// Files that are missing or damaged, a model that cannot be converted, and tensors that are not those of the model.
@@ -43,7 +43,7 @@ impl HuggingFace {
         Self::read(&Folder::Disk(folder))
     }
 
-    /// The same from files that are in memory, for fuzzers.
+    /// Opens a checkpoint from files in memory, for fuzzers.
     ///
     /// # Errors
     /// As for [`open`](Self::open).

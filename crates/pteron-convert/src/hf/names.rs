@@ -1,4 +1,4 @@
-//! What Hugging Face calls the weights of a decoder.
+//! Hugging Face's tensor names.
 
 use std::collections::BTreeMap;
 
@@ -6,9 +6,9 @@ use pteron_format::EscapedText;
 
 use crate::config::{LayerWeight, Weight};
 
-const LAYERS: &str = "model.num_layers.";
+const LAYERS: &str = "model.layers.";
 
-/// The name of a weight's tensor.
+/// Returns the tensor name of a weight.
 pub(super) fn name(weight: Weight) -> String {
     match weight {
         Weight::Embedding => "model.embed_tokens.weight".to_owned(),
@@ -38,13 +38,12 @@ const fn within_layer(part: LayerWeight) -> &'static str {
     }
 }
 
-/// Whether a tensor that no weight is made of changes nothing: frequencies that follow from the configuration, and a copy of
-/// the embedding.
+/// Whether an unexpected tensor can be ignored: frequencies that follow from the configuration, or a copy of the embedding.
 pub(super) fn is_harmless(tensor: &str, tied: bool) -> bool {
     tensor.ends_with("rotary_emb.inv_freq") || tied && tensor == name(Weight::Output)
 }
 
-/// Names for a message. Those that differ by their layer alone are one entry: `model.num_layers.0-31.mlp.up_proj.bias`.
+/// Lists names for a message, merging names that differ only in their layer: `model.layers.0-31.mlp.up_proj.bias`.
 pub(super) fn listing<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     const MOST: usize = 40;
     let mut single = Vec::new();
@@ -86,21 +85,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_layers_are_gathered() {
+    fn names_of_layers_are_merged() {
         let names = [
-            "model.num_layers.3.a",
+            "model.layers.3.a",
             "lm_head.weight",
-            "model.num_layers.0.a",
-            "model.num_layers.1.a",
-            "model.num_layers.1.b",
-            "model.num_layers.x.a",
+            "model.layers.0.a",
+            "model.layers.1.a",
+            "model.layers.1.b",
+            "model.layers.x.a",
         ];
-        assert_eq!(listing(names), "lm_head.weight, model.num_layers.x.a, model.num_layers.0-1,3.a, model.num_layers.1.b");
+        assert_eq!(listing(names), "lm_head.weight, model.layers.x.a, model.layers.0-1,3.a, model.layers.1.b");
         assert_eq!(listing([]), "");
     }
 
     #[test]
-    fn a_flood_of_names_is_counted() {
+    fn long_lists_are_truncated_with_a_count() {
         let names: Vec<_> = (0..100).map(|index| format!("tensor.{index}")).collect();
         let text = listing(names.iter().map(String::as_str));
         assert!(text.starts_with("tensor.0, tensor.1, ") && text.ends_with(", tensor.39 and 60 more"), "{text}");

@@ -1,5 +1,4 @@
-//! RopeConfig position embedding in `config.json`, where it has been written in two ways: `rope_theta` beside `rope_scaling`, and
-//! later both in `rope_parameters`.
+//! Rotary position embedding in `config.json`: `rope_theta` and `rope_scaling` in older files, `rope_parameters` in newer ones.
 
 use super::fields::Fields;
 use crate::config::{RopeConfig, RopeScaling, RopeStyle};
@@ -27,7 +26,7 @@ pub(super) fn read(config: &Fields) -> Result<RopeConfig> {
     Ok(RopeConfig { theta, scaling, style: RopeStyle::HalfSplit })
 }
 
-/// Programs rotate heads as a whole.
+/// Rejects partial rotation: programs rotate whole heads.
 fn whole_heads(fields: &Fields) -> Result<()> {
     let field = "partial_rotary_factor";
     match fields.number(field)? {
@@ -40,13 +39,13 @@ fn scaling(parameters: &Fields) -> Result<Option<RopeScaling>> {
     if let Some(layers) = parameters.names().find(|name| name.ends_with("_attention")) {
         return Err(parameters.unsupported(layers, &["one rotation for all layers"]));
     }
-    // `rope_type` was called `type` once.
+    // Older files call `rope_type` `type`.
     let field = if parameters.value("rope_type").is_some() { "rope_type" } else { "type" };
     match parameters.text(field)? {
         Some("llama3") => llama3(parameters).map(Some),
         Some("default") => Ok(None),
         Some(_) => Err(parameters.unsupported(field, &TYPES)),
-        // A factor alone does not say what it is a factor of.
+        // A factor without a type is ambiguous.
         None if parameters.value("factor").is_some() => Err(parameters.missing("rope_type")),
         None => Ok(None),
     }

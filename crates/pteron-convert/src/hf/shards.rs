@@ -1,7 +1,7 @@
 //! Safetensors files: one, or several with an index.
 //!
-//! The `safetensors` crate knows the header and checks that the tensors in it fit together. That the file is as long as they
-//! say is checked here, in arithmetic that cannot overflow, so that a message can give both lengths.
+//! The `safetensors` crate parses the header and checks that tensors do not overlap. This module checks the length of the file,
+//! without overflow, so that the message can give both lengths.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,14 +26,14 @@ const MOST_SHARDS: usize = 1_000;
 /// The largest dense models have headers of some hundred thousand bytes.
 const LARGEST_HEADER: usize = 16 << 20;
 
-/// Tensors, and the files they are in.
+/// Tensor names to file names.
 type Index = BTreeMap<String, String>;
 
-/// The files, and the tensors in them.
+/// The files of a checkpoint and their tensors.
 pub(super) struct Shards {
     pub(super) files: Vec<Shard>,
     pub(super) tensors: BTreeMap<String, Tensor>,
-    /// Tensors that are not in the file that the index names, each with that file.
+    /// Tensors missing from the file that the index names.
     pub(super) lost: Index,
 }
 
@@ -43,10 +43,10 @@ pub(super) struct Shard {
     pub(super) bytes: Mapped,
 }
 
-/// A tensor in one of the files. All its bytes are there.
+/// A tensor that lies within one of the files.
 pub(super) struct Tensor {
     pub(super) shard: usize,
-    /// Where its bytes begin in the file.
+    /// The offset of its bytes in the file.
     pub(super) start: usize,
     pub(super) dtype: Dtype,
     pub(super) shape: Vec<usize>,
@@ -73,7 +73,7 @@ impl Shards {
         let (data, metadata) = header(bytes.as_ref()).map_err(malformed)?;
         let shard = self.files.len();
         for (tensor, info) in metadata.tensors() {
-            // Of two tensors of a name, the index says which one counts.
+            // The index decides between two tensors of the same name.
             if index.and_then(|index| index.get(&tensor)).is_none_or(|file| file == name) {
                 let (dtype, shape, start) = (info.dtype, info.shape.clone(), data + info.data_offsets.0);
                 let place = match self.tensors.entry(tensor) {
@@ -93,11 +93,11 @@ impl Shards {
 }
 
 fn index(folder: &Folder<'_>) -> Result<Index> {
-    let fields = folder.fields_if_there(INDEX)?.ok_or_else(|| open::no_safetensors(folder.path(), SINGLE))?;
+    let fields = folder.optional_fields(INDEX)?.ok_or_else(|| open::no_safetensors(folder.path(), SINGLE))?;
     fields.text_map(MAP)?.ok_or_else(|| fields.missing(MAP))
 }
 
-/// All files of an index are beside it.
+/// Checks that all files of an index are in its folder.
 fn check_shards(folder: &Folder<'_>, names: &BTreeSet<&str>) -> Result<()> {
     let malformed = |problem| Error::Malformed { file: INDEX.to_owned(), problem };
     let problem = |text: &str, names: Vec<&str>| malformed(format!("{text}: {}", listing(names)));
@@ -116,7 +116,7 @@ fn check_shards(folder: &Folder<'_>, names: &BTreeSet<&str>) -> Result<()> {
     Ok(())
 }
 
-/// Where the tensors' bytes begin, and what the header says of them. An error is a problem in words.
+/// Parses the header. Returns the offset of the data and the tensors, or a problem.
 pub(super) fn header(bytes: &[u8]) -> Result<(usize, Metadata), String> {
     let cut_short = |wanted: &dyn std::fmt::Display| {
         format!("it is cut short: it has {} bytes of {wanted}, so download it again", bytes.len())

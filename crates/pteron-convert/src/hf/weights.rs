@@ -1,4 +1,4 @@
-//! The weights of a decoder in safetensors files.
+//! The weights of a model in safetensors files.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,10 +15,10 @@ use crate::floats::Float;
 /// The types of tensors that can be read.
 const FLOATS: [(Dtype, Float); 3] = [(Dtype::BF16, Float::Bf16), (Dtype::F16, Float::F16), (Dtype::F32, Float::F32)];
 
-/// More of a kind help nobody.
+/// The most problems to list.
 const MOST_PROBLEMS: usize = 40;
 
-/// Where each weight is.
+/// The location of each weight.
 pub(super) struct Weights {
     files: Vec<Shard>,
     stored: HashMap<Weight, Stored>,
@@ -32,11 +32,11 @@ struct Stored {
 }
 
 impl Weights {
-    /// Finds every weight of the decoder among the tensors, which must be these and no others.
+    /// Finds every weight of the model. Missing and unexpected tensors are errors.
     pub(super) fn find(shards: Shards, config: &Config) -> Result<Self> {
         let model = &config.model;
         let unfit = |problems| Error::Tensors { architecture: config.architecture.class.to_owned(), problems };
-        // What a file says is not worth more work than the file has content.
+        // The work is bounded by the contents of the file.
         if usize::try_from(model.num_layers).is_ok_and(|layers| layers > shards.tensors.len()) {
             let (layers, tensors) = (model.num_layers, shards.tensors.len());
             return Err(unfit(format!("num_hidden_layers = {layers}, but there are {tensors} tensors in all")));
@@ -73,7 +73,7 @@ impl Weights {
     }
 }
 
-/// All that keeps the tensors from being the decoder's weights.
+/// Lists missing, unexpected and misshapen tensors.
 fn problems(shards: &Shards, wanted: &BTreeMap<String, Weight>, model: &ModelConfig) -> Vec<String> {
     let absent = || wanted.keys().filter(|name| !shards.tensors.contains_key(*name)).map(String::as_str);
     let lost = absent().filter_map(|name| Some((name, shards.lost.get(name)?)));
@@ -107,7 +107,7 @@ fn has_shape(tensor: &Tensor, matrix: MatrixShape) -> bool {
     is(&shape(matrix)) || is(&[matrix.rows, matrix.columns])
 }
 
-/// Where the tensors that are there lie.
+/// Returns the locations of the tensors found.
 fn stored(shards: &Shards, wanted: &BTreeMap<String, Weight>, model: &ModelConfig) -> Result<HashMap<Weight, Stored>> {
     let found = wanted.iter().filter_map(|(name, weight)| Some((name, *weight, shards.tensors.get(name)?)));
     found.map(|(name, weight, tensor)| Ok((weight, tensor.stored(name, model.shape(weight))?))).collect()

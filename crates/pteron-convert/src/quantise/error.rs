@@ -1,8 +1,8 @@
-//! How far quantised weights are from the original.
+//! Quantisation error.
 
 use super::simd::squared_error;
 
-/// How far quantised numbers are from the originals.
+/// The error of quantised weights.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct QuantisationError {
     max_error: f32,
@@ -11,25 +11,25 @@ pub struct QuantisationError {
 }
 
 impl QuantisationError {
-    /// The max_error error of a number.
+    /// Returns the largest absolute error.
     #[must_use]
     pub fn max_error(&self) -> f32 {
         self.max_error
     }
 
-    /// The length of the error divided by the length of the weight, both as vectors; 0 for zeros that stayed zeros.
+    /// Returns the L2 norm of the error divided by that of the weights; 0 if there is no error.
     #[must_use]
     pub fn relative_error(&self) -> f64 {
         if self.squared_errors == 0.0 { 0.0 } else { (self.squared_errors / self.squared_weights).sqrt() }
     }
 
-    /// Whether nothing changed.
+    /// Whether every value is unchanged.
     #[must_use]
     pub fn is_lossless(&self) -> bool {
         self.max_error == 0.0
     }
 
-    /// Both as one.
+    /// Combines two errors.
     #[must_use]
     pub fn merge(self, other: Self) -> Self {
         Self {

@@ -1,7 +1,6 @@
-//! Symmetric 4-bit groups: number = (nibble − 8) · scale.
+//! Symmetric 4-bit group quantisation: value = (nibble − 8) · scale.
 //!
-//! A row is cut into groups, and each group has a scale. Scales are float32 and may be negative, which turns the range −8..7
-//! around.
+//! A row is split into groups with a scale each. Scales are float32 and may be negative, which mirrors the range −8..7.
 
 mod error;
 mod exporter;
@@ -14,24 +13,24 @@ pub use error::QuantisationError;
 
 use simd::{LANES, absmax, level, nibble, round_all};
 
-/// The least and the greatest level: what a nibble stands for before it is scaled.
+/// The smallest and the largest level: a quantised value before scaling.
 const MIN_LEVEL: f32 = -8.0;
 const MAX_LEVEL: f32 = 7.0;
 
-/// How the scale of a group is chosen.
+/// The method that chooses the scale of a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ScaleMethod {
-    /// The one with the least squared error among many, of either sign.
+    /// The least squared error among many candidates of either sign.
     #[default]
     Search,
-    /// As ExecuTorch's exporter chooses them (`-qmode 4w`, `--embedding-quantize 4,32`), bit for bit for groups of up to 512
-    /// numbers: rounding and least squares in turns, which PyTorch's tools call scale-only HQQ.
+    /// Bit for bit the scales of ExecuTorch's exporter (`-qmode 4w`, `--embedding-quantize 4,32`) for groups of up to 512 elements:
+    /// torchao's scale-only HQQ.
     Exporter,
-    /// The greatest magnitude divided by 7.5, as that exporter does without HQQ.
+    /// absmax / 7.5, as that exporter does without HQQ.
     MaxAbs,
 }
 
-/// A row that cannot be quantised: the first number in it that is not finite.
+/// The first value of a row that is not finite.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NotFinite {
     /// Its column.
@@ -40,16 +39,16 @@ pub struct NotFinite {
     pub value: f32,
 }
 
-/// Whether groups of this many numbers can be made of rows of so many columns.
+/// Whether rows of this many columns can be split into groups of this size.
 #[must_use]
 pub fn fits(columns: usize, group: usize) -> bool {
     group > 0 && group.is_multiple_of(LANES) && columns.is_multiple_of(group)
 }
 
-/// The first number that is not finite.
+/// Checks that every value is finite.
 ///
 /// # Errors
-/// That number.
+/// The first value that is not.
 pub fn finite(row: &[f32]) -> Result<(), NotFinite> {
     // A pass that never leaves early is many times faster than one that may.
     if row.iter().fold(true, |all, value| all & value.is_finite()) {
@@ -65,7 +64,7 @@ pub fn finite(row: &[f32]) -> Result<(), NotFinite> {
 /// [fit](fits).
 ///
 /// # Errors
-/// The first number that is not finite.
+/// The first value that is not finite.
 pub fn quantise_row(
     how: ScaleMethod,
     row: &[f32],
@@ -90,7 +89,7 @@ pub fn quantise_row(
     Ok(deviation)
 }
 
-/// The numbers that nibbles and scales stand for. `out` has two numbers for each byte.
+/// Dequantises a row. `out` has two elements per byte of `nibbles`.
 pub fn dequantise_row(nibbles: &[u8], scales: &[f32], out: &mut [f32]) {
     let group = out.len() / scales.len().max(1);
     let groups = out.chunks_exact_mut(group.max(2)).zip(nibbles.chunks_exact((group / 2).max(1)));
@@ -102,7 +101,7 @@ pub fn dequantise_row(nibbles: &[u8], scales: &[f32], out: &mut [f32]) {
     }
 }
 
-/// Levels and scale from the greatest magnitude.
+/// Computes levels and scale from the largest magnitude.
 fn max_abs(weights: &[f32], levels: &mut [f32]) -> f32 {
     // The least normal number keeps the reciprocal finite where all weights are zero.
     let scale = (absmax(weights) / 7.5).max(f32::MIN_POSITIVE);
@@ -110,7 +109,7 @@ fn max_abs(weights: &[f32], levels: &mut [f32]) -> f32 {
     scale
 }
 
-/// Two levels a byte, the earlier one in the lower half.
+/// Packs two levels per byte, the first in the low nibble.
 fn pack(levels: &[f32], nibbles: &mut [u8]) {
     for (pair, byte) in levels.chunks_exact(2).zip(nibbles) {
         *byte = nibble(pair[0]) | nibble(pair[1]) << 4;

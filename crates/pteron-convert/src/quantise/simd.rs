@@ -1,9 +1,8 @@
-//! Loops over groups, written so that compilers turn them into vector instructions: fixed numbers of lanes, no branches, no
-//! calls.
+//! Loops over groups that compilers vectorise: fixed lane counts, no branches, no calls.
 
 use super::{MAX_LEVEL, MIN_LEVEL};
 
-/// Numbers that are treated side by side. Groups are multiples of this.
+/// Vector lanes. Groups are multiples of this.
 pub(super) const LANES: usize = 8;
 
 /// Adding this to a number below 2²² in magnitude leaves no room for a fraction: the sum is rounded, ties to even, and its lowest
@@ -31,14 +30,14 @@ pub(super) fn level(nibble: u8) -> f32 {
     f32::from(nibble) + MIN_LEVEL
 }
 
-/// Every weight times `factor`, rounded to levels.
+/// Rounds every weight times `factor` to a level.
 pub(super) fn round_all(weights: &[f32], factor: f32, levels: &mut [f32]) {
     for (level, &weight) in levels.iter_mut().zip(weights) {
         *level = round(weight * factor);
     }
 }
 
-/// The greatest magnitude.
+/// Returns the largest magnitude.
 pub(super) fn absmax(weights: &[f32]) -> f32 {
     let mut most = [0f32; LANES];
     for lanes in weights.as_chunks::<LANES>().0 {
@@ -50,13 +49,13 @@ pub(super) fn absmax(weights: &[f32]) -> f32 {
     most.into_iter().fold(0.0, f32::max)
 }
 
-/// The levels that weights times a factor are rounded to, summed up to what decides their best scale.
+/// The sums over a group that determine its least-squares scale.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fit {
     factor: f32,
-    /// Of scaled weight times level.
+    /// Sum of scaled weight times level.
     products: f32,
-    /// Of levels squared; an integer.
+    /// Sum of squared levels; an integer.
     squares: f32,
 }
 
@@ -75,19 +74,19 @@ impl Fit {
         Self { factor, products: total(products), squares: total(squares) }
     }
 
-    /// The scale with the least squared error. There is none where all levels are zero.
+    /// Returns the least-squares scale; `None` where all levels are zero.
     pub(super) fn scale(self) -> Option<f32> {
         (self.squares > 0.0).then(|| self.products / self.squares / self.factor)
     }
 
-    /// By how much that scale brings the squared error below that of zeros, in squares of `unit`.
+    /// Returns how far that scale lowers the squared error below that of zeros, in squares of `unit`.
     pub(super) fn gain(self, unit: f32) -> f32 {
         let products = self.products / (self.factor * unit);
         if self.squares > 0.0 { products * products / self.squares } else { 0.0 }
     }
 }
 
-/// The sum of all lanes, in halves: fewer steps wait for each other.
+/// Sums the lanes pairwise, for a shorter dependency chain.
 fn total(lanes: [f32; LANES]) -> f32 {
     let [a, b, c, d, e, f, g, h] = lanes;
     ((a + e) + (c + g)) + ((b + f) + (d + h))

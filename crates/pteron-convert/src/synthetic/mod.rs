@@ -1,4 +1,4 @@
-//! Decoders of any shape with random weights: for measuring, and for testing what needs no sense.
+//! Models of any shape with synthetic weights, for benchmarks and tests.
 
 mod generator;
 mod shapes;
@@ -15,10 +15,10 @@ use crate::error::Result;
 use crate::quantise::dequantise_row;
 use crate::source::{CheckpointMetadata, Int4Row, Source};
 
-/// How far random levels between −7 and 7, zero twice as often as the others, are from zero: the root of their mean square.
+/// The root mean square of random levels between −7 and 7, with zero twice as frequent as the others.
 const LEVEL: f64 = 4.183_300_132_670_378;
 
-/// Random weights. Projections neither grow nor shrink what goes through them, so that activations and logits stay near 1.
+/// A source of random weights. Projections preserve the scale of activations, so that logits stay near 1.
 #[derive(Clone, Debug)]
 pub struct Synthetic {
     config: ModelConfig,
@@ -26,7 +26,7 @@ pub struct Synthetic {
 }
 
 impl Synthetic {
-    /// Weights that depend on the decoder's sizes and the seed alone.
+    /// Creates weights that depend only on the configuration and the seed.
     #[must_use]
     pub fn new(config: ModelConfig, seed: u64) -> Self {
         Self { config, seed }
@@ -42,7 +42,7 @@ impl Synthetic {
         Generator::new([self.seed, weight, u64::from(row)])
     }
 
-    /// The nibbles of a row, and the scale that all of its groups have.
+    /// Returns the nibbles of a row and the scale of all of its groups.
     fn row_of_nibbles(&self, weight: Weight, row: u32) -> (Vec<u8>, f32) {
         let columns = self.config.shape(weight).columns;
         let mut generator = self.generator(weight, row);
@@ -54,7 +54,7 @@ impl Synthetic {
         (nibbles, scale as f32)
     }
 
-    /// A number of a vector: norms are near 1, biases near 0.
+    /// Returns an element of a vector: norms are near 1, biases near 0.
     fn number(&self, weight: Weight, row: u32) -> f32 {
         let centre = match weight {
             Weight::Layer(

@@ -1,35 +1,34 @@
-//! Shapes by name, and by numbers.
+//! Model shapes by name, or by sizes.
 
 use crate::config::{AttentionBias, LayerWeight, ModelConfig, RopeConfig, RopeScaling, RopeStyle, Weight};
 use crate::error::{Error, Result};
 
-/// What the sizes of a family's models have in common.
+/// Parameters that the models of a family share.
 #[derive(Clone, Copy)]
 struct Family {
     epsilon: f64,
     theta: f64,
-    /// By how much Llama 3.1 and later stretch slow frequencies.
-    stretch: Option<f64>,
+    /// The RoPE scaling factor of Llama 3.1 and later.
+    rope_factor: Option<f64>,
     head_norms: bool,
     biases: AttentionBias,
     context: u32,
 }
 
 const LLAMA_2: Family =
-    Family { epsilon: 1e-5, theta: 1e4, stretch: None, head_norms: false, biases: AttentionBias::None, context: 4096 };
-const LLAMA_3_1: Family = Family { theta: 5e5, stretch: Some(8.0), context: 131_072, ..LLAMA_2 };
-const LLAMA_3_2: Family = Family { stretch: Some(32.0), ..LLAMA_3_1 };
+    Family { epsilon: 1e-5, theta: 1e4, rope_factor: None, head_norms: false, biases: AttentionBias::None, context: 4096 };
+const LLAMA_3_1: Family = Family { theta: 5e5, rope_factor: Some(8.0), context: 131_072, ..LLAMA_2 };
+const LLAMA_3_2: Family = Family { rope_factor: Some(32.0), ..LLAMA_3_1 };
 /// Version 0.3, which has no sliding window.
 const MISTRAL: Family = Family { theta: 1e6, context: 32_768, ..LLAMA_2 };
 const QWEN_2_5: Family = Family { epsilon: 1e-6, theta: 1e6, biases: AttentionBias::Qkv, context: 32_768, ..LLAMA_2 };
 const QWEN_3: Family = Family { biases: AttentionBias::None, head_norms: true, context: 40_960, ..QWEN_2_5 };
 const SMOLLM_2: Family = Family { theta: 1e5, context: 8192, ..LLAMA_2 };
 
-/// A model: its name, its family, whether its output is its embedding; then tokens, width, layers, heads, heads of keys and values,
-/// numbers in a head and between gate and down projection.
+/// A model: name, family, tied embeddings; then vocabulary, hidden size, layers, heads, KV heads, head size and intermediate size.
 type Shape = (&'static str, Family, bool, [u32; 7]);
 
-/// As the models' published configurations have them.
+/// The published configurations.
 static SHAPES: &[Shape] = &[
     ("llama-2-7b", LLAMA_2, false, [32_000, 4096, 32, 32, 32, 128, 11_008]),
     ("llama-3.1-8b", LLAMA_3_1, false, [128_256, 4096, 32, 32, 8, 128, 14_336]),
@@ -47,14 +46,14 @@ static SHAPES: &[Shape] = &[
     ("smollm2-1.7b", Family { theta: 1.3e5, ..SMOLLM_2 }, true, [49_152, 2048, 24, 32, 32, 64, 8192]),
 ];
 
-/// Beyond these a shape is a slip of the keyboard, and would fill memory before anything is written.
+/// Larger shapes are typing errors, and would fill memory before anything is written.
 const MOST_LAYERS: u32 = 10_000;
 const MOST_WEIGHTS: u128 = 1 << 42;
 
-/// Takes a value into a decoder; `None` if it cannot be read.
+/// Sets a value; `None` if it cannot be parsed.
 type Set = fn(&mut ModelConfig, &str) -> Option<()>;
 
-/// What can be set, and what kind of value it takes.
+/// The keys of a shape, and the kind of value each takes.
 static KEYS: &[(&str, &str, Set)] = &[
     ("layers", "a whole number", |config, value| set(&mut config.num_layers, value)),
     ("width", "a whole number", |config, value| set(&mut config.hidden_size, value)),
@@ -84,17 +83,17 @@ fn set<T: std::str::FromStr>(field: &mut T, value: &str) -> Option<()> {
     Some(())
 }
 
-/// The names of shapes that are known.
+/// Returns the known names.
 pub fn names() -> impl Iterator<Item = &'static str> {
     SHAPES.iter().map(|(name, ..)| *name)
 }
 
-/// Reads a shape: a name (`llama-3.2-1b`), numbers (`layers=2,width=256,heads=4,kv=2,hidden=512,vocab=1000,head=64`), or a name and
-/// numbers that differ from it (`qwen3-8b,layers=2`). Without `kv` every head has keys of its own; without `head` they share the
-/// width.
+/// Parses a shape: a name (`llama-3.2-1b`), numbers (`layers=2,width=256,heads=4,kv=2,hidden=512,vocab=1000,head=64`), or a name and
+/// numbers that differ from it (`qwen3-8b,layers=2`). Without `kv` there are as many KV heads as heads; without `head`
+/// the heads divide the width.
 ///
 /// # Errors
-/// What is not known, missing, or does not fit together; the text says what would.
+/// An unknown name or key, a missing size, or sizes that do not fit together. The message says what to change.
 pub fn parse(text: &str) -> Result<ModelConfig> {
     let mut items = text.split(',').map(str::trim).peekable();
     let named = items.next_if(|item| !item.contains('='));
@@ -127,14 +126,14 @@ fn by_name(name: &str) -> Result<ModelConfig> {
     Ok(config(shape))
 }
 
-/// No sizes, and frequencies for any context.
+/// Returns a configuration without sizes or RoPE scaling.
 fn blank() -> ModelConfig {
-    config(&("", Family { stretch: None, ..LLAMA_3_1 }, false, [0; 7]))
+    config(&("", Family { rope_factor: None, ..LLAMA_3_1 }, false, [0; 7]))
 }
 
 fn config(&(_, family, tied, sizes): &Shape) -> ModelConfig {
     let [vocabulary, width, layers, heads, key_value_heads, head_width, hidden] = sizes;
-    let scaling = family.stretch.map(|factor| RopeScaling::Llama3 {
+    let scaling = family.rope_factor.map(|factor| RopeScaling::Llama3 {
         factor,
         low_frequency_factor: 1.0,
         high_frequency_factor: 4.0,
@@ -149,7 +148,7 @@ fn config(&(_, family, tied, sizes): &Shape) -> ModelConfig {
         head_dim: head_width,
         intermediate_size: hidden,
         norm_eps: family.epsilon,
-        // Random weights are in the order that programs want.
+        // Synthetic weights are generated in the program's order.
         rope: RopeConfig { theta: family.theta, scaling, style: RopeStyle::Interleaved },
         qk_norm: family.head_norms,
         attention_bias: family.biases,
@@ -158,7 +157,7 @@ fn config(&(_, family, tied, sizes): &Shape) -> ModelConfig {
     }
 }
 
-/// Sizes that follow from others.
+/// Fills in sizes that follow from others.
 fn complete(config: &mut ModelConfig) {
     if config.num_kv_heads == 0 {
         config.num_kv_heads = config.num_heads;
@@ -205,7 +204,7 @@ fn check(config: &ModelConfig) -> Result<()> {
     Ok(())
 }
 
-/// How many weights there are.
+/// Returns the number of parameters.
 fn count(config: &ModelConfig) -> u128 {
     let numbers = |weight| u128::from(config.shape(weight).count());
     let layer: u128 = LayerWeight::ALL.into_iter().map(|part| numbers(Weight::Layer(0, part))).sum();

@@ -16,12 +16,12 @@ use crate::rope::{RopeTable, Wave};
 use crate::source::Source;
 use crate::template::{ScaleOrder, WeightFormat};
 
-/// About how long a block is, in bytes. It is what threads share between two looks at the caller's wish to stop.
+/// The approximate size of a block. The caller can interrupt between blocks.
 const BLOCK: usize = 4 << 20;
-/// Rows of few numbers are cheap: a thread takes at least this many at a time.
+/// The fewest rows per task: short rows are cheap.
 const ROWS_AT_ONCE: usize = 16;
 
-/// Makes the chunks of all items, in order.
+/// Computes the chunks of all items, in order.
 pub(super) struct Producer<'a> {
     source: &'a dyn Source,
     scales: ScaleMethod,
@@ -42,7 +42,7 @@ impl<'a> Producer<'a> {
         Self { source, scales, jobs: &jobs.jobs, width: jobs.width, progress, done: 0, total: jobs.items.iter().sum() }
     }
 
-    /// Sends all chunks and says what became of the weights.
+    /// Sends all chunks. Returns the quantisation error of each weight.
     pub(super) fn run(mut self, chunks: SyncSender<Chunk>) -> Result<Vec<Measured>> {
         let mut measured = Vec::new();
         for job in self.jobs {
@@ -58,7 +58,7 @@ impl<'a> Producer<'a> {
         Ok(measured)
     }
 
-    /// Sends numbers, as wide as the program has them.
+    /// Sends floats in the program's precision.
     fn send_numbers(
         &mut self,
         chunks: &SyncSender<Chunk>,
@@ -80,11 +80,11 @@ impl<'a> Producer<'a> {
         self.done += bytes.len() as u64;
         let sent = chunks.send(Chunk { bytes, last }).is_ok();
         let progress = Progress { done: self.done, total: self.total, weight };
-        // Where the writer hung up, its own error says why.
+        // If the writer closed the channel, its own error is reported.
         if sent && (self.progress)(progress).is_continue() { Ok(()) } else { Err(Error::Interrupted) }
     }
 
-    /// A weight in groups. Only its scales are held in whole: they can be wanted in another order than rows come in.
+    /// Quantises a weight. Holds all of its scales, since their order can differ from that of the rows.
     fn int4(
         &mut self,
         chunks: &SyncSender<Chunk>,
@@ -176,7 +176,7 @@ impl<'a> Producer<'a> {
     }
 }
 
-/// Where rows in groups come from.
+/// The source of 4-bit rows.
 struct Int4Rows<'a> {
     source: &'a dyn Source,
     how: ScaleMethod,
@@ -185,7 +185,7 @@ struct Int4Rows<'a> {
 }
 
 impl Int4Rows<'_> {
-    /// The program's rows from `first` on, as many as there is room for.
+    /// Computes the program's rows from `first` on, as many as fit.
     fn compute(&self, first: usize, columns: usize, nibbles: &mut [u8], scales: &mut [f32]) -> Result<QuantisationError> {
         let groups = columns / self.group as usize;
         let rows = nibbles.par_chunks_exact_mut(columns / 2).zip(scales.par_chunks_exact_mut(groups));
@@ -196,7 +196,7 @@ impl Int4Rows<'_> {
                 |numbers, (index, (nibbles, scales))| self.row(first + index, numbers, nibbles, scales),
             )
             .collect();
-        // In their order, so that neither the sum nor the first error depends on the threads.
+        // In order, so that neither the sum nor the first error depends on the threads.
         rows.into_iter().try_fold(QuantisationError::default(), |all, row| Ok(all.merge(row?)))
     }
 
@@ -223,7 +223,7 @@ impl Int4Rows<'_> {
     }
 }
 
-/// The program's rows from `first` on, as many as there is room for, as float32.
+/// Reads the program's rows from `first` on as float32, as many as fit.
 fn float_rows(source: &dyn Source, weight: Weight, first: usize, columns: usize, out: &mut [u8]) -> Result<()> {
     let rows = out.par_chunks_exact_mut(columns * 4).enumerate().with_min_len(ROWS_AT_ONCE);
     let compute = |numbers: &mut Vec<f32>, (index, out): (usize, &mut [u8])| {
@@ -239,7 +239,7 @@ fn float_rows(source: &dyn Source, weight: Weight, first: usize, columns: usize,
     rows.into_iter().collect()
 }
 
-/// The row of the checkpoint that the program has as its row `row`.
+/// Maps a row of the program to the checkpoint's.
 fn checkpoint_row(source: &dyn Source, weight: Weight, row: usize) -> Result<u32> {
     let row = u32::try_from(row).map_err(|_| too_large())?;
     Ok(source.config().checkpoint_row(weight, row))
@@ -257,7 +257,7 @@ fn to_bytes(numbers: &[f32]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
 }
 
-/// Rows in blocks of about [`BLOCK`] bytes, where a row has `row_len`. Nothing is one empty block: an item has an end.
+/// Rows in blocks of about [`BLOCK`] bytes, where a row has `row_len`. No rows give one empty block, since every item needs an end.
 fn blocks(rows: usize, row_len: usize) -> impl Iterator<Item = Range<usize>> {
     let step = (BLOCK / row_len.max(1)).max(1);
     (0..rows.max(1)).step_by(step).map(move |start| start.min(rows)..(start + step).min(rows))

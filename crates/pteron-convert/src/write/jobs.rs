@@ -1,4 +1,4 @@
-//! What there is to compute: each content once, and together what comes from the same rows.
+//! The work of a conversion: distinct constants, grouped by the weight they are computed from.
 
 use std::collections::HashMap;
 
@@ -10,32 +10,32 @@ use crate::quantise;
 use crate::rope::Wave;
 use crate::template::{ConstantData, ProgramTemplate, ScaleOrder};
 
-/// Bytes that are computed together: one item, or several of the same 4-bit weight.
+/// Constants that are computed together: one item, or several of the same 4-bit weight.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Job {
-    /// A weight in 4-bit groups: its nibbles, where they are wanted, then its scales in each order that is wanted.
+    /// A weight in 4-bit groups: its nibbles if requested, then its scales in each requested order.
     Int4 { weight: Weight, group: u32, nibbles: bool, scales: Vec<ScaleOrder> },
     /// A weight as float32.
     Floats(Weight),
-    /// Cosines or sines for so many positions.
+    /// A RoPE table.
     RopeTable { wave: Wave, positions: u64 },
-    /// So many zeros.
+    /// Zeros, by their number.
     Zeros(u64),
 }
 
-/// All jobs, in the order in which constants first need them.
+/// All jobs, in the order of their first use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Jobs {
     pub(super) jobs: Vec<Job>,
-    /// The lengths of the items that the jobs make, in order.
+    /// The lengths of the items that the jobs produce, in order.
     pub(super) items: Vec<u64>,
     /// For each constant of the graph, its item.
     pub(super) item_of: Vec<usize>,
-    /// How numbers that are not quantised are stored.
+    /// The size of floats.
     pub(super) width: FloatWidth,
 }
 
-/// How numbers that are not quantised are stored: all alike.
+/// The size of floats, the same for all constants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FloatWidth {
     Half,
@@ -57,7 +57,7 @@ impl FloatWidth {
     }
 }
 
-/// Scales that lie group by group are filled up to whole vectors of four rows.
+/// Pads the rows of group-major scales to a multiple of four.
 pub(super) fn padded_rows(rows: usize) -> usize {
     rows.next_multiple_of(4)
 }
@@ -67,7 +67,7 @@ impl Jobs {
         let constants = &template.graph.constants;
         if constants.len() != template.constant_data.len() {
             let (constants, constant_data) = (constants.len(), template.constant_data.len());
-            return Err(Error::Template(format!("{constants} constants, but {constant_data} constant_data")));
+            return Err(Error::Template(format!("{constants} constants, but contents for {constant_data}")));
         }
         let width = FloatWidth::of(&template.graph);
         let mut jobs = Vec::new();
@@ -97,7 +97,7 @@ impl Jobs {
     }
 }
 
-/// What decides whether constant_data are computed together.
+/// Constants with the same origin are computed together.
 #[derive(PartialEq, Eq, Hash)]
 enum Origin {
     Int4(Weight, u32),
@@ -126,7 +126,7 @@ impl Job {
         }
     }
 
-    /// Adds a content to what comes of this job.
+    /// Adds a constant to this job.
     fn want(&mut self, content: ConstantData) {
         let Self::Int4 { nibbles, scales, .. } = self else { return };
         match content {
@@ -136,7 +136,7 @@ impl Job {
         }
     }
 
-    /// What comes of it, in order, with lengths in bytes.
+    /// Returns the constants it produces, in order, with lengths in bytes.
     fn constant_data(&self, config: &ModelConfig, width: FloatWidth) -> Vec<(ConstantData, u64)> {
         let sized = |content| (content, byte_len(config, width, content, 0));
         match *self {
@@ -155,12 +155,12 @@ impl Job {
     }
 }
 
-/// Bytes of the cosines or sines of one position.
+/// Bytes of a row of a RoPE table.
 fn position_len(config: &ModelConfig, width: FloatWidth) -> u64 {
     u64::from((config.head_dim / 2).max(1)) * width.bytes()
 }
 
-/// How long a content is, in a constant of `given` bytes: tables may have any number of positions, and zeros any length.
+/// Returns the length of a constant. `given` is its length in the graph: tables may have any number of rows, and zeros any length.
 fn byte_len(config: &ModelConfig, width: FloatWidth, content: ConstantData, given: u64) -> u64 {
     let count = |weight| config.shape(weight).count();
     match content {

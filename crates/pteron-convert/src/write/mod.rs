@@ -1,10 +1,10 @@
 //! Writes a program: constants in a stream, tables last.
 //!
-//! Constants are named by the SHA-256 of their bytes, and equal ones are stored once: how many there are, and what they are
-//! called, is known only when all have been computed. So the file is planned for as many as there can be, the constants are
-//! written behind the room that leaves for the tables, and then the tables go in front (`tables`). The constants are computed
-//! in blocks of rows by all threads (`compute`) while another thread hashes and writes those before them (`sink`): memory
-//! holds some blocks and the scales of one weight. All goes to a file that takes its name when it is whole (`storage`).
+//! Constants are named by the SHA-256 of their bytes, and equal ones are stored once, so their number and names are known only when
+//! all are computed. The writer reserves space for the largest possible tables, streams the constants after it, and then writes the
+//! tables at the front (`tables`). All threads compute constants in blocks of rows (`compute`) while one thread hashes and writes
+//! the previous blocks (`sink`): memory holds a few blocks and the scales of one weight. The file appears under its name when it is
+//! complete (`storage`).
 
 mod compute;
 mod jobs;
@@ -35,28 +35,28 @@ use crate::quantise::ScaleMethod;
 use crate::source::Source;
 use crate::template::ProgramTemplate;
 
-/// Blocks that may wait to be written. More would not help: the slower side decides.
+/// Blocks that may wait to be written. More would not help: the slower side limits the speed.
 const BLOCKS_AHEAD: usize = 2;
 
-/// How far a conversion is.
+/// The progress of a conversion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes of constants that have been computed.
+    /// Bytes of constants computed so far.
     pub done: u64,
-    /// Bytes of constants in all, each counted once.
+    /// Bytes of all distinct constants.
     pub total: u64,
-    /// The weight they are of; tables and caches are of none.
+    /// The current weight; `None` for tables and caches.
     pub weight: Option<Weight>,
 }
 
-/// Writes the program of `template` with the weights of `source` to `path`, and says how far its weights are from the source's.
+/// Writes the program of `template` with the weights of `source` to `path`. Returns sizes and quantisation errors.
 ///
-/// What was at `path` stays until the new file is whole. `progress` is called now and then on this thread; it stops everything
-/// by returning [`ControlFlow::Break`]. The same source and template give the same bytes, however many threads compute.
+/// A file at `path` is replaced when the new one is complete. `progress` is called on this thread; returning
+/// [`ControlFlow::Break`] stops the conversion. The output does not depend on the number of threads.
 ///
 /// # Errors
-/// Weights that cannot be read or are not finite, groups that do not fit, a file that cannot be written; then there is no new
-/// file, under no name.
+/// Weights that cannot be read or are not finite, groups that do not divide a weight, a file that cannot be written, or
+/// [`Error::Interrupted`]. No new file is left behind.
 pub fn convert(
     source: &dyn Source,
     template: ProgramTemplate,
@@ -67,7 +67,7 @@ pub fn convert(
     convert_through(source, template, scales, path, progress, |file| file)
 }
 
-/// [`convert`], with something between it and the file.
+/// [`convert`] with a wrapper around the file, for tests.
 fn convert_through<S: Storage>(
     source: &dyn Source,
     template: ProgramTemplate,
@@ -94,7 +94,7 @@ fn convert_through<S: Storage>(
     Ok(Report::new(finished.len, jobs.item_of.len(), segments.len(), weights))
 }
 
-/// Computes on this thread and its helpers, hashes and writes on another.
+/// Computes on the thread pool; hashes and writes on another thread.
 fn stream<S: Storage>(
     producer: Producer<'_>,
     sink: Sink<S>,
@@ -104,7 +104,7 @@ fn stream<S: Storage>(
         let (sender, receiver) = sync_channel(BLOCKS_AHEAD);
         let writer = scope.spawn(move || sink.run(receiver));
         let weights = producer.run(sender);
-        // A writer that fails hangs up, and the producer can only tell that it did: what the writer says comes first.
+        // A failing writer closes the channel, which the producer reports as an interruption: the writer's error comes first.
         let stored = writer.join().unwrap_or_else(|panic| resume_unwind(panic)).map_err(failed)?;
         Ok((stored, weights?))
     })

@@ -1,4 +1,4 @@
-//! What a conversion did.
+//! The report of a conversion.
 
 use serde::{Serialize, Serializer};
 
@@ -6,36 +6,37 @@ use crate::config::Weight;
 use crate::quantise::QuantisationError;
 use crate::template::WeightFormat;
 
-/// What a conversion did.
+/// The result of a conversion.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
     /// The file's length in bytes.
     pub bytes: u64,
     /// Constants of the graph.
     pub constants: usize,
-    /// Constants that were stored: equal ones are once.
+    /// Distinct constants stored.
     pub stored: usize,
-    /// Of all weights that were rounded: the length of the error divided by the length of the weights, as vectors.
+    /// L2 norm of the quantisation error divided by that of the weights, over all quantised weights.
     pub relative_error: f64,
-    /// Each weight, in the order in which they were written.
+    /// The weights, in the order of writing.
     pub weights: Vec<ConvertedWeight>,
 }
 
-/// What became of a weight.
+/// A converted weight.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ConvertedWeight {
-    /// The weight; as JSON its name.
+    /// The weight; its name in JSON.
     #[serde(serialize_with = "name")]
     pub weight: Weight,
-    /// How it is stored.
+    /// The storage format.
     pub form: WeightFormat,
-    /// How many numbers it has.
+    /// The number of elements.
     pub numbers: u64,
-    /// The greatest error of a number.
+    /// The largest absolute error.
+    #[serde(rename = "greatest_error")]
     pub max_error: f32,
-    /// The length of the error divided by the length of the weight, both as vectors.
+    /// L2 norm of the error divided by that of the weight.
     pub relative_error: f64,
-    /// Whether every number is the checkpoint's.
+    /// Whether every value equals the checkpoint's.
     pub lossless: bool,
 }
 

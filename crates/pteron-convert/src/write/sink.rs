@@ -1,4 +1,4 @@
-//! Hashes and writes items as they come, each different one once.
+//! Hashes and writes items as they arrive, storing equal ones once.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::storage::Storage;
 
-/// Some bytes of an item. Items come one after the other.
+/// A chunk of an item. Items arrive one after the other.
 #[derive(Debug)]
 pub(super) struct Chunk {
     pub(super) bytes: Vec<u8>,
@@ -18,7 +18,7 @@ pub(super) struct Chunk {
     pub(super) last: bool,
 }
 
-/// A segment with a name, as it was written.
+/// A named segment, as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Segment {
     /// The SHA-256 of its bytes, in hexadecimal.
@@ -27,17 +27,17 @@ pub(super) struct Segment {
     pub(super) len: u64,
 }
 
-/// What was written.
+/// The segments written.
 #[derive(Debug)]
 pub(super) struct Stored<S> {
     pub(super) storage: S,
-    /// What is different, in file order.
+    /// The distinct segments, in file order.
     pub(super) segments: Vec<Segment>,
     /// For each item, its segment.
     pub(super) items: Vec<usize>,
 }
 
-/// Takes items.
+/// Receives and writes items.
 #[derive(Debug)]
 pub(super) struct Sink<S> {
     stored: Stored<S>,
@@ -54,13 +54,13 @@ struct Item {
 }
 
 impl<S: Storage> Sink<S> {
-    /// Writes behind what ends at `end`.
+    /// Creates a sink that writes after `end`.
     pub(super) fn new(storage: S, end: u64) -> Self {
         let stored = Stored { storage, segments: Vec::new(), items: Vec::new() };
         Self { stored, end, segment_of: HashMap::new() }
     }
 
-    /// Writes all that comes, until the sender hangs up.
+    /// Writes all items until the channel closes.
     pub(super) fn run(mut self, chunks: Receiver<Chunk>) -> io::Result<Stored<S>> {
         let mut item = None;
         for chunk in chunks {
@@ -82,13 +82,13 @@ impl<S: Storage> Sink<S> {
 
     fn begin(&mut self) -> io::Result<Item> {
         let start = segment_start(self.end).ok_or(io::ErrorKind::FileTooLarge)?;
-        // An equal item may have been here before: what it left must not show between segments.
+        // A duplicate item may have been written here: overwrite the gap with zeros.
         self.stored.storage.seek(SeekFrom::Start(self.end))?;
         io::copy(&mut io::repeat(0).take(start - self.end), &mut self.stored.storage)?;
         Ok(Item { start, len: 0, hash: Sha256::new() })
     }
 
-    /// Keeps an item if there is no equal one. Otherwise the next is written over it.
+    /// Keeps an item if it is new. Otherwise the next one overwrites it.
     fn end(&mut self, item: Item) {
         let digest: [u8; 32] = item.hash.finalize().into();
         let segments = &mut self.stored.segments;

@@ -1,15 +1,15 @@
-//! What a program is written to.
+//! The file that a program is written to.
 
 use std::io::{self, Seek, SeekFrom, Write};
 
 use pteron_files::{AtomicFile, WriteOptions};
 
-/// Large, and somebody's work of an hour: it is safe on the disk before it takes its name.
+/// Synchronises before renaming: a conversion may have taken an hour.
 pub(super) const OPTIONS: WriteOptions = WriteOptions { private: false, sync: true };
 
-/// What a program is written to.
+/// A writable file that is committed at the end.
 pub(super) trait Storage: Write + Seek + Send {
-    /// Cuts what lies behind `len` off.
+    /// Truncates the file to `len` bytes.
     fn set_len(&mut self, len: u64) -> io::Result<()>;
 
     /// Gives the file its name.

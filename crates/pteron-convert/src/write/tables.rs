@@ -9,7 +9,7 @@ use super::sink::Segment;
 use crate::error::{Error, Result};
 use crate::template::ProgramTemplate;
 
-/// A program and its graph; segments of constants come behind the others.
+/// A program and its graph. The segments of constants come last.
 pub(super) struct Tables {
     program: Program<Bytes>,
     graph: Graph,
@@ -17,7 +17,7 @@ pub(super) struct Tables {
     delegate: SegmentId,
 }
 
-/// Bytes that are at hand, or will be written by others.
+/// Bytes in memory, or the length of bytes that the sink writes.
 #[derive(Clone, Debug)]
 enum Bytes {
     Held(Vec<u8>),
@@ -39,15 +39,15 @@ impl Data for Bytes {
     }
 }
 
-/// Where constants can be written while their number and their names are not known.
+/// Space for header and tables, reserved before the constants are known.
 pub(super) struct ReservedLayout {
-    /// Bytes to leave free for header and tables.
+    /// Bytes reserved for header and tables.
     pub(super) room: usize,
     /// Where the segments before the constants end.
     pub(super) end: u64,
 }
 
-/// The rest of a file whose constants are written.
+/// The parts of a file that remain to be written.
 pub(super) struct Finished {
     /// Bytes and where they go.
     pub(super) chunks: Vec<(u64, Vec<u8>)>,
@@ -63,7 +63,7 @@ impl Tables {
             return Err(Error::Template("no method has a delegate whose graph is in a segment".to_owned()));
         };
         let mut program = template.program.map_data(|bytes| Bytes::Held(bytes.clone()));
-        // The exporter has a segment for constants outside of delegates, even where there are none.
+        // The exporter writes a segment for constants outside delegates even if there are none.
         let constants = program.constants.as_ref().map(|constants| constants.segment);
         let segments = [Some(delegate), constants].into_iter().flatten().map(|segment| segment.index() + 1);
         let count = segments.max().unwrap_or(0).max(program.segments.len());
@@ -71,9 +71,9 @@ impl Tables {
         Ok(Self { program, graph: template.graph, delegate })
     }
 
-    /// Plans for as many constants as there can be.
+    /// Reserves space for the largest possible number of constants.
     pub(super) fn reserve(&self, jobs: &Jobs) -> Result<ReservedLayout> {
-        // Only the length of a key is right yet, and that they differ.
+        // Placeholder keys of the final length, all different.
         let segment = |(index, &len): (usize, &u64)| Segment { key: format!("{index:064x}"), start: 0, len };
         let segments: Vec<_> = jobs.items.iter().enumerate().map(segment).collect();
         let (layout, _) = self.plan(&segments, &jobs.item_of, 0)?;
@@ -83,7 +83,7 @@ impl Tables {
         Ok(ReservedLayout { room, end: ends.fold(room as u64, u64::max) })
     }
 
-    /// What is left to write when constants are, behind the reserved's end.
+    /// Returns what remains to be written once the constants are stored.
     pub(super) fn finish(&self, segments: &[Segment], segment_of: &[usize], room: usize) -> Result<Finished> {
         let (layout, fixed) = self.plan(segments, segment_of, room)?;
         let planned = &layout.segments[fixed.len()..];
@@ -100,7 +100,7 @@ impl Tables {
         Ok(Finished { chunks, len: layout.len })
     }
 
-    /// The file with these constants, and the segments before them.
+    /// Lays out the file with these constants.
     fn plan(&self, segments: &[Segment], segment_of: &[usize], room: usize) -> Result<(FileLayout, Vec<Bytes>)> {
         let mut graph = self.graph.clone();
         for (constant, &segment) in graph.constants.iter_mut().zip(segment_of) {

@@ -97,14 +97,14 @@ impl Export {
         let four_bits = graph.all(&LINEARS[..1]).next();
         let embedding = graph.all(&["et_vk.embedding_q4gsw.default"]).next();
         let logits = graph.tensor(graph.0.outputs[0]);
-        ConvertOptions {
-            max_context_length: self.answers("get_max_context_len")[0],
-            max_seq_length: self.answers("get_max_seq_len")[0],
-            linear_format: four_bits.map_or(WeightFormat::Float32, |call| WeightFormat::Int4 { group: group(call, 3) }),
-            embedding_format: embedding.map_or(WeightFormat::Float32, |call| WeightFormat::Int4 { group: group(call, 2) }),
-            full_logits: logits.dims.len() == 3,
-            float16: logits.dtype == DataType::Float16,
-        }
+        ConvertOptions::new(self.answers("get_max_context_len")[0])
+            .with_max_seq_length(self.answers("get_max_seq_len")[0])
+            .with_linear_format(four_bits.map_or(WeightFormat::Float32, |call| WeightFormat::Int4 { group: group(call, 3) }))
+            .with_embedding_format(
+                embedding.map_or(WeightFormat::Float32, |call| WeightFormat::Int4 { group: group(call, 2) }),
+            )
+            .with_full_logits(logits.dims.len() == 3)
+            .with_float16(logits.dtype == DataType::Float16)
     }
 }
 

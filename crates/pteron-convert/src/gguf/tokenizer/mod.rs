@@ -1,6 +1,6 @@
-//! A file's tokenizer, written anew as `tokenizer.json` and `tokenizer_config.json`.
+//! Converts a file's tokenizer to `tokenizer.json` and `tokenizer_config.json`.
 //!
-//! Two kinds are known: byte-level byte-pair encoding with a list of merges (`gpt2`: Llama 3, Qwen, `SmolLM`), and
+//! Two kinds are supported: byte-level byte-pair encoding with a list of merges (`gpt2`: Llama 3, Qwen, `SmolLM`), and
 //! `SentencePiece`'s with scores (`llama`: Llama 2, Mistral).
 
 mod config;
@@ -21,17 +21,16 @@ use vocabulary::{Token, TokenType, Vocabulary};
 const MODEL: &str = "tokenizer.ggml.model";
 const MERGES: &str = "tokenizer.ggml.merges";
 const PRE_TOKENIZER: &str = "tokenizer.ggml.pre";
-/// How `SentencePiece` makes spaces visible.
+/// `SentencePiece`'s replacement for spaces.
 const SPACE: &str = "▁";
 
-/// Which tokens are put around a text.
+/// The special tokens that are added to a text.
 struct AddedTokens {
     begin: bool,
     end: bool,
 }
 
-/// What a file says of texts: where they begin and end, its tokenizer and its chat template. A file without a tokenizer says
-/// nothing.
+/// Reads BOS and EOS tokens, tokenizer and chat template. A file without a tokenizer gives empty metadata.
 pub(super) fn checkpoint_metadata(metadata: &Metadata<'_>, rows: u32) -> Result<CheckpointMetadata> {
     let Some(model) = metadata.text(MODEL)?.filter(|model| !matches!(*model, "none" | "no_vocab")) else {
         return Ok(CheckpointMetadata::default());
@@ -69,7 +68,7 @@ fn around(metadata: &Metadata<'_>, vocabulary: &Vocabulary<'_>, begins: bool) ->
     })
 }
 
-/// Byte-level byte-pair encoding, and whether texts begin with a token if the file does not say.
+/// Byte-level BPE, and whether a BOS token is added if the file does not say.
 fn byte_level<'a>(metadata: &Metadata<'a>, vocabulary: &Vocabulary<'a>) -> Result<(File<'a>, bool)> {
     let unsupported = |what| Error::Unsupported { what, alternatives: pre_tokenizer::names() };
     let name = metadata.text(PRE_TOKENIZER)?;
@@ -95,7 +94,7 @@ fn byte_level<'a>(metadata: &Metadata<'a>, vocabulary: &Vocabulary<'a>) -> Resul
 /// `SentencePiece`'s byte-pair encoding.
 fn sentence_piece<'a>(metadata: &Metadata<'a>, vocabulary: &Vocabulary<'a>) -> Result<File<'a>> {
     let merges = sentencepiece::merges(vocabulary).map_err(|problem| metadata.fault("tokenizer.ggml.tokens", problem))?;
-    // Tokens that users have defined are found in a text before its spaces are made visible.
+    // User-defined tokens are matched before spaces are replaced.
     let spelled =
         |token: &Token<'a>| Some(token.text.replace(SPACE, " ")).filter(|_| token.token_type == TokenType::UserDefined);
     let mut file = File::new(vocabulary, merges, |token| {

@@ -1,19 +1,19 @@
-//! How byte-level tokenizers pre_tokenizer a text before they look for tokens: a table by the names that files use.
+//! The pre-tokenizers of byte-level BPE, by their names in GGUF files.
 
 use serde_json::{Value, json};
 
-/// A way to pre_tokenizer texts, and what comes with it.
+/// A pre-tokenizer, and tokenizer settings that go with it.
 #[derive(Debug)]
 pub(super) struct PreTokenizer {
     /// Its names in `tokenizer.ggml.pre`.
     names: &'static [&'static str],
-    /// Each cuts what the ones before it have left, into what it matches and what lies between.
+    /// Split patterns, applied in order.
     patterns: &'static [&'static str],
-    /// Whether characters are composed first.
+    /// Whether the normaliser is NFC.
     nfc: bool,
-    /// Whether a part that is a token is one, however it could be merged.
+    /// Whether a word that is a token is not merged (`ignore_merges`).
     pub(super) ignore_merges: bool,
-    /// Whether texts begin with a token of their own if the file does not say.
+    /// Whether a BOS token is added if the file does not say.
     pub(super) adds_bos: bool,
 }
 
@@ -64,7 +64,7 @@ static PRE_TOKENIZERS: [PreTokenizer; 8] = [
         ignore_merges: false,
         adds_bos: false,
     },
-    // From before ways to pre_tokenizer had names.
+    // Files older than the `pre` key.
     PreTokenizer {
         names: &["default"],
         patterns: &[r"[\p{P}\$\+<=>\^~\|]+", GPT_2, r"\p{N}+", "[0-9][0-9][0-9]"],
@@ -74,12 +74,12 @@ static PRE_TOKENIZERS: [PreTokenizer; 8] = [
     },
 ];
 
-/// The way to pre_tokenizer that has this name.
+/// Returns the pre-tokenizer with this name.
 pub(super) fn find(name: &str) -> Option<&'static PreTokenizer> {
     PRE_TOKENIZERS.iter().find(|pre_tokenizer| pre_tokenizer.names.contains(&name))
 }
 
-/// Every name that is known.
+/// Returns all known names.
 pub(super) fn names() -> Vec<String> {
     PRE_TOKENIZERS.iter().flat_map(|pre_tokenizer| pre_tokenizer.names).map(|&name| name.to_owned()).collect()
 }

@@ -1,17 +1,17 @@
-//! `SentencePiece`'s tokens as Hugging Face has them. One joins two neighbours if the result has a better score than all other
-//! results; the other follows a list of merges. The list is made from the scores, the best first.
+//! Converts `SentencePiece` BPE scores to a list of merges. `SentencePiece` joins the adjacent pair with the best score;
+//! `tokenizer.json` follows a list of merges, ordered here by score.
 
 use std::cmp::Reverse;
 
 use super::super::cursor::shown;
 use super::vocabulary::{Token, TokenType, Vocabulary};
 
-/// The longest token that is taken apart. Real ones have some dozen bytes; the limit bounds the time that this takes.
+/// The longest token to split, in bytes. Real tokens are far shorter; the limit bounds the time.
 const LONGEST: usize = 512;
-/// How many merges there may be for each token. Real tokens have two or three; the limit bounds what hostile ones lead to.
+/// The most merges per token. Real tokens have two or three; the limit bounds the memory of hostile files.
 const MOST_MERGES: usize = 32;
 
-/// Every way to make a token from two others, the first to be followed first.
+/// Returns every split of a token into two others, in order of priority.
 pub(super) fn merges<'a>(vocabulary: &Vocabulary<'a>) -> Result<Vec<(&'a str, &'a str)>, String> {
     let normal = |token: &Token<'_>| token.token_type == TokenType::Normal;
     let find = |text| vocabulary.find(text).filter(normal);

@@ -10,11 +10,11 @@ const TOKENS: &str = "tokenizer.ggml.tokens";
 const TYPES: &str = "tokenizer.ggml.token_type";
 const SCORES: &str = "tokenizer.ggml.scores";
 
-/// Control tokens by these names end a text, whether the file says so or not: files of chat models often name one end alone.
+/// Control tokens with these names are EOS tokens even if the file does not list them: chat models often list only one.
 const ENDS: [&str; 8] =
     ["<|eot_id|>", "<|eom_id|>", "<|end_of_text|>", "<|im_end|>", "<|endoftext|>", "<|end|>", "<end_of_turn>", "<EOT>"];
 
-/// What a token is for.
+/// The type of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TokenType {
     Normal,
@@ -34,7 +34,7 @@ pub(super) struct Token<'a> {
     pub(super) score: f64,
 }
 
-/// Tokens by id and by text, and those with a role.
+/// Tokens by id and by text, and special tokens.
 pub(super) struct Vocabulary<'a> {
     pub(super) tokens: Vec<Token<'a>>,
     ids: HashMap<&'a str, u32>,
@@ -47,7 +47,7 @@ pub(super) struct Vocabulary<'a> {
 }
 
 impl<'a> Vocabulary<'a> {
-    /// Reads the tokens. There may be fewer than the model has rows for.
+    /// Reads the tokens. There may be fewer than rows of the embedding.
     pub(super) fn read(metadata: &Metadata<'a>, rows: u32) -> Result<Self> {
         let texts = metadata.needed(TOKENS, metadata.array(TOKENS))?.texts()?;
         if texts.len() > rows as usize {
@@ -64,7 +64,7 @@ impl<'a> Vocabulary<'a> {
         for (id, (index, text)) in (0..rows).zip(texts.into_iter().enumerate()) {
             let token_type = token_types.get(index).copied().unwrap_or(TokenType::Normal);
             let score = scores.get(index).copied().unwrap_or_default();
-            // A token without a text has an id and nothing else.
+            // Empty tokens are not found by text.
             if let Some(other) = ids.insert(text, id).filter(|_| !text.is_empty()) {
                 let problem = format!("tokens {other} and {id} are both {}", shown(text));
                 return Err(metadata.fault(TOKENS, problem));
@@ -77,7 +77,7 @@ impl<'a> Vocabulary<'a> {
         let (padding, end_of_turn, end_of_message) = (role("padding")?, role("eot")?, role("eom")?);
         for token in [begin, end, end_of_turn, end_of_message].into_iter().flatten() {
             let token_type = &mut tokens[token.id as usize].token_type;
-            // Old files do not say what tokens are for.
+            // Old files have no token types.
             if *token_type == TokenType::Normal {
                 *token_type = TokenType::Control;
             }
@@ -91,7 +91,7 @@ impl<'a> Vocabulary<'a> {
         self.ids.get(text).and_then(|&id| self.tokens.get(id as usize)).copied()
     }
 
-    /// Tokens that end a text, the one that the file names first.
+    /// Returns the EOS tokens, the file's own first.
     pub(super) fn ends(&self) -> Vec<u32> {
         let control = |token: &Token<'_>| token.token_type == TokenType::Control;
         let named = [self.end, self.end_of_turn, self.end_of_message].into_iter().flatten();
@@ -106,7 +106,7 @@ impl<'a> Vocabulary<'a> {
     }
 }
 
-/// An array with an element for each token, or nothing.
+/// Reads an array with one element per token; empty if missing.
 fn column<'a, T>(
     metadata: &Metadata<'a>,
     key: &str,

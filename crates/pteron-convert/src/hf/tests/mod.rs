@@ -102,7 +102,7 @@ impl Model {
     pub(super) fn add_parts(&mut self, parts: &[(&str, LayerWeight, &[usize])]) {
         for layer in 0..2 {
             for (name, part, shape) in parts {
-                self.add(&format!("model.num_layers.{layer}.{name}"), Weight::Layer(layer, *part), shape);
+                self.add(&format!("model.layers.{layer}.{name}"), Weight::Layer(layer, *part), shape);
             }
         }
     }

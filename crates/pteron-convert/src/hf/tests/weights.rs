@@ -53,8 +53,8 @@ fn every_type_is_decoded() {
 fn types_may_differ_and_lie_at_odd_addresses() {
     let mut model = Model::new("LlamaForCausalLM");
     model.put("model.norm.weight", Dtype::F32, &[8]);
-    model.put("model.num_layers.1.mlp.up_proj.weight", Dtype::F16, &[12, 8]);
-    model.put("model.num_layers.0.self_attn.rotary_emb.inv_freq", Dtype::U8, &[3]);
+    model.put("model.layers.1.mlp.up_proj.weight", Dtype::F16, &[12, 8]);
+    model.put("model.layers.0.self_attn.rotary_emb.inv_freq", Dtype::U8, &[3]);
     let folder = model.folder();
     // A header of odd length moves everything behind it.
     let bytes = model.safetensors(|_| true);
@@ -87,18 +87,17 @@ fn a_tied_output_is_the_embedding_whether_it_is_there_or_not() {
 
 #[test]
 fn missing_surplus_and_misshapen_tensors_are_told_together() {
-    let mut model =
-        Model::new("LlamaForCausalLM").without("lm_head.weight").without("model.num_layers.1.mlp.up_proj.weight");
+    let mut model = Model::new("LlamaForCausalLM").without("lm_head.weight").without("model.layers.1.mlp.up_proj.weight");
     for layer in 0..2 {
-        model.put(&format!("model.num_layers.{layer}.self_attn.q_proj.bias"), Dtype::BF16, &[16]);
-        model.put(&format!("model.num_layers.{layer}.self_attn.rotary_emb.inv_freq"), Dtype::F32, &[2]);
+        model.put(&format!("model.layers.{layer}.self_attn.q_proj.bias"), Dtype::BF16, &[16]);
+        model.put(&format!("model.layers.{layer}.self_attn.rotary_emb.inv_freq"), Dtype::F32, &[2]);
     }
-    model.put("model.num_layers.0.self_attn.k_proj.weight", Dtype::BF16, &[16, 8]);
+    model.put("model.layers.0.self_attn.k_proj.weight", Dtype::BF16, &[16, 8]);
     model.put("model.norm.weight", Dtype::BF16, &[8, 2]);
     assert_eq!(
         model.refusal(),
-        "the checkpoint's tensors do not fit LlamaForCausalLM: missing are lm_head.weight, model.num_layers.1.mlp.up_proj.weight; \
-         not expected are model.num_layers.0-1.self_attn.q_proj.bias; model.num_layers.0.self_attn.k_proj.weight is [16, 8] instead of \
+        "the checkpoint's tensors do not fit LlamaForCausalLM: missing are lm_head.weight, model.layers.1.mlp.up_proj.weight; \
+         not expected are model.layers.0-1.self_attn.q_proj.bias; model.layers.0.self_attn.k_proj.weight is [16, 8] instead of \
          [8, 8]; model.norm.weight is [8, 2] instead of [8]"
     );
 }
@@ -115,8 +114,8 @@ fn layers_without_tensors_are_not_counted_out() {
 fn other_types_are_refused_by_tensor() {
     for (dtype, name) in [(Dtype::F8_E4M3, "F8_E4M3"), (Dtype::I8, "I8"), (Dtype::F64, "F64")] {
         let mut model = Model::new("LlamaForCausalLM");
-        model.put("model.num_layers.1.mlp.down_proj.weight", dtype, &[8, 12]);
-        let what = format!("the type {name} of model.num_layers.1.mlp.down_proj.weight");
+        model.put("model.layers.1.mlp.down_proj.weight", dtype, &[8, 12]);
+        let what = format!("the type {name} of model.layers.1.mlp.down_proj.weight");
         assert_eq!(model.refusal(), format!("{what} is not supported: supported are BF16, F16, F32"));
     }
 }
@@ -198,5 +197,5 @@ fn a_row_that_is_not_there_is_an_error() {
     assert_eq!(ask(Weight::FinalNorm, 8, 1), missing("model.norm.weight has no row 8 of 1 numbers"));
     assert_eq!(ask(Weight::Embedding, 0, 7), missing("model.embed_tokens.weight has no row 0 of 7 numbers"));
     let bias = Weight::Layer(0, LayerWeight::QueryBias);
-    assert_eq!(ask(bias, 0, 1), missing("model.num_layers.0.self_attn.q_proj.bias has no row 0 of 1 numbers"));
+    assert_eq!(ask(bias, 0, 1), missing("model.layers.0.self_attn.q_proj.bias has no row 0 of 1 numbers"));
 }

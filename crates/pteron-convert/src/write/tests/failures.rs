@@ -215,7 +215,7 @@ fn blueprints_that_do_not_fit() {
 
     let mut template = sample::template(&config, 32);
     template.graph.constants[1].len += 4;
-    assert!(refused(template).contains("constant 1 (ScaleMethod { "));
+    assert!(refused(template).contains("constant 1 (Scales { "));
 
     let mut template = sample::with_contents(&config, vec![ConstantData::RopeCos]);
     template.graph.constants[0].len += 4;
