@@ -38,7 +38,7 @@ pub const TARGET: Target = Target {
         "\"Qwen2ForCausalLM\"",
         "\"Qwen3ForCausalLM\"",
         "\"MistralForCausalLM\"",
-        "model.num_layers.0.self_attn.q_proj.weight",
+        "model.layers.0.self_attn.q_proj.weight",
         "\"tie_word_embeddings\":",
         "\"head_dim\":",
         "\"sliding_window\":",
@@ -138,7 +138,7 @@ fn config(architecture: &str) -> Value {
 fn header() -> Value {
     let mut tensors = Map::new();
     let mut end = 0;
-    let layer = |name: &str| format!("model.num_layers.0.{name}.weight");
+    let layer = |name: &str| format!("model.layers.0.{name}.weight");
     for (name, shape) in [
         ("model.embed_tokens.weight".to_owned(), vec![8, 16]),
         (layer("self_attn.q_proj"), vec![16, 16]),

@@ -1,4 +1,4 @@
-//! `pteron convert`: from checkpoints to programs that run, with what belongs beside them.
+//! `pteron convert`: checkpoints become programs that run, with their tokenizers.
 
 use std::path::PathBuf;
 
@@ -28,7 +28,7 @@ fn checkpoints() -> Vec<(PathBuf, Value)> {
 }
 
 #[test]
-fn tokenizers_are_written_beside_the_program() {
+fn tokenizers_are_written_to_the_programs_folder() {
     for (checkpoint, said) in checkpoints() {
         let scratch = Scratch::new("convert-tokenizer");
         let (source, out) = (checkpoint.to_string_lossy().into_owned(), scratch.0.join("model.pte"));
@@ -61,7 +61,7 @@ fn the_same_input_gives_the_same_bytes_and_reads_like_an_export() {
     for out in [&a, &b] {
         let run = pteron(["convert", "fixtures/convert/llama3_tied/checkpoint", "-o", out, "--context", "128"]);
         assert_eq!(run.code, Some(0), "{}", run.err);
-        assert!(run.err.starts_with("wrote ") && run.err.contains("% off the source"), "{}", run.err);
+        assert!(run.err.starts_with("wrote ") && run.err.contains("% quantisation error"), "{}", run.err);
     }
     assert!(std::fs::read(&a).unwrap() == std::fs::read(&b).unwrap(), "the same bytes");
     assert_eq!(pteron(["inspect", "--verify", "--deep", &a]).code, Some(0));
@@ -80,7 +80,7 @@ fn a_report_names_every_tensor() {
     let run = pteron(["convert", "fixtures/convert/gguf/llama/model.gguf", "-o", &out, "--context", "64", "--report"]);
     assert_eq!(run.code, Some(0), "{}", run.err);
     assert!(run.out.lines().any(|line| line.contains("4 bits, groups of 32") && line.ends_with("lossless")), "{}", run.out);
-    assert!(run.out.contains("all that was rounded: 0.000 % off the source"), "{}", run.out);
+    assert!(run.out.contains("all quantised weights: 0.000 % error"), "{}", run.out);
     assert!(run.err.contains("lossless"), "{}", run.err);
 }
 
@@ -100,7 +100,7 @@ fn largest(numbers: impl IntoIterator<Item = f32>) -> f32 {
 }
 
 #[test]
-fn made_up_weights_run() {
+fn synthetic_weights_run() {
     let scratch = Scratch::new("convert-synthetic");
     let out = scratch.0.join("model.pte").to_string_lossy().into_owned();
     let shape = "layers=2,width=64,heads=4,kv=2,hidden=128,vocab=96,head=16";
@@ -112,14 +112,17 @@ fn made_up_weights_run() {
 }
 
 #[test]
-fn numbers_of_16_bits_give_nearly_the_same() {
+fn f16_weights_give_nearly_the_same_logits() {
     let scratch = Scratch::new("convert-half");
     let [single, half] = ["single.pte", "half.pte"].map(|name| scratch.0.join(name).to_string_lossy().into_owned());
     let common = ["convert", "fixtures/convert/qwen3/checkpoint", "--context", "64", "-q", "-o"];
-    for args in [&[single.as_str()][..], &[half.as_str(), "--half"]] {
+    // `--half` is the name of `--f16` before 0.2, hidden and kept for one release.
+    let old = scratch.0.join("old.pte").to_string_lossy().into_owned();
+    for args in [&[single.as_str()][..], &[half.as_str(), "--f16"], &[old.as_str(), "--half"]] {
         let run = pteron([&common, args].concat());
         assert_eq!((run.code, run.err.as_str()), (Some(0), ""));
     }
+    assert!(std::fs::read(&half).unwrap() == std::fs::read(&old).unwrap(), "the old flag does the same");
     assert!(std::fs::metadata(&half).unwrap().len() < std::fs::metadata(&single).unwrap().len());
     let (single, half) = (logits(&single), logits(&half));
     let apart = largest(single.iter().zip(&half).map(|(a, b)| a - b));
@@ -146,6 +149,6 @@ fn a_failed_conversion_leaves_no_files() {
     // Another model's tokenizer is not overwritten.
     scratch.file("tokenizer.json", b"{}");
     let error = refused(&[checkpoint, "--context", "64"]);
-    assert!(error.contains("tokenizer.json") && error.contains("folder of its own"), "{error}");
+    assert!(error.contains("tokenizer.json") && error.contains("choose another folder for "), "{error}");
     assert_eq!(std::fs::read_dir(&scratch.0).unwrap().count(), 1);
 }
