@@ -156,7 +156,7 @@ fn nothing_is_fused_where_nothing_is_asked_for() {
 }
 
 #[test]
-fn refusals_name_the_call_of_the_file() {
+fn errors_name_calls_as_they_are_before_fusions() {
     let mut draft = Draft::new(64);
     for n in [8, 12] {
         let out = draft.linear(draft.x, n);
@@ -168,7 +168,7 @@ fn refusals_name_the_call_of_the_file() {
     let fused = Graph::decode_with(draft.sketch.graph.clone(), &Fusions::ALL).unwrap();
     assert_eq!(fused.nodes.iter().map(|node| node.call).collect::<Vec<_>>(), [0, 1, 2, 4]);
     let calls = draft.sketch.graph.calls.len();
-    draft.sketch.call("aten.unheard_of.default", &[normed, normed]);
+    draft.sketch.call("aten.neg.default", &[normed]);
     let error = Graph::decode_with(draft.sketch.graph, &Fusions::ALL).unwrap_err().to_string();
     assert!(error.contains(&format!("(call {calls})")), "{error}");
 }

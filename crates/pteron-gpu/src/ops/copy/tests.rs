@@ -107,7 +107,7 @@ fn bad_arguments_are_rejected() {
     assert!(refusal(&select_of(F, &[3, 4], [1, 4], &[3]).0).contains("`index` is 4, but the dimension has 4 elements"));
     assert!(refusal(&select_of(F, &[3, 0], [1, 0], &[3]).0).contains("zero elements"));
     assert!(refusal(&select_of(F, &[3, 4], [2, 0], &[3]).0).contains("`dim` is 2"));
-    assert!(refusal(&select_of(F, &[], [0, 0], &[]).0).contains("single number"));
+    assert!(refusal(&select_of(F, &[], [0, 0], &[]).0).contains("is a scalar, which has no dimension"));
     assert!(refusal(&slice_of(F, &[3, 4], [0, 0, 3, 0], &[3, 4]).0).contains("`step` is 0"));
     assert!(refusal(&slice_of(F, &[3, 4], [0, 0, 3, -1], &[3, 4]).0).contains("`step` is -1"));
     assert!(refusal(&slice_of(F, &[3, 4], [0, 0, 3, 1], &[2, 4]).0).contains("past its bound [2, 4]"));

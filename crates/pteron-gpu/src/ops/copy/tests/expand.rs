@@ -88,7 +88,7 @@ fn repeat_of_every_dtype_agrees() {
 #[test]
 fn bad_arguments_are_rejected() {
     use DataType::Float32 as F;
-    assert!(refusal(&expand_of(F, &[3], &[-1, 3], &[1, 3]).0).contains("leaves a new dimension open"));
+    assert!(refusal(&expand_of(F, &[3], &[-1, 3], &[1, 3]).0).contains("but -1 is no size for a new dimension"));
     assert!(refusal(&expand_of(F, &[3], &[2, -2], &[2, 3]).0).contains("only a dimension of 1 can be expanded to -2"));
     assert!(refusal(&expand_of(F, &[3], &[4], &[4]).0).contains("`size` is [4] for [3], but only a dimension of 1"));
     assert!(refusal(&expand_of(F, &[2, 3], &[3], &[3]).0).contains("has 1 numbers for [2, 3], expected 2 to 8"));
