@@ -1,11 +1,11 @@
-//! Text token by token.
+//! Decodes text token by token.
 
 use crate::tokenizer::{Detokenizer, ShowSpecial, TokenId, Tokenizer};
 
-/// Turns token ids into text as they come. Made by [`Tokenizer::decode_stream`].
+/// Converts token ids to text as they arrive. Made by [`Tokenizer::decode_stream`].
 ///
-/// What [`push`](Self::push) returns is certain: it holds whole characters only, and no later token changes it. The pieces and
-/// what [`finish`](Self::finish) returns, put together, are exactly what [`Tokenizer::decode`] gives for all ids at once,
+/// [`push`](Self::push) returns text that is certain: it holds whole characters only, and no later token changes it. The chunks and
+/// the text of [`finish`](Self::finish), concatenated, are exactly what [`Tokenizer::decode`] gives for all ids at once,
 /// because that is how `decode` is written.
 ///
 /// A character that will never be completed becomes U+FFFD as soon as that is known: with the next token, or at the end.
@@ -40,7 +40,7 @@ impl DecodeStream {
         self.detokenizer.is_pending()
     }
 
-    /// What was held back, now that nothing follows.
+    /// Returns the text that was held back. No token follows.
     #[must_use]
     pub fn finish(mut self) -> String {
         let mut text = String::new();

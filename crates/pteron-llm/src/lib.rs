@@ -1,54 +1,51 @@
-//! Language models: text in, text out.
+//! Language models on any GPU: text in, text out.
 //!
-//! A [`Model`] is a program with its tokenizer; a [`Session`] is a conversation, whose KV cache keeps what was said; a
-//! [`Generation`] is a text as it comes.
+//! A [`Model`] is a program with its tokenizer, chat template and metadata. A [`Session`] is a conversation with its KV cache. A
+//! [`Generation`] is a stream of tokens.
 //!
 //! ```no_run
-//! use pteron::{Gpu, GpuOptions, Program};
-//! use pteron_llm::{GenerationOptions, Model, ModelOptions, ParseSpecial, Session, Tokenizer};
+//! use pteron_llm::{ChatRequest, Model, Session};
 //!
 //! # async fn run() -> pteron_llm::Result<()> {
-//! let gpu = Gpu::open(&GpuOptions::default()).await.map_err(pteron::Error::from)?;
-//! let program = Program::open("model.pte")?;
-//! let model = Model::load(&gpu, &program, Tokenizer::open("tokenizer.json")?, &ModelOptions::default()).await?;
-//! let prompt = model.tokenizer().encode_prompt("A lifetime is", ParseSpecial::No)?;
+//! let model = Model::open("models/llama").await?;              // the folder of a .pte file and its tokenizer
 //! let mut session = Session::new(&model)?;
-//! let mut text = session.generate(&prompt, GenerationOptions::default())?;
-//! while let Some(piece) = text.next().await? {
-//!     print!("{}", piece.text);                                        // as it comes, never half a character
+//! let request = ChatRequest::new().user("What is a lifetime?").with_max_tokens(100);
+//! let mut reply = session.chat(&request)?;
+//! while let Some(token) = reply.next().await? {
+//!     print!("{}", token.text);                                // whole characters only
 //! }
 //! # Ok(()) }
 //! ```
 //!
-//! Below that are parts that need no GPU, no file system and no clock, each of use alone:
+//! # Blocking and cancellation
 //!
-//! Files, templates and texts may be hostile: each of these parts says in its documentation what it takes of time and memory at
-//! most, and anything beyond is an error. The functions that a fuzzer needs are public and take bytes: [`Tokenizer::from_bytes`],
-//! [`Tokenizer::encode`], [`Tokenizer::decode`], [`ChatTemplate::new`], [`ChatTemplate::render`], [`TokenizerConfig::from_json`],
-//! [`PartialMetadata::from_sidecar`].
+//! On native targets, [`Model::open`], [`Model::load`], [`Generation::next`], [`Generation::text`], [`Session::logits`],
+//! [`Session::profile`] and [`StepPipeline::read_oldest`] block the thread that polls them while files are read or the GPU works. In
+//! an async runtime, run them on threads for blocking work. All other functions return at once. In a browser nothing blocks.
+//! Futures are `Send` on native targets.
 //!
-//! - [`tokenizer`]: text to token ids and back, from `tokenizer.json`, Llama 3's tiktoken file or a `SentencePiece` model;
-//! - [`decode_stream`]: text token by token, never half a character;
-//! - [`stop`]: stop strings that reach over tokens, of which nothing is shown;
-//! - [`template`]: chat templates, as `tokenizer_config.json` and `chat_template.jinja` hold them;
-//! - [`sampling`]: the next token from logits, repeatable by seed;
-//! - [`metadata`]: what a program says of itself, completed by a sidecar or flags.
+//! Any future and any generation may be dropped at any point. The session stays consistent: it then generates what a new session
+//! would.
 //!
-//! ```
-//! use pteron_llm::{ParseSpecial, ShowSpecial, Tokenizer};
+//! # Parts
 //!
-//! # let file = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/tiktoken.model"));
-//! let tokenizer = Tokenizer::from_bytes(file)?;                        // what kind of file it is, its bytes say
-//! let ids = tokenizer.encode("wing 🪽", ParseSpecial::No)?;
-//! let mut stream = tokenizer.decode_stream(ShowSpecial::No);
-//! let mut text = String::new();
-//! for id in ids {
-//!     text += &stream.push(id);                                        // whole characters only
-//! }
-//! text += &stream.finish();
-//! assert_eq!(text, "wing 🪽");
-//! # Ok::<(), pteron_llm::TokenizerError>(())
-//! ```
+//! These modules need no GPU, file system or clock. Each documents its limits on time and memory; files, templates and texts may be
+//! hostile.
+//!
+//! - [`tokenizer`]: text to token ids and back, from `tokenizer.json`, Llama 3's tiktoken file or a `SentencePiece` model
+//! - [`decode_stream`]: decodes token by token, never half a character
+//! - [`stop`]: stop strings that span tokens
+#![cfg_attr(
+    feature = "templates",
+    doc = "- [`template`]: chat templates of `tokenizer_config.json` and `chat_template.jinja`"
+)]
+//! - [`sampling`]: the next token from logits, reproducible by seed
+//! - [`metadata`]: context length, vocabulary size and special tokens
+//!
+//! # Features
+//!
+//! - `tokenizers` (default): reads tokenizers. Without it, models take and return token ids
+//! - `templates` (default): renders chat templates
 #![forbid(unsafe_code)]
 
 mod assets;
@@ -83,6 +80,9 @@ pub use metadata::{Metadata, MetadataError, PartialMetadata};
 pub use model::{Model, ModelOptions};
 pub use options::{ContextOverflow, GenerationOptions, SampleOn};
 pub use prompt::Prompt;
+pub use pteron;
+#[cfg(not(target_arch = "wasm32"))]
+pub use pteron::block_on;
 pub use sampling::{History, SampledToken, Sampler, Sampling, SamplingError};
 pub use session::Session;
 pub use steps::{StepOutput, StepPipeline};

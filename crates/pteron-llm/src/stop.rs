@@ -1,8 +1,8 @@
-//! Where a generation stops: strings and tokens.
+//! Stop conditions: strings and tokens that end a generation.
 
 use crate::tokenizer::TokenId;
 
-/// What ends a generation.
+/// Strings and tokens that end a generation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StopConditions {
     strings: Vec<String>,
@@ -109,7 +109,7 @@ impl StopFilter {
         self.matched
     }
 
-    /// What was held back, now that nothing follows: it did not become a stop string.
+    /// Returns the text that was held back. No text follows, so it is not a stop string.
     #[must_use]
     pub fn finish(self) -> String {
         self.held
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_become_a_stop_string_any_more_is_shown_at_once() {
+    fn text_that_cannot_become_a_stop_string_is_released_at_once() {
         let (shown, hit) = run(&["<end>"], &["a<", "en", "x", "<e"]);
         assert_eq!((shown, hit), (vec!["a".into(), "".into(), "<enx".into(), "".into(), "<e".into()], None));
     }
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_and_empty_strings() {
+    fn stop_tokens_are_sorted_and_empty_strings_rejected() {
         let stop = StopConditions::new(Vec::new(), vec![7, 2, 7]).unwrap();
         assert!(stop.is_stop_token(2) && stop.is_stop_token(7) && !stop.is_stop_token(3));
         assert_eq!(stop.tokens(), [2, 7]);
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn stop_strings_of_megabytes_are_refused() {
+    fn oversized_stop_strings_are_rejected() {
         let error = StopConditions::new(vec!["a".repeat(MAX_STOP), "b".to_owned()], Vec::new()).unwrap_err();
         assert_eq!(error, StopError::TooLong { bytes: MAX_STOP + 1, most: MAX_STOP });
         // At the limit, a text that could always become the stop string takes no more than it must.
@@ -213,7 +213,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn cutting_the_text_makes_no_difference(
+        fn chunk_borders_do_not_matter(
             strings in prop::collection::vec("[abé]{1,4}", 0..4),
             pieces in prop::collection::vec("[abcé]{0,3}", 0..12),
         ) {

@@ -89,7 +89,7 @@ pub enum SamplingError {
         option: &'static str,
         /// Its value.
         value: f32,
-        /// What is allowed, in words.
+        /// The valid range, in words.
         range: &'static str,
     },
     /// A bias that is not a number.

@@ -1,4 +1,4 @@
-//! One conversation's choices.
+//! The sampler of one generation.
 
 use super::candidates::{Candidate, keep_min_p, keep_top_k, keep_top_p, pick};
 use super::rng::uniform;
@@ -14,7 +14,7 @@ pub struct History<'a> {
     pub generated: &'a [TokenId],
 }
 
-/// A chosen token.
+/// A sampled token.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SampledToken {
     /// The token.
@@ -25,7 +25,7 @@ pub struct SampledToken {
     pub top_logprobs: Vec<(TokenId, f32)>,
 }
 
-/// Chooses tokens. Keeps its memory between calls.
+/// Samples tokens. Reuses its buffers between calls.
 #[derive(Clone, Debug)]
 pub struct Sampler {
     options: Sampling,

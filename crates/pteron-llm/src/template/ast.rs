@@ -11,7 +11,7 @@ pub(super) enum Expr {
     Name(Arc<str>),
     List(Vec<Expr>),
     Dict(Vec<(Expr, Expr)>),
-    /// What is done to a value, one after the other.
+    /// Postfix operations, applied in order.
     Postfix(Box<Expr>, Vec<Postfix>),
     /// So many minus signs before a value.
     Negative(usize, Box<Expr>),
@@ -26,7 +26,7 @@ pub(super) enum Expr {
     Choice(Box<(Expr, Expr, Option<Expr>)>),
 }
 
-/// What is done to a value.
+/// A postfix operation.
 #[derive(Debug)]
 pub(super) enum Postfix {
     Attribute(Arc<str>),
@@ -69,7 +69,7 @@ pub(super) enum Comparison {
     NotIn,
 }
 
-/// What a value is given to.
+/// The target of an assignment.
 #[derive(Debug)]
 pub(super) enum Target {
     Name(Arc<str>),
@@ -97,7 +97,7 @@ pub(super) enum StatementKind {
     If(Vec<(Option<Expr>, Body)>),
     For(Box<For>),
     Set(Target, Expr),
-    /// What the body writes is given to the target, after these filters.
+    /// Assigns the body's output, filtered, to the target.
     SetBlock(Target, Vec<Postfix>, Body),
     Filter(Vec<Postfix>, Body),
     With(Vec<(Target, Expr)>, Body),

@@ -34,7 +34,7 @@ pub enum Limit {
     Output,
 }
 
-/// What is left for a template.
+/// The remaining budget of a template.
 #[derive(Debug)]
 pub(super) struct Budget {
     steps: u64,

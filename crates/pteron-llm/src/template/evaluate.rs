@@ -132,7 +132,7 @@ impl<'t> Renderer<'t> {
         Ok(value)
     }
 
-    /// What becomes of a value.
+    /// Applies a postfix operation.
     pub(super) fn postfix(&mut self, value: Value, postfix: &'t Postfix) -> Result<Value, Fault> {
         self.budget.step(1)?;
         match postfix {

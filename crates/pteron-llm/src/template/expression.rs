@@ -110,7 +110,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// What a value is given to.
+    /// The target of an assignment.
     pub(super) fn target(&mut self) -> Parsed<Target> {
         let parens = self.take("(");
         let first: Arc<str> = self.name()?.into();

@@ -13,7 +13,7 @@ pub(super) enum Fault {
     Raised(String),
 }
 
-/// What cannot be done.
+/// Fails with a reason.
 pub(super) fn failed<T>(reason: impl Into<String>) -> Result<T, Fault> {
     Err(Fault::Failed(reason.into()))
 }

@@ -165,7 +165,7 @@ impl fmt::Display for ReadError {
 
 struct Reader<'b>(&'b mut Budget);
 
-/// What is wrong, as the deserializer's error.
+/// A budget fault as the deserializer's error.
 fn wrong<E: serde::de::Error>(fault: Fault) -> E {
     match fault {
         Fault::Failed(reason) | Fault::Raised(reason) => E::custom(reason),

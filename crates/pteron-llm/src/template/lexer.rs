@@ -27,7 +27,7 @@ pub(super) enum Token<'a> {
     Sign(&'static str),
 }
 
-/// What is wrong with a source, and in which line.
+/// A syntax error and its line.
 #[derive(Debug, PartialEq)]
 pub(super) struct SyntaxError {
     pub(super) line: usize,

@@ -51,7 +51,7 @@ use value::Value;
 use crate::chat::{Message, RenderOptions};
 use crate::tokenizer_config::TokenizerConfig;
 
-/// A template that is not there, is broken, or refuses.
+/// A template that is missing or malformed, or that rejects the conversation.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TemplateError {
@@ -68,7 +68,7 @@ pub enum TemplateError {
     Variable {
         /// The variable.
         name: String,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
     /// A template that is not written correctly.
@@ -78,7 +78,7 @@ pub enum TemplateError {
         name: String,
         /// The line, counted from 1; 0 if it is not known.
         line: usize,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
     /// A template that fails on this conversation.
@@ -88,7 +88,7 @@ pub enum TemplateError {
         name: String,
         /// The line, counted from 1; 0 if it is not known.
         line: usize,
-        /// What went wrong.
+        /// The reason.
         reason: String,
     },
     /// A template that takes too much of something.
@@ -98,13 +98,13 @@ pub enum TemplateError {
         name: String,
         /// The line, counted from 1.
         line: usize,
-        /// What there was too much of.
+        /// The limit that was exceeded.
         limit: Limit,
     },
     /// A template that does not take this conversation, in its own words.
-    #[error("the chat template refuses this conversation: {}", EscapedText::sentence(.message))]
+    #[error("the chat template rejects this conversation: {}", EscapedText::sentence(.message))]
     Refused {
-        /// What it says.
+        /// The template's message.
         message: String,
     },
 }
@@ -170,7 +170,7 @@ impl ChatTemplate {
     /// The text of a conversation.
     ///
     /// # Errors
-    /// A template that is not there, fails, or refuses the conversation.
+    /// The template does not exist, fails, or rejects the conversation.
     pub fn render(&self, messages: &[Message], options: &RenderOptions) -> Result<String, TemplateError> {
         let wanted = options.template.as_deref();
         let name = match (wanted, self.names.as_slice()) {

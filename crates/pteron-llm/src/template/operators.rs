@@ -1,4 +1,4 @@
-//! What operators do, as in Python.
+//! Operators with Python's semantics.
 
 use std::cmp::Ordering;
 
@@ -8,7 +8,7 @@ use super::builtin::format::percent;
 use super::fault::{Fault, failed};
 use super::value::{Value, to_float};
 
-/// What an operator makes of two values.
+/// Applies an operator to two values.
 pub(super) fn operate(operator: Operator, left: &Value, right: &Value, budget: &mut Budget) -> Result<Value, Fault> {
     match (operator, left, right) {
         (Operator::Concatenate, ..) => {
@@ -134,7 +134,7 @@ pub(super) fn contains(container: &Value, value: &Value, budget: &mut Budget) ->
     }
 }
 
-/// What Python's `value[start:stop:step]` is.
+/// Evaluates `value[start:stop:step]` as Python does.
 pub(super) fn slice(value: &Value, [start, stop, step]: &[Value; 3], budget: &mut Budget) -> Result<Value, Fault> {
     let bound = |value: &Value| match value {
         Value::None => Ok(None),

@@ -38,7 +38,7 @@ pub(super) struct Renderer<'t> {
     /// The scopes that are seen, beside those from `start` on.
     sees: Vec<Range<usize>>,
     start: usize,
-    /// What is being written; the last is what a block writes for itself.
+    /// Output buffers; the last one belongs to the innermost capturing block.
     outputs: Vec<String>,
     pub(super) callables: Vec<Callable<'t>>,
     pub(super) namespaces: Vec<HashMap<Arc<str>, Value>>,
@@ -162,7 +162,7 @@ impl<'t> Renderer<'t> {
         Ok(flow)
     }
 
-    /// What a body writes, after filters.
+    /// The body's output after filters.
     fn captured(&mut self, filters: &'t [Postfix], body: &'t Body) -> Result<Value, Fault> {
         let text = self.capture(|renderer| {
             renderer.push_scope()?;

@@ -40,7 +40,7 @@ fn blocks_are_trimmed_and_python_methods_work() {
 }
 
 #[test]
-fn what_templates_in_use_need_is_there() {
+fn constructs_of_published_templates_work() {
     let source = "{% set ns = namespace(seen=false) %}
 {%- for m in messages[1:] -%}
 {%- if m.role == 'assistant' %}{% set ns.seen = true %}{% continue %}{% endif -%}
@@ -65,7 +65,7 @@ fn json_is_pythons_and_escapes_nothing() {
     assert!(error.starts_with("the variable \"tools\" for the chat template is not JSON: "), "{error}");
 }
 
-/// What Python's engine says of the same.
+/// The results are Jinja2's.
 #[test]
 fn filters_and_methods_are_those_of_python() {
     for (source, expected) in [
@@ -103,7 +103,7 @@ fn slices_run_backwards() {
 }
 
 #[test]
-fn a_template_can_refuse() {
+fn raise_exception_rejects_the_conversation() {
     let source = "{{ raise_exception('Conversation roles must alternate!') }}";
     let error = render(source, &conversation()).unwrap_err();
     assert_eq!(error, TemplateError::Refused { message: "Conversation roles must alternate!".to_owned() });
@@ -158,7 +158,7 @@ fn limit(source: &str) -> Option<Limit> {
 }
 
 #[test]
-fn a_template_without_end_is_stopped() {
+fn endless_templates_are_stopped() {
     for source in [
         "{% for a in range(9999) %}{% for b in range(9999) %}{% set x = a + b %}{% endfor %}{% endfor %}",
         "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
@@ -177,7 +177,7 @@ fn a_template_without_end_is_stopped() {
 }
 
 #[test]
-fn values_that_grow_without_end_are_stopped() {
+fn unbounded_values_are_stopped() {
     for source in [
         "{{ 'x' * 99999999999 }}",
         "{{ 'x' * 2000000000 }}",
@@ -219,7 +219,7 @@ fn values_that_grow_without_end_are_stopped() {
 
 /// Each of these runs on a thread with the stack that a browser gives.
 #[test]
-fn what_is_too_deep_is_stopped_on_a_small_stack() {
+fn deep_nesting_is_rejected_on_a_small_stack() {
     let sources = [
         "{% if true %}".repeat(5000),
         format!("{{{{ {}1{} }}}}", "(".repeat(100_000), ")".repeat(100_000)),
@@ -273,7 +273,7 @@ fn long_conversations_stay_within_the_limits() {
 }
 
 #[test]
-fn what_was_wrong_with_other_engines() {
+fn inputs_that_other_engines_get_wrong() {
     assert_eq!(
         render("{{ 4 is divisibleby(0) }}{{ 4 is divisibleby(2) }}{{ none is iterable }}", &[]).unwrap(),
         "FalseTrueFalse"

@@ -51,7 +51,7 @@ pub(super) struct Dict {
     size: Size,
 }
 
-/// What a loop says of itself.
+/// The state of a `for` loop, the variable `loop`.
 #[derive(Debug)]
 pub(super) struct Loop {
     pub(super) index: usize,
@@ -70,7 +70,7 @@ pub(super) struct Size {
     pub(super) depth: u32,
 }
 
-/// What a value takes beside its content.
+/// Bytes that a value takes in addition to its content.
 const OVERHEAD: usize = 32;
 
 impl Value {

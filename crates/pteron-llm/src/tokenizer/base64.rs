@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_lengths_come_back() {
+    fn all_lengths_round_trip() {
         for len in 0..=64u8 {
             let bytes: Vec<u8> = (0..len).map(|i| i.wrapping_mul(37) ^ 0xA5).collect();
             assert_eq!(decode(encode(&bytes).as_bytes()), Some(bytes));
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_refused() {
+    fn malformed_base64_is_rejected() {
         for text in ["I", "IQ", "IQ=", "IQ=a", "====", "I===", "IQ= ", "äääa", "A=AA"] {
             assert_eq!(decode(text.as_bytes()), None, "{text}");
         }

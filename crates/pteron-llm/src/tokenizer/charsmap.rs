@@ -31,7 +31,7 @@ impl CharsMap {
     /// Reads a table and checks every entry that a text can reach.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The reason, if the table is malformed.
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, &'static str> {
         let (size, rest) = bytes.split_first_chunk().ok_or("the table of characters is cut short")?;
         let size = usize::try_from(u32::from_le_bytes(*size)).ok().filter(|size| size.is_multiple_of(4));
@@ -137,7 +137,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn broken_tables_are_refused() {
+    fn malformed_tables_are_rejected() {
         let good = table(&[(b'A', 0)], "a\0");
         assert!(CharsMap::read(&good).is_ok());
         for len in 0..good.len() {
@@ -154,7 +154,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_trie_that_runs_in_circles_ends() {
+    fn cyclic_tries_terminate() {
         let mut bytes = table(&[(b'A', 0)], "a\0");
         // The child is its own parent.
         let at = 4 + 4 * (256 ^ usize::from(b'A'));

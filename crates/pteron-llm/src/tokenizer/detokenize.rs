@@ -1,4 +1,4 @@
-//! From the pieces of tokens to text that never shows half a character.
+//! Joins the bytes of tokens to text, never half a character.
 
 /// How many replacement characters stand for broken UTF-8.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -13,11 +13,11 @@ pub(crate) enum Broken {
 /// Characters cut off at the ends of the whole text.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Trim {
-    /// What is cut off.
+    /// The character that is trimmed.
     pub(crate) content: char,
-    /// At most so many at the start.
+    /// The most at the start.
     pub(crate) start: usize,
-    /// At most so many at the end.
+    /// The most at the end.
     pub(crate) end: usize,
 }
 
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_sequences_are_replaced_as_their_kind_does() {
+    fn malformed_sequences_are_replaced_per_sequence_or_byte() {
         let broken = [vec![0xE6, 0x97], b"a".to_vec(), vec![0xFF, 0xF0, 0x9F]];
         assert_eq!(joined(Detokenizer::default(), &broken), "\u{FFFD}a\u{FFFD}\u{FFFD}");
         let each = Detokenizer::new(Broken::EachByte, Trim::default());
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_are_trimmed_wherever_the_parts_meet() {
+    fn trimming_does_not_depend_on_chunk_borders() {
         let trim = Trim { content: ' ', start: 2, end: 2 };
         let whole = |parts: &[&str]| {
             let parts: Vec<_> = parts.iter().map(|part| part.as_bytes().to_vec()).collect();

@@ -95,7 +95,7 @@ pub enum Format {
     IdsOnly,
 }
 
-/// What can be wrong with a tokenizer or with what is asked of it.
+/// A tokenizer that cannot be read, or a text that it cannot encode.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenizerError {
@@ -118,7 +118,7 @@ pub enum TokenizerError {
     Tiktoken {
         /// The line, counted from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The fault.
         what: String,
     },
     /// A `SentencePiece` model that is broken or not supported.
@@ -170,7 +170,7 @@ pub enum TokenizerError {
     },
 }
 
-/// Turns text into token ids and back. Cheap to clone.
+/// Converts between text and token ids. Cheap to clone.
 ///
 /// Encoding is that of the library which made the file; the tests compare with each. Decoding is, too, and is written so that
 /// text can be shown token by token: see [`DecodeStream`].
@@ -181,7 +181,7 @@ pub struct Tokenizer {
     eos: Option<TokenId>,
 }
 
-/// What each kind of tokenizer can do.
+/// The operations that each file format implements.
 trait TokenizerKind: std::fmt::Debug + Send + Sync {
     fn format(&self) -> Format;
     fn encode(&self, text: &str, parse: ParseSpecial) -> Result<Vec<TokenId>, TokenizerError>;
@@ -197,7 +197,7 @@ trait TokenizerKind: std::fmt::Debug + Send + Sync {
     fn bos(&self) -> Option<TokenId>;
     fn eos(&self) -> Option<TokenId>;
 
-    /// What is put before and behind a text, where the file says so.
+    /// The tokens that the file adds before and after a text.
     fn around(&self) -> Option<(&[TokenId], &[TokenId])> {
         None
     }

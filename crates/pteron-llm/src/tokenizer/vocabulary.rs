@@ -22,7 +22,7 @@ impl TokenBytes {
         self.ends.len()
     }
 
-    /// The ids there are; a file with more tokens than 32 bits can count has been refused.
+    /// All ids. A file with more tokens than 32 bits can count has been rejected.
     pub(super) fn ids(&self) -> impl Iterator<Item = u32> + use<> {
         0..u32::try_from(self.ends.len()).unwrap_or(u32::MAX)
     }

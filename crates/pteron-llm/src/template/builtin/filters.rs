@@ -1,4 +1,4 @@
-//! What `value | …` makes.
+//! Filters: `value | …`.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::template::operators::operate;
 use crate::template::render::Renderer;
 use crate::template::value::Value;
 
-/// What a filter makes of a value.
+/// Applies a filter to a value.
 pub(in crate::template) fn filter(
     renderer: &mut Renderer<'_>,
     name: &str,

@@ -1,4 +1,4 @@
-//! Texts with places for values, as in Python, of a limited width.
+//! Python's string formatting, with a limited field width.
 
 use crate::template::budget::{Budget, Limit, MAX_WIDTH};
 use crate::template::fault::{Fault, failed};
@@ -24,7 +24,7 @@ fn number(text: &mut &str) -> Result<Option<usize>, Fault> {
     number.parse().ok().filter(|number| *number <= MAX_WIDTH).map(Some).ok_or(Fault::Limit(Limit::Memory))
 }
 
-/// What Python's `format % arguments` is, for `%s`, `%r`, `%d`, `%i`, `%f` and `%%`.
+/// Evaluates `format % arguments` as Python does, for `%s`, `%r`, `%d`, `%i`, `%f` and `%%`.
 pub(in crate::template) fn percent(format: &str, arguments: &[Value], budget: &mut Budget) -> Result<Value, Fault> {
     let mut arguments = arguments.iter();
     let (mut out, mut rest) = (String::new(), format);
@@ -83,7 +83,7 @@ fn write(kind: char, spec: Spec, value: &Value, out: &mut String, budget: &mut B
     Ok(())
 }
 
-/// What Python's `format.format(…)` is, for places without a width: `{}`, `{0}` and `{name}`.
+/// Evaluates `format.format(…)` as Python does, for fields without a width: `{}`, `{0}` and `{name}`.
 pub(super) fn braces(
     format: &str,
     positional: &[Value],

@@ -9,7 +9,7 @@ use crate::template::fault::{Fault, failed};
 use crate::template::render::Renderer;
 use crate::template::value::Value;
 
-/// What a method of a value gives.
+/// Calls a method of a value.
 pub(in crate::template) fn method(
     renderer: &mut Renderer<'_>,
     value: &Value,
@@ -118,7 +118,7 @@ fn of_text(text: &Arc<str>, name: &str, given: &mut Given, budget: &mut Budget) 
     }))
 }
 
-/// What methods ask of all characters of a text.
+/// Predicates over all characters of a text.
 fn asks(text: &str, name: &str) -> Option<bool> {
     let all = |holds: fn(char) -> bool| !text.is_empty() && text.chars().all(holds);
     Some(match name {

@@ -1,4 +1,4 @@
-//! What `value is …` asks.
+//! Tests: `value is …`.
 
 use super::Given;
 use crate::template::ast::Comparison;

@@ -31,7 +31,7 @@ pub(super) struct Added {
     tokens: Vec<AddedToken>,
     by_id: HashMap<u32, usize>,
     by_name: HashMap<String, u32>,
-    /// What stands for a token in rewritten text, where that is not its name.
+    /// The token's spelling in normalised text, if it differs from its name.
     rewritten: HashMap<u32, String>,
     /// Those that are found in the text as it is, and those found once it has been rewritten.
     plain: Finder,
@@ -143,7 +143,7 @@ impl Added {
         self.by_name.get(name).copied()
     }
 
-    /// What stands for a token in the text that a model sees, which is what decoders undo.
+    /// The token's spelling in normalised text, which decoders undo.
     pub(super) fn spelling(&self, id: u32) -> Option<&str> {
         let token = self.get(id)?;
         Some(self.rewritten.get(&id).unwrap_or(&token.content))
@@ -215,7 +215,7 @@ impl Added {
     }
 }
 
-/// Whether there is no word right before or behind this part of a text.
+/// Whether no word touches this part of a text.
 fn is_single(text: &str, start: usize, end: usize) -> bool {
     let before = text.get(..start).and_then(|text| text.chars().next_back());
     let after = text.get(end..).and_then(|text| text.chars().next());

@@ -14,7 +14,7 @@ use super::fields::{character, flatten, kind};
 /// How many times as long a decoder may make a token; those in use make it no longer.
 const MAX_GROWTH: usize = 16;
 
-/// What happens to a token.
+/// One step of a decoder.
 #[derive(Debug, PartialEq)]
 enum Step {
     Replace { from: String, to: String },
@@ -47,7 +47,7 @@ pub(super) struct Decoder {
     steps: Vec<Step>,
     spelling: Spelling,
     trim: Trim,
-    /// What stands between two tokens.
+    /// The separator of tokens.
     between: &'static str,
 }
 
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn decoders_that_double_again_and_again_are_refused() {
+    fn decoders_that_double_the_text_are_rejected() {
         let double = json!({"type": "Replace", "pattern": {"String": "a"}, "content": "aa"});
         let sequence = |count| json!({"type": "Sequence", "decoders": vec![double.clone(); count]});
         assert!(Decoder::new(Some(&sequence(4))).is_ok());
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn decoders_that_cannot_be_streamed_are_refused() {
+    fn decoders_that_cannot_stream_are_rejected() {
         let fuse = json!({"type": "Fuse"});
         let replace = json!({"type": "Replace", "pattern": {"String": "a"}, "content": "b"});
         for part in [

@@ -75,14 +75,14 @@ pub(super) fn character(part: &Value, name: &str) -> Option<char> {
     characters.next().filter(|_| characters.next().is_none())
 }
 
-/// The ids that are put before and behind a text.
+/// The ids that are added before and after a text.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct PostProcessor {
     pub(super) before: Vec<u32>,
     pub(super) after: Vec<u32>,
 }
 
-/// What a post-processor puts around a text.
+/// Reads the tokens that a post-processor adds.
 pub(super) fn around(part: Option<&Value>) -> Result<PostProcessor, String> {
     let mut around = PostProcessor::default();
     for step in flatten("post-processor", part, "processors")? {
@@ -107,10 +107,10 @@ fn id(value: Option<&Value>) -> Result<u32, String> {
 /// A template is a list of special tokens around one `Sequence`.
 fn add_template(step: &Value, around: &mut PostProcessor) -> Result<(), String> {
     let parts = step.get("single").and_then(Value::as_array).ok_or("its post-processor has no template")?;
-    let (mut before, mut after, mut behind) = (Vec::new(), Vec::new(), false);
+    let (mut before, mut after, mut past_sequence) = (Vec::new(), Vec::new(), false);
     for part in parts {
         let Some(name) = part.pointer("/SpecialToken/id").and_then(Value::as_str) else {
-            if part.get("Sequence").is_none() || std::mem::replace(&mut behind, true) {
+            if part.get("Sequence").is_none() || std::mem::replace(&mut past_sequence, true) {
                 return Err("its post-processor's template is not one text with tokens around it".to_owned());
             }
             continue;
@@ -121,7 +121,7 @@ fn add_template(step: &Value, around: &mut PostProcessor) -> Result<(), String> 
             return Err(format!("its post-processor puts more than {MAX_ADDED_TOKENS} tokens around a text"));
         }
         for value in ids {
-            if behind { &mut after } else { &mut before }.push(id(Some(value))?);
+            if past_sequence { &mut after } else { &mut before }.push(id(Some(value))?);
         }
     }
     around.before.splice(0..0, before);
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_processors_are_refused() {
+    fn malformed_post_processors_are_rejected() {
         for processor in [
             json!({"type": "Other"}),
             json!({"type": "TemplateProcessing"}),

@@ -134,7 +134,7 @@ impl<'a> Encoder<'a> {
         text.bytes().map(|byte| self.bytes.get(usize::from(byte)).copied().flatten()).collect()
     }
 
-    /// What a piece consists of before anything is merged. A character without any token is left out.
+    /// The symbols of a piece before merging. A character without a token is left out.
     fn symbols(&self, bpe: &Bpe, piece: &str) -> Vec<u32> {
         let mut symbols = Vec::with_capacity(piece.len());
         // Whether unknown characters came last that are not in the list yet.

@@ -29,7 +29,7 @@ const NAMES: &[&str] = &[
     "StripAccents",
 ];
 
-/// What is replaced: a text, or what a pattern matches.
+/// The text or pattern that is replaced.
 #[derive(Debug)]
 pub(super) enum Wanted {
     Text(String),
@@ -217,7 +217,7 @@ pub(super) fn byte_character(byte: u8) -> char {
     char::from_u32(0x100 + moved).unwrap_or(char::REPLACEMENT_CHARACTER)
 }
 
-/// What machine translation of old made of control characters and spaces.
+/// Normalises control characters and spaces as NMT preprocessing does.
 fn nmt(character: char) -> Option<char> {
     match character {
         '\u{1}'..='\u{8}' | '\u{B}' | '\u{E}'..='\u{1F}' | '\u{7F}' | '\u{8F}' | '\u{9F}' => None,
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_normalizers_are_refused() {
+    fn malformed_normalizers_are_rejected() {
         for broken in [
             json!({"type": "Precompiled", "precompiled_charsmap": "/////w=="}),
             json!({"type": "Precompiled", "precompiled_charsmap": "?"}),

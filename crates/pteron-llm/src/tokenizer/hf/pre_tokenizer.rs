@@ -21,7 +21,7 @@ const WORDS: &str = concat!(
     r"|[^\s\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{200C}\x{200D}]+",
 );
 
-/// What becomes of what a text is cut at.
+/// What happens to a delimiter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Behavior {
     Removed,
@@ -293,7 +293,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn broken_pre_tokenizers_are_refused() {
+    fn malformed_pre_tokenizers_are_rejected() {
         let split = json!({"type": "Split", "pattern": {"Regex": "a"}, "behavior": "Isolated", "invert": false});
         let many = |count| json!({"type": "Sequence", "pretokenizers": vec![split.clone(); count]});
         assert!(PreTokenizer::new(Some(&many(8))).is_ok());

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// What that crate makes of a text.
+/// The ids and the decoded text of the `tokenizers` crate.
 fn theirs(file: &Value, text: &str) -> Vec<u32> {
     let tokenizer: tokenizers::Tokenizer = file.to_string().parse().unwrap();
     tokenizer.encode_fast(text, false).unwrap().get_ids().to_vec()

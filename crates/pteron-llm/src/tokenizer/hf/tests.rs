@@ -98,9 +98,9 @@ fn broken_files_are_one_sentence_that_says_what() {
     assert!(error("/model", outside).contains("unk_id"));
 }
 
-/// What the `tokenizers` crate panics on.
+/// Inputs on which the `tokenizers` crate panics.
 #[test]
-fn what_other_libraries_fall_over_is_encoded_or_refused() {
+fn inputs_that_crash_other_libraries_are_encoded_or_rejected() {
     let encode = |file: &Value, text: &str| read(file).unwrap().encode(text, ParseSpecial::Yes);
     // Nothing is put in front.
     let file = with("/normalizer", json!({"type": "Prepend", "prepend": ""}));
@@ -120,7 +120,7 @@ fn what_other_libraries_fall_over_is_encoded_or_refused() {
 }
 
 #[test]
-fn texts_that_double_again_and_again_are_refused() {
+fn normalizers_that_double_the_text_are_rejected() {
     let double = json!({"type": "Replace", "pattern": {"String": "a"}, "content": "aa"});
     let bytes = json!({"type": "ByteLevel"});
     let prepend = json!({"type": "Prepend", "prepend": "é".repeat(2000)});
@@ -157,7 +157,7 @@ fn patterns_that_hang_are_stopped() {
 }
 
 #[test]
-fn long_runs_are_merged_in_time() {
+fn long_words_merge_in_n_log_n() {
     let text = "ab".repeat(50_000);
     let tokenizer = read(&with("/pre_tokenizer", Value::Null)).unwrap();
     assert_eq!(tokenizer.encode(&text, ParseSpecial::No).unwrap().len(), 50_000);
@@ -173,7 +173,7 @@ fn long_runs_are_merged_in_time() {
 }
 
 #[test]
-fn what_is_put_around_a_text_has_a_limit() {
+fn post_processor_tokens_are_limited() {
     let token = json!({"SpecialToken": {"id": "<s>", "type_id": 0}});
     let mut single = vec![token; 100];
     single.push(json!({"Sequence": {"id": "A", "type_id": 0}}));

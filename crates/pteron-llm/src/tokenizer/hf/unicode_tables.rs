@@ -2,7 +2,7 @@
 
 use unicode_normalization::char::is_combining_mark;
 
-/// What those tables do not know and newer ones change or call a mark. All that lies between is left as it is by both.
+/// Characters that those tables lack and newer ones normalise or classify as marks. Both leave the characters between unchanged.
 const NEWER: [(char, char); 48] = [
     ('\u{558}', '\u{558}'),
     ('\u{58B}', '\u{58C}'),

@@ -6,7 +6,7 @@ use super::rewrite::{Special, special};
 
 /// How many operations a program may have.
 const MAX_OPERATIONS: usize = 4096;
-/// How many characters a pattern may look behind.
+/// The longest look-behind, in characters.
 const MAX_BEHIND: usize = 256;
 
 /// One operation. Places are indices of operations.
@@ -42,7 +42,7 @@ pub(super) enum Operation {
         negative: bool,
         end: usize,
     },
-    /// What follows, to `end`, gives nothing back once it has matched.
+    /// An atomic group up to `end`: once matched, it does not backtrack.
     Atomic {
         end: usize,
     },
@@ -101,7 +101,7 @@ impl Program {
 
 struct Compiler {
     program: Program,
-    /// What the sets of the program were made from.
+    /// The classes that the sets were compiled from.
     classes: Vec<Class>,
 }
 
@@ -181,7 +181,7 @@ impl Compiler {
             Special::Ahead { negative } => Operation::Around { back: None, negative, end },
             Special::Behind { negative } => {
                 let back = characters(hir).filter(|back| *back <= MAX_BEHIND);
-                let back = back.ok_or("a pattern looks behind for something without a fixed length, or too far")?;
+                let back = back.ok_or("a look-behind has no fixed length, or is too long")?;
                 Operation::Around { back: Some(back), negative, end }
             }
         };

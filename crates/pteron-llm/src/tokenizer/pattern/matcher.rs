@@ -8,14 +8,14 @@ use super::compile::{Operation, Program};
 use crate::tokenizer::TokenizerError;
 use crate::tokenizer::work::{MAX_STEPS, Work};
 
-/// What is tried next where a way has failed.
+/// An alternative to backtrack to.
 #[derive(Clone, Copy, Debug)]
 enum Retry {
     /// This operation at this place of the text.
     At(usize, usize),
     /// This operation, with less and less of a run of characters: from the end of the run down to its least.
     Shorter { next: usize, least: usize, end: usize },
-    /// What a counter was.
+    /// The earlier value of a counter.
     Counter(usize, usize),
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Matcher<'a> {
     program: &'a Program,
     text: &'a str,
     retries: Vec<Retry>,
-    /// What is tried later takes memory.
+    /// Alternatives to backtrack to. They take memory, so their number is bounded.
     most_retries: usize,
     counters: Vec<usize>,
     /// Steps since the last match.

@@ -3,7 +3,7 @@
 //! Tokenizers cut texts with patterns from their files. A pattern can take more time than there is, so matching charges each
 //! step to the [`Work`] of the call and ends with an error where too many were taken. The syntax is that of the `regex-syntax`
 //! crate, and in addition look-ahead, look-behind of a fixed length, atomic groups and possessive repetition. References to
-//! groups are refused.
+//! groups are rejected.
 //!
 //! Files are written for Oniguruma with the syntax of Ruby. Where that means something else, so do we: `^` and `$` are the
 //! start and the end of a line, `{1,3}+` repeats a repetition, `\w` and `[[:punct:]]` have its sets, `\h` is a hexadecimal digit.
@@ -38,7 +38,7 @@ impl Pattern {
     /// Compiles a pattern.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The reason, if the pattern is malformed.
     pub(super) fn new(pattern: &str) -> Result<Self, String> {
         if pattern.len() > MAX_PATTERN {
             return Err(format!("a pattern has {} bytes; at most {MAX_PATTERN} work", pattern.len()));

@@ -1,7 +1,7 @@
-//! What `regex-syntax` does not read, written so that it does: look-around, atomic groups and possessive repetition become
+//! Rewrites syntax that `regex-syntax` does not parse into syntax that it does: look-around, atomic groups and possessive repetition become
 //! groups with names that [`super::compile`] knows.
 
-/// What a group with a special name is.
+/// The meaning of a group with a special name.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Special {
     Ahead { negative: bool },
@@ -18,12 +18,12 @@ const KINDS: [(&str, &str, Special); 5] = [
     ("(?>", "atomic_", Special::Atomic),
 ];
 
-/// What `\w` matches.
+/// The class of `\w`.
 pub(super) const WORD: &str = r"\p{Alphabetic}\p{M}\p{Nd}\p{Pc}²³¹¼½¾";
-/// What `\h` matches.
+/// The class of `\h`.
 const HEX: &str = "0-9A-Fa-f";
 
-/// What a class such as `[:alpha:]` matches; other names mean what the parser says.
+/// The class of a POSIX name such as `[:alpha:]`. The parser knows the others.
 fn posix(name: &str) -> Option<&'static str> {
     Some(match name {
         "alnum" => r"\p{Alphabetic}\p{Nd}",
@@ -40,7 +40,7 @@ fn posix(name: &str) -> Option<&'static str> {
     })
 }
 
-/// What a group of this name is.
+/// The meaning of a group of this name.
 pub(super) fn special(name: &str) -> Option<Special> {
     let name = name.strip_prefix(PREFIX)?;
     KINDS.iter().find(|(_, kind, _)| name.starts_with(kind)).map(|(.., special)| *special)

@@ -11,7 +11,7 @@ fn matches<'a>(pattern: &str, text: &'a str) -> Vec<&'a str> {
 }
 
 #[test]
-fn alternatives_are_tried_in_order_and_runs_give_back() {
+fn alternatives_are_tried_in_order_and_repetitions_backtrack() {
     assert_eq!(matches("a|ab|b", "abab"), ["a", "b", "a", "b"]);
     assert_eq!(matches("a+ab", "aaab"), ["aaab"]);
     assert_eq!(matches("a+?b?", "aab"), ["a", "ab"]);
@@ -26,7 +26,7 @@ fn alternatives_are_tried_in_order_and_runs_give_back() {
 }
 
 #[test]
-fn look_around_and_groups_that_give_nothing_back() {
+fn look_around_and_atomic_groups() {
     assert_eq!(matches(r"\s+(?!\S)|\s+", "a   b  "), ["  ", " ", "  "]);
     assert_eq!(matches(r"\d{1,3}(?=(?:\d{3})*\b)", "1234567 89"), ["1", "234", "567", "89"]);
     assert_eq!(matches(r"(?<=a)b|(?<!a)c", "abacc"), ["b", "c"]);
@@ -39,9 +39,9 @@ fn look_around_and_groups_that_give_nothing_back() {
     assert_eq!(matches(r"\((?=a)", "(a(b"), ["("]);
 }
 
-/// What Oniguruma makes of the same.
+/// The results are Oniguruma's.
 #[test]
-fn patterns_mean_what_they_mean_to_ruby() {
+fn classes_and_escapes_match_oniguruma() {
     assert_eq!(matches(r"^a|b$", "ab\nab"), ["a", "b", "a", "b"]);
     assert_eq!(matches(r"\s+$|\S+", "a \n b"), ["a", " ", "b"]);
     assert_eq!(matches(r"\d{1,3}+", "12345 6"), ["12345", "6"]);
@@ -58,7 +58,7 @@ fn patterns_mean_what_they_mean_to_ruby() {
 }
 
 #[test]
-fn broken_and_oversized_patterns_are_refused() {
+fn malformed_and_oversized_patterns_are_rejected() {
     let deep = format!("{}a{}", "(".repeat(5000), ")".repeat(5000));
     let long = "a".repeat(MAX_PATTERN + 1);
     for pattern in [
@@ -82,7 +82,7 @@ fn broken_and_oversized_patterns_are_refused() {
 
 /// Patterns on which engines that go back take time that grows with the power of the text.
 #[test]
-fn patterns_that_would_take_forever_end_with_an_error() {
+fn catastrophic_patterns_end_with_an_error() {
     let text = "a".repeat(20_000);
     for pattern in ["(?:a|a)*(?!a)b", "(?:a*)*b", "a*a*a*a*b", "(?:a+)+(?!a)b", "(?:(?=a*b)a)*"] {
         let result = Pattern::new(pattern).unwrap().cut(&text, &mut work(&text));

@@ -14,7 +14,7 @@ use super::vocabulary::{Part, SpecialTokens};
 use super::work::Work;
 use super::{Format, ParseSpecial, ShowSpecial, TokenizerError, TokenizerKind};
 
-/// What stands for a space in pieces.
+/// The character for a space in pieces.
 const SPACE: char = '\u{2581}';
 
 #[derive(Debug)]

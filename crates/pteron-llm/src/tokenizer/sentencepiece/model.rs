@@ -6,7 +6,7 @@ use crate::tokenizer::MAX_TOKEN;
 use crate::tokenizer::charsmap::CharsMap;
 use crate::tokenizer::vocabulary::{TokenBytes, TokenIndex};
 
-/// What a piece is for.
+/// The type of a piece.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Use {
     Normal,
@@ -45,7 +45,7 @@ pub(super) struct Model {
     pub(super) normalizer: Normalizer,
 }
 
-/// What the file says of the training that still matters.
+/// Training settings that affect encoding.
 #[derive(Debug)]
 pub(super) struct Trainer {
     pub(super) algorithm: Algorithm,

@@ -1,4 +1,4 @@
-//! What `SentencePiece` does to a text before it looks for pieces.
+//! Normalises text as `SentencePiece` does before it segments it.
 
 use super::SPACE;
 use crate::tokenizer::TokenizerError;
@@ -10,13 +10,13 @@ use crate::tokenizer::work::Work;
 #[derive(Debug)]
 pub(super) struct Normalizer {
     pub(super) map: Option<CharsMap>,
-    /// A space is put before the text (or behind, see `space_after_word`), so that its first word looks like every other.
+    /// A space is put before the text (or after it, see `space_after_word`), so that its first word looks like every other.
     pub(super) dummy_space: bool,
     /// Spaces at the ends are dropped, and several become one.
     pub(super) single_spaces: bool,
     /// Spaces become U+2581.
     pub(super) visible_spaces: bool,
-    /// The space of a word stands behind it.
+    /// A word's space follows it instead of preceding it.
     pub(super) space_after_word: bool,
 }
 
@@ -66,7 +66,7 @@ impl Normalizer {
         Ok(out)
     }
 
-    /// What the next characters become, and how many bytes they are.
+    /// The replacement of the next characters, and their length in bytes.
     fn replace<'a>(
         &'a self,
         text: &'a str,
@@ -104,8 +104,8 @@ mod tests {
         assert_eq!(normalized(&all, "  a   b "), "▁a▁b");
         assert_eq!(normalized(&all, "   "), "");
         assert_eq!(normalized(&all, ""), "");
-        let behind = Normalizer { space_after_word: true, ..Normalizer::default() };
-        assert_eq!(normalized(&behind, " a  b "), "a▁b▁");
+        let suffix = Normalizer { space_after_word: true, ..Normalizer::default() };
+        assert_eq!(normalized(&suffix, " a  b "), "a▁b▁");
         let kept = Normalizer { single_spaces: false, ..Normalizer::default() };
         assert_eq!(normalized(&kept, "  a  b "), "▁▁▁a▁▁b▁");
         let plain = Normalizer { dummy_space: false, visible_spaces: false, ..Normalizer::default() };
