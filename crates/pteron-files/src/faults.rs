@@ -1,4 +1,4 @@
-//! Failing disks, for tests: the n-th operation on files below a folder fails, or every operation moves few bytes.
+//! Fault injection for tests: file operations below a folder fail after a while, or move few bytes each.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -19,7 +19,7 @@ pub use pending::{TemporaryFolder, abandon};
 pub use read::{ReadError, open, read, read_if};
 pub use write::{AtomicFile, WriteOptions, write};
 
-/// Fails here if a test asked for it.
+/// Fails if a test has injected a fault.
 #[cfg(feature = "faults")]
 fn fault(path: &std::path::Path) -> std::io::Result<()> {
     faults::check(path)
@@ -31,7 +31,7 @@ fn fault(_: &std::path::Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// How many of `len` bytes an operation moves at once.
+/// Returns how many of `len` bytes an operation may move.
 #[cfg(feature = "faults")]
 fn at_once(path: &std::path::Path, len: usize) -> usize {
     faults::at_once(path, len)
@@ -42,7 +42,7 @@ fn at_once(_: &std::path::Path, len: usize) -> usize {
     len
 }
 
-/// Whether a test wants unfinished files to have names also where they need none.
+/// Whether a test forces names for unfinished files.
 #[cfg(all(feature = "faults", target_os = "linux"))]
 fn names_are_forced() -> bool {
     std::env::var_os("PTERON_NAMED_FILES").is_some()

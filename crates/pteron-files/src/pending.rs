@@ -1,4 +1,4 @@
-//! Names that must not stay behind: unfinished files, and folders for a while.
+//! Temporary names to remove on exit: unfinished files and temporary folders.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,19 +6,19 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Every name that would stay behind if the process ended now. Held for no longer than a change takes.
+/// Names that would remain if the process exited now.
 static PENDING: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 fn lock() -> MutexGuard<'static, BTreeSet<PathBuf>> {
     PENDING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A name that is removed by [`abandon`] as long as this lives.
+/// Registers a name with [`abandon`] until dropped.
 #[derive(Debug)]
 pub(crate) struct Registered(PathBuf);
 
 impl Registered {
-    /// Registers a name before there is anything under it.
+    /// Registers a name before anything is created there.
     pub(crate) fn new(path: &Path) -> Self {
         lock().insert(path.to_owned());
         Self(path.to_owned())
@@ -31,12 +31,12 @@ impl Drop for Registered {
     }
 }
 
-/// Removes every unfinished file and every [`TemporaryFolder`] of this process, and lets none begin after that: who tries waits
-/// forever. For a process that is about to end without unwinding, as a signal wants it.
+/// Removes every unfinished file and [`TemporaryFolder`] of this process. Later attempts to create one block forever. For processes
+/// that exit without unwinding, for example in a signal handler thread.
 pub fn abandon() {
     let pending = lock();
     for path in pending.iter() {
-        // What cannot be removed stays; nobody is left to hear of it.
+        // Errors are ignored: the process is about to exit.
         let _ = match fs::symlink_metadata(path) {
             Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(path),
             _ => fs::remove_file(path),
@@ -45,7 +45,7 @@ pub fn abandon() {
     std::mem::forget(pending);
 }
 
-/// A new folder that only this user can enter, removed with all that is in it when this is dropped.
+/// A private temporary folder that is removed with its contents when dropped.
 #[derive(Debug)]
 pub struct TemporaryFolder {
     folder: tempfile::TempDir,
@@ -53,10 +53,10 @@ pub struct TemporaryFolder {
 }
 
 impl TemporaryFolder {
-    /// Makes a folder among the system's temporary files. Its name begins with `prefix` and ends in random characters.
+    /// Creates a folder in the system's temporary directory, named `prefix` and random characters.
     ///
     /// # Errors
-    /// A folder that cannot be made.
+    /// A folder that cannot be created.
     pub fn new(prefix: &str) -> io::Result<Self> {
         let folder = tempfile::Builder::new().prefix(prefix).rand_bytes(RANDOM).tempdir()?;
         let registered = Registered::new(folder.path());

@@ -1,4 +1,4 @@
-//! Reading: regular files alone, and no more than is allowed.
+//! Bounded reads of regular files.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read};
@@ -6,11 +6,11 @@ use std::path::Path;
 
 use crate::{at_once, fault};
 
-/// Why a file is not read, as the rest of a sentence about it.
+/// Why a file was not read. The text continues a sentence about the file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// The system says no.
+    /// An I/O error.
     #[error("it could not be read: {0}")]
     Io(#[from] io::Error),
     /// A directory.
@@ -19,12 +19,12 @@ pub enum ReadError {
     /// A pipe, a socket or a device.
     #[error("it is not a regular file")]
     Special,
-    /// More bytes than the caller wants.
+    /// The file is larger than the limit.
     #[error("it has {len} bytes, and at most {limit} are read")]
     TooLarge {
-        /// The bytes of the file, as far as they were counted.
+        /// The size of the file, as far as it was read.
         len: u64,
-        /// The most that are read.
+        /// The limit.
         limit: u64,
     },
 }
@@ -55,7 +55,7 @@ impl From<ReadError> for io::Error {
 /// A file that cannot be opened, and what is not a regular file: a pipe is refused, not waited for.
 pub fn open(path: &Path) -> Result<(File, Metadata), ReadError> {
     fault(path)?;
-    // Asked before opening, because opening some devices does something; and after it, because the name may have changed hands.
+    // Checked before opening, because opening some devices has effects, and after it, because the name may have been replaced.
     check(&std::fs::metadata(path)?)?;
     let mut options = OpenOptions::new();
     options.read(true);
@@ -87,7 +87,7 @@ pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>, ReadError> {
     read_if(path, limit, |_| Ok(()))
 }
 
-/// The same for a file that `accept` has seen the metadata of: it is those bytes that are read, whatever becomes of the name.
+/// Reads a file if `accept` approves its metadata, even if the name is replaced meanwhile.
 ///
 /// # Errors
 /// As for [`read`], and what `accept` says.
@@ -103,7 +103,7 @@ pub fn read_if(
     let mut bytes = Vec::new();
     let expected = usize::try_from(metadata.len()).unwrap_or(usize::MAX);
     bytes.try_reserve_exact(expected).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
-    // One more than is allowed: a file that grows meanwhile is noticed.
+    // One more than the limit, to notice a file that grows meanwhile.
     Watched { file, path }.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
     too_large(bytes.len() as u64)?;
     Ok(bytes)

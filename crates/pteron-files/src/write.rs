@@ -1,4 +1,4 @@
-//! Writing: the whole file, or nothing of it.
+//! Atomic writes.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
@@ -12,17 +12,17 @@ use crate::{at_once, fault};
 /// How a file is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteOptions {
-    /// Nobody but this user may read it. Otherwise the umask decides, as it does for every new file.
+    /// Makes the file readable by this user only. Otherwise the umask decides.
     pub private: bool,
-    /// Its bytes are on the disk before it takes its name. Without this, what a crash of the system leaves may be empty.
+    /// Synchronises the file to disk before renaming it. Otherwise a system crash may leave an empty file.
     pub sync: bool,
 }
 
-/// A file that takes its name when it is whole. Dropped before that, it leaves nothing behind.
+/// A file that appears under its name when it is committed. Dropped before that, it leaves nothing behind.
 #[derive(Debug)]
 pub struct AtomicFile {
     file: File,
-    /// Its name until it has its own; none where it needs none.
+    /// The temporary name, where one is needed.
     name: Option<Name>,
     path: PathBuf,
     options: WriteOptions,
@@ -36,7 +36,7 @@ struct Name {
 }
 
 impl AtomicFile {
-    /// Begins a file that will be at `path`. What is there stays until [`commit`](Self::commit).
+    /// Creates a file that [`commit`](Self::commit) will move to `path`.
     ///
     /// # Errors
     /// A folder that nothing can be written to, and a path that is a directory.
@@ -53,19 +53,19 @@ impl AtomicFile {
         Ok(Self { file, name: Some(name), path: path.to_owned(), options })
     }
 
-    /// Cuts what lies after `len` off, or fills up with zeros.
+    /// Truncates the file to `len` bytes or extends it with zeros.
     ///
     /// # Errors
-    /// What the system says.
+    /// I/O errors.
     pub fn set_len(&mut self, len: u64) -> io::Result<()> {
         fault(&self.path)?;
         self.file.set_len(len)
     }
 
-    /// Gives the file its name, in the place of what was there.
+    /// Moves the file to its path, replacing what was there.
     ///
     /// # Errors
-    /// What the system says; then there is no new file, and what was there is as it was.
+    /// I/O errors; the old file is then unchanged.
     pub fn commit(self) -> io::Result<()> {
         let Self { file, name, path, options } = self;
         fault(&path)?;
@@ -107,10 +107,10 @@ impl Seek for AtomicFile {
     }
 }
 
-/// Writes a file with what `content` gives, whole or not at all.
+/// Writes a file atomically; `content` writes its bytes.
 ///
 /// # Errors
-/// What `content` or the system says; then what was there is as it was.
+/// Errors of `content` and I/O errors; the old file is then unchanged.
 pub fn write(
     path: &Path,
     options: WriteOptions,
@@ -126,7 +126,7 @@ fn folder(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Makes something new under a random name beside `path`.
+/// Creates something under a random name in the folder of `path`.
 fn named<T>(path: &Path, mut make: impl FnMut(&Path) -> io::Result<T>) -> io::Result<(Name, T)> {
     let mut prefix = std::ffi::OsString::from(".");
     // A long name would not leave room for what is added to it.
@@ -202,7 +202,7 @@ fn link(_: &File, _: &Path) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Makes a new name last. Where folders cannot be synchronised, the system does what it does.
+/// Synchronises the folder, where the system can.
 #[cfg(unix)]
 fn sync_folder(path: &Path) {
     let _ = File::open(folder(path)).and_then(|folder| folder.sync_all());

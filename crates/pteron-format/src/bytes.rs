@@ -1,4 +1,4 @@
-//! The bytes of a file, all of them or those that have been read so far.
+//! Access to the bytes of a file that is loaded completely or in part.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -8,14 +8,14 @@ use crate::alloc::{self, OutOfMemory};
 use crate::error::{Error, Item, Location, Problem, Result, Section};
 use crate::program::{ByteRange, within};
 
-/// Why bytes of a file cannot be had.
+/// Why bytes of a file are not available.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BytesError {
-    /// They have not been supplied.
+    /// The bytes have not been loaded.
     NotLoaded,
-    /// The file cannot be read, or is not what it was when it was opened.
+    /// The file cannot be read, or has changed since it was opened.
     Failed(String),
-    /// There is no memory to copy them to.
+    /// There is no memory to copy the bytes to.
     OutOfMemory(OutOfMemory),
 }
 
@@ -25,29 +25,29 @@ impl From<OutOfMemory> for BytesError {
     }
 }
 
-/// Bytes of a file by their place in it. Whatever is a slice of bytes is a whole file.
+/// The bytes of a file, by range. Anything that is a slice of bytes is a complete file.
 pub trait Bytes {
-    /// How long the file is.
+    /// Returns the length of the file.
     fn file_len(&self) -> u64;
 
-    /// The bytes of a part of the file, if they are at hand.
+    /// Returns a range of bytes, if it is loaded.
     fn get(&self, range: ByteRange) -> Option<&[u8]>;
 
-    /// How many bytes there are that can justify what is allocated for them.
+    /// Returns the number of loaded bytes, from which allocation limits are derived.
     fn held(&self) -> u64 {
         self.file_len()
     }
 
-    /// Whether others may change the bytes while they are used, as they may change a mapped file. What such a file says is copied
-    /// first, with [`read_at`](Self::read_at), and the copy is verified and read.
+    /// Whether others may change the bytes during use, as with a mapped file. Tables of such a file are copied with
+    /// [`read_at`](Self::read_at) first, and the copy is verified and read.
     fn may_change(&self) -> bool {
         false
     }
 
-    /// Copies bytes of the file from a place on.
+    /// Copies bytes of the file from an offset on.
     ///
     /// # Errors
-    /// Bytes that are not at hand, or a file that cannot be read.
+    /// Bytes that are not loaded, or a file that cannot be read.
     fn read_at(&self, start: u64, out: &mut [u8]) -> Result<(), BytesError> {
         let bytes = self.get(ByteRange { start, len: out.len() as u64 }).ok_or(BytesError::NotLoaded)?;
         out.copy_from_slice(bytes);
@@ -67,8 +67,8 @@ impl<T: AsRef<[u8]> + ?Sized> Bytes for T {
     }
 }
 
-/// A file of which parts have been read. Reading a program from it fails with [`Problem::NotLoaded`] until it has what that takes:
-/// the tables and the graphs, not the constants.
+/// A file of which some ranges are loaded. Reading a program from it fails with [`Problem::NotLoaded`] until the tables and graphs
+/// are there; constants are not needed.
 ///
 /// ```
 /// use pteron_format::{Problem, Pte, PartialFile};
@@ -78,7 +78,7 @@ impl<T: AsRef<[u8]> + ?Sized> Bytes for T {
 /// let pte = loop {
 ///     match Pte::read(&parts) {
 ///         Ok(pte) => break pte,
-///         // A request for a range of the file, as it may be.
+///         // For example a range request.
 ///         Err(error) => match error.problem {
 ///             Problem::NotLoaded { start, len } => parts.insert(start, file[start as usize..][..len as usize].to_vec()),
 ///             _ => panic!("{error}"),
@@ -92,29 +92,29 @@ impl<T: AsRef<[u8]> + ?Sized> Bytes for T {
 #[derive(Clone, Debug, Default)]
 pub struct PartialFile {
     len: u64,
-    /// By where they start; they may overlap. A range is found if one of them has all of it.
+    /// Loaded ranges by their start; they may overlap. A range is found if one of them contains it.
     parts: BTreeMap<u64, Arc<[u8]>>,
-    /// The length of the longest part: no other reaches further from where it starts.
+    /// The length of the longest range, which bounds the search.
     longest: u64,
 }
 
-/// What is at hand is a small part of a file, and unpacks to more than a whole file does.
-const SPARSE_FACTOR: u64 = 32;
+/// Tables unpack to more bytes per loaded byte than a complete file does.
+const PARTIAL_FACTOR: u64 = 32;
 
 impl PartialFile {
-    /// A file of this length, nothing of which has been read.
+    /// Creates a file of this length with nothing loaded.
     #[must_use]
     pub fn new(len: u64) -> Self {
         Self { len, parts: BTreeMap::new(), longest: 0 }
     }
 
-    /// The part that the file begins with; empty if that has not been read.
+    /// Returns the loaded range at the start of the file; empty if there is none.
     #[must_use]
     pub fn beginning(&self) -> &[u8] {
         self.parts.get(&0).map_or(&[], |part| part)
     }
 
-    /// Adds what has been read from a place on. What lies behind the file's end is left out.
+    /// Adds loaded bytes. Bytes past the end of the file are dropped.
     pub fn insert(&mut self, start: u64, mut bytes: Vec<u8>) {
         let room = usize::try_from(self.len.saturating_sub(start)).unwrap_or(usize::MAX);
         bytes.truncate(room);
@@ -142,7 +142,7 @@ impl Bytes for PartialFile {
 
     fn held(&self) -> u64 {
         let held: u64 = self.parts.values().map(|part| part.len() as u64).sum();
-        self.len.min(held.saturating_mul(SPARSE_FACTOR))
+        self.len.min(held.saturating_mul(PARTIAL_FACTOR))
     }
 }
 
@@ -160,7 +160,7 @@ impl Bytes for &PartialFile {
     }
 }
 
-/// A part of a file as if it were one.
+/// A range of a file, as a file of its own.
 pub(crate) struct FileSlice<'a, B: ?Sized> {
     pub(crate) bytes: &'a B,
     pub(crate) range: ByteRange,
@@ -188,8 +188,7 @@ impl<B: Bytes + ?Sized> Bytes for FileSlice<'_, B> {
     }
 }
 
-/// `bytes[start..start + len]`, or how many bytes are missing. Of a file that others may change this is a copy: what is checked
-/// is what is read.
+/// Returns `bytes[start..start + len]`. Copies it if others may change the file, so that what is verified is what is read.
 pub(crate) fn take<'a, B: Bytes + ?Sized>(
     section: Section,
     what: &'static str,
@@ -237,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_part_has_is_found() {
+    fn a_range_within_one_loaded_range_is_found() {
         let mut parts = PartialFile::new(10);
         parts.insert(2, vec![2, 3, 4, 5]);
         parts.insert(6, vec![6, 7]);
@@ -251,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_behind_the_end_is_left_out_and_the_longer_part_stays() {
+    fn bytes_past_the_end_are_dropped_and_longer_ranges_win() {
         let mut parts = PartialFile::new(4);
         parts.insert(2, vec![2, 3, 4, 5]);
         parts.insert(2, vec![9]);
@@ -261,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_told_apart_from_what_does_not_exist() {
+    fn unloaded_ranges_differ_from_ranges_past_the_end() {
         let parts = PartialFile::new(10);
         let problem = |start, len| take(Section::Program, "it", &parts, start, len).unwrap_err().problem;
         assert_eq!(problem(4, 6), Problem::NotLoaded { start: 4, len: 6 });

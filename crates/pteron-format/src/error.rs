@@ -1,4 +1,4 @@
-//! What can be wrong with a file, where, and what was expected.
+//! Errors: a location in a file and a problem.
 
 use std::fmt;
 
@@ -10,15 +10,15 @@ use crate::escape::EscapedText;
 /// The result of reading, verifying or writing.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A fault in a file (or in a program about to be written): where it is and what it is.
+/// An error in a file, or in a program about to be written.
 ///
-/// `Display` is one sentence for the person who has the file: the place, then the fault, then what was expected.
+/// `Display` is one sentence: the location, the problem, and what was expected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{location}: {problem}")]
 pub struct Error {
-    /// Where the fault is.
+    /// The location.
     pub location: Location,
-    /// What is wrong there.
+    /// The problem.
     pub problem: Problem,
 }
 
@@ -27,10 +27,10 @@ impl Error {
         Self { location, problem }
     }
 
-    /// The same fault, seen as part of a delegate of `plan`.
+    /// Moves the error into a delegate of a method.
     pub(crate) fn within_delegate(mut self, plan: &str, index: usize, at: u64) -> Self {
         self.location.section = Section::Delegate { method: clip(plan), index };
-        // Of all faults this one is not for people: its place counts from the start of the file.
+        // Callers load this range, so its offset is relative to the file.
         if let Problem::NotLoaded { start, .. } = &mut self.problem {
             *start = start.saturating_add(at);
         }
@@ -38,16 +38,16 @@ impl Error {
     }
 }
 
-/// Where a fault is: a part of the file, and in it a numbered thing or a byte.
+/// A location: a section of the file, and an item in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location {
-    /// The part of the file.
+    /// The section of the file.
     pub section: Section,
-    /// The thing inside that part.
+    /// The item in that section.
     pub item: Item,
 }
 
-/// A part of a file.
+/// A section of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Section {
     /// The fixed fields at the start.
@@ -63,18 +63,18 @@ pub enum Section {
         /// Its index among the method's delegates.
         index: usize,
     },
-    /// A delegate's graph that was read on its own.
+    /// A delegate's graph that is read on its own.
     Graph,
     /// External data.
     External,
 }
 
-/// A thing inside a part of a file.
+/// An item in a section of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
-    /// The part as a whole.
+    /// The whole section.
     Whole,
-    /// A byte, counted from the start of the part's bytes.
+    /// A byte offset in the section.
     Byte(u64),
     /// A value by id.
     Value(usize),
@@ -92,16 +92,16 @@ pub enum Item {
         /// The operator's name.
         name: String,
     },
-    /// A thing with a kind and an index: a segment, a constant, a delegate.
+    /// An entry of a list: a segment, a constant, a delegate.
     Entry {
-        /// What kind of thing.
+        /// The kind of entry.
         kind: &'static str,
         /// Its index.
         index: usize,
     },
 }
 
-/// What is wrong.
+/// The problem of an [`Error`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
@@ -115,15 +115,15 @@ pub enum Problem {
         /// Bytes there.
         have: u64,
     },
-    /// Bytes of a [`PartialFile`](crate::PartialFile) file that reading needs and that have not been supplied.
-    #[error("bytes {start} to {} of the file have not been read", start.saturating_add(*len))]
+    /// Bytes of a [`PartialFile`](crate::PartialFile) that are needed and not loaded.
+    #[error("bytes {start} to {} of the file are not loaded", start.saturating_add(*len))]
     NotLoaded {
         /// The first byte, from the start of the file.
         start: u64,
         /// How many.
         len: u64,
     },
-    /// Bytes that a file had when it was opened and that cannot be read from it now.
+    /// The file changed or became unreadable after it was opened.
     #[error("the file cannot be read: {}; it must not change while it is open", EscapedText::sentence(.reason))]
     Unreadable {
         /// What the system says.
@@ -145,7 +145,7 @@ pub enum Problem {
         /// What the verifier says.
         reason: String,
     },
-    /// The tree of tables is far larger than the bytes that hold it, which only sharing on purpose can do.
+    /// The tables unpack to far more than the file's size, which only a hostile file does.
     #[error("the tables would unpack to more than {limit} bytes, which {input} bytes of file do not justify")]
     TablesTooLarge {
         /// The limit.
@@ -256,7 +256,7 @@ pub enum Problem {
         /// The kind expected.
         expected: &'static str,
     },
-    /// A name stands for two things.
+    /// A name is used twice.
     #[error("{what} {name:?} appears twice")]
     Duplicate {
         /// What kind of name.
@@ -284,14 +284,14 @@ pub enum Problem {
         /// What is supported.
         supported: &'static str,
     },
-    /// Data that neither the program nor the external data given with it has.
+    /// Data that is neither in the program nor in the external data.
     #[error("no data has the key {key:?}; pass the .ptd file that was exported with this program")]
     NoData {
         /// The key.
         key: String,
     },
     /// Bytes are needed to write, but only their length is known.
-    #[error("{what} must have its bytes at hand to be written")]
+    #[error("{what} has no bytes to write")]
     NoBytes {
         /// What has no bytes.
         what: &'static str,
@@ -325,8 +325,7 @@ impl fmt::Display for Location {
     }
 }
 
-/// Names in errors are cut: a hostile file may hold a megabyte of them. What counts is how long a name is when it is shown,
-/// with everything escaped that would not print.
+/// Truncates a name for an error, by its escaped length: a hostile file may hold megabytes.
 pub(crate) fn clip(name: &str) -> String {
     const LIMIT: usize = 80;
     let mut shown = 0;
@@ -340,7 +339,7 @@ pub(crate) fn clip(name: &str) -> String {
     }
 }
 
-/// Turns the verifier's report into a place and a reason.
+/// Converts an error of the flatbuffer verifier.
 pub(crate) fn flatbuffer(section: Section, bytes: &[u8], fault: &InvalidFlatbuffer) -> Error {
     use InvalidFlatbuffer as F;
     let (offset, reason, trace) = match fault {
@@ -397,7 +396,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_cut_by_what_is_shown_of_them() {
+    fn names_are_truncated_by_their_escaped_length() {
         assert_eq!(clip("forward"), "forward");
         assert_eq!(clip(&"a".repeat(80)), "a".repeat(80));
         assert_eq!(clip(&"ä".repeat(81)), "ä".repeat(80) + "…");

@@ -1,14 +1,13 @@
-//! Text from a file as an error shows it.
+//! Escaped text from files, for messages.
 
 use std::fmt::{self, Write};
 
-/// The most characters shown of a name.
+/// The most characters of a name.
 const NAME: usize = 80;
-/// The most characters shown of a sentence that may hold several names.
+/// The most characters of a sentence that may contain several names.
 const SENTENCE: usize = 320;
 
-/// Text that came from a file, as one line: cut where it is long, and escaped where it could drive a terminal. `{}` shows it as
-/// it is, `{:?}` in quotes.
+/// Text from a file, formatted as one line: truncated, and with control characters escaped. `{:?}` adds quotes.
 ///
 /// ```
 /// use pteron_format::EscapedText;
@@ -41,7 +40,7 @@ impl<'a> EscapedText<'a> {
         for (at, c) in self.text.char_indices() {
             let plain = matches!(c, '\'') || (!quoted && matches!(c, '"' | '\\'));
             shown += if plain { 1 } else { c.escape_debug().count() };
-            // What is not shown takes a few characters to say, too.
+            // Saying that text is omitted takes a few characters, too.
             if shown > self.most && self.text.len() - at > 4 {
                 return write!(f, "… ({} bytes)", self.text.len());
             }
@@ -65,7 +64,7 @@ impl fmt::Debug for EscapedText<'_> {
     }
 }
 
-/// Names as a list, the first few of them.
+/// Formats the first few names as a list.
 #[must_use]
 pub fn escaped_names<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
     const MOST: usize = 3;
@@ -82,14 +81,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn short_text_is_shown_as_it_is() {
+    fn short_text_is_unchanged() {
         let text = "it's a \"wing\" \\ ä";
         assert_eq!(EscapedText::sentence(text).to_string(), text);
         assert_eq!(format!("{:?}", EscapedText::name(text)), "\"it's a \\\"wing\\\" \\\\ ä\"");
     }
 
     #[test]
-    fn long_text_is_cut_by_what_is_shown_of_it() {
+    fn long_text_is_truncated_by_its_escaped_length() {
         assert_eq!(EscapedText::name(&"ä".repeat(80)).to_string(), "ä".repeat(80));
         assert_eq!(EscapedText::name(&"ä".repeat(100)).to_string(), "ä".repeat(80) + "… (200 bytes)");
         let odd = "\u{10ffff}".repeat(50);

@@ -5,11 +5,11 @@ use crate::error::{Error, Item, Location, Problem, Result, Section};
 use crate::number::align_up;
 use crate::program::{ByteRange, Data, within};
 
-/// What the exporter and this writer align segments to.
+/// The alignment of segments in written files.
 pub(crate) const SEGMENT_ALIGNMENT: u64 = 128;
-/// What a segment must at least be aligned to: the alignment of the tensors in it.
+/// The smallest alignment of a segment: that of the tensors in it.
 const MIN_SEGMENT_ALIGNMENT: u64 = 16;
-/// Where the header stands: behind the root offset and the identifier.
+/// The offset of the header, after the root offset and the identifier.
 pub(crate) const HEADER_AT: usize = 8;
 
 /// The little-endian number of `len` bytes at `at`; 0 past the end, which callers have excluded with [`take`].
@@ -33,7 +33,7 @@ pub(crate) fn expect_magic<B: Bytes + ?Sized>(
     Err(Error::new(Location { section, item: Item::Byte(at) }, problem))
 }
 
-/// Where a file's segments may lie.
+/// The area of a file that holds segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentArea {
     pub(crate) base: u64,
@@ -41,7 +41,7 @@ pub(crate) struct SegmentArea {
 }
 
 impl SegmentArea {
-    /// The area that starts at `base`, behind tables that end at `tables_end`, and is `len` long (to the end of the file if
+    /// Creates the area that starts at `base`, after tables that end at `tables_end`, and is `len` long (to the end of the file if
     /// the header does not say).
     pub(crate) fn new(section: Section, file_len: u64, tables_end: u64, base: u64, len: Option<u64>) -> Result<Self> {
         let fail = |problem| Err(Error::new(Location { section, item: Item::Whole }, problem));
@@ -61,7 +61,7 @@ impl SegmentArea {
         }
     }
 
-    /// The place in the file of the segment at `offset` in this area.
+    /// Returns the file range of the segment at `offset` in this area.
     pub(crate) fn place(&self, section: Section, index: usize, offset: u64, len: u64) -> Result<ByteRange> {
         let fail = |problem| Err(Error::new(Location { section, item: Item::Entry { kind: "segment", index } }, problem));
         if len == 0 {
@@ -77,20 +77,20 @@ impl SegmentArea {
     }
 }
 
-/// Where a segment starts that is the next behind what ends at `end`, if 64 bits can say it.
+/// Returns the start of the next segment after `end`; `None` on overflow.
 #[must_use]
 pub fn segment_start(end: u64) -> Option<u64> {
     align_up(end, SEGMENT_ALIGNMENT)
 }
 
-/// Segments one behind the other, each aligned, and the length of them all. Empty ones take no room and lie at the start.
+/// Lays out aligned segments one after the other. Returns their ranges and total length. Empty segments lie at the start.
 pub(crate) fn lay_out<D: Data>(section: Section, segments: &[D]) -> Result<(Vec<ByteRange>, u64)> {
     let mut places = Vec::with_capacity(segments.len());
     let mut end = 0u64;
     for segment in segments {
         let len = segment.byte_len();
         if len == 0 {
-            // Nothing to place: were it aligned like the others, padding behind the last byte would count as data.
+            // Not aligned like the others: padding after the last byte would count as data.
             places.push(ByteRange { start: 0, len });
             continue;
         }

@@ -17,21 +17,21 @@
 //! # Ok(()) }
 //! ```
 //!
-//! # What has been checked when `read` returns
+//! # Guarantees of `read`
 //! Every offset, length and alignment; every index; every enumeration; that sizes can be counted and constants are as long as
 //! their types and dims say; that planned memory lies in its buffer; that a delegate gets as many arguments as its graph has
-//! inputs and outputs. What [`Program`], [`vulkan::Graph`] and [`ExternalData`] say of themselves needs no second look. The
-//! same checks run before anything is written.
+//! inputs and outputs. The values of [`Program`], [`vulkan::Graph`] and [`ExternalData`] need no
+//! further checks. The same checks run before anything is written.
 //!
-//! Memory is bounded by the input ([`Problem::TablesTooLarge`]), and constant data is never touched: a program of a gigabyte opens
-//! as fast as its tables are read.
+//! Memory is bounded by the size of the input ([`Problem::TablesTooLarge`]). Constant data is not read, so the time to open a
+//! program depends only on its tables.
 //!
 //! # Where things are
 //! - [`Pte`]: a `.pte` file; [`Program`] is its content ([`program`])
 //! - [`vulkan`]: the graph inside a delegate
-//! - [`PartialFile`]: a file of which only parts are at hand, as a browser fetches them
+//! - [`PartialFile`]: a file that is loaded in part, as in a browser
 //! - [`Ptd`]: external constants; [`ExternalData`] is its content ([`external`])
-//! - [`Error`]: a place and a problem; [`EscapedText`]: text from a file in a message
+//! - [`Error`]: a location and a problem; [`EscapedText`]: text from a file in a message
 //! - [`alloc`]: reservations of memory that can fail
 
 #![forbid(unsafe_code)]

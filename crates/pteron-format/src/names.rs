@@ -1,14 +1,13 @@
-//! Entries by their name, in a list that does not change.
+//! Lookup by name in an immutable list.
 
 use std::sync::OnceLock;
 
-/// The positions of entries in the order of their names, made when the first is looked for: reading a file stays cheap, and a
-/// thousand lookups among a thousand names do too.
+/// Positions of entries sorted by name, built at the first lookup.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NameIndex(OnceLock<Vec<usize>>);
 
 impl NameIndex {
-    /// The first entry of a name. `entries` are the same each time.
+    /// Returns the first entry with a name. `entries` must be the same list each time.
     pub(crate) fn find<'a, T>(&self, entries: &'a [T], wanted: &str, name: impl Fn(&T) -> &str) -> Option<&'a T> {
         let sorted = self.0.get_or_init(|| {
             let mut sorted: Vec<usize> = (0..entries.len()).collect();

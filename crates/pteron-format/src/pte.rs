@@ -64,7 +64,7 @@ impl<B: Bytes> Pte<B> {
         &self.bytes
     }
 
-    /// The bytes of a part of the file; empty if the file has no such part, or it is not at hand.
+    /// The bytes of a part of the file; empty if the file has no such part, or it is not available.
     #[must_use]
     pub fn bytes(&self, range: ByteRange) -> &[u8] {
         self.bytes.get(range).unwrap_or_default()
@@ -95,7 +95,7 @@ impl<B: Bytes> Pte<B> {
         self.program.segments.get(entry.segment.index()).copied()
     }
 
-    /// The bytes of a graph's constant, if this file holds them and they are at hand.
+    /// The bytes of a graph's constant, if this file holds them and they are available.
     #[must_use]
     pub fn constant_bytes(&self, graph: DataRef, constant: &Constant) -> Option<&[u8]> {
         self.bytes.get(self.constant_place(graph, constant)?)
@@ -328,7 +328,7 @@ pub(crate) fn assemble(tables: &[u8], places: Vec<ByteRange>, data_len: u64, roo
 /// Writes a whole `.pte` file into memory.
 ///
 /// # Errors
-/// What the program breaks of what [`Pte::read`] would check in the tables, or a segment whose bytes are not at hand.
+/// What the program breaks of what [`Pte::read`] would check in the tables, or a segment whose bytes are not available.
 pub fn write<D: Data>(program: &Program<D>) -> Result<Vec<u8>> {
     layout(program)?.into_bytes(Section::Program, &program.segments)
 }

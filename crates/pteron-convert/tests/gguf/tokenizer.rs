@@ -79,7 +79,7 @@ fn as_gguf(json: &Json, cut: &str) -> Writer {
 }
 
 #[test]
-fn a_tokenizer_comes_back_as_it_was() {
+fn a_tokenizer_round_trips() {
     // What the tokenizers library calls these ways to cut.
     let bytes = json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true});
     let digits = json!({"type": "Digits", "individual_digits": true});
@@ -115,7 +115,7 @@ fn parts(cut: &str, text: &str) -> Vec<String> {
 }
 
 #[test]
-fn texts_are_cut_as_each_family_of_models_cuts_them() {
+fn pre_tokenizers_split_like_their_model_families() {
     let text = "WE'LL it's 12345 (x_y)!\n\n  z";
     let llama = ["WE", "'LL", " it", "'s", " ", "123", "45", " (", "x", "_y", ")!\n\n", " ", " z"];
     assert_eq!(parts("llama-bpe", text), llama);
@@ -133,7 +133,7 @@ fn texts_are_cut_as_each_family_of_models_cuts_them() {
 }
 
 #[test]
-fn what_comes_with_a_way_to_cut_is_there() {
+fn pre_tokenizers_set_their_tokenizer_options() {
     let file = |cut: &str| {
         sidecar(&open(&with_tokenizer(tiny("llama")).key("tokenizer.ggml.pre", cut)).metadata(), "tokenizer.json")
     };
@@ -201,7 +201,7 @@ fn templates_may_have_names() {
 }
 
 #[test]
-fn a_file_without_a_tokenizer_says_nothing() {
+fn a_file_without_a_tokenizer_has_no_metadata() {
     assert_eq!(open(&tiny("llama")).metadata(), CheckpointMetadata::default());
 }
 

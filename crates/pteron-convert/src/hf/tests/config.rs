@@ -21,7 +21,7 @@ fn llama_refused(field: &str, value: Value) -> String {
 }
 
 #[test]
-fn a_small_llama_3_is_understood() {
+fn a_small_llama_3_is_read() {
     let scaling = json!({"factor": 32.0, "high_freq_factor": 4.0, "low_freq_factor": 1.0,
                          "original_max_position_embeddings": 8192, "rope_type": "llama3"});
     let config = json!({
@@ -59,7 +59,7 @@ fn a_small_llama_3_is_understood() {
 }
 
 #[test]
-fn silence_means_what_each_class_takes_for_granted() {
+fn missing_fields_have_the_defaults_of_the_class() {
     let metadata = |class: &str| {
         let Config { model, window, .. } = read(&json!({"architectures": [class]}));
         assert_eq!((model.hidden_size, model.num_layers, model.num_heads, model.head_dim), (4096, 32, 32, 128));
@@ -118,7 +118,7 @@ fn rotation_is_read_from_both_of_its_places() {
 }
 
 #[test]
-fn other_rotations_are_refused_by_name() {
+fn other_rope_types_are_rejected_by_name() {
     for kind in ["linear", "dynamic", "yarn", "longrope"] {
         let supported = "in config.json is not supported: supported are default, llama3";
         let text = llama_refused("rope_scaling", json!({"rope_type": kind, "factor": 2.0}));
@@ -168,7 +168,7 @@ fn other_architectures_are_refused_with_those_that_are_not() {
 }
 
 #[test]
-fn what_programs_do_not_compute_is_refused_by_field_and_value() {
+fn unsupported_features_are_rejected_by_field_and_value() {
     for method in ["gptq", "awq", "fp8"] {
         let text = llama_refused("quantization_config", json!({"quant_method": method, "bits": 4}));
         let field = "quantization_config.quant_method";

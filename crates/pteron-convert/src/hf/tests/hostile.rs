@@ -27,7 +27,7 @@ fn with_header(folder: &Temporary, json: &str, data: &[u8]) {
 }
 
 #[test]
-fn every_truncation_is_a_sentence() {
+fn every_truncation_is_an_error() {
     let whole = Model::new("LlamaForCausalLM").safetensors(|_| true);
     let (start, metadata) = header(&whole).unwrap();
     assert_eq!(start + metadata.data_len(), whole.len());
@@ -56,7 +56,7 @@ fn a_file_that_is_cut_short_is_named() {
 }
 
 #[test]
-fn what_is_no_safetensors_file_is_said() {
+fn files_of_other_formats_are_rejected() {
     let folder = Model::new("LlamaForCausalLM").folder();
     for (bytes, problem) in [
         (&b"PK\x03\x04 a zip archive"[..], "it is not a safetensors file"),
@@ -71,7 +71,7 @@ fn what_is_no_safetensors_file_is_said() {
 }
 
 #[test]
-fn offsets_are_not_believed() {
+fn invalid_offsets_are_rejected() {
     let folder = Model::new("LlamaForCausalLM").folder();
     let overlap =
         r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}}"#;
@@ -172,7 +172,7 @@ fn an_index_names_files_of_its_folder_alone() {
 }
 
 #[test]
-fn an_index_of_very_many_files_is_refused() {
+fn an_index_of_too_many_files_is_rejected() {
     let map: Vec<String> = (0..1_001).map(|number| format!(r#""{number}": "{number}.safetensors""#)).collect();
     let text = refusal(&with_index(&format!("{{{}}}", map.join(","))));
     assert_eq!(text, "model.safetensors.index.json: it names 1001 files, more than 1000");
@@ -205,7 +205,7 @@ fn files_that_are_read_whole_have_a_largest_size() {
 }
 
 #[test]
-fn long_names_are_cut_in_messages() {
+fn long_names_are_truncated_in_messages() {
     let folder = Model::new("LlamaForCausalLM").folder();
     let long = "x".repeat(1 << 20);
     for json in [

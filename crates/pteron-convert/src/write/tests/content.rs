@@ -148,7 +148,7 @@ fn equal_bytes_are_stored_once_and_equal_contents_computed_once() {
 
 /// What an item wrote that was then dropped for an equal one does not show between segments, nor at the end.
 #[test]
-fn the_room_between_segments_is_zero() {
+fn padding_between_segments_is_zero() {
     let config = sample::config();
     let constant_data = vec![
         ConstantData::Float(Weight::Layer(0, LayerWeight::QueryNorm)),
@@ -182,7 +182,7 @@ fn the_same_bytes_on_any_number_of_threads() {
 }
 
 #[test]
-fn progress_ends_where_it_said() {
+fn progress_ends_at_its_total() {
     let config = sample::config();
     let (folder, mut steps) = (Folder::new(), Vec::new());
     let mut progress = |step: Progress| {
@@ -197,7 +197,7 @@ fn progress_ends_where_it_said() {
 }
 
 #[test]
-fn the_report_says_what_was_rounded() {
+fn the_report_lists_quantised_weights() {
     let config = sample::config();
     let folder = Folder::new();
     let report = write(&Checkpoint::new(config.clone()), sample::template(&config, 32), &folder.join("a.pte")).unwrap();
@@ -218,7 +218,7 @@ fn the_report_says_what_was_rounded() {
 
 /// The tables of a real export, with the scaling of Llama 3.2.
 #[test]
-fn tables_of_rotary_embedding_are_the_exporters() {
+fn rope_tables_equal_the_exporters() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/llama/tiny_4w/program.pte");
     let file = std::fs::read(path).unwrap();
     let pte = Pte::read(file.as_slice()).unwrap();
@@ -251,7 +251,7 @@ fn tables_of_rotary_embedding_are_the_exporters() {
 }
 
 #[test]
-fn frequencies_can_have_divisors_of_their_own() {
+fn frequency_divisors_are_applied() {
     let mut config = parse("llama-2-7b,head=8").unwrap();
     let plain = RopeTable::new(&config).frequencies().to_vec();
     config.rope.scaling = Some(RopeScaling::FrequencyDivisors(vec![1.0, 2.0, 4.0, 8.0]));

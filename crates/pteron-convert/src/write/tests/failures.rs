@@ -43,7 +43,7 @@ fn an_old_file_is_replaced() {
 }
 
 #[test]
-fn weights_that_are_not_finite() {
+fn weights_that_are_not_finite_are_rejected() {
     let (folder, result) = with_accident(|weight, row, out| {
         if weight == Weight::Layer(1, LayerWeight::Key) && row == 9 {
             out[40] = f32::NAN;
@@ -66,7 +66,7 @@ fn weights_that_are_not_finite() {
 }
 
 #[test]
-fn weights_that_cannot_be_read() {
+fn unreadable_weights_are_an_error() {
     let (folder, result) = with_accident(|weight, _, _| match weight {
         Weight::Embedding => Err(Error::InvalidOption("gone".to_owned())),
         _ => Ok(()),
@@ -76,7 +76,7 @@ fn weights_that_cannot_be_read() {
 }
 
 #[test]
-fn a_panic_goes_on_and_leaves_nothing() {
+fn a_panic_propagates_and_leaves_no_file() {
     let (folder, config) = (folder_with_old_file(), sample::config());
     let source = Checkpoint::with_accident(config.clone(), |weight, _, _| match weight {
         Weight::Embedding => panic!("an accident"),
@@ -89,7 +89,7 @@ fn a_panic_goes_on_and_leaves_nothing() {
 }
 
 #[test]
-fn a_caller_that_has_enough() {
+fn an_interrupted_conversion_leaves_the_old_file() {
     let (folder, config) = (folder_with_old_file(), sample::config());
     let mut steps = 0;
     let mut progress = |_| {
@@ -134,7 +134,7 @@ impl Storage for Full {
 
 /// Full at once, in the midst of constants, and when only the tables are left.
 #[test]
-fn a_disk_that_is_full() {
+fn a_full_disk_leaves_the_old_file() {
     let (folder, config) = (folder_with_old_file(), sample::config());
     let source = Checkpoint::new(config.clone());
     let path = folder.join("model.pte");
@@ -192,7 +192,7 @@ fn links_that_were_planted_are_not_followed() {
 }
 
 #[test]
-fn places_that_cannot_be_written_to() {
+fn paths_that_cannot_be_written_are_an_error() {
     let (folder, config) = (Folder::new(), sample::config());
     let source = Checkpoint::new(config.clone());
     std::fs::create_dir(folder.join("model.pte")).unwrap();
@@ -205,7 +205,7 @@ fn places_that_cannot_be_written_to() {
 }
 
 #[test]
-fn blueprints_that_do_not_fit() {
+fn templates_that_do_not_fit_the_model_are_rejected() {
     let (folder, config) = (Folder::new(), sample::config());
     let source = Checkpoint::new(config.clone());
     let refused = |template| write(&source, template, &folder.join("model.pte")).unwrap_err().to_string();
@@ -219,7 +219,7 @@ fn blueprints_that_do_not_fit() {
 
     let mut template = sample::with_contents(&config, vec![ConstantData::RopeCos]);
     template.graph.constants[0].len += 4;
-    assert!(refused(template).contains("constant 0 (Cosines) has 65540 bytes, expected 65536"));
+    assert!(refused(template).contains("constant 0 (RopeCos) has 65540 bytes, expected 65536"));
 
     let mut template = sample::template(&config, 32);
     template.constant_data.pop();
