@@ -67,8 +67,9 @@ fn has_warning(output: &str) -> bool {
 
 /// Unpacks an archive and returns the folder that it contains.
 fn unpack(archive: &Path, into: &Path) -> Result<PathBuf> {
+    // With `-m`, files get the present time. In an archive all have the same one, and cargo would not see that any has changed.
     let status =
-        Command::new("tar").arg("-xzf").arg(archive).arg("-C").arg(into).status().context("tar could not be started")?;
+        Command::new("tar").arg("-xzmf").arg(archive).arg("-C").arg(into).status().context("tar could not be started")?;
     if !status.success() {
         bail!("tar could not unpack {}", archive.display());
     }
