@@ -5,6 +5,7 @@
 //! [`Op::plan`] says, from live shapes and scalars, what the outputs' dims are and which recipes run with which parameters
 //! over which grid. Loading calls `plan` too, so there is no second copy of any formula.
 
+use std::any::Any;
 use std::fmt::Debug;
 
 use crate::error::OpError;
@@ -15,7 +16,7 @@ use crate::reference::HostTensors;
 use crate::shape::Dims;
 
 /// An operator with its arguments decoded.
-pub trait Op: Debug + Send + Sync {
+pub trait Op: Any + Debug + Send + Sync {
     /// Every way this operator can answer within the bounds.
     ///
     /// # Errors
@@ -43,6 +44,13 @@ pub trait Op: Debug + Send + Sync {
     /// Whether the operator also takes this tensor, which it changes in place, in 16-bit floats.
     fn accepts_f16_state(&self, _state: TensorId) -> bool {
         false
+    }
+}
+
+impl dyn Op {
+    /// The operator as the type that its decoder made, if it is that. For fusions, which match decoded operators.
+    pub(crate) fn downcast<T: Op>(&self) -> Option<&T> {
+        (self as &dyn Any).downcast_ref()
     }
 }
 

@@ -336,13 +336,13 @@ pub(crate) fn variants(kernel: &'static KernelDef, table: &'static [Row]) -> Vec
 }
 
 #[derive(Debug)]
-struct Elementwise {
+pub(crate) struct Elementwise {
     kernel: &'static KernelDef,
-    row: &'static Row,
+    pub(crate) row: &'static Row,
     signature: Signature,
-    inputs: Vec<TensorId>,
-    scalars: ScalarArgs,
-    out: TensorId,
+    pub(crate) inputs: Vec<TensorId>,
+    pub(crate) scalars: ScalarArgs,
+    pub(crate) out: TensorId,
 }
 
 impl Elementwise {

@@ -1,17 +1,16 @@
-//! Who reads and changes what in a graph.
+//! Definitions and uses: which calls write, read and mutate each value of a graph.
 
 use crate::graph::Graph;
-use crate::ir::ValueId;
-use crate::live::TensorId;
+use crate::live::{ScalarId, TensorId};
 
-/// For each value of a graph the calls around it.
+/// The calls around each value of a graph.
 pub(super) struct DefUse {
     writer: Vec<Option<usize>>,
-    /// A call that reads a tensor or a symbol twice stands here twice.
+    /// A call that reads a tensor or a symbol twice is listed twice.
     readers: Vec<Vec<usize>>,
-    changed: Vec<bool>,
+    mutated: Vec<bool>,
     output: Vec<bool>,
-    /// Of symbols all calls that write them: nothing keeps a file from several.
+    /// All writers of each symbol.
     symbol_writers: Vec<Vec<usize>>,
 }
 
@@ -21,14 +20,14 @@ impl DefUse {
         let mut uses = Self {
             writer: vec![None; count],
             readers: vec![Vec::new(); count],
-            changed: vec![false; count],
+            mutated: vec![false; count],
             output: vec![false; count],
             symbol_writers: vec![Vec::new(); count],
         };
         for (call, node) in graph.nodes.iter().enumerate() {
             node.flow.reads.iter().for_each(|tensor| uses.readers[tensor.index()].push(call));
             node.flow.writes.iter().for_each(|tensor| uses.writer[tensor.index()] = Some(call));
-            node.flow.mutates.iter().for_each(|tensor| uses.changed[tensor.index()] = true);
+            node.flow.mutates.iter().for_each(|tensor| uses.mutated[tensor.index()] = true);
             for symbol in &node.flow.scalar_writes {
                 uses.symbol_writers[symbol.index()].push(call);
             }
@@ -40,39 +39,44 @@ impl DefUse {
         uses
     }
 
-    /// The call that computes a value.
-    pub(super) fn writer(&self, value: ValueId) -> Option<usize> {
-        self.writer.get(value.index()).copied().flatten()
+    /// The call that writes a tensor.
+    pub(super) fn writer(&self, tensor: TensorId) -> Option<usize> {
+        self.writer.get(tensor.index()).copied().flatten()
     }
 
-    /// The call that computes a symbol, which no other does and which comes before this one.
-    pub(super) fn symbol_writer(&self, symbol: ValueId, before: usize) -> Option<usize> {
+    /// The only call that writes a symbol, if it comes before this one.
+    pub(super) fn symbol_writer(&self, symbol: ScalarId, before: usize) -> Option<usize> {
         match *self.symbol_writers.get(symbol.index())?.as_slice() {
             [only] if only < before => Some(only),
             _ => None,
         }
     }
 
-    /// Whether a call changes a tensor in place, so that it matters when it is read.
-    pub(super) fn is_changed(&self, value: ValueId) -> bool {
-        self.changed.get(value.index()).copied().unwrap_or(true)
+    /// Whether a call mutates a tensor in place, so that the time of a read matters.
+    pub(super) fn is_mutated(&self, tensor: TensorId) -> bool {
+        self.mutated.get(tensor.index()).copied().unwrap_or(true)
     }
 
-    /// The calls that read a value which nobody sees but they; none if others may.
-    pub(super) fn readers_within(&self, value: ValueId) -> &[usize] {
-        let inner = !self.is_changed(value) && self.output.get(value.index()) == Some(&false);
-        if inner { &self.readers[value.index()] } else { &[] }
+    /// The readers of a tensor that is neither an output nor mutated; none for others.
+    pub(super) fn inner_readers(&self, tensor: TensorId) -> &[usize] {
+        self.readers_at(tensor.index())
     }
 
-    /// The one call that reads a value, once.
-    pub(super) fn only_reader(&self, value: ValueId) -> Option<usize> {
-        match *self.readers_within(value) {
+    /// The readers of a symbol.
+    pub(super) fn symbol_readers(&self, symbol: ScalarId) -> &[usize] {
+        self.readers_at(symbol.index())
+    }
+
+    fn readers_at(&self, index: usize) -> &[usize] {
+        let inner = self.mutated.get(index) == Some(&false) && self.output.get(index) == Some(&false);
+        if inner { &self.readers[index] } else { &[] }
+    }
+
+    /// The one call that reads a tensor, once.
+    pub(super) fn only_reader(&self, tensor: TensorId) -> Option<usize> {
+        match *self.inner_readers(tensor) {
             [only] => Some(only),
             _ => None,
         }
     }
-}
-
-pub(super) fn tensor(value: ValueId) -> TensorId {
-    TensorId(value.0)
 }

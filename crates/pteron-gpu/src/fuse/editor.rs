@@ -1,28 +1,31 @@
-//! Putting fused calls in the place of those they stand for.
+//! Replaces calls of a graph by fused ones.
 
 use std::collections::{HashMap, HashSet};
 
-use super::MOST_IN_CHAIN;
-use super::def_use::{DefUse, tensor};
-use super::fused_linear::FusedLinear;
-use super::same_dims::{SameDims, VIEW};
+use super::MAX_CHAIN;
+use super::def_use::DefUse;
+use super::operators;
+use super::same_dims::SameDims;
 use crate::args::Args;
-use crate::graph::{Graph, Role};
+use crate::graph::{Graph, Node, Role};
 use crate::ir::{self, Call, Value, ValueId};
+use crate::live::TensorId;
 use crate::memory::joined;
-use crate::ops::{OpDef, fused_linear_q4gsw};
+use crate::ops::copy::CopyKind;
+use crate::ops::fused_linear_q4gsw::FusedLinear;
+use crate::plan::Op;
 
-/// A graph under the hands of a pass: what it is, and what is to become of it.
+/// A graph and the edits of one fusion.
 pub(super) struct Editor<'a> {
     pub(super) graph: &'a Graph,
     pub(super) uses: DefUse,
-    pub(super) sizes: SameDims,
+    pub(super) dims: SameDims,
     largest_binding: u64,
     /// The graph's values, and those of new calls.
-    source: ir::Graph,
-    /// Calls that another stands for.
-    taken: Vec<bool>,
-    /// New calls, by the position they come at.
+    pub(super) source: ir::Graph,
+    /// Calls that are replaced or removed.
+    removed: Vec<bool>,
+    /// New calls, by their position.
     new: HashMap<usize, Call>,
 }
 
@@ -31,102 +34,103 @@ impl<'a> Editor<'a> {
         Self {
             graph,
             uses: DefUse::new(graph),
-            sizes: SameDims::new(graph),
+            dims: SameDims::new(graph),
             largest_binding,
             source: graph.source.clone(),
-            taken: vec![false; graph.nodes.len()],
+            removed: vec![false; graph.nodes.len()],
             new: HashMap::new(),
         }
     }
 
-    /// The calls in order.
-    pub(super) fn calls(&self) -> impl Iterator<Item = (usize, &'a Call)> + use<'a> {
-        self.graph.source.calls.iter().enumerate()
+    /// The decoded calls in order.
+    pub(super) fn nodes(&self) -> impl DoubleEndedIterator<Item = (usize, &'a Node)> + use<'a> {
+        self.graph.nodes.iter().enumerate()
     }
 
-    pub(super) fn call(&self, index: usize) -> &'a Call {
-        &self.graph.source.calls[index]
+    pub(super) fn node(&self, index: usize) -> &'a Node {
+        &self.graph.nodes[index]
     }
 
-    /// The call that computes a value, if it is one of this name with so many arguments.
-    pub(super) fn writer<const N: usize>(&self, value: ValueId, name: &str) -> Option<(usize, [ValueId; N])> {
-        let index = self.uses.writer(value)?;
-        let call = self.call(index);
-        Some((index, call.args.as_slice().try_into().ok().filter(|_| call.name == name)?))
+    /// The call that writes a tensor, if its operator is a `T`.
+    pub(super) fn writer<T: Op>(&self, tensor: TensorId) -> Option<(usize, &'a T)> {
+        let index = self.uses.writer(tensor)?;
+        Some((index, self.node(index).op.downcast()?))
     }
 
-    /// The value that a view keeps as it is, dims and all, and the calls of such views on the way, if nobody else reads those.
-    pub(super) fn behind_views(&self, value: ValueId) -> (ValueId, Vec<usize>) {
-        let (mut value, mut views) = (value, Vec::new());
-        while let Some((view, [x, _, _])) = self.writer(value, VIEW) {
-            let kept = self.sizes.same(x, value) && self.uses.only_reader(x) == Some(view);
-            if !kept || views.len() == MOST_IN_CHAIN {
+    /// The call that writes a tensor, and that call.
+    pub(super) fn writing_node(&self, tensor: TensorId) -> Option<(usize, &'a Node)> {
+        self.uses.writer(tensor).map(|index| (index, self.node(index)))
+    }
+
+    /// The tensor before views that keep its dims and have no other reader, and the calls of those views.
+    pub(super) fn before_views(&self, tensor: TensorId) -> (TensorId, Vec<usize>) {
+        let (mut tensor, mut views) = (tensor, Vec::new());
+        while let Some((index, node)) = self.writing_node(tensor)
+            && let Some((view, CopyKind::View(_))) = operators::copy(node)
+        {
+            let kept = self.dims.same(view.from, tensor) && self.uses.only_reader(view.from) == Some(index);
+            if !kept || views.len() == MAX_CHAIN {
                 break;
             }
-            value = x;
-            views.push(view);
+            tensor = view.from;
+            views.push(index);
         }
-        (value, views)
+        (tensor, views)
     }
 
-    /// Whether a fused call can be made: nothing that it reads changes, and its operator takes it.
-    pub(super) fn takes(&mut self, linears: &FusedLinear) -> bool {
-        let fixed = |id: &ValueId| matches!(self.graph.role(tensor(*id)), Role::Constant(_));
-        let constants = linears.constants(self.graph);
-        let still = linears.reads().all(|id| !self.uses.is_changed(id)) && constants.iter().flatten().all(fixed);
-        if !still || !constants.iter().all(|list| self.fit_together(list)) {
+    /// Whether a fused call is valid: nothing it reads is mutated, its constants fit a binding, and its operator accepts it.
+    pub(super) fn accepts(&mut self, linear: &FusedLinear) -> bool {
+        let fixed = |tensor: &TensorId| matches!(self.graph.role(*tensor), Role::Constant(_));
+        let constants = linear.constants();
+        let unchanged = linear.reads().all(|tensor| !self.uses.is_mutated(tensor)) && constants.iter().flatten().all(fixed);
+        if !unchanged || !constants.iter().all(|list| self.fits_binding(list)) {
             return false;
         }
         let values = self.source.values.len();
-        let call = linears.call(&mut self.source);
-        let taken = self.decodes(&call, &fused_linear_q4gsw::DEF);
+        let call = linear.call(&mut self.source);
+        let accepted = self.decodes(&call);
         self.source.values.truncate(values);
-        taken
+        accepted
     }
 
-    /// Whether constants behind one another fit a binding.
-    pub(super) fn fit_together(&self, constants: &[ValueId]) -> bool {
-        let bytes = |&id: &ValueId| {
-            let info = self.graph.info(tensor(id));
+    /// Whether constants fit one binding together.
+    pub(super) fn fits_binding(&self, constants: &[TensorId]) -> bool {
+        let bytes = |&tensor: &TensorId| {
+            let info = self.graph.info(tensor);
             info.elem.bytes(info.bound.count())
         };
         joined(constants.iter().map(bytes)).1 <= self.largest_binding
     }
 
-    /// Whether an operator takes a call.
-    fn decodes(&self, call: &Call, def: &OpDef) -> bool {
+    /// Whether the operator of a call accepts its arguments.
+    fn decodes(&self, call: &Call) -> bool {
         let mut args = Args::new(&self.source, &self.graph.tensors, &self.graph.roles, call);
-        (def.decode)(&mut args).is_ok() && args.finish().is_ok()
+        (call.def.decode)(&mut args).is_ok() && args.finish().is_ok()
     }
 
-    /// Puts a call at the place of one of those it stands for, unless another stands for one of them or it cannot be made;
-    /// whether it could.
-    pub(super) fn replace(&mut self, calls: &[usize], at: usize, linears: &FusedLinear) -> bool {
-        if calls.iter().any(|&call| self.taken[call]) || !self.takes(linears) {
+    /// Replaces calls by a fused linear at the position of one of them, unless one of them is replaced already or the fused call
+    /// is not valid. Returns whether it did.
+    pub(super) fn replace(&mut self, calls: &[usize], at: usize, linear: &FusedLinear) -> bool {
+        if calls.iter().any(|&call| self.removed[call]) || !self.accepts(linear) {
             return false;
         }
-        let call = linears.call(&mut self.source);
+        let call = linear.call(&mut self.source);
         self.put(calls, at, call);
         true
     }
 
-    /// The same with a call of another operator.
-    pub(super) fn replace_with(&mut self, calls: &[usize], at: usize, call: Call, def: &OpDef) -> bool {
-        if calls.iter().any(|&call| self.taken[call]) || !self.decodes(&call, def) {
+    /// The same with any call.
+    pub(super) fn replace_with(&mut self, calls: &[usize], at: usize, call: Call) -> bool {
+        if calls.iter().any(|&call| self.removed[call]) || !self.decodes(&call) {
             return false;
         }
         self.put(calls, at, call);
         true
     }
 
-    /// A list more among the values.
-    pub(super) fn list(&mut self, values: Vec<ValueId>) -> ValueId {
-        self.source.add(Value::ValueList(values))
-    }
-
-    /// Leaves one of a value's bound along a dimension.
-    pub(super) fn shorten(&mut self, value: ValueId, axis: usize) {
-        if let Some(Value::Tensor(tensor)) = self.source.values.get_mut(value.index())
+    /// Sets a tensor's bound along a dimension to 1.
+    pub(super) fn shorten(&mut self, tensor: TensorId, axis: usize) {
+        if let Some(Value::Tensor(tensor)) = self.source.values.get_mut(tensor.index())
             && let Some(dim) = tensor.dims.get_mut(axis)
         {
             *dim = 1;
@@ -134,32 +138,29 @@ impl<'a> Editor<'a> {
     }
 
     fn put(&mut self, calls: &[usize], at: usize, call: Call) {
-        calls.iter().for_each(|&call| self.taken[call] = true);
+        calls.iter().for_each(|&call| self.removed[call] = true);
         self.new.insert(at, call);
     }
 
-    /// Takes away those of these calls whose answers only calls read that are gone, the last first.
-    pub(super) fn take_unread(&mut self, calls: impl IntoIterator<Item = usize>) {
+    /// Removes those of these calls whose results only removed calls read, the last first.
+    pub(super) fn remove_dead(&mut self, calls: impl IntoIterator<Item = usize>) {
         let mut calls: Vec<usize> = calls.into_iter().collect();
         calls.sort_unstable();
         let read_by_new = self.read_by_new();
         for call in calls.into_iter().rev() {
             let flow = &self.graph.nodes[call].flow;
-            let symbols = flow.scalar_writes.iter().map(|symbol| ValueId(symbol.0));
-            let mut answers = flow.writes.iter().map(|tensor| ValueId(tensor.0)).chain(symbols);
-            if flow.mutates.is_empty() && answers.all(|answer| self.is_unread(answer, &read_by_new)) {
-                self.taken[call] = true;
+            let tensors = flow.writes.iter().map(|&tensor| (ValueId(tensor.0), self.uses.inner_readers(tensor)));
+            let symbols = flow.scalar_writes.iter().map(|&symbol| (ValueId(symbol.0), self.uses.symbol_readers(symbol)));
+            let is_dead = |(result, readers): (ValueId, &[usize])| {
+                !readers.is_empty() && readers.iter().all(|&reader| self.removed[reader]) && !read_by_new.contains(&result)
+            };
+            if flow.mutates.is_empty() && tensors.chain(symbols).all(is_dead) {
+                self.removed[call] = true;
             }
         }
     }
 
-    /// Whether a value that calls of the graph read is read by none that is left.
-    fn is_unread(&self, value: ValueId, read_by_new: &HashSet<ValueId>) -> bool {
-        let readers = self.uses.readers_within(value);
-        !readers.is_empty() && readers.iter().all(|&reader| self.taken[reader]) && !read_by_new.contains(&value)
-    }
-
-    /// The arguments of new calls, and what those list.
+    /// The arguments of new calls, and the items of their lists.
     fn read_by_new(&self) -> HashSet<ValueId> {
         let mut read: HashSet<ValueId> = self.new.values().flat_map(|call| &call.args).copied().collect();
         let listed = read.iter().filter_map(|&arg| match self.source.value(arg) {
@@ -171,8 +172,8 @@ impl<'a> Editor<'a> {
         read
     }
 
-    pub(super) fn is_taken(&self, call: usize) -> bool {
-        self.taken[call]
+    pub(super) fn is_removed(&self, call: usize) -> bool {
+        self.removed[call]
     }
 
     /// The edited graph; `None` if nothing was edited.
@@ -184,7 +185,7 @@ impl<'a> Editor<'a> {
         for (index, call) in std::mem::take(&mut self.source.calls).into_iter().enumerate() {
             let call = match self.new.remove(&index) {
                 Some(new) => new.at(self.graph.nodes[index].call),
-                None if self.taken[index] => continue,
+                None if self.removed[index] => continue,
                 None => call,
             };
             calls.push(call);

@@ -1,82 +1,72 @@
-//! FusedLinear of whose answer only the last row is read, as before the logits: they compute that row alone, and so do those before
-//! them that only they read. The row needs no selecting then.
+//! Last-row logits: a linear of whose output only the last row is read computes that row alone, and so do the linears before it that
+//! only it reads. The selection of the row becomes a squeeze.
 
-use super::def_use::tensor;
 use super::editor::Editor;
-use super::fused_linear::FusedLinear;
-use crate::args::normalise;
-use crate::ir::{Call, Value, ValueId};
-use crate::ops::copy;
+use super::operators;
+use crate::live::{Scalar, TensorId};
+use crate::ops::copy::{CopyKind, CopyOp, squeeze_call};
+use crate::ops::fused_linear_q4gsw::FusedLinear;
 
-const SELECT: &str = "aten.select_copy.int";
-const SQUEEZE: &str = "aten.squeeze_copy.dims";
 /// The dimension of rows in `[1, rows, columns]`.
 const ROWS: usize = 1;
 
 pub(super) fn find(editor: &mut Editor<'_>) {
     let mut selects = Vec::new();
-    // From the end: which rows of an answer are read is known when those who read it are.
-    let mut short = vec![false; editor.graph.nodes.len()];
-    for index in (0..editor.graph.nodes.len()).rev() {
-        let Some(linears) = FusedLinear::of(editor.graph, editor.call(index)) else { continue };
-        let &[out] = linears.outputs.as_slice() else { continue };
-        let reads_last = |&reader: &usize| is_last_row(editor, reader) || (short[reader] && reads_rows(editor, reader, out));
-        let readers = editor.uses.readers_within(out);
-        if readers.is_empty() || !readers.iter().all(reads_last) || ![out, linears.x].iter().all(|x| has_rows(editor, *x)) {
+    // From the end: which rows of an output are read follows from its readers.
+    let mut shortened = vec![false; editor.graph.nodes.len()];
+    for (index, node) in editor.nodes().rev() {
+        let Some(linear) = FusedLinear::of(node) else { continue };
+        let &[out] = linear.outputs.as_slice() else { continue };
+        let reads_last = |&reader: &usize| {
+            last_row_select(editor, reader).is_some() || (shortened[reader] && reads_rows(editor, reader, out))
+        };
+        let readers = editor.uses.inner_readers(out);
+        if readers.is_empty() || !readers.iter().all(reads_last) || ![out, linear.x].iter().all(|x| has_rows(editor, *x)) {
             continue;
         }
-        selects.extend(readers.iter().copied().filter(|&reader| is_last_row(editor, reader)));
-        if editor.replace(&[index], index, &FusedLinear { last: true, ..linears }) {
+        selects.extend(readers.iter().copied().filter(|&reader| last_row_select(editor, reader).is_some()));
+        if editor.replace(&[index], index, &FusedLinear { last_row: true, ..linear }) {
             editor.shorten(out, ROWS);
-            short[index] = true;
+            shortened[index] = true;
         }
     }
     for select in selects {
-        let &[x, dim, _, out] = editor.call(select).args.as_slice() else { continue };
-        if editor.uses.writer(x).is_some_and(|writer| short[writer]) {
-            let dims = editor.list(vec![dim]);
-            let squeeze = Call::new(&copy::DEF, SQUEEZE, vec![x, dims, out]);
-            editor.replace_with(&[select], select, squeeze, &copy::DEF);
+        let Some(&CopyOp { from, out, .. }) = last_row_select(editor, select) else { continue };
+        if editor.uses.writer(from).is_some_and(|writer| shortened[writer]) {
+            let squeeze = squeeze_call(&mut editor.source, from, ROWS, out);
+            editor.replace_with(&[select], select, squeeze);
         }
     }
 }
 
-/// Whether a tensor is the rows of one batch.
-fn has_rows(editor: &Editor<'_>, value: ValueId) -> bool {
-    matches!(*editor.graph.info(tensor(value)).bound, [1, _, _])
+/// Whether a tensor is `[1, rows, columns]`.
+fn has_rows(editor: &Editor<'_>, tensor: TensorId) -> bool {
+    matches!(*editor.graph.info(tensor).bound, [1, _, _])
 }
 
-/// Whether a call selects the last of the rows of one batch.
-fn is_last_row(editor: &Editor<'_>, call: usize) -> bool {
-    let call = editor.call(call);
-    let number = |value: ValueId| match editor.graph.source.value(value) {
-        Some(Value::Int(number)) => Some(*number),
+/// The copy of a call, if it selects the last row of one batch.
+fn last_row_select<'a>(editor: &Editor<'a>, call: usize) -> Option<&'a CopyOp> {
+    match operators::copy(editor.node(call))? {
+        (copy, CopyKind::Select { axis: ROWS, index: Scalar::Fixed(-1) }) if has_rows(editor, copy.from) => Some(copy),
         _ => None,
-    };
-    match *call.args.as_slice() {
-        [x, dim, index, _] if call.name == SELECT => {
-            let rows = number(dim).and_then(|dim| normalise(dim, 3)) == Some(ROWS);
-            rows && number(index) == Some(-1) && has_rows(editor, x)
-        }
-        _ => false,
     }
 }
 
-/// Whether a call of linears reads a value as rows and as nothing else.
-fn reads_rows(editor: &Editor<'_>, call: usize, value: ValueId) -> bool {
-    let linears = FusedLinear::of(editor.graph, editor.call(call));
-    linears.is_some_and(|linears| linears.norm.is_none_or(|(weight, _)| weight != value))
+/// Whether a call of a linear reads a tensor as rows and not as the weight of a norm.
+fn reads_rows(editor: &Editor<'_>, call: usize, tensor: TensorId) -> bool {
+    let linear = FusedLinear::of(editor.node(call));
+    linear.is_some_and(|linear| linear.norm.is_none_or(|(weight, _)| weight != tensor))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{SELECT, SQUEEZE};
     use crate::fuse::Fusions;
-    use crate::fuse::fused_linear::LINEAR;
-    use crate::fuse::tests::{Draft, agree, fused_names};
+    use crate::fuse::tests::{Draft, LINEAR, agree, fused_names};
     use crate::ir::{DataType, ValueId};
     use crate::ops::fused_linear_q4gsw::NAME;
 
+    const SELECT: &str = "aten.select_copy.int";
+    const SQUEEZE: &str = "aten.squeeze_copy.dims";
     const ONLY: Fusions = Fusions { last_row: true, ..Fusions::NONE };
     const WITH_SUMS: Fusions = Fusions { residual: true, norm: true, swiglu: true, ..ONLY };
 

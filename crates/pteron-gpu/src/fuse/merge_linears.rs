@@ -1,43 +1,43 @@
-//! FusedLinear with the same input: two or three become one call, with their outputs in the order of the file. It comes where the
-//! first of them was; all of them read the same.
+//! Linears with one input, such as the projections of Q, K and V: two or three become one call, at the position of the first, with
+//! their outputs in order.
 
 use std::collections::HashMap;
 
 use super::editor::Editor;
-use super::fused_linear::FusedLinear;
-use crate::ir::ValueId;
+use crate::live::TensorId;
+use crate::ops::fused_linear_q4gsw::FusedLinear;
 
-/// Outputs that one call may have.
-const MOST: usize = 3;
+/// The most outputs of one call.
+const MAX_OUTPUTS: usize = 3;
 
-/// How many of the linears that come next with the same input are tried. Those of a model come right behind one another.
-const NEAREST: usize = 16;
+/// How many of the next linears with the same input are tried. Those of a model follow one another.
+const MAX_CANDIDATES: usize = 16;
 
 pub(super) fn find(editor: &mut Editor<'_>) {
-    let mut by_input: HashMap<ValueId, Vec<(usize, FusedLinear)>> = HashMap::new();
+    let mut by_input: HashMap<TensorId, Vec<(usize, FusedLinear)>> = HashMap::new();
     let mut firsts = Vec::new();
-    for (index, call) in editor.calls() {
-        let Some(linears) = FusedLinear::plain(call) else { continue };
-        let alike = by_input.entry(linears.x).or_default();
-        firsts.push((linears.x, alike.len()));
-        alike.push((index, linears));
+    for (index, node) in editor.nodes() {
+        let Some(linear) = FusedLinear::plain(node) else { continue };
+        let same_input = by_input.entry(linear.x).or_default();
+        firsts.push((linear.x, same_input.len()));
+        same_input.push((index, linear));
     }
     for (input, position) in firsts {
-        let Some(((first, linears), later)) = by_input[&input][position..].split_first() else { continue };
-        if editor.is_taken(*first) {
+        let Some(((first, linear), later)) = by_input[&input][position..].split_first() else { continue };
+        if editor.is_removed(*first) {
             continue;
         }
-        let (mut all, mut calls) = (linears.clone(), vec![*first]);
-        for (index, next) in later.iter().take(NEAREST) {
-            if calls.len() == MOST {
+        let (mut all, mut calls) = (linear.clone(), vec![*first]);
+        for (index, next) in later.iter().take(MAX_CANDIDATES) {
+            if calls.len() == MAX_OUTPUTS {
                 break;
             }
-            if editor.is_taken(*index) {
+            if editor.is_removed(*index) {
                 continue;
             }
-            let Some(with) = all.clone().with(editor.graph, next) else { continue };
-            if editor.takes(&with) {
-                all = with;
+            let Some(merged) = all.clone().merged(next) else { continue };
+            if editor.accepts(&merged) {
+                all = merged;
                 calls.push(*index);
             }
         }
@@ -50,8 +50,7 @@ pub(super) fn find(editor: &mut Editor<'_>) {
 #[cfg(test)]
 mod tests {
     use crate::fuse::Fusions;
-    use crate::fuse::fused_linear::LINEAR;
-    use crate::fuse::tests::{Draft, agree, fused_names};
+    use crate::fuse::tests::{Draft, LINEAR, agree, fused_names};
     use crate::ops::fused_linear_q4gsw::NAME;
 
     const ONLY: Fusions = Fusions { merge_linears: true, ..Fusions::NONE };

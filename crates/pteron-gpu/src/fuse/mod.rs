@@ -1,11 +1,11 @@
-//! Operators of a file that one kernel computes together: found by their pattern, and put in the place of what they stand for.
+//! Fusions: patterns of decoded operators that one kernel computes, replaced by one call.
 //!
-//! A pass looks for one pattern and never changes what a graph computes, at any live shape: what lies between the calls of a
-//! pattern has no other reader and is no output, nothing they read is changed in place, and whether the fused operator can do
-//! it is decided by that operator's own decoder. Whatever is unusual stays as the file has it.
+//! A fusion matches one pattern of decoded operators and never changes what a graph computes, at any live shape: values inside the
+//! pattern have no other reader and are no outputs, nothing the pattern reads is mutated, and the fused operator's own decoder
+//! decides whether the call is valid. Everything else stays as it is.
 //!
-//! A pass looks at each call and at what is near it, however many others there are: chains are followed `MOST_IN_CHAIN` calls
-//! far, and of many candidates the nearest are tried. So the work of all passes grows with the graph and no faster.
+//! A fusion looks at each call and its neighbours: chains are followed for `MAX_CHAIN` calls, and of many candidates the nearest are
+//! tried. So the work of all fusions grows linearly with the graph.
 
 mod def_use;
 mod editor;
@@ -13,6 +13,7 @@ mod fused_linear;
 mod last_row;
 mod merge_linears;
 mod norm;
+mod operators;
 mod residual;
 mod rotary;
 mod same_dims;
@@ -24,27 +25,27 @@ use crate::error::{Error, Result};
 use crate::graph::Graph;
 use editor::Editor;
 
-/// Which operators are fused.
+/// Which fusions run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fusions {
-    /// Two or three linears with 4-bit weights and the same input into one call.
+    /// Merge two or three 4-bit linears with one input, such as Q, K and V.
     pub merge_linears: bool,
-    /// Two such linears of the same input, the one gating the other through silu, into one call.
+    /// Fuse SwiGLU: two 4-bit linears with one input, and silu of the first times the second.
     pub swiglu: bool,
-    /// What is added to the answer of such a linear into its call.
+    /// Fuse a residual sum into the 4-bit linear before it.
     pub residual: bool,
-    /// A norm that only such a call reads into that call.
+    /// Fuse an RMS norm into the 4-bit linears that read it.
     pub norm: bool,
-    /// Rows of such calls that nobody reads, where only the last is selected, left out.
+    /// Compute only the last row of 4-bit linears where no other is read, as before the logits.
     pub last_row: bool,
-    /// The turning of queries and keys by their position into the attention over a cache behind it.
+    /// Fuse rotary position embedding into attention over a KV cache.
     pub rotary: bool,
-    /// The most bytes of constants that may share a buffer, such as a device's largest binding.
+    /// The most bytes of constants in one buffer, such as a device's largest binding.
     pub largest_binding: u64,
 }
 
 impl Fusions {
-    /// Every fusion there is.
+    /// Every fusion.
     pub const ALL: Self = Self {
         merge_linears: true,
         swiglu: true,
@@ -54,7 +55,7 @@ impl Fusions {
         rotary: true,
         largest_binding: u64::MAX,
     };
-    /// The operators of the file, one by one.
+    /// No fusion: the operators of the file, one by one.
     pub const NONE: Self = Self {
         merge_linears: false,
         swiglu: false,
@@ -65,7 +66,7 @@ impl Fusions {
         ..Self::ALL
     };
 
-    /// The same for a device whose bindings hold so many bytes.
+    /// The same for a device with bindings of at most so many bytes.
     #[must_use]
     pub fn within(self, largest_binding: u64) -> Self {
         Self { largest_binding: self.largest_binding.min(largest_binding), ..self }
@@ -78,20 +79,19 @@ impl Default for Fusions {
     }
 }
 
-/// How many calls a pass follows that only hand a value on, such as views. Exporters write one or two.
-const MOST_IN_CHAIN: usize = 16;
+/// The longest chain of views or copies that a fusion follows. Exporters write one or two.
+const MAX_CHAIN: usize = 16;
 
-/// Looks for one pattern, and puts fused calls where it finds it.
-type Pass = fn(&mut Editor<'_>);
+/// Replaces every match of one pattern.
+type Fusion = fn(&mut Editor<'_>);
 
-/// A graph with its operators fused. Calls that are not fused keep their place in the file.
+/// Fuses the operators of a graph.
 ///
 /// # Errors
-/// A graph that takes more memory or work than its size justifies, or a fusion that leaves an invalid graph.
+/// A fused graph that takes more memory or work than the size of the file's graph justifies, or a fusion that leaves an invalid graph.
 pub(crate) fn fuse(graph: Graph, fusions: &Fusions) -> Result<Graph> {
-    // A gate is two linears with one input, so it comes before they are taken for any two. What stands around a call is looked
-    // for when it is whole.
-    let passes: [(bool, &'static str, Pass); 6] = [
+    // SwiGLU comes before merged linears: its two linears have one input too. Norms and sums come when linears are merged.
+    let passes: [(bool, &'static str, Fusion); 6] = [
         (fusions.swiglu, "swiglu", swiglu::find),
         (fusions.merge_linears, "merge_linears", merge_linears::find),
         (fusions.residual, "residual", residual::find),
@@ -104,7 +104,7 @@ pub(crate) fn fuse(graph: Graph, fusions: &Fusions) -> Result<Graph> {
 }
 
 /// Applies one fusion to a graph.
-fn apply(graph: Graph, fusion: &'static str, find: Pass, largest_binding: u64) -> Result<Graph> {
+fn apply(graph: Graph, fusion: &'static str, find: Fusion, largest_binding: u64) -> Result<Graph> {
     let mut editor = Editor::new(&graph, largest_binding);
     find(&mut editor);
     let Some(source) = editor.finish() else { return Ok(graph) };

@@ -1,32 +1,28 @@
-//! A norm that one call of linears reads and nothing else: it becomes part of that call.
+//! An RMS norm that one linear alone reads becomes part of that linear's call.
 
 use super::editor::Editor;
-use super::fused_linear::FusedLinear;
-use super::same_dims::NORM;
+use crate::ops::fused_linear_q4gsw::FusedLinear;
+use crate::ops::rms_norm::RmsNorm;
 
 pub(super) fn find(editor: &mut Editor<'_>) {
-    for (index, call) in editor.calls() {
-        let &[x, weight, eps, out] = call.args.as_slice() else { continue };
-        if call.name != NORM {
-            continue;
-        }
-        // One reader that reads it once reads it as what it multiplies, or adds it: then the input is another.
+    for (index, node) in editor.nodes() {
+        let Some(&RmsNorm { x, weight, eps, out }) = node.op.downcast() else { continue };
+        // A single read is that of the input or that of the addend; in the latter case the input is another tensor.
         let Some(reader) = editor.uses.only_reader(out) else { continue };
-        let linears = FusedLinear::of(editor.graph, editor.call(reader));
-        let Some(linears) = linears.filter(|linears| linears.x == out && linears.norm.is_none()) else { continue };
-        editor.replace(&[index, reader], reader, &FusedLinear { x, norm: Some((weight, eps)), ..linears });
+        let linear = FusedLinear::of(editor.node(reader));
+        let Some(linear) = linear.filter(|linear| linear.x == out && linear.norm.is_none()) else { continue };
+        editor.replace(&[index, reader], reader, &FusedLinear { x, norm: Some((weight, eps)), ..linear });
     }
 }
 
 #[cfg(test)]
 mod tests {
     use crate::fuse::Fusions;
-    use crate::fuse::fused_linear::LINEAR;
-    use crate::fuse::tests::{Draft, agree, fused_names};
+    use crate::fuse::tests::{Draft, LINEAR, agree, fused_names};
     use crate::ops::fused_linear_q4gsw::NAME;
 
     const ONLY: Fusions = Fusions { norm: true, ..Fusions::NONE };
-    const NORM: &str = super::NORM;
+    const NORM: &str = crate::fuse::tests::NORM;
 
     #[test]
     fn a_norm_becomes_part_of_a_plain_or_fused_call() {

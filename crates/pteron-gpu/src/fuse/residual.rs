@@ -1,16 +1,14 @@
-//! A linear whose answer is added to something of the same dims: the sum becomes part of the linear's call, which comes where
-//! the sum was.
+//! A residual sum with the output of a linear becomes part of the linear's call, at the position of the sum.
 
-use super::def_use::tensor;
 use super::editor::Editor;
-use super::fused_linear::FusedLinear;
-use super::same_dims::ADD;
-use crate::ir::{Value, ValueId};
+use super::operators::{self, Binary};
+use crate::live::TensorId;
+use crate::ops::fused_linear_q4gsw::FusedLinear;
 
 pub(super) fn find(editor: &mut Editor<'_>) {
-    for (index, call) in editor.calls() {
-        let &[a, b, alpha, out] = call.args.as_slice() else { continue };
-        if call.name != ADD || !is_one(editor.graph.source.value(alpha)) {
+    for (index, node) in editor.nodes() {
+        let Some((Binary { inputs: [a, b], out }, alpha)) = operators::add(node) else { continue };
+        if alpha != 1.0 {
             continue;
         }
         if !replace(editor, index, [a, b], out) {
@@ -19,40 +17,32 @@ pub(super) fn find(editor: &mut Editor<'_>) {
     }
 }
 
-fn is_one(value: Option<&Value>) -> bool {
-    match value {
-        Some(Value::Int(number)) => *number == 1,
-        Some(Value::Double(number)) => *number == 1.0,
-        _ => false,
-    }
-}
-
-/// Fuses a sum with the linear that computes its first summand, if one does; whether it did.
-fn replace(editor: &mut Editor<'_>, sum: usize, [product, addend]: [ValueId; 2], out: ValueId) -> bool {
+/// Fuses a sum with the linear that computes its first summand, if one does. Returns whether it did.
+fn replace(editor: &mut Editor<'_>, sum: usize, [product, addend]: [TensorId; 2], out: TensorId) -> bool {
     if editor.uses.only_reader(product) != Some(sum) {
         return false;
     }
-    let (linear_out, mut calls) = editor.behind_views(product);
-    let linear = editor.uses.writer(linear_out);
-    let linears = linear.and_then(|index| FusedLinear::of(editor.graph, editor.call(index)));
-    let (Some(linear), Some(linears)) = (linear, linears) else { return false };
-    let bound = |value| editor.graph.info(tensor(value)).bound;
-    if linears.outputs != [linear_out]
-        || linears.addend.is_some()
-        || !editor.sizes.same(product, addend)
+    let (linear_out, mut calls) = editor.before_views(product);
+    let writer = editor.writing_node(linear_out);
+    let Some((index, linear)) = writer.and_then(|(index, node)| Some((index, FusedLinear::of(node)?))) else {
+        return false;
+    };
+    let bound = |tensor| editor.graph.info(tensor).bound;
+    if linear.outputs != [linear_out]
+        || linear.addend.is_some()
+        || !editor.dims.same(product, addend)
         || bound(product) != bound(out)
     {
         return false;
     }
-    calls.extend([linear, sum]);
-    editor.replace(&calls, sum, &FusedLinear { addend: Some(addend), outputs: vec![out], ..linears })
+    calls.extend([index, sum]);
+    editor.replace(&calls, sum, &FusedLinear { addend: Some(addend), outputs: vec![out], ..linear })
 }
 
 #[cfg(test)]
 mod tests {
     use crate::fuse::Fusions;
-    use crate::fuse::fused_linear::LINEAR;
-    use crate::fuse::tests::{Draft, agree, fused_names};
+    use crate::fuse::tests::{Draft, LINEAR, agree, fused_names};
     use crate::ir::{DataType, Value};
     use crate::ops::fused_linear_q4gsw::NAME;
 

@@ -1,160 +1,171 @@
-//! Queries and keys that are turned by their position right before attention over a cache: attention turns them on its way, by
-//! the whole tables of cosines and sines. Slices of those that nothing else reads are gone then.
+//! Rotary position embedding right before attention over a KV cache becomes part of attention, which rotates queries and keys by the
+//! whole tables of cosines and sines. Slices of the tables that nothing else reads are removed.
 
 use std::collections::BTreeSet;
 
-use super::MOST_IN_CHAIN;
-use super::def_use::tensor;
+use super::MAX_CHAIN;
 use super::editor::Editor;
-use crate::args::normalise;
+use super::operators;
 use crate::graph::Role;
-use crate::ir::{Call, Value, ValueId};
-use crate::ops::sdpa;
-
-const TURN: &str = "et_vk.apply_rotary_emb.default";
-const SLICE: &str = "aten.slice_copy.Tensor";
-const PREPACK: &str = "et_vk.prepack.default";
-const ELEMENT: &str = "et_vk.select_as_symint.default";
-const SUM: &str = "add";
-/// Exporters copy rows from one kind of memory to another.
-const COPY: &str = "aten.clone.default";
+use crate::live::{Scalar, ScalarId, TensorId};
+use crate::ops::copy::CopyKind;
+use crate::ops::rotary::interleaved::Interleaved;
+use crate::ops::sdpa::{RotaryInputs, Sdpa};
+use crate::ops::symint::{Source, SymInt};
 
 pub(super) fn find(editor: &mut Editor<'_>) {
     let mut feeding = BTreeSet::new();
-    for (index, call) in editor.calls() {
-        let Some(turned) = Turned::of(editor, index, call) else { continue };
-        if editor.replace_with(&[turned.call, index], index, turned.fused(call), &sdpa::DEF) {
-            feeding.extend(turned.tables.into_iter().flat_map(|table| table.calls));
+    for (index, node) in editor.nodes() {
+        let Some(sdpa) = node.op.downcast() else { continue };
+        let Some(rotation) = Rotation::before(editor, index, sdpa) else { continue };
+        let call = sdpa.rotary_call(&mut editor.source, rotation.inputs());
+        if editor.replace_with(&[rotation.call, index], index, call) {
+            feeding.extend(rotation.tables.into_iter().flat_map(|table| table.calls));
         }
     }
-    editor.take_unread(feeding);
+    editor.remove_dead(feeding);
 }
 
-/// What a call of attention reads, turned.
-struct Turned {
-    /// The call that turns.
+/// A rotation of the queries and keys of one attention call.
+struct Rotation {
     call: usize,
-    queries: ValueId,
-    keys: ValueId,
-    /// Of cosines and of sines.
+    queries: TensorId,
+    keys: TensorId,
+    /// Cosines and sines.
     tables: [Table; 2],
 }
 
-/// A table of which a row for each token is read, from a position on.
+/// A table of which one row per token is read, from a position on.
 struct Table {
-    whole: ValueId,
-    /// The calls between the table and who reads its rows.
+    whole: TensorId,
+    /// The calls between the table and the reader of its rows.
     calls: Vec<usize>,
 }
 
-impl Turned {
-    /// What a call reads, if it is attention and all that is turned is turned for it alone.
-    fn of(editor: &Editor<'_>, attention: usize, call: &Call) -> Option<Self> {
-        let &[q, k, _, k_cache, _, position, ..] = call.args.as_slice() else { return None };
-        if call.name != sdpa::NAME {
+impl Rotation {
+    /// The rotation before an attention call, if nothing else reads its results.
+    fn before(editor: &Editor<'_>, attention: usize, sdpa: &Sdpa) -> Option<Self> {
+        let &Sdpa { q, k, k_cache, input_pos: Scalar::Live(position), .. } = sdpa else { return None };
+        if !sdpa.is_plain() {
             return None;
         }
-        let (turn, [queries, keys, cosines, sines, outputs]) = editor.writer(q, TURN)?;
-        let outputs = matches!(editor.graph.source.value(outputs), Some(Value::ValueList(ids)) if *ids == [q, k]);
-        let alone = [q, k].iter().all(|&value| editor.uses.only_reader(value) == Some(attention));
-        let still = [queries, keys].iter().all(|&value| !editor.uses.is_changed(value));
-        let bound = |value| editor.graph.info(tensor(value)).bound;
-        if !outputs || !alone || !still || bound(queries) != bound(q) || bound(keys) != bound(k) {
+        let (call, Interleaved { inputs, outputs }) = editor.writer(q)?;
+        let (queries, keys) = (inputs.xq, inputs.xk);
+        let alone = [q, k].iter().all(|&tensor| editor.uses.only_reader(tensor) == Some(attention));
+        let unchanged = [queries, keys].iter().all(|&tensor| !editor.uses.is_mutated(tensor));
+        let bound = |tensor| editor.graph.info(tensor).bound;
+        if (outputs.xq, outputs.xk) != (q, k)
+            || !alone
+            || !unchanged
+            || bound(queries) != bound(q)
+            || bound(keys) != bound(k)
+        {
             return None;
         }
-        let at = Rows { position, attention, tokens: queries };
-        let tables = [at.table(editor, cosines)?, at.table(editor, sines)?];
+        let rows = Rows { position, attention, tokens: queries };
+        let tables = [rows.table(editor, inputs.freqs_cos)?, rows.table(editor, inputs.freqs_sin)?];
         let wholes = [tables[0].whole, tables[1].whole];
-        // A row for every position that the cache has, with an angle for every pair of a head.
+        // One row per position of the cache, with one angle per pair of a head.
         let &[_, positions, _, dim] = &*bound(k_cache) else { return None };
-        let covers = |table: &ValueId| matches!(*bound(*table), [rows, angles] if rows >= positions && angles == dim / 2);
-        let fit = wholes.iter().all(covers) && editor.fit_together(&wholes);
-        fit.then_some(Self { call: turn, queries, keys, tables })
+        let covers = |table: &TensorId| matches!(*bound(*table), [rows, angles] if rows >= positions && angles == dim / 2);
+        let fits = wholes.iter().all(covers) && editor.fits_binding(&wholes);
+        fits.then_some(Self { call, queries, keys, tables })
     }
 
-    /// The call that stands for both.
-    fn fused(&self, attention: &Call) -> Call {
-        let mut args = vec![self.queries, self.keys, attention.args[2], self.tables[0].whole, self.tables[1].whole];
-        args.extend(&attention.args[3..]);
-        Call::new(&sdpa::DEF, sdpa::ROTARY, args)
+    /// The inputs of attention that rotates.
+    fn inputs(&self) -> RotaryInputs {
+        let [cosines, sines] = [self.tables[0].whole, self.tables[1].whole];
+        RotaryInputs { q: self.queries, k: self.keys, cosines, sines }
     }
 }
 
-/// The rows that a call of attention needs: one for each token, from its position on.
+/// The table rows that an attention call needs: one per token, from its position on.
 struct Rows {
-    position: ValueId,
+    position: ScalarId,
     attention: usize,
     /// A tensor `[1, tokens, heads, head dim]`.
-    tokens: ValueId,
+    tokens: TensorId,
 }
 
 impl Rows {
-    /// The constant that these are rows of, and how they come from it.
-    fn table(&self, editor: &Editor<'_>, mut rows: ValueId) -> Option<Table> {
-        let mut calls = Vec::new();
-        while let Some((copy, [from, _, _])) = editor.writer(rows, COPY) {
-            if editor.uses.is_changed(rows) || calls.len() == MOST_IN_CHAIN {
-                return None;
-            }
-            rows = from;
-            calls.push(copy);
-        }
-        let (slice, [mut whole, axis, start, end, step, _]) = editor.writer(rows, SLICE)?;
-        let number = |value| match editor.graph.source.value(value) {
-            Some(Value::Int(number)) => Some(*number),
-            _ => None,
+    /// The constant of which these are rows, and the calls between.
+    fn table(&self, editor: &Editor<'_>, rows: TensorId) -> Option<Table> {
+        let (rows, mut calls) = before_copies(editor, rows)?;
+        let (slice, node) = editor.writing_node(rows)?;
+        let (copy, CopyKind::Slice { axis: 0, start: Some(Scalar::Live(start)), end: Some(Scalar::Live(end)), step: 1 }) =
+            operators::copy(node)?
+        else {
+            return None;
         };
-        let by_rows = number(step) == Some(1) && normalise(number(axis)?, 2) == Some(0);
-        if !by_rows || editor.uses.is_changed(rows) || !self.starts(editor, slice, start) {
+        if editor.uses.is_mutated(rows) || !self.starts(editor, slice, start) {
             return None;
         }
         calls.extend([slice, self.end(editor, slice, start, end)?]);
         calls.extend(editor.uses.symbol_writer(start, slice));
-        while let Some((prepack, [from, _])) = editor.writer(whole, PREPACK) {
-            if editor.uses.is_changed(whole) || calls.len() == 2 * MOST_IN_CHAIN {
-                return None;
-            }
-            whole = from;
-            calls.push(prepack);
-        }
-        matches!(editor.graph.role(tensor(whole)), Role::Constant(_)).then_some(Table { whole, calls })
+        let (whole, copies) = before_copies(editor, copy.from)?;
+        calls.extend(copies);
+        matches!(editor.graph.role(whole), Role::Constant(_)).then_some(Table { whole, calls })
     }
 
     /// Whether a slice that starts at this symbol starts at the position of attention.
-    fn starts(&self, editor: &Editor<'_>, slice: usize, start: ValueId) -> bool {
+    fn starts(&self, editor: &Editor<'_>, slice: usize, start: ScalarId) -> bool {
         let (Some(first), Some(second)) =
             (editor.uses.symbol_writer(start, slice), editor.uses.symbol_writer(self.position, self.attention))
         else {
             return false;
         };
-        // Any index that names an element of a tensor of one names that one.
-        let element = |call: usize| match *editor.call(call).args.as_slice() {
-            [of, ..] if editor.call(call).name == ELEMENT && editor.graph.info(tensor(of)).bound.count() == 1 => Some(of),
+        // Every valid index of a tensor with one element names that element.
+        let element = |call: usize| match editor.node(call).op.downcast()? {
+            SymInt { source: Source::Element { x, .. }, .. } if editor.graph.info(*x).bound.count() == 1 => Some(*x),
             _ => None,
         };
         first == second || element(first).is_some_and(|of| element(second) == Some(of))
     }
 
-    /// The call that computes where a slice ends, if it is as many rows behind its start as there are tokens.
-    fn end(&self, editor: &Editor<'_>, slice: usize, start: ValueId, end: ValueId) -> Option<usize> {
+    /// The call that computes the end of a slice, if the slice has as many rows as there are tokens.
+    fn end(&self, editor: &Editor<'_>, slice: usize, start: ScalarId, end: ScalarId) -> Option<usize> {
         let sum = editor.uses.symbol_writer(end, slice)?;
-        let &[a, b, _] = editor.call(sum).args.as_slice() else { return None };
-        let length = if a == start { b } else { a };
-        let added = editor.call(sum).name == SUM && [a, b].contains(&start);
+        let SymInt { source: Source::Binary { name: "add", a: Scalar::Live(a), b: Scalar::Live(b), .. }, .. } =
+            editor.node(sum).op.downcast()?
+        else {
+            return None;
+        };
+        let length = if *a == start { *b } else { *a };
         let settled = [start, length].iter().all(|&symbol| editor.uses.symbol_writer(symbol, sum).is_some());
-        (added && settled && editor.sizes.is_size(length, self.tokens, 1)).then_some(sum)
+        ([*a, *b].contains(&start) && settled && editor.dims.is_size(length, self.tokens, 1)).then_some(sum)
     }
+}
+
+/// The tensor before copies that keep its dims, such as prepacks and clones, and the calls of those copies. `None` if one of them is
+/// mutated or there are too many.
+fn before_copies(editor: &Editor<'_>, mut tensor: TensorId) -> Option<(TensorId, Vec<usize>)> {
+    let mut calls = Vec::new();
+    while let Some((call, node)) = editor.writing_node(tensor)
+        && let Some((copy, CopyKind::Same)) = operators::copy(node)
+    {
+        if editor.uses.is_mutated(tensor) || calls.len() == MAX_CHAIN {
+            return None;
+        }
+        tensor = copy.from;
+        calls.push(call);
+    }
+    Some((tensor, calls))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{COPY, ELEMENT, PREPACK, SLICE, SUM, TURN};
     use crate::fuse::Fusions;
     use crate::fuse::tests::{agree, fused_names};
     use crate::ir::{DataType, Value, ValueId};
     use crate::ops::sdpa::{NAME, ROTARY};
     use crate::testing::{Sketch, f32s, i32s, noise};
 
+    const TURN: &str = "et_vk.apply_rotary_emb.default";
+    const SLICE: &str = "aten.slice_copy.Tensor";
+    const PREPACK: &str = "et_vk.prepack.default";
+    const ELEMENT: &str = "et_vk.select_as_symint.default";
+    const SUM: &str = "add";
+    const COPY: &str = "aten.clone.default";
     const ONLY: Fusions = Fusions { rotary: true, ..Fusions::NONE };
     const FUSED: [&str; 2] = [ELEMENT, ROTARY];
     const UNFUSED: [&str; 9] = [PREPACK, PREPACK, ELEMENT, SUM, SLICE, SLICE, TURN, ELEMENT, NAME];

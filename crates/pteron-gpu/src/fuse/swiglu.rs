@@ -1,60 +1,59 @@
-//! Two linears with the same input, silu of the one times the other: `a · sigmoid(a) · b` in four or more calls becomes one.
+//! SwiGLU: two linears with one input, `a · sigmoid(a) · b`. Four or more calls become one fused linear.
 
 use super::editor::Editor;
-use super::fused_linear::{FusedLinear, LINEAR};
-use super::same_dims::{MUL, SIGMOID};
-use crate::ir::ValueId;
+use super::operators::{self, Binary};
+use crate::live::TensorId;
+use crate::ops::fused_linear_q4gsw::FusedLinear;
 
 pub(super) fn find(editor: &mut Editor<'_>) {
-    for (index, call) in editor.calls() {
-        let &[a, b, out] = call.args.as_slice() else { continue };
-        if call.name != MUL {
-            continue;
-        }
-        let found = gated(editor, index, a, b).or_else(|| gated(editor, index, b, a));
-        if let Some((mut calls, mut linears)) = found {
+    for (index, node) in editor.nodes() {
+        let Some(Binary { inputs: [a, b], out }) = operators::mul(node) else { continue };
+        let found = match_swiglu(editor, index, a, b).or_else(|| match_swiglu(editor, index, b, a));
+        if let Some((mut calls, mut linear)) = found {
             calls.push(index);
-            linears.outputs = vec![out];
-            linears.gated = true;
-            editor.replace(&calls, index, &linears);
+            linear.outputs = vec![out];
+            linear.swiglu = true;
+            editor.replace(&calls, index, &linear);
         }
     }
 }
 
-/// The calls before a product `silu · up`, if they are such, and the linears among them as one.
-fn gated(editor: &Editor<'_>, product: usize, silu: ValueId, up: ValueId) -> Option<(Vec<usize>, FusedLinear)> {
-    let (inner, [a, b, _]) = editor.writer(silu, MUL)?;
-    let (gate, sigmoid) = activation(editor, a, b).or_else(|| activation(editor, b, a))?;
-    // The gate is read by its sigmoid and by the product with that, all else by the next call alone.
-    let alone = |value, reader| editor.uses.only_reader(value) == Some(reader);
-    let readers = editor.uses.readers_within(gate);
+/// Matches the calls before a product `silu · up`. Returns them, and their two linears merged into one.
+fn match_swiglu(editor: &Editor<'_>, product: usize, silu: TensorId, up: TensorId) -> Option<(Vec<usize>, FusedLinear)> {
+    let (inner, node) = editor.writing_node(silu)?;
+    let [a, b] = operators::mul(node)?.inputs;
+    let (gate, sigmoid, activated) = activation(editor, a, b).or_else(|| activation(editor, b, a))?;
+    // The sigmoid and the product with it read the gate; only the next call reads every other value.
+    let alone = |tensor, reader| editor.uses.only_reader(tensor) == Some(reader);
+    let readers = editor.uses.inner_readers(gate);
     let pair = readers == [sigmoid, inner] || readers == [inner, sigmoid];
-    if !pair || !alone(editor.call(sigmoid).args[1], inner) || !alone(silu, product) || !alone(up, product) {
+    if !pair || !alone(activated, inner) || !alone(silu, product) || !alone(up, product) {
         return None;
     }
     let mut calls = vec![inner, sigmoid];
-    let mut linear = |value: ValueId| {
-        let (value, mut views) = editor.behind_views(value);
-        let (index, _) = editor.writer::<6>(value, LINEAR)?;
+    let mut linear = |tensor: TensorId| {
+        let (tensor, mut views) = editor.before_views(tensor);
+        let (index, node) = editor.writing_node(tensor)?;
+        let linear = FusedLinear::plain(node)?;
         calls.append(&mut views);
         calls.push(index);
-        FusedLinear::plain(editor.call(index))
+        Some(linear)
     };
     let (gate, up) = (linear(gate)?, linear(up)?);
-    Some((calls, gate.with(editor.graph, &up)?))
+    Some((calls, gate.merged(&up)?))
 }
 
-/// A value and the call that is its sigmoid, if the other value is that.
-fn activation(editor: &Editor<'_>, value: ValueId, other: ValueId) -> Option<(ValueId, usize)> {
-    let (call, [x, _]) = editor.writer(other, SIGMOID)?;
-    (x == value).then_some((value, call))
+/// The first tensor, the call of its sigmoid and the second tensor, if that is the sigmoid's output.
+fn activation(editor: &Editor<'_>, tensor: TensorId, other: TensorId) -> Option<(TensorId, usize, TensorId)> {
+    let (call, node) = editor.writing_node(other)?;
+    let (x, out) = operators::sigmoid(node)?;
+    (x == tensor).then_some((tensor, call, out))
 }
 
 #[cfg(test)]
 mod tests {
     use crate::fuse::Fusions;
-    use crate::fuse::fused_linear::LINEAR;
-    use crate::fuse::tests::{Draft, agree, fused_names};
+    use crate::fuse::tests::{Draft, LINEAR, agree, fused_names};
     use crate::ir::ValueId;
     use crate::ops::fused_linear_q4gsw::NAME;
 

@@ -63,6 +63,14 @@ impl Q4 {
         Ok(Self { weight, scales, scaling, fixed })
     }
 
+    /// Columns that share a scale, where weights are scaled in groups.
+    pub(crate) fn group(&self) -> Option<u32> {
+        match self.scaling {
+            Scaling::Group(group) => Some(group),
+            Scaling::Row(_) => None,
+        }
+    }
+
     /// How the weights lie now.
     pub(crate) fn layout(&self, cx: &PlanCx<'_>) -> Result<Layout, OpError> {
         layout(self.scaling, cx.dims(self.weight), cx.dims(self.scales))

@@ -24,8 +24,9 @@ use crate::args::{Args, normalise};
 use crate::error::OpError;
 use crate::graph::{Elem, TensorInfo};
 use crate::includes;
+use crate::ir::{Call, Graph, Value, ValueId};
 use crate::kernel::Include;
-use crate::live::TensorId;
+use crate::live::{Scalar, TensorId};
 use crate::ops::{OpDef, names};
 use crate::plan::{BoundsCx, Op, Plan, PlanCx, Recipes};
 #[cfg(any(test, feature = "reference"))]
@@ -55,7 +56,7 @@ const TABLE: &[(&str, Decode)] = &[
     ("dim_order_ops._clone_dim_order.default", |args| select(args, view::decode_clone_dim_order)),
     ("et_vk.prepack.default", |args| select(args, view::decode_same)),
     ("aten.unsqueeze_copy.default", |args| select(args, view::decode_unsqueeze)),
-    ("aten.squeeze_copy.dims", |args| select(args, view::decode_squeeze)),
+    (SQUEEZE, |args| select(args, view::decode_squeeze)),
     ("aten.select_copy.int", |args| select(args, slice::decode_select)),
     ("aten.slice_copy.Tensor", |args| select(args, slice::decode_slice)),
     ("aten.permute_copy.default", |args| select(args, permute::decode_permute)),
@@ -68,6 +69,8 @@ const TABLE: &[(&str, Decode)] = &[
     ("aten.split_with_sizes_copy.default", split::decode),
     (STORE, store),
 ];
+
+const SQUEEZE: &str = "aten.squeeze_copy.dims";
 
 type Decode = fn(&mut Args<'_>) -> Result<Box<dyn Op>, OpError>;
 
@@ -105,18 +108,53 @@ trait Selection: Debug + Send + Sync {
     #[cfg(any(test, feature = "reference"))]
     fn source(&self, cx: &PlanCx<'_>, dims: &Dims, out: &[u32]) -> Result<Vec<u32>, OpError>;
 
+    /// Which selection it is, as far as fusions know selections.
+    fn kind(&self) -> CopyKind<'_> {
+        CopyKind::Other
+    }
+
     /// Whether the output has every element in order at every live shape, so that it can alias `self`.
     fn is_identity(&self) -> bool {
         false
     }
 }
 
+/// A copy of one tensor, or of some of its elements.
 #[derive(Debug)]
-struct CopyOp {
+pub(crate) struct CopyOp {
     selection: Box<dyn Selection>,
     elem: Elem,
-    from: TensorId,
-    out: TensorId,
+    pub(crate) from: TensorId,
+    pub(crate) out: TensorId,
+}
+
+impl CopyOp {
+    /// Which copy it is, as far as fusions know copies.
+    pub(crate) fn kind(&self) -> CopyKind<'_> {
+        self.selection.kind()
+    }
+}
+
+/// The copies that fusions know.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum CopyKind<'a> {
+    /// All elements, with the same dims.
+    Same,
+    /// All elements, with these dims.
+    View(&'a [Scalar]),
+    /// One index of a dimension, which is removed.
+    Select { axis: usize, index: Scalar },
+    /// A range of a dimension.
+    Slice { axis: usize, start: Option<Scalar>, end: Option<Scalar>, step: u64 },
+    /// Any other.
+    Other,
+}
+
+/// A call that removes a dimension of 1.
+pub(crate) fn squeeze_call(graph: &mut Graph, from: TensorId, axis: usize, out: TensorId) -> Call {
+    let axis = i64::try_from(axis).unwrap_or(i64::MAX);
+    let dims = graph.add(Value::IntList(vec![axis]));
+    Call::new(&DEF, SQUEEZE, vec![ValueId(from.0), dims, ValueId(out.0)])
 }
 
 type DecodeSelection = fn(&mut Args<'_>, TensorId, TensorInfo) -> Result<Box<dyn Selection>, OpError>;

@@ -1,7 +1,7 @@
 //! Slices of a dimension: one index of it, or every `step`th of a range.
 
 use super::strided::StridedView;
-use super::{Selection, axis};
+use super::{CopyKind, Selection, axis};
 use crate::args::Args;
 use crate::error::OpError;
 use crate::graph::TensorInfo;
@@ -29,6 +29,10 @@ impl Selection for Select {
         let mut index = out.to_vec();
         index.insert(self.axis, select(cx.scalar(self.index), dims[self.axis])?);
         Ok(index)
+    }
+
+    fn kind(&self) -> CopyKind<'_> {
+        CopyKind::Select { axis: self.axis, index: self.index }
     }
 }
 
@@ -74,6 +78,10 @@ impl Selection for Slice {
         let zero = matches!(self.start, None | Some(Scalar::Fixed(0)));
         let open = matches!(self.end, None | Some(Scalar::Fixed(i64::MAX)));
         zero && open && self.step == 1
+    }
+
+    fn kind(&self) -> CopyKind<'_> {
+        CopyKind::Slice { axis: self.axis, start: self.start, end: self.end, step: self.step }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Identity copies: clones, reshapes, and dims of 1 added or removed.
 
-use super::Selection;
 use super::strided::StridedView;
+use super::{CopyKind, Selection};
 use crate::args::{Args, normalise};
 use crate::error::OpError;
 use crate::graph::TensorInfo;
@@ -54,6 +54,14 @@ impl Selection for Reshape {
 
     fn is_identity(&self) -> bool {
         true
+    }
+
+    fn kind(&self) -> CopyKind<'_> {
+        match self {
+            Self::Same => CopyKind::Same,
+            Self::View { sizes, .. } => CopyKind::View(sizes),
+            Self::Unsqueezed { .. } | Self::Squeezed { .. } => CopyKind::Other,
+        }
     }
 }
 

@@ -39,14 +39,14 @@ const SINGLE_RECIPE: usize = 1;
 const IN_WORD: u32 = 8;
 
 #[derive(Debug)]
-struct EmbeddingQ4 {
-    weight: TensorId,
+pub(crate) struct EmbeddingQ4 {
+    pub(crate) weight: TensorId,
     scales: TensorId,
     group_size: u32,
-    indices: TensorId,
+    pub(crate) indices: TensorId,
     /// Whether the even column of a pair is the high nibble of its byte.
     high_first: bool,
-    out: TensorId,
+    pub(crate) out: TensorId,
 }
 
 fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {

@@ -1,7 +1,7 @@
 //! Many rows on a device that multiplies whole matrices of 16-bit floats: the rows are packed, with a norm on the way if there is
 //! one, then one product with the columns of all parts, and a gate, is written as it should be.
 
-use super::{Binds, INCLUDES, Linears, Params, reach};
+use super::{Binds, FusedLinearOp, INCLUDES, Params, reach};
 use crate::error::OpError;
 use crate::kernel::{KernelDef, Variant};
 use crate::matmul;
@@ -73,26 +73,26 @@ fn choose(caps: Caps, m: u32, n: u32) -> (usize, u64) {
 }
 
 /// Whether a device has what it takes, and whether k is whole slices of a tile.
-pub(super) fn serves(op: &Linears, caps: Caps) -> bool {
-    caps.cooperative_matrix && op.parts.k.is_multiple_of(DEPTH)
+pub(super) fn serves(op: &FusedLinearOp, caps: Caps) -> bool {
+    caps.cooperative_matrix && op.weights.k.is_multiple_of(DEPTH)
 }
 
 /// The recipes of the tiles, then that of packing.
-pub(super) fn recipes(op: &Linears, binds: &Binds) -> Vec<Recipe> {
+pub(super) fn recipes(op: &FusedLinearOp, binds: &Binds) -> Vec<Recipe> {
     let read = [Bind::Scratch(PACKED), Bind::Scratch(FACTORS), binds.weights, binds.scales, binds.addend];
-    let product = |tile: &Tile| Recipe::new(tile.variant(op.gated), read.into_iter().chain(binds.outputs));
+    let product = |tile: &Tile| Recipe::new(tile.variant(op.swiglu), read.into_iter().chain(binds.outputs));
     let pack = Variant::new(&PACK).with("NORM", op.norm.is_some().into());
     let pack = Recipe::new(pack, [binds.x, binds.norm, Bind::Scratch(PACKED), Bind::Scratch(FACTORS)]);
     TILES.iter().map(product).chain([pack]).collect()
 }
 
 /// Bytes of the scratch that `rows` rows take.
-pub(super) fn scratch(op: &Linears, rows: u64) -> [u64; 3] {
-    [rows.saturating_mul(2 * u64::from(op.parts.k)), rows.saturating_mul(4), 0]
+pub(super) fn scratch(op: &FusedLinearOp, rows: u64) -> [u64; 3] {
+    [rows.saturating_mul(2 * u64::from(op.weights.k)), rows.saturating_mul(4), 0]
 }
 
 /// What computes `m` rows, with the recipes that start at `first`.
-pub(super) fn steps(op: &Linears, caps: Caps, first: usize, m: u32) -> Result<Vec<Dispatch>, OpError> {
+pub(super) fn steps(op: &FusedLinearOp, caps: Caps, first: usize, m: u32) -> Result<Vec<Dispatch>, OpError> {
     let params = Params { m, has_addend: op.addend.is_some().into(), ..op.params() };
     let pack = PackParams { rows: m, vectors: params.k / 4, eps: params.eps, pad: 0 };
     let pack = Dispatch::groups(first + TILES.len(), &pack, m.into())?;

@@ -1,7 +1,7 @@
 //! Many rows: a norm first, if there is one, then one product with the columns of all parts in tiles, and what a gate lets
 //! through behind it.
 
-use super::{Binds, GATE, INCLUDES, Linears, NORMED, Params, UP, reach};
+use super::{Binds, FusedLinearOp, GATE, INCLUDES, NORMED, Params, UP, reach};
 use crate::error::OpError;
 use crate::kernel::{KernelDef, Variant};
 use crate::matmul::{self, GEMM_TILES, gemm_tiles};
@@ -24,9 +24,9 @@ params! {
 }
 
 /// The recipes of the tiles, then those of the norm and of the gate where there are such.
-pub(super) fn recipes(op: &Linears, binds: &Binds) -> Vec<Recipe> {
+pub(super) fn recipes(op: &FusedLinearOp, binds: &Binds) -> Vec<Recipe> {
     let [out0, out1, out2] = binds.outputs;
-    let outputs = if op.gated { [Bind::Scratch(GATE), Bind::Scratch(UP), out1] } else { [out0, out1, out2] };
+    let outputs = if op.swiglu { [Bind::Scratch(GATE), Bind::Scratch(UP), out1] } else { [out0, out1, out2] };
     let x = if op.norm.is_some() { Bind::Scratch(NORMED) } else { binds.x };
     let tile = |&side: &u32| {
         let variant = Variant::new(&GEMM).with("TILE", side);
@@ -36,7 +36,7 @@ pub(super) fn recipes(op: &Linears, binds: &Binds) -> Vec<Recipe> {
     if op.norm.is_some() {
         list.push(rms_norm::vector_recipe(binds.x, binds.norm, Bind::Scratch(NORMED)));
     }
-    if op.gated {
+    if op.swiglu {
         let addend = if op.addend.is_some() { binds.addend } else { Bind::Scratch(UP) };
         list.push(Recipe::new(Variant::new(&GATE_KERNEL), [Bind::Scratch(GATE), Bind::Scratch(UP), addend, out0]));
     }
@@ -44,23 +44,23 @@ pub(super) fn recipes(op: &Linears, binds: &Binds) -> Vec<Recipe> {
 }
 
 /// Bytes of the scratch that `rows` rows take: the normalised rows, and both sides of a gate.
-pub(super) fn scratch(op: &Linears, rows: u64) -> [u64; 3] {
+pub(super) fn scratch(op: &FusedLinearOp, rows: u64) -> [u64; 3] {
     let bytes = |used: bool, width: u32| if used { rows.saturating_mul(4 * u64::from(width)) } else { 0 };
-    let gate = bytes(op.gated, op.columns());
-    [bytes(op.norm.is_some(), op.parts.k), gate, gate]
+    let gate = bytes(op.swiglu, op.columns());
+    [bytes(op.norm.is_some(), op.weights.k), gate, gate]
 }
 
 /// What computes `m` rows, with the recipes that start at `first`.
-pub(super) fn steps(op: &Linears, caps: Caps, first: usize, m: u32) -> Result<Vec<Dispatch>, OpError> {
+pub(super) fn steps(op: &FusedLinearOp, caps: Caps, first: usize, m: u32) -> Result<Vec<Dispatch>, OpError> {
     let behind_tiles = first + GEMM_TILES.len();
     let mut steps = Vec::new();
     if let Some(norm) = &op.norm {
-        steps.extend(rms_norm::vector_dispatch(behind_tiles, (m, op.parts.k), norm.eps)?);
+        steps.extend(rms_norm::vector_dispatch(behind_tiles, (m, op.weights.k), norm.eps)?);
     }
-    let params = Params { m, has_addend: (op.addend.is_some() && !op.gated).into(), ..op.params() };
+    let params = Params { m, has_addend: (op.addend.is_some() && !op.swiglu).into(), ..op.params() };
     let (tile, groups) = gemm_tiles(caps, m, params.n);
     steps.extend(Dispatch::groups(first + tile, &params, groups)?);
-    if op.gated {
+    if op.swiglu {
         let count = u64::from(m) * u64::from(op.columns() / 4);
         let vectors = u32::try_from(count).unwrap_or(u32::MAX);
         let gate = GateParams { count: vectors, has_addend: op.addend.is_some().into(), pad: [0; 2] };

@@ -1,7 +1,7 @@
 //! Few rows: one dispatch for everything, by the kernel for subgroups where all of them have one size, by one without barriers where
 //! there is no GPU, else by their portable twin.
 
-use super::{Binds, INCLUDES, Linears, Params, Shape, reach};
+use super::{Binds, FusedLinearOp, INCLUDES, Params, Shape, reach};
 use crate::error::OpError;
 use crate::kernel::{KernelDef, Variant};
 use crate::matmul::{self, GEMV_ROWS, gemv_holding};
@@ -81,15 +81,15 @@ impl Shared {
         Self { wide, threads: wanted.clamp(THREADS, MOST_THREADS) }
     }
 
-    fn of(op: &Linears, caps: Caps) -> Option<(u32, Self)> {
+    fn of(op: &FusedLinearOp, caps: Caps) -> Option<(u32, Self)> {
         let Twin::Subgroups(lanes) = Twin::of(caps) else { return None };
-        let whole = !op.gated && op.parts.widths().all(|width| width % (2 * COLUMNS) == 0);
-        Some((lanes, Self::new(caps, op.columns(), op.parts.k / CHUNK, whole)))
+        let whole = !op.swiglu && op.weights.widths().all(|width| width % (2 * COLUMNS) == 0);
+        Some((lanes, Self::new(caps, op.columns(), op.weights.k / CHUNK, whole)))
     }
 }
 
 /// A recipe for each number of rows that a kernel may hold.
-pub(super) fn recipes(op: &Linears, caps: Caps, binds: &Binds) -> Vec<Recipe> {
+pub(super) fn recipes(op: &FusedLinearOp, caps: Caps, binds: &Binds) -> Vec<Recipe> {
     let variant = match Shared::of(op, caps) {
         None if Twin::of(caps) == Twin::Serial => Variant::new(&SERIAL).with("THREADS", 1).with("GROUP", SERIAL_THREADS),
         None => Variant::new(&PORTABLE),
@@ -99,16 +99,16 @@ pub(super) fn recipes(op: &Linears, caps: Caps, binds: &Binds) -> Vec<Recipe> {
     };
     let variant = variant
         .with("NORM", op.norm.is_some().into())
-        .with("GATED", op.gated.into())
-        .with("CHUNKS", op.parts.k / CHUNK)
-        .with("CHUNKS_A_SCALE", op.parts.group / CHUNK);
+        .with("GATED", op.swiglu.into())
+        .with("CHUNKS", op.weights.k / CHUNK)
+        .with("CHUNKS_A_SCALE", op.weights.group / CHUNK);
     let [out0, out1, out2] = binds.outputs;
     let binds = [binds.x, binds.norm, binds.weights, binds.scales, binds.addend, out0, out1, out2];
     GEMV_ROWS.iter().map(|&rows| Recipe::new(variant.clone().with("ROWS", rows), binds)).collect()
 }
 
 /// What computes the rows of a call, with the recipes that start at `first`.
-pub(super) fn step(op: &Linears, caps: Caps, first: usize, shape: &Shape) -> Result<Option<Dispatch>, OpError> {
+pub(super) fn step(op: &FusedLinearOp, caps: Caps, first: usize, shape: &Shape) -> Result<Option<Dispatch>, OpError> {
     let &Shape { m, x_row, addend_row, .. } = shape;
     let n = op.columns();
     let params = Params { m, n, has_addend: op.addend.is_some().into(), x_row, addend_row, ..op.params() };

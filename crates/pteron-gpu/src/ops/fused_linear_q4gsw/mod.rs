@@ -6,6 +6,7 @@
 //! With few rows all of that is one dispatch (`gemv`): out = rms · Σ x·g·w needs no normalised row to begin with. With many
 //! it is a product in tiles (`gemm`), or in matrices of 16-bit floats where a device multiplies those (`matrix`).
 
+mod call;
 mod coop_matrix;
 mod gemm;
 mod gemv;
@@ -30,9 +31,11 @@ use crate::plan::{Bind, BoundsCx, Caps, Op, Plan, PlanCx, Recipes};
 use crate::reference::{HostData, HostTensors};
 use crate::rms_norm;
 use crate::shape::{Dims, broadcast};
+pub(crate) use call::FusedLinear;
+
 #[cfg(any(test, feature = "reference"))]
-use weights::Part;
-use weights::{MOST, Parts};
+use weights::WeightMatrix;
+use weights::{MAX_MATRICES, WeightMatrices};
 
 /// WGSL that the kernels here share.
 const INCLUDES: &[Include] = includes!["fused_linear_gemv", "fused_linear_params", "fused_linear_store", "silu"];
@@ -76,14 +79,14 @@ const IDLE: usize = 3;
 const IDLE_BYTES: u64 = 16;
 
 #[derive(Debug)]
-struct Linears {
+pub(crate) struct FusedLinearOp {
     x: TensorId,
     norm: Option<Norm>,
-    parts: Parts,
+    weights: WeightMatrices,
     addend: Option<TensorId>,
-    gated: bool,
-    /// Whether the answer is that of the last row alone.
-    last: bool,
+    swiglu: bool,
+    /// Whether it computes the last row alone.
+    last_row: bool,
     outputs: Vec<TensorId>,
 }
 
@@ -100,7 +103,7 @@ struct Binds {
     weights: Bind,
     scales: Bind,
     addend: Bind,
-    outputs: [Bind; MOST],
+    outputs: [Bind; MAX_MATRICES],
 }
 
 fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
@@ -111,15 +114,15 @@ fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
         (None, None) => None,
         _ => return Err(OpError::new("eps", "must be there if `norm` is, and only then")),
     };
-    let parts = Parts::take(args)?;
+    let weights = WeightMatrices::take(args)?;
     let addend = args.optional_tensor_of("addend", &[Elem::F32])?;
-    let gated = args.bool("gated")?;
-    let last = args.bool("last")?;
-    let widths: Vec<u32> = parts.widths().collect();
-    if gated && (widths.len() != 2 || widths[0] != widths[1]) {
-        return Err(OpError::new("gated", format!("is true for weights of {widths:?} rows, expected two of as many")));
+    let swiglu = args.bool("swiglu")?;
+    let last_row = args.bool("last_row")?;
+    let widths: Vec<u32> = weights.widths().collect();
+    if swiglu && (widths.len() != 2 || widths[0] != widths[1]) {
+        return Err(OpError::new("swiglu", format!("is true for weights of {widths:?} rows, expected two of equal length")));
     }
-    let outputs = args.outputs("out", if gated { 1 } else { widths.len() })?;
+    let outputs = args.outputs("out", if swiglu { 1 } else { widths.len() })?;
     for &out in &outputs {
         let elem = args.info(out).elem;
         if elem != Elem::F32 {
@@ -129,7 +132,7 @@ fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
     if addend.is_some() && outputs.len() > 1 {
         return Err(OpError::new("addend", format!("comes with {} outputs, expected one", outputs.len())));
     }
-    Ok(Box::new(Linears { x, norm, parts, addend, gated, last, outputs }))
+    Ok(Box::new(FusedLinearOp { x, norm, weights, addend, swiglu, last_row, outputs }))
 }
 
 /// The rows of a call and the dims of its outputs.
@@ -141,21 +144,21 @@ struct Shape {
     outputs: Vec<Dims>,
 }
 
-impl Linears {
+impl FusedLinearOp {
     /// The columns of all outputs.
     fn columns(&self) -> u32 {
-        let all = self.parts.widths().sum();
-        if self.gated { all / 2 } else { all }
+        let all = self.weights.widths().sum();
+        if self.swiglu { all / 2 } else { all }
     }
 
     #[allow(clippy::cast_possible_truncation, reason = "kernels compute in 32 bits")]
     fn params(&self) -> Params {
-        Params { eps: self.norm.as_ref().map_or(0.0, |norm| norm.eps as f32), ..self.parts.params() }
+        Params { eps: self.norm.as_ref().map_or(0.0, |norm| norm.eps as f32), ..self.weights.params() }
     }
 
     /// Live shapes that go together.
     fn shape(&self, cx: &PlanCx<'_>) -> Result<Shape, OpError> {
-        let (x, k) = (cx.dims(self.x), self.parts.k);
+        let (x, k) = (cx.dims(self.x), self.weights.k);
         if x.is_empty() || x.last() != k {
             return Err(OpError::new("x", format!("is {x}, but the weights have {k} columns")));
         }
@@ -165,7 +168,8 @@ impl Linears {
         let (x, x_row) = self.taken("x", x)?;
         let m =
             u32::try_from(x.rows()).map_err(|_| OpError::new("x", format!("is {x}, with more rows than kernels count")))?;
-        let mut outputs: Vec<Dims> = self.parts.widths().take(self.outputs.len()).map(|n| x.with(x.len() - 1, n)).collect();
+        let mut outputs: Vec<Dims> =
+            self.weights.widths().take(self.outputs.len()).map(|n| x.with(x.len() - 1, n)).collect();
         let addend = self.addend.map(|addend| self.taken("addend", cx.dims(addend))).transpose()?;
         let addend_row = addend.map_or(0, |(_, row)| row);
         if let Some((addend, _)) = addend.filter(|(addend, _)| *addend != outputs[0]) {
@@ -181,7 +185,7 @@ impl Linears {
 
     /// The dims of what is taken of an input, and the row it begins at.
     fn taken(&self, name: &'static str, dims: Dims) -> Result<(Dims, u32), OpError> {
-        if !self.last {
+        if !self.last_row {
             return Ok((dims, 0));
         }
         match dims.len().checked_sub(2).map(|axis| (axis, dims[axis])) {
@@ -197,7 +201,7 @@ impl Linears {
     }
 
     fn binds(&self) -> (Binds, Vec<Vec<TensorId>>) {
-        let (weights, scales, lists) = self.parts.binds();
+        let (weights, scales, lists) = self.weights.binds();
         // What is not there is not read; some buffer stands in its place.
         let or_scales = |tensor: Option<TensorId>| tensor.map_or(scales, Bind::from);
         let idle = |index: usize| Bind::Scratch(IDLE + index - self.outputs.len());
@@ -214,9 +218,9 @@ impl Linears {
     }
 }
 
-impl Op for Linears {
+impl Op for FusedLinearOp {
     fn recipes(&self, cx: &BoundsCx<'_>) -> Result<Recipes, OpError> {
-        let rows = if self.last { 1 } else { cx.bound(self.x).rows() };
+        let rows = if self.last_row { 1 } else { cx.bound(self.x).rows() };
         let (binds, joined) = self.binds();
         let mut list = gemv::recipes(self, cx.caps(), &binds);
         let mut scratch = vec![0; IDLE];
@@ -225,7 +229,7 @@ impl Op for Linears {
             list.extend(if matrices { coop_matrix::recipes(self, &binds) } else { gemm::recipes(self, &binds) });
             scratch = self.many_scratch(cx.caps(), rows);
         }
-        scratch.extend(vec![IDLE_BYTES; MOST - self.outputs.len()]);
+        scratch.extend(vec![IDLE_BYTES; MAX_MATRICES - self.outputs.len()]);
         Ok(Recipes { list, scratch, joined, ..Recipes::default() })
     }
 
@@ -251,18 +255,18 @@ impl Op for Linears {
     #[cfg(any(test, feature = "reference"))]
     fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError> {
         let Shape { outputs, x_row, addend_row, .. } = self.shape(cx)?;
-        let k = self.parts.k as usize;
+        let k = self.weights.k as usize;
         let mut answers: Vec<Vec<f32>> = vec![Vec::new(); outputs.len()];
-        let values: Vec<Vec<f64>> = self.parts.list().iter().map(|part| part.values(tensors)).collect();
+        let values: Vec<Vec<f64>> = self.weights.list().iter().map(|part| part.values(tensors)).collect();
         let rows = tensors.f32(self.x).chunks_exact(k).skip(x_row as usize);
         for row in rows.take_while(|_| outputs[0].count() > 0) {
             let x: Vec<f64> = match &self.norm {
                 Some(Norm { weight, eps }) => rms_norm::normalised(row, tensors.f32(*weight), *eps),
                 None => row.iter().map(|&x| x.into()).collect(),
             };
-            let parts = self.parts.list().iter().zip(&values);
+            let parts = self.weights.list().iter().zip(&values);
             let mut products: Vec<Vec<f64>> = parts.map(|(part, values)| part.product(&x, values, tensors)).collect();
-            if self.gated {
+            if self.swiglu {
                 let up = products.pop().unwrap_or_default();
                 products[0].iter_mut().zip(up).for_each(|(gate, up)| *gate *= up / (1.0 + (-*gate).exp()));
             }
@@ -280,7 +284,7 @@ impl Op for Linears {
 }
 
 #[cfg(any(test, feature = "reference"))]
-impl Part {
+impl WeightMatrix {
     /// The weights as numbers, row by row, on the host.
     fn values(&self, tensors: &HostTensors) -> Vec<f64> {
         let Self { weights, layout, .. } = self;

@@ -3,11 +3,11 @@
 use super::Params;
 use super::coop_matrix::PackParams;
 use super::gemm::GateParams;
-use super::weights::{MOST, NO_BIAS};
+use super::weights::{MAX_MATRICES, NO_BIAS};
 use crate::kernel::reach::{Counts, DispatchView, Reached, count};
 
 /// The columns of each part that a dispatch computes: `part_of` and the shaders' differences to `first` in one place.
-struct Columns([Counts; MOST]);
+struct Columns([Counts; MAX_MATRICES]);
 
 impl Columns {
     /// For all columns below `n`; none where parts do not follow one another from the first column on.
@@ -18,7 +18,7 @@ impl Columns {
         if first != 0 || second > third || second == 0 {
             return None;
         }
-        let mut columns = [count(0); MOST];
+        let mut columns = [count(0); MAX_MATRICES];
         for (columns, (end, start)) in columns.iter_mut().zip(ends.into_iter().zip(starts)) {
             *columns = count(end) - count(start);
         }
@@ -50,11 +50,11 @@ impl Columns {
             let first = count(params.addend_row) * count(params.width[part]);
             if self.0[part].get() == 0 { count(0) } else { first + self.output(params, part, rows) }
         };
-        (0..MOST).map(of_part).max().unwrap_or(count(0))
+        (0..MAX_MATRICES).map(of_part).max().unwrap_or(count(0))
     }
 
     fn outputs(&self, mut reached: Reached, params: &Params, rows: Counts, put: Put) -> Reached {
-        for part in 0..MOST {
+        for part in 0..MAX_MATRICES {
             reached = put(reached, self.output(params, part, rows));
         }
         reached

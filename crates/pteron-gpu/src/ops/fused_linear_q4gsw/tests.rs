@@ -273,8 +273,8 @@ fn what_the_kernels_cannot_read_is_refused_by_argument() {
     assert!(
         text(Call { padding: [0, 2], ..Call::new(&[6], 64) }).contains("`weights` has 6 rows, expected a multiple of 4")
     );
-    assert!(text(Call { gated: true, ..Call::new(&[8, 4], 64) }).contains("`gated` is true for weights of [8, 4] rows"));
-    assert!(text(Call { gated: true, ..Call::new(&[8], 64) }).contains("`gated` is true for weights of [8] rows"));
+    assert!(text(Call { gated: true, ..Call::new(&[8, 4], 64) }).contains("`swiglu` is true for weights of [8, 4] rows"));
+    assert!(text(Call { gated: true, ..Call::new(&[8], 64) }).contains("`swiglu` is true for weights of [8] rows"));
     assert!(text(Call { addend: true, ..Call::new(&[8, 4], 64) }).contains("`addend` comes with 2 outputs, expected one"));
     assert!(text(Call::new(&[4; 4], 64)).contains("`weights` has 4 tensors, expected 1 to 3"));
     assert!(text(Call::new(&[], 64)).contains("`weights` has 0 tensors"));

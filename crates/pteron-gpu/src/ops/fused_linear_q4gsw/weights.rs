@@ -10,14 +10,14 @@ use crate::memory::joined;
 use crate::plan::Bind;
 
 /// The most matrices of one call: each has an output, and a kernel binds eight buffers at most.
-pub(super) const MOST: usize = 3;
+pub(super) const MAX_MATRICES: usize = 3;
 
 /// Scales and biases begin at whole vectors, so no bias begins here.
 pub(super) const NO_BIAS: u32 = u32::MAX;
 
 #[derive(Debug)]
-pub(super) struct Parts {
-    list: Vec<Part>,
+pub(super) struct WeightMatrices {
+    list: Vec<WeightMatrix>,
     /// What all of them have in common.
     pub(super) k: u32,
     pub(super) group: u32,
@@ -27,21 +27,21 @@ pub(super) struct Parts {
 }
 
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct WeightMatrix {
     pub(super) weights: Q4,
     pub(super) layout: Layout,
     pub(super) bias: Option<TensorId>,
 }
 
-impl Parts {
+impl WeightMatrices {
     /// Takes weights, scales, the group and biases from the arguments.
     pub(super) fn take(args: &mut Args<'_>) -> Result<Self, OpError> {
         let weights = args.tensors("weights")?;
         let scales = args.tensors("scales")?;
         let group = args.int("group_size")?;
         let biases = args.optional_tensors("biases")?;
-        if weights.is_empty() || weights.len() > MOST {
-            return Err(OpError::new("weights", format!("has {} tensors, expected 1 to {MOST}", weights.len())));
+        if weights.is_empty() || weights.len() > MAX_MATRICES {
+            return Err(OpError::new("weights", format!("has {} tensors, expected 1 to {MAX_MATRICES}", weights.len())));
         }
         for (name, found) in [("scales", scales.len()), ("biases", biases.len())] {
             if found != weights.len() {
@@ -49,13 +49,13 @@ impl Parts {
             }
         }
         let tensors = weights.into_iter().zip(scales).zip(biases);
-        let list = tensors.map(|((weight, scales), bias)| Part::check(args, weight, scales, group, bias));
+        let list = tensors.map(|((weight, scales), bias)| WeightMatrix::check(args, weight, scales, group, bias));
         Self::of(args, list.collect::<Result<_, _>>()?)
     }
 
-    fn of(args: &Args<'_>, list: Vec<Part>) -> Result<Self, OpError> {
+    fn of(args: &Args<'_>, list: Vec<WeightMatrix>) -> Result<Self, OpError> {
         let Layout { k, group, weight_stride, .. } = list[0].layout;
-        for Part { layout, .. } in &list {
+        for WeightMatrix { layout, .. } in &list {
             if (layout.k, layout.weight_stride) != (k, weight_stride) {
                 let (own, stride) = (layout.k, layout.weight_stride);
                 let what =
@@ -73,8 +73,7 @@ impl Parts {
         Ok(Self { list, k, group, weight_stride, starts })
     }
 
-    #[cfg(any(test, feature = "reference"))]
-    pub(super) fn list(&self) -> &[Part] {
+    pub(super) fn list(&self) -> &[WeightMatrix] {
         &self.list
     }
 
@@ -120,11 +119,11 @@ impl Parts {
 }
 
 /// What lies in the buffer of scales, in order: those of all parts, then the biases.
-fn in_scales(list: &[Part]) -> impl Iterator<Item = TensorId> + '_ {
+fn in_scales(list: &[WeightMatrix]) -> impl Iterator<Item = TensorId> + '_ {
     list.iter().map(|part| part.weights.scales).chain(list.iter().filter_map(|part| part.bias))
 }
 
-impl Part {
+impl WeightMatrix {
     /// A part that the kernels can read: constants of the file, in whole vectors.
     fn check(
         args: &Args<'_>,

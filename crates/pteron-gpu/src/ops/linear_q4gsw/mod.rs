@@ -35,9 +35,9 @@ const BY_ROW: &str = "et_vk.linear_qcs4w.default";
 pub static DEF: OpDef = OpDef { names: &[IN_GROUPS, BY_ROW], internal: &[], kernels: &[&GEMV, &GEMV_WIDE, &GEMM], decode };
 
 #[derive(Debug)]
-struct LinearQ4 {
-    frame: Frame,
-    weights: Q4,
+pub(crate) struct LinearQ4 {
+    pub(crate) frame: Frame,
+    pub(crate) weights: Q4,
 }
 
 fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {

@@ -18,11 +18,11 @@ use crate::shape::Dims;
 pub static DEF: OpDef = OpDef { names: &["et_vk.rms_norm.default"], internal: &[], kernels: &[&rms_norm::KERNEL], decode };
 
 #[derive(Debug)]
-struct RmsNorm {
-    x: TensorId,
-    weight: TensorId,
-    eps: f64,
-    out: TensorId,
+pub(crate) struct RmsNorm {
+    pub(crate) x: TensorId,
+    pub(crate) weight: TensorId,
+    pub(crate) eps: f64,
+    pub(crate) out: TensorId,
 }
 
 fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {

@@ -33,9 +33,9 @@ fn reach(call: &DispatchView<'_>) -> Option<Reached> {
 }
 
 #[derive(Debug)]
-struct Interleaved {
-    inputs: Inputs,
-    outputs: Outputs,
+pub(crate) struct Interleaved {
+    pub(crate) inputs: Inputs,
+    pub(crate) outputs: Outputs,
 }
 
 pub(super) fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {

@@ -1,7 +1,7 @@
 //! Rotary position embedding: pairs of elements turn by an angle of their token and their place. Which elements are a pair and
 //! how the tables of angles lie is what the operators differ by.
 
-mod interleaved;
+pub(crate) mod interleaved;
 mod interleaved_complex;
 mod split_half;
 #[cfg(test)]
@@ -38,11 +38,11 @@ fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
 
 /// Queries and keys with the tables of their angles.
 #[derive(Debug)]
-struct Inputs {
-    xq: TensorId,
-    xk: TensorId,
-    freqs_cos: TensorId,
-    freqs_sin: TensorId,
+pub(crate) struct Inputs {
+    pub(crate) xq: TensorId,
+    pub(crate) xk: TensorId,
+    pub(crate) freqs_cos: TensorId,
+    pub(crate) freqs_sin: TensorId,
 }
 
 impl Inputs {
@@ -74,9 +74,9 @@ impl Inputs {
 
 /// Queries and keys, turned.
 #[derive(Debug)]
-struct Outputs {
-    xq: TensorId,
-    xk: TensorId,
+pub(crate) struct Outputs {
+    pub(crate) xq: TensorId,
+    pub(crate) xk: TensorId,
 }
 
 impl Outputs {

@@ -13,6 +13,7 @@ mod flash_coop_matrix;
 mod flash_decode;
 mod materialised;
 mod reach;
+mod rotary_call;
 mod selection;
 #[cfg(test)]
 mod tests;
@@ -30,6 +31,8 @@ use crate::plan::{BoundsCx, Op, Plan, PlanCx, Recipes};
 #[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors};
 use crate::shape::Dims;
+pub(crate) use rotary_call::RotaryInputs;
+
 use flash::KvSplit;
 use selection::FlashKernel;
 
@@ -79,13 +82,13 @@ enum Algorithm {
 }
 
 #[derive(Debug)]
-struct Sdpa {
-    q: TensorId,
-    k: TensorId,
+pub(crate) struct Sdpa {
+    pub(crate) q: TensorId,
+    pub(crate) k: TensorId,
     v: TensorId,
-    k_cache: TensorId,
+    pub(crate) k_cache: TensorId,
     v_cache: TensorId,
-    input_pos: Scalar,
+    pub(crate) input_pos: Scalar,
     causal: bool,
     scale: Option<f64>,
     out: TensorId,

@@ -29,7 +29,7 @@ enum Row {
     Binary(&'static str, Compute),
 }
 
-type Compute = fn(i64, i64) -> Option<i64>;
+pub(crate) type Compute = fn(i64, i64) -> Option<i64>;
 
 fn floor_div(a: i64, b: i64) -> Option<i64> {
     let inexact = a.checked_rem(b)? != 0;
@@ -42,13 +42,13 @@ static NAMES: [&str; TABLE.len()] = names(TABLE);
 pub static DEF: OpDef = OpDef { names: &NAMES, internal: &[], kernels: &[], decode };
 
 #[derive(Debug)]
-struct SymInt {
-    source: Source,
-    out: ScalarId,
+pub(crate) struct SymInt {
+    pub(crate) source: Source,
+    pub(crate) out: ScalarId,
 }
 
 #[derive(Debug)]
-enum Source {
+pub(crate) enum Source {
     /// A live dim of a tensor.
     Size { x: TensorId, axis: usize },
     /// An element of an integer input.

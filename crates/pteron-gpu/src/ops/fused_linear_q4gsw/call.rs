@@ -1,0 +1,65 @@
+//! Calls of the operator as values: what fusions build, and what a decoded call was built from.
+
+use super::{DEF, FusedLinearOp, NAME, Norm};
+use crate::ir::{Call, Graph, Value, ValueId};
+use crate::live::TensorId;
+
+/// The arguments of a call.
+#[derive(Clone, Debug)]
+pub(crate) struct FusedLinear {
+    pub(crate) x: TensorId,
+    /// The weight and the epsilon of an RMS norm of the rows.
+    pub(crate) norm: Option<(TensorId, f64)>,
+    pub(crate) weights: Vec<TensorId>,
+    pub(crate) scales: Vec<TensorId>,
+    /// Columns that share a scale.
+    pub(crate) group: u32,
+    /// One per weight.
+    pub(crate) biases: Vec<Option<TensorId>>,
+    pub(crate) addend: Option<TensorId>,
+    /// Whether the output is SwiGLU of two products: silu(first) · second.
+    pub(crate) swiglu: bool,
+    /// Whether it computes the last row alone.
+    pub(crate) last_row: bool,
+    pub(crate) outputs: Vec<TensorId>,
+}
+
+impl FusedLinear {
+    /// The call, its lists and numbers added to the graph's values.
+    pub(crate) fn call(&self, graph: &mut Graph) -> Call {
+        let value = |tensor: TensorId| ValueId(tensor.0);
+        let none = graph.add(Value::Null);
+        let [weights, scales, outputs] = [&self.weights, &self.scales, &self.outputs]
+            .map(|list| graph.add(Value::ValueList(list.iter().copied().map(value).collect())));
+        let biases = self.biases.iter().map(|bias| bias.map_or(none, value)).collect();
+        let biases = graph.add(Value::ValueList(biases));
+        let (norm, eps) = match self.norm {
+            Some((weight, eps)) => (value(weight), graph.add(Value::Double(eps))),
+            None => (none, none),
+        };
+        let group = graph.add(Value::Int(self.group.into()));
+        let [swiglu, last_row] = [self.swiglu, self.last_row].map(|flag| graph.add(Value::Bool(flag)));
+        let addend = self.addend.map_or(none, value);
+        let args = vec![value(self.x), norm, eps, weights, scales, group, biases, addend, swiglu, last_row, outputs];
+        Call::new(&DEF, NAME, args)
+    }
+}
+
+impl FusedLinearOp {
+    /// The arguments it was decoded from.
+    pub(crate) fn arguments(&self) -> FusedLinear {
+        let list = self.weights.list();
+        FusedLinear {
+            x: self.x,
+            norm: self.norm.as_ref().map(|Norm { weight, eps }| (*weight, *eps)),
+            weights: list.iter().map(|matrix| matrix.weights.weight).collect(),
+            scales: list.iter().map(|matrix| matrix.weights.scales).collect(),
+            group: self.weights.group,
+            biases: list.iter().map(|matrix| matrix.bias).collect(),
+            addend: self.addend,
+            swiglu: self.swiglu,
+            last_row: self.last_row,
+            outputs: self.outputs.clone(),
+        }
+    }
+}
