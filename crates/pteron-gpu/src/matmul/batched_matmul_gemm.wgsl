@@ -1,4 +1,5 @@
-// Products of matrices, many rows: a workgroup computes a square tile of one batch's output, a thread 4×4 of it.
+// Batched matmul, many rows: tiled GEMM (`matmul_tile`). A workgroup computes a 64 × 64 tile of one batch's output, a thread 4
+// × 4 of it.
 
 //#include grid
 //#include batched_matmul

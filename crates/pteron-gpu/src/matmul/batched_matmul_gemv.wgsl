@@ -1,7 +1,7 @@
-// Products of matrices, few rows: a workgroup computes up to eight rows of one batch's output, 4 · lanes columns. Its 256
-// threads are so many lanes of four columns each, and the threads of a lane share k among them, in blocks of four. Neighbours
-// are those that read side by side: lanes where the weight is [k, n], threads of a lane where it is [n, k]. At the end what
-// the threads of a lane have is added up in workgroup memory, pair by pair, one row after the other.
+// Batched matmul, few rows: split-K GEMV. A workgroup of 256 threads computes up to eight rows by 4 · lanes columns of one
+// batch. Threads form `lanes` lanes of four columns; the threads of a lane share k in 4 × 4 blocks of the weight. Adjacent
+// threads load adjacent memory: lanes for a weight [k, n], threads of a lane for [n, k]. A tree reduction in workgroup memory
+// adds the sums of a lane, row by row.
 
 //#include grid
 //#include batched_matmul
@@ -12,30 +12,30 @@
 @group(0) @binding(3) var<storage, read> addend: array<f32>;
 @group(0) @binding(4) var<storage, read_write> out: array<f32>;
 
-// Rows that a workgroup holds, up to eight.
+// Rows per workgroup, up to eight.
 override ROWS: u32 = 1u;
 const THREADS: u32 = 256u;
 
-var<workgroup> parts: array<vec4<f32>, THREADS>;
+var<workgroup> partials: array<vec4<f32>, THREADS>;
 
 // A row times two blocks of the weight.
 fn products(m: u32, k: u32, block: mat4x4<f32>, next_k: u32, next: mat4x4<f32>) -> vec4<f32> {
     return block * activations(m, k) + next * activations(m, next_k);
 }
 
-// Adds up what the threads of each lane have of a row, and writes it.
-fn bring_together(thread: u32, place: u32, sum: vec4<f32>, m: u32, column: u32) {
-    parts[place] = sum;
+// Reduces the sums of each lane for a row, and stores them.
+fn reduce_row(thread: u32, slot: u32, sum: vec4<f32>, m: u32, column: u32) {
+    partials[slot] = sum;
     workgroupBarrier();
     for (var half = THREADS / 2u; half >= params.lanes; half /= 2u) {
         if thread < half {
-            parts[thread] += parts[thread + half];
+            partials[thread] += partials[thread + half];
         }
         workgroupBarrier();
     }
     for (var i = thread; i < 4u * params.lanes; i += THREADS) {
         if m < params.m && column + i < params.n {
-            finish(m, column + i, parts[i / 4u][i % 4u]);
+            finish(m, column + i, partials[i / 4u][i % 4u]);
         }
     }
     workgroupBarrier();
@@ -52,14 +52,14 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
         lane = thread / splits;
         split = thread % splits;
     }
-    // Neighbours read the same weights.
+    // Neighbouring workgroups read the same weights.
     let index = group_index(group, groups);
     let tiles = (params.m + ROWS - 1u) / ROWS;
     let tiles_across = (params.n + 4u * lanes - 1u) / (4u * lanes);
     let m = index % tiles * ROWS;
     let column = index / tiles % tiles_across * 4u * lanes;
-    if enter(index / tiles / tiles_across) {
-        // Not an array: those end up in memory.
+    if enter_batch(index / tiles / tiles_across) {
+        // Not an array: arrays spill to memory.
         var sum0 = vec4<f32>();
         var sum1 = vec4<f32>();
         var sum2 = vec4<f32>();
@@ -68,7 +68,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
         var sum5 = vec4<f32>();
         var sum6 = vec4<f32>();
         var sum7 = vec4<f32>();
-        // Two blocks at a time, so that more loads are under way.
+        // Two blocks at a time, for more loads in flight.
         for (var k = split * 4u; k < params.k; k += splits * 8u) {
             let next_k = k + splits * 4u;
             let block = weight_block(column + lane * 4u, k);
@@ -88,20 +88,20 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
                 sum7 += products(m + 7u, k, block, next_k, next);
             }
         }
-        let place = split * lanes + lane;
-        bring_together(thread, place, sum0, m, column);
+        let slot = split * lanes + lane;
+        reduce_row(thread, slot, sum0, m, column);
         if ROWS > 1u {
-            bring_together(thread, place, sum1, m + 1u, column);
+            reduce_row(thread, slot, sum1, m + 1u, column);
         }
         if ROWS > 2u {
-            bring_together(thread, place, sum2, m + 2u, column);
-            bring_together(thread, place, sum3, m + 3u, column);
+            reduce_row(thread, slot, sum2, m + 2u, column);
+            reduce_row(thread, slot, sum3, m + 3u, column);
         }
         if ROWS > 4u {
-            bring_together(thread, place, sum4, m + 4u, column);
-            bring_together(thread, place, sum5, m + 5u, column);
-            bring_together(thread, place, sum6, m + 6u, column);
-            bring_together(thread, place, sum7, m + 7u, column);
+            reduce_row(thread, slot, sum4, m + 4u, column);
+            reduce_row(thread, slot, sum5, m + 5u, column);
+            reduce_row(thread, slot, sum6, m + 6u, column);
+            reduce_row(thread, slot, sum7, m + 7u, column);
         }
     }
 }

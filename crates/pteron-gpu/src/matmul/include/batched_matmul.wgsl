@@ -1,34 +1,34 @@
-// Products of matrices, for each index of the batch dims: out [m, n] = alpha · x · weight + beta · addend. A kernel that
+// Batched matmul: out [m, n] = alpha · x · weight + beta · addend. A kernel that
 // includes this declares `params`, `x: array<X>`, `weight: array<W>`, `addend: array<f32>` and `out: array<f32>`.
 struct Params {
     m: u32,
     n: u32,
     k: u32,
-    // Batches of this dispatch, and which of all is the first.
+    // Batches of this dispatch, and the first of them.
     batches: u32,
     first_batch: u32,
-    // How many batch dims there are.
+    // Number of batch dims.
     rank: u32,
-    // Where x starts, and from there the elements to its next row, to the next in a row, and to the next batch.
+    // Offset of x, and its strides by row, column and batch.
     x_base: u32,
     x_row: u32,
     x_column: u32,
     x_batch: u32,
-    // The same of the output.
+    // The same for the output.
     out_base: u32,
     out_row: u32,
     out_column: u32,
     out_batch: u32,
-    // The same of the addend, if there is one.
+    // The same for the optional addend.
     has_addend: u32,
     addend_base: u32,
     addend_row: u32,
     addend_column: u32,
     alpha: f32,
     beta: f32,
-    // How the GEMV shares out its threads.
+    // Lanes of a GEMV workgroup.
     lanes: u32,
-    // The batch dims, innermost first, and for each what it adds to where the three start (0: repeats).
+    // Batch dims, innermost first, and their strides in x, weight and addend (0: broadcast).
     dims: array<vec4<u32>, 2>,
     x_strides: array<vec4<u32>, 2>,
     weight_strides: array<vec4<u32>, 2>,
@@ -37,18 +37,18 @@ struct Params {
 
 // 1: X is vec4<f32>, whose rows are whole vectors. 0: X is f32.
 override WIDE: u32 = 0u;
-// The same of W.
+// The same for W.
 override WIDE_WEIGHT: u32 = 0u;
 // 1: the weight is [n, k]. 0: it is [k, n].
 override TRANSPOSED: u32 = 0u;
 
-// Where the matrices of this workgroup's batch start.
+// Offsets of this workgroup's batch.
 var<private> x_at: u32;
 var<private> weight_at: u32;
 var<private> addend_at: u32;
 var<private> out_at: u32;
 
-// Takes one batch dim off what is left of an index.
+// Adds the offsets along one batch dim; returns the remaining index.
 fn along(rest: u32, dim: u32, x_stride: u32, weight_stride: u32, addend_stride: u32) -> u32 {
     let index = rest % dim;
     x_at += index * x_stride;
@@ -57,8 +57,8 @@ fn along(rest: u32, dim: u32, x_stride: u32, weight_stride: u32, addend_stride: 
     return rest / dim;
 }
 
-// Not a loop: with one, tiles ran a tenth slower on a large GPU.
-fn enter(batch: u32) -> bool {
+// Unrolled: with a loop, tiles ran a tenth slower on a large GPU.
+fn enter_batch(batch: u32) -> bool {
     x_at = params.x_base + batch * params.x_batch;
     weight_at = 0u;
     addend_at = params.addend_base;
@@ -97,8 +97,8 @@ fn x4(row: u32, k: u32) -> vec4<f32> {
     }
     let first = row + k * params.x_column;
     let last = row + (params.k - 1u) * params.x_column;
-    let places = min(vec4<u32>(first) + vec4<u32>(0u, 1u, 2u, 3u) * params.x_column, vec4<u32>(last));
-    return vec4<f32>(x1(places.x), x1(places.y), x1(places.z), x1(places.w));
+    let offsets = min(vec4<u32>(first) + vec4<u32>(0u, 1u, 2u, 3u) * params.x_column, vec4<u32>(last));
+    return vec4<f32>(x1(offsets.x), x1(offsets.y), x1(offsets.z), x1(offsets.w));
 }
 
 // x[m, k..k + 4], for k a multiple of 4; 0 past the end of the row. A row past the last reads the last one.
@@ -119,8 +119,8 @@ fn weight4(row: u32, column: u32, end: u32) -> vec4<f32> {
     if WIDE_WEIGHT == 1u {
         return vec4<f32>(weight[row / 4u + min(column, end - 1u) / 4u]);
     }
-    let places = min(vec4<u32>(row + column) + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(row + end - 1u));
-    return vec4<f32>(weight1(places.x), weight1(places.y), weight1(places.z), weight1(places.w));
+    let offsets = min(vec4<u32>(row + column) + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(row + end - 1u));
+    return vec4<f32>(weight1(offsets.x), weight1(offsets.y), weight1(offsets.z), weight1(offsets.w));
 }
 
 // weight[n, k..k + 4] of a weight [n, k].
@@ -151,7 +151,7 @@ fn weight_block(n: u32, k: u32) -> mat4x4<f32> {
                        select(vec4<f32>(), block[2], kept.z), select(vec4<f32>(), block[3], kept.w));
 }
 
-// Writes one element of the output. Where there is no addend, some other buffer is bound in its place and not read.
+// Stores one element of the output. Without an addend another buffer is bound in its place and never read.
 fn finish(m: u32, n: u32, product: f32) {
     var value = params.alpha * product;
     if params.has_addend == 1u {

@@ -1,4 +1,4 @@
-// Reading plain weights, `weight: array<X>`, as `matmul_x` reads the activations.
+// Loads of f32 weights, `weight: array<X>`, four along k at a time.
 
 fn weight1(row: u32, k: u32) -> f32 {
     if k < params.k {

@@ -1,4 +1,4 @@
-// Reading the activations `x: array<X>`, four along k at a time.
+// Loads of the activations `x: array<X>`, four along k at a time.
 
 // 1: X is vec4<f32>, and k is a multiple of 4. 0: X is f32.
 override WIDE: u32 = 0u;

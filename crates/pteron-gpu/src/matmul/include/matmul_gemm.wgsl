@@ -1,11 +1,11 @@
-// Tiles of one product with rows of weights: `weights(n, k)` gives four values along k, 0 past its end, of any row, also past
-// the last, and so does `activations(m, k)`.
+// Tiled GEMM with row-major weights [n, k]: `weights(n, k)` and `activations(m, k)` return four values along k, 0 past its
+// end, for any row, also past the last.
 
 //#include matmul_tile
 
 const TRANSPOSED: u32 = 1u;
 
-fn enter(batch: u32) -> bool {
+fn enter_batch(batch: u32) -> bool {
     return batch == 0u;
 }
 

@@ -1,16 +1,16 @@
-// A few rows of activations times four rows of weights in a workgroup. Its 64 threads share k among them (`gather`, which
-// adds into `sums`), and then add up what they have in workgroup memory, pair by pair.
+// GEMV: a workgroup of 64 threads computes ROWS rows by four columns. Threads share k (`accumulate`, which adds to `sums`),
+// then a tree reduction in workgroup memory adds their sums.
 
-// Rows of activations that a workgroup holds.
+// Rows of activations per workgroup.
 override ROWS: u32 = 1u;
 const MAX_ROWS: u32 = 8u;
-const LANES: u32 = 64u;
+const THREADS: u32 = 64u;
 
-// For each row of activations what this thread has of four outputs.
+// A thread's sums of four outputs per row of activations.
 var<private> sums: array<vec4<f32>, MAX_ROWS>;
-var<workgroup> parts: array<vec4<f32>, LANES * ROWS>;
+var<workgroup> partials: array<vec4<f32>, THREADS * ROWS>;
 
-// Adds the products of four activations with those of four rows of weights.
+// Adds the products of four activations with the weights of four columns.
 fn add_products(sum: vec4<f32>, x: vec4<f32>, w0: vec4<f32>, w1: vec4<f32>, w2: vec4<f32>, w3: vec4<f32>) -> vec4<f32> {
     var total = sum;
     total += x.x * vec4<f32>(w0.x, w1.x, w2.x, w3.x);
@@ -23,21 +23,21 @@ fn add_products(sum: vec4<f32>, x: vec4<f32>, w0: vec4<f32>, w1: vec4<f32>, w2: 
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) thread: u32) {
-    // Neighbours read the same weights.
+    // Neighbouring workgroups read the same weights.
     let index = group_index(group, groups);
     let tiles = (params.m + ROWS - 1u) / ROWS;
     let row = index % tiles * ROWS;
     let column = index / tiles * 4u;
     if column < params.n {
-        gather(thread, row, column);
+        accumulate(thread, row, column);
         for (var m = 0u; m < ROWS; m++) {
-            parts[m * LANES + thread] = sums[m];
+            partials[m * THREADS + thread] = sums[m];
         }
-        for (var half = LANES / 2u; half > 0u; half /= 2u) {
+        for (var half = THREADS / 2u; half > 0u; half /= 2u) {
             workgroupBarrier();
             if thread < half {
                 for (var m = 0u; m < ROWS; m++) {
-                    parts[m * LANES + thread] += parts[m * LANES + thread + half];
+                    partials[m * THREADS + thread] += partials[m * THREADS + thread + half];
                 }
             }
         }
@@ -45,7 +45,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
         let m = row + thread / 4u;
         let n = column + thread % 4u;
         if thread < ROWS * 4u && m < params.m && n < params.n {
-            finish(m, n, parts[thread / 4u * LANES][thread % 4u]);
+            finish(m, n, partials[thread / 4u * THREADS][thread % 4u]);
         }
     }
 }

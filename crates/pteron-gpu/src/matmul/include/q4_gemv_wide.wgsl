@@ -22,14 +22,14 @@ fn add_word(row: u32, k: u32, w0: u32, w1: u32, w2: u32, w3: u32) {
     }
 }
 
-fn gather(thread: u32, row: u32, column: u32) {
+fn accumulate(thread: u32, row: u32, column: u32) {
     let stride = params.weight_stride / 16u;
     let last = params.n - 1u;
     let r0 = column * stride;
     let r1 = min(column + 1u, last) * stride;
     let r2 = min(column + 2u, last) * stride;
     let r3 = min(column + 3u, last) * stride;
-    for (var vector = thread; vector < params.k / 32u; vector += LANES) {
+    for (var vector = thread; vector < params.k / 32u; vector += THREADS) {
         let w0 = weight[r0 + vector];
         let w1 = weight[r1 + vector];
         let w2 = weight[r2 + vector];

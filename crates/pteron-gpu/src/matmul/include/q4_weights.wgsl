@@ -1,4 +1,4 @@
-// Reading 4-bit weights of any layout, `weight: array<u32>` with `scales: array<f32>`, four along k at a time.
+// Loads of 4-bit weights of any layout, `weight: array<u32>` with `scales: array<f32>`, four along k at a time, dequantised.
 
 //#include q4_dequantise
 

@@ -1,5 +1,5 @@
-// Activations rounded to 8 bits with the scale and the zero point of their row (`input_scale`, and `input_zero_point`, four
-// bytes a word). The zero point is taken off again, so that a product needs nothing but the row's scale at its end.
+// Activations quantised to 8 bits with the scale and the zero point of their row (`input_scale`, and `input_zero_point`, four
+// per word). The zero point is subtracted again, so that a product needs only the row's scale at its end.
 //#include exact_division
 fn activations(m: u32, k: u32) -> vec4<f32> {
     let row = min(m, params.m - 1u);

@@ -1,5 +1,5 @@
-// Up to three products of a few rows with 4-bit weights, on any device: a workgroup computes four columns of all rows, its 64
-// threads sharing k. What they have is then added up in a tree of workgroup memory, and a thread writes four outputs of a row.
+// Fused 4-bit linears, few rows, portable. A workgroup of 64 threads computes four columns (eight for SwiGLU) of all rows.
+// Threads share k; a tree reduction in workgroup memory adds their sums, and one thread per row stores four outputs.
 
 //#include grid
 //#include fused_linear_params
@@ -8,19 +8,19 @@
 
 const HALF: u32 = 32u;
 
-// The sums of half the threads, a row behind the other; those of gated twins lie behind all rows.
-var<workgroup> parts: array<vec4<f32>, HALF * ROWS * (1u + TWICE)>;
-var<workgroup> square_parts: array<f32, HALF * ROWS>;
+// Partial sums of half the threads, by row; the second four columns follow all rows.
+var<workgroup> partials: array<vec4<f32>, HALF * ROWS * (1u + TWO_BLOCKS)>;
+var<workgroup> square_partials: array<f32, HALF * ROWS>;
 
-// The upper half of the threads leaves what it has, then the lower half adds its own.
-fn leave(thread: u32) {
+// The upper half of the threads stores its sums, then the lower half adds its own.
+fn store_partials(thread: u32) {
     for (var m = 0u; m < ROWS; m++) {
         let at = m * HALF + thread % HALF;
         if thread >= HALF {
-            parts[at] = sums[m];
-            square_parts[at] = squares[m];
-            if TWICE == 1u {
-                parts[HALF * ROWS + at] = up_sums[m];
+            partials[at] = sums[m];
+            square_partials[at] = squares[m];
+            if TWO_BLOCKS == 1u {
+                partials[HALF * ROWS + at] = up_sums[m];
             }
         }
     }
@@ -28,25 +28,25 @@ fn leave(thread: u32) {
     for (var m = 0u; m < ROWS; m++) {
         let at = m * HALF + thread % HALF;
         if thread < HALF {
-            parts[at] += sums[m];
-            square_parts[at] += squares[m];
-            if TWICE == 1u {
-                parts[HALF * ROWS + at] += up_sums[m];
+            partials[at] += sums[m];
+            square_partials[at] += squares[m];
+            if TWO_BLOCKS == 1u {
+                partials[HALF * ROWS + at] += up_sums[m];
             }
         }
     }
 }
 
-fn add_up(thread: u32) {
+fn reduce(thread: u32) {
     for (var half = HALF / 2u; half > 0u; half /= 2u) {
         workgroupBarrier();
         if thread < half {
             for (var m = 0u; m < ROWS; m++) {
                 let at = m * HALF + thread;
-                parts[at] += parts[at + half];
-                square_parts[at] += square_parts[at + half];
-                if TWICE == 1u {
-                    parts[HALF * ROWS + at] += parts[HALF * ROWS + at + half];
+                partials[at] += partials[at + half];
+                square_partials[at] += square_partials[at + half];
+                if TWO_BLOCKS == 1u {
+                    partials[HALF * ROWS + at] += partials[HALF * ROWS + at + half];
                 }
             }
         }
@@ -59,16 +59,16 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
         @builtin(local_invocation_index) thread: u32) {
     let n = group_index(group, groups) * 4u;
     if n < params.n {
-        gather(thread, n);
-        leave(thread);
-        add_up(thread);
+        accumulate(thread, n);
+        store_partials(thread);
+        reduce(thread);
         if thread < min(ROWS, params.m) {
             let at = thread * HALF;
             var up = vec4<f32>();
-            if TWICE == 1u {
-                up = parts[HALF * ROWS + at];
+            if TWO_BLOCKS == 1u {
+                up = partials[HALF * ROWS + at];
             }
-            finish(thread, n, parts[at], up, square_parts[at]);
+            store_outputs(thread, n, partials[at], up, square_partials[at]);
         }
     }
 }

@@ -1,5 +1,5 @@
-// Up to three products of a few rows with 4-bit weights, where all subgroups have LANES threads: a workgroup computes four
-// or eight columns of all rows. A subgroup adds up what its threads have, then a thread for each row what the subgroups have.
+// Fused 4-bit linears, few rows, with subgroups of LANES threads. A workgroup computes four or eight columns of all rows. Each
+// subgroup reduces the sums of its threads; after one barrier a thread per row adds those of the subgroups.
 
 //#include grid
 //#include fused_linear_params
@@ -9,8 +9,8 @@
 override LANES: u32 = 32u;
 
 // The sums of the subgroups, a row behind the other; those of the other four columns lie behind all rows.
-var<workgroup> parts: array<vec4<f32>, THREADS / LANES * ROWS * (1u + TWICE)>;
-var<workgroup> square_parts: array<f32, THREADS / LANES * ROWS>;
+var<workgroup> partials: array<vec4<f32>, THREADS / LANES * ROWS * (1u + TWO_BLOCKS)>;
+var<workgroup> square_partials: array<f32, THREADS / LANES * ROWS>;
 
 // Each subgroup leaves what its threads have together.
 fn leave(subgroup: u32, lane: u32) {
@@ -18,18 +18,18 @@ fn leave(subgroup: u32, lane: u32) {
         let sum = subgroupAdd(sums[m]);
         let at = subgroup * ROWS + m;
         if lane == 0u {
-            parts[at] = sum;
+            partials[at] = sum;
         }
-        if TWICE == 1u {
+        if TWO_BLOCKS == 1u {
             let up = subgroupAdd(up_sums[m]);
             if lane == 0u {
-                parts[THREADS / LANES * ROWS + at] = up;
+                partials[THREADS / LANES * ROWS + at] = up;
             }
         }
         if NORM == 1u {
             let square = subgroupAdd(squares[m]);
             if lane == 0u {
-                square_parts[at] = square;
+                square_partials[at] = square;
             }
         }
     }
@@ -42,22 +42,22 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
         @builtin(subgroup_invocation_id) lane: u32) {
     let n = group_index(group, groups) * (4u + 4u * WIDE);
     if n < params.n {
-        gather(subgroup * LANES + lane, n);
+        accumulate(subgroup * LANES + lane, n);
         leave(subgroup, lane);
         if thread < min(ROWS, params.m) {
             var sum = vec4<f32>();
             var up = vec4<f32>();
             var square = 0.0;
             for (var at = thread; at < THREADS / LANES * ROWS; at += ROWS) {
-                sum += parts[at];
-                if TWICE == 1u {
-                    up += parts[THREADS / LANES * ROWS + at];
+                sum += partials[at];
+                if TWO_BLOCKS == 1u {
+                    up += partials[THREADS / LANES * ROWS + at];
                 }
                 if NORM == 1u {
-                    square += square_parts[at];
+                    square += square_partials[at];
                 }
             }
-            finish(thread, n, sum, up, square);
+            store_outputs(thread, n, sum, up, square);
         }
     }
 }

@@ -1,6 +1,6 @@
-// Rows as 16-bit floats, for the units that multiply matrices. A workgroup takes a row: it finds the largest number, divides all
-// by the power of two above it, so that nothing overflows and little is lost below, and leaves what undoes that as the row's
-// factor. Where there is a norm, its weights are multiplied in, and what else it multiplies by goes into the factor.
+// Packs rows as f16 for cooperative matrices. A workgroup of 256 threads packs one row: it finds the largest magnitude,
+// divides the row by the power of two above it, so that nothing overflows, and stores that factor. With a norm, its weights
+// are multiplied in and the inverse RMS goes into the factor. Subgroup reductions, then one barrier.
 
 //#include grid
 
@@ -22,10 +22,10 @@ override NORM: u32 = 0u;
 const THREADS: u32 = 256u;
 const SUBGROUPS: u32 = 8u;
 
-// Of each subgroup: the largest number, and the sum of squares.
-var<workgroup> found: array<vec2<f32>, SUBGROUPS>;
+// Largest magnitude and sum of squares of each subgroup.
+var<workgroup> subgroup_statistics: array<vec2<f32>, SUBGROUPS>;
 
-fn item(row: u32, i: u32) -> vec4<f32> {
+fn weighted(row: u32, i: u32) -> vec4<f32> {
     var v = x[row * params.vectors + i];
     if NORM == 1u {
         v *= norm[i];
@@ -33,12 +33,12 @@ fn item(row: u32, i: u32) -> vec4<f32> {
     return v;
 }
 
-// The largest number of a row and the sum of its squares before the norm's weights came in.
-fn of_row(row: u32, thread: u32, subgroup: u32, lane: u32) -> vec2<f32> {
+// The largest magnitude of a row, with the norm's weights, and the sum of squares without them.
+fn row_statistics(row: u32, thread: u32, subgroup: u32, lane: u32) -> vec2<f32> {
     var high = 0.0;
     var squares = 0.0;
     for (var i = thread; i < params.vectors; i += THREADS) {
-        let v = abs(item(row, i));
+        let v = abs(weighted(row, i));
         high = max(high, max(max(v.x, v.y), max(v.z, v.w)));
         if NORM == 1u {
             let plain = x[row * params.vectors + i];
@@ -47,12 +47,12 @@ fn of_row(row: u32, thread: u32, subgroup: u32, lane: u32) -> vec2<f32> {
     }
     let both = vec2<f32>(subgroupMax(high), subgroupAdd(squares));
     if lane == 0u {
-        found[subgroup] = both;
+        subgroup_statistics[subgroup] = both;
     }
     workgroupBarrier();
-    var all = found[0];
+    var all = subgroup_statistics[0];
     for (var i = 1u; i < SUBGROUPS; i++) {
-        all = vec2<f32>(max(all.x, found[i].x), all.y + found[i].y);
+        all = vec2<f32>(max(all.x, subgroup_statistics[i].x), all.y + subgroup_statistics[i].y);
     }
     return all;
 }
@@ -63,12 +63,12 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
         @builtin(subgroup_invocation_id) lane: u32) {
     // Workgroups past the last row repeat it.
     let row = min(group_index(group, groups), params.rows - 1u);
-    let all = of_row(row, thread, subgroup, lane);
-    // Within what 32 bits can undo.
+    let all = row_statistics(row, thread, subgroup, lane);
+    // Within the range of f32 factors.
     let exponent = clamp(frexp(all.x).exp, -100, 100);
     let shrink = ldexp(1.0, -exponent);
     for (var i = thread; i < params.vectors; i += THREADS) {
-        packed[row * params.vectors + i] = vec4<f16>(item(row, i) * shrink);
+        packed[row * params.vectors + i] = vec4<f16>(weighted(row, i) * shrink);
     }
     if thread == 0u {
         var factor = ldexp(1.0, exponent);

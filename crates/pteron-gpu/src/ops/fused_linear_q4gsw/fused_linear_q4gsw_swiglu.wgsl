@@ -1,5 +1,4 @@
-// What a gate lets through of many rows: silu(gate) · up, plus an addend where there is one. A workgroup computes 1,024
-// numbers, a thread four that lie together.
+// SwiGLU after a GEMM: silu(gate) · up, plus an addend. A workgroup of 256 threads computes 256 vectors of four, one per thread.
 
 //#include grid
 //#include silu

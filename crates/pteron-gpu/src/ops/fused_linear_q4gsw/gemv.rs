@@ -101,7 +101,7 @@ pub(super) fn recipes(op: &FusedLinearOp, caps: Caps, binds: &Binds) -> Vec<Reci
         .with("NORM", op.norm.is_some().into())
         .with("GATED", op.swiglu.into())
         .with("CHUNKS", op.weights.k / CHUNK)
-        .with("CHUNKS_A_SCALE", op.weights.group / CHUNK);
+        .with("CHUNKS_PER_SCALE", op.weights.group / CHUNK);
     let [out0, out1, out2] = binds.outputs;
     let binds = [binds.x, binds.norm, binds.weights, binds.scales, binds.addend, out0, out1, out2];
     GEMV_ROWS.iter().map(|&rows| Recipe::new(variant.clone().with("ROWS", rows), binds)).collect()

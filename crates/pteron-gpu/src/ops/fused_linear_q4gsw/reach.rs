@@ -87,7 +87,7 @@ pub(super) fn gemv(call: &DispatchView<'_>) -> Option<Reached> {
         }
         columns.0[1] = n;
     }
-    let groups = (chunks - count(1)) / count(call.constant("CHUNKS_A_SCALE")?);
+    let groups = (chunks - count(1)) / count(call.constant("CHUNKS_PER_SCALE")?);
     let weights = (last_row - count(1)) * count(params.weight_stride / 8) + chunks;
     let x = (count(params.x_row) + rows) * chunks * count(4);
     let scales = columns.scales(&params, groups);

@@ -1,4 +1,4 @@
-// Rows times rows of weights, many rows: a workgroup computes a square tile of the output, a thread 4×4 of it.
+// f32 linear, many rows: tiled GEMM (`matmul_tile`). A workgroup computes a TILE × TILE tile of the output, a thread 4 × 4 of it.
 
 //#include grid
 //#include matmul_params

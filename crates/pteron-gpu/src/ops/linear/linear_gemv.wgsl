@@ -1,4 +1,5 @@
-// Rows times rows of weights, few rows: a workgroup computes up to eight rows of four outputs, its threads sharing k.
+// f32 linear, few rows: GEMV (`matmul_gemv`). A workgroup of 64 threads computes up to eight rows by four columns; threads
+// share k.
 
 //#include grid
 //#include matmul_params

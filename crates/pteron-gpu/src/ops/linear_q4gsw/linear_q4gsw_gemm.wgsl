@@ -1,5 +1,5 @@
-// Rows times rows of 4-bit weights, many rows: a workgroup computes a square tile of the output, a thread 4×4 of it, from
-// weights it makes floats of on the way into workgroup memory.
+// 4-bit linear, many rows: tiled GEMM (`matmul_tile`). A workgroup computes a TILE × TILE tile of the output, a thread 4 × 4
+// of it; weights are dequantised on the way to workgroup memory.
 
 //#include grid
 //#include matmul_params

@@ -1,5 +1,5 @@
-// Rows times rows of 4-bit weights of any layout, few rows: a workgroup computes up to eight rows of four outputs, its
-// threads sharing k, four at a time.
+// 4-bit linear, few rows, any layout of the weights: GEMV (`matmul_gemv`). A workgroup of 64 threads computes up to eight rows
+// by four columns; threads share k, four values at a time.
 
 //#include grid
 //#include matmul_params

@@ -1,5 +1,5 @@
-// Rows times rows of 4-bit weights in whole vectors, few rows: a workgroup computes up to eight rows of four outputs, its
-// threads sharing k, 32 at a time.
+// 4-bit linear, few rows, weights in 16-byte vectors: GEMV (`matmul_gemv`). A workgroup of 64 threads computes up to eight
+// rows by four columns; threads share k, 32 values per load.
 
 //#include grid
 //#include matmul_params

@@ -1,5 +1,5 @@
-// Rotates the pairs (x[2i], x[2i + 1]) of every head of the queries and the keys by the angle of their token and pair.
-// A workgroup turns 256 pairs, a thread one; the keys' pairs follow the queries'.
+// Rotary embedding of interleaved pairs (x[2i], x[2i + 1]) in every head of queries and keys (GPT-J and Meta layout). A
+// workgroup of 256 threads rotates 256 pairs, one per thread; the keys' pairs follow the queries'.
 
 //#include grid
 //#include rotate_pair
@@ -26,7 +26,7 @@ struct Params {
 fn rotate(x: vec2<f32>, i: u32, heads: u32) -> vec2<f32> {
     let token = i / params.pairs / heads % params.tokens;
     let at = token * params.pairs + i % params.pairs;
-    return turned(x, freqs_cos[at], freqs_sin[at]);
+    return rotate_pair(x, freqs_cos[at], freqs_sin[at]);
 }
 
 @compute @workgroup_size(256)

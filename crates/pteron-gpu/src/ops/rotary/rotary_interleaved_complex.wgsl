@@ -1,5 +1,5 @@
-// Rotates the pairs (x[2i], x[2i + 1]) of every token by the angle of its place, whose cosine and sine lie together too.
-// A workgroup turns 256 pairs, a thread one.
+// Rotary embedding of interleaved pairs (x[2i], x[2i + 1]) by complex numbers cos + i·sin (`freqs_cis`). A workgroup of 256
+// threads rotates 256 pairs, one per thread.
 
 //#include grid
 //#include rotate_pair
@@ -21,6 +21,6 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     let i = group_index(group, groups) * 256u + thread;
     if i < params.count {
         let angle = freqs_cis[i % params.token_pairs];
-        out[i] = turned(x[i], angle.x, angle.y);
+        out[i] = rotate_pair(x[i], angle.x, angle.y);
     }
 }

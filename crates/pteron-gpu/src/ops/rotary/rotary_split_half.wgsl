@@ -1,7 +1,7 @@
-// Rotates the pairs (x[i], x[i + half]) of every head of the queries and the keys by the angles of their token, which lie in
-// the tables from a row on that is known each step; each of a pair has its own entry there. What lies past both halves of a
-// head is copied. A workgroup does 256 items, a thread one, of either a pair of T or a T to copy; the keys' items follow the
-// queries'. T is four elements that lie together, or one where halves are not whole vectors.
+// Rotary embedding of split halves: pairs (x[i], x[i + half]) in every head of queries and keys (NeoX and Hugging Face
+// layout). Rows of the tables start at a step word; each element of a pair has its own table entry. Elements past both halves
+// are copied. A workgroup of 256 threads does 256 items, one per thread: a pair of T, or a T to copy; the keys' items follow
+// the queries'. T is a vector of four, or one element where halves are not whole vectors.
 
 //#include grid
 
@@ -33,16 +33,16 @@ struct Item {
     at: u32,
     // The same in the tables.
     angle: u32,
-    turns: bool,
+    rotates: bool,
 }
 
 fn item(i: u32, heads: u32) -> Item {
     let items = params.width - params.half;
     let head = i / items;
     let part = i % items;
-    let turns = part < params.half;
+    let rotates = part < params.half;
     let row = step[params.step_base] + head / heads % params.tokens;
-    return Item(head * params.width + select(part + params.half, part, turns), row * 2u * params.half + part, turns);
+    return Item(head * params.width + select(part + params.half, part, rotates), row * 2u * params.half + part, rotates);
 }
 
 fn first(a: T, b: T, angle: u32) -> T {
@@ -60,7 +60,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     if i < params.q_count {
         let own = item(i, params.q_heads);
         let a = xq[own.at];
-        if own.turns {
+        if own.rotates {
             let b = xq[own.at + params.half];
             xq_out[own.at] = first(a, b, own.angle);
             xq_out[own.at + params.half] = second(a, b, own.angle);
@@ -70,7 +70,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     } else if i < params.count {
         let own = item(i - params.q_count, params.k_heads);
         let a = xk[own.at];
-        if own.turns {
+        if own.rotates {
             let b = xk[own.at + params.half];
             xk_out[own.at] = first(a, b, own.angle);
             xk_out[own.at + params.half] = second(a, b, own.angle);

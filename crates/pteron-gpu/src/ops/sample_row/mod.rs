@@ -1,8 +1,8 @@
-//! `pteron.sample_row`: the next token from the last row of logits, the likeliest or a sample. No file has it: it is put
-//! behind a graph so that a token need not come to the host before the next step begins.
+//! `pteron.sample_row`: the index of one element of the last row, by argmax (greedy) or by Gumbel-max sampling of the softmax. No file has it: it is
+//! appended to a graph, so that the index need not reach the host before the next call.
 //!
-//! A sample is drawn by adding noise to every logit and taking the greatest. The noise is a function of a seed, of a number that
-//! differs from draw to draw, and of the token, so that a seed draws the same tokens every time on one adapter.
+//! Gumbel-max adds noise to every element and takes the argmax. The noise is a function of a seed, the number of the draw and the index, so a
+//! seed gives the same samples every time on one adapter.
 
 #[cfg(test)]
 mod tests;
@@ -20,32 +20,32 @@ use crate::plan::{Bind, BoundsCx, Dispatch, Op, Plan, PlanCx, Recipe, Recipes};
 use crate::reference::{HostData, HostTensors};
 use crate::shape::Dims;
 
-static PARTS: KernelDef =
-    KernelDef::new("sample_row", include_str!("sample_row.wgsl"), Row::FIELDS).with_includes(&[includes!["argmax"]]);
-static LAST: KernelDef = KernelDef::new("sample_row_reduce", include_str!("sample_row_reduce.wgsl"), Parts::FIELDS)
+static BLOCKS: KernelDef =
+    KernelDef::new("sample_row", include_str!("sample_row.wgsl"), BlockParams::FIELDS).with_includes(&[includes!["argmax"]]);
+static REDUCE: KernelDef = KernelDef::new("sample_row_reduce", include_str!("sample_row_reduce.wgsl"), ReduceParams::FIELDS)
     .with_includes(&[includes!["argmax"]]);
 
 params! {
     /// Of `sample_row.wgsl`.
-    struct Row { start: u32, length: u32, part: u32, parts: u32 }
+    struct BlockParams { start: u32, length: u32, block: u32, blocks: u32 }
 }
 params! {
     /// Of `sample_row_reduce.wgsl`.
-    struct Parts { parts: u32, pad: [u32; 3] }
+    struct ReduceParams { blocks: u32, pad: [u32; 3] }
 }
 
 /// The operator's name.
 pub const NAME: &str = "pteron.sample_row";
 
 /// The registry entry.
-pub static DEF: OpDef = OpDef { names: &[NAME], internal: &[NAME], kernels: &[&PARTS, &LAST], decode };
+pub static DEF: OpDef = OpDef { names: &[NAME], internal: &[NAME], kernels: &[&BLOCKS, &REDUCE], decode };
 
-/// Words of `sampling`: one over the temperature, two of seed, and the draw.
+/// Words of `sampling`: inverse temperature, two of seed, and the number of the draw.
 const SAMPLING_WORDS: u64 = 4;
-/// Logits that a workgroup looks through.
-const PART: u32 = 2048;
-/// Bytes of what a workgroup found.
-const FOUND: u64 = 8;
+/// Elements per workgroup.
+const BLOCK_LEN: u32 = 2048;
+/// Bytes of a workgroup's result.
+const RESULT_BYTES: u64 = 8;
 
 #[derive(Debug)]
 struct SampleRow {
@@ -59,41 +59,42 @@ fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
     let sampling = args.tensor_of("sampling", &[Elem::I32])?;
     if args.info(sampling).bound.count() != SAMPLING_WORDS {
         let bound = args.info(sampling).bound;
-        return Err(OpError::new("sampling", format!("is {bound}, it must have {SAMPLING_WORDS} numbers")));
+        return Err(OpError::new("sampling", format!("is {bound}, expected {SAMPLING_WORDS} elements")));
     }
     Ok(Box::new(SampleRow { logits, sampling, out: args.output_of("out", Elem::I32)? }))
 }
 
-fn parts(row: u32) -> u32 {
-    row.div_ceil(PART)
+fn blocks(row: u32) -> u32 {
+    row.div_ceil(BLOCK_LEN)
 }
 
-/// The shape of one token, as a graph takes it.
-fn one_token() -> Dims {
+/// The dims of the output, `[1, 1]`.
+fn out_dims() -> Dims {
     Dims::new(&[1, 1]).unwrap_or(Dims::SCALAR)
 }
 
 impl Op for SampleRow {
     fn recipes(&self, cx: &BoundsCx<'_>) -> Result<Recipes, OpError> {
-        let found = Bind::Scratch(0);
+        let block_best = Bind::Scratch(0);
         let list = vec![
-            Recipe::new(Variant::new(&PARTS), [self.logits.into(), self.sampling.into(), found]),
-            Recipe::new(Variant::new(&LAST), [found, self.out.into()]),
+            Recipe::new(Variant::new(&BLOCKS), [self.logits.into(), self.sampling.into(), block_best]),
+            Recipe::new(Variant::new(&REDUCE), [block_best, self.out.into()]),
         ];
-        let scratch = vec![FOUND * u64::from(parts(cx.bound(self.logits).last()))];
+        let scratch = vec![RESULT_BYTES * u64::from(blocks(cx.bound(self.logits).last()))];
         Ok(Recipes { list, scratch, ..Recipes::default() })
     }
 
     fn plan(&self, cx: &PlanCx<'_>) -> Result<Plan, OpError> {
         let dims = cx.dims(self.logits);
         if dims.count() == 0 {
-            return Err(OpError::new("logits", format!("is {dims}, which has no last row to choose from")));
+            return Err(OpError::new("logits", format!("is {dims}, expected at least one row")));
         }
-        let (length, parts) = (dims.last(), parts(dims.last()));
-        let row = Row { start: dims.count_u32() - length, length, part: PART, parts };
-        let steps = [Dispatch::groups(0, &row, parts.into())?, Dispatch::groups(1, &Parts { parts, pad: [0; 3] }, 1)?];
-        let plan = Plan::new(self.out, one_token(), steps.into_iter().flatten());
-        Ok(Plan { scratch: vec![FOUND * u64::from(parts)], ..plan })
+        let (length, blocks) = (dims.last(), blocks(dims.last()));
+        let row = BlockParams { start: dims.count_u32() - length, length, block: BLOCK_LEN, blocks };
+        let steps =
+            [Dispatch::groups(0, &row, blocks.into())?, Dispatch::groups(1, &ReduceParams { blocks, pad: [0; 3] }, 1)?];
+        let plan = Plan::new(self.out, out_dims(), steps.into_iter().flatten());
+        Ok(Plan { scratch: vec![RESULT_BYTES * u64::from(blocks)], ..plan })
     }
 
     #[cfg(any(test, feature = "reference"))]
@@ -104,30 +105,30 @@ impl Op for SampleRow {
         let words: Vec<u32> = tensors.i32(self.sampling).iter().map(|word| word.cast_unsigned()).collect();
         let scale = f64::from(f32::from_bits(words[0]));
         let mut best: Option<(f64, usize)> = None;
-        for (token, &logit) in row.iter().enumerate() {
-            let noise = || noise(&words, u32::try_from(token).unwrap_or(0));
+        for (index, &logit) in row.iter().enumerate() {
+            let noise = || gumbel_noise(&words, u32::try_from(index).unwrap_or(0));
             let value = if scale == 0.0 { logit.into() } else { f64::from(logit) * scale + noise() };
             if best.is_none_or(|(highest, _)| value > highest) {
-                best = Some((value, token));
+                best = Some((value, index));
             }
         }
-        let token =
-            best.and_then(|(_, token)| i32::try_from(token).ok()).filter(|_| !row.iter().any(|logit| logit.is_nan()));
-        tensors.set(self.out, one_token(), HostData::I32(vec![token.unwrap_or(-1)]));
+        let index =
+            best.and_then(|(_, index)| i32::try_from(index).ok()).filter(|_| !row.iter().any(|logit| logit.is_nan()));
+        tensors.set(self.out, out_dims(), HostData::I32(vec![index.unwrap_or(-1)]));
         Ok(())
     }
 }
 
 #[cfg(any(test, feature = "reference"))]
-fn noise(words: &[u32], token: u32) -> f64 {
-    let bits = words[1..].iter().rev().fold(mixed(token), |bits, word| mixed(word ^ bits));
+fn gumbel_noise(words: &[u32], index: u32) -> f64 {
+    let bits = words[1..].iter().rev().fold(hash(index), |bits, word| hash(word ^ bits));
     let uniform = (f64::from(bits >> 8) + 0.5) / f64::from(1 << 24);
     -(-uniform.ln()).ln()
 }
 
-/// Bits of which each depends on every one of these.
+/// An integer hash: every output bit depends on every input bit.
 #[cfg(any(test, feature = "reference"))]
-fn mixed(mut x: u32) -> u32 {
+fn hash(mut x: u32) -> u32 {
     x = (x ^ (x >> 16)).wrapping_mul(0x7feb_352d);
     x = (x ^ (x >> 15)).wrapping_mul(0x846c_a68b);
     x ^ (x >> 16)

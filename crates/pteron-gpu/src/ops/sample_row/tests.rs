@@ -19,7 +19,7 @@ fn sampling(scale: f32, seed: i32, draw: i32) -> HostTensor {
 }
 
 #[test]
-fn the_greatest_of_the_last_row_and_of_equals_the_first() {
+fn greedy_takes_the_first_maximum_of_the_last_row() {
     let calls = [(1u32, 7000u32), (3, 7000), (2, 1), (3, 2049), (1, 300)].map(|(rows, width)| {
         let mut values = noise(u64::from(rows + width), (rows * width) as usize);
         let last = values.len() - width as usize;
@@ -31,7 +31,7 @@ fn the_greatest_of_the_last_row_and_of_equals_the_first() {
 }
 
 #[test]
-fn infinities_zeros_and_what_is_no_number() {
+fn infinities_zeros_and_nan() {
     let rows = [
         vec![f32::NEG_INFINITY, -1e30, f32::NEG_INFINITY],
         vec![-0.0, 0.0, -1.0],
@@ -49,12 +49,12 @@ fn infinities_zeros_and_what_is_no_number() {
             sketch.call(NAME, &[logits, sampling, out]);
             sketch
         })
-        .contains("`sampling` is [2], it must have 4 numbers")
+        .contains("`sampling` is [2], expected 4 elements")
     );
 }
 
 #[test]
-fn a_draw_is_what_the_reference_draws() {
+fn samples_equal_the_reference() {
     let calls: Vec<_> = (0..20).map(|draw| vec![f32s(&[1, 500], noise(9, 500)), sampling(1.5, 42, draw)]).collect();
     check(&sketch(&[1, 500]), &calls, 0.0);
 }
@@ -66,7 +66,7 @@ fn draw(graph: &LoadedGraph, state: &mut State, logits: &[f32], scale: f32, seed
 }
 
 #[test]
-fn draws_follow_the_softmax() {
+fn samples_follow_the_softmax() {
     let logits = [2.0f32, 1.0, 0.0, -1.0, 0.5, 0.5];
     for scale in [1.0f32, 0.5] {
         let graph = sketch(&[1, 6]).load(&LoadOptions::default()).unwrap();
@@ -86,7 +86,7 @@ fn draws_follow_the_softmax() {
 }
 
 #[test]
-fn another_seed_draws_other_tokens_and_the_same_one_the_same() {
+fn samples_depend_on_the_seed_alone() {
     let graph = sketch(&[1, 64]).load(&LoadOptions::default()).unwrap();
     let mut state = graph.new_state().unwrap();
     let mut draws = |seed| (0..24).map(|index| draw(&graph, &mut state, &[0.0; 64], 1.0, seed, index)).collect::<Vec<_>>();

@@ -1,4 +1,5 @@
-// New keys and values into their caches. A thread writes a vector of each; keys are turned by their position on the way.
+// Appends new keys and values to their caches, keys with rotary embedding. A workgroup of 64 threads copies 64 vectors of
+// each, one per thread.
 
 //#include grid
 //#include flash_params

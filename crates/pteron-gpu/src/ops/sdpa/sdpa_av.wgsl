@@ -1,5 +1,5 @@
-// Weights times the cached values. A thread computes 4 rows by one element of the head and reads each value once for all
-// rows; 64 of them, along the head first, are a workgroup. The context goes four positions at a time without a branch, then what is left, checked.
+// Weights times cached values, AV. A workgroup of 64 threads computes 64 elements along the head for 4 rows: a thread computes
+// 4 rows by one element, with 4 loads of values and 4 vector loads of weights per 4 keys. No workgroup memory.
 
 //#include grid
 //#include materialised_params

@@ -1,5 +1,4 @@
-// Weights times the cached values the plain way, to measure the tiled kernels against. A workgroup computes 64 elements of the
-// output that lie together, a thread one.
+// Baseline for benchmarks: weights times cached values, one thread per element, 64 threads per workgroup.
 
 //#include grid
 //#include materialised_params

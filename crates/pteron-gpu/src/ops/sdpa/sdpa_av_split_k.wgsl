@@ -1,6 +1,6 @@
-// Weights times the cached values where there are few rows, as in decoding: the context is split among threads. A workgroup
-// computes 4 rows by 4 elements of one KV head: of its 128 threads 4 lie along the head and 32 take every 32nd vector of the
-// context, then their partials are added up in a tree of workgroup memory.
+// Weights times cached values, AV, with the context split over threads, for few rows as in decode. A workgroup of 128 threads
+// computes 4 rows by 4 elements of one KV head: 4 threads along the head, 32 along the context, each with every 32nd vector of
+// four keys. A tree reduction in workgroup memory adds the 32 partial sums.
 
 //#include grid
 //#include materialised_params
@@ -54,7 +54,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
             a2 += x2.x * y0 + x2.y * y1 + x2.z * y2 + x2.w * y3;
             a3 += x3.x * y0 + x3.y * y1 + x3.z * y2 + x3.w * y3;
         }
-        // What is left of the context, less than a vector, goes one position a thread.
+        // The remainder of the context, less than a vector, takes one key per thread.
         if split < end % 4u {
             let y = v_cache[first + (vectors * 4u + split) * pitch];
             a0 += scores[w0 + vectors][split] * y;
@@ -76,7 +76,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
         }
         workgroupBarrier();
     }
-    // The first 16 threads store one element each: a row of the tile and a place along the head.
+    // The first 16 threads store one element each.
     let r = thread / 4u;
     if inside && r < 4u && row + r < s.rows {
         out[query_at(s, head, row + r) + lane] = partials[r][thread % 4u];

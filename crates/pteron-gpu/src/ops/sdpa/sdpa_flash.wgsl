@@ -1,43 +1,42 @@
-// Attention in one sweep over the context. A workgroup takes ROWS rows of one KV head and one split of the context (often all of
-// it), KEYS positions at a time: scores of the rows against those keys, their exponentials below the row_max score so far, and
-// the values summed with them as weights. When a higher score comes, what was summed before is scaled down. Scores exist in
-// workgroup memory alone.
+// Flash attention. A workgroup of 128 threads computes ROWS query rows of one KV head over one split of the context, in tiles
+// of KEYS keys: scores QKᵀ, online softmax, and the weighted sum of values. Queries, scores and row statistics are in
+// workgroup memory; the sums are in registers; scores never reach storage buffers.
 //
-// Its 128 threads share the work in three ways. Scores: a thread has QUERY_ROWS rows and one or two keys. Exponentials: some
-// threads share a row. Values: a thread has a vector of the head for VALUE_ROWS rows, and where threads are left over they take
-// every second, third, … position, and add up at the end.
+// QKᵀ: a thread computes QUERY_ROWS rows by one or two keys, with one vector load per key and step. Softmax: THREADS / ROWS
+// threads share a row, with four barriers per tile. AV: a thread accumulates one vector of the head for VALUE_ROWS rows; where
+// threads are left, groups of them take every n-th key and are reduced at the end.
 //
-// Where the context has several parts, what is written is not the answer but sums, with the row_max score and the row_sum of the
-// weights behind them, for `combine`.
+// With several splits the output is a partial result per row: the unnormalised sum, then a vector with the row's maximum and
+// sum, for `sdpa_split_kv_combine`.
 //
-// With APPEND_KV, new keys and values are not in the caches yet. They are read where they come from, and the workgroup of a head
-// that has its first rows and its last split writes them; nobody reads those places of a cache before the next dispatch.
+// With APPEND_KV, new keys and values are read from the inputs, and the workgroup with a head's first rows and last split
+// appends them to the caches. No other workgroup of the dispatch reads those rows of the caches.
 
 //#include grid
 //#include flash_params
 //#include flash_new_kv
 
-// Rows of a workgroup, a multiple of 4, and positions of the context it has in hand at a time.
+// Query rows of a workgroup, a multiple of 4, and keys per tile.
 override ROWS: u32 = 4u;
 override KEYS: u32 = 128u;
-// Rows that a thread scores, 4 or 8, and positions it scores them at: 1, or 2 where it has 4 rows.
+// QKᵀ tile of a thread: 4 or 8 rows, and 1 key, or 2 with 4 rows.
 override QUERY_ROWS: u32 = 4u;
 override QUERY_KEYS: u32 = 1u;
-// Rows for which a thread sums values, 4 or 8.
+// Rows per thread in AV, 4 or 8.
 override VALUE_ROWS: u32 = 4u;
-// 1: new keys and values are written on the way; a thread then scores one position.
+// 1: the kernel appends new keys and values to the caches; QUERY_KEYS is 1 then.
 override APPEND_KV: u32 = 0u;
 
 const THREADS: u32 = 128u;
 
 var<workgroup> queries: array<vec4<f32>, ROWS * HEAD_VECTORS>;
-// Scores, then weights: four rows together, position by position.
+// Scores, then softmax weights: vectors of four rows, by key.
 var<workgroup> weights: array<vec4<f32>, ROWS / 4u * KEYS>;
 var<workgroup> row_partials: array<f32, THREADS>;
 var<workgroup> sums: array<vec4<f32>, THREADS>;
 var<workgroup> row_max: array<f32, ROWS>;
 var<workgroup> row_sum: array<f32, ROWS>;
-// What earlier sums are scaled by.
+// The factor that rescales earlier sums.
 var<workgroup> rescales: array<f32, ROWS>;
 
 fn load_queries(thread: u32, head: u32, first: u32, position: u32) {
@@ -56,7 +55,7 @@ fn load_queries(thread: u32, head: u32, first: u32, position: u32) {
     }
 }
 
-// A vector of the value at a position.
+// A vector of the value at a key's position.
 fn value_at(at: u32, head: u32, vector: u32, position: u32) -> vec4<f32> {
     if APPEND_KV == 1u && at >= position {
         return new_value(at - position, head, vector);
@@ -64,21 +63,21 @@ fn value_at(at: u32, head: u32, vector: u32, position: u32) -> vec4<f32> {
     return vec4<f32>(v_cache[(at * params.heads + head) * HEAD_VECTORS + vector]);
 }
 
-// Four rows against one vector of a key.
+// Partial dot products of four rows with one vector of a key.
 fn four_scores(row: u32, vector: u32, key: vec4<f32>) -> vec4<f32> {
     let at = row * HEAD_VECTORS + vector;
     return vec4<f32>(dot(queries[at], key), dot(queries[at + HEAD_VECTORS], key),
                      dot(queries[at + 2u * HEAD_VECTORS], key), dot(queries[at + 3u * HEAD_VECTORS], key));
 }
 
-// A score counts only where the row sees the position.
+// Masks the scores of keys that a row does not see.
 fn masked(scores: vec4<f32>, key: u32, row: u32, position: u32, context: u32) -> vec4<f32> {
     let sees = vec4<u32>(visible_keys(row, position, context), visible_keys(row + 1u, position, context),
                          visible_keys(row + 2u, position, context), visible_keys(row + 3u, position, context));
     return select(vec4<f32>(MASKED_SCORE), scores, vec4<u32>(key) < sees);
 }
 
-// Scores of all rows at the positions from `start` on. `end` is where the last row's sight ends.
+// QKᵀ for the tile of keys from `start` on. `end` is the end of the keys that the last row sees.
 fn score(thread: u32, head: u32, first: u32, start: u32, end: u32, position: u32, context: u32) {
     let row_groups = KEYS / QUERY_KEYS;
     let row = thread / row_groups * QUERY_ROWS;
@@ -118,7 +117,7 @@ fn score(thread: u32, head: u32, first: u32, start: u32, end: u32, position: u32
     }
 }
 
-// Scores become weights: exponentials of how far they are below the row_max so far.
+// Online softmax: replaces scores by exp(score − row maximum), and updates maximum, sum and the factor for earlier sums.
 fn online_softmax(thread: u32) {
     let threads = THREADS / ROWS;
     let row = thread / threads;
@@ -161,7 +160,7 @@ fn rescale_of(row: u32) -> vec4<f32> {
     return vec4<f32>(rescales[row], rescales[row + 1u], rescales[row + 2u], rescales[row + 3u]);
 }
 
-// Adds up what the threads have that share a vector of a row, and writes it. All threads of the workgroup call it.
+// Reduces the sums of threads that share a vector of a row, and stores the result. All threads of the workgroup call it.
 fn store_row(thread: u32, sharing: u32, head: u32, first: u32, local: u32, vector: u32, key_group: u32, split: u32, sum: vec4<f32>) {
     sums[thread] = sum;
     workgroupBarrier();
@@ -231,7 +230,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
                 sum6 *= second_by.z;
                 sum7 *= second_by.w;
             }
-            // Threads that no vector is left for sum nothing.
+            // Threads beyond the last vector accumulate nothing.
             let keys = select(0u, min(KEYS, end - start), key_group < key_groups);
             for (var key = key_group; key < keys; key += key_groups) {
                 let value = value_at(start + key, head, vector, position);

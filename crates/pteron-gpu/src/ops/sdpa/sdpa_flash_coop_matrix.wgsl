@@ -1,13 +1,14 @@
-// Attention of many rows by products of matrices: a sweep over the context as `sdpa_flash`, KEYS positions at a time, but scores
-// and weighted values come from 16 × 16 matrices of 16-bit floats that a subgroup multiplies together and sums up in 32 bits. A
-// workgroup takes the rows of its subgroups, BLOCKS times 16 each, of one KV head and one split of the context.
+// Flash attention with cooperative matrices of 16 × 16: f16 operands, f32 accumulators. A workgroup of 4 subgroups of 32
+// threads computes 4 · BLOCKS · 16 query rows of one KV head over one split of the context, in tiles of KEYS keys that are
+// staged as f16 in workgroup memory.
 //
-// Nothing can be done with single elements of a matrix. So scores go through workgroup memory to become weights, and what the
-// weights give with the values goes through it again, to be added to what threads have summed up. Two threads share a row: each
-// has every second vector of it. Arrays of matrices would not stay in registers, so loops over matrices are written out.
+// A kernel cannot address elements of a cooperative matrix. Scores go through workgroup memory for the online softmax, and the
+// products with values go through it again to be added to the rescaled sums in registers. Two threads share a row: each holds
+// every second vector. Arrays of matrices would spill, so loops over matrices are unrolled. Each tile takes two barriers, two
+// per block of rows and two per block and chunk of the head.
 //
-// Where the context has several parts, what is written is not the answer but sums, with the highest score and the total of the
-// weights behind them, for `combine`.
+// With several splits the output is a partial result per row: the unnormalised sum, then a vector with the row's maximum and
+// sum, for `sdpa_split_kv_combine`.
 
 //#include saturate_f16
 //#include flash_params
@@ -25,9 +26,9 @@ const BLOCKS: u32 = {BLOCKS}u;
 const KEYS: u32 = {KEYS}u;
 const THREADS: u32 = SUBGROUPS * 32u;
 const ROWS: u32 = SUBGROUPS * BLOCKS * 16u;
-// Vectors of a row that go through workgroup memory at a time.
+// Vectors of a row that are staged in workgroup memory at a time.
 const CHUNK: u32 = 16u;
-// Vectors from row to row in workgroup memory: two more than there are, so that the threads of a subgroup find all its banks.
+// Row pitch in workgroup memory, in vectors: padded by two against bank conflicts.
 const PITCH: u32 = CHUNK + 2u;
 override KEY_PITCH: u32 = HEAD_VECTORS + 2u;
 
@@ -36,7 +37,7 @@ var<workgroup> values: array<vec4<f16>, KEYS * KEY_PITCH>;
 var<workgroup> scores: array<vec4<f32>, SUBGROUPS * 16u * PITCH>;
 var<workgroup> weights: array<vec4<f16>, SUBGROUPS * 16u * PITCH>;
 
-// What matrices are loaded from and stored to has a name: naga's SPIR-V wants it so.
+// Pointers have names: naga's SPIR-V backend requires it for cooperative loads and stores.
 fn load_a(at: u32) -> coop_mat16x16<f16, A> {
     let pointer = &weights[at];
     let pitch = PITCH;
@@ -96,7 +97,7 @@ fn masked(score: vec4<f32>, key: u32, visible_end: u32) -> vec4<f32> {
 @compute @workgroup_size(THREADS)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(subgroup_id) subgroup: u32, @builtin(subgroup_invocation_id) lane: u32) {
-    // As `group_index`, of which naga does not know that all threads have the same.
+    // As `group_index`, whose result naga does not know to be uniform.
     let index = group.y * groups.x + group.x;
     let position = step[params.step_base];
     let context = step[params.step_base + 1u];
@@ -107,10 +108,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     let head = index / splits % params.heads;
     let order = index / splits / params.heads;
     if order < tiles {
-        // Tiles that see the most go first, so that the grid ends with short ones.
+        // Tiles that see the most keys go first, so that the grid ends with short ones.
         let first = (tiles - 1u - order) * ROWS;
         let end = min((split + 1u) * split_keys, visible_keys(first + ROWS - 1u, position, context));
-        // Before this, all rows see all positions.
+        // Before this key, no row is masked.
         let unmasked_end = visible_keys(first, position, context);
         let thread = subgroup * 32u + lane;
         let half = lane % 2u;
@@ -171,7 +172,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
                 let high{block} = max(row_max{block}, max(largest{block}, subgroupShuffleXor(largest{block}, 1u)));
                 let rescale{block} = exp2(row_max{block} - high{block});
                 row_max{block} = high{block};
-                // Rows that see nothing here yet get no weight.
+                // Rows that have seen no key yet get weights of 0.
                 let shift{block} = select(high{block}, 0.0, high{block} <= 0.5 * MASKED_SCORE);
                 four{block} = vec4<f32>();
                 //#unroll pair {PAIRS}

@@ -1,13 +1,14 @@
-// Attention of a few rows where all subgroups have one split_keys. THREADS_PER_KEY threads of a subgroup have a position together, VECTORS vectors
-// of its key and value each, and hold their split of ROWS queries. A workgroup takes ROWS rows of one KV head and one split of the
-// context (often all of it), UNROLL positions for each key_group at a time. Teams meet only at the end: each has its own row_max
-// scores, totals of weights and sums, which are added up in the subgroup first, then in workgroup memory.
+// Split-KV decode with subgroups of one size. A workgroup of THREADS threads computes ROWS query rows of one KV head over one
+// split of the context. THREADS_PER_KEY threads of a subgroup share a key: each holds VECTORS vectors of ROWS queries in
+// registers, loads as many of UNROLL keys and values per step, and reduces scores by subgroup shuffles. Every group of threads
+// has its own online softmax state; the states are merged at the end, first within the subgroup, then in workgroup memory
+// after one barrier.
 //
-// Where the context has several parts, what is written is not the answer but sums, with the row_max score and the row_sum of the
-// weights behind them, for `combine`.
+// With several splits the output is a partial result per row: the unnormalised sum, then a vector with the row's maximum and
+// sum, for `sdpa_split_kv_combine`.
 //
-// New keys and values are not in the caches yet. They are read where they come from, and the workgroup of a head that has its
-// first rows and its last split writes them; nobody reads those places of a cache before the next dispatch.
+// New keys and values are read from the inputs, and the workgroup with a head's first rows and last split appends them to the
+// caches. No other workgroup of the dispatch reads those rows of the caches.
 
 //#include grid
 //#include flash_params
@@ -26,14 +27,14 @@ var<workgroup> shared_sums: array<vec4<f32>, SUBGROUPS * ROWS * HEAD_VECTORS>;
 // The row_max score and the row_sum of the weights.
 var<workgroup> shared_max_sum: array<vec2<f32>, SUBGROUPS * ROWS>;
 
-// Vectors of each row that a thread holds.
+// A thread's vectors of each row.
 var<private> queries: array<vec4<f32>, ROWS * VECTORS>;
 var<private> sums: array<vec4<f32>, ROWS * VECTORS>;
 var<private> row_max: array<f32, ROWS>;
 var<private> row_sum: array<f32, ROWS>;
-// How many positions a row visible_end.
+// The end of the keys that a row sees.
 var<private> visible_end: array<u32, ROWS>;
-// Vectors of each position.
+// A thread's vectors of each key and value.
 var<private> keys: array<vec4<f32>, UNROLL * VECTORS>;
 var<private> values: array<vec4<f32>, UNROLL * VECTORS>;
 
@@ -54,7 +55,7 @@ fn load_queries(member: u32, head: u32, first: u32, position: u32, context: u32)
     }
 }
 
-// The keys and values of a key_group, of the positions from `start` on. Past the end there is the last.
+// Loads the keys and values of a thread group, from key `start` on. Keys past the end repeat the last.
 fn load(key_group: u32, member: u32, head: u32, start: u32, end: u32, position: u32) {
     if start < position {
         for (var u = 0u; u < UNROLL; u++) {
@@ -78,7 +79,7 @@ fn load(key_group: u32, member: u32, head: u32, start: u32, end: u32, position: 
     }
 }
 
-// What is in hand, added to the sums of a row. `at` is the key_group's first position.
+// Accumulates the loaded keys and values into a row. `at` is the thread group's first key.
 fn accumulate(row: u32, at: u32, end: u32) {
     var scores: array<f32, UNROLL>;
     var high = row_max[row];
@@ -95,7 +96,7 @@ fn accumulate(row: u32, at: u32, end: u32) {
     }
     let rescale = exp2(row_max[row] - high);
     row_max[row] = high;
-    // A row that has seen nothing yet gets no weight.
+    // A row that has seen no key yet gets weights of 0.
     let shift = select(high, 0.0, high <= 0.5 * MASKED_SCORE);
     row_sum[row] *= rescale;
     for (var i = 0u; i < VECTORS; i++) {
@@ -110,7 +111,7 @@ fn accumulate(row: u32, at: u32, end: u32) {
     }
 }
 
-// Adds up a row over the teams of each subgroup, into workgroup memory.
+// Merges a row over the thread groups of each subgroup, into workgroup memory.
 fn reduce_subgroup(row: u32, subgroup: u32, lane: u32) {
     var high = row_max[row];
     for (var distance = THREADS_PER_KEY; distance < SUBGROUP; distance *= 2u) {
@@ -135,7 +136,7 @@ fn reduce_subgroup(row: u32, subgroup: u32, lane: u32) {
     }
 }
 
-// Adds up a vector of a row over the subgroups, and writes it.
+// Merges a vector of a row over the subgroups, and stores it.
 fn store_vector(local: u32, lane: u32, head: u32, row: u32, split: u32, splits: u32) {
     var high = MASKED_SCORE;
     for (var i = local; i < SUBGROUPS * ROWS; i += ROWS) {
@@ -169,7 +170,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     let splits = step[params.step_base + 2u];
     let split_keys = step[params.step_base + 3u];
     let tiles = (params.rows + ROWS - 1u) / ROWS;
-    // Neighbours have neighbouring heads, which lie together in the caches.
+    // Neighbouring workgroups take neighbouring heads, which are adjacent in the caches.
     let head = index % params.heads;
     let first = index / params.heads % tiles * ROWS;
     let split = index / params.heads / tiles;

@@ -1,5 +1,5 @@
-// Scores of queries against the cached keys, for any head dim. A workgroup computes 32 rows by 32 positions of one KV head:
-// 8 by 8 threads, each with a tile of 4 by 4 whose every load is checked.
+// Scores QKᵀ against the cached keys, for any head dim. A workgroup of 8 × 8 threads computes 32 rows by 32 keys of one KV
+// head, a thread a 4 × 4 tile with scalar, bounds-checked loads. No workgroup memory.
 
 //#include grid
 //#include materialised_params

@@ -1,4 +1,4 @@
-// Scores the plain way, to measure the tiled kernels against. A workgroup computes 64 scores that lie together, a thread one.
+// Baseline for benchmarks: scores, one thread per score, 64 threads per workgroup.
 
 //#include grid
 //#include materialised_params

@@ -1,5 +1,6 @@
-// Scores to weights, in place. A workgroup takes one row: its 256 threads take every 256th vector, and the row's largest
-// score and the sum of the exponentials meet in a tree of workgroup memory. The fill of the last vector is masked already.
+// Softmax of scores in place. A workgroup of 256 threads computes one row: a thread takes every 256th vector, and tree
+// reductions in workgroup memory give the row's maximum and the sum of exponentials. The padding of the last vector is masked
+// already.
 
 //#include grid
 //#include materialised_params
@@ -18,7 +19,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     let row = group_index(group, groups);
     let vectors = s.stride / 4u;
     let start = row * vectors;
-    // A group past the last row stays for the barriers with nothing to do.
+    // Workgroups past the last row take part in the barriers alone.
     let end = select(0u, vectors, row < s.heads * s.rows);
     var largest = MASKED_SCORE;
     for (var i = thread; i < end; i += 256u) {
@@ -48,7 +49,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
         }
         workgroupBarrier();
     }
-    // A thread scales what it wrote itself, so nothing has to be waited for.
+    // A thread scales what it wrote itself, so no barrier is needed.
     let scale = 1.0 / shared_sum[0];
     for (var i = thread; i < end; i += 256u) {
         scores[start + i] *= scale;

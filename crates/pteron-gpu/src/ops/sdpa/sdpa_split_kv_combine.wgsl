@@ -1,5 +1,6 @@
-// What the partials of the context gave, together. A workgroup has a row: a thread has a vector of it and some of the partials, each
-// scaled to the highest score it has seen, and threads with the same vector add up at the end.
+// Combines the partial results of the splits of a row. A workgroup of 256 threads computes one row: a thread merges every n-th
+// split of one vector, rescaled to the running maximum, then one thread per vector merges those in workgroup memory after one
+// barrier.
 
 //#include grid
 //#include flash_params
@@ -12,7 +13,7 @@
 const THREADS: u32 = 256u;
 
 var<workgroup> sums: array<vec4<f32>, THREADS>;
-// The highest score and the row_sum of the weights, of each thread.
+// Maximum and sum of each thread.
 var<workgroup> shared_max_sum: array<vec2<f32>, THREADS>;
 
 @compute @workgroup_size(THREADS)
@@ -22,7 +23,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     if row < params.heads * params.rows {
         let vector = thread % HEAD_VECTORS;
         let threads_per_vector = THREADS / HEAD_VECTORS;
-        // Threads that no vector is left for have no partials.
+        // Threads beyond the last vector merge nothing.
         let splits = select(0u, step[params.step_base + 2u], thread < threads_per_vector * HEAD_VECTORS);
         var row_max = MASKED_SCORE;
         var row_sum = 0.0;

@@ -1,4 +1,4 @@
-// What kernels bind that find new keys and values outside the caches, and put them in.
+// Bindings and functions of flash kernels that read new keys and values from the inputs and append them to the caches.
 
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read> q: array<vec4<f32>>;
@@ -10,7 +10,7 @@
 @group(0) @binding(7) var<storage, read_write> v_cache: array<KV>;
 @group(0) @binding(8) var<storage, read_write> out: array<vec4<f32>>;
 
-// A vector of the key of a new token, turned as the cache has it.
+// A vector of a new token's key, with rotary embedding as in the cache.
 fn new_key(token: u32, head: u32, lane: u32, position: u32) -> vec4<f32> {
     let key = k[(token * params.heads + head) * HEAD_VECTORS + lane];
     if ROTATED == 0u {
@@ -24,7 +24,7 @@ fn new_value(token: u32, head: u32, lane: u32) -> vec4<f32> {
     return v[(token * params.heads + head) * HEAD_VECTORS + lane];
 }
 
-// New keys and values of a head into their caches.
+// Appends the new keys and values of a head to the caches.
 fn append_new(thread: u32, head: u32, position: u32) {
     for (var i = thread; i < params.tokens * HEAD_VECTORS; i += THREADS) {
         let token = i / HEAD_VECTORS;

@@ -1,28 +1,28 @@
-// What the attention kernels share. The queries of all heads that use a KV head are rows of one matrix: row r of a KV head is
-// query head r % group of token r / group, so a step of one token still fills a tile. A plan may cut the scores of a call into
-// rounds by KV heads or by rows; each slice_index has the scratch to itself: [heads of the slice, rows of the slice, stride].
-// A kernel that includes this declares `params` and `step`.
+// Parameters and indices of attention with materialised scores. The queries of a KV head are rows of one matrix: row r is
+// query head r % group of token r / group. A plan may cut the scores into slices by KV heads or rows; a dispatch works on one
+// slice, whose scores [heads, rows, stride] have the scratch to themselves. A kernel that includes this declares `params` and
+// `step`.
 struct Params {
-    // KV heads, query heads of each, and the rows that makes with all tokens.
+    // KV heads, query heads per KV head, and query rows per KV head.
     heads: u32,
     group: u32,
     rows: u32,
-    // A head's length, counted in the elements the kernel binds.
+    // Head dim, in elements.
     head_dim: u32,
     scale: f32,
-    // 1: a token sees itself and what came before it; 0: all of the context.
+    // 1: causal mask; 0: every token sees the whole context.
     causal: u32,
-    // Which slice of the scores this is.
+    // Index of the slice.
     slice_index: u32,
-    // Where this operator's words start in the per-step block.
+    // Offset of this operator's words in the per-step block.
     step_base: u32,
 }
 
-// A score that softmax turns into 0. Finite: no target has to know infinities.
+// The score of a masked key, which softmax maps to 0. Finite: shader compilers may assume that there are no infinities.
 const MASKED_SCORE: f32 = -1e30;
 
 struct Slice {
-    // Cached tokens before the call's first and with its last.
+    // Cached tokens before the call and after it.
     position: u32,
     context: u32,
     // Floats from one row of scores to the next: the context, in whole vectors.
@@ -46,7 +46,7 @@ fn slice() -> Slice {
     return Slice(position, context, stride, head, row, min(heads, params.heads - head), min(rows, params.rows - row));
 }
 
-// How many positions of the context a row of the slice sees.
+// The number of keys that a row of the slice sees.
 fn visible_keys(s: Slice, row: u32) -> u32 {
     if params.causal == 0u {
         return s.context;
@@ -54,19 +54,19 @@ fn visible_keys(s: Slice, row: u32) -> u32 {
     return s.position + (s.row + row) / params.group + 1u;
 }
 
-// Where a row of the slice starts among the queries, or in the output.
+// Offset of a row of the slice in the queries and in the output.
 fn query_at(s: Slice, head: u32, row: u32) -> u32 {
     let r = s.row + row;
     let token = r / params.group;
     return ((token * params.heads + s.head + head) * params.group + r % params.group) * params.head_dim;
 }
 
-// Where a position's head starts in a cache.
+// Offset of a key or value in its cache.
 fn cache_at(s: Slice, head: u32, position: u32) -> u32 {
     return (position * params.heads + s.head + head) * params.head_dim;
 }
 
-// Where a row of the slice starts among the scores, in floats.
+// Offset of a row of the slice in the scores, in floats.
 fn scores_at(s: Slice, head: u32, row: u32) -> u32 {
     return (head * s.rows + row) * s.stride;
 }
