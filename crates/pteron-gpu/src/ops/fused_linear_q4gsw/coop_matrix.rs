@@ -1,5 +1,5 @@
-//! Many rows on a device that multiplies whole matrices of 16-bit floats: the rows are packed, with a norm on the way if there is
-//! one, then one product with the columns of all parts, and a gate, is written as it should be.
+//! Many rows with cooperative matrices: rows are packed as `f16`, with the norm, then one product over the columns of all weights
+//! stores the outputs, with SwiGLU and addend.
 
 use super::{Binds, FusedLinearOp, INCLUDES, Params, reach};
 use crate::error::OpError;
@@ -8,42 +8,42 @@ use crate::matmul;
 use crate::params;
 use crate::plan::{Bind, Caps, Dispatch, Recipe};
 
-pub(super) static MATRIX: KernelDef =
+pub(super) static COOP_MATRIX: KernelDef =
     KernelDef::new("fused_linear_q4gsw_coop_matrix", include_str!("fused_linear_q4gsw_coop_matrix.wgsl"), Params::FIELDS)
         .with_includes(&[INCLUDES, matmul::INCLUDES])
         .with_cooperative_matrix()
-        .proven(reach::matrix);
+        .proven(reach::coop_matrix);
 pub(super) static PACK: KernelDef =
     KernelDef::new("fused_linear_q4gsw_pack_f16", include_str!("fused_linear_q4gsw_pack_f16.wgsl"), PackParams::FIELDS)
         .with_includes(&[INCLUDES, matmul::INCLUDES])
         .with_cooperative_matrix()
-        .proven(reach::pack);
+        .proven(reach::pack_f16);
 
 params! {
     /// Of `fused_linear_q4gsw_pack_f16.wgsl`.
     pub(super) struct PackParams { rows: u32, vectors: u32, eps: f32, pad: u32 }
 }
 
-/// Scratch by index: the packed rows, and what each is multiplied by in the end.
+/// Scratch by index: the packed rows, and their factors.
 const PACKED: usize = 0;
 const FACTORS: usize = 1;
 
-/// Values along k that a workgroup has in hand.
+/// Depth of a slice along k.
 const DEPTH: u32 = 64;
 
-/// A tile of a workgroup, in blocks of 16 rows for each of `down` × `across` subgroups, and how long it takes.
+/// Tile of a workgroup: `down` × `across` subgroups of `blocks` blocks of 16 rows each, and its cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Tile {
     blocks: u32,
     down: u32,
     across: u32,
-    /// Nanoseconds for 2,048 values along k: of a grid that leaves processors idle, and of one more tile where none is. Measured
-    /// on an H200, but it is their ratios that count.
+    /// Nanoseconds for 2,048 values along k: of a grid that leaves processors idle, and of one more tile on a busy GPU. Measured on an
+    /// H200; only their ratios matter.
     alone: u64,
     each: u64,
 }
 
-/// The large tile loads least, small ones keep more processors busy.
+/// Large tiles load least; small ones keep more processors busy.
 const TILES: [Tile; 3] = [
     Tile { blocks: 4, down: 2, across: 4, alone: 46_800, each: 354 },
     Tile { blocks: 2, down: 2, across: 2, alone: 23_500, each: 103 },
@@ -55,29 +55,29 @@ impl Tile {
         u64::from(m.div_ceil(self.down * self.blocks * 16)) * u64::from(n.div_ceil(self.across * 32))
     }
 
-    fn variant(&self, gated: bool) -> Variant {
-        Variant::new(&MATRIX)
+    fn variant(&self, swiglu: bool) -> Variant {
+        Variant::new(&COOP_MATRIX)
             .with("BLOCKS", self.blocks)
             .with("DOWN", self.down)
             .with("ACROSS", self.across)
-            .with("GATED", gated.into())
+            .with("GATED", swiglu.into())
     }
 }
 
-/// Which tile takes least time for so many rows and columns, and its workgroups. A device that takes more workgroups to be busy
-/// is done with each of them as much sooner.
-fn choose(caps: Caps, m: u32, n: u32) -> (usize, u64) {
+/// Selects the fastest tile for so many rows and columns; its index and workgroups. A device that needs more workgroups to be busy
+/// finishes each of them as much sooner.
+fn select_tile(caps: Caps, m: u32, n: u32) -> (usize, u64) {
     let busy = |tile: &Tile| tile.groups(m, n) * tile.each * 100 / u64::from(caps.fill_percent.max(1));
     let time = |(_, tile): &(usize, &Tile)| tile.alone.max(busy(tile));
     TILES.iter().enumerate().min_by_key(time).map_or((0, 0), |(index, tile)| (index, tile.groups(m, n)))
 }
 
-/// Whether a device has what it takes, and whether k is whole slices of a tile.
+/// Whether the device has cooperative matrices and k is a multiple of the tile depth.
 pub(super) fn serves(op: &FusedLinearOp, caps: Caps) -> bool {
     caps.cooperative_matrix && op.weights.k.is_multiple_of(DEPTH)
 }
 
-/// The recipes of the tiles, then that of packing.
+/// The recipes of the tiles, then that of the packing kernel.
 pub(super) fn recipes(op: &FusedLinearOp, binds: &Binds) -> Vec<Recipe> {
     let read = [Bind::Scratch(PACKED), Bind::Scratch(FACTORS), binds.weights, binds.scales, binds.addend];
     let product = |tile: &Tile| Recipe::new(tile.variant(op.swiglu), read.into_iter().chain(binds.outputs));
@@ -86,17 +86,17 @@ pub(super) fn recipes(op: &FusedLinearOp, binds: &Binds) -> Vec<Recipe> {
     TILES.iter().map(product).chain([pack]).collect()
 }
 
-/// Bytes of the scratch that `rows` rows take.
+/// Bytes of scratch for `rows` rows.
 pub(super) fn scratch(op: &FusedLinearOp, rows: u64) -> [u64; 3] {
     [rows.saturating_mul(2 * u64::from(op.weights.k)), rows.saturating_mul(4), 0]
 }
 
-/// What computes `m` rows, with the recipes that start at `first`.
-pub(super) fn steps(op: &FusedLinearOp, caps: Caps, first: usize, m: u32) -> Result<Vec<Dispatch>, OpError> {
+/// The dispatches for `m` rows, with the recipes that start at `first`.
+pub(super) fn dispatches(op: &FusedLinearOp, caps: Caps, first: usize, m: u32) -> Result<Vec<Dispatch>, OpError> {
     let params = Params { m, has_addend: op.addend.is_some().into(), ..op.params() };
     let pack = PackParams { rows: m, vectors: params.k / 4, eps: params.eps, pad: 0 };
     let pack = Dispatch::groups(first + TILES.len(), &pack, m.into())?;
-    let (tile, groups) = choose(caps, m, params.n);
+    let (tile, groups) = select_tile(caps, m, params.n);
     Ok(pack.into_iter().chain(Dispatch::groups(first + tile, &params, groups)?).collect())
 }
 
@@ -105,17 +105,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn large_tiles_are_taken_where_they_fill_a_gpu() {
-        let choose = |m, n| super::choose(Caps::PORTABLE, m, n);
-        assert_eq!(choose(2048, 16384), (0, 16 * 128));
-        assert_eq!(choose(128, 16384), (0, 128));
-        assert_eq!(choose(64, 16384), (1, 256));
-        assert_eq!(choose(512, 2048), (1, 8 * 32));
-        assert_eq!(choose(128, 2048), (2, 4 * 32));
-        assert_eq!(choose(9, 96), (2, 2));
+    fn large_tiles_are_selected_where_they_fill_a_gpu() {
+        let select_tile = |m, n| super::select_tile(Caps::PORTABLE, m, n);
+        assert_eq!(select_tile(2048, 16384), (0, 16 * 128));
+        assert_eq!(select_tile(128, 16384), (0, 128));
+        assert_eq!(select_tile(64, 16384), (1, 256));
+        assert_eq!(select_tile(512, 2048), (1, 8 * 32));
+        assert_eq!(select_tile(128, 2048), (2, 4 * 32));
+        assert_eq!(select_tile(9, 96), (2, 2));
         let [small, large] = [25, 400].map(|fill_percent| Caps { fill_percent, ..Caps::PORTABLE });
-        assert_eq!(super::choose(small, 128, 2048).0, 1);
-        assert_eq!(super::choose(large, 128, 16384).0, 2);
+        assert_eq!(super::select_tile(small, 128, 2048).0, 1);
+        assert_eq!(super::select_tile(large, 128, 16384).0, 2);
     }
 
     #[test]
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_holds_its_share_of_a_tile() {
+    fn tiles_fit_registers_and_workgroup_memory() {
         for tile in TILES {
             let threads = tile.down * tile.across * 32;
             assert!(tile.down * tile.blocks * 16 * 16 / threads <= 8, "{tile:?}");

@@ -1,5 +1,4 @@
-//! Many rows: a norm first, if there is one, then one product with the columns of all parts in tiles, and what a gate lets
-//! through behind it.
+//! Many rows, portable: the norm, one tiled GEMM over the columns of all weights, then SwiGLU.
 
 use super::{Binds, FusedLinearOp, GATE, INCLUDES, NORMED, Params, UP, reach};
 use crate::error::OpError;
@@ -13,17 +12,17 @@ pub(super) static GEMM: KernelDef =
     KernelDef::new("fused_linear_q4gsw_gemm", include_str!("fused_linear_q4gsw_gemm.wgsl"), Params::FIELDS)
         .with_includes(&[INCLUDES, matmul::INCLUDES])
         .proven(reach::gemm);
-pub(super) static GATE_KERNEL: KernelDef =
-    KernelDef::new("fused_linear_q4gsw_swiglu", include_str!("fused_linear_q4gsw_swiglu.wgsl"), GateParams::FIELDS)
+pub(super) static SWIGLU: KernelDef =
+    KernelDef::new("fused_linear_q4gsw_swiglu", include_str!("fused_linear_q4gsw_swiglu.wgsl"), SwigluParams::FIELDS)
         .with_includes(&[INCLUDES, matmul::INCLUDES])
-        .proven(reach::gate);
+        .proven(reach::swiglu);
 
 params! {
     /// Of `fused_linear_q4gsw_swiglu.wgsl`.
-    pub(super) struct GateParams { count: u32, has_addend: u32, pad: [u32; 2] }
+    pub(super) struct SwigluParams { count: u32, has_addend: u32, pad: [u32; 2] }
 }
 
-/// The recipes of the tiles, then those of the norm and of the gate where there are such.
+/// The recipes of the tiles, then those of the norm and of SwiGLU if present.
 pub(super) fn recipes(op: &FusedLinearOp, binds: &Binds) -> Vec<Recipe> {
     let [out0, out1, out2] = binds.outputs;
     let outputs = if op.swiglu { [Bind::Scratch(GATE), Bind::Scratch(UP), out1] } else { [out0, out1, out2] };
@@ -38,24 +37,24 @@ pub(super) fn recipes(op: &FusedLinearOp, binds: &Binds) -> Vec<Recipe> {
     }
     if op.swiglu {
         let addend = if op.addend.is_some() { binds.addend } else { Bind::Scratch(UP) };
-        list.push(Recipe::new(Variant::new(&GATE_KERNEL), [Bind::Scratch(GATE), Bind::Scratch(UP), addend, out0]));
+        list.push(Recipe::new(Variant::new(&SWIGLU), [Bind::Scratch(GATE), Bind::Scratch(UP), addend, out0]));
     }
     list
 }
 
-/// Bytes of the scratch that `rows` rows take: the normalised rows, and both sides of a gate.
+/// Bytes of scratch for `rows` rows: normalised rows, and both factors of SwiGLU.
 pub(super) fn scratch(op: &FusedLinearOp, rows: u64) -> [u64; 3] {
     let bytes = |used: bool, width: u32| if used { rows.saturating_mul(4 * u64::from(width)) } else { 0 };
     let gate = bytes(op.swiglu, op.columns());
     [bytes(op.norm.is_some(), op.weights.k), gate, gate]
 }
 
-/// What computes `m` rows, with the recipes that start at `first`.
-pub(super) fn steps(op: &FusedLinearOp, caps: Caps, first: usize, m: u32) -> Result<Vec<Dispatch>, OpError> {
-    let behind_tiles = first + GEMM_TILES.len();
+/// The dispatches for `m` rows, with the recipes that start at `first`.
+pub(super) fn dispatches(op: &FusedLinearOp, caps: Caps, first: usize, m: u32) -> Result<Vec<Dispatch>, OpError> {
+    let after_tiles = first + GEMM_TILES.len();
     let mut steps = Vec::new();
     if let Some(norm) = &op.norm {
-        steps.extend(rms_norm::vector_dispatch(behind_tiles, (m, op.weights.k), norm.eps)?);
+        steps.extend(rms_norm::vector_dispatch(after_tiles, (m, op.weights.k), norm.eps)?);
     }
     let params = Params { m, has_addend: (op.addend.is_some() && !op.swiglu).into(), ..op.params() };
     let (tile, groups) = gemm_tiles(caps, m, params.n);
@@ -63,8 +62,8 @@ pub(super) fn steps(op: &FusedLinearOp, caps: Caps, first: usize, m: u32) -> Res
     if op.swiglu {
         let count = u64::from(m) * u64::from(op.columns() / 4);
         let vectors = u32::try_from(count).unwrap_or(u32::MAX);
-        let gate = GateParams { count: vectors, has_addend: op.addend.is_some().into(), pad: [0; 2] };
-        steps.extend(Dispatch::items(behind_tiles + usize::from(op.norm.is_some()), &gate, count, 256)?);
+        let gate = SwigluParams { count: vectors, has_addend: op.addend.is_some().into(), pad: [0; 2] };
+        steps.extend(Dispatch::items(after_tiles + usize::from(op.norm.is_some()), &gate, count, 256)?);
     }
     Ok(steps)
 }

@@ -1,5 +1,5 @@
-//! Few rows: one dispatch for everything, by the kernel for subgroups where all of them have one size, by one without barriers where
-//! there is no GPU, else by their portable twin.
+//! Few rows: one dispatch, by the subgroup kernel on devices with one subgroup size, by the serial one on software adapters, else by
+//! the portable one.
 
 use super::{Binds, FusedLinearOp, INCLUDES, Params, Shape, reach};
 use crate::error::OpError;
@@ -24,33 +24,33 @@ pub(super) static SERIAL: KernelDef =
         .with_includes(&[INCLUDES, matmul::INCLUDES])
         .proven(reach::gemv);
 
-/// Threads of a workgroup of the kernel without barriers, each with columns of its own.
+/// Threads of a workgroup of the serial kernel, each with its own columns.
 const SERIAL_THREADS: u32 = 16;
-/// Columns of a workgroup: its threads read the activations once for all of them.
+/// Columns per workgroup, which share loads of activations.
 const COLUMNS: u32 = 4;
-/// Values along k that a thread takes at a time.
+/// Values along k per thread and step.
 const CHUNK: u32 = 16;
-/// The fewest and the most threads of a workgroup.
+/// The fewest and the most threads per workgroup.
 const THREADS: u32 = 64;
 const MOST_THREADS: u32 = 256;
 /// With fewer workgroups than this a large GPU is not busy.
 const FULL_GRID: u32 = 1024;
-/// From so many workgroups of twice as many columns on, they read the activations for more of them.
+/// From so many workgroups of eight columns on, eight columns share loads of activations.
 const WIDE_GRID: u32 = 768;
-/// From so many on, they are as small as can be: less is left to wait for at the end of a grid.
+/// From so many on, workgroups have the fewest threads: the tail of the grid is shorter.
 const LARGE_GRID: u32 = 4096;
 
-/// How the kernel of a device works.
+/// The kernel of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Twin {
+enum Kernel {
     Portable,
     /// Without barriers.
     Serial,
-    /// With subgroups of so many lanes.
+    /// With subgroups of so many threads.
     Subgroups(u32),
 }
 
-impl Twin {
+impl Kernel {
     fn of(caps: Caps) -> Self {
         if caps.software {
             return Self::Serial;
@@ -59,20 +59,20 @@ impl Twin {
     }
 }
 
-/// Workgroups of a device with subgroups.
+/// Workgroup shape of the subgroup kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Shared {
-    /// Whether they have twice as many columns, which follow one another in one part.
+struct SubgroupShape {
+    /// Whether it computes eight adjacent columns of one weight instead of four.
     wide: bool,
     threads: u32,
 }
 
-impl Shared {
-    /// For so many columns of so many chunks; `whole` where any eight that follow one another are of one part.
+impl SubgroupShape {
+    /// The shape for so many columns and chunks; `whole` if any eight adjacent columns belong to one weight.
     fn new(caps: Caps, columns: u32, chunks: u32, whole: bool) -> Self {
         let wide = whole && columns / (2 * COLUMNS) >= caps.filled(WIDE_GRID);
         let groups = columns / if wide { 2 * COLUMNS } else { COLUMNS };
-        // Where there are few, all of k is on its way at once; else each thread has some chunks.
+        // With few workgroups every chunk of k is in flight at once; else a thread takes several chunks.
         let wanted = match wide {
             true if groups >= caps.filled(LARGE_GRID) => THREADS,
             false if groups < caps.filled(FULL_GRID) => chunks.next_power_of_two(),
@@ -82,18 +82,18 @@ impl Shared {
     }
 
     fn of(op: &FusedLinearOp, caps: Caps) -> Option<(u32, Self)> {
-        let Twin::Subgroups(lanes) = Twin::of(caps) else { return None };
+        let Kernel::Subgroups(lanes) = Kernel::of(caps) else { return None };
         let whole = !op.swiglu && op.weights.widths().all(|width| width % (2 * COLUMNS) == 0);
         Some((lanes, Self::new(caps, op.columns(), op.weights.k / CHUNK, whole)))
     }
 }
 
-/// A recipe for each number of rows that a kernel may hold.
+/// One recipe per number of rows that a workgroup holds.
 pub(super) fn recipes(op: &FusedLinearOp, caps: Caps, binds: &Binds) -> Vec<Recipe> {
-    let variant = match Shared::of(op, caps) {
-        None if Twin::of(caps) == Twin::Serial => Variant::new(&SERIAL).with("THREADS", 1).with("GROUP", SERIAL_THREADS),
+    let variant = match SubgroupShape::of(op, caps) {
+        None if Kernel::of(caps) == Kernel::Serial => Variant::new(&SERIAL).with("THREADS", 1).with("GROUP", SERIAL_THREADS),
         None => Variant::new(&PORTABLE),
-        Some((lanes, Shared { wide, threads })) => {
+        Some((lanes, SubgroupShape { wide, threads })) => {
             Variant::new(&SUBGROUPS).with("LANES", lanes).with("THREADS", threads).with("WIDE", wide.into())
         }
     };
@@ -107,14 +107,14 @@ pub(super) fn recipes(op: &FusedLinearOp, caps: Caps, binds: &Binds) -> Vec<Reci
     GEMV_ROWS.iter().map(|&rows| Recipe::new(variant.clone().with("ROWS", rows), binds)).collect()
 }
 
-/// What computes the rows of a call, with the recipes that start at `first`.
-pub(super) fn step(op: &FusedLinearOp, caps: Caps, first: usize, shape: &Shape) -> Result<Option<Dispatch>, OpError> {
+/// The dispatch for the rows of a call, with the recipes that start at `first`.
+pub(super) fn dispatch(op: &FusedLinearOp, caps: Caps, first: usize, shape: &Shape) -> Result<Option<Dispatch>, OpError> {
     let &Shape { m, x_row, addend_row, .. } = shape;
     let n = op.columns();
     let params = Params { m, n, has_addend: op.addend.is_some().into(), x_row, addend_row, ..op.params() };
-    let columns = match (Twin::of(caps), Shared::of(op, caps)) {
-        (Twin::Serial, _) => SERIAL_THREADS * COLUMNS,
-        (_, Some((_, Shared { wide: true, .. }))) => 2 * COLUMNS,
+    let columns = match (Kernel::of(caps), SubgroupShape::of(op, caps)) {
+        (Kernel::Serial, _) => SERIAL_THREADS * COLUMNS,
+        (_, Some((_, SubgroupShape { wide: true, .. }))) => 2 * COLUMNS,
         _ => COLUMNS,
     };
     Dispatch::items(first + gemv_holding(m), &params, n.into(), columns.into())
@@ -125,26 +125,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn subgroups_of_one_size_are_used() {
+    fn subgroup_kernel_needs_one_subgroup_size() {
         let caps = |smallest, largest| Caps { subgroups: true, subgroup_size: (smallest, largest), ..Caps::PORTABLE };
         for lanes in [4, 8, 32, 64] {
-            assert_eq!(Twin::of(caps(lanes, lanes)), Twin::Subgroups(lanes));
+            assert_eq!(Kernel::of(caps(lanes, lanes)), Kernel::Subgroups(lanes));
         }
         for (smallest, largest) in [(8, 32), (0, 0), (1, 1), (128, 128), (24, 24)] {
-            assert_eq!(Twin::of(caps(smallest, largest)), Twin::Portable, "{smallest} to {largest}");
+            assert_eq!(Kernel::of(caps(smallest, largest)), Kernel::Portable, "{smallest} to {largest}");
         }
-        assert_eq!(Twin::of(Caps { subgroups: false, ..caps(32, 32) }), Twin::Portable);
-        assert_eq!(Twin::of(Caps { software: true, ..caps(8, 8) }), Twin::Serial);
+        assert_eq!(Kernel::of(Caps { subgroups: false, ..caps(32, 32) }), Kernel::Portable);
+        assert_eq!(Kernel::of(Caps { software: true, ..caps(8, 8) }), Kernel::Serial);
     }
 
     #[test]
-    fn workgroups_are_large_where_they_are_few() {
+    fn few_workgroups_have_many_threads() {
         let shared_on = |caps, columns, chunks, whole| {
-            let Shared { wide, threads } = Shared::new(caps, columns, chunks, whole);
+            let SubgroupShape { wide, threads } = SubgroupShape::new(caps, columns, chunks, whole);
             (wide, threads)
         };
         let shared = |columns, chunks, whole| shared_on(Caps::PORTABLE, columns, chunks, whole);
-        // Projections of a model of 2,048 and of one of 4,096 columns: few columns, many, two that are gated, all tokens.
+        // Projections of models with 2,048 and with 4,096 columns: output, down, SwiGLU, logits; merged QKV.
         assert_eq!(shared(2048, 128, true), (false, 128));
         assert_eq!(shared(2048, 512, true), (false, 256));
         assert_eq!(shared(8192, 128, false), (false, 64));

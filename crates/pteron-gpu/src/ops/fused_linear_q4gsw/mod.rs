@@ -1,10 +1,9 @@
-//! `pteron.fused_linear_q4gsw`: one to three products of the same rows with 4-bit weights in groups that share a scale. What often
-//! stands around them is part of it: a norm of the rows before, biases, an addend behind, or silu(first) · second of two. No file
-//! has it: `fuse` puts it in the place of the operators it stands for. Where only the last row of its answer is wanted, it takes
-//! the last rows of its inputs alone.
+//! `pteron.fused_linear_q4gsw`: one to three linears of the same rows with 4-bit weights (scales per group), with what often surrounds them: an
+//! RMS norm of the rows, biases, a residual addend, or SwiGLU of two. No file has it: fusions write it. Where only the last row of the
+//! output is read, it computes that row alone.
 //!
-//! With few rows all of that is one dispatch (`gemv`): out = rms · Σ x·g·w needs no normalised row to begin with. With many
-//! it is a product in tiles (`gemm`), or in matrices of 16-bit floats where a device multiplies those (`matrix`).
+//! Few rows are one dispatch (`gemv`): out = rms · Σ x·g·w needs no normalised row first. Many rows run a tiled GEMM (`gemm`), or
+//! cooperative matrices where the device has them (`coop_matrix`).
 
 mod call;
 mod coop_matrix;
@@ -52,8 +51,8 @@ pub static DEF: OpDef = OpDef {
         &gemv::SERIAL,
         &gemv::SUBGROUPS,
         &gemm::GEMM,
-        &gemm::GATE_KERNEL,
-        &coop_matrix::MATRIX,
+        &gemm::SWIGLU,
+        &coop_matrix::COOP_MATRIX,
         &coop_matrix::PACK,
         &rms_norm::KERNEL,
     ],
@@ -69,13 +68,13 @@ params! {
     }
 }
 
-/// Scratch by index: the rows a norm gives, both sides of a gate, and what stands for outputs that are not there. `matrix` has
-/// its own in place of the first three.
+/// Scratch by index: normalised rows, both factors of SwiGLU, and placeholders for absent outputs. `coop_matrix` has its own in place
+/// of the first three.
 const NORMED: usize = 0;
 const GATE: usize = 1;
 const UP: usize = 2;
 const IDLE: usize = 3;
-/// Bytes of a buffer that is bound and not written.
+/// Bytes of a placeholder that is bound and never written.
 const IDLE_BYTES: u64 = 16;
 
 #[derive(Debug)]
@@ -96,7 +95,7 @@ struct Norm {
     eps: f64,
 }
 
-/// What the kernels bind.
+/// The buffers that the kernels bind.
 struct Binds {
     x: Bind,
     norm: Bind,
@@ -112,7 +111,7 @@ fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
     let norm = match (norm, args.optional_float("eps")?) {
         (Some(weight), Some(eps)) => Some(Norm { weight, eps: rms_norm::check_eps(eps)? }),
         (None, None) => None,
-        _ => return Err(OpError::new("eps", "must be there if `norm` is, and only then")),
+        _ => return Err(OpError::new("eps", "must be given with `norm`, and only then")),
     };
     let weights = WeightMatrices::take(args)?;
     let addend = args.optional_tensor_of("addend", &[Elem::F32])?;
@@ -126,7 +125,7 @@ fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
     for &out in &outputs {
         let elem = args.info(out).elem;
         if elem != Elem::F32 {
-            return Err(OpError::new("out", format!("has elements {elem:?}, but the answer's are {:?}", Elem::F32)));
+            return Err(OpError::new("out", format!("has elements {elem:?}, expected {:?}", Elem::F32)));
         }
     }
     if addend.is_some() && outputs.len() > 1 {
@@ -135,17 +134,17 @@ fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
     Ok(Box::new(FusedLinearOp { x, norm, weights, addend, swiglu, last_row, outputs }))
 }
 
-/// The rows of a call and the dims of its outputs.
+/// The rows of a call and the dims of its outputs, checked.
 struct Shape {
     m: u32,
-    /// Where they begin in the input, and in the addend.
+    /// The first row in the input and in the addend.
     x_row: u32,
     addend_row: u32,
     outputs: Vec<Dims>,
 }
 
 impl FusedLinearOp {
-    /// The columns of all outputs.
+    /// Columns of all outputs.
     fn columns(&self) -> u32 {
         let all = self.weights.widths().sum();
         if self.swiglu { all / 2 } else { all }
@@ -156,7 +155,7 @@ impl FusedLinearOp {
         Params { eps: self.norm.as_ref().map_or(0.0, |norm| norm.eps as f32), ..self.weights.params() }
     }
 
-    /// Live shapes that go together.
+    /// Checks the live shapes.
     fn shape(&self, cx: &PlanCx<'_>) -> Result<Shape, OpError> {
         let (x, k) = (cx.dims(self.x), self.weights.k);
         if x.is_empty() || x.last() != k {
@@ -165,15 +164,15 @@ impl FusedLinearOp {
         if let Some(weight) = self.norm.as_ref().map(|norm| cx.dims(norm.weight)).filter(|weight| **weight != [k]) {
             return Err(OpError::new("norm", format!("is {weight}, expected [{k}] for rows of {x}")));
         }
-        let (x, x_row) = self.taken("x", x)?;
+        let (x, x_row) = self.computed_rows("x", x)?;
         let m =
             u32::try_from(x.rows()).map_err(|_| OpError::new("x", format!("is {x}, with more rows than kernels count")))?;
         let mut outputs: Vec<Dims> =
             self.weights.widths().take(self.outputs.len()).map(|n| x.with(x.len() - 1, n)).collect();
-        let addend = self.addend.map(|addend| self.taken("addend", cx.dims(addend))).transpose()?;
+        let addend = self.addend.map(|addend| self.computed_rows("addend", cx.dims(addend))).transpose()?;
         let addend_row = addend.map_or(0, |(_, row)| row);
         if let Some((addend, _)) = addend.filter(|(addend, _)| *addend != outputs[0]) {
-            // Where nothing is left to add, shapes go together as they do for a sum of its own.
+            // Empty outputs broadcast as in a separate sum.
             let empty = broadcast(&outputs[0], &addend).filter(|dims| dims.count() == 0);
             let Some(empty) = empty else {
                 return Err(OpError::new("addend", format!("is {addend}, expected {} as the output", outputs[0])));
@@ -183,26 +182,26 @@ impl FusedLinearOp {
         Ok(Shape { m, x_row, addend_row, outputs })
     }
 
-    /// The dims of what is taken of an input, and the row it begins at.
-    fn taken(&self, name: &'static str, dims: Dims) -> Result<(Dims, u32), OpError> {
+    /// The dims of the rows that are computed, and the first of them in the input.
+    fn computed_rows(&self, name: &'static str, dims: Dims) -> Result<(Dims, u32), OpError> {
         if !self.last_row {
             return Ok((dims, 0));
         }
         match dims.len().checked_sub(2).map(|axis| (axis, dims[axis])) {
             Some((axis, rows)) if rows > 0 && dims.rows() <= rows.into() => Ok((dims.with(axis, 1), rows - 1)),
-            _ => Err(OpError::new(name, format!("is {dims}, which has not one last row"))),
+            _ => Err(OpError::new(name, format!("is {dims}, expected one batch of at least one row"))),
         }
     }
 
-    /// Bytes of the scratch that many rows take.
-    fn many_scratch(&self, caps: Caps, rows: u64) -> Vec<u64> {
+    /// Bytes of scratch for many rows.
+    fn prefill_scratch(&self, caps: Caps, rows: u64) -> Vec<u64> {
         let scratch = if coop_matrix::serves(self, caps) { coop_matrix::scratch } else { gemm::scratch };
         scratch(self, rows).to_vec()
     }
 
     fn binds(&self) -> (Binds, Vec<Vec<TensorId>>) {
         let (weights, scales, lists) = self.weights.binds();
-        // What is not there is not read; some buffer stands in its place.
+        // Absent tensors are never read; another buffer is bound in their place.
         let or_scales = |tensor: Option<TensorId>| tensor.map_or(scales, Bind::from);
         let idle = |index: usize| Bind::Scratch(IDLE + index - self.outputs.len());
         let output = |index: usize| self.outputs.get(index).map_or_else(|| idle(index), |&out| out.into());
@@ -225,9 +224,9 @@ impl Op for FusedLinearOp {
         let mut list = gemv::recipes(self, cx.caps(), &binds);
         let mut scratch = vec![0; IDLE];
         if rows > GEMV_MAX_ROWS.into() {
-            let matrices = coop_matrix::serves(self, cx.caps());
-            list.extend(if matrices { coop_matrix::recipes(self, &binds) } else { gemm::recipes(self, &binds) });
-            scratch = self.many_scratch(cx.caps(), rows);
+            let cooperative = coop_matrix::serves(self, cx.caps());
+            list.extend(if cooperative { coop_matrix::recipes(self, &binds) } else { gemm::recipes(self, &binds) });
+            scratch = self.prefill_scratch(cx.caps(), rows);
         }
         scratch.extend(vec![IDLE_BYTES; MAX_MATRICES - self.outputs.len()]);
         Ok(Recipes { list, scratch, joined, ..Recipes::default() })
@@ -243,11 +242,11 @@ impl Op for FusedLinearOp {
             return Ok(plan);
         }
         if m <= GEMV_MAX_ROWS {
-            plan.steps = gemv::step(self, cx.caps(), 0, &shape)?.into_iter().collect();
+            plan.steps = gemv::dispatch(self, cx.caps(), 0, &shape)?.into_iter().collect();
         } else {
-            let steps = if coop_matrix::serves(self, cx.caps()) { coop_matrix::steps } else { gemm::steps };
-            plan.steps = steps(self, cx.caps(), GEMV_ROWS.len(), m)?;
-            plan.scratch = self.many_scratch(cx.caps(), m.into());
+            let dispatches = if coop_matrix::serves(self, cx.caps()) { coop_matrix::dispatches } else { gemm::dispatches };
+            plan.steps = dispatches(self, cx.caps(), GEMV_ROWS.len(), m)?;
+            plan.scratch = self.prefill_scratch(cx.caps(), m.into());
         }
         Ok(plan)
     }
@@ -257,15 +256,15 @@ impl Op for FusedLinearOp {
         let Shape { outputs, x_row, addend_row, .. } = self.shape(cx)?;
         let k = self.weights.k as usize;
         let mut answers: Vec<Vec<f32>> = vec![Vec::new(); outputs.len()];
-        let values: Vec<Vec<f64>> = self.weights.list().iter().map(|part| part.values(tensors)).collect();
+        let values: Vec<Vec<f64>> = self.weights.list().iter().map(|matrix| matrix.values(tensors)).collect();
         let rows = tensors.f32(self.x).chunks_exact(k).skip(x_row as usize);
         for row in rows.take_while(|_| outputs[0].count() > 0) {
             let x: Vec<f64> = match &self.norm {
                 Some(Norm { weight, eps }) => rms_norm::normalised(row, tensors.f32(*weight), *eps),
                 None => row.iter().map(|&x| x.into()).collect(),
             };
-            let parts = self.weights.list().iter().zip(&values);
-            let mut products: Vec<Vec<f64>> = parts.map(|(part, values)| part.product(&x, values, tensors)).collect();
+            let matrices = self.weights.list().iter().zip(&values);
+            let mut products: Vec<Vec<f64>> = matrices.map(|(matrix, values)| matrix.product(&x, values, tensors)).collect();
             if self.swiglu {
                 let up = products.pop().unwrap_or_default();
                 products[0].iter_mut().zip(up).for_each(|(gate, up)| *gate *= up / (1.0 + (-*gate).exp()));

@@ -1,4 +1,4 @@
-//! The weights of one call: one to three matrices that are rows of one in memory, their scales, and their biases.
+//! The weights of one call: one to three matrices whose rows are adjacent in one buffer, their scales, and their biases.
 
 use super::Params;
 use crate::args::Args;
@@ -9,20 +9,20 @@ use crate::matmul::{Layout, Q4};
 use crate::memory::joined;
 use crate::plan::Bind;
 
-/// The most matrices of one call: each has an output, and a kernel binds eight buffers at most.
+/// The most matrices per call: each has an output, and a kernel binds at most eight buffers.
 pub(super) const MAX_MATRICES: usize = 3;
 
-/// Scales and biases begin at whole vectors, so no bias begins here.
+/// The offset of an absent bias: biases begin at whole vectors, so none begins here.
 pub(super) const NO_BIAS: u32 = u32::MAX;
 
 #[derive(Debug)]
 pub(super) struct WeightMatrices {
     list: Vec<WeightMatrix>,
-    /// What all of them have in common.
+    /// Common to all of them.
     pub(super) k: u32,
     pub(super) group: u32,
     weight_stride: u32,
-    /// Where the scales of each begin in their buffer, and then the biases of those that have one, counted in floats.
+    /// Offsets in the scales buffer, in floats: the scales of each matrix, then the biases of those that have one.
     starts: Vec<u32>,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct WeightMatrix {
 }
 
 impl WeightMatrices {
-    /// Takes weights, scales, the group and biases from the arguments.
+    /// Decodes weights, scales, group size and biases.
     pub(super) fn take(args: &mut Args<'_>) -> Result<Self, OpError> {
         let weights = args.tensors("weights")?;
         let scales = args.tensors("scales")?;
@@ -69,7 +69,7 @@ impl WeightMatrices {
         };
         let (starts, _) = joined(in_scales(&list).map(bytes));
         let starts = starts.into_iter().map(|start| u32::try_from(start / 4)).collect::<Result<Vec<_>, _>>();
-        let starts = starts.map_err(|_| OpError::new("scales", "are more than kernels index"))?;
+        let starts = starts.map_err(|_| OpError::new("scales", "take more than 32-bit indices reach"))?;
         Ok(Self { list, k, group, weight_stride, starts })
     }
 
@@ -77,16 +77,16 @@ impl WeightMatrices {
         &self.list
     }
 
-    /// The columns of each part.
+    /// The columns of each matrix.
     pub(super) fn widths(&self) -> impl Iterator<Item = u32> + '_ {
-        self.list.iter().map(|part| part.layout.n)
+        self.list.iter().map(|matrix| matrix.layout.n)
     }
 
-    /// What kernels bind for the weights and for the scales, and the constants that are joined for it. One alone is bound as it
-    /// is, so that others can share it.
+    /// The bindings of weights and scales, and the constants joined for them. A single constant is bound as it is, so that other
+    /// operators can share it.
     pub(super) fn binds(&self) -> (Bind, Bind, Vec<Vec<TensorId>>) {
         let mut lists = Vec::new();
-        let weights: Vec<TensorId> = self.list.iter().map(|part| part.weights.weight).collect();
+        let weights: Vec<TensorId> = self.list.iter().map(|matrix| matrix.weights.weight).collect();
         let scales: Vec<TensorId> = in_scales(&self.list).collect();
         let [weights, scales] = [weights, scales].map(|list| match list.as_slice() {
             &[one] => one.into(),
@@ -98,33 +98,33 @@ impl WeightMatrices {
         (weights, scales, lists)
     }
 
-    /// The parameters that follow from the weights alone, for the columns of all parts.
+    /// The parameters that follow from the weights alone, for all columns.
     pub(super) fn params(&self) -> Params {
         let mut params = Params { k: self.k, group: self.group, weight_stride: self.weight_stride, ..Params::default() };
         params.first = [u32::MAX; 4];
         params.bias = [NO_BIAS; 4];
         let mut biases = self.starts[self.list.len()..].iter();
-        for (index, (part, &start)) in self.list.iter().zip(&self.starts).enumerate() {
+        for (index, (matrix, &start)) in self.list.iter().zip(&self.starts).enumerate() {
             params.first[index] = params.n;
-            params.width[index] = part.layout.n;
+            params.width[index] = matrix.layout.n;
             params.scales[index] = start;
-            params.scale_stride[index] = part.layout.scale_stride;
-            if let Some(&start) = part.bias.and_then(|_| biases.next()) {
+            params.scale_stride[index] = matrix.layout.scale_stride;
+            if let Some(&start) = matrix.bias.and_then(|_| biases.next()) {
                 params.bias[index] = start;
             }
-            params.n += part.layout.n;
+            params.n += matrix.layout.n;
         }
         params
     }
 }
 
-/// What lies in the buffer of scales, in order: those of all parts, then the biases.
+/// The constants of the scales buffer, in order: scales of all matrices, then biases.
 fn in_scales(list: &[WeightMatrix]) -> impl Iterator<Item = TensorId> + '_ {
-    list.iter().map(|part| part.weights.scales).chain(list.iter().filter_map(|part| part.bias))
+    list.iter().map(|matrix| matrix.weights.scales).chain(list.iter().filter_map(|matrix| matrix.bias))
 }
 
 impl WeightMatrix {
-    /// A part that the kernels can read: constants of the file, in whole vectors.
+    /// Checks a matrix: constants of the file, in whole vectors.
     fn check(
         args: &Args<'_>,
         weight: TensorId,
@@ -141,11 +141,11 @@ impl WeightMatrix {
                 return Err(OpError::new(name, format!("has elements {found:?}, supported: {:?}", [elem])));
             }
             if !args.is_constant(tensor) {
-                return Err(OpError::new(name, format!("has tensor {tensor}, which is no constant of the file")));
+                return Err(OpError::new(name, format!("has tensor {tensor}, expected a constant")));
             }
         }
         let weights = Q4::new(args, weight, scales, group)?;
-        let Some(layout) = weights.fixed() else { return Err(OpError::new("weights", "are no constants of the file")) };
+        let Some(layout) = weights.fixed() else { return Err(OpError::new("weights", "must be constants")) };
         let Layout { n, k, group, weight_stride, scale_stride } = layout;
         if !layout.in_vectors() || k == 0 {
             let what = format!(
