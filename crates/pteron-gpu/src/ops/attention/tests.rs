@@ -143,7 +143,7 @@ fn plans_stay_within_capped_scratch() {
 }
 
 #[test]
-fn what_is_refused() {
+fn bad_arguments_are_rejected() {
     let refused = |inputs: &[&[u32]]| refusal(&sketch(inputs, &[2, 5, 6], Value::Null).0);
     assert!(refused(&[&[8], &[7, 8], &[7, 6]]).contains("`q` is [8], expected at least two dimensions"));
     assert!(refused(&[&[5, 8], &[7, 9], &[7, 6]]).contains("`k` has head dim 9, but `q` 8"));
@@ -157,6 +157,6 @@ fn what_is_refused() {
     let error = refused(&[&[2, 1, 8], &[2, 600_000, 8], &[2, 600_000, 6]]);
     assert!(error.contains("`k` holds 600000 tokens: one row of scores takes 2400000 bytes"), "{error}");
     let many: [&[u32]; 3] = [&[1 << 15, 1, 1, 1], &[1 << 15, 1, 1], &[1, 1]];
-    assert!(refused(&many).contains("`q` brings 1 rows of scores for each of 1073741824 heads"));
+    assert!(refused(&many).contains("`q` has 1 rows of scores for each of 1073741824 heads"));
     assert!(refused(&[&[1 << 16, 1, 1, 1], &[1 << 16, 1, 1], &[1, 1]]).contains("more than kernels count"));
 }

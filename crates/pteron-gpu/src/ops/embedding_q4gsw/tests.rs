@@ -76,7 +76,7 @@ fn the_recipe_follows_width_and_group() {
 }
 
 #[test]
-fn what_is_refused() {
+fn bad_arguments_are_rejected() {
     let refused = |table: Table| refusal(&table.sketch(&[3]).0);
     assert!(refused(Table { group: 0, ..Table::new(5, 64, 32, true) }).contains("`group_size` is 0"));
     assert!(

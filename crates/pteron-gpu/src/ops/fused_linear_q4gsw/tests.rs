@@ -21,14 +21,14 @@ struct Call {
     /// Which of the weights have a bias, a bit each.
     biases: u32,
     addend: bool,
-    gated: bool,
-    last: bool,
+    swiglu: bool,
+    last_row: bool,
 }
 
 impl Call {
     fn new(widths: &[u32], k: u32) -> Self {
-        let [norm, addend, gated, last] = [false; 4];
-        Self { widths: widths.to_vec(), k, group: 32, padding: [0; 2], norm, biases: 0, addend, gated, last }
+        let [norm, addend, swiglu, last_row] = [false; 4];
+        Self { widths: widths.to_vec(), k, group: 32, padding: [0; 2], norm, biases: 0, addend, swiglu, last_row }
     }
 
     fn sketch(&self, rows: &[u32]) -> Sketch {
@@ -51,14 +51,14 @@ impl Call {
             biases.push(if bias { sketch.floats(&[n + 1], &noise(seed + 3, n as usize + 1)) } else { none });
         }
         let group = sketch.int(group.into());
-        let outputs = if self.gated { &self.widths[..1] } else { &self.widths };
+        let outputs = if self.swiglu { &self.widths[..1] } else { &self.widths };
         let outputs: Vec<ValueId> =
             outputs.iter().map(|&n| sketch.tensor(DataType::Float32, &[rows, &[n]].concat())).collect();
         let addend = if self.addend { sketch.input(DataType::Float32, &[rows, &[self.widths[0]]].concat()) } else { none };
-        let [gated, last] = [self.gated, self.last].map(|flag| sketch.value(Value::Bool(flag)));
+        let [swiglu, last_row] = [self.swiglu, self.last_row].map(|flag| sketch.value(Value::Bool(flag)));
         let [weights, scales, biases, out] =
             [weights, scales, biases, outputs.clone()].map(|list| sketch.value(Value::ValueList(list)));
-        sketch.call(NAME, &[x, norm, eps, weights, scales, group, biases, addend, gated, last, out]);
+        sketch.call(NAME, &[x, norm, eps, weights, scales, group, biases, addend, swiglu, last_row, out]);
         outputs.into_iter().for_each(|out| sketch.output(out));
         sketch
     }
@@ -84,22 +84,22 @@ impl Call {
     }
 }
 
-/// Widths that go together: three of any, or two of one that are gated.
+/// Widths that go together: three of any, or two of one that are swiglu.
 fn shapes() -> Vec<(Vec<u32>, bool)> {
     vec![(vec![12], false), (vec![8, 4], false), (vec![16, 4, 8], false), (vec![12, 12], true)]
 }
 
 #[test]
 fn everything_with_everything_at_few_rows_and_many() {
-    for (widths, gated) in shapes() {
+    for (widths, swiglu) in shapes() {
         for bits in 0..8u32 {
             let [norm, biased, addend] = [0, 1, 2].map(|bit| bits >> bit & 1 == 1);
-            if addend && widths.len() > 1 && !gated {
+            if addend && widths.len() > 1 && !swiglu {
                 continue;
             }
             // All biases, or only that of the second weights.
             let biases = if biased { [0b111, 0b010][bits as usize % 2] } else { 0 };
-            let call = Call { norm, biases, addend, gated, ..Call::new(&widths, 96) };
+            let call = Call { norm, biases, addend, swiglu, ..Call::new(&widths, 96) };
             call.check(70, &[1, 8, 0, 5, 9, 2, 70]);
         }
     }
@@ -107,11 +107,12 @@ fn everything_with_everything_at_few_rows_and_many() {
 
 #[test]
 fn the_last_row_alone() {
-    for (widths, gated) in shapes() {
-        let addend = gated || widths.len() == 1;
-        Call { norm: true, biases: 0b111, addend, gated, last: true, ..Call::new(&widths, 96) }.check(70, &[1, 8, 9, 2, 70]);
+    for (widths, swiglu) in shapes() {
+        let addend = swiglu || widths.len() == 1;
+        Call { norm: true, biases: 0b111, addend, swiglu, last_row: true, ..Call::new(&widths, 96) }
+            .check(70, &[1, 8, 9, 2, 70]);
     }
-    let call = Call { addend: true, last: true, ..Call::new(&[8], 64) };
+    let call = Call { addend: true, last_row: true, ..Call::new(&[8], 64) };
     let sketch = call.sketch(&[70]);
     let mut dry = Dry::new(&sketch).unwrap();
     // An addend of another number of rows has its own last one.
@@ -120,8 +121,8 @@ fn the_last_row_alone() {
         assert_eq!((dry.dims(sketch.graph.outputs[0]), kernels(&dry)), (vec![1, 8], vec!["fused_linear_q4gsw_gemv"]));
     }
     let error = dry.call(&[(&[0, 64], &[]), (&[3, 8], &[])]).unwrap_err().to_string();
-    assert!(error.contains("`x` is [0, 64], which has not one last row"), "{error}");
-    assert!(refusal(&call.sketch(&[2, 3])).contains("`x` is [2, 3, 64], which has not one last row"));
+    assert!(error.contains("`x` is [0, 64], expected one batch of at least one row"), "{error}");
+    assert!(refusal(&call.sketch(&[2, 3])).contains("`x` is [2, 3, 64], expected one batch of at least one row"));
 }
 
 #[test]
@@ -131,7 +132,7 @@ fn groups_and_padding_of_any_size_in_whole_vectors() {
         call.check(33, &[1, 3, 12]);
     }
     Call { group: 2080, norm: true, addend: true, ..Call::new(&[8], 2080) }.check(2, &[1]);
-    Call { group: 32, gated: true, biases: 0b01, ..Call::new(&[4, 4], 4128) }.check(1, &[]);
+    Call { group: 32, swiglu: true, biases: 0b01, ..Call::new(&[4, 4], 4128) }.check(1, &[]);
 }
 
 #[test]
@@ -145,7 +146,7 @@ fn workgroups_of_every_size() {
             let parts = Call { norm, biases: 0b111, ..Call::new(&[columns - 12, 4, 8], 32) };
             parts.check(rows, &[]);
         }
-        let call = Call { norm: true, gated: true, addend: true, biases: 0b11, ..Call::new(&[columns; 2], 32) };
+        let call = Call { norm: true, swiglu: true, addend: true, biases: 0b11, ..Call::new(&[columns; 2], 32) };
         call.check(2, &[1]);
         Call { addend: true, ..Call::new(&[columns + 4], 64) }.check(8, &[]);
     }
@@ -154,16 +155,16 @@ fn workgroups_of_every_size() {
 #[test]
 fn large_tiles_of_many_rows() {
     Call { norm: true, biases: 0b100, ..Call::new(&[600, 400, 500], 64) }.check(600, &[130]);
-    Call { gated: true, addend: true, ..Call::new(&[700; 2], 32) }.check(560, &[300]);
+    Call { swiglu: true, addend: true, ..Call::new(&[700; 2], 32) }.check(560, &[300]);
 }
 
 #[test]
 fn matrices_of_every_tile() {
     // The last two take the large tile, the small one and the smallest, with rows and columns left over.
     Call { norm: true, biases: 0b101, padding: [16, 4], ..Call::new(&[20, 36, 4], 128) }.check(33, &[9, 32]);
-    Call { gated: true, norm: true, biases: 0b11, ..Call::new(&[44; 2], 192) }.check(70, &[64, 17]);
+    Call { swiglu: true, norm: true, biases: 0b11, ..Call::new(&[44; 2], 192) }.check(70, &[64, 17]);
     Call { addend: true, ..Call::new(&[2100], 64) }.check(700, &[300, 100, 9]);
-    Call { gated: true, addend: true, ..Call::new(&[4100; 2], 64) }.check(300, &[129, 64, 30]);
+    Call { swiglu: true, addend: true, ..Call::new(&[4100; 2], 64) }.check(300, &[129, 64, 30]);
 }
 
 #[test]
@@ -204,7 +205,7 @@ fn other_ranks_and_numbers_that_are_none() {
             1e-4,
         );
         values[100] = f32::INFINITY;
-        check_on(&gpu, &Call { gated: true, ..Call::new(&[4; 2], 64) }.sketch(&[3]), &[vec![f32s(&[3, 64], values)]], 1e-4);
+        check_on(&gpu, &Call { swiglu: true, ..Call::new(&[4; 2], 64) }.sketch(&[3]), &[vec![f32s(&[3, 64], values)]], 1e-4);
     }
 }
 
@@ -214,8 +215,8 @@ fn kernels(dry: &Dry) -> Vec<&'static str> {
 
 #[test]
 fn few_rows_take_one_dispatch_and_many_up_to_three() {
-    let gated = Call { norm: true, gated: true, ..Call::new(&[12; 2], 64) };
-    let mut dry = Dry::new(&gated.sketch(&[70])).unwrap();
+    let swiglu = Call { norm: true, swiglu: true, ..Call::new(&[12; 2], 64) };
+    let mut dry = Dry::new(&swiglu.sketch(&[70])).unwrap();
     assert_eq!(kernels(&dry), ["rms_norm", "fused_linear_q4gsw_gemm", "fused_linear_q4gsw_swiglu"]);
     for rows in [1, 3, 8] {
         dry.call(&[(&[rows, 64], &[])]).unwrap();
@@ -233,15 +234,15 @@ fn few_rows_take_one_dispatch_and_many_up_to_three() {
     let plain = Dry::new(&Call::new(&[12, 8, 4], 64).sketch(&[70])).unwrap();
     assert_eq!(kernels(&plain), ["fused_linear_q4gsw_gemm"]);
     // Where no call can have many rows, there is nothing for them.
-    let few = Dry::new(&gated.sketch(&[8])).unwrap();
+    let few = Dry::new(&swiglu.sketch(&[8])).unwrap();
     assert_eq!((few.planned.recipes()[0].list.len(), &few.planned.recipes()[0].scratch[..3]), (4, &[0, 0, 0][..]));
 }
 
 #[test]
 fn many_rows_take_two_dispatches_where_matrices_are_multiplied() {
     let caps = Caps { subgroups: true, subgroup_size: (32, 32), cooperative_matrix: true, ..Caps::PORTABLE };
-    let gated = Call { norm: true, gated: true, ..Call::new(&[12; 2], 64) };
-    let mut dry = Dry::on(&gated.sketch(&[70]), caps).unwrap();
+    let swiglu = Call { norm: true, swiglu: true, ..Call::new(&[12; 2], 64) };
+    let mut dry = Dry::on(&swiglu.sketch(&[70]), caps).unwrap();
     assert_eq!(kernels(&dry), ["fused_linear_q4gsw_pack_f16", "fused_linear_q4gsw_coop_matrix"]);
     assert_eq!(dry.planned.plans()[0].scratch, [70 * 128, 70 * 4, 0]);
     dry.call(&[(&[8, 64], &[])]).unwrap();
@@ -273,8 +274,8 @@ fn what_the_kernels_cannot_read_is_refused_by_argument() {
     assert!(
         text(Call { padding: [0, 2], ..Call::new(&[6], 64) }).contains("`weights` has 6 rows, expected a multiple of 4")
     );
-    assert!(text(Call { gated: true, ..Call::new(&[8, 4], 64) }).contains("`swiglu` is true for weights of [8, 4] rows"));
-    assert!(text(Call { gated: true, ..Call::new(&[8], 64) }).contains("`swiglu` is true for weights of [8] rows"));
+    assert!(text(Call { swiglu: true, ..Call::new(&[8, 4], 64) }).contains("`swiglu` is true for weights of [8, 4] rows"));
+    assert!(text(Call { swiglu: true, ..Call::new(&[8], 64) }).contains("`swiglu` is true for weights of [8] rows"));
     assert!(text(Call { addend: true, ..Call::new(&[8, 4], 64) }).contains("`addend` comes with 2 outputs, expected one"));
     assert!(text(Call::new(&[4; 4], 64)).contains("`weights` has 4 tensors, expected 1 to 3"));
     assert!(text(Call::new(&[], 64)).contains("`weights` has 0 tensors"));
@@ -297,14 +298,14 @@ fn arguments_that_do_not_go_together_are_refused() {
         let id = sketch.input(dtype, dims);
         list(sketch, id)
     };
-    assert!(changed(&call, 1, none).contains("`eps` must be there if `norm` is, and only then"));
+    assert!(changed(&call, 1, none).contains("`eps` must be given with `norm`, and only then"));
     assert!(changed(&call, 2, |sketch| sketch.float(-1.0)).contains("`eps` is -1"));
     assert!(changed(&call, 1, |sketch| sketch.floats(&[32], &[1.0; 32])).contains("`norm` is [32], expected [64]"));
     assert!(
         changed(&call, 0, |sketch| sketch.input(DataType::Float32, &[4, 32])).contains("`x` is [4, 32], but the weights")
     );
     let weights = changed(&call, 3, |sketch| input(sketch, DataType::UInt8, &[8, 32]));
-    assert!(weights.contains("`weights` has tensor") && weights.contains("which is no constant of the file"), "{weights}");
+    assert!(weights.contains("`weights` has tensor") && weights.contains("expected a constant"), "{weights}");
     assert!(changed(&call, 3, |sketch| input(sketch, DataType::Float32, &[8, 32])).contains("`weights` has elements F32"));
     assert!(changed(&call, 4, |sketch| input(sketch, DataType::Float32, &[2, 8])).contains("`scales` has tensor"));
     assert!(changed(&call, 6, |sketch| input(sketch, DataType::Float32, &[8])).contains("`biases` has tensor"));

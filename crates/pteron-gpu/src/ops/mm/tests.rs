@@ -189,7 +189,7 @@ fn live_sizes_choose_the_recipe() {
 }
 
 #[test]
-fn what_is_refused() {
+fn bad_arguments_are_rejected() {
     let (sketch, out) = product(&[20, 12], &[12, 30], false);
     let mut dry = Dry::new(&sketch).unwrap();
     let error = dry.call(&[(&[20, 11], &[]), (&[12, 30], &[])]).unwrap_err().to_string();

@@ -49,9 +49,9 @@ fn the_recipe_follows_the_width_and_the_grid_the_rows() {
 }
 
 #[test]
-fn what_is_refused() {
+fn bad_arguments_are_rejected() {
     assert!(refusal(&sketch(&[2, 8], &[2, 8], 1e-5).0).contains("`weight` is [2, 8], expected [8]"));
-    assert!(refusal(&sketch(&[], &[1], 1e-5).0).contains("`input` is a single number"));
+    assert!(refusal(&sketch(&[], &[1], 1e-5).0).contains("`input` is a scalar"));
     assert!(refusal(&sketch(&[8], &[8], -1.0).0).contains("`eps` is -1"));
     assert!(refusal(&sketch(&[8], &[8], f64::NAN).0).contains("`eps` is NaN"));
 }

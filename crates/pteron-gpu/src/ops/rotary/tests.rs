@@ -52,7 +52,7 @@ fn one_dispatch_turns_both() {
 }
 
 #[test]
-fn what_is_refused() {
+fn bad_arguments_are_rejected() {
     let sizes = Sizes { batch: 1, tokens: 5, heads: (4, 2), dim: 8 };
     let (good, _) = sketch(&sizes, &[5, 4]);
     let mut dry = Dry::new(&good).unwrap();

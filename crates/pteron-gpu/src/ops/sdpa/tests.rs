@@ -87,7 +87,7 @@ fn any_length_at_any_position() {
 }
 
 #[test]
-fn contexts_in_parts_and_long_heads() {
+fn split_contexts_and_long_heads_agree() {
     let calls = [(1, 0), (1, 128), (1, 699), (2, 300), (9, 600), (40, 660), (33, 0), (5, 126), (20, 250)];
     for (heads, dim) in [((4, 1), 8), ((8, 8), 64), ((7, 1), 36), ((2, 1), 128), ((3, 1), 256), ((10, 2), 260)] {
         agrees(NAME, Sizes { heads, dim, tokens: 40, cache: 700 }, &calls, USUAL);
@@ -95,7 +95,7 @@ fn contexts_in_parts_and_long_heads() {
 }
 
 #[test]
-fn any_fill_gives_the_same_answers() {
+fn every_fill_gives_the_same_outputs() {
     let sizes = Sizes { heads: (8, 2), dim: 64, tokens: 40, cache: 700 };
     let calls = [(1, 699), (5, 300), (40, 660)].map(|shape| call(sizes, false, shape));
     for fill_percent in [25, 400] {
@@ -121,7 +121,7 @@ fn long_rows_of_scores() {
 }
 
 #[test]
-fn rounds_give_what_one_round_gives() {
+fn slices_of_scores_agree_with_one_slice() {
     // Scratch for 2048 bytes of scores: rows of 40 floats go in slices of 12 rows.
     let calls = [(19, 0), (1, 0), (1, 36), (7, 13), (19, 18), (0, 5), (2, 31)];
     for (heads, dim) in [((4, 2), 8), ((6, 2), 6), ((10, 5), 4)] {
@@ -130,7 +130,7 @@ fn rounds_give_what_one_round_gives() {
 }
 
 #[test]
-fn the_naive_twins_agree() {
+fn naive_kernels_agree() {
     let calls = [(19, 18), (1, 36), (7, 13), (5, 0)];
     for (heads, dim) in [((4, 2), 8), ((6, 2), 6)] {
         agrees(NAIVE, Sizes { heads, dim, tokens: 19, cache: 37 }, &calls, USUAL);
@@ -215,7 +215,7 @@ fn kernels_follow_the_live_rows_and_the_head_dim() {
 }
 
 #[test]
-fn devices_with_more_get_other_kernels() {
+fn devices_select_kernels_by_capability() {
     let subgroups = Caps { subgroups: true, subgroup_size: (32, 32), ..Caps::PORTABLE };
     let matrices = Caps { cooperative_matrix: true, ..subgroups };
     let sizes = Sizes { heads: (32, 8), dim: 64, tokens: 512, cache: 2048 };
@@ -234,7 +234,7 @@ fn devices_with_more_get_other_kernels() {
 }
 
 #[test]
-fn matrices_agree_where_there_are_any() {
+fn cooperative_matrices_agree() {
     let Some(gpu) = matrix_gpu() else { return };
     let shapes = [(300, 0), (1, 300), (5, 301), (0, 9), (40, 400), (33, 690), (16, 7), (700, 0)];
     for (heads, dim) in [((8, 2), 64), ((4, 4), 64), ((6, 2), 128), ((32, 8), 64)] {
@@ -292,7 +292,7 @@ fn rotary_embedding_inside_attention_agrees() {
 }
 
 #[test]
-fn tables_that_do_not_fit_are_refused() {
+fn rotary_tables_that_do_not_fit_are_rejected() {
     let sizes = Sizes { heads: (4, 2), dim: 8, tokens: 4, cache: 16 };
     let refused = |rows, columns| match Dry::new(&rotary(sizes, rows, columns)) {
         Err(error) => error.to_string(),
@@ -310,7 +310,7 @@ fn tables_that_do_not_fit_are_refused() {
 }
 
 #[test]
-fn what_is_refused() {
+fn bad_arguments_and_shapes_are_rejected() {
     let sizes = Sizes { heads: (4, 2), dim: 8, tokens: 16, cache: 128 };
     let mut dry = Dry::new(&sketch(NAME, sizes, true, USUAL).inner).unwrap();
     let mut refused = |sizes, shape| plan(&mut dry, sizes, shape).unwrap_err().to_string();
@@ -327,11 +327,11 @@ fn what_is_refused() {
 
     let built = |rest| refusal(&sketch(NAME, sizes, true, rest).inner);
     assert!(built(Rest { mask: Value::Int(1), ..USUAL }).contains("`attn_mask` is"));
-    assert!(built(Rest { dropout: Value::Double(0.5), ..USUAL }).contains("`dropout_p` is 0.5, supported is 0"));
+    assert!(built(Rest { dropout: Value::Double(0.5), ..USUAL }).contains("`dropout_p` is 0.5, expected 0"));
     let long = Sizes { heads: (1, 1), dim: 1, tokens: 1, cache: 16_777_217 };
     assert!(refusal(&sketch(NAME, long, false, USUAL).inner).contains("`k_cache` holds 16777217 tokens"));
     let wide = Sizes { heads: (1, 1), dim: 1, tokens: 1 << 20, cache: 1 << 20 };
-    assert!(refusal(&sketch(NAME, wide, false, USUAL).inner).contains("`q` brings 1048576 rows of scores"));
+    assert!(refusal(&sketch(NAME, wide, false, USUAL).inner).contains("`q` has 1048576 rows of scores"));
 }
 
 #[test]

@@ -62,7 +62,7 @@ fn a_step_changes_the_position_alone() {
 }
 
 #[test]
-fn what_is_refused() {
+fn bad_arguments_are_rejected() {
     let (sketch, _) = sketch(DataType::Float32, &[1, 4, 2, 4], &[1, 8, 2, 4]);
     let mut dry = Dry::new(&sketch).unwrap();
     let mut refused = |value: &[u32], cache: &[u32], at: i32| {
