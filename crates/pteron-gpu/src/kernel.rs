@@ -1,4 +1,4 @@
-//! Kernels as values: source, constants, and what the source says of its bindings.
+//! Kernels as values: source, constants and bindings.
 //!
 //! A variant (a kernel with its constants and element types) *is* the key of a pipeline. Sources are `.wgsl` files beside
 //! their operators. What a source needs from elsewhere it asks for with a line `//#include name`.
@@ -38,7 +38,7 @@ pub struct KernelDef {
     pub params: &'static [(&'static str, usize)],
     /// Whether it uses subgroup operations, so that a target may need to enable them.
     pub subgroups: bool,
-    /// Whether it multiplies matrices of 16-bit floats, which no browser can.
+    /// Whether it uses cooperative matrices of `f16`, which no browser has.
     pub cooperative_matrix: bool,
     /// The types its source leaves open, and what each may be. The tests that run over every kernel try them all.
     pub types: &'static [(&'static str, &'static [&'static str])],
@@ -85,7 +85,7 @@ impl KernelDef {
         self
     }
 
-    /// The same kernel, needing subgroups, 16-bit floats and matrices of them ([`Caps::cooperative_matrix`](crate::plan::Caps)).
+    /// The same kernel, needing subgroups, `f16` and cooperative matrices ([`Caps::cooperative_matrix`](crate::plan::Caps)).
     #[must_use]
     pub const fn with_cooperative_matrix(mut self) -> Self {
         self.subgroups = true;
@@ -93,8 +93,8 @@ impl KernelDef {
         self
     }
 
-    /// The same kernel without bounds checks when it runs, on native targets: every plan that dispatches it is checked before, with
-    /// how far its indices reach. [`reach`] says what that relies on.
+    /// The same kernel, compiled without bounds checks on native targets: every plan that dispatches it is checked against its largest
+    /// indices first. [`reach`] states what that relies on.
     #[must_use]
     pub const fn proven(mut self, reach: Reach) -> Self {
         self.reach = Some(reach);
@@ -133,9 +133,9 @@ pub struct Variant {
     pub types: Vec<(&'static str, &'static str)>,
     /// Functions that the source leaves open: a head, and the expression it returns.
     pub functions: Vec<(&'static str, &'static str)>,
-    /// Numbers in the source itself: how often its loops are written out.
+    /// Numbers substituted in the source: trip counts of unrolled loops.
     pub counts: Vec<(&'static str, u32)>,
-    /// What the profiler calls it, where one kernel does several jobs.
+    /// The profiler's label, where one kernel serves several purposes.
     pub label: &'static str,
 }
 
@@ -200,13 +200,13 @@ impl Variant {
         self
     }
 
-    /// Whether it reads or writes 16-bit floats, which a device must offer ([`Caps::f16`](crate::plan::Caps)).
+    /// Whether it uses `f16`, which a device must offer ([`Caps::f16`](crate::plan::Caps)).
     #[must_use]
     pub fn uses_f16(&self) -> bool {
         self.kernel.cooperative_matrix || self.types.iter().any(|(_, ty)| ty.contains("f16"))
     }
 
-    /// The whole source: what the target wants first, named types, then the kernel with its includes.
+    /// The whole source: the target's prologue, type aliases, then the kernel with its includes.
     #[must_use]
     pub fn source(&self, target: Target) -> String {
         let mut out = String::new();
@@ -255,7 +255,7 @@ impl Hash for Variant {
     }
 }
 
-/// Who compiles a source: they spell some things differently.
+/// The compiler of a source: targets differ in some spellings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// wgpu's own compiler, which rejects `enable subgroups;`.
@@ -279,7 +279,7 @@ fn expand(kernel: &KernelDef, source: &str, out: &mut String) {
     }
 }
 
-/// What a binding holds and whether the kernel writes it.
+/// The kind of a binding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BindingKind {
     /// Parameters.

@@ -61,7 +61,7 @@ pub enum Bind {
     Tensor(TensorId),
     /// Scratch of this operator, by index into [`Recipes::scratch`].
     Scratch(usize),
-    /// Constants that lie behind one another in one buffer, by index into [`Recipes::joined`].
+    /// Constants joined in one buffer, by index into [`Recipes::joined`].
     Joined(usize),
     /// The block of per-step words; this operator's start at [`PlanCx::step_base`].
     Step,

@@ -1,13 +1,13 @@
-//! Which of several kernels that serve the same plan a device runs, where that can be told by measuring only.
+//! Tuning: selects among kernels that give the same results, where only a measurement can tell which is fastest.
 
 use crate::plan::Caps;
 
-/// What is chosen among kernels that give the same answers. The default suits large GPUs; `pteron tune` measures what suits others.
+/// A selection among kernels that give the same results. The default suits large GPUs; `pteron tune` measures others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuning {
-    /// Kernels for subgroups, where the device has them.
+    /// Subgroup kernels, where the device has subgroups.
     pub subgroups: bool,
-    /// Kernels for matrices, where the device has them and [`Precision`](crate::engine::Precision) allows them.
+    /// Cooperative matrix kernels, where the device has them and [`Precision`](crate::engine::Precision) allows them.
     pub cooperative_matrix: bool,
     /// How many workgroups keep the device busy.
     pub fill: Fill,
@@ -20,7 +20,7 @@ impl Default for Tuning {
 }
 
 impl Tuning {
-    /// What of a device may be used.
+    /// The capabilities of a device that may be used.
     pub(crate) fn of(self, caps: Caps) -> Caps {
         Caps {
             subgroups: caps.subgroups && self.subgroups,
@@ -31,7 +31,7 @@ impl Tuning {
     }
 }
 
-/// How many workgroups keep a device busy, compared with a large GPU: with more, work is cut finer.
+/// Workgroups that fill a device, relative to a large GPU: with more, work is split finer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fill {
     /// A quarter.
@@ -44,7 +44,7 @@ pub enum Fill {
 }
 
 impl Fill {
-    /// All there are.
+    /// Every value.
     pub const ALL: [Self; 3] = [Self::Quarter, Self::Same, Self::Fourfold];
 
     /// As a percentage.
@@ -57,7 +57,7 @@ impl Fill {
         }
     }
 
-    /// The one of a percentage, if there is one.
+    /// The value of a percentage, if there is one.
     #[must_use]
     pub fn from_percent(percent: u32) -> Option<Self> {
         Self::ALL.into_iter().find(|fill| fill.percent() == percent)

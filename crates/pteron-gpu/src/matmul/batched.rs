@@ -72,18 +72,18 @@ const GEMV_FULL_GRID: u64 = 256;
 const GEMV_LANES: u32 = 4;
 const GEMV_HALF_IDLE: u64 = 64;
 
-/// How the kernels read: the weight as `[n, k]` or as `[k, n]`, and each of the two in vectors of four or one by one.
+/// Memory layout of the operands: the weight as `[n, k]` or `[k, n]`, and each operand loaded in vectors of four or one by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OperandLayout {
     pub(crate) transposed: bool,
     pub(crate) wide_x: bool,
     pub(crate) wide_weight: bool,
-    /// Never for more rows than the GEMV kernel holds.
+    /// Whether rows never exceed those of the GEMV kernel.
     pub(crate) few_rows: bool,
 }
 
 impl OperandLayout {
-    /// How many recipes it has: the GEMV for several numbers of rows, and the GEMM.
+    /// Number of recipes: the GEMV for several numbers of rows, and the GEMM.
     pub(crate) fn count(&self) -> usize {
         GEMV_ROWS.len() + usize::from(!self.few_rows)
     }
@@ -143,7 +143,7 @@ impl OperandLayout {
     }
 }
 
-/// A tensor as matrices: its last two dims, and the batch dims before them.
+/// The dims of a batch of matrices: the last two, and the batch dims before them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MatrixDims {
     pub(crate) batch: Dims,

@@ -34,23 +34,23 @@ pub(crate) const INCLUDES: &[Include] = includes![
     "q8_activations",
 ];
 
-/// Up to so many rows of activations the GEMV kernels run, which read the weights once for every eight rows and keep every
-/// thread busy on them; with more rows the GEMM kernels, which compute in tiles.
+/// Up to so many rows of activations the GEMV kernels run, which load the weights once per eight rows; with more rows the tiled GEMM
+/// kernels run.
 pub(crate) const GEMV_MAX_ROWS: u32 = 8;
 
-/// Rows of activations that a GEMV workgroup may hold, a recipe each: what it holds and does not need is wasted work.
+/// Rows of activations per GEMV workgroup, one recipe each: unused rows are wasted work.
 pub(crate) const GEMV_ROWS: [u32; 4] = [1, 2, 4, 8];
 
-/// Outputs of each row that a GEMV workgroup computes.
+/// Columns per GEMV workgroup.
 const GEMV_COLUMNS: u32 = 4;
 
-/// The sides of GEMM tiles, a recipe each: the large one loads less, the small one gives more workgroups.
+/// Sides of GEMM tiles, one recipe each: the large one loads less, the small one gives more workgroups.
 pub(crate) const GEMM_TILES: [u32; 2] = [64, 32];
 
-/// With fewer workgroups than this the small tile is taken: large GPUs have about as many processors.
+/// With fewer workgroups than this the small tile is selected: large GPUs have about as many processors.
 const GEMM_FULL_GRID: u32 = 128;
 
-/// How many recipes one product has.
+/// Recipes per product.
 pub(crate) const RECIPES: usize = GEMV_ROWS.len() + GEMM_TILES.len();
 
 params! {
@@ -63,12 +63,12 @@ params! {
 /// The type of what is read of `x` at a time, which the kernels leave open.
 pub(crate) const TYPES: &[(&str, &[&str])] = &[("X", &["vec4<f32>", "f32"])];
 
-/// A kernel that reads activations as vectors of four along k, where k is a multiple of 4, or one by one.
+/// A kernel that loads activations as vectors of four along k, where k is a multiple of 4, or one by one.
 pub(crate) fn reading(variant: Variant, wide: bool) -> Variant {
     variant.with("WIDE", wide.into()).with_type("X", if wide { "vec4<f32>" } else { "f32" })
 }
 
-/// Every way the two kernels can run, in the order that [`dispatch`] chooses from.
+/// The recipes of both kernels, in the order that [`dispatch`] selects from.
 pub(crate) fn recipes(gemv: &Variant, gemm: &Variant, binds: &[Bind]) -> impl Iterator<Item = Recipe> {
     let gemv = GEMV_ROWS.iter().map(|&rows| gemv.clone().with("ROWS", rows));
     let gemm = GEMM_TILES.iter().map(|&tile| gemm.clone().with("TILE", tile));
@@ -85,19 +85,19 @@ fn choose(caps: Caps, m: u32, n: u32) -> (usize, u64) {
     (GEMV_ROWS.len() + tile, groups)
 }
 
-/// Which of the GEMM recipes computes so many rows and columns, and its workgroups.
+/// Selects the GEMM recipe for so many rows and columns; its index and workgroups.
 pub(crate) fn gemm_tiles(caps: Caps, m: u32, n: u32) -> (usize, u64) {
     let groups = GEMM_TILES.map(|side| u64::from(m.div_ceil(side)) * u64::from(n.div_ceil(side)));
     let [large, small] = groups;
     if large >= caps.filled(GEMM_FULL_GRID).into() { (0, large) } else { (1, small) }
 }
 
-/// Which of the GEMV recipes holds so many rows, or the most there are.
+/// The GEMV recipe for so many rows, or the one with the most.
 pub(crate) fn gemv_holding(m: u32) -> usize {
     GEMV_ROWS.iter().position(|&rows| m <= rows).unwrap_or(GEMV_ROWS.len() - 1)
 }
 
-/// What computes a product, with the recipes that start at `first`; nothing where there are no outputs.
+/// The dispatch of a product, with the recipes that start at `first`; `None` if the output is empty.
 pub(crate) fn dispatch(caps: Caps, first: usize, params: &Params) -> Result<Option<Dispatch>, OpError> {
     let (recipe, groups) = choose(caps, params.m, params.n);
     Dispatch::groups(first + recipe, params, groups)

@@ -1,5 +1,4 @@
-//! Rows times rows of 4-bit weights: `et_vk.linear_q4gsw` in groups that share a scale, plus a bias, and `et_vk.linear_qcs4w` with a
-//! scale for each row.
+//! Linears with 4-bit weights: `et_vk.linear_q4gsw` with scales per group and a bias, and `et_vk.linear_qcs4w` with a scale per row.
 
 use crate::args::Args;
 use crate::error::OpError;

@@ -1,4 +1,4 @@
-//! `et_vk.apply_rotary_emb`: neighbouring elements are a pair, and the tables have an angle for each.
+//! `et_vk.apply_rotary_emb`: interleaved rotary embedding (GPT-J and Meta): adjacent elements form a pair, with one table entry per pair.
 
 use super::{INCLUDES, Inputs, Outputs};
 use crate::args::Args;

@@ -1,4 +1,4 @@
-//! `et_vk.apply_rotary_emb_interleaved`: neighbouring elements are a pair, and cosine and sine of its angle are neighbours too.
+//! `et_vk.apply_rotary_emb_interleaved`: interleaved rotary embedding by a table of complex numbers cos + i·sin (`freqs_cis`).
 
 use super::INCLUDES;
 use crate::args::Args;

@@ -1,5 +1,5 @@
-//! Rotary position embedding: pairs of elements turn by an angle of their token and their place. Which elements are a pair and
-//! how the tables of angles lie is what the operators differ by.
+//! Rotary position embedding: rotates pairs of elements by an angle per token and pair. The operators differ in which elements form a pair
+//! and in the layout of the tables.
 
 pub(crate) mod interleaved;
 mod interleaved_complex;
@@ -36,7 +36,7 @@ fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
     }
 }
 
-/// Queries and keys with the tables of their angles.
+/// Queries and keys, and the tables of cosines and sines.
 #[derive(Debug)]
 pub(crate) struct Inputs {
     pub(crate) xq: TensorId,
@@ -72,7 +72,7 @@ impl Inputs {
     }
 }
 
-/// Queries and keys, turned.
+/// Rotated queries and keys.
 #[derive(Debug)]
 pub(crate) struct Outputs {
     pub(crate) xq: TensorId,

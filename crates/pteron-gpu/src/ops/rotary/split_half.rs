@@ -1,6 +1,6 @@
-//! `et_vk.apply_rotary_emb_hf`: an element of the first half of what turns and the one in its place of the second half are a
-//! pair. The tables have an entry for each of both, for all positions; the call's tokens start at a row that may be symbolic.
-//! Where tables are narrower than heads, only so many elements of a head turn.
+//! `et_vk.apply_rotary_emb_hf`: split-half rotary embedding (NeoX and Hugging Face): element i of the first half pairs with element i of the
+//! second. The tables have one entry per element, for all positions; the call's tokens start at a row that may be symbolic. Where
+//! tables are narrower than heads, only as many elements of a head are rotated.
 
 use super::{Inputs, Outputs};
 use crate::args::Args;
@@ -61,7 +61,7 @@ pub(super) fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
 struct Checked {
     q: Dims,
     k: Dims,
-    /// How many elements of a head turn.
+    /// Elements of a head that are rotated.
     turning: u32,
     start: u32,
 }
