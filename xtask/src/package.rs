@@ -86,6 +86,10 @@ fn compile(workspace: &Workspace, names: &[&str], archives: &[PathBuf], folder: 
         format!("[workspace]\nresolver = \"3\"\nmembers = {folders:?}\n\n[patch.crates-io]\n{patches}\n{profile}");
     fs::write(folder.join("Cargo.toml"), manifest)?;
     fs::copy(workspace.root.join("Cargo.lock"), folder.join("Cargo.lock"))?;
+    // The packages are on no registry, so cargo must not look there; their dependencies have to be on this machine. If that fails
+    // without a network, the build says what is missing.
+    let mut fetch = Command::new("cargo");
+    let _ = fetch.args(["fetch", "--quiet", "--locked"]).current_dir(&workspace.root).status();
     let mut cargo = Command::new("cargo");
     cargo.args(["check", "--workspace", "--offline", "--target-dir"]).arg(&workspace.target).current_dir(folder);
     if !cargo.status().context("cargo could not be started")?.success() {
