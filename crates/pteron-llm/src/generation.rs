@@ -8,13 +8,13 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use futures_core::Stream;
-use pteron::{NextToken, Tokens};
 
 use crate::decode_stream::DecodeStream;
 use crate::error::{Error, Result};
 use crate::options::{ContextOverflow, GenerationOptions, SampleOn};
 use crate::sampling::{History, Sampler, Sampling};
 use crate::session::Session;
+use crate::step::{GpuSampling, PendingToken, StepTokens, start_step};
 use crate::steps::{StepOutput, StepPipeline};
 use crate::stop::{StopConditions, StopFilter};
 use crate::tokenizer::{ShowSpecial, TokenId};
@@ -315,7 +315,7 @@ impl<'s> Generation<'s> {
     fn start_chunks(&mut self, tokens: &[TokenId]) -> Result<()> {
         let mut last = None;
         for chunk in tokens.chunks(self.session.model.max_chunk()) {
-            last = Some(self.start(Tokens::Given(chunk), self.session.tokens.len())?);
+            last = Some(self.start(StepTokens::Given(chunk), self.session.tokens.len())?);
             self.session.tokens.extend_from_slice(chunk);
         }
         last.into_iter().for_each(|step| self.steps.push(step));
@@ -330,20 +330,20 @@ impl<'s> Generation<'s> {
         if !(wanted && position < self.context() && self.session.has_feedback()) {
             return Ok(false);
         }
-        let step = self.start(Tokens::Chosen, position)?;
+        let step = self.start(StepTokens::Sampled, position)?;
         self.steps.push(step);
         Ok(true)
     }
 
-    fn start(&mut self, tokens: Tokens<'_>, position: usize) -> Result<NextToken> {
+    fn start(&mut self, tokens: StepTokens<'_>, position: usize) -> Result<PendingToken> {
         let position = u32::try_from(position).unwrap_or(u32::MAX);
         let sampling = &self.options.sampling;
-        let count = if let Tokens::Given(given) = tokens { given.len() } else { 1 };
+        let count = if let StepTokens::Given(given) = tokens { given.len() } else { 1 };
         // The draw follows from the position, so a text that is continued elsewhere draws the same.
         let draw = position.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
-        let choice = pteron::Choice { temperature: sampling.temperature, seed: sampling.seed, draw };
+        let sampling = GpuSampling { temperature: sampling.temperature, seed: sampling.seed, draw };
         let mut state = self.session.lend_state()?;
-        Ok(self.session.model.method().start_token(state.state(), tokens, position, choice)?)
+        start_step(self.session.model.method(), state.state(), tokens, position, sampling)
     }
 
     /// The tokens that stay when the context is full: the first ones, the newer half of the others, and the one without room.

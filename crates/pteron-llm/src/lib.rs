@@ -62,6 +62,7 @@ mod prompt;
 pub mod sampling;
 mod session;
 mod state_slot;
+mod step;
 mod steps;
 pub mod stop;
 #[cfg(feature = "templates")]
@@ -83,8 +84,13 @@ pub use prompt::Prompt;
 pub use pteron;
 #[cfg(not(target_arch = "wasm32"))]
 pub use pteron::block_on;
+/// The element type of a KV cache: `F32`, or `F16` where the GPU has 16-bit floats and nothing but attention reads the cache.
+pub use pteron::StateDtype as KvDtype;
 pub use sampling::{History, SampledToken, Sampler, Sampling, SamplingError};
 pub use session::Session;
+pub use step::{
+    GpuSampling, PendingToken, StepToken, StepTokens, benchmark_decode, has_sampled, start_step, with_token_sampling,
+};
 pub use steps::{StepOutput, StepPipeline};
 pub use stop::{StopConditions, StopError, StopFilter};
 #[cfg(feature = "templates")]

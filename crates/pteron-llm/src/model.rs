@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use pteron::{ConstantValue, Gpu, LoadOptions, Method, OnProgress, Precision, Program, StateDtype, Tuning};
+use pteron::{ConstantValue, Gpu, LoadOptions, Method, OnProgress, Precision, Program, Tuning};
 
+use crate::KvDtype;
 use crate::assets::ModelAssets;
 use crate::error::{Error, Result};
 use crate::metadata::{Constant, Metadata, MetadataError, PartialMetadata};
+use crate::step::{samples_tokens, with_token_sampling};
 #[cfg(feature = "templates")]
 use crate::template::ChatTemplate;
 use crate::tokenizer::Tokenizer;
@@ -27,8 +29,8 @@ pub struct ModelOptions {
     pub precision: Precision,
     /// Which of several kernels that serve the same plan are run.
     pub tuning: Tuning,
-    /// How exactly attention remembers keys and values: as the program has them unless told otherwise.
-    pub kv_dtype: StateDtype,
+    /// The element type of the KV cache; 32-bit floats by default.
+    pub kv_dtype: KvDtype,
 }
 
 impl Default for ModelOptions {
@@ -40,7 +42,7 @@ impl Default for ModelOptions {
             progress: None,
             precision: Precision::Fast,
             tuning: Tuning::default(),
-            kv_dtype: StateDtype::F32,
+            kv_dtype: KvDtype::F32,
         }
     }
 }
@@ -90,7 +92,7 @@ impl ModelOptions {
 
     /// Sets the element type of the KV cache.
     #[must_use]
-    pub fn with_kv_dtype(mut self, dtype: StateDtype) -> Self {
+    pub fn with_kv_dtype(mut self, dtype: KvDtype) -> Self {
         self.kv_dtype = dtype;
         self
     }
@@ -121,20 +123,18 @@ impl Model {
         let assets = assets.into().with_metadata(options.metadata.clone());
         // Before anything is uploaded, so that a wrong tokenizer costs no time.
         PartialMetadata::from_program(program)?;
-        let load = LoadOptions {
-            choose_tokens: true,
-            memory_budget: options.memory_budget,
-            progress: options.progress.clone(),
-            precision: options.precision,
-            tuning: options.tuning,
-            state_dtype: options.kv_dtype,
-            ..LoadOptions::default()
-        };
+        let load = LoadOptions::default()
+            .with_memory_budget(options.memory_budget)
+            .with_progress(options.progress.clone())
+            .with_precision(options.precision)
+            .with_tuning(options.tuning)
+            .with_state_dtype(options.kv_dtype);
+        let load = with_token_sampling(load)?;
         let method = program.load(gpu, &options.method, &load).await?;
         Self::new(program, method, assets)
     }
 
-    /// A method that is loaded already, with [`choose_tokens`](LoadOptions::choose_tokens), as a
+    /// A method that is loaded already, [with token sampling](with_token_sampling), as a
     /// language model.
     ///
     /// # Errors
@@ -142,8 +142,8 @@ impl Model {
     pub fn new(program: &Program, method: Method, assets: impl Into<ModelAssets>) -> Result<Self> {
         let assets = assets.into();
         let tokenizer = assets.tokenizer;
-        if !method.chooses_tokens() {
-            return Err(Error::NotALanguageModel("its method was not loaded to choose tokens".to_owned()));
+        if !samples_tokens(&method) {
+            return Err(Error::NotALanguageModel("its method was not loaded with token sampling".to_owned()));
         }
         let metadata = Metadata::of(program, &method, assets.metadata, Some(&tokenizer))?;
         metadata.check_tokenizer(&tokenizer)?;

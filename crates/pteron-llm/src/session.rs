@@ -10,6 +10,7 @@ use crate::generation::{Generation, SessionRef};
 use crate::model::Model;
 use crate::options::GenerationOptions;
 use crate::state_slot::{StateLoan, StateSlot};
+use crate::step::has_sampled;
 use crate::steps::{run_chunk, step_inputs};
 use crate::tokenizer::TokenId;
 
@@ -177,6 +178,6 @@ impl Session {
 
     /// Whether the last step left its token on the GPU for the next one.
     pub(crate) fn has_feedback(&self) -> bool {
-        self.state.lend().is_some_and(|mut state| self.model.method().has_chosen(state.state()))
+        self.state.lend().is_some_and(|mut state| has_sampled(self.model.method(), state.state()))
     }
 }

@@ -7,11 +7,12 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use pteron::{NextToken, Tensor};
+use pteron::Tensor;
 
 use crate::error::{Error, Result};
 use crate::model::Model;
 use crate::state_slot::StateLoan;
+use crate::step::PendingToken;
 use crate::tokenizer::TokenId;
 
 /// The output of a step.
@@ -76,7 +77,7 @@ impl StepPipeline {
     }
 
     /// Adds a step that samples its token on the GPU.
-    pub fn push(&mut self, step: NextToken) {
+    pub fn push(&mut self, step: PendingToken) {
         self.in_flight.push_back(Box::pin(async move {
             let token = step.wait().await?;
             Ok(StepOutput::Token { id: token.id, gpu_seconds: token.gpu_seconds })

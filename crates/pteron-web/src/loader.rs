@@ -1,7 +1,7 @@
 //! Streaming load of a method.
 
 use pteron::{LoadOptions, MethodMemory, Precision, StateDtype, StreamingMethod};
-use pteron_llm::PartialMetadata;
+use pteron_llm::{PartialMetadata, benchmark_decode, with_token_sampling};
 use serde::{Deserialize, Serialize};
 use wasm_bindgen::prelude::*;
 
@@ -108,17 +108,12 @@ impl Options {
         }
         let memory_budget = self.memory_budget.map(|bytes| bytes_of(bytes, "memoryBudget")).transpose()?;
         let fast = self.choose_tokens && !self.exact;
-        Ok((
-            method,
-            LoadOptions {
-                input_bounds,
-                memory_budget,
-                choose_tokens: self.choose_tokens,
-                precision: if fast { Precision::Fast } else { Precision::Full },
-                state_dtype: self.kv_dtype.into(),
-                ..base
-            },
-        ))
+        let load = base
+            .with_input_bounds(input_bounds)
+            .with_memory_budget(memory_budget)
+            .with_precision(if fast { Precision::Fast } else { Precision::Full })
+            .with_state_dtype(self.kv_dtype.into());
+        Ok((method, if self.choose_tokens { with_token_sampling(load).or_js()? } else { load }))
     }
 }
 
@@ -160,7 +155,7 @@ impl WebLoader {
             last = (now - begin, steps - before);
             last.0 < seconds
         };
-        self.streaming.benchmark(self.context, go_on).await.or_js()?;
+        benchmark_decode(&self.streaming, self.context, go_on).await.or_js()?;
         let (time, steps) = last;
         let tokens_per_second = if time > 0.0 { f64::from(steps) / time } else { 0.0 };
         to_js(&Benchmark { tokens_per_second, steps })

@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use half::f16;
 use pteron_format::ScalarType;
 use pteron_format::alloc;
-use pteron_format::program::Tensor as PlanTensor;
 use pteron_gpu::engine::TensorData;
 use pteron_gpu::graph::Elem;
 use pteron_gpu::shape::Dims;
@@ -45,10 +44,10 @@ pub(crate) fn to_gpu(tensor: &Tensor, refused: impl Fn(String) -> Error) -> Resu
     Ok(TensorData { dims, elem, bytes })
 }
 
-/// Converts an output of the GPU to the type that the method's tensor has.
-pub(crate) fn from_gpu(tensor: &PlanTensor, answer: TensorData<'static>) -> Result<Tensor> {
+/// Converts an output of the GPU to the type that a method's tensor has.
+pub(crate) fn from_gpu(scalar_type: ScalarType, answer: TensorData<'static>) -> Result<Tensor> {
     let words = || answer.bytes.chunks_exact(4);
-    let bytes = match (answer.elem, tensor.scalar_type) {
+    let bytes = match (answer.elem, scalar_type) {
         (Elem::F32, ScalarType::Half) => {
             let mut bytes = alloc::vec(answer.bytes.len() / 2)?;
             let halves = words().map(|word| f16::from_f32(bytemuck::pod_read_unaligned(word)).to_le_bytes());
@@ -63,5 +62,5 @@ pub(crate) fn from_gpu(tensor: &PlanTensor, answer: TensorData<'static>) -> Resu
         }
         _ => answer.bytes.into_owned(),
     };
-    Tensor::new(tensor.scalar_type, &answer.dims, bytes)
+    Tensor::new(scalar_type, &answer.dims, bytes)
 }

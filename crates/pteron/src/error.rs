@@ -69,6 +69,9 @@ pub enum Error {
         /// What came and what is allowed.
         reason: String,
     },
+    /// A call that this API does not allow, whatever the program and the inputs are.
+    #[error("{}", EscapedText::sentence(.0))]
+    Misuse(String),
     /// More host memory than the budget allows.
     #[error(
         "method {:?}: {what} needs {need} bytes of host memory, but {limit} are allowed; raise the host memory budget if that is right",
@@ -89,7 +92,16 @@ pub enum Error {
     OutOfMemory(#[from] OutOfMemory),
     /// The graph or the GPU refused.
     #[error("{0}")]
-    Gpu(#[from] pteron_gpu::Error),
+    Gpu(pteron_gpu::Error),
+}
+
+impl From<pteron_gpu::Error> for Error {
+    fn from(error: pteron_gpu::Error) -> Self {
+        match error {
+            pteron_gpu::Error::Misuse(reason) => Self::Misuse(reason),
+            other => Self::Gpu(other),
+        }
+    }
 }
 
 /// The result of this crate's functions.

@@ -11,7 +11,8 @@ use pteron_gpu::shape::Dims;
 use crate::conversion::to_gpu;
 use crate::error::{Error, Result};
 use crate::interpreter::Interpreter;
-use crate::method::{LoadOptions, Method, TensorSpec};
+use crate::method::{Method, TensorSpec};
+use crate::options::LoadOptions;
 use crate::program::Program;
 use crate::tensor::Tensor;
 

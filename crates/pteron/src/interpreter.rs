@@ -14,7 +14,6 @@ use pteron_gpu::shape::Dims;
 use crate::conversion::{from_gpu, to_gpu};
 use crate::error::{Error, Result};
 use crate::method::{Method, State, TensorSpec, dims};
-use crate::next::TokenLoop;
 use crate::program::{FileRange, Files};
 use crate::tensor::Tensor;
 use crate::values::ValueTable;
@@ -324,7 +323,7 @@ impl<'m> Interpreter<'m> {
     pub(crate) fn take(&mut self, call: &DelegateCall<'m>, answers: Vec<TensorData<'static>>) -> Result<()> {
         for (&id, answer) in call.outputs.iter().zip(answers) {
             if let Some(tensor) = self.plan.value(id).and_then(Value::as_tensor) {
-                self.values.insert(id, from_gpu(tensor, answer)?)?;
+                self.values.insert(id, from_gpu(tensor.scalar_type, answer)?)?;
             }
         }
         self.free();
@@ -373,7 +372,9 @@ async fn call_delegate(
         to_gpu(tensor, |reason| Error::Input { method: method.name.clone(), index, reason }).map(Input::Data)
     });
     let mut inputs = inputs.collect::<Result<Vec<_>>>()?;
-    inputs.extend(method.tokens.as_ref().map(|_| TokenLoop::for_plain_call()));
+    if let Some(hooks) = &method.hooks {
+        inputs.extend(hooks.default_inputs(|reason| Error::Input { method: method.name.clone(), index: 0, reason })?);
+    }
     let (Some(delegate), Some(state)) = (method.delegate(index), state.delegates.get_mut(index)) else {
         let reason = format!("delegate {index} is not part of this state");
         return Err(Error::Unsupported { method: method.name.clone(), reason });

@@ -27,8 +27,9 @@ mod error;
 pub mod fuzzing;
 mod interpreter;
 mod method;
-mod next;
+mod options;
 mod partial;
+mod pipelined;
 mod program;
 mod streaming;
 mod tensor;
@@ -38,14 +39,15 @@ pub use bytes::FileBytes;
 #[cfg(not(target_arch = "wasm32"))]
 pub use bytes::MappedFile;
 pub use error::{Error, Result};
-pub use method::{LoadOptions, Method, State, TensorSpec};
-pub use next::{Choice, ChosenToken, NextToken, Tokens};
+pub use method::{Method, State, TensorSpec};
+pub use options::{AppendedOp, LoadOptions};
 pub use partial::PartialProgram;
+pub use pipelined::{CallInput, CallOutput, PendingCall};
 pub use program::{ConstantValue, FileRange, Program};
 pub use pteron_format::{Bytes, PartialFile, ScalarType};
 pub use pteron_gpu::engine::{
-    AdapterSummary, Allocated, Counts, DispatchTime, Gpu, GpuOptions, LoadProgress, MemoryUse, OnProgress, Precision,
-    Profile, StateDtype, Timing, adapters,
+    AdapterSummary, Allocated, Counts, DispatchTime, Feedback, Gpu, GpuOptions, LoadProgress, MemoryUse, OnProgress,
+    Precision, Profile, StateDtype, Timing, adapters,
 };
 #[cfg(not(target_arch = "wasm32"))]
 pub use pteron_gpu::engine::{PipelineCacheSummary, block_on};

@@ -5,57 +5,21 @@ use std::collections::HashMap;
 use pteron_format::program::{DataRef, ExecutionPlan, ShapeDynamism, ValueId};
 use pteron_format::{EscapedText, alloc};
 use pteron_gpu::engine::{
-    self, Gpu, LoadedGraph, MemoryUse, OnProgress, Precision, PreparedGraph, Profile, ProgressCounter, SharedBudget,
-    StateDtype,
+    self, Gpu, LoadedGraph, MemoryUse, OnProgress, PreparedGraph, Profile, ProgressCounter, SharedBudget,
 };
 use pteron_gpu::frontend;
-use pteron_gpu::fuse::Fusions;
 use pteron_gpu::graph::Graph;
 use pteron_gpu::plan::Caps;
 use pteron_gpu::shape::Dims;
-use pteron_gpu::tuning::Tuning;
 
 use crate::error::{Error, Result};
 use crate::interpreter::{self, InstructionList};
-use crate::next::TokenLoop;
+use crate::options::LoadOptions;
+use crate::pipelined::Hooks;
 use crate::program::Program;
 use crate::streaming::MethodMemory;
 use crate::tensor::Tensor;
 use crate::values::{HOST_MEMORY, within_budget};
-
-/// How a method is loaded.
-#[derive(Clone, Debug, Default)]
-pub struct LoadOptions {
-    /// Largest shapes of the inputs, by index, where they should be smaller than the file's: less memory, same answers.
-    pub input_bounds: Vec<Option<Vec<u32>>>,
-    /// Bytes of GPU memory the method may use in all: its delegates' constants and activations, and its states, of which there must
-    /// be room for one. Without it the limit is the device's memory, where that is known.
-    pub memory_budget: Option<u64>,
-    /// Bytes of host memory that a state's own tensors, or what a call computes between delegates, may take. Without one they may
-    /// take as many as the files have, and a gigabyte.
-    pub host_memory_budget: Option<u64>,
-    /// For language models: choose the next token on the GPU, see [`Method::start_token`]. The method must take tokens and a
-    /// position and answer with logits.
-    pub choose_tokens: bool,
-    /// Told how far loading is, all delegates taken together.
-    pub progress: Option<OnProgress>,
-    /// Which operators are computed together, all that can be unless told otherwise: the same answers, sooner.
-    pub fusions: Fusions,
-    /// How exactly kernels compute.
-    pub precision: Precision,
-    /// Which of several kernels that serve the same plan are run.
-    pub tuning: Tuning,
-    /// How exactly attention remembers keys and values.
-    pub state_dtype: StateDtype,
-}
-
-impl LoadOptions {
-    /// Each operator of the file by itself, in 32-bit floats throughout: what all faster ways are measured by.
-    #[must_use]
-    pub fn exact() -> Self {
-        Self { fusions: Fusions::NONE, precision: Precision::Full, state_dtype: StateDtype::F32, ..Self::default() }
-    }
-}
 
 /// What an input or output is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,7 +43,7 @@ pub struct Method {
     /// For each delegate of the file the index of its graph. Delegates that share one have states of their own.
     pub(crate) graph_of: Vec<usize>,
     pub(crate) host_memory: u64,
-    pub(crate) tokens: Option<TokenLoop>,
+    pub(crate) hooks: Option<Hooks>,
     pub(crate) inputs: Vec<TensorSpec>,
     pub(crate) outputs: Vec<TensorSpec>,
 }
@@ -152,7 +116,7 @@ impl Program {
         let calls = instructions.calls(plan);
         let mut outlined: Vec<Outlined> = Vec::new();
         let (mut known, mut graph_of) = (HashMap::<DataRef, usize>::new(), alloc::vec(plan.delegates.len())?);
-        let mut tokens = None;
+        let mut hooks = None;
         for (index, delegate) in plan.delegates.iter().enumerate() {
             // Delegates with the same bytes are one graph: its weights and pipelines are made once.
             if let Some(&known) = known.get(&delegate.data) {
@@ -165,19 +129,19 @@ impl Program {
                 return Err(Error::Unsupported { method: method.to_owned(), reason });
             };
             let mut source = frontend::vulkan::translate(&blob.graph)?;
-            if options.choose_tokens {
-                tokens = Some(TokenLoop::prepare(method, plan, &instructions, &mut source)?);
-            }
+            hooks = Hooks::prepare(plan, &instructions, &mut source, options)?;
             let graph = source.decode(&options.fusions.within(caps.max_binding))?;
-            if let Some(tokens) = &tokens {
-                tokens.check(method, &graph)?;
+            let mut feedback = Vec::new();
+            if let Some(hooks) = &hooks {
+                hooks.check(method, &graph)?;
+                feedback = hooks.feedback(method, &options.feedback)?;
             }
             let calls = calls.get(&delegate.data).map_or(&[][..], Vec::as_slice);
             let options = engine::LoadOptions {
                 input_bounds: instructions.graph_bounds(calls, &graph, &inputs),
                 memory: memory.clone(),
-                max_in_flight: if options.choose_tokens { TokenLoop::UNDER_WAY } else { 0 },
-                feedback: tokens.iter().map(TokenLoop::feedback).collect(),
+                max_in_flight: options.max_in_flight,
+                feedback,
                 precision: options.precision,
                 tuning: options.tuning,
                 state_dtype: options.state_dtype,
@@ -187,7 +151,7 @@ impl Program {
             outlined.push((graph, options, delegate.data));
         }
         let (name, program, graphs) = (method.to_owned(), self.clone(), Vec::new());
-        Ok((Method { name, program, instructions, graphs, graph_of, host_memory, tokens, inputs, outputs }, outlined))
+        Ok((Method { name, program, instructions, graphs, graph_of, host_memory, hooks, inputs, outputs }, outlined))
     }
 
     async fn load_graphs(&self, prepared: Vec<Delegate>, listener: Option<&OnProgress>) -> Result<Vec<LoadedGraph>> {
@@ -262,6 +226,12 @@ impl Method {
         self.memory().state_bytes
     }
 
+    /// Bytes of GPU memory of a state's mutable tensors, without its fed-back inputs.
+    #[must_use]
+    pub fn state_tensor_bytes(&self) -> u64 {
+        self.delegates().map(LoadedGraph::state_tensor_bytes).fold(0, u64::saturating_add)
+    }
+
     /// What of it no loader could do without: constants, and activations at their largest.
     #[must_use]
     pub fn memory_needed(&self) -> MemoryUse {
@@ -296,9 +266,12 @@ impl Method {
     /// # Errors
     /// No memory for it.
     pub fn new_state(&self) -> Result<State> {
-        let values = self.instructions.initial_values(&self.program.files)?;
-        let delegates = self.delegates().map(LoadedGraph::new_state).collect::<Result<_, _>>()?;
-        Ok(State { delegates, values })
+        self.state_of(self.delegates().map(LoadedGraph::new_state).collect::<Result<_, _>>()?)
+    }
+
+    /// A state of these delegates' states, and the method's own tensors as the file starts them.
+    pub(crate) fn state_of(&self, delegates: Vec<engine::State>) -> Result<State> {
+        Ok(State { delegates, values: self.instructions.initial_values(&self.program.files)? })
     }
 
     /// Puts a state back to where the file starts it.
@@ -345,21 +318,26 @@ impl Method {
         Ok((outputs, profiles))
     }
 
+    /// Checks the inputs of a call.
     pub(crate) fn check(&self, inputs: &[Tensor]) -> Result<()> {
         let error = |index, reason| Error::Input { method: self.name.clone(), index, reason };
-        let fail = |index, reason| Err(error(index, reason));
         engine::check_input_count(inputs.len(), self.inputs.len(), error)?;
-        for (index, (input, spec)) in inputs.iter().zip(&self.inputs).enumerate() {
-            if input.scalar_type() != spec.scalar_type {
-                let (came, needed) = (input.scalar_type().name(), spec.scalar_type.name());
-                return fail(index, format!("is {came}, but the method takes {needed}"));
-            }
-            let rank = input.shape().len() == spec.shape.len();
-            let within = |allowed: fn(u32, u32) -> bool| input.shape().iter().zip(&spec.shape).all(|(&a, &b)| allowed(a, b));
-            if !rank || !within(if spec.dynamic { |live, bound| live <= bound } else { |live, size| live == size }) {
-                let allowed = if spec.dynamic { "up to " } else { "" };
-                return fail(index, format!("has shape {:?}, allowed is {allowed}{:?}", input.shape(), spec.shape));
-            }
+        inputs.iter().enumerate().try_for_each(|(index, input)| self.check_spec(index, input))
+    }
+
+    /// Checks element type and shape of one input.
+    pub(crate) fn check_spec(&self, index: usize, input: &Tensor) -> Result<()> {
+        let fail = |reason| Err(Error::Input { method: self.name.clone(), index, reason });
+        let Some(spec) = self.inputs.get(index) else { return fail("is not an input of the method".to_owned()) };
+        if input.scalar_type() != spec.scalar_type {
+            let (came, needed) = (input.scalar_type().name(), spec.scalar_type.name());
+            return fail(format!("is {came}, but the method takes {needed}"));
+        }
+        let rank = input.shape().len() == spec.shape.len();
+        let within = |allowed: fn(u32, u32) -> bool| input.shape().iter().zip(&spec.shape).all(|(&a, &b)| allowed(a, b));
+        if !rank || !within(if spec.dynamic { |live, bound| live <= bound } else { |live, size| live == size }) {
+            let allowed = if spec.dynamic { "up to " } else { "" };
+            return fail(format!("has shape {:?}, allowed is {allowed}{:?}", input.shape(), spec.shape));
         }
         Ok(())
     }

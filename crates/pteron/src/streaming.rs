@@ -10,8 +10,9 @@ use pteron_gpu::ir::ConstantId;
 use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
-use crate::method::{LoadOptions, Method};
-use crate::next::{Choice, Tokens};
+use crate::method::{Method, State};
+use crate::options::LoadOptions;
+use crate::pipelined::{CallInput, PendingCall};
 use crate::program::{FileRange, Files, Program};
 
 /// Gaps up to this many bytes are fetched with what is around them.
@@ -269,30 +270,31 @@ impl StreamingMethod {
         MethodMemory::of(self.graphs.iter().map(StreamingGraph::incomplete), &self.method.graph_of)
     }
 
-    /// Runs steps that choose a token, as many as `go_on` wants, to see how long they take: the kernels and shapes are those of
-    /// the model, the weights are whatever has come of them. How many ran.
+    /// Creates a state to measure the method with before its constants have arrived; those are zeros until then.
     ///
     /// # Errors
-    /// A method loaded without [`choose_tokens`](LoadOptions::choose_tokens), or a device that fails.
-    pub async fn benchmark(&self, context: u32, mut go_on: impl FnMut(u32) -> bool) -> Result<u32> {
-        let [graph] = self.graphs.as_slice() else { return Ok(0) };
-        let graph = graph.incomplete();
-        let mut state = graph.new_state()?;
-        let mut start =
-            |tokens, at: u32| self.method.start_on(graph, &mut state, tokens, at % context.max(1), Choice::GREEDY);
-        let mut next = start(Tokens::Given(&[0]), 0)?;
-        let mut steps = 0;
-        loop {
-            let behind = start(Tokens::Given(&[0]), steps + 1)?;
-            next.ran().await?;
-            steps += 1;
-            next = behind;
-            if !go_on(steps) {
-                // What was started must end before the state may go.
-                next.ran().await?;
-                return Ok(steps + 1);
-            }
-        }
+    /// No memory for it.
+    pub fn new_state(&self) -> Result<State> {
+        let graphs = self.method.graph_of.iter().filter_map(|&graph| self.graphs.get(graph));
+        let delegates = graphs.map(|graph| graph.incomplete().new_state()).collect::<Result<_, _>>()?;
+        self.method.state_of(delegates)
+    }
+
+    /// Starts a call as [`Method::start`] does: it takes as long as it will with all constants, and its output means nothing.
+    ///
+    /// # Errors
+    /// As [`Method::start`].
+    pub fn start(&self, state: &mut State, inputs: &[CallInput<'_>], read: usize) -> Result<PendingCall> {
+        let Some(graph) = self.graphs.first() else {
+            return Err(Error::Misuse("the method has no delegate".to_owned()));
+        };
+        self.method.start_on(graph.incomplete(), state, inputs, read)
+    }
+
+    /// The inputs of the method.
+    #[must_use]
+    pub fn inputs(&self) -> &[crate::TensorSpec] {
+        self.method.inputs()
     }
 
     /// The method, now that all constants have come.

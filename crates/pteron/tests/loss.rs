@@ -7,8 +7,9 @@ mod common;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use common::tokens::{GREEDY, Tokens, start, token};
 use common::{gpu, inputs, load, program, program_file, step};
-use pteron::{Choice, Error, Gpu, LoadOptions, Method, OnProgress, StreamingMethod, Tokens, block_on};
+use pteron::{Error, Gpu, LoadOptions, Method, OnProgress, StreamingMethod, block_on};
 
 fn lost<T: std::fmt::Debug>(result: pteron::Result<T>) {
     match result {
@@ -18,7 +19,7 @@ fn lost<T: std::fmt::Debug>(result: pteron::Result<T>) {
 }
 
 fn budgeted(gpu: &Gpu, bytes: u64) -> pteron::Result<Method> {
-    block_on(program().load(gpu, "forward", &LoadOptions { memory_budget: Some(bytes), ..LoadOptions::default() }))
+    block_on(program().load(gpu, "forward", &LoadOptions::default().with_memory_budget(bytes)))
 }
 
 #[test]
@@ -99,7 +100,7 @@ fn losing(gpu: &Gpu, nth: u64) -> (LoadOptions, Arc<AtomicU64>) {
             }
         }
     });
-    (LoadOptions { progress: Some(listener), choose_tokens: true, ..LoadOptions::default() }, told)
+    (common::tokens::sampling().with_progress(listener), told)
 }
 
 #[test]
@@ -132,7 +133,7 @@ fn a_device_lost_anywhere_in_a_load_is_an_error() {
 #[test]
 fn a_device_lost_while_weights_arrive_is_an_error() {
     let (program, file) = (program(), program_file());
-    let options = LoadOptions { choose_tokens: true, ..LoadOptions::default() };
+    let options = common::tokens::sampling();
     let write = |filling: &mut StreamingMethod, share: usize| {
         let needs = filling.needs();
         for part in &needs[..needs.len() * share / 2] {
@@ -147,7 +148,7 @@ fn a_device_lost_while_weights_arrive_is_an_error() {
         write(&mut filling, share).unwrap();
         gpu.destroy();
         lost(block_on(filling.wait_idle()));
-        lost(block_on(filling.benchmark(16, |_| false)));
+        lost(filling.new_state());
         // What is written may be refused or go nowhere; it is the end that tells.
         let _: pteron::Result<()> = write(&mut filling, 2);
         lost(block_on(filling.finish()));
@@ -161,21 +162,21 @@ fn a_device_lost_while_weights_arrive_is_an_error() {
 
 #[test]
 fn a_device_lost_between_tokens_is_an_error() {
-    let options = LoadOptions { choose_tokens: true, ..LoadOptions::default() };
+    let options = common::tokens::sampling();
     let tokens = |gpu: &Gpu, lose_at: usize| {
         let method = block_on(program().load(gpu, "forward", &options))?;
         let mut state = method.new_state()?;
         let mut ids = Vec::new();
-        let mut next = method.start_token(&mut state, Tokens::Given(&[1, 2, 3]), 0, Choice::GREEDY)?;
+        let mut next = start(&method, &mut state, Tokens::Given(&[1, 2, 3]), 0, GREEDY)?;
         for at in 0..6 {
             if at == lose_at {
                 gpu.destroy();
             }
-            let behind = method.start_token(&mut state, Tokens::Chosen, 3 + u32::try_from(at).unwrap(), Choice::GREEDY)?;
-            ids.push(block_on(next.wait())?.id);
+            let behind = start(&method, &mut state, Tokens::Sampled, 3 + i64::try_from(at).unwrap(), GREEDY)?;
+            ids.push(token(&block_on(next.wait())?));
             next = behind;
         }
-        ids.push(block_on(next.wait())?.id);
+        ids.push(token(&block_on(next.wait())?));
         Ok(ids)
     };
     let expected = tokens(&gpu(), usize::MAX).unwrap();
@@ -187,10 +188,10 @@ fn a_device_lost_between_tokens_is_an_error() {
     let first = gpu();
     let method = block_on(program().load(&first, "forward", &options)).unwrap();
     let mut state = method.new_state().unwrap();
-    let next = method.start_token(&mut state, Tokens::Given(&[1, 2, 3]), 0, Choice::GREEDY).unwrap();
+    let next = start(&method, &mut state, Tokens::Given(&[1, 2, 3]), 0, GREEDY).unwrap();
     first.destroy();
     match block_on(next.wait()) {
-        Ok(token) => assert_eq!(token.id, expected[0], "it had arrived already"),
+        Ok(output) => assert_eq!(token(&output), expected[0], "it had arrived already"),
         Err(error) => lost::<()>(Err(error)),
     }
     assert_eq!(tokens(&gpu(), usize::MAX).unwrap(), expected);
@@ -227,7 +228,7 @@ fn delegates_count_together() {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/ops/two_delegates_only/program.pte");
     let (gpu, program) = (gpu(), pteron::Program::open(path).unwrap());
     let load =
-        |memory_budget| block_on(program.load(&gpu, "forward", &LoadOptions { memory_budget, ..LoadOptions::default() }));
+        |memory_budget| block_on(program.load(&gpu, "forward", &LoadOptions::default().with_memory_budget(memory_budget)));
     let memory = load(None).unwrap().memory();
     let bytes = memory.total_bytes + memory.state_bytes;
     let before = gpu.counts().buffers;

@@ -17,7 +17,7 @@ fn load(gpu: &Gpu, program: &Program, memory_budget: Option<u64>) -> (Vec<LoadPr
         let told = Arc::clone(&told);
         move |now| told.lock().unwrap().push(now)
     });
-    let options = LoadOptions { memory_budget, progress: Some(progress), ..LoadOptions::default() };
+    let options = LoadOptions::default().with_memory_budget(memory_budget).with_progress(progress);
     let ended = block_on(program.load(gpu, "forward", &options)).map(drop);
     let told = told.lock().unwrap().clone();
     (told, ended)

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use common::{gpu, inputs, load, program_file, step};
 use proptest::prelude::*;
-use pteron::{Error, FileRange, LoadOptions, Method, PartialProgram, Program, StreamingMethod, block_on};
+use pteron::{CallInput, Error, FileRange, LoadOptions, Method, PartialProgram, Program, StreamingMethod, Tensor, block_on};
 use pteron_format::PartialFile;
 use pteron_format::program::{Instruction, Value, ValueId};
 
@@ -157,20 +157,26 @@ fn what_is_not_whole_is_not_run() {
 }
 
 #[test]
-fn steps_can_be_rehearsed_before_weights_are_there() {
+fn calls_can_be_timed_before_constants_arrive() {
     let files = [program_file()];
-    let mut filling = begin(&files, &LoadOptions { choose_tokens: true, ..LoadOptions::default() });
-    let steps = block_on(filling.benchmark(128, |steps| steps < 5)).unwrap();
-    assert_eq!(steps, 6);
-    fill(&mut filling, &files, 1 << 16);
-    let method = block_on(filling.finish()).unwrap();
+    let mut streaming = begin(&files, &common::tokens::sampling());
+    let mut state = streaming.new_state().unwrap();
+    let inputs = [Tensor::from_i64(&[1, 1], &[0]).unwrap(), Tensor::from_i64(&[1], &[0]).unwrap()];
+    let sampling = Tensor::new(pteron::ScalarType::Int, &[4], vec![0; 16]).unwrap();
+    let inputs = [CallInput::Tensor(&inputs[0]), CallInput::Tensor(&inputs[1]), CallInput::Tensor(&sampling)];
+    for _ in 0..5 {
+        block_on(streaming.start(&mut state, &inputs, 1).unwrap().wait()).unwrap();
+    }
+    fill(&mut streaming, &files, 1 << 16);
+    let method = block_on(streaming.finish()).unwrap();
     let whole = load(&gpu());
     let expected = step(&whole, &mut whole.new_state().unwrap(), 1, 0, 12);
     let mut state = method.new_state().unwrap();
-    assert!(!method.has_chosen(&state), "a benchmark uses a state of its own");
-    assert_eq!(step(&method, &mut state, 1, 0, 12), expected, "a benchmark changes nothing");
+    assert!(!method.has_feedback(&state, 0), "a new state has run no call");
+    assert_eq!(step(&method, &mut state, 1, 0, 12), expected, "calls without constants change nothing");
     let plain = begin(&files, &LoadOptions::default());
-    assert!(matches!(block_on(plain.benchmark(128, |_| false)), Err(Error::Unsupported { .. })));
+    let refused = plain.start(&mut plain.new_state().unwrap(), &inputs, 0);
+    assert!(matches!(refused, Err(Error::Misuse(_))));
 }
 
 #[test]
@@ -181,7 +187,7 @@ fn memory_is_known_before_any_is_made() {
     assert_eq!(gpu.counts().buffer_bytes, before);
     let loaded = load(&gpu);
     assert_eq!((planned, planned.state_bytes), (loaded.memory(), loaded.state_bytes()));
-    let small = LoadOptions { memory_budget: Some(1000), ..LoadOptions::default() };
+    let small = LoadOptions::default().with_memory_budget(1000);
     let refused = open(&files).unwrap().0.plan_memory(&gpu, "forward", &small);
     assert!(matches!(refused, Err(Error::Gpu(pteron_gpu::Error::TooLarge { .. }))), "{refused:?}");
 }

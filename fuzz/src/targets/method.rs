@@ -71,7 +71,7 @@ fn opened(file: Vec<u8>, cursor: &mut Cursor<'_>) -> Outcome {
 
 fn method(program: &Program, name: &str, cursor: &mut Cursor<'_>) -> Outcome {
     let signature = program.signature(name);
-    let options = LoadOptions { host_memory_budget: Some(HOST_MEMORY), ..LoadOptions::default() };
+    let options = LoadOptions::default().with_host_memory_budget(HOST_MEMORY);
     let mut method = match DryMethod::new(program, Caps::PORTABLE, name, &options) {
         Ok(method) => method,
         Err(error) => {

@@ -146,7 +146,7 @@ fn run(bytes: &[u8]) -> Outcome {
     };
     facts(&program);
     let plain = DryMethod::new(&program, Caps::PORTABLE, "forward", &LoadOptions::default());
-    let options = LoadOptions { choose_tokens: true, ..LoadOptions::default() };
+    let options = pteron_llm::with_token_sampling(LoadOptions::default()).expect("four integers");
     let mut method = match DryMethod::new(&program, Caps::PORTABLE, "forward", &options) {
         Ok(method) => method,
         Err(error) => {
@@ -154,7 +154,11 @@ fn run(bytes: &[u8]) -> Outcome {
             return "refused";
         }
     };
-    assert!(plain.is_ok(), "a method that chooses tokens is a method: {:?}", plain.err());
+    assert!(plain.is_ok(), "a method that samples tokens is a method: {:?}", plain.err());
+    let shapes: Vec<&[u32]> = method.inputs().iter().map(|spec| spec.shape.as_slice()).collect();
+    if !matches!(shapes.as_slice(), [[1, tokens], [1]] if *tokens > 0) {
+        return "not a language model";
+    }
     accepted(&mut method, cursor);
     "accepted"
 }

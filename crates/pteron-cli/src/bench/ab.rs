@@ -1,6 +1,6 @@
 //! A/B comparison of a tuning with the defaults: the program loaded both ways, measured in turns.
 
-use pteron::{Gpu, LoadOptions, StateDtype, Tuning};
+use pteron::{Gpu, StateDtype, Tuning};
 
 use super::args::TargetArgs;
 use super::cases::Case;
@@ -40,7 +40,7 @@ impl<'a> AbComparison<'a> {
 
     /// Returns the speed of prefill and decode with a tuning relative to the defaults, the median of pairs of runs.
     pub(crate) fn speed_ups(&self, tuning: Tuning) -> Result<[f64; 2], Failure> {
-        let options = LoadOptions { tuning, ..check::fast(StateDtype::default()) };
+        let options = check::fast(StateDtype::default()).with_tuning(tuning);
         let (own, _) = Runner::load(self.gpu, self.target, options, self.quiet)?;
         let variants = Variants { measured: &own, baseline: Some(&self.baseline) };
         let progress = Spinner::new(self.quiet);

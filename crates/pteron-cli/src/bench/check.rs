@@ -14,7 +14,7 @@ use crate::loading::LoadingBar;
 
 /// Load options of the measured path, which are those of `pteron run`.
 pub(super) fn fast(state_dtype: StateDtype) -> LoadOptions {
-    LoadOptions { choose_tokens: true, precision: Precision::Fast, state_dtype, ..LoadOptions::default() }
+    LoadOptions::default().with_precision(Precision::Fast).with_state_dtype(state_dtype)
 }
 
 /// Load options of the exact path, without what [`DIFFERENCE`] names.
@@ -51,7 +51,7 @@ fn lengths(longest: u32) -> impl Iterator<Item = u32> {
 pub(super) fn check(gpu: &Gpu, target: &Target, fast: &Runner, quiet: bool) -> Result<Agreement, Failure> {
     let metadata = &fast.metadata;
     let bar = LoadingBar::new(&format!("loading the exact path of {}", target.name), quiet);
-    let options = LoadOptions { progress: Some(bar.listener()), ..exact() };
+    let options = exact().with_progress(bar.listener());
     let exact = block_on(target.program.load(gpu, METHOD, &options)).map_err(failed)?;
     drop(bar);
     let progress = Spinner::new(quiet);

@@ -53,7 +53,7 @@ fn bench(args: &Bench) -> Result<(), Failure> {
     let quiet = args.quiet || args.json;
     let gpu = devices::open(&args.gpu, quiet)?;
     let tuning = tune::remembered(&gpu, &target.program, quiet);
-    let fast = LoadOptions { tuning: tuning.unwrap_or_default(), ..check::fast(args.cache()) };
+    let fast = check::fast(args.cache()).with_tuning(tuning.unwrap_or_default());
     let (mut report, runner) = prepare(args, &gpu, &target, &fast, quiet)?;
     report.tuning = tuning.map(tune::describe);
     // From here on the first Ctrl-C ends the measurement and shows the finished tests.
@@ -103,7 +103,7 @@ fn examine(
 /// Load options of the baseline of an A/B comparison.
 fn baseline(against: Against, fast: LoadOptions) -> LoadOptions {
     match against {
-        Against::Unfused => LoadOptions { fusions: Fusions::NONE, ..fast },
+        Against::Unfused => fast.with_fusions(Fusions::NONE),
     }
 }
 
@@ -135,7 +135,7 @@ fn prepare(args: &Bench, gpu: &Gpu, target: &Target, fast: &LoadOptions, quiet: 
             vocab_size: metadata.vocab_size,
             constant_bytes_per_token: method.constant_bytes_per_row(),
             // State is the KV cache, which has every position of the context.
-            cache_bytes_per_position: method.state_bytes() / u64::from(metadata.context_length),
+            cache_bytes_per_position: method.state_tensor_bytes() / u64::from(metadata.context_length),
         },
         memory: Memory::new(method.memory_bytes(), method.state_bytes(), planned_bytes, gpu.allocated()),
         loading: Loading { cold_seconds, warm_seconds },

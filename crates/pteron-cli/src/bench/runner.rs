@@ -3,8 +3,10 @@
 use std::cell::RefCell;
 use std::time::Instant;
 
-use pteron::{Choice, Gpu, LoadOptions, Method, NextToken, State, Tokens, block_on};
-use pteron_llm::{Metadata, StepOutput, StepPipeline};
+use pteron::{Gpu, LoadOptions, Method, State, block_on};
+use pteron_llm::{
+    GpuSampling, Metadata, PendingToken, StepOutput, StepPipeline, StepTokens, start_step, with_token_sampling,
+};
 
 use super::cases;
 use super::target::Target;
@@ -34,7 +36,7 @@ impl Runner {
     /// Loads the model and generates a token. Returns the seconds this took: constants uploaded, pipelines compiled and used once.
     pub(super) fn load(gpu: &Gpu, target: &Target, options: LoadOptions, quiet: bool) -> Result<(Self, f64), Failure> {
         let bar = LoadingBar::new(&format!("loading {} on {}", target.name, gpu.adapter().name), quiet);
-        let options = LoadOptions { progress: Some(bar.listener()), ..options };
+        let options = with_token_sampling(options.with_progress(bar.listener()))?;
         let start = Instant::now();
         let method = block_on(target.program.load(gpu, METHOD, &options)).map_err(failed)?;
         let metadata = Metadata::of(&target.program, &method, target.facts.clone(), None)?;
@@ -56,7 +58,7 @@ impl Runner {
         let mut pipeline = Pipeline::start();
         let most = self.metadata.max_prefill as usize;
         for (chunk, position) in ids.chunks(most).zip((0..).step_by(most)) {
-            pipeline.push(|| self.step(Tokens::Given(chunk), position))?;
+            pipeline.push(|| self.step(StepTokens::Given(chunk), position))?;
         }
         pipeline.finish()
     }
@@ -66,14 +68,14 @@ impl Runner {
         let first = cases::tokens(1, self.metadata.vocab_size, 2);
         let mut pipeline = Pipeline::start();
         for step in 0..steps {
-            let tokens = if step == 0 { Tokens::Given(&first) } else { Tokens::Chosen };
+            let tokens = if step == 0 { StepTokens::Given(&first) } else { StepTokens::Sampled };
             pipeline.push(|| self.step(tokens, position + step))?;
         }
         pipeline.finish()
     }
 
-    fn step(&self, tokens: Tokens<'_>, position: u32) -> Result<NextToken, Failure> {
-        self.method.start_token(&mut self.state.borrow_mut(), tokens, position, Choice::GREEDY).map_err(failed)
+    fn step(&self, tokens: StepTokens<'_>, position: u32) -> Result<PendingToken, Failure> {
+        Ok(start_step(&self.method, &mut self.state.borrow_mut(), tokens, position, GpuSampling::GREEDY)?)
     }
 }
 
@@ -93,7 +95,7 @@ impl Pipeline {
         Self { start: Instant::now(), steps: StepPipeline::new(), gpu_seconds: Some(0.0) }
     }
 
-    fn push(&mut self, start: impl FnOnce() -> Result<NextToken, Failure>) -> Result<(), Failure> {
+    fn push(&mut self, start: impl FnOnce() -> Result<PendingToken, Failure>) -> Result<(), Failure> {
         if interrupts::interrupted() {
             return Err(Failure::Interrupted);
         }

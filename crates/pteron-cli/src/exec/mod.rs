@@ -53,7 +53,7 @@ fn exec(args: &Exec) -> Result<(), Failure> {
     let model = |error: pteron::Error| Failure::file(&args.model, Reason::Runtime(Box::new(error)));
     let bar = LoadingBar::new(&format!("loading {} on {}", args.model.display(), gpu.adapter().name), args.quiet);
     let options = if args.exact { LoadOptions::exact() } else { LoadOptions::default() };
-    let options = LoadOptions { progress: Some(bar.listener()), ..options };
+    let options = options.with_progress(bar.listener());
     let method = block_on(program.load(&gpu, &name, &options));
     drop(bar);
     let method = method.map_err(model)?;

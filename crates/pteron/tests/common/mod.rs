@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "no test binary uses all of it")]
 
 pub(crate) mod build;
+pub(crate) mod tokens;
 
 use std::path::PathBuf;
 

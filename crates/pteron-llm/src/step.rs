@@ -1,0 +1,184 @@
+//! Steps of a language model that sample their next token on the GPU: each step feeds its token back to the next one, and the host
+//! reads tokens while later steps are in flight.
+
+use pteron::{
+    AppendedOp, CallInput, LoadOptions, Method, PendingCall, ScalarType, State, StreamingMethod, Tensor, TensorSpec,
+};
+
+use crate::error::{Error, Result};
+use crate::sampling::SamplingError;
+use crate::tokenizer::TokenId;
+
+/// The operator that samples a token from the last row of logits.
+const SAMPLE_ROW: &str = "pteron.sample_row";
+/// Steps that may be in flight on one model, of all its sessions.
+const MAX_IN_FLIGHT: usize = 32;
+/// Indices of the method's inputs and outputs, those of the appended operator last.
+const TOKENS: usize = 0;
+const LOGITS: usize = 0;
+const SAMPLED: usize = 1;
+
+/// The tokens that a step runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StepTokens<'a> {
+    /// These.
+    Given(&'a [TokenId]),
+    /// The token that the state's last step sampled, which the host need not have read.
+    Sampled,
+}
+
+/// How a step samples its token on the GPU.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GpuSampling {
+    /// 0 for argmax; otherwise the token is drawn from the softmax of the logits divided by this.
+    pub temperature: f32,
+    /// One seed draws the same tokens every time on one adapter.
+    pub seed: u64,
+    /// The number of the draw within the seed, such as the position; it must differ from draw to draw.
+    pub draw: u32,
+}
+
+impl GpuSampling {
+    /// Argmax.
+    pub const GREEDY: Self = Self { temperature: 0.0, seed: 0, draw: 0 };
+
+    fn words(&self) -> [i32; 4] {
+        let scale = if self.temperature > 0.0 { self.temperature.recip() } else { 0.0 };
+        #[expect(clippy::cast_possible_truncation, reason = "the two halves of the seed")]
+        let [low, high] = [self.seed as u32, (self.seed >> 32) as u32];
+        [scale.to_bits(), low, high, self.draw].map(u32::cast_signed)
+    }
+}
+
+/// Adds token sampling and feedback to the options of a method that takes tokens `[1, n]` and a position `[1]` and returns logits.
+///
+/// # Errors
+/// No memory.
+pub fn with_token_sampling(options: LoadOptions) -> Result<LoadOptions> {
+    let greedy = integers(ScalarType::Int, &[4], GpuSampling::GREEDY.words().into_iter().map(i64::from))?;
+    let sample = AppendedOp::new(SAMPLE_ROW, LOGITS).input(greedy).output(ScalarType::Int, &[1, 1]);
+    Ok(options.append(sample).feed_back(SAMPLED, TOKENS).with_max_in_flight(MAX_IN_FLIGHT))
+}
+
+/// Whether a method was loaded [with token sampling](with_token_sampling).
+pub(crate) fn samples_tokens(method: &Method) -> bool {
+    method.appended().iter().any(|operator| operator == SAMPLE_ROW)
+}
+
+/// A token that a step in flight samples. Dropping it gives the token up; the step runs all the same.
+#[derive(Debug)]
+pub struct PendingToken(PendingCall);
+
+/// A token that a step sampled.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StepToken {
+    /// Its id.
+    pub id: TokenId,
+    /// Seconds that the GPU took for the step, if the device has timestamps.
+    pub gpu_seconds: Option<f64>,
+}
+
+impl PendingToken {
+    /// Waits for the token; steps started later may still be in flight. Natively the future blocks the thread that polls it.
+    ///
+    /// # Errors
+    /// A device that fails, or logits that are not numbers.
+    pub async fn wait(self) -> Result<StepToken> {
+        let output = self.0.wait().await?;
+        let token = output.tensor.to_i64().and_then(|tokens| tokens.first().copied());
+        match token.and_then(|token| TokenId::try_from(token).ok()) {
+            Some(id) => Ok(StepToken { id, gpu_seconds: output.gpu_seconds }),
+            None => Err(SamplingError::NoToken("the model's logits are not numbers").into()),
+        }
+    }
+}
+
+/// Whether the state's last step sampled a token that the next step can start from.
+#[must_use]
+pub fn has_sampled(method: &Method, state: &State) -> bool {
+    method.has_feedback(state, TOKENS)
+}
+
+/// Starts a step: runs tokens at a position and samples the next one, all on the GPU, and returns at once.
+///
+/// # Errors
+/// A method loaded without [token sampling](with_token_sampling), tokens or a position that it does not take, 32 steps in flight, or
+/// [`StepTokens::Sampled`] on a state that has run no step.
+pub fn start_step(
+    method: &Method,
+    state: &mut State,
+    tokens: StepTokens<'_>,
+    position: u32,
+    sampling: GpuSampling,
+) -> Result<PendingToken> {
+    let inputs = StepInputs::new(method.inputs(), tokens, position, sampling)?;
+    Ok(PendingToken(method.start(state, &inputs.views(), SAMPLED)?))
+}
+
+/// The inputs of a step.
+struct StepInputs {
+    tokens: Option<Tensor>,
+    position: Tensor,
+    sampling: Tensor,
+}
+
+impl StepInputs {
+    fn new(specs: &[TensorSpec], tokens: StepTokens<'_>, position: u32, sampling: GpuSampling) -> Result<Self> {
+        let scalar_type = |index: usize| specs.get(index).map_or(ScalarType::Long, |spec| spec.scalar_type);
+        let tokens = match tokens {
+            StepTokens::Given(tokens) => {
+                let count = u32::try_from(tokens.len())
+                    .map_err(|_| Error::PromptTooLong { tokens: tokens.len(), context: u32::MAX })?;
+                Some(integers(scalar_type(TOKENS), &[1, count], tokens.iter().map(|&token| token.into()))?)
+            }
+            StepTokens::Sampled => None,
+        };
+        let position = integers(scalar_type(1), &[1], [position.into()])?;
+        let sampling = integers(ScalarType::Int, &[4], sampling.words().into_iter().map(i64::from))?;
+        Ok(Self { tokens, position, sampling })
+    }
+
+    fn views(&self) -> [CallInput<'_>; 3] {
+        let tokens = self.tokens.as_ref().map_or(CallInput::Feedback(&[1, 1]), CallInput::Tensor);
+        [tokens, CallInput::Tensor(&self.position), CallInput::Tensor(&self.sampling)]
+    }
+}
+
+/// Integers of the width that a method takes. Those that 32 bits do not hold become 64-bit ones, which the method refuses.
+fn integers(scalar_type: ScalarType, shape: &[u32], values: impl IntoIterator<Item = i64>) -> Result<Tensor> {
+    let values: Vec<i64> = values.into_iter().collect();
+    let narrow: Option<Vec<i32>> = values.iter().map(|&value| i32::try_from(value).ok()).collect();
+    match narrow.filter(|_| scalar_type == ScalarType::Int) {
+        Some(narrow) => {
+            let bytes = narrow.iter().flat_map(|value| value.to_le_bytes()).collect();
+            Ok(Tensor::new(ScalarType::Int, shape, bytes)?)
+        }
+        None => Ok(Tensor::from_i64(shape, &values)?),
+    }
+}
+
+/// Benchmarks decode steps of a model whose weights may still be on their way: two in flight, as generation runs them, until
+/// `go_on` returns false for the number of steps that have run. Returns how many ran.
+///
+/// # Errors
+/// A method loaded without [token sampling](with_token_sampling), or a device that fails.
+pub async fn benchmark_decode(method: &StreamingMethod, context: u32, mut go_on: impl FnMut(u32) -> bool) -> Result<u32> {
+    let mut state = method.new_state()?;
+    let mut start = |step: u32| -> Result<PendingCall> {
+        let inputs = StepInputs::new(method.inputs(), StepTokens::Given(&[0]), step % context.max(1), GpuSampling::GREEDY)?;
+        Ok(method.start(&mut state, &inputs.views(), SAMPLED)?)
+    };
+    let mut steps = 0;
+    let mut running = start(0)?;
+    loop {
+        let next = start(steps + 1)?;
+        running.wait().await?;
+        steps += 1;
+        running = next;
+        if !go_on(steps) {
+            // The last step must end before its state is dropped.
+            running.wait().await?;
+            return Ok(steps + 1);
+        }
+    }
+}

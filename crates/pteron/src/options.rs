@@ -1,0 +1,157 @@
+//! How a method is loaded.
+
+use pteron_format::ScalarType;
+use pteron_gpu::engine::{Feedback, OnProgress, Precision, StateDtype};
+use pteron_gpu::fuse::Fusions;
+use pteron_gpu::tuning::Tuning;
+
+use crate::tensor::Tensor;
+
+/// How a method is loaded. Start from the default and set what differs:
+///
+/// ```
+/// use pteron::{LoadOptions, Precision};
+///
+/// let options = LoadOptions::default().with_precision(Precision::Fast).with_memory_budget(4 << 30);
+/// ```
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct LoadOptions {
+    /// Largest shapes of the inputs, by index, where they should be smaller than the file's: less memory, same outputs.
+    pub input_bounds: Vec<Option<Vec<u32>>>,
+    /// Bytes of GPU memory that the method may use: constants and activations of its delegates, and its states, of which one must
+    /// fit. The default is the device's memory, where that is known.
+    pub memory_budget: Option<u64>,
+    /// Bytes of host memory that a state's own tensors, or the values of a call between delegates, may use. The default is one
+    /// gigabyte more than the files have.
+    pub host_memory_budget: Option<u64>,
+    /// Receives progress of loading, of all delegates together.
+    pub progress: Option<OnProgress>,
+    /// Which operators are fused; all that can be by default. Outputs stay the same.
+    pub fusions: Fusions,
+    /// The precision of matrix products.
+    pub precision: Precision,
+    /// Which of several kernels for the same plan run.
+    pub tuning: Tuning,
+    /// The element type of mutable tensors.
+    pub state_dtype: StateDtype,
+    /// Operators appended to the method's graph. The method must be one call of one delegate.
+    pub appended: Vec<AppendedOp>,
+    /// Outputs that each call feeds back into inputs of the next call on the same state, by index of the method's outputs and
+    /// inputs, those of appended operators included.
+    pub feedback: Vec<Feedback>,
+    /// How many calls may be in flight at once; see [`Method::start`](crate::Method::start).
+    pub max_in_flight: usize,
+}
+
+impl LoadOptions {
+    /// No fusions, 32-bit floats throughout: the reference that faster options are compared with.
+    #[must_use]
+    pub fn exact() -> Self {
+        Self { fusions: Fusions::NONE, precision: Precision::Full, state_dtype: StateDtype::F32, ..Self::default() }
+    }
+
+    /// Sets the largest shapes of the inputs, by index.
+    #[must_use]
+    pub fn with_input_bounds(self, input_bounds: Vec<Option<Vec<u32>>>) -> Self {
+        Self { input_bounds, ..self }
+    }
+
+    /// Sets the bytes of GPU memory that the method may use.
+    #[must_use]
+    pub fn with_memory_budget(self, bytes: impl Into<Option<u64>>) -> Self {
+        Self { memory_budget: bytes.into(), ..self }
+    }
+
+    /// Sets the bytes of host memory that the method may use.
+    #[must_use]
+    pub fn with_host_memory_budget(self, bytes: impl Into<Option<u64>>) -> Self {
+        Self { host_memory_budget: bytes.into(), ..self }
+    }
+
+    /// Sets the function that receives progress.
+    #[must_use]
+    pub fn with_progress(self, progress: impl Into<Option<OnProgress>>) -> Self {
+        Self { progress: progress.into(), ..self }
+    }
+
+    /// Sets which operators are fused.
+    #[must_use]
+    pub fn with_fusions(self, fusions: Fusions) -> Self {
+        Self { fusions, ..self }
+    }
+
+    /// Sets the precision of matrix products.
+    #[must_use]
+    pub fn with_precision(self, precision: Precision) -> Self {
+        Self { precision, ..self }
+    }
+
+    /// Sets which of several kernels run.
+    #[must_use]
+    pub fn with_tuning(self, tuning: Tuning) -> Self {
+        Self { tuning, ..self }
+    }
+
+    /// Sets the element type of mutable tensors.
+    #[must_use]
+    pub fn with_state_dtype(self, state_dtype: StateDtype) -> Self {
+        Self { state_dtype, ..self }
+    }
+
+    /// Appends an operator to the method's graph.
+    #[must_use]
+    pub fn append(mut self, operator: AppendedOp) -> Self {
+        self.appended.push(operator);
+        self
+    }
+
+    /// Feeds an output back into an input of the next call.
+    #[must_use]
+    pub fn feed_back(mut self, output: usize, input: usize) -> Self {
+        self.feedback.push(Feedback { output, input });
+        self
+    }
+
+    /// Sets how many calls may be in flight at once.
+    #[must_use]
+    pub fn with_max_in_flight(self, max_in_flight: usize) -> Self {
+        Self { max_in_flight, ..self }
+    }
+}
+
+/// An operator that is appended to a method's graph at load. It reads one output of the method, then new inputs, and writes new
+/// outputs; both follow the method's own in order.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct AppendedOp {
+    /// The operator's name, such as `aten.neg.default`.
+    pub operator: String,
+    /// The output that it reads, by index of the method's outputs, those of operators appended before included.
+    pub output: usize,
+    /// The new inputs, as they are when a call does not set them.
+    pub inputs: Vec<Tensor>,
+    /// Element types and shapes of the new outputs.
+    pub outputs: Vec<(ScalarType, Vec<u32>)>,
+}
+
+impl AppendedOp {
+    /// An operator that reads an output of the method.
+    pub fn new(operator: impl Into<String>, output: usize) -> Self {
+        Self { operator: operator.into(), output, inputs: Vec::new(), outputs: Vec::new() }
+    }
+
+    /// Adds an input with its default value.
+    #[must_use]
+    pub fn input(mut self, default: Tensor) -> Self {
+        self.inputs.push(default);
+        self
+    }
+
+    /// Adds an output.
+    #[must_use]
+    pub fn output(mut self, scalar_type: ScalarType, shape: &[u32]) -> Self {
+        self.outputs.push((scalar_type, shape.to_vec()));
+        self
+    }
+}

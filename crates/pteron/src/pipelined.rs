@@ -1,0 +1,263 @@
+//! Hooks into a method that is one delegate call: appended operators, feedback, and calls that are started without waiting.
+
+use pteron_format::ScalarType;
+use pteron_format::program::ExecutionPlan;
+use pteron_gpu::engine::{self, Feedback, Input, LoadedGraph};
+use pteron_gpu::graph::Graph;
+use pteron_gpu::ir::{self, DataType};
+use pteron_gpu::ops;
+use pteron_gpu::shape::Dims;
+
+use crate::conversion::{from_gpu, to_gpu};
+use crate::error::{Error, Result};
+use crate::interpreter::InstructionList;
+use crate::method::{Method, State};
+use crate::options::{AppendedOp, LoadOptions};
+use crate::tensor::Tensor;
+
+/// An input of a pipelined call.
+#[derive(Clone, Copy, Debug)]
+pub enum CallInput<'a> {
+    /// A tensor on the host.
+    Tensor(&'a Tensor),
+    /// The output that the state's last call fed back into this input, read in a shape.
+    Feedback(&'a [u32]),
+}
+
+/// How the inputs and outputs of a method, those of appended operators included, map to those of its delegate's graph.
+#[derive(Debug)]
+pub(crate) struct Hooks {
+    /// For each input of the graph the index of the method's input.
+    inputs: Vec<usize>,
+    /// For each output of the method the index of the graph's output, where the graph computes it, and its type.
+    outputs: Vec<(Option<usize>, ScalarType)>,
+    /// Default values of appended inputs.
+    defaults: Vec<Tensor>,
+    /// Names of appended operators.
+    appended: Vec<String>,
+}
+
+impl Hooks {
+    /// Appends operators to a method's graph; `None` if no hook is asked for.
+    pub(crate) fn prepare(
+        plan: &ExecutionPlan,
+        instructions: &InstructionList,
+        graph: &mut ir::Graph,
+        options: &LoadOptions,
+    ) -> Result<Option<Self>> {
+        if options.appended.is_empty() && options.feedback.is_empty() && options.max_in_flight == 0 {
+            return Ok(None);
+        }
+        let fail = |reason: &str| Err(Error::Unsupported { method: plan.name.clone(), reason: reason.to_owned() });
+        let (Some((inputs, outputs)), [_]) = (instructions.only_call(), plan.delegates.as_slice()) else {
+            return fail("does more than call one delegate, so its calls can be neither pipelined nor extended");
+        };
+        let index_of = |id| plan.inputs.iter().position(|input| *input == id);
+        let inputs: Option<Vec<usize>> = inputs.iter().map(|&id| index_of(id)).collect();
+        let once =
+            |inputs: &Vec<usize>| (0..plan.inputs.len()).all(|index| inputs.iter().filter(|&&at| at == index).count() == 1);
+        let Some(inputs) = inputs.filter(|inputs| inputs.len() == plan.inputs.len() && once(inputs)) else {
+            return fail(
+                "does not pass each of its inputs to its delegate once, so its calls can be neither pipelined nor extended",
+            );
+        };
+        // An output that is written twice has the value that was written last.
+        let output = |id| outputs.iter().rposition(|output| output == id);
+        let scalar_type =
+            |id| plan.value(id).and_then(|value| value.as_tensor()).map_or(ScalarType::Float, |tensor| tensor.scalar_type);
+        let outputs = plan.outputs.iter().map(|id| (output(id), scalar_type(*id))).collect();
+        let mut hooks = Self { inputs, outputs, defaults: Vec::new(), appended: Vec::new() };
+        for operator in &options.appended {
+            hooks.append(&plan.name, graph, operator)?;
+        }
+        Ok(Some(hooks))
+    }
+
+    fn append(&mut self, method: &str, graph: &mut ir::Graph, appended: &AppendedOp) -> Result<()> {
+        let name = &appended.operator;
+        let unsupported = |reason: String| Error::Unsupported { method: method.to_owned(), reason };
+        let fail = |reason: String| Err(unsupported(reason));
+        let Some((def, name)) =
+            ops::find(name).and_then(|def| Some((def, *def.names.iter().find(|known| **known == name.as_str())?)))
+        else {
+            return fail(format!("cannot be extended by {name}: there is no such operator"));
+        };
+        let Some(output) = self.outputs.get(appended.output).and_then(|(output, _)| *output) else {
+            return fail(format!("cannot be extended by {name}: its delegate does not compute output {}", appended.output));
+        };
+        let read = graph.outputs.get(output).and_then(|&id| graph.value(id)).and_then(ir::Value::as_tensor);
+        if !read.is_some_and(|tensor| tensor.element_count().is_some_and(|count| count > 0)) {
+            return fail(format!("cannot be extended by {name}: output {} has no elements", appended.output));
+        }
+        let tensor = |scalar_type: ScalarType, shape: &[u32]| {
+            let reason = || format!("cannot be extended by {name} with {}", scalar_type.name());
+            let dtype = data_type(scalar_type);
+            dtype.map(|dtype| ir::Tensor::new(dtype, shape)).ok_or_else(|| unsupported(reason()))
+        };
+        let inputs =
+            appended.inputs.iter().map(|input| tensor(input.scalar_type(), input.shape())).collect::<Result<Vec<_>>>()?;
+        let outputs = appended.outputs.iter().map(|(dtype, shape)| tensor(*dtype, shape)).collect::<Result<Vec<_>>>()?;
+        let Some(added) = graph.append_call((def, name), output, &inputs, &outputs) else {
+            return fail(format!("cannot be extended by {name}: its delegate has no output {output}"));
+        };
+        self.appended.push(name.to_owned());
+        let first = self.inputs.len();
+        self.inputs.extend(first..first + added.inputs.len());
+        self.defaults.extend(appended.inputs.iter().cloned());
+        self.outputs.extend(added.outputs.iter().zip(&appended.outputs).map(|(&output, (dtype, _))| (Some(output), *dtype)));
+        Ok(())
+    }
+
+    /// Checks that decoding has kept the graph's inputs.
+    pub(crate) fn check(&self, method: &str, graph: &Graph) -> Result<()> {
+        if graph.inputs.len() == self.inputs.len() {
+            return Ok(());
+        }
+        let reason = "has a delegate whose inputs are the same tensor, so its calls can be neither pipelined nor extended";
+        Err(Error::Unsupported { method: method.to_owned(), reason: reason.to_owned() })
+    }
+
+    /// The feedback of a method in terms of its graph.
+    pub(crate) fn feedback(&self, method: &str, feedback: &[Feedback]) -> Result<Vec<Feedback>> {
+        let resolve = |&Feedback { output, input }: &Feedback| {
+            let from = self.outputs.get(output).and_then(|(output, _)| *output);
+            match (from, self.graph_input(input)) {
+                (Some(output), Some(input)) => Ok(Feedback { output, input }),
+                _ => {
+                    let reason = format!(
+                        "cannot feed output {output} back to input {input}: its delegate has no such output or input"
+                    );
+                    Err(Error::Unsupported { method: method.to_owned(), reason })
+                }
+            }
+        };
+        feedback.iter().map(resolve).collect()
+    }
+
+    /// Default values of appended inputs, which follow the method's own.
+    pub(crate) fn default_inputs(&self, fail: impl Fn(String) -> Error + Copy) -> Result<Vec<Input<'_>>> {
+        self.defaults.iter().map(|tensor| to_gpu(tensor, fail).map(Input::Data)).collect()
+    }
+
+    fn graph_input(&self, input: usize) -> Option<usize> {
+        self.inputs.iter().position(|&own| own == input)
+    }
+}
+
+fn data_type(scalar_type: ScalarType) -> Option<DataType> {
+    Some(match scalar_type {
+        ScalarType::Float => DataType::Float32,
+        ScalarType::Half => DataType::Float16,
+        ScalarType::Int => DataType::Int32,
+        ScalarType::Long => DataType::Int64,
+        ScalarType::Byte => DataType::UInt8,
+        ScalarType::Char => DataType::Int8,
+        ScalarType::Bool => DataType::Bool,
+        _ => return None,
+    })
+}
+
+/// A call in flight. Dropping it gives up its output; the call runs all the same.
+#[derive(Debug)]
+pub struct PendingCall {
+    pending: engine::PendingCall,
+    scalar_type: ScalarType,
+}
+
+/// The output of a pipelined call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CallOutput {
+    /// The output that was asked for.
+    pub tensor: Tensor,
+    /// Seconds that the GPU took, if the device has timestamps.
+    pub gpu_seconds: Option<f64>,
+}
+
+impl PendingCall {
+    /// Waits for the call's output; calls started later may still be in flight.
+    ///
+    /// Natively the future blocks the thread that polls it until the call has run; in a browser it never does.
+    ///
+    /// # Errors
+    /// A device that fails.
+    pub async fn wait(self) -> Result<CallOutput> {
+        let readback = self.pending.wait().await?;
+        Ok(CallOutput { tensor: from_gpu(self.scalar_type, readback.output)?, gpu_seconds: readback.gpu_seconds })
+    }
+}
+
+impl Method {
+    /// The names of the operators that were [appended](LoadOptions::append) to it.
+    #[must_use]
+    pub fn appended(&self) -> &[String] {
+        self.hooks.as_ref().map_or(&[], |hooks| &hooks.appended)
+    }
+
+    /// Whether the last call on a state fed a value back into an input, so that the next may take it as
+    /// [`CallInput::Feedback`].
+    #[must_use]
+    pub fn has_feedback(&self, state: &State, input: usize) -> bool {
+        let graph_input = self.hooks.as_ref().and_then(|hooks| hooks.graph_input(input));
+        graph_input.zip(state.delegates.first()).is_some_and(|(input, own)| own.has_feedback(input))
+    }
+
+    /// Starts a call and returns at once. Inputs are the method's, then those of appended operators; `read` is the output that
+    /// [`PendingCall::wait`] returns, counted in the same way. Calls run in the order in which they are started, those of
+    /// different states too.
+    ///
+    /// # Errors
+    /// A method loaded without [`max_in_flight`](LoadOptions::max_in_flight), inputs it does not take, as many calls in flight as
+    /// it was loaded for, or [`CallInput::Feedback`] before any call of the state.
+    pub fn start(&self, state: &mut State, inputs: &[CallInput<'_>], read: usize) -> Result<PendingCall> {
+        let graph = self.graphs.first().ok_or_else(|| self.not_pipelined())?;
+        self.start_on(graph, state, inputs, read)
+    }
+
+    fn not_pipelined(&self) -> Error {
+        Error::Misuse(format!("method {:?} was not loaded for pipelined calls; set `max_in_flight`", self.name))
+    }
+
+    /// The same on a graph whose constants may still be on their way.
+    pub(crate) fn start_on(
+        &self,
+        graph: &LoadedGraph,
+        state: &mut State,
+        inputs: &[CallInput<'_>],
+        read: usize,
+    ) -> Result<PendingCall> {
+        let (Some(hooks), [own]) = (&self.hooks, state.delegates.as_mut_slice()) else { return Err(self.not_pipelined()) };
+        let error = |index, reason| Error::Input { method: self.name.clone(), index, reason };
+        engine::check_input_count(inputs.len(), hooks.inputs.len(), error)?;
+        let Some(&(Some(output), scalar_type)) = hooks.outputs.get(read) else {
+            return Err(Error::Misuse(format!("method {:?} has no output {read} to read back", self.name)));
+        };
+        let mut views = Vec::with_capacity(inputs.len());
+        for &index in &hooks.inputs {
+            views.push(match inputs[index] {
+                CallInput::Tensor(tensor) => {
+                    self.check_input(hooks, index, tensor)?;
+                    Input::Data(to_gpu(tensor, |reason| error(index, reason))?)
+                }
+                CallInput::Feedback(shape) => {
+                    Input::Feedback(Dims::new(shape).ok_or_else(|| error(index, "has too many dimensions".to_owned()))?)
+                }
+            });
+        }
+        let pending = graph.start(own, &views, output).map_err(|failed| match failed {
+            pteron_gpu::Error::Input { index, reason } => error(hooks.inputs.get(index).copied().unwrap_or(index), reason),
+            other => other.into(),
+        })?;
+        Ok(PendingCall { pending, scalar_type })
+    }
+
+    fn check_input(&self, hooks: &Hooks, index: usize, tensor: &Tensor) -> Result<()> {
+        let default = index.checked_sub(self.inputs.len()).and_then(|appended| hooks.defaults.get(appended));
+        let Some(default) = default else { return self.check_spec(index, tensor) };
+        if (tensor.scalar_type(), tensor.shape()) == (default.scalar_type(), default.shape()) {
+            return Ok(());
+        }
+        let (given, needed) = (tensor.scalar_type().name(), default.scalar_type().name());
+        let reason = format!("is {given} {:?}, but the operator takes {needed} {:?}", tensor.shape(), default.shape());
+        Err(Error::Input { method: self.name.clone(), index, reason })
+    }
+}
