@@ -34,7 +34,7 @@ const NO_ADAPTER: &str = "was found; install a Vulkan driver (mesa-vulkan-driver
 const NO_ADAPTER: &str =
     "is offered by this browser: it has no WebGPU, or gives pages no GPU now; after a crash it may take a restart";
 
-/// BufferPlan of the blocks that small buffers share, from the first to the largest; larger buffers have memory of their own. What the
+/// Sizes of the blocks that small buffers share, from the first to the largest; larger buffers have memory of their own. What the
 /// last block has left over is the price of many small buffers: here it is small beside a model's weights.
 const BLOCKS: std::ops::Range<u64> = 4 << 20..8 << 20;
 

@@ -22,7 +22,7 @@ fn wayland_is_reachable(runtime_dir: Option<&std::ffi::OsStr>) -> bool {
 ///
 /// wgpu enables that extension whether or not it draws to a window. Where it is enabled, Mesa's implicit layer
 /// `VK_LAYER_MESA_device_select` connects to a Wayland compositor to learn which GPU it uses, and `libwayland` prints "error:
-/// XDG_RUNTIME_DIR is invalid or not set in the environment" on standard error, once per enumeration, where it is not: on every server
+/// `XDG_RUNTIME_DIR` is invalid or not set in the environment" on standard error, once per enumeration, where it is not: on every server
 /// and in every container. Without the extension the layer does not try. Vulkan is the only backend of this build on Linux, so the
 /// instance offers the same adapters.
 #[cfg(all(target_os = "linux", feature = "vulkan"))]

@@ -55,7 +55,7 @@ mod tests {
 
     const ONLY: Fusions = Fusions { merge_linears: true, ..Fusions::NONE };
 
-    /// FusedLinear of these widths on one input, each an output of the graph.
+    /// Linears of these widths on one input, each an output of the graph.
     fn draft(widths: &[u32]) -> Draft {
         let mut draft = Draft::new(64);
         for &n in widths {

@@ -35,7 +35,7 @@ pub(crate) struct ScoreSlice {
     pub(crate) rows: u32,
 }
 
-/// HeadConfig and rows of a slice are no more than those of the call.
+/// Heads and rows of a slice are no more than those of the call.
 fn narrow(count: u64) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }

@@ -1,7 +1,7 @@
 //! `et_vk.sdpa`: attention of queries over whole keys and values, softmax(scale · q kᵀ + mask) v, with leading dims that
 //! broadcast.
 //!
-//! Scores are materialised in scratch: QKᵀ, softmax in place, AV. Scores larger than the scratch limit are computed in slices of
+//! Scores are materialised in scratch: `QKᵀ`, softmax in place, AV. Scores larger than the scratch limit are computed in slices of
 //! batches or rows, one after the other.
 
 #[cfg(test)]
@@ -59,7 +59,7 @@ fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
     Ok(Box::new(Attention { q, k, v, mask, scale, out: args.output_of("out", Elem::F32)? }))
 }
 
-/// QKᵀ: rows of both are read along the head.
+/// `QKᵀ`: rows of both are read along the head.
 fn qk_layout(dim: u32) -> OperandLayout {
     let wide = dim.is_multiple_of(4);
     OperandLayout { transposed: true, wide_x: wide, wide_weight: wide, few_rows: false }

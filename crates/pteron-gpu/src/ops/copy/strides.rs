@@ -17,7 +17,7 @@ pub(crate) fn collapse(axes: &[Axis]) -> Vec<Axis> {
         match collapsed.last_mut() {
             _ if axis.dim == 1 => {}
             Some(inner) if inner.strides.map(|stride| stride * i64::from(inner.dim)) == axis.strides => {
-                inner.dim *= axis.dim
+                inner.dim *= axis.dim;
             }
             _ => collapsed.push(axis),
         }

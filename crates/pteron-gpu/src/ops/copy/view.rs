@@ -18,7 +18,7 @@ enum Reshape {
     View { sizes: Vec<Scalar>, bound: Dims },
     /// With a dimension of 1 more.
     Unsqueezed { axis: usize },
-    /// Without these dimensions of 1. GatherMode many are left is fixed by the file, so that those which only a live shape makes 1
+    /// Without these dimensions of 1. How many are left is fixed by the file, so that those which only a live shape makes 1
     /// stay.
     Squeezed { axes: Vec<usize> },
 }
@@ -207,7 +207,7 @@ fn follow(from: &Dims, to: &Dims, live: &Dims) -> Option<Dims> {
     Some(result)
 }
 
-/// GatherMode many axes of each side the next run takes.
+/// The number of axes of each side in the next run.
 fn run(from: &Dims, froms: &[usize], to: &Dims, tos: &[usize]) -> (usize, usize) {
     let product = |dims: &Dims, axes: &[usize]| axes.iter().map(|&axis| u64::from(dims[axis])).product::<u64>();
     let (mut ours, mut theirs) = (1, 1);

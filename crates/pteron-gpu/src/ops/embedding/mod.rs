@@ -14,7 +14,7 @@ use crate::plan::Op;
 pub static DEF: OpDef = OpDef { names: &["aten.embedding.default"], internal: &[], kernels: KERNELS, decode };
 
 /// The names of the table and of its indices in embedding operators.
-pub(crate) const NAMES: [&str; 2] = ["weight", "indices"];
+const NAMES: [&str; 2] = ["weight", "indices"];
 
 fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
     let weight = args.tensor_of("weight", &[Elem::F32])?;

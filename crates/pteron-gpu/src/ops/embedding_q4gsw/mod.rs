@@ -8,8 +8,8 @@ use crate::error::OpError;
 use crate::graph::Elem;
 use crate::kernel::{KernelDef, Variant};
 use crate::live::TensorId;
+use crate::ops::OpDef;
 use crate::ops::gather::sliced_dims;
-use crate::ops::{OpDef, embedding};
 use crate::params;
 use crate::plan::{BoundsCx, Dispatch, Op, Plan, PlanCx, Recipe, Recipes};
 #[cfg(any(test, feature = "reference"))]
@@ -82,7 +82,7 @@ impl EmbeddingQ4 {
             return Err(OpError::new("weight_scales", reason));
         }
         let table = weight.with(1, width);
-        Ok((rows, width, sliced_dims(embedding::NAMES, &table, 0, &cx.dims(self.indices))?))
+        Ok((rows, width, sliced_dims(["weight", "indices"], &table, 0, &cx.dims(self.indices))?))
     }
 }
 

@@ -74,7 +74,7 @@ fn bad_arguments_are_rejected() {
 
 const HALVES: &str = "et_vk.apply_rotary_emb_hf.default";
 
-/// SplitHalf that turn, from a row of the tables on that is an input.
+/// Split-half rotary embedding, from a row of the tables that is an input.
 fn halves(sizes: &Sizes, table: &[u32]) -> (Sketch, [ValueId; 2]) {
     let &Sizes { batch, tokens, heads, dim } = sizes;
     let mut sketch = Sketch::new();

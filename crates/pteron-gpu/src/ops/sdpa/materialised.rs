@@ -1,4 +1,4 @@
-//! Attention with materialised scores, for any head dim: QKᵀ, softmax and AV as three dispatches over scratch. Scores larger than the
+//! Attention with materialised scores, for any head dim: `QKᵀ`, softmax and AV as three dispatches over scratch. Scores larger than the
 //! scratch limit are computed in slices, one after the other.
 
 use super::{Algorithm, INCLUDES, Sdpa, Shape, reach};
@@ -96,7 +96,7 @@ impl Sdpa {
         vec![softmax, qk(&QK), av(&AV), av(&AV_SPLIT_K)]
     }
 
-    /// The three dispatches of one slice: QKᵀ, softmax, AV.
+    /// The three dispatches of one slice: `QKᵀ`, softmax, AV.
     fn slice_dispatches(
         &self,
         shape: &Shape,
