@@ -82,10 +82,10 @@ pub use model::{Model, ModelOptions};
 pub use options::{ContextOverflow, GenerationOptions, SampleOn};
 pub use prompt::Prompt;
 pub use pteron;
-#[cfg(not(target_arch = "wasm32"))]
-pub use pteron::block_on;
 /// The element type of a KV cache: `F32`, or `F16` where the GPU has 16-bit floats and nothing but attention reads the cache.
 pub use pteron::StateDtype as KvDtype;
+#[cfg(not(target_arch = "wasm32"))]
+pub use pteron::block_on;
 pub use sampling::{History, SampledToken, Sampler, Sampling, SamplingError};
 pub use session::Session;
 pub use step::{
