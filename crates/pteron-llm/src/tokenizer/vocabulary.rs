@@ -1,4 +1,4 @@
-//! TokenBytes as bytes, stored end to end, and an order over some of them to look them up by.
+//! Tokens as bytes, stored end to end, and an order over some of them to look them up by.
 
 use super::TokenizerError;
 use super::work::Work;

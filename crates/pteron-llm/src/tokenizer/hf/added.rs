@@ -1,4 +1,4 @@
-//! TokenBytes beside the model's, found in a text before anything else.
+//! Tokens beside the model's, found in a text before anything else.
 
 use std::collections::HashMap;
 

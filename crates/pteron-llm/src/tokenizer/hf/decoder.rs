@@ -36,7 +36,7 @@ impl Step {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Spelling {
     Text,
-    /// TokenBytes like `<0x0A>` are bytes.
+    /// Tokens like `<0x0A>` are bytes.
     ByteFallback,
     /// Each character stands for a byte.
     ByteLevel,

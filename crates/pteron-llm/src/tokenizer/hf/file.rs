@@ -45,7 +45,7 @@ pub(super) struct ModelPart {
     end_of_word_suffix: Option<String>,
 }
 
-/// TokenBytes with their ids, or in the order of their ids with scores.
+/// Tokens with their ids, or in the order of their ids with scores.
 enum Entries {
     Ids(Vec<(String, u32)>),
     Scores(Vec<(String, f64)>),

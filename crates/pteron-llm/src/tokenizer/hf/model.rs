@@ -11,7 +11,7 @@ use crate::tokenizer::work::Work;
 /// How much worse than the worst token an unknown character is.
 const UNKNOWN_PENALTY: f64 = 10.0;
 
-/// TokenBytes and their ids, both ways.
+/// Tokens and their ids, both ways.
 #[derive(Debug, Default)]
 pub(super) struct Vocabulary {
     ids: HashMap<Arc<str>, u32>,

@@ -163,7 +163,7 @@ fn long_words_merge_in_n_log_n() {
     assert_eq!(tokenizer.encode(&text, ParseSpecial::No).unwrap().len(), 50_000);
     let error = tokenizer.encode(&"a".repeat((16 << 20) + 1), ParseSpecial::No).unwrap_err();
     assert!(matches!(error, TokenizerError::TextTooLong { .. }), "{error}");
-    // TokenBytes with a long common start: each place of a text would be compared with all of it.
+    // Tokens with a long common start: each place of a text would be compared with all of it.
     let vocab: Vec<Value> = (1..=2000).map(|len| json!(["a".repeat(len), -1.0])).collect();
     let file = with("/model", json!({"type": "Unigram", "unk_id": 0, "vocab": vocab}));
     let mut file = file;
