@@ -65,7 +65,7 @@ impl Planned {
         let mut step_bases = Vec::with_capacity(graph.nodes.len());
         let mut step_base = 0u32;
         for node in &graph.nodes {
-            let of = |error: OpError| error.of(&node.name, node.call);
+            let of = |error: OpError| error.of(node.name, node.call);
             let node_recipes = node.op.recipes(&BoundsCx::new(&bounds, caps)).map_err(of)?;
             debug_assert!(
                 node_recipes.list.iter().all(|recipe| node
@@ -135,7 +135,7 @@ impl Planned {
                 continue;
             }
             let cx = PlanCx::new(&live, BoundsCx::new(&self.bounds, self.caps), self.step_bases[index]);
-            let plan = node.op.plan(&cx).map_err(|error| error.of(&node.name, node.call))?;
+            let plan = node.op.plan(&cx).map_err(|error| error.of(node.name, node.call))?;
             self.check(graph, index, &plan)?;
             for &(tensor, dims) in &plan.outputs {
                 changed.tensors[tensor.index()] |= live.set_dims(tensor, dims);
@@ -159,7 +159,7 @@ impl Planned {
                 return Err(Error::Capacity { operator, tensor: tensor.0, dims, bound });
             }
         }
-        let fail = |reason: String| Err(OpError::new("plan", reason).of(&node.name, node.call).into());
+        let fail = |reason: String| Err(OpError::new("plan", reason).of(node.name, node.call).into());
         for (scratch, &used) in plan.scratch.iter().enumerate() {
             let reserved = recipes.scratch.get(scratch).copied().unwrap_or(0);
             if used > reserved {
