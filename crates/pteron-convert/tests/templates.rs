@@ -227,7 +227,7 @@ impl Flow<'_> {
         self.graph.0.chain.iter().filter(|call| call.name == name).map(|call| call.args.clone()).collect()
     }
 
-    /// The first weights on the way back from a value, following first arguments. AttentionBias come before their matrices.
+    /// The first weights on the way back from a value, following first arguments. Biases come before their matrices.
     fn path(&self, mut value: ValueId, count: usize) -> Vec<Weight> {
         let mut weights = Vec::new();
         while weights.len() < count {
@@ -290,7 +290,7 @@ fn invalid_models_and_options_are_rejected_by_name() {
         (
             |d, o| {
                 (d.num_kv_heads, d.num_heads, d.head_dim, o.max_context_length) =
-                    (1 << 14, 1 << 14, 1 << 16, i32::MAX as u32)
+                    (1 << 14, 1 << 14, 1 << 16, i32::MAX as u32);
             },
             "the KV cache",
         ),
@@ -300,7 +300,7 @@ fn invalid_models_and_options_are_rejected_by_name() {
         change(&mut config, &mut options);
         match ProgramTemplate::new(&config, &options, &metadata) {
             Err(Error::InvalidOption(problem) | Error::InvalidModel(problem)) => {
-                assert!(problem.contains(expected), "{problem} does not say {expected:?}")
+                assert!(problem.contains(expected), "{problem} does not say {expected:?}");
             }
             Err(other) => panic!("{expected}: {other}"),
             Ok(_) => panic!("{expected}: was accepted"),

@@ -16,7 +16,7 @@ pub(super) struct Architecture {
     pub(super) name: &'static str,
     pairs: RopeStyle,
     head_norms: bool,
-    /// AttentionBias that every model of the kind has; some models have more.
+    /// The biases that every model of the architecture has; some models have more.
     pub(super) biases: AttentionBias,
     /// Whether a tensor may hold frequency divisors.
     pub(super) divisors: bool,

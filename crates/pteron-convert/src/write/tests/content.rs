@@ -18,7 +18,7 @@ use crate::template::WeightFormat;
 use crate::template::{ConstantData, ProgramTemplate, ScaleOrder};
 use crate::write::{Progress, convert};
 
-/// The bytes of each constant, in the order of the template's constant_data.
+/// The bytes of each constant, in the order of the template.
 fn constants(file: &[u8]) -> Vec<Vec<u8>> {
     let pte = Pte::read(file).unwrap();
     for entry in pte.program().named_data.iter().flatten() {
