@@ -32,6 +32,7 @@ pub mod resize;
 mod rewrite;
 mod rms_norm;
 pub mod shape;
+mod strided_copy;
 pub mod tuning;
 
 #[cfg(test)]

@@ -9,10 +9,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use crate::budget::Budget;
 use crate::error::Result;
 use crate::ir::{Call, ConstantId, DataType, Graph, Tensor, Value, ValueId};
-use crate::ops;
+use crate::ops::{self, copy::STORE};
 
-/// The internal operator that stores a buffer's new content as state.
-pub(crate) const STORE: &str = "pteron.store";
 const CAT: &str = "aten.cat.default";
 const CONVERT: &str = "aten._to_copy.default";
 const PREPACK: &str = "et_vk.prepack.default";

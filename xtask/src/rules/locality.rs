@@ -1,7 +1,7 @@
 //! An operator is named in its own folder, in the registry and in fusions, and nowhere else: deleting it must not break other code,
 //! and other code must not treat it specially. What others need to know of an operator it declares.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{File, Violation, has_extension};
 
@@ -18,6 +18,7 @@ static ALLOWED: &[(&str, &str)] = &[
 
 pub(super) fn check(files: &[File]) -> Vec<Violation> {
     let names = registered(files);
+    let folders: BTreeSet<&str> = files.iter().filter_map(|file| folder(&file.path)).collect();
     let mut violations = Vec::new();
     for file in files.iter().filter(|file| is_library(&file.path)) {
         if ALLOWED.iter().any(|(path, _)| file.path.starts_with(path)) {
@@ -25,14 +26,15 @@ pub(super) fn check(files: &[File]) -> Vec<Violation> {
         }
         let own = folder(&file.path);
         for (number, line) in code_lines(file) {
-            for literal in literals(line) {
-                let Some((name, owner)) = names.iter().find(|(name, _)| names_operator(literal, name)) else { continue };
-                if own != Some(*owner) {
-                    let message = format!(
-                        "names the operator {name} of {OPERATORS}{owner}: let the operator declare what is needed here"
-                    );
-                    violations.push(Violation::new(&file.path, Some(number), message));
-                }
+            let named = literals(line).filter_map(|literal| names.iter().find(|(name, _)| names_operator(literal, name)));
+            let named = named.map(|(name, owner)| (format!("the operator {name}"), *owner));
+            let used =
+                folders.iter().filter(|folder| uses_module(line, folder)).map(|folder| ("a module".to_owned(), *folder));
+            for (what, owner) in named.chain(used).filter(|(_, owner)| own != Some(*owner)) {
+                let message = format!(
+                    "names {what} of {OPERATORS}{owner}: let the operator declare what is needed here, or share it outside"
+                );
+                violations.push(Violation::new(&file.path, Some(number), message));
             }
         }
     }
@@ -67,6 +69,16 @@ fn is_name(literal: &str) -> bool {
 fn names_operator(literal: &str, name: &str) -> bool {
     let without_overload = name.rsplit_once('.').map(|(stem, _)| stem).filter(|stem| stem.contains(['.', '_']));
     literal == name || without_overload == Some(literal)
+}
+
+/// Whether a line names the module of an operator's folder: `ops::add::…` or `ops::{…, add, …}`.
+fn uses_module(line: &str, folder: &str) -> bool {
+    let paths = line.split("ops::").skip(1);
+    let is_module = |path: &str| path.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).next() == Some(folder);
+    paths.into_iter().any(|path| match path.strip_prefix('{') {
+        Some(list) => list.split('}').next().is_some_and(|list| list.split(',').any(|item| is_module(item.trim()))),
+        None => is_module(path),
+    })
 }
 
 /// The folder of the operator that a file belongs to.
@@ -121,6 +133,16 @@ mod tests {
             1,
             "without its overload"
         );
+    }
+
+    #[test]
+    fn use_of_another_operators_module_is_a_violation() {
+        for line in ["use crate::ops::add::Row;\n", "use crate::ops::{OpDef, add};\n", "    let row = ops::add::ROW;\n"] {
+            assert_eq!(violations("crates/pteron-gpu/src/ops/mul/mod.rs", line).len(), 1, "{line}");
+            assert_eq!(violations("crates/pteron-gpu/src/ops/add/other.rs", line), [""; 0], "{line}");
+        }
+        let other = "use crate::ops::{OpDef, adder};\nuse std::ops::Range;\n";
+        assert_eq!(violations("crates/pteron-gpu/src/graph.rs", other), [""; 0]);
     }
 
     #[test]

@@ -138,7 +138,7 @@ fn a_stored_tensor_has_the_elements_and_dims_of_its_buffer() {
         let mut sketch = Sketch::new();
         let buffer = sketch.floats(&[4, 4], &noise(1, 16));
         let x = sketch.input(dtype, dims);
-        sketch.call(crate::rewrite::STORE, &[x, buffer]);
+        sketch.call(crate::ops::copy::STORE, &[x, buffer]);
         sketch.decode().map(|_| ()).map_err(|error| error.to_string())
     };
     assert_eq!(rejection(DataType::Float32, &[4, 4]), Ok(()));
@@ -158,7 +158,7 @@ fn a_stored_tensor_fills_its_buffer_in_every_call() {
     let mut sketch = Sketch::new();
     let buffer = sketch.floats(&[4, 4], &noise(1, 16));
     let x = sketch.input(DataType::Float32, &[4, 4]);
-    sketch.call(crate::rewrite::STORE, &[x, buffer]);
+    sketch.call(crate::ops::copy::STORE, &[x, buffer]);
     let mut dry = Dry::new(&sketch).unwrap();
     assert!(dry.call(&[(&[4, 4], &[])]).is_ok());
     let error = dry.call(&[(&[3, 4], &[])]).unwrap_err().to_string();

@@ -2,7 +2,6 @@
 
 use super::INCLUDES;
 use super::sections::{Params, SECTIONS, Sections, strategies};
-use super::strided::{Kernel, Strategy, check_count};
 use crate::args::{Args, normalise};
 use crate::error::OpError;
 use crate::graph::Elem;
@@ -12,12 +11,13 @@ use crate::plan::{BoundsCx, Op, Plan, PlanCx, Recipe, Recipes};
 #[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors, broadcast_offset, indices};
 use crate::shape::Dims;
+use crate::strided_copy::{self, Kernel, Strategy, check_count};
 
 pub(super) static VEC4: KernelDef = KernelDef::new("cat_vec4", include_str!("cat_vec4.wgsl"), Params::FIELDS)
-    .with_includes(&[INCLUDES])
+    .with_includes(&[INCLUDES, strided_copy::INCLUDES])
     .with_types(&[("T", &["vec4<u32>"])]);
 pub(super) static ELEMENTS: KernelDef = KernelDef::new("cat_elements", include_str!("cat_elements.wgsl"), Params::FIELDS)
-    .with_includes(&[INCLUDES])
+    .with_includes(&[INCLUDES, strided_copy::INCLUDES])
     .with_types(&[("T", &["u32"])])
     .with_variants(|| strategies(Elem::U8).filter(|strategy| strategy.kernel == Kernel::Elements).map(variant).collect());
 

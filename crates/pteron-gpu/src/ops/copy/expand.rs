@@ -1,7 +1,6 @@
 //! Broadcast copies: `expand` and `repeat`.
 
 use super::Selection;
-use super::strided::StridedView;
 use super::view::live_size;
 use crate::args::Args;
 use crate::error::OpError;
@@ -9,6 +8,7 @@ use crate::graph::TensorInfo;
 use crate::live::{Scalar, TensorId};
 use crate::plan::PlanCx;
 use crate::shape::{Dims, MAX_RANK};
+use crate::strided_copy::StridedView;
 
 /// Broadcasts dims of 1 to `sizes`, and adds new dims before the others. Sizes without symbols describe the tensor at its `bound` in
 /// the file: a size equal to the dim's bound follows the live dim.

@@ -1,6 +1,6 @@
 //! Operators that move elements without computing. Each row of `TABLE` is an operator.
 //!
-//! Most load one tensor through a strided view and store another in order (`strided`); they describe the view as a `Selection`. An
+//! Most load one tensor through a strided view and store another in order (`crate::strided_copy`); they describe the view as a `Selection`. An
 //! identity view shares memory with its source. The offset of a slice may change from step to step, so it is a word of the step
 //! block, and parameters depend on shapes alone. `cat` and `split` concatenate and divide tensors.
 
@@ -10,9 +10,6 @@ mod permute;
 mod sections;
 mod slice;
 mod split;
-pub(crate) mod strided;
-pub(crate) mod strides;
-mod transpose;
 mod view;
 
 #[cfg(test)]
@@ -31,22 +28,11 @@ use crate::ops::{OpDef, names};
 use crate::plan::{BoundsCx, Op, Plan, PlanCx, Recipes};
 #[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostTensors, broadcast_offset, indices};
-use crate::rewrite::STORE;
 use crate::shape::Dims;
-use strided::StridedView;
+use crate::strided_copy::{self, StridedView};
 
-/// WGSL that the kernels share.
-const INCLUDES: &[Include] = includes![
-    "cat_inputs",
-    "copy_params",
-    "packed_elements",
-    "sections",
-    "split_outputs",
-    "strided_index",
-    "thread_vectors",
-    "transpose_blocks",
-    "transpose_params",
-];
+/// WGSL that `cat` and `split` share.
+const INCLUDES: &[Include] = includes!["cat_inputs", "sections", "split_outputs"];
 
 /// The operators of the family: names and decoders.
 const TABLE: &[(&str, Decode)] = &[
@@ -71,6 +57,8 @@ const TABLE: &[(&str, Decode)] = &[
 ];
 
 const SQUEEZE: &str = "aten.squeeze_copy.dims";
+/// Ends a call by storing new content in a state buffer. Only a rewrite writes it.
+pub(crate) const STORE: &str = "pteron.store";
 
 type Decode = fn(&mut Args<'_>) -> Result<Box<dyn Op>, OpError>;
 
@@ -81,11 +69,11 @@ pub static DEF: OpDef = OpDef {
     names: &NAMES,
     internal: &[STORE],
     kernels: &[
-        &strided::VEC4,
-        &strided::ELEMENTS,
-        &strided::TRANSPOSE,
-        &strided::TRANSPOSE_VEC4,
-        &strided::TRANSPOSE_BYTES,
+        &strided_copy::VEC4,
+        &strided_copy::ELEMENTS,
+        &strided_copy::TRANSPOSE,
+        &strided_copy::TRANSPOSE_VEC4,
+        &strided_copy::TRANSPOSE_BYTES,
         &cat::VEC4,
         &cat::ELEMENTS,
         &split::VEC4,
@@ -203,11 +191,11 @@ fn distinct_axes(args: &mut Args<'_>, name: &'static str, rank: usize) -> Result
 
 impl Op for CopyOp {
     fn recipes(&self, _: &BoundsCx<'_>) -> Result<Recipes, OpError> {
-        Ok(strided::recipes(self.elem, self.from, self.out))
+        Ok(strided_copy::recipes(self.elem, self.from, self.out))
     }
 
     fn plan(&self, cx: &PlanCx<'_>) -> Result<Plan, OpError> {
-        strided::plan(cx, self.elem, self.out, &self.selection.view(cx, cx.dims(self.from))?)
+        strided_copy::plan(cx, self.elem, self.out, &self.selection.view(cx, cx.dims(self.from))?)
     }
 
     #[cfg(any(test, feature = "reference"))]

@@ -1,6 +1,5 @@
 //! Permutations and flips of dimensions.
 
-use super::strided::StridedView;
 use super::{Selection, distinct_axes};
 use crate::args::{Args, normalise};
 use crate::error::OpError;
@@ -8,6 +7,7 @@ use crate::graph::TensorInfo;
 use crate::live::TensorId;
 use crate::plan::PlanCx;
 use crate::shape::Dims;
+use crate::strided_copy::StridedView;
 
 /// Permutes the dimensions.
 #[derive(Debug)]

@@ -1,11 +1,11 @@
 //! Sections of a tensor along a dimension: the inputs of `cat`, the outputs of `split`.
 
-use super::strided::{Kernel, Strategy};
 use crate::error::OpError;
 use crate::graph::Elem;
 use crate::params;
 use crate::plan::Dispatch;
 use crate::shape::Dims;
+use crate::strided_copy::{Kernel, Strategy};
 
 /// The most sections per dispatch: with the whole tensor they are the eight storage buffers that every device binds.
 pub(super) const SECTIONS: usize = 7;

@@ -1,6 +1,5 @@
 //! Slices of a dimension: one index of it, or every `step`th of a range.
 
-use super::strided::StridedView;
 use super::{CopyKind, Selection, axis};
 use crate::args::Args;
 use crate::error::OpError;
@@ -8,6 +7,7 @@ use crate::graph::TensorInfo;
 use crate::live::{Scalar, TensorId};
 use crate::plan::PlanCx;
 use crate::shape::Dims;
+use crate::strided_copy::StridedView;
 
 /// Selects one index of a dimension, which is removed.
 #[derive(Debug)]

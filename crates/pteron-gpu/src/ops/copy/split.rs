@@ -2,7 +2,6 @@
 
 use super::INCLUDES;
 use super::sections::{Params, SECTIONS, Sections, strategies};
-use super::strided::{Kernel, Strategy};
 use crate::args::Args;
 use crate::error::OpError;
 use crate::graph::Elem;
@@ -12,12 +11,13 @@ use crate::plan::{Bind, BoundsCx, Op, Plan, PlanCx, Recipe, Recipes};
 #[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostTensors, broadcast_offset, indices};
 use crate::shape::Dims;
+use crate::strided_copy::{self, Kernel, Strategy};
 
-pub(super) static VEC4: KernelDef =
-    KernelDef::new("split_vec4", include_str!("split_vec4.wgsl"), Params::FIELDS).with_includes(&[INCLUDES]);
+pub(super) static VEC4: KernelDef = KernelDef::new("split_vec4", include_str!("split_vec4.wgsl"), Params::FIELDS)
+    .with_includes(&[INCLUDES, strided_copy::INCLUDES]);
 pub(super) static ELEMENTS: KernelDef =
     KernelDef::new("split_elements", include_str!("split_elements.wgsl"), Params::FIELDS)
-        .with_includes(&[INCLUDES])
+        .with_includes(&[INCLUDES, strided_copy::INCLUDES])
         .with_variants(|| {
             strategies(Elem::U8).filter(|strategy| strategy.kernel == Kernel::Elements).map(variant).collect()
         });

@@ -1,6 +1,5 @@
 //! Identity copies: clones, reshapes, and dims of 1 added or removed.
 
-use super::strided::StridedView;
 use super::{CopyKind, Selection};
 use crate::args::{Args, normalise};
 use crate::error::OpError;
@@ -8,6 +7,7 @@ use crate::graph::TensorInfo;
 use crate::live::{Scalar, TensorId};
 use crate::plan::PlanCx;
 use crate::shape::{Dims, MAX_RANK};
+use crate::strided_copy::StridedView;
 
 /// All elements in order, with other dims.
 #[derive(Debug)]

@@ -7,14 +7,11 @@ use crate::args::Args;
 use crate::error::OpError;
 use crate::graph::Elem;
 use crate::ops::OpDef;
-use crate::ops::gather::{Gather, GatherMode, KERNELS};
 use crate::plan::Op;
+use crate::strided_copy::gather::{EMBEDDING_NAMES, Gather, GatherMode, KERNELS};
 
 /// The registry entry.
 pub static DEF: OpDef = OpDef { names: &["aten.embedding.default"], internal: &[], kernels: KERNELS, decode };
-
-/// The names of the table and of its indices in embedding operators.
-const NAMES: [&str; 2] = ["weight", "indices"];
 
 fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
     let weight = args.tensor_of("weight", &[Elem::F32])?;
@@ -28,5 +25,5 @@ fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
     args.ignore("scale_grad_by_freq")?;
     args.ignore("sparse")?;
     let gather = Gather::new(args, weight, 0, indices, GatherMode::Slices)?;
-    Ok(Gather { names: NAMES, ..gather }.into_op())
+    Ok(Gather { names: EMBEDDING_NAMES, ..gather }.into_op())
 }

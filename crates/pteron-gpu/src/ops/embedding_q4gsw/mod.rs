@@ -9,12 +9,12 @@ use crate::graph::Elem;
 use crate::kernel::{KernelDef, Variant};
 use crate::live::TensorId;
 use crate::ops::OpDef;
-use crate::ops::gather::sliced_dims;
 use crate::params;
 use crate::plan::{BoundsCx, Dispatch, Op, Plan, PlanCx, Recipe, Recipes};
 #[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors};
 use crate::shape::Dims;
+use crate::strided_copy::gather::{EMBEDDING_NAMES, sliced_dims};
 
 static WORDS: KernelDef = KernelDef::new("embedding_q4gsw_words", include_str!("embedding_q4gsw_words.wgsl"), Words::FIELDS);
 static SINGLE: KernelDef = KernelDef::new("embedding_q4gsw", include_str!("embedding_q4gsw.wgsl"), Single::FIELDS);
@@ -82,7 +82,7 @@ impl EmbeddingQ4 {
             return Err(OpError::new("weight_scales", reason));
         }
         let table = weight.with(1, width);
-        Ok((rows, width, sliced_dims(["weight", "indices"], &table, 0, &cx.dims(self.indices))?))
+        Ok((rows, width, sliced_dims(EMBEDDING_NAMES, &table, 0, &cx.dims(self.indices))?))
     }
 }
 

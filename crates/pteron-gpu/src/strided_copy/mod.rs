@@ -1,16 +1,23 @@
-//! The copy kernels: the output is written in order, its elements are loaded by strides or by index, in the widest vectors that the
+//! Strided copies, the machinery of operators that move elements: the output is written in order, its elements are loaded by strides or by index, in the widest vectors that the
 //! layout allows.
 
-use super::INCLUDES;
-use super::strides::{self, Axis, StridedDims};
-use super::transpose::{self, Blocks, TransposeTiles};
+pub(crate) mod gather;
+pub(crate) mod strides;
+mod transpose;
+
 use crate::error::OpError;
 use crate::graph::Elem;
-use crate::kernel::{KernelDef, Variant};
+use crate::kernel::{Include, KernelDef, Variant};
 use crate::live::{Scalar, TensorId};
-use crate::params;
 use crate::plan::{Bind, Dispatch, Plan, PlanCx, Recipe, Recipes};
 use crate::shape::{Dims, MAX_RANK};
+use crate::{includes, params};
+use strides::{Axis, StridedDims};
+use transpose::{Blocks, TransposeTiles};
+
+/// WGSL that kernels of copies share.
+pub(crate) const INCLUDES: &[Include] =
+    includes!["copy_params", "packed_elements", "strided_index", "thread_vectors", "transpose_blocks", "transpose_params",];
 
 pub(crate) static VEC4: KernelDef = KernelDef::new("copy_vec4", include_str!("copy_vec4.wgsl"), Params::FIELDS)
     .with_includes(&[INCLUDES])
