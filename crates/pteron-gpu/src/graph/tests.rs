@@ -173,7 +173,7 @@ fn state_of_zeros_needs_no_bytes() {
     let x = sketch.input(DataType::Float32, &[4]);
     let (one, next) = (sketch.int(1), sketch.tensor(DataType::Float32, &[4]));
     sketch.call("aten.add.Tensor", &[sum, x, one, next]);
-    sketch.call(crate::rewrite::STORE, &[next, sum]);
+    sketch.call(crate::ops::copy::STORE, &[next, sum]);
     sketch.output(next);
     sketch.graph.constants[0].source = ConstantSource::Zeros;
     sketch.constants.clear();
