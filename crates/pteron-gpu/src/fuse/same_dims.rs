@@ -10,10 +10,10 @@ use crate::live::{Scalar, ScalarId, TensorId};
 use crate::ops::copy::CopyKind;
 use crate::ops::embedding_q4gsw::EmbeddingQ4;
 use crate::ops::fused_linear_q4gsw::FusedLinear;
-use crate::ops::gather::{Gather, GatherMode};
 use crate::ops::rms_norm::RmsNorm;
 use crate::ops::symint::{Source, SymInt};
 use crate::shape::MAX_RANK;
+use crate::strided_copy::gather::{Gather, GatherMode};
 
 /// A size: equal sizes are the same number in every call. A dimension whose bound is 1 counts as 1: it has that or no elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
