@@ -122,7 +122,7 @@ impl HostTensors {
 pub fn run(graph: &Graph, planned: &Planned, tensors: &mut HostTensors) -> Result<()> {
     for (index, node) in graph.nodes.iter().enumerate() {
         let cx = planned.cx(index);
-        node.op.reference(&cx, tensors).map_err(|error| error.of(&node.name, node.call))?;
+        node.op.reference(&cx, tensors).map_err(|error| error.of(node.name, node.call))?;
     }
     Ok(())
 }

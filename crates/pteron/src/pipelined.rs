@@ -86,7 +86,7 @@ impl Hooks {
             return fail(format!("cannot be extended by {name}: its delegate does not compute output {}", appended.output));
         };
         let read = graph.outputs.get(output).and_then(|&id| graph.value(id)).and_then(ir::Value::as_tensor);
-        if !read.is_some_and(|tensor| tensor.element_count().is_some_and(|count| count > 0)) {
+        if read.and_then(ir::Tensor::element_count).is_none_or(|count| count == 0) {
             return fail(format!("cannot be extended by {name}: output {} has no elements", appended.output));
         }
         let tensor = |scalar_type: ScalarType, shape: &[u32]| {
