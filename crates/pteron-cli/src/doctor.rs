@@ -1,4 +1,4 @@
-//! `pteron doctor`: what a bug report needs, on one screen, and whether the bundled model answers correctly here.
+//! `pteron doctor`: the facts a bug report needs, on one screen, and whether the bundled model generates the expected tokens here.
 
 mod check;
 mod folders;
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Doctor) -> ExitCode {
 #[derive(Serialize)]
 struct Report {
     report_version: u32,
-    /// Whether the bundled model answers correctly.
+    /// Whether the bundled model generates the expected tokens.
     ok: bool,
     version: &'static str,
     /// Whether the compiler optimised this build.

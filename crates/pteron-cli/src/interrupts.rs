@@ -26,7 +26,7 @@ pub(crate) fn interrupted() -> bool {
     PRESSED.load(Ordering::SeqCst)
 }
 
-/// Makes the next Ctrl-C the first again. For conversations, where it stops an answer and not the program.
+/// Makes the next Ctrl-C the first again. For conversations, where it stops a reply and not the program.
 pub(crate) fn reset() {
     PRESSED.store(false, Ordering::SeqCst);
 }

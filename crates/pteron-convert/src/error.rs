@@ -31,7 +31,7 @@ pub enum Error {
     Malformed {
         /// The file's name.
         file: String,
-        /// What is wrong with it, and where.
+        /// The defect, and where it is.
         problem: String,
     },
     /// The checkpoint uses a feature that cannot be converted.

@@ -89,7 +89,7 @@ fn delegate(options: &ConvertOptions) -> Delegate {
     Delegate { id: BACKEND_ID.to_owned(), data: DataRef::Segment(DELEGATE), specs }
 }
 
-/// The methods whose answers are written into the program.
+/// The constant methods: their return values are written into the program.
 fn constant_methods(config: &ModelConfig, options: &ConvertOptions, metadata: &CheckpointMetadata) -> Vec<ExecutionPlan> {
     let number = |name, number: u32| scalar(name, Value::Int(number.into()));
     let yes = |name| scalar(name, Value::Bool(true));

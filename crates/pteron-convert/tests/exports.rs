@@ -62,7 +62,7 @@ fn graphs_and_plans_equal_the_exporters() {
     }
 }
 
-/// What is checked of templates elsewhere holds for the exporter's plans: the check itself is right.
+/// The check that other tests apply to templates accepts the exporter's memory plans, so the check itself is right.
 #[test]
 fn the_exporters_plans_of_memory_are_sound() {
     for export in exports() {

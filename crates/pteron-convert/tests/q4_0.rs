@@ -16,7 +16,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/convert/gguf/llama")
 }
 
-/// What GGUF calls a weight.
+/// The GGUF name of a weight.
 fn name(weight: Weight) -> String {
     let part = |part| match part {
         LayerWeight::Query => "attn_q",

@@ -40,7 +40,7 @@ fn base() -> Case {
     Case { config, options }
 }
 
-/// What an export was made with: a decoder, and what is wanted of it.
+/// The inputs of an export: a decoder and conversion options.
 struct Case {
     config: ModelConfig,
     options: ConvertOptions,
@@ -162,7 +162,7 @@ const RECORDED: &[(Change, &str)] = &[
     (|case| case.head_norms(), "2e15861e18acc896"),
     (|case| case.biases(AttentionBias::Qkv), "4086f9d26ed8af29"),
     (|case| case.biases(AttentionBias::Qkv).floats(), "582c41d3dce2ed33"),
-    // The exporter's model has no bias behind attention; these were made with one put into it.
+    // The exporter's model has no bias after attention; these exports were made with one added.
     (|case| case.biases(AttentionBias::All), "36601f574e06e34c"),
     (|case| case.biases(AttentionBias::All).floats(), "7210809e0a900843"),
     (|case| case.everything(), "4ca1b0ad52cdbc2c"),

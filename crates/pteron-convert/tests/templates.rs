@@ -1,4 +1,4 @@
-//! Any decoder that is not refused has a program that can be written and read, with a sound plan of memory.
+//! Every accepted decoder has a program that can be written and read, with a sound memory plan.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test stops at the first surprise")]
 
@@ -177,7 +177,7 @@ fn a_large_decoder_has_a_program() {
     assert_eq!(bytes, weights + caches + tables);
 }
 
-/// What a program does not know it does not claim.
+/// A program has no constant methods for tokens that are not known.
 #[test]
 fn tokens_that_are_not_known_have_no_methods() {
     let (config, options, _) = small();

@@ -52,7 +52,7 @@ impl From<ReadError> for io::Error {
 /// Opens a regular file for reading; a link to one will do.
 ///
 /// # Errors
-/// A file that cannot be opened, and what is not a regular file: a pipe is refused, not waited for.
+/// A file that cannot be opened or is not a regular file. A pipe is rejected, not waited for.
 pub fn open(path: &Path) -> Result<(File, Metadata), ReadError> {
     fault(path)?;
     // Checked before opening, because opening some devices has effects, and after it, because the name may have been replaced.

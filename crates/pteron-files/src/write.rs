@@ -18,7 +18,7 @@ pub struct WriteOptions {
     pub sync: bool,
 }
 
-/// A file that appears under its name when it is committed. Dropped before that, it leaves nothing behind.
+/// A file that appears under its name when it is committed. Dropping it before that removes it.
 #[derive(Debug)]
 pub struct AtomicFile {
     file: File,
@@ -121,7 +121,7 @@ pub fn write(
     out.into_inner().map_err(io::IntoInnerError::into_error)?.commit()
 }
 
-/// Where the file goes, and everything on its way there.
+/// The folder of `path`, which also holds the temporary file.
 fn folder(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

@@ -158,7 +158,7 @@ mod unix {
         assert_eq!((mode(&usual), mode(&private)), (mode(&plain), 0o600));
     }
 
-    /// What stands under the name is replaced, never written through.
+    /// A link at the path is replaced, never written through.
     #[test]
     fn links_are_replaced_and_not_followed() {
         let folder = folder();

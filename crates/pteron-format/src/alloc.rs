@@ -24,7 +24,7 @@ pub fn vec<T>(count: usize) -> Result<Vec<T>, OutOfMemory> {
     Ok(items)
 }
 
-/// Makes room for exactly `more` items behind those a vector has.
+/// Reserves capacity for exactly `more` items after those in a vector.
 ///
 /// # Errors
 /// Lacking memory.

@@ -13,7 +13,7 @@ const FREE: u64 = 512 * 1024;
 /// Beyond that, unpacked structures may be this many times the input.
 const FACTOR: u64 = 3;
 
-/// What may still be allocated for one input, and how much of it may still be parsed as graphs.
+/// The bytes that may still be allocated for one input, and how much of it may still be parsed as graphs.
 #[derive(Debug)]
 pub(crate) struct Budget {
     input: u64,

@@ -61,7 +61,7 @@ impl ScalarType {
 
 /// Elements in a tensor of these dimensions, if 64 bits can count them.
 pub fn element_count(dims: impl IntoIterator<Item = u32>) -> Option<u64> {
-    // A zero anywhere makes the answer zero, even where the other dimensions alone would overflow.
+    // A zero anywhere makes the product zero, even where the other dimensions alone would overflow.
     let mut count = Some(1u64);
     for dim in dims {
         if dim == 0 {

@@ -108,7 +108,7 @@ pub enum Problem {
     /// The bytes end too early.
     #[error("{what} needs {need} bytes, but the file has only {have}; it may be cut off")]
     Truncated {
-        /// What does not fit.
+        /// The part that does not fit.
         what: &'static str,
         /// Bytes needed.
         need: u64,
@@ -126,7 +126,7 @@ pub enum Problem {
     /// The file changed or became unreadable after it was opened.
     #[error("the file cannot be read: {}; it must not change while it is open", EscapedText::sentence(.reason))]
     Unreadable {
-        /// What the system says.
+        /// The system's message.
         reason: String,
     },
     /// Fixed bytes that name the format are different.
@@ -142,7 +142,7 @@ pub enum Problem {
     /// The flatbuffer itself is broken.
     #[error("the flatbuffer is damaged: {reason}")]
     Flatbuffer {
-        /// What the verifier says.
+        /// The verifier's message.
         reason: String,
     },
     /// The tables unpack to far more than the file's size, which only a hostile file does.
@@ -159,7 +159,7 @@ pub enum Problem {
     /// A required thing is absent.
     #[error("{what} is missing")]
     Missing {
-        /// What is absent.
+        /// The missing item.
         what: &'static str,
     },
     /// An index points past the end of its list.
@@ -233,7 +233,7 @@ pub enum Problem {
         what: &'static str,
         /// The position.
         offset: u64,
-        /// What it must be a multiple of.
+        /// The required alignment.
         alignment: u64,
     },
     /// A list or a rank is longer than can be.
@@ -259,7 +259,7 @@ pub enum Problem {
     /// A name is used twice.
     #[error("{what} {name:?} appears twice")]
     Duplicate {
-        /// What kind of name.
+        /// The kind of name.
         what: &'static str,
         /// The name.
         name: String,
@@ -281,7 +281,7 @@ pub enum Problem {
         what: &'static str,
         /// The version found.
         found: u64,
-        /// What is supported.
+        /// The supported values.
         supported: &'static str,
     },
     /// Data that is neither in the program nor in the external data.
@@ -293,7 +293,7 @@ pub enum Problem {
     /// Bytes are needed to write, but only their length is known.
     #[error("{what} has no bytes to write")]
     NoBytes {
-        /// What has no bytes.
+        /// The item that has no bytes.
         what: &'static str,
     },
 }

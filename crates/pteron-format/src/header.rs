@@ -119,7 +119,7 @@ pub struct FileLayout {
 }
 
 impl FileLayout {
-    /// Puts the header into finished tables and places the segments behind them. `header` gets the length of the tables with
+    /// Puts the header into finished tables and places the segments after them. `header` gets the length of the tables with
     /// the header in them, then the segment base and the length of all segments; it fills a multiple of 16 bytes, so that
     /// everything in the tables stays aligned. At least `room` bytes lie before the segments.
     pub(crate) fn assemble(

@@ -58,7 +58,7 @@ impl<B: Bytes> Pte<B> {
         &self.program
     }
 
-    /// What holds the file's bytes.
+    /// The storage of the file's bytes.
     #[must_use]
     pub fn file(&self) -> &B {
         &self.bytes
@@ -163,7 +163,7 @@ fn read_program<B: Bytes>(file: &B, budget: &mut Budget) -> Result<Program> {
     program::read_tables(table, &tables, budget, place)
 }
 
-/// The tables, header included, and the area behind them where segments lie.
+/// The tables, header included, and the area after them that contains the segments.
 fn split<B: Bytes>(file: &B) -> Result<(Cow<'_, [u8]>, SegmentArea)> {
     let file_len = file.file_len();
     expect_magic(Section::Header, "the file identifier", file, 4, IDENTIFIER)?;
@@ -277,18 +277,19 @@ fn verify_calls(plan: &ExecutionPlan, graphs: &BTreeMap<DataRef, Blob>) -> Resul
 /// so a program of any size can be written without holding it.
 ///
 /// # Errors
-/// What the program breaks of what [`Pte::read`] would check in the tables.
+/// The first check of [`Pte::read`] on the tables that the program fails.
 pub fn layout<D: Data>(program: &Program<D>) -> Result<FileLayout> {
     layout_with_min_head(program, 0)
 }
 
 /// Plans a `.pte` file as [`layout`] does, with at least `room` bytes before the first segment.
 ///
-/// Whoever writes segments before everything in the tables is known can plan with names of the final length and as many segments
-/// as there may be: segments written behind that plan's [`head`](FileLayout::head) are where a plan with its length as room wants them.
+/// Use it to write segments before the tables are final: plan with names of the final length and the largest number of segments,
+/// and write the segments after that plan's [`head`](FileLayout::head). A later plan with the length of that head as `room` places
+/// them at the same offsets.
 ///
 /// # Errors
-/// What the program breaks of what [`Pte::read`] would check in the tables.
+/// The first check of [`Pte::read`] on the tables that the program fails.
 pub fn layout_with_min_head<D: Data>(program: &Program<D>, room: usize) -> Result<FileLayout> {
     program::verify(program)?;
     layout_unverified(program, room)
@@ -328,7 +329,7 @@ pub(crate) fn assemble(tables: &[u8], places: Vec<ByteRange>, data_len: u64, roo
 /// Writes a whole `.pte` file into memory.
 ///
 /// # Errors
-/// What the program breaks of what [`Pte::read`] would check in the tables, or a segment whose bytes are not available.
+/// The first check of [`Pte::read`] on the tables that the program fails, or a segment whose bytes are not available.
 pub fn write<D: Data>(program: &Program<D>) -> Result<Vec<u8>> {
     layout(program)?.into_bytes(Section::Program, &program.segments)
 }

@@ -37,7 +37,7 @@ fn named(check: Check, bytes: &[u8], what: impl FnOnce() -> String) -> bool {
     catch_unwind(|| check(bytes)).unwrap_or_else(|_| panic!("{}", what()))
 }
 
-/// Runs `job` for every one of `items`, on all cores; the sum of the answers.
+/// Runs `job` for each of `items`, on all cores, and returns the sum of the results.
 fn parallel<T: Sync>(items: &[T], job: impl Fn(&T) -> u64 + Sync) -> u64 {
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     let job = &job;
@@ -48,7 +48,7 @@ fn parallel<T: Sync>(items: &[T], job: impl Fn(&T) -> u64 + Sync) -> u64 {
     })
 }
 
-/// What a file's bytes are besides constant data.
+/// The positions of a file's bytes that are not constant data.
 fn positions(bytes: &[u8], constants: &[Range<u64>]) -> Vec<usize> {
     let is_constant = |at: usize| constants.iter().any(|range| range.contains(&(at as u64)));
     (0..bytes.len()).filter(|&at| !is_constant(at)).collect()
@@ -71,7 +71,7 @@ fn exhaust(path: &str, constants: fn(&[u8]) -> Vec<Range<u64>>, check: Check) {
     assert!(check(&original), "{path} is valid");
     let lens: Vec<usize> = (0..original.len()).collect();
     let accepted = parallel(&lens, |&len| named(check, &original[..len], || format!("{path} cut at {len}")).into());
-    // Padding behind the last table is the only thing a file can do without.
+    // Padding after the last table is the only part that can be removed.
     assert!(accepted < 16, "{path} is accepted at {accepted} shorter lengths");
     let positions = positions(&original, &constants(&original));
     assert!(positions.len() > 500, "{path} is a file with something to change");

@@ -1,4 +1,5 @@
-//! What is read can be written, and what is written is read as equal: real files, older forms of files, and anything valid.
+//! Round trips: a file that was read can be written, and reads back as equal. Covers real files, older versions and any valid
+//! program.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test stops at the first surprise")]
 
@@ -54,7 +55,7 @@ fn the_older_header_is_read() {
     let mut file = write(&sample::program()).unwrap();
     assert_eq!(&file[8..16], b"eh00\x20\0\0\0");
     file[12] = 24;
-    // What stands behind a header of 24 bytes belongs to nobody.
+    // Bytes after a header of 24 bytes are unused.
     file[32..40].fill(0xff);
     let pte = Pte::read(file.as_slice()).unwrap();
     assert_eq!(pte.with_data(), sample::program().map_data(Vec::as_slice));
@@ -74,7 +75,7 @@ fn a_program_without_segments_has_no_header() {
     check::program_again(&pte);
 }
 
-/// A writer that knows neither names nor the number of segments at first: what it wrote behind the first plan's head stays.
+/// A writer that at first knows neither the names nor the number of segments: segments after the first plan's head stay in place.
 #[test]
 fn segments_can_be_written_before_the_tables() {
     let program = sample::program();
@@ -137,7 +138,7 @@ fn empty_segments_take_no_room() {
     }
 }
 
-/// Bytes behind the last segment are not the program's.
+/// Bytes after the last segment are not part of the program.
 #[test]
 fn trailing_bytes_are_left_out() {
     let mut file = write(&sample::program()).unwrap();

@@ -11,13 +11,13 @@ use crate::tokenizer::{TokenId, TokenizerError};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The program or the GPU refused.
+    /// An error of the program or the GPU.
     #[error("{0}")]
     Program(#[from] pteron::Error),
     /// A tokenizer that cannot be read, or a text it cannot take.
     #[error("{0}")]
     Tokenizer(#[from] TokenizerError),
-    /// What the program does not say of itself.
+    /// Missing or invalid metadata.
     #[error("{0}")]
     Metadata(#[from] MetadataError),
     /// A sampling option, or logits that cannot be sampled from.

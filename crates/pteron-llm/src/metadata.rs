@@ -291,7 +291,7 @@ fn at_least(name: &FieldNames, value: u32, least: u32) -> Result<(), MetadataErr
 }
 
 impl Metadata {
-    /// Checks that the program has a logit for each token.
+    /// Checks that the program has one logit per token.
     ///
     /// # Errors
     /// The tokenizer has more tokens than the program has logits. Fewer are fine: many models pad their vocabulary.

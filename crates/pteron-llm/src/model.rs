@@ -158,7 +158,7 @@ impl Model {
         Ok(Self { inner })
     }
 
-    /// What is known of the model.
+    /// The model's metadata.
     #[must_use]
     pub fn metadata(&self) -> &Metadata {
         &self.inner.metadata
@@ -190,17 +190,17 @@ impl Model {
 }
 
 impl Metadata {
-    /// All that a session must know of a loaded method: what is `given` comes first, then what the method's shapes say, the
-    /// program, and the tokenizer where there is one.
+    /// Collects the metadata that a session needs of a loaded method. `given` has priority, then the method's shapes, the program,
+    /// and the tokenizer where there is one.
     ///
     /// # Errors
-    /// A fact that is missing or cannot be, or a method that is no language model with a KV cache.
+    /// A value that is missing or invalid, or a method that is no language model with a KV cache.
     pub fn of(program: &Program, method: &Method, given: PartialMetadata, tokenizer: Option<&Tokenizer>) -> Result<Self> {
         let shapes = shapes(method)?;
         let mut metadata = given.or(shapes.clone()).or(PartialMetadata::from_program(program)?);
-        // Whoever loaded the method may have made room for less than others say it takes.
+        // The method may be loaded with smaller shapes than the other sources claim.
         metadata.max_prefill = metadata.max_prefill.into_iter().chain(shapes.max_prefill).min();
-        // A row of logits has as many as it has; tokens beyond them would be looked up outside of the model.
+        // Tokens beyond the row of logits would be looked up outside of the model.
         if let (Some(claimed), Some(logits)) = (metadata.vocab_size, shapes.vocab_size)
             && claimed > logits
         {
@@ -218,10 +218,10 @@ impl Metadata {
 }
 
 impl PartialMetadata {
-    /// What the constant methods of a program say.
+    /// Reads the constant methods of a program.
     ///
     /// # Errors
-    /// A method whose answer makes no sense.
+    /// A method that returns an invalid value.
     pub fn from_program(program: &Program) -> Result<Self> {
         let value = |value: &ConstantValue| match value {
             ConstantValue::Int(value) => Constant::Int(*value),
@@ -233,7 +233,7 @@ impl PartialMetadata {
     }
 }
 
-/// What the shapes of a method say: tokens `[1, S]` and a position `[1]` in, logits with the vocabulary last out.
+/// Metadata from the shapes of a method. Inputs: tokens `[1, S]` and a position `[1]`. Output: logits, vocabulary last.
 fn shapes(method: &Method) -> Result<PartialMetadata> {
     let shape = |specs: &[pteron::TensorSpec], index: usize| specs.get(index).map(|spec| spec.shape.clone());
     let (tokens, position, logits) = (shape(method.inputs(), 0), shape(method.inputs(), 1), shape(method.outputs(), 0));

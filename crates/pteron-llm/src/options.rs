@@ -15,7 +15,7 @@ pub enum SampleOn {
     Host,
 }
 
-/// What happens when the context is full.
+/// The behaviour when the context is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ContextOverflow {
@@ -57,7 +57,7 @@ pub struct GenerationOptions {
     pub show_special: bool,
     /// Where tokens are sampled.
     pub sample_on: SampleOn,
-    /// What happens when the context is full.
+    /// The behaviour when the context is full.
     pub on_overflow: ContextOverflow,
 }
 

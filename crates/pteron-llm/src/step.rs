@@ -144,7 +144,7 @@ impl StepInputs {
     }
 }
 
-/// Integers of the width that a method takes. Those that 32 bits do not hold become 64-bit ones, which the method refuses.
+/// Integers of the width that a method takes. Values that do not fit into 32 bits stay 64-bit, which the method rejects.
 fn integers(scalar_type: ScalarType, shape: &[u32], values: impl IntoIterator<Item = i64>) -> Result<Tensor> {
     let values: Vec<i64> = values.into_iter().collect();
     let narrow: Option<Vec<i32>> = values.iter().map(|&value| i32::try_from(value).ok()).collect();
@@ -157,8 +157,8 @@ fn integers(scalar_type: ScalarType, shape: &[u32], values: impl IntoIterator<It
     }
 }
 
-/// Benchmarks decode steps of a model whose weights may still be on their way: two in flight, as generation runs them, until
-/// `go_on` returns false for the number of steps that have run. Returns how many ran.
+/// Benchmarks decode steps of a model, which may still be in its streaming load. Keeps two steps in flight, as generation does,
+/// until `go_on` returns false for the number of steps that have run. Returns how many ran.
 ///
 /// # Errors
 /// A method loaded without [token sampling](with_token_sampling), or a device that fails.

@@ -1,4 +1,4 @@
-//! Sessions on real programs: the model in the box against PyTorch's greedy texts, and a tiny Llama for long runs.
+//! Sessions on real programs: the bundled model against PyTorch's greedy texts, and a tiny Llama for long runs.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test stops at the first surprise")]
 
@@ -142,7 +142,7 @@ fn a_conversation_that_goes_on_runs_only_what_is_new() {
     let prompt: Vec<TokenId> = (1..20).collect();
     let (answer, _) = generate(&mut session, &prompt, greedy(10, SampleOn::Gpu));
     let next = [&prompt[..], &answer, &[7, 8, 9]].concat();
-    // All but the last token of the answer is in the cache: nothing has asked what follows that one.
+    // All but the last token of the reply are in the cache: no step has run on that one.
     let kept = session.tokens().iter().zip(&next).take_while(|(own, new)| own == new).count();
     assert!(kept >= prompt.len() + answer.len() - 1, "{kept}");
     let expected = generate(&mut Session::new(&model).unwrap(), &next, greedy(10, SampleOn::Host)).0;
@@ -260,7 +260,7 @@ fn ten_thousand_steps_with_rewinds_leave_memory_as_it_was() {
     assert!(host.bytes_current.abs() < 64 * 1024, "{} bytes more on the host", host.bytes_current);
 }
 
-/// What was ever made on the model's device.
+/// Counts of all resources created on the model's device.
 fn pteron_counts(model: &Model) -> (u64, u64, u64, u64) {
     let counts = model.method().gpu().expect("it computes").counts();
     (counts.buffers, counts.buffer_bytes, counts.bind_groups, counts.pipelines)

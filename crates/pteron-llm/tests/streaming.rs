@@ -21,7 +21,7 @@ fn pieces(tokenizer: &Tokenizer, ids: &[u32], show: ShowSpecial) -> Vec<String> 
     pieces
 }
 
-/// What no later token may change: everything that was shown is a beginning of what all tokens give.
+/// Checks that no later token changes text already shown: it is a prefix of the text that all tokens decode to.
 fn check(name: &str, tokenizer: &Tokenizer, ids: &[u32]) -> Result<(), TestCaseError> {
     for show in [ShowSpecial::No, ShowSpecial::Yes] {
         let whole = tokenizer.decode(ids, show);

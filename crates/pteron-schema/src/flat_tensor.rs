@@ -4,7 +4,7 @@ use crate::macros::tables;
 pub use crate::program::{DataSegment, DataSegmentArgs};
 
 tables! {
-    /// What a named blob looks like as a tensor.
+    /// The type and shape of a named blob as a tensor.
     TensorLayout / TensorLayoutArgs {
         0 scalar_type: scalar i8 = 0,
         1 sizes: list i32,

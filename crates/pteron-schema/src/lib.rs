@@ -43,7 +43,7 @@ const MIN_BYTES_A_TABLE: usize = 4;
 /// Work is bounded by the length of `bytes`: depth, the number of tables and the apparent size all have limits.
 ///
 /// # Errors
-/// What is wrong with the flatbuffer, with the path to it where the fault is in the data.
+/// The defect of the flatbuffer, with the path to it where the defect is in the data.
 pub fn root<'a, T>(bytes: &'a [u8]) -> Result<T::Inner, InvalidFlatbuffer>
 where
     T: Follow<'a> + Verifiable + 'a,

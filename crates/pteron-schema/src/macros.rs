@@ -1,4 +1,4 @@
-//! Turns a declaration of tables and unions into a verifier, a reader and a writer for each.
+//! Generates a verifier, a reader and a writer for each declared table and union.
 //!
 //! One declaration serves all three, so a field's slot and type are written once.
 
@@ -97,16 +97,16 @@ macro_rules! unions {
             }
 
             /// # Safety
-            /// `table` holds a verified union whose tag is in `slot` and whose value is in the slot behind it.
+            /// `table` holds a verified union whose tag is in `slot` and whose value is in the next slot.
             pub(crate) unsafe fn read(table: &::flatbuffers::Table<'a>, slot: u16) -> Self {
                 // SAFETY: the caller promises that the tag was verified.
                 let tag = unsafe { table.get::<u8>($crate::macros::voffset(slot), None) }.unwrap_or(0);
                 match tag {
                     0 => Self::Absent,
-                    // SAFETY: for a tag it knows, `verify` has seen this variant's table behind the offset.
+                    // SAFETY: for a tag it knows, `verify` has checked this variant's table at the offset.
                     $( $tag => unsafe { table.get::<::flatbuffers::ForwardsUOffset<$variant<'_>>>($crate::macros::voffset(slot + 1), None) }
                         .map_or(Self::Absent, Self::$variant), )*
-                    // Nothing was verified behind a tag that `verify` does not know, so nothing is followed.
+                    // `verify` checks no value for a tag it does not know, so the offset is not followed.
                     unknown => Self::Unknown(unknown),
                 }
             }
@@ -156,7 +156,7 @@ macro_rules! field {
         #[doc = concat!("Field `", stringify!($field), "`, `", stringify!($default), "` when absent.")]
         #[must_use]
         pub fn $field(&self) -> $ty {
-            // SAFETY: the verifier has seen a `$ty` here; a table value exists only behind it.
+            // SAFETY: the verifier has checked a `$ty` here, and only verified tables have a value of this type.
             unsafe { self.0.get::<$ty>($crate::macros::voffset($slot), None) }.unwrap_or($default)
         }
     };
@@ -164,7 +164,7 @@ macro_rules! field {
         #[doc = concat!("Field `", stringify!($field), "`.")]
         #[must_use]
         pub fn $field(&self) -> Option<&'a str> {
-            // SAFETY: the verifier has seen a UTF-8 string here; a table value exists only behind it.
+            // SAFETY: the verifier has checked a UTF-8 string here, and only verified tables have a value of this type.
             unsafe { self.0.get::<::flatbuffers::ForwardsUOffset<&str>>($crate::macros::voffset($slot), None) }
         }
     };
@@ -172,7 +172,7 @@ macro_rules! field {
         #[doc = concat!("Field `", stringify!($field), "`.")]
         #[must_use]
         pub fn $field(&self) -> Option<::flatbuffers::Vector<'a, $ty>> {
-            // SAFETY: the verifier has seen such a vector here; a table value exists only behind it.
+            // SAFETY: the verifier has checked such a vector here, and only verified tables have a value of this type.
             unsafe { self.0.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, $ty>>>($crate::macros::voffset($slot), None) }
         }
     };
@@ -180,7 +180,7 @@ macro_rules! field {
         #[doc = concat!("Field `", stringify!($field), "`.")]
         #[must_use]
         pub fn $field(&self) -> Option<$ty<'a>> {
-            // SAFETY: the verifier has seen such a table here; a table value exists only behind it.
+            // SAFETY: the verifier has checked such a table here, and only verified tables have a value of this type.
             unsafe { self.0.get::<::flatbuffers::ForwardsUOffset<$ty<'_>>>($crate::macros::voffset($slot), None) }
         }
     };
@@ -188,7 +188,7 @@ macro_rules! field {
         #[doc = concat!("Field `", stringify!($field), "`.")]
         #[must_use]
         pub fn $field(&self) -> Option<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<$ty<'a>>>> {
-            // SAFETY: the verifier has seen such a vector here; a table value exists only behind it.
+            // SAFETY: the verifier has checked such a vector here, and only verified tables have a value of this type.
             unsafe { self.0.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<$ty<'_>>>>>($crate::macros::voffset($slot), None) }
         }
     };
@@ -196,7 +196,7 @@ macro_rules! field {
         #[doc = concat!("Union field `", stringify!($field), "`.")]
         #[must_use]
         pub fn $field(&self) -> $ty<'a> {
-            // SAFETY: the verifier has seen a union here; a table value exists only behind it.
+            // SAFETY: the verifier has checked a union here, and only verified tables have a value of this type.
             unsafe { $ty::read(&self.0, $slot) }
         }
     };
@@ -224,7 +224,7 @@ macro_rules! field {
 }
 
 /// Verifies a vector of numbers. The exporter's writer aligns the numbers, so an empty vector lies where its length happened
-/// to fall: the verifier of the `flatbuffers` crate would refuse it.
+/// to fall: the verifier of the `flatbuffers` crate would reject it.
 pub(crate) struct List<'a, T>(::core::marker::PhantomData<::flatbuffers::Vector<'a, T>>);
 
 impl<'a, T> ::flatbuffers::Verifiable for List<'a, T>

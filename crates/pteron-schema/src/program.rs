@@ -16,7 +16,7 @@ tables! {
         1 memory_offset_low: scalar u32 = 0,
         2 memory_offset_high: scalar u32 = 0,
     }
-    /// What only some tensors need.
+    /// Optional information that only some tensors need.
     ExtraTensorInfo / ExtraTensorInfoArgs {
         0 mutable_data_segments_idx: scalar u64 = 0,
         1 fully_qualified_name: text str,
@@ -141,7 +141,7 @@ tables! {
     Buffer / BufferArgs { 0 storage: list u8 }
     /// A delegate's bytes inside the flatbuffer.
     BackendDelegateInlineData / BackendDelegateInlineDataArgs { 0 data: list u8 }
-    /// A range of the file behind the flatbuffer.
+    /// A range of the file after the flatbuffer.
     DataSegment / DataSegmentArgs {
         0 offset: scalar u64 = 0,
         1 size: scalar u64 = 0,

@@ -95,7 +95,7 @@ impl Options {
     }
 }
 
-/// A conversation and the start of an answer to continue.
+/// A conversation and the start of a reply to continue.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Conversation {

@@ -61,7 +61,7 @@ fn converse(args: &Chat) -> Result<(), Failure> {
                     }
                     terminal::warn(&failure.to_string());
                 }
-                // A Ctrl-C that stopped the answer does not count for what follows.
+                // A Ctrl-C that stopped the reply does not count for the next one.
                 interrupts::reset();
             }
         }
@@ -85,7 +85,7 @@ impl Conversation {
 
     fn turn(&mut self, args: &Chat, options: GenerationOptions, text: &str) -> Result<(), Failure> {
         self.messages.push(Message::user(text));
-        // Without a limit the answer may fill whatever room the prompt leaves: one that is as long as possible is asked for.
+        // Without a limit the reply may use all of the context that the prompt leaves.
         let reserve = options.max_tokens.unwrap_or(usize::MAX);
         let prompt = self.fitting_prompt(reserve)?;
         let answer = stream(&mut self.session, &prompt, options, "", terminal::print_text);
@@ -104,7 +104,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// Returns the conversation as tokens. Drops its oldest turns where the context has no room for them and an answer.
+    /// Returns the conversation as tokens. Drops its oldest turns where the context has no room for them and a reply.
     fn fitting_prompt(&mut self, reserve: usize) -> Result<Vec<TokenId>, Failure> {
         let request = ChatRequest::new().messages(self.messages.iter().cloned()).with_max_tokens(reserve);
         let prompt = self.model.chat_prompt(&request)?;

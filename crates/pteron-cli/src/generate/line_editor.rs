@@ -17,7 +17,7 @@ use crate::failure::Failure;
 use crate::terminal;
 
 const PROMPT: &str = "> ";
-/// Longer lines of a pipe, in bytes, are refused.
+/// The longest line accepted from a pipe, in bytes.
 const LONGEST_LINE: u64 = 16 << 20;
 
 /// Reads lines one at a time.

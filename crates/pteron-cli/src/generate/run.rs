@@ -108,8 +108,8 @@ impl Text {
     }
 }
 
-/// Generates a text and shows it token by token, after `before`. Nothing is shown if the prompt or an option is refused. Ctrl-C ends
-/// the text and keeps what was generated.
+/// Generates a text and shows it token by token, after `before`. Shows nothing if the prompt or an option is rejected. Ctrl-C ends
+/// the text and keeps the tokens generated so far.
 pub(super) fn stream(
     session: &mut Session,
     prompt: &[TokenId],

@@ -253,7 +253,7 @@ pub(super) struct Caches {
 pub(super) struct Memory {
     /// Each different constant once.
     pub(super) constants_bytes: u64,
-    /// Caches and other state of the delegates, a buffer each.
+    /// KV caches and other state of the delegates, one buffer per tensor.
     pub(super) state_bytes: u64,
     /// Computed tensors of the delegates, sharing memory as the file plans it.
     pub(super) activations_bytes: u64,

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::failure::{Failure, Reason};
 use crate::files;
 
-/// Larger files, in bytes, are refused.
+/// The largest file accepted, in bytes.
 const LARGEST: u64 = 1 << 20;
 const OPTIONS: WriteOptions = WriteOptions { private: false, sync: false };
 

@@ -187,7 +187,7 @@ fn names_are_only_names() {
     assert!(run.out.contains("a\\u{1b}[2Jb\\nc"), "{}", run.out);
 }
 
-/// Bytes changed at random: the answer is 0 or 1, never a panic.
+/// Bytes changed at random: the exit status is 0 or 1, never a panic.
 #[test]
 fn damage_never_ends_in_a_panic() {
     let scratch = Scratch::new("random");

@@ -1,4 +1,4 @@
-//! Calls through the command, compared with PyTorch's answers.
+//! Calls through the command, compared with PyTorch's outputs.
 
 use serde_json::Value;
 

@@ -71,7 +71,7 @@ fn values_a_language_model_does_not_take() {
     assert!(text.starts_with("call.npz: ") && text.ends_with("; the call was arr_0 = 1, arr_1 = -1"), "{text}");
 }
 
-/// A refused call says which it was; what came before it is there.
+/// The error of a rejected call names the call; outputs of the calls before it are written.
 #[test]
 fn a_later_call_fails_alone() {
     let scratch = Scratch::new("later");

@@ -170,7 +170,7 @@ fn ctrl_c_stops_an_answer_and_not_the_conversation() {
     terminal.wait_for_prompt();
     terminal.type_keys(&["Traits are", ENTER]);
     terminal.wait_for(HAS_READ);
-    // The answer has begun; unstopped it would fill the context.
+    // The reply has begun; unless stopped, it would fill the context.
     terminal.wait_for(" ");
     terminal.type_keys(&[CTRL_C]);
     // Shown by the terminal itself, which it does only while no line is edited.

@@ -39,7 +39,7 @@ impl Process {
         }
     }
 
-    /// Waits until it answers signals itself: they are blocked in its first thread.
+    /// Waits until the program handles signals itself: then they are blocked in its first thread.
     fn wait_until_installed(&mut self) {
         let file = format!("/proc/{}/status", self.0.id());
         self.wait_until("an answer to signals", |_| {

@@ -164,7 +164,7 @@ pub(super) fn scaling(
     Ok(divisors.iter().any(|&divisor| divisor != 1.0).then_some(RopeScaling::FrequencyDivisors(divisors)))
 }
 
-/// What is wrong with the tensors, in words.
+/// Problems found with the tensors, as text.
 #[derive(Default)]
 struct Problems {
     first: Vec<String>,

@@ -22,7 +22,7 @@ const LAYOUTS: [MemoryLayout; 3] = [MemoryLayout::WidthPacked, MemoryLayout::Hei
 /// Storage type and memory layout of a tensor.
 pub(super) type Representation = (StorageType, MemoryLayout);
 
-/// A set of representations: for each storage a bit for each of [`LAYOUTS`].
+/// A set of representations: per storage, one bit for each of [`LAYOUTS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct RepresentationSet {
     buffers: u8,

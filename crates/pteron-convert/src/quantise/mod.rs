@@ -1,6 +1,6 @@
 //! Symmetric 4-bit group quantisation: value = (nibble − 8) · scale.
 //!
-//! A row is split into groups with a scale each. Scales are float32 and may be negative, which mirrors the range −8..7.
+//! A row is split into groups with one scale per group. Scales are float32 and may be negative, which mirrors the range −8..7.
 
 mod error;
 mod exporter;
@@ -60,8 +60,7 @@ pub fn finite(row: &[f32]) -> Result<(), NotFinite> {
     }
 }
 
-/// Quantises a row. `nibbles` has half as many bytes as `row` has numbers, `scales` a number for each group, and the group must
-/// [fit](fits).
+/// Quantises a row. `nibbles` has one byte per two values of `row`, `scales` one number per group, and the group must [fit](fits).
 ///
 /// # Errors
 /// The first value that is not finite.

@@ -3,8 +3,8 @@
 use super::max_abs;
 use super::simd::{Fit, absmax, round_all, squared_error};
 
-/// What the greatest magnitude is scaled to. Levels reach from −8 to 7: with the extreme at 8, one sign of the scale holds it and
-/// the other cuts it off; far less leaves levels unused, far more cuts off several numbers.
+/// Candidate levels for the largest magnitude of a group. Levels range from −8 to 7: at 8, one sign of the scale represents the
+/// extreme and the other clips it. Far smaller candidates leave levels unused; far larger ones clip several values.
 const REACHES: [f32; 16] = [6.4, 6.75, 7.0, 7.2, 7.4, 7.6, 7.8, 8.0, 8.2, 8.4, 8.6, 8.9, 9.2, 9.6, 10.0, 10.6];
 
 /// Turns of rounding and fitting after the search.

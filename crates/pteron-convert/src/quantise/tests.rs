@@ -1,4 +1,4 @@
-//! What the quantiser does, and that it agrees with the exporter.
+//! Tests of the quantiser, and of its agreement with the exporter.
 
 use proptest::prelude::*;
 

@@ -113,7 +113,7 @@ fn rows_differ_by_seed_weight_and_row() {
     }
 }
 
-/// A projection's answer to numbers of variance 1 has variance 1, and rows do not lean to a side.
+/// A projection of inputs with variance 1 has outputs with variance 1, and rows have no bias to one sign.
 #[test]
 fn projections_neither_grow_nor_shrink() {
     let source = small();

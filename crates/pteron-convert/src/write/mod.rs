@@ -56,7 +56,7 @@ pub struct Progress {
 ///
 /// # Errors
 /// Weights that cannot be read or are not finite, groups that do not divide a weight, a file that cannot be written, or
-/// [`Error::Interrupted`]. No new file is left behind.
+/// [`Error::Interrupted`]. No new file remains.
 pub fn convert(
     source: &dyn Source,
     template: ProgramTemplate,

@@ -1,4 +1,4 @@
-//! What the tests of templates share: real exports, and what their graphs say of the decoder.
+//! Helpers for the tests of templates: real exports, and the decoder shapes read from their graphs.
 
 #![allow(dead_code, reason = "each test binary uses a part of this")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test stops at the first surprise")]
@@ -39,7 +39,7 @@ impl Export {
         &self.pte.graph(self.place()).unwrap().graph
     }
 
-    /// The integers that a constant method answers.
+    /// The integers that a constant method returns.
     fn answers(&self, method: &str) -> Vec<u32> {
         let plan = self.pte.program().plan(method).unwrap();
         let number = |value: &program::Value| match value {

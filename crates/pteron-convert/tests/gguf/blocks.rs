@@ -1,4 +1,4 @@
-//! Every type of tensors against the `gguf` package for Python, whose answers `data/make.py` has written down.
+//! Compares every tensor type with the `gguf` package for Python, whose outputs `data/make.py` recorded.
 
 use pteron_convert::{Gguf, Source, Weight};
 use serde::Deserialize;

@@ -1,4 +1,4 @@
-//! Bytes that nobody meant to be a model: the answer is a model or an error, whatever they are.
+//! Arbitrary bytes: reading them returns a model or an error.
 
 use proptest::prelude::*;
 use pteron_convert::{Gguf, Source};

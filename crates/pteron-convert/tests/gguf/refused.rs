@@ -1,4 +1,4 @@
-//! What is refused, and in which words.
+//! Rejected files, and the error messages for them.
 
 use pteron_convert::{Error, Gguf};
 

@@ -51,7 +51,7 @@ fn texts(texts: impl IntoIterator<Item = impl Into<String>>) -> Value {
     Value::Texts(texts.into_iter().map(Into::into).collect())
 }
 
-/// The model in the box's tokenizer.
+/// The bundled model's tokenizer.
 fn demo() -> Json {
     serde_json::from_str(include_str!("../../../../models/demo/tokenizer.json")).unwrap()
 }
@@ -275,7 +275,7 @@ fn sentence_pieces_are_merged_as_their_own_library_merges_them() {
     let expected = expected.into_iter().find(|expected| expected.file == "bpe.model").unwrap();
     let mut compared = 0;
     for (text, expected, decoded) in expected.encoded {
-        // Behind a token that users have defined, the library does not begin a new word, and Hugging Face does.
+        // After a user-defined token the library does not begin a new word; Hugging Face does.
         if text.contains("<|user|>") || text.contains("        ") {
             continue;
         }

@@ -76,7 +76,7 @@ pub(crate) struct Tensor {
     pub(crate) dims: Vec<u64>,
     pub(crate) kind: u32,
     pub(crate) bytes: Vec<u8>,
-    /// Where it is said to begin, if not behind the one before.
+    /// The offset written for it, if it is not directly after the one before.
     pub(crate) offset: Option<u64>,
 }
 

@@ -17,7 +17,7 @@ use pteron_schema::{Builder, root};
 const IDENTIFIER: &str = "FT01";
 const HEADER_MAGIC: &str = "FH01";
 const HEADER_LEN: usize = 40;
-/// The header's room, so that everything behind it stays aligned.
+/// Bytes reserved for the header, so that everything after it stays aligned.
 const HEADER_ROOM: usize = 48;
 
 /// Whether a key of named data is the SHA-256 of its bytes, in hexadecimal, as exporters write it.
@@ -66,7 +66,7 @@ pub struct Entry {
     pub layout: Option<TensorLayout>,
 }
 
-/// What a blob looks like as a tensor.
+/// The type and shape of a blob as a tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TensorLayout {
     /// Element type.
@@ -105,7 +105,7 @@ impl<B: Bytes> Ptd<B> {
         &self.data
     }
 
-    /// What holds the file's bytes.
+    /// The storage of the file's bytes.
     #[must_use]
     pub fn file(&self) -> &B {
         &self.bytes
@@ -159,7 +159,7 @@ fn split<B: Bytes>(file: &B) -> Result<(Cow<'_, [u8]>, SegmentArea)> {
 /// Plans a `.ptd` file: its first bytes, and where each blob goes. Only the lengths of blobs are needed.
 ///
 /// # Errors
-/// What the data breaks of what [`Ptd::read`] would check.
+/// The first check of [`Ptd::read`] that the data fails.
 pub fn layout<D: Data>(data: &ExternalData<D>) -> Result<FileLayout> {
     tables::verify(data)?;
     layout_unverified(data)
@@ -189,7 +189,7 @@ pub(crate) fn assemble(tables: &[u8], places: Vec<ByteRange>, data_len: u64) -> 
 /// Writes a whole `.ptd` file into memory.
 ///
 /// # Errors
-/// What the data breaks of what [`Ptd::read`] would check, or a blob whose bytes are not at hand.
+/// The first check of [`Ptd::read`] that the data fails, or a blob whose bytes are not available.
 pub fn write<D: Data>(data: &ExternalData<D>) -> Result<Vec<u8>> {
     layout(data)?.into_bytes(Section::External, &data.segments)
 }

@@ -99,7 +99,7 @@ pub struct Program<D = ByteRange> {
     pub version: u32,
     /// The methods, constant methods among them.
     pub plans: Vec<ExecutionPlan>,
-    /// Data behind the tables, in file order.
+    /// Data after the tables, in file order.
     pub segments: Vec<D>,
     /// Constants inside the tables, as older exporters wrote them. Entry 0 is a placeholder.
     pub inline_constants: Vec<D>,

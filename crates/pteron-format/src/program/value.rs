@@ -32,7 +32,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// What kind of value it is, for people.
+    /// The kind of value, for messages.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -107,7 +107,7 @@ pub struct Tensor {
     pub layout: i8,
     /// Whether sizes can change.
     pub dynamism: ShapeDynamism,
-    /// What only some tensors have.
+    /// Optional information that only some tensors have.
     pub extra: Option<ExtraTensorInfo>,
 }
 
@@ -134,7 +134,7 @@ pub struct AllocationDetails {
     pub offset: u64,
 }
 
-/// What only some tensors have.
+/// Optional information that only some tensors have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExtraTensorInfo {
     /// Which list of initial values a mutable tensor's buffer counts in.

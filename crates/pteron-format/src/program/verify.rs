@@ -1,4 +1,4 @@
-//! What must hold between the parts of a program, checked when one is read and again before one is written.
+//! Invariants between the parts of a program, checked when one is read and again before one is written.
 
 use super::*;
 use crate::dtype::MAX_RANK;

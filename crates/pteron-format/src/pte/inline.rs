@@ -1,8 +1,8 @@
-//! A program's tables as they are taken from its file: where others may change the file, they are copied.
+//! Takes a program's tables from its file. Where other processes may change the file, the tables are copied.
 //!
-//! Older exporters wrote constants and delegates into the tables, gigabytes of them. What is not read as tables is left out of the
-//! copy and is zeros there. Which bytes those are is looked up before anything is verified, so it is a guess; a wrong one makes
-//! tables that are refused or say something else, and nothing worse: what is verified is the copy.
+//! Older exporters wrote constants and delegates into the tables, gigabytes of them. The copy leaves those bytes out and has zeros
+//! in their place. They are located before anything is verified, so their position is a guess. A wrong guess yields tables that are
+//! rejected or differ, and nothing worse, because the copy is what is verified.
 
 use std::borrow::Cow;
 

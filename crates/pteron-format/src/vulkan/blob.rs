@@ -14,7 +14,7 @@ use crate::program::{ByteRange, within};
 const HEADER_LEN: usize = 30;
 const HEADER_MAGIC: &str = "VH00";
 const FLATBUFFER_MAGIC: &str = "VK00";
-/// What each section of the blob is padded to.
+/// The alignment to which each section of the blob is padded.
 const ALIGNMENT: u64 = 16;
 
 /// A delegate's graph and where, in the blob, its own constants are.
@@ -75,7 +75,7 @@ pub(crate) fn read_blob_within<B: Bytes + ?Sized>(bytes: &B, budget: &mut Budget
 /// Writes a graph as a delegate's blob; `stored` are the bytes that [`ConstantSource::Stored`] offsets count in.
 ///
 /// # Errors
-/// What the graph breaks of what [`read_blob`] would check.
+/// The first check of [`read_blob`] that the graph fails.
 pub fn write_blob(graph: &Graph, stored: &[u8]) -> Result<Vec<u8>> {
     verify::verify(graph, stored.len() as u64)?;
     write_blob_unverified(graph, stored)
@@ -88,7 +88,7 @@ pub(crate) fn write_blob_unverified(graph: &Graph, stored: &[u8]) -> Result<Vec<
     assemble(builder.finished_data(), stored)
 }
 
-/// Puts the header before finished tables and `stored` behind them.
+/// Puts the header before finished tables and `stored` after them.
 pub(crate) fn assemble(tables: &[u8], stored: &[u8]) -> Result<Vec<u8>> {
     let overflow = || {
         Error::new(Location { section: Section::Graph, item: Item::Whole }, Problem::Overflow { what: "the blob's size" })

@@ -106,7 +106,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// What kind of value it is, for people.
+    /// The kind of value, for messages.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {

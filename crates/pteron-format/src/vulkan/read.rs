@@ -8,11 +8,11 @@ use crate::budget::Budget;
 use crate::error::{Item, Problem, Result, Section};
 use crate::reader::Reader;
 
-/// What a constant's offset says when its bytes lie under a name.
+/// The offset of a constant whose bytes are named data.
 pub(crate) const NAMED: u64 = u64::MAX;
-/// What a missing constant or memory object is written as.
+/// Marks an absent constant or memory object.
 pub(crate) const NONE: i32 = -1;
-/// What a missing staging type is written as.
+/// Marks an absent staging type.
 pub(crate) const UNSET: i8 = 127;
 
 pub(crate) fn read_graph(root: fb::VkGraph<'_>, budget: &mut Budget) -> Result<Graph> {

@@ -1,4 +1,4 @@
-//! What must hold inside a graph, checked when one is read and again before one is written.
+//! Invariants of a graph, checked when one is read and again before one is written.
 
 use super::*;
 use crate::dtype::MAX_RANK;

@@ -304,7 +304,7 @@ pub(crate) fn graph() -> impl Strategy<Value = (Graph, Vec<u8>)> {
     )
 }
 
-/// A constant for each of the first tensors: under a name, or among the stored bytes.
+/// One constant per tensor at the start of the list: named data, or part of the stored bytes.
 fn add_constants(values: &mut [vulkan::Value], stored: &mut Vec<u8>, keys: Vec<Option<String>>) -> Vec<Constant> {
     let tensors = values.iter_mut().filter_map(|value| match value {
         vulkan::Value::Tensor(tensor) => Some(tensor),

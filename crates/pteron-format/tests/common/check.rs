@@ -21,7 +21,7 @@ const HEAP_FACTOR: u64 = 4;
 /// and this much more.
 const HEAP_SLACK: u64 = 1024 * 1024;
 
-/// What one reading did.
+/// The outcome of reading one input.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
     /// `accepted`, or the kind of problem.
@@ -30,7 +30,7 @@ pub struct Outcome {
     pub heap: u64,
 }
 
-/// What reading an input of `len` bytes may hold on the heap.
+/// The heap bytes that reading an input of `len` bytes may use.
 #[must_use]
 pub fn heap_limit(len: usize) -> u64 {
     HEAP_FACTOR * len as u64 + HEAP_SLACK
@@ -96,7 +96,7 @@ fn kind(problem: &Problem) -> &'static str {
     }
 }
 
-/// What a verified program says of itself is so.
+/// Checks that the facts in a verified program hold.
 ///
 /// # Panics
 /// If it is not.

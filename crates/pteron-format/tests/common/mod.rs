@@ -1,4 +1,4 @@
-//! What the integration tests share: real files, a sample of everything, and the properties.
+//! Helpers for the integration tests: real files, a sample of everything, and the properties.
 
 #![allow(dead_code, reason = "each test binary uses a part of this")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test stops at the first surprise")]

@@ -8,7 +8,7 @@ use crate::{Fault, assert_fault, assert_refused, fault};
 
 type Rule = (&'static str, fn(&mut Graph), Fault);
 
-/// A graph is refused when it is read alone, when it is written, and inside a program, where the place names the delegate.
+/// A graph is rejected when it is read alone, when it is written, and inside a program, where the location names the delegate.
 fn check_rules(rules: &[Rule]) {
     for (rule, change, expected) in rules {
         let mut graph = sample::graph();
@@ -136,7 +136,7 @@ fn constants_are_as_long_as_their_type_and_dims_say() {
     ]);
 }
 
-/// A key of nothing is refused by the reader, which has no constant to name yet, and by the writer.
+/// The reader, which has no constant to name yet, and the writer both reject an empty key.
 #[test]
 fn a_constant_has_a_key_or_an_offset() {
     let mut graph = sample::graph();

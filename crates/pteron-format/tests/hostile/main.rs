@@ -1,4 +1,4 @@
-//! One test for each rule: a file that breaks it and nothing else is refused, at the right place, in a sentence that says so.
+//! One test per rule: a file that breaks only this rule is rejected, with the right location and message.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test stops at the first surprise")]
 

@@ -9,7 +9,7 @@ use crate::{Fault, assert_fault, assert_refused, fault};
 type Sample = Program<Vec<u8>>;
 type Rule = (&'static str, fn(&mut Sample), Fault);
 
-/// Reading refuses what breaks a rule, and writing refuses it in the same words.
+/// Reading and writing reject a program that breaks a rule with the same error.
 pub(crate) fn check_rules(rules: &[Rule]) {
     for (rule, change, expected) in rules {
         let mut program = sample::program();

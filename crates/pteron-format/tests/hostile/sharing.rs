@@ -75,7 +75,7 @@ fn small_tables_that_unpack_to_large_values() {
     assert!(matches!(problem, Problem::TablesTooLarge { input, .. } if input == file.len() as u64), "{problem:?}");
 }
 
-/// One string behind every name.
+/// Every name refers to one string.
 #[test]
 #[cfg_attr(miri, ignore = "is timed")]
 fn one_string_behind_thousands_of_names() {

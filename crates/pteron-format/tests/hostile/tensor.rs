@@ -177,7 +177,7 @@ fn an_external_tensor_has_a_name() {
     )]);
 }
 
-/// What a builder can make and a file cannot hold is refused when it is written.
+/// Numbers that a builder accepts and a file cannot store are rejected by the writer.
 #[test]
 fn numbers_that_the_file_stores_signed_are_bounded() {
     let too_many = |what| Problem::TooMany { what, found: 1 << 31, limit: i32::MAX.unsigned_abs().into() };

@@ -12,7 +12,7 @@ fn conversation() -> Vec<Message> {
     vec![Message::system(" Be brief. "), Message::user("Hi"), Message::assistant("Hello!"), Message::user("2+2?")]
 }
 
-/// In the manner of the common templates with a header for each message.
+/// Resembles common templates with one header per message.
 const HEADERS: &str = "{{ bos_token }}
 {%- for message in messages %}
     {%- if loop.first and message['role'] == 'system' %}

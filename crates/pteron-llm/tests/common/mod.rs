@@ -9,7 +9,7 @@ use pteron_llm::Tokenizer;
 pub(crate) const FILES: [&str; 6] =
     ["bpe.model", "unigram.model", "suffix.model", "tiktoken.model", "byte_level.json", "fallback.json"];
 
-/// What is in a file.
+/// The bytes of a test file.
 pub(crate) fn data(name: &str) -> Vec<u8> {
     std::fs::read(format!("{}/tests/data/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
 }

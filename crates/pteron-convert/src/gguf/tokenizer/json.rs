@@ -103,7 +103,7 @@ impl<'a> File<'a> {
     }
 }
 
-/// What puts these tokens around a text.
+/// Returns the post-processor that adds these tokens before and after a text.
 pub(super) fn around(before: Option<Token<'_>>, after: Option<Token<'_>>) -> Value {
     if before.is_none() && after.is_none() {
         return Value::Null;

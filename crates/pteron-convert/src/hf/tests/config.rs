@@ -1,4 +1,4 @@
-//! `config.json`: what is understood, what is assumed, and what is refused with which words.
+//! Tests of `config.json`: accepted fields, defaults, and rejected files with their messages.
 
 use serde_json::{Value, json};
 

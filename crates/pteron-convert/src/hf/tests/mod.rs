@@ -49,7 +49,7 @@ impl Tensor {
     }
 }
 
-/// What is written into a folder.
+/// A model to be written into a folder.
 pub(super) struct Model {
     pub(super) config: Value,
     pub(super) tensors: BTreeMap<String, Tensor>,
@@ -153,7 +153,7 @@ impl Model {
     }
 }
 
-/// The sentence that a folder is refused with.
+/// The message that a folder is rejected with.
 pub(super) fn refusal(folder: &Temporary) -> String {
     HuggingFace::open(folder.path()).err().expect("the folder should be refused").to_string()
 }

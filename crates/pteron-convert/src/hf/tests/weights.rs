@@ -56,7 +56,7 @@ fn types_may_differ_and_lie_at_odd_addresses() {
     model.put("model.layers.1.mlp.up_proj.weight", Dtype::F16, &[12, 8]);
     model.put("model.layers.0.self_attn.rotary_emb.inv_freq", Dtype::U8, &[3]);
     let folder = model.folder();
-    // A header of odd length moves everything behind it.
+    // A header of odd length shifts everything after it.
     let bytes = model.safetensors(|_| true);
     let (length, rest) = bytes.split_first_chunk().unwrap();
     let odd = u64::from_le_bytes(*length) + 1;

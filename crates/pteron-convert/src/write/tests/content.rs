@@ -146,7 +146,7 @@ fn equal_bytes_are_stored_once_and_equal_contents_computed_once() {
     assert_eq!((pte.program().segments[0].len, pte.program().segments.len()), (0, report.stored + 2));
 }
 
-/// What an item wrote that was then dropped for an equal one does not show between segments, nor at the end.
+/// Bytes of an item that was dropped as a duplicate do not remain between segments or at the end.
 #[test]
 fn padding_between_segments_is_zero() {
     let config = sample::config();

@@ -1,4 +1,4 @@
-//! What is written, and that it is written whole or not at all.
+//! Tests of the writer: the bytes it writes, and that a file appears complete or not at all.
 
 mod content;
 mod failures;

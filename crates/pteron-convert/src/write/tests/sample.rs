@@ -78,7 +78,7 @@ fn byte_len(config: &ModelConfig, content: ConstantData) -> u64 {
     }
 }
 
-/// What happens when a row is asked for.
+/// Runs when a row is read, and may fail or change it.
 pub(super) type Accident = fn(Weight, u32, &mut [f32]) -> Result<()>;
 
 /// A checkpoint of float32 numbers. Norms are ones.

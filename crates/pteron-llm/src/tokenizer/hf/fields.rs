@@ -35,7 +35,7 @@ pub(super) fn flatten<'a>(what: &str, part: Option<&'a Value>, list: &str) -> Re
     }
 }
 
-/// Refuses a step of another type.
+/// Rejects a step of another type.
 pub(super) fn known(what: &str, step: &Value, names: &[&str]) -> Result<(), String> {
     let kind = kind(step);
     if names.contains(&kind) {

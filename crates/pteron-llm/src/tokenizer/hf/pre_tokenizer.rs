@@ -21,7 +21,7 @@ const WORDS: &str = concat!(
     r"|[^\s\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{200C}\x{200D}]+",
 );
 
-/// What happens to a delimiter.
+/// The handling of a delimiter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Behavior {
     Removed,

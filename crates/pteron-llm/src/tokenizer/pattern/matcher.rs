@@ -27,7 +27,7 @@ const PATIENCE: usize = 4096;
 /// How many bits may be remembered.
 const MAX_FAILED: usize = 1 << 26;
 
-/// A program on its way through a text.
+/// A program that is matching a text.
 pub(super) struct Matcher<'a> {
     program: &'a Program,
     text: &'a str,
@@ -37,7 +37,7 @@ pub(super) struct Matcher<'a> {
     counters: Vec<usize>,
     /// Steps since the last match.
     steps: usize,
-    /// A bit for each operation at each place of the text that has been tried since the last match, once that is worth it.
+    /// One bit per operation and position in the text: set if tried since the last match. Allocated once that is worth it.
     failed: Vec<u64>,
 }
 
