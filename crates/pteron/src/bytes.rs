@@ -23,16 +23,16 @@ pub enum FileBytes {
 impl FileBytes {
     /// Maps a file. Pages are read when they are touched, so verification of a large program reads little of it.
     ///
-    /// Nobody should change the file while it is mapped. Tables and graphs are copied before they are verified, so that no change
-    /// makes them say what has not been checked; constants are read from the map, and are whatever the file has then. A file that
-    /// another process makes shorter while constants are read can end this one with a signal; loading looks at the file's
-    /// length before and after, and says so where it can.
+    /// Do not change the file while it is mapped. Tables and graphs are copied before they are verified, so later changes
+    /// cannot invalidate the checks. Constants are read from the map, with whatever content the file has then. If another
+    /// process truncates the file while constants are read, this process can receive a signal; loading compares the file's
+    /// length before and after, and reports a change where it can.
     ///
     /// # Errors
-    /// A file that cannot be opened or mapped, or something that is no file.
+    /// A file that cannot be opened or mapped, or a path that is not a regular file.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn map(path: &std::path::Path) -> std::io::Result<Self> {
-        // Asked before opening: opening a pipe would wait for somebody to write to it.
+        // Checked before opening: opening a pipe would block until somebody writes to it.
         if !std::fs::metadata(path)?.is_file() {
             return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is not a file"));
         }
@@ -54,13 +54,13 @@ impl FileBytes {
 }
 
 impl FileBytes {
-    /// The whole file, or what is at hand of its beginning.
+    /// The whole file, or the part of its beginning that has been read.
     #[must_use]
     pub fn beginning(&self) -> &[u8] {
         self.whole().unwrap_or_else(PartialFile::beginning)
     }
 
-    /// The whole file, unless only parts of it are at hand.
+    /// The whole file, unless only parts of it have been read.
     fn whole(&self) -> Result<&[u8], &PartialFile> {
         match self {
             Self::Owned(bytes) => Ok(bytes),
@@ -114,7 +114,7 @@ mod mapped {
 
     use pteron_format::BytesError;
 
-    /// A mapped file, and the file itself: what must hold still is read from that.
+    /// A mapped file, and the file itself for reads that must not see later changes.
     #[derive(Debug)]
     pub struct MappedFile {
         map: memmap2::Mmap,

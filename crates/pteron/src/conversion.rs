@@ -12,8 +12,8 @@ use pteron_gpu::shape::Dims;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
-/// Converts a tensor to what the GPU computes with, borrowing its bytes where they are the same. `refused` turns a reason into an
-/// error.
+/// Converts a tensor to the element type that the GPU computes with, borrowing its bytes where they are the same. `refused`
+/// turns a reason into an error.
 pub(crate) fn to_gpu(tensor: &Tensor, refused: impl Fn(String) -> Error) -> Result<TensorData<'_>> {
     let Some(dims) = Dims::new(tensor.shape()) else {
         return Err(refused(format!("has {} dimensions, too many", tensor.shape().len())));

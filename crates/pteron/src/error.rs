@@ -1,4 +1,4 @@
-//! What can go wrong between a file and an answer.
+//! Errors of opening, loading and calling a program.
 
 use pteron_format::alloc::OutOfMemory;
 use pteron_format::{EscapedText, escaped_names};
@@ -18,15 +18,15 @@ pub enum Error {
     /// A file that is broken, or not what it should be.
     #[error("{path}: {source}")]
     Format {
-        /// The file, or what stands for it.
+        /// The file, or a name that identifies it.
         path: String,
-        /// The place and the fault.
+        /// The position and the fault.
         source: Box<pteron_format::Error>,
     },
     /// A part of a file that is needed and has not been supplied; see [`PartialProgram`](crate::PartialProgram).
     #[error("bytes {} to {} of file {} have not been read", .0.start, .0.end(), .0.file)]
     NotRead(crate::FileRange),
-    /// A file that was written or cut while it was in use.
+    /// A file that was written or truncated while it was in use.
     #[error("file {file} of the program has changed since it was opened; open it again")]
     Changed {
         /// 0 for the program, then the external data in order.
@@ -45,13 +45,13 @@ pub enum Error {
     Unsupported {
         /// The method.
         method: String,
-        /// What is not supported.
+        /// The unsupported part.
         reason: String,
     },
-    /// A tensor whose parts do not go together.
+    /// A tensor whose type, shape and bytes are inconsistent.
     #[error("tensor: {}", EscapedText::sentence(.0))]
     Tensor(String),
-    /// Constants that overlap: no exporter writes them so.
+    /// Constants that overlap, which no exporter writes.
     #[error("constants overlap at bytes {} and {} of file {}: it is damaged", .first.start, .second.start, .first.file)]
     Overlap {
         /// One of them.
@@ -66,7 +66,7 @@ pub enum Error {
         method: String,
         /// Which input.
         index: usize,
-        /// What came and what is allowed.
+        /// The input that was passed, and what is allowed.
         reason: String,
     },
     /// A call that this API does not allow, whatever the program and the inputs are.
@@ -80,7 +80,7 @@ pub enum Error {
     HostMemory {
         /// The method.
         method: String,
-        /// What needs it.
+        /// The part of the method that needs it.
         what: &'static str,
         /// Bytes needed.
         need: u64,
@@ -90,7 +90,7 @@ pub enum Error {
     /// The host has no memory left.
     #[error("{0}; close other programs, or load a smaller one")]
     OutOfMemory(#[from] OutOfMemory),
-    /// The graph or the GPU refused.
+    /// The graph or the GPU rejected the operation.
     #[error("{0}")]
     Gpu(pteron_gpu::Error),
 }

@@ -1,6 +1,6 @@
-//! Methods without a GPU: everything that loading and calling do but for the delegates, which the caller plays.
+//! Methods without a GPU: loading and calling as usual, except that the caller computes the delegates.
 //!
-//! Only with the cargo feature `fuzzing`, and no part of the API: it may change or go at any time.
+//! Only with the cargo feature `fuzzing`, and not part of the API: it may change or be removed at any time.
 
 use pteron_format::program::ValueId;
 use pteron_gpu::engine::{self, SharedBudget, TensorData};
@@ -16,7 +16,7 @@ use crate::options::LoadOptions;
 use crate::program::Program;
 use crate::tensor::Tensor;
 
-/// A method that no GPU has, and what it keeps.
+/// A method that is not on a GPU, and its state.
 #[derive(Debug)]
 pub struct DryMethod {
     method: Method,
@@ -25,7 +25,7 @@ pub struct DryMethod {
 }
 
 impl DryMethod {
-    /// A method as [`Program::load`] makes it, up to where memory is planned, with a fresh state.
+    /// Loads a method as [`Program::load`] does, up to memory planning, with a fresh state.
     ///
     /// # Errors
     /// As [`Program::load`] and [`Method::new_state`].
@@ -36,13 +36,13 @@ impl DryMethod {
         Ok(Self { method, graphs, kept })
     }
 
-    /// What the inputs must be.
+    /// The types and bounds of the inputs.
     #[must_use]
     pub fn inputs(&self) -> &[TensorSpec] {
         self.method.inputs()
     }
 
-    /// What the outputs are, at their largest.
+    /// The types and largest shapes of the outputs.
     #[must_use]
     pub fn outputs(&self) -> &[TensorSpec] {
         self.method.outputs()
@@ -54,7 +54,7 @@ impl DryMethod {
         self.method.host_memory
     }
 
-    /// What is kept between calls.
+    /// The tensors that are kept between calls.
     pub fn kept(&self) -> impl Iterator<Item = &Tensor> {
         self.kept.iter().map(|(_, tensor)| tensor)
     }
@@ -64,10 +64,10 @@ impl DryMethod {
         self.graphs.iter().map(|(graph, options)| (graph, options.input_bounds.as_slice()))
     }
 
-    /// Calls the method; `delegate` answers for the graphs.
+    /// Calls the method; `delegate` computes the graphs.
     ///
     /// # Errors
-    /// As [`Method::call`], or what `delegate` answers.
+    /// As [`Method::call`], or an error that `delegate` returns.
     pub fn call(
         &mut self,
         inputs: &[Tensor],

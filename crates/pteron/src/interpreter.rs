@@ -1,6 +1,6 @@
 //! The instructions of a method around its delegates.
 //!
-//! In practice there is one delegate call and, where a method changes its inputs, a few portable copies behind it.
+//! In practice there is one delegate call and, where a method changes its inputs, a few portable copies after it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, btree_map};
 use std::sync::Arc;
@@ -27,9 +27,9 @@ pub(crate) struct InstructionList {
     kept: Vec<ValueId>,
     /// Tensors that are constants of the program.
     constants: Vec<ValueId>,
-    /// Values that nothing reads behind a step, in the order of steps.
+    /// Values that nothing reads after a step, in the order of steps.
     last_uses: Vec<(usize, ValueId)>,
-    /// The place of a value among the method's inputs.
+    /// The index of a value among the method's inputs.
     inputs: HashMap<ValueId, usize>,
 }
 
@@ -64,7 +64,7 @@ impl InstructionList {
             steps.push(match instruction {
                 Instruction::DelegateCall { delegate, args } => delegate_step(files, plan, *delegate, args)?,
                 Instruction::Move { from, to } => HostInstruction::Copy { from: *from, to: *to },
-                // A value is given back behind the last step that uses it.
+                // A value is released after the last step that uses it.
                 Instruction::Free(_) => HostInstruction::Nop,
                 Instruction::JumpFalse { condition, target } if *target as usize > index => {
                     HostInstruction::JumpFalse { condition: *condition, target: *target as usize }
@@ -89,13 +89,13 @@ impl InstructionList {
         }
         let (kept, constants) = find_kept(files, plan, &steps);
         let last_uses = find_last_uses(plan, &steps, &kept);
-        // A value that is several inputs is the first of them to people.
+        // A value that is several inputs is reported as the first of them.
         let inputs = plan.inputs.iter().enumerate().rev().map(|(index, &id)| (id, index)).collect();
         Ok(Self { method: plan.name.clone(), steps, kept, constants, last_uses, inputs })
     }
 
-    /// Kept tensors as the file starts them, zeros where it says nothing, and constants. Those that are the same bytes of a file
-    /// share them.
+    /// Initial values of kept tensors (zeros where the file has none) and of constants. Tensors with the same bytes of a
+    /// file share them.
     pub(crate) fn initial_values(&self, files: &Files) -> Result<Vec<(ValueId, Tensor)>> {
         let plan = files.pte.program().plan(&self.method);
         let mut read: BTreeMap<FileRange, Arc<Vec<u8>>> = BTreeMap::new();
@@ -132,7 +132,8 @@ impl InstructionList {
         total
     }
 
-    /// Whether what kept tensors and constants start as is at hand. Nothing is made: a file can claim sizes that nobody has.
+    /// Checks that the initial bytes of kept tensors and constants have been read. Allocates nothing, because a file can
+    /// claim any size.
     pub(crate) fn check_read(&self, files: &Files) -> Result<()> {
         let plan = files.pte.program().plan(&self.method);
         let tensor = |id: &ValueId| plan.and_then(|plan| plan.value(*id)).and_then(Value::as_tensor);
@@ -144,7 +145,7 @@ impl InstructionList {
         Ok(())
     }
 
-    /// The inputs and outputs of the one delegate call that is all there is to do; `None` if there is more.
+    /// The inputs and outputs of the delegate call, if it is the method's only step; `None` otherwise.
     pub(crate) fn only_call(&self) -> Option<(&[ValueId], &[ValueId])> {
         match self.steps.as_slice() {
             [step @ HostInstruction::Delegate { .. }] if self.kept.is_empty() => Some(step.uses()),
@@ -152,7 +153,7 @@ impl InstructionList {
         }
     }
 
-    /// The calls of each distinct graph, by the place of its bytes: several delegates may be one graph.
+    /// The calls of each distinct graph, by the location of its bytes: several delegates may be one graph.
     pub(crate) fn calls(&self, plan: &ExecutionPlan) -> HashMap<DataRef, Vec<&[ValueId]>> {
         let mut calls: HashMap<DataRef, Vec<&[ValueId]>> = HashMap::new();
         for step in &self.steps {
@@ -203,7 +204,8 @@ fn find_kept(files: &Files, plan: &ExecutionPlan, steps: &[HostInstruction]) -> 
     (kept, constants)
 }
 
-/// The last step that uses each value, but for those that outlive the steps. Steps jump forward only, so that no later one can.
+/// The last step that uses each value, except for values that outlive the steps. Steps jump forward only, so no later step
+/// can use it.
 fn find_last_uses(plan: &ExecutionPlan, steps: &[HostInstruction], kept: &[ValueId]) -> Vec<(usize, ValueId)> {
     let mut last: BTreeMap<ValueId, usize> = BTreeMap::new();
     for (index, step) in steps.iter().enumerate() {
@@ -226,7 +228,7 @@ fn delegate_step(files: &Files, plan: &ExecutionPlan, delegate: u32, args: &[Val
         let reason = format!("delegate {index} is for {:?}, only VulkanBackend is supported", EscapedText::name(id));
         return Err(Error::Unsupported { method: plan.name.clone(), reason });
     };
-    // Reading has checked that there are as many arguments as inputs and outputs together.
+    // Parsing has checked that there are as many arguments as inputs and outputs in total.
     let (inputs, outputs) = args.split_at(graph.inputs.len().min(args.len()));
     Ok(HostInstruction::Delegate { index, inputs: alloc::copied(inputs)?, outputs: alloc::copied(outputs)? })
 }
@@ -238,7 +240,7 @@ pub(crate) async fn run(
     inputs: &[Tensor],
     mut profiles: Option<&mut Vec<Profile>>,
 ) -> Result<Vec<Tensor>> {
-    // Inputs are the caller's, and the GPU has had room for what delegates answer with.
+    // Inputs belong to the caller, and delegate outputs fitted in GPU memory.
     let given = inputs.iter().map(|input| input.bytes().len() as u64).fold(method.memory_bytes(), u64::saturating_add);
     let mut run = Interpreter::new(method, given, &state.values, inputs)?;
     while let Some(call) = run.next_call()? {
@@ -319,7 +321,7 @@ impl<'m> Interpreter<'m> {
         call.inputs.iter().map(|&id| self.value(id)).collect()
     }
 
-    /// Takes what a delegate answered.
+    /// Takes the outputs of a delegate.
     pub(crate) fn take(&mut self, call: &DelegateCall<'m>, answers: Vec<TensorData<'static>>) -> Result<()> {
         for (&id, answer) in call.outputs.iter().zip(answers) {
             if let Some(tensor) = self.plan.value(id).and_then(Value::as_tensor) {
@@ -330,7 +332,7 @@ impl<'m> Interpreter<'m> {
         Ok(())
     }
 
-    /// The method's outputs. What it keeps is kept only now, when nothing can fail.
+    /// Returns the method's outputs. Kept tensors are updated only now, when nothing can fail.
     pub(crate) fn finish(self, kept: &mut [(ValueId, Tensor)]) -> Result<Vec<Tensor>> {
         let outputs = self.plan.outputs.iter().map(|&id| self.value(id).cloned()).collect::<Result<_>>()?;
         for (id, kept) in kept {
@@ -341,7 +343,7 @@ impl<'m> Interpreter<'m> {
         Ok(outputs)
     }
 
-    /// Forgets values that nothing reads behind the steps that ran.
+    /// Removes values that nothing reads after the steps that ran.
     fn free(&mut self) {
         while let Some((_, id)) = self.method.instructions.last_uses.get(self.freed).filter(|(step, _)| *step < self.next) {
             self.values.remove(*id);

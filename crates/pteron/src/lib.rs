@@ -7,18 +7,18 @@
 //! let gpu = Gpu::open(&GpuOptions::default()).await?;
 //! let program = Program::open("model.pte")?;                                        // mapped and verified
 //! let forward = program.load(&gpu, "forward", &LoadOptions::default()).await?;      // weights, pipelines: shared
-//! let mut state = forward.new_state()?;                                             // KV caches: one a conversation
+//! let mut state = forward.new_state()?;                                             // KV caches: one per conversation
 //! let tokens = Tensor::from_i64(&[1, 3], &[1, 15, 27])?;
 //! let position = Tensor::from_i64(&[1], &[0])?;
 //! let logits = forward.call(&mut state, &[tokens, position]).await?;                // any length, any position
 //! # Ok(()) }
 //! ```
 //!
-//! A method is loaded once, at its largest shape, and then serves any live shape: a prefill of many tokens, then one at a
-//! time. [`Method::call`] is async; [`block_on`] runs it where there is nothing to wait with.
+//! A method is loaded once, at its largest shape, and then serves any live shape: a prefill of many tokens, then one token
+//! at a time. [`Method::call`] is async; [`block_on`] runs it where there is no executor.
 //!
-//! A file that is not there yet is opened as it is fetched, see [`PartialProgram`], and its weights go to the GPU as they arrive, see
-//! [`Program::load_streaming`].
+//! A file that is still being fetched can be opened in parts, see [`PartialProgram`], and its weights uploaded as they
+//! arrive, see [`Program::load_streaming`].
 
 mod bytes;
 mod conversion;

@@ -21,14 +21,14 @@ use crate::streaming::MethodMemory;
 use crate::tensor::Tensor;
 use crate::values::{HOST_MEMORY, within_budget};
 
-/// What an input or output is.
+/// The type and shape of an input or output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TensorSpec {
     /// The element type.
     pub scalar_type: pteron_format::ScalarType,
     /// The shape, or its upper bounds.
     pub shape: Vec<u32>,
-    /// Whether each call may bring another shape.
+    /// Whether the shape may differ from call to call.
     pub dynamic: bool,
 }
 
@@ -40,7 +40,7 @@ pub struct Method {
     pub(crate) instructions: InstructionList,
     /// The graphs of its delegates, each distinct one once.
     pub(crate) graphs: Vec<LoadedGraph>,
-    /// For each delegate of the file the index of its graph. Delegates that share one have states of their own.
+    /// For each delegate of the file the index of its graph. Delegates that share a graph have separate states.
     pub(crate) graph_of: Vec<usize>,
     pub(crate) host_memory: u64,
     pub(crate) hooks: Option<Hooks>,
@@ -48,13 +48,13 @@ pub struct Method {
     pub(crate) outputs: Vec<TensorSpec>,
 }
 
-/// A delegate's graph before it is loaded, and where it is in the file. Delegates that share their bytes are one.
+/// A delegate's graph before it is loaded, and its location in the file. Delegates that share their bytes are one.
 pub(crate) type Delegate = (PreparedGraph, DataRef);
 
-/// A delegate's graph before it is planned, how it is to be loaded, and where it is in the file.
+/// A delegate's graph before it is planned, its load options, and its location in the file.
 pub(crate) type Outlined = (Graph, engine::LoadOptions, DataRef);
 
-/// What a method keeps between calls: its delegates' KV caches and its own mutable tensors. One for each conversation.
+/// The state a method keeps between calls: its delegates' KV caches and its own mutable tensors. Use one per conversation.
 #[derive(Debug)]
 pub struct State {
     pub(crate) delegates: Vec<engine::State>,
@@ -62,10 +62,10 @@ pub struct State {
 }
 
 impl Program {
-    /// What a method takes and gives, without loading it.
+    /// Returns the inputs and outputs of a method, without loading it.
     ///
     /// # Errors
-    /// No such method, or one that takes or gives anything but tensors.
+    /// No such method, or one with inputs or outputs that are not tensors.
     pub fn signature(&self, method: &str) -> Result<(Vec<TensorSpec>, Vec<TensorSpec>)> {
         let (plan, options) = (self.plan(method)?, LoadOptions::default());
         Ok((specs(method, plan, &plan.inputs, &options)?, specs(method, plan, &plan.outputs, &options)?))
@@ -74,14 +74,14 @@ impl Program {
     /// Loads a method: decodes and checks its graphs, uploads weights, compiles pipelines.
     ///
     /// # Errors
-    /// No such method, an operator or instruction that is not supported, or a GPU that has no room.
+    /// No such method, an operator or instruction that is not supported, or a GPU without enough memory.
     pub async fn load(&self, gpu: &Gpu, method: &str, options: &LoadOptions) -> Result<Method> {
         let (method, prepared) = self.prepare(gpu, method, options)?;
         let graphs = self.load_graphs(prepared, options.progress.as_ref()).await?;
         Ok(Method { graphs, ..method })
     }
 
-    /// A method whose delegates are planned and known to fit, and not loaded.
+    /// Prepares a method: its delegates are planned and known to fit, but not loaded.
     pub(crate) fn prepare(&self, gpu: &Gpu, method: &str, options: &LoadOptions) -> Result<(Method, Vec<Delegate>)> {
         let memory = SharedBudget::new(options.memory_budget);
         let (method, outlined) = self.outline(gpu.caps(), &memory, method, options)?;
@@ -95,11 +95,11 @@ impl Program {
             }
         }
         memory.check(gpu)?;
-        // What any delegate refuses has been refused by now, and all there is to do is known.
+        // Every delegate has been checked by now, and the total work is known.
         Ok((method, prepared))
     }
 
-    /// A method with its graphs decoded, for a device that can do so much.
+    /// Decodes a method's graphs for a device with the given capabilities.
     pub(crate) fn outline(
         &self,
         caps: Caps,
@@ -159,12 +159,12 @@ impl Program {
         prepared.iter().for_each(|(graph, _)| loading.expect(graph));
         let mut graphs = Vec::with_capacity(prepared.len());
         for (graph, data) in prepared {
-            // A map that reaches past the end of its file must not be touched there.
+            // A map that extends past the end of its file must not be accessed there.
             self.files.check_unchanged()?;
             let constants = |id| self.files.graph_constant(data, id);
             graphs.push(graph.load(&constants, &loading).await?);
         }
-        // Weights of which some are old and some are new are no model.
+        // A mix of old and new weights is not a model.
         self.files.check_unchanged()?;
         Ok(graphs)
     }
@@ -202,19 +202,19 @@ impl Method {
         self.graphs.first().map(LoadedGraph::gpu)
     }
 
-    /// What the inputs must be.
+    /// The types and bounds of the inputs.
     #[must_use]
     pub fn inputs(&self) -> &[TensorSpec] {
         &self.inputs
     }
 
-    /// What the outputs are, at their largest.
+    /// The types and largest shapes of the outputs.
     #[must_use]
     pub fn outputs(&self) -> &[TensorSpec] {
         &self.outputs
     }
 
-    /// Bytes of GPU memory it uses, states apart.
+    /// Bytes of GPU memory it uses, without states.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         self.memory().total_bytes
@@ -232,7 +232,7 @@ impl Method {
         self.delegates().map(LoadedGraph::state_tensor_bytes).fold(0, u64::saturating_add)
     }
 
-    /// What of it no loader could do without: constants, and activations at their largest.
+    /// The part of its memory that any loader would need: constants, and activations at their largest.
     #[must_use]
     pub fn memory_needed(&self) -> MemoryUse {
         self.memory().needed
@@ -261,20 +261,20 @@ impl Method {
         self.graph_of.iter().filter_map(|&graph| self.graphs.get(graph))
     }
 
-    /// A fresh state, as the file has it.
+    /// Creates a state with the initial values of the file.
     ///
     /// # Errors
-    /// No memory for it.
+    /// Out of memory.
     pub fn new_state(&self) -> Result<State> {
         self.state_of(self.delegates().map(LoadedGraph::new_state).collect::<Result<_, _>>()?)
     }
 
-    /// A state of these delegates' states, and the method's own tensors as the file starts them.
+    /// Creates a state from the delegates' states, with the initial values of the method's own tensors.
     pub(crate) fn state_of(&self, delegates: Vec<engine::State>) -> Result<State> {
         Ok(State { delegates, values: self.instructions.initial_values(&self.program.files)? })
     }
 
-    /// Puts a state back to where the file starts it.
+    /// Resets a state to the initial values of the file.
     ///
     /// # Errors
     /// A device that fails.
@@ -287,10 +287,10 @@ impl Method {
         Ok(())
     }
 
-    /// A copy of a state, from where it is now.
+    /// Copies a state with its current values.
     ///
     /// # Errors
-    /// No memory for it.
+    /// Out of memory.
     pub fn clone_state(&self, state: &State) -> Result<State> {
         let copies = self.delegates().zip(&state.delegates).map(|(delegate, state)| delegate.clone_state(state));
         Ok(State { delegates: copies.collect::<Result<_, _>>()?, values: state.values.clone() })
@@ -299,14 +299,14 @@ impl Method {
     /// Calls the method with live tensors.
     ///
     /// # Errors
-    /// Inputs the method does not take, shapes an operator refuses, or a device that fails. A refused input has changed
+    /// Inputs the method does not take, shapes an operator rejects, or a device that fails. A rejected input changes
     /// nothing.
     pub async fn call(&self, state: &mut State, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
         self.check(inputs)?;
         interpreter::run(self, state, inputs, None).await
     }
 
-    /// Calls the method and says how long each dispatch took, a profile for each delegate that ran. The answers are those of
+    /// Calls the method and measures each dispatch. Returns one profile per delegate that ran; the outputs are those of
     /// [`call`](Self::call).
     ///
     /// # Errors

@@ -19,15 +19,15 @@ use crate::tensor::Tensor;
 pub struct LoadOptions {
     /// Largest shapes of the inputs, by index, where they should be smaller than the file's: less memory, same outputs.
     pub input_bounds: Vec<Option<Vec<u32>>>,
-    /// Bytes of GPU memory that the method may use: constants and activations of its delegates, and its states, of which one must
-    /// fit. The default is the device's memory, where that is known.
+    /// Bytes of GPU memory that the method may use: constants and activations of its delegates, and its states, of which at
+    /// least one must fit. The default is the device's memory, where that is known.
     pub memory_budget: Option<u64>,
-    /// Bytes of host memory that a state's own tensors, or the values of a call between delegates, may use. The default is one
-    /// gigabyte more than the files have.
+    /// Bytes of host memory that a state's own tensors, or the values of a call between delegates, may use. The default is
+    /// the size of the files plus 1 GiB.
     pub host_memory_budget: Option<u64>,
-    /// Receives progress of loading, of all delegates together.
+    /// Receives loading progress, summed over all delegates.
     pub progress: Option<OnProgress>,
-    /// Which operators are fused; all that can be by default. Outputs stay the same.
+    /// Which operators are fused; by default all that can be. Outputs stay the same.
     pub fusions: Fusions,
     /// The precision of matrix products.
     pub precision: Precision,
@@ -129,14 +129,14 @@ pub struct AppendedOp {
     pub operator: String,
     /// The output that it reads, by index of the method's outputs, those of operators appended before included.
     pub output: usize,
-    /// The new inputs, as they are when a call does not set them.
+    /// The new inputs, with the default value of each.
     pub inputs: Vec<Tensor>,
     /// Element types and shapes of the new outputs.
     pub outputs: Vec<(ScalarType, Vec<u32>)>,
 }
 
 impl AppendedOp {
-    /// An operator that reads an output of the method.
+    /// Creates an operator that reads an output of the method.
     pub fn new(operator: impl Into<String>, output: usize) -> Self {
         Self { operator: operator.into(), output, inputs: Vec::new(), outputs: Vec::new() }
     }

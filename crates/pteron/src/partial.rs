@@ -1,4 +1,4 @@
-//! A program that is fetched in parts.
+//! A program that is opened while it is fetched.
 
 use pteron_format::{PartialFile, Problem, Ptd, Pte};
 
@@ -7,8 +7,8 @@ use crate::error::{Error, Result};
 use crate::interpreter::InstructionList;
 use crate::program::{FileRange, Program};
 
-/// The files of a program, of which parts have been fetched. Methods and graphs take few bytes; constants, which are many, are
-/// written to the GPU as they come, see [`Program::load_streaming`].
+/// The files of a program, parts of which have been fetched. Methods and graphs are small; constants are large and are
+/// uploaded to the GPU as they arrive, see [`Program::load_streaming`].
 ///
 /// ```no_run
 /// use pteron::PartialProgram;
@@ -29,20 +29,21 @@ pub struct PartialProgram {
 }
 
 impl PartialProgram {
-    /// A program in a file of so many bytes.
+    /// Creates a program in a file of `len` bytes.
     #[must_use]
     pub fn new(len: u64) -> Self {
         Self { program: PartialFile::new(len), data: Vec::new() }
     }
 
-    /// Adds a file of external data, as much of it as has been read; its number. [`needs`](Self::needs) may ask for more afterwards.
+    /// Adds a file of external data, with the parts that have been read, and returns its number. [`needs`](Self::needs) may
+    /// request more of it.
     pub fn attach(&mut self, file: PartialFile) -> usize {
         self.data.push(file);
         self.data.len()
     }
 
-    /// Adds bytes of a file: 0 is the program, others have the number that [`attach`](Self::attach) gave them. Of less than was asked
-    /// for, the same is asked for again.
+    /// Adds bytes of a file: 0 is the program, others have the number that [`attach`](Self::attach) returned. Bytes that are
+    /// still missing are requested again.
     pub fn supply(&mut self, file: usize, start: u64, bytes: Vec<u8>) {
         let parts = match file.checked_sub(1) {
             None => Some(&mut self.program),
@@ -53,8 +54,8 @@ impl PartialProgram {
         }
     }
 
-    /// What must be supplied before there is a program; `None` if nothing more. Files of external data that are not attached yet
-    /// are none of it.
+    /// The next range to supply; `None` if the program is complete. Ranges of external data are included only for attached
+    /// files.
     ///
     /// # Errors
     /// A file that is broken.
@@ -67,17 +68,17 @@ impl PartialProgram {
         }
     }
 
-    /// The program, without the bytes of its constants.
+    /// Returns the program, without the bytes of its constants.
     ///
     /// # Errors
-    /// [`Error::NotRead`] if [`needs`](Self::needs) names more; a file that is broken, or lacks data it refers to.
+    /// [`Error::NotRead`] if [`needs`](Self::needs) requests more; a file that is broken, or lacks data it refers to.
     pub fn finish(self) -> Result<Program> {
         let program = Pte::read(FileBytes::PartialFile(self.program)).map_err(|error| failed(0, error))?;
         let read = |(index, parts)| Ptd::read(FileBytes::PartialFile(parts)).map_err(|error| failed(index + 1, error));
         let data = self.data.into_iter().enumerate().map(read).collect::<Result<Vec<_>>>()?;
         let program = Program::from_files(program, data).map_err(|error| failed(0, error))?;
         for plan in program.files.pte.program().plans.iter().filter(|plan| !plan.is_constant()) {
-            // What cannot run is refused when it is loaded; its data need not be there.
+            // Instructions that cannot run are rejected at load; their data need not be present.
             if let Ok(instructions) = InstructionList::new(&program.files, plan) {
                 instructions.check_read(&program.files)?;
             }
@@ -86,7 +87,7 @@ impl PartialProgram {
     }
 }
 
-/// What a file lacks, or what is wrong with it.
+/// The missing range of a file, or the fault in it.
 fn failed(file: usize, error: pteron_format::Error) -> Error {
     let path = || if file == 0 { "program".to_owned() } else { format!("external data {file}") };
     match error.problem {

@@ -61,7 +61,7 @@ impl Hooks {
                 "does not pass each of its inputs to its delegate once, so its calls can be neither pipelined nor extended",
             );
         };
-        // An output that is written twice has the value that was written last.
+        // An output that is written twice has the value of the last write.
         let output = |id| outputs.iter().rposition(|output| output == id);
         let scalar_type =
             |id| plan.value(id).and_then(|value| value.as_tensor()).map_or(ScalarType::Float, |tensor| tensor.scalar_type);
@@ -157,7 +157,7 @@ fn data_type(scalar_type: ScalarType) -> Option<DataType> {
     })
 }
 
-/// A call in flight. Dropping it gives up its output; the call runs all the same.
+/// A call in flight. Dropping it discards its output; the call still runs.
 #[derive(Debug)]
 pub struct PendingCall {
     pending: engine::PendingCall,
@@ -167,7 +167,7 @@ pub struct PendingCall {
 /// The output of a pipelined call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CallOutput {
-    /// The output that was asked for.
+    /// The requested output.
     pub tensor: Tensor,
     /// Seconds that the GPU took, if the device has timestamps.
     pub gpu_seconds: Option<f64>,
@@ -202,8 +202,8 @@ impl Method {
     }
 
     /// Starts a call and returns at once. Inputs are the method's, then those of appended operators; `read` is the output that
-    /// [`PendingCall::wait`] returns, counted in the same way. Calls run in the order in which they are started, those of
-    /// different states too.
+    /// [`PendingCall::wait`] returns, counted in the same way. Calls run in the order in which they are started, also across
+    /// states.
     ///
     /// # Errors
     /// A method loaded without [`max_in_flight`](LoadOptions::max_in_flight), inputs it does not take, as many calls in flight as
@@ -217,7 +217,7 @@ impl Method {
         Error::Misuse(format!("method {:?} was not loaded for pipelined calls; set `max_in_flight`", self.name))
     }
 
-    /// The same on a graph whose constants may still be on their way.
+    /// Starts a call on a graph whose constants may still be uploading.
     pub(crate) fn start_on(
         &self,
         graph: &LoadedGraph,

@@ -12,7 +12,7 @@ use pteron_gpu::ir::ConstantId;
 use crate::bytes::FileBytes;
 use crate::error::{Error, Result};
 
-/// A verified program and the external data that goes with it. Cheap to clone.
+/// A verified program and its external data. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Program {
     pub(crate) files: Arc<Files>,
@@ -24,24 +24,24 @@ pub(crate) struct Files {
     data: Vec<Ptd<FileBytes>>,
 }
 
-/// What a constant method answers.
+/// An output of a constant method.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ConstantValue {
     /// None.
     None,
     /// An integer.
     Int(i64),
-    /// A truth value.
+    /// A Boolean.
     Bool(bool),
     /// A floating-point number.
     Float(f64),
     /// A string.
     Text(String),
-    /// Anything else, described.
+    /// Any other value, by its description.
     Other(&'static str),
 }
 
-/// Bytes of text that a constant method may answer with.
+/// The most bytes of text that a constant method may output.
 const MAX_CONSTANT_TEXT: usize = 1 << 20;
 
 impl Program {
@@ -74,16 +74,16 @@ impl Program {
     /// Verifies a program that is in memory, with the external data it was exported with.
     ///
     /// # Errors
-    /// Bytes that are no program, or lack data it refers to.
+    /// Bytes that are not a program, or that lack data it refers to.
     pub fn from_bytes(program: Vec<u8>, data: Vec<Vec<u8>>) -> Result<Self> {
         let data = data.into_iter().map(|bytes| ("external data".to_owned(), FileBytes::Owned(bytes))).collect();
         Self::read(("program".to_owned(), FileBytes::Owned(program)), data)
     }
 
-    /// A program and external data that have been read already.
+    /// Creates a program from parsed files.
     ///
     /// # Errors
-    /// A program that refers to data which is nowhere.
+    /// A program that refers to data which is in none of the files.
     pub fn from_files(pte: Pte<FileBytes>, data: Vec<Ptd<FileBytes>>) -> std::result::Result<Self, pteron_format::Error> {
         pte.verify_external(&data)?;
         Ok(Self { files: Arc::new(Files { pte, data }) })
@@ -96,7 +96,7 @@ impl Program {
         Self::from_files(pte, data).map_err(|source| Error::Format { path, source: Box::new(source) })
     }
 
-    /// The file's content, for those who want all of it.
+    /// The parsed file, for access to all of its content.
     #[must_use]
     pub fn pte(&self) -> &Pte<FileBytes> {
         &self.files.pte
@@ -107,13 +107,13 @@ impl Program {
         self.plans().filter(|plan| !plan.is_constant()).map(|plan| plan.name.as_str())
     }
 
-    /// What a constant method answers; `None` if there is no such method.
+    /// The outputs of a constant method; `None` if there is no such method.
     #[must_use]
     pub fn constant_method(&self, name: &str) -> Option<Vec<ConstantValue>> {
         self.plans().find(|plan| plan.name == name && plan.is_constant()).map(answers)
     }
 
-    /// What every constant method answers, by its name.
+    /// The outputs of every constant method, with its name.
     pub fn constant_outputs(&self) -> impl Iterator<Item = (&str, Vec<ConstantValue>)> {
         self.plans().filter(|plan| plan.is_constant()).map(|plan| (plan.name.as_str(), answers(plan)))
     }
@@ -136,7 +136,7 @@ impl Program {
     }
 }
 
-/// What a constant method answers. Its outputs may name one text again and again.
+/// The outputs of a constant method. Several outputs may refer to the same text.
 fn answers(plan: &ExecutionPlan) -> Vec<ConstantValue> {
     let mut room = MAX_CONSTANT_TEXT;
     let value = |value: &Value| match value {
@@ -157,12 +157,12 @@ fn answers(plan: &ExecutionPlan) -> Vec<ConstantValue> {
 }
 
 impl Files {
-    /// The bytes of a graph's constant, from the program or beside it.
+    /// The bytes of a graph's constant, from the program or its external data.
     pub(crate) fn graph_constant(&self, graph: DataRef, id: ConstantId) -> Option<Cow<'_, [u8]>> {
         self.constant_place(graph, id).and_then(|place| self.bytes(place)).map(Cow::Borrowed)
     }
 
-    /// Where a graph's constant is.
+    /// The location of a graph's constant.
     pub(crate) fn constant_place(&self, graph: DataRef, id: ConstantId) -> Option<FileRange> {
         let constant = self.pte.graph(graph)?.graph.constants.get(id.index())?;
         let own = self.pte.constant_place(graph, constant).map(FileRange::of_program);
@@ -180,7 +180,7 @@ impl Files {
         self.data.iter().enumerate().find_map(place)
     }
 
-    /// Bytes of the program or of external data, if they are at hand.
+    /// Bytes of the program or of external data, if they have been read.
     pub(crate) fn bytes(&self, part: FileRange) -> Option<&[u8]> {
         let extent = ByteRange { start: part.start, len: part.len };
         self.file(part.file)?.get(extent)
@@ -199,10 +199,10 @@ impl Files {
         Ok(copy)
     }
 
-    /// Whether no file has been changed since it was opened.
+    /// Checks that no file has been changed since it was opened.
     ///
     /// # Errors
-    /// The first that has.
+    /// The first changed file.
     pub(crate) fn check_unchanged(&self) -> Result<()> {
         let changed = |file: &usize| self.file(*file).is_some_and(|file| !file.is_unchanged());
         match (0..=self.data.len()).find(changed) {
@@ -218,13 +218,13 @@ impl Files {
         }
     }
 
-    /// Bytes of all files together.
+    /// Bytes of all files in total.
     pub(crate) fn total_len(&self) -> u64 {
         let data = self.data.iter().map(|data| data.file().file_len());
         data.fold(self.pte.file().file_len(), u64::saturating_add)
     }
 
-    /// Where the bytes are that a plan's tensor starts as.
+    /// The location of a plan tensor's initial bytes.
     pub(crate) fn tensor_place(&self, tensor: &PlanTensor) -> Option<FileRange> {
         let program = self.pte.program();
         if let Some(extra) = tensor.extra.as_ref().filter(|extra| extra.location == TensorDataLocation::External) {
@@ -258,7 +258,7 @@ pub struct FileRange {
     pub file: usize,
     /// The first byte, from the start of the file.
     pub start: u64,
-    /// How many.
+    /// The number of bytes.
     pub len: u64,
 }
 
@@ -267,7 +267,7 @@ impl FileRange {
         Self { file: 0, start: extent.start, len: extent.len }
     }
 
-    /// The first byte behind it.
+    /// The offset after its last byte.
     #[must_use]
     pub fn end(&self) -> u64 {
         self.start.saturating_add(self.len)

@@ -1,4 +1,4 @@
-//! A method whose constants are on their way.
+//! Streaming load: a method whose constants arrive after it is loaded.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,14 +15,14 @@ use crate::options::LoadOptions;
 use crate::pipelined::{CallInput, PendingCall};
 use crate::program::{FileRange, Files, Program};
 
-/// Gaps up to this many bytes are fetched with what is around them.
+/// Gaps of up to this many bytes are fetched along with the ranges around them.
 const GAP: u64 = 4096;
 
-/// A method that is ready but for its constants. They are written as they come, and checked against their keys where those are
-/// SHA-256 sums, as exporters write them: what does not match is not kept.
+/// A method that is ready except for its constants. Constants are uploaded as they arrive, and verified against their keys
+/// where those are SHA-256 sums, as exporters write them; constants that do not match are discarded.
 #[derive(Debug)]
 pub struct StreamingMethod {
-    /// Its graphs are in `graphs`, as long as they are not full.
+    /// Its graphs are in `graphs` until all constants are uploaded.
     method: Method,
     graphs: Vec<StreamingGraph>,
     parts: Vec<StreamedConstant>,
@@ -30,20 +30,20 @@ pub struct StreamingMethod {
     gpu: Gpu,
 }
 
-/// A constant whose bytes were not those its key stands for.
+/// A constant whose bytes do not match its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CorruptConstant {
     /// Its key.
     pub key: String,
-    /// Where it is.
+    /// Its location.
     pub part: FileRange,
 }
 
-/// Bytes of a file that are wanted, and who wants them.
+/// A byte range of a file that is needed, and the graphs that need it.
 #[derive(Debug)]
 struct StreamedConstant {
     place: FileRange,
-    /// The key that is the sum they must have, where one is.
+    /// The key that is the SHA-256 sum of the bytes, if one is.
     key: Option<String>,
     targets: Vec<(usize, ConstantId)>,
     done: u64,
@@ -60,7 +60,7 @@ impl StreamedConstant {
         self.done == self.place.len
     }
 
-    /// Forgets what has come, in the graphs too.
+    /// Discards the bytes written so far, in the graphs too.
     fn restart(&mut self, graphs: &mut [StreamingGraph]) {
         (self.done, self.hasher) = (0, Sha256::new());
         for &(graph, constant) in &self.targets {
@@ -68,7 +68,7 @@ impl StreamedConstant {
         }
     }
 
-    /// Writes the next bytes wherever they are wanted.
+    /// Writes the next bytes to every graph that needs them.
     fn write(&mut self, graphs: &mut [StreamingGraph], bytes: &[u8]) -> Result<()> {
         for &(graph, constant) in &self.targets {
             graphs[graph].write(constant, bytes)?;
@@ -80,7 +80,7 @@ impl StreamedConstant {
         Ok(())
     }
 
-    /// Whether what has come is what its key stands for.
+    /// Whether the bytes written match their key.
     fn is_right(&self) -> bool {
         let found = || self.hasher.clone().finalize().iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         self.key.as_ref().is_none_or(|key| key.eq_ignore_ascii_case(&found()))
@@ -90,16 +90,16 @@ impl StreamedConstant {
 /// Bytes of GPU memory that a method takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MethodMemory {
-    /// All of it, states apart.
+    /// Total bytes, without states.
     pub total_bytes: u64,
-    /// What of it no loader could do without.
+    /// The part that any loader would need.
     pub needed: MemoryUse,
-    /// Each state.
+    /// Bytes per state.
     pub state_bytes: u64,
 }
 
 impl MethodMemory {
-    /// What graphs take of which each delegate has a state.
+    /// The memory of graphs of which each delegate has a state.
     pub(crate) fn of<'g>(graphs: impl Iterator<Item = &'g LoadedGraph>, graph_of: &[usize]) -> Self {
         let parts = graphs.map(|graph| Self {
             total_bytes: graph.memory_bytes(),
@@ -123,11 +123,11 @@ impl MethodMemory {
 }
 
 impl Program {
-    /// How much GPU memory a method would take. Nothing is made or loaded.
+    /// Returns the GPU memory that a method would take. Allocates and loads nothing.
     ///
     /// # Errors
-    /// What [`load`](Self::load) would refuse before it loads anything: operators that are not supported, sizes that the GPU does
-    /// not allow.
+    /// Errors of [`load`](Self::load) that occur before anything is loaded: operators that are not supported, sizes that the
+    /// GPU does not allow.
     pub fn plan_memory(&self, gpu: &Gpu, method: &str, options: &LoadOptions) -> Result<MethodMemory> {
         let (method, prepared) = self.prepare(gpu, method, options)?;
         let parts = prepared.iter().map(|(graph, _)| MethodMemory {
@@ -138,8 +138,9 @@ impl Program {
         Ok(MethodMemory::sum(parts, &method.graph_of))
     }
 
-    /// Loads a method but for its constants, which may come later and from elsewhere: memory is made and kernels are compiled.
-    /// [`LoadOptions::progress`] is told of kernels; how many bytes have come, [`StreamingMethod::progress`] says.
+    /// Loads a method except for its constants, which may arrive later and from elsewhere: allocates memory and compiles
+    /// kernels. [`LoadOptions::progress`] reports kernels; [`StreamingMethod::progress`] returns the bytes that have
+    /// arrived.
     ///
     /// # Errors
     /// As [`load`](Self::load).
@@ -157,7 +158,7 @@ impl Program {
     }
 }
 
-/// What is wanted of the files, in their order.
+/// The byte ranges of the files that are needed, in file order.
 fn parts(files: &Files, graphs: &[StreamingGraph], sources: &[DataRef]) -> Result<Vec<StreamedConstant>> {
     let mut parts: BTreeMap<FileRange, StreamedConstant> = BTreeMap::new();
     for (index, (graph, &data)) in graphs.iter().zip(sources).enumerate() {
@@ -179,7 +180,7 @@ fn parts(files: &Files, graphs: &[StreamingGraph], sources: &[DataRef]) -> Resul
         }
     }
     let parts: Vec<StreamedConstant> = parts.into_values().filter(|part| part.place.len > 0).collect();
-    // Constants lie side by side; in a file where they overlap, each byte could be asked for again and again.
+    // Constants are adjacent; in a file where they overlap, each byte could be requested many times.
     let overlaps = |pair: &[StreamedConstant]| {
         let [first, second] = [pair[0].place, pair[1].place];
         (first.file == second.file && second.start < first.end()).then_some((first, second))
@@ -191,7 +192,7 @@ fn parts(files: &Files, graphs: &[StreamingGraph], sources: &[DataRef]) -> Resul
 }
 
 impl StreamingMethod {
-    /// What is still wanted of the files, in their order; what lies close together is one.
+    /// The byte ranges of the files that are still needed, in file order; ranges with small gaps are merged.
     #[must_use]
     pub fn needs(&self) -> Vec<FileRange> {
         let mut needs: Vec<FileRange> = Vec::new();
@@ -207,24 +208,23 @@ impl StreamingMethod {
         needs
     }
 
-    /// Constants that no checksum in the program covers, of those that have not come yet, in the files' order: whether their bytes
-    /// are right, only the caller can know.
+    /// Missing constants that no checksum in the program covers, in file order. Only the caller can verify their bytes.
     #[must_use]
     pub fn unchecked(&self) -> Vec<FileRange> {
         self.parts.iter().filter(|part| part.key.is_none() && !part.is_full()).map(|part| part.place).collect()
     }
 
-    /// Bytes of constants that have come, and of all of them.
+    /// Bytes of constants that have arrived, and of all constants.
     #[must_use]
     pub fn progress(&self) -> (u64, u64) {
         let sum = |bytes: fn(&StreamedConstant) -> u64| self.parts.iter().map(bytes).sum();
         (sum(|part| part.done), sum(|part| part.place.len))
     }
 
-    /// Takes bytes of a file from a place on: those that continue a constant are written to the GPU, others are left out.
+    /// Takes bytes of a file that start at offset `start`. Uploads those that continue a constant, and ignores the others.
     ///
     /// # Errors
-    /// A number that GPUs cannot hold, or no memory.
+    /// A number that the GPU's element type cannot represent, or out of memory.
     pub fn write(&mut self, file: usize, start: u64, bytes: &[u8]) -> Result<()> {
         let end = start.saturating_add(bytes.len() as u64);
         let first = self.parts.partition_point(|part| (part.place.file, part.place.end()) <= (file, start));
@@ -239,7 +239,7 @@ impl StreamingMethod {
             let range = |at: u64| usize::try_from(at.min(part.place.end()) - start).unwrap_or(bytes.len());
             let piece = bytes.get(range(next)..range(end)).unwrap_or_default();
             if let Err(error) = part.write(&mut self.graphs, piece) {
-                // Some places have the piece and others do not.
+                // Some destinations have the piece and others do not.
                 part.restart(&mut self.graphs);
                 return Err(error);
             }
@@ -251,12 +251,12 @@ impl StreamingMethod {
         Ok(())
     }
 
-    /// Constants that came damaged since this was last asked. They are among [`needs`](Self::needs) again.
+    /// Returns the constants that arrived damaged since the last call. [`needs`](Self::needs) lists them again.
     pub fn take_corrupt(&mut self) -> Vec<CorruptConstant> {
         std::mem::take(&mut self.corrupt)
     }
 
-    /// Waits until the GPU has taken what was written.
+    /// Waits until the GPU has completed all uploads.
     ///
     /// # Errors
     /// A device that fails.
@@ -270,17 +270,17 @@ impl StreamingMethod {
         MethodMemory::of(self.graphs.iter().map(StreamingGraph::incomplete), &self.method.graph_of)
     }
 
-    /// Creates a state to measure the method with before its constants have arrived; those are zeros until then.
+    /// Creates a state to benchmark the method with before its constants have arrived; those are zeros until then.
     ///
     /// # Errors
-    /// No memory for it.
+    /// Out of memory.
     pub fn new_state(&self) -> Result<State> {
         let graphs = self.method.graph_of.iter().filter_map(|&graph| self.graphs.get(graph));
         let delegates = graphs.map(|graph| graph.incomplete().new_state()).collect::<Result<_, _>>()?;
         self.method.state_of(delegates)
     }
 
-    /// Starts a call as [`Method::start`] does: it takes as long as it will with all constants, and its output means nothing.
+    /// Starts a call as [`Method::start`] does. It takes as long as with all constants; its output is meaningless.
     ///
     /// # Errors
     /// As [`Method::start`].
@@ -297,10 +297,10 @@ impl StreamingMethod {
         self.method.inputs()
     }
 
-    /// The method, now that all constants have come.
+    /// Returns the method once all constants have arrived.
     ///
     /// # Errors
-    /// A constant of which a part is missing or damaged, or a device that has failed.
+    /// A constant that is incomplete or damaged, or a device that has failed.
     pub async fn finish(self) -> Result<Method> {
         self.gpu.wait_idle().await?;
         let graphs = self.graphs.into_iter().map(StreamingGraph::finish).collect::<Result<_, _>>()?;

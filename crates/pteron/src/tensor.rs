@@ -1,4 +1,4 @@
-//! Tensors as they cross the border of a method.
+//! Tensors as a method takes and returns them.
 
 use std::sync::Arc;
 
@@ -16,15 +16,15 @@ pub struct Tensor {
 }
 
 impl Tensor {
-    /// A tensor of these bytes.
+    /// Creates a tensor from bytes.
     ///
     /// # Errors
-    /// Bytes that are not as many as the type and shape need.
+    /// A number of bytes other than the type and shape need.
     pub fn new(scalar_type: ScalarType, shape: &[u32], bytes: Vec<u8>) -> Result<Self> {
         Self::shared(scalar_type, shape, Arc::new(bytes))
     }
 
-    /// A tensor of bytes that others may have, too.
+    /// Creates a tensor from bytes that may be shared.
     pub(crate) fn shared(scalar_type: ScalarType, shape: &[u32], bytes: Arc<Vec<u8>>) -> Result<Self> {
         let count = pteron_format::element_count(shape.iter().copied());
         let need = count.and_then(|count| count.checked_mul(scalar_type.size()));
@@ -36,26 +36,26 @@ impl Tensor {
         Ok(Self { scalar_type, shape: shape.to_vec(), bytes })
     }
 
-    /// A tensor of floats.
+    /// Creates a tensor of floats.
     ///
     /// # Errors
-    /// Values that are not as many as the shape needs.
+    /// A number of values other than the shape needs.
     pub fn from_f32(shape: &[u32], values: &[f32]) -> Result<Self> {
         Self::new(ScalarType::Float, shape, bytemuck::cast_slice(values).to_vec())
     }
 
-    /// A tensor of 64-bit integers, as token ids and positions are.
+    /// Creates a tensor of 64-bit integers, such as token ids and positions.
     ///
     /// # Errors
-    /// Values that are not as many as the shape needs.
+    /// A number of values other than the shape needs.
     pub fn from_i64(shape: &[u32], values: &[i64]) -> Result<Self> {
         Self::new(ScalarType::Long, shape, bytemuck::cast_slice(values).to_vec())
     }
 
-    /// A tensor of zeros.
+    /// Creates a tensor of zeros.
     ///
     /// # Errors
-    /// A shape too large to hold, or no memory for it.
+    /// A shape that is too large, or out of memory.
     pub fn zeros(scalar_type: ScalarType, shape: &[u32]) -> Result<Self> {
         let count = pteron_format::element_count(shape.iter().copied());
         let len = count.and_then(|count| usize::try_from(count.checked_mul(scalar_type.size())?).ok());
@@ -83,12 +83,12 @@ impl Tensor {
         &self.bytes
     }
 
-    /// The bytes as they are shared.
+    /// The shared bytes.
     pub(crate) fn storage(&self) -> &Arc<Vec<u8>> {
         &self.bytes
     }
 
-    /// The elements as floats; `None` for a tensor of anything but floats.
+    /// The elements as floats; `None` for a tensor of any other type.
     #[must_use]
     pub fn to_f32(&self) -> Option<Vec<f32>> {
         match self.scalar_type {

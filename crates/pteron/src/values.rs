@@ -8,10 +8,10 @@ use pteron_format::program::ValueId;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
-/// Bytes of host memory that a method's own tensors may take besides as many as its files have, unless a budget is given.
+/// Bytes of host memory that a method's own tensors may take in addition to the size of its files, if no budget is given.
 pub(crate) const HOST_MEMORY: u64 = 1 << 30;
 
-/// Whether bytes are within a budget.
+/// Checks that bytes are within a budget.
 pub(crate) fn within_budget(method: &str, what: &'static str, need: u64, limit: u64) -> Result<()> {
     if need <= limit {
         return Ok(());
@@ -19,7 +19,7 @@ pub(crate) fn within_budget(method: &str, what: &'static str, need: u64, limit: 
     Err(Error::HostMemory { method: method.to_owned(), what, need, limit })
 }
 
-/// The values of a call by id. Bytes that several of them share count once.
+/// The values of a call by id. Bytes that several values share count once.
 pub(crate) struct ValueTable<'m> {
     method: &'m str,
     tensors: HashMap<ValueId, Tensor>,
@@ -30,7 +30,7 @@ pub(crate) struct ValueTable<'m> {
 }
 
 impl<'m> ValueTable<'m> {
-    /// No values, which may come to hold `limit` bytes together.
+    /// Creates an empty table whose values may hold `limit` bytes in total.
     pub(crate) fn new(method: &'m str, limit: u64) -> Self {
         Self { method, tensors: HashMap::new(), holders: HashMap::new(), bytes: 0, limit }
     }
@@ -42,7 +42,7 @@ impl<'m> ValueTable<'m> {
     /// Sets a value.
     ///
     /// # Errors
-    /// More bytes than are allowed.
+    /// More bytes than the limit.
     pub(crate) fn insert(&mut self, id: ValueId, tensor: Tensor) -> Result<()> {
         let (address, len) = storage(&tensor);
         let holders = self.holders.entry(address).or_insert(0);
@@ -56,7 +56,7 @@ impl<'m> ValueTable<'m> {
         within_budget(self.method, "what a call computes", self.bytes, self.limit)
     }
 
-    /// Forgets a value that nothing reads any more.
+    /// Removes a value that nothing reads any more.
     pub(crate) fn remove(&mut self, id: ValueId) {
         if let Some(before) = self.tensors.remove(&id) {
             self.forget(&before);
@@ -76,7 +76,7 @@ impl<'m> ValueTable<'m> {
     }
 }
 
-/// Where a tensor's bytes are, and how many.
+/// The address of a tensor's bytes, and their number.
 fn storage(tensor: &Tensor) -> (usize, u64) {
     (Arc::as_ptr(tensor.storage()).addr(), tensor.bytes().len() as u64)
 }

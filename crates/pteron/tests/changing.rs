@@ -1,4 +1,4 @@
-//! Files that others change while they are mapped: an error or an answer, and nothing that was not checked.
+//! Files that another process changes while they are mapped: calls fail or return outputs, and unchecked data is never used.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test stops at the first surprise")]
 
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use common::{Random, gpu, inputs, program_file};
 use pteron::{Error, LoadOptions, Program, block_on};
 
-/// A copy of the model that goes with this value.
+/// A copy of the model, deleted on drop.
 struct Copy(PathBuf);
 
 impl Copy {
@@ -33,7 +33,7 @@ impl Drop for Copy {
     }
 }
 
-/// Everything a program says that could not have been said had it not been checked.
+/// Accesses everything of a program that relies on its checks.
 fn use_program(program: &Program) {
     for plan in &program.pte().program().plans {
         assert!(std::str::from_utf8(plan.name.as_bytes()).is_ok());
@@ -57,7 +57,7 @@ fn a_file_that_is_rewritten_while_it_is_opened_is_read_as_it_was_checked() {
     let done = AtomicBool::new(false);
     let (mut opened, mut refused) = (0, 0);
     std::thread::scope(|scope| {
-        // Strings, offsets and lengths of the tables change all the time, and back.
+        // Strings, offsets and lengths of the tables keep changing back and forth.
         scope.spawn(|| {
             let mut file = copy.writer();
             let mut random = Random::new(5);
@@ -97,7 +97,7 @@ fn a_file_that_was_cut_or_written_since_is_not_loaded() {
         match change {
             "cut" => copy.writer().set_len(4096).unwrap(),
             _ => {
-                // Clocks of some file systems are coarse.
+                // Some file systems have coarse clocks.
                 std::thread::sleep(std::time::Duration::from_millis(50));
                 copy.writer().write_all(&program_file()).unwrap();
             }

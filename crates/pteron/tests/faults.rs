@@ -1,5 +1,5 @@
-//! Memory that runs out: every reservation of the host failed in turn. After each an error, nothing left behind, and the next
-//! call works.
+//! Out-of-memory tests: each reservation of host memory fails in turn. Every failure is an error, leaks nothing, and the next call
+//! works.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test stops at the first surprise")]
 
@@ -23,8 +23,8 @@ fn is_out_of_memory(error: &Error) -> bool {
     }
 }
 
-/// Fails each reservation of `run` in turn, until it succeeds: every other time it is an error that says so. All that it
-/// reached when nothing failed.
+/// Fails each reservation of `run` in turn until it succeeds; every failure must be an out-of-memory error. Returns the counts
+/// of the run in which nothing failed.
 fn sweep<T>(what: &str, mut run: impl FnMut() -> pteron::Result<T>, mut after: impl FnMut(u64)) -> Reached {
     for nth in 0.. {
         let (result, reached) = failing(nth, &mut run);
@@ -40,7 +40,7 @@ fn sweep<T>(what: &str, mut run: impl FnMut() -> pteron::Result<T>, mut after: i
     unreachable!("some number is larger than all reservations")
 }
 
-/// Halves in, halves out; longs in and out; a total that the delegate keeps and one that the method keeps.
+/// f16 in and out; i64 in and out; one accumulator that the delegate keeps and one that the method keeps.
 fn program() -> Vec<u8> {
     let values = vec![
         graph_tensor(DataType::Float32, &[4], None),
@@ -97,7 +97,7 @@ fn every_reservation_of_opening_loading_and_calling_may_fail() {
     let method = load(&gpu, &program).unwrap();
     let mut state = method.new_state().unwrap();
     check(&answer(&method, &mut state).unwrap());
-    // Memory of what was dropped is given back when the device is next waited for.
+    // Memory of dropped resources is released when the device is next waited for.
     let allocated = || {
         block_on(gpu.wait_idle()).unwrap();
         gpu.allocated().map(|allocated| allocated.used_bytes)
@@ -128,7 +128,7 @@ fn every_reservation_of_opening_loading_and_calling_may_fail() {
     assert!(reservations > 50 && sites.len() > 15, "{reservations} reservations at {} sites", sites.len());
 }
 
-/// A call on a fresh state whose answer is looked at.
+/// A call on a fresh state whose outputs are checked.
 trait CallChecked {
     fn call_checked(&self) -> pteron::Result<()>;
 }

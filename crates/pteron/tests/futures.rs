@@ -15,7 +15,7 @@ fn send<T: Send>(future: T) -> T {
     future
 }
 
-/// Never called: that it compiles is the test.
+/// Never called: compiling is the test.
 #[allow(dead_code, reason = "that it compiles is the test")]
 fn futures_are_send(
     (gpu, program, method): (&Gpu, &Program, &Method),

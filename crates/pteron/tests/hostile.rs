@@ -1,4 +1,4 @@
-//! Programs that are well formed and mean harm: sizes nobody has, work that grows faster than the file, delegates of odd
+//! Well-formed but malicious programs: impossible sizes, work that grows faster than the file, delegates with odd
 //! signatures.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test stops at the first surprise")]
@@ -20,7 +20,7 @@ fn moves(count: u32) -> Vec<Instruction> {
 
 #[test]
 fn a_kept_tensor_of_a_terabyte_is_refused_with_both_numbers() {
-    // Value 1 is read before it is written, so it keeps its value; nothing in the file says what it starts as.
+    // Value 1 is read before it is written, so it keeps its value; the file has no initial value for it.
     let values = vec![
         tensor(ScalarType::Byte, &[1 << 20, 1 << 20]),
         tensor(ScalarType::Byte, &[1 << 20, 1 << 20]),
@@ -36,12 +36,12 @@ fn a_kept_tensor_of_a_terabyte_is_refused_with_both_numbers() {
         Error::HostMemory { need, limit, .. } => assert_eq!((need, limit), (1 << 40, file + (1 << 30))),
         other => panic!("{other:?}"),
     }
-    // A budget that lets it pass leaves it to the allocator, which says no.
+    // With a budget that allows it, the allocator rejects it.
     let options = LoadOptions::default().with_host_memory_budget(u64::MAX);
     let method = block_on(program.load(&gpu(), "forward", &options)).unwrap();
     match method.new_state() {
         Err(Error::OutOfMemory(lacking)) => assert_eq!(lacking.bytes, 1 << 40),
-        // A system that promises memory it does not have.
+        // The system overcommits memory.
         Ok(_) => {}
         Err(other) => panic!("{other:?}"),
     }
@@ -66,7 +66,8 @@ fn moves_share_bytes_instead_of_copying_them() {
 
 #[test]
 fn work_on_instructions_grows_with_their_number() {
-    // Each move reads a value that none before it wrote. Searching what they wrote at each of them would take minutes.
+    // Each move reads a value that no move before it wrote. A linear search of the written values at each move would take
+    // minutes.
     const MOVES: usize = 1_000_000;
     let mut steps = vec![Instruction::Move { from: ValueId(2), to: ValueId(1) }; MOVES];
     steps.push(Instruction::Move { from: ValueId(0), to: ValueId(2) });
@@ -83,7 +84,7 @@ fn work_on_instructions_grows_with_their_number() {
     assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
 }
 
-/// A method that passes its input through so many delegates, all of them with the same bytes.
+/// A method that passes its input through `delegates` delegates, all with the same bytes.
 fn chained(delegates: u32, len: u32) -> pteron::Program {
     let values = vec![tensor(ScalarType::Float, &[len]); delegates as usize + 1];
     let call = |at| Instruction::DelegateCall { delegate: at, args: ids(&[at, at + 1]) };
@@ -107,7 +108,7 @@ fn delegates_that_share_their_bytes_are_one_graph_with_states_of_their_own() {
     assert_eq!(two.state_bytes(), 2 * one.state_bytes());
     let mut state = two.new_state().unwrap();
     let input = Tensor::from_f32(&[4], &[1.0; 4]).unwrap();
-    // Each adds to a total of its own: 1 and 1, then 2 and 1 + 2, then 3 and 3 + 3.
+    // Each delegate has its own accumulator: 1 and 1, then 2 and 1 + 2, then 3 and 3 + 3.
     for expected in [1.0, 3.0, 6.0] {
         let outputs = block_on(two.call(&mut state, std::slice::from_ref(&input))).unwrap();
         assert_eq!(outputs[0].to_f32().unwrap(), [expected; 4]);
@@ -133,20 +134,20 @@ fn a_thousand_delegates_over_one_graph_load_as_one() {
     assert!(start.elapsed() < Duration::from_secs(120), "{:?}", start.elapsed());
 }
 
-/// A program that looks a little like a language model: what comes in, and which of it the delegate gets.
+/// A program that resembles a language model: its inputs, and which of them the delegate takes.
 #[derive(Clone, Debug)]
 struct Signature {
     /// The delegate's inputs.
     inputs: Vec<(DataType, Vec<u32>)>,
-    /// The delegate's outputs: inputs converted to floats, by index, or with a shape of their own.
+    /// The delegate's outputs: inputs converted to floats, by index, or outputs with their own shape.
     outputs: Vec<usize>,
-    /// The values passed to the delegate; those from 100 on are what it writes.
+    /// The values passed to the delegate; those from 100 on are its outputs.
     args: Vec<u32>,
     method_inputs: Vec<u32>,
     method_outputs: Vec<u32>,
 }
 
-/// Two inputs, as a language model has them.
+/// Two inputs, as in a language model.
 fn language_model() -> Signature {
     Signature {
         inputs: vec![(DataType::Int64, vec![1, 8]), (DataType::Int64, vec![1])],
@@ -190,7 +191,7 @@ impl Signature {
     }
 }
 
-/// Loads such a program with an appended operator and feedback. A step of one that loads must end, with a token or an error.
+/// Loads such a program with an appended operator and feedback. If it loads, a step must return a token or an error.
 fn extends(gpu: &pteron::Gpu, signature: &Signature) -> Result<(), String> {
     let Some(program) = signature.program() else { return Err("no program".to_owned()) };
     let options = common::tokens::sampling();
@@ -299,7 +300,7 @@ fn any_signature_is_refused_or_runs() {
     assert!(loaded > 10, "{loaded} of 300 loaded");
 }
 
-/// An error of any kind is one printable line, whatever names a file has.
+/// Checks that an error is one printable line, whatever names a file contains.
 fn one_line(error: &Error) {
     let text = error.to_string();
     assert!(text.len() < 700 && !text.chars().any(char::is_control), "{} bytes: {:.300}", text.len(), text);
@@ -327,7 +328,7 @@ fn names_of_a_megabyte_are_not_echoed_whole() {
     {
         one_line(&block_on(method.call(&mut state, &inputs)).unwrap_err());
     }
-    // A backend's name, an operator's outside a delegate and inside.
+    // The name of a backend, and of an operator outside and inside a delegate.
     let mut foreign = with_delegates(plan(one(), &[0], &[1], step()), [0]);
     foreign.delegates[0].id.clone_from(&long);
     one_line(&block_on(open(program_of(foreign, vec![accumulator(4)])).load(&gpu, "forward", &options)).unwrap_err());

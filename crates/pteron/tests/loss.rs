@@ -1,4 +1,4 @@
-//! A device that is lost and memory that runs out are errors, and the process goes on.
+//! Device loss and out-of-memory are errors, and the process continues.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test stops at the first surprise")]
 
@@ -47,7 +47,7 @@ fn a_device_lost_while_a_call_waits_is_an_error() {
     let gpu = gpu();
     let method = load(&gpu);
     let mut state = method.new_state().unwrap();
-    // However the two meet, the call ends: with its answer, or with the loss.
+    // Whatever the order, the call ends with its outputs or with the loss.
     std::thread::scope(|scope| {
         let calls = scope.spawn(|| {
             loop {
@@ -89,7 +89,7 @@ fn a_memory_budget_is_kept_before_anything_is_made() {
     assert_eq!(step(&method, &mut method.new_state().unwrap(), 1, 0, 12), expected);
 }
 
-/// Options whose listener loses the device when it is told something for the n-th time, and what counts that.
+/// Options whose progress callback loses the device on its n-th call, and the counter of those calls.
 fn losing(gpu: &Gpu, nth: u64) -> (LoadOptions, Arc<AtomicU64>) {
     let told = Arc::new(AtomicU64::new(0));
     let listener = OnProgress::new({
@@ -106,7 +106,7 @@ fn losing(gpu: &Gpu, nth: u64) -> (LoadOptions, Arc<AtomicU64>) {
 #[test]
 fn a_device_lost_anywhere_in_a_load_is_an_error() {
     let program = program();
-    // Once nothing is lost: how often a listener is told.
+    // One run without loss counts the progress callbacks.
     let whole = gpu();
     let (options, told) = losing(&whole, u64::MAX);
     let method = block_on(program.load(&whole, "forward", &options)).unwrap();
@@ -118,7 +118,7 @@ fn a_device_lost_anywhere_in_a_load_is_an_error() {
         let (options, _) = losing(&gpu, nth);
         match block_on(program.load(&gpu, "forward", &options)) {
             Err(error) => lost::<()>(Err(error)),
-            // Lost behind the last look at it.
+            // Lost after the last check.
             Ok(method) => lost(method.new_state()),
         }
         let (options, _) = losing(&gpu, nth);
@@ -149,7 +149,7 @@ fn a_device_lost_while_weights_arrive_is_an_error() {
         gpu.destroy();
         lost(block_on(filling.wait_idle()));
         lost(filling.new_state());
-        // What is written may be refused or go nowhere; it is the end that tells.
+        // A write may fail or be ignored; `finish` reports the loss.
         let _: pteron::Result<()> = write(&mut filling, 2);
         lost(block_on(filling.finish()));
     }
@@ -184,7 +184,7 @@ fn a_device_lost_between_tokens_is_an_error() {
     for lose_at in [0, 1, 5] {
         lost(tokens(&gpu(), lose_at));
     }
-    // A token that was on its way when the device went.
+    // A token that was in flight when the device was lost.
     let first = gpu();
     let method = block_on(program().load(&first, "forward", &options)).unwrap();
     let mut state = method.new_state().unwrap();
@@ -216,7 +216,7 @@ fn states_count_in_the_memory_budget_and_give_it_back() {
                 other => panic!("{other:?}"),
             }
         }
-        // What was refused has changed nothing.
+        // A rejected call changes nothing.
         method.reset(&mut first).unwrap();
         assert_eq!(step(&method, &mut first, 1, 0, 12), expected);
         drop(copy);

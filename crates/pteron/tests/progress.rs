@@ -1,4 +1,4 @@
-//! How far loading is, as a caller is told it.
+//! Loading progress, as reported to a caller.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test stops at the first surprise")]
 
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use common::{gpu, program};
 use pteron::{Gpu, LoadOptions, LoadProgress, OnProgress, Program, block_on};
 
-/// Loads a program, and gives all that was told meanwhile and how it ended.
+/// Loads a program, and returns all progress reports and the result.
 fn load(gpu: &Gpu, program: &Program, memory_budget: Option<u64>) -> (Vec<LoadProgress>, pteron::Result<()>) {
     let told = Arc::new(Mutex::new(Vec::new()));
     let progress = OnProgress::new({

@@ -1,4 +1,4 @@
-//! States of one method: apart from each other, copied, reset, used from threads; and calls that are refused.
+//! States of one method: independent, cloned, reset, used from several threads; and rejected calls.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test stops at the first surprise")]
 
@@ -7,7 +7,7 @@ mod common;
 use common::{CONTEXT, VOCABULARY, gpu, inputs, load, step};
 use pteron::{Method, ScalarType, State, Tensor, block_on};
 
-/// A conversation: lengths that follow one another, of the text a seed names.
+/// Runs a conversation: consecutive calls of these lengths, on the text of a seed.
 fn converse(method: &Method, state: &mut State, seed: u32, lengths: &[u32]) -> Vec<Vec<u8>> {
     let mut position = 0;
     let mut answers = Vec::new();
@@ -48,12 +48,12 @@ fn a_copied_state_goes_on_alike_and_apart() {
     step(&method, &mut first, 2, 0, 21);
     let mut copy = method.clone_state(&first).unwrap();
     let expected: Vec<_> = (21..26).map(|position| step(&method, &mut first, 2, position, 1)).collect();
-    // Another text in a second copy changes neither.
+    // Another text in a second copy changes neither state.
     let mut other = method.clone_state(&copy).unwrap();
     step(&method, &mut other, 3, 0, 26);
     let again: Vec<_> = (21..26).map(|position| step(&method, &mut copy, 2, position, 1)).collect();
     assert_eq!(again, expected);
-    // The copy's past is its own: after it is overwritten, the first one still answers from what it has.
+    // The copy has its own cache: overwriting it does not change the original's outputs.
     step(&method, &mut copy, 4, 0, 26);
     let next = step(&method, &mut first, 2, 26, 1);
     assert_ne!(step(&method, &mut copy, 2, 26, 1), next);
@@ -69,7 +69,7 @@ fn a_reset_state_starts_over() {
     let mut state = method.new_state().unwrap();
     let expected = converse(&method, &mut state, 0, LENGTHS[0]);
     method.reset(&mut state).unwrap();
-    // A position that reads what came before it finds nothing of the old text.
+    // A position that attends to earlier ones sees nothing of the old text.
     let on_nothing = step(&method, &mut state, 0, 34, 1);
     assert_eq!(on_nothing, step(&method, &mut method.new_state().unwrap(), 0, 34, 1));
     method.reset(&mut state).unwrap();

@@ -1,4 +1,4 @@
-//! A program that is opened and loaded as its file arrives.
+//! Programs that are opened and loaded while their file arrives.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test stops at the first surprise")]
 
@@ -17,7 +17,7 @@ fn slice(file: &[u8], part: FileRange) -> Vec<u8> {
     file[start..start + usize::try_from(part.len).unwrap()].to_vec()
 }
 
-/// Opens files as if each part were a request; the program and how many bytes that took.
+/// Opens files as if each part were a request; returns the program and the number of bytes fetched.
 fn open(files: &[Vec<u8>]) -> pteron::Result<(Program, u64)> {
     let mut partial = PartialProgram::new(files[0].len() as u64);
     for file in &files[1..] {
@@ -35,7 +35,7 @@ fn begin(files: &[Vec<u8>], options: &LoadOptions) -> StreamingMethod {
     block_on(open(files).unwrap().0.load_streaming(&gpu(), "forward", options)).unwrap()
 }
 
-/// Writes everything that is needed, in pieces of this length.
+/// Writes everything that is needed, in pieces of `piece` bytes.
 fn fill(filling: &mut StreamingMethod, files: &[Vec<u8>], piece: usize) {
     for part in filling.needs() {
         let bytes = slice(&files[part.file], part);
@@ -108,7 +108,7 @@ fn a_damaged_constant_is_named_and_wanted_again() {
     assert_eq!(step(&method, &mut method.new_state().unwrap(), 1, 0, 12), expected);
 }
 
-/// The program with another name, which is no checksum, for a constant of it.
+/// The program with one constant renamed to a key that is not a checksum.
 fn renamed(mut file: Vec<u8>) -> Vec<u8> {
     let mut filling = begin(&[file.clone()], &LoadOptions::default());
     let part = filling.needs()[0];
@@ -192,7 +192,7 @@ fn memory_is_known_before_any_is_made() {
     assert!(matches!(refused, Err(Error::Gpu(pteron_gpu::Error::TooLarge { .. }))), "{refused:?}");
 }
 
-/// A program that changes a tensor of two gigabytes outside its delegate, so that the tensor would have to be kept.
+/// A program that changes a tensor of two gigabytes outside its delegate, so that the method would have to keep the tensor.
 #[test]
 fn a_small_file_that_claims_much_is_opened_without_making_it() {
     let mut program = pteron_format::Pte::read(program_file()).unwrap().with_data().map_data(|data| data.to_vec());
@@ -216,7 +216,7 @@ fn a_small_file_that_claims_much_is_opened_without_making_it() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// A file that is cut off or changed anywhere in its tables is an error or a program, and never more.
+    /// A file that is truncated or changed anywhere in its tables is an error or a program, never anything else.
     #[test]
     fn any_bytes_can_be_opened_in_parts(at in 0usize..60_000, change in 1u8.., cut in 0usize..200_000) {
         let mut file = program_file();

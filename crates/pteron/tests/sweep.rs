@@ -1,4 +1,4 @@
-//! One loaded model at every length and every position: what a call makes, writes and submits, and that it answers right.
+//! One loaded model at every length and every position: the resources, writes and submits of a call, and its outputs.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test stops at the first surprise")]
 
@@ -7,7 +7,7 @@ mod common;
 use common::{CONTEXT, MOST_TOKENS, Random, floats, gpu, inputs, load, step};
 use pteron::{Counts, Gpu, Method, State, block_on};
 
-/// What changes between two counts.
+/// The difference between two counts.
 fn since(before: Counts, after: Counts) -> Counts {
     Counts {
         buffers: after.buffers - before.buffers,
@@ -22,7 +22,7 @@ fn since(before: Counts, after: Counts) -> Counts {
     }
 }
 
-/// A call that makes nothing, and does all it does in one write, one pass and one submit.
+/// Runs a call and checks that it allocates nothing and takes one write, one pass and one submit.
 fn counted(gpu: &Gpu, method: &Method, state: &mut State, position: u32, count: u32) -> (Counts, Vec<f32>) {
     let before = gpu.counts();
     let answer = floats(&step(method, state, 1, position, count));
@@ -34,7 +34,7 @@ fn counted(gpu: &Gpu, method: &Method, state: &mut State, position: u32, count: 
     (did, answer)
 }
 
-/// Token by token through the whole context from the first call on, then these calls in random order, all on one build.
+/// Runs token by token through the whole context, then these calls in random order, all on one loaded method.
 fn sweep(mut calls: Vec<(u32, u32)>) {
     let gpu = gpu();
     let method = load(&gpu);
@@ -45,8 +45,8 @@ fn sweep(mut calls: Vec<(u32, u32)>) {
         assert!(position == 0 || did.written_bytes < 1024, "a decode step at {position} wrote {} bytes", did.written_bytes);
         expected.push(answer);
     }
-    // The caches are full of this text now, and a call at any place writes the same text again: what it answers is what the
-    // single tokens did at its last position.
+    // The caches now hold this text, and a call at any position writes the same text again: its outputs equal those of the
+    // single-token call at its last position.
     Random::new(7).shuffle(&mut calls);
     for (done, &(count, position)) in calls.iter().enumerate() {
         let (_, answer) = counted(&gpu, &method, &mut state, position, count);
@@ -59,7 +59,7 @@ fn sweep(mut calls: Vec<(u32, u32)>) {
     }
 }
 
-/// Every length and position that fit the context together.
+/// Every combination of length and position that fits the context.
 fn all_calls() -> Vec<(u32, u32)> {
     (1..=MOST_TOKENS).flat_map(|count| (0..=CONTEXT - count).map(move |position| (count, position))).collect()
 }
@@ -68,7 +68,7 @@ fn all_calls() -> Vec<(u32, u32)> {
 fn every_length_at_some_positions_and_every_position_at_some_lengths() {
     let mut random = Random::new(11);
     let mut calls = all_calls();
-    // Every position with one token; the first, the last and some between with any other number.
+    // Every position with one token; the first, the last and some in between with any other number.
     calls.retain(|&(count, position)| count == 1 || position == 0 || position == CONTEXT - count || random.below(12) == 0);
     assert!((1..=MOST_TOKENS).all(|count| calls.iter().filter(|call| call.0 == count).count() >= 2));
     assert!((0..CONTEXT).all(|position| calls.iter().any(|call| call.1 == position)));

@@ -1,4 +1,4 @@
-//! Appended operators, feedback and pipelined calls, by the example of a language model that samples on the GPU.
+//! Appended operators, feedback and pipelined calls, in a language model that samples on the GPU.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test stops at the first surprise")]
 
@@ -29,7 +29,7 @@ fn by_logits(method: &Method, state: &mut State, tokens: &[i64], position: i64) 
     i64::try_from(best.0).unwrap()
 }
 
-/// Generates with up to two steps in flight on each of several states in turn.
+/// Generates on several states in turn, with up to two steps in flight per state.
 fn generate(method: &Method, prompts: &[&[i64]], how: impl Fn(i32) -> Sampling, count: i32) -> Vec<Vec<i64>> {
     let mut states: Vec<State> = prompts.iter().map(|_| method.new_state().unwrap()).collect();
     let mut in_flight: Vec<VecDeque<PendingCall>> = prompts.iter().map(|_| VecDeque::new()).collect();

@@ -47,7 +47,7 @@ pub(crate) fn call(name: &str, args: &[u32]) -> Call {
     Call { node_id: 0, name: name.to_owned(), args: graph_ids(args) }
 }
 
-/// A graph that adds its input to a total it keeps, and answers with the total.
+/// A graph that adds its input to an accumulator it keeps, and outputs the sum.
 pub(crate) fn accumulator(len: u32) -> Vec<u8> {
     let graph = Graph {
         chain: vec![call("et_vk.prepack.default", &[0, 1]), call("aten.add.Tensor", &[1, 2, 3, 1])],
@@ -65,7 +65,7 @@ pub(crate) fn accumulator(len: u32) -> Vec<u8> {
     vulkan::write_blob(&graph, &vec![0; len as usize * 4]).unwrap()
 }
 
-/// A method of one chain, with a delegate for each of these segments.
+/// A method with a single chain.
 pub(crate) fn plan(values: Vec<Value>, inputs: &[u32], outputs: &[u32], instructions: Vec<Instruction>) -> ExecutionPlan {
     ExecutionPlan {
         name: "forward".to_owned(),
@@ -78,7 +78,7 @@ pub(crate) fn plan(values: Vec<Value>, inputs: &[u32], outputs: &[u32], instruct
     }
 }
 
-/// The same with a delegate for each of these segments.
+/// Adds one delegate per segment.
 pub(crate) fn with_delegates(mut plan: ExecutionPlan, segments: impl IntoIterator<Item = u32>) -> ExecutionPlan {
     let delegate =
         |segment| Delegate { id: BACKEND_ID.to_owned(), data: DataRef::Segment(SegmentId(segment)), specs: Vec::new() };

@@ -10,12 +10,12 @@ use std::path::PathBuf;
 
 use pteron::{Gpu, GpuOptions, LoadOptions, Method, Program, State, Tensor, block_on};
 
-/// Positions the model has room for, and tokens one call may bring.
+/// Positions in the model's context, and the most tokens per call.
 pub(crate) const CONTEXT: u32 = 128;
 pub(crate) const MOST_TOKENS: u32 = 127;
 pub(crate) const VOCABULARY: i64 = 256;
 
-/// A device of its own, so that nobody else's work is counted. `PTERON_ADAPTER` chooses another than the best.
+/// Opens a separate device, so that other tests' work is not counted. `PTERON_ADAPTER` selects an adapter.
 pub(crate) fn gpu() -> Gpu {
     let options = GpuOptions { adapter: std::env::var("PTERON_ADAPTER").ok(), ..GpuOptions::default() };
     block_on(Gpu::open(&options)).expect("tests need an adapter; the test command installs one in software")
@@ -37,19 +37,19 @@ pub(crate) fn load(gpu: &Gpu) -> Method {
     block_on(program().load(gpu, "forward", &LoadOptions::default())).unwrap()
 }
 
-/// The token at a position of a text that a seed names.
+/// The token at a position of the text with this seed.
 pub(crate) fn token(seed: u32, position: u32) -> i64 {
     let mixed = (position + 1).wrapping_mul(2_654_435_761).wrapping_add(seed.wrapping_mul(40_503));
     i64::from(mixed >> 11) % VOCABULARY
 }
 
-/// The inputs that bring `count` tokens of a text from a position on.
+/// The inputs for `count` tokens of a text, starting at a position.
 pub(crate) fn inputs(seed: u32, position: u32, count: u32) -> [Tensor; 2] {
     let tokens: Vec<i64> = (position..position + count).map(|at| token(seed, at)).collect();
     [Tensor::from_i64(&[1, count], &tokens).unwrap(), Tensor::from_i64(&[1], &[position.into()]).unwrap()]
 }
 
-/// Brings tokens of a text; the answer's bytes.
+/// Runs tokens of a text and returns the bytes of the output.
 pub(crate) fn step(method: &Method, state: &mut State, seed: u32, position: u32, count: u32) -> Vec<u8> {
     let outputs = block_on(method.call(state, &inputs(seed, position, count))).unwrap();
     assert_eq!(outputs.len(), 1);
@@ -60,7 +60,7 @@ pub(crate) fn floats(bytes: &[u8]) -> Vec<f32> {
     bytes.chunks_exact(4).map(|word| f32::from_le_bytes(word.try_into().unwrap())).collect()
 }
 
-/// Numbers that look random and are the same every time.
+/// A deterministic pseudo-random generator.
 pub(crate) struct Random(u64);
 
 impl Random {

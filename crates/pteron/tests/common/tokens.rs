@@ -1,8 +1,8 @@
-//! A language model's steps by the hooks of this crate: sampling appended to the graph, its token fed back.
+//! A language model's steps through the hooks of this crate: sampling appended to the graph, its token fed back.
 
 use pteron::{AppendedOp, CallInput, CallOutput, LoadOptions, Method, PendingCall, Result, ScalarType, State, Tensor};
 
-/// The tokens that a step runs.
+/// The tokens of a step.
 #[derive(Clone, Copy)]
 pub(crate) enum Tokens<'a> {
     Given(&'a [i64]),
