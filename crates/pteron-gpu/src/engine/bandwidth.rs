@@ -1,4 +1,4 @@
-//! What the adapter's memory can do, as a yardstick for kernels.
+//! Measured memory bandwidth of the adapter, as a yardstick for kernels.
 
 use std::time::Instant;
 
@@ -6,7 +6,8 @@ use super::buffers::{BufferRequest, MemoryBudget, STORAGE};
 use super::device::Gpu;
 use crate::error::Result;
 
-/// The same work in a short and in a long run, some times over: the difference of the two has no start and no end in it.
+/// The same work in a short and in a long run, repeated: the difference of the two excludes the fixed cost of starting and
+/// ending.
 struct Runs {
     few: u32,
     many: u32,
@@ -14,20 +15,20 @@ struct Runs {
 }
 
 const COPIES: Runs = Runs { few: 5, many: 45, tries: 9 };
-/// Fewer of them, since they are part of measurements that people wait for.
+/// Fewer reads, because users wait for these measurements.
 const READS: Runs = Runs { few: 2, many: 14, tries: 5 };
 
-/// Threads of a workgroup that copies, and the bytes each of them moves.
+/// Threads per workgroup of a copy kernel, and bytes per thread.
 const THREADS: u64 = 256;
 const BYTES: u64 = 16;
-/// Workgroups that every adapter allows. Where more are needed, they go round again.
+/// Workgroups that every adapter allows. If more are needed, workgroups loop.
 const MOST_GROUPS: u32 = 65_535;
 /// Bytes that a workgroup of `plain_read.wgsl` reads.
 const READ_BYTES: u64 = 16 * THREADS * BYTES;
 
 impl Gpu {
-    /// Bytes a second that copies between two buffers of this size move, those read and those written together: the better of
-    /// the driver's copies and a kernel's, since some drivers leave copies to a slower engine.
+    /// Bytes per second, read and written, that copies between two buffers of this size move. Takes the faster of driver
+    /// copies and a copy kernel, because some drivers run copies on a slower engine.
     ///
     /// # Errors
     /// Buffers that the adapter does not allow, or a lost device.
@@ -39,7 +40,7 @@ impl Gpu {
         let bind = |from: usize, to: usize| self.bind_pair(&pipeline, &buffers[from], &buffers[to]);
         let binds = [bind(0, 1), bind(1, 0)];
         let groups = u32::try_from(buffers[0].size().div_ceil(THREADS * BYTES)).unwrap_or(u32::MAX).min(MOST_GROUPS);
-        // There and back: no copy may overtake the one before.
+        // Copies back and forth, so that each copy depends on the one before.
         let commands = |encoder: &mut wgpu::CommandEncoder, count: u32| {
             for copy in 0..count as usize {
                 let [from, to] = [&buffers[copy % 2], &buffers[(copy + 1) % 2]];
@@ -54,8 +55,8 @@ impl Gpu {
         Ok(2.0 * as_figure(bytes) / seconds)
     }
 
-    /// Bytes a second that a kernel reads which does nothing else, over and over from a buffer of about this size. One that fits
-    /// a cache of the adapter shows what the cache gives.
+    /// Bytes per second that a read-only kernel reads repeatedly from a buffer of about this size. A buffer that fits in a
+    /// cache of the adapter measures the cache.
     ///
     /// # Errors
     /// A buffer that the adapter does not allow, or a lost device.
@@ -64,7 +65,7 @@ impl Gpu {
         let mut budget = MemoryBudget::new(None);
         let from = BufferRequest::new("read from", bytes, STORAGE).make(self, &mut budget)?;
         let found = BufferRequest::new("read to", 16, STORAGE).make(self, &mut budget)?;
-        // Memory that was never written may not be there.
+        // Memory that was never written may not be allocated.
         let mut encoder = self.inner.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
         encoder.clear_buffer(&from, 0, None);
         self.inner.queue.submit([encoder.finish()]);
@@ -72,7 +73,7 @@ impl Gpu {
         Ok(as_figure(bytes) / seconds)
     }
 
-    /// Reads a buffer so often, and leaves in `found` whether any bit in it was set.
+    /// Reads a buffer that many times, and stores in `found` whether any bit was set.
     fn reads(&self, from: &wgpu::Buffer, found: &wgpu::Buffer) -> impl Fn(&mut wgpu::CommandEncoder, u32) + use<> {
         let pipeline = self.pipeline_with_inferred_layout("plain read", include_str!("plain_read.wgsl"));
         let bind = self.bind_pair(&pipeline, from, found);
@@ -80,7 +81,7 @@ impl Gpu {
         move |encoder, count| dispatch(encoder, &pipeline, (0..count).map(|_| &bind), groups)
     }
 
-    /// Seconds for one piece of work among many, the median of some tries.
+    /// Seconds per repetition of some work, the median of several tries.
     async fn seconds_each(
         &self,
         runs: &Runs,
@@ -98,7 +99,7 @@ impl Gpu {
         Ok(seconds[runs.tries / 2] / f64::from(runs.many - runs.few))
     }
 
-    /// Seconds until the work is done and the first bytes of what it wrote are here.
+    /// Seconds until the work is done and the first bytes of its output are read back.
     async fn seconds(
         &self,
         count: u32,
@@ -142,7 +143,7 @@ impl Gpu {
     }
 }
 
-/// A dispatch for each bind group, all in one pass.
+/// Encodes one dispatch per bind group, all in one pass.
 fn dispatch<'a>(
     encoder: &mut wgpu::CommandEncoder,
     pipeline: &wgpu::ComputePipeline,
@@ -168,7 +169,7 @@ mod tests {
     use crate::engine::block_on;
     use crate::testing::gpu;
 
-    /// A bit anywhere, the last word of the last workgroup included, is seen: so everything was read.
+    /// A set bit anywhere, including in the last word of the last workgroup, is found: the kernel reads everything.
     #[test]
     fn a_plain_read_reads_everything() {
         let gpu = gpu();

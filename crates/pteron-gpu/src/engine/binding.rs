@@ -23,7 +23,7 @@ pub(super) struct GraphBuffers {
     pub(super) joined: Vec<Region>,
     /// Inputs by index; those that outputs are fed back into belong to the state.
     pub(super) inputs: Vec<Option<Region>>,
-    /// Outputs by index, but for those that alias another buffer.
+    /// Outputs by index, except for those that alias another buffer.
     pub(super) outputs: Vec<Option<Region>>,
     pub(super) objects: Vec<Region>,
     /// Parameters, one slot per dispatch that a plan may make.
@@ -47,7 +47,7 @@ pub(super) struct CompiledRecipe {
     pub(super) group: Option<wgpu::BindGroup>,
 }
 
-/// A place that a binding is bound to.
+/// The buffer or buffer range that a binding refers to.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Bound {
     Place(Place),
@@ -55,7 +55,7 @@ pub(super) enum Bound {
 }
 
 impl GraphBuffers {
-    /// Resolves a place to its buffer; `None` for a place in a state when no state is given.
+    /// Resolves a binding to its buffer; `None` for a buffer of a state when no state is given.
     pub(super) fn region<'a>(&'a self, bound: Bound, state: Option<&'a StateBuffers>) -> Option<&'a Region> {
         match bound {
             Bound::Step => Some(&self.step),
@@ -74,7 +74,7 @@ impl GraphBuffers {
     }
 }
 
-/// Finds pipeline, parameter slots and buffers of every recipe, and makes the bind groups that need no state.
+/// Looks up pipeline, parameter slots and buffers of every recipe, and creates the bind groups that need no state.
 pub(super) fn bind_recipes(
     gpu: &Gpu,
     planned: &Planned,
@@ -109,7 +109,7 @@ fn bound(memory: &Memory, node: usize, bind: Bind) -> Option<Bound> {
     })
 }
 
-/// Checks that buffers are as long as the plans were checked with. Those of a state are made later, from the same bounds.
+/// Checks that buffers are as long as the plans assumed. Buffers of a state are created later, from the same bounds.
 fn check_lengths(planned: &Planned, buffers: &GraphBuffers, node: usize, recipe: &Recipe, binds: &[Bound]) -> Result<()> {
     let lengths = planned.lengths(node);
     for (bind, bound) in recipe.binds.iter().zip(binds) {
@@ -141,7 +141,7 @@ pub(super) fn guard_list(
     Arc::new(GuardList::new(buffers, memory.states.len(), &uses))
 }
 
-/// Makes the bind group of a recipe; `None` if it binds buffers of a state and none is given.
+/// Creates the bind group of a recipe; `None` if it binds buffers of a state and none is given.
 pub(super) fn bind_group(
     gpu: &Gpu,
     buffers: &GraphBuffers,
@@ -154,7 +154,7 @@ pub(super) fn bind_group(
     Some(group)
 }
 
-/// The same with a choice of what is bound of each buffer.
+/// Creates a bind group in which `part` selects the bound range of each buffer.
 pub(super) fn bind_group_of<'a>(
     gpu: &Gpu,
     buffers: &'a GraphBuffers,

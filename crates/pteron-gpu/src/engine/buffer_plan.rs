@@ -1,4 +1,4 @@
-//! What a graph needs of memory, known from its bounds.
+//! The memory a graph needs, computed from its bounds.
 
 use wgpu::BufferUsages as Usage;
 
@@ -14,7 +14,7 @@ use crate::memory::{Memory, Place};
 use crate::plan::PARAM_SLOT;
 use crate::resize::Planned;
 
-/// Where the parameters of each operator's recipes are in the arena.
+/// The location of each operator's parameters in the arena.
 #[derive(Debug)]
 pub(super) struct ParamSlots {
     pub(super) bases: Vec<Vec<u32>>,
@@ -36,7 +36,8 @@ pub(super) fn slots(planned: &Planned, memory: &Memory) -> ParamSlots {
     ParamSlots { bases, total }
 }
 
-/// Every buffer that lives as long as the graph, known from bounds alone: what does not fit is refused before any is made.
+/// Every buffer that lives as long as the graph, computed from bounds alone: a graph that does not fit is rejected before
+/// any buffer is created.
 #[derive(Debug)]
 pub(super) struct BufferPlan {
     pub(super) constants: ConstantBuffers,
@@ -82,7 +83,7 @@ impl BufferPlan {
         }
     }
 
-    /// What operators read and write, constants and state apart.
+    /// Buffers that operators read and write, without constants and state.
     pub(super) fn activations(&self) -> impl Iterator<Item = &BufferRequest> {
         self.inputs.iter().chain(&self.outputs).flatten().chain(&self.objects)
     }
@@ -93,7 +94,7 @@ impl BufferPlan {
         MemoryUse { constant_bytes: self.constants.bytes(), activation_bytes, largest_bytes: largest.unwrap_or(0) }
     }
 
-    /// Whether all of them fit together, without making one.
+    /// Checks that all of them fit at once, without creating any.
     pub(super) fn reserve(&self, gpu: &Gpu, budget: &mut MemoryBudget) -> Result<()> {
         let others = [&self.arena, &self.step, &self.upload, &self.readback];
         for request in self.constants.buffers().chain(self.activations()).chain(others) {

@@ -1,4 +1,4 @@
-//! Buffers, with a count of everything that is made and a budget for memory.
+//! Buffers, with counters of created resources and a memory budget.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,14 +11,14 @@ use super::shared_budget::{Reservation, SharedBudget};
 use super::wait::OneShot;
 use crate::error::{Error, Result};
 
-/// What has been made and done on a device since it was opened.
+/// Counts of resources created and work done on a device since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Buffers made.
+    /// Buffers created.
     pub buffers: u64,
-    /// Bytes of buffers made.
+    /// Bytes of buffers created.
     pub buffer_bytes: u64,
-    /// Bind groups made.
+    /// Bind groups created.
     pub bind_groups: u64,
     /// Pipelines compiled.
     pub pipelines: u64,
@@ -34,16 +34,16 @@ pub struct Counts {
     pub written_bytes: u64,
 }
 
-/// What a device's allocator says of memory.
+/// Memory statistics of a device's allocator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allocated {
-    /// Bytes of all buffers that live.
+    /// Bytes of all live buffers.
     pub used_bytes: u64,
-    /// Bytes it keeps, with those that nothing uses now.
+    /// Bytes it has reserved, used or not.
     pub reserved_bytes: u64,
 }
 
-/// [`Counts`], while they are counted.
+/// The counters of [`Counts`].
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) buffers: AtomicU64,
@@ -59,13 +59,13 @@ pub(crate) struct Counters {
     pub(crate) faults: std::sync::Mutex<Faults>,
 }
 
-/// Which buffer cannot be made, for tests.
+/// The buffer allocation that fails, for tests.
 #[cfg(test)]
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
-    /// How many are made before that one.
+    /// The number of buffers created before the failure.
     pub(crate) after: Option<u64>,
-    /// What could not be made.
+    /// The labels of the buffers that failed.
     pub(crate) failed: Vec<String>,
 }
 
@@ -105,10 +105,11 @@ impl Counters {
 }
 
 impl Gpu {
-    /// What the device's allocator holds for all that was loaded on it; `None` where it does not tell (Metal, browsers).
+    /// Memory that the device's allocator holds for everything loaded on it; `None` where it is not reported (Metal,
+    /// browsers).
     #[must_use]
     pub fn allocated(&self) -> Option<Allocated> {
-        // What is no longer used is given back when somebody looks.
+        // Unused memory is released when the device is polled.
         let _ = self.inner.device.poll(wgpu::PollType::Poll);
         let report = self.inner.device.generate_allocator_report()?;
         Some(Allocated { used_bytes: report.total_allocated_bytes, reserved_bytes: report.total_reserved_bytes })
@@ -119,7 +120,7 @@ pub(crate) fn count(counter: &AtomicU64, by: u64) {
     counter.fetch_add(by, Ordering::Relaxed);
 }
 
-/// What a graph may still allocate.
+/// The memory a graph may still allocate.
 #[derive(Debug)]
 pub(crate) struct MemoryBudget {
     limit: u64,
@@ -133,12 +134,12 @@ impl MemoryBudget {
         Self { limit: limit.unwrap_or(u64::MAX), used: 0, shared: SharedBudget::default(), reservations: Vec::new() }
     }
 
-    /// Of what counts in another already, apart from what is [claimed](Self::claim).
+    /// Creates a budget for memory that another one counts already, except for what is [claimed](Self::claim).
     pub(super) fn of(shared: &SharedBudget) -> Self {
         Self { shared: shared.clone(), ..Self::new(None) }
     }
 
-    /// Takes memory that was not planned.
+    /// Reserves memory that was not planned.
     pub(super) fn reservation(&mut self, gpu: &Gpu, what: &str, bytes: u64) -> Result<()> {
         self.reservations.push(self.shared.reservation(what, gpu, crate::memory::padded(bytes))?);
         Ok(())
@@ -154,7 +155,8 @@ impl MemoryBudget {
 }
 
 impl Gpu {
-    /// Books `size` bytes (made a multiple of 16) if they are within the adapter's limits and the budget; makes nothing.
+    /// Reserves `size` bytes, rounded up to a multiple of 16, if they are within the adapter's limits and the budget.
+    /// Allocates nothing.
     pub(crate) fn reserve(
         &self,
         budget: &mut MemoryBudget,
@@ -181,7 +183,7 @@ impl Gpu {
         Ok(size)
     }
 
-    /// A buffer of `size` bytes (made a multiple of 16), within the adapter's limits and the budget.
+    /// Creates a buffer of `size` bytes, rounded up to a multiple of 16, within the adapter's limits and the budget.
     pub(crate) fn buffer(
         &self,
         budget: &mut MemoryBudget,
@@ -200,7 +202,8 @@ impl Gpu {
 }
 
 impl Gpu {
-    /// The same for kernels: with guards around it where the device has them. They count for nothing.
+    /// Creates a buffer for kernels: with guards around it where the device has them. Guards do not count towards the
+    /// budget.
     pub(super) fn storage(&self, budget: &mut MemoryBudget, label: &str, size: u64, usage: Usage) -> Result<Region> {
         let padded = crate::memory::padded(size);
         if !self.inner.guards.on || !Region::can_guard(self, padded) {
@@ -221,8 +224,8 @@ impl Gpu {
         Ok(self.read_mapped(buffer, len, None, alloc::copied).await??)
     }
 
-    /// Maps the first bytes of a buffer and hands them to `read`, after everything submitted so far, or that one submission, has
-    /// run.
+    /// Maps the first bytes of a buffer and passes them to `read`, after everything submitted so far, or that one
+    /// submission, has run.
     ///
     /// Natively this blocks the thread until then: a device completes work only while it is polled.
     pub(super) async fn read_mapped<T>(
@@ -236,7 +239,7 @@ impl Gpu {
         let mapped = OneShot::new();
         slice.map_async(wgpu::MapMode::Read, mapped.sender());
         let _unmap = Unmap(buffer);
-        // Native devices answer when they are polled; browsers answer by themselves.
+        // Native devices complete callbacks when they are polled; browsers do so by themselves.
         #[cfg(not(target_arch = "wasm32"))]
         if let Err(error) = self.inner.device.poll(wgpu::PollType::Wait { submission_index: submission, timeout: None }) {
             self.check()?;
@@ -267,10 +270,10 @@ impl Drop for Unmap<'_> {
     }
 }
 
-/// What a tensor's buffer is for.
+/// The usages of a tensor's buffer.
 pub(super) const STORAGE: Usage = Usage::STORAGE.union(Usage::COPY_DST).union(Usage::COPY_SRC);
 
-/// A buffer to be made: what people call it, its bytes, and what it is for.
+/// A buffer to be created: its label, its bytes, and its usages.
 #[derive(Debug)]
 pub(super) struct BufferRequest {
     pub(super) label: String,
@@ -287,7 +290,7 @@ impl BufferRequest {
         gpu.buffer(budget, &self.label, self.size, self.usage)
     }
 
-    /// The same for kernels.
+    /// Creates the buffer for kernels.
     pub(super) fn make_storage(&self, gpu: &Gpu, budget: &mut MemoryBudget) -> Result<Region> {
         gpu.storage(budget, &self.label, self.size, self.usage)
     }

@@ -1,6 +1,6 @@
-//! Compiled pipelines that the next process takes over, in a file.
+//! The pipeline cache: a file of compiled pipelines that later processes reuse.
 //!
-//! Only where the driver has such a cache (Vulkan). Nothing that happens to the file is an error: at worst everything is compiled
+//! Only where the driver has such a cache (Vulkan). Problems with the file are never errors: at worst everything is compiled
 //! again.
 
 mod file;
@@ -10,12 +10,12 @@ use std::sync::{Mutex, PoisonError};
 
 use file::{CacheFile, Fingerprint};
 
-/// Where compiled pipelines are kept, and what was there when the device was opened.
+/// The pipeline cache file, and how much of it was used when the device was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PipelineCacheSummary {
     /// The file.
     pub file: PathBuf,
-    /// Bytes of pipelines that came from it; 0 if there was no file, or none that could be used.
+    /// Bytes of pipelines read from it; 0 if there was no file, or no valid one.
     pub read_bytes: u64,
 }
 
@@ -25,18 +25,18 @@ pub(crate) struct DiskCache {
     cache: wgpu::PipelineCache,
     file: CacheFile,
     read_bytes: u64,
-    /// What the file holds, as far as this process knows.
+    /// The fingerprint of the file's content, as far as this process knows.
     kept: Mutex<Option<Fingerprint>>,
 }
 
 impl DiskCache {
-    /// The cache of an adapter in a folder, with what earlier processes have left there.
+    /// Opens the cache of an adapter in a folder, with the content that earlier processes wrote.
     pub(super) async fn open(device: &wgpu::Device, info: &wgpu::AdapterInfo, folder: &Path) -> Option<Self> {
         let key = wgpu::util::pipeline_cache_key(info)?;
         if !device.features().contains(wgpu::Features::PIPELINE_CACHE) {
             return None;
         }
-        // Two drivers of one GPU keep what is theirs; a new version of a driver takes the place of the old.
+        // Two drivers of one GPU have separate files; a new version of a driver replaces the old file.
         let driver: String = info.driver.chars().filter(char::is_ascii_alphanumeric).collect();
         let file = CacheFile::new(folder, &format!("{key}_{driver}"), &identity(info, &key));
         let found = match file.read() {
@@ -64,7 +64,7 @@ impl DiskCache {
         Some(Self { cache, file, read_bytes, kept: Mutex::new(kept) })
     }
 
-    /// What pipelines are made with.
+    /// The cache to create pipelines with.
     pub(super) fn pipelines(&self) -> &wgpu::PipelineCache {
         &self.cache
     }
@@ -73,7 +73,7 @@ impl DiskCache {
         PipelineCacheSummary { file: self.file.path().to_owned(), read_bytes: self.read_bytes }
     }
 
-    /// Writes the file if pipelines were compiled that are not in it.
+    /// Writes the file if it lacks pipelines that were compiled.
     pub(super) fn save(&self) {
         let Some(data) = self.cache.get_data() else { return };
         let fingerprint = self.file.fingerprint(&data);
@@ -88,12 +88,14 @@ impl DiskCache {
     }
 }
 
-/// What a driver's cache depends on. With our version in it, an update starts afresh instead of keeping kernels that are gone.
+/// The identity that a driver's cache depends on. It includes our version, so an update starts afresh instead of keeping
+/// removed kernels.
 fn identity(info: &wgpu::AdapterInfo, key: &str) -> String {
     [key, &info.name, &info.driver, &info.driver_info, std::env::consts::ARCH, env!("CARGO_PKG_VERSION")].join("\n")
 }
 
-/// Reads the content of a pipeline cache file that was written for `identity`, for fuzzers: the bytes a driver would get.
+/// Reads the content of a pipeline cache file that was written for `identity`, for fuzzers. Returns the bytes a driver would
+/// get.
 #[doc(hidden)]
 #[must_use]
 pub fn parse_pipeline_cache(identity: &str, bytes: Vec<u8>) -> Option<Vec<u8>> {

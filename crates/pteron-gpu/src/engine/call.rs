@@ -54,7 +54,7 @@ enum CopyTarget<'a> {
     Plain(&'a wgpu::Buffer),
 }
 
-/// A range of the staging bytes and where it goes.
+/// A range of the staging bytes and its destination.
 struct StagedCopy<'a> {
     from: u64,
     to: CopyTarget<'a>,
@@ -66,10 +66,10 @@ impl LoadedGraph {
     /// Runs the graph on a state and waits for its outputs.
     ///
     /// Natively the future blocks the thread that polls it while the GPU works; in a browser it never does. A future that is
-    /// dropped before its first poll has done nothing; afterwards the call may have run, and its outputs are lost.
+    /// dropped before its first poll has no effect; afterwards the call may have run, and its outputs are lost.
     ///
     /// # Errors
-    /// Inputs or live shapes the graph does not take (nothing has changed then, on the device or off it), a state of another
+    /// Inputs or live shapes the graph does not take (nothing changes then, on the host or the device), a state of another
     /// graph, or a device that fails.
     pub async fn call(&self, state: &mut State, inputs: &[Input<'_>]) -> Result<Vec<TensorData<'static>>> {
         Ok(self.call_with(state, inputs, None).await?.0)
@@ -87,7 +87,7 @@ impl LoadedGraph {
         self.call_timed(state, inputs, self.gpu.timing()?).await
     }
 
-    /// The same with a given kind of timing, which may not be the best the device offers.
+    /// Runs the graph with the given kind of timing, which may not be the best the device offers.
     pub(super) async fn call_timed(
         &self,
         state: &mut State,
@@ -157,7 +157,7 @@ impl LoadedGraph {
         self.submit(encoder)
     }
 
-    /// Plans a call and brings the arena in line with it. An error has changed nothing.
+    /// Plans a call and updates the arena. On error nothing has changed.
     pub(super) fn prepare(&self, current: &mut CurrentPlan, state: &State, inputs: &[Input<'_>]) -> Result<()> {
         self.check_state(state)?;
         self.check_inputs(state, inputs)?;
@@ -171,14 +171,14 @@ impl LoadedGraph {
         Ok(())
     }
 
-    /// Fills the arena for every operator, once: the graph was planned before there was an arena.
+    /// Writes the arena for every operator, once: the graph was planned before there was an arena.
     pub(super) fn refresh_all(&self) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let all: Vec<usize> = (0..self.graph.nodes.len()).collect();
         self.refresh(&mut current, &all);
     }
 
-    /// Brings the arena and the step block in line with plans that differ from before.
+    /// Updates the arena and the step block for plans that have changed.
     fn refresh(&self, current: &mut CurrentPlan, differ: &[usize]) {
         let CurrentPlan { planned, arena, stale, step, step_stale, .. } = current;
         for &node in differ {
@@ -205,7 +205,7 @@ impl LoadedGraph {
         }
     }
 
-    /// Gathers what the device needs into one upload: inputs that kernels read, the step block, stale parameters.
+    /// Gathers all data for the device into one upload: inputs that kernels read, the step block, stale parameters.
     fn stage<'a>(&'a self, current: &mut CurrentPlan, state: &'a State, inputs: &[Input<'_>]) -> Vec<StagedCopy<'a>> {
         let mut copies = Vec::new();
         let staging = &mut current.staging;
@@ -242,7 +242,7 @@ impl LoadedGraph {
         copies
     }
 
-    /// Whether a kernel reads an input; a position may matter to the host's plans alone.
+    /// Whether a kernel reads an input; a position may be used by the host's plans alone.
     fn on_device(&self, input: TensorId) -> bool {
         let read = |node: &crate::graph::Node| {
             let flow = &node.flow;
@@ -251,7 +251,7 @@ impl LoadedGraph {
         self.graph.outputs.contains(&input) || self.graph.nodes.iter().any(read)
     }
 
-    /// Uploads everything in one write, and encodes copies from there to the buffers it belongs to.
+    /// Uploads everything in one write, and encodes copies to the destination buffers.
     pub(super) fn encode_writes(
         &self,
         current: &mut CurrentPlan,

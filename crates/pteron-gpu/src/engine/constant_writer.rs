@@ -1,5 +1,4 @@
-//! Constants on their way into buffers: each once from its start to its end, whole from a mapped file or piece by piece as they are
-//! downloaded.
+//! Uploads constants into buffers, each from start to end: whole from a mapped file, or piece by piece as it is downloaded.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -17,11 +16,11 @@ use crate::graph::{Elem, Graph};
 use crate::live::TensorId;
 use crate::narrow_state::narrow;
 
-/// How the bytes of a file become those a GPU holds.
+/// The conversion from a file's bytes to those on the GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Conversion {
     Same,
-    /// 16-bit floats as 32-bit ones.
+    /// 16-bit floats to 32-bit floats.
     Widened,
     /// 32-bit floats as 16-bit ones, where a state holds those.
     Halved,
@@ -41,7 +40,7 @@ impl Conversion {
         }
     }
 
-    /// What so many bytes of the file become.
+    /// The length on the GPU of `bytes` bytes of the file.
     fn len(self, bytes: u64) -> u64 {
         match self {
             Self::Same => bytes,
@@ -50,7 +49,7 @@ impl Conversion {
         }
     }
 
-    /// Bytes as the GPU holds them.
+    /// Converts bytes to their form on the GPU.
     fn convert(self, tensor: TensorId, bytes: Cow<'_, [u8]>) -> Result<Cow<'_, [u8]>> {
         Ok(match self {
             Self::Same => bytes,
@@ -77,12 +76,12 @@ impl Conversion {
     }
 }
 
-/// Pieces are cut where every form has whole numbers on one side and whole words on the other.
+/// Pieces are cut so that each form has whole numbers on one side and whole words on the other.
 const UNIT: usize = 8;
 /// Bytes that are converted at a time.
 const PIECE: usize = 8 << 20;
 
-/// One of the places that a constant goes to.
+/// One destination of a constant.
 #[derive(Debug)]
 struct UploadTarget {
     tensor: TensorId,
@@ -90,22 +89,22 @@ struct UploadTarget {
     place: Destination,
 }
 
-/// Where bytes go.
+/// The target of an upload.
 #[derive(Debug)]
 pub(super) enum Destination {
-    /// From a place in a buffer on, so many at most.
+    /// A range of a buffer.
     Buffer { buffer: wgpu::Buffer, start: u64, size: u64 },
-    /// What a state starts as, by its index. It has a buffer only if that is not zeros.
+    /// The initial value of a state's tensor, by its index. It has a buffer only if it is not zeros.
     State(usize),
 }
 
-/// A constant, how much of it has come, and where it goes.
+/// A constant, how much of it has arrived, and its destinations.
 #[derive(Debug, Default)]
 struct ConstantUpload {
     len: u64,
-    /// Bytes that have been written.
+    /// Bytes that have been uploaded.
     done: u64,
-    /// Less than a unit that has come and not been written.
+    /// The remainder of less than a unit that has not been uploaded.
     rest: Vec<u8>,
     targets: Vec<UploadTarget>,
 }
@@ -115,7 +114,8 @@ impl ConstantUpload {
         self.done == self.len
     }
 
-    /// What can be written now: whole units, or all that is left of the constant. Bytes behind its end are left out.
+    /// Returns the bytes that can be uploaded now: whole units, or the rest of the constant. Bytes after its end are
+    /// ignored.
     fn cut<'d>(&mut self, bytes: Cow<'d, [u8]>) -> Cow<'d, [u8]> {
         let left = self.len - self.done;
         let mut bytes = match self.rest.is_empty() {
@@ -136,15 +136,15 @@ impl ConstantUpload {
     }
 }
 
-/// Every constant of a graph that has somewhere to go. Those with the same bytes are one.
+/// Every constant of a graph that has a destination. Constants with the same bytes are one.
 #[derive(Debug, Default)]
 pub(super) struct ConstantWriter {
     uploads: BTreeMap<u32, ConstantUpload>,
-    /// What states start as, where that is not zeros.
+    /// Initial values of states, where they are not zeros.
     initial: Vec<Option<wgpu::Buffer>>,
 }
 
-/// What filling takes besides bytes.
+/// The sink of an upload.
 pub(super) struct UploadSink<'a, 'p, 'd> {
     pub(super) gpu: &'a Gpu,
     pub(super) budget: &'a mut MemoryBudget,
@@ -152,14 +152,14 @@ pub(super) struct UploadSink<'a, 'p, 'd> {
 }
 
 impl ConstantWriter {
-    /// Adds a place that a tensor's constant goes to.
+    /// Adds a destination for a tensor's constant.
     pub(super) fn add(&mut self, graph: &Graph, tensor: TensorId, constant: u32, place: Destination) {
         if let Destination::State(index) = place {
             self.initial.resize_with(self.initial.len().max(index + 1), || None);
         }
         let ir::Constant { len, ref source } = graph.source.constants[constant as usize];
         if *source == ConstantSource::Zeros {
-            // New buffers are zeros, and so are states without a buffer to start from.
+            // New buffers are zeros, and so are states without an initial buffer.
             return;
         }
         let upload = self
@@ -174,7 +174,7 @@ impl ConstantWriter {
         self.uploads.iter().map(|(&constant, upload)| (ConstantId(constant), upload.len))
     }
 
-    /// Writes the next bytes of a constant to wherever it goes.
+    /// Writes the next bytes of a constant to all of its destinations.
     pub(super) fn feed<'d>(
         &mut self,
         sink: &mut UploadSink<'_, '_, 'd>,
@@ -184,7 +184,7 @@ impl ConstantWriter {
         let Self { uploads, initial } = self;
         let Some(upload) = uploads.get_mut(&constant.0) else { return Ok(()) };
         let bytes = upload.cut(bytes);
-        // Caches of all layers start as the same bytes, and those may be many.
+        // Caches of all layers have the same initial bytes, which may be many.
         let mut zero = None;
         for UploadTarget { tensor, conversion, place } in &upload.targets {
             let at = conversion.len(upload.done);
@@ -216,13 +216,13 @@ impl ConstantWriter {
         Ok(())
     }
 
-    /// Whether a constant becomes other bytes anywhere.
+    /// Whether a constant is converted for any destination.
     fn converts(&self, constant: ConstantId) -> bool {
         let targets = self.uploads.get(&constant.0).map_or(&[][..], |upload| &upload.targets);
         targets.iter().any(|target| target.conversion != Conversion::Same)
     }
 
-    /// Writes every constant whole.
+    /// Writes every constant in full.
     pub(super) fn feed_all<'d>(
         &mut self,
         sink: &mut UploadSink<'_, '_, 'd>,
@@ -232,7 +232,7 @@ impl ConstantWriter {
         let ids: Vec<ConstantId> = self.constants().map(|(id, _)| id).collect();
         for id in ids {
             match bytes(id).ok_or_else(|| missing(graph, id))? {
-                // What is converted is held on the host a piece at a time, however large the constant is.
+                // Conversion holds one piece at a time on the host, however large the constant is.
                 Cow::Borrowed(bytes) if self.converts(id) => {
                     bytes.chunks(PIECE).try_for_each(|piece| self.feed(sink, id, Cow::Borrowed(piece)))?;
                 }
@@ -242,14 +242,14 @@ impl ConstantWriter {
         self.check_full(graph)
     }
 
-    /// Forgets what has come of a constant; its first byte is expected next.
+    /// Discards the uploaded part of a constant; its first byte is expected next.
     pub(super) fn restart(&mut self, constant: ConstantId) {
         let Some(upload) = self.uploads.get_mut(&constant.0) else { return };
         upload.done = 0;
         upload.rest.clear();
     }
 
-    /// Whether all of every constant has come.
+    /// Checks that every constant is complete.
     pub(super) fn check_full(&self, graph: &Graph) -> Result<()> {
         match self.uploads.iter().find(|(_, upload)| !upload.is_full()) {
             Some((&constant, _)) => Err(missing(graph, ConstantId(constant))),
@@ -257,7 +257,7 @@ impl ConstantWriter {
         }
     }
 
-    /// What states start as, where that is not zeros.
+    /// Returns the initial values of states, where they are not zeros.
     pub(super) fn into_initial(self) -> Vec<Option<wgpu::Buffer>> {
         self.initial
     }
@@ -271,7 +271,7 @@ fn missing(graph: &Graph, constant: ConstantId) -> Error {
     Error::MissingConstant { key }
 }
 
-/// A place has the size its constant's dims ask for; reading has checked that the bytes have it, too.
+/// A destination has the size of its constant's dims; parsing has checked that the bytes have it, too.
 fn within(data: Cow<'_, [u8]>, size: u64) -> Cow<'_, [u8]> {
     let len = data.len().min(usize::try_from(size).unwrap_or(usize::MAX));
     match data {
@@ -283,7 +283,7 @@ fn within(data: Cow<'_, [u8]>, size: u64) -> Cow<'_, [u8]> {
     }
 }
 
-/// Looks at many bytes between two branches, as vectors of them.
+/// Tests many bytes per branch, so that the loop vectorises.
 fn is_zero(bytes: &[u8]) -> bool {
     bytes.chunks(4096).all(|chunk| chunk.iter().fold(0, |all, byte| all | byte) == 0)
 }

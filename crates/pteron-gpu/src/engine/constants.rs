@@ -1,5 +1,4 @@
-//! Where constants go: buffers that are shared where keys say they are equal, and one behind another in one buffer where a kernel
-//! reads several.
+//! The buffers of constants: shared where keys are equal, and concatenated in one buffer where a kernel reads several.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,14 +13,14 @@ use crate::memory::{Memory, Place, joined};
 use crate::plan::Bind;
 use crate::resize::Planned;
 
-/// The buffers that constants need, known before any is made.
+/// The buffers that constants need, known before any is created.
 #[derive(Debug)]
 pub(super) struct ConstantBuffers {
     alone: Vec<ConstantBuffer>,
     joined: Vec<JoinedBuffer>,
 }
 
-/// A constant's buffer: made for the first tensor that has its bytes, shared by the others.
+/// A constant's buffer: created for the first tensor that has its bytes, shared by the others.
 #[derive(Debug)]
 struct ConstantBuffer {
     constant: u32,
@@ -30,16 +29,16 @@ struct ConstantBuffer {
     request: BufferRequest,
 }
 
-/// A buffer of constants that lie behind one another, and where each of them begins.
+/// A buffer of concatenated constants, and the offset of each.
 #[derive(Debug)]
 struct JoinedBuffer {
     parts: Vec<(TensorId, u64)>,
-    /// Bytes of all of them, without what lies between.
+    /// Bytes of all constants, without padding.
     bytes: u64,
     request: BufferRequest,
 }
 
-/// The constants that a kernel binds by themselves, or that are read back. Others have no buffer of their own.
+/// The constants that a kernel binds individually, or that are read back. Others have no buffer of their own.
 fn bound_alone(graph: &Graph, planned: &Planned, memory: &Memory) -> HashSet<u32> {
     let active = planned.recipes().iter().zip(&memory.aliased).filter(|&(_, &aliased)| !aliased);
     let binds = active.flat_map(|(recipes, _)| recipes.list.iter().flat_map(|recipe| &recipe.binds));
@@ -62,19 +61,19 @@ impl ConstantBuffers {
         Self { alone: requests_alone(graph, &bound_alone(graph, planned, memory)), joined: joined.collect() }
     }
 
-    /// Every buffer that is to be made.
+    /// Every buffer to be created.
     pub(super) fn buffers(&self) -> impl Iterator<Item = &BufferRequest> {
         let alone = self.alone.iter().filter(|constant| constant.same_as.is_none()).map(|constant| &constant.request);
         alone.chain(self.joined.iter().map(|joined| &joined.request))
     }
 
-    /// Bytes that are written into them.
+    /// Bytes to be uploaded into them.
     pub(super) fn bytes(&self) -> u64 {
         let alone = self.alone.iter().filter(|constant| constant.same_as.is_none()).map(|constant| constant.request.size);
         alone.chain(self.joined.iter().map(|joined| joined.bytes)).fold(0, u64::saturating_add)
     }
 
-    /// Makes the buffers, and says what goes into them.
+    /// Creates the buffers, and registers them as destinations.
     pub(super) fn make(
         &self,
         gpu: &Gpu,
@@ -114,7 +113,7 @@ fn bytes_of(graph: &Graph, constant: TensorId) -> u64 {
     info.elem.bytes(info.bound.count())
 }
 
-/// The buffers of constants that are bound by themselves. Those that hold the same bytes are one, as nothing changes them.
+/// The buffers of constants that are bound individually. Constants with the same bytes share one, as nothing changes them.
 fn requests_alone(graph: &Graph, wanted: &HashSet<u32>) -> Vec<ConstantBuffer> {
     let mut firsts: HashMap<u32, u32> = HashMap::new();
     let mut requests: Vec<ConstantBuffer> = Vec::new();

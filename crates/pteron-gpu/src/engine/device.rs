@@ -27,33 +27,33 @@ const WANTED: wgpu::Features = wgpu::Features::SUBGROUP
     .union(wgpu::Features::TIMESTAMP_QUERY_INSIDE_PASSES)
     .union(wgpu::Features::PIPELINE_CACHE);
 
-/// What somebody can do who has none.
+/// Advice when there is no adapter.
 #[cfg(not(target_arch = "wasm32"))]
 const NO_ADAPTER: &str = "was found; install a Vulkan driver (mesa-vulkan-drivers has one in software)";
 #[cfg(target_arch = "wasm32")]
 const NO_ADAPTER: &str =
     "is offered by this browser: it has no WebGPU, or gives pages no GPU now; after a crash it may take a restart";
 
-/// Sizes of the blocks that small buffers share, from the first to the largest; larger buffers have memory of their own. What the
-/// last block has left over is the price of many small buffers: here it is small beside a model's weights.
+/// Sizes of the memory blocks that small buffers share, from the first to the largest; larger buffers have their own
+/// allocation. Unused space in the last block is small compared with a model's weights.
 const BLOCKS: std::ops::Range<u64> = 4 << 20..8 << 20;
 
 /// Which adapter to use.
 #[derive(Clone, Debug, Default)]
 pub struct GpuOptions {
-    /// Part of the adapter's name, driver or backend, in any case; the best adapter if absent.
+    /// Part of the adapter's name, driver or backend, case-insensitive; the best adapter if absent.
     pub adapter: Option<String>,
-    /// A folder of the user's own where compiled pipelines are kept for later processes, made if it is not there; none are kept if
-    /// absent. It is used where the driver has a cache for this (Vulkan), and what is wrong with it is never an error. Drivers trust
-    /// what they find there: nobody else must be able to write into it, which is checked on Unix only.
+    /// A private folder in which compiled pipelines are kept for later processes, created if missing; none are kept if
+    /// absent. It is used where the driver has a pipeline cache (Vulkan), and problems with it are never errors. Drivers
+    /// trust its content: nobody else must be able to write into it, which is checked on Unix only.
     pub pipeline_cache: Option<PathBuf>,
-    /// Whether every storage buffer gets guard bytes, which are compared after each call: a kernel that wrote beside its buffers is
-    /// [`Error::GuardBytes`]. If absent, the environment variable `PTERON_GUARD_BYTES` decides (`0` or `1`), and without it only
-    /// builds with debug assertions guard, on software adapters.
+    /// Whether every storage buffer gets guard bytes, which are compared after each call: a kernel that writes outside its
+    /// buffers is [`Error::GuardBytes`]. If absent, the environment variable `PTERON_GUARD_BYTES` decides (`0` or `1`);
+    /// without it, guards are enabled on software adapters in builds with debug assertions.
     pub guard_bytes: Option<bool>,
 }
 
-/// A device, and what was compiled on it. Cheap to clone.
+/// A device and its compiled pipelines. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Gpu {
     pub(crate) inner: Arc<Inner>,
@@ -66,11 +66,11 @@ pub(crate) struct Inner {
     pub(crate) summary: AdapterSummary,
     pub(crate) caps: Caps,
     pub(crate) counters: Counters,
-    /// What is loaded on the device, and how much it has.
+    /// The memory budget of everything loaded on the device.
     pub(super) memory: SharedBudget,
     pub(crate) pipelines: Mutex<HashMap<Variant, Arc<Pipeline>>>,
     pub(super) guards: GuardSwitch,
-    /// Whether kernels without bounds checks bind no more than their reach, which tests of the reach functions do.
+    /// Whether kernels without bounds checks bind no more than their reach, for tests of the reach functions.
     #[cfg(test)]
     pub(super) binds_reach: bool,
     #[cfg(not(target_arch = "wasm32"))]
@@ -78,7 +78,7 @@ pub(crate) struct Inner {
     errors: DeviceErrors,
 }
 
-/// What can be said of an adapter.
+/// A description of an adapter.
 #[derive(Clone, Debug)]
 pub struct AdapterSummary {
     /// The name.
@@ -87,19 +87,19 @@ pub struct AdapterSummary {
     pub driver: String,
     /// The graphics API.
     pub backend: String,
-    /// What kind of adapter it is.
+    /// The kind of adapter.
     pub kind: String,
     /// Whether it computes on the CPU.
     pub software: bool,
-    /// The features a device gets, of those that are used.
+    /// The features enabled on a device, of those that are used.
     pub features: Vec<String>,
-    /// Whether its driver hands out what it has compiled, so that it can be kept for other processes.
+    /// Whether its driver exposes compiled pipelines, so that they can be cached for other processes.
     pub caches_pipelines: bool,
-    /// The adapter's limits, as a device gets them.
+    /// The adapter's limits, which a device gets.
     pub limits: wgpu::Limits,
     /// The smallest and largest subgroup.
     pub subgroup_size: (u32, u32),
-    /// Bytes of memory that buffers can have in all, where the driver or the system tells.
+    /// Bytes of memory available to buffers in total, where the driver or the system reports it.
     pub memory_bytes: Option<u64>,
 }
 
@@ -127,7 +127,7 @@ impl AdapterSummary {
         [&self.name, &self.driver, &self.backend].iter().any(|text| text.to_lowercase().contains(&wanted))
     }
 
-    /// Better adapters first: a GPU of its own, one in the processor, anything else, software.
+    /// Orders adapters: discrete GPU, integrated GPU, anything else, software.
     fn rank(&self) -> u8 {
         match self.kind.as_str() {
             "DiscreteGpu" => 0,
@@ -141,7 +141,7 @@ impl AdapterSummary {
 async fn candidates(instance: &wgpu::Instance) -> Vec<(AdapterSummary, wgpu::Adapter)> {
     #[cfg(not(target_arch = "wasm32"))]
     let adapters = instance.enumerate_adapters(wgpu::Backends::all()).await;
-    // A browser hands out one adapter and has no list of them.
+    // A browser returns one adapter and cannot list them.
     #[cfg(target_arch = "wasm32")]
     let adapters: Vec<_> = instance.request_adapter(&wgpu::RequestAdapterOptions::default()).await.into_iter().collect();
     let mut found: Vec<_> = adapters.into_iter().map(|adapter| (AdapterSummary::of(&adapter), adapter)).collect();
@@ -149,17 +149,17 @@ async fn candidates(instance: &wgpu::Instance) -> Vec<(AdapterSummary, wgpu::Ada
     found
 }
 
-/// Every adapter there is, best first.
+/// Returns every adapter, best first.
 pub async fn adapters() -> Vec<AdapterSummary> {
     candidates(&instance()).await.into_iter().map(|(summary, _)| summary).collect()
 }
 
 impl Gpu {
-    /// Opens a device on the best adapter, or on the one that is asked for, with the features that exist and the highest
-    /// limits. Software adapters are used only when nothing else is there.
+    /// Opens a device on the best adapter, or on the requested one, with the available features and the highest limits.
+    /// Software adapters are used only if there is no other.
     ///
     /// # Errors
-    /// No adapter, none of that name, or one that gives no device.
+    /// No adapter, none of that name, or one that provides no device.
     pub async fn open(options: &GpuOptions) -> Result<Self> {
         let found = candidates(&instance()).await;
         let names: Vec<String> = found.iter().map(|(summary, _)| summary.name.clone()).collect();
@@ -222,7 +222,7 @@ impl Gpu {
             cache,
             errors,
         };
-        // Threads share a device on native targets; a browser has one thread, and there nothing of wgpu can be sent.
+        // Threads share a device on native targets; a browser has one thread, and there wgpu types are not `Send`.
         #[cfg_attr(target_arch = "wasm32", allow(clippy::arc_with_non_send_sync, reason = "shared on native targets"))]
         let inner = Arc::new(inner);
         Ok(Self { inner })
@@ -234,21 +234,21 @@ impl Gpu {
         &self.inner.summary
     }
 
-    /// What the device can do, as far as kernels depend on it.
+    /// The capabilities of the device that kernels depend on.
     #[must_use]
     pub fn caps(&self) -> Caps {
         self.inner.caps
     }
 
-    /// The same device as if it could do no more than this, for tests of what other devices run.
+    /// The same device with reduced capabilities, to test the kernels of other devices.
     #[cfg(any(test, feature = "fuzzing"))]
     #[must_use]
     pub fn with_caps(&self, caps: Caps) -> Self {
         self.again(caps, false)
     }
 
-    /// The same device, on which kernels without bounds checks bind no more of their buffers than they are said to reach. Drivers
-    /// that clamp accesses to what is bound answer otherwise where a kernel touches more.
+    /// The same device, on which kernels without bounds checks bind no more of their buffers than their declared reach. On
+    /// drivers that clamp accesses to the bound range, outputs differ where a kernel touches more.
     #[cfg(test)]
     pub(crate) fn binding_reach(&self) -> Self {
         self.again(self.caps(), true)
@@ -278,51 +278,51 @@ impl Gpu {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Bytes of memory that buffers can have in all, where the driver or the system tells: with Vulkan the GPU's memory, for
-    /// adapters in software that of the machine.
+    /// Bytes of memory available to buffers in total, where the driver or the system reports it: with Vulkan the GPU's
+    /// memory, for software adapters the machine's.
     #[must_use]
     pub fn memory_bytes(&self) -> Option<u64> {
         self.inner.summary.memory_bytes
     }
 
-    /// What has been made and done on the device so far.
+    /// Counts of resources created and work done on the device so far.
     #[must_use]
     pub fn counts(&self) -> super::Counts {
         self.inner.counters.read()
     }
 
-    /// The file that compiled pipelines are kept in, where they are.
+    /// The pipeline cache file, if there is one.
     #[cfg(not(target_arch = "wasm32"))]
     #[must_use]
     pub fn pipeline_cache(&self) -> Option<PipelineCacheSummary> {
         self.inner.cache.as_ref().map(DiskCache::summary)
     }
 
-    /// Destroys the device, as a driver that fails would: whatever uses it afterwards gets [`Error::Lost`].
+    /// Destroys the device, as a driver failure would: every later use returns [`Error::Lost`].
     pub fn destroy(&self) {
-        // The device's own message comes with the next poll; a call that fails before it should know why.
+        // The device's own message arrives with the next poll; a call that fails before it should know the reason.
         self.inner.errors.record_lost("it was destroyed".to_owned());
         self.inner.device.destroy();
     }
 
-    /// Waits until the device is lost, if it ever is, and says why it was: a driver that failed or was updated, a GPU that is gone,
-    /// or [`destroy`](Self::destroy). What was loaded on it can be loaded again on a new one.
+    /// Waits until the device is lost, if it ever is, and returns the reason: a driver that failed or was updated, a GPU
+    /// that was removed, or [`destroy`](Self::destroy). Programs can be loaded again on a new device.
     pub async fn lost(&self) -> String {
         self.inner.errors.lost().await
     }
 
-    /// What has gone wrong on the device outside any call, if anything has.
+    /// Returns the first error that occurred on the device outside any call.
     pub(crate) fn check(&self) -> Result<()> {
         self.inner.errors.check()
     }
 
-    /// Waits until the device has done what it was given so far.
+    /// Waits until the device has completed all work submitted so far.
     ///
     /// # Errors
     /// A device that fails.
     pub async fn wait_idle(&self) -> Result<()> {
         let done = OneShot::new();
-        // Writes are taken up with the next submission.
+        // Pending writes are executed with the next submission.
         self.inner.queue.submit([]);
         let sender = done.sender();
         self.inner.queue.on_submitted_work_done(move || sender(()));
@@ -331,7 +331,7 @@ impl Gpu {
             self.check()?;
             return Err(Error::Device(error.to_string()));
         }
-        // A device that is lost on the way may never say that it is done.
+        // A device that is lost meanwhile may never report completion.
         let (mut done, mut lost) = (std::pin::pin!(done.wait()), std::pin::pin!(self.lost()));
         std::future::poll_fn(|cx| match lost.as_mut().poll(cx) {
             Poll::Ready(_) => Poll::Ready(()),
@@ -342,20 +342,21 @@ impl Gpu {
     }
 }
 
-/// Leave to use what wgpu calls experimental, where the device has it.
+/// Enables the features that wgpu calls experimental, where the device has them.
 fn experiments(features: wgpu::Features) -> wgpu::ExperimentalFeatures {
     if !features.contains(wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX) {
         return wgpu::ExperimentalFeatures::disabled();
     }
     #[allow(unsafe_code, reason = "matrices are many times as fast where a GPU multiplies them")]
-    // SAFETY: the one such feature that is asked for multiplies matrices. Only this crate's kernels use it, with the sizes that
-    // the adapter offers, and their tests compare what they compute with plain arithmetic wherever an adapter has it.
+    // SAFETY: the one experimental feature that is requested is cooperative matrices. Only this crate's kernels use it, with
+    // the sizes that the adapter offers, and their tests compare their outputs with plain arithmetic wherever an adapter has
+    // it.
     unsafe {
         wgpu::ExperimentalFeatures::enabled()
     }
 }
 
-/// Whether kernels for matrices can run: [`Caps::cooperative_matrix`] says what they need.
+/// Whether cooperative-matrix kernels can run: [`Caps::cooperative_matrix`] lists their requirements.
 fn has_cooperative_matrix(adapter: &wgpu::Adapter, features: wgpu::Features, summary: &AdapterSummary) -> bool {
     use wgpu::CooperativeScalarType::{F16, F32};
     let needed = wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX | wgpu::Features::SHADER_F16 | wgpu::Features::SUBGROUP;

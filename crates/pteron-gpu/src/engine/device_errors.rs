@@ -1,4 +1,4 @@
-//! What goes wrong on a device outside any call, and who waits for it.
+//! Device errors outside any call, and futures that wait for device loss.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -7,7 +7,7 @@ use std::task::{Poll, Waker};
 
 use crate::error::{Error, Result};
 
-/// The first thing that went wrong on a device outside a scope that catches it.
+/// The first error on a device outside an error scope.
 #[derive(Clone, Debug)]
 enum DeviceError {
     Lost(String),
@@ -15,19 +15,19 @@ enum DeviceError {
     Error(String),
 }
 
-/// Keeps what went wrong on a device. Cheap to clone; all clones are of one device.
+/// Records the errors of a device. Cheap to clone; all clones refer to one device.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DeviceErrors(Arc<Mutex<ErrorLog>>);
 
 #[derive(Debug, Default)]
 struct ErrorLog {
     error: Option<DeviceError>,
-    /// Those who wait for the device to be lost, each under a number of its own.
+    /// Wakers of futures that wait for the loss of the device, by id.
     waiting: BTreeMap<u64, Waker>,
     next: u64,
 }
 
-/// A place among those who wait, given up when whoever waits does so no longer.
+/// A registered waiter, removed when it is dropped.
 struct LossWaiter<'a> {
     errors: &'a DeviceErrors,
     number: u64,
@@ -40,7 +40,7 @@ impl Drop for LossWaiter<'_> {
 }
 
 impl DeviceErrors {
-    /// Listens to a device.
+    /// Installs the error callbacks of a device.
     pub(super) fn of(device: &wgpu::Device) -> Self {
         let errors = Self::default();
         let lost = errors.clone();
@@ -65,7 +65,7 @@ impl DeviceErrors {
         self.record(DeviceError::Lost(reason));
     }
 
-    /// Keeps what went wrong first, since the rest follows from it; a loss comes before all, and stays.
+    /// Keeps the first error, since later ones follow from it; a loss takes precedence, and stays.
     fn record(&self, what: DeviceError) {
         let mut log = self.log();
         let lost = matches!(what, DeviceError::Lost(_)) && !matches!(log.error, Some(DeviceError::Lost(_)));
@@ -73,12 +73,12 @@ impl DeviceErrors {
             log.error = Some(what);
         }
         let waiting = if lost { std::mem::take(&mut log.waiting) } else { BTreeMap::new() };
-        // Whoever is woken may look at once.
+        // A woken task may read the log at once.
         drop(log);
         waiting.into_values().for_each(Waker::wake);
     }
 
-    /// What has gone wrong, if anything has. An error belongs to one call; a lost device stays lost.
+    /// Returns the recorded error, if any. An error is reported to one call; a lost device stays lost.
     pub(super) fn check(&self) -> Result<()> {
         let mut log = self.log();
         match &log.error {
@@ -93,7 +93,7 @@ impl DeviceErrors {
         }
     }
 
-    /// Waits until the device is lost; why it was.
+    /// Waits until the device is lost, and returns the reason.
     pub(super) async fn lost(&self) -> String {
         let number = {
             let mut log = self.log();

@@ -1,9 +1,9 @@
 //! How much memory an adapter has.
 
-/// Bytes of memory that buffers on an adapter can have; `None` where nobody tells.
+/// Bytes of memory available to buffers on an adapter; `None` where it is not reported.
 ///
-/// Vulkan tells: a GPU of its own has the heaps beside it, one in the processor all heaps, as those are one memory. An adapter in
-/// software has the memory of the machine.
+/// Vulkan reports heaps: a discrete GPU has the device-local ones, an integrated GPU all heaps, as those are one memory. A
+/// software adapter has the memory of the machine.
 #[cfg(not(target_arch = "wasm32"))]
 pub(super) fn device_memory(adapter: &wgpu::Adapter) -> Option<u64> {
     match adapter.get_info().device_type {
@@ -12,7 +12,7 @@ pub(super) fn device_memory(adapter: &wgpu::Adapter) -> Option<u64> {
     }
 }
 
-/// Browsers do not tell.
+/// Browsers do not report it.
 #[cfg(target_arch = "wasm32")]
 pub(super) fn device_memory(_adapter: &wgpu::Adapter) -> Option<u64> {
     None
@@ -23,8 +23,8 @@ fn vulkan_memory(adapter: &wgpu::Adapter, beside_it: bool) -> Option<u64> {
     /// `VK_MEMORY_HEAP_DEVICE_LOCAL_BIT`.
     const DEVICE_LOCAL: u32 = 1;
     #[allow(unsafe_code, reason = "wgpu has no other way to ask how much memory there is")]
-    // SAFETY: the adapter's handles are used while `adapter` is borrowed, to ask for properties, which changes nothing; the
-    // physical device comes from the instance it is asked of.
+    // SAFETY: the adapter's handles are used while `adapter` is borrowed, to query properties, which changes nothing; the
+    // physical device comes from the instance that is queried.
     let properties = unsafe {
         let adapter = adapter.as_hal::<wgpu::hal::api::Vulkan>()?;
         let instance = adapter.shared_instance().raw_instance();
@@ -51,7 +51,7 @@ fn host_memory() -> Option<u64> {
     None
 }
 
-/// The bytes that `/proc/meminfo` says there are in all.
+/// The total bytes that `/proc/meminfo` reports.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn total_memory(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;

@@ -1,4 +1,4 @@
-//! What a call encodes between its writes and its readback: the dispatches of the current plans, timed or not.
+//! Encoding of a call between its writes and its readback: the dispatches of the current plans, timed or not.
 
 use super::binding::CompiledRecipe;
 #[cfg(test)]
@@ -15,14 +15,14 @@ use crate::plan::{Bind, Dispatch, PARAM_SLOT};
 const PARAM_SLOT_U32: u32 = 256;
 const _: () = assert!(PARAM_SLOT_U32 as usize == PARAM_SLOT, "a dynamic offset counts slots");
 
-/// A dispatch of the current plans, with what it needs on the device.
+/// A dispatch of the current plans, with its resources on the device.
 struct PlannedDispatch<'a> {
     node: usize,
     dispatch: &'a Dispatch,
     compiled: &'a CompiledRecipe,
-    /// Where its parameters are in the arena.
+    /// The slot of its parameters in the arena.
     slot: u32,
-    /// How far it reaches, where no more is to be bound.
+    /// Its reach, where no more is to be bound.
     #[cfg(test)]
     reached: Option<crate::kernel::reach::Reached>,
 }
@@ -75,7 +75,7 @@ impl LoadedGraph {
         encoder.begin_compute_pass(&wgpu::ComputePassDescriptor { label: None, timestamp_writes })
     }
 
-    /// All dispatches in one pass, with timestamps on both sides of it where they are asked for.
+    /// Encodes all dispatches in one pass, with timestamps before and after it if requested.
     pub(super) fn encode_pass(
         &self,
         encoder: &mut wgpu::CommandEncoder,
@@ -89,7 +89,7 @@ impl LoadedGraph {
         }
     }
 
-    /// The same with a timestamp on both sides of each dispatch.
+    /// Encodes all dispatches with a timestamp before and after each.
     pub(super) fn encode_timed(
         &self,
         encoder: &mut wgpu::CommandEncoder,
@@ -116,7 +116,7 @@ impl LoadedGraph {
         recorder.resolve(encoder);
     }
 
-    /// What the current plans dispatch, before anything is known of its time.
+    /// The dispatches of the current plans, without times.
     pub(super) fn untimed(&self, current: &CurrentPlan) -> Vec<DispatchTime> {
         let time = |step: PlannedDispatch<'_>| {
             let node = &self.graph.nodes[step.node];

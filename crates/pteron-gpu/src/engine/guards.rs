@@ -1,14 +1,14 @@
 //! Guard bytes: a debugging aid that finds kernels which write beside the bytes they own.
 //!
 //! With [`GpuOptions::guard_bytes`](super::GpuOptions::guard_bytes) every storage buffer is allocated with a guard before and a guard
-//! after the bytes that kernels may touch. Guards hold NaN, as 32-bit and as 16-bit floats, so that a value read from one shows in
-//! the answer. After each call the guards of the graph and of its state are read back and compared; a difference is
+//! after the bytes that kernels may touch. Guards hold NaN, as 32-bit and as 16-bit floats, so that a value read from one
+//! shows in the output. After each call the guards of the graph and of its state are read back and compared; a difference is
 //! [`Error::GuardBytes`].
 //!
-//! Kernels with bounds checks bind exactly their bytes. Kernels without bind the guard after them as well: drivers may clamp accesses
-//! to the bound range, which would hide the very access that is looked for.
+//! Kernels with bounds checks bind exactly their bytes. Kernels without bounds checks bind the trailing guard as well:
+//! drivers may clamp accesses to the bound range, which would hide an out-of-bounds access.
 //!
-//! Without the option nothing of this exists: buffers start at offset 0, are bound whole, and no call is followed by a check.
+//! Without the option there is no overhead: buffers start at offset 0, are bound whole, and no check follows a call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,15 +39,15 @@ const PATTERN: [u8; GUARD] = {
     bytes
 };
 
-/// Bytes that kernels may touch: all of a buffer, or what lies between its guards.
+/// Bytes that kernels may touch: all of a buffer, or the part between its guards.
 #[derive(Clone, Debug)]
 pub(super) struct Region {
     pub(super) buffer: wgpu::Buffer,
-    /// The first byte's offset in the buffer.
+    /// The offset of the first byte in the buffer.
     pub(super) start: u64,
-    /// How many bytes there are.
+    /// The number of bytes.
     pub(super) len: u64,
-    /// The name for people, where there are guards.
+    /// The label in error messages, where there are guards.
     label: Option<Arc<str>>,
 }
 
@@ -58,7 +58,7 @@ impl Region {
         Self { buffer, start: 0, len, label: None }
     }
 
-    /// A buffer for `len` bytes and the guards around them.
+    /// Creates a buffer for `len` bytes and the guards around them.
     pub(super) fn guarded(gpu: &Gpu, label: &str, len: u64, usage: wgpu::BufferUsages) -> Self {
         let descriptor = wgpu::BufferDescriptor {
             label: Some(label),
@@ -83,7 +83,7 @@ impl Region {
         gpu.inner.queue.write_buffer(&self.buffer, self.start + self.len, &PATTERN[head..]);
     }
 
-    /// The binding for a kernel. `most` bytes fit one binding.
+    /// The binding for a kernel, of at most `most` bytes.
     pub(super) fn binding(&self, checked: bool, most: u64) -> wgpu::BindingResource<'_> {
         if self.label.is_none() {
             return self.buffer.as_entire_binding();
@@ -93,14 +93,14 @@ impl Region {
         wgpu::BindingResource::Buffer(wgpu::BufferBinding { buffer, offset, size: wgpu::BufferSize::new(size) })
     }
 
-    /// The first bytes alone, as many as a kernel is said to reach: whole vectors of them, one at least.
+    /// The first bytes alone, as many as the declared reach of a kernel: whole vectors, at least one.
     #[cfg(test)]
     pub(super) fn binding_of(&self, reach: u64) -> wgpu::BindingResource<'_> {
         let size = wgpu::BufferSize::new(crate::memory::padded(reach).min(self.len));
         wgpu::BindingResource::Buffer(wgpu::BufferBinding { buffer: &self.buffer, offset: self.start, size })
     }
 
-    /// Copies bytes of another buffer to place `at`.
+    /// Copies bytes of another buffer to offset `at`.
     pub(super) fn copy_from(&self, encoder: &mut wgpu::CommandEncoder, from: (&wgpu::Buffer, u64), at: u64, len: u64) {
         encoder.copy_buffer_to_buffer(from.0, from.1, &self.buffer, self.start + at, len);
     }
@@ -110,7 +110,7 @@ impl Region {
         encoder.copy_buffer_to_buffer(&self.buffer, self.start, to.0, to.1, len);
     }
 
-    /// Fills the bytes with zeros.
+    /// Sets the bytes to zero.
     pub(super) fn clear(&self, encoder: &mut wgpu::CommandEncoder) {
         encoder.clear_buffer(&self.buffer, self.start, Some(self.len));
     }
@@ -127,7 +127,7 @@ pub(super) struct GuardList {
 }
 
 impl GuardList {
-    /// The list for a graph; `uses` are the places that each operator's recipes bind.
+    /// Creates the list of a graph; `uses` are the bindings of each operator's recipes.
     pub(super) fn new(buffers: &GraphBuffers, states: usize, uses: &[(String, Place, bool)]) -> Self {
         let operators = |place: Place| {
             let of = |written: bool| uses.iter().filter(move |use_| use_.1 == place && use_.2 == written);
@@ -158,7 +158,7 @@ impl GuardList {
         Self { buffers: list, states, inputs }
     }
 
-    /// Compares every guard of the graph and of a state with what was written there, after all that was submitted.
+    /// Compares every guard of the graph and of a state with its expected content, after everything submitted so far.
     pub(super) async fn check(&self, gpu: &Gpu, state: &StateBuffers) -> Result<()> {
         let buffers = self.buffers.iter().map(|(region, operators)| (region, operators.as_str()));
         let tensors = state.tensors.iter().zip(&self.states).map(|(region, operators)| (region, operators.as_str()));
@@ -170,7 +170,7 @@ impl GuardList {
         let wrong = bytes.chunks_exact(GUARD).zip(&all).filter(|(guards, _)| **guards != PATTERN);
         let mut found = None;
         for (guards, (region, operators)) in wrong {
-            // The next call starts with whole guards again.
+            // The next call starts with intact guards again.
             region.write_guards(gpu);
             found.get_or_insert_with(|| violation(guards, region, operators));
         }
@@ -189,7 +189,7 @@ fn violation(guards: &[u8], region: &Region, operators: &str) -> Error {
 }
 
 impl Gpu {
-    /// The guards of regions, one region after the other.
+    /// Reads the guards of regions, one region after another.
     async fn read_guards(&self, regions: &[(&Region, &str)]) -> Result<Vec<u8>> {
         let size = (regions.len() * GUARD) as u64;
         if size == 0 {
@@ -208,7 +208,7 @@ impl Gpu {
             let end = region.start + region.len;
             encoder.copy_buffer_to_buffer(&region.buffer, end, &readback, at + HEAD, TAIL);
         }
-        // Not counted: a check is no work of the call that it follows.
+        // Not counted: a check is not part of the call that it follows.
         self.inner.queue.submit([encoder.finish()]);
         self.read(&readback, size).await
     }
@@ -226,7 +226,7 @@ impl Gpu {
     }
 }
 
-/// Whether a device's buffers have guards, and how often those were compared.
+/// Whether a device's buffers have guards, and how many were compared.
 #[derive(Debug, Default)]
 pub(super) struct GuardSwitch {
     pub(super) on: bool,
@@ -234,7 +234,7 @@ pub(super) struct GuardSwitch {
 }
 
 impl GuardSwitch {
-    /// On where it is asked for; else as `PTERON_GUARD_BYTES` says; else on software adapters in builds with debug assertions.
+    /// On if requested; else as `PTERON_GUARD_BYTES` says; else on software adapters in builds with debug assertions.
     pub(super) fn new(asked: Option<bool>, software: bool) -> Self {
         let set = || std::env::var("PTERON_GUARD_BYTES").ok().map(|value| !matches!(value.as_str(), "" | "0"));
         let on = asked.or_else(set).unwrap_or(cfg!(debug_assertions) && software);
@@ -255,14 +255,14 @@ impl GuardSwitch {
         if let Some(path) = std::env::var_os("PTERON_GUARD_LOG")
             && let Ok(mut file) = std::fs::OpenOptions::new().append(true).create(true).open(path)
         {
-            // One write for a line, so that lines of several processes do not mix; the log is a help, never an error.
+            // One write per line, so that lines of several processes do not mix; a failure to log is not an error.
             let _ = std::io::Write::write_all(&mut file, format!("{buffers}\n").as_bytes());
         }
     }
 }
 
 impl Pipeline {
-    /// Whether the kernel writes its binding `index`, parameters not counted.
+    /// Whether the kernel writes binding `index`, parameters not counted.
     pub(super) fn writes(&self, index: usize) -> bool {
         self.kinds.get(index + 1).is_some_and(|kind| *kind == crate::kernel::BindingKind::ReadWrite)
     }

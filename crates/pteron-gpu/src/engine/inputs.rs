@@ -39,20 +39,20 @@ impl<'a> TensorData<'a> {
         Self::new(dims, Elem::I32, bytemuck::cast_slice(values))
     }
 
-    /// The elements as 32-bit integers, if they are; copied only where the bytes are not aligned.
+    /// The elements as 32-bit integers, if they are such; copied only where the bytes are not aligned.
     fn i32_values(&self) -> Option<Cow<'_, [i32]>> {
         let aligned = || bytemuck::try_cast_slice(&self.bytes).map(Cow::Borrowed);
         let values = || aligned().unwrap_or_else(|_| Cow::Owned(bytemuck::pod_collect_to_vec(&self.bytes)));
         (self.elem == Elem::I32).then(values)
     }
 
-    /// Bytes that the shape and element type ask for.
+    /// The number of bytes that the shape and element type require.
     fn expected_bytes(&self) -> u64 {
         self.dims.count().saturating_mul(element_bytes(self.elem))
     }
 }
 
-/// Bytes of one element on the host, where none are padded.
+/// Bytes of one element on the host, without padding.
 pub(super) fn element_bytes(elem: Elem) -> u64 {
     match elem {
         Elem::F32 | Elem::I32 => 4,
@@ -66,8 +66,8 @@ pub(super) fn element_bytes(elem: Elem) -> u64 {
 pub enum Input<'a> {
     /// Elements from the host.
     Data(TensorData<'a>),
-    /// The output that the state's last call fed back into this input ([`LoadOptions::feedback`](super::LoadOptions::feedback)),
-    /// with the shape to read it in.
+    /// The output that the state's last call fed back into this input
+    /// ([`LoadOptions::feedback`](super::LoadOptions::feedback)), with the shape to read it in.
     Feedback(Dims),
 }
 
@@ -92,7 +92,7 @@ impl Input<'_> {
         }
     }
 
-    /// Its integers, where the host has them.
+    /// Its integers, if they are on the host.
     pub(super) fn i32_values(&self) -> Option<Cow<'_, [i32]>> {
         match self {
             Self::Data(data) => data.i32_values(),
@@ -101,11 +101,11 @@ impl Input<'_> {
     }
 }
 
-/// Checks how many inputs a call brings. `fail` turns the index of the first input that is missing or too many, and the rest of
-/// a sentence about it, into an error.
+/// Checks the number of a call's inputs. `fail` turns the index of the first missing or surplus input, and the rest of a
+/// sentence about it, into an error.
 ///
 /// # Errors
-/// Another number than is needed.
+/// A number other than `needed`.
 pub fn check_input_count<E>(given: usize, needed: usize, fail: impl FnOnce(usize, String) -> E) -> Result<(), E> {
     if given == needed {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Making a graph ready on a device.
+//! Loading of a graph on a device.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -31,26 +31,26 @@ use crate::resize::Planned;
 use crate::shape::Dims;
 use crate::tuning::Tuning;
 
-/// How a graph is loaded.
+/// Options for loading a graph.
 #[derive(Clone, Debug, Default)]
 pub struct LoadOptions {
     /// Largest dims of each input, where they should be smaller than the file's.
     pub input_bounds: Vec<Option<Dims>>,
-    /// The GPU memory that the graph and its states count in, with all else that shares it.
+    /// The GPU memory budget that the graph and its states count towards, shared with everything else in it.
     pub memory: SharedBudget,
     /// How many calls may be in flight at once; see [`LoadedGraph::start`].
     pub max_in_flight: usize,
     /// Outputs that each call feeds back into inputs of the next call on the same state.
     pub feedback: Vec<Feedback>,
-    /// How exactly kernels compute.
+    /// The precision of kernels.
     pub precision: Precision,
-    /// Which of several kernels that serve the same plan are run.
+    /// Which of several kernels for the same plan run.
     pub tuning: Tuning,
     /// The element type of mutable tensors.
     pub state_dtype: StateDtype,
 }
 
-/// Where a constant's bytes come from: the mapped file, external data, anything.
+/// Returns the bytes of a constant, from the mapped file, external data or elsewhere.
 pub type ConstantBytes<'a> = dyn Fn(ConstantId) -> Option<Cow<'a, [u8]>> + Sync + 'a;
 
 /// A graph ready to run.
@@ -69,27 +69,27 @@ pub struct LoadedGraph {
     pub(super) readbacks: Arc<ReadbackSlots>,
     pub(super) bytes: u64,
     pub(super) needed: MemoryUse,
-    /// What is compared after each call, where the device has guards.
+    /// The guards compared after each call, where the device has guards.
     pub(super) guards: Option<Arc<GuardList>>,
     pub(super) reservation: GraphReservation,
     pub(super) feedback: Vec<FeedbackEdge>,
-    /// Tells this graph's states from those of others.
+    /// Distinguishes this graph's states from those of others.
     pub(super) identity: Arc<()>,
 }
 
-/// Bytes that a graph cannot do without, states apart.
+/// Bytes that any loader of the graph would need, without states.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryUse {
-    /// Constants, as the device holds them; equal ones count once.
+    /// Constants, in their form on the device; equal ones count once.
     pub constant_bytes: u64,
-    /// Inputs, outputs and everything between them, as far as they live at the same time.
+    /// Inputs, outputs and all intermediates, as far as they are live at the same time.
     pub activation_bytes: u64,
     /// The largest single buffer.
     pub largest_bytes: u64,
 }
 
 impl MemoryUse {
-    /// What two graphs need that are there at the same time.
+    /// The memory of two graphs that are loaded at the same time.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -100,7 +100,7 @@ impl MemoryUse {
     }
 }
 
-/// A graph that is planned at its bounds and known to fit. Nothing of it is on the device yet.
+/// A graph that is planned at its bounds and known to fit. Nothing is on the device yet.
 #[derive(Debug)]
 pub struct PreparedGraph {
     gpu: Gpu,
@@ -116,11 +116,11 @@ pub struct PreparedGraph {
 }
 
 impl PreparedGraph {
-    /// Plans a graph at its bounds, and its memory. That counts from now on in [`LoadOptions::memory`], with one state; whether
-    /// there is so much is [checked](SharedBudget::check) before any of it is made.
+    /// Plans a graph and its memory at its bounds. The memory counts in [`LoadOptions::memory`] from now on, with one state;
+    /// the budget is [checked](SharedBudget::check) before anything is allocated.
     ///
     /// # Errors
-    /// What an operator refuses, a buffer that is too large for the device, or a device that fails.
+    /// An argument that an operator rejects, a buffer that is too large for the device, or a device that fails.
     pub fn new(gpu: &Gpu, graph: Graph, options: &LoadOptions) -> Result<Self> {
         let graph = options.state_dtype.of(graph, gpu.caps())?;
         let bounds = input_bounds(&graph, options)?;
@@ -142,7 +142,7 @@ impl PreparedGraph {
         Ok(Self { gpu, graph, planned, memory, slots, buffer_plan, max_in_flight, feedback, reserved, reservation })
     }
 
-    /// Bytes of GPU memory that it will use, states apart.
+    /// Bytes of GPU memory that it will use, without states.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         self.reserved
@@ -154,12 +154,12 @@ impl PreparedGraph {
         state_bytes(&self.graph, &self.memory, &self.feedback)
     }
 
-    /// Counts one more state, for a graph that is used more than once.
+    /// Reserves one more state, for a graph that is used more than once.
     pub fn expect_state(&self) {
         self.reservation.expect_state(&self.gpu, self.state_bytes());
     }
 
-    /// What of it no loader could do without.
+    /// The part of its memory that any loader would need.
     #[must_use]
     pub fn memory_needed(&self) -> MemoryUse {
         self.buffer_plan.needed()
@@ -170,15 +170,15 @@ impl PreparedGraph {
         self.buffer_plan.constants.bytes()
     }
 
-    /// How many pipelines it needs.
+    /// The number of pipelines it needs.
     pub(super) fn pipelines(&self) -> u64 {
         variants(&self.planned, &self.memory).len() as u64
     }
 
-    /// Makes memory, uploads constants while pipelines compile, makes bind groups.
+    /// Allocates memory, uploads constants while pipelines compile, creates bind groups.
     ///
     /// # Errors
-    /// A constant that is nowhere, no memory, or a device that fails.
+    /// A constant that is missing, out of memory, or a device that fails.
     pub async fn load(self, constants: &ConstantBytes<'_>, progress: &ProgressCounter<'_>) -> Result<LoadedGraph> {
         let streaming = self.make(progress, |gpu, graph, writer, budget, bytes| {
             upload(gpu, progress, bytes, |put| writer.feed_all(&mut UploadSink { gpu, budget, put }, graph, constants))
@@ -186,10 +186,10 @@ impl PreparedGraph {
         Ok(streaming.await?.into_loaded())
     }
 
-    /// Makes memory, compiles pipelines, makes bind groups. Constants come later, as they arrive.
+    /// Allocates memory, compiles pipelines, creates bind groups. Constants are uploaded later, as they arrive.
     ///
     /// # Errors
-    /// No memory, or a device that fails.
+    /// Out of memory, or a device that fails.
     pub async fn load_streaming(self, progress: &ProgressCounter<'_>) -> Result<StreamingGraph> {
         self.make(progress, |_, _, _, _, _| Ok(())).await
     }
@@ -215,7 +215,7 @@ impl PreparedGraph {
             fill(&gpu, &graph, &mut writer, &mut budget, buffer_plan.constants.bytes())?;
             Ok((buffers, writer, readbacks))
         });
-        // Whatever else went wrong may have gone wrong for want of memory.
+        // Any other error may be a consequence of missing memory.
         if let Some(error) = scope.pop().await {
             return Err(Error::OutOfMemory(error.to_string()));
         }
@@ -251,11 +251,11 @@ impl PreparedGraph {
 }
 
 impl LoadedGraph {
-    /// Loads a graph: plans it at its bounds, makes memory, uploads constants, compiles pipelines, makes bind groups.
-    /// [`PreparedGraph`] does the same in two steps, and can say how far it is.
+    /// Loads a graph: plans it at its bounds, allocates memory, uploads constants, compiles pipelines, creates bind groups.
+    /// [`PreparedGraph`] does the same in two steps, and can report progress.
     ///
     /// # Errors
-    /// What an operator refuses, what does not fit, a constant that is nowhere, or a device that fails.
+    /// An argument that an operator rejects, a graph that does not fit, a constant that is missing, or a device that fails.
     pub async fn load(gpu: &Gpu, graph: Graph, constants: &ConstantBytes<'_>, options: &LoadOptions) -> Result<Self> {
         PreparedGraph::new(gpu, graph, options)?.load(constants, &ProgressCounter::default()).await
     }
@@ -272,13 +272,13 @@ impl LoadedGraph {
         &self.gpu
     }
 
-    /// Bytes of GPU memory it uses, states apart.
+    /// Bytes of GPU memory it uses, without states.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// What of it no loader could do without.
+    /// The part of its memory that any loader would need.
     #[must_use]
     pub fn memory_needed(&self) -> MemoryUse {
         self.needed
@@ -330,7 +330,7 @@ fn make_buffers(
     })
 }
 
-/// Every variant that operators may run, each once.
+/// Every variant that operators may run, without duplicates.
 fn variants<'a>(planned: &'a Planned, memory: &Memory) -> Vec<&'a Variant> {
     let active = planned.recipes().iter().zip(&memory.aliased).filter(|&(_, &aliased)| !aliased);
     let all = active.flat_map(|(recipes, _)| recipes.list.iter().map(|recipe| &recipe.variant));

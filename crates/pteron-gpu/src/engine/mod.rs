@@ -1,8 +1,8 @@
 //! The engine: the only callers of wgpu.
 //!
-//! [`Gpu`] is a device. [`LoadedGraph`] is a graph made ready on it: constants uploaded, pipelines compiled, memory and bind
-//! groups made, all from the operators' recipes. [`State`] is what calls change and keep (KV caches): one a conversation.
-//! A call plans, writes once, runs one compute pass in one submit, and reads live bytes back.
+//! [`Gpu`] is a device. [`LoadedGraph`] is a graph loaded on it: constants uploaded, pipelines compiled, memory and bind
+//! groups created, all from the operators' recipes. [`State`] holds the tensors that calls change and keep (KV caches): one
+//! per conversation. A call plans, writes once, runs one compute pass in one submit, and reads live bytes back.
 
 #[cfg(not(target_arch = "wasm32"))]
 mod bandwidth;
@@ -54,7 +54,7 @@ pub use streaming::StreamingGraph;
 
 pub use crate::narrow_state::StateDtype;
 
-/// Runs a future to its end on this thread.
+/// Runs a future to completion on this thread.
 #[cfg(not(target_arch = "wasm32"))]
 pub fn block_on<F: Future>(future: F) -> F::Output {
     pollster::block_on(future)

@@ -1,4 +1,4 @@
-//! Pipelined calls: started without waiting, in flight together, their outputs read back later.
+//! Pipelined calls: started without waiting, several in flight at once, their outputs read back later.
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::graph::Elem;
 use crate::shape::Dims;
 
-/// Bytes of an output that a readback slot has room for.
+/// Bytes reserved for an output in a readback slot.
 const ROOM: u64 = 4096;
 
 /// Readback buffers of calls in flight, and the timer of those calls where the device has timestamps.
@@ -33,7 +33,7 @@ struct CallTimer {
     tick_ns: f64,
 }
 
-/// Bytes of a slot's timestamps, which follow the output's room.
+/// Bytes of a slot's timestamps, which follow the output.
 const TIMES: u64 = 2 * wgpu::QUERY_SIZE as u64;
 const RESOLVE_STRIDE: u64 = wgpu::QUERY_RESOLVE_BUFFER_ALIGNMENT;
 
@@ -128,7 +128,7 @@ impl CallTimer {
     }
 }
 
-/// A call in flight. Dropping it gives up its output; the call runs all the same.
+/// A call in flight. Dropping it discards its output; the call still runs.
 #[derive(Debug)]
 pub struct PendingCall {
     gpu: Gpu,
@@ -136,14 +136,14 @@ pub struct PendingCall {
     dims: Dims,
     elem: Elem,
     submission: wgpu::SubmissionIndex,
-    /// The guards to be compared, and the state's buffers that have some.
+    /// The guards to compare, and the state's guarded buffers.
     guards: Option<(Arc<GuardList>, StateBuffers)>,
 }
 
 /// The output of a pipelined call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Readback {
-    /// The output that was asked for.
+    /// The requested output.
     pub output: TensorData<'static>,
     /// Seconds that the GPU took, if the device has timestamps.
     pub gpu_seconds: Option<f64>,
@@ -176,12 +176,12 @@ impl PendingCall {
 }
 
 impl LoadedGraph {
-    /// Starts a call and returns at once. Calls run in the order in which they are started, those of different states too. The
-    /// output of index `read` is kept for [`PendingCall::wait`].
+    /// Starts a call and returns at once. Calls run in the order in which they are started, also across states. Output
+    /// `read` is kept for [`PendingCall::wait`].
     ///
     /// # Errors
-    /// As [`call`](Self::call); an output that has more than 4,096 bytes; [`Error::Misuse`] if as many calls are in flight as
-    /// the graph was loaded for.
+    /// As [`call`](Self::call); an output of more than 4,096 bytes; [`Error::Misuse`] if as many calls are in flight as the
+    /// graph was loaded for.
     pub fn start(&self, state: &mut State, inputs: &[Input<'_>], read: usize) -> Result<PendingCall> {
         self.gpu.check()?;
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! Pipelines, compiled once for each variant on a device: by all threads, while constants are uploaded, where there are threads.
+//! Pipelines, compiled once per variant on a device: on all threads, while constants are uploaded, where there are threads.
 
 #[cfg(not(target_arch = "wasm32"))]
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -30,8 +30,8 @@ const TARGET: Target = Target::Browser;
 const TARGET: Target = Target::Native;
 
 impl Gpu {
-    /// Compiles the variants that this device does not have yet (each is given once) while `other` runs on this thread. Where that
-    /// fails, its error is the answer, and what waits to be compiled is left.
+    /// Compiles the given distinct variants that this device does not have yet, while `other` runs on this thread. If
+    /// `other` fails, returns its error and skips the remaining variants.
     pub(crate) fn compile_beside<T>(
         &self,
         variants: &[&Variant],
@@ -44,7 +44,7 @@ impl Gpu {
         };
         loading.compiled((variants.len() - missing.len()) as u64);
         let (compiled, other) = self.compile_all(&missing, loading, other);
-        // What did not compile is not kept, nor what may not have: an error of one side may be told by the other.
+        // Pipelines that failed to compile, or may have, are not kept: an error of one side may be reported by the other.
         match (other, self.check()) {
             (Ok(other), Ok(())) => {
                 let mut known = self.inner.pipelines.lock().unwrap_or_else(PoisonError::into_inner);
@@ -59,7 +59,7 @@ impl Gpu {
         }
     }
 
-    /// Threads take the next variant until there is none, or until `other` has failed.
+    /// Threads take the next variant until none is left, or until `other` has failed.
     #[cfg(not(target_arch = "wasm32"))]
     fn compile_all<'v, T>(
         &self,
@@ -77,7 +77,7 @@ impl Gpu {
                 compiled.push((variant, self.compile_one(variant)));
                 loading.compiled(1);
             }
-            // The last one keeps what all have compiled, while constants are perhaps still on their way.
+            // The last thread saves the pipeline cache, possibly while constants are still being uploaded.
             if at_work.fetch_sub(1, Ordering::AcqRel) == 1
                 && let Some(cache) = &self.inner.cache
             {
@@ -89,7 +89,7 @@ impl Gpu {
             let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
             let other = other();
             given_up.store(other.is_err(), Ordering::Relaxed);
-            // A worker that panicked has lost its pipelines; the panic goes on here.
+            // A worker that panicked has lost its pipelines; the panic resumes here.
             let join =
                 |worker: ScopedJoinHandle<'_, _>| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             (workers.into_iter().flat_map(join).collect(), other)
@@ -138,7 +138,7 @@ impl Gpu {
         Pipeline { pipeline, layout, kinds, checked: variant.kernel.is_checked() }
     }
 
-    /// The cache that pipelines are made with.
+    /// The driver's cache to create pipelines with.
     #[cfg(not(target_arch = "wasm32"))]
     fn kept_pipelines(&self) -> Option<&wgpu::PipelineCache> {
         self.inner.cache.as_ref().map(super::cache::DiskCache::pipelines)
@@ -149,20 +149,20 @@ impl Gpu {
         None
     }
 
-    /// A variant's source as a module. Browsers check everything whatever is asked for.
+    /// Creates a variant's shader module. Browsers always check bounds, whatever is requested.
     fn module(&self, variant: &Variant) -> wgpu::ShaderModule {
         let source = wgpu::ShaderSource::Wgsl(variant.source(TARGET).into());
         let descriptor = wgpu::ShaderModuleDescriptor { label: Some(variant.label), source };
         let checks = wgpu::ShaderRuntimeChecks {
             bounds_checks: variant.kernel.is_checked(),
             force_loop_bounding: false,
-            // Data may divide by zero in kernels that are proven otherwise.
+            // Data may divide by zero even in kernels whose indices are proven in bounds.
             ..wgpu::ShaderRuntimeChecks::checked()
         };
         #[allow(unsafe_code, reason = "what plans have checked is not checked again at every load of a kernel")]
-        // SAFETY: sources are this crate's own, never a file's. Every loop of theirs is bounded by parameters or constants, and
-        // indices are left unchecked only in kernels whose plans are all compared with the buffers they bind: `kernel::reach` says
-        // what that relies on.
+        // SAFETY: sources are this crate's own, never a file's. Every loop is bounded by parameters or constants, and
+        // indices are unchecked only in kernels whose plans are all compared with the buffers they bind: `kernel::reach`
+        // documents the assumptions.
         unsafe {
             self.inner.device.create_shader_module_trusted(descriptor, checks)
         }
@@ -180,7 +180,7 @@ fn entry(binding: u32, kind: BindingKind) -> wgpu::BindGroupLayoutEntry {
         BindingKind::Read => wgpu::BufferBindingType::Storage { read_only: true },
         BindingKind::ReadWrite => wgpu::BufferBindingType::Storage { read_only: false },
     };
-    // Parameters are the one binding that moves: each dispatch has its own slot of the arena.
+    // Parameters are the one binding with a dynamic offset: each dispatch has its own slot of the arena.
     let uniform = kind == BindingKind::Uniform;
     let min_binding_size = if uniform { wgpu::BufferSize::new(PARAM_SLOT as u64) } else { None };
     wgpu::BindGroupLayoutEntry {

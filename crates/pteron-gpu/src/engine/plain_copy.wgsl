@@ -1,4 +1,4 @@
-// A buffer copied to another, 16 bytes a thread at a time: what memory can do at best.
+// Copies a buffer, 16 bytes per thread at a time: the upper bound of memory bandwidth for copies.
 
 @group(0) @binding(0) var<storage, read> from_here: array<vec4<u32>>;
 @group(0) @binding(1) var<storage, read_write> to_there: array<vec4<u32>>;

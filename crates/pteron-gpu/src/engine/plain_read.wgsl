@@ -1,5 +1,5 @@
-// A buffer read and not written, 16 bytes a thread at a time: what memory can give at best. A workgroup reads 64 KiB, each thread
-// every 256th vector of them. Whether any bit was set is all that comes out, so that no read can be left out.
+// Reads a buffer, 16 bytes per thread at a time: the upper bound of memory bandwidth for reads. One workgroup reads 64 KiB,
+// each thread every 256th vector. Outputs only whether any bit was set, so that no read can be optimised away.
 
 @group(0) @binding(0) var<storage, read> from_here: array<vec4<u32>>;
 @group(0) @binding(1) var<storage, read_write> any_bit: array<u32>;

@@ -1,7 +1,7 @@
 //! How long each dispatch of a call takes on the GPU.
 //!
-//! A profiled call encodes the same dispatches with timestamps between them. A call that is not profiled knows nothing of
-//! this: no query set exists, and no command is added.
+//! A profiled call encodes the same dispatches with timestamps between them. Calls that are not profiled have no overhead:
+//! there is no query set, and no command is added.
 
 use super::Gpu;
 use super::buffers::MemoryBudget;
@@ -10,19 +10,19 @@ use crate::error::{Error, Result};
 /// How the dispatches of a call were timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timing {
-    /// Timestamps between the dispatches of one pass: the call is the one that always runs.
+    /// Timestamps between the dispatches of one pass: the call is the same as without profiling.
     InsidePass,
-    /// A pass for each dispatch, timed as a whole, where timestamps inside one are not offered. Starting a pass takes time
-    /// of its own, so that small kernels look slower than they are.
+    /// One pass per dispatch, timed as a whole, where timestamps inside a pass are not available. Starting a pass takes
+    /// time, so small kernels look slower than they are.
     PassPerDispatch,
 }
 
-/// What a call did on the GPU, dispatch by dispatch.
+/// The dispatches of a call on the GPU, with their times.
 #[derive(Clone, Debug)]
 pub struct Profile {
     /// How it was timed.
     pub timing: Timing,
-    /// Nanoseconds of one tick of the GPU's clock.
+    /// Nanoseconds per tick of the GPU's clock.
     pub tick_ns: f64,
     /// The dispatches in order.
     pub dispatches: Vec<DispatchTime>,
@@ -33,23 +33,23 @@ pub struct Profile {
 pub struct DispatchTime {
     /// The operator's name in the file.
     pub operator: String,
-    /// Which call of its graph it is.
+    /// The index of the call in its graph.
     pub call: usize,
-    /// The kernel's label. Kernels that do several jobs have a label for each.
+    /// The kernel's label. Kernels with several uses have one label per use.
     pub kernel: &'static str,
     /// Workgroups.
     pub grid: [u32; 2],
-    /// The live bytes of everything bound, each tensor whole: an estimate from shapes. A kernel that touches a part of a
-    /// tensor (one that writes a cache, or looks rows up in a table) moves less.
+    /// The live bytes of all bound tensors, each counted whole: an estimate from shapes. A kernel that touches a part of a
+    /// tensor (one that writes a cache, or gathers rows of a table) moves less.
     pub bytes: u64,
-    /// When it started, in ticks of the GPU's clock. All calls on a device share the clock.
+    /// Start, in ticks of the GPU's clock. All calls on a device share the clock.
     pub start: u64,
-    /// When it ended.
+    /// End, in ticks.
     pub end: u64,
 }
 
 impl Profile {
-    /// Ticks as nanoseconds.
+    /// Converts ticks to nanoseconds.
     #[must_use]
     pub fn nanoseconds(&self, ticks: u64) -> f64 {
         ticks as f64 * self.tick_ns
@@ -71,7 +71,7 @@ impl Profile {
 /// The largest query set every device allows.
 const SET: u32 = wgpu::QUERY_SET_MAX_QUERIES;
 
-/// The query sets of one call and where their answers go.
+/// The query sets of one call and the buffers for their results.
 #[derive(Debug)]
 pub(super) struct TimestampRecorder {
     timing: Timing,
@@ -84,7 +84,7 @@ pub(super) struct TimestampRecorder {
 }
 
 impl Gpu {
-    /// The best way to time dispatches on this device.
+    /// Returns the best way to time dispatches on this device.
     ///
     /// # Errors
     /// A device without timestamps.
@@ -138,7 +138,7 @@ impl TimestampRecorder {
         }
     }
 
-    /// The timestamps of a pass that is one dispatch. Sets hold an even number, so that both are in one.
+    /// The timestamps of a pass with one dispatch. Sets hold an even number, so that both are in one set.
     pub(super) fn both_sides(&self, dispatch: u32) -> Option<wgpu::ComputePassTimestampWrites<'_>> {
         let query = dispatch.saturating_mul(2);
         let query_set = self.sets.get((query / SET) as usize)?;
@@ -149,7 +149,7 @@ impl TimestampRecorder {
         })
     }
 
-    /// Brings the answers to where the host can read them.
+    /// Resolves the queries into a buffer that the host can map.
     pub(super) fn resolve(&self, encoder: &mut wgpu::CommandEncoder) {
         for (first, set) in (0..self.queries).step_by(SET as usize).zip(&self.sets) {
             let count = (self.queries - first).min(SET);
@@ -164,7 +164,7 @@ impl TimestampRecorder {
         u64::from(self.queries) * u64::from(wgpu::QUERY_SIZE)
     }
 
-    /// The answers, once the call is submitted.
+    /// Reads the results, once the call is submitted.
     pub(super) async fn finish(mut self, gpu: &Gpu) -> Result<Profile> {
         let bytes = if self.queries == 0 { Vec::new() } else { gpu.read(&self.readback, self.bytes()).await? };
         let ticks: Vec<u64> = bytemuck::pod_collect_to_vec(&bytes);
@@ -185,7 +185,7 @@ mod tests {
     use crate::ir::DataType;
     use crate::testing::{Sketch, dims, gpu};
 
-    /// A chain of sigmoids, each a dispatch.
+    /// A chain of sigmoids, one dispatch per sigmoid.
     fn chain(length: usize) -> Sketch {
         let mut sketch = Sketch::new();
         let mut last = sketch.input(DataType::Float32, &[5, 3]);
@@ -198,7 +198,8 @@ mod tests {
         sketch
     }
 
-    /// The same answer in both ways and without, and a time for each dispatch, past the end of one query set.
+    /// Outputs are the same with both kinds of timing and without, and every dispatch has a time, past the end of one query
+    /// set.
     #[test]
     fn every_dispatch_has_a_time() {
         let loaded = chain(SET as usize + 3).load(&LoadOptions::default()).unwrap();

@@ -1,31 +1,31 @@
-//! How far loading is, for those who wait.
+//! Loading progress.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::load::PreparedGraph;
 
-/// How far loading is. The totals are known before anything is uploaded and stay; what is done grows until it is equal.
+/// Loading progress. Totals are known before anything is uploaded and do not change; counts grow until they reach them.
 /// Constants are uploaded while pipelines compile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoadProgress {
     /// Bytes of constants that have been handed to the device.
     pub uploaded_bytes: u64,
-    /// Bytes of all constants, as the device holds them; what operators of a graph share counts once.
+    /// Bytes of all constants, in their form on the device; constants that operators of a graph share count once.
     pub total_bytes: u64,
     /// Pipelines that are ready.
     pub ready_pipelines: u64,
-    /// All pipelines that are needed, those the device has from earlier loads among them.
+    /// All pipelines that are needed, including those the device has from earlier loads.
     pub total_pipelines: u64,
 }
 
 #[cfg(not(target_arch = "wasm32"))]
 type Callback = dyn Fn(LoadProgress) + Send + Sync;
-/// A browser has one thread, and what its closures hold cannot be sent to another.
+/// A browser has one thread, and closures there are not `Send`.
 #[cfg(target_arch = "wasm32")]
 type Callback = dyn Fn(LoadProgress);
 
-/// A function that is told how far loading is. It is called often and by the threads that load, one call at a time, so it should be
+/// A callback for loading progress. It is called often and from the loading threads, one call at a time, so it should be
 /// quick.
 ///
 /// ```
@@ -56,28 +56,28 @@ impl fmt::Debug for OnProgress {
     }
 }
 
-/// Counts what has been loaded, of one graph or of several, and tells it. The default tells nobody.
+/// Counts loaded constants and pipelines, of one graph or of several, and reports them. The default has no callback.
 #[derive(Debug, Default)]
 pub struct ProgressCounter<'a> {
-    /// Held while it is told, so that what is told never shrinks.
+    /// Locked while progress is reported, so that reported counts never decrease.
     now: Mutex<LoadProgress>,
     listener: Option<&'a OnProgress>,
 }
 
 impl<'a> ProgressCounter<'a> {
-    /// Nothing is loaded yet.
+    /// Creates a counter at zero.
     #[must_use]
     pub fn new(listener: Option<&'a OnProgress>) -> Self {
         Self { now: Mutex::default(), listener }
     }
 
-    /// Adds a graph that will be loaded to the totals.
+    /// Adds a graph to be loaded to the totals.
     pub fn expect(&mut self, graph: &PreparedGraph) {
         self.expect_pipelines(graph);
         self.now.get_mut().unwrap_or_else(PoisonError::into_inner).total_bytes += graph.constant_bytes();
     }
 
-    /// The same for a graph whose constants come later and are not told of.
+    /// Adds a graph whose constants are uploaded later and not reported.
     pub fn expect_pipelines(&mut self, graph: &PreparedGraph) {
         self.now.get_mut().unwrap_or_else(PoisonError::into_inner).total_pipelines += graph.pipelines();
     }

@@ -1,4 +1,4 @@
-//! GPU memory of everything that is loaded together, counted before it is made.
+//! A budget of GPU memory shared by several graphs, reserved before it is allocated.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::Gpu;
 use crate::error::{Error, Result};
 
-/// GPU memory that several graphs may take together with their states, such as those of a method. Cheap to clone: clones share
-/// what is taken, and what is dropped is given back.
+/// GPU memory that several graphs, such as those of a method, and their states may take in total. Cheap to clone: clones
+/// share the count, and dropped reservations are returned.
 #[derive(Clone, Debug, Default)]
 pub struct SharedBudget {
     inner: Arc<Total>,
@@ -20,28 +20,28 @@ struct Total {
 }
 
 impl SharedBudget {
-    /// A budget of so many bytes, or of what the device has.
+    /// Creates a budget of that many bytes, or of the device's memory.
     #[must_use]
     pub fn new(limit: Option<u64>) -> Self {
         Self { inner: Arc::new(Total { limit, used: AtomicU64::new(0) }) }
     }
 
-    /// Bytes that may be taken in all, if that is limited.
+    /// The limit in bytes, if there is one.
     #[must_use]
     pub fn limit(&self) -> Option<u64> {
         self.inner.limit
     }
 
-    /// Bytes that are taken.
+    /// Bytes reserved.
     #[must_use]
     pub fn used(&self) -> u64 {
         self.inner.used.load(Ordering::Relaxed)
     }
 
-    /// Whether all that was planned so far fits this budget, and the device together with what else is loaded on it.
+    /// Checks that everything planned so far fits this budget, and fits the device along with everything else loaded on it.
     ///
     /// # Errors
-    /// [`Error::TooLarge`], with what is needed and what there is.
+    /// [`Error::TooLarge`], with the bytes needed and the bytes allowed.
     pub fn check(&self, gpu: &Gpu) -> Result<()> {
         self.check_for("all that is loaded with one state", gpu)
     }
@@ -60,14 +60,14 @@ impl SharedBudget {
         }
     }
 
-    /// Counts memory that is to be made, whether there is so much or not: [`check`](Self::check) tells when all is counted.
+    /// Reserves memory to be allocated, whether it fits or not: [`check`](Self::check) verifies the total.
     pub(super) fn plan(&self, gpu: &Gpu, bytes: u64) -> Reservation {
         let totals = [Arc::clone(&self.inner), Arc::clone(&gpu.inner.memory.inner)];
         totals.iter().for_each(|total| total.add(bytes));
         Reservation { totals, bytes }
     }
 
-    /// Counts memory that is to be made now, if there is so much.
+    /// Reserves memory to be allocated now, if it fits.
     pub(super) fn reservation(&self, what: &str, gpu: &Gpu, bytes: u64) -> Result<Reservation> {
         let reservation = self.plan(gpu, bytes);
         self.check_for(what, gpu)?;
@@ -76,7 +76,7 @@ impl SharedBudget {
 }
 
 impl Total {
-    /// Nothing counts past the end: what is too much stays too much.
+    /// Saturates, so that a total that is too large stays too large.
     fn add(&self, bytes: u64) {
         let add = |used: u64| Some(used.saturating_add(bytes));
         let _ = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
@@ -88,7 +88,7 @@ impl Total {
     }
 }
 
-/// Memory that counts as taken as long as this lives.
+/// Memory that is reserved until this is dropped.
 #[derive(Debug)]
 pub(super) struct Reservation {
     totals: [Arc<Total>; 2],
@@ -101,7 +101,7 @@ impl Drop for Reservation {
     }
 }
 
-/// The memory of a graph in a budget: its own, and that of its first states as long as they are not made.
+/// The memory of a graph in a budget: its own, and that of its first states until they are created.
 #[derive(Debug)]
 pub(super) struct GraphReservation {
     budget: SharedBudget,
@@ -110,7 +110,7 @@ pub(super) struct GraphReservation {
 }
 
 impl GraphReservation {
-    /// Counts what a graph is going to take.
+    /// Reserves the memory that a graph is going to take.
     pub(super) fn plan(gpu: &Gpu, budget: &SharedBudget, own_bytes: u64, state_bytes: u64) -> Self {
         let first_states = Mutex::new(vec![budget.plan(gpu, state_bytes)]);
         Self { budget: budget.clone(), own: vec![budget.plan(gpu, own_bytes)], first_states }
@@ -120,18 +120,18 @@ impl GraphReservation {
         &self.budget
     }
 
-    /// Counts one more of the states that are made first.
+    /// Reserves one more of the states that are created first.
     pub(super) fn expect_state(&self, gpu: &Gpu, bytes: u64) {
         let reservation = self.budget.plan(gpu, bytes);
         self.first_states.lock().unwrap_or_else(PoisonError::into_inner).push(reservation);
     }
 
-    /// Keeps what was taken later, as long as the graph lives.
+    /// Keeps later reservations as long as the graph lives.
     pub(super) fn keep(&mut self, reservations: Vec<Reservation>) {
         self.own.extend(reservations);
     }
 
-    /// Memory of one more state.
+    /// Reserves the memory of one more state.
     pub(super) fn state(&self, gpu: &Gpu, bytes: u64) -> Result<Reservation> {
         let planned = self.first_states.lock().unwrap_or_else(PoisonError::into_inner).pop();
         planned.map_or_else(|| self.budget.reservation("one more state", gpu, bytes), Ok)

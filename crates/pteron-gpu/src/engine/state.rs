@@ -1,4 +1,4 @@
-//! The tensors that calls change and keep, and the bind groups that name them.
+//! The tensors that calls change and keep, and the bind groups that refer to them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub struct State {
     pub(super) buffers: StateBuffers,
     /// Bind groups of the recipes that touch the state, by operator and recipe.
     pub(super) groups: HashMap<(usize, usize), wgpu::BindGroup>,
-    /// How many elements the last call fed back, by feedback edge.
+    /// The number of elements the last call fed back, by feedback edge.
     pub(super) fed: Vec<Option<u64>>,
     /// The input of each feedback edge.
     fed_inputs: Vec<usize>,
@@ -46,7 +46,7 @@ impl State {
         self.fed_elements(input).is_some()
     }
 
-    /// How many elements the last call fed back into an input.
+    /// The number of elements the last call fed back into an input.
     pub(super) fn fed_elements(&self, input: usize) -> Option<u64> {
         self.fed_inputs.iter().position(|&fed| fed == input).and_then(|edge| self.fed[edge])
     }
@@ -77,11 +77,11 @@ impl LoadedGraph {
         tensor_bytes(&self.graph, &self.memory)
     }
 
-    /// Creates a state with the initial values that the file has.
+    /// Creates a state with the initial values of the file.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] if it needs more than the budget or the device has left; everything else stays usable, and dropping
-    /// other states makes room.
+    /// [`Error::TooLarge`] if it needs more than the budget or the device has left; everything else stays usable, and
+    /// dropping other states frees memory.
     pub fn new_state(&self) -> Result<State> {
         let reservation = self.reservation.state(&self.gpu, self.state_bytes())?;
         let mut budget = MemoryBudget::new(None);
@@ -109,7 +109,7 @@ impl LoadedGraph {
         Ok(state)
     }
 
-    /// Puts a state back to its initial values.
+    /// Resets a state to its initial values.
     ///
     /// # Errors
     /// A state of another graph, or a device that fails.
@@ -128,10 +128,10 @@ impl LoadedGraph {
         self.gpu.check()
     }
 
-    /// Copies a state as it is after the calls started so far.
+    /// Copies a state as it is after all calls started so far.
     ///
     /// # Errors
-    /// No memory for it, or a state of another graph.
+    /// Out of memory, or a state of another graph.
     pub fn clone_state(&self, state: &State) -> Result<State> {
         self.check_state(state)?;
         let mut copy = self.new_state()?;
@@ -147,7 +147,7 @@ impl LoadedGraph {
         Ok(copy)
     }
 
-    /// Checks that a state was made by this graph.
+    /// Checks that a state was created by this graph.
     pub(super) fn check_state(&self, state: &State) -> Result<()> {
         match Arc::ptr_eq(&self.identity, &state.graph) {
             true => Ok(()),

@@ -1,4 +1,4 @@
-//! A graph whose constants are on their way.
+//! Streaming load: a graph whose constants arrive after it is loaded.
 
 use std::borrow::Cow;
 
@@ -9,37 +9,37 @@ use super::upload;
 use crate::error::Result;
 use crate::ir::ConstantId;
 
-/// A graph that is ready but for its constants: those come in pieces. Until then they are zeros.
+/// A graph that is ready except for its constants, which arrive in pieces. They are zeros until then.
 #[derive(Debug)]
 pub struct StreamingGraph {
     pub(super) loaded: LoadedGraph,
     pub(super) writer: ConstantWriter,
     pub(super) budget: MemoryBudget,
-    /// Bytes written since the queue was last told to take them.
+    /// Bytes written since the queue was last flushed.
     pub(super) waiting: usize,
 }
 
-/// So many bytes at most wait in staging memory of the driver.
+/// The most bytes that wait in the driver's staging memory.
 const MOST_WAITING: usize = 32 << 20;
 
 impl StreamingGraph {
-    /// The graph, for trying how fast it is. What it answers means nothing.
+    /// The graph, for benchmarks. Its outputs are meaningless.
     #[must_use]
     pub fn incomplete(&self) -> &LoadedGraph {
         &self.loaded
     }
 
-    /// The constants it waits for, with their lengths in bytes. Of those that are equal one stands for all.
+    /// The constants it waits for, with their lengths in bytes. Equal constants are listed once.
     pub fn constants(&self) -> impl Iterator<Item = (ConstantId, u64)> {
         self.writer.constants()
     }
 
-    /// Writes the next bytes of a constant, however many. Natively this waits now and then until the device has taken what was
-    /// written; in a browser nothing can wait here, and [`Gpu::wait_idle`](super::Gpu::wait_idle) does.
+    /// Writes the next bytes of a constant, of any length. Natively this sometimes blocks until the device has completed
+    /// pending writes; in a browser nothing can block here, and [`Gpu::wait_idle`](super::Gpu::wait_idle) waits instead.
     ///
     /// # Errors
-    /// A number that GPUs cannot hold, no memory, or a device that fails. What has come of the constant is then to be
-    /// [forgotten](Self::restart).
+    /// A number that the GPU's element type cannot represent, out of memory, or a device that fails. The constant must then
+    /// be [restarted](Self::restart).
     pub fn write(&mut self, constant: ConstantId, bytes: &[u8]) -> Result<()> {
         let (gpu, budget) = (&self.loaded.gpu, &mut self.budget);
         let put = &mut |buffer: &wgpu::Buffer, start, data: Cow<'_, [u8]>, _| upload::write(gpu, buffer, start, &data);
@@ -52,15 +52,15 @@ impl StreamingGraph {
         Ok(())
     }
 
-    /// Forgets what has come of a constant, because it was damaged.
+    /// Discards the uploaded part of a constant, because it was damaged.
     pub fn restart(&mut self, constant: ConstantId) {
         self.writer.restart(constant);
     }
 
-    /// The graph, now that all constants have come.
+    /// Returns the graph once all constants have arrived.
     ///
     /// # Errors
-    /// A constant of which a part is missing, or a device that has failed.
+    /// A constant that is incomplete, or a device that has failed.
     pub fn finish(self) -> Result<LoadedGraph> {
         self.writer.check_full(&self.loaded.graph)?;
         self.loaded.gpu.check()?;

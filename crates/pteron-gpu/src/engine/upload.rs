@@ -1,7 +1,7 @@
-//! Bytes on their way from the mapped file to buffers.
+//! Uploads from the mapped file to buffers.
 //!
-//! Natively, a few threads each fill a staging buffer, have it copied, and fill it again: a byte is copied once by the host, pages of
-//! the file are read by several threads, and what waits to be copied is bounded however large the constants are.
+//! Natively, a few threads each write a staging buffer, submit its copy, and reuse it: the host copies each byte once,
+//! several threads read pages of the file, and pending copies are bounded however large the constants are.
 
 use std::borrow::Cow;
 
@@ -17,7 +17,7 @@ pub(super) use browser::{flush, upload};
 #[cfg(not(target_arch = "wasm32"))]
 pub(super) use native::{flush, upload};
 
-/// Bytes that are handed over at once: so many that each hand-over costs little, so few that a large constant is seen to move.
+/// Bytes per batch: large enough that the overhead is small, small enough that a large constant shows progress.
 const BATCH: usize = 8 << 20;
 
 /// Whether bytes count as progress.
@@ -27,10 +27,10 @@ pub(super) enum Counted {
     No,
 }
 
-/// Writes bytes from a place in a buffer on.
+/// Writes bytes to a buffer, starting at an offset.
 pub(super) type WriteFn<'p, 'd> = dyn FnMut(&wgpu::Buffer, u64, Cow<'d, [u8]>, Counted) + 'p;
 
-/// Writes bytes through the queue, which copies what it is given. The last word is filled up with zeros.
+/// Writes bytes through the queue, which copies them. The last word is padded with zeros.
 pub(super) fn write(gpu: &Gpu, buffer: &wgpu::Buffer, start: u64, data: &[u8]) {
     let (whole, rest) = data.split_at(data.len() - data.len() % 4);
     if !whole.is_empty() {
@@ -43,7 +43,7 @@ pub(super) fn write(gpu: &Gpu, buffer: &wgpu::Buffer, start: u64, data: &[u8]) {
     }
 }
 
-/// What a copy of so many bytes moves: whole words, which every buffer has room for.
+/// The size of a copy of `bytes` bytes: whole words, which every buffer has room for.
 const fn words(bytes: usize) -> usize {
     bytes.next_multiple_of(4)
 }

@@ -1,4 +1,4 @@
-//! Waiting for a callback as a future.
+//! A future that waits for a callback.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -14,7 +14,7 @@ impl<T> OneShot<T> {
         Self(Arc::new(Mutex::new((None, None))))
     }
 
-    /// The half for the callback.
+    /// The callback's side.
     pub(crate) fn sender(&self) -> impl FnOnce(T) + use<T> {
         let shared = Arc::clone(&self.0);
         move |value| {
@@ -26,7 +26,7 @@ impl<T> OneShot<T> {
         }
     }
 
-    /// The value, when it has come.
+    /// Waits for the value.
     pub(crate) async fn wait(self) -> T {
         poll_fn(|cx| {
             let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -42,11 +42,11 @@ impl<T> OneShot<T> {
     }
 }
 
-/// Lets one call at a time through; the others wait without holding a thread.
+/// Lets one call through at a time; the others wait without blocking a thread.
 #[derive(Debug, Default)]
 pub(crate) struct AsyncLock(Mutex<(bool, VecDeque<Waker>)>);
 
-/// Closes the gate until it is dropped.
+/// Holds the lock until it is dropped.
 #[derive(Debug)]
 pub(crate) struct AsyncLockGuard<'a>(&'a AsyncLock);
 
@@ -69,7 +69,7 @@ impl Drop for AsyncLockGuard<'_> {
     fn drop(&mut self) {
         let mut gate = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
         gate.0 = false;
-        // All of them: one that was given up would otherwise take the turn of another with it.
+        // Wakes all: a single wake-up would be lost if that future was dropped.
         gate.1.drain(..).for_each(Waker::wake);
     }
 }

@@ -1,4 +1,4 @@
-//! A file whose bytes are used only if this user wrote them, all of them, and for the same purpose.
+//! A file whose bytes are used only if this user wrote all of them, for the same purpose.
 
 use std::fs;
 use std::io::{self, Write};
@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 use pteron_files::WriteOptions;
 use sha2::{Digest, Sha256};
 
-/// What a file starts with; the seal and the bytes follow.
+/// The magic bytes at the start; the seal and the data follow.
 const MAGIC: &[u8; 16] = b"pteron pipelines";
-/// Larger files are not read. What grew so large holds much that nobody uses any more.
+/// Larger files are not read. A file of that size holds mostly stale pipelines.
 const LARGEST: u64 = 256 << 20;
 
-/// A file that a crash of the system damages is made again.
+/// A file that is damaged by a system crash is written again.
 const OPTIONS: WriteOptions = WriteOptions { private: true, sync: false };
 
-/// A hash of a file's bytes and of what they are for.
+/// A hash of a file's bytes and their purpose.
 pub(super) type Fingerprint = [u8; 32];
 
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(super) struct CacheFile {
 }
 
 impl CacheFile {
-    /// The file of a name in a folder, for bytes of just this identity.
+    /// A file in a folder, for bytes of exactly this identity.
     pub(super) fn new(folder: &Path, name: &str, identity: &str) -> Self {
         Self { path: folder.join(format!("{name}.bin")), identity: identity.to_owned() }
     }
@@ -34,7 +34,7 @@ impl CacheFile {
         &self.path
     }
 
-    /// The seal that these bytes have in this file.
+    /// The seal of these bytes in this file.
     pub(super) fn fingerprint(&self, data: &[u8]) -> Fingerprint {
         let mut hash = Sha256::new();
         hash.update((self.identity.len() as u64).to_le_bytes());
@@ -43,9 +43,9 @@ impl CacheFile {
         hash.finalize().into()
     }
 
-    /// What is in the file; `None` where there is none.
+    /// Reads the file's content; `None` if there is no file.
     pub(super) fn read(&self) -> io::Result<Option<(Fingerprint, Vec<u8>)>> {
-        // The name itself must be the file's, and what is opened must be nobody else's.
+        // The path must not be a link, and the opened file must belong to this user.
         match fs::symlink_metadata(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             other => check(&other?)?,
@@ -55,7 +55,7 @@ impl CacheFile {
         Ok(Some(found))
     }
 
-    /// The seal and the data of a file's content; `None` if the seal does not fit.
+    /// The seal and the data of a file's content; `None` if the seal does not match.
     pub(super) fn parse(&self, mut bytes: Vec<u8>) -> Option<(Fingerprint, Vec<u8>)> {
         let (fingerprint, _) = bytes.strip_prefix(MAGIC)?.split_first_chunk()?;
         let fingerprint: Fingerprint = *fingerprint;
@@ -63,17 +63,17 @@ impl CacheFile {
         (fingerprint == self.fingerprint(&data)).then_some((fingerprint, data))
     }
 
-    /// What a file with these bytes holds.
+    /// The content of a file with this data.
     pub(super) fn content(&self, data: &[u8]) -> Vec<u8> {
         [&MAGIC[..], &self.fingerprint(data), data].concat()
     }
 
-    /// Whether a file with these bytes would be read again.
+    /// Whether a file with this data would be read again.
     pub(super) fn holds(data: &[u8]) -> bool {
         (MAGIC.len() + size_of::<Fingerprint>() + data.len()) as u64 <= LARGEST
     }
 
-    /// Puts bytes in the place of what was there. Whoever reads finds the old file or the new one, also where several write.
+    /// Replaces the file atomically: readers see the old file or the new one, also with several writers.
     pub(super) fn write(&self, fingerprint: &Fingerprint, data: &[u8]) -> io::Result<()> {
         if let Some(folder) = self.path.parent() {
             private_folder(folder)?;
@@ -86,7 +86,7 @@ impl CacheFile {
     }
 }
 
-/// Whether nobody but this user can have written a file.
+/// Checks that nobody but this user can have written a file.
 fn check(metadata: &fs::Metadata) -> io::Result<()> {
     let fault = match () {
         () if !metadata.is_file() => "it is not a file",
@@ -109,7 +109,7 @@ fn private_folder(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Elsewhere the folder decides who may write, and a user's folders are the user's.
+/// Elsewhere the folder decides who may write, and a user's folders belong to the user.
 #[cfg(not(unix))]
 fn is_own(_: &fs::Metadata) -> bool {
     true
@@ -206,19 +206,19 @@ mod tests {
         fs::write(&target, file.content(b"pipelines")).unwrap();
         std::os::unix::fs::symlink(&target, file.path()).unwrap();
         refused("it is not a file");
-        // A link is replaced, and what it leads to stays.
+        // A link is replaced, and its target stays.
         write(&file, b"new").unwrap();
         assert_eq!(
             (data(&file).unwrap().unwrap(), fs::read(&target).unwrap()),
             (b"new".to_vec(), file.content(b"pipelines"))
         );
-        // 8 TiB that take no place.
+        // 8 TiB, sparse.
         if fs::File::options().write(true).open(file.path()).and_then(|file| file.set_len(8 << 40)).is_ok() {
             refused("it is too large");
         }
     }
 
-    /// Who can guess the name of a file that is being written could have a link there.
+    /// An attacker who guesses the name of the temporary file could place a link there.
     #[cfg(unix)]
     #[test]
     fn links_that_were_planted_are_not_followed() {

@@ -1,11 +1,11 @@
-//! Through the browser, which copies what it is given.
+//! Uploads through the browser, which copies the data.
 
 use super::{BATCH, Counted, WriteFn, words, write};
 use crate::engine::Gpu;
 use crate::engine::progress::ProgressCounter;
 use crate::error::Result;
 
-/// Writes what `make` puts.
+/// Writes the data that `make` puts.
 pub(in crate::engine) fn upload<'d, T>(
     gpu: &Gpu,
     loading: &ProgressCounter<'_>,
@@ -22,7 +22,7 @@ pub(in crate::engine) fn upload<'d, T>(
     })
 }
 
-/// Lets the queue take what was written. Browsers do so by themselves, and nothing can wait for them here.
+/// Flushes the queue. Browsers do so by themselves, and nothing can wait for them here.
 #[allow(clippy::unnecessary_wraps, reason = "natively this can fail")]
 pub(in crate::engine) fn flush(_gpu: &Gpu) -> Result<()> {
     Ok(())

@@ -1,4 +1,4 @@
-//! Through staging buffers, by several threads.
+//! Uploads through staging buffers, on several threads.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -14,10 +14,10 @@ use crate::engine::progress::ProgressCounter;
 use crate::engine::wait::OneShot;
 use crate::error::{Error, Result};
 
-/// The most staging buffers. One thread that copies is not as fast as memory is; many are not faster than a few.
+/// The most staging buffers. One copying thread does not saturate memory; many are no faster than a few.
 const MAX_STAGING_BUFFERS: usize = 4;
 
-/// Part of some bytes, and where it goes.
+/// A range of bytes and its destination.
 struct UploadChunk<'d> {
     data: Arc<Cow<'d, [u8]>>,
     range: Range<usize>,
@@ -26,7 +26,7 @@ struct UploadChunk<'d> {
     counted: Counted,
 }
 
-/// Takes what is to be written, and cuts it into batches that fit a staging buffer.
+/// Collects the data to write, and cuts it into batches that fit a staging buffer.
 struct Batches<'d> {
     batch: Vec<UploadChunk<'d>>,
     room: usize,
@@ -34,7 +34,7 @@ struct Batches<'d> {
     lanes: SyncSender<Vec<UploadChunk<'d>>>,
 }
 
-/// Writes what `make` puts, about `bytes` in all. When this returns everything is submitted; it need not have run.
+/// Writes the data that `make` puts, about `bytes` in total. On return everything is submitted, but may not have run.
 pub(in crate::engine) fn upload<'d, T>(
     gpu: &Gpu,
     loading: &ProgressCounter<'_>,
@@ -44,7 +44,7 @@ pub(in crate::engine) fn upload<'d, T>(
     let size = usize::try_from(bytes).unwrap_or(BATCH).next_multiple_of(16).clamp(1 << 16, BATCH);
     let batches = usize::try_from(bytes).unwrap_or(usize::MAX).div_ceil(size);
     let lanes = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_STAGING_BUFFERS).min(batches).max(1);
-    // Made here and not by the threads: errors of memory belong to the scope that the caller has opened on this one.
+    // Created here and not by the threads: out-of-memory errors belong to the scope that the caller has opened on this one.
     let stages: Vec<StagingBuffer> = (0..lanes).map(|_| StagingBuffer::new(gpu, size)).collect();
     let (sender, batches) = sync_channel(lanes);
     let batches = Arc::new(Mutex::new(batches));
@@ -54,7 +54,7 @@ pub(in crate::engine) fn upload<'d, T>(
             scope.spawn(move || stage.run(gpu, &batches, loading))
         };
         let workers: Vec<_> = stages.into_iter().map(run).collect();
-        // Theirs alone: where all have ended, nobody waits for them to take another batch.
+        // Only the threads hold the receiver: once all have ended, sends fail.
         drop(batches);
         let mut batches = Batches { batch: Vec::new(), room: size, size, lanes: sender };
         let made = make(&mut |buffer, start, data, counted| batches.put(buffer, start, data, counted));
@@ -68,7 +68,7 @@ pub(in crate::engine) fn upload<'d, T>(
 }
 
 impl<'d> Batches<'d> {
-    /// Writes bytes from a place in a buffer on.
+    /// Writes bytes to a buffer, starting at an offset.
     fn put(&mut self, buffer: &wgpu::Buffer, start: u64, data: Cow<'d, [u8]>, counted: Counted) {
         let data = Arc::new(data);
         let mut from = 0;
@@ -88,13 +88,13 @@ impl<'d> Batches<'d> {
         let batch = std::mem::take(&mut self.batch);
         self.room = self.size;
         if !batch.is_empty() {
-            // Nobody takes it only where all threads have failed, and they say why.
+            // A send fails only if all threads have failed, and they return the reason.
             let _ = self.lanes.send(batch);
         }
     }
 }
 
-/// A staging buffer, mapped while it is filled.
+/// A staging buffer, mapped while it is written.
 struct StagingBuffer {
     buffer: wgpu::Buffer,
 }
@@ -110,7 +110,7 @@ impl StagingBuffer {
         Self { buffer }
     }
 
-    /// Takes batches until there are no more.
+    /// Processes batches until there are no more.
     fn run(self, gpu: &Gpu, batches: &Mutex<Receiver<Vec<UploadChunk<'_>>>>, loading: &ProgressCounter<'_>) -> Result<()> {
         let next = || batches.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let mut submitted = None;
@@ -125,7 +125,7 @@ impl StagingBuffer {
         Ok(())
     }
 
-    /// Maps the buffer again when what was submitted has been copied.
+    /// Maps the buffer again once the submitted copies have completed.
     fn map(&self, gpu: &Gpu, submission: wgpu::SubmissionIndex) -> Result<()> {
         let mapped = OneShot::new();
         self.buffer.slice(..).map_async(wgpu::MapMode::Write, mapped.sender());
@@ -157,7 +157,7 @@ impl StagingBuffer {
     }
 }
 
-/// Lets the device take what was written through the queue, and waits for it: until then it lies in staging memory.
+/// Flushes writes of the queue and waits for them: until then they occupy staging memory.
 pub(in crate::engine) fn flush(gpu: &Gpu) -> Result<()> {
     let submission_index = Some(gpu.inner.queue.submit([]));
     count(&gpu.inner.counters.submits, 1);
@@ -165,7 +165,7 @@ pub(in crate::engine) fn flush(gpu: &Gpu) -> Result<()> {
     waited.map(|_| ()).or_else(|error| failed(gpu, error.to_string()))
 }
 
-/// A device that is lost says so better than what failed because of it.
+/// Reports a lost device in preference to an error that it caused.
 fn failed<T>(gpu: &Gpu, reason: String) -> Result<T> {
     gpu.check()?;
     Err(Error::Device(reason))
