@@ -66,7 +66,7 @@ impl<'a> Args<'a> {
         Err(OpError::new(name, format!("is {}, expected {expected}", value.kind())))
     }
 
-    /// The elements and the bound of a tensor that was taken.
+    /// The element type and the bound of a tensor that was taken.
     #[must_use]
     pub fn info(&self, tensor: TensorId) -> TensorInfo {
         graph::info(self.infos, tensor)
@@ -128,7 +128,7 @@ impl<'a> Args<'a> {
         self.graph.value(*self.call.args.get(self.next)?)
     }
 
-    /// What was taken so far.
+    /// Returns the data flow of the arguments taken so far.
     pub(crate) fn into_flow(self) -> Flow {
         self.flow
     }

@@ -1,23 +1,23 @@
 //! Bounds on the memory and work that decoding, fusing and planning a graph may take.
 //!
-//! Calls may share values: a thousand calls can name one list of a thousand tensors, and each has its own list once it is decoded.
-//! Whatever can grow so is charged here before it is allocated, against limits that follow from the size of the graph. Graphs of real
-//! models stay far below them.
+//! Calls may share values: a thousand calls can refer to one list of a thousand tensors, and each has its own list once it
+//! is decoded. Anything that can grow like this is charged here before it is allocated, against limits proportional to the
+//! size of the graph. Graphs of real models stay far below them.
 
 use std::fmt;
 
 use crate::error::{Error, Result};
 use crate::ir::{self, Value};
 
-/// Bytes that each item of a graph justifies while it is rewritten and decoded.
+/// Bytes allowed per item of a graph while it is rewritten and decoded.
 const BYTES_PER_ITEM: u64 = 512;
-/// Bytes that each item justifies while it is planned: an operator may have some tens of recipes.
+/// Bytes allowed per item while it is planned: an operator may have some tens of recipes.
 const PLAN_BYTES_PER_ITEM: u64 = 8 * 1024;
-/// Bytes that any graph may take.
+/// Bytes allowed for any graph.
 const FREE_BYTES: u64 = 4 << 20;
-/// Steps of work that each item justifies, in one phase.
+/// Steps of work allowed per item, in one phase.
 const STEPS_PER_ITEM: u64 = 256;
-/// Steps that any graph may take.
+/// Steps allowed for any graph.
 const FREE_STEPS: u64 = 1 << 20;
 
 /// The size of a graph: its calls, their arguments, its values and their list items.

@@ -3,8 +3,9 @@
 use crate::graph::{Graph, Role};
 use crate::live::TensorId;
 
-/// Bytes of constants that a call reads for one row of its outputs, as the GPU stores them: each constant whole, as often as an operator
-/// reads it, and one index of those that operators declare to [slice](crate::args::Args::reads_slices), such as tables that are looked up.
+/// Bytes of constants that a call reads for one row of its outputs, in their form on the GPU: each constant whole, once per
+/// operator that reads it, and one index of those that operators declare to [slice](crate::args::Args::reads_slices), such
+/// as embedding tables.
 #[must_use]
 pub fn constant_bytes_per_row(graph: &Graph) -> u64 {
     // The constant that each tensor is, or aliases.
@@ -34,7 +35,7 @@ mod tests {
     use crate::ir::{DataType, Value};
     use crate::testing::{Sketch, noise};
 
-    /// A table of 10 rows of 8, looked up; then twice the same weights of 8 by 8, once as they are and once as a view of them.
+    /// A table of 10 rows of 8, gathered from; then the same 8 × 8 weights twice, once directly and once through a view.
     #[test]
     fn weights_count_whole_and_lookups_by_the_row() {
         let mut sketch = Sketch::new();

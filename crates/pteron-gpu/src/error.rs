@@ -9,16 +9,16 @@ use crate::shape::Dims;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{operator}: `{argument}` {}", EscapedText::sentence(reason))]
 pub struct OpError {
-    /// The operator's name, and which call of it.
+    /// The operator's name, and the index of its call.
     pub operator: String,
     /// The argument's name in the operator's schema.
     pub argument: &'static str,
-    /// What is wrong with it and what would be right, as the rest of a sentence.
+    /// The fault and the expected value, as the rest of a sentence.
     pub reason: String,
 }
 
 impl OpError {
-    /// An error about an argument. The graph fills in which operator it was.
+    /// Creates an error about an argument. The graph fills in the operator.
     pub fn new(argument: &'static str, reason: impl Into<String>) -> Self {
         Self { operator: String::new(), argument, reason: reason.into() }
     }
@@ -41,7 +41,7 @@ pub enum Error {
     UnknownOperator {
         /// Its name.
         name: String,
-        /// Which call of the graph.
+        /// The index of its call in the graph.
         index: usize,
     },
     /// An operator that rejects its arguments or the live shapes.
@@ -50,17 +50,17 @@ pub enum Error {
     /// An input of the wrong kind or shape.
     #[error("input {index} {}", EscapedText::sentence(reason))]
     Input {
-        /// Which input of the graph.
+        /// The index of the graph's input.
         index: usize,
-        /// What was found and what is allowed.
+        /// The input that was found, and what is allowed.
         reason: String,
     },
     /// An output of the wrong kind.
     #[error("output {index} {}", EscapedText::sentence(reason))]
     Output {
-        /// Which output of the graph.
+        /// The index of the graph's output.
         index: usize,
-        /// What was found and what is allowed.
+        /// The output that was found, and what is allowed.
         reason: String,
     },
     /// A tensor that kernels cannot hold, or that does not fit its graph.
@@ -68,7 +68,7 @@ pub enum Error {
     Tensor {
         /// Its value id.
         tensor: u32,
-        /// What is wrong.
+        /// The fault.
         reason: String,
     },
     /// An operator whose output would be larger than the memory reserved for it.
@@ -115,7 +115,7 @@ pub enum Error {
     InvalidFusion {
         /// The fusion.
         fusion: &'static str,
-        /// What is wrong with the graph.
+        /// The fault in the graph.
         error: Box<Error>,
     },
     /// A constant whose bytes were not found.
@@ -127,33 +127,34 @@ pub enum Error {
     /// More memory than the adapter, or the budget given to the loader, allows.
     #[error("{what} needs {need} bytes, but {limit} are allowed by {by}")]
     TooLarge {
-        /// What is too large.
+        /// The allocation that is too large.
         what: String,
         /// Bytes needed.
         need: u64,
         /// Bytes allowed.
         limit: u64,
-        /// Who sets the limit.
+        /// The source of the limit.
         by: &'static str,
     },
-    /// The device has no more memory.
+    /// The device is out of memory.
     #[error("the GPU has not enough memory: {}", EscapedText::sentence(.0))]
     OutOfMemory(String),
-    /// The host has no more memory.
+    /// The host is out of memory.
     #[error("{0} on the host; close other programs, or load a smaller one")]
     HostMemory(#[from] pteron_format::alloc::OutOfMemory),
-    /// A profile on an adapter that cannot tell the time.
+    /// Profiling on an adapter without timestamps.
     #[error("profiling needs timestamps, which {adapter} does not offer")]
     NoTimestamps {
         /// The adapter.
         adapter: String,
     },
-    /// A kernel wrote beside the bytes of a buffer, which only devices opened with guard bytes notice. A bug of this library.
+    /// A kernel wrote outside the bytes of a buffer, which only devices opened with guard bytes detect. A bug of this
+    /// library.
     #[error("guard bytes of {buffer} were overwritten, {place}; {operators} use it; please report this program")]
     GuardBytes {
         /// The buffer.
         buffer: String,
-        /// Where the first wrong byte is.
+        /// The position of the first wrong byte.
         place: String,
         /// The operators that write the buffer; where none does, those that read it.
         operators: String,
@@ -164,10 +165,10 @@ pub enum Error {
     /// A call that this API does not allow, whatever the program and the inputs are.
     #[error("{}", EscapedText::sentence(.0))]
     Misuse(String),
-    /// The device refused something.
+    /// The device rejected an operation.
     #[error("the GPU device failed: {}", EscapedText::sentence(.0))]
     Device(String),
-    /// The device was lost; what was loaded on it is gone, and can be loaded again on a new one.
+    /// The device was lost. Everything loaded on it is gone, and can be loaded again on a new one.
     #[error("the GPU device was lost: {}", EscapedText::sentence(.0))]
     Lost(String),
 }

@@ -1,4 +1,4 @@
-//! A graph with its operators decoded: which tensors each reads and writes, and where each tensor's content comes from.
+//! A graph with its operators decoded: which tensors each reads and writes, and the source of each tensor's content.
 
 mod decode;
 mod elem;
@@ -20,10 +20,10 @@ pub(crate) use decode::charge_call;
 pub(crate) use decode::{declared_flows, info};
 pub use elem::Elem;
 
-/// A tensor's elements and bound.
+/// A tensor's element type and bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TensorInfo {
-    /// Its elements on the GPU.
+    /// Its element type on the GPU.
     pub elem: Elem,
     /// Its largest dims.
     pub bound: Dims,
@@ -40,11 +40,11 @@ pub struct Node {
     pub def: &'static OpDef,
     /// The decoded operator.
     pub op: Box<dyn Op>,
-    /// What it reads and writes.
+    /// The tensors it reads and writes.
     pub flow: Flow,
 }
 
-/// Where a tensor's content comes from, which decides where its memory comes from.
+/// The source of a tensor's content, which decides where its memory comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// A constant that no operator mutates, by index into the graph's constants.
@@ -62,9 +62,9 @@ pub enum Role {
 pub struct Graph {
     /// The operators in order.
     pub nodes: Vec<Node>,
-    /// Each tensor's elements and bound, by value id; `None` for values that are not tensors.
+    /// Each tensor's element type and bound, by value id; `None` for values that are not tensors.
     pub tensors: Vec<Option<TensorInfo>>,
-    /// Where each tensor's content comes from, by value id.
+    /// The source of each tensor's content, by value id.
     pub roles: Vec<Role>,
     /// The graph's inputs.
     pub inputs: Vec<TensorId>,
@@ -72,7 +72,7 @@ pub struct Graph {
     pub outputs: Vec<TensorId>,
     /// The graph it was decoded from.
     pub source: ir::Graph,
-    /// For each constant the first that holds the same bytes.
+    /// For each constant, the first one with the same bytes.
     first_equal: Vec<u32>,
     /// How large the graph was before any rewrite.
     size: GraphSize,
@@ -88,7 +88,7 @@ impl Graph {
         Self::decode_with(source, &Fusions::NONE)
     }
 
-    /// Decodes every call of a graph and fuses operators that one kernel computes together.
+    /// Decodes every call of a graph and fuses operators that one kernel can compute.
     ///
     /// # Errors
     /// As [`decode`](Self::decode): errors name calls of the graph as it is before any fusion.
@@ -98,7 +98,8 @@ impl Graph {
         fuse::fuse(Self::assemble(source, size)?, fusions)
     }
 
-    /// Decodes a graph in which everything is written once. The work is charged to the size of the graph before any rewrite.
+    /// Decodes a graph in which every value is written once. The work is charged to the size of the graph before any
+    /// rewrite.
     pub(crate) fn assemble(source: ir::Graph, size: GraphSize) -> Result<Self> {
         let mut budget = size.budget();
         budget.memory::<(Option<TensorInfo>, Role)>(source.values.len())?;
@@ -113,7 +114,7 @@ impl Graph {
         Ok(graph)
     }
 
-    /// The same with some state tensors in 16-bit floats, and operators decoded for them.
+    /// Returns the graph with some state tensors in 16-bit floats, and operators decoded for them.
     pub(crate) fn with_f16_state(mut self, states: &[TensorId]) -> Result<Self> {
         for tensor in states {
             self.tensors[tensor.index()] = Some(TensorInfo { elem: Elem::F16, ..self.info(*tensor) });
@@ -134,7 +135,7 @@ impl Graph {
         self.size.budget()
     }
 
-    /// The elements and the bound of a tensor.
+    /// The element type and the bound of a tensor.
     ///
     /// # Panics
     /// With an id of another graph.
@@ -143,7 +144,7 @@ impl Graph {
         info(&self.tensors, tensor)
     }
 
-    /// Where a tensor's content comes from.
+    /// The source of a tensor's content.
     ///
     /// # Panics
     /// With an id of another graph.
@@ -152,7 +153,7 @@ impl Graph {
         self.roles[tensor.index()]
     }
 
-    /// The first constant that holds the same bytes in the same type as this one.
+    /// The first constant with the same bytes and the same type as this one.
     pub(crate) fn first_equal(&self, constant: u32) -> u32 {
         self.first_equal[constant as usize]
     }

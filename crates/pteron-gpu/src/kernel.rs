@@ -40,11 +40,11 @@ pub struct KernelDef {
     pub subgroups: bool,
     /// Whether it uses cooperative matrices of `f16`, which no browser has.
     pub cooperative_matrix: bool,
-    /// The types its source leaves open, and what each may be. The tests that run over every kernel try them all.
+    /// The types its source leaves open, and the allowed types of each. Tests that cover every kernel try them all.
     pub types: &'static [(&'static str, &'static [&'static str])],
     /// For a kernel that leaves functions open: every variant its operators use.
     pub variants: Option<fn() -> Vec<Variant>>,
-    /// For a kernel without bounds checks: how far its indices reach, which every plan is checked with.
+    /// For a kernel without bounds checks: the reach of its indices, which every plan is checked against.
     pub reach: Option<Reach>,
 }
 
@@ -72,7 +72,7 @@ impl KernelDef {
         self
     }
 
-    /// Finds the text of an include: that of the kernel's families first, then what every kernel may include.
+    /// Finds the text of an include: in the kernel's families first, then among the common includes.
     fn include(&self, name: &str) -> Option<&'static str> {
         let lists = self.includes.iter().copied().chain([COMMON]);
         lists.flatten().find(|(known, _)| *known == name).map(|(_, text)| *text)
@@ -93,8 +93,8 @@ impl KernelDef {
         self
     }
 
-    /// The same kernel, compiled without bounds checks on native targets: every plan that dispatches it is checked against its largest
-    /// indices first. [`reach`] states what that relies on.
+    /// The same kernel, compiled without bounds checks on native targets: every plan that dispatches it is first checked
+    /// against its largest indices. [`reach`] states the assumptions.
     #[must_use]
     pub const fn proven(mut self, reach: Reach) -> Self {
         self.reach = Some(reach);
@@ -114,7 +114,7 @@ impl KernelDef {
         self
     }
 
-    /// The same kernel, its source leaving functions open that a family's table fills in: all of those variants.
+    /// The same kernel, its source leaving functions open that a family's table provides; `variants` lists them all.
     #[must_use]
     pub const fn with_variants(mut self, variants: fn() -> Vec<Variant>) -> Self {
         self.variants = Some(variants);
@@ -122,7 +122,7 @@ impl KernelDef {
     }
 }
 
-/// A kernel with its constants: what a pipeline is made from, and its key.
+/// A kernel with its constants: the source of a pipeline, and its key.
 #[derive(Clone, Debug)]
 pub struct Variant {
     /// The kernel.
@@ -147,7 +147,7 @@ impl Variant {
         Self { kernel, constants: Vec::new(), types: Vec::new(), functions: Vec::new(), counts: Vec::new(), label }
     }
 
-    /// A kernel with each choice of what it leaves open, constants at their defaults where only types are.
+    /// A kernel with every combination of its open types, constants at their defaults.
     #[must_use]
     pub fn every(kernel: &'static KernelDef) -> Vec<Self> {
         if let Some(variants) = kernel.variants {
@@ -186,7 +186,7 @@ impl Variant {
         self
     }
 
-    /// The same with a number that its source leaves open as `{NAME}`, in a loop `//#unroll i {NAME}` that is written out.
+    /// The same with a number that its source leaves open as `{NAME}`, in a loop `//#unroll i {NAME}` that is unrolled.
     #[must_use]
     pub fn with_count(mut self, name: &'static str, count: u32) -> Self {
         self.counts.push((name, count));
@@ -232,7 +232,7 @@ impl Variant {
         out
     }
 
-    /// What the kernel binds, in order of binding number.
+    /// The kernel's bindings, in order of binding number.
     #[must_use]
     pub fn bindings(&self) -> Vec<BindingKind> {
         reflect(&self.source(Target::Native))
@@ -264,7 +264,7 @@ pub enum Target {
     Browser,
 }
 
-/// Writes a source with its includes, and theirs, in their places.
+/// Expands the includes of a source, recursively.
 fn expand(kernel: &KernelDef, source: &str, out: &mut String) {
     for line in source.lines() {
         match line.trim().strip_prefix("//#include ") {
@@ -290,7 +290,7 @@ pub enum BindingKind {
     ReadWrite,
 }
 
-/// Reads the bindings off a source. Ours declare each on a line of its own, in order; a test compares with naga's view.
+/// Parses the bindings of a source. Ours declare each on a separate line, in order; a test compares with naga's reflection.
 fn reflect(source: &str) -> Vec<BindingKind> {
     let declarations = source.lines().filter(|line| line.trim_start().starts_with("@group(0) @binding("));
     declarations

@@ -1,11 +1,11 @@
-//! A graph of tensor operators at live shapes.
+//! Graphs of tensor operators at live shapes.
 //!
 //! **Internal to Pteron**: the API may change in any release. Use `pteron`.
 //!
-//! Front ends ([`frontend`]) translate what files hold into the graph IR ([`ir`]). Below it are two halves. The first has no GPU in
-//! it: a [`graph::Graph`] holds decoded operators ([`plan::Op`]), and
-//! [`resize::Planned`] turns the dims of a call's inputs into checked plans. The second, [`engine`], is the only caller of
-//! wgpu: it makes memory, pipelines and bind groups from the recipes at load, and runs plans in one pass and one submit.
+//! Front ends ([`frontend`]) translate the content of files into the graph IR ([`ir`]). Below it are two parts. The first is
+//! independent of the GPU: a [`graph::Graph`] holds decoded operators ([`plan::Op`]), and [`resize::Planned`] turns the dims
+//! of a call's inputs into checked plans. The second, [`engine`], is the only caller of wgpu: it creates memory, pipelines
+//! and bind groups from the recipes at load, and runs plans in one pass and one submit.
 
 mod append_rows;
 pub mod args;

@@ -5,8 +5,8 @@ use std::fmt;
 
 use crate::shape::Dims;
 
-/// A tensor of a decoded graph, by its value id. Decoding makes ids of values that are tensors only, so a lookup in the graph that
-/// made them cannot miss.
+/// A tensor of a decoded graph, by its value id. Decoding creates ids of tensors only, so a lookup in the same graph cannot
+/// miss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TensorId(pub u32);
 
@@ -41,7 +41,7 @@ pub enum Scalar {
     Live(ScalarId),
 }
 
-/// A number that may be no integer: a literal of the graph, or a symbolic integer.
+/// A number that may be fractional: a literal of the graph, or a symbolic integer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Number {
     /// The same in every call.
@@ -52,7 +52,7 @@ pub enum Number {
 
 /// The current dims and scalars of a graph's values, by value id, and the integers of inputs that the host knows.
 ///
-/// Ids must be those of the graph it was made for; lookups with others panic.
+/// Ids must belong to the graph it was created for; lookups with others panic.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Live {
     dims: Vec<Dims>,
@@ -61,7 +61,7 @@ pub struct Live {
 }
 
 impl Live {
-    /// All values at these dims, scalars at 0.
+    /// Creates live values with these dims, scalars at 0.
     #[must_use]
     pub fn new(dims: Vec<Dims>) -> Self {
         let scalars = vec![0; dims.len()];
@@ -83,7 +83,7 @@ impl Live {
         }
     }
 
-    /// The integers of an input, where the host has them.
+    /// The integers of an input, if they are on the host.
     #[must_use]
     pub fn host_values(&self, tensor: TensorId) -> Option<&[i32]> {
         self.host.get(&tensor).map(Vec::as_slice)

@@ -12,12 +12,12 @@ use crate::live::TensorId;
 use crate::plan::Recipes;
 use crate::resize::Planned;
 
-/// The place of a tensor or of scratch.
+/// The memory of a tensor or of scratch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
     /// A constant of the graph, by index.
     Constant(u32),
-    /// Constants one after the other in one buffer, by index into [`Memory::joins`].
+    /// Concatenated constants in one buffer, by index into [`Memory::joins`].
     Joined(usize),
     /// A buffer of the state, by index into [`Memory::states`].
     State(usize),
@@ -32,19 +32,19 @@ pub enum Place {
 /// The memory of a graph.
 #[derive(Debug)]
 pub struct Memory {
-    /// The place of each tensor, by value id; `None` for values that are not tensors or never touched.
+    /// The place of each tensor, by value id; `None` for values that are not tensors or are never used.
     pub tensors: Vec<Option<Place>>,
     /// The place of each operator's scratch.
     pub scratch: Vec<Vec<Place>>,
     /// The place of each operator's joined constants.
     pub joined: Vec<Vec<Place>>,
-    /// The constants that share a buffer, in order; each list once.
+    /// The lists of constants that share a buffer, in order, without duplicates.
     pub joins: Vec<Vec<TensorId>>,
     /// The sizes of the shared objects.
     pub objects: Vec<u64>,
     /// The tensors that are state, in order.
     pub states: Vec<TensorId>,
-    /// For each operator whether its output shares its input's memory, so that nothing runs.
+    /// For each operator, whether its output aliases its input's memory, so that nothing runs.
     pub aliased: Vec<bool>,
 }
 
@@ -54,8 +54,7 @@ pub fn padded(bytes: u64) -> u64 {
     bytes.max(1).next_multiple_of(16)
 }
 
-/// Returns the offsets of parts of these lengths laid out one after the other in one buffer, each padded to whole vectors, and the
-/// length of the whole.
+/// Returns the offsets of concatenated parts of these lengths, each padded to whole vectors, and the total length.
 #[must_use]
 pub fn joined(parts: impl IntoIterator<Item = u64>) -> (Vec<u64>, u64) {
     let mut end = 0u64;
@@ -71,7 +70,7 @@ impl Memory {
     /// Plans the memory of a graph whose bounds and recipes are known.
     ///
     /// # Errors
-    /// An operator that joins a tensor that is no constant. Whether it fits an adapter is checked by the engine.
+    /// An operator that joins a tensor that is not a constant. The engine checks whether the memory fits an adapter.
     pub fn plan(graph: &Graph, planned: &Planned) -> Result<Self> {
         let (roots, aliased) = aliases(graph);
         let mut memory = Self {
@@ -116,7 +115,8 @@ impl Memory {
         }
     }
 
-    /// Places the lists of constants that operators join, one buffer per list. Equal bytes in equal order are one list.
+    /// Places the lists of constants that operators join, one buffer per list. Lists with equal bytes in equal order are
+    /// one.
     fn place_joined(&mut self, graph: &Graph, planned: &Planned) -> Result<()> {
         let mut known: HashMap<Vec<u32>, usize> = HashMap::new();
         for (recipes, &aliased) in planned.recipes().iter().zip(&self.aliased) {
@@ -139,8 +139,9 @@ impl Memory {
         Ok(())
     }
 
-    /// Places all other tensors and scratch, the largest first: each into the smallest object that is free during its live range, or
-    /// a new one. So an object is never larger than its first tenant. Of many objects the smallest [`MOST_TRIED`] are tried.
+    /// Places all other tensors and scratch, largest first: each into the smallest object that is free during its live
+    /// range, or a new one. So an object is never larger than its first tenant. If there are many objects, the smallest
+    /// [`MOST_TRIED`] are tried.
     fn place_shared(&mut self, graph: &Graph, planned: &Planned, roots: &[usize]) {
         let mut requests = self.requests(graph, planned, roots);
         requests.sort_by_key(|request| (std::cmp::Reverse(request.size), request.start));
@@ -191,7 +192,7 @@ impl Memory {
     }
 }
 
-/// How many objects are tried for one that is free. Models have some tens of them.
+/// The most objects that are tried. Models have some tens of them.
 const MOST_TRIED: usize = 256;
 
 /// The live ranges of an object's tenants, which do not overlap: from the first operator of each to its last.
@@ -200,7 +201,7 @@ struct LiveRanges(BTreeMap<usize, usize>);
 
 impl LiveRanges {
     fn is_free(&self, request: &ObjectRequest) -> bool {
-        // Of the ranges that begin before the request ends, the last ends last.
+        // Of the ranges that begin before the request ends, the last begun ends last.
         self.0.range(..=request.end).next_back().is_none_or(|(_, &end)| end < request.start)
     }
 }
@@ -226,7 +227,7 @@ pub(crate) fn aliases(graph: &Graph) -> (Vec<usize>, Vec<bool>) {
     let mut aliased = vec![false; graph.nodes.len()];
     let mut fixed = vec![false; graph.tensors.len()];
     for node in &graph.nodes {
-        // A view of something that changes in place would change with it.
+        // A view of a tensor that is mutated would change with it.
         node.flow.mutates.iter().for_each(|tensor| fixed[tensor.index()] = true);
     }
     let mut is_output = vec![false; graph.tensors.len()];
@@ -251,7 +252,7 @@ pub(crate) fn aliases(graph: &Graph) -> (Vec<usize>, Vec<bool>) {
     (roots, aliased)
 }
 
-/// Returns for each root the last operator that reads or writes it; 0 for those that none does.
+/// Returns for each root the last operator that reads or writes it; 0 if there is none.
 fn last_uses(graph: &Graph, roots: &[usize]) -> Vec<usize> {
     let mut last = vec![0; graph.tensors.len()];
     for (index, node) in graph.nodes.iter().enumerate() {

@@ -16,8 +16,8 @@ pub enum StateDtype {
     /// 32-bit floats, as in the file.
     #[default]
     F32,
-    /// 16-bit floats, where the GPU has them and every operator that touches the state accepts them: half the memory, and less to read
-    /// at every call. Numbers beyond ±65,504 are clamped. Elsewhere as [`F32`](Self::F32).
+    /// 16-bit floats, where the GPU has them and every operator that touches the state accepts them: half the memory, and
+    /// fewer bytes to read per call. Numbers beyond ±65,504 are clamped. Elsewhere as [`F32`](Self::F32).
     F16,
 }
 
@@ -34,8 +34,8 @@ impl StateDtype {
     }
 }
 
-/// The state tensors of 32-bit floats that can be narrowed: changed in place only, by operators that accept them narrowed, and no
-/// outputs. The states that one call changes are narrowed together or not at all.
+/// The state tensors of 32-bit floats that can be narrowed: changed in place only, by operators that accept them narrowed,
+/// and not outputs. Either all states that one call changes are narrowed, or none.
 fn narrowable(graph: &Graph) -> Vec<TensorId> {
     let (accepting, others): (Vec<&Node>, Vec<&Node>) = graph.nodes.iter().partition(|node| accepts(node));
     let mut seen: HashSet<TensorId> = graph.outputs.iter().copied().collect();
@@ -46,14 +46,14 @@ fn narrowable(graph: &Graph) -> Vec<TensorId> {
     };
     let mutated = || accepting.iter().flat_map(|node| &node.flow.mutates);
     let mut found: HashSet<TensorId> = mutated().copied().filter(qualifies).collect();
-    // A state that stays in 32 bits keeps the other states of its calls in 32 bits, and those perhaps others.
+    // A state that stays in 32 bits keeps the other states of its calls in 32 bits, transitively.
     let mut calls: HashMap<TensorId, Vec<&Node>> = HashMap::new();
     for node in &accepting {
         node.flow.mutates.iter().for_each(|state| calls.entry(*state).or_default().push(node));
     }
     let mut kept: Vec<TensorId> = mutated().copied().filter(|state| !found.contains(state)).collect();
     while let Some(state) = kept.pop() {
-        // Each call is looked at once: all its states are kept then.
+        // Each call is visited once: all its states are kept then.
         let calls = calls.remove(&state).unwrap_or_default();
         kept.extend(calls.iter().flat_map(|node| &node.flow.mutates).filter(|state| found.remove(*state)));
     }
@@ -83,7 +83,7 @@ mod tests {
     use crate::ops::sdpa;
     use crate::testing::Sketch;
 
-    /// Attention calls of which each shares a cache with the next, and one with caches of its own.
+    /// Attention calls each of which shares a cache with the next, and one with separate caches.
     fn chain(count: usize) -> (Sketch, Vec<ValueId>) {
         let mut sketch = Sketch::new();
         let [q, k, v] = [(); 3].map(|()| sketch.input(DataType::Float32, &[1, 2, 1, 8]));

@@ -1,9 +1,9 @@
-//! Recipes and plans: every way an operator can ever run, and which way it runs now.
+//! Recipes and plans: every way an operator can run, and the way it runs at the live shapes.
 //!
-//! An operator is one immutable value with two pure functions. [`Op::recipes`] says, from the bounds, which kernels it may
-//! use, what they bind, and the scratch they need at worst; memory, pipelines and bind groups are made from that once.
-//! [`Op::plan`] says, from live shapes and scalars, what the outputs' dims are and which recipes run with which parameters
-//! over which grid. Loading calls `plan` too, so there is no second copy of any formula.
+//! An operator is one immutable value with two pure functions. [`Op::recipes`] computes, from the bounds, which kernels it
+//! may use, their bindings, and the scratch they need at worst; memory, pipelines and bind groups are created from that
+//! once. [`Op::plan`] computes, from live shapes and scalars, the outputs' dims and which recipes run with which parameters
+//! over which grid. Loading calls `plan` too, so no formula exists twice.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -17,16 +17,16 @@ use crate::shape::Dims;
 
 /// An operator with its arguments decoded.
 pub trait Op: Any + Debug + Send + Sync {
-    /// Every way this operator can answer within the bounds.
+    /// Returns every way this operator can run within the bounds.
     ///
     /// # Errors
-    /// What no kernel covers, by argument.
+    /// Arguments that no kernel covers.
     fn recipes(&self, cx: &BoundsCx<'_>) -> Result<Recipes, OpError>;
 
-    /// Live shapes and scalars in; output dims, chosen recipes, parameters and grids out. No device, no state.
+    /// Computes output dims, chosen recipes, parameters and grids from live shapes and scalars. Uses no device and no state.
     ///
     /// # Errors
-    /// Shapes or scalars that do not go together, by argument.
+    /// Inconsistent shapes or scalars, by argument.
     fn plan(&self, cx: &PlanCx<'_>) -> Result<Plan, OpError>;
 
     /// Computes the result on the host, for tests and fuzzers: from the same decoded operator, with none of the kernel's arithmetic.
@@ -36,25 +36,25 @@ pub trait Op: Any + Debug + Send + Sync {
     #[cfg(any(test, feature = "reference"))]
     fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError>;
 
-    /// The input whose memory the first output may share instead of being written: the same elements in the same order.
+    /// The input whose memory the first output may alias instead of being written: the same elements in the same order.
     fn alias(&self) -> Option<TensorId> {
         None
     }
 
-    /// Whether the operator also takes this tensor, which it changes in place, in 16-bit floats.
+    /// Whether the operator also accepts 16-bit floats for this tensor, which it changes in place.
     fn accepts_f16_state(&self, _state: TensorId) -> bool {
         false
     }
 }
 
 impl dyn Op {
-    /// The operator as the type that its decoder made, if it is that. For fusions, which match decoded operators.
+    /// The operator as the type that its decoder created, if it is of that type. For fusions, which match decoded operators.
     pub(crate) fn downcast<T: Op>(&self) -> Option<&T> {
         (self as &dyn Any).downcast_ref()
     }
 }
 
-/// What a kernel's binding is bound to. Parameters come first and are not listed.
+/// The target of a kernel's binding. Parameters come first and are not listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Bind {
     /// A tensor of the graph.
@@ -78,57 +78,57 @@ impl From<TensorId> for Bind {
 pub struct Recipe {
     /// The kernel and its constants: the pipeline's key.
     pub variant: Variant,
-    /// What it binds, in the order of the shader's bindings after the parameters.
+    /// Its bindings, in the order of the shader's bindings after the parameters.
     pub binds: Vec<Bind>,
-    /// How often one plan may dispatch it.
+    /// The most dispatches of it in one plan.
     pub max_dispatches: u32,
 }
 
 impl Recipe {
-    /// A recipe that a plan dispatches at most once.
+    /// Creates a recipe that a plan dispatches at most once.
     pub fn new(variant: Variant, binds: impl IntoIterator<Item = Bind>) -> Self {
         Self { variant, binds: binds.into_iter().collect(), max_dispatches: 1 }
     }
 }
 
-/// Every way an operator can run, and what that needs at worst.
+/// Every way an operator can run, and the resources it needs at worst.
 #[derive(Clone, Debug, Default)]
 pub struct Recipes {
     /// The recipes; plans name them by index.
     pub list: Vec<Recipe>,
     /// Bytes of each scratch buffer at worst.
     pub scratch: Vec<u64>,
-    /// Constants of the file that a kernel reads from one buffer: the parts of each, which lie where
-    /// [`joined`](crate::memory::joined) says.
+    /// Constants of the file that a kernel reads from one buffer: the parts of each, at the offsets given by
+    /// [`joined`](crate::memory::joined).
     pub joined: Vec<Vec<TensorId>>,
-    /// How many per-step words a plan may set.
+    /// The most per-step words a plan may set.
     pub step_words: usize,
 }
 
 impl Recipes {
-    /// Just these, without scratch.
+    /// Only these recipes, without scratch.
     pub fn of(list: impl IntoIterator<Item = Recipe>) -> Self {
         Self { list: list.into_iter().collect(), ..Self::default() }
     }
 }
 
-/// What an operator answers for live shapes and scalars.
+/// An operator's plan for live shapes and scalars.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     /// The dims of each output tensor.
     pub outputs: Vec<(TensorId, Dims)>,
     /// The value of each output scalar.
     pub scalars: Vec<(ScalarId, i64)>,
-    /// What runs, in order. Empty where there are no elements.
+    /// The dispatches, in order. Empty where there are no elements.
     pub steps: Vec<Dispatch>,
     /// Bytes of each scratch buffer that `steps` touch.
     pub scratch: Vec<u64>,
-    /// Words that change from step to step while shapes stay; kernels read them through [`Bind::Step`].
+    /// Words that change from step to step while shapes do not; kernels read them through [`Bind::Step`].
     pub step_words: Vec<u32>,
 }
 
 impl Plan {
-    /// One output and what computes it.
+    /// Creates a plan of one output and the dispatches that compute it.
     pub fn new(output: TensorId, dims: Dims, steps: impl IntoIterator<Item = Dispatch>) -> Self {
         Self { outputs: vec![(output, dims)], steps: steps.into_iter().collect(), ..Self::default() }
     }
@@ -139,30 +139,30 @@ impl Plan {
 pub struct Dispatch {
     /// Index into [`Recipes::list`].
     pub recipe: usize,
-    /// The shader's parameters, at most [`PARAM_SLOT`] bytes. What changes with every step belongs into
+    /// The shader's parameters, at most [`PARAM_SLOT`] bytes. Values that change with every step belong into
     /// [`Plan::step_words`] instead.
     pub params: Vec<u8>,
     /// Workgroups.
     pub grid: Grid,
 }
 
-/// The room a dispatch's parameters have.
+/// Bytes reserved for a dispatch's parameters.
 pub const PARAM_SLOT: usize = 256;
 
 impl Dispatch {
-    /// A dispatch of `groups` workgroups; none if there are none.
+    /// Creates a dispatch of `groups` workgroups; `None` if there are none.
     ///
     /// # Errors
-    /// More workgroups than a grid can have.
+    /// More workgroups than a grid can hold.
     pub fn groups<P: bytemuck::NoUninit>(recipe: usize, params: &P, groups: u64) -> Result<Option<Self>, OpError> {
         let Some(grid) = Grid::new(groups)? else { return Ok(None) };
         Ok(Some(Self { recipe, params: bytemuck::bytes_of(params).to_vec(), grid }))
     }
 
-    /// A dispatch in which each workgroup does `per_group` of `items`; none if there are no items.
+    /// Creates a dispatch in which each workgroup processes `per_group` of `items`; `None` if there are no items.
     ///
     /// # Errors
-    /// More workgroups than a grid can have.
+    /// More workgroups than a grid can hold.
     pub fn items<P: bytemuck::NoUninit>(
         recipe: usize,
         params: &P,
@@ -173,8 +173,8 @@ impl Dispatch {
     }
 }
 
-/// Workgroups, folded to two dimensions where there are many. Kernels take their index from `group_index` of
-/// `include/grid.wgsl`, the other half of this rule, and check it: a fold may have a few groups too many.
+/// Workgroups, folded to two dimensions if there are many. Kernels take their index from `group_index` of
+/// `include/grid.wgsl`, which inverts the fold, and check it: a fold may have a few workgroups too many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grid {
     /// Workgroups in x.
@@ -184,13 +184,13 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// What every device allows in one dimension.
+    /// The limit per dimension on every device.
     pub const LIMIT: u32 = 65_535;
 
-    /// At least `groups` workgroups; `None` if there are none.
+    /// Creates a grid of at least `groups` workgroups; `None` if there are none.
     ///
     /// # Errors
-    /// More than two dimensions can count.
+    /// More workgroups than two dimensions allow.
     pub fn new(groups: u64) -> Result<Option<Self>, OpError> {
         if groups == 0 {
             return Ok(None);
@@ -210,35 +210,35 @@ impl Grid {
     }
 }
 
-/// What the device can do, as far as recipes and plans depend on it.
+/// The capabilities of a device that recipes and plans depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caps {
     /// Whether subgroup operations can be used.
     pub subgroups: bool,
-    /// The smallest and largest subgroup a kernel may meet.
+    /// The smallest and largest subgroup size that a kernel may run with.
     pub subgroup_size: (u32, u32),
-    /// Invocations a workgroup may have.
+    /// The most invocations of a workgroup.
     pub max_invocations: u32,
     /// Bytes of workgroup memory.
     pub workgroup_memory: u32,
-    /// Bytes one storage binding may have.
+    /// The most bytes of one storage binding.
     pub max_binding: u64,
-    /// Whether subgroups of 32 can multiply matrices of 16 × 16 16-bit floats and sum up in 32 bits, with [`COOPERATIVE_MATRIX_MEMORY`] for
-    /// their workgroups, and whether they may: it rounds what is multiplied.
+    /// Whether cooperative matrices may be used: subgroups of 32 multiply 16 × 16 matrices of 16-bit floats and accumulate
+    /// in 32 bits, with [`COOPERATIVE_MATRIX_MEMORY`] per workgroup. The factors are rounded to 16 bits.
     pub cooperative_matrix: bool,
-    /// How many workgroups keep the device busy, as a percentage of what kernels take for granted.
+    /// The number of workgroups that occupy the device, as a percentage of the number kernels assume.
     pub fill_percent: u32,
     /// Whether kernels can read and write 16-bit floats.
     pub f16: bool,
-    /// Whether a processor plays the GPU: it runs the threads of a workgroup one after another, and barriers are dear.
+    /// Whether the adapter is a CPU: it runs the threads of a workgroup one after another, and barriers are expensive.
     pub software: bool,
 }
 
-/// Bytes of workgroup memory that kernels for matrices may use.
+/// Bytes of workgroup memory that cooperative-matrix kernels may use.
 pub const COOPERATIVE_MATRIX_MEMORY: u32 = 48 * 1024;
 
 impl Caps {
-    /// What every WebGPU device guarantees.
+    /// The capabilities that every WebGPU device guarantees.
     pub const PORTABLE: Self = Self {
         subgroups: false,
         subgroup_size: (0, 0),
@@ -251,14 +251,14 @@ impl Caps {
         software: false,
     };
 
-    /// Threads of every subgroup, if kernels may use them and all have one size, a power of two.
+    /// The subgroup size, if kernels may use subgroups and all have the same size, a power of two.
     #[must_use]
     pub fn subgroup(&self) -> Option<u32> {
         let (smallest, largest) = self.subgroup_size;
         (self.subgroups && smallest == largest && smallest.is_power_of_two()).then_some(smallest)
     }
 
-    /// As many workgroups as keep this device busy where a large GPU takes `grid`.
+    /// The number of workgroups that occupy this device where a large GPU takes `grid`.
     #[must_use]
     pub fn filled(&self, grid: u32) -> u32 {
         let scaled = u64::from(grid) * u64::from(self.fill_percent) / 100;
@@ -266,7 +266,7 @@ impl Caps {
     }
 }
 
-/// What [`Op::recipes`] may know.
+/// The context of [`Op::recipes`].
 #[derive(Clone, Copy, Debug)]
 pub struct BoundsCx<'a> {
     pub(crate) bounds: &'a [Dims],
@@ -274,7 +274,7 @@ pub struct BoundsCx<'a> {
 }
 
 impl<'a> BoundsCx<'a> {
-    /// Bounds for each value of a graph, by id, and what the device can do.
+    /// Creates a context from the bounds of each value of a graph, by id, and the device's capabilities.
     #[must_use]
     pub fn new(bounds: &'a [Dims], caps: Caps) -> Self {
         Self { bounds, caps }
@@ -286,14 +286,14 @@ impl<'a> BoundsCx<'a> {
         self.bounds.get(tensor.index()).copied().unwrap_or(Dims::SCALAR)
     }
 
-    /// What the device can do.
+    /// The device's capabilities.
     #[must_use]
     pub fn caps(&self) -> Caps {
         self.caps
     }
 }
 
-/// What [`Op::plan`] may know: live dims and scalars, and the same bounds the recipes were made from.
+/// The context of [`Op::plan`]: live dims and scalars, and the bounds that the recipes were created from.
 #[derive(Clone, Copy, Debug)]
 pub struct PlanCx<'a> {
     pub(crate) live: &'a Live,
@@ -302,7 +302,7 @@ pub struct PlanCx<'a> {
 }
 
 impl<'a> PlanCx<'a> {
-    /// A context outside a graph, for tests.
+    /// Creates a context outside a graph, for tests.
     #[must_use]
     pub fn new(live: &'a Live, bounds: BoundsCx<'a>, step_base: u32) -> Self {
         Self { live, bounds, step_base }
@@ -330,7 +330,7 @@ impl<'a> PlanCx<'a> {
         }
     }
 
-    /// The integers of a graph input as the host has them; `None` while loading, before any call.
+    /// The integers of a graph input on the host; `None` while loading, before any call.
     #[must_use]
     pub fn host_values(&self, tensor: TensorId) -> Option<&'a [i32]> {
         self.live.host_values(tensor)
@@ -342,13 +342,13 @@ impl<'a> PlanCx<'a> {
         self.bounds.bound(tensor)
     }
 
-    /// What the device can do.
+    /// The device's capabilities.
     #[must_use]
     pub fn caps(&self) -> Caps {
         self.bounds.caps
     }
 
-    /// Where this operator's words start in the per-step block.
+    /// The offset of this operator's words in the per-step block.
     #[must_use]
     pub fn step_base(&self) -> u32 {
         self.step_base

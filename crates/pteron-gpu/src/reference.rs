@@ -15,7 +15,7 @@ pub enum HostData {
     F32(Vec<f32>),
     /// Integers.
     I32(Vec<i32>),
-    /// Bytes, signed ones and truth values included, as they are in memory.
+    /// Bytes, including signed bytes and Booleans, as in memory.
     U8(Vec<u8>),
 }
 
@@ -118,7 +118,7 @@ impl HostTensors {
 /// Runs a planned graph with each operator's reference. `tensors` holds inputs, constants and state.
 ///
 /// # Errors
-/// What an operator refuses.
+/// An argument that an operator rejects.
 pub fn run(graph: &Graph, planned: &Planned, tensors: &mut HostTensors) -> Result<()> {
     for (index, node) in graph.nodes.iter().enumerate() {
         let cx = planned.cx(index);

@@ -1,5 +1,5 @@
-//! Resizing: from the live dims of a call's inputs to new plans of the affected operators, in order, each once, checked, then committed
-//! together.
+//! Resizing: replans the operators affected by the live dims of a call's inputs, in order, each once; the plans are checked,
+//! then committed at once.
 
 use crate::budget::Budget;
 use crate::error::{Error, OpError, Result};
@@ -51,7 +51,7 @@ impl PlannedResize {
 }
 
 impl Planned {
-    /// Plans a graph at its bounds: building is the first resize. `input_bounds` may be smaller than the graph's.
+    /// Plans a graph at its bounds; loading is the first resize. `input_bounds` may be smaller than the graph's.
     ///
     /// # Errors
     /// An operator that rejects its arguments or its bounds.
@@ -90,7 +90,7 @@ impl Planned {
         Ok(planned)
     }
 
-    /// Plans the operators that a call's inputs affect. `self` does not change, so an error leaves everything as it was.
+    /// Plans the operators that a call's inputs affect. `self` does not change, also on error.
     ///
     /// # Errors
     /// An operator that rejects the live shapes or scalars, or that would need more than its recipes reserved.
@@ -107,7 +107,7 @@ impl Planned {
                 changed[tensor.index()] |= live.set_host_values(tensor, values);
             }
         }
-        // A changed value of an input matters only to operators that read it on the host; dims matter to all.
+        // A changed value of an input affects only operators that read it on the host; changed dims affect all readers.
         let dims_changed: Vec<bool> = (0..)
             .map(TensorId)
             .zip(&changed)
@@ -148,7 +148,7 @@ impl Planned {
         Ok(PlannedResize { live, plans })
     }
 
-    /// Checks that a plan stays within what its recipes reserved.
+    /// Checks that a plan stays within the resources its recipes reserved.
     fn check(&self, graph: &Graph, index: usize, plan: &Plan) -> Result<()> {
         let node = &graph.nodes[index];
         let recipes = &self.recipes[index];
@@ -192,7 +192,7 @@ impl Planned {
             return Ok(());
         }
         let lengths = self.lengths(index);
-        // Parameters whose reach is unknown could reach anything.
+        // Parameters without a known reach are rejected.
         let reached = self.reached(index, plan, step).filter(|reached| reached.bindings() == recipe.binds.len());
         let reject = |binding: usize, reach, length| {
             let node = &graph.nodes[index];
@@ -209,7 +209,7 @@ impl Planned {
         Ok(())
     }
 
-    /// How far a dispatch of an operator reaches, if its kernel has no bounds checks.
+    /// The reach of an operator's dispatch, if its kernel has no bounds checks.
     pub(crate) fn reached(&self, node: usize, plan: &Plan, step: &Dispatch) -> Option<Reached> {
         let variant = &self.recipes[node].list.get(step.recipe)?.variant;
         let (step_base, step_words) = (self.step_bases[node], plan.step_words.as_slice());
@@ -222,7 +222,7 @@ impl Planned {
         self.lengths.of(node, &self.recipes[node])
     }
 
-    /// Makes a planned change the current shape. Returns the operators whose plans differ from before.
+    /// Commits a planned resize. Returns the operators whose plans differ from before.
     pub fn commit(&mut self, change: PlannedResize) -> Vec<usize> {
         self.live = change.live;
         let mut differ = Vec::new();
@@ -259,7 +259,7 @@ impl Planned {
         &self.bounds
     }
 
-    /// Where each operator's words start in the per-step block.
+    /// The offset of each operator's words in the per-step block.
     #[must_use]
     pub fn step_bases(&self) -> &[u32] {
         &self.step_bases

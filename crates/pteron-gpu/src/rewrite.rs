@@ -17,7 +17,7 @@ const PREPACK: &str = "et_vk.prepack.default";
 /// The approximate bytes of a call with its own tensor.
 const CALL_BYTES: u64 = 512;
 
-/// Rewrites buffers that are written in place into state, and concatenations of several types into ones of one type.
+/// Rewrites buffers that are written in place into state, and concatenations of mixed types into ones of a single type.
 pub(crate) fn rewrite(mut graph: Graph, budget: &mut Budget) -> Result<Graph> {
     separate_state(&mut graph, budget)?;
     convert_cat_inputs(&mut graph, budget)?;
@@ -85,7 +85,7 @@ fn separate_state(graph: &mut Graph, budget: &mut Budget) -> Result<()> {
     let mut renaming = Renaming::new(graph, &buffers);
     for (position, mut call) in std::mem::take(&mut graph.calls).into_iter().enumerate() {
         if let Some(Buffer { tensor: buffer, .. }) = buffers.0.get(&position) {
-            // The prepack itself: from here on the buffer holds what a state starts as.
+            // The prepack itself: from here on the buffer holds the state's initial content.
             renaming.current.insert(*buffer, *buffer);
             continue;
         }
@@ -110,9 +110,9 @@ fn separate_state(graph: &mut Graph, budget: &mut Budget) -> Result<()> {
 #[derive(Clone, Copy)]
 struct Buffer {
     tensor: ValueId,
-    /// The constant it starts as.
+    /// Its initial constant.
     constant: ConstantId,
-    /// Where its prepack comes from.
+    /// The origin of its prepack.
     origin: usize,
 }
 

@@ -3,12 +3,13 @@
 use super::IndexInput;
 use crate::live::{ScalarId, TensorId};
 
-/// What an operator reads and writes, recorded while it is decoded.
+/// The values an operator reads and writes, recorded while it is decoded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Flow {
     /// Tensors it reads.
     pub reads: Vec<TensorId>,
-    /// Those of them of which an output row needs one index of an axis: tables that are looked up, tensors that are sliced.
+    /// Tensors among `reads` of which an output row needs one index of an axis: tables that are gathered from, tensors that
+    /// are sliced.
     pub sliced_reads: Vec<(TensorId, usize)>,
     /// Tensors it writes whole.
     pub writes: Vec<TensorId>,

@@ -12,12 +12,12 @@ pub struct IndexInput {
     pub of: TensorId,
     /// The dimension. A single number counts as one element of dimension 0.
     pub axis: usize,
-    /// Whether negative ones count from the end.
+    /// Whether negative indices count from the end.
     pub from_end: bool,
 }
 
 impl IndexInput {
-    /// The indices that name an element, `of` having these dims: from the first to before the second.
+    /// The valid indices if `of` has these dims, as a half-open range.
     #[must_use]
     pub fn range(&self, dims: &Dims) -> (i64, i64) {
         let end = dims.get(self.axis).map_or(1, |&dim| i64::from(dim));

@@ -1,4 +1,4 @@
-//! Arguments that are numbers, truth values or lists of integers.
+//! Arguments that are numbers, Booleans or lists of integers.
 
 use super::Args;
 use super::number::{normalise, number, whole};
@@ -148,10 +148,10 @@ impl Args<'_> {
         }
     }
 
-    /// A truth value. Python merges equal constants, so it can arrive as 0 or 1.
+    /// A Boolean. Python merges equal constants, so it can arrive as 0 or 1.
     ///
     /// # Errors
-    /// Anything but a truth value.
+    /// Anything but a Boolean.
     pub fn bool(&mut self, name: &'static str) -> Result<bool, OpError> {
         match self.take(name)? {
             (_, Value::Bool(value)) => Ok(*value),

@@ -21,7 +21,7 @@ impl Args<'_> {
         }
     }
 
-    /// A quantised tensor that is read, with its parameters: tensors among those are read, too.
+    /// A quantised tensor that is read, with its parameters; parameters that are tensors are read, too.
     ///
     /// # Errors
     /// Anything but a quantised tensor in contiguous memory.
@@ -32,7 +32,7 @@ impl Args<'_> {
             return Err(OpError::new(name, "is not quantised or not contiguous, expected a contiguous quantised tensor"));
         };
         self.flow.reads.push(TensorId(id.0));
-        // Verification has seen that the parameters are tensors.
+        // Verification has checked that the parameters are tensors.
         self.flow.reads.extend(quantization.parameters().map(|parameter| TensorId(parameter.0)));
         Ok((TensorId(id.0), quantization.clone()))
     }
@@ -141,12 +141,12 @@ impl Args<'_> {
         Ok(())
     }
 
-    /// Declares that each output row needs only one index of `axis` of a tensor that is read: the others are left alone.
+    /// Declares that each output row reads only one index of `axis` of a tensor.
     pub fn reads_slices(&mut self, tensor: TensorId, axis: usize) {
         self.flow.sliced_reads.push((tensor, axis));
     }
 
-    /// The tensor the operator writes, which must hold these elements.
+    /// The tensor the operator writes, which must have this element type.
     ///
     /// # Errors
     /// Anything but such a tensor.

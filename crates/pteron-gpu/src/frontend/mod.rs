@@ -1,6 +1,6 @@
 //! Front ends: each translates one kind of instructions of a verified program into the graph IR ([`crate::ir`]).
 //!
-//! A front end resolves operators through the table of those that files may call ([`crate::ops::find_in_files`]), and translates
-//! in time and memory that grow with what it reads and no faster. It is the only code of this crate that knows a file format.
+//! A front end resolves operators through the table of those that files may call ([`crate::ops::find_in_files`]), in time
+//! and memory proportional to its input. It is the only code of this crate that knows a file format.
 
 pub mod vulkan;

@@ -1,5 +1,5 @@
-//! Last-row logits: a linear of whose output only the last row is read computes that row alone, and so do the linears before it that
-//! only it reads. The selection of the row becomes a squeeze.
+//! Last-row logits: if only the last row of a linear's output is read, the linear computes that row alone, and so do the
+//! linears before it that have no other reader. The selection of the row becomes a squeeze.
 
 use super::editor::Editor;
 use super::operators;
@@ -12,7 +12,7 @@ const ROWS: usize = 1;
 
 pub(super) fn find(editor: &mut Editor<'_>) {
     let mut selects = Vec::new();
-    // From the end: which rows of an output are read follows from its readers.
+    // From the end, because the rows of an output that are read follow from its readers.
     let mut shortened = vec![false; editor.graph.nodes.len()];
     for (index, node) in editor.nodes().rev() {
         let Some(linear) = FusedLinear::of(node) else { continue };
@@ -78,7 +78,7 @@ mod tests {
         out
     }
 
-    /// Compares calls of some rows: of none there is no last one.
+    /// Compares calls with at least one row: an empty tensor has no last row.
     fn agrees(draft: &Draft, fusions: &Fusions) {
         let calls: Vec<_> = draft.calls().into_iter().filter(|call| call[0].dims.count() > 0).collect();
         agree(&draft.sketch, fusions, &calls);
@@ -118,7 +118,7 @@ mod tests {
             writes.filter(|&out| graph.info(out).bound[1] == 1).count()
         };
         assert_eq!(shortened(NAME), 3);
-        // With the sum read from outside, those behind it still do.
+        // If the sum is an output, the linears after it are still shortened.
         draft.sketch.output(sum);
         assert_eq!(fused_names(&draft.sketch, &WITH_SUMS), [NAME, NAME, NAME, SQUEEZE]);
         agrees(&draft, &WITH_SUMS);

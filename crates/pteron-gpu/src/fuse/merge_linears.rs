@@ -10,7 +10,7 @@ use crate::ops::fused_linear_q4gsw::FusedLinear;
 /// The most outputs of one call.
 const MAX_OUTPUTS: usize = 3;
 
-/// How many of the next linears with the same input are tried. Those of a model follow one another.
+/// The most linears with the same input that are tried. Those of a model are adjacent.
 const MAX_CANDIDATES: usize = 16;
 
 pub(super) fn find(editor: &mut Editor<'_>) {
@@ -113,7 +113,7 @@ mod tests {
         strides.sketch.output(out);
         assert_eq!(fused_names(&strides.sketch, &ONLY), [LINEAR, LINEAR]);
 
-        // Three that could be but for the one of an odd width.
+        // Three that could be merged if one did not have an odd width.
         let odd = draft(&[8, 10, 12]);
         assert_eq!(fused_names(&odd.sketch, &ONLY), [NAME, LINEAR]);
         agree(&odd.sketch, &ONLY, &odd.calls());
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn what_no_binding_holds_stays_apart() {
         let draft = draft(&[8, 12, 4]);
-        // Weights take 32 bytes a row.
+        // Weights take 32 bytes per row.
         for (largest, names) in
             [(768, vec![NAME]), (767, vec![NAME, LINEAR]), (639, vec![NAME, LINEAR]), (383, vec![LINEAR; 3])]
         {

@@ -4,8 +4,8 @@
 //! pattern have no other reader and are no outputs, nothing the pattern reads is mutated, and the fused operator's own decoder
 //! decides whether the call is valid. Everything else stays as it is.
 //!
-//! A fusion looks at each call and its neighbours: chains are followed for `MAX_CHAIN` calls, and of many candidates the nearest are
-//! tried. So the work of all fusions grows linearly with the graph.
+//! A fusion inspects each call and its neighbours: chains are followed for `MAX_CHAIN` calls, and of many candidates the
+//! nearest are tried. So the work of all fusions is linear in the size of the graph.
 
 mod def_use;
 mod editor;
@@ -66,7 +66,7 @@ impl Fusions {
         ..Self::ALL
     };
 
-    /// The same for a device with bindings of at most so many bytes.
+    /// The same for a device whose bindings have at most this many bytes.
     #[must_use]
     pub fn within(self, largest_binding: u64) -> Self {
         Self { largest_binding: self.largest_binding.min(largest_binding), ..self }
@@ -90,7 +90,8 @@ type Fusion = fn(&mut Editor<'_>);
 /// # Errors
 /// A fused graph that takes more memory or work than the size of the file's graph justifies, or a fusion that leaves an invalid graph.
 pub(crate) fn fuse(graph: Graph, fusions: &Fusions) -> Result<Graph> {
-    // SwiGLU comes before merged linears: its two linears have one input too. Norms and sums come when linears are merged.
+    // SwiGLU comes before merged linears, because its two linears have one input too. Norms and sums come after linears are
+    // merged.
     let passes: [(bool, &'static str, Fusion); 6] = [
         (fusions.swiglu, "swiglu", swiglu::find),
         (fusions.merge_linears, "merge_linears", merge_linears::find),

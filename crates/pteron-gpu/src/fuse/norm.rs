@@ -41,7 +41,7 @@ mod tests {
         }
         assert_eq!(fused_names(&two.sketch, &Fusions { merge_linears: true, ..ONLY }), [NAME]);
         agree(&two.sketch, &Fusions { merge_linears: true, ..ONLY }, &two.calls());
-        // Apart they are two readers.
+        // Unmerged, they are two readers.
         assert_eq!(fused_names(&two.sketch, &ONLY), [NORM, LINEAR, LINEAR]);
     }
 
@@ -53,7 +53,7 @@ mod tests {
         [out, normed].into_iter().for_each(|value| output.sketch.output(value));
         assert_eq!(fused_names(&output.sketch, &ONLY), [NORM, LINEAR]);
 
-        // The call reads it twice: as its input, and as what it adds.
+        // The call reads it twice: as its input, and as its addend.
         let mut added = Draft::new(64);
         let normed = added.norm(added.x);
         let product = added.linear(normed, 64);

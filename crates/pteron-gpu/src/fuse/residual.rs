@@ -55,7 +55,7 @@ mod tests {
             let mut draft = Draft::new(64);
             let product = draft.linear(draft.x, 64);
             let product = if viewed { draft.view(product, 64) } else { product };
-            // What is added may be computed behind the linear.
+            // The addend may be computed after the linear.
             let addend = draft.unary("aten.neg.default", draft.x);
             let addend = draft.view(addend, 64);
             let sum = if turned { draft.sum(product, addend) } else { draft.sum(addend, product) };
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn what_may_be_repeated_or_scaled_stays_apart() {
-        // The same bound, but in a call one of them may have a single row.
+        // The bounds are equal, but in a call one of them may have a single row.
         let mut rows = Draft::new(64);
         let product = rows.linear(rows.x, 64);
         let (other, _) = rows.input();
@@ -119,7 +119,7 @@ mod tests {
         twice.sketch.output(sum);
         assert_eq!(fused_names(&twice.sketch, &ONLY), [LINEAR, ADD]);
 
-        // A view of other dims is read by the sum, not what it looks at.
+        // The sum reads a view with other dims, not the tensor itself.
         let mut viewed = Draft::new(64);
         let product = viewed.linear(viewed.x, 64);
         let sizes = viewed.sketch.value(Value::IntList(vec![1, Draft::ROWS.into(), 2, 32]));

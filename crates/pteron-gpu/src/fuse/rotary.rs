@@ -175,7 +175,7 @@ mod tests {
         tokens: u32,
         cache: u32,
         dim: u32,
-        /// Rows of the tables, and positions that a call brings.
+        /// Rows of the tables, and positions per call.
         rows: u32,
         positions: u32,
     }
@@ -183,7 +183,7 @@ mod tests {
     const USUAL: Sizes = Sizes { tokens: 9, cache: 20, dim: 8, rows: 24, positions: 1 };
     const HEADS: [u32; 3] = [4, 2, 2];
 
-    /// Queries, keys and values that come from outside, the former turned as exporters have it, and attention.
+    /// Queries, keys and values from outside, queries and keys rotated as exporters do it, and attention.
     struct Draft {
         sketch: Sketch,
         sizes: Sizes,
@@ -226,7 +226,7 @@ mod tests {
             draft
         }
 
-        /// Queries and keys, turned.
+        /// Rotates queries and keys.
         fn turn(&mut self) -> [ValueId; 2] {
             let Sizes { tokens, dim, .. } = self.sizes;
             let turned = [0, 1].map(|i| self.sketch.tensor(DataType::Float32, &[1, tokens, HEADS[i], dim]));
@@ -235,7 +235,7 @@ mod tests {
             turned
         }
 
-        /// Attention with caches of its own.
+        /// Attention with its own caches.
         fn attend(&mut self, [q, k]: [ValueId; 2]) {
             let Sizes { tokens, cache, dim, .. } = self.sizes;
             let shape = [1, cache, HEADS[1], dim];
@@ -295,7 +295,7 @@ mod tests {
         draft.agrees(&[(9, 0), (1, 9), (5, 10), (0, 12), (1, 15), (3, 4), (1, 7), (9, 11)]);
         let long = Draft::new(Sizes { tokens: 40, cache: 300, rows: 300, ..USUAL });
         long.agrees(&[(40, 0), (40, 40), (40, 80), (1, 120), (8, 121), (5, 126), (40, 131), (1, 171), (1, 128), (9, 291)]);
-        // The sum the other way round, and one symbol for both positions.
+        // The sum with swapped operands, and one symbol for both positions.
         let mut draft = Draft::new(USUAL);
         let args = draft.sketch.graph.calls[4].args.clone();
         draft.sketch.graph.calls[4].args = vec![args[1], args[0], args[2]];
@@ -312,7 +312,7 @@ mod tests {
         layers.attend(turned);
         assert_eq!(layers.names(), [ELEMENT, ROTARY, ROTARY]);
         layers.agrees(&[(9, 0), (1, 9), (2, 3)]);
-        // The second layer's queries are read from outside too.
+        // The second layer's queries are also an output.
         layers.sketch.output(turned[0]);
         assert_eq!(layers.names(), [&UNFUSED[..6], &[ELEMENT, ROTARY, TURN, NAME]].concat());
         layers.agrees(&[(9, 0), (1, 9), (2, 3)]);
@@ -339,7 +339,7 @@ mod tests {
 
     #[test]
     fn other_rows_than_those_of_the_positions_stay_apart() {
-        // Of two positions one takes the first and the other the last.
+        // With two positions, one consumer takes the first and the other the last.
         assert_eq!(Draft::new(Sizes { positions: 2, ..USUAL }).names(), UNFUSED);
 
         let mut other = Draft::new(USUAL);
@@ -352,7 +352,7 @@ mod tests {
         *fixed.arg(SLICE, 2) = zero;
         assert_eq!(fixed.names(), UNFUSED);
 
-        // As many rows as another input has tokens, or as the sum of the wrong two.
+        // As many rows as another input has tokens, or as the wrong sum.
         let mut length = Draft::new(USUAL);
         *length.arg("sym_size.int", 0) = length.new[2];
         assert_eq!(length.names(), UNFUSED);

@@ -1,6 +1,6 @@
 //! Tensors that have equal dims at every live shape.
 //!
-//! Equal bounds do not tell: tensors with one bound may differ when they are live, and a sum of them broadcasts.
+//! Equal bounds are not enough: tensors with equal bounds may have different live dims, and a sum of them broadcasts.
 
 use std::collections::HashMap;
 
@@ -15,13 +15,13 @@ use crate::ops::symint::{Source, SymInt};
 use crate::shape::MAX_RANK;
 use crate::strided_copy::gather::{Gather, GatherMode};
 
-/// A size: equal sizes are the same number in every call. A dimension whose bound is 1 counts as 1: it has that or no elements.
+/// A size; equal sizes are the same number in every call. A dimension with bound 1 counts as 1: it is 1 or empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Size {
     Fixed(u32),
     /// A dimension of a tensor of which nothing else is known.
     Of(TensorId, usize),
-    /// A symbol that is no tensor's size.
+    /// A symbol that is not a tensor's size.
     Symbol(ScalarId),
 }
 
@@ -65,7 +65,7 @@ impl SameDims {
         self.tensors.get(tensor.index()).cloned()
     }
 
-    /// Takes over the sizes that a call gives its output.
+    /// Derives the sizes of a call's output.
     fn follow(&mut self, graph: &Graph, node: &Node) {
         if let Some(SymInt { source: Source::Size { x, axis }, out }) = node.op.downcast() {
             if let Some(&size) = self.tensors.get(x.index()).and_then(|dims| dims.get(*axis)) {
@@ -95,7 +95,7 @@ impl SameDims {
         }
     }
 
-    /// The outputs of linears have the dims of their input but for the last.
+    /// The outputs of linears have the dims of their input except for the last.
     fn follow_linear(&mut self, graph: &Graph, linear: &FusedLinear) {
         for (&out, &weight) in linear.outputs.iter().zip(&linear.weights) {
             if !matches!(graph.role(weight), Role::Constant(_)) {
@@ -138,7 +138,7 @@ impl SameDims {
     }
 }
 
-/// The table, the indices and the output of a lookup of rows: the output has the dims of the indices, and a row's length.
+/// The table, the indices and the output of a gather of rows: the output has the dims of the indices, and a row's length.
 fn lookup(node: &Node) -> Option<(TensorId, TensorId, TensorId)> {
     if let Some(EmbeddingQ4 { weight, indices, out, .. }) = node.op.downcast() {
         return Some((*weight, *indices, *out));

@@ -67,7 +67,7 @@ mod tests {
         silu: ValueId,
     }
 
-    /// A gate, with views as exporters write them, turned around where `turned`.
+    /// SwiGLU, with views as exporters write them, operands swapped if `turned`.
     fn gate(widths: [u32; 2], turned: bool) -> Gate {
         let mut draft = Draft::new(64);
         let gate = draft.linear(draft.x, widths[0]);
@@ -118,7 +118,7 @@ mod tests {
         chain.insert(2, negation);
         assert!(!fused_names(&other_input.draft.sketch, &ONLY).contains(&NAME));
 
-        // One column of a gate for every column of the other is a product, too.
+        // Broadcasting one gate column to all columns of the other is a product, too.
         let repeated = gate([1, 12], false);
         assert!(!fused_names(&repeated.draft.sketch, &ONLY).contains(&NAME));
 

@@ -1,4 +1,4 @@
-//! Sketches for the passes' tests, and what all of them together make of exported models.
+//! Sketches for the fusions' tests, and the effect of all fusions on exported models.
 
 use super::Fusions;
 use super::editor::Editor;
@@ -17,14 +17,14 @@ pub(super) const LINEAR: &str = "et_vk.linear_q4gsw.default";
 pub(super) const NORM: &str = "et_vk.rms_norm.default";
 const VIEW: &str = "aten.view_copy.default";
 
-/// A sketch of a decoder's parts on rows of k numbers, of which each call brings another number.
+/// A sketch of a decoder's parts on rows of k numbers, with another number of rows per call.
 pub(super) struct Draft {
     pub(super) sketch: Sketch,
     pub(super) x: ValueId,
-    /// How many rows there are, as views are told.
+    /// The number of rows, for views.
     rows: ValueId,
     k: u32,
-    /// Of the linears to come: the values that share a scale, bytes behind each row, and whether weights are inputs.
+    /// For the next linears: the values per scale, padding bytes after each row, and whether weights are inputs.
     pub(super) group: u32,
     pub(super) padding: u32,
     pub(super) from_outside: bool,
@@ -41,7 +41,7 @@ impl Draft {
         draft
     }
 
-    /// An input of any number of rows, and that number.
+    /// An input with any number of rows, and that number.
     pub(super) fn input(&mut self) -> (ValueId, ValueId) {
         let input = self.sketch.input(DataType::Float32, &[1, Self::ROWS, self.k]);
         let (one, rows) = (self.sketch.int(1), self.sketch.value(Value::SymInt));
@@ -80,7 +80,7 @@ impl Draft {
         out
     }
 
-    /// A view that changes nothing, with symbolic sizes.
+    /// A view that keeps the dims, with symbolic sizes.
     pub(super) fn view(&mut self, value: ValueId, width: u32) -> ValueId {
         self.view_of(value, self.rows, width)
     }
@@ -119,14 +119,14 @@ impl Draft {
         out
     }
 
-    /// Calls with few rows and many, in no order.
+    /// Calls with few and many rows, in no order.
     pub(super) fn calls(&self) -> Vec<Vec<HostTensor>> {
         let call = |rows: u32| vec![f32s(&[1, rows, self.k], noise(rows.into(), (rows * self.k) as usize))];
         [Self::ROWS, 1, 9, 3, 8, 0, 1].map(call).to_vec()
     }
 }
 
-/// The operators of a fused graph, but for those that its inputs begin with.
+/// The operators of a fused graph, without those at its inputs.
 pub(super) fn fused_names(sketch: &Sketch, fusions: &Fusions) -> Vec<&'static str> {
     let graph = Graph::decode_with(sketch.graph.clone(), fusions).unwrap();
     let name = |node: &&Node| *node.def.names.iter().find(|name| **name == node.name).unwrap();
@@ -135,7 +135,7 @@ pub(super) fn fused_names(sketch: &Sketch, fusions: &Fusions) -> Vec<&'static st
     graph.nodes.iter().filter(|node| !begins(node)).map(|node| name(&node)).collect()
 }
 
-/// Compares what a graph answers fused and unfused.
+/// Compares the outputs of a graph fused and unfused.
 pub(super) fn agree(sketch: &Sketch, fusions: &Fusions, calls: &[Vec<HostTensor>]) {
     let load = |fusions| sketch.load_fused(&gpu(), fusions, &LoadOptions::default()).unwrap();
     let [plain, fused]: [LoadedGraph; 2] = [&Fusions::NONE, fusions].map(load);
@@ -170,7 +170,7 @@ fn errors_name_calls_as_they_are_before_fusions() {
     }
     let normed = draft.norm(draft.x);
     draft.sketch.output(normed);
-    // The norm is call 4 of the file, behind two linears that are one.
+    // The norm is call 4 of the file, after two linears that are merged.
     let fused = Graph::decode_with(draft.sketch.graph.clone(), &Fusions::ALL).unwrap();
     assert_eq!(fused.nodes.iter().map(|node| node.call).collect::<Vec<_>>(), [0, 1, 2, 4]);
     let calls = draft.sketch.graph.calls.len();
@@ -197,7 +197,7 @@ fn sizes_that_may_differ_live_are_not_the_same() {
 
 #[test]
 fn a_fusion_that_leaves_an_invalid_graph_is_an_error() {
-    /// Takes away a call whose output the next one reads.
+    /// Removes a call whose output the next one reads.
     fn broken(editor: &mut Editor<'_>) {
         let second = editor.source.calls[1].clone();
         editor.replace_with(&[0, 1], 1, second);

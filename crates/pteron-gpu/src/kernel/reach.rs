@@ -3,8 +3,8 @@
 //! A kernel is compiled without bounds checks only if its definition declares a [`Reach`]: a pure function from the parameters that are
 //! uploaded, the constants and types of the variant, the grid and the step words to the bytes that the largest index touches in
 //! each binding. [`Planned`](crate::resize::Planned) calls it for every dispatch of every plan before the plan is committed, and
-//! refuses the plan if a reach is longer than the buffer that the recipe binds. So an unchecked access relies on these facts, and on
-//! no others:
+//! rejects the plan if a reach is longer than the buffer that the recipe binds. So an unchecked access relies on these facts
+//! only:
 //!
 //! 1. **No index follows from data.** Indices are formed from parameters, step words, override constants and the place in the grid.
 //!    What these are is known when a call is planned. Kernels that look up by data keep their checks.
@@ -31,7 +31,7 @@ pub(crate) use sizes::{Counts, count};
 use super::Variant;
 use crate::plan::Grid;
 
-/// The bytes that a dispatch reaches; `None` for parameters that no plan makes.
+/// The bytes that a dispatch reaches; `None` for parameters that no plan produces.
 pub type Reach = fn(&DispatchView<'_>) -> Option<Reached>;
 
 /// The most storage bindings of a kernel.
@@ -63,7 +63,7 @@ impl DispatchView<'_> {
         self.variant.constants.iter().find(|(known, _)| *known == name).map(|&(_, value)| value)
     }
 
-    /// Whether an override constant is set to 1; they are 0 where the variant does not set them.
+    /// Whether an override constant is set to 1; it is 0 if the variant does not set it.
     pub(crate) fn flag(&self, name: &str) -> bool {
         self.constant(name) == Some(1)
     }
@@ -79,7 +79,7 @@ impl DispatchView<'_> {
         })
     }
 
-    /// The operator's step words from `base` on, if `base` is where they start and there are so many.
+    /// The operator's step words from `base` on, if `base` is their offset and there are `N` of them.
     pub(crate) fn step<const N: usize>(&self, base: u32) -> Option<[Counts; N]> {
         let words: &[u32] = self.step_words.get(..N).filter(|_| base == self.step_base)?;
         let words: [u32; N] = words.try_into().ok()?;
@@ -95,13 +95,13 @@ pub struct Reached {
 }
 
 impl Reached {
-    /// No bindings yet.
+    /// Creates a reach without bindings.
     pub(crate) fn new() -> Self {
         Self::default()
     }
 
-    /// The next binding: an array of elements of so many bytes, of which the first `elements` may be touched. More than 32 bits can
-    /// index count as all there could ever be.
+    /// Adds a binding: an array of elements of this size, the first `elements` of which may be touched. A count that 32 bits
+    /// cannot index is unbounded.
     #[must_use]
     pub(crate) fn array(mut self, elements: Counts, element_bytes: u64) -> Self {
         let bytes = if elements.get() > 1 << 32 { u64::MAX } else { elements.get().saturating_mul(element_bytes) };
@@ -112,21 +112,21 @@ impl Reached {
         self
     }
 
-    /// The next binding: elements that are indexed one by one, and lie in fours of so many bytes.
+    /// Adds a binding: elements that are indexed one by one, and stored in vectors of four of this size.
     #[must_use]
     pub(crate) fn fours(self, elements: Counts, four_bytes: u64) -> Self {
-        // The check of the count first: the elements' own index is what 32 bits must hold.
+        // Checks the count first: 32 bits must hold the index of an element.
         let fours = if elements.get() > 1 << 32 { elements } else { elements.div_ceil(4) };
         self.array(fours, four_bytes)
     }
 
-    /// The next binding: one that is bound and not touched, unless `touched`.
+    /// Adds a binding that is bound and not touched, unless `touched`.
     #[must_use]
     pub(crate) fn array_if(self, touched: bool, elements: Counts, element_bytes: u64) -> Self {
         self.array(if touched { elements } else { count(0) }, element_bytes)
     }
 
-    /// The next binding: the step block, of which `words` from `base` on are read.
+    /// Adds the step block, of which `words` from `base` on are read.
     #[must_use]
     pub(crate) fn step(self, base: u32, words: u32) -> Self {
         self.array(count(base) + count(words), 4)
@@ -138,7 +138,7 @@ impl Reached {
         &self.bytes[..self.bindings.min(BINDINGS)]
     }
 
-    /// How many bindings were described.
+    /// The number of bindings.
     #[must_use]
     pub fn bindings(&self) -> usize {
         self.bindings

@@ -1,5 +1,5 @@
-//! Every kernel of the registry, without a GPU: it validates with every type it leaves open, and what the host assumes of
-//! it is what naga reads.
+//! Every kernel of the registry, without a GPU: it validates with every type it leaves open, and the host's assumptions
+//! match naga's reflection.
 
 use naga::valid::{Capabilities, ValidationFlags, Validator};
 use naga::{AddressSpace, GlobalVariable, Module, StorageAccess, TypeInner};
@@ -18,7 +18,7 @@ fn kernels() -> Vec<&'static KernelDef> {
     kernels
 }
 
-/// What people see of a variant when it fails.
+/// The name of a variant in failure messages.
 fn name(variant: &Variant) -> String {
     format!("{} {:?} {:?}", variant.kernel.name, variant.types, variant.functions)
 }
@@ -117,7 +117,7 @@ fn kernels_that_run_everywhere_stay_within_what_every_device_has() {
             return;
         }
         let entry = &module.entry_points[0];
-        // A size that a constant sets is 0 or 1 here; the operator that sets it answers for it.
+        // A size that a constant sets is 0 or 1 here; the operator that sets it checks it.
         let threads: u32 = entry.workgroup_size.iter().map(|size| size.max(&1)).product();
         assert!(threads <= Caps::PORTABLE.max_invocations, "{}: {threads} threads", name(variant));
         let shared = module.global_variables.iter().filter(|(_, variable)| variable.space == AddressSpace::WorkGroup);

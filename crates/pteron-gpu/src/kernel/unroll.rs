@@ -1,8 +1,9 @@
-//! Loops that are written out before a compiler reads them: what differs from turn to turn is a name, not an index, so that no
-//! array stands between values and registers.
+//! Loops that are unrolled in the source: iterations use separate variables instead of array elements, so that values stay
+//! in registers.
 
-/// A source with `{NAME}` replaced by the count of that name, and the lines between `//#unroll name count` and its `//#end`
-/// repeated, `{name}` in them being the number of the turn. What does not read like that stays as it is, and is no WGSL.
+/// Returns a source with `{NAME}` replaced by the count of that name, and the lines between `//#unroll name count` and its
+/// `//#end` repeated, with `{name}` replaced by the iteration. Malformed directives are left as they are, which is not valid
+/// WGSL.
 pub(super) fn unrolled(source: &str, counts: &[(&'static str, u32)]) -> String {
     let counted = counts.iter().fold(source.to_owned(), |text, (name, count)| put(&text, name, *count));
     let mut out = String::new();
@@ -27,7 +28,7 @@ fn write_out(source: &str, out: &mut String) {
     }
 }
 
-/// The name and the turns of a loop that a line opens.
+/// The name and the trip count of a loop that a line opens.
 fn opened(line: &str) -> Option<(&str, u32)> {
     let (name, turns) = line.trim().strip_prefix("//#unroll ")?.split_once(' ')?;
     Some((name, turns.parse().ok()?))

@@ -4,7 +4,7 @@ use crate::live::{Scalar, ScalarId};
 use crate::plan::Dispatch;
 use crate::testing::{Dry, Sketch, noise_bytes};
 
-// The operators of the sketch, by their place in its chain.
+// The operators of the sketch, by index in its chain.
 const SIZE: usize = 0;
 const POSITION: usize = 1;
 const END: usize = 2;
@@ -22,7 +22,7 @@ struct Chain {
     sigmoid: ValueId,
 }
 
-/// As many rows of a table as there are tokens, from a position on, seen as heads; and beside it something unrelated.
+/// As many rows of a table as there are tokens, from a position on, viewed as heads; and an unrelated operator.
 fn chain() -> Chain {
     let mut sketch = Sketch::new();
     let tokens = sketch.input(DataType::Int32, &[1, 31]);
@@ -48,7 +48,7 @@ fn chain() -> Chain {
 }
 
 impl Chain {
-    /// A call with so many tokens, a position, and so many of the other numbers.
+    /// A call with `tokens` tokens, a position, and `other` other numbers.
     fn call(&mut self, tokens: u32, position: i32, other: u32) -> Result<(Vec<usize>, Vec<usize>)> {
         let ids = vec![0; tokens as usize];
         self.dry.call(&[(&[1, tokens], &ids), (&[1], &[position]), (&[other], &[])])
@@ -74,7 +74,7 @@ fn building_is_the_first_resize() {
     assert_eq!(chain.end(), 31);
     let built = chain.dry.planned.plans().to_vec();
     assert_eq!(built.len(), ALL.len());
-    // Away and back: the plans are those of loading.
+    // Resized and back: the plans are those of loading.
     chain.call(3, 7, 8).unwrap();
     chain.call(31, 0, 8).unwrap();
     assert_eq!(chain.dry.planned.plans(), built);
@@ -93,7 +93,7 @@ fn live_dims_flow_through_scalars_slices_and_views() {
 #[test]
 fn only_what_is_affected_is_planned_again() {
     let mut chain = chain();
-    // The first call brings the position, which happens to be what loading assumed.
+    // The first call sets the position, which equals the one that loading assumed.
     assert_eq!(chain.call(31, 0, 8).unwrap(), (vec![POSITION], vec![]));
     assert_eq!(chain.call(31, 0, 8).unwrap(), (vec![], vec![]));
     assert_eq!(chain.call(31, 0, 3).unwrap().0, [RELU]);
@@ -121,7 +121,7 @@ fn a_refused_resize_changes_nothing() {
     let mut chain = chain();
     chain.call(4, 20, 8).unwrap();
     let (live, plans) = (chain.dry.planned.live().clone(), chain.dry.planned.plans().to_vec());
-    // The slice is clamped to three rows, and the view asks for four.
+    // The slice is clamped to three rows, and the view requires four.
     let error = chain.call(4, 29, 8).unwrap_err().to_string();
     assert!(error.contains("aten.view_copy.default (call 4)") && error.contains("[3, 16]"), "{error}");
     // More tokens than the bound.

@@ -8,17 +8,17 @@ use crate::memory::{aliases, joined, padded};
 use crate::plan::{Bind, Recipes};
 use crate::shape::Dims;
 
-/// The bytes of what kernels bind.
+/// The lengths of all bound buffers, in bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Lengths {
     /// By value id.
     tensors: Vec<u64>,
-    /// By operator: those of its joined constants.
+    /// By operator: the lengths of its joined constants.
     joined: Vec<Vec<u64>>,
     step: u64,
 }
 
-/// The same for one operator.
+/// The lengths for one operator.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BoundLengths<'a> {
     all: &'a Lengths,
@@ -27,13 +27,13 @@ pub(crate) struct BoundLengths<'a> {
 }
 
 impl Lengths {
-    /// For a graph at these bounds with these recipes.
+    /// Computes the lengths for a graph at these bounds with these recipes.
     pub(crate) fn new(graph: &Graph, bounds: &[Dims], recipes: &[Recipes]) -> Self {
         let own = |id: usize| graph.tensors.get(id).copied().flatten().map_or(0, |info| info.elem.bytes(bounds[id].count()));
         let (roots, _) = aliases(graph);
         let mut lengths: Vec<u64> = (0..graph.tensors.len()).map(own).collect();
         share_constants(graph, &mut lengths);
-        // A tensor that is computed into an output's buffer has the room that the output has.
+        // A tensor that is computed into an output's buffer has the output's length.
         let mut of_outputs: HashMap<usize, u64> = HashMap::new();
         for output in &graph.outputs {
             let root = roots[output.index()];
@@ -50,14 +50,14 @@ impl Lengths {
         Self { tensors, joined, step: padded(words.saturating_mul(4)) }
     }
 
-    /// Those of an operator.
+    /// The lengths for an operator.
     pub(crate) fn of<'a>(&'a self, node: usize, recipes: &'a Recipes) -> BoundLengths<'a> {
         BoundLengths { all: self, recipes, node }
     }
 }
 
 impl BoundLengths<'_> {
-    /// The bytes of a binding's buffer; none where the operator has no such thing.
+    /// The bytes of a binding's buffer; 0 if the operator has no such buffer.
     pub(crate) fn length(&self, bind: Bind) -> u64 {
         let found = match bind {
             Bind::Tensor(tensor) => self.all.tensors.get(tensor.index()).copied(),
@@ -69,8 +69,7 @@ impl BoundLengths<'_> {
     }
 }
 
-/// Constants that hold the same bytes share a buffer: one of them decides how long it is, so none counts on more than the shortest
-/// has.
+/// Constants with the same bytes share a buffer. Any of them may decide its length, so all are limited to the shortest.
 fn share_constants(graph: &Graph, lengths: &mut [u64]) {
     let mut shortest: HashMap<u32, u64> = HashMap::new();
     let constants = || {

@@ -2,8 +2,8 @@
 
 use std::ops::{Add, Div, Mul, Sub};
 
-/// A number of elements in 64 bits. What does not fit is the largest number, which no buffer has room for; a difference below zero
-/// is 0.
+/// A number of elements in 64 bits. Overflow saturates to the largest number, which exceeds any buffer; a negative
+/// difference is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Counts(u64);
 
@@ -53,7 +53,7 @@ impl Mul for Counts {
 impl Div for Counts {
     type Output = Self;
 
-    /// Rounds down; by zero it is the largest number.
+    /// Rounds down; division by zero gives the largest number.
     fn div(self, by: Self) -> Self {
         Self(self.0.checked_div(by.0).unwrap_or(u64::MAX))
     }
