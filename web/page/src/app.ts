@@ -1,4 +1,4 @@
-// The page's state: which model is there, on its way, or lost.
+// The page's state: which model is loaded, loading or lost.
 
 import type { AdapterInfo, Fit } from "pteron";
 import { Composer } from "./composer.js";
@@ -21,10 +21,10 @@ export type State = "checking" | "unsupported" | "asking" | "ready-to-download" 
 const SUGGESTIONS = ["To read a file in Rust, you", "The difference between `String` and `&str` is", "To create a new project with Cargo,"];
 /** Remembers, for a reload, that the model came from files, which a page cannot open again by itself. */
 const FILES_KEY = "pteron.files.1";
-/** Remembers, for a reload, the address of another site that a person has agreed to. */
+/** Remembers, for a reload, the URL of another site that the user has agreed to. */
 const ALLOWED_KEY = "pteron.allowed.1";
 
-/** The digest of the bundled model's manifest; the build puts it in. */
+/** The digest of the bundled model's manifest, inserted by the build. */
 declare const MODEL_INTEGRITY: string | undefined;
 
 function defaultSource(): UrlSource {
@@ -32,7 +32,7 @@ function defaultSource(): UrlSource {
   return { kind: "url", name: "Demo model", url: new URL("model/model.pte", document.baseURI).href, ...(integrity && { integrity }) };
 }
 
-/** Why a model is loaded again. */
+/** The reason for loading a model again. */
 interface Recovery {
   loss: Loss;
   interruptedWhileHidden: boolean;
@@ -51,14 +51,14 @@ export class App {
   #settingsDialog = new SettingsDialog(this.#settings, () => this.#applySettings());
   #details: DetailsDialog;
   #adapter: AdapterInfo | null = null;
-  /** The model that is loaded. */
+  /** The loaded model. */
   #facts: ModelFacts | null = null;
   #source: ModelSource | null = null;
-  /** The model that is spoken of in the panel, and what is known about it. */
+  /** The model shown in the panel, with its description. */
   #proposed: ModelSource = this.defaultSource;
-  /** The model of a link, until a person has said that it may be fetched. */
+  /** The model of a link, until the user allows fetching it. */
   #unconfirmed: UrlSource | null = null;
-  /** The address whose files changed since they were first loaded: trying again accepts them. */
+  /** The URL whose files changed since they were first loaded: a retry accepts them. */
   #changed: string | null = null;
   #fit: Fit | null = null;
   #task: AbortController | null = null;
@@ -95,14 +95,14 @@ export class App {
     this.#refresh();
   }
 
-  /** Begins with the model of a link. What is not the page's own is not touched before a person agrees. */
+  /** Starts with the model of a link. A model of another site is not requested before the user agrees. */
   startWithLink(source: UrlSource): Promise<void> {
     if (isOwn(source, document.baseURI)) return this.start({ ...source, unasked: true });
     if (this.#session.getItem(ALLOWED_KEY) !== source.url) this.#unconfirmed = source;
     return this.start(source);
   }
 
-  /** Looks for a GPU, then at the first model. */
+  /** Opens the GPU, then checks the first model. */
   async start(source: ModelSource): Promise<void> {
     if (!isSecureContext) return this.#unsupported("secure-context", "");
     if (!("gpu" in navigator)) return this.#unsupported("webgpu", "");
@@ -112,7 +112,7 @@ export class App {
       if (!support.supported) return this.#unsupported("adapter", support.reason);
       this.#adapter = support.adapter;
     } catch (error) {
-      // Files that were dropped in the meantime fail by themselves, or not at all.
+      // Files that were dropped in the meantime report their own errors.
       if (this.#task) return;
       this.#proposed = source;
       return this.#fail((error as CallError).message);
@@ -120,13 +120,13 @@ export class App {
     if (!this.#task) await this.#open(source);
   }
 
-  /** Files are here already; an address is looked at first. */
+  /** Loads files at once; checks a URL first. */
   #open(source: ModelSource): Promise<void> {
     if (source === this.#unconfirmed) return this.#ask(source);
     return source.kind === "files" ? this.#load(source) : this.propose(source);
   }
 
-  /** Asks about the model of a link. One that is complete on this device needs no server, and was agreed to when it came. */
+  /** Asks the user about the model of a link. A completely cached one needs no server and no second consent. */
   async #ask(source: UrlSource): Promise<void> {
     const task = this.#begin(source);
     const kept = await this.#host.call("cached", null).catch((): Cached[] => []);
@@ -145,7 +145,7 @@ export class App {
     void this.propose(source);
   }
 
-  /** Says whether a model fits and what it costs to fetch; loads it at once where all of it is here. */
+  /** Shows whether a model fits and its download size; loads it at once if it is completely cached. */
   async propose(source: ModelSource): Promise<void> {
     if (!this.acceptsFiles) return;
     const task = this.#begin(source);
@@ -192,7 +192,7 @@ export class App {
     byId("notice", "div").hidden = text === "";
   }
 
-  /** `recovery` is there where it is loaded again after a loss. */
+  /** `recovery` is set if the model is loaded again after a loss. */
   async #load(source: ModelSource, recovery: Recovery | null = null): Promise<void> {
     const task = this.#begin(source);
     this.notify("");
@@ -216,7 +216,7 @@ export class App {
     }
   }
 
-  /** The worker has this model now, also where it came too late for somebody who had asked for something else. */
+  /** The worker has this model now, even if another one was requested in the meantime. */
   #record(source: ModelSource, facts: ModelFacts): void {
     this.#source = source;
     this.#facts = facts;
@@ -226,16 +226,16 @@ export class App {
     this.#writer.showMemory(facts);
   }
 
-  /** A conversation may fill the tab's storage: then a reload does not know it. */
+  /** A conversation may exhaust the tab's storage: then it is lost on a reload. */
   #remember(key: string, value: string): void {
     try {
       this.#session.setItem(key, value);
     } catch {
-      // As where storage is forbidden.
+      // As in a browser that denies storage.
     }
   }
 
-  /** A new thing to do about models ends what was under way. */
+  /** Starts an operation on models and aborts the one in progress. */
   #begin(source: ModelSource): AbortController {
     this.#changed = null;
     this.#task?.abort();
@@ -245,14 +245,14 @@ export class App {
     return this.#task;
   }
 
-  /** What is under way says itself when it has ended. */
+  /** Aborts the operation in progress, which reports its own end. */
   #cancel(): void {
     if (!this.#task || this.#task.signal.aborted) return;
     this.#task.abort();
     this.#panel.stopping();
   }
 
-  /** Back to the model that is there. */
+  /** Returns to the loaded model. */
   #settle(): void {
     this.#task?.abort();
     this.#task = null;
@@ -267,7 +267,7 @@ export class App {
     this.notify(sentence(failure.message));
   }
 
-  /** After a cancelled download: what is here stays here, and the panel says how much that is. */
+  /** After a cancelled download: the cached bytes stay, and the panel shows how many there are. */
   async #cancelled(): Promise<void> {
     if (this.#facts) return this.#settle();
     const source = this.#proposed;
@@ -282,7 +282,7 @@ export class App {
     this.#panel.offer({ name: this.#proposed.name, fit: this.#fit, cached }, this.#facts !== null);
   }
 
-  /** The page's own model has to be what the page says; that of another site may have a new version. */
+  /** The page's own model must match its digest; the model of another site may have a new version. */
   #failChanged(message: string): void {
     const source = this.#proposed;
     if (source.kind !== "url" || source.integrity) return this.#fail(message);
@@ -312,15 +312,15 @@ export class App {
     else void this.start(this.#proposed);
   }
 
-  /** The GPU or the worker is gone: loads again from what is on this device, once; a second time it asks. */
+  /** Handles the loss of the GPU or the worker: loads again from the cache once; asks the user the second time. */
   #lost(loss: Loss): void {
     const source = this.#source;
     const hadModel = this.#facts !== null;
     const interrupted = this.#writer.isWriting;
     this.#facts = null;
-    // Without a model, what was under way fails by itself and says why.
+    // Without a model, the operation in progress fails and reports the reason.
     if (!hadModel || !source) return this.#refresh();
-    // Another model that was on its way went with it.
+    // A model that was loading was lost, too.
     this.#task = null;
     this.#proposed = source;
     this.notify("");
@@ -346,7 +346,7 @@ export class App {
     this.#refresh();
   }
 
-  /** Brings everything on the screen in line with the state. */
+  /** Updates the screen to the state. */
   #refresh(): void {
     const isReady = this.#state === "ready";
     const isWriting = isReady && this.#writer.isWriting;
@@ -403,7 +403,7 @@ function recoveredText({ loss, interruptedWhileHidden }: Recovery): string {
   return lossText(loss, `The model was loaded again, and the conversation is still here.${hidden}`);
 }
 
-/** A hidden tab may lose its GPU again at any moment: better to wait until somebody looks. */
+/** Waits until the tab is visible: a hidden one may lose its GPU again at any moment. */
 function whenVisible(then: () => void): void {
   if (document.visibilityState === "visible") return then();
   document.addEventListener("visibilitychange", () => whenVisible(then), { once: true });

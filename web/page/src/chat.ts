@@ -33,7 +33,7 @@ export class Chat {
   #shown: Shown[] = [];
   #actions: ChatActions;
   #frame = 0;
-  /** Whether the end is in view, and is to stay there. */
+  /** Whether the end is in view and is to stay there. */
   #follows = true;
   #height = 0;
 
@@ -41,7 +41,7 @@ export class Chat {
     this.#actions = actions;
     this.#scroller.addEventListener("scroll", () => {
       const { scrollTop, scrollHeight, clientHeight } = this.#scroller;
-      // Where the height changed, the browser scrolled, not the reader.
+      // If the height changed, the browser scrolled, not the user.
       if (clientHeight === this.#height) this.#follows = scrollHeight - scrollTop - clientHeight < 48;
     });
     new ResizeObserver(() => {
@@ -50,7 +50,7 @@ export class Chat {
     }).observe(this.#scroller);
   }
 
-  /** Shows all of `turns`; `idle` is whether answers may be asked for. */
+  /** Shows all of `turns`; `idle` is whether replies may be requested. */
   show(turns: readonly Turn[], idle: boolean): void {
     this.#shown = turns.map((turn) => this.#shown.find((shown) => shown.turn === turn) ?? build(turn));
     this.#place(this.#shown.map((shown) => shown.article));
@@ -58,7 +58,7 @@ export class Chat {
     this.#follow();
   }
 
-  /** Shows what the last answer has become, at most once a frame. */
+  /** Updates the last reply, at most once per frame. */
   grow(): void {
     this.#frame ||= requestAnimationFrame(() => {
       this.#frame = 0;
@@ -69,13 +69,13 @@ export class Chat {
     });
   }
 
-  /** Brings the end into view, wherever the reader was. */
+  /** Scrolls to the end. */
   toEnd(): void {
     this.#follows = true;
     this.#follow();
   }
 
-  /** What an empty conversation says. */
+  /** The text of an empty conversation. */
   welcome(content: { title: string; text: string; suggestions: readonly string[] } | null): void {
     this.#welcome.hidden = content === null;
     if (!content) return;
@@ -92,7 +92,7 @@ export class Chat {
     );
   }
 
-  /** Articles that are in their place are not touched: moving one would take the focus from what is in it. */
+  /** Leaves articles that are in place untouched: moving one would take the focus from its content. */
   #place(articles: readonly HTMLElement[]): void {
     articles.forEach((article, index) => {
       if (this.#list.children[index] !== article) this.#list.insertBefore(article, this.#list.children[index] ?? null);
@@ -150,7 +150,7 @@ function build(turn: Turn): Shown {
   return { turn, article, prose, foot };
 }
 
-/** All of a turn's text that is shown as one. */
+/** The text of a turn that is shown as one. */
 function textOf({ style, prompt, answer }: Turn): string {
   return style === "text" ? prompt + answer.text : answer.text;
 }
@@ -161,7 +161,7 @@ function draw({ turn, article, prose }: Shown): void {
   article.dataset.answer = answer.state;
   article.setAttribute("aria-busy", String(answer.state === "writing"));
   prose.element.dataset.testid = "answer";
-  // For tests, and long: not with every token.
+  // For tests. It is long, so it is not updated with every token.
   if (answer.state === "writing") delete prose.element.dataset.tokens;
   else prose.element.dataset.tokens = answer.tokens.join(" ");
 }

@@ -1,4 +1,4 @@
-// The field in which messages are written.
+// The input field for messages.
 
 import { byId, setBusy } from "./dom.js";
 
@@ -23,8 +23,8 @@ export class Composer {
     this.#stop.addEventListener("click", () => actions.stop());
     this.#field.addEventListener("input", () => this.#fit());
     this.#field.addEventListener("keydown", (event) => {
-      // Enter also ends the composing of a character, which is not the end of a message; in Safari the composing is over by then,
-      // and only the old code of the key tells.
+      // Enter also ends an IME composition, which does not send the message. In Safari the composition is over by then, and only the
+      // legacy key code tells.
       if (event.key !== "Enter" || event.shiftKey || event.isComposing || event.keyCode === 229) return;
       event.preventDefault();
       this.#submit();
@@ -43,7 +43,7 @@ export class Composer {
     this.#stop.ariaLabel = stopping ? "Stopping…" : "Stop";
     this.#stop.title = stopping ? "Stopping…" : "Stop (Esc)";
     if (stopHadFocus && !writing) this.focus();
-    // The button that asked for this answer is gone, and the keyboard's place with it.
+    // The button that requested this reply is gone, and the keyboard focus with it.
     if (writing && document.activeElement === document.body) this.#stop.focus();
     const label = continues ? "Begin a text" : "Write a message";
     this.#field.placeholder = `${label}…`;
@@ -71,7 +71,7 @@ export class Composer {
     this.#actions.send(text);
   }
 
-  /** As high as its text, up to what the style sheet allows. */
+  /** Resizes the field to its text, up to the limit of the style sheet. */
   #fit(): void {
     this.#send.disabled = !this.#field.value.trim();
     this.#field.style.blockSize = "auto";

@@ -1,4 +1,4 @@
-// What was said, and how it is kept over reloads.
+// The conversation, and how it is stored across reloads.
 
 import type { GenerateResult } from "pteron";
 import type { Message, Prompt } from "./protocol.js";
@@ -6,13 +6,13 @@ import type { Store } from "./storage.js";
 
 export interface Stats {
   tokens: number;
-  /** Until the first token. */
+  /** Time to first token. */
   firstSeconds: number;
-  /** Null where there were too few tokens to tell. */
+  /** Null if there were too few tokens to measure. */
   tokensPerSecond: number | null;
 }
 
-/** The first token comes with the prompt; the clock of those behind it starts there. */
+/** Prefill yields the first token, so decode speed counts from there. */
 export function tokensPerSecond(tokens: number, secondsBehindFirst: number): number | null {
   return tokens > 1 && secondsBehindFirst > 0 ? (tokens - 1) / secondsBehindFirst : null;
 }
@@ -23,12 +23,12 @@ export interface Answer {
   text: string;
   tokens: number[];
   state: AnswerState;
-  /** Why it failed, in the engine's words. */
+  /** The engine's error message. */
   problem?: string;
   stats?: Stats;
 }
 
-/** A prompt and what came of it. A "text" turn is one text: the answer goes on directly behind the prompt. */
+/** A prompt and its reply. A "text" turn is one text: the reply continues directly after the prompt. */
 export interface Turn {
   style: "chat" | "text";
   prompt: string;
@@ -39,19 +39,19 @@ export function newTurn(style: Turn["style"], prompt: string): Turn {
   return { style, prompt, answer: { text: "", tokens: [], state: "writing" } };
 }
 
-/** An answer that can be taken up again where it ended. */
+/** Whether a reply can be continued where it ended. */
 export function canContinue({ state, text }: Answer): boolean {
   return state === "interrupted" || ((state === "stopped" || state === "max-tokens") && text !== "");
 }
 
-/** What the model is asked for the last of `turns`; its answer so far is where it goes on. */
+/** The prompt for the last of `turns`; the model continues its reply so far. */
 export function promptFor(turns: readonly Turn[], system: string): Prompt {
   const last = turns.at(-1);
   if (!last) throw new Error("an empty conversation asks nothing");
   if (last.style === "text") return { style: "text", text: last.prompt + last.answer.text };
   const messages: Message[] = system.trim() ? [{ role: "system", content: system }] : [];
   for (const turn of turns.slice(0, -1)) {
-    // A question that got no answer would stand beside the next one, which templates refuse.
+    // A question without a reply would be followed by another question, which templates reject.
     if (!turn.answer.text) continue;
     messages.push({ role: "user", content: turn.prompt }, { role: "assistant", content: turn.answer.text });
   }
@@ -66,7 +66,7 @@ export function save(store: Store, turns: readonly Turn[]): void {
     if (turns.length === 0) store.removeItem(KEY);
     else store.setItem(KEY, JSON.stringify(turns));
   } catch {
-    // Full or forbidden: the conversation lives on in the page and is not kept beyond it.
+    // Storage is full or denied: the conversation lasts as long as the page.
   }
 }
 
@@ -79,7 +79,7 @@ export function restore(store: Store): Turn[] {
   }
 }
 
-/** What was being written when the page went away is not being written now. */
+/** Marks a reply that was being generated when the page closed as interrupted. */
 function interrupted(turn: Turn): Turn {
   return turn.answer.state === "writing" ? { ...turn, answer: { ...turn.answer, state: "interrupted" } } : turn;
 }

@@ -1,4 +1,4 @@
-// The details sheet: adapter, model, where a step's GPU time goes, and what is kept on this device.
+// The details dialog: adapter, model, GPU time per kernel of a step, and cached files.
 
 import type { AdapterInfo } from "pteron";
 import { announce, byId, h, wireDialog } from "./dom.js";
@@ -12,7 +12,7 @@ export interface DetailsActions {
   forget(url: string): Promise<unknown>;
 }
 
-/** Browsers round GPU times, some to a tenth of a millisecond: the mean of some steps says more than one. */
+/** The number of steps to average: browsers round GPU times, some to a tenth of a millisecond. */
 const STEPS = 8;
 
 export class DetailsDialog {
@@ -40,7 +40,7 @@ export class DetailsDialog {
     void this.#listCache();
   }
 
-  /** Whether there is a model, and nothing is being written with it. */
+  /** Whether a model is loaded and not generating. */
   allowMeasuring(may: boolean): void {
     this.#mayMeasure = may;
     this.#refreshMeasuring();
@@ -76,7 +76,7 @@ export class DetailsDialog {
     }
   }
 
-  /** The row goes with its button: the keyboard goes on with the one that takes its place, or with the list's heading. */
+  /** Deletes a row with its button: the focus moves to the row that takes its place, or to the list's heading. */
   async #forget(url: string, button: HTMLButtonElement): Promise<void> {
     const buttons = () => [...this.#cache.querySelectorAll("button")];
     const place = buttons().indexOf(button);
@@ -149,7 +149,7 @@ function chart(report: ProfileReport): Node {
   return h("div", {}, h("p", { class: "quiet" }, caveats.join(" ").trim()), table(kernels, totalMicroseconds));
 }
 
-/** One table for eyes and ears alike: the bars are drawn behind its rows. */
+/** One table for screens and screen readers: the bars are the background of its rows. */
 function table(kernels: readonly KernelTime[], total: number): HTMLElement {
   const longest = kernels[0]?.microseconds ?? 1;
   const rows = kernels.map(({ kernel, operators, microseconds, count }) => {

@@ -1,9 +1,9 @@
-// The few helpers that stand in for a framework.
+// DOM helpers used instead of a framework.
 
 type Child = Node | string | null | false | undefined;
 type Attributes = Record<string, string | number | boolean | null | undefined | ((event: globalThis.Event) => void)>;
 
-/** An element. Functions become listeners (`onclick`), `true` an empty attribute; `null` and `false` leave it out. */
+/** Creates an element. Functions become listeners (`onclick`), `true` an empty attribute; `null` and `false` leave it out. */
 export function h<K extends keyof HTMLElementTagNameMap>(tag: K, attributes: Attributes = {}, ...children: Child[]): HTMLElementTagNameMap[K] {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -11,7 +11,7 @@ export function h<K extends keyof HTMLElementTagNameMap>(tag: K, attributes: Att
     else if (value === true) element.setAttribute(name, "");
     else if (value !== null && value !== undefined && value !== false) element.setAttribute(name, String(value));
   }
-  // One by one: they may be more than a call takes arguments.
+  // One by one: there may be more children than a call takes arguments.
   for (const child of children) if (child instanceof Node || typeof child === "string") element.append(child);
   return element;
 }
@@ -36,18 +36,18 @@ export function byId<K extends keyof HTMLElementTagNameMap>(id: string, tag: K):
   return element as HTMLElementTagNameMap[K];
 }
 
-/** Says something to those who do not see the page. The region stands in index.html: one that is put in with its text is often not heard. */
+/** Announces a text to screen readers. The live region is part of index.html: one inserted with its text is often not announced. */
 export function announce(text: string): void {
   byId("announcer", "div").replaceChildren(text);
 }
 
-/** A button that was pressed and shows that it works. It stays where the keyboard is, which a disabled one would not. */
+/** Marks a pressed button as busy. It keeps the focus, which a disabled button would lose. */
 export function setBusy(button: HTMLButtonElement, busy: boolean): void {
   if (busy) button.setAttribute("aria-disabled", "true");
   else button.removeAttribute("aria-disabled");
 }
 
-/** Opens a modal dialog and shuts it again on a click beside it. */
+/** Opens a modal dialog and closes it on a click outside. */
 export function wireDialog(dialog: HTMLDialogElement): void {
   dialog.addEventListener("click", (event) => {
     if (event.target === dialog) dialog.close();

@@ -1,4 +1,4 @@
-// What the page says about a model.
+// The description of a model on the page.
 
 import { wasmBytes, type Model } from "pteron";
 import type { ModelFacts } from "./protocol.js";

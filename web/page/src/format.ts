@@ -1,8 +1,8 @@
-// Numbers as people read them.
+// Formats numbers for people.
 
 export { formatBytes as bytes } from "pteron";
 
-/** Stands between facts on a line, and stays at the end of it where the line breaks. */
+/** Separates facts on a line, and stays at the end of the line at a line break. */
 export const DOT = "\u00a0· ";
 
 export function seconds(value: number): string {
@@ -13,7 +13,7 @@ export function seconds(value: number): string {
   return `${Math.floor(whole / 3600)} h ${Math.round((whole % 3600) / 60)} min`;
 }
 
-/** What is left of a download: nobody needs it to the millisecond. */
+/** The remaining time of a download, rounded. */
 export function timeLeft(value: number): string {
   return value < 1 ? "less than a second left" : `${seconds(Math.ceil(value))} left`;
 }
@@ -35,7 +35,7 @@ export function count(value: number, one: string, many = `${one}s`): string {
   return `${value.toLocaleString("en-GB")} ${value === 1 ? one : many}`;
 }
 
-/** Three digits that matter, and whole numbers from a hundred on. */
+/** Three significant digits, and whole numbers from a hundred on. */
 function significant(value: number, digits = 3): string {
   const whole = Math.max(1, Math.floor(Math.log10(Math.max(Math.abs(value), 1))) + 1);
   const decimals = value === 0 ? 0 : Math.min(2, Math.max(0, digits - whole));
@@ -43,7 +43,7 @@ function significant(value: number, digits = 3): string {
   return decimals > 0 ? text.replace(/\.?0+$/, "") : text;
 }
 
-/** A text without its middle where it is too long: what names a thing stands at its ends. */
+/** Cuts the middle out of a text that is too long: the ends identify it. */
 export function shorten(text: string, most: number): string {
   if (text.length <= most) return text;
   const front = Math.ceil((most - 1) / 2);

@@ -1,19 +1,19 @@
-// Whether to try again after the GPU or the worker was lost.
+// Decides whether to reload after the GPU or the worker was lost.
 
 const WINDOW_MILLISECONDS = 60_000;
 
-/** Lets the first loss pass and says no to a second one within a minute: something is wrong that trying again will not mend. */
+/** Allows a reload after the first loss and denies it after a second one within a minute, which a retry is unlikely to fix. */
 export class LossGuard {
   #last: number | null = null;
 
-  /** Records a loss at `now` and says whether to load again without asking. */
+  /** Records a loss at `now` and returns whether to load again without asking. */
   mayRecover(now: number): boolean {
     const recent = this.#last !== null && now - this.#last < WINDOW_MILLISECONDS;
     this.#last = now;
     return !recent;
   }
 
-  /** A person decided to go on. */
+  /** Resets the guard: the user decided to continue. */
   forgive(): void {
     this.#last = null;
   }

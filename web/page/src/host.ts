@@ -1,4 +1,4 @@
-// Keeps a worker for the engine: started when it is first asked for something, and anew after it was lost.
+// Manages the engine's worker: starts it on the first call, and again after a loss.
 
 import { ENGINE_STOPPED, GPU_LOST, lossOf, lossText, type Loss } from "./loss.js";
 import type { CallName, Calls, Event, Request } from "./protocol.js";
@@ -9,7 +9,7 @@ interface Live {
   client: Client;
 }
 
-/** Where browsers enforce it, no other script can be named by this page: see `trusted-types` in index.html. */
+/** The only script URL that the page may use where browsers enforce `trusted-types`: see index.html. */
 const SCRIPT = new URL("worker.js", import.meta.url).href;
 type TrustedTypes = { createPolicy(name: string, rules: { createScriptURL(): string }): { createScriptURL(url: string): unknown } };
 const policy = (globalThis as { trustedTypes?: TrustedTypes }).trustedTypes?.createPolicy("pteron", { createScriptURL: () => SCRIPT });
@@ -18,12 +18,12 @@ export class Host {
   #live: Live | null = null;
   #onLost: (loss: Loss) => void;
 
-  /** `onLost` hears that the GPU or the worker is gone. */
+  /** `onLost` is called when the GPU or the worker is lost. */
   constructor(onLost: (loss: Loss) => void) {
     this.#onLost = onLost;
   }
 
-  /** After a failure that the engine does not survive, its worker is ended before the caller hears of it, as a crash. */
+  /** After an error that the engine does not survive, terminates the worker before the caller gets the error, as after a crash. */
   async call<K extends CallName>(kind: K, args: Calls[K]["args"], options?: CallOptions<K>): Promise<Calls[K]["result"]> {
     const live = (this.#live ??= this.#spawn());
     try {
@@ -36,7 +36,7 @@ export class Host {
     }
   }
 
-  /** Ends a worker, with everything it held. One that was given up before has nothing more to say. */
+  /** Terminates a worker with everything it holds. Ignores a worker that was terminated before. */
   #lose(old: Live, loss: Loss): void {
     if (old !== this.#live) return;
     this.#live = null;

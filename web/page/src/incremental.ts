@@ -1,27 +1,27 @@
-// Reads a text again and again while it grows, without reading what cannot change any more.
+// Parses a growing text incrementally: blocks that can no longer change are not parsed again.
 
 import { parse, type Block } from "./markdown.js";
 
 /**
- * The part that is read again may be one endless block. It is due when it has grown by this share, so that all readings together
- * are linear in the length of the text; up to this many characters, every one is due.
+ * The part that is parsed again may be one endless block. It is parsed when it has grown by this share, so that all passes together
+ * are linear in the length of the text; up to this many characters, every change is parsed.
  */
 const SHARE = 512;
 
 /** The blocks of a text that grows at its end. */
 export class IncrementalMarkdown {
-  /** Characters that were read so far, those that were read again counted again. */
+  /** Characters parsed so far, counting repeated ones each time. */
   work = 0;
   #text = "";
   #blocks: Block[] = [];
 
-  /** Whether reading `text` is worth it by now; the last word of a text has to be read in any case. */
+  /** Whether `text` has grown enough to be parsed; the final text must be parsed in any case. */
   isDue(text: string): boolean {
     const from = this.#blocks[this.#settled()]?.from ?? 0;
     return (text.length - this.#text.length) * SHARE >= this.#text.length - from;
   }
 
-  /** The blocks of `text`, and how many of them at the beginning are the same as before. */
+  /** Returns the blocks of `text`, and how many of the first ones are unchanged. */
   update(text: string): { blocks: readonly Block[]; same: number } {
     const isLonger = text.startsWith(this.#text);
     const kept = isLonger ? this.#settled() : 0;
@@ -36,15 +36,15 @@ export class IncrementalMarkdown {
   }
 
   /**
-   * How many blocks at the beginning stay as they are, whatever is written behind. A line may still become something else until
-   * it ends, and may then belong to the block before it: so the last two blocks are open.
+   * The number of blocks at the start that later text cannot change. A line may still change its kind until it ends, and may then
+   * belong to the block before it: so the last two blocks are open.
    */
   #settled(): number {
     return Math.max(0, this.#blocks.length - 2);
   }
 }
 
-/** Whether two blocks of a text and of its continuation are the same: the text between equal places is. */
+/** Whether a block of a text and one of its continuation are the same: equal ranges hold equal text. */
 function isSame(old: Block | undefined, now: Block | undefined): boolean {
   return !!old && !!now && old.from === now.from && old.to === now.to && old.content.kind === now.content.kind;
 }

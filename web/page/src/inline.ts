@@ -1,11 +1,11 @@
-// Emphasis and code inside a block. Marks are paired in one pass over the text, with a stack of those that may still be closed.
+// Parses emphasis and code inside a block. Marks are paired in one pass over the text, with a stack of open ones.
 
 export type Inline =
   | { kind: "text"; text: string; at: number }
   | { kind: "code"; text: string; at: number }
   | { kind: "strong" | "em"; children: Inline[] };
 
-/** The deepest emphasis inside emphasis; the marks of any deeper one are text. */
+/** The deepest nesting of emphasis; deeper marks are text. */
 export const MAX_EMPHASIS = 8;
 
 const SPACE = /\s/;
@@ -22,13 +22,13 @@ function isWord(character: string | undefined): boolean {
   return character !== undefined && WORD.test(character);
 }
 
-/** Reads emphasis and code. A mark without its partner is text. */
+/** Parses emphasis and code. A mark without a partner is text. */
 export function inline(text: string, at: number): Inline[] {
   const { runs, spans } = scan(text);
   return build(text, at, [...pair(runs), ...spans].sort((a, b) => a.from - b.from));
 }
 
-/** Asterisks or underscores in a row. Closing takes from the front of what is left, opening from its end. */
+/** A run of asterisks or underscores. Closing takes from the front of the remaining run, opening from its end. */
 interface Run {
   mark: string;
   from: number;
@@ -38,7 +38,7 @@ interface Run {
   closes: boolean;
 }
 
-/** Marks that mean something, and what they stand around: code is a leaf, emphasis has an event at each of its ends. */
+/** Markup events: code is a leaf, emphasis has one event at each end. */
 type Event =
   | { kind: "code"; from: number; to: number; width: number }
   | { kind: "strong" | "em"; from: number; to: number; closes: boolean };
@@ -70,7 +70,7 @@ function scan(text: string): Scan {
   return { runs, spans };
 }
 
-/** For each run of backticks, where the next one of the same length is. */
+/** For each run of backticks, the index of the next one of the same length. */
 function partners(text: string): Map<number, number> {
   const next = new Map<number, number>();
   const last = new Map<number, number>();
@@ -91,11 +91,11 @@ function runOf(text: string, mark: string, from: number, length: number): Run {
   return { mark, from, to, length, opens, closes };
 }
 
-/** Pairs runs: each closes the nearest that is open and fits. Those in between stay text. */
+/** Pairs runs: each closes the nearest open run that matches. Runs in between stay text. */
 function pair(runs: readonly Run[]): Event[] {
   const events: Event[] = [];
   const open: Run[] = [];
-  /** For each kind of closing run, how deep in `open` it is known to find nothing: so that no run is looked at again and again. */
+  /** For each kind of closing run, the depth of `open` known to contain no match, so that no run is searched repeatedly. */
   const floors = new Map<string, number>();
   for (const run of runs) {
     for (let opener; run.closes && run.length > 0 && (opener = findOpener(open, run, floors)); ) {
@@ -107,7 +107,7 @@ function pair(runs: readonly Run[]): Event[] {
   return events;
 }
 
-/** The nearest run that `run` can close; the ones above it are closed by nothing any more. */
+/** The nearest run that `run` can close; those above it can no longer be closed. */
 function findOpener(open: Run[], run: Run, floors: Map<string, number>): Run | null {
   const kind = `${run.mark}${run.opens}${widthOf(run) % 3}`;
   const floor = Math.min(floors.get(kind) ?? 0, open.length);
@@ -122,7 +122,7 @@ function findOpener(open: Run[], run: Run, floors: Map<string, number>): Run | n
   return null;
 }
 
-/** What is known of a stack holds only for what is left of it. */
+/** Truncates the known depths to the stack's length. */
 function lower(floors: Map<string, number>, length: number): void {
   for (const [kind, floor] of floors) if (floor >= length) floors.set(kind, length - 1);
 }
@@ -147,10 +147,10 @@ function close(events: Event[], opener: Run, run: Run): void {
   run.length -= width;
 }
 
-/** The nodes that events in the text's order stand for. */
+/** Builds nodes from events in text order. */
 function build(text: string, at: number, events: readonly Event[]): Inline[] {
   const root: Inline[] = [];
-  /** The emphasis around; null where it is too deep, and its marks are text. */
+  /** The enclosing emphasis; null if it is nested too deeply and its marks are text. */
   const around: (Inline[] | null)[] = [];
   let nodes = root;
   let depth = 0;

@@ -39,7 +39,7 @@ function wireChooser(): void {
   });
 }
 
-/** Files may be dropped anywhere; text that is dragged into the field is left alone. */
+/** Accepts files dropped anywhere on the page; leaves text dragged into the field alone. */
 function wireDrop(): void {
   const overlay = byId("drop", "div");
   const hasFiles = (event: DragEvent) => event.dataTransfer?.types.includes("Files") ?? false;
@@ -60,7 +60,7 @@ function wireDrop(): void {
   });
 }
 
-/** A link may name a model; what it names is no more than a proposal. */
+/** A link may name a model, which is only a proposal. */
 function start(): void {
   const asked = new URLSearchParams(location.search).get("model");
   const source = asked === null ? app.defaultSource : sourceFromText(asked, document.baseURI);

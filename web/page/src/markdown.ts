@@ -1,6 +1,6 @@
-// A small Markdown reader: headings, lists, fenced code, inline code, bold and italics; everything else is text.
-// It never fails and takes half-written text, because answers are shown while they are written.
-// Leaves know where in the source they begin, so that a prompt and its continuation can be told apart.
+// A small Markdown parser: headings, lists, fenced code, inline code, bold and italics; everything else is text.
+// It never fails and accepts incomplete text, because replies are shown while they are generated.
+// Leaves store their offset in the source, so that a prompt and its continuation can be told apart.
 //
 // The text is a model's, so it may be anything: time is linear in its length, and nesting has a limit (`MAX_DEPTH`), so that
 // nothing that walks the result runs out of stack.
@@ -27,23 +27,23 @@ export type Content =
   | { kind: "fence"; language: string; text: string; at: number }
   | List;
 
-/** A block and the stretch of source it was read from: equal stretches give equal blocks. */
+/** A block and the source range it was parsed from: equal ranges give equal blocks. */
 export interface Block {
   from: number;
   to: number;
   content: Content;
 }
 
-/** The deepest list inside lists. Items that are indented further join it. */
+/** The deepest nesting of lists. Items that are indented further join the deepest list. */
 export const MAX_DEPTH = 16;
 
-/** The longest name of a fence's language that is kept. */
+/** The longest language name of a code fence. */
 const MAX_LANGUAGE = 32;
 
 interface Line {
   text: string;
   at: number;
-  /** Where the next line begins; one past the end of the source behind the last. */
+  /** The start of the next line; one past the end of the source after the last line. */
   next: number;
 }
 
@@ -54,7 +54,7 @@ interface Read {
   next: number;
 }
 
-/** The blocks from `from` on, which must be the beginning of a block, or of the source. */
+/** Parses the blocks from `from` on, which must be the start of a block or of the source. */
 export function parse(source: string, from = 0): Block[] {
   const blocks: Block[] = [];
   for (let line = lineAt(source, from); line; ) {
@@ -69,7 +69,7 @@ export function parse(source: string, from = 0): Block[] {
   return blocks;
 }
 
-/** The line that begins at a place; null behind the last. */
+/** The line that starts at an offset; null after the last. */
 function lineAt(source: string, at: number): Line | null {
   if (at > source.length) return null;
   const end = source.indexOf("\n", at);
@@ -129,7 +129,7 @@ function readHeading(line: Line): Read | null {
   return { content: { kind: "heading", level, children: inline(title, at + begin) }, to: endOf(line), next };
 }
 
-/** 0 where a line is no heading. */
+/** The heading level of a line; 0 if it is no heading. */
 function headingLevel(text: string): number {
   const indent = indentOf(text);
   if (indent > 3 || text[indent] !== "#") return 0;
@@ -137,7 +137,7 @@ function headingLevel(text: string): number {
   return level <= 6 && isSpace(text, indent + level) ? level : 0;
 }
 
-/** Hashes may stand behind a title, with a space before them. */
+/** Removes hashes after a title, which need a space before them. */
 function withoutHashes(text: string): string {
   const trimmed = text.trimEnd();
   let end = trimmed.length;
@@ -151,14 +151,14 @@ function indentOf(text: string): number {
   return indent;
 }
 
-/** How often the character at `index` stands there in a row. */
+/** The length of the run of the character at `index`. */
 function repeated(text: string, index: number): number {
   let end = index + 1;
   while (end < text.length && text[end] === text[index]) end += 1;
   return end - index;
 }
 
-/** The mark of a list's item: how far it is indented, its number, and where its text begins. */
+/** The marker of a list item: its indentation, its number and the start of its text. */
 interface Marker {
   indent: number;
   ordered: boolean;
@@ -176,7 +176,7 @@ function markerOf(text: string): Marker | null {
   return { indent, ordered, number: ordered ? Number.parseInt(text.slice(indent, indent + width), 10) : 1, begin };
 }
 
-/** The characters of `-`, `*`, `+`, `1.` or `1)`, with nine digits at most; 0 where there is none. */
+/** The length of a marker `-`, `*`, `+`, `1.` or `1)`, with at most nine digits; 0 if there is none. */
 function markWidth(text: string, at: number): number {
   const mark = text[at];
   if (mark === "-" || mark === "*" || mark === "+") return 1;
@@ -192,14 +192,14 @@ function skipSpaces(text: string, at: number): number {
   return index;
 }
 
-/** A list that may still get items. */
+/** An open list, which may get more items. */
 interface OpenList {
   list: List;
   indent: number;
   ordered: boolean;
 }
 
-/** Open lists, the outermost first. Each line looks at those that it closes and at one more, so that all lines take linear time. */
+/** Open lists, outermost first. Each line visits the lists that it closes and one more, so that the total time is linear. */
 function readList(source: string, first: Line): Read | null {
   const marker = markerOf(first.text);
   if (!marker) return null;
@@ -223,7 +223,7 @@ function readList(source: string, first: Line): Read | null {
 
 const listOf = ({ ordered, number }: Marker): List => ({ kind: "list", ordered, start: number, items: [] });
 
-/** Puts an item where it belongs; false where it belongs to none of the open lists. */
+/** Adds an item to the open list it belongs to; false if there is none. */
 function addItem(open: OpenList[], marker: Marker, { text, at }: Line): boolean {
   const isInside = ({ indent, list }: OpenList) => marker.indent >= indent + 2 && list.items.length > 0;
   const isNext = ({ indent, ordered }: OpenList) => marker.indent >= indent && marker.ordered === ordered;
@@ -239,7 +239,7 @@ function addItem(open: OpenList[], marker: Marker, { text, at }: Line): boolean 
   return true;
 }
 
-/** An indented line goes on with the last item. */
+/** An indented line continues the last item. */
 function continueItem({ list }: OpenList, { text, at }: Line): boolean {
   const begin = skipSpaces(text, 0);
   if (begin < 2) return false;

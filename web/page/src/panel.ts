@@ -1,4 +1,4 @@
-// The place where the page speaks of the model before there is one to talk to.
+// The panel that describes the model before it is loaded.
 
 import type { Fit, Progress } from "pteron";
 import { announce, byId, h, icon, setBusy } from "./dom.js";
@@ -12,7 +12,7 @@ export interface Offer {
   cached: Cached | null;
 }
 
-/** A model that a link names and nobody has asked for yet. */
+/** A model that a link names and the user has not confirmed yet. */
 export interface Question {
   origin: string;
   path: string;
@@ -60,7 +60,7 @@ export class Panel {
     this.#show("unsupported", ...this.#unsupported.content(missing, reason));
   }
 
-  /** Asks whether an address that came with a link may be asked for anything at all. */
+  /** Asks the user whether the page may send requests to the URL of a link. */
   ask({ origin, path, cached }: Question): void {
     const here = cached ? `${format.bytes(cached.bytes)} of ${format.bytes(cached.totalBytes)} is already here.` : "How large it is, only that site can tell.";
     this.#show(
@@ -98,7 +98,7 @@ export class Panel {
     );
   }
 
-  /** Cancel was pressed, and what is under way needs a moment to end. */
+  /** Shows that the operation in progress is being cancelled. */
   stopping(): void {
     const button = this.element.querySelector<HTMLButtonElement>("[data-testid=cancel]");
     if (!button) return;
@@ -107,7 +107,7 @@ export class Panel {
     announce("Stopping…");
   }
 
-  /** Follows a load. `why` is empty where a person asked for it. */
+  /** Shows the progress of a load. `why` is empty if the user started it. */
   loading(name: string, why: string): void {
     const bar = h("progress", { "aria-label": "Loading the model", "data-testid": "progress" });
     const line = h("p", { class: "quiet figures", "data-testid": "progress-line" }, "Beginning…");
@@ -163,15 +163,15 @@ export class Panel {
     const mark = icon("mark");
     mark.classList.add("mark", "large");
     this.element.replaceChildren(mark, ...content.filter((node): node is Node => node instanceof Node));
-    // A button that was just pressed is gone: the keyboard goes on with what took its place.
+    // The button that was just pressed is gone: the focus moves to its replacement.
     if (hadFocus) this.element.querySelector("button")?.focus();
   }
 }
 
-/** Files and servers may put anything into a sentence; its beginning and its end say what it is about. */
+/** Files and servers may put anything into a message; its start and its end identify it. */
 const MAX_SENTENCE = 700;
 
-/** The engine's sentences begin small. Names and addresses at their front stay as they are. */
+/** Capitalises the engine's messages. Names and URLs at their start stay as they are. */
 export function sentence(words: string): string {
   const text = format.shorten(words, MAX_SENTENCE);
   const begun = /^[a-z]+[ ,]/.test(text) ? text.charAt(0).toUpperCase() + text.slice(1) : text;

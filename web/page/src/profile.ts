@@ -1,9 +1,9 @@
-// Many measured steps, as one table of kernels.
+// Merges the profiles of several steps into one table of kernels.
 
 import type { Profile } from "pteron";
 import type { KernelTime, ProfileReport } from "./protocol.js";
 
-/** The mean of `profiles`, kernel by kernel, the longest first. */
+/** The mean of `profiles` per kernel, longest first. */
 export function group(profiles: readonly Profile[]): ProfileReport {
   const steps = profiles.length;
   const kernels = new Map<string, KernelTime>();

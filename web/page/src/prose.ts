@@ -4,20 +4,20 @@ import { h } from "./dom.js";
 import { IncrementalMarkdown } from "./incremental.js";
 import type { Content, Inline, List } from "./markdown.js";
 
-/** An element that follows a growing text: blocks that did not change keep their nodes. */
+/** An element that shows a growing text: blocks that did not change keep their nodes. */
 export class Prose {
   readonly element: HTMLElement;
   #given: number;
   #text = new IncrementalMarkdown();
   #shown: Node[] = [];
 
-  /** The first `given` characters are the prompt's, and are marked as such. */
+  /** The first `given` characters are the prompt and are marked as such. */
   constructor(given = 0) {
     this.#given = given;
     this.element = h("div", { class: "prose" });
   }
 
-  /** Shows a text that is being written, as often as its length allows. */
+  /** Shows a text that is being generated, as often as its length allows. */
   follow(text: string): void {
     if (this.#text.isDue(text)) this.show(text);
   }
@@ -37,7 +37,7 @@ export class Prose {
       case "paragraph":
         return fill(h("p"), this.#inlines(content.children));
       case "heading":
-        // The page's own headings are h1 and h2; those of an answer come below them.
+        // The page's own headings are h1 and h2; those of a reply come below them.
         return fill(h(`h${Math.min(content.level + 2, 6)}` as "h3"), this.#inlines(content.children));
       case "fence":
         return h("pre", { tabindex: 0, "data-language": content.language || null }, fill(h("code"), this.#leaf(content.text, content.at)));
@@ -72,7 +72,7 @@ export class Prose {
   }
 }
 
-/** Puts nodes into an element, one by one: they may be more than a call takes arguments. */
+/** Appends nodes one by one: there may be more than a call takes arguments. */
 function fill<E extends Element>(element: E, nodes: readonly Node[]): E {
   for (const node of nodes) element.append(node);
   return element;

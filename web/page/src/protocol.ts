@@ -1,4 +1,4 @@
-// What the page and its worker say to each other: one union of requests, one of events.
+// The messages between the page and its worker: one union of requests, one of events.
 
 import type { CachedFile, Fit, GenerateOptions, GenerateResult, Progress, Support } from "pteron";
 import type { ModelSource } from "./source.js";
@@ -8,7 +8,7 @@ export interface Message {
   content: string;
 }
 
-/** What the model is asked to go on from. `partial` is the beginning of an answer that was interrupted. */
+/** The prompt of a generation. `partial` is the start of an interrupted reply. */
 export type Prompt = { style: "text"; text: string } | { style: "chat"; messages: Message[]; partial: string };
 
 export interface ModelFacts {
@@ -23,12 +23,12 @@ export interface ModelFacts {
   wasmBytes: number;
 }
 
-/** A file that is kept on this device, or begun. */
+/** A file cached on this device, completely or in part. */
 export type Cached = CachedFile;
 
 export interface Inspection {
   cached: Cached | null;
-  /** Absent where the whole file is here already: then nothing needs to be asked. */
+  /** Null if the whole file is cached: then the user need not be asked. */
   fit: Fit | null;
 }
 
@@ -56,7 +56,7 @@ export interface ProfileReport {
   kernels: KernelTime[];
 }
 
-/** Each call: what it takes, what it answers, and what it tells on the way. */
+/** Each call: its arguments, its result and its progress events. */
 export interface Calls {
   support: { args: null; result: Support; note: never };
   inspect: { args: { source: ModelSource }; result: Inspection; note: never };
@@ -76,7 +76,7 @@ export type Request =
 export interface Failure {
   message: string;
   code: string;
-  /** True where the model that was loaded before had to go, and could not be kept. */
+  /** Whether the previously loaded model had to be freed. */
   modelGone?: boolean;
 }
 

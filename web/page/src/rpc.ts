@@ -1,8 +1,8 @@
-// Both ends of the conversation between page and worker.
+// Remote procedure calls between page and worker, both ends.
 
 import type { CallName, Calls, Event, Failure, Request } from "./protocol.js";
 
-/** An error that crossed the border: the engine's sentence and its code. */
+/** An error sent between page and worker: the engine's message and its code. */
 export class CallError extends Error {
   readonly code: string;
   readonly modelGone: boolean;
@@ -15,9 +15,9 @@ export class CallError extends Error {
   }
 }
 
-/** The code of a call that its caller gave up. */
+/** The code of a call that its caller cancelled. */
 export const ABORTED = "aborted";
-/** The code of calls that were under way when their worker ended. */
+/** The code of calls in progress when their worker was terminated. */
 export const CRASHED = "crashed";
 
 /** The part of `Worker` and `MessagePort` that is used here. */
@@ -73,7 +73,7 @@ export class Client {
     });
   }
 
-  /** Rejects what is under way and hears nothing more: the worker is gone. */
+  /** Rejects the calls in progress and stops listening: the worker is gone. */
   close(message: string): void {
     this.#closed = true;
     for (const pending of [...this.#pending.values()]) pending.reject(new CallError({ message, code: CRASHED }));
@@ -95,7 +95,7 @@ export type Handlers = {
   ) => Promise<Calls[K]["result"]>;
 };
 
-/** Answers requests that arrive at `port`. */
+/** Serves requests that arrive at `port`. */
 export function serve(port: Port<Event, Request>, handlers: Handlers): void {
   const running = new Map<number, AbortController>();
 
@@ -121,7 +121,7 @@ export function serve(port: Port<Event, Request>, handlers: Handlers): void {
   });
 }
 
-/** Whether something looks like a message of this protocol; extensions and tools post things of their own. */
+/** Whether a value is a message of this protocol; extensions and tools post their own messages. */
 function isMessage(data: unknown): boolean {
   return typeof data === "object" && data !== null && typeof (data as { kind?: unknown }).kind === "string";
 }
@@ -133,7 +133,7 @@ export function failureOf(error: unknown): Failure {
   return modelGone === true ? { ...failure, modelGone } : failure;
 }
 
-/** The browser refuses things, such as a file that has changed, without harm to the engine; anything else was not foreseen. */
+/** Errors of the browser, such as a changed file, do not harm the engine; any other error is unexpected. */
 function codeless(error: Error): string {
   return error instanceof DOMException ? "browser" : "internal";
 }

@@ -1,4 +1,4 @@
-// The settings dialog: every change holds at once, and is kept.
+// The settings dialog: every change takes effect at once and is stored.
 
 import { byId, wireDialog } from "./dom.js";
 import { DEFAULTS, FIELDS, GREEDY, cleanNumber, type ModelKind, type NumberField, type Sampling, type Settings, type Theme } from "./settings.js";
@@ -48,7 +48,7 @@ export class SettingsDialog {
     input.step = String(step);
     input.addEventListener("change", () => {
       const value = cleanNumber(name, input.valueAsNumber);
-      // An empty seed is a choice; any other field that is left empty takes its value back.
+      // An empty seed is valid; any other empty field is reset to its value.
       this.#set(value !== null || name === "seed" ? { [name]: value } : {});
     });
   }

@@ -1,9 +1,9 @@
-// Settings: what they are, what they are by default, how they are kept.
+// Settings: fields, defaults and storage.
 
 import type { GenerateOptions } from "pteron";
 import type { Store } from "./storage.js";
 
-/** Models want different sampling: the one of this page, those with a chat template, and those that continue texts. */
+/** Kinds of models with different sampling defaults: the page's own, those with a chat template, and those that continue texts. */
 export type ModelKind = "demo" | "chat" | "text";
 
 export interface Sampling {
@@ -12,7 +12,7 @@ export interface Sampling {
   topP: number;
   minP: number;
   repetitionPenalty: number;
-  /** Empty: another one each time. */
+  /** Empty for a new seed each time. */
   seed: number | null;
   maxTokens: number;
 }
@@ -25,7 +25,7 @@ export interface Settings {
   sampling: Record<ModelKind, Sampling>;
 }
 
-/** The most probable token each time. */
+/** Greedy: the argmax of the logits. */
 export const GREEDY = { temperature: 0, topK: 0, topP: 1, minP: 0, repetitionPenalty: 1 } as const;
 
 export const DEFAULTS: Readonly<Record<ModelKind, Sampling>> = {
@@ -36,7 +36,7 @@ export const DEFAULTS: Readonly<Record<ModelKind, Sampling>> = {
 
 export type NumberField = keyof Sampling;
 
-/** What a field allows. The dialog and the reading of what was kept both go by it; whole numbers have a step of 1. */
+/** The valid values of a field, for the dialog and for stored settings. Whole numbers have a step of 1. */
 export const FIELDS: Readonly<Record<NumberField, { min: number; max: number; step: number }>> = {
   temperature: { min: 0, max: 2, step: 0.05 },
   topK: { min: 0, max: 1000, step: 1 },
@@ -54,7 +54,7 @@ export function readSettings(store: Store): Settings {
   try {
     kept = (JSON.parse(store.getItem(KEY) ?? "{}") as Partial<Settings> | null) ?? {};
   } catch {
-    // Unreadable settings are as good as none.
+    // Unreadable settings count as none.
   }
   const sampling = (kind: ModelKind): Sampling => cleanSampling(kept.sampling?.[kind], DEFAULTS[kind]);
   return {
@@ -68,7 +68,7 @@ export function keepSettings(store: Store, settings: Settings): void {
   try {
     store.setItem(KEY, JSON.stringify(settings));
   } catch {
-    // Storage is full or forbidden: they hold until the page is closed.
+    // Storage is full or denied: the settings last until the page is closed.
   }
 }
 
@@ -89,7 +89,7 @@ function cleanSampling(kept: Partial<Sampling> | undefined, defaults: Sampling):
   return clean;
 }
 
-/** The engine's options: what is off stays unsaid, and an answer without a seed of its own gets one. */
+/** The engine's options: disabled ones are left out, and a reply without a seed gets one. */
 export function optionsOf(sampling: Sampling): GenerateOptions {
   const { temperature, topK, topP, minP, repetitionPenalty, seed, maxTokens } = sampling;
   return {

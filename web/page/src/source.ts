@@ -1,4 +1,4 @@
-// Where a model comes from: an address, or files that were dropped or chosen.
+// The source of a model: a URL, or files that were dropped or chosen.
 
 import { shorten } from "./format.js";
 
@@ -6,9 +6,9 @@ export interface UrlSource {
   kind: "url";
   name: string;
   url: string;
-  /** Set where nobody was asked about it: then no server may send its requests elsewhere. */
+  /** Set if the user was not asked: then redirects fail. */
   unasked?: true;
-  /** The digest of its manifest, where the page knows it. */
+  /** The digest of its manifest, if the page knows it. */
   integrity?: string;
 }
 
@@ -40,7 +40,7 @@ function roleOf(name: string): Role | "data" | null {
   return null;
 }
 
-/** Tells files apart by their names. Of two with the same part to play, the last counts. */
+/** Classifies files by name. Of two files of the same kind, the last one counts. */
 export function sortFiles(files: Iterable<File>): FileSet {
   const set: FileSet = { data: [], unknown: [] };
   for (const file of files) {
@@ -53,8 +53,8 @@ export function sortFiles(files: Iterable<File>): FileSet {
 }
 
 /**
- * The model that `files` make. Files without a program complete those of `before`, so that a forgotten tokenizer
- * may be dropped afterwards. A string says, in one sentence, why they make none.
+ * Combines `files` to a model. Files without a program are added to those of `before`, so that a forgotten tokenizer
+ * may be dropped afterwards. Returns a message if they are not a model.
  */
 export function sourceFromFiles(files: Iterable<File>, before: FileSource | null): FileSource | string {
   const { unknown, data, ...parts } = sortFiles(files);
@@ -70,7 +70,7 @@ export function sourceFromFiles(files: Iterable<File>, before: FileSource | null
   return "There is no .pte program among these files: drop it together with its tokenizer.";
 }
 
-/** The address that a person typed, made whole, or a sentence. */
+/** Completes a URL that the user typed, or returns an error message. */
 export function sourceFromText(text: string, base: string): UrlSource | string {
   const trimmed = text.trim();
   if (!trimmed) return "Type the address of a .pte file.";
@@ -87,15 +87,15 @@ export function sourceFromText(text: string, base: string): UrlSource | string {
   return { kind: "url", name: nameOf(url), url: url.href };
 }
 
-/** Whether an address is in the folder of the page or below it, where its owner has put it. */
+/** Whether a URL is in the folder of the page or below it, and so belongs to the page's owner. */
 export function isOwn({ url }: UrlSource, base: string): boolean {
   const { origin, pathname } = new URL(url);
   const folder = new URL(".", base);
-  // Some servers take an encoded slash for one that leads out of the folder.
+  // Some servers decode an encoded slash, which could lead out of the folder.
   return origin === folder.origin && pathname.startsWith(folder.pathname) && !/%2f|%5c/i.test(pathname);
 }
 
-/** An address in two parts: whose it is, which is never cut, and the rest. Both are plain ASCII, as browsers send them. */
+/** Splits a URL into its origin, which is never cut, and the rest. Both are ASCII, as browsers send them. */
 export function shownAddress({ url }: UrlSource): { origin: string; path: string } {
   const { origin, pathname, search } = new URL(url);
   return { origin, path: shorten(pathname + search, 96) };
@@ -103,7 +103,7 @@ export function shownAddress({ url }: UrlSource): { origin: string; path: string
 
 const MAX_NAME = 80;
 
-/** A name as it is shown: without what could turn a line around or break it, and not longer than a line. */
+/** A name for display: without characters that change the text direction or break the line, and at most one line long. */
 function shownName(name: string): string {
   return shorten(name.slice(0, 4096).replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu, ""), MAX_NAME);
 }
@@ -112,7 +112,7 @@ function stem(name: string): string {
   return name.replace(/\.pte$/i, "");
 }
 
-/** A model's name: that of its file, or of the folder around a file with the usual name. */
+/** A model's name: that of its file, or of the folder if the file has the usual name. */
 function nameOf(url: URL): string {
   const parts = url.pathname.split("/").filter(Boolean).map(decode);
   const file = stem(parts.at(-1) ?? url.host);

@@ -1,8 +1,8 @@
-// The browser's storage, or something in its place where a person has forbidden it.
+// The browser's storage, or a replacement in memory if the user has disabled it.
 
 export type Store = Pick<Storage, "getItem" | "setItem" | "removeItem">;
 
-/** Keeps things as long as the page is open. */
+/** Stores values while the page is open. */
 class Memory implements Store {
   #items = new Map<string, string>();
 

@@ -1,12 +1,12 @@
-// The page for browsers that cannot run it; its words are in index.html.
+// The page for browsers that cannot run models; its text is in index.html.
 
 import { byId } from "./dom.js";
 
-/** What is not there: a secure context, WebGPU altogether, or an adapter behind it. */
+/** The missing requirement: a secure context, WebGPU, or an adapter for it. */
 export type Missing = "secure-context" | "webgpu" | "adapter";
 
 export class Unsupported {
-  /** It stands in the panel for browsers that do not get as far as this line, and is taken from there. */
+  /** The panel contains the notice for browsers that do not get as far as this line; it is moved from there. */
   #browsers = byId("browsers", "div");
 
   content(missing: Missing, reason: string): Node[] {

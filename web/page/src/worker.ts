@@ -1,4 +1,4 @@
-// The engine's thread: the page never waits for it.
+// The engine's worker thread, so that the page never blocks.
 
 import { Model, cache, support, wasmBytes, type GenerateOptions, type LoadOptions, type Prompt as PackagePrompt, type Session } from "pteron";
 import { factsOf } from "./facts.js";
@@ -60,7 +60,7 @@ async function open(source: ModelSource, signal: AbortSignal, onProgress: (note:
   }
 }
 
-/** Loads beside the model that is there, so that a bad file costs nothing; where memory does not hold both, instead of it. */
+/** Loads a model beside the current one, so that a bad file costs nothing. Frees the current one first if both do not fit. */
 async function load(source: ModelSource, signal: AbortSignal, onProgress: (note: Calls["load"]["note"]) => void): Promise<Loaded> {
   try {
     return await open(source, signal, onProgress);
@@ -76,7 +76,7 @@ async function load(source: ModelSource, signal: AbortSignal, onProgress: (note:
   }
 }
 
-/** Puts the new model in the place of the old one. Whoever changed their mind meanwhile keeps what they had. */
+/** Replaces the old model with the new one. If the load was cancelled meanwhile, the old one stays. */
 async function replace(source: ModelSource, signal: AbortSignal, onProgress: (note: Calls["load"]["note"]) => void): Promise<ModelFacts> {
   signal.throwIfAborted();
   const next = await load(source, signal, onProgress);
@@ -100,7 +100,7 @@ function promptOf(prompt: Prompt): PackagePrompt {
   return partial ? { messages, partial } : messages;
 }
 
-/** Makes things wait for one another. */
+/** Runs tasks one after the other. */
 function queue(): <T>(work: () => Promise<T>) => Promise<T> {
   let last: Promise<unknown> = Promise.resolve();
   return (work) => {
@@ -110,16 +110,16 @@ function queue(): <T>(work: () => Promise<T>) => Promise<T> {
   };
 }
 
-/** A session does one thing at a time. */
+/** A session runs one task at a time. */
 const inTurn = queue();
-/** Two loads at once would want the memory of three models, and the one that came last would not always be the one that stays. */
+/** Two loads at once would need the memory of three models, and the last request might not be the model that stays. */
 const oneLoad = queue();
 
 async function generate(prompt: Prompt, options: GenerateOptions, signal: AbortSignal, note: (piece: TokenNote) => void): Promise<Answered> {
   signal.throwIfAborted();
   const { session } = current();
   const generation = session.generate(promptOf(prompt), options);
-  // Stopped, not aborted: what was written so far counts, with its times.
+  // Stopped, not aborted: the text so far counts, with its times.
   signal.addEventListener("abort", () => void generation.stop());
   for await (const { token, text } of generation) note({ token, text });
   return { result: await generation.result, wasmBytes: wasmBytes() };

@@ -1,4 +1,4 @@
-// Writes answers: asks the engine, follows its pieces, and keeps the conversation.
+// Generates replies: calls the engine, streams its tokens and stores the conversation.
 
 import type { GenerateResult } from "pteron";
 import { Chat } from "./chat.js";
@@ -13,11 +13,11 @@ import { openStore } from "./storage.js";
 
 export interface WriterContext {
   host: Host;
-  /** The model to write with; null while there is none. */
+  /** The model to generate with; null while there is none. */
   facts(): ModelFacts | null;
   sampling(): Sampling;
   system(): string;
-  /** An answer was begun or ended. */
+  /** Called when a reply starts or ends. */
   onChange(): void;
   notify(sentence: string): void;
   suggest(text: string): void;
@@ -27,7 +27,7 @@ const SAVE_MILLISECONDS = 500;
 
 export class Writer {
   #context: WriterContext;
-  /** The tab's own: it outlives reloads and killed tabs, and two tabs do not mix. */
+  /** The storage of this tab: it outlives reloads and killed tabs, and is not shared between tabs. */
   #store = openStore("sessionStorage");
   #turns = restore(this.#store);
   #chat: Chat;
@@ -46,7 +46,7 @@ export class Writer {
     return this.#running !== null;
   }
 
-  /** Told to stop, and not there yet. */
+  /** A stop was requested and has not taken effect yet. */
   get isStopping(): boolean {
     return this.#running?.signal.aborted ?? false;
   }
@@ -88,7 +88,7 @@ export class Writer {
     this.#context.onChange();
   }
 
-  /** The model's memory, while nothing has been written yet. */
+  /** Shows the model's memory, while nothing has been generated yet. */
   showMemory(facts: ModelFacts): void {
     this.#showStatus([], facts);
   }
@@ -128,7 +128,7 @@ export class Writer {
     };
     const args = { prompt: promptFor(this.#turns, system()), options: optionsOf(sampling()) };
     const outcome = await host.call("generate", args, { signal: controller.signal, onNote }).catch((error: CallError) => error);
-    // A conversation that was cleared meanwhile has ended this answer already.
+    // A conversation that was cleared meanwhile has ended this reply already.
     if (this.#running !== controller) return;
     this.#running = null;
     if (outcome instanceof CallError) this.#fail(answer, outcome);
@@ -187,12 +187,12 @@ function statsLine({ tokens, firstSeconds, tokensPerSecond }: Stats): string[] {
 }
 
 function announceAnswer({ state, text, problem }: Answer): void {
-  // Whatever interrupted it is what there is to say.
+  // The cause of the interruption is announced instead.
   if (state === "interrupted") return;
   announce(state === "failed" ? (problem ?? "") : (state === "stopped" ? "Stopped. " : "") + text);
 }
 
-/** Times an answer as it is seen here, the first token apart from the rest. */
+/** Measures a reply as the page sees it, the first token separately from the rest. */
 class Clock {
   #begin = performance.now();
   #first = 0;

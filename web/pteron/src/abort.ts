@@ -1,4 +1,4 @@
-/** Waits for work, but no longer than until the signal calls it off: then it rejects with the reason, and `aborted` is called. */
+/** Waits for work until the signal aborts it; then calls `aborted` and rejects with the signal's reason. */
 export function untilAborted<T>(work: Promise<T>, signal: AbortSignal | undefined, aborted?: () => void): Promise<T> {
   if (!signal) return work;
   return new Promise((resolve, reject) => {

@@ -1,23 +1,23 @@
-/** Where files stay between visits: folders of blobs. */
+/** Persistent storage between visits: folders of blobs. */
 export interface BlobStore {
   folders(): Promise<string[]>;
   /** The blobs of a folder and their lengths. */
   sizes(folder: string): Promise<Map<string, number>>;
   get(folder: string, name: string): Promise<Blob | null>;
-  /** Whole or not at all. */
+  /** Writes a blob atomically. */
   put(folder: string, name: string, content: Blob): Promise<void>;
   delete(folder: string): Promise<void>;
 }
 
 const PLACE = "pteron";
 
-/** The name of what says which file a folder holds. */
+/** The name of the blob that describes a folder's file. */
 export const FACTS = "facts.json";
 
-/** How often a folder that is being written to is tried to be deleted. */
+/** The number of attempts to delete a folder that is being written to. */
 const DELETIONS = 40;
 
-/** Answers null where the thing that was asked for is not there. */
+/** Resolves to null if the requested item does not exist. */
 async function orNull<T>(promise: Promise<T>): Promise<T | null> {
   try {
     return await promise;
@@ -46,7 +46,7 @@ class OpfsBlobStore implements BlobStore {
     const directory = await orNull(this.#root.getDirectoryHandle(folder));
     if (!directory) return sizes;
     for await (const [name, handle] of directory.entries()) {
-      // A browser's half-written swap files stand beside the others.
+      // The folder also lists the browser's unfinished swap files.
       if (handle.kind === "file") sizes.set(name, (await orNull((handle as FileSystemFileHandle).getFile()))?.size ?? 0);
     }
     return sizes;
@@ -78,7 +78,7 @@ class OpfsBlobStore implements BlobStore {
       } catch (error) {
         const busy = error instanceof DOMException && error.name === "NoModificationAllowedError";
         if (!busy || tries === DELETIONS) throw error;
-        // A part is being written. It has to see soon that it belongs to nothing any more.
+        // A part is being written. Its writer soon notices that the file is gone.
         await this.#removeFacts(folder);
         await new Promise((resolve) => setTimeout(resolve, 50));
       }
@@ -128,7 +128,7 @@ class CacheApiBlobStore implements BlobStore {
   }
 
   async put(folder: string, name: string, content: Blob): Promise<void> {
-    // The length is written down so that nobody has to read the content to know it.
+    // The length is stored, so that it is known without reading the content.
     const headers = { "Content-Length": String(content.size) };
     await this.#cache.put(`${CacheApiBlobStore.#BASE}${folder}/${name}`, new Response(content, { headers }));
   }
@@ -148,7 +148,7 @@ export async function openBlobStore(): Promise<BlobStore | null> {
       return new OpfsBlobStore(await root.getDirectoryHandle(PLACE, { create: true }));
     }
   } catch {
-    // The other place may still do.
+    // The other storage may still work.
   }
   try {
     return new CacheApiBlobStore(await caches.open(PLACE));

@@ -29,13 +29,13 @@ export interface Fit {
   fits: boolean;
   /** `needs 812 MB, this GPU allows 1 GB buffers: fits, about 31 tokens/s`. */
   sentence: string;
-  /** Bytes that are still to be fetched. */
+  /** Bytes still to be downloaded. */
   downloadBytes: number;
-  /** Bytes that are on this machine. */
+  /** Bytes already on this machine. */
   cachedBytes: number;
-  /** GPU memory; null where it cannot be told, because the program does not run. */
+  /** GPU memory in bytes; null if the program cannot run. */
   memoryBytes: number | null;
-  /** The largest single buffer; null where it cannot be told. */
+  /** The largest single buffer in bytes; null if unknown. */
   largestBufferBytes: number | null;
   /** The largest buffer that the GPU allows; null without a GPU. */
   maxBufferBytes: number | null;

@@ -2,13 +2,13 @@ import { untilAborted } from "./abort.js";
 import type { Freed } from "./engine.js";
 import { type ErrorCode, PteronError } from "./errors.js";
 
-/** Set when the WebAssembly module trapped: its memory is in no known state, so nothing is asked of it any more. */
+/** Set when the WebAssembly module trapped. Its memory is then in an unknown state, so it is not called again. */
 let stopped: PteronError | undefined;
 
-/** How to reject the calls that are under way: behind a trap the module settles none of them. */
+/** Functions that reject the calls in progress: after a trap the module settles none of them. */
 const pending = new Set<(error: PteronError) => void>();
 
-/** Things that the engine works with, and the end of that work: they are freed behind it. */
+/** Objects that the engine is using, each with the promise of that call. They are freed after it settles. */
 const borrowed = new WeakMap<Freed, Promise<unknown>>();
 
 function stop(trap: Error): PteronError {
@@ -18,11 +18,11 @@ function stop(trap: Error): PteronError {
   return stopped;
 }
 
-/** Hears of traps that nobody catches: those in steps that the module takes by itself. */
+/** Catches traps outside of any call, in tasks that the module runs by itself. */
 export function listenForTraps(): void {
   const heard = (thrown: unknown) => {
     if (!(thrown instanceof WebAssembly.RuntimeError) || !pending.size) return;
-    // Other modules of a page may trap, too; the stack names the file of the code that ran.
+    // Other modules of a page may trap, too; the stack trace names the module's file.
     const stack = thrown.stack ?? "";
     if (stack.includes("pteron") || stack.includes(import.meta.url)) stop(thrown);
   };
@@ -30,7 +30,7 @@ export function listenForTraps(): void {
   globalThis.addEventListener?.("unhandledrejection", ({ reason }) => heard(reason));
 }
 
-/** What the engine threw, as an error of this package. */
+/** Converts an exception of the engine to an error of this package. */
 function fromEngine(thrown: unknown): unknown {
   if (!(thrown instanceof Error)) return new PteronError("internal", String(thrown));
   if (thrown instanceof PteronError || thrown.name === "AbortError") return thrown;
@@ -39,7 +39,7 @@ function fromEngine(thrown: unknown): unknown {
   return new PteronError(code, thrown.message, { cause: thrown });
 }
 
-/** Calls the engine; what it throws or rejects with becomes an error of this package. */
+/** Calls the engine and converts its exceptions and rejections to errors of this package. */
 export function engineCall<T>(call: () => T): T {
   if (stopped) throw stopped;
   try {
@@ -64,17 +64,17 @@ function unlessStopped<T>(work: Promise<T>): Promise<T> {
   });
 }
 
-/** A call of the engine that takes its time. */
+/** An asynchronous call of the engine. */
 interface LongCall<T> {
   call: () => Promise<T>;
-  /** What it borrows. */
+  /** The objects that the call borrows. */
   uses: readonly Freed[];
   signal?: AbortSignal | undefined;
-  /** Takes what comes behind an abort. */
+  /** Receives the result of a call that completes after an abort. */
   late?: (result: T) => void;
 }
 
-/** Calls the engine and waits, but no longer than until an abort. What the call borrows is freed behind its real end. */
+/** Calls the engine and waits for the result or an abort. Borrowed objects are freed when the call has really ended. */
 export function engineWait<T>({ call, uses, signal, late }: LongCall<T>): Promise<T> {
   const work = engineCall(call);
   const ended = work.catch(() => {});
@@ -89,7 +89,7 @@ function borrow(thing: Freed, work: Promise<unknown>): void {
   borrowed.set(thing, all);
 }
 
-/** Frees a thing of the engine, behind the calls that work with it. A thing that cannot be freed keeps nothing else from it. */
+/** Frees an object of the engine after the calls that use it. A failure to free one object does not affect others. */
 export async function freeBehind(thing: Freed): Promise<void> {
   const work = borrowed.get(thing);
   if (work) await work;

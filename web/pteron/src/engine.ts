@@ -115,7 +115,7 @@ export interface ChatMessage {
   content: string;
 }
 
-/** A conversation and the start of an answer to continue. */
+/** A conversation and the start of a reply to continue. */
 export interface PartialChat {
   messages: ChatMessage[];
   partial: string;
@@ -135,7 +135,7 @@ export interface SamplingOptions {
   maxTokens?: number;
   stopStrings?: string[];
   stopTokens?: number[];
-  /** Goes on after a token that ends the text. */
+  /** Continues after an end-of-sequence token. */
   ignoreEos?: boolean;
 }
 

@@ -1,4 +1,4 @@
-/** What kind of failure a {@link PteronError} is. */
+/** The kind of a {@link PteronError}. */
 export type ErrorCode =
   | "no-webgpu"
   | "bad-file"
@@ -19,13 +19,13 @@ export type ErrorCode =
   | "storage";
 
 /**
- * A failure with a sentence for people (`message`) and a word for programs (`code`).
+ * An error with a sentence for people (`message`) and a code to match on (`code`).
  *
- * An abort is not one of these: it rejects with the reason of the signal.
+ * An abort is not a `PteronError`: it rejects with the signal's reason.
  */
 export class PteronError extends Error {
   override readonly name = "PteronError";
-  /** What kind of failure it is. */
+  /** The kind of error. */
   readonly code: ErrorCode;
 
   constructor(code: ErrorCode, message: string, options?: ErrorOptions) {
@@ -34,7 +34,7 @@ export class PteronError extends Error {
   }
 }
 
-/** A failure of one file, so that only what is kept of that one is forgotten. */
+/** An error of one file. Only that file's cached bytes are dropped. */
 export class FileError extends PteronError {
   /** @internal */
   readonly file: string;
@@ -45,7 +45,7 @@ export class FileError extends PteronError {
   }
 }
 
-/** The file behind an address is not the one that was begun with: what was read of it is worth nothing. */
+/** The file at a URL changed while it was read. The bytes read so far are invalid. */
 export class FileChanged extends FileError {
   constructor(url: string) {
     super("network", url, `${url} changed on the server while it was being read: load it again`);

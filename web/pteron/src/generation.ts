@@ -19,7 +19,7 @@ export class Generation implements AsyncIterable<GeneratedToken> {
   #returned: Promise<unknown> = Promise.resolve();
   /** Tokens that were generated and not yet read. */
   readonly #ready: GeneratedToken[] = [];
-  /** Set while the engine waits to hear whether to go on. */
+  /** Set while the engine waits to be told whether to continue. */
   #answer: ((goOn: boolean) => void) | undefined;
   /** Set while a reader waits for a token. */
   #wake: (() => void) | undefined;
@@ -33,7 +33,7 @@ export class Generation implements AsyncIterable<GeneratedToken> {
   /** @internal */
   constructor(run: Run, signal?: AbortSignal) {
     this.#finished = this.#start(run, signal);
-    // Whoever does not look at the result hears of a failure from the iterator.
+    // A caller that does not use `result` gets the error from the iterator.
     this.#finished.catch(() => {});
   }
 
@@ -68,15 +68,15 @@ export class Generation implements AsyncIterable<GeneratedToken> {
     this.#reply(false);
   }
 
-  /** After an abort nobody gets what was not read. */
+  /** Drops unread tokens after an abort. */
   #drop(): void {
     this.#ready.length = 0;
     this.#halt();
   }
 
   /**
-   * How it ended, when it has. Rejects with the engine's error, or with the signal's reason. Where nobody reads the tokens,
-   * asking for the result lets the model run to the end.
+   * Resolves to the outcome when the generation has ended. Rejects with the engine's error or with the signal's reason. If no
+   * reader takes the tokens, getting `result` runs the model to the end.
    */
   get result(): Promise<GenerateResult> {
     this.#running = true;
@@ -84,14 +84,14 @@ export class Generation implements AsyncIterable<GeneratedToken> {
     return this.#finished;
   }
 
-  /** Stops it. Resolves when the model has stopped; `result` then says `"stopped"`. */
+  /** Stops the generation. Resolves when the model has stopped; `result` then reports `"stopped"`. */
   async stop(): Promise<void> {
     this.#halt();
     await this.#returned;
     await this.#finished.catch(() => {});
   }
 
-  /** The whole text, when it is written. */
+  /** Resolves to the whole text when it is complete. */
   async text(): Promise<string> {
     let text = "";
     for await (const token of this) text += token.text;

@@ -1,4 +1,4 @@
-/** The module that wasm-bindgen writes, as far as this package uses it. The build puts the written one in its place. */
+/** The part of wasm-bindgen's module that this package uses. The build replaces this file with the generated one. */
 import type { Engine } from "./engine.js";
 
 export default function start(input: { module_or_path: unknown }): Promise<{ memory: WebAssembly.Memory }>;

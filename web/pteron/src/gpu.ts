@@ -3,20 +3,20 @@ import { engineCall, freeBehind } from "./engine-call.js";
 import { PteronError } from "./errors.js";
 import { engine } from "./wasm.js";
 
-/** What is known about the GPU that models run on. */
+/** A description of the GPU that models run on. */
 export interface AdapterInfo extends Readonly<AdapterSummary> {}
 
 /** How a device was lost. */
 export interface DeviceLost {
-  /** The browser's words. */
+  /** The browser's message. */
   reason: string;
 }
 
-/** The GPU that models share, and what was asked of it while it was there. */
+/** The GPU that models share. */
 export interface OpenGpu {
   readonly adapter: AdapterInfo;
   readonly lost: Promise<DeviceLost>;
-  /** The engine's own; throws once it is lost. */
+  /** The engine's device; throws once it is lost. */
   live(): Gpu;
 }
 
@@ -40,7 +40,7 @@ async function open(): Promise<OpenGpu> {
   return { adapter, lost, live };
 }
 
-/** The GPU that all models of this page share. One that was lost is opened anew. */
+/** Returns the GPU that all models of this page share. Opens it again if it was lost. */
 export function sharedGpu(): Promise<OpenGpu> {
   if (!shared) {
     const opening = open();
@@ -53,7 +53,7 @@ export function sharedGpu(): Promise<OpenGpu> {
   return shared;
 }
 
-/** Gives the GPU back: every model on it is lost. The next `Model.load` opens it anew. */
+/** Releases the GPU. Every model on it is lost; the next `Model.load` opens the GPU again. */
 export async function release(): Promise<void> {
   const opening = shared;
   shared = undefined;
@@ -67,21 +67,21 @@ export async function release(): Promise<void> {
   await gpu.lost.catch(() => {});
 }
 
-/** Whether models run here, on what, or why not. */
+/** Whether models run in this browser, with the GPU or the reason. */
 export type Support = { supported: true; adapter: AdapterInfo } | { supported: false; reason: string };
 
-/** Says whether this browser has a GPU for models. Opens it, so that a `Model.load` behind it is quicker. */
+/** Reports whether this browser has a GPU for models. Opens it, so that the next `Model.load` is faster. */
 export async function support(): Promise<Support> {
   try {
     return { supported: true, adapter: (await sharedGpu()).adapter };
   } catch (error) {
-    // A module that does not load says nothing about the browser.
+    // A module that fails to load is no evidence about the browser.
     if (!(error instanceof PteronError) || error.code === "internal") throw error;
     return { supported: false, reason: error.message };
   }
 }
 
-/** What browsers tell of a GPU that they do not describe: "apple metal-3", "google swiftshader". */
+/** A name for a GPU without a description, from vendor and architecture: "apple metal-3", "google swiftshader". */
 async function adapterName(): Promise<string> {
   const adapter = await (navigator as WithGpu).gpu?.requestAdapter().catch(() => null);
   const { vendor = "", architecture = "", device = "" } = adapter?.info ?? {};

@@ -7,7 +7,7 @@ export const BLOCK = 256 << 10;
 /** The length of a file, and the SHA-256 of each of its blocks of 256 KiB, in base64. */
 export interface FileDigests {
   length: number;
-  /** Null for blocks that nobody has seen; a manifest has all of them. */
+  /** Null for blocks that were never read; a manifest has all of them. */
   blocks: readonly (string | null)[];
 }
 
@@ -17,13 +17,13 @@ export interface Manifest {
   files: Readonly<Record<string, FileDigests>>;
 }
 
-/** A file is not the one that its manifest, or an earlier visit, says it is. */
+/** A file does not match its manifest or an earlier visit. */
 export class IntegrityError extends FileError {
-  /** The digest or the length that the file should have. */
+  /** The expected digest or length. */
   readonly expected: string;
-  /** What it has. */
+  /** The actual digest or length. */
   readonly actual: string;
-  /** @internal Whether the bytes were kept on this device: then the server may have the right ones. */
+  /** @internal Whether the bytes came from the cache: then the server may have the right ones. */
   readonly cached: boolean;
 
   constructor(file: string, what: string, [expected, actual]: [string, string], by: string, cached = false) {
@@ -40,23 +40,23 @@ export async function sha256(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
   return btoa(String.fromCharCode(...new Uint8Array(await crypto.subtle.digest("SHA-256", bytes))));
 }
 
-/** What is checked about a block before anybody sees it: one of a file of so many bytes. */
+/** Checks a block of a file of the given length before its bytes are used. */
 export interface Verifier {
   check(file: string, size: number, start: number, bytes: Uint8Array<ArrayBuffer>, cached: boolean): Promise<void>;
 }
 
-/** What an earlier visit saw, by address; null where the server had no such file. */
+/** The digests seen on an earlier visit, by URL; null if the server had no such file. */
 export type Pins = Readonly<Record<string, FileDigests | null>>;
 
 const PINNED = "an earlier load on this device";
 
-/** The digests that the files of a model should have, and those that they had. */
+/** The expected digests of a model's files, and those seen in this load. */
 export class Digests implements Verifier {
-  /** The caller vouches for it: every file is in it, and what an earlier visit saw does not count. */
+  /** The caller's manifest. It must list every file, and overrides digests of an earlier visit. */
   readonly #manifest: Manifest | null;
-  /** Whether a server may have other files than at an earlier visit. */
+  /** Whether files may differ from those of an earlier visit. */
   readonly #accept: boolean;
-  /** Null where nothing is kept from visit to visit. */
+  /** Null if nothing is stored between visits. */
   readonly #pins: Pins | null;
   #seen = new Map<string, { length: number; blocks: (string | null)[] } | null>();
 
@@ -66,17 +66,17 @@ export class Digests implements Verifier {
     this.#accept = accept;
   }
 
-  /** Whether there is anything to compare with, now or at the next visit. */
+  /** Whether files are compared, now or on the next visit. */
   get isActive(): boolean {
     return !!(this.#manifest ?? this.#pins);
   }
 
-  /** Forgets what was seen in a try that failed. */
+  /** Drops the digests seen in a failed attempt. */
   begin(): void {
     this.#seen.clear();
   }
 
-  /** Whether a file that may lie beside the model is worth asking for. */
+  /** Whether to request an optional file beside the model. */
   mayExist(url: string): boolean {
     return !this.#manifest || this.#listed(url) !== null;
   }
@@ -114,13 +114,13 @@ export class Digests implements Verifier {
     this.#seen.set(file, seen);
   }
 
-  /** A file that may lie beside the model is not there; one that is listed, or was there, must be. */
+  /** Records that an optional file beside the model is missing. Fails if it is listed or was there before. */
   checkAbsence(file: string, reason: unknown): void {
     if (this.#listed(file) ?? (!this.#accept && this.#pinned(file))) throw reason;
     if (reason instanceof PteronError && reason.code === "no-such-file") this.#seen.set(file, null);
   }
 
-  /** What the next visit is to compare with; null where nothing is new. */
+  /** The digests to store for the next visit; null if nothing is new. */
   pins(): Pins | null {
     if (!this.#pins) return null;
     const pins: Record<string, FileDigests | null> = { ...this.#pins };
@@ -129,7 +129,7 @@ export class Digests implements Verifier {
   }
 }
 
-/** Blocks that were seen now, and those of before where the file is the same. */
+/** Merges the digests seen now with earlier ones if the file is the same. */
 function merge(seen: FileDigests, before: FileDigests | null | undefined): FileDigests {
   const isSame = before?.length === seen.length && seen.blocks.every((block, i) => !block || !before.blocks[i] || block === before.blocks[i]);
   if (!before || !isSame) return seen;
@@ -137,7 +137,7 @@ function merge(seen: FileDigests, before: FileDigests | null | undefined): FileD
   return { length: seen.length, blocks: Array.from({ length: count }, (_, i) => seen.blocks[i] ?? before.blocks[i] ?? null) };
 }
 
-/** The name of a file in a manifest: the last part of its address. */
+/** The name of a file in a manifest: the last part of its URL. */
 function baseName(file: string): string {
   const last = file.replace(/[?#].*$/s, "").split("/").pop()!;
   try {
@@ -147,7 +147,7 @@ function baseName(file: string): string {
   }
 }
 
-/** The bytes of a file between two places. They are read in whole blocks, and each is checked before anybody sees it. */
+/** Reads a byte range of a file in whole blocks, and checks each block before returning its bytes. */
 export async function* readBlocks(
   file: ByteSource,
   [start, end]: [number, number],
@@ -181,7 +181,7 @@ export async function* readBlocks(
   if (from === to) await verifier.check(file.name, size, from, block, cached);
 }
 
-/** All of these bytes at once. */
+/** Returns all of these bytes at once. */
 export async function readChecked(
   file: ByteSource,
   [start, end]: [number, number],
@@ -193,7 +193,7 @@ export async function readChecked(
   return all;
 }
 
-/** A manifest, or why it is none. */
+/** Parses a manifest, or throws the reason why it is invalid. */
 export function parseManifest(value: unknown, name: string): Manifest {
   const { version, files } = (value ?? {}) as Partial<Manifest>;
   const isWhole = (entry: unknown) => isDigests(entry) && entry.blocks.length === Math.ceil(entry.length / BLOCK) && !entry.blocks.includes(null);

@@ -6,13 +6,13 @@ import { type FetchOptions, openSource, optionsFor, urlOf } from "./open.js";
 import type { Meter } from "./progress.js";
 import { type ByteSource, CHUNK, type Source } from "./source.js";
 
-/** The GPU is waited for after so many bytes: what it has not taken yet stands in memory. */
+/** Bytes to upload before waiting for the GPU: pending uploads stay in memory. */
 const FLUSH_BYTES = 32 << 20;
 
-/** Gaps between ranges up to this size are read, too: a request costs more. */
+/** The largest gap between ranges that is read along: another request costs more. */
 const GAP = 1 << 20;
 
-/** How often bytes that do not match their checksum are fetched anew. */
+/** The number of times bytes that do not match their checksum are fetched again. */
 const REPAIRS = 2;
 
 /** A program whose tables are known, and the files that hold its weights. */
@@ -24,20 +24,20 @@ export interface OpenProgram {
   digests: Digests;
 }
 
-/** Where a program is, and what is done with its files. */
+/** The location of a program, and how its files are handled. */
 export interface ProgramFiles {
   source: Source;
   data?: readonly Source[] | undefined;
-  /** What comes is kept for the next visit. */
+  /** Whether downloaded bytes are cached for the next visit. */
   write: boolean;
-  /** What the tables are compared with. */
+  /** The digests that tables are compared with. */
   digests: Digests;
 }
 
-/** How often it starts over where a file changed under way, or a cache held something else. */
+/** The number of restarts if a file changes during the load, or the cache has other bytes. */
 const TRIES = 3;
 
-/** Reads the tables of a program and of its external data, and works with them; everything is closed behind it. */
+/** Reads the tables of a program and of its external data, and passes them to a callback. Closes everything afterwards. */
 export async function withProgram<T>(
   engine: Engine,
   { source, data = [], write, digests }: ProgramFiles,
@@ -66,11 +66,11 @@ export async function withProgram<T>(
   }
 }
 
-/** Forgets what is cached of files that changed or make no sense, and says whether other bytes may come then. */
+/** Drops cached bytes of files that changed or are malformed, and reports whether a retry may get other bytes. */
 class Recovery {
   #tries = 1;
   #wasDamaged = false;
-  /** Files whose cached bytes are bad and belong to another tab: they are read past the cache. */
+  /** Files whose cached bytes are bad and locked by another tab: they are read without the cache. */
   readonly #past = new Set<string>();
 
   options(file: Source, options: FetchOptions): FetchOptions {
@@ -88,7 +88,7 @@ class Recovery {
     return changed || forgotten;
   }
 
-  /** Tables say where constants are and what their checksums: those from a cache may be what is damaged. */
+  /** Tables hold the offsets and checksums of constants, so cached tables may be the damaged part. */
   async #afterDamage(files: readonly ByteSource[]): Promise<boolean> {
     const cached = files.filter(({ usedCache }) => usedCache);
     if (this.#wasDamaged || !cached.length) return false;
@@ -117,7 +117,7 @@ async function readHead(engine: Engine, files: readonly ByteSource[], digests: D
   try {
     await readTables(head, program, digests, signal);
     for (const file of others) await attach(engine, head, file, digests, signal);
-    // External data may lead to more tables.
+    // External data may refer to more tables.
     if (others.length) await readTables(head, program, digests, signal);
     return { head, info: named(program, () => head.info()) };
   } catch (error) {
@@ -144,7 +144,7 @@ async function readTables(head: DataHead, file: ByteSource, digests: Digests, si
     if (!needs.length) return;
     for (let i = 0; i + 1 < needs.length; i += 2) {
       const [start = 0, length = 0] = needs.subarray(i, i + 2);
-      // It would be asked for again and again.
+      // Otherwise the same range would be requested forever.
       if (!(length > 0)) throw new FileError("bad-file", file.name, `${file.name} ends before its tables do`);
       const bytes = await readChecked(file, [start, start + length], digests, signal);
       named(file, () => head.supply(start, bytes));
@@ -152,7 +152,7 @@ async function readTables(head: DataHead, file: ByteSource, digests: Digests, si
   }
 }
 
-/** Calls the engine about a file; its sentence then says which file that is. */
+/** Calls the engine about a file, and adds the file's name to its error message. */
 function named<T>(file: ByteSource, call: () => T): T {
   try {
     return engineCall(call);
@@ -168,11 +168,11 @@ interface Range {
   end: number;
 }
 
-/** Whether any of these lies within a range. */
+/** Whether any of these overlaps a range. */
 const within = ({ file, start, end }: Range, others: readonly Range[]) =>
   others.some((other) => other.file === file && other.start < end && start < other.end);
 
-/** What the loader needs, as few long ranges. */
+/** The byte ranges that the loader needs, merged into few long ones. */
 function rangesOf(needs: Float64Array): Range[] {
   const ranges: Range[] = [];
   for (let i = 0; i + 2 < needs.length; i += 3) {
@@ -184,7 +184,7 @@ function rangesOf(needs: Float64Array): Range[] {
   return ranges;
 }
 
-/** Makes the memory of a method. An abort does not wait for that; what is made behind it is freed. */
+/** Allocates the memory of a method. An abort does not wait for it; memory allocated after the abort is freed. */
 export function openLoader(
   type: Engine["Loader"],
   gpu: Gpu,
@@ -211,7 +211,7 @@ export async function fill(loader: Loader, program: OpenProgram, meter: Meter, s
   }
 }
 
-/** One pass over ranges of the files; answers what came damaged. */
+/** Makes one pass over ranges of the files and returns those that were damaged. */
 async function stream(
   loader: Loader,
   { files, digests }: OpenProgram,

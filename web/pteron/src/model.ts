@@ -23,13 +23,13 @@ import { engine } from "./wasm.js";
 export interface LoadOptions extends FetchOptions, MethodOptions, SideFiles {
   /** External weights (`.ptd`) in the order of the export. */
   data?: readonly Source[];
-  /** Told how far the load is: first, last, and about ten times a second in between. */
+  /** Called with the progress: at the start, at the end, and about ten times a second in between. */
   onProgress?: (progress: Progress) => void;
 }
 
-/** What is known about a model. */
+/** A description of a model. */
 export interface ModelInfo {
-  /** The name of the file, or its address. */
+  /** The name of the file, or its URL. */
   name: string;
   /** The size of the program's file. */
   bytes: number;
@@ -37,15 +37,15 @@ export interface ModelInfo {
   /** GPU memory in bytes: weights, activations, other buffers and the state of one conversation. */
   memory: MemoryUse;
   adapter: AdapterInfo;
-  /** Null where it was not loaded as a language model. */
+  /** Null if it was not loaded as a language model. */
   languageModel: Omit<LlmInfo, "memory"> | null;
 }
 
-/** What stays between calls: KV caches and other buffers that a program changes. */
+/** State kept between calls: KV caches and other buffers that a program changes. */
 export class State {
   /** @internal */
   readonly raw: Freed;
-  /** Takes it out of its model; resolves when no call works with it any more. */
+  /** Removes it from its model; resolves when no call uses it any more. */
   readonly #leave: (state: State) => Promise<unknown>;
   #disposed: Promise<void> | undefined;
 
@@ -55,7 +55,7 @@ export class State {
     this.#leave = leave;
   }
 
-  /** Frees it, behind the calls that work with it. Resolves when that is done. */
+  /** Frees it after the calls that use it. Resolves when that is done. */
   dispose(): Promise<void> {
     return (this.#disposed ??= this.#leave(this).then(() => freeBehind(this.raw)));
   }
@@ -67,27 +67,27 @@ export class State {
 
 export interface State extends AsyncDisposable {}
 
-/** What a loaded model consists of. */
+/** The parts of a loaded model. */
 interface Parts {
-  /** A language model, or a method that is called plainly. */
+  /** A language model, or a method to call with tensors. */
   llm: Llm | null;
   method: Method | null;
   lost: Promise<DeviceLost>;
   info: ModelInfo;
-  /** Why it has no sessions. */
+  /** The reason why it has no sessions. */
   noSession: string;
 }
 
 /** A program on the GPU. */
 export class Model {
-  /** What is known about it. */
+  /** A description of the model. */
   readonly info: ModelInfo;
-  /** Resolves when the GPU is lost; the model is then of no use and may be loaded again. */
+  /** Resolves when the GPU is lost. The model is then unusable and must be loaded again. */
   readonly lost: Promise<DeviceLost>;
   readonly #parts: Parts;
   readonly #sessions = new Set<Session>();
   readonly #states = new Set<State>();
-  /** Calls run one behind the other. */
+  /** Runs calls one after the other. */
   #calls: Promise<unknown> = Promise.resolve();
   #disposed: Promise<void> | undefined;
 
@@ -99,40 +99,40 @@ export class Model {
   }
 
   /**
-   * Loads a program: its weights are checked and go to the GPU as they arrive, and are kept for the next visit.
+   * Loads a program. Weights are checked and uploaded to the GPU as they arrive, and cached for the next visit.
    *
-   * Beside an address the tokenizer and chat template are looked for under their usual names.
+   * For a program at a URL, the tokenizer and chat template are looked for beside it under their usual names.
    */
   static async load(source: Source, options: LoadOptions = {}): Promise<Model> {
     return new Model(await load(source, options));
   }
 
-  /** Says whether a program fits and how fast it will be, without downloading its weights. */
+  /** Reports whether a program fits and how fast it will be, without downloading its weights. */
   static check(source: Source, options: CheckOptions = {}): Promise<Fit> {
     return check(source, options);
   }
 
-  /** A conversation with a language model. */
+  /** Creates a conversation with a language model. */
   session(): Session {
     const session = new Session(engineCall(() => this.#llm().session()), (closed) => this.#sessions.delete(closed));
     this.#sessions.add(session);
     return session;
   }
 
-  /** The tokens of a text. With `special`, names of special tokens in it stand for these, as in what `render` gives. */
+  /** Encodes a text. With `special`, names of special tokens in it become these tokens, as the output of `render` needs. */
   encode(text: string, options: { special?: boolean } = {}): Uint32Array {
-    // The border to the engine believes in types: another one would be written past its memory.
+    // The bindings trust the type: another one would be written past its memory.
     if (typeof text !== "string") refuse("a text must be a string");
     return engineCall(() => this.#llm().encode(text, options.special ?? false));
   }
 
-  /** The text of tokens. */
+  /** Decodes tokens to text. */
   decode(tokens: Uint32Array): string {
     if (!(tokens instanceof Uint32Array)) refuse("tokens must be a Uint32Array");
     return engineCall(() => this.#llm().decode(tokens));
   }
 
-  /** A conversation as the text that the model reads, by its chat template. */
+  /** Renders a conversation with the model's chat template. */
   render(messages: ChatMessage[]): string {
     return engineCall(() => this.#llm().render(messages));
   }
@@ -151,12 +151,12 @@ export class Model {
     if (this.#disposed) refuse("the model was disposed");
   }
 
-  /** Runs the method. Without a state, the call starts afresh and forgets what it changed. */
+  /** Runs the method. Without a state, the call starts from a new state and discards it. */
   call(inputs: readonly Tensor[], options: { state?: State } = {}): Promise<Tensor[]> {
     return this.#run(inputs, options, async (method, state, raw) => (await method.call(state, raw)).map(fromRaw));
   }
 
-  /** Runs the method and says how long each kernel took. */
+  /** Runs the method and returns the time of each kernel. */
   profile(inputs: readonly Tensor[], options: { state?: State } = {}): Promise<{ outputs: Tensor[]; profile: Profile }> {
     return this.#run(inputs, options, async (method, state, raw) => {
       const { outputs, profile } = await method.profile(state, raw);
@@ -184,7 +184,7 @@ export class Model {
     return turn;
   }
 
-  /** A state for calls that go on from one another. */
+  /** Creates a state for calls that continue one another. */
   state(): State {
     const leave = (left: State) => {
       this.#states.delete(left);
@@ -195,7 +195,7 @@ export class Model {
     return state;
   }
 
-  /** Stops what runs and frees everything. Resolves when that is done. */
+  /** Stops running calls and frees everything. Resolves when that is done. */
   dispose(): Promise<void> {
     return (this.#disposed ??= this.#close());
   }
@@ -243,7 +243,7 @@ async function load(source: Source, options: LoadOptions): Promise<Parts> {
   return parts;
 }
 
-/** A tokenizer that is none would come from the cache for ever. */
+/** Drops an invalid tokenizer from the cache; otherwise every load would get it again. */
 async function forgetTokenizer(error: unknown, model: Source): Promise<never> {
   const url = urlOf(model);
   if (url && error instanceof PteronError && error.code === "tokenizer") await forgetBeside(url);
@@ -267,7 +267,7 @@ async function loadMethod(
     void freeBehind(loader);
     throw error;
   }
-  // Finishing takes the loader, whether it succeeds or not.
+  // Finishing consumes the loader, whether it succeeds or not.
   return engineWait({ call: () => loader.finish(), uses: [], signal, late: (method) => void freeBehind(method) });
 }
 

@@ -6,49 +6,49 @@ import { checkLimit, Refused } from "./source-http.js";
 import { type UrlOptions, UrlSource } from "./source-url.js";
 import { absoluteUrl, FileStore } from "./store.js";
 
-/** How files are reached. */
+/** Options for reading files. */
 export interface FetchOptions {
-  /** Keeps files that come from an address in the browser, for the next visit. Default: true. */
+  /** Caches downloaded files in the browser for the next visit. Default: true. */
   cache?: boolean;
-  /** Asks the server whether a file that is kept has changed. Default: false, so that a later visit needs no network. */
+  /** Asks the server whether a cached file has changed. Default: false, so that a later visit needs no network. */
   revalidate?: boolean;
   /** Headers for requests, such as `Authorization`. They go to the origin of the model only. */
   headers?: HeadersInit;
   /**
-   * What the files must be: the manifest that `pteron-manifest` wrote, or `sha256-…`, the digest of the manifest beside the model
-   * (`model.pte.manifest.json`). Every file must then be in it.
+   * The expected files: the manifest that `pteron-manifest` wrote, or `sha256-…`, the digest of the manifest beside the model
+   * (`model.pte.manifest.json`). Every file must then be in the manifest.
    */
   integrity?: string | Manifest;
-  /** With `"error"`, a server may not send requests on to another address. Default: `"follow"`. */
+  /** With `"error"`, a redirect fails. Default: `"follow"`. */
   redirect?: "follow" | "error";
-  /** Calls everything off; the promise then rejects with the signal's reason. */
+  /** Aborts the operation; the promise then rejects with the signal's reason. */
   signal?: AbortSignal;
 }
 
-/** What a file is opened for. */
+/** How a file is opened. */
 interface Purpose {
-  /** Parts that come are kept. */
+  /** Downloaded parts are cached. */
   write: boolean;
-  /** It is small: asked for whole. */
+  /** The file is small and requested whole. */
   small?: boolean;
-  /** It may be missing. */
+  /** The file may be missing. */
   optional?: boolean;
-  /** The model that it belongs to. */
+  /** The model that the file belongs to. */
   beside?: string | null;
-  /** The most bytes that it may have. */
+  /** The largest allowed size in bytes. */
   limit?: number;
 }
 
-/** The largest tokenizers have some tens of megabytes; whoever sends more would fill the memory of the tab. */
+/** Size limit: the largest tokenizers have some tens of megabytes, and a larger file could exhaust the tab's memory. */
 const SMALL_LIMIT = 128 << 20;
 
 
-/** The address of a source; null for files and bytes. */
+/** The URL of a source; null for files and bytes. */
 export function urlOf(source: Source): string | null {
   return typeof source === "string" || source instanceof URL ? absoluteUrl(source) : null;
 }
 
-/** Options for a file that belongs to a model: headers may hold secrets, and those of one origin are not another's business. */
+/** Options for a file that belongs to a model. Headers may hold secrets, so they are not sent to another origin. */
 export function optionsFor(file: Source, model: Source, options: FetchOptions): FetchOptions {
   const [its, own] = [urlOf(file), urlOf(model)];
   if (its === null || own === null || new URL(its).origin === new URL(own).origin) return options;
@@ -76,7 +76,7 @@ export async function openSource(source: Source, options: FetchOptions, purpose:
 
 async function openCached(url: string, store: FileStore, http: UrlOptions, options: FetchOptions): Promise<ByteSource> {
   const known = () => store.facts && !store.facts.absent;
-  // The browser's own cache would hold a model a second time.
+  // The browser's HTTP cache would store the model a second time.
   const server = () => new UrlSource(url, { ...http, httpCache: "no-store", facts: known() ? store.facts : null });
   if (options.revalidate && known()) {
     try {
@@ -93,8 +93,9 @@ async function openCached(url: string, store: FileStore, http: UrlOptions, optio
 }
 
 /**
- * A small file that belongs to a model, as bytes that were checked. With `refused` it is optional: null says that the server has no
- * such file, or does not hand it out, and `refused` hears why. Only the first is remembered: a server may hand it out another day.
+ * Reads and checks a small file that belongs to a model. With `refused` the file is optional: the result is null if the server has
+ * no such file or denies it, and `refused` is called with the reason. Only a missing file is remembered: a denied one may be
+ * allowed later.
  */
 export async function readFile(
   file: Source,
@@ -109,7 +110,7 @@ export async function readFile(
     let opened: ByteSource | undefined;
     try {
       opened = await openSource(file, own, purpose);
-      // A stream whose length nobody says is kept while it is measured, so this comes first.
+      // A stream of unknown length is buffered while it is measured, so this comes first.
       const size = await opened.size(own.signal);
       checkLimit(opened.name, size, SMALL_LIMIT);
       opened.ascending();
@@ -117,7 +118,7 @@ export async function readFile(
     } catch (error) {
       const stale = error instanceof FileChanged || (error instanceof IntegrityError && error.cached);
       if (stale && tries < 2) {
-        // Another tab may hold what is kept: then it is read past.
+        // Another tab may hold the cached file: then the cache is bypassed.
         if ((await opened?.forget()) === "held") own = { ...own, cache: false };
       } else if (!refused || !(await isAbsent(error, opened, refused))) {
         throw error;
@@ -131,7 +132,7 @@ export async function readFile(
   }
 }
 
-/** Whether a failure says that there is no such file, as far as this page can see. */
+/** Whether an error means that there is no such file, as far as this page can see. */
 async function isAbsent(error: unknown, opened: ByteSource | undefined, refused: (reason: string) => void): Promise<boolean> {
   if (!(error instanceof PteronError)) return false;
   if (error.code === "no-such-file") {

@@ -16,7 +16,7 @@ export interface MethodOptions {
   exact?: boolean;
 }
 
-/** Converts options to what the engine takes. */
+/** Converts options to those of the engine. */
 export function loaderOptions(info: HeadInfo, options: MethodOptions, writesText: boolean): LoaderOptions {
   const { maxPrefill, memoryBudget, exact } = options;
   const kvDtype = options.kvDtype ?? (options.halfCache ? "f16" : undefined);

@@ -4,14 +4,14 @@ import { type FetchOptions, readFile, urlOf } from "./open.js";
 import type { Source } from "./source.js";
 import { readPins, writePins } from "./store.js";
 
-/** Where the manifest of a model lies: beside it, under its name. */
+/** The URL of a model's manifest: the model's with a suffix. */
 function manifestUrl(model: string): URL {
   const url = new URL(model);
   url.pathname += ".manifest.json";
   return url;
 }
 
-/** The digests that a model's files must have: by the manifest that the caller vouches for, or by what an earlier load saw. */
+/** The expected digests of a model's files: from the caller's manifest, or from an earlier load. */
 export async function openDigests(source: Source, options: FetchOptions): Promise<Digests> {
   const url = urlOf(source);
   const { integrity } = options;
@@ -52,17 +52,17 @@ function parse(bytes: Uint8Array | null, name: string): Manifest {
   try {
     value = JSON.parse(new TextDecoder().decode(bytes ?? undefined));
   } catch {
-    // It is refused below, with a sentence.
+    // It is rejected below, with a message.
   }
   return parseManifest(value, name);
 }
 
-/** Pins as they were written; those that make no sense count as none. */
+/** Parses stored pins; malformed ones count as none. */
 function cleanPins(value: unknown): Pins {
   return Object.fromEntries(Object.entries(value ?? {}).filter(([, pin]) => pin === null || isDigests(pin)));
 }
 
-/** Writes down what a load saw, for the next one to be compared with. */
+/** Stores the digests that a load saw, for the next load to compare with. */
 export async function keepPins(source: Source, digests: Digests): Promise<void> {
   const url = urlOf(source);
   const pins = digests.pins();

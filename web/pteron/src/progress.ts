@@ -1,12 +1,12 @@
 /** The phase of a load. */
 export type Phase =
-  /** Reading the tables of the program, and files beside it. */
+  /** Reads the tables of the program and the files beside it. */
   | "check"
-  /** Making buffers and compiling kernels. */
+  /** Allocates buffers and compiles kernels. */
   | "prepare"
-  /** Weights come from the network. */
+  /** Weights are downloaded. */
   | "download"
-  /** Weights come from this machine: the browser's storage, a file or memory. */
+  /** Weights are read from this machine: the browser's storage, a file or memory. */
   | "cache"
   /** Weights that did not match their checksums are fetched again. */
   | "repair"
@@ -22,9 +22,9 @@ export interface Progress {
   totalBytes: number;
   /** The bytes of `loadedBytes` that came from the cache. */
   fromCacheBytes: number;
-  /** Over the last seconds. */
+  /** The speed over the last seconds. */
   bytesPerSecond: number;
-  /** Null until it can be told. */
+  /** Null until it can be estimated. */
   secondsLeft: number | null;
   /** Why the file is not cached for the next visit; null where it is, or need not be. */
   notCached: string | null;
@@ -73,7 +73,7 @@ export class Meter {
     if (phase !== "repair") this.#loaded += bytes;
     if (phase === "cache") this.#fromCache += bytes;
     if (phase !== this.#phase) {
-      // The speed of a disk says nothing about a network's.
+      // The speed of a disk does not predict that of a network.
       this.#rate = 0;
       this.#since = 0;
       this.#measured = performance.now();
@@ -110,7 +110,7 @@ export class Meter {
     });
   }
 
-  /** A listener that throws is reported where the page's other errors are; it does not break the load. */
+  /** Reports an exception of a listener like the page's other errors; it does not fail the load. */
   #call(progress: Progress): void {
     try {
       this.#listener?.(progress);

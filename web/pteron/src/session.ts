@@ -7,7 +7,7 @@ import { Generation } from "./generation.js";
 import { defined } from "./options.js";
 
 /**
- * A prompt: a text, a conversation for the model's chat template, a conversation with the start of an answer to continue
+ * A prompt: a text, a conversation for the model's chat template, a conversation with the start of a reply to continue
  * (`partial`), or tokens.
  */
 export type Prompt = string | readonly Readonly<ChatMessage>[] | Readonly<PartialChat> | Uint32Array;
@@ -94,19 +94,19 @@ export class Session {
     return generation;
   }
 
-  /** One step of the model, kernel by kernel. */
+  /** Profiles one decode step, kernel by kernel. */
   profile(): Promise<Profile> {
     this.#free();
     return this.#track(engineCall(() => this.#llm.profile()));
   }
 
-  /** Forgets the conversation. */
+  /** Clears the conversation. */
   reset(): void {
     this.#free();
     engineCall(() => this.#llm.reset());
   }
 
-  /** Refuses where it is gone or busy: the engine's session is lent to whoever works with it. */
+  /** Throws if the session is closed or busy: the engine's session is lent to the call that uses it. */
   #free(): void {
     if (this.#disposed) throw new PteronError("input", "the session was disposed");
     if (this.#work) throw new PteronError("input", "the session is generating: stop that, or wait for its end");
@@ -122,7 +122,7 @@ export class Session {
     }
   }
 
-  /** Stops what runs and frees its KV cache. Resolves when that is done. */
+  /** Stops a running generation and frees the KV cache. Resolves when that is done. */
   dispose(): Promise<void> {
     return (this.#disposed ??= this.#close());
   }

@@ -3,36 +3,36 @@ import type { Digests } from "./integrity.js";
 import { type FetchOptions, readFile, urlOf } from "./open.js";
 import type { Source } from "./source.js";
 
-/** What stands beside a language model. Without these, files with the usual names are looked for beside a model's address. */
+/** Files beside a language model. By default, files with the usual names are looked for beside the model's URL. */
 export interface SideFiles {
-  /** `tokenizer.json`, `tokenizer.model` of SentencePiece or tiktoken. False: this is no language model, or is called plainly. */
+  /** `tokenizer.json`, or `tokenizer.model` of SentencePiece or tiktoken. False loads the program without a tokenizer. */
   tokenizer?: Source | false;
   /** `tokenizer_config.json`: the chat template and the names of special tokens. */
   tokenizerConfig?: Source;
-  /** `chat_template.jinja`: its address, its file, or the template itself (a string with `{{` or `{%` in it). */
+  /** `chat_template.jinja`: its URL, its file, or the template itself (a string that contains `{{` or `{%`). */
   template?: Source;
-  /** `pteron.json`: facts that the program does not say. */
+  /** `pteron.json`: metadata that the program does not contain. */
   sidecar?: Source;
 }
 
-/** The names under which the command line program looks for them, too. */
+/** File names, the same as those of the command-line program. */
 const TOKENIZERS = ["tokenizer.json", "tokenizer.model"];
 const CONFIG = "tokenizer_config.json";
 const TEMPLATE = "chat_template.jinja";
 const SIDECAR = "pteron.json";
 
-/** The tokenizer, and the texts beside it. */
+/** The tokenizer and the files beside it. */
 export interface LlmSide {
-  /** Null where there is none. */
+  /** Null if there is none. */
   tokenizer: Uint8Array | null;
   files: LlmFiles;
-  /** What the server said where it did not hand out a tokenizer that may be there. */
+  /** The server's reason for denying a tokenizer that may exist. */
   refusal: string | null;
 }
 
 export const NO_SIDE: LlmSide = { tokenizer: null, files: {}, refusal: null };
 
-/** Why there is no tokenizer, for the error of a session. */
+/** The reason why there is no tokenizer, for the error of a session. */
 export function noTokenizer(model: Source, refusal: string | null): string {
   const where = urlOf(model);
   if (!where) return "a session needs a tokenizer: give the option tokenizer (a file or an address)";
@@ -41,7 +41,7 @@ export function noTokenizer(model: Source, refusal: string | null): string {
   return `a session needs a tokenizer: ${missing}; give the option tokenizer`;
 }
 
-/** Reads what a language model needs besides the program. */
+/** Reads the files that a language model needs besides the program. */
 export async function readSideFiles(model: Source, given: SideFiles, options: FetchOptions, digests: Digests): Promise<LlmSide> {
   if (given.tokenizer === false) return NO_SIDE;
   const base = urlOf(model);

@@ -1,22 +1,22 @@
 import type { Chunk } from "./source.js";
 
-/** The body of an answer, read in bites of any size. */
+/** The body of a response, read in chunks of any size. */
 export class Body {
-  /** Where in the file the next byte stands. */
+  /** The offset of the next byte in the file. */
   position: number;
   readonly #reader: ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>> | undefined;
   #rest: Uint8Array<ArrayBuffer> | undefined;
 
   readonly #stall: number;
 
-  /** Fails where no byte comes for `stall` milliseconds. */
+  /** Fails if no byte arrives for `stall` milliseconds. */
   constructor(response: Response, position: number, stall: number) {
     this.position = position;
     this.#stall = stall;
     this.#reader = response.body?.getReader();
   }
 
-  /** The next bytes, `most` of them at most; null at the end. */
+  /** Returns the next bytes, at most `most`; null at the end. */
   async next(most: number): Promise<Uint8Array<ArrayBuffer> | null> {
     let bytes = this.#rest;
     while (!bytes?.length) {
@@ -47,16 +47,16 @@ export class Body {
   }
 }
 
-/** Bytes that came by before they were asked for, or that may be asked for twice. */
+/** Bytes that arrived before they were requested, or that may be requested twice. */
 export class Spool {
-  /** While it is set, bytes stay when they were read. */
+  /** While set, bytes stay after they are read. */
   keeping = true;
   #kept: { start: number; blob: Blob }[] = [];
   #recent: Uint8Array<ArrayBuffer>[] = [];
   #recentStart = 0;
   #recentLength = 0;
 
-  /** Large runs become blobs, which a browser may move to its disk. */
+  /** Stores large runs as blobs, which a browser may move to disk. */
   static readonly #BLOB = 8 << 20;
 
   push(start: number, bytes: Uint8Array<ArrayBuffer>): void {
@@ -73,7 +73,7 @@ export class Spool {
     this.#recentLength = 0;
   }
 
-  /** What is here of the bytes from `start` on, `end` and `most` being limits; null where it does not have the first one. */
+  /** Returns the buffered bytes from `start`, up to `end` and at most `most`; null if the first one is not here. */
   async take(start: number, end: number, most: number): Promise<Chunk | null> {
     this.#seal();
     if (!this.keeping) this.#kept = this.#kept.filter((run) => run.start + run.blob.size > start);

@@ -2,15 +2,15 @@ import { type ByteSource, type Chunk, CHUNK, type Forgotten } from "./source.js"
 import type { UrlSource } from "./source-url.js";
 import { type FileStore, PART } from "./store.js";
 
-/** A file behind an address, kept part by part as it is read. */
+/** A file at a URL, cached part by part as it is read. */
 export class CachedSource implements ByteSource {
   readonly name: string;
   readonly remote = true;
   readonly #server: UrlSource;
   readonly #store: FileStore;
-  /** Set when the tables are known and the file is read for good: before, only single ranges are fetched. */
+  /** Set when the tables are known and the whole file is read. Before that, only single ranges are fetched. */
   #filling = false;
-  /** Whether parts of an earlier visit are here. */
+  /** Whether parts from an earlier visit are cached. */
   readonly #old: boolean;
   #usedCache = false;
 
@@ -70,14 +70,14 @@ export class CachedSource implements ByteSource {
     }
   }
 
-  /** The last of the parts from `first` on that one request can bring. */
+  /** The last part, counted from `first`, that one request can fetch. */
   #lastMissing(first: number, end: number, fresh: boolean): number {
     let last = first;
     while ((last + 1) * PART < end && (fresh || !this.#store.has(last + 1))) last++;
     return last;
   }
 
-  /** Fetches parts whole and keeps them; hands on what is between `start` and `end`. */
+  /** Fetches whole parts and caches them; yields the bytes from `start` to `end`. */
   async *#fill(
     first: number,
     last: number,
@@ -127,7 +127,7 @@ export class CachedSource implements ByteSource {
   }
 }
 
-/** The bytes of a chunk between two places of the file; null where there are none. */
+/** The bytes of a chunk between two offsets of the file; null if there are none. */
 function clip(chunk: Chunk, start: number, end: number): Chunk | null {
   const from = Math.max(start, chunk.start);
   const to = Math.min(end, chunk.start + chunk.bytes.length);

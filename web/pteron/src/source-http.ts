@@ -1,39 +1,39 @@
 import { FileChanged, PteronError } from "./errors.js";
 import { formatBytes } from "./format.js";
 
-/** What a server says about a file. */
+/** A file as described by its server. */
 export interface FileFacts {
-  /** Null where the server does not say it. */
+  /** Null if the server does not send it. */
   size: number | null;
   etag: string | null;
   lastModified: string | null;
 }
 
-/** A server that may do better at the next try. */
+/** A temporary server error: a retry may succeed. */
 class Busy extends Error {}
 
-/** A file that may be there and is not handed out: the server says no, or another origin cannot be reached. */
+/** A file that may exist but is not accessible: the server denies it, or another origin cannot be reached. */
 export class Refused extends PteronError {
   constructor(message: string, options?: ErrorOptions) {
     super("network", message, options);
   }
 }
 
-/** An answer that stopped before its end. */
+/** A response that ended early. */
 export class Truncation extends Error {}
 
-/** Whether requests to it may carry headers that need no leave of another origin. */
+/** Whether a URL has the page's origin: only then may requests carry headers that another origin would have to allow. */
 export function sameOrigin(url: string): boolean {
   return typeof location === "undefined" || new URL(url).origin === location.origin;
 }
 
-/** The header that asks a server to send a range only of the file that is meant. Other origins would have to allow it first. */
+/** The `If-Range` header, which asks for a range of the known version only. Other origins would have to allow it first. */
 export function ifRange(url: string, facts: FileFacts | null): string | null {
   if (!facts || !sameOrigin(url)) return null;
   return facts.etag && !facts.etag.startsWith("W/") ? facts.etag : facts.lastModified;
 }
 
-/** Waits, unless the signal calls it off. */
+/** Waits for a time, or until the signal aborts. */
 export function pause(milliseconds: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const called = () => {
@@ -48,7 +48,7 @@ export function pause(milliseconds: number, signal?: AbortSignal): Promise<void>
   });
 }
 
-/** Fetches; a server that does not begin to answer for so many milliseconds is given up. The signal holds for the body, too. */
+/** Fetches, with a timeout in milliseconds until the response begins. The signal aborts the body, too. */
 export async function fetchWithin(stall: number, url: string, init: RequestInit, signal?: AbortSignal): Promise<Response> {
   const controller = new AbortController();
   const calledOff = () => controller.abort(signal?.reason);
@@ -62,12 +62,12 @@ export async function fetchWithin(stall: number, url: string, init: RequestInit,
   }
 }
 
-/** Refuses a file that is longer than one of its kind can be. */
+/** Rejects a file that is longer than its kind allows. */
 export function checkLimit(name: string, size: number, limit: number): void {
   if (size > limit) throw new PteronError("bad-file", `${name} has more than the ${formatBytes(limit)} that such a file may have`);
 }
 
-/** Refuses an answer that is no file. */
+/** Rejects a response that is not a file. */
 export function checkStatus(url: string, response: Response): void {
   const { status } = response;
   const said = `${status} ${response.statusText}`.trim();
@@ -81,13 +81,13 @@ export function checkStatus(url: string, response: Response): void {
   }
 }
 
-/** A number of bytes; null where a server says nonsense. */
+/** Parses a number of bytes; null if it is malformed. */
 function wholeNumber(text: string): number | null {
   const value = Number(text);
   return Number.isSafeInteger(value) && value >= 0 ? value : null;
 }
 
-/** The size of the whole file by `Content-Range: bytes 0-9/100`, and where the answer starts. */
+/** The size of the whole file and the start of the response, from `Content-Range: bytes 0-9/100`. */
 function contentRange(response: Response): { start: number | null; size: number | null } {
   const found = /^bytes (?:(\d+)-\d+|\*)\/(\d+|\*)$/.exec(response.headers.get("Content-Range") ?? "");
   const number = (text: string | undefined) => (text && text !== "*" ? wholeNumber(text) : null);
@@ -95,8 +95,8 @@ function contentRange(response: Response): { start: number | null; size: number 
 }
 
 /**
- * What an answer says about the file. `Content-Length` is the file's only where the transfer is not compressed, which another
- * origin may hide: it is taken for one of many bytes, where a surplus is noticed, and never for a file that is asked for `whole`.
+ * Reads the file's description from a response. `Content-Length` is the length of the file only if the transfer is not compressed,
+ * which another origin may hide. So it is used for large files, where extra bytes are noticed, and never for a `whole` request.
  */
 export function factsOf(response: Response, whole: boolean): FileFacts {
   const { headers } = response;
@@ -109,14 +109,14 @@ export function factsOf(response: Response, whole: boolean): FileFacts {
 
 const strong = (etag: string) => etag.replace(/^W\//, "");
 
-/** Whether an answer belongs to another version of the file than `known`. */
+/** Whether a response belongs to another version of the file than `known`. */
 function differs(known: FileFacts, now: FileFacts): boolean {
   if (known.size !== null && now.size !== null && known.size !== now.size) return true;
   if (known.etag && now.etag) return strong(known.etag) !== strong(now.etag);
   return !!known.lastModified && !!now.lastModified && known.lastModified !== now.lastModified;
 }
 
-/** Refuses an answer that belongs to another version of the file, or to other bytes of it than those from `start` on. */
+/** Rejects a response that belongs to another version of the file, or does not start at `start`. */
 export function checkVersion(url: string, response: Response, start: number, known: FileFacts | null, whole: boolean): void {
   if (known && (response.status === 416 || differs(known, factsOf(response, whole)))) throw new FileChanged(url);
   if (response.status === 416) throw new PteronError("truncated", `${url} is empty: 0 bytes`);

@@ -4,44 +4,44 @@ import { checkLimit, checkStatus, checkVersion, factsOf, type FileFacts, ifRange
 import { fetchWithin, pause, Refused, sameOrigin, Truncation } from "./source-http.js";
 import { type ByteSource, type Chunk, CHUNK, type Forgotten } from "./source.js";
 
-/** How a file behind an address is fetched. */
+/** Options for fetching a file from a URL. */
 export interface UrlOptions {
   headers?: HeadersInit | undefined;
   redirect?: RequestRedirect | undefined;
-  /** What is known of the file from an earlier visit. */
+  /** The file's description from an earlier visit. */
   facts?: FileFacts | null;
-  /** Asks for the whole file at once: for small files, whose transfer may then be compressed. */
+  /** Requests the whole file at once: for small files, whose transfer may then be compressed. */
   whole?: boolean;
-  /** May bytes be passed over, where a server only sends the whole? Not where the question is whether to download. */
+  /** Whether bytes may be skipped if a server sends only the whole file. False if the question is whether to download. */
   through?: boolean;
-  /** Whether the browser's own cache may keep it, too. */
+  /** The mode of the browser's HTTP cache. */
   httpCache?: RequestCache;
-  /** Why it is not kept, although that was asked for. */
+  /** The reason why it is not cached although that was requested. */
   notCached?: string;
-  /** It may be missing: another origin that cannot be reached is not asked for long. */
+  /** The file may be missing: an unreachable origin is not retried for long. */
   optional?: boolean;
-  /** The most bytes that are taken. */
+  /** The most bytes to accept. */
   limit?: number | undefined;
-  /** Milliseconds before each new try. */
+  /** Milliseconds before each retry. */
   pauses?: readonly number[];
-  /** Milliseconds without a byte after which an answer counts as broken off. */
+  /** Milliseconds without a byte after which a response counts as stalled. */
   stall?: number;
 }
 
 const STALL = 30_000;
 
-/** More than any GPU of a browser holds: a stream that does not say its length, and does not end, is given up there. */
+/** The most bytes read from a stream of unknown length: more than any browser's GPU holds. */
 const LIMIT = 2 ** 36;
 
 const PAUSES = [300, 1000, 2500, 5000] as const;
 
-/** The first request asks for so many bytes: with luck, they hold all tables of a program. */
+/** The bytes of the first request, which often contain all tables of a program. */
 const PROBE = 256 << 10;
 
-/** Without leave to stream through a file, so much may be passed over. */
+/** The most bytes to skip if streaming through the file is not allowed. */
 const SHORT_WAY = 4 << 20;
 
-/** A file behind an address: fetched in ranges where the server can do that, else as one stream. */
+/** A file at a URL: fetched in ranges if the server supports them, else as one stream. */
 export class UrlSource implements ByteSource {
   readonly name: string;
   readonly remote = true;
@@ -74,7 +74,7 @@ export class UrlSource implements ByteSource {
     return this.facts.size;
   }
 
-  /** Learns what the file is; the bytes that come with the answer are kept. */
+  /** Reads the file's description; keeps the bytes that come with the response. */
   async #probe(signal?: AbortSignal): Promise<void> {
     const body = await this.#request(0, PROBE, signal);
     if (body !== this.#stream) {
@@ -96,7 +96,7 @@ export class UrlSource implements ByteSource {
     if (response.type === "cors") await this.#checkEnd(size, signal);
   }
 
-  /** Another origin may hide that the length is that of a compressed transfer: then there are bytes behind the last one. */
+  /** Another origin may hide that the length is that of a compressed transfer: then bytes follow the supposed last one. */
   async #checkEnd(size: number, signal?: AbortSignal): Promise<void> {
     const response = await this.#fetch({ headers: { Range: `bytes=${size}-${size}` } }, signal);
     void response.body?.cancel().catch(() => {});
@@ -108,7 +108,7 @@ export class UrlSource implements ByteSource {
     return new PteronError("network", `${this.name}: ${sentence}`);
   }
 
-  /** Takes a stream to its end, because only the end tells how long the file is. */
+  /** Reads a stream to its end to learn the length of the file. */
   async #drain(body: Body): Promise<void> {
     if (!this.#options.through && !this.#options.whole) {
       throw new PteronError("network", `${this.name}: the server does not say how long it is, so only a download can tell`);
@@ -141,13 +141,13 @@ export class UrlSource implements ByteSource {
     }
   }
 
-  /** Drops what came by before: a second look must come from the server. */
+  /** Drops buffered bytes: the next read must come from the server. */
   #restart(): void {
     this.close();
     this.#spool.clear();
   }
 
-  /** Bytes of one answer, in order. While tables are read, all that comes is kept, and a little more is asked for. */
+  /** Yields the bytes of one response, in order. While tables are read, requests a little more and keeps all bytes. */
   async *#ranged(
     start: number,
     end: number,
@@ -163,7 +163,7 @@ export class UrlSource implements ByteSource {
       await this.#passOver(body, start, signal);
       for (let bytes; body.position < end && (bytes = await this.#bite(body, Math.min(CHUNK, end - body.position))); ) {
         signal?.throwIfAborted();
-        // A surplus must be noticed before the last bytes are handed on, and with them kept.
+        // Extra bytes must be noticed before the last bytes are passed on and cached.
         if (body === this.#stream && body.position === this.facts?.size) await this.#bite(body, 1);
         yield bytes;
       }
@@ -184,7 +184,7 @@ export class UrlSource implements ByteSource {
     }
   }
 
-  /** The next bytes of an answer. A stream that fails or ends is not asked again. */
+  /** Returns the next bytes of a response. A stream that failed or ended is not read again. */
   async #bite(body: Body, most: number): Promise<Uint8Array<ArrayBuffer> | null> {
     let bytes: Uint8Array<ArrayBuffer> | null = null;
     try {
@@ -202,7 +202,7 @@ export class UrlSource implements ByteSource {
     return bytes;
   }
 
-  /** Asks for bytes from `start` on. Where the server sends all of them instead, the answer becomes {@link #stream}. */
+  /** Requests bytes from `start` on. If the server sends the whole file instead, the response becomes {@link #stream}. */
   async #request(start: number, end: number, signal?: AbortSignal, fresh = false): Promise<Body> {
     const headers: Record<string, string> = {};
     if (!this.#options.whole || start > 0) headers["Range"] = `bytes=${start}-${end - 1}`;
@@ -231,7 +231,7 @@ export class UrlSource implements ByteSource {
     return fetchWithin(stall, this.name, { ...init, headers, cache, redirect }, signal);
   }
 
-  /** Asks the server whether the file is still the one that is known; throws where it is not. */
+  /** Asks the server whether the file is unchanged; throws if it is not. */
   async revalidate(signal?: AbortSignal): Promise<void> {
     for (let tries = 0; ; tries++) {
       try {
@@ -245,11 +245,11 @@ export class UrlSource implements ByteSource {
     }
   }
 
-  /** After a failure: waits for the next try, or throws what ends it. */
+  /** Handles a failure: waits for the next retry, or throws the final error. */
   async #again(error: unknown, tries: number, got: number, signal?: AbortSignal, expected = this.facts?.size): Promise<void> {
     signal?.throwIfAborted();
     if (error instanceof PteronError) throw error;
-    // What fetch rejects with tells nothing; behind another origin it mostly is one that does not allow this page in.
+    // The error of `fetch` has no details. For another origin, the cause is mostly a missing CORS permission.
     const unreachable = error instanceof TypeError && !!this.#options.optional && !sameOrigin(this.name);
     const pauses = unreachable ? this.#pauses.slice(0, 1) : this.#pauses;
     const wait = pauses[tries];

@@ -1,9 +1,9 @@
 import { PteronError } from "./errors.js";
 
-/** Where bytes come from: an address, a file that was picked or dropped, or bytes in memory. */
+/** The source of bytes: a URL, a file that was picked or dropped, or bytes in memory. */
 export type Source = string | URL | File | Blob | ArrayBuffer | Uint8Array;
 
-/** Bytes of a file, and where in it they stand. */
+/** Bytes of a file and their offset in it. */
 export interface Chunk {
   start: number;
   bytes: Uint8Array<ArrayBuffer>;
@@ -12,30 +12,30 @@ export interface Chunk {
 
 /** A file that is read in pieces. */
 export interface ByteSource {
-  /** What messages call it. */
+  /** Its name in messages. */
   readonly name: string;
-  /** Whether reading it `fresh` may bring other bytes. */
+  /** Whether reading it `fresh` may return other bytes. */
   readonly remote: boolean;
   size(signal?: AbortSignal): Promise<number>;
   /** The bytes from `start` to before `end`, in order and without gaps. With `fresh`, past every cache. */
   read(start: number, end: number, signal?: AbortSignal, fresh?: boolean): AsyncIterable<Chunk>;
-  /** From now on it is read in ascending order: what was kept for a second look may go once it was read. */
+  /** Announces that reads are in ascending order from now on, so that bytes may be dropped once they are read. */
   ascending(): void;
-  /** Forgets what is cached of it, so that a second try may go better. */
+  /** Drops its cached bytes, so that a retry may succeed. */
   forget(): Promise<Forgotten>;
-  /** Why it is not being kept for the next visit; null where it is, or where nobody asked for that. */
+  /** The reason why it is not cached for the next visit; null if it is, or if caching was not requested. */
   readonly notCached: string | null;
-  /** How many of its bytes are on this machine already. */
+  /** The number of its bytes that are on this machine already. */
   readonly cachedBytes: number;
-  /** Whether bytes of an earlier visit were handed on. */
+  /** Whether bytes of an earlier visit were returned. */
   readonly usedCache: boolean;
   close(): void;
 }
 
-/** What became of a file's cached bytes: there were none, they are gone, or another tab holds them. */
+/** The outcome of dropping a file's cached bytes: there were none, they are deleted, or another tab holds them. */
 export type Forgotten = "nothing" | "forgotten" | "held";
 
-/** The most bytes that are handed on at once. */
+/** The largest chunk in bytes. */
 export const CHUNK = 1 << 20;
 
 /** A file on this machine. */

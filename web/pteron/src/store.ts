@@ -3,24 +3,24 @@ import { formatBytes } from "./format.js";
 import { FACTS, openBlobStore, type BlobStore } from "./blob-store.js";
 import type { FileFacts } from "./source-http.js";
 
-/** Files are kept in parts of this many bytes; a part counts when it is whole. */
+/** Files are cached in parts of this many bytes; only complete parts count. */
 export const PART = 8 << 20;
 
 const VERSION = 1;
 
-/** Why a file is not kept that another tab holds. */
+/** The reason for not caching a file that another tab holds. */
 export const HELD = "another tab, or another load, is keeping it";
-/** Why a file is not kept that somebody deleted while it came. */
+/** The reason for not caching a file that was deleted during the download. */
 export const DELETED = "it was deleted from the cache meanwhile";
 
-/** What is written down beside the parts of a file. */
+/** Metadata stored beside the parts of a file. */
 export interface StoredFacts extends FileFacts {
   version: number;
   url: string;
   partSize: number;
-  /** The model that it lies beside; it goes when the model goes. */
+  /** The model that it belongs to; it is deleted with the model. */
   beside: string | null;
-  /** There is no such file on the server. */
+  /** The server has no such file. */
   absent: boolean;
 }
 
@@ -40,14 +40,14 @@ async function readFacts(blobs: BlobStore, folder: string): Promise<StoredFacts 
 
 let askedToPersist = false;
 
-/** Asks the browser, once, not to drop what is kept when room gets short. Some ask the user: nothing waits for that. */
+/** Asks the browser, once, for persistent storage. Some browsers prompt the user; nothing waits for that. */
 function askToPersist(): void {
   if (askedToPersist) return;
   askedToPersist = true;
   void navigator.storage.persist?.().catch(() => {});
 }
 
-/** Takes a lock that other tabs see; null where one of them has it. Answers how to give it back. */
+/** Acquires a lock shared with other tabs and returns a function that releases it; null if another tab has it. */
 async function lock(name: string): Promise<(() => void) | null> {
   if (!navigator.locks) return () => {};
   return new Promise((resolve, reject) => {
@@ -59,10 +59,10 @@ async function lock(name: string): Promise<(() => void) | null> {
   });
 }
 
-/** What is kept of one file. Failures never reach the caller: they are a reason not to keep it. */
+/** The cached parts of one file. Errors never reach the caller: they become the reason for not caching. */
 export class FileStore {
   facts: StoredFacts | null = null;
-  /** Why nothing (more) is kept; null where it is. */
+  /** The reason why nothing (more) is cached; null if caching works. */
   notCached: string | null = null;
   readonly #url: string;
   readonly #beside: string | null;
@@ -78,13 +78,13 @@ export class FileStore {
     this.#folder = folder;
   }
 
-  /** Opens what is kept of a file, to add to it if `write` is set; answers why not where a browser keeps nothing. */
+  /** Opens the cache of a file, for writing if `write` is set; returns the reason if the browser stores nothing. */
   static async open(url: string, write: boolean, beside: string | null = null): Promise<FileStore | string> {
     try {
       const blobs = await openBlobStore();
       if (!blobs) return "this browser keeps no files for this page (a private window, or not https)";
       const store = new FileStore(url, beside, blobs, await folderOf(url));
-      // The lock comes first: what is looked at without it may change before it is held.
+      // The lock comes first: anything read without it may change before it is held.
       if (write) store.#release = await lock(store.#folder);
       if (write && !store.#release) store.notCached = HELD;
       await store.#look();
@@ -107,7 +107,7 @@ export class FileStore {
     return this.#release !== null && this.notCached === null;
   }
 
-  /** Whether parts that are missing should be fetched whole, to be kept. */
+  /** Whether missing parts should be fetched whole, to be cached. */
   get keeps(): boolean {
     return this.#writable && this.facts?.size != null;
   }
@@ -124,13 +124,13 @@ export class FileStore {
     return this.#parts.has(part);
   }
 
-  /** Begins to keep a file that the server describes so. */
+  /** Starts to cache a file with this description from the server. */
   async begin(facts: FileFacts): Promise<void> {
     if (!this.#writable) return;
     await this.#keep(async () => {
       const { quota, usage } = await navigator.storage.estimate();
       const room = (quota ?? Infinity) - (usage ?? 0);
-      // Browsers round, and count their own files, too.
+      // Browsers round the estimate and count their own files, too.
       const need = (facts.size ?? 0) * 1.02;
       if (need > room) {
         this.notCached = `it needs ${formatBytes(need)} of storage and the browser has ${formatBytes(Math.max(room, 0))} left`;
@@ -141,7 +141,7 @@ export class FileStore {
     });
   }
 
-  /** Writes down that the server has no such file. */
+  /** Records that the server has no such file. */
   async beginAbsent(): Promise<void> {
     if (this.#writable) await this.#keep(() => this.#write({ size: null, etag: null, lastModified: null }, true));
   }
@@ -155,7 +155,7 @@ export class FileStore {
     this.#parts.clear();
   }
 
-  /** A whole part, or null. */
+  /** Returns a complete part, or null. */
   async read(part: number): Promise<Blob | null> {
     if (!this.#parts.has(part)) return null;
     const blob = await this.#blobs.get(this.#folder, String(part)).catch(() => null);
@@ -171,12 +171,12 @@ export class FileStore {
       if (!(await this.#begun())) return;
       await this.#blobs.put(this.#folder, String(part), content);
       if (await this.#begun()) this.#parts.add(part);
-      // It was deleted while the part was being written, which made its folder anew.
+      // The file was deleted while the part was written, which created its folder again.
       else await this.#blobs.delete(this.#folder);
     });
   }
 
-  /** Whether the facts are still there. Only they make a folder a file's: parts without them belong to nobody. */
+  /** Whether the metadata still exists. Parts without metadata are orphaned. */
   async #begun(): Promise<boolean> {
     if (await this.#blobs.get(this.#folder, FACTS)) return true;
     this.notCached = DELETED;
@@ -193,7 +193,7 @@ export class FileStore {
     }
   }
 
-  /** Forgets it. Answers whether it is deleted, too; another tab that keeps it is not disturbed. */
+  /** Drops the cached file and returns whether it was deleted; a file that another tab holds is left alone. */
   async forget(): Promise<boolean> {
     this.facts = null;
     this.#parts.clear();
@@ -210,11 +210,11 @@ export class FileStore {
   }
 }
 
-/** What loads are compared with is kept apart from the file: it outlives bytes that turn out to be damaged. */
+/** Digests are stored apart from the file, so that they outlive bytes that turn out to be damaged. */
 const pinsFolder = (folder: string) => `${folder}.pins`;
 const PINS = "pins.json";
 
-/** What earlier loads of a model saw of its files; null where there were none, or nothing can be kept. */
+/** The digests that earlier loads saw of a model's files; null if there were none, or nothing can be stored. */
 export async function readPins(model: string): Promise<unknown> {
   try {
     const blob = await (await openBlobStore())?.get(pinsFolder(await folderOf(model)), PINS);
@@ -224,29 +224,29 @@ export async function readPins(model: string): Promise<unknown> {
   }
 }
 
-/** Where there is no room, the next load has nothing to be compared with. */
+/** Stores digests. Without room, the next load has nothing to compare with. */
 export async function writePins(model: string, pins: unknown): Promise<void> {
   try {
     await (await openBlobStore())?.put(pinsFolder(await folderOf(model)), PINS, new Blob([JSON.stringify(pins)]));
   } catch {
-    // As in a browser that keeps nothing.
+    // As in a browser without storage.
   }
 }
 
-/** A file that is kept in this browser. */
+/** A file cached in this browser. */
 export interface CachedFile {
   url: string;
-  /** How many of its bytes are here. */
+  /** The number of its bytes that are cached. */
   bytes: number;
   totalBytes: number;
-  /** Whether it loads without the network. */
+  /** Whether the file loads without the network. */
   complete: boolean;
 }
 
 interface Stored {
   blobs: BlobStore;
   folder: string;
-  /** Null where nobody knows what it was. */
+  /** Null if its metadata is missing. */
   facts: StoredFacts | null;
 }
 
@@ -270,9 +270,9 @@ export function forgetBeside(model: string): Promise<void> {
   return deleteWhere(({ facts }) => facts?.beside === model);
 }
 
-/** What this package keeps in the browser between visits. */
+/** The files that this package caches in the browser between visits. */
 export const cache = {
-  /** The files that are kept; those beside a model (its tokenizer) are not listed. */
+  /** Lists the cached files, without those beside a model (its tokenizer). */
   async list(): Promise<CachedFile[]> {
     const files = [];
     for (const { facts } of await stored()) {
@@ -284,7 +284,7 @@ export const cache = {
     return files;
   },
 
-  /** Deletes a file and those that were found beside it. */
+  /** Deletes a file and the files beside it. */
   async delete(url: string | URL): Promise<void> {
     const absolute = absoluteUrl(url);
     const own = await folderOf(absolute);
@@ -296,14 +296,14 @@ export const cache = {
     await deleteWhere(() => true);
   },
 
-  /** How much the browser stores for this origin, and how much it would; zeros where it does not say. */
+  /** The bytes that the browser stores for this origin, and its quota; zeros if unknown. */
   async estimate(): Promise<{ usage: number; quota: number }> {
     const { usage = 0, quota = 0 } = (await globalThis.navigator?.storage?.estimate?.()) ?? {};
     return { usage, quota };
   },
 };
 
-/** An address as it is asked for and remembered. */
+/** Normalises a URL for requests and cache keys. */
 export function absoluteUrl(url: string | URL): string {
   const absolute = parseUrl(url);
   absolute.hash = "";

@@ -1,11 +1,11 @@
 import type { RawTensor } from "./engine.js";
 import { PteronError } from "./errors.js";
 
-/** The arrays of each type of elements. */
+/** The array types of each element type. */
 interface Arrays {
   float32: Float32Array;
   float64: Float64Array;
-  /** Its bits, or a `Float16Array` where the browser has it; results then use that. */
+  /** The bits, or a `Float16Array` if the browser has it; results then use that. */
   float16: Uint16Array | Float16Data;
   int64: BigInt64Array;
   int32: Int32Array;
@@ -14,7 +14,7 @@ interface Arrays {
   bool: Uint8Array;
 }
 
-/** What a tensor's elements are. */
+/** The element type of a tensor. */
 export type DType = keyof Arrays;
 
 /** The arrays that hold a tensor's elements. */
@@ -23,7 +23,7 @@ export type TensorData = Arrays[DType];
 /** A tensor: its elements row by row, in the array that belongs to its `dtype`. */
 export type Tensor = { [D in DType]: { dtype: D; shape: readonly number[]; data: Arrays[D] } }[DType];
 
-/** A `Float16Array`, of which not every TypeScript library knows. */
+/** A `Float16Array`, which not every TypeScript library declares. */
 export interface Float16Data extends ArrayBufferView {
   readonly length: number;
   readonly BYTES_PER_ELEMENT: number;
@@ -34,7 +34,7 @@ type ArrayType = { new (buffer: ArrayBuffer): TensorData; readonly name: string;
 
 const float16 = (globalThis as { Float16Array?: ArrayType }).Float16Array;
 
-/** The arrays that each type takes; results come in the first. */
+/** The array types that each element type accepts; results use the first. */
 const ARRAYS: Record<DType, ArrayType[]> = {
   float32: [Float32Array],
   float64: [Float64Array],
@@ -68,11 +68,11 @@ export function toRaw({ dtype, shape, data }: Tensor, index: number): RawTensor 
   if (elements !== data.length) {
     refuse(which, `a shape of ${shape.join(" × ") || "one element"} has ${elements} elements, and data has ${data.length}`);
   }
-  // A copy: the call may come later, behind others, and the caller may have written something else there by then.
+  // A copy: the call may run later, after others, and the caller may have overwritten the array by then.
   return { dtype, shape: [...shape], bytes: new Uint8Array(data.buffer, data.byteOffset, data.byteLength).slice() };
 }
 
-/** What the engine answered, as a tensor with memory of its own. */
+/** Copies an output of the engine to a tensor. */
 export function fromRaw({ dtype, shape, bytes }: RawTensor): Tensor {
   const [type] = arraysOf(dtype, "an output");
   const own = bytes.slice().buffer;

@@ -6,7 +6,7 @@ import { PteronError } from "./errors.js";
 
 /** Options of {@link init}. */
 export interface InitOptions {
-  /** Where the WebAssembly module is, or the module itself. Without it, `pteron.wasm` beside this package's JavaScript. */
+  /** The URL of the WebAssembly module, or the module itself. Default: `pteron.wasm` beside this package's JavaScript. */
   wasm?: string | URL | Response | BufferSource | WebAssembly.Module;
 }
 
@@ -24,7 +24,7 @@ async function load(wasm: InitOptions["wasm"]): Promise<border.Engine> {
   return { Gpu, Head, DataHead, Loader, Llm };
 }
 
-/** The engine, loaded once. A failure is not kept, so that a later call tries again. */
+/** Loads the engine once. A failure is not remembered, so a later call tries again. */
 export function engine(wasm?: InitOptions["wasm"]): Promise<border.Engine> {
   if (!started) {
     started = load(wasm);
@@ -34,14 +34,14 @@ export function engine(wasm?: InitOptions["wasm"]): Promise<border.Engine> {
 }
 
 /**
- * Loads the WebAssembly module. Everything else does so by itself; call this to do it early, or to say where the module is.
+ * Loads the WebAssembly module. Other functions load it on demand; call this to load it early or to set its URL.
  * Only the first call has an effect.
  */
 export async function init(options: InitOptions = {}): Promise<void> {
   await engine(options.wasm);
 }
 
-/** Bytes of memory that the WebAssembly module has taken; it never gives any back. Weights are not in it: they are on the GPU. */
+/** Bytes of memory allocated by the WebAssembly module, which never shrinks. Weights are not included: they are on the GPU. */
 export function wasmBytes(): number {
   return memory?.buffer.byteLength ?? 0;
 }
