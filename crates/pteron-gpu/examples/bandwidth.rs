@@ -1,11 +1,11 @@
-//! Bytes a second that kernels move on tensors of 64 MiB, and the share of what plain copies on the same adapter move.
+//! Bytes per second that kernels move on tensors of 64 MiB, and their share of the copy bandwidth of the adapter.
 //!
 //! ```text
 //! cargo run --release -p pteron-gpu --example bandwidth -- [--adapter NAME] [--megabytes N] [--only TEXT]
 //! ```
 //!
-//! Each figure is the GPU's time for a graph that calls an operator many times, less that for one that calls it a few times, in
-//! one pass each, the median of several tries. Bytes are those an operator must read and write at least.
+//! Each figure is the GPU's time for a graph that calls an operator many times, minus that for one that calls it a few
+//! times, in one pass each, the median of several tries. Bytes are the minimum that an operator must read and write.
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -50,10 +50,10 @@ fn run(adapter: Option<String>, megabytes: u32, only: &str) -> pteron_gpu::Resul
 
 type Caller = dyn Fn(&mut Sketch, &[ValueId]) -> ValueId;
 
-/// An operator on tensors of one shape or another.
+/// An operator on tensors of given shapes.
 struct Row {
     label: String,
-    /// What it reads: dtype and dims.
+    /// Its inputs: dtype and dims.
     inputs: Vec<(DataType, Vec<u32>)>,
     /// Adds the arguments between inputs and output and calls it.
     call: Box<Caller>,
@@ -77,7 +77,7 @@ fn rows(n: u32) -> Vec<Row> {
     let (side, eight) = (i64::from(n), i64::from(n / 8));
     let cube = vec![64, n * n / 4096, 64];
     let heads = vec![n / 64, n, 64];
-    // One byte an element: four times as many of them.
+    // One byte per element: four times as many elements.
     let wide = vec![n, 4 * n];
     vec![
         row(
@@ -152,7 +152,7 @@ fn row(name: &'static str, inputs: Vec<(DataType, Vec<u32>)>, values: Vec<Value>
 }
 
 impl Row {
-    /// The same with an index of so many rows as the last argument before the output.
+    /// The same with an index tensor of `count` rows as the last argument before the output.
     fn indexed(self, count: i64, n: u32) -> Self {
         let rows = u32::try_from(count).unwrap_or(1);
         let call = move |sketch: &mut Sketch, inputs: &[ValueId]| {
@@ -189,7 +189,7 @@ fn layer_norm(n: u32) -> Row {
     }
 }
 
-/// Two halves joined: on the first dim if they are `[n/2, n]`, on the last if they are `[n, n/2]`.
+/// Two concatenated halves: on the first dim if they are `[n/2, n]`, on the last if they are `[n, n/2]`.
 fn cat(rows: u32, columns: u32) -> Row {
     let (dim, whole) = if rows < columns { (0, vec![columns, columns]) } else { (1, vec![rows, rows]) };
     let bytes = 2 * size(F, &whole);
@@ -222,7 +222,7 @@ impl Sketch {
         self.graph.calls.extend(Call::named(name, args.to_vec()));
     }
 
-    /// A tensor with something in it, made on the GPU.
+    /// A tensor filled on the GPU.
     fn filled(&mut self, dtype: DataType, dims: &[u32]) -> ValueId {
         let count = i64::from(dims.iter().product::<u32>());
         let numbers = [0, count, 1].map(|number| self.value(Value::Int(number)));
@@ -246,12 +246,12 @@ impl Sketch {
     }
 }
 
-/// Seconds that one call of the operator takes among many.
+/// Seconds per call of the operator, averaged over many.
 fn time(gpu: &Gpu, row: &Row) -> pteron_gpu::Result<f64> {
     let [few, many] = [FEW, MANY].map(|calls| load(gpu, row, calls));
     let (few, many) = (few?, many?);
     let mut seconds = Vec::new();
-    // The first of each is not counted: it may compile or clear what the others find ready.
+    // The first run of each is not counted: it may compile or clear resources.
     once(&few).and(once(&many))?;
     for _ in 0..TRIES {
         seconds.push(once(&many)? - once(&few)?);
@@ -264,7 +264,7 @@ fn load(gpu: &Gpu, row: &Row, calls: usize) -> pteron_gpu::Result<LoadedGraph> {
     let mut sketch = Sketch::default();
     let inputs: Vec<ValueId> = row.inputs.iter().map(|(dtype, dims)| sketch.filled(*dtype, dims)).collect();
     let outs: Vec<ValueId> = (0..calls).map(|_| (row.call)(&mut sketch, &inputs)).collect();
-    // What comes back is one number, so that no time goes into reading it.
+    // The output is one number, so that readback takes no time.
     let last = outs[outs.len() - 1];
     let Some(Value::Tensor(tensor)) = sketch.graph.value(last) else {
         return Err(pteron_gpu::Error::Device("no output".into()));
@@ -279,7 +279,7 @@ fn load(gpu: &Gpu, row: &Row, calls: usize) -> pteron_gpu::Result<LoadedGraph> {
     block_on(LoadedGraph::load(gpu, sketch.graph.decode(&Fusions::NONE)?, &|_| None, &options))
 }
 
-/// Seconds the GPU takes for the pass, or seconds in all where it does not tell.
+/// Seconds of the pass on the GPU, or wall-clock seconds without timestamps.
 fn once(graph: &LoadedGraph) -> pteron_gpu::Result<f64> {
     let mut state = graph.new_state()?;
     let start = Instant::now();

@@ -1,8 +1,7 @@
 //! Writes every kernel variant as a browser would get it, for compilers other than naga: `kernels OUT [FOLDER...]`.
 //!
 //! Those are the registry's kernels with every type they leave open, and the variants that the graphs of the programs below
-//! the folders ask for, fused and not, on a device with what every device has and on one with much more. `OUT/kernels.json`
-//! lists them.
+//! the folders need, fused and not, on a minimal and on a more capable device. `OUT/kernels.json` lists them.
 
 use std::collections::HashSet;
 use std::error::Error;
@@ -18,7 +17,7 @@ use pteron_gpu::plan::Caps;
 use pteron_gpu::resize::Planned;
 use pteron_gpu::shape::Dims;
 
-/// A device that offers more than any browser has to.
+/// A device with more capabilities than a browser must offer.
 const GENEROUS: Caps = Caps {
     subgroups: true,
     subgroup_size: (32, 32),
@@ -68,7 +67,7 @@ fn programs(folder: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
     Ok(found)
 }
 
-/// The variants that a program's graphs may run. Files and operators that are not supported are others' business.
+/// The variants that a program's graphs may run. Unsupported files and operators are skipped.
 fn of_program(path: &Path) -> Result<Vec<Variant>, Box<dyn Error>> {
     let Ok(pte) = Pte::read(std::fs::read(path)?) else { return Ok(Vec::new()) };
     let mut variants = Vec::new();

@@ -1,7 +1,7 @@
 //! Kernels as values: source, constants and bindings.
 //!
 //! A variant (a kernel with its constants and element types) *is* the key of a pipeline. Sources are `.wgsl` files beside
-//! their operators. What a source needs from elsewhere it asks for with a line `//#include name`.
+//! their operators. A line `//#include name` includes shared text.
 
 pub mod reach;
 mod unroll;
@@ -20,19 +20,19 @@ macro_rules! includes {
     ($($name:literal),* $(,)?) => { &[$( ($name, include_str!(concat!("include/", $name, ".wgsl"))) ),*] };
 }
 
-/// What every kernel may include. A family's own text lies in the family's folder, and its kernels name it with
+/// Text that every kernel may include. Text of a family is in the family's folder, and its kernels add it with
 /// [`KernelDef::with_includes`].
 const COMMON: &[Include] =
     &[("exact_division", include_str!("include/exact_division.wgsl")), ("grid", include_str!("include/grid.wgsl"))];
 
-/// A kernel: a name for people and profilers, and its source.
+/// A kernel: its name, for users and profilers, and its source.
 #[derive(Debug)]
 pub struct KernelDef {
-    /// The file's name without its ending.
+    /// The file name without extension.
     pub name: &'static str,
     /// The WGSL text.
     pub source: &'static str,
-    /// The text its source may include beside what every kernel may: one list per family.
+    /// The text its source may include in addition to the common text: one list per family.
     pub includes: &'static [&'static [Include]],
     /// Names and offsets of its parameters on the host, which a test compares with the shader's `struct Params`.
     pub params: &'static [(&'static str, usize)],

@@ -14,7 +14,7 @@ pub struct Dims {
 }
 
 impl Dims {
-    /// The dimensions of a single number.
+    /// The dimensions of a scalar.
     pub const SCALAR: Self = Self { rank: 0, dims: [0; MAX_RANK] };
 
     /// These dimensions, unless there are more than [`MAX_RANK`].
@@ -57,7 +57,7 @@ impl Dims {
         u32::try_from(self.count()).unwrap_or(u32::MAX)
     }
 
-    /// The last dimension; 1 for a single number.
+    /// The last dimension; 1 for a scalar.
     #[must_use]
     pub fn last(&self) -> u32 {
         self.deref().last().copied().unwrap_or(1)
@@ -91,7 +91,7 @@ impl Dims {
         rest
     }
 
-    /// Elements from one index of each dimension to the next, in a contiguous tensor.
+    /// The strides of a contiguous tensor, in elements.
     #[must_use]
     pub fn strides(&self) -> [u32; MAX_RANK] {
         let mut strides = [0; MAX_RANK];
@@ -103,7 +103,8 @@ impl Dims {
         strides
     }
 
-    /// Strides for reading this tensor at indices of `to`, 0 where it repeats. `None` if it cannot be broadcast so.
+    /// Strides for reading this tensor at indices of `to`, 0 where it is broadcast. `None` if it cannot be broadcast to
+    /// `to`.
     #[must_use]
     pub fn broadcast_strides(&self, to: &Dims) -> Option<[u32; MAX_RANK]> {
         let lead = to.len().checked_sub(self.len())?;
@@ -119,14 +120,14 @@ impl Dims {
         Some(strides)
     }
 
-    /// Whether each dimension is within the same one of `bound`.
+    /// Whether each dimension is within that of `bound`.
     #[must_use]
     pub fn fits(&self, bound: &Dims) -> bool {
         self.len() == bound.len() && self.iter().zip(bound.iter()).all(|(dim, bound)| dim <= bound)
     }
 }
 
-/// Broadcasts the dimensions of two tensors by PyTorch's rules: a 1, or a dimension that is absent, repeats.
+/// Broadcasts the dimensions of two tensors by PyTorch's rules: a dimension that is 1 or absent is repeated.
 #[must_use]
 pub fn broadcast(a: &Dims, b: &Dims) -> Option<Dims> {
     let rank = a.len().max(b.len());
@@ -142,7 +143,7 @@ pub fn broadcast(a: &Dims, b: &Dims) -> Option<Dims> {
     Some(out)
 }
 
-/// Dims or strides innermost first, as shaders walk them, filled up with `fill`.
+/// Dims or strides innermost first, as shaders use them, padded with `fill`.
 #[must_use]
 pub fn innermost_first(values: &[u32], fill: u32) -> [u32; MAX_RANK] {
     let mut out = [fill; MAX_RANK];

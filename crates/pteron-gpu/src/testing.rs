@@ -1,4 +1,4 @@
-//! What operator tests share: graphs written by hand, run on a GPU and by the references, and compared.
+//! Shared code of operator tests: graphs written by hand, run on a GPU and by the references, and compared.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -13,13 +13,13 @@ use crate::reference::{self, HostData, HostTensor, HostTensors};
 use crate::resize::{LiveInput, Planned};
 use crate::shape::Dims;
 
-/// One device for all tests of a process. `PTERON_ADAPTER` chooses another than the best.
+/// One device for all tests of a process. `PTERON_ADAPTER` selects an adapter.
 static GPU: LazyLock<Gpu> = LazyLock::new(|| {
     let options = GpuOptions { adapter: std::env::var("PTERON_ADAPTER").ok(), ..GpuOptions::default() };
     block_on(Gpu::open(&options)).expect("tests need an adapter; the test command installs one in software")
 });
 
-/// The device, computing in 32 bits throughout and as a GPU does, whatever it is.
+/// The device with 32-bit precision throughout and GPU kernels, whatever it is.
 pub(crate) fn gpu() -> Gpu {
     static EXACT: LazyLock<Gpu> =
         LazyLock::new(|| GPU.with_caps(Caps { cooperative_matrix: false, software: false, ..GPU.caps() }));
@@ -32,7 +32,7 @@ pub(crate) fn skip(reason: &str) {
     pteron_files::testing::skip(format!("{} {reason}", GPU.adapter().name));
 }
 
-/// The device as what it is, and as one without subgroups. Each compiles a kernel once for all tests.
+/// The device with its own capabilities, and one without subgroups. Each compiles a kernel once for all tests.
 #[track_caller]
 pub(crate) fn twins() -> [Gpu; 2] {
     if !GPU.caps().subgroups {
@@ -42,13 +42,13 @@ pub(crate) fn twins() -> [Gpu; 2] {
     [gpu(), PORTABLE.clone()]
 }
 
-/// The device as one that a processor plays, for kernels that have another twin there.
+/// The device as a software adapter, for kernels with a serial variant.
 pub(crate) fn serial_gpu() -> Gpu {
     static SERIAL: LazyLock<Gpu> = LazyLock::new(|| gpu().with_caps(Caps { software: true, ..gpu().caps() }));
     SERIAL.clone()
 }
 
-/// The device if it multiplies matrices.
+/// The device if it has cooperative matrices.
 #[track_caller]
 pub(crate) fn matrix_gpu() -> Option<Gpu> {
     let found = GPU.caps().cooperative_matrix.then(|| GPU.clone());
@@ -58,7 +58,7 @@ pub(crate) fn matrix_gpu() -> Option<Gpu> {
     found
 }
 
-/// The device if its kernels can have 16-bit floats.
+/// The device if it supports 16-bit floats in kernels.
 #[track_caller]
 pub(crate) fn half_gpu() -> Option<Gpu> {
     let found = GPU.caps().f16.then(gpu);
@@ -148,7 +148,7 @@ impl Sketch {
         block_on(LoadedGraph::load(gpu, graph, &constants, options))
     }
 
-    /// The constants and state as the references hold them.
+    /// The constants and state in the references' form.
     pub(crate) fn host_tensors(&self, graph: &Graph) -> HostTensors {
         let mut tensors = HostTensors::default();
         for (id, role) in graph.roles.iter().enumerate() {
@@ -170,7 +170,7 @@ pub(crate) fn host_data(elem: Elem, bytes: &[u8]) -> HostData {
     }
 }
 
-/// Floats that look random and are the same every time, in −1..1.
+/// Deterministic pseudo-random floats in −1..1.
 pub(crate) fn noise(seed: u64, count: usize) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut next = || {
@@ -182,7 +182,7 @@ pub(crate) fn noise(seed: u64, count: usize) -> Vec<f32> {
     (0..count).map(|_| next()).collect()
 }
 
-/// Bytes that look random and are the same every time.
+/// Deterministic pseudo-random bytes.
 pub(crate) fn noise_bytes(seed: u64, count: usize) -> Vec<u8> {
     noise(seed, count).iter().map(|value| value.to_bits().to_le_bytes()[1]).collect()
 }
@@ -195,14 +195,14 @@ pub(crate) fn i32s(shape: &[u32], values: Vec<i32>) -> HostTensor {
     HostTensor { dims: dims(shape), data: HostData::I32(values) }
 }
 
-/// Truth values that look random and are the same every time.
+/// Deterministic pseudo-random Booleans.
 pub(crate) fn bools(shape: &[u32], seed: u64) -> HostTensor {
     let count = shape.iter().map(|&dim| dim as usize).product();
     let bytes = noise_bytes(seed, count).iter().map(|byte| byte & 1).collect();
     HostTensor { dims: dims(shape), data: HostData::U8(bytes) }
 }
 
-/// A host tensor as an input of a call.
+/// Converts a host tensor to an input of a call.
 pub(crate) fn input(tensor: &HostTensor) -> Input<'_> {
     Input::Data(match &tensor.data {
         HostData::F32(values) => TensorData::f32(tensor.dims, values),
@@ -217,22 +217,22 @@ pub(crate) fn run(graph: &LoadedGraph, state: &mut State, inputs: &[HostTensor])
     block_on(graph.call(state, &inputs))
 }
 
-/// Runs the calls in order on one graph and one state, on the GPU and by the references. Every output must agree, and a graph
-/// built fresh for each call's shapes must give the same bits as the one that was resized (where the graph keeps no state).
+/// Runs the calls in order on one graph and one state, on the GPU and by the references. Every output must agree, and a
+/// graph loaded fresh for each call's shapes must give the same bits as the resized one (if the graph keeps no state).
 pub(crate) fn check(sketch: &Sketch, calls: &[Vec<HostTensor>], tolerance: f32) {
     check_on(&gpu(), sketch, calls, tolerance);
 }
 
-/// The same on another device than the one of all tests.
+/// As [`check`], on another device.
 pub(crate) fn check_on(gpu: &Gpu, sketch: &Sketch, calls: &[Vec<HostTensor>], tolerance: f32) {
     check_with(gpu, &LoadOptions::default(), sketch, calls, tolerance);
 }
 
-/// The same, loaded otherwise.
+/// As [`check`], with other load options.
 pub(crate) fn check_with(gpu: &Gpu, how: &LoadOptions, sketch: &Sketch, calls: &[Vec<HostTensor>], tolerance: f32) {
     let loaded = sketch.load_on(gpu, how).unwrap();
     let mut state = loaded.new_state().unwrap();
-    // References compute with what the file has.
+    // References compute with the types of the file.
     let graph = &sketch.decode().unwrap();
     let bounds: Vec<Dims> = graph.inputs.iter().map(|&input| graph.info(input).bound).collect();
     let mut planned = Planned::at_bounds(graph, &bounds, Caps::PORTABLE).unwrap();
@@ -268,7 +268,7 @@ fn expected(graph: &Graph, planned: &mut Planned, tensors: &mut HostTensors, inp
     graph.outputs.iter().map(|&output| tensors.get(output).cloned().unwrap()).collect()
 }
 
-/// Compares what two graphs answered.
+/// Compares the outputs of two graphs.
 pub(crate) fn compare_answers(what: &str, got: &[TensorData<'static>], want: &[TensorData<'static>], tolerance: f32) {
     assert_eq!(got.len(), want.len(), "{what}: outputs");
     for (output, (got, want)) in got.iter().zip(want).enumerate() {
@@ -283,7 +283,7 @@ pub(crate) fn compare(what: &str, got: &TensorData<'static>, want: &HostTensor, 
         (HostData::F32(want), HostData::F32(got)) => {
             assert_eq!(got.len(), want.len(), "{what}: elements");
             for (i, (got, want)) in got.iter().zip(want).enumerate() {
-                // Everything is within a share of infinity: what is not finite must be the same.
+                // Any number is within a fraction of infinity, so results that are not finite must be equal.
                 let near = want.is_finite() && (got - want).abs() <= tolerance * want.abs().max(1.0);
                 let close = near || got.to_bits() == want.to_bits();
                 assert!(close || (got.is_nan() && want.is_nan()), "{what}, element {i}: {got}, expected {want}");
@@ -311,8 +311,8 @@ impl Dry {
         Ok(Self { graph, planned })
     }
 
-    /// Plans a call with inputs of these dims and integers. Returns the operators that were planned again, and those of
-    /// them whose plans differ from before.
+    /// Plans a call with inputs of these dims and integers. Returns the operators that were planned again, and those whose
+    /// plans differ from before.
     pub(crate) fn call(&mut self, inputs: &[(&[u32], &[i32])]) -> crate::Result<(Vec<usize>, Vec<usize>)> {
         let live = |&(shape, values): &(&[u32], _)| LiveInput { dims: dims(shape), values: Some(values) };
         let inputs: Vec<LiveInput<'_>> = inputs.iter().map(live).collect();
@@ -331,7 +331,7 @@ impl Dry {
     }
 }
 
-/// What an operator, called on a sketch, says against it.
+/// The error of an operator that rejects its call in a sketch.
 pub(crate) fn refusal(sketch: &Sketch) -> String {
     match Dry::new(sketch) {
         Ok(_) => panic!("nothing was refused"),

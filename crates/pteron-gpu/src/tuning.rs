@@ -1,15 +1,15 @@
-//! Tuning: selects among kernels that give the same results, where only a measurement can tell which is fastest.
+//! Tuning: selects among kernels with the same results, where only a measurement can show which is fastest.
 
 use crate::plan::Caps;
 
-/// A selection among kernels that give the same results. The default suits large GPUs; `pteron tune` measures others.
+/// A selection among kernels with the same results. The default suits large GPUs; `pteron tune` measures others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuning {
     /// Subgroup kernels, where the device has subgroups.
     pub subgroups: bool,
     /// Cooperative matrix kernels, where the device has them and [`Precision`](crate::engine::Precision) allows them.
     pub cooperative_matrix: bool,
-    /// How many workgroups keep the device busy.
+    /// The number of workgroups that occupy the device.
     pub fill: Fill,
 }
 
@@ -31,7 +31,7 @@ impl Tuning {
     }
 }
 
-/// Workgroups that fill a device, relative to a large GPU: with more, work is split finer.
+/// Workgroups that occupy a device, relative to a large GPU: with more, work is split finer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fill {
     /// A quarter.

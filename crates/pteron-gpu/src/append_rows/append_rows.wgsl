@@ -3,7 +3,7 @@
 //#include grid
 
 struct Params {
-    // What is copied, and a cache row's length, both counted in T.
+    // The number of elements to copy, and a cache row's length, both counted in T.
     count: u32,
     row: u32,
     // Where this operator's words start in the per-step block. The first is the position.

@@ -1,7 +1,7 @@
 //! Translates the graph of a Vulkan delegate.
 //!
-//! The delegate's schema is close to the IR: values and calls are translated one by one and keep their ids. Where the exporter
-//! would keep a tensor (storage, layout, memory object) is left out, because memory is planned from our own lifetimes.
+//! The delegate's schema is close to the IR: values and calls are translated one by one and keep their ids. The exporter's
+//! storage, layout and memory objects are ignored, because memory is planned from our own lifetimes.
 
 use pteron_format::vulkan as file;
 
@@ -23,8 +23,8 @@ pub fn translate(graph: &file::Graph) -> Result<Graph> {
     })
 }
 
-/// What each call of a delegate's graph reads, writes and changes in place, as its operator declares it; nothing for calls of unknown
-/// operators. Ids of tensors are those of the file.
+/// The tensors that each call of a delegate's graph reads, writes and changes in place, as its operator declares them; empty
+/// for calls of unknown operators. Ids of tensors are those of the file.
 #[must_use]
 pub fn declared_flows(graph: &file::Graph) -> Vec<Flow> {
     let calls: Vec<Option<Call>> = graph.chain.iter().map(|call| Call::in_file(&call.name, ids(&call.args))).collect();

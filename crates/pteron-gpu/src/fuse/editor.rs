@@ -57,7 +57,7 @@ impl<'a> Editor<'a> {
         Some((index, self.node(index).op.downcast()?))
     }
 
-    /// The call that writes a tensor, and that call.
+    /// The call that writes a tensor, with its index.
     pub(super) fn writing_node(&self, tensor: TensorId) -> Option<(usize, &'a Node)> {
         self.uses.writer(tensor).map(|index| (index, self.node(index)))
     }
@@ -93,7 +93,7 @@ impl<'a> Editor<'a> {
         accepted
     }
 
-    /// Whether constants fit one binding together.
+    /// Whether constants fit one binding in total.
     pub(super) fn fits_binding(&self, constants: &[TensorId]) -> bool {
         let bytes = |&tensor: &TensorId| {
             let info = self.graph.info(tensor);
@@ -119,7 +119,7 @@ impl<'a> Editor<'a> {
         true
     }
 
-    /// The same with any call.
+    /// As [`replace`](Self::replace), with any call.
     pub(super) fn replace_with(&mut self, calls: &[usize], at: usize, call: Call) -> bool {
         if calls.iter().any(|&call| self.removed[call]) || !self.decodes(&call) {
             return false;

@@ -1,4 +1,4 @@
-//! From the graph IR to decoded operators.
+//! Decoding: from the graph IR to decoded operators.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use crate::ir::{self, DataType, Value};
 use crate::live::TensorId;
 use crate::shape::{Dims, MAX_RANK};
 
-/// For each constant the first whose key, type and length are the same: keys stand for bytes.
+/// For each constant, the first with the same key, type and length: equal keys mean equal bytes.
 pub(super) fn first_equal(source: &ir::Graph) -> Vec<u32> {
     let mut first: Vec<u32> = (0..).take(source.constants.len()).collect();
     let mut known: HashMap<(&str, DataType, u64), u32> = HashMap::new();
@@ -24,14 +24,14 @@ pub(super) fn first_equal(source: &ir::Graph) -> Vec<u32> {
     first
 }
 
-/// Charges what decoding a call makes: a copy of every list it takes.
+/// Charges the memory of decoding a call: a copy of every list it takes.
 pub(crate) fn charge_call(source: &ir::Graph, call: &ir::Call, budget: &mut Budget) -> Result<()> {
     let listed: usize = call.args.iter().filter_map(|&arg| source.value(arg)).map(listed).sum();
     budget.steps(call.args.len().saturating_add(listed))?;
     budget.bytes((listed as u64).saturating_mul(LIST_ITEM_BYTES))
 }
 
-/// Bytes that an item of a list takes once it is decoded: in the operator, and in what is known of its reads.
+/// Bytes per item of a decoded list: in the operator, and in its data flow.
 const LIST_ITEM_BYTES: u64 = 64;
 
 /// Decodes the calls. A constant that one of them mutates becomes state, and the calls that read it are decoded again.
@@ -70,7 +70,7 @@ pub(crate) fn info(tensors: &[Option<TensorInfo>], tensor: TensorId) -> TensorIn
     tensors[tensor.index()].expect("a tensor id names a tensor")
 }
 
-/// The elements and bounds of a graph's tensors, by value id.
+/// The element types and bounds of a graph's tensors, by value id.
 pub(super) fn tensors(source: &ir::Graph) -> Result<Vec<Option<TensorInfo>>> {
     (0..).zip(&source.values).map(tensor_info).collect()
 }
@@ -107,7 +107,7 @@ pub(super) fn ports(source: &ir::Graph) -> Result<[Vec<TensorId>; 2]> {
     Ok([inputs, outputs])
 }
 
-/// Where tensors' content comes from, before the calls are decoded: those show which constants are state.
+/// The sources of tensors' content, before the calls are decoded: those show which constants are state.
 pub(super) fn roles(source: &ir::Graph, inputs: &[TensorId]) -> Result<Vec<Role>> {
     let role = |value: &Value| match value.as_tensor().and_then(|tensor| tensor.constant) {
         Some(constant) => Role::Constant(constant.0),
@@ -128,10 +128,10 @@ pub(super) fn roles(source: &ir::Graph, inputs: &[TensorId]) -> Result<Vec<Role>
     Ok(roles)
 }
 
-/// What each of these calls reads, writes and mutates, as far as its operator declares it before it rejects an argument: for reports on
-/// graphs that need not run. Calls past what the graph's size justifies declare nothing.
+/// The data flow of each of these calls, as far as its operator declares it before it rejects an argument: for reports on
+/// graphs that need not run. Calls beyond the graph's budget declare nothing.
 pub(crate) fn declared_flows(source: &ir::Graph, calls: &[Option<ir::Call>]) -> Vec<Flow> {
-    // A tensor that no kernel can hold: its calls are rejected when the graph is loaded.
+    // A placeholder for a tensor that no kernel can hold: its calls are rejected when the graph is loaded.
     const UNSUPPORTED: TensorInfo = TensorInfo { elem: Elem::F32, bound: Dims::SCALAR };
     let mut budget = GraphSize::of(source).budget();
     let info = |value| tensor_info(value).unwrap_or(Some(UNSUPPORTED));
@@ -141,7 +141,7 @@ pub(crate) fn declared_flows(source: &ir::Graph, calls: &[Option<ir::Call>]) -> 
     let mut flow = |call: &ir::Call| {
         charge_call(source, call, &mut budget).ok()?;
         let mut args = Args::new(source, &tensors, &roles, call);
-        // A rejection is the loader's business.
+        // The loader reports rejections.
         let _ = (call.def.decode)(&mut args);
         Some(args.into_flow())
     };

@@ -1,21 +1,21 @@
-//! Element types as the GPU holds them.
+//! Element types on the GPU.
 
 use crate::ir::DataType;
 
 /// The element type of a tensor on the GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Elem {
-    /// 32-bit floats; 16-bit ones of files are held so too.
+    /// 32-bit floats; 16-bit floats of files are widened to them.
     F32,
-    /// 16-bit floats, two a word: caches that are kept so. No file's tensor is decoded to them.
+    /// 16-bit floats, two per word, for narrowed state. No tensor of a file is decoded to them.
     F16,
-    /// 32-bit integers; 64-bit ones are narrowed by the host.
+    /// 32-bit integers; the host narrows 64-bit ones.
     I32,
-    /// Unsigned bytes, four a word.
+    /// Unsigned bytes, four per word.
     U8,
-    /// Signed bytes, four a word.
+    /// Signed bytes, four per word.
     I8,
-    /// Truth values, a byte each, four a word.
+    /// Booleans, one byte each, four per word.
     Bool,
 }
 
@@ -31,7 +31,7 @@ impl Elem {
         })
     }
 
-    /// A number as an element of this type, in the low bits of a word.
+    /// Converts a number to an element of this type, in the low bits of a word.
     #[must_use]
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "integers wrap as PyTorch wraps them")]
     pub fn bits(self, value: f64) -> u32 {
@@ -44,7 +44,7 @@ impl Elem {
         }
     }
 
-    /// How many elements lie in a word.
+    /// The number of elements per word.
     #[must_use]
     pub fn lanes(self) -> u32 {
         match self {
@@ -54,7 +54,7 @@ impl Elem {
         }
     }
 
-    /// Bytes that `count` elements take on the GPU; what is smaller than a word is packed into whole ones.
+    /// Bytes that `count` elements take on the GPU; elements smaller than a word are packed into whole words.
     #[must_use]
     pub fn bytes(self, count: u64) -> u64 {
         match self {

@@ -1,11 +1,12 @@
-//! What must hold between the calls of a decoded graph.
+//! Ordering invariants between the calls of a decoded graph.
 
 use super::{Graph, Node, Role};
 use crate::error::{Error, OpError, Result};
 use crate::live::{ScalarId, TensorId};
 
 impl Graph {
-    /// Everything is written before it is read, constants are never written, and nothing computed is written twice.
+    /// Checks that everything is written before it is read, constants are never written, and computed tensors are written
+    /// once.
     pub(super) fn check_order(&self) -> Result<()> {
         let mut written = vec![false; self.tensors.len()];
         for (id, role) in self.roles.iter().enumerate() {
@@ -36,7 +37,8 @@ impl Graph {
         }
     }
 
-    /// A symbolic integer is written once, and not read before: otherwise what it is would depend on earlier calls.
+    /// Checks that a symbolic integer is written once, and not read before: otherwise its value would depend on earlier
+    /// calls.
     fn check_scalars(&self) -> Result<()> {
         let mut computed = vec![false; self.tensors.len()];
         for scalar in self.nodes.iter().flat_map(|node| &node.flow.scalar_writes) {

@@ -49,7 +49,7 @@ fn a_constant_has_one_type() {
     assert_eq!(text, "tensor 1 takes constant 0 as int32, another tensor as float32");
 }
 
-/// Gives a tensor the constant that another has.
+/// Gives a tensor the constant of another.
 fn share_constant(sketch: &mut Sketch, tensor: ValueId, of: ValueId) {
     let constant = constant_of(sketch, of);
     let Some(Value::Tensor(tensor)) = sketch.graph.values.get_mut(tensor.index()) else { panic!("it is a tensor") };
@@ -165,7 +165,7 @@ fn a_stored_tensor_fills_its_buffer_in_every_call() {
     assert!(error.contains("`self` has [3, 4], but the buffer it is stored in has [4, 4]"), "{error}");
 }
 
-/// A running sum, kept in a buffer that starts as zeros.
+/// A running sum, kept in a buffer that is initially zero.
 #[test]
 fn state_of_zeros_needs_no_bytes() {
     let mut sketch = Sketch::new();

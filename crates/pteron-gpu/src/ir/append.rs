@@ -3,7 +3,7 @@
 use super::{Call, Graph, Tensor, Value, ValueId};
 use crate::ops::OpDef;
 
-/// What an appended call added to its graph.
+/// The inputs and outputs that an appended call added to its graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Appended {
     /// Indices of the new inputs among the graph's inputs.
@@ -16,8 +16,8 @@ impl Graph {
     /// Appends a call of an operator that reads an output of the graph. The graph gets new inputs, which the operator takes after
     /// that output, and new outputs, which it writes. The operator may be an internal one.
     ///
-    /// Returns `None`, and changes nothing, if the graph has no such output. Whether the operator accepts its arguments is known
-    /// when the graph is decoded.
+    /// Returns `None`, and changes nothing, if the graph has no such output. Decoding the graph checks whether the operator
+    /// accepts its arguments.
     pub fn append_call(
         &mut self,
         operator: (&'static OpDef, &'static str),

@@ -14,25 +14,25 @@ pub struct Call {
     pub row: usize,
     /// All arguments in the order that the operator decodes them, outputs last.
     pub args: Vec<ValueId>,
-    /// The position of the instruction it comes from in what the front end translated, for error messages and profiles.
+    /// The position of its instruction in the front end's source, for error messages and profiles.
     pub origin: usize,
 }
 
 impl Call {
-    /// A call by name of any operator of the registry, internal ones included; `None` if there is none.
+    /// Creates a call by name of any operator of the registry, internal ones included; `None` if there is none.
     #[must_use]
     pub fn named(name: &str, args: Vec<ValueId>) -> Option<Self> {
         let (def, row) = ops::find_row(name)?;
         Some(Self { def, name: def.names[row], row, args, origin: 0 })
     }
 
-    /// A call by name of an operator that files may call; `None` if there is none.
+    /// Creates a call by name of an operator that files may call; `None` if there is none.
     #[must_use]
     pub fn in_file(name: &str, args: Vec<ValueId>) -> Option<Self> {
         Self::named(name, args).filter(|call| call.def.is_in_files(name))
     }
 
-    /// A call of an operator by one of its names.
+    /// Creates a call of an operator by one of its names.
     ///
     /// # Panics
     /// If the operator has no such name.
@@ -43,7 +43,7 @@ impl Call {
         Self { def, name, row, args, origin: 0 }
     }
 
-    /// The same call, made for the instruction at a position.
+    /// The same call with the position of its instruction.
     #[must_use]
     pub fn at(self, origin: usize) -> Self {
         Self { origin, ..self }

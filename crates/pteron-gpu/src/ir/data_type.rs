@@ -1,6 +1,6 @@
 //! Element types of tensors.
 
-/// The element type of a tensor, as a program describes it. [`Elem`](crate::graph::Elem) is what the GPU holds in its place.
+/// The element type of a tensor in a program. [`Elem`](crate::graph::Elem) is its representation on the GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum DataType {
@@ -30,7 +30,7 @@ impl DataType {
         }
     }
 
-    /// The name people know from PyTorch.
+    /// The name in PyTorch.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -53,7 +53,7 @@ impl DataType {
         let (last, rows) = dims.split_last().map_or((1, dims), |(last, rows)| (u64::from(*last), rows));
         // 2^32 elements of 64 bits each do not overflow.
         let row_bytes = (last * self.bits()).div_ceil(8);
-        // A later 0 makes the product 0 again, so a product that overflows on the way there is not an error.
+        // A later 0 makes the product 0 again, so an intermediate overflow is not an error.
         if row_bytes == 0 || rows.contains(&0) {
             return Some(0);
         }

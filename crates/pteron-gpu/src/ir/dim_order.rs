@@ -1,7 +1,7 @@
 //! The order of a tensor's dims in memory.
 
-/// The order in which a tensor's dims lie in memory, outermost first. `[0, 2, 3, 1]` is channels-last (NHWC) memory of a tensor
-/// whose dims are NCHW.
+/// The order of a tensor's dims in memory, outermost first. `[0, 2, 3, 1]` is channels-last (NHWC) memory of a tensor whose
+/// dims are NCHW.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DimOrder {
     /// Empty for the contiguous order, whatever the rank.
@@ -9,10 +9,10 @@ pub struct DimOrder {
 }
 
 impl DimOrder {
-    /// The order of the dims themselves.
+    /// The contiguous order.
     pub const CONTIGUOUS: Self = Self { order: Vec::new() };
 
-    /// An order that names every dim once; `None` if it does not.
+    /// Creates an order; `None` unless it contains every dim once.
     #[must_use]
     pub fn new(order: &[u8]) -> Option<Self> {
         let mut sorted = order.to_vec();
@@ -23,19 +23,19 @@ impl DimOrder {
         Some(if is_ascending(order) { Self::CONTIGUOUS } else { Self { order: order.to_vec() } })
     }
 
-    /// Whether dims lie in their own order.
+    /// Whether the order is contiguous.
     #[must_use]
     pub fn is_contiguous(&self) -> bool {
         self.order.is_empty()
     }
 
-    /// Whether it is an order of so many dims.
+    /// Whether it is an order of `rank` dims.
     #[must_use]
     pub fn fits_rank(&self, rank: usize) -> bool {
         self.is_contiguous() || self.order.len() == rank
     }
 
-    /// Dims in the order in which they lie in memory; `None` if they are not as many.
+    /// The dims in memory order; `None` if their number differs.
     #[must_use]
     pub fn memory_dims(&self, dims: &[u32]) -> Option<Vec<u32>> {
         if self.is_contiguous() {

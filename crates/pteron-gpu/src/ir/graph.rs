@@ -16,27 +16,27 @@ pub struct Graph {
     pub inputs: Vec<ValueId>,
     /// The outputs.
     pub outputs: Vec<ValueId>,
-    /// The bytes that tensors start with.
+    /// The initial bytes of tensors.
     pub constants: Vec<Constant>,
 }
 
-/// Bytes that a tensor starts with. The graph holds their length and where they come from, not the bytes.
+/// Initial bytes of a tensor. The graph holds their length and source, not the bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Constant {
-    /// Bytes.
+    /// The number of bytes.
     pub len: u64,
-    /// Where they come from.
+    /// The source of the bytes.
     pub source: ConstantSource,
 }
 
-/// Where the bytes of a constant come from.
+/// The source of a constant's bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConstantSource {
-    /// Whoever loads the graph has them, by a key that stands for the bytes: constants with one key hold equal bytes.
+    /// Provided at load by key. Constants with one key have equal bytes.
     Named(String),
-    /// Whoever loads the graph has them, by the constant's id.
+    /// Provided at load by the constant's id.
     Stored,
-    /// All of them are 0, and nobody is asked for them: state that a program starts without data.
+    /// All zeros, not requested at load: state without initial data in the program.
     Zeros,
 }
 
@@ -50,14 +50,14 @@ impl Graph {
     /// Adds a value. Returns its id.
     ///
     /// # Panics
-    /// With 2^32 values, which no graph that a [budget](crate::budget) admits has.
+    /// With 2^32 values, which no graph within its [budget](crate::budget) has.
     #[expect(clippy::expect_used, reason = "budgets end long before 32 bits cannot count values")]
     pub fn add(&mut self, value: Value) -> ValueId {
         self.values.push(value);
         ValueId(u32::try_from(self.values.len() - 1).expect("32 bits count the values of a graph"))
     }
 
-    /// Decodes the arguments of every call, and fuses operators that one kernel computes together.
+    /// Decodes the arguments of every call, and fuses operators that one kernel can compute.
     ///
     /// # Errors
     /// As [`decoded::Graph::decode_with`].

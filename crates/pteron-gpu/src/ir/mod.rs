@@ -1,12 +1,12 @@
 //! The graph IR: the one representation of a computation below the front ends.
 //!
-//! A front end (`crate::frontend`) translates what a file holds into a [`Graph`]: calls of operators over numbered [`Value`]s,
-//! with inputs, outputs and constants. Nothing here knows a file format. A [`Call`] refers to an entry of the operator
-//! registry, not to a name, so a front end decides which names a file may use, and the [internal](crate::ops::OpDef::internal)
-//! operators that rewrites and fusions insert can be named by no file.
+//! A front end (`crate::frontend`) translates the content of a file into a [`Graph`]: calls of operators over numbered
+//! [`Value`]s, with inputs, outputs and constants. Nothing here knows a file format. A [`Call`] refers to an entry of the
+//! operator registry, not to a name, so a front end decides which names a file may use, and no file can call the
+//! [internal](crate::ops::OpDef::internal) operators that rewrites and fusions insert.
 //!
-//! Sizes are upper bounds; live sizes are those of a call's inputs ([`crate::live`]). A tensor with a constant starts with its
-//! bytes. One that a call also mutates is *state*: its content lasts from call to call.
+//! Sizes are upper bounds; live sizes are those of a call's inputs ([`crate::live`]). A tensor with a constant has its bytes
+//! as initial content. A tensor that a call also mutates is *state*: its content lasts from call to call.
 
 mod append;
 mod call;

@@ -1,8 +1,8 @@
-//! Quantised tensors: how integers stand for real numbers.
+//! Quantised tensors: how integers represent real numbers.
 
 use super::ValueId;
 
-/// How the integers of a quantised tensor stand for real numbers: `real = (integer − zero point) · scale`.
+/// How the integers of a quantised tensor represent real numbers: `real = (integer − zero point) · scale`.
 ///
 /// Scales and zero points that differ within a tensor are tensors of the graph themselves: constants for weights, computed ones
 /// for activations that are quantised when the graph runs.
@@ -12,7 +12,7 @@ pub enum Quantization {
     PerTensor {
         /// The scale.
         scale: f32,
-        /// The integer that stands for 0.
+        /// The integer that represents 0.
         zero_point: i32,
     },
     /// One scale per index along a dim, such as per output channel of a weight.
@@ -21,25 +21,25 @@ pub enum Quantization {
         axis: usize,
         /// Scales `[size of the dim]`.
         scales: ValueId,
-        /// The integer that stands for 0.
+        /// The integer that represents 0.
         zero_point: i32,
     },
-    /// One scale per group of neighbours along the last dim, such as groups of 4-bit weights.
+    /// One scale per group of adjacent elements along the last dim, such as groups of 4-bit weights.
     PerGroup {
         /// Elements per group.
         group_size: u32,
         /// Scales `[.., last dim / group size]`.
         scales: ValueId,
-        /// The integer that stands for 0.
+        /// The integer that represents 0.
         zero_point: i32,
     },
     /// One pair per row, computed when the graph runs: an activation quantised per token.
     PerToken {
-        /// How many of the last dims make a row: 1 before linears, 3 before convolutions of images.
+        /// The number of trailing dims per row: 1 before linears, 3 before convolutions of images.
         row_dims: usize,
-        /// A scale per row.
+        /// One scale per row.
         scales: ValueId,
-        /// A zero point per row.
+        /// One zero point per row.
         zero_points: ValueId,
     },
 }

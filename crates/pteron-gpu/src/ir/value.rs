@@ -1,4 +1,4 @@
-//! Values: what calls take and give.
+//! Values: arguments and results of calls.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ macro_rules! ids {
         pub struct $name(pub u32);
 
         impl $name {
-            /// The index it stands for.
+            /// The index.
             #[must_use]
             pub fn index(self) -> usize {
                 self.0 as usize
@@ -42,7 +42,7 @@ pub enum Value {
     Int(i64),
     /// A floating-point number.
     Double(f64),
-    /// A truth value.
+    /// A Boolean.
     Bool(bool),
     /// A tensor.
     Tensor(Tensor),
@@ -50,7 +50,7 @@ pub enum Value {
     IntList(Vec<i64>),
     /// Floating-point numbers.
     DoubleList(Vec<f64>),
-    /// Truth values.
+    /// Booleans.
     BoolList(Vec<bool>),
     /// Ids of values that are not lists of values themselves.
     ValueList(Vec<ValueId>),
@@ -98,14 +98,14 @@ pub struct Tensor {
     pub dims: Vec<u32>,
     /// The order of its dims in memory.
     pub dim_order: DimOrder,
-    /// The parameters that turn its integers into real numbers, where it is quantised.
+    /// The parameters that convert its integers to real numbers, if it is quantised.
     pub quantization: Option<Quantization>,
-    /// The constant whose bytes it starts with.
+    /// The constant with its initial bytes.
     pub constant: Option<ConstantId>,
 }
 
 impl Tensor {
-    /// A contiguous tensor of plain numbers that a call computes or the caller passes.
+    /// Creates a contiguous tensor of plain numbers that a call computes or the caller passes.
     #[must_use]
     pub fn new(dtype: DataType, dims: &[u32]) -> Self {
         Self { dtype, dims: dims.to_vec(), dim_order: DimOrder::CONTIGUOUS, quantization: None, constant: None }

@@ -1,16 +1,16 @@
-//! What must hold between the values of a graph, whoever built it.
+//! Invariants of a graph's values, whichever front end built it.
 
 use std::collections::HashMap;
 
 use super::{ConstantId, DataType, Graph, Tensor, Value, ValueId};
 use crate::error::{Error, Result};
 
-/// Checks tensors: memory orders, parameters of quantised ones, and that constants are as long as the tensors that take them.
+/// Checks tensors: memory orders, quantisation parameters, and that constants are as long as the tensors that use them.
 ///
 /// # Errors
-/// The first tensor for which one of them does not hold.
+/// The first tensor that violates one of them.
 pub(crate) fn verify(graph: &Graph) -> Result<()> {
-    // A constant is uploaded once, as what it is.
+    // A constant is uploaded once, with one type.
     let mut types: HashMap<ConstantId, DataType> = HashMap::new();
     for (id, value) in (0..).zip(&graph.values) {
         let Value::Tensor(tensor) = value else { continue };

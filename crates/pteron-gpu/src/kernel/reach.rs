@@ -6,17 +6,17 @@
 //! rejects the plan if a reach is longer than the buffer that the recipe binds. So an unchecked access relies on these facts
 //! only:
 //!
-//! 1. **No index follows from data.** Indices are formed from parameters, step words, override constants and the place in the grid.
-//!    What these are is known when a call is planned. Kernels that look up by data keep their checks.
-//! 2. **The reach function covers every access**, also those whose result is thrown away: whole vectors of four at the end of a row,
+//! 1. **No index follows from data.** Indices are formed from parameters, step words, override constants and the position in the grid.
+//!    All of these are known when a call is planned. Kernels that gather by data keep their checks.
+//! 2. **The reach function covers every access**, also those whose result is discarded: whole vectors of four at the end of a row,
 //!    rows of a tile past the last (the shaders clamp them to the last row), and workgroups past the last one of a folded
 //!    [`Grid`]. It is written from the shader beside it, and a change to one is a change to both.
 //! 3. **Indices do not wrap.** They are sums and products of unsigned numbers, so no part of one is larger than the whole; `Counts`
-//!    are computed in 64 bits, saturate, and are refused where 32 bits would not hold the largest index. A comparison in a shader
+//!    are computed in 64 bits, saturate, and are rejected where 32 bits would not hold the largest index. A comparison in a shader
 //!    that guards an access compares before it multiplies.
 //! 4. **Lengths are those of the allocation.** `Lengths` computes, from the graph and its bounds, the size of the buffer that the
 //!    engine allocates for each tensor: the buffer of the tensor it aliases, of the input as it is bounded at load, of the
-//!    constant that is shared. The engine compares them with its buffers when it makes bind groups.
+//!    constant that is shared. The engine compares them with its buffers when it creates bind groups.
 //! 5. **Arrays in workgroup and private memory** are indexed by thread, lane and loop counters below override constants that come from
 //!    tables in this crate; tests of the tables hold them within the arrays.
 //!

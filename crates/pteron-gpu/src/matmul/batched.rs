@@ -1,5 +1,5 @@
-//! Products of two matrices of activations, batch by batch: `out [m, n] = alpha · x · weight + beta · addend`, the weight being
-//! `[k, n]`, or `[n, k]` where it is read transposed. The kernels' other half is `include/batched_matmul.wgsl`.
+//! Batched products of two activation tensors: `out [m, n] = alpha · x · weight + beta · addend`, the weight being `[k, n]`,
+//! or `[n, k]` if it is read transposed. The WGSL side is `include/batched_matmul.wgsl`.
 
 use crate::error::OpError;
 use crate::kernel::{KernelDef, Variant};
@@ -36,7 +36,7 @@ params! {
 }
 
 impl Params {
-    /// The same product as outᵀ = weightᵀ · xᵀ: what was read as the weight is read as x, and the other way round.
+    /// The same product as outᵀ = weightᵀ · xᵀ, with x and weight swapped.
     pub(crate) fn transposed(self) -> Self {
         Self {
             m: self.n,
@@ -56,19 +56,19 @@ impl Params {
 
 /// The sides of the GEMM's tiles.
 const TILE: u32 = 64;
-/// With fewer tiles than this a large GPU takes as long as for so many.
+/// With fewer tiles than this, a large GPU takes as long as for this many.
 const FULL_GRID: u64 = 256;
-/// What a product costs in the GEMV kernel, which reads the weight again for every eight rows, where one in a tile costs 1: with
-/// both read in vectors, and otherwise. Measured on a large GPU.
+/// The relative cost of a product in the GEMV kernel, which reads the weight again for every eight rows; in a tile it is 1.
+/// With both operands read in vectors, and otherwise. Measured on a large GPU.
 const GEMV_COST: u64 = 4;
 const GEMV_NARROW_COST: u64 = 16;
 
 /// The threads of a GEMV workgroup.
 const GEMV_THREADS: u32 = 256;
-/// With so many workgroups a large GPU has all the loads under way that it can have.
+/// With this many workgroups, a large GPU has the most loads in flight.
 const GEMV_FULL_GRID: u64 = 256;
-/// Fewer lanes than this read less of a weight `[k, n]` side by side than memory gives at a time. That is worth it only
-/// where there are fewer workgroups than [`GEMV_HALF_IDLE`].
+/// Fewer lanes than this read less adjacent memory of a weight `[k, n]` than one transaction. That pays off only with fewer
+/// workgroups than [`GEMV_HALF_IDLE`].
 const GEMV_LANES: u32 = 4;
 const GEMV_HALF_IDLE: u64 = 64;
 
@@ -101,19 +101,19 @@ impl OperandLayout {
         variants.map(|variant| Recipe::new(variant, binds.iter().copied())).collect()
     }
 
-    /// Where the recipes of a way start among those of all of `ways`.
+    /// The index of a layout's first recipe among those of all `ways`.
     fn first(&self, ways: &[Self]) -> usize {
         ways.iter().take_while(|way| *way != self).map(Self::count).sum()
     }
 
-    /// What computes a product in this way, one of `ways`; nothing where there are no outputs.
+    /// The dispatch of a product in this layout, one of `ways`; `None` if there are no outputs.
     pub(crate) fn dispatch(&self, ways: &[Self], params: Params) -> Result<Option<Dispatch>, OpError> {
         let (recipe, lanes, groups) = self.choose(&params);
         Dispatch::groups(self.first(ways) + recipe, &Params { lanes, ..params }, groups)
     }
 
-    /// How many lanes of four columns a GEMV workgroup has: as many as leave workgroups enough, so that few threads have to
-    /// bring together what they have, and not so few that k has no two blocks of four for each thread of a lane.
+    /// The lanes of four columns per GEMV workgroup: as many as leave enough workgroups, so that few threads share a
+    /// reduction, but few enough that each thread of a lane has two blocks of four along k.
     fn lanes(&self, k: u32, groups: impl Fn(u32) -> u64) -> u32 {
         let fewest = GEMV_THREADS / k.div_ceil(8).next_power_of_two().clamp(1, GEMV_THREADS);
         let mut lanes = GEMV_THREADS;
@@ -123,7 +123,7 @@ impl OperandLayout {
         if !self.transposed && lanes < GEMV_LANES && groups(GEMV_LANES) >= GEMV_HALF_IDLE { GEMV_LANES } else { lanes }
     }
 
-    /// The recipe, counted from the way's first, the lanes of its workgroups and their number.
+    /// The recipe, counted from the layout's first, the lanes per workgroup, and the number of workgroups.
     fn choose(&self, params: &Params) -> (usize, u32, u64) {
         let &Params { m, n, k, batches, .. } = params;
         let groups = |rows: u32, columns: u32| {
@@ -158,8 +158,8 @@ impl MatrixDims {
         Some(Self { batch: Dims::new(batch)?, rows, columns })
     }
 
-    /// From one batch to the next along each of `batch`, innermost first; 0 where this repeats. `None` if it cannot be
-    /// broadcast so.
+    /// The stride from one batch to the next along each dim of `batch`, innermost first; 0 where it is broadcast. `None` if
+    /// it cannot be broadcast.
     pub(crate) fn strides(&self, batch: &Dims) -> Option<[u32; MAX_RANK]> {
         let strides = self.batch.broadcast_strides(batch)?;
         let elements = self.rows.saturating_mul(self.columns);

@@ -1,5 +1,5 @@
-//! What operators share that multiply rows of activations by rows of weights, `out [m, n] = x [m, k] · weight [n, k]ᵀ + bias`:
-//! the choice between their kernels, the grids and the parameters. The kernels' other half is `include/matmul_*.wgsl`.
+//! Shared code of operators that multiply rows of activations by rows of weights, `out [m, n] = x [m, k] · weight [n, k]ᵀ +
+//! bias`: kernel selection, grids and parameters. The WGSL side is `include/matmul_*.wgsl`.
 
 pub(crate) mod batched;
 mod q4;
@@ -34,8 +34,8 @@ pub(crate) const INCLUDES: &[Include] = includes![
     "q8_activations",
 ];
 
-/// Up to so many rows of activations the GEMV kernels run, which load the weights once per eight rows; with more rows the tiled GEMM
-/// kernels run.
+/// Up to this many rows of activations the GEMV kernels run, which load the weights once per eight rows; with more rows the
+/// tiled GEMM kernels run.
 pub(crate) const GEMV_MAX_ROWS: u32 = 8;
 
 /// Rows of activations per GEMV workgroup, one recipe each: unused rows are wasted work.
@@ -60,7 +60,7 @@ params! {
     }
 }
 
-/// The type of what is read of `x` at a time, which the kernels leave open.
+/// The type of a load of `x`, which the kernels leave open.
 pub(crate) const TYPES: &[(&str, &[&str])] = &[("X", &["vec4<f32>", "f32"])];
 
 /// A kernel that loads activations as vectors of four along k, where k is a multiple of 4, or one by one.
@@ -75,7 +75,7 @@ pub(crate) fn recipes(gemv: &Variant, gemm: &Variant, binds: &[Bind]) -> impl It
     gemv.chain(gemm).map(|variant| Recipe::new(variant, binds.iter().copied()))
 }
 
-/// The recipe for so many rows and columns, counted from the product's first, and its workgroups.
+/// The recipe for `m` rows and `n` columns, counted from the product's first, and its workgroups.
 fn choose(caps: Caps, m: u32, n: u32) -> (usize, u64) {
     if m <= GEMV_MAX_ROWS {
         let held = gemv_holding(m);
@@ -85,14 +85,14 @@ fn choose(caps: Caps, m: u32, n: u32) -> (usize, u64) {
     (GEMV_ROWS.len() + tile, groups)
 }
 
-/// Selects the GEMM recipe for so many rows and columns; its index and workgroups.
+/// Selects the GEMM recipe for `m` rows and `n` columns; returns its index and workgroups.
 pub(crate) fn gemm_tiles(caps: Caps, m: u32, n: u32) -> (usize, u64) {
     let groups = GEMM_TILES.map(|side| u64::from(m.div_ceil(side)) * u64::from(n.div_ceil(side)));
     let [large, small] = groups;
     if large >= caps.filled(GEMM_FULL_GRID).into() { (0, large) } else { (1, small) }
 }
 
-/// The GEMV recipe for so many rows, or the one with the most.
+/// The GEMV recipe for `m` rows, or the one with the most rows.
 pub(crate) fn gemv_holding(m: u32) -> usize {
     GEMV_ROWS.iter().position(|&rows| m <= rows).unwrap_or(GEMV_ROWS.len() - 1)
 }
@@ -108,15 +108,15 @@ pub(crate) fn dispatch(caps: Caps, first: usize, params: &Params) -> Result<Opti
 pub(crate) struct Frame {
     /// The activations, `[.., k]`.
     pub(crate) x: TensorId,
-    /// What is added to each row of the output, `[n]`.
+    /// The bias added to each row of the output, `[n]`.
     pub(crate) bias: Option<TensorId>,
     /// The output, `[.., n]`.
     pub(crate) out: TensorId,
 }
 
 impl Frame {
-    /// The dims of the output and the parameters that every product has, for live shapes that go together. A bias may be
-    /// longer than the output: exporters pad those of quantised weights.
+    /// The dims of the output and the parameters of every product, for consistent live shapes. A bias may be longer than the
+    /// output: exporters pad those of quantised weights.
     pub(crate) fn sizes(&self, cx: &PlanCx<'_>, n: u32, k: u32) -> Result<(Dims, Params), OpError> {
         let x = cx.dims(self.x);
         if x.is_empty() || x.last() != k {
@@ -150,7 +150,7 @@ pub(crate) fn reference(
     (0..params.m as usize * n).map(element).collect()
 }
 
-/// Rounds a sum to what tensors hold.
+/// Rounds a sum to 32 bits.
 pub(crate) fn to_f32(sum: f64) -> f32 {
     #[allow(clippy::cast_possible_truncation, reason = "rounding is what is wanted")]
     let rounded = sum as f32;

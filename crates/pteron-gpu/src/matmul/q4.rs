@@ -1,6 +1,6 @@
-//! Weights of 4 bits, `weight` u8 `[n, ≥ k/2]` with 8 for zero, and their scales. In groups that share a scale, the even column
-//! is in the low half of a byte and `scales` is `[k/group, ≥ n]`; exporters pad rows of both. With a scale for each row, the
-//! even column is in the high half and `scales` is `[n]`.
+//! 4-bit weights, `weight` u8 `[n, ≥ k/2]` with 8 for zero, and their scales. With scales per group, the even column is in
+//! the low nibble of a byte and `scales` is `[k/group, ≥ n]`; exporters pad rows of both. With one scale per row, the even
+//! column is in the high nibble and `scales` is `[n]`.
 
 use crate::args::Args;
 use crate::error::OpError;
@@ -17,20 +17,20 @@ pub(crate) struct Q4 {
     pub(crate) weight: TensorId,
     pub(crate) scales: TensorId,
     scaling: Scaling,
-    /// How the weights lie, where the file fixes it.
+    /// The layout of the weights, if the file fixes it.
     fixed: Option<Layout>,
 }
 
-/// What shares a scale.
+/// The elements that share a scale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scaling {
-    /// So many columns of a row.
+    /// This many columns of a row.
     Group(u32),
-    /// A whole row, of so many columns.
+    /// A whole row, of this many columns.
     Row(u32),
 }
 
-/// How 4-bit weights lie in memory.
+/// The memory layout of 4-bit weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) n: u32,
@@ -41,7 +41,7 @@ pub(crate) struct Layout {
 }
 
 impl Q4 {
-    /// Weights in groups, that have been taken from the arguments.
+    /// Creates weights with scales per group, taken from the arguments.
     pub(crate) fn new(args: &Args<'_>, weight: TensorId, scales: TensorId, group: i64) -> Result<Self, OpError> {
         match u32::try_from(group) {
             Ok(group) if group > 0 => Self::with(args, weight, scales, Scaling::Group(group)),
@@ -49,7 +49,7 @@ impl Q4 {
         }
     }
 
-    /// Weights with a scale for each row, that have been taken from the arguments, for activations of `k` columns.
+    /// Creates weights with one scale per row, taken from the arguments, for activations of `k` columns.
     pub(crate) fn by_row(args: &Args<'_>, weight: TensorId, scales: TensorId, k: u32) -> Result<Self, OpError> {
         Self::with(args, weight, scales, Scaling::Row(k))
     }
@@ -63,7 +63,7 @@ impl Q4 {
         Ok(Self { weight, scales, scaling, fixed })
     }
 
-    /// Columns that share a scale, where weights are scaled in groups.
+    /// Columns per scale, if scales are per group.
     pub(crate) fn group(&self) -> Option<u32> {
         match self.scaling {
             Scaling::Group(group) => Some(group),
@@ -71,27 +71,27 @@ impl Q4 {
         }
     }
 
-    /// How the weights lie now.
+    /// The live layout of the weights.
     pub(crate) fn layout(&self, cx: &PlanCx<'_>) -> Result<Layout, OpError> {
         layout(self.scaling, cx.dims(self.weight), cx.dims(self.scales))
     }
 
-    /// How the weights lie, if both they and their scales are the file's.
+    /// The layout of the weights, if both they and their scales are constants of the file.
     pub(crate) fn fixed(&self) -> Option<Layout> {
         self.fixed
     }
 
-    /// Whether it is certain that activations can be read in vectors of four.
+    /// Whether activations can always be read in vectors of four.
     pub(crate) fn vectors_of_x(&self) -> bool {
         self.fixed.is_some_and(|layout| layout.k % 4 == 0)
     }
 
-    /// Whether it is certain that rows are whole 16-byte vectors, each with one scale, and scales whole vectors.
+    /// Whether rows are always whole 16-byte vectors, each with one scale, and scales whole vectors.
     pub(crate) fn vectors_of_weights(&self) -> bool {
         self.fixed.is_some_and(|layout| layout.in_vectors())
     }
 
-    /// The value of one weight as a whole number, for references.
+    /// The integer value of one weight, for references.
     #[cfg(any(test, feature = "reference"))]
     pub(crate) fn value(&self, layout: &Layout, tensors: &HostTensors, n: usize, k: usize) -> f64 {
         let byte = tensors.u8(self.weight)[n * layout.weight_stride as usize + k / 2];
@@ -99,7 +99,7 @@ impl Q4 {
         f64::from(if low { byte & 0xf } else { byte >> 4 }) - 8.0
     }
 
-    /// Whether the even column is in the high half of a byte.
+    /// Whether the even column is in the high nibble of a byte.
     pub(crate) fn high_first(&self) -> bool {
         matches!(self.scaling, Scaling::Row(_))
     }
@@ -162,7 +162,7 @@ fn in_rows(k: u32, n: u32, weight_stride: u32, scales: Dims) -> Result<Layout, O
         let what = format!("has rows of {weight_stride} bytes, expected {} for {k} columns", k.div_ceil(2));
         return Err(OpError::new("weight", what));
     }
-    // One group, so that no step from group to group is ever taken.
+    // A single group, so that the group stride is never used.
     Ok(Layout { n, k, group: k.max(1), weight_stride, scale_stride: 0 })
 }
 

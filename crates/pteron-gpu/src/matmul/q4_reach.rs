@@ -1,14 +1,14 @@
-//! How far the kernels of `linear_q4gsw` reach. They bind activations, weights, scales, bias and output.
+//! Largest indices of the `linear_q4gsw` kernels. They bind activations, weights, scales, bias and output.
 
 use super::Params;
 use crate::kernel::reach::{Counts, DispatchView, Reached, count};
 
-/// Weights of any layout (`q4_weights.wgsl`): two bytes at a time, which may lie in two words.
+/// Weights of any layout (`q4_weights.wgsl`): two bytes at a time, which may be in two words.
 pub(crate) fn reach(call: &DispatchView<'_>) -> Option<Reached> {
     let params = checked(call)?;
     let [n, k] = [params.n, params.k].map(count);
     let last_byte = (n - count(1)) * count(params.weight_stride) + (k - count(1)) / count(2);
-    // A byte is found by its own index, which 32 bits must hold.
+    // Bytes are indexed one by one, and 32 bits must hold the index.
     let bytes = last_byte + count(4);
     let words = if bytes.get() > 1 << 32 { bytes } else { (last_byte / count(4)).max(count(params.last_word)) + count(1) };
     let scales = (k - count(1)) / count(params.group) * count(params.scale_stride) + n;
@@ -27,7 +27,7 @@ pub(crate) fn reach_in_vectors(call: &DispatchView<'_>) -> Option<Reached> {
     Some(finished(activations(call, &params)?.array_if(any, weights, 16).array_if(any, scales, 16), &params))
 }
 
-/// Shaders clamp to the last row and column, so there is one of each.
+/// Shaders clamp to the last row and column, so there must be one of each.
 fn checked(call: &DispatchView<'_>) -> Option<Params> {
     call.params::<Params>().filter(|params| params.m > 0 && params.n > 0 && params.group > 0)
 }

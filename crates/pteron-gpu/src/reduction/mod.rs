@@ -1,4 +1,5 @@
-//! Machinery of operators that reduce rows: reductions, softmax, norms. They see a tensor as `[outer, length, inner]` and reduce along
+//! Shared code of operators that reduce rows: reductions, softmax, norms. They see a tensor as `[outer, length, inner]` and
+//! reduce along
 //! `length`; a row is the `length` elements at one outer and one inner index. The kernels include `reduction.wgsl`.
 
 pub(crate) mod normalise;
@@ -44,13 +45,13 @@ params! {
 /// Threads of a workgroup.
 const THREADS: u32 = 256;
 
-/// Neighbouring rows that are loaded together where rows are strided: 128 bytes.
+/// Adjacent rows that are loaded at once where rows are strided: 128 bytes.
 const COALESCED_ROWS: u32 = 32;
 
 /// Loads that a thread should have at least; shorter rows are shared by fewer threads.
 const MIN_LOADS: u32 = 8;
 
-/// Workgroups that fill a large GPU. With fewer, more threads share a row, and long rows are split.
+/// Workgroups that occupy a large GPU. With fewer, more threads share a row, and long rows are split.
 const FULL_GRID: u32 = 2048;
 
 /// The most segments that splitting produces: it stops at a full grid, and a workgroup has at most `COALESCED_ROWS` strided rows.
@@ -189,8 +190,8 @@ pub(crate) fn max_partials(elements: u64, longest: u64, inner: u32) -> u64 {
     if longest < 4 * loads { 0 } else { (elements / loads).min(MAX_PARTIALS) }
 }
 
-/// The most threads that may share a row: fewer where neighbouring strided rows are loaded together, unless there is so little to load
-/// that parallelism matters more.
+/// The most threads that may share a row: fewer where adjacent strided rows are loaded at once, unless there is so little to
+/// load that parallelism matters more.
 fn max_threads_per_segment(elements: u64, inner: u32) -> u32 {
     THREADS / if elements <= MAX_PARTIALS { 1 } else { inner.clamp(1, COALESCED_ROWS).next_power_of_two() }
 }

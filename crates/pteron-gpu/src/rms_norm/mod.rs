@@ -16,7 +16,7 @@ params! {
     struct Params { rows: u32, items: u32, eps: f32, pad: u32 }
 }
 
-/// Whole rows, and a weight for each column.
+/// Whole rows, and one weight per column.
 fn reach(call: &DispatchView<'_>) -> Option<Reached> {
     let params = call.params::<Params>()?;
     let (all, bytes) = (count(params.rows) * count(params.items), call.type_bytes("T")?);
@@ -41,7 +41,7 @@ pub(crate) fn vector_dispatch(recipe: usize, (rows, width): (u32, u32), eps: f64
     dispatch(recipe, (rows, width / ITEMS[0].1), eps)
 }
 
-/// The dispatch of a recipe for rows of so many items.
+/// The dispatch of a recipe for rows of `items` items.
 pub(crate) fn dispatch(recipe: usize, (rows, items): (u32, u32), eps: f64) -> Result<Option<Dispatch>, OpError> {
     #[allow(clippy::cast_possible_truncation, reason = "kernels compute in 32 bits")]
     let eps = eps as f32;

@@ -1,6 +1,6 @@
-// Rows divided by the root of the mean of their squares, times a weight for each column.
-// A workgroup computes one row. Its threads take items (one number, or four that lie together) 256 apart, add up their
-// squares, and a tree in workgroup memory adds the threads' sums.
+// RMS norm: rows divided by the root of the mean of their squares, times one weight per column. One workgroup computes one
+// row. Threads load items (one element, or a vector of four) strided by 256 and sum their squares; a tree reduction in
+// workgroup memory adds the threads' sums.
 
 //#include grid
 
@@ -37,7 +37,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
             }
             workgroupBarrier();
         }
-        // A single number stands in all four lanes and counts four times; so does each item of the row.
+        // A single element is splatted to four lanes and counts four times; so does each item of the row.
         let total = dot(vec4<f32>(sums[0]), vec4<f32>(1.0));
         let scale = inverseSqrt(total / f32(4u * params.items) + params.eps);
         for (var i = thread; i < params.items; i += 256u) {

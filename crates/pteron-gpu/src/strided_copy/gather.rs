@@ -36,7 +36,7 @@ pub(crate) struct Gather {
     pub(crate) names: [&'static str; 2],
 }
 
-/// What one index selects.
+/// The elements that one index selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GatherMode {
     /// One element of the output, at the index's own position.
@@ -50,7 +50,7 @@ pub(crate) enum GatherMode {
 /// The dims of a tensor with one dimension replaced by those of the indices. `names` are the operator's names of both.
 ///
 /// # Errors
-/// Too many dimensions, or indices of nothing.
+/// Too many dimensions, or indices into an empty dimension.
 pub(crate) fn sliced_dims(names: [&'static str; 2], from: &Dims, axis: usize, index: &Dims) -> Result<Dims, OpError> {
     if from[axis] == 0 && index.count() > 0 {
         return Err(OpError::new(names[0], format!("is {from}, with zero elements to choose from in dimension {axis}")));

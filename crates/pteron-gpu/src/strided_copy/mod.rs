@@ -1,5 +1,5 @@
-//! Strided copies, the machinery of operators that move elements: the output is written in order, its elements are loaded by strides or by index, in the widest vectors that the
-//! layout allows.
+//! Strided copies, shared by operators that move elements: the output is written in order, its elements are loaded by
+//! strides or by index, in the widest vectors that the layout allows.
 
 pub(crate) mod gather;
 pub(crate) mod strides;
@@ -253,7 +253,7 @@ impl Addressing {
                 index_stride: given.index_stride / strategy.lanes,
                 ..given
             };
-            // The kernels say what a workgroup stores.
+            // The kernels define the number of vectors per workgroup.
             let step = match (strategy.kernel, vectors_per_row) {
                 (Kernel::Vec4, _) => Dispatch::items(recipe, &params, count.into(), 1024),
                 (_, 0) => Dispatch::items(recipe, &params, count.div_ceil(strategy.loads_per_vector()).into(), 512),

@@ -1,4 +1,5 @@
-//! Graphs made to be dear: what decoding, fusing and planning take follows from the size of the file, or is refused.
+//! Graphs that are expensive by design: the cost of decoding, fusing and planning is bounded by the size of the file, or the
+//! graph is rejected.
 
 use std::time::{Duration, Instant};
 
@@ -13,8 +14,7 @@ use crate::resize::Planned;
 use crate::shape::Dims;
 use crate::testing::{Sketch, noise, noise_bytes};
 
-/// What takes minutes if something goes through all of a graph for each part of it takes a second or two otherwise, even where
-/// nothing is optimised and the machine is busy.
+/// Quadratic algorithms would take minutes; linear ones take a second or two, even unoptimised and on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
 struct Loaded {
@@ -23,7 +23,7 @@ struct Loaded {
     memory: Memory,
 }
 
-/// All that happens before a device is asked for anything.
+/// Everything that happens before a device is used.
 fn load(sketch: &Sketch) -> Result<Loaded> {
     let begin = Instant::now();
     let load = || {
@@ -41,7 +41,7 @@ fn load(sketch: &Sketch) -> Result<Loaded> {
     loaded
 }
 
-/// An input of four numbers and many tensors like it.
+/// An input of four numbers and many tensors of the same shape.
 struct Many {
     sketch: Sketch,
     x: ValueId,
@@ -64,7 +64,7 @@ impl Many {
         out
     }
 
-    /// Joins what a list has.
+    /// Concatenates the tensors of a list.
     fn join(&mut self, list: ValueId, count: u32, dtype: DataType) {
         let (zero, out) = (self.sketch.int(0), self.sketch.tensor(dtype, &[4 * count]));
         self.sketch.call("aten.cat.default", &[list, zero, out]);
@@ -88,7 +88,7 @@ fn shared_list_is_charged_to_every_call() {
         many.join(list, count, DataType::Float32);
     }
     is_refused(load(&many.sketch));
-    // Each with a list of its own is a larger file.
+    // With a separate list per call, the file is larger.
     let mut many = Many::new();
     for _ in 0..100 {
         let list = many.sketch.value(Value::ValueList(vec![many.x; 100]));
@@ -108,7 +108,7 @@ fn shared_list_of_casts_is_charged_before_casting() {
     is_refused(load(&many.sketch));
 }
 
-/// Constants that are prepacked and written again, each by a call of its own.
+/// Constants that are prepacked and written again, one call per constant.
 fn rewritten(count: u32) -> Many {
     let mut many = Many::new();
     let constant = many.sketch.floats(&[4], &noise(1, 4));
@@ -214,7 +214,7 @@ fn value_read_by_many_gates_is_bounded() {
     assert_eq!(load(&many.sketch).unwrap().graph.nodes.len(), 30_001);
 }
 
-/// Linears with one input that could be one call but for their groups, which alternate among many.
+/// Linears with one input that could be merged if their group sizes did not alternate.
 #[test]
 fn many_linears_with_one_input_are_bounded() {
     let mut sketch = Sketch::new();
@@ -226,11 +226,11 @@ fn many_linears_with_one_input_are_bounded() {
         let out = sketch.tensor(DataType::Float32, &[1, 2, 6]);
         sketch.call("et_vk.linear_q4gsw.default", &[x, weight, scales, group, none, out]);
     }
-    // Of six columns none can be joined, which is found out by trying.
+    // With six columns no linear can be merged, which is found by trying.
     assert_eq!(load(&sketch).unwrap().graph.nodes.len(), 8_000);
 }
 
-/// What real programs take, as a share of what they may: decoding and planning, bytes and steps.
+/// The resources of real programs as a share of their budget: decoding and planning, bytes and steps.
 #[test]
 fn exported_programs_use_little_of_their_budgets() {
     let mut most = [0.0f64; 4];

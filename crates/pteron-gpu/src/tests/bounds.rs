@@ -1,5 +1,5 @@
-//! Kernels without bounds checks stay within the buffers that are allocated, whatever a file says: every plan is compared with them,
-//! and one that would reach further is refused.
+//! Kernels without bounds checks stay within their buffers, whatever a file contains: every plan is checked against them,
+//! and one that would reach further is rejected.
 
 mod graphs;
 
@@ -24,7 +24,7 @@ use graphs::{Valid, any};
 
 const SUBGROUPS: Caps = Caps { subgroups: true, subgroup_size: (32, 32), ..Caps::PORTABLE };
 
-/// Devices that take different kernels.
+/// Devices that select different kernels.
 fn devices() -> Vec<Caps> {
     let of = |lanes| Caps { subgroup_size: (lanes, lanes), ..SUBGROUPS };
     let matrices = Caps { cooperative_matrix: true, f16: true, workgroup_memory: 48 * 1024, ..SUBGROUPS };
@@ -33,7 +33,7 @@ fn devices() -> Vec<Caps> {
     vec![Caps::PORTABLE, of(4), of(8), of(32), of(64), matrices, software, filled(25), filled(400)]
 }
 
-/// The bytes of what a binding is bound to, from the memory that is planned for the engine.
+/// The bytes of a binding's buffer, from the memory plan of the engine.
 fn allocated(graph: &Graph, planned: &Planned, memory: &Memory, node: usize, bind: Bind) -> u64 {
     let bytes = |tensor: TensorId| graph.info(tensor).elem.bytes(planned.bounds()[tensor.index()].count());
     let of_constant = |constant: u32| {
@@ -57,7 +57,7 @@ fn allocated(graph: &Graph, planned: &Planned, memory: &Memory, node: usize, bin
     })
 }
 
-/// Compares the reach of every dispatch of the current plans with memory. Returns how many dispatches were unchecked ones.
+/// Compares the reach of every dispatch of the current plans with memory. Returns the number of unchecked dispatches.
 fn assert_within(graph: &Graph, planned: &Planned) -> usize {
     let memory = Memory::plan(graph, planned).unwrap();
     let mut unchecked = 0;
@@ -80,7 +80,7 @@ fn assert_within(graph: &Graph, planned: &Planned) -> usize {
             }
             unchecked += 1;
         }
-        // What an unchecked kernel computes it writes to the last element, so its reach is not less than that.
+        // An unchecked kernel writes its output up to the last element, so its reach is at least that.
         let all = plan.steps.iter().all(|step| !recipes.list[step.recipe].variant.kernel.is_checked());
         for &(out, dims) in plan.outputs.iter().filter(|(_, dims)| all && !plan.steps.is_empty() && dims.count() > 0) {
             let reached = written.iter().filter(|(tensor, _)| *tensor == out).map(|(_, bytes)| *bytes).max();
@@ -124,8 +124,8 @@ fn plans_of_every_live_shape_stay_within_their_buffers() {
     assert!(unchecked > 5000, "{unchecked} dispatches of unchecked kernels");
 }
 
-/// On a device that binds no more than kernels are said to reach, answers are those of a device that binds everything. Where a kernel
-/// touched more, software adapters would give it zeros and drop what it writes.
+/// A device that binds no more than the declared reach gives the same outputs as one that binds everything. If a kernel
+/// touched more, software adapters would read zeros and drop writes.
 #[test]
 fn kernels_touch_no_more_than_their_reach() {
     let [best, portable] = twins();
@@ -147,7 +147,7 @@ fn kernels_touch_no_more_than_their_reach() {
     }
 }
 
-/// Numbers for an input of such dims; integers are given.
+/// Values for an input of these dims; integers are given.
 fn filled(seed: u64, (shape, values): &(Vec<u32>, Vec<i32>)) -> HostTensor {
     match values.as_slice() {
         [] => f32s(shape, noise(seed, shape.iter().product::<u32>() as usize)),
@@ -155,7 +155,7 @@ fn filled(seed: u64, (shape, values): &(Vec<u32>, Vec<i32>)) -> HostTensor {
     }
 }
 
-/// Damages a graph: dims, numbers, and what is an input.
+/// Damages a graph: dims, numbers, and its list of inputs.
 fn damage(sketch: &mut Sketch, random: &mut Random) {
     let values = &mut sketch.graph.values;
     let at = random.below(u32::try_from(values.len()).unwrap()) as usize;
@@ -188,7 +188,7 @@ fn damage(sketch: &mut Sketch, random: &mut Random) {
     }
 }
 
-/// Dims of which some are smaller.
+/// Some of the dims, made smaller.
 fn smaller(dims: &[u32], random: &mut Random) -> Option<Dims> {
     let mut less = |dim: u32| if random.below(4) == 0 { random.below(dim.clamp(1, 100) + 1) } else { dim };
     Dims::new(&dims.iter().map(|&dim| less(dim)).collect::<Vec<_>>())
@@ -205,7 +205,7 @@ fn hostile_graphs_are_rejected_or_stay_within_their_buffers() {
         }
         let caps = random.of(&devices());
         let fusions = random.of(&[Fusions::NONE, Fusions::ALL]);
-        // Some inputs are bounded by less than the file's dims, as a caller may ask for.
+        // Some inputs have smaller bounds than the file's dims, as a caller may request.
         let tensors = sketch.graph.inputs.iter().map(|id| sketch.graph.value(*id).and_then(Value::as_tensor));
         let bounds: Vec<Option<Dims>> = tensors.map(|tensor| smaller(&tensor?.dims, &mut random)).collect();
         let bounds = if seed % 3 == 0 { bounds } else { Vec::new() };
@@ -235,7 +235,7 @@ fn hostile_graphs_are_rejected_or_stay_within_their_buffers() {
     );
 }
 
-/// Weights that are a constant of the file and an input of the graph would be as long as the call's input is.
+/// Weights that are both a constant of the file and an input of the graph would be as long as the call's input.
 #[test]
 fn constants_that_are_inputs_are_rejected() {
     let mut sketch = Sketch::new();
@@ -254,7 +254,7 @@ fn constants_that_are_inputs_are_rejected() {
     }
 }
 
-/// Two constants of one key but of different lengths share a buffer, which is as long as one of them.
+/// Two constants with one key but different lengths share a buffer, which is as long as one of them.
 #[test]
 fn constants_of_one_key_share_the_shortest_length() {
     for order in [[64, 4], [4, 64]] {
@@ -330,11 +330,11 @@ fn plan_that_reaches_past_a_buffer_is_rejected() {
         };
         assert_eq!((kernel, binding, reach, length), ("claim", 1, 4 * u64::from(words), 32));
     }
-    // Parameters that cannot be read say nothing of the reach.
+    // Parameters that cannot be parsed have an unknown reach.
     assert!(matches!(claim(8, 2), Err(Error::OutOfBounds { binding: 0, reach: u64::MAX, .. })));
 }
 
-/// The shaders compare the place of four elements before they multiply it: near 2³² elements `i * 4u` is small again in the surplus
+/// The shaders compare the index of a vector before they multiply it: near 2³² elements `i * 4u` would wrap in the surplus
 /// workgroups of a folded grid.
 #[test]
 fn surplus_workgroups_of_large_byte_tensors_do_nothing() {

@@ -1,4 +1,4 @@
-//! Pipelines kept in a file: found again, and never in the way.
+//! The pipeline cache file: reused, and never an obstacle.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,13 +7,13 @@ use crate::engine::{Gpu, GpuOptions, LoadOptions, block_on};
 use crate::ir::DataType;
 use crate::testing::{Sketch, f32s, run, skip};
 
-/// A folder of one test, removed when it ends.
+/// A folder of one test, removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
     fn new(test: &str) -> Self {
         let path = std::env::temp_dir().join(format!("pteron-pipelines-{test}-{}", std::process::id()));
-        // What a test that was killed left behind.
+        // Left over from a test that was killed.
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).unwrap();
         Self(path)
@@ -40,7 +40,7 @@ fn open(folder: &Path) -> Gpu {
     block_on(Gpu::open(&options)).expect("tests need an adapter; the test command installs one in software")
 }
 
-/// Returns whether this adapter's driver hands out compiled pipelines; the rest of the test is skipped if not.
+/// Returns whether this adapter's driver exposes compiled pipelines; the rest of the test is skipped if not.
 fn keeps(gpu: &Gpu) -> bool {
     assert_eq!(gpu.pipeline_cache().is_some(), gpu.adapter().caches_pipelines);
     if !gpu.adapter().caches_pipelines {
@@ -53,7 +53,7 @@ fn read_bytes(gpu: &Gpu) -> u64 {
     gpu.pipeline_cache().expect("there is a cache").read_bytes
 }
 
-/// Compiles a kernel, uses it, and gives the answer's bytes.
+/// Compiles and runs a kernel, and returns the bytes of its output.
 fn compute(gpu: &Gpu) -> Vec<u8> {
     let mut sketch = Sketch::new();
     let input = sketch.input(DataType::Float32, &[4]);
@@ -81,7 +81,7 @@ fn compiled_pipelines_are_found_by_the_next_device() {
     assert!(0 < read_bytes(&second) && read_bytes(&second) < written.len() as u64);
     assert_eq!(compute(&second), answer);
     assert_eq!(fs::read_dir(&place).unwrap().count(), 1, "nothing unfinished lies about");
-    // SwiftShader puts a header of its own around what it was given, so that the file need not be the same.
+    // SwiftShader wraps the data in its own header, so the file may differ.
     assert!(read_bytes(&open(&place)) > 0, "a load that compiles nothing new leaves a good file");
 }
 
@@ -116,7 +116,7 @@ fn damaged_cache_file_is_replaced() {
 fn unwritable_cache_folder_does_not_stop_loading() {
     let folder = Folder::new("unwritable");
     let answer = compute(&super::own_gpu());
-    // A file stands where the folder should be: not even root can make one there.
+    // A file has the path of the folder: not even root can create a folder there.
     let blocked = folder.0.join("file");
     fs::write(&blocked, b"").unwrap();
     let gpu = open(&blocked);
@@ -125,7 +125,7 @@ fn unwritable_cache_folder_does_not_stop_loading() {
     if !keeps(&gpu) {
         return;
     }
-    // A folder stands where the file should be.
+    // A folder has the path of the file.
     let other = open(&folder.0);
     fs::create_dir(other.pipeline_cache().unwrap().file).unwrap();
     let other = open(&folder.0);
@@ -148,7 +148,7 @@ fn cache_file_writable_by_others_is_ignored() {
     assert_eq!(mode(&file), 0o600);
     fs::set_permissions(&file, fs::Permissions::from_mode(0o622)).unwrap();
     assert_eq!(read_bytes(&open(&folder.0)), 0);
-    // Nor is what a link leads to, wherever that is.
+    // The target of a link is not written either.
     let elsewhere = folder.0.join("elsewhere");
     fs::rename(&file, &elsewhere).unwrap();
     fs::set_permissions(&elsewhere, fs::Permissions::from_mode(0o600)).unwrap();

@@ -1,4 +1,4 @@
-//! Keeps `docs/operators.md` in step with the registry and the exported programs.
+//! Keeps `docs/operators.md` in sync with the registry and the exported programs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use super::operators::{Fixture, fixture_graphs, samples};
 use crate::ir::{self, Value};
 use crate::ops::{OPS, OpDef};
 
-/// What tests run of an operator.
+/// The test coverage of an operator.
 #[derive(Default)]
 struct Tested {
     elements: BTreeSet<&'static str>,
@@ -17,7 +17,7 @@ struct Tested {
     by_hand: usize,
 }
 
-/// The element types of a call's tensors, those in lists among them.
+/// The element types of a call's tensors, including those in lists.
 fn elements(graph: &ir::Graph, call: &ir::Call) -> BTreeSet<&'static str> {
     let mut found = BTreeSet::new();
     for id in &call.args {

@@ -1,4 +1,4 @@
-//! Exported models fused and unfused, and the constants that fused operators share buffers of.
+//! Exported models fused and unfused, and the constants that fused operators join.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use crate::memory::{Memory, Place};
 use crate::reference::HostTensor;
 use crate::testing::{Dry, Sketch, compare_answers, i32s, noise, noise_bytes, run};
 
-/// Runs the calls of a graph; the answers of each, and the dispatches of the last.
+/// Runs the calls of a graph; returns their outputs, and the dispatches of the last.
 fn answers(gpu: &Gpu, graph: &LoadedGraph, calls: &[Vec<HostTensor>]) -> (Vec<Vec<TensorData<'static>>>, u64) {
     let mut state = graph.new_state().unwrap();
     let mut dispatches = 0;
@@ -45,13 +45,13 @@ fn fused_exported_graphs_agree_with_unfused() {
         }
         dispatches.push((fixture.name.clone(), before, after));
     }
-    // The last call of the sequence is a step of one token: a token's embedding, its logits, and for each of two layers
-    // norm + q, k, v, attention, output + sum, norm + gate, down + sum.
+    // The last call of the sequence is a step of one token: embedding, logits, and for each of two layers norm + QKV,
+    // attention, output + sum, norm + SwiGLU, down + sum.
     let tiny = dispatches.iter().find(|(name, ..)| name.starts_with("tiny_4w")).map(|(_, before, after)| (*before, *after));
     assert_eq!(tiny, Some((38, 12)), "{dispatches:?}");
 }
 
-/// Calls of a decoder that bring so many tokens at such positions.
+/// Calls of a decoder with these numbers of tokens and positions.
 fn steps(shapes: &[(u32, i32)]) -> Vec<Vec<HostTensor>> {
     let call = |&(count, at): &(u32, i32)| {
         let tokens = noise_bytes(u64::from(count) + u64::from(at.unsigned_abs()), count as usize);
@@ -60,7 +60,7 @@ fn steps(shapes: &[(u32, i32)]) -> Vec<Vec<HostTensor>> {
     shapes.iter().map(call).collect()
 }
 
-/// Prompts in pieces, steps, and going back, of exported decoders whose caches hold so many tokens.
+/// Prefill in pieces, decode steps, and rewinds, on exported decoders with caches of this many tokens.
 #[test]
 fn fused_decoders_agree_after_rewinding() {
     let llamas = fixture_graphs().into_iter().filter(|fixture| fixture.name.starts_with("tiny_"));
@@ -78,7 +78,7 @@ fn fused_decoders_agree_after_rewinding() {
         }
         dispatches.push((before, after));
     }
-    // The model in the box has eight layers of five dispatches, and two around them.
+    // The bundled model has eight layers of five dispatches, and two more.
     assert_eq!(dispatches, [(38, 12), (53, 49), (21, 7), (134, 42)]);
 }
 
@@ -159,7 +159,7 @@ fn constants_are_uploaded_only_where_used() {
     let scales = [4, 8, 12].map(|rows| joining.scales(rows));
     joining.call(&[(a, scales[0], 4), (b, scales[1], 8)]);
     joining.call(&[(alone, scales[2], 12)]);
-    // Of the joined ones the first weights are also an output, and the last constant is nobody's.
+    // The first of the joined weights is also an output, and the last constant is unused.
     joining.sketch.output(a);
     joining.weights(16);
     let asked = std::sync::Mutex::new(Vec::new());
@@ -172,13 +172,13 @@ fn constants_are_uploaded_only_where_used() {
         block_on(LoadedGraph::load(&gpu, joining.sketch.decode().unwrap(), &bytes, &LoadOptions::default())).unwrap();
     let mut asked = std::mem::take(&mut *asked.lock().unwrap());
     asked.sort_unstable();
-    // a, b, alone, and the scales of each: a once although it goes to two places, the constant that nobody reads not at all.
+    // a, b, alone, and the scales of each: a once although it has two destinations, the unused constant not at all.
     assert_eq!(asked, [0, 1, 2, 3, 4, 5]);
     let mut state = graph.new_state().unwrap();
     let x = crate::testing::f32s(&[3, 32], noise(1, 96));
     let outputs = run(&graph, &mut state, &[x]).unwrap();
     assert_eq!(outputs[3].bytes, joining.sketch.constants[0]);
-    // Its joined weights and scales are as many bytes as those of its parts.
+    // Its joined weights and scales have as many bytes as their parts.
     let error = block_on(LoadedGraph::load(
         &gpu,
         joining.sketch.decode().unwrap(),
@@ -193,7 +193,7 @@ fn only_constants_are_joined() {
     let mut joining = Joining::new();
     let (a, b, scales) = (joining.weights(8), joining.weights(8), [joining.scales(8), joining.scales(8)]);
     joining.call(&[(a, scales[0], 8), (b, scales[1], 8)]);
-    // A buffer that a call stores into begins as a constant, and does not stay one.
+    // A buffer that a call stores into is initially a constant, and does not stay one.
     joining.sketch.call("pteron.store", &[scales[1], scales[0]]);
     let error = joining.sketch.decode().unwrap_err().to_string();
     assert!(error.contains(&format!("has tensor {}, which is no constant of the file", scales[0])), "{error}");

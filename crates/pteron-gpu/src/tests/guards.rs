@@ -1,4 +1,4 @@
-//! Guard bytes: a kernel that writes past its buffer is found, and nothing else is.
+//! Guard bytes: a kernel that writes past its buffer is detected, without false positives.
 
 use crate::engine::{Gpu, GpuOptions, Input, LoadOptions, LoadedGraph, TensorData, block_on};
 use crate::error::{Error, OpError};
@@ -26,7 +26,7 @@ static UNCHECKED: KernelDef =
 static DEF: OpDef =
     OpDef { names: &["test.overrun"], internal: &[], kernels: &[&CHECKED, &UNCHECKED], decode: |_| unreachable!() };
 
-/// What it would reach if it were right.
+/// The reach of a correct kernel.
 fn reach(call: &DispatchView<'_>) -> Option<Reached> {
     let words = count(call.params::<Params>()?.words);
     Some(Reached::new().array(words, 4).array(words, 4))
@@ -92,7 +92,7 @@ fn write_past_a_buffer_is_detected() {
     for past in [0, 1, 100, 255] {
         let graph = load(&gpu, overrunning(&UNCHECKED, past));
         let mut state = graph.new_state().unwrap();
-        // Guards are whole again afterwards, so the second call says the same as the first.
+        // Guards are restored afterwards, so the second call reports the same as the first.
         for call in 0..2 {
             let Err(Error::GuardBytes { buffer, place, operators }) = block_on(graph.call(&mut state, &ones())) else {
                 panic!("call {call}: nothing was found {past} words past the end");
@@ -105,7 +105,8 @@ fn write_past_a_buffer_is_detected() {
     }
 }
 
-/// Tests of reach functions bind no more than those say: a kernel that touches more shows, because software adapters drop it.
+/// Tests of reach functions bind no more than the declared reach: software adapters drop further accesses, which shows in
+/// the output.
 #[test]
 fn write_past_the_reach_is_dropped_when_the_binding_ends_there() {
     let gpu = gpu(true);

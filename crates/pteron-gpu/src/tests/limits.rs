@@ -1,4 +1,4 @@
-//! The edges: what is too large for an adapter, grids that fold, and tensors without elements.
+//! Limits: sizes too large for an adapter, folded grids, and empty tensors.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use crate::ir::{Constant, ConstantId, ConstantSource, DataType, Value};
 use crate::plan::Grid;
 use crate::testing::{Dry, Sketch, check, f32s, i32s, noise, run, skip};
 
-/// A graph that negates `rows` rows of 1,024 floats: an input, or a constant that nobody has bytes for.
+/// A graph that negates `rows` rows of 1,024 floats: an input, or a constant without bytes.
 fn large(rows: u32, constant: bool) -> Sketch {
     let mut sketch = Sketch::new();
     let x = sketch.tensor(DataType::Float32, &[rows, 1024]);
@@ -84,14 +84,14 @@ fn one_workgroup_per_row_folds_past_the_grid_limit() {
     sketch.output(out);
     let grid = Dry::new(&sketch).unwrap().planned.plans()[0].steps[0].grid;
     assert_eq!((grid.x, grid.y), (rows.div_ceil(2), 2));
-    // Folded, not folded, folded again, and one group past a whole grid.
+    // Folded, not folded, folded again, and one workgroup past a whole grid.
     let calls = [rows, 3, rows - 1, Grid::LIMIT].map(|rows| vec![f32s(&[rows, 4], noise(rows.into(), rows as usize * 4))]);
     check(&sketch, &calls, 1e-5);
 }
 
 #[test]
 fn one_thread_per_element_folds_past_the_grid_limit() {
-    // What comes back is small: only what lies between is large.
+    // The output is small: only intermediates are large.
     let count = Grid::LIMIT * 256 + 1000;
     let mut sketch = Sketch::new();
     let numbers = [0, i64::from(count), 1].map(|number| sketch.int(number));

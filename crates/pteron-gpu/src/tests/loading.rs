@@ -1,4 +1,5 @@
-//! How far loading is: told as it goes, and complete in the end. Uploads and compilers run at once, and either may fail.
+//! Loading progress: reported meanwhile, and complete at the end. Uploads and compilation run concurrently, and either may
+//! fail.
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
@@ -23,7 +24,7 @@ fn sketch() -> (Sketch, Vec<u8>) {
     (sketch, bytes)
 }
 
-/// Loads a graph, and gives all that was told meanwhile.
+/// Loads a graph, and returns it with all progress reports.
 fn load(gpu: &Gpu, sketch: &Sketch) -> (LoadedGraph, Vec<LoadProgress>) {
     let told = Arc::new(Mutex::new(Vec::new()));
     let listener = OnProgress::new({
@@ -42,7 +43,7 @@ fn load(gpu: &Gpu, sketch: &Sketch) -> (LoadedGraph, Vec<LoadProgress>) {
 #[test]
 fn progress_ends_at_the_announced_totals() {
     let (gpu, (sketch, bytes)) = (own_gpu(), sketch());
-    // The device holds whole words.
+    // The device stores whole words.
     let total_bytes = bytes.len().next_multiple_of(4) as u64;
     // The second time the device has the pipeline already.
     for _ in 0..2 {
@@ -62,7 +63,7 @@ fn progress_ends_at_the_announced_totals() {
     assert_eq!(gpu.counts().pipelines, 1);
 }
 
-/// Constants of all lengths behind one another, so that batches begin and end inside them and at every alignment.
+/// Adjacent constants of all lengths, so that batches begin and end inside them and at every alignment.
 #[test]
 fn constants_of_any_length_are_uploaded_whole() {
     let lengths = [1, 2, 3, 4, 5, 4097, (8 << 20) - 3, 7, (8 << 20) + 1, 1 << 16, (20 << 20) + 2, 9];
@@ -81,7 +82,8 @@ fn constants_of_any_length_are_uploaded_whole() {
     }
 }
 
-/// A state that does not start at zero comes from the file, however many bytes before it are zero; one that does needs nothing.
+/// A state with a nonzero initial value is read from the file, however many leading zeros it has; a zero state needs
+/// nothing.
 #[test]
 fn states_start_as_the_file_has_them() {
     let sketch = two_caches(2048, [0.5, 0.0]);
@@ -107,7 +109,7 @@ fn failed_upload_is_reported_and_the_device_stays_usable() {
 fn device_lost_while_loading_is_reported() {
     let (gpu, (sketch, bytes)) = (own_gpu(), sketch());
     let graph = PreparedGraph::new(&gpu, sketch.decode().unwrap(), &LoadOptions::default()).unwrap();
-    // Lost when the first constant is asked for: compilers are at work by then, and nothing is uploaded.
+    // The device is lost when the first constant is requested: pipelines are compiling by then, and nothing is uploaded.
     let constants = |_| {
         gpu.destroy();
         Some(Cow::Borrowed(bytes.as_slice()))
@@ -116,8 +118,8 @@ fn device_lost_while_loading_is_reported() {
     assert!(matches!(lost, Error::Lost(_)), "{lost}");
 }
 
-/// What the allocator has reserved is little more than what a graph needs: constants that are joined are not there twice, and
-/// staging buffers are gone.
+/// The allocator reserves little more than a graph needs: joined constants are not duplicated, and staging buffers are
+/// freed.
 #[test]
 fn allocated_memory_is_close_to_needed() {
     let gpu = own_gpu();
@@ -140,7 +142,7 @@ fn allocated_memory_is_close_to_needed() {
     let Some(allocated) = gpu.allocated() else { return };
     assert!(allocated.used_bytes <= allocated.reserved_bytes, "{allocated:?}");
     assert!(allocated.used_bytes >= graph.memory_bytes(), "{allocated:?}, {}", graph.memory_bytes());
-    // What the host writes and reads back is another copy of this graph's input and output, which is not so for a model's.
+    // Staging and readback hold another copy of this graph's input and output, which a model's do not.
     let copies = 2 * 4 * u64::from(floats);
     let most = (needed.constant_bytes + needed.activation_bytes + copies) * 110 / 100;
     assert!(allocated.reserved_bytes <= most, "{allocated:?}, at most {most}, {needed:?}");

@@ -1,4 +1,4 @@
-//! No tensor's memory is written while somebody still wants what it holds: graphs are run on paper, place by place.
+//! No tensor's memory is overwritten while it is still needed: graphs are simulated on the host, place by place.
 
 use std::collections::HashMap;
 
@@ -12,16 +12,16 @@ use crate::plan::Caps;
 use crate::resize::Planned;
 use crate::shape::Dims;
 
-/// What a place holds: a tensor's elements, or something of no use to others.
+/// The content of a place: a tensor's elements, or scratch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Content {
     Tensor(TensorId),
     Scratch,
 }
 
-/// Follows the operators and what each place holds. Returns how often memory was used again.
+/// Simulates the operators and the content of each place. Returns how often memory was reused.
 fn walk(graph: &Graph, planned: &Planned, memory: &Memory, what: &str) -> usize {
-    // An alias has the elements of the tensor it looks at.
+    // An alias has the elements of the tensor it refers to.
     let mut origins: Vec<TensorId> = (0..graph.tensors.len()).map(|id| TensorId(u32::try_from(id).unwrap())).collect();
     let place = |tensor: TensorId| memory.tensors[tensor.index()].unwrap_or_else(|| panic!("{what}: {tensor} has no place"));
     let mut held: HashMap<Place, Content> = HashMap::new();
@@ -50,7 +50,7 @@ fn walk(graph: &Graph, planned: &Planned, memory: &Memory, what: &str) -> usize 
             origins[out.index()] = origins[source.index()];
             continue;
         }
-        // A dispatch may bind a buffer that it writes only once.
+        // A dispatch must not bind a buffer twice when it writes it.
         let mut written: Vec<Place> = Vec::new();
         let reads: Vec<Place> = node.flow.reads.iter().map(|&tensor| place(tensor)).collect();
         for &tensor in node.flow.writes.iter().chain(&node.flow.mutates) {
@@ -85,7 +85,7 @@ fn walk(graph: &Graph, planned: &Planned, memory: &Memory, what: &str) -> usize 
     again
 }
 
-/// A shared object holds the largest that a tensor in it can be.
+/// Checks that a shared object holds the largest size of a tensor in it.
 fn sizes(graph: &Graph, planned: &Planned, memory: &Memory, tensor: TensorId, what: &str) {
     if let Some(Place::Object(object)) = memory.tensors[tensor.index()] {
         let bytes = graph.info(tensor).elem.bytes(planned.bounds()[tensor.index()].count());
@@ -119,7 +119,7 @@ fn large_short_lived_tensors_share_memory() {
     let bounds: Vec<Dims> = graph.inputs.iter().map(|&input| graph.info(input).bound).collect();
     let planned = Planned::at_bounds(&graph, &bounds, Caps::PORTABLE).unwrap();
     let memory = Memory::plan(&graph, &planned).unwrap();
-    // Both sides of a gate and what goes through it are the largest there is. All layers have them in the same three objects.
+    // Both factors of SwiGLU and their product are the largest tensors. All layers place them in the same three objects.
     let scratch = || planned.recipes().iter().flat_map(|recipes| &recipes.scratch);
     let largest = scratch().max().unwrap();
     assert!(*largest > 0 && scratch().filter(|bytes| *bytes == largest).count() >= 2);
@@ -133,7 +133,7 @@ fn no_two_live_tensors_share_memory_in_exported_graphs() {
     let mut again = 0;
     for fixture in fixture_graphs() {
         for fusions in [Fusions::NONE, Fusions::ALL] {
-            // Operators that are not there yet are no matter of memory.
+            // Unsupported operators do not concern memory.
             let Ok(graph) = Graph::decode_with(fixture.sketch.graph.clone(), &fusions) else { continue };
             graphs += 1;
             again += plan(&graph, &fixture.name);

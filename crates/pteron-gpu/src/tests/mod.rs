@@ -1,4 +1,4 @@
-//! Tests of the graph and the engine as a whole; those of single operators are beside them.
+//! Tests of the graph and the engine as a whole; tests of single operators are beside them.
 
 mod blow_ups;
 mod bounds;
@@ -20,13 +20,13 @@ use crate::engine::{Gpu, GpuOptions, LoadOptions, LoadedGraph, block_on};
 use crate::ir::DataType;
 use crate::testing::Sketch;
 
-/// A device of one test alone, so that nobody else's work is counted.
+/// A separate device per test, so that other work is not counted.
 fn own_gpu() -> Gpu {
     let options = GpuOptions { adapter: std::env::var("PTERON_ADAPTER").ok(), ..GpuOptions::default() };
     block_on(Gpu::open(&options)).expect("tests need an adapter; the test command installs one in software")
 }
 
-/// Two caches of so many rows; what stands in the last row of each at the start is given. The input is their first row.
+/// Two caches of `rows` rows with the given initial value in the last row of each. The input is their first row.
 fn two_caches(rows: u32, last: [f32; 2]) -> Sketch {
     let mut sketch = Sketch::new();
     let row = sketch.input(DataType::Float32, &[1, 1, 1, 4]);
@@ -40,7 +40,7 @@ fn two_caches(rows: u32, last: [f32; 2]) -> Sketch {
     sketch
 }
 
-/// What such a cache holds.
+/// The content of such a cache.
 fn cache_values(rows: u32, first: f32, last: f32) -> Vec<f32> {
     let mut values = vec![0.0; 4 * rows as usize];
     let end = values.len() - 4;

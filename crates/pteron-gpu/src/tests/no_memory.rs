@@ -1,4 +1,4 @@
-//! Memory that is not there, at every place that asks for some: an error, nothing left behind, and the next load works.
+//! Out-of-memory at every allocation: an error, no leaks, and the next load works.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::ir::{Constant, ConstantId, ConstantSource, DataType, Value};
 use crate::testing::{Sketch, f32s, noise, run, skip};
 
-/// A product with constants that are joined or alone, caches that start as zeros and as something else, and two outputs.
+/// A product with joined and individual constants, caches that are initially zero and not, and two outputs.
 fn sketch() -> Sketch {
     let mut sketch = super::two_caches(8, [0.0, 5.0]);
     let weight = sketch.floats(&[4, 4], &noise(1, 16));
@@ -25,7 +25,7 @@ fn options(limit: Option<u64>) -> LoadOptions {
     LoadOptions { memory: SharedBudget::new(limit), max_in_flight: 2, ..LoadOptions::default() }
 }
 
-/// Loads, makes two states, one a copy, and calls.
+/// Loads, creates two states, one as a copy, and calls.
 fn all(gpu: &Gpu, sketch: &Sketch, options: &LoadOptions) -> Result<Vec<u8>> {
     let graph: LoadedGraph = sketch.load_on(gpu, options)?;
     let state = graph.new_state()?;
@@ -33,7 +33,7 @@ fn all(gpu: &Gpu, sketch: &Sketch, options: &LoadOptions) -> Result<Vec<u8>> {
     Ok(outputs.into_iter().flat_map(|output| output.bytes.into_owned()).collect())
 }
 
-/// Bytes that live on the device, when it has done all it was given.
+/// Bytes allocated on the device, after it has completed all work.
 fn allocated(gpu: &Gpu) -> Option<u64> {
     crate::engine::block_on(gpu.wait_idle()).unwrap();
     gpu.allocated().map(|allocated| allocated.used_bytes)
@@ -79,7 +79,7 @@ fn every_exceeded_budget_is_an_error_without_leaks() {
         match ended {
             Err(Error::TooLarge { what, need, limit: found, by }) => {
                 assert!(found == limit && need > limit && by == "the memory budget", "{what}: {need} of {found} by {by}");
-                // All that is known beforehand is refused before anything is made.
+                // Requirements that are known beforehand are rejected before anything is allocated.
                 assert!(needs.len() > 1 || made(&gpu) == before || what != "all that is loaded with one state");
                 needs.insert((need, what));
                 limit = if limit + 64 < need { limit + (need - limit) / 2 } else { limit + 16 };
@@ -100,7 +100,7 @@ fn every_exceeded_budget_is_an_error_without_leaks() {
 fn graph_above_device_memory_is_rejected_before_allocation() {
     let gpu = own_gpu();
     let Some(memory) = gpu.memory_bytes() else { return skip("does not report its memory") };
-    // Each constant fits a buffer, all of them do not fit the device.
+    // Each constant fits a buffer, but all of them do not fit the device.
     let limit = gpu.adapter().limits.max_storage_buffer_binding_size.min(1 << 30);
     let rows = u32::try_from(limit / 16).unwrap();
     let mut sketch = Sketch::new();

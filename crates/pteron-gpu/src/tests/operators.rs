@@ -1,5 +1,5 @@
-//! Every operator of the registry against its plain reference: exported graphs with the inputs they were exported with, and
-//! for names that no exported graph has, sketches by hand. An operator that neither has fails the last test here.
+//! Every operator of the registry against its plain reference: exported graphs with their exported inputs, and hand-written
+//! sketches for names that no exported graph has. An operator without either fails the last test here.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -15,12 +15,12 @@ use crate::ops::sdpa::ROTARY;
 use crate::reference::{HostData, HostTensor};
 use crate::testing::{Sketch, check, dims, f32s, i32s, noise, noise_bytes};
 
-/// A graph of a file, and the calls of its program that are calls of this graph alone.
+/// A graph of a file, and the calls of its program that run this graph alone.
 pub(super) struct Fixture {
     pub(super) name: String,
     pub(super) sketch: Sketch,
     pub(super) calls: Vec<Vec<HostTensor>>,
-    /// Why each other call of the program is not among them.
+    /// The reasons for leaving out other calls of the program.
     pub(super) not_compared: Vec<String>,
 }
 
@@ -94,7 +94,7 @@ fn read(folder: &Path, name: &Json, pte: &Json, ptd: &Json, calls: &[&Json], fix
     }
 }
 
-/// Widens 16-bit floats and narrows 64-bit integers, as the references hold them.
+/// Widens 16-bit floats and narrows 64-bit integers, as in the references.
 fn in_32_bits(mut sketch: Sketch) -> Sketch {
     let mut done = BTreeSet::new();
     for value in &mut sketch.graph.values {
@@ -133,11 +133,11 @@ fn integers(bytes: &[u8], dtype: &str) -> Vec<i32> {
 /// Exported programs with an operator that is not supported.
 const UNSUPPORTED: [&str; 1] = ["upsample_bilinear"];
 
-/// Why a call of a program is no call of one graph: the conformance suite compares it.
+/// The reason if a call of a program is not a call of one graph: the conformance suite compares it.
 const SEVERAL_GRAPHS: &str = "the program has several graphs";
 const OTHER_INPUTS: &str = "the program's inputs are not the graph's";
 
-/// The inputs of a call, or why they are not the graph's own.
+/// The inputs of a call, or the reason why they are not the graph's own.
 fn inputs(folder: &Path, graph: &ir::Graph, call: &Json) -> Result<Vec<HostTensor>, String> {
     let files = call["inputs"].as_array().unwrap();
     if files.len() != graph.inputs.len() {
@@ -145,7 +145,7 @@ fn inputs(folder: &Path, graph: &ir::Graph, call: &Json) -> Result<Vec<HostTenso
     }
     let input = |(file, id): (&Json, &ir::ValueId)| {
         let shape: Vec<u32> = serde_json::from_value(file["shape"].clone()).unwrap();
-        // Plain numbers are no files.
+        // Plain numbers have no files.
         let Some(path) = file["path"].as_str() else { return Err(OTHER_INPUTS.to_owned()) };
         let bytes = std::fs::read(folder.join(path)).unwrap();
         let (dtype, tensor) = (file["dtype"].as_str().unwrap(), graph.value(*id).and_then(Value::as_tensor).unwrap());
@@ -172,7 +172,7 @@ fn exported_graphs_agree_with_their_references() {
     }
 }
 
-/// Sketches by hand, each with calls, of operators that no exported graph has.
+/// Hand-written sketches with calls, for operators that no exported graph has.
 pub(super) fn samples() -> Vec<Sample> {
     let mut samples = Vec::new();
     samples.extend([clones(), symbols(), update_cache(), choice(), turned("aten.t_copy.default"), linears()]);
@@ -193,7 +193,7 @@ fn rows(calls: &[u32], width: u32, make: fn(f32) -> f32) -> Vec<Vec<HostTensor>>
     calls.iter().map(call).collect()
 }
 
-/// A matrix turned over.
+/// A transposed matrix.
 fn turned(name: &str) -> Sample {
     let mut sketch = Sketch::new();
     let x = sketch.input(DataType::Float32, &[11, 7]);
@@ -207,7 +207,7 @@ fn turned(name: &str) -> Sample {
     (sketch, rows(&[11, 1, 6], 7, |x| x))
 }
 
-/// The likeliest token of the last row of logits.
+/// The argmax of the last row of logits.
 fn choice() -> Sample {
     let mut sketch = Sketch::new();
     let (logits, how) = (sketch.input(DataType::Float32, &[3, 40]), sketch.input(DataType::Int32, &[4]));
@@ -218,7 +218,7 @@ fn choice() -> Sample {
     (sketch, calls.to_vec())
 }
 
-/// Two products of rows that are normalised first, with 4-bit weights of one buffer.
+/// Two linears of normalised rows, with 4-bit weights in one buffer.
 fn linears() -> Sample {
     let mut sketch = Sketch::new();
     let x = sketch.input(DataType::Float32, &[11, 32]);
@@ -264,7 +264,7 @@ fn update_cache() -> Sample {
     (sketch, calls.to_vec())
 }
 
-/// A view whose sizes come through every operator on symbols.
+/// A view whose sizes pass through every operator on symbols.
 fn symbols() -> Sample {
     let mut sketch = Sketch::new();
     let x = sketch.input(DataType::Float32, &[12, 4]);

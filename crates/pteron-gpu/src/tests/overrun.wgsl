@@ -1,4 +1,4 @@
-// Copies words and writes one more, past what the host says that it reaches: a kernel that guard bytes must catch.
+// Copies words and writes one more, past the declared reach: a kernel that guard bytes must catch.
 struct Params {
     words: u32,
     past: u32,

@@ -44,7 +44,7 @@ fn number(pending: PendingCall) -> i32 {
     i32::from_le_bytes(readback.output.bytes.as_ref().try_into().unwrap())
 }
 
-/// What a state that starts with `first` computes, step by step.
+/// The expected values of a state that starts with `first`, step by step.
 fn expected(first: i32, steps: i32) -> Vec<i32> {
     let next = |x: &mut i32, step| {
         *x = *x * 2 + step;

@@ -1,10 +1,10 @@
-//! Random graphs over live dims, the same for the same seed whatever the bounds.
+//! Random graphs over live dims; a seed gives the same graph whatever the bounds.
 
 use crate::ir::{DataType, Value, ValueId};
 use crate::reference::HostTensor;
 use crate::testing::{Sketch, f32s, i32s, noise};
 
-/// Numbers that look random and are the same every time.
+/// A deterministic pseudo-random generator.
 pub(super) struct Random(u64);
 
 impl Random {
@@ -24,9 +24,9 @@ impl Random {
     }
 }
 
-/// Rows of the table that tokens and positions name.
+/// Rows of the table that tokens and positions index.
 pub(super) const TABLE_ROWS: u32 = 24;
-/// The most a live dim may be.
+/// The largest live dims.
 pub(super) const MOST: [u32; 2] = [17, 9];
 
 /// A dim: fixed, or one of the live ones.
@@ -51,7 +51,7 @@ pub(super) struct RandomGraph {
 struct Builder {
     random: Random,
     sketch: Sketch,
-    /// How large the live dims may be in this build.
+    /// The largest live dims of this graph.
     most: [u32; 2],
     /// The live dims as symbolic scalars.
     sizes: [ValueId; 2],
@@ -131,7 +131,7 @@ impl Builder {
         self.out("aten.select_copy.int", vec![table, zero, start], vec![Dim::Fixed(width)]);
     }
 
-    /// One more operator on something there is, more often on what is new.
+    /// Adds an operator on an existing tensor, preferring recent ones.
     fn step(&mut self) {
         let count = u32::try_from(self.nodes.len()).unwrap();
         let newest = count - self.random.below(count.min(4)) - 1;
@@ -168,7 +168,7 @@ impl Builder {
         self.out(name, vec![node.id], node.dims.clone());
     }
 
-    /// The same elements with a size of 1 more, with two sizes joined, or with one split.
+    /// The same elements with an additional dim of 1, with two dims merged, or with one split.
     fn view(&mut self, node: &Node) {
         let mut dims = node.dims.clone();
         let last = dims.last().copied();
@@ -212,7 +212,7 @@ impl Builder {
         self.out("aten.linear.default", vec![node.id, weight, bias], dims);
     }
 
-    /// Part of the last dim, or all of the first.
+    /// Slices part of the last dim, or all of the first.
     fn slice(&mut self, node: &Node) {
         let Some(&Dim::Fixed(width)) = node.dims.last() else { return self.unary(node) };
         let mut dims = node.dims.clone();
@@ -230,7 +230,7 @@ impl Builder {
         self.out("aten.slice_copy.Tensor", vec![node.id, axis, from, to, one], dims);
     }
 
-    /// The last of the first dim: where that is live, which one it is moves, and a call without any is refused.
+    /// Selects the last index of the first dim: if the dim is live, the index varies, and an empty dim is rejected.
     fn select(&mut self, node: &Node) {
         if node.dims.len() < 2 {
             return self.unary(node);
@@ -239,7 +239,7 @@ impl Builder {
         self.out("aten.select_copy.int", vec![node.id, axis, index], node.dims[1..].to_vec());
     }
 
-    /// The newest tensor and two others, one of them twice.
+    /// Outputs the newest tensor and two others, one of them twice.
     fn outputs(&mut self) {
         let any = self.random.of(&self.nodes).id;
         let newest = self.nodes[self.nodes.len() - 1].id;

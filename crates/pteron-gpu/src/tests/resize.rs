@@ -1,4 +1,5 @@
-//! Random graphs through random sequences of live shapes: a resized graph is a fresh one, and a refused resize is none.
+//! Random graphs through random sequences of live shapes: a resized graph equals a fresh one, and a rejected resize changes
+//! nothing.
 
 use super::random::{MOST, Random, RandomGraph, TABLE_ROWS};
 use super::{load_on, own_gpu};
@@ -11,7 +12,7 @@ use crate::resize::{LiveInput, Planned};
 use crate::shape::Dims;
 use crate::testing::{Dry, f32s, i32s, run};
 
-/// Live dims of a call: anything, the largest and the smallest more often.
+/// Random live dims of a call, preferring the largest and the smallest.
 fn live_dims(random: &mut Random) -> [u32; 2] {
     MOST.map(|most| match random.below(8) {
         0 => most,
@@ -60,11 +61,11 @@ fn resized_graph_agrees_bitwise_with_a_fresh_one() {
             }
         }
     }
-    // Calls without a token are refused by graphs that select the last one; most others answer.
+    // Graphs that select the last token reject calls without tokens; most others succeed.
     assert!(answered > 80 && refused > 0, "{answered} answered, {refused} refused");
 }
 
-/// Calls that must be refused, made from one that is not.
+/// Calls that must be rejected, derived from a valid one.
 fn bad_calls(good: &[HostTensor]) -> Vec<Vec<HostTensor>> {
     let with = |index: usize, tensor: HostTensor| {
         let mut inputs = good.to_vec();
@@ -107,7 +108,7 @@ fn nothing_refused_leaves_a_trace(
     }
     assert_eq!(gpu.counts(), counts, "{what}: refused calls did something");
     assert_eq!(run(loaded, state, inputs).unwrap(), before, "{what}: another answer after refused calls");
-    // Parameters and per-step words are as before, so nothing but the inputs had to be written.
+    // Parameters and per-step words are unchanged, so only the inputs had to be written.
     let bytes: usize = [0, 2, 3].iter().map(|&index| inputs[index].data.len() * 4).sum();
     let written = gpu.counts().written_bytes - counts.written_bytes;
     assert!(written <= bytes as u64, "{what}: {written} bytes were written, inputs are {bytes}");
@@ -123,7 +124,7 @@ fn live_inputs(inputs: &[HostTensor]) -> Vec<LiveInput<'_>> {
         .collect()
 }
 
-/// The operators that read something that differs between two sets of live values.
+/// The operators that read a value that differs between two sets of live values.
 fn readers_of_changes(graph: &Graph, before: &Live, after: &Live) -> Vec<usize> {
     let reads_change = |node: &usize| {
         let flow = &graph.nodes[*node].flow;
@@ -143,7 +144,7 @@ fn resize_plans_each_affected_operator_once() {
         let mut random = Random::new(seed + 2000);
         let mut live = MOST;
         for call in 0..8 {
-            // Often one dim changes alone, or the position, or nothing.
+            // Often only one dim changes, or the position, or nothing.
             let next = live_dims(&mut random);
             live = random.of(&[next, [live[0], next[1]], [next[0], live[1]], live]);
             let inputs = graph.inputs(&mut random, live);
@@ -172,7 +173,7 @@ fn resize_plans_each_affected_operator_once() {
     assert!(planned > 1000 && untouched > 1000, "{planned} planned, {untouched} not");
 }
 
-/// A graph that goes from its bounds straight to these inputs.
+/// A graph that is resized from its bounds directly to these inputs.
 fn planned_at_once(graph: &Graph, inputs: &[HostTensor]) -> Planned {
     let bounds: Vec<Dims> = graph.inputs.iter().map(|&input| graph.info(input).bound).collect();
     let mut planned = Planned::at_bounds(graph, &bounds, Caps::PORTABLE).unwrap();

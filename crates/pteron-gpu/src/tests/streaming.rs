@@ -1,4 +1,4 @@
-//! Constants that come in pieces.
+//! Constants that arrive in pieces.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use crate::ir::{ConstantId, DataType};
 use crate::testing::{Sketch, dims, gpu};
 use proptest::prelude::*;
 
-/// A sum of the input and constants of every form, one of them twice under different ids.
+/// A sum of the input and constants of every type, one of them twice under different ids.
 fn sums() -> Sketch {
     let mut sketch = Sketch::new();
     let floats: Vec<u8> = (0..7u8).flat_map(|at| (f32::from(at) * 0.5).to_le_bytes()).collect();
@@ -46,7 +46,7 @@ fn whole(sketch: &Sketch) -> LoadedGraph {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// Whatever the pieces, and however often a constant is begun again.
+    /// Outputs are independent of the pieces, and of how often a constant is restarted.
     #[test]
     fn pieces_give_what_the_whole_gives(cuts in prop::collection::vec(1usize..12, 1..8), again in 0usize..30) {
         let sketch = sums();
@@ -91,7 +91,7 @@ fn before_constants_come_they_are_zeros() {
     assert_eq!(answer(filling.incomplete()), zeros);
 }
 
-/// Two states, one that does not start at zero. What came damaged before leaves nothing behind, in memory either.
+/// Two states, one with a nonzero initial value. Damaged pieces leave no trace, in memory either.
 #[test]
 fn states_start_as_the_file_has_them_after_damage_too() {
     let sketch = two_caches(64, [0.5, 0.0]);

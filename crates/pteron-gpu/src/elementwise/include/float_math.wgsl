@@ -160,7 +160,7 @@ fn pow_by_squaring(v: vec4<f32>, times: vec4<f32>) -> vec4<f32> {
     var left = vec4<u32>(min(abs(times), vec4<f32>(MAX_SQUARED_EXPONENT)));
     var power = v;
     var product = vec4<f32>(1.0);
-    // At most as many rounds as the largest exponent has bits.
+    // At most as many iterations as the largest exponent has bits.
     while any(left != vec4<u32>()) {
         product *= select(vec4<f32>(1.0), power, (left & vec4<u32>(1u)) == vec4<u32>(1u));
         power *= power;

@@ -81,7 +81,7 @@ fn enter_batch(batch: u32) -> bool {
     return batch < params.batches;
 }
 
-// Loads past the end read the last element instead. Only what reaches past the end of k has to be made 0.
+// Loads past the end read the last element instead. Only values past the end of k must be set to 0.
 
 fn before_end(k: u32) -> vec4<bool> {
     return vec4<u32>(k, k + 1u, k + 2u, k + 3u) < vec4<u32>(params.k);

@@ -1,11 +1,11 @@
-// 4-bit values as floats; 8 stands for zero.
-// A nibble put under the exponent whose lowest bit counts one at the nibble's place is a power of two plus the nibble: a
-// difference, which is exact, makes it the value, and costs less than a shift and a conversion.
+// Dequantises 4-bit values; 8 represents zero. A nibble is combined with an exponent whose lowest mantissa bit is at the
+// nibble's position, which gives a power of two plus the nibble. An exact subtraction leaves the value, and costs less than
+// a shift and a conversion.
 const NIBBLES = vec4<u32>(0xfu, 0xf0u, 0xf00u, 0xf000u);
 const EXPONENTS = vec4<u32>(0x4b000000u, 0x49000000u, 0x47000000u, 0x45000000u);
 const ZEROES = vec4<f32>(8388616.0, 524296.0, 32776.0, 2056.0);
 
-// 1: of the two values in a byte, the first is in its high half.
+// 1: of the two values in a byte, the first is in the high nibble.
 override HIGH_FIRST: u32 = 0u;
 
 // Four values from the low half of a word, the lowest first.

@@ -2,7 +2,7 @@
 
 //#include q4_dequantise
 
-// The two bytes at a byte offset, in the low half. Rows may start anywhere, so they may lie in two words.
+// The two bytes at a byte offset, in the low half. Rows may start anywhere, so they may span two words.
 fn two_bytes(at: u32) -> u32 {
     let low = weight[at / 4u] >> (at % 4u * 8u);
     if at % 4u < 3u {

@@ -1,10 +1,10 @@
-//! Graphs of operators whose kernels have no bounds checks, at sizes where those take different kernels.
+//! Graphs of operators whose kernels have no bounds checks, at sizes that select different kernels.
 
 use crate::ir::{DataType, Value, ValueId};
 use crate::testing::{Sketch, dims, noise, noise_bytes};
 use crate::tests::random::Random;
 
-/// A graph of operators whose kernels are unchecked, and calls of it that it takes: dims and integers of each input.
+/// A graph of operators with unchecked kernels, and valid calls: dims and integers of each input.
 pub(super) struct Valid {
     pub(super) sketch: Sketch,
     pub(super) calls: Vec<Vec<(Vec<u32>, Vec<i32>)>>,
@@ -28,7 +28,7 @@ fn linear(sketch: &mut Sketch, random: &mut Random, x: ValueId, rows: u32, k: u3
     out
 }
 
-/// A norm, two linears of it that are gated or not, and a sum.
+/// A norm, two linears of it with or without SwiGLU, and a sum.
 fn linears(random: &mut Random) -> Valid {
     let (rows, k) = (random.of(&[1, 8, 9, 40, 130]), random.of(&[64, 128, 96, 192]));
     let (n, also) = (random.of(&[8, 4, 32, 36, 7]), random.of(&[8, 16, 5]));
@@ -135,7 +135,7 @@ fn rotary(random: &mut Random) -> Valid {
     Valid { sketch, calls }
 }
 
-/// One of them.
+/// A random one of these graphs.
 pub(super) fn any(random: &mut Random) -> Valid {
     random.of(&[linears as fn(&mut Random) -> Valid, attention, elementwise, rotary, linears, attention])(random)
 }
