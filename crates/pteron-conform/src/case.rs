@@ -31,7 +31,7 @@ pub(crate) fn run(gpu: &Gpu, case: &Case, keep: Option<&Path>) -> Outcome {
         if !methods.contains_key(&name) {
             match load(gpu, &program, &name) {
                 Ok(loaded) => methods.insert(name.clone(), loaded),
-                Err(pteron::Error::Gpu(pteron_gpu::Error::UnknownOperator { name, .. })) => return Outcome::Missing(name),
+                Err(pteron::Error::UnsupportedOperator { name, .. }) => return Outcome::Missing(name),
                 Err(pteron::Error::Unsupported { reason, .. }) => return Outcome::Missing(reason),
                 Err(error) => return Outcome::Failed(error.to_string()),
             };

@@ -51,8 +51,10 @@ impl IntoJs for pteron::Error {
             E::File { .. } | E::Overlap { .. } => "bad-file",
             E::NotRead(_) => "missing",
             E::NoMethod { .. } => "no-such-method",
-            E::Unsupported { .. } => "unsupported",
+            E::Unsupported { .. } | E::UnsupportedOperator { .. } => "unsupported",
             E::Tensor(_) | E::Input { .. } => "input",
+            E::TooLarge { .. } | E::GpuOutOfMemory(_) | E::OutOfMemory(_) => "out-of-memory",
+            E::DeviceLost(_) => "device-lost",
             _ => "internal",
         };
         error(code, &self.to_string())

@@ -90,15 +90,50 @@ pub enum Error {
     /// The host has no memory left.
     #[error("{0}; close other programs, or load a smaller one")]
     OutOfMemory(#[from] OutOfMemory),
-    /// The graph or the GPU rejected the operation.
+    /// An operator that this build does not have.
+    #[error(
+        "operator {} is not supported (call {call}); `pteron inspect` lists what a program needs",
+        EscapedText::name(.name)
+    )]
+    UnsupportedOperator {
+        /// Its name.
+        name: String,
+        /// The call's position in its delegate.
+        call: usize,
+    },
+    /// More GPU memory than the device, or the budget given to the loader, allows. Nothing was created.
+    #[error("{what} needs {need} bytes, but {limit} are allowed by {by}")]
+    TooLarge {
+        /// What is too large.
+        what: String,
+        /// Bytes needed.
+        need: u64,
+        /// Bytes allowed.
+        limit: u64,
+        /// Who sets the limit.
+        by: &'static str,
+    },
+    /// The GPU has no memory left.
+    #[error("the GPU has not enough memory: {}", EscapedText::sentence(.0))]
+    GpuOutOfMemory(String),
+    /// The device was lost; what was loaded on it can be loaded again on a new one.
+    #[error("the GPU device was lost: {}", EscapedText::sentence(.0))]
+    DeviceLost(String),
+    /// Another error of the graph or the GPU.
     #[error("{0}")]
     Gpu(pteron_gpu::Error),
 }
 
 impl From<pteron_gpu::Error> for Error {
     fn from(error: pteron_gpu::Error) -> Self {
+        use pteron_gpu::Error as E;
         match error {
-            pteron_gpu::Error::Misuse(reason) => Self::Misuse(reason),
+            E::Misuse(reason) => Self::Misuse(reason),
+            E::UnknownOperator { name, index } => Self::UnsupportedOperator { name, call: index },
+            E::TooLarge { what, need, limit, by } => Self::TooLarge { what, need, limit, by },
+            E::OutOfMemory(reason) => Self::GpuOutOfMemory(reason),
+            E::HostMemory(error) => Self::OutOfMemory(error),
+            E::Lost(reason) => Self::DeviceLost(reason),
             other => Self::Gpu(other),
         }
     }

@@ -46,8 +46,8 @@ pub use pipelined::{CallInput, CallOutput, PendingCall};
 pub use program::{ConstantValue, FileRange, Program};
 pub use pteron_format::{Bytes, PartialFile, ScalarType};
 pub use pteron_gpu::engine::{
-    AdapterSummary, Allocated, Counts, DispatchTime, Feedback, Gpu, GpuOptions, LoadProgress, MemoryUse, OnProgress,
-    Precision, Profile, StateDtype, Timing, adapters,
+    AdapterSummary, Allocated, Counts, DeviceLimits, DispatchTime, Feedback, Gpu, GpuOptions, LoadProgress, MemoryUse,
+    OnProgress, Precision, Profile, StateDtype, Timing, adapters,
 };
 #[cfg(not(target_arch = "wasm32"))]
 pub use pteron_gpu::engine::{PipelineCacheSummary, block_on};

@@ -17,7 +17,7 @@ use pteron_format::{Problem, Pte};
 
 fn is_out_of_memory(error: &Error) -> bool {
     match error {
-        Error::OutOfMemory(_) | Error::Gpu(pteron_gpu::Error::HostMemory(_)) => true,
+        Error::OutOfMemory(_) => true,
         Error::Format { source, .. } => matches!(source.problem, Problem::OutOfMemory(_)),
         _ => false,
     }

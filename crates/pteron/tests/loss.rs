@@ -13,7 +13,7 @@ use pteron::{Error, Gpu, LoadOptions, Method, OnProgress, StreamingMethod, block
 
 fn lost<T: std::fmt::Debug>(result: pteron::Result<T>) {
     match result {
-        Err(Error::Gpu(pteron_gpu::Error::Lost(_))) => {}
+        Err(Error::DeviceLost(_)) => {}
         other => panic!("expected a lost device, got {other:?}"),
     }
 }
@@ -60,7 +60,7 @@ fn a_device_lost_while_a_call_waits_is_an_error() {
         std::thread::sleep(std::time::Duration::from_millis(100));
         gpu.destroy();
         let error = calls.join().unwrap();
-        assert!(matches!(error, Error::Gpu(pteron_gpu::Error::Lost(_))), "{error:?}");
+        assert!(matches!(error, Error::DeviceLost(_)), "{error:?}");
     });
 }
 
@@ -77,7 +77,7 @@ fn a_memory_budget_is_kept_before_anything_is_made() {
     for budget in [0, 1, bytes / 2, own, bytes - 1] {
         let before = gpu.counts();
         match budgeted(&gpu, budget) {
-            Err(Error::Gpu(pteron_gpu::Error::TooLarge { need, limit, by, .. })) => {
+            Err(Error::TooLarge { need, limit, by, .. }) => {
                 assert_eq!((need, limit, by), (bytes, budget, "the memory budget"), "all that is needed, and what there is");
             }
             other => panic!("{budget} of {bytes} bytes: {other:?}"),
@@ -210,7 +210,7 @@ fn states_count_in_the_memory_budget_and_give_it_back() {
         let copy = method.clone_state(&first).unwrap();
         for refused in [method.new_state().map(drop), method.clone_state(&first).map(drop)] {
             match refused {
-                Err(Error::Gpu(pteron_gpu::Error::TooLarge { need, limit, by, .. })) => {
+                Err(Error::TooLarge { need, limit, by, .. }) => {
                     assert_eq!((need, limit, by), (own + 3 * state, own + 2 * state, "the memory budget"));
                 }
                 other => panic!("{other:?}"),
@@ -234,7 +234,7 @@ fn delegates_count_together() {
     let before = gpu.counts().buffers;
     for budget in [0, bytes / 2, bytes - 1] {
         match load(Some(budget)) {
-            Err(Error::Gpu(pteron_gpu::Error::TooLarge { need, limit, .. })) => assert_eq!((need, limit), (bytes, budget)),
+            Err(Error::TooLarge { need, limit, .. }) => assert_eq!((need, limit), (bytes, budget)),
             other => panic!("{other:?}"),
         }
     }

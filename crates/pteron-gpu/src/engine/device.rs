@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
+use super::adapter::{AdapterSummary, WANTED};
 use super::buffers::Counters;
 #[cfg(not(target_arch = "wasm32"))]
 use super::cache::{DiskCache, PipelineCacheSummary};
 use super::device_errors::DeviceErrors;
-use super::device_memory::device_memory;
 use super::guards::GuardSwitch;
 use super::instance::instance;
 use super::pipelines::Pipeline;
@@ -18,14 +18,6 @@ use super::wait::OneShot;
 use crate::error::{Error, Result};
 use crate::kernel::Variant;
 use crate::plan::{COOPERATIVE_MATRIX_MEMORY, Caps};
-
-/// Features that are used where they exist.
-const WANTED: wgpu::Features = wgpu::Features::SUBGROUP
-    .union(wgpu::Features::SHADER_F16)
-    .union(wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX)
-    .union(wgpu::Features::TIMESTAMP_QUERY)
-    .union(wgpu::Features::TIMESTAMP_QUERY_INSIDE_PASSES)
-    .union(wgpu::Features::PIPELINE_CACHE);
 
 /// Advice when there is no adapter.
 #[cfg(not(target_arch = "wasm32"))]
@@ -78,66 +70,6 @@ pub(crate) struct Inner {
     errors: DeviceErrors,
 }
 
-/// A description of an adapter.
-#[derive(Clone, Debug)]
-pub struct AdapterSummary {
-    /// The name.
-    pub name: String,
-    /// The driver and its version.
-    pub driver: String,
-    /// The graphics API.
-    pub backend: String,
-    /// The kind of adapter.
-    pub kind: String,
-    /// Whether it computes on the CPU.
-    pub software: bool,
-    /// The features enabled on a device, of those that are used.
-    pub features: Vec<String>,
-    /// Whether its driver exposes compiled pipelines, so that they can be cached for other processes.
-    pub caches_pipelines: bool,
-    /// The adapter's limits, which a device gets.
-    pub limits: wgpu::Limits,
-    /// The smallest and largest subgroup.
-    pub subgroup_size: (u32, u32),
-    /// Bytes of memory available to buffers in total, where the driver or the system reports it.
-    pub memory_bytes: Option<u64>,
-}
-
-impl AdapterSummary {
-    fn of(adapter: &wgpu::Adapter) -> Self {
-        let info = adapter.get_info();
-        let features = adapter.features() & WANTED;
-        Self {
-            driver: [info.driver.as_str(), info.driver_info.as_str()].join(" ").trim().to_owned(),
-            backend: info.backend.to_string(),
-            kind: format!("{:?}", info.device_type),
-            software: info.device_type == wgpu::DeviceType::Cpu,
-            caches_pipelines: features.contains(wgpu::Features::PIPELINE_CACHE)
-                && wgpu::util::pipeline_cache_key(&info).is_some(),
-            features: features.iter_names().map(|(name, _)| name.to_owned()).collect(),
-            limits: adapter.limits(),
-            memory_bytes: device_memory(adapter),
-            subgroup_size: (info.subgroup_min_size, info.subgroup_max_size),
-            name: info.name,
-        }
-    }
-
-    fn matches(&self, wanted: &str) -> bool {
-        let wanted = wanted.to_lowercase();
-        [&self.name, &self.driver, &self.backend].iter().any(|text| text.to_lowercase().contains(&wanted))
-    }
-
-    /// Orders adapters: discrete GPU, integrated GPU, anything else, software.
-    fn rank(&self) -> u8 {
-        match self.kind.as_str() {
-            "DiscreteGpu" => 0,
-            "IntegratedGpu" => 1,
-            "Cpu" => 3,
-            _ => 2,
-        }
-    }
-}
-
 async fn candidates(instance: &wgpu::Instance) -> Vec<(AdapterSummary, wgpu::Adapter)> {
     #[cfg(not(target_arch = "wasm32"))]
     let adapters = instance.enumerate_adapters(wgpu::Backends::all()).await;
@@ -147,6 +79,13 @@ async fn candidates(instance: &wgpu::Instance) -> Vec<(AdapterSummary, wgpu::Ada
     let mut found: Vec<_> = adapters.into_iter().map(|adapter| (AdapterSummary::of(&adapter), adapter)).collect();
     found.sort_by_key(|(summary, _)| summary.rank());
     found
+}
+
+/// Returns the best adapter, or the one with this name, as tests of [`Gpu::from_device`] need it.
+#[cfg(test)]
+pub(crate) async fn open_adapter(wanted: Option<&str>) -> Option<wgpu::Adapter> {
+    let found = candidates(&instance()).await;
+    found.into_iter().find(|(summary, _)| summary.matches(wanted.unwrap_or_default())).map(|(_, adapter)| adapter)
 }
 
 /// Returns every adapter, best first.
@@ -176,18 +115,51 @@ impl Gpu {
         Self::on(&adapter, summary, options).await
     }
 
-    #[cfg_attr(target_arch = "wasm32", allow(unused_variables, reason = "a browser keeps what it compiles itself"))]
     async fn on(adapter: &wgpu::Adapter, summary: AdapterSummary, options: &GpuOptions) -> Result<Self> {
         let features = adapter.features() & WANTED;
         let descriptor = wgpu::DeviceDescriptor {
             label: Some("pteron"),
             required_features: features,
-            required_limits: summary.limits.clone(),
+            required_limits: adapter.limits(),
             experimental_features: experiments(features),
             memory_hints: wgpu::MemoryHints::Manual { suballocated_device_memory_block_size: BLOCKS },
             ..Default::default()
         };
         let (device, queue) = adapter.request_device(&descriptor).await.map_err(|error| Error::Device(error.to_string()))?;
+        Self::with_device(adapter, device, queue, summary, options).await
+    }
+
+    /// Uses a device that the caller has opened, for example to share it with a renderer.
+    ///
+    /// Kernels use the features that the device has, of subgroups, 16-bit floats, cooperative matrices, timestamps and pipeline caches, and stay
+    /// within its limits: open it with what the adapter offers for full speed. The device's callbacks for loss and uncaptured errors are
+    /// replaced. `options.adapter` is ignored.
+    ///
+    /// # Errors
+    /// A device that fails.
+    #[cfg(any(test, feature = "wgpu-device"))]
+    pub async fn from_device(
+        adapter: &wgpu::Adapter,
+        device: wgpu::Device,
+        queue: wgpu::Queue,
+        options: &GpuOptions,
+    ) -> Result<Self> {
+        let summary = AdapterSummary::of_device(adapter, &device);
+        Self::with_device(adapter, device, queue, summary, options).await
+    }
+
+    #[cfg_attr(
+        target_arch = "wasm32",
+        allow(unused_variables, clippy::unused_async, reason = "a browser keeps what it compiles itself")
+    )]
+    async fn with_device(
+        adapter: &wgpu::Adapter,
+        device: wgpu::Device,
+        queue: wgpu::Queue,
+        summary: AdapterSummary,
+        options: &GpuOptions,
+    ) -> Result<Self> {
+        let features = device.features() & WANTED;
         let errors = DeviceErrors::of(&device);
         let memory = summary.memory_bytes;
         let caps = Caps {

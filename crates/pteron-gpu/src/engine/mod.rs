@@ -5,6 +5,7 @@
 //! per conversation. A call plans, writes once, runs one compute pass in one submit, and reads live bytes back.
 
 #[cfg(not(target_arch = "wasm32"))]
+mod adapter;
 mod bandwidth;
 mod binding;
 mod buffer_plan;
@@ -34,13 +35,16 @@ mod streaming;
 mod upload;
 mod wait;
 
+pub use adapter::{AdapterSummary, DeviceLimits};
 pub use buffers::{Allocated, Counts};
 #[cfg(not(target_arch = "wasm32"))]
 pub use cache::PipelineCacheSummary;
 #[cfg(not(target_arch = "wasm32"))]
 #[doc(hidden)]
 pub use cache::{parse_pipeline_cache, pipeline_cache_content};
-pub use device::{AdapterSummary, Gpu, GpuOptions, adapters};
+#[cfg(test)]
+pub(crate) use device::open_adapter;
+pub use device::{Gpu, GpuOptions, adapters};
 pub use feedback::Feedback;
 pub use inputs::{Input, TensorData, check_input_count};
 pub use load::{ConstantBytes, LoadOptions, LoadedGraph, MemoryUse, PreparedGraph};

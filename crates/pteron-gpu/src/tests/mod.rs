@@ -4,6 +4,7 @@ mod blow_ups;
 mod bounds;
 mod cache;
 mod docs;
+mod from_device;
 mod fusions;
 mod guards;
 mod limits;
