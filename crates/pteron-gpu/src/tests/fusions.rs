@@ -196,14 +196,16 @@ fn only_constants_are_joined() {
     // A buffer that a call stores into is initially a constant, and does not stay one.
     joining.sketch.call("pteron.store", &[scales[1], scales[0]]);
     let error = joining.sketch.decode().unwrap_err().to_string();
-    assert!(error.contains(&format!("has tensor {}, which is no constant of the file", scales[0])), "{error}");
+    assert!(error.contains(&format!("has tensor {}, expected a constant", scales[0])), "{error}");
 }
 
 #[test]
 fn joined_buffer_above_the_binding_limit_is_rejected_before_allocation() {
     let gpu = own_gpu();
     let limit: u64 = gpu.adapter().limits.max_storage_buffer_binding_size;
-    let Ok(rows) = u32::try_from(limit / 32 + 4) else { return };
+    let Ok(rows) = u32::try_from(limit / 32 + 4) else {
+        return crate::testing::skip("has no limit that a shape can exceed");
+    };
     let rows = rows.next_multiple_of(4);
     let mut joining = Joining::new();
     let mut constant = |dtype, dims: &[u32]| {
