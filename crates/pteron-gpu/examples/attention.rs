@@ -1,12 +1,12 @@
-//! GPU time of the attention kernels against twins with one thread an element, in one run.
+//! GPU time of the attention kernels compared with naive kernels of one thread per element, in one run.
 //!
 //! ```text
 //! cargo run --release -p pteron-gpu --features bench --example attention -- [--adapter NAME] [--repeat N]
 //! ```
 //!
-//! The shape is that of Llama 3.2 1B: 32 query heads, 8 key/value heads, 64 lanes, a cache of 2,048; where the GPU multiplies matrices it
-//! may. Each figure is the median
-//! over the repetitions of the time between the timestamps around one dispatch.
+//! The shape is that of Llama 3.2 1B: 32 query heads, 8 KV heads, a head dim of 64, a cache of 2,048. Cooperative matrices
+//! are used where the GPU has them. Each figure is the median over the repetitions of the time between the timestamps around
+//! one dispatch.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;

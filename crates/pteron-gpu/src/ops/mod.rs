@@ -44,7 +44,7 @@ use crate::plan::Op;
 pub struct OpDef {
     /// Its names. Operators of a family are rows of a table in the same order, and [`Args::row`] returns the called one.
     pub names: &'static [&'static str],
-    /// Those of its names that no file may call: only rewrites and fusions of this crate write them.
+    /// The names that no file may call: only rewrites and fusions of this crate use them.
     pub internal: &'static [&'static str],
     /// The kernels it may use. Tests over every kernel take them from here.
     pub kernels: &'static [&'static KernelDef],

@@ -1,6 +1,6 @@
 //! Shared code of operators that reduce rows: reductions, softmax, norms. They see a tensor as `[outer, length, inner]` and
-//! reduce along
-//! `length`; a row is the `length` elements at one outer and one inner index. The kernels include `reduction.wgsl`.
+//! reduce along `length`; a row is the `length` elements at one outer and one inner index. The kernels include
+//! `reduction.wgsl`.
 
 pub(crate) mod normalise;
 pub(crate) mod reducer;

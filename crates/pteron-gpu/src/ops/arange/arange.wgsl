@@ -1,5 +1,4 @@
-// Numbers that rise or fall by the same step.
-// A workgroup writes 256 of them, a thread one.
+// Evenly spaced numbers: first + i · step. A workgroup writes 256 elements, one per thread.
 
 //#include grid
 
@@ -9,7 +8,7 @@ struct Params {
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
-// Two words: the first number and the distance to the next, as elements. Symbolic ones move from step to step.
+// Two words: the first number and the step, as elements. Symbolic ones change from call to call.
 @group(0) @binding(1) var<storage, read> step: array<u32>;
 @group(0) @binding(2) var<storage, read_write> out: array<T>;
 

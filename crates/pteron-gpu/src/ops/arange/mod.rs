@@ -1,4 +1,4 @@
-//! `aten.arange.start_step`: numbers that rise or fall by the same step, as many as there are before an end.
+//! `aten.arange.start_step`: evenly spaced numbers from a start to before an end.
 
 #[cfg(test)]
 mod tests;
@@ -37,7 +37,7 @@ struct Arange {
 
 fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
     let (start, end, step) = (args.number("start")?, args.number("end")?, args.number("step")?);
-    // The type is the output's own; layout, device and memory are not the file's matter.
+    // The type is the output's own; layout, device and memory do not apply.
     ["dtype", "layout", "device", "pin_memory"].iter().try_for_each(|name| args.ignore(name))?;
     let out = args.output("out")?;
     match args.info(out).elem {
@@ -47,7 +47,7 @@ fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
 }
 
 impl Arange {
-    /// The first number, the step, and how many there are.
+    /// The first number, the step, and the count.
     fn range(&self, cx: &PlanCx<'_>) -> Result<(f64, f64, u32), OpError> {
         let (start, end, step) = (cx.number(self.start), cx.number(self.end), cx.number(self.step));
         let count = ((end - start) / step).ceil();

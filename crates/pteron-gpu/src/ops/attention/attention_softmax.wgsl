@@ -1,8 +1,7 @@
-// Scores to weights, in place, as PyTorch does it: a row without a finite score, or with one that is +infinity or not a
-// number, is all not a number. A power of two of threads, at most the workgroup's 256, have a row, and take its vectors of
-// four in turn. They run along the row once for the largest score and, against the largest so far, the sum of the
-// exponentials; a tree in workgroup memory brings theirs together, and a second run writes the weights. What fills the
-// last vector counts as -infinity.
+// Softmax of scores in place, as in PyTorch: a row without a finite score, or with one that is +infinity or NaN, becomes
+// NaN. A power-of-two number of threads, at most the workgroup's 256, shares a row and loads its vectors of four strided.
+// The first pass computes the maximum and the sum of exponentials online, and a tree reduction in workgroup memory combines
+// them; the second pass writes the weights. Padding of the last vector counts as -infinity.
 
 //#include grid
 
@@ -11,19 +10,19 @@ struct Params {
     // Scores in a row, and the vectors it takes.
     context: u32,
     vectors: u32,
-    // Threads of a row.
+    // Threads per row.
     threads: u32,
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read_write> scores: array<vec4<f32>>;
 
-// The lowest float. Masks are often made of it, so it is a score like others.
+// The lowest float. Masks often contain it, so it is a score like others.
 const LOWEST: f32 = -3.4028234663852886e38;
-// The bits of -infinity. Compilers may take it that there are no infinities; bits are safe.
+// The bits of -infinity. Compilers may assume that there are no infinities; testing bits is safe.
 const NOTHING: u32 = 0xff800000u;
 
-// What a row has: bits of a state.
+// The kinds of scores in a row, as bit flags.
 const FINITE: u32 = 1u;
 const BROKEN: u32 = 2u;
 
@@ -31,7 +30,7 @@ var<workgroup> largests: array<f32, 256>;
 var<workgroup> sums: array<f32, 256>;
 var<workgroup> states: array<u32, 256>;
 
-// A vector of a row, its i-th.
+// The i-th vector of a row.
 fn vector_at(row: u32, i: u32) -> vec4<u32> {
     let inside = vec4<u32>(i * 4u) + vec4<u32>(0u, 1u, 2u, 3u) < vec4<u32>(params.context);
     return select(vec4<u32>(NOTHING), bitcast<vec4<u32>>(scores[row * params.vectors + i]), inside);
@@ -46,7 +45,7 @@ fn state_of(bits: u32) -> u32 {
     return select(0u, FINITE, size < 0x7f800000u) | select(0u, BROKEN, size > 0x7f800000u || bits == 0x7f800000u);
 }
 
-// The exponential of a difference to a largest score. Far enough below nothing is left; the bound keeps infinities away.
+// The exponential of a difference to a maximum. It underflows to 0 far below; the bound avoids infinities.
 fn faded(difference: f32) -> f32 {
     return exp(max(difference, -200.0));
 }
@@ -61,7 +60,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
         @builtin(local_invocation_index) thread: u32) {
     let own = thread % params.threads;
     let row = group_index(group, groups) * (256u / params.threads) + thread / params.threads;
-    // Threads of rows past the last stay for the barriers with nothing to do.
+    // Threads past the last row only take part in barriers.
     let end = select(0u, params.vectors, row < params.rows);
     var largest = LOWEST;
     var sum = 0.0;

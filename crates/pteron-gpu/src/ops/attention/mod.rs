@@ -88,7 +88,7 @@ struct Shape {
     /// The leading dims of the output.
     batch: Dims,
     out: Dims,
-    /// The mask's strides at indices of the scores, outermost first; 0 where it repeats.
+    /// The mask's strides at indices of the scores, outermost first; 0 where it is broadcast.
     mask: Option<[u32; MAX_RANK]>,
     scale: f64,
 }
@@ -208,7 +208,7 @@ impl Attention {
 fn softmax(scores: &Params, stride: u32) -> Result<Option<Dispatch>, OpError> {
     let (rows, vectors) = (scores.batches * scores.m, stride / 4);
     let threads = vectors.next_power_of_two().min(SOFTMAX_THREADS);
-    // Where there is no context, there is nothing to weigh.
+    // Without a context there are no scores.
     let items = if scores.n == 0 { 0 } else { rows };
     let params = SoftmaxParams { rows, context: scores.n, vectors, threads };
     Dispatch::items(softmax_recipe(), &params, items.into(), (SOFTMAX_THREADS / threads).into())
@@ -270,7 +270,7 @@ impl Op for Attention {
                     let pairs = queries[row as usize * dim..].iter().zip(&keys[at * dim..]).take(dim);
                     let place = [index.as_slice(), &[row, u32::try_from(at).unwrap_or(0)]].concat();
                     let mask = mask.as_ref().map_or(0.0, |(dims, mask)| mask[broadcast_offset(dims, &place)].into());
-                    // In 32 bits a large mask swallows the score.
+                    // In 32 bits a large mask value absorbs the score.
                     to_f32(scale * pairs.map(|(&a, &b)| f64::from(a) * f64::from(b)).sum::<f64>() + mask).into()
                 };
                 let scores: Vec<f64> = (0..context).map(score).collect();

@@ -6,7 +6,7 @@ use crate::testing::{Dry, Sketch, check, f32s, noise, refusal};
 const NAME: &str = "et_vk.sdpa.default";
 const TOLERANCE: f32 = 1e-4;
 
-/// Attention over inputs of these dims: queries, keys, values, and perhaps a mask.
+/// Attention over inputs of these dims: queries, keys, values, and optionally a mask.
 fn sketch(inputs: &[&[u32]], out: &[u32], scale: Value) -> (Sketch, ValueId) {
     let mut sketch = Sketch::new();
     let mut args: Vec<ValueId> = inputs.iter().map(|dims| sketch.input(DataType::Float32, dims)).collect();
@@ -63,7 +63,7 @@ fn leading_dims_broadcast() {
 
 #[test]
 fn rounds_by_batches_and_by_rows() {
-    // Scratch for 524,288 scores: batches that fit together, then rows of one that does not. Enough of them for tiles.
+    // Scratch for 524,288 scores: several batches per slice, then rows of a batch that does not fit. Large enough for tiles.
     agrees(&[&[9, 200, 8], &[9, 300, 8], &[9, 300, 180], &[9, 200, 300]], &[9, 200, 180]);
     agrees(&[&[3, 3, 200, 6], &[3, 299, 6], &[1, 3, 299, 61], &[3, 1, 200, 1]], &[3, 3, 200, 61]);
     agrees(&[&[700, 8], &[1001, 8], &[1001, 4], &[700, 1001]], &[700, 4]);
@@ -82,7 +82,7 @@ fn a_scale_of_its_own() {
         let inputs: [&[u32]; 3] = [&[2, 9, 6], &[2, 11, 6], &[2, 11, 6]];
         check(&sketch(&inputs, &[2, 9, 6], scale).0, &[call(&inputs)], TOLERANCE);
     }
-    // Without a head there are no scores but the mask's.
+    // With a head dim of 0 the scores are the mask.
     let inputs: [&[u32]; 4] = [&[2, 9, 0], &[2, 11, 0], &[2, 11, 6], &[9, 11]];
     check(&sketch(&inputs, &[2, 9, 6], Value::Int(1)).0, &[call(&inputs)], TOLERANCE);
 }
@@ -95,7 +95,7 @@ fn masks_of_infinities_and_of_the_lowest_float() {
         let mut calls = Vec::new();
         for masked in [f32::NEG_INFINITY, f32::MIN, -1e9] {
             let mut causal = call(&inputs);
-            // The first row sees nothing at all, the others more and more.
+            // The first row attends to nothing, each later row to one more key.
             let sees = |i: u32| i % context < i / context;
             let mask = (0..tokens * context).map(|i| if sees(i) { 0.0 } else { masked });
             causal[3] = f32s(inputs[3], mask.collect());
@@ -126,7 +126,7 @@ fn plans_stay_within_capped_scratch() {
     let (sketch, out) = sketch(&bounds, &[6, 1024, 8], Value::Null);
     let mut dry = Dry::new(&sketch).unwrap();
     assert_eq!(dry.planned.recipes()[0].scratch, [SCORE_BYTES]);
-    // Rows of 1,000 floats: 512 of a batch's 1,024 go in a slice.
+    // Rows of 1,000 floats: 512 of a batch's 1,024 rows per slice.
     assert_eq!(dry.recipes(0).len(), 3 * 2 * 6);
     for (batch, tokens, context, rounds) in
         [(6, 1024, 100, 2), (6, 80, 1000, 1), (1, 1, 1, 1), (6, 1023, 999, 12), (2, 513, 1000, 2)]
@@ -135,7 +135,7 @@ fn plans_stay_within_capped_scratch() {
         dry.call(&[(&q, &[]), (&k, &[]), (&k, &[])]).unwrap();
         assert_eq!((dry.recipes(0).len(), dry.dims(out)), (3 * rounds, vec![batch, tokens, 8]), "{q:?} {k:?}");
     }
-    // Without a context the product alone runs, and writes zeros.
+    // Without a context only the product runs, and writes zeros.
     dry.call(&[(&[6, 1024, 8], &[]), (&[6, 0, 8], &[]), (&[6, 0, 8], &[])]).unwrap();
     assert_eq!(dry.recipes(0).len(), 1);
     dry.call(&[(&[6, 0, 8], &[]), (&[6, 9, 8], &[]), (&[6, 9, 8], &[])]).unwrap();

@@ -89,8 +89,8 @@ fn rounding(args: &mut Args<'_>) -> Result<ScalarArgs, OpError> {
     }
 }
 
-/// In twice the bits a quotient of two floats is never rounded up to a whole number, and so it is rounded down as PyTorch does,
-/// by what is left over. Where it only cuts off it dtypes the quotient as it is.
+/// In double precision the quotient of two floats is never rounded up to an integer, so its floor equals
+/// PyTorch's, which corrects by the remainder. Truncation uses the 32-bit quotient.
 fn div_rounded(x: f64, y: f64, mode: &[f64; 4]) -> f64 {
     let apart = x != 0.0 && (x < 0.0) != (y < 0.0);
     match mode[0] {

@@ -1,5 +1,6 @@
-// The scale and the zero point that map each block of values onto a range of whole numbers. Blocks lie one after the other.
-// A workgroup does four blocks, whose zero points share a word; its 256 threads walk all four together, then meet.
+// Scale and zero point that map each block of values onto a range of integers. Blocks are contiguous. A workgroup of 256
+// threads computes four blocks, whose zero points share a word: all threads load from all four blocks, then a reduction in
+// workgroup memory combines them.
 
 //#include exact_division
 //#include grid
@@ -17,7 +18,7 @@ struct Params {
 @group(0) @binding(2) var<storage, read_write> scale: array<f32>;
 @group(0) @binding(3) var<storage, read_write> zero_point: array<u32>;
 
-// 1: zero points are bytes, four a word. 0: words.
+// 1: zero points are bytes, four per word. 0: words.
 override PACKED: u32 = 1u;
 
 const THREADS: u32 = 256u;
@@ -31,7 +32,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     if first < params.blocks {
         let last = params.blocks - 1u;
         let starts = min(vec4<u32>(first) + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(last)) * params.length;
-        // The range always holds 0.
+        // The range always contains 0.
         var low = vec4<f32>();
         var high = vec4<f32>();
         for (var i = thread; i < params.length; i += THREADS) {

@@ -1,5 +1,5 @@
-//! `torchao.choose_qparams_affine`: the scale and the zero point that map each block of a tensor onto a range of whole numbers,
-//! chosen from the block's smallest and largest value.
+//! `torchao.choose_qparams_affine`: the scale and the zero point that map each block of a tensor onto a range of integers,
+//! chosen from the block's minimum and maximum.
 
 use crate::args::Args;
 use crate::error::OpError;
@@ -43,7 +43,7 @@ struct ChooseQparams {
     zero_point_elem: Elem,
 }
 
-/// How a tensor falls into blocks.
+/// The division of a tensor into blocks.
 struct Blocks {
     out: Dims,
     count: u64,
@@ -57,7 +57,7 @@ fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
         return Err(OpError::new("mapping_type", format!("is {mapping:?}, supported: \"ASYMMETRIC\"")));
     }
     let block_size = args.ints("block_size")?;
-    // Types are not in files: what they are shows in the outputs, and the range is given in numbers.
+    // Files do not contain these types: the outputs have them, and the range is given in numbers.
     args.ignore("target_dtype")?;
     let (quant_min, quant_max) = (args.int("quant_min")?, args.int("quant_max")?);
     let eps = args.optional_float("eps")?;
@@ -73,7 +73,7 @@ fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
     let (least, most) = match zero_point_elem {
         Elem::I8 => (i8::MIN.into(), i8::MAX.into()),
         Elem::U8 => (0, u8::MAX.into()),
-        // What a float holds exactly, because zero points are computed as floats.
+        // Integers that a float holds exactly, because zero points are computed as floats.
         Elem::I32 => (-(1 << 24), 1 << 24),
         other => return Err(OpError::new("out", format!("has a zero point of {other:?}, supported: I8, U8, I32"))),
     };
@@ -91,7 +91,8 @@ fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
 }
 
 impl ChooseQparams {
-    /// Blocks must lie one after the other: whole dimensions inside, single elements outside, at most one divided between.
+    /// Blocks must be contiguous: whole inner dimensions, single indices of outer ones, at most one divided dimension in
+    /// between.
     fn blocks(&self, cx: &PlanCx<'_>) -> Result<Blocks, OpError> {
         let x = cx.dims(self.x);
         let fail =
@@ -111,7 +112,7 @@ impl ChooseQparams {
             }
             inside &= size == dim;
             length = length.saturating_mul(size);
-            // Without `keepdim` a dimension goes where a block covers it, unless it was 1 to begin with.
+            // Without `keepdim` a dimension that a block covers is removed, unless it was 1 before.
             if self.keepdim || size == 1 || size != dim {
                 out.push(i64::from(dim / size));
             }

@@ -43,7 +43,7 @@ fn alone(name: &str, dtype: DataType, number: Option<Value>, out: DataType, coun
 #[test]
 fn every_unary_row_agrees() {
     for row in UNARY_TABLE.iter().filter(|row| row.name.ends_with(".Scalar")) {
-        // Integers meet fractions as floats do, and numbers past their range as well.
+        // Integers are compared with fractions and with numbers out of their range as floats are.
         for number in [0.0, 1.0, 2.5, -1e12] {
             let value = || Some(Value::Double(number));
             check(

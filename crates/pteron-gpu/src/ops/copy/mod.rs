@@ -96,7 +96,7 @@ trait Selection: Debug + Send + Sync {
     #[cfg(any(test, feature = "reference"))]
     fn source(&self, cx: &PlanCx<'_>, dims: &Dims, out: &[u32]) -> Result<Vec<u32>, OpError>;
 
-    /// Which selection it is, as far as fusions know selections.
+    /// The kind of selection, as far as fusions distinguish them.
     fn kind(&self) -> CopyKind<'_> {
         CopyKind::Other
     }
@@ -117,13 +117,13 @@ pub(crate) struct CopyOp {
 }
 
 impl CopyOp {
-    /// Which copy it is, as far as fusions know copies.
+    /// The kind of copy, as far as fusions distinguish them.
     pub(crate) fn kind(&self) -> CopyKind<'_> {
         self.selection.kind()
     }
 }
 
-/// The copies that fusions know.
+/// The kinds of copies that fusions distinguish.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum CopyKind<'a> {
     /// All elements, with the same dims.

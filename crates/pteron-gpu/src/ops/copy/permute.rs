@@ -13,7 +13,7 @@ use crate::strided_copy::StridedView;
 #[derive(Debug)]
 struct Permute {
     order: Vec<usize>,
-    /// Whether only dimensions that are never longer than 1 change places.
+    /// Whether only dimensions that are never longer than 1 are moved.
     is_identity: bool,
 }
 

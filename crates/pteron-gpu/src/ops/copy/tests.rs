@@ -97,7 +97,7 @@ fn strategy_follows_the_alignment() {
     assert_eq!(recipe(&slice_of(U, &[8, 16], [0, 1, 4, 1], &[3, 16])), [VEC4]);
     assert_eq!(recipe(&slice_of(U, &[8, 12], [0, 1, 4, 1], &[3, 12])), [WORDS]);
     assert_eq!(recipe(&slice_of(U, &[8, 13], [0, 1, 4, 1], &[3, 13])), [BYTES]);
-    // Nothing to copy, nothing runs.
+    // Nothing is dispatched for empty copies.
     assert_eq!(recipe(&slice_of(F, &[8, 6], [0, 4, 4, 1], &[0, 6])), [0usize; 0]);
 }
 
@@ -194,7 +194,7 @@ fn views_follow_fixed_and_symbolic_sizes() {
     check(&sketch, &inputs(DataType::Float32, &[&[1, 9, 24], &[1, 1, 24], &[1, 5, 24], &[1, 0, 24], &[1, 9, 24]]), 1e-6);
 }
 
-/// A table sliced at a position that comes with each call, as rotary tables are.
+/// A table sliced at a position that is an input of each call, as rotary tables are.
 fn positioned(width: u32, dtype: DataType) -> (Sketch, ValueId) {
     let mut sketch = Sketch::new();
     let tokens = sketch.input(DataType::Int32, &[1, 12]);

@@ -16,9 +16,9 @@ enum Reshape {
     Same,
     /// With other dims. `bound` is the file's bound of `self`, which sizes without symbols describe.
     View { sizes: Vec<Scalar>, bound: Dims },
-    /// With a dimension of 1 more.
+    /// With an additional dimension of 1.
     Unsqueezed { axis: usize },
-    /// Without these dimensions of 1. How many are left is fixed by the file, so that those which only a live shape makes 1
+    /// Without these dimensions of 1. The file fixes the rank of the output, so dimensions that are 1 only at a live shape
     /// stay.
     Squeezed { axes: Vec<usize> },
 }
@@ -65,7 +65,7 @@ impl Selection for Reshape {
     }
 }
 
-/// Every element in order, of a tensor that must have these dims in every call: what a state holds does not shrink.
+/// Every element in order, of a tensor that must have these dims in every call: the size of a state is fixed.
 #[derive(Debug)]
 pub(super) struct Whole {
     pub(super) bound: Dims,
@@ -135,7 +135,7 @@ pub(super) fn decode_squeeze(args: &mut Args<'_>, _: TensorId, info: TensorInfo)
     Ok(Box::new(Reshape::Squeezed { axes }))
 }
 
-/// A size as it is now. Only a number of the file can be −1, and leave the size open.
+/// The live value of a size. Only a literal of the file can be −1, which leaves the size open.
 pub(super) fn live_size(cx: &PlanCx<'_>, size: Scalar) -> Result<i64, OpError> {
     let value = cx.scalar(size);
     match size {
@@ -146,11 +146,11 @@ pub(super) fn live_size(cx: &PlanCx<'_>, size: Scalar) -> Result<i64, OpError> {
 
 /// The dims of a view of a tensor whose dims are `live`.
 ///
-/// Symbolic sizes say them exactly. Sizes that are only numbers describe the tensor at its `bound`; below that the view's
-/// dims follow from which of the tensor's dims changed, if that has one answer.
+/// Symbolic sizes are exact. Sizes that are all literals describe the tensor at its `bound`; below that the view's dims
+/// follow from the changed dims of the tensor, if there is only one solution.
 ///
 /// # Errors
-/// Sizes that do not hold the tensor's elements, or that leave open which of them follows.
+/// Sizes that do not hold the tensor's elements, or whose live values are ambiguous.
 fn live_dims(sizes: &[i64], symbolic: bool, bound: &Dims, live: &Dims) -> Result<Dims, OpError> {
     let literal = literal(sizes, live);
     if symbolic || live == bound {
@@ -162,13 +162,13 @@ fn live_dims(sizes: &[i64], symbolic: bool, bound: &Dims, live: &Dims) -> Result
     };
     match (literal, moved) {
         (Ok(literal), Some(moved)) if literal != moved => unclear(format!("could mean {literal} or {moved}")),
-        // A size of −1 says itself which of them follows.
+        // A size of −1 resolves the ambiguity.
         (Ok(dims), _) | (Err(_), Some(dims)) => Ok(dims),
         (Err(_), None) => unclear("it does not say which size follows; an export with symbolic sizes would".into()),
     }
 }
 
-/// The sizes as they stand, −1 being what is left.
+/// The literal sizes, with −1 replaced by the remaining size.
 fn literal(sizes: &[i64], live: &Dims) -> Result<Dims, OpError> {
     let refuse = || OpError::new("size", format!("is {sizes:?}, which cannot hold the {} elements of {live}", live.count()));
     let open = sizes.iter().filter(|&&size| size == -1).count();
@@ -181,10 +181,10 @@ fn literal(sizes: &[i64], live: &Dims) -> Result<Dims, OpError> {
     if dims.count() == live.count() { Ok(dims) } else { Err(refuse()) }
 }
 
-/// What the dims `to` of a view become when the tensor's dims go from `from` to `live`: `None` if that is open.
+/// The dims that `to` of a view become when the tensor's dims change from `from` to `live`; `None` if that is ambiguous.
 ///
-/// Dims are taken in the smallest runs that hold the same number of elements on both sides, so that what changes in a run
-/// of one side changes in the same run of the other.
+/// Dims are grouped into the smallest runs with the same number of elements on both sides, so that a change in a run of one
+/// side is a change in the same run of the other.
 fn follow(from: &Dims, to: &Dims, live: &Dims) -> Option<Dims> {
     if from == to {
         return Some(*live);
@@ -222,7 +222,7 @@ fn run(from: &Dims, froms: &[usize], to: &Dims, tos: &[usize]) -> (usize, usize)
     (ours, theirs)
 }
 
-/// Which axis of a run follows, and what it becomes.
+/// The axis of a run that changes, and its new size.
 fn follow_run(from: &Dims, froms: &[usize], to: &Dims, tos: &[usize], live: &Dims) -> Option<(usize, u32)> {
     let changed = froms.iter().filter(|&&axis| from[axis] != live[axis]).count();
     if changed > 1 && tos.len() > 1 {
@@ -274,11 +274,11 @@ mod tests {
             assert_eq!(view(&[127 * 256], &[1, 127, 256], &[1, s, 256]), Ok(vec![s * 256]));
             assert_eq!(view(&[127, 1, 256], &[127, 256], &[s, 256]), Ok(vec![s, 1, 256]));
         }
-        // Two dims change, each in a run of its own.
+        // Two dims change, each in a separate run.
         assert_eq!(view(&[4, 1, 9, 2], &[4, 18], &[3, 16]), Ok(vec![3, 1, 8, 2]));
-        // Several changed dims that are flattened into one have one answer.
+        // Several changed dims that are flattened into one have one solution.
         assert_eq!(view(&[24, 5], &[4, 6, 5], &[3, 2, 5]), Ok(vec![6, 5]));
-        // Unflattening has one where only one size can follow.
+        // Unflattening has one solution if only one size can change.
         assert_eq!(view(&[127, 4], &[508], &[20]), Ok(vec![5, 4]));
     }
 
@@ -289,7 +289,7 @@ mod tests {
         assert!(view(&[6, 4], &[4, 6], &[2, 3]).is_err());
         assert!(view(&[7, 4], &[28], &[9]).is_err());
         assert!(view(&[127, 2], &[254], &[0]).is_err());
-        // −1 says which size follows, unless the tensor's own dims say otherwise.
+        // −1 selects the size that changes, unless the tensor's own dims determine it otherwise.
         assert_eq!(view(&[4, -1], &[8, 6], &[2, 6]), Ok(vec![4, 3]));
         let message = view(&[128, -1], &[128, 256], &[64, 256]).unwrap_err();
         assert!(message.contains("could mean [128, 128] or [64, 256]"), "{message}");

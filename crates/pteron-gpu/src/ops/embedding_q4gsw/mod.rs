@@ -1,4 +1,4 @@
-//! `et_vk.embedding_q4gsw`: rows of a table of 4-bit numbers with a scale for each group, by index.
+//! `et_vk.embedding_q4gsw`: gathers rows of a 4-bit table with one scale per group.
 
 #[cfg(test)]
 mod tests;
@@ -35,7 +35,7 @@ params! {
 const WORDS_RECIPE: usize = 0;
 const SINGLE_RECIPE: usize = 1;
 
-/// Numbers in a word of the table.
+/// Numbers per word of the table.
 const IN_WORD: u32 = 8;
 
 #[derive(Debug)]
@@ -57,7 +57,7 @@ fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
         return Err(OpError::new("group_size", format!("is {group}, it must be at least 1")));
     };
     let indices = args.index_tensor("indices", weight, 0)?;
-    // A table that is also the weight of a linear layer has that layer's order of nibbles.
+    // A table that is also the weight of a linear has that linear's order of nibbles.
     let high_first = !args.bool("is_linear_weight")?;
     Ok(Box::new(EmbeddingQ4 { weight, scales, group_size, indices, high_first, out: args.output_of("out", Elem::F32)? }))
 }

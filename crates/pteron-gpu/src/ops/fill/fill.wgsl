@@ -1,5 +1,4 @@
-// A tensor of one number throughout.
-// A workgroup writes 1024 words, a thread four.
+// Fills a tensor with one number. A workgroup writes 1024 words, four per thread.
 
 //#include grid
 
@@ -10,7 +9,7 @@ struct Params {
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
-// One word: the number as it lies in one, four times where it is a byte. A symbolic number moves from step to step.
+// One word: the number as an element, repeated four times if it is a byte. A symbolic number changes from call to call.
 @group(0) @binding(1) var<storage, read> step: array<u32>;
 @group(0) @binding(2) var<storage, read_write> out: array<vec4<u32>>;
 

@@ -1,4 +1,4 @@
-//! Tensors of one number throughout. A row of `TABLE` is an operator.
+//! Tensors filled with one number. Each row of `TABLE` is an operator.
 
 #[cfg(test)]
 mod tests;
@@ -22,8 +22,8 @@ params! {
     struct Params { count: u32, step_base: u32, pad: [u32; 2] }
 }
 
-/// The family: names, where the shape comes from, the number if the operator has one of its own, and how many arguments about
-/// types and places follow.
+/// The family: names, the source of the shape, the operator's own number if it has one, and the number of trailing arguments
+/// about types and devices.
 const TABLE: &[(&str, Row)] = &[
     ("aten.full.default", (From::Size, None, 4)),
     ("aten.zeros.default", (From::Size, Some(0.0), 4)),
@@ -36,7 +36,7 @@ const TABLE: &[(&str, Row)] = &[
 
 type Row = (From, Option<f64>, usize);
 
-/// Where the shape comes from.
+/// The source of the shape.
 #[derive(Clone, Copy, Debug)]
 enum From {
     Size,
@@ -71,7 +71,7 @@ fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
         From::Nothing => Shape::Sizes(Vec::new()),
     };
     let value = value.map_or_else(|| args.number("fill_value"), |value| Ok(Number::Fixed(value)))?;
-    // The type is the output's own; layout, device and memory are not the file's matter.
+    // The type is the output's own; layout, device and memory do not apply.
     ["dtype", "layout", "device", "pin_memory", "memory_format"]
         .iter()
         .take(options)
@@ -93,7 +93,7 @@ impl Fill {
         }
     }
 
-    /// The number as an element, as often as one fits into a word.
+    /// The number as an element, repeated to a whole word.
     fn word(&self, cx: &PlanCx<'_>) -> u32 {
         let bits = self.elem.bits(cx.number(self.value));
         if self.elem.lanes() == 4 { bits * 0x0101_0101 } else { bits }

@@ -1,4 +1,4 @@
-//! Calls of the operator as values: what fusions build, and what a decoded call was built from.
+//! Calls of the operator as values: built by fusions, and recovered from decoded calls.
 
 use super::{DEF, FusedLinearOp, NAME, Norm};
 use crate::ir::{Call, Graph, Value, ValueId};
@@ -12,7 +12,7 @@ pub(crate) struct FusedLinear {
     pub(crate) norm: Option<(TensorId, f64)>,
     pub(crate) weights: Vec<TensorId>,
     pub(crate) scales: Vec<TensorId>,
-    /// Columns that share a scale.
+    /// Columns per scale.
     pub(crate) group: u32,
     /// One per weight.
     pub(crate) biases: Vec<Option<TensorId>>,
@@ -25,7 +25,7 @@ pub(crate) struct FusedLinear {
 }
 
 impl FusedLinear {
-    /// The call, its lists and numbers added to the graph's values.
+    /// Creates the call, and adds its lists and numbers to the graph's values.
     pub(crate) fn call(&self, graph: &mut Graph) -> Call {
         let value = |tensor: TensorId| ValueId(tensor.0);
         let none = graph.add(Value::Null);

@@ -64,8 +64,8 @@ impl Tile {
     }
 }
 
-/// Selects the fastest tile for so many rows and columns; its index and workgroups. A device that needs more workgroups to be busy
-/// finishes each of them as much sooner.
+/// Selects the fastest tile for `m` rows and `n` columns; returns its index and workgroups. A device that needs more
+/// workgroups for full occupancy finishes each of them proportionally sooner.
 fn select_tile(caps: Caps, m: u32, n: u32) -> (usize, u64) {
     let busy = |tile: &Tile| tile.groups(m, n) * tile.each * 100 / u64::from(caps.fill_percent.max(1));
     let time = |(_, tile): &(usize, &Tile)| tile.alone.max(busy(tile));

@@ -8,11 +8,11 @@
 
 override LANES: u32 = 32u;
 
-// The sums of the subgroups, a row behind the other; those of the other four columns lie behind all rows.
+// The sums of the subgroups, row after row; those of the other four columns follow all rows.
 var<workgroup> partials: array<vec4<f32>, THREADS / LANES * ROWS * (1u + TWO_BLOCKS)>;
 var<workgroup> square_partials: array<f32, THREADS / LANES * ROWS>;
 
-// Each subgroup leaves what its threads have together.
+// Stores the sums of each subgroup's threads.
 fn leave(subgroup: u32, lane: u32) {
     for (var m = 0u; m < ROWS; m++) {
         let sum = subgroupAdd(sums[m]);

@@ -33,11 +33,11 @@ const CHUNK: u32 = 16;
 /// The fewest and the most threads per workgroup.
 const THREADS: u32 = 64;
 const MOST_THREADS: u32 = 256;
-/// With fewer workgroups than this a large GPU is not busy.
+/// With fewer workgroups than this a large GPU is not fully occupied.
 const FULL_GRID: u32 = 1024;
-/// From so many workgroups of eight columns on, eight columns share loads of activations.
+/// From this many workgroups of eight columns on, eight columns share loads of activations.
 const WIDE_GRID: u32 = 768;
-/// From so many on, workgroups have the fewest threads: the tail of the grid is shorter.
+/// From this many on, workgroups have the fewest threads: the tail of the grid is shorter.
 const LARGE_GRID: u32 = 4096;
 
 /// The kernel of a device.
@@ -46,7 +46,7 @@ enum Kernel {
     Portable,
     /// Without barriers.
     Serial,
-    /// With subgroups of so many threads.
+    /// With subgroups of this many threads.
     Subgroups(u32),
 }
 
@@ -68,7 +68,7 @@ struct SubgroupShape {
 }
 
 impl SubgroupShape {
-    /// The shape for so many columns and chunks; `whole` if any eight adjacent columns belong to one weight.
+    /// The shape for these numbers of columns and chunks; `whole` if any eight adjacent columns belong to one weight.
     fn new(caps: Caps, columns: u32, chunks: u32, whole: bool) -> Self {
         let wide = whole && columns / (2 * COLUMNS) >= caps.filled(WIDE_GRID);
         let groups = columns / if wide { 2 * COLUMNS } else { COLUMNS };
@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(shared(14_336, 256, false), (false, 128));
         assert_eq!(shared(128_256, 256, true), (true, 64));
         assert_eq!(shared(64, 4, true), (false, 64));
-        // A device that is busy with less, and one that takes more.
+        // A device that needs fewer workgroups, and one that needs more.
         let [small, large] = [25, 400].map(|fill_percent| Caps { fill_percent, ..Caps::PORTABLE });
         assert_eq!(shared_on(small, 2048, 128, true), (true, 64));
         assert_eq!(shared_on(large, 6144, 256, true), (false, 256));

@@ -1,6 +1,6 @@
-//! `pteron.fused_linear_q4gsw`: one to three linears of the same rows with 4-bit weights (scales per group), with what often surrounds them: an
-//! RMS norm of the rows, biases, a residual addend, or SwiGLU of two. No file has it: fusions write it. Where only the last row of the
-//! output is read, it computes that row alone.
+//! `pteron.fused_linear_q4gsw`: one to three linears of the same rows with 4-bit weights (scales per group), fused with an
+//! RMS norm of the rows, biases, a residual addend, or SwiGLU of two. Files do not contain it: fusions insert it. If only
+//! the last row of the output is read, it computes that row alone.
 //!
 //! Few rows are one dispatch (`gemv`): out = rms · Σ x·g·w needs no normalised row first. Many rows run a tiled GEMM (`gemm`), or
 //! cooperative matrices where the device has them (`coop_matrix`).
@@ -39,7 +39,7 @@ use weights::{MAX_MATRICES, WeightMatrices};
 /// WGSL that the kernels here share.
 const INCLUDES: &[Include] = includes!["fused_linear_gemv", "fused_linear_params", "fused_linear_store", "silu"];
 
-/// The operator's name; no file has it.
+/// The operator's name, which files do not contain.
 pub(crate) const NAME: &str = "pteron.fused_linear_q4gsw";
 
 /// The registry entry.

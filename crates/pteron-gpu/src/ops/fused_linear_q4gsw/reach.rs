@@ -6,7 +6,7 @@ use super::gemm::SwigluParams;
 use super::weights::{MAX_MATRICES, NO_BIAS};
 use crate::kernel::reach::{Counts, DispatchView, Reached, count};
 
-/// The columns of each matrix that a dispatch computes, as `matrix_of` of the shaders finds them.
+/// The columns of each matrix that a dispatch computes, as in `matrix_of` of the shaders.
 struct Columns([Counts; MAX_MATRICES]);
 
 impl Columns {
@@ -25,7 +25,7 @@ impl Columns {
         Some(Self(columns))
     }
 
-    /// The furthest float of the scales buffer, plus one: scales of each matrix up to so many groups, and biases.
+    /// The furthest float of the scales buffer, plus one: scales of each matrix for this many groups, and biases.
     fn scales(&self, params: &Params, groups: Counts) -> Counts {
         let of_matrix = |(matrix, &columns): (usize, &Counts)| {
             if columns.get() == 0 {
@@ -44,7 +44,7 @@ impl Columns {
         if columns.get() == 0 { columns } else { (rows - count(1)) * count(params.width[matrix]) + columns }
     }
 
-    /// The same for an addend, which lies as the outputs do, from a row of its own on.
+    /// The same for an addend, which has the layout of the outputs and its own first row.
     fn addend(&self, params: &Params, rows: Counts) -> Counts {
         let of_matrix = |matrix: usize| {
             let first = count(params.addend_row) * count(params.width[matrix]);
@@ -73,7 +73,7 @@ pub(super) fn gemv(call: &DispatchView<'_>) -> Option<Reached> {
     let chunks = count(call.constant("CHUNKS")?);
     let rows = count(params.m).min(count(call.constant("ROWS")?));
     let step = if wide { 8 } else { 4 };
-    // Columns come in whole steps, also where fewer are left.
+    // Columns are processed in whole steps, also where fewer are left.
     let n = count(params.n).next_multiple_of(step);
     let mut columns = Columns::new(&params, u32::try_from(n.get()).ok()?)?;
     if wide && columns.0.iter().any(|columns| columns.get() % 8 != 0) {

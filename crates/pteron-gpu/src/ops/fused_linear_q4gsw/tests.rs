@@ -9,16 +9,16 @@ const TOLERANCE: f32 = 1e-4;
 /// With factors rounded to 16 bits.
 const MATRIX_TOLERANCE: f32 = 4e-3;
 
-/// A call of the operator on rows of k values, with everything that may be part of it.
+/// A call of the operator on rows of k values, with all optional parts.
 #[derive(Clone)]
 struct Call {
     widths: Vec<u32>,
     k: u32,
     group: u32,
-    /// Bytes behind each row of weights, and scales behind each group.
+    /// Padding bytes after each row of weights, and padding scales after each group.
     padding: [u32; 2],
     norm: bool,
-    /// Which of the weights have a bias, a bit each.
+    /// Which of the weights have a bias, as bit flags.
     biases: u32,
     addend: bool,
     swiglu: bool,
@@ -72,7 +72,7 @@ impl Call {
         inputs
     }
 
-    /// Compares with the reference on every kind of device there is, at the bound and at these rows.
+    /// Compares with the reference on every kind of device, at the bound and at these rows.
     fn check(&self, bound: u32, live: &[u32]) {
         let calls: Vec<_> = [bound].iter().chain(live).map(|&rows| self.inputs(rows)).collect();
         for gpu in twins().into_iter().chain([serial_gpu()]) {
@@ -84,7 +84,7 @@ impl Call {
     }
 }
 
-/// Widths that go together: three of any, or two of one that are swiglu.
+/// Valid combinations of widths: any three, or two equal ones for SwiGLU.
 fn shapes() -> Vec<(Vec<u32>, bool)> {
     vec![(vec![12], false), (vec![8, 4], false), (vec![16, 4, 8], false), (vec![12, 12], true)]
 }
@@ -115,7 +115,7 @@ fn the_last_row_alone() {
     let call = Call { addend: true, last_row: true, ..Call::new(&[8], 64) };
     let sketch = call.sketch(&[70]);
     let mut dry = Dry::new(&sketch).unwrap();
-    // An addend of another number of rows has its own last one.
+    // An addend with another number of rows has its own last row.
     for (x, addend) in [(70, 70), (1, 9), (20, 1)] {
         dry.call(&[(&[x, 64], &[]), (&[addend, 8], &[])]).unwrap();
         assert_eq!((dry.dims(sketch.graph.outputs[0]), kernels(&dry)), (vec![1, 8], vec!["fused_linear_q4gsw_gemv"]));
@@ -137,7 +137,7 @@ fn groups_and_padding_of_any_size_in_whole_vectors() {
 
 #[test]
 fn workgroups_of_every_size() {
-    // So few columns that a workgroup is large, so many that it is small.
+    // Few columns select a large workgroup, many a small one.
     for k in [1024, 2048, 4128] {
         Call { norm: true, biases: 0b1, ..Call::new(&[8], k) }.check(5, &[1]);
     }
@@ -160,7 +160,7 @@ fn large_tiles_of_many_rows() {
 
 #[test]
 fn matrices_of_every_tile() {
-    // The last two take the large tile, the small one and the smallest, with rows and columns left over.
+    // The last two select the large, the small and the smallest tile, with partial tiles.
     Call { norm: true, biases: 0b101, padding: [16, 4], ..Call::new(&[20, 36, 4], 128) }.check(33, &[9, 32]);
     Call { swiglu: true, norm: true, biases: 0b11, ..Call::new(&[44; 2], 192) }.check(70, &[64, 17]);
     Call { addend: true, ..Call::new(&[2100], 64) }.check(700, &[300, 100, 9]);
@@ -194,7 +194,7 @@ fn other_ranks_and_numbers_that_are_none() {
         let x = |dims: &[u32]| vec![f32s(dims, noise(3, dims.iter().product::<u32>() as usize))];
         check_on(&gpu, &call.sketch(&[]), &[x(&[64])], TOLERANCE);
         check_on(&gpu, &call.sketch(&[2, 3, 2]), &[x(&[2, 3, 2, 64]), x(&[1, 2, 1, 64]), x(&[1, 3, 2, 64])], TOLERANCE);
-        // A row of nothing but zeroes, one that is no number, and an infinite one beside a finite one.
+        // A row of zeros, one with NaN, and one with an infinite and a finite value.
         let mut values = noise(4, 192);
         values[..64].fill(0.0);
         values[100] = f32::NAN;
@@ -233,7 +233,7 @@ fn few_rows_take_one_dispatch_and_many_up_to_three() {
 
     let plain = Dry::new(&Call::new(&[12, 8, 4], 64).sketch(&[70])).unwrap();
     assert_eq!(kernels(&plain), ["fused_linear_q4gsw_gemm"]);
-    // Where no call can have many rows, there is nothing for them.
+    // If no call can have many rows, there are no recipes for them.
     let few = Dry::new(&swiglu.sketch(&[8])).unwrap();
     assert_eq!((few.planned.recipes()[0].list.len(), &few.planned.recipes()[0].scratch[..3]), (4, &[0, 0, 0][..]));
 }
@@ -247,7 +247,7 @@ fn many_rows_take_two_dispatches_where_matrices_are_multiplied() {
     assert_eq!(dry.planned.plans()[0].scratch, [70 * 128, 70 * 4, 0]);
     dry.call(&[(&[8, 64], &[])]).unwrap();
     assert_eq!(kernels(&dry), ["fused_linear_q4gsw_gemv_subgroups"]);
-    // Rows that are not whole slices of a tile.
+    // k is not a multiple of the tile depth.
     let odd = Dry::on(&Call::new(&[12], 96).sketch(&[70]), caps).unwrap();
     assert_eq!(kernels(&odd), ["fused_linear_q4gsw_gemm"]);
 }

@@ -4,7 +4,7 @@ use crate::reference::{HostData, HostTensor};
 use crate::testing::{Dry, Sketch, check, dims, f32s, i32s, noise, noise_bytes, refusal, run};
 
 const TYPES: [DataType; 5] = [DataType::Float32, DataType::Int32, DataType::UInt8, DataType::Int8, DataType::Bool];
-// The ways to pick words, and after the first those to pick bytes.
+// The recipes for words, and after the first those for bytes.
 const ITEMS: usize = 0;
 const LANES: usize = 1;
 const WORDS: usize = 1;
@@ -20,7 +20,7 @@ fn data(dtype: DataType, shape: &[u32], seed: u64) -> HostTensor {
     }
 }
 
-/// Indices from `first` up to before `end`, in no order.
+/// Indices from `first` to before `end`, in no order.
 fn ids(shape: &[u32], first: i32, end: i32) -> HostTensor {
     let count = shape.iter().product::<u32>() as usize;
     i32s(shape, (3..).step_by(7).map(|id: i32| first + id % (end - first).max(1)).take(count).collect())
@@ -45,7 +45,7 @@ fn gather_of(dtype: DataType, bound: &[u32], dim: i64, index: &[u32]) -> (Sketch
     (sketch, out)
 }
 
-/// `at` of `places` is the index, the others are None.
+/// The index at `at` of `places`, the others are None.
 fn index_of(dtype: DataType, bound: &[u32], (at, places): (usize, usize), index: &[u32], out: &[u32]) -> (Sketch, ValueId) {
     let mut sketch = Sketch::new();
     let (x, index, none) = (sketch.input(dtype, bound), sketch.input(DataType::Int32, index), sketch.value(Value::Null));

@@ -83,7 +83,7 @@ fn split_rows_agree() {
 fn a_large_mean_leaves_the_variance_accurate() {
     for (count, width) in [(3, 64), (3, 65), (2, 20_000), (40, 33)] {
         let case = Case { bound: &[count, width], normalized: &[width], weight: false, bias: false, eps: 0.0 };
-        // Whole numbers around 100,000 are exact, and so is what they are apart.
+        // Integers around 100,000 and their differences are exact.
         let values = noise(3, (count * width) as usize).into_iter().map(|x| 100_000.0 + (x * 8.0).round()).collect();
         check(&sketch(&case), &[vec![f32s(&[count, width], values)]], 2e-3);
     }

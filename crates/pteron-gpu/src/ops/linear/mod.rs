@@ -1,4 +1,4 @@
-//! `aten.linear`: rows times rows of weights, plus a bias.
+//! `aten.linear`: rows of activations times rows of weights, plus a bias.
 
 use crate::args::Args;
 use crate::error::OpError;
@@ -29,7 +29,7 @@ pub static DEF: OpDef = OpDef { names: &["aten.linear.default"], internal: &[], 
 struct Linear {
     frame: Frame,
     weight: TensorId,
-    /// Whether rows are whole vectors of four, where the file fixes it.
+    /// Whether rows are whole vectors of four, if the file fixes it.
     wide: Option<bool>,
 }
 
@@ -55,7 +55,7 @@ impl Linear {
         self.frame.sizes(cx, weight[0], weight[1])
     }
 
-    /// Both ways to read, each with a set of recipes, unless the file fixes which it is.
+    /// The load widths with a set of recipes each: both, unless the file fixes one.
     fn ways(&self) -> Vec<bool> {
         self.wide.map_or_else(|| vec![true, false], |wide| vec![wide])
     }

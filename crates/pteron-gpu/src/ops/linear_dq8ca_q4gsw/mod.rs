@@ -1,8 +1,8 @@
-//! `et_vk.linear_dq8ca_q4gsw`: rows rounded to 8 bits, each with a scale and a zero point of its own, times rows of 4-bit
-//! weights in groups that share a scale, plus a bias.
+//! `et_vk.linear_dq8ca_q4gsw`: activations quantised to 8 bits with one scale and zero point per row, times 4-bit weights
+//! with scales per group, plus a bias.
 //!
-//! The sums of weights that files bring let a kernel take the zero point off after an integer product. Ours take it off the
-//! rounded value, which is as exact and reads less, so the sums are checked but not bound.
+//! Files contain sums of weights, with which a kernel could subtract the zero point after an integer product. Ours subtract
+//! it from the quantised value, which is as exact and reads less, so the sums are checked but not bound.
 
 use crate::args::Args;
 use crate::error::OpError;

@@ -42,7 +42,7 @@ impl Weights {
         (sketch, out)
     }
 
-    /// Activations well apart from where rounding turns, some past the range, with any zero point.
+    /// Activations away from rounding ties, some out of range, with any zero point.
     fn call(&self, m: u32) -> Vec<HostTensor> {
         let count = (m * self.k) as usize;
         let scale: Vec<f32> = noise(7, m as usize).iter().map(|scale| 0.01 + 0.005 * scale).collect();

@@ -1,4 +1,5 @@
-//! Linears with 4-bit weights: `et_vk.linear_q4gsw` with scales per group and a bias, and `et_vk.linear_qcs4w` with a scale per row.
+//! Linears with 4-bit weights: `et_vk.linear_q4gsw` with scales per group and a bias, and `et_vk.linear_qcs4w` with one
+//! scale per row.
 
 use crate::args::Args;
 use crate::error::OpError;
@@ -57,7 +58,7 @@ fn decode_by_row(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
     let weight = args.tensor_of("weight", &[Elem::U8])?;
     let scales = args.tensor_of("scales", &[Elem::F32])?;
     let out = args.output_of("out", Elem::F32)?;
-    // A row of an odd number of columns ends in half a byte, which the weight's dims do not tell.
+    // A row with an odd number of columns ends in half a byte, so the weight's dims do not determine k.
     let weights = Q4::by_row(args, weight, scales, args.info(x).bound.last())?;
     Ok(Box::new(LinearQ4 { frame: Frame { x, bias: None, out }, weights }))
 }

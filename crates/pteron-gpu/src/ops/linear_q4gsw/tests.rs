@@ -4,7 +4,7 @@ use crate::testing::{Dry, Sketch, check, f32s, noise, noise_bytes, refusal};
 
 const TOLERANCE: f32 = 1e-4;
 
-/// Weights as an exporter lays them out: padding of rows of weights in bytes, and of scales and bias in elements.
+/// Weights in an exporter's layout: padding of rows of weights in bytes, and of scales and bias in elements.
 struct Weights {
     n: u32,
     k: u32,
@@ -35,7 +35,7 @@ impl Weights {
         (sketch, out)
     }
 
-    /// Compares with the reference, at the bounds and wherever the first dimension is one of `live`.
+    /// Compares with the reference, at the bounds and with each first dimension in `live`.
     fn check(&self, rows: &[u32], live: &[u32]) {
         let call = |first: u32| {
             let mut dims = [rows, &[self.k]].concat();
@@ -97,7 +97,7 @@ fn whole_vectors_at_any_rows_in_any_order() {
 
 #[test]
 fn any_layout_at_any_rows_in_any_order() {
-    // Exporters' groups, groups that no vector fits, rows of odd bytes, and padding of each.
+    // Exporters' groups, groups that are not whole vectors, rows of odd bytes, and padding of each.
     for (k, group) in [(64, 16), (72, 24), (12, 12), (20, 4), (18, 6), (10, 5), (22, 11), (15, 5), (128, 128), (7, 1)] {
         let weights = Weights::new(11, k, group);
         weights.check(&[14], &[1, 6, 2]);
@@ -144,7 +144,7 @@ fn weights_may_be_inputs() {
     check(&sketch, &[call(20, 10, 2), call(3, 10, 1), call(11, 5, 2), call(1, 1, 1)], TOLERANCE);
 }
 
-/// Weights with a scale for each row; of an odd k the last byte is half used.
+/// Weights with one scale per row; with an odd k the last byte is half used.
 fn by_row(rows: u32, n: u32, k: u32) -> Sketch {
     let mut sketch = Sketch::new();
     let x = sketch.input(DataType::Float32, &[rows, k]);

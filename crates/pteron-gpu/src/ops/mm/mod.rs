@@ -1,5 +1,4 @@
-//! Products of two matrices of activations: `aten.mm`, the same batch by batch in `aten.bmm`, and with something added in
-//! `aten.addmm`.
+//! Products of two activation tensors: `aten.mm`, batched in `aten.bmm`, and with an addend in `aten.addmm`.
 
 #[cfg(test)]
 mod tests;
@@ -34,7 +33,7 @@ struct Mm {
     alpha: f64,
     beta: f64,
     out: TensorId,
-    /// k and n, where the file fixes them.
+    /// k and n, if the file fixes them.
     fixed: Option<(u32, u32)>,
 }
 
@@ -52,24 +51,24 @@ fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
     let out = args.output_of("out", Elem::F32)?;
     let matrix = MatrixDims::of(&args.info(b).bound).filter(|_| args.is_constant(b));
     let fixed = matrix.map(|matrix| (matrix.rows, matrix.columns));
-    // With a beta of 0 even what is not a number leaves no trace.
+    // With a beta of 0 the addend is ignored, even NaN.
     Ok(Box::new(Mm { a: (a_name, a), b, rank, addend: addend.filter(|_| beta != 0.0), alpha, beta, out, fixed }))
 }
 
-/// Both as they are, for so many rows that `mat2` is read again and again.
+/// Operands as they are, for so many rows that `mat2` is read repeatedly.
 fn plain(k: u32, n: u32) -> OperandLayout {
     let wide_weight = n.is_multiple_of(4);
     OperandLayout { transposed: false, wide_x: wide_weight && k.is_multiple_of(4), wide_weight, few_rows: false }
 }
 
-/// With the parts of the two exchanged, for few columns: what is read most is read along its rows.
+/// Operands swapped, for few columns: the larger one is read along its rows.
 fn exchanged(k: u32, n: u32) -> OperandLayout {
     let wide_weight = k.is_multiple_of(4);
     OperandLayout { transposed: true, wide_x: wide_weight && n == 1, wide_weight, few_rows: true }
 }
 
 impl Mm {
-    /// The ways there are for k and n, or for any where the file does not fix them.
+    /// The operand layouts for k and n, or for any if the file does not fix them.
     fn ways(&self) -> Vec<OperandLayout> {
         match self.fixed {
             Some((k, n)) if n > GEMV_MAX_ROWS => vec![plain(k, n)],
@@ -78,7 +77,7 @@ impl Mm {
         }
     }
 
-    /// The dims of the output, and the product without what is added, for shapes that go together.
+    /// The dims of the output, and the product without the addend, for consistent shapes.
     fn product(&self, cx: &PlanCx<'_>) -> Result<(Dims, Params), OpError> {
         let (a_name, a) = self.a;
         let matrices = |name, tensor| {
@@ -95,7 +94,7 @@ impl Mm {
         let params = Params {
             m: a.rows,
             n: b.columns,
-            // As PyTorch: what an alpha of 0 multiplies is not looked at.
+            // As in PyTorch, factors of an alpha of 0 are ignored.
             k: if self.alpha == 0.0 { 0 } else { a.columns },
             x_row: a.columns,
             x_column: 1,
@@ -110,7 +109,7 @@ impl Mm {
         Ok((out, params))
     }
 
-    /// The product with what is added.
+    /// The product with the addend.
     fn sum(&self, cx: &PlanCx<'_>) -> Result<(Dims, Params), OpError> {
         let (out, params) = self.product(cx)?;
         let Some(addend) = self.addend else { return Ok((out, params)) };

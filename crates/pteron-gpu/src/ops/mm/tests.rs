@@ -82,7 +82,7 @@ fn constants_of_any_layout() {
 
 #[test]
 fn many_workgroups_of_each_kernel() {
-    // Few rows: threads of a lane share k, as many as there are, or fewer where there are workgroups enough.
+    // Few rows: threads of a lane share k, all of them, or fewer if there are enough workgroups.
     check(&product(&[2, 3000], &[3000, 12], false).0, &calls(&[[1, 12, 3000], [2, 11, 2999]]), 5e-4);
     check(&product(&[8, 700], &[700, 2100], false).0, &calls(&[[1, 2100, 700], [7, 2099, 700], [4, 2100, 30]]), TOLERANCE);
     // Few columns.
@@ -139,7 +139,7 @@ fn zeros_of_alpha_and_beta_leave_no_trace_of_what_is_no_number() {
 
 #[test]
 fn what_is_no_number_stays_in_its_row_and_column() {
-    // Sizes that leave the last vectors and tiles with room to spare.
+    // Sizes with partial last vectors and tiles.
     for [m, n, k] in [[3, 9, 13], [37, 9, 13], [37, 2, 13], [3, 12, 12], [300, 301, 33], [520, 520, 36]] {
         let mut call = calls(&[[m, n, k]]).remove(0);
         let HostData::F32(a) = &mut call[0].data else { unreachable!("floats") };
@@ -161,7 +161,7 @@ fn live_sizes_choose_the_recipe() {
         assert_eq!(dry.dims(out), [m, n]);
         dry.recipes(0)
     };
-    // Four GEMVs and a GEMM for each of three ways, then four GEMVs for each of three with few columns.
+    // Four GEMVs and a GEMM for each of three layouts, then four GEMVs for each of three with few columns.
     for (m, n, k, expected) in [
         (1, 1024, 512, 0),
         (8, 1024, 512, 3),
@@ -181,7 +181,7 @@ fn live_sizes_choose_the_recipe() {
     assert!(recipe(0, 1024, 512).is_empty());
     assert!(recipe(600, 0, 512).is_empty());
     assert_eq!(recipe(600, 1024, 0).len(), 1);
-    // Where the file fixes the second matrix, only its own kernels are there.
+    // If the file fixes the second matrix, there are only its recipes.
     for (n, count) in [(64, 5), (8, 9)] {
         let (sketch, _) = product(&[600, 512], &[512, n], true);
         assert_eq!(Dry::new(&sketch).unwrap().planned.recipes()[0].list.len(), count);

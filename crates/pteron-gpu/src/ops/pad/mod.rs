@@ -1,4 +1,4 @@
-//! `aten.constant_pad_nd`: a tensor with a border of one number around it, or with its edges cut off.
+//! `aten.constant_pad_nd`: pads a tensor with one number, or crops its edges.
 
 #[cfg(test)]
 mod tests;
@@ -51,7 +51,7 @@ fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
 }
 
 impl Pad {
-    /// What comes before each dim, outermost first, and the dims with it and what comes after.
+    /// The padding before each dim, outermost first, and the padded dims.
     fn layout(&self, cx: &PlanCx<'_>) -> Result<(Vec<i64>, Dims), OpError> {
         let dims = cx.dims(self.x);
         let mut before = vec![0; dims.len()];

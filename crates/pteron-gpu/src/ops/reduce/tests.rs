@@ -13,7 +13,7 @@ const ARGMIN: &str = "aten.argmin.default";
 const OF_LISTS: [&str; 4] = [SUM, MEAN, AMAX, AMIN];
 const OF_ONE: [&str; 2] = [ARGMAX, ARGMIN];
 
-/// What an operator takes as `dim` for these dimensions: none are all.
+/// The `dim` argument of an operator for these dimensions: none means all.
 fn dim(name: &str, axes: &[i64]) -> Value {
     match (OF_ONE.contains(&name), axes) {
         (true, []) => Value::Null,
@@ -58,14 +58,14 @@ fn noisy(shape: &[u32]) -> Vec<HostTensor> {
     vec![f32s(shape, noise(u64::from(count) + 7, count as usize))]
 }
 
-/// Few different numbers, so that there are ties everywhere.
+/// Few distinct numbers, so that there are many ties.
 fn tied(shape: &[u32]) -> Vec<HostTensor> {
     let count = shape.iter().product::<u32>() as usize;
     let values = noise_bytes(count as u64 + 3, count).into_iter().map(|byte| [-1.5, -0.0, 0.0, 2.5][usize::from(byte % 4)]);
     vec![f32s(shape, values.collect())]
 }
 
-/// Exact answers, and sums within what the order of adding makes.
+/// Exact results, and sums within the error of reordering.
 fn tolerance(name: &str) -> f32 {
     if [SUM, MEAN].contains(&name) { 2e-5 } else { 0.0 }
 }
@@ -178,7 +178,7 @@ fn once(sketch: &Sketch, inputs: &[HostTensor]) -> TensorData<'static> {
     run(&loaded, &mut loaded.new_state().unwrap(), inputs).unwrap().remove(0)
 }
 
-/// PyTorch's answers, which do not come from the reference.
+/// PyTorch's results, independent of the reference.
 #[test]
 fn ties_infinities_and_nan_match_pytorch() {
     let (inf, nan, minus_nan) = (f32::INFINITY, f32::NAN, f32::from_bits(0xffc0_1234));
@@ -242,7 +242,7 @@ fn integers_agree() {
 
 #[test]
 fn reductions_of_no_elements_match_pytorch() {
-    // Sums of nothing are 0, means are not numbers, and kept dims without elements make empty answers.
+    // Sums of nothing are 0, means are NaN, and kept dims without elements give empty outputs.
     for name in [SUM, MEAN] {
         let sketch = floats(name, &[4, 6, 5], &[1], false);
         check(
@@ -278,7 +278,7 @@ fn scratch_suffices_for_every_shape() {
             let mut dry = Dry::new(&floats(name, &bound, &axes, true)).unwrap();
             let mut picks = noise_bytes(9, 5 * 400).into_iter().map(u32::from);
             for _ in 0..400 {
-                // A plan past what was reserved is an error.
+                // A plan that exceeds its reservations is an error.
                 let live = bound.map(|size| match picks.next().unwrap_or(0) {
                     ..80 => 1,
                     192.. => size,
@@ -302,7 +302,7 @@ fn recipe_follows_the_live_shape() {
     let (sketch, out) = with(MEAN, FLOAT, &[8, 64, 2], dim(MEAN, &[0, -1]), true);
     let mut dry = Dry::new(&sketch).unwrap();
     assert_eq!((dry.recipes(0).len(), dry.dims(out)), (2, vec![1, 64, 1]));
-    // What is left of two groups when the dimension between them is 1 lies together.
+    // If the dimension between two groups is 1, the remaining groups are contiguous.
     dry.call(&[(&[5, 1, 2], &[])]).unwrap();
     assert_eq!((dry.recipes(0).len(), dry.dims(out)), (1, vec![1, 1, 1]));
 }

@@ -41,7 +41,7 @@ fn the_recipe_follows_the_width_and_the_grid_the_rows() {
         dry.call(&[(&[1, 3, width], &[])]).unwrap();
         assert_eq!((dry.dims(out), dry.recipes(0)), (vec![1, 3, width], vec![recipe]));
         assert_eq!(dry.planned.plans()[0].steps[0].grid.groups(), 3);
-        // A weight for other rows is refused, and the graph stays as it was.
+        // A weight of another length is rejected, and the graph does not change.
         let error = dry.call(&[(&[1, 3, width - 1], &[])]).unwrap_err().to_string();
         assert!(error.contains("`weight` is") && error.contains(&format!("expected [{}]", width - 1)), "{error}");
         assert_eq!(dry.dims(out), [1, 3, width]);

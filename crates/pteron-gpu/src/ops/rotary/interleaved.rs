@@ -27,7 +27,7 @@ params! {
 fn reach(call: &DispatchView<'_>) -> Option<Reached> {
     let params = call.params::<Params>()?;
     let (q, k) = (count(params.q_count), count(params.count) - count(params.q_count));
-    // A remainder by zero would be anything.
+    // A remainder by zero is undefined.
     let table = (params.tokens > 0 && params.pairs > 0).then_some(count(params.tokens) * count(params.pairs))?;
     Some(Reached::new().array(q, 8).array(k, 8).array(table, 4).array(table, 4).array(q, 8).array(k, 8))
 }
@@ -43,7 +43,7 @@ pub(super) fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
 }
 
 impl Interleaved {
-    /// The dims of queries and keys, which the tables go with.
+    /// The dims of queries and keys, checked against the tables.
     fn check(&self, cx: &PlanCx<'_>) -> Result<(Dims, Dims), OpError> {
         let (q, k) = self.inputs.dims(cx)?;
         let (tokens, dim) = (q[1], q[3]);

@@ -46,7 +46,7 @@ pub(super) fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
 }
 
 impl InterleavedComplex {
-    /// The dims of the elements, which the angles go with.
+    /// The dims of the elements, checked against the angles.
     fn check(&self, cx: &PlanCx<'_>) -> Result<Dims, OpError> {
         let (x, angles) = (cx.dims(self.x), cx.dims(self.freqs_cis));
         let &[_, tokens, columns] = &*x else {

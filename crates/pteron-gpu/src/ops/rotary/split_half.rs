@@ -41,7 +41,7 @@ fn reach(call: &DispatchView<'_>) -> Option<Reached> {
     Some(read.step(params.step_base, 1).array(q, item).array(k, item))
 }
 
-/// The recipes: the type of an item, and the numbers in it.
+/// The recipes: the type of an item, and the elements per item.
 const ITEMS: [(&str, u32); 2] = [("vec4<f32>", 4), ("f32", 1)];
 
 #[derive(Debug)]
@@ -57,7 +57,7 @@ pub(super) fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
     Ok(Box::new(SplitHalf { inputs, start, outputs: Outputs::take(args)? }))
 }
 
-/// Dims that go together, and the row of the tables at which they start.
+/// Consistent dims, and the first row of the tables.
 struct Checked {
     q: Dims,
     k: Dims,

@@ -94,7 +94,7 @@ fn halves(sizes: &Sizes, table: &[u32]) -> (Sketch, [ValueId; 2]) {
 fn halves_call(sizes: &Sizes, table: [u32; 2], start: i32) -> Vec<HostTensor> {
     let &Sizes { batch, tokens, heads, dim } = sizes;
     let x = |seed, heads| f32s(&[batch, tokens, heads, dim], noise(seed, (batch * tokens * heads * dim) as usize));
-    // The two of a pair have entries of their own.
+    // The two elements of a pair have separate entries.
     let angles = |seed| f32s(&table, noise(seed, (table[0] * table[1]) as usize));
     vec![x(1, heads.0), x(2, heads.1), angles(3), angles(4), i32s(&[1], vec![start])]
 }

@@ -1,5 +1,6 @@
-//! `pteron.sample_row`: the index of one element of the last row, by argmax (greedy) or by Gumbel-max sampling of the softmax. No file has it: it is
-//! appended to a graph, so that the index need not reach the host before the next call.
+//! `pteron.sample_row`: the index of one element of the last row, by argmax (greedy) or by Gumbel-max sampling of the
+//! softmax. Files do not contain it: it is appended to a graph, so that the index need not be read back before the next
+//! call.
 //!
 //! Gumbel-max adds noise to every element and takes the argmax. The noise is a function of a seed, the number of the draw and the index, so a
 //! seed gives the same samples every time on one adapter.

@@ -13,7 +13,7 @@ fn sketch(bound: &[u32]) -> Sketch {
     sketch
 }
 
-/// One over the temperature, seed and draw.
+/// The inverse temperature, seed and draw.
 fn sampling(scale: f32, seed: i32, draw: i32) -> HostTensor {
     i32s(&[4], vec![scale.to_bits().cast_signed(), seed, seed.wrapping_mul(77), draw])
 }

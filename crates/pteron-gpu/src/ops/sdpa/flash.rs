@@ -31,7 +31,7 @@ params! {
     }
 }
 
-/// Vectors of four in the longest head that the kernels take.
+/// The most vectors of four per head that the kernels support.
 pub(super) const MAX_HEAD_VECTORS: u32 = 64;
 
 /// Position, context, splits of the context, and keys per split.
@@ -39,8 +39,8 @@ pub(super) const STEP_WORDS: usize = 4;
 
 const APPEND_RECIPE: usize = 0;
 const COMBINE_RECIPE: usize = 1;
-/// Where the recipes of the flash kernels start, two per kernel: one that writes the output, and one that writes partial results
-/// of a split.
+/// The index of the first recipe of the flash kernels, two per kernel: one that writes the output, and one that writes
+/// partial results of a split.
 const FLASH_RECIPES: usize = 2;
 
 /// Tile of a workgroup: query rows and keys, and the rows and keys per thread in the two products.
@@ -89,7 +89,8 @@ impl Tile {
     }
 }
 
-/// What kernels are specialised on: vectors per head, rotary embedding of queries and keys, and the caches' element type.
+/// The parameters that kernels are specialised on: vectors per head, rotary embedding of queries and keys, and the caches'
+/// element type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct HeadConfig {
     pub(super) head_vectors: u32,
@@ -101,7 +102,7 @@ pub(super) struct HeadConfig {
 const TO_CACHE: &str = "fn to_cache(v: vec4<f32>) -> KV";
 
 impl HeadConfig {
-    /// Rotated heads of so many vectors, with `f32` and with `f16` caches.
+    /// Rotated heads of `head_vectors` vectors, with `f32` and with `f16` caches.
     pub(super) fn rotated(head_vectors: u32) -> [Self; 2] {
         [false, true].map(|f16_cache| Self { head_vectors, rotated: true, f16_cache })
     }
@@ -171,7 +172,7 @@ impl KvSplit {
     }
 }
 
-/// Bytes of so many partial rows: the weighted sum of values, and a vector with the row's maximum and sum.
+/// Bytes of `rows` partial rows: the weighted sum of values, and a vector with the row's maximum and sum.
 fn partial_bytes(head_vectors: u32, rows: u64) -> u64 {
     rows * u64::from(head_vectors + 1) * 16
 }
@@ -219,7 +220,7 @@ impl Sdpa {
         }
     }
 
-    /// Where the sines begin after the cosines, in pairs of floats.
+    /// The offset of the sines after the cosines, in pairs of floats.
     pub(super) fn sin_offset(&self, cx: &PlanCx<'_>) -> Result<u32, OpError> {
         let Some([cosines, sines]) = self.rotary else { return Ok(0) };
         let bytes = [cosines, sines].map(|table| Elem::F32.bytes(cx.dims(table).count()));

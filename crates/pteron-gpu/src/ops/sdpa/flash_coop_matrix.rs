@@ -33,7 +33,7 @@ const TILES: [(u32, &[Tile]); 2] = [
 ];
 
 impl Tile {
-    /// The tiles of a device for a head of so many vectors; none where other kernels run.
+    /// The tiles of a device for a head of `head_vectors` vectors; none where other kernels run.
     pub(super) fn of(caps: Caps, head_vectors: u32) -> &'static [Self] {
         let tiles = TILES.iter().find(|(served, _)| caps.cooperative_matrix && *served == head_vectors);
         tiles.map_or(&[], |(_, tiles)| tiles)

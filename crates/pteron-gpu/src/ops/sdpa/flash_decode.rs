@@ -31,7 +31,7 @@ pub(super) struct SubgroupTile {
 }
 
 impl SubgroupTile {
-    /// The tile for so many query rows and vectors per head; `None` where only the portable kernel runs.
+    /// The tile for these numbers of query rows and vectors per head; `None` where only the portable kernel runs.
     pub(super) fn of(caps: Caps, head_vectors: u32, rows: u32) -> Option<Self> {
         let subgroup = caps.subgroup().filter(|&head_vectors| head_vectors <= 64)?;
         // With more rows a thread holds more vectors: fewer shuffles per row and key.

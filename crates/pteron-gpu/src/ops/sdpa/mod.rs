@@ -73,7 +73,7 @@ pub static DEF: OpDef = OpDef {
 /// The algorithm for a head dim, or the one that a benchmark names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Algorithm {
-    /// Flash attention, for head dims of so many vectors of four.
+    /// Flash attention, for head dims of this many vectors of four.
     Flash(u32),
     /// Materialised scores, for any head dim.
     Materialised,

@@ -14,12 +14,12 @@ pub(crate) struct RotaryInputs {
 }
 
 impl Sdpa {
-    /// Whether it is attention as a file has it, without rotary tables, by the fastest kernels.
+    /// Whether it is attention as in files, without rotary tables, with the fastest kernels.
     pub(crate) fn is_plain(&self) -> bool {
         self.rotary.is_none() && self.how == How::Fastest
     }
 
-    /// The call that rotates queries and keys itself and is otherwise this one.
+    /// Creates the same call with rotary embedding of queries and keys.
     pub(crate) fn rotary_call(&self, graph: &mut Graph, inputs: RotaryInputs) -> Call {
         let RotaryInputs { q, k, cosines, sines } = inputs;
         let [q, k, v, cosines, sines, k_cache, v_cache, out] =

@@ -17,15 +17,15 @@ pub(super) enum FlashKernel {
 /// When the context is split over workgroups, whose partial results another dispatch combines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SplitPolicy {
-    /// Workgroups that fill a large GPU: with fewer from rows and heads, the context is split.
+    /// Workgroups that occupy a large GPU: if rows and heads give fewer, the context is split.
     pub(super) full_grid: u32,
     /// The fewest keys per split: fewer are not worth a workgroup.
     pub(super) min_keys: u32,
-    /// Up to so many keys the context is not split: a second dispatch would cost more.
+    /// Up to this many keys the context is not split: a second dispatch would cost more.
     pub(super) unsplit_keys: u32,
 }
 
-/// Up to so many query rows per KV head, the decode tiles run.
+/// Up to this many query rows per KV head, the decode tiles run.
 const MAX_DECODE_ROWS: u32 = 32;
 
 /// The same where cooperative matrix kernels take more rows.
@@ -38,7 +38,7 @@ const DECODE_KERNELS: usize = 2;
 const LARGE_GRID_WORK: u64 = 1 << 18;
 
 impl FlashKernel {
-    /// The kernels of a device for heads of so many vectors, in order of rows per tile.
+    /// The kernels of a device for heads of `head_vectors` vectors, in order of rows per tile.
     pub(super) fn available(caps: Caps, head_vectors: u32) -> Vec<Self> {
         let decode =
             |tile: Tile| SubgroupTile::of(caps, head_vectors, tile.rows).map_or(Self::Portable(tile), Self::Subgroups);
@@ -48,7 +48,7 @@ impl FlashKernel {
         [decode(DECODE_4), decode(DECODE_8)].into_iter().chain(prefill).chain(portable).collect()
     }
 
-    /// Selects the kernel for so many rows per KV head; its index among the device's.
+    /// Selects the kernel for `rows` rows per KV head; returns its index among the device's.
     pub(super) fn select(kernels: &[Self], heads: u32, rows: u32, context: u32) -> usize {
         let decode =
             if matches!(kernels.last(), Some(Self::CoopMatrix(_))) { MAX_DECODE_ROWS_COOP_MATRIX } else { MAX_DECODE_ROWS };
@@ -91,7 +91,7 @@ impl FlashKernel {
         }
     }
 
-    /// The pipeline for heads of as many vectors as the kernel was made for.
+    /// The variant for heads of as many vectors as the kernel was created for.
     pub(super) fn variant(&self, heads: HeadConfig) -> Variant {
         match self {
             Self::Portable(tile) => tile.variant(heads),
@@ -105,7 +105,7 @@ impl FlashKernel {
 mod tests {
     use super::*;
 
-    /// The label of the kernel that a call gets, and its rows per workgroup.
+    /// The label of the kernel selected for a call, and its rows per workgroup.
     fn selected(caps: Caps, head_vectors: u32, rows: u32, context: u32) -> (&'static str, u32) {
         let kernels = FlashKernel::available(caps, head_vectors);
         let kernel = kernels[FlashKernel::select(&kernels, 8, rows, context)];

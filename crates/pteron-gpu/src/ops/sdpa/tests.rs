@@ -15,7 +15,7 @@ struct Sizes {
     cache: u32,
 }
 
-/// The arguments after the position that a test may want other than usual.
+/// The optional arguments after the position.
 struct Rest {
     mask: Value,
     dropout: Value,
@@ -43,7 +43,7 @@ fn sketch(name: &str, sizes: Sizes, state: bool, rest: Rest) -> Sketch {
     let position = inner.input(DataType::Int32, &[1]);
     let (dim, index, at) = (inner.int(0), inner.int(0), inner.value(Value::SymInt));
     inner.call("et_vk.select_as_symint.default", &[position, dim, index, at]);
-    // An exporter's literal: wrong, and without influence.
+    // A literal as exporters write it: wrong, and ignored.
     let seq_len = inner.int(1);
     let rest = [rest.mask, rest.dropout, Value::Bool(rest.causal), rest.scale].map(|value| inner.value(value));
     let out = inner.tensor(float, &[1, tokens, heads.0, sizes.dim]);
@@ -109,7 +109,7 @@ fn tiles_of_many_workgroups() {
     let calls = [(70, 60), (33, 0), (64, 64), (1, 129)];
     agrees(NAME, Sizes { heads: (8, 4), dim: 64, tokens: 70, cache: 130 }, &calls, USUAL);
     agrees(NAME, Sizes { heads: (8, 4), dim: 30, tokens: 70, cache: 130 }, &calls, USUAL);
-    // Enough threads for the value kernel that does not split the context.
+    // Enough threads for the AV kernel that does not split the context.
     agrees(NAME, Sizes { heads: (64, 32), dim: 64, tokens: 70, cache: 130 }, &calls[..2], USUAL);
     agrees(NAME, Sizes { heads: (96, 32), dim: 30, tokens: 70, cache: 130 }, &calls[..1], USUAL);
 }
@@ -122,7 +122,7 @@ fn long_rows_of_scores() {
 
 #[test]
 fn slices_of_scores_agree_with_one_slice() {
-    // Scratch for 2048 bytes of scores: rows of 40 floats go in slices of 12 rows.
+    // Scratch for 2048 bytes of scores: rows of 40 floats, in slices of 12 rows.
     let calls = [(19, 0), (1, 0), (1, 36), (7, 13), (19, 18), (0, 5), (2, 31)];
     for (heads, dim) in [((4, 2), 8), ((6, 2), 6), ((10, 5), 4)] {
         agrees(SLICED, Sizes { heads, dim, tokens: 19, cache: 37 }, &calls, USUAL);

@@ -1,4 +1,4 @@
-//! Softmax along a dimension, and its logarithm. A row of `TABLE` is an operator.
+//! Softmax along a dimension, and its logarithm. Each row of `TABLE` is an operator.
 
 #[cfg(test)]
 mod tests;

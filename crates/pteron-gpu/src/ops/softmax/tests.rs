@@ -64,7 +64,7 @@ fn split_rows_agree() {
     }
 }
 
-/// PyTorch's answers, which do not come from the reference.
+/// PyTorch's results, independent of the reference.
 #[test]
 fn infinities_nan_and_large_values_match_pytorch() {
     let (inf, nan) = (f32::INFINITY, f32::NAN);
@@ -79,7 +79,7 @@ fn infinities_nan_and_large_values_match_pytorch() {
         ([1000.0, 1000.0, 1000.0, 1000.0], [0.25; 4]),
         ([-1000.0, -1000.0, -2000.0, -2000.0], [0.5, 0.5, 0.0, 0.0]),
     ];
-    // Rows by fours, rows of one number more than fours, columns, and rows that are split: the rest is −infinity.
+    // Rows of whole vectors, rows of one element more, columns, and split rows: the rest is −infinity.
     for (name, log) in NAMES.into_iter().zip([false, true]) {
         for (length, columns) in [(4, false), (5, false), (4, true), (9001, false), (8192, false)] {
             let place = |row: usize, k: usize| if columns { k * 9 + row } else { row * length + k };
@@ -96,7 +96,7 @@ fn infinities_nan_and_large_values_match_pytorch() {
             for (index, (row, want)) in rows.iter().enumerate() {
                 for k in 0..4 {
                     let got = got[place(index, k * (length / 4))];
-                    // Finite numbers far below the highest have a logarithm, which is about what they are below it.
+                    // Finite numbers far below the maximum have a logarithm of about their distance to it.
                     let want = match (log, want[k]) {
                         (true, 0.0) if row[k].is_finite() => row[k] - row.iter().copied().fold(f32::MIN, f32::max),
                         (true, want) => want.ln(),

@@ -5,7 +5,7 @@ use crate::testing::{Dry, Sketch, check, f32s, i32s, noise, refusal};
 const SPECIAL: [f32; 16] =
     [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 1e30, -1e30, 6.0, -3.0];
 
-/// The arguments between the tensor and the output, as an export has them.
+/// The arguments between the tensor and the output, as exported.
 fn arguments(name: &str) -> Vec<Value> {
     let number = |value: f64| Value::Double(value);
     match name {
@@ -52,7 +52,7 @@ fn every_row_agrees_at_every_shape() {
 #[test]
 fn every_row_agrees_on_special_floats() {
     for row in TABLE {
-        // Sines of numbers of thirty digits are noise.
+        // Sines of numbers with thirty digits are noise.
         let keep = |x: &f32| !(row.name.contains("sin") || row.name.contains("cos")) || x.abs() < 1e4 || x.is_nan();
         let values: Vec<f32> = SPECIAL.into_iter().filter(keep).collect();
         let shape = [u32::try_from(values.len()).unwrap()];

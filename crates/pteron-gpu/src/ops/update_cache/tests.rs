@@ -1,7 +1,7 @@
 use crate::ir::{DataType, Value, ValueId};
 use crate::testing::{Dry, Sketch, check, f32s, i32s, noise, refusal};
 
-/// New rows, the cache and the position as inputs; the cache and the answer as outputs.
+/// New rows, the cache and the position as inputs; the cache and the placeholder as outputs.
 fn sketch(dtype: DataType, value: &[u32], cache: &[u32]) -> (Sketch, ValueId) {
     let mut sketch = Sketch::new();
     let value = sketch.input(dtype, value);

@@ -39,11 +39,11 @@ fn sizes_equal_to_bounds_follow_the_live_shape() {
         dry.call(&[(&[live, 1, 4], &[])]).unwrap();
         assert_eq!(dry.dims(out), [live, 3, 4]);
     }
-    // One element could be meant to be repeated, or be all there is.
+    // Ambiguous: one element to be repeated, or the live size.
     let error = dry.call(&[(&[1, 1, 4], &[])]).unwrap_err().to_string();
     assert!(error.contains("`size` is [6, 3, 4]") && error.contains("could mean 6 or 1"), "{error}");
     assert_eq!(dry.dims(out), [6, 3, 4]);
-    // What keeps every dim shares memory.
+    // A copy that keeps every dim aliases its input.
     let alias = |sketch: &Sketch| Dry::new(sketch).unwrap().graph.nodes[0].op.alias().is_some();
     assert!(alias(&expand_of(DataType::Float32, &[6, 4], &[1, -1, 4], &[1, 6, 4]).0));
     assert!(!alias(&expand_of(DataType::Float32, &[6, 1], &[-1, 4], &[6, 4]).0));
@@ -81,7 +81,7 @@ fn repeat_of_every_dtype_agrees() {
         check(&repeat_of(dtype, &[], &[2, 3], &[2, 3]).0, &inputs(dtype, &[&[]]), 0.0);
         check(&repeat_of(dtype, &[2, 2, 2, 2], &[2; 4], &[4; 4]).0, &inputs(dtype, &[&[2, 2, 2, 2], &[1, 2, 1, 2]]), 0.0);
     }
-    // More repeats than whole tensors: rows that stay together are still moved by fours.
+    // Rows that stay contiguous are still copied in vectors of four.
     assert_eq!(recipe(&repeat_of(DataType::Float32, &[3, 16], &[2, 3, 1], &[2, 9, 16])), [VEC4]);
 }
 

@@ -1,4 +1,4 @@
-//! Permutes, flips, and dims of 1 that come and go.
+//! Permutes, flips, and dims of 1 that are added or removed.
 
 use super::*;
 
@@ -70,7 +70,7 @@ fn strategy_follows_the_layout() {
     assert_eq!(recipe(&permute_of(B, &[68, 132], &[1, 0])), [BYTE_CELLS]);
     assert_eq!(recipe(&permute_of(B, &[67, 132], &[1, 0])), [BYTES]);
     assert_eq!(recipe(&permute_of(B, &[68, 131], &[1, 0])), [BYTES]);
-    // The shape decides at each call.
+    // The live shape selects the recipe.
     let (sketch, out) = permute_of(F, &[64, 64], &[1, 0]);
     let mut dry = Dry::new(&sketch).unwrap();
     let calls =

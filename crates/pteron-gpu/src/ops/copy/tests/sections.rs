@@ -1,8 +1,8 @@
-//! Tensors put together and taken apart.
+//! Concatenation and splitting.
 
 use super::*;
 
-/// Tensors of these bounds put together.
+/// Concatenates tensors of these bounds.
 fn cat_of(dtype: DataType, bounds: &[&[u32]], dim: i64, out: &[u32]) -> (Sketch, ValueId) {
     let mut sketch = Sketch::new();
     let tensors = bounds.iter().map(|bound| sketch.input(dtype, bound)).collect();
@@ -53,7 +53,7 @@ fn cat_of_many_tensors_takes_several_dispatches() {
             let shapes = |keep: fn(usize) -> bool| -> Vec<[u32; 2]> {
                 (0..).zip(&widths).map(|(part, &width)| [rows, if keep(part) { width } else { 0 }]).collect()
             };
-            // Every third is empty in the second call, and a whole dispatch in the last.
+            // Every third input is empty in the second call, and a whole dispatch in the last.
             let calls = [shapes(|_| true), shapes(|part| part % 3 != 0), shapes(|part| part > 7)]
                 .map(|shapes| shapes.iter().zip(1..).map(|(shape, seed)| input(dtype, shape, seed)).collect());
             let bounds = shapes(|_| true);
@@ -71,7 +71,7 @@ fn cat_skips_empty_one_dimensional_tensors() {
         let (sketch, _) = cat_of(dtype, &[&[3], &[2]], 0, &[5]);
         check(&sketch, &[call_of(dtype, &[&[3], &[2]]), call_of(dtype, &[&[0], &[0]]), call_of(dtype, &[&[0], &[1]])], 0.0);
     }
-    // A tensor may stand there twice.
+    // The same tensor may occur twice.
     let mut sketch = Sketch::new();
     let x = sketch.input(DataType::UInt8, &[3, 5]);
     let (list, dim) = (sketch.value(Value::ValueList(vec![x, x, x])), sketch.int(1));
@@ -111,7 +111,7 @@ fn cat_promotes_integers_to_floats() {
     check(&sketch, &[call(3), call(1), call(2)], 0.0);
 }
 
-/// A tensor taken apart.
+/// Splits a tensor.
 fn split_of(dtype: DataType, bound: &[u32], sizes: &[u32], dim: usize) -> (Sketch, Vec<ValueId>) {
     let mut sketch = Sketch::new();
     let x = sketch.input(dtype, bound);
@@ -199,7 +199,7 @@ fn symbolic_split_sizes_agree() {
         let sizes = sketch.value(Value::ValueList(vec![first, rest]));
         let outs = [7, 12].map(|rows| sketch.tensor(dtype, &[rows, width]));
         let out = sketch.value(Value::ValueList(outs.to_vec()));
-        // At the bounds symbols are what their operators say: 7 and 5.
+        // At the bounds, symbols have the values that their operators compute: 7 and 5.
         sketch.call("aten.split_with_sizes_copy.default", &[x, sizes, zero, out]);
         outs.into_iter().for_each(|out| sketch.output(out));
         let call = |(all, first): (u32, u32)| vec![input(dtype, &[all, width], 1), input(dtype, &[first, 1], 2)];

@@ -1,4 +1,4 @@
-//! Caches of 16-bit floats: which caches become so, what runs on them, and what that answers.
+//! `f16` KV caches: which caches are narrowed, which kernels run on them, and their outputs.
 
 use super::*;
 use crate::engine::{LoadOptions, StateDtype};
@@ -8,7 +8,7 @@ use crate::resize::Planned;
 use crate::testing::{check_with, half_gpu, run};
 
 const SIZES: Sizes = Sizes { heads: (8, 2), dim: 64, tokens: 40, cache: 300 };
-/// Of each cache.
+/// Elements per cache.
 const ELEMENTS: u32 = SIZES.cache * SIZES.heads.1 * SIZES.dim;
 const HALVES: Caps = Caps { f16: true, ..Caps::PORTABLE };
 
@@ -16,7 +16,7 @@ fn half() -> LoadOptions {
     LoadOptions { state_dtype: StateDtype::F16, ..LoadOptions::default() }
 }
 
-/// Attention whose caches nobody else sees.
+/// Attention whose caches are not outputs.
 fn hidden(mut sketch: crate::testing::Sketch) -> crate::testing::Sketch {
     sketch.graph.outputs.truncate(1);
     sketch
@@ -26,7 +26,7 @@ fn usual(sizes: Sizes) -> crate::testing::Sketch {
     hidden(sketch(NAME, sizes, true, USUAL).inner)
 }
 
-/// The keys and values that calls of a sketch have for caches.
+/// The key and value caches of a sketch.
 fn caches(sketch: &crate::testing::Sketch) -> [ValueId; 2] {
     let args = &sketch.graph.calls.last().unwrap().args;
     [args[3], args[4]]
@@ -55,7 +55,7 @@ fn caches_that_others_see_stay_as_they_are() {
         stays(&usual(Sizes { dim, ..SIZES }));
     }
     for cache in 0..2 {
-        // The one that another operator reads, and the one beside it.
+        // A cache that another operator reads, and its sibling.
         let mut read = usual(SIZES);
         let (cache, attention) = (caches(&read)[cache], read.graph.calls.pop().unwrap());
         let out = read.tensor(DataType::Float32, &[1, SIZES.cache, SIZES.heads.1, SIZES.dim]);
@@ -67,7 +67,8 @@ fn caches_that_others_see_stay_as_they_are() {
 
 #[test]
 fn caches_of_several_calls_are_narrowed_together_or_not() {
-    // Two calls share keys; the values of the second are an output, so the keys stay, and with them the values of the first.
+    // Two calls share keys; the values of the second are an output, so the keys stay `f32`, and so do the values of the
+    // first.
     let mut shared = usual(SIZES);
     let first = shared.graph.calls.last().unwrap().clone();
     let shape = [1, SIZES.cache, SIZES.heads.1, SIZES.dim];
