@@ -125,7 +125,7 @@ mod mapped {
     impl MappedFile {
         pub(super) fn new(file: File) -> io::Result<Self> {
             let modified = file.metadata()?.modified().ok();
-            // SAFETY: the map is read-only and private, and what is verified is copied from the file first. Another process that
+            // SAFETY: the map is read-only and private, and data is copied from the file before it is verified. Another process that
             // shortens the file while it is mapped could end this one with a signal; no runtime that maps models can rule that
             // out.
             #[allow(unsafe_code, reason = "mapping a file is unsafe by nature; this is the one place that does it")]

@@ -3,7 +3,7 @@
 use pteron_format::alloc::OutOfMemory;
 use pteron_format::{EscapedText, escaped_names};
 
-/// An error of this crate. `Display` is one sentence that names what a user can change.
+/// An error of this crate. `Display` is one sentence that says how a user can fix it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -15,7 +15,7 @@ pub enum Error {
         /// Why not.
         source: std::io::Error,
     },
-    /// A file that is broken, or not what it should be.
+    /// A file that is broken, or of another format than expected.
     #[error("{path}: {source}")]
     Format {
         /// The file, or a name that identifies it.
@@ -104,7 +104,7 @@ pub enum Error {
     /// More GPU memory than the device, or the budget given to the loader, allows. Nothing was created.
     #[error("{what} needs {need} bytes, but {limit} are allowed by {by}")]
     TooLarge {
-        /// What is too large.
+        /// The allocation that is too large.
         what: String,
         /// Bytes needed.
         need: u64,
@@ -116,7 +116,7 @@ pub enum Error {
     /// The GPU has no memory left.
     #[error("the GPU has not enough memory: {}", EscapedText::sentence(.0))]
     GpuOutOfMemory(String),
-    /// The device was lost; what was loaded on it can be loaded again on a new one.
+    /// The device was lost. Programs loaded on it can be loaded again on a new one.
     #[error("the GPU device was lost: {}", EscapedText::sentence(.0))]
     DeviceLost(String),
     /// Another error of the graph or the GPU.

@@ -1,4 +1,4 @@
-//! How a method is loaded.
+//! Options for loading a method.
 
 use pteron_format::ScalarType;
 use pteron_gpu::engine::{Feedback, OnProgress, Precision, StateDtype};
@@ -7,7 +7,7 @@ use pteron_gpu::tuning::Tuning;
 
 use crate::tensor::Tensor;
 
-/// How a method is loaded. Start from the default and set what differs:
+/// Options for loading a method. Start from the default and change individual options:
 ///
 /// ```
 /// use pteron::{LoadOptions, Precision};

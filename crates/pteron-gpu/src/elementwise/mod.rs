@@ -31,7 +31,7 @@ params! {
 /// WGSL that the kernels share.
 const INCLUDES: &[Include] = includes!["broadcast", "elementwise_main", "elementwise_params", "float_math", "integer_math"];
 
-/// The kernel of a family of operators with so many input tensors. `variants` lists what its table needs, as [`variants`] does.
+/// The kernel of a family of operators with `inputs` input tensors. `variants` lists the variants of its table, as [`variants`] does.
 pub(crate) const fn kernel(name: &'static str, inputs: usize, variants: fn() -> Vec<Variant>) -> KernelDef {
     let source = match inputs {
         1 => include_str!("elementwise_unary.wgsl"),

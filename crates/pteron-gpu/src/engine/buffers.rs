@@ -134,7 +134,7 @@ impl MemoryBudget {
         Self { limit: limit.unwrap_or(u64::MAX), used: 0, shared: SharedBudget::default(), reservations: Vec::new() }
     }
 
-    /// Creates a budget for memory that another one counts already, except for what is [claimed](Self::claim).
+    /// Creates a budget for memory that another one counts already, except for memory that is [claimed](Self::claim).
     pub(super) fn of(shared: &SharedBudget) -> Self {
         Self { shared: shared.clone(), ..Self::new(None) }
     }

@@ -50,7 +50,7 @@ impl DiskCache {
         let scope = device.push_error_scope(wgpu::ErrorFilter::Validation);
         let descriptor = wgpu::PipelineCacheDescriptor { label: Some("pteron"), data: data.as_deref(), fallback: true };
         #[allow(unsafe_code, reason = "drivers trust what they are given; it is checked as far as it can be")]
-        // SAFETY: the bytes must be what `get_data` gave for this adapter. Their seal says that they are: it is a hash of them with
+        // SAFETY: the bytes must come from `get_data` for this adapter. Their seal verifies that: it is a hash of them with
         // the adapter, its driver's version and ours, so another device's or a damaged file does not have it. A seal can be forged,
         // but the file is this user's and nobody else may write it (on Unix that is checked; elsewhere the folder is the caller's
         // word for it, see `GpuOptions::pipeline_cache`): who can forge it can as well change what the user runs.

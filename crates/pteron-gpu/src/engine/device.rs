@@ -131,9 +131,9 @@ impl Gpu {
 
     /// Uses a device that the caller has opened, for example to share it with a renderer.
     ///
-    /// Kernels use the features that the device has, of subgroups, 16-bit floats, cooperative matrices, timestamps and pipeline caches, and stay
-    /// within its limits: open it with what the adapter offers for full speed. The device's callbacks for loss and uncaptured errors are
-    /// replaced. `options.adapter` is ignored.
+    /// Kernels stay within the device's limits and use subgroups, 16-bit floats, cooperative matrices, timestamps and pipeline
+    /// caches if the device has these features: open it with all that the adapter offers for full speed. The device's callbacks
+    /// for loss and uncaptured errors are replaced. `options.adapter` is ignored.
     ///
     /// # Errors
     /// A device that fails.

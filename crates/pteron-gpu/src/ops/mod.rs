@@ -1,5 +1,5 @@
 //! The operators: one folder per operator or family. [`OPS`] is the registry: deleting an operator takes deleting its folder and its
-//! two lines here. Other code learns of an operator only what it declares: in [`OpDef`], in the [`Flow`](crate::args::Flow) that
+//! two lines here. Other code knows an operator only through its declarations: in [`OpDef`], in the [`Flow`](crate::args::Flow) that
 //! decoding records, and through the methods of [`Op`].
 
 pub mod arange;

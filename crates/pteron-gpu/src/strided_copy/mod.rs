@@ -268,7 +268,7 @@ impl Addressing {
     }
 }
 
-/// Checks that kernels can index so many elements.
+/// Checks that kernels can index `count` elements.
 ///
 /// # Errors
 /// More elements than that.

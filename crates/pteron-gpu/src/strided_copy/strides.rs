@@ -26,7 +26,7 @@ pub(crate) fn collapse(axes: &[Axis]) -> Vec<Axis> {
 }
 
 /// Collapsed axes counted in vectors of `lanes` elements, if each vector is contiguous and aligned in the first tensor. `start` is a
-/// known divisor of every offset that is added to the strided index; 0 stands for an offset of 0.
+/// known divisor of every offset that is added to the strided index; 0 means an offset of 0.
 pub(crate) fn vectorise(axes: &[Axis], lanes: u32, start: i64) -> Option<Vec<Axis>> {
     let mut axes = axes.to_vec();
     let width = i64::from(lanes);

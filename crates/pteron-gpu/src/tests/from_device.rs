@@ -32,7 +32,7 @@ fn device_of_the_caller_computes_within_its_own_limits() {
     let calls = [9, 1, 4].map(|rows: u32| [2, 3].map(|seed| f32s(&[rows, 16], noise(seed, rows as usize * 16))).to_vec());
     check_on(&gpu, &sketch, &calls, 1e-5);
 
-    // The caller's handle is the same device: what destroys it is noticed.
+    // The caller's handle is the same device: destroying it is detected.
     device.destroy();
     assert!(matches!(block_on(gpu.wait_idle()), Err(crate::Error::Lost(_))));
 }

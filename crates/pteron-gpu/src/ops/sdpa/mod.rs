@@ -3,7 +3,7 @@
 //!
 //! Head dims of whole vectors run flash attention (`flash.rs`): a portable kernel, a split-KV decode kernel with subgroups for few
 //! rows (`flash_decode.rs`) and a cooperative matrix kernel for many (`flash_coop_matrix.rs`); `selection.rs` selects among them. Other
-//! head dims materialise scores in scratch (`materialised.rs`). What changes with every step (position, context and its split) is
+//! head dims materialise scores in scratch (`materialised.rs`). Values that change with every step (position, context and its split) are
 //! in step words; parameters depend on the number of new tokens alone.
 //!
 //! `pteron.rotary_sdpa` is the same with rotary position embedding of queries and keys.

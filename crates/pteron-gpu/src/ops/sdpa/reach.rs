@@ -52,7 +52,7 @@ impl FlashCall {
         count(self.params.heads) * count(self.params.rows) * self.splits * (self.head_vectors + count(1))
     }
 
-    /// Keys or values of so many positions or tokens.
+    /// Keys or values of this many positions or tokens.
     fn rows(&self, positions: Counts) -> Counts {
         positions * count(self.params.heads) * self.head_vectors
     }
@@ -147,7 +147,7 @@ impl Slice {
         (token * count(self.params.heads) + self.heads_end) * count(self.params.group) * count(self.params.head_dim)
     }
 
-    /// Floats of a cache up to so many positions.
+    /// Floats of a cache up to this many positions.
     fn cache(&self, positions: Counts) -> Counts {
         let before = (positions - count(1)) * count(self.params.heads);
         if positions.get() == 0 { positions } else { (before + self.heads_end) * count(self.params.head_dim) }

@@ -33,7 +33,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     var a1 = 0.0;
     var a2 = 0.0;
     var a3 = 0.0;
-    // Past what the last row sees all weights are 0.
+    // Past the keys that the last row sees all weights are 0.
     let end = visible_keys(s, last);
     let vectors = end / 4u;
     for (var i = 0u; i < vectors; i++) {

@@ -49,7 +49,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
         }
         workgroupBarrier();
     }
-    // A thread scales what it wrote itself, so no barrier is needed.
+    // A thread scales only its own stores, so no barrier is needed.
     let scale = 1.0 / shared_sum[0];
     for (var i = thread; i < end; i += 256u) {
         scores[start + i] *= scale;
