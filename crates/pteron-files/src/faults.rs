@@ -1,4 +1,4 @@
-//! Fault injection for tests: file operations below a folder fail after a while, or move few bytes each.
+//! Fault injection for tests: operations on files below a folder fail after a number of successes, or transfer few bytes per call.
 
 use std::io;
 use std::path::{Path, PathBuf};

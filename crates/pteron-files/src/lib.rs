@@ -2,10 +2,10 @@
 //!
 //! **Internal to Pteron**: the API may change in any release.
 //!
-//! [`read()`] and [`open()`] take regular files alone, never wait for a pipe's other end, and read at most as many bytes as the
-//! caller allows. [`write()`] and [`AtomicFile`] put a whole file in the place of what was there, or leave that as it was. A file
-//! that is not finished has no name where the system can do that (Linux), and elsewhere a random one that is created new, so that
-//! nobody can plant a link there; [`abandon`] removes those for a process that is about to end.
+//! [`read()`] and [`open()`] accept regular files only, never block on a pipe, and read at most as many bytes as the caller
+//! allows. [`write()`] and [`AtomicFile`] replace a file completely or leave the old one unchanged. On Linux an unfinished file has
+//! no name. Elsewhere it has a random name that must not exist yet, so that nobody can plant a link there; [`abandon`] removes such
+//! files for a process that is about to exit.
 
 #[cfg(feature = "faults")]
 pub mod faults;

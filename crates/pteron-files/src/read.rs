@@ -49,7 +49,7 @@ impl From<ReadError> for io::Error {
     }
 }
 
-/// Opens a regular file for reading; a link to one will do.
+/// Opens a regular file, or a link to one, for reading.
 ///
 /// # Errors
 /// A file that cannot be opened or is not a regular file. A pipe is rejected, not waited for.
@@ -90,7 +90,7 @@ pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>, ReadError> {
 /// Reads a file if `accept` approves its metadata, even if the name is replaced meanwhile.
 ///
 /// # Errors
-/// As for [`read`], and what `accept` says.
+/// As for [`read`], and errors of `accept`.
 pub fn read_if(
     path: &Path,
     limit: u64,

@@ -129,7 +129,7 @@ fn folder(path: &Path) -> &Path {
 /// Creates something under a random name in the folder of `path`.
 fn named<T>(path: &Path, mut make: impl FnMut(&Path) -> io::Result<T>) -> io::Result<(Name, T)> {
     let mut prefix = std::ffi::OsString::from(".");
-    // A long name would not leave room for what is added to it.
+    // A long name would leave no room for the suffix.
     prefix.push(path.file_name().filter(|name| name.len() <= 200).unwrap_or_default());
     prefix.push(".");
     let mut builder = tempfile::Builder::new();
@@ -147,7 +147,7 @@ fn mode(options: WriteOptions) -> u32 {
     if options.private { 0o600 } else { 0o666 }
 }
 
-/// Creates a file where there is none; a link counts as something that is there.
+/// Creates a file at a path where nothing exists, not even a link.
 fn create_new(path: &Path, options: WriteOptions) -> io::Result<File> {
     let mut open = File::options();
     open.write(true).create_new(true);
@@ -158,7 +158,7 @@ fn create_new(path: &Path, options: WriteOptions) -> io::Result<File> {
     open.open(path)
 }
 
-/// A file without a name, which is gone if this process ends, however it ends; `None` where there is no such thing.
+/// Creates a file without a name, which disappears when this process ends; `None` where the system does not support that.
 #[cfg(target_os = "linux")]
 fn unnamed(folder: &Path, options: WriteOptions) -> Option<File> {
     use rustix::fs::{Mode, OFlags};
@@ -167,7 +167,7 @@ fn unnamed(folder: &Path, options: WriteOptions) -> Option<File> {
     }
     let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(folder, flags, Mode::from_raw_mode(mode(options))).ok()?);
-    // It gets its name through this one.
+    // The file is linked to its name through this path.
     std::fs::symlink_metadata(handle(&file)).is_ok().then_some(file)
 }
 
@@ -177,7 +177,7 @@ fn handle(file: &File) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
-/// Gives a file without a name one.
+/// Links a file without a name to a path.
 #[cfg(target_os = "linux")]
 fn link(file: &File, path: &Path) -> io::Result<()> {
     use rustix::fs::{AtFlags, CWD};

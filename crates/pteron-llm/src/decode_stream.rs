@@ -22,19 +22,19 @@ impl DecodeStream {
         Self { tokenizer, show, detokenizer }
     }
 
-    /// The text that this token makes certain; often a word, sometimes nothing.
+    /// Adds a token and returns the text that it completes: often a word, sometimes nothing.
     pub fn push(&mut self, id: TokenId) -> String {
         let mut text = String::new();
         self.push_into(id, &mut text);
         text
     }
 
-    /// The same, appended to a string.
+    /// Adds a token and appends the text that it completes to a string.
     pub fn push_into(&mut self, id: TokenId, text: &mut String) {
         self.tokenizer.push_token(id, self.show, &mut self.detokenizer, text);
     }
 
-    /// Whether bytes of an unfinished character wait for more.
+    /// Whether an unfinished character is held back.
     #[must_use]
     pub fn is_pending(&self) -> bool {
         self.detokenizer.is_pending()

@@ -23,7 +23,7 @@ pub enum Error {
     /// A sampling option, or logits that cannot be sampled from.
     #[error("{0}")]
     Sampling(#[from] SamplingError),
-    /// A stop string that cannot be one.
+    /// An invalid stop string.
     #[error("{0}")]
     Stop(#[from] StopError),
     /// A chat template that is malformed, exceeds its limits, or rejects the conversation.
@@ -67,28 +67,28 @@ pub enum Error {
     /// A prompt without tokens.
     #[error("the prompt is empty: give at least one word, or a tokenizer that starts texts with a token")]
     EmptyPrompt,
-    /// A prompt that leaves no room.
+    /// A prompt that leaves no room in the context.
     #[error("the prompt has {tokens} tokens, but the context has room for {context}: shorten it, or drop older turns")]
     PromptTooLong {
-        /// How many tokens the prompt has.
+        /// The number of tokens in the prompt.
         tokens: usize,
-        /// How many the context has.
+        /// The context length.
         context: u32,
     },
-    /// A token the model does not have.
+    /// A token outside the vocabulary.
     #[error("token {token} is not in the model's vocabulary of {vocabulary}")]
     TokenOutOfRange {
         /// The token.
         token: TokenId,
-        /// How many there are.
+        /// The vocabulary size.
         vocabulary: u32,
     },
-    /// A place to go back to that was never reached.
+    /// A rewind past the end of the session.
     #[error("cannot go back to token {to}: the session has {have}")]
     RewindPastEnd {
-        /// Where to.
+        /// The requested position.
         to: usize,
-        /// How many tokens there are.
+        /// The number of tokens in the session.
         have: usize,
     },
 }

@@ -17,17 +17,17 @@ use crate::tokenizer::Tokenizer;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ModelOptions {
-    /// The method that takes tokens and a position and gives logits.
+    /// The method that takes tokens and a position and returns logits.
     pub method: String,
     /// Metadata that overrides the model's files and what the program states.
     pub metadata: PartialMetadata,
     /// Bytes of GPU memory the model may use in all, with the states of its sessions.
     pub memory_budget: Option<u64>,
-    /// Told how far loading is.
+    /// Called with the progress of loading.
     pub progress: Option<OnProgress>,
-    /// How exactly kernels compute: fast unless told otherwise, which seldom chooses another token.
+    /// The precision of the kernels. The default is fast, which seldom changes a sampled token.
     pub precision: Precision,
-    /// Which of several kernels that serve the same plan are run.
+    /// The choice among kernels that compute the same.
     pub tuning: Tuning,
     /// The element type of the KV cache; 32-bit floats by default.
     pub kv_dtype: KvDtype,
@@ -117,8 +117,8 @@ impl Model {
     /// Loads a program as a language model.
     ///
     /// # Errors
-    /// A program without such a method, one that is no language model with a KV cache, a tokenizer that does not fit it, or a
-    /// GPU that has no room.
+    /// A program without such a method or that is no language model with a KV cache, a tokenizer that does not fit it, or too little
+    /// GPU memory.
     pub async fn load(gpu: &Gpu, program: &Program, assets: impl Into<ModelAssets>, options: &ModelOptions) -> Result<Self> {
         let assets = assets.into().with_metadata(options.metadata.clone());
         // Before anything is uploaded, so that a wrong tokenizer costs no time.
@@ -134,8 +134,7 @@ impl Model {
         Self::new(program, method, assets)
     }
 
-    /// A method that is loaded already, [with token sampling](with_token_sampling), as a
-    /// language model.
+    /// Creates a language model from a method that was loaded [with token sampling](with_token_sampling).
     ///
     /// # Errors
     /// A method that is no language model with a KV cache, or a tokenizer that does not fit it.
@@ -164,7 +163,7 @@ impl Model {
         &self.inner.metadata
     }
 
-    /// Text to tokens and back.
+    /// The tokenizer.
     #[must_use]
     pub fn tokenizer(&self) -> &Tokenizer {
         &self.inner.tokenizer

@@ -21,7 +21,7 @@ const SAMPLED: usize = 1;
 /// The tokens that a step runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepTokens<'a> {
-    /// These.
+    /// The given tokens.
     Given(&'a [TokenId]),
     /// The token that the state's last step sampled, which the host need not have read.
     Sampled,

@@ -9,22 +9,22 @@ pub struct StopConditions {
     tokens: Vec<TokenId>,
 }
 
-/// A stop string that cannot be one.
+/// An invalid stop string.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StopError {
-    /// A string without characters stands everywhere.
+    /// An empty string, which matches everywhere.
     #[error("stop string {index} is empty: leave it out, or give at least one character")]
     Empty {
-        /// Which one, counted from 0.
+        /// Its index, counted from 0.
         index: usize,
     },
-    /// Each token is compared with all of them.
+    /// Too many bytes of stop strings: each token is compared with all of them.
     #[error("the stop strings have {bytes} bytes together, but may have {most}: give fewer or shorter ones")]
     TooLong {
-        /// How many bytes they have.
+        /// The number of bytes.
         bytes: usize,
-        /// How many they may have.
+        /// The limit.
         most: usize,
     },
 }
@@ -33,7 +33,7 @@ pub enum StopError {
 pub const MAX_STOP: usize = 64 << 10;
 
 impl StopConditions {
-    /// These strings and these tokens.
+    /// Creates stop conditions from strings and tokens.
     ///
     /// # Errors
     /// An empty string, or more than [`MAX_STOP`] bytes of strings.
@@ -50,7 +50,7 @@ impl StopConditions {
         Ok(Self { strings, tokens })
     }
 
-    /// Whether this token ends the generation. Nothing of it is shown.
+    /// Whether this token ends the generation. Its text is not shown.
     #[must_use]
     pub fn is_stop_token(&self, id: TokenId) -> bool {
         self.tokens.binary_search(&id).is_ok()
@@ -68,17 +68,17 @@ impl StopConditions {
         &self.tokens
     }
 
-    /// A filter for the text of one generation.
+    /// Creates a filter for the text of one generation.
     #[must_use]
     pub fn filter(&self) -> StopFilter {
         StopFilter { strings: self.strings.clone(), held: String::new(), matched: None }
     }
 }
 
-/// Lets text through until a stop string is complete.
+/// Passes text through until a stop string is complete.
 ///
 /// Text is held back only while it could still be the start of a stop string. The stop string that ends first counts, and of
-/// those that end together the longest, so it makes no difference how the text is cut into pieces.
+/// those that end at the same byte the longest, so the result does not depend on how the text is split.
 #[derive(Clone, Debug)]
 pub struct StopFilter {
     strings: Vec<String>,
@@ -87,7 +87,7 @@ pub struct StopFilter {
 }
 
 impl StopFilter {
-    /// The text that may be shown now. After a hit that is nothing.
+    /// Adds text and returns the text that may be shown now: none after a match.
     pub fn push(&mut self, text: &str) -> String {
         if self.matched.is_some() {
             return String::new();
@@ -103,7 +103,7 @@ impl StopFilter {
         std::mem::replace(&mut self.held, kept)
     }
 
-    /// Which stop string was matched, as an index into those given.
+    /// The index of the stop string that matched.
     #[must_use]
     pub fn matched(&self) -> Option<usize> {
         self.matched
@@ -115,7 +115,7 @@ impl StopFilter {
         self.held
     }
 
-    /// Where the first stop string to end starts, and which one it is. The first bytes have been looked at before.
+    /// The start and index of the first stop string to end. The first bytes have been searched before.
     fn first_match(&self, checked: usize) -> Option<(usize, usize)> {
         let text = self.held.as_bytes();
         (checked + 1..=text.len()).find_map(|end| {
@@ -125,7 +125,7 @@ impl StopFilter {
         })
     }
 
-    /// Where the longest end of the text starts that a stop string could start with.
+    /// The start of the longest suffix of the text that is a prefix of a stop string.
     fn partial_match_start(&self) -> usize {
         let longest = self.strings.iter().map(|stop| stop.len() - 1).max().unwrap_or(0);
         let from = self.held.len().saturating_sub(longest);

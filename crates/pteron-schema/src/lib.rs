@@ -7,12 +7,12 @@
 //! - [`flat_tensor`]: external data, the `.ptd` file (`FT01`)
 //!
 //! [`root`] runs the verifier of the official `flatbuffers` crate over the whole tree (offsets, alignment, UTF-8, depth,
-//! and the size the tree would have if nothing in it were shared) and only then hands out the root table. What the numbers
-//! *mean* is not looked at here: `pteron-format` does that.
+//! and the size the tree would have if nothing in it were shared) and only then returns the root table. `pteron-format` checks
+//! what the numbers *mean*.
 //!
 //! This crate is the one place in the format layer with `unsafe`: the `flatbuffers` crate reads a verified table through
-//! unsafe functions, whether its code is generated or, as here, declared. All of it stands in one macro, and a table value
-//! cannot be had except from [`root`].
+//! unsafe functions, whether its code is generated or, as here, declared. All of it is in one macro, and [`root`] is the only
+//! source of table values.
 
 #![allow(unsafe_code, reason = "flatbuffers reads verified tables through unsafe functions; see the crate's documentation")]
 

@@ -63,7 +63,7 @@ macro_rules! tables {
         }
 
         impl<'b> $args<'b> {
-            /// Writes the table; what it points to is written already.
+            /// Writes the table. Everything it points to must be written already.
             pub fn write(self, b: &mut $crate::Builder<'b>) -> ::flatbuffers::WIPOffset<$name<'b>> {
                 let start = b.start_table();
                 $( $crate::macros::field!(@write $kind $ty, b, self, $slot, $field $(, $default)?); )*
@@ -83,7 +83,7 @@ macro_rules! unions {
         pub enum $name<'a> {
             /// The field is absent.
             Absent,
-            /// A tag this schema does not know; the value was not looked at.
+            /// A tag this schema does not know; the value was not verified.
             Unknown(u8),
             $( $variant($variant<'a>), )*
         }

@@ -1,16 +1,16 @@
-//! Tokens that may be chosen, and the rules that leave some of them.
+//! Candidate tokens, and the filters top-k, top-p and min-p.
 
 use std::cmp::Ordering;
 
 use crate::tokenizer::TokenId;
 
-/// A token that may be chosen.
+/// A candidate token.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Candidate {
     pub(super) token: TokenId,
-    /// After penalties, bias and temperature.
+    /// The logit after penalties, bias and temperature.
     pub(super) logit: f64,
-    /// In proportion to its probability; the most likely has 1.
+    /// Proportional to its probability; 1 for the most likely token.
     pub(super) weight: f64,
 }
 
@@ -19,13 +19,13 @@ pub(super) fn by_rank(a: &Candidate, b: &Candidate) -> Ordering {
     b.logit.total_cmp(&a.logit).then(a.token.cmp(&b.token))
 }
 
-/// Keeps the `count` best, in order.
+/// Keeps the `count` most likely tokens, in order.
 pub(super) fn keep_top_k(candidates: &mut Vec<Candidate>, count: usize) {
     sort_best(candidates, count);
     candidates.truncate(count);
 }
 
-/// Keeps the fewest of the best whose weights are at least this part of all, in order.
+/// Keeps the fewest most likely tokens whose weights sum to at least this fraction of the total, in order.
 pub(super) fn keep_top_p(candidates: &mut Vec<Candidate>, part: f64) {
     if part >= 1.0 {
         return;
@@ -48,7 +48,7 @@ pub(super) fn keep_top_p(candidates: &mut Vec<Candidate>, part: f64) {
     }
 }
 
-/// Keeps those that are at least this part of the most likely one.
+/// Keeps tokens whose weight is at least this fraction of the largest.
 pub(super) fn keep_min_p(candidates: &mut Vec<Candidate>, part: f64) {
     candidates.retain(|candidate| candidate.weight >= part);
 }
@@ -58,7 +58,7 @@ pub(super) fn total(candidates: &[Candidate]) -> f64 {
     candidates.iter().map(|candidate| candidate.weight).sum()
 }
 
-/// The candidate at this part, from 0 to less than 1, of all weights.
+/// The candidate at this fraction, from 0 to less than 1, of the total weight.
 pub(super) fn pick(candidates: &[Candidate], part: f64) -> Option<Candidate> {
     let mut left = part * total(candidates);
     let mut last = None;
@@ -72,7 +72,7 @@ pub(super) fn pick(candidates: &[Candidate], part: f64) -> Option<Candidate> {
     last
 }
 
-/// Moves the `count` best to the front, in order.
+/// Moves the `count` most likely tokens to the front, in order.
 fn sort_best(candidates: &mut [Candidate], count: usize) {
     let best = if count < candidates.len() {
         candidates.select_nth_unstable_by(count, by_rank);

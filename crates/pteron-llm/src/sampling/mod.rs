@@ -2,7 +2,7 @@
 //!
 //! # Order and definitions
 //!
-//! The options of [`Sampling`] act in this order. Each works on what the one before left.
+//! The options of [`Sampling`] apply in this order, each to the result of the one before.
 //!
 //! 1. **Penalties.** For each token of the prompt or the generated text, once: a positive logit is divided by the *repetition
 //!    penalty*, any other multiplied by it. For each generated token: the *presence penalty* is subtracted once, the *frequency
@@ -14,12 +14,12 @@
 //! 5. **Top-p** keeps the fewest of the most likely tokens whose probabilities sum to at least p.
 //! 6. **Min-p** keeps tokens that are at least min-p times as likely as the most likely one.
 //!
-//! One of the tokens that are left is drawn by its probability. Logits are changed and summed in double precision.
+//! One of the remaining tokens is drawn by its probability. Logits are changed and summed in double precision.
 //!
 //! # Repeatability
 //!
-//! A seed gives the same numbers on every platform: number *n* is computed by Philox4x32-10 from seed and *n* alone, and the
-//! exponential function is our own dependency's, not the system's. So the same logits give the same tokens, and a conversation
+//! A seed gives the same numbers on every platform: Philox4x32-10 computes number *n* from the seed and *n* alone, and the
+//! exponential function comes from a dependency, not from the system. So the same logits give the same tokens, and a conversation
 //! that is rewound to its *n*-th draw ([`Sampler::rewind`]) continues as it did before.
 
 mod candidates;
@@ -100,12 +100,12 @@ pub enum SamplingError {
         /// Its bias.
         value: f32,
     },
-    /// A bias for a token that is not there.
+    /// A bias for a token outside the vocabulary.
     #[error("logit_bias names token {token}, but the model's vocabulary ends at {}", .vocabulary.saturating_sub(1))]
     BiasToken {
         /// The token.
         token: TokenId,
-        /// How many tokens there are.
+        /// The vocabulary size.
         vocabulary: usize,
     },
     /// A logit that is not a number, or infinite.
@@ -116,7 +116,7 @@ pub enum SamplingError {
         /// Its logit.
         value: f32,
     },
-    /// No token can be chosen.
+    /// No token can be sampled.
     #[error("no token can be chosen: {0}")]
     NoToken(&'static str),
 }
@@ -192,13 +192,13 @@ impl Sampling {
         self
     }
 
-    /// Whether the most likely token is always taken.
+    /// Whether sampling is greedy.
     #[must_use]
     pub fn is_greedy(&self) -> bool {
         self.temperature == 0.0
     }
 
-    /// Whether tokens that came before change what is chosen.
+    /// Whether sampling depends on earlier tokens.
     #[must_use]
     pub fn has_penalties(&self) -> bool {
         self.repetition_penalty != 1.0 || self.presence_penalty != 0.0 || self.frequency_penalty != 0.0

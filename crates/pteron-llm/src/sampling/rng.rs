@@ -1,10 +1,10 @@
-//! Random numbers that are the same everywhere.
+//! Random numbers that are the same on every platform.
 
 const MULTIPLIERS: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];
 const WEYL: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
 const ROUNDS: usize = 10;
 
-/// The generator Philox4x32-10 of Salmon, Moraes, Dror and Shaw (2011): a block of numbers for each counter and key, with no
+/// The generator Philox4x32-10 of Salmon, Moraes, Dror and Shaw (2011): one block of numbers per counter and key, with no
 /// state between them. It needs 32-bit integers only, so a shader can compute the same.
 pub(crate) fn philox(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
     for _ in 0..ROUNDS {

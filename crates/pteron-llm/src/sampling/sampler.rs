@@ -5,12 +5,12 @@ use super::rng::uniform;
 use super::{Sampling, SamplingError};
 use crate::tokenizer::TokenId;
 
-/// The tokens before the one that is chosen, for penalties.
+/// The tokens before the sampled one, for penalties.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct History<'a> {
-    /// Those that were given.
+    /// The tokens of the prompt.
     pub prompt: &'a [TokenId],
-    /// Those that were chosen.
+    /// The generated tokens.
     pub generated: &'a [TokenId],
 }
 
@@ -19,9 +19,9 @@ pub struct History<'a> {
 pub struct SampledToken {
     /// The token.
     pub token: TokenId,
-    /// Its log probability, where wanted: that of the model, before any option.
+    /// Its log probability, if requested: that of the model, before any option.
     pub logprob: Option<f32>,
-    /// The most likely tokens with their log probabilities, best first, as many as wanted.
+    /// The most likely tokens with their log probabilities, best first, as many as requested.
     pub top_logprobs: Vec<(TokenId, f32)>,
 }
 
@@ -40,7 +40,7 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// A sampler at its first draw.
+    /// Creates a sampler at its first draw.
     ///
     /// # Errors
     /// An option outside of its range.
@@ -56,7 +56,7 @@ impl Sampler {
         &self.options
     }
 
-    /// How many numbers have been drawn. Greedy choices draw none.
+    /// The number of draws so far. Greedy sampling draws none.
     #[must_use]
     pub fn draws(&self) -> u64 {
         self.draws
@@ -67,10 +67,10 @@ impl Sampler {
         self.draws = draws;
     }
 
-    /// Chooses a token.
+    /// Samples a token.
     ///
     /// # Errors
-    /// Logits that are not numbers, a bias for a token that is not there, or nothing that can be chosen. Nothing is drawn then.
+    /// Logits that are not numbers, a bias for a token outside the vocabulary, or no token that can be sampled. Draws nothing then.
     pub fn sample(&mut self, logits: &[f32], history: &History<'_>) -> Result<SampledToken, SamplingError> {
         check(logits)?;
         if self.options.is_greedy() && !self.options.has_penalties() && self.options.logit_bias.is_empty() {
@@ -87,7 +87,7 @@ impl Sampler {
         Ok(SampledToken { token, logprob, top_logprobs })
     }
 
-    /// Takes the most likely token straight from the logits.
+    /// Takes the argmax of the logits.
     fn argmax(&mut self, logits: &[f32]) -> Result<SampledToken, SamplingError> {
         let best = argmax(logits).filter(|(_, logit)| logit.is_finite());
         let (token, _) = best.ok_or(SamplingError::NoToken("the model forbids all of them"))?;
@@ -171,7 +171,7 @@ fn check(logits: &[f32]) -> Result<(), SamplingError> {
     if logits.is_empty() || u32::try_from(logits.len()).is_err() {
         return Err(SamplingError::NoToken("the model gave no logits, or more than 32 bits can count"));
     }
-    // Negative infinity is a way to forbid a token.
+    // Negative infinity forbids a token.
     match logits.iter().position(|logit| logit.is_nan() || *logit == f32::INFINITY) {
         Some(token) => Err(SamplingError::Logit { token, value: logits[token] }),
         None => Ok(()),

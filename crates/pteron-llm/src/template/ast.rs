@@ -1,4 +1,4 @@
-//! A template once it is parsed. What comes in a row is a list, so that only what is in each other goes deeper.
+//! The syntax tree of a template. Sequences are flat lists, so that depth comes from nesting only.
 
 use std::sync::Arc;
 
@@ -13,16 +13,16 @@ pub(super) enum Expr {
     Dict(Vec<(Expr, Expr)>),
     /// Postfix operations, applied in order.
     Postfix(Box<Expr>, Vec<Postfix>),
-    /// So many minus signs before a value.
+    /// A number of minus signs before a value.
     Negative(usize, Box<Expr>),
-    /// So many `not` before a value.
+    /// A number of `not` operators before a value.
     Not(usize, Box<Expr>),
-    /// Operators of one rank, from left to right.
+    /// Operators of one precedence, from left to right.
     Chain(Box<Expr>, Vec<(Operator, Expr)>),
     Compare(Box<Expr>, Vec<(Comparison, Expr)>),
     All(Vec<Expr>),
     Any(Vec<Expr>),
-    /// A condition, and what it chooses between.
+    /// A conditional expression.
     Choice(Box<(Expr, Expr, Option<Expr>)>),
 }
 
@@ -75,7 +75,7 @@ pub(super) enum Target {
     Name(Arc<str>),
     /// An attribute of a namespace.
     Attribute(Arc<str>, Arc<str>),
-    /// Several names, to each of which one of several values is given.
+    /// Several names, for unpacking.
     Names(Vec<Arc<str>>),
 }
 
@@ -93,7 +93,7 @@ pub(super) enum StatementKind {
     Text(String),
     Emit(Expr),
     Do(Expr),
-    /// Conditions with what follows from them; no condition always holds.
+    /// Conditions with their bodies; a missing condition is always true.
     If(Vec<(Option<Expr>, Body)>),
     For(Box<For>),
     Set(Target, Expr),
@@ -102,7 +102,7 @@ pub(super) enum StatementKind {
     Filter(Vec<Postfix>, Body),
     With(Vec<(Target, Expr)>, Body),
     Macro(Box<Macro>),
-    /// Calls a macro that can write the body in its turn.
+    /// Calls a macro that can render the body.
     CallBlock(Box<(Macro, Expr)>),
     Block(Body),
     Break,

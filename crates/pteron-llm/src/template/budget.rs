@@ -1,32 +1,32 @@
-//! The limits of a template: what it may take of time, memory and stack.
+//! The limits of a template on time, memory and stack.
 
 use super::fault::Fault;
 
 /// The most bytes a template may have; the largest in use have some ten thousand.
 pub(super) const MAX_SOURCE: usize = 1 << 20;
-/// How deep blocks, brackets and calls may be in each other. What a level takes of the stack fits 300 of them into a megabyte.
+/// The deepest nesting of blocks, brackets and calls. A megabyte of stack fits 300 levels.
 pub(super) const MAX_DEPTH: u32 = 200;
-/// How deep lists and dictionaries may be in each other. JSON is read to the same depth.
+/// The deepest nesting of lists and dictionaries. JSON is parsed to the same depth.
 pub(super) const MAX_NESTING: u32 = 128;
-/// The most values that `range` gives.
+/// The most values that `range` returns.
 pub(super) const MAX_RANGE: usize = 100_000;
 /// The widest field that texts are padded to.
 pub(super) const MAX_WIDTH: usize = 1 << 16;
 
-/// Which limit a template has met.
+/// The limit that a template exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Limit {
     /// The template is too large.
     #[error("it has more than 1 MiB")]
     Source,
-    /// Blocks, brackets, calls or values are too deep in each other.
+    /// Blocks, brackets, calls or values are nested too deeply.
     #[error("blocks, brackets, calls or values are too deep in each other")]
     Depth,
     /// It takes too many steps.
     #[error("it takes too many steps for this conversation")]
     Steps,
-    /// It makes too large values, or too many.
+    /// It creates too many values, or too large ones.
     #[error("it takes too much memory for this conversation")]
     Memory,
     /// It writes too much.
@@ -44,7 +44,7 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// The budget for a template and a conversation of so many bytes together.
+    /// Creates the budget for a template and a conversation with this total number of bytes.
     pub(super) fn new(input: usize) -> Self {
         let bytes = u64::try_from(input).unwrap_or(u64::MAX);
         Self {
@@ -62,19 +62,19 @@ impl Budget {
         Ok(())
     }
 
-    /// Charges for looking at a text of this many bytes.
+    /// Charges for scanning a text of this many bytes.
     pub(super) fn scan(&mut self, bytes: usize) -> Result<(), Fault> {
         self.step(1 + bytes / 16)
     }
 
-    /// Charges bytes that are about to be allocated. What values free does not come back.
+    /// Charges bytes that are about to be allocated. Freed values are not credited.
     pub(super) fn allocate(&mut self, bytes: usize) -> Result<(), Fault> {
         self.step(bytes / 64)?;
         self.memory = self.memory.checked_sub(bytes).ok_or(Fault::Limit(Limit::Memory))?;
         Ok(())
     }
 
-    /// Gives back bytes that were allocated for a while only.
+    /// Credits bytes of a temporary allocation.
     pub(super) fn free(&mut self, bytes: usize) {
         self.memory = self.memory.saturating_add(bytes);
     }
@@ -86,7 +86,7 @@ impl Budget {
         Ok(())
     }
 
-    /// Goes a level deeper; [`leave`](Self::leave) comes back.
+    /// Enters a nesting level; [`leave`](Self::leave) leaves it.
     pub(super) fn enter(&mut self) -> Result<(), Fault> {
         self.step(1)?;
         if self.depth >= MAX_DEPTH {

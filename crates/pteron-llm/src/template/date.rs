@@ -1,4 +1,4 @@
-//! Dates for templates that ask for one. No clock is read here: what time it is, the caller says.
+//! Dates for templates. No clock is read here: the caller passes the time.
 
 const WEEKDAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 const MONTHS: [&str; 12] = [
@@ -30,8 +30,7 @@ impl Civil {
     /// From seconds since 1970, without leap seconds.
     fn new(unix: i64) -> Self {
         let (days, second) = (unix.div_euclid(86_400), unix.rem_euclid(86_400));
-        // Years are counted from March, so that the day that comes every four years is the last; 400 years always have the same
-        // number of days.
+        // Years start in March, so that the leap day is the last day; 400 years always have the same number of days.
         let since_march_0 = days + 719_468;
         let (era, day_of_era) = (since_march_0.div_euclid(146_097), since_march_0.rem_euclid(146_097));
         let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;

@@ -1,4 +1,4 @@
-//! Computes expressions.
+//! Evaluates expressions.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::operators::{compare, operate, slice};
 use super::render::Renderer;
 use super::value::{Function, Loop, Value};
 
-/// Arguments with names.
+/// Keyword arguments.
 type Named = Vec<(Arc<str>, Value)>;
 
 impl<'t> Renderer<'t> {

@@ -1,4 +1,4 @@
-//! The words of a tag, and the expressions they are.
+//! Parses the tokens of a tag into expressions.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::lexer::{SyntaxError, Token};
 use super::parser::{MAX_DEPTH, ParseError};
 use super::value::Value;
 
-/// The words of a tag that have not been read.
+/// The tokens of a tag that have not been parsed.
 #[derive(Debug)]
 pub(super) struct Words<'a> {
     tokens: std::vec::IntoIter<Token<'a>>,
@@ -18,7 +18,7 @@ pub(super) struct Words<'a> {
 
 type Parsed<T> = Result<T, ParseError>;
 
-/// Operators by rank: those further down bind closer.
+/// Operators by precedence: later ones bind more tightly.
 const RANKS: [&[(&str, Operator)]; 4] = [
     &[("+", Operator::Add), ("-", Operator::Subtract)],
     &[("~", Operator::Concatenate)],
@@ -35,7 +35,7 @@ const COMPARISONS: [(&str, Comparison); 6] = [
     (">=", Comparison::GreaterOrEqual),
 ];
 
-/// Words that are no names.
+/// Keywords, which are not names.
 const RESERVED: [&str; 8] = ["and", "or", "not", "in", "is", "if", "else", "recursive"];
 
 impl<'a> Words<'a> {
@@ -57,12 +57,12 @@ impl<'a> Words<'a> {
         Err(SyntaxError { line: self.line, reason: format!("unexpected {found}, expected {wanted}") }.into())
     }
 
-    /// Says that nothing follows.
+    /// Fails unless all tokens are parsed.
     pub(super) fn end(&self) -> Parsed<()> {
         if self.is_empty() { Ok(()) } else { self.unexpected("the end of the tag") }
     }
 
-    /// Takes a sign if it is next.
+    /// Consumes a punctuation token if it is next.
     pub(super) fn take(&mut self, sign: &str) -> bool {
         let next = matches!(self.peek(), Some(Token::Sign(next)) if *next == sign);
         if next {
@@ -79,7 +79,7 @@ impl<'a> Words<'a> {
         matches!(self.peek(), Some(Token::Name(next)) if *next == name)
     }
 
-    /// Takes a word if it is next.
+    /// Consumes a keyword if it is next.
     pub(super) fn take_name(&mut self, name: &str) -> bool {
         let next = self.is_name(name);
         if next {
@@ -92,7 +92,7 @@ impl<'a> Words<'a> {
         if self.take_name(name) { Ok(()) } else { self.unexpected(name) }
     }
 
-    /// Takes any word if one is next.
+    /// Consumes any word if one is next.
     pub(super) fn skip_name(&mut self) {
         if matches!(self.peek(), Some(Token::Name(_))) {
             self.tokens.next();
@@ -131,7 +131,7 @@ impl<'a> Words<'a> {
         Ok(if several { Target::Names(names) } else { Target::Name(first) })
     }
 
-    /// Goes into brackets, where the stack allows.
+    /// Enters brackets, up to the depth limit.
     fn deeper<T>(&mut self, parse: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
@@ -272,7 +272,7 @@ impl<'a> Words<'a> {
             Token::Int(value) => Expr::Constant(Value::Int(value)),
             Token::Float(value) => Expr::Constant(Value::Float(value)),
             Token::Text(mut text) => {
-                // Strings in a row are one.
+                // Adjacent strings are concatenated.
                 while let Some(Token::Text(more)) = self.peek() {
                     text.push_str(more);
                     self.tokens.next();

@@ -1,15 +1,15 @@
-//! Why a template stops, before it is known where.
+//! Errors of a running template, before their line is known.
 
 use super::budget::Limit;
 
-/// Why a template stops.
+/// The reason why a template stops.
 #[derive(Debug, PartialEq)]
 pub(super) enum Fault {
-    /// It does what cannot be done.
+    /// An invalid operation.
     Failed(String),
-    /// It has met a limit.
+    /// A limit was exceeded.
     Limit(Limit),
-    /// It has called `raise_exception`.
+    /// The template called `raise_exception`.
     Raised(String),
 }
 

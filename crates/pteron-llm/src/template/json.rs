@@ -1,4 +1,4 @@
-//! JSON as Python writes it, which is what templates were written for, and JSON as values.
+//! Writes JSON as Python does, which templates expect, and parses JSON into values.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! From the source of a template to text, tags and the words in them.
+//! Splits the source of a template into text, tags and their tokens.
 
 /// A part of a template.
 #[derive(Debug, PartialEq)]
@@ -34,13 +34,13 @@ pub(super) struct SyntaxError {
     pub(super) reason: String,
 }
 
-/// Signs, longer ones before their beginnings.
+/// Punctuation tokens, longer ones before their prefixes.
 const SIGNS: [&str; 26] = [
     "**", "//", "==", "!=", "<=", ">=", "+", "-", "*", "/", "%", "~", "<", ">", "=", "(", ")", "[", "]", "{", "}", ",", ".",
     ":", "|", ";",
 ];
 
-/// Cuts a template into its parts, with the spaces around tags as `trim_blocks` and `lstrip_blocks` say.
+/// Splits a template into its parts, and trims spaces around tags as `trim_blocks` and `lstrip_blocks` do.
 pub(super) fn parts(source: &str) -> Result<Vec<Part<'_>>, SyntaxError> {
     // One line break at the end of a template is not part of it.
     let source = source.strip_suffix('\n').map_or(source, |rest| rest.strip_suffix('\r').unwrap_or(rest));

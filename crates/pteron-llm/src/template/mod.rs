@@ -1,4 +1,4 @@
-//! Chat templates: from a conversation to the text that a model was trained to continue.
+//! Chat templates: render a conversation to the text that a model was trained to continue.
 //!
 //! Templates are written in Jinja and come in `tokenizer_config.json` or `chat_template.jinja`. They are run as the
 //! `transformers` library runs them: blocks are trimmed, methods of Python's strings and dictionaries work, and there are
@@ -6,17 +6,17 @@
 //!
 //! # Limits
 //!
-//! A template is code from a file. It can read what it is given and nothing else, and whatever it does, it ends. The engine is our
-//! own and counts, and what goes beyond a limit is [`TemplateError::Limit`], which says which one:
+//! A template is code from a file. It can read its inputs and nothing else, and it always terminates. The engine counts steps and
+//! bytes; a template that exceeds a limit fails with [`TemplateError::Limit`], which names the limit:
 //!
-//! - a template has up to 1 MiB; blocks, brackets and calls are up to 200 deep in each other, lists and dictionaries 128, which
-//!   fits the stack of a browser;
-//! - steps, memory and output follow from the size of the template and all that it is given: 100 steps, 128 bytes of memory and
-//!   64 bytes of output for each byte, beside 4 million steps, 64 MiB and 4 MiB. Looking at a text and making one cost steps,
-//!   too, so that time is limited with them;
-//! - `range` gives up to 100,000 numbers, and fields are up to 65,536 characters wide.
+//! - a template has up to 1 MiB; blocks, brackets and calls nest up to 200 deep, lists and dictionaries up to 128, which fits the
+//!   stack of a browser;
+//! - steps, memory and output depend on the size of the template and its inputs: 100 steps, 128 bytes of memory and 64 bytes of
+//!   output per byte, in addition to 4 million steps, 64 MiB and 4 MiB. Reading and creating texts costs steps, too, so the limit
+//!   on steps bounds the time;
+//! - `range` returns up to 100,000 numbers, and fields are up to 65,536 characters wide.
 //!
-//! Real templates, with conversations of any length, take a small part of that.
+//! Real templates, with conversations of any length, use a small part of that.
 
 mod ast;
 mod budget;
@@ -55,12 +55,12 @@ use crate::tokenizer_config::TokenizerConfig;
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TemplateError {
-    /// A template that is not there.
+    /// A template that does not exist.
     #[error("there is no chat template {:?}; there are {}", EscapedText::name(.name), escaped_names(.names.iter().map(String::as_str)))]
     Unknown {
-        /// The name that was asked for.
+        /// The requested name.
         name: String,
-        /// The names there are.
+        /// The existing names.
         names: Vec<String>,
     },
     /// A variable that is not JSON.
@@ -71,7 +71,7 @@ pub enum TemplateError {
         /// The reason.
         reason: String,
     },
-    /// A template that is not written correctly.
+    /// A template with a syntax error.
     #[error("chat template {:?}, line {line}: {}", EscapedText::name(.name), EscapedText::sentence(.reason))]
     Syntax {
         /// The template.
@@ -91,7 +91,7 @@ pub enum TemplateError {
         /// The reason.
         reason: String,
     },
-    /// A template that takes too much of something.
+    /// A template that exceeds a limit.
     #[error("chat template {:?} is stopped in line {line}: {limit}; use the template that belongs to the model", EscapedText::name(.name))]
     Limit {
         /// The template.
@@ -101,7 +101,7 @@ pub enum TemplateError {
         /// The limit that was exceeded.
         limit: Limit,
     },
-    /// A template that does not take this conversation, in its own words.
+    /// A template that rejects this conversation with `raise_exception`.
     #[error("the chat template rejects this conversation: {}", EscapedText::sentence(.message))]
     Refused {
         /// The template's message.
@@ -121,24 +121,24 @@ pub struct ChatTemplate {
 #[derive(Debug)]
 struct Template {
     body: Body,
-    /// How many bytes its source has.
+    /// The length of its source in bytes.
     size: usize,
 }
 
 impl ChatTemplate {
-    /// One template, as `chat_template.jinja` holds it. `tokens` are those that the template can name, by their roles, such as
-    /// `bos_token`: see [`TokenizerConfig::tokens`].
+    /// Parses one template, the content of `chat_template.jinja`. `tokens` are the tokens that the template can name, by role, such
+    /// as `bos_token`: see [`TokenizerConfig::tokens`].
     ///
     /// # Errors
-    /// A template that is not written correctly.
+    /// A template with a syntax error.
     pub fn new(source: &str, tokens: BTreeMap<String, String>) -> Result<Self, TemplateError> {
         Self::from_templates(&[("default".to_owned(), source.to_owned())], tokens)
     }
 
-    /// The templates of a configuration; `None` if it has none.
+    /// Parses the templates of a configuration; `None` if it has none.
     ///
     /// # Errors
-    /// A template that is not written correctly.
+    /// A template with a syntax error.
     pub fn from_config(config: &TokenizerConfig) -> Result<Option<Self>, TemplateError> {
         if config.templates.is_empty() {
             return Ok(None);
@@ -167,7 +167,7 @@ impl ChatTemplate {
         &self.names
     }
 
-    /// The text of a conversation.
+    /// Renders a conversation.
     ///
     /// # Errors
     /// The template does not exist, fails, or rejects the conversation.
@@ -202,7 +202,7 @@ impl ChatTemplate {
         renderer.render(&template.body).map_err(|fault| failure(name, renderer.line, fault))
     }
 
-    /// How many bytes a template and all that it is given have.
+    /// The total bytes of a template and its inputs.
     fn size(&self, template: &Template, messages: &[Message], options: &RenderOptions) -> usize {
         // A message takes more than its text.
         let messages = messages.iter().map(|message| message.role.len() + message.content.len() + 256);

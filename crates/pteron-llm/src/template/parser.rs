@@ -1,4 +1,4 @@
-//! From words to statements; [`super::expression`] parses what is in them.
+//! Parses tokens into statements; [`super::expression`] parses the expressions in them.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use super::budget::{Limit, MAX_SOURCE};
 use super::expression::Words;
 use super::lexer::{Part, PartKind, SyntaxError, Token, parts};
 
-/// How deep blocks and brackets may be in each other.
+/// The deepest nesting of blocks and brackets.
 pub(super) const MAX_DEPTH: usize = 60;
 
-/// Why a source is no template.
+/// A syntax error.
 #[derive(Debug, PartialEq)]
 pub(super) enum ParseError {
     Syntax(SyntaxError),
@@ -90,7 +90,7 @@ impl<'a> Parser<'a> {
     /// Parses statements up to a tag that is this word.
     fn until(&mut self, end: &str) -> Result<Body, ParseError> {
         let (body, rest) = self.body(&[end])?;
-        // A block may be named once more at its end.
+        // The name of a block may be repeated at its end.
         if let Some((_, mut words)) = rest {
             words.skip_name();
             words.end()?;

@@ -1,4 +1,4 @@
-//! The values of templates. They are those of Python as far as templates can see.
+//! The values of templates, which behave like Python's.
 
 use std::cmp::Ordering;
 use std::fmt::Write as _;
@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::budget::{Budget, Limit, MAX_NESTING};
 use super::fault::{Fault, failed};
 
-/// A value. Lists and dictionaries know how large and how deep they are once everything in them is written out, so that no
-/// value can be made that is too large to walk through.
+/// A value. Lists and dictionaries store their total size and depth, shared parts counted each time, so that no value is too
+/// large to traverse.
 #[derive(Clone, Debug)]
 pub(super) enum Value {
     Undefined,
@@ -23,13 +23,13 @@ pub(super) enum Value {
     Namespace(usize),
     /// A macro, by its number.
     Macro(usize),
-    /// A function that is always there.
+    /// A built-in function.
     Function(Function),
     /// The state of a loop.
     Loop(Arc<Loop>),
 }
 
-/// Functions that are always there.
+/// The built-in functions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Function {
     Dict,
@@ -63,7 +63,7 @@ pub(super) struct Loop {
     pub(super) next: Value,
 }
 
-/// How large a value is when it is written out, in bytes, and how deep.
+/// The size of a written value in bytes, and its depth.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Size {
     pub(super) bytes: usize,
@@ -181,7 +181,7 @@ impl Value {
         }
     }
 
-    /// How many items it has.
+    /// The number of items.
     pub(super) fn len(&self) -> Option<usize> {
         match self {
             Self::Undefined => Some(0),
@@ -192,7 +192,7 @@ impl Value {
         }
     }
 
-    /// The values that a loop over it has.
+    /// The values that a loop over it visits.
     pub(super) fn items(&self, budget: &mut Budget) -> Result<Vec<Self>, Fault> {
         budget.allocate(self.len().unwrap_or(0).saturating_mul(OVERHEAD))?;
         match self {
@@ -215,7 +215,7 @@ impl Value {
         Ok(entries.iter().find(|(known, _)| known.is_equal(key)).map(|(_, value)| value.clone()))
     }
 
-    /// Whether both are equal, where what they hold is no larger than has been paid for.
+    /// Whether both are equal. The caller has charged for their size.
     fn is_equal(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Undefined, Self::Undefined) | (Self::None, Self::None) => true,
@@ -244,7 +244,7 @@ impl Value {
         Ok(self.is_equal(other))
     }
 
-    /// Which is larger.
+    /// The order of two values.
     pub(super) fn order(&self, other: &Self, budget: &mut Budget) -> Result<Ordering, Fault> {
         budget.scan(self.size().bytes.min(other.size().bytes))?;
         self.compare(other).map_or_else(|| failed(format!("{} and {} have no order", self.kind(), other.kind())), Ok)

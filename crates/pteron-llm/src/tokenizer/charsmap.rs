@@ -1,5 +1,5 @@
-//! The compiled table by which `SentencePiece` rewrites characters: a double-array trie (of the darts-clone library) from bytes
-//! to places in a list of texts, each ended by a NUL.
+//! The compiled normalisation table of `SentencePiece`: a double-array trie (of the darts-clone library) from bytes to offsets of
+//! NUL-terminated replacements.
 
 /// The longest replacement for one entry. Unicode's own longest is 33 bytes; the limit bounds how much a text can grow.
 const MAX_REPLACEMENT: usize = 1024;

@@ -1,16 +1,16 @@
-//! Joins the bytes of tokens to text, never half a character.
+//! Joins the bytes of tokens to text in whole characters.
 
-/// How many replacement characters stand for broken UTF-8.
+/// The number of replacement characters for invalid UTF-8.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) enum Broken {
-    /// One for each sequence that could have become a character, as `String::from_utf8_lossy` does.
+    /// One per sequence that could have become a character, as `String::from_utf8_lossy` does.
     #[default]
     EachSequence,
-    /// One for each byte, as `SentencePiece` does.
+    /// One per byte, as `SentencePiece` does.
     EachByte,
 }
 
-/// Characters cut off at the ends of the whole text.
+/// Characters trimmed at the ends of the whole text.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Trim {
     /// The character that is trimmed.

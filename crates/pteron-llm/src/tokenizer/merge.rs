@@ -1,4 +1,4 @@
-//! Byte pair merging: neighbours become one token, the best pair first, until no pair is a token.
+//! Byte pair merging: merges neighbours, the best pair first, until no pair is a token.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -26,11 +26,11 @@ impl Node {
     }
 }
 
-/// Merges neighbours and returns the ranges that are left. Of all pairs the one with the smallest rank is merged first; of equal
-/// ranks the leftmost. `rank` is asked with the range of the merged pair and the place where its two halves meet; `None` says that
-/// the pair is no token.
+/// Merges neighbours and returns the remaining ranges. The pair with the smallest rank is merged first; of equal ranks the
+/// leftmost. `rank` is called with the range of the merged pair and the offset where its two halves meet; it returns `None` if the
+/// pair is no token.
 ///
-/// Takes time in proportion to `n log n` of the number of symbols, whatever the text.
+/// Runs in O(n log n) in the number of symbols, for any text.
 pub(super) fn merge<R: Ord>(
     symbols: impl IntoIterator<Item = Symbol>,
     mut rank: impl FnMut(Range<usize>, usize) -> Option<R>,

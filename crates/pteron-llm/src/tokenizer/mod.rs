@@ -1,21 +1,21 @@
 //! Text to token ids and back.
 //!
-//! A [`Tokenizer`] is read from one of three kinds of files, and the bytes say which: `tokenizer.json` of Hugging Face, the
+//! A [`Tokenizer`] is read from one of three kinds of files, detected from the bytes: `tokenizer.json` of Hugging Face, the
 //! tiktoken file of Llama 3, or a `SentencePiece` model.
 //!
 //! # Limits
 //!
-//! A file that is broken, or hostile, is an error, and so is a text that it would take too long for. Nothing panics:
+//! A malformed or hostile file is an error, and so is a text that would take too long to encode. Nothing panics:
 //!
-//! - reading takes memory and time in proportion to the file, and some megabytes for each of its patterns (at most eight in a
-//!   part); a token has at most [`MAX_TOKEN`] bytes, a part at most 64 steps;
-//! - encoding takes texts of up to [`MAX_TEXT`] bytes. All steps together write at most [`MAX_GROWTH`] bytes for each byte of the
-//!   text, and match and look up at most [`MAX_STEPS`] times, each beside a floor for short texts. Merging takes time in
-//!   proportion to `n log n`. What would take more is [`TokenizerError::Growth`] or [`TokenizerError::Steps`];
-//! - decoding gives at most 16 × [`MAX_TOKEN`] bytes for a token, and nothing for an id without one.
+//! - reading takes memory and time proportional to the file, and some megabytes per pattern (at most eight patterns per part); a
+//!   token has at most [`MAX_TOKEN`] bytes, a part at most 64 steps;
+//! - encoding accepts texts of up to [`MAX_TEXT`] bytes. All steps together write at most [`MAX_GROWTH`] bytes and take at most
+//!   [`MAX_STEPS`] steps of matching and lookup per byte of the text, each with a minimum for short texts. Merging is O(n log n).
+//!   Exceeding a limit is [`TokenizerError::Growth`] or [`TokenizerError::Steps`];
+//! - decoding returns at most 16 × [`MAX_TOKEN`] bytes per token, and nothing for an id without a token.
 //!
-//! Patterns are matched by an engine of our own that counts its steps; it knows look-around and atomic groups, but no references
-//! to groups.
+//! A regular expression engine that counts its steps matches the patterns. It supports look-around and atomic groups, but no
+//! backreferences.
 
 #[cfg(feature = "tokenizers")]
 mod base64;
@@ -66,9 +66,9 @@ pub type TokenId = u32;
 /// Whether names of special tokens in a text become those tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParseSpecial {
-    /// They do. For text that a chat template has made.
+    /// They do. For text that a chat template rendered.
     Yes,
-    /// They are text like any other. For text that somebody else wrote.
+    /// They are plain text. For untrusted text.
     No,
 }
 
@@ -104,24 +104,24 @@ pub enum TokenizerError {
     File {
         /// The file.
         path: String,
-        /// Why not.
+        /// The reason.
         source: std::io::Error,
     },
-    /// Bytes that are no tokenizer.
+    /// Bytes that are not a tokenizer.
     #[error("the file is not a tokenizer: give a tokenizer.json, Llama 3's tokenizer.model, or a SentencePiece model")]
     UnknownFormat,
-    /// A `tokenizer.json` that is broken or uses a part that is not supported.
+    /// A `tokenizer.json` that is malformed or uses an unsupported part.
     #[error("tokenizer.json: {}", EscapedText::sentence(.0))]
     HuggingFace(String),
-    /// A tiktoken file that is broken.
+    /// A malformed tiktoken file.
     #[error("the tiktoken file: line {line} {}", EscapedText::sentence(.what))]
     Tiktoken {
         /// The line, counted from 1.
         line: usize,
-        /// The fault.
+        /// The defect.
         what: String,
     },
-    /// A `SentencePiece` model that is broken or not supported.
+    /// A `SentencePiece` model that is malformed or not supported.
     #[error("the SentencePiece model: {}", EscapedText::sentence(.0))]
     SentencePiece(String),
     /// A `tokenizer_config.json` that is malformed.
@@ -136,15 +136,15 @@ pub enum TokenizerError {
     /// A text that is too long.
     #[error("the text has {bytes} bytes, and at most {most} are encoded at a time: shorten it, or give it in parts")]
     TextTooLong {
-        /// How many bytes it has.
+        /// Its length in bytes.
         bytes: usize,
-        /// How many it may have.
+        /// The limit in bytes.
         most: usize,
     },
-    /// A tokenizer that makes a text too long before it looks for tokens.
+    /// A tokenizer that lengthens a text too much before tokens are looked up.
     #[error("the tokenizer writes more than {most} bytes for each byte of this text: its file is damaged, or hostile")]
     Growth {
-        /// How many times as long a text may become.
+        /// The largest factor by which a text may grow.
         most: usize,
     },
     /// A tokenizer that takes too many steps for a text.
@@ -153,13 +153,13 @@ pub enum TokenizerError {
          hostile"
     )]
     Steps {
-        /// How many steps it may take for each byte.
+        /// The most steps per byte.
         most: usize,
     },
-    /// A tokenizer that failed in a way that nobody has thought of.
+    /// A tokenizer that panicked.
     #[error("the tokenizer failed unexpectedly; please report its file")]
     Failed,
-    /// A token that should be there.
+    /// A token that is missing from the vocabulary.
     #[error(
         "the tokenizer has no token {:?}, which its configuration names: use the tokenizer_config.json that belongs to it",
         EscapedText::name(.name)
@@ -172,8 +172,8 @@ pub enum TokenizerError {
 
 /// Converts between text and token ids. Cheap to clone.
 ///
-/// Encoding is that of the library which made the file; the tests compare with each. Decoding is, too, and is written so that
-/// text can be shown token by token: see [`DecodeStream`].
+/// Encodes and decodes as the library that made the file does; tests compare with each library. Text can be decoded token by
+/// token: see [`DecodeStream`].
 #[derive(Clone, Debug)]
 pub struct Tokenizer {
     kind: Arc<dyn TokenizerKind>,
@@ -185,7 +185,7 @@ pub struct Tokenizer {
 trait TokenizerKind: std::fmt::Debug + Send + Sync {
     fn format(&self) -> Format;
     fn encode(&self, text: &str, parse: ParseSpecial) -> Result<Vec<TokenId>, TokenizerError>;
-    /// A detokenizer for the tokens of a new text.
+    /// Creates a detokenizer for a new text.
     fn detokenizer(&self) -> Detokenizer;
     fn push_token(&self, id: TokenId, show: ShowSpecial, detokenizer: &mut Detokenizer, out: &mut String);
     fn token_bytes(&self, id: TokenId) -> Option<Vec<u8>>;
@@ -207,7 +207,7 @@ impl Tokenizer {
     /// Reads a file of any of the three kinds.
     ///
     /// # Errors
-    /// A file that cannot be read, is broken, or is no tokenizer.
+    /// A file that cannot be read, is malformed, or is not a tokenizer.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn open(path: impl AsRef<std::path::Path>) -> Result<Self, TokenizerError> {
         let path = path.as_ref();
@@ -218,7 +218,7 @@ impl Tokenizer {
     /// Reads the content of a file of any of the three kinds.
     ///
     /// # Errors
-    /// Bytes that are broken, or no tokenizer.
+    /// Bytes that are malformed or not a tokenizer.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, TokenizerError> {
         guarded(|| Self::read(bytes))
     }
@@ -253,8 +253,7 @@ impl Tokenizer {
         Ok(Self { kind, bos, eos })
     }
 
-    /// The same with these tokens at the start and at the end of texts, as `tokenizer_config.json` names them. `None` changes
-    /// nothing.
+    /// Sets the beginning-of-sequence and end-of-sequence tokens, as `tokenizer_config.json` names them. `None` changes nothing.
     ///
     /// # Errors
     /// A name that is no token.
@@ -272,21 +271,21 @@ impl Tokenizer {
         self.kind.format()
     }
 
-    /// The ids of a text, and nothing around them.
+    /// Encodes a text without adding tokens around it.
     ///
-    /// With [`ParseSpecial::Yes`], a `SentencePiece` model encodes what stands between special tokens like a text of its own, so
-    /// each part gets the space that the first word of a text gets.
+    /// With [`ParseSpecial::Yes`], a `SentencePiece` model encodes each part between special tokens like a separate text, so each
+    /// part gets the space that the first word of a text gets.
     ///
     /// # Errors
-    /// A text with characters for which the tokenizer has no token, not even one for what is unknown.
+    /// A text with characters for which the tokenizer has no token, not even one for unknown characters.
     pub fn encode(&self, text: &str, parse: ParseSpecial) -> Result<Vec<TokenId>, TokenizerError> {
         guarded(|| self.kind.encode(text, parse))
     }
 
-    /// The ids of a text with what belongs around it: what the post-processor of `tokenizer.json` adds, or the token for the
-    /// start of a text.
+    /// Encodes a text and adds the tokens around it: those of the post-processor of `tokenizer.json`, or the
+    /// beginning-of-sequence token.
     ///
-    /// Not for text that a chat template has made, which has its own.
+    /// Not for text that a chat template rendered, which contains these tokens already.
     ///
     /// # Errors
     /// As for [`encode`](Self::encode).
@@ -295,7 +294,7 @@ impl Tokenizer {
         Ok([before, &self.encode(text, parse)?, after].concat())
     }
 
-    /// The text of ids. An id without a token gives nothing.
+    /// Decodes ids to text. An id without a token decodes to nothing.
     #[must_use]
     pub fn decode(&self, ids: &[TokenId], show: ShowSpecial) -> String {
         let mut stream = self.decode_stream(show);
@@ -307,7 +306,7 @@ impl Tokenizer {
         text
     }
 
-    /// Decodes ids as they come.
+    /// Creates a decoder for ids that arrive one by one.
     #[must_use]
     pub fn decode_stream(&self, show: ShowSpecial) -> DecodeStream {
         DecodeStream::new(self.clone(), show)
@@ -321,19 +320,19 @@ impl Tokenizer {
         self.kind.push_token(id, show, detokenizer, out);
     }
 
-    /// The bytes that a token stands for inside a text; they need not be whole characters. A special token is its name.
+    /// The bytes of a token inside a text, which need not be whole characters. For a special token, its name.
     #[must_use]
     pub fn token_bytes(&self, id: TokenId) -> Option<Vec<u8>> {
         self.kind.token_bytes(id)
     }
 
-    /// The id of a token by how its file spells it; for special tokens, that is their name.
+    /// The id of a token as its file spells it; special tokens are spelled as their names.
     #[must_use]
     pub fn token_id(&self, name: &str) -> Option<TokenId> {
         self.kind.find(name)
     }
 
-    /// Ids are smaller than this. Some may have no token.
+    /// The exclusive upper bound of ids. Some ids may have no token.
     #[must_use]
     pub fn vocab_size(&self) -> u32 {
         self.kind.vocab_size()
@@ -351,20 +350,20 @@ impl Tokenizer {
         self.kind.specials()
     }
 
-    /// The token that starts a text, if it is known.
+    /// The beginning-of-sequence token, if it is known.
     #[must_use]
     pub fn bos(&self) -> Option<TokenId> {
         self.bos
     }
 
-    /// The token that ends a text, if it is known. A `tokenizer.json` does not say; see [`with_bos_eos`](Self::with_bos_eos).
+    /// The end-of-sequence token, if it is known. A `tokenizer.json` does not name it; see [`with_bos_eos`](Self::with_bos_eos).
     #[must_use]
     pub fn eos(&self) -> Option<TokenId> {
         self.eos
     }
 }
 
-/// Calls a function and turns a panic into an error, where panics unwind. No panic is known; this is the last net.
+/// Calls a function and converts a panic to an error, where panics unwind. No panic is known; this is a safety net.
 fn guarded<T>(call: impl FnOnce() -> Result<T, TokenizerError>) -> Result<T, TokenizerError> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)).unwrap_or(Err(TokenizerError::Failed))
 }

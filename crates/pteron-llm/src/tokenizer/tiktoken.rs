@@ -1,4 +1,4 @@
-//! Llama 3's file: one token a line, as base64 and rank, best first. Which tokens are special, the file does not say.
+//! Llama 3's file: one token per line, as base64 and rank, best first. The file does not list the special tokens.
 
 use super::base64;
 use super::detokenize::{Broken, Detokenizer, Trim};
@@ -8,7 +8,7 @@ use super::vocabulary::{Part, SpecialTokens, TokenBytes, TokenIndex};
 use super::work::Work;
 use super::{Format, MAX_TOKEN, ParseSpecial, ShowSpecial, TokenizerError, TokenizerKind};
 
-/// How Llama 3 cuts a text before tokens are looked for.
+/// The pattern by which Llama 3 splits a text before tokens are looked up.
 const PATTERN: &str = concat!(
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)",
     r"|[^\r\n\p{L}\p{N}]?\p{L}+",
@@ -19,7 +19,7 @@ const PATTERN: &str = concat!(
     r"|\s+",
 );
 
-/// How many special tokens follow those of the file.
+/// The number of special tokens after those of the file.
 const SPECIAL_COUNT: u32 = 256;
 const BOS: u32 = 0;
 const EOS: u32 = 1;

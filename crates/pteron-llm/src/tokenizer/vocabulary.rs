@@ -1,4 +1,4 @@
-//! Tokens as bytes, stored end to end, and an order over some of them to look them up by.
+//! The bytes of tokens in one buffer, and a sorted index to look them up.
 
 use super::TokenizerError;
 use super::work::Work;
@@ -168,7 +168,7 @@ impl SpecialTokens {
         self.ids.get(usize::try_from(index).ok()?).copied()
     }
 
-    /// The text cut at special tokens: the leftmost first, and of those that start there the longest.
+    /// Splits a text at special tokens, leftmost-longest.
     pub(super) fn split<'a>(&self, text: &'a str, work: &mut Work) -> Result<Vec<Part<'a>>, TokenizerError> {
         let bytes = text.as_bytes();
         let mut parts = Vec::new();

@@ -1,4 +1,4 @@
-//! The limits of one call: how long a text may be, how much it may grow, and how many steps may be taken for it.
+//! The limits of one call on the length of a text, its growth and the number of steps.
 
 use super::TokenizerError;
 
@@ -6,7 +6,7 @@ use super::TokenizerError;
 pub const MAX_TEXT: usize = 16 << 20;
 /// The most bytes that all steps of a tokenizer may write together, per byte of the text. Real ones write about ten.
 pub const MAX_GROWTH: usize = 64;
-/// The most steps of matching and looking up that are taken, per byte of the text. Real tokenizers take about fifty.
+/// The most steps of matching and lookup per byte of the text. Real tokenizers take about fifty.
 pub const MAX_STEPS: usize = 1000;
 
 /// Bytes that may be written for any text, however short.

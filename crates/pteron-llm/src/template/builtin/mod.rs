@@ -1,4 +1,4 @@
-//! Filters, tests and methods, each of which pays for what it looks at and what it makes.
+//! Filters, tests and methods. Each charges the budget for the values it reads and creates.
 
 mod filters;
 pub(super) mod format;
@@ -60,20 +60,20 @@ impl Given {
         self.take(name).is_some_and(|value| value.is_true())
     }
 
-    /// Those that are left.
+    /// The remaining arguments.
     fn rest(&mut self) -> Self {
         let positional: Vec<Value> = self.positional.by_ref().collect();
         Self::new(positional, std::mem::take(&mut self.named))
     }
 }
 
-/// A text of which every byte has been paid for.
+/// A text whose bytes have been charged.
 fn owned(text: String, budget: &mut Budget) -> Result<Value, Fault> {
     budget.allocate(text.len())?;
     Ok(Value::Text(text.into()))
 }
 
-/// Replaces a part by another, as often as allowed.
+/// Replaces a substring, at most the given number of times.
 fn replace(text: &str, from: &str, to: &str, most: Option<i64>, budget: &mut Budget) -> Result<Value, Fault> {
     budget.scan(text.len())?;
     let most = most.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
@@ -82,14 +82,14 @@ fn replace(text: &str, from: &str, to: &str, most: Option<i64>, budget: &mut Bud
     owned(text.replacen(from, to, most), budget)
 }
 
-/// A text with its first letter large and all others small.
+/// A text with its first letter in upper case and the rest in lower case.
 fn capitalized(text: &str) -> String {
     let mut characters = text.chars();
     let first = characters.next().into_iter().flat_map(char::to_uppercase);
     first.chain(characters.as_str().to_lowercase().chars()).collect()
 }
 
-/// A text with the first letter of each word large and all others small.
+/// A text with the first letter of each word in upper case and the rest in lower case.
 fn titled(text: &str) -> String {
     let mut inside = false;
     let mut out = String::with_capacity(text.len());

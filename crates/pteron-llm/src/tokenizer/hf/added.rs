@@ -1,4 +1,4 @@
-//! Tokens beside the model's, found in a text before anything else.
+//! Added tokens, which are matched in a text before anything else.
 
 use std::collections::HashMap;
 
@@ -9,18 +9,18 @@ use crate::tokenizer::vocabulary::{TokenBytes, TokenIndex};
 use crate::tokenizer::work::Work;
 use crate::tokenizer::{ParseSpecial, TokenizerError};
 
-/// A token beside the model's own, as the file says it.
+/// An added token as the file declares it.
 #[derive(Clone, Debug, serde::Deserialize)]
 pub(super) struct AddedToken {
     pub(super) id: u32,
     pub(super) content: String,
-    /// Whether it is found as a whole word only.
+    /// Whether it matches as a whole word only.
     single_word: bool,
     /// Whether spaces before it belong to it.
     lstrip: bool,
     /// Whether spaces after it belong to it.
     rstrip: bool,
-    /// Whether it is found in the rewritten text.
+    /// Whether it matches in the normalised text.
     normalized: bool,
     pub(super) special: bool,
 }
@@ -33,7 +33,7 @@ pub(super) struct Added {
     by_name: HashMap<String, u32>,
     /// The token's spelling in normalised text, if it differs from its name.
     rewritten: HashMap<u32, String>,
-    /// Those that are found in the text as it is, and those found once it has been rewritten.
+    /// The tokens that match in the original text, and those that match in the normalised text.
     plain: Finder,
     normalized: Finder,
 }
@@ -45,7 +45,7 @@ pub(super) enum Part<'a> {
     Token(u32),
 }
 
-/// Names of tokens, found leftmost and longest.
+/// Names of tokens, matched leftmost-longest.
 #[derive(Debug, Default)]
 struct Finder {
     names: TokenBytes,
@@ -59,7 +59,7 @@ struct Finder {
 impl Finder {
     fn new(named: &[(&str, usize)]) -> Result<Self, String> {
         let mut finder = Self { starts: vec![false; 256], ..Self::default() };
-        // A token that is nothing once it is rewritten is nowhere.
+        // A token that normalises to nothing never matches.
         for (name, token) in named.iter().filter(|(name, _)| !name.is_empty()) {
             finder.names.push(name.as_bytes());
             finder.tokens.push(*token);
@@ -112,7 +112,7 @@ impl Added {
                 None => added.rewritten.remove(&due),
             };
             added.by_name.insert(token.content.clone(), due);
-            // The same token once more takes the place of the first.
+            // A repeated token replaces the first one.
             match added.by_id.get(&due).and_then(|index| added.tokens.get_mut(*index)) {
                 Some(place) => *place = token,
                 None => {
@@ -153,7 +153,7 @@ impl Added {
         self.tokens.iter()
     }
 
-    /// Cuts a text at the tokens that are found before it is rewritten.
+    /// Splits a text at the tokens that match before normalisation.
     pub(super) fn split_plain<'a>(
         &self,
         text: &'a str,
@@ -163,7 +163,7 @@ impl Added {
         self.split(&self.plain, text, parse, true, work)
     }
 
-    /// Cuts a rewritten text at the tokens that are found then.
+    /// Splits a normalised text at the tokens that match after normalisation.
     pub(super) fn split_normalized<'a>(
         &self,
         text: &'a str,

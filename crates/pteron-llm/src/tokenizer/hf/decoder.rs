@@ -1,8 +1,8 @@
 //! The decoder of `tokenizer.json`, in a form that works token by token.
 //!
-//! The steps that the `tokenizers` crate applies to a list of tokens become: what happens to one token alone, whether it is
-//! bytes, and what is cut off the whole text. Results are the same, with one difference: where a character that is spelled in
-//! byte tokens is broken, each of its bytes becomes U+FFFD; that crate also replaces the whole characters next to it.
+//! The steps that the `tokenizers` crate applies to a list of tokens are split into a conversion of each token, whether it is
+//! bytes, and trimming of the whole text. Results are the same, with one difference: where a character spelled in byte tokens is
+//! broken, each of its bytes becomes U+FFFD; that crate also replaces the whole characters next to it.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::super::detokenize::{Broken, Detokenizer, Trim};
 use super::fields::{character, flatten, kind};
 
-/// How many times as long a decoder may make a token; those in use make it no longer.
+/// The largest factor by which a decoder may lengthen a token; decoders in use do not lengthen tokens.
 const MAX_GROWTH: usize = 16;
 
 /// One step of a decoder.

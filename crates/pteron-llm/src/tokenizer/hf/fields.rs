@@ -1,15 +1,15 @@
-//! The parts of `tokenizer.json` beside its model: how they are read, and what is put around a text.
+//! Reads the parts of `tokenizer.json` besides the model, including the tokens added around a text.
 
 use serde_json::Value;
 
 use super::normalizer::Wanted;
 use crate::tokenizer::pattern::Pattern;
 
-/// How many steps a part may have; those in use have up to ten.
+/// The most steps of a part; files in use have up to ten.
 const MAX_STEPS: usize = 64;
-/// How many regular expressions a part may have. Each may take some megabytes.
+/// The most regular expressions of a part. Each may use some megabytes.
 const MAX_PATTERNS: usize = 8;
-/// How many tokens may be put around a text.
+/// The most tokens added around a text.
 const MAX_ADDED_TOKENS: usize = 1024;
 
 /// The type of a part.

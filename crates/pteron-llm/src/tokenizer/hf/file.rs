@@ -1,4 +1,4 @@
-//! `tokenizer.json` as types. Only the parts that are used, each checked before anything is made of it.
+//! `tokenizer.json` as types: only the parts in use, each checked before it is converted.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! `tokenizer.json`: what the `tokenizers` library does with one, with limits on time and memory. The tests compare with it.
+//! `tokenizer.json`: encodes and decodes as the `tokenizers` library does, with limits on time and memory. Tests compare with it.
 
 mod added;
 mod decoder;

@@ -1,4 +1,4 @@
-//! How `tokenizer.json` rewrites a text before it is cut.
+//! The normalizers of `tokenizer.json`, which rewrite a text before it is split.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! How `tokenizer.json` cuts a text into pieces before it looks for tokens.
+//! The pre-tokenizers of `tokenizer.json`, which split a text into pieces before tokens are looked up.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use crate::tokenizer::work::Work;
 
 const NAMES: &[&str] = &["ByteLevel", "Digits", "Metaspace", "Punctuation", "Split", "Whitespace", "WhitespaceSplit"];
 
-/// How GPT-2 cuts texts, and all byte-level tokenizers that say nothing else.
+/// The pattern by which GPT-2 splits texts, the default of byte-level tokenizers.
 const GPT_2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 
 /// Words, and what stands between words and spaces, by the sets of the `regex` crate.

@@ -1,10 +1,10 @@
-//! From a parsed pattern to a program for [`super::machine`].
+//! Compiles a parsed pattern to a program for [`super::machine`].
 
 use regex_syntax::hir::{Class, Hir, HirKind, Look, Repetition};
 
 use super::rewrite::{Special, special};
 
-/// How many operations a program may have.
+/// The most operations of a program.
 const MAX_OPERATIONS: usize = 4096;
 /// The longest look-behind, in characters.
 const MAX_BEHIND: usize = 256;

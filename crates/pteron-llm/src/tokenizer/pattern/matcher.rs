@@ -1,4 +1,4 @@
-//! Runs a program on a text by trying alternatives in order, and counts what it does.
+//! Runs a program on a text by backtracking, and counts its steps.
 
 use std::ops::Range;
 
@@ -19,12 +19,12 @@ enum Retry {
     Counter(usize, usize),
 }
 
-/// How many alternatives may wait in any text, however short.
+/// The number of pending alternatives allowed for any text, however short.
 const FLOOR_RETRIES: usize = 1 << 14;
 
-/// After so many steps without a match, what has failed is remembered.
+/// The number of steps without a match after which failures are remembered.
 const PATIENCE: usize = 4096;
-/// How many bits may be remembered.
+/// The most bits of memory for failures.
 const MAX_FAILED: usize = 1 << 26;
 
 /// A program that is matching a text.

@@ -1,12 +1,11 @@
-//! Regular expressions whose work is counted.
+//! Regular expressions with a limit on the number of steps.
 //!
-//! Tokenizers cut texts with patterns from their files. A pattern can take more time than there is, so matching charges each
-//! step to the [`Work`] of the call and ends with an error where too many were taken. The syntax is that of the `regex-syntax`
-//! crate, and in addition look-ahead, look-behind of a fixed length, atomic groups and possessive repetition. References to
-//! groups are rejected.
+//! Tokenizers split texts with patterns from their files. A pattern can take exponential time, so matching charges each step to
+//! the [`Work`] of the call and fails after too many. The syntax is that of the `regex-syntax` crate with look-ahead, look-behind
+//! of a fixed length, atomic groups and possessive repetition in addition. Backreferences are rejected.
 //!
-//! Files are written for Oniguruma with the syntax of Ruby. Where that means something else, so do we: `^` and `$` are the
-//! start and the end of a line, `{1,3}+` repeats a repetition, `\w` and `[[:punct:]]` have its sets, `\h` is a hexadecimal digit.
+//! Files are written for Oniguruma with the syntax of Ruby, and patterns have its meaning: `^` and `$` match the start and the end
+//! of a line, `{1,3}+` repeats a repetition, `\w` and `[[:punct:]]` are its classes, `\h` is a hexadecimal digit.
 
 mod compile;
 mod matcher;
@@ -25,7 +24,7 @@ use super::work::Work;
 
 /// The longest pattern in bytes; those in use have less than a thousand.
 const MAX_PATTERN: usize = 8 << 10;
-/// How deep groups may be in each other.
+/// The deepest nesting of groups.
 const MAX_DEPTH: u32 = 48;
 
 /// A compiled pattern.
@@ -50,7 +49,7 @@ impl Pattern {
         Ok(Self { program: Program::new(&hir)? })
     }
 
-    /// The text cut into matches, for which the flag is true, and what lies between them.
+    /// Splits a text into matches, for which the flag is true, and the parts between them.
     pub(super) fn cut(&self, text: &str, work: &mut Work) -> Result<Vec<(Range<usize>, bool)>, TokenizerError> {
         let mut machine = Matcher::new(&self.program, text);
         let (mut parts, mut done, mut from) = (Vec::new(), 0, 0);

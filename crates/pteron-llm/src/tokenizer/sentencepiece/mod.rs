@@ -1,4 +1,4 @@
-//! `SentencePiece` models: what the library of that name writes and does, unigram and BPE, from the file alone.
+//! `SentencePiece` models, unigram and BPE: encodes and decodes as the library of that name does.
 
 mod model;
 mod normalize;

@@ -1,4 +1,4 @@
-//! How a text is cut into pieces: the most likely way (unigram), or by merging pairs (BPE).
+//! Splits a text into pieces: the most likely segmentation (unigram), or by merging pairs (BPE).
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
