@@ -1,4 +1,4 @@
-//! `pteron doctor`: the facts a bug report needs, on one screen, and whether the bundled model generates the expected tokens here.
+//! `pteron doctor`: the metadata a bug report needs, on one screen, and whether the bundled model generates the expected tokens here.
 
 mod check;
 mod folders;

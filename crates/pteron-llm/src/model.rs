@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pteron::{ConstantValue, Gpu, LoadOptions, Method, OnProgress, Precision, Program, Tuning};
+use pteron::{ConstantValue, Gpu, LoadOptions, Method, OnProgress, Precision, Program, ScalarType, TensorSpec, Tuning};
 
 use crate::KvDtype;
 use crate::assets::ModelAssets;
@@ -123,6 +123,7 @@ impl Model {
         let assets = assets.into().with_metadata(options.metadata.clone());
         // Before anything is uploaded, so that a wrong tokenizer costs no time.
         PartialMetadata::from_program(program)?;
+        PartialMetadata::from_signature(program, &options.method)?;
         let load = LoadOptions::default()
             .with_memory_budget(options.memory_budget)
             .with_progress(options.progress.clone())
@@ -195,7 +196,7 @@ impl Metadata {
     /// # Errors
     /// A value that is missing or invalid, or a method that is no language model with a KV cache.
     pub fn of(program: &Program, method: &Method, given: PartialMetadata, tokenizer: Option<&Tokenizer>) -> Result<Self> {
-        let shapes = shapes(method)?;
+        let shapes = shapes(method.inputs(), method.outputs())?;
         let mut metadata = given.or(shapes.clone()).or(PartialMetadata::from_program(program)?);
         // The method may be loaded with smaller shapes than the other sources claim.
         metadata.max_prefill = metadata.max_prefill.into_iter().chain(shapes.max_prefill).min();
@@ -227,20 +228,31 @@ impl PartialMetadata {
             ConstantValue::Bool(value) => Constant::Bool(*value),
             _ => Constant::Other,
         };
-        let answers = program.constant_outputs().map(|(name, values)| (name, values.iter().map(value).collect()));
-        Ok(Self::from_constants(answers)?)
+        let outputs = program.constant_outputs().map(|(name, values)| (name, values.iter().map(value).collect()));
+        Ok(Self::from_constants(outputs)?)
+    }
+
+    /// Reads the shapes of a method, which need not be loaded.
+    ///
+    /// # Errors
+    /// [`Error::NotALanguageModel`] for a method that does not take tokens and a position, and errors of the program.
+    pub fn from_signature(program: &Program, method: &str) -> Result<Self> {
+        let (inputs, outputs) = program.signature(method)?;
+        shapes(&inputs, &outputs)
     }
 }
 
-/// Metadata from the shapes of a method. Inputs: tokens `[1, S]` and a position `[1]`. Output: logits, vocabulary last.
-fn shapes(method: &Method) -> Result<PartialMetadata> {
-    let shape = |specs: &[pteron::TensorSpec], index: usize| specs.get(index).map(|spec| spec.shape.clone());
-    let (tokens, position, logits) = (shape(method.inputs(), 0), shape(method.inputs(), 1), shape(method.outputs(), 0));
-    match (tokens.as_deref(), position.as_deref(), logits.as_deref().and_then(<[u32]>::last)) {
+/// Metadata from a method's signature. Inputs: integer tokens `[1, S]` and an integer position `[1]`. Output: logits, vocabulary last.
+fn shapes(inputs: &[TensorSpec], outputs: &[TensorSpec]) -> Result<PartialMetadata> {
+    let integers = |index: usize| {
+        let spec = inputs.get(index).filter(|spec| matches!(spec.scalar_type, ScalarType::Int | ScalarType::Long));
+        spec.map(|spec| spec.shape.as_slice())
+    };
+    match (integers(0), integers(1), outputs.first().and_then(|logits| logits.shape.last())) {
         (Some([1, longest]), Some([1]), Some(&vocabulary)) => Ok(PartialMetadata {
             max_prefill: Some(*longest),
             vocab_size: Some(vocabulary),
-            dynamic_shape: method.inputs().first().map(|spec| spec.dynamic),
+            dynamic_shape: inputs.first().map(|spec| spec.dynamic),
             ..PartialMetadata::default()
         }),
         _ => {

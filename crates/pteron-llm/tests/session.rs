@@ -225,7 +225,7 @@ fn a_seed_gives_the_same_text_again_on_either_side() {
 }
 
 #[test]
-fn what_cannot_be_is_said() {
+fn bad_prompts_and_unfit_programs_are_rejected() {
     let model = tiny(PartialMetadata::default());
     let mut session = Session::new(&model).unwrap();
     let mut error = |prompt: &[TokenId]| session.generate(prompt, GenerationOptions::default()).unwrap_err();

@@ -113,7 +113,11 @@ impl Options {
             .with_memory_budget(memory_budget)
             .with_precision(if fast { Precision::Fast } else { Precision::Full })
             .with_state_dtype(self.kv_dtype.into());
-        Ok((method, if self.choose_tokens { with_token_sampling(load).or_js()? } else { load }))
+        if !self.choose_tokens {
+            return Ok((method, load));
+        }
+        PartialMetadata::from_signature(&program, &method).or_js()?;
+        Ok((method, with_token_sampling(load).or_js()?))
     }
 }
 
@@ -127,7 +131,7 @@ impl WebLoader {
         let options: Options = crate::convert::options(options)?;
         let (method, load) = options.load(head)?;
         let program = head.program()?;
-        let context = PartialMetadata::from_program(&program).ok().and_then(|facts| facts.context_length).unwrap_or(1);
+        let context = PartialMetadata::from_program(&program).ok().and_then(|metadata| metadata.context_length).unwrap_or(1);
         let streaming = program.load_streaming(&gpu.gpu, &method, &load).await.or_js()?;
         Ok(Self { streaming, context })
     }

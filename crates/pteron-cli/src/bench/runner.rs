@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use pteron::{Gpu, LoadOptions, Method, State, block_on};
 use pteron_llm::{
-    GpuSampling, Metadata, PendingToken, StepOutput, StepPipeline, StepTokens, start_step, with_token_sampling,
+    GpuSampling, Metadata, PartialMetadata, PendingToken, StepOutput, StepPipeline, StepTokens, start_step,
+    with_token_sampling,
 };
 
 use super::cases;
@@ -36,10 +37,11 @@ impl Runner {
     /// Loads the model and generates a token. Returns the seconds this took: constants uploaded, pipelines compiled and used once.
     pub(super) fn load(gpu: &Gpu, target: &Target, options: LoadOptions, quiet: bool) -> Result<(Self, f64), Failure> {
         let bar = LoadingBar::new(&format!("loading {} on {}", target.name, gpu.adapter().name), quiet);
+        PartialMetadata::from_signature(&target.program, METHOD)?;
         let options = with_token_sampling(options.with_progress(bar.listener()))?;
         let start = Instant::now();
         let method = block_on(target.program.load(gpu, METHOD, &options)).map_err(failed)?;
-        let metadata = Metadata::of(&target.program, &method, target.facts.clone(), None)?;
+        let metadata = Metadata::of(&target.program, &method, target.metadata.clone(), None)?;
         let state = RefCell::new(method.new_state().map_err(failed)?);
         let runner = Self { method, state, metadata };
         runner.decode(0, 1)?;

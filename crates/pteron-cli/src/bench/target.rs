@@ -20,7 +20,7 @@ pub(crate) struct Target {
     /// Bytes of the program and of the files that belong to it.
     pub(super) bytes: u64,
     /// Metadata from flags and `pteron.json`.
-    pub(super) facts: PartialMetadata,
+    pub(super) metadata: PartialMetadata,
     /// The folder of a synthetic program, while it is mapped.
     _temporary: Option<TemporaryFolder>,
 }
@@ -32,18 +32,18 @@ pub(super) fn open(args: &TargetArgs, context: u32) -> Result<Target, Failure> {
     }
     let flags =
         PartialMetadata::default().with_context_length(args.context_length).with_kv_cache(args.kv_cache.then_some(true));
-    let facts = flags.or(generate::sidecar(args.model.as_deref())?);
+    let metadata = flags.or(generate::sidecar(args.model.as_deref())?);
     let Some(path) = &args.model else {
         let program = generate::bundled_program()?;
         let bytes = program.pte().file().file_len();
-        return Ok(Target { program, name: generate::BUNDLED_NAME.to_owned(), bytes, facts, _temporary: None });
+        return Ok(Target { program, name: generate::BUNDLED_NAME.to_owned(), bytes, metadata, _temporary: None });
     };
     let pte = files::open_program(path)?;
     let data = args.data.iter().map(|path| files::open_data(path)).collect::<Result<Vec<_>, _>>()?;
     let bytes = pte.file().file_len() + data.iter().map(|data| data.file().file_len()).sum::<u64>();
     let program = Program::from_files(pte, data).map_err(|error| Failure::file(path, error))?;
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-    Ok(Target { program, name, bytes, facts, _temporary: None })
+    Ok(Target { program, name, bytes, metadata, _temporary: None })
 }
 
 /// Writes a program of a shape with synthetic weights to a file that lives as long as the run.
@@ -62,5 +62,5 @@ pub(super) fn synthetic(shape: &str, context: u32) -> Result<Target, Failure> {
     // On Unix a mapped file needs no name: removing it now leaves nothing, however the process ends.
     let temporary = if cfg!(unix) { None } else { Some(temporary) };
     let program = Program::from_files(pte, Vec::new()).map_err(|error| Failure::file(&path, error))?;
-    Ok(Target { program, name: shape.to_owned(), bytes, facts: PartialMetadata::default(), _temporary: temporary })
+    Ok(Target { program, name: shape.to_owned(), bytes, metadata: PartialMetadata::default(), _temporary: temporary })
 }

@@ -181,7 +181,7 @@ impl Compiler {
             Special::Ahead { negative } => Operation::Around { back: None, negative, end },
             Special::Behind { negative } => {
                 let back = characters(hir).filter(|back| *back <= MAX_BEHIND);
-                let back = back.ok_or("a look-behind has no fixed length, or is too long")?;
+                let back = back.ok_or("a pattern has a look-behind without a fixed length, or a too long one")?;
                 Operation::Around { back: Some(back), negative, end }
             }
         };
