@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A moment as `2026-11-15T14:43:35Z`; the start of 1970 for clocks that stand before it.
+/// Formats a time as `2026-11-15T14:43:35Z`; the start of 1970 for clocks before it.
 pub(crate) fn iso(moment: SystemTime) -> String {
     pteron_llm::template::strftime(unix_seconds(moment).unwrap_or(0), "%Y-%m-%dT%H:%M:%SZ").unwrap_or_default()
 }

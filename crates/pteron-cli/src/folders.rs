@@ -25,7 +25,7 @@ fn environment(name: &str) -> Option<OsString> {
 /// Kinds of files, which systems keep in different folders.
 #[derive(Clone, Copy)]
 enum Kind {
-    /// Can be removed at any time and is made again.
+    /// Can be removed at any time and is created again.
     Cache,
     /// Is lost when it is removed.
     State,

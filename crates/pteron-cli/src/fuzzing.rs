@@ -24,7 +24,7 @@ pub fn npz(bytes: &[u8], largest: u64) -> Result<Vec<(String, usize)>, String> {
     names.into_iter().map(read).collect()
 }
 
-/// A sentence about an array.
+/// An error message about an array.
 struct Refused(String);
 
 impl From<Fault> for Refused {

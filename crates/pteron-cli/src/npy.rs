@@ -23,7 +23,7 @@ const TYPES: [(ScalarType, &str); 9] = [
     (ScalarType::Double, "f8"),
 ];
 
-/// Why an array cannot be used, as the rest of a sentence about it.
+/// The reason why an array cannot be used, as the rest of a sentence about it.
 #[derive(Debug, thiserror::Error, PartialEq)]
 pub(crate) enum Fault {
     #[error("is not a NumPy array: it does not start with \\x93NUMPY")]

@@ -62,14 +62,14 @@ impl RopeTable {
         &self.frequencies
     }
 
-    /// How far a position turns each pair of numbers.
+    /// The rotation angles of each pair at a position.
     fn angles(&self, position: usize) -> impl Iterator<Item = f32> {
         // No context is longer than float32 can count.
         let position = narrow(position as f64);
         self.frequencies.iter().map(move |frequency| position * frequency)
     }
 
-    /// The numbers for a position, as bytes.
+    /// The table row of a position, as bytes.
     pub(crate) fn row(&self, wave: Wave, position: usize, out: &mut [u8]) {
         for (out, angle) in out.as_chunks_mut().0.iter_mut().zip(self.angles(position)) {
             *out = wave.of(angle).to_le_bytes();

@@ -1,7 +1,7 @@
-//! Reservations that can fail: memory whose size a file decides.
+//! Fallible allocation, for memory whose size a file determines.
 //!
-//! The vectors of the standard library end the process where memory is lacking. A file that claims a terabyte must not do that:
-//! what a file decides is reserved here, and lacking memory is an error like any other.
+//! The vectors of the standard library abort the process if memory runs out. A file that claims a terabyte must not do that, so
+//! such memory is reserved here, and running out of it is an error.
 //!
 //! With the feature `fault-injection` a test makes the n-th reservation of a thread fail (`alloc::faults`).
 
@@ -9,14 +9,14 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no memory for {bytes} bytes more")]
 pub struct OutOfMemory {
-    /// The bytes that were asked for.
+    /// The requested bytes.
     pub bytes: u64,
 }
 
-/// An empty vector with room for `count` items.
+/// Creates an empty vector with capacity for `count` items.
 ///
 /// # Errors
-/// Lacking memory.
+/// Out of memory.
 #[track_caller]
 pub fn vec<T>(count: usize) -> Result<Vec<T>, OutOfMemory> {
     let mut items = Vec::new();
@@ -27,7 +27,7 @@ pub fn vec<T>(count: usize) -> Result<Vec<T>, OutOfMemory> {
 /// Reserves capacity for exactly `more` items after those in a vector.
 ///
 /// # Errors
-/// Lacking memory.
+/// Out of memory.
 #[track_caller]
 pub fn reserve<T>(items: &mut Vec<T>, more: usize) -> Result<(), OutOfMemory> {
     let lacking = OutOfMemory { bytes: (more as u64).saturating_mul(size_of::<T>() as u64) };
@@ -35,10 +35,10 @@ pub fn reserve<T>(items: &mut Vec<T>, more: usize) -> Result<(), OutOfMemory> {
     items.try_reserve_exact(more).map_err(|_| lacking)
 }
 
-/// Zeros. Those that are never written take no memory where the system gives memory out page by page.
+/// Allocates zeros. Pages that are never written take no memory where the system allocates lazily.
 ///
 /// # Errors
-/// Lacking memory.
+/// Out of memory.
 #[track_caller]
 pub fn zeroed(len: usize) -> Result<Vec<u8>, OutOfMemory> {
     let lacking = OutOfMemory { bytes: len as u64 };
@@ -46,10 +46,10 @@ pub fn zeroed(len: usize) -> Result<Vec<u8>, OutOfMemory> {
     pteron_schema::zeroed(len).ok_or(lacking)
 }
 
-/// A copy of a slice.
+/// Copies a slice.
 ///
 /// # Errors
-/// Lacking memory.
+/// Out of memory.
 #[track_caller]
 pub fn copied<T: Copy>(items: &[T]) -> Result<Vec<T>, OutOfMemory> {
     let mut copy = vec(items.len())?;
@@ -57,10 +57,10 @@ pub fn copied<T: Copy>(items: &[T]) -> Result<Vec<T>, OutOfMemory> {
     Ok(copy)
 }
 
-/// A copy of a text.
+/// Copies a string.
 ///
 /// # Errors
-/// Lacking memory.
+/// Out of memory.
 #[track_caller]
 pub fn text(text: &str) -> Result<String, OutOfMemory> {
     let mut copy = String::new();
@@ -71,10 +71,10 @@ pub fn text(text: &str) -> Result<String, OutOfMemory> {
     Ok(copy)
 }
 
-/// The items of an iterator that knows how many it has.
+/// Collects an iterator of known length.
 ///
 /// # Errors
-/// Lacking memory.
+/// Out of memory.
 #[track_caller]
 pub fn collect<T>(items: impl ExactSizeIterator<Item = T>) -> Result<Vec<T>, OutOfMemory> {
     let mut list = vec(items.len())?;
@@ -82,7 +82,7 @@ pub fn collect<T>(items: impl ExactSizeIterator<Item = T>) -> Result<Vec<T>, Out
     Ok(list)
 }
 
-/// Whether a reservation may be tried. Empty ones cannot fail, and are none.
+/// Whether a reservation may be tried. Empty ones cannot fail and do not count.
 #[cfg(feature = "fault-injection")]
 #[track_caller]
 fn admit(lacking: OutOfMemory) -> Result<(), OutOfMemory> {
@@ -102,10 +102,10 @@ pub mod faults {
     use std::collections::BTreeSet;
     use std::panic::Location;
 
-    /// The reservations that were tried while [`failing`] ran.
+    /// The reservations made while [`failing`] ran.
     #[derive(Clone, Debug, Default)]
     pub struct Reached {
-        /// How many.
+        /// Their number.
         pub reservations: u64,
         /// The places in the code that made them.
         pub sites: BTreeSet<&'static Location<'static>>,
@@ -120,7 +120,7 @@ pub mod faults {
         static INJECTION: RefCell<Option<Injection>> = const { RefCell::new(None) };
     }
 
-    /// Ends an injection, also where what it surrounds panics.
+    /// Ends an injection, even if the code under test panics.
     struct Ends(Option<Injection>);
 
     impl Drop for Ends {
@@ -129,8 +129,8 @@ pub mod faults {
         }
     }
 
-    /// Runs `run` with its `nth` reservation on this thread failing, the first being 0; `u64::MAX` lets all succeed. Returns
-    /// what it returned, and the reservations it tried.
+    /// Runs `run` and fails its `nth` reservation on this thread, counted from 0; `u64::MAX` lets all succeed. Returns the result of
+    /// `run` and the reservations it made.
     pub fn failing<T>(nth: u64, run: impl FnOnce() -> T) -> (T, Reached) {
         let before = INJECTION.replace(Some(Injection { nth, reached: Reached::default() }));
         let ends = Ends(before);

@@ -1,8 +1,8 @@
-//! A bound on what reading may allocate.
+//! A limit on the memory that reading may allocate.
 //!
-//! Flatbuffers may share: a thousand list entries can point to one table of a thousand entries. Unpacked, a small file
-//! would fill any memory. Every allocation made while reading is charged here first, against a limit that follows from the
-//! length of the input; real exports stay far below it.
+//! Flatbuffers may share tables: a thousand list entries can point to one table of a thousand entries. Unpacked, a small file
+//! could exhaust memory. Every allocation of a reader is charged here first, against a limit derived from the length of the input;
+//! real exports stay far below it.
 
 use crate::alloc;
 use crate::bytes::Bytes;
@@ -31,15 +31,15 @@ impl Budget {
         input.saturating_mul(FACTOR).saturating_add(FREE)
     }
 
-    /// Takes room for `count` items of type `T`, or says that the file does not justify them.
+    /// Charges `count` items of type `T`, or fails if the size of the file does not justify them.
     pub(crate) fn charge<T>(&mut self, section: &Section, count: usize) -> Result<()> {
         let need = (count as u64).saturating_mul(size_of::<T>() as u64);
         self.left = self.take(section, self.left, need, Self::limit(self.input))?;
         Ok(())
     }
 
-    /// Takes `len` bytes that hold a graph. Graphs do not overlap, so all of them together are no longer than the file; many
-    /// delegates over one range of it would be parsed again and again.
+    /// Charges `len` bytes of a graph. Graphs do not overlap, so together they are no longer than the file; otherwise many delegates
+    /// could point to one range, which would be parsed each time.
     pub(crate) fn charge_graph(&mut self, section: &Section, len: u64) -> Result<()> {
         self.graphs_left = self.take(section, self.graphs_left, len, self.input)?;
         Ok(())
@@ -52,14 +52,14 @@ impl Budget {
         })
     }
 
-    /// An empty vector with room for `count` items, charged.
+    /// Creates an empty vector with capacity for `count` items, charged.
     #[track_caller]
     pub(crate) fn vec<T>(&mut self, section: &Section, count: usize) -> Result<Vec<T>> {
         self.charge::<T>(section, count)?;
         alloc::vec(count).map_err(|lacking| lacking.in_section(section))
     }
 
-    /// A copy of `text`, charged.
+    /// Copies `text`, charged.
     #[track_caller]
     pub(crate) fn text(&mut self, section: &Section, text: &str) -> Result<String> {
         self.charge::<u8>(section, text.len())?;

@@ -16,7 +16,7 @@ wire_enum! {
 }
 
 impl ScalarType {
-    /// Bytes an element takes.
+    /// The size of an element in bytes.
     #[must_use]
     pub fn size(self) -> u64 {
         match self {
@@ -28,7 +28,7 @@ impl ScalarType {
         }
     }
 
-    /// The name people know from PyTorch.
+    /// The name in PyTorch.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -59,7 +59,7 @@ impl ScalarType {
     }
 }
 
-/// Elements in a tensor of these dimensions, if 64 bits can count them.
+/// The number of elements in a tensor of these dimensions; `None` if it overflows 64 bits.
 pub fn element_count(dims: impl IntoIterator<Item = u32>) -> Option<u64> {
     // A zero anywhere makes the product zero, even where the other dimensions alone would overflow.
     let mut count = Some(1u64);

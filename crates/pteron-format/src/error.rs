@@ -112,7 +112,7 @@ pub enum Problem {
         what: &'static str,
         /// Bytes needed.
         need: u64,
-        /// Bytes there.
+        /// Bytes available.
         have: u64,
     },
     /// Bytes of a [`PartialFile`](crate::PartialFile) that are needed and not loaded.
@@ -120,7 +120,7 @@ pub enum Problem {
     NotLoaded {
         /// The first byte, from the start of the file.
         start: u64,
-        /// How many.
+        /// The number of bytes.
         len: u64,
     },
     /// The file changed or became unreadable after it was opened.
@@ -156,7 +156,7 @@ pub enum Problem {
     /// The host has no memory for what the file needs.
     #[error("{0}; close other programs, or open a smaller file")]
     OutOfMemory(OutOfMemory),
-    /// A required thing is absent.
+    /// A required item is missing.
     #[error("{what} is missing")]
     Missing {
         /// The missing item.
@@ -194,7 +194,7 @@ pub enum Problem {
         /// Which size.
         what: &'static str,
     },
-    /// A size is not the one that follows from the rest.
+    /// A size does not match the rest of the file.
     #[error("{what} is {found}, expected {expected}")]
     Size {
         /// Which size.
@@ -204,7 +204,7 @@ pub enum Problem {
         /// The size that was expected.
         expected: u64,
     },
-    /// A range reaches past the end of what holds it.
+    /// A range ends past the end of its container.
     #[error("{what} covers bytes {start}..{end}, past the end at {limit}")]
     Range {
         /// Which range.
@@ -213,10 +213,10 @@ pub enum Problem {
         start: u64,
         /// One past its last byte.
         end: u64,
-        /// The end of what holds it.
+        /// The end of the container.
         limit: u64,
     },
-    /// Two ranges that must be apart share bytes, or are out of order.
+    /// Two ranges overlap or are out of order.
     #[error("{what} starts at {start}, inside or before what ends at {previous_end}")]
     Order {
         /// Which range.
@@ -226,7 +226,7 @@ pub enum Problem {
         /// Where the one before ends.
         previous_end: u64,
     },
-    /// A position is not on its boundary.
+    /// A position is not aligned.
     #[error("{what} starts at {offset}, which is not a multiple of {alignment}")]
     Alignment {
         /// Which position.
@@ -236,7 +236,7 @@ pub enum Problem {
         /// The required alignment.
         alignment: u64,
     },
-    /// A list or a rank is longer than can be.
+    /// A list or a rank exceeds its limit.
     #[error("{what} is {found}, more than the {limit} that are possible")]
     TooMany {
         /// Which count.
@@ -246,7 +246,7 @@ pub enum Problem {
         /// The limit.
         limit: u64,
     },
-    /// A value has another kind than its use needs.
+    /// A value has the wrong kind.
     #[error("{what} is {found}, expected {expected}")]
     Kind {
         /// Which value.
@@ -274,7 +274,7 @@ pub enum Problem {
         /// The number of dimensions.
         rank: usize,
     },
-    /// A version this library does not read.
+    /// An unsupported version.
     #[error("{what} is {found}, but only {supported} is supported")]
     Version {
         /// Which version.

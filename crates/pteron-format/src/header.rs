@@ -104,15 +104,15 @@ pub(crate) fn lay_out<D: Data>(section: Section, segments: &[D]) -> Result<(Vec<
     Ok((places, end))
 }
 
-/// A file about to be written: its first bytes, and where each segment goes.
+/// The layout of a file to be written: its first bytes and the range of each segment.
 ///
-/// This is all a writer of large files needs: write [`head`](Self::head), then each segment's bytes at its place, zeros
-/// between. Nothing of the data is in memory.
+/// A writer of large files writes [`head`](Self::head), then each segment's bytes at its offset, with zeros between. The data need
+/// not be in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileLayout {
     /// Everything before the first segment, padding included.
     pub head: Vec<u8>,
-    /// Where each segment goes, from the start of the file.
+    /// The range of each segment, from the start of the file.
     pub segments: Vec<ByteRange>,
     /// The length of the whole file.
     pub len: u64,
@@ -147,7 +147,7 @@ impl FileLayout {
         Self { head, segments, len: base.saturating_add(data_len) }
     }
 
-    /// The whole file in memory, its segments copied from `data`.
+    /// Builds the whole file in memory, with its segments copied from `data`.
     pub(crate) fn into_bytes<D: Data>(self, section: Section, data: &[D]) -> Result<Vec<u8>> {
         let mut out = self.head;
         for (index, (place, data)) in self.segments.iter().zip(data).enumerate() {

@@ -1,4 +1,4 @@
-//! Numbers as the files have them: enumerations by value, floats compared by their bits.
+//! Numbers as stored in files: enumerations by value, floats compared by their bits.
 
 /// Declares an enumeration that is a number on the wire.
 macro_rules! wire_enum {

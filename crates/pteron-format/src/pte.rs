@@ -28,9 +28,9 @@ const OLD_HEADER_LEN: usize = 24;
 /// Offsets inside tables have 31 bits; data that needs more belongs into segments.
 const MAX_INLINE: u64 = 1 << 30;
 
-/// A verified `.pte` file. `B` is whatever holds its bytes: a mapped file, a vector, a slice.
+/// A verified `.pte` file. `B` is the storage of its bytes: a mapped file, a vector, a slice.
 ///
-/// Reading looks at the header, the tables and the delegates' graphs; constant data is not touched.
+/// Reading covers the header, the tables and the delegates' graphs, not constant data.
 #[derive(Clone, Debug)]
 pub struct Pte<B> {
     bytes: B,
@@ -43,7 +43,7 @@ impl<B: Bytes> Pte<B> {
     /// Reads and verifies a program.
     ///
     /// # Errors
-    /// The first fault found, with its place and what was expected. Any bytes at all are safe to pass.
+    /// The first problem found, with its location. Any bytes are safe to pass.
     pub fn read(bytes: B) -> Result<Self> {
         let mut budget = Budget::for_input(&bytes);
         let program = read_program(&bytes, &mut budget)?;
@@ -76,18 +76,18 @@ impl<B: Bytes> Pte<B> {
         self.graphs.get(&data)
     }
 
-    /// Every graph, with the place of its bytes.
+    /// Every graph, with the range of its bytes.
     pub fn graphs(&self) -> impl Iterator<Item = (DataRef, &Blob)> {
         self.graphs.iter().map(|(&place, blob)| (place, blob))
     }
 
-    /// The same program with its bytes beside it: what is compared, changed and written.
+    /// Returns the program with its bytes, to compare, change or write it.
     #[must_use]
     pub fn with_data(&self) -> Program<&[u8]> {
         self.program.map_data(|&range| self.bytes(range))
     }
 
-    /// Where the data of this name is, if it is in this file. Many lookups are cheap: names are sorted once.
+    /// The range of the data of this name, if it is in this file. Names are sorted once, so lookups are cheap.
     #[must_use]
     pub fn named_segment(&self, key: &str) -> Option<ByteRange> {
         let entries = self.program.named_data.as_deref().unwrap_or_default();
@@ -101,7 +101,7 @@ impl<B: Bytes> Pte<B> {
         self.bytes.get(self.constant_place(graph, constant)?)
     }
 
-    /// Where the bytes of a graph's constant are, if they are in this file.
+    /// The range of a graph's constant, if it is in this file.
     #[must_use]
     pub fn constant_place(&self, graph: DataRef, constant: &Constant) -> Option<ByteRange> {
         match &constant.source {
@@ -243,7 +243,7 @@ fn read_graph<B: Bytes>(bytes: &FileSlice<'_, B>, names: &Names<'_, ByteRange>, 
     let blob = vulkan::read_blob_within(bytes, budget)?;
     for (index, constant) in blob.graph.constants.iter().enumerate() {
         let ConstantSource::Named(key) = &constant.source else { continue };
-        // A key the program does not have may be in external data; `verify_external` sees to that.
+        // A key that the program lacks may be in external data; `verify_external` checks that.
         let Some(range) = names.find(key) else { continue };
         if range.len != constant.len {
             let location = Location { section: Section::Graph, item: Item::Entry { kind: "constant", index } };
@@ -273,8 +273,8 @@ fn verify_calls(plan: &ExecutionPlan, graphs: &BTreeMap<DataRef, Blob>) -> Resul
     Ok(())
 }
 
-/// Plans a `.pte` file for `program`: its first bytes, and where each segment goes. Only the lengths of segments are needed,
-/// so a program of any size can be written without holding it.
+/// Plans a `.pte` file for `program`: its first bytes and the range of each segment. Only the lengths of segments are needed, so a
+/// program of any size can be written without holding it in memory.
 ///
 /// # Errors
 /// The first check of [`Pte::read`] on the tables that the program fails.

@@ -1,11 +1,11 @@
-//! Helpers that every reader of tables shares.
+//! Helpers for all readers of tables.
 
 use pteron_schema::{Follow, ForwardsUOffset, Vector};
 
 use crate::budget::Budget;
 use crate::error::{Error, Item, Location, Problem, Result, Section};
 
-/// A vector of tables as it comes from the schema.
+/// A vector of tables of the schema.
 pub(crate) type Tables<'a, T> = Option<Vector<'a, ForwardsUOffset<T>>>;
 
 /// Reads lists, tables and strings of one part of a file, each charged to the budget before it is copied.
@@ -56,7 +56,7 @@ impl<'b> Reader<'b> {
         Ok(Some(list))
     }
 
-    /// A list of numbers, each turned into what it means.
+    /// Reads a list of numbers and converts each.
     #[track_caller]
     pub(crate) fn list<'a, T, R>(
         &mut self,

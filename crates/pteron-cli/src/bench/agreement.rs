@@ -21,7 +21,7 @@ pub(super) struct Agreement {
     pub(super) positions: u64,
     /// Positions at which the argmax is the same, near ties included.
     pub(super) agreed: u64,
-    /// Different tokens among the exact path's argmax: agreement says less of a model that repeats itself.
+    /// The number of distinct argmax tokens of the exact path: agreement means less for a model that repeats itself.
     pub(super) distinct_tokens: usize,
     /// Near ties of the exact path, and those of them that disagree.
     pub(super) near_ties: u64,

@@ -70,7 +70,7 @@ pub(super) struct Length {
 }
 
 /// Times every length `repeat` times, in rounds: each round has every length once, in another order, so that drift affects all alike.
-/// A warm-up goes before each run.
+/// Each run is preceded by a warm-up.
 pub(super) fn measure(runner: &Runner, asked: LengthRange, repeat: u32, progress: &Spinner) -> Result<LengthSweep, Failure> {
     let context = runner.metadata.context_length;
     let last = asked.last.min(context);

@@ -29,7 +29,7 @@ const STYLE: &str = "
   }
 ";
 
-/// A measured speed: its place on the x axis, tokens per second by wall time with the slowest and the fastest, and by GPU time.
+/// A measured speed: its position on the x axis, tokens per second by wall time with the slowest and the fastest, and by GPU time.
 #[derive(Clone, Copy)]
 struct Point {
     at: u32,

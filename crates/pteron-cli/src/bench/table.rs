@@ -27,7 +27,7 @@ const COLUMNS: [(&str, bool); 12] = [
 /// The last column.
 const NOTE: usize = COLUMNS.len() - 1;
 
-/// Stands for a missing figure.
+/// The placeholder for a missing figure.
 const NONE: &str = "–";
 
 /// Renders adapter and program, checks, the table, and the meaning of its columns.

@@ -19,7 +19,7 @@ pub(super) struct Check {
     pub(super) ok: bool,
     /// The adapter that was checked; null where none could be opened.
     pub(super) adapter: Option<String>,
-    /// Tokens that were generated and those of them that PyTorch gives at the same position.
+    /// The number of generated tokens, and of those equal to PyTorch's at the same position.
     pub(super) tokens: usize,
     pub(super) matching: usize,
     pub(super) load_seconds: Option<f64>,

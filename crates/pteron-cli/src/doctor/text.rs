@@ -21,7 +21,7 @@ pub(super) fn render(report: &Report, width: Option<usize>) -> String {
         out.push_str(&format!("  {WARNING}none{WARNING:#}\n"));
     }
     for device in &report.adapters {
-        // All that is known of the one that is used; of others what tells them apart.
+        // All details of the adapter in use; for the others only what distinguishes them.
         if device.used { device.write(&mut out, 2, width) } else { device.write_line(&mut out, 2, width) }
     }
     heading(&mut out, "Files");

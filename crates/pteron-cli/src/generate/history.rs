@@ -58,7 +58,7 @@ impl History {
     }
 }
 
-/// Escapes an entry of several lines, as pasting gives, to one line.
+/// Escapes an entry of several lines, such as pasted text, to one line.
 fn encode(entry: &str) -> String {
     entry.replace('\\', "\\\\").replace('\n', "\\n").replace('\r', "\\r")
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 /// The version of these fields.
 pub(super) const VERSION: u32 = 1;
-/// How many of the largest constants are listed unless all are asked for.
+/// The number of largest constants to list unless all are requested.
 pub(super) const LARGEST: usize = 5;
 
 /// A program.
@@ -223,7 +223,7 @@ pub(super) struct Constant {
     pub(super) copies: usize,
     /// `program`, `delegate` or `external`.
     pub(super) place: &'static str,
-    /// The key it goes by.
+    /// Its key.
     pub(super) key: Option<String>,
 }
 

@@ -1,7 +1,7 @@
 //! Dequantisation of GGML's blocks.
 //!
-//! `d` is the scale of a block and `m` what is added to its numbers; both are float16. In the types called K, groups of a block
-//! have scales of their own, small whole numbers that `d` stretches in turn.
+//! `d` is the scale of a block and `m` its offset; both are float16. In K-quants, each group of a block has its own scale, a small
+//! integer that is multiplied by `d`.
 
 use std::array::from_fn;
 
@@ -36,18 +36,18 @@ pub(super) fn q8_0(block: &[u8; 34], out: &mut [f32; 32]) {
     set(out, |i| f32::from(block[2 + i].cast_signed()) * d);
 }
 
-/// The 4 bits of number `i` where the first half of the numbers is in the lower halves of bytes.
+/// The 4 bits of element `i`, if low nibbles hold the first half of the elements.
 fn nibble(bytes: &[u8], i: usize) -> u8 {
     let half = bytes.len();
     bytes[i % half] >> (4 * (i / half)) & 0xF
 }
 
-/// The fifth bits of 32 numbers, each where the other four belong.
+/// The fifth bits of 32 elements, each shifted to bit 4.
 fn fifth(bytes: &[u8], i: usize) -> u8 {
     (bytes[i / 8] >> (i % 8) & 1) << 4
 }
 
-/// `d`, nibbles; 8 stands for zero.
+/// `d`, nibbles; 8 is zero.
 pub(super) fn q4_0(block: &[u8; 18], out: &mut [f32; 32]) {
     let d = half_at(block, 0);
     set(out, |i| (f32::from(nibble(&block[2..], i)) - 8.0) * d);
@@ -65,7 +65,7 @@ pub(super) fn q4_1(block: &[u8; 20], out: &mut [f32; 32]) {
     set(out, |i| f32::from(nibble(&block[4..], i)) * d + m);
 }
 
-/// `d`, fifth bits, nibbles; 16 stands for zero.
+/// `d`, fifth bits, nibbles; 16 is zero.
 pub(super) fn q5_0(block: &[u8; 22], out: &mut [f32; 32]) {
     let d = half_at(block, 0);
     set(out, |i| (f32::from(nibble(&block[6..], i) | fifth(&block[2..6], i)) - 16.0) * d);
@@ -77,8 +77,8 @@ pub(super) fn q5_1(block: &[u8; 24], out: &mut [f32; 32]) {
     set(out, |i| f32::from(nibble(&block[8..], i) | fifth(&block[4..8], i)) * d + m);
 }
 
-/// For each of eight groups of 32 numbers, by what they are multiplied and what is subtracted. 6 bits each in 12 bytes: the last
-/// four of either have their upper two bits where the first four leave room.
+/// The scale and the subtracted minimum of eight groups of 32 elements, 6 bits per number in 12 bytes. The upper two bits of the last
+/// four numbers of either kind are stored above the first four.
 fn groups(block: &[u8]) -> [(f32, f32); 8] {
     let (d, m) = (half_at(block, 0), half_at(block, 2));
     let packed = &block[4..16];
@@ -93,7 +93,7 @@ fn groups(block: &[u8]) -> [(f32, f32); 8] {
     })
 }
 
-/// The 4 bits of number `i`, where each 32 bytes have a group in their lower halves and the next one in the upper.
+/// The 4 bits of element `i`, if each 32 bytes hold one group in their low nibbles and the next one in their high nibbles.
 fn nibble_of_group(bytes: &[u8], i: usize) -> u8 {
     nibble(&bytes[i / 64 * 32..][..32], i % 64)
 }

@@ -1,4 +1,4 @@
-//! A GGUF file: a header, keys with values, what tensors there are, and their bytes.
+//! A GGUF file: header, key-value metadata, tensor descriptions and tensor data.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use super::tensor_types::{TENSOR_TYPES, TensorType, kind, tensor_type_name};
 use crate::error::{Error, Result};
 
 const MAGIC: [u8; 4] = *b"GGUF";
-/// Where tensors start if the file does not say: at multiples of this.
+/// The default alignment of tensors.
 const DEFAULT_ALIGNMENT: u32 = 32;
 /// A tensor has at most this many dimensions.
 const MAX_RANK: u32 = 4;
@@ -42,14 +42,14 @@ pub(super) struct Tensor {
     pub(super) kind: &'static TensorType,
     /// The number of columns comes first; dimensions that it does not have are 1.
     pub(super) dims: [u64; MAX_RANK as usize],
-    /// Where in the file it begins.
+    /// Its offset in the file.
     pub(super) start: u64,
     len: u64,
 }
 
 impl<'a> File<'a> {
-    /// Reads the head. What it says of tensors is checked by [`place`](Self::place): before that a caller can look whether this
-    /// is a model at all that it knows.
+    /// Reads the header. [`place`](Self::place) checks the tensors, so that a caller can first check whether the architecture is
+    /// supported.
     pub(super) fn read(name: &'a str, bytes: &'a [u8]) -> Result<Self> {
         let mut cursor = Cursor::new(name, bytes);
         if cursor.array()? != MAGIC {
@@ -72,7 +72,7 @@ impl<'a> File<'a> {
         Ok(Self { name, metadata, tensors, alignment, data, end: bytes.len() as u64 })
     }
 
-    /// The tensors by name: each of a type that is known, within the file, and apart from the others.
+    /// Returns the tensors by name. Checks that types are known, and that tensors lie within the file and do not overlap.
     pub(super) fn place(&self) -> Result<HashMap<&'a str, Tensor>> {
         let mut placed = HashMap::with_capacity(self.tensors.len());
         for described in &self.tensors {

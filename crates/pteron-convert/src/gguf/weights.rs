@@ -1,4 +1,4 @@
-//! Which tensor is which weight, and whether all are there.
+//! Maps tensors to weights and checks that all weights exist.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,15 +11,15 @@ use super::tensor_types::TensorType;
 use crate::config::{AttentionBias, LayerWeight, MatrixShape, ModelConfig, RopeScaling, Weight};
 use crate::error::{Error, Result};
 
-/// By what frequencies are divided.
+/// The tensor of RoPE frequency divisors.
 const DIVISORS: &str = "rope_freqs.weight";
-/// An error names this many tensors; of a layer too many it would name hundreds.
+/// The most tensors named in an error; a wrong number of layers affects hundreds.
 const MOST_PROBLEMS: usize = 64;
 
 /// Tensors by name, each with the number of the file that it is in.
 pub(super) type Tensors<'a> = HashMap<&'a str, (usize, Tensor)>;
 
-/// Where a weight is.
+/// The location of a weight.
 #[derive(Debug)]
 pub(super) struct Stored {
     pub(super) file: usize,
@@ -30,7 +30,7 @@ pub(super) struct Stored {
 }
 
 impl Stored {
-    /// Where a row lies in its file.
+    /// The range of a row in its file.
     pub(super) fn row(&self, row: u32) -> Option<std::ops::Range<usize>> {
         if row >= self.matrix.rows {
             return None;
@@ -70,7 +70,7 @@ pub(super) fn name(weight: Weight) -> String {
     }
 }
 
-/// Completes a decoder by what its tensors say: the vocabulary, whether the output is the embedding, further biases.
+/// Completes a configuration from the tensors: vocabulary, tied embeddings, further biases.
 pub(super) fn complete(config: &mut ModelConfig, tensors: &Tensors<'_>) {
     let has = |weight| tensors.contains_key(name(weight).as_str());
     let embedding = tensors.get(name(Weight::Embedding).as_str());
@@ -138,7 +138,7 @@ fn shape(dims: [u64; 4]) -> String {
     format!("{:?}", &dims[..rank])
 }
 
-/// By what frequencies are divided, if a tensor says so.
+/// Reads the RoPE frequency divisors, if there are any.
 pub(super) fn scaling(
     architecture: &Architecture,
     config: &ModelConfig,
@@ -157,7 +157,7 @@ pub(super) fn scaling(
         let bytes = stored.row(row).and_then(|range| files.get(file)?.get(range)).unwrap_or_default();
         (stored.kind.unpack)(bytes, std::slice::from_mut(divisor));
     }
-    // What half floats cannot hold is no factor by which anybody stretches.
+    // Factors outside the range of float16 are not plausible.
     if let Some(wrong) = divisors.iter().find(|&&divisor| !(divisor > 0.0 && divisor <= f16::MAX.to_f32())) {
         return Err(fault(format!("has {wrong}, by which no frequency can be divided")));
     }

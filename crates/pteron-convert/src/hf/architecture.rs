@@ -44,7 +44,7 @@ pub(super) enum WindowRule {
     Configurable,
 }
 
-/// All supported classes. Defaults that they share stand where the field is read.
+/// All supported classes. Shared defaults are where the field is read.
 pub(super) static ARCHITECTURES: [Architecture; 4] = [
     Architecture {
         class: "LlamaForCausalLM",

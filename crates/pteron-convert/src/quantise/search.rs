@@ -7,13 +7,13 @@ use super::simd::{Fit, absmax, round_all, squared_error};
 /// extreme and the other clips it. Far smaller candidates leave levels unused; far larger ones clip several values.
 const REACHES: [f32; 16] = [6.4, 6.75, 7.0, 7.2, 7.4, 7.6, 7.8, 8.0, 8.2, 8.4, 8.6, 8.9, 9.2, 9.6, 10.0, 10.6];
 
-/// Turns of rounding and fitting after the search.
+/// Iterations of rounding and fitting after the search.
 const TURNS: usize = 3;
 
-/// Below, the reciprocal of a scale may be infinite, and above, the greatest level may be. What is outside is left to [`max_abs`].
+/// Below this range the reciprocal of a scale may overflow, and above it the largest level may. [`max_abs`] handles such groups.
 const SEARCHED: std::ops::Range<f32> = 1e-36..1e37;
 
-/// Levels and scale of a group: no worse than from the greatest magnitude alone.
+/// Computes levels and scale of a group, with an error no larger than that of [`max_abs`].
 pub(super) fn group(weights: &[f32], levels: &mut [f32]) -> f32 {
     let most = absmax(weights);
     let plain = max_abs(weights, levels);

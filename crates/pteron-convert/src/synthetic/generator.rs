@@ -1,13 +1,13 @@
-//! Random numbers that depend on where they are wanted alone, not on what was asked for before.
+//! Random numbers that depend only on their position, not on earlier draws.
 
-/// `SplitMix64`: a counter, and a function that makes each of its values look like no other.
+/// `SplitMix64`: a counter and a mixing function.
 #[derive(Clone, Debug)]
 pub(super) struct Generator {
     counter: u64,
 }
 
 impl Generator {
-    /// A generator for what these numbers name.
+    /// Creates the generator of these coordinates.
     pub(super) fn new(names: [u64; 3]) -> Self {
         Self { counter: names.into_iter().fold(0, |state, name| mix(state ^ mix(name))) }
     }
@@ -23,8 +23,8 @@ impl Generator {
         f32::from(u16::from_le_bytes([low, high])) / 65536.0
     }
 
-    /// Nibbles from 1 to 15: levels on either side of 8 are as likely, so that rows add up to nothing on average. 8 itself is
-    /// twice as likely as the others.
+    /// Returns nibbles from 1 to 15. Levels on either side of 8 are equally likely, so that the mean of a row is near zero; 8 is twice
+    /// as likely as the others.
     pub(super) fn nibbles(&mut self, out: &mut [u8]) {
         const LOWEST: u64 = 0x1111_1111_1111_1111;
         for out in out.chunks_mut(8) {

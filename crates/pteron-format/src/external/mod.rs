@@ -26,7 +26,7 @@ pub fn is_sha256(key: &str) -> bool {
     key.len() == 64 && key.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Named blobs. `D` says how their bytes are held, as in [`Program`](crate::Program).
+/// Named blobs. `D` is the storage of their bytes, as in [`Program`](crate::Program).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExternalData<D = ByteRange> {
     /// The schema version; 0 so far.
@@ -38,14 +38,14 @@ pub struct ExternalData<D = ByteRange> {
 }
 
 impl<D> ExternalData<D> {
-    /// The segment of this name. It looks through all names; [`Ptd::named_segment`] does not.
+    /// The segment of this name. Linear search; [`Ptd::named_segment`] uses a sorted index.
     #[must_use]
     pub fn named_segment(&self, key: &str) -> Option<&D> {
         let entry = self.entries.iter().find(|entry| entry.key == key)?;
         self.segments.get(entry.segment.index())
     }
 
-    /// The same data held in another way.
+    /// Converts the storage of the data.
     pub fn map_data<'a, T>(&'a self, map: impl FnMut(&'a D) -> T) -> ExternalData<T> {
         ExternalData {
             version: self.version,
@@ -55,14 +55,14 @@ impl<D> ExternalData<D> {
     }
 }
 
-/// A name, the blob it stands for, and what the blob is.
+/// A name, its blob, and the blob's tensor layout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The name.
     pub key: String,
     /// The blob.
     pub segment: SegmentId,
-    /// The tensor it is, where the exporter says so.
+    /// The tensor layout, if the exporter wrote one.
     pub layout: Option<TensorLayout>,
 }
 
@@ -86,10 +86,10 @@ pub struct Ptd<B> {
 }
 
 impl<B: Bytes> Ptd<B> {
-    /// Reads and verifies external data; the blobs themselves are not touched.
+    /// Reads and verifies external data. Does not read the blobs.
     ///
     /// # Errors
-    /// The first fault found, with its place and what was expected. Any bytes at all are safe to pass.
+    /// The first problem found, with its location. Any bytes are safe to pass.
     pub fn read(bytes: B) -> Result<Self> {
         let (tables, area) = split(&bytes)?;
         let table = root::<fb::FlatTensor<'_>>(&tables).map_err(|fault| flatbuffer(Section::External, &tables, &fault))?;
@@ -99,7 +99,7 @@ impl<B: Bytes> Ptd<B> {
         Ok(Self { bytes, data, names: NameIndex::default() })
     }
 
-    /// The names and where their blobs are.
+    /// The names and the ranges of their blobs.
     #[must_use]
     pub fn data(&self) -> &ExternalData {
         &self.data
@@ -111,26 +111,26 @@ impl<B: Bytes> Ptd<B> {
         &self.bytes
     }
 
-    /// The bytes of a part of the file; empty if the file has no such part, or it is not at hand.
+    /// The bytes of a part of the file; empty if the file has no such part, or it is not available.
     #[must_use]
     pub fn bytes(&self, range: ByteRange) -> &[u8] {
         self.bytes.get(range).unwrap_or_default()
     }
 
-    /// Where the blob of this name is. Many lookups are cheap: names are sorted once.
+    /// The range of the blob of this name. Names are sorted once, so lookups are cheap.
     #[must_use]
     pub fn named_segment(&self, key: &str) -> Option<ByteRange> {
         let entry = self.names.find(&self.data.entries, key, |entry| &entry.key)?;
         self.data.segments.get(entry.segment.index()).copied()
     }
 
-    /// The bytes under a name, if they are at hand.
+    /// The bytes of a name, if they are available.
     #[must_use]
     pub fn named_bytes(&self, key: &str) -> Option<&[u8]> {
         self.bytes.get(self.named_segment(key)?)
     }
 
-    /// The same data with its bytes beside it: what is compared, changed and written.
+    /// Returns the data with its bytes, to compare, change or write it.
     #[must_use]
     pub fn with_data(&self) -> ExternalData<&[u8]> {
         self.data.map_data(|&range| self.bytes(range))
@@ -150,7 +150,7 @@ fn split<B: Bytes>(file: &B) -> Result<(Cow<'_, [u8]>, SegmentArea)> {
         ));
     }
     let [offset, size, base, data_len] = [8, 16, 24, 32].map(|at| read_uint(&header, at, 8));
-    // Offsets inside the tables count from the start of the file: the header stands inside them.
+    // Offsets in the tables count from the start of the file, because the header is inside the tables.
     let tables_end = offset.saturating_add(size);
     let tables = take(Section::External, "the tables", file, 0, tables_end)?;
     Ok((tables, SegmentArea::new(Section::External, file.file_len(), tables_end, base, Some(data_len))?))

@@ -1,4 +1,4 @@
-//! Tables of external data to typed values and back.
+//! Converts tables of external data to typed values and back.
 
 use pteron_schema::flat_tensor as fb;
 use pteron_schema::{Builder, WIPOffset};

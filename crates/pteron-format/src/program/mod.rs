@@ -1,4 +1,4 @@
-//! The typed program: what a `.pte` file says, as plain values.
+//! The typed program: the content of a `.pte` file as plain values.
 
 mod read;
 mod value;
@@ -47,12 +47,12 @@ ids! {
     SegmentId,
 }
 
-/// Bytes of a program that lie outside its tables: where they are, or the bytes themselves.
+/// Data of a program outside its tables: a range of the file, or the bytes themselves.
 pub trait Data {
-    /// How many bytes there are.
+    /// The number of bytes.
     fn byte_len(&self) -> u64;
 
-    /// The bytes, where they are at hand.
+    /// The bytes, if they are available.
     fn bytes(&self) -> Option<&[u8]>;
 }
 
@@ -92,7 +92,7 @@ impl Data for Vec<u8> {
     }
 }
 
-/// A whole program. `D` says how its data is held: [`ByteRange`] after reading, bytes or anything with a length for writing.
+/// A whole program. `D` is the storage of its data: [`ByteRange`] after reading, bytes or anything with a length for writing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program<D = ByteRange> {
     /// The schema version; 0 so far.
@@ -105,16 +105,16 @@ pub struct Program<D = ByteRange> {
     pub inline_constants: Vec<D>,
     /// Delegate blobs inside the tables.
     pub inline_delegates: Vec<D>,
-    /// Where constants start in their segment. Entry 0 is a placeholder: tensors with buffer 0 have no constant.
+    /// The offsets of constants in their segment. Entry 0 is a placeholder: tensors with buffer 0 have no constant.
     pub constants: Option<SubsegmentOffsets>,
-    /// Where initial values of mutable tensors start in their segments.
+    /// The offsets of initial values of mutable tensors in their segments.
     pub mutable_data: Option<Vec<SubsegmentOffsets>>,
     /// Segments with names.
     pub named_data: Option<Vec<NamedData>>,
 }
 
 impl<D> Program<D> {
-    /// The same program with its data held in another way.
+    /// Converts the storage of the data.
     pub fn map_data<'a, T>(&'a self, mut map: impl FnMut(&'a D) -> T) -> Program<T> {
         let mut list = |data: &'a [D]| data.iter().map(&mut map).collect();
         Program {
@@ -135,8 +135,8 @@ impl<D> Program<D> {
         self.plans.iter().find(|plan| plan.name == name)
     }
 
-    /// The segment that holds the data of this name. It looks through all names; [`Pte::named_segment`](crate::Pte::named_segment)
-    /// does not.
+    /// The segment that holds the data of this name. Linear search; [`Pte::named_segment`](crate::Pte::named_segment) uses a sorted
+    /// index.
     #[must_use]
     pub fn named_segment(&self, key: &str) -> Option<&D> {
         let entry = self.named_data.iter().flatten().find(|entry| entry.key == key)?;
@@ -153,7 +153,7 @@ impl<D> Program<D> {
     }
 }
 
-/// Where tensors start inside one segment.
+/// The offsets of tensors in one segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubsegmentOffsets {
     /// The segment.
@@ -242,13 +242,13 @@ impl fmt::Display for Operator {
 pub struct Delegate {
     /// The backend, `VulkanBackend`.
     pub id: String,
-    /// Where its bytes are.
+    /// The location of its bytes.
     pub data: DataRef,
     /// The options it was compiled with.
     pub specs: Vec<CompileSpec>,
 }
 
-/// Where a delegate's bytes are.
+/// The location of a delegate's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum DataRef {
     /// In the tables, by index.
@@ -277,16 +277,16 @@ pub struct BufferDevice {
     pub index: i8,
 }
 
-/// Instructions that run in order, but for jumps.
+/// Instructions that run in order, except for jumps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chain {
-    /// Values that come in.
+    /// Input values.
     pub inputs: Vec<ValueId>,
-    /// Values that go out.
+    /// Output values.
     pub outputs: Vec<ValueId>,
     /// The instructions.
     pub instructions: Vec<Instruction>,
-    /// For each instruction the Python stack it came from.
+    /// The Python stack trace of each instruction.
     pub stacktrace: Option<Vec<Vec<Frame>>>,
 }
 
@@ -309,19 +309,19 @@ pub enum Instruction {
     },
     /// Copies a value.
     Move {
-        /// From here,
+        /// The source.
         from: ValueId,
-        /// to here.
+        /// The destination.
         to: ValueId,
     },
-    /// Goes on elsewhere if a condition is false.
+    /// Jumps if a condition is false.
     JumpFalse {
         /// The condition.
         condition: ValueId,
-        /// The instruction to go on with; one past the last ends the chain.
+        /// The target instruction; one past the last ends the chain.
         target: u32,
     },
-    /// Ends a tensor's life.
+    /// Frees a tensor.
     Free(ValueId),
 }
 

@@ -1,4 +1,4 @@
-//! Tables to typed values. The verifier has been over the flatbuffer; here numbers become what they mean.
+//! Converts verified tables to typed values.
 
 use pteron_schema::Vector;
 use pteron_schema::program as fb;
@@ -29,7 +29,7 @@ pub(crate) fn read_tables(
         constants: root.constant_segment().map(|t| cx.subsegments(t)).transpose()?,
         mutable_data: cx.optional_tables(root.mutable_data_segments(), Reader::subsegments)?,
         named_data: cx.optional_tables(root.named_data(), |cx, t: fb::NamedData<'_>| {
-            // Names are sorted, to be compared and to be found: that takes a pair of references for each.
+            // Names are sorted for comparison and lookup, which takes a pair of references per name.
             cx.budget.charge::<(&str, &ByteRange)>(&cx.section, 1)?;
             Ok(NamedData { key: cx.text(t.key(), "a data key")?, segment: SegmentId(t.segment_index()) })
         })?,
@@ -37,7 +37,7 @@ pub(crate) fn read_tables(
     })
 }
 
-/// Where a vector of bytes lies in the file: the tables start at its first byte.
+/// The file range of a byte vector in the tables, which start at the first byte of the file.
 fn inline(tables: &[u8], bytes: Option<Vector<'_, u8>>) -> ByteRange {
     bytes.map_or(ByteRange { start: 0, len: 0 }, |bytes| {
         let bytes = bytes.bytes();

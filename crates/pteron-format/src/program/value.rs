@@ -63,21 +63,21 @@ impl Value {
 wire_enum! {
     /// Whether a tensor's sizes can change from call to call.
     ShapeDynamism: i8, "a tensor's shape dynamism" {
-        /// The sizes are the sizes.
+        /// The sizes are fixed.
         Static = 0,
         /// The sizes are upper bounds.
         Bound = 1,
         /// The sizes are not known before the program runs.
         Unbound = 2,
     }
-    /// Where a constant tensor's data lies.
+    /// The location of a constant tensor's data.
     TensorDataLocation: i8, "a tensor's data location" {
         /// In a segment of the program.
         Segment = 0,
         /// In external data, under the tensor's name.
         External = 1,
     }
-    /// Where a tensor or buffer lives at run time.
+    /// The device of a tensor or buffer at run time.
     DeviceType: i8, "a device type" {
         /// Host memory.
         Cpu = 0,
@@ -91,17 +91,17 @@ wire_enum! {
 pub struct Tensor {
     /// Element type.
     pub scalar_type: ScalarType,
-    /// First element within the storage; always 0 in what the exporter writes.
+    /// The offset of the first element in the storage; the exporter always writes 0.
     pub storage_offset: u32,
     /// Sizes, or their upper bounds.
     pub sizes: Vec<u32>,
     /// Dimensions from outermost to innermost in memory.
     pub dim_order: Vec<u8>,
-    /// Whether the tensor wants gradients.
+    /// Whether the tensor requires gradients.
     pub requires_grad: bool,
-    /// Which constant or initial value; 0 for neither.
+    /// The index of the constant or initial value; 0 for neither.
     pub buffer: u32,
-    /// Where the memory planner put it.
+    /// Its location in planned memory.
     pub allocation: Option<AllocationDetails>,
     /// PyTorch's layout; 0 (strided) in practice.
     pub layout: i8,
@@ -112,20 +112,20 @@ pub struct Tensor {
 }
 
 impl Tensor {
-    /// Elements at the largest size, if 64 bits can count them.
+    /// The number of elements at the largest size; `None` if it overflows 64 bits.
     #[must_use]
     pub fn element_count(&self) -> Option<u64> {
         element_count(self.sizes.iter().copied())
     }
 
-    /// Bytes at the largest size, if 64 bits can count them.
+    /// The number of bytes at the largest size; `None` if it overflows 64 bits.
     #[must_use]
     pub fn byte_len(&self) -> Option<u64> {
         self.element_count()?.checked_mul(self.scalar_type.size())
     }
 }
 
-/// A place in planned memory.
+/// A location in planned memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AllocationDetails {
     /// The planned buffer.
@@ -137,13 +137,13 @@ pub struct AllocationDetails {
 /// Optional information that only some tensors have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExtraTensorInfo {
-    /// Which list of initial values a mutable tensor's buffer counts in.
+    /// The list of initial values that a mutable tensor's buffer indexes.
     pub mutable_segment: u64,
     /// The name the tensor had in the module.
     pub name: Option<String>,
-    /// Where its data lies.
+    /// The location of its data.
     pub location: TensorDataLocation,
-    /// The kind of device it lives on.
+    /// The kind of its device.
     pub device: DeviceType,
     /// Which device of that kind.
     pub device_index: i8,

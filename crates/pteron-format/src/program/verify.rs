@@ -7,7 +7,7 @@ use crate::error::{Error, Item, Location, Problem, Result, Section, clip};
 /// The schema version this library reads and writes.
 const VERSION: u32 = 0;
 
-/// Checks everything that can be said of a program without looking into its data.
+/// Checks a program without reading its data.
 pub(crate) fn verify<D: Data>(program: &Program<D>) -> Result<()> {
     let at = At(Section::Program);
     if program.version != VERSION {
@@ -39,7 +39,7 @@ impl At {
     }
 }
 
-/// A name that two of the items have. Sorting borrowed names takes no more memory than the items themselves.
+/// Returns a name that two items share. Sorting borrowed names takes no more memory than the items themselves.
 pub(crate) fn duplicate_name<T>(items: &[T], name: impl Fn(&T) -> &str) -> Option<&str> {
     let mut names: Vec<&str> = items.iter().map(name).collect();
     names.sort_unstable();

@@ -1,4 +1,4 @@
-//! Typed values back to tables. The order of writing is the order a flatbuffer needs: leaves first.
+//! Writes typed values to tables, leaves first as flatbuffers require.
 
 use pteron_schema::program as fb;
 use pteron_schema::{Builder, ForwardsUOffset, UnionWIPOffset, Vector, WIPOffset, create_aligned_bytes};
@@ -9,7 +9,7 @@ use crate::error::{Error, Item, Location, Problem, Result, Section};
 type Off<T> = WIPOffset<T>;
 type Tables<'b, T> = Option<Off<Vector<'b, ForwardsUOffset<T>>>>;
 
-/// Writes the program's tables; `segments` are the places (relative to the segment base) its segments will have.
+/// Writes the program's tables; `segments` are the ranges of its segments relative to the segment base.
 pub(crate) fn write_tables<'b, D: Data>(
     b: &mut Builder<'b>,
     program: &Program<D>,

@@ -13,9 +13,9 @@ use crate::program::{ByteRange, within};
 
 /// Tables up to this many bytes are copied whole.
 const WHOLE: u64 = 1 << 20;
-/// Bytes inside the tables that are left out of the copy are at least so many.
+/// The fewest bytes inside the tables that are left out of the copy.
 const LARGE: u64 = 64 << 10;
-/// So many entries of a list are looked at for bytes to leave out.
+/// The most entries of a list that are searched for bytes to leave out.
 const MOST_ENTRIES: u64 = 1 << 16;
 /// The fields of a program that list tables with bytes: `constant_buffer` and `backend_delegate_data`.
 const LISTS: [u64; 2] = [2, 3];
@@ -32,7 +32,7 @@ pub(super) fn take_tables<B: Bytes>(file: &B, len: u64) -> Result<Cow<'_, [u8]>>
     })
 }
 
-/// The first `len` bytes of a file, but for these parts of them, which are zeros.
+/// Copies the first `len` bytes of a file, with zeros for the given parts.
 fn copy_around<B: Bytes>(file: &B, len: u64, left_out: &[ByteRange]) -> Result<Vec<u8>, BytesError> {
     let len = usize::try_from(len).map_err(|_| alloc::OutOfMemory { bytes: len })?;
     let mut copy = alloc::zeroed(len)?;
@@ -48,7 +48,7 @@ fn copy_around<B: Bytes>(file: &B, len: u64, left_out: &[ByteRange]) -> Result<V
     Ok(copy)
 }
 
-/// Where large constants and delegates lie inside the tables, by their start.
+/// The ranges of large constants and delegates inside the tables, by start.
 fn inline_bytes<B: Bytes>(file: &B, len: u64) -> Vec<ByteRange> {
     let mut peek = Peek { file, len, window: Vec::new(), at: 0 };
     let mut found = Vec::new();
@@ -59,7 +59,7 @@ fn inline_bytes<B: Bytes>(file: &B, len: u64) -> Vec<ByteRange> {
     found
 }
 
-/// Numbers of tables that have not been verified, read a window at a time.
+/// Reads numbers of unverified tables, one window at a time.
 struct Peek<'a, B> {
     file: &'a B,
     len: u64,
@@ -68,7 +68,7 @@ struct Peek<'a, B> {
 }
 
 impl<B: Bytes> Peek<'_, B> {
-    /// Adds what the entries of one of the root's lists hold.
+    /// Adds the ranges of the entries of one of the root's lists.
     fn list(&mut self, field: u64, found: &mut Vec<ByteRange>) -> Option<()> {
         let root = self.number(0, 4)?;
         let list = self.field(root, field)?;
@@ -86,7 +86,7 @@ impl<B: Bytes> Peek<'_, B> {
         Some(())
     }
 
-    /// Where a table's field is.
+    /// The offset of a table's field.
     fn field(&mut self, table: u64, field: u64) -> Option<u64> {
         // The distance is signed; a vtable may lie on either side of its table.
         let back = u32::try_from(self.number(table, 4)?).ok()?.cast_signed();
@@ -97,7 +97,7 @@ impl<B: Bytes> Peek<'_, B> {
         (offset > 0).then_some(table + offset)
     }
 
-    /// Where an offset points to.
+    /// The target of an offset.
     fn follow(&mut self, at: u64) -> Option<u64> {
         Some(at + self.number(at, 4)?)
     }

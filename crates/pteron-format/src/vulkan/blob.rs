@@ -17,7 +17,7 @@ const FLATBUFFER_MAGIC: &str = "VK00";
 /// The alignment to which each section of the blob is padded.
 const ALIGNMENT: u64 = 16;
 
-/// A delegate's graph and where, in the blob, its own constants are.
+/// A delegate's graph and the range of its own constants in the blob.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blob {
     /// The graph.
@@ -29,7 +29,7 @@ pub struct Blob {
 /// Reads and verifies a delegate's blob on its own.
 ///
 /// # Errors
-/// The first fault found, with its place.
+/// The first problem found, with its location.
 pub fn read_blob(bytes: &[u8]) -> Result<Blob> {
     read_blob_within(bytes, &mut Budget::for_input(bytes))
 }
@@ -57,7 +57,7 @@ pub(crate) fn read_blob_within<B: Bytes + ?Sized>(bytes: &B, budget: &mut Budget
     if stored.start < tables_end {
         return fail(18, Problem::Order { what: "the constants' bytes", start: stored.start, previous_end: tables_end });
     }
-    // They are not looked at, and need not be at hand.
+    // They are not read and need not be available.
     if let Err(need) = within(stored.start, stored.len, bytes.file_len()) {
         return fail(stored.start, Problem::Truncated { what: "the constants' bytes", need, have: bytes.file_len() });
     }
@@ -121,13 +121,13 @@ pub(crate) fn pad(out: &mut Vec<u8>, alignment: u64) {
 }
 
 impl Blob {
-    /// The bytes of a constant that the blob itself holds.
+    /// The bytes of a constant stored in the blob.
     #[must_use]
     pub fn stored_bytes<'a>(&self, blob: &'a [u8], constant: &super::Constant) -> Option<&'a [u8]> {
         Bytes::get(blob, self.stored_place(constant)?)
     }
 
-    /// Where in the blob a constant is that the blob itself holds.
+    /// The range of a constant stored in the blob.
     #[must_use]
     pub fn stored_place(&self, constant: &super::Constant) -> Option<ByteRange> {
         let ConstantSource::Stored(offset) = constant.source else { return None };

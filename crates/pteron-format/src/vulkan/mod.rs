@@ -41,7 +41,7 @@ pub struct Graph {
     pub inputs: Vec<ValueId>,
     /// The graph's outputs.
     pub outputs: Vec<ValueId>,
-    /// Bytes of constants, or the names they go by.
+    /// Bytes of constants, or their names.
     pub constants: Vec<Constant>,
     /// Bytes of shaders; none in practice.
     pub shaders: Vec<Constant>,
@@ -141,32 +141,32 @@ pub struct Tensor {
     pub dtype: DataType,
     /// Upper bounds of the sizes.
     pub dims: Vec<u32>,
-    /// The constant it starts as.
+    /// The constant that is its initial value.
     pub constant: Option<ConstantId>,
     /// Tensors of one object share memory, in the exporter's plan.
     pub memory_object: Option<u32>,
-    /// Where the exporter would keep it.
+    /// The storage that the exporter chose.
     pub storage: StorageType,
-    /// How the exporter would lay it out.
+    /// The memory layout that the exporter chose.
     pub layout: MemoryLayout,
-    /// Element type at the border of the graph, where it differs.
+    /// Element type at the graph's inputs and outputs, if it differs.
     pub staging: Option<DataType>,
 }
 
 impl Tensor {
-    /// Elements at the largest size, if 64 bits can count them.
+    /// The number of elements at the largest size; `None` if it overflows 64 bits.
     #[must_use]
     pub fn element_count(&self) -> Option<u64> {
         element_count(self.dims.iter().copied())
     }
 
-    /// Bytes at the largest size, if 64 bits can count them.
+    /// The number of bytes at the largest size; `None` if it overflows 64 bits.
     #[must_use]
     pub fn byte_len(&self) -> Option<u64> {
         self.element_count()?.checked_mul(self.dtype.size())
     }
 
-    /// The element type that crosses the border of the graph.
+    /// The element type at the graph's inputs and outputs.
     #[must_use]
     pub fn border_dtype(&self) -> DataType {
         self.staging.unwrap_or(self.dtype)
@@ -179,7 +179,7 @@ wire_enum! {
     DataType: i8, "a tensor's element type" {
         Bool = 0, UInt8 = 1, Int8 = 2, Int32 = 3, Float16 = 4, Float32 = 5, Float64 = 6, Int64 = 7,
     }
-    /// Where the exporter would keep a tensor. A runtime on buffers has no use for it.
+    /// The storage that the exporter chose for a tensor. A runtime that uses buffers ignores it.
     #[derive(Default)]
     #[allow(missing_docs, reason = "the names say it")]
     StorageType: u8, "a tensor's storage type" {
@@ -188,7 +188,7 @@ wire_enum! {
         #[default]
         Unset = 255,
     }
-    /// How the exporter would lay a tensor out. A runtime on buffers has no use for it.
+    /// The memory layout that the exporter chose for a tensor. A runtime that uses buffers ignores it.
     #[derive(Default)]
     #[allow(missing_docs, reason = "the names are the exporter's")]
     MemoryLayout: u8, "a tensor's memory layout" {
@@ -201,7 +201,7 @@ wire_enum! {
 }
 
 impl DataType {
-    /// Bytes an element takes.
+    /// The size of an element in bytes.
     #[must_use]
     pub fn size(self) -> u64 {
         match self {
@@ -212,7 +212,7 @@ impl DataType {
         }
     }
 
-    /// The name people know from PyTorch.
+    /// The name in PyTorch.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -233,15 +233,15 @@ impl DataType {
 pub struct Constant {
     /// Its length in bytes.
     pub len: u64,
-    /// Where its bytes are.
+    /// The location of its bytes.
     pub source: ConstantSource,
 }
 
-/// Where a constant's bytes are.
+/// The location of a constant's bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConstantSource {
-    /// Named data, in the program or beside it. The key stands for bytes: tensors that share one are equal at the start, no
-    /// more.
+    /// Named data, in the program or in external data. Tensors that share a key have the same initial bytes and are otherwise
+    /// independent.
     Named(String),
     /// In the delegate's own bytes, at this offset.
     Stored(u64),

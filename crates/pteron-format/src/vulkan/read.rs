@@ -1,4 +1,4 @@
-//! Tables to a typed graph. The verifier has been over the flatbuffer; here numbers become what they mean.
+//! Converts verified tables to a typed graph.
 
 use pteron_schema::Vector;
 use pteron_schema::vulkan as fb;

@@ -1,4 +1,4 @@
-//! A typed graph back to tables.
+//! Writes a typed graph to tables.
 
 use pteron_schema::vulkan as fb;
 use pteron_schema::{Builder, UnionWIPOffset, Vector, WIPOffset};

@@ -9,7 +9,7 @@ use pteron_format::{Bytes, Data, Pte};
 use super::{clip, state, sum, tally};
 use crate::inspect::report::{CompileOption, Delegate, Graph, Literal, Use};
 
-/// The report's delegates, and where the program's stand among them.
+/// The report's delegates, and the index of each of the program's among them.
 #[derive(Default)]
 pub(super) struct Delegates<'a> {
     pub(super) list: Vec<Delegate>,
@@ -73,7 +73,7 @@ fn graph(graph: &vulkan::Graph) -> Graph {
     }
 }
 
-/// Options of the Vulkan backend are numbers; the length says which kind, and for two of them the key says what they mean.
+/// Options of the Vulkan backend are numbers; the length determines the type, and for two options the key determines the meaning.
 fn option(backend: &str, spec: &CompileSpec) -> CompileOption {
     let number = spec.value.iter().rev().fold(0u64, |value, &byte| value << 8 | u64::from(byte));
     let name = |name: Option<String>| name.map(Literal::Text);

@@ -36,7 +36,7 @@ fn look(kind: Kind) -> &'static str {
     }
 }
 
-/// A quoted string. Line breaks are kept as such; other control characters have no place in a picture.
+/// Quotes a string. Line breaks are kept; other control characters are replaced.
 fn quote(text: &str) -> String {
     let mut out = String::from("\"");
     for character in text.chars() {

@@ -51,7 +51,7 @@ fn quote(text: &str) -> String {
     format!("\"{}\"", escape(text))
 }
 
-/// Mermaid knows no backslashes: what it would take for its own is written as a numbered entity.
+/// Escapes Mermaid's syntax characters as numbered entities: Mermaid has no backslash escapes.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {

@@ -18,7 +18,7 @@ pub(super) enum Kind {
     Constant,
     /// A tensor that starts as a constant and is written in place.
     State,
-    /// A value that nothing makes.
+    /// A value that nothing computes.
     Loose,
 }
 
@@ -74,7 +74,7 @@ impl Cluster {
 
 struct Builder<'a> {
     graph: &'a Graph,
-    /// The node that made, or last changed, a value.
+    /// The node that computed or last changed a value.
     makers: BTreeMap<ValueId, usize>,
     nodes: Vec<Node>,
     edges: Vec<Edge>,
@@ -86,7 +86,7 @@ impl Builder<'_> {
         self.nodes.len() - 1
     }
 
-    /// An edge from what made a value. Plain numbers and strings come from nowhere and get none.
+    /// Adds an edge from the node that computed a value. Plain numbers and strings have none.
     fn connect(&mut self, id: ValueId, to: usize) {
         let Some(value @ (Value::Tensor(_) | Value::SymInt(_))) = self.graph.value(id) else { return };
         let from = match self.makers.get(&id) {
@@ -97,7 +97,7 @@ impl Builder<'_> {
         self.edges.push(Edge { from, to, label: self.describe(id), is_tensor });
     }
 
-    /// A node for a value that no call makes.
+    /// A node for a value that no call computes.
     fn source(&mut self, id: ValueId) -> usize {
         let tensor = self.graph.value(id).and_then(Value::as_tensor);
         let (kind, name) = match tensor {

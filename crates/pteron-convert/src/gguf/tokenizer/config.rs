@@ -14,7 +14,7 @@ const NAMES: &str = "tokenizer.chat_templates";
 pub(super) fn config(metadata: &Metadata<'_>, vocabulary: &Vocabulary<'_>, around: &AddedTokens) -> Result<Value> {
     let template = metadata.text(TEMPLATE)?;
     let mut config = Map::new();
-    // Who finds it here takes texts to begin with it: it is left out where they do not, unless the template asks for it.
+    // Readers add this token to texts, so it is left out if texts do not begin with it, unless the template uses it.
     let wanted = around.begin || template.is_some_and(|template| template.contains("bos_token"));
     let begin = vocabulary.begin.filter(|_| wanted);
     let roles = [
@@ -42,7 +42,7 @@ pub(super) fn config(metadata: &Metadata<'_>, vocabulary: &Vocabulary<'_>, aroun
     Ok(Value::Object(config))
 }
 
-/// Templates for other occasions, such as tools.
+/// Named templates, such as the one for tools.
 fn named(metadata: &Metadata<'_>) -> Result<Vec<Value>> {
     let Some(names) = metadata.array(NAMES)? else { return Ok(Vec::new()) };
     let mut templates = Vec::new();

@@ -20,7 +20,7 @@ pub(super) struct File<'a> {
     pub(super) model: Model<'a>,
 }
 
-/// A token that is found in a text before anything else happens to it.
+/// An added token, which is matched in a text before anything else.
 #[derive(Serialize)]
 struct Added {
     id: u32,
