@@ -1,4 +1,4 @@
-//! Blueprints are what ExecuTorch's exporter writes.
+//! Templates equal the programs that ExecuTorch's exporter writes.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test stops at the first surprise")]
 

@@ -1,4 +1,4 @@
-//! 4-bit blocks of a GGUF file stay what they are: the weights of the program are those of the file, bit for bit.
+//! 4-bit blocks of a GGUF file are passed through: the weights of the program equal those of the file, bit for bit.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
 

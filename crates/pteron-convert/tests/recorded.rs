@@ -1,4 +1,4 @@
-//! Blueprints equal exports that are too many or too large to keep: of those, digests are kept.
+//! Templates equal exports that are too many or too large to store: their digests are stored instead.
 //!
 //! Each was made by ExecuTorch 1.5.1's `export_llama` with `--vulkan -kv --use_sdpa_with_kv_cache -d fp32`, the sizes of [`base`]
 //! in `params.json`, and the changes of its row: `-qmode 4w -G …`, `--embedding-quantize 4,…`, `--generate_full_logits`,

@@ -1,4 +1,4 @@
-//! Files are read within limits, and written whole or not at all.
+//! Tests of bounded reads and atomic writes.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
 

@@ -26,7 +26,7 @@
 //! Memory is bounded by the size of the input ([`Problem::TablesTooLarge`]). Constant data is not read, so the time to open a
 //! program depends only on its tables.
 //!
-//! # Where things are
+//! # Modules and types
 //! - [`Pte`]: a `.pte` file; [`Program`] is its content ([`program`])
 //! - [`vulkan`]: the graph inside a delegate
 //! - [`PartialFile`]: a file that is loaded in part, as in a browser

@@ -14,7 +14,7 @@ use pteron_format::{ByteRange, Bytes, BytesError, Ptd, Pte};
 struct Shared {
     file: Vec<u8>,
     reads: RefCell<Vec<u8>>,
-    /// After so many reads it is shorter.
+    /// The number of reads after which the file is shorter.
     cut_after: usize,
 }
 

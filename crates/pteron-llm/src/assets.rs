@@ -48,7 +48,7 @@ impl ModelAssets {
         self
     }
 
-    /// Adds metadata that takes precedence over what is there.
+    /// Adds metadata that takes precedence over the existing one.
     #[must_use]
     pub fn with_metadata(mut self, metadata: PartialMetadata) -> Self {
         self.metadata = metadata.or(self.metadata);

@@ -1,4 +1,4 @@
-//! The libraries that made the files of `tests/data` say the same as we do. `make.py` there asks them.
+//! Compares with the libraries that made the files of `tests/data`, whose outputs `make.py` there records.
 
 #![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 

@@ -129,7 +129,7 @@ fn forks_and_rewinds_go_on_as_a_fresh_session_would() {
     session.rewind(20).unwrap();
     assert_eq!(session.tokens(), prompt);
     assert_eq!(generate(&mut session, &prompt, greedy(40, SampleOn::Gpu)).0, expected, "rewound");
-    // Only the common beginning is kept, whatever else the cache had.
+    // Only the common prefix stays in the cache.
     assert_eq!(generate(&mut fork, &prompt, greedy(40, SampleOn::Host)).0, expected, "forked");
     let error = session.rewind(1000).unwrap_err().to_string();
     assert!(error.contains("cannot go back to token 1000"), "{error}");

@@ -1,4 +1,4 @@
-//! Text that is streamed is the text that is decoded at once, whatever the tokens.
+//! Text decoded token by token equals text decoded at once, for any tokens.
 
 #![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 

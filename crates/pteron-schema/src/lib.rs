@@ -57,8 +57,8 @@ where
     flatbuffers::root_with_opts::<T>(&options, bytes)
 }
 
-/// `len` zeros; `None` where there is no memory for them. The allocator is asked for zeros, so that those nobody writes need not
-/// take any.
+/// Allocates `len` zeros; `None` if memory runs out. The allocator provides the zeros, so pages that are never written need not
+/// take memory.
 #[must_use]
 pub fn zeroed(len: usize) -> Option<Vec<u8>> {
     if len == 0 {

@@ -1,4 +1,4 @@
-//! `pteron bench` on whatever adapter there is; on a software one the figures are small, but all of them are there.
+//! `pteron bench` on any adapter; on a software one the speeds are low, but every figure is present.
 
 use serde_json::Value;
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{Scratch, arrays, quiet, root};
 
-/// Runs the command with a cache folder of this test's own, and gives what it prints.
+/// Runs the command with its own cache folder and returns its output.
 fn pteron(cache: &Path, args: &[&str]) -> String {
     let mut command = quiet(Command::new(env!("CARGO_BIN_EXE_pteron")));
     let output = command.args(args).current_dir(root()).env("XDG_CACHE_HOME", cache).output().unwrap();

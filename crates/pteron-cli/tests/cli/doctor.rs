@@ -1,4 +1,4 @@
-//! `pteron doctor` on whatever adapter there is.
+//! `pteron doctor` on any adapter.
 
 use std::process::Command;
 

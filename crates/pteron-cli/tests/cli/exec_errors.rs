@@ -1,4 +1,4 @@
-//! Calls that cannot be: exit status 1 and one sentence that names the file, the array, what came and what is allowed.
+//! Invalid calls: exit status 1 and one sentence that names the file, the array, the value and the allowed values.
 
 use super::arrays::{Array, named, save};
 use super::{Scratch, pteron};

@@ -1,4 +1,4 @@
-//! Pictures of graphs: whole, and every edge between nodes that are there.
+//! Drawings of graphs: complete, and every edge connects existing nodes.
 
 use std::collections::BTreeSet;
 

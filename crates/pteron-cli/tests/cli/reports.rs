@@ -26,7 +26,7 @@ fn every_fixture_is_good() {
     assert!(bad.is_empty(), "{}", bad.concat());
 }
 
-/// Whatever number stands in the text is the JSON's number.
+/// Numbers in the text equal those in the JSON.
 #[test]
 fn text_and_json_say_the_same() {
     for path in programs() {

@@ -1,4 +1,4 @@
-//! `pteron tune` on whatever adapter there is: what wins is a matter of chance in software, but file and table say the same.
+//! `pteron tune` on any adapter: the fastest choice is random in software, but file and table agree.
 
 use std::path::Path;
 use std::process::Command;
@@ -43,7 +43,7 @@ fn a_stored_tuning_is_used_until_it_is_removed() {
     assert_eq!((report["remembered"].is_object(), file.exists()), (remembered, remembered), "{report}");
     described(&report);
 
-    // Whatever won here, another tuning is remembered by hand for the same adapter and class.
+    // Whichever choice won, write another tuning for the same adapter and class.
     let mut entry = serde_json::json!({ "subgroups": false, "cooperative_matrix": true, "fill_percent": 400 });
     for field in ["adapter", "driver", "backend", "shape_class"] {
         entry[field] = report[field].clone();

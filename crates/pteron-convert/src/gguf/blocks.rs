@@ -77,8 +77,8 @@ pub(super) fn q5_1(block: &[u8; 24], out: &mut [f32; 32]) {
     set(out, |i| f32::from(nibble(&block[8..], i) | fifth(&block[4..8], i)) * d + m);
 }
 
-/// The scale and the subtracted minimum of eight groups of 32 elements, 6 bits per number in 12 bytes. The upper two bits of the last
-/// four numbers of either kind are stored above the first four.
+/// The scale and the subtracted minimum of eight groups of 32 elements, 6 bits per number in 12 bytes. The upper two bits of the
+/// last four numbers of either kind are stored above the first four.
 fn groups(block: &[u8]) -> [(f32, f32); 8] {
     let (d, m) = (half_at(block, 0), half_at(block, 2));
     let packed = &block[4..16];
@@ -117,8 +117,8 @@ pub(super) fn q5_k(block: &[u8; 176], out: &mut [f32; SUPER]) {
     });
 }
 
-/// Lower 4 bits, upper 2 bits, scales of groups of 16 as signed bytes, `d`; 32 stands for zero. Each half of the block has 64
-/// bytes of lower bits, whose upper halves hold the half's second half, and 32 bytes of upper bits, each for four numbers.
+/// Lower 4 bits, upper 2 bits, scales of groups of 16 as signed bytes, `d`; 32 is zero. Each half of the block has 64 bytes of
+/// lower bits, whose high nibbles hold the second half of its elements, and 32 bytes of upper bits, each for four elements.
 pub(super) fn q6_k(block: &[u8; 210], out: &mut [f32; SUPER]) {
     let d = half_at(block, 208);
     set(out, |i| {

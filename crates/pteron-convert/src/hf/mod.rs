@@ -1,6 +1,6 @@
 //! Hugging Face checkpoints: a folder with `config.json`, safetensors and a tokenizer.
 //!
-//! A configuration means what it means to `transformers`. Missing fields have the defaults of the model class; features that would
+//! A configuration is interpreted as `transformers` does. Missing fields have the defaults of the model class; features that would
 //! change the output and cannot be converted are rejected by name.
 
 mod architecture;

@@ -18,13 +18,13 @@ pub(super) fn round(scaled: f32) -> f32 {
     if above > MAX_LEVEL { MAX_LEVEL } else { above }
 }
 
-/// The nibble that stands for a level.
+/// The nibble of a level.
 #[inline(always)]
 pub(super) fn nibble(level: f32) -> u8 {
     ((level - MIN_LEVEL) + SHIFT).to_bits().to_le_bytes()[0]
 }
 
-/// The level that a nibble stands for.
+/// The level of a nibble.
 #[inline(always)]
 pub(super) fn level(nibble: u8) -> f32 {
     f32::from(nibble) + MIN_LEVEL

@@ -1,4 +1,4 @@
-//! That random weights are what they should be, and shapes are what models have.
+//! Tests of the distribution of random weights, and of the published shapes.
 
 use super::*;
 use crate::config::{AttentionBias, RopeScaling};

@@ -1,4 +1,4 @@
-//! Whether a graph's plan of memory is sound, found out by running it in the mind: each object holds what was written last.
+//! Checks a graph's memory plan by simulation: each memory object holds the tensor written last.
 
 use std::collections::HashMap;
 

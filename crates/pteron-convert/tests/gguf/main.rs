@@ -1,4 +1,4 @@
-//! GGUF files through the crate's public face. The files are written here, in memory.
+//! Tests of GGUF files through the public API. The files are written here, in memory.
 
 #![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 

@@ -1,4 +1,4 @@
-//! Whole models: what they are, and where their numbers come from.
+//! Tests of whole models: configuration and weights.
 
 use std::path::PathBuf;
 

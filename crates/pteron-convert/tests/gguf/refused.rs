@@ -51,7 +51,7 @@ fn architectures_and_their_keys_are_named() {
         |factor: f32| tiny("llama").key("llama.rope.scaling.type", "linear").key("llama.rope.scaling.factor", factor);
     assert!(refusal(&linear(4.0)).starts_with("the scaling \"linear\""));
     assert!(refusal(&linear(4.0).without("llama.rope.scaling.type")).starts_with("the scaling \"linear\""));
-    // What changes nothing is fine.
+    // Values without effect are accepted.
     for file in [
         linear(1.0),
         tiny("llama").key("llama.expert_count", 0),

@@ -1,4 +1,4 @@
-//! Tokenizers are written anew: texts have the ids that the libraries which made the tokenizers say.
+//! Converted tokenizers encode texts to the same ids as the libraries that made the tokenizers.
 
 use pteron_convert::source::CheckpointMetadata;
 use pteron_convert::{Gguf, Source};

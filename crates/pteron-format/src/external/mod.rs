@@ -77,7 +77,7 @@ pub struct TensorLayout {
     pub dim_order: Vec<u8>,
 }
 
-/// A verified `.ptd` file. `B` is whatever holds its bytes.
+/// A verified `.ptd` file. `B` is the storage of its bytes.
 #[derive(Clone, Debug)]
 pub struct Ptd<B> {
     bytes: B,

@@ -166,7 +166,7 @@ impl<D: Data> MethodVerifier<'_, D> {
             let found = tensor.dim_order.iter().copied().take(MAX_RANK).collect();
             return fail(Problem::Permutation { what: "the order of dimensions", found, rank });
         }
-        // The file stores these signed. What was read fits; what a builder made may not.
+        // The file stores these signed. Values from a file fit; values from a builder may not.
         for &number in tensor.sizes.iter().chain([&tensor.storage_offset]) {
             if i32::try_from(number).is_err() {
                 let limit = i32::MAX.unsigned_abs().into();

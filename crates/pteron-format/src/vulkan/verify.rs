@@ -53,7 +53,7 @@ fn verify_tensor(graph: &Graph, id: usize, tensor: &Tensor) -> Result<()> {
     if rank > MAX_RANK {
         return fail(item, Problem::TooMany { what: "the tensor's rank", found: rank as u64, limit: MAX_RANK as u64 });
     }
-    // The file stores these signed. What was read fits; what a builder made may not.
+    // The file stores these signed. Values from a file fit; values from a builder may not.
     let signed = tensor.memory_object.into_iter().chain(tensor.constant.map(|id| id.0));
     if let Some(found) = signed.into_iter().find(|&id| i32::try_from(id).is_err()) {
         return fail(item, Problem::TooMany { what: "an id", found: found.into(), limit: i32::MAX.unsigned_abs().into() });

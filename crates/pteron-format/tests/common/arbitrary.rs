@@ -1,4 +1,4 @@
-//! Valid typed content of any shape. Parts are drawn freely; what one part says of another is then made true.
+//! Generates valid typed content of any shape. Parts are drawn independently, then references between them are made valid.
 
 use proptest::collection::{btree_set, vec};
 use proptest::option;
@@ -15,7 +15,7 @@ use pteron_format::vulkan::{
 };
 use pteron_format::{Float, Program, ScalarType};
 
-/// A name, with what is hard in names.
+/// A name, with characters that are hard to handle.
 fn name() -> impl Strategy<Value = String> {
     prop_oneof!["[a-z_.:]{0,12}", "\\PC{0,6}", Just("\0\n".to_owned())]
 }

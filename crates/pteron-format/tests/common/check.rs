@@ -1,4 +1,4 @@
-//! The properties that must hold for any input. The fuzzers include this file: they and the tests check the same.
+//! Properties that must hold for any input. The fuzzers include this file, so they check the same as the tests.
 
 #![allow(
     clippy::expect_used,
@@ -36,7 +36,7 @@ pub fn heap_limit(len: usize) -> u64 {
     HEAP_FACTOR * len as u64 + HEAP_SLACK
 }
 
-/// Runs `read` over an input of `len` bytes and checks what it held on the heap, and the text of its error.
+/// Runs `read` over an input of `len` bytes and checks its heap usage and the text of its error.
 ///
 /// # Panics
 /// If a property does not hold.

@@ -1,4 +1,4 @@
-//! A small program, graph and `.ptd` file that have one of everything.
+//! A small program, graph and `.ptd` file that contain every kind of item.
 
 use pteron_format::external::{Entry, ExternalData, TensorLayout};
 use pteron_format::program::{

@@ -1,4 +1,4 @@
-//! Rules about external data, and about what a program needs of it.
+//! Rules about external data, and about a program's references to it.
 
 use std::time::{Duration, Instant};
 

@@ -15,7 +15,7 @@ mod tensor;
 use common::check;
 use pteron_format::{Error, Problem, Pte};
 
-/// Where a fault is expected, as it is shown, and what it is.
+/// The expected location, as displayed, and the expected problem.
 #[derive(Debug)]
 struct Fault {
     place: &'static str,

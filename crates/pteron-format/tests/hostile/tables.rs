@@ -1,5 +1,5 @@
-//! Rules about the tables themselves, which only tables written by hand can break: missing fields, unknown numbers, negative
-//! ones, and flatbuffers that are none.
+//! Rules about the tables themselves, which only hand-written tables can break: missing fields, unknown and negative numbers, and
+//! malformed flatbuffers.
 
 use pteron_format::vulkan::{Value, read_blob};
 use pteron_format::{Problem, Pte, fuzzing};

@@ -39,7 +39,7 @@ const COMPARISONS: [(&str, Comparison); 6] = [
 const RESERVED: [&str; 8] = ["and", "or", "not", "in", "is", "if", "else", "recursive"];
 
 impl<'a> Words<'a> {
-    /// The words of a tag in this line, which is in so many blocks.
+    /// Creates a parser for the tokens of a tag, with its line and the number of enclosing blocks.
     pub(super) fn new(tokens: Vec<Token<'a>>, line: usize, depth: usize) -> Self {
         Self { tokens: tokens.into_iter(), line, depth }
     }
@@ -297,7 +297,7 @@ impl<'a> Words<'a> {
         })
     }
 
-    /// Things with commas between them, up to this sign.
+    /// Parses comma-separated items up to a closing token.
     fn list<T>(&mut self, end: &str, item: impl Fn(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
         let mut items = Vec::new();
         while !self.take(end) {

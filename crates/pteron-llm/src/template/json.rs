@@ -15,7 +15,7 @@ const MAX_INDENT: usize = 16;
 /// How JSON is written.
 #[derive(Debug, Default)]
 pub(super) struct Style {
-    /// On several lines, with so many spaces for a level.
+    /// The number of spaces per level, for output on several lines.
     pub(super) indent: Option<usize>,
     /// The signs between values, and between keys and values.
     pub(super) separators: Option<(Arc<str>, Arc<str>)>,
@@ -119,7 +119,7 @@ impl Writer {
     }
 
     fn text(&mut self, text: &str, budget: &mut Budget) -> Result<(), Fault> {
-        // What is escaped is up to six times as long.
+        // Escaped text is up to six times as long.
         budget.allocate(text.len())?;
         match serde_json::to_string(text) {
             Ok(text) if self.ascii => {

@@ -65,7 +65,7 @@ impl<'a> Lexer<'a> {
         self.source.get(self.at..).unwrap_or_default()
     }
 
-    /// Goes on by so many bytes, and counts lines.
+    /// Advances by a number of bytes, and counts lines.
     fn skip(&mut self, bytes: usize) -> &'a str {
         let skipped = self.rest().get(..bytes).unwrap_or(self.rest());
         self.at += skipped.len();

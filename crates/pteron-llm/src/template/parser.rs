@@ -234,7 +234,7 @@ impl<'a> Parser<'a> {
 }
 
 impl Token<'_> {
-    /// The word as somebody who has to find it would write it.
+    /// The token as it is written in the source, for messages.
     pub(super) fn shown(&self) -> String {
         match self {
             Token::Name(name) => name.chars().take(40).collect(),

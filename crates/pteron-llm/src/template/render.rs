@@ -321,7 +321,7 @@ impl<'t> Renderer<'t> {
         let Some(callable) = self.callables.get(index) else { return failed("there is no such macro") };
         let definition = callable.definition;
         let caller = self.caller.take();
-        // Only what was there when the macro was defined is seen, and what it is given.
+        // A macro sees its arguments and the scopes in which it was defined.
         let sees = std::mem::replace(&mut self.sees, callable.sees.clone());
         let (start, line) = (std::mem::replace(&mut self.start, self.scopes.len()), self.line);
         let text = self.capture(|renderer| {

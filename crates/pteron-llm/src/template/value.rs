@@ -276,7 +276,7 @@ impl Value {
             Self::Undefined => {}
             _ => self.write_inside(out),
         }
-        // What is escaped is longer.
+        // Escaped text is longer.
         budget.allocate((out.len() - before).saturating_sub(self.size().bytes))
     }
 
@@ -333,7 +333,7 @@ fn size_of_all<'a>(values: impl Iterator<Item = &'a Value>) -> Size {
     })
 }
 
-/// Charges a list or a dictionary of so many values, and adds a level.
+/// Charges a list or a dictionary with this number of values, and adds a level.
 fn checked(mut size: Size, values: usize, budget: &mut Budget) -> Result<Size, Fault> {
     size.depth += 1;
     if size.depth > MAX_NESTING {

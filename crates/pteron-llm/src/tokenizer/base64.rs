@@ -15,7 +15,7 @@ fn value(byte: u8) -> Option<u32> {
     Some(u32::from(value))
 }
 
-/// The bytes that a text stands for; `None` if it is not base64.
+/// Decodes a text; `None` if it is not base64.
 pub(super) fn decode(text: &[u8]) -> Option<Vec<u8>> {
     if !text.len().is_multiple_of(4) {
         return None;
@@ -37,7 +37,7 @@ pub(super) fn decode(text: &[u8]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Bytes as text.
+/// Encodes bytes.
 #[cfg(test)]
 pub(super) fn encode(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);

@@ -21,8 +21,8 @@ pub(crate) struct Trim {
     pub(crate) end: usize,
 }
 
-/// Joins pieces of text and of bytes. What is not certain yet is held back: an unfinished character, and trailing characters
-/// that will be trimmed if nothing follows.
+/// Joins pieces of text and of bytes. Holds back an unfinished character, and trailing characters that will be trimmed if nothing
+/// follows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Detokenizer {
     broken: Broken,

@@ -1,4 +1,4 @@
-//! Files that are damaged, or made to do damage: an error, and never more.
+//! Damaged and hostile files: each is an error, nothing worse.
 
 use proptest::prelude::*;
 

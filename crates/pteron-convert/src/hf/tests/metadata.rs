@@ -1,4 +1,4 @@
-//! Tokens that begin and end texts, and the files that go beside a program.
+//! Tests of BOS and EOS tokens and of sidecar files.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Folders that tests make, with models of two small layers.
+//! Test folders with models of two small layers.
 
 mod config;
 mod hostile;

@@ -1,4 +1,4 @@
-//! Safetensors: every class, every type, shards, and what is wrong with those that do not fit.
+//! Tests of safetensors: every class, every type, shards, and errors of tensors that do not fit.
 
 use std::collections::BTreeMap;
 

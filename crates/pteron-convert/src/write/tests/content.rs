@@ -1,4 +1,4 @@
-//! That every constant has the bytes it should, under the right name, once.
+//! Tests that every constant is written once, with the right bytes and name.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;

@@ -1,4 +1,4 @@
-//! That whatever goes wrong leaves the old file and nothing else, and says what it was.
+//! Tests that every failure leaves only the old file and reports its cause.
 
 use std::io::{self, Seek, SeekFrom, Write};
 use std::ops::ControlFlow;
@@ -103,7 +103,7 @@ fn an_interrupted_conversion_leaves_the_old_file() {
     assert_untouched(&folder);
 }
 
-/// A file on a disk that has room for so many bytes.
+/// A file on a disk with room for a given number of bytes.
 struct Full(AtomicFile, u64);
 
 impl Write for Full {
@@ -175,7 +175,7 @@ fn a_disk_that_fails_at_any_operation() {
     assert_ne!(std::fs::read(path).unwrap(), b"old");
 }
 
-/// Names of temporary files that can be guessed let somebody else choose what is overwritten.
+/// Predictable names of temporary files would let another user choose which file is overwritten.
 #[cfg(unix)]
 #[test]
 fn links_that_were_planted_are_not_followed() {

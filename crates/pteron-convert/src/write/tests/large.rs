@@ -1,4 +1,4 @@
-//! Measures how long a model of a billion weights takes, and how much memory.
+//! Measures time and memory of converting a model of a billion weights.
 
 use std::time::Instant;
 

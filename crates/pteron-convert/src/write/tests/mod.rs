@@ -14,7 +14,7 @@ use crate::source::Source;
 use crate::template::ProgramTemplate;
 use crate::write::{Progress, Report, convert};
 
-/// A conversion that nobody interrupts.
+/// Runs a conversion without interruption.
 fn write(source: &dyn Source, template: ProgramTemplate, path: &Path) -> Result<Report> {
     convert(source, template, ScaleMethod::default(), path, &mut going_on)
 }

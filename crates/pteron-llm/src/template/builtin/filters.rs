@@ -391,7 +391,7 @@ fn sum(renderer: &mut Renderer<'_>, items: &[Value], given: &mut Given) -> Resul
     Ok(total)
 }
 
-/// Lists of so many items each (`batch`), or so many lists (`slice`).
+/// Splits items into lists of a given length (`batch`), or into a given number of lists (`slice`).
 fn chunks(name: &str, items: Vec<Value>, given: &mut Given, budget: &mut Budget) -> Result<Value, Fault> {
     let Some(count) = given.int("count")?.and_then(|count| usize::try_from(count).ok()).filter(|count| *count > 0) else {
         return failed("there must be at least one in a part, and one part");

@@ -122,7 +122,7 @@ pub(super) fn braces(
     Ok(Value::Text(out.into()))
 }
 
-/// A text with spaces around it, so that it is so many characters wide.
+/// Pads a text with spaces to a width in characters.
 pub(super) fn pad(
     text: &str,
     width: i64,

@@ -209,7 +209,7 @@ pub(super) fn split(
     texts(parts.into_iter().rev(), budget)
 }
 
-/// Splits at spaces, at most so many times.
+/// Splits at spaces, at most the given number of times.
 fn split_spaces(text: &str, most: usize, backwards: bool, budget: &mut Budget) -> Result<Value, Fault> {
     let (mut parts, mut rest) = (Vec::new(), if backwards { text.trim_end() } else { text.trim_start() });
     while !rest.is_empty() {

@@ -38,7 +38,7 @@ enum Spelling {
     Text,
     /// Tokens like `<0x0A>` are bytes.
     ByteFallback,
-    /// Each character stands for a byte.
+    /// Each character represents a byte.
     ByteLevel,
 }
 
@@ -158,19 +158,19 @@ fn strip(step: &Value) -> Result<Trim, String> {
     }
 }
 
-/// The byte that a token such as `<0x0A>` stands for.
+/// The byte of a token such as `<0x0A>`.
 fn byte_of(token: &str) -> Option<u8> {
     let digits = token.strip_prefix("<0x")?.strip_suffix('>')?;
     u8::from_str_radix(digits, 16).ok().filter(|_| digits.len() == 2)
 }
 
-/// The bytes of a token whose characters stand for bytes. A token with any other character is its own text.
+/// The bytes of a token whose characters represent bytes. A token with any other character is its own text.
 fn spelled(token: &str) -> Vec<u8> {
     token.chars().map(byte_level).collect::<Option<_>>().unwrap_or_else(|| token.as_bytes().to_vec())
 }
 
-/// The byte that a character stands for in byte-level tokens: itself where it can be seen in Latin-1; all other bytes come in
-/// order from U+0100 on.
+/// The byte that a character represents in byte-level tokens: itself if it is printable in Latin-1; all other bytes are numbered
+/// in order from U+0100.
 fn byte_level(character: char) -> Option<u8> {
     let visible = |byte: &u8| matches!(byte, b'!'..=b'~' | 0xA1..=0xAC | 0xAE..=0xFF);
     match u8::try_from(character) {

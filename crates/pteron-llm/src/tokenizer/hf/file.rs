@@ -14,7 +14,7 @@ use crate::tokenizer::vocabulary::{TokenBytes, TokenIndex};
 /// Ids are smaller. No vocabulary is near it.
 const MAX_ID: u32 = 1 << 24;
 
-/// The file. What is not named here (padding, truncation) is for training and is left out.
+/// The file. Fields that are not listed here (padding, truncation) are for training and are ignored.
 #[derive(Deserialize)]
 pub(super) struct File {
     version: Option<String>,

@@ -37,7 +37,7 @@ pub(super) enum Wanted {
 }
 
 impl Wanted {
-    /// The text cut into what is wanted, for which the flag is true, and what lies between.
+    /// Splits a text into matches, for which the flag is true, and the parts between them.
     pub(super) fn cut(&self, text: &str, work: &mut Work) -> Result<Vec<(std::ops::Range<usize>, bool)>, TokenizerError> {
         let wanted = match self {
             Self::Pattern(pattern) => return pattern.cut(text, work),
@@ -87,7 +87,7 @@ impl Normalizer {
         Ok(Self { steps: parts.into_iter().map(step).collect::<Result<_, _>>()? })
     }
 
-    /// The text as the model sees it, and whether it still starts with what it started with.
+    /// The normalised text, and whether its start is unchanged.
     pub(super) fn apply<'a>(&self, text: &'a str, work: &mut Work) -> Result<(Cow<'a, str>, bool), TokenizerError> {
         let (mut text, mut same_start) = (Cow::Borrowed(text), true);
         for step in &self.steps {
@@ -205,8 +205,8 @@ fn normalized<'a, I: Iterator<Item = char>>(
     })
 }
 
-/// The character that stands for a byte in byte-level tokens: itself where it can be seen in Latin-1; all others come in order
-/// from U+0100 on.
+/// The character that represents a byte in byte-level tokens: itself if it is printable in Latin-1; all others are numbered in
+/// order from U+0100.
 pub(super) fn byte_character(byte: u8) -> char {
     let moved = match byte {
         b'!'..=b'~' | 0xA1..=0xAC | 0xAE..=0xFF => return byte.into(),

@@ -215,7 +215,7 @@ impl<'a> Matcher<'a> {
         self.text.get(at..)?.chars().next()
     }
 
-    /// The place so many characters before this one.
+    /// The position a number of characters before this one.
     fn before(&self, at: usize, back: Option<usize>) -> Option<usize> {
         let Some(back) = back.filter(|back| *back > 0) else { return Some(at) };
         self.text.get(..at)?.char_indices().rev().nth(back - 1).map(|(at, _)| at)

@@ -46,7 +46,7 @@ pub(super) fn special(name: &str) -> Option<Special> {
     KINDS.iter().find(|(_, kind, _)| name.starts_with(kind)).map(|(.., special)| *special)
 }
 
-/// The pattern in plain syntax. What is wrong with it, its parser says.
+/// Rewrites a pattern in plain syntax. The parser reports errors in it.
 pub(super) fn to_plain(pattern: &str) -> String {
     let mut rewriter = Rewriter { rest: pattern, out: String::new(), groups: 0 };
     rewriter.run();

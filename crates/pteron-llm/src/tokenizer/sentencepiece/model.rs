@@ -147,7 +147,7 @@ impl Model {
         std::str::from_utf8(self.tokens.get(id)?).ok()
     }
 
-    /// The id of a piece that a text was cut into, or the one for what is unknown.
+    /// The id of a piece of a text, or that of the unknown piece.
     pub(super) fn id(&self, piece: &[u8]) -> u32 {
         let found = self.reserved.find(&self.tokens, piece).or_else(|| self.pieces.find(&self.tokens, piece));
         found.unwrap_or(self.unknown)
@@ -193,7 +193,7 @@ fn read_piece(message: Wire<'_>) -> Result<(&str, f32, Use), &'static str> {
     Ok((text, score, purpose))
 }
 
-/// The byte that a piece such as `<0x0A>` stands for.
+/// The byte of a piece such as `<0x0A>`.
 pub(super) fn byte_of(piece: &str) -> Option<u8> {
     let digits = piece.strip_prefix("<0x")?.strip_suffix('>')?;
     let canonical = digits.len() == 2 && digits.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'A'..=b'F'));
