@@ -283,7 +283,7 @@ impl<'a> BoundsCx<'a> {
     /// The largest dims a tensor can have.
     #[must_use]
     pub fn bound(&self, tensor: TensorId) -> Dims {
-        self.bounds.get(tensor.index()).copied().unwrap_or(Dims::SCALAR)
+        self.bounds[tensor.index()]
     }
 
     /// The device's capabilities.

@@ -9,13 +9,13 @@ use std::task::{Context, Poll, ready};
 
 use futures_core::Stream;
 
+use crate::decode_step::{GpuSampling, PendingToken, StepTokens, start_step};
 use crate::decode_stream::DecodeStream;
 use crate::error::{Error, Result};
 use crate::options::{ContextOverflow, GenerationOptions, SampleOn};
 use crate::sampling::{History, Sampler, Sampling};
 use crate::session::Session;
-use crate::step::{GpuSampling, PendingToken, StepTokens, start_step};
-use crate::steps::{StepOutput, StepPipeline};
+use crate::step_pipeline::{StepOutput, StepPipeline};
 use crate::stop::{StopConditions, StopFilter};
 use crate::tokenizer::{ShowSpecial, TokenId};
 

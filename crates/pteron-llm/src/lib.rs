@@ -50,9 +50,11 @@
 
 mod assets;
 mod chat;
+mod decode_step;
 pub mod decode_stream;
 mod error;
 mod generation;
+mod memory_traffic;
 pub mod metadata;
 mod model;
 #[cfg(not(target_arch = "wasm32"))]
@@ -62,8 +64,7 @@ mod prompt;
 pub mod sampling;
 mod session;
 mod state_slot;
-mod step;
-mod steps;
+mod step_pipeline;
 pub mod stop;
 #[cfg(feature = "templates")]
 pub mod template;
@@ -74,9 +75,13 @@ mod tokenizer_config;
 pub use assets::AssetPaths;
 pub use assets::{AssetBytes, ModelAssets};
 pub use chat::{ChatRequest, Message, RenderOptions};
+pub use decode_step::{
+    GpuSampling, PendingToken, StepToken, StepTokens, benchmark_decode, has_sampled, start_step, with_token_sampling,
+};
 pub use decode_stream::DecodeStream;
 pub use error::{Error, Result};
 pub use generation::{FinishReason, GeneratedToken, Generation};
+pub use memory_traffic::MemoryTraffic;
 pub use metadata::{Metadata, MetadataError, PartialMetadata};
 pub use model::{Model, ModelOptions};
 pub use options::{ContextOverflow, GenerationOptions, SampleOn};
@@ -88,10 +93,7 @@ pub use pteron::StateDtype as KvDtype;
 pub use pteron::block_on;
 pub use sampling::{History, SampledToken, Sampler, Sampling, SamplingError};
 pub use session::Session;
-pub use step::{
-    GpuSampling, PendingToken, StepToken, StepTokens, benchmark_decode, has_sampled, start_step, with_token_sampling,
-};
-pub use steps::{StepOutput, StepPipeline};
+pub use step_pipeline::{StepOutput, StepPipeline};
 pub use stop::{StopConditions, StopError, StopFilter};
 #[cfg(feature = "templates")]
 pub use template::{ChatTemplate, TemplateError};

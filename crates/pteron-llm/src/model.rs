@@ -6,9 +6,9 @@ use pteron::{ConstantValue, Gpu, LoadOptions, Method, OnProgress, Precision, Pro
 
 use crate::KvDtype;
 use crate::assets::ModelAssets;
+use crate::decode_step::{samples_tokens, with_token_sampling};
 use crate::error::{Error, Result};
 use crate::metadata::{Constant, Metadata, MetadataError, PartialMetadata};
-use crate::step::{samples_tokens, with_token_sampling};
 #[cfg(feature = "templates")]
 use crate::template::ChatTemplate;
 use crate::tokenizer::Tokenizer;

@@ -5,13 +5,13 @@ use std::fmt;
 use pteron::Profile;
 
 use crate::chat::ChatRequest;
+use crate::decode_step::has_sampled;
 use crate::error::{Error, Result};
 use crate::generation::{Generation, SessionRef};
 use crate::model::Model;
 use crate::options::GenerationOptions;
 use crate::state_slot::{StateLoan, StateSlot};
-use crate::step::has_sampled;
-use crate::steps::{run_chunk, step_inputs};
+use crate::step_pipeline::{run_chunk, step_inputs};
 use crate::tokenizer::TokenId;
 
 /// A conversation. A prompt that starts with the tokens in its KV cache continues where they end.

@@ -25,6 +25,7 @@ use std::process::ExitCode;
 use std::time::SystemTime;
 
 use pteron::{Fusions, Gpu, LoadOptions, block_on};
+use pteron_llm::MemoryTraffic;
 
 pub(crate) use ab::AbComparison;
 use agreement::Agreement;
@@ -121,6 +122,7 @@ fn prepare(args: &Bench, gpu: &Gpu, target: &Target, fast: &LoadOptions, quiet: 
     let (runner, warm_seconds) = Runner::load(gpu, target, fast.clone(), quiet)?;
     let planned_bytes = inspect::planned_bytes(target.program.pte());
     let Runner { method, metadata, .. } = &runner;
+    let traffic = MemoryTraffic::of(method, metadata);
     let report = Report {
         report_version: report::VERSION,
         version: env!("CARGO_PKG_VERSION"),
@@ -133,9 +135,8 @@ fn prepare(args: &Bench, gpu: &Gpu, target: &Target, fast: &LoadOptions, quiet: 
             context_length: metadata.context_length,
             call_tokens: metadata.max_prefill,
             vocab_size: metadata.vocab_size,
-            constant_bytes_per_token: method.constant_bytes_per_row(),
-            // State is the KV cache, which has every position of the context.
-            cache_bytes_per_position: method.state_tensor_bytes() / u64::from(metadata.context_length),
+            constant_bytes_per_token: traffic.constant_bytes_per_token,
+            cache_bytes_per_position: traffic.cache_bytes_per_position,
         },
         memory: Memory::new(method.memory_bytes(), method.state_bytes(), planned_bytes, gpu.allocated()),
         loading: Loading { cold_seconds, warm_seconds },

@@ -1,4 +1,4 @@
-//! Compiles a parsed pattern to a program for [`super::machine`].
+//! Compiles a parsed pattern to a program for [`super::matcher`].
 
 use regex_syntax::hir::{Class, Hir, HirKind, Look, Repetition};
 

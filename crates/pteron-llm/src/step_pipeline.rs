@@ -9,10 +9,10 @@ use std::task::{Context, Poll, ready};
 
 use pteron::Tensor;
 
+use crate::decode_step::PendingToken;
 use crate::error::{Error, Result};
 use crate::model::Model;
 use crate::state_slot::StateLoan;
-use crate::step::PendingToken;
 use crate::tokenizer::TokenId;
 
 /// The output of a step.
