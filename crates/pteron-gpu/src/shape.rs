@@ -25,6 +25,17 @@ impl Dims {
         Some(Self { rank: u8::try_from(dims.len()).ok()?, dims: all })
     }
 
+    /// These dimensions; more than [`MAX_RANK`] do not compile.
+    #[must_use]
+    pub fn of<const N: usize>(dims: [u32; N]) -> Self {
+        const { assert!(N <= MAX_RANK) };
+        let mut all = [0; MAX_RANK];
+        all[..N].copy_from_slice(&dims);
+        #[expect(clippy::cast_possible_truncation, reason = "at most MAX_RANK")]
+        let rank = N as u8;
+        Self { rank, dims: all }
+    }
+
     /// These dimensions if each fits and there are not too many; for sizes computed in 64 bits.
     #[must_use]
     pub fn from_sizes(sizes: impl IntoIterator<Item = i64>) -> Option<Self> {

@@ -70,7 +70,7 @@ impl Op for Arange {
     fn plan(&self, cx: &PlanCx<'_>) -> Result<Plan, OpError> {
         let (start, step, count) = self.range(cx)?;
         let params = Params { count, step_base: cx.step_base(), pad: [0; 2] };
-        let dims = Dims::from_sizes([i64::from(count)]).unwrap_or(Dims::SCALAR);
+        let dims = Dims::of([count]);
         let plan = Plan::new(self.out, dims, Dispatch::items(0, &params, count.into(), 256)?);
         Ok(Plan { step_words: vec![self.elem.bits(start), self.elem.bits(step)], ..plan })
     }
@@ -84,7 +84,7 @@ impl Op for Arange {
             Elem::F32 => HostData::F32(values.map(|value| value as f32).collect()),
             _ => HostData::I32(values.map(|value| value as i32).collect()),
         };
-        tensors.set(self.out, Dims::from_sizes([i64::from(count)]).unwrap_or(Dims::SCALAR), data);
+        tensors.set(self.out, Dims::of([count]), data);
         Ok(())
     }
 }
