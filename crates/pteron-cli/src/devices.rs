@@ -36,7 +36,8 @@ pub(crate) fn run(args: &Devices) -> ExitCode {
 /// Opens the requested adapter, or the best one. Warns where the best one computes in software.
 pub(crate) fn open(args: &GpuArgs, quiet: bool) -> Result<Gpu, Failure> {
     let pipeline_cache = if args.no_pipeline_cache { None } else { folders::pipeline_cache() };
-    let gpu = block_on(Gpu::open(&GpuOptions { adapter: args.adapter.clone(), pipeline_cache, ..GpuOptions::default() }))?;
+    let gpu =
+        block_on(Gpu::open(&GpuOptions::default().with_adapter(args.adapter.clone()).with_pipeline_cache(pipeline_cache)))?;
     if gpu.adapter().software && args.adapter.is_none() && !quiet {
         terminal::warn(&format!("no GPU was found, so {} computes in software", gpu.adapter().name));
     }

@@ -64,7 +64,7 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<bool, Box<dyn std::error::Error>> {
-    let gpu = block_on(Gpu::open(&GpuOptions { adapter: options.adapter.clone(), ..GpuOptions::default() }))?;
+    let gpu = block_on(Gpu::open(&GpuOptions::default().with_adapter(options.adapter.clone())))?;
     let adapter = gpu.adapter();
     println!("adapter: {} ({}, {})", adapter.name, adapter.driver, adapter.backend);
     let (mut passed, mut failed, mut missing) = (0, 0, BTreeMap::<String, usize>::new());

@@ -36,7 +36,7 @@ fn main() -> ExitCode {
 }
 
 fn run(adapter: Option<String>, repeat: usize) -> pteron_gpu::Result<()> {
-    let gpu = block_on(Gpu::open(&GpuOptions { adapter, ..GpuOptions::default() }))?;
+    let gpu = block_on(Gpu::open(&GpuOptions::default().with_adapter(adapter)))?;
     let summary = gpu.adapter();
     println!("{} ({}, {}), {repeat} repetitions, microseconds", summary.name, summary.driver, summary.backend);
     println!("{HEADS} heads over {KV_HEADS}, {LANES} lanes, cache {CONTEXT}");

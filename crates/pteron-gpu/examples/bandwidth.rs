@@ -32,7 +32,7 @@ fn main() -> ExitCode {
 }
 
 fn run(adapter: Option<String>, megabytes: u32, only: &str) -> pteron_gpu::Result<()> {
-    let gpu = block_on(Gpu::open(&GpuOptions { adapter, ..GpuOptions::default() }))?;
+    let gpu = block_on(Gpu::open(&GpuOptions::default().with_adapter(adapter)))?;
     let summary = gpu.adapter();
     let copies = block_on(gpu.copy_bandwidth(u64::from(megabytes) << 20))?;
     println!("{} ({}, {}), tensors of {megabytes} MiB", summary.name, summary.driver, summary.backend);

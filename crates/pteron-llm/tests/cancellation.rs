@@ -11,7 +11,7 @@ use pteron_llm::{GenerationOptions, Model, ModelAssets, ModelOptions, SampleOn, 
 
 /// A tiny Llama with a context of more than 64 tokens, used with token ids alone.
 fn model() -> Model {
-    let options = GpuOptions { adapter: std::env::var("PTERON_ADAPTER").ok(), ..GpuOptions::default() };
+    let options = GpuOptions::default().with_adapter(std::env::var("PTERON_ADAPTER").ok());
     let gpu = block_on(Gpu::open(&options)).expect("tests need an adapter; the test command installs one in software");
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/llama/tiny_4w/program.pte");
     let program = Program::open(path).unwrap();

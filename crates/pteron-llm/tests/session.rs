@@ -16,7 +16,7 @@ fn root() -> PathBuf {
 }
 
 fn gpu() -> Gpu {
-    let options = GpuOptions { adapter: std::env::var("PTERON_ADAPTER").ok(), ..GpuOptions::default() };
+    let options = GpuOptions::default().with_adapter(std::env::var("PTERON_ADAPTER").ok());
     block_on(Gpu::open(&options)).expect("tests need an adapter; the test command installs one in software")
 }
 

@@ -38,7 +38,7 @@ const LEAK_SLACK: u64 = 64 << 20;
 /// The device with its own capabilities, without subgroups, and with those of a large GPU. `PTERON_ADAPTER` chooses the adapter.
 static DEVICES: LazyLock<[Gpu; 3]> = LazyLock::new(|| {
     let adapter = std::env::var("PTERON_ADAPTER").ok();
-    let options = GpuOptions { adapter, guard_bytes: Some(true), ..GpuOptions::default() };
+    let options = GpuOptions::default().with_adapter(adapter).with_guard_bytes(true);
     let gpu = block_on(Gpu::open(&options)).expect("the target needs an adapter; mesa-vulkan-drivers has one in software");
     let exact = Caps { cooperative_matrix: false, ..gpu.caps() };
     let portable = gpu.with_caps(Caps { subgroups: false, software: false, ..exact });

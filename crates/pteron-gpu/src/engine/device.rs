@@ -32,6 +32,7 @@ const BLOCKS: std::ops::Range<u64> = 4 << 20..8 << 20;
 
 /// Which adapter to use.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct GpuOptions {
     /// Part of the adapter's name, driver or backend, case-insensitive; the best adapter if absent.
     pub adapter: Option<String>,
@@ -43,6 +44,26 @@ pub struct GpuOptions {
     /// buffers is [`Error::GuardBytes`]. If absent, the environment variable `PTERON_GUARD_BYTES` decides (`0` or `1`);
     /// without it, guards are enabled on software adapters in builds with debug assertions.
     pub guard_bytes: Option<bool>,
+}
+
+impl GpuOptions {
+    /// Selects the adapter whose name, driver or backend contains this text, in any case.
+    #[must_use]
+    pub fn with_adapter(self, adapter: impl Into<Option<String>>) -> Self {
+        Self { adapter: adapter.into(), ..self }
+    }
+
+    /// Keeps compiled pipelines in a folder for later processes.
+    #[must_use]
+    pub fn with_pipeline_cache(self, folder: impl Into<Option<PathBuf>>) -> Self {
+        Self { pipeline_cache: folder.into(), ..self }
+    }
+
+    /// Places guard bytes around every storage buffer, or does not.
+    #[must_use]
+    pub fn with_guard_bytes(self, guard_bytes: impl Into<Option<bool>>) -> Self {
+        Self { guard_bytes: guard_bytes.into(), ..self }
+    }
 }
 
 /// A device and its compiled pipelines. Cheap to clone.

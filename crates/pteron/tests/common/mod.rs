@@ -17,7 +17,7 @@ pub(crate) const VOCABULARY: i64 = 256;
 
 /// Opens a separate device, so that other tests' work is not counted. `PTERON_ADAPTER` selects an adapter.
 pub(crate) fn gpu() -> Gpu {
-    let options = GpuOptions { adapter: std::env::var("PTERON_ADAPTER").ok(), ..GpuOptions::default() };
+    let options = GpuOptions::default().with_adapter(std::env::var("PTERON_ADAPTER").ok());
     block_on(Gpu::open(&options)).expect("tests need an adapter; the test command installs one in software")
 }
 
