@@ -106,14 +106,14 @@ fn a_prompt_in_any_two_pieces_is_followed_by_the_same_token() {
     let model = demo();
     let (_, mut prompt, ids) = goldens().swap_remove(0);
     prompt.extend(&ids[..18]);
-    let likeliest = |logits: Vec<f32>| (0..logits.len()).max_by(|&a, &b| logits[a].total_cmp(&logits[b])).unwrap();
+    let argmax = |logits: Vec<f32>| (0..logits.len()).max_by(|&a, &b| logits[a].total_cmp(&logits[b])).unwrap();
     let mut session = Session::new(&model).unwrap();
-    let expected = likeliest(block_on(session.logits(&prompt)).unwrap());
+    let expected = argmax(block_on(session.logits(&prompt)).unwrap());
     for split in 1..prompt.len() {
         session.rewind(0).unwrap();
         block_on(session.logits(&prompt[..split])).unwrap();
         assert_eq!(session.tokens(), &prompt[..split]);
-        assert_eq!(likeliest(block_on(session.logits(&prompt)).unwrap()), expected, "in pieces of {split} and the rest");
+        assert_eq!(argmax(block_on(session.logits(&prompt)).unwrap()), expected, "in pieces of {split} and the rest");
     }
 }
 

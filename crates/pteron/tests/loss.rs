@@ -124,7 +124,7 @@ fn a_device_lost_anywhere_in_a_load_is_an_error() {
         let (options, _) = losing(&gpu, nth);
         match block_on(program.load_streaming(&gpu, "forward", &options)) {
             Err(error) => lost::<()>(Err(error)),
-            Ok(filling) => lost(block_on(filling.finish())),
+            Ok(streaming) => lost(block_on(streaming.finish())),
         }
     }
     assert_eq!(step(&method, &mut method.new_state().unwrap(), 1, 0, 12), expected, "other devices go on");
@@ -134,29 +134,29 @@ fn a_device_lost_anywhere_in_a_load_is_an_error() {
 fn a_device_lost_while_weights_arrive_is_an_error() {
     let (program, file) = (program(), program_file());
     let options = common::tokens::sampling();
-    let write = |filling: &mut StreamingMethod, share: usize| {
-        let needs = filling.needs();
+    let write = |streaming: &mut StreamingMethod, share: usize| {
+        let needs = streaming.needs();
         for part in &needs[..needs.len() * share / 2] {
             let start = usize::try_from(part.start).unwrap();
-            filling.write(0, part.start, &file[start..][..usize::try_from(part.len).unwrap()])?;
+            streaming.write(0, part.start, &file[start..][..usize::try_from(part.len).unwrap()])?;
         }
         Ok(())
     };
     for share in 0..=2 {
         let gpu = gpu();
-        let mut filling = block_on(program.load_streaming(&gpu, "forward", &options)).unwrap();
-        write(&mut filling, share).unwrap();
+        let mut streaming = block_on(program.load_streaming(&gpu, "forward", &options)).unwrap();
+        write(&mut streaming, share).unwrap();
         gpu.destroy();
-        lost(block_on(filling.wait_idle()));
-        lost(filling.new_state());
+        lost(block_on(streaming.wait_idle()));
+        lost(streaming.new_state());
         // A write may fail or be ignored; `finish` reports the loss.
-        let _: pteron::Result<()> = write(&mut filling, 2);
-        lost(block_on(filling.finish()));
+        let _: pteron::Result<()> = write(&mut streaming, 2);
+        lost(block_on(streaming.finish()));
     }
     let gpu = gpu();
-    let mut filling = block_on(program.load_streaming(&gpu, "forward", &options)).unwrap();
-    write(&mut filling, 2).unwrap();
-    let method = block_on(filling.finish()).unwrap();
+    let mut streaming = block_on(program.load_streaming(&gpu, "forward", &options)).unwrap();
+    write(&mut streaming, 2).unwrap();
+    let method = block_on(streaming.finish()).unwrap();
     assert!(!step(&method, &mut method.new_state().unwrap(), 1, 0, 12).is_empty());
 }
 

@@ -36,20 +36,20 @@ fn begin(files: &[Vec<u8>], options: &LoadOptions) -> StreamingMethod {
 }
 
 /// Writes everything that is needed, in pieces of `piece` bytes.
-fn fill(filling: &mut StreamingMethod, files: &[Vec<u8>], piece: usize) {
-    for part in filling.needs() {
+fn fill(streaming: &mut StreamingMethod, files: &[Vec<u8>], piece: usize) {
+    for part in streaming.needs() {
         let bytes = slice(&files[part.file], part);
         for (index, bytes) in bytes.chunks(piece).enumerate() {
-            filling.write(part.file, part.start + (index * piece) as u64, bytes).unwrap();
+            streaming.write(part.file, part.start + (index * piece) as u64, bytes).unwrap();
         }
     }
 }
 
 fn streamed(files: &[Vec<u8>], piece: usize) -> Method {
-    let mut filling = begin(files, &LoadOptions::default());
-    fill(&mut filling, files, piece);
-    assert_eq!((filling.needs(), filling.take_corrupt()), (vec![], vec![]));
-    block_on(filling.finish()).unwrap()
+    let mut streaming = begin(files, &LoadOptions::default());
+    fill(&mut streaming, files, piece);
+    assert_eq!((streaming.needs(), streaming.take_corrupt()), (vec![], vec![]));
+    block_on(streaming.finish()).unwrap()
 }
 
 #[test]
@@ -82,27 +82,27 @@ fn external_data_arrives_too() {
         [folder.join("program.pte")].into_iter().chain(data).map(|path| std::fs::read(path).unwrap()).collect();
     let error = open(&files[..1]).expect_err("its constants are elsewhere").to_string();
     assert!(error.contains("external"), "{error}");
-    let mut filling = begin(&files, &LoadOptions::default());
-    assert!(filling.needs().iter().any(|part| part.file == 1) && filling.needs().iter().any(|part| part.file == 2));
-    fill(&mut filling, &files, 1000);
-    block_on(filling.finish()).unwrap();
+    let mut streaming = begin(&files, &LoadOptions::default());
+    assert!(streaming.needs().iter().any(|part| part.file == 1) && streaming.needs().iter().any(|part| part.file == 2));
+    fill(&mut streaming, &files, 1000);
+    block_on(streaming.finish()).unwrap();
 }
 
 #[test]
 fn a_damaged_constant_is_named_and_wanted_again() {
     let good = [program_file()];
-    let mut filling = begin(&good, &LoadOptions::default());
-    let part = *filling.needs().last().unwrap();
+    let mut streaming = begin(&good, &LoadOptions::default());
+    let part = *streaming.needs().last().unwrap();
     let mut bad = good.clone();
     bad[0][usize::try_from(part.start + part.len).unwrap() - 1] ^= 1;
-    fill(&mut filling, &bad, 3000);
-    let damaged = filling.take_corrupt();
+    fill(&mut streaming, &bad, 3000);
+    let damaged = streaming.take_corrupt();
     assert_eq!(damaged.len(), 1);
     let damage = &damaged[0];
     assert!(damage.key.len() == 64 && damage.part.start + damage.part.len == part.start + part.len, "{damage:?}");
-    assert_eq!((filling.needs(), filling.take_corrupt()), (vec![damage.part], vec![]));
-    fill(&mut filling, &good, 3000);
-    let method = block_on(filling.finish()).unwrap();
+    assert_eq!((streaming.needs(), streaming.take_corrupt()), (vec![damage.part], vec![]));
+    fill(&mut streaming, &good, 3000);
+    let method = block_on(streaming.finish()).unwrap();
     let whole = load(&gpu());
     let expected = step(&whole, &mut whole.new_state().unwrap(), 1, 0, 12);
     assert_eq!(step(&method, &mut method.new_state().unwrap(), 1, 0, 12), expected);
@@ -110,10 +110,10 @@ fn a_damaged_constant_is_named_and_wanted_again() {
 
 /// The program with one constant renamed to a key that is not a checksum.
 fn renamed(mut file: Vec<u8>) -> Vec<u8> {
-    let mut filling = begin(&[file.clone()], &LoadOptions::default());
-    let part = filling.needs()[0];
-    filling.write(0, part.start, &vec![0xa5; usize::try_from(part.len).unwrap()]).unwrap();
-    let key = filling.take_corrupt()[0].key.clone().into_bytes();
+    let mut streaming = begin(&[file.clone()], &LoadOptions::default());
+    let part = streaming.needs()[0];
+    streaming.write(0, part.start, &vec![0xa5; usize::try_from(part.len).unwrap()]).unwrap();
+    let key = streaming.take_corrupt()[0].key.clone().into_bytes();
     let places: Vec<usize> = (0..file.len() - key.len()).filter(|&at| file[at..].starts_with(&key)).collect();
     assert!(places.len() >= 2, "the tables and the graph have it");
     for at in places {
@@ -127,14 +127,14 @@ fn damage_that_nobody_names_is_in_what_is_unchecked() {
     let named = program_file();
     assert_eq!(begin(std::slice::from_ref(&named), &LoadOptions::default()).unchecked(), []);
     for good in [[named.clone()], [renamed(named)]] {
-        let mut filling = begin(&good, &LoadOptions::default());
-        let unchecked = filling.unchecked();
+        let mut streaming = begin(&good, &LoadOptions::default());
+        let unchecked = streaming.unchecked();
         let mut bad = good.clone();
         for part in &unchecked {
             bad[0][usize::try_from(part.start).unwrap()] ^= 1;
         }
-        fill(&mut filling, &bad, 3000);
-        assert_eq!((filling.take_corrupt(), filling.unchecked()), (vec![], vec![]), "nobody can tell");
+        fill(&mut streaming, &bad, 3000);
+        assert_eq!((streaming.take_corrupt(), streaming.unchecked()), (vec![], vec![]), "nobody can tell");
         assert_eq!(unchecked.len(), usize::from(bad != good));
     }
 }
@@ -142,15 +142,15 @@ fn damage_that_nobody_names_is_in_what_is_unchecked() {
 #[test]
 fn what_is_not_whole_is_not_run() {
     let files = [program_file()];
-    let mut filling = begin(&files, &LoadOptions::default());
-    let needs = filling.needs();
-    let (written, total) = filling.progress();
+    let mut streaming = begin(&files, &LoadOptions::default());
+    let needs = streaming.needs();
+    let (written, total) = streaming.progress();
     assert!(written == 0 && total > 0);
     for part in &needs {
-        filling.write(0, part.start, &slice(&files[0], FileRange { len: part.len - 1, ..*part })).unwrap();
+        streaming.write(0, part.start, &slice(&files[0], FileRange { len: part.len - 1, ..*part })).unwrap();
     }
-    assert!(filling.progress().0 < total);
-    match block_on(filling.finish()) {
+    assert!(streaming.progress().0 < total);
+    match block_on(streaming.finish()) {
         Err(Error::Gpu(pteron_gpu::Error::MissingConstant { .. })) => {}
         other => panic!("{other:?}"),
     }

@@ -50,45 +50,45 @@ proptest! {
     #[test]
     fn pieces_give_what_the_whole_gives(cuts in prop::collection::vec(1usize..12, 1..8), again in 0usize..30) {
         let sketch = sums();
-        let mut filling = block_on(prepared(&sketch).load_streaming(&ProgressCounter::default())).unwrap();
-        let wanted: Vec<(ConstantId, u64)> = filling.constants().collect();
+        let mut streaming = block_on(prepared(&sketch).load_streaming(&ProgressCounter::default())).unwrap();
+        let wanted: Vec<(ConstantId, u64)> = streaming.constants().collect();
         for (id, len) in wanted {
             let bytes = &sketch.constants[id.index()];
             prop_assert_eq!(len, bytes.len() as u64);
             let damaged = vec![0xff; again.min(bytes.len())];
-            filling.write(id, &damaged).unwrap();
-            filling.restart(id);
+            streaming.write(id, &damaged).unwrap();
+            streaming.restart(id);
             let (mut from, mut cut) = (0, cuts.iter().cycle());
             while from < bytes.len() {
                 let to = bytes.len().min(from + cut.next().unwrap());
-                filling.write(id, &bytes[from..to]).unwrap();
+                streaming.write(id, &bytes[from..to]).unwrap();
                 from = to;
             }
-            filling.write(id, &[9; 20]).unwrap();
+            streaming.write(id, &[9; 20]).unwrap();
         }
         block_on(gpu().wait_idle()).unwrap();
-        prop_assert_eq!(answer(&filling.finish().unwrap()), answer(&whole(&sketch)));
+        prop_assert_eq!(answer(&streaming.finish().unwrap()), answer(&whole(&sketch)));
     }
 }
 
 #[test]
 fn a_constant_that_is_not_whole_is_named() {
     let sketch = sums();
-    let mut filling = block_on(prepared(&sketch).load_streaming(&ProgressCounter::default())).unwrap();
-    let ids: Vec<ConstantId> = filling.constants().map(|(id, _)| id).collect();
+    let mut streaming = block_on(prepared(&sketch).load_streaming(&ProgressCounter::default())).unwrap();
+    let ids: Vec<ConstantId> = streaming.constants().map(|(id, _)| id).collect();
     for id in &ids {
-        filling.write(*id, &sketch.constants[id.index()]).unwrap();
+        streaming.write(*id, &sketch.constants[id.index()]).unwrap();
     }
-    filling.restart(ids[1]);
-    filling.write(ids[1], &sketch.constants[ids[1].index()][..13]).unwrap();
-    assert!(matches!(filling.finish(), Err(Error::MissingConstant { .. })));
+    streaming.restart(ids[1]);
+    streaming.write(ids[1], &sketch.constants[ids[1].index()][..13]).unwrap();
+    assert!(matches!(streaming.finish(), Err(Error::MissingConstant { .. })));
 }
 
 #[test]
 fn before_constants_come_they_are_zeros() {
-    let filling = block_on(prepared(&sums()).load_streaming(&ProgressCounter::default())).unwrap();
+    let streaming = block_on(prepared(&sums()).load_streaming(&ProgressCounter::default())).unwrap();
     let zeros: Vec<u8> = [1.0f32; 7].iter().flat_map(|value| value.to_le_bytes()).collect();
-    assert_eq!(answer(filling.incomplete()), zeros);
+    assert_eq!(answer(streaming.incomplete()), zeros);
 }
 
 /// Two states, one with a nonzero initial value. Damaged pieces leave no trace, in memory either.
@@ -99,16 +99,16 @@ fn states_start_as_the_file_has_them_after_damage_too() {
         let inputs = [TensorData::f32(dims(&[1, 1, 1, 4]), &[1.0; 4]).into()];
         block_on(loaded.call(&mut loaded.new_state().unwrap(), &inputs)).unwrap()
     };
-    let mut filling = block_on(prepared(&sketch).load_streaming(&ProgressCounter::default())).unwrap();
-    let ids: Vec<ConstantId> = filling.constants().map(|(id, _)| id).collect();
+    let mut streaming = block_on(prepared(&sketch).load_streaming(&ProgressCounter::default())).unwrap();
+    let ids: Vec<ConstantId> = streaming.constants().map(|(id, _)| id).collect();
     for _ in 0..3 {
-        filling.write(ids[0], &[7; 1024]).unwrap();
-        filling.restart(ids[0]);
+        streaming.write(ids[0], &[7; 1024]).unwrap();
+        streaming.restart(ids[0]);
     }
     for id in ids {
-        sketch.constants[id.index()].chunks(100).for_each(|piece| filling.write(id, piece).unwrap());
+        sketch.constants[id.index()].chunks(100).for_each(|piece| streaming.write(id, piece).unwrap());
     }
-    let (filled, whole) = (filling.finish().unwrap(), whole(&sketch));
+    let (filled, whole) = (streaming.finish().unwrap(), whole(&sketch));
     assert_eq!(filled.memory_bytes(), whole.memory_bytes());
     assert_eq!(outputs(&filled), outputs(&whole));
 }
