@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use pteron_gpu::engine::{Gpu, GpuOptions, Input, LoadOptions, LoadedGraph, Precision, TensorData, block_on};
+use pteron_gpu::engine::{Gpu, GpuOptions, LoadOptions, LoadedGraph, Precision, TensorData, block_on};
 use pteron_gpu::fuse::Fusions;
 use pteron_gpu::ir::{Call, DataType, Graph, Tensor, Value, ValueId};
 use pteron_gpu::shape::Dims;

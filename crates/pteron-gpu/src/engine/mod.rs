@@ -4,8 +4,8 @@
 //! groups created, all from the operators' recipes. [`State`] holds the tensors that calls change and keep (KV caches): one
 //! per conversation. A call plans, writes once, runs one compute pass in one submit, and reads live bytes back.
 
-#[cfg(not(target_arch = "wasm32"))]
 mod adapter;
+#[cfg(not(target_arch = "wasm32"))]
 mod bandwidth;
 mod binding;
 mod buffer_plan;
