@@ -39,7 +39,7 @@ pub(crate) enum Command {
     Tune(crate::tune::Tune),
     /// Lists the GPUs, the default first
     Devices(crate::devices::Devices),
-    /// Reports what a bug report needs, and whether the bundled model answers correctly here
+    /// Reports what a bug report needs, and whether the bundled model gives the expected output here
     Doctor(crate::doctor::Doctor),
 }
 

@@ -104,7 +104,7 @@ pub(crate) enum Reason {
     NoMethod { name: String, known: String },
     #[error("{}", no_such_method(name, known))]
     UnknownMethod { name: String, known: Vec<String> },
-    #[error("method {name:?} answers with a constant, which `pteron inspect` shows")]
+    #[error("method {name:?} returns a constant, which `pteron inspect` shows")]
     ConstantMethod { name: String },
     #[error("{}", choose_method(known))]
     ChooseMethod { known: Vec<String> },

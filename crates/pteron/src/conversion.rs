@@ -45,22 +45,22 @@ pub(crate) fn to_gpu(tensor: &Tensor, refused: impl Fn(String) -> Error) -> Resu
 }
 
 /// Converts an output of the GPU to the type that a method's tensor has.
-pub(crate) fn from_gpu(scalar_type: ScalarType, answer: TensorData<'static>) -> Result<Tensor> {
-    let words = || answer.bytes.chunks_exact(4);
-    let bytes = match (answer.elem, scalar_type) {
+pub(crate) fn from_gpu(scalar_type: ScalarType, output: TensorData<'static>) -> Result<Tensor> {
+    let words = || output.bytes.chunks_exact(4);
+    let bytes = match (output.elem, scalar_type) {
         (Elem::F32, ScalarType::Half) => {
-            let mut bytes = alloc::vec(answer.bytes.len() / 2)?;
+            let mut bytes = alloc::vec(output.bytes.len() / 2)?;
             let halves = words().map(|word| f16::from_f32(bytemuck::pod_read_unaligned(word)).to_le_bytes());
             halves.for_each(|half| bytes.extend_from_slice(&half));
             bytes
         }
         (Elem::I32, ScalarType::Long) => {
-            let mut bytes = alloc::vec(answer.bytes.len().saturating_mul(2))?;
+            let mut bytes = alloc::vec(output.bytes.len().saturating_mul(2))?;
             let longs = words().map(|word| i64::from(bytemuck::pod_read_unaligned::<i32>(word)).to_le_bytes());
             longs.for_each(|long| bytes.extend_from_slice(&long));
             bytes
         }
-        _ => answer.bytes.into_owned(),
+        _ => output.bytes.into_owned(),
     };
-    Tensor::new(scalar_type, &answer.dims, bytes)
+    Tensor::new(scalar_type, &output.dims, bytes)
 }

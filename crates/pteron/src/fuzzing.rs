@@ -81,8 +81,8 @@ impl DryMethod {
             let graph = self.method.graph_of.get(call.delegate).and_then(|&graph| self.graphs.get(graph));
             let Some((graph, _)) = graph else { return Err(fail(format!("has no delegate {}", call.delegate))) };
             let tensors = run.tensors(&call)?.into_iter().map(|tensor| to_gpu(tensor, fail)).collect::<Result<Vec<_>>>()?;
-            let answers = delegate(graph, &tensors)?;
-            run.take(&call, answers)?;
+            let outputs = delegate(graph, &tensors)?;
+            run.take(&call, outputs)?;
         }
         run.finish(&mut self.kept)
     }

@@ -244,9 +244,9 @@ pub(crate) async fn run(
     let given = inputs.iter().map(|input| input.bytes().len() as u64).fold(method.memory_bytes(), u64::saturating_add);
     let mut run = Interpreter::new(method, given, &state.values, inputs)?;
     while let Some(call) = run.next_call()? {
-        let answers =
+        let outputs =
             call_delegate(method, state, call.delegate, &run.tensors(&call)?, call.inputs, profiles.as_deref_mut()).await?;
-        run.take(&call, answers)?;
+        run.take(&call, outputs)?;
     }
     run.finish(&mut state.values)
 }
@@ -322,10 +322,10 @@ impl<'m> Interpreter<'m> {
     }
 
     /// Takes the outputs of a delegate.
-    pub(crate) fn take(&mut self, call: &DelegateCall<'m>, answers: Vec<TensorData<'static>>) -> Result<()> {
-        for (&id, answer) in call.outputs.iter().zip(answers) {
+    pub(crate) fn take(&mut self, call: &DelegateCall<'m>, outputs: Vec<TensorData<'static>>) -> Result<()> {
+        for (&id, output) in call.outputs.iter().zip(outputs) {
             if let Some(tensor) = self.plan.value(id).and_then(Value::as_tensor) {
-                self.values.insert(id, from_gpu(tensor.scalar_type, answer)?)?;
+                self.values.insert(id, from_gpu(tensor.scalar_type, output)?)?;
             }
         }
         self.free();

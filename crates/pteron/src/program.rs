@@ -110,12 +110,12 @@ impl Program {
     /// The outputs of a constant method; `None` if there is no such method.
     #[must_use]
     pub fn constant_method(&self, name: &str) -> Option<Vec<ConstantValue>> {
-        self.plans().find(|plan| plan.name == name && plan.is_constant()).map(answers)
+        self.plans().find(|plan| plan.name == name && plan.is_constant()).map(constant_values)
     }
 
     /// The outputs of every constant method, with its name.
     pub fn constant_outputs(&self) -> impl Iterator<Item = (&str, Vec<ConstantValue>)> {
-        self.plans().filter(|plan| plan.is_constant()).map(|plan| (plan.name.as_str(), answers(plan)))
+        self.plans().filter(|plan| plan.is_constant()).map(|plan| (plan.name.as_str(), constant_values(plan)))
     }
 
     /// The names of the constant methods.
@@ -137,7 +137,7 @@ impl Program {
 }
 
 /// The outputs of a constant method. Several outputs may refer to the same text.
-fn answers(plan: &ExecutionPlan) -> Vec<ConstantValue> {
+fn constant_values(plan: &ExecutionPlan) -> Vec<ConstantValue> {
     let mut room = MAX_CONSTANT_TEXT;
     let value = |value: &Value| match value {
         Value::Null => ConstantValue::None,

@@ -74,7 +74,7 @@ fn result(check: &Check) -> String {
     let rate = check.tokens_per_second.map(|rate| format!(" · {rate:.1} tok/s, prompts included")).unwrap_or_default();
     match check.ok {
         true => format!("{NUMBER}OK{NUMBER:#}: {counted}{load}{rate}"),
-        false => format!("{WARNING}WRONG ANSWERS{WARNING:#}: {counted}{load}{rate}; please report this"),
+        false => format!("{WARNING}WRONG OUTPUT{WARNING:#}: {counted}{load}{rate}; please report this"),
     }
 }
 
@@ -87,7 +87,7 @@ mod tests {
         let good = Check { ok: true, tokens: 72, matching: 72, load_seconds: Some(0.5), ..Check::default() };
         assert!(result(&good).ends_with(": 72 of 72 tokens are PyTorch's · loaded in 500 ms"), "{}", result(&good));
         let wrong = Check { ok: false, matching: 70, ..good };
-        assert!(result(&wrong).contains("WRONG ANSWERS") && result(&wrong).contains("70 of 72"));
+        assert!(result(&wrong).contains("WRONG OUTPUT") && result(&wrong).contains("70 of 72"));
         let failed = Check { error: Some("no adapter\u{1b}".to_owned()), ..Check::default() };
         assert!(result(&failed).contains("FAILED") && result(&failed).ends_with("no adapter\\u{1b}"));
     }

@@ -127,7 +127,7 @@ fn programs_that_cannot_be_called_so() {
     assert_eq!(sentence(ADD, &none, &["--method", "fly"]), format!("{ADD}: it has no method \"fly\"; it has forward"));
     assert_eq!(
         sentence(LLAMA, &none, &["--method", "get_vocab_size"]),
-        format!("{LLAMA}: method \"get_vocab_size\" answers with a constant, which `pteron inspect` shows")
+        format!("{LLAMA}: method \"get_vocab_size\" returns a constant, which `pteron inspect` shows")
     );
     let text = sentence(two, &none, &[]);
     assert!(text.starts_with(&format!("{two}: it has no method \"forward\"; choose one of ")), "{text}");

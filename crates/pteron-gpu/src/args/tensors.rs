@@ -154,7 +154,7 @@ impl Args<'_> {
         let tensor = self.output(name)?;
         match self.info(tensor).elem {
             found if found == elem => Ok(tensor),
-            found => Err(OpError::new(name, format!("has elements {found:?}, but the answer's are {elem:?}"))),
+            found => Err(OpError::new(name, format!("has elements {found:?}, but the result's are {elem:?}"))),
         }
     }
 

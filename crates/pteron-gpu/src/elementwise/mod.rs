@@ -273,7 +273,7 @@ impl Signature {
             }
         };
         if out != expected {
-            return Err(OpError::new("out", format!("has elements {out:?}, but the answer's are {expected:?}")));
+            return Err(OpError::new("out", format!("has elements {out:?}, but the result's are {expected:?}")));
         }
         let number = if floats { Number::Float } else { Number::Integer };
         let result = if row.result == ResultType::Bool { Computed::Bool } else { Computed::Number(number) };

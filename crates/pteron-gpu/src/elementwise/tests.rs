@@ -91,14 +91,14 @@ fn unsupported_arguments_are_rejected_by_name() {
     let text = refusal(&sketch("aten.add.Tensor", &[(F, &[4]), (B, &[4])], &int(1), (F, &[4])));
     assert!(text.contains("`other` has elements Bool, supported: [F32, I32]"), "{text}");
     let text = refusal(&sketch("aten.add.Tensor", &[(I, &[4]), (I, &[4])], &int(1), (F, &[4])));
-    assert!(text.contains("`out` has elements F32, but the answer's are I32"), "{text}");
+    assert!(text.contains("`out` has elements F32, but the result's are I32"), "{text}");
     let half = vec![Value::Double(0.5)];
     let text = refusal(&sketch("aten.add.Tensor", &[(I, &[4]), (I, &[4])], &half, (I, &[4])));
-    assert!(text.contains("`out` has elements I32, but the answer's are F32"), "{text}");
+    assert!(text.contains("`out` has elements I32, but the result's are F32"), "{text}");
     let text = refusal(&sketch("aten.where.self", &[(F, &[4]), (F, &[4]), (F, &[4])], &[], (F, &[4])));
     assert!(text.contains("`condition` has elements F32"), "{text}");
     let text = refusal(&sketch("aten.eq.Tensor", &[(F, &[4]), (F, &[4])], &[], (F, &[4])));
-    assert!(text.contains("`out` has elements F32, but the answer's are Bool"), "{text}");
+    assert!(text.contains("`out` has elements F32, but the result's are Bool"), "{text}");
     let text = refusal(&sketch("aten.mul.Tensor", &[(F, &[4]), (F, &[3])], &[], (F, &[4])));
     assert!(text.contains("`other` is [3], which cannot be broadcast with [4]"), "{text}");
 }

@@ -47,7 +47,7 @@ pub(super) fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
     for &out in &outs {
         let found = args.info(out).elem;
         if found != info.elem {
-            return Err(OpError::new("out", format!("has elements {found:?}, but the answer's are {:?}", info.elem)));
+            return Err(OpError::new("out", format!("has elements {found:?}, but the result's are {:?}", info.elem)));
         }
     }
     Ok(Box::new(Split { from, sizes, axis, elem: info.elem, outs }))

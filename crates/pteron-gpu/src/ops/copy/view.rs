@@ -237,9 +237,9 @@ fn follow_run(from: &Dims, froms: &[usize], to: &Dims, tos: &[usize], live: &Dim
     if changed == 0 {
         return tos.first().map(|&axis| (axis, to[axis]));
     }
-    let mut answers = tos.iter().filter_map(follows);
-    let answer = answers.next();
-    if answers.next().is_some() { None } else { answer }
+    let mut candidates = tos.iter().filter_map(follows);
+    let candidate = candidates.next();
+    if candidates.next().is_some() { None } else { candidate }
 }
 
 #[cfg(test)]

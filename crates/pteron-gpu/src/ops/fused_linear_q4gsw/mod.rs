@@ -255,7 +255,7 @@ impl Op for FusedLinearOp {
     fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError> {
         let Shape { outputs, x_row, addend_row, .. } = self.shape(cx)?;
         let k = self.weights.k as usize;
-        let mut answers: Vec<Vec<f32>> = vec![Vec::new(); outputs.len()];
+        let mut results: Vec<Vec<f32>> = vec![Vec::new(); outputs.len()];
         let values: Vec<Vec<f64>> = self.weights.list().iter().map(|matrix| matrix.values(tensors)).collect();
         let rows = tensors.f32(self.x).chunks_exact(k).skip(x_row as usize);
         for row in rows.take_while(|_| outputs[0].count() > 0) {
@@ -269,13 +269,13 @@ impl Op for FusedLinearOp {
                 let up = products.pop().unwrap_or_default();
                 products[0].iter_mut().zip(up).for_each(|(gate, up)| *gate *= up / (1.0 + (-*gate).exp()));
             }
-            let added = addend_row as usize * products[0].len() + answers[0].len();
+            let added = addend_row as usize * products[0].len() + results[0].len();
             if let Some(addend) = self.addend.map(|addend| &tensors.f32(addend)[added..]) {
                 products[0].iter_mut().zip(addend).for_each(|(product, &addend)| *product += f64::from(addend));
             }
-            answers.iter_mut().zip(products).for_each(|(all, row)| all.extend(row.into_iter().map(to_f32)));
+            results.iter_mut().zip(products).for_each(|(all, row)| all.extend(row.into_iter().map(to_f32)));
         }
-        for ((&out, dims), data) in self.outputs.iter().zip(outputs).zip(answers) {
+        for ((&out, dims), data) in self.outputs.iter().zip(outputs).zip(results) {
             tensors.set(out, dims, HostData::F32(data));
         }
         Ok(())

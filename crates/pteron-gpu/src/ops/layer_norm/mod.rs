@@ -58,7 +58,7 @@ fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
     }
     let outputs = args.outputs("out", 3)?;
     if let Some(&other) = outputs.iter().find(|&&output| args.info(output).elem != Elem::F32) {
-        return Err(OpError::new("out", format!("has elements {:?}, but the answer's are F32", args.info(other).elem)));
+        return Err(OpError::new("out", format!("has elements {:?}, but the result's are F32", args.info(other).elem)));
     }
     let [out, mean, rstd] = outputs[..] else { return Err(OpError::new("out", "is not three tensors")) };
     Ok(Box::new(LayerNorm { x, normalized_shape, weight, bias, eps, out, mean, rstd }))

@@ -328,5 +328,5 @@ fn bad_arguments_are_rejected() {
     let (x, out) = (index.input(FLOAT, &[4, 5]), index.tensor(FLOAT, &[4]));
     let (dim, keep) = (index.int(1), index.value(Value::Bool(false)));
     index.call(ARGMAX, &[x, dim, keep, out]);
-    assert!(refusal(&index).contains("`out` has elements F32, but the answer's are I32"));
+    assert!(refusal(&index).contains("`out` has elements F32, but the result's are I32"));
 }
