@@ -238,7 +238,7 @@ fn bad_prompts_and_unfit_programs_are_rejected() {
     assert!(error.contains("the tokenizer has 6144 tokens, but the program has logits for 256"), "{error}");
     let program = Program::open(root().join("fixtures/ops/linear_bias/program.pte")).unwrap();
     let error = block_on(Model::load(&gpu(), &program, bytes(), &ModelOptions::default())).unwrap_err().to_string();
-    assert!(error.contains("must take tokens and a position"), "{error}");
+    assert!(error.contains("must take tokens [1, S] and a position [1]"), "{error}");
 }
 
 #[test]
