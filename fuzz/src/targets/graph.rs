@@ -23,8 +23,10 @@ use memory::{check_memory, check_plans};
 
 /// Heap bytes per byte of a graph's encoding.
 const HEAP_FACTOR: u64 = 64;
-/// Heap bytes beyond that, which the budgets of `pteron-gpu` grant to any graph.
-const HEAP_SLACK: u64 = 4 << 20;
+/// Heap bytes beyond that.
+const HEAP_SLACK: u64 = 1 << 20;
+/// Heap bytes per dispatch of the plans at the bounds: the target holds up to four plans at a time, two of each graph.
+const HEAP_PER_DISPATCH: u64 = 4 * 256;
 /// Allocations per byte of a graph's encoding.
 const WORK_FACTOR: u64 = 16;
 /// Allocations beyond that.
@@ -67,10 +69,15 @@ pub fn run(bytes: &[u8]) -> Outcome {
         return "refused by the reader";
     }
     let said = said(&sketch.graph);
-    let mut outcome = "";
-    let used = allocations(|| outcome = planned_at_shapes(&sketch, &mut cursor));
-    let (heap, work) = (HEAP_SLACK + HEAP_FACTOR * said, WORK_SLACK + WORK_FACTOR * said);
-    assert!(used.bytes_max <= heap, "{} bytes on the heap for a graph of {said}", used.bytes_max);
+    let (mut outcome, mut dispatches) = ("", 0);
+    let used = allocations(|| outcome = planned_at_shapes(&sketch, &mut cursor, &mut dispatches));
+    let heap = HEAP_SLACK + HEAP_FACTOR * said + HEAP_PER_DISPATCH * dispatches;
+    let work = WORK_SLACK + WORK_FACTOR * said;
+    assert!(
+        used.bytes_max <= heap,
+        "{} bytes on the heap for a graph of {said} and {dispatches} dispatches",
+        used.bytes_max
+    );
     assert!(used.count_total <= work, "{} allocations for a graph of {said}", used.count_total);
     outcome
 }
@@ -168,7 +175,7 @@ fn refused(error: &pteron_gpu::Error, later: bool) {
     assert!(later || !matches!(error, pteron_gpu::Error::OutOfBounds { .. }), "{error}");
 }
 
-fn planned_at_shapes(sketch: &Sketch, cursor: &mut Cursor<'_>) -> Outcome {
+fn planned_at_shapes(sketch: &Sketch, cursor: &mut Cursor<'_>, dispatches: &mut u64) -> Outcome {
     let graph = match sketch.decode(&Fusions::NONE) {
         Ok(graph) => graph,
         Err(error) => {
@@ -190,6 +197,7 @@ fn planned_at_shapes(sketch: &Sketch, cursor: &mut Cursor<'_>) -> Outcome {
     };
     let both = Planned::at_bounds(&fused, &bounds(&fused), caps);
     let both = both.unwrap_or_else(|error| panic!("refused at its bounds once it is fused: {error}"));
+    *dispatches = planned.plans().iter().map(|plan| plan.steps.len() as u64).sum();
     let (mut plain, mut both) = (Case::new(&graph, planned, caps), Case::new(&fused, both, caps));
     let first = CallInputs::new(&graph, sketch, cursor);
     let second = CallInputs::new(&graph, sketch, cursor);
