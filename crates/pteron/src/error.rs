@@ -141,3 +141,25 @@ impl From<pteron_gpu::Error> for Error {
 
 /// The result of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The sentences of these variants stand in both crates.
+    #[test]
+    fn errors_of_the_gpu_keep_their_sentence() {
+        use pteron_gpu::Error as E;
+        let errors: [fn() -> E; 6] = [
+            || E::Misuse("one state is used by two methods".to_owned()),
+            || E::UnknownOperator { name: "aten.\nmystery".to_owned(), index: 3 },
+            || E::TooLarge { what: "the model".to_owned(), need: 9, limit: 8, by: "the budget" },
+            || E::OutOfMemory("a buffer of 9 bytes".to_owned()),
+            || E::Lost("it was destroyed".to_owned()),
+            || E::NoAdapter("was found".to_owned()),
+        ];
+        for error in errors {
+            assert_eq!(Error::from(error()).to_string(), error().to_string());
+        }
+    }
+}
