@@ -90,7 +90,7 @@ describe('a damaged download', () => {
   });
 });
 
-describe('an address with nothing behind it', () => {
+describe('an address without a file', () => {
   let server;
   before(async () => (server = await serveChat()));
   after(() => server.close());

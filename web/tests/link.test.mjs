@@ -77,7 +77,7 @@ describe('a link with a model of another site', () => {
     assert.deepEqual(other.asked(), []);
   });
 
-  test('what is no address of a file leads nowhere', async () => {
+  test('a link without the address of a file is ignored', async () => {
     for (const address of ['javascript:alert(1)', 'data:text/html,<script>alert(1)</script>', `http://user:word@${new URL(other.url).host}/model.pte`]) {
       const asked = await Chat.open(server, { path: link(address) });
       await asked.part('notice').waitFor();

@@ -20,39 +20,39 @@ function someCases() {
   return first.filter((_, i) => i % 5 === 0);
 }
 
-/** Runs calls of one program in the page, on one state; each answer's tensors, their bytes in base64. */
+/** Runs calls of one program in the page, on one state; the output tensors of each call, their bytes in base64. */
 async function callInPage(page, program, calls) {
-  const answers = await page.evaluate(async ({ program, calls }) => {
+  const results = await page.evaluate(async ({ program, calls }) => {
     const arrays = {
       float32: Float32Array, float64: Float64Array, float16: Uint16Array, int64: BigInt64Array, int32: Int32Array, int8: Int8Array, uint8: Uint8Array, bool: Uint8Array,
     };
     const model = await window.pteron.Model.load(program, { cache: false, tokenizer: false });
     const state = model.state();
-    const answers = [];
+    const results = [];
     for (const inputs of calls) {
       const tensors = await Promise.all(inputs.map(async ({ path, dtype, shape }) => (
         { dtype, shape, data: new arrays[dtype]((await window.bytesOf(path)).buffer) })));
       const outputs = await model.call(tensors, { state });
-      answers.push(outputs.map(({ dtype, shape, data }) => {
+      results.push(outputs.map(({ dtype, shape, data }) => {
         const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
         return { dtype, shape: [...shape], base64: btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join('')) };
       }));
     }
     await model.dispose();
-    return answers;
+    return results;
   }, { program, calls });
-  return answers.map((outputs) => outputs.map(({ base64, ...output }) => ({ ...output, bytes: Buffer.from(base64, 'base64') })));
+  return results.map((outputs) => outputs.map(({ base64, ...output }) => ({ ...output, bytes: Buffer.from(base64, 'base64') })));
 }
 
-/** Compares a program's calls with PyTorch's answers in `folder` of the fixtures. */
+/** Compares a program's calls with PyTorch's outputs in `folder` of the fixtures. */
 async function compare(page, folder, program, calls, tolerances, name) {
   const at = (path) => `/fixtures/${folder}/${path}`;
   const inputs = calls.map((call) => call.inputs.map((input) => ({ ...input, path: at(input.path) })));
-  const answers = await callInPage(page, at(program), inputs);
+  const outputs = await callInPage(page, at(program), inputs);
   for (const [i, call] of calls.entries()) {
     for (const golden of call.goldens) {
       const bytes = readFileSync(join(fixturesFolder, folder, golden.path));
-      assertClose(answers[i][golden.output_index], { ...golden, bytes }, tolerances, `${name}, call ${i}`);
+      assertClose(outputs[i][golden.output_index], { ...golden, bytes }, tolerances, `${name}, call ${i}`);
     }
   }
 }
@@ -69,7 +69,7 @@ describe('the npm package', () => {
     console.log(`adapter: ${support.adapter.name}, ${support.adapter.features.join(' ')}`);
   });
 
-  test('gives the answers of PyTorch, operator by operator, at live shapes', async () => {
+  test('matches PyTorch, operator by operator, at live shapes', async () => {
     const cases = someCases();
     assert.ok(cases.length >= 20);
     for (const { name, pte, calls, atol, rtol } of cases) await compare(bare.page, 'ops', pte, calls, { atol, rtol }, name);
@@ -175,9 +175,9 @@ describe('the npm package', () => {
         } catch (error) { postMessage({ error: String(error) }); }
       };`;
       const worker = new Worker(URL.createObjectURL(new Blob([code], { type: 'text/javascript' })), { type: 'module' });
-      const answer = new Promise((resolve) => (worker.onmessage = ({ data }) => resolve(data)));
+      const result = new Promise((resolve) => (worker.onmessage = ({ data }) => resolve(data)));
       worker.postMessage({ base: location.origin, prompt });
-      return answer;
+      return result;
     }, { prompt });
     assert.equal(told.error, undefined);
     assert.deepEqual(told.tokens, ids.slice(0, 4));

@@ -9,7 +9,7 @@ import { after, before, describe, test } from 'node:test';
 import { assertQuiet, picture, sharedBrowser } from './browser.mjs';
 import { assertNarrow, assertReachable, pictures } from './access.mjs';
 import { Chat, MODEL, PATIENCE, serveChat } from './chat.mjs';
-import { demoFolder, nativeAnswer } from './setting.mjs';
+import { demoFolder, nativeGeneration } from './setting.mjs';
 
 const goldens = JSON.parse(readFileSync(join(demoFolder, 'goldens.json'), 'utf8')).prompts;
 const size = statSync(join(demoFolder, 'model.pte')).size;
@@ -20,7 +20,7 @@ const TEXTS = [[0, 32], [2, 32], [3, 32]];
 /** What the command writes, one text after the other, while the browser is busy with other things. */
 async function nativeTexts() {
   const texts = [];
-  for (const [which, length] of TEXTS) texts.push((await nativeAnswer(goldens[which].prompt, length)).tokens);
+  for (const [which, length] of TEXTS) texts.push((await nativeGeneration(goldens[which].prompt, length)).tokens);
   return texts;
 }
 

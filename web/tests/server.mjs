@@ -26,8 +26,8 @@ const TYPES = {
 const NOTHING = Object.freeze({ requests: 0, bytes: 0, ranges: [] });
 
 /**
- * What a path can suffer:
- * @typedef {object} CorruptConstant
+ * A fault of the server, for one path:
+ * @typedef {object} ServerFault
  * @property {number} [status]          answers with this status and no file
  * @property {string} [location]        with a status of 302: where it sends the request on to
  * @property {number} [delay]           waits this many milliseconds before it answers
@@ -45,7 +45,7 @@ export async function startServer(mounts) {
   const faults = new Map();
   const seen = new Map();
   const server = createServer((request, response) => {
-    answer({ mounts, faults, seen }, request, response).catch((error) => {
+    respond({ mounts, faults, seen }, request, response).catch((error) => {
       // A client that went away is what some tests are about.
       if (!response.headersSent) response.writeHead(500).end(String(error));
       else response.destroy();
@@ -68,7 +68,7 @@ export async function startServer(mounts) {
   };
 }
 
-async function answer({ mounts, faults, seen }, request, response) {
+async function respond({ mounts, faults, seen }, request, response) {
   const path = decodeURIComponent(new URL(request.url, 'http://localhost').pathname);
   const count = seen.get(path) ?? { requests: 0, bytes: 0, ranges: [] };
   seen.set(path, count);
@@ -92,7 +92,7 @@ async function answer({ mounts, faults, seen }, request, response) {
   await send(found, fault, { start, end, count, response, faults, path });
 }
 
-/** The file or text behind a path. */
+/** The file or text of a path. */
 async function find(mounts, path) {
   const prefix = Object.keys(mounts).filter((prefix) => path.startsWith(prefix)).sort((a, b) => b.length - a.length)[0];
   if (prefix === undefined) return null;

@@ -47,9 +47,9 @@ export async function pteron(...args) {
   return stdout;
 }
 
-/** What the command goes on with from a prompt, with greedy decoding. */
-export async function nativeAnswer(prompt, tokens) {
+/** Generates with the command, with greedy decoding. */
+export async function nativeGeneration(prompt, tokens) {
   const model = join(demoFolder, 'model.pte');
-  const answer = await pteron('run', '--quiet', '--adapter', 'swiftshader', '--model', model, '--json', '-t', '0', '-n', String(tokens), prompt);
-  return JSON.parse(answer);
+  const output = await pteron('run', '--quiet', '--adapter', 'swiftshader', '--model', model, '--json', '-t', '0', '-n', String(tokens), prompt);
+  return JSON.parse(output);
 }

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 
 import { closeBrowser, sharedBrowser } from './browser.mjs';
 import { Chat, serveChat } from './chat.mjs';
-import { artifacts, nativeAnswer } from './setting.mjs';
+import { artifacts, nativeGeneration } from './setting.mjs';
 
 const ROUNDS = 3;
 const TOKENS = 32;
@@ -18,7 +18,7 @@ const DEMAND = 0.7;
 const median = (values) => [...values].sort((a, b) => a - b)[values.length >> 1];
 
 async function native() {
-  const { speed, tokens, adapter } = await nativeAnswer(PROMPT, TOKENS);
+  const { speed, tokens, adapter } = await nativeGeneration(PROMPT, TOKENS);
   // As the page and the command's own line count: the first token comes with the prompt.
   return { adapter, tokens, rate: (speed.generated_tokens - 1) / speed.generation_seconds };
 }

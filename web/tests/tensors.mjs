@@ -1,4 +1,4 @@
-// PyTorch's answers, and how close another answer must be.
+// Comparison of tensors with PyTorch's outputs.
 
 import assert from 'node:assert/strict';
 
@@ -13,7 +13,7 @@ const ARRAYS = {
   bool: Uint8Array,
 };
 
-/** The value behind the bits of a 16-bit float. */
+/** The value of the bits of a 16-bit float. */
 function fromHalf(bits) {
   const sign = bits & 0x8000 ? -1 : 1;
   const exponent = (bits >> 10) & 31;

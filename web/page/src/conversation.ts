@@ -13,8 +13,8 @@ export interface Stats {
 }
 
 /** Prefill yields the first token, so decode speed counts from there. */
-export function tokensPerSecond(tokens: number, secondsBehindFirst: number): number | null {
-  return tokens > 1 && secondsBehindFirst > 0 ? (tokens - 1) / secondsBehindFirst : null;
+export function tokensPerSecond(tokens: number, secondsAfterFirst: number): number | null {
+  return tokens > 1 && secondsAfterFirst > 0 ? (tokens - 1) / secondsAfterFirst : null;
 }
 
 export type AnswerState = "writing" | "interrupted" | "failed" | GenerateResult["finish"];

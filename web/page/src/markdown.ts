@@ -123,9 +123,9 @@ function readHeading(line: Line): Read | null {
   const { text, at, next } = line;
   const level = headingLevel(text);
   if (level === 0) return null;
-  const behind = text.slice(indentOf(text) + level);
-  const title = withoutHashes(behind).trimStart();
-  const begin = text.length - behind.trimStart().length;
+  const rest = text.slice(indentOf(text) + level);
+  const title = withoutHashes(rest).trimStart();
+  const begin = text.length - rest.trimStart().length;
   return { content: { kind: "heading", level, children: inline(title, at + begin) }, to: endOf(line), next };
 }
 
@@ -182,8 +182,8 @@ function markWidth(text: string, at: number): number {
   if (mark === "-" || mark === "*" || mark === "+") return 1;
   let digits = 0;
   while (digits < 9 && text[at + digits]! >= "0" && text[at + digits]! <= "9") digits += 1;
-  const behind = text[at + digits];
-  return digits > 0 && (behind === "." || behind === ")") ? digits + 1 : 0;
+  const next = text[at + digits];
+  return digits > 0 && (next === "." || next === ")") ? digits + 1 : 0;
 }
 
 function skipSpaces(text: string, at: number): number {

@@ -37,7 +37,7 @@ export interface TokenNote {
   text: string;
 }
 
-export interface Answered {
+export interface GenerateReply {
   result: GenerateResult;
   wasmBytes: number;
 }
@@ -61,7 +61,7 @@ export interface Calls {
   support: { args: null; result: Support; note: never };
   inspect: { args: { source: ModelSource }; result: Inspection; note: never };
   load: { args: { source: ModelSource }; result: ModelFacts; note: Progress };
-  generate: { args: { prompt: Prompt; options: GenerateOptions }; result: Answered; note: TokenNote };
+  generate: { args: { prompt: Prompt; options: GenerateOptions }; result: GenerateReply; note: TokenNote };
   profile: { args: { steps: number }; result: ProfileReport; note: never };
   cached: { args: null; result: Cached[]; note: never };
   forget: { args: { url: string }; result: null; note: never };

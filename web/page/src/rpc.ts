@@ -99,7 +99,7 @@ export type Handlers = {
 export function serve(port: Port<Event, Request>, handlers: Handlers): void {
   const running = new Map<number, AbortController>();
 
-  async function answer<K extends CallName>(call: K, id: number, args: Calls[K]["args"]): Promise<void> {
+  async function respond<K extends CallName>(call: K, id: number, args: Calls[K]["args"]): Promise<void> {
     const controller = new AbortController();
     running.set(id, controller);
     try {
@@ -117,7 +117,7 @@ export function serve(port: Port<Event, Request>, handlers: Handlers): void {
   port.addEventListener("message", ({ data }) => {
     if (!isMessage(data)) return;
     if (data.kind === "abort") running.get(data.id)?.abort();
-    else void answer(data.kind, data.id, data.args);
+    else void respond(data.kind, data.id, data.args);
   });
 }
 

@@ -3,7 +3,7 @@
 import { Model, cache, support, wasmBytes, type GenerateOptions, type LoadOptions, type Prompt as PackagePrompt, type Session } from "pteron";
 import { factsOf } from "./facts.js";
 import { group } from "./profile.js";
-import type { Answered, Calls, Event, Inspection, ModelFacts, TokenNote, ProfileReport, Prompt, Request } from "./protocol.js";
+import type { GenerateReply, Calls, Event, Inspection, ModelFacts, TokenNote, ProfileReport, Prompt, Request } from "./protocol.js";
 import { serve, type Port } from "./rpc.js";
 import type { ModelSource } from "./source.js";
 
@@ -115,7 +115,7 @@ const inTurn = queue();
 /** Two loads at once would need the memory of three models, and the last request might not be the model that stays. */
 const oneLoad = queue();
 
-async function generate(prompt: Prompt, options: GenerateOptions, signal: AbortSignal, note: (piece: TokenNote) => void): Promise<Answered> {
+async function generate(prompt: Prompt, options: GenerateOptions, signal: AbortSignal, note: (piece: TokenNote) => void): Promise<GenerateReply> {
   signal.throwIfAborted();
   const { session } = current();
   const generation = session.generate(promptOf(prompt), options);

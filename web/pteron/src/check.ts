@@ -1,6 +1,6 @@
 import { untilAborted } from "./abort.js";
 import type { Engine, Gpu, Head, HeadInfo, LoaderOptions } from "./engine.js";
-import { engineCall, engineWait, freeBehind } from "./engine-call.js";
+import { engineCall, engineWait, freeAfterCalls } from "./engine-call.js";
 import { PteronError } from "./errors.js";
 import { formatBytes } from "./format.js";
 import { sharedGpu } from "./gpu.js";
@@ -105,11 +105,11 @@ async function benchmark(
 ): Promise<number | null> {
   const loader = await openLoader(Loader, gpu, head, options, signal);
   try {
-    if (!options.chooseTokens) return null;
+    if (!options.languageModel) return null;
     const { tokensPerSecond } = await engineWait({ call: () => loader.benchmark(BENCHMARK_SECONDS), uses: [loader], signal });
     return tokensPerSecond;
   } finally {
-    void freeBehind(loader);
+    void freeAfterCalls(loader);
   }
 }
 

@@ -90,7 +90,7 @@ function borrow(thing: Freed, work: Promise<unknown>): void {
 }
 
 /** Frees an object of the engine after the calls that use it. A failure to free one object does not affect others. */
-export async function freeBehind(thing: Freed): Promise<void> {
+export async function freeAfterCalls(thing: Freed): Promise<void> {
   const work = borrowed.get(thing);
   if (work) await work;
   if (stopped) return;

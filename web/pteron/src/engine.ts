@@ -71,7 +71,7 @@ export type KvDtype = "f16" | "f32";
 
 export interface LoaderOptions {
   method?: string;
-  chooseTokens?: boolean;
+  languageModel?: boolean;
   maxPrefill?: number;
   memoryBudget?: number;
   kvDtype?: KvDtype;

@@ -20,7 +20,7 @@ export class Generation implements AsyncIterable<GeneratedToken> {
   /** Tokens that were generated and not yet read. */
   readonly #ready: GeneratedToken[] = [];
   /** Set while the engine waits to be told whether to continue. */
-  #answer: ((goOn: boolean) => void) | undefined;
+  #resume: ((goOn: boolean) => void) | undefined;
   /** Set while a reader waits for a token. */
   #wake: (() => void) | undefined;
   /** Serves concurrent reads in order. */
@@ -55,12 +55,12 @@ export class Generation implements AsyncIterable<GeneratedToken> {
     this.#ready.push(token);
     this.#wake?.();
     if (this.#running && !this.#reading) return Promise.resolve(true);
-    return new Promise((resolve) => (this.#answer = resolve));
+    return new Promise((resolve) => (this.#resume = resolve));
   }
 
   #reply(goOn: boolean): void {
-    this.#answer?.(goOn);
-    this.#answer = undefined;
+    this.#resume?.(goOn);
+    this.#resume = undefined;
   }
 
   #halt(): void {

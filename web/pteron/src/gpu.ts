@@ -1,5 +1,5 @@
 import type { AdapterSummary, Gpu } from "./engine.js";
-import { engineCall, freeBehind } from "./engine-call.js";
+import { engineCall, freeAfterCalls } from "./engine-call.js";
 import { PteronError } from "./errors.js";
 import { engine } from "./wasm.js";
 
@@ -30,7 +30,7 @@ async function open(): Promise<OpenGpu> {
   let gone: string | undefined;
   const lost = engineCall(() => gpu.lost()).then((reason) => {
     gone = reason;
-    void freeBehind(gpu);
+    void freeAfterCalls(gpu);
     return { reason };
   });
   const live = () => {

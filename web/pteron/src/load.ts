@@ -1,5 +1,5 @@
 import type { DataHead, Engine, CorruptConstant, Gpu, Head, HeadInfo, Loader, LoaderOptions } from "./engine.js";
-import { engineCall, engineWait, freeBehind } from "./engine-call.js";
+import { engineCall, engineWait, freeAfterCalls } from "./engine-call.js";
 import { FileChanged, FileError, PteronError } from "./errors.js";
 import { type Digests, IntegrityError, readBlocks, readChecked } from "./integrity.js";
 import { type FetchOptions, openSource, optionsFor, urlOf } from "./open.js";
@@ -60,7 +60,7 @@ export async function withProgram<T>(
     } catch (error) {
       if (!(await recovery.worthAnotherTry(error, files))) throw error;
     } finally {
-      if (head) void freeBehind(head);
+      if (head) void freeAfterCalls(head);
       for (const file of files) file.close();
     }
   }
@@ -121,7 +121,7 @@ async function readHead(engine: Engine, files: readonly ByteSource[], digests: D
     if (others.length) await readTables(head, program, digests, signal);
     return { head, info: named(program, () => head.info()) };
   } catch (error) {
-    void freeBehind(head);
+    void freeAfterCalls(head);
     throw error;
   }
 }
@@ -132,7 +132,7 @@ async function attach(engine: Engine, head: Head, file: ByteSource, digests: Dig
   try {
     await readTables(data, file, digests, signal);
   } catch (error) {
-    void freeBehind(data);
+    void freeAfterCalls(data);
     throw error;
   }
   named(file, () => head.attach(data));
@@ -192,7 +192,7 @@ export function openLoader(
   options: LoaderOptions,
   signal: AbortSignal | undefined,
 ): Promise<Loader> {
-  const late = (loader: Loader) => void freeBehind(loader);
+  const late = (loader: Loader) => void freeAfterCalls(loader);
   return engineWait({ call: () => type.open(gpu, head, options), uses: [gpu, head], signal, late });
 }
 

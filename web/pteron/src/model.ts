@@ -4,7 +4,7 @@ import { check, type CheckOptions, type Fit, writesText } from "./check.js";
 import { makeDisposable } from "./disposable.js";
 import type { ChatMessage, Engine, Freed, Gpu, Llm, LlmInfo, MemoryUse, Method } from "./engine.js";
 import type { Profile, TensorSpec } from "./engine.js";
-import { engineCall, engineWait, freeBehind } from "./engine-call.js";
+import { engineCall, engineWait, freeAfterCalls } from "./engine-call.js";
 import { PteronError } from "./errors.js";
 import { type AdapterInfo, type DeviceLost, type OpenGpu, sharedGpu } from "./gpu.js";
 import { fill, openLoader, type OpenProgram, withProgram } from "./load.js";
@@ -57,7 +57,7 @@ export class State {
 
   /** Frees it after the calls that use it. Resolves when that is done. */
   dispose(): Promise<void> {
-    return (this.#disposed ??= this.#leave(this).then(() => freeBehind(this.raw)));
+    return (this.#disposed ??= this.#leave(this).then(() => freeAfterCalls(this.raw)));
   }
 
   static {
@@ -177,7 +177,7 @@ export class Model {
       try {
         return await engineCall(() => work(method, used, raw));
       } finally {
-        if (!state) await freeBehind(used);
+        if (!state) await freeAfterCalls(used);
       }
     });
     this.#calls = turn.catch(() => {});
@@ -205,8 +205,8 @@ export class Model {
     await this.#calls;
     await Promise.all([...this.#states].map((state) => state.dispose()));
     const { llm, method } = this.#parts;
-    if (llm) await freeBehind(llm);
-    if (method) await freeBehind(method);
+    if (llm) await freeAfterCalls(llm);
+    if (method) await freeAfterCalls(method);
   }
 
   static {
@@ -264,11 +264,11 @@ async function loadMethod(
     await fill(loader, program, meter, signal);
     signal?.throwIfAborted();
   } catch (error) {
-    void freeBehind(loader);
+    void freeAfterCalls(loader);
     throw error;
   }
   // Finishing consumes the loader, whether it succeeds or not.
-  return engineWait({ call: () => loader.finish(), uses: [], signal, late: (method) => void freeBehind(method) });
+  return engineWait({ call: () => loader.finish(), uses: [], signal, late: (method) => void freeAfterCalls(method) });
 }
 
 function assemble(

@@ -21,7 +21,7 @@ export function loaderOptions(info: HeadInfo, options: MethodOptions, writesText
   const { maxPrefill, memoryBudget, exact } = options;
   const kvDtype = options.kvDtype ?? (options.halfCache ? "f16" : undefined);
   const method = options.method ?? info.languageModel?.method;
-  return defined({ method, maxPrefill, memoryBudget, kvDtype, exact, chooseTokens: writesText });
+  return defined({ method, maxPrefill, memoryBudget, kvDtype, exact, languageModel: writesText });
 }
 
 /** Drops options that are undefined: the engine would reject them as values of a wrong type. */

@@ -1,7 +1,7 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 import type { ChatMessage, LlmSession, PartialChat, GeneratedToken, Profile, SamplingOptions } from "./engine.js";
 import { makeDisposable } from "./disposable.js";
-import { engineCall, freeBehind } from "./engine-call.js";
+import { engineCall, freeAfterCalls } from "./engine-call.js";
 import { PteronError } from "./errors.js";
 import { Generation } from "./generation.js";
 import { defined } from "./options.js";
@@ -130,7 +130,7 @@ export class Session {
   async #close(): Promise<void> {
     await this.#generation?.stop();
     await this.#work?.catch(() => {});
-    await freeBehind(this.#llm);
+    await freeAfterCalls(this.#llm);
     this.#closed(this);
   }
 

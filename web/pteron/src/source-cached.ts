@@ -8,8 +8,8 @@ export class CachedSource implements ByteSource {
   readonly remote = true;
   readonly #server: UrlSource;
   readonly #store: FileStore;
-  /** Set when the tables are known and the whole file is read. Before that, only single ranges are fetched. */
-  #filling = false;
+  /** Set when the tables are known and the whole file is read in order. Before that, single ranges are fetched and not cached. */
+  #sequential = false;
   /** Whether parts from an earlier visit are cached. */
   readonly #old: boolean;
   #usedCache = false;
@@ -49,19 +49,19 @@ export class CachedSource implements ByteSource {
       const blob = fresh ? null : await this.#store.read(part);
       if (blob) {
         this.#usedCache = this.#old;
-        yield* this.#kept(blob, part * PART, at, partEnd, signal);
+        yield* this.#readCached(blob, part * PART, at, partEnd, signal);
         at = partEnd;
         continue;
       }
       const last = this.#lastMissing(part, end, fresh);
       const stop = Math.min(end, (last + 1) * PART);
-      if (this.#filling && this.#store.keeps) yield* this.#fill(part, last, at, stop, signal, fresh);
+      if (this.#sequential && this.#store.keeps) yield* this.#fetchParts(part, last, at, stop, signal, fresh);
       else yield* this.#server.read(at, stop, signal, fresh);
       at = stop;
     }
   }
 
-  async *#kept(blob: Blob, base: number, start: number, end: number, signal?: AbortSignal): AsyncGenerator<Chunk> {
+  async *#readCached(blob: Blob, base: number, start: number, end: number, signal?: AbortSignal): AsyncGenerator<Chunk> {
     for (let at = start; at < end; at += CHUNK) {
       const slice = blob.slice(at - base, Math.min(at + CHUNK, end) - base);
       const bytes = new Uint8Array(await slice.arrayBuffer());
@@ -78,7 +78,7 @@ export class CachedSource implements ByteSource {
   }
 
   /** Fetches whole parts and caches them; yields the bytes from `start` to `end`. */
-  async *#fill(
+  async *#fetchParts(
     first: number,
     last: number,
     start: number,
@@ -105,7 +105,7 @@ export class CachedSource implements ByteSource {
   }
 
   ascending(): void {
-    this.#filling = true;
+    this.#sequential = true;
     this.#server.ascending();
   }
 

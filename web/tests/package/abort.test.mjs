@@ -9,7 +9,7 @@ import { file, files, load, nothingLeft, pteron, tick, url } from "./harness.mjs
 const soon = (promise) => Promise.race([promise, new Promise((resolve) => setTimeout(resolve, 2000, "still waiting"))]);
 
 for (const name of ["open", "waitIdle", "finish"]) {
-  test(`an abort does not wait for the engine's ${name}, and what that uses is freed behind it`, async () => {
+  test(`an abort does not wait for the engine's ${name}, and its objects are freed after it`, async () => {
     browser("none");
     const go = fake.hold(name);
     const controller = new AbortController();
@@ -42,7 +42,7 @@ for (const name of ["open", "benchmark"]) {
   });
 }
 
-test("a GPU that is given back while memory is made is freed behind that", async () => {
+test("a GPU that is given back while memory is made is freed after that", async () => {
   browser("none");
   const go = fake.hold("open");
   const loading = load({}, file);
@@ -96,7 +96,7 @@ test("after an abort, stop waits until the session is free", async () => {
   await model.dispose();
 });
 
-test("an abort behind the end drops nothing", async () => {
+test("an abort after the end drops nothing", async () => {
   browser("none");
   const model = await writer();
   const controller = new AbortController();

@@ -174,7 +174,7 @@ test("a check reads the tables alone", async () => {
   assert.deepEqual([later.downloadBytes, later.cachedBytes, server.requests.length], [0, length, 0]);
 });
 
-test("what cannot run does not fit; what cannot be read is an error", async () => {
+test("a program that cannot run does not fit; one that cannot be read is an error", async () => {
   browser("none");
   fake.planError = engineError("unsupported", "there is no kernel for aten.foo");
   const fit = await pteron.Model.check(url());

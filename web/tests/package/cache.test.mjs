@@ -7,7 +7,7 @@ import { makeFile } from "./fake-engine.mjs";
 import { fastClock, file, files, isCode, load, loadAndFree, MiB, nothingLeft, pteron, server, url } from "./harness.mjs";
 
 for (const kind of ["files", "cache"]) {
-  test(`what is deleted under a running download leaves nothing behind in ${kind}`, async (t) => {
+  test(`deleting a file during its download leaves nothing in ${kind}`, async (t) => {
     fastClock(t);
     const { root, cache } = browser(kind);
     let deleting;
@@ -55,7 +55,7 @@ test("a folder that is being written to is deleted as soon as that is done", asy
   await assert.rejects(pteron.cache.clear(), isCode("storage", /broken/));
 });
 
-test("what another tab keeps is not deleted under it, and is read past", async () => {
+test("a file that another tab holds is not deleted, and is fetched past the cache", async () => {
   const { locks, parts } = browser("files");
   await loadAndFree();
   const [{ folder }] = parts();
@@ -140,7 +140,7 @@ test("a browser is asked once to keep what is kept, and may refuse", async () =>
   assert.equal(persisted.asked, 1);
 });
 
-test("what is no address is refused with a sentence", async () => {
+test("an invalid address is rejected with a sentence", async () => {
   browser("files");
   for (const work of [pteron.cache.delete("no address"), load({}, "http://"), pteron.Model.check("::")]) {
     await assert.rejects(work, isCode("input", /is not an address/));

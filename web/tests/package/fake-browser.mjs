@@ -101,7 +101,7 @@ function define(name, value) {
   Object.defineProperty(globalThis, name, { value, configurable: true, writable: true });
 }
 
-/** Gives this process a browser's storage: "files", "cache" or "none". Answers what tests look at. */
+/** Gives this process a browser's storage: "files", "cache" or "none". Returns counters and faults for tests. */
 export function browser(kind, { quota = Infinity, estimate = quota } = {}) {
   const disk = { used: 0, writes: 0, quota };
   const root = new FakeDirectory(disk);

@@ -1,6 +1,6 @@
 // An engine without a GPU: it reads a synthetic file format and checks the constants' sha-256, as the real one does.
 //
-// A file is "FAKE", the length of its tables (4 bytes), the tables as JSON, and behind them the constants.
+// A file is "FAKE", the length of its tables (4 bytes), the tables as JSON, and the constants after them.
 
 import { createHash } from "node:crypto";
 
@@ -13,7 +13,7 @@ export const fake = {
     Object.assign(this, { openError: null, planError: null, loaderError: null, llmError: null, onFinish: null, script: null });
     Object.assign(this, { holds: new Map(), trap: null, gpuName: "Fake" });
   },
-  /** Holds a call of the engine up (by its name) until the answer is called. */
+  /** Holds a call of the engine up (by its name) until the returned function is called. */
   hold(name) {
     let go;
     this.holds.set(name, new Promise((resolve) => (go = resolve)));
@@ -169,7 +169,7 @@ class Loader extends Counted {
   }
   benchmark(seconds) {
     return borrowing([this], "benchmark", () => {
-      fake.rehearsed = seconds;
+      fake.benchmarked = seconds;
       return { tokensPerSecond: 31.2, steps: 31 };
     });
   }

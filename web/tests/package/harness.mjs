@@ -51,7 +51,7 @@ export const isCode = (code, ...patterns) => (error) => {
   return true;
 };
 
-/** Lets a clock run so fast that no event is too soon behind another to be told. */
+/** Lets a clock run so fast that no event is too soon after another to be told. */
 export function fastClock(t) {
   const real = performance.now;
   let now = 0;

@@ -229,7 +229,7 @@ test("a new manifest brings new files, past those that are kept", async () => {
   assert.equal((await pteron.cache.list())[0].totalBytes, files.get("/model.pte").length);
 });
 
-test("what is no manifest and no digest is refused with a sentence", async () => {
+test("an invalid manifest or digest is rejected with a sentence", async () => {
   browser("files");
   serveModel();
   const bad = [{}, null, { version: 2, files: {} }, { version: 1 }, { version: 1, files: { "model.pte": { length: 5, blocks: [] } } }, { version: 1, files: { "model.pte": { length: 1, blocks: [null] } } }];

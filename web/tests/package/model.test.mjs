@@ -104,7 +104,7 @@ test("an abort while the reader waits ends the wait", async (t) => {
   await assert.rejects(waiting, { name: "AbortError" });
 });
 
-test("two requests at once are answered one behind the other", async (t) => {
+test("concurrent requests are served in order", async (t) => {
   const model = await writer();
   t.after(() => model.dispose());
   const pieces = model.session().generate("go")[Symbol.asyncIterator]();
@@ -262,7 +262,7 @@ test("the meter smooths speeds and tells ten times a second", () => {
   }
 });
 
-test("a state is freed behind the calls that work with it, and refused afterwards", async (t) => {
+test("a state is freed after the calls that work with it, and rejected afterwards", async (t) => {
   const model = await plain();
   t.after(() => model.dispose());
   const state = model.state();
@@ -287,7 +287,7 @@ test("a state that cannot be freed keeps nothing else from it", async () => {
   await Promise.all([first.dispose(), second.dispose()]);
 });
 
-test("what a call was given may be changed as soon as it was made", async (t) => {
+test("inputs may be changed as soon as a call was made", async (t) => {
   const model = await plain();
   t.after(() => model.dispose());
   const data = new Float32Array([1, 2]);

@@ -16,7 +16,7 @@ export async function serve(files) {
     const { pathname } = new URL(request.url, "http://localhost");
     const { method, headers } = request;
     requests.push({ path: pathname, method, headers, range: headers.range, ifRange: headers["if-range"] });
-    answer(files.get(pathname), behaviour, request, response, requests.length);
+    respond(files.get(pathname), behaviour, request, response, requests.length);
   });
   await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
   const base = `http://127.0.0.1:${server.address().port}`;
@@ -27,7 +27,7 @@ export async function serve(files) {
   return { base, behaviour, requests, close, count: (path) => requests.filter((request) => request.path === path).length };
 }
 
-function answer(file, behaviour, request, response, number) {
+function respond(file, behaviour, request, response, number) {
   const status = behaviour.status?.(number, request);
   if (status || !file) {
     response.writeHead(status ?? 404, { "Content-Type": "text/html" });

@@ -40,7 +40,7 @@ test("bytes, blobs and files are read alike", async () => {
   assert.equal(new pteron.LocalSource(new File([], "mine.pte")).name, "mine.pte");
 });
 
-test("what is no source is refused with a sentence", async () => {
+test("an invalid source is rejected with a sentence", async () => {
   for (const odd of [2 ** 31, NaN, null, undefined, {}, [], true, 10n, new Uint32Array(1), () => {}]) {
     assert.throws(() => new pteron.LocalSource(odd), isCode("input", /a source is an address/));
     await assert.rejects(pteron.Model.load(odd), isCode("input", /a source is an address/));
@@ -161,7 +161,7 @@ test("a server that is busy is asked again, one that is gone is named", async ()
   await assert.rejects(new pteron.UrlSource("http://127.0.0.1:1/x", FAST).size(), isCode("network", /127\.0\.0\.1:1/));
 });
 
-test("what is not there and what is a web page are no models", async () => {
+test("a missing file and a web page are rejected as models", async () => {
   await assert.rejects(new pteron.UrlSource(url("/nothing.pte"), FAST).size(), isCode("no-such-file", /nothing\.pte/, /404/));
   server.behaviour.type = "text/html; charset=utf-8";
   await assert.rejects(new pteron.UrlSource(url(), FAST).size(), isCode("no-such-file", /web page/));

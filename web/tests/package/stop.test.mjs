@@ -15,7 +15,7 @@ browser("none");
 const trap = (stack) => Object.assign(new WebAssembly.RuntimeError("unreachable"), { stack });
 const isStopped = { name: "PteronError", code: "internal", message: /^the engine stopped: unreachable/ };
 
-test("a trap that nobody catches rejects what is under way, and everything behind it", async () => {
+test("a trap that nobody catches rejects calls in flight and all later ones", async () => {
   const pteron = await importPackage();
   const model = await pteron.Model.load(makeFile([10]));
   const other = await pteron.Model.load(makeFile([10]));

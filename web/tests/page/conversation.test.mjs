@@ -32,7 +32,7 @@ test("a conversation comes back as it was", () => {
   assert.deepEqual(restore(store), turns);
 });
 
-test("what was being written comes back as interrupted, with its text and tokens", () => {
+test("an unfinished turn is restored as interrupted, with its text and tokens", () => {
   const store = new FakeStore();
   save(store, [answered("chat", "a", "half an ans", "writing")]);
   const [turn] = restore(store);

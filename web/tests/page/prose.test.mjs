@@ -56,7 +56,7 @@ test("markup in a model's text is text", () => {
   assert.equal(paragraph.children[0].text, "<img src=x onerror=alert(1)>");
 });
 
-test("what did not change keeps its nodes while text is written", () => {
+test("unchanged blocks keep their nodes while text is written", () => {
   const prose = new Prose();
   prose.show("first\n\nsec");
   const [first, second] = prose.element.children;

@@ -16,18 +16,18 @@ function join(t, handlers) {
   return { client, lost, server: port2 };
 }
 
-/** An answer that never comes is a failure, not a wait. */
+/** Fails instead of waiting for a result that never comes. */
 const test = (name, body) => plainTest(name, { timeout: 5000 }, body);
 
 const settled = (promise) => promise.then((value) => ({ value }), (error) => ({ error }));
 
-test("an answer comes back to the call that asked", async (t) => {
+test("a result resolves the call that asked", async (t) => {
   const { client } = join(t, { forget: async ({ url }) => (await new Promise((resolve) => setTimeout(resolve, url.length)), url) });
-  const answers = await Promise.all(["four", "a", "three"].map((url) => client.call("forget", { url })));
-  assert.deepEqual(answers, ["four", "a", "three"]);
+  const results = await Promise.all(["four", "a", "three"].map((url) => client.call("forget", { url })));
+  assert.deepEqual(results, ["four", "a", "three"]);
 });
 
-test("notes arrive in order and before the answer", async (t) => {
+test("notes arrive in order and before the result", async (t) => {
   const { client } = join(t, {
     generate: async (_args, { note }) => {
       for (let token = 0; token < 5; token += 1) note({ token, text: "" });
@@ -79,7 +79,7 @@ test("a call whose signal is aborted already is not made", async (t) => {
   assert.equal(calls, 1);
 });
 
-test("what is under way when the worker ends is rejected, and so is what comes after", async (t) => {
+test("calls in flight when the worker ends are rejected, and so are later ones", async (t) => {
   const { client } = join(t, { cached: () => new Promise(() => {}) });
   const waiting = settled(client.call("cached", null));
   client.close("the tab was short of memory");
