@@ -34,7 +34,7 @@ class Row:
 
     kind: str
     name: str
-    # Takes the folder of its kind; answers with the entry in that folder's manifest, if it has one.
+    # Takes the folder of its kind; returns the entry in that folder's manifest, if it has one.
     write: Callable[[Path], Json | None]
 
 

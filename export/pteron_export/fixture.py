@@ -102,12 +102,12 @@ def _write_calls(
     for name, module in modules.items():
         for call in inputs[name]:
             prefix = f"{case.name}/call{len(entries)}"
-            answers = run_eagerly(module, call, mutated[name])
+            outputs = run_eagerly(module, call, mutated[name])
             entries.append(
                 {
                     # A runner calls `forward` unless told otherwise.
                     **({} if name == "forward" else {"method": name}),
-                    **write_call(root, prefix, call, answers, case.unchecked),
+                    **write_call(root, prefix, call, outputs, case.unchecked),
                 }
             )
     return entries
@@ -117,14 +117,14 @@ def write_call(
     root: Path,
     prefix: str,
     inputs: tuple[Tensor, ...],
-    answers: list[Tensor],
+    outputs: list[Tensor],
     unchecked: Sequence[int] = (),
 ) -> Json:
     return {
         "inputs": [write_tensor(root, f"{prefix}.in{i}.bin", tensor) for i, tensor in enumerate(inputs)],
         "goldens": [
             {**write_tensor(root, f"{prefix}.out{i}.bin", tensor), "output_index": i}
-            for i, tensor in enumerate(answers)
+            for i, tensor in enumerate(outputs)
             if i not in unchecked
         ],
     }

@@ -46,7 +46,7 @@ class GgufModel:
     embedding: Kind
     choices: Choices
     facts: Facts
-    # Whether the converter has to round: then the answers are those of weights that the exporter rounded.
+    # Whether the converter has to round: then the expected outputs are those of weights that the exporter rounded.
     # Otherwise the numbers of the file arrive as they are.
     rounds: bool = False
     files: int = 1
@@ -142,12 +142,12 @@ def write_gguf_model(root: Path, model: GgufModel) -> None:
             **({"tensors": _write_tensors(folder, model, stored)} if model.tensors else {}),
             "atol": model.atol,
             "rtol": model.rtol,
-            **_answers(folder, model, stored),
+            **_expected(folder, model, stored),
         },
     )
 
 
-def _answers(folder: Path, model: GgufModel, stored: Mapping[str, Stored]) -> Json:
+def _expected(folder: Path, model: GgufModel, stored: Mapping[str, Stored]) -> Json:
     choices = model.choices if model.rounds else FLOAT32
     export = to_export(model.config, _meta_weights(model.config, stored), choices, model.facts)
     questions = Questions(model.sequences, model.config["vocab_size"], model.atol)

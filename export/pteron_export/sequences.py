@@ -11,7 +11,7 @@ from .case import random_tensor
 from .fixture import Json, write_call
 
 # Names of sequences, and the lengths of their calls; positions follow from them. Longer calls get random tokens,
-# a call of one token the greedy choice of the call before it, where that gives a clear answer.
+# a call of one token the greedy choice of the call before it, where its margin is clear.
 Lengths = Mapping[str, Sequence[int]]
 
 
@@ -61,7 +61,7 @@ def _clear_call(
         best, second = torch.topk(_last(logits), 2).values.tolist()
         if best - second > 2 * questions.atol:
             return (tokens, position), logits
-    raise RuntimeError(f"{seed}: no tokens give a clear answer")
+    raise RuntimeError(f"{seed}: no tokens give a clear argmax")
 
 
 def _run(model: nn.Module, tokens: Tensor, position: Tensor) -> Tensor:
@@ -70,7 +70,7 @@ def _run(model: nn.Module, tokens: Tensor, position: Tensor) -> Tensor:
 
 
 def _is_steady(model: nn.Module, tokens: Tensor, position: Tensor, atol: float) -> bool:
-    """Whether errors of the size of another summation order leave the answer alone."""
+    """Whether errors of the size of another summation order leave the argmax alone."""
     expected = _run(model, tokens, position)
     generator = torch.Generator().manual_seed(0)
 
@@ -81,11 +81,11 @@ def _is_steady(model: nn.Module, tokens: Tensor, position: Tensor, atol: float) 
     linears = [module for module in model.modules() if isinstance(module, nn.Linear)]
     hooks = [linear.register_forward_pre_hook(disturb) for linear in linears]
     try:
-        answers = [_run(model, tokens, position) for _ in range(6)]
+        outputs = [_run(model, tokens, position) for _ in range(6)]
     finally:
         for hook in hooks:
             hook.remove()
-    return bool(linears) and all((answer - expected).abs().max() < atol / 4 for answer in answers)
+    return bool(linears) and all((output - expected).abs().max() < atol / 4 for output in outputs)
 
 
 def _tokens(vocabulary: int, seed: str, length: int) -> Tensor:

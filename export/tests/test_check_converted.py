@@ -85,7 +85,7 @@ class CheckConverted(unittest.TestCase):
         self.assertEqual(status, 1, output)
         self.assertIn(message, output)
 
-    def test_passes_what_the_exporter_wrote(self) -> None:
+    def test_accepts_exported_programs(self) -> None:
         status, output = run([CONVERT], CONVERT)
         self.assertEqual(status, 0, output)
 
@@ -166,11 +166,11 @@ class CheckConverted(unittest.TestCase):
         self.change(file=lambda file: file.program.execution_plan.pop(4))
         self.refuse("methods: forward, get_max_seq_len, get_max_context_len, get_n_layers, use_kv_cache")
 
-    def test_finds_what_a_constant_method_answers(self) -> None:
-        def answer(file: PTEFile) -> None:
+    def test_finds_another_value_of_a_constant_method(self) -> None:
+        def change_value(file: PTEFile) -> None:
             file.program.execution_plan[1].values[0].val.int_val = 33
 
-        self.change(file=answer)
+        self.change(file=change_value)
         self.refuse("method get_max_seq_len: values[0].val.int_val: 33 is not 32")
 
     def test_finds_another_container(self) -> None:
@@ -217,7 +217,7 @@ class CheckConverted(unittest.TestCase):
         self.replace(2, self.shift(1e-6))
         self.refuse("content: call 9 (et_vk.linear_q4gsw.default), argument 2: 128 of 128 numbers differ, by at most")
 
-    def test_explains_what_another_library_rounds(self) -> None:
+    def test_explains_other_rounding(self) -> None:
         self.replace(self.table(), self.shift(1e-6))
         status, output = run([self.changed], ORIGINAL)
         self.assertEqual(status, 0, output)

@@ -60,7 +60,7 @@ class CheckWritten(unittest.TestCase):
         status, output = run([FIXTURES], FIXTURES)
         self.assertEqual(status, 0, output)
 
-    def test_passes_what_executorch_writes_again(self) -> None:
+    def test_accepts_programs_rewritten_by_executorch(self) -> None:
         """Read and written by ExecuTorch, the bytes may move but the content must not."""
         self.take("linear_bias")
         path = self.copy / "linear_bias/program.pte"

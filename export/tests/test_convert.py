@@ -1,4 +1,4 @@
-"""The checkpoints must be what Hugging Face and GGUF mean by their files, and the answers must be those models'."""
+"""The checkpoints must be what Hugging Face and GGUF mean by their files, and the outputs must be those models'."""
 
 import dataclasses
 import json
@@ -50,7 +50,7 @@ class HuggingFace(unittest.TestCase):
                     self.assertEqual(found[name].dtype, values.dtype)
                     self.assertTrue(torch.equal(found[name], values), name)
 
-    def test_answers_are_those_of_the_order_of_rows_in_the_files(self) -> None:
+    def test_outputs_follow_the_row_order_of_the_files(self) -> None:
         """Rotating halves, as Hugging Face does it, with the rows where the checkpoint has them."""
         plain = [row for row in CONVERSIONS if rotary(row.checkpoint.config).get("rope_type") != "llama3"]
         self.assertGreater(len(plain), 4)

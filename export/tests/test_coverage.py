@@ -16,7 +16,7 @@ from pteron_export.fixture import write_case
 MANIFEST = Path(__file__).resolve().parents[2] / "fixtures/ops/manifest.json"
 
 ENOUGH = 5
-# Fewer shapes than these could be answered by luck.
+# Fewer shapes than these could pass by luck.
 LIVES = 3
 
 COMPARISONS = [f"aten.{name}.{kind}" for name in ("eq", "ne", "lt", "le", "gt", "ge") for kind in ("Tensor", "Scalar")]
@@ -95,7 +95,7 @@ class Delegated(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder, self.assertRaisesRegex(ValueError, message):
             write_case(Path(folder), row)
 
-    def test_refuses_what_is_left_outside(self) -> None:
+    def test_rejects_operators_outside_the_delegate(self) -> None:
         self.refuse("aten.relu.default", lambda a: torch.relu(a).cumsum(0), "outside the delegate: aten::cumsum")
 
     def test_refuses_another_operator(self) -> None:
