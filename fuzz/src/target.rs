@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_distinct_and_say_what_is_attacked() {
+    fn names_are_distinct_and_name_their_subject() {
         let names: BTreeSet<_> = TARGETS.iter().map(|target| target.name).collect();
         assert_eq!(names.len(), TARGETS.len());
         assert!(TARGETS.iter().all(|target| !target.attacks.is_empty() && target.max_len > 0));

@@ -48,7 +48,7 @@ fn run(adapter: Option<String>, megabytes: u32, only: &str) -> pteron_gpu::Resul
     Ok(())
 }
 
-type Caller = dyn Fn(&mut Sketch, &[ValueId]) -> ValueId;
+type Caller = dyn Fn(&mut GraphBuilder, &[ValueId]) -> ValueId;
 
 /// An operator on tensors of given shapes.
 struct Row {
@@ -142,10 +142,10 @@ fn row(name: &'static str, inputs: Vec<(DataType, Vec<u32>)>, values: Vec<Value>
     let shown = inputs.iter().map(|(dtype, dims)| format!("{} {dims:?}", dtype.name())).collect::<Vec<_>>().join(", ");
     let label = format!("`{}` {shown} → {} {:?}", name, out.0.name(), out.1);
     let bytes = inputs.iter().chain([&out]).map(|(dtype, dims)| size(*dtype, dims)).sum();
-    let call = move |sketch: &mut Sketch, inputs: &[ValueId]| {
-        let values: Vec<ValueId> = values.iter().map(|value| sketch.value(value.clone())).collect();
-        let out = sketch.tensor(out.0, &out.1);
-        sketch.call(name, &[inputs, &values, &[out]].concat());
+    let call = move |builder: &mut GraphBuilder, inputs: &[ValueId]| {
+        let values: Vec<ValueId> = values.iter().map(|value| builder.value(value.clone())).collect();
+        let out = builder.tensor(out.0, &out.1);
+        builder.call(name, &[inputs, &values, &[out]].concat());
         out
     };
     Row { label, inputs, call: Box::new(call), bytes }
@@ -155,10 +155,10 @@ impl Row {
     /// The same with an index tensor of `count` rows as the last argument before the output.
     fn indexed(self, count: i64, n: u32) -> Self {
         let rows = u32::try_from(count).unwrap_or(1);
-        let call = move |sketch: &mut Sketch, inputs: &[ValueId]| {
-            let dim = sketch.value(Value::Int(0));
-            let out = sketch.tensor(F, &[rows, n]);
-            sketch.call("aten.index_select.default", &[inputs[0], dim, inputs[1], out]);
+        let call = move |builder: &mut GraphBuilder, inputs: &[ValueId]| {
+            let dim = builder.value(Value::Int(0));
+            let out = builder.tensor(F, &[rows, n]);
+            builder.call("aten.index_select.default", &[inputs[0], dim, inputs[1], out]);
             out
         };
         let inputs = vec![self.inputs[0].clone(), (I, vec![rows])];
@@ -172,12 +172,12 @@ fn size(dtype: DataType, dims: &[u32]) -> u64 {
 }
 
 fn layer_norm(n: u32) -> Row {
-    let call = move |sketch: &mut Sketch, inputs: &[ValueId]| {
-        let shape = sketch.value(Value::IntList(vec![n.into()]));
-        let epsilon = sketch.value(Value::Double(1e-5));
-        let outs = [vec![n, n], vec![n, 1], vec![n, 1]].map(|dims| sketch.tensor(F, &dims));
-        let list = sketch.value(Value::ValueList(outs.to_vec()));
-        sketch.call("aten.native_layer_norm.default", &[inputs[0], shape, inputs[1], inputs[1], epsilon, list]);
+    let call = move |builder: &mut GraphBuilder, inputs: &[ValueId]| {
+        let shape = builder.value(Value::IntList(vec![n.into()]));
+        let epsilon = builder.value(Value::Double(1e-5));
+        let outs = [vec![n, n], vec![n, 1], vec![n, 1]].map(|dims| builder.tensor(F, &dims));
+        let list = builder.value(Value::ValueList(outs.to_vec()));
+        builder.call("aten.native_layer_norm.default", &[inputs[0], shape, inputs[1], inputs[1], epsilon, list]);
         outs[0]
     };
     let inputs = vec![(F, vec![n, n]), (F, vec![n])];
@@ -194,10 +194,10 @@ fn cat(rows: u32, columns: u32) -> Row {
     let (dim, whole) = if rows < columns { (0, vec![columns, columns]) } else { (1, vec![rows, rows]) };
     let bytes = 2 * size(F, &whole);
     let label = format!("`aten.cat.default` 2 × [{rows}, {columns}] on dim {dim}");
-    let call = move |sketch: &mut Sketch, inputs: &[ValueId]| {
-        let (list, dim) = (sketch.value(Value::ValueList(inputs.to_vec())), sketch.value(Value::Int(dim)));
-        let out = sketch.tensor(F, &whole);
-        sketch.call("aten.cat.default", &[list, dim, out]);
+    let call = move |builder: &mut GraphBuilder, inputs: &[ValueId]| {
+        let (list, dim) = (builder.value(Value::ValueList(inputs.to_vec())), builder.value(Value::Int(dim)));
+        let out = builder.tensor(F, &whole);
+        builder.call("aten.cat.default", &[list, dim, out]);
         out
     };
     Row { label, inputs: vec![(F, vec![rows, columns]); 2], call: Box::new(call), bytes }
@@ -205,11 +205,11 @@ fn cat(rows: u32, columns: u32) -> Row {
 
 /// A graph written by hand.
 #[derive(Default)]
-struct Sketch {
+struct GraphBuilder {
     graph: Graph,
 }
 
-impl Sketch {
+impl GraphBuilder {
     fn value(&mut self, value: Value) -> ValueId {
         self.graph.add(value)
     }
@@ -261,28 +261,28 @@ fn time(gpu: &Gpu, row: &Row) -> pteron_gpu::Result<f64> {
 }
 
 fn load(gpu: &Gpu, row: &Row, calls: usize) -> pteron_gpu::Result<LoadedGraph> {
-    let mut sketch = Sketch::default();
-    let inputs: Vec<ValueId> = row.inputs.iter().map(|(dtype, dims)| sketch.filled(*dtype, dims)).collect();
-    let outs: Vec<ValueId> = (0..calls).map(|_| (row.call)(&mut sketch, &inputs)).collect();
+    let mut builder = GraphBuilder::default();
+    let inputs: Vec<ValueId> = row.inputs.iter().map(|(dtype, dims)| builder.filled(*dtype, dims)).collect();
+    let outs: Vec<ValueId> = (0..calls).map(|_| (row.call)(&mut builder, &inputs)).collect();
     // The output is one number, so that readback takes no time.
     let last = outs[outs.len() - 1];
-    let Some(Value::Tensor(tensor)) = sketch.graph.value(last) else {
+    let Some(Value::Tensor(tensor)) = builder.graph.value(last) else {
         return Err(pteron_gpu::Error::Device("no output".into()));
     };
     let (dtype, count) = (tensor.dtype, tensor.dims.iter().product::<u32>());
-    let (flat, number) = (sketch.tensor(dtype, &[count]), sketch.tensor(dtype, &[]));
-    sketch.view(last, &[count], flat);
-    let zero = sketch.value(Value::Int(0));
-    sketch.call("aten.select_copy.int", &[flat, zero, zero, number]);
-    sketch.graph.outputs = vec![number];
+    let (flat, number) = (builder.tensor(dtype, &[count]), builder.tensor(dtype, &[]));
+    builder.view(last, &[count], flat);
+    let zero = builder.value(Value::Int(0));
+    builder.call("aten.select_copy.int", &[flat, zero, zero, number]);
+    builder.graph.outputs = vec![number];
     let options = LoadOptions { max_in_flight: 1, ..LoadOptions::default() };
-    block_on(LoadedGraph::load(gpu, sketch.graph.decode(&Fusions::NONE)?, &|_| None, &options))
+    block_on(LoadedGraph::load(gpu, builder.graph.decode(&Fusions::NONE)?, &|_| None, &options))
 }
 
 /// Seconds of the pass on the GPU, or wall-clock seconds without timestamps.
 fn once(graph: &LoadedGraph) -> pteron_gpu::Result<f64> {
     let mut state = graph.new_state()?;
     let start = Instant::now();
-    let answer = block_on(graph.start(&mut state, &[], 0)?.wait())?;
-    Ok(answer.gpu_seconds.unwrap_or_else(|| start.elapsed().as_secs_f64()))
+    let output = block_on(graph.start(&mut state, &[], 0)?.wait())?;
+    Ok(output.gpu_seconds.unwrap_or_else(|| start.elapsed().as_secs_f64()))
 }

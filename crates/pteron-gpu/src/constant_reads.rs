@@ -1,13 +1,13 @@
 //! The bytes of constants that a call reads, computed without running it: the memory traffic that weights cause.
 
-use crate::graph::{Graph, Role};
+use crate::graph::{DecodedGraph, Role};
 use crate::live::TensorId;
 
 /// Bytes of constants that a call reads for one row of its outputs, in their form on the GPU: each constant whole, once per
 /// operator that reads it, and one index of those that operators declare to [slice](crate::args::Args::reads_slices), such
 /// as embedding tables.
 #[must_use]
-pub fn constant_bytes_per_row(graph: &Graph) -> u64 {
+pub fn constant_bytes_per_row(graph: &DecodedGraph) -> u64 {
     // The constant that each tensor is, or aliases.
     let constant = |(id, role): (u32, &Role)| matches!(role, Role::Constant(_)).then_some(TensorId(id));
     let mut origin: Vec<Option<TensorId>> = (0..).zip(&graph.roles).map(constant).collect();
@@ -33,24 +33,24 @@ pub fn constant_bytes_per_row(graph: &Graph) -> u64 {
 mod tests {
     use super::*;
     use crate::ir::{DataType, Value};
-    use crate::testing::{Sketch, noise};
+    use crate::testing::{GraphBuilder, noise};
 
     /// A table of 10 rows of 8, gathered from; then the same 8 × 8 weights twice, once directly and once through a view.
     #[test]
     fn weights_count_whole_and_lookups_by_the_row() {
-        let mut sketch = Sketch::new();
-        let table = sketch.floats(&[10, 8], &noise(1, 80));
-        let weight = sketch.floats(&[8, 8], &noise(2, 64));
-        let tokens = sketch.input(DataType::Int32, &[1, 5]);
-        let [embedded, once, twice] = [(); 3].map(|()| sketch.tensor(DataType::Float32, &[1, 5, 8]));
-        let view = sketch.tensor(DataType::Float32, &[8, 8]);
-        let none = sketch.value(Value::Null);
-        let (padding, no) = (sketch.int(-1), sketch.value(Value::Bool(false)));
-        sketch.call("aten.embedding.default", &[table, tokens, padding, no, no, embedded]);
-        sketch.call("aten.linear.default", &[embedded, weight, none, once]);
-        sketch.call("et_vk.prepack.default", &[weight, view]);
-        sketch.call("aten.linear.default", &[once, view, none, twice]);
-        sketch.output(twice);
-        assert_eq!(constant_bytes_per_row(&sketch.decode().unwrap()), 4 * (8 + 64 + 64));
+        let mut builder = GraphBuilder::new();
+        let table = builder.floats(&[10, 8], &noise(1, 80));
+        let weight = builder.floats(&[8, 8], &noise(2, 64));
+        let tokens = builder.input(DataType::Int32, &[1, 5]);
+        let [embedded, once, twice] = [(); 3].map(|()| builder.tensor(DataType::Float32, &[1, 5, 8]));
+        let view = builder.tensor(DataType::Float32, &[8, 8]);
+        let none = builder.value(Value::Null);
+        let (padding, no) = (builder.int(-1), builder.value(Value::Bool(false)));
+        builder.call("aten.embedding.default", &[table, tokens, padding, no, no, embedded]);
+        builder.call("aten.linear.default", &[embedded, weight, none, once]);
+        builder.call("et_vk.prepack.default", &[weight, view]);
+        builder.call("aten.linear.default", &[once, view, none, twice]);
+        builder.output(twice);
+        assert_eq!(constant_bytes_per_row(&builder.decode().unwrap()), 4 * (8 + 64 + 64));
     }
 }

@@ -59,7 +59,7 @@ pub enum Role {
 
 /// A decoded graph.
 #[derive(Debug)]
-pub struct Graph {
+pub struct DecodedGraph {
     /// The operators in order.
     pub nodes: Vec<Node>,
     /// Each tensor's element type and bound, by value id; `None` for values that are not tensors.
@@ -78,7 +78,7 @@ pub struct Graph {
     size: GraphSize,
 }
 
-impl Graph {
+impl DecodedGraph {
     /// Decodes every call of a graph as it is.
     ///
     /// # Errors

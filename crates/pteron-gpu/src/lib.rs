@@ -3,7 +3,7 @@
 //! **Internal to Pteron**: the API may change in any release. Use `pteron`.
 //!
 //! Front ends ([`frontend`]) translate the content of files into the graph IR ([`ir`]). Below it are two parts. The first is
-//! independent of the GPU: a [`graph::Graph`] holds decoded operators ([`plan::Op`]), and [`resize::Planned`] turns the dims
+//! independent of the GPU: a [`graph::DecodedGraph`] holds decoded operators ([`plan::Op`]), and [`resize::Planned`] turns the dims
 //! of a call's inputs into checked plans. The second, [`engine`], is the only caller of wgpu: it creates memory, pipelines
 //! and bind groups from the recipes at load, and runs plans in one pass and one submit.
 

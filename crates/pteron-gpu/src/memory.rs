@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::error::{Error, Result};
-use crate::graph::{Graph, Role};
+use crate::graph::{DecodedGraph, Role};
 use crate::live::TensorId;
 use crate::plan::Recipes;
 use crate::resize::Planned;
@@ -71,7 +71,7 @@ impl Memory {
     ///
     /// # Errors
     /// An operator that joins a tensor that is not a constant. The engine checks whether the memory fits an adapter.
-    pub fn plan(graph: &Graph, planned: &Planned) -> Result<Self> {
+    pub fn plan(graph: &DecodedGraph, planned: &Planned) -> Result<Self> {
         let (roots, aliased) = aliases(graph);
         let mut memory = Self {
             tensors: vec![None; graph.tensors.len()],
@@ -90,7 +90,7 @@ impl Memory {
     }
 
     /// Places constants, state, inputs and the tensors that outputs read.
-    fn place_fixed(&mut self, graph: &Graph, roots: &[usize]) {
+    fn place_fixed(&mut self, graph: &DecodedGraph, roots: &[usize]) {
         for (id, &role) in (0..).zip(&graph.roles) {
             let tensor = TensorId(id);
             if graph.tensors[tensor.index()].is_none() {
@@ -117,7 +117,7 @@ impl Memory {
 
     /// Places the lists of constants that operators join, one buffer per list. Lists with equal bytes in equal order are
     /// one.
-    fn place_joined(&mut self, graph: &Graph, planned: &Planned) -> Result<()> {
+    fn place_joined(&mut self, graph: &DecodedGraph, planned: &Planned) -> Result<()> {
         let mut known: HashMap<Vec<u32>, usize> = HashMap::new();
         for (recipes, &aliased) in planned.recipes().iter().zip(&self.aliased) {
             let lists = if aliased { &[][..] } else { &recipes.joined };
@@ -142,7 +142,7 @@ impl Memory {
     /// Places all other tensors and scratch, largest first: each into the smallest object that is free during its live
     /// range, or a new one. So an object is never larger than its first tenant. If there are many objects, the smallest
     /// [`MOST_TRIED`] are tried.
-    fn place_shared(&mut self, graph: &Graph, planned: &Planned, roots: &[usize]) {
+    fn place_shared(&mut self, graph: &DecodedGraph, planned: &Planned, roots: &[usize]) {
         let mut requests = self.requests(graph, planned, roots);
         requests.sort_by_key(|request| (std::cmp::Reverse(request.size), request.start));
         let none_yet = |(recipes, &aliased): (&Recipes, &bool)| {
@@ -171,7 +171,7 @@ impl Memory {
     }
 
     /// Lists the tensors and scratch buffers that shared objects hold, with their live ranges.
-    fn requests(&self, graph: &Graph, planned: &Planned, roots: &[usize]) -> Vec<ObjectRequest> {
+    fn requests(&self, graph: &DecodedGraph, planned: &Planned, roots: &[usize]) -> Vec<ObjectRequest> {
         let last = last_uses(graph, roots);
         let mut requests = Vec::new();
         for (node, operator) in graph.nodes.iter().enumerate().filter(|&(node, _)| !self.aliased[node]) {
@@ -222,7 +222,7 @@ enum Owner {
 }
 
 /// Returns for each tensor the one whose memory it uses, and for each operator whether it became an alias.
-pub(crate) fn aliases(graph: &Graph) -> (Vec<usize>, Vec<bool>) {
+pub(crate) fn aliases(graph: &DecodedGraph) -> (Vec<usize>, Vec<bool>) {
     let mut roots: Vec<usize> = (0..graph.tensors.len()).collect();
     let mut aliased = vec![false; graph.nodes.len()];
     let mut fixed = vec![false; graph.tensors.len()];
@@ -253,7 +253,7 @@ pub(crate) fn aliases(graph: &Graph) -> (Vec<usize>, Vec<bool>) {
 }
 
 /// Returns for each root the last operator that reads or writes it; 0 if there is none.
-fn last_uses(graph: &Graph, roots: &[usize]) -> Vec<usize> {
+fn last_uses(graph: &DecodedGraph, roots: &[usize]) -> Vec<usize> {
     let mut last = vec![0; graph.tensors.len()];
     for (index, node) in graph.nodes.iter().enumerate() {
         for tensor in node.flow.reads.iter().chain(&node.flow.writes).chain(&node.flow.mutates) {

@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::error::Result;
-use crate::graph::{Elem, Graph, Node, Role};
+use crate::graph::{DecodedGraph, Elem, Node, Role};
 use crate::live::TensorId;
 use crate::plan::Caps;
 
@@ -23,7 +23,7 @@ pub enum StateDtype {
 
 impl StateDtype {
     /// Applies the choice to a graph, on a device with these capabilities.
-    pub(crate) fn of(self, graph: Graph, caps: Caps) -> Result<Graph> {
+    pub(crate) fn of(self, graph: DecodedGraph, caps: Caps) -> Result<DecodedGraph> {
         match self {
             Self::F16 if caps.f16 => {
                 let states = narrowable(&graph);
@@ -36,7 +36,7 @@ impl StateDtype {
 
 /// The state tensors of 32-bit floats that can be narrowed: changed in place only, by operators that accept them narrowed,
 /// and not outputs. Either all states that one call changes are narrowed, or none.
-fn narrowable(graph: &Graph) -> Vec<TensorId> {
+fn narrowable(graph: &DecodedGraph) -> Vec<TensorId> {
     let (accepting, others): (Vec<&Node>, Vec<&Node>) = graph.nodes.iter().partition(|node| accepts(node));
     let mut seen: HashSet<TensorId> = graph.outputs.iter().copied().collect();
     seen.extend(others.iter().flat_map(|node| &node.flow.mutates));
@@ -81,29 +81,29 @@ mod tests {
 
     use super::*;
     use crate::ops::sdpa;
-    use crate::testing::Sketch;
+    use crate::testing::GraphBuilder;
 
     /// Attention calls each of which shares a cache with the next, and one with separate caches.
-    fn chain(count: usize) -> (Sketch, Vec<ValueId>) {
-        let mut sketch = Sketch::new();
-        let [q, k, v] = [(); 3].map(|()| sketch.input(DataType::Float32, &[1, 2, 1, 8]));
-        let caches: Vec<ValueId> = (0..count + 3).map(|_| sketch.floats(&[1, 4, 1, 8], &[0.0; 32])).collect();
-        let [none, zero, yes] = [Value::Null, Value::Int(0), Value::Bool(true)].map(|value| sketch.value(value));
+    fn chain(count: usize) -> (GraphBuilder, Vec<ValueId>) {
+        let mut builder = GraphBuilder::new();
+        let [q, k, v] = [(); 3].map(|()| builder.input(DataType::Float32, &[1, 2, 1, 8]));
+        let caches: Vec<ValueId> = (0..count + 3).map(|_| builder.floats(&[1, 4, 1, 8], &[0.0; 32])).collect();
+        let [none, zero, yes] = [Value::Null, Value::Int(0), Value::Bool(true)].map(|value| builder.value(value));
         for pair in (0..count).chain([count + 1]).map(|first| [caches[first], caches[first + 1]]) {
-            let out = sketch.tensor(DataType::Float32, &[1, 2, 1, 8]);
-            sketch.call(sdpa::NAME, &[q, k, v, pair[0], pair[1], zero, zero, none, zero, yes, none, out]);
+            let out = builder.tensor(DataType::Float32, &[1, 2, 1, 8]);
+            builder.call(sdpa::NAME, &[q, k, v, pair[0], pair[1], zero, zero, none, zero, yes, none, out]);
         }
-        (sketch, caches)
+        (builder, caches)
     }
 
     #[test]
     fn state_kept_in_f32_keeps_connected_state_in_f32() {
         for count in [1, 4, 3000] {
-            let (mut sketch, caches) = chain(count);
-            let found = |sketch: &Sketch| narrowable(&sketch.decode().unwrap()).len();
-            assert_eq!(found(&sketch), count + 3);
-            sketch.output(caches[0]);
-            assert_eq!(found(&sketch), 2, "of {count} calls");
+            let (mut builder, caches) = chain(count);
+            let found = |builder: &GraphBuilder| narrowable(&builder.decode().unwrap()).len();
+            assert_eq!(found(&builder), count + 3);
+            builder.output(caches[0]);
+            assert_eq!(found(&builder), 2, "of {count} calls");
         }
     }
 

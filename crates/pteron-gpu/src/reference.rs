@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::error::Result;
-use crate::graph::Graph;
+use crate::graph::DecodedGraph;
 use crate::live::TensorId;
 use crate::resize::Planned;
 use crate::shape::Dims;
@@ -119,7 +119,7 @@ impl HostTensors {
 ///
 /// # Errors
 /// An argument that an operator rejects.
-pub fn run(graph: &Graph, planned: &Planned, tensors: &mut HostTensors) -> Result<()> {
+pub fn run(graph: &DecodedGraph, planned: &Planned, tensors: &mut HostTensors) -> Result<()> {
     for (index, node) in graph.nodes.iter().enumerate() {
         let cx = planned.cx(index);
         node.op.reference(&cx, tensors).map_err(|error| error.of(node.name, node.call))?;

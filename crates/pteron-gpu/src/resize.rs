@@ -3,7 +3,7 @@
 
 use crate::budget::Budget;
 use crate::error::{Error, OpError, Result};
-use crate::graph::Graph;
+use crate::graph::DecodedGraph;
 use crate::kernel::reach::{BoundLengths, DispatchView, Lengths, Reached};
 use crate::live::{Live, TensorId};
 use crate::plan::{Bind, BoundsCx, Caps, Dispatch, PARAM_SLOT, Plan, PlanCx, Recipe, Recipes};
@@ -55,7 +55,7 @@ impl Planned {
     ///
     /// # Errors
     /// An operator that rejects its arguments or its bounds.
-    pub fn at_bounds(graph: &Graph, input_bounds: &[Dims], caps: Caps) -> Result<Self> {
+    pub fn at_bounds(graph: &DecodedGraph, input_bounds: &[Dims], caps: Caps) -> Result<Self> {
         let mut bounds: Vec<Dims> = graph.tensors.iter().map(|info| info.map_or(Dims::SCALAR, |info| info.bound)).collect();
         for (&input, &bound) in graph.inputs.iter().zip(input_bounds) {
             bounds[input.index()] = bound;
@@ -94,7 +94,7 @@ impl Planned {
     ///
     /// # Errors
     /// An operator that rejects the live shapes or scalars, or that would need more than its recipes reserved.
-    pub fn resize(&self, graph: &Graph, inputs: &[LiveInput<'_>]) -> Result<PlannedResize> {
+    pub fn resize(&self, graph: &DecodedGraph, inputs: &[LiveInput<'_>]) -> Result<PlannedResize> {
         let mut live = self.live.clone();
         let mut changed = vec![false; graph.tensors.len()];
         for (index, (&tensor, input)) in graph.inputs.iter().zip(inputs).enumerate() {
@@ -124,7 +124,7 @@ impl Planned {
     /// Plans the operators for which `affected` holds, in order. Each sees the changes of those before it.
     fn plan_where(
         &self,
-        graph: &Graph,
+        graph: &DecodedGraph,
         mut live: Live,
         affected: impl Fn(usize, &Changed) -> bool,
     ) -> Result<PlannedResize> {
@@ -149,7 +149,7 @@ impl Planned {
     }
 
     /// Checks that a plan stays within the resources its recipes reserved.
-    fn check(&self, graph: &Graph, index: usize, plan: &Plan) -> Result<()> {
+    fn check(&self, graph: &DecodedGraph, index: usize, plan: &Plan) -> Result<()> {
         let node = &graph.nodes[index];
         let recipes = &self.recipes[index];
         for &(tensor, dims) in &plan.outputs {
@@ -187,7 +187,7 @@ impl Planned {
     }
 
     /// Checks that a kernel without bounds checks stays within the buffers that its recipe binds.
-    fn check_reach(&self, graph: &Graph, index: usize, recipe: &Recipe, plan: &Plan, step: &Dispatch) -> Result<()> {
+    fn check_reach(&self, graph: &DecodedGraph, index: usize, recipe: &Recipe, plan: &Plan, step: &Dispatch) -> Result<()> {
         if recipe.variant.kernel.is_checked() {
             return Ok(());
         }

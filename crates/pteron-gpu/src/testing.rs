@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use crate::engine::{Gpu, GpuOptions, Input, LoadOptions, LoadedGraph, State, TensorData, block_on};
 use crate::fuse::Fusions;
-use crate::graph::{Elem, Graph, Role};
+use crate::graph::{DecodedGraph, Elem, Role};
 use crate::ir::{self, Call, Constant, ConstantId, ConstantSource, DataType, Tensor, Value, ValueId};
 use crate::live::TensorId;
 use crate::plan::Caps;
@@ -34,7 +34,7 @@ pub(crate) fn skip(reason: &str) {
 
 /// The device with its own capabilities, and one without subgroups. Each compiles a kernel once for all tests.
 #[track_caller]
-pub(crate) fn twins() -> [Gpu; 2] {
+pub(crate) fn with_and_without_subgroups() -> [Gpu; 2] {
     if !GPU.caps().subgroups {
         skip("has no subgroups: only portable kernels ran");
     }
@@ -50,7 +50,7 @@ pub(crate) fn serial_gpu() -> Gpu {
 
 /// The device if it has cooperative matrices.
 #[track_caller]
-pub(crate) fn matrix_gpu() -> Option<Gpu> {
+pub(crate) fn coop_matrix_gpu() -> Option<Gpu> {
     let found = GPU.caps().cooperative_matrix.then(|| GPU.clone());
     if found.is_none() {
         skip("has no cooperative matrices");
@@ -60,7 +60,7 @@ pub(crate) fn matrix_gpu() -> Option<Gpu> {
 
 /// The device if it supports 16-bit floats in kernels.
 #[track_caller]
-pub(crate) fn half_gpu() -> Option<Gpu> {
+pub(crate) fn f16_gpu() -> Option<Gpu> {
     let found = GPU.caps().f16.then(gpu);
     if found.is_none() {
         skip("has no f16");
@@ -74,12 +74,12 @@ pub(crate) fn dims(dims: &[u32]) -> Dims {
 
 /// A graph written by hand.
 #[derive(Clone, Default)]
-pub(crate) struct Sketch {
+pub(crate) struct GraphBuilder {
     pub(crate) graph: ir::Graph,
     pub(crate) constants: Vec<Vec<u8>>,
 }
 
-impl Sketch {
+impl GraphBuilder {
     pub(crate) fn new() -> Self {
         Self::default()
     }
@@ -130,8 +130,8 @@ impl Sketch {
         self.graph.outputs.push(id);
     }
 
-    pub(crate) fn decode(&self) -> crate::Result<Graph> {
-        Graph::decode(self.graph.clone())
+    pub(crate) fn decode(&self) -> crate::Result<DecodedGraph> {
+        DecodedGraph::decode(self.graph.clone())
     }
 
     pub(crate) fn load(&self, options: &LoadOptions) -> crate::Result<LoadedGraph> {
@@ -144,12 +144,12 @@ impl Sketch {
 
     pub(crate) fn load_fused(&self, gpu: &Gpu, fusions: &Fusions, options: &LoadOptions) -> crate::Result<LoadedGraph> {
         let constants = |id: ConstantId| self.constants.get(id.index()).map(|bytes| Cow::Borrowed(bytes.as_slice()));
-        let graph = Graph::decode_with(self.graph.clone(), fusions)?;
+        let graph = DecodedGraph::decode_with(self.graph.clone(), fusions)?;
         block_on(LoadedGraph::load(gpu, graph, &constants, options))
     }
 
     /// The constants and state in the references' form.
-    pub(crate) fn host_tensors(&self, graph: &Graph) -> HostTensors {
+    pub(crate) fn host_tensors(&self, graph: &DecodedGraph) -> HostTensors {
         let mut tensors = HostTensors::default();
         for (id, role) in graph.roles.iter().enumerate() {
             if let Role::Constant(constant) | Role::State(constant) = role {
@@ -219,24 +219,24 @@ pub(crate) fn run(graph: &LoadedGraph, state: &mut State, inputs: &[HostTensor])
 
 /// Runs the calls in order on one graph and one state, on the GPU and by the references. Every output must agree, and a
 /// graph loaded fresh for each call's shapes must give the same bits as the resized one (if the graph keeps no state).
-pub(crate) fn check(sketch: &Sketch, calls: &[Vec<HostTensor>], tolerance: f32) {
-    check_on(&gpu(), sketch, calls, tolerance);
+pub(crate) fn check(builder: &GraphBuilder, calls: &[Vec<HostTensor>], tolerance: f32) {
+    check_on(&gpu(), builder, calls, tolerance);
 }
 
 /// As [`check`], on another device.
-pub(crate) fn check_on(gpu: &Gpu, sketch: &Sketch, calls: &[Vec<HostTensor>], tolerance: f32) {
-    check_with(gpu, &LoadOptions::default(), sketch, calls, tolerance);
+pub(crate) fn check_on(gpu: &Gpu, builder: &GraphBuilder, calls: &[Vec<HostTensor>], tolerance: f32) {
+    check_with(gpu, &LoadOptions::default(), builder, calls, tolerance);
 }
 
 /// As [`check`], with other load options.
-pub(crate) fn check_with(gpu: &Gpu, how: &LoadOptions, sketch: &Sketch, calls: &[Vec<HostTensor>], tolerance: f32) {
-    let loaded = sketch.load_on(gpu, how).unwrap();
+pub(crate) fn check_with(gpu: &Gpu, how: &LoadOptions, builder: &GraphBuilder, calls: &[Vec<HostTensor>], tolerance: f32) {
+    let loaded = builder.load_on(gpu, how).unwrap();
     let mut state = loaded.new_state().unwrap();
     // References compute with the types of the file.
-    let graph = &sketch.decode().unwrap();
+    let graph = &builder.decode().unwrap();
     let bounds: Vec<Dims> = graph.inputs.iter().map(|&input| graph.info(input).bound).collect();
     let mut planned = Planned::at_bounds(graph, &bounds, Caps::PORTABLE).unwrap();
-    let mut tensors = sketch.host_tensors(graph);
+    let mut tensors = builder.host_tensors(graph);
     for (index, inputs) in calls.iter().enumerate() {
         let outputs = run(&loaded, &mut state, inputs).unwrap();
         let expected = expected(graph, &mut planned, &mut tensors, inputs);
@@ -247,14 +247,19 @@ pub(crate) fn check_with(gpu: &Gpu, how: &LoadOptions, sketch: &Sketch, calls: &
         if !graph.roles.iter().any(|role| matches!(role, Role::State(_))) {
             let tight = inputs.iter().map(|input| (input.dims.count() > 0).then_some(input.dims)).collect();
             let options = LoadOptions { input_bounds: tight, ..how.clone() };
-            let fresh = sketch.load_on(gpu, &options).unwrap();
+            let fresh = builder.load_on(gpu, &options).unwrap();
             let again = run(&fresh, &mut fresh.new_state().unwrap(), inputs).unwrap();
             assert_eq!(outputs, again, "call {index}: resized and freshly built differ");
         }
     }
 }
 
-fn expected(graph: &Graph, planned: &mut Planned, tensors: &mut HostTensors, inputs: &[HostTensor]) -> Vec<HostTensor> {
+fn expected(
+    graph: &DecodedGraph,
+    planned: &mut Planned,
+    tensors: &mut HostTensors,
+    inputs: &[HostTensor],
+) -> Vec<HostTensor> {
     let live: Vec<LiveInput<'_>> = inputs
         .iter()
         .map(|input| LiveInput { dims: input.dims, values: if let HostData::I32(v) = &input.data { Some(v) } else { None } })
@@ -269,7 +274,7 @@ fn expected(graph: &Graph, planned: &mut Planned, tensors: &mut HostTensors, inp
 }
 
 /// Compares the outputs of two graphs.
-pub(crate) fn compare_answers(what: &str, got: &[TensorData<'static>], want: &[TensorData<'static>], tolerance: f32) {
+pub(crate) fn compare_outputs(what: &str, got: &[TensorData<'static>], want: &[TensorData<'static>], tolerance: f32) {
     assert_eq!(got.len(), want.len(), "{what}: outputs");
     for (output, (got, want)) in got.iter().zip(want).enumerate() {
         let want = HostTensor { dims: want.dims, data: host_data(want.elem, &want.bytes) };
@@ -293,19 +298,19 @@ pub(crate) fn compare(what: &str, got: &TensorData<'static>, want: &HostTensor, 
     }
 }
 
-/// A sketch planned without a GPU.
-pub(crate) struct Dry {
-    pub(crate) graph: Graph,
+/// A graph planned without a GPU.
+pub(crate) struct DryRun {
+    pub(crate) graph: DecodedGraph,
     pub(crate) planned: Planned,
 }
 
-impl Dry {
-    pub(crate) fn new(sketch: &Sketch) -> crate::Result<Self> {
-        Self::on(sketch, Caps::PORTABLE)
+impl DryRun {
+    pub(crate) fn new(builder: &GraphBuilder) -> crate::Result<Self> {
+        Self::on(builder, Caps::PORTABLE)
     }
 
-    pub(crate) fn on(sketch: &Sketch, caps: Caps) -> crate::Result<Self> {
-        let graph = sketch.decode()?;
+    pub(crate) fn on(builder: &GraphBuilder, caps: Caps) -> crate::Result<Self> {
+        let graph = builder.decode()?;
         let bounds: Vec<Dims> = graph.inputs.iter().map(|&input| graph.info(input).bound).collect();
         let planned = Planned::at_bounds(&graph, &bounds, caps)?;
         Ok(Self { graph, planned })
@@ -331,10 +336,10 @@ impl Dry {
     }
 }
 
-/// The error of an operator that rejects its call in a sketch.
-pub(crate) fn refusal(sketch: &Sketch) -> String {
-    match Dry::new(sketch) {
-        Ok(_) => panic!("nothing was refused"),
+/// The error of a graph that decoding or planning rejects.
+pub(crate) fn load_error(builder: &GraphBuilder) -> String {
+    match DryRun::new(builder) {
+        Ok(_) => panic!("the graph was accepted"),
         Err(error) => error.to_string(),
     }
 }

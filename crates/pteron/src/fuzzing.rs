@@ -4,7 +4,7 @@
 
 use pteron_format::program::ValueId;
 use pteron_gpu::engine::{self, SharedBudget, TensorData};
-use pteron_gpu::graph::Graph;
+use pteron_gpu::graph::DecodedGraph;
 use pteron_gpu::plan::Caps;
 use pteron_gpu::shape::Dims;
 
@@ -20,7 +20,7 @@ use crate::tensor::Tensor;
 #[derive(Debug)]
 pub struct DryMethod {
     method: Method,
-    graphs: Vec<(Graph, engine::LoadOptions)>,
+    graphs: Vec<(DecodedGraph, engine::LoadOptions)>,
     kept: Vec<(ValueId, Tensor)>,
 }
 
@@ -60,7 +60,7 @@ impl DryMethod {
     }
 
     /// The graphs, each with the bounds of its inputs where they are smaller than the file's.
-    pub fn graphs(&self) -> impl Iterator<Item = (&Graph, &[Option<Dims>])> {
+    pub fn graphs(&self) -> impl Iterator<Item = (&DecodedGraph, &[Option<Dims>])> {
         self.graphs.iter().map(|(graph, options)| (graph, options.input_bounds.as_slice()))
     }
 
@@ -71,7 +71,7 @@ impl DryMethod {
     pub fn call(
         &mut self,
         inputs: &[Tensor],
-        mut delegate: impl FnMut(&Graph, &[TensorData<'_>]) -> Result<Vec<TensorData<'static>>>,
+        mut delegate: impl FnMut(&DecodedGraph, &[TensorData<'_>]) -> Result<Vec<TensorData<'static>>>,
     ) -> Result<Vec<Tensor>> {
         self.method.check(inputs)?;
         let given = inputs.iter().map(|input| input.bytes().len() as u64).sum();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use pteron_format::program::{DataRef, ExecutionPlan, Instruction, Value, ValueId};
 use pteron_format::{EscapedText, alloc};
 use pteron_gpu::engine::{Input, Profile, TensorData};
-use pteron_gpu::graph::Graph;
+use pteron_gpu::graph::DecodedGraph;
 use pteron_gpu::shape::Dims;
 
 use crate::conversion::{from_gpu, to_gpu};
@@ -166,7 +166,12 @@ impl InstructionList {
     }
 
     /// Smaller bounds of a graph's inputs, where those are inputs of the method in each of its calls.
-    pub(crate) fn graph_bounds(&self, calls: &[&[ValueId]], graph: &Graph, specs: &[TensorSpec]) -> Vec<Option<Dims>> {
+    pub(crate) fn graph_bounds(
+        &self,
+        calls: &[&[ValueId]],
+        graph: &DecodedGraph,
+        specs: &[TensorSpec],
+    ) -> Vec<Option<Dims>> {
         let own = |id: ValueId| dims(&specs.get(*self.inputs.get(&id)?)?.shape);
         let bound = |(index, &input): (usize, &pteron_gpu::live::TensorId)| {
             let mut bounds = calls.iter().map(|inputs| inputs.get(index).copied().and_then(own));

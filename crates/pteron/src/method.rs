@@ -8,7 +8,7 @@ use pteron_gpu::engine::{
     self, Gpu, LoadedGraph, MemoryUse, OnProgress, PreparedGraph, Profile, ProgressCounter, SharedBudget,
 };
 use pteron_gpu::frontend;
-use pteron_gpu::graph::Graph;
+use pteron_gpu::graph::DecodedGraph;
 use pteron_gpu::plan::Caps;
 use pteron_gpu::shape::Dims;
 
@@ -52,7 +52,7 @@ pub struct Method {
 pub(crate) type Delegate = (PreparedGraph, DataRef);
 
 /// A delegate's graph before it is planned, its load options, and its location in the file.
-pub(crate) type Outlined = (Graph, engine::LoadOptions, DataRef);
+pub(crate) type Outlined = (DecodedGraph, engine::LoadOptions, DataRef);
 
 /// The state a method keeps between calls: its delegates' KV caches and its own mutable tensors. Use one per conversation.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use pteron_format::ScalarType;
 use pteron_format::program::ExecutionPlan;
 use pteron_gpu::engine::{self, Feedback, Input, LoadedGraph};
-use pteron_gpu::graph::Graph;
+use pteron_gpu::graph::DecodedGraph;
 use pteron_gpu::ir::{self, DataType};
 use pteron_gpu::ops;
 use pteron_gpu::shape::Dims;
@@ -109,7 +109,7 @@ impl Hooks {
     }
 
     /// Checks that decoding has kept the graph's inputs.
-    pub(crate) fn check(&self, method: &str, graph: &Graph) -> Result<()> {
+    pub(crate) fn check(&self, method: &str, graph: &DecodedGraph) -> Result<()> {
         if graph.inputs.len() == self.inputs.len() {
             return Ok(());
         }

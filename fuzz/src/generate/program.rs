@@ -8,7 +8,7 @@ use pteron_format::vulkan::{BACKEND_ID, ConstantSource, DataType, Graph, write_b
 use pteron_format::{Program, ScalarType};
 
 use super::cursor::Cursor;
-use super::graph::{Sketch, sketch};
+use super::graph::{GraphBuilder, builder};
 
 /// The most bytes that a graph's own constants take.
 const MOST_STORED: u64 = 1 << 16;
@@ -44,7 +44,7 @@ fn graphs(cursor: &mut Cursor<'_>) -> Vec<Part> {
     let mut parts = Vec::new();
     for _ in 0..1 + cursor.below(3) {
         let hostile = cursor.one_in(6);
-        let Sketch { graph, .. } = sketch(cursor, hostile, 2);
+        let GraphBuilder { graph, .. } = builder(cursor, hostile, 2);
         parts.extend(Part::new(graph));
     }
     parts

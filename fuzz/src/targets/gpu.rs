@@ -11,7 +11,7 @@ use pteron_format::fuzzing::verify_graph;
 use pteron_format::vulkan::DataType;
 use pteron_gpu::engine::{self, Gpu, GpuOptions, LoadOptions, LoadedGraph, TensorData, block_on};
 use pteron_gpu::fuse::Fusions;
-use pteron_gpu::graph::{Elem, Graph, Role};
+use pteron_gpu::graph::{Elem, DecodedGraph, Role};
 use pteron_gpu::ir::ConstantId;
 use pteron_gpu::live::TensorId;
 use pteron_gpu::plan::Caps;
@@ -20,8 +20,8 @@ use pteron_gpu::resize::{LiveInput, Planned};
 use pteron_gpu::shape::Dims;
 
 use crate::generate::cursor::Cursor;
-use crate::generate::graph::sketch::{CACHE_ROWS, Content, Dim, Input, MOST};
-use crate::generate::graph::{self, Sketch, sketch};
+use crate::generate::graph::builder::{CACHE_ROWS, Content, Dim, Input, MOST};
+use crate::generate::graph::{self, GraphBuilder, builder};
 use crate::seeds;
 use crate::target::{Outcome, Target};
 use exactness::Exactness;
@@ -79,8 +79,8 @@ pub fn run(bytes: &[u8]) -> Outcome {
     let _alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     static EXECUTIONS: AtomicU64 = AtomicU64::new(0);
     let mut cursor = Cursor::new(bytes);
-    let (gpu, fusions, sketch) = made(&mut cursor);
-    let outcome = at_shapes(&DEVICES[gpu], &sketch, &fusions, &mut cursor);
+    let (gpu, fusions, builder) = made(&mut cursor);
+    let outcome = at_shapes(&DEVICES[gpu], &builder, &fusions, &mut cursor);
     if EXECUTIONS.fetch_add(1, Ordering::Relaxed) % LEAK_CHECK == LEAK_CHECK - 1 {
         check_leaks();
     }
@@ -88,18 +88,18 @@ pub fn run(bytes: &[u8]) -> Outcome {
 }
 
 /// Returns index of the device, fusions and graph.
-fn made(cursor: &mut Cursor<'_>) -> (usize, Fusions, Sketch) {
+fn made(cursor: &mut Cursor<'_>) -> (usize, Fusions, GraphBuilder) {
     // Mostly one of them: each compiles kernels of its own.
     let gpu = [0, 0, 0, 0, 0, 0, 1, 2][cursor.below(8)];
     let fusions = if cursor.flip() { Fusions::ALL } else { Fusions::NONE };
-    (gpu, fusions, sketch(cursor, false, MOST_CALLS))
+    (gpu, fusions, builder(cursor, false, MOST_CALLS))
 }
 
 /// The graph of an input as text.
 #[must_use]
 pub fn describe(bytes: &[u8]) -> String {
-    let (gpu, fusions, sketch) = made(&mut Cursor::new(bytes));
-    format!("device {gpu}, fused {}\n{}", fusions == Fusions::ALL, graph::describe(&sketch.graph))
+    let (gpu, fusions, builder) = made(&mut Cursor::new(bytes));
+    format!("device {gpu}, fused {}\n{}", fusions == Fusions::ALL, graph::describe(&builder.graph))
 }
 
 /// Checks that earlier executions left nothing on the device.
@@ -110,27 +110,27 @@ fn check_leaks() {
     assert!(used <= LEAK_SLACK, "{used} bytes are used while no graph is loaded");
 }
 
-fn at_shapes(gpu: &Gpu, sketch: &Sketch, fusions: &Fusions, cursor: &mut Cursor<'_>) -> Outcome {
-    if verify_graph(&sketch.graph, u64::MAX).is_err() {
+fn at_shapes(gpu: &Gpu, builder: &GraphBuilder, fusions: &Fusions, cursor: &mut Cursor<'_>) -> Outcome {
+    if verify_graph(&builder.graph, u64::MAX).is_err() {
         return "refused";
     }
-    let Ok(graph) = sketch.decode(&Fusions::NONE) else { return "refused" };
+    let Ok(graph) = builder.decode(&Fusions::NONE) else { return "refused" };
     let bounds: Vec<Dims> = graph.inputs.iter().map(|&input| graph.info(input).bound).collect();
     let Ok(planned) = Planned::at_bounds(&graph, &bounds, Caps::PORTABLE) else { return "refused" };
-    let Some(loaded) = load(gpu, sketch, fusions, Vec::new()) else { return "refused" };
+    let Some(loaded) = load(gpu, builder, fusions, Vec::new()) else { return "refused" };
     let mut state = loaded.new_state().unwrap_or_else(|error| panic!("no state: {error}"));
-    let mut reference = Reference { tensors: constants(sketch, &graph), graph, planned };
+    let mut reference = Reference { tensors: constants(builder, &graph), graph, planned };
     let stateless = !reference.graph.roles.iter().any(|role| matches!(role, Role::State(_)));
     let mut outcome = "every call refused";
     for call in 0..3 {
-        let inputs = inputs(sketch, cursor);
+        let inputs = inputs(builder, cursor);
         let outputs = block_on(loaded.call(&mut state, &call_inputs(&reference.graph, &inputs)));
         match (outputs, reference.run(&inputs)) {
             (Ok(outputs), Some(exactness)) => {
                 outcome = "agreed";
                 reference.compare(&outputs, &exactness);
                 if stateless && call == 0 {
-                    compare_fresh(gpu, sketch, fusions, &reference.graph, &inputs, &outputs);
+                    compare_fresh(gpu, builder, fusions, &reference.graph, &inputs, &outputs);
                 }
             }
             (Err(error), None) => check_refusal(&error),
@@ -150,9 +150,9 @@ fn check_refusal(error: &pteron_gpu::Error) {
 }
 
 /// A loaded graph; `None` if it is refused.
-fn load(gpu: &Gpu, sketch: &Sketch, fusions: &Fusions, input_bounds: Vec<Option<Dims>>) -> Option<LoadedGraph> {
-    let bytes = |id: ConstantId| sketch.contents.get(id.index()).map(|content| Cow::Owned(content.bytes()));
-    let graph = sketch.decode(fusions).ok()?;
+fn load(gpu: &Gpu, builder: &GraphBuilder, fusions: &Fusions, input_bounds: Vec<Option<Dims>>) -> Option<LoadedGraph> {
+    let bytes = |id: ConstantId| builder.contents.get(id.index()).map(|content| Cow::Owned(content.bytes()));
+    let graph = builder.decode(fusions).ok()?;
     let options = LoadOptions { input_bounds, ..LoadOptions::default() };
     match block_on(LoadedGraph::load(gpu, graph, &bytes, &options)) {
         Ok(loaded) => Some(loaded),
@@ -166,14 +166,14 @@ fn load(gpu: &Gpu, sketch: &Sketch, fusions: &Fusions, input_bounds: Vec<Option<
 /// Checks that a graph built for just this shape gives the same bits.
 fn compare_fresh(
     gpu: &Gpu,
-    sketch: &Sketch,
+    builder: &GraphBuilder,
     fusions: &Fusions,
-    graph: &Graph,
+    graph: &DecodedGraph,
     inputs: &[HostTensor],
     outputs: &[TensorData<'_>],
 ) {
     let tight = inputs.iter().map(|input| (input.dims.count() > 0).then_some(input.dims)).collect();
-    let Some(fresh) = load(gpu, sketch, fusions, tight) else { return };
+    let Some(fresh) = load(gpu, builder, fusions, tight) else { return };
     let mut state = fresh.new_state().unwrap_or_else(|error| panic!("no state: {error}"));
     let again = block_on(fresh.call(&mut state, &call_inputs(graph, inputs)));
     let again = again.unwrap_or_else(|error| panic!("a fresh graph refuses what a resized one ran: {error}"));
@@ -181,7 +181,7 @@ fn compare_fresh(
 }
 
 /// The inputs as a call takes them.
-fn call_inputs<'a>(graph: &Graph, inputs: &'a [HostTensor]) -> Vec<engine::Input<'a>> {
+fn call_inputs<'a>(graph: &DecodedGraph, inputs: &'a [HostTensor]) -> Vec<engine::Input<'a>> {
     let input = |(tensor, &id): (&'a HostTensor, &TensorId)| match &tensor.data {
         HostData::F32(values) => TensorData::f32(tensor.dims, values).into(),
         HostData::I32(values) => TensorData::i32(tensor.dims, values).into(),
@@ -193,7 +193,7 @@ fn call_inputs<'a>(graph: &Graph, inputs: &'a [HostTensor]) -> Vec<engine::Input
 
 /// The graph as the references run it.
 struct Reference {
-    graph: Graph,
+    graph: DecodedGraph,
     planned: Planned,
     tensors: HostTensors,
 }
@@ -261,24 +261,24 @@ fn host_data(elem: Elem, bytes: &[u8]) -> HostData {
     }
 }
 
-fn constants(sketch: &Sketch, graph: &Graph) -> HostTensors {
+fn constants(builder: &GraphBuilder, graph: &DecodedGraph) -> HostTensors {
     let mut tensors = HostTensors::default();
     for (id, role) in graph.roles.iter().enumerate() {
         if let Role::Constant(constant) | Role::State(constant) = role {
             let tensor = TensorId(id as u32);
             let info = graph.info(tensor);
-            tensors.set(tensor, info.bound, host_data(info.elem, &sketch.contents[*constant as usize].bytes()));
+            tensors.set(tensor, info.bound, host_data(info.elem, &builder.contents[*constant as usize].bytes()));
         }
     }
     tensors
 }
 
 /// Inputs at live dims, with values that mostly make sense.
-fn inputs(sketch: &Sketch, cursor: &mut Cursor<'_>) -> Vec<HostTensor> {
+fn inputs(builder: &GraphBuilder, cursor: &mut Cursor<'_>) -> Vec<HostTensor> {
     let live = MOST.map(|most| if cursor.one_in(10) { 0 } else { 1 + cursor.below(most as usize) as u32 });
     let most = if cursor.one_in(12) { CACHE_ROWS } else { CACHE_ROWS - MOST[0] };
     let position = cursor.below(most as usize) as i32;
-    sketch.inputs.iter().map(|input| one_input(input, live, position, cursor)).collect()
+    builder.inputs.iter().map(|input| one_input(input, live, position, cursor)).collect()
 }
 
 fn one_input(input: &Input, live: [u32; 2], position: i32, cursor: &mut Cursor<'_>) -> HostTensor {

@@ -5,7 +5,7 @@ pub mod memory;
 use pteron_format::fuzzing::verify_graph;
 use pteron_format::vulkan;
 use pteron_gpu::fuse::Fusions;
-use pteron_gpu::graph::{Elem, Graph};
+use pteron_gpu::graph::{Elem, DecodedGraph};
 use pteron_gpu::live::{Scalar, ScalarId, TensorId};
 use pteron_gpu::memory::Memory;
 use pteron_gpu::ops::find_in_files;
@@ -14,8 +14,8 @@ use pteron_gpu::resize::{LiveInput, Planned};
 use pteron_gpu::shape::Dims;
 
 use crate::generate::cursor::Cursor;
-use crate::generate::graph::sketch::{CACHE_ROWS, Dim, MOST};
-use crate::generate::graph::{self, MOST_CALLS, Sketch, sketch};
+use crate::generate::graph::builder::{CACHE_ROWS, Dim, MOST};
+use crate::generate::graph::{self, MOST_CALLS, GraphBuilder, builder};
 use crate::oracle::{allocations, error_text};
 use crate::seeds;
 use crate::target::{Outcome, Target};
@@ -64,13 +64,13 @@ pub const TARGET: Target = Target {
 /// If a property does not hold.
 pub fn run(bytes: &[u8]) -> Outcome {
     let mut cursor = Cursor::new(bytes);
-    let sketch = made(&mut cursor);
-    if verify_graph(&sketch.graph, u64::MAX).is_err() {
+    let builder = made(&mut cursor);
+    if verify_graph(&builder.graph, u64::MAX).is_err() {
         return "refused by the reader";
     }
-    let said = said(&sketch.graph);
+    let said = said(&builder.graph);
     let (mut outcome, mut dispatches) = ("", 0);
-    let used = allocations(|| outcome = planned_at_shapes(&sketch, &mut cursor, &mut dispatches));
+    let used = allocations(|| outcome = planned_at_shapes(&builder, &mut cursor, &mut dispatches));
     let heap = HEAP_SLACK + HEAP_FACTOR * said + HEAP_PER_DISPATCH * dispatches;
     let work = WORK_SLACK + WORK_FACTOR * said;
     assert!(
@@ -82,9 +82,9 @@ pub fn run(bytes: &[u8]) -> Outcome {
     outcome
 }
 
-fn made(cursor: &mut Cursor<'_>) -> Sketch {
+fn made(cursor: &mut Cursor<'_>) -> GraphBuilder {
     let hostile = !cursor.one_in(4);
-    sketch(cursor, hostile, MOST_CALLS)
+    builder(cursor, hostile, MOST_CALLS)
 }
 
 /// The graph of an input as text.
@@ -122,15 +122,15 @@ struct CallInputs {
 }
 
 impl CallInputs {
-    /// Inputs at live dims: those of the sketch where an input is unchanged, anything within bounds otherwise.
-    fn new(graph: &Graph, sketch: &Sketch, cursor: &mut Cursor<'_>) -> Self {
+    /// Inputs at live dims: those of the builder where an input is unchanged, anything within bounds otherwise.
+    fn new(graph: &DecodedGraph, builder: &GraphBuilder, cursor: &mut Cursor<'_>) -> Self {
         let live = MOST.map(|most| if cursor.one_in(8) { 0 } else { 1 + cursor.below(most as usize) as u32 });
         let position = cursor.below(CACHE_ROWS as usize) as i32;
         let mut inputs = Self { dims: Vec::new(), values: Vec::new() };
         for (index, &tensor) in graph.inputs.iter().enumerate() {
             let info = graph.info(tensor);
-            let known = sketch.inputs.get(index).filter(|input| input.dims.len() == info.bound.len());
-            let wild = sketch.hostile && cursor.one_in(12);
+            let known = builder.inputs.get(index).filter(|input| input.dims.len() == info.bound.len());
+            let wild = builder.hostile && cursor.one_in(12);
             let size = |axis: usize, bound: u32, cursor: &mut Cursor<'_>| match known.map(|known| known.dims[axis]) {
                 _ if wild => cursor.edge_size().min(bound),
                 Some(Dim::Live(at)) => live[at].min(bound),
@@ -155,16 +155,16 @@ impl CallInputs {
     }
 
     /// Whether nothing is left of the integers of an earlier call.
-    fn whole(&self, graph: &Graph) -> bool {
+    fn whole(&self, graph: &DecodedGraph) -> bool {
         graph.inputs.iter().zip(&self.values).all(|(&input, values)| graph.info(input).elem != Elem::I32 || values.is_some())
     }
 }
 
-fn bounds(graph: &Graph) -> Vec<Dims> {
+fn bounds(graph: &DecodedGraph) -> Vec<Dims> {
     graph.inputs.iter().map(|&input| graph.info(input).bound).collect()
 }
 
-fn output_dims(graph: &Graph, planned: &Planned) -> Vec<Dims> {
+fn output_dims(graph: &DecodedGraph, planned: &Planned) -> Vec<Dims> {
     graph.outputs.iter().map(|&output| planned.live().dims(output)).collect()
 }
 
@@ -175,23 +175,23 @@ fn refused(error: &pteron_gpu::Error, later: bool) {
     assert!(later || !matches!(error, pteron_gpu::Error::OutOfBounds { .. }), "{error}");
 }
 
-fn planned_at_shapes(sketch: &Sketch, cursor: &mut Cursor<'_>, dispatches: &mut u64) -> Outcome {
-    let graph = match sketch.decode(&Fusions::NONE) {
+fn planned_at_shapes(builder: &GraphBuilder, cursor: &mut Cursor<'_>, dispatches: &mut u64) -> Outcome {
+    let graph = match builder.decode(&Fusions::NONE) {
         Ok(graph) => graph,
         Err(error) => {
             refused(&error, false);
             return "refused by decoding";
         }
     };
-    let internal = sketch.graph.chain.iter().find(|call| find_in_files(&call.name).is_none());
+    let internal = builder.graph.chain.iter().find(|call| find_in_files(&call.name).is_none());
     assert!(internal.is_none(), "a file calls {internal:?}, which is no operator of files");
-    let fused = sketch.decode(&fusions(cursor));
+    let fused = builder.decode(&fusions(cursor));
     let fused = fused.unwrap_or_else(|error| panic!("refused once it is fused: {error}"));
     let caps = cursor.of(&DEVICES);
     let planned = match Planned::at_bounds(&graph, &bounds(&graph), caps) {
         Ok(planned) => planned,
         Err(error) => {
-            refused(&error, sketch.hostile);
+            refused(&error, builder.hostile);
             return "refused at its bounds";
         }
     };
@@ -199,8 +199,8 @@ fn planned_at_shapes(sketch: &Sketch, cursor: &mut Cursor<'_>, dispatches: &mut 
     let both = both.unwrap_or_else(|error| panic!("refused at its bounds once it is fused: {error}"));
     *dispatches = planned.plans().iter().map(|plan| plan.steps.len() as u64).sum();
     let (mut plain, mut both) = (Case::new(&graph, planned, caps), Case::new(&fused, both, caps));
-    let first = CallInputs::new(&graph, sketch, cursor);
-    let second = CallInputs::new(&graph, sketch, cursor);
+    let first = CallInputs::new(&graph, builder, cursor);
+    let second = CallInputs::new(&graph, builder, cursor);
     for inputs in [&first, &second, &first] {
         let (dims, fused_dims) = (plain.resize(inputs), both.resize(inputs));
         assert_eq!(dims, fused_dims, "dims of the outputs, fused and unfused");
@@ -210,14 +210,14 @@ fn planned_at_shapes(sketch: &Sketch, cursor: &mut Cursor<'_>, dispatches: &mut 
 
 /// A graph at its current shape.
 struct Case<'a> {
-    graph: &'a Graph,
+    graph: &'a DecodedGraph,
     planned: Planned,
     memory: Memory,
     caps: Caps,
 }
 
 impl<'a> Case<'a> {
-    fn new(graph: &'a Graph, planned: Planned, caps: Caps) -> Self {
+    fn new(graph: &'a DecodedGraph, planned: Planned, caps: Caps) -> Self {
         let memory = Memory::plan(graph, &planned).unwrap_or_else(|error| panic!("no memory for a planned graph: {error}"));
         check_memory(graph, &planned, &memory);
         check_plans(graph, &planned, &memory);

@@ -4,7 +4,7 @@ use pteron::fuzzing::DryMethod;
 use pteron::{LoadOptions, Program, Tensor, TensorSpec};
 use pteron_format::fuzzing::write_program;
 use pteron_gpu::engine::TensorData;
-use pteron_gpu::graph::{Elem, Graph};
+use pteron_gpu::graph::{Elem, DecodedGraph};
 use pteron_gpu::memory::Memory;
 use pteron_gpu::plan::Caps;
 use pteron_gpu::resize::Planned;
@@ -107,7 +107,7 @@ fn method(program: &Program, name: &str, cursor: &mut Cursor<'_>) -> Outcome {
 }
 
 /// Plans a graph as loading does.
-fn planned(graph: &Graph, bounds: &[Option<Dims>]) {
+fn planned(graph: &DecodedGraph, bounds: &[Option<Dims>]) {
     let file = |(index, &input)| bounds.get(index).copied().flatten().unwrap_or(graph.info(input).bound);
     let bounds: Vec<Dims> = graph.inputs.iter().enumerate().map(file).collect();
     match Planned::at_bounds(graph, &bounds, Caps::PORTABLE) {
@@ -133,7 +133,7 @@ fn input(spec: &TensorSpec, cursor: &mut Cursor<'_>) -> Option<Tensor> {
 }
 
 /// Outputs that a delegate might return: at their bounds or smaller, small ones only.
-fn delegate_outputs(graph: &Graph, views: &[TensorData<'_>], cursor: &mut Cursor<'_>) -> Vec<TensorData<'static>> {
+fn delegate_outputs(graph: &DecodedGraph, views: &[TensorData<'_>], cursor: &mut Cursor<'_>) -> Vec<TensorData<'static>> {
     assert_eq!(views.len(), graph.inputs.len(), "a view for each input");
     let output = |&output: &pteron_gpu::live::TensorId| {
         let info = graph.info(output);

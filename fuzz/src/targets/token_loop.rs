@@ -14,8 +14,8 @@ use pteron_gpu::shape::Dims;
 
 use super::graph::memory::{check_memory, check_plans};
 use crate::generate::cursor::Cursor;
-use crate::generate::graph::sketch::Dim;
-use crate::generate::graph::{Sketch, finish};
+use crate::generate::graph::builder::Dim;
+use crate::generate::graph::{GraphBuilder, finish};
 use crate::generate::program::{Part, assemble, border, constant_method, delegate, tensor};
 use crate::oracle::error_text;
 use crate::seeds;
@@ -32,8 +32,8 @@ pub const TARGET: Target = Target {
 };
 
 /// A graph of some inputs that is perhaps a language model.
-fn graph(cursor: &mut Cursor<'_>) -> Sketch {
-    let mut sketch = Sketch::new(false);
+fn graph(cursor: &mut Cursor<'_>) -> GraphBuilder {
+    let mut builder = GraphBuilder::new(false);
     let usual = !cursor.one_in(4);
     let count = if usual { 2 } else { cursor.below(5) };
     for index in 0..count {
@@ -48,32 +48,32 @@ fn graph(cursor: &mut Cursor<'_>) -> Sketch {
             _ => DataType::Int32,
         };
         let dims: Vec<Dim> = sizes.iter().map(|&size| Dim::Fixed(size)).collect();
-        sketch.input(dtype, &dims);
+        builder.input(dtype, &dims);
     }
-    if let Some(tokens) = sketch.nodes.first().cloned().filter(|_| cursor.flip()) {
+    if let Some(tokens) = builder.nodes.first().cloned().filter(|_| cursor.flip()) {
         let width = cursor.of(&[16u32, 5]);
-        let table = sketch.constant(cursor, DataType::Float32, &[24, width]);
-        let (padding, no) = (sketch.int(-1), sketch.bool(false));
+        let table = builder.constant(cursor, DataType::Float32, &[24, width]);
+        let (padding, no) = (builder.int(-1), builder.bool(false));
         let dims = [&tokens.dims[..], &[Dim::Fixed(width)]].concat();
-        sketch.out("aten.embedding.default", &[table.id, tokens.id, padding, no, no], DataType::Float32, &dims);
+        builder.out("aten.embedding.default", &[table.id, tokens.id, padding, no, no], DataType::Float32, &dims);
     } else {
         let rank = cursor.below(4);
-        let dims = sketch.dims(cursor, rank);
-        let (sizes, none, value) = (sketch.size_list(&dims), sketch.null(), sketch.float(0.5));
+        let dims = builder.dims(cursor, rank);
+        let (sizes, none, value) = (builder.size_list(&dims), builder.null(), builder.float(0.5));
         let dtype = cursor.of(&[DataType::Float32, DataType::Float32, DataType::Int32, DataType::Bool]);
-        sketch.out("aten.full.default", &[sizes, value, none, none, none, none], dtype, &dims);
+        builder.out("aten.full.default", &[sizes, value, none, none, none, none], dtype, &dims);
     }
     if cursor.one_in(4) {
         // A position that the host reads.
-        sketch.position();
+        builder.position();
     }
     if cursor.flip() {
-        let newest = sketch.nodes[sketch.nodes.len() - 1].id;
-        sketch.graph.outputs.push(newest);
+        let newest = builder.nodes[builder.nodes.len() - 1].id;
+        builder.graph.outputs.push(newest);
     } else {
-        finish(&mut sketch, cursor);
+        finish(&mut builder, cursor);
     }
-    sketch
+    builder
 }
 
 /// A method that calls a graph, perhaps with its arguments mixed up.

@@ -2,7 +2,7 @@
 
 use crate::ir::{DataType, Value};
 use crate::reference::{HostData, HostTensor};
-use crate::testing::{Sketch, bools, check, dims, f32s, i32s, noise, noise_bytes, refusal};
+use crate::testing::{GraphBuilder, bools, check, dims, f32s, i32s, load_error, noise, noise_bytes};
 
 const F: DataType = DataType::Float32;
 const I: DataType = DataType::Int32;
@@ -18,14 +18,14 @@ fn any(dtype: DataType, shape: &[u32], seed: u64) -> HostTensor {
     }
 }
 
-fn sketch(name: &str, inputs: &[(DataType, &[u32])], values: &[Value], out: (DataType, &[u32])) -> Sketch {
-    let mut sketch = Sketch::new();
-    let mut args: Vec<_> = inputs.iter().map(|&(dtype, bound)| sketch.input(dtype, bound)).collect();
-    args.extend(values.iter().map(|value| sketch.value(value.clone())));
-    args.push(sketch.tensor(out.0, out.1));
-    sketch.call(name, &args);
-    sketch.output(args[args.len() - 1]);
-    sketch
+fn builder(name: &str, inputs: &[(DataType, &[u32])], values: &[Value], out: (DataType, &[u32])) -> GraphBuilder {
+    let mut builder = GraphBuilder::new();
+    let mut args: Vec<_> = inputs.iter().map(|&(dtype, bound)| builder.input(dtype, bound)).collect();
+    args.extend(values.iter().map(|value| builder.value(value.clone())));
+    args.push(builder.tensor(out.0, out.1));
+    builder.call(name, &args);
+    builder.output(args[args.len() - 1]);
+    builder
 }
 
 #[test]
@@ -33,9 +33,9 @@ fn every_pair_of_dtypes_is_compared() {
     let types = [F, I, B, DataType::UInt8, DataType::Int8];
     for a in types {
         for b in types {
-            let sketch = sketch("aten.lt.Tensor", &[(a, &[5, 7]), (b, &[7])], &[], (B, &[5, 7]));
+            let builder = builder("aten.lt.Tensor", &[(a, &[5, 7]), (b, &[7])], &[], (B, &[5, 7]));
             let calls = [5, 1, 3].map(|rows| vec![any(a, &[rows, 7], 3), any(b, &[7], 4)]);
-            check(&sketch, &calls, 0.0);
+            check(&builder, &calls, 0.0);
         }
     }
 }
@@ -46,8 +46,8 @@ fn every_dtype_converts_to_every_other() {
     let options = || vec![Value::Null; 6];
     for from in types {
         for to in types {
-            let sketch = sketch("aten._to_copy.default", &[(from, &[9, 3])], &options(), (to, &[9, 3]));
-            check(&sketch, &[9, 1, 0, 4].map(|rows| vec![any(from, &[rows, 3], 5)]), 0.0);
+            let builder = builder("aten._to_copy.default", &[(from, &[9, 3])], &options(), (to, &[9, 3]));
+            check(&builder, &[9, 1, 0, 4].map(|rows| vec![any(from, &[rows, 3], 5)]), 0.0);
         }
     }
 }
@@ -56,10 +56,10 @@ fn every_dtype_converts_to_every_other() {
 fn broadcasting_agrees_vectorised_and_element_by_element() {
     for width in [8u32, 7] {
         let bounds: [(DataType, &[u32]); 2] = [(F, &[3, 9, 1, width]), (F, &[9, 4, 1])];
-        let sketch = sketch("aten.mul.Tensor", &bounds, &[], (F, &[3, 9, 4, width]));
+        let builder = builder("aten.mul.Tensor", &bounds, &[], (F, &[3, 9, 4, width]));
         let calls = [(3, 9), (2, 1), (1, 5), (0, 9)]
             .map(|(outer, middle): (u32, u32)| vec![any(F, &[outer, middle, 1, width], 3), any(F, &[middle, 4, 1], 4)]);
-        check(&sketch, &calls, 1e-6);
+        check(&builder, &calls, 1e-6);
     }
 }
 
@@ -74,31 +74,31 @@ fn ranks_from_zero_to_eight_agree() {
         (&[4, 1], &[1, 1, 4], &[1, 4, 4]),
     ];
     for (a, b, out) in shapes {
-        let sketch = sketch("aten.minimum.default", &[(F, a), (F, b)], &[], (F, out));
-        check(&sketch, &[vec![any(F, a, 1), any(F, b, 2)]], 0.0);
+        let builder = builder("aten.minimum.default", &[(F, a), (F, b)], &[], (F, out));
+        check(&builder, &[vec![any(F, a, 1), any(F, b, 2)]], 0.0);
     }
 }
 
 #[test]
 fn more_elements_than_one_row_of_workgroups_agree() {
-    let sketch = sketch("aten.neg.default", &[(I, &[300_001])], &[], (I, &[300_001]));
-    check(&sketch, &[vec![any(I, &[300_001], 1)], vec![any(I, &[70_000], 2)]], 0.0);
+    let builder = builder("aten.neg.default", &[(I, &[300_001])], &[], (I, &[300_001]));
+    check(&builder, &[vec![any(I, &[300_001], 1)], vec![any(I, &[70_000], 2)]], 0.0);
 }
 
 #[test]
 fn unsupported_arguments_are_rejected_by_name() {
     let int = |value| vec![Value::Int(value)];
-    let text = refusal(&sketch("aten.add.Tensor", &[(F, &[4]), (B, &[4])], &int(1), (F, &[4])));
+    let text = load_error(&builder("aten.add.Tensor", &[(F, &[4]), (B, &[4])], &int(1), (F, &[4])));
     assert!(text.contains("`other` has elements Bool, supported: [F32, I32]"), "{text}");
-    let text = refusal(&sketch("aten.add.Tensor", &[(I, &[4]), (I, &[4])], &int(1), (F, &[4])));
+    let text = load_error(&builder("aten.add.Tensor", &[(I, &[4]), (I, &[4])], &int(1), (F, &[4])));
     assert!(text.contains("`out` has elements F32, but the result's are I32"), "{text}");
     let half = vec![Value::Double(0.5)];
-    let text = refusal(&sketch("aten.add.Tensor", &[(I, &[4]), (I, &[4])], &half, (I, &[4])));
+    let text = load_error(&builder("aten.add.Tensor", &[(I, &[4]), (I, &[4])], &half, (I, &[4])));
     assert!(text.contains("`out` has elements I32, but the result's are F32"), "{text}");
-    let text = refusal(&sketch("aten.where.self", &[(F, &[4]), (F, &[4]), (F, &[4])], &[], (F, &[4])));
+    let text = load_error(&builder("aten.where.self", &[(F, &[4]), (F, &[4]), (F, &[4])], &[], (F, &[4])));
     assert!(text.contains("`condition` has elements F32"), "{text}");
-    let text = refusal(&sketch("aten.eq.Tensor", &[(F, &[4]), (F, &[4])], &[], (F, &[4])));
+    let text = load_error(&builder("aten.eq.Tensor", &[(F, &[4]), (F, &[4])], &[], (F, &[4])));
     assert!(text.contains("`out` has elements F32, but the result's are Bool"), "{text}");
-    let text = refusal(&sketch("aten.mul.Tensor", &[(F, &[4]), (F, &[3])], &[], (F, &[4])));
+    let text = load_error(&builder("aten.mul.Tensor", &[(F, &[4]), (F, &[3])], &[], (F, &[4])));
     assert!(text.contains("`other` is [3], which cannot be broadcast with [4]"), "{text}");
 }

@@ -10,7 +10,7 @@ use super::guards::{GuardList, Region};
 use super::pipelines::Pipeline;
 use super::state::StateBuffers;
 use crate::error::{Error, Result};
-use crate::graph::Graph;
+use crate::graph::DecodedGraph;
 use crate::memory::{Memory, Place};
 use crate::plan::{Bind, PARAM_SLOT, Recipe};
 use crate::resize::Planned;
@@ -124,7 +124,7 @@ fn check_lengths(planned: &Planned, buffers: &GraphBuffers, node: usize, recipe:
 
 /// Lists the guarded buffers of a graph and the operators that use them.
 pub(super) fn guard_list(
-    graph: &Graph,
+    graph: &DecodedGraph,
     memory: &Memory,
     buffers: &GraphBuffers,
     compiled: &[Vec<CompiledRecipe>],

@@ -8,7 +8,7 @@ use super::constants::ConstantBuffers;
 use super::feedback::FeedbackEdge;
 use super::load::MemoryUse;
 use crate::error::Result;
-use crate::graph::Graph;
+use crate::graph::DecodedGraph;
 use crate::live::TensorId;
 use crate::memory::{Memory, Place};
 use crate::plan::PARAM_SLOT;
@@ -52,7 +52,13 @@ pub(super) struct BufferPlan {
 }
 
 impl BufferPlan {
-    pub(super) fn new(graph: &Graph, planned: &Planned, memory: &Memory, slots: u32, feedback: &[FeedbackEdge]) -> Self {
+    pub(super) fn new(
+        graph: &DecodedGraph,
+        planned: &Planned,
+        memory: &Memory,
+        slots: u32,
+        feedback: &[FeedbackEdge],
+    ) -> Self {
         let bytes = |tensor: TensorId| graph.info(tensor).elem.bytes(planned.bounds()[tensor.index()].count());
         let padded = |tensors: &[TensorId]| {
             let sizes = tensors.iter().map(|&tensor| crate::memory::padded(bytes(tensor)));

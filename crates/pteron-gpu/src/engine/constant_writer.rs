@@ -12,7 +12,7 @@ use super::buffers::MemoryBudget;
 use super::load::ConstantBytes;
 use super::upload::{Counted, WriteFn};
 use crate::error::{Error, Result};
-use crate::graph::{Elem, Graph};
+use crate::graph::{DecodedGraph, Elem};
 use crate::live::TensorId;
 use crate::narrow_state::narrow;
 
@@ -29,7 +29,7 @@ enum Conversion {
 }
 
 impl Conversion {
-    fn of(graph: &Graph, tensor: TensorId) -> Self {
+    fn of(graph: &DecodedGraph, tensor: TensorId) -> Self {
         let value = graph.source.values.get(tensor.index()).and_then(|value| value.as_tensor());
         match (value.map(|tensor| tensor.dtype), graph.info(tensor).elem) {
             (Some(DataType::Float32), Elem::F16) => Self::Halved,
@@ -153,7 +153,7 @@ pub(super) struct UploadSink<'a, 'p, 'd> {
 
 impl ConstantWriter {
     /// Adds a destination for a tensor's constant.
-    pub(super) fn add(&mut self, graph: &Graph, tensor: TensorId, constant: u32, place: Destination) {
+    pub(super) fn add(&mut self, graph: &DecodedGraph, tensor: TensorId, constant: u32, place: Destination) {
         if let Destination::State(index) = place {
             self.initial.resize_with(self.initial.len().max(index + 1), || None);
         }
@@ -226,7 +226,7 @@ impl ConstantWriter {
     pub(super) fn feed_all<'d>(
         &mut self,
         sink: &mut UploadSink<'_, '_, 'd>,
-        graph: &Graph,
+        graph: &DecodedGraph,
         bytes: &ConstantBytes<'d>,
     ) -> Result<()> {
         let ids: Vec<ConstantId> = self.constants().map(|(id, _)| id).collect();
@@ -250,7 +250,7 @@ impl ConstantWriter {
     }
 
     /// Checks that every constant is complete.
-    pub(super) fn check_full(&self, graph: &Graph) -> Result<()> {
+    pub(super) fn check_full(&self, graph: &DecodedGraph) -> Result<()> {
         match self.uploads.iter().find(|(_, upload)| !upload.is_full()) {
             Some((&constant, _)) => Err(missing(graph, ConstantId(constant))),
             None => Ok(()),
@@ -263,7 +263,7 @@ impl ConstantWriter {
     }
 }
 
-fn missing(graph: &Graph, constant: ConstantId) -> Error {
+fn missing(graph: &DecodedGraph, constant: ConstantId) -> Error {
     let key = match graph.source.constants.get(constant.index()).map(|constant| &constant.source) {
         Some(ConstantSource::Named(key)) => key.clone(),
         _ => format!("constant {}", constant.0),

@@ -7,7 +7,7 @@ use super::buffers::{BufferRequest, MemoryBudget, STORAGE};
 use super::constant_writer::{ConstantWriter, Destination};
 use super::guards::Region;
 use crate::error::Result;
-use crate::graph::{Graph, Role};
+use crate::graph::{DecodedGraph, Role};
 use crate::live::TensorId;
 use crate::memory::{Memory, Place, joined};
 use crate::plan::Bind;
@@ -39,7 +39,7 @@ struct JoinedBuffer {
 }
 
 /// The constants that a kernel binds individually, or that are read back. Others have no buffer of their own.
-fn bound_alone(graph: &Graph, planned: &Planned, memory: &Memory) -> HashSet<u32> {
+fn bound_alone(graph: &DecodedGraph, planned: &Planned, memory: &Memory) -> HashSet<u32> {
     let active = planned.recipes().iter().zip(&memory.aliased).filter(|&(_, &aliased)| !aliased);
     let binds = active.flat_map(|(recipes, _)| recipes.list.iter().flat_map(|recipe| &recipe.binds));
     let bound = binds.filter_map(|bind| if let Bind::Tensor(tensor) = bind { Some(tensor) } else { None });
@@ -51,7 +51,7 @@ fn bound_alone(graph: &Graph, planned: &Planned, memory: &Memory) -> HashSet<u32
 }
 
 impl ConstantBuffers {
-    pub(super) fn new(graph: &Graph, planned: &Planned, memory: &Memory) -> Self {
+    pub(super) fn new(graph: &DecodedGraph, planned: &Planned, memory: &Memory) -> Self {
         let joined = memory.joins.iter().enumerate().map(|(index, parts)| {
             let (starts, size) = joined(parts.iter().map(|&part| bytes_of(graph, part)));
             let request = BufferRequest::new(format!("joined constants {index}"), size, STORAGE);
@@ -77,7 +77,7 @@ impl ConstantBuffers {
     pub(super) fn make(
         &self,
         gpu: &Gpu,
-        graph: &Graph,
+        graph: &DecodedGraph,
         budget: &mut MemoryBudget,
         writer: &mut ConstantWriter,
     ) -> Result<(HashMap<u32, Region>, Vec<Region>)> {
@@ -108,13 +108,13 @@ impl ConstantBuffers {
 }
 
 /// Bytes that a constant takes on the GPU.
-fn bytes_of(graph: &Graph, constant: TensorId) -> u64 {
+fn bytes_of(graph: &DecodedGraph, constant: TensorId) -> u64 {
     let info = graph.info(constant);
     info.elem.bytes(info.bound.count())
 }
 
 /// The buffers of constants that are bound individually. Constants with the same bytes share one, as nothing changes them.
-fn requests_alone(graph: &Graph, wanted: &HashSet<u32>) -> Vec<ConstantBuffer> {
+fn requests_alone(graph: &DecodedGraph, wanted: &HashSet<u32>) -> Vec<ConstantBuffer> {
     let mut firsts: HashMap<u32, u32> = HashMap::new();
     let mut requests: Vec<ConstantBuffer> = Vec::new();
     let mut known = HashSet::new();

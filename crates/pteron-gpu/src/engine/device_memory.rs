@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_memory_of_a_machine_is_read_from_what_the_kernel_says() {
+    fn machine_memory_is_parsed_from_meminfo() {
         assert_eq!(total_memory("MemTotal:       24641788 kB\nMemFree: 1 kB\n"), Some(24_641_788 * 1024));
         for broken in ["", "MemFree: 1 kB\n", "MemTotal: many kB\n", "MemTotal: 18446744073709551615 kB\n", "MemTotal: 5\n"]
         {

@@ -2,7 +2,7 @@
 
 use super::buffers::{BufferRequest, STORAGE};
 use crate::error::{Error, Result};
-use crate::graph::Graph;
+use crate::graph::DecodedGraph;
 use crate::live::TensorId;
 use crate::memory::{Memory, Place};
 use crate::resize::Planned;
@@ -26,7 +26,12 @@ pub(super) struct FeedbackEdge {
 
 impl FeedbackEdge {
     /// Checks all edges of a graph.
-    pub(super) fn resolve(graph: &Graph, planned: &Planned, memory: &Memory, edges: &[Feedback]) -> Result<Vec<Self>> {
+    pub(super) fn resolve(
+        graph: &DecodedGraph,
+        planned: &Planned,
+        memory: &Memory,
+        edges: &[Feedback],
+    ) -> Result<Vec<Self>> {
         let mut resolved: Vec<Self> = Vec::with_capacity(edges.len());
         for &Feedback { output, input } in edges {
             let fail =

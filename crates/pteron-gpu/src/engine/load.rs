@@ -21,7 +21,7 @@ use super::streaming::StreamingGraph;
 use super::upload::upload;
 use super::wait::AsyncLock;
 use crate::error::{Error, Result};
-use crate::graph::{Graph, Role};
+use crate::graph::{DecodedGraph, Role};
 use crate::ir::ConstantId;
 use crate::kernel::Variant;
 use crate::live::TensorId;
@@ -57,7 +57,7 @@ pub type ConstantBytes<'a> = dyn Fn(ConstantId) -> Option<Cow<'a, [u8]>> + Sync 
 #[derive(Debug)]
 pub struct LoadedGraph {
     pub(super) gpu: Gpu,
-    pub(super) graph: Graph,
+    pub(super) graph: DecodedGraph,
     pub(super) memory: Memory,
     pub(super) buffers: GraphBuffers,
     /// For each operator and recipe: the pipeline, where its parameter slots start, and its bind group unless it needs state.
@@ -104,7 +104,7 @@ impl MemoryUse {
 #[derive(Debug)]
 pub struct PreparedGraph {
     gpu: Gpu,
-    graph: Graph,
+    graph: DecodedGraph,
     planned: Planned,
     memory: Memory,
     slots: ParamSlots,
@@ -121,7 +121,7 @@ impl PreparedGraph {
     ///
     /// # Errors
     /// An argument that an operator rejects, a buffer that is too large for the device, or a device that fails.
-    pub fn new(gpu: &Gpu, graph: Graph, options: &LoadOptions) -> Result<Self> {
+    pub fn new(gpu: &Gpu, graph: DecodedGraph, options: &LoadOptions) -> Result<Self> {
         let graph = options.state_dtype.of(graph, gpu.caps())?;
         let bounds = input_bounds(&graph, options)?;
         let caps = options.tuning.of(options.precision.of(gpu.caps()));
@@ -197,7 +197,7 @@ impl PreparedGraph {
     async fn make(
         self,
         progress: &ProgressCounter<'_>,
-        fill: impl FnOnce(&Gpu, &Graph, &mut ConstantWriter, &mut MemoryBudget, u64) -> Result<()>,
+        fill: impl FnOnce(&Gpu, &DecodedGraph, &mut ConstantWriter, &mut MemoryBudget, u64) -> Result<()>,
     ) -> Result<StreamingGraph> {
         let Self { gpu, graph, planned, memory, slots, buffer_plan, max_in_flight, feedback, reservation, .. } = self;
         reservation.budget().check(&gpu)?;
@@ -256,13 +256,13 @@ impl LoadedGraph {
     ///
     /// # Errors
     /// An argument that an operator rejects, a graph that does not fit, a constant that is missing, or a device that fails.
-    pub async fn load(gpu: &Gpu, graph: Graph, constants: &ConstantBytes<'_>, options: &LoadOptions) -> Result<Self> {
+    pub async fn load(gpu: &Gpu, graph: DecodedGraph, constants: &ConstantBytes<'_>, options: &LoadOptions) -> Result<Self> {
         PreparedGraph::new(gpu, graph, options)?.load(constants, &ProgressCounter::default()).await
     }
 
     /// The decoded graph.
     #[must_use]
-    pub fn graph(&self) -> &Graph {
+    pub fn graph(&self) -> &DecodedGraph {
         &self.graph
     }
 
@@ -285,7 +285,7 @@ impl LoadedGraph {
     }
 }
 
-fn input_bounds(graph: &Graph, options: &LoadOptions) -> Result<Vec<Dims>> {
+fn input_bounds(graph: &DecodedGraph, options: &LoadOptions) -> Result<Vec<Dims>> {
     let bound = |(index, &input): (usize, &TensorId)| {
         let file = graph.info(input).bound;
         match options.input_bounds.get(index).copied().flatten() {
@@ -301,7 +301,7 @@ fn input_bounds(graph: &Graph, options: &LoadOptions) -> Result<Vec<Dims>> {
 
 fn make_buffers(
     gpu: &Gpu,
-    graph: &Graph,
+    graph: &DecodedGraph,
     buffer_plan: &BufferPlan,
     budget: &mut MemoryBudget,
     writer: &mut ConstantWriter,

@@ -183,19 +183,19 @@ mod tests {
     use super::*;
     use crate::engine::{LoadOptions, TensorData, block_on};
     use crate::ir::DataType;
-    use crate::testing::{Sketch, dims, gpu};
+    use crate::testing::{GraphBuilder, dims, gpu};
 
     /// A chain of sigmoids, one dispatch per sigmoid.
-    fn chain(length: usize) -> Sketch {
-        let mut sketch = Sketch::new();
-        let mut last = sketch.input(DataType::Float32, &[5, 3]);
+    fn chain(length: usize) -> GraphBuilder {
+        let mut builder = GraphBuilder::new();
+        let mut last = builder.input(DataType::Float32, &[5, 3]);
         for _ in 0..length {
-            let next = sketch.tensor(DataType::Float32, &[5, 3]);
-            sketch.call("aten.sigmoid.default", &[last, next]);
+            let next = builder.tensor(DataType::Float32, &[5, 3]);
+            builder.call("aten.sigmoid.default", &[last, next]);
             last = next;
         }
-        sketch.output(last);
-        sketch
+        builder.output(last);
+        builder
     }
 
     /// Outputs are the same with both kinds of timing and without, and every dispatch has a time, past the end of one query

@@ -10,7 +10,7 @@ use super::guards::Region;
 use super::load::LoadedGraph;
 use super::shared_budget::Reservation;
 use crate::error::{Error, Result};
-use crate::graph::{Graph, TensorInfo};
+use crate::graph::{DecodedGraph, TensorInfo};
 use crate::memory::Memory;
 
 /// The mutable tensors of a graph, such as KV caches, and its fed-back inputs. Calls on different states may be in flight at the
@@ -53,13 +53,13 @@ impl State {
 }
 
 /// Bytes of GPU memory that the mutable tensors of a graph take, per state.
-pub(super) fn tensor_bytes(graph: &Graph, memory: &Memory) -> u64 {
+pub(super) fn tensor_bytes(graph: &DecodedGraph, memory: &Memory) -> u64 {
     let bytes = |info: TensorInfo| crate::memory::padded(info.elem.bytes(info.bound.count()));
     memory.states.iter().map(|&tensor| bytes(graph.info(tensor))).fold(0, u64::saturating_add)
 }
 
 /// Bytes of GPU memory that a state of a graph takes.
-pub(super) fn state_bytes(graph: &Graph, memory: &Memory, feedback: &[FeedbackEdge]) -> u64 {
+pub(super) fn state_bytes(graph: &DecodedGraph, memory: &Memory, feedback: &[FeedbackEdge]) -> u64 {
     let fed = feedback.iter().map(|edge| crate::memory::padded(edge.request.size));
     fed.fold(tensor_bytes(graph, memory), u64::saturating_add)
 }

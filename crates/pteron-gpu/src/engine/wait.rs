@@ -53,9 +53,9 @@ pub(crate) struct AsyncLockGuard<'a>(&'a AsyncLock);
 impl AsyncLock {
     pub(crate) async fn lock(&self) -> AsyncLockGuard<'_> {
         poll_fn(|cx| {
-            let mut gate = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            if std::mem::replace(&mut gate.0, true) {
-                gate.1.push_back(cx.waker().clone());
+            let mut lock = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if std::mem::replace(&mut lock.0, true) {
+                lock.1.push_back(cx.waker().clone());
                 Poll::Pending
             } else {
                 Poll::Ready(AsyncLockGuard(self))
@@ -67,9 +67,9 @@ impl AsyncLock {
 
 impl Drop for AsyncLockGuard<'_> {
     fn drop(&mut self) {
-        let mut gate = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
-        gate.0 = false;
+        let mut lock = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        lock.0 = false;
         // Wakes all: a single wake-up would be lost if that future was dropped.
-        gate.1.drain(..).for_each(Waker::wake);
+        lock.1.drain(..).for_each(Waker::wake);
     }
 }

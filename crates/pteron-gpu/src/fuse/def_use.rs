@@ -1,6 +1,6 @@
 //! Definitions and uses: which calls write, read and mutate each value of a graph.
 
-use crate::graph::Graph;
+use crate::graph::DecodedGraph;
 use crate::live::{ScalarId, TensorId};
 
 /// The calls around each value of a graph.
@@ -15,7 +15,7 @@ pub(super) struct DefUse {
 }
 
 impl DefUse {
-    pub(super) fn new(graph: &Graph) -> Self {
+    pub(super) fn new(graph: &DecodedGraph) -> Self {
         let count = graph.tensors.len();
         let mut uses = Self {
             writer: vec![None; count],

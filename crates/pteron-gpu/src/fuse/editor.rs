@@ -7,7 +7,7 @@ use super::def_use::DefUse;
 use super::operators;
 use super::same_dims::SameDims;
 use crate::args::Args;
-use crate::graph::{Graph, Node, Role};
+use crate::graph::{DecodedGraph, Node, Role};
 use crate::ir::{self, Call, Value, ValueId};
 use crate::live::TensorId;
 use crate::memory::joined;
@@ -17,7 +17,7 @@ use crate::plan::Op;
 
 /// A graph and the edits of one fusion.
 pub(super) struct Editor<'a> {
-    pub(super) graph: &'a Graph,
+    pub(super) graph: &'a DecodedGraph,
     pub(super) uses: DefUse,
     pub(super) dims: SameDims,
     largest_binding: u64,
@@ -30,7 +30,7 @@ pub(super) struct Editor<'a> {
 }
 
 impl<'a> Editor<'a> {
-    pub(super) fn new(graph: &'a Graph, largest_binding: u64) -> Self {
+    pub(super) fn new(graph: &'a DecodedGraph, largest_binding: u64) -> Self {
         Self {
             graph,
             uses: DefUse::new(graph),

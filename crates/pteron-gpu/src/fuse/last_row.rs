@@ -61,7 +61,7 @@ fn reads_rows(editor: &Editor<'_>, call: usize, tensor: TensorId) -> bool {
 #[cfg(test)]
 mod tests {
     use crate::fuse::Fusions;
-    use crate::fuse::tests::{Draft, LINEAR, agree, fused_names};
+    use crate::fuse::tests::{LINEAR, LayerBuilder, agree, fused_names};
     use crate::ir::{DataType, ValueId};
     use crate::ops::fused_linear_q4gsw::NAME;
 
@@ -71,80 +71,81 @@ mod tests {
     const WITH_SUMS: Fusions = Fusions { residual: true, norm: true, swiglu: true, ..ONLY };
 
     /// The row of a value at an index of a dimension.
-    fn select(draft: &mut Draft, x: ValueId, dim: i64, index: i64, dims: &[u32]) -> ValueId {
-        let (dim, index) = (draft.sketch.int(dim), draft.sketch.int(index));
-        let out = draft.sketch.tensor(DataType::Float32, dims);
-        draft.sketch.call(SELECT, &[x, dim, index, out]);
+    fn select(layer: &mut LayerBuilder, x: ValueId, dim: i64, index: i64, dims: &[u32]) -> ValueId {
+        let (dim, index) = (layer.builder.int(dim), layer.builder.int(index));
+        let out = layer.builder.tensor(DataType::Float32, dims);
+        layer.builder.call(SELECT, &[x, dim, index, out]);
         out
     }
 
     /// Compares calls with at least one row: an empty tensor has no last row.
-    fn agrees(draft: &Draft, fusions: &Fusions) {
-        let calls: Vec<_> = draft.calls().into_iter().filter(|call| call[0].dims.count() > 0).collect();
-        agree(&draft.sketch, fusions, &calls);
+    fn agrees(layer: &LayerBuilder, fusions: &Fusions) {
+        let calls: Vec<_> = layer.calls().into_iter().filter(|call| call[0].dims.count() > 0).collect();
+        agree(&layer.builder, fusions, &calls);
     }
 
     #[test]
     fn a_linear_computes_the_row_that_is_selected() {
         for dim in [1, -2] {
-            let mut draft = Draft::new(64);
-            let product = draft.linear(draft.x, 12);
-            let row = select(&mut draft, product, dim, -1, &[1, 12]);
-            draft.sketch.output(row);
-            assert_eq!(fused_names(&draft.sketch, &ONLY), [NAME, SQUEEZE]);
-            agrees(&draft, &ONLY);
+            let mut layer = LayerBuilder::new(64);
+            let product = layer.linear(layer.x, 12);
+            let row = select(&mut layer, product, dim, -1, &[1, 12]);
+            layer.builder.output(row);
+            assert_eq!(fused_names(&layer.builder, &ONLY), [NAME, SQUEEZE]);
+            agrees(&layer, &ONLY);
         }
     }
 
     #[test]
     fn so_do_those_before_it() {
-        let mut draft = Draft::new(64);
-        let first = draft.linear(draft.x, 64);
-        let sum = draft.sum(draft.x, first);
-        let normed = draft.norm(sum);
-        let (gate, up) = (draft.linear(normed, 64), draft.linear(normed, 64));
-        let sigmoid = draft.unary("aten.sigmoid.default", gate);
-        let silu = draft.product(gate, sigmoid);
-        let gated = draft.product(silu, up);
-        let down = draft.linear(gated, 64);
-        let end = draft.sum(sum, down);
-        let row = select(&mut draft, end, 1, -1, &[1, 64]);
-        draft.sketch.output(row);
-        assert_eq!(fused_names(&draft.sketch, &WITH_SUMS), [NAME, NAME, NAME, SQUEEZE]);
-        agrees(&draft, &WITH_SUMS);
+        let mut layer = LayerBuilder::new(64);
+        let first = layer.linear(layer.x, 64);
+        let sum = layer.sum(layer.x, first);
+        let normed = layer.norm(sum);
+        let (gate, up) = (layer.linear(normed, 64), layer.linear(normed, 64));
+        let sigmoid = layer.unary("aten.sigmoid.default", gate);
+        let silu = layer.product(gate, sigmoid);
+        let gated = layer.product(silu, up);
+        let down = layer.linear(gated, 64);
+        let end = layer.sum(sum, down);
+        let row = select(&mut layer, end, 1, -1, &[1, 64]);
+        layer.builder.output(row);
+        assert_eq!(fused_names(&layer.builder, &WITH_SUMS), [NAME, NAME, NAME, SQUEEZE]);
+        agrees(&layer, &WITH_SUMS);
         let shortened = |name: &str| {
-            let graph = crate::graph::Graph::decode_with(draft.sketch.graph.clone(), &WITH_SUMS).unwrap();
+            let graph = crate::graph::DecodedGraph::decode_with(layer.builder.graph.clone(), &WITH_SUMS).unwrap();
             let writes = graph.nodes.iter().filter(|node| node.name == name).map(|node| node.flow.writes[0]);
             writes.filter(|&out| graph.info(out).bound[1] == 1).count()
         };
         assert_eq!(shortened(NAME), 3);
         // If the sum is an output, the linears after it are still shortened.
-        draft.sketch.output(sum);
-        assert_eq!(fused_names(&draft.sketch, &WITH_SUMS), [NAME, NAME, NAME, SQUEEZE]);
-        agrees(&draft, &WITH_SUMS);
+        layer.builder.output(sum);
+        assert_eq!(fused_names(&layer.builder, &WITH_SUMS), [NAME, NAME, NAME, SQUEEZE]);
+        agrees(&layer, &WITH_SUMS);
     }
 
     #[test]
     fn other_rows_and_other_readers_keep_all() {
-        for (dim, index, dims) in [(1, 0, [1, 12]), (1, 19, [1, 12]), (0, -1, [Draft::ROWS, 12]), (2, -1, [1, Draft::ROWS])]
+        for (dim, index, dims) in
+            [(1, 0, [1, 12]), (1, 19, [1, 12]), (0, -1, [LayerBuilder::ROWS, 12]), (2, -1, [1, LayerBuilder::ROWS])]
         {
-            let mut draft = Draft::new(64);
-            let product = draft.linear(draft.x, 12);
-            let row = select(&mut draft, product, dim, index, &dims);
-            draft.sketch.output(row);
-            assert_eq!(fused_names(&draft.sketch, &ONLY), [LINEAR, SELECT]);
+            let mut layer = LayerBuilder::new(64);
+            let product = layer.linear(layer.x, 12);
+            let row = select(&mut layer, product, dim, index, &dims);
+            layer.builder.output(row);
+            assert_eq!(fused_names(&layer.builder, &ONLY), [LINEAR, SELECT]);
         }
-        let mut output = Draft::new(64);
+        let mut output = LayerBuilder::new(64);
         let product = output.linear(output.x, 12);
         let row = select(&mut output, product, 1, -1, &[1, 12]);
-        [row, product].into_iter().for_each(|value| output.sketch.output(value));
-        assert_eq!(fused_names(&output.sketch, &ONLY), [LINEAR, SELECT]);
+        [row, product].into_iter().for_each(|value| output.builder.output(value));
+        assert_eq!(fused_names(&output.builder, &ONLY), [LINEAR, SELECT]);
 
-        let mut read = Draft::new(64);
+        let mut read = LayerBuilder::new(64);
         let product = read.linear(read.x, 12);
         let row = select(&mut read, product, 1, -1, &[1, 12]);
         let all = read.unary("aten.sigmoid.default", product);
-        [row, all].into_iter().for_each(|value| read.sketch.output(value));
-        assert_eq!(fused_names(&read.sketch, &ONLY), [LINEAR, SELECT, "aten.sigmoid.default"]);
+        [row, all].into_iter().for_each(|value| read.builder.output(value));
+        assert_eq!(fused_names(&read.builder, &ONLY), [LINEAR, SELECT, "aten.sigmoid.default"]);
     }
 }

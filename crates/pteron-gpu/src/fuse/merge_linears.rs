@@ -50,19 +50,19 @@ pub(super) fn find(editor: &mut Editor<'_>) {
 #[cfg(test)]
 mod tests {
     use crate::fuse::Fusions;
-    use crate::fuse::tests::{Draft, LINEAR, agree, fused_names};
+    use crate::fuse::tests::{LINEAR, LayerBuilder, agree, fused_names};
     use crate::ops::fused_linear_q4gsw::NAME;
 
     const ONLY: Fusions = Fusions { merge_linears: true, ..Fusions::NONE };
 
     /// Linears of these widths on one input, each an output of the graph.
-    fn draft(widths: &[u32]) -> Draft {
-        let mut draft = Draft::new(64);
+    fn layer(widths: &[u32]) -> LayerBuilder {
+        let mut layer = LayerBuilder::new(64);
         for &n in widths {
-            let out = draft.linear(draft.x, n);
-            draft.sketch.output(out);
+            let out = layer.linear(layer.x, n);
+            layer.builder.output(out);
         }
-        draft
+        layer
     }
 
     #[test]
@@ -73,71 +73,71 @@ mod tests {
             (&[8, 4, 12, 16], vec![NAME, LINEAR]),
             (&[8, 4, 12, 16, 20], vec![NAME, NAME]),
         ] {
-            let draft = draft(widths);
-            assert_eq!(fused_names(&draft.sketch, &ONLY), names);
-            agree(&draft.sketch, &ONLY, &draft.calls());
+            let layer = layer(widths);
+            assert_eq!(fused_names(&layer.builder, &ONLY), names);
+            agree(&layer.builder, &ONLY, &layer.calls());
         }
     }
 
     #[test]
-    fn what_stands_between_them_keeps_its_place() {
-        let mut draft = Draft::new(64);
-        let first = draft.linear(draft.x, 8);
-        let between = draft.unary("aten.neg.default", first);
-        let second = draft.linear(draft.x, 8);
-        let sum = draft.sum(between, second);
-        draft.sketch.output(sum);
-        assert_eq!(fused_names(&draft.sketch, &ONLY), [NAME, "aten.neg.default", "aten.add.Tensor"]);
-        agree(&draft.sketch, &ONLY, &draft.calls());
-        let graph = crate::graph::Graph::decode_with(draft.sketch.graph.clone(), &ONLY).unwrap();
+    fn calls_between_merged_linears_keep_their_order() {
+        let mut layer = LayerBuilder::new(64);
+        let first = layer.linear(layer.x, 8);
+        let between = layer.unary("aten.neg.default", first);
+        let second = layer.linear(layer.x, 8);
+        let sum = layer.sum(between, second);
+        layer.builder.output(sum);
+        assert_eq!(fused_names(&layer.builder, &ONLY), [NAME, "aten.neg.default", "aten.add.Tensor"]);
+        agree(&layer.builder, &ONLY, &layer.calls());
+        let graph = crate::graph::DecodedGraph::decode_with(layer.builder.graph.clone(), &ONLY).unwrap();
         assert_eq!(graph.nodes.iter().map(|node| node.call).collect::<Vec<_>>(), [0, 1, 2, 3, 5]);
     }
 
     #[test]
     fn other_inputs_groups_rows_and_widths_stay_apart() {
-        let mut inputs = draft(&[8]);
+        let mut inputs = layer(&[8]);
         let other = inputs.unary("aten.neg.default", inputs.x);
         let out = inputs.linear(other, 8);
-        inputs.sketch.output(out);
-        assert_eq!(fused_names(&inputs.sketch, &ONLY), [LINEAR, "aten.neg.default", LINEAR]);
+        inputs.builder.output(out);
+        assert_eq!(fused_names(&inputs.builder, &ONLY), [LINEAR, "aten.neg.default", LINEAR]);
 
-        let mut groups = draft(&[8]);
+        let mut groups = layer(&[8]);
         groups.group = 64;
         let out = groups.linear(groups.x, 8);
-        groups.sketch.output(out);
-        assert_eq!(fused_names(&groups.sketch, &ONLY), [LINEAR, LINEAR]);
+        groups.builder.output(out);
+        assert_eq!(fused_names(&groups.builder, &ONLY), [LINEAR, LINEAR]);
 
-        let mut strides = draft(&[8]);
+        let mut strides = layer(&[8]);
         strides.padding = 16;
         let out = strides.linear(strides.x, 8);
-        strides.sketch.output(out);
-        assert_eq!(fused_names(&strides.sketch, &ONLY), [LINEAR, LINEAR]);
+        strides.builder.output(out);
+        assert_eq!(fused_names(&strides.builder, &ONLY), [LINEAR, LINEAR]);
 
         // Three that could be merged if one did not have an odd width.
-        let odd = draft(&[8, 10, 12]);
-        assert_eq!(fused_names(&odd.sketch, &ONLY), [NAME, LINEAR]);
-        agree(&odd.sketch, &ONLY, &odd.calls());
+        let odd = layer(&[8, 10, 12]);
+        assert_eq!(fused_names(&odd.builder, &ONLY), [NAME, LINEAR]);
+        agree(&odd.builder, &ONLY, &odd.calls());
     }
 
     #[test]
-    fn what_no_binding_holds_stays_apart() {
-        let draft = draft(&[8, 12, 4]);
+    fn merged_weights_stay_within_one_binding() {
+        let layer = layer(&[8, 12, 4]);
         // Weights take 32 bytes per row.
         for (largest, names) in
             [(768, vec![NAME]), (767, vec![NAME, LINEAR]), (639, vec![NAME, LINEAR]), (383, vec![LINEAR; 3])]
         {
-            assert_eq!(fused_names(&draft.sketch, &ONLY.within(largest)), names, "{largest} bytes");
+            assert_eq!(fused_names(&layer.builder, &ONLY.within(largest)), names, "{largest} bytes");
         }
     }
 
     #[test]
     fn weights_that_are_no_constants_stay_apart() {
-        let mut inputs = Draft::new(64);
+        let mut inputs = LayerBuilder::new(64);
         inputs.from_outside = true;
         for _ in 0..2 {
             let out = inputs.linear(inputs.x, 8);
-            inputs.sketch.output(out);
+            inputs.builder.output(out);
         }
-        assert_eq!(fused_names(&inputs.sketch, &ONLY), [LINEAR; 2]);
+        assert_eq!(fused_names(&inputs.builder, &ONLY), [LINEAR; 2]);
     }
 }

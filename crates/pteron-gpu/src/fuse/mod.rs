@@ -22,7 +22,7 @@ mod swiglu;
 mod tests;
 
 use crate::error::{Error, Result};
-use crate::graph::Graph;
+use crate::graph::DecodedGraph;
 use editor::Editor;
 
 /// Which fusions run.
@@ -89,7 +89,7 @@ type Fusion = fn(&mut Editor<'_>);
 ///
 /// # Errors
 /// A fused graph that takes more memory or work than the size of the file's graph justifies, or a fusion that leaves an invalid graph.
-pub(crate) fn fuse(graph: Graph, fusions: &Fusions) -> Result<Graph> {
+pub(crate) fn fuse(graph: DecodedGraph, fusions: &Fusions) -> Result<DecodedGraph> {
     // SwiGLU comes before merged linears, because its two linears have one input too. Norms and sums come after linears are
     // merged.
     let passes: [(bool, &'static str, Fusion); 6] = [
@@ -105,11 +105,11 @@ pub(crate) fn fuse(graph: Graph, fusions: &Fusions) -> Result<Graph> {
 }
 
 /// Applies one fusion to a graph.
-fn apply(graph: Graph, fusion: &'static str, find: Fusion, largest_binding: u64) -> Result<Graph> {
+fn apply(graph: DecodedGraph, fusion: &'static str, find: Fusion, largest_binding: u64) -> Result<DecodedGraph> {
     let mut editor = Editor::new(&graph, largest_binding);
     find(&mut editor);
     let Some(source) = editor.finish() else { return Ok(graph) };
-    Graph::assemble(source, graph.size()).map_err(|error| match error {
+    DecodedGraph::assemble(source, graph.size()).map_err(|error| match error {
         Error::Budget { .. } => error,
         error => Error::InvalidFusion { fusion, error: Box::new(error) },
     })

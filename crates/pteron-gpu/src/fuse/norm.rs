@@ -18,7 +18,7 @@ pub(super) fn find(editor: &mut Editor<'_>) {
 #[cfg(test)]
 mod tests {
     use crate::fuse::Fusions;
-    use crate::fuse::tests::{Draft, LINEAR, agree, fused_names};
+    use crate::fuse::tests::{LINEAR, LayerBuilder, agree, fused_names};
     use crate::ops::fused_linear_q4gsw::NAME;
 
     const ONLY: Fusions = Fusions { norm: true, ..Fusions::NONE };
@@ -26,50 +26,50 @@ mod tests {
 
     #[test]
     fn a_norm_becomes_part_of_a_plain_or_fused_call() {
-        let mut plain = Draft::new(64);
+        let mut plain = LayerBuilder::new(64);
         let normed = plain.norm(plain.x);
         let out = plain.linear(normed, 12);
-        plain.sketch.output(out);
-        assert_eq!(fused_names(&plain.sketch, &ONLY), [NAME]);
-        agree(&plain.sketch, &ONLY, &plain.calls());
+        plain.builder.output(out);
+        assert_eq!(fused_names(&plain.builder, &ONLY), [NAME]);
+        agree(&plain.builder, &ONLY, &plain.calls());
 
-        let mut two = Draft::new(64);
+        let mut two = LayerBuilder::new(64);
         let normed = two.norm(two.x);
         for n in [12, 8] {
             let out = two.linear(normed, n);
-            two.sketch.output(out);
+            two.builder.output(out);
         }
-        assert_eq!(fused_names(&two.sketch, &Fusions { merge_linears: true, ..ONLY }), [NAME]);
-        agree(&two.sketch, &Fusions { merge_linears: true, ..ONLY }, &two.calls());
+        assert_eq!(fused_names(&two.builder, &Fusions { merge_linears: true, ..ONLY }), [NAME]);
+        agree(&two.builder, &Fusions { merge_linears: true, ..ONLY }, &two.calls());
         // Unmerged, they are two readers.
-        assert_eq!(fused_names(&two.sketch, &ONLY), [NORM, LINEAR, LINEAR]);
+        assert_eq!(fused_names(&two.builder, &ONLY), [NORM, LINEAR, LINEAR]);
     }
 
     #[test]
     fn a_norm_that_others_read_stays_apart() {
-        let mut output = Draft::new(64);
+        let mut output = LayerBuilder::new(64);
         let normed = output.norm(output.x);
         let out = output.linear(normed, 12);
-        [out, normed].into_iter().for_each(|value| output.sketch.output(value));
-        assert_eq!(fused_names(&output.sketch, &ONLY), [NORM, LINEAR]);
+        [out, normed].into_iter().for_each(|value| output.builder.output(value));
+        assert_eq!(fused_names(&output.builder, &ONLY), [NORM, LINEAR]);
 
         // The call reads it twice: as its input, and as its addend.
-        let mut added = Draft::new(64);
+        let mut added = LayerBuilder::new(64);
         let normed = added.norm(added.x);
         let product = added.linear(normed, 64);
         let sum = added.sum(normed, product);
-        added.sketch.output(sum);
-        assert_eq!(fused_names(&added.sketch, &Fusions { residual: true, ..ONLY }), [NORM, NAME]);
-        agree(&added.sketch, &Fusions { residual: true, ..ONLY }, &added.calls());
+        added.builder.output(sum);
+        assert_eq!(fused_names(&added.builder, &Fusions { residual: true, ..ONLY }), [NORM, NAME]);
+        agree(&added.builder, &Fusions { residual: true, ..ONLY }, &added.calls());
     }
 
     #[test]
     fn a_norm_before_weights_that_do_not_qualify_stays_apart() {
-        let mut narrow = Draft::new(64);
+        let mut narrow = LayerBuilder::new(64);
         narrow.group = 16;
         let normed = narrow.norm(narrow.x);
         let out = narrow.linear(normed, 12);
-        narrow.sketch.output(out);
-        assert_eq!(fused_names(&narrow.sketch, &ONLY), [NORM, LINEAR]);
+        narrow.builder.output(out);
+        assert_eq!(fused_names(&narrow.builder, &ONLY), [NORM, LINEAR]);
     }
 }

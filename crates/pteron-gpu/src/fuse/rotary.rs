@@ -158,7 +158,7 @@ mod tests {
     use crate::fuse::tests::{agree, fused_names};
     use crate::ir::{DataType, Value, ValueId};
     use crate::ops::sdpa::{NAME, ROTARY};
-    use crate::testing::{Sketch, f32s, i32s, noise};
+    use crate::testing::{GraphBuilder, f32s, i32s, noise};
 
     const TURN: &str = "et_vk.apply_rotary_emb.default";
     const SLICE: &str = "aten.slice_copy.Tensor";
@@ -184,8 +184,8 @@ mod tests {
     const HEADS: [u32; 3] = [4, 2, 2];
 
     /// Queries, keys and values from outside, queries and keys rotated as exporters do it, and attention.
-    struct Draft {
-        sketch: Sketch,
+    struct AttentionBuilder {
+        builder: GraphBuilder,
         sizes: Sizes,
         /// Queries, keys and values.
         new: [ValueId; 3],
@@ -196,42 +196,42 @@ mod tests {
         turned: [ValueId; 2],
     }
 
-    impl Draft {
+    impl AttentionBuilder {
         fn new(sizes: Sizes) -> Self {
             let Sizes { tokens, dim, rows, positions, .. } = sizes;
-            let mut sketch = Sketch::new();
-            let new = HEADS.map(|heads| sketch.input(DataType::Float32, &[1, tokens, heads, dim]));
-            let position = sketch.input(DataType::Int32, &[positions]);
+            let mut builder = GraphBuilder::new();
+            let new = HEADS.map(|heads| builder.input(DataType::Float32, &[1, tokens, heads, dim]));
+            let position = builder.input(DataType::Int32, &[positions]);
             let float = DataType::Float32;
             let tables = [3, 4].map(|seed| {
-                let table = sketch.floats(&[rows, dim / 2], &noise(seed, (rows * dim / 2) as usize));
-                let packed = sketch.tensor(float, &[rows, dim / 2]);
-                sketch.call(PREPACK, &[table, packed]);
+                let table = builder.floats(&[rows, dim / 2], &noise(seed, (rows * dim / 2) as usize));
+                let packed = builder.tensor(float, &[rows, dim / 2]);
+                builder.call(PREPACK, &[table, packed]);
                 packed
             });
-            let [count, start, end, at] = [(); 4].map(|()| sketch.value(Value::SymInt));
-            let [zero, one, last] = [0, 1, -1].map(|number| sketch.int(number));
-            sketch.call("sym_size.int", &[new[0], one, count]);
-            sketch.call(ELEMENT, &[position, zero, last, start]);
-            sketch.call(SUM, &[start, count, end]);
+            let [count, start, end, at] = [(); 4].map(|()| builder.value(Value::SymInt));
+            let [zero, one, last] = [0, 1, -1].map(|number| builder.int(number));
+            builder.call("sym_size.int", &[new[0], one, count]);
+            builder.call(ELEMENT, &[position, zero, last, start]);
+            builder.call(SUM, &[start, count, end]);
             let rows = tables.map(|table| {
-                let rows = sketch.tensor(float, &[tokens, dim / 2]);
-                sketch.call(SLICE, &[table, zero, start, end, one, rows]);
+                let rows = builder.tensor(float, &[tokens, dim / 2]);
+                builder.call(SLICE, &[table, zero, start, end, one, rows]);
                 rows
             });
-            let mut draft = Self { sketch, sizes, new, position, rows, at, turned: [ValueId(0); 2] };
-            draft.turned = draft.turn();
-            draft.sketch.call(ELEMENT, &[position, zero, zero, at]);
-            draft.attend(draft.turned);
-            draft
+            let mut attention = Self { builder, sizes, new, position, rows, at, turned: [ValueId(0); 2] };
+            attention.turned = attention.turn();
+            attention.builder.call(ELEMENT, &[position, zero, zero, at]);
+            attention.attend(attention.turned);
+            attention
         }
 
         /// Rotates queries and keys.
         fn turn(&mut self) -> [ValueId; 2] {
             let Sizes { tokens, dim, .. } = self.sizes;
-            let turned = [0, 1].map(|i| self.sketch.tensor(DataType::Float32, &[1, tokens, HEADS[i], dim]));
-            let list = self.sketch.value(Value::ValueList(turned.to_vec()));
-            self.sketch.call(TURN, &[self.new[0], self.new[1], self.rows[0], self.rows[1], list]);
+            let turned = [0, 1].map(|i| self.builder.tensor(DataType::Float32, &[1, tokens, HEADS[i], dim]));
+            let list = self.builder.value(Value::ValueList(turned.to_vec()));
+            self.builder.call(TURN, &[self.new[0], self.new[1], self.rows[0], self.rows[1], list]);
             turned
         }
 
@@ -239,21 +239,21 @@ mod tests {
         fn attend(&mut self, [q, k]: [ValueId; 2]) {
             let Sizes { tokens, cache, dim, .. } = self.sizes;
             let shape = [1, cache, HEADS[1], dim];
-            let caches = [(); 2].map(|()| self.sketch.floats(&shape, &vec![0.0; (cache * HEADS[1] * dim) as usize]));
-            let [none, zero, yes] = [Value::Null, Value::Int(0), Value::Bool(true)].map(|value| self.sketch.value(value));
-            let out = self.sketch.tensor(DataType::Float32, &[1, tokens, HEADS[0], dim]);
+            let caches = [(); 2].map(|()| self.builder.floats(&shape, &vec![0.0; (cache * HEADS[1] * dim) as usize]));
+            let [none, zero, yes] = [Value::Null, Value::Int(0), Value::Bool(true)].map(|value| self.builder.value(value));
+            let out = self.builder.tensor(DataType::Float32, &[1, tokens, HEADS[0], dim]);
             let args = [q, k, self.new[2], caches[0], caches[1], self.at, zero, none, zero, yes, none, out];
-            self.sketch.call(NAME, &args);
-            self.sketch.output(out);
+            self.builder.call(NAME, &args);
+            self.builder.output(out);
         }
 
         fn names(&self) -> Vec<&'static str> {
-            fused_names(&self.sketch, &ONLY)
+            fused_names(&self.builder, &ONLY)
         }
 
         /// An argument of the first call of an operator.
         fn arg(&mut self, name: &str, position: usize) -> &mut ValueId {
-            let call = self.sketch.graph.calls.iter_mut().find(|call| call.name == name).unwrap();
+            let call = self.builder.graph.calls.iter_mut().find(|call| call.name == name).unwrap();
             &mut call.args[position]
         }
 
@@ -268,105 +268,105 @@ mod tests {
                 inputs
             };
             let calls: Vec<_> = shapes.iter().map(call).collect();
-            agree(&self.sketch, &ONLY, &calls);
+            agree(&self.builder, &ONLY, &calls);
         }
     }
 
     #[test]
     fn copies_of_rows_go_with_them() {
-        let mut draft = Draft::new(USUAL);
-        let place = draft.sketch.graph.calls.iter().position(|call| call.name == TURN).unwrap();
-        for (argument, rows) in [(2, draft.rows[0]), (3, draft.rows[1])] {
-            let none = draft.sketch.value(Value::Null);
-            let copy = draft.sketch.tensor(DataType::Float32, &[USUAL.tokens, USUAL.dim / 2]);
-            draft.sketch.call(COPY, &[rows, none, copy]);
-            let call = draft.sketch.graph.calls.pop().unwrap();
-            draft.sketch.graph.calls.insert(place, call);
-            *draft.arg(TURN, argument) = copy;
+        let mut attention = AttentionBuilder::new(USUAL);
+        let place = attention.builder.graph.calls.iter().position(|call| call.name == TURN).unwrap();
+        for (argument, rows) in [(2, attention.rows[0]), (3, attention.rows[1])] {
+            let none = attention.builder.value(Value::Null);
+            let copy = attention.builder.tensor(DataType::Float32, &[USUAL.tokens, USUAL.dim / 2]);
+            attention.builder.call(COPY, &[rows, none, copy]);
+            let call = attention.builder.graph.calls.pop().unwrap();
+            attention.builder.graph.calls.insert(place, call);
+            *attention.arg(TURN, argument) = copy;
         }
-        assert_eq!(draft.names(), FUSED);
-        draft.agrees(&[(9, 0), (1, 9), (3, 4)]);
+        assert_eq!(attention.names(), FUSED);
+        attention.agrees(&[(9, 0), (1, 9), (3, 4)]);
     }
 
     #[test]
     fn turning_becomes_part_of_attention_and_slices_go() {
-        let draft = Draft::new(USUAL);
-        assert_eq!(draft.names(), FUSED);
-        draft.agrees(&[(9, 0), (1, 9), (5, 10), (0, 12), (1, 15), (3, 4), (1, 7), (9, 11)]);
-        let long = Draft::new(Sizes { tokens: 40, cache: 300, rows: 300, ..USUAL });
+        let attention = AttentionBuilder::new(USUAL);
+        assert_eq!(attention.names(), FUSED);
+        attention.agrees(&[(9, 0), (1, 9), (5, 10), (0, 12), (1, 15), (3, 4), (1, 7), (9, 11)]);
+        let long = AttentionBuilder::new(Sizes { tokens: 40, cache: 300, rows: 300, ..USUAL });
         long.agrees(&[(40, 0), (40, 40), (40, 80), (1, 120), (8, 121), (5, 126), (40, 131), (1, 171), (1, 128), (9, 291)]);
         // The sum with swapped operands, and one symbol for both positions.
-        let mut draft = Draft::new(USUAL);
-        let args = draft.sketch.graph.calls[4].args.clone();
-        draft.sketch.graph.calls[4].args = vec![args[1], args[0], args[2]];
-        let start = *draft.arg(SLICE, 2);
-        *draft.arg(NAME, 5) = start;
-        assert_eq!(draft.names(), [ELEMENT, ELEMENT, ROTARY]);
-        draft.agrees(&[(9, 0), (1, 9)]);
+        let mut attention = AttentionBuilder::new(USUAL);
+        let args = attention.builder.graph.calls[4].args.clone();
+        attention.builder.graph.calls[4].args = vec![args[1], args[0], args[2]];
+        let start = *attention.arg(SLICE, 2);
+        *attention.arg(NAME, 5) = start;
+        assert_eq!(attention.names(), [ELEMENT, ELEMENT, ROTARY]);
+        attention.agrees(&[(9, 0), (1, 9)]);
     }
 
     #[test]
     fn slices_stay_as_long_as_somebody_reads_them() {
-        let mut layers = Draft::new(USUAL);
+        let mut layers = AttentionBuilder::new(USUAL);
         let turned = layers.turn();
         layers.attend(turned);
         assert_eq!(layers.names(), [ELEMENT, ROTARY, ROTARY]);
         layers.agrees(&[(9, 0), (1, 9), (2, 3)]);
         // The second layer's queries are also an output.
-        layers.sketch.output(turned[0]);
+        layers.builder.output(turned[0]);
         assert_eq!(layers.names(), [&UNFUSED[..6], &[ELEMENT, ROTARY, TURN, NAME]].concat());
         layers.agrees(&[(9, 0), (1, 9), (2, 3)]);
-        let mut outside = Draft::new(USUAL);
-        outside.sketch.output(outside.rows[1]);
+        let mut outside = AttentionBuilder::new(USUAL);
+        outside.builder.output(outside.rows[1]);
         assert_eq!(outside.names(), [PREPACK, ELEMENT, SUM, SLICE, ELEMENT, ROTARY]);
     }
 
     #[test]
-    fn what_others_read_or_change_stays_apart() {
-        let mut output = Draft::new(USUAL);
-        output.sketch.output(output.turned[1]);
+    fn rotated_tensors_with_other_users_are_not_fused() {
+        let mut output = AttentionBuilder::new(USUAL);
+        output.builder.output(output.turned[1]);
         assert_eq!(output.names(), UNFUSED);
 
-        let mut twice = Draft::new(USUAL);
+        let mut twice = AttentionBuilder::new(USUAL);
         *twice.arg(NAME, 2) = twice.turned[1];
         assert_eq!(twice.names(), UNFUSED);
 
-        let mut changed = Draft::new(USUAL);
-        let (zero, done) = (changed.sketch.int(0), changed.sketch.tensor(DataType::Float32, &[1]));
-        changed.sketch.call("update_cache.default", &[changed.new[2], changed.new[1], zero, done]);
+        let mut changed = AttentionBuilder::new(USUAL);
+        let (zero, done) = (changed.builder.int(0), changed.builder.tensor(DataType::Float32, &[1]));
+        changed.builder.call("update_cache.default", &[changed.new[2], changed.new[1], zero, done]);
         assert_eq!(changed.names(), [&UNFUSED[..], &["update_cache.default"]].concat());
     }
 
     #[test]
     fn other_rows_than_those_of_the_positions_stay_apart() {
         // With two positions, one consumer takes the first and the other the last.
-        assert_eq!(Draft::new(Sizes { positions: 2, ..USUAL }).names(), UNFUSED);
+        assert_eq!(AttentionBuilder::new(Sizes { positions: 2, ..USUAL }).names(), UNFUSED);
 
-        let mut other = Draft::new(USUAL);
-        let elsewhere = other.sketch.input(DataType::Int32, &[1]);
+        let mut other = AttentionBuilder::new(USUAL);
+        let elsewhere = other.builder.input(DataType::Int32, &[1]);
         *other.arg(ELEMENT, 0) = elsewhere;
         assert_eq!(other.names(), UNFUSED);
 
-        let mut fixed = Draft::new(USUAL);
-        let zero = fixed.sketch.int(0);
+        let mut fixed = AttentionBuilder::new(USUAL);
+        let zero = fixed.builder.int(0);
         *fixed.arg(SLICE, 2) = zero;
         assert_eq!(fixed.names(), UNFUSED);
 
         // As many rows as another input has tokens, or as the wrong sum.
-        let mut length = Draft::new(USUAL);
+        let mut length = AttentionBuilder::new(USUAL);
         *length.arg("sym_size.int", 0) = length.new[2];
         assert_eq!(length.names(), UNFUSED);
-        let mut end = Draft::new(USUAL);
+        let mut end = AttentionBuilder::new(USUAL);
         let count = *end.arg(SUM, 1);
         *end.arg(SUM, 0) = count;
         assert_eq!(end.names(), UNFUSED);
 
-        let mut steps = Draft::new(USUAL);
-        let two = steps.sketch.int(2);
+        let mut steps = AttentionBuilder::new(USUAL);
+        let two = steps.builder.int(2);
         *steps.arg(SLICE, 4) = two;
         assert_eq!(steps.names(), UNFUSED);
-        let mut columns = Draft::new(USUAL);
-        let one = columns.sketch.int(1);
+        let mut columns = AttentionBuilder::new(USUAL);
+        let one = columns.builder.int(1);
         *columns.arg(SLICE, 1) = one;
         assert_eq!(columns.names(), UNFUSED);
     }
@@ -374,37 +374,37 @@ mod tests {
     #[test]
     fn symbols_that_are_written_twice_or_late_are_refused() {
         for symbol in [(ELEMENT, 3), (SUM, 2), ("sym_size.int", 2), (NAME, 5)] {
-            let mut draft = Draft::new(USUAL);
-            let symbol = *draft.arg(symbol.0, symbol.1);
-            let zero = draft.sketch.int(0);
-            draft.sketch.call(ELEMENT, &[draft.position, zero, zero, symbol]);
-            assert!(draft.sketch.decode().is_err(), "symbol {symbol} has two writers");
+            let mut attention = AttentionBuilder::new(USUAL);
+            let symbol = *attention.arg(symbol.0, symbol.1);
+            let zero = attention.builder.int(0);
+            attention.builder.call(ELEMENT, &[attention.position, zero, zero, symbol]);
+            assert!(attention.builder.decode().is_err(), "symbol {symbol} has two writers");
         }
         // The slice comes before its start is known.
-        let mut late = Draft::new(USUAL);
-        let element = late.sketch.graph.calls.remove(3);
-        late.sketch.graph.calls.insert(7, element);
-        assert!(late.sketch.decode().is_err());
+        let mut late = AttentionBuilder::new(USUAL);
+        let element = late.builder.graph.calls.remove(3);
+        late.builder.graph.calls.insert(7, element);
+        assert!(late.builder.decode().is_err());
     }
 
     #[test]
     fn tables_and_heads_that_do_not_fit_stay_apart() {
-        assert_eq!(Draft::new(Sizes { rows: 19, ..USUAL }).names(), UNFUSED);
-        assert_eq!(Draft::new(Sizes { rows: 20, ..USUAL }).names(), FUSED);
-        assert_eq!(Draft::new(Sizes { dim: 6, ..USUAL }).names(), UNFUSED);
+        assert_eq!(AttentionBuilder::new(Sizes { rows: 19, ..USUAL }).names(), UNFUSED);
+        assert_eq!(AttentionBuilder::new(Sizes { rows: 20, ..USUAL }).names(), FUSED);
+        assert_eq!(AttentionBuilder::new(Sizes { dim: 6, ..USUAL }).names(), UNFUSED);
 
-        let mut outside = Draft::new(USUAL);
-        *outside.arg(PREPACK, 0) = outside.sketch.input(DataType::Float32, &[24, 4]);
+        let mut outside = AttentionBuilder::new(USUAL);
+        *outside.arg(PREPACK, 0) = outside.builder.input(DataType::Float32, &[24, 4]);
         assert_eq!(outside.names(), UNFUSED);
 
-        let draft = Draft::new(USUAL);
-        let within = |bytes| fused_names(&draft.sketch, &ONLY.within(bytes));
+        let attention = AttentionBuilder::new(USUAL);
+        let within = |bytes| fused_names(&attention.builder, &ONLY.within(bytes));
         assert_eq!((within(2 * 24 * 4 * 4), within(2 * 24 * 4 * 4 - 1)), (FUSED.to_vec(), UNFUSED.to_vec()));
     }
 
     #[test]
     fn queries_in_the_place_of_keys_stay_apart() {
-        let mut swapped = Draft::new(USUAL);
+        let mut swapped = AttentionBuilder::new(USUAL);
         let [q, k] = swapped.turned;
         (*swapped.arg(NAME, 0), *swapped.arg(NAME, 1)) = (k, q);
         assert_eq!(swapped.names(), UNFUSED);

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use super::operators::{self, Binary};
-use crate::graph::{Graph, Node, Role, TensorInfo};
+use crate::graph::{DecodedGraph, Node, Role, TensorInfo};
 use crate::live::{Scalar, ScalarId, TensorId};
 use crate::ops::copy::CopyKind;
 use crate::ops::embedding_q4gsw::EmbeddingQ4;
@@ -31,7 +31,7 @@ pub(super) struct SameDims {
 }
 
 impl SameDims {
-    pub(super) fn new(graph: &Graph) -> Self {
+    pub(super) fn new(graph: &DecodedGraph) -> Self {
         let own = |(id, info): (u32, &Option<TensorInfo>)| {
             let tensor = TensorId(id);
             let fixed = matches!(graph.role(tensor), Role::Constant(_) | Role::State(_));
@@ -66,7 +66,7 @@ impl SameDims {
     }
 
     /// Derives the sizes of a call's output.
-    fn follow(&mut self, graph: &Graph, node: &Node) {
+    fn follow(&mut self, graph: &DecodedGraph, node: &Node) {
         if let Some(SymInt { source: Source::Size { x, axis }, out }) = node.op.downcast() {
             if let Some(&size) = self.tensors.get(x.index()).and_then(|dims| dims.get(*axis)) {
                 self.symbols.insert(*out, size);
@@ -96,7 +96,7 @@ impl SameDims {
     }
 
     /// The outputs of linears have the dims of their input except for the last.
-    fn follow_linear(&mut self, graph: &Graph, linear: &FusedLinear) {
+    fn follow_linear(&mut self, graph: &DecodedGraph, linear: &FusedLinear) {
         for (&out, &weight) in linear.outputs.iter().zip(&linear.weights) {
             if !matches!(graph.role(weight), Role::Constant(_)) {
                 continue;
@@ -111,7 +111,7 @@ impl SameDims {
 
     /// The sizes of a view. Symbols among them are exact; numbers alone describe the tensor at its bound, and a view with the
     /// tensor's own bound follows the tensor.
-    fn viewed(&self, graph: &Graph, x: TensorId, sizes: &[Scalar], out: TensorId) -> Option<Vec<Size>> {
+    fn viewed(&self, graph: &DecodedGraph, x: TensorId, sizes: &[Scalar], out: TensorId) -> Option<Vec<Size>> {
         if sizes.len() > MAX_RANK {
             return None;
         }
@@ -125,7 +125,7 @@ impl SameDims {
         (graph.info(x).bound == graph.info(out).bound).then(|| self.of(x)).flatten()
     }
 
-    fn set(&mut self, graph: &Graph, out: TensorId, sizes: Option<Vec<Size>>) {
+    fn set(&mut self, graph: &DecodedGraph, out: TensorId, sizes: Option<Vec<Size>>) {
         let Some(own) = self.tensors.get_mut(out.index()) else { return };
         if let Some(mut sizes) = sizes.filter(|sizes| sizes.len() == own.len()) {
             for (size, &bound) in sizes.iter_mut().zip(graph.info(out).bound.iter()) {

@@ -53,14 +53,14 @@ fn activation(editor: &Editor<'_>, tensor: TensorId, other: TensorId) -> Option<
 #[cfg(test)]
 mod tests {
     use crate::fuse::Fusions;
-    use crate::fuse::tests::{Draft, LINEAR, agree, fused_names};
+    use crate::fuse::tests::{LINEAR, LayerBuilder, agree, fused_names};
     use crate::ir::ValueId;
     use crate::ops::fused_linear_q4gsw::NAME;
 
     const ONLY: Fusions = Fusions { swiglu: true, ..Fusions::NONE };
 
     struct Gate {
-        draft: Draft,
+        layer: LayerBuilder,
         gate: ValueId,
         up: ValueId,
         sigmoid: ValueId,
@@ -69,62 +69,62 @@ mod tests {
 
     /// SwiGLU, with views as exporters write them, operands swapped if `turned`.
     fn gate(widths: [u32; 2], turned: bool) -> Gate {
-        let mut draft = Draft::new(64);
-        let gate = draft.linear(draft.x, widths[0]);
-        let gate = draft.view(gate, widths[0]);
-        let sigmoid = draft.unary("aten.sigmoid.default", gate);
-        let silu = if turned { draft.product(sigmoid, gate) } else { draft.product(gate, sigmoid) };
-        let up = draft.linear(draft.x, widths[1]);
-        let up = draft.view(up, widths[1]);
-        let out = if turned { draft.product(up, silu) } else { draft.product(silu, up) };
-        draft.sketch.output(out);
-        Gate { draft, gate, up, sigmoid, silu }
+        let mut layer = LayerBuilder::new(64);
+        let gate = layer.linear(layer.x, widths[0]);
+        let gate = layer.view(gate, widths[0]);
+        let sigmoid = layer.unary("aten.sigmoid.default", gate);
+        let silu = if turned { layer.product(sigmoid, gate) } else { layer.product(gate, sigmoid) };
+        let up = layer.linear(layer.x, widths[1]);
+        let up = layer.view(up, widths[1]);
+        let out = if turned { layer.product(up, silu) } else { layer.product(silu, up) };
+        layer.builder.output(out);
+        Gate { layer, gate, up, sigmoid, silu }
     }
 
     #[test]
     fn a_gate_becomes_one_call() {
         for turned in [false, true] {
-            let draft = gate([12, 12], turned).draft;
-            assert_eq!(fused_names(&draft.sketch, &ONLY), [NAME]);
-            agree(&draft.sketch, &ONLY, &draft.calls());
+            let layer = gate([12, 12], turned).layer;
+            assert_eq!(fused_names(&layer.builder, &ONLY), [NAME]);
+            agree(&layer.builder, &ONLY, &layer.calls());
         }
     }
 
     #[test]
-    fn what_others_read_stays_as_it_is() {
+    fn intermediates_with_other_readers_are_not_fused() {
         for pick in [|gate: &Gate| gate.gate, |gate: &Gate| gate.up, |gate: &Gate| gate.sigmoid, |gate: &Gate| gate.silu] {
             let mut output = gate([12, 12], false);
             let seen = pick(&output);
-            output.draft.sketch.output(seen);
-            let names = fused_names(&output.draft.sketch, &ONLY);
+            output.layer.builder.output(seen);
+            let names = fused_names(&output.layer.builder, &ONLY);
             assert_eq!((names.contains(&NAME), names.iter().filter(|name| **name == LINEAR).count()), (false, 2));
 
             let mut read = gate([12, 12], false);
             let seen = pick(&read);
-            let more = read.draft.unary("aten.neg.default", seen);
-            read.draft.sketch.output(more);
-            assert!(!fused_names(&read.draft.sketch, &ONLY).contains(&NAME));
+            let more = read.layer.unary("aten.neg.default", seen);
+            read.layer.builder.output(more);
+            assert!(!fused_names(&read.layer.builder, &ONLY).contains(&NAME));
         }
     }
 
     #[test]
     fn near_misses_stay_as_they_are() {
         let mut other_input = gate([12, 12], false);
-        let x = other_input.draft.unary("aten.neg.default", other_input.draft.x);
-        let up = other_input.draft.sketch.graph.calls.iter_mut().filter(|call| call.name == LINEAR).nth(1).unwrap();
+        let x = other_input.layer.unary("aten.neg.default", other_input.layer.x);
+        let up = other_input.layer.builder.graph.calls.iter_mut().filter(|call| call.name == LINEAR).nth(1).unwrap();
         up.args[0] = x;
-        let chain = &mut other_input.draft.sketch.graph.calls;
+        let chain = &mut other_input.layer.builder.graph.calls;
         let negation = chain.pop().unwrap();
         chain.insert(2, negation);
-        assert!(!fused_names(&other_input.draft.sketch, &ONLY).contains(&NAME));
+        assert!(!fused_names(&other_input.layer.builder, &ONLY).contains(&NAME));
 
         // Broadcasting one gate column to all columns of the other is a product, too.
         let repeated = gate([1, 12], false);
-        assert!(!fused_names(&repeated.draft.sketch, &ONLY).contains(&NAME));
+        assert!(!fused_names(&repeated.layer.builder, &ONLY).contains(&NAME));
 
         let mut squared = gate([12, 12], false);
-        let product = squared.draft.sketch.graph.calls.iter_mut().find(|call| call.name == "aten.mul.Tensor").unwrap();
+        let product = squared.layer.builder.graph.calls.iter_mut().find(|call| call.name == "aten.mul.Tensor").unwrap();
         product.args[0] = squared.sigmoid;
-        assert!(!fused_names(&squared.draft.sketch, &ONLY).contains(&NAME));
+        assert!(!fused_names(&squared.layer.builder, &ONLY).contains(&NAME));
     }
 }

@@ -1,15 +1,15 @@
-//! Sketches for the fusions' tests, and the effect of all fusions on exported models.
+//! Graph builders for the fusions' tests, and the effect of all fusions on exported models.
 
 use super::Fusions;
 use super::editor::Editor;
 use super::same_dims::SameDims;
 use crate::engine::{LoadOptions, LoadedGraph};
-use crate::graph::{Graph, Node};
+use crate::graph::{DecodedGraph, Node};
 use crate::ir::{DataType, Value, ValueId};
 use crate::live::TensorId;
 use crate::ops::fused_linear_q4gsw::NAME;
 use crate::reference::HostTensor;
-use crate::testing::{Sketch, compare_answers, f32s, gpu, noise, noise_bytes, run};
+use crate::testing::{GraphBuilder, compare_outputs, f32s, gpu, noise, noise_bytes, run};
 
 /// Names of operators in files.
 pub(super) const ADD: &str = "aten.add.Tensor";
@@ -17,9 +17,9 @@ pub(super) const LINEAR: &str = "et_vk.linear_q4gsw.default";
 pub(super) const NORM: &str = "et_vk.rms_norm.default";
 const VIEW: &str = "aten.view_copy.default";
 
-/// A sketch of a decoder's parts on rows of k numbers, with another number of rows per call.
-pub(super) struct Draft {
-    pub(super) sketch: Sketch,
+/// Builds a decoder's parts on rows of k numbers, with another number of rows per call.
+pub(super) struct LayerBuilder {
+    pub(super) builder: GraphBuilder,
     pub(super) x: ValueId,
     /// The number of rows, for views.
     rows: ValueId,
@@ -31,21 +31,22 @@ pub(super) struct Draft {
     seed: u64,
 }
 
-impl Draft {
+impl LayerBuilder {
     pub(super) const ROWS: u32 = 20;
 
     pub(super) fn new(k: u32) -> Self {
         let [x, rows] = [ValueId(0); 2];
-        let mut draft = Self { sketch: Sketch::new(), x, rows, k, group: 32, padding: 0, from_outside: false, seed: 1 };
-        (draft.x, draft.rows) = draft.input();
-        draft
+        let mut layer =
+            Self { builder: GraphBuilder::new(), x, rows, k, group: 32, padding: 0, from_outside: false, seed: 1 };
+        (layer.x, layer.rows) = layer.input();
+        layer
     }
 
     /// An input with any number of rows, and that number.
     pub(super) fn input(&mut self) -> (ValueId, ValueId) {
-        let input = self.sketch.input(DataType::Float32, &[1, Self::ROWS, self.k]);
-        let (one, rows) = (self.sketch.int(1), self.sketch.value(Value::SymInt));
-        self.sketch.call("sym_size.int", &[input, one, rows]);
+        let input = self.builder.input(DataType::Float32, &[1, Self::ROWS, self.k]);
+        let (one, rows) = (self.builder.int(1), self.builder.value(Value::SymInt));
+        self.builder.call("sym_size.int", &[input, one, rows]);
         (self.view_of(input, rows, self.k), rows)
     }
 
@@ -55,28 +56,28 @@ impl Draft {
     }
 
     fn rows_of(&mut self, width: u32) -> ValueId {
-        self.sketch.tensor(DataType::Float32, &[1, Self::ROWS, width])
+        self.builder.tensor(DataType::Float32, &[1, Self::ROWS, width])
     }
 
     fn width(&self, value: ValueId) -> u32 {
-        self.sketch.graph.value(value).and_then(Value::as_tensor).and_then(|tensor| tensor.dims.last()).copied().unwrap()
+        self.builder.graph.value(value).and_then(Value::as_tensor).and_then(|tensor| tensor.dims.last()).copied().unwrap()
     }
 
     pub(super) fn linear(&mut self, x: ValueId, n: u32) -> ValueId {
         let stride = self.k / 2 + self.padding;
         self.seed += 1;
         let weight = if self.from_outside {
-            self.sketch.input(DataType::UInt8, &[n, stride])
+            self.builder.input(DataType::UInt8, &[n, stride])
         } else {
-            self.sketch.constant(DataType::UInt8, &[n, stride], noise_bytes(self.seed, (n * stride) as usize))
+            self.builder.constant(DataType::UInt8, &[n, stride], noise_bytes(self.seed, (n * stride) as usize))
         };
         let groups = self.k / self.group;
         let scales: Vec<f32> = self.noise(groups * n).iter().map(|scale| scale * 0.05).collect();
-        let scales = self.sketch.floats(&[groups, n], &scales);
+        let scales = self.builder.floats(&[groups, n], &scales);
         let bias = self.noise(n);
-        let bias = self.sketch.floats(&[n], &bias);
-        let (group, out) = (self.sketch.int(self.group.into()), self.rows_of(n));
-        self.sketch.call(LINEAR, &[x, weight, scales, group, bias, out]);
+        let bias = self.builder.floats(&[n], &bias);
+        let (group, out) = (self.builder.int(self.group.into()), self.rows_of(n));
+        self.builder.call(LINEAR, &[x, weight, scales, group, bias, out]);
         out
     }
 
@@ -86,36 +87,36 @@ impl Draft {
     }
 
     fn view_of(&mut self, value: ValueId, rows: ValueId, width: u32) -> ValueId {
-        let (one, width, out) = (self.sketch.int(1), self.sketch.int(width.into()), self.rows_of(width));
-        let sizes = self.sketch.value(Value::ValueList(vec![one, rows, width]));
-        self.sketch.call("aten.view_copy.default", &[value, sizes, out]);
+        let (one, width, out) = (self.builder.int(1), self.builder.int(width.into()), self.rows_of(width));
+        let sizes = self.builder.value(Value::ValueList(vec![one, rows, width]));
+        self.builder.call("aten.view_copy.default", &[value, sizes, out]);
         out
     }
 
     pub(super) fn norm(&mut self, x: ValueId) -> ValueId {
         let weight = self.noise(self.k);
-        let weight = self.sketch.floats(&[self.k], &weight);
-        let (eps, out) = (self.sketch.float(1e-5), self.rows_of(self.k));
-        self.sketch.call("et_vk.rms_norm.default", &[x, weight, eps, out]);
+        let weight = self.builder.floats(&[self.k], &weight);
+        let (eps, out) = (self.builder.float(1e-5), self.rows_of(self.k));
+        self.builder.call("et_vk.rms_norm.default", &[x, weight, eps, out]);
         out
     }
 
     pub(super) fn unary(&mut self, name: &str, x: ValueId) -> ValueId {
         let out = self.rows_of(self.width(x));
-        self.sketch.call(name, &[x, out]);
+        self.builder.call(name, &[x, out]);
         out
     }
 
     pub(super) fn product(&mut self, a: ValueId, b: ValueId) -> ValueId {
         let out = self.rows_of(self.width(a).max(self.width(b)));
-        self.sketch.call("aten.mul.Tensor", &[a, b, out]);
+        self.builder.call("aten.mul.Tensor", &[a, b, out]);
         out
     }
 
     pub(super) fn sum(&mut self, a: ValueId, b: ValueId) -> ValueId {
-        let Some(Value::Tensor(like)) = self.sketch.graph.value(a).cloned() else { panic!("a tensor") };
-        let (one, out) = (self.sketch.int(1), self.sketch.tensor(DataType::Float32, &like.dims));
-        self.sketch.call("aten.add.Tensor", &[a, b, one, out]);
+        let Some(Value::Tensor(like)) = self.builder.graph.value(a).cloned() else { panic!("a tensor") };
+        let (one, out) = (self.builder.int(1), self.builder.tensor(DataType::Float32, &like.dims));
+        self.builder.call("aten.add.Tensor", &[a, b, one, out]);
         out
     }
 
@@ -127,8 +128,8 @@ impl Draft {
 }
 
 /// The operators of a fused graph, without those at its inputs.
-pub(super) fn fused_names(sketch: &Sketch, fusions: &Fusions) -> Vec<&'static str> {
-    let graph = Graph::decode_with(sketch.graph.clone(), fusions).unwrap();
+pub(super) fn fused_names(builder: &GraphBuilder, fusions: &Fusions) -> Vec<&'static str> {
+    let graph = DecodedGraph::decode_with(builder.graph.clone(), fusions).unwrap();
     let name = |node: &&Node| *node.def.names.iter().find(|name| **name == node.name).unwrap();
     let at_input = |node: &&Node| node.flow.reads.iter().all(|read| graph.inputs.contains(read));
     let begins = |node: &&Node| at_input(node) && [VIEW, "sym_size.int"].contains(&node.name);
@@ -136,8 +137,8 @@ pub(super) fn fused_names(sketch: &Sketch, fusions: &Fusions) -> Vec<&'static st
 }
 
 /// Compares the outputs of a graph fused and unfused.
-pub(super) fn agree(sketch: &Sketch, fusions: &Fusions, calls: &[Vec<HostTensor>]) {
-    let load = |fusions| sketch.load_fused(&gpu(), fusions, &LoadOptions::default()).unwrap();
+pub(super) fn agree(builder: &GraphBuilder, fusions: &Fusions, calls: &[Vec<HostTensor>]) {
+    let load = |fusions| builder.load_fused(&gpu(), fusions, &LoadOptions::default()).unwrap();
     let [plain, fused]: [LoadedGraph; 2] = [&Fusions::NONE, fusions].map(load);
     let names = |graph: &LoadedGraph| graph.graph().nodes.iter().map(|node| node.name).collect::<Vec<_>>();
     assert_ne!(names(&fused), names(&plain), "nothing was fused");
@@ -145,54 +146,54 @@ pub(super) fn agree(sketch: &Sketch, fusions: &Fusions, calls: &[Vec<HostTensor>
     for (index, inputs) in calls.iter().enumerate() {
         let want = run(&plain, &mut plain_state, inputs).unwrap();
         let got = run(&fused, &mut fused_state, inputs).unwrap();
-        compare_answers(&format!("call {index}"), &got, &want, 1e-5);
+        compare_outputs(&format!("call {index}"), &got, &want, 1e-5);
     }
 }
 
 #[test]
 fn nothing_is_fused_where_nothing_is_asked_for() {
-    let mut draft = Draft::new(64);
-    let normed = draft.norm(draft.x);
-    let product = draft.linear(normed, 64);
-    let sum = draft.sum(draft.x, product);
-    draft.sketch.output(sum);
-    let names = fused_names(&draft.sketch, &Fusions::NONE);
+    let mut layer = LayerBuilder::new(64);
+    let normed = layer.norm(layer.x);
+    let product = layer.linear(normed, 64);
+    let sum = layer.sum(layer.x, product);
+    layer.builder.output(sum);
+    let names = fused_names(&layer.builder, &Fusions::NONE);
     assert_eq!(names, [NORM, LINEAR, ADD]);
-    assert_eq!(fused_names(&draft.sketch, &Fusions::default()), [NAME]);
+    assert_eq!(fused_names(&layer.builder, &Fusions::default()), [NAME]);
 }
 
 #[test]
 fn errors_name_calls_as_they_are_before_fusions() {
-    let mut draft = Draft::new(64);
+    let mut layer = LayerBuilder::new(64);
     for n in [8, 12] {
-        let out = draft.linear(draft.x, n);
-        draft.sketch.output(out);
+        let out = layer.linear(layer.x, n);
+        layer.builder.output(out);
     }
-    let normed = draft.norm(draft.x);
-    draft.sketch.output(normed);
+    let normed = layer.norm(layer.x);
+    layer.builder.output(normed);
     // The norm is call 4 of the file, after two linears that are merged.
-    let fused = Graph::decode_with(draft.sketch.graph.clone(), &Fusions::ALL).unwrap();
+    let fused = DecodedGraph::decode_with(layer.builder.graph.clone(), &Fusions::ALL).unwrap();
     assert_eq!(fused.nodes.iter().map(|node| node.call).collect::<Vec<_>>(), [0, 1, 2, 4]);
-    let calls = draft.sketch.graph.calls.len();
-    draft.sketch.call("aten.neg.default", &[normed]);
-    let error = Graph::decode_with(draft.sketch.graph, &Fusions::ALL).unwrap_err().to_string();
+    let calls = layer.builder.graph.calls.len();
+    layer.builder.call("aten.neg.default", &[normed]);
+    let error = DecodedGraph::decode_with(layer.builder.graph, &Fusions::ALL).unwrap_err().to_string();
     assert!(error.contains(&format!("(call {calls})")), "{error}");
 }
 
 #[test]
 fn sizes_that_may_differ_live_are_not_the_same() {
-    let mut draft = Draft::new(64);
-    let same = draft.unary("aten.sigmoid.default", draft.x);
-    let viewed = draft.view(same, 64);
-    let product = draft.linear(viewed, 8);
-    let (other, _) = draft.input();
-    let mixed = draft.sum(draft.x, other);
-    draft.sketch.output(product);
-    draft.sketch.output(mixed);
-    let dims = SameDims::new(&draft.sketch.decode().unwrap());
+    let mut layer = LayerBuilder::new(64);
+    let same = layer.unary("aten.sigmoid.default", layer.x);
+    let viewed = layer.view(same, 64);
+    let product = layer.linear(viewed, 8);
+    let (other, _) = layer.input();
+    let mixed = layer.sum(layer.x, other);
+    layer.builder.output(product);
+    layer.builder.output(mixed);
+    let dims = SameDims::new(&layer.builder.decode().unwrap());
     let same_dims = |a: ValueId, b: ValueId| dims.same(TensorId(a.0), TensorId(b.0));
-    assert!(same_dims(draft.x, same) && same_dims(draft.x, viewed));
-    assert!(!same_dims(draft.x, product) && !same_dims(draft.x, other) && !same_dims(draft.x, mixed));
+    assert!(same_dims(layer.x, same) && same_dims(layer.x, viewed));
+    assert!(!same_dims(layer.x, product) && !same_dims(layer.x, other) && !same_dims(layer.x, mixed));
 }
 
 #[test]
@@ -202,13 +203,13 @@ fn a_fusion_that_leaves_an_invalid_graph_is_an_error() {
         let second = editor.source.calls[1].clone();
         editor.replace_with(&[0, 1], 1, second);
     }
-    let mut sketch = Sketch::new();
-    let [x, y, z] = [(); 3].map(|()| sketch.tensor(DataType::Float32, &[4]));
-    sketch.graph.inputs.push(x);
-    sketch.call("aten.neg.default", &[x, y]);
-    sketch.call("aten.abs.default", &[y, z]);
-    sketch.output(z);
-    let error = super::apply(sketch.decode().unwrap(), "broken", broken, u64::MAX).unwrap_err();
+    let mut builder = GraphBuilder::new();
+    let [x, y, z] = [(); 3].map(|()| builder.tensor(DataType::Float32, &[4]));
+    builder.graph.inputs.push(x);
+    builder.call("aten.neg.default", &[x, y]);
+    builder.call("aten.abs.default", &[y, z]);
+    builder.output(z);
+    let error = super::apply(builder.decode().unwrap(), "broken", broken, u64::MAX).unwrap_err();
     assert!(matches!(error, crate::Error::InvalidFusion { fusion: "broken", .. }), "{error}");
     assert!(error.to_string().contains("which nothing has computed before; load without fusions"), "{error}");
 }

@@ -1,10 +1,10 @@
 //! Ordering invariants between the calls of a decoded graph.
 
-use super::{Graph, Node, Role};
+use super::{DecodedGraph, Node, Role};
 use crate::error::{Error, OpError, Result};
 use crate::live::{ScalarId, TensorId};
 
-impl Graph {
+impl DecodedGraph {
     /// Checks that everything is written before it is read, constants are never written, and computed tensors are written
     /// once.
     pub(super) fn check_order(&self) -> Result<()> {

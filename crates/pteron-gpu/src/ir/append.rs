@@ -46,15 +46,15 @@ mod tests {
     use super::*;
     use crate::ir::DataType;
     use crate::ops::sample_row;
-    use crate::testing::Sketch;
+    use crate::testing::GraphBuilder;
 
     fn negation() -> Graph {
-        let mut sketch = Sketch::new();
-        let x = sketch.input(DataType::Float32, &[3, 40]);
-        let y = sketch.tensor(DataType::Float32, &[3, 40]);
-        sketch.call("aten.neg.default", &[x, y]);
-        sketch.output(y);
-        sketch.graph
+        let mut builder = GraphBuilder::new();
+        let x = builder.input(DataType::Float32, &[3, 40]);
+        let y = builder.tensor(DataType::Float32, &[3, 40]);
+        builder.call("aten.neg.default", &[x, y]);
+        builder.output(y);
+        builder.graph
     }
 
     fn append(graph: &mut Graph, output: usize, words: u32) -> Option<Appended> {
@@ -67,7 +67,7 @@ mod tests {
         let mut graph = negation();
         assert_eq!(append(&mut graph, 0, 4), Some(Appended { inputs: vec![1], outputs: vec![1] }));
         assert_eq!(append(&mut graph, 0, 4), Some(Appended { inputs: vec![2], outputs: vec![2] }));
-        let decoded = crate::graph::Graph::decode(graph).unwrap();
+        let decoded = crate::graph::DecodedGraph::decode(graph).unwrap();
         assert_eq!((decoded.inputs.len(), decoded.outputs.len()), (3, 3));
         let names: Vec<&str> = decoded.nodes.iter().map(|node| node.name).collect();
         assert_eq!(names, ["aten.neg.default", sample_row::NAME, sample_row::NAME]);
@@ -85,7 +85,7 @@ mod tests {
     fn an_appended_operator_that_rejects_its_arguments_is_named() {
         let mut graph = negation();
         append(&mut graph, 0, 5).unwrap();
-        let error = crate::graph::Graph::decode(graph).unwrap_err().to_string();
+        let error = crate::graph::DecodedGraph::decode(graph).unwrap_err().to_string();
         assert!(error.starts_with("pteron.sample_row (call 1): `sampling`"), "{error}");
     }
 }

@@ -60,8 +60,8 @@ impl Graph {
     /// Decodes the arguments of every call, and fuses operators that one kernel can compute.
     ///
     /// # Errors
-    /// As [`decoded::Graph::decode_with`].
-    pub fn decode(self, fusions: &Fusions) -> Result<decoded::Graph> {
-        decoded::Graph::decode_with(self, fusions)
+    /// As [`decoded::DecodedGraph::decode_with`].
+    pub fn decode(self, fusions: &Fusions) -> Result<decoded::DecodedGraph> {
+        decoded::DecodedGraph::decode_with(self, fusions)
     }
 }

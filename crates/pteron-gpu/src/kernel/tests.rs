@@ -76,7 +76,7 @@ fn every_variant_validates() {
 }
 
 #[test]
-fn bindings_are_what_naga_reads() {
+fn bindings_match_reflection() {
     each_variant(|variant, module| {
         let kinds = bound(module).into_iter().zip(0..).map(|((binding, variable), expected)| {
             assert_eq!(binding, expected, "{}: bindings are numbered without gaps", name(variant));
@@ -111,7 +111,7 @@ fn parameters_lie_where_the_host_puts_them() {
 }
 
 #[test]
-fn kernels_that_run_everywhere_stay_within_what_every_device_has() {
+fn portable_kernels_stay_within_default_limits() {
     each_variant(|variant, module| {
         if variant.kernel.subgroups {
             return;

@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_count_stays() {
+    fn a_loop_with_an_unknown_count_is_kept() {
         let source = "//#unroll i {M}\nb{i}\n//#end\n";
         assert_eq!(unrolled(source, &[("N", 2)]), source);
     }

@@ -6,28 +6,28 @@ use std::time::{Duration, Instant};
 use crate::budget::{GraphSize, Resource};
 use crate::error::{Error, Result};
 use crate::fuse::Fusions;
-use crate::graph::{Graph, Role};
+use crate::graph::{DecodedGraph, Role};
 use crate::ir::{DataType, Value, ValueId};
 use crate::memory::Memory;
 use crate::plan::Caps;
 use crate::resize::Planned;
 use crate::shape::Dims;
-use crate::testing::{Sketch, noise, noise_bytes};
+use crate::testing::{GraphBuilder, noise, noise_bytes};
 
 /// Quadratic algorithms would take minutes; linear ones take a second or two, even unoptimised and on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
 struct Loaded {
-    graph: Graph,
+    graph: DecodedGraph,
     planned: Planned,
     memory: Memory,
 }
 
 /// Everything that happens before a device is used.
-fn load(sketch: &Sketch) -> Result<Loaded> {
+fn load(builder: &GraphBuilder) -> Result<Loaded> {
     let begin = Instant::now();
     let load = || {
-        let graph = Graph::decode_with(sketch.graph.clone(), &Fusions::ALL)?;
+        let graph = DecodedGraph::decode_with(builder.graph.clone(), &Fusions::ALL)?;
         let bounds: Vec<Dims> = graph.inputs.iter().map(|&input| graph.info(input).bound).collect();
         let planned = Planned::at_bounds(&graph, &bounds, Caps::PORTABLE)?;
         let memory = Memory::plan(&graph, &planned)?;
@@ -35,7 +35,7 @@ fn load(sketch: &Sketch) -> Result<Loaded> {
         Ok(Loaded { graph, planned, memory })
     };
     let loaded = load();
-    let (taken, items) = (begin.elapsed(), GraphSize::of(&sketch.graph).items);
+    let (taken, items) = (begin.elapsed(), GraphSize::of(&builder.graph).items);
     println!("{items} items in {:.2} s", taken.as_secs_f64());
     assert!(taken < LIMIT, "{items} items took {taken:?}");
     loaded
@@ -43,31 +43,31 @@ fn load(sketch: &Sketch) -> Result<Loaded> {
 
 /// An input of four numbers and many tensors of the same shape.
 struct Many {
-    sketch: Sketch,
+    builder: GraphBuilder,
     x: ValueId,
 }
 
 impl Many {
     fn new() -> Self {
-        let mut sketch = Sketch::new();
-        let x = sketch.input(DataType::Float32, &[4]);
-        Self { sketch, x }
+        let mut builder = GraphBuilder::new();
+        let x = builder.input(DataType::Float32, &[4]);
+        Self { builder, x }
     }
 
     fn tensor(&mut self) -> ValueId {
-        self.sketch.tensor(DataType::Float32, &[4])
+        self.builder.tensor(DataType::Float32, &[4])
     }
 
     fn unary(&mut self, x: ValueId) -> ValueId {
         let out = self.tensor();
-        self.sketch.call("aten.neg.default", &[x, out]);
+        self.builder.call("aten.neg.default", &[x, out]);
         out
     }
 
     /// Concatenates the tensors of a list.
     fn join(&mut self, list: ValueId, count: u32, dtype: DataType) {
-        let (zero, out) = (self.sketch.int(0), self.sketch.tensor(dtype, &[4 * count]));
-        self.sketch.call("aten.cat.default", &[list, zero, out]);
+        let (zero, out) = (self.builder.int(0), self.builder.tensor(dtype, &[4 * count]));
+        self.builder.call("aten.cat.default", &[list, zero, out]);
     }
 }
 
@@ -83,44 +83,44 @@ fn is_refused(loaded: Result<Loaded>) {
 fn shared_list_is_charged_to_every_call() {
     let count = 20_000;
     let mut many = Many::new();
-    let list = many.sketch.value(Value::ValueList(vec![many.x; count as usize]));
+    let list = many.builder.value(Value::ValueList(vec![many.x; count as usize]));
     for _ in 0..1_000 {
         many.join(list, count, DataType::Float32);
     }
-    is_refused(load(&many.sketch));
+    is_refused(load(&many.builder));
     // With a separate list per call, the file is larger.
     let mut many = Many::new();
     for _ in 0..100 {
-        let list = many.sketch.value(Value::ValueList(vec![many.x; 100]));
+        let list = many.builder.value(Value::ValueList(vec![many.x; 100]));
         many.join(list, 100, DataType::Float32);
     }
-    assert_eq!(load(&many.sketch).unwrap().graph.nodes.len(), 100);
+    assert_eq!(load(&many.builder).unwrap().graph.nodes.len(), 100);
 }
 
 #[test]
 fn shared_list_of_casts_is_charged_before_casting() {
     let count = 20_000;
     let mut many = Many::new();
-    let list = many.sketch.value(Value::ValueList(vec![many.x; count as usize]));
+    let list = many.builder.value(Value::ValueList(vec![many.x; count as usize]));
     for _ in 0..4_000 {
         many.join(list, count, DataType::Int32);
     }
-    is_refused(load(&many.sketch));
+    is_refused(load(&many.builder));
 }
 
 /// Constants that are prepacked and written again, one call per constant.
 fn rewritten(count: u32) -> Many {
     let mut many = Many::new();
-    let constant = many.sketch.floats(&[4], &noise(1, 4));
+    let constant = many.builder.floats(&[4], &noise(1, 4));
     let buffers: Vec<ValueId> = (0..count).map(|_| many.tensor()).collect();
     for &buffer in &buffers {
-        many.sketch.call("et_vk.prepack.default", &[constant, buffer]);
+        many.builder.call("et_vk.prepack.default", &[constant, buffer]);
     }
     let x = many.x;
     for &buffer in &buffers {
-        let (one, sum) = (many.sketch.int(1), many.tensor());
-        many.sketch.call("aten.add.Tensor", &[buffer, x, one, sum]);
-        many.sketch.call("et_vk.prepack.default", &[sum, buffer]);
+        let (one, sum) = (many.builder.int(1), many.tensor());
+        many.builder.call("aten.add.Tensor", &[buffer, x, one, sum]);
+        many.builder.call("et_vk.prepack.default", &[sum, buffer]);
     }
     many
 }
@@ -129,13 +129,13 @@ fn rewritten(count: u32) -> Many {
 fn many_rewritten_buffers_take_linear_work() {
     let work = |count| {
         let many = rewritten(count);
-        let mut budget = GraphSize::of(&many.sketch.graph).budget();
-        crate::rewrite::rewrite(many.sketch.graph, &mut budget).unwrap();
+        let mut budget = GraphSize::of(&many.builder.graph).budget();
+        crate::rewrite::rewrite(many.builder.graph, &mut budget).unwrap();
         budget.used()
     };
     let ((few_bytes, few_steps), (many_bytes, many_steps)) = (work(100), work(10_000));
     assert!(many_steps <= 100 * few_steps && many_bytes <= 100 * few_bytes, "{few_steps} and {many_steps} steps");
-    let loaded = load(&rewritten(10_000).sketch).unwrap();
+    let loaded = load(&rewritten(10_000).builder).unwrap();
     assert_eq!(loaded.memory.states.len(), 10_000);
     assert_eq!(loaded.graph.roles.iter().filter(|role| matches!(role, Role::State(_))).count(), 10_000);
 }
@@ -143,14 +143,14 @@ fn many_rewritten_buffers_take_linear_work() {
 #[test]
 fn buffer_rewritten_many_times_in_shared_lists_is_bounded() {
     let mut many = Many::new();
-    let (constant, buffer) = (many.sketch.floats(&[4], &noise(1, 4)), many.tensor());
-    many.sketch.call("et_vk.prepack.default", &[constant, buffer]);
-    let list = many.sketch.value(Value::ValueList(vec![buffer; 20_000]));
+    let (constant, buffer) = (many.builder.floats(&[4], &noise(1, 4)), many.tensor());
+    many.builder.call("et_vk.prepack.default", &[constant, buffer]);
+    let list = many.builder.value(Value::ValueList(vec![buffer; 20_000]));
     for _ in 0..4_000 {
-        many.sketch.call("et_vk.prepack.default", &[many.x, buffer]);
+        many.builder.call("et_vk.prepack.default", &[many.x, buffer]);
         many.join(list, 20_000, DataType::Float32);
     }
-    is_refused(load(&many.sketch));
+    is_refused(load(&many.builder));
 }
 
 #[test]
@@ -159,10 +159,10 @@ fn many_simultaneously_live_tensors_are_bounded() {
     let x = many.x;
     let all: Vec<ValueId> = (0..20_000).map(|_| many.unary(x)).collect();
     for pair in all.chunks_exact(2) {
-        let (one, sum) = (many.sketch.int(1), many.tensor());
-        many.sketch.call("aten.add.Tensor", &[pair[0], pair[1], one, sum]);
+        let (one, sum) = (many.builder.int(1), many.tensor());
+        many.builder.call("aten.add.Tensor", &[pair[0], pair[1], one, sum]);
     }
-    let memory = load(&many.sketch).unwrap().memory;
+    let memory = load(&many.builder).unwrap().memory;
     assert!(memory.objects.len() >= 20_000 && memory.objects.len() <= 30_000, "{}", memory.objects.len());
 }
 
@@ -172,62 +172,62 @@ fn many_outputs_and_deep_alias_chains_are_bounded() {
     let x = many.x;
     for _ in 0..20_000 {
         let out = many.unary(x);
-        many.sketch.output(out);
+        many.builder.output(out);
     }
     let mut last = many.unary(x);
-    let sizes = many.sketch.value(Value::IntList(vec![4]));
+    let sizes = many.builder.value(Value::IntList(vec![4]));
     for _ in 0..20_000 {
         let out = many.tensor();
-        many.sketch.call("aten.view_copy.default", &[last, sizes, out]);
+        many.builder.call("aten.view_copy.default", &[last, sizes, out]);
         last = out;
     }
     // Many sums that all read the end of the chain.
     for _ in 0..20_000 {
-        let (one, sum) = (many.sketch.int(1), many.tensor());
-        many.sketch.call("aten.add.Tensor", &[last, x, one, sum]);
+        let (one, sum) = (many.builder.int(1), many.tensor());
+        many.builder.call("aten.add.Tensor", &[last, x, one, sum]);
     }
-    let memory = load(&many.sketch).unwrap().memory;
+    let memory = load(&many.builder).unwrap().memory;
     assert_eq!(memory.aliased.iter().filter(|aliased| **aliased).count(), 20_000);
 }
 
 #[test]
 fn many_inputs_are_bounded() {
-    let mut sketch = Sketch::new();
+    let mut builder = GraphBuilder::new();
     for _ in 0..20_000 {
-        let (x, zero, index) = (sketch.input(DataType::Int32, &[1]), sketch.int(0), sketch.value(Value::SymInt));
-        sketch.call("et_vk.select_as_symint.default", &[x, zero, zero, index]);
+        let (x, zero, index) = (builder.input(DataType::Int32, &[1]), builder.int(0), builder.value(Value::SymInt));
+        builder.call("et_vk.select_as_symint.default", &[x, zero, zero, index]);
     }
-    assert_eq!(load(&sketch).unwrap().graph.inputs.len(), 20_000);
+    assert_eq!(load(&builder).unwrap().graph.inputs.len(), 20_000);
 }
 
 #[test]
 fn value_read_by_many_gates_is_bounded() {
     let mut many = Many::new();
     let (x, gate) = (many.x, many.tensor());
-    many.sketch.call("aten.neg.default", &[x, gate]);
+    many.builder.call("aten.neg.default", &[x, gate]);
     for _ in 0..10_000 {
         let (sigmoid, silu, out) = (many.tensor(), many.tensor(), many.tensor());
-        many.sketch.call("aten.sigmoid.default", &[gate, sigmoid]);
-        many.sketch.call("aten.mul.Tensor", &[gate, sigmoid, silu]);
-        many.sketch.call("aten.mul.Tensor", &[silu, x, out]);
+        many.builder.call("aten.sigmoid.default", &[gate, sigmoid]);
+        many.builder.call("aten.mul.Tensor", &[gate, sigmoid, silu]);
+        many.builder.call("aten.mul.Tensor", &[silu, x, out]);
     }
-    assert_eq!(load(&many.sketch).unwrap().graph.nodes.len(), 30_001);
+    assert_eq!(load(&many.builder).unwrap().graph.nodes.len(), 30_001);
 }
 
 /// Linears with one input that could be merged if their group sizes did not alternate.
 #[test]
 fn many_linears_with_one_input_are_bounded() {
-    let mut sketch = Sketch::new();
-    let x = sketch.input(DataType::Float32, &[1, 2, 64]);
-    let weight = sketch.constant(DataType::UInt8, &[6, 32], noise_bytes(1, 192));
-    let scales = sketch.floats(&[2, 6], &noise(2, 12));
-    let (group, none) = (sketch.int(32), sketch.value(Value::Null));
+    let mut builder = GraphBuilder::new();
+    let x = builder.input(DataType::Float32, &[1, 2, 64]);
+    let weight = builder.constant(DataType::UInt8, &[6, 32], noise_bytes(1, 192));
+    let scales = builder.floats(&[2, 6], &noise(2, 12));
+    let (group, none) = (builder.int(32), builder.value(Value::Null));
     for _ in 0..8_000 {
-        let out = sketch.tensor(DataType::Float32, &[1, 2, 6]);
-        sketch.call("et_vk.linear_q4gsw.default", &[x, weight, scales, group, none, out]);
+        let out = builder.tensor(DataType::Float32, &[1, 2, 6]);
+        builder.call("et_vk.linear_q4gsw.default", &[x, weight, scales, group, none, out]);
     }
     // With six columns no linear can be merged, which is found by trying.
-    assert_eq!(load(&sketch).unwrap().graph.nodes.len(), 8_000);
+    assert_eq!(load(&builder).unwrap().graph.nodes.len(), 8_000);
 }
 
 /// The resources of real programs as a share of their budget: decoding and planning, bytes and steps.
@@ -235,7 +235,7 @@ fn many_linears_with_one_input_are_bounded() {
 fn exported_programs_use_little_of_their_budgets() {
     let mut most = [0.0f64; 4];
     for fixture in super::operators::fixture_graphs() {
-        let Ok(Loaded { graph, planned, .. }) = load(&fixture.sketch) else { continue };
+        let Ok(Loaded { graph, planned, .. }) = load(&fixture.builder) else { continue };
         let (mut decoding, mut planning) = (graph.size().budget(), graph.size().plan_budget());
         decoding.memory::<crate::graph::Node>(graph.nodes.len()).unwrap();
         for call in &graph.source.calls {

@@ -7,7 +7,7 @@ use super::random::Random;
 use crate::engine::LoadOptions;
 use crate::error::{Error, OpError};
 use crate::fuse::Fusions;
-use crate::graph::{Graph, Role};
+use crate::graph::{DecodedGraph, Role};
 use crate::ir::{ConstantSource, DataType, Value, ValueId};
 use crate::kernel::reach::{Reached, count};
 use crate::kernel::{KernelDef, Variant};
@@ -19,7 +19,7 @@ use crate::plan::{Bind, BoundsCx, Caps, Dispatch, Op, Plan, PlanCx, Recipe, Reci
 use crate::reference::{HostTensor, HostTensors};
 use crate::resize::{LiveInput, Planned};
 use crate::shape::Dims;
-use crate::testing::{Sketch, dims, f32s, i32s, noise, run, serial_gpu, twins};
+use crate::testing::{GraphBuilder, dims, f32s, i32s, noise, run, serial_gpu, with_and_without_subgroups};
 use graphs::{Valid, any};
 
 const SUBGROUPS: Caps = Caps { subgroups: true, subgroup_size: (32, 32), ..Caps::PORTABLE };
@@ -27,14 +27,14 @@ const SUBGROUPS: Caps = Caps { subgroups: true, subgroup_size: (32, 32), ..Caps:
 /// Devices that select different kernels.
 fn devices() -> Vec<Caps> {
     let of = |lanes| Caps { subgroup_size: (lanes, lanes), ..SUBGROUPS };
-    let matrices = Caps { cooperative_matrix: true, f16: true, workgroup_memory: 48 * 1024, ..SUBGROUPS };
+    let coop_matrix = Caps { cooperative_matrix: true, f16: true, workgroup_memory: 48 * 1024, ..SUBGROUPS };
     let software = Caps { software: true, ..of(8) };
     let filled = |fill_percent| Caps { fill_percent, ..SUBGROUPS };
-    vec![Caps::PORTABLE, of(4), of(8), of(32), of(64), matrices, software, filled(25), filled(400)]
+    vec![Caps::PORTABLE, of(4), of(8), of(32), of(64), coop_matrix, software, filled(25), filled(400)]
 }
 
 /// The bytes of a binding's buffer, from the memory plan of the engine.
-fn allocated(graph: &Graph, planned: &Planned, memory: &Memory, node: usize, bind: Bind) -> u64 {
+fn allocated(graph: &DecodedGraph, planned: &Planned, memory: &Memory, node: usize, bind: Bind) -> u64 {
     let bytes = |tensor: TensorId| graph.info(tensor).elem.bytes(planned.bounds()[tensor.index()].count());
     let of_constant = |constant: u32| {
         let first = |id: &usize| matches!(graph.roles[*id], Role::Constant(other) if graph.first_equal(other) == graph.first_equal(constant));
@@ -58,7 +58,7 @@ fn allocated(graph: &Graph, planned: &Planned, memory: &Memory, node: usize, bin
 }
 
 /// Compares the reach of every dispatch of the current plans with memory. Returns the number of unchecked dispatches.
-fn assert_within(graph: &Graph, planned: &Planned) -> usize {
+fn assert_within(graph: &DecodedGraph, planned: &Planned) -> usize {
     let memory = Memory::plan(graph, planned).unwrap();
     let mut unchecked = 0;
     for (node, plan) in planned.plans().iter().enumerate().filter(|&(node, _)| !memory.aliased[node]) {
@@ -91,15 +91,20 @@ fn assert_within(graph: &Graph, planned: &Planned) -> usize {
     unchecked
 }
 
-fn plan(sketch: &Sketch, fusions: &Fusions, caps: Caps, bounds: &[Option<Dims>]) -> crate::Result<(Graph, Planned)> {
-    let graph = Graph::decode_with(sketch.graph.clone(), fusions)?;
+fn plan(
+    builder: &GraphBuilder,
+    fusions: &Fusions,
+    caps: Caps,
+    bounds: &[Option<Dims>],
+) -> crate::Result<(DecodedGraph, Planned)> {
+    let graph = DecodedGraph::decode_with(builder.graph.clone(), fusions)?;
     let own = |(index, input): (usize, &TensorId)| bounds.get(index).copied().flatten().unwrap_or(graph.info(*input).bound);
     let bounds: Vec<Dims> = graph.inputs.iter().enumerate().map(own).collect();
     let planned = Planned::at_bounds(&graph, &bounds, caps)?;
     Ok((graph, planned))
 }
 
-fn call(graph: &Graph, planned: &mut Planned, inputs: &[(Vec<u32>, Vec<i32>)]) -> crate::Result<()> {
+fn call(graph: &DecodedGraph, planned: &mut Planned, inputs: &[(Vec<u32>, Vec<i32>)]) -> crate::Result<()> {
     let live: Vec<LiveInput<'_>> =
         inputs.iter().map(|(shape, values)| LiveInput { dims: dims(shape), values: Some(values) }).collect();
     let change = planned.resize(graph, &live)?;
@@ -113,7 +118,7 @@ fn plans_of_every_live_shape_stay_within_their_buffers() {
     for seed in 0..60 {
         let valid = any(&mut Random::new(seed));
         for (caps, fusions) in devices().into_iter().flat_map(|caps| [(caps, Fusions::NONE), (caps, Fusions::ALL)]) {
-            let (graph, mut planned) = plan(&valid.sketch, &fusions, caps, &[]).unwrap();
+            let (graph, mut planned) = plan(&valid.builder, &fusions, caps, &[]).unwrap();
             unchecked += assert_within(&graph, &planned);
             for inputs in &valid.calls {
                 call(&graph, &mut planned, inputs).unwrap_or_else(|error| panic!("seed {seed}, {inputs:?}: {error}"));
@@ -128,14 +133,14 @@ fn plans_of_every_live_shape_stay_within_their_buffers() {
 /// touched more, software adapters would read zeros and drop writes.
 #[test]
 fn kernels_touch_no_more_than_their_reach() {
-    let [best, portable] = twins();
+    let [best, portable] = with_and_without_subgroups();
     let devices = [best, portable, serial_gpu()].map(|gpu| (gpu.binding_reach(), gpu));
     for seed in 0..15 {
         let valid = any(&mut Random::new(seed));
         let (exact, gpu) = &devices[usize::try_from(seed % 3).unwrap()];
         let fusions = [Fusions::NONE, Fusions::ALL][usize::from(seed % 2 == 0)];
         let [mut graph, mut tight] = [gpu, exact].map(|gpu| {
-            let graph = valid.sketch.load_fused(gpu, &fusions, &LoadOptions::default()).unwrap();
+            let graph = valid.builder.load_fused(gpu, &fusions, &LoadOptions::default()).unwrap();
             let state = graph.new_state().unwrap();
             (graph, state)
         });
@@ -156,8 +161,8 @@ fn filled(seed: u64, (shape, values): &(Vec<u32>, Vec<i32>)) -> HostTensor {
 }
 
 /// Damages a graph: dims, numbers, and its list of inputs.
-fn damage(sketch: &mut Sketch, random: &mut Random) {
-    let values = &mut sketch.graph.values;
+fn damage(builder: &mut GraphBuilder, random: &mut Random) {
+    let values = &mut builder.graph.values;
     let at = random.below(u32::try_from(values.len()).unwrap()) as usize;
     let sizes = [0, 1, 2, 3, 4, 7, 31, 64, 300, 65_536, 1 << 30, u32::MAX];
     match &mut values[at] {
@@ -166,7 +171,7 @@ fn damage(sketch: &mut Sketch, random: &mut Random) {
                 tensor.dims.pop();
             }
             1 => tensor.dims.push(random.of(&sizes)),
-            2 => sketch.graph.inputs.push(ValueId(u32::try_from(at).unwrap())),
+            2 => builder.graph.inputs.push(ValueId(u32::try_from(at).unwrap())),
             3 => tensor.constant = None,
             _ => {
                 if let Some(dim) = tensor.dims.last_mut() {
@@ -176,9 +181,9 @@ fn damage(sketch: &mut Sketch, random: &mut Random) {
         },
         Value::Int(value) => *value = random.of(&[0, -1, 1, 3, 32, 64, i64::from(u32::MAX), i64::MAX, i64::MIN]),
         Value::Double(_) | Value::Null | Value::Bool(_) => {
-            let rows = sketch.graph.inputs.len();
+            let rows = builder.graph.inputs.len();
             if let Some(Value::Tensor(tensor)) =
-                sketch.graph.values.get_mut(random.below(u32::try_from(rows + 1).unwrap()) as usize)
+                builder.graph.values.get_mut(random.below(u32::try_from(rows + 1).unwrap()) as usize)
                 && let Some(dim) = tensor.dims.first_mut()
             {
                 *dim = random.of(&sizes);
@@ -199,17 +204,17 @@ fn hostile_graphs_are_rejected_or_stay_within_their_buffers() {
     let (mut refused, mut planned_ones, mut called) = (0, 0, 0);
     for seed in 0..3000u64 {
         let mut random = Random::new(seed);
-        let Valid { mut sketch, calls } = any(&mut random);
+        let Valid { mut builder, calls } = any(&mut random);
         for _ in 0..=random.below(3) {
-            damage(&mut sketch, &mut random);
+            damage(&mut builder, &mut random);
         }
         let caps = random.of(&devices());
         let fusions = random.of(&[Fusions::NONE, Fusions::ALL]);
         // Some inputs have smaller bounds than the file's dims, as a caller may request.
-        let tensors = sketch.graph.inputs.iter().map(|id| sketch.graph.value(*id).and_then(Value::as_tensor));
+        let tensors = builder.graph.inputs.iter().map(|id| builder.graph.value(*id).and_then(Value::as_tensor));
         let bounds: Vec<Option<Dims>> = tensors.map(|tensor| smaller(&tensor?.dims, &mut random)).collect();
         let bounds = if seed % 3 == 0 { bounds } else { Vec::new() };
-        let Ok((graph, mut planned)) = plan(&sketch, &fusions, caps, &bounds) else {
+        let Ok((graph, mut planned)) = plan(&builder, &fusions, caps, &bounds) else {
             refused += 1;
             continue;
         };
@@ -238,18 +243,18 @@ fn hostile_graphs_are_rejected_or_stay_within_their_buffers() {
 /// Weights that are both a constant of the file and an input of the graph would be as long as the call's input.
 #[test]
 fn constants_that_are_inputs_are_rejected() {
-    let mut sketch = Sketch::new();
-    let x = sketch.input(DataType::Float32, &[4, 64]);
-    let weight = sketch.constant(DataType::UInt8, &[256, 32], vec![0; 256 * 32]);
-    let scales = sketch.floats(&[2, 256], &[1.0; 512]);
-    let (group, bias) = (sketch.int(32), sketch.value(Value::Null));
-    let out = sketch.tensor(DataType::Float32, &[4, 256]);
-    sketch.call("et_vk.linear_q4gsw.default", &[x, weight, scales, group, bias, out]);
-    sketch.graph.inputs.extend([weight, scales]);
-    sketch.output(out);
+    let mut builder = GraphBuilder::new();
+    let x = builder.input(DataType::Float32, &[4, 64]);
+    let weight = builder.constant(DataType::UInt8, &[256, 32], vec![0; 256 * 32]);
+    let scales = builder.floats(&[2, 256], &[1.0; 512]);
+    let (group, bias) = (builder.int(32), builder.value(Value::Null));
+    let out = builder.tensor(DataType::Float32, &[4, 256]);
+    builder.call("et_vk.linear_q4gsw.default", &[x, weight, scales, group, bias, out]);
+    builder.graph.inputs.extend([weight, scales]);
+    builder.output(out);
     let bounds = [None, Some(dims(&[1, 32])), Some(dims(&[2, 1]))];
     for caps in devices() {
-        let error = plan(&sketch, &Fusions::ALL, caps, &bounds).map(|_| ()).unwrap_err();
+        let error = plan(&builder, &Fusions::ALL, caps, &bounds).map(|_| ()).unwrap_err();
         assert!(matches!(error, Error::Input { index: 1, .. }), "{error}");
     }
 }
@@ -258,17 +263,17 @@ fn constants_that_are_inputs_are_rejected() {
 #[test]
 fn constants_of_one_key_share_the_shortest_length() {
     for order in [[64, 4], [4, 64]] {
-        let mut sketch = Sketch::new();
-        let tables = order.map(|length| sketch.floats(&[length], &vec![1.0; length as usize]));
-        sketch.graph.constants.iter_mut().for_each(|constant| constant.source = ConstantSource::Named("same".to_owned()));
-        let one = sketch.int(1);
+        let mut builder = GraphBuilder::new();
+        let tables = order.map(|length| builder.floats(&[length], &vec![1.0; length as usize]));
+        builder.graph.constants.iter_mut().for_each(|constant| constant.source = ConstantSource::Named("same".to_owned()));
+        let one = builder.int(1);
         for (table, length) in tables.into_iter().zip(order) {
-            let x = sketch.input(DataType::Float32, &[length]);
-            let out = sketch.tensor(DataType::Float32, &[length]);
-            sketch.call("aten.add.Tensor", &[x, table, one, out]);
-            sketch.output(out);
+            let x = builder.input(DataType::Float32, &[length]);
+            let out = builder.tensor(DataType::Float32, &[length]);
+            builder.call("aten.add.Tensor", &[x, table, one, out]);
+            builder.output(out);
         }
-        if let Ok((graph, planned)) = plan(&sketch, &Fusions::NONE, Caps::PORTABLE, &[]) {
+        if let Ok((graph, planned)) = plan(&builder, &Fusions::NONE, Caps::PORTABLE, &[]) {
             assert_within(&graph, &planned);
         }
     }
@@ -314,11 +319,11 @@ impl Op for Claim {
 #[test]
 fn plan_that_reaches_past_a_buffer_is_rejected() {
     let claim = |words, params| {
-        let mut sketch = Sketch::new();
-        let (x, y) = (sketch.input(DataType::Float32, &[8]), sketch.tensor(DataType::Float32, &[8]));
-        sketch.call("aten.sigmoid.default", &[x, y]);
-        sketch.output(y);
-        let mut graph = sketch.decode().unwrap();
+        let mut builder = GraphBuilder::new();
+        let (x, y) = (builder.input(DataType::Float32, &[8]), builder.tensor(DataType::Float32, &[8]));
+        builder.call("aten.sigmoid.default", &[x, y]);
+        builder.output(y);
+        let mut graph = builder.decode().unwrap();
         graph.nodes[0].def = &DEF;
         graph.nodes[0].op = Box::new(Claim { input: TensorId(x.0), out: TensorId(y.0), words, params });
         Planned::at_bounds(&graph, &[dims(&[8])], Caps::PORTABLE).map(|_| ())
@@ -338,12 +343,12 @@ fn plan_that_reaches_past_a_buffer_is_rejected() {
 /// workgroups of a folded grid.
 #[test]
 fn surplus_workgroups_of_large_byte_tensors_do_nothing() {
-    let mut sketch = Sketch::new();
+    let mut builder = GraphBuilder::new();
     let shape = [4, (1 << 30) - 1];
-    let (x, y) = (sketch.input(DataType::Bool, &shape), sketch.tensor(DataType::Bool, &shape));
-    sketch.call("aten.logical_not.default", &[x, y]);
-    sketch.output(y);
-    let (_, planned) = plan(&sketch, &Fusions::NONE, Caps::PORTABLE, &[]).unwrap();
+    let (x, y) = (builder.input(DataType::Bool, &shape), builder.tensor(DataType::Bool, &shape));
+    builder.call("aten.logical_not.default", &[x, y]);
+    builder.output(y);
+    let (_, planned) = plan(&builder, &Fusions::NONE, Caps::PORTABLE, &[]).unwrap();
     let step = &planned.plans()[0].steps[0];
     let (count, groups) = (u32::MAX - 3, u32::try_from(step.grid.groups()).unwrap());
     let last = groups * 256 - 1;

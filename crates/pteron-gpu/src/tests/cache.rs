@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::engine::{Gpu, GpuOptions, LoadOptions, block_on};
 use crate::ir::DataType;
-use crate::testing::{Sketch, f32s, run, skip};
+use crate::testing::{GraphBuilder, f32s, run, skip};
 
 /// A folder of one test, removed on drop.
 struct Folder(PathBuf);
@@ -55,14 +55,14 @@ fn read_bytes(gpu: &Gpu) -> u64 {
 
 /// Compiles and runs a kernel, and returns the bytes of its output.
 fn compute(gpu: &Gpu) -> Vec<u8> {
-    let mut sketch = Sketch::new();
-    let input = sketch.input(DataType::Float32, &[4]);
-    let output = sketch.tensor(DataType::Float32, &[4]);
-    sketch.call("aten.sigmoid.default", &[input, output]);
-    sketch.output(output);
-    let graph = sketch.load_on(gpu, &LoadOptions::default()).unwrap();
-    let answer = run(&graph, &mut graph.new_state().unwrap(), &[f32s(&[4], vec![-1.0, 0.0, 1.0, 2.0])]).unwrap();
-    answer[0].bytes.to_vec()
+    let mut builder = GraphBuilder::new();
+    let input = builder.input(DataType::Float32, &[4]);
+    let output = builder.tensor(DataType::Float32, &[4]);
+    builder.call("aten.sigmoid.default", &[input, output]);
+    builder.output(output);
+    let graph = builder.load_on(gpu, &LoadOptions::default()).unwrap();
+    let output = run(&graph, &mut graph.new_state().unwrap(), &[f32s(&[4], vec![-1.0, 0.0, 1.0, 2.0])]).unwrap();
+    output[0].bytes.to_vec()
 }
 
 #[test]
@@ -74,12 +74,12 @@ fn compiled_pipelines_are_found_by_the_next_device() {
         return;
     }
     assert_eq!((read_bytes(&first), place.exists()), (0, false), "nothing is written before something is compiled");
-    let answer = compute(&first);
+    let output = compute(&first);
     let file = first.pipeline_cache().unwrap().file;
     let written = fs::read(&file).unwrap();
     let second = open(&place);
     assert!(0 < read_bytes(&second) && read_bytes(&second) < written.len() as u64);
-    assert_eq!(compute(&second), answer);
+    assert_eq!(compute(&second), output);
     assert_eq!(fs::read_dir(&place).unwrap().count(), 1, "nothing unfinished lies about");
     // SwiftShader wraps the data in its own header, so the file may differ.
     assert!(read_bytes(&open(&place)) > 0, "a load that compiles nothing new leaves a good file");
@@ -92,7 +92,7 @@ fn damaged_cache_file_is_replaced() {
     if !keeps(&gpu) {
         return;
     }
-    let answer = compute(&gpu);
+    let output = compute(&gpu);
     let file = gpu.pipeline_cache().unwrap().file;
     let good = fs::read(&file).unwrap();
     let mut damaged: Vec<Vec<u8>> = vec![Vec::new(), b"something else entirely".to_vec()];
@@ -107,7 +107,7 @@ fn damaged_cache_file_is_replaced() {
         fs::write(&file, bytes).unwrap();
         let gpu = open(&folder.0);
         assert_eq!(read_bytes(&gpu), 0, "case {case}");
-        assert_eq!(compute(&gpu), answer, "case {case}");
+        assert_eq!(compute(&gpu), output, "case {case}");
         assert!(read_bytes(&open(&folder.0)) > 0, "case {case}: a good file took its place");
     }
 }
@@ -115,12 +115,12 @@ fn damaged_cache_file_is_replaced() {
 #[test]
 fn unwritable_cache_folder_does_not_stop_loading() {
     let folder = Folder::new("unwritable");
-    let answer = compute(&super::own_gpu());
+    let output = compute(&super::own_gpu());
     // A file has the path of the folder: not even root can create a folder there.
     let blocked = folder.0.join("file");
     fs::write(&blocked, b"").unwrap();
     let gpu = open(&blocked);
-    assert_eq!(compute(&gpu), answer);
+    assert_eq!(compute(&gpu), output);
     assert_eq!(fs::read(&blocked).unwrap(), b"");
     if !keeps(&gpu) {
         return;
@@ -129,7 +129,7 @@ fn unwritable_cache_folder_does_not_stop_loading() {
     let other = open(&folder.0);
     fs::create_dir(other.pipeline_cache().unwrap().file).unwrap();
     let other = open(&folder.0);
-    assert_eq!((read_bytes(&other), compute(&other)), (0, answer));
+    assert_eq!((read_bytes(&other), compute(&other)), (0, output));
     assert_eq!(folder.files().len(), 2, "nothing unfinished lies about");
 }
 
@@ -159,11 +159,11 @@ fn cache_file_writable_by_others_is_ignored() {
 #[test]
 fn concurrent_writers_leave_one_good_file() {
     let folder = Folder::new("at-once");
-    let answers: Vec<Vec<u8>> = std::thread::scope(|scope| {
+    let outputs: Vec<Vec<u8>> = std::thread::scope(|scope| {
         let devices: Vec<_> = (0..4).map(|_| scope.spawn(|| compute(&open(&folder.0)))).collect();
         devices.into_iter().map(|device| device.join().unwrap()).collect()
     });
-    assert!(answers.windows(2).all(|pair| pair[0] == pair[1]));
+    assert!(outputs.windows(2).all(|pair| pair[0] == pair[1]));
     let gpu = open(&folder.0);
     if keeps(&gpu) {
         assert!(read_bytes(&gpu) > 0);

@@ -42,7 +42,7 @@ fn is_live(fixture: &Fixture) -> bool {
 fn tested() -> BTreeMap<String, Tested> {
     let mut all: BTreeMap<String, Tested> = BTreeMap::new();
     for fixture in fixture_graphs().iter().filter(|fixture| !fixture.calls.is_empty()) {
-        let graph = &fixture.sketch.graph;
+        let graph = &fixture.builder.graph;
         let mut seen = BTreeSet::new();
         for call in &graph.calls {
             let tested = all.entry(call.name.to_owned()).or_default();
@@ -53,10 +53,10 @@ fn tested() -> BTreeMap<String, Tested> {
             }
         }
     }
-    for (sketch, _) in samples() {
-        for call in &sketch.graph.calls {
+    for (builder, _) in samples() {
+        for call in &builder.graph.calls {
             let tested = all.entry(call.name.to_owned()).or_default();
-            tested.elements.extend(elements(&sketch.graph, call));
+            tested.elements.extend(elements(&builder.graph, call));
             tested.by_hand += 1;
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::engine::{Gpu, GpuOptions, block_on, open_adapter};
 use crate::ir::DataType;
-use crate::testing::{Sketch, check_on, f32s, noise};
+use crate::testing::{GraphBuilder, check_on, f32s, noise};
 
 /// Opens a device without optional features and with the limits that every WebGPU device has.
 fn portable_device() -> (wgpu::Adapter, wgpu::Device, wgpu::Queue) {
@@ -20,17 +20,17 @@ fn device_of_the_caller_computes_within_its_own_limits() {
     let caps = gpu.caps();
     assert!(!caps.subgroups && !caps.f16 && !caps.cooperative_matrix, "{caps:?}");
 
-    let mut sketch = Sketch::new();
-    let [a, b] = [(); 2].map(|()| sketch.input(DataType::Float32, &[9, 16]));
-    let weight = sketch.floats(&[8, 16], &noise(1, 128));
+    let mut builder = GraphBuilder::new();
+    let [a, b] = [(); 2].map(|()| builder.input(DataType::Float32, &[9, 16]));
+    let weight = builder.floats(&[8, 16], &noise(1, 128));
     let (sum, alpha, none) =
-        (sketch.tensor(DataType::Float32, &[9, 16]), sketch.int(1), sketch.value(crate::ir::Value::Null));
-    let out = sketch.tensor(DataType::Float32, &[9, 8]);
-    sketch.call("aten.add.Tensor", &[a, b, alpha, sum]);
-    sketch.call("aten.linear.default", &[sum, weight, none, out]);
-    sketch.output(out);
+        (builder.tensor(DataType::Float32, &[9, 16]), builder.int(1), builder.value(crate::ir::Value::Null));
+    let out = builder.tensor(DataType::Float32, &[9, 8]);
+    builder.call("aten.add.Tensor", &[a, b, alpha, sum]);
+    builder.call("aten.linear.default", &[sum, weight, none, out]);
+    builder.output(out);
     let calls = [9, 1, 4].map(|rows: u32| [2, 3].map(|seed| f32s(&[rows, 16], noise(seed, rows as usize * 16))).to_vec());
-    check_on(&gpu, &sketch, &calls, 1e-5);
+    check_on(&gpu, &builder, &calls, 1e-5);
 
     // The caller's handle is the same device: destroying it is detected.
     device.destroy();

@@ -2,7 +2,7 @@
 
 use crate::engine::{Gpu, GpuOptions, Input, LoadOptions, LoadedGraph, TensorData, block_on};
 use crate::error::{Error, OpError};
-use crate::graph::Graph;
+use crate::graph::DecodedGraph;
 use crate::ir::DataType;
 use crate::kernel::reach::{DispatchView, Reached, count};
 use crate::kernel::{KernelDef, Variant};
@@ -11,7 +11,7 @@ use crate::ops::OpDef;
 use crate::params;
 use crate::plan::{BoundsCx, Dispatch, Op, Plan, PlanCx, Recipe, Recipes};
 use crate::reference::HostTensors;
-use crate::testing::{Sketch, dims, skip};
+use crate::testing::{GraphBuilder, dims, skip};
 
 params! {
     struct Params {
@@ -58,14 +58,14 @@ impl Op for Overrun {
 }
 
 /// A graph whose second operator writes `past` words past the end of its output.
-fn overrunning(kernel: &'static KernelDef, past: u32) -> Graph {
-    let mut sketch = Sketch::new();
-    let x = sketch.input(DataType::Float32, &[16]);
-    let [middle, y] = [0, 1].map(|_| sketch.tensor(DataType::Float32, &[16]));
-    sketch.call("aten.sigmoid.default", &[x, middle]);
-    sketch.call("aten.sigmoid.default", &[middle, y]);
-    sketch.output(y);
-    let mut graph = sketch.decode().unwrap();
+fn overrunning(kernel: &'static KernelDef, past: u32) -> DecodedGraph {
+    let mut builder = GraphBuilder::new();
+    let x = builder.input(DataType::Float32, &[16]);
+    let [middle, y] = [0, 1].map(|_| builder.tensor(DataType::Float32, &[16]));
+    builder.call("aten.sigmoid.default", &[x, middle]);
+    builder.call("aten.sigmoid.default", &[middle, y]);
+    builder.output(y);
+    let mut graph = builder.decode().unwrap();
     let node = &mut graph.nodes[1];
     (node.def, node.name) = (&DEF, "test.overrun");
     node.op = Box::new(Overrun { input: TensorId(middle.0), out: TensorId(y.0), past, kernel });
@@ -77,7 +77,7 @@ fn gpu(guard_bytes: bool) -> Gpu {
     block_on(Gpu::open(&GpuOptions { adapter, guard_bytes: Some(guard_bytes), ..GpuOptions::default() })).unwrap()
 }
 
-fn load(gpu: &Gpu, graph: Graph) -> LoadedGraph {
+fn load(gpu: &Gpu, graph: DecodedGraph) -> LoadedGraph {
     let options = LoadOptions { max_in_flight: 1, ..LoadOptions::default() };
     block_on(LoadedGraph::load(gpu, graph, &|_| None, &options)).unwrap()
 }
@@ -115,8 +115,8 @@ fn write_past_the_reach_is_dropped_when_the_binding_ends_there() {
     }
     for (gpu, found) in [(gpu.clone(), true), (gpu.binding_reach(), false)] {
         let graph = load(&gpu, overrunning(&UNCHECKED, 0));
-        let answer = block_on(graph.call(&mut graph.new_state().unwrap(), &ones()));
-        assert_eq!(matches!(answer, Err(Error::GuardBytes { .. })), found);
+        let outputs = block_on(graph.call(&mut graph.new_state().unwrap(), &ones()));
+        assert_eq!(matches!(outputs, Err(Error::GuardBytes { .. })), found);
     }
 }
 
@@ -125,8 +125,8 @@ fn bounds_checked_kernels_cannot_reach_guards() {
     let gpu = gpu(true);
     for past in [0, 1, 255] {
         let graph = load(&gpu, overrunning(&CHECKED, past));
-        let answer = block_on(graph.call(&mut graph.new_state().unwrap(), &ones())).unwrap();
-        assert_eq!(answer[0].bytes.len(), 64);
+        let outputs = block_on(graph.call(&mut graph.new_state().unwrap(), &ones())).unwrap();
+        assert_eq!(outputs[0].bytes.len(), 64);
     }
 }
 
@@ -137,10 +137,10 @@ fn guards_are_counted_and_free_when_off() {
         let gpu = gpu(guards);
         assert_eq!(gpu.has_guard_bytes(), guards);
         let loaded = load(&gpu, graph(0));
-        let answer = block_on(loaded.call(&mut loaded.new_state().unwrap(), &ones())).unwrap();
-        (answer, gpu.counts(), loaded.memory_bytes(), gpu.guard_checks())
+        let outputs = block_on(loaded.call(&mut loaded.new_state().unwrap(), &ones())).unwrap();
+        (outputs, gpu.counts(), loaded.memory_bytes(), gpu.guard_checks())
     });
-    assert_eq!((&with.0, with.1, with.2), (&without.0, without.1, without.2), "guards change no answer and no figure");
+    assert_eq!((&with.0, with.1, with.2), (&without.0, without.1, without.2), "guards change no output and no figure");
     // The input, the memory object between the operators, the output and the step block.
     assert_eq!((with.3, without.3), (4, 0));
 }

@@ -8,33 +8,33 @@ use super::{cache_values, own_gpu, two_caches};
 use crate::Error;
 use crate::engine::{Gpu, LoadOptions, LoadProgress, LoadedGraph, OnProgress, PreparedGraph, ProgressCounter, block_on};
 use crate::ir::{ConstantId, DataType};
-use crate::testing::{Sketch, f32s, noise, noise_bytes, run};
+use crate::testing::{GraphBuilder, f32s, noise, noise_bytes, run};
 
 /// A graph whose one constant takes more than one write, and is read back.
-fn sketch() -> (Sketch, Vec<u8>) {
+fn builder() -> (GraphBuilder, Vec<u8>) {
     let bytes = noise_bytes(1, (16 << 20) + 5);
-    let mut sketch = Sketch::new();
-    let constant = sketch.constant(DataType::UInt8, &[u32::try_from(bytes.len()).unwrap()], bytes.clone());
-    let input = sketch.input(DataType::Float32, &[4]);
-    let (once, twice) = (sketch.tensor(DataType::Float32, &[4]), sketch.tensor(DataType::Float32, &[4]));
-    sketch.call("aten.sigmoid.default", &[input, once]);
-    sketch.call("aten.sigmoid.default", &[once, twice]);
-    sketch.output(constant);
-    sketch.output(twice);
-    (sketch, bytes)
+    let mut builder = GraphBuilder::new();
+    let constant = builder.constant(DataType::UInt8, &[u32::try_from(bytes.len()).unwrap()], bytes.clone());
+    let input = builder.input(DataType::Float32, &[4]);
+    let (once, twice) = (builder.tensor(DataType::Float32, &[4]), builder.tensor(DataType::Float32, &[4]));
+    builder.call("aten.sigmoid.default", &[input, once]);
+    builder.call("aten.sigmoid.default", &[once, twice]);
+    builder.output(constant);
+    builder.output(twice);
+    (builder, bytes)
 }
 
 /// Loads a graph, and returns it with all progress reports.
-fn load(gpu: &Gpu, sketch: &Sketch) -> (LoadedGraph, Vec<LoadProgress>) {
+fn load(gpu: &Gpu, builder: &GraphBuilder) -> (LoadedGraph, Vec<LoadProgress>) {
     let told = Arc::new(Mutex::new(Vec::new()));
     let listener = OnProgress::new({
         let told = Arc::clone(&told);
         move |progress| told.lock().unwrap().push(progress)
     });
-    let graph = PreparedGraph::new(gpu, sketch.decode().unwrap(), &LoadOptions::default()).unwrap();
+    let graph = PreparedGraph::new(gpu, builder.decode().unwrap(), &LoadOptions::default()).unwrap();
     let mut loading = ProgressCounter::new(Some(&listener));
     loading.expect(&graph);
-    let constants = |id: ConstantId| sketch.constants.get(id.index()).map(|bytes| Cow::Borrowed(bytes.as_slice()));
+    let constants = |id: ConstantId| builder.constants.get(id.index()).map(|bytes| Cow::Borrowed(bytes.as_slice()));
     let loaded = block_on(graph.load(&constants, &loading)).unwrap();
     let told = told.lock().unwrap().clone();
     (loaded, told)
@@ -42,12 +42,12 @@ fn load(gpu: &Gpu, sketch: &Sketch) -> (LoadedGraph, Vec<LoadProgress>) {
 
 #[test]
 fn progress_ends_at_the_announced_totals() {
-    let (gpu, (sketch, bytes)) = (own_gpu(), sketch());
+    let (gpu, (builder, bytes)) = (own_gpu(), builder());
     // The device stores whole words.
     let total_bytes = bytes.len().next_multiple_of(4) as u64;
     // The second time the device has the pipeline already.
     for _ in 0..2 {
-        let (loaded, told) = load(&gpu, &sketch);
+        let (loaded, told) = load(&gpu, &builder);
         assert!(told.iter().all(|now| (now.total_bytes, now.total_pipelines) == (total_bytes, 1)), "{told:?}");
         let steps = told.windows(2).map(|pair| (pair[0], pair[1]));
         for (before, after) in steps {
@@ -67,17 +67,17 @@ fn progress_ends_at_the_announced_totals() {
 #[test]
 fn constants_of_any_length_are_uploaded_whole() {
     let lengths = [1, 2, 3, 4, 5, 4097, (8 << 20) - 3, 7, (8 << 20) + 1, 1 << 16, (20 << 20) + 2, 9];
-    let mut sketch = Sketch::new();
+    let mut builder = GraphBuilder::new();
     for (seed, &length) in (0..).zip(&lengths) {
-        let constant = sketch.constant(DataType::UInt8, &[u32::try_from(length).unwrap()], noise_bytes(seed, length));
-        sketch.output(constant);
+        let constant = builder.constant(DataType::UInt8, &[u32::try_from(length).unwrap()], noise_bytes(seed, length));
+        builder.output(constant);
     }
     let (gpu, sum) = (own_gpu(), |all: u64, &length: &usize| all + length.next_multiple_of(4) as u64);
-    let (loaded, told) = load(&gpu, &sketch);
+    let (loaded, told) = load(&gpu, &builder);
     let last = told.last().unwrap();
     assert_eq!((last.uploaded_bytes, last.total_bytes), (last.total_bytes, lengths.iter().fold(0, sum)));
     let outputs = run(&loaded, &mut loaded.new_state().unwrap(), &[]).unwrap();
-    for (output, want) in outputs.iter().zip(&sketch.constants) {
+    for (output, want) in outputs.iter().zip(&builder.constants) {
         assert!(output.bytes == *want, "a constant of {} bytes", want.len());
     }
 }
@@ -86,8 +86,8 @@ fn constants_of_any_length_are_uploaded_whole() {
 /// nothing.
 #[test]
 fn states_start_as_the_file_has_them() {
-    let sketch = two_caches(2048, [0.5, 0.0]);
-    let graph = sketch.load_on(&own_gpu(), &LoadOptions::default()).unwrap();
+    let builder = two_caches(2048, [0.5, 0.0]);
+    let graph = builder.load_on(&own_gpu(), &LoadOptions::default()).unwrap();
     let outputs = run(&graph, &mut graph.new_state().unwrap(), &[f32s(&[1, 1, 1, 4], vec![1.0; 4])]).unwrap();
     for (output, last) in outputs.iter().zip([0.5f32, 0.0]) {
         let want = cache_values(2048, 1.0, last);
@@ -97,18 +97,18 @@ fn states_start_as_the_file_has_them() {
 
 #[test]
 fn failed_upload_is_reported_and_the_device_stays_usable() {
-    let (gpu, (sketch, _)) = (own_gpu(), sketch());
-    let graph = PreparedGraph::new(&gpu, sketch.decode().unwrap(), &LoadOptions::default()).unwrap();
+    let (gpu, (builder, _)) = (own_gpu(), builder());
+    let graph = PreparedGraph::new(&gpu, builder.decode().unwrap(), &LoadOptions::default()).unwrap();
     let missing = block_on(graph.load(&|_| None, &ProgressCounter::default())).unwrap_err();
     assert!(matches!(missing, Error::MissingConstant { .. }), "{missing}");
-    let (loaded, _) = load(&gpu, &sketch);
+    let (loaded, _) = load(&gpu, &builder);
     run(&loaded, &mut loaded.new_state().unwrap(), &[f32s(&[4], noise(1, 4))]).unwrap();
 }
 
 #[test]
 fn device_lost_while_loading_is_reported() {
-    let (gpu, (sketch, bytes)) = (own_gpu(), sketch());
-    let graph = PreparedGraph::new(&gpu, sketch.decode().unwrap(), &LoadOptions::default()).unwrap();
+    let (gpu, (builder, bytes)) = (own_gpu(), builder());
+    let graph = PreparedGraph::new(&gpu, builder.decode().unwrap(), &LoadOptions::default()).unwrap();
     // The device is lost when the first constant is requested: pipelines are compiling by then, and nothing is uploaded.
     let constants = |_| {
         gpu.destroy();
@@ -123,18 +123,18 @@ fn device_lost_while_loading_is_reported() {
 #[test]
 fn allocated_memory_is_close_to_needed() {
     let gpu = own_gpu();
-    let mut sketch = Sketch::new();
+    let mut builder = GraphBuilder::new();
     let floats = 6 << 20;
-    let mut last = sketch.input(DataType::Float32, &[floats]);
-    let alpha = sketch.int(1);
+    let mut last = builder.input(DataType::Float32, &[floats]);
+    let alpha = builder.int(1);
     for seed in 0..4 {
-        let weights = sketch.floats(&[floats], &noise(seed, floats as usize));
-        let sum = sketch.tensor(DataType::Float32, &[floats]);
-        sketch.call("aten.add.Tensor", &[last, weights, alpha, sum]);
+        let weights = builder.floats(&[floats], &noise(seed, floats as usize));
+        let sum = builder.tensor(DataType::Float32, &[floats]);
+        builder.call("aten.add.Tensor", &[last, weights, alpha, sum]);
         last = sum;
     }
-    sketch.output(last);
-    let graph = sketch.load_on(&gpu, &LoadOptions::default()).unwrap();
+    builder.output(last);
+    let graph = builder.load_on(&gpu, &LoadOptions::default()).unwrap();
     let mut state = graph.new_state().unwrap();
     run(&graph, &mut state, &[f32s(&[floats], noise(9, floats as usize))]).unwrap();
     let needed = graph.memory_needed();

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::operators::fixture_graphs;
 use super::random::{MOST, RandomGraph};
 use crate::fuse::Fusions;
-use crate::graph::{Graph, Role};
+use crate::graph::{DecodedGraph, Role};
 use crate::live::TensorId;
 use crate::memory::{Memory, Place};
 use crate::plan::Caps;
@@ -20,7 +20,7 @@ enum Content {
 }
 
 /// Simulates the operators and the content of each place. Returns how often memory was reused.
-fn walk(graph: &Graph, planned: &Planned, memory: &Memory, what: &str) -> usize {
+fn walk(graph: &DecodedGraph, planned: &Planned, memory: &Memory, what: &str) -> usize {
     // An alias has the elements of the tensor it refers to.
     let mut origins: Vec<TensorId> = (0..graph.tensors.len()).map(|id| TensorId(u32::try_from(id).unwrap())).collect();
     let place = |tensor: TensorId| memory.tensors[tensor.index()].unwrap_or_else(|| panic!("{what}: {tensor} has no place"));
@@ -86,14 +86,14 @@ fn walk(graph: &Graph, planned: &Planned, memory: &Memory, what: &str) -> usize 
 }
 
 /// Checks that a shared object holds the largest size of a tensor in it.
-fn sizes(graph: &Graph, planned: &Planned, memory: &Memory, tensor: TensorId, what: &str) {
+fn sizes(graph: &DecodedGraph, planned: &Planned, memory: &Memory, tensor: TensorId, what: &str) {
     if let Some(Place::Object(object)) = memory.tensors[tensor.index()] {
         let bytes = graph.info(tensor).elem.bytes(planned.bounds()[tensor.index()].count());
         assert!(memory.objects[object] >= bytes, "{what}: {tensor} takes {bytes} bytes of {}", memory.objects[object]);
     }
 }
 
-fn plan(graph: &Graph, what: &str) -> usize {
+fn plan(graph: &DecodedGraph, what: &str) -> usize {
     let bounds: Vec<Dims> = graph.inputs.iter().map(|&input| graph.info(input).bound).collect();
     let planned = Planned::at_bounds(graph, &bounds, Caps::PORTABLE).unwrap_or_else(|error| panic!("{what}: {error}"));
     let memory = Memory::plan(graph, &planned).unwrap();
@@ -105,7 +105,7 @@ fn no_two_live_tensors_share_memory_in_random_graphs() {
     let again: usize = (0..300)
         .map(|seed| {
             let graph = RandomGraph::new(seed, 5 + u32::try_from(seed % 40).unwrap(), MOST);
-            plan(&graph.sketch.decode().unwrap(), &format!("seed {seed}"))
+            plan(&graph.builder.decode().unwrap(), &format!("seed {seed}"))
         })
         .sum();
     assert!(again > 500, "memory was used again {again} times: these graphs prove little");
@@ -115,7 +115,7 @@ fn no_two_live_tensors_share_memory_in_random_graphs() {
 fn large_short_lived_tensors_share_memory() {
     let fixtures = fixture_graphs();
     let llama = fixtures.iter().find(|fixture| fixture.name.starts_with("tiny_4w")).unwrap();
-    let graph = Graph::decode_with(llama.sketch.graph.clone(), &Fusions::ALL).unwrap();
+    let graph = DecodedGraph::decode_with(llama.builder.graph.clone(), &Fusions::ALL).unwrap();
     let bounds: Vec<Dims> = graph.inputs.iter().map(|&input| graph.info(input).bound).collect();
     let planned = Planned::at_bounds(&graph, &bounds, Caps::PORTABLE).unwrap();
     let memory = Memory::plan(&graph, &planned).unwrap();
@@ -134,7 +134,7 @@ fn no_two_live_tensors_share_memory_in_exported_graphs() {
     for fixture in fixture_graphs() {
         for fusions in [Fusions::NONE, Fusions::ALL] {
             // Unsupported operators do not concern memory.
-            let Ok(graph) = Graph::decode_with(fixture.sketch.graph.clone(), &fusions) else { continue };
+            let Ok(graph) = DecodedGraph::decode_with(fixture.builder.graph.clone(), &fusions) else { continue };
             graphs += 1;
             again += plan(&graph, &fixture.name);
         }

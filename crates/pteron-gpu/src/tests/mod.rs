@@ -19,7 +19,7 @@ mod streaming;
 
 use crate::engine::{Gpu, GpuOptions, LoadOptions, LoadedGraph, block_on};
 use crate::ir::DataType;
-use crate::testing::Sketch;
+use crate::testing::GraphBuilder;
 
 /// A separate device per test, so that other work is not counted.
 fn own_gpu() -> Gpu {
@@ -28,17 +28,17 @@ fn own_gpu() -> Gpu {
 }
 
 /// Two caches of `rows` rows with the given initial value in the last row of each. The input is their first row.
-fn two_caches(rows: u32, last: [f32; 2]) -> Sketch {
-    let mut sketch = Sketch::new();
-    let row = sketch.input(DataType::Float32, &[1, 1, 1, 4]);
-    let start = sketch.int(0);
+fn two_caches(rows: u32, last: [f32; 2]) -> GraphBuilder {
+    let mut builder = GraphBuilder::new();
+    let row = builder.input(DataType::Float32, &[1, 1, 1, 4]);
+    let start = builder.int(0);
     for last in last {
-        let cache = sketch.floats(&[1, rows, 1, 4], &cache_values(rows, 0.0, last));
-        let out = sketch.tensor(DataType::Float32, &[1]);
-        sketch.call("update_cache.default", &[row, cache, start, out]);
-        sketch.output(cache);
+        let cache = builder.floats(&[1, rows, 1, 4], &cache_values(rows, 0.0, last));
+        let out = builder.tensor(DataType::Float32, &[1]);
+        builder.call("update_cache.default", &[row, cache, start, out]);
+        builder.output(cache);
     }
-    sketch
+    builder
 }
 
 /// The content of such a cache.
@@ -50,6 +50,6 @@ fn cache_values(rows: u32, first: f32, last: f32) -> Vec<f32> {
     values
 }
 
-fn load_on(gpu: &Gpu, sketch: &Sketch, options: &LoadOptions) -> crate::Result<LoadedGraph> {
-    sketch.load_on(gpu, options)
+fn load_on(gpu: &Gpu, builder: &GraphBuilder, options: &LoadOptions) -> crate::Result<LoadedGraph> {
+    builder.load_on(gpu, options)
 }

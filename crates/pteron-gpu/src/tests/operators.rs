@@ -1,5 +1,5 @@
 //! Every operator of the registry against its plain reference: exported graphs with their exported inputs, and hand-written
-//! sketches for names that no exported graph has. An operator without either fails the last test here.
+//! graphs for names that no exported graph has. An operator without either fails the last test here.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -13,20 +13,20 @@ use crate::ir::{self, DataType, Value};
 use crate::ops::OPS;
 use crate::ops::sdpa::ROTARY;
 use crate::reference::{HostData, HostTensor};
-use crate::testing::{Sketch, check, dims, f32s, i32s, noise, noise_bytes};
+use crate::testing::{GraphBuilder, check, dims, f32s, i32s, noise, noise_bytes};
 
 /// A graph of a file, and the calls of its program that run this graph alone.
 pub(super) struct Fixture {
     pub(super) name: String,
-    pub(super) sketch: Sketch,
+    pub(super) builder: GraphBuilder,
     pub(super) calls: Vec<Vec<HostTensor>>,
     /// The reasons for leaving out other calls of the program.
     pub(super) not_compared: Vec<String>,
 }
 
 /// The operators of a graph.
-fn operators(sketch: &Sketch) -> Vec<&'static str> {
-    sketch.decode().unwrap().nodes.into_iter().map(|node| node.name).collect()
+fn operators(builder: &GraphBuilder) -> Vec<&'static str> {
+    builder.decode().unwrap().nodes.into_iter().map(|node| node.name).collect()
 }
 
 /// Every delegate's graph below `fixtures/`.
@@ -49,11 +49,11 @@ pub(super) fn fixture_graphs() -> Vec<Fixture> {
 }
 
 /// The graph of the bundled model.
-pub(super) fn demo() -> Sketch {
+pub(super) fn demo() -> GraphBuilder {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/demo");
     let mut fixtures = Vec::new();
     read(&folder, &Json::from("demo"), &Json::from("model.pte"), &Json::Null, &[], &mut fixtures);
-    fixtures.remove(0).sketch
+    fixtures.remove(0).builder
 }
 
 fn read(folder: &Path, name: &Json, pte: &Json, ptd: &Json, calls: &[&Json], fixtures: &mut Vec<Fixture>) {
@@ -80,11 +80,11 @@ fn read(folder: &Path, name: &Json, pte: &Json, ptd: &Json, calls: &[&Json], fix
             Err(error) => panic!("{name}: {error}"),
         };
         let constants = blob.graph.constants.iter().map(bytes).collect();
-        let sketch = in_32_bits(Sketch { graph, constants });
+        let builder = in_32_bits(GraphBuilder { graph, constants });
         let name = format!("{} graph {index}", name.as_str().unwrap());
-        let mut fixture = Fixture { name, sketch, calls: Vec::new(), not_compared: Vec::new() };
+        let mut fixture = Fixture { name, builder, calls: Vec::new(), not_compared: Vec::new() };
         for call in calls {
-            let inputs = if alone { inputs(folder, &fixture.sketch.graph, call) } else { Err(SEVERAL_GRAPHS.to_owned()) };
+            let inputs = if alone { inputs(folder, &fixture.builder.graph, call) } else { Err(SEVERAL_GRAPHS.to_owned()) };
             match inputs {
                 Ok(inputs) => fixture.calls.push(inputs),
                 Err(reason) => fixture.not_compared.push(reason),
@@ -95,9 +95,9 @@ fn read(folder: &Path, name: &Json, pte: &Json, ptd: &Json, calls: &[&Json], fix
 }
 
 /// Widens 16-bit floats and narrows 64-bit integers, as in the references.
-fn in_32_bits(mut sketch: Sketch) -> Sketch {
+fn in_32_bits(mut builder: GraphBuilder) -> GraphBuilder {
     let mut done = BTreeSet::new();
-    for value in &mut sketch.graph.values {
+    for value in &mut builder.graph.values {
         let Value::Tensor(tensor) = value else { continue };
         let wide: fn(&[u8]) -> Vec<u8> = match tensor.dtype {
             DataType::Float16 => |bytes| floats(bytes, "float16").iter().flat_map(|value| value.to_le_bytes()).collect(),
@@ -106,12 +106,12 @@ fn in_32_bits(mut sketch: Sketch) -> Sketch {
         };
         tensor.dtype = if tensor.dtype == DataType::Int64 { DataType::Int32 } else { DataType::Float32 };
         if let Some(constant) = tensor.constant.filter(|constant| done.insert(constant.0)) {
-            let bytes = &mut sketch.constants[constant.index()];
+            let bytes = &mut builder.constants[constant.index()];
             *bytes = wide(bytes);
-            sketch.graph.constants[constant.index()].len = bytes.len() as u64;
+            builder.graph.constants[constant.index()].len = bytes.len() as u64;
         }
     }
-    sketch
+    builder
 }
 
 fn floats(bytes: &[u8], dtype: &str) -> Vec<f32> {
@@ -163,16 +163,16 @@ fn inputs(folder: &Path, graph: &ir::Graph, call: &Json) -> Result<Vec<HostTenso
 #[test]
 fn exported_graphs_agree_with_their_references() {
     for fixture in fixture_graphs() {
-        let Fixture { name, sketch, calls, not_compared } = fixture;
+        let Fixture { name, builder, calls, not_compared } = fixture;
         println!("{name}: {} calls compared, not compared: {not_compared:?}", calls.len());
-        check(&sketch, &calls, 2e-3);
+        check(&builder, &calls, 2e-3);
         let explained = |reason: &String| [SEVERAL_GRAPHS, OTHER_INPUTS].contains(&reason.as_str());
         assert!(not_compared.iter().all(explained), "{name}: {not_compared:?}");
         assert!(!calls.is_empty() || !not_compared.is_empty(), "{name} has no calls");
     }
 }
 
-/// Hand-written sketches with calls, for operators that no exported graph has.
+/// Hand-written graphs with calls, for operators that no exported graph has.
 pub(super) fn samples() -> Vec<Sample> {
     let mut samples = Vec::new();
     samples.extend([clones(), symbols(), update_cache(), choice(), turned("aten.t_copy.default"), linears()]);
@@ -183,7 +183,7 @@ pub(super) fn samples() -> Vec<Sample> {
     samples
 }
 
-type Sample = (Sketch, Vec<Vec<HostTensor>>);
+type Sample = (GraphBuilder, Vec<Vec<HostTensor>>);
 
 fn rows(calls: &[u32], width: u32, make: fn(f32) -> f32) -> Vec<Vec<HostTensor>> {
     let call = |&rows: &u32| {
@@ -195,126 +195,126 @@ fn rows(calls: &[u32], width: u32, make: fn(f32) -> f32) -> Vec<Vec<HostTensor>>
 
 /// A transposed matrix.
 fn turned(name: &str) -> Sample {
-    let mut sketch = Sketch::new();
-    let x = sketch.input(DataType::Float32, &[11, 7]);
+    let mut builder = GraphBuilder::new();
+    let x = builder.input(DataType::Float32, &[11, 7]);
     let mut args = vec![x];
     if name.contains("permute") {
-        args.push(sketch.value(Value::IntList(vec![1, 0])));
+        args.push(builder.value(Value::IntList(vec![1, 0])));
     }
-    args.push(sketch.tensor(DataType::Float32, &[7, 11]));
-    sketch.call(name, &args);
-    sketch.output(args[args.len() - 1]);
-    (sketch, rows(&[11, 1, 6], 7, |x| x))
+    args.push(builder.tensor(DataType::Float32, &[7, 11]));
+    builder.call(name, &args);
+    builder.output(args[args.len() - 1]);
+    (builder, rows(&[11, 1, 6], 7, |x| x))
 }
 
 /// The argmax of the last row of logits.
 fn choice() -> Sample {
-    let mut sketch = Sketch::new();
-    let (logits, how) = (sketch.input(DataType::Float32, &[3, 40]), sketch.input(DataType::Int32, &[4]));
-    let out = sketch.tensor(DataType::Int32, &[1, 1]);
-    sketch.call(crate::ops::sample_row::NAME, &[logits, how, out]);
-    sketch.output(out);
+    let mut builder = GraphBuilder::new();
+    let (logits, how) = (builder.input(DataType::Float32, &[3, 40]), builder.input(DataType::Int32, &[4]));
+    let out = builder.tensor(DataType::Int32, &[1, 1]);
+    builder.call(crate::ops::sample_row::NAME, &[logits, how, out]);
+    builder.output(out);
     let calls = [3, 1].map(|rows: u32| vec![f32s(&[rows, 40], noise(5, rows as usize * 40)), i32s(&[4], vec![0; 4])]);
-    (sketch, calls.to_vec())
+    (builder, calls.to_vec())
 }
 
 /// Two linears of normalised rows, with 4-bit weights in one buffer.
 fn linears() -> Sample {
-    let mut sketch = Sketch::new();
-    let x = sketch.input(DataType::Float32, &[11, 32]);
-    let norm = sketch.floats(&[32], &noise(1, 32));
+    let mut builder = GraphBuilder::new();
+    let x = builder.input(DataType::Float32, &[11, 32]);
+    let norm = builder.floats(&[32], &noise(1, 32));
     let weights =
-        [4, 8].map(|rows: u32| sketch.constant(DataType::UInt8, &[rows, 16], noise_bytes(rows.into(), rows as usize * 16)));
-    let scales = [4, 8].map(|rows: u32| sketch.floats(&[1, rows], &noise(rows.into(), rows as usize)));
-    let outputs = [4, 8].map(|rows: u32| sketch.tensor(DataType::Float32, &[11, rows]));
-    let (none, no) = (sketch.value(Value::Null), sketch.value(Value::Bool(false)));
-    let (eps, group) = (sketch.float(1e-5), sketch.int(32));
+        [4, 8].map(|rows: u32| builder.constant(DataType::UInt8, &[rows, 16], noise_bytes(rows.into(), rows as usize * 16)));
+    let scales = [4, 8].map(|rows: u32| builder.floats(&[1, rows], &noise(rows.into(), rows as usize)));
+    let outputs = [4, 8].map(|rows: u32| builder.tensor(DataType::Float32, &[11, rows]));
+    let (none, no) = (builder.value(Value::Null), builder.value(Value::Bool(false)));
+    let (eps, group) = (builder.float(1e-5), builder.int(32));
     let [weights, scales, biases, out] =
-        [weights, scales, [none; 2], outputs].map(|list| sketch.value(Value::ValueList(list.to_vec())));
-    sketch.call(crate::ops::fused_linear_q4gsw::NAME, &[x, norm, eps, weights, scales, group, biases, none, no, no, out]);
-    outputs.into_iter().for_each(|output| sketch.output(output));
-    (sketch, rows(&[11, 1, 8], 32, |x| x))
+        [weights, scales, [none; 2], outputs].map(|list| builder.value(Value::ValueList(list.to_vec())));
+    builder.call(crate::ops::fused_linear_q4gsw::NAME, &[x, norm, eps, weights, scales, group, biases, none, no, no, out]);
+    outputs.into_iter().for_each(|output| builder.output(output));
+    (builder, rows(&[11, 1, 8], 32, |x| x))
 }
 
 fn clones() -> Sample {
-    let mut sketch = Sketch::new();
-    let x = sketch.input(DataType::Float32, &[11, 7]);
-    let (no, none) = (sketch.value(Value::Bool(false)), sketch.value(Value::Null));
-    let outputs = [(); 2].map(|()| sketch.tensor(DataType::Float32, &[11, 7]));
-    sketch.call("dim_order_ops._clone_dim_order.default", &[x, no, none, outputs[0]]);
-    sketch.call("aten.clone.default", &[x, none, outputs[1]]);
-    outputs.into_iter().for_each(|output| sketch.output(output));
-    (sketch, rows(&[11, 3], 7, |x| x))
+    let mut builder = GraphBuilder::new();
+    let x = builder.input(DataType::Float32, &[11, 7]);
+    let (no, none) = (builder.value(Value::Bool(false)), builder.value(Value::Null));
+    let outputs = [(); 2].map(|()| builder.tensor(DataType::Float32, &[11, 7]));
+    builder.call("dim_order_ops._clone_dim_order.default", &[x, no, none, outputs[0]]);
+    builder.call("aten.clone.default", &[x, none, outputs[1]]);
+    outputs.into_iter().for_each(|output| builder.output(output));
+    (builder, rows(&[11, 3], 7, |x| x))
 }
 
 /// Rows of a cache that calls share, from a position on.
 fn update_cache() -> Sample {
-    let mut sketch = Sketch::new();
-    let value = sketch.input(DataType::Float32, &[1, 5, 2, 3]);
-    let position = sketch.input(DataType::Int32, &[1]);
-    let cache = sketch.floats(&[1, 12, 2, 3], &noise(9, 72));
-    let (zero, at) = (sketch.int(0), sketch.value(Value::SymInt));
-    let done = sketch.tensor(DataType::Float32, &[1]);
-    sketch.call("et_vk.select_as_symint.default", &[position, zero, zero, at]);
-    sketch.call("update_cache.default", &[value, cache, at, done]);
-    sketch.output(cache);
+    let mut builder = GraphBuilder::new();
+    let value = builder.input(DataType::Float32, &[1, 5, 2, 3]);
+    let position = builder.input(DataType::Int32, &[1]);
+    let cache = builder.floats(&[1, 12, 2, 3], &noise(9, 72));
+    let (zero, at) = (builder.int(0), builder.value(Value::SymInt));
+    let done = builder.tensor(DataType::Float32, &[1]);
+    builder.call("et_vk.select_as_symint.default", &[position, zero, zero, at]);
+    builder.call("update_cache.default", &[value, cache, at, done]);
+    builder.output(cache);
     let calls = [(5, 0), (1, 5), (3, 9), (0, 2)].map(|(count, at): (u32, i32)| {
         vec![f32s(&[1, count, 2, 3], noise(u64::from(count) + 1, count as usize * 6)), i32s(&[1], vec![at])]
     });
-    (sketch, calls.to_vec())
+    (builder, calls.to_vec())
 }
 
 /// A view whose sizes pass through every operator on symbols.
 fn symbols() -> Sample {
-    let mut sketch = Sketch::new();
-    let x = sketch.input(DataType::Float32, &[12, 4]);
-    let (zero, two, one) = (sketch.int(0), sketch.int(2), sketch.int(1));
-    let [length, double, more, less, half] = [(); 5].map(|()| sketch.value(Value::SymInt));
-    sketch.call("sym_size.int", &[x, zero, length]);
-    sketch.call("mul", &[length, two, double]);
-    sketch.call("add", &[double, one, more]);
-    sketch.call("sub", &[more, one, less]);
-    sketch.call("floordiv", &[less, two, half]);
-    let sizes = sketch.value(Value::ValueList(vec![half, two, two]));
-    let (view, out) = (sketch.tensor(DataType::Float32, &[12, 2, 2]), sketch.tensor(DataType::Float32, &[12, 2, 2]));
-    sketch.call("aten.view_copy.default", &[x, sizes, view]);
-    sketch.call("aten.neg.default", &[view, out]);
-    sketch.output(out);
-    (sketch, rows(&[12, 1, 5], 4, |x| x))
+    let mut builder = GraphBuilder::new();
+    let x = builder.input(DataType::Float32, &[12, 4]);
+    let (zero, two, one) = (builder.int(0), builder.int(2), builder.int(1));
+    let [length, double, more, less, half] = [(); 5].map(|()| builder.value(Value::SymInt));
+    builder.call("sym_size.int", &[x, zero, length]);
+    builder.call("mul", &[length, two, double]);
+    builder.call("add", &[double, one, more]);
+    builder.call("sub", &[more, one, less]);
+    builder.call("floordiv", &[less, two, half]);
+    let sizes = builder.value(Value::ValueList(vec![half, two, two]));
+    let (view, out) = (builder.tensor(DataType::Float32, &[12, 2, 2]), builder.tensor(DataType::Float32, &[12, 2, 2]));
+    builder.call("aten.view_copy.default", &[x, sizes, view]);
+    builder.call("aten.neg.default", &[view, out]);
+    builder.output(out);
+    (builder, rows(&[12, 1, 5], 4, |x| x))
 }
 
 fn attention(name: &str) -> Sample {
-    let mut sketch = Sketch::new();
+    let mut builder = GraphBuilder::new();
     let float = DataType::Float32;
-    let q = sketch.input(float, &[1, 9, 4, 8]);
-    let [k, v] = [(); 2].map(|()| sketch.input(float, &[1, 9, 2, 8]));
-    let position = sketch.input(DataType::Int32, &[1]);
-    let caches = [(); 2].map(|()| sketch.floats(&[1, 20, 2, 8], &[0.0; 320]));
-    let (zero, at) = (sketch.int(0), sketch.value(Value::SymInt));
-    let (none, yes) = (sketch.value(Value::Null), sketch.value(Value::Bool(true)));
-    let out = sketch.tensor(float, &[1, 9, 4, 8]);
-    sketch.call("et_vk.select_as_symint.default", &[position, zero, zero, at]);
+    let q = builder.input(float, &[1, 9, 4, 8]);
+    let [k, v] = [(); 2].map(|()| builder.input(float, &[1, 9, 2, 8]));
+    let position = builder.input(DataType::Int32, &[1]);
+    let caches = [(); 2].map(|()| builder.floats(&[1, 20, 2, 8], &[0.0; 320]));
+    let (zero, at) = (builder.int(0), builder.value(Value::SymInt));
+    let (none, yes) = (builder.value(Value::Null), builder.value(Value::Bool(true)));
+    let out = builder.tensor(float, &[1, 9, 4, 8]);
+    builder.call("et_vk.select_as_symint.default", &[position, zero, zero, at]);
     let mut args = vec![q, k, v, caches[0], caches[1], at, zero, none, zero, yes, none, out];
     if name == ROTARY {
-        let tables = [5, 6].map(|seed| sketch.floats(&[20, 4], &noise(seed, 80)));
+        let tables = [5, 6].map(|seed| builder.floats(&[20, 4], &noise(seed, 80)));
         args.splice(3..3, tables);
     }
-    sketch.call(name, &args);
-    sketch.output(out);
+    builder.call(name, &args);
+    builder.output(out);
     let calls = [(9, 0), (1, 9), (5, 10)].map(|(count, at): (u32, i32)| {
         let new = |seed: u64, heads: u32| {
             f32s(&[1, count, heads, 8], noise(seed + u64::from(count), (count * heads * 8) as usize))
         };
         vec![new(1, 4), new(2, 2), new(3, 2), i32s(&[1], vec![at])]
     });
-    (sketch, calls.to_vec())
+    (builder, calls.to_vec())
 }
 
 #[test]
 fn handwritten_graphs_agree_with_their_references() {
-    for (sketch, calls) in samples() {
-        println!("{:?}", operators(&sketch));
-        check(&sketch, &calls, 1e-4);
+    for (builder, calls) in samples() {
+        println!("{:?}", operators(&builder));
+        check(&builder, &calls, 1e-4);
     }
 }
 
@@ -322,17 +322,17 @@ fn handwritten_graphs_agree_with_their_references() {
 fn every_registered_operator_is_compared_with_its_reference() {
     let mut covered: BTreeSet<&str> = BTreeSet::new();
     for fixture in fixture_graphs().iter().filter(|fixture| !fixture.calls.is_empty()) {
-        covered.extend(operators(&fixture.sketch));
+        covered.extend(operators(&fixture.builder));
     }
-    for (sketch, calls) in samples() {
+    for (builder, calls) in samples() {
         assert!(!calls.is_empty());
-        covered.extend(operators(&sketch));
+        covered.extend(operators(&builder));
     }
     let registry = OPS.iter().flat_map(|def| def.names).copied();
     let missing: Vec<&str> = registry.filter(|name| !covered.contains(name)).collect();
     assert!(
         missing.is_empty(),
-        "no graph with calls has these operators: {missing:?}\nexport a fixture that uses them (export/), or add a sketch to \
+        "no graph with calls has these operators: {missing:?}\nexport a fixture that uses them (export/), or add a builder to \
          `samples` in src/tests/operators.rs"
     );
 }

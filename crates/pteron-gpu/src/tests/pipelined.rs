@@ -4,17 +4,17 @@ use super::own_gpu;
 use crate::engine::{Feedback, Gpu, Input, LoadOptions, LoadedGraph, PendingCall, State, TensorData, block_on};
 use crate::error::Error;
 use crate::ir::DataType;
-use crate::testing::{Sketch, dims};
+use crate::testing::{GraphBuilder, dims};
 
 /// A graph that doubles a number and adds another, both of them inputs.
-fn counter() -> Sketch {
-    let mut sketch = Sketch::new();
-    let [x, y] = [(); 2].map(|()| sketch.input(DataType::Int32, &[1, 1]));
-    let (one, [double, out]) = (sketch.int(1), [(); 2].map(|()| sketch.tensor(DataType::Int32, &[1, 1])));
-    sketch.call("aten.add.Tensor", &[x, x, one, double]);
-    sketch.call("aten.add.Tensor", &[double, y, one, out]);
-    sketch.output(out);
-    sketch
+fn counter() -> GraphBuilder {
+    let mut builder = GraphBuilder::new();
+    let [x, y] = [(); 2].map(|()| builder.input(DataType::Int32, &[1, 1]));
+    let (one, [double, out]) = (builder.int(1), [(); 2].map(|()| builder.tensor(DataType::Int32, &[1, 1])));
+    builder.call("aten.add.Tensor", &[x, x, one, double]);
+    builder.call("aten.add.Tensor", &[double, y, one, out]);
+    builder.output(out);
+    builder
 }
 
 const FEEDBACK: Feedback = Feedback { output: 0, input: 0 };
@@ -154,18 +154,18 @@ fn feedback_that_cannot_be_is_refused_at_load() {
 
 #[test]
 fn an_input_that_plans_depend_on_takes_no_feedback() {
-    let mut sketch = Sketch::new();
-    let (x, position) = (sketch.input(DataType::Float32, &[8]), sketch.input(DataType::Int32, &[1]));
-    let (zero, at) = (sketch.int(0), sketch.value(crate::ir::Value::SymInt));
+    let mut builder = GraphBuilder::new();
+    let (x, position) = (builder.input(DataType::Float32, &[8]), builder.input(DataType::Int32, &[1]));
+    let (zero, at) = (builder.int(0), builder.value(crate::ir::Value::SymInt));
     let [out, next] =
-        [(DataType::Float32, &[][..]), (DataType::Int32, &[1])].map(|(dtype, dims)| sketch.tensor(dtype, dims));
-    sketch.call("et_vk.select_as_symint.default", &[position, zero, zero, at]);
-    sketch.call("aten.select_copy.int", &[x, zero, at, out]);
-    let one = sketch.int(1);
-    sketch.call("aten.add.Tensor", &[position, position, one, next]);
-    sketch.output(out);
-    sketch.output(next);
+        [(DataType::Float32, &[][..]), (DataType::Int32, &[1])].map(|(dtype, dims)| builder.tensor(dtype, dims));
+    builder.call("et_vk.select_as_symint.default", &[position, zero, zero, at]);
+    builder.call("aten.select_copy.int", &[x, zero, at, out]);
+    let one = builder.int(1);
+    builder.call("aten.add.Tensor", &[position, position, one, next]);
+    builder.output(out);
+    builder.output(next);
     let options = LoadOptions { feedback: vec![Feedback { output: 1, input: 1 }], ..LoadOptions::default() };
-    let error = sketch.load(&options).unwrap_err();
+    let error = builder.load(&options).unwrap_err();
     assert!(matches!(&error, Error::Misuse(reason) if reason.contains("plans depend on")), "{error}");
 }

@@ -2,7 +2,7 @@
 
 use crate::ir::{DataType, Value, ValueId};
 use crate::reference::HostTensor;
-use crate::testing::{Sketch, f32s, i32s, noise};
+use crate::testing::{GraphBuilder, f32s, i32s, noise};
 
 /// A deterministic pseudo-random generator.
 pub(super) struct Random(u64);
@@ -44,13 +44,13 @@ struct Node {
 
 /// A graph with two live dims: `tokens` [1, a], `position` [1], `x` [a, w], `y` [b, v].
 pub(super) struct RandomGraph {
-    pub(super) sketch: Sketch,
+    pub(super) builder: GraphBuilder,
     widths: [u32; 2],
 }
 
-struct Builder {
+struct Generator {
     random: Random,
-    sketch: Sketch,
+    builder: GraphBuilder,
     /// The largest live dims of this graph.
     most: [u32; 2],
     /// The live dims as symbolic scalars.
@@ -64,26 +64,26 @@ impl RandomGraph {
     pub(super) fn new(seed: u64, steps: u32, most: [u32; 2]) -> Self {
         let mut random = Random::new(seed);
         let widths = [random.of(&[4, 12, 16, 6]), random.of(&[1, 3, 8])];
-        let mut sketch = Sketch::new();
-        let tokens = sketch.input(DataType::Int32, &[1, most[0]]);
-        let position = sketch.input(DataType::Int32, &[1]);
-        let x = sketch.input(DataType::Float32, &[most[0], widths[0]]);
-        let y = sketch.input(DataType::Float32, &[most[1], widths[1]]);
-        let [a, b, start, end] = [(); 4].map(|()| sketch.value(Value::SymInt));
-        let (zero, one) = (sketch.int(0), sketch.int(1));
-        sketch.call("sym_size.int", &[tokens, one, a]);
-        sketch.call("sym_size.int", &[y, zero, b]);
-        sketch.call("et_vk.select_as_symint.default", &[position, zero, zero, start]);
-        sketch.call("add", &[start, a, end]);
+        let mut builder = GraphBuilder::new();
+        let tokens = builder.input(DataType::Int32, &[1, most[0]]);
+        let position = builder.input(DataType::Int32, &[1]);
+        let x = builder.input(DataType::Float32, &[most[0], widths[0]]);
+        let y = builder.input(DataType::Float32, &[most[1], widths[1]]);
+        let [a, b, start, end] = [(); 4].map(|()| builder.value(Value::SymInt));
+        let (zero, one) = (builder.int(0), builder.int(1));
+        builder.call("sym_size.int", &[tokens, one, a]);
+        builder.call("sym_size.int", &[y, zero, b]);
+        builder.call("et_vk.select_as_symint.default", &[position, zero, zero, start]);
+        builder.call("add", &[start, a, end]);
         let node = |id, live, width| Node { id, dims: vec![Dim::Live(live), Dim::Fixed(width)] };
         let nodes = vec![node(x, 0, widths[0]), node(y, 1, widths[1])];
-        let mut builder = Builder { random, sketch, most, sizes: [a, b], nodes, constants: 0 };
-        builder.table(tokens, [start, end], widths[0]);
+        let mut generator = Generator { random, builder, most, sizes: [a, b], nodes, constants: 0 };
+        generator.table(tokens, [start, end], widths[0]);
         for _ in 0..steps {
-            builder.step();
+            generator.step();
         }
-        builder.outputs();
-        Self { sketch: builder.sketch, widths }
+        generator.outputs();
+        Self { builder: generator.builder, widths }
     }
 
     /// The inputs of a call at these live dims. Positions are such that a slice of the table always has enough rows.
@@ -97,7 +97,7 @@ impl RandomGraph {
     }
 }
 
-impl Builder {
+impl Generator {
     fn bound(&self, dims: &[Dim]) -> Vec<u32> {
         let size = |dim: &Dim| match *dim {
             Dim::Fixed(size) => size,
@@ -109,23 +109,23 @@ impl Builder {
     fn constant(&mut self, dims: &[u32]) -> ValueId {
         self.constants += 1;
         let count = dims.iter().product::<u32>() as usize;
-        self.sketch.floats(dims, &noise(self.constants, count))
+        self.builder.floats(dims, &noise(self.constants, count))
     }
 
     fn out(&mut self, name: &str, mut args: Vec<ValueId>, dims: Vec<Dim>) {
-        let id = self.sketch.tensor(DataType::Float32, &self.bound(&dims));
+        let id = self.builder.tensor(DataType::Float32, &self.bound(&dims));
         args.push(id);
-        self.sketch.call(name, &args);
+        self.builder.call(name, &args);
         self.nodes.push(Node { id, dims });
     }
 
     /// Rows of a table, by token and from the position on.
     fn table(&mut self, tokens: ValueId, [start, end]: [ValueId; 2], width: u32) {
         let table = self.constant(&[TABLE_ROWS, width]);
-        let (minus, no) = (self.sketch.int(-1), self.sketch.value(Value::Bool(false)));
+        let (minus, no) = (self.builder.int(-1), self.builder.value(Value::Bool(false)));
         let dims = vec![Dim::Fixed(1), Dim::Live(0), Dim::Fixed(width)];
         self.out("aten.embedding.default", vec![table, tokens, minus, no, no], dims);
-        let (zero, one) = (self.sketch.int(0), self.sketch.int(1));
+        let (zero, one) = (self.builder.int(0), self.builder.int(1));
         let dims = vec![Dim::Live(0), Dim::Fixed(width)];
         self.out("aten.slice_copy.Tensor", vec![table, zero, start, end, one], dims);
         self.out("aten.select_copy.int", vec![table, zero, start], vec![Dim::Fixed(width)]);
@@ -158,7 +158,7 @@ impl Builder {
         };
         let mut args = vec![node.id, other];
         if name == "aten.add.Tensor" {
-            args.push(self.sketch.float(0.5));
+            args.push(self.builder.float(0.5));
         }
         self.out(name, args, node.dims.clone());
     }
@@ -185,19 +185,19 @@ impl Builder {
             }
             _ => return self.unary(node),
         }
-        let size = |builder: &mut Self, dim: &Dim| match *dim {
-            Dim::Fixed(size) => builder.sketch.int(size.into()),
-            Dim::Live(live) => builder.sizes[live],
+        let size = |generator: &mut Self, dim: &Dim| match *dim {
+            Dim::Fixed(size) => generator.builder.int(size.into()),
+            Dim::Live(live) => generator.sizes[live],
         };
         let sizes: Vec<ValueId> = dims.iter().map(|dim| size(self, dim)).collect();
-        let sizes = self.sketch.value(Value::ValueList(sizes));
+        let sizes = self.builder.value(Value::ValueList(sizes));
         self.out("aten.view_copy.default", vec![node.id, sizes], dims);
     }
 
     fn norm(&mut self, node: &Node) {
         let Some(&Dim::Fixed(width)) = node.dims.last() else { return self.unary(node) };
         let weight = self.constant(&[width]);
-        let eps = self.sketch.float(1e-5);
+        let eps = self.builder.float(1e-5);
         self.out("et_vk.rms_norm.default", vec![node.id, weight, eps], node.dims.clone());
     }
 
@@ -205,7 +205,7 @@ impl Builder {
         let Some(&Dim::Fixed(width)) = node.dims.last() else { return self.unary(node) };
         let columns = self.random.of(&[4, 5, 12, 16]);
         let weight = self.constant(&[columns, width]);
-        let bias = if self.random.below(2) == 0 { self.constant(&[columns]) } else { self.sketch.value(Value::Null) };
+        let bias = if self.random.below(2) == 0 { self.constant(&[columns]) } else { self.builder.value(Value::Null) };
         let mut dims = node.dims.clone();
         dims.pop();
         dims.push(Dim::Fixed(columns));
@@ -217,16 +217,16 @@ impl Builder {
         let Some(&Dim::Fixed(width)) = node.dims.last() else { return self.unary(node) };
         let mut dims = node.dims.clone();
         let (axis, from, to) = if width < 3 || self.random.below(3) == 0 {
-            (self.sketch.int(0), self.sketch.value(Value::Null), self.sketch.int(i64::MAX))
+            (self.builder.int(0), self.builder.value(Value::Null), self.builder.int(i64::MAX))
         } else {
             let from = self.random.below(width - 2);
             let to = from + 1 + self.random.below(width - from);
             let to = to.min(width);
             dims.pop();
             dims.push(Dim::Fixed(to - from));
-            (self.sketch.int(-1), self.sketch.int(from.into()), self.sketch.int(to.into()))
+            (self.builder.int(-1), self.builder.int(from.into()), self.builder.int(to.into()))
         };
-        let one = self.sketch.int(1);
+        let one = self.builder.int(1);
         self.out("aten.slice_copy.Tensor", vec![node.id, axis, from, to, one], dims);
     }
 
@@ -235,7 +235,7 @@ impl Builder {
         if node.dims.len() < 2 {
             return self.unary(node);
         }
-        let (axis, index) = (self.sketch.int(0), self.sketch.int(-1));
+        let (axis, index) = (self.builder.int(0), self.builder.int(-1));
         self.out("aten.select_copy.int", vec![node.id, axis, index], node.dims[1..].to_vec());
     }
 
@@ -244,7 +244,7 @@ impl Builder {
         let any = self.random.of(&self.nodes).id;
         let newest = self.nodes[self.nodes.len() - 1].id;
         for output in [newest, any, self.random.of(&self.nodes).id, any] {
-            self.sketch.output(output);
+            self.builder.output(output);
         }
     }
 }

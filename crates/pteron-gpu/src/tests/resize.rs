@@ -4,13 +4,13 @@
 use super::random::{MOST, Random, RandomGraph, TABLE_ROWS};
 use super::{load_on, own_gpu};
 use crate::engine::{Gpu, LoadOptions, LoadedGraph, State, TensorData};
-use crate::graph::Graph;
+use crate::graph::DecodedGraph;
 use crate::live::{Live, Scalar};
 use crate::plan::Caps;
 use crate::reference::{HostData, HostTensor};
 use crate::resize::{LiveInput, Planned};
 use crate::shape::Dims;
-use crate::testing::{Dry, f32s, i32s, run};
+use crate::testing::{DryRun, f32s, i32s, run};
 
 /// Random live dims of a call, preferring the largest and the smallest.
 fn live_dims(random: &mut Random) -> [u32; 2] {
@@ -25,18 +25,18 @@ fn live_dims(random: &mut Random) -> [u32; 2] {
 #[test]
 fn resized_graph_agrees_bitwise_with_a_fresh_one() {
     let gpu = own_gpu();
-    let (mut answered, mut refused) = (0, 0);
+    let (mut succeeded, mut rejected) = (0, 0);
     for seed in 0..20 {
         let graph = RandomGraph::new(seed, 14, MOST);
         let loaded =
-            load_on(&gpu, &graph.sketch, &LoadOptions::default()).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+            load_on(&gpu, &graph.builder, &LoadOptions::default()).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         let mut state = loaded.new_state().unwrap();
         let mut random = Random::new(seed + 1000);
         for call in 0..5 {
             let live = live_dims(&mut random);
             let inputs = graph.inputs(&mut random, live);
             let fresh = RandomGraph::new(seed, 14, live.map(|dim| dim.max(1)));
-            let fresh = load_on(&gpu, &fresh.sketch, &LoadOptions::default()).unwrap();
+            let fresh = load_on(&gpu, &fresh.builder, &LoadOptions::default()).unwrap();
             let want = run(&fresh, &mut fresh.new_state().unwrap(), &inputs);
             match (run(&loaded, &mut state, &inputs), want) {
                 (Ok(got), Ok(want)) => {
@@ -47,8 +47,8 @@ fn resized_graph_agrees_bitwise_with_a_fresh_one() {
             }
             match run(&loaded, &mut state, &inputs) {
                 Ok(before) => {
-                    answered += 1;
-                    nothing_refused_leaves_a_trace(
+                    succeeded += 1;
+                    rejected_calls_leave_no_trace(
                         &gpu,
                         &loaded,
                         &mut state,
@@ -57,12 +57,12 @@ fn resized_graph_agrees_bitwise_with_a_fresh_one() {
                         &format!("seed {seed}, call {call}"),
                     );
                 }
-                Err(_) => refused += 1,
+                Err(_) => rejected += 1,
             }
         }
     }
     // Graphs that select the last token reject calls without tokens; most others succeed.
-    assert!(answered > 80 && refused > 0, "{answered} answered, {refused} refused");
+    assert!(succeeded > 80 && rejected > 0, "{succeeded} succeeded, {rejected} rejected");
 }
 
 /// Calls that must be rejected, derived from a valid one.
@@ -94,7 +94,7 @@ fn bad_calls(good: &[HostTensor]) -> Vec<Vec<HostTensor>> {
     ]
 }
 
-fn nothing_refused_leaves_a_trace(
+fn rejected_calls_leave_no_trace(
     gpu: &Gpu,
     loaded: &LoadedGraph,
     state: &mut State,
@@ -106,8 +106,8 @@ fn nothing_refused_leaves_a_trace(
     for (index, bad) in bad_calls(inputs).iter().enumerate() {
         assert!(run(loaded, state, bad).is_err(), "{what}: bad call {index} was taken");
     }
-    assert_eq!(gpu.counts(), counts, "{what}: refused calls did something");
-    assert_eq!(run(loaded, state, inputs).unwrap(), before, "{what}: another answer after refused calls");
+    assert_eq!(gpu.counts(), counts, "{what}: rejected calls did something");
+    assert_eq!(run(loaded, state, inputs).unwrap(), before, "{what}: other outputs after rejected calls");
     // Parameters and per-step words are unchanged, so only the inputs had to be written.
     let bytes: usize = [0, 2, 3].iter().map(|&index| inputs[index].data.len() * 4).sum();
     let written = gpu.counts().written_bytes - counts.written_bytes;
@@ -125,7 +125,7 @@ fn live_inputs(inputs: &[HostTensor]) -> Vec<LiveInput<'_>> {
 }
 
 /// The operators that read a value that differs between two sets of live values.
-fn readers_of_changes(graph: &Graph, before: &Live, after: &Live) -> Vec<usize> {
+fn readers_of_changes(graph: &DecodedGraph, before: &Live, after: &Live) -> Vec<usize> {
     let reads_change = |node: &usize| {
         let flow = &graph.nodes[*node].flow;
         flow.reads.iter().chain(&flow.mutates).any(|&tensor| before.dims(tensor) != after.dims(tensor))
@@ -140,7 +140,7 @@ fn resize_plans_each_affected_operator_once() {
     let (mut planned, mut untouched) = (0, 0);
     for seed in 0..150 {
         let graph = RandomGraph::new(seed, 20, MOST);
-        let mut dry = Dry::new(&graph.sketch).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        let mut dry_run = DryRun::new(&graph.builder).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         let mut random = Random::new(seed + 2000);
         let mut live = MOST;
         for call in 0..8 {
@@ -148,25 +148,25 @@ fn resize_plans_each_affected_operator_once() {
             let next = live_dims(&mut random);
             live = random.of(&[next, [live[0], next[1]], [next[0], live[1]], live]);
             let inputs = graph.inputs(&mut random, live);
-            let before = dry.planned.live().clone();
-            let (plans, what) = (dry.planned.plans().to_vec(), format!("seed {seed}, call {call} at {live:?}"));
-            let change = match dry.planned.resize(&dry.graph, &live_inputs(&inputs)) {
+            let before = dry_run.planned.live().clone();
+            let (plans, what) = (dry_run.planned.plans().to_vec(), format!("seed {seed}, call {call} at {live:?}"));
+            let change = match dry_run.planned.resize(&dry_run.graph, &live_inputs(&inputs)) {
                 Ok(change) => change,
                 Err(_) => {
-                    assert_eq!((dry.planned.live(), dry.planned.plans()), (&before, plans.as_slice()), "{what}");
+                    assert_eq!((dry_run.planned.live(), dry_run.planned.plans()), (&before, plans.as_slice()), "{what}");
                     continue;
                 }
             };
             let affected: Vec<usize> = change.affected().collect();
-            let differ = dry.planned.commit(change);
-            assert_eq!(affected, readers_of_changes(&dry.graph, &before, dry.planned.live()), "{what}");
+            let differ = dry_run.planned.commit(change);
+            assert_eq!(affected, readers_of_changes(&dry_run.graph, &before, dry_run.planned.live()), "{what}");
             for (node, plan) in plans.iter().enumerate() {
-                assert_eq!(plan != &dry.planned.plans()[node], differ.contains(&node), "{what}: operator {node}");
+                assert_eq!(plan != &dry_run.planned.plans()[node], differ.contains(&node), "{what}: operator {node}");
             }
             planned += affected.len();
             untouched += plans.len() - affected.len();
-            assert_eq!(dry.planned.plans(), planned_at_once(&dry.graph, &inputs).plans(), "{what}");
-            let again = dry.planned.resize(&dry.graph, &live_inputs(&inputs)).unwrap();
+            assert_eq!(dry_run.planned.plans(), planned_at_once(&dry_run.graph, &inputs).plans(), "{what}");
+            let again = dry_run.planned.resize(&dry_run.graph, &live_inputs(&inputs)).unwrap();
             assert_eq!(again.affected().count(), 0, "{what}: the same call again");
         }
     }
@@ -174,7 +174,7 @@ fn resize_plans_each_affected_operator_once() {
 }
 
 /// A graph that is resized from its bounds directly to these inputs.
-fn planned_at_once(graph: &Graph, inputs: &[HostTensor]) -> Planned {
+fn planned_at_once(graph: &DecodedGraph, inputs: &[HostTensor]) -> Planned {
     let bounds: Vec<Dims> = graph.inputs.iter().map(|&input| graph.info(input).bound).collect();
     let mut planned = Planned::at_bounds(graph, &bounds, Caps::PORTABLE).unwrap();
     let change = planned.resize(graph, &live_inputs(inputs)).unwrap();

@@ -11,7 +11,7 @@ use crate::generate::cursor::Cursor;
 pub enum Dim {
     /// The same in every call.
     Fixed(u32),
-    /// One of the live ones, by index into [`Sketch::live`].
+    /// One of the live ones, by index into [`GraphBuilder::live`].
     Live(usize),
 }
 
@@ -91,7 +91,7 @@ pub const MOST: [u32; 2] = [9, 5];
 
 /// A graph as it is built.
 #[derive(Debug)]
-pub struct Sketch {
+pub struct GraphBuilder {
     /// What a file would say.
     pub graph: Graph,
     /// The graph's inputs.
@@ -108,12 +108,12 @@ pub struct Sketch {
     pub hostile: bool,
 }
 
-impl Sketch {
+impl GraphBuilder {
     /// Decodes the graph as the file of a delegate would be.
     ///
     /// # Errors
     /// As the front end and the decoder.
-    pub fn decode(&self, fusions: &Fusions) -> pteron_gpu::Result<pteron_gpu::graph::Graph> {
+    pub fn decode(&self, fusions: &Fusions) -> pteron_gpu::Result<pteron_gpu::graph::DecodedGraph> {
         frontend::vulkan::translate(&self.graph)?.decode(fusions)
     }
 

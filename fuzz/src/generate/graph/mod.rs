@@ -2,42 +2,42 @@
 
 pub mod calls;
 pub mod hostile;
-pub mod sketch;
+pub mod builder;
 
 use pteron_format::vulkan::{Graph, Value, ValueId};
 
 use super::cursor::Cursor;
-pub use sketch::Sketch;
+pub use builder::GraphBuilder;
 
 /// The most calls that one graph is given.
 pub const MOST_CALLS: usize = 12;
 
 /// A graph made from bytes. A hostile one has sizes and numbers near the limits, and then some of it is changed at random.
-pub fn sketch(cursor: &mut Cursor<'_>, hostile: bool, most_calls: usize) -> Sketch {
-    let mut sketch = Sketch::new(hostile);
+pub fn builder(cursor: &mut Cursor<'_>, hostile: bool, most_calls: usize) -> GraphBuilder {
+    let mut builder = GraphBuilder::new(hostile);
     for _ in 0..1 + cursor.below(most_calls) {
-        if sketch.graph.chain.len() >= most_calls {
+        if builder.graph.chain.len() >= most_calls {
             break;
         }
-        calls::any(&mut sketch, cursor);
+        calls::any(&mut builder, cursor);
     }
-    finish(&mut sketch, cursor);
+    finish(&mut builder, cursor);
     if hostile {
         for _ in 0..cursor.below(4) {
-            hostile::change(&mut sketch.graph, cursor);
+            hostile::change(&mut builder.graph, cursor);
         }
     }
-    sketch
+    builder
 }
 
 /// Gives a graph its outputs: the newest tensor and some others, now and then one twice.
-pub(crate) fn finish(sketch: &mut Sketch, cursor: &mut Cursor<'_>) {
-    let computed: Vec<_> = sketch.nodes.iter().map(|node| node.id).collect();
+pub(crate) fn finish(builder: &mut GraphBuilder, cursor: &mut Cursor<'_>) {
+    let computed: Vec<_> = builder.nodes.iter().map(|node| node.id).collect();
     let Some(&newest) = computed.last() else { return };
-    sketch.graph.outputs.push(newest);
+    builder.graph.outputs.push(newest);
     for _ in 0..cursor.below(4) {
         let output = cursor.of(&computed);
-        sketch.graph.outputs.push(output);
+        builder.graph.outputs.push(output);
     }
 }
 

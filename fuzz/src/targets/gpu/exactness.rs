@@ -3,7 +3,7 @@
 //! Kernels round where references do not. A number that is nearly a whole one, or nearly another, can then fall on the other
 //! side of a step: outputs after such a step are not compared, unless its inputs were exact.
 
-use pteron_gpu::graph::{Elem, Graph, Node};
+use pteron_gpu::graph::{Elem, DecodedGraph, Node};
 use pteron_gpu::live::TensorId;
 use pteron_gpu::reference::{HostData, HostTensors};
 
@@ -93,7 +93,7 @@ pub(super) struct Exactness {
 }
 
 impl Exactness {
-    pub(super) fn new(graph: &Graph) -> Self {
+    pub(super) fn new(graph: &DecodedGraph) -> Self {
         let none = vec![false; graph.tensors.len()];
         let elems = graph.tensors.iter().map(|info| info.map_or(Elem::F32, |info| info.elem)).collect();
         Self { inexact: none.clone(), unsure: none, elems }

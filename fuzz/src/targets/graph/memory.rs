@@ -1,6 +1,6 @@
 //! Properties of memory plans and operator plans, derived again from the graph alone.
 
-use pteron_gpu::graph::{Graph, Node, Role};
+use pteron_gpu::graph::{DecodedGraph, Node, Role};
 use pteron_gpu::live::TensorId;
 use pteron_gpu::memory::{Memory, Place, padded};
 use pteron_gpu::plan::{Bind, Grid, PARAM_SLOT, Plan};
@@ -14,7 +14,7 @@ fn at(tensor: TensorId) -> usize {
 ///
 /// # Panics
 /// If one does not.
-pub fn check_plans(graph: &Graph, planned: &Planned, memory: &Memory) {
+pub fn check_plans(graph: &DecodedGraph, planned: &Planned, memory: &Memory) {
     assert_eq!(planned.plans().len(), graph.nodes.len(), "a plan for each operator");
     let mut words = 0;
     for (index, (node, plan)) in graph.nodes.iter().zip(planned.plans()).enumerate() {
@@ -71,7 +71,7 @@ fn check_steps(planned: &Planned, index: usize, node: &Node, plan: &Plan) {
 }
 
 /// Checks that some dispatch writes every output that is no alias: no operator reads stale memory.
-fn check_written(graph: &Graph, planned: &Planned, memory: &Memory, index: usize) {
+fn check_written(graph: &DecodedGraph, planned: &Planned, memory: &Memory, index: usize) {
     let (node, plan) = (&graph.nodes[index], &planned.plans()[index]);
     if memory.aliased[index] {
         return;
@@ -85,7 +85,7 @@ fn check_written(graph: &Graph, planned: &Planned, memory: &Memory, index: usize
 }
 
 /// Checks that no dispatch binds a buffer it writes a second time.
-fn check_bindings(graph: &Graph, planned: &Planned, memory: &Memory, index: usize) {
+fn check_bindings(graph: &DecodedGraph, planned: &Planned, memory: &Memory, index: usize) {
     let node = &graph.nodes[index];
     if memory.aliased[index] {
         return;
@@ -129,7 +129,7 @@ struct Life {
 ///
 /// # Panics
 /// If something does.
-pub fn check_memory(graph: &Graph, planned: &Planned, memory: &Memory) {
+pub fn check_memory(graph: &DecodedGraph, planned: &Planned, memory: &Memory) {
     let roots = roots(graph, memory);
     let mut lives: Vec<Life> = Vec::new();
     for (id, place) in memory.tensors.iter().enumerate() {
@@ -170,7 +170,7 @@ pub fn check_memory(graph: &Graph, planned: &Planned, memory: &Memory) {
 }
 
 /// For each tensor the one whose memory it uses, by the calls that became aliases.
-fn roots(graph: &Graph, memory: &Memory) -> Vec<usize> {
+fn roots(graph: &DecodedGraph, memory: &Memory) -> Vec<usize> {
     let mut roots: Vec<usize> = (0..graph.tensors.len()).collect();
     for (index, node) in graph.nodes.iter().enumerate().filter(|(index, _)| memory.aliased[*index]) {
         let source = node.op.alias().unwrap_or_else(|| panic!("{} became an alias of nothing", node.name));
@@ -185,7 +185,7 @@ fn roots(graph: &Graph, memory: &Memory) -> Vec<usize> {
 }
 
 /// Constants, states and inputs keep buffers of their own, which nothing computed is put into.
-fn check_role(graph: &Graph, tensor: TensorId, place: Option<Place>, roots: &[usize]) {
+fn check_role(graph: &DecodedGraph, tensor: TensorId, place: Option<Place>, roots: &[usize]) {
     let root = TensorId(roots[at(tensor)] as u32);
     if graph.tensors[at(tensor)].is_none() {
         return;

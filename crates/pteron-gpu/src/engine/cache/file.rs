@@ -193,7 +193,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn what_is_no_file_of_ours_is_neither_read_nor_waited_for() {
+    fn fifos_folders_links_and_huge_files_are_rejected() {
         let (folder, file) = cache();
         let refused = |why: &str| assert_eq!(data(&file).unwrap_err().to_string(), why);
         assert!(std::process::Command::new("mkfifo").arg(file.path()).status().unwrap().success());

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::graph::{Graph, Role};
+use crate::graph::{DecodedGraph, Role};
 use crate::live::TensorId;
 use crate::memory::{aliases, joined, padded};
 use crate::plan::{Bind, Recipes};
@@ -28,7 +28,7 @@ pub(crate) struct BoundLengths<'a> {
 
 impl Lengths {
     /// Computes the lengths for a graph at these bounds with these recipes.
-    pub(crate) fn new(graph: &Graph, bounds: &[Dims], recipes: &[Recipes]) -> Self {
+    pub(crate) fn new(graph: &DecodedGraph, bounds: &[Dims], recipes: &[Recipes]) -> Self {
         let own = |id: usize| graph.tensors.get(id).copied().flatten().map_or(0, |info| info.elem.bytes(bounds[id].count()));
         let (roots, _) = aliases(graph);
         let mut lengths: Vec<u64> = (0..graph.tensors.len()).map(own).collect();
@@ -70,7 +70,7 @@ impl BoundLengths<'_> {
 }
 
 /// Constants with the same bytes share a buffer. Any of them may decide its length, so all are limited to the shortest.
-fn share_constants(graph: &Graph, lengths: &mut [u64]) {
+fn share_constants(graph: &DecodedGraph, lengths: &mut [u64]) {
     let mut shortest: HashMap<u32, u64> = HashMap::new();
     let constants = || {
         graph.roles.iter().enumerate().filter_map(|(id, role)| match *role {

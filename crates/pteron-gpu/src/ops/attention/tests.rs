@@ -1,24 +1,24 @@
 use super::*;
 use crate::ir::{DataType, Value, ValueId};
 use crate::reference::HostTensor;
-use crate::testing::{Dry, Sketch, check, f32s, noise, refusal};
+use crate::testing::{DryRun, GraphBuilder, check, f32s, load_error, noise};
 
 const NAME: &str = "et_vk.sdpa.default";
 const TOLERANCE: f32 = 1e-4;
 
 /// Attention over inputs of these dims: queries, keys, values, and optionally a mask.
-fn sketch(inputs: &[&[u32]], out: &[u32], scale: Value) -> (Sketch, ValueId) {
-    let mut sketch = Sketch::new();
-    let mut args: Vec<ValueId> = inputs.iter().map(|dims| sketch.input(DataType::Float32, dims)).collect();
+fn builder(inputs: &[&[u32]], out: &[u32], scale: Value) -> (GraphBuilder, ValueId) {
+    let mut builder = GraphBuilder::new();
+    let mut args: Vec<ValueId> = inputs.iter().map(|dims| builder.input(DataType::Float32, dims)).collect();
     if inputs.len() == 3 {
-        args.push(sketch.value(Value::Null));
+        args.push(builder.value(Value::Null));
     }
-    args.push(sketch.value(scale));
-    let out = sketch.tensor(DataType::Float32, out);
+    args.push(builder.value(scale));
+    let out = builder.tensor(DataType::Float32, out);
     args.push(out);
-    sketch.call(NAME, &args);
-    sketch.output(out);
-    (sketch, out)
+    builder.call(NAME, &args);
+    builder.output(out);
+    (builder, out)
 }
 
 fn random(seed: u64, shape: &[u32]) -> HostTensor {
@@ -32,20 +32,20 @@ fn call(inputs: &[&[u32]]) -> Vec<HostTensor> {
 
 /// One call at the bounds.
 fn agrees(inputs: &[&[u32]], out: &[u32]) {
-    check(&sketch(inputs, out, Value::Null).0, &[call(inputs)], TOLERANCE);
+    check(&builder(inputs, out, Value::Null).0, &[call(inputs)], TOLERANCE);
 }
 
 #[test]
 fn any_live_length_and_context() {
     for (dim, columns) in [(8, 8), (6, 5), (64, 20), (1, 1), (12, 3)] {
         let bounds: [&[u32]; 4] = [&[2, 3, 19, dim], &[2, 3, 37, dim], &[2, 3, 37, columns], &[19, 37]];
-        let (sketch, _) = sketch(&bounds, &[2, 3, 19, columns], Value::Null);
+        let (builder, _) = builder(&bounds, &[2, 3, 19, columns], Value::Null);
         let live = |(batch, tokens, context): (u32, u32, u32)| {
             call(&[&[batch, 3, tokens, dim], &[batch, 3, context, dim], &[batch, 3, context, columns], &[tokens, context]])
         };
         let calls =
             [(2, 19, 37), (1, 1, 37), (2, 7, 13), (2, 19, 1), (1, 9, 36), (0, 19, 37), (2, 0, 37), (2, 19, 0), (2, 8, 8)];
-        check(&sketch, &calls.map(live), TOLERANCE);
+        check(&builder, &calls.map(live), TOLERANCE);
     }
 }
 
@@ -80,18 +80,18 @@ fn long_rows_and_few_tokens() {
 fn a_scale_of_its_own() {
     for scale in [Value::Double(0.1), Value::Int(1), Value::Double(-0.5)] {
         let inputs: [&[u32]; 3] = [&[2, 9, 6], &[2, 11, 6], &[2, 11, 6]];
-        check(&sketch(&inputs, &[2, 9, 6], scale).0, &[call(&inputs)], TOLERANCE);
+        check(&builder(&inputs, &[2, 9, 6], scale).0, &[call(&inputs)], TOLERANCE);
     }
     // With a head dim of 0 the scores are the mask.
     let inputs: [&[u32]; 4] = [&[2, 9, 0], &[2, 11, 0], &[2, 11, 6], &[9, 11]];
-    check(&sketch(&inputs, &[2, 9, 6], Value::Int(1)).0, &[call(&inputs)], TOLERANCE);
+    check(&builder(&inputs, &[2, 9, 6], Value::Int(1)).0, &[call(&inputs)], TOLERANCE);
 }
 
 #[test]
 fn masks_of_infinities_and_of_the_lowest_float() {
     for (tokens, context) in [(5u32, 7u32), (20, 12), (3, 300)] {
         let inputs: [&[u32]; 4] = [&[2, tokens, 4], &[2, context, 4], &[2, context, 4], &[tokens, context]];
-        let (sketch, _) = sketch(&inputs, &[2, tokens, 4], Value::Null);
+        let (builder, _) = builder(&inputs, &[2, tokens, 4], Value::Null);
         let mut calls = Vec::new();
         for masked in [f32::NEG_INFINITY, f32::MIN, -1e9] {
             let mut causal = call(&inputs);
@@ -107,7 +107,7 @@ fn masks_of_infinities_and_of_the_lowest_float() {
             mask[(context + 2) as usize] = odd;
             calls.push(broken);
         }
-        check(&sketch, &calls, TOLERANCE);
+        check(&builder, &calls, TOLERANCE);
     }
 }
 
@@ -117,34 +117,34 @@ fn values_that_are_no_numbers_stay_in_their_columns() {
     let mut broken = call(&inputs);
     let HostData::F32(values) = &mut broken[2].data else { unreachable!("floats") };
     (values[5], values[12 * 6 + 1]) = (f32::INFINITY, f32::NAN);
-    check(&sketch(&inputs, &[1, 10, 6], Value::Null).0, &[broken], TOLERANCE);
+    check(&builder(&inputs, &[1, 10, 6], Value::Null).0, &[broken], TOLERANCE);
 }
 
 #[test]
 fn plans_stay_within_capped_scratch() {
     let bounds: [&[u32]; 3] = [&[6, 1024, 8], &[6, 1000, 8], &[6, 1000, 8]];
-    let (sketch, out) = sketch(&bounds, &[6, 1024, 8], Value::Null);
-    let mut dry = Dry::new(&sketch).unwrap();
-    assert_eq!(dry.planned.recipes()[0].scratch, [SCORE_BYTES]);
+    let (builder, out) = builder(&bounds, &[6, 1024, 8], Value::Null);
+    let mut dry_run = DryRun::new(&builder).unwrap();
+    assert_eq!(dry_run.planned.recipes()[0].scratch, [SCORE_BYTES]);
     // Rows of 1,000 floats: 512 of a batch's 1,024 rows per slice.
-    assert_eq!(dry.recipes(0).len(), 3 * 2 * 6);
-    for (batch, tokens, context, rounds) in
+    assert_eq!(dry_run.recipes(0).len(), 3 * 2 * 6);
+    for (batch, tokens, context, slices) in
         [(6, 1024, 100, 2), (6, 80, 1000, 1), (1, 1, 1, 1), (6, 1023, 999, 12), (2, 513, 1000, 2)]
     {
         let (q, k) = ([batch, tokens, 8], [batch, context, 8]);
-        dry.call(&[(&q, &[]), (&k, &[]), (&k, &[])]).unwrap();
-        assert_eq!((dry.recipes(0).len(), dry.dims(out)), (3 * rounds, vec![batch, tokens, 8]), "{q:?} {k:?}");
+        dry_run.call(&[(&q, &[]), (&k, &[]), (&k, &[])]).unwrap();
+        assert_eq!((dry_run.recipes(0).len(), dry_run.dims(out)), (3 * slices, vec![batch, tokens, 8]), "{q:?} {k:?}");
     }
     // Without a context only the product runs, and writes zeros.
-    dry.call(&[(&[6, 1024, 8], &[]), (&[6, 0, 8], &[]), (&[6, 0, 8], &[])]).unwrap();
-    assert_eq!(dry.recipes(0).len(), 1);
-    dry.call(&[(&[6, 0, 8], &[]), (&[6, 9, 8], &[]), (&[6, 9, 8], &[])]).unwrap();
-    assert!(dry.recipes(0).is_empty());
+    dry_run.call(&[(&[6, 1024, 8], &[]), (&[6, 0, 8], &[]), (&[6, 0, 8], &[])]).unwrap();
+    assert_eq!(dry_run.recipes(0).len(), 1);
+    dry_run.call(&[(&[6, 0, 8], &[]), (&[6, 9, 8], &[]), (&[6, 9, 8], &[])]).unwrap();
+    assert!(dry_run.recipes(0).is_empty());
 }
 
 #[test]
 fn bad_arguments_are_rejected() {
-    let refused = |inputs: &[&[u32]]| refusal(&sketch(inputs, &[2, 5, 6], Value::Null).0);
+    let refused = |inputs: &[&[u32]]| load_error(&builder(inputs, &[2, 5, 6], Value::Null).0);
     assert!(refused(&[&[8], &[7, 8], &[7, 6]]).contains("`q` is [8], expected at least two dimensions"));
     assert!(refused(&[&[5, 8], &[7, 9], &[7, 6]]).contains("`k` has head dim 9, but `q` 8"));
     assert!(refused(&[&[5, 8], &[7, 8], &[6, 6]]).contains("`v` has 6 positions, but `k` 7"));

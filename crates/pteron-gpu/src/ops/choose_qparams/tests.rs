@@ -1,5 +1,5 @@
 use crate::ir::{DataType, Value, ValueId};
-use crate::testing::{Dry, Sketch, check, f32s, noise, refusal};
+use crate::testing::{DryRun, GraphBuilder, check, f32s, load_error, noise};
 
 struct Case<'a> {
     x: &'a [u32],
@@ -16,23 +16,23 @@ impl<'a> Case<'a> {
         Self { x, block, out, keepdim: false, zero_point: DataType::Int8, range: [-128, 127], eps: None }
     }
 
-    fn sketch(&self) -> (Sketch, [ValueId; 2]) {
-        let mut sketch = Sketch::new();
-        let x = sketch.input(DataType::Float32, self.x);
-        let mapping = sketch.value(Value::String("ASYMMETRIC".into()));
-        let block = sketch.value(Value::IntList(self.block.to_vec()));
-        let none = sketch.value(Value::Null);
-        let [least, most] = self.range.map(|value| sketch.int(value));
-        let eps = self.eps.map_or(none, |eps| sketch.float(eps));
-        let keepdim = sketch.value(Value::Bool(self.keepdim));
-        let scale = sketch.tensor(DataType::Float32, self.out);
-        let zero_point = sketch.tensor(self.zero_point, self.out);
-        let outputs = sketch.value(Value::ValueList(vec![scale, zero_point]));
+    fn builder(&self) -> (GraphBuilder, [ValueId; 2]) {
+        let mut builder = GraphBuilder::new();
+        let x = builder.input(DataType::Float32, self.x);
+        let mapping = builder.value(Value::String("ASYMMETRIC".into()));
+        let block = builder.value(Value::IntList(self.block.to_vec()));
+        let none = builder.value(Value::Null);
+        let [least, most] = self.range.map(|value| builder.int(value));
+        let eps = self.eps.map_or(none, |eps| builder.float(eps));
+        let keepdim = builder.value(Value::Bool(self.keepdim));
+        let scale = builder.tensor(DataType::Float32, self.out);
+        let zero_point = builder.tensor(self.zero_point, self.out);
+        let outputs = builder.value(Value::ValueList(vec![scale, zero_point]));
         let args = [x, mapping, block, none, least, most, eps, none, none, keepdim, outputs];
-        sketch.call("torchao.choose_qparams_affine.default", &args);
-        sketch.output(scale);
-        sketch.output(zero_point);
-        (sketch, [scale, zero_point])
+        builder.call("torchao.choose_qparams_affine.default", &args);
+        builder.output(scale);
+        builder.output(zero_point);
+        (builder, [scale, zero_point])
     }
 
     fn check(&self, calls: &[&[u32]]) {
@@ -43,35 +43,35 @@ impl<'a> Case<'a> {
             vec![f32s(x, shifted)]
         };
         let calls: Vec<_> = calls.iter().map(|&x| values(x)).collect();
-        check(&self.sketch().0, &calls, 1e-6);
+        check(&self.builder().0, &calls, 1e-6);
     }
 }
 
 #[test]
 fn outputs_follow_blocks_and_live_rows() {
-    let (sketch, [scale, zero_point]) = Case::new(&[1, 127, 256], &[1, 1, 256], &[1, 127]).sketch();
-    let mut dry = Dry::new(&sketch).unwrap();
+    let (builder, [scale, zero_point]) = Case::new(&[1, 127, 256], &[1, 1, 256], &[1, 127]).builder();
+    let mut dry_run = DryRun::new(&builder).unwrap();
     for rows in [127, 1, 30] {
-        dry.call(&[(&[1, rows, 256], &[])]).unwrap();
-        assert_eq!((dry.dims(scale), dry.dims(zero_point)), (vec![1, rows], vec![1, rows]));
+        dry_run.call(&[(&[1, rows, 256], &[])]).unwrap();
+        assert_eq!((dry_run.dims(scale), dry_run.dims(zero_point)), (vec![1, rows], vec![1, rows]));
     }
-    dry.call(&[(&[1, 0, 256], &[])]).unwrap();
-    assert_eq!((dry.recipes(0), dry.dims(scale)), (vec![], vec![1, 0]));
+    dry_run.call(&[(&[1, 0, 256], &[])]).unwrap();
+    assert_eq!((dry_run.recipes(0), dry_run.dims(scale)), (vec![], vec![1, 0]));
 }
 
 #[test]
-fn what_is_not_covered_is_refused_by_name() {
+fn unsupported_arguments_are_rejected_by_name() {
     let good = || Case::new(&[6, 8], &[1, 8], &[6]);
-    let said = |case: Case<'_>| refusal(&case.sketch().0);
+    let said = |case: Case<'_>| load_error(&case.builder().0);
     assert!(said(Case { block: &[2, 8], x: &[5, 8], ..good() }).contains("`block_size` is [2, 8] for an input of [5, 8]"));
     assert!(said(Case { block: &[2, 4], ..good() }).contains("lie together"));
     assert!(said(Case { block: &[8], ..good() }).contains("a size for each dimension"));
     assert!(said(Case { range: [-129, 127], ..good() }).contains("`quant_min` is -129, which I8 zero points cannot hold"));
     assert!(said(Case { range: [3, 3], ..good() }).contains("`quant_max` is 3"));
     assert!(said(Case { zero_point: DataType::Float32, ..good() }).contains("a zero point of F32"));
-    let (mut sketch, _) = good().sketch();
-    sketch.graph.values[1] = Value::String("SYMMETRIC".into());
-    assert!(refusal(&sketch).contains("`mapping_type` is \"SYMMETRIC\", supported: \"ASYMMETRIC\""));
+    let (mut builder, _) = good().builder();
+    builder.graph.values[1] = Value::String("SYMMETRIC".into());
+    assert!(load_error(&builder).contains("`mapping_type` is \"SYMMETRIC\", supported: \"ASYMMETRIC\""));
 }
 
 #[test]
@@ -95,6 +95,6 @@ fn other_blocks_types_and_ranges() {
 fn equal_values_take_the_smallest_scale() {
     for eps in [None, Some(0.5)] {
         let case = Case { eps, ..Case::new(&[2, 20], &[1, 20], &[2]) };
-        check(&case.sketch().0, &[vec![f32s(&[2, 20], vec![0.0; 40])], vec![f32s(&[2, 20], noise(1, 40))]], 1e-6);
+        check(&case.builder().0, &[vec![f32s(&[2, 20], vec![0.0; 40])], vec![f32s(&[2, 20], noise(1, 40))]], 1e-6);
     }
 }

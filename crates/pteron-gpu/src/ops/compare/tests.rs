@@ -1,43 +1,43 @@
 use super::*;
 use crate::ir::{DataType, Value};
 use crate::reference::{HostData, HostTensor};
-use crate::testing::{Sketch, bools, check, dims, f32s, i32s};
+use crate::testing::{GraphBuilder, bools, check, dims, f32s, i32s};
 
 const SPECIAL: [f32; 8] = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 0.0, -0.0, 1.0, -1.0, 2.5];
 
 #[test]
 fn every_binary_row_agrees_on_special_floats() {
     for row in BINARY_TABLE {
-        let mut sketch = Sketch::new();
-        let inputs = [sketch.input(DataType::Float32, &[8, 1]), sketch.input(DataType::Float32, &[8])];
-        let out = sketch.tensor(DataType::Bool, &[8, 8]);
-        sketch.call(row.name, &[inputs[0], inputs[1], out]);
-        sketch.output(out);
+        let mut builder = GraphBuilder::new();
+        let inputs = [builder.input(DataType::Float32, &[8, 1]), builder.input(DataType::Float32, &[8])];
+        let out = builder.tensor(DataType::Bool, &[8, 8]);
+        builder.call(row.name, &[inputs[0], inputs[1], out]);
+        builder.output(out);
         let call = |rows: u32| vec![f32s(&[rows, 1], SPECIAL[..rows as usize].to_vec()), f32s(&[8], SPECIAL.to_vec())];
-        check(&sketch, &[call(8), call(1), call(3)], 0.0);
+        check(&builder, &[call(8), call(1), call(3)], 0.0);
     }
 }
 
 #[test]
 fn byte_tensors_of_every_remainder_agree() {
     for count in [1u32, 2, 3, 4, 5, 63, 65, 257] {
-        let mut sketch = Sketch::new();
-        let inputs = [(); 2].map(|()| sketch.input(DataType::Bool, &[count]));
-        let out = sketch.tensor(DataType::Bool, &[count]);
-        sketch.call("aten.logical_and.default", &[inputs[0], inputs[1], out]);
-        sketch.output(out);
-        check(&sketch, &[vec![bools(&[count], 1), bools(&[count], 2)]], 0.0);
+        let mut builder = GraphBuilder::new();
+        let inputs = [(); 2].map(|()| builder.input(DataType::Bool, &[count]));
+        let out = builder.tensor(DataType::Bool, &[count]);
+        builder.call("aten.logical_and.default", &[inputs[0], inputs[1], out]);
+        builder.output(out);
+        check(&builder, &[vec![bools(&[count], 1), bools(&[count], 2)]], 0.0);
     }
 }
 
-fn alone(name: &str, dtype: DataType, number: Option<Value>, out: DataType, count: u32) -> Sketch {
-    let mut sketch = Sketch::new();
-    let mut args = vec![sketch.input(dtype, &[count])];
-    args.extend(number.map(|number| sketch.value(number)));
-    args.push(sketch.tensor(out, &[count]));
-    sketch.call(name, &args);
-    sketch.output(args[args.len() - 1]);
-    sketch
+fn alone(name: &str, dtype: DataType, number: Option<Value>, out: DataType, count: u32) -> GraphBuilder {
+    let mut builder = GraphBuilder::new();
+    let mut args = vec![builder.input(dtype, &[count])];
+    args.extend(number.map(|number| builder.value(number)));
+    args.push(builder.tensor(out, &[count]));
+    builder.call(name, &args);
+    builder.output(args[args.len() - 1]);
+    builder
 }
 
 #[test]

@@ -6,26 +6,26 @@ use super::slice::{select, slice};
 use crate::ir::{DataType, Value, ValueId};
 use crate::live::TensorId;
 use crate::reference::{HostData, HostTensor};
-use crate::testing::{Dry, Sketch, check, dims, f32s, i32s, noise, noise_bytes, refusal};
+use crate::testing::{DryRun, GraphBuilder, check, dims, f32s, i32s, load_error, noise, noise_bytes};
 
 /// A graph of one operator on one input; `middle` are the arguments between input and output.
-fn one(name: &str, dtype: DataType, bound: &[u32], middle: &[Value], out: &[u32]) -> (Sketch, ValueId) {
-    let mut sketch = Sketch::new();
-    let x = sketch.input(dtype, bound);
+fn one(name: &str, dtype: DataType, bound: &[u32], middle: &[Value], out: &[u32]) -> (GraphBuilder, ValueId) {
+    let mut builder = GraphBuilder::new();
+    let x = builder.input(dtype, bound);
     let mut args = vec![x];
-    args.extend(middle.iter().map(|value| sketch.value(value.clone())));
-    let out = sketch.tensor(dtype, out);
+    args.extend(middle.iter().map(|value| builder.value(value.clone())));
+    let out = builder.tensor(dtype, out);
     args.push(out);
-    sketch.call(name, &args);
-    sketch.output(out);
-    (sketch, out)
+    builder.call(name, &args);
+    builder.output(out);
+    (builder, out)
 }
 
-fn slice_of(dtype: DataType, bound: &[u32], [dim, start, end, step]: [i64; 4], out: &[u32]) -> (Sketch, ValueId) {
+fn slice_of(dtype: DataType, bound: &[u32], [dim, start, end, step]: [i64; 4], out: &[u32]) -> (GraphBuilder, ValueId) {
     one("aten.slice_copy.Tensor", dtype, bound, &[dim, start, end, step].map(Value::Int), out)
 }
 
-fn select_of(dtype: DataType, bound: &[u32], [dim, index]: [i64; 2], out: &[u32]) -> (Sketch, ValueId) {
+fn select_of(dtype: DataType, bound: &[u32], [dim, index]: [i64; 2], out: &[u32]) -> (GraphBuilder, ValueId) {
     one("aten.select_copy.int", dtype, bound, &[dim, index].map(Value::Int), out)
 }
 
@@ -78,8 +78,8 @@ const WORDS: usize = 3;
 const BYTE_CELLS: usize = 4;
 const BYTES: usize = 5;
 
-fn recipe((sketch, _): &(Sketch, ValueId)) -> Vec<usize> {
-    Dry::new(sketch).unwrap().recipes(0)
+fn recipe((builder, _): &(GraphBuilder, ValueId)) -> Vec<usize> {
+    DryRun::new(builder).unwrap().recipes(0)
 }
 
 #[test]
@@ -104,22 +104,22 @@ fn strategy_follows_the_alignment() {
 #[test]
 fn bad_arguments_are_rejected() {
     use DataType::Float32 as F;
-    assert!(refusal(&select_of(F, &[3, 4], [1, 4], &[3]).0).contains("`index` is 4, but the dimension has 4 elements"));
-    assert!(refusal(&select_of(F, &[3, 0], [1, 0], &[3]).0).contains("zero elements"));
-    assert!(refusal(&select_of(F, &[3, 4], [2, 0], &[3]).0).contains("`dim` is 2"));
-    assert!(refusal(&select_of(F, &[], [0, 0], &[]).0).contains("is a scalar, which has no dimension"));
-    assert!(refusal(&slice_of(F, &[3, 4], [0, 0, 3, 0], &[3, 4]).0).contains("`step` is 0"));
-    assert!(refusal(&slice_of(F, &[3, 4], [0, 0, 3, -1], &[3, 4]).0).contains("`step` is -1"));
-    assert!(refusal(&slice_of(F, &[3, 4], [0, 0, 3, 1], &[2, 4]).0).contains("past its bound [2, 4]"));
+    assert!(load_error(&select_of(F, &[3, 4], [1, 4], &[3]).0).contains("`index` is 4, but the dimension has 4 elements"));
+    assert!(load_error(&select_of(F, &[3, 0], [1, 0], &[3]).0).contains("zero elements"));
+    assert!(load_error(&select_of(F, &[3, 4], [2, 0], &[3]).0).contains("`dim` is 2"));
+    assert!(load_error(&select_of(F, &[], [0, 0], &[]).0).contains("is a scalar, which has no dimension"));
+    assert!(load_error(&slice_of(F, &[3, 4], [0, 0, 3, 0], &[3, 4]).0).contains("`step` is 0"));
+    assert!(load_error(&slice_of(F, &[3, 4], [0, 0, 3, -1], &[3, 4]).0).contains("`step` is -1"));
+    assert!(load_error(&slice_of(F, &[3, 4], [0, 0, 3, 1], &[2, 4]).0).contains("past its bound [2, 4]"));
     let format = [Value::Int(2)];
-    assert!(refusal(&one("aten.clone.default", F, &[3], &format, &[3]).0).contains("`memory_format` is an integer"));
+    assert!(load_error(&one("aten.clone.default", F, &[3], &format, &[3]).0).contains("`memory_format` is an integer"));
     let order = [Value::Bool(false), Value::IntList(vec![1, 0])];
     let clone = "dim_order_ops._clone_dim_order.default";
-    assert!(refusal(&one(clone, F, &[3, 2], &order, &[3, 2]).0).contains("`dim_order` is [1, 0]"));
-    let mut sketch = Sketch::new();
-    let (x, out) = (sketch.input(F, &[8]), sketch.tensor(DataType::UInt8, &[8]));
-    sketch.call("et_vk.prepack.default", &[x, out]);
-    assert!(refusal(&sketch).contains("`out` has elements U8"));
+    assert!(load_error(&one(clone, F, &[3, 2], &order, &[3, 2]).0).contains("`dim_order` is [1, 0]"));
+    let mut builder = GraphBuilder::new();
+    let (x, out) = (builder.input(F, &[8]), builder.tensor(DataType::UInt8, &[8]));
+    builder.call("et_vk.prepack.default", &[x, out]);
+    assert!(load_error(&builder).contains("`out` has elements U8"));
 }
 
 #[test]
@@ -132,8 +132,8 @@ fn clones_agree() {
             ("et_vk.prepack.default", &[]),
             ("aten.view_copy.default", &[Value::IntList(vec![-1, 7])]),
         ] {
-            let (sketch, _) = one(name, dtype, &[9, 7], middle, &[9, 7]);
-            check(&sketch, &inputs(dtype, &[&[9, 7], &[1, 7], &[4, 7], &[0, 7], &[9, 7]]), 0.0);
+            let (builder, _) = one(name, dtype, &[9, 7], middle, &[9, 7]);
+            check(&builder, &inputs(dtype, &[&[9, 7], &[1, 7], &[4, 7], &[0, 7], &[9, 7]]), 0.0);
         }
     }
 }
@@ -141,8 +141,8 @@ fn clones_agree() {
 #[test]
 fn slices_of_every_dtype_and_dimension_agree() {
     for dtype in TYPES {
-        let (sketch, _) = slice_of(dtype, &[5, 83], [1, 3, 60, 1], &[5, 57]);
-        check(&sketch, &inputs(dtype, &[&[5, 83], &[2, 81], &[1, 40]]), 0.0);
+        let (builder, _) = slice_of(dtype, &[5, 83], [1, 3, 60, 1], &[5, 57]);
+        check(&builder, &inputs(dtype, &[&[5, 83], &[2, 81], &[1, 40]]), 0.0);
         for (spec, out) in [
             ([0, 1, 6, 1], [5, 6, 9]),
             ([0, -4, i64::MAX, 3], [2, 6, 9]),
@@ -150,8 +150,8 @@ fn slices_of_every_dtype_and_dimension_agree() {
             ([-1, 2, 9, 1], [7, 6, 7]),
             ([2, 0, 9, 4], [7, 6, 3]),
         ] {
-            let (sketch, _) = slice_of(dtype, &[7, 6, 9], spec, &out);
-            check(&sketch, &inputs(dtype, &[&[7, 6, 9], &[1, 6, 9], &[3, 5, 8], &[2, 0, 9], &[6, 1, 1], &[7, 6, 9]]), 0.0);
+            let (builder, _) = slice_of(dtype, &[7, 6, 9], spec, &out);
+            check(&builder, &inputs(dtype, &[&[7, 6, 9], &[1, 6, 9], &[3, 5, 8], &[2, 0, 9], &[6, 1, 1], &[7, 6, 9]]), 0.0);
         }
     }
 }
@@ -160,8 +160,8 @@ fn slices_of_every_dtype_and_dimension_agree() {
 fn selects_of_every_dtype_and_dimension_agree() {
     for dtype in TYPES {
         for (spec, out) in [([0, -1], [5, 8]), ([1, 0], [7, 8]), ([-1, -1], [7, 5])] {
-            let (sketch, _) = select_of(dtype, &[7, 5, 8], spec, &out);
-            check(&sketch, &inputs(dtype, &[&[7, 5, 8], &[1, 1, 1], &[3, 5, 4], &[2, 2, 7], &[7, 5, 8]]), 0.0);
+            let (builder, _) = select_of(dtype, &[7, 5, 8], spec, &out);
+            check(&builder, &inputs(dtype, &[&[7, 5, 8], &[1, 1, 1], &[3, 5, 4], &[2, 2, 7], &[7, 5, 8]]), 0.0);
         }
     }
 }
@@ -169,51 +169,51 @@ fn selects_of_every_dtype_and_dimension_agree() {
 #[test]
 fn slices_without_end_and_whole_slices_agree() {
     let whole = [Value::Int(0), Value::Null, Value::Null, Value::Int(1)];
-    let (sketch, out) = one("aten.slice_copy.Tensor", DataType::Float32, &[6, 5], &whole, &[6, 5]);
-    check(&sketch, &inputs(DataType::Float32, &[&[6, 5], &[2, 5], &[6, 1]]), 0.0);
-    let dry = Dry::new(&sketch).unwrap();
-    assert_eq!(dry.graph.nodes[0].op.alias(), Some(TensorId(0)));
-    assert_eq!(dry.dims(out), [6, 5]);
+    let (builder, out) = one("aten.slice_copy.Tensor", DataType::Float32, &[6, 5], &whole, &[6, 5]);
+    check(&builder, &inputs(DataType::Float32, &[&[6, 5], &[2, 5], &[6, 1]]), 0.0);
+    let dry_run = DryRun::new(&builder).unwrap();
+    assert_eq!(dry_run.graph.nodes[0].op.alias(), Some(TensorId(0)));
+    assert_eq!(dry_run.dims(out), [6, 5]);
 }
 
 #[test]
 fn views_follow_fixed_and_symbolic_sizes() {
-    let mut sketch = Sketch::new();
-    let x = sketch.input(DataType::Float32, &[1, 9, 24]);
-    let (axis, eight, three) = (sketch.int(1), sketch.int(8), sketch.int(3));
-    let length = sketch.value(Value::SymInt);
-    sketch.call("sym_size.int", &[x, axis, length]);
-    let by_symbol = sketch.value(Value::ValueList(vec![length, eight, three]));
-    let by_number = sketch.value(Value::IntList(vec![9, 24]));
-    let (view, flat) = (sketch.tensor(DataType::Float32, &[9, 8, 3]), sketch.tensor(DataType::Float32, &[9, 24]));
-    sketch.call("aten.view_copy.default", &[x, by_symbol, view]);
-    sketch.call("aten.view_copy.default", &[view, by_number, flat]);
-    let sigmoid = sketch.tensor(DataType::Float32, &[9, 24]);
-    sketch.call("aten.sigmoid.default", &[flat, sigmoid]);
-    [view, flat, sigmoid].into_iter().for_each(|out| sketch.output(out));
-    check(&sketch, &inputs(DataType::Float32, &[&[1, 9, 24], &[1, 1, 24], &[1, 5, 24], &[1, 0, 24], &[1, 9, 24]]), 1e-6);
+    let mut builder = GraphBuilder::new();
+    let x = builder.input(DataType::Float32, &[1, 9, 24]);
+    let (axis, eight, three) = (builder.int(1), builder.int(8), builder.int(3));
+    let length = builder.value(Value::SymInt);
+    builder.call("sym_size.int", &[x, axis, length]);
+    let by_symbol = builder.value(Value::ValueList(vec![length, eight, three]));
+    let by_number = builder.value(Value::IntList(vec![9, 24]));
+    let (view, flat) = (builder.tensor(DataType::Float32, &[9, 8, 3]), builder.tensor(DataType::Float32, &[9, 24]));
+    builder.call("aten.view_copy.default", &[x, by_symbol, view]);
+    builder.call("aten.view_copy.default", &[view, by_number, flat]);
+    let sigmoid = builder.tensor(DataType::Float32, &[9, 24]);
+    builder.call("aten.sigmoid.default", &[flat, sigmoid]);
+    [view, flat, sigmoid].into_iter().for_each(|out| builder.output(out));
+    check(&builder, &inputs(DataType::Float32, &[&[1, 9, 24], &[1, 1, 24], &[1, 5, 24], &[1, 0, 24], &[1, 9, 24]]), 1e-6);
 }
 
 /// A table sliced at a position that is an input of each call, as rotary tables are.
-fn positioned(width: u32, dtype: DataType) -> (Sketch, ValueId) {
-    let mut sketch = Sketch::new();
-    let tokens = sketch.input(DataType::Int32, &[1, 12]);
-    let position = sketch.input(DataType::Int32, &[1]);
+fn positioned(width: u32, dtype: DataType) -> (GraphBuilder, ValueId) {
+    let mut builder = GraphBuilder::new();
+    let tokens = builder.input(DataType::Int32, &[1, 12]);
+    let position = builder.input(DataType::Int32, &[1]);
     let bytes = noise_bytes(3, (20 * width) as usize * usize::try_from(dtype.bits() / 8).unwrap());
-    let table = sketch.constant(dtype, &[20, width], bytes);
-    let packed = sketch.tensor(dtype, &[20, width]);
-    sketch.call("et_vk.prepack.default", &[table, packed]);
-    let (zero, one) = (sketch.int(0), sketch.int(1));
-    let [length, start, end] = [(); 3].map(|()| sketch.value(Value::SymInt));
-    sketch.call("sym_size.int", &[tokens, one, length]);
-    sketch.call("et_vk.select_as_symint.default", &[position, zero, zero, start]);
-    sketch.call("add", &[start, length, end]);
-    let (rows, row) = (sketch.tensor(dtype, &[12, width]), sketch.tensor(dtype, &[width]));
-    sketch.call("aten.slice_copy.Tensor", &[packed, zero, start, end, one, rows]);
-    sketch.call("aten.select_copy.int", &[packed, zero, start, row]);
-    sketch.output(rows);
-    sketch.output(row);
-    (sketch, rows)
+    let table = builder.constant(dtype, &[20, width], bytes);
+    let packed = builder.tensor(dtype, &[20, width]);
+    builder.call("et_vk.prepack.default", &[table, packed]);
+    let (zero, one) = (builder.int(0), builder.int(1));
+    let [length, start, end] = [(); 3].map(|()| builder.value(Value::SymInt));
+    builder.call("sym_size.int", &[tokens, one, length]);
+    builder.call("et_vk.select_as_symint.default", &[position, zero, zero, start]);
+    builder.call("add", &[start, length, end]);
+    let (rows, row) = (builder.tensor(dtype, &[12, width]), builder.tensor(dtype, &[width]));
+    builder.call("aten.slice_copy.Tensor", &[packed, zero, start, end, one, rows]);
+    builder.call("aten.select_copy.int", &[packed, zero, start, row]);
+    builder.output(rows);
+    builder.output(row);
+    (builder, rows)
 }
 
 #[test]
@@ -230,16 +230,16 @@ fn slices_with_symbolic_start_agree() {
 #[test]
 fn symbolic_start_changes_only_step_words() {
     for width in [3, 4] {
-        let (sketch, rows) = positioned(width, DataType::Int32);
-        let mut dry = Dry::new(&sketch).unwrap();
+        let (builder, rows) = positioned(width, DataType::Int32);
+        let mut dry_run = DryRun::new(&builder).unwrap();
         let (slice, select) = (4, 5);
-        dry.call(&[(&[1, 1], &[0]), (&[1], &[8])]).unwrap();
-        let before = dry.planned.plans().to_vec();
-        let (affected, differ) = dry.call(&[(&[1, 1], &[0]), (&[1], &[9])]).unwrap();
+        dry_run.call(&[(&[1, 1], &[0]), (&[1], &[8])]).unwrap();
+        let before = dry_run.planned.plans().to_vec();
+        let (affected, differ) = dry_run.call(&[(&[1, 1], &[0]), (&[1], &[9])]).unwrap();
         assert_eq!(affected, [2, 3, slice, select]);
-        assert_eq!(dry.dims(rows), [1, width]);
+        assert_eq!(dry_run.dims(rows), [1, width]);
         for node in differ.into_iter().filter(|&node| node >= slice) {
-            let (before, now) = (&before[node], &dry.planned.plans()[node]);
+            let (before, now) = (&before[node], &dry_run.planned.plans()[node]);
             assert_eq!((&before.steps, &before.outputs), (&now.steps, &now.outputs));
             assert_ne!(before.step_words, now.step_words);
         }

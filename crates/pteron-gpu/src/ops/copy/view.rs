@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_two_answers_is_refused() {
+    fn ambiguous_sizes_are_rejected() {
         let message = view(&[128, 4], &[512], &[256]).unwrap_err();
         assert!(message.contains("[128, 4]") && message.contains("[512]") && message.contains("[256]"), "{message}");
         assert!(view(&[6, 4], &[4, 6], &[2, 3]).is_err());

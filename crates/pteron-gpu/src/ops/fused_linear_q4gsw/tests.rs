@@ -3,7 +3,10 @@ use crate::engine::{Gpu, LoadOptions, LoadedGraph};
 use crate::ir::{DataType, Value, ValueId};
 use crate::plan::Caps;
 use crate::reference::HostTensor;
-use crate::testing::{Dry, Sketch, check_on, f32s, gpu, matrix_gpu, noise, noise_bytes, refusal, run, serial_gpu, twins};
+use crate::testing::{
+    DryRun, GraphBuilder, check_on, coop_matrix_gpu, f32s, gpu, load_error, noise, noise_bytes, run, serial_gpu,
+    with_and_without_subgroups,
+};
 
 const TOLERANCE: f32 = 1e-4;
 /// With factors rounded to 16 bits.
@@ -31,36 +34,36 @@ impl Call {
         Self { widths: widths.to_vec(), k, group: 32, padding: [0; 2], norm, biases: 0, addend, swiglu, last_row }
     }
 
-    fn sketch(&self, rows: &[u32]) -> Sketch {
+    fn builder(&self, rows: &[u32]) -> GraphBuilder {
         let Self { k, group, padding: [bytes, columns], .. } = *self;
-        let mut sketch = Sketch::new();
-        let none = sketch.value(Value::Null);
-        let x = sketch.input(DataType::Float32, &[rows, &[k]].concat());
+        let mut builder = GraphBuilder::new();
+        let none = builder.value(Value::Null);
+        let x = builder.input(DataType::Float32, &[rows, &[k]].concat());
         let (norm, eps) =
-            if self.norm { (sketch.floats(&[k], &noise(7, k as usize)), sketch.float(1e-5)) } else { (none, none) };
+            if self.norm { (builder.floats(&[k], &noise(7, k as usize)), builder.float(1e-5)) } else { (none, none) };
         let [mut weights, mut scales, mut biases] = [(); 3].map(|()| Vec::new());
         for (part, &n) in (0u32..).zip(&self.widths) {
             let (stride, groups, width) = (k / 2 + bytes, k / group, n + columns);
             let seed = 10 * u64::from(part);
             let data = noise_bytes(seed + 1, (n * stride) as usize);
-            weights.push(sketch.constant(DataType::UInt8, &[n, stride], data));
+            weights.push(builder.constant(DataType::UInt8, &[n, stride], data));
             let values: Vec<f32> = noise(seed + 2, (groups * width) as usize).iter().map(|scale| scale * 0.02).collect();
-            scales.push(sketch.floats(&[groups, width], &values));
+            scales.push(builder.floats(&[groups, width], &values));
             let bias = self.biases >> part & 1 == 1;
             // Exporters pad biases, too.
-            biases.push(if bias { sketch.floats(&[n + 1], &noise(seed + 3, n as usize + 1)) } else { none });
+            biases.push(if bias { builder.floats(&[n + 1], &noise(seed + 3, n as usize + 1)) } else { none });
         }
-        let group = sketch.int(group.into());
+        let group = builder.int(group.into());
         let outputs = if self.swiglu { &self.widths[..1] } else { &self.widths };
         let outputs: Vec<ValueId> =
-            outputs.iter().map(|&n| sketch.tensor(DataType::Float32, &[rows, &[n]].concat())).collect();
-        let addend = if self.addend { sketch.input(DataType::Float32, &[rows, &[self.widths[0]]].concat()) } else { none };
-        let [swiglu, last_row] = [self.swiglu, self.last_row].map(|flag| sketch.value(Value::Bool(flag)));
+            outputs.iter().map(|&n| builder.tensor(DataType::Float32, &[rows, &[n]].concat())).collect();
+        let addend = if self.addend { builder.input(DataType::Float32, &[rows, &[self.widths[0]]].concat()) } else { none };
+        let [swiglu, last_row] = [self.swiglu, self.last_row].map(|flag| builder.value(Value::Bool(flag)));
         let [weights, scales, biases, out] =
-            [weights, scales, biases, outputs.clone()].map(|list| sketch.value(Value::ValueList(list)));
-        sketch.call(NAME, &[x, norm, eps, weights, scales, group, biases, addend, swiglu, last_row, out]);
-        outputs.into_iter().for_each(|out| sketch.output(out));
-        sketch
+            [weights, scales, biases, outputs.clone()].map(|list| builder.value(Value::ValueList(list)));
+        builder.call(NAME, &[x, norm, eps, weights, scales, group, biases, addend, swiglu, last_row, out]);
+        outputs.into_iter().for_each(|out| builder.output(out));
+        builder
     }
 
     fn inputs(&self, rows: u32) -> Vec<HostTensor> {
@@ -75,11 +78,11 @@ impl Call {
     /// Compares with the reference on every kind of device, at the bound and at these rows.
     fn check(&self, bound: u32, live: &[u32]) {
         let calls: Vec<_> = [bound].iter().chain(live).map(|&rows| self.inputs(rows)).collect();
-        for gpu in twins().into_iter().chain([serial_gpu()]) {
-            check_on(&gpu, &self.sketch(&[bound]), &calls, TOLERANCE);
+        for gpu in with_and_without_subgroups().into_iter().chain([serial_gpu()]) {
+            check_on(&gpu, &self.builder(&[bound]), &calls, TOLERANCE);
         }
-        if let Some(gpu) = matrix_gpu() {
-            check_on(&gpu, &self.sketch(&[bound]), &calls, MATRIX_TOLERANCE);
+        if let Some(gpu) = coop_matrix_gpu() {
+            check_on(&gpu, &self.builder(&[bound]), &calls, MATRIX_TOLERANCE);
         }
     }
 }
@@ -113,16 +116,19 @@ fn the_last_row_alone() {
             .check(70, &[1, 8, 9, 2, 70]);
     }
     let call = Call { addend: true, last_row: true, ..Call::new(&[8], 64) };
-    let sketch = call.sketch(&[70]);
-    let mut dry = Dry::new(&sketch).unwrap();
+    let builder = call.builder(&[70]);
+    let mut dry_run = DryRun::new(&builder).unwrap();
     // An addend with another number of rows has its own last row.
     for (x, addend) in [(70, 70), (1, 9), (20, 1)] {
-        dry.call(&[(&[x, 64], &[]), (&[addend, 8], &[])]).unwrap();
-        assert_eq!((dry.dims(sketch.graph.outputs[0]), kernels(&dry)), (vec![1, 8], vec!["fused_linear_q4gsw_gemv"]));
+        dry_run.call(&[(&[x, 64], &[]), (&[addend, 8], &[])]).unwrap();
+        assert_eq!(
+            (dry_run.dims(builder.graph.outputs[0]), kernels(&dry_run)),
+            (vec![1, 8], vec!["fused_linear_q4gsw_gemv"])
+        );
     }
-    let error = dry.call(&[(&[0, 64], &[]), (&[3, 8], &[])]).unwrap_err().to_string();
+    let error = dry_run.call(&[(&[0, 64], &[]), (&[3, 8], &[])]).unwrap_err().to_string();
     assert!(error.contains("`x` is [0, 64], expected one batch of at least one row"), "{error}");
-    assert!(refusal(&call.sketch(&[2, 3])).contains("`x` is [2, 3, 64], expected one batch of at least one row"));
+    assert!(load_error(&call.builder(&[2, 3])).contains("`x` is [2, 3, 64], expected one batch of at least one row"));
 }
 
 #[test]
@@ -169,17 +175,17 @@ fn matrices_of_every_tile() {
 
 #[test]
 fn rows_of_any_size_fit_16_bits() {
-    let (exact, Some(fast)) = (gpu(), matrix_gpu()) else { return };
+    let (exact, Some(fast)) = (gpu(), coop_matrix_gpu()) else { return };
     for (norm, scale) in [(false, 1e-20), (false, 1e9), (true, 1e12), (true, 1e-12)] {
         let call = Call { norm, ..Call::new(&[64], 64) };
-        let loaded = |gpu: &Gpu| call.sketch(&[16]).load_on(gpu, &LoadOptions::default()).unwrap();
+        let loaded = |gpu: &Gpu| call.builder(&[16]).load_on(gpu, &LoadOptions::default()).unwrap();
         let rows = f32s(&[16, 64], noise(5, 1024).iter().map(|x| x * scale).collect());
         let graphs = [loaded(&exact), loaded(&fast)];
-        let answer = |graph: &LoadedGraph| -> Vec<f32> {
+        let output = |graph: &LoadedGraph| -> Vec<f32> {
             let outputs = run(graph, &mut graph.new_state().unwrap(), std::slice::from_ref(&rows)).unwrap();
             bytemuck::pod_collect_to_vec(&outputs[0].bytes)
         };
-        let [want, got] = graphs.each_ref().map(answer);
+        let [want, got] = graphs.each_ref().map(output);
         let largest = want.iter().fold(0.0, |high: f32, x| high.max(x.abs()));
         for (got, want) in got.iter().zip(&want) {
             assert!((got - want).abs() <= MATRIX_TOLERANCE * largest, "{got}, expected {want} of {largest} × {scale}");
@@ -189,52 +195,57 @@ fn rows_of_any_size_fit_16_bits() {
 
 #[test]
 fn other_ranks_and_numbers_that_are_none() {
-    for gpu in twins().into_iter().chain([serial_gpu()]) {
+    for gpu in with_and_without_subgroups().into_iter().chain([serial_gpu()]) {
         let call = Call { norm: true, biases: 0b1, ..Call::new(&[4, 8], 64) };
         let x = |dims: &[u32]| vec![f32s(dims, noise(3, dims.iter().product::<u32>() as usize))];
-        check_on(&gpu, &call.sketch(&[]), &[x(&[64])], TOLERANCE);
-        check_on(&gpu, &call.sketch(&[2, 3, 2]), &[x(&[2, 3, 2, 64]), x(&[1, 2, 1, 64]), x(&[1, 3, 2, 64])], TOLERANCE);
+        check_on(&gpu, &call.builder(&[]), &[x(&[64])], TOLERANCE);
+        check_on(&gpu, &call.builder(&[2, 3, 2]), &[x(&[2, 3, 2, 64]), x(&[1, 2, 1, 64]), x(&[1, 3, 2, 64])], TOLERANCE);
         // A row of zeros, one with NaN, and one with an infinite and a finite value.
         let mut values = noise(4, 192);
         values[..64].fill(0.0);
         values[100] = f32::NAN;
         check_on(
             &gpu,
-            &Call { norm: true, ..Call::new(&[4], 64) }.sketch(&[3]),
+            &Call { norm: true, ..Call::new(&[4], 64) }.builder(&[3]),
             &[vec![f32s(&[3, 64], values.clone())]],
             1e-4,
         );
         values[100] = f32::INFINITY;
-        check_on(&gpu, &Call { swiglu: true, ..Call::new(&[4; 2], 64) }.sketch(&[3]), &[vec![f32s(&[3, 64], values)]], 1e-4);
+        check_on(
+            &gpu,
+            &Call { swiglu: true, ..Call::new(&[4; 2], 64) }.builder(&[3]),
+            &[vec![f32s(&[3, 64], values)]],
+            1e-4,
+        );
     }
 }
 
-fn kernels(dry: &Dry) -> Vec<&'static str> {
-    dry.recipes(0).iter().map(|&recipe| dry.planned.recipes()[0].list[recipe].variant.kernel.name).collect()
+fn kernels(dry_run: &DryRun) -> Vec<&'static str> {
+    dry_run.recipes(0).iter().map(|&recipe| dry_run.planned.recipes()[0].list[recipe].variant.kernel.name).collect()
 }
 
 #[test]
 fn few_rows_take_one_dispatch_and_many_up_to_three() {
     let swiglu = Call { norm: true, swiglu: true, ..Call::new(&[12; 2], 64) };
-    let mut dry = Dry::new(&swiglu.sketch(&[70])).unwrap();
-    assert_eq!(kernels(&dry), ["rms_norm", "fused_linear_q4gsw_gemm", "fused_linear_q4gsw_swiglu"]);
+    let mut dry_run = DryRun::new(&swiglu.builder(&[70])).unwrap();
+    assert_eq!(kernels(&dry_run), ["rms_norm", "fused_linear_q4gsw_gemm", "fused_linear_q4gsw_swiglu"]);
     for rows in [1, 3, 8] {
-        dry.call(&[(&[rows, 64], &[])]).unwrap();
+        dry_run.call(&[(&[rows, 64], &[])]).unwrap();
         assert_eq!(
-            (kernels(&dry), dry.planned.plans()[0].scratch.len()),
+            (kernels(&dry_run), dry_run.planned.plans()[0].scratch.len()),
             (vec!["fused_linear_q4gsw_gemv"], 0),
             "{rows} rows"
         );
     }
-    dry.call(&[(&[9, 64], &[])]).unwrap();
-    assert_eq!((kernels(&dry).len(), &dry.planned.plans()[0].scratch[..]), (3, &[9 * 256, 9 * 48, 9 * 48][..]));
-    dry.call(&[(&[0, 64], &[])]).unwrap();
-    assert_eq!(kernels(&dry), [""; 0]);
+    dry_run.call(&[(&[9, 64], &[])]).unwrap();
+    assert_eq!((kernels(&dry_run).len(), &dry_run.planned.plans()[0].scratch[..]), (3, &[9 * 256, 9 * 48, 9 * 48][..]));
+    dry_run.call(&[(&[0, 64], &[])]).unwrap();
+    assert_eq!(kernels(&dry_run), [""; 0]);
 
-    let plain = Dry::new(&Call::new(&[12, 8, 4], 64).sketch(&[70])).unwrap();
+    let plain = DryRun::new(&Call::new(&[12, 8, 4], 64).builder(&[70])).unwrap();
     assert_eq!(kernels(&plain), ["fused_linear_q4gsw_gemm"]);
     // If no call can have many rows, there are no recipes for them.
-    let few = Dry::new(&swiglu.sketch(&[8])).unwrap();
+    let few = DryRun::new(&swiglu.builder(&[8])).unwrap();
     assert_eq!((few.planned.recipes()[0].list.len(), &few.planned.recipes()[0].scratch[..3]), (4, &[0, 0, 0][..]));
 }
 
@@ -242,20 +253,20 @@ fn few_rows_take_one_dispatch_and_many_up_to_three() {
 fn many_rows_take_two_dispatches_where_matrices_are_multiplied() {
     let caps = Caps { subgroups: true, subgroup_size: (32, 32), cooperative_matrix: true, ..Caps::PORTABLE };
     let swiglu = Call { norm: true, swiglu: true, ..Call::new(&[12; 2], 64) };
-    let mut dry = Dry::on(&swiglu.sketch(&[70]), caps).unwrap();
-    assert_eq!(kernels(&dry), ["fused_linear_q4gsw_pack_f16", "fused_linear_q4gsw_coop_matrix"]);
-    assert_eq!(dry.planned.plans()[0].scratch, [70 * 128, 70 * 4, 0]);
-    dry.call(&[(&[8, 64], &[])]).unwrap();
-    assert_eq!(kernels(&dry), ["fused_linear_q4gsw_gemv_subgroups"]);
+    let mut dry_run = DryRun::on(&swiglu.builder(&[70]), caps).unwrap();
+    assert_eq!(kernels(&dry_run), ["fused_linear_q4gsw_pack_f16", "fused_linear_q4gsw_coop_matrix"]);
+    assert_eq!(dry_run.planned.plans()[0].scratch, [70 * 128, 70 * 4, 0]);
+    dry_run.call(&[(&[8, 64], &[])]).unwrap();
+    assert_eq!(kernels(&dry_run), ["fused_linear_q4gsw_gemv_subgroups"]);
     // k is not a multiple of the tile depth.
-    let odd = Dry::on(&Call::new(&[12], 96).sketch(&[70]), caps).unwrap();
+    let odd = DryRun::on(&Call::new(&[12], 96).builder(&[70]), caps).unwrap();
     assert_eq!(kernels(&odd), ["fused_linear_q4gsw_gemm"]);
 }
 
 #[test]
 fn constants_that_stand_alone_are_not_joined() {
     let lists =
-        |call: Call| Dry::new(&call.sketch(&[4])).unwrap().planned.recipes()[0].joined.iter().map(Vec::len).collect();
+        |call: Call| DryRun::new(&call.builder(&[4])).unwrap().planned.recipes()[0].joined.iter().map(Vec::len).collect();
     let lists: [Vec<usize>; 4] = [
         lists(Call::new(&[8], 64)),
         lists(Call { biases: 1, ..Call::new(&[8], 64) }),
@@ -266,8 +277,8 @@ fn constants_that_stand_alone_are_not_joined() {
 }
 
 #[test]
-fn what_the_kernels_cannot_read_is_refused_by_argument() {
-    let text = |call: Call| refusal(&call.sketch(&[4]));
+fn unsupported_layouts_are_rejected_by_argument() {
+    let text = |call: Call| load_error(&call.builder(&[4]));
     assert!(text(Call { group: 16, ..Call::new(&[8], 64) }).contains("`weights` has rows of 64 values in groups of 16"));
     assert!(text(Call { padding: [8, 0], ..Call::new(&[8], 64) }).contains("40 bytes a row"));
     assert!(text(Call { padding: [0, 2], ..Call::new(&[8], 64) }).contains("10 scales a group"));
@@ -281,60 +292,60 @@ fn what_the_kernels_cannot_read_is_refused_by_argument() {
     assert!(text(Call::new(&[], 64)).contains("`weights` has 0 tensors"));
 }
 
-/// A sketch with one argument of its call changed.
-fn changed(call: &Call, argument: usize, change: impl Fn(&mut Sketch) -> ValueId) -> String {
-    let mut sketch = call.sketch(&[4]);
-    let value = change(&mut sketch);
-    sketch.graph.calls[0].args[argument] = value;
-    refusal(&sketch)
+/// A graph with one argument of its call changed.
+fn changed(call: &Call, argument: usize, change: impl Fn(&mut GraphBuilder) -> ValueId) -> String {
+    let mut builder = call.builder(&[4]);
+    let value = change(&mut builder);
+    builder.graph.calls[0].args[argument] = value;
+    load_error(&builder)
 }
 
 #[test]
 fn arguments_that_do_not_go_together_are_refused() {
     let call = Call { norm: true, biases: 0b1, ..Call::new(&[8], 64) };
-    let list = |sketch: &mut Sketch, id| sketch.value(Value::ValueList(vec![id]));
-    let none = |sketch: &mut Sketch| sketch.value(Value::Null);
-    let input = |sketch: &mut Sketch, dtype, dims: &[u32]| {
-        let id = sketch.input(dtype, dims);
-        list(sketch, id)
+    let list = |builder: &mut GraphBuilder, id| builder.value(Value::ValueList(vec![id]));
+    let none = |builder: &mut GraphBuilder| builder.value(Value::Null);
+    let input = |builder: &mut GraphBuilder, dtype, dims: &[u32]| {
+        let id = builder.input(dtype, dims);
+        list(builder, id)
     };
     assert!(changed(&call, 1, none).contains("`eps` must be given with `norm`, and only then"));
-    assert!(changed(&call, 2, |sketch| sketch.float(-1.0)).contains("`eps` is -1"));
-    assert!(changed(&call, 1, |sketch| sketch.floats(&[32], &[1.0; 32])).contains("`norm` is [32], expected [64]"));
+    assert!(changed(&call, 2, |builder| builder.float(-1.0)).contains("`eps` is -1"));
+    assert!(changed(&call, 1, |builder| builder.floats(&[32], &[1.0; 32])).contains("`norm` is [32], expected [64]"));
     assert!(
-        changed(&call, 0, |sketch| sketch.input(DataType::Float32, &[4, 32])).contains("`x` is [4, 32], but the weights")
+        changed(&call, 0, |builder| builder.input(DataType::Float32, &[4, 32])).contains("`x` is [4, 32], but the weights")
     );
-    let weights = changed(&call, 3, |sketch| input(sketch, DataType::UInt8, &[8, 32]));
+    let weights = changed(&call, 3, |builder| input(builder, DataType::UInt8, &[8, 32]));
     assert!(weights.contains("`weights` has tensor") && weights.contains("expected a constant"), "{weights}");
-    assert!(changed(&call, 3, |sketch| input(sketch, DataType::Float32, &[8, 32])).contains("`weights` has elements F32"));
-    assert!(changed(&call, 4, |sketch| input(sketch, DataType::Float32, &[2, 8])).contains("`scales` has tensor"));
-    assert!(changed(&call, 6, |sketch| input(sketch, DataType::Float32, &[8])).contains("`biases` has tensor"));
-    let short = |sketch: &mut Sketch| {
-        let bias = sketch.floats(&[7], &[0.0; 7]);
-        list(sketch, bias)
+    assert!(changed(&call, 3, |builder| input(builder, DataType::Float32, &[8, 32])).contains("`weights` has elements F32"));
+    assert!(changed(&call, 4, |builder| input(builder, DataType::Float32, &[2, 8])).contains("`scales` has tensor"));
+    assert!(changed(&call, 6, |builder| input(builder, DataType::Float32, &[8])).contains("`biases` has tensor"));
+    let short = |builder: &mut GraphBuilder| {
+        let bias = builder.floats(&[7], &[0.0; 7]);
+        list(builder, bias)
     };
     assert!(changed(&call, 6, short).contains("`biases` has [7], but the output has 8 columns"));
     assert!(
-        changed(&call, 6, |sketch| sketch.value(Value::ValueList(vec![]))).contains("`biases` has 0 tensors, expected 1")
+        changed(&call, 6, |builder| builder.value(Value::ValueList(vec![]))).contains("`biases` has 0 tensors, expected 1")
     );
-    let addend = changed(&call, 7, |sketch| sketch.input(DataType::Float32, &[1, 8]));
+    let addend = changed(&call, 7, |builder| builder.input(DataType::Float32, &[1, 8]));
     assert!(addend.contains("`addend` is [1, 8], expected [4, 8]"), "{addend}");
     let two = Call::new(&[8, 4], 64);
-    let apart = changed(&two, 3, |sketch| {
-        let first = sketch.constant(DataType::UInt8, &[8, 32], noise_bytes(1, 256));
-        let second = sketch.constant(DataType::UInt8, &[4, 48], noise_bytes(1, 192));
-        sketch.value(Value::ValueList(vec![first, second]))
+    let apart = changed(&two, 3, |builder| {
+        let first = builder.constant(DataType::UInt8, &[8, 32], noise_bytes(1, 256));
+        let second = builder.constant(DataType::UInt8, &[4, 48], noise_bytes(1, 192));
+        builder.value(Value::ValueList(vec![first, second]))
     });
     assert!(apart.contains("`weights` have rows of 64 values in 32 bytes and of 64 in 48, expected alike"), "{apart}");
 }
 
 #[test]
-fn an_empty_addend_leaves_an_empty_answer() {
+fn an_empty_addend_gives_an_empty_output() {
     let call = Call { addend: true, ..Call::new(&[8], 64) };
-    let sketch = call.sketch(&[4]);
-    let out = sketch.graph.outputs[0];
-    let mut dry = Dry::new(&sketch).unwrap();
-    dry.call(&[(&[1, 64], &[]), (&[0, 8], &[])]).unwrap();
-    assert_eq!((dry.dims(out), dry.recipes(0)), (vec![0, 8], vec![]));
-    assert!(dry.call(&[(&[3, 64], &[]), (&[1, 8], &[])]).unwrap_err().to_string().contains("`addend` is [1, 8]"));
+    let builder = call.builder(&[4]);
+    let out = builder.graph.outputs[0];
+    let mut dry_run = DryRun::new(&builder).unwrap();
+    dry_run.call(&[(&[1, 64], &[]), (&[0, 8], &[])]).unwrap();
+    assert_eq!((dry_run.dims(out), dry_run.recipes(0)), (vec![0, 8], vec![]));
+    assert!(dry_run.call(&[(&[3, 64], &[]), (&[1, 8], &[])]).unwrap_err().to_string().contains("`addend` is [1, 8]"));
 }

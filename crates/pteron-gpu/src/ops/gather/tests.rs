@@ -1,7 +1,7 @@
 use crate::engine::LoadOptions;
 use crate::ir::{DataType, Value, ValueId};
 use crate::reference::{HostData, HostTensor};
-use crate::testing::{Dry, Sketch, check, dims, f32s, i32s, noise, noise_bytes, refusal, run};
+use crate::testing::{DryRun, GraphBuilder, check, dims, f32s, i32s, load_error, noise, noise_bytes, run};
 
 const TYPES: [DataType; 5] = [DataType::Float32, DataType::Int32, DataType::UInt8, DataType::Int8, DataType::Bool];
 // The recipes for words, and after the first those for bytes.
@@ -26,35 +26,41 @@ fn ids(shape: &[u32], first: i32, end: i32) -> HostTensor {
     i32s(shape, (3..).step_by(7).map(|id: i32| first + id % (end - first).max(1)).take(count).collect())
 }
 
-fn select_of(dtype: DataType, bound: &[u32], dim: i64, index: &[u32], out: &[u32]) -> (Sketch, ValueId) {
-    let mut sketch = Sketch::new();
-    let (x, dim, index) = (sketch.input(dtype, bound), sketch.int(dim), sketch.input(DataType::Int32, index));
-    let out = sketch.tensor(dtype, out);
-    sketch.call("aten.index_select.default", &[x, dim, index, out]);
-    sketch.output(out);
-    (sketch, out)
+fn select_of(dtype: DataType, bound: &[u32], dim: i64, index: &[u32], out: &[u32]) -> (GraphBuilder, ValueId) {
+    let mut builder = GraphBuilder::new();
+    let (x, dim, index) = (builder.input(dtype, bound), builder.int(dim), builder.input(DataType::Int32, index));
+    let out = builder.tensor(dtype, out);
+    builder.call("aten.index_select.default", &[x, dim, index, out]);
+    builder.output(out);
+    (builder, out)
 }
 
-fn gather_of(dtype: DataType, bound: &[u32], dim: i64, index: &[u32]) -> (Sketch, ValueId) {
-    let mut sketch = Sketch::new();
-    let (x, dim) = (sketch.input(dtype, bound), sketch.int(dim));
-    let (ids, no) = (sketch.input(DataType::Int32, index), sketch.value(Value::Bool(false)));
-    let out = sketch.tensor(dtype, index);
-    sketch.call("aten.gather.default", &[x, dim, ids, no, out]);
-    sketch.output(out);
-    (sketch, out)
+fn gather_of(dtype: DataType, bound: &[u32], dim: i64, index: &[u32]) -> (GraphBuilder, ValueId) {
+    let mut builder = GraphBuilder::new();
+    let (x, dim) = (builder.input(dtype, bound), builder.int(dim));
+    let (ids, no) = (builder.input(DataType::Int32, index), builder.value(Value::Bool(false)));
+    let out = builder.tensor(dtype, index);
+    builder.call("aten.gather.default", &[x, dim, ids, no, out]);
+    builder.output(out);
+    (builder, out)
 }
 
 /// The index at `at` of `places`, the others are None.
-fn index_of(dtype: DataType, bound: &[u32], (at, places): (usize, usize), index: &[u32], out: &[u32]) -> (Sketch, ValueId) {
-    let mut sketch = Sketch::new();
-    let (x, index, none) = (sketch.input(dtype, bound), sketch.input(DataType::Int32, index), sketch.value(Value::Null));
+fn index_of(
+    dtype: DataType,
+    bound: &[u32],
+    (at, places): (usize, usize),
+    index: &[u32],
+    out: &[u32],
+) -> (GraphBuilder, ValueId) {
+    let mut builder = GraphBuilder::new();
+    let (x, index, none) = (builder.input(dtype, bound), builder.input(DataType::Int32, index), builder.value(Value::Null));
     let list = (0..places).map(|place| if place == at { index } else { none }).collect();
-    let list = sketch.value(Value::ValueList(list));
-    let out = sketch.tensor(dtype, out);
-    sketch.call("aten.index.Tensor", &[x, list, out]);
-    sketch.output(out);
-    (sketch, out)
+    let list = builder.value(Value::ValueList(list));
+    let out = builder.tensor(dtype, out);
+    builder.call("aten.index.Tensor", &[x, list, out]);
+    builder.output(out);
+    (builder, out)
 }
 
 #[test]
@@ -69,13 +75,13 @@ fn index_select_of_any_dimension_agrees() {
             ([6, 5, 4], 1, [6, 9, 4]),
             ([6, 5, 37], 1, [6, 9, 37]),
         ] {
-            let (sketch, _) = select_of(dtype, &bound, dim, &[9], &out);
+            let (builder, _) = select_of(dtype, &bound, dim, &[9], &out);
             let axis = usize::try_from(dim).unwrap_or(2);
             let call =
                 |shape: [u32; 3], count: u32| vec![data(dtype, &shape, 1), ids(&[count], 0, shape[axis].cast_signed())];
             let small = [1, 2, bound[2]];
             check(
-                &sketch,
+                &builder,
                 &[call(bound, 9), call(bound, 1), call(small, 4), call(bound, 0), call([0, 5, 1], 0), call(bound, 9)],
                 0.0,
             );
@@ -98,11 +104,11 @@ fn gather_of_elements_agrees() {
             (&[7], 0, &[11]),
             (&[2, 3, 2, 2, 5], 3, &[1, 3, 2, 4, 5]),
         ] {
-            let (sketch, _) = gather_of(dtype, bound, dim, index);
+            let (builder, _) = gather_of(dtype, bound, dim, index);
             let axis = usize::try_from(dim).unwrap_or(bound.len() - 1);
             let call = |index: &[u32]| vec![data(dtype, bound, 1), ids(index, 0, bound[axis].cast_signed())];
             let (small, none) = (dims(index).with(0, 1).to_vec(), dims(index).with(0, 0).to_vec());
-            check(&sketch, &[call(index), call(&small), call(&none), call(index)], 0.0);
+            check(&builder, &[call(index), call(&small), call(&none), call(index)], 0.0);
         }
         for (bound, index) in [(&[][..], &[][..]), (&[], &[1]), (&[], &[3]), (&[3], &[])] {
             check(&gather_of(dtype, bound, 0, index).0, &[vec![data(dtype, bound, 1), ids(index, 0, 1)]], 0.0);
@@ -121,7 +127,7 @@ fn index_of_any_rank_and_dimension_agrees() {
             (&[2, 5, 8], (1, 3), &[3, 2], &[2, 3, 2, 8]),
             (&[2, 5, 3, 16], (1, 2), &[7], &[2, 7, 3, 16]),
         ] {
-            let (sketch, _) = index_of(dtype, bound, place, index, out);
+            let (builder, _) = index_of(dtype, bound, place, index, out);
             let limit = bound[place.0].cast_signed();
             let call = |index: &[u32], first, end| vec![data(dtype, bound, 1), ids(index, first, end)];
             let mut calls = vec![call(index, 0, limit), call(index, -limit, limit), call(index, -limit, 0)];
@@ -129,7 +135,7 @@ fn index_of_any_rank_and_dimension_agrees() {
                 let one = vec![1; index.len()];
                 calls.extend([call(&one, -1, 0), call(&dims(index).with(0, 0), 0, 1), call(index, -limit, limit)]);
             }
-            check(&sketch, &calls, 0.0);
+            check(&builder, &calls, 0.0);
         }
     }
 }
@@ -137,7 +143,7 @@ fn index_of_any_rank_and_dimension_agrees() {
 #[test]
 fn strategy_follows_the_slice_width() {
     use DataType::{Bool as B, Float32 as F};
-    let recipe = |sketch: &(Sketch, ValueId)| Dry::new(&sketch.0).unwrap().recipes(0);
+    let recipe = |builder: &(GraphBuilder, ValueId)| DryRun::new(&builder.0).unwrap().recipes(0);
     assert_eq!(recipe(&select_of(F, &[6, 5, 16], 0, &[9], &[9, 5, 16])), [ITEMS]);
     assert_eq!(recipe(&select_of(F, &[6, 5, 16], 2, &[9], &[6, 5, 9])), [LANES]);
     assert_eq!(recipe(&select_of(F, &[6, 2, 6], 0, &[9], &[9, 2, 6])), [ITEMS]);
@@ -152,29 +158,29 @@ fn strategy_follows_the_slice_width() {
 fn computed_indices_are_clamped() {
     let wild = [-6, -5, -1, 0, 4, 5, i32::MAX, i32::MIN];
     for kind in 0..3 {
-        let mut sketch = Sketch::new();
-        let (given, none) = (sketch.input(DataType::Int32, &[8]), sketch.value(Value::Null));
-        let index = sketch.tensor(DataType::Int32, &[8]);
-        sketch.call("aten.clone.default", &[given, none, index]);
+        let mut builder = GraphBuilder::new();
+        let (given, none) = (builder.input(DataType::Int32, &[8]), builder.value(Value::Null));
+        let index = builder.tensor(DataType::Int32, &[8]);
+        builder.call("aten.clone.default", &[given, none, index]);
         let width = if kind == 1 { 0 } else { 4 };
         let bound: &[u32] = if width == 0 { &[5] } else { &[5, 4] };
-        let x = sketch.input(DataType::Float32, bound);
-        let (zero, list) = (sketch.int(0), sketch.value(Value::ValueList(vec![index])));
-        let out = sketch.tensor(DataType::Float32, if width == 0 { &[8] } else { &[8, 4] });
+        let x = builder.input(DataType::Float32, bound);
+        let (zero, list) = (builder.int(0), builder.value(Value::ValueList(vec![index])));
+        let out = builder.tensor(DataType::Float32, if width == 0 { &[8] } else { &[8, 4] });
         match kind {
-            0 => sketch.call("aten.index_select.default", &[x, zero, index, out]),
-            1 => sketch.call("aten.gather.default", &[x, zero, index, zero, out]),
-            _ => sketch.call("aten.index.Tensor", &[x, list, out]),
+            0 => builder.call("aten.index_select.default", &[x, zero, index, out]),
+            1 => builder.call("aten.gather.default", &[x, zero, index, zero, out]),
+            _ => builder.call("aten.index.Tensor", &[x, list, out]),
         }
-        sketch.output(out);
-        check(&sketch, &[vec![i32s(&[8], wild.to_vec()), data(DataType::Float32, bound, 1)]], 0.0);
+        builder.output(out);
+        check(&builder, &[vec![i32s(&[8], wild.to_vec()), data(DataType::Float32, bound, 1)]], 0.0);
     }
 }
 
 #[test]
 fn input_indices_are_checked_against_the_live_shape() {
-    let refused = |sketch: &Sketch, bad: i32| {
-        let loaded = sketch.load(&LoadOptions::default()).unwrap();
+    let refused = |builder: &GraphBuilder, bad: i32| {
+        let loaded = builder.load(&LoadOptions::default()).unwrap();
         let call = |rows: u32, index| {
             run(
                 &loaded,
@@ -196,25 +202,25 @@ fn input_indices_are_checked_against_the_live_shape() {
 #[test]
 fn bad_arguments_are_rejected() {
     use DataType::Float32 as F;
-    assert!(refusal(&select_of(F, &[4, 3], 0, &[2, 2], &[2, 3]).0).contains("`index` is [2, 2], expected one dimension"));
-    assert!(refusal(&select_of(F, &[4, 3], 2, &[2], &[2, 3]).0).contains("`dim` is 2"));
-    assert!(refusal(&select_of(F, &[0, 3], 0, &[2], &[2, 3]).0).contains("`self` is [0, 3], with zero elements"));
-    assert!(refusal(&select_of(F, &[], 0, &[2], &[]).0).contains("a single number takes one index"));
-    assert!(refusal(&gather_of(F, &[4, 3], 1, &[5, 2]).0).contains("`index` is [5, 2], expected at most [4, 3] apart"));
-    assert!(refusal(&gather_of(F, &[4, 3], 1, &[5]).0).contains("`index` is [5], expected at most [4, 3]"));
-    assert!(refusal(&gather_of(F, &[4, 0], 1, &[4, 1]).0).contains("zero elements to choose from in dimension 1"));
-    assert!(refusal(&index_of(F, &[4, 3], (2, 3), &[2], &[2]).0).contains("`indices` has 3 places"));
-    assert!(refusal(&index_of(F, &[4, 3], (2, 2), &[2], &[2]).0).contains("`indices` has 0 tensors"));
-    assert!(refusal(&index_of(F, &[1; 8], (0, 1), &[1, 1], &[1; 8]).0).contains("too many dimensions"));
-    let large = refusal(&select_of(F, &[1 << 15, 1 << 14], 0, &[1 << 20], &[1, 1]).0);
+    assert!(load_error(&select_of(F, &[4, 3], 0, &[2, 2], &[2, 3]).0).contains("`index` is [2, 2], expected one dimension"));
+    assert!(load_error(&select_of(F, &[4, 3], 2, &[2], &[2, 3]).0).contains("`dim` is 2"));
+    assert!(load_error(&select_of(F, &[0, 3], 0, &[2], &[2, 3]).0).contains("`self` is [0, 3], with zero elements"));
+    assert!(load_error(&select_of(F, &[], 0, &[2], &[]).0).contains("a single number takes one index"));
+    assert!(load_error(&gather_of(F, &[4, 3], 1, &[5, 2]).0).contains("`index` is [5, 2], expected at most [4, 3] apart"));
+    assert!(load_error(&gather_of(F, &[4, 3], 1, &[5]).0).contains("`index` is [5], expected at most [4, 3]"));
+    assert!(load_error(&gather_of(F, &[4, 0], 1, &[4, 1]).0).contains("zero elements to choose from in dimension 1"));
+    assert!(load_error(&index_of(F, &[4, 3], (2, 3), &[2], &[2]).0).contains("`indices` has 3 places"));
+    assert!(load_error(&index_of(F, &[4, 3], (2, 2), &[2], &[2]).0).contains("`indices` has 0 tensors"));
+    assert!(load_error(&index_of(F, &[1; 8], (0, 1), &[1, 1], &[1; 8]).0).contains("too many dimensions"));
+    let large = load_error(&select_of(F, &[1 << 15, 1 << 14], 0, &[1 << 20], &[1, 1]).0);
     assert!(large.contains("`out` has 17179869184 elements"), "{large}");
-    let mut sketch = Sketch::new();
-    let (x, mask) = (sketch.input(F, &[4, 3]), sketch.input(DataType::Bool, &[4]));
-    let ids = sketch.input(DataType::Int32, &[2]);
-    let out = sketch.tensor(F, &[2]);
-    let (both, masked) = (sketch.value(Value::ValueList(vec![ids, ids])), sketch.value(Value::ValueList(vec![mask])));
-    sketch.call("aten.index.Tensor", &[x, both, out]);
-    assert!(refusal(&sketch).contains("`indices` has 2 tensors, only one"));
-    sketch.graph.calls[0].args[1] = masked;
-    assert!(refusal(&sketch).contains("`indices` has elements Bool, expected integers"));
+    let mut builder = GraphBuilder::new();
+    let (x, mask) = (builder.input(F, &[4, 3]), builder.input(DataType::Bool, &[4]));
+    let ids = builder.input(DataType::Int32, &[2]);
+    let out = builder.tensor(F, &[2]);
+    let (both, masked) = (builder.value(Value::ValueList(vec![ids, ids])), builder.value(Value::ValueList(vec![mask])));
+    builder.call("aten.index.Tensor", &[x, both, out]);
+    assert!(load_error(&builder).contains("`indices` has 2 tensors, only one"));
+    builder.graph.calls[0].args[1] = masked;
+    assert!(load_error(&builder).contains("`indices` has elements Bool, expected integers"));
 }

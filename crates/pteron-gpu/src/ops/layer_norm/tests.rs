@@ -1,6 +1,6 @@
 use crate::ir::{DataType, Value};
 use crate::reference::HostTensor;
-use crate::testing::{Dry, Sketch, check, f32s, noise, refusal};
+use crate::testing::{DryRun, GraphBuilder, check, f32s, load_error, noise};
 
 struct Case<'a> {
     bound: &'a [u32],
@@ -10,28 +10,28 @@ struct Case<'a> {
     eps: f64,
 }
 
-fn sketch(case: &Case<'_>) -> Sketch {
-    let mut sketch = Sketch::new();
+fn builder(case: &Case<'_>) -> GraphBuilder {
+    let mut builder = GraphBuilder::new();
     let float = DataType::Float32;
-    let x = sketch.input(float, case.bound);
-    let sizes = sketch.value(Value::IntList(case.normalized.iter().map(|&size| size.into()).collect()));
+    let x = builder.input(float, case.bound);
+    let sizes = builder.value(Value::IntList(case.normalized.iter().map(|&size| size.into()).collect()));
     let count = case.normalized.iter().product::<u32>() as usize;
     let mut parameter = |given: bool, seed| {
-        if given { sketch.floats(case.normalized, &noise(seed, count)) } else { sketch.value(Value::Null) }
+        if given { builder.floats(case.normalized, &noise(seed, count)) } else { builder.value(Value::Null) }
     };
     let (weight, bias) = (parameter(case.weight, 5), parameter(case.bias, 6));
-    let eps = sketch.float(case.eps);
+    let eps = builder.float(case.eps);
     let kept = case.bound.len().saturating_sub(case.normalized.len());
     let moments: Vec<u32> = case.bound.iter().enumerate().map(|(axis, &size)| if axis < kept { size } else { 1 }).collect();
-    let outputs = [case.bound, &moments, &moments].map(|dims| sketch.tensor(float, dims));
-    let list = sketch.value(Value::ValueList(outputs.to_vec()));
-    sketch.call("aten.native_layer_norm.default", &[x, sizes, weight, bias, eps, list]);
-    outputs.into_iter().for_each(|output| sketch.output(output));
-    sketch
+    let outputs = [case.bound, &moments, &moments].map(|dims| builder.tensor(float, dims));
+    let list = builder.value(Value::ValueList(outputs.to_vec()));
+    builder.call("aten.native_layer_norm.default", &[x, sizes, weight, bias, eps, list]);
+    outputs.into_iter().for_each(|output| builder.output(output));
+    builder
 }
 
-fn rows(bound: &[u32], normalized: &[u32]) -> Sketch {
-    sketch(&Case { bound, normalized, weight: true, bias: true, eps: 1e-5 })
+fn rows(bound: &[u32], normalized: &[u32]) -> GraphBuilder {
+    builder(&Case { bound, normalized, weight: true, bias: true, eps: 1e-5 })
 }
 
 fn noisy(shape: &[u32]) -> Vec<HostTensor> {
@@ -52,7 +52,7 @@ fn optional_weight_and_bias_agree() {
     for (weight, bias) in [(false, false), (true, false), (false, true), (true, true)] {
         for width in [12, 13] {
             let case = Case { bound: &[5, width], normalized: &[width], weight, bias, eps: 1e-5 };
-            check(&sketch(&case), &[noisy(&[5, width]), noisy(&[2, width])], 2e-5);
+            check(&builder(&case), &[noisy(&[5, width]), noisy(&[2, width])], 2e-5);
         }
     }
 }
@@ -70,12 +70,12 @@ fn split_rows_agree() {
     for (bound, normalized) in
         [(&[3, 40_000][..], &[40_000][..]), (&[2, 33_001], &[33_001]), (&[5, 60, 80, 8], &[60, 80, 8])]
     {
-        let sketch = rows(bound, normalized);
+        let builder = rows(bound, normalized);
         let wide = usize::from(bound != [2, 33_001]);
-        assert_eq!(Dry::new(&sketch).unwrap().recipes(0), [2 + wide, 4 + wide], "{bound:?}");
+        assert_eq!(DryRun::new(&builder).unwrap().recipes(0), [2 + wide, 4 + wide], "{bound:?}");
         let mut few = bound.to_vec();
         few[0] = 1;
-        check(&sketch, &[noisy(bound), noisy(&few)], 2e-5);
+        check(&builder, &[noisy(bound), noisy(&few)], 2e-5);
     }
 }
 
@@ -85,43 +85,43 @@ fn a_large_mean_leaves_the_variance_accurate() {
         let case = Case { bound: &[count, width], normalized: &[width], weight: false, bias: false, eps: 0.0 };
         // Integers around 100,000 and their differences are exact.
         let values = noise(3, (count * width) as usize).into_iter().map(|x| 100_000.0 + (x * 8.0).round()).collect();
-        check(&sketch(&case), &[vec![f32s(&[count, width], values)]], 2e-3);
+        check(&builder(&case), &[vec![f32s(&[count, width], values)]], 2e-3);
     }
 }
 
 #[test]
 fn constant_rows_and_rows_with_nan_agree() {
-    let sketch = rows(&[4, 8], &[8]);
+    let builder = rows(&[4, 8], &[8]);
     let mut values = [vec![0.1; 8], vec![-3.0e5; 8], noise(3, 16)].concat();
-    check(&sketch, &[vec![f32s(&[4, 8], values.clone())]], 1e-5);
+    check(&builder, &[vec![f32s(&[4, 8], values.clone())]], 1e-5);
     values[20] = f32::NAN;
-    check(&sketch, &[vec![f32s(&[4, 8], values)]], 1e-5);
+    check(&builder, &[vec![f32s(&[4, 8], values)]], 1e-5);
 }
 
 #[test]
 fn empty_rows_have_mean_0_and_rstd_nan() {
     let case = Case { bound: &[3, 0], normalized: &[0], weight: false, bias: false, eps: 1e-5 };
-    check(&sketch(&case), &[noisy(&[3, 0]), noisy(&[0, 0]), noisy(&[1, 0])], 0.0);
+    check(&builder(&case), &[noisy(&[3, 0]), noisy(&[0, 0]), noisy(&[1, 0])], 0.0);
 }
 
 #[test]
 fn bad_arguments_are_rejected() {
-    let of = |case: Case<'_>| refusal(&sketch(&case));
+    let of = |case: Case<'_>| load_error(&builder(&case));
     let case = |bound, normalized| Case { bound, normalized, weight: false, bias: false, eps: 1e-5 };
     assert!(of(case(&[4, 8], &[4])).contains("`normalized_shape` is [4], but `input` is [4, 8]"));
     assert!(of(case(&[8], &[4, 8])).contains("`normalized_shape` has 2 dimensions, `input` has 1"));
     assert!(of(case(&[4, 8], &[])).contains("`normalized_shape` has 0 dimensions"));
     assert!(of(Case { eps: -1.0, ..case(&[4, 8], &[8]) }).contains("`eps` is -1"));
     assert!(of(Case { eps: f64::NAN, ..case(&[4, 8], &[8]) }).contains("`eps` is NaN"));
-    let mut sketch = Sketch::new();
+    let mut builder = GraphBuilder::new();
     let float = DataType::Float32;
-    let (x, sizes) = (sketch.input(float, &[4, 8]), sketch.value(Value::IntList(vec![8])));
-    let (weight, none, eps) = (sketch.floats(&[4], &[1.0; 4]), sketch.value(Value::Null), sketch.float(1e-5));
-    let outputs = [&[4, 8][..], &[4, 1], &[4, 1]].map(|dims| sketch.tensor(float, dims));
-    let list = sketch.value(Value::ValueList(outputs.to_vec()));
-    sketch.call("aten.native_layer_norm.default", &[x, sizes, none, weight, eps, list]);
-    assert!(refusal(&sketch).contains("`bias` is [4], expected [8]"));
-    let mut dry = Dry::new(&rows(&[4, 8], &[8])).unwrap();
-    let error = dry.call(&[(&[4, 7], &[])]).unwrap_err().to_string();
+    let (x, sizes) = (builder.input(float, &[4, 8]), builder.value(Value::IntList(vec![8])));
+    let (weight, none, eps) = (builder.floats(&[4], &[1.0; 4]), builder.value(Value::Null), builder.float(1e-5));
+    let outputs = [&[4, 8][..], &[4, 1], &[4, 1]].map(|dims| builder.tensor(float, dims));
+    let list = builder.value(Value::ValueList(outputs.to_vec()));
+    builder.call("aten.native_layer_norm.default", &[x, sizes, none, weight, eps, list]);
+    assert!(load_error(&builder).contains("`bias` is [4], expected [8]"));
+    let mut dry_run = DryRun::new(&rows(&[4, 8], &[8])).unwrap();
+    let error = dry_run.call(&[(&[4, 7], &[])]).unwrap_err().to_string();
     assert!(error.contains("`normalized_shape` is [8], but `input` is [4, 7]"), "{error}");
 }

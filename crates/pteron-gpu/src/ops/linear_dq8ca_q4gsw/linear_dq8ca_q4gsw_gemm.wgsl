@@ -1,5 +1,5 @@
-// Rows rounded to 8 bits times rows of 4-bit weights, many rows: a workgroup computes a square tile of the output, a thread
-// 4×4 of it. Rounded values and weights become floats on the way into workgroup memory, where the values are whole.
+// 8-bit quantised rows times rows of 4-bit weights, many rows: a workgroup computes a square tile of the output, a thread
+// 4×4 of it. Quantised values and weights become floats on the way into workgroup memory, where the values are whole.
 
 //#include grid
 //#include matmul_params

@@ -1,4 +1,4 @@
-// Rows rounded to 8 bits times rows of 4-bit weights of any layout, few rows: a workgroup computes up to eight rows of four
+// 8-bit quantised rows times rows of 4-bit weights of any layout, few rows: a workgroup computes up to eight rows of four
 // outputs, its threads sharing k, four at a time.
 
 //#include grid

@@ -1,4 +1,4 @@
-// Rows rounded to 8 bits times rows of 4-bit weights in whole vectors, few rows: a workgroup computes up to eight rows of
+// 8-bit quantised rows times rows of 4-bit weights in whole vectors, few rows: a workgroup computes up to eight rows of
 // four outputs, its threads sharing k, 32 at a time.
 
 //#include grid

@@ -1,6 +1,6 @@
 use crate::ir::{DataType, Value, ValueId};
 use crate::reference::{HostData, HostTensor};
-use crate::testing::{Dry, Sketch, check, dims, f32s, noise, noise_bytes, refusal};
+use crate::testing::{DryRun, GraphBuilder, check, dims, f32s, load_error, noise, noise_bytes};
 
 const TOLERANCE: f32 = 1e-4;
 
@@ -14,12 +14,12 @@ struct Weights {
 }
 
 impl Weights {
-    fn sketch(&self, m: u32) -> (Sketch, ValueId) {
+    fn builder(&self, m: u32) -> (GraphBuilder, ValueId) {
         let Self { n, k, group, padding: [bytes, columns], bias } = *self;
-        let mut sketch = Sketch::new();
-        let x = sketch.input(DataType::Float32, &[1, m, k]);
-        let scale = sketch.input(DataType::Float32, &[1, m]);
-        let zero_point = sketch.input(DataType::Int8, &[1, m]);
+        let mut builder = GraphBuilder::new();
+        let x = builder.input(DataType::Float32, &[1, m, k]);
+        let scale = builder.input(DataType::Float32, &[1, m]);
+        let zero_point = builder.input(DataType::Int8, &[1, m]);
         let (groups, width, stride) = (k / group, n + columns, k.div_ceil(2) + bytes);
         let weight = noise_bytes(1, (n * stride) as usize);
         let mut sums = vec![0i32; (groups * width) as usize];
@@ -30,16 +30,16 @@ impl Weights {
                 sums[(column / group * width + row) as usize] += i32::from(value) - 8;
             }
         }
-        let weight = sketch.constant(DataType::UInt8, &[n, stride], weight);
-        let sums = sketch.constant(DataType::Int32, &[groups, width], bytemuck::cast_slice(&sums).to_vec());
+        let weight = builder.constant(DataType::UInt8, &[n, stride], weight);
+        let sums = builder.constant(DataType::Int32, &[groups, width], bytemuck::cast_slice(&sums).to_vec());
         let scales: Vec<f32> = noise(2, (groups * width) as usize).iter().map(|scale| scale * 0.1).collect();
-        let scales = sketch.floats(&[groups, width], &scales);
-        let bias = if bias { sketch.floats(&[width], &noise(3, width as usize)) } else { sketch.value(Value::Null) };
-        let group = sketch.int(group.into());
-        let out = sketch.tensor(DataType::Float32, &[1, m, n]);
-        sketch.call("et_vk.linear_dq8ca_q4gsw.default", &[x, scale, zero_point, weight, sums, scales, group, bias, out]);
-        sketch.output(out);
-        (sketch, out)
+        let scales = builder.floats(&[groups, width], &scales);
+        let bias = if bias { builder.floats(&[width], &noise(3, width as usize)) } else { builder.value(Value::Null) };
+        let group = builder.int(group.into());
+        let out = builder.tensor(DataType::Float32, &[1, m, n]);
+        builder.call("et_vk.linear_dq8ca_q4gsw.default", &[x, scale, zero_point, weight, sums, scales, group, bias, out]);
+        builder.output(out);
+        (builder, out)
     }
 
     /// Activations away from rounding ties, some out of range, with any zero point.
@@ -56,7 +56,7 @@ impl Weights {
     fn check(&self, calls: &[u32]) {
         let bound = calls.iter().max().copied().unwrap();
         let calls: Vec<_> = calls.iter().map(|&m| self.call(m)).collect();
-        check(&self.sketch(bound).0, &calls, TOLERANCE);
+        check(&self.builder(bound).0, &calls, TOLERANCE);
     }
 }
 
@@ -66,25 +66,25 @@ fn plain(n: u32, k: u32, group: u32) -> Weights {
 
 #[test]
 fn layout_chooses_the_gemv_and_rows_the_recipe() {
-    let (sketch, out) = plain(512, 64, 32).sketch(600);
-    let mut dry = Dry::new(&sketch).unwrap();
-    assert_eq!(dry.planned.recipes()[0].list[0].variant.kernel.name, "linear_dq8ca_q4gsw_gemv_wide");
+    let (builder, out) = plain(512, 64, 32).builder(600);
+    let mut dry_run = DryRun::new(&builder).unwrap();
+    assert_eq!(dry_run.planned.recipes()[0].list[0].variant.kernel.name, "linear_dq8ca_q4gsw_gemv_wide");
     for (m, recipe) in [(1, 0), (3, 2), (8, 3), (9, 5), (600, 5)] {
-        dry.call(&[(&[1, m, 64], &[]), (&[1, m], &[]), (&[1, m], &[])]).unwrap();
-        assert_eq!((dry.recipes(0), dry.dims(out)), (vec![recipe], vec![1, m, 512]));
+        dry_run.call(&[(&[1, m, 64], &[]), (&[1, m], &[]), (&[1, m], &[])]).unwrap();
+        assert_eq!((dry_run.recipes(0), dry_run.dims(out)), (vec![recipe], vec![1, m, 512]));
     }
-    let error = dry.call(&[(&[1, 5, 64], &[]), (&[1, 4], &[]), (&[1, 5], &[])]).unwrap_err().to_string();
+    let error = dry_run.call(&[(&[1, 5, 64], &[]), (&[1, 4], &[]), (&[1, 5], &[])]).unwrap_err().to_string();
     assert!(error.contains("`input_scales` is [1, 4], expected one for each of the input's 5 rows"), "{error}");
-    let error = dry.call(&[(&[1, 5, 64], &[]), (&[1, 5], &[]), (&[1, 6], &[])]).unwrap_err().to_string();
+    let error = dry_run.call(&[(&[1, 5, 64], &[]), (&[1, 5], &[]), (&[1, 6], &[])]).unwrap_err().to_string();
     assert!(error.contains("`input_zp` is [1, 6]"), "{error}");
 }
 
 #[test]
 fn sums_of_another_shape_are_refused() {
-    let (mut sketch, _) = plain(6, 64, 32).sketch(4);
-    let sums = sketch.constant(DataType::Int32, &[1, 6], vec![0; 24]);
-    sketch.graph.calls[0].args[4] = sums;
-    assert!(refusal(&sketch).contains("`weight_sums` is [1, 6], expected a sum for each of 6 rows in each of 2 groups"));
+    let (mut builder, _) = plain(6, 64, 32).builder(4);
+    let sums = builder.constant(DataType::Int32, &[1, 6], vec![0; 24]);
+    builder.graph.calls[0].args[4] = sums;
+    assert!(load_error(&builder).contains("`weight_sums` is [1, 6], expected a sum for each of 6 rows in each of 2 groups"));
 }
 
 #[test]

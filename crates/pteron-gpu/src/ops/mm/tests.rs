@@ -1,35 +1,35 @@
 use super::*;
 use crate::ir::{DataType, Value, ValueId};
 use crate::reference::HostTensor;
-use crate::testing::{Dry, Sketch, check, f32s, noise, refusal};
+use crate::testing::{DryRun, GraphBuilder, check, f32s, load_error, noise};
 
 const TOLERANCE: f32 = 1e-4;
 
 /// A product of two inputs, or of an input and a constant.
-fn product(a: &[u32], b: &[u32], constant: bool) -> (Sketch, ValueId) {
-    let mut sketch = Sketch::new();
-    let x = sketch.input(DataType::Float32, a);
+fn product(a: &[u32], b: &[u32], constant: bool) -> (GraphBuilder, ValueId) {
+    let mut builder = GraphBuilder::new();
+    let x = builder.input(DataType::Float32, a);
     let y = if constant {
-        sketch.floats(b, &noise(4, b.iter().product::<u32>() as usize))
+        builder.floats(b, &noise(4, b.iter().product::<u32>() as usize))
     } else {
-        sketch.input(DataType::Float32, b)
+        builder.input(DataType::Float32, b)
     };
     let mut out = a.to_vec();
     out[a.len() - 1] = b[b.len() - 1];
-    let out = sketch.tensor(DataType::Float32, &out);
-    sketch.call(if a.len() == 2 { MM } else { BMM }, &[x, y, out]);
-    sketch.output(out);
-    (sketch, out)
+    let out = builder.tensor(DataType::Float32, &out);
+    builder.call(if a.len() == 2 { MM } else { BMM }, &[x, y, out]);
+    builder.output(out);
+    (builder, out)
 }
 
-fn addition(addend: &[u32], [m, n, k]: [u32; 3], beta: Value, alpha: Value) -> Sketch {
-    let mut sketch = Sketch::new();
-    let inputs = [addend, &[m, k], &[k, n]].map(|dims| sketch.input(DataType::Float32, dims));
-    let (beta, alpha) = (sketch.value(beta), sketch.value(alpha));
-    let out = sketch.tensor(DataType::Float32, &[m, n]);
-    sketch.call(ADDMM, &[inputs[0], inputs[1], inputs[2], beta, alpha, out]);
-    sketch.output(out);
-    sketch
+fn addition(addend: &[u32], [m, n, k]: [u32; 3], beta: Value, alpha: Value) -> GraphBuilder {
+    let mut builder = GraphBuilder::new();
+    let inputs = [addend, &[m, k], &[k, n]].map(|dims| builder.input(DataType::Float32, dims));
+    let (beta, alpha) = (builder.value(beta), builder.value(alpha));
+    let out = builder.tensor(DataType::Float32, &[m, n]);
+    builder.call(ADDMM, &[inputs[0], inputs[1], inputs[2], beta, alpha, out]);
+    builder.output(out);
+    builder
 }
 
 fn random(shape: &[u32]) -> HostTensor {
@@ -44,7 +44,7 @@ fn calls(sizes: &[[u32; 3]]) -> Vec<Vec<HostTensor>> {
 
 #[test]
 fn any_live_sizes_in_any_order() {
-    let (sketch, _) = product(&[70, 132], &[132, 72], false);
+    let (builder, _) = product(&[70, 132], &[132, 72], false);
     let sizes = [
         [70, 72, 132],
         [1, 72, 132],
@@ -64,7 +64,7 @@ fn any_live_sizes_in_any_order() {
         [2, 72, 1],
         [1, 1, 1],
     ];
-    check(&sketch, &calls(&sizes), TOLERANCE);
+    check(&builder, &calls(&sizes), TOLERANCE);
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn many_workgroups_of_each_kernel() {
 
 #[test]
 fn batches_each_have_their_own() {
-    let (sketch, _) = product(&[5, 140, 36], &[5, 36, 400], false);
+    let (builder, _) = product(&[5, 140, 36], &[5, 36, 400], false);
     let call = |&[b, m, n, k]: &[u32; 4]| vec![random(&[b, m, k]), random(&[b, k, n])];
     let sizes = [
         [5, 140, 400, 36],
@@ -108,7 +108,7 @@ fn batches_each_have_their_own() {
         [4, 9, 10, 0],
         [5, 2, 3, 4],
     ];
-    check(&sketch, &sizes.iter().map(call).collect::<Vec<_>>(), TOLERANCE);
+    check(&builder, &sizes.iter().map(call).collect::<Vec<_>>(), TOLERANCE);
     let (constant, _) = product(&[5, 40, 36], &[5, 36, 44], true);
     check(&constant, &[40, 1, 12].map(|m| vec![random(&[5, m, 36])]), TOLERANCE);
 }
@@ -117,8 +117,8 @@ fn batches_each_have_their_own() {
 fn an_addend_of_any_dims_that_broadcast() {
     for (m, n, k) in [(20, 12, 8), (3, 12, 7), (20, 3, 9), (4, 5, 0), (300, 300, 9)] {
         for addend in [vec![n], vec![m, n], vec![1, n], vec![m, 1], vec![1, 1], vec![1], vec![]] {
-            let sketch = addition(&addend, [m, n, k], Value::Double(1.5), Value::Int(-2));
-            check(&sketch, &[vec![random(&addend), random(&[m, k]), random(&[k, n])]], TOLERANCE);
+            let builder = addition(&addend, [m, n, k], Value::Double(1.5), Value::Int(-2));
+            check(&builder, &[vec![random(&addend), random(&[m, k]), random(&[k, n])]], TOLERANCE);
         }
     }
     let live = addition(&[70, 40], [70, 40, 20], Value::Int(1), Value::Int(1));
@@ -127,7 +127,7 @@ fn an_addend_of_any_dims_that_broadcast() {
 }
 
 #[test]
-fn zeros_of_alpha_and_beta_leave_no_trace_of_what_is_no_number() {
+fn zero_alpha_or_beta_ignores_nan() {
     let broken = |shape: &[u32]| f32s(shape, vec![f32::NAN; shape.iter().product::<u32>() as usize]);
     for m in [2, 40] {
         let none = addition(&[5], [m, 5, 6], Value::Int(0), Value::Double(1.0));
@@ -138,7 +138,7 @@ fn zeros_of_alpha_and_beta_leave_no_trace_of_what_is_no_number() {
 }
 
 #[test]
-fn what_is_no_number_stays_in_its_row_and_column() {
+fn nan_and_infinity_stay_in_their_row_and_column() {
     // Sizes with partial last vectors and tiles.
     for [m, n, k] in [[3, 9, 13], [37, 9, 13], [37, 2, 13], [3, 12, 12], [300, 301, 33], [520, 520, 36]] {
         let mut call = calls(&[[m, n, k]]).remove(0);
@@ -154,12 +154,12 @@ fn what_is_no_number_stays_in_its_row_and_column() {
 
 #[test]
 fn live_sizes_choose_the_recipe() {
-    let (sketch, out) = product(&[600, 512], &[512, 1024], false);
-    let mut dry = Dry::new(&sketch).unwrap();
+    let (builder, out) = product(&[600, 512], &[512, 1024], false);
+    let mut dry_run = DryRun::new(&builder).unwrap();
     let mut recipe = |m: u32, n: u32, k: u32| {
-        dry.call(&[(&[m, k], &[]), (&[k, n], &[])]).unwrap();
-        assert_eq!(dry.dims(out), [m, n]);
-        dry.recipes(0)
+        dry_run.call(&[(&[m, k], &[]), (&[k, n], &[])]).unwrap();
+        assert_eq!(dry_run.dims(out), [m, n]);
+        dry_run.recipes(0)
     };
     // Four GEMVs and a GEMM for each of three layouts, then four GEMVs for each of three with few columns.
     for (m, n, k, expected) in [
@@ -183,23 +183,23 @@ fn live_sizes_choose_the_recipe() {
     assert_eq!(recipe(600, 1024, 0).len(), 1);
     // If the file fixes the second matrix, there are only its recipes.
     for (n, count) in [(64, 5), (8, 9)] {
-        let (sketch, _) = product(&[600, 512], &[512, n], true);
-        assert_eq!(Dry::new(&sketch).unwrap().planned.recipes()[0].list.len(), count);
+        let (builder, _) = product(&[600, 512], &[512, n], true);
+        assert_eq!(DryRun::new(&builder).unwrap().planned.recipes()[0].list.len(), count);
     }
 }
 
 #[test]
 fn bad_arguments_are_rejected() {
-    let (sketch, out) = product(&[20, 12], &[12, 30], false);
-    let mut dry = Dry::new(&sketch).unwrap();
-    let error = dry.call(&[(&[20, 11], &[]), (&[12, 30], &[])]).unwrap_err().to_string();
+    let (builder, out) = product(&[20, 12], &[12, 30], false);
+    let mut dry_run = DryRun::new(&builder).unwrap();
+    let error = dry_run.call(&[(&[20, 11], &[]), (&[12, 30], &[])]).unwrap_err().to_string();
     assert!(error.contains("`mat2` is [12, 30], which cannot be multiplied with [20, 11]"), "{error}");
-    assert_eq!(dry.dims(out), [20, 30], "an error changes nothing");
-    assert!(refusal(&product(&[2, 4, 5], &[3, 5, 6], false).0).contains("`mat2` is [3, 5, 6], which cannot be"));
-    assert!(refusal(&product(&[2, 4, 5], &[5, 6], false).0).contains("`mat2` is [5, 6], expected 3 dimensions"));
+    assert_eq!(dry_run.dims(out), [20, 30], "an error changes nothing");
+    assert!(load_error(&product(&[2, 4, 5], &[3, 5, 6], false).0).contains("`mat2` is [3, 5, 6], which cannot be"));
+    assert!(load_error(&product(&[2, 4, 5], &[5, 6], false).0).contains("`mat2` is [5, 6], expected 3 dimensions"));
     let number = Value::Int(1);
-    let error = refusal(&addition(&[4], [2, 3, 5], number.clone(), number.clone()));
+    let error = load_error(&addition(&[4], [2, 3, 5], number.clone(), number.clone()));
     assert!(error.contains("`self` is [4], which cannot be broadcast to the product's [2, 3]"), "{error}");
-    assert!(refusal(&addition(&[1, 2, 3], [2, 3, 5], number.clone(), number.clone())).contains("`self` is [1, 2, 3]"));
-    assert!(refusal(&addition(&[3], [2, 3, 5], Value::Null, number)).contains("`beta` is"));
+    assert!(load_error(&addition(&[1, 2, 3], [2, 3, 5], number.clone(), number.clone())).contains("`self` is [1, 2, 3]"));
+    assert!(load_error(&addition(&[3], [2, 3, 5], Value::Null, number)).contains("`beta` is"));
 }

@@ -1,37 +1,37 @@
 use crate::ir::{DataType, Value};
-use crate::testing::{Sketch, bools, check, f32s, i32s, noise, refusal};
+use crate::testing::{GraphBuilder, bools, check, f32s, i32s, load_error, noise};
 
-fn sketch(dtype: DataType, bound: &[u32], pad: &[i64], value: f64, out: &[u32]) -> Sketch {
-    let mut sketch = Sketch::new();
-    let x = sketch.input(dtype, bound);
-    let (pad, value) = (sketch.value(Value::IntList(pad.to_vec())), sketch.float(value));
-    let to = sketch.tensor(dtype, out);
-    sketch.call("aten.constant_pad_nd.default", &[x, pad, value, to]);
-    sketch.output(to);
-    sketch
+fn builder(dtype: DataType, bound: &[u32], pad: &[i64], value: f64, out: &[u32]) -> GraphBuilder {
+    let mut builder = GraphBuilder::new();
+    let x = builder.input(dtype, bound);
+    let (pad, value) = (builder.value(Value::IntList(pad.to_vec())), builder.float(value));
+    let to = builder.tensor(dtype, out);
+    builder.call("aten.constant_pad_nd.default", &[x, pad, value, to]);
+    builder.output(to);
+    builder
 }
 
 #[test]
 fn positive_and_negative_padding_agrees_at_live_shapes() {
     let calls = || [6, 1, 4, 0].map(|rows: u32| vec![f32s(&[rows, 5], noise(1, (rows * 5) as usize))]);
-    check(&sketch(DataType::Float32, &[6, 5], &[1, 2], 0.5, &[6, 8]), &calls(), 0.0);
-    check(&sketch(DataType::Float32, &[6, 5], &[0, 0, 3, 1], f64::NEG_INFINITY, &[10, 5]), &calls(), 0.0);
-    check(&sketch(DataType::Float32, &[6, 5], &[-1, -2, 1, 0], 7.0, &[7, 2]), &calls(), 0.0);
-    check(&sketch(DataType::Float32, &[], &[], 7.0, &[]), &[vec![f32s(&[], vec![3.0])]], 0.0);
+    check(&builder(DataType::Float32, &[6, 5], &[1, 2], 0.5, &[6, 8]), &calls(), 0.0);
+    check(&builder(DataType::Float32, &[6, 5], &[0, 0, 3, 1], f64::NEG_INFINITY, &[10, 5]), &calls(), 0.0);
+    check(&builder(DataType::Float32, &[6, 5], &[-1, -2, 1, 0], 7.0, &[7, 2]), &calls(), 0.0);
+    check(&builder(DataType::Float32, &[], &[], 7.0, &[]), &[vec![f32s(&[], vec![3.0])]], 0.0);
 }
 
 #[test]
 fn integers_and_bytes_agree() {
-    check(&sketch(DataType::Int32, &[3], &[2, 1], 9.0, &[6]), &[vec![i32s(&[3], vec![1, -2, 3])]], 0.0);
+    check(&builder(DataType::Int32, &[3], &[2, 1], 9.0, &[6]), &[vec![i32s(&[3], vec![1, -2, 3])]], 0.0);
     for (pad, width) in [([1, 1], 7), ([3, 0], 8), ([-2, 5], 8)] {
-        check(&sketch(DataType::Bool, &[3, 5], &pad, 1.0, &[3, width]), &[vec![bools(&[3, 5], 1)]], 0.0);
+        check(&builder(DataType::Bool, &[3, 5], &pad, 1.0, &[3, width]), &[vec![bools(&[3, 5], 1)]], 0.0);
     }
 }
 
 #[test]
 fn bad_arguments_are_rejected() {
-    let text = refusal(&sketch(DataType::Float32, &[3], &[-2, -2], 0.0, &[3]));
+    let text = load_error(&builder(DataType::Float32, &[3], &[-2, -2], 0.0, &[3]));
     assert!(text.contains("`pad` makes [-1] of [3], which no tensor can have"), "{text}");
-    let text = refusal(&sketch(DataType::Float32, &[3], &[1, 1, 1, 1], 0.0, &[3]));
+    let text = load_error(&builder(DataType::Float32, &[3], &[1, 1, 1, 1], 0.0, &[3]));
     assert!(text.contains("`pad` has 4 numbers, allowed are two for each of 1 dimensions"), "{text}");
 }

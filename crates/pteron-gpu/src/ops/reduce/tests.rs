@@ -1,7 +1,7 @@
 use crate::engine::{LoadOptions, TensorData};
 use crate::ir::{DataType, Value, ValueId};
 use crate::reference::{HostData, HostTensor};
-use crate::testing::{Dry, Sketch, check, dims, f32s, i32s, noise, noise_bytes, refusal, run};
+use crate::testing::{DryRun, GraphBuilder, check, dims, f32s, i32s, load_error, noise, noise_bytes, run};
 
 const FLOAT: DataType = DataType::Float32;
 const SUM: &str = "aten.sum.dim_IntList";
@@ -22,9 +22,9 @@ fn dim(name: &str, axes: &[i64]) -> Value {
     }
 }
 
-fn with(name: &str, dtype: DataType, bound: &[u32], dim: Value, keepdim: bool) -> (Sketch, ValueId) {
-    let mut sketch = Sketch::new();
-    let x = sketch.input(dtype, bound);
+fn with(name: &str, dtype: DataType, bound: &[u32], dim: Value, keepdim: bool) -> (GraphBuilder, ValueId) {
+    let mut builder = GraphBuilder::new();
+    let x = builder.input(dtype, bound);
     let axes = match &dim {
         Value::Int(axis) => vec![*axis],
         Value::IntList(axes) => axes.clone(),
@@ -37,19 +37,19 @@ fn with(name: &str, dtype: DataType, bound: &[u32], dim: Value, keepdim: bool) -
     };
     let sizes = bound.iter().enumerate().filter(|(axis, _)| keepdim || !reduced(*axis));
     let out: Vec<u32> = sizes.map(|(axis, &size)| if reduced(axis) { 1 } else { size }).collect();
-    let (dim, keepdim) = (sketch.value(dim), sketch.value(Value::Bool(keepdim)));
-    let out = sketch.tensor(if OF_ONE.contains(&name) { DataType::Int32 } else { dtype }, &out);
+    let (dim, keepdim) = (builder.value(dim), builder.value(Value::Bool(keepdim)));
+    let out = builder.tensor(if OF_ONE.contains(&name) { DataType::Int32 } else { dtype }, &out);
     if [SUM, MEAN].contains(&name) {
-        let none = sketch.value(Value::Null);
-        sketch.call(name, &[x, dim, keepdim, none, out]);
+        let none = builder.value(Value::Null);
+        builder.call(name, &[x, dim, keepdim, none, out]);
     } else {
-        sketch.call(name, &[x, dim, keepdim, out]);
+        builder.call(name, &[x, dim, keepdim, out]);
     }
-    sketch.output(out);
-    (sketch, out)
+    builder.output(out);
+    (builder, out)
 }
 
-fn floats(name: &str, bound: &[u32], axes: &[i64], keepdim: bool) -> Sketch {
+fn floats(name: &str, bound: &[u32], axes: &[i64], keepdim: bool) -> GraphBuilder {
     with(name, FLOAT, bound, dim(name, axes), keepdim).0
 }
 
@@ -78,9 +78,9 @@ fn all(names: [&'static str; 4]) -> impl Iterator<Item = &'static str> {
 fn contiguous_rows_of_any_width_agree() {
     for width in [1, 3, 4, 32, 63, 130, 256, 257, 1023, 1028, 4100] {
         for name in all(OF_LISTS) {
-            let sketch = floats(name, &[9, width], &[-1], width % 2 == 0);
+            let builder = floats(name, &[9, width], &[-1], width % 2 == 0);
             let calls = [9, 1, 0, 4, 9].map(|rows| if rows == 4 { tied(&[rows, width]) } else { noisy(&[rows, width]) });
-            check(&sketch, &calls, tolerance(name));
+            check(&builder, &calls, tolerance(name));
         }
     }
     // More rows than a grid has in one dimension, each of one item.
@@ -91,10 +91,10 @@ fn contiguous_rows_of_any_width_agree() {
 fn strided_rows_agree() {
     for (bound, axis) in [([70, 33, 1], 0), ([5, 130, 3], 1), ([3, 40, 65], 1), ([300, 2, 3], 0), ([1, 17, 300], -2)] {
         for name in all(OF_LISTS) {
-            let sketch = floats(name, &bound, &[axis], true);
+            let builder = floats(name, &bound, &[axis], true);
             let [a, b, c] = bound;
             let calls = [[a, b, c], [1, 1, 1], [1.max(a / 2), b, 1], [a, b - 1, c], [a, b, c]];
-            check(&sketch, &calls.map(|shape| tied(&shape)), tolerance(name));
+            check(&builder, &calls.map(|shape| tied(&shape)), tolerance(name));
         }
     }
 }
@@ -107,8 +107,8 @@ fn every_set_of_dimensions_of_every_rank_agrees() {
             let axes: Vec<i64> = (0..5i64).filter(|axis| set & (1 << axis) != 0).collect();
             let name = OF_LISTS[set % 4];
             let bound = &bound[..rank];
-            let sketch = floats(name, bound, &axes, set % 3 == 0);
-            check(&sketch, &[noisy(bound), noisy(&vec![1; bound.len()]), tied(bound)], tolerance(name));
+            let builder = floats(name, bound, &axes, set % 3 == 0);
+            check(&builder, &[noisy(bound), noisy(&vec![1; bound.len()]), tied(bound)], tolerance(name));
         }
     }
     let deep = [2, 3, 2, 3, 2, 3, 2, 3];
@@ -141,23 +141,23 @@ fn split_rows_agree() {
             (&[2, 5000, 40], &[1]),
             (&[70_000, 1], &[0]),
         ] {
-            let sketch = floats(name, bound, axes, false);
-            let mut dry = Dry::new(&sketch).unwrap();
-            assert_eq!(dry.recipes(0).len(), 2, "{bound:?}");
+            let builder = floats(name, bound, axes, false);
+            let mut dry_run = DryRun::new(&builder).unwrap();
+            assert_eq!(dry_run.recipes(0).len(), 2, "{bound:?}");
             let short: Vec<u32> = bound.iter().map(|&size| size.min(37)).collect();
-            dry.call(&[(&short, &[])]).unwrap();
-            assert_eq!(dry.recipes(0).len(), 1, "{short:?}");
-            check(&sketch, &[tied(bound), noisy(&short), noisy(bound)], tolerance(name));
+            dry_run.call(&[(&short, &[])]).unwrap();
+            assert_eq!(dry_run.recipes(0).len(), 1, "{short:?}");
+            check(&builder, &[tied(bound), noisy(&short), noisy(bound)], tolerance(name));
         }
     }
     // Two groups of dimensions, the first of which is split.
     for (bound, axes) in [([9000, 2, 40], [0, 2]), ([30, 3, 9001], [2, 0])] {
         let groups = floats(MEAN, &bound, &axes, false);
-        let mut dry = Dry::new(&groups).unwrap();
-        assert_eq!(dry.recipes(0).len(), 3, "{bound:?}");
+        let mut dry_run = DryRun::new(&groups).unwrap();
+        assert_eq!(dry_run.recipes(0).len(), 3, "{bound:?}");
         let short = bound.map(|size| size.min(30));
-        dry.call(&[(&short, &[])]).unwrap();
-        assert_eq!(dry.recipes(0).len(), 2, "{short:?}");
+        dry_run.call(&[(&short, &[])]).unwrap();
+        assert_eq!(dry_run.recipes(0).len(), 2, "{short:?}");
         let [a, _, c] = bound;
         check(&groups, &[bound, short, [a, 1, c], [1, 2, 1], [1, 2, c]].map(|shape| noisy(&shape)), 1e-5);
     }
@@ -166,15 +166,15 @@ fn split_rows_agree() {
 #[test]
 fn long_sums_are_accurate() {
     let count = 1u32 << 21;
-    let sketch = floats(SUM, &[count], &[0], false);
-    let outputs = once(&sketch, &[f32s(&[count], vec![0.1; count as usize])]);
+    let builder = floats(SUM, &[count], &[0], false);
+    let outputs = once(&builder, &[f32s(&[count], vec![0.1; count as usize])]);
     let exact = f64::from(0.1f32) * f64::from(count);
     let HostData::F32(sum) = crate::testing::host_data(outputs.elem, &outputs.bytes) else { panic!("floats are") };
     assert!((f64::from(sum[0]) - exact).abs() < 1e-6 * exact, "{} instead of {exact}", sum[0]);
 }
 
-fn once(sketch: &Sketch, inputs: &[HostTensor]) -> TensorData<'static> {
-    let loaded = sketch.load(&LoadOptions::default()).unwrap();
+fn once(builder: &GraphBuilder, inputs: &[HostTensor]) -> TensorData<'static> {
+    let loaded = builder.load(&LoadOptions::default()).unwrap();
     run(&loaded, &mut loaded.new_state().unwrap(), inputs).unwrap().remove(0)
 }
 
@@ -231,11 +231,11 @@ fn argmax_returns_the_first_of_equals_across_segments() {
 fn integers_agree() {
     for name in all([SUM, AMAX, AMIN, SUM]) {
         for (bound, axis) in [([9, 12], 1), ([9, 13], 1), ([9, 12], 0), ([2, 20_000], 1)] {
-            let sketch = with(name, DataType::Int32, &bound, dim(name, &[axis]), false).0;
+            let builder = with(name, DataType::Int32, &bound, dim(name, &[axis]), false).0;
             let count = (bound[0] * bound[1]) as usize;
             let small = noise_bytes(5, count).into_iter().map(|byte| i32::from(byte % 19) - 9).collect();
             let wide = (0..count).map(|i| [i32::MAX, i32::MIN, 0, -1, 1 << 30][i * 7 % 5]).collect();
-            check(&sketch, &[vec![i32s(&bound, small)], vec![i32s(&bound, wide)]], 0.0);
+            check(&builder, &[vec![i32s(&bound, small)], vec![i32s(&bound, wide)]], 0.0);
         }
     }
 }
@@ -244,25 +244,25 @@ fn integers_agree() {
 fn reductions_of_no_elements_match_pytorch() {
     // Sums of nothing are 0, means are NaN, and kept dims without elements give empty outputs.
     for name in [SUM, MEAN] {
-        let sketch = floats(name, &[4, 6, 5], &[1], false);
+        let builder = floats(name, &[4, 6, 5], &[1], false);
         check(
-            &sketch,
+            &builder,
             &[noisy(&[4, 6, 5]), noisy(&[4, 0, 5]), noisy(&[0, 6, 5]), noisy(&[3, 0, 2]), noisy(&[4, 6, 5])],
             1e-5,
         );
         check(&floats(name, &[6, 5], &[], false), &[noisy(&[0, 5]), noisy(&[6, 0])], 0.0);
     }
     for name in [AMAX, AMIN, ARGMAX, ARGMIN] {
-        let sketch = floats(name, &[4, 6], &[1], true);
-        check(&sketch, &[noisy(&[4, 6]), noisy(&[0, 6]), noisy(&[2, 1])], 0.0);
-        let mut dry = Dry::new(&sketch).unwrap();
+        let builder = floats(name, &[4, 6], &[1], true);
+        check(&builder, &[noisy(&[4, 6]), noisy(&[0, 6]), noisy(&[2, 1])], 0.0);
+        let mut dry_run = DryRun::new(&builder).unwrap();
         for shape in [[4, 0], [0, 0]] {
-            let error = dry.call(&[(&shape, &[])]).unwrap_err().to_string();
+            let error = dry_run.call(&[(&shape, &[])]).unwrap_err().to_string();
             let expected = format!("`self` is {}, which leaves no elements to reduce along `dim`", dims(&shape));
             assert!(error.starts_with(name) && error.contains(&expected), "{error}");
         }
-        dry.call(&[(&[4, 3], &[])]).unwrap();
-        let mut whole = Dry::new(&with(name, FLOAT, &[4, 6], Value::Null, false).0).unwrap();
+        dry_run.call(&[(&[4, 3], &[])]).unwrap();
+        let mut whole = DryRun::new(&with(name, FLOAT, &[4, 6], Value::Null, false).0).unwrap();
         assert!(whole.call(&[(&[0, 6], &[])]).is_err());
     }
 }
@@ -275,7 +275,7 @@ fn scratch_suffices_for_every_shape() {
             if name == ARGMIN && axes.len() > 1 {
                 continue;
             }
-            let mut dry = Dry::new(&floats(name, &bound, &axes, true)).unwrap();
+            let mut dry_run = DryRun::new(&floats(name, &bound, &axes, true)).unwrap();
             let mut picks = noise_bytes(9, 5 * 400).into_iter().map(u32::from);
             for _ in 0..400 {
                 // A plan that exceeds its reservations is an error.
@@ -284,7 +284,7 @@ fn scratch_suffices_for_every_shape() {
                     192.. => size,
                     at => 1 + at * size / 256,
                 });
-                dry.call(&[(&live, &[])]).unwrap();
+                dry_run.call(&[(&live, &[])]).unwrap();
             }
         }
     }
@@ -292,24 +292,24 @@ fn scratch_suffices_for_every_shape() {
 
 #[test]
 fn recipe_follows_the_live_shape() {
-    let (sketch, out) = with(SUM, FLOAT, &[8, 64], dim(SUM, &[1]), false);
-    let mut dry = Dry::new(&sketch).unwrap();
-    assert_eq!((dry.recipes(0), dry.dims(out)), (vec![1], vec![8]));
-    dry.call(&[(&[3, 63], &[])]).unwrap();
-    assert_eq!((dry.recipes(0), dry.dims(out)), (vec![0], vec![3]));
-    dry.call(&[(&[0, 63], &[])]).unwrap();
-    assert_eq!((dry.recipes(0), dry.dims(out)), (vec![], vec![0]));
-    let (sketch, out) = with(MEAN, FLOAT, &[8, 64, 2], dim(MEAN, &[0, -1]), true);
-    let mut dry = Dry::new(&sketch).unwrap();
-    assert_eq!((dry.recipes(0).len(), dry.dims(out)), (2, vec![1, 64, 1]));
+    let (builder, out) = with(SUM, FLOAT, &[8, 64], dim(SUM, &[1]), false);
+    let mut dry_run = DryRun::new(&builder).unwrap();
+    assert_eq!((dry_run.recipes(0), dry_run.dims(out)), (vec![1], vec![8]));
+    dry_run.call(&[(&[3, 63], &[])]).unwrap();
+    assert_eq!((dry_run.recipes(0), dry_run.dims(out)), (vec![0], vec![3]));
+    dry_run.call(&[(&[0, 63], &[])]).unwrap();
+    assert_eq!((dry_run.recipes(0), dry_run.dims(out)), (vec![], vec![0]));
+    let (builder, out) = with(MEAN, FLOAT, &[8, 64, 2], dim(MEAN, &[0, -1]), true);
+    let mut dry_run = DryRun::new(&builder).unwrap();
+    assert_eq!((dry_run.recipes(0).len(), dry_run.dims(out)), (2, vec![1, 64, 1]));
     // If the dimension between two groups is 1, the remaining groups are contiguous.
-    dry.call(&[(&[5, 1, 2], &[])]).unwrap();
-    assert_eq!((dry.recipes(0).len(), dry.dims(out)), (1, vec![1, 1, 1]));
+    dry_run.call(&[(&[5, 1, 2], &[])]).unwrap();
+    assert_eq!((dry_run.recipes(0).len(), dry_run.dims(out)), (1, vec![1, 1, 1]));
 }
 
 #[test]
 fn bad_arguments_are_rejected() {
-    let of = |name, dtype, bound: &[u32], axes: Value| refusal(&with(name, dtype, bound, axes, false).0);
+    let of = |name, dtype, bound: &[u32], axes: Value| load_error(&with(name, dtype, bound, axes, false).0);
     let list = |axes: &[i64]| Value::IntList(axes.to_vec());
     assert!(of(SUM, FLOAT, &[4, 5], list(&[2])).contains("`dim` has 2, but the tensor has 2 dimensions"));
     assert!(of(AMAX, FLOAT, &[4, 5], list(&[-3])).contains("`dim` has -3"));
@@ -319,14 +319,14 @@ fn bad_arguments_are_rejected() {
     assert!(of(ARGMIN, FLOAT, &[4], list(&[0])).contains("`dim` is"));
     assert!(of(SUM, DataType::Bool, &[4], list(&[0])).contains("`self` has elements Bool, supported: [F32, I32]"));
     assert!(of(MEAN, DataType::Int32, &[4], list(&[0])).contains("`self` has elements I32, supported: [F32]"));
-    let mut typed = Sketch::new();
+    let mut typed = GraphBuilder::new();
     let (x, out) = (typed.input(FLOAT, &[4, 5]), typed.tensor(FLOAT, &[4]));
     let (dim, keep, dtype) = (typed.value(list(&[1])), typed.value(Value::Bool(false)), typed.int(6));
     typed.call(SUM, &[x, dim, keep, dtype, out]);
-    assert!(refusal(&typed).contains("`dtype` is an integer, expected None"));
-    let mut index = Sketch::new();
+    assert!(load_error(&typed).contains("`dtype` is an integer, expected None"));
+    let mut index = GraphBuilder::new();
     let (x, out) = (index.input(FLOAT, &[4, 5]), index.tensor(FLOAT, &[4]));
     let (dim, keep) = (index.int(1), index.value(Value::Bool(false)));
     index.call(ARGMAX, &[x, dim, keep, out]);
-    assert!(refusal(&index).contains("`out` has elements F32, but the result's are I32"));
+    assert!(load_error(&index).contains("`out` has elements F32, but the result's are I32"));
 }

@@ -2,15 +2,15 @@ use super::NAME;
 use crate::engine::{LoadOptions, LoadedGraph, State};
 use crate::ir::DataType;
 use crate::reference::HostTensor;
-use crate::testing::{Sketch, check, f32s, i32s, noise, refusal, run};
+use crate::testing::{GraphBuilder, check, f32s, i32s, load_error, noise, run};
 
-fn sketch(bound: &[u32]) -> Sketch {
-    let mut sketch = Sketch::new();
-    let (logits, sampling) = (sketch.input(DataType::Float32, bound), sketch.input(DataType::Int32, &[4]));
-    let out = sketch.tensor(DataType::Int32, &[1, 1]);
-    sketch.call(NAME, &[logits, sampling, out]);
-    sketch.output(out);
-    sketch
+fn builder(bound: &[u32]) -> GraphBuilder {
+    let mut builder = GraphBuilder::new();
+    let (logits, sampling) = (builder.input(DataType::Float32, bound), builder.input(DataType::Int32, &[4]));
+    let out = builder.tensor(DataType::Int32, &[1, 1]);
+    builder.call(NAME, &[logits, sampling, out]);
+    builder.output(out);
+    builder
 }
 
 /// The inverse temperature, seed and draw.
@@ -27,7 +27,7 @@ fn greedy_takes_the_first_maximum_of_the_last_row() {
         values[last + width as usize / 3] = 4.0;
         vec![f32s(&[rows, width], values), sampling(0.0, 1, 2)]
     });
-    check(&sketch(&[3, 7000]), &calls, 0.0);
+    check(&builder(&[3, 7000]), &calls, 0.0);
 }
 
 #[test]
@@ -40,14 +40,14 @@ fn infinities_zeros_and_nan() {
         vec![f32::NEG_INFINITY; 3],
     ];
     let calls = rows.map(|row| vec![f32s(&[1, 3], row), sampling(0.0, 0, 0)]);
-    check(&sketch(&[1, 3]), &calls, 0.0);
+    check(&builder(&[1, 3]), &calls, 0.0);
     assert!(
-        refusal(&{
-            let mut sketch = Sketch::new();
-            let (logits, sampling) = (sketch.input(DataType::Float32, &[3]), sketch.input(DataType::Int32, &[2]));
-            let out = sketch.tensor(DataType::Int32, &[1, 1]);
-            sketch.call(NAME, &[logits, sampling, out]);
-            sketch
+        load_error(&{
+            let mut builder = GraphBuilder::new();
+            let (logits, sampling) = (builder.input(DataType::Float32, &[3]), builder.input(DataType::Int32, &[2]));
+            let out = builder.tensor(DataType::Int32, &[1, 1]);
+            builder.call(NAME, &[logits, sampling, out]);
+            builder
         })
         .contains("`sampling` is [2], expected 4 elements")
     );
@@ -56,7 +56,7 @@ fn infinities_zeros_and_nan() {
 #[test]
 fn samples_equal_the_reference() {
     let calls: Vec<_> = (0..20).map(|draw| vec![f32s(&[1, 500], noise(9, 500)), sampling(1.5, 42, draw)]).collect();
-    check(&sketch(&[1, 500]), &calls, 0.0);
+    check(&builder(&[1, 500]), &calls, 0.0);
 }
 
 fn draw(graph: &LoadedGraph, state: &mut State, logits: &[f32], scale: f32, seed: i32, draw: i32) -> usize {
@@ -69,7 +69,7 @@ fn draw(graph: &LoadedGraph, state: &mut State, logits: &[f32], scale: f32, seed
 fn samples_follow_the_softmax() {
     let logits = [2.0f32, 1.0, 0.0, -1.0, 0.5, 0.5];
     for scale in [1.0f32, 0.5] {
-        let graph = sketch(&[1, 6]).load(&LoadOptions::default()).unwrap();
+        let graph = builder(&[1, 6]).load(&LoadOptions::default()).unwrap();
         let mut state = graph.new_state().unwrap();
         let weights: Vec<f64> = logits.iter().map(|logit| f64::from(logit * scale).exp()).collect();
         let total: f64 = weights.iter().sum();
@@ -87,7 +87,7 @@ fn samples_follow_the_softmax() {
 
 #[test]
 fn samples_depend_on_the_seed_alone() {
-    let graph = sketch(&[1, 64]).load(&LoadOptions::default()).unwrap();
+    let graph = builder(&[1, 64]).load(&LoadOptions::default()).unwrap();
     let mut state = graph.new_state().unwrap();
     let mut draws = |seed| (0..24).map(|index| draw(&graph, &mut state, &[0.0; 64], 1.0, seed, index)).collect::<Vec<_>>();
     assert_eq!(draws(3), draws(3));

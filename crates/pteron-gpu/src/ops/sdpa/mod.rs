@@ -365,7 +365,7 @@ impl Sdpa {
             for (at, weight) in weights.iter().enumerate() {
                 sums.iter_mut().zip(cached(values, at)).for_each(|(sum, value)| *sum += weight * f64::from(value));
             }
-            #[allow(clippy::cast_possible_truncation, reason = "the answer is in 32 bits")]
+            #[allow(clippy::cast_possible_truncation, reason = "the result fits 32 bits")]
             out.extend(sums.iter().map(|sum| (sum / total) as f32));
         }
         out

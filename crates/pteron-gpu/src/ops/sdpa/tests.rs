@@ -5,7 +5,9 @@ use crate::ir::{DataType, Value, ValueId};
 use crate::matmul::score_slices::ScoreSlices;
 use crate::plan::Caps;
 use crate::reference::HostTensor;
-use crate::testing::{Dry, check, check_on, f32s, gpu, i32s, matrix_gpu, noise, refusal, twins};
+use crate::testing::{
+    DryRun, check, check_on, coop_matrix_gpu, f32s, gpu, i32s, load_error, noise, with_and_without_subgroups,
+};
 
 #[derive(Clone, Copy)]
 struct Sizes {
@@ -25,16 +27,16 @@ struct Rest {
 
 const USUAL: Rest = Rest { mask: Value::Null, dropout: Value::Int(0), causal: true, scale: Value::Null };
 
-struct Sketch {
-    inner: crate::testing::Sketch,
+struct GraphBuilder {
+    inner: crate::testing::GraphBuilder,
     out: ValueId,
 }
 
 /// Attention with caches among the inputs, or as state that calls share, and the position as an input.
-fn sketch(name: &str, sizes: Sizes, state: bool, rest: Rest) -> Sketch {
+fn builder(name: &str, sizes: Sizes, state: bool, rest: Rest) -> GraphBuilder {
     let Sizes { heads, dim, tokens, cache } = sizes;
     let float = DataType::Float32;
-    let mut inner = crate::testing::Sketch::new();
+    let mut inner = crate::testing::GraphBuilder::new();
     let q = inner.input(float, &[1, tokens, heads.0, dim]);
     let new = [(); 2].map(|()| inner.input(float, &[1, tokens, heads.1, dim]));
     let shape = [1, cache, heads.1, dim];
@@ -53,7 +55,7 @@ fn sketch(name: &str, sizes: Sizes, state: bool, rest: Rest) -> Sketch {
     inner.call(name, &args);
     inner.output(out);
     caches.iter().for_each(|&cache| inner.output(cache));
-    Sketch { inner, out }
+    GraphBuilder { inner, out }
 }
 
 fn call(sizes: Sizes, state: bool, (tokens, at): (u32, i32)) -> Vec<HostTensor> {
@@ -71,10 +73,10 @@ fn call(sizes: Sizes, state: bool, (tokens, at): (u32, i32)) -> Vec<HostTensor> 
 }
 
 fn agrees(name: &str, sizes: Sizes, calls: &[(u32, i32)], rest: Rest) {
-    let sketch = sketch(name, sizes, false, rest);
+    let builder = builder(name, sizes, false, rest);
     let calls: Vec<_> = calls.iter().map(|&shape| call(sizes, false, shape)).collect();
-    for gpu in twins() {
-        check_on(&gpu, &sketch.inner, &calls, 1e-4);
+    for gpu in with_and_without_subgroups() {
+        check_on(&gpu, &builder.inner, &calls, 1e-4);
     }
 }
 
@@ -100,7 +102,7 @@ fn every_fill_gives_the_same_outputs() {
     let calls = [(1, 699), (5, 300), (40, 660)].map(|shape| call(sizes, false, shape));
     for fill_percent in [25, 400] {
         let gpu = gpu().with_caps(Caps { fill_percent, ..gpu().caps() });
-        check_on(&gpu, &sketch(NAME, sizes, false, USUAL).inner, &calls, 1e-4);
+        check_on(&gpu, &builder(NAME, sizes, false, USUAL).inner, &calls, 1e-4);
     }
 }
 
@@ -149,55 +151,55 @@ fn a_scale_of_its_own_and_all_of_the_context() {
 #[test]
 fn large_scores_do_not_overflow() {
     let sizes = Sizes { heads: (2, 1), dim: 4, tokens: 5, cache: 8 };
-    let sketch = sketch(NAME, sizes, false, USUAL);
+    let builder = builder(NAME, sizes, false, USUAL);
     let mut inputs = call(sizes, false, (5, 2));
     for input in &mut inputs[..2] {
         let HostData::F32(values) = &mut input.data else { unreachable!("floats") };
         values.iter_mut().for_each(|value| *value *= 300.0);
     }
-    check(&sketch.inner, &[inputs], 1e-4);
+    check(&builder.inner, &[inputs], 1e-4);
 }
 
 #[test]
-fn a_state_remembers_what_calls_wrote() {
+fn a_state_keeps_the_rows_that_calls_wrote() {
     let sizes = Sizes { heads: (4, 2), dim: 8, tokens: 11, cache: 16 };
-    let sketch = sketch(NAME, sizes, true, USUAL);
+    let builder = builder(NAME, sizes, true, USUAL);
     let calls: Vec<_> = [(11, 0), (1, 11), (3, 12), (1, 15), (2, 4)].map(|shape| call(sizes, true, shape)).into();
-    check(&sketch.inner, &calls, 1e-4);
+    check(&builder.inner, &calls, 1e-4);
 }
 
-fn plan(dry: &mut Dry, sizes: Sizes, (tokens, at): (u32, i32)) -> crate::Result<Plan> {
+fn plan(dry_run: &mut DryRun, sizes: Sizes, (tokens, at): (u32, i32)) -> crate::Result<Plan> {
     let Sizes { heads, dim, .. } = sizes;
     let (q, k) = ([1, tokens, heads.0, dim], [1, tokens, heads.1, dim]);
-    dry.call(&[(&q, &[]), (&k, &[]), (&k, &[]), (&[1], &[at])])?;
-    Ok(dry.planned.plans()[1].clone())
+    dry_run.call(&[(&q, &[]), (&k, &[]), (&k, &[]), (&[1], &[at])])?;
+    Ok(dry_run.planned.plans()[1].clone())
 }
 
 #[test]
 fn a_decode_step_changes_step_words_and_grids_alone() {
     let sizes = Sizes { heads: (32, 8), dim: 64, tokens: 127, cache: 2048 };
-    let mut dry = Dry::new(&sketch(NAME, sizes, true, USUAL).inner).unwrap();
-    let first = plan(&mut dry, sizes, (1, 200)).unwrap();
+    let mut dry_run = DryRun::new(&builder(NAME, sizes, true, USUAL).inner).unwrap();
+    let first = plan(&mut dry_run, sizes, (1, 200)).unwrap();
     assert_eq!(first.steps.len(), 2, "attention, and its parts together");
     for at in [129, 255, 256, 1000, 2047] {
-        let mut next = plan(&mut dry, sizes, (1, at)).unwrap();
+        let mut next = plan(&mut dry_run, sizes, (1, at)).unwrap();
         assert_eq!(next.step_words[..2], [at.unsigned_abs(), at.unsigned_abs() + 1]);
         for (step, before) in next.steps.iter_mut().zip(&first.steps) {
             step.grid = before.grid;
         }
         assert_eq!(next.steps, first.steps, "position {at}");
     }
-    assert_eq!(plan(&mut dry, sizes, (1, 127)).unwrap().steps.len(), 1, "a short context has one part");
+    assert_eq!(plan(&mut dry_run, sizes, (1, 127)).unwrap().steps.len(), 1, "a short context has one part");
 }
 
 #[test]
 fn kernels_follow_the_live_rows_and_the_head_dim() {
     let sizes = Sizes { heads: (32, 8), dim: 64, tokens: 512, cache: 2048 };
-    let Sketch { inner, out } = sketch(NAME, sizes, true, USUAL);
-    let mut dry = Dry::new(&inner).unwrap();
+    let GraphBuilder { inner, out } = builder(NAME, sizes, true, USUAL);
+    let mut dry_run = DryRun::new(&inner).unwrap();
     let mut used = |shape| -> Vec<&'static str> {
-        let plan = plan(&mut dry, sizes, shape).unwrap();
-        let recipes = &dry.planned.recipes()[1].list;
+        let plan = plan(&mut dry_run, sizes, shape).unwrap();
+        let recipes = &dry_run.planned.recipes()[1].list;
         plan.steps.iter().map(|step| recipes[step.recipe].variant.label).collect()
     };
     assert_eq!(used((512, 0)), ["sdpa_append_kv", "sdpa_flash"]);
@@ -206,9 +208,9 @@ fn kernels_follow_the_live_rows_and_the_head_dim() {
     assert_eq!(used((8, 100)), ["sdpa_flash"]);
     assert_eq!(used((1, 1000)), ["sdpa_flash", "sdpa_split_kv_combine"]);
     assert!(used((0, 100)).is_empty());
-    assert_eq!(dry.dims(out), [1, 0, 32, 64]);
+    assert_eq!(dry_run.dims(out), [1, 0, 32, 64]);
     for dim in [6, 260] {
-        let odd = Dry::new(&sketch(NAME, Sizes { dim, ..sizes }, true, USUAL).inner).unwrap();
+        let odd = DryRun::new(&builder(NAME, Sizes { dim, ..sizes }, true, USUAL).inner).unwrap();
         let recipes = &odd.planned.recipes()[1].list;
         assert!(recipes.iter().any(|recipe| recipe.variant.label == "sdpa_qk"), "head dim {dim}");
     }
@@ -217,60 +219,60 @@ fn kernels_follow_the_live_rows_and_the_head_dim() {
 #[test]
 fn devices_select_kernels_by_capability() {
     let subgroups = Caps { subgroups: true, subgroup_size: (32, 32), ..Caps::PORTABLE };
-    let matrices = Caps { cooperative_matrix: true, ..subgroups };
+    let coop_matrix = Caps { cooperative_matrix: true, ..subgroups };
     let sizes = Sizes { heads: (32, 8), dim: 64, tokens: 512, cache: 2048 };
     let used = |caps, shape| -> Vec<&'static str> {
-        let mut dry = Dry::on(&sketch(NAME, sizes, true, USUAL).inner, caps).unwrap();
-        let plan = plan(&mut dry, sizes, shape).unwrap();
-        let recipes = &dry.planned.recipes()[1].list;
+        let mut dry_run = DryRun::on(&builder(NAME, sizes, true, USUAL).inner, caps).unwrap();
+        let plan = plan(&mut dry_run, sizes, shape).unwrap();
+        let recipes = &dry_run.planned.recipes()[1].list;
         plan.steps.iter().map(|step| recipes[step.recipe].variant.label).collect()
     };
     assert_eq!(used(subgroups, (1, 100)), ["sdpa_flash_decode_subgroups"]);
     assert_eq!(used(subgroups, (8, 1000)), ["sdpa_flash_decode_subgroups", "sdpa_split_kv_combine"]);
     assert_eq!(used(subgroups, (512, 0)), ["sdpa_append_kv", "sdpa_flash"]);
-    assert_eq!(used(matrices, (4, 100)), ["sdpa_flash_decode_subgroups"]);
-    assert_eq!(used(matrices, (512, 0)), ["sdpa_append_kv", "sdpa_flash_coop_matrix"]);
-    assert_eq!(used(matrices, (64, 1900)), ["sdpa_append_kv", "sdpa_flash_coop_matrix", "sdpa_split_kv_combine"]);
+    assert_eq!(used(coop_matrix, (4, 100)), ["sdpa_flash_decode_subgroups"]);
+    assert_eq!(used(coop_matrix, (512, 0)), ["sdpa_append_kv", "sdpa_flash_coop_matrix"]);
+    assert_eq!(used(coop_matrix, (64, 1900)), ["sdpa_append_kv", "sdpa_flash_coop_matrix", "sdpa_split_kv_combine"]);
 }
 
 #[test]
 fn cooperative_matrices_agree() {
-    let Some(gpu) = matrix_gpu() else { return };
+    let Some(gpu) = coop_matrix_gpu() else { return };
     let shapes = [(300, 0), (1, 300), (5, 301), (0, 9), (40, 400), (33, 690), (16, 7), (700, 0)];
     for (heads, dim) in [((8, 2), 64), ((4, 4), 64), ((6, 2), 128), ((32, 8), 64)] {
         let sizes = Sizes { heads, dim, tokens: 700, cache: 730 };
         let calls: Vec<_> = shapes.map(|shape| call(sizes, true, shape)).into();
         check_on(&gpu, &rotary(sizes, 730, dim / 2), &calls, 1e-2);
-        let sketch = sketch(NAME, sizes, true, Rest { causal: false, ..USUAL });
-        check_on(&gpu, &sketch.inner, &calls, 1e-2);
+        let builder = builder(NAME, sizes, true, Rest { causal: false, ..USUAL });
+        check_on(&gpu, &builder.inner, &calls, 1e-2);
     }
 }
 
 #[test]
 fn scratch_is_capped_and_holds_every_call_within_the_bounds() {
     let sizes = Sizes { heads: (32, 8), dim: 62, tokens: 2048, cache: 2048 };
-    let mut dry = Dry::new(&sketch(NAME, sizes, true, USUAL).inner).unwrap();
-    assert_eq!(dry.planned.recipes()[1].scratch, [MAX_SCORE_BYTES]);
+    let mut dry_run = DryRun::new(&builder(NAME, sizes, true, USUAL).inner).unwrap();
+    assert_eq!(dry_run.planned.recipes()[1].scratch, [MAX_SCORE_BYTES]);
     // 32 × 2,048 × 2,048 floats are 512 MiB: one KV head at a time.
-    let full = plan(&mut dry, sizes, (2048, 0)).unwrap();
+    let full = plan(&mut dry_run, sizes, (2048, 0)).unwrap();
     assert_eq!((full.steps.len(), full.scratch.as_slice()), (2 + 3 * 8, [MAX_SCORE_BYTES].as_slice()));
-    let short = plan(&mut dry, sizes, (512, 0)).unwrap();
+    let short = plan(&mut dry_run, sizes, (512, 0)).unwrap();
     assert_eq!(short.steps.len(), 2 + 3);
     // The engine's own check is that a plan stays within recipes; every shape here passes it.
     let shapes = [(1, 2047), (7, 1500), (300, 1748), (1024, 1024), (1025, 1023), (2047, 1), (700, 3)];
     for shape in shapes {
-        plan(&mut dry, sizes, shape).unwrap();
+        plan(&mut dry_run, sizes, shape).unwrap();
     }
     let sizes = Sizes { dim: 64, ..sizes };
-    let mut dry = Dry::new(&sketch(NAME, sizes, true, USUAL).inner).unwrap();
+    let mut dry_run = DryRun::new(&builder(NAME, sizes, true, USUAL).inner).unwrap();
     for shape in shapes {
-        plan(&mut dry, sizes, shape).unwrap();
+        plan(&mut dry_run, sizes, shape).unwrap();
     }
 }
 
 /// Attention whose queries and keys are rotated by tables of as many positions as the cache has.
-fn rotary(sizes: Sizes, rows: u32, columns: u32) -> crate::testing::Sketch {
-    let mut inner = sketch(NAME, sizes, true, USUAL).inner;
+fn rotary(sizes: Sizes, rows: u32, columns: u32) -> crate::testing::GraphBuilder {
+    let mut inner = builder(NAME, sizes, true, USUAL).inner;
     let table = |seed| noise(seed, (rows * columns) as usize);
     let tables = [table(11), table(12)].map(|values| inner.floats(&[rows, columns], &values));
     let call = inner.graph.calls.last_mut().unwrap();
@@ -285,7 +287,7 @@ fn rotary_embedding_inside_attention_agrees() {
         let sizes = Sizes { heads, dim, tokens: 43, cache: 300 };
         let shapes = [(43, 0), (1, 43), (5, 44), (0, 9), (1, 49), (40, 200), (1, 299)];
         let calls: Vec<_> = shapes.map(|shape| call(sizes, true, shape)).into();
-        for gpu in twins() {
+        for gpu in with_and_without_subgroups() {
             check_on(&gpu, &rotary(sizes, 300, dim / 2), &calls, 1e-4);
         }
     }
@@ -294,7 +296,7 @@ fn rotary_embedding_inside_attention_agrees() {
 #[test]
 fn rotary_tables_that_do_not_fit_are_rejected() {
     let sizes = Sizes { heads: (4, 2), dim: 8, tokens: 4, cache: 16 };
-    let refused = |rows, columns| match Dry::new(&rotary(sizes, rows, columns)) {
+    let refused = |rows, columns| match DryRun::new(&rotary(sizes, rows, columns)) {
         Err(error) => error.to_string(),
         Ok(_) => String::new(),
     };
@@ -312,8 +314,8 @@ fn rotary_tables_that_do_not_fit_are_rejected() {
 #[test]
 fn bad_arguments_and_shapes_are_rejected() {
     let sizes = Sizes { heads: (4, 2), dim: 8, tokens: 16, cache: 128 };
-    let mut dry = Dry::new(&sketch(NAME, sizes, true, USUAL).inner).unwrap();
-    let mut refused = |sizes, shape| plan(&mut dry, sizes, shape).unwrap_err().to_string();
+    let mut dry_run = DryRun::new(&builder(NAME, sizes, true, USUAL).inner).unwrap();
+    let mut refused = |sizes, shape| plan(&mut dry_run, sizes, shape).unwrap_err().to_string();
     let error = refused(sizes, (16, 120));
     let expected = "sdpa_with_kv_cache.default (call 1): `input_pos` is 120 with 16 new tokens, past the cache's 128";
     assert_eq!(error, expected);
@@ -322,16 +324,16 @@ fn bad_arguments_and_shapes_are_rejected() {
     assert!(error.contains("`q` has 3 heads, expected a multiple of the cache's 2"), "{error}");
     assert!(refused(Sizes { heads: (4, 1), ..sizes }, (1, 0)).contains("`k` is [1, 1, 1, 8], expected [1, tokens, 2, 8]"));
     assert!(refused(Sizes { dim: 4, ..sizes }, (1, 0)).contains("`q` has head dim 4, but the cache 8"));
-    let error = dry.call(&[(&[1, 2, 4, 8], &[]), (&[1, 2, 2, 8], &[]), (&[1, 1, 2, 8], &[]), (&[1], &[0])]).unwrap_err();
+    let error = dry_run.call(&[(&[1, 2, 4, 8], &[]), (&[1, 2, 2, 8], &[]), (&[1, 1, 2, 8], &[]), (&[1], &[0])]).unwrap_err();
     assert!(error.to_string().contains("`v` is [1, 1, 2, 8], but `q` has 2 tokens"), "{error}");
 
-    let built = |rest| refusal(&sketch(NAME, sizes, true, rest).inner);
+    let built = |rest| load_error(&builder(NAME, sizes, true, rest).inner);
     assert!(built(Rest { mask: Value::Int(1), ..USUAL }).contains("`attn_mask` is"));
     assert!(built(Rest { dropout: Value::Double(0.5), ..USUAL }).contains("`dropout_p` is 0.5, expected 0"));
     let long = Sizes { heads: (1, 1), dim: 1, tokens: 1, cache: 16_777_217 };
-    assert!(refusal(&sketch(NAME, long, false, USUAL).inner).contains("`k_cache` holds 16777217 tokens"));
+    assert!(load_error(&builder(NAME, long, false, USUAL).inner).contains("`k_cache` holds 16777217 tokens"));
     let wide = Sizes { heads: (1, 1), dim: 1, tokens: 1 << 20, cache: 1 << 20 };
-    assert!(refusal(&sketch(NAME, wide, false, USUAL).inner).contains("`q` has 1048576 rows of scores"));
+    assert!(load_error(&builder(NAME, wide, false, USUAL).inner).contains("`q` has 1048576 rows of scores"));
 }
 
 #[test]

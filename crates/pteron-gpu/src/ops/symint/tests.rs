@@ -1,16 +1,16 @@
 use super::*;
 use crate::ir::{DataType, Value};
-use crate::testing::{Dry, Sketch, refusal};
+use crate::testing::{DryRun, GraphBuilder, load_error};
 
-fn live(dry: &Dry, scalar: crate::ir::ValueId) -> i64 {
-    dry.planned.live().scalar(Scalar::Live(ScalarId(scalar.0)))
+fn live(dry_run: &DryRun, scalar: crate::ir::ValueId) -> i64 {
+    dry_run.planned.live().scalar(Scalar::Live(ScalarId(scalar.0)))
 }
 
 fn binary(name: &str, a: i64, b: i64) -> crate::Result<i64> {
-    let mut sketch = Sketch::new();
-    let (a, b, out) = (sketch.int(a), sketch.int(b), sketch.value(Value::SymInt));
-    sketch.call(name, &[a, b, out]);
-    Dry::new(&sketch).map(|dry| live(&dry, out))
+    let mut builder = GraphBuilder::new();
+    let (a, b, out) = (builder.int(a), builder.int(b), builder.value(Value::SymInt));
+    builder.call(name, &[a, b, out]);
+    DryRun::new(&builder).map(|dry_run| live(&dry_run, out))
 }
 
 #[test]
@@ -37,49 +37,49 @@ fn overflow_and_division_by_zero_are_rejected() {
 
 #[test]
 fn sizes_are_live() {
-    let mut sketch = Sketch::new();
-    let x = sketch.input(DataType::Float32, &[4, 9]);
-    let (dim, size) = (sketch.int(-1), sketch.value(Value::SymInt));
-    sketch.call("sym_size.int", &[x, dim, size]);
-    let mut dry = Dry::new(&sketch).unwrap();
-    assert_eq!(live(&dry, size), 9);
+    let mut builder = GraphBuilder::new();
+    let x = builder.input(DataType::Float32, &[4, 9]);
+    let (dim, size) = (builder.int(-1), builder.value(Value::SymInt));
+    builder.call("sym_size.int", &[x, dim, size]);
+    let mut dry_run = DryRun::new(&builder).unwrap();
+    assert_eq!(live(&dry_run, size), 9);
     for width in [3, 0, 9] {
-        dry.call(&[(&[2, width], &[])]).unwrap();
-        assert_eq!(live(&dry, size), i64::from(width));
+        dry_run.call(&[(&[2, width], &[])]).unwrap();
+        assert_eq!(live(&dry_run, size), i64::from(width));
     }
 }
 
-fn selected(bound: &[u32], dim: i64, index: i64) -> (Sketch, crate::ir::ValueId) {
-    let mut sketch = Sketch::new();
-    let x = sketch.input(DataType::Int32, bound);
-    let (dim, index, out) = (sketch.int(dim), sketch.int(index), sketch.value(Value::SymInt));
-    sketch.call("et_vk.select_as_symint.default", &[x, dim, index, out]);
-    (sketch, out)
+fn selected(bound: &[u32], dim: i64, index: i64) -> (GraphBuilder, crate::ir::ValueId) {
+    let mut builder = GraphBuilder::new();
+    let x = builder.input(DataType::Int32, bound);
+    let (dim, index, out) = (builder.int(dim), builder.int(index), builder.value(Value::SymInt));
+    builder.call("et_vk.select_as_symint.default", &[x, dim, index, out]);
+    (builder, out)
 }
 
 #[test]
 fn integers_of_inputs_are_live_from_the_first_call() {
-    let (sketch, out) = selected(&[1, 4], 1, -1);
-    let mut dry = Dry::new(&sketch).unwrap();
-    assert_eq!(live(&dry, out), 0);
-    dry.call(&[(&[1, 4], &[5, 6, 7, 8])]).unwrap();
-    assert_eq!(live(&dry, out), 8);
-    dry.call(&[(&[1, 2], &[5, -6])]).unwrap();
-    assert_eq!(live(&dry, out), -6);
-    let error = dry.call(&[(&[1, 0], &[])]).unwrap_err().to_string();
+    let (builder, out) = selected(&[1, 4], 1, -1);
+    let mut dry_run = DryRun::new(&builder).unwrap();
+    assert_eq!(live(&dry_run, out), 0);
+    dry_run.call(&[(&[1, 4], &[5, 6, 7, 8])]).unwrap();
+    assert_eq!(live(&dry_run, out), 8);
+    dry_run.call(&[(&[1, 2], &[5, -6])]).unwrap();
+    assert_eq!(live(&dry_run, out), -6);
+    let error = dry_run.call(&[(&[1, 0], &[])]).unwrap_err().to_string();
     assert!(error.contains("zero elements"), "{error}");
-    assert_eq!(live(&dry, out), -6);
+    assert_eq!(live(&dry_run, out), -6);
 }
 
 #[test]
 fn bad_arguments_are_rejected() {
-    assert!(refusal(&selected(&[2, 4], 1, 0).0).contains("does not name one number"));
-    assert!(refusal(&selected(&[4], 0, 4).0).contains("`index` is 4, but `x` has 4 elements"));
-    assert!(refusal(&selected(&[4], 1, 0).0).contains("`dim` is 1"));
-    assert!(refusal(&selected(&[], 0, 0).0).contains("has none"));
-    let mut sketch = Sketch::new();
-    let x = sketch.constant(DataType::Int32, &[1], vec![0; 4]);
-    let (zero, out) = (sketch.int(0), sketch.value(Value::SymInt));
-    sketch.call("et_vk.select_as_symint.default", &[x, zero, zero, out]);
-    assert!(refusal(&sketch).contains("must be an integer input of the graph"));
+    assert!(load_error(&selected(&[2, 4], 1, 0).0).contains("does not name one number"));
+    assert!(load_error(&selected(&[4], 0, 4).0).contains("`index` is 4, but `x` has 4 elements"));
+    assert!(load_error(&selected(&[4], 1, 0).0).contains("`dim` is 1"));
+    assert!(load_error(&selected(&[], 0, 0).0).contains("has none"));
+    let mut builder = GraphBuilder::new();
+    let x = builder.constant(DataType::Int32, &[1], vec![0; 4]);
+    let (zero, out) = (builder.int(0), builder.value(Value::SymInt));
+    builder.call("et_vk.select_as_symint.default", &[x, zero, zero, out]);
+    assert!(load_error(&builder).contains("must be an integer input of the graph"));
 }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::ir::{DataType, Value};
-use crate::testing::{Dry, Sketch, check, f32s, i32s, noise, refusal};
+use crate::testing::{DryRun, GraphBuilder, check, f32s, i32s, load_error, noise};
 
 const SPECIAL: [f32; 16] =
     [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 1e30, -1e30, 6.0, -3.0];
@@ -19,19 +19,19 @@ fn arguments(name: &str) -> Vec<Value> {
     }
 }
 
-fn sketch_with(name: &str, dtype: DataType, bound: &[u32], arguments: Vec<Value>) -> Sketch {
-    let mut sketch = Sketch::new();
-    let mut args = vec![sketch.input(dtype, bound)];
-    args.extend(arguments.into_iter().map(|value| sketch.value(value)));
-    let out = sketch.tensor(dtype, bound);
+fn builder_with(name: &str, dtype: DataType, bound: &[u32], arguments: Vec<Value>) -> GraphBuilder {
+    let mut builder = GraphBuilder::new();
+    let mut args = vec![builder.input(dtype, bound)];
+    args.extend(arguments.into_iter().map(|value| builder.value(value)));
+    let out = builder.tensor(dtype, bound);
     args.push(out);
-    sketch.call(name, &args);
-    sketch.output(out);
-    sketch
+    builder.call(name, &args);
+    builder.output(out);
+    builder
 }
 
-fn sketch(name: &str, bound: &[u32]) -> Sketch {
-    sketch_with(name, DataType::Float32, bound, arguments(name))
+fn builder(name: &str, bound: &[u32]) -> GraphBuilder {
+    builder_with(name, DataType::Float32, bound, arguments(name))
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn every_row_agrees_at_every_shape() {
             let values = values.map(|x| if row.name == "aten.exp.default" { x / 4.0 } else { x });
             vec![f32s(shape, values.collect())]
         });
-        check(&sketch(row.name, &[3, 37]), &calls, 1e-5);
+        check(&builder(row.name, &[3, 37]), &calls, 1e-5);
     }
 }
 
@@ -57,7 +57,7 @@ fn every_row_agrees_on_special_floats() {
         let values: Vec<f32> = SPECIAL.into_iter().filter(keep).collect();
         let shape = [u32::try_from(values.len()).unwrap()];
         println!("{}", row.name);
-        check(&sketch(row.name, &shape), &[vec![f32s(&shape, values)]], 1e-5);
+        check(&builder(row.name, &shape), &[vec![f32s(&shape, values)]], 1e-5);
     }
 }
 
@@ -65,7 +65,7 @@ fn every_row_agrees_on_special_floats() {
 fn sine_is_accurate_for_large_arguments() {
     let values: Vec<f32> = (0..4001u16).map(|i| (f32::from(i) - 2000.0) * 3.7).collect();
     for name in ["aten.sin.default", "aten.cos.default"] {
-        check(&sketch(name, &[4001]), &[vec![f32s(&[4001], values.clone())]], 2e-6);
+        check(&builder(name, &[4001]), &[vec![f32s(&[4001], values.clone())]], 2e-6);
     }
 }
 
@@ -73,11 +73,11 @@ fn sine_is_accurate_for_large_arguments() {
 fn gelu_is_accurate_in_the_tails() {
     let values: Vec<f32> = (0..2001u16).map(|i| (f32::from(i) - 1000.0) / 100.0).collect();
     for way in ["none", "tanh"] {
-        let sketch = sketch_with("aten.gelu.default", DataType::Float32, &[2001], vec![Value::String(way.into())]);
-        check(&sketch, &[vec![f32s(&[2001], values.clone())]], 1e-6);
+        let builder = builder_with("aten.gelu.default", DataType::Float32, &[2001], vec![Value::String(way.into())]);
+        check(&builder, &[vec![f32s(&[2001], values.clone())]], 1e-6);
     }
-    let sketch = sketch_with("aten.gelu.default", DataType::Float32, &[4], vec![Value::String("sigmoid".into())]);
-    assert!(refusal(&sketch).contains("`approximate` is \"sigmoid\", supported: \"none\", \"tanh\""));
+    let builder = builder_with("aten.gelu.default", DataType::Float32, &[4], vec![Value::String("sigmoid".into())]);
+    assert!(load_error(&builder).contains("`approximate` is \"sigmoid\", supported: \"none\", \"tanh\""));
 }
 
 #[test]
@@ -86,8 +86,8 @@ fn powers_agree() {
     for exponent in [0.0, 1.0, 2.0, 3.0, 4.0, 7.0, -1.0, -2.0, -3.0, 0.5, -0.5, 2.5, 65.0, 100.0, f64::INFINITY, f64::NAN] {
         println!("to the power {exponent}");
         let number = vec![Value::Double(exponent)];
-        let sketch = sketch_with("aten.pow.Tensor_Scalar", DataType::Float32, &[13], number);
-        check(&sketch, &[vec![f32s(&[13], values())]], 2e-5);
+        let builder = builder_with("aten.pow.Tensor_Scalar", DataType::Float32, &[13], number);
+        check(&builder, &[vec![f32s(&[13], values())]], 2e-5);
     }
 }
 
@@ -95,13 +95,13 @@ fn powers_agree() {
 fn integers_agree() {
     let ints = || vec![i32s(&[7], vec![i32::MAX, i32::MIN + 1, 0, -5, 5, 100, -100])];
     for name in ["aten.abs.default", "aten.neg.default"] {
-        check(&sketch_with(name, DataType::Int32, &[7], vec![]), &[ints()], 0.0);
+        check(&builder_with(name, DataType::Int32, &[7], vec![]), &[ints()], 0.0);
     }
     for bounds in [vec![Value::Int(-5), Value::Int(7)], vec![Value::Null, Value::Int(3)], vec![Value::Int(9), Value::Int(3)]]
     {
-        check(&sketch_with("aten.clamp.default", DataType::Int32, &[7], bounds), &[ints()], 0.0);
+        check(&builder_with("aten.clamp.default", DataType::Int32, &[7], bounds), &[ints()], 0.0);
     }
-    let text = refusal(&sketch_with("aten.relu.default", DataType::Int32, &[4], vec![]));
+    let text = load_error(&builder_with("aten.relu.default", DataType::Int32, &[4], vec![]));
     assert!(text.contains("`self` has elements I32, supported: [F32]"), "{text}");
 }
 
@@ -110,17 +110,17 @@ fn clamp_bounds_may_cross_but_not_be_nan() {
     let number = |value: f64| Value::Double(value);
     let values = || vec![f32s(&[5], vec![-2.0, -0.5, 0.0, 0.5, f32::NAN])];
     for bounds in [[number(1.0), number(-1.0)], [Value::Null, Value::Null], [Value::Int(0), number(f64::INFINITY)]] {
-        check(&sketch_with("aten.clamp.default", DataType::Float32, &[5], bounds.to_vec()), &[values()], 0.0);
+        check(&builder_with("aten.clamp.default", DataType::Float32, &[5], bounds.to_vec()), &[values()], 0.0);
     }
     let bounds = vec![number(f64::NAN), Value::Null];
-    assert!(refusal(&sketch_with("aten.clamp.default", DataType::Float32, &[5], bounds)).contains("`min` is NaN"));
+    assert!(load_error(&builder_with("aten.clamp.default", DataType::Float32, &[5], bounds)).contains("`min` is NaN"));
 }
 
 #[test]
 fn scalars_and_empty_tensors_agree() {
-    check(&sketch("aten.sigmoid.default", &[]), &[vec![f32s(&[], vec![0.5])]], 1e-6);
-    let mut dry = Dry::new(&sketch("aten.relu.default", &[5, 1024])).unwrap();
-    assert_eq!(dry.planned.plans()[0].steps[0].grid.groups(), 5);
-    dry.call(&[(&[0, 1024], &[])]).unwrap();
-    assert_eq!(dry.recipes(0), [0usize; 0]);
+    check(&builder("aten.sigmoid.default", &[]), &[vec![f32s(&[], vec![0.5])]], 1e-6);
+    let mut dry_run = DryRun::new(&builder("aten.relu.default", &[5, 1024])).unwrap();
+    assert_eq!(dry_run.planned.plans()[0].steps[0].grid.groups(), 5);
+    dry_run.call(&[(&[0, 1024], &[])]).unwrap();
+    assert_eq!(dry_run.recipes(0), [0usize; 0]);
 }

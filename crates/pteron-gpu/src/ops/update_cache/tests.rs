@@ -1,41 +1,41 @@
 use crate::ir::{DataType, Value, ValueId};
-use crate::testing::{Dry, Sketch, check, f32s, i32s, noise, refusal};
+use crate::testing::{DryRun, GraphBuilder, check, f32s, i32s, load_error, noise};
 
 /// New rows, the cache and the position as inputs; the cache and the placeholder as outputs.
-fn sketch(dtype: DataType, value: &[u32], cache: &[u32]) -> (Sketch, ValueId) {
-    let mut sketch = Sketch::new();
-    let value = sketch.input(dtype, value);
-    let cache = sketch.input(dtype, cache);
-    let position = sketch.input(DataType::Int32, &[1]);
-    let (dim, index, at) = (sketch.int(0), sketch.int(0), sketch.value(Value::SymInt));
-    sketch.call("et_vk.select_as_symint.default", &[position, dim, index, at]);
-    let out = sketch.tensor(dtype, &[1]);
-    sketch.call("update_cache.default", &[value, cache, at, out]);
-    sketch.output(cache);
-    sketch.output(out);
-    (sketch, out)
+fn builder(dtype: DataType, value: &[u32], cache: &[u32]) -> (GraphBuilder, ValueId) {
+    let mut builder = GraphBuilder::new();
+    let value = builder.input(dtype, value);
+    let cache = builder.input(dtype, cache);
+    let position = builder.input(DataType::Int32, &[1]);
+    let (dim, index, at) = (builder.int(0), builder.int(0), builder.value(Value::SymInt));
+    builder.call("et_vk.select_as_symint.default", &[position, dim, index, at]);
+    let out = builder.tensor(dtype, &[1]);
+    builder.call("update_cache.default", &[value, cache, at, out]);
+    builder.output(cache);
+    builder.output(out);
+    (builder, out)
 }
 
 #[test]
 fn rows_of_any_length_go_where_the_position_says() {
     for (heads, dim) in [(2, 4), (3, 5), (1, 1), (2, 6), (8, 64)] {
-        let (sketch, _) = sketch(DataType::Float32, &[1, 5, heads, dim], &[1, 9, heads, dim]);
+        let (builder, _) = builder(DataType::Float32, &[1, 5, heads, dim], &[1, 9, heads, dim]);
         let calls = [(5, 4), (1, 0), (3, 2), (0, 9), (1, 8), (5, 0), (2, 7)].map(|(rows, at)| {
             let count = |rows: u32| (rows * heads * dim) as usize;
             let value = f32s(&[1, rows, heads, dim], noise(rows.into(), count(rows)));
             vec![value, f32s(&[1, 9, heads, dim], noise(77, count(9))), i32s(&[1], vec![at])]
         });
-        check(&sketch, &calls, 0.0);
+        check(&builder, &calls, 0.0);
     }
 }
 
 #[test]
-fn integers_too_and_a_state_keeps_what_was_written() {
-    let (sketch, _) = sketch(DataType::Int32, &[1, 2, 1, 3], &[1, 4, 1, 3]);
+fn integer_states_keep_written_rows() {
+    let (builder, _) = builder(DataType::Int32, &[1, 2, 1, 3], &[1, 4, 1, 3]);
     let call = vec![i32s(&[1, 1, 1, 3], vec![1, -2, 3]), i32s(&[1, 4, 1, 3], (10..22).collect()), i32s(&[1], vec![3])];
-    check(&sketch, &[call], 0.0);
+    check(&builder, &[call], 0.0);
 
-    let mut kept = Sketch::new();
+    let mut kept = GraphBuilder::new();
     let value = kept.input(DataType::Float32, &[1, 2, 2, 3]);
     let cache = kept.floats(&[1, 6, 2, 3], &[0.0; 36]);
     let (at, out) = (kept.int(3), kept.tensor(DataType::Float32, &[1]));
@@ -48,12 +48,12 @@ fn integers_too_and_a_state_keeps_what_was_written() {
 
 #[test]
 fn a_step_changes_the_position_alone() {
-    let (sketch, out) = sketch(DataType::Float32, &[1, 4, 2, 4], &[1, 8, 2, 4]);
-    let mut dry = Dry::new(&sketch).unwrap();
+    let (builder, out) = builder(DataType::Float32, &[1, 4, 2, 4], &[1, 8, 2, 4]);
+    let mut dry_run = DryRun::new(&builder).unwrap();
     let mut call = |rows: u32, at: i32| {
-        dry.call(&[(&[1, rows, 2, 4], &[]), (&[1, 8, 2, 4], &[]), (&[1], &[at])]).unwrap();
-        assert_eq!(dry.dims(out), [1]);
-        dry.planned.plans()[1].clone()
+        dry_run.call(&[(&[1, rows, 2, 4], &[]), (&[1, 8, 2, 4], &[]), (&[1], &[at])]).unwrap();
+        assert_eq!(dry_run.dims(out), [1]);
+        dry_run.planned.plans()[1].clone()
     };
     let (first, second) = (call(1, 2), call(1, 3));
     assert_eq!((&first.steps, &first.outputs), (&second.steps, &second.outputs));
@@ -63,10 +63,10 @@ fn a_step_changes_the_position_alone() {
 
 #[test]
 fn bad_arguments_are_rejected() {
-    let (sketch, _) = sketch(DataType::Float32, &[1, 4, 2, 4], &[1, 8, 2, 4]);
-    let mut dry = Dry::new(&sketch).unwrap();
+    let (builder, _) = builder(DataType::Float32, &[1, 4, 2, 4], &[1, 8, 2, 4]);
+    let mut dry_run = DryRun::new(&builder).unwrap();
     let mut refused = |value: &[u32], cache: &[u32], at: i32| {
-        dry.call(&[(value, &[]), (cache, &[]), (&[1], &[at])]).unwrap_err().to_string()
+        dry_run.call(&[(value, &[]), (cache, &[]), (&[1], &[at])]).unwrap_err().to_string()
     };
     let error = refused(&[1, 4, 2, 4], &[1, 8, 2, 4], 5);
     assert_eq!(error, "update_cache.default (call 1): `start_pos` is 5 with 4 new tokens, past the cache's 8");
@@ -75,8 +75,8 @@ fn bad_arguments_are_rejected() {
     assert!(refused(&[1, 1, 1, 4], &[1, 8, 2, 4], 0).contains("`value` is [1, 1, 1, 4], expected [1, tokens, 2, 4]"));
     assert!(refused(&[0, 1, 2, 4], &[1, 8, 2, 4], 0).contains("`value` is [0, 1, 2, 4]"));
     assert!(refused(&[1, 1, 2, 4], &[1, 8, 1, 4], 0).contains("`cache` is [1, 8, 1, 4], but rows are fixed"));
-    let batch = self::sketch(DataType::Float32, &[2, 4, 2, 4], &[2, 8, 2, 4]).0;
-    assert!(refusal(&batch).contains("`cache` is [2, 8, 2, 4], expected [1, length, heads, head dim]"));
-    let bytes = self::sketch(DataType::Int8, &[1, 4, 2, 4], &[1, 8, 2, 4]).0;
-    assert!(refusal(&bytes).contains("`value` has elements I8"));
+    let batch = self::builder(DataType::Float32, &[2, 4, 2, 4], &[2, 8, 2, 4]).0;
+    assert!(load_error(&batch).contains("`cache` is [2, 8, 2, 4], expected [1, length, heads, head dim]"));
+    let bytes = self::builder(DataType::Int8, &[1, 4, 2, 4], &[1, 8, 2, 4]).0;
+    assert!(load_error(&bytes).contains("`value` has elements I8"));
 }

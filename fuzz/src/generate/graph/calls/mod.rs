@@ -10,10 +10,10 @@ use std::sync::LazyLock;
 use pteron_format::vulkan::Value;
 use pteron_gpu::ops::{OPS, find_in_files};
 
-use super::sketch::{Dim, Sketch};
+use super::builder::{Dim, GraphBuilder};
 use crate::generate::cursor::Cursor;
 
-type Maker = fn(&mut Sketch, &mut Cursor<'_>, &str);
+type Maker = fn(&mut GraphBuilder, &mut Cursor<'_>, &str);
 
 /// Every operator of the registry with what makes a call of it.
 static OPERATORS: LazyLock<Vec<(&'static str, Option<Maker>)>> = LazyLock::new(|| {
@@ -130,41 +130,41 @@ fn maker(name: &str) -> Option<Maker> {
 }
 
 /// A call of any operator, or several that stand together.
-pub(super) fn any(sketch: &mut Sketch, cursor: &mut Cursor<'_>) {
+pub(super) fn any(builder: &mut GraphBuilder, cursor: &mut Cursor<'_>) {
     match cursor.below(40) {
-        0 => blocks::feed_forward(sketch, cursor),
-        1 => blocks::self_attention(sketch, cursor),
-        2 => blocks::last_logits(sketch, cursor),
-        3 if sketch.hostile => {
+        0 => blocks::feed_forward(builder, cursor),
+        1 => blocks::self_attention(builder, cursor),
+        2 => blocks::last_logits(builder, cursor),
+        3 if builder.hostile => {
             let (name, maker) = cursor.of(&OPERATORS);
-            one(sketch, cursor, name, maker);
+            one(builder, cursor, name, maker);
         }
         _ => {
             let (name, maker) = cursor.of(&PUBLIC);
-            one(sketch, cursor, name, maker);
+            one(builder, cursor, name, maker);
         }
     }
 }
 
-fn one(sketch: &mut Sketch, cursor: &mut Cursor<'_>, name: &str, maker: Option<Maker>) {
-    maker.unwrap_or(unknown)(sketch, cursor, name);
+fn one(builder: &mut GraphBuilder, cursor: &mut Cursor<'_>, name: &str, maker: Option<Maker>) {
+    maker.unwrap_or(unknown)(builder, cursor, name);
 }
 
 /// A call of an operator that nothing is known of: anything there is, in any order.
-fn unknown(sketch: &mut Sketch, cursor: &mut Cursor<'_>, name: &str) {
+fn unknown(builder: &mut GraphBuilder, cursor: &mut Cursor<'_>, name: &str) {
     let mut args = Vec::new();
     for _ in 0..cursor.below(6) {
         args.push(match cursor.below(5) {
-            0 => sketch.int(cursor.integer()),
-            1 => sketch.float(cursor.float()),
-            2 => sketch.value(Value::Null),
-            _ => sketch.any(cursor, elementwise::ALL, 0..=4).id,
+            0 => builder.int(cursor.integer()),
+            1 => builder.float(cursor.float()),
+            2 => builder.value(Value::Null),
+            _ => builder.any(cursor, elementwise::ALL, 0..=4).id,
         });
     }
     let rank = cursor.below(4);
-    let dims: Vec<Dim> = sketch.dims(cursor, rank);
+    let dims: Vec<Dim> = builder.dims(cursor, rank);
     let dtype = cursor.of(elementwise::ALL);
-    sketch.out(name, &args, dtype, &dims);
+    builder.out(name, &args, dtype, &dims);
 }
 
 #[cfg(test)]
@@ -185,10 +185,10 @@ mod tests {
         let mut never = Vec::new();
         for &(name, maker) in PUBLIC.iter() {
             let taken = (0..=255u8).any(|seed| {
-                let mut sketch = Sketch::new(false);
-                one(&mut sketch, &mut Cursor::new(&[seed, 3]), name, maker);
-                super::super::finish(&mut sketch, &mut Cursor::new(&[seed]));
-                let Ok(graph) = sketch.decode(&Fusions::NONE) else { return false };
+                let mut builder = GraphBuilder::new(false);
+                one(&mut builder, &mut Cursor::new(&[seed, 3]), name, maker);
+                super::super::finish(&mut builder, &mut Cursor::new(&[seed]));
+                let Ok(graph) = builder.decode(&Fusions::NONE) else { return false };
                 let bounds: Vec<_> = graph.inputs.iter().map(|&input| graph.info(input).bound).collect();
                 pteron_gpu::resize::Planned::at_bounds(&graph, &bounds, pteron_gpu::plan::Caps::PORTABLE).is_ok()
             });

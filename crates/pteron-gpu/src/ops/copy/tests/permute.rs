@@ -4,17 +4,17 @@ use super::*;
 
 const PERMUTE: &str = "aten.permute_copy.default";
 
-fn permute_of(dtype: DataType, bound: &[u32], order: &[i64]) -> (Sketch, ValueId) {
+fn permute_of(dtype: DataType, bound: &[u32], order: &[i64]) -> (GraphBuilder, ValueId) {
     let out: Vec<u32> = order.iter().map(|&dim| bound[usize::try_from(dim).unwrap()]).collect();
     one(PERMUTE, dtype, bound, &[Value::IntList(order.to_vec())], &out)
 }
 
-fn flip_of(dtype: DataType, bound: &[u32], dims: &[i64]) -> (Sketch, ValueId) {
+fn flip_of(dtype: DataType, bound: &[u32], dims: &[i64]) -> (GraphBuilder, ValueId) {
     one("aten.flip.default", dtype, bound, &[Value::IntList(dims.to_vec())], bound)
 }
 
-fn alias(sketch: &(Sketch, ValueId)) -> bool {
-    Dry::new(&sketch.0).unwrap().graph.nodes[0].op.alias().is_some()
+fn alias(builder: &(GraphBuilder, ValueId)) -> bool {
+    DryRun::new(&builder.0).unwrap().graph.nodes[0].op.alias().is_some()
 }
 
 #[test]
@@ -71,13 +71,13 @@ fn strategy_follows_the_layout() {
     assert_eq!(recipe(&permute_of(B, &[67, 132], &[1, 0])), [BYTES]);
     assert_eq!(recipe(&permute_of(B, &[68, 131], &[1, 0])), [BYTES]);
     // The live shape selects the recipe.
-    let (sketch, out) = permute_of(F, &[64, 64], &[1, 0]);
-    let mut dry = Dry::new(&sketch).unwrap();
+    let (builder, out) = permute_of(F, &[64, 64], &[1, 0]);
+    let mut dry_run = DryRun::new(&builder).unwrap();
     let calls =
         [([64, 64], &[CELLS][..]), ([2, 5], &[ELEMENTS]), ([64, 1], &[VEC4]), ([0, 64], &[]), ([31, 64], &[TRANSPOSE])];
     for (shape, want) in calls {
-        dry.call(&[(&shape, &[])]).unwrap();
-        assert_eq!((dry.recipes(0), dry.dims(out)), (want.to_vec(), vec![shape[1], shape[0]]));
+        dry_run.call(&[(&shape, &[])]).unwrap();
+        assert_eq!((dry_run.recipes(0), dry_run.dims(out)), (want.to_vec(), vec![shape[1], shape[0]]));
     }
 }
 
@@ -125,14 +125,14 @@ fn flip_of_every_dtype_and_dimension_agrees() {
 fn squeeze_and_unsqueeze_agree() {
     for dtype in TYPES {
         for (dim, out) in [(0, [1, 3, 4]), (2, [3, 4, 1]), (-1, [3, 4, 1]), (-3, [1, 3, 4]), (1, [3, 1, 4])] {
-            let (sketch, _) = one("aten.unsqueeze_copy.default", dtype, &[3, 4], &[Value::Int(dim)], &out);
-            check(&sketch, &inputs(dtype, &[&[3, 4], &[1, 4], &[0, 4], &[3, 4]]), 0.0);
+            let (builder, _) = one("aten.unsqueeze_copy.default", dtype, &[3, 4], &[Value::Int(dim)], &out);
+            check(&builder, &inputs(dtype, &[&[3, 4], &[1, 4], &[0, 4], &[3, 4]]), 0.0);
         }
         for (dims, out) in
             [(vec![0], &[5, 1, 4][..]), (vec![0, 2], &[5, 4]), (vec![-2, 1], &[1, 5, 4]), (vec![], &[1, 5, 1, 4])]
         {
-            let (sketch, _) = one("aten.squeeze_copy.dims", dtype, &[1, 5, 1, 4], &[Value::IntList(dims)], out);
-            check(&sketch, &inputs(dtype, &[&[1, 5, 1, 4], &[1, 1, 1, 4], &[1, 0, 1, 1], &[1, 5, 1, 4]]), 0.0);
+            let (builder, _) = one("aten.squeeze_copy.dims", dtype, &[1, 5, 1, 4], &[Value::IntList(dims)], out);
+            check(&builder, &inputs(dtype, &[&[1, 5, 1, 4], &[1, 1, 1, 4], &[1, 0, 1, 1], &[1, 5, 1, 4]]), 0.0);
         }
     }
     let single = one("aten.unsqueeze_copy.default", DataType::Float32, &[], &[Value::Int(-1)], &[1]);
@@ -144,29 +144,31 @@ fn squeeze_and_unsqueeze_agree() {
 
 #[test]
 fn squeeze_keeps_a_dim_that_is_1_only_live() {
-    let (sketch, out) = one("aten.squeeze_copy.dims", DataType::Float32, &[1, 6, 2], &[Value::IntList(vec![0, 1])], &[6, 2]);
-    let mut dry = Dry::new(&sketch).unwrap();
-    dry.call(&[(&[1, 1, 2], &[])]).unwrap();
-    assert_eq!(dry.dims(out), [1, 2]);
-    let error = dry.call(&[(&[0, 6, 2], &[])]).unwrap_err().to_string();
+    let (builder, out) =
+        one("aten.squeeze_copy.dims", DataType::Float32, &[1, 6, 2], &[Value::IntList(vec![0, 1])], &[6, 2]);
+    let mut dry_run = DryRun::new(&builder).unwrap();
+    dry_run.call(&[(&[1, 1, 2], &[])]).unwrap();
+    assert_eq!(dry_run.dims(out), [1, 2]);
+    let error = dry_run.call(&[(&[0, 6, 2], &[])]).unwrap_err().to_string();
     assert!(error.contains("`self` is [0, 6, 2], but dimension 0 is left out"), "{error}");
-    check(&sketch, &inputs(DataType::Float32, &[&[1, 6, 2], &[1, 1, 2], &[1, 6, 1]]), 0.0);
+    check(&builder, &inputs(DataType::Float32, &[&[1, 6, 2], &[1, 1, 2], &[1, 6, 1]]), 0.0);
 }
 
 #[test]
 fn bad_arguments_are_rejected() {
     use DataType::Float32 as F;
     for order in [&[0, 0][..], &[0], &[0, 2], &[0, 1, 2]] {
-        let (sketch, _) = one(PERMUTE, F, &[3, 4], &[Value::IntList(order.to_vec())], &[3, 4]);
-        assert!(refusal(&sketch).contains("expected each of the tensor's 2 dimensions once"), "{order:?}");
+        let (builder, _) = one(PERMUTE, F, &[3, 4], &[Value::IntList(order.to_vec())], &[3, 4]);
+        assert!(load_error(&builder).contains("expected each of the tensor's 2 dimensions once"), "{order:?}");
     }
-    assert!(refusal(&one("aten.t_copy.default", F, &[3, 4, 5], &[], &[5, 4, 3]).0).contains("at most two dimensions"));
-    assert!(refusal(&flip_of(F, &[3, 4], &[0, -2]).0).contains("names a dimension twice"));
-    assert!(refusal(&flip_of(F, &[3, 4], &[2]).0).contains("`dims` is [2], but the tensor has 2 dimensions"));
-    let unsqueeze = |bound: &[u32], dim| refusal(&one("aten.unsqueeze_copy.default", F, bound, &[Value::Int(dim)], &[1]).0);
+    assert!(load_error(&one("aten.t_copy.default", F, &[3, 4, 5], &[], &[5, 4, 3]).0).contains("at most two dimensions"));
+    assert!(load_error(&flip_of(F, &[3, 4], &[0, -2]).0).contains("names a dimension twice"));
+    assert!(load_error(&flip_of(F, &[3, 4], &[2]).0).contains("`dims` is [2], but the tensor has 2 dimensions"));
+    let unsqueeze =
+        |bound: &[u32], dim| load_error(&one("aten.unsqueeze_copy.default", F, bound, &[Value::Int(dim)], &[1]).0);
     assert!(unsqueeze(&[3, 4], 3).contains("`dim` is 3, but there are 3 places"));
     assert!(unsqueeze(&[1; 8], 0).contains("more than 8 dimensions"));
-    let squeeze = |dims: Vec<i64>| refusal(&one("aten.squeeze_copy.dims", F, &[1, 4], &[Value::IntList(dims)], &[4]).0);
+    let squeeze = |dims: Vec<i64>| load_error(&one("aten.squeeze_copy.dims", F, &[1, 4], &[Value::IntList(dims)], &[4]).0);
     assert!(squeeze(vec![0, -2]).contains("names a dimension twice"));
     assert!(squeeze(vec![2]).contains("has 2 dimensions"));
 }
