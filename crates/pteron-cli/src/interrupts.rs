@@ -73,7 +73,7 @@ mod system {
         // Blocked in every thread that starts from here on, and waited for in one: no handler runs, and the line editor, which has one of
         // its own while it reads, takes none away.
         signals.thread_block()?;
-        let answer = move || {
+        let wait = move || {
             while let Ok(signal) = signals.wait() {
                 if signal != Signal::SIGINT || super::press() {
                     ending.store(true, Ordering::SeqCst);
@@ -83,7 +83,7 @@ mod system {
                 }
             }
         };
-        thread::Builder::new().name("signals".to_owned()).spawn(answer).map(drop).or_else(|_| Ok(signals.thread_unblock()?))
+        thread::Builder::new().name("signals".to_owned()).spawn(wait).map(drop).or_else(|_| Ok(signals.thread_unblock()?))
     }
 
     fn end(signal: Signal) -> ! {

@@ -137,7 +137,7 @@ mod tests {
         folder
     }
 
-    fn refusal(path: &Path) -> String {
+    fn open_error(path: &Path) -> String {
         let text = detect(path).unwrap_err().to_string();
         text.strip_prefix(&format!("{}: ", path.display())).map(str::to_owned).unwrap_or(text)
     }
@@ -179,7 +179,7 @@ mod tests {
             ("notes.txt", b"", "it is no checkpoint: give a folder with config.json and safetensors, or a GGUF file"),
         ] {
             let folder = with(&[(name, bytes)]);
-            assert_eq!(refusal(&folder.path().join(name)), problem, "{name}");
+            assert_eq!(open_error(&folder.path().join(name)), problem, "{name}");
         }
     }
 
@@ -194,15 +194,15 @@ mod tests {
             (&["model.safetensors"], "it has model.safetensors, but no config.json: put the model's beside it"),
         ] {
             let files: Vec<_> = files.iter().map(|name| (*name, &b""[..])).collect();
-            assert_eq!(refusal(with(&files).path()), problem);
+            assert_eq!(open_error(with(&files).path()), problem);
         }
         let folder = with(&[("b.gguf", b""), ("a.gguf", b"")]);
         assert_eq!(
-            refusal(folder.path()),
+            open_error(folder.path()),
             format!("it is a folder: give the GGUF file in it, {}", folder.path().join("a.gguf").display())
         );
         let folder = with(&[("consolidated.00.pth", b""), ("params.json", b"")]);
-        assert_eq!(refusal(folder.path()), format!("it has consolidated.00.pth, but no safetensors; {PYTORCH_ADVICE}"));
+        assert_eq!(open_error(folder.path()), format!("it has consolidated.00.pth, but no safetensors; {PYTORCH_ADVICE}"));
     }
 
     #[test]

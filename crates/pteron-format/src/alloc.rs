@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_reserved_is_what_was_asked_for() {
+    fn reservations_have_the_requested_length() {
         assert_eq!(copied(&[1u16, 2]).unwrap(), [1, 2]);
         assert_eq!(text("wing").unwrap(), "wing");
         assert_eq!(collect([1, 2].iter().map(|n| n * 2)).unwrap(), [2, 4]);

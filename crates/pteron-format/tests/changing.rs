@@ -82,7 +82,7 @@ fn a_file_that_is_cut_while_it_is_read_is_an_error() {
 
 #[test]
 #[cfg_attr(miri, ignore = "reads files")]
-fn a_copy_is_within_what_reading_may_hold() {
+fn a_copy_stays_within_the_reading_budget() {
     let file = fixture("llama/tiny_4w/program.pte");
     let shared = Shared::new(file);
     let info = allocation_counter::measure(|| drop(Pte::read(&shared).unwrap()));

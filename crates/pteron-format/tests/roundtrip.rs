@@ -36,7 +36,7 @@ fn every_real_file_of_external_data() {
 /// A program and the external data beside it belong together; neither is enough alone.
 #[test]
 #[cfg_attr(miri, ignore = "reads files")]
-fn real_external_data_is_what_its_program_needs() {
+fn exported_external_data_matches_its_program() {
     let mut folders: Vec<_> = fixtures_with("ptd").iter().map(|path| path.parent().unwrap().to_owned()).collect();
     folders.dedup();
     for folder in folders {

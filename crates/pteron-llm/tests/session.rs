@@ -136,15 +136,15 @@ fn forks_and_rewinds_go_on_as_a_fresh_session_would() {
 }
 
 #[test]
-fn a_conversation_that_goes_on_runs_only_what_is_new() {
+fn a_continued_conversation_runs_only_new_tokens() {
     let model = tiny(PartialMetadata::default());
     let mut session = Session::new(&model).unwrap();
     let prompt: Vec<TokenId> = (1..20).collect();
-    let (answer, _) = generate(&mut session, &prompt, greedy(10, SampleOn::Gpu));
-    let next = [&prompt[..], &answer, &[7, 8, 9]].concat();
+    let (reply, _) = generate(&mut session, &prompt, greedy(10, SampleOn::Gpu));
+    let next = [&prompt[..], &reply, &[7, 8, 9]].concat();
     // All but the last token of the reply are in the cache: no step has run on that one.
     let kept = session.tokens().iter().zip(&next).take_while(|(own, new)| own == new).count();
-    assert!(kept >= prompt.len() + answer.len() - 1, "{kept}");
+    assert!(kept >= prompt.len() + reply.len() - 1, "{kept}");
     let expected = generate(&mut Session::new(&model).unwrap(), &next, greedy(10, SampleOn::Host)).0;
     assert_eq!(generate(&mut session, &next, greedy(10, SampleOn::Gpu)).0, expected);
 }
@@ -268,7 +268,7 @@ fn pteron_counts(model: &Model) -> (u64, u64, u64, u64) {
 
 /// Long conversations lose their oldest turns, a system's message and the newest one stay.
 #[test]
-fn a_conversation_is_cut_to_what_fits() {
+fn a_conversation_is_shortened_to_the_context() {
     let model = tiny(PartialMetadata::default().with_kv_cache(true));
     let context = model.metadata().context_length as usize;
     let turn = |index: usize| [Message::user(format!("question {index}?")), Message::assistant(format!("answer {index}."))];

@@ -319,10 +319,10 @@ async fn generate(
 async fn emit(on_token: &js_sys::Function, piece: &GeneratedToken) -> Result<bool> {
     let GeneratedToken { token, text, logprob, top_logprobs: top, .. } = piece;
     let piece = to_js(&JsToken { token: *token, text, logprob: *logprob, top })?;
-    let answer = on_token.call1(&JsValue::UNDEFINED, &piece)?;
-    let answer = match answer.dyn_into::<js_sys::Promise>() {
+    let reply = on_token.call1(&JsValue::UNDEFINED, &piece)?;
+    let reply = match reply.dyn_into::<js_sys::Promise>() {
         Ok(promise) => JsFuture::from(promise).await?,
-        Err(answer) => answer,
+        Err(reply) => reply,
     };
-    Ok(answer.is_truthy())
+    Ok(reply.is_truthy())
 }

@@ -23,7 +23,7 @@ pub struct WebLoader {
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 struct Options {
     method: Option<String>,
-    choose_tokens: bool,
+    language_model: bool,
     max_prefill: Option<u32>,
     memory_budget: Option<f64>,
     kv_dtype: KvDtype,
@@ -101,19 +101,19 @@ impl Options {
         };
         let base = if self.exact { LoadOptions::exact() } else { LoadOptions::default() };
         let mut input_bounds = Vec::new();
-        if let Some(longest) = self.max_prefill.filter(|_| self.choose_tokens) {
+        if let Some(longest) = self.max_prefill.filter(|_| self.language_model) {
             let (inputs, _) = program.signature(&method).or_js()?;
             let file = inputs.first().and_then(|input| input.shape.last().copied()).unwrap_or(longest);
             input_bounds.push(Some(vec![1, longest.clamp(1, file.max(1))]));
         }
         let memory_budget = self.memory_budget.map(|bytes| bytes_of(bytes, "memoryBudget")).transpose()?;
-        let fast = self.choose_tokens && !self.exact;
+        let fast = self.language_model && !self.exact;
         let load = base
             .with_input_bounds(input_bounds)
             .with_memory_budget(memory_budget)
             .with_precision(if fast { Precision::Fast } else { Precision::Full })
             .with_state_dtype(self.kv_dtype.into());
-        if !self.choose_tokens {
+        if !self.language_model {
             return Ok((method, load));
         }
         PartialMetadata::from_signature(&program, &method).or_js()?;

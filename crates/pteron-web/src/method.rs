@@ -113,9 +113,9 @@ impl WebMethod {
     pub async fn profile(&self, state: &WebState, inputs: Vec<JsValue>) -> Result<JsValue> {
         let inputs = inputs.iter().map(tensor_from).collect::<Result<Vec<_>>>()?;
         let mut own = state.take()?;
-        let answer = self.method.call_profiled(&mut own, &inputs).await.or_js();
+        let result = self.method.call_profiled(&mut own, &inputs).await.or_js();
         state.give_back(own);
-        let (outputs, profiles) = answer?;
+        let (outputs, profiles) = result?;
         let outputs: js_sys::Array = outputs.iter().map(tensor_to).collect::<Result<Vec<_>>>()?.into_iter().collect();
         let object = js_sys::Object::new();
         js_sys::Reflect::set(&object, &"outputs".into(), &outputs)?;

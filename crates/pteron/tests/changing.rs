@@ -118,6 +118,6 @@ fn a_loaded_method_does_not_look_at_its_file_again() {
     let method = block_on(program.load(&gpu, "forward", &LoadOptions::default())).unwrap();
     let expected = block_on(method.call(&mut method.new_state().unwrap(), &inputs(1, 0, 8))).unwrap();
     copy.writer().set_len(0).unwrap();
-    let answer = block_on(method.call(&mut method.new_state().unwrap(), &inputs(1, 0, 8))).unwrap();
-    assert_eq!(answer, expected);
+    let outputs = block_on(method.call(&mut method.new_state().unwrap(), &inputs(1, 0, 8))).unwrap();
+    assert_eq!(outputs, expected);
 }

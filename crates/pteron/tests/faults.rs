@@ -79,7 +79,7 @@ fn load(gpu: &Gpu, program: &Program) -> pteron::Result<Method> {
     block_on(program.load(gpu, "forward", &LoadOptions::default()))
 }
 
-fn answer(method: &Method, state: &mut State) -> pteron::Result<Vec<Tensor>> {
+fn run(method: &Method, state: &mut State) -> pteron::Result<Vec<Tensor>> {
     block_on(method.call(state, &arguments()))
 }
 
@@ -96,7 +96,7 @@ fn every_reservation_of_opening_loading_and_calling_may_fail() {
     let program = open().unwrap();
     let method = load(&gpu, &program).unwrap();
     let mut state = method.new_state().unwrap();
-    check(&answer(&method, &mut state).unwrap());
+    check(&run(&method, &mut state).unwrap());
     // Memory of dropped resources is released when the device is next waited for.
     let allocated = || {
         block_on(gpu.wait_idle()).unwrap();
@@ -114,11 +114,11 @@ fn every_reservation_of_opening_loading_and_calling_may_fail() {
             || method.call_checked(),
             |nth| {
                 steady(nth);
-                check(&answer(&method, &mut method.new_state().unwrap()).unwrap());
+                check(&run(&method, &mut method.new_state().unwrap()).unwrap());
             },
         ),
     ];
-    check(&answer(&method, &mut state).unwrap());
+    check(&run(&method, &mut state).unwrap());
     let (mut sites, mut reservations) = (BTreeSet::<&std::panic::Location<'_>>::new(), 0);
     for part in reached {
         reservations += part.reservations;
@@ -136,7 +136,7 @@ trait CallChecked {
 impl CallChecked for Method {
     fn call_checked(&self) -> pteron::Result<()> {
         let mut state = self.new_state()?;
-        check(&answer(self, &mut state)?);
+        check(&run(self, &mut state)?);
         Ok(())
     }
 }

@@ -345,7 +345,7 @@ fn names_of_a_megabyte_are_not_echoed_whole() {
 }
 
 #[test]
-fn a_constant_method_that_repeats_a_text_answers_with_a_megabyte_at_most() {
+fn a_constant_method_that_repeats_a_text_returns_a_megabyte_at_most() {
     let mut repeats = plan(vec![pteron_format::program::Value::String("x".repeat(100_000))], &[], &[0; 5000], Vec::new());
     repeats.chains.clear();
     let program = open(program_of(repeats, Vec::new()));

@@ -23,7 +23,7 @@ fn budgeted(gpu: &Gpu, bytes: u64) -> pteron::Result<Method> {
 }
 
 #[test]
-fn a_lost_device_is_an_error_and_a_new_one_answers_again() {
+fn a_lost_device_is_an_error_and_a_new_one_works() {
     let first = gpu();
     let method = load(&first);
     let mut state = method.new_state().unwrap();
@@ -172,9 +172,9 @@ fn a_device_lost_between_tokens_is_an_error() {
             if at == lose_at {
                 gpu.destroy();
             }
-            let behind = start(&method, &mut state, Tokens::Sampled, 3 + i64::try_from(at).unwrap(), GREEDY)?;
+            let second = start(&method, &mut state, Tokens::Sampled, 3 + i64::try_from(at).unwrap(), GREEDY)?;
             ids.push(token(&block_on(next.wait())?));
-            next = behind;
+            next = second;
         }
         ids.push(token(&block_on(next.wait())?));
         Ok(ids)

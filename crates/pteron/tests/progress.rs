@@ -49,7 +49,7 @@ fn several_delegates_are_one_load() {
 }
 
 #[test]
-fn what_is_refused_is_not_begun() {
+fn a_rejected_load_reports_no_progress() {
     let (told, ended) = load(&gpu(), &program(), Some(1));
     assert!(ended.is_err() && told.is_empty(), "{told:?}");
 }

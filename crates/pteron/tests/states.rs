@@ -10,12 +10,12 @@ use pteron::{Method, ScalarType, State, Tensor, block_on};
 /// Runs a conversation: consecutive calls of these lengths, on the text of a seed.
 fn converse(method: &Method, state: &mut State, seed: u32, lengths: &[u32]) -> Vec<Vec<u8>> {
     let mut position = 0;
-    let mut answers = Vec::new();
+    let mut outputs = Vec::new();
     for &count in lengths {
-        answers.push(step(method, state, seed, position, count));
+        outputs.push(step(method, state, seed, position, count));
         position += count;
     }
-    answers
+    outputs
 }
 
 const LENGTHS: [&[u32]; 2] = [&[9, 1, 1, 20, 1, 1, 1], &[1, 1, 33, 2, 1, 17, 1]];
@@ -34,8 +34,8 @@ fn two_states_take_turns_without_disturbing_each_other() {
     for turn in 0..LENGTHS[0].len() {
         for (seed, text) in [(0, 0u32), (1, 1)] {
             let count = LENGTHS[seed][turn];
-            let answer = step(&method, &mut states[seed], text, positions[seed], count);
-            assert_eq!(answer, expected[seed][turn], "state {seed}, turn {turn}");
+            let output = step(&method, &mut states[seed], text, positions[seed], count);
+            assert_eq!(output, expected[seed][turn], "state {seed}, turn {turn}");
             positions[seed] += count;
         }
     }
@@ -77,7 +77,7 @@ fn a_reset_state_starts_over() {
 }
 
 #[test]
-fn threads_that_share_a_method_get_their_own_answers() {
+fn threads_that_share_a_method_get_their_own_outputs() {
     let method = load(&gpu());
     let expected = [alone(&method, 0), alone(&method, 1)];
     std::thread::scope(|scope| {
@@ -95,7 +95,7 @@ fn threads_that_share_a_method_get_their_own_answers() {
 }
 
 #[test]
-fn a_refused_call_does_nothing_and_says_what_is_wrong() {
+fn a_rejected_call_changes_nothing_and_names_the_fault() {
     let gpu = gpu();
     let method = load(&gpu);
     let expected = alone(&method, 1);

@@ -62,7 +62,7 @@ fn tables_are_a_small_part_of_a_file() {
 }
 
 #[test]
-fn what_arrives_in_pieces_answers_like_what_is_mapped() {
+fn a_streamed_program_gives_the_outputs_of_a_mapped_one() {
     let files = [program_file()];
     let whole = load(&gpu());
     let expected = step(&whole, &mut whole.new_state().unwrap(), 1, 0, 12);
@@ -123,7 +123,7 @@ fn renamed(mut file: Vec<u8>) -> Vec<u8> {
 }
 
 #[test]
-fn damage_that_nobody_names_is_in_what_is_unchecked() {
+fn damage_without_a_checksum_lies_in_unchecked_ranges() {
     let named = program_file();
     assert_eq!(begin(std::slice::from_ref(&named), &LoadOptions::default()).unchecked(), []);
     for good in [[named.clone()], [renamed(named)]] {
@@ -140,7 +140,7 @@ fn damage_that_nobody_names_is_in_what_is_unchecked() {
 }
 
 #[test]
-fn what_is_not_whole_is_not_run() {
+fn an_incomplete_program_cannot_be_finished() {
     let files = [program_file()];
     let mut streaming = begin(&files, &LoadOptions::default());
     let needs = streaming.needs();

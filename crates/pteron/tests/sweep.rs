@@ -25,13 +25,13 @@ fn since(before: Counts, after: Counts) -> Counts {
 /// Runs a call and checks that it allocates nothing and takes one write, one pass and one submit.
 fn counted(gpu: &Gpu, method: &Method, state: &mut State, position: u32, count: u32) -> (Counts, Vec<f32>) {
     let before = gpu.counts();
-    let answer = floats(&step(method, state, 1, position, count));
+    let outputs = floats(&step(method, state, 1, position, count));
     let did = since(before, gpu.counts());
     let what = format!("{count} tokens at {position}: {did:?}");
     assert_eq!((did.buffers, did.buffer_bytes, did.bind_groups, did.pipelines), (0, 0, 0, 0), "{what}");
     assert_eq!((did.submits, did.passes, did.writes), (1, 1, 1), "{what}");
     assert!(did.dispatches > 0, "{what}");
-    (did, answer)
+    (did, outputs)
 }
 
 /// Runs token by token through the whole context, then these calls in random order, all on one loaded method.
@@ -41,18 +41,18 @@ fn sweep(mut calls: Vec<(u32, u32)>) {
     let mut state = method.new_state().unwrap();
     let mut expected = Vec::new();
     for position in 0..CONTEXT {
-        let (did, answer) = counted(&gpu, &method, &mut state, position, 1);
+        let (did, outputs) = counted(&gpu, &method, &mut state, position, 1);
         assert!(position == 0 || did.written_bytes < 1024, "a decode step at {position} wrote {} bytes", did.written_bytes);
-        expected.push(answer);
+        expected.push(outputs);
     }
     // The caches now hold this text, and a call at any position writes the same text again: its outputs equal those of the
     // single-token call at its last position.
     Random::new(7).shuffle(&mut calls);
     for (done, &(count, position)) in calls.iter().enumerate() {
-        let (_, answer) = counted(&gpu, &method, &mut state, position, count);
+        let (_, outputs) = counted(&gpu, &method, &mut state, position, count);
         let want = &expected[(position + count - 1) as usize];
-        assert_eq!(answer.len(), want.len());
-        for (index, (got, want)) in answer.iter().zip(want).enumerate() {
+        assert_eq!(outputs.len(), want.len());
+        for (index, (got, want)) in outputs.iter().zip(want).enumerate() {
             let close = (got - want).abs() <= 1e-3 * want.abs().max(1.0);
             assert!(close, "call {done}, {count} tokens at {position}: element {index} is {got}, expected {want}");
         }

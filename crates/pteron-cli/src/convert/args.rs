@@ -68,7 +68,7 @@ pub(crate) struct Convert {
 
     /// Stores all but 4-bit weights as f16, the KV cache too; this runtime computes in f32
     #[arg(long = "f16", alias = "half")]
-    pub(crate) half: bool,
+    pub(crate) f16: bool,
 
     /// Computes logits for all tokens of a call, not only the last
     #[arg(long)]
@@ -153,6 +153,6 @@ impl Convert {
             .with_linear_format(format(self.linears))
             .with_embedding_format(format(self.embedding))
             .with_full_logits(self.full_logits)
-            .with_float16(self.half)
+            .with_float16(self.f16)
     }
 }

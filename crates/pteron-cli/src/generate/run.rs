@@ -46,7 +46,7 @@ fn generate(args: &Run) -> Result<(), Failure> {
     let before = if continues { prompt.as_str() } else { "" };
     let text = stream(&mut session, &tokens, options, before, print)?;
     if args.json {
-        let answer = Answer {
+        let report = JsonReport {
             adapter: &gpu.adapter().name,
             prompt: &prompt,
             text: &text.text,
@@ -56,7 +56,7 @@ fn generate(args: &Run) -> Result<(), Failure> {
             speed: text.speed,
             loading_seconds: loading.as_secs_f64(),
         };
-        let json = serde_json::to_string(&answer).map_err(|error| Failure::Output(error.into()))?;
+        let json = serde_json::to_string(&report).map_err(|error| Failure::Output(error.into()))?;
         return terminal::print(&format!("{json}\n"));
     }
     terminal::print("\n")?;
@@ -67,7 +67,7 @@ fn generate(args: &Run) -> Result<(), Failure> {
 }
 
 #[derive(Serialize)]
-struct Answer<'a> {
+struct JsonReport<'a> {
     adapter: &'a str,
     prompt: &'a str,
     text: &'a str,

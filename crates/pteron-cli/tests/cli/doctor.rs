@@ -21,7 +21,7 @@ fn doctor(scratch: &Scratch, args: &[&str], environment: &[(&str, &str)]) -> (Op
 }
 
 #[test]
-fn the_report_has_what_a_bug_report_needs_and_the_bundled_model_is_right() {
+fn the_report_names_adapter_driver_and_versions_and_checks_the_bundled_model() {
     let scratch = Scratch::new("doctor");
     let (code, out, err) = doctor(&scratch, &["--json"], &[("MESA_NO_ERROR", "0")]);
     assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");

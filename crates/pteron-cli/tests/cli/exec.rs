@@ -66,7 +66,7 @@ fn expect_goldens(folder: &str, program: &str, case: &Value, calls: &[&Value], m
 }
 
 #[test]
-fn operators_answer_as_pytorch_does() {
+fn operators_match_pytorch() {
     let all = manifest("fixtures/ops");
     for name in [
         "add_same",

@@ -37,16 +37,16 @@ fn json(run: &Run) -> Value {
 #[test]
 fn greedy_text_is_that_of_pytorch() {
     let (prompt, ids) = golden();
-    let answer = json(&pteron(["run", &prompt, "-t", "0", "-n", "12", "--json"]));
-    let tokens: Vec<u64> = answer["tokens"].as_array().unwrap().iter().map(|id| id.as_u64().unwrap()).collect();
+    let report = json(&pteron(["run", &prompt, "-t", "0", "-n", "12", "--json"]));
+    let tokens: Vec<u64> = report["tokens"].as_array().unwrap().iter().map(|id| id.as_u64().unwrap()).collect();
     assert_eq!(tokens, ids[..12]);
-    assert_eq!((answer["finish"].as_str(), answer["speed"]["generated_tokens"].as_u64()), (Some("length"), Some(12)));
+    assert_eq!((report["finish"].as_str(), report["speed"]["generated_tokens"].as_u64()), (Some("length"), Some(12)));
     let host = json(&pteron(["run", &prompt, "-t", "0", "-n", "12", "--json", "--host-sampling", "--logprobs", "2"]));
-    assert_eq!((&host["tokens"], &host["text"]), (&answer["tokens"], &answer["text"]));
+    assert_eq!((&host["tokens"], &host["text"]), (&report["tokens"], &report["text"]));
     assert_eq!(host["logprobs"].as_array().unwrap().len(), 12);
     // The text as people see it: the prompt, what follows, and a line on the other stream.
     let run = pteron(["run", &prompt, "-t", "0", "-n", "12"]);
-    assert_eq!(run.out, format!("{prompt}{}\n", answer["text"].as_str().unwrap()));
+    assert_eq!(run.out, format!("{prompt}{}\n", report["text"].as_str().unwrap()));
     assert!(
         run.err.contains("12 tokens, ") && run.err.contains("tok/s") && run.err.contains("of GPU memory"),
         "{}",
@@ -110,8 +110,8 @@ fn errors_are_one_sentence_and_print_nothing_else() {
 fn an_empty_pipe_is_no_prompt() {
     let run = pteron(["run", "-n", "1", "-t", "0", "--json"]);
     assert_eq!(run.code, Some(0), "{}", run.err);
-    let answer: serde_json::Value = serde_json::from_str(&run.out).unwrap();
-    assert!(answer["prompt"].as_str().is_some_and(|prompt| !prompt.is_empty()), "an opening of its own: {answer}");
+    let report: serde_json::Value = serde_json::from_str(&run.out).unwrap();
+    assert!(report["prompt"].as_str().is_some_and(|prompt| !prompt.is_empty()), "an opening of its own: {report}");
     let run = crate::pteron(["run", "--model", "models/demo/model.pte", "-n", "1"]);
     assert_eq!(run.code, Some(1));
     assert!(run.err.contains("there is no prompt"), "{}", run.err);

@@ -42,7 +42,7 @@ impl Process {
     /// Waits until the program handles signals itself: then they are blocked in its first thread.
     fn wait_until_installed(&mut self) {
         let file = format!("/proc/{}/status", self.0.id());
-        self.wait_until("an answer to signals", |_| {
+        self.wait_until("the signal handlers", |_| {
             let status = std::fs::read_to_string(&file).unwrap();
             let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap();
             u64::from_str_radix(blocked.trim(), 16).unwrap() & 0b10 != 0

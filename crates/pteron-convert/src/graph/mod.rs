@@ -28,5 +28,5 @@ pub(crate) fn build(config: &ModelConfig, options: &ConvertOptions) -> (Graph, V
     let mut builder = layers::build(config, options);
     let representations = storage::assign(&mut builder, options.float16);
     let memory_objects = memory::plan(&builder);
-    write::write(&builder, &write::TensorAssignments { representations, memory_objects, half: options.float16 })
+    write::write(&builder, &write::TensorAssignments { representations, memory_objects, f16: options.float16 })
 }

@@ -112,9 +112,9 @@ struct Node {
 }
 
 /// Assigns every tensor its representation and inserts the copies that this needs.
-pub(super) fn assign(builder: &mut GraphBuilder, half: bool) -> Vec<Option<Representation>> {
+pub(super) fn assign(builder: &mut GraphBuilder, f16: bool) -> Vec<Option<Representation>> {
     let statements = std::mem::take(&mut builder.statements);
-    let mut assigner = StorageAssigner::new(builder, &statements, half);
+    let mut assigner = StorageAssigner::new(builder, &statements, f16);
     let mut assigned = Vec::with_capacity(statements.len());
     for statement in statements {
         match (statement.outputs().first().map(|&tensor| assigner.producer[tensor]), statement) {
@@ -131,7 +131,7 @@ pub(super) fn assign(builder: &mut GraphBuilder, half: bool) -> Vec<Option<Repre
 
 struct StorageAssigner<'a> {
     builder: &'a mut GraphBuilder,
-    half: bool,
+    f16: bool,
     nodes: Vec<Node>,
     /// The node of the call that defines a tensor.
     producer: Vec<usize>,
@@ -142,11 +142,11 @@ struct StorageAssigner<'a> {
 }
 
 impl<'a> StorageAssigner<'a> {
-    fn new(builder: &'a mut GraphBuilder, statements: &[Statement], half: bool) -> Self {
+    fn new(builder: &'a mut GraphBuilder, statements: &[Statement], f16: bool) -> Self {
         let nowhere = vec![0; builder.tensors.len()];
         let representations = vec![None; builder.tensors.len()];
         let (nodes, copies) = (Vec::new(), HashMap::new());
-        let mut assigner = Self { builder, half, nodes, producer: nowhere.clone(), owner: nowhere, representations, copies };
+        let mut assigner = Self { builder, f16, nodes, producer: nowhere.clone(), owner: nowhere, representations, copies };
         for statement in statements {
             match statement {
                 Statement::Placeholder(tensor) => assigner.owner[*tensor] = assigner.add(None),
@@ -211,7 +211,7 @@ impl<'a> StorageAssigner<'a> {
     fn narrow(&self, call: &Call, node: usize) -> RepresentationSet {
         let mut set = self.nodes[node].set.unwrap_or(RepresentationSet::ANY);
         for tensor in call.inputs() {
-            if self.half {
+            if self.f16 {
                 set = set.narrowed(RepresentationSet::TEXTURES);
             }
             set = self.narrow_by_users(self.owner[tensor], set);

@@ -17,7 +17,7 @@ pub(super) struct TensorAssignments {
     pub(super) representations: Vec<Option<Representation>>,
     pub(super) memory_objects: Vec<Option<u32>>,
     /// Whether floats are float16.
-    pub(super) half: bool,
+    pub(super) f16: bool,
 }
 
 /// Writes the graph. Returns it with the contents of its constants.
@@ -143,7 +143,7 @@ impl Writer<'_> {
             Origin::Prepacked | Origin::Input | Origin::Call => None,
         };
         let (dtype, border) = match source.element {
-            Element::Float if self.assigned.half => (DataType::Float16, DataType::Float32),
+            Element::Float if self.assigned.f16 => (DataType::Float16, DataType::Float32),
             Element::Float => (DataType::Float32, DataType::Float32),
             Element::Index => (DataType::Int32, DataType::Int32),
             Element::Nibbles => (DataType::UInt8, DataType::UInt8),

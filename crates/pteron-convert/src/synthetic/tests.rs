@@ -78,7 +78,7 @@ fn shapes_that_are_refused_say_why() {
 }
 
 #[test]
-fn floats_are_what_the_nibbles_say() {
+fn floats_equal_dequantised_nibbles() {
     let source = small();
     for weight in source.config().weights() {
         let matrix = source.config().shape(weight);

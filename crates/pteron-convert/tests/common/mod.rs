@@ -40,19 +40,19 @@ impl Export {
     }
 
     /// The integers that a constant method returns.
-    fn answers(&self, method: &str) -> Vec<u32> {
+    fn constant_ints(&self, method: &str) -> Vec<u32> {
         let plan = self.pte.program().plan(method).unwrap();
         let number = |value: &program::Value| match value {
             program::Value::Int(number) => u32::try_from(*number).unwrap(),
-            other => panic!("{method} answers {}", other.kind()),
+            other => panic!("{method} returns {}", other.kind()),
         };
         plan.values.iter().map(number).collect()
     }
 
     pub(crate) fn metadata(&self) -> CheckpointMetadata {
         CheckpointMetadata {
-            bos_token: Some(self.answers("get_bos_id")[0]),
-            eos_tokens: self.answers("get_eos_ids"),
+            bos_token: Some(self.constant_ints("get_bos_id")[0]),
+            eos_tokens: self.constant_ints("get_eos_ids"),
             sidecars: Vec::new(),
         }
     }
@@ -68,9 +68,9 @@ impl Export {
         let norms: Vec<_> = graph.all(&["et_vk.rms_norm.default"]).collect();
         let Value::Double(Float(norm_epsilon)) = *graph.value(norm.args[2]) else { panic!("no epsilon") };
         ModelConfig {
-            vocab_size: self.answers("get_vocab_size")[0],
+            vocab_size: self.constant_ints("get_vocab_size")[0],
             hidden_size: graph.dims(norm.args[0])[2],
-            num_layers: self.answers("get_n_layers")[0],
+            num_layers: self.constant_ints("get_n_layers")[0],
             num_heads: queries[2],
             num_kv_heads: keys[2],
             head_dim: queries[3],
@@ -84,7 +84,7 @@ impl Export {
                 (true, true) => AttentionBias::All,
             },
             tied_embeddings: false,
-            max_position_embeddings: self.answers("get_max_context_len")[0],
+            max_position_embeddings: self.constant_ints("get_max_context_len")[0],
         }
     }
 
@@ -97,8 +97,8 @@ impl Export {
         let four_bits = graph.all(&LINEARS[..1]).next();
         let embedding = graph.all(&["et_vk.embedding_q4gsw.default"]).next();
         let logits = graph.tensor(graph.0.outputs[0]);
-        ConvertOptions::new(self.answers("get_max_context_len")[0])
-            .with_max_seq_length(self.answers("get_max_seq_len")[0])
+        ConvertOptions::new(self.constant_ints("get_max_context_len")[0])
+            .with_max_seq_length(self.constant_ints("get_max_seq_len")[0])
             .with_linear_format(four_bits.map_or(WeightFormat::Float32, |call| WeightFormat::Int4 { group: group(call, 3) }))
             .with_embedding_format(
                 embedding.map_or(WeightFormat::Float32, |call| WeightFormat::Int4 { group: group(call, 2) }),

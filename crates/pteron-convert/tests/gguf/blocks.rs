@@ -47,7 +47,7 @@ fn rows() -> Vec<Row> {
 }
 
 #[test]
-fn numbers_are_what_the_reference_says() {
+fn dequantised_blocks_match_the_reference() {
     let rows = rows();
     assert_eq!(rows.len(), 11);
     for row in rows {

@@ -8,7 +8,7 @@ fn error(file: &Writer) -> Error {
     Gguf::from_bytes("tiny.gguf", file.bytes()).err().unwrap()
 }
 
-fn refusal(file: &Writer) -> String {
+fn read_error(file: &Writer) -> String {
     error(file).to_string()
 }
 
@@ -21,7 +21,7 @@ fn changed(name: &str, change: impl Fn(&mut Tensor)) -> Writer {
 
 #[test]
 fn versions_and_orders_of_bytes_are_named() {
-    let version = |version| refusal(&Writer { version, ..tiny("llama") });
+    let version = |version| read_error(&Writer { version, ..tiny("llama") });
     assert_eq!(version(1), "version 1 of GGUF is not supported: supported are 2, 3");
     assert_eq!(version(4), "version 4 of GGUF is not supported: supported are 2, 3");
     assert_eq!(version(3u32.swap_bytes()), "a big-endian GGUF file is not supported: supported are little-endian");
@@ -31,7 +31,7 @@ fn versions_and_orders_of_bytes_are_named() {
 
 #[test]
 fn architectures_and_their_keys_are_named() {
-    let problem = refusal(&tiny("llama").key("general.architecture", "gemma3"));
+    let problem = read_error(&tiny("llama").key("general.architecture", "gemma3"));
     assert_eq!(problem, "the architecture \"gemma3\" is not supported: supported are llama, qwen2, qwen3");
     let refused = |key: &str, value: Value| {
         let error = error(&tiny("llama").key(&format!("llama.{key}"), value));
@@ -49,8 +49,8 @@ fn architectures_and_their_keys_are_named() {
     assert!(each.starts_with("another llama.attention.head_count_kv for each layer"), "{each}");
     let linear =
         |factor: f32| tiny("llama").key("llama.rope.scaling.type", "linear").key("llama.rope.scaling.factor", factor);
-    assert!(refusal(&linear(4.0)).starts_with("the scaling \"linear\""));
-    assert!(refusal(&linear(4.0).without("llama.rope.scaling.type")).starts_with("the scaling \"linear\""));
+    assert!(read_error(&linear(4.0)).starts_with("the scaling \"linear\""));
+    assert!(read_error(&linear(4.0).without("llama.rope.scaling.type")).starts_with("the scaling \"linear\""));
     // Values without effect are accepted.
     for file in [
         linear(1.0),
@@ -65,7 +65,7 @@ fn architectures_and_their_keys_are_named() {
 
 #[test]
 fn sizes_that_cannot_be_are_named() {
-    let problem = |key: &str, value: Value| refusal(&tiny("llama").key(&format!("llama.{key}"), value));
+    let problem = |key: &str, value: Value| read_error(&tiny("llama").key(&format!("llama.{key}"), value));
     assert!(problem("block_count", Value::U32(0)).contains("\"llama.block_count\": 0 is not between 1 and"));
     assert!(problem("block_count", Value::U32(u32::MAX)).contains("is not between"));
     assert!(problem("block_count", Value::U32(1 << 20)).contains("1048576 layers need more than 21 tensors"));
@@ -74,10 +74,10 @@ fn sizes_that_cannot_be_are_named() {
     assert!(problem("attention.head_count_kv", Value::U32(3)).contains("2 heads of queries cannot share 3"));
     assert!(problem("attention.key_length", Value::U32(3)).contains("heads of 3 numbers cannot be rotated in pairs"));
     let widest = tiny("llama").key("llama.attention.head_count", 1 << 20).key("llama.attention.key_length", 1 << 20);
-    assert!(refusal(&widest).contains("are too many"));
+    assert!(read_error(&widest).contains("are too many"));
     assert!(problem("attention.layer_norm_rms_epsilon", Value::F32(f32::NAN)).contains("NaN is not from 0 to 1"));
     assert!(problem("rope.freq_base", Value::F32(-1.0)).contains("-1 is no base of frequencies"));
-    let missing = refusal(&tiny("llama").without("llama.embedding_length"));
+    let missing = read_error(&tiny("llama").without("llama.embedding_length"));
     assert_eq!(missing, "tiny.gguf: there is no \"llama.embedding_length\"");
 }
 
@@ -99,32 +99,32 @@ fn all_tensors_that_do_not_fit_are_listed_at_once() {
          \"blk.0.ffn_gate_exps.weight\" is not part of it; \"blk.2.attn_norm.weight\" is not part of it"
     );
     let vector =
-        refusal(&tiny("llama").key("llama.embedding_length", 32).tensor("output_norm.weight", &[32], 8, vec![0; 34]));
+        read_error(&tiny("llama").key("llama.embedding_length", 32).tensor("output_norm.weight", &[32], 8, vec![0; 34]));
     assert!(vector.contains("output_norm.weight is a vector of type Q8_0, which has blocks"), "{vector}");
     // Each of 64 is named, the rest are counted.
     let many = (0..70).fold(tiny("llama"), |file, index| file.floats(&format!("extra{index}"), &[1], 0));
-    assert!(refusal(&many).ends_with("; and 6 more"), "{}", refusal(&many));
+    assert!(read_error(&many).ends_with("; and 6 more"), "{}", read_error(&many));
 }
 
 #[test]
 fn types_of_tensors_are_named() {
-    let problem = refusal(&changed("output.weight", |tensor| tensor.kind = 23));
+    let problem = read_error(&changed("output.weight", |tensor| tensor.kind = 23));
     assert_eq!(
         problem,
         "the type IQ4_XS of the tensor \"output.weight\" is not supported: supported are F32, F16, BF16, Q8_0, Q4_0, Q4_1, \
          Q5_0, Q5_1, Q4_K, Q5_K, Q6_K"
     );
-    assert!(refusal(&changed("output.weight", |tensor| tensor.kind = 4)).starts_with("the type number 4 of"));
+    assert!(read_error(&changed("output.weight", |tensor| tensor.kind = 4)).starts_with("the type number 4 of"));
     // The architecture comes first: a model of another kind often has other types, too.
     let other = changed("output.weight", |tensor| tensor.kind = 39).key("general.architecture", "gpt-oss");
-    assert!(refusal(&other).starts_with("the architecture \"gpt-oss\""));
-    let blocks = refusal(&changed("output.weight", |tensor| tensor.kind = 2));
+    assert!(read_error(&other).starts_with("the architecture \"gpt-oss\""));
+    let blocks = read_error(&changed("output.weight", |tensor| tensor.kind = 2));
     assert!(blocks.contains("the tensor \"output.weight\": its rows have 8 numbers, but Q4_0 has blocks of 32"), "{blocks}");
 }
 
 #[test]
 fn tensors_out_of_place_are_named() {
-    let problem = |change: fn(&mut Tensor)| refusal(&changed("output.weight", change));
+    let problem = |change: fn(&mut Tensor)| read_error(&changed("output.weight", change));
     assert!(problem(|tensor| tensor.offset = Some(8)).contains("it begins at 8, which is no multiple of the alignment 32"));
     assert!(
         problem(|tensor| tensor.offset = Some(1 << 20)).contains("its 384 bytes from 1048576 on are not all in the file")
@@ -135,16 +135,16 @@ fn tensors_out_of_place_are_named() {
     assert!(problem(|tensor| tensor.dims = vec![u64::MAX; 4]).contains("it is too large"));
     assert!(problem(|tensor| tensor.dims = vec![1; 5]).contains("it has 5 dimensions, more than 4"));
     assert!(problem(|tensor| tensor.name = "token_embd.weight".to_owned()).contains("it is there twice"));
-    assert!(refusal(&tiny("llama").key("general.alignment", 24)).contains("24 is no power of two"));
-    assert!(refusal(&tiny("llama").key("general.alignment", 0)).contains("0 is no power of two"));
+    assert!(read_error(&tiny("llama").key("general.alignment", 24)).contains("24 is no power of two"));
+    assert!(read_error(&tiny("llama").key("general.alignment", 0)).contains("0 is no power of two"));
 }
 
 #[test]
 fn keys_that_are_broken_are_named() {
     let mut twice = tiny("llama");
     twice.keys.push(twice.keys[0].clone());
-    assert!(refusal(&twice).contains("the value of \"general.architecture\", at byte"), "{}", refusal(&twice));
-    let raw = |kind, bytes: &[u8]| refusal(&tiny("llama").key("general.x", Value::Raw(kind, bytes.to_vec())));
+    assert!(read_error(&twice).contains("the value of \"general.architecture\", at byte"), "{}", read_error(&twice));
+    let raw = |kind, bytes: &[u8]| read_error(&tiny("llama").key("general.x", Value::Raw(kind, bytes.to_vec())));
     assert!(raw(13, &[]).contains("there is no type 13; types are 0 to 12"));
     let array = |kind: u32, len: u64| raw(9, &[&kind.to_le_bytes()[..], &len.to_le_bytes()].concat());
     assert!(array(0, u64::MAX).contains("it says that there are 18446744073709551615, and the file has room for"));
@@ -153,23 +153,25 @@ fn keys_that_are_broken_are_named() {
     let deep = [&9u32.to_le_bytes()[..], &1u64.to_le_bytes()].concat().repeat(1000);
     assert!(raw(9, &deep).contains("arrays are nested more than 8 deep"));
     let latin = Value::Raw(8, [&3u64.to_le_bytes()[..], b"q\xffn"].concat());
-    assert!(refusal(&tiny("llama").key("general.architecture", latin)).contains("it should be a text in UTF-8"));
+    assert!(read_error(&tiny("llama").key("general.architecture", latin)).contains("it should be a text in UTF-8"));
     // Names are shown so that they cannot deceive a terminal, nor fill it.
-    let odd = refusal(&tiny("llama").key(&format!("\u{1b}[2J{}", "x".repeat(999)), Value::Raw(99, string(""))));
+    let odd = read_error(&tiny("llama").key(&format!("\u{1b}[2J{}", "x".repeat(999)), Value::Raw(99, string(""))));
     assert!(odd.contains("\\u{1b}[2Jxxx") && odd.len() < 250, "{odd}");
 }
 
 #[test]
 fn tokenizers_that_cannot_be_written_are_named() {
     let file = || with_tokenizer(tiny("llama"));
-    let problem = |key: &str, value: Value| refusal(&file().key(&format!("tokenizer.ggml.{key}"), value));
+    let problem = |key: &str, value: Value| read_error(&file().key(&format!("tokenizer.ggml.{key}"), value));
     let texts = |texts: &[&str]| Value::Texts(texts.iter().map(|&text| text.to_owned()).collect());
     let kind = problem("model", "bert".into());
     assert_eq!(kind, "the tokenizer \"bert\" is not supported: supported are gpt2, llama");
     let cut = problem("pre", "kimi-k2".into());
     assert!(cut.starts_with("the pre-tokenizer \"kimi-k2\" is not supported: supported are llama-bpe, "), "{cut}");
-    assert!(refusal(&file().without("tokenizer.ggml.pre")).starts_with("a byte-level tokenizer without tokenizer.ggml.pre"));
-    assert!(refusal(&file().without("tokenizer.ggml.merges")).contains("there is no \"tokenizer.ggml.merges\""));
+    assert!(
+        read_error(&file().without("tokenizer.ggml.pre")).starts_with("a byte-level tokenizer without tokenizer.ggml.pre")
+    );
+    assert!(read_error(&file().without("tokenizer.ggml.merges")).contains("there is no \"tokenizer.ggml.merges\""));
     let merge = problem("merges", texts(&["a b", "a c"]));
     assert!(merge.contains("merge 1 is \"a c\", which is not two tokens that make a third"), "{merge}");
     assert!(problem("tokens", texts(&["a", "b", "a"])).contains("elements for 3 tokens"));
@@ -182,5 +184,5 @@ fn tokenizers_that_cannot_be_written_are_named() {
     let long = Value::Texts(vec!["x".repeat(513)]);
     let long = file().key("tokenizer.ggml.model", "llama").key("tokenizer.ggml.tokens", long);
     let long = long.without("tokenizer.ggml.token_type").without("tokenizer.ggml.bos_token_id");
-    assert!(refusal(&long.without("tokenizer.ggml.eos_token_id")).contains("has 513 bytes, more than 512"));
+    assert!(read_error(&long.without("tokenizer.ggml.eos_token_id")).contains("has 513 bytes, more than 512"));
 }

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_says_what_the_file_says() {
+    fn a_copy_reads_like_the_file() {
         let constants = vec![vec![], vec![1, 2, 3], vec![7; 200]];
         let file = crate::write(&program(constants)).unwrap();
         let shared = super::super::Pte::read(Shared(&file, Cell::new(0))).unwrap();

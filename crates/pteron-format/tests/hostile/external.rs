@@ -116,7 +116,7 @@ fn fixed_fields() {
 
 /// A program without its named data needs it from outside.
 #[test]
-fn external_data_has_what_the_program_needs() {
+fn missing_external_data_is_rejected() {
     let mut program = sample::program();
     program.named_data = None;
     let file = pteron_format::write(&program).unwrap();

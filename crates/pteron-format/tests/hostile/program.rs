@@ -99,7 +99,7 @@ fn ids_are_those_of_values() {
 }
 
 #[test]
-fn instructions_name_what_there_is() {
+fn instructions_with_unknown_indices_are_rejected() {
     check_rules(&[
         (
             "an operator",
@@ -235,7 +235,7 @@ fn only_the_known_version_is_read() {
 
 /// The writer does not look into delegates; the reader does.
 #[test]
-fn a_delegate_gets_what_its_graph_needs() {
+fn delegate_arguments_must_match_the_graph() {
     for args in [vec![0], vec![0, 1, 2]] {
         let mut program = sample::program();
         let found = args.len() as u64;

@@ -12,20 +12,20 @@ const MOST_BYTES: usize = 1 << 20;
 
 pub(super) fn constant_methods<B: Bytes>(pte: &Pte<B>) -> Vec<ConstantMethod> {
     let plans = pte.program().plans.iter().filter(|plan| plan.is_constant());
-    plans.map(|plan| ConstantMethod { name: plan.name.clone(), value: answer(pte, plan) }).collect()
+    plans.map(|plan| ConstantMethod { name: plan.name.clone(), value: value(pte, plan) }).collect()
 }
 
-fn answer<B: Bytes>(pte: &Pte<B>, plan: &ExecutionPlan) -> Literal {
+fn value<B: Bytes>(pte: &Pte<B>, plan: &ExecutionPlan) -> Literal {
     let mut reader = Reader { pte, plan, room: MOST_BYTES };
     let mut outputs: Vec<_> = plan.outputs.iter().map(|&id| reader.literal(id)).collect();
     match outputs.pop() {
-        Some(single) if outputs.is_empty() && !answers_list(plan) => single,
+        Some(single) if outputs.is_empty() && !returns_list(plan) => single,
         last => Literal::List(outputs.into_iter().chain(last).collect()),
     }
 }
 
 /// Whether Python's description of the outputs says that they are a list or tuple, even of one.
-fn answers_list(plan: &ExecutionPlan) -> bool {
+fn returns_list(plan: &ExecutionPlan) -> bool {
     let Some(containers) = &plan.containers else { return false };
     let spec = serde_json::from_str::<serde_json::Value>(&containers.outputs).unwrap_or_default();
     matches!(spec[1]["type"].as_str(), Some("builtins.list" | "builtins.tuple"))

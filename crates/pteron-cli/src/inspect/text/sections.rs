@@ -238,13 +238,13 @@ pub(super) fn external(page: &mut Page, report: &Report) {
     }
     page.heading("External data", "constants that are not in this file");
     let needed = format!("{}, {}", plural(external.needed.len(), "key"), bytes(external.bytes));
-    let answer = if external.verified {
+    let found = if external.verified {
         Cell::new(format!("all in {}", plural(external.files.len(), "file"))).style(NUMBER)
     } else {
         Cell::new("not given: pass the .ptd file with --data").style(WARNING)
     };
     let mut table = Table::default();
-    table.row([Cell::new(needed), answer]);
+    table.row([Cell::new(needed), found]);
     page.table(&table);
     let mut table = Table::default();
     for key in external.needed.iter().take(KEYS) {

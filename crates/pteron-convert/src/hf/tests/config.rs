@@ -13,7 +13,7 @@ fn read(config: &Value) -> Config {
 }
 
 fn refused(class: &str, field: &str, value: Value) -> String {
-    Model::new(class).set(field, value).refusal()
+    Model::new(class).set(field, value).read_error()
 }
 
 fn llama_refused(field: &str, value: Value) -> String {
@@ -78,7 +78,7 @@ fn missing_fields_have_the_defaults_of_the_class() {
 }
 
 #[test]
-fn heads_follow_from_what_is_there() {
+fn missing_head_fields_are_derived() {
     let sizes = |config: Value| {
         let model = read(&config).model;
         (model.num_heads, model.num_kv_heads, model.head_dim)
@@ -159,11 +159,12 @@ fn other_architectures_are_refused_with_those_that_are_not() {
         let text = llama_refused("architectures", json!([class]));
         assert_eq!(text, format!("architectures = [\"{class}\"] in config.json is not supported: {classes}"));
     }
-    let text = Model::new("LlamaForCausalLM").set("architectures", Value::Null).set("model_type", json!("gpt2")).refusal();
+    let text =
+        Model::new("LlamaForCausalLM").set("architectures", Value::Null).set("model_type", json!("gpt2")).read_error();
     assert_eq!(text, "model_type = \"gpt2\" in config.json is not supported: supported are llama, mistral, qwen2, qwen3");
     let text = llama_refused("model_type", json!("mistral"));
     assert_eq!(text, "config.json: model_type = \"mistral\" should be \"llama\", since architectures has LlamaForCausalLM");
-    let text = Model::new("LlamaForCausalLM").set("architectures", json!([])).set("model_type", Value::Null).refusal();
+    let text = Model::new("LlamaForCausalLM").set("architectures", json!([])).set("model_type", Value::Null).read_error();
     assert_eq!(text, "config.json: architectures is missing");
 }
 
@@ -197,7 +198,7 @@ fn sizes_that_do_not_fit_together_are_named() {
     assert_eq!(llama_refused("head_dim", json!(3)), "config.json: head_dim = 3 should be even");
     let text = llama_refused("head_dim", json!(2_147_483_648_u32));
     assert_eq!(text, "config.json: head_dim = 2147483648 is too large for num_attention_heads = 4");
-    let text = Model::new("LlamaForCausalLM").set("head_dim", Value::Null).set("hidden_size", json!(9)).refusal();
+    let text = Model::new("LlamaForCausalLM").set("head_dim", Value::Null).set("hidden_size", json!(9)).read_error();
     assert_eq!(text, "config.json: hidden_size = 9 should be a multiple of num_attention_heads = 4");
     let text = llama_refused("rms_norm_eps", json!("small"));
     assert_eq!(text, "config.json: rms_norm_eps = \"small\" should be a number above zero");

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::super::HuggingFace;
 use super::super::shards::header;
-use super::{Model, refusal};
+use super::{Model, read_error};
 use crate::source::Source;
 use crate::testing::Temporary;
 
@@ -52,7 +52,7 @@ fn a_file_that_is_cut_short_is_named() {
     folder.write("model.safetensors", &whole[..whole.len() - 1]);
     let (there, all) = (whole.len() - 1, whole.len());
     let problem = format!("it is cut short: it has {there} bytes of {all}, so download it again");
-    assert_eq!(refusal(&folder), format!("model.safetensors: {problem}"));
+    assert_eq!(read_error(&folder), format!("model.safetensors: {problem}"));
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn files_of_other_formats_are_rejected() {
         (b"\x02\0\0\0\0\0\0\0{}tail", "it has 4 bytes after its last tensor, "),
     ] {
         folder.write("model.safetensors", bytes);
-        let text = refusal(&folder);
+        let text = read_error(&folder);
         assert!(text.starts_with(&format!("model.safetensors: {problem}")), "{text}");
     }
 }
@@ -76,10 +76,10 @@ fn invalid_offsets_are_rejected() {
     let overlap =
         r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}}"#;
     with_header(&folder, overlap, &[0; 12]);
-    assert!(refusal(&folder).contains("its header is damaged: invalid offset for tensor `b`"), "{}", refusal(&folder));
+    assert!(read_error(&folder).contains("its header is damaged: invalid offset for tensor `b`"), "{}", read_error(&folder));
     let too_large = r#"{"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}}"#;
     with_header(&folder, too_large, &[]);
-    assert!(refusal(&folder).contains("overflow"), "{}", refusal(&folder));
+    assert!(read_error(&folder).contains("overflow"), "{}", read_error(&folder));
 }
 
 /// Eight tensors that together end just below 2^64, so that the length of the header takes the sum beyond it.
@@ -94,7 +94,7 @@ fn a_sum_of_lengths_does_not_overflow() {
         })
         .collect();
     with_header(&folder, &format!("{{{}}}", tensors.join(",")), &[]);
-    let text = refusal(&folder);
+    let text = read_error(&folder);
     assert_eq!(text, "model.safetensors: its header speaks of more bytes than can be counted");
 }
 
@@ -142,7 +142,7 @@ proptest! {
 
     /// Sizes that make sense one by one.
     #[test]
-    fn any_sizes_get_an_answer(sizes in prop::collection::vec(prop_oneof![0_u64..20, any::<u32>().prop_map(u64::from)], 8)) {
+    fn any_sizes_are_read_or_rejected(sizes in prop::collection::vec(prop_oneof![0_u64..20, any::<u32>().prop_map(u64::from)], 8)) {
         let fields = ["hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim", "intermediate_size",
             "num_hidden_layers", "vocab_size", "max_position_embeddings"];
         let model = fields.into_iter().zip(sizes).fold(Model::new("Qwen2ForCausalLM"), |model, (field, size)| {
@@ -162,7 +162,7 @@ fn with_index(map: &str) -> Temporary {
 #[test]
 fn an_index_names_files_of_its_folder_alone() {
     for name in ["../../etc/passwd", "/etc/passwd", "sub/model.safetensors", "..", "./model.safetensors", ""] {
-        let text = refusal(&with_index(&format!(r#"{{"a": "{name}"}}"#)));
+        let text = read_error(&with_index(&format!(r#"{{"a": "{name}"}}"#)));
         assert_eq!(
             text,
             format!("model.safetensors.index.json: it names files that are not in the same folder: {name}"),
@@ -174,10 +174,10 @@ fn an_index_names_files_of_its_folder_alone() {
 #[test]
 fn an_index_of_too_many_files_is_rejected() {
     let map: Vec<String> = (0..1_001).map(|number| format!(r#""{number}": "{number}.safetensors""#)).collect();
-    let text = refusal(&with_index(&format!("{{{}}}", map.join(","))));
+    let text = read_error(&with_index(&format!("{{{}}}", map.join(","))));
     assert_eq!(text, "model.safetensors.index.json: it names 1001 files, more than 1000");
     let long = "x".repeat(1 << 20);
-    let text = refusal(&with_index(&format!(r#"{{"a": "{long}"}}"#)));
+    let text = read_error(&with_index(&format!(r#"{{"a": "{long}"}}"#)));
     assert!(text.len() < 300 && text.contains("(1048576 bytes)"), "{text}");
 }
 
@@ -187,7 +187,7 @@ fn a_tensor_that_is_in_two_files_is_refused_unless_the_index_chooses() {
     let folder = with_index(r#"{"lm_head.weight": "a.safetensors", "model.norm.weight": "b.safetensors"}"#);
     folder.write("a.safetensors", model.safetensors(|_| true));
     folder.write("b.safetensors", model.safetensors(|_| true));
-    let text = refusal(&folder);
+    let text = read_error(&folder);
     assert!(text.starts_with("b.safetensors: the tensor ") && text.contains(" is in a.safetensors, too"), "{text}");
 }
 
@@ -198,7 +198,7 @@ fn files_that_are_read_whole_have_a_largest_size() {
         // Holes that take no place.
         let file = std::fs::File::create(folder.path().join(name)).unwrap();
         if file.set_len(len).is_ok() {
-            let text = refusal(&folder);
+            let text = read_error(&folder);
             assert!(text.starts_with(&format!("{name}: it has {len} bytes, more than ")), "{text}");
         }
     }
@@ -215,7 +215,7 @@ fn long_names_are_truncated_in_messages() {
         format!(r#"{{"model.norm.weight":{{"dtype":"F32","shape":[{}1],"data_offsets":[0,4]}}}}"#, "1,".repeat(100_000)),
     ] {
         with_header(&folder, &json, &[0; 4]);
-        assert!(refusal(&folder).len() < 5_000, "{}", refusal(&folder).len());
+        assert!(read_error(&folder).len() < 5_000, "{}", read_error(&folder).len());
     }
 }
 

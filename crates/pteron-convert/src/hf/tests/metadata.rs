@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::HuggingFace;
-use super::{Model, refusal};
+use super::{Model, read_error};
 use crate::source::{CheckpointMetadata, Source};
 use crate::testing::Temporary;
 
@@ -43,11 +43,11 @@ fn silence_means_the_tokens_of_the_class() {
 
 #[test]
 fn tokens_beyond_the_vocabulary_are_named() {
-    let text = refusal(&folder(&[("eos_token_id", json!([2, 10]))], &[]));
+    let text = read_error(&folder(&[("eos_token_id", json!([2, 10]))], &[]));
     assert_eq!(text, "config.json: eos_token_id = 10 should be smaller than vocab_size = 10");
-    let text = refusal(&folder(&[], &[("generation_config.json", json!({"bos_token_id": 11}))]));
+    let text = read_error(&folder(&[], &[("generation_config.json", json!({"bos_token_id": 11}))]));
     assert_eq!(text, "generation_config.json: bos_token_id = 11 should be smaller than vocab_size = 10");
-    let text = refusal(&folder(&[("eos_token_id", json!("</s>"))], &[]));
+    let text = read_error(&folder(&[("eos_token_id", json!("</s>"))], &[]));
     assert_eq!(text, "config.json: eos_token_id = \"</s>\" should be a token id or a list of them");
 }
 
@@ -109,7 +109,7 @@ fn damaged_files_are_named() {
     ] {
         let folder = Model::new("LlamaForCausalLM").folder();
         folder.write(name, content);
-        let text = refusal(&folder);
+        let text = read_error(&folder);
         assert!(text.starts_with(&format!("{name}: {start}")), "{text}");
     }
 }

@@ -148,12 +148,12 @@ impl Model {
         HuggingFace::open(self.folder().path()).unwrap()
     }
 
-    pub(super) fn refusal(&self) -> String {
-        refusal(&self.folder())
+    pub(super) fn read_error(&self) -> String {
+        read_error(&self.folder())
     }
 }
 
 /// The message that a folder is rejected with.
-pub(super) fn refusal(folder: &Temporary) -> String {
+pub(super) fn read_error(folder: &Temporary) -> String {
     HuggingFace::open(folder.path()).err().expect("the folder should be refused").to_string()
 }

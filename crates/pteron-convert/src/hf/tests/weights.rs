@@ -6,7 +6,7 @@ use safetensors::Dtype;
 use serde_json::json;
 
 use super::super::HuggingFace;
-use super::{CLASSES, Model, number, refusal};
+use super::{CLASSES, Model, number, read_error};
 use crate::config::{AttentionBias, LayerWeight, Weight};
 use crate::source::Source;
 use crate::testing::Temporary;
@@ -95,7 +95,7 @@ fn missing_surplus_and_misshapen_tensors_are_told_together() {
     model.put("model.layers.0.self_attn.k_proj.weight", Dtype::BF16, &[16, 8]);
     model.put("model.norm.weight", Dtype::BF16, &[8, 2]);
     assert_eq!(
-        model.refusal(),
+        model.read_error(),
         "the checkpoint's tensors do not fit LlamaForCausalLM: missing are lm_head.weight, model.layers.1.mlp.up_proj.weight; \
          not expected are model.layers.0-1.self_attn.q_proj.bias; model.layers.0.self_attn.k_proj.weight is [16, 8] instead of \
          [8, 8]; model.norm.weight is [8, 2] instead of [8]"
@@ -105,7 +105,7 @@ fn missing_surplus_and_misshapen_tensors_are_told_together() {
 #[test]
 fn layers_without_tensors_are_not_counted_out() {
     assert_eq!(
-        Model::new("LlamaForCausalLM").set("num_hidden_layers", json!(u32::MAX)).refusal(),
+        Model::new("LlamaForCausalLM").set("num_hidden_layers", json!(u32::MAX)).read_error(),
         "the checkpoint's tensors do not fit LlamaForCausalLM: num_hidden_layers = 4294967295, but there are 21 tensors in all"
     );
 }
@@ -116,7 +116,7 @@ fn other_types_are_refused_by_tensor() {
         let mut model = Model::new("LlamaForCausalLM");
         model.put("model.layers.1.mlp.down_proj.weight", dtype, &[8, 12]);
         let what = format!("the type {name} of model.layers.1.mlp.down_proj.weight");
-        assert_eq!(model.refusal(), format!("{what} is not supported: supported are BF16, F16, F32"));
+        assert_eq!(model.read_error(), format!("{what} is not supported: supported are BF16, F16, F32"));
     }
 }
 
@@ -152,7 +152,7 @@ fn a_shard_that_is_not_there_is_named() {
     for (file, listed) in FILES.into_iter().zip([FILES[0].to_owned(), FILES.join(", ")]) {
         std::fs::remove_file(folder.path().join(file)).unwrap();
         let start = "model.safetensors.index.json: it names files that are not there, so download these, too";
-        assert_eq!(refusal(&folder), format!("{start}: {listed}"));
+        assert_eq!(read_error(&folder), format!("{start}: {listed}"));
     }
 }
 
@@ -164,7 +164,7 @@ fn a_tensor_is_where_the_index_has_it() {
     folder.write(FILES[0], model.safetensors(|name| shard(name) == 0 || name == "lm_head.weight"));
     folder.write(FILES[1], model.safetensors(|name| shard(name) == 1 && name != "lm_head.weight"));
     assert_eq!(
-        refusal(&folder),
+        read_error(&folder),
         format!(
             "the checkpoint's tensors do not fit LlamaForCausalLM: lm_head.weight is not in {}, where \
              model.safetensors.index.json has it",
@@ -182,10 +182,10 @@ fn an_index_leads_to_no_other_folder() {
         (json!(1), "weight_map = {\"lm_head.weight\":1} should be an object of texts"),
     ] {
         folder.write("model.safetensors.index.json", json!({"weight_map": {"lm_head.weight": file}}).to_string());
-        assert_eq!(refusal(&folder), format!("model.safetensors.index.json: {start}"));
+        assert_eq!(read_error(&folder), format!("model.safetensors.index.json: {start}"));
     }
     folder.write("model.safetensors.index.json", "{}");
-    assert_eq!(refusal(&folder), "model.safetensors.index.json: weight_map is missing");
+    assert_eq!(read_error(&folder), "model.safetensors.index.json: weight_map is missing");
 }
 
 #[test]

@@ -112,7 +112,7 @@ fn of_text(text: &Arc<str>, name: &str, given: &mut Given, budget: &mut Budget) 
             pad(text, width, fill, name != "ljust", matches!(name, "center" | "ljust"), budget)?
         }
         _ => match asks(text, name) {
-            Some(answer) => Value::Bool(answer),
+            Some(outcome) => Value::Bool(outcome),
             None => return Ok(None),
         },
     }))
