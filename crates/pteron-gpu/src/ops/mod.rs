@@ -87,16 +87,19 @@ pub fn find_in_files(name: &str) -> Option<&'static OpDef> {
     find(name).filter(|def| def.is_in_files(name))
 }
 
-/// Returns the names of a family's table.
-pub(crate) const fn names<Row, const N: usize>(table: &[(&'static str, Row)]) -> [&'static str; N] {
-    let mut names = [""; N];
-    let mut row = 0;
-    while row < N {
-        names[row] = table[row].0;
-        row += 1;
-    }
-    names
+/// The names of a family's table, from the field of its rows that holds them.
+macro_rules! names {
+    ($table:expr, $field:tt) => {{
+        let mut names = [""; $table.len()];
+        let mut row = 0;
+        while row < names.len() {
+            names[row] = $table[row].$field;
+            row += 1;
+        }
+        names
+    }};
 }
+pub(crate) use names;
 
 /// Every operator.
 pub static OPS: &[&OpDef] = &[

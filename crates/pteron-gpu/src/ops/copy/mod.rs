@@ -62,7 +62,7 @@ pub(crate) const STORE: &str = "pteron.store";
 
 type Decode = fn(&mut Args<'_>) -> Result<Box<dyn Op>, OpError>;
 
-static NAMES: [&str; TABLE.len()] = names(TABLE);
+static NAMES: [&str; TABLE.len()] = names!(TABLE, 0);
 
 /// The registry entry of the whole family.
 pub static DEF: OpDef = OpDef {

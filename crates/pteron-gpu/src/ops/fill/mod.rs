@@ -47,7 +47,7 @@ enum From {
 /// The registry entry of the whole family.
 pub static DEF: OpDef = OpDef { names: &NAMES, internal: &[], kernels: &[&FILL], decode };
 
-static NAMES: [&str; TABLE.len()] = names(TABLE);
+static NAMES: [&str; TABLE.len()] = names!(TABLE, 0);
 
 #[derive(Debug)]
 enum Shape {

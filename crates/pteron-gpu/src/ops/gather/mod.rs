@@ -18,7 +18,7 @@ const TABLE: &[(&str, Decode)] = &[
 
 type Decode = fn(&mut Args<'_>) -> Result<Gather, OpError>;
 
-static NAMES: [&str; TABLE.len()] = names(TABLE);
+static NAMES: [&str; TABLE.len()] = names!(TABLE, 0);
 
 /// The registry entry of the whole family.
 pub static DEF: OpDef = OpDef { names: &NAMES, internal: &[], kernels: KERNELS, decode };

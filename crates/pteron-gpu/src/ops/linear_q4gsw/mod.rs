@@ -6,7 +6,7 @@ use crate::error::OpError;
 use crate::graph::Elem;
 use crate::kernel::{KernelDef, Variant};
 use crate::matmul::{self, Frame, Params, Q4};
-use crate::ops::OpDef;
+use crate::ops::{OpDef, names};
 use crate::plan::{BoundsCx, Op, Plan, PlanCx, Recipes};
 #[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors};
@@ -28,11 +28,15 @@ static GEMM: KernelDef = KernelDef::new("linear_q4gsw_gemm", include_str!("linea
     .with_types(matmul::TYPES)
     .proven(matmul::reach);
 
-const IN_GROUPS: &str = "et_vk.linear_q4gsw.default";
-const BY_ROW: &str = "et_vk.linear_qcs4w.default";
+type Decode = fn(&mut Args<'_>) -> Result<Box<dyn Op>, OpError>;
+
+const TABLE: &[(&str, Decode)] =
+    &[("et_vk.linear_q4gsw.default", decode_in_groups), ("et_vk.linear_qcs4w.default", decode_by_row)];
+
+static NAMES: [&str; TABLE.len()] = names!(TABLE, 0);
 
 /// The registry entry.
-pub static DEF: OpDef = OpDef { names: &[IN_GROUPS, BY_ROW], internal: &[], kernels: &[&GEMV, &GEMV_WIDE, &GEMM], decode };
+pub static DEF: OpDef = OpDef { names: &NAMES, internal: &[], kernels: &[&GEMV, &GEMV_WIDE, &GEMM], decode };
 
 #[derive(Debug)]
 pub(crate) struct LinearQ4 {
@@ -41,9 +45,11 @@ pub(crate) struct LinearQ4 {
 }
 
 fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
-    if args.operator() == BY_ROW {
-        return decode_by_row(args);
-    }
+    let (_, decode) = args.row(TABLE);
+    decode(args)
+}
+
+fn decode_in_groups(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
     let x = args.tensor_of("self", &[Elem::F32])?;
     let weight = args.tensor_of("weights", &[Elem::U8])?;
     let scales = args.tensor_of("weight_scales", &[Elem::F32])?;

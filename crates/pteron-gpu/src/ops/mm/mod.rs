@@ -9,19 +9,32 @@ use crate::graph::Elem;
 use crate::live::TensorId;
 use crate::matmul::batched::{self, MatrixDims, OperandLayout, Params};
 use crate::matmul::{GEMV_MAX_ROWS, to_f32};
-use crate::ops::OpDef;
+use crate::ops::{OpDef, names};
 use crate::plan::{BoundsCx, Op, Plan, PlanCx, Recipes};
 #[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors, broadcast_offset, indices};
 use crate::shape::Dims;
 
-const MM: &str = "aten.mm.default";
-const BMM: &str = "aten.bmm.default";
-const ADDMM: &str = "aten.addmm.default";
+/// How the arguments of one operator are called.
+struct Arguments {
+    /// The name of the left operand.
+    a: &'static str,
+    /// 2, or 3 with a batch.
+    rank: usize,
+    /// Whether an addend comes first, and `beta` and `alpha` after the operands.
+    adds: bool,
+}
+
+const TABLE: &[(&str, Arguments)] = &[
+    ("aten.mm.default", Arguments { a: "self", rank: 2, adds: false }),
+    ("aten.bmm.default", Arguments { a: "self", rank: 3, adds: false }),
+    ("aten.addmm.default", Arguments { a: "mat1", rank: 2, adds: true }),
+];
+
+static NAMES: [&str; TABLE.len()] = names!(TABLE, 0);
 
 /// The registry entry.
-pub static DEF: OpDef =
-    OpDef { names: &[MM, BMM, ADDMM], internal: &[], kernels: &[&batched::GEMV, &batched::GEMM], decode };
+pub static DEF: OpDef = OpDef { names: &NAMES, internal: &[], kernels: &[&batched::GEMV, &batched::GEMM], decode };
 
 #[derive(Debug)]
 struct Mm {
@@ -38,12 +51,7 @@ struct Mm {
 }
 
 fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
-    let (a_name, rank) = match args.operator() {
-        ADDMM => ("mat1", 2),
-        BMM => ("self", 3),
-        _ => ("self", 2),
-    };
-    let adds = args.operator() == ADDMM;
+    let &(_, Arguments { a: a_name, rank, adds }) = args.row(TABLE);
     let addend = if adds { Some(args.tensor_of("self", &[Elem::F32])?) } else { None };
     let a = args.tensor_of(a_name, &[Elem::F32])?;
     let b = args.tensor_of("mat2", &[Elem::F32])?;

@@ -17,7 +17,7 @@ fn product(a: &[u32], b: &[u32], constant: bool) -> (GraphBuilder, ValueId) {
     let mut out = a.to_vec();
     out[a.len() - 1] = b[b.len() - 1];
     let out = builder.tensor(DataType::Float32, &out);
-    builder.call(if a.len() == 2 { MM } else { BMM }, &[x, y, out]);
+    builder.call(if a.len() == 2 { "aten.mm.default" } else { "aten.bmm.default" }, &[x, y, out]);
     builder.output(out);
     (builder, out)
 }
@@ -27,7 +27,7 @@ fn addition(addend: &[u32], [m, n, k]: [u32; 3], beta: Value, alpha: Value) -> G
     let inputs = [addend, &[m, k], &[k, n]].map(|dims| builder.input(DataType::Float32, dims));
     let (beta, alpha) = (builder.value(beta), builder.value(alpha));
     let out = builder.tensor(DataType::Float32, &[m, n]);
-    builder.call(ADDMM, &[inputs[0], inputs[1], inputs[2], beta, alpha, out]);
+    builder.call("aten.addmm.default", &[inputs[0], inputs[1], inputs[2], beta, alpha, out]);
     builder.output(out);
     builder
 }

@@ -14,7 +14,7 @@ use crate::error::OpError;
 use crate::graph::Elem;
 use crate::kernel::Variant;
 use crate::live::{Scalar, TensorId};
-use crate::ops::OpDef;
+use crate::ops::{OpDef, names};
 use crate::plan::{Bind, BoundsCx, Op, Plan, PlanCx, Recipe, Recipes};
 use crate::reduction::reducer::{self, Reducer, Source};
 use crate::reduction::{REDUCE, ReducePass, RowShape, max_partials, reduce};
@@ -106,15 +106,7 @@ enum Takes {
     OneDim,
 }
 
-const NAMES: [&str; TABLE.len()] = {
-    let mut names = [""; TABLE.len()];
-    let mut row = 0;
-    while row < names.len() {
-        names[row] = TABLE[row].name;
-        row += 1;
-    }
-    names
-};
+static NAMES: [&str; TABLE.len()] = names!(TABLE, name);
 
 /// The registry entry of the whole family.
 pub static DEF: OpDef = OpDef { names: &NAMES, internal: &[], kernels: &[&REDUCE], decode };

@@ -13,27 +13,34 @@ use crate::graph::Elem;
 use crate::includes;
 use crate::kernel::Include;
 use crate::live::TensorId;
-use crate::ops::OpDef;
+use crate::ops::{OpDef, names};
 use crate::plan::{Op, Plan, PlanCx};
 use crate::shape::Dims;
 
 /// WGSL that the kernels here share.
 const INCLUDES: &[Include] = includes!["rotate_pair"];
 
+type Decode = fn(&mut Args<'_>) -> Result<Box<dyn Op>, OpError>;
+
+const TABLE: &[(&str, Decode)] = &[
+    (interleaved::NAME, interleaved::decode),
+    (split_half::NAME, split_half::decode),
+    (interleaved_complex::NAME, interleaved_complex::decode),
+];
+
+static NAMES: [&str; TABLE.len()] = names!(TABLE, 0);
+
 /// The registry entry.
 pub static DEF: OpDef = OpDef {
-    names: &[interleaved::NAME, split_half::NAME, interleaved_complex::NAME],
+    names: &NAMES,
     internal: &[],
     kernels: &[&interleaved::KERNEL, &split_half::KERNEL, &interleaved_complex::KERNEL],
     decode,
 };
 
 fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
-    match args.operator() {
-        split_half::NAME => split_half::decode(args),
-        interleaved_complex::NAME => interleaved_complex::decode(args),
-        _ => interleaved::decode(args),
-    }
+    let (_, decode) = args.row(TABLE);
+    decode(args)
 }
 
 /// Queries and keys, and the tables of cosines and sines.

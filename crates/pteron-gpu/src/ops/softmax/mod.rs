@@ -8,7 +8,7 @@ use crate::error::OpError;
 use crate::graph::Elem;
 use crate::kernel::{KernelDef, Variant};
 use crate::live::TensorId;
-use crate::ops::OpDef;
+use crate::ops::{OpDef, names};
 use crate::plan::{BoundsCx, Op, Plan, PlanCx, Recipes};
 use crate::reduction::reducer::SOFTMAX_STATS;
 use crate::reduction::{INCLUDES, Params, REDUCE, ReducePass, RowShape, TYPES, normalise};
@@ -46,15 +46,7 @@ struct Row {
     host: fn(f64, f64) -> f64,
 }
 
-const NAMES: [&str; TABLE.len()] = {
-    let mut names = [""; TABLE.len()];
-    let mut row = 0;
-    while row < names.len() {
-        names[row] = TABLE[row].name;
-        row += 1;
-    }
-    names
-};
+static NAMES: [&str; TABLE.len()] = names!(TABLE, name);
 
 /// The registry entry of the family.
 pub static DEF: OpDef = OpDef { names: &NAMES, internal: &[], kernels: &[&SOFTMAX, &REDUCE], decode };

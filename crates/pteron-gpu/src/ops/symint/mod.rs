@@ -36,7 +36,7 @@ fn floor_div(a: i64, b: i64) -> Option<i64> {
     a.checked_div(b)?.checked_sub(i64::from(inexact && (a < 0) != (b < 0)))
 }
 
-static NAMES: [&str; TABLE.len()] = names(TABLE);
+static NAMES: [&str; TABLE.len()] = names!(TABLE, 0);
 
 /// The registry entry of the whole family.
 pub static DEF: OpDef = OpDef { names: &NAMES, internal: &[], kernels: &[], decode };
