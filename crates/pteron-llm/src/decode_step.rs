@@ -7,6 +7,7 @@ use pteron::{
 
 use crate::error::{Error, Result};
 use crate::sampling::SamplingError;
+use crate::step_pipeline::StepPipeline;
 use crate::tokenizer::TokenId;
 
 /// The operator that samples a token from the last row of logits.
@@ -157,28 +158,31 @@ fn integers(scalar_type: ScalarType, shape: &[u32], values: impl IntoIterator<It
     }
 }
 
-/// Benchmarks decode steps of a model, which may still be in its streaming load. Keeps two steps in flight, as generation does,
+/// Benchmarks decode steps of a model, which may still be in its streaming load. Runs them in a [`StepPipeline`], as generation does,
 /// until `go_on` returns false for the number of steps that have run. Returns how many ran.
 ///
 /// # Errors
 /// A method loaded without [token sampling](with_token_sampling), or a device that fails.
 pub async fn benchmark_decode(method: &StreamingMethod, context: u32, mut go_on: impl FnMut(u32) -> bool) -> Result<u32> {
     let mut state = method.new_state()?;
-    let mut start = |step: u32| -> Result<PendingCall> {
+    let mut start = |step: u32| -> Result<PendingToken> {
         let inputs = StepInputs::new(method.inputs(), StepTokens::Given(&[0]), step % context.max(1), GpuSampling::GREEDY)?;
-        Ok(method.start(&mut state, &inputs.views(), SAMPLED)?)
+        Ok(PendingToken(method.start(&mut state, &inputs.views(), SAMPLED)?))
     };
-    let mut steps = 0;
-    let mut running = start(0)?;
+    let mut pipeline = StepPipeline::new();
+    let (mut started, mut ended, mut goes_on) = (0, 0, true);
     loop {
-        let next = start(steps + 1)?;
-        running.wait().await?;
-        steps += 1;
-        running = next;
-        if !go_on(steps) {
-            // The last step must end before its state is dropped.
-            running.wait().await?;
-            return Ok(steps + 1);
+        while goes_on && !pipeline.is_full() {
+            pipeline.push(start(started)?);
+            started += 1;
         }
+        // Every step ends before its state is dropped.
+        match pipeline.read_oldest().await {
+            // Weights that have not arrived need not give numbers.
+            Some(Ok(_) | Err(Error::Sampling(SamplingError::NoToken(_)))) => ended += 1,
+            Some(Err(error)) => return Err(error),
+            None => return Ok(ended),
+        }
+        goes_on = goes_on && go_on(ended);
     }
 }

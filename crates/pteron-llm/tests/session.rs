@@ -4,10 +4,11 @@
 
 use std::path::PathBuf;
 
-use pteron::{Gpu, GpuOptions, Program, block_on};
+use pteron::{Gpu, GpuOptions, LoadOptions, Program, block_on};
 use pteron_llm::{
     ChatRequest, ContextOverflow, Error, FinishReason, GenerationOptions, Message, Model, ModelOptions, ParseSpecial,
-    PartialMetadata, SampleOn, Sampling, Session, ShowSpecial, TokenId, Tokenizer,
+    PartialMetadata, SampleOn, Sampling, Session, ShowSpecial, StepPipeline, TokenId, Tokenizer, benchmark_decode,
+    with_token_sampling,
 };
 use serde_json::{Value, json};
 
@@ -317,4 +318,20 @@ fn a_profile_leaves_the_conversation_as_it_is() {
     assert_eq!(session.tokens(), full);
     let again = block_on(session.logits(&full)).unwrap();
     assert!(logits.iter().zip(&again).all(|(a, b)| (a - b).abs() < 1e-3), "the last position is as it was");
+}
+
+#[test]
+fn decode_is_benchmarked_before_weights_arrive() {
+    let program = Program::open(root().join("models/demo/model.pte")).unwrap();
+    let options = with_token_sampling(LoadOptions::default()).unwrap();
+    let streaming = block_on(program.load_streaming(&gpu(), "forward", &options)).unwrap();
+    let mut told = Vec::new();
+    let go_on = |steps| {
+        told.push(steps);
+        steps < 7
+    };
+    let ran = block_on(benchmark_decode(&streaming, 4, go_on)).unwrap();
+    // Steps that are in flight when it stops run to their end.
+    let in_flight = u32::try_from(StepPipeline::DEPTH).unwrap() - 1;
+    assert_eq!((told, ran), ((1..=7).collect(), 7 + in_flight));
 }
