@@ -11,9 +11,21 @@ use crate::tokenizer::{TokenId, TokenizerError};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// An error of the program or the GPU.
-    #[error("{0}")]
-    Program(#[from] pteron::Error),
+    /// The GPU device was lost. Models on it can be opened again on a new one.
+    #[error(transparent)]
+    DeviceLost(pteron::Error),
+    /// Too little memory: of the GPU, of the host, or within a budget of the caller.
+    #[error(transparent)]
+    OutOfMemory(pteron::Error),
+    /// An operator or another part of the program that this build cannot run.
+    #[error(transparent)]
+    Unsupported(pteron::Error),
+    /// An input, or a bound of an input, that the program does not take.
+    #[error(transparent)]
+    Input(pteron::Error),
+    /// Another error of the program or the GPU.
+    #[error(transparent)]
+    Program(pteron::Error),
     /// A tokenizer that cannot be read, or a text it cannot take.
     #[error("{0}")]
     Tokenizer(#[from] TokenizerError),
@@ -93,5 +105,49 @@ pub enum Error {
     },
 }
 
+impl From<pteron::Error> for Error {
+    fn from(error: pteron::Error) -> Self {
+        use pteron::Error as E;
+        match error {
+            E::DeviceLost(_) => Self::DeviceLost(error),
+            E::TooLarge { .. } | E::GpuOutOfMemory(_) | E::OutOfMemory(_) | E::HostMemory { .. } => Self::OutOfMemory(error),
+            E::Unsupported { .. } | E::UnsupportedOperator { .. } => Self::Unsupported(error),
+            E::Input { .. } | E::Tensor(_) => Self::Input(error),
+            E::Misuse(_) => Self::Misuse(error.to_string()),
+            _ => Self::Program(error),
+        }
+    }
+}
+
 /// The result of sessions and models.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_programs_keep_their_sentence_and_are_told_apart() {
+        use pteron::Error as E;
+        type Case = (fn() -> E, fn(&Error) -> bool);
+        let cases: [Case; 6] = [
+            (|| E::DeviceLost("it was unplugged".to_owned()), |error| matches!(error, Error::DeviceLost(_))),
+            (|| E::GpuOutOfMemory("a buffer".to_owned()), |error| matches!(error, Error::OutOfMemory(_))),
+            (
+                || E::TooLarge { what: "the model".to_owned(), need: 9, limit: 8, by: "the budget" },
+                |error| matches!(error, Error::OutOfMemory(_)),
+            ),
+            (
+                || E::UnsupportedOperator { name: "aten.mystery".to_owned(), call: 3 },
+                |error| matches!(error, Error::Unsupported(_)),
+            ),
+            (|| E::Tensor("has no bytes".to_owned()), |error| matches!(error, Error::Input(_))),
+            (|| E::Misuse("one state, two methods".to_owned()), |error| matches!(error, Error::Misuse(_))),
+        ];
+        for (make, is_expected) in cases {
+            let error = Error::from(make());
+            assert!(is_expected(&error), "{error:?}");
+            assert_eq!(error.to_string(), make().to_string());
+        }
+    }
+}

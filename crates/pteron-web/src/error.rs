@@ -65,7 +65,9 @@ impl IntoJs for pteron_llm::Error {
     fn into_js(self) -> JsValue {
         use pteron_llm::Error as E;
         let code = match self {
-            E::Program(error) => return error.into_js(),
+            E::DeviceLost(error) | E::OutOfMemory(error) | E::Unsupported(error) | E::Input(error) | E::Program(error) => {
+                return error.into_js();
+            }
             E::Tokenizer(_) | E::Template(_) => "tokenizer",
             E::Metadata(_) | E::NotALanguageModel(_) => "unsupported",
             E::Sampling(_)
