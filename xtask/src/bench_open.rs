@@ -216,17 +216,7 @@ mod tests {
 
     #[test]
     fn an_enlarged_program_is_sparse_and_reads_back() {
-        let program = Program {
-            version: 0,
-            plans: Vec::new(),
-            segments: Vec::new(),
-            inline_constants: Vec::new(),
-            inline_delegates: Vec::new(),
-            constants: None,
-            mutable_data: None,
-            named_data: None,
-        };
-        let (large, id) = enlarge(&program, 64 * PAGE).unwrap();
+        let (large, id) = enlarge(&Program::default(), 64 * PAGE).unwrap();
         let plan = layout(&large).unwrap();
         let file = TemporaryFile::new().unwrap();
         write_sparse(&file.0, &large, &plan).unwrap();

@@ -167,16 +167,7 @@ mod tests {
     }
 
     fn program_with_data() -> Vec<u8> {
-        let program = Program {
-            version: 0,
-            plans: Vec::new(),
-            segments: vec![b"weights".as_slice()],
-            inline_constants: Vec::new(),
-            inline_delegates: Vec::new(),
-            constants: None,
-            mutable_data: None,
-            named_data: None,
-        };
+        let program = Program { segments: vec![b"weights".as_slice()], ..Program::default() };
         pteron_format::write(&program).unwrap()
     }
 

@@ -5,7 +5,6 @@ use pteron_format::program::{
     AllocationDetails, Chain, CompileSpec, ContainerMetadata, DataRef, Delegate, ExecutionPlan, Instruction, Program,
     SegmentId, ShapeDynamism, SubsegmentOffsets, Tensor, Value, ValueId,
 };
-use pteron_format::vulkan::BACKEND_ID;
 
 use crate::config::ModelConfig;
 use crate::source::CheckpointMetadata;
@@ -27,15 +26,10 @@ const LEAF: &str = r#"{"type": null, "context": null, "children_spec": []}"#;
 pub(crate) fn build(config: &ModelConfig, options: &ConvertOptions, metadata: &CheckpointMetadata) -> Program<Vec<u8>> {
     let plans = std::iter::once(forward(config, options)).chain(constant_methods(config, options, metadata)).collect();
     Program {
-        version: 0,
         plans,
-        segments: Vec::new(),
-        inline_constants: Vec::new(),
-        inline_delegates: Vec::new(),
         // The placeholder that stands for no constant.
         constants: Some(SubsegmentOffsets { segment: CONSTANTS, offsets: vec![0] }),
-        mutable_data: None,
-        named_data: None,
+        ..Program::default()
     }
 }
 
@@ -43,12 +37,13 @@ pub(crate) fn build(config: &ModelConfig, options: &ConvertOptions, metadata: &C
 #[expect(clippy::expect_used, reason = "`check::check` runs before and bounds the size of every tensor")]
 fn forward(config: &ModelConfig, options: &ConvertOptions) -> ExecutionPlan {
     let (tokens, vocabulary) = (options.max_call_tokens(), config.vocab_size);
-    let ids = tensor(ScalarType::Long, vec![1, tokens], ShapeDynamism::Bound);
-    let position = tensor(ScalarType::Long, vec![1], ShapeDynamism::Static);
+    let bound = |scalar_type, sizes: &[u32]| Tensor { dynamism: ShapeDynamism::Bound, ..Tensor::new(scalar_type, sizes) };
+    let ids = bound(ScalarType::Long, &[1, tokens]);
+    let position = Tensor::new(ScalarType::Long, &[1]);
     let mut logits = if options.full_logits {
-        tensor(ScalarType::Float, vec![1, tokens, vocabulary], ShapeDynamism::Bound)
+        bound(ScalarType::Float, &[1, tokens, vocabulary])
     } else {
-        tensor(ScalarType::Float, vec![1, vocabulary], ShapeDynamism::Static)
+        Tensor::new(ScalarType::Float, &[1, vocabulary])
     };
     logits.allocation = Some(AllocationDetails { memory: OUTPUTS, offset: 0 });
     let output_bytes = logits.byte_len().expect("`check` bounds the size of the logits").next_multiple_of(ALIGNMENT);
@@ -68,25 +63,10 @@ fn forward(config: &ModelConfig, options: &ConvertOptions) -> ExecutionPlan {
     }
 }
 
-fn tensor(scalar_type: ScalarType, sizes: Vec<u32>, dynamism: ShapeDynamism) -> Tensor {
-    Tensor {
-        scalar_type,
-        storage_offset: 0,
-        dim_order: (0..).take(sizes.len()).collect(),
-        sizes,
-        requires_grad: false,
-        buffer: 0,
-        allocation: None,
-        layout: 0,
-        dynamism,
-        extra: None,
-    }
-}
-
 fn delegate(options: &ConvertOptions) -> Delegate {
     let flag = |key: &str, value: bool| CompileSpec { key: key.to_owned(), value: vec![value.into()] };
     let specs = vec![flag("require_dynamic_shapes", true), flag("force_fp16", options.float16)];
-    Delegate { id: BACKEND_ID.to_owned(), data: DataRef::Segment(DELEGATE), specs }
+    Delegate { specs, ..Delegate::vulkan(DataRef::Segment(DELEGATE)) }
 }
 
 /// The constant methods: their return values are written into the program.

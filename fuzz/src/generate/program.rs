@@ -75,26 +75,18 @@ pub fn assemble(plans: Vec<ExecutionPlan>, blobs: Vec<Vec<u8>>) -> Program<Vec<u
     let offsets: Vec<u64> = (0..CONSTANT_BYTES as u64 / 64).map(|at| at * 64).collect();
     let constants = SubsegmentOffsets { segment: SegmentId(0), offsets };
     Program {
-        version: 0,
         plans,
         segments,
-        inline_constants: Vec::new(),
         inline_delegates,
         mutable_data: Some(vec![constants.clone()]),
         constants: Some(constants),
-        named_data: None,
+        ..Program::default()
     }
 }
 
 /// Where the bytes of a graph are.
 fn place(cursor: &mut Cursor<'_>, graph: usize) -> DataRef {
     if graph == 0 && cursor.one_in(4) { DataRef::Inline(0) } else { DataRef::Segment(SegmentId(graph as u32 + 1)) }
-}
-
-/// A delegate that runs one of the graphs.
-#[must_use]
-pub fn delegate(data: DataRef) -> Delegate {
-    Delegate { id: BACKEND_ID.to_owned(), data, specs: Vec::new() }
 }
 
 /// The type that crosses the border of a graph.
@@ -112,21 +104,10 @@ pub fn border(dtype: DataType) -> ScalarType {
     }
 }
 
-/// A tensor without anything special.
+/// A tensor with live sizes.
 #[must_use]
 pub fn tensor(scalar_type: ScalarType, sizes: &[u32]) -> Tensor {
-    Tensor {
-        scalar_type,
-        storage_offset: 0,
-        sizes: sizes.to_vec(),
-        dim_order: (0..sizes.len() as u8).collect(),
-        requires_grad: false,
-        buffer: 0,
-        allocation: None,
-        layout: 0,
-        dynamism: ShapeDynamism::Bound,
-        extra: None,
-    }
+    Tensor { dynamism: ShapeDynamism::Bound, ..Tensor::new(scalar_type, sizes) }
 }
 
 /// A method as it is built.
@@ -257,7 +238,7 @@ fn method(cursor: &mut Cursor<'_>, parts: &[Part], index: usize) -> ExecutionPla
         let graph = cursor.below(parts.len());
         let data = place(cursor, graph);
         let id = if cursor.one_in(24) { "XnnpackBackend" } else { BACKEND_ID };
-        Delegate { id: id.to_owned(), ..delegate(data) }
+        Delegate { id: id.to_owned(), ..Delegate::vulkan(data) }
     });
     let operator = |name: &str| Operator { name: name.to_owned(), overload: "out".to_owned() };
     let plan = ExecutionPlan {

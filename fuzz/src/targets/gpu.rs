@@ -11,7 +11,7 @@ use pteron_format::fuzzing::verify_graph;
 use pteron_format::vulkan::DataType;
 use pteron_gpu::engine::{self, Gpu, GpuOptions, LoadOptions, LoadedGraph, TensorData, block_on};
 use pteron_gpu::fuse::Fusions;
-use pteron_gpu::graph::{Elem, DecodedGraph, Role};
+use pteron_gpu::graph::{DecodedGraph, Elem, Role};
 use pteron_gpu::ir::ConstantId;
 use pteron_gpu::live::TensorId;
 use pteron_gpu::plan::Caps;

@@ -5,7 +5,7 @@ pub mod memory;
 use pteron_format::fuzzing::verify_graph;
 use pteron_format::vulkan;
 use pteron_gpu::fuse::Fusions;
-use pteron_gpu::graph::{Elem, DecodedGraph};
+use pteron_gpu::graph::{DecodedGraph, Elem};
 use pteron_gpu::live::{Scalar, ScalarId, TensorId};
 use pteron_gpu::memory::Memory;
 use pteron_gpu::ops::find_in_files;
@@ -15,7 +15,7 @@ use pteron_gpu::shape::Dims;
 
 use crate::generate::cursor::Cursor;
 use crate::generate::graph::builder::{CACHE_ROWS, Dim, MOST};
-use crate::generate::graph::{self, MOST_CALLS, GraphBuilder, builder};
+use crate::generate::graph::{self, GraphBuilder, MOST_CALLS, builder};
 use crate::oracle::{allocations, error_text};
 use crate::seeds;
 use crate::target::{Outcome, Target};

@@ -4,7 +4,7 @@ use pteron::fuzzing::DryMethod;
 use pteron::{LoadOptions, Program, Tensor, TensorSpec};
 use pteron_format::fuzzing::write_program;
 use pteron_gpu::engine::TensorData;
-use pteron_gpu::graph::{Elem, DecodedGraph};
+use pteron_gpu::graph::{DecodedGraph, Elem};
 use pteron_gpu::memory::Memory;
 use pteron_gpu::plan::Caps;
 use pteron_gpu::resize::Planned;

@@ -4,7 +4,7 @@ use pteron::fuzzing::DryMethod;
 use pteron::{LoadOptions, Program, Tensor};
 use pteron_format::ScalarType;
 use pteron_format::fuzzing::write_program;
-use pteron_format::program::{Chain, DataRef, ExecutionPlan, Instruction, SegmentId, Value, ValueId};
+use pteron_format::program::{Chain, DataRef, Delegate, ExecutionPlan, Instruction, SegmentId, Value, ValueId};
 use pteron_format::vulkan::{self, DataType};
 use pteron_gpu::graph::Elem;
 use pteron_gpu::memory::Memory;
@@ -16,7 +16,7 @@ use super::graph::memory::{check_memory, check_plans};
 use crate::generate::cursor::Cursor;
 use crate::generate::graph::builder::Dim;
 use crate::generate::graph::{GraphBuilder, finish};
-use crate::generate::program::{Part, assemble, border, constant_method, delegate, tensor};
+use crate::generate::program::{Part, assemble, border, constant_method, tensor};
 use crate::oracle::error_text;
 use crate::seeds;
 use crate::target::{Outcome, Target};
@@ -80,7 +80,7 @@ fn graph(cursor: &mut Cursor<'_>) -> GraphBuilder {
 fn method(graph: &vulkan::Graph, cursor: &mut Cursor<'_>) -> ExecutionPlan {
     let mut plan = ExecutionPlan {
         name: "forward".to_owned(),
-        delegates: vec![delegate(DataRef::Segment(SegmentId(1)))],
+        delegates: vec![Delegate::vulkan(DataRef::Segment(SegmentId(1)))],
         ..ExecutionPlan::default()
     };
     let mut args = Vec::new();
@@ -118,7 +118,7 @@ fn method(graph: &vulkan::Graph, cursor: &mut Cursor<'_>) -> ExecutionPlan {
     match cursor.below(12) {
         0 => instructions.push(call),
         1 => instructions.push(Instruction::Move { from: ValueId(0), to: ValueId(0) }),
-        2 => plan.delegates.push(delegate(DataRef::Segment(SegmentId(1)))),
+        2 => plan.delegates.push(Delegate::vulkan(DataRef::Segment(SegmentId(1)))),
         _ => {}
     }
     plan.chains = vec![Chain { instructions, ..Chain::default() }];

@@ -169,14 +169,10 @@ fn names_are_only_names() {
     let empty_hash = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
     let name = |key: &str, segment| NamedData { key: key.to_owned(), segment: SegmentId(segment) };
     let program = pteron_format::Program {
-        version: 0,
         plans: vec![ExecutionPlan { name: "a\u{1b}[2Jb\nc".to_owned(), ..ExecutionPlan::default() }],
         segments: vec![data, Vec::new()],
-        inline_constants: Vec::new(),
-        inline_delegates: Vec::new(),
-        constants: None,
-        mutable_data: None,
         named_data: Some(vec![name("weights", 0), name(empty_hash, 1)]),
+        ..pteron_format::Program::default()
     };
     let path = scratch.file("names.pte", &pteron_format::write(&program).unwrap());
     let run = pteron(["inspect", &path, "--verify", "--deep", "-v"]);

@@ -113,6 +113,21 @@ pub struct Program<D = ByteRange> {
     pub named_data: Option<Vec<NamedData>>,
 }
 
+impl<D> Default for Program<D> {
+    fn default() -> Self {
+        Self {
+            version: 0,
+            plans: Vec::new(),
+            segments: Vec::new(),
+            inline_constants: Vec::new(),
+            inline_delegates: Vec::new(),
+            constants: None,
+            mutable_data: None,
+            named_data: None,
+        }
+    }
+}
+
 impl<D> Program<D> {
     /// Converts the storage of the data.
     pub fn map_data<'a, T>(&'a self, mut map: impl FnMut(&'a D) -> T) -> Program<T> {
@@ -246,6 +261,14 @@ pub struct Delegate {
     pub data: DataRef,
     /// The options it was compiled with.
     pub specs: Vec<CompileSpec>,
+}
+
+impl Delegate {
+    /// Creates a delegate of the Vulkan backend, without options.
+    #[must_use]
+    pub fn vulkan(data: DataRef) -> Self {
+        Self { id: crate::vulkan::BACKEND_ID.to_owned(), data, specs: Vec::new() }
+    }
 }
 
 /// The location of a delegate's bytes.

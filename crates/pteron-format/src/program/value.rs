@@ -112,6 +112,23 @@ pub struct Tensor {
 }
 
 impl Tensor {
+    /// Creates a contiguous tensor of fixed sizes, without data and without a place in planned memory.
+    #[must_use]
+    pub fn new(scalar_type: ScalarType, sizes: &[u32]) -> Self {
+        Self {
+            scalar_type,
+            storage_offset: 0,
+            sizes: sizes.to_vec(),
+            dim_order: (0..).take(sizes.len()).collect(),
+            requires_grad: false,
+            buffer: 0,
+            allocation: None,
+            layout: 0,
+            dynamism: ShapeDynamism::Static,
+            extra: None,
+        }
+    }
+
     /// The number of elements at the largest size; `None` if it overflows 64 bits.
     #[must_use]
     pub fn element_count(&self) -> Option<u64> {

@@ -154,6 +154,20 @@ pub struct Tensor {
 }
 
 impl Tensor {
+    /// Creates a tensor in a buffer, without a constant.
+    #[must_use]
+    pub fn new(dtype: DataType, dims: &[u32]) -> Self {
+        Self {
+            dtype,
+            dims: dims.to_vec(),
+            constant: None,
+            memory_object: None,
+            storage: StorageType::Buffer,
+            layout: MemoryLayout::WidthPacked,
+            staging: None,
+        }
+    }
+
     /// The number of elements at the largest size; `None` if it overflows 64 bits.
     #[must_use]
     pub fn element_count(&self) -> Option<u64> {

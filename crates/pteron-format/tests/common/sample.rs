@@ -14,13 +14,9 @@ pub(crate) const STORED: [u8; 8] = [1, 2, 3, 4, 5, 6, 7, 8];
 
 pub(crate) fn graph_tensor(dims: &[u32], constant: Option<u32>) -> vulkan::Tensor {
     vulkan::Tensor {
-        dtype: DataType::Float32,
-        dims: dims.to_vec(),
         constant: constant.map(ConstantId),
         memory_object: Some(0),
-        storage: vulkan::StorageType::Buffer,
-        layout: vulkan::MemoryLayout::WidthPacked,
-        staging: None,
+        ..vulkan::Tensor::new(DataType::Float32, dims)
     }
 }
 
@@ -57,18 +53,7 @@ pub(crate) fn graph() -> Graph {
 }
 
 pub(crate) fn tensor(sizes: &[u32]) -> Tensor {
-    Tensor {
-        scalar_type: ScalarType::Float,
-        storage_offset: 0,
-        sizes: sizes.to_vec(),
-        dim_order: (0..).take(sizes.len()).collect(),
-        requires_grad: false,
-        buffer: 0,
-        allocation: None,
-        layout: 0,
-        dynamism: ShapeDynamism::Static,
-        extra: None,
-    }
+    Tensor::new(ScalarType::Float, sizes)
 }
 
 fn planned(sizes: &[u32], offset: u64) -> Tensor {
@@ -134,9 +119,8 @@ pub(crate) fn program() -> Program<Vec<u8>> {
         }],
         operators: vec![Operator { name: "aten::add".to_owned(), overload: "out".to_owned() }],
         delegates: vec![Delegate {
-            id: vulkan::BACKEND_ID.to_owned(),
-            data: DataRef::Segment(SegmentId(1)),
             specs: vec![CompileSpec { key: "require_dynamic_shapes".to_owned(), value: vec![1] }],
+            ..Delegate::vulkan(DataRef::Segment(SegmentId(1)))
         }],
         buffer_sizes: vec![0, 128],
         buffer_devices: Some(vec![BufferDevice { buffer: 1, device: DeviceType::Cpu, index: 0 }]),
@@ -148,14 +132,12 @@ pub(crate) fn program() -> Program<Vec<u8>> {
         ..ExecutionPlan::default()
     };
     Program {
-        version: 0,
         plans: vec![forward, constant],
         segments: vec![vec![1; 64], blob, vec![2; 24], vec![3; 16]],
-        inline_constants: Vec::new(),
-        inline_delegates: Vec::new(),
         constants: Some(SubsegmentOffsets { segment: SegmentId(0), offsets: vec![0, 0, 32] }),
         mutable_data: Some(vec![SubsegmentOffsets { segment: SegmentId(3), offsets: vec![0, 0] }]),
         named_data: Some(vec![NamedData { key: "weight".to_owned(), segment: SegmentId(2) }]),
+        ..Program::default()
     }
 }
 

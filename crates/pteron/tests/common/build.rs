@@ -4,35 +4,16 @@ use pteron::ScalarType;
 use pteron_format::program::{
     Chain, DataRef, Delegate, ExecutionPlan, Instruction, SegmentId, ShapeDynamism, Tensor, Value, ValueId,
 };
-use pteron_format::vulkan::{self, BACKEND_ID, Call, Constant, ConstantId, ConstantSource, DataType, Graph};
+use pteron_format::vulkan::{self, Call, Constant, ConstantId, ConstantSource, DataType, Graph};
 
 /// A tensor of a method.
 pub(crate) fn tensor(scalar_type: ScalarType, sizes: &[u32]) -> Value {
-    Value::Tensor(Box::new(Tensor {
-        scalar_type,
-        storage_offset: 0,
-        sizes: sizes.to_vec(),
-        dim_order: (0..).take(sizes.len()).collect(),
-        requires_grad: false,
-        buffer: 0,
-        allocation: None,
-        layout: 0,
-        dynamism: ShapeDynamism::Bound,
-        extra: None,
-    }))
+    Value::Tensor(Box::new(Tensor { dynamism: ShapeDynamism::Bound, ..Tensor::new(scalar_type, sizes) }))
 }
 
 /// A tensor of a graph.
 pub(crate) fn graph_tensor(dtype: DataType, dims: &[u32], constant: Option<u32>) -> vulkan::Value {
-    vulkan::Value::Tensor(vulkan::Tensor {
-        dtype,
-        dims: dims.to_vec(),
-        constant: constant.map(ConstantId),
-        memory_object: None,
-        storage: vulkan::StorageType::Buffer,
-        layout: vulkan::MemoryLayout::WidthPacked,
-        staging: None,
-    })
+    vulkan::Value::Tensor(vulkan::Tensor { constant: constant.map(ConstantId), ..vulkan::Tensor::new(dtype, dims) })
 }
 
 pub(crate) fn ids(ids: &[u32]) -> Vec<ValueId> {
@@ -80,25 +61,15 @@ pub(crate) fn plan(values: Vec<Value>, inputs: &[u32], outputs: &[u32], instruct
 
 /// Adds one delegate per segment.
 pub(crate) fn with_delegates(mut plan: ExecutionPlan, segments: impl IntoIterator<Item = u32>) -> ExecutionPlan {
-    let delegate =
-        |segment| Delegate { id: BACKEND_ID.to_owned(), data: DataRef::Segment(SegmentId(segment)), specs: Vec::new() };
+    let delegate = |segment| Delegate::vulkan(DataRef::Segment(SegmentId(segment)));
     plan.delegates = segments.into_iter().map(delegate).collect();
     plan
 }
 
 /// The bytes of a program of one method.
 pub(crate) fn program_of(plan: ExecutionPlan, segments: Vec<Vec<u8>>) -> Vec<u8> {
-    pteron_format::write(&pteron_format::Program {
-        version: 0,
-        plans: vec![plan],
-        segments,
-        inline_constants: Vec::new(),
-        inline_delegates: Vec::new(),
-        constants: None,
-        mutable_data: None,
-        named_data: None,
-    })
-    .unwrap()
+    pteron_format::write(&pteron_format::Program { plans: vec![plan], segments, ..pteron_format::Program::default() })
+        .unwrap()
 }
 
 /// Opens bytes, as any reader of untrusted files does.

@@ -183,15 +183,7 @@ impl GraphBuilder {
     }
 
     fn tensor(&mut self, dtype: DataType, dims: &[Dim], constant: Option<ConstantId>) -> ValueId {
-        self.value(Value::Tensor(Tensor {
-            dtype,
-            dims: Self::bound(dims),
-            constant,
-            memory_object: None,
-            storage: Default::default(),
-            layout: Default::default(),
-            staging: None,
-        }))
+        self.value(Value::Tensor(Tensor { constant, ..Tensor::new(dtype, &Self::bound(dims)) }))
     }
 
     fn node(&mut self, id: ValueId, dtype: DataType, dims: &[Dim]) -> Node {

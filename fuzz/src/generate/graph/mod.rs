@@ -1,8 +1,8 @@
 //! Graphs of delegates made from bytes: calls of every operator over values that mostly go together.
 
+pub mod builder;
 pub mod calls;
 pub mod hostile;
-pub mod builder;
 
 use pteron_format::vulkan::{Graph, Value, ValueId};
 

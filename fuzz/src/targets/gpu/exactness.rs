@@ -3,7 +3,7 @@
 //! Kernels round where references do not. A number that is nearly a whole one, or nearly another, can then fall on the other
 //! side of a step: outputs after such a step are not compared, unless its inputs were exact.
 
-use pteron_gpu::graph::{Elem, DecodedGraph, Node};
+use pteron_gpu::graph::{DecodedGraph, Elem, Node};
 use pteron_gpu::live::TensorId;
 use pteron_gpu::reference::{HostData, HostTensors};
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pteron_format::Program;
 use pteron_format::program::{DataRef, Delegate, ExecutionPlan, SegmentId, SubsegmentOffsets};
-use pteron_format::vulkan::{BACKEND_ID, Constant, ConstantSource, Graph};
+use pteron_format::vulkan::{Constant, ConstantSource, Graph};
 
 use crate::config::{ModelConfig, RopeStyle, Weight};
 use crate::error::Result;
@@ -49,21 +49,10 @@ pub(super) fn with_contents(config: &ModelConfig, constant_data: Vec<ConstantDat
         |&content: &ConstantData| Constant { len: byte_len(config, content), source: ConstantSource::Named(String::new()) };
     let constants = constant_data.iter().map(constant).collect();
     let data = DataRef::Segment(SegmentId(1));
-    let plan = ExecutionPlan {
-        name: "forward".to_owned(),
-        delegates: vec![Delegate { id: BACKEND_ID.to_owned(), data, specs: Vec::new() }],
-        ..ExecutionPlan::default()
-    };
-    let program = Program {
-        version: 0,
-        plans: vec![plan],
-        segments: Vec::new(),
-        inline_constants: Vec::new(),
-        inline_delegates: Vec::new(),
-        constants: Some(SubsegmentOffsets { segment: SegmentId(0), offsets: Vec::new() }),
-        mutable_data: None,
-        named_data: None,
-    };
+    let plan =
+        ExecutionPlan { name: "forward".to_owned(), delegates: vec![Delegate::vulkan(data)], ..ExecutionPlan::default() };
+    let constants_of = SubsegmentOffsets { segment: SegmentId(0), offsets: Vec::new() };
+    let program = Program { plans: vec![plan], constants: Some(constants_of), ..Program::default() };
     ProgramTemplate { program, graph: Graph { version: "0".to_owned(), constants, ..Graph::default() }, constant_data }
 }
 

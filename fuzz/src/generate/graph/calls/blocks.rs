@@ -6,7 +6,7 @@ use pteron_format::vulkan::ValueId;
 use super::movement::table_rows;
 use super::products::{attend, norm, q4_linear};
 use crate::generate::cursor::Cursor;
-use crate::generate::graph::builder::{Dim, Node, GraphBuilder};
+use crate::generate::graph::builder::{Dim, GraphBuilder, Node};
 
 const WIDTH: u32 = 32;
 

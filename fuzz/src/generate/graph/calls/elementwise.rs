@@ -4,7 +4,7 @@ use pteron_format::vulkan::DataType::{self, Bool, Float32, Int8, Int32, UInt8};
 use pteron_format::vulkan::ValueId;
 
 use crate::generate::cursor::Cursor;
-use crate::generate::graph::builder::{Dim, Node, GraphBuilder};
+use crate::generate::graph::builder::{Dim, GraphBuilder, Node};
 
 pub(super) const ALL: &[DataType] = &[Float32, Float32, Int32, UInt8, Int8, Bool];
 const NUMBERS: &[DataType] = &[Float32, Float32, Int32];

@@ -5,7 +5,7 @@ use pteron_format::vulkan::{Value, ValueId};
 
 use super::movement::{axis, table_rows};
 use crate::generate::cursor::Cursor;
-use crate::generate::graph::builder::{CACHE_ROWS, Dim, Node, GraphBuilder};
+use crate::generate::graph::builder::{CACHE_ROWS, Dim, GraphBuilder, Node};
 
 /// Rows of so many columns.
 fn rows(builder: &mut GraphBuilder, cursor: &mut Cursor<'_>, columns: u32) -> Node {
