@@ -21,6 +21,7 @@ use crate::shape::Dims;
 pub(crate) const INCLUDES: &[Include] = includes![
     "batched_matmul",
     "f32_weights",
+    "float_activations",
     "matmul_activations",
     "matmul_gemm",
     "matmul_gemv",

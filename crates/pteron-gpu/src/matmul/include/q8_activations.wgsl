@@ -7,3 +7,8 @@ fn activations(m: u32, k: u32) -> vec4<f32> {
     let rounded = round(x4(row, k) * reciprocal(input_scale[row])) + zero;
     return clamp(rounded, vec4<f32>(-128.0), vec4<f32>(127.0)) - zero;
 }
+
+// Products are in units of the row's scale.
+fn finish(m: u32, n: u32, product: f32) {
+    store(m, n, product * input_scale[m]);
+}

@@ -17,7 +17,3 @@
 @group(0) @binding(5) var<storage, read> scales: array<vec4<f32>>;
 @group(0) @binding(6) var<storage, read> bias: array<f32>;
 @group(0) @binding(7) var<storage, read_write> out: array<f32>;
-
-fn finish(m: u32, n: u32, product: f32) {
-    store(m, n, product * input_scale[m]);
-}

@@ -4,6 +4,7 @@
 //#include grid
 //#include matmul_params
 //#include matmul_activations
+//#include float_activations
 //#include q4_weights
 //#include matmul_gemm
 //#include matmul_store
@@ -14,11 +15,3 @@
 @group(0) @binding(3) var<storage, read> scales: array<f32>;
 @group(0) @binding(4) var<storage, read> bias: array<f32>;
 @group(0) @binding(5) var<storage, read_write> out: array<f32>;
-
-fn activations(m: u32, k: u32) -> vec4<f32> {
-    return x4(m, k);
-}
-
-fn finish(m: u32, n: u32, product: f32) {
-    store(m, n, product);
-}
