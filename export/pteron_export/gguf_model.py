@@ -202,7 +202,7 @@ def _tensor_name(config: Config, name: str) -> str:
 
 
 def _divisors(config: Config) -> Iterator[float]:
-    """What Llama 3 divides its frequencies by: not a key of the format, but a tensor."""
+    """Divisors of Llama 3's frequencies: not a key of the format, but a tensor."""
     rope, width = rotary(config), head_width(config)
     low, high = rope["low_freq_factor"], rope["high_freq_factor"]
     for pair in range(width // 2):

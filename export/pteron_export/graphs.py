@@ -61,7 +61,7 @@ class _Side:
 
 
 class _Pairs:
-    """What stands for what: each number of one side for one of the other, from its first use on."""
+    """A bijection of ids: each number of one side for one of the other, from its first use on."""
 
     def __init__(self) -> None:
         self.forward: dict[int, int] = {}

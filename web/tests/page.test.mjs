@@ -17,7 +17,7 @@ const size = statSync(join(demoFolder, 'model.pte')).size;
 /** Prompts by their number in the goldens, and how many tokens follow. */
 const TEXTS = [[0, 32], [2, 32], [3, 32]];
 
-/** What the command writes, one text after the other, while the browser is busy with other things. */
+/** The texts that the command generates, one after the other, while the browser is busy with other things. */
 async function nativeTexts() {
   const texts = [];
   for (const [which, length] of TEXTS) texts.push((await nativeGeneration(goldens[which].prompt, length)).tokens);

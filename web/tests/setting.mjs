@@ -25,7 +25,7 @@ export const browserPath = values.browser;
 export const artifacts = resolve(values.artifacts);
 mkdirSync(artifacts, { recursive: true });
 
-/** What `cargo xtask web` has built. */
+/** The files that `cargo xtask web` has built. */
 export const packageFolder = join(root, 'web/pteron');
 export const pageFolder = join(root, 'web/dist');
 export const demoFolder = join(root, 'models/demo');

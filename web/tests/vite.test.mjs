@@ -15,7 +15,7 @@ import { demoFolder, packageFolder, root } from './setting.mjs';
 const execute = promisify(execFile);
 const goldens = JSON.parse(readFileSync(join(demoFolder, 'goldens.json'), 'utf8')).prompts;
 
-/** What keeps npm from its registry, in its words; a failure that is not the network's is one of the test. */
+/** Messages of npm when it cannot reach its registry; a failure that is not the network's is one of the test. */
 function networkFailure(error) {
   const [code] = /\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|ENOTCACHED)\b/.exec(error.stderr) ?? [];
   if (!code) throw error;

@@ -44,7 +44,7 @@ export function manifestOf(files) {
   return `${JSON.stringify({ version: 1, files: Object.fromEntries(entries) })}\n`;
 }
 
-/** What the option `integrity` takes for a manifest. */
+/** The value of the option `integrity` for a manifest: its hash. */
 export const integrityOf = (manifest) => `sha256-${sha256(manifest)}`;
 
 function main([model, ...more]) {

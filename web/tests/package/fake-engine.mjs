@@ -6,7 +6,7 @@ import { createHash } from "node:crypto";
 
 const sha256 = (bytes) => createHash("sha256").update(bytes).digest("hex");
 
-/** What the engine saw and what it should do; tests reset it. */
+/** The calls that the engine saw, and the faults it should have; tests reset it. */
 export const fake = {
   reset() {
     Object.assign(this, { live: new Map(), waits: 0, largestWrite: 0, gpus: [], methodCalls: [], misuse: [] });

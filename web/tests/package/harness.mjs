@@ -14,7 +14,7 @@ export const LENGTHS = [5 * MiB, 6 * MiB + 3, 100, 3 * MiB, 4 * MiB];
 
 export const file = makeFile(LENGTHS);
 
-/** What the server has; every test starts with the model alone. */
+/** The files of the server; every test starts with the model alone. */
 export const files = new Map();
 
 export const pteron = await importPackage();

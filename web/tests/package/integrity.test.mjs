@@ -22,7 +22,7 @@ function serveModel() {
   files.set("/chat_template.jinja", bytes("{{ messages }}"));
 }
 
-/** What `pteron-manifest` writes about the files that are served. */
+/** The manifest that `pteron-manifest` writes for the served files. */
 function manifest(...names) {
   const folder = mkdtempSync(path.join(tmpdir(), "pteron-manifest-"));
   try {

@@ -92,7 +92,7 @@ pub const MOST: [u32; 2] = [9, 5];
 /// A graph as it is built.
 #[derive(Debug)]
 pub struct GraphBuilder {
-    /// What a file would say.
+    /// The graph, as a file would state it.
     pub graph: Graph,
     /// The graph's inputs.
     pub inputs: Vec<Input>,
