@@ -58,8 +58,8 @@ pub(crate) struct GpuArgs {
 /// Element type of the KV cache.
 #[derive(Args, Debug)]
 pub(crate) struct KvArgs {
-    /// Element type of the KV cache: f16 takes half the memory, where the GPU supports it
-    #[arg(long, value_name = "DTYPE", value_enum, default_value_t = KvDtype::F32)]
+    /// Element type of the KV cache: auto is f16 where the GPU has it (half the memory, and to read), else f32
+    #[arg(long, value_name = "DTYPE", value_enum, default_value_t = KvDtype::Auto)]
     kv_dtype: KvDtype,
 
     /// The name of `--kv-dtype f16` before 0.2.
@@ -69,6 +69,7 @@ pub(crate) struct KvArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum KvDtype {
+    Auto,
     F16,
     F32,
 }
@@ -77,6 +78,7 @@ impl KvArgs {
     pub(crate) fn dtype(&self) -> StateDtype {
         match (self.kv_dtype, self.half_cache) {
             (KvDtype::F16, _) | (_, true) => StateDtype::F16,
+            (KvDtype::Auto, false) => StateDtype::Auto,
             (KvDtype::F32, false) => StateDtype::F32,
         }
     }
@@ -139,7 +141,7 @@ mod tests {
 
     #[test]
     fn the_old_name_of_the_kv_dtype_still_works_and_is_hidden() {
-        assert_eq!((dtype(&[]), dtype(&["--kv-dtype", "f32"])), (StateDtype::F32, StateDtype::F32));
+        assert_eq!((dtype(&[]), dtype(&["--kv-dtype", "f32"])), (StateDtype::Auto, StateDtype::F32));
         assert_eq!((dtype(&["--kv-dtype", "f16"]), dtype(&["--half-cache"])), (StateDtype::F16, StateDtype::F16));
         assert!(Cli::try_parse_from(["pteron", "run", "--half-cache", "--kv-dtype", "f32"]).is_err());
         let mut command = Cli::command();

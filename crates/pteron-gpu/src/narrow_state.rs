@@ -13,8 +13,11 @@ use crate::plan::Caps;
 /// The element type of state tensors that files declare in 32-bit floats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StateDtype {
-    /// 32-bit floats, as in the file.
+    /// 16-bit floats with [`Precision::Fast`](crate::engine::Precision::Fast) on GPUs that have them, 32-bit floats elsewhere: with
+    /// full precision, and on software adapters.
     #[default]
+    Auto,
+    /// 32-bit floats, as in the file.
     F32,
     /// 16-bit floats, where the GPU has them and every operator that touches the state accepts them: half the memory, and
     /// fewer bytes to read per call. Numbers beyond ±65,504 are clamped. Elsewhere as [`F32`](Self::F32).
@@ -22,7 +25,17 @@ pub enum StateDtype {
 }
 
 impl StateDtype {
-    /// Applies the choice to a graph, on a device with these capabilities.
+    /// The type for a method whose precision is fast or not, on a device with these capabilities. Software adapters compute in 32 bits:
+    /// for them narrow state is more work, not less.
+    pub(crate) fn resolve(self, fast: bool, caps: Caps) -> Self {
+        match self {
+            Self::Auto if fast && caps.f16 && !caps.software => Self::F16,
+            Self::Auto => Self::F32,
+            chosen => chosen,
+        }
+    }
+
+    /// Applies a [resolved](Self::resolve) choice to a graph, on a device with these capabilities.
     pub(crate) fn of(self, graph: DecodedGraph, caps: Caps) -> Result<DecodedGraph> {
         match self {
             Self::F16 if caps.f16 => {
@@ -104,6 +117,18 @@ mod tests {
             assert_eq!(found(&builder), count + 3);
             builder.output(caches[0]);
             assert_eq!(found(&builder), 2, "of {count} calls");
+        }
+    }
+
+    #[test]
+    fn state_is_narrow_by_default_where_precision_is_fast_and_the_gpu_has_f16() {
+        let gpu = Caps { f16: true, ..Caps::PORTABLE };
+        let software = Caps { software: true, ..gpu };
+        let resolved = |caps| [true, false].map(|fast| StateDtype::Auto.resolve(fast, caps));
+        assert_eq!(resolved(gpu), [StateDtype::F16, StateDtype::F32]);
+        assert_eq!([resolved(software), resolved(Caps::PORTABLE)], [[StateDtype::F32; 2]; 2]);
+        for chosen in [StateDtype::F16, StateDtype::F32] {
+            assert_eq!([gpu, software].map(|caps| chosen.resolve(false, caps)), [chosen; 2]);
         }
     }
 

@@ -29,7 +29,7 @@ pub struct ModelOptions {
     pub precision: Precision,
     /// The choice among kernels that compute the same.
     pub tuning: Tuning,
-    /// The element type of the KV cache; 32-bit floats by default.
+    /// The element type of the KV cache; by default 16-bit floats where the GPU has them and the precision is fast, else 32-bit floats.
     pub kv_dtype: KvDtype,
 }
 
@@ -42,7 +42,7 @@ impl Default for ModelOptions {
             progress: None,
             precision: Precision::Fast,
             tuning: Tuning::default(),
-            kv_dtype: KvDtype::F32,
+            kv_dtype: KvDtype::Auto,
         }
     }
 }

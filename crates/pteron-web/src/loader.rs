@@ -34,14 +34,16 @@ struct Options {
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum KvDtype {
-    F16,
     #[default]
+    Auto,
+    F16,
     F32,
 }
 
 impl From<KvDtype> for StateDtype {
     fn from(dtype: KvDtype) -> Self {
         match dtype {
+            KvDtype::Auto => Self::Auto,
             KvDtype::F16 => Self::F16,
             KvDtype::F32 => Self::F32,
         }

@@ -33,7 +33,7 @@ pub struct LoadOptions {
     pub precision: Precision,
     /// Which of several kernels for the same plan run.
     pub tuning: Tuning,
-    /// The element type of mutable tensors.
+    /// The element type of mutable tensors; by default 16-bit floats with [`Precision::Fast`] where the GPU has them.
     pub state_dtype: StateDtype,
     /// Operators appended to the method's graph. The method must be one call of one delegate.
     pub appended: Vec<AppendedOp>,

@@ -66,8 +66,8 @@ export interface CorruptConstant {
   length: number;
 }
 
-/** The element type of a KV cache. */
-export type KvDtype = "f16" | "f32";
+/** The element type of a KV cache; `"auto"` is `"f16"` where the GPU has it. */
+export type KvDtype = "auto" | "f16" | "f32";
 
 export interface LoaderOptions {
   method?: string;

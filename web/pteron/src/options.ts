@@ -8,7 +8,7 @@ export interface MethodOptions {
   maxPrefill?: number;
   /** The most GPU memory to use, in bytes. */
   memoryBudget?: number;
-  /** The element type of KV caches: `f16` takes half the memory and is a little less exact. Default: `f32`. */
+  /** The element type of KV caches: `f16` takes half the memory and is a little less exact. Default: `f16` for models that write text, where the GPU has it. */
   kvDtype?: KvDtype;
   /** @deprecated Use `kvDtype: "f16"`. */
   halfCache?: boolean;

@@ -189,7 +189,7 @@ mod tests {
         let asked = parse(&["--pp", "8,16", "--tg", "4", "--depth", "7", "--repeat", "1", "--check"]).unwrap();
         assert_eq!((asked.sizes(), asked.repeat), (sizes(&[8, 16], 4, &[7]), 1));
         assert!(asked.check && !asked.json);
-        assert_eq!((asked.cache(), parse(&["--kv-dtype", "f16"]).unwrap().cache()), (StateDtype::F32, StateDtype::F16));
+        assert_eq!((asked.cache(), parse(&["--kv-dtype", "f32"]).unwrap().cache()), (StateDtype::Auto, StateDtype::F32));
         assert_eq!(parse(&["--pp", "8,16", "--tg", "4", "--depth", "7"]).unwrap().longest(), 17);
         assert_eq!(parse(&["--pp", "8", "--tg", "4", "--depth", "7,9"]).unwrap().longest(), 14);
     }

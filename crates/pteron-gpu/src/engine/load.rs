@@ -122,7 +122,8 @@ impl PreparedGraph {
     /// # Errors
     /// An argument that an operator rejects, a buffer that is too large for the device, or a device that fails.
     pub fn new(gpu: &Gpu, graph: DecodedGraph, options: &LoadOptions) -> Result<Self> {
-        let graph = options.state_dtype.of(graph, gpu.caps())?;
+        let state_dtype = options.state_dtype.resolve(options.precision == Precision::Fast, gpu.caps());
+        let graph = state_dtype.of(graph, gpu.caps())?;
         let bounds = input_bounds(&graph, options)?;
         let caps = options.tuning.of(options.precision.of(gpu.caps()));
         let planned = Planned::at_bounds(&graph, &bounds, caps)?;

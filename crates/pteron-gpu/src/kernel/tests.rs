@@ -64,6 +64,7 @@ fn every_variant_validates() {
         let needs = [
             (variant.kernel.subgroups, Capabilities::SUBGROUP),
             (variant.uses_f16(), Capabilities::SHADER_FLOAT16),
+            (variant.source(Target::Native).contains("2x16float"), Capabilities::SHADER_FLOAT16_IN_FLOAT32),
             (variant.kernel.cooperative_matrix, Capabilities::COOPERATIVE_MATRIX),
         ];
         let allowed = needs.into_iter().filter(|(needed, _)| *needed).map(|(_, capability)| capability).collect();

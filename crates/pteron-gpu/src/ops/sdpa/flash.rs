@@ -197,7 +197,7 @@ impl Sdpa {
         let caches = [Bind::Step, self.k_cache.into(), self.v_cache.into()];
         let new = [self.k.into(), self.v.into(), rope_table];
         let (partials, out) = (Bind::Scratch(0), self.out.into());
-        let kernels = FlashKernel::available(cx.caps(), head_vectors);
+        let kernels = FlashKernel::available(cx.caps(), head_vectors, self.f16_cache);
         let recipe = |kernel: &FlashKernel, into: Bind| {
             let mut binds = vec![self.q.into()];
             match kernel {
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn contexts_are_split_until_the_grid_is_full() {
         let split = |caps, heads, rows, context| {
-            let split = KvSplit::new(caps, &FlashKernel::available(caps, 16), heads, rows, context);
+            let split = KvSplit::new(caps, &FlashKernel::available(caps, 16, true), heads, rows, context);
             (split.kernel, split.groups, split.splits, split.split_keys)
         };
         assert_eq!(split(Caps::PORTABLE, 8, 4, 1), (0, 8, 1, 128));
@@ -266,14 +266,15 @@ mod tests {
         assert_eq!(split(Caps::PORTABLE, 8, 5, 300), (1, 8, 3, 128));
         assert_eq!(split(Caps::PORTABLE, 8, 33, 8192), (2, 16, 32, 256));
         assert_eq!(split(Caps::PORTABLE, 8, 2048, 2048), (2, 512, 1, 2048));
-        assert_eq!(split(SUBGROUPS, 8, 4, 256), (0, 8, 1, 256));
-        assert_eq!(split(SUBGROUPS, 8, 4, 257), (0, 8, 5, 64));
-        assert_eq!(split(SUBGROUPS, 8, 4, 8192), (0, 8, 32, 256));
-        assert_eq!(split(COOP_MATRIX_CAPS, 8, 256, 2048), (2, 32, 8, 256));
-        assert_eq!(split(COOP_MATRIX_CAPS, 8, 2048, 512), (2, 256, 1, 512));
-        assert_eq!(split(COOP_MATRIX_CAPS, 8, 8192, 2048), (3, 512, 1, 2048));
-        assert_eq!(split(Caps { fill_percent: 25, ..SUBGROUPS }, 8, 4, 8192), (0, 8, 8, 1024));
-        assert_eq!(split(Caps { fill_percent: 400, ..SUBGROUPS }, 8, 4, 8192), (0, 8, 128, 64));
+        assert_eq!(split(SUBGROUPS, 8, 4, 768), (0, 32, 1, 768));
+        assert_eq!(split(SUBGROUPS, 8, 4, 769), (1, 8, 13, 64));
+        assert_eq!(split(SUBGROUPS, 8, 4, 8192), (1, 8, 32, 256));
+        assert_eq!(split(SUBGROUPS, 8, 5, 8192), (2, 8, 32, 256));
+        assert_eq!(split(COOP_MATRIX_CAPS, 8, 256, 2048), (3, 32, 8, 256));
+        assert_eq!(split(COOP_MATRIX_CAPS, 8, 2048, 512), (3, 256, 1, 512));
+        assert_eq!(split(COOP_MATRIX_CAPS, 8, 8192, 2048), (4, 512, 1, 2048));
+        assert_eq!(split(Caps { fill_percent: 25, ..SUBGROUPS }, 8, 4, 8192), (1, 8, 8, 1024));
+        assert_eq!(split(Caps { fill_percent: 400, ..SUBGROUPS }, 8, 4, 8192), (1, 8, 128, 64));
     }
 
     #[test]
@@ -284,7 +285,7 @@ mod tests {
         for (caps, (heads, rows, context, head_vectors)) in
             devices.iter().flat_map(|caps| shapes.map(|shape| (*caps, shape)))
         {
-            let kernels = FlashKernel::available(caps, head_vectors);
+            let kernels = FlashKernel::available(caps, head_vectors, true);
             let worst = worst_partials(caps, &kernels, head_vectors, heads, rows, context);
             for rows in [1, 4, 5, 32, 33, 64, rows / 2, rows].into_iter().filter(|&live| live <= rows) {
                 for context in

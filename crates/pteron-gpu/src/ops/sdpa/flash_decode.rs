@@ -16,8 +16,12 @@ pub(super) static SUBGROUPS_KERNEL: KernelDef =
 /// The most vectors of a key per thread: with more, the portable kernel is faster.
 const MAX_VECTORS: u32 = 4;
 
-/// Vectors of keys, and as many of values, that a thread loads before it uses them.
-const VECTORS_IN_FLIGHT: u32 = 4;
+/// Vectors of a key per thread where heads allow it: as `f16`, two are a load of 16 bytes, and more take fewer shuffles per row and key.
+const WANTED_VECTORS: u32 = 2;
+
+/// Bytes of a head's cached keys up to which a workgroup per query row is faster than one for all rows of a KV head, or several with a
+/// second dispatch: more workgroups share the work, and each key is read once per row from the GPU's own cache.
+const SHORT_BYTES: u32 = 96 << 10;
 
 /// Tile of a workgroup, and how its threads share it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,23 +32,32 @@ pub(super) struct SubgroupTile {
     threads: u32,
     /// Threads that share a key.
     threads_per_key: u32,
+    /// Bytes of keys, and as many of values, that a thread loads before it uses them.
+    bytes_in_flight: u32,
+    /// For one row: the longest context for which it is faster than tiles of more rows.
+    pub(super) short_context: Option<u32>,
 }
 
 impl SubgroupTile {
     /// The tile for these numbers of query rows and vectors per head; `None` where only the portable kernel runs.
-    pub(super) fn of(caps: Caps, head_vectors: u32, rows: u32) -> Option<Self> {
-        let subgroup = caps.subgroup().filter(|&head_vectors| head_vectors <= 64)?;
-        // With more rows a thread holds more vectors: fewer shuffles per row and key.
-        let (threads, wanted) = if rows <= 4 { (256, 1) } else { (128, 2) };
-        let most = subgroup.min((head_vectors / wanted).max(1));
+    pub(super) fn of(caps: Caps, head_vectors: u32, f16_cache: bool, rows: u32) -> Option<Self> {
+        let subgroup = caps.subgroup().filter(|&size| size <= 64)?;
+        let most = subgroup.min((head_vectors / WANTED_VECTORS).max(1));
         let threads_per_key = 1 << head_vectors.trailing_zeros().min(most.ilog2());
-        let with = |threads| Self { head_vectors, rows, subgroup, threads, threads_per_key };
+        // Rows take registers.
+        let bytes_in_flight = if rows == 1 { 128 } else { 256 / rows };
+        let key_bytes = head_vectors * if f16_cache { 8 } else { 16 };
+        let short_context = (rows == 1).then_some(SHORT_BYTES / key_bytes);
+        let with =
+            |threads| Self { head_vectors, rows, subgroup, threads, threads_per_key, bytes_in_flight, short_context };
         let fits = |tile: &Self| tile.vectors() <= MAX_VECTORS && tile.memory() <= caps.workgroup_memory;
-        [threads, threads / 2].into_iter().map(with).find(fits)
+        [128, 64].into_iter().map(with).find(fits)
     }
 
     /// When the context is split.
-    pub(super) const SPLIT: SplitPolicy = SplitPolicy { full_grid: 256, min_keys: 64, unsplit_keys: 256 };
+    pub(super) fn split_policy(self) -> SplitPolicy {
+        SplitPolicy { full_grid: 256, min_keys: 64, unsplit_keys: self.short_context.unwrap_or(256) }
+    }
 
     fn vectors(self) -> u32 {
         self.head_vectors / self.threads_per_key
@@ -56,21 +69,72 @@ impl SubgroupTile {
     }
 
     pub(super) fn variant(self, heads: HeadConfig) -> Variant {
-        heads
-            .with_caches(Variant::new(&SUBGROUPS_KERNEL))
+        let cache = CacheElement::of(heads, self.vectors());
+        let loads = self.vectors() / cache.vectors;
+        let variant = heads
+            .with(Variant::new(&SUBGROUPS_KERNEL))
             .with_count("THREADS", self.threads)
             .with_count("SUBGROUP", self.subgroup)
             .with_count("THREADS_PER_KEY", self.threads_per_key)
-            .with_count("VECTORS", self.vectors())
+            .with_count("LOADS", loads)
+            .with_count("KV_VECTORS", cache.vectors)
             .with_count("ROWS", self.rows)
-            .with_count("UNROLL", (VECTORS_IN_FLIGHT / self.vectors()).max(1))
+            .with_count("UNROLL", (self.bytes_in_flight / (loads * cache.bytes)).max(1));
+        variant.with_type("KV", cache.ty).with_function(WIDEN, cache.widen).with_function(NARROW, cache.narrow)
+    }
+}
+
+/// The function that converts a vector of a cache's element.
+const WIDEN: &str = "fn widen(kv: KV, vector: u32) -> vec4<f32>";
+
+/// The function that converts the first and last vector of an element to the caches' type.
+const NARROW: &str = "fn narrow(first: vec4<f32>, last: vec4<f32>) -> KV";
+
+/// The element that the kernel binds caches as.
+struct CacheElement {
+    ty: &'static str,
+    bytes: u32,
+    vectors: u32,
+    widen: &'static str,
+    narrow: &'static str,
+}
+
+impl CacheElement {
+    const F32: Self = Self { ty: "vec4<f32>", bytes: 16, vectors: 1, widen: "kv", narrow: "first" };
+    const F16: Self = Self {
+        ty: "vec4<f16>",
+        bytes: 8,
+        vectors: 1,
+        widen: "vec4<f32>(kv)",
+        narrow: "vec4<f16>(clamp(first, vec4<f32>(-65504.0), vec4<f32>(65504.0)))",
+    };
+    /// Two vectors of `f16`, packed.
+    const F16_PAIR: Self = Self {
+        ty: "vec4<u32>",
+        bytes: 16,
+        vectors: 2,
+        widen: "select(vec4<f32>(unpack2x16float(kv.x), unpack2x16float(kv.y)), \
+                vec4<f32>(unpack2x16float(kv.z), unpack2x16float(kv.w)), vector == 1u)",
+        narrow: "vec4<u32>(pack2x16float(clamp(first.xy, vec2<f32>(-65504.0), vec2<f32>(65504.0))), \
+                 pack2x16float(clamp(first.zw, vec2<f32>(-65504.0), vec2<f32>(65504.0))), \
+                 pack2x16float(clamp(last.xy, vec2<f32>(-65504.0), vec2<f32>(65504.0))), \
+                 pack2x16float(clamp(last.zw, vec2<f32>(-65504.0), vec2<f32>(65504.0))))",
+    };
+
+    /// The element of caches whose threads load this many vectors of a key.
+    fn of(heads: HeadConfig, vectors: u32) -> Self {
+        match heads.f16_cache {
+            true if vectors.is_multiple_of(2) => Self::F16_PAIR,
+            true => Self::F16,
+            false => Self::F32,
+        }
     }
 }
 
 fn variants() -> Vec<Variant> {
     let caps = Caps { subgroups: true, subgroup_size: (32, 32), ..Caps::PORTABLE };
     let tiles =
-        [16, 32, 12].into_iter().flat_map(|head_vectors| [4, 8].map(|rows| SubgroupTile::of(caps, head_vectors, rows)));
+        [16, 32, 12].into_iter().flat_map(|head_vectors| [1, 4, 8].map(|rows| SubgroupTile::of(caps, head_vectors, true, rows)));
     tiles.flatten().flat_map(|tile| HeadConfig::rotated(tile.head_vectors).map(|heads| tile.variant(heads))).collect()
 }
 
@@ -85,27 +149,39 @@ mod tests {
     #[test]
     fn threads_per_key_divide_heads_and_subgroups() {
         let tile = |subgroup, head_vectors, rows| {
-            SubgroupTile::of(caps(subgroup), head_vectors, rows).map(|tile| (tile.threads, tile.threads_per_key))
+            SubgroupTile::of(caps(subgroup), head_vectors, false, rows).map(|tile| (tile.threads, tile.threads_per_key))
         };
-        assert_eq!(tile(32, 16, 4), Some((256, 16)));
+        assert_eq!(tile(32, 16, 1), Some((128, 8)));
+        assert_eq!(tile(32, 16, 4), Some((128, 8)));
         assert_eq!(tile(32, 16, 8), Some((128, 8)));
-        assert_eq!(tile(32, 32, 4), Some((256, 32)));
-        assert_eq!(tile(32, 32, 8), Some((128, 16)));
+        assert_eq!(tile(32, 32, 4), Some((128, 16)));
         assert_eq!(tile(32, 12, 8), Some((128, 4)));
         assert_eq!(tile(32, 1, 8), Some((128, 1)));
-        assert_eq!(tile(64, 64, 4), Some((256, 64)));
+        assert_eq!(tile(64, 64, 4), Some((128, 32)));
         // Small subgroups leave more partial results than workgroup memory holds.
-        assert_eq!(tile(8, 16, 4), Some((128, 8)));
-        assert_eq!(tile(8, 32, 8), None);
+        assert_eq!(tile(8, 32, 4), Some((64, 8)));
+        assert_eq!(tile(8, 64, 8), None);
         // A head of 5 × 4 vectors leaves too many of them per thread.
         assert_eq!(tile(32, 20, 4), None);
     }
 
     #[test]
+    fn threads_load_16_bytes_at_once_where_heads_allow_it() {
+        let loads = |head_vectors, f16_cache| {
+            let heads = HeadConfig { head_vectors, rotated: true, f16_cache };
+            let variant = SubgroupTile::of(caps(32), head_vectors, f16_cache, 4).unwrap().variant(heads);
+            let counted = |name| variant.counts.iter().find(|(known, _)| *known == name).unwrap().1;
+            (variant.types[0].1, counted("LOADS"), counted("KV_VECTORS"), counted("UNROLL"))
+        };
+        assert_eq!((loads(16, false), loads(16, true)), (("vec4<f32>", 2, 1, 2), ("vec4<u32>", 1, 2, 4)));
+        assert_eq!((loads(12, false), loads(12, true)), (("vec4<f32>", 3, 1, 1), ("vec4<f16>", 3, 1, 2)));
+    }
+
+    #[test]
     fn varying_subgroup_sizes_get_the_portable_kernel() {
-        assert_eq!(SubgroupTile::of(Caps { subgroup_size: (8, 32), ..caps(8) }, 16, 4), None);
-        assert_eq!(SubgroupTile::of(Caps { subgroups: false, ..caps(32) }, 16, 4), None);
-        assert_eq!(SubgroupTile::of(caps(0), 16, 4), None);
-        assert_eq!(SubgroupTile::of(caps(128), 16, 4), None);
+        assert_eq!(SubgroupTile::of(Caps { subgroup_size: (8, 32), ..caps(8) }, 16, false, 4), None);
+        assert_eq!(SubgroupTile::of(Caps { subgroups: false, ..caps(32) }, 16, false, 4), None);
+        assert_eq!(SubgroupTile::of(caps(0), 16, false, 4), None);
+        assert_eq!(SubgroupTile::of(caps(128), 16, false, 4), None);
     }
 }

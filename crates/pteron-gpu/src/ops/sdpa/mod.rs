@@ -302,7 +302,7 @@ impl Sdpa {
         let mut plan = Plan::new(self.out, shape.q, None);
         let split = KvSplit::new(
             cx.caps(),
-            &FlashKernel::available(cx.caps(), head_vectors),
+            &FlashKernel::available(cx.caps(), head_vectors, self.f16_cache),
             shape.kv_heads,
             shape.rows,
             shape.context(),

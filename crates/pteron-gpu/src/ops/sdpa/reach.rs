@@ -76,7 +76,10 @@ pub(super) fn flash(call: &DispatchView<'_>) -> Option<Reached> {
     let read = read.array_if(appends, sizes.rows(new), 16).array_if(appends, sizes.rows(new), 16);
     let caches = read.array(sizes.rope_table(rotated), 8).step(sizes.params.step_base, 4);
     let kv = call.type_bytes("KV")?;
-    let caches = caches.array(sizes.rows(cached), kv).array(sizes.rows(cached), kv);
+    // The subgroup kernel may bind several vectors as one element; all heads are whole elements.
+    let vectors = call.variant.counts.iter().find(|(name, _)| *name == "KV_VECTORS").map_or(1, |&(_, vectors)| vectors);
+    let elements = sizes.rows(cached).div_ceil(vectors);
+    let caches = caches.array(elements, kv).array(elements, kv);
     Some(caches.array(sizes.output(), 16))
 }
 

@@ -184,6 +184,17 @@ fn store_row(thread: u32, sharing: u32, head: u32, first: u32, local: u32, vecto
     workgroupBarrier();
 }
 
+// Appends the new keys and values of a head to the caches.
+fn append_new(thread: u32, head: u32, position: u32) {
+    for (var i = thread; i < params.tokens * HEAD_VECTORS; i += THREADS) {
+        let token = i / HEAD_VECTORS;
+        let lane = i % HEAD_VECTORS;
+        let at = ((position + token) * params.heads + head) * HEAD_VECTORS + lane;
+        k_cache[at] = to_cache(new_key(token, head, lane, position));
+        v_cache[at] = to_cache(new_value(token, head, lane));
+    }
+}
+
 @compute @workgroup_size(THREADS)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) thread: u32) {

@@ -1,14 +1,17 @@
 // Split-KV decode with subgroups of one size. A workgroup of THREADS threads computes ROWS query rows of one KV head over one
-// split of the context. THREADS_PER_KEY threads of a subgroup share a key: each holds VECTORS vectors of ROWS queries in
-// registers, loads as many of UNROLL keys and values per step, and reduces scores by subgroup shuffles. Every group of threads
-// has its own online softmax state; the states are merged at the end, first within the subgroup, then in workgroup memory
-// after one barrier.
+// split of the context. THREADS_PER_KEY threads of a subgroup share a key: each holds VECTORS adjacent vectors of ROWS queries in
+// registers, loads as many of UNROLL keys and values per step, 16 bytes at once where it can, and reduces scores by subgroup shuffles.
+// Every group of threads has its own online softmax state; the states are merged at the end, first within the subgroup, then in
+// workgroup memory after one barrier.
+//
+// The first step is loaded before anything that waits for the queries, and each other step before the arithmetic of the one before: a
+// short context takes as long as its loads.
 //
 // With several splits the output is a partial result per row: the unnormalised sum, then a vector with the row's maximum and
 // sum, for `sdpa_split_kv_combine`.
 //
-// New keys and values are read from the inputs, and the workgroup with a head's first rows and last split appends them to the
-// caches. No other workgroup of the dispatch reads those rows of the caches.
+// The last split reads new keys and values from the inputs, and with a head's first rows also appends them to the caches. No
+// workgroup of the dispatch reads those rows of the caches.
 
 //#include grid
 //#include flash_params
@@ -17,11 +20,15 @@
 const THREADS: u32 = {THREADS}u;
 const SUBGROUP: u32 = {SUBGROUP}u;
 const THREADS_PER_KEY: u32 = {THREADS_PER_KEY}u;
-const VECTORS: u32 = {VECTORS}u;
+// A thread's loads per key, and vectors per load.
+const LOADS: u32 = {LOADS}u;
+const KV_VECTORS: u32 = {KV_VECTORS}u;
+const VECTORS: u32 = LOADS * KV_VECTORS;
 const ROWS: u32 = {ROWS}u;
 const UNROLL: u32 = {UNROLL}u;
 const SUBGROUPS: u32 = THREADS / SUBGROUP;
 const KEY_GROUPS: u32 = THREADS / THREADS_PER_KEY;
+const STEP_KEYS: u32 = UNROLL * KEY_GROUPS;
 
 var<workgroup> shared_sums: array<vec4<f32>, SUBGROUPS * ROWS * HEAD_VECTORS>;
 // The row_max score and the row_sum of the weights.
@@ -32,17 +39,33 @@ var<private> queries: array<vec4<f32>, ROWS * VECTORS>;
 var<private> sums: array<vec4<f32>, ROWS * VECTORS>;
 var<private> row_max: array<f32, ROWS>;
 var<private> row_sum: array<f32, ROWS>;
-// The end of the keys that a row sees.
-var<private> visible_end: array<u32, ROWS>;
-// A thread's vectors of each key and value.
-var<private> keys: array<vec4<f32>, UNROLL * VECTORS>;
-var<private> values: array<vec4<f32>, UNROLL * VECTORS>;
+// A thread's elements of each key and value, as in the caches, of this step and the next.
+var<private> keys: array<KV, UNROLL * LOADS>;
+var<private> values: array<KV, UNROLL * LOADS>;
+var<private> next_keys: array<KV, UNROLL * LOADS>;
+var<private> next_values: array<KV, UNROLL * LOADS>;
 
-fn load_queries(member: u32, head: u32, first: u32, position: u32, context: u32) {
+// Loads the next keys and values of a thread group, from `key` on. Keys after `last` repeat it.
+fn load_next(key: u32, last: u32, head: u32, member: u32) {
+    for (var u = 0u; u < UNROLL; u++) {
+        let at = (min(key + u * KEY_GROUPS, last) * params.heads + head) * (HEAD_VECTORS / KV_VECTORS) + member * LOADS;
+        for (var i = 0u; i < LOADS; i++) {
+            next_keys[u * LOADS + i] = k_cache[at + i];
+        }
+    }
+    for (var u = 0u; u < UNROLL; u++) {
+        let at = (min(key + u * KEY_GROUPS, last) * params.heads + head) * (HEAD_VECTORS / KV_VECTORS) + member * LOADS;
+        for (var i = 0u; i < LOADS; i++) {
+            next_values[u * LOADS + i] = v_cache[at + i];
+        }
+    }
+}
+
+fn load_queries(member: u32, head: u32, first: u32, position: u32) {
     for (var row = 0u; row < ROWS; row++) {
         let clamped_row = min(first + row, params.rows - 1u);
         for (var i = 0u; i < VECTORS; i++) {
-            let lane = member + i * THREADS_PER_KEY;
+            let lane = member * VECTORS + i;
             var query = q[query_at(head, clamped_row) + lane];
             if ROTATED == 1u {
                 let angle = (position + clamped_row / params.group) * HEAD_VECTORS + lane;
@@ -51,63 +74,98 @@ fn load_queries(member: u32, head: u32, first: u32, position: u32, context: u32)
             queries[row * VECTORS + i] = query * (params.scale * LOG2_E);
         }
         row_max[row] = MASKED_SCORE;
-        visible_end[row] = visible_keys(clamped_row, position, context);
     }
 }
 
-// Loads the keys and values of a thread group, from key `start` on. Keys past the end repeat the last.
-fn load(key_group: u32, member: u32, head: u32, start: u32, end: u32, position: u32) {
-    if start < position {
-        for (var u = 0u; u < UNROLL; u++) {
-            let at = (min(start + u * KEY_GROUPS + key_group, position - 1u) * params.heads + head) * HEAD_VECTORS + member;
-            for (var i = 0u; i < VECTORS; i++) {
-                keys[u * VECTORS + i] = vec4<f32>(k_cache[at + i * THREADS_PER_KEY]);
-                values[u * VECTORS + i] = vec4<f32>(v_cache[at + i * THREADS_PER_KEY]);
-            }
-        }
+// Adds a score over the threads that share a key.
+fn reduce_score(part: f32) -> f32 {
+    var score = part;
+    for (var distance = 1u; distance < THREADS_PER_KEY; distance *= 2u) {
+        score += subgroupShuffleXor(score, distance);
     }
-    if start + UNROLL * KEY_GROUPS > position {
-        for (var u = 0u; u < UNROLL; u++) {
-            let at = min(start + u * KEY_GROUPS + key_group, end - 1u);
-            if at >= position {
-                for (var i = 0u; i < VECTORS; i++) {
-                    keys[u * VECTORS + i] = new_key(at - position, head, member + i * THREADS_PER_KEY, position);
-                    values[u * VECTORS + i] = new_value(at - position, head, member + i * THREADS_PER_KEY);
-                }
-            }
-        }
-    }
+    return score;
 }
 
-// Accumulates the loaded keys and values into a row. `at` is the thread group's first key.
-fn accumulate(row: u32, at: u32, end: u32) {
-    var scores: array<f32, UNROLL>;
-    var high = row_max[row];
-    for (var u = 0u; u < UNROLL; u++) {
-        var score = 0.0;
-        for (var i = 0u; i < VECTORS; i++) {
-            score += dot(queries[row * VECTORS + i], keys[u * VECTORS + i]);
-        }
-        for (var distance = 1u; distance < THREADS_PER_KEY; distance *= 2u) {
-            score += subgroupShuffleXor(score, distance);
-        }
-        scores[u] = select(MASKED_SCORE, score, at + u * KEY_GROUPS < min(visible_end[row], end));
-        high = max(high, scores[u]);
-    }
+// Raises the maximum of a row. Returns what to subtract from its scores: a row that has seen no key yet gets weights of 0.
+fn raise_max(row: u32, high: f32) -> f32 {
     let rescale = exp2(row_max[row] - high);
     row_max[row] = high;
-    // A row that has seen no key yet gets weights of 0.
-    let shift = select(high, 0.0, high <= 0.5 * MASKED_SCORE);
     row_sum[row] *= rescale;
     for (var i = 0u; i < VECTORS; i++) {
         sums[row * VECTORS + i] *= rescale;
     }
+    return select(high, 0.0, high <= 0.5 * MASKED_SCORE);
+}
+
+// Accumulates the loaded keys and values, of which those from `end` on do not count. `key` is the thread group's first. Every row
+// sees all of them.
+fn accumulate_cached(key: u32, end: u32) {
+    // Scores, then weights.
+    var weights: array<f32, UNROLL * ROWS>;
     for (var u = 0u; u < UNROLL; u++) {
-        let weight = exp2(scores[u] - shift);
+        for (var i = 0u; i < VECTORS; i++) {
+            let vector = widen(keys[u * LOADS + i / KV_VECTORS], i % KV_VECTORS);
+            for (var row = 0u; row < ROWS; row++) {
+                weights[u * ROWS + row] += dot(queries[row * VECTORS + i], vector);
+            }
+        }
+    }
+    for (var row = 0u; row < ROWS; row++) {
+        var high = row_max[row];
+        for (var u = 0u; u < UNROLL; u++) {
+            let score = reduce_score(weights[u * ROWS + row]);
+            weights[u * ROWS + row] = select(MASKED_SCORE, score, key + u * KEY_GROUPS < end);
+            high = max(high, weights[u * ROWS + row]);
+        }
+        let shift = raise_max(row, high);
+        for (var u = 0u; u < UNROLL; u++) {
+            weights[u * ROWS + row] = exp2(weights[u * ROWS + row] - shift);
+            row_sum[row] += weights[u * ROWS + row];
+        }
+    }
+    for (var u = 0u; u < UNROLL; u++) {
+        for (var i = 0u; i < VECTORS; i++) {
+            let vector = widen(values[u * LOADS + i / KV_VECTORS], i % KV_VECTORS);
+            for (var row = 0u; row < ROWS; row++) {
+                sums[row * VECTORS + i] += weights[u * ROWS + row] * vector;
+            }
+        }
+    }
+}
+
+// Accumulates the key and the value of a new token, one per thread group.
+fn accumulate_new(token: u32, member: u32, head: u32, first: u32, position: u32) {
+    let clamped = min(token, params.tokens - 1u);
+    var scores: array<f32, ROWS>;
+    var value: array<vec4<f32>, VECTORS>;
+    for (var i = 0u; i < VECTORS; i++) {
+        value[i] = new_value(clamped, head, member * VECTORS + i);
+        let key = new_key(clamped, head, member * VECTORS + i, position);
+        for (var row = 0u; row < ROWS; row++) {
+            scores[row] += dot(queries[row * VECTORS + i], key);
+        }
+    }
+    for (var row = 0u; row < ROWS; row++) {
+        let last = select(params.tokens - 1u, min(first + row, params.rows - 1u) / params.group, params.causal == 1u);
+        let score = select(MASKED_SCORE, reduce_score(scores[row]), token <= last);
+        let weight = exp2(score - raise_max(row, max(row_max[row], score)));
         row_sum[row] += weight;
         for (var i = 0u; i < VECTORS; i++) {
-            sums[row * VECTORS + i] += weight * values[u * VECTORS + i];
+            sums[row * VECTORS + i] += weight * value[i];
         }
+    }
+}
+
+// Appends the new keys and values of a head to the caches.
+fn append_new(thread: u32, head: u32, position: u32) {
+    for (var i = thread; i < params.tokens * (HEAD_VECTORS / KV_VECTORS); i += THREADS) {
+        let token = i / (HEAD_VECTORS / KV_VECTORS);
+        let element = i % (HEAD_VECTORS / KV_VECTORS);
+        let at = ((position + token) * params.heads + head) * (HEAD_VECTORS / KV_VECTORS) + element;
+        let first = element * KV_VECTORS;
+        let last = first + KV_VECTORS - 1u;
+        k_cache[at] = narrow(new_key(token, head, first, position), new_key(token, head, last, position));
+        v_cache[at] = narrow(new_value(token, head, first), new_value(token, head, last));
     }
 }
 
@@ -131,7 +189,7 @@ fn reduce_subgroup(row: u32, subgroup: u32, lane: u32) {
             sum += subgroupShuffleXor(sum, distance);
         }
         if lane < THREADS_PER_KEY {
-            shared_sums[(subgroup * ROWS + row) * HEAD_VECTORS + lane + i * THREADS_PER_KEY] = sum;
+            shared_sums[(subgroup * ROWS + row) * HEAD_VECTORS + lane * VECTORS + i] = sum;
         }
     }
 }
@@ -166,7 +224,6 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
         @builtin(subgroup_id) subgroup: u32, @builtin(subgroup_invocation_id) lane: u32) {
     let index = group_index(group, groups);
     let position = step[params.step_base];
-    let context = step[params.step_base + 1u];
     let splits = step[params.step_base + 2u];
     let split_keys = step[params.step_base + 3u];
     let tiles = (params.rows + ROWS - 1u) / ROWS;
@@ -178,13 +235,24 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
         let thread = subgroup * SUBGROUP + lane;
         let key_group = thread / THREADS_PER_KEY;
         let member = thread % THREADS_PER_KEY;
-        let end = min((split + 1u) * split_keys, visible_keys(first + ROWS - 1u, position, context));
-        load_queries(member, head, first, position, context);
-        for (var start = split * split_keys; start < end; start += UNROLL * KEY_GROUPS) {
-            load(key_group, member, head, start, end, position);
-            for (var row = 0u; row < ROWS; row++) {
-                accumulate(row, start + key_group, end);
+        let begin = split * split_keys;
+        let end = min(begin + split_keys, position);
+        if begin < end {
+            load_next(begin + key_group, end - 1u, head, member);
+        }
+        load_queries(member, head, first, position);
+        if split + 1u == splits {
+            for (var token = 0u; token < params.tokens; token += KEY_GROUPS) {
+                accumulate_new(token + key_group, member, head, first, position);
             }
+        }
+        for (var start = begin; start < end; start += STEP_KEYS) {
+            keys = next_keys;
+            values = next_values;
+            if start + STEP_KEYS < end {
+                load_next(start + STEP_KEYS + key_group, end - 1u, head, member);
+            }
+            accumulate_cached(start + key_group, end);
         }
         if first == 0u && split + 1u == splits {
             append_new(thread, head, position);

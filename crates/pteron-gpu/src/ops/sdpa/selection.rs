@@ -31,34 +31,38 @@ const MAX_DECODE_ROWS: u32 = 32;
 /// The same where cooperative matrix kernels take more rows.
 const MAX_DECODE_ROWS_COOP_MATRIX: u32 = 16;
 
-/// Kernels with decode tiles, at the front of a device's list.
-const DECODE_KERNELS: usize = 2;
-
 /// From this product of workgroups and keys on, a large GPU is faster with fewer workgroups of larger tiles.
 const LARGE_GRID_WORK: u64 = 1 << 18;
 
 impl FlashKernel {
-    /// The kernels of a device for heads of `head_vectors` vectors, in order of rows per tile.
-    pub(super) fn available(caps: Caps, head_vectors: u32) -> Vec<Self> {
-        let decode =
-            |tile: Tile| SubgroupTile::of(caps, head_vectors, tile.rows).map_or(Self::Portable(tile), Self::Subgroups);
+    /// The kernels of a device for heads of `head_vectors` vectors, in order of rows per tile. Those with decode tiles come first.
+    pub(super) fn available(caps: Caps, head_vectors: u32, f16_cache: bool) -> Vec<Self> {
+        let subgroups = |rows| SubgroupTile::of(caps, head_vectors, f16_cache, rows).map(Self::Subgroups);
+        let decode = |tile: Tile| subgroups(tile.rows).unwrap_or(Self::Portable(tile));
+        // A processor gains nothing by more workgroups, and each loads and converts the same keys again.
+        let one_row = subgroups(1).filter(|_| !caps.software);
         let coop_matrix = flash_coop_matrix::Tile::of(caps, head_vectors);
         let prefill = coop_matrix.iter().map(|&tile| Self::CoopMatrix(tile));
         let portable = coop_matrix.is_empty().then(|| Self::Portable(Tile::prefill(head_vectors)));
-        [decode(DECODE_4), decode(DECODE_8)].into_iter().chain(prefill).chain(portable).collect()
+        one_row.into_iter().chain([decode(DECODE_4), decode(DECODE_8)]).chain(prefill).chain(portable).collect()
     }
 
     /// Selects the kernel for `rows` rows per KV head; returns its index among the device's.
     pub(super) fn select(kernels: &[Self], heads: u32, rows: u32, context: u32) -> usize {
+        // The last two with decode tiles take four and eight rows.
+        let decode_kernels = kernels.iter().take_while(|kernel| kernel.appends_kv()).count();
         let decode =
             if matches!(kernels.last(), Some(Self::CoopMatrix(_))) { MAX_DECODE_ROWS_COOP_MATRIX } else { MAX_DECODE_ROWS };
         match rows {
-            rows if rows <= DECODE_4.rows => 0,
-            rows if rows <= decode => 1,
+            rows if rows <= DECODE_4.rows => match kernels.first() {
+                Some(Self::Subgroups(tile)) if tile.short_context.is_some_and(|longest| context <= longest) => 0,
+                _ => decode_kernels - 2,
+            },
+            rows if rows <= decode => decode_kernels - 1,
             _ => {
                 let groups = |kernel: &Self| u64::from(heads) * u64::from(rows / kernel.rows());
                 let large = |kernel: &Self| groups(kernel).saturating_mul(context.into()) >= LARGE_GRID_WORK;
-                kernels.iter().rposition(large).unwrap_or(0).max(DECODE_KERNELS)
+                kernels.iter().rposition(large).unwrap_or(0).max(decode_kernels)
             }
         }
     }
@@ -75,7 +79,7 @@ impl FlashKernel {
     pub(super) fn split_policy(&self, caps: Caps) -> SplitPolicy {
         let policy = match self {
             Self::Portable(_) => Tile::SPLIT,
-            Self::Subgroups(_) => SubgroupTile::SPLIT,
+            Self::Subgroups(tile) => tile.split_policy(),
             Self::CoopMatrix(_) => flash_coop_matrix::Tile::SPLIT,
         };
         SplitPolicy { full_grid: caps.filled(policy.full_grid), ..policy }
@@ -107,7 +111,7 @@ mod tests {
 
     /// The label of the kernel selected for a call, and its rows per workgroup.
     fn selected(caps: Caps, head_vectors: u32, rows: u32, context: u32) -> (&'static str, u32) {
-        let kernels = FlashKernel::available(caps, head_vectors);
+        let kernels = FlashKernel::available(caps, head_vectors, false);
         let kernel = kernels[FlashKernel::select(&kernels, 8, rows, context)];
         (kernel.variant(HeadConfig { head_vectors, rotated: false, f16_cache: false }).label, kernel.rows())
     }
@@ -120,7 +124,10 @@ mod tests {
             (Caps::PORTABLE, 4, 9000, ("sdpa_flash", 4)),
             (Caps::PORTABLE, 32, 9000, ("sdpa_flash", 8)),
             (Caps::PORTABLE, 33, 9, ("sdpa_flash", 32)),
-            (subgroups, 4, 9000, ("sdpa_flash_decode_subgroups", 4)),
+            (subgroups, 4, 384, ("sdpa_flash_decode_subgroups", 1)),
+            (subgroups, 4, 385, ("sdpa_flash_decode_subgroups", 4)),
+            (subgroups, 5, 9, ("sdpa_flash_decode_subgroups", 8)),
+            (Caps { software: true, ..subgroups }, 4, 9, ("sdpa_flash_decode_subgroups", 4)),
             (subgroups, 32, 9000, ("sdpa_flash_decode_subgroups", 8)),
             (subgroups, 33, 9, ("sdpa_flash", 32)),
             (coop_matrix, 4, 9000, ("sdpa_flash_decode_subgroups", 4)),

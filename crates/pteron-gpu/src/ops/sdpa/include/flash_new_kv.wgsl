@@ -1,4 +1,4 @@
-// Bindings and functions of flash kernels that read new keys and values from the inputs and append them to the caches.
+// Bindings and functions of flash kernels that read new keys and values from the inputs.
 
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read> q: array<vec4<f32>>;
@@ -22,15 +22,4 @@ fn new_key(token: u32, head: u32, lane: u32, position: u32) -> vec4<f32> {
 
 fn new_value(token: u32, head: u32, lane: u32) -> vec4<f32> {
     return v[(token * params.heads + head) * HEAD_VECTORS + lane];
-}
-
-// Appends the new keys and values of a head to the caches.
-fn append_new(thread: u32, head: u32, position: u32) {
-    for (var i = thread; i < params.tokens * HEAD_VECTORS; i += THREADS) {
-        let token = i / HEAD_VECTORS;
-        let lane = i % HEAD_VECTORS;
-        let at = ((position + token) * params.heads + head) * HEAD_VECTORS + lane;
-        k_cache[at] = to_cache(new_key(token, head, lane, position));
-        v_cache[at] = to_cache(new_value(token, head, lane));
-    }
 }

@@ -103,7 +103,12 @@ fn the_same_kernels_run_on_narrow_caches() {
         assert_eq!(f32.len(), f16.len());
         for (f32, f16) in f32.iter().zip(&f16) {
             assert_eq!((f32.label, &f32.constants), (f16.label, &f16.constants));
-            let expected: &[_] = if f16.label == "sdpa_split_kv_combine" { &[] } else { &[("KV", "vec4<f16>")] };
+            let expected: &[_] = match f16.label {
+                "sdpa_split_kv_combine" => &[],
+                // Two vectors per load.
+                "sdpa_flash_decode_subgroups" => &[("KV", "vec4<u32>")],
+                _ => &[("KV", "vec4<f16>")],
+            };
             assert_eq!(f16.types, expected, "{}", f16.label);
             assert!(f32.types.iter().all(|(_, ty)| *ty == "vec4<f32>"), "{}", f32.label);
         }
