@@ -48,8 +48,7 @@ impl SubgroupTile {
         let bytes_in_flight = if rows == 1 { 128 } else { 256 / rows };
         let key_bytes = head_vectors * if f16_cache { 8 } else { 16 };
         let short_context = (rows == 1).then_some(SHORT_BYTES / key_bytes);
-        let with =
-            |threads| Self { head_vectors, rows, subgroup, threads, threads_per_key, bytes_in_flight, short_context };
+        let with = |threads| Self { head_vectors, rows, subgroup, threads, threads_per_key, bytes_in_flight, short_context };
         let fits = |tile: &Self| tile.vectors() <= MAX_VECTORS && tile.memory() <= caps.workgroup_memory;
         [128, 64].into_iter().map(with).find(fits)
     }
@@ -133,8 +132,9 @@ impl CacheElement {
 
 fn variants() -> Vec<Variant> {
     let caps = Caps { subgroups: true, subgroup_size: (32, 32), ..Caps::PORTABLE };
-    let tiles =
-        [16, 32, 12].into_iter().flat_map(|head_vectors| [1, 4, 8].map(|rows| SubgroupTile::of(caps, head_vectors, true, rows)));
+    let tiles = [16, 32, 12]
+        .into_iter()
+        .flat_map(|head_vectors| [1, 4, 8].map(|rows| SubgroupTile::of(caps, head_vectors, true, rows)));
     tiles.flatten().flat_map(|tile| HeadConfig::rotated(tile.head_vectors).map(|heads| tile.variant(heads))).collect()
 }
 
