@@ -11,7 +11,7 @@
 // sum, for `sdpa_split_kv_combine`.
 //
 // The last split reads new keys and values from the inputs, and with a head's first rows also appends them to the caches. No
-// workgroup of the dispatch reads those rows of the caches.
+// workgroup of the dispatch uses those rows of the caches.
 
 //#include grid
 //#include flash_params
@@ -237,9 +237,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
         let member = thread % THREADS_PER_KEY;
         let begin = split * split_keys;
         let end = min(begin + split_keys, position);
-        if begin < end {
-            load_next(begin + key_group, end - 1u, head, member);
-        }
+        // Unconditionally: after a branch, threads would wait for the loads. Where no key is cached, nothing uses them.
+        let last = max(end, 1u) - 1u;
+        load_next(begin + key_group, last, head, member);
         load_queries(member, head, first, position);
         if split + 1u == splits {
             for (var token = 0u; token < params.tokens; token += KEY_GROUPS) {
@@ -250,7 +250,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
             keys = next_keys;
             values = next_values;
             if start + STEP_KEYS < end {
-                load_next(start + STEP_KEYS + key_group, end - 1u, head, member);
+                load_next(start + STEP_KEYS + key_group, last, head, member);
             }
             accumulate_cached(start + key_group, end);
         }
