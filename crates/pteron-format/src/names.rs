@@ -34,7 +34,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "ten thousand lookups in safe code")]
     fn many_lookups_among_many_names_look_at_few_of_them() {
         let names: Vec<String> = (0..10_000).map(|at: u32| at.wrapping_mul(2_654_435_761).to_string()).collect();
         let (index, looks) = (NameIndex::default(), Cell::new(0u64));

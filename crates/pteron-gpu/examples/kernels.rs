@@ -27,6 +27,8 @@ const GENEROUS: Caps = Caps {
     cooperative_matrix: false,
     fill_percent: 100,
     f16: false,
+    int8_dot: false,
+    rounded_factors: false,
     software: false,
 };
 

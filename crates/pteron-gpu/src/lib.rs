@@ -24,6 +24,7 @@ mod matmul;
 pub mod memory;
 mod narrow_state;
 pub mod ops;
+pub mod packing;
 pub mod plan;
 mod reduction;
 #[cfg(any(test, feature = "reference"))]

@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, HashMap};
 use crate::error::{Error, Result};
 use crate::graph::{DecodedGraph, Role};
 use crate::live::TensorId;
-use crate::plan::Recipes;
+use crate::packing::Packing;
+use crate::plan::{JoinedConstants, JoinedPart, Recipes};
 use crate::resize::Planned;
 
 /// The memory of a tensor or of scratch.
@@ -39,7 +40,7 @@ pub struct Memory {
     /// The place of each operator's joined constants.
     pub joined: Vec<Vec<Place>>,
     /// The lists of constants that share a buffer, in order, without duplicates.
-    pub joins: Vec<Vec<TensorId>>,
+    pub joins: Vec<JoinedConstants>,
     /// The sizes of the shared objects.
     pub objects: Vec<u64>,
     /// The tensors that are state, in order.
@@ -115,21 +116,21 @@ impl Memory {
         }
     }
 
-    /// Places the lists of constants that operators join, one buffer per list. Lists with equal bytes in equal order are
-    /// one.
+    /// Places the lists of constants that operators join, one buffer per list. Lists with equal bytes in equal order and
+    /// layout are one.
     fn place_joined(&mut self, graph: &DecodedGraph, planned: &Planned) -> Result<()> {
-        let mut known: HashMap<Vec<u32>, usize> = HashMap::new();
+        let mut known: HashMap<Vec<(u32, Option<Packing>)>, usize> = HashMap::new();
         for (recipes, &aliased) in planned.recipes().iter().zip(&self.aliased) {
             let lists = if aliased { &[][..] } else { &recipes.joined };
             let mut places = Vec::with_capacity(lists.len());
-            for parts in lists {
-                let bytes = |&part: &TensorId| match graph.role(part) {
-                    Role::Constant(constant) => Ok(graph.first_equal(constant)),
-                    _ => Err(Error::Tensor { tensor: part.0, reason: "is to be joined, but is no constant".to_owned() }),
+            for list in lists {
+                let bytes = |&JoinedPart { tensor, packing }: &JoinedPart| match graph.role(tensor) {
+                    Role::Constant(constant) => Ok((graph.first_equal(constant), packing)),
+                    _ => Err(Error::Tensor { tensor: tensor.0, reason: "is to be joined, but is no constant".to_owned() }),
                 };
-                let key = parts.iter().map(bytes).collect::<Result<Vec<u32>>>()?;
+                let key = list.parts.iter().map(bytes).collect::<Result<Vec<_>>>()?;
                 let index = *known.entry(key).or_insert_with(|| {
-                    self.joins.push(parts.clone());
+                    self.joins.push(list.clone());
                     self.joins.len() - 1
                 });
                 places.push(Place::Joined(index));

@@ -11,6 +11,7 @@ use std::fmt::Debug;
 use crate::error::OpError;
 use crate::kernel::Variant;
 use crate::live::{Live, Number, Scalar, ScalarId, TensorId};
+use crate::packing::Packing;
 #[cfg(any(test, feature = "reference"))]
 use crate::reference::HostTensors;
 use crate::shape::Dims;
@@ -98,11 +99,41 @@ pub struct Recipes {
     pub list: Vec<Recipe>,
     /// Bytes of each scratch buffer at worst.
     pub scratch: Vec<u64>,
-    /// Constants of the file that a kernel reads from one buffer: the parts of each, at the offsets given by
-    /// [`joined`](crate::memory::joined).
-    pub joined: Vec<Vec<TensorId>>,
+    /// Constants of the file that a kernel reads from one buffer.
+    pub joined: Vec<JoinedConstants>,
     /// The most per-step words a plan may set.
     pub step_words: usize,
+}
+
+/// Constants of the file in one buffer: the parts, at the offsets given by [`joined`](crate::memory::joined).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JoinedConstants {
+    /// The constants, in order.
+    pub parts: Vec<JoinedPart>,
+}
+
+/// A constant of [`JoinedConstants`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JoinedPart {
+    /// The constant.
+    pub tensor: TensorId,
+    /// The layout it is packed in when it is uploaded; `None` for the file's.
+    pub packing: Option<Packing>,
+}
+
+impl JoinedPart {
+    /// The bytes that it takes in the buffer, if the constant has `bytes`.
+    #[must_use]
+    pub fn bytes(&self, bytes: u64) -> u64 {
+        self.packing.map_or(bytes, |packing| packing.bytes())
+    }
+}
+
+impl<T: IntoIterator<Item = TensorId>> From<T> for JoinedConstants {
+    /// Joins constants in the layout of the file.
+    fn from(tensors: T) -> Self {
+        Self { parts: tensors.into_iter().map(|tensor| JoinedPart { tensor, packing: None }).collect() }
+    }
 }
 
 impl Recipes {
@@ -230,6 +261,10 @@ pub struct Caps {
     pub fill_percent: u32,
     /// Whether kernels can read and write 16-bit floats.
     pub f16: bool,
+    /// Whether dot products of four signed bytes are an instruction.
+    pub int8_dot: bool,
+    /// Whether factors of matrix products may be rounded to 16 bits.
+    pub rounded_factors: bool,
     /// Whether the adapter is a CPU: it runs the threads of a workgroup one after another, and barriers are expensive.
     pub software: bool,
 }
@@ -248,6 +283,8 @@ impl Caps {
         cooperative_matrix: false,
         fill_percent: 100,
         f16: false,
+        int8_dot: false,
+        rounded_factors: false,
         software: false,
     };
 

@@ -275,7 +275,8 @@ impl Planned {
 /// Charges an operator's recipes and the plans that dispatch them.
 pub(crate) fn charge(budget: &mut Budget, recipes: &Recipes) -> Result<()> {
     let Recipes { list, scratch, joined, .. } = recipes;
-    let items = list.iter().map(|recipe| recipe.binds.len()).chain(joined.iter().map(Vec::len)).sum::<usize>();
+    let items =
+        list.iter().map(|recipe| recipe.binds.len()).chain(joined.iter().map(|joined| joined.parts.len())).sum::<usize>();
     let dispatches = list.iter().fold(0u64, |sum, recipe| sum.saturating_add(recipe.max_dispatches.into()));
     budget.steps(items + list.len() + scratch.len())?;
     budget.memory::<Recipe>(list.len())?;

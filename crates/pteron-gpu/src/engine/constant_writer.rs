@@ -10,11 +10,12 @@ use wgpu::BufferUsages as Usage;
 use super::Gpu;
 use super::buffers::MemoryBudget;
 use super::load::ConstantBytes;
-use super::upload::{Counted, WriteFn};
+use super::upload::{Counted, Upload, WriteFn};
 use crate::error::{Error, Result};
 use crate::graph::{DecodedGraph, Elem};
 use crate::live::TensorId;
 use crate::narrow_state::narrow;
+use crate::packing::Packing;
 
 /// The conversion from a file's bytes to those on the GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,10 +27,15 @@ enum Conversion {
     Halved,
     /// 64-bit integers as 32-bit ones.
     Narrowed,
+    /// Another layout, which the upload packs.
+    Packed(Packing),
 }
 
 impl Conversion {
-    fn of(graph: &DecodedGraph, tensor: TensorId) -> Self {
+    fn of(graph: &DecodedGraph, tensor: TensorId, place: &Destination) -> Self {
+        if let Destination::Buffer { packing: Some(packing), .. } = place {
+            return Self::Packed(*packing);
+        }
         let value = graph.source.values.get(tensor.index()).and_then(|value| value.as_tensor());
         match (value.map(|tensor| tensor.dtype), graph.info(tensor).elem) {
             (Some(DataType::Float32), Elem::F16) => Self::Halved,
@@ -46,13 +52,31 @@ impl Conversion {
             Self::Same => bytes,
             Self::Widened => bytes.saturating_mul(2),
             Self::Halved | Self::Narrowed => bytes / 2,
+            Self::Packed(packing) => match packing.unit() {
+                Some(unit) => (bytes / unit).saturating_mul(packing.tile_bytes()),
+                // All of it is packed together, from its start on.
+                None => 0,
+            },
         }
+    }
+
+    /// Bytes of the file that are converted together: each form has whole numbers, or whole tiles.
+    fn unit(self) -> u64 {
+        match self {
+            Self::Packed(packing) => packing.unit().unwrap_or(u64::MAX),
+            _ => UNIT,
+        }
+    }
+
+    /// The layout that the upload packs bytes in.
+    fn packing(self) -> Option<Packing> {
+        if let Self::Packed(packing) = self { Some(packing) } else { None }
     }
 
     /// Converts bytes to their form on the GPU.
     fn convert(self, tensor: TensorId, bytes: Cow<'_, [u8]>) -> Result<Cow<'_, [u8]>> {
         Ok(match self {
-            Self::Same => bytes,
+            Self::Same | Self::Packed(_) => bytes,
             Self::Halved => Cow::Owned(narrow(&bytes)),
             Self::Widened => {
                 let widen = |pair: &[u8]| half::f16::from_le_bytes([pair[0], pair[1]]).to_f32().to_le_bytes();
@@ -77,7 +101,7 @@ impl Conversion {
 }
 
 /// Pieces are cut so that each form has whole numbers on one side and whole words on the other.
-const UNIT: usize = 8;
+const UNIT: u64 = 8;
 /// Bytes that are converted at a time.
 const PIECE: usize = 8 << 20;
 
@@ -92,8 +116,8 @@ struct UploadTarget {
 /// The target of an upload.
 #[derive(Debug)]
 pub(super) enum Destination {
-    /// A range of a buffer.
-    Buffer { buffer: wgpu::Buffer, start: u64, size: u64 },
+    /// A range of a buffer, in the layout of the file or another one.
+    Buffer { buffer: wgpu::Buffer, start: u64, size: u64, packing: Option<Packing> },
     /// The initial value of a state's tensor, by its index. It has a buffer only if it is not zeros.
     State(usize),
 }
@@ -114,16 +138,30 @@ impl ConstantUpload {
         self.done == self.len
     }
 
+    /// Bytes that all destinations can convert together.
+    fn unit(&self) -> u64 {
+        self.targets.iter().fold(UNIT, |unit, target| lcm(unit, target.conversion.unit()))
+    }
+
     /// Returns the bytes that can be uploaded now: whole units, or the rest of the constant. Bytes after its end are
     /// ignored.
     fn cut<'d>(&mut self, bytes: Cow<'d, [u8]>) -> Cow<'d, [u8]> {
         let left = self.len - self.done;
+        let unit = self.unit();
+        if ((self.rest.len() + bytes.len()) as u64) < unit.min(left) {
+            self.rest.extend_from_slice(&bytes);
+            return Cow::Borrowed(&[]);
+        }
         let mut bytes = match self.rest.is_empty() {
             true => bytes,
-            false => Cow::Owned([std::mem::take(&mut self.rest).as_slice(), &bytes].concat()),
+            false => {
+                let mut rest = std::mem::take(&mut self.rest);
+                rest.extend_from_slice(&bytes);
+                Cow::Owned(rest)
+            }
         };
         let have = bytes.len() as u64;
-        let keep = if have >= left { left } else { have - have % UNIT as u64 };
+        let keep = if have >= left { left } else { have - have % unit };
         let keep = usize::try_from(keep).unwrap_or(bytes.len());
         if have < left {
             self.rest = bytes[keep..].to_vec();
@@ -166,7 +204,7 @@ impl ConstantWriter {
             .uploads
             .entry(graph.first_equal(constant))
             .or_insert_with(|| ConstantUpload { len, ..ConstantUpload::default() });
-        upload.targets.push(UploadTarget { tensor, conversion: Conversion::of(graph, tensor), place });
+        upload.targets.push(UploadTarget { tensor, conversion: Conversion::of(graph, tensor, &place), place });
     }
 
     /// The constants and their lengths in bytes.
@@ -194,8 +232,9 @@ impl ConstantWriter {
             }
             let data = conversion.convert(*tensor, bytes.clone())?;
             match place {
-                Destination::Buffer { buffer, start, size } => {
-                    (sink.put)(buffer, start + at, within(data, size.saturating_sub(at)), Counted::Yes);
+                Destination::Buffer { buffer, start, size, packing } => {
+                    let data = if packing.is_some() { data } else { within(data, size.saturating_sub(at)) };
+                    (sink.put)(buffer, start + at, Upload { data, packing: conversion.packing(), counted: Counted::Yes });
                 }
                 Destination::State(index) => {
                     let Some(slot) = initial.get_mut(*index) else { continue };
@@ -208,7 +247,7 @@ impl ConstantWriter {
                             slot.insert(sink.gpu.buffer(sink.budget, &label, size, usage)?)
                         }
                     };
-                    (sink.put)(buffer, at, data, Counted::No);
+                    (sink.put)(buffer, at, Upload { data, packing: None, counted: Counted::No });
                 }
             }
         }
@@ -216,10 +255,16 @@ impl ConstantWriter {
         Ok(())
     }
 
-    /// Whether a constant is converted for any destination.
+    /// Whether a constant is converted here for any destination: the upload packs other layouts.
     fn converts(&self, constant: ConstantId) -> bool {
         let targets = self.uploads.get(&constant.0).map_or(&[][..], |upload| &upload.targets);
-        targets.iter().any(|target| target.conversion != Conversion::Same)
+        targets.iter().any(|target| !matches!(target.conversion, Conversion::Same | Conversion::Packed(_)))
+    }
+
+    /// Bytes of a constant that are converted at a time.
+    fn piece(&self, constant: ConstantId) -> usize {
+        let unit = self.uploads.get(&constant.0).map_or(UNIT, ConstantUpload::unit);
+        usize::try_from(unit).map_or(PIECE, |unit| (PIECE - PIECE % unit.min(PIECE)).max(unit))
     }
 
     /// Writes every constant in full.
@@ -234,7 +279,7 @@ impl ConstantWriter {
             match bytes(id).ok_or_else(|| missing(graph, id))? {
                 // Conversion holds one piece at a time on the host, however large the constant is.
                 Cow::Borrowed(bytes) if self.converts(id) => {
-                    bytes.chunks(PIECE).try_for_each(|piece| self.feed(sink, id, Cow::Borrowed(piece)))?;
+                    bytes.chunks(self.piece(id)).try_for_each(|piece| self.feed(sink, id, Cow::Borrowed(piece)))?;
                 }
                 bytes => self.feed(sink, id, bytes)?,
             }
@@ -261,6 +306,15 @@ impl ConstantWriter {
     pub(super) fn into_initial(self) -> Vec<Option<wgpu::Buffer>> {
         self.initial
     }
+}
+
+/// The least common multiple of two lengths, or a length that no constant has.
+fn lcm(a: u64, b: u64) -> u64 {
+    let (mut x, mut y) = (a, b);
+    while y != 0 {
+        (x, y) = (y, x % y);
+    }
+    (a / x.max(1)).saturating_mul(b)
 }
 
 fn missing(graph: &DecodedGraph, constant: ConstantId) -> Error {

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::graph::{DecodedGraph, Role};
 use crate::live::TensorId;
 use crate::memory::{Memory, Place, joined};
-use crate::plan::Bind;
+use crate::plan::{Bind, JoinedConstants, JoinedPart};
 use crate::resize::Planned;
 
 /// The buffers that constants need, known before any is created.
@@ -32,7 +32,7 @@ struct ConstantBuffer {
 /// A buffer of concatenated constants, and the offset of each.
 #[derive(Debug)]
 struct JoinedBuffer {
-    parts: Vec<(TensorId, u64)>,
+    parts: Vec<(JoinedPart, u64)>,
     /// Bytes of all constants, without padding.
     bytes: u64,
     request: BufferRequest,
@@ -52,10 +52,10 @@ fn bound_alone(graph: &DecodedGraph, planned: &Planned, memory: &Memory) -> Hash
 
 impl ConstantBuffers {
     pub(super) fn new(graph: &DecodedGraph, planned: &Planned, memory: &Memory) -> Self {
-        let joined = memory.joins.iter().enumerate().map(|(index, parts)| {
-            let (starts, size) = joined(parts.iter().map(|&part| bytes_of(graph, part)));
+        let joined = memory.joins.iter().enumerate().map(|(index, JoinedConstants { parts })| {
+            let (starts, size) = joined(parts.iter().map(|part| part.bytes(bytes_of(graph, part.tensor))));
             let request = BufferRequest::new(format!("joined constants {index}"), size, STORAGE);
-            let bytes = parts.iter().map(|&part| bytes_of(graph, part)).sum();
+            let bytes = parts.iter().map(|part| bytes_of(graph, part.tensor)).sum();
             JoinedBuffer { parts: parts.iter().copied().zip(starts).collect(), bytes, request }
         });
         Self { alone: requests_alone(graph, &bound_alone(graph, planned, memory)), joined: joined.collect() }
@@ -88,7 +88,8 @@ impl ConstantBuffers {
                 continue;
             }
             let region = request.make_storage(gpu, budget)?;
-            let place = Destination::Buffer { buffer: region.buffer.clone(), start: region.start, size: request.size };
+            let (buffer, start) = (region.buffer.clone(), region.start);
+            let place = Destination::Buffer { buffer, start, size: request.size, packing: None };
             writer.add(graph, *tensor, *constant, place);
             alone.insert(*constant, region);
         }
@@ -96,10 +97,11 @@ impl ConstantBuffers {
         for JoinedBuffer { parts, request, .. } in &self.joined {
             let region = request.make_storage(gpu, budget)?;
             for &(part, start) in parts {
-                let Role::Constant(constant) = graph.role(part) else { continue };
+                let Role::Constant(constant) = graph.role(part.tensor) else { continue };
                 let (buffer, start) = (region.buffer.clone(), region.start + start);
-                let place = Destination::Buffer { buffer, start, size: bytes_of(graph, part) };
-                writer.add(graph, part, constant, place);
+                let size = part.bytes(bytes_of(graph, part.tensor));
+                let place = Destination::Buffer { buffer, start, size, packing: part.packing };
+                writer.add(graph, part.tensor, constant, place);
             }
             all.push(region);
         }

@@ -140,7 +140,7 @@ impl LoadedGraph {
             Bind::Tensor(tensor) => bytes(tensor),
             Bind::Joined(index) => {
                 let parts = current.planned.recipes()[node].joined.get(index);
-                parts.into_iter().flatten().map(|&part| bytes(part)).sum()
+                parts.into_iter().flat_map(|joined| &joined.parts).map(|part| bytes(part.tensor)).sum()
             }
             Bind::Scratch(index) => current.planned.plans()[node].scratch.get(index).copied().unwrap_or(0),
             Bind::Step => 0,

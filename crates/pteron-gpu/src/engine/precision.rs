@@ -8,15 +8,16 @@ pub enum Precision {
     /// 32-bit floats throughout.
     #[default]
     Full,
-    /// With many tokens at once, factors of matrix products are rounded to 16 bits where the GPU has cooperative matrices
-    /// for them; sums have 32 bits. Elsewhere as [`Full`](Self::Full). Precise enough to choose tokens, and many times as
-    /// fast.
+    /// Factors of matrix products are rounded to 16 bits where that is faster: relative to the largest of 32 neighbours with
+    /// few tokens, as 16-bit floats with many, where the GPU has cooperative matrices for them. Sums have 32 bits. Elsewhere
+    /// as [`Full`](Self::Full). Precise enough to choose tokens, and many times as fast.
     Fast,
 }
 
 impl Precision {
     /// The capabilities of a device that may be used.
     pub(super) fn of(self, caps: Caps) -> Caps {
-        Caps { cooperative_matrix: caps.cooperative_matrix && self == Self::Fast, ..caps }
+        let fast = self == Self::Fast;
+        Caps { cooperative_matrix: caps.cooperative_matrix && fast, rounded_factors: fast, ..caps }
     }
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::buffers::MemoryBudget;
 use super::constant_writer::{ConstantWriter, UploadSink};
 use super::load::LoadedGraph;
-use super::upload;
+use super::upload::{self, Upload};
 use crate::error::Result;
 use crate::ir::ConstantId;
 
@@ -42,7 +42,7 @@ impl StreamingGraph {
     /// be [restarted](Self::restart).
     pub fn write(&mut self, constant: ConstantId, bytes: &[u8]) -> Result<()> {
         let (gpu, budget) = (&self.loaded.gpu, &mut self.budget);
-        let put = &mut |buffer: &wgpu::Buffer, start, data: Cow<'_, [u8]>, _| upload::write(gpu, buffer, start, &data);
+        let put = &mut |buffer: &wgpu::Buffer, start, bytes: Upload<'_>| upload::write(gpu, buffer, start, &bytes.packed());
         self.writer.feed(&mut UploadSink { gpu, budget, put }, constant, Cow::Borrowed(bytes))?;
         self.waiting += bytes.len();
         if self.waiting >= MOST_WAITING {

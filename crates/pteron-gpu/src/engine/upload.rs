@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 
 use super::Gpu;
+use crate::packing::Packing;
 
 #[cfg(target_arch = "wasm32")]
 mod browser;
@@ -27,8 +28,29 @@ pub(super) enum Counted {
     No,
 }
 
+/// Bytes to write.
+pub(super) struct Upload<'d> {
+    pub(super) data: Cow<'d, [u8]>,
+    /// The layout to pack them in: then they are a piece of the constant that can be packed by itself.
+    pub(super) packing: Option<Packing>,
+    pub(super) counted: Counted,
+}
+
+impl<'d> Upload<'d> {
+    /// The bytes as they are written.
+    pub(super) fn packed(self) -> Cow<'d, [u8]> {
+        let Some(packing) = self.packing else { return self.data };
+        let (tiles, Ok(tile)) = (packing.tiles_of(&self.data), usize::try_from(packing.tile_bytes())) else {
+            return Cow::Borrowed(&[]);
+        };
+        let mut packed = vec![0; tiles.saturating_mul(tile)];
+        packed.chunks_exact_mut(tile.max(1)).enumerate().for_each(|(index, tile)| packing.pack(&self.data, index, tile));
+        Cow::Owned(packed)
+    }
+}
+
 /// Writes bytes to a buffer, starting at an offset.
-pub(super) type WriteFn<'p, 'd> = dyn FnMut(&wgpu::Buffer, u64, Cow<'d, [u8]>, Counted) + 'p;
+pub(super) type WriteFn<'p, 'd> = dyn FnMut(&wgpu::Buffer, u64, Upload<'d>) + 'p;
 
 /// Writes bytes through the queue, which copies them. The last word is padded with zeros.
 pub(super) fn write(gpu: &Gpu, buffer: &wgpu::Buffer, start: u64, data: &[u8]) {

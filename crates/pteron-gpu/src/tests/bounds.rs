@@ -49,7 +49,7 @@ fn allocated(graph: &DecodedGraph, planned: &Planned, memory: &Memory, node: usi
     };
     padded(match place {
         Place::Constant(constant) => of_constant(constant),
-        Place::Joined(index) => joined(memory.joins[index].iter().map(|&part| bytes(part))).1,
+        Place::Joined(index) => joined(memory.joins[index].parts.iter().map(|part| part.bytes(bytes(part.tensor)))).1,
         Place::State(index) => bytes(memory.states[index]),
         Place::Input(index) => bytes(graph.inputs[index]),
         Place::Output(index) => bytes(graph.outputs[index]),

@@ -12,7 +12,8 @@ pub(in crate::engine) fn upload<'d, T>(
     _bytes: u64,
     make: impl FnOnce(&mut WriteFn<'_, 'd>) -> Result<T>,
 ) -> Result<T> {
-    make(&mut |buffer, start, data, counted| {
+    make(&mut |buffer, start, upload| {
+        let (counted, data) = (upload.counted, upload.packed());
         for (chunk, start) in data.chunks(BATCH).zip((start..).step_by(BATCH)) {
             write(gpu, buffer, start, chunk);
             if counted == Counted::Yes {

@@ -7,23 +7,29 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use wgpu::BufferUsages as Usage;
 
-use super::{BATCH, Counted, WriteFn, words};
+use super::{BATCH, Counted, Upload, WriteFn, words};
 use crate::engine::Gpu;
 use crate::engine::buffers::count;
 use crate::engine::progress::ProgressCounter;
 use crate::engine::wait::OneShot;
 use crate::error::{Error, Result};
+use crate::packing::Packing;
 
 /// The most staging buffers. One copying thread does not saturate memory; many are no faster than a few.
 const MAX_STAGING_BUFFERS: usize = 4;
 
-/// A range of bytes and its destination.
+/// Bytes and their destination.
 struct UploadChunk<'d> {
     data: Arc<Cow<'d, [u8]>>,
+    /// Bytes of the data, or tiles of it.
     range: Range<usize>,
+    packing: Option<Packing>,
+    /// The length in the staging buffer, whole words.
+    len: usize,
     buffer: wgpu::Buffer,
     start: u64,
-    counted: Counted,
+    /// Bytes of the file that count as progress.
+    counted: u64,
 }
 
 /// Collects the data to write, and cuts it into batches that fit a staging buffer.
@@ -57,7 +63,7 @@ pub(in crate::engine) fn upload<'d, T>(
         // Only the threads hold the receiver: once all have ended, sends fail.
         drop(batches);
         let mut batches = Batches { batch: Vec::new(), room: size, size, lanes: sender };
-        let made = make(&mut |buffer, start, data, counted| batches.put(buffer, start, data, counted));
+        let made = make(&mut |buffer, start, upload| batches.put(buffer, start, upload));
         batches.flush();
         drop(batches);
         let written =
@@ -69,18 +75,44 @@ pub(in crate::engine) fn upload<'d, T>(
 
 impl<'d> Batches<'d> {
     /// Writes bytes to a buffer, starting at an offset.
-    fn put(&mut self, buffer: &wgpu::Buffer, start: u64, data: Cow<'d, [u8]>, counted: Counted) {
-        let data = Arc::new(data);
-        let mut from = 0;
-        while from < data.len() {
-            let to = data.len().min(from + self.room);
-            let (buffer, start) = (buffer.clone(), start + from as u64);
-            self.batch.push(UploadChunk { data: Arc::clone(&data), range: from..to, buffer, start, counted });
-            self.room -= words(to - from);
-            if self.room == 0 {
+    fn put(&mut self, buffer: &wgpu::Buffer, start: u64, upload: Upload<'d>) {
+        match upload.packing.map(|packing| usize::try_from(packing.tile_bytes())) {
+            Some(Ok(tile)) if tile <= self.size => {
+                let tiles = upload.packing.map_or(0, |packing| packing.tiles_of(&upload.data));
+                self.put_items(buffer, start, upload, (tiles, tile));
+            }
+            // Tiles that no staging buffer holds, of rows with millions of bytes, are packed first.
+            Some(_) => {
+                let counted = upload.counted;
+                self.put(buffer, start, Upload { data: upload.packed(), packing: None, counted });
+            }
+            None => {
+                let bytes = upload.data.len();
+                self.put_items(buffer, start, upload, (bytes, 1));
+            }
+        }
+    }
+
+    /// Cuts data into chunks of items that each take `size` bytes in the buffer.
+    fn put_items(&mut self, buffer: &wgpu::Buffer, start: u64, upload: Upload<'d>, (items, size): (usize, usize)) {
+        let Upload { data, packing, counted } = upload;
+        let (data, mut from) = (Arc::new(data), 0);
+        // Bytes of the file up to an item.
+        let source = |item: usize| if items == 0 { 0 } else { data.len() as u64 * item as u64 / items as u64 };
+        while from < items && size > 0 {
+            if self.room < size {
                 self.flush();
             }
+            let to = items.min(from + self.room / size);
+            let len = words((to - from) * size);
+            let counted = if counted == Counted::Yes { source(to) - source(from) } else { 0 };
+            let (buffer, start) = (buffer.clone(), start + (from * size) as u64);
+            self.batch.push(UploadChunk { data: Arc::clone(&data), range: from..to, packing, len, buffer, start, counted });
+            self.room = self.room.saturating_sub(len);
             from = to;
+        }
+        if self.room == 0 {
+            self.flush();
         }
     }
 
@@ -113,14 +145,13 @@ impl StagingBuffer {
     /// Processes batches until there are no more.
     fn run(self, gpu: &Gpu, batches: &Mutex<Receiver<Vec<UploadChunk<'_>>>>, loading: &ProgressCounter<'_>) -> Result<()> {
         let next = || batches.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let mut submitted = None;
+        let (mut submitted, mut tile) = (None, Vec::new());
         while let Ok(batch) = next() {
             if let Some(submission) = submitted.take() {
                 self.map(gpu, submission)?;
             }
-            submitted = Some(self.write(gpu, &batch)?);
-            let counted = batch.iter().filter(|piece| piece.counted == Counted::Yes);
-            loading.uploaded(counted.map(|piece| words(piece.range.len()) as u64).sum());
+            submitted = Some(self.write(gpu, &batch, &mut tile)?);
+            loading.uploaded(batch.iter().map(|chunk| chunk.counted).sum());
         }
         Ok(())
     }
@@ -135,25 +166,48 @@ impl StagingBuffer {
         mapped.or_else(|reason| failed(gpu, reason))
     }
 
-    fn write(&self, gpu: &Gpu, batch: &[UploadChunk<'_>]) -> Result<wgpu::SubmissionIndex> {
+    fn write(&self, gpu: &Gpu, batch: &[UploadChunk<'_>], tile: &mut Vec<u8>) -> Result<wgpu::SubmissionIndex> {
         let mut view = match self.buffer.get_mapped_range_mut(..) {
             Ok(view) => view,
             Err(error) => return failed(gpu, error.to_string()),
         };
         let mut encoder = gpu.inner.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
         let mut at = 0;
-        for UploadChunk { data, range, buffer, start, .. } in batch {
-            let end = at + range.len();
-            let next = at + words(range.len());
-            view.slice(at..end).copy_from_slice(&data[range.clone()]);
-            view.slice(end..next).copy_from_slice(&[0; 3][..next - end]);
-            encoder.copy_buffer_to_buffer(&self.buffer, at as u64, buffer, *start, (next - at) as u64);
+        for UploadChunk { data, range, packing, len, buffer, start, .. } in batch {
+            let next = at + len;
+            match packing {
+                Some(packing) => write_tiles(&mut view, at, packing, (data, range.clone()), tile),
+                None => {
+                    let bytes = &data[range.clone()];
+                    let end = at + bytes.len();
+                    view.slice(at..end).copy_from_slice(bytes);
+                    view.slice(end..next).copy_from_slice(&[0; 3][..next - end]);
+                }
+            }
+            encoder.copy_buffer_to_buffer(&self.buffer, at as u64, buffer, *start, *len as u64);
             at = next;
         }
         drop(view);
         self.buffer.unmap();
         count(&gpu.inner.counters.submits, 1);
         Ok(gpu.inner.queue.submit([encoder.finish()]))
+    }
+}
+
+/// Packs tiles into a mapped buffer. It can only be written, and is written fastest in order, so each tile is packed in `tile`
+/// first, which stays in the processor's cache.
+fn write_tiles(
+    view: &mut wgpu::BufferViewMut,
+    at: usize,
+    packing: &Packing,
+    (data, tiles): (&[u8], Range<usize>),
+    tile: &mut Vec<u8>,
+) {
+    let Ok(size) = usize::try_from(packing.tile_bytes()) else { return };
+    tile.resize(size, 0);
+    for (index, start) in tiles.zip((at..).step_by(size.max(1))) {
+        packing.pack(data, index, tile);
+        view.slice(start..start + size).copy_from_slice(tile);
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::graph::{DecodedGraph, Role};
 use crate::live::TensorId;
 use crate::memory::{aliases, joined, padded};
-use crate::plan::{Bind, Recipes};
+use crate::plan::{Bind, JoinedConstants, Recipes};
 use crate::shape::Dims;
 
 /// The lengths of all bound buffers, in bytes.
@@ -43,7 +43,8 @@ impl Lengths {
         }
         of_outputs.into_iter().for_each(|(root, bytes)| lengths[root] = bytes);
         let constant = |part: &TensorId| lengths[part.index()];
-        let of_list = |parts: &Vec<TensorId>| padded(joined(parts.iter().map(constant)).1);
+        let of_list =
+            |list: &JoinedConstants| padded(joined(list.parts.iter().map(|part| part.bytes(constant(&part.tensor)))).1);
         let joined = recipes.iter().map(|recipes| recipes.joined.iter().map(of_list).collect()).collect();
         let words = recipes.iter().map(|recipes| recipes.step_words as u64).sum::<u64>();
         let tensors = roots.iter().map(|&root| padded(lengths[root])).collect();

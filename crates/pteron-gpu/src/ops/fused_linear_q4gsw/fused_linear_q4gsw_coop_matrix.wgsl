@@ -62,7 +62,7 @@ var<private> gate_lower: vec4<f32>;
 // Offsets of a thread's loads at k = 0.
 var<private> x_at: array<u32, 8>;
 var<private> weights_at: array<u32, 4>;
-var<private> scales_at: array<vec2<u32>, 4>;
+var<private> scales_at: array<u32, 4>;
 
 // Maps a column of the tile to a column of all outputs. Columns past the last repeat it.
 fn column_of(first: u32, local: u32) -> u32 {
@@ -82,9 +82,9 @@ fn find_offsets(thread: u32, first_row: u32, first_column: u32) {
         let item = thread + i * THREADS;
         let column = column_of(first_column, item / 4u);
         let matrix = matrix_of(column);
-        let stride = params.scale_stride[matrix];
-        weights_at[i] = column * (params.weight_stride / 8u) + item % 4u;
-        scales_at[i] = vec2<u32>(params.scales[matrix] + column - params.first[matrix], stride);
+        let own_column = column - params.first[matrix];
+        weights_at[i] = (first_unit(matrix, own_column) + item % 4u / 2u * COLUMNS_PER_TILE) * 2u + item % 2u;
+        scales_at[i] = first_scale(matrix, own_column);
     }
 }
 
@@ -93,9 +93,8 @@ fn load_slice(thread: u32, k: u32) {
         next_x[i] = x[x_at[i] + k / 4u];
     }
     for (var i = 0u; i < CHUNKS; i++) {
-        next_weights[i] = weight[weights_at[i] + k / 16u];
-        let group = (k + thread % 4u * 16u) / params.group;
-        next_scales[i] = scales[scales_at[i].x + group * scales_at[i].y];
+        next_weights[i] = weight[weights_at[i] + k * COLUMNS_PER_TILE / 16u];
+        next_scales[i] = scales[scales_at[i] + scale_of_unit((k + thread % 4u * 16u) / 32u)];
     }
 }
 

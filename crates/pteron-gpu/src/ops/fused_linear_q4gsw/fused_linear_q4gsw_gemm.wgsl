@@ -26,9 +26,9 @@ fn activations(m: u32, k: u32) -> vec4<f32> {
 fn weights(n: u32, k: u32) -> vec4<f32> {
     let row = min(n, params.n - 1u);
     let matrix = matrix_of(row);
-    let word = weight[row * (params.weight_stride / 4u) + k / 8u];
-    let scale = params.scales[matrix] + row - params.first[matrix] + k / params.group * params.scale_stride[matrix];
-    return q4_values(word >> (k % 8u * 4u)) * scales[scale];
+    let column = row - params.first[matrix];
+    let word = weight[(first_unit(matrix, column) + k / 32u * COLUMNS_PER_TILE) * 4u + k % 32u / 8u];
+    return q4_values(word >> (k % 8u * 4u)) * scales[first_scale(matrix, column) + scale_of_unit(k / 32u)];
 }
 
 fn finish(m: u32, n: u32, product: f32) {

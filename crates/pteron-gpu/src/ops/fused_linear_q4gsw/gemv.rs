@@ -1,5 +1,7 @@
-//! Few rows: one dispatch, by the subgroup kernel on devices with one subgroup size, by the serial one on software adapters, else by
-//! the portable one.
+//! Few rows: one dispatch. Devices with one subgroup size run the kernel with 8-bit dot products if they have instructions for
+//! them, else the subgroup kernel; software adapters run the serial one, and others the portable one.
+
+mod int8;
 
 use super::{Binds, FusedLinearOp, INCLUDES, Params, Shape, reach};
 use crate::error::OpError;
@@ -23,6 +25,8 @@ pub(super) static SERIAL: KernelDef =
     KernelDef::new("fused_linear_q4gsw_gemv_serial", include_str!("fused_linear_q4gsw_gemv_serial.wgsl"), Params::FIELDS)
         .with_includes(&[INCLUDES, matmul::INCLUDES])
         .proven(reach::gemv);
+
+pub(super) use int8::INT8;
 
 /// Threads of a workgroup of the serial kernel, each with its own columns.
 const SERIAL_THREADS: u32 = 16;
@@ -48,6 +52,8 @@ enum Kernel {
     Serial,
     /// With subgroups of this many threads.
     Subgroups(u32),
+    /// The same, with 8-bit dot products.
+    Int8(u32),
 }
 
 impl Kernel {
@@ -55,7 +61,11 @@ impl Kernel {
         if caps.software {
             return Self::Serial;
         }
-        caps.subgroup().filter(|lanes| (4..=THREADS).contains(lanes)).map_or(Self::Portable, Self::Subgroups)
+        match caps.subgroup().filter(|lanes| (4..=THREADS).contains(lanes)) {
+            Some(lanes) if caps.int8_dot => Self::Int8(lanes),
+            Some(lanes) => Self::Subgroups(lanes),
+            None => Self::Portable,
+        }
     }
 }
 
@@ -90,6 +100,11 @@ impl SubgroupShape {
 
 /// One recipe per number of rows that a workgroup holds.
 pub(super) fn recipes(op: &FusedLinearOp, caps: Caps, binds: &Binds) -> Vec<Recipe> {
+    let [out0, out1, out2] = binds.outputs;
+    let binds = [binds.x, binds.norm, binds.weights, binds.scales, binds.addend, out0, out1, out2];
+    if let Kernel::Int8(lanes) = Kernel::of(caps) {
+        return int8::recipes(op, caps, lanes, binds);
+    }
     let variant = match SubgroupShape::of(op, caps) {
         None if Kernel::of(caps) == Kernel::Serial => Variant::new(&SERIAL).with("THREADS", 1).with("GROUP", SERIAL_THREADS),
         None => Variant::new(&PORTABLE),
@@ -97,14 +112,14 @@ pub(super) fn recipes(op: &FusedLinearOp, caps: Caps, binds: &Binds) -> Vec<Reci
             Variant::new(&SUBGROUPS).with("LANES", lanes).with("THREADS", threads).with("WIDE", wide.into())
         }
     };
-    let variant = variant
-        .with("NORM", op.norm.is_some().into())
-        .with("GATED", op.swiglu.into())
-        .with("CHUNKS", op.weights.k / CHUNK)
-        .with("CHUNKS_PER_SCALE", op.weights.group / CHUNK);
-    let [out0, out1, out2] = binds.outputs;
-    let binds = [binds.x, binds.norm, binds.weights, binds.scales, binds.addend, out0, out1, out2];
+    let variant =
+        variant.with("NORM", op.norm.is_some().into()).with("GATED", op.swiglu.into()).with("CHUNKS", op.weights.k / CHUNK);
     GEMV_ROWS.iter().map(|&rows| Recipe::new(variant.clone().with("ROWS", rows), binds)).collect()
+}
+
+/// The number of [`recipes`].
+pub(super) fn recipe_count(caps: Caps) -> usize {
+    if let Kernel::Int8(_) = Kernel::of(caps) { int8::ROWS.len() } else { GEMV_ROWS.len() }
 }
 
 /// The dispatch for the rows of a call, with the recipes that start at `first`.
@@ -112,6 +127,9 @@ pub(super) fn dispatch(op: &FusedLinearOp, caps: Caps, first: usize, shape: &Sha
     let &Shape { m, x_row, addend_row, .. } = shape;
     let n = op.columns();
     let params = Params { m, n, has_addend: op.addend.is_some().into(), x_row, addend_row, ..op.params() };
+    if let Kernel::Int8(_) = Kernel::of(caps) {
+        return int8::dispatch(op, first, params);
+    }
     let columns = match (Kernel::of(caps), SubgroupShape::of(op, caps)) {
         (Kernel::Serial, _) => SERIAL_THREADS * COLUMNS,
         (_, Some((_, SubgroupShape { wide: true, .. }))) => 2 * COLUMNS,
@@ -134,7 +152,9 @@ mod tests {
             assert_eq!(Kernel::of(caps(smallest, largest)), Kernel::Portable, "{smallest} to {largest}");
         }
         assert_eq!(Kernel::of(Caps { subgroups: false, ..caps(32, 32) }), Kernel::Portable);
-        assert_eq!(Kernel::of(Caps { software: true, ..caps(8, 8) }), Kernel::Serial);
+        assert_eq!(Kernel::of(Caps { software: true, int8_dot: true, ..caps(8, 8) }), Kernel::Serial);
+        assert_eq!(Kernel::of(Caps { int8_dot: true, ..caps(16, 16) }), Kernel::Int8(16));
+        assert_eq!(Kernel::of(Caps { int8_dot: true, ..caps(8, 16) }), Kernel::Portable);
     }
 
     #[test]

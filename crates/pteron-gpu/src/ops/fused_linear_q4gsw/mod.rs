@@ -20,12 +20,12 @@ use crate::graph::Elem;
 use crate::includes;
 use crate::kernel::Include;
 use crate::live::TensorId;
+use crate::matmul::GEMV_MAX_ROWS;
 #[cfg(any(test, feature = "reference"))]
 use crate::matmul::to_f32;
-use crate::matmul::{GEMV_MAX_ROWS, GEMV_ROWS};
 use crate::ops::OpDef;
 use crate::params;
-use crate::plan::{Bind, BoundsCx, Caps, Op, Plan, PlanCx, Recipes};
+use crate::plan::{Bind, BoundsCx, Caps, JoinedConstants, Op, Plan, PlanCx, Recipes};
 #[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors};
 use crate::rms_norm;
@@ -50,6 +50,7 @@ pub static DEF: OpDef = OpDef {
         &gemv::PORTABLE,
         &gemv::SERIAL,
         &gemv::SUBGROUPS,
+        &gemv::INT8,
         &gemm::GEMM,
         &gemm::SWIGLU,
         &coop_matrix::COOP_MATRIX,
@@ -62,9 +63,8 @@ pub static DEF: OpDef = OpDef {
 params! {
     /// Of `include/fused_linear_params.wgsl`.
     struct Params {
-        m: u32, n: u32, k: u32, eps: f32, weight_stride: u32, group: u32, has_addend: u32, x_row: u32,
-        first: [u32; 4], width: [u32; 4], scales: [u32; 4], scale_stride: [u32; 4], bias: [u32; 4],
-        addend_row: u32, pad: [u32; 3],
+        m: u32, n: u32, k: u32, eps: f32, units: u32, scale_lanes: u32, has_addend: u32, x_row: u32,
+        first: [u32; 4], width: [u32; 4], bias: [u32; 4], first_tile: [u32; 4], addend_row: u32, tiles: u32, pad: [u32; 2],
     }
 }
 
@@ -150,6 +150,12 @@ impl FusedLinearOp {
         if self.swiglu { all / 2 } else { all }
     }
 
+    /// Tiles of the outputs' columns.
+    fn tiles(&self) -> u32 {
+        let all = self.weights.params().tiles;
+        if self.swiglu { all / 2 } else { all }
+    }
+
     #[allow(clippy::cast_possible_truncation, reason = "kernels compute in 32 bits")]
     fn params(&self) -> Params {
         Params { eps: self.norm.as_ref().map_or(0.0, |norm| norm.eps as f32), ..self.weights.params() }
@@ -199,7 +205,7 @@ impl FusedLinearOp {
         scratch(self, rows).to_vec()
     }
 
-    fn binds(&self) -> (Binds, Vec<Vec<TensorId>>) {
+    fn binds(&self) -> (Binds, Vec<JoinedConstants>) {
         let (weights, scales, lists) = self.weights.binds();
         // Absent tensors are never read; another buffer is bound in their place.
         let or_scales = |tensor: Option<TensorId>| tensor.map_or(scales, Bind::from);
@@ -245,7 +251,7 @@ impl Op for FusedLinearOp {
             plan.steps = gemv::dispatch(self, cx.caps(), 0, &shape)?.into_iter().collect();
         } else {
             let dispatches = if coop_matrix::serves(self, cx.caps()) { coop_matrix::dispatches } else { gemm::dispatches };
-            plan.steps = dispatches(self, cx.caps(), GEMV_ROWS.len(), m)?;
+            plan.steps = dispatches(self, cx.caps(), gemv::recipe_count(cx.caps()), m)?;
             plan.scratch = self.prefill_scratch(cx.caps(), m.into());
         }
         Ok(plan)

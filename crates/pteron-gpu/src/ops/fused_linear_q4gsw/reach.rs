@@ -3,8 +3,9 @@
 use super::Params;
 use super::coop_matrix::PackParams;
 use super::gemm::SwigluParams;
-use super::weights::{MAX_MATRICES, NO_BIAS};
+use super::weights::{MAX_MATRICES, NO_BIAS, UNIT_VALUES};
 use crate::kernel::reach::{Counts, DispatchView, Reached, count};
+use crate::packing::TILE_ROWS;
 
 /// The columns of each matrix that a dispatch computes, as in `matrix_of` of the shaders.
 struct Columns([Counts; MAX_MATRICES]);
@@ -25,17 +26,33 @@ impl Columns {
         Some(Self(columns))
     }
 
-    /// The furthest float of the scales buffer, plus one: scales of each matrix for this many groups, and biases.
-    fn scales(&self, params: &Params, groups: Counts) -> Counts {
+    /// The furthest float of the scales buffer, plus one: scales of each matrix, and biases.
+    fn scales(&self, params: &Params) -> Counts {
+        let per_tile = count(params.k / UNIT_VALUES).next_multiple_of(8) / count(8) * count(params.scale_lanes) * count(4);
         let of_matrix = |(matrix, &columns): (usize, &Counts)| {
             if columns.get() == 0 {
                 return count(0);
             }
-            let scales = count(params.scales[matrix]) + groups * count(params.scale_stride[matrix]) + columns;
+            let tiles = count(params.first_tile[matrix]) + columns.next_multiple_of(TILE_ROWS) / count(TILE_ROWS);
             let bias = if params.bias[matrix] == NO_BIAS { count(0) } else { count(params.bias[matrix]) + columns };
-            scales.max(bias)
+            (tiles * per_tile).max(bias)
         };
         self.0.iter().enumerate().map(of_matrix).max().unwrap_or(count(0))
+    }
+
+    /// The furthest 16-byte unit of the weights, plus one; `None` if a column has fewer than k / 32.
+    fn weights(&self, params: &Params, k: Counts) -> Option<Counts> {
+        if k > count(params.units) * count(UNIT_VALUES) {
+            return None;
+        }
+        let of_matrix = |(matrix, &columns): (usize, &Counts)| {
+            if columns.get() == 0 {
+                return count(0);
+            }
+            let tiles = count(params.first_tile[matrix]) + columns.next_multiple_of(TILE_ROWS) / count(TILE_ROWS);
+            tiles * count(params.units) * count(TILE_ROWS)
+        };
+        self.0.iter().enumerate().map(of_matrix).max()
     }
 
     /// The furthest float of a matrix's output, plus one, for `rows` rows.
@@ -79,21 +96,19 @@ pub(super) fn gemv(call: &DispatchView<'_>) -> Option<Reached> {
     if wide && columns.0.iter().any(|columns| columns.get() % 8 != 0) {
         return None;
     }
-    // The second factor of SwiGLU is the second matrix, from its first column on.
-    let last_row = if swiglu { count(params.first[1]) + n } else { n };
+    // The second factor of SwiGLU is the second matrix.
     if swiglu {
         if n.get() > params.first[1].into() {
             return None;
         }
         columns.0[1] = n;
     }
-    let groups = (chunks - count(1)) / count(call.constant("CHUNKS_PER_SCALE")?);
-    let weights = (last_row - count(1)) * count(params.weight_stride / 8) + chunks;
+    let weights = columns.weights(&params, chunks * count(16))? * count(2);
     let x = (count(params.x_row) + rows) * chunks * count(4);
-    let scales = columns.scales(&params, groups);
+    let scales = columns.scales(&params);
     let addend = columns.addend(&params, rows);
     let read = Reached::new().array(x, 16).array_if(call.flag("NORM"), chunks * count(4), 16).array(weights, 8);
-    let read = IN_VECTORS(read, scales);
+    let read = read.array(scales, 4);
     let read = IN_VECTORS(read, if params.has_addend == 1 { addend } else { count(0) });
     if swiglu {
         columns.0[1] = count(0);
@@ -101,15 +116,57 @@ pub(super) fn gemv(call: &DispatchView<'_>) -> Option<Reached> {
     Some(columns.outputs(read, &params, rows, IN_VECTORS))
 }
 
+/// Few rows with 8-bit dot products (`fused_linear_q4gsw_gemv_int8.wgsl`): whole tiles, whose columns past the last repeat its scales.
+pub(super) fn gemv_int8(call: &DispatchView<'_>) -> Option<Reached> {
+    let params = call.params::<Params>().filter(|params| params.m > 0 && params.tiles > 0)?;
+    let (swiglu, units) = (call.flag("GATED"), call.constant("UNITS").filter(|&units| units > 0)?);
+    let rows = count(params.m);
+    let vectors = count(units) * count(UNIT_VALUES / 4);
+    let mut columns = Columns([count(0); MAX_MATRICES]);
+    let mut tiles = count(0);
+    for matrix in 0..MAX_MATRICES {
+        if params.first_tile[matrix] != u32::MAX && (!swiglu || matrix < 2) {
+            // Matrices follow one another, or both factors of SwiGLU have the tiles of the dispatch.
+            let own = count(params.width[matrix]).next_multiple_of(TILE_ROWS) / count(TILE_ROWS);
+            if own.get() == 0 || (!swiglu && count(params.first_tile[matrix]).get() != tiles.get()) {
+                return None;
+            }
+            tiles = if swiglu { own } else { tiles + own };
+            if swiglu && own.get() != u64::from(params.tiles) {
+                return None;
+            }
+            columns.0[matrix] = count(params.width[matrix]);
+        }
+    }
+    if tiles.get() != u64::from(params.tiles) {
+        return None;
+    }
+    let weights = columns.weights(&params, count(units) * count(UNIT_VALUES))?;
+    let alike = units == params.k / UNIT_VALUES
+        && units.next_multiple_of(2) == params.units
+        && call.constant("SCALE_LANES")? == params.scale_lanes
+        && (!swiglu || call.constant("FACTOR_TILES")? == params.first_tile[1]);
+    if !alike {
+        return None;
+    }
+    let scales = columns.scales(&params);
+    if swiglu {
+        columns.0[1] = count(0);
+    }
+    let addend = columns.addend(&params, rows);
+    let read = Reached::new().array((count(params.x_row) + rows) * vectors, 16).array_if(call.flag("NORM"), vectors, 16);
+    let read = IN_VECTORS(read.array(weights, 16), scales).array_if(params.has_addend == 1, addend, 4);
+    Some(columns.outputs(read, &params, rows, IN_FLOATS))
+}
+
 /// Many rows in tiles (`matmul_tile.wgsl`), which take k in slices of 32.
 pub(super) fn gemm(call: &DispatchView<'_>) -> Option<Reached> {
-    let params =
-        call.params::<Params>().filter(|params| params.m > 0 && params.n > 0 && params.k > 0 && params.group > 0)?;
+    let params = call.params::<Params>().filter(|params| params.m > 0 && params.n > 0 && params.k > 0)?;
     let columns = Columns::new(&params, params.n)?;
     let (rows, k) = (count(params.m), count(params.k).next_multiple_of(32));
     let x = (rows - count(1)) * count(params.k) + k;
-    let words = (count(params.n) - count(1)) * count(params.weight_stride / 4) + k / count(8);
-    let scales = columns.scales(&params, (k - count(4)) / count(params.group));
+    let words = columns.weights(&params, k)? * count(4);
+    let scales = columns.scales(&params);
     let read = Reached::new().fours(x, 16).array(words, 4).array(scales, 4);
     let read = read.array_if(params.has_addend == 1, columns.addend(&params, rows), 4);
     Some(columns.outputs(read, &params, rows, IN_FLOATS))
@@ -125,19 +182,18 @@ pub(super) fn swiglu(call: &DispatchView<'_>) -> Option<Reached> {
 /// Cooperative matrices (`fused_linear_q4gsw_coop_matrix.wgsl`), with slices of 64 along k: surplus workgroups compute, with rows and columns
 /// clamped to the last.
 pub(super) fn coop_matrix(call: &DispatchView<'_>) -> Option<Reached> {
-    let params = call.params::<Params>().filter(|params| params.m > 0 && params.n > 1 && params.group > 0)?;
+    let params = call.params::<Params>().filter(|params| params.m > 0 && params.n > 1)?;
     if params.k < 64 || params.k % 64 != 0 {
         return None;
     }
     let swiglu = call.flag("GATED");
     let all = Columns::new(&params, params.n)?;
-    let last_column = if swiglu { count(params.n / 2 - 1) + count(params.first[1]) } else { count(params.n - 1) };
     // SwiGLU stores the first matrix's columns alone; both matrices have as many.
     let written = Columns::new(&params, if swiglu { params.n / 2 } else { params.n })?;
     let (rows, k) = (count(params.m), count(params.k));
-    let weights = last_column * count(params.weight_stride / 8) + k / count(16);
+    let weights = all.weights(&params, k)? * count(2);
     // Biases are read four at a time.
-    let scales = all.scales(&params, (k - count(16)) / count(params.group)).next_multiple_of(4);
+    let scales = all.scales(&params).next_multiple_of(4);
     let read = Reached::new().array(rows * (k / count(4)), 8).array(rows, 4).array(weights, 8).array(scales, 4);
     let read = IN_VECTORS(read, if params.has_addend == 1 { written.addend(&params, rows) } else { count(0) });
     Some(written.outputs(read, &params, rows, IN_VECTORS))

@@ -7,10 +7,14 @@ use crate::graph::{Elem, TensorInfo};
 use crate::live::TensorId;
 use crate::matmul::{Layout, Q4};
 use crate::memory::joined;
-use crate::plan::Bind;
+use crate::packing::{Packing, RowTiles, ScaleTiles};
+use crate::plan::{Bind, JoinedConstants, JoinedPart};
 
 /// The most matrices per call: each has an output, and a kernel binds at most eight buffers.
 pub(super) const MAX_MATRICES: usize = 3;
+
+/// Values of k per unit of a tile.
+pub(super) const UNIT_VALUES: u32 = 32;
 
 /// The offset of an absent bias: biases begin at whole vectors, so none begins here.
 pub(super) const NO_BIAS: u32 = u32::MAX;
@@ -21,7 +25,6 @@ pub(super) struct WeightMatrices {
     /// Common to all of them.
     pub(super) k: u32,
     pub(super) group: u32,
-    weight_stride: u32,
     /// Offsets in the scales buffer, in floats: the scales of each matrix, then the biases of those that have one.
     starts: Vec<u32>,
 }
@@ -54,27 +57,27 @@ impl WeightMatrices {
     }
 
     fn of(args: &Args<'_>, list: Vec<WeightMatrix>) -> Result<Self, OpError> {
-        let Layout { k, group, weight_stride, .. } = list[0].layout;
-        for WeightMatrix { layout, .. } in &list {
-            if (layout.k, layout.weight_stride) != (k, weight_stride) {
-                let (own, stride) = (layout.k, layout.weight_stride);
-                let what =
-                    format!("have rows of {k} values in {weight_stride} bytes and of {own} in {stride}, expected alike");
-                return Err(OpError::new("weights", what));
-            }
+        let Layout { k, group, .. } = list[0].layout;
+        if let Some(other) = list.iter().map(|matrix| matrix.layout.k).find(|&own| own != k) {
+            return Err(OpError::new("weights", format!("have rows of {k} and of {other} values, expected alike")));
         }
-        let bytes = |tensor: TensorId| {
-            let TensorInfo { elem, bound } = args.info(tensor);
-            elem.bytes(bound.count())
+        let bytes = |part: &JoinedPart| {
+            let TensorInfo { elem, bound } = args.info(part.tensor);
+            part.bytes(elem.bytes(bound.count()))
         };
-        let (starts, _) = joined(in_scales(&list).map(bytes));
+        let (starts, _) = joined(in_scales(&list).iter().map(bytes));
         let starts = starts.into_iter().map(|start| u32::try_from(start / 4)).collect::<Result<Vec<_>, _>>();
         let starts = starts.map_err(|_| OpError::new("scales", "take more than 32-bit indices reach"))?;
-        Ok(Self { list, k, group, weight_stride, starts })
+        Ok(Self { list, k, group, starts })
     }
 
     pub(super) fn list(&self) -> &[WeightMatrix] {
         &self.list
+    }
+
+    /// Units of 32 values per column of a tile.
+    fn units(&self) -> u32 {
+        (self.k / UNIT_VALUES).next_multiple_of(2)
     }
 
     /// The columns of each matrix.
@@ -82,48 +85,58 @@ impl WeightMatrices {
         self.list.iter().map(|matrix| matrix.layout.n)
     }
 
-    /// The bindings of weights and scales, and the constants joined for them. A single constant is bound as it is, so that other
-    /// operators can share it.
-    pub(super) fn binds(&self) -> (Bind, Bind, Vec<Vec<TensorId>>) {
-        let mut lists = Vec::new();
-        let weights: Vec<TensorId> = self.list.iter().map(|matrix| matrix.weights.weight).collect();
-        let scales: Vec<TensorId> = in_scales(&self.list).collect();
-        let [weights, scales] = [weights, scales].map(|list| match list.as_slice() {
-            &[one] => one.into(),
-            _ => {
-                lists.push(list);
-                Bind::Joined(lists.len() - 1)
-            }
-        });
-        (weights, scales, lists)
+    /// The bindings of weights and scales, and the constants packed for them.
+    pub(super) fn binds(&self) -> (Bind, Bind, Vec<JoinedConstants>) {
+        let part = |matrix: &WeightMatrix| JoinedPart { tensor: matrix.weights.weight, packing: Some(matrix.tiles()) };
+        let lists = [self.list.iter().map(part).collect(), in_scales(&self.list)];
+        (Bind::Joined(0), Bind::Joined(1), lists.map(|parts| JoinedConstants { parts }).into())
     }
 
     /// The parameters that follow from the weights alone, for all columns.
     pub(super) fn params(&self) -> Params {
-        let mut params = Params { k: self.k, group: self.group, weight_stride: self.weight_stride, ..Params::default() };
+        let scale_lanes = self.list[0].scale_tiles().lanes();
+        let mut params = Params { k: self.k, units: self.units(), scale_lanes, ..Params::default() };
         params.first = [u32::MAX; 4];
+        params.first_tile = [u32::MAX; 4];
         params.bias = [NO_BIAS; 4];
         let mut biases = self.starts[self.list.len()..].iter();
-        for (index, (matrix, &start)) in self.list.iter().zip(&self.starts).enumerate() {
+        for (index, matrix) in self.list.iter().enumerate() {
             params.first[index] = params.n;
             params.width[index] = matrix.layout.n;
-            params.scales[index] = start;
-            params.scale_stride[index] = matrix.layout.scale_stride;
             if let Some(&start) = matrix.bias.and_then(|_| biases.next()) {
                 params.bias[index] = start;
             }
+            params.first_tile[index] = params.tiles;
             params.n += matrix.layout.n;
+            params.tiles += matrix.scale_tiles().tiles();
         }
         params
     }
 }
 
 /// The constants of the scales buffer, in order: scales of all matrices, then biases.
-fn in_scales(list: &[WeightMatrix]) -> impl Iterator<Item = TensorId> + '_ {
-    list.iter().map(|matrix| matrix.weights.scales).chain(list.iter().filter_map(|matrix| matrix.bias))
+fn in_scales(list: &[WeightMatrix]) -> Vec<JoinedPart> {
+    let scales = |matrix: &WeightMatrix| {
+        let packing = Some(Packing::Scales(matrix.scale_tiles()));
+        JoinedPart { tensor: matrix.weights.scales, packing }
+    };
+    let bias = |matrix: &WeightMatrix| matrix.bias.map(|tensor| JoinedPart { tensor, packing: None });
+    list.iter().map(scales).chain(list.iter().filter_map(bias)).collect()
 }
 
 impl WeightMatrix {
+    /// The layout of the weights on the GPU.
+    fn tiles(&self) -> Packing {
+        let Layout { n, k, weight_stride, .. } = self.layout;
+        Packing::Rows(RowTiles { rows: n, stride: weight_stride, kept: k / 2 })
+    }
+
+    /// The layout of the scales.
+    fn scale_tiles(&self) -> ScaleTiles {
+        let Layout { n, k, group, scale_stride, .. } = self.layout;
+        ScaleTiles { rows: n, stride: scale_stride, units: k / UNIT_VALUES, units_per_scale: group / UNIT_VALUES }
+    }
+
     /// Checks a matrix: constants of the file, in whole vectors.
     fn check(
         args: &Args<'_>,

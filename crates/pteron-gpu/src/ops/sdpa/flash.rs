@@ -8,7 +8,7 @@ use crate::graph::Elem;
 use crate::kernel::{KernelDef, Variant};
 use crate::memory::joined;
 use crate::params;
-use crate::plan::{Bind, BoundsCx, Caps, Dispatch, PlanCx, Recipe, Recipes};
+use crate::plan::{Bind, BoundsCx, Caps, Dispatch, JoinedConstants, PlanCx, Recipe, Recipes};
 
 pub(super) static APPEND_KV: KernelDef =
     KernelDef::new("sdpa_append_kv", include_str!("sdpa_append_kv.wgsl"), Params::FIELDS)
@@ -215,7 +215,7 @@ impl Sdpa {
         Recipes {
             list,
             scratch: vec![worst_partials(cx.caps(), &kernels, head_vectors, heads, rows, cx.bound(self.k_cache)[1])],
-            joined: self.rotary.into_iter().map(Vec::from).collect(),
+            joined: self.rotary.into_iter().map(JoinedConstants::from).collect(),
             step_words: STEP_WORDS,
         }
     }

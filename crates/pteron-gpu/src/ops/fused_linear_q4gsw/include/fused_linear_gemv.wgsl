@@ -1,6 +1,6 @@
 // GEMV of a few rows of activations with 4-bit weights: four columns, or eight (the two factors of SwiGLU, or eight adjacent
-// columns). THREADS threads share k in chunks of 16 values, THREADS chunks apart, so that neighbouring threads load adjacent
-// weights (8 bytes per row) and adjacent activations (4 vectors), which all columns share. With a norm, its weights are
+// columns). THREADS threads share k in chunks of 16 values, THREADS chunks apart; four columns of two chunks are adjacent in
+// a tile of weights, and neighbouring threads load adjacent activations (4 vectors), which all columns share. With a norm, its weights are
 // multiplied in and squares summed in the same loop; the inverse RMS is applied at the end.
 
 //#include q4_dequantise
@@ -12,7 +12,7 @@ alias O = vec4<f32>;
 @group(0) @binding(1) var<storage, read> x: array<vec4<f32>>;
 @group(0) @binding(2) var<storage, read> norm: array<vec4<f32>>;
 @group(0) @binding(3) var<storage, read> weight: array<vec2<u32>>;
-@group(0) @binding(4) var<storage, read> scales: array<vec4<f32>>;
+@group(0) @binding(4) var<storage, read> scales: array<f32>;
 @group(0) @binding(5) var<storage, read> addend: array<vec4<f32>>;
 @group(0) @binding(6) var<storage, read_write> out0: array<vec4<f32>>;
 @group(0) @binding(7) var<storage, read_write> out1: array<vec4<f32>>;
@@ -25,9 +25,8 @@ override GATED: u32 = 0u;
 // 1: eight adjacent columns.
 override WIDE: u32 = 0u;
 override THREADS: u32 = 64u;
-// Chunks per row of weights, and chunks per scale.
+// Chunks per row of weights.
 override CHUNKS: u32 = 4u;
-override CHUNKS_PER_SCALE: u32 = 2u;
 const MAX_ROWS: u32 = 8u;
 
 override TWO_BLOCKS: u32 = GATED + WIDE;
@@ -47,17 +46,16 @@ struct Block {
 }
 
 fn weights_at(at: u32) -> Block {
-    let stride = params.weight_stride / 8u;
     let a = weight[at];
-    let b = weight[at + stride];
-    let c = weight[at + 2u * stride];
-    let d = weight[at + 3u * stride];
+    let b = weight[at + 2u];
+    let c = weight[at + 4u];
+    let d = weight[at + 6u];
     return Block(vec4<u32>(a.x, b.x, c.x, d.x), vec4<u32>(a.y, b.y, c.y, d.y));
 }
 
-// Offset of a column's first scale, and the stride between groups, in vectors.
-fn scales_of(matrix: u32, column: u32) -> vec2<u32> {
-    return vec2<u32>(params.scales[matrix] + column, params.scale_stride[matrix]) / 4u;
+// The scales of four adjacent columns.
+fn scales_at(at: u32) -> vec4<f32> {
+    return vec4<f32>(scales[at], scales[at + 4u], scales[at + 8u], scales[at + 12u]);
 }
 
 // Adds the products of four activations with the weights of four columns.
@@ -109,29 +107,28 @@ struct Chunk {
 // Offsets of a workgroup's columns in the weights, in vectors of two words, and in the scales.
 struct Offsets {
     weights: u32,
-    scales: vec2<u32>,
+    scales: u32,
     up: u32,
-    up_scales: vec2<u32>,
+    up_scales: u32,
 }
 
 fn offsets_of(n: u32) -> Offsets {
     let matrix = matrix_of(n);
     let column = n - params.first[matrix];
-    let stride = params.weight_stride / 8u;
-    if GATED == 1u {
-        return Offsets(n * stride, scales_of(matrix, column), (params.first.y + n) * stride, scales_of(1u, n));
-    }
-    return Offsets(n * stride, scales_of(matrix, column), (n + 4u) * stride, scales_of(matrix, column + 4u));
+    let up = select(vec2<u32>(matrix, column + 4u), vec2<u32>(1u, n), GATED == 1u);
+    return Offsets(first_unit(matrix, column) * 2u, first_scale(matrix, column),
+                   first_unit(up.x, up.y) * 2u, first_scale(up.x, up.y));
 }
 
 fn chunk_at(offsets: Offsets, chunk: u32) -> Chunk {
     var found = Chunk();
-    let group = chunk / CHUNKS_PER_SCALE;
-    found.weights = weights_at(offsets.weights + chunk);
-    found.scale = scales[offsets.scales.x + group * offsets.scales.y];
+    let scale = scale_of_unit(chunk / 2u);
+    let at = chunk / 2u * (COLUMNS_PER_TILE * 2u) + chunk % 2u;
+    found.weights = weights_at(offsets.weights + at);
+    found.scale = scales_at(offsets.scales + scale);
     if TWO_BLOCKS == 1u {
-        found.up = weights_at(offsets.up + chunk);
-        found.up_scale = scales[offsets.up_scales.x + group * offsets.up_scales.y];
+        found.up = weights_at(offsets.up + at);
+        found.up_scale = scales_at(offsets.up_scales + scale);
     }
     return found;
 }
@@ -163,7 +160,8 @@ fn with_bias(matrix: u32, column: u32, value: vec4<f32>) -> vec4<f32> {
     if params.bias[matrix] == NO_BIAS {
         return value;
     }
-    return value + scales[(params.bias[matrix] + column) / 4u];
+    let at = params.bias[matrix] + column;
+    return value + vec4<f32>(scales[at], scales[at + 1u], scales[at + 2u], scales[at + 3u]);
 }
 
 // Stores the outputs of a row from column n on, given the sums over all threads.

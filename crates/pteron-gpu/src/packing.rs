@@ -1,0 +1,277 @@
+//! Layouts of constants on the GPU other than the file's. Kernels in which neighbouring threads compute neighbouring rows of a
+//! matrix load whole cache lines from them: a file's rows are far apart.
+
+/// Rows per tile.
+pub const TILE_ROWS: u32 = 16;
+/// Bytes of a row that stay together: one load of a thread.
+pub const UNIT: usize = 16;
+/// Units per block of scales: a thread loads those of four.
+const SCALE_UNITS: u32 = 8;
+
+/// The layout in which a constant is uploaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Packing {
+    /// A matrix of bytes in tiles of rows.
+    Rows(RowTiles),
+    /// The scales of such a matrix.
+    Scales(ScaleTiles),
+}
+
+impl Packing {
+    /// Bytes on the GPU.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Self::Rows(tiles) => u64::from(tiles.tiles()) * tiles.tile_bytes(),
+            Self::Scales(tiles) => u64::from(tiles.tiles()) * tiles.tile_bytes(),
+        }
+    }
+
+    /// Bytes per tile.
+    #[must_use]
+    pub fn tile_bytes(&self) -> u64 {
+        match self {
+            Self::Rows(tiles) => tiles.tile_bytes(),
+            Self::Scales(tiles) => tiles.tile_bytes(),
+        }
+    }
+
+    /// Bytes of the constant that are packed together; `None` if all of them are.
+    #[must_use]
+    pub fn unit(&self) -> Option<u64> {
+        match self {
+            Self::Rows(tiles) => Some(tiles.source_bytes().max(1)),
+            Self::Scales(_) => None,
+        }
+    }
+
+    /// Tiles of a piece of the constant: whole units, or the end of it.
+    #[must_use]
+    pub fn tiles_of(&self, piece: &[u8]) -> usize {
+        match self {
+            Self::Rows(tiles) => usize::try_from(tiles.source_bytes().max(1)).map_or(0, |unit| piece.len().div_ceil(unit)),
+            Self::Scales(tiles) => tiles.tiles() as usize,
+        }
+    }
+
+    /// Packs one tile of a piece.
+    pub fn pack(&self, piece: &[u8], tile: usize, packed: &mut [u8]) {
+        match self {
+            Self::Rows(tiles) => tiles.pack(piece, tile, packed),
+            Self::Scales(tiles) => tiles.pack(piece, tile, packed),
+        }
+    }
+}
+
+/// The layout of a matrix of bytes in tiles of [`TILE_ROWS`] rows: a tile has its rows' first [`UNIT`] bytes, one row after
+/// another, then their second, and so on. The last tile is padded with zeros, and so are rows with an odd number of units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RowTiles {
+    /// Rows of the matrix.
+    pub rows: u32,
+    /// Bytes from one row of the constant to the next.
+    pub stride: u32,
+    /// Bytes of each row that are kept, a multiple of [`UNIT`].
+    pub kept: u32,
+}
+
+impl RowTiles {
+    /// Tiles of the matrix.
+    #[must_use]
+    pub fn tiles(&self) -> u32 {
+        self.rows.div_ceil(TILE_ROWS)
+    }
+
+    /// Units per row in the layout.
+    #[must_use]
+    pub fn units(&self) -> u64 {
+        (u64::from(self.kept) / UNIT as u64).next_multiple_of(2)
+    }
+
+    /// Bytes per tile.
+    #[must_use]
+    pub fn tile_bytes(&self) -> u64 {
+        self.units() * u64::from(TILE_ROWS) * UNIT as u64
+    }
+
+    /// Bytes of the constant per tile: rows are packed in multiples of this, but for the last.
+    #[must_use]
+    pub fn source_bytes(&self) -> u64 {
+        u64::from(self.stride) * u64::from(TILE_ROWS)
+    }
+
+    /// Packs one tile; the last one may have fewer rows.
+    fn pack(&self, source: &[u8], tile: usize, packed: &mut [u8]) {
+        let (stride, kept) = (self.stride as usize, self.kept as usize);
+        let rows = stride * TILE_ROWS as usize;
+        let Some(source) = source.get(tile * rows..).filter(|_| stride > 0) else { return };
+        let whole = source.len() >= rows;
+        for (unit, column) in packed.chunks_exact_mut(UNIT * TILE_ROWS as usize).enumerate() {
+            if whole && (unit + 1) * UNIT <= kept {
+                pack_column(&source[unit * UNIT..], stride, column);
+            } else {
+                pack_edge(source, (stride, kept), unit, column);
+            }
+        }
+    }
+}
+
+/// Packs one unit of all rows of a tile.
+fn pack_column(rows: &[u8], stride: usize, column: &mut [u8]) {
+    for (row, unit) in column.chunks_exact_mut(UNIT).enumerate() {
+        if let Some(bytes) = rows.get(row * stride..).and_then(|row| row.first_chunk::<UNIT>()) {
+            unit.copy_from_slice(bytes);
+        }
+    }
+}
+
+/// As [`pack_column`], where rows or units may be missing.
+fn pack_edge(rows: &[u8], (stride, kept): (usize, usize), unit: usize, column: &mut [u8]) {
+    column.fill(0);
+    for (row, packed) in rows.chunks_exact(stride).zip(column.chunks_exact_mut(UNIT)) {
+        if let Some(bytes) = row[..kept.min(stride)].get(unit * UNIT..(unit + 1) * UNIT) {
+            packed.copy_from_slice(bytes);
+        }
+    }
+}
+
+/// The layout of 32-bit scales per group of columns of a matrix in [`RowTiles`], stored as one row of the constant per group. A
+/// tile has the scales of [`TILE_ROWS`] rows: those of eight units, then of the next eight. Scales of a row stay together in fours:
+/// those of even units come first, then those of odd units. Where groups have pairs of units, both have the same scale, which
+/// is stored once. Missing ones are 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ScaleTiles {
+    /// Rows of the matrix.
+    pub rows: u32,
+    /// Scales from one row of the constant to the next.
+    pub stride: u32,
+    /// Units of a row of the matrix.
+    pub units: u32,
+    /// Units that share a scale.
+    pub units_per_scale: u32,
+}
+
+impl ScaleTiles {
+    /// Tiles of the matrix.
+    #[must_use]
+    pub fn tiles(&self) -> u32 {
+        self.rows.div_ceil(TILE_ROWS)
+    }
+
+    /// Fours of scales per eight units of a tile: one per row, or two.
+    #[must_use]
+    pub fn lanes(&self) -> u32 {
+        if self.units_per_scale.is_multiple_of(2) { TILE_ROWS } else { 2 * TILE_ROWS }
+    }
+
+    /// Bytes per tile.
+    #[must_use]
+    pub fn tile_bytes(&self) -> u64 {
+        u64::from(self.units.div_ceil(SCALE_UNITS)) * u64::from(self.lanes()) * UNIT as u64
+    }
+
+    /// Packs one tile.
+    fn pack(&self, source: &[u8], tile: usize, packed: &mut [u8]) {
+        packed.fill(0);
+        let lanes = self.lanes() as usize;
+        let first = tile * TILE_ROWS as usize;
+        let rows = (self.rows as usize).saturating_sub(first).min(TILE_ROWS as usize);
+        for unit in 0..self.units as usize {
+            if lanes == TILE_ROWS as usize && unit % 2 == 1 {
+                continue;
+            }
+            let group = unit / (self.units_per_scale.max(1) as usize);
+            let at = (group * self.stride as usize + first) * 4;
+            let Some(scales) = source.get(at..at + rows * 4) else { return };
+            let (block, place) = (unit / SCALE_UNITS as usize, unit % SCALE_UNITS as usize / 2);
+            let to = (block * lanes + unit % 2 * (lanes - TILE_ROWS as usize)) * UNIT + place * 4;
+            let Some(packed) = packed.get_mut(to..) else { return };
+            for (scale, four) in scales.chunks_exact(4).zip(packed.chunks_mut(UNIT)) {
+                four[..4].copy_from_slice(scale);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pack(packing: Packing, source: &[u8]) -> Vec<u8> {
+        let (tiles, tile) = (packing.tiles_of(source), usize::try_from(packing.tile_bytes()).unwrap());
+        let mut packed = vec![1; tiles * tile];
+        (0..tiles).for_each(|index| packing.pack(source, index, &mut packed[index * tile..][..tile]));
+        packed
+    }
+
+    /// The layout by its definition, one byte at a time.
+    fn packed_rows(layout: RowTiles, source: &[u8]) -> Vec<u8> {
+        let [rows, stride, kept] = [layout.rows, layout.stride, layout.kept].map(|value| value as usize);
+        let units = (kept / 16).next_multiple_of(2);
+        let mut packed = vec![0; rows.div_ceil(16) * 16 * units * 16];
+        for row in 0..rows {
+            for byte in 0..kept {
+                let unit = (row / 16 * units + byte / 16) * 16 + row % 16;
+                packed[unit * 16 + byte % 16] = source[row * stride + byte];
+            }
+        }
+        packed
+    }
+
+    #[test]
+    fn tiles_hold_units_of_neighbouring_rows() {
+        for (rows, stride, kept) in [(16, 32, 32), (48, 64, 64), (17, 32, 16), (5, 48, 48), (40, 80, 48), (1, 16, 16)] {
+            let layout = RowTiles { rows, stride, kept };
+            let source: Vec<u8> = (0..rows * stride).map(|at| u8::try_from(at * 7 % 251).unwrap()).collect();
+            let expected = packed_rows(layout, &source);
+            let packing = Packing::Rows(layout);
+            assert_eq!(packing.bytes(), expected.len() as u64);
+            assert_eq!(pack(packing, &source), expected, "{layout:?}");
+            let unit = usize::try_from(packing.unit().unwrap()).unwrap();
+            let pieces: Vec<u8> = source.chunks(unit).flat_map(|piece| pack(packing, piece)).collect();
+            assert_eq!(pieces, expected, "{layout:?}, piece by piece");
+        }
+    }
+
+    #[test]
+    fn scales_of_four_unit_pairs_are_neighbours() {
+        for (rows, stride, units, units_per_scale) in
+            [(16, 16, 8, 1), (20, 24, 3, 1), (33, 36, 20, 2), (16, 16, 12, 4), (7, 8, 9, 3), (16, 16, 1, 2)]
+        {
+            let layout = ScaleTiles { rows, stride, units, units_per_scale };
+            let groups = units.div_ceil(units_per_scale);
+            let value = |group: u32, row: u32| f32::from(u16::try_from(group * 1000 + row + 1).unwrap());
+            let source: Vec<u8> =
+                (0..groups * stride).flat_map(|at| value(at / stride, at % stride).to_le_bytes()).collect();
+            let packed = pack(Packing::Scales(layout), &source);
+            assert_eq!(packed.len() as u64, Packing::Scales(layout).bytes());
+            let lanes = if units_per_scale % 2 == 0 { 16 } else { 32 };
+            let blocks = units.div_ceil(8);
+            let mut found = 0;
+            for row in 0..rows {
+                for unit in 0..units {
+                    let lane = unit % 2 * (lanes - 16) + row % 16;
+                    let at = ((row / 16 * blocks + unit / 8) * lanes + lane) * 4 + unit % 8 / 2;
+                    let bytes = packed[at as usize * 4..][..4].try_into().unwrap();
+                    assert_eq!(f32::from_le_bytes(bytes), value(unit / units_per_scale, row), "{layout:?}");
+                    found += u32::from(lanes == 32 || unit % 2 == 0);
+                }
+            }
+            let zeros = packed.chunks_exact(4).filter(|scale| scale.iter().all(|&byte| byte == 0)).count();
+            assert_eq!(zeros + found as usize, packed.len() / 4, "{layout:?}: padding is 0");
+        }
+    }
+
+    #[test]
+    fn degenerate_layouts_and_short_constants_do_not_panic() {
+        for (rows, stride, kept) in [(0, 16, 16), (16, 0, 0), (16, 16, 0)] {
+            let packing = Packing::Rows(RowTiles { rows, stride, kept });
+            assert_eq!(packing.bytes(), 0);
+            packing.pack(&[1; 64], 3, &mut []);
+        }
+        let scales = Packing::Scales(ScaleTiles { rows: 40, stride: 40, units: 9, units_per_scale: 0 });
+        let mut tile = vec![1; usize::try_from(scales.tile_bytes()).unwrap()];
+        scales.pack(&[1; 64], 2, &mut tile);
+        assert!(tile.iter().all(|&byte| byte == 0));
+    }
+}
