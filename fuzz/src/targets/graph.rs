@@ -39,9 +39,9 @@ const SUBGROUPS: Caps = Caps { subgroups: true, subgroup_size: (32, 32), ..Caps:
 /// Devices that plans are made for.
 const DEVICES: [Caps; 8] = [
     Caps::PORTABLE,
-    Caps { subgroup_size: (4, 4), ..SUBGROUPS },
+    Caps { subgroup_size: (4, 4), int8_dot: true, ..SUBGROUPS },
     Caps { subgroup_size: (8, 8), f16: true, ..SUBGROUPS },
-    Caps { f16: true, ..SUBGROUPS },
+    Caps { f16: true, int8_dot: true, rounded_factors: true, ..SUBGROUPS },
     Caps { cooperative_matrix: true, f16: true, workgroup_memory: 64 * 1024, max_binding: u32::MAX as u64, ..SUBGROUPS },
     Caps { subgroup_size: (16, 32), fill_percent: 400, ..SUBGROUPS },
     Caps { software: true, ..SUBGROUPS },
