@@ -3,6 +3,7 @@
 //! `cargo xtask test` is what continuous integration runs; its steps are the table [`steps::STEPS`].
 
 mod bench_open;
+mod benchmarks;
 mod examples;
 mod features;
 mod fuzz;
@@ -69,6 +70,8 @@ enum Command {
         #[arg(long, default_value_t = 1 << 30)]
         bytes: u64,
     },
+    /// Write docs/benchmarks/speed.md again, from the runs in benches/runs
+    Benchmarks,
     /// Fuzz every layer for some time: all targets in turn, the corpus kept, one summary in fuzz/artifacts/farm
     Fuzz(fuzz::Options),
     /// Package every crate, check the packages' sizes, and compile them as crates.io would serve them
@@ -117,6 +120,7 @@ fn run(command: Command) -> Result<ExitCode> {
             let model = model.map_or_else(|| Ok(Workspace::load()?.root.join(SMALL_PROGRAM)), anyhow::Ok)?;
             bench_open::run(&model, bytes)?;
         }
+        Command::Benchmarks => benchmarks::run(&Workspace::load()?)?,
         Command::Fuzz(options) => return fuzz::run(&Workspace::load()?, &options),
         Command::Package => package::run(&Workspace::load()?)?,
         Command::Features => features::run(&Workspace::load()?)?,

@@ -100,6 +100,14 @@ pub(crate) enum Reason {
     Foreign { found: Foreign, wanted: Wanted },
     #[error(transparent)]
     Format(Box<pteron_format::Error>),
+    #[error("there is no llama-bench in it or in its folders")]
+    NoPeer,
+    #[error("{}; name one with --peer-model", if *found == 0 { "it has no GGUF file".to_owned() } else { format!("it has {found} GGUF files") })]
+    PeerModel { found: usize },
+    #[error("it did not print the JSON of llama-bench: {0}")]
+    PeerOutput(#[source] serde_json::Error),
+    #[error("it ended with {status}; its last line: {last}")]
+    PeerFailed { status: std::process::ExitStatus, last: String },
     #[error("it has no method {name:?}; its methods with a graph are: {known}")]
     NoMethod { name: String, known: String },
     #[error("{}", no_such_method(name, known))]

@@ -25,6 +25,9 @@ Examples:
   pteron bench --check                                    whether the logits are right
   pteron bench --synthetic llama-3.2-1b --length-sweep 1..512
                                                           whether every prompt length is as fast as its neighbours
+  pteron bench --model llama.pte --rows --first-token     GPU time by rows of a call, and the time to the first token
+  pteron bench --model llama.pte --peers llama.cpp/build/bin --peer-model llama.gguf
+                                                          in turns with llama.cpp
   pteron bench --pp 128 --tg 32 --depth 0 --against unfused   A/B comparison: the speed-up of fusions";
 
 /// The baseline of an A/B comparison: another way to load the same program.
@@ -76,11 +79,11 @@ pub(crate) struct Bench {
     #[command(flatten)]
     kv: KvArgs,
 
-    /// Prompt lengths; 0 for none [default: 128,512,2048; none with --check or --length-sweep]
+    /// Prompt lengths; 0 for none [default: 128,512,2048; none with --check, --length-sweep, --rows or --first-token]
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
     pub(crate) pp: Option<Vec<u32>>,
 
-    /// Tokens to generate at each depth; 0 for none [default: 128; none with --check or --length-sweep]
+    /// Tokens to generate at each depth; 0 for none [default: 128; none with --check, --length-sweep, --rows or --first-token]
     #[arg(long, value_name = "N")]
     pub(crate) tg: Option<u32>,
 
@@ -122,6 +125,33 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "BASELINE")]
     pub(crate) against: Option<Against>,
 
+    /// Adds prompts of these lengths, each one call: the GPU time by rows [default of a bare --rows: 1,2,4,8,9,16,32,64,128]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', num_args = 0..=1, default_missing_value = "1,2,4,8,9,16,32,64,128")]
+    pub(crate) rows: Vec<u32>,
+
+    /// Measures the time to the first token in N new processes, and the host memory of a load [default of a bare --first-token: 5]
+    #[arg(
+        long,
+        value_name = "N",
+        num_args = 0..=1,
+        default_missing_value = "5",
+        conflicts_with = "synthetic",
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
+    pub(crate) first_token: Option<u32>,
+
+    /// Loads, generates a token and prints how long it took: a process of --first-token
+    #[arg(long, hide = true)]
+    pub(crate) load_once: bool,
+
+    /// Runs every llama-bench in a folder and in its folders in turns with this program, and compares the speeds
+    #[arg(long, value_name = "DIR")]
+    pub(crate) peers: Option<PathBuf>,
+
+    /// The model that they run [default: the only GGUF file in DIR or its folders]
+    #[arg(long, value_name = "FILE.gguf", requires = "peers")]
+    pub(crate) peer_model: Option<PathBuf>,
+
     /// Prints nothing on standard error but errors
     #[arg(short, long)]
     pub(crate) quiet: bool,
@@ -136,14 +166,16 @@ pub(super) struct Sizes {
 }
 
 impl Bench {
-    /// The lengths and depths on the command line, or the defaults. A check or sweep alone measures none of them.
+    /// The lengths and depths on the command line, or the defaults. A check, a sweep, rows or first tokens alone measure no others.
     pub(super) fn sizes(&self) -> Sizes {
         let typed = self.pp.is_some() || self.tg.is_some() || self.depth.is_some();
-        if !typed && (self.check || self.length_sweep.is_some()) {
-            return Sizes::default();
+        let alone = self.check || self.length_sweep.is_some() || !self.rows.is_empty() || self.first_token.is_some();
+        if !typed && alone && self.peers.is_none() {
+            return Sizes { pp: self.rows.clone(), ..Sizes::default() };
         }
         let or = |typed: &Option<Vec<u32>>, usual: [u32; 3]| typed.clone().unwrap_or_else(|| usual.to_vec());
-        Sizes { pp: or(&self.pp, [128, 512, 2048]), tg: self.tg.unwrap_or(128), depth: or(&self.depth, [0, 2048, 8192]) }
+        let pp = self.rows.iter().copied().chain(or(&self.pp, [128, 512, 2048])).collect();
+        Sizes { pp, tg: self.tg.unwrap_or(128), depth: or(&self.depth, [0, 2048, 8192]) }
     }
 
     pub(super) fn cache(&self) -> StateDtype {
@@ -200,6 +232,11 @@ mod tests {
             assert_eq!(parse(alone).unwrap().sizes(), Sizes::default(), "{alone:?}");
         }
         assert_eq!(parse(&["--check", "--tg", "4"]).unwrap().sizes(), sizes(&[128, 512, 2048], 4, &[0, 2048, 8192]));
+        let rows = parse(&["--rows"]).unwrap();
+        assert_eq!((rows.sizes(), rows.longest()), (sizes(&[1, 2, 4, 8, 9, 16, 32, 64, 128], 0, &[]), 129));
+        assert_eq!(parse(&["--rows", "3,5", "--tg", "4", "--pp", "8", "--depth", "0"]).unwrap().sizes(), sizes(&[3, 5, 8], 4, &[0]));
+        let first = parse(&["--first-token"]).unwrap();
+        assert_eq!((first.sizes(), first.first_token), (Sizes::default(), Some(5)));
         assert_eq!(parse(&["--check"]).unwrap().longest(), check::ROOM + 1);
         assert_eq!(parse(&["--length-sweep", "5..700"]).unwrap().longest(), 701);
         assert_eq!(parse(&["--length-sweep"]).unwrap().length_sweep, Some(LengthRange { first: 1, last: 512 }));
@@ -234,6 +271,9 @@ mod tests {
             &["--length-sweep", "9..8"],
             &["--length-sweep", "0..8"],
             &["--against", "itself"],
+            &["--first-token", "0"],
+            &["--first-token", "--synthetic", "llama-3.2-1b"],
+            &["--peer-model", "a.gguf"],
         ] {
             assert_eq!(parse(args).unwrap_err().exit_code(), 2, "{args:?}");
         }

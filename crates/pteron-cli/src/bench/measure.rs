@@ -1,14 +1,18 @@
-//! Runs each case: a warm-up, then the timed runs. In an A/B comparison the two variants take turns, so that drift affects both alike.
+//! Runs each case: a warm-up, then the timed runs. In an A/B comparison the two variants take turns, and so do peers, so that drift affects
+//! all alike.
+
+use std::path::Path;
 
 use pteron::Counts;
 
 use super::cases::Case;
+use super::peers::Peer;
 use super::report::{Outcome, Test, Work};
 use super::runner::{Run, Runner};
 use super::spinner::Spinner;
 use super::stats::Summary;
 use crate::failure::Failure;
-use crate::units;
+use crate::{interrupts, units};
 
 /// The measured program, and the baseline of an A/B comparison.
 pub(super) struct Variants<'a> {
@@ -40,6 +44,50 @@ pub(super) fn measure(
         tests.push(Test { case, outcome });
     }
     Ok(())
+}
+
+/// Measures the cases in rounds: each round runs every case once, and then every peer on the same cases. Tests finished before an
+/// interrupt or a failure stay in `tests`.
+pub(super) fn in_turns(
+    variants: &Variants<'_>,
+    cases: &[Case],
+    repeat: u32,
+    (peers, model): (&mut [Peer], &Path),
+    progress: &Spinner,
+    tests: &mut Vec<Test>,
+) -> Result<(), Failure> {
+    measure(variants, cases, 1, progress, tests)?;
+    let fits = |test: &&Test| matches!(test.outcome, Outcome::Measured { .. });
+    let fitting: Vec<Case> = tests.iter().filter(fits).map(|test| test.case).collect();
+    for round in 1..=repeat {
+        for peer in &mut *peers {
+            if interrupts::interrupted() {
+                return Err(Failure::Interrupted);
+            }
+            progress.say(format!("{}: {round} of {repeat}", peer.name));
+            peer.run(model, &fitting)?;
+        }
+        if round < repeat {
+            let mut again = Vec::new();
+            measure(variants, &fitting, 1, progress, &mut again)?;
+            again.into_iter().for_each(|test| append(tests, test));
+        }
+    }
+    Ok(())
+}
+
+/// Adds the runs of a test to those of the same case.
+fn append(tests: &mut [Test], next: Test) {
+    let Some(test) = tests.iter_mut().find(|test| test.case == next.case) else { return };
+    if let (
+        Outcome::Measured { runs, other_runs, work },
+        Outcome::Measured { runs: more, other_runs: more_other, work: last },
+    ) = (&mut test.outcome, next.outcome)
+    {
+        runs.extend(more);
+        other_runs.extend(more_other);
+        *work = last;
+    }
 }
 
 fn runs(variants: &Variants<'_>, case: Case, repeat: u32, progress: &Spinner) -> Result<Outcome, Failure> {

@@ -9,8 +9,11 @@ mod agreement;
 mod args;
 mod cases;
 mod check;
+mod first_token;
+mod host_memory;
 mod length_sweep;
 mod measure;
+mod peers;
 mod plot;
 mod plot_length_sweep;
 mod report;
@@ -50,6 +53,9 @@ pub(crate) fn run(args: &Bench) -> ExitCode {
 }
 
 fn bench(args: &Bench) -> Result<(), Failure> {
+    if args.load_once {
+        return first_token::load_once(args);
+    }
     let target = target::open(&args.target, args.longest())?;
     let quiet = args.quiet || args.json;
     let gpu = devices::open(&args.gpu, quiet)?;
@@ -97,8 +103,19 @@ fn examine(
     if let Some(lengths) = args.length_sweep {
         report.length_sweep = Some(length_sweep::measure(runner, lengths, args.repeat, &progress)?);
     }
+    if let Some(processes) = args.first_token {
+        report.first_token = Some(first_token::measure(processes, &progress)?);
+    }
+    let cases = Case::requested(args);
     let variants = Variants { measured: runner, baseline: other.as_ref() };
-    measure::measure(&variants, &Case::requested(args), args.repeat, &progress, &mut report.tests)
+    match &args.peers {
+        Some(folder) => {
+            let (peers, model) = peers::find(folder, args.peer_model.as_deref())?;
+            report.peers = peers;
+            measure::in_turns(&variants, &cases, args.repeat, (&mut report.peers, &model), &progress, &mut report.tests)
+        }
+        None => measure::measure(&variants, &cases, args.repeat, &progress, &mut report.tests),
+    }
 }
 
 /// Load options of the baseline of an A/B comparison.
@@ -146,6 +163,8 @@ fn prepare(args: &Bench, gpu: &Gpu, target: &Target, fast: &LoadOptions, quiet: 
         checks: Vec::new(),
         length_sweep: None,
         against: args.against.map(Against::name),
+        first_token: None,
+        peers: Vec::new(),
         tests: Vec::new(),
     };
     Ok((report, runner))

@@ -5,7 +5,9 @@ use serde::Serialize;
 
 use super::agreement::Agreement;
 use super::cases::Case;
+use super::first_token::FirstToken;
 use super::length_sweep::LengthSweep;
+use super::peers::{CaseName, Peer};
 use super::runner::Run;
 use super::stats::Summary;
 use crate::failure::Failure;
@@ -40,6 +42,10 @@ pub(super) struct Report {
     pub(super) length_sweep: Option<LengthSweep>,
     /// The baseline of the A/B comparison, with `--against`.
     pub(super) against: Option<&'static str>,
+    /// Loads in new processes, with `--first-token`.
+    pub(super) first_token: Option<FirstToken>,
+    /// Other programs on the same cases, with `--peers`.
+    pub(super) peers: Vec<Peer>,
     #[serde(skip)]
     pub(super) tests: Vec<Test>,
 }
@@ -167,6 +173,8 @@ pub(super) struct Figures {
     /// Seconds of one call, in the mean of a run.
     call_seconds: f64,
     gpu_call_seconds: Option<f64>,
+    /// Wall time less GPU time of one call, by run: what the host and the driver add.
+    pub(super) gap_call_seconds: Option<Summary>,
     /// Decode only: the least bytes a token must read, and their rate by wall time.
     pub(super) read_bytes_per_token: Option<f64>,
     pub(super) read_bytes_per_second: Option<f64>,
@@ -192,6 +200,7 @@ impl Report {
             gpu_tokens_per_second: gpu.map(|gpu| tokens / gpu.median),
             call_seconds: wall.median / calls,
             gpu_call_seconds: gpu.map(|gpu| gpu.median / calls),
+            gap_call_seconds: gpu.and_then(|_| Summary::of(runs.iter().filter_map(Run::gap).map(|gap| gap / calls))),
             read_bytes_per_token,
             read_bytes_per_second,
             read_share: read_bytes_per_second.zip(self.reading.as_ref()).map(|(own, best)| own / best.bytes_per_second),
@@ -237,10 +246,8 @@ impl Report {
 /// A test in JSON.
 #[derive(Serialize)]
 struct JsonTest<'a> {
-    /// `prefill` or `decode`.
-    test: &'static str,
-    tokens: u32,
-    depth: u32,
+    #[serde(flatten)]
+    case: CaseName,
     #[serde(skip_serializing_if = "Option::is_none")]
     skipped: Option<&'a str>,
     #[serde(flatten)]
@@ -259,9 +266,7 @@ impl<'a> JsonTest<'a> {
             Outcome::Skipped { skipped } => (&[][..], &[][..], None, Some(skipped.as_str())),
         };
         Self {
-            test: if matches!(test.case, Case::Prefill { .. }) { "prefill" } else { "decode" },
-            tokens: test.case.tokens(),
-            depth: test.case.depth(),
+            case: CaseName::new(test.case),
             skipped,
             figures: report.figures(test),
             work,
@@ -308,6 +313,8 @@ pub(super) mod tests {
             checks: Vec::new(),
             length_sweep: None,
             against: None,
+            first_token: None,
+            peers: Vec::new(),
             tests: vec![
                 Test {
                     case: Case::Prefill { tokens: 100 },
@@ -333,6 +340,8 @@ pub(super) mod tests {
         assert_eq!((prefill.read_bytes_per_second, prefill.read_share), (None, None));
         let decode = report.figures(&report.tests[1]).unwrap();
         assert_eq!(decode.tokens_per_second, 5.0);
+        let gap = decode.gap_call_seconds.unwrap();
+        assert!((gap.median * 9.0 - 0.25).abs() < 1e-9 && (gap.min * 9.0 - 0.1).abs() < 1e-9, "{gap:?}");
         // 495 positions before the first token and one more for each: 500 in the mean.
         assert_eq!(decode.read_bytes_per_token, Some(2_500_000.0));
         assert_eq!((decode.read_bytes_per_second, decode.read_share), (Some(12_500_000.0), Some(0.125)));
@@ -381,7 +390,7 @@ pub(super) mod tests {
         let Outcome::Measured { runs, .. } = &mut report.tests[0].outcome else { panic!("it was measured") };
         runs[1].gpu_seconds = None;
         let figures = report.figures(&report.tests[0]).unwrap();
-        assert_eq!((figures.gpu, figures.gpu_tokens_per_second), (None, None));
+        assert_eq!((figures.gpu, figures.gpu_tokens_per_second, figures.gap_call_seconds), (None, None, None));
     }
 
     #[test]

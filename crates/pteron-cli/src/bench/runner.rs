@@ -26,6 +26,13 @@ pub(super) struct Run {
     pub(super) gpu_seconds: Option<f64>,
 }
 
+impl Run {
+    /// Wall time less GPU time, where there are timestamps.
+    pub(super) fn gap(&self) -> Option<f64> {
+        self.gpu_seconds.map(|gpu| self.wall_seconds - gpu)
+    }
+}
+
 /// A loaded model with one KV cache.
 pub(super) struct Runner {
     pub(super) method: Method,

@@ -2,6 +2,7 @@
 
 use super::agreement::Agreement;
 use super::cases::Case;
+use super::first_token::FirstToken;
 use super::length_sweep::LengthSweep;
 use super::report::{Figures, Memory, Outcome, Report, Test};
 use crate::table::{Cell, Table};
@@ -9,13 +10,14 @@ use crate::terminal::clean;
 use crate::units::{bytes, count, time};
 
 /// Columns: header, and whether they hold numbers.
-const COLUMNS: [(&str, bool); 12] = [
+const COLUMNS: [(&str, bool); 13] = [
     ("test", false),
     ("depth", true),
     ("tok/s", true),
     ("min … max", true),
     ("wall", true),
     ("GPU", true),
+    ("wall − GPU", true),
     ("GB/s", true),
     ("of reads", true),
     ("dispatches", true),
@@ -34,10 +36,14 @@ const NONE: &str = "–";
 pub(super) fn render(report: &Report) -> String {
     let mut out = head(report);
     report.checks.iter().map(Agreement::sentences).for_each(|text| out.push_str(&text));
+    out.push_str(&report.first_token.as_ref().map(FirstToken::sentences).unwrap_or_default());
     out.push_str(&report.length_sweep.as_ref().map(LengthSweep::sentences).unwrap_or_default());
     if !report.tests.is_empty() {
         tests(report).write_markdown(&mut out);
         out.push_str(&legend(report));
+    }
+    if !report.peers.is_empty() {
+        out.push_str(&peers(report));
     }
     out
 }
@@ -94,7 +100,7 @@ fn cells(report: &Report, test: &Test) -> [String; COLUMNS.len()] {
     let mut cells = [const { String::new() }; COLUMNS.len()];
     cells[0] = test.case.name();
     cells[1] = count(test.case.depth().into());
-    cells[2..10].fill(NONE.to_owned());
+    cells[2..11].fill(NONE.to_owned());
     match (&test.outcome, report.figures(test)) {
         (Outcome::Skipped { skipped }, _) => cells[NOTE] = format!("skipped: {skipped}"),
         (Outcome::Measured { work, .. }, Some(figures)) => {
@@ -107,11 +113,12 @@ fn cells(report: &Report, test: &Test) -> [String; COLUMNS.len()] {
             cells[3] = format!("{} … {}", speed(tokens / wall.max), speed(tokens / wall.min));
             cells[4] = each(wall.median);
             cells[5] = gpu.map_or_else(|| NONE.to_owned(), |gpu| each(gpu.median));
-            cells[6] = figures.read_bytes_per_second.map_or_else(|| NONE.to_owned(), |rate| speed(rate / 1e9));
-            cells[7] = figures.read_share.map_or_else(|| NONE.to_owned(), |share| format!("{:.1} %", 100.0 * share));
-            cells[8] = count(work.each(work.dispatches));
-            cells[9] = bytes(work.each(work.uploaded_bytes));
-            cells[10] = figures.ratio.map(|ratio| format!("{:.2}", ratio.median)).unwrap_or_default();
+            cells[6] = figures.gap_call_seconds.map_or_else(|| NONE.to_owned(), |gap| time(gap.median.max(0.0)));
+            cells[7] = figures.read_bytes_per_second.map_or_else(|| NONE.to_owned(), |rate| speed(rate / 1e9));
+            cells[8] = figures.read_share.map_or_else(|| NONE.to_owned(), |share| format!("{:.1} %", 100.0 * share));
+            cells[9] = count(work.each(work.dispatches));
+            cells[10] = bytes(work.each(work.uploaded_bytes));
+            cells[11] = figures.ratio.map(|ratio| format!("{:.2}", ratio.median)).unwrap_or_default();
         }
         (Outcome::Measured { .. }, None) => {}
     }
@@ -134,8 +141,8 @@ fn legend(report: &Report) -> String {
         repeat => format!("the median of {repeat} runs after a warm-up, with the slowest and the fastest"),
     };
     let mut out = format!(
-        "\ntok/s: {runs}, by wall time. wall, GPU: of the whole prompt (pp), or per token (tg). dispatches, uploaded: per \
-         call.\n"
+        "\ntok/s: {runs}, by wall time. wall, GPU: of the whole prompt (pp), or per token (tg). wall − GPU, dispatches, uploaded: \
+         per call.\n"
     );
     if let Some(against) = report.against {
         out.push_str(&format!(
@@ -160,6 +167,35 @@ fn legend(report: &Report) -> String {
     out
 }
 
+/// Our speeds beside those of the peers: one row per test, with the ratio of our median to theirs.
+fn peers(report: &Report) -> String {
+    let mut table = Table::default();
+    let number = |text: String| Cell::new(text).right();
+    let heads = report.peers.iter().flat_map(|peer| [number(clean(&peer.name).into_owned()), number("ratio".to_owned())]);
+    let own = [Cell::new("test".to_owned()), number("depth".to_owned()), number("pteron tok/s".to_owned())];
+    table.row(own.into_iter().chain(heads));
+    for test in &report.tests {
+        let own = report.figures(test).map(|figures| figures.tokens_per_second);
+        let text = |rate: Option<f64>| number(rate.map_or_else(|| NONE.to_owned(), speed));
+        let others = report.peers.iter().flat_map(|peer| {
+            let other = peer.speed(test.case).map(|summary| summary.median);
+            let ratio = own.zip(other).map_or_else(|| NONE.to_owned(), |(own, other)| format!("{:.2}", own / other));
+            [text(other), number(ratio)]
+        });
+        let first = [Cell::new(test.case.name()), number(count(test.case.depth().into())), text(own)];
+        table.row(first.into_iter().chain(others));
+    }
+    let mut out = "\n".to_owned();
+    table.write_markdown(&mut out);
+    out.push_str("\nIn turns, medians of tokens per second; ratio: ours to theirs, above 1 ours is faster.\n");
+    for peer in &report.peers {
+        let told = [&peer.build, &peer.backends, &peer.gpu].into_iter().flatten().map(|text| clean(text));
+        let told: Vec<_> = std::iter::once(clean(&peer.model)).chain(told).collect();
+        out.push_str(&format!("{}: {}\n", clean(&peer.name), told.join(", ")));
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::report::tests::{compared, sample};
@@ -173,10 +209,10 @@ mod tests {
         assert_eq!(
             table[..4],
             [
-                "| test    | depth | tok/s |   min … max |   wall |    GPU | GB/s | of reads | dispatches | uploaded | note                                                  |",
-                "|---------|------:|------:|------------:|-------:|-------:|-----:|---------:|-----------:|---------:|-------------------------------------------------------|",
-                "| pp 100  |     0 |   200 |   100 … 250 | 500 ms | 400 ms |    – |        – |        141 |     60 B |                                                       |",
-                "| tg 9    |   495 |  5.00 | 4.74 … 5.14 | 200 ms | 178 ms | 0.01 |   12.5 % |        140 |     60 B |                                                       |",
+                "| test    | depth | tok/s |   min … max |   wall |    GPU | wall − GPU | GB/s | of reads | dispatches | uploaded | note                                                  |",
+                "|---------|------:|------:|------------:|-------:|-------:|-----------:|-----:|---------:|-----------:|---------:|-------------------------------------------------------|",
+                "| pp 100  |     0 |   200 |   100 … 250 | 500 ms | 400 ms |     100 ms |    – |        – |        141 |     60 B |                                                       |",
+                "| tg 9    |   495 |  5.00 | 4.74 … 5.14 | 200 ms | 178 ms |    27.8 ms | 0.01 |   12.5 % |        140 |     60 B |                                                       |",
             ]
         );
         assert!(table[4].ends_with("| skipped: needs 2,048 positions, the context has 1,024 |"), "{}", table[4]);

@@ -152,6 +152,78 @@ fn an_ab_comparison_measures_both_in_turns() {
     assert_eq!(run.code, Some(i32::from(slowest < 0.97)), "{}", run.err);
 }
 
+/// A `llama-bench` that prints fixed speeds, and writes its arguments to a file beside it.
+#[cfg(unix)]
+const FAKE_PEER: &str = r#"#!/bin/sh
+echo "$*" >> "$0.log"
+row() { printf '{"build_commit":"f00","build_number":42,"backends":"Fake","gpu_info":"Wing","n_prompt":%s,"n_gen":%s,"n_depth":%s,"avg_ts":%s}' "$@"; }
+case "$*" in
+  *"-n 0"*) echo "[$(row 8 0 0 1e-3)]" ;;
+  *) echo "[$(row 0 4 0 1e9),$(row 0 4 16 5e-4)]" ;;
+esac
+"#;
+
+#[cfg(unix)]
+#[test]
+fn peers_run_in_turns_and_get_ratios() {
+    use std::os::unix::fs::PermissionsExt;
+    let scratch = Scratch::new("peers");
+    std::fs::create_dir_all(scratch.0.join("cuda")).unwrap();
+    let program = scratch.file("cuda/llama-bench", FAKE_PEER.as_bytes());
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let folder = scratch.0.to_string_lossy().into_owned();
+    let bench = |more: &[&str]| {
+        let typed = "bench --pp 8 --tg 4 --depth 0,16,1000 --repeat 2 --quiet --model";
+        pteron(typed.split(' ').chain([TINY, "--peers", &folder]).chain(more.iter().copied()))
+    };
+    let run = bench(&[]);
+    assert_eq!(run.code, Some(1));
+    assert!(run.err.ends_with("it has no GGUF file; name one with --peer-model\n"), "{}", run.err);
+    let model = scratch.file("cuda/model.gguf", b"");
+    let run = bench(&["--json"]);
+    assert_eq!((run.code, run.err.as_str()), (Some(0), ""));
+    let json: Value = serde_json::from_str(&run.out).unwrap();
+    let peer = &json["peers"][0];
+    let told = ["name", "model", "build", "backends", "gpu"].map(|field| peer[field].as_str().unwrap());
+    assert_eq!(told, ["cuda", "model.gguf", "42 (f00)", "Fake", "Wing"]);
+    assert_eq!(peer["tests"][0]["tokens_per_second"], serde_json::json!([1e-3, 1e-3]));
+    assert_eq!(peer["tests"].as_array().unwrap().len(), 3);
+    assert_eq!(json["tests"][1]["runs"].as_array().unwrap().len(), 2);
+    fields_are_described(peer);
+    fields_are_described(&peer["tests"][0]);
+    let asked = std::fs::read_to_string(format!("{program}.log")).unwrap();
+    let round = ["-p 8 -n 0", "-p 0 -n 4 -d 0,16"].map(|cases| format!("-m {model} -ngl 99 -fa 1 -r 1 -o json {cases}"));
+    assert_eq!(asked.lines().collect::<Vec<_>>(), [&round[..], &round[..]].concat(), "without the depth that does not fit");
+    let text = bench(&["--peer-model", &model]).out;
+    let rows = table(text.rsplit("pteron tok/s").next().unwrap());
+    assert!(rows[0].last().unwrap().parse::<f64>().unwrap() > 1.0, "{text}");
+    assert_eq!(rows[1][3..], ["1000000000", "0.00"]);
+    assert_eq!(rows[3][3..], ["–", "–"]);
+    assert!(text.ends_with("cuda: model.gguf, 42 (f00), Fake, Wing\n"), "{text}");
+    std::fs::write(&program, "#!/bin/sh\necho out of memory >&2\nexit 3\n").unwrap();
+    let run = bench(&[]);
+    assert!(run.code == Some(1) && run.err.contains("its last line: out of memory"), "{}", run.err);
+}
+
+#[test]
+fn rows_and_first_tokens_are_measured_alone() {
+    let run = pteron(["bench", "--rows", "1,3", "--first-token", "2", "--repeat", "1", "--json", "--model", TINY]);
+    assert_eq!((run.code, run.err.as_str()), (Some(0), ""));
+    let json: Value = serde_json::from_str(&run.out).unwrap();
+    let tests = json["tests"].as_array().unwrap();
+    assert_eq!(tests.iter().map(|test| test["tokens"].as_u64()).collect::<Vec<_>>(), [Some(1), Some(3)]);
+    let first = &json["first_token"];
+    let runs = first["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 2);
+    for run in runs {
+        let [whole, device, load] = ["seconds", "device_seconds", "load_seconds"].map(|field| run[field].as_f64().unwrap());
+        assert!(device > 0.0 && load > 0.0 && whole > device + load, "{run}");
+        fields_are_described(run);
+    }
+    assert_eq!(first["peak_host_bytes"].is_u64(), cfg!(target_os = "linux"), "{first}");
+    fields_are_described(first);
+}
+
 /// README.md names what is in the JSON object.
 fn fields_are_described(value: &Value) {
     let readme = std::fs::read_to_string(root().join("crates/pteron-cli/README.md")).unwrap();
