@@ -155,7 +155,10 @@ fn checks(json: &Value) -> Option<String> {
     let check = |check: &Value| {
         let error = 100.0 * check["largest_relative_error"].as_f64().unwrap_or(f64::NAN);
         let [agreed, positions] = ["agreed", "positions"].map(|field| &check[field]);
-        format!("{}: argmax as on the exact path at {agreed} of {positions} positions, logits within {error:.2} %.", text(&check["program"]))
+        format!(
+            "{}: argmax as on the exact path at {agreed} of {positions} positions, logits within {error:.2} %.",
+            text(&check["program"])
+        )
     };
     let all: Vec<String> = list(&json["checks"]).iter().map(check).collect();
     (!all.is_empty()).then(|| all.join(" "))
@@ -212,7 +215,11 @@ mod tests {
 
     #[test]
     fn the_newest_run_of_a_program_is_shown() {
-        let page = page(&[sample("2026-11-15T01:00:00Z", 1.0), sample("2026-11-16T01:00:00Z", 250.0), sample("2026-11-14T01:00:00Z", 2.0)]);
+        let page = page(&[
+            sample("2026-11-15T01:00:00Z", 1.0),
+            sample("2026-11-16T01:00:00Z", 250.0),
+            sample("2026-11-14T01:00:00Z", 2.0),
+        ]);
         for part in [
             "\n## bird on Wing\n",
             "[raw figures](../../benches/runs/2026-11-16T01:00:00Z.json)",

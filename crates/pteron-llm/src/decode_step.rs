@@ -116,6 +116,26 @@ pub fn start_step(
     Ok(PendingToken(method.start(state, &inputs.views(), SAMPLED)?))
 }
 
+/// Starts up to `count` steps on the token that the state's last step sampled, each on the token of the one before, with one submission.
+/// Returns the steps that were started, in order: at least one, and fewer than asked where a step does not follow from the one
+/// before or where a group would be too large.
+///
+/// # Errors
+/// As [`start_step`], for the first one.
+pub fn start_sampled_steps(
+    method: &Method,
+    state: &mut State,
+    position: u32,
+    count: u32,
+    sampling: impl Fn(u32) -> GpuSampling,
+) -> Result<Vec<PendingToken>> {
+    let positions = (0..count.max(1)).map(|step| position.saturating_add(step));
+    let inputs = positions.map(|at| StepInputs::new(method.inputs(), StepTokens::Sampled, at, sampling(at)));
+    let inputs = inputs.collect::<Result<Vec<_>>>()?;
+    let calls: Vec<Vec<CallInput<'_>>> = inputs.iter().map(|inputs| inputs.views().to_vec()).collect();
+    Ok(method.start_group(state, &calls, SAMPLED)?.into_iter().map(PendingToken).collect())
+}
+
 /// The inputs of a step.
 struct StepInputs {
     tokens: Option<Tensor>,

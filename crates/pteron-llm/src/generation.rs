@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 
 use futures_core::Stream;
 
-use crate::decode_step::{GpuSampling, PendingToken, StepTokens, start_step};
+use crate::decode_step::{GpuSampling, PendingToken, StepTokens, start_sampled_steps, start_step};
 use crate::decode_stream::DecodeStream;
 use crate::error::{Error, Result};
 use crate::options::{ContextOverflow, GenerationOptions, SampleOn};
@@ -322,26 +322,36 @@ impl<'s> Generation<'s> {
         Ok(())
     }
 
-    /// Starts a step on a token that has not been read; false if that is impossible or not needed.
+    /// Starts steps on a token that has not been read; false if that is impossible or not needed.
     fn start_pipelined(&mut self) -> Result<bool> {
         let unread = self.steps.len();
         let position = self.session.tokens.len() + unread - 1;
-        let wanted = self.options.max_tokens.is_none_or(|most| self.generated.len() + unread < most);
-        if !(wanted && position < self.context() && self.session.has_feedback()) {
+        let wanted = self.options.max_tokens.map_or(usize::MAX, |most| most.saturating_sub(self.generated.len() + unread));
+        let most = wanted.min(self.context().saturating_sub(position));
+        if most == 0 || !self.session.has_feedback() {
             return Ok(false);
         }
-        let step = self.start(StepTokens::Sampled, position)?;
-        self.steps.push(step);
+        let count = u32::try_from(most).unwrap_or(u32::MAX).min(self.steps.room());
+        let position = u32::try_from(position).unwrap_or(u32::MAX);
+        let mut state = self.session.lend_state()?;
+        let sampling = |position| self.gpu_sampling(position, 1);
+        let steps = start_sampled_steps(self.session.model.method(), state.state(), position, count, sampling)?;
+        drop(state);
+        steps.into_iter().for_each(|step| self.steps.push(step));
         Ok(true)
+    }
+
+    /// How a step of `count` tokens samples. The draw follows from the position, so a text that is continued elsewhere draws the same.
+    fn gpu_sampling(&self, position: u32, count: usize) -> GpuSampling {
+        let sampling = &self.options.sampling;
+        let draw = position.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
+        GpuSampling { temperature: sampling.temperature, seed: sampling.seed, draw }
     }
 
     fn start(&mut self, tokens: StepTokens<'_>, position: usize) -> Result<PendingToken> {
         let position = u32::try_from(position).unwrap_or(u32::MAX);
-        let sampling = &self.options.sampling;
         let count = if let StepTokens::Given(given) = tokens { given.len() } else { 1 };
-        // The draw follows from the position, so a text that is continued elsewhere draws the same.
-        let draw = position.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
-        let sampling = GpuSampling { temperature: sampling.temperature, seed: sampling.seed, draw };
+        let sampling = self.gpu_sampling(position, count);
         let mut state = self.session.lend_state()?;
         start_step(self.session.model.method(), state.state(), tokens, position, sampling)
     }

@@ -35,11 +35,25 @@ type StepFuture = Pin<Box<dyn Future<Output = Result<StepOutput>> + Send>>;
 #[cfg(target_arch = "wasm32")]
 type StepFuture = Pin<Box<dyn Future<Output = Result<StepOutput>>>>;
 
-/// Steps in flight, oldest first. The next step is started before the output of the last one is read, so that the GPU never waits
+/// Steps in flight, oldest first. The next steps are started before the outputs of the last ones are read, so that the GPU never waits
 /// for the host.
-#[derive(Default)]
+///
+/// Short steps are started in groups, because every submission takes some time on the GPU. Long steps are started one at a time: a
+/// reader sees each token when it is there, and a stop wastes no more than two steps.
 pub struct StepPipeline {
     in_flight: VecDeque<StepFuture>,
+    group: u32,
+}
+
+/// The longest time that the first token of a group waits for the last one, in seconds.
+const GROUP_SECONDS: f64 = 0.004;
+/// The most steps of a group.
+const MAX_GROUP: u32 = 4;
+
+impl Default for StepPipeline {
+    fn default() -> Self {
+        Self { in_flight: VecDeque::new(), group: 1 }
+    }
 }
 
 impl std::fmt::Debug for StepPipeline {
@@ -49,9 +63,6 @@ impl std::fmt::Debug for StepPipeline {
 }
 
 impl StepPipeline {
-    /// The most steps in flight: one that runs and one that waits for it.
-    pub const DEPTH: usize = 2;
-
     /// Creates a pipeline without steps.
     #[must_use]
     pub fn new() -> Self {
@@ -73,7 +84,20 @@ impl StepPipeline {
     /// Whether a step must be read before the next one is started.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.in_flight.len() >= Self::DEPTH
+        self.room() == 0
+    }
+
+    /// How many steps to start next, with one submission: a group, if no more than another one is in flight.
+    #[must_use]
+    pub fn room(&self) -> u32 {
+        if self.in_flight.len() <= self.group as usize { self.group } else { 0 }
+    }
+
+    /// Sizes the next groups by the time of a step.
+    fn adapt(&mut self, output: &StepOutput) {
+        if let StepOutput::Token { gpu_seconds: Some(seconds), .. } = *output {
+            self.group = (1..=MAX_GROUP).rev().find(|&group| f64::from(group) * seconds <= GROUP_SECONDS).unwrap_or(1);
+        }
     }
 
     /// Adds a step that samples its token on the GPU.
@@ -97,6 +121,9 @@ impl StepPipeline {
         let Some(oldest) = self.in_flight.front_mut() else { return Poll::Ready(None) };
         let output = ready!(oldest.as_mut().poll(context));
         self.in_flight.pop_front();
+        if let Ok(output) = &output {
+            self.adapt(output);
+        }
         Poll::Ready(Some(output))
     }
 
@@ -160,6 +187,46 @@ fn last_row(output: &Tensor, row: usize) -> Option<Vec<f32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Adds finished steps that took some time on the GPU, and reads as many.
+    fn run(pipeline: &mut StepPipeline, steps: usize, gpu_seconds: Option<f64>) {
+        for _ in 0..steps {
+            pipeline.in_flight.push_back(Box::pin(async move { Ok(StepOutput::Token { id: 1, gpu_seconds }) }));
+        }
+        for _ in 0..steps {
+            let mut context = Context::from_waker(std::task::Waker::noop());
+            assert!(matches!(pipeline.poll_oldest(&mut context), Poll::Ready(Some(Ok(_)))));
+        }
+    }
+
+    #[test]
+    fn short_steps_are_started_in_groups() {
+        let mut pipeline = StepPipeline::new();
+        for (gpu_seconds, group) in
+            [(None, 1), (Some(0.0005), 4), (Some(0.0019), 2), (Some(0.003), 1), (Some(0.001), 4), (Some(9.0), 1)]
+        {
+            run(&mut pipeline, 1, gpu_seconds);
+            assert_eq!(pipeline.room(), group, "{gpu_seconds:?}");
+        }
+    }
+
+    #[test]
+    fn two_groups_are_in_flight_at_most() {
+        let mut pipeline = StepPipeline::new();
+        let pending = |pipeline: &mut StepPipeline, steps: u32| {
+            (0..steps).for_each(|_| pipeline.in_flight.push_back(Box::pin(std::future::pending())));
+        };
+        pending(&mut pipeline, 1);
+        assert_eq!((pipeline.room(), pipeline.is_full()), (1, false));
+        pending(&mut pipeline, 1);
+        assert!(pipeline.is_full());
+        pipeline.clear();
+        run(&mut pipeline, 1, Some(0.0));
+        pending(&mut pipeline, 4);
+        assert_eq!(pipeline.room(), 4);
+        pending(&mut pipeline, 4);
+        assert!(pipeline.is_full());
+    }
 
     #[test]
     fn only_the_last_row_of_logits_is_returned() {

@@ -213,6 +213,17 @@ impl Method {
         self.start_on(graph, state, inputs, read)
     }
 
+    /// Starts calls on one state, which run in order, with one submission where they can: a call takes the output that the one before
+    /// feeds back, and otherwise differs from it little. Returns the calls that were started, at least one; the others, among them
+    /// those that would be rejected, are left to the caller.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start), for the first call, or inputs of another one that are not the method's; nothing is started then.
+    pub fn start_group(&self, state: &mut State, calls: &[Vec<CallInput<'_>>], read: usize) -> Result<Vec<PendingCall>> {
+        let graph = self.graphs.first().ok_or_else(|| self.not_pipelined())?;
+        self.start_group_on(graph, state, calls, read)
+    }
+
     fn not_pipelined(&self) -> Error {
         Error::Misuse(format!("method {:?} was not loaded for pipelined calls; set `max_in_flight`", self.name))
     }
@@ -225,12 +236,37 @@ impl Method {
         inputs: &[CallInput<'_>],
         read: usize,
     ) -> Result<PendingCall> {
+        let mut started = self.start_group_on(graph, state, &[inputs.to_vec()], read)?;
+        started.pop().ok_or_else(|| self.not_pipelined())
+    }
+
+    fn start_group_on(
+        &self,
+        graph: &LoadedGraph,
+        state: &mut State,
+        calls: &[Vec<CallInput<'_>>],
+        read: usize,
+    ) -> Result<Vec<PendingCall>> {
         let (Some(hooks), [own]) = (&self.hooks, state.delegates.as_mut_slice()) else { return Err(self.not_pipelined()) };
-        let error = |index, reason| Error::Input { method: self.name.clone(), index, reason };
-        engine::check_input_count(inputs.len(), hooks.inputs.len(), error)?;
         let Some(&(Some(output), scalar_type)) = hooks.outputs.get(read) else {
             return Err(Error::Misuse(format!("method {:?} has no output {read} to read back", self.name)));
         };
+        let views = calls.iter().map(|inputs| self.views(hooks, inputs)).collect::<Result<Vec<_>>>()?;
+        let views: Vec<&[Input<'_>]> = views.iter().map(Vec::as_slice).collect();
+        let pending = graph.start_group(own, &views, output).map_err(|failed| match failed {
+            pteron_gpu::Error::Input { index, reason } => {
+                let index = hooks.inputs.get(index).copied().unwrap_or(index);
+                Error::Input { method: self.name.clone(), index, reason }
+            }
+            other => other.into(),
+        })?;
+        Ok(pending.into_iter().map(|pending| PendingCall { pending, scalar_type }).collect())
+    }
+
+    /// The inputs of a call in the order of the graph.
+    fn views<'a>(&self, hooks: &Hooks, inputs: &[CallInput<'a>]) -> Result<Vec<Input<'a>>> {
+        let error = |index, reason| Error::Input { method: self.name.clone(), index, reason };
+        engine::check_input_count(inputs.len(), hooks.inputs.len(), error)?;
         let mut views = Vec::with_capacity(inputs.len());
         for &index in &hooks.inputs {
             views.push(match inputs[index] {
@@ -243,11 +279,7 @@ impl Method {
                 }
             });
         }
-        let pending = graph.start(own, &views, output).map_err(|failed| match failed {
-            pteron_gpu::Error::Input { index, reason } => error(hooks.inputs.get(index).copied().unwrap_or(index), reason),
-            other => other.into(),
-        })?;
-        Ok(PendingCall { pending, scalar_type })
+        Ok(views)
     }
 
     fn check_input(&self, hooks: &Hooks, index: usize, tensor: &Tensor) -> Result<()> {

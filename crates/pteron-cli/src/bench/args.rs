@@ -234,7 +234,10 @@ mod tests {
         assert_eq!(parse(&["--check", "--tg", "4"]).unwrap().sizes(), sizes(&[128, 512, 2048], 4, &[0, 2048, 8192]));
         let rows = parse(&["--rows"]).unwrap();
         assert_eq!((rows.sizes(), rows.longest()), (sizes(&[1, 2, 4, 8, 9, 16, 32, 64, 128], 0, &[]), 129));
-        assert_eq!(parse(&["--rows", "3,5", "--tg", "4", "--pp", "8", "--depth", "0"]).unwrap().sizes(), sizes(&[3, 5, 8], 4, &[0]));
+        assert_eq!(
+            parse(&["--rows", "3,5", "--tg", "4", "--pp", "8", "--depth", "0"]).unwrap().sizes(),
+            sizes(&[3, 5, 8], 4, &[0])
+        );
         let first = parse(&["--first-token"]).unwrap();
         assert_eq!((first.sizes(), first.first_token), (Sizes::default(), Some(5)));
         assert_eq!(parse(&["--check"]).unwrap().longest(), check::ROOM + 1);

@@ -265,14 +265,7 @@ impl<'a> JsonTest<'a> {
             Outcome::Measured { runs, other_runs, work } => (runs.as_slice(), other_runs.as_slice(), Some(*work), None),
             Outcome::Skipped { skipped } => (&[][..], &[][..], None, Some(skipped.as_str())),
         };
-        Self {
-            case: CaseName::new(test.case),
-            skipped,
-            figures: report.figures(test),
-            work,
-            runs,
-            other_runs,
-        }
+        Self { case: CaseName::new(test.case), skipped, figures: report.figures(test), work, runs, other_runs }
     }
 }
 

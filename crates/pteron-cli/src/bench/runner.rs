@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use pteron::{Gpu, LoadOptions, Method, State, block_on};
 use pteron_llm::{
-    GpuSampling, Metadata, PartialMetadata, PendingToken, StepOutput, StepPipeline, StepTokens, start_step,
-    with_token_sampling,
+    GpuSampling, Metadata, PartialMetadata, PendingToken, StepOutput, StepPipeline, StepTokens, start_sampled_steps,
+    start_step, with_token_sampling,
 };
 
 use super::cases;
@@ -76,9 +76,17 @@ impl Runner {
     pub(super) fn decode(&self, position: u32, steps: u32) -> Result<Run, Failure> {
         let first = cases::tokens(1, self.metadata.vocab_size, 2);
         let mut pipeline = Pipeline::start();
-        for step in 0..steps {
-            let tokens = if step == 0 { StepTokens::Given(&first) } else { StepTokens::Sampled };
-            pipeline.push(|| self.step(tokens, position + step))?;
+        pipeline.push(|| self.step(StepTokens::Given(&first), position))?;
+        let mut started = 1;
+        while started < steps {
+            let count = pipeline.wait_for_room()?.min(steps - started);
+            let mut state = self.state.borrow_mut();
+            let sampling = |_| GpuSampling::GREEDY;
+            let next = start_sampled_steps(&self.method, &mut state, position + started, count, sampling)?;
+            for step in next {
+                pipeline.steps.push(step);
+                started += 1;
+            }
         }
         pipeline.finish()
     }
@@ -105,14 +113,20 @@ impl Pipeline {
     }
 
     fn push(&mut self, start: impl FnOnce() -> Result<PendingToken, Failure>) -> Result<(), Failure> {
+        self.wait_for_room()?;
+        self.steps.push(start()?);
+        Ok(())
+    }
+
+    /// Reads steps until others can be started; returns how many.
+    fn wait_for_room(&mut self) -> Result<u32, Failure> {
         if interrupts::interrupted() {
             return Err(Failure::Interrupted);
         }
-        if self.steps.is_full() {
+        while self.steps.is_full() {
             self.read_oldest()?;
         }
-        self.steps.push(start()?);
-        Ok(())
+        Ok(self.steps.room())
     }
 
     fn read_oldest(&mut self) -> Result<(), Failure> {

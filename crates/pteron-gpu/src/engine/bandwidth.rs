@@ -116,22 +116,6 @@ impl Gpu {
         Ok(start.elapsed().as_secs_f64())
     }
 
-    fn pipeline_with_inferred_layout(&self, label: &str, source: &str) -> wgpu::ComputePipeline {
-        let device = &self.inner.device;
-        let module = device.create_shader_module(wgpu::ShaderModuleDescriptor {
-            label: Some(label),
-            source: wgpu::ShaderSource::Wgsl(source.into()),
-        });
-        device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
-            label: Some(label),
-            layout: None,
-            module: &module,
-            entry_point: None,
-            compilation_options: wgpu::PipelineCompilationOptions::default(),
-            cache: None,
-        })
-    }
-
     fn bind_pair(&self, pipeline: &wgpu::ComputePipeline, from: &wgpu::Buffer, to: &wgpu::Buffer) -> wgpu::BindGroup {
         let [from, to] = [(0, from), (1, to)]
             .map(|(binding, buffer)| wgpu::BindGroupEntry { binding, resource: buffer.as_entire_binding() });

@@ -6,6 +6,7 @@ use super::Gpu;
 use super::buffers::{BufferRequest, MemoryBudget, STORAGE};
 use super::constants::ConstantBuffers;
 use super::feedback::FeedbackEdge;
+use super::grouped::GroupPlan;
 use super::load::MemoryUse;
 use crate::error::Result;
 use crate::graph::DecodedGraph;
@@ -49,6 +50,8 @@ pub(super) struct BufferPlan {
     pub(super) step: BufferRequest,
     pub(super) upload: BufferRequest,
     pub(super) readback: BufferRequest,
+    /// How calls form groups, if they can.
+    pub(super) group: Option<GroupPlan>,
 }
 
 impl BufferPlan {
@@ -58,6 +61,7 @@ impl BufferPlan {
         memory: &Memory,
         slots: u32,
         feedback: &[FeedbackEdge],
+        group: Option<GroupPlan>,
     ) -> Self {
         let bytes = |tensor: TensorId| graph.info(tensor).elem.bytes(planned.bounds()[tensor.index()].count());
         let padded = |tensors: &[TensorId]| {
@@ -77,6 +81,9 @@ impl BufferPlan {
         let step_words: usize = planned.recipes().iter().map(|recipes| recipes.step_words).sum();
         let step = 4 * step_words as u64;
         let upload = (arena + step + 16).saturating_add(padded(&graph.inputs));
+        // The lanes of a group come first, and a kernel reads them.
+        let upload = upload.saturating_add(group.map_or(0, GroupPlan::upload_bytes));
+        let upload_usage = Usage::COPY_DST | Usage::COPY_SRC | group.map_or(Usage::empty(), |_| Usage::STORAGE);
         Self {
             constants: ConstantBuffers::new(graph, planned, memory),
             inputs: graph.inputs.iter().enumerate().map(input).collect(),
@@ -84,8 +91,9 @@ impl BufferPlan {
             objects: memory.objects.iter().enumerate().map(object).collect(),
             arena: BufferRequest::new("parameters", arena, Usage::UNIFORM | Usage::COPY_DST),
             step: BufferRequest::new("step block", step, Usage::STORAGE | Usage::COPY_DST),
-            upload: BufferRequest::new("upload", upload, Usage::COPY_DST | Usage::COPY_SRC),
+            upload: BufferRequest::new("upload", upload, upload_usage),
             readback: BufferRequest::new("readback", padded(&graph.outputs), Usage::COPY_DST | Usage::MAP_READ),
+            group,
         }
     }
 
@@ -103,7 +111,8 @@ impl BufferPlan {
     /// Checks that all of them fit at once, without creating any.
     pub(super) fn reserve(&self, gpu: &Gpu, budget: &mut MemoryBudget) -> Result<()> {
         let others = [&self.arena, &self.step, &self.upload, &self.readback];
-        for request in self.constants.buffers().chain(self.activations()).chain(others) {
+        let kept = self.group.map(GroupPlan::kept);
+        for request in self.constants.buffers().chain(self.activations()).chain(others).chain(&kept) {
             gpu.reserve(budget, &request.label, request.size, request.usage)?;
         }
         Ok(())

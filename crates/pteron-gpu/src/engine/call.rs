@@ -6,9 +6,9 @@ use std::sync::PoisonError;
 use pteron_format::alloc;
 
 use super::binding::Bound;
-use super::buffers::count;
+use super::grouped::Lanes;
 use super::guards::Region;
-use super::inputs::{Input, TensorData, element_bytes};
+use super::inputs::{Input, TensorData, element_bytes, on_device};
 use super::load::LoadedGraph;
 use super::profile::{Profile, TimestampRecorder, Timing};
 use super::state::State;
@@ -44,6 +44,22 @@ impl CurrentPlan {
             step_stale: true,
             staging: Vec::new(),
         }
+    }
+
+    /// The bytes that the last call staged.
+    pub(super) fn staged(&self) -> &[u8] {
+        &self.staging
+    }
+
+    /// Whether the device lacks parameters of the planned call.
+    pub(super) fn has_stale_parameters(&self) -> bool {
+        self.stale.contains(&true)
+    }
+
+    /// The step block, for a caller that writes it.
+    pub(super) fn take_step(&mut self) -> &[u8] {
+        self.step_stale = false;
+        &self.step
     }
 }
 
@@ -128,31 +144,33 @@ impl LoadedGraph {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         self.prepare(&mut current, state, inputs)?;
         let recorder = timing.map(|timing| TimestampRecorder::new(&self.gpu, timing, self.untimed(&current))).transpose()?;
-        let mut encoder = self.encode_writes(&mut current, state, inputs);
+        let mut encoder = self.encode_copies(&mut current, state, inputs);
+        self.write_upload(&current, &mut Lanes::default());
         match &recorder {
             None => self.encode_pass(&mut encoder, &current, state, None),
             Some(recorder) => self.encode_timed(&mut encoder, &current, state, recorder),
         }
         let readbacks = self.encode_readback(&mut encoder, &current, state);
-        self.submit_on(encoder, &current, state);
+        self.mark_fed(&current, state);
+        self.submit_on(encoder, state);
         Ok((readbacks, recorder))
     }
 
+    /// Records how many elements the planned call feeds back.
+    pub(super) fn mark_fed(&self, current: &CurrentPlan, state: &mut State) {
+        for (fed, edge) in state.fed.iter_mut().zip(&self.feedback) {
+            *fed = Some(current.planned.live().dims(edge.output).count());
+        }
+    }
+
     /// Copies the outputs that are fed back into the state's inputs, and submits.
-    pub(super) fn submit_on(
-        &self,
-        mut encoder: wgpu::CommandEncoder,
-        current: &CurrentPlan,
-        state: &mut State,
-    ) -> wgpu::SubmissionIndex {
-        for (index, edge) in self.feedback.iter().enumerate() {
-            let elements = current.planned.live().dims(edge.output).count();
-            let bytes = self.graph.info(edge.output).elem.bytes(elements);
+    pub(super) fn submit_on(&self, mut encoder: wgpu::CommandEncoder, state: &State) -> wgpu::SubmissionIndex {
+        for (fed, edge) in state.fed.iter().zip(&self.feedback) {
+            let bytes = self.graph.info(edge.output).elem.bytes(fed.unwrap_or(0));
             let (source, target) = (self.region_of(edge.output, state), state.buffers.inputs.get(&edge.input));
             if let (Some(source), Some(target), true) = (source, target, bytes > 0) {
                 target.copy_from(&mut encoder, (&source.buffer, source.start), 0, bytes);
             }
-            state.fed[index] = Some(elements);
         }
         self.submit(encoder)
     }
@@ -220,7 +238,8 @@ impl LoadedGraph {
             }
         };
         for (index, (input, &tensor)) in inputs.iter().zip(&self.graph.inputs).enumerate() {
-            if let Some(region) = self.buffers.input(index, Some(&state.buffers)).filter(|_| self.on_device(tensor)) {
+            if let Some(region) = self.buffers.input(index, Some(&state.buffers)).filter(|_| on_device(&self.graph, tensor))
+            {
                 put(input.bytes(), CopyTarget::Region(region), 0);
             }
         }
@@ -242,31 +261,19 @@ impl LoadedGraph {
         copies
     }
 
-    /// Whether a kernel reads an input; a position may be used by the host's plans alone.
-    fn on_device(&self, input: TensorId) -> bool {
-        let read = |node: &crate::graph::Node| {
-            let flow = &node.flow;
-            (flow.reads.contains(&input) && !flow.host_reads.contains(&input)) || flow.mutates.contains(&input)
-        };
-        self.graph.outputs.contains(&input) || self.graph.nodes.iter().any(read)
-    }
-
-    /// Uploads everything in one write, and encodes copies to the destination buffers.
-    pub(super) fn encode_writes(
+    /// Stages everything that a call uploads, and encodes copies from the upload to the destination buffers. The upload is to be
+    /// [written](Self::write_upload) before the encoder is submitted.
+    pub(super) fn encode_copies(
         &self,
         current: &mut CurrentPlan,
         state: &State,
         inputs: &[Input<'_>],
     ) -> wgpu::CommandEncoder {
-        let counters = &self.gpu.inner.counters;
         let copies = self.stage(current, state, inputs);
-        if !current.staging.is_empty() {
-            count(&counters.writes, 1);
-            count(&counters.written_bytes, current.staging.len() as u64);
-            self.gpu.inner.queue.write_buffer(&self.buffers.upload, 0, &current.staging);
-        }
+        let start = self.upload_start();
         let mut encoder = self.gpu.inner.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
         for StagedCopy { from, to, at, len } in copies {
+            let from = start + from;
             match to {
                 CopyTarget::Region(to) => to.copy_from(&mut encoder, (&self.buffers.upload, from), at, len),
                 CopyTarget::Plain(to) => encoder.copy_buffer_to_buffer(&self.buffers.upload, from, to, at, len),

@@ -66,7 +66,7 @@ impl LoadedGraph {
         count(&self.gpu.inner.counters.dispatches, 1);
     }
 
-    fn begin<'e>(
+    pub(super) fn begin<'e>(
         &self,
         encoder: &'e mut wgpu::CommandEncoder,
         timestamp_writes: Option<wgpu::ComputePassTimestampWrites<'_>>,
@@ -83,9 +83,13 @@ impl LoadedGraph {
         state: &State,
         times: Option<wgpu::ComputePassTimestampWrites<'_>>,
     ) {
-        let mut pass = self.begin(encoder, times);
+        self.dispatch_all(&mut self.begin(encoder, times), current, state);
+    }
+
+    /// Encodes all dispatches of the planned call.
+    pub(super) fn dispatch_all(&self, pass: &mut wgpu::ComputePass<'_>, current: &CurrentPlan, state: &State) {
         for step in self.steps(current) {
-            self.dispatch(&mut pass, state, &step);
+            self.dispatch(pass, state, &step);
         }
     }
 

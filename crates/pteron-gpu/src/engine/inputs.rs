@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use super::load::LoadedGraph;
 use super::state::State;
 use crate::error::{Error, Result};
-use crate::graph::Elem;
-use crate::live::Live;
+use crate::graph::{DecodedGraph, Elem};
+use crate::live::{Live, TensorId};
 use crate::shape::Dims;
 
 /// A tensor on the host: its shape, element type and contiguous little-endian bytes.
@@ -111,6 +111,15 @@ pub fn check_input_count<E>(given: usize, needed: usize, fail: impl FnOnce(usize
         return Ok(());
     }
     Err(fail(given.min(needed), format!("is missing or too many: {given} came, {needed} are needed")))
+}
+
+/// Whether a kernel reads an input; a position may be used by the host's plans alone.
+pub(super) fn on_device(graph: &DecodedGraph, input: TensorId) -> bool {
+    let read = |node: &crate::graph::Node| {
+        let flow = &node.flow;
+        (flow.reads.contains(&input) && !flow.host_reads.contains(&input)) || flow.mutates.contains(&input)
+    };
+    graph.outputs.contains(&input) || graph.nodes.iter().any(read)
 }
 
 impl LoadedGraph {

@@ -11,6 +11,7 @@ use super::buffers::{BufferRequest, MemoryBudget};
 use super::call::CurrentPlan;
 use super::constant_writer::{ConstantWriter, Destination, UploadSink};
 use super::feedback::{Feedback, FeedbackEdge};
+use super::grouped::{GroupPlan, Handoff};
 use super::guards::GuardList;
 use super::pipelined::ReadbackSlots;
 use super::precision::Precision;
@@ -67,6 +68,8 @@ pub struct LoadedGraph {
     pub(super) current: Mutex<CurrentPlan>,
     pub(super) call_lock: AsyncLock,
     pub(super) readbacks: Arc<ReadbackSlots>,
+    /// The kernel between calls of a group, where calls can form groups.
+    pub(super) handoff: Option<Handoff>,
     pub(super) bytes: u64,
     pub(super) needed: MemoryUse,
     /// The guards compared after each call, where the device has guards.
@@ -130,8 +133,9 @@ impl PreparedGraph {
         let memory = Memory::plan(&graph, &planned)?;
         let feedback = FeedbackEdge::resolve(&graph, &planned, &memory, &options.feedback)?;
         let slots = slots(&planned, &memory);
-        let buffer_plan = BufferPlan::new(&graph, &planned, &memory, slots.total, &feedback);
         let max_in_flight = options.max_in_flight;
+        let group = GroupPlan::new(&graph, &planned, &memory, &feedback, max_in_flight);
+        let buffer_plan = BufferPlan::new(&graph, &planned, &memory, slots.total, &feedback, group);
         let mut budget = MemoryBudget::new(None);
         buffer_plan.reserve(gpu, &mut budget)?;
         ReadbackSlots::reserve(gpu, max_in_flight, &mut budget)?;
@@ -213,14 +217,15 @@ impl PreparedGraph {
                 }
             }
             let readbacks = ReadbackSlots::new(&gpu, max_in_flight, &mut budget)?;
+            let handoff = buffer_plan.group.map(|plan| Handoff::new(&gpu, plan, &mut budget)).transpose()?;
             fill(&gpu, &graph, &mut writer, &mut budget, buffer_plan.constants.bytes())?;
-            Ok((buffers, writer, readbacks))
+            Ok((buffers, writer, readbacks, handoff))
         });
         // Any other error may be a consequence of missing memory.
         if let Some(error) = scope.pop().await {
             return Err(Error::OutOfMemory(error.to_string()));
         }
-        let (buffers, writer, readbacks) = made?;
+        let (buffers, writer, readbacks, handoff) = made?;
         #[cfg_attr(target_arch = "wasm32", allow(clippy::arc_with_non_send_sync, reason = "shared on native targets"))]
         let readbacks = Arc::new(readbacks);
         let compiled = bind_recipes(&gpu, &planned, &memory, &buffers, &slots)?;
@@ -239,6 +244,7 @@ impl PreparedGraph {
             current,
             call_lock,
             readbacks,
+            handoff,
             bytes,
             needed,
             guards,

@@ -1,4 +1,4 @@
-//! Pipelined calls: started without waiting, several in flight at once, their outputs read back later.
+//! Pipelined calls: started without waiting, alone or in groups, several in flight at once, their outputs read back later.
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,10 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::buffers::{BufferRequest, MemoryBudget};
 use super::call::CurrentPlan;
 use super::device::Gpu;
+use super::grouped::{Lanes, OUTPUT_ROOM};
 use super::guards::GuardList;
 use super::inputs::{Input, TensorData, element_bytes};
 use super::load::LoadedGraph;
 use super::state::{State, StateBuffers};
+use super::wait::AsyncLock;
 use crate::error::{Error, Result};
 use crate::graph::Elem;
 use crate::shape::Dims;
@@ -131,13 +133,34 @@ impl CallTimer {
 /// A call in flight. Dropping it discards its output; the call still runs.
 #[derive(Debug)]
 pub struct PendingCall {
-    gpu: Gpu,
-    slot: TakenSlot,
+    group: Arc<PendingGroup>,
+    /// Where its output is in the group's readback slot.
+    at: u64,
     dims: Dims,
     elem: Elem,
+}
+
+/// Calls that were submitted together and are read back together.
+#[derive(Debug)]
+struct PendingGroup {
+    gpu: Gpu,
+    slot: TakenSlot,
     submission: wgpu::SubmissionIndex,
+    /// The number of calls, and the bytes of all their outputs in the slot.
+    calls: u32,
+    bytes: u64,
     /// The guards to compare, and the state's guarded buffers.
     guards: Option<(Arc<GuardList>, StateBuffers)>,
+    /// One of its calls reads the outputs of all.
+    reading: AsyncLock,
+    outputs: Mutex<Option<GroupOutputs>>,
+}
+
+/// The outputs of a group's calls, and the seconds of each call.
+#[derive(Clone, Debug)]
+struct GroupOutputs {
+    bytes: Arc<[u8]>,
+    gpu_seconds: Option<f64>,
 }
 
 /// The output of a pipelined call.
@@ -145,33 +168,55 @@ pub struct PendingCall {
 pub struct Readback {
     /// The requested output.
     pub output: TensorData<'static>,
-    /// Seconds that the GPU took, if the device has timestamps.
+    /// Seconds that the GPU took, if the device has timestamps. Calls of a group share the group's time evenly.
     pub gpu_seconds: Option<f64>,
 }
 
 impl PendingCall {
-    /// Waits for the call's output; calls started later may still be in flight.
+    /// Waits for the call's output, and for the other calls of its group; calls started later may still be in flight.
     ///
     /// Natively the future blocks the thread that polls it until the call has run; in a browser it never does.
     ///
     /// # Errors
     /// A device that fails.
     pub async fn wait(self) -> Result<Readback> {
+        let GroupOutputs { bytes, gpu_seconds } = self.group.outputs().await?;
+        let end = self.at + self.dims.count() * element_bytes(self.elem);
+        let range = || bytes.get(usize::try_from(self.at).ok()?..usize::try_from(end).ok()?);
+        let bytes = Cow::Owned(range().unwrap_or_default().to_vec());
+        Ok(Readback { output: TensorData { dims: self.dims, elem: self.elem, bytes }, gpu_seconds })
+    }
+}
+
+impl PendingGroup {
+    /// Reads the outputs, unless another call of the group has.
+    async fn outputs(&self) -> Result<GroupOutputs> {
+        let _serial = self.reading.lock().await;
+        let known = self.outputs.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let read = self.read().await?;
+        *self.outputs.lock().unwrap_or_else(PoisonError::into_inner) = Some(read.clone());
+        Ok(read)
+    }
+
+    async fn read(&self) -> Result<GroupOutputs> {
         let timer = self.slot.slots.timer.as_ref();
-        let bytes = self.dims.count() * element_bytes(self.elem);
-        let mapped = if timer.is_some() { ROOM + TIMES } else { self.elem.bytes(self.dims.count()) };
+        let mapped = if timer.is_some() { ROOM + TIMES } else { self.bytes };
         let read = |view: &[u8]| {
             let range = |start: u64, end: u64| view.get(usize::try_from(start).ok()?..usize::try_from(end).ok()?);
             let seconds = timer.and_then(|timer| timer.seconds(range(ROOM, ROOM + TIMES)?));
-            (range(0, bytes).unwrap_or_default().to_vec(), seconds)
+            let gpu_seconds = seconds.map(|seconds| seconds / f64::from(self.calls));
+            GroupOutputs { bytes: range(0, self.bytes).unwrap_or_default().into(), gpu_seconds }
         };
         let submission = Some(self.submission.clone());
-        let (bytes, gpu_seconds) = self.gpu.read_mapped(self.slot.buffer(), mapped, submission, read).await?;
+        let outputs = self.gpu.read_mapped(self.slot.buffer(), mapped, submission, read).await?;
         self.gpu.check()?;
         if let Some((guards, state)) = &self.guards {
             guards.check(&self.gpu, state).await?;
         }
-        Ok(Readback { output: TensorData { dims: self.dims, elem: self.elem, bytes: Cow::Owned(bytes) }, gpu_seconds })
+        Ok(outputs)
     }
 }
 
@@ -180,9 +225,21 @@ impl LoadedGraph {
     /// `read` is kept for [`PendingCall::wait`].
     ///
     /// # Errors
-    /// As [`call`](Self::call); an output of more than 4,096 bytes; [`Error::Misuse`] if as many calls are in flight as the
-    /// graph was loaded for.
+    /// As [`call`](Self::call); an output of more than 4,096 bytes; [`Error::Misuse`] if as many calls or groups are in flight
+    /// as the graph was loaded for.
     pub fn start(&self, state: &mut State, inputs: &[Input<'_>], read: usize) -> Result<PendingCall> {
+        let mut started = self.start_group(state, &[inputs], read)?;
+        started.pop().ok_or_else(|| Error::Misuse("no call was started".to_owned()))
+    }
+
+    /// Starts calls on one state, which run in order, with one submission. The first is started as by [`start`](Self::start).
+    /// Each other call joins if it takes the output that the one before feeds back, and if only its step block and one small
+    /// input differ; the group ends before the first call that cannot join, that is rejected, or that is one too many (a group has
+    /// at most [`MAX_GROUP`](super::MAX_GROUP) calls). Returns the calls that were started: at least one.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start), for the first call; nothing is started then.
+    pub fn start_group(&self, state: &mut State, calls: &[&[Input<'_>]], read: usize) -> Result<Vec<PendingCall>> {
         self.gpu.check()?;
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(slot) = self.readbacks.take() else {
@@ -191,37 +248,64 @@ impl LoadedGraph {
                 "{most} calls are in flight, as many as the graph was loaded for; wait for one"
             )));
         };
-        self.start_into(&mut current, state, inputs, read, slot)
+        let Some((first, others)) = calls.split_first() else { return Ok(Vec::new()) };
+        self.start_into(&mut current, state, (first, others), read, slot)
     }
 
     fn start_into(
         &self,
         current: &mut CurrentPlan,
         state: &mut State,
-        inputs: &[Input<'_>],
+        (first, others): (&[Input<'_>], &[&[Input<'_>]]),
         read: usize,
         slot: TakenSlot,
-    ) -> Result<PendingCall> {
+    ) -> Result<Vec<PendingCall>> {
         let Some(&output) = self.graph.outputs.get(read) else {
             return Err(Error::Misuse(format!("there is no output {read} to read back")));
         };
-        self.prepare(current, state, inputs)?;
+        self.prepare(current, state, first)?;
         let (elem, dims) = (self.graph.info(output).elem, current.planned.live().dims(output));
         let len = elem.bytes(dims.count());
         if len == 0 || len > ROOM {
             return Err(Error::Misuse(format!("output {read} has {len} bytes, pipelined calls read back 1 to {ROOM}")));
         }
         let timer = self.readbacks.timer.as_ref();
-        let mut encoder = self.encode_writes(current, state, inputs);
-        self.encode_pass(&mut encoder, current, state, timer.map(|timer| timer.writes(slot.index)));
+        let mut encoder = self.encode_copies(current, state, first);
+        let mut lanes = Lanes::default();
+        {
+            let mut pass = self.begin(&mut encoder, timer.map(|timer| timer.writes(slot.index)));
+            self.dispatch_all(&mut pass, current, state);
+            self.mark_fed(current, state);
+            for inputs in others {
+                let Some(bindings) = state.handoffs.get(lanes.count) else { break };
+                let joins = self.can_join(inputs, output) && self.prepare(current, state, inputs).is_ok();
+                if !joins || current.has_stale_parameters() || current.planned.live().dims(output) != dims {
+                    break;
+                }
+                self.hand_off(&mut pass, bindings, (&mut *current, inputs), len, &mut lanes);
+                self.dispatch_all(&mut pass, current, state);
+            }
+        }
+        self.write_upload(current, &mut lanes);
+        let calls = lanes.count + 1;
+        let last = OUTPUT_ROOM * lanes.count as u64;
+        if let (Some(handoff), true) = (&self.handoff, lanes.count > 0) {
+            encoder.copy_buffer_to_buffer(&handoff.kept, 0, slot.buffer(), 0, last);
+        }
         if let Some(source) = self.region_of(output, state) {
-            source.copy_to(&mut encoder, (slot.buffer(), 0), len);
+            source.copy_to(&mut encoder, (slot.buffer(), last), len);
         }
         if let Some(timer) = timer {
             timer.resolve(&mut encoder, &slot);
         }
-        let submission = self.submit_on(encoder, current, state);
+        let submission = self.submit_on(encoder, state);
         let guards = self.guards.as_ref().map(|guards| (Arc::clone(guards), state.buffers.clone()));
-        Ok(PendingCall { gpu: self.gpu.clone(), slot, dims, elem, submission, guards })
+        let (reading, outputs) = (AsyncLock::default(), Mutex::new(None));
+        let (gpu, bytes) = (self.gpu.clone(), last + len);
+        let calls = u32::try_from(calls).unwrap_or(u32::MAX);
+        #[cfg_attr(target_arch = "wasm32", allow(clippy::arc_with_non_send_sync, reason = "shared on native targets"))]
+        let group = Arc::new(PendingGroup { gpu, slot, submission, calls, bytes, guards, reading, outputs });
+        let call = |index: u32| PendingCall { group: Arc::clone(&group), at: OUTPUT_ROOM * u64::from(index), dims, elem };
+        Ok((0..calls).map(call).collect())
     }
 }

@@ -113,6 +113,23 @@ impl Gpu {
         (compiled, other)
     }
 
+    /// Compiles a kernel that belongs to no operator, with bounds checks and the layout that its source declares.
+    pub(super) fn pipeline_with_inferred_layout(&self, label: &str, source: &str) -> wgpu::ComputePipeline {
+        let device = &self.inner.device;
+        let module = device.create_shader_module(wgpu::ShaderModuleDescriptor {
+            label: Some(label),
+            source: wgpu::ShaderSource::Wgsl(source.into()),
+        });
+        device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+            label: Some(label),
+            layout: None,
+            module: &module,
+            entry_point: None,
+            compilation_options: wgpu::PipelineCompilationOptions::default(),
+            cache: None,
+        })
+    }
+
     fn compile_one(&self, variant: &Variant) -> Pipeline {
         let device = &self.inner.device;
         let label = Some(variant.label);

@@ -20,6 +20,8 @@ pub struct State {
     pub(super) buffers: StateBuffers,
     /// Bind groups of the recipes that touch the state, by operator and recipe.
     pub(super) groups: HashMap<(usize, usize), wgpu::BindGroup>,
+    /// Bind groups of the handoffs between calls of a group.
+    pub(super) handoffs: Vec<wgpu::BindGroup>,
     /// The number of elements the last call fed back, by feedback edge.
     pub(super) fed: Vec<Option<u64>>,
     /// The input of each feedback edge.
@@ -104,7 +106,10 @@ impl LoadedGraph {
         }
         let (fed, fed_inputs) = (vec![None; self.feedback.len()], self.feedback.iter().map(|edge| edge.input).collect());
         let graph = Arc::clone(&self.identity);
-        let mut state = State { buffers, groups, fed, fed_inputs, graph, _reservation: reservation };
+        let handoffs =
+            self.handoff.as_ref().and_then(|handoff| handoff.bind(&self.gpu, &self.buffers, &self.memory, &buffers));
+        let handoffs = handoffs.unwrap_or_default();
+        let mut state = State { buffers, groups, handoffs, fed, fed_inputs, graph, _reservation: reservation };
         self.reset(&mut state)?;
         Ok(state)
     }

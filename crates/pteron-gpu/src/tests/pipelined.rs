@@ -93,6 +93,79 @@ fn states_with_calls_in_flight_interleave() {
     }
 }
 
+/// Starts a group of calls that begins with a given or a fed-back value.
+fn group(graph: &LoadedGraph, state: &mut State, first: Option<&[i32]>, numbers: &[i32]) -> Vec<PendingCall> {
+    let inputs = |(index, number)| {
+        let first = match first {
+            Some(first) if index == 0 => given(first),
+            _ => Input::Feedback(dims(&[1, 1])),
+        };
+        [first, given(std::slice::from_ref(number))]
+    };
+    let calls: Vec<[Input<'_>; 2]> = numbers.iter().enumerate().map(inputs).collect();
+    let calls: Vec<&[Input<'_>]> = calls.iter().map(|call| call.as_slice()).collect();
+    graph.start_group(state, &calls, 0).unwrap()
+}
+
+#[test]
+fn a_group_computes_what_single_calls_do() {
+    let gpu = own_gpu();
+    let graph = load_on(&gpu, 3);
+    let mut states = [graph.new_state().unwrap(), graph.new_state().unwrap()];
+    let mut found = [Vec::new(), Vec::new()];
+    let mut next = [0, 0];
+    for round in 0..4 {
+        // Two groups of different states in flight, of different sizes.
+        let before = gpu.counts();
+        let started: Vec<Vec<PendingCall>> = (0..2usize)
+            .map(|index| {
+                let numbers: Vec<i32> = (next[index]..).take(2 + index + round % 2).collect();
+                let first = [i32::try_from(index).unwrap() + 1];
+                let calls = group(&graph, &mut states[index], (round == 0).then_some(&first), &numbers);
+                assert_eq!(calls.len(), numbers.len());
+                next[index] += i32::try_from(calls.len()).unwrap();
+                calls
+            })
+            .collect();
+        let after = gpu.counts();
+        assert_eq!((after.submits - before.submits, after.writes - before.writes, after.passes - before.passes), (2, 2, 2));
+        assert_eq!(
+            (after.buffers, after.bind_groups, after.pipelines),
+            (before.buffers, before.bind_groups, before.pipelines)
+        );
+        for (found, calls) in found.iter_mut().zip(started) {
+            found.extend(calls.into_iter().map(number));
+        }
+    }
+    for (index, found) in found.iter().enumerate() {
+        let steps = i32::try_from(found.len()).unwrap();
+        assert_eq!(*found, expected(i32::try_from(index).unwrap() + 1, steps), "state {index}");
+    }
+}
+
+#[test]
+fn a_group_ends_before_a_call_that_cannot_join() {
+    let (graph, mut state) = load(2);
+    let value = |values: &'static [i32]| Input::from(TensorData::i32(dims(&[1, 1]), values));
+    let [given, other, wrong] =
+        [[value(&[1]), value(&[2])], [value(&[5]), value(&[2])], [fed(), TensorData::i32(dims(&[1, 2]), &[1, 2]).into()]];
+    for last in [&other, &wrong] {
+        let calls = [&given[..], &[fed(), value(&[3])], last];
+        let started = graph.start_group(&mut state, &calls, 0).unwrap();
+        assert_eq!(started.into_iter().map(number).collect::<Vec<_>>(), [4, 11]);
+        assert_eq!(number(graph.start(&mut state, &[fed(), value(&[0])], 0).unwrap()), 22, "the state continues");
+    }
+    let long: Vec<[Input<'_>; 2]> = (0..7).map(|_| [fed(), value(&[0])]).collect();
+    let long: Vec<&[Input<'_>]> = long.iter().map(|call| call.as_slice()).collect();
+    assert_eq!(graph.start_group(&mut state, &long, 0).unwrap().len(), crate::engine::MAX_GROUP);
+    assert!(graph.start_group(&mut state, &[&wrong[..], &given], 0).is_err(), "the first call's error is the group's");
+    // Outputs of a group may be read in any order, or not at all.
+    let mut calls = graph.start_group(&mut state, &[&given[..], &[fed(), value(&[3])]], 0).unwrap();
+    assert_eq!(number(calls.pop().unwrap()), 11);
+    drop(calls);
+    assert_eq!(number(graph.start(&mut state, &given, 0).unwrap()), 4);
+}
+
 #[test]
 fn a_copied_state_has_the_fed_back_value_and_a_reset_one_does_not() {
     let (graph, mut state) = load(2);
