@@ -63,6 +63,9 @@ impl std::fmt::Debug for StepPipeline {
 }
 
 impl StepPipeline {
+    /// The most steps in flight: a group that runs and one that waits for it.
+    pub const DEPTH: usize = 2 * MAX_GROUP as usize;
+
     /// Creates a pipeline without steps.
     #[must_use]
     pub fn new() -> Self {

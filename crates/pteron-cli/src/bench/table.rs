@@ -172,7 +172,7 @@ fn peers(report: &Report) -> String {
     let mut table = Table::default();
     let number = |text: String| Cell::new(text).right();
     let heads = report.peers.iter().flat_map(|peer| [number(clean(&peer.name).into_owned()), number("ratio".to_owned())]);
-    let own = [Cell::new("test".to_owned()), number("depth".to_owned()), number("pteron tok/s".to_owned())];
+    let own = [Cell::new("test"), number("depth".to_owned()), number("pteron tok/s".to_owned())];
     table.row(own.into_iter().chain(heads));
     for test in &report.tests {
         let own = report.figures(test).map(|figures| figures.tokens_per_second);
