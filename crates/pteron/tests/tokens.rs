@@ -6,7 +6,7 @@ mod common;
 
 use std::collections::VecDeque;
 
-use common::tokens::{GREEDY, Sampling, Tokens, sampling, start, token};
+use common::tokens::{GREEDY, Sampling, Tokens, sampling, start, start_group, token};
 use common::{CONTEXT, floats, gpu, program};
 use pteron::{CallInput, Error, LoadOptions, Method, PendingCall, State, Tensor, block_on};
 
@@ -62,6 +62,28 @@ fn pipelined_greedy_tokens_are_the_argmax_of_the_logits() {
     }
     let count = i32::try_from(expected.len()).unwrap();
     assert_eq!(generate(&method, &[&PROMPT], |_| GREEDY, count), [expected]);
+}
+
+/// Greedy and drawn tokens of groups are those of single steps, also where the kernels change with the position.
+#[test]
+fn steps_in_groups_sample_the_same_tokens_as_alone() {
+    let method = load();
+    let drawn = |draw: i32| [1.0f32.to_bits().cast_signed(), 5, 0, draw];
+    for how in [&(|_| GREEDY) as &dyn Fn(i32) -> Sampling, &drawn] {
+        let mut state = method.new_state().unwrap();
+        let mut found = vec![wait(start(&method, &mut state, Tokens::Given(&PROMPT), 0, how(0)).unwrap())];
+        let mut grouped = 0;
+        while found.len() < 100 {
+            let step = i32::try_from(found.len()).unwrap();
+            let hows: Vec<Sampling> = (step..step + 4).map(how).collect();
+            let started = start_group(&method, &mut state, 4 + i64::from(step), &hows).unwrap();
+            grouped += usize::from(started.len() == 4);
+            found.extend(started.into_iter().map(wait));
+        }
+        assert!(grouped > 15, "{grouped} full groups");
+        let count = i32::try_from(found.len()).unwrap();
+        assert_eq!(generate(&method, &[&PROMPT], how, count), [found]);
+    }
 }
 
 #[test]
