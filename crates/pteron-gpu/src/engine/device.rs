@@ -359,7 +359,10 @@ fn experiments(features: wgpu::Features) -> wgpu::ExperimentalFeatures {
 /// Whether cooperative-matrix kernels can run: [`Caps::cooperative_matrix`] lists their requirements.
 fn has_cooperative_matrix(adapter: &wgpu::Adapter, features: wgpu::Features, summary: &AdapterSummary) -> bool {
     use wgpu::CooperativeScalarType::{F16, F32};
-    let needed = wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX | wgpu::Features::SHADER_F16 | wgpu::Features::SUBGROUP;
+    let needed = wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX
+        | wgpu::Features::SHADER_F16
+        | wgpu::Features::SUBGROUP
+        | wgpu::Features::SUBGROUP_BARRIER;
     let limits = &summary.limits;
     features.contains(needed)
         && summary.subgroup_size == (32, 32)

@@ -66,6 +66,7 @@ fn every_variant_validates() {
             (variant.uses_f16(), Capabilities::SHADER_FLOAT16),
             (variant.source(Target::Native).contains("2x16float"), Capabilities::SHADER_FLOAT16_IN_FLOAT32),
             (variant.kernel.cooperative_matrix, Capabilities::COOPERATIVE_MATRIX),
+            (variant.kernel.cooperative_matrix, Capabilities::SUBGROUP_BARRIER | Capabilities::SHADER_FLOAT16_IN_FLOAT32),
         ];
         let allowed = needs.into_iter().filter(|(needed, _)| *needed).map(|(_, capability)| capability).collect();
         if let Err(error) = Validator::new(ValidationFlags::all(), allowed).validate(module) {

@@ -1,4 +1,5 @@
-// Packs rows as f16 for cooperative matrices. A workgroup of 256 threads packs one row: it finds the largest magnitude,
+// Packs rows as f16 for cooperative matrices: blocks of 16 rows, and in them matrices of 16 × 16, row by row, in the
+// order along k of `fused_linear_coop_matrix.wgsl`. A workgroup of 256 threads packs one row: it finds the largest magnitude,
 // divides the row by the power of two above it, so that nothing overflows, and stores that factor. With a norm, its weights
 // are multiplied in and the inverse RMS goes into the factor. Subgroup reductions, then one barrier.
 
@@ -9,6 +10,8 @@ struct Params {
     // Vectors in a row.
     vectors: u32,
     eps: f32,
+    // Vectors in a packed row: zeros follow the row's own.
+    packed_vectors: u32,
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
@@ -67,8 +70,16 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     // Within the range of f32 factors.
     let exponent = clamp(frexp(all.x).exp, -100, 100);
     let shrink = ldexp(1.0, -exponent);
-    for (var i = thread; i < params.vectors; i += THREADS) {
-        packed[row * params.vectors + i] = vec4<f16>(weighted(row, i) * shrink);
+    for (var i = thread; i < params.packed_vectors / 2u; i += THREADS) {
+        var a = vec4<f32>();
+        var b = vec4<f32>();
+        if 2u * i < params.vectors {
+            a = weighted(row, 2u * i) * shrink;
+            b = weighted(row, 2u * i + 1u) * shrink;
+        }
+        let at = row / 16u * 16u * params.packed_vectors + (i / 2u * 16u + row % 16u) * 4u + i % 2u * 2u;
+        packed[at] = vec4<f16>(vec4<f32>(a.x, b.x, a.y, b.y));
+        packed[at + 1u] = vec4<f16>(vec4<f32>(a.z, b.z, a.w, b.w));
     }
     if thread == 0u {
         var factor = ldexp(1.0, exponent);

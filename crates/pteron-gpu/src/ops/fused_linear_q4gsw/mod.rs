@@ -3,7 +3,7 @@
 //! the last row of the output is read, it computes that row alone.
 //!
 //! Few rows are one dispatch (`gemv`): out = rms · Σ x·g·w needs no normalised row first. Many rows run a tiled GEMM (`gemm`), or
-//! cooperative matrices where the device has them (`coop_matrix`).
+//! cooperative matrices where the device has them (`coop_matrix`); there the faster by prediction takes few rows.
 
 mod call;
 mod coop_matrix;
@@ -37,7 +37,8 @@ use weights::WeightMatrix;
 use weights::{MAX_MATRICES, WeightMatrices};
 
 /// WGSL that the kernels here share.
-const INCLUDES: &[Include] = includes!["fused_linear_gemv", "fused_linear_params", "fused_linear_store", "silu"];
+const INCLUDES: &[Include] =
+    includes!["fused_linear_coop_matrix", "fused_linear_gemv", "fused_linear_params", "fused_linear_store", "silu"];
 
 /// The operator's name, which files do not contain.
 pub(crate) const NAME: &str = "pteron.fused_linear_q4gsw";
@@ -54,6 +55,7 @@ pub static DEF: OpDef = OpDef {
         &gemm::GEMM,
         &gemm::SWIGLU,
         &coop_matrix::COOP_MATRIX,
+        &coop_matrix::SPLIT_K,
         &coop_matrix::PACK,
         &rms_norm::KERNEL,
     ],
@@ -201,8 +203,14 @@ impl FusedLinearOp {
 
     /// Bytes of scratch for many rows.
     fn prefill_scratch(&self, caps: Caps, rows: u64) -> Vec<u64> {
-        let scratch = if coop_matrix::serves(self, caps) { coop_matrix::scratch } else { gemm::scratch };
+        let scratch = if coop_matrix::serves(caps) { coop_matrix::scratch } else { gemm::scratch };
         scratch(self, rows).to_vec()
+    }
+
+    /// Whether the kernels for few rows are predicted to be the fastest.
+    fn is_few(&self, caps: Caps, rows: u32) -> bool {
+        let slower = || coop_matrix::serves(caps) && coop_matrix::time(self, caps, rows) < gemv::time(self, caps, rows);
+        self.last_row || (rows <= GEMV_MAX_ROWS && !slower())
     }
 
     fn binds(&self) -> (Binds, Vec<JoinedConstants>) {
@@ -229,8 +237,9 @@ impl Op for FusedLinearOp {
         let (binds, joined) = self.binds();
         let mut list = gemv::recipes(self, cx.caps(), &binds);
         let mut scratch = vec![0; IDLE];
-        if rows > GEMV_MAX_ROWS.into() {
-            let cooperative = coop_matrix::serves(self, cx.caps());
+        // One more row than the most is never few.
+        if (1..=GEMV_MAX_ROWS + 1).any(|count| u64::from(count) <= rows && !self.is_few(cx.caps(), count)) {
+            let cooperative = coop_matrix::serves(cx.caps());
             list.extend(if cooperative { coop_matrix::recipes(self, &binds) } else { gemm::recipes(self, &binds) });
             scratch = self.prefill_scratch(cx.caps(), rows);
         }
@@ -247,10 +256,10 @@ impl Op for FusedLinearOp {
         if empty {
             return Ok(plan);
         }
-        if m <= GEMV_MAX_ROWS {
+        if self.is_few(cx.caps(), m) {
             plan.steps = gemv::dispatch(self, cx.caps(), 0, &shape)?.into_iter().collect();
         } else {
-            let dispatches = if coop_matrix::serves(self, cx.caps()) { coop_matrix::dispatches } else { gemm::dispatches };
+            let dispatches = if coop_matrix::serves(cx.caps()) { coop_matrix::dispatches } else { gemm::dispatches };
             plan.steps = dispatches(self, cx.caps(), gemv::recipe_count(cx.caps()), m)?;
             plan.scratch = self.prefill_scratch(cx.caps(), m.into());
         }

@@ -1,7 +1,7 @@
 //! Largest indices of the kernels. All share `fused_linear_params.wgsl`; their bindings differ by item type.
 
 use super::Params;
-use super::coop_matrix::PackParams;
+use super::coop_matrix::{PackParams, SIDE};
 use super::gemm::SwigluParams;
 use super::weights::{MAX_MATRICES, NO_BIAS, UNIT_VALUES};
 use crate::kernel::reach::{Counts, DispatchView, Reached, count};
@@ -179,22 +179,26 @@ pub(super) fn swiglu(call: &DispatchView<'_>) -> Option<Reached> {
     Some(Reached::new().array(all, 16).array(all, 16).array_if(params.has_addend == 1, all, 16).array(all, 16))
 }
 
-/// Cooperative matrices (`fused_linear_q4gsw_coop_matrix.wgsl`), with slices of 64 along k: surplus workgroups compute, with rows and columns
-/// clamped to the last.
+/// Cooperative matrices (`fused_linear_q4gsw_coop_matrix.wgsl`, `fused_linear_q4gsw_split_k.wgsl`), with slices of two units along k:
+/// surplus workgroups compute, with rows and columns clamped to the last.
 pub(super) fn coop_matrix(call: &DispatchView<'_>) -> Option<Reached> {
-    let params = call.params::<Params>().filter(|params| params.m > 0 && params.n > 1)?;
-    if params.k < 64 || params.k % 64 != 0 {
+    let params = call.params::<Params>().filter(|params| params.m > 0 && params.tiles > 0 && params.k > 0)?;
+    let swiglu = call.flag("GATED");
+    let whole = params.k.is_multiple_of(UNIT_VALUES) && (params.k / UNIT_VALUES).next_multiple_of(2) == params.units;
+    if !whole || (swiglu && params.first_tile[1].checked_mul(2) != Some(params.tiles)) {
         return None;
     }
-    let swiglu = call.flag("GATED");
-    let all = Columns::new(&params, params.n)?;
+    let present = |matrix: usize| params.first_tile[matrix] != u32::MAX;
+    let columns = |matrix: usize| count(if present(matrix) { params.width[matrix] } else { 0 });
+    let all = Columns(std::array::from_fn(columns));
     // SwiGLU stores the first matrix's columns alone; both matrices have as many.
-    let written = Columns::new(&params, if swiglu { params.n / 2 } else { params.n })?;
-    let (rows, k) = (count(params.m), count(params.k));
-    let weights = all.weights(&params, k)? * count(2);
+    let written = Columns(std::array::from_fn(|matrix| if swiglu && matrix > 0 { count(0) } else { columns(matrix) }));
+    let (rows, units) = (count(params.m), count(params.units));
+    let x = rows.next_multiple_of(SIDE) * units * count(UNIT_VALUES / 4);
+    let weights = count(params.tiles) * units * count(TILE_ROWS);
     // Biases are read four at a time.
     let scales = all.scales(&params).next_multiple_of(4);
-    let read = Reached::new().array(rows * (k / count(4)), 8).array(rows, 4).array(weights, 8).array(scales, 4);
+    let read = Reached::new().array(x, 8).array(rows, 4).array(weights, 16).array(scales, 4);
     let read = IN_VECTORS(read, if params.has_addend == 1 { written.addend(&params, rows) } else { count(0) });
     Some(written.outputs(read, &params, rows, IN_VECTORS))
 }
@@ -202,7 +206,12 @@ pub(super) fn coop_matrix(call: &DispatchView<'_>) -> Option<Reached> {
 /// Rows as 16-bit floats (`fused_linear_q4gsw_pack_f16.wgsl`); workgroups past the last row repeat it.
 pub(super) fn pack_f16(call: &DispatchView<'_>) -> Option<Reached> {
     let params = call.params::<PackParams>().filter(|params| params.rows > 0)?;
+    // Vectors are packed in pairs, and in matrices of four.
+    if !params.vectors.is_multiple_of(2) || !params.packed_vectors.is_multiple_of(4) {
+        return None;
+    }
     let (rows, vectors) = (count(params.rows), count(params.vectors));
+    let packed = rows.next_multiple_of(SIDE) * count(params.packed_vectors);
     let read = Reached::new().array(rows * vectors, 16).array_if(call.flag("NORM"), vectors, 16);
-    Some(read.array(rows * vectors, 8).array(rows, 4))
+    Some(read.array(packed, 8).array(rows, 4))
 }

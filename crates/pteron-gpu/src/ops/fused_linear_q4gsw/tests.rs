@@ -1,4 +1,5 @@
 use super::NAME;
+use super::coop_matrix::EVERY_TILE;
 use crate::engine::{Gpu, LoadOptions, LoadedGraph};
 use crate::ir::{DataType, Value, ValueId};
 use crate::plan::Caps;
@@ -104,6 +105,18 @@ fn everything_with_everything_at_few_rows_and_many() {
             let biases = if biased { [0b111, 0b010][bits as usize % 2] } else { 0 };
             let call = Call { norm, biases, addend, swiglu, ..Call::new(&widths, 96) };
             call.check(70, &[1, 8, 0, 5, 9, 2, 70]);
+        }
+    }
+}
+
+#[test]
+fn every_tile_of_matrices() {
+    let Some(gpu) = coop_matrix_gpu() else { return };
+    for (widths, swiglu) in [(vec![104, 60, 40], false), (vec![104, 104], true)] {
+        for (fill_percent, rows) in EVERY_TILE {
+            let call = Call { norm: true, biases: 0b011, swiglu, addend: swiglu, ..Call::new(&widths, 352) };
+            let gpu = gpu.with_caps(Caps { fill_percent, ..gpu.caps() });
+            check_on(&gpu, &call.builder(&[rows]), &[call.inputs(rows), call.inputs(9)], MATRIX_TOLERANCE);
         }
     }
 }
@@ -317,13 +330,22 @@ fn many_rows_take_two_dispatches_where_matrices_are_multiplied() {
     let caps = Caps { subgroups: true, subgroup_size: (32, 32), cooperative_matrix: true, ..Caps::PORTABLE };
     let swiglu = Call { norm: true, swiglu: true, ..Call::new(&[12; 2], 64) };
     let mut dry_run = DryRun::on(&swiglu.builder(&[70]), caps).unwrap();
-    assert_eq!(kernels(&dry_run), ["fused_linear_q4gsw_pack_f16", "fused_linear_q4gsw_coop_matrix"]);
-    assert_eq!(dry_run.planned.plans()[0].scratch, [70 * 128, 70 * 4, 0]);
+    assert_eq!(kernels(&dry_run), ["fused_linear_q4gsw_pack_f16", "fused_linear_q4gsw_split_k"]);
+    assert_eq!(dry_run.planned.plans()[0].scratch, [80 * 128, 70 * 4, 0]);
     dry_run.call(&[(&[8, 64], &[])]).unwrap();
     assert_eq!(kernels(&dry_run), ["fused_linear_q4gsw_gemv_subgroups"]);
-    // k is not a multiple of the tile depth.
+    // k is not a multiple of the depth of a slice.
     let odd = DryRun::on(&Call::new(&[12], 96).builder(&[70]), caps).unwrap();
-    assert_eq!(kernels(&odd), ["fused_linear_q4gsw_gemm"]);
+    assert_eq!(kernels(&odd), ["fused_linear_q4gsw_pack_f16", "fused_linear_q4gsw_split_k"]);
+    assert_eq!(odd.planned.plans()[0].scratch, [80 * 256, 70 * 4, 0]);
+    // On a GPU of few processors large tiles are faster, and so are matrices for few rows.
+    let mut dry_run = DryRun::on(&Call::new(&[256], 256).builder(&[300]), Caps { fill_percent: 1, ..caps }).unwrap();
+    assert_eq!(kernels(&dry_run), ["fused_linear_q4gsw_pack_f16", "fused_linear_q4gsw_coop_matrix"]);
+    let mut few = |rows: u32| {
+        dry_run.call(&[(&[rows, 256], &[])]).unwrap();
+        kernels(&dry_run).len() == 1
+    };
+    assert_eq!([1, 2, 4, 8].map(&mut few), [true, true, true, false]);
 }
 
 #[test]
