@@ -172,23 +172,32 @@ impl ScaleTiles {
 
     /// Packs one tile.
     fn pack(&self, source: &[u8], tile: usize, packed: &mut [u8]) {
-        packed.fill(0);
-        let lanes = self.lanes() as usize;
+        let columns = self.lanes() / TILE_ROWS;
         let first = tile * TILE_ROWS as usize;
         let rows = (self.rows as usize).saturating_sub(first).min(TILE_ROWS as usize);
-        for unit in 0..self.units as usize {
-            if lanes == TILE_ROWS as usize && unit % 2 == 1 {
-                continue;
-            }
-            let group = unit / (self.units_per_scale.max(1) as usize);
-            let at = (group * self.stride as usize + first) * 4;
-            let Some(scales) = source.get(at..at + rows * 4) else { return };
-            let (block, place) = (unit / SCALE_UNITS as usize, unit % SCALE_UNITS as usize / 2);
-            let to = (block * lanes + unit % 2 * (lanes - TILE_ROWS as usize)) * UNIT + place * 4;
-            let Some(packed) = packed.get_mut(to..) else { return };
-            for (scale, four) in scales.chunks_exact(4).zip(packed.chunks_mut(UNIT)) {
-                four[..4].copy_from_slice(scale);
-            }
+        // The scales of all rows for a unit; none past the last unit.
+        let scales = |unit: u32| {
+            let group = unit / self.units_per_scale.max(1);
+            let at = (group as usize * self.stride as usize + first) * 4;
+            source.get(at..at + rows * 4).filter(|_| unit < self.units).unwrap_or(&[])
+        };
+        for (index, fours) in (0..).zip(packed.chunks_exact_mut(UNIT * TILE_ROWS as usize)) {
+            let unit = index / columns * SCALE_UNITS + index % columns;
+            pack_scales([unit, unit + 2, unit + 4, unit + 6].map(scales), fours);
+        }
+    }
+}
+
+/// Packs four rows of scales so that those of a column are neighbours; missing ones are 0.
+fn pack_scales(rows: [&[u8]; 4], fours: &mut [u8]) {
+    const BYTES: usize = 4 * TILE_ROWS as usize;
+    let mut whole = [[0; BYTES]; 4];
+    for (whole, row) in whole.iter_mut().zip(rows) {
+        whole[..row.len()].copy_from_slice(row);
+    }
+    for (column, four) in fours.chunks_exact_mut(UNIT).enumerate() {
+        for (row, scale) in whole.iter().zip(four.chunks_exact_mut(4)) {
+            scale.copy_from_slice(&row[column * 4..column * 4 + 4]);
         }
     }
 }

@@ -46,7 +46,7 @@ pub struct StepPipeline {
 }
 
 /// The longest time that the first token of a group waits for the last one, in seconds.
-const GROUP_SECONDS: f64 = 0.004;
+const GROUP_SECONDS: f64 = 0.010;
 /// The most steps of a group.
 const MAX_GROUP: u32 = 4;
 

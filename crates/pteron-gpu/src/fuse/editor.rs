@@ -12,7 +12,7 @@ use crate::ir::{self, Call, Value, ValueId};
 use crate::live::TensorId;
 use crate::memory::joined;
 use crate::ops::copy::CopyKind;
-use crate::ops::fused_linear_q4gsw::FusedLinear;
+use crate::ops::fused_linear_q4gsw::{FusedLinear, FusedLinearOp};
 use crate::plan::Op;
 
 /// A graph and the edits of one fusion.
@@ -81,16 +81,16 @@ impl<'a> Editor<'a> {
     /// Whether a fused call is valid: nothing it reads is mutated, its constants fit a binding, and its operator accepts it.
     pub(super) fn accepts(&mut self, linear: &FusedLinear) -> bool {
         let fixed = |tensor: &TensorId| matches!(self.graph.role(*tensor), Role::Constant(_));
-        let constants = linear.constants();
-        let unchanged = linear.reads().all(|tensor| !self.uses.is_mutated(tensor)) && constants.iter().flatten().all(fixed);
-        if !unchanged || !constants.iter().all(|list| self.fits_binding(list)) {
+        let mut reads = linear.reads();
+        let unchanged = reads.all(|tensor| !self.uses.is_mutated(tensor)) && linear.constants().iter().flatten().all(fixed);
+        if !unchanged {
             return false;
         }
         let values = self.source.values.len();
         let call = linear.call(&mut self.source);
-        let accepted = self.decodes(&call);
+        let largest = self.decoded(&call).and_then(|op| Some(op.downcast::<FusedLinearOp>()?.largest_binding()));
         self.source.values.truncate(values);
-        accepted
+        largest.is_some_and(|largest| largest <= self.largest_binding)
     }
 
     /// Whether constants fit one binding in total.
@@ -102,10 +102,11 @@ impl<'a> Editor<'a> {
         joined(constants.iter().map(bytes)).1 <= self.largest_binding
     }
 
-    /// Whether the operator of a call accepts its arguments.
-    fn decodes(&self, call: &Call) -> bool {
+    /// The operator of a call, if it accepts its arguments.
+    fn decoded(&self, call: &Call) -> Option<Box<dyn Op>> {
         let mut args = Args::new(&self.source, &self.graph.tensors, &self.graph.roles, call);
-        (call.def.decode)(&mut args).is_ok() && args.finish().is_ok()
+        let op = (call.def.decode)(&mut args).ok()?;
+        args.finish().ok().map(|_| op)
     }
 
     /// Replaces calls by a fused linear at the position of one of them, unless one of them is replaced already or the fused call
@@ -121,7 +122,7 @@ impl<'a> Editor<'a> {
 
     /// As [`replace`](Self::replace), with any call.
     pub(super) fn replace_with(&mut self, calls: &[usize], at: usize, call: Call) -> bool {
-        if calls.iter().any(|&call| self.removed[call]) || !self.decodes(&call) {
+        if calls.iter().any(|&call| self.removed[call]) || self.decoded(&call).is_none() {
             return false;
         }
         self.put(calls, at, call);

@@ -13,10 +13,15 @@ pub(in crate::engine) fn upload<'d, T>(
     make: impl FnOnce(&mut WriteFn<'_, 'd>) -> Result<T>,
 ) -> Result<T> {
     make(&mut |buffer, start, upload| {
-        let (counted, data) = (upload.counted, upload.packed());
+        let (counted, source, packing) = (upload.counted, upload.data.len(), upload.packing);
+        let data = upload.packed();
+        // Packed bytes count as those of the file.
+        if counted == Counted::Yes && packing.is_some() {
+            loading.uploaded(source as u64);
+        }
         for (chunk, start) in data.chunks(BATCH).zip((start..).step_by(BATCH)) {
             write(gpu, buffer, start, chunk);
-            if counted == Counted::Yes {
+            if counted == Counted::Yes && packing.is_none() {
                 loading.uploaded(words(chunk.len()) as u64);
             }
         }

@@ -15,8 +15,8 @@ use crate::engine::wait::OneShot;
 use crate::error::{Error, Result};
 use crate::packing::Packing;
 
-/// The most staging buffers. One copying thread does not saturate memory; many are no faster than a few.
-const MAX_STAGING_BUFFERS: usize = 4;
+/// The most staging buffers. One thread saturates memory neither when it copies nor when it packs; many are no faster than a few.
+const MAX_STAGING_BUFFERS: usize = 8;
 
 /// Bytes and their destination.
 struct UploadChunk<'d> {
@@ -105,7 +105,11 @@ impl<'d> Batches<'d> {
             }
             let to = items.min(from + self.room / size);
             let len = words((to - from) * size);
-            let counted = if counted == Counted::Yes { source(to) - source(from) } else { 0 };
+            let counted = match counted {
+                Counted::Yes if packing.is_some() => source(to) - source(from),
+                Counted::Yes => len as u64,
+                Counted::No => 0,
+            };
             let (buffer, start) = (buffer.clone(), start + (from * size) as u64);
             self.batch.push(UploadChunk { data: Arc::clone(&data), range: from..to, packing, len, buffer, start, counted });
             self.room = self.room.saturating_sub(len);

@@ -46,6 +46,11 @@ impl FusedLinear {
 }
 
 impl FusedLinearOp {
+    /// Bytes of the largest binding of its constants.
+    pub(crate) fn largest_binding(&self) -> u64 {
+        self.weights.largest_binding()
+    }
+
     /// The arguments it was decoded from.
     pub(crate) fn arguments(&self) -> FusedLinear {
         let list = self.weights.list();

@@ -6,7 +6,7 @@ use crate::error::OpError;
 use crate::graph::{Elem, TensorInfo};
 use crate::live::TensorId;
 use crate::matmul::{Layout, Q4};
-use crate::memory::joined;
+use crate::memory::{joined, padded};
 use crate::packing::{Packing, RowTiles, ScaleTiles};
 use crate::plan::{Bind, JoinedConstants, JoinedPart};
 
@@ -90,6 +90,16 @@ impl WeightMatrices {
         let part = |matrix: &WeightMatrix| JoinedPart { tensor: matrix.weights.weight, packing: Some(matrix.tiles()) };
         let lists = [self.list.iter().map(part).collect(), in_scales(&self.list)];
         (Bind::Joined(0), Bind::Joined(1), lists.map(|parts| JoinedConstants { parts }).into())
+    }
+
+    /// Bytes of the larger of both bindings, if biases are no longer than they must be.
+    pub(super) fn largest_binding(&self) -> u64 {
+        let weights = self.list.iter().map(|matrix| matrix.tiles().bytes()).fold(0, u64::saturating_add);
+        let scales = |matrix: &WeightMatrix| {
+            let bias = if matrix.bias.is_some() { padded(4 * u64::from(matrix.layout.n)) } else { 0 };
+            Packing::Scales(matrix.scale_tiles()).bytes().saturating_add(bias)
+        };
+        weights.max(self.list.iter().map(scales).fold(0, u64::saturating_add))
     }
 
     /// The parameters that follow from the weights alone, for all columns.
