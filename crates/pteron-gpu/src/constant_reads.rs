@@ -53,4 +53,18 @@ mod tests {
         builder.output(twice);
         assert_eq!(constant_bytes_per_row(&builder.decode().unwrap()), 4 * (8 + 64 + 64));
     }
+
+    /// A 4-bit table of 10 rows of 64 with two scales each.
+    #[test]
+    fn scales_of_a_quantised_table_count_by_the_row() {
+        let mut builder = GraphBuilder::new();
+        let table = builder.constant(DataType::UInt8, &[10, 32], vec![0; 320]);
+        let scales = builder.floats(&[10, 2], &noise(1, 20));
+        let tokens = builder.input(DataType::Int32, &[1, 5]);
+        let out = builder.tensor(DataType::Float32, &[1, 5, 64]);
+        let (group, linear) = (builder.int(32), builder.value(Value::Bool(false)));
+        builder.call("et_vk.embedding_q4gsw.default", &[table, scales, group, tokens, linear, out]);
+        builder.output(out);
+        assert_eq!(constant_bytes_per_row(&builder.decode().unwrap()), 32 + 2 * 4);
+    }
 }

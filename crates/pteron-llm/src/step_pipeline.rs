@@ -205,9 +205,15 @@ mod tests {
     #[test]
     fn short_steps_are_started_in_groups() {
         let mut pipeline = StepPipeline::new();
-        for (gpu_seconds, group) in
-            [(None, 1), (Some(0.0005), 4), (Some(0.0019), 2), (Some(0.003), 1), (Some(0.001), 4), (Some(9.0), 1)]
-        {
+        for (gpu_seconds, group) in [
+            (None, 1),
+            (Some(0.0005), 4),
+            (Some(0.003), 3),
+            (Some(0.005), 2),
+            (Some(0.006), 1),
+            (Some(0.002), 4),
+            (Some(9.0), 1),
+        ] {
             run(&mut pipeline, 1, gpu_seconds);
             assert_eq!(pipeline.room(), group, "{gpu_seconds:?}");
         }

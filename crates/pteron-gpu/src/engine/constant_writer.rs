@@ -27,15 +27,10 @@ enum Conversion {
     Halved,
     /// 64-bit integers as 32-bit ones.
     Narrowed,
-    /// Another layout, which the upload packs.
-    Packed(Packing),
 }
 
 impl Conversion {
-    fn of(graph: &DecodedGraph, tensor: TensorId, place: &Destination) -> Self {
-        if let Destination::Buffer { packing: Some(packing), .. } = place {
-            return Self::Packed(*packing);
-        }
+    fn of(graph: &DecodedGraph, tensor: TensorId) -> Self {
         let value = graph.source.values.get(tensor.index()).and_then(|value| value.as_tensor());
         match (value.map(|tensor| tensor.dtype), graph.info(tensor).elem) {
             (Some(DataType::Float32), Elem::F16) => Self::Halved,
@@ -52,31 +47,22 @@ impl Conversion {
             Self::Same => bytes,
             Self::Widened => bytes.saturating_mul(2),
             Self::Halved | Self::Narrowed => bytes / 2,
-            Self::Packed(packing) => match packing.unit() {
-                Some(unit) => (bytes / unit).saturating_mul(packing.tile_bytes()),
-                // All of it is packed together, from its start on.
-                None => 0,
-            },
         }
     }
 
-    /// Bytes of the file that are converted together: each form has whole numbers, or whole tiles.
-    fn unit(self) -> u64 {
+    /// The bytes of the file for `bytes` bytes on the GPU.
+    fn source_len(self, bytes: u64) -> u64 {
         match self {
-            Self::Packed(packing) => packing.unit().unwrap_or(u64::MAX),
-            _ => UNIT,
+            Self::Same => bytes,
+            Self::Widened => bytes / 2,
+            Self::Halved | Self::Narrowed => bytes.saturating_mul(2),
         }
-    }
-
-    /// The layout that the upload packs bytes in.
-    fn packing(self) -> Option<Packing> {
-        if let Self::Packed(packing) = self { Some(packing) } else { None }
     }
 
     /// Converts bytes to their form on the GPU.
     fn convert(self, tensor: TensorId, bytes: Cow<'_, [u8]>) -> Result<Cow<'_, [u8]>> {
         Ok(match self {
-            Self::Same | Self::Packed(_) => bytes,
+            Self::Same => bytes,
             Self::Halved => Cow::Owned(narrow(&bytes)),
             Self::Widened => {
                 let widen = |pair: &[u8]| half::f16::from_le_bytes([pair[0], pair[1]]).to_f32().to_le_bytes();
@@ -113,6 +99,31 @@ struct UploadTarget {
     place: Destination,
 }
 
+impl UploadTarget {
+    /// The layout that the upload packs converted bytes in.
+    fn packing(&self) -> Option<Packing> {
+        if let Destination::Buffer { packing, .. } = self.place { packing } else { None }
+    }
+
+    /// Bytes of the file that are converted and packed together: whole numbers, or whole tiles.
+    fn unit(&self) -> u64 {
+        match self.packing() {
+            Some(packing) => packing.unit().map_or(u64::MAX, |unit| self.conversion.source_len(unit)).max(1),
+            None => UNIT,
+        }
+    }
+
+    /// The offset on the GPU of what follows `done` bytes of the file.
+    fn offset(&self, done: u64) -> u64 {
+        let converted = self.conversion.len(done);
+        match self.packing() {
+            // Where all of it is packed together, it starts at the beginning.
+            Some(packing) => packing.unit().map_or(0, |unit| (converted / unit.max(1)).saturating_mul(packing.tile_bytes())),
+            None => converted,
+        }
+    }
+}
+
 /// The target of an upload.
 #[derive(Debug)]
 pub(super) enum Destination {
@@ -140,7 +151,7 @@ impl ConstantUpload {
 
     /// Bytes that all destinations can convert together.
     fn unit(&self) -> u64 {
-        self.targets.iter().fold(UNIT, |unit, target| lcm(unit, target.conversion.unit()))
+        self.targets.iter().fold(UNIT, |unit, target| lcm(unit, target.unit()))
     }
 
     /// Returns the bytes that can be uploaded now: whole units, or the rest of the constant. Bytes after its end are
@@ -204,7 +215,7 @@ impl ConstantWriter {
             .uploads
             .entry(graph.first_equal(constant))
             .or_insert_with(|| ConstantUpload { len, ..ConstantUpload::default() });
-        upload.targets.push(UploadTarget { tensor, conversion: Conversion::of(graph, tensor, &place), place });
+        upload.targets.push(UploadTarget { tensor, conversion: Conversion::of(graph, tensor), place });
     }
 
     /// The constants and their lengths in bytes.
@@ -224,8 +235,9 @@ impl ConstantWriter {
         let bytes = upload.cut(bytes);
         // Caches of all layers have the same initial bytes, which may be many.
         let mut zero = None;
-        for UploadTarget { tensor, conversion, place } in &upload.targets {
-            let at = conversion.len(upload.done);
+        for target in &upload.targets {
+            let UploadTarget { tensor, conversion, place } = target;
+            let at = target.offset(upload.done);
             let zeros = || matches!(place, Destination::State(index) if initial.get(*index).is_some_and(Option::is_none));
             if zeros() && *zero.get_or_insert_with(|| is_zero(&bytes)) {
                 continue;
@@ -234,7 +246,7 @@ impl ConstantWriter {
             match place {
                 Destination::Buffer { buffer, start, size, packing } => {
                     let data = if packing.is_some() { data } else { within(data, size.saturating_sub(at)) };
-                    (sink.put)(buffer, start + at, Upload { data, packing: conversion.packing(), counted: Counted::Yes });
+                    (sink.put)(buffer, start + at, Upload { data, packing: *packing, counted: Counted::Yes });
                 }
                 Destination::State(index) => {
                     let Some(slot) = initial.get_mut(*index) else { continue };
@@ -255,10 +267,10 @@ impl ConstantWriter {
         Ok(())
     }
 
-    /// Whether a constant is converted here for any destination: the upload packs other layouts.
+    /// Whether a constant is converted for any destination.
     fn converts(&self, constant: ConstantId) -> bool {
         let targets = self.uploads.get(&constant.0).map_or(&[][..], |upload| &upload.targets);
-        targets.iter().any(|target| !matches!(target.conversion, Conversion::Same | Conversion::Packed(_)))
+        targets.iter().any(|target| target.conversion != Conversion::Same)
     }
 
     /// Bytes of a constant that are converted at a time.

@@ -57,6 +57,7 @@ fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
         return Err(OpError::new("group_size", format!("is {group}, it must be at least 1")));
     };
     let indices = args.index_tensor("indices", weight, 0)?;
+    args.reads_slices(scales, 0);
     // A table that is also the weight of a linear has that linear's order of nibbles.
     let high_first = !args.bool("is_linear_weight")?;
     Ok(Box::new(EmbeddingQ4 { weight, scales, group_size, indices, high_first, out: args.output_of("out", Elem::F32)? }))

@@ -296,6 +296,34 @@ fn int8_dot_products_of_numbers_of_any_size() {
     }
 }
 
+/// Scales of 16 bits in the file are converted before they are packed.
+#[test]
+fn f16_scales_are_those_that_f32_holds() {
+    let values: Vec<half::f16> = noise(2, 3 * 20).into_iter().map(|scale| half::f16::from_f32(scale * 0.1)).collect();
+    let output = |dtype: DataType| -> Vec<f32> {
+        let mut builder = GraphBuilder::new();
+        let x = builder.input(DataType::Float32, &[3, 96]);
+        let weight = builder.constant(DataType::UInt8, &[20, 48], noise_bytes(1, 20 * 48));
+        let bytes = values.iter().flat_map(|value| match dtype {
+            DataType::Float16 => value.to_le_bytes().to_vec(),
+            _ => value.to_f32().to_le_bytes().to_vec(),
+        });
+        let scales = builder.constant(dtype, &[3, 20], bytes.collect());
+        let out = builder.tensor(DataType::Float32, &[3, 20]);
+        let (none, no, group) = (builder.value(Value::Null), builder.value(Value::Bool(false)), builder.int(32));
+        let [weights, scales, biases, outputs] =
+            [weight, scales, none, out].map(|value| builder.value(Value::ValueList(vec![value])));
+        builder.call(NAME, &[x, none, none, weights, scales, group, biases, none, no, no, outputs]);
+        builder.output(out);
+        let graph = builder.load_on(&serial_gpu(), &LoadOptions::default()).unwrap();
+        let rows = [f32s(&[3, 96], noise(3, 288))];
+        bytemuck::pod_collect_to_vec(&run(&graph, &mut graph.new_state().unwrap(), &rows).unwrap()[0].bytes)
+    };
+    let exact = output(DataType::Float32);
+    assert!(exact.iter().any(|value| value.abs() > 0.1));
+    assert_eq!(output(DataType::Float16), exact);
+}
+
 fn kernels(dry_run: &DryRun) -> Vec<&'static str> {
     dry_run.recipes(0).iter().map(|&recipe| dry_run.planned.recipes()[0].list[recipe].variant.kernel.name).collect()
 }
