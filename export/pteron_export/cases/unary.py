@@ -99,6 +99,21 @@ UNARY = [
         options={"kept": ["aten.hardshrink.default"]},
     ),
     Unary("clamp", "aten.clamp.default", partial(torch.clamp, min=-0.5, max=0.75), EXACT, BENDS),
+    *(
+        Unary(name, f"aten.{name}.default", function, tolerance, special, options={"kept": [f"aten.{name}.default"]})
+        for name, function, tolerance, special in (
+            ("hardsigmoid", lambda a: torch.ops.pteron_export.hardsigmoid(a), ARITHMETIC, BENDS),
+            ("relu6", lambda a: torch.ops.pteron_export.relu6(a), EXACT, BENDS),
+            (
+                "tan",
+                lambda a: torch.ops.pteron_export.tan(a),
+                TRANSCENDENTAL,
+                (NAN, 0.0, -0.0, 1.0, -1.0, 1.5, 4.0, -25.5),
+            ),
+            ("log1p", lambda a: torch.ops.pteron_export.log1p(a), TRANSCENDENTAL, (*POWERS, 1e-6, -1e-6, -0.5, -2.0)),
+            ("elu", lambda a: torch.ops.pteron_export.elu(a, 1.25, 1.5, 0.75), TRANSCENDENTAL, SATURATED),
+        )
+    ),
 ]
 # The type is the same matter for all of them.
 ALSO_HALF = ("round", "sqrt", "exp", "tanh", "gelu", "hardtanh")
