@@ -1,8 +1,9 @@
-// Builds the npm package (web/pteron/dist) and the chat page (web/dist) from TypeScript and the WebAssembly module.
+// Builds the npm package (web/pteron/dist), the chat page (web/dist) and the pitch page (web/dist/pitch) from TypeScript and the
+// WebAssembly module.
 //
-// `node build.mjs`           both
+// `node build.mjs`           all
 // `node build.mjs package`   the package alone
-// `node build.mjs page`      the page alone
+// `node build.mjs page`      the pages alone
 
 import { execFileSync } from "node:child_process";
 import { cp, mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
@@ -19,6 +20,7 @@ const at = (...parts) => path.join(web, ...parts);
 const GLUE = at("pkg", "pteron_web.js");
 const WASM = at("pkg", "pteron_web_bg.wasm");
 const MODEL = at("..", "models", "demo");
+const PITCH_MODEL = at("..", "models", "crepe_tiny");
 
 const exists = (file) => stat(file).then(() => true, () => false);
 
@@ -78,7 +80,23 @@ async function buildPage() {
   await cp(WASM, path.join(dist, "pteron.wasm"));
   for (const name of files) await cp(path.join(MODEL, name), path.join(dist, "model", name));
   await writeFile(path.join(dist, "model", "model.pte.manifest.json"), manifest);
+  await buildPitch(dist);
   console.log("built web/dist");
+}
+
+/** The pitch page. Its scripts are beside those of the chat page, and so find the same WebAssembly module. */
+async function buildPitch(dist) {
+  const sources = at("pitch");
+  const manifest = manifestOf([path.join(PITCH_MODEL, "program.pte")]);
+  const define = { PITCH_INTEGRITY: JSON.stringify(integrityOf(manifest)) };
+  const entryPoints = { pitch: path.join(sources, "src", "main.ts"), capture: path.join(sources, "src", "capture.ts") };
+  await build({ ...SHARED, entryPoints, define, outdir: dist, sourcemap: true });
+  await build({ ...SHARED, entryPoints: { pitch: path.join(sources, "style.css") }, outdir: dist });
+  const folder = path.join(dist, "pitch");
+  await mkdir(folder, { recursive: true });
+  await cp(path.join(sources, "index.html"), path.join(folder, "index.html"));
+  for (const name of ["program.pte", "melody.wav"]) await cp(path.join(PITCH_MODEL, name), path.join(folder, name));
+  await writeFile(path.join(folder, "program.pte.manifest.json"), manifest);
 }
 
 const targets = { package: buildPackage, page: buildPage };

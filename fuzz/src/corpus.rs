@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use pteron_format::external::{Entry, ExternalData, Ptd};
 use pteron_format::program::{DataRef, SegmentId};
 use pteron_format::vulkan::{Graph, read_blob};
-use pteron_format::{Program, Pte, external, fuzzing};
+use pteron_format::{Program, Pte, external, fuzzing, xnnpack};
 
 use crate::seeds;
 use crate::targets::files::Kind;
@@ -24,6 +24,8 @@ pub enum Typed {
     Program(Program<Vec<u8>>),
     /// A delegate's graph, and the bytes its constants are in.
     Graph(Graph, Vec<u8>),
+    /// An XNNPACK delegate's graph, and the bytes its constants are in.
+    Xnnpack(xnnpack::Graph, Vec<u8>),
     /// External data.
     External(ExternalData<Vec<u8>>),
 }
@@ -56,6 +58,12 @@ impl Seed {
                 let stored = range(blob.stored.start, blob.stored.len);
                 (Typed::Graph(blob.graph, bytes[stored.clone()].to_vec()), vec![stored])
             }),
+            Kind::Xnnpack => xnnpack::read_blob(&bytes).ok().map(|blob| {
+                let stored = range(blob.stored.start, blob.stored.len);
+                // Constants inside the tables cannot be told apart from them.
+                let cold = if stored.end == bytes.len() { vec![stored.clone()] } else { Vec::new() };
+                (Typed::Xnnpack(blob.graph, bytes[stored].to_vec()), cold)
+            }),
             Kind::External => Ptd::read(bytes.as_slice()).ok().map(|ptd| {
                 let cold = ptd.data().segments.iter().map(|extent| range(extent.start, extent.len)).collect();
                 (Typed::External(owned(&ptd.with_data())), cold)
@@ -78,6 +86,7 @@ fn typed_program(pte: &Pte<&[u8]>) -> (Typed, Vec<Range<usize>>) {
         let place = DataRef::Segment(SegmentId(u32::try_from(index).unwrap_or(u32::MAX)));
         cold.push(match pte.graph(place) {
             Some(blob) => range(extent.start + blob.stored.start, blob.stored.len),
+            None if pte.xnnpack(place).is_some() => continue,
             None => range(extent.start, extent.len),
         });
     }
@@ -139,6 +148,14 @@ fn add_real(seeds: &mut Vec<Seed>, name: &str, bytes: Vec<u8>) {
         for (place, _) in pte.graphs() {
             add(" (delegate)", program.delegate_data(place).cloned());
         }
+        for (place, blob) in pte.xnnpack_graphs() {
+            let bytes = program.delegate_data(place).cloned().unwrap_or_default();
+            let stored = &bytes[range(blob.stored.start, blob.stored.len)];
+            add(" (delegate, rewritten)", xnnpack::write_blob(&blob.graph, stored).ok());
+            let tables = 32..32 + read_u32(&bytes, 14);
+            add(" (flatbuffer alone)", bytes.get(tables).map(<[u8]>::to_vec));
+            add(" (delegate)", Some(bytes));
+        }
         add(" (without data)", fuzzing::write_program(&without_named_data(&program)).ok());
         add(" (data alone)", external::write(&named_data(&program)).ok());
         add(" (inline)", fuzzing::write_program(&inline(&program)).ok());
@@ -149,6 +166,10 @@ fn add_real(seeds: &mut Vec<Seed>, name: &str, bytes: Vec<u8>) {
         add(" (older header)", Some(old));
     }
     add("", Some(bytes));
+}
+
+fn read_u32(bytes: &[u8], at: usize) -> usize {
+    bytes.get(at..at + 4).and_then(|word| word.try_into().ok()).map_or(0, |word| u32::from_le_bytes(word) as usize)
 }
 
 /// The program with its named data left to a `.ptd` file.

@@ -20,4 +20,8 @@ pub mod seeds;
 pub mod target;
 pub mod targets;
 
+#[allow(dead_code, reason = "the tests use the rest of it")]
+#[path = "../../crates/pteron-format/tests/common/xnnpack.rs"]
+mod xnnpack_sample;
+
 pub use target::{TARGETS, Target};

@@ -62,6 +62,8 @@ impl Target {
 pub static TARGETS: &[Target] = &[
     targets::files::PROGRAM,
     targets::files::DELEGATE,
+    targets::files::XNNPACK,
+    targets::files::XNNPACK_TYPED,
     targets::files::EXTERNAL,
     targets::files::ROUND_TRIP,
     targets::gguf::TARGET,

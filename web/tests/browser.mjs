@@ -11,7 +11,7 @@ import { chromium } from 'playwright-core';
 import { artifacts, browserPath } from './setting.mjs';
 
 /** The first gives an adapter in software; the others keep the browser from doing anything but what it is told. */
-const FLAGS = [
+export const FLAGS = [
   '--enable-unsafe-webgpu',
   '--no-sandbox', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync',
 ];

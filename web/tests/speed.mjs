@@ -13,7 +13,7 @@ import { artifacts, nativeGeneration } from './setting.mjs';
 const ROUNDS = 3;
 const TOKENS = 32;
 const PROMPT = 'Ownership is';
-const DEMAND = 0.7;
+const DEMAND = 0.9;
 
 const median = (values) => [...values].sort((a, b) => a - b)[values.length >> 1];
 

@@ -25,7 +25,7 @@ pub(crate) struct Crate {
     pub(crate) published: bool,
     /// Cargo features by name, `default` among them.
     pub(crate) features: Vec<String>,
-    /// Examples that are built with the default features.
+    /// Examples that are built with the default features, and those that other crates of the workspace turn on.
     pub(crate) examples: Vec<String>,
     /// `rust-version`, as the manifest writes it.
     pub(crate) minimum_rust: Option<String>,
@@ -60,7 +60,7 @@ impl Workspace {
                 features: package["features"]
                     .as_object()
                     .map_or_else(Vec::new, |features| features.keys().cloned().collect()),
-                examples: examples(package),
+                examples: examples(package, packages),
                 minimum_rust: package["rust_version"].as_str().map(str::to_owned),
             })
             .collect();
@@ -93,10 +93,10 @@ impl Workspace {
     }
 }
 
-/// The examples that `cargo build --examples` builds.
-fn examples(package: &Value) -> Vec<String> {
+/// The examples that `cargo build --workspace --examples` builds.
+fn examples(package: &Value, packages: &[Value]) -> Vec<String> {
     let targets = package["targets"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let enabled = default_features(package);
+    let enabled = enabled_features(package, packages);
     let is_example = |target: &&Value| {
         let strings = |key: &str| target[key].as_array().into_iter().flatten().filter_map(Value::as_str).collect::<Vec<_>>();
         strings("kind").contains(&"example") && strings("required-features").iter().all(|name| enabled.contains(*name))
@@ -104,10 +104,15 @@ fn examples(package: &Value) -> Vec<String> {
     targets.iter().filter(is_example).filter_map(|target| target["name"].as_str()).map(str::to_owned).collect()
 }
 
-/// The features that are on by default, with those that they turn on.
-fn default_features(package: &Value) -> BTreeSet<String> {
+/// The features that are on by default or for another crate, with those that they turn on.
+fn enabled_features(package: &Value, packages: &[Value]) -> BTreeSet<String> {
     let mut enabled = BTreeSet::new();
-    let mut pending = vec!["default".to_owned()];
+    let dependencies = packages.iter().filter_map(|other| other["dependencies"].as_array()).flatten();
+    // Those of tests alone have a kind.
+    let on_this = dependencies.filter(|dependency| dependency["name"] == package["name"] && dependency["kind"].is_null());
+    let asked = on_this.filter_map(|dependency| dependency["features"].as_array()).flatten();
+    let asked = asked.filter_map(Value::as_str).map(str::to_owned);
+    let mut pending: Vec<String> = std::iter::once("default".to_owned()).chain(asked).collect();
     while let Some(feature) = pending.pop() {
         let turned_on = package["features"][&feature].as_array().into_iter().flatten().filter_map(Value::as_str);
         pending.extend(turned_on.filter(|name| !enabled.contains(*name)).map(str::to_owned));
@@ -158,17 +163,22 @@ mod tests {
     #[test]
     fn features_examples_and_publishing_are_read() {
         let mut demo = package("models/demo", "demo", "lib", Some("1.88"));
-        demo["features"] = json!({ "bench": [], "default": ["text"], "text": ["templates"], "templates": [] });
+        demo["features"] = json!({ "bench": [], "default": ["text"], "text": ["templates"], "templates": [], "media": [] });
         demo["targets"] = json!([
             { "kind": ["example"], "name": "call" },
             { "kind": ["example"], "name": "chat", "required-features": ["templates"] },
             { "kind": ["example"], "name": "bench", "required-features": ["bench"] },
+            { "kind": ["example"], "name": "faces", "required-features": ["media"] },
         ]);
         let mut hidden = package("crates/hidden", "hidden", "lib", Some("1.88"));
         hidden["publish"] = json!([]);
+        hidden["dependencies"] = json!([
+            { "name": "demo", "kind": null, "features": ["media"] },
+            { "name": "demo", "kind": "dev", "features": ["bench"] },
+        ]);
         let workspace = workspace(&[demo, hidden]);
-        assert_eq!(workspace.crates[0].features, ["bench", "default", "templates", "text"]);
-        assert_eq!(workspace.crates[0].examples, ["call", "chat"]);
+        assert_eq!(workspace.crates[0].features, ["bench", "default", "media", "templates", "text"]);
+        assert_eq!(workspace.crates[0].examples, ["call", "chat", "faces"]);
         assert_eq!(workspace.crates.iter().map(|krate| krate.published).collect::<Vec<_>>(), [true, false]);
     }
 

@@ -120,6 +120,28 @@ pub(crate) enum Reason {
     Arrays(#[from] npz::Fault),
     #[error("{name} {reason}")]
     Array { name: String, reason: String },
+    #[error(transparent)]
+    Media(#[from] pteron::media::MediaError),
+    #[error("it cannot be {name}: {error}")]
+    MediaInput {
+        name: String,
+        #[source]
+        error: pteron::media::MediaError,
+    },
+    #[error("there is no input {index} for the picture or sound; {takes}")]
+    NoInput { index: usize, takes: String },
+    #[error("the picture or sound is one input of {count}; {takes}, so name the others with --in")]
+    OtherInputs { count: usize, takes: String },
+    #[error(
+        "it is one of {files} files of other inputs, but there are {calls} pictures or sounds; give one for all, or one for each"
+    )]
+    Unpaired { files: usize, calls: usize },
+    #[error("no output is {what}; they are {found}")]
+    NoOutput { what: &'static str, found: String },
+    #[error("it has {found} labels, but the output has {classes} classes")]
+    Labels { found: usize, classes: usize },
+    #[error("it is not UTF-8 text, so it has no labels")]
+    NotLabels,
     #[error("there is no array {name}; {takes}, and the file has {found}")]
     MissingArray { name: String, takes: String, found: String },
     #[error("the array {name} is one too many; {takes}")]
@@ -144,7 +166,7 @@ pub(crate) enum Reason {
     Unwritten(#[source] io::Error),
     #[error("it could not be read, so it is not replaced; remove it")]
     Unread,
-    #[error("{what} has no Vulkan delegate, so there is no graph to draw")]
+    #[error("{what} has no Vulkan or XNNPACK delegate, so there is no graph to draw")]
     NoGraph { what: String },
     #[error("its graphs have more than {most} edges, too many to draw; choose a method with --method")]
     Crowded { most: usize },

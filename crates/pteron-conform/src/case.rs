@@ -27,11 +27,14 @@ pub(crate) fn run(gpu: &Gpu, case: &Case, keep: Option<&Path>) -> Outcome {
     };
     let mut methods: HashMap<String, (Method, State)> = HashMap::new();
     for (index, call) in case.calls.iter().enumerate() {
-        let name = call.method.clone().unwrap_or_else(|| "forward".to_owned());
+        let name = call.method.clone().unwrap_or_else(|| case.method.clone());
         if !methods.contains_key(&name) {
             match load(gpu, &program, &name) {
                 Ok(loaded) => methods.insert(name.clone(), loaded),
-                Err(pteron::Error::UnsupportedOperator { name, .. }) => return Outcome::Missing(name),
+                Err(pteron::Error::UnsupportedOperators(names)) => {
+                    let names: Vec<String> = names.into_iter().map(|(name, _)| name).collect();
+                    return Outcome::Missing(names.join(", "));
+                }
                 Err(pteron::Error::Unsupported { reason, .. }) => return Outcome::Missing(reason),
                 Err(error) => return Outcome::Failed(error.to_string()),
             };
@@ -100,10 +103,13 @@ fn read(case: &Case, file: &File) -> Result<Tensor, Failure> {
     Tensor::new(scalar_type, &file.shape, bytes).map_err(|error| Failure::Output(format!("{}: {error}", path.display())))
 }
 
-/// An element passes if it is close absolutely or relatively; NaN equals NaN.
+/// An element passes if it is close absolutely or relatively; NaN equals NaN. Expected outputs of 16-bit programs are 32-bit floats.
 fn compare(place: &str, got: &Tensor, want: &Tensor, atol: f64, rtol: f64) -> Result<(), Failure> {
     let fail = |text: String| Err(Failure::Output(format!("{place}: {text}")));
-    if got.scalar_type() != want.scalar_type() || got.shape() != want.shape() {
+    let same_type = got.scalar_type() == want.scalar_type()
+        || want.scalar_type() == ScalarType::Float
+            && matches!(got.scalar_type(), ScalarType::Half | ScalarType::BFloat16 | ScalarType::Double);
+    if !same_type || got.shape() != want.shape() {
         return fail(format!(
             "is {} {:?}, expected {} {:?}",
             got.scalar_type().name(),

@@ -15,6 +15,8 @@ pub(crate) struct Case {
     pub(crate) folder: PathBuf,
     /// The folder's path from where the search began.
     pub(crate) below: PathBuf,
+    /// The method of calls that name none.
+    pub(crate) method: String,
     pub(crate) atol: f64,
     pub(crate) rtol: f64,
     pub(crate) calls: Vec<Call>,
@@ -66,9 +68,15 @@ struct OpCase {
     pte: PathBuf,
     #[serde(default)]
     ptd: Vec<PathBuf>,
+    #[serde(default = "forward")]
+    method: String,
     atol: f64,
     rtol: f64,
     calls: Vec<Call>,
+}
+
+fn forward() -> String {
+    "forward".to_owned()
 }
 
 #[derive(Deserialize)]
@@ -77,10 +85,13 @@ struct Model {
     program: Option<PathBuf>,
     #[serde(default)]
     checkpoint: Option<PathBuf>,
+    /// A [`Conversion`], where there is a checkpoint; otherwise the exporter's own.
     #[serde(default)]
-    options: Option<Conversion>,
+    options: Option<serde_json::Value>,
     #[serde(default)]
     ptd: Vec<PathBuf>,
+    #[serde(default = "forward")]
+    method: String,
     atol: f64,
     rtol: f64,
     sequences: Vec<Sequence>,
@@ -133,6 +144,7 @@ fn read(path: &Path, folder: &Path, below: &Path, cases: &mut Vec<Case>) -> Resu
             data: case.ptd.iter().map(|path| folder.join(path)).collect(),
             folder: folder.to_path_buf(),
             below: below.to_path_buf(),
+            method: case.method,
             atol: case.atol,
             rtol: case.rtol,
             calls: case.calls,
@@ -140,7 +152,8 @@ fn read(path: &Path, folder: &Path, below: &Path, cases: &mut Vec<Case>) -> Resu
         Manifest::Model(model) => {
             let model_name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
             let file = model.program.as_ref().map(|path| (Origin::File(folder.join(path)), ""));
-            let checkpoint = model.checkpoint.as_ref().zip(model.options);
+            let options = model.options.and_then(|options| serde_json::from_value(options).ok());
+            let checkpoint = model.checkpoint.as_ref().zip(options);
             let converted = checkpoint.map(|(path, wanted)| (Origin::Checkpoint(folder.join(path), wanted), ", converted"));
             for (program, how) in file.into_iter().chain(converted) {
                 cases.extend(model.sequences.iter().cloned().map(|sequence| Case {
@@ -149,6 +162,7 @@ fn read(path: &Path, folder: &Path, below: &Path, cases: &mut Vec<Case>) -> Resu
                     data: model.ptd.iter().map(|path| folder.join(path)).collect(),
                     folder: folder.to_path_buf(),
                     below: below.to_path_buf(),
+                    method: model.method.clone(),
                     atol: model.atol,
                     rtol: model.rtol,
                     calls: sequence.calls,

@@ -33,6 +33,8 @@ pub struct ConvertOptions {
     pub full_logits: bool,
     /// Whether activations, caches, scales and tables are float16 in the graph.
     pub float16: bool,
+    /// Whether rows of activations are quantised to 8 bits before 4-bit linears, each by its own range (8da4w).
+    pub int8_activations: bool,
 }
 
 impl ConvertOptions {
@@ -52,6 +54,7 @@ impl ConvertOptions {
             embedding_format: WeightFormat::Int4 { group },
             full_logits: false,
             float16: false,
+            int8_activations: false,
         }
     }
 
@@ -83,6 +86,12 @@ impl ConvertOptions {
     #[must_use]
     pub fn with_float16(self, float16: bool) -> Self {
         Self { float16, ..self }
+    }
+
+    /// Sets [`int8_activations`](Self::int8_activations).
+    #[must_use]
+    pub fn with_int8_activations(self, int8_activations: bool) -> Self {
+        Self { int8_activations, ..self }
     }
 
     /// Returns the longest call in tokens: `max_seq_length - 1`, limited by the depth of a texture.
@@ -158,6 +167,14 @@ pub enum ConstantData {
         group: u32,
         /// The memory order of the scales.
         order: ScaleOrder,
+    },
+    /// The sums of each group of a weight that is stored as [`Int4`](Self::Int4), `[groups, rows]`, int32; the rows are zero-padded to
+    /// a multiple of four.
+    Sums {
+        /// The weight.
+        weight: Weight,
+        /// Elements per scale.
+        group: u32,
     },
     /// A weight that is not quantised.
     Float(Weight),

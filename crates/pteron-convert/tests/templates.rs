@@ -118,10 +118,10 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn wishes()(context in 1u32..40, call in 1u32..40, floats: bool, words: bool, full_logits: bool, half: bool) -> ConvertOptions {
+    fn wishes()(context in 1u32..40, call in 1u32..40, floats: bool, words: bool, full_logits: bool, half: bool, int8: bool) -> ConvertOptions {
         let linears = if floats { WeightFormat::Float32 } else { WeightFormat::Int4 { group: 32 } };
         let embedding = if words { WeightFormat::Float32 } else { WeightFormat::Int4 { group: 32 } };
-        ConvertOptions::new(context).with_max_seq_length(1 + call.min(context)).with_linear_format(linears).with_embedding_format(embedding).with_full_logits(full_logits).with_float16(half)
+        ConvertOptions::new(context).with_max_seq_length(1 + call.min(context)).with_linear_format(linears).with_embedding_format(embedding).with_full_logits(full_logits).with_float16(half).with_int8_activations(int8)
     }
 }
 

@@ -92,6 +92,13 @@ pub enum Item {
         /// The operator's name.
         name: String,
     },
+    /// A node of an XNNPACK delegate's graph.
+    Node {
+        /// The node's index.
+        index: usize,
+        /// The name of its kind.
+        kind: &'static str,
+    },
     /// An entry of a list: a segment, a constant, a delegate.
     Entry {
         /// The kind of entry.
@@ -256,6 +263,32 @@ pub enum Problem {
         /// The kind expected.
         expected: &'static str,
     },
+    /// A number is not finite, or not positive where it must be.
+    #[error("{what} is {found}, expected {expected}")]
+    Number {
+        /// Which number.
+        what: &'static str,
+        /// The number found, as text.
+        found: Box<str>,
+        /// The numbers that are possible.
+        expected: &'static str,
+    },
+    /// A value is read before anything has written it.
+    #[error("{what} is value {id}, which no constant, argument or earlier node defines")]
+    Undefined {
+        /// Which operand.
+        what: &'static str,
+        /// The id of the value.
+        id: u32,
+    },
+    /// A known item that no runtime supports.
+    #[error("{what} {name} is not supported, nor does ExecuTorch run it; export the program again with a newer exporter")]
+    Unsupported {
+        /// What kind of item.
+        what: &'static str,
+        /// Its name.
+        name: &'static str,
+    },
     /// A name is used twice.
     #[error("{what} {name:?} appears twice")]
     Duplicate {
@@ -320,6 +353,7 @@ impl fmt::Display for Location {
             Item::Value(id) => write!(f, ", value {id}"),
             Item::Instruction { chain, index } => write!(f, ", chain {chain}, instruction {index}"),
             Item::Call { index, name } => write!(f, ", call {index} ({})", name.escape_debug()),
+            Item::Node { index, kind } => write!(f, ", node {index} ({kind})"),
             Item::Entry { kind, index } => write!(f, ", {kind} {index}"),
         }
     }

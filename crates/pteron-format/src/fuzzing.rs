@@ -7,6 +7,7 @@ use crate::external::{self, ExternalData};
 use crate::program::{Data, Program};
 use crate::pte;
 use crate::vulkan::{self, Graph};
+use crate::xnnpack;
 
 /// [`write`](crate::write) without verification.
 ///
@@ -58,4 +59,20 @@ pub fn blob_file(tables: &[u8], stored: &[u8]) -> Result<Vec<u8>> {
 #[must_use]
 pub fn external_file(tables: &[u8], data: &[u8]) -> Vec<u8> {
     [external::assemble(tables, Vec::new(), data.len() as u64).head.as_slice(), data].concat()
+}
+
+/// [`xnnpack::write_blob`] without verification.
+///
+/// # Errors
+/// Tables that do not fit the blob's header.
+pub fn write_xnnpack_blob(graph: &xnnpack::Graph, stored: &[u8]) -> Result<Vec<u8>> {
+    xnnpack::write_blob_unverified(graph, stored)
+}
+
+/// Builds an XNNPACK delegate's blob from arbitrary finished tables, with `stored` as its constants.
+///
+/// # Errors
+/// Tables that do not fit the blob's header.
+pub fn xnnpack_blob_file(tables: &[u8], stored: &[u8]) -> Result<Vec<u8>> {
+    xnnpack::assemble(tables, stored)
 }

@@ -19,16 +19,15 @@
 //!
 //! # Guarantees of `read`
 //! Every offset, length and alignment; every index; every enumeration; that sizes can be counted and constants are as long as
-//! their types and dims say; that planned memory lies in its buffer; that a delegate gets as many arguments as its graph has
-//! inputs and outputs. The values of [`Program`], [`vulkan::Graph`] and [`ExternalData`] need no
-//! further checks. The same checks run before anything is written.
+//! their types and dims say; that planned memory lies in its buffer; that a delegate gets the arguments its graph has. The
+//! values of [`Program`], [`vulkan::Graph`], [`xnnpack::Graph`] and [`ExternalData`] need no further checks. The same checks run before anything is written.
 //!
 //! Memory is bounded by the size of the input ([`Problem::TablesTooLarge`]). Constant data is not read, so the time to open a
 //! program depends only on its tables.
 //!
 //! # Modules and types
 //! - [`Pte`]: a `.pte` file; [`Program`] is its content ([`program`])
-//! - [`vulkan`]: the graph inside a delegate
+//! - [`vulkan`], [`xnnpack`]: the graph inside a delegate of that backend
 //! - [`PartialFile`]: a file that is loaded in part, as in a browser
 //! - [`Ptd`]: external constants; [`ExternalData`] is its content ([`external`])
 //! - [`Error`]: a location and a problem; [`EscapedText`]: text from a file in a message
@@ -42,6 +41,7 @@ const _: () = assert!(size_of::<usize>() >= size_of::<u32>(), "pointers of at le
 pub mod alloc;
 mod budget;
 mod bytes;
+mod constant;
 mod dtype;
 mod error;
 mod escape;
@@ -56,6 +56,7 @@ pub mod program;
 mod pte;
 mod reader;
 pub mod vulkan;
+pub mod xnnpack;
 
 pub use bytes::{Bytes, BytesError, PartialFile};
 pub use dtype::{MAX_RANK, ScalarType, element_count};

@@ -1,23 +1,24 @@
 //! A `.pte` file: header, tables, segments, and the graphs inside its delegates.
 
+mod delegates;
 mod inline;
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, btree_map};
+use std::collections::BTreeMap;
 
 use pteron_schema::program as fb;
 use pteron_schema::{Builder, root};
 
 use crate::budget::Budget;
-use crate::bytes::{Bytes, FileSlice, take};
+use crate::bytes::{Bytes, take};
 use crate::error::{Error, Item, Location, Problem, Result, Section, clip, flatbuffer};
 use crate::external::{ExternalData, Ptd};
 use crate::header::{FileLayout, HEADER_AT, SegmentArea, expect_magic, lay_out, read_uint};
 use crate::names::NameIndex;
-use crate::program::{
-    self, ByteRange, Data, DataRef, ExecutionPlan, Instruction, Program, SegmentId, TensorDataLocation, Value,
-};
-use crate::vulkan::{self, Blob, Constant, ConstantSource};
+use crate::program::{self, ByteRange, Data, DataRef, Program, SegmentId, TensorDataLocation, Value};
+use crate::vulkan::{Blob, Constant, ConstantSource};
+use crate::xnnpack;
+use delegates::read_graphs;
 
 const IDENTIFIER: &str = "ET12";
 const HEADER_MAGIC: &[u8] = b"eh00";
@@ -36,6 +37,7 @@ pub struct Pte<B> {
     bytes: B,
     program: Program,
     graphs: BTreeMap<DataRef, Blob>,
+    xnnpack: BTreeMap<DataRef, xnnpack::Blob>,
     names: NameIndex,
 }
 
@@ -48,8 +50,8 @@ impl<B: Bytes> Pte<B> {
         let mut budget = Budget::for_input(&bytes);
         let program = read_program(&bytes, &mut budget)?;
         program::verify(&program)?;
-        let graphs = read_graphs(&bytes, &program, &mut budget)?;
-        Ok(Self { bytes, program, graphs, names: NameIndex::default() })
+        let (graphs, xnnpack) = read_graphs(&bytes, &program, &mut budget)?;
+        Ok(Self { bytes, program, graphs, xnnpack, names: NameIndex::default() })
     }
 
     /// The program's tables.
@@ -76,7 +78,18 @@ impl<B: Bytes> Pte<B> {
         self.graphs.get(&data)
     }
 
-    /// Every graph, with the range of its bytes.
+    /// The graph of a delegate, if it is one for XNNPACK.
+    #[must_use]
+    pub fn xnnpack(&self, data: DataRef) -> Option<&xnnpack::Blob> {
+        self.xnnpack.get(&data)
+    }
+
+    /// Every graph for XNNPACK, with the location of its bytes.
+    pub fn xnnpack_graphs(&self) -> impl Iterator<Item = (DataRef, &xnnpack::Blob)> {
+        self.xnnpack.iter().map(|(&place, blob)| (place, blob))
+    }
+
+    /// Every graph for Vulkan, with the location of its bytes.
     pub fn graphs(&self) -> impl Iterator<Item = (DataRef, &Blob)> {
         self.graphs.iter().map(|(&place, blob)| (place, blob))
     }
@@ -108,7 +121,9 @@ impl<B: Bytes> Pte<B> {
             ConstantSource::Named(key) => self.named_segment(key),
             ConstantSource::Stored(_) => {
                 let blob = self.program.delegate_data(graph)?;
-                let stored = self.graph(graph)?.stored_place(constant)?;
+                let vulkan = self.graph(graph).map(|blob| blob.stored);
+                let stored = vulkan.or_else(|| self.xnnpack(graph).map(|blob| blob.stored))?;
+                let stored = constant.place_within(stored)?;
                 Some(ByteRange { start: blob.start.checked_add(stored.start)?, ..stored })
             }
         }
@@ -118,7 +133,8 @@ impl<B: Bytes> Pte<B> {
     #[must_use]
     pub fn external_keys(&self) -> Vec<(&str, u64)> {
         let own = Names::of(&self.program);
-        let constants = self.graphs.values().flat_map(|blob| &blob.graph.constants);
+        let vulkan = self.graphs.values().flat_map(|blob| &blob.graph.constants);
+        let constants = vulkan.chain(self.xnnpack.values().flat_map(|blob| &blob.graph.constants));
         let graph_keys = constants.filter_map(|constant| match &constant.source {
             ConstantSource::Named(key) if own.find(key).is_none() => Some((key.as_str(), constant.len)),
             _ => None,
@@ -218,59 +234,6 @@ impl<'a, D> Names<'a, D> {
         let index = self.0.binary_search_by_key(&key, |&(key, _)| key).ok()?;
         Some(self.0[index].1)
     }
-}
-
-fn read_graphs<B: Bytes>(file: &B, program: &Program, budget: &mut Budget) -> Result<BTreeMap<DataRef, Blob>> {
-    let names = Names::of(program);
-    let mut graphs = BTreeMap::new();
-    for plan in &program.plans {
-        let delegates = plan.delegates.iter().enumerate().filter(|(_, delegate)| delegate.id == vulkan::BACKEND_ID);
-        for (index, delegate) in delegates {
-            // Methods may share a delegate's bytes; they are read once.
-            let btree_map::Entry::Vacant(entry) = graphs.entry(delegate.data) else { continue };
-            let range = program.delegate_data(delegate.data).copied().unwrap_or(ByteRange { start: 0, len: 0 });
-            let blob = read_graph(&FileSlice { bytes: file, range }, &names, budget);
-            entry.insert(blob.map_err(|error| error.within_delegate(&plan.name, index, range.start))?);
-        }
-        verify_calls(plan, &graphs)?;
-    }
-    Ok(graphs)
-}
-
-fn read_graph<B: Bytes>(bytes: &FileSlice<'_, B>, names: &Names<'_, ByteRange>, budget: &mut Budget) -> Result<Blob> {
-    // A map keeps room for twice the entries it has.
-    budget.charge::<(DataRef, Blob)>(&Section::Graph, 2)?;
-    let blob = vulkan::read_blob_within(bytes, budget)?;
-    for (index, constant) in blob.graph.constants.iter().enumerate() {
-        let ConstantSource::Named(key) = &constant.source else { continue };
-        // A key that the program lacks may be in external data; `verify_external` checks that.
-        let Some(range) = names.find(key) else { continue };
-        if range.len != constant.len {
-            let location = Location { section: Section::Graph, item: Item::Entry { kind: "constant", index } };
-            let problem = Problem::Size { what: "the length of its named data", found: range.len, expected: constant.len };
-            return Err(Error::new(location, problem));
-        }
-    }
-    Ok(blob)
-}
-
-/// A delegate call passes the graph's inputs, then its outputs.
-fn verify_calls(plan: &ExecutionPlan, graphs: &BTreeMap<DataRef, Blob>) -> Result<()> {
-    for (chain, instructions) in plan.chains.iter().map(|chain| &chain.instructions).enumerate() {
-        for (index, instruction) in instructions.iter().enumerate() {
-            let Instruction::DelegateCall { delegate, args } = instruction else { continue };
-            let delegate = plan.delegates.get(*delegate as usize);
-            let Some(blob) = delegate.and_then(|delegate| graphs.get(&delegate.data)) else { continue };
-            let expected = (blob.graph.inputs.len() + blob.graph.outputs.len()) as u64;
-            if args.len() as u64 != expected {
-                let location =
-                    Location { section: Section::Method(clip(&plan.name)), item: Item::Instruction { chain, index } };
-                let what = "the number of the delegate's arguments";
-                return Err(Error::new(location, Problem::Size { what, found: args.len() as u64, expected }));
-            }
-        }
-    }
-    Ok(())
 }
 
 /// Plans a `.pte` file for `program`: its first bytes and the range of each segment. Only the lengths of segments are needed, so a

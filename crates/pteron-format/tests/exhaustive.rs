@@ -63,7 +63,8 @@ fn program_constants(bytes: &[u8]) -> Vec<Range<u64>> {
     let pte = Pte::read(bytes).expect("a real file is valid");
     let places = (0..).map(|index| DataRef::Segment(SegmentId(index)));
     let segments = pte.program().segments.iter().zip(places);
-    segments.filter(|(_, place)| pte.graph(*place).is_none()).map(|(&range, _)| as_range(range)).collect()
+    let is_graph = |place| pte.graph(place).is_some() || pte.xnnpack(place).is_some();
+    segments.filter(|(_, place)| !is_graph(*place)).map(|(&range, _)| as_range(range)).collect()
 }
 
 fn exhaust(path: &str, constants: fn(&[u8]) -> Vec<Range<u64>>, check: Check) {
@@ -105,6 +106,18 @@ fn instructions_outside_of_delegates() {
 #[cfg_attr(miri, ignore = "millions of readings")]
 fn a_delegate_inside_the_tables() {
     exhaust("ops/inline_delegate/program.pte", program_constants, check_program);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "millions of readings")]
+fn an_xnnpack_delegate_in_float32() {
+    exhaust("xnnpack/xnnpack_fp32_linear/program.pte", program_constants, check_program);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "millions of readings")]
+fn an_xnnpack_delegate_with_4_bit_weights() {
+    exhaust("xnnpack/xnnpack_8da4w_linear/program.pte", program_constants, check_program);
 }
 
 #[test]

@@ -24,12 +24,7 @@ const GENEROUS: Caps = Caps {
     max_invocations: 256,
     workgroup_memory: 32 * 1024,
     max_binding: 2 << 30,
-    cooperative_matrix: false,
-    fill_percent: 100,
-    f16: false,
-    int8_dot: false,
-    rounded_factors: false,
-    software: false,
+    ..Caps::PORTABLE
 };
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -11,7 +11,7 @@ mod tensors;
 #[cfg(test)]
 mod tests;
 
-use crate::ir::{Call, Graph, Value, ValueId};
+use crate::ir::{Call, DataType, Graph, Value, ValueId};
 
 pub use flow::Flow;
 pub use index::IndexInput;
@@ -78,6 +78,13 @@ impl<'a> Args<'a> {
         matches!(self.roles[tensor.index()], Role::Constant(_))
     }
 
+    /// Whether the file has 16-bit floats of either kind for a tensor, whatever the GPU has.
+    #[must_use]
+    pub fn is_16_bit_in_file(&self, tensor: TensorId) -> bool {
+        let value = self.graph.values.get(tensor.index()).and_then(Value::as_tensor);
+        value.is_some_and(|tensor| matches!(tensor.dtype, DataType::Float16 | DataType::BFloat16))
+    }
+
     fn is_input(&self, tensor: TensorId) -> bool {
         matches!(self.roles[tensor.index()], Role::Input(_))
     }
@@ -122,6 +129,22 @@ impl<'a> Args<'a> {
     /// A missing argument.
     pub fn ignore(&mut self, name: &'static str) -> Result<(), OpError> {
         self.take(name).map(|_| ())
+    }
+
+    /// Whether the next argument is a list without items.
+    #[must_use]
+    pub fn is_empty_list(&self) -> bool {
+        self.list_len() == Some(0)
+    }
+
+    /// The number of items of the next argument, if it is a list of integers or of values.
+    #[must_use]
+    pub fn list_len(&self) -> Option<usize> {
+        match self.peek()? {
+            Value::IntList(items) => Some(items.len()),
+            Value::ValueList(items) => Some(items.len()),
+            _ => None,
+        }
     }
 
     fn peek(&self) -> Option<&'a Value> {

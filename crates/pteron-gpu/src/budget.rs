@@ -91,6 +91,8 @@ pub enum Resource {
     Bytes,
     /// Steps of work.
     Steps,
+    /// Values, calls and arguments of a translated graph.
+    Items,
 }
 
 impl fmt::Display for Resource {
@@ -98,6 +100,7 @@ impl fmt::Display for Resource {
         f.write_str(match self {
             Self::Bytes => "bytes of memory",
             Self::Steps => "steps of work",
+            Self::Items => "values, calls and arguments",
         })
     }
 }

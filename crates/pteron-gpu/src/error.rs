@@ -44,6 +44,12 @@ pub enum Error {
         /// The index of its call in the graph.
         index: usize,
     },
+    /// Operators, kernels and delegates of a method that this build does not have, by name, with the number of their calls.
+    #[error("{}; `pteron inspect` lists what a program needs", unsupported(.0))]
+    UnsupportedOperators(Vec<(String, usize)>),
+    /// A part of a method that cannot be translated, as the rest of a sentence about it.
+    #[error("the method {}", EscapedText::sentence(.0))]
+    Unsupported(String),
     /// An operator that rejects its arguments or the live shapes.
     #[error(transparent)]
     Operator(#[from] OpError),
@@ -171,6 +177,28 @@ pub enum Error {
     /// The device was lost. Everything loaded on it is gone, and can be loaded again on a new one.
     #[error("the GPU device was lost: {}", EscapedText::sentence(.0))]
     Lost(String),
+}
+
+/// Lists names with their counts, up to a length: a file may have many, and long ones.
+fn unsupported(names: &[(String, usize)]) -> String {
+    const MOST_BYTES: usize = 320;
+    let item = |(name, count): &(String, usize)| match count {
+        1 => EscapedText::name(name).to_string(),
+        count => format!("{} ({count} calls)", EscapedText::name(name)),
+    };
+    let (mut list, mut listed) = (String::new(), 0);
+    for item in names.iter().map(item).take_while(|item| item.len() <= MOST_BYTES) {
+        if listed > 0 && list.len() + item.len() > MOST_BYTES {
+            break;
+        }
+        list = if listed == 0 { item } else { format!("{list}, {item}") };
+        listed += 1;
+    }
+    if let Some(more) = names.len().checked_sub(listed).filter(|&more| more > 0) {
+        list = format!("{list} and {more} more");
+    }
+    let (noun, verb) = if names.len() == 1 { ("operator", "is") } else { ("operators", "are") };
+    format!("{noun} {list} {verb} not supported")
 }
 
 /// The result of loading or running a graph.

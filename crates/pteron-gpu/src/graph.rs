@@ -3,6 +3,7 @@
 mod decode;
 mod elem;
 mod order;
+mod random;
 
 use crate::args::Flow;
 use crate::budget::{Budget, GraphSize};
@@ -17,8 +18,9 @@ use crate::shape::Dims;
 
 #[cfg(test)]
 pub(crate) use decode::charge_call;
-pub(crate) use decode::{declared_flows, info};
+pub(crate) use decode::{declared_flows, info, tensor_info};
 pub use elem::Elem;
+pub use random::RandomConstants;
 
 /// A tensor's element type and bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -22,8 +22,7 @@ macro_rules! includes {
 
 /// Text that every kernel may include. Text of a family is in the family's folder, and its kernels add it with
 /// [`KernelDef::with_includes`].
-const COMMON: &[Include] =
-    &[("exact_division", include_str!("include/exact_division.wgsl")), ("grid", include_str!("include/grid.wgsl"))];
+const COMMON: &[Include] = includes!["exact_division", "grid", "lanes"];
 
 /// A kernel: its name, for users and profilers, and its source.
 #[derive(Debug)]

@@ -10,13 +10,17 @@
 mod append_rows;
 pub mod args;
 pub mod budget;
+mod caps;
 pub mod constant_reads;
+mod coop_matrix;
 mod elementwise;
 pub mod engine;
 pub mod error;
 pub mod frontend;
 pub mod fuse;
 pub mod graph;
+mod index_offsets;
+mod int8;
 pub mod ir;
 pub mod kernel;
 pub mod live;
@@ -33,8 +37,10 @@ pub mod resize;
 mod rewrite;
 mod rms_norm;
 pub mod shape;
+mod sorting;
 mod strided_copy;
 pub mod tuning;
+mod window;
 
 #[cfg(test)]
 mod testing;

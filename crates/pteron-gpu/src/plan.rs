@@ -8,7 +8,10 @@
 use std::any::Any;
 use std::fmt::Debug;
 
+pub use crate::caps::{COOPERATIVE_MATRIX_MEMORY, Caps, GridKind, Lanes, MatrixSide};
 use crate::error::OpError;
+use crate::fuse::Relayout;
+use crate::ir::Call;
 use crate::kernel::Variant;
 use crate::live::{Live, Number, Scalar, ScalarId, TensorId};
 use crate::packing::Packing;
@@ -39,6 +42,12 @@ pub trait Op: Any + Debug + Send + Sync {
 
     /// The input whose memory the first output may alias instead of being written: the same elements in the same order.
     fn alias(&self) -> Option<TensorId> {
+        None
+    }
+
+    /// The call that computes the same with channels last, if this operator can and that is worth it: where a tensor has channels last
+    /// already, or for convolutions.
+    fn channels_last(&self, _layout: &mut Relayout<'_>) -> Option<Call> {
         None
     }
 
@@ -126,6 +135,12 @@ impl JoinedPart {
     #[must_use]
     pub fn bytes(&self, bytes: u64) -> u64 {
         self.packing.map_or(bytes, |packing| packing.bytes())
+    }
+
+    /// The bytes that are uploaded for it, before they are packed.
+    #[must_use]
+    pub fn unpacked_bytes(&self, bytes: u64) -> u64 {
+        if self.packing.is_some_and(|packing| packing.is_half()) { bytes / 2 } else { bytes }
     }
 }
 
@@ -238,68 +253,6 @@ impl Grid {
     #[must_use]
     pub fn groups(&self) -> u64 {
         u64::from(self.x) * u64::from(self.y)
-    }
-}
-
-/// The capabilities of a device that recipes and plans depend on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Caps {
-    /// Whether subgroup operations can be used.
-    pub subgroups: bool,
-    /// The smallest and largest subgroup size that a kernel may run with.
-    pub subgroup_size: (u32, u32),
-    /// The most invocations of a workgroup.
-    pub max_invocations: u32,
-    /// Bytes of workgroup memory.
-    pub workgroup_memory: u32,
-    /// The most bytes of one storage binding.
-    pub max_binding: u64,
-    /// Whether cooperative matrices may be used: subgroups of 32 multiply 16 × 16 matrices of 16-bit floats and accumulate
-    /// in 32 bits, with [`COOPERATIVE_MATRIX_MEMORY`] per workgroup. The factors are rounded to 16 bits.
-    pub cooperative_matrix: bool,
-    /// The number of workgroups that occupy the device, as a percentage of the number kernels assume.
-    pub fill_percent: u32,
-    /// Whether kernels can read and write 16-bit floats.
-    pub f16: bool,
-    /// Whether dot products of four signed bytes are an instruction.
-    pub int8_dot: bool,
-    /// Whether factors of matrix products may be rounded to 16 bits.
-    pub rounded_factors: bool,
-    /// Whether the adapter is a CPU: it runs the threads of a workgroup one after another, and barriers are expensive.
-    pub software: bool,
-}
-
-/// Bytes of workgroup memory that cooperative-matrix kernels may use.
-pub const COOPERATIVE_MATRIX_MEMORY: u32 = 48 * 1024;
-
-impl Caps {
-    /// The capabilities that every WebGPU device guarantees.
-    pub const PORTABLE: Self = Self {
-        subgroups: false,
-        subgroup_size: (0, 0),
-        max_invocations: 256,
-        workgroup_memory: 16 * 1024,
-        max_binding: 128 * 1024 * 1024,
-        cooperative_matrix: false,
-        fill_percent: 100,
-        f16: false,
-        int8_dot: false,
-        rounded_factors: false,
-        software: false,
-    };
-
-    /// The subgroup size, if kernels may use subgroups and all have the same size, a power of two.
-    #[must_use]
-    pub fn subgroup(&self) -> Option<u32> {
-        let (smallest, largest) = self.subgroup_size;
-        (self.subgroups && smallest == largest && smallest.is_power_of_two()).then_some(smallest)
-    }
-
-    /// The number of workgroups that occupy this device where a large GPU takes `grid`.
-    #[must_use]
-    pub fn filled(&self, grid: u32) -> u32 {
-        let scaled = u64::from(grid) * u64::from(self.fill_percent) / 100;
-        u32::try_from(scaled).unwrap_or(u32::MAX).max(1)
     }
 }
 

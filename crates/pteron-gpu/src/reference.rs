@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::error::Result;
-use crate::graph::DecodedGraph;
+use crate::graph::{DecodedGraph, Elem};
 use crate::live::TensorId;
 use crate::resize::Planned;
 use crate::shape::Dims;
@@ -43,6 +43,18 @@ impl HostData {
             Self::F32(values) => Self::F32(indices.iter().map(|&at| values[at]).collect()),
             Self::I32(values) => Self::I32(indices.iter().map(|&at| values[at]).collect()),
             Self::U8(values) => Self::U8(indices.iter().map(|&at| values[at]).collect()),
+        }
+    }
+
+    /// Converts numbers to elements of a type; integers truncate and wrap as PyTorch's do.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "as documented")]
+    pub fn from_numbers(elem: Elem, values: impl IntoIterator<Item = f64>) -> Self {
+        let values = values.into_iter();
+        match elem {
+            Elem::F32 | Elem::F16 => Self::F32(values.map(|value| value as f32).collect()),
+            Elem::I32 => Self::I32(values.map(|value| value as i64 as i32).collect()),
+            Elem::Bool => Self::U8(values.map(|value| u8::from(value != 0.0)).collect()),
+            Elem::U8 | Elem::I8 => Self::U8(values.map(|value| value as i64 as u8).collect()),
         }
     }
 
@@ -109,6 +121,17 @@ impl HostTensors {
         }
     }
 
+    /// Its elements, which have this type, as numbers.
+    #[must_use]
+    pub fn numbers(&self, elem: Elem, tensor: TensorId) -> Vec<f64> {
+        match elem {
+            Elem::F32 | Elem::F16 => self.f32(tensor).iter().map(|&value| value.into()).collect(),
+            Elem::I32 => self.i32(tensor).iter().map(|&value| value.into()).collect(),
+            Elem::I8 => self.u8(tensor).iter().map(|&value| value.cast_signed().into()).collect(),
+            Elem::U8 | Elem::Bool => self.u8(tensor).iter().map(|&value| value.into()).collect(),
+        }
+    }
+
     /// Sets a tensor.
     pub fn set(&mut self, tensor: TensorId, dims: Dims, data: HostData) {
         self.0.insert(tensor, HostTensor { dims, data });
@@ -150,4 +173,35 @@ pub fn broadcast_offset(dims: &Dims, index: &[u32]) -> usize {
         at * dims[axis] as usize + here as usize
     };
     (0..dims.len()).fold(0, position)
+}
+
+/// The scale and the zero point that map a block of values onto a range of integers.
+pub(crate) fn block_qparams(block: &[f32], least: f32, most: f32, eps: f32) -> (f32, f32) {
+    let low = block.iter().copied().fold(0.0, f32::min);
+    let high = block.iter().copied().fold(0.0, f32::max);
+    let scale = ((high - low) / (most - least)).max(eps);
+    (scale, (least - (low / scale).round_ties_even()).clamp(least, most))
+}
+
+/// The multiplier and the zero point of XNNPACK's rule, which map a block of values onto signed bytes.
+pub(crate) fn block_multiplier(block: &[f32]) -> (f32, f32) {
+    let low = block.iter().copied().fold(0.0, f32::min);
+    let high = block.iter().copied().fold(0.0, f32::max);
+    let multiplier = if low == high { 1.0 } else { 255.0 / (high - low) };
+    let (a, b) = (low * multiplier, high * multiplier);
+    let zero = if (-128.0 + a) + (127.0 + b) > 0.0 { -128.0 - a } else { 127.0 - b };
+    (multiplier, zero.clamp(-128.0, 127.0).round_ties_even())
+}
+
+/// A row quantised to signed bytes by its own range, as the numbers that they stand for. A smallest scale of 0 stands for XNNPACK's rule.
+pub(crate) fn quantised_row(row: &[f64], eps: f32) -> Vec<f64> {
+    let row: Vec<f32> = row.iter().map(|&x| crate::matmul::to_f32(x)).collect();
+    if eps == crate::int8::MULTIPLIER_RULE {
+        let (multiplier, zero) = block_multiplier(&row);
+        let whole = |x: &f32| ((x * multiplier).round_ties_even() + zero).clamp(-128.0, 127.0) - zero;
+        return row.iter().map(|x| f64::from(whole(x)) * f64::from(1.0 / multiplier)).collect();
+    }
+    let (scale, zero) = block_qparams(&row, -128.0, 127.0, eps);
+    let whole = |x: &f32| ((x * (1.0 / scale)).round_ties_even() + zero).clamp(-128.0, 127.0) - zero;
+    row.iter().map(|x| f64::from(whole(x)) * f64::from(scale)).collect()
 }

@@ -17,8 +17,10 @@ const PREPACK: &str = "et_vk.prepack.default";
 /// The approximate bytes of a call with its own tensor.
 const CALL_BYTES: u64 = 512;
 
-/// Rewrites buffers that are written in place into state, and concatenations of mixed types into ones of a single type.
+/// Rewrites buffers that are written in place into state, and concatenations of mixed types into ones of a single type; corrects types
+/// that exporters get wrong.
 pub(crate) fn rewrite(mut graph: Graph, budget: &mut Budget) -> Result<Graph> {
+    ops::q8_linear::correct_output_types(&mut graph);
     separate_state(&mut graph, budget)?;
     convert_cat_inputs(&mut graph, budget)?;
     Ok(graph)
@@ -76,13 +78,23 @@ fn convert(graph: &mut Graph, ids: &[ValueId], dtype: DataType, origin: usize, b
     Ok(graph.add(Value::ValueList(converted)))
 }
 
-/// Rewrites buffers that are written in place into state.
+/// The inputs that a call writes in place.
+fn written_inputs(graph: &Graph) -> HashSet<ValueId> {
+    let inputs: HashSet<ValueId> = graph.inputs.iter().copied().collect();
+    let written = graph.calls.iter().flat_map(|call| output_ids(graph, call)).filter(|id| inputs.contains(id));
+    written.copied().collect()
+}
+
+/// Rewrites buffers that are written in place into state. An input that is written in place is read as it was given, and its new content is
+/// a tensor of its own.
 fn separate_state(graph: &mut Graph, budget: &mut Budget) -> Result<()> {
     let buffers = Buffers::find(graph, budget)?;
-    if buffers.0.is_empty() {
+    let inputs = written_inputs(graph);
+    if buffers.0.is_empty() && inputs.is_empty() {
         return Ok(());
     }
-    let mut renaming = Renaming::new(graph, &buffers);
+    let mut renaming = Renaming::new(graph, buffers.0.values().map(|buffer| buffer.tensor).chain(inputs.iter().copied()));
+    renaming.current.extend(inputs.iter().map(|&input| (input, input)));
     for (position, mut call) in std::mem::take(&mut graph.calls).into_iter().enumerate() {
         if let Some(Buffer { tensor: buffer, .. }) = buffers.0.get(&position) {
             // The prepack itself: from here on the buffer holds the state's initial content.
@@ -165,8 +177,8 @@ struct Renaming {
 }
 
 impl Renaming {
-    fn new(graph: &Graph, buffers: &Buffers) -> Self {
-        let buffers: HashSet<ValueId> = buffers.0.values().map(|buffer| buffer.tensor).collect();
+    fn new(graph: &Graph, buffers: impl Iterator<Item = ValueId>) -> Self {
+        let buffers: HashSet<ValueId> = buffers.collect();
         let lists = (0..).zip(&graph.values).filter(|(_, value)| match value {
             Value::ValueList(ids) => ids.iter().any(|id| buffers.contains(id)),
             _ => false,

@@ -1,5 +1,7 @@
 //! Shared code of operator tests: graphs written by hand, run on a GPU and by the references, and compared.
 
+pub(crate) mod case;
+
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
@@ -8,7 +10,7 @@ use crate::fuse::Fusions;
 use crate::graph::{DecodedGraph, Elem, Role};
 use crate::ir::{self, Call, Constant, ConstantId, ConstantSource, DataType, Tensor, Value, ValueId};
 use crate::live::TensorId;
-use crate::plan::Caps;
+use crate::plan::{Caps, MatrixSide};
 use crate::reference::{self, HostData, HostTensor, HostTensors};
 use crate::resize::{LiveInput, Planned};
 use crate::shape::Dims;
@@ -46,6 +48,33 @@ pub(crate) fn with_and_without_subgroups() -> [Gpu; 2] {
 pub(crate) fn serial_gpu() -> Gpu {
     static SERIAL: LazyLock<Gpu> = LazyLock::new(|| gpu().with_caps(Caps { software: true, ..gpu().caps() }));
     SERIAL.clone()
+}
+
+/// The device as if its driver chose among subgroup sizes, of which the one it has is the largest.
+#[track_caller]
+pub(crate) fn varying_subgroups_gpu() -> Option<Gpu> {
+    let found = gpu().caps().lanes().filter(|lanes| lanes.are_whole() && lanes.count >= 8);
+    if found.is_none() {
+        skip("has no subgroups of one size of at least 8 lanes");
+    }
+    found.map(|lanes| gpu().with_caps(Caps { subgroup_size: (lanes.count / 2, lanes.count), ..gpu().caps() }))
+}
+
+/// The device with emulated cooperative matrices of this size, and subgroups of the sizes that it reports and the one it runs with.
+#[track_caller]
+pub(crate) fn emulated_matrix_gpu(
+    matrix_side: MatrixSide,
+    matrix_subgroup_size: (u32, u32),
+    lanes: u32,
+    fill_percent: u32,
+) -> Option<Gpu> {
+    let caps = GPU.caps();
+    if !caps.f16 || caps.lanes().is_none() || caps.workgroup_memory < 32 * 1024 || caps.max_invocations < 512 {
+        skip("has no 16-bit floats or subgroups, or too little workgroup memory, to emulate cooperative matrices");
+        return None;
+    }
+    let caps = Caps { cooperative_matrix: true, software: false, matrix_side, matrix_subgroup_size, fill_percent, ..caps };
+    Some(GPU.emulating_matrices(caps, lanes))
 }
 
 /// The device if it has cooperative matrices.
@@ -118,7 +147,12 @@ impl GraphBuilder {
     }
 
     pub(crate) fn floats(&mut self, dims: &[u32], values: &[f32]) -> ValueId {
-        self.constant(DataType::Float32, dims, bytemuck::cast_slice(values).to_vec())
+        let id = self.constant(DataType::Float32, dims, bytemuck::cast_slice(values).to_vec());
+        if let &[value] = values {
+            let constant = ConstantId(u32::try_from(self.constants.len() - 1).unwrap());
+            self.graph.scalars.insert(constant, value.into());
+        }
+        id
     }
 
     pub(crate) fn call(&mut self, name: &str, args: &[ValueId]) {
@@ -342,4 +376,46 @@ pub(crate) fn load_error(builder: &GraphBuilder) -> String {
         Ok(_) => panic!("the graph was accepted"),
         Err(error) => error.to_string(),
     }
+}
+
+/// Checks that naga validates a kernel with these capabilities and writes SPIR-V for it, where no adapter can compile it.
+pub(crate) fn check_spirv(variant: &crate::kernel::Variant, allowed: naga::valid::Capabilities) {
+    let (module, info) = validated(variant, allowed);
+    let words = naga::back::spv::write_vec(&module, &info, &naga::back::spv::Options::default(), None).unwrap();
+    assert!(words.len() > 1000, "{} words", words.len());
+}
+
+/// The same for the Metal shading language (`cargo test -p pteron-gpu --features msl-tests`), which loads and stores matrices through pointers to scalars. naga does not check that.
+#[cfg(feature = "msl-tests")]
+pub(crate) fn check_msl(variant: &crate::kernel::Variant, allowed: naga::valid::Capabilities) {
+    use naga::back::msl;
+    let (module, info) = validated(variant, allowed);
+    let options = msl::Options { lang_version: (2, 4), fake_missing_bindings: true, ..msl::Options::default() };
+    let (text, _) = msl::write_string(&module, &info, &options, &msl::PipelineOptions::default()).unwrap();
+    assert!(text.contains("simdgroup_multiply_accumulate") && text.contains("simdgroup_store("), "{text}");
+    let scalars = |array: &naga::GlobalVariable| match module.types[array.ty].inner {
+        naga::TypeInner::Array { base, .. } => matches!(module.types[base].inner, naga::TypeInner::Scalar(_)),
+        _ => true,
+    };
+    let loaded = |name: &str| text.contains(&format!("NagaCooperativeLoad(&{name}["));
+    for (_, array) in module.global_variables.iter() {
+        let name = array.name.as_deref().unwrap_or_default();
+        assert!(scalars(array) || !(array.space == naga::AddressSpace::WorkGroup || loaded(name)), "{name}");
+    }
+}
+
+/// A kernel with its constants, as a driver gets it.
+fn validated(
+    variant: &crate::kernel::Variant,
+    allowed: naga::valid::Capabilities,
+) -> (naga::Module, naga::valid::ModuleInfo) {
+    use naga::valid::{ValidationFlags, Validator};
+    let source = variant.source(crate::kernel::Target::Native);
+    let module = naga::front::wgsl::parse_str(&source).unwrap_or_else(|error| panic!("{}", error.emit_to_string(&source)));
+    let info = Validator::new(ValidationFlags::all(), allowed).validate(&module);
+    let info = info.unwrap_or_else(|error| panic!("{}", error.emit_to_string(&source)));
+    let constants = variant.constants.iter().map(|&(name, value)| (name.to_owned(), value.into())).collect();
+    let entry = Some((naga::ShaderStage::Compute, "main"));
+    let (module, info) = naga::back::pipeline_constants::process_overrides(&module, &info, entry, &constants).unwrap();
+    (module.into_owned(), info.into_owned())
 }

@@ -16,6 +16,7 @@ const SAMPLE_ROW: &str = "pteron.sample_row";
 const MAX_IN_FLIGHT: usize = 32;
 /// Indices of the method's inputs and outputs, those of the appended operator last.
 const TOKENS: usize = 0;
+const POSITION: usize = 1;
 const LOGITS: usize = 0;
 const SAMPLED: usize = 1;
 
@@ -51,14 +52,15 @@ impl GpuSampling {
     }
 }
 
-/// Adds token sampling and feedback to the options of a method that takes tokens `[1, n]` and a position `[1]` and returns logits.
+/// Adds token sampling and feedback to the options of a method that takes tokens `[1, n]` and a position `[1]` or `[n]` and returns
+/// logits.
 ///
 /// # Errors
 /// No memory.
 pub fn with_token_sampling(options: LoadOptions) -> Result<LoadOptions> {
     let greedy = integers(ScalarType::Int, &[4], GpuSampling::GREEDY.words().into_iter().map(i64::from))?;
     let sample = AppendedOp::new(SAMPLE_ROW, LOGITS).input(greedy).output(ScalarType::Int, &[1, 1]);
-    Ok(options.append(sample).feed_back(SAMPLED, TOKENS).with_max_in_flight(MAX_IN_FLIGHT))
+    Ok(options.last_row(LOGITS).append(sample).feed_back(SAMPLED, TOKENS).with_max_in_flight(MAX_IN_FLIGHT))
 }
 
 /// Whether a method was loaded [with token sampling](with_token_sampling).
@@ -154,7 +156,8 @@ impl StepInputs {
             }
             StepTokens::Sampled => None,
         };
-        let position = integers(scalar_type(1), &[1], [position.into()])?;
+        let count = tokens.as_ref().and_then(|tokens| tokens.shape().last().copied()).unwrap_or(1);
+        let position = positions(specs, position, count)?;
         let sampling = integers(ScalarType::Int, &[4], sampling.words().into_iter().map(i64::from))?;
         Ok(Self { tokens, position, sampling })
     }
@@ -163,6 +166,26 @@ impl StepInputs {
         let tokens = self.tokens.as_ref().map_or(CallInput::Feedback(&[1, 1]), CallInput::Tensor);
         [tokens, CallInput::Tensor(&self.position), CallInput::Tensor(&self.sampling)]
     }
+}
+
+/// The inputs of a call without sampling: tokens, and the position of the first one or of each, as the method takes it.
+///
+/// # Errors
+/// More tokens than 32 bits count, or no memory.
+pub fn token_inputs(specs: &[TensorSpec], tokens: &[TokenId], position: u32) -> Result<[Tensor; 2]> {
+    let inputs = StepInputs::new(specs, StepTokens::Given(tokens), position, GpuSampling::GREEDY)?;
+    let tokens = inputs.tokens.ok_or(Error::EmptyPrompt)?;
+    Ok([tokens, inputs.position])
+}
+
+/// The position input: `[1]` with the position of the first token, or one position per token, which Hugging Face's exporter calls
+/// `cache_position`.
+fn positions(specs: &[TensorSpec], first: u32, count: u32) -> Result<Tensor> {
+    let spec = specs.get(POSITION);
+    let scalar_type = spec.map_or(ScalarType::Long, |spec| spec.scalar_type);
+    let per_token = spec.is_some_and(|spec| spec.shape.first().is_some_and(|&most| most > 1));
+    let count = if per_token { count } else { 1 };
+    integers(scalar_type, &[count], (0..count).map(|token| i64::from(first) + i64::from(token)))
 }
 
 /// Integers of the width that a method takes. Values that do not fit into 32 bits stay 64-bit, which the method rejects.

@@ -111,7 +111,7 @@ impl From<pteron::Error> for Error {
         match error {
             E::DeviceLost(_) => Self::DeviceLost(error),
             E::TooLarge { .. } | E::GpuOutOfMemory(_) | E::OutOfMemory(_) | E::HostMemory { .. } => Self::OutOfMemory(error),
-            E::Unsupported { .. } | E::UnsupportedOperator { .. } => Self::Unsupported(error),
+            E::Unsupported { .. } | E::UnsupportedOperators(_) => Self::Unsupported(error),
             E::Input { .. } | E::Tensor(_) => Self::Input(error),
             E::Misuse(_) => Self::Misuse(error.to_string()),
             _ => Self::Program(error),
@@ -138,7 +138,7 @@ mod tests {
                 |error| matches!(error, Error::OutOfMemory(_)),
             ),
             (
-                || E::UnsupportedOperator { name: "aten.mystery".to_owned(), call: 3 },
+                || E::UnsupportedOperators(vec![("aten.mystery".to_owned(), 3)]),
                 |error| matches!(error, Error::Unsupported(_)),
             ),
             (|| E::Tensor("has no bytes".to_owned()), |error| matches!(error, Error::Input(_))),

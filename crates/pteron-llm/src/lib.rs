@@ -77,7 +77,7 @@ pub use assets::{AssetBytes, ModelAssets};
 pub use chat::{ChatRequest, Message, RenderOptions};
 pub use decode_step::{
     GpuSampling, PendingToken, StepToken, StepTokens, benchmark_decode, has_sampled, start_sampled_steps, start_step,
-    with_token_sampling,
+    token_inputs, with_token_sampling,
 };
 pub use decode_stream::DecodeStream;
 pub use error::{Error, Result};

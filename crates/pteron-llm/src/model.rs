@@ -242,21 +242,24 @@ impl PartialMetadata {
     }
 }
 
-/// Metadata from a method's signature. Inputs: integer tokens `[1, S]` and an integer position `[1]`. Output: logits, vocabulary last.
+/// Metadata from a method's signature. Inputs: integer tokens `[1, S]` and an integer position, `[1]` or one per token. Output: logits,
+/// vocabulary last.
 fn shapes(inputs: &[TensorSpec], outputs: &[TensorSpec]) -> Result<PartialMetadata> {
     let integers = |index: usize| {
         let spec = inputs.get(index).filter(|spec| matches!(spec.scalar_type, ScalarType::Int | ScalarType::Long));
         spec.map(|spec| spec.shape.as_slice())
     };
     match (integers(0), integers(1), outputs.first().and_then(|logits| logits.shape.last())) {
-        (Some([1, longest]), Some([1]), Some(&vocabulary)) => Ok(PartialMetadata {
-            max_prefill: Some(*longest),
-            vocab_size: Some(vocabulary),
-            dynamic_shape: inputs.first().map(|spec| spec.dynamic),
-            ..PartialMetadata::default()
-        }),
+        (Some([1, longest]), Some([positions]), Some(&vocabulary)) if *positions == 1 || positions == longest => {
+            Ok(PartialMetadata {
+                max_prefill: Some(*longest),
+                vocab_size: Some(vocabulary),
+                dynamic_shape: inputs.first().map(|spec| spec.dynamic),
+                ..PartialMetadata::default()
+            })
+        }
         _ => {
-            let reason = "it must take tokens [1, S] and a position [1] and give logits".to_owned();
+            let reason = "it must take tokens [1, S] and a position [1] or [S] and give logits".to_owned();
             Err(Error::NotALanguageModel(reason))
         }
     }

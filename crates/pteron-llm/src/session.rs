@@ -5,13 +5,13 @@ use std::fmt;
 use pteron::Profile;
 
 use crate::chat::ChatRequest;
-use crate::decode_step::has_sampled;
+use crate::decode_step::{has_sampled, token_inputs};
 use crate::error::{Error, Result};
 use crate::generation::{Generation, SessionRef};
 use crate::model::Model;
 use crate::options::GenerationOptions;
 use crate::state_slot::{StateLoan, StateSlot};
-use crate::step_pipeline::{run_chunk, step_inputs};
+use crate::step_pipeline::run_chunk;
 use crate::tokenizer::TokenId;
 
 /// A conversation. A prompt that starts with the tokens in its KV cache continues where they end.
@@ -145,7 +145,8 @@ impl Session {
         let token = self.tokens.last().copied().unwrap_or(0);
         let last = (self.model.metadata().context_length as usize).saturating_sub(1);
         // The next step overwrites what this one writes past the end; in a full cache it writes the last token again.
-        let inputs = step_inputs(&[token], self.tokens.len().min(last))?;
+        let position = u32::try_from(self.tokens.len().min(last)).unwrap_or(u32::MAX);
+        let inputs = token_inputs(self.model.method().inputs(), &[token], position)?;
         let mut state = self.lend_state()?;
         let (_, profiles) = self.model.method().call_profiled(state.state(), &inputs).await?;
         Ok(profiles)

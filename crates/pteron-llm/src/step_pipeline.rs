@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 
 use pteron::Tensor;
 
-use crate::decode_step::PendingToken;
+use crate::decode_step::{PendingToken, token_inputs};
 use crate::error::{Error, Result};
 use crate::model::Model;
 use crate::state_slot::StateLoan;
@@ -45,10 +45,10 @@ pub struct StepPipeline {
     group: u32,
 }
 
-/// The longest time that the first token of a group waits for the last one, in seconds.
-const GROUP_SECONDS: f64 = 0.010;
+/// The longest time that the first token of a group waits for the last one, in seconds: one frame of a display.
+const GROUP_SECONDS: f64 = 1.0 / 60.0;
 /// The most steps of a group.
-const MAX_GROUP: u32 = 4;
+const MAX_GROUP: u32 = 8;
 
 impl Default for StepPipeline {
     fn default() -> Self {
@@ -96,10 +96,12 @@ impl StepPipeline {
         if self.in_flight.len() <= self.group as usize { self.group } else { 0 }
     }
 
-    /// Sizes the next groups by the time of a step.
+    /// Sizes the next groups by the time of a step. Groups at most double in size, so that one is encoded while the smaller one before
+    /// it runs.
     fn adapt(&mut self, output: &StepOutput) {
         if let StepOutput::Token { gpu_seconds: Some(seconds), .. } = *output {
-            self.group = (1..=MAX_GROUP).rev().find(|&group| f64::from(group) * seconds <= GROUP_SECONDS).unwrap_or(1);
+            let fits = |group: &u32| f64::from(*group) * seconds <= GROUP_SECONDS;
+            self.group = (1..=MAX_GROUP.min(2 * self.group)).rev().find(fits).unwrap_or(1);
         }
     }
 
@@ -162,18 +164,10 @@ pub(crate) async fn run_chunk(
     tokens: &[TokenId],
     position: usize,
 ) -> Result<Vec<f32>> {
-    let inputs = step_inputs(tokens, position)?;
+    let inputs = token_inputs(model.method().inputs(), tokens, u32::try_from(position).unwrap_or(u32::MAX))?;
     let outputs = model.method().call(state.state(), &inputs).await?;
     let logits = outputs.first().and_then(|output| last_row(output, model.metadata().vocab_size as usize));
     logits.ok_or_else(|| Error::NotALanguageModel("it returned no logits".to_owned()))
-}
-
-/// The inputs of a step: tokens, and the position of the first one.
-pub(crate) fn step_inputs(tokens: &[TokenId], position: usize) -> Result<[Tensor; 2]> {
-    let position = i64::try_from(position).unwrap_or(i64::MAX);
-    let ids: Vec<i64> = tokens.iter().map(|&token| token.into()).collect();
-    let count = u32::try_from(ids.len()).unwrap_or(u32::MAX);
-    Ok([Tensor::from_i64(&[1, count], &ids)?, Tensor::from_i64(&[1], &[position])?])
 }
 
 /// The last row of the logits. Some programs return a row for every token; only the last one is converted.
@@ -207,15 +201,24 @@ mod tests {
         let mut pipeline = StepPipeline::new();
         for (gpu_seconds, group) in [
             (None, 1),
-            (Some(0.0005), 4),
-            (Some(0.003), 3),
-            (Some(0.005), 2),
-            (Some(0.006), 1),
-            (Some(0.002), 4),
+            (Some(0.0005), 8),
+            (Some(0.003), 5),
+            (Some(0.008), 2),
+            (Some(0.009), 1),
+            (Some(0.002), 8),
             (Some(9.0), 1),
         ] {
-            run(&mut pipeline, 1, gpu_seconds);
+            run(&mut pipeline, 4, gpu_seconds);
             assert_eq!(pipeline.room(), group, "{gpu_seconds:?}");
+        }
+    }
+
+    #[test]
+    fn groups_at_most_double() {
+        let mut pipeline = StepPipeline::new();
+        for group in [2, 4, 8, 8] {
+            run(&mut pipeline, 1, Some(0.0005));
+            assert_eq!(pipeline.room(), group);
         }
     }
 
@@ -230,10 +233,10 @@ mod tests {
         pending(&mut pipeline, 1);
         assert!(pipeline.is_full());
         pipeline.clear();
-        run(&mut pipeline, 1, Some(0.0));
-        pending(&mut pipeline, 4);
-        assert_eq!(pipeline.room(), 4);
-        pending(&mut pipeline, 4);
+        run(&mut pipeline, 3, Some(0.0));
+        pending(&mut pipeline, MAX_GROUP);
+        assert_eq!(pipeline.room(), MAX_GROUP);
+        pending(&mut pipeline, MAX_GROUP);
         assert!(pipeline.is_full());
     }
 

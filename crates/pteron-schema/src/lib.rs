@@ -4,6 +4,7 @@
 //!
 //! - [`program`]: the `.pte` file (`ET12`)
 //! - [`vulkan`]: the graph inside a Vulkan delegate (`VK00`)
+//! - [`xnnpack`]: the graph inside an XNNPACK delegate (`XN01`)
 //! - [`flat_tensor`]: external data, the `.ptd` file (`FT01`)
 //!
 //! [`root`] runs the verifier of the official `flatbuffers` crate over the whole tree (offsets, alignment, UTF-8, depth,
@@ -21,6 +22,7 @@ mod macros;
 pub mod flat_tensor;
 pub mod program;
 pub mod vulkan;
+pub mod xnnpack;
 
 pub use flatbuffers::{
     ErrorTraceDetail, Follow, ForwardsUOffset, InvalidFlatbuffer, Push, UnionWIPOffset, Vector, Verifiable, VerifierOptions,

@@ -119,6 +119,46 @@ macro_rules! unions {
     )*};
 }
 
+/// Declares a flatbuffer union in which several tags have tables of one type: `Table: tag | tag`.
+macro_rules! shared_unions {
+    ($( $(#[$meta:meta])* $name:ident { $( $table:ident : $( $tag:literal )|+ ),* $(,)? } )*) => {$(
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug)]
+        #[allow(missing_docs, reason = "the variants are the tables of the same names, each with its tag")]
+        pub enum $name<'a> {
+            /// The field is absent.
+            Absent,
+            /// A tag this schema does not know; the value was not verified.
+            Unknown(u8),
+            $( $table(u8, $table<'a>), )*
+        }
+
+        impl<'a> $name<'a> {
+            pub(crate) fn verify(tag: u8, v: &mut ::flatbuffers::Verifier<'_, '_>, pos: usize) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+                match tag {
+                    $( $( $tag )|+ => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<$table<'_>>>(stringify!($table), pos), )*
+                    _ => Ok(()),
+                }
+            }
+
+            /// # Safety
+            /// `table` holds a verified union whose tag is in `slot` and whose value is in the next slot.
+            pub(crate) unsafe fn read(table: &::flatbuffers::Table<'a>, slot: u16) -> Self {
+                // SAFETY: the caller promises that the tag was verified.
+                let tag = unsafe { table.get::<u8>($crate::macros::voffset(slot), None) }.unwrap_or(0);
+                match tag {
+                    0 => Self::Absent,
+                    // SAFETY: for a tag it knows, `verify` has checked this table at the offset.
+                    $( $( $tag )|+ => unsafe { table.get::<::flatbuffers::ForwardsUOffset<$table<'_>>>($crate::macros::voffset(slot + 1), None) }
+                        .map_or(Self::Absent, |table| Self::$table(tag, table)), )*
+                    // `verify` checks no value for a tag it does not know, so the offset is not followed.
+                    unknown => Self::Unknown(unknown),
+                }
+            }
+        }
+    )*};
+}
+
 /// One field of [`tables!`]: its type when written, how it is verified, read and written.
 macro_rules! field {
     (@type scalar $ty:ident) => { $ty };
@@ -207,6 +247,12 @@ macro_rules! field {
             $b.push_slot_always::<f64>($crate::macros::voffset($slot), $self.$field);
         }
     };
+    (@write scalar f32, $b:ident, $self:ident, $slot:literal, $field:ident, $default:literal) => {
+        // By their bits, as for f64.
+        if $self.$field.to_bits() != f32::to_bits($default) {
+            $b.push_slot_always::<f32>($crate::macros::voffset($slot), $self.$field);
+        }
+    };
     (@write scalar $ty:ident, $b:ident, $self:ident, $slot:literal, $field:ident, $default:literal) => {
         $b.push_slot::<$ty>($crate::macros::voffset($slot), $self.$field, $default);
     };
@@ -244,4 +290,4 @@ pub(crate) const fn voffset(slot: u16) -> ::flatbuffers::VOffsetT {
     4 + 2 * slot
 }
 
-pub(crate) use {field, tables, unions};
+pub(crate) use {field, shared_unions, tables, unions};

@@ -28,7 +28,9 @@ impl IntoJs for pteron_gpu::Error {
     fn into_js(self) -> JsValue {
         use pteron_gpu::Error as E;
         let code = match &self {
-            E::UnknownOperator { .. } | E::Operator(_) | E::NoTimestamps { .. } => "unsupported",
+            E::UnknownOperator { .. } | E::UnsupportedOperators(_) | E::Operator(_) | E::NoTimestamps { .. } => {
+                "unsupported"
+            }
             E::Input { .. } | E::Capacity { .. } => "input",
             E::Tensor { .. } => "bad-file",
             E::MissingConstant { .. } => "missing",
@@ -51,7 +53,7 @@ impl IntoJs for pteron::Error {
             E::File { .. } | E::Overlap { .. } => "bad-file",
             E::NotRead(_) => "missing",
             E::NoMethod { .. } => "no-such-method",
-            E::Unsupported { .. } | E::UnsupportedOperator { .. } => "unsupported",
+            E::Unsupported { .. } | E::UnsupportedOperators(_) => "unsupported",
             E::Tensor(_) | E::Input { .. } => "input",
             E::TooLarge { .. } | E::GpuOutOfMemory(_) | E::OutOfMemory(_) => "out-of-memory",
             E::DeviceLost(_) => "device-lost",

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use half::f16;
+use half::{bf16, f16};
 use pteron_format::ScalarType;
 use pteron_format::alloc;
 use pteron_gpu::engine::TensorData;
@@ -21,12 +21,13 @@ pub(crate) fn to_gpu(tensor: &Tensor, refused: impl Fn(String) -> Error) -> Resu
     let bytes = tensor.bytes();
     let (elem, bytes) = match tensor.scalar_type() {
         ScalarType::Float => (Elem::F32, Cow::Borrowed(bytes)),
-        ScalarType::Half => {
-            let mut wide = alloc::vec(bytes.len().saturating_mul(2))?;
-            let widen = |half: &[u8]| f16::from_le_bytes([half[0], half[1]]).to_f32().to_le_bytes();
-            bytes.chunks_exact(2).for_each(|half| wide.extend_from_slice(&widen(half)));
-            (Elem::F32, Cow::Owned(wide))
+        ScalarType::Half => (Elem::F32, words(bytes, |[a, b]: [u8; 2]| f16::from_le_bytes([a, b]).to_f32().to_le_bytes())?),
+        ScalarType::BFloat16 => {
+            (Elem::F32, words(bytes, |[a, b]: [u8; 2]| bf16::from_le_bytes([a, b]).to_f32().to_le_bytes())?)
         }
+        #[allow(clippy::cast_possible_truncation, reason = "GPUs compute with 32-bit floats")]
+        ScalarType::Double => (Elem::F32, words(bytes, |bytes: [u8; 8]| (f64::from_le_bytes(bytes) as f32).to_le_bytes())?),
+        ScalarType::Short => (Elem::I32, words(bytes, |bytes: [u8; 2]| i32::from(i16::from_le_bytes(bytes)).to_le_bytes())?),
         ScalarType::Int => (Elem::I32, Cow::Borrowed(bytes)),
         ScalarType::Long => {
             let mut narrow = alloc::vec(bytes.len() / 2)?;
@@ -44,23 +45,26 @@ pub(crate) fn to_gpu(tensor: &Tensor, refused: impl Fn(String) -> Error) -> Resu
     Ok(TensorData { dims, elem, bytes })
 }
 
+/// Converts elements of `N` bytes to ones of `M` bytes.
+fn words<const N: usize, const M: usize>(bytes: &[u8], convert: impl Fn([u8; N]) -> [u8; M]) -> Result<Cow<'static, [u8]>> {
+    let (elements, _) = bytes.as_chunks::<N>();
+    let mut converted = alloc::vec(elements.len().saturating_mul(M))?;
+    elements.iter().for_each(|&element| converted.extend_from_slice(&convert(element)));
+    Ok(Cow::Owned(converted))
+}
+
 /// Converts an output of the GPU to the type that a method's tensor has.
 pub(crate) fn from_gpu(scalar_type: ScalarType, output: TensorData<'static>) -> Result<Tensor> {
-    let words = || output.bytes.chunks_exact(4);
+    let float = |bytes: [u8; 4]| f32::from_le_bytes(bytes);
+    let int = |bytes: [u8; 4]| i32::from_le_bytes(bytes);
     let bytes = match (output.elem, scalar_type) {
-        (Elem::F32, ScalarType::Half) => {
-            let mut bytes = alloc::vec(output.bytes.len() / 2)?;
-            let halves = words().map(|word| f16::from_f32(bytemuck::pod_read_unaligned(word)).to_le_bytes());
-            halves.for_each(|half| bytes.extend_from_slice(&half));
-            bytes
-        }
-        (Elem::I32, ScalarType::Long) => {
-            let mut bytes = alloc::vec(output.bytes.len().saturating_mul(2))?;
-            let longs = words().map(|word| i64::from(bytemuck::pod_read_unaligned::<i32>(word)).to_le_bytes());
-            longs.for_each(|long| bytes.extend_from_slice(&long));
-            bytes
-        }
-        _ => output.bytes.into_owned(),
+        (Elem::F32, ScalarType::Half) => words(&output.bytes, |word| f16::from_f32(float(word)).to_le_bytes())?,
+        (Elem::F32, ScalarType::BFloat16) => words(&output.bytes, |word| bf16::from_f32(float(word)).to_le_bytes())?,
+        (Elem::F32, ScalarType::Double) => words(&output.bytes, |word| f64::from(float(word)).to_le_bytes())?,
+        (Elem::I32, ScalarType::Long) => words(&output.bytes, |word| i64::from(int(word)).to_le_bytes())?,
+        #[allow(clippy::cast_possible_truncation, reason = "integers wrap as PyTorch wraps them")]
+        (Elem::I32, ScalarType::Short) => words(&output.bytes, |word| (int(word) as i16).to_le_bytes())?,
+        _ => output.bytes,
     };
-    Tensor::new(scalar_type, &output.dims, bytes)
+    Tensor::new(scalar_type, &output.dims, bytes.into_owned())
 }

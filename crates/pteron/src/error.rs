@@ -90,17 +90,9 @@ pub enum Error {
     /// The host has no memory left.
     #[error("{0}; close other programs, or load a smaller one")]
     OutOfMemory(#[from] OutOfMemory),
-    /// An operator that this build does not have.
-    #[error(
-        "operator {} is not supported (call {call}); `pteron inspect` lists what a program needs",
-        EscapedText::name(.name)
-    )]
-    UnsupportedOperator {
-        /// Its name.
-        name: String,
-        /// The call's position in its delegate.
-        call: usize,
-    },
+    /// Operators, kernels and delegates that this build does not have, by name, with the number of their calls.
+    #[error("{}", pteron_gpu::Error::UnsupportedOperators(.0.clone()))]
+    UnsupportedOperators(Vec<(String, usize)>),
     /// More GPU memory than the device, or the budget given to the loader, allows. Nothing was created.
     #[error("{what} needs {need} bytes, but {limit} are allowed by {by}")]
     TooLarge {
@@ -129,7 +121,8 @@ impl From<pteron_gpu::Error> for Error {
         use pteron_gpu::Error as E;
         match error {
             E::Misuse(reason) => Self::Misuse(reason),
-            E::UnknownOperator { name, index } => Self::UnsupportedOperator { name, call: index },
+            E::UnknownOperator { name, .. } => Self::UnsupportedOperators(vec![(name, 1)]),
+            E::UnsupportedOperators(names) => Self::UnsupportedOperators(names),
             E::TooLarge { what, need, limit, by } => Self::TooLarge { what, need, limit, by },
             E::OutOfMemory(reason) => Self::GpuOutOfMemory(reason),
             E::HostMemory(error) => Self::OutOfMemory(error),
@@ -152,7 +145,7 @@ mod tests {
         use pteron_gpu::Error as E;
         let errors: [fn() -> E; 6] = [
             || E::Misuse("one state is used by two methods".to_owned()),
-            || E::UnknownOperator { name: "aten.\nmystery".to_owned(), index: 3 },
+            || E::UnsupportedOperators(vec![("aten.\nmystery".to_owned(), 3), ("aten.other".to_owned(), 1)]),
             || E::TooLarge { what: "the model".to_owned(), need: 9, limit: 8, by: "the budget" },
             || E::OutOfMemory("a buffer of 9 bytes".to_owned()),
             || E::Lost("it was destroyed".to_owned()),

@@ -1,4 +1,4 @@
-//! Methods without a GPU: loading and calling as usual, except that the caller computes the delegates.
+//! Methods without a GPU: loading and calling as usual, except that the caller computes the graphs.
 //!
 //! Only with the cargo feature `fuzzing`, and not part of the API: it may change or be removed at any time.
 
@@ -64,24 +64,25 @@ impl DryMethod {
         self.graphs.iter().map(|(graph, options)| (graph, options.input_bounds.as_slice()))
     }
 
-    /// Calls the method; `delegate` computes the graphs.
+    /// Calls the method; `compute` computes the graphs.
     ///
     /// # Errors
-    /// As [`Method::call`], or an error that `delegate` returns.
+    /// As [`Method::call`], or an error that `compute` returns.
     pub fn call(
         &mut self,
         inputs: &[Tensor],
-        mut delegate: impl FnMut(&DecodedGraph, &[TensorData<'_>]) -> Result<Vec<TensorData<'static>>>,
+        mut compute: impl FnMut(&DecodedGraph, &[TensorData<'_>]) -> Result<Vec<TensorData<'static>>>,
     ) -> Result<Vec<Tensor>> {
         self.method.check(inputs)?;
         let given = inputs.iter().map(|input| input.bytes().len() as u64).sum();
         let mut run = Interpreter::new(&self.method, given, &self.kept, inputs)?;
         while let Some(call) = run.next_call()? {
             let fail = |reason| Error::Input { method: self.method.name().to_owned(), index: 0, reason };
-            let graph = self.method.graph_of.get(call.delegate).and_then(|&graph| self.graphs.get(graph));
-            let Some((graph, _)) = graph else { return Err(fail(format!("has no delegate {}", call.delegate))) };
+            let Some((graph, _)) = self.graphs.get(call.graph) else {
+                return Err(fail(format!("has no graph {}", call.graph)));
+            };
             let tensors = run.tensors(&call)?.into_iter().map(|tensor| to_gpu(tensor, fail)).collect::<Result<Vec<_>>>()?;
-            let outputs = delegate(graph, &tensors)?;
+            let outputs = compute(graph, &tensors)?;
             run.take(&call, outputs)?;
         }
         run.finish(&mut self.kept)

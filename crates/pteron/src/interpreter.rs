@@ -1,29 +1,32 @@
-//! The instructions of a method around its delegates.
+//! The steps of a method: its graphs, and what the host does between them.
 //!
-//! In practice there is one delegate call and, where a method changes its inputs, a few portable copies after it.
+//! Nearly every method is one graph. A method whose instructions jump is several, and the host follows the jumps; it also runs
+//! kernels whose output's shape depends on data ([`host`]).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, btree_map};
 use std::sync::Arc;
 
-use pteron_format::program::{DataRef, ExecutionPlan, Instruction, Value, ValueId};
-use pteron_format::{EscapedText, alloc};
+use pteron_format::program::{ExecutionPlan, Value, ValueId};
+use pteron_format::{EscapedText, ScalarType, alloc};
 use pteron_gpu::engine::{Input, Profile, TensorData};
+use pteron_gpu::frontend::method::{self as lowering, Part, Sources, Step};
 use pteron_gpu::graph::DecodedGraph;
 use pteron_gpu::shape::Dims;
 
 use crate::conversion::{from_gpu, to_gpu};
 use crate::error::{Error, Result};
+use crate::host;
 use crate::method::{Method, State, TensorSpec, dims};
 use crate::program::{FileRange, Files};
 use crate::tensor::Tensor;
 use crate::values::ValueTable;
 
-/// A method's instructions, checked so that running them can only fail on a device.
+/// A method's steps, checked so that running them can only fail on a device.
 #[derive(Debug)]
 pub(crate) struct InstructionList {
     method: String,
     steps: Vec<HostInstruction>,
-    /// Tensors that keep their value from call to call.
+    /// Tensors that the host keeps from call to call.
     kept: Vec<ValueId>,
     /// Tensors that are constants of the program.
     constants: Vec<ValueId>,
@@ -35,55 +38,41 @@ pub(crate) struct InstructionList {
 
 #[derive(Debug)]
 enum HostInstruction {
-    Delegate { index: usize, inputs: Vec<ValueId>, outputs: Vec<ValueId> },
+    Graph { index: usize, inputs: Vec<ValueId>, outputs: Vec<ValueId> },
     Copy { from: ValueId, to: ValueId },
     JumpFalse { condition: ValueId, target: usize },
-    Nop,
+    Kernel { operator: u32, inputs: Vec<ValueId>, outputs: Vec<ValueId> },
 }
 
 impl HostInstruction {
     /// The values it reads and those it writes.
     fn uses(&self) -> (&[ValueId], &[ValueId]) {
         match self {
-            Self::Delegate { inputs, outputs, .. } => (inputs, outputs),
+            Self::Graph { inputs, outputs, .. } | Self::Kernel { inputs, outputs, .. } => (inputs, outputs),
             Self::Copy { from, to } => (std::slice::from_ref(from), std::slice::from_ref(to)),
             Self::JumpFalse { condition, .. } => (std::slice::from_ref(condition), &[]),
-            Self::Nop => (&[], &[]),
         }
     }
 }
 
 impl InstructionList {
-    pub(crate) fn new(files: &Files, plan: &ExecutionPlan) -> Result<Self> {
-        let fail = |reason: String| Err(Error::Unsupported { method: plan.name.clone(), reason });
-        let [chain] = plan.chains.as_slice() else {
-            return fail(format!("has {} chains of instructions, one is supported", plan.chains.len()));
-        };
-        let mut steps = alloc::vec(chain.instructions.len())?;
-        for (index, instruction) in chain.instructions.iter().enumerate() {
-            steps.push(match instruction {
-                Instruction::DelegateCall { delegate, args } => delegate_step(files, plan, *delegate, args)?,
-                Instruction::Move { from, to } => HostInstruction::Copy { from: *from, to: *to },
-                // A value is released after the last step that uses it.
-                Instruction::Free(_) => HostInstruction::Nop,
-                Instruction::JumpFalse { condition, target } if *target as usize > index => {
-                    HostInstruction::JumpFalse { condition: *condition, target: *target as usize }
-                }
-                Instruction::JumpFalse { .. } => {
-                    return fail(format!("instruction {index} jumps back; loops are not supported"));
-                }
-                Instruction::KernelCall { operator, args } => {
-                    let name = plan.operators.get(*operator as usize).map(|operator| operator.name.as_str());
-                    match (name, args.as_slice()) {
-                        (Some("aten::copy_"), [to, from, ..]) => HostInstruction::Copy { from: *from, to: *to },
-                        (name, _) => {
-                            let name = name.unwrap_or("an operator without a name");
-                            let name = EscapedText::name(name);
-                            return fail(format!(
-                                "{name} runs outside a delegate (instruction {index}), which is not supported"
-                            ));
-                        }
-                    }
+    /// Joins a method into graphs and the steps between them.
+    pub(crate) fn new(files: &Files, plan: &ExecutionPlan) -> Result<(Self, Vec<Part>)> {
+        let sources = Sources { graph_of: &|data| files.delegate_graph(data), on_host: &host::is_known };
+        let lowered = lowering::lower(plan, sources).map_err(|error| match error {
+            pteron_gpu::Error::Unsupported(reason) => Error::Unsupported { method: plan.name.clone(), reason },
+            other => other.into(),
+        })?;
+        let mut steps = alloc::vec(lowered.steps.len())?;
+        for step in lowered.steps {
+            steps.push(match step {
+                Step::Copy { from, to } => HostInstruction::Copy { from, to },
+                Step::JumpFalse { condition, target } => HostInstruction::JumpFalse { condition, target },
+                Step::Host { operator, inputs, outputs } => HostInstruction::Kernel { operator, inputs, outputs },
+                Step::Part(index) => {
+                    let part = lowered.parts.get(index);
+                    let ids = |ids: fn(&Part) -> &[ValueId]| alloc::copied(part.map_or(&[][..], ids));
+                    HostInstruction::Graph { index, inputs: ids(|part| &part.inputs)?, outputs: ids(|part| &part.outputs)? }
                 }
             });
         }
@@ -91,7 +80,7 @@ impl InstructionList {
         let last_uses = find_last_uses(plan, &steps, &kept);
         // A value that is several inputs is reported as the first of them.
         let inputs = plan.inputs.iter().enumerate().rev().map(|(index, &id)| (id, index)).collect();
-        Ok(Self { method: plan.name.clone(), steps, kept, constants, last_uses, inputs })
+        Ok((Self { method: plan.name.clone(), steps, kept, constants, last_uses, inputs }, lowered.parts))
     }
 
     /// Initial values of kept tensors (zeros where the file has none) and of constants. Tensors with the same bytes of a
@@ -145,39 +134,18 @@ impl InstructionList {
         Ok(())
     }
 
-    /// The inputs and outputs of the delegate call, if it is the method's only step; `None` otherwise.
-    pub(crate) fn only_call(&self) -> Option<(&[ValueId], &[ValueId])> {
-        match self.steps.as_slice() {
-            [step @ HostInstruction::Delegate { .. }] if self.kept.is_empty() => Some(step.uses()),
-            _ => None,
-        }
+    /// The inputs and outputs of the method's only graph, if nothing but copies of inputs runs besides; `None` otherwise.
+    pub(crate) fn only_graph(&self) -> Option<(&[ValueId], &[ValueId])> {
+        let [graph @ HostInstruction::Graph { .. }, copies @ ..] = self.steps.as_slice() else { return None };
+        let plain = copies.iter().all(|step| matches!(step, HostInstruction::Copy { .. })) && self.kept.is_empty();
+        plain.then(|| graph.uses())
     }
 
-    /// The calls of each distinct graph, by the location of its bytes: several delegates may be one graph.
-    pub(crate) fn calls(&self, plan: &ExecutionPlan) -> HashMap<DataRef, Vec<&[ValueId]>> {
-        let mut calls: HashMap<DataRef, Vec<&[ValueId]>> = HashMap::new();
-        for step in &self.steps {
-            let HostInstruction::Delegate { index, inputs, .. } = step else { continue };
-            if let Some(delegate) = plan.delegates.get(*index) {
-                calls.entry(delegate.data).or_default().push(inputs);
-            }
-        }
-        calls
-    }
-
-    /// Smaller bounds of a graph's inputs, where those are inputs of the method in each of its calls.
-    pub(crate) fn graph_bounds(
-        &self,
-        calls: &[&[ValueId]],
-        graph: &DecodedGraph,
-        specs: &[TensorSpec],
-    ) -> Vec<Option<Dims>> {
-        let own = |id: ValueId| dims(&specs.get(*self.inputs.get(&id)?)?.shape);
+    /// Smaller bounds of a graph's inputs, where those are inputs of the method.
+    pub(crate) fn graph_bounds(&self, inputs: &[ValueId], graph: &DecodedGraph, specs: &[TensorSpec]) -> Vec<Option<Dims>> {
         let bound = |(index, &input): (usize, &pteron_gpu::live::TensorId)| {
-            let mut bounds = calls.iter().map(|inputs| inputs.get(index).copied().and_then(own));
-            let first = bounds.next().flatten()?;
-            let agreed = bounds.all(|bound| bound == Some(first));
-            Some(first).filter(|bound| agreed && bound.fits(&graph.info(input).bound))
+            let own = self.inputs.get(inputs.get(index)?)?;
+            dims(&specs.get(*own)?.shape).filter(|bound| bound.fits(&graph.info(input).bound))
         };
         graph.inputs.iter().enumerate().map(bound).collect()
     }
@@ -225,19 +193,6 @@ fn find_last_uses(plan: &ExecutionPlan, steps: &[HostInstruction], kept: &[Value
     last_uses
 }
 
-fn delegate_step(files: &Files, plan: &ExecutionPlan, delegate: u32, args: &[ValueId]) -> Result<HostInstruction> {
-    let index = delegate as usize;
-    let graph = plan.delegates.get(index).and_then(|delegate| files.pte.graph(delegate.data)).map(|blob| &blob.graph);
-    let Some(graph) = graph else {
-        let id = plan.delegates.get(index).map_or("", |delegate| delegate.id.as_str());
-        let reason = format!("delegate {index} is for {:?}, only VulkanBackend is supported", EscapedText::name(id));
-        return Err(Error::Unsupported { method: plan.name.clone(), reason });
-    };
-    // Parsing has checked that there are as many arguments as inputs and outputs in total.
-    let (inputs, outputs) = args.split_at(graph.inputs.len().min(args.len()));
-    Ok(HostInstruction::Delegate { index, inputs: alloc::copied(inputs)?, outputs: alloc::copied(outputs)? })
-}
-
 /// Runs a method's instructions.
 pub(crate) async fn run(
     method: &Method,
@@ -245,26 +200,26 @@ pub(crate) async fn run(
     inputs: &[Tensor],
     mut profiles: Option<&mut Vec<Profile>>,
 ) -> Result<Vec<Tensor>> {
-    // Inputs belong to the caller, and delegate outputs fitted in GPU memory.
+    // Inputs belong to the caller, and outputs of graphs fitted in GPU memory.
     let given = inputs.iter().map(|input| input.bytes().len() as u64).fold(method.memory_bytes(), u64::saturating_add);
     let mut run = Interpreter::new(method, given, &state.values, inputs)?;
     while let Some(call) = run.next_call()? {
         let outputs =
-            call_delegate(method, state, call.delegate, &run.tensors(&call)?, call.inputs, profiles.as_deref_mut()).await?;
+            call_graph(method, state, call.graph, &run.tensors(&call)?, call.inputs, profiles.as_deref_mut()).await?;
         run.take(&call, outputs)?;
     }
     run.finish(&mut state.values)
 }
 
-/// A delegate call that a run waits for.
+/// A graph that a run waits for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct DelegateCall<'m> {
-    pub(crate) delegate: usize,
+pub(crate) struct GraphCall<'m> {
+    pub(crate) graph: usize,
     pub(crate) inputs: &'m [ValueId],
     outputs: &'m [ValueId],
 }
 
-/// The progress of a method's instructions, from one delegate call to the next. The caller runs the delegates.
+/// The progress of a method's steps, from one graph to the next. The caller runs the graphs.
 pub(crate) struct Interpreter<'m> {
     method: &'m Method,
     plan: &'m ExecutionPlan,
@@ -296,15 +251,19 @@ impl<'m> Interpreter<'m> {
         Error::Tensor(format!("value {id} of {name:?} is used before it is computed"))
     }
 
-    /// Runs instructions up to the next delegate call; `None` at the end.
-    pub(crate) fn next_call(&mut self) -> Result<Option<DelegateCall<'m>>> {
+    /// Runs steps up to the next graph; `None` at the end.
+    pub(crate) fn next_call(&mut self) -> Result<Option<GraphCall<'m>>> {
         let method = self.method;
         while let Some(step) = method.instructions.steps.get(self.next) {
             self.next += 1;
             match step {
-                HostInstruction::Nop => {}
                 HostInstruction::Copy { from, to } => {
-                    let value = self.value(*from)?.clone();
+                    let value = match (self.values.get(*from), self.plan.value(*from)) {
+                        // A literal becomes a number that later steps change.
+                        (None, Some(Value::Int(value))) => Tensor::from_i64(&[1], &[*value])?,
+                        (None, Some(Value::Bool(value))) => Tensor::new(ScalarType::Bool, &[1], vec![(*value).into()])?,
+                        _ => self.value(*from)?.clone(),
+                    };
                     self.values.insert(*to, value)?;
                 }
                 HostInstruction::JumpFalse { condition, target } => {
@@ -312,8 +271,9 @@ impl<'m> Interpreter<'m> {
                         self.next = *target;
                     }
                 }
-                HostInstruction::Delegate { index, inputs, outputs } => {
-                    return Ok(Some(DelegateCall { delegate: *index, inputs, outputs }));
+                HostInstruction::Kernel { operator, inputs, outputs } => self.kernel(*operator, inputs, outputs)?,
+                HostInstruction::Graph { index, inputs, outputs } => {
+                    return Ok(Some(GraphCall { graph: *index, inputs, outputs }));
                 }
             }
             self.free();
@@ -321,13 +281,24 @@ impl<'m> Interpreter<'m> {
         Ok(None)
     }
 
-    /// The tensors that a delegate call takes.
-    pub(crate) fn tensors(&self, call: &DelegateCall<'m>) -> Result<Vec<&Tensor>> {
+    /// Runs a kernel on the host.
+    fn kernel(&mut self, operator: u32, inputs: &[ValueId], outputs: &[ValueId]) -> Result<()> {
+        let plan = self.plan;
+        let Some(kernel) = plan.operators.get(operator as usize) else { return Ok(()) };
+        let computed = host::run(plan, kernel, inputs, |id| self.values.get(id))?;
+        for (&id, tensor) in outputs.iter().zip(computed) {
+            self.values.insert(id, tensor)?;
+        }
+        Ok(())
+    }
+
+    /// The tensors that a graph takes.
+    pub(crate) fn tensors(&self, call: &GraphCall<'m>) -> Result<Vec<&Tensor>> {
         call.inputs.iter().map(|&id| self.value(id)).collect()
     }
 
-    /// Takes the outputs of a delegate.
-    pub(crate) fn take(&mut self, call: &DelegateCall<'m>, outputs: Vec<TensorData<'static>>) -> Result<()> {
+    /// Takes the outputs of a graph.
+    pub(crate) fn take(&mut self, call: &GraphCall<'m>, outputs: Vec<TensorData<'static>>) -> Result<()> {
         for (&id, output) in call.outputs.iter().zip(outputs) {
             if let Some(tensor) = self.plan.value(id).and_then(Value::as_tensor) {
                 self.values.insert(id, from_gpu(tensor.scalar_type, output)?)?;
@@ -357,14 +328,14 @@ impl<'m> Interpreter<'m> {
     }
 
     fn truth(&self, id: ValueId) -> Result<bool> {
-        if let Some(Value::Bool(value)) = self.plan.value(id) {
+        if let (None, Some(Value::Bool(value))) = (self.values.get(id), self.plan.value(id)) {
             return Ok(*value);
         }
         self.value(id)?.bytes().first().map(|&byte| byte != 0).ok_or_else(|| self.missing(id))
     }
 }
 
-async fn call_delegate(
+async fn call_graph(
     method: &Method,
     state: &mut State,
     index: usize,
@@ -382,13 +353,13 @@ async fn call_delegate(
     if let Some(hooks) = &method.hooks {
         inputs.extend(hooks.default_inputs(|reason| Error::Input { method: method.name.clone(), index: 0, reason })?);
     }
-    let (Some(delegate), Some(state)) = (method.delegate(index), state.delegates.get_mut(index)) else {
-        let reason = format!("delegate {index} is not part of this state");
+    let (Some(graph), Some(state)) = (method.graphs.get(index), state.graphs.get_mut(index)) else {
+        let reason = format!("graph {index} is not part of this state");
         return Err(Error::Unsupported { method: method.name.clone(), reason });
     };
     let result = match profiles {
-        None => delegate.call(state, &inputs).await,
-        Some(profiles) => delegate.call_profiled(state, &inputs).await.map(|(outputs, profile)| {
+        None => graph.call(state, &inputs).await,
+        Some(profiles) => graph.call_profiled(state, &inputs).await.map(|(outputs, profile)| {
             profiles.push(profile);
             outputs
         }),

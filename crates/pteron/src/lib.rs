@@ -19,19 +19,25 @@
 //!
 //! A file that is still being fetched can be opened in parts, see [`PartialProgram`], and its weights uploaded as they
 //! arrive, see [`Program::load_streaming`].
+//!
+//! With the feature `media`, pictures and sound become inputs and outputs, see `pteron::media`.
 
 mod bytes;
 mod conversion;
 mod error;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
+mod host;
 mod interpreter;
+#[cfg(feature = "media")]
+pub mod media;
 mod method;
 mod options;
 mod partial;
 mod pipelined;
 mod program;
 mod streaming;
+mod summary;
 mod tensor;
 mod values;
 
@@ -54,4 +60,5 @@ pub use pteron_gpu::engine::{PipelineCacheSummary, block_on};
 pub use pteron_gpu::fuse::Fusions;
 pub use pteron_gpu::tuning::{Fill, Tuning};
 pub use streaming::{CorruptConstant, MethodMemory, StreamingMethod};
+pub use summary::{MethodSummary, summarize};
 pub use tensor::Tensor;

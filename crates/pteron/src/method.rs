@@ -1,14 +1,12 @@
-//! A loaded method: its delegates on a GPU, the instructions around them, and the state it keeps.
+//! A loaded method: its graph on a GPU, or several where the host decides what runs next, and the state it keeps.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
 
-use pteron_format::program::{DataRef, ExecutionPlan, ShapeDynamism, ValueId};
-use pteron_format::{EscapedText, alloc};
-use pteron_gpu::engine::{
-    self, Gpu, LoadedGraph, MemoryUse, OnProgress, PreparedGraph, Profile, ProgressCounter, SharedBudget,
-};
-use pteron_gpu::frontend;
-use pteron_gpu::graph::DecodedGraph;
+use pteron_format::program::{ExecutionPlan, ShapeDynamism, ValueId};
+use pteron_gpu::engine::{self, Gpu, LoadedGraph, MemoryUse, PreparedGraph, Profile, ProgressCounter, SharedBudget};
+use pteron_gpu::frontend::ConstantOrigin;
+use pteron_gpu::graph::{DecodedGraph, RandomConstants};
+use pteron_gpu::ir::ConstantId;
 use pteron_gpu::plan::Caps;
 use pteron_gpu::shape::Dims;
 
@@ -38,26 +36,24 @@ pub struct Method {
     pub(crate) name: String,
     pub(crate) program: Program,
     pub(crate) instructions: InstructionList,
-    /// The graphs of its delegates, each distinct one once.
+    /// Its graphs; most methods have one.
     pub(crate) graphs: Vec<LoadedGraph>,
-    /// For each delegate of the file the index of its graph. Delegates that share a graph have separate states.
-    pub(crate) graph_of: Vec<usize>,
     pub(crate) host_memory: u64,
     pub(crate) hooks: Option<Hooks>,
     pub(crate) inputs: Vec<TensorSpec>,
     pub(crate) outputs: Vec<TensorSpec>,
 }
 
-/// A delegate's graph before it is loaded, and its location in the file. Delegates that share their bytes are one.
-pub(crate) type Delegate = (PreparedGraph, DataRef);
+/// A graph before it is loaded, and the origins of its constants.
+pub(crate) type Prepared = (PreparedGraph, Vec<ConstantOrigin>);
 
-/// A delegate's graph before it is planned, its load options, and its location in the file.
-pub(crate) type Outlined = (DecodedGraph, engine::LoadOptions, DataRef);
+/// A graph before it is planned, its load options, and the origins of its constants.
+pub(crate) type Outlined = (DecodedGraph, engine::LoadOptions, Vec<ConstantOrigin>);
 
-/// The state a method keeps between calls: its delegates' KV caches and its own mutable tensors. Use one per conversation.
+/// The state a method keeps between calls: its mutable tensors, such as KV caches. Use one per conversation.
 #[derive(Debug)]
 pub struct State {
-    pub(crate) delegates: Vec<engine::State>,
+    pub(crate) graphs: Vec<engine::State>,
     pub(crate) values: Vec<(ValueId, Tensor)>,
 }
 
@@ -77,29 +73,24 @@ impl Program {
     /// No such method, an operator or instruction that is not supported, or a GPU without enough memory.
     pub async fn load(&self, gpu: &Gpu, method: &str, options: &LoadOptions) -> Result<Method> {
         let (method, prepared) = self.prepare(gpu, method, options)?;
-        let graphs = self.load_graphs(prepared, options.progress.as_ref()).await?;
+        let graphs = self.load_graphs(&method.name, prepared, options).await?;
         Ok(Method { graphs, ..method })
     }
 
-    /// Prepares a method: its delegates are planned and known to fit, but not loaded.
-    pub(crate) fn prepare(&self, gpu: &Gpu, method: &str, options: &LoadOptions) -> Result<(Method, Vec<Delegate>)> {
+    /// Prepares a method: its graphs are planned and known to fit, but not loaded.
+    pub(crate) fn prepare(&self, gpu: &Gpu, method: &str, options: &LoadOptions) -> Result<(Method, Vec<Prepared>)> {
         let memory = SharedBudget::new(options.memory_budget);
         let (method, outlined) = self.outline(gpu.caps(), &memory, method, options)?;
-        let prepare =
-            |(graph, options, data): Outlined| -> Result<Delegate> { Ok((PreparedGraph::new(gpu, graph, &options)?, data)) };
-        let prepared: Vec<Delegate> = outlined.into_iter().map(prepare).collect::<Result<_>>()?;
-        let mut seen = vec![false; prepared.len()];
-        for &graph in &method.graph_of {
-            if std::mem::replace(&mut seen[graph], true) {
-                prepared[graph].0.expect_state();
-            }
-        }
+        let prepare = |(graph, options, origins): Outlined| -> Result<Prepared> {
+            Ok((PreparedGraph::new(gpu, graph, &options)?, origins))
+        };
+        let prepared: Vec<Prepared> = outlined.into_iter().map(prepare).collect::<Result<_>>()?;
         memory.check(gpu)?;
-        // Every delegate has been checked by now, and the total work is known.
+        // Every graph has been checked by now, and the total work is known.
         Ok((method, prepared))
     }
 
-    /// Decodes a method's graphs for a device with the given capabilities.
+    /// Joins and decodes a method's graphs for a device with the given capabilities.
     pub(crate) fn outline(
         &self,
         caps: Caps,
@@ -108,37 +99,24 @@ impl Program {
         options: &LoadOptions,
     ) -> Result<(Method, Vec<Outlined>)> {
         let plan = self.plan(method)?;
-        let instructions = InstructionList::new(&self.files, plan)?;
-        let host_memory = options.host_memory_budget.unwrap_or_else(|| self.files.total_len().saturating_add(HOST_MEMORY));
-        within_budget(method, "what its state starts as", instructions.initial_bytes(&self.files), host_memory)?;
         let inputs = specs(method, plan, &plan.inputs, options)?;
         let outputs = specs(method, plan, &plan.outputs, &LoadOptions::default())?;
-        let calls = instructions.calls(plan);
-        let mut outlined: Vec<Outlined> = Vec::new();
-        let (mut known, mut graph_of) = (HashMap::<DataRef, usize>::new(), alloc::vec(plan.delegates.len())?);
+        let (instructions, parts) = InstructionList::new(&self.files, plan)?;
+        let host_memory = options.host_memory_budget.unwrap_or_else(|| self.files.total_len().saturating_add(HOST_MEMORY));
+        within_budget(method, "what its state starts as", instructions.initial_bytes(&self.files), host_memory)?;
+        let mut outlined: Vec<Outlined> = Vec::with_capacity(parts.len());
         let mut hooks = None;
-        for (index, delegate) in plan.delegates.iter().enumerate() {
-            // Delegates with the same bytes are one graph: its weights and pipelines are made once.
-            if let Some(&known) = known.get(&delegate.data) {
-                graph_of.push(known);
-                continue;
-            }
-            let Some(blob) = self.files.pte.graph(delegate.data) else {
-                let id = EscapedText::name(&delegate.id);
-                let reason = format!("delegate {index} is for {id:?}, only VulkanBackend is supported");
-                return Err(Error::Unsupported { method: method.to_owned(), reason });
-            };
-            let mut source = frontend::vulkan::translate(&blob.graph)?;
-            hooks = Hooks::prepare(plan, &instructions, &mut source, options)?;
-            let graph = source.decode(&options.fusions.within(caps.max_binding))?;
+        for mut part in parts {
+            part.graph.graph.scalars = self.files.scalars(plan, &part.graph);
+            hooks = Hooks::prepare(plan, &instructions, &mut part.graph.graph, options)?;
+            let graph = part.graph.graph.decode(&options.fusions.within(caps.max_binding))?;
             let mut feedback = Vec::new();
             if let Some(hooks) = &hooks {
                 hooks.check(method, &graph)?;
                 feedback = hooks.feedback(method, &options.feedback)?;
             }
-            let calls = calls.get(&delegate.data).map_or(&[][..], Vec::as_slice);
             let options = engine::LoadOptions {
-                input_bounds: instructions.graph_bounds(calls, &graph, &inputs),
+                input_bounds: instructions.graph_bounds(&part.inputs, &graph, &inputs),
                 memory: memory.clone(),
                 max_in_flight: options.max_in_flight,
                 feedback,
@@ -146,22 +124,25 @@ impl Program {
                 tuning: options.tuning,
                 state_dtype: options.state_dtype,
             };
-            known.insert(delegate.data, outlined.len());
-            graph_of.push(outlined.len());
-            outlined.push((graph, options, delegate.data));
+            outlined.push((graph, options, part.graph.origins));
         }
         let (name, program, graphs) = (method.to_owned(), self.clone(), Vec::new());
-        Ok((Method { name, program, instructions, graphs, graph_of, host_memory, hooks, inputs, outputs }, outlined))
+        Ok((Method { name, program, instructions, graphs, host_memory, hooks, inputs, outputs }, outlined))
     }
 
-    async fn load_graphs(&self, prepared: Vec<Delegate>, listener: Option<&OnProgress>) -> Result<Vec<LoadedGraph>> {
-        let mut loading = ProgressCounter::new(listener);
+    async fn load_graphs(&self, method: &str, prepared: Vec<Prepared>, options: &LoadOptions) -> Result<Vec<LoadedGraph>> {
+        let plan = self.plan(method)?;
+        let mut loading = ProgressCounter::new(options.progress.as_ref());
         prepared.iter().for_each(|(graph, _)| loading.expect(graph));
         let mut graphs = Vec::with_capacity(prepared.len());
-        for (graph, data) in prepared {
+        for (graph, origins) in prepared {
             // A map that extends past the end of its file must not be accessed there.
             self.files.check_unchanged()?;
-            let constants = |id| self.files.graph_constant(data, id);
+            let random = options.random_constants.map(|seed| RandomConstants::new(graph.graph(), seed));
+            let constants = |id: ConstantId| match &random {
+                Some(random) => random.bytes(id).map(Cow::Owned),
+                None => self.files.constant(plan, origins.get(id.index())?),
+            };
             graphs.push(graph.load(&constants, &loading).await?);
         }
         // A mix of old and new weights is not a model.
@@ -229,7 +210,7 @@ impl Method {
     /// Bytes of GPU memory of a state's mutable tensors, without its fed-back inputs.
     #[must_use]
     pub fn state_tensor_bytes(&self) -> u64 {
-        self.delegates().map(LoadedGraph::state_tensor_bytes).fold(0, u64::saturating_add)
+        self.graphs.iter().map(LoadedGraph::state_tensor_bytes).fold(0, u64::saturating_add)
     }
 
     /// The part of its memory that any loader would need: constants, and activations at their largest.
@@ -241,7 +222,7 @@ impl Method {
     /// The GPU memory it takes.
     #[must_use]
     pub fn memory(&self) -> MethodMemory {
-        MethodMemory::of(self.graphs.iter(), &self.graph_of)
+        MethodMemory::of(self.graphs.iter())
     }
 
     /// Bytes of constants that a call for a single token reads, as the GPU holds them; see
@@ -251,27 +232,17 @@ impl Method {
         self.graphs.iter().map(|graph| pteron_gpu::constant_reads::constant_bytes_per_row(graph.graph())).sum()
     }
 
-    /// The graph of a delegate.
-    pub(crate) fn delegate(&self, index: usize) -> Option<&LoadedGraph> {
-        self.graphs.get(*self.graph_of.get(index)?)
-    }
-
-    /// The graphs of all delegates, in the order of the file.
-    fn delegates(&self) -> impl Iterator<Item = &LoadedGraph> {
-        self.graph_of.iter().filter_map(|&graph| self.graphs.get(graph))
-    }
-
     /// Creates a state with the initial values of the file.
     ///
     /// # Errors
     /// Out of memory.
     pub fn new_state(&self) -> Result<State> {
-        self.state_of(self.delegates().map(LoadedGraph::new_state).collect::<Result<_, _>>()?)
+        self.state_of(self.graphs.iter().map(LoadedGraph::new_state).collect::<Result<_, _>>()?)
     }
 
-    /// Creates a state from the delegates' states, with the initial values of the method's own tensors.
-    pub(crate) fn state_of(&self, delegates: Vec<engine::State>) -> Result<State> {
-        Ok(State { delegates, values: self.instructions.initial_values(&self.program.files)? })
+    /// Creates a state from the graphs' states, with the initial values of tensors that the host keeps.
+    pub(crate) fn state_of(&self, graphs: Vec<engine::State>) -> Result<State> {
+        Ok(State { graphs, values: self.instructions.initial_values(&self.program.files)? })
     }
 
     /// Resets a state to the initial values of the file.
@@ -280,8 +251,8 @@ impl Method {
     /// A device that fails.
     pub fn reset(&self, state: &mut State) -> Result<()> {
         let values = self.instructions.initial_values(&self.program.files)?;
-        for (delegate, state) in self.delegates().zip(&mut state.delegates) {
-            delegate.reset(state)?;
+        for (graph, state) in self.graphs.iter().zip(&mut state.graphs) {
+            graph.reset(state)?;
         }
         state.values = values;
         Ok(())
@@ -292,8 +263,8 @@ impl Method {
     /// # Errors
     /// Out of memory.
     pub fn clone_state(&self, state: &State) -> Result<State> {
-        let copies = self.delegates().zip(&state.delegates).map(|(delegate, state)| delegate.clone_state(state));
-        Ok(State { delegates: copies.collect::<Result<_, _>>()?, values: state.values.clone() })
+        let copies = self.graphs.iter().zip(&state.graphs).map(|(graph, state)| graph.clone_state(state));
+        Ok(State { graphs: copies.collect::<Result<_, _>>()?, values: state.values.clone() })
     }
 
     /// Calls the method with live tensors.
@@ -306,7 +277,7 @@ impl Method {
         interpreter::run(self, state, inputs, None).await
     }
 
-    /// Calls the method and measures each dispatch. Returns one profile per delegate that ran; the outputs are those of
+    /// Calls the method and measures each dispatch. Returns one profile per graph that ran; the outputs are those of
     /// [`call`](Self::call).
     ///
     /// # Errors

@@ -19,13 +19,13 @@ use crate::tensor::Tensor;
 pub struct LoadOptions {
     /// Largest shapes of the inputs, by index, where they should be smaller than the file's: less memory, same outputs.
     pub input_bounds: Vec<Option<Vec<u32>>>,
-    /// Bytes of GPU memory that the method may use: constants and activations of its delegates, and its states, of which at
+    /// Bytes of GPU memory that the method may use: constants and activations of its graphs, and its states, of which at
     /// least one must fit. The default is the device's memory, where that is known.
     pub memory_budget: Option<u64>,
-    /// Bytes of host memory that a state's own tensors, or the values of a call between delegates, may use. The default is
+    /// Bytes of host memory that a state's own tensors, or the values of a call between graphs, may use. The default is
     /// the size of the files plus 1 GiB.
     pub host_memory_budget: Option<u64>,
-    /// Receives loading progress, summed over all delegates.
+    /// Receives loading progress, summed over all graphs.
     pub progress: Option<OnProgress>,
     /// Which operators are fused; by default all that can be. Outputs stay the same.
     pub fusions: Fusions,
@@ -35,11 +35,17 @@ pub struct LoadOptions {
     pub tuning: Tuning,
     /// The element type of mutable tensors; by default 16-bit floats with [`Precision::Fast`] where the GPU has them.
     pub state_dtype: StateDtype,
-    /// Operators appended to the method's graph. The method must be one call of one delegate.
+    /// Outputs `[1, rows, columns]` of which only the last row is returned, and computed where possible, by index. The method must be
+    /// one graph.
+    pub last_rows: Vec<usize>,
+    /// Operators appended to the method's graph. The method must be one graph, and read each of its inputs.
     pub appended: Vec<AppendedOp>,
     /// Outputs that each call feeds back into inputs of the next call on the same state, by index of the method's outputs and
     /// inputs, those of appended operators included.
     pub feedback: Vec<Feedback>,
+    /// Fills all constants with pseudo-random numbers from a seed instead of the files' bytes: to measure the speed of
+    /// programs whose constants are zeros, which compress well.
+    pub random_constants: Option<u64>,
     /// How many calls may be in flight at once; see [`Method::start`](crate::Method::start).
     pub max_in_flight: usize,
 }
@@ -67,6 +73,13 @@ impl LoadOptions {
     #[must_use]
     pub fn with_host_memory_budget(self, bytes: impl Into<Option<u64>>) -> Self {
         Self { host_memory_budget: bytes.into(), ..self }
+    }
+
+    /// Returns only the last row of an output `[1, rows, columns]`, such as the logits of the last token.
+    #[must_use]
+    pub fn last_row(mut self, output: usize) -> Self {
+        self.last_rows.push(output);
+        self
     }
 
     /// Sets the function that receives progress.
@@ -111,6 +124,12 @@ impl LoadOptions {
     pub fn feed_back(mut self, output: usize, input: usize) -> Self {
         self.feedback.push(Feedback { output, input });
         self
+    }
+
+    /// Sets the seed of pseudo-random constants.
+    #[must_use]
+    pub fn with_random_constants(self, seed: impl Into<Option<u64>>) -> Self {
+        Self { random_constants: seed.into(), ..self }
     }
 
     /// Sets how many calls may be in flight at once.

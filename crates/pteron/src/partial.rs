@@ -79,7 +79,7 @@ impl PartialProgram {
         let program = Program::from_files(program, data).map_err(|error| failed(0, error))?;
         for plan in program.files.pte.program().plans.iter().filter(|plan| !plan.is_constant()) {
             // Instructions that cannot run are rejected at load; their data need not be present.
-            if let Ok(instructions) = InstructionList::new(&program.files, plan) {
+            if let Ok((instructions, _)) = InstructionList::new(&program.files, plan) {
                 instructions.check_read(&program.files)?;
             }
         }

@@ -1,10 +1,11 @@
-//! Hooks into a method that is one delegate call: appended operators, feedback, and calls that are started without waiting.
+//! Hooks into a method that is one graph: appended operators, feedback, and calls that are started without waiting.
 
 use pteron_format::ScalarType;
 use pteron_format::program::ExecutionPlan;
 use pteron_gpu::engine::{self, Feedback, Input, LoadedGraph};
+use pteron_gpu::frontend::portable::data_type;
 use pteron_gpu::graph::DecodedGraph;
-use pteron_gpu::ir::{self, DataType};
+use pteron_gpu::ir;
 use pteron_gpu::ops;
 use pteron_gpu::shape::Dims;
 
@@ -24,11 +25,13 @@ pub enum CallInput<'a> {
     Feedback(&'a [u32]),
 }
 
-/// How the inputs and outputs of a method, those of appended operators included, map to those of its delegate's graph.
+/// How the inputs and outputs of a method, those of appended operators included, map to those of its graph.
 #[derive(Debug)]
 pub(crate) struct Hooks {
     /// For each input of the graph the index of the method's input.
     inputs: Vec<usize>,
+    /// The number of the method's own inputs.
+    own: usize,
     /// For each output of the method the index of the graph's output, where the graph computes it, and its type.
     outputs: Vec<(Option<usize>, ScalarType)>,
     /// Default values of appended inputs.
@@ -45,28 +48,33 @@ impl Hooks {
         graph: &mut ir::Graph,
         options: &LoadOptions,
     ) -> Result<Option<Self>> {
-        if options.appended.is_empty() && options.feedback.is_empty() && options.max_in_flight == 0 {
+        let hooked = !options.appended.is_empty() || !options.feedback.is_empty() || !options.last_rows.is_empty();
+        if !hooked && options.max_in_flight == 0 {
             return Ok(None);
         }
         let fail = |reason: &str| Err(Error::Unsupported { method: plan.name.clone(), reason: reason.to_owned() });
-        let (Some((inputs, outputs)), [_]) = (instructions.only_call(), plan.delegates.as_slice()) else {
-            return fail("does more than call one delegate, so its calls can be neither pipelined nor extended");
+        let Some((inputs, outputs)) = instructions.only_graph() else {
+            return fail("is more than one graph, so its calls can be neither pipelined nor extended");
         };
         let index_of = |id| plan.inputs.iter().position(|input| *input == id);
-        let inputs: Option<Vec<usize>> = inputs.iter().map(|&id| index_of(id)).collect();
-        let once =
-            |inputs: &Vec<usize>| (0..plan.inputs.len()).all(|index| inputs.iter().filter(|&&at| at == index).count() == 1);
-        let Some(inputs) = inputs.filter(|inputs| inputs.len() == plan.inputs.len() && once(inputs)) else {
-            return fail(
-                "does not pass each of its inputs to its delegate once, so its calls can be neither pipelined nor extended",
-            );
+        let Some(inputs) = inputs.iter().map(|&id| index_of(id)).collect::<Option<Vec<usize>>>() else {
+            return fail("has a graph that takes more than its inputs, so its calls can be neither pipelined nor extended");
         };
+        if inputs.len() != plan.inputs.len() {
+            return fail("does not read each of its inputs once, so its calls can be neither pipelined nor extended");
+        }
         // An output that is written twice has the value of the last write.
         let output = |id| outputs.iter().rposition(|output| output == id);
         let scalar_type =
             |id| plan.value(id).and_then(|value| value.as_tensor()).map_or(ScalarType::Float, |tensor| tensor.scalar_type);
         let outputs = plan.outputs.iter().map(|id| (output(id), scalar_type(*id))).collect();
-        let mut hooks = Self { inputs, outputs, defaults: Vec::new(), appended: Vec::new() };
+        let own = plan.inputs.len();
+        let mut hooks = Self { inputs, own, outputs, defaults: Vec::new(), appended: Vec::new() };
+        for &output in &options.last_rows {
+            if let Some((Some(output), _)) = hooks.outputs.get(output) {
+                graph.keep_last_row(*output);
+            }
+        }
         for operator in &options.appended {
             hooks.append(&plan.name, graph, operator)?;
         }
@@ -83,7 +91,7 @@ impl Hooks {
             return fail(format!("cannot be extended by {name}: there is no such operator"));
         };
         let Some(output) = self.outputs.get(appended.output).and_then(|(output, _)| *output) else {
-            return fail(format!("cannot be extended by {name}: its delegate does not compute output {}", appended.output));
+            return fail(format!("cannot be extended by {name}: its graph does not compute output {}", appended.output));
         };
         let read = graph.outputs.get(output).and_then(|&id| graph.value(id)).and_then(ir::Value::as_tensor);
         if read.and_then(ir::Tensor::element_count).is_none_or(|count| count == 0) {
@@ -98,10 +106,10 @@ impl Hooks {
             appended.inputs.iter().map(|input| tensor(input.scalar_type(), input.shape())).collect::<Result<Vec<_>>>()?;
         let outputs = appended.outputs.iter().map(|(dtype, shape)| tensor(*dtype, shape)).collect::<Result<Vec<_>>>()?;
         let Some(added) = graph.append_call((def, name), output, &inputs, &outputs) else {
-            return fail(format!("cannot be extended by {name}: its delegate has no output {output}"));
+            return fail(format!("cannot be extended by {name}: its graph has no output {output}"));
         };
         self.appended.push(name.to_owned());
-        let first = self.inputs.len();
+        let first = self.own + self.defaults.len();
         self.inputs.extend(first..first + added.inputs.len());
         self.defaults.extend(appended.inputs.iter().cloned());
         self.outputs.extend(added.outputs.iter().zip(&appended.outputs).map(|(&output, (dtype, _))| (Some(output), *dtype)));
@@ -113,7 +121,7 @@ impl Hooks {
         if graph.inputs.len() == self.inputs.len() {
             return Ok(());
         }
-        let reason = "has a delegate whose inputs are the same tensor, so its calls can be neither pipelined nor extended";
+        let reason = "has a graph whose inputs are the same tensor, so its calls can be neither pipelined nor extended";
         Err(Error::Unsupported { method: method.to_owned(), reason: reason.to_owned() })
     }
 
@@ -124,9 +132,8 @@ impl Hooks {
             match (from, self.graph_input(input)) {
                 (Some(output), Some(input)) => Ok(Feedback { output, input }),
                 _ => {
-                    let reason = format!(
-                        "cannot feed output {output} back to input {input}: its delegate has no such output or input"
-                    );
+                    let reason =
+                        format!("cannot feed output {output} back to input {input}: its graph has no such output or input");
                     Err(Error::Unsupported { method: method.to_owned(), reason })
                 }
             }
@@ -142,19 +149,6 @@ impl Hooks {
     fn graph_input(&self, input: usize) -> Option<usize> {
         self.inputs.iter().position(|&own| own == input)
     }
-}
-
-fn data_type(scalar_type: ScalarType) -> Option<DataType> {
-    Some(match scalar_type {
-        ScalarType::Float => DataType::Float32,
-        ScalarType::Half => DataType::Float16,
-        ScalarType::Int => DataType::Int32,
-        ScalarType::Long => DataType::Int64,
-        ScalarType::Byte => DataType::UInt8,
-        ScalarType::Char => DataType::Int8,
-        ScalarType::Bool => DataType::Bool,
-        _ => return None,
-    })
 }
 
 /// A call in flight. Dropping it discards its output; the call still runs.
@@ -198,7 +192,7 @@ impl Method {
     #[must_use]
     pub fn has_feedback(&self, state: &State, input: usize) -> bool {
         let graph_input = self.hooks.as_ref().and_then(|hooks| hooks.graph_input(input));
-        graph_input.zip(state.delegates.first()).is_some_and(|(input, own)| own.has_feedback(input))
+        graph_input.zip(state.graphs.first()).is_some_and(|(input, own)| own.has_feedback(input))
     }
 
     /// Starts a call and returns at once. Inputs are the method's, then those of appended operators; `read` is the output that
@@ -247,7 +241,7 @@ impl Method {
         calls: &[Vec<CallInput<'_>>],
         read: usize,
     ) -> Result<Vec<PendingCall>> {
-        let (Some(hooks), [own]) = (&self.hooks, state.delegates.as_mut_slice()) else { return Err(self.not_pipelined()) };
+        let (Some(hooks), [own]) = (&self.hooks, state.graphs.as_mut_slice()) else { return Err(self.not_pipelined()) };
         let Some(&(Some(output), scalar_type)) = hooks.outputs.get(read) else {
             return Err(Error::Misuse(format!("method {:?} has no output {read} to read back", self.name)));
         };
@@ -266,7 +260,7 @@ impl Method {
     /// The inputs of a call in the order of the graph.
     fn views<'a>(&self, hooks: &Hooks, inputs: &[CallInput<'a>]) -> Result<Vec<Input<'a>>> {
         let error = |index, reason| Error::Input { method: self.name.clone(), index, reason };
-        engine::check_input_count(inputs.len(), hooks.inputs.len(), error)?;
+        engine::check_input_count(inputs.len(), hooks.own + hooks.defaults.len(), error)?;
         let mut views = Vec::with_capacity(inputs.len());
         for &index in &hooks.inputs {
             views.push(match inputs[index] {

@@ -1,13 +1,16 @@
 //! An opened program: its file, its external data, and its constant methods.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pteron_format::alloc::{self, OutOfMemory};
 use pteron_format::program::{DataRef, ExecutionPlan, Tensor as PlanTensor, TensorDataLocation, Value};
 use pteron_format::vulkan::ConstantSource;
 use pteron_format::{ByteRange, Bytes, BytesError, Ptd, Pte};
-use pteron_gpu::ir::ConstantId;
+use pteron_gpu::frontend::method::DelegateGraph;
+use pteron_gpu::frontend::{BuiltGraph, ConstantOrigin};
+use pteron_gpu::ir::{self, ConstantId};
 
 use crate::bytes::FileBytes;
 use crate::error::{Error, Result};
@@ -157,15 +160,45 @@ fn constant_values(plan: &ExecutionPlan) -> Vec<ConstantValue> {
 }
 
 impl Files {
-    /// The bytes of a graph's constant, from the program or its external data.
-    pub(crate) fn graph_constant(&self, graph: DataRef, id: ConstantId) -> Option<Cow<'_, [u8]>> {
-        self.constant_place(graph, id).and_then(|place| self.bytes(place)).map(Cow::Borrowed)
+    /// The graph of a delegate, if its backend is supported.
+    pub(crate) fn delegate_graph(&self, data: DataRef) -> Option<DelegateGraph<'_>> {
+        crate::summary::delegate_graph(&self.pte, data)
     }
 
-    /// The location of a graph's constant.
-    pub(crate) fn constant_place(&self, graph: DataRef, id: ConstantId) -> Option<FileRange> {
-        let constant = self.pte.graph(graph)?.graph.constants.get(id.index())?;
-        let own = self.pte.constant_place(graph, constant).map(FileRange::of_program);
+    /// The bytes of a graph's constant, from the program or its external data.
+    pub(crate) fn constant<'f>(&'f self, plan: &ExecutionPlan, origin: &'f ConstantOrigin) -> Option<Cow<'f, [u8]>> {
+        match origin {
+            ConstantOrigin::Bytes(bytes) => Some(Cow::Borrowed(bytes)),
+            _ => self.constant_place(plan, origin).and_then(|place| self.bytes(place)).map(Cow::Borrowed),
+        }
+    }
+
+    /// The values of constants with one float, as far as they have been read.
+    pub(crate) fn scalars(&self, plan: &ExecutionPlan, built: &BuiltGraph) -> BTreeMap<ConstantId, f64> {
+        let scalar = |tensor: &ir::Tensor| {
+            let constant = tensor.constant.filter(|_| tensor.element_count() == Some(1))?;
+            let bytes = self.constant(plan, built.origins.get(constant.index())?)?;
+            Some((constant, float(tensor.dtype, &bytes)?))
+        };
+        built.graph.values.iter().filter_map(ir::Value::as_tensor).filter_map(scalar).collect()
+    }
+
+    /// The location of a graph's constant, if it is in a file.
+    pub(crate) fn constant_place(&self, plan: &ExecutionPlan, origin: &ConstantOrigin) -> Option<FileRange> {
+        match *origin {
+            ConstantOrigin::Delegate { data, constant } => self.delegate_constant(data, constant),
+            ConstantOrigin::Tensor(id) => self.tensor_place(plan.value(id)?.as_tensor()?),
+            ConstantOrigin::Bytes(_) | ConstantOrigin::Zeros => None,
+        }
+    }
+
+    fn delegate_constant(&self, data: DataRef, constant: u32) -> Option<FileRange> {
+        let constants = match self.delegate_graph(data)? {
+            DelegateGraph::Vulkan(graph) => &graph.constants,
+            DelegateGraph::Xnnpack(graph) => &graph.constants,
+        };
+        let constant = constants.get(constant as usize)?;
+        let own = self.pte.constant_place(data, constant).map(FileRange::of_program);
         let external = || match &constant.source {
             ConstantSource::Named(key) => self.named(key),
             ConstantSource::Stored(_) => None,
@@ -272,4 +305,15 @@ impl FileRange {
     pub fn end(&self) -> u64 {
         self.start.saturating_add(self.len)
     }
+}
+
+/// A float of a file.
+fn float(dtype: ir::DataType, bytes: &[u8]) -> Option<f64> {
+    Some(match dtype {
+        ir::DataType::Float16 => half::f16::from_le_bytes(bytes.try_into().ok()?).to_f64(),
+        ir::DataType::BFloat16 => half::bf16::from_le_bytes(bytes.try_into().ok()?).to_f64(),
+        ir::DataType::Float32 => f32::from_le_bytes(bytes.try_into().ok()?).into(),
+        ir::DataType::Float64 => f64::from_le_bytes(bytes.try_into().ok()?),
+        _ => return None,
+    })
 }

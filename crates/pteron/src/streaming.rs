@@ -1,12 +1,12 @@
 //! Streaming load: a method whose constants arrive after it is loaded.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use pteron_format::is_sha256;
-use pteron_format::program::DataRef;
-use pteron_format::vulkan::ConstantSource;
+use pteron_format::program::ExecutionPlan;
 use pteron_gpu::engine::{Gpu, LoadedGraph, MemoryUse, ProgressCounter, StreamingGraph};
-use pteron_gpu::ir::ConstantId;
+use pteron_gpu::frontend::ConstantOrigin;
+use pteron_gpu::ir::{ConstantId, ConstantSource};
 use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
@@ -99,25 +99,20 @@ pub struct MethodMemory {
 }
 
 impl MethodMemory {
-    /// The memory of graphs of which each delegate has a state.
-    pub(crate) fn of<'g>(graphs: impl Iterator<Item = &'g LoadedGraph>, graph_of: &[usize]) -> Self {
-        let parts = graphs.map(|graph| Self {
+    /// The memory of graphs, each with one state.
+    pub(crate) fn of<'g>(graphs: impl Iterator<Item = &'g LoadedGraph>) -> Self {
+        Self::sum(graphs.map(|graph| Self {
             total_bytes: graph.memory_bytes(),
             needed: graph.memory_needed(),
             state_bytes: graph.state_bytes(),
-        });
-        Self::sum(parts, graph_of)
+        }))
     }
 
-    fn sum(graphs: impl Iterator<Item = Self>, graph_of: &[usize]) -> Self {
-        let mut uses: HashMap<usize, u64> = HashMap::new();
-        graph_of.iter().for_each(|graph| *uses.entry(*graph).or_default() += 1);
-        graphs.enumerate().fold(Self::default(), |sum, (index, graph)| Self {
+    fn sum(graphs: impl Iterator<Item = Self>) -> Self {
+        graphs.fold(Self::default(), |sum, graph| Self {
             total_bytes: sum.total_bytes.saturating_add(graph.total_bytes),
             needed: sum.needed.and(graph.needed),
-            state_bytes: sum
-                .state_bytes
-                .saturating_add(graph.state_bytes.saturating_mul(uses.get(&index).copied().unwrap_or(0))),
+            state_bytes: sum.state_bytes.saturating_add(graph.state_bytes),
         })
     }
 }
@@ -129,13 +124,13 @@ impl Program {
     /// Errors of [`load`](Self::load) that occur before anything is loaded: operators that are not supported, sizes that the
     /// GPU does not allow.
     pub fn plan_memory(&self, gpu: &Gpu, method: &str, options: &LoadOptions) -> Result<MethodMemory> {
-        let (method, prepared) = self.prepare(gpu, method, options)?;
+        let (_, prepared) = self.prepare(gpu, method, options)?;
         let parts = prepared.iter().map(|(graph, _)| MethodMemory {
             total_bytes: graph.memory_bytes(),
             needed: graph.memory_needed(),
             state_bytes: graph.state_bytes(),
         });
-        Ok(MethodMemory::sum(parts, &method.graph_of))
+        Ok(MethodMemory::sum(parts))
     }
 
     /// Loads a method except for its constants, which may arrive later and from elsewhere: allocates memory and compiles
@@ -148,34 +143,56 @@ impl Program {
         let (method, prepared) = self.prepare(gpu, method, options)?;
         let mut loading = ProgressCounter::new(options.progress.as_ref());
         prepared.iter().for_each(|(graph, _)| loading.expect_pipelines(graph));
-        let (mut graphs, mut sources): (Vec<StreamingGraph>, Vec<DataRef>) = Default::default();
-        for (graph, data) in prepared {
-            graphs.push(graph.load_streaming(&loading).await?);
-            sources.push(data);
+        let (mut graphs, mut sources): (Vec<StreamingGraph>, Vec<Vec<ConstantOrigin>>) = Default::default();
+        for (graph, origins) in prepared {
+            let mut graph = graph.load_streaming(&loading).await?;
+            write_known(&mut graph, &origins)?;
+            graphs.push(graph);
+            sources.push(origins);
         }
-        let parts = parts(&self.files, &graphs, &sources)?;
+        let parts = parts(&self.files, self.plan(&method.name)?, &graphs, &sources)?;
         Ok(StreamingMethod { method, graphs, parts, corrupt: Vec::new(), gpu: gpu.clone() })
     }
 }
 
+/// Uploads the constants that translating the method has computed.
+fn write_known(graph: &mut StreamingGraph, origins: &[ConstantOrigin]) -> Result<()> {
+    let ids: Vec<ConstantId> = graph.constants().map(|(id, _)| id).collect();
+    for id in ids {
+        if let Some(ConstantOrigin::Bytes(bytes)) = origins.get(id.index()) {
+            graph.write(id, bytes)?;
+        }
+    }
+    Ok(())
+}
+
 /// The byte ranges of the files that are needed, in file order.
-fn parts(files: &Files, graphs: &[StreamingGraph], sources: &[DataRef]) -> Result<Vec<StreamedConstant>> {
+fn parts(
+    files: &Files,
+    plan: &ExecutionPlan,
+    graphs: &[StreamingGraph],
+    sources: &[Vec<ConstantOrigin>],
+) -> Result<Vec<StreamedConstant>> {
     let mut parts: BTreeMap<FileRange, StreamedConstant> = BTreeMap::new();
-    for (index, (graph, &data)) in graphs.iter().zip(sources).enumerate() {
+    for (index, (graph, origins)) in graphs.iter().zip(sources).enumerate() {
         for (id, _) in graph.constants() {
-            let constant = files.pte.graph(data).and_then(|blob| blob.graph.constants.get(id.index()));
-            let key = match constant.map(|constant| &constant.source) {
+            let origin = origins.get(id.index());
+            if let Some(ConstantOrigin::Bytes(_)) = origin {
+                continue;
+            }
+            let constants = &graph.incomplete().graph().source.constants;
+            let key = match constants.get(id.index()).map(|constant| &constant.source) {
                 Some(ConstantSource::Named(key)) => Some(key.as_str()),
                 _ => None,
             };
-            let Some(place) = files.constant_place(data, id) else {
+            let Some(place) = origin.and_then(|origin| files.constant_place(plan, origin)) else {
                 let key = key.map_or_else(|| format!("constant {id}"), str::to_owned);
                 return Err(Error::Gpu(pteron_gpu::Error::MissingConstant { key }));
             };
             let new = || StreamedConstant { place, key: None, targets: Vec::new(), done: 0, hasher: Sha256::new() };
             let part = parts.entry(place).or_insert_with(new);
             part.targets.push((index, id));
-            let key = key.filter(|key| is_sha256(key)).map(str::to_owned);
+            let key = key.and_then(checksum).map(str::to_owned);
             part.key = part.key.take().or(key);
         }
     }
@@ -189,6 +206,12 @@ fn parts(files: &Files, graphs: &[StreamingGraph], sources: &[DataRef]) -> Resul
         Some((first, second)) => Err(Error::Overlap { first, second }),
         None => Ok(parts),
     }
+}
+
+/// The SHA-256 sum that a key is, or ends with.
+fn checksum(key: &str) -> Option<&str> {
+    let sum = key.strip_prefix("scale_").unwrap_or(key);
+    Some(sum).filter(|sum| is_sha256(sum))
 }
 
 impl StreamingMethod {
@@ -267,7 +290,7 @@ impl StreamingMethod {
     /// The GPU memory it takes.
     #[must_use]
     pub fn memory(&self) -> MethodMemory {
-        MethodMemory::of(self.graphs.iter().map(StreamingGraph::incomplete), &self.method.graph_of)
+        MethodMemory::of(self.graphs.iter().map(StreamingGraph::incomplete))
     }
 
     /// Creates a state to benchmark the method with before its constants have arrived; those are zeros until then.
@@ -275,9 +298,8 @@ impl StreamingMethod {
     /// # Errors
     /// Out of memory.
     pub fn new_state(&self) -> Result<State> {
-        let graphs = self.method.graph_of.iter().filter_map(|&graph| self.graphs.get(graph));
-        let delegates = graphs.map(|graph| graph.incomplete().new_state()).collect::<Result<_, _>>()?;
-        self.method.state_of(delegates)
+        let graphs = self.graphs.iter().map(|graph| graph.incomplete().new_state()).collect::<Result<_, _>>()?;
+        self.method.state_of(graphs)
     }
 
     /// Starts a call as [`Method::start`] does. It takes as long as with all constants; its output is meaningless.
@@ -286,7 +308,7 @@ impl StreamingMethod {
     /// As [`Method::start`].
     pub fn start(&self, state: &mut State, inputs: &[CallInput<'_>], read: usize) -> Result<PendingCall> {
         let Some(graph) = self.graphs.first() else {
-            return Err(Error::Misuse("the method has no delegate".to_owned()));
+            return Err(Error::Misuse("the method has no graph".to_owned()));
         };
         self.method.start_on(graph.incomplete(), state, inputs, read)
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use half::f16;
+use half::{bf16, f16};
 use pteron_format::{ScalarType, alloc};
 
 use crate::error::{Error, Result};
@@ -96,6 +96,13 @@ impl Tensor {
             ScalarType::Half => {
                 Some(self.bytes.chunks_exact(2).map(|b| f16::from_le_bytes([b[0], b[1]]).to_f32()).collect())
             }
+            ScalarType::BFloat16 => {
+                Some(self.bytes.chunks_exact(2).map(|b| bf16::from_le_bytes([b[0], b[1]]).to_f32()).collect())
+            }
+            #[allow(clippy::cast_possible_truncation, reason = "the caller asks for 32-bit floats")]
+            ScalarType::Double => {
+                Some(bytemuck::pod_collect_to_vec::<u8, f64>(self.bytes()).into_iter().map(|double| double as f32).collect())
+            }
             _ => None,
         }
     }
@@ -107,6 +114,9 @@ impl Tensor {
             ScalarType::Long => Some(bytemuck::pod_collect_to_vec(self.bytes())),
             ScalarType::Int => {
                 Some(bytemuck::pod_collect_to_vec::<u8, i32>(self.bytes()).into_iter().map(i64::from).collect())
+            }
+            ScalarType::Short => {
+                Some(bytemuck::pod_collect_to_vec::<u8, i16>(self.bytes()).into_iter().map(i64::from).collect())
             }
             ScalarType::Byte | ScalarType::Bool => Some(self.bytes.iter().map(|&byte| byte.into()).collect()),
             ScalarType::Char => Some(self.bytes.iter().map(|&byte| byte.cast_signed().into()).collect()),

@@ -222,14 +222,58 @@ impl Builder<'_, '_> {
                 let value = self.some();
                 self.push(Instruction::Free(value));
             }
-            _ => {
-                let operator = u32::from(self.cursor.one_in(8));
-                let args = [self.some(), self.some(), ValueId(2), ValueId(0)].to_vec();
-                self.push(Instruction::KernelCall { operator, args });
-            }
+            _ => self.kernel(),
         }
     }
+
+    /// A kernel call: tensors, then scalars, then the tensor it writes and its result. Now and then an argument is any value.
+    fn kernel(&mut self) {
+        let operator = self.cursor.below(KERNELS.len());
+        let (_, _, tensors, scalars) = KERNELS[operator];
+        let mut args: Vec<ValueId> = (0..tensors).map(|_| self.some()).collect();
+        args.extend(scalars.iter().map(|&scalar| ValueId(scalar)));
+        let out = if self.cursor.one_in(3) {
+            self.some()
+        } else {
+            let like = args.first().and_then(|&id| self.plan.value(id)).and_then(Value::as_tensor).cloned();
+            let (scalar_type, sizes) = like.map_or((ScalarType::Float, vec![2]), |like| (like.scalar_type, like.sizes));
+            self.tensor(scalar_type, &sizes)
+        };
+        self.known.push(out);
+        args.extend([out, out]);
+        if self.cursor.one_in(8) {
+            let at = self.cursor.below(args.len());
+            args[at] = ValueId(self.cursor.below(self.plan.values.len()) as u32);
+        }
+        if self.cursor.one_in(24) {
+            args.truncate(self.cursor.below(args.len()));
+        }
+        self.push(Instruction::KernelCall { operator: operator as u32, args });
+    }
 }
+
+/// Kernels with their overload, the number of tensors they take, and the scalars after those: values that every method starts with.
+const KERNELS: &[(&str, &str, usize, &[u32])] = &[
+    ("aten::copy_", "", 2, &[1]),
+    ("aten::add", "out", 2, &[4]),
+    ("aten::mul", "out", 2, &[]),
+    ("aten::relu", "out", 1, &[]),
+    ("aten::view_copy", "out", 1, &[6]),
+    ("executorch_prim::et_view", "default", 1, &[6]),
+    ("aten::select_copy", "int_out", 1, &[5, 5]),
+    ("aten::permute_copy", "out", 1, &[6]),
+    ("aten::cat", "out", 0, &[7, 5]),
+    ("aten::index_put_", "", 1, &[8, 2, 1]),
+    ("aten::_to_copy", "out", 1, &[1, 3]),
+    ("aten::mean", "out", 1, &[6, 0, 3]),
+    ("aten::nonzero", "out", 1, &[]),
+    ("aten::sym_size", "int", 1, &[5]),
+    ("aten::_local_scalar_dense", "", 1, &[]),
+    ("executorch_prim::add", "Scalar", 0, &[2, 4]),
+    ("executorch_prim::lt", "Scalar", 0, &[2, 4]),
+    ("llama::update_cache", "out", 2, &[5]),
+    ("aten::mystery", "out", 1, &[]),
+];
 
 /// A method that calls delegates and moves their outputs.
 fn method(cursor: &mut Cursor<'_>, parts: &[Part], index: usize) -> ExecutionPlan {
@@ -240,12 +284,25 @@ fn method(cursor: &mut Cursor<'_>, parts: &[Part], index: usize) -> ExecutionPla
         let id = if cursor.one_in(24) { "XnnpackBackend" } else { BACKEND_ID };
         Delegate { id: id.to_owned(), ..Delegate::vulkan(data) }
     });
-    let operator = |name: &str| Operator { name: name.to_owned(), overload: "out".to_owned() };
+    let operator = |&(name, overload, ..): &(&str, &str, usize, &[u32])| Operator {
+        name: name.to_owned(),
+        overload: overload.to_owned(),
+    };
     let plan = ExecutionPlan {
         name: ["forward", "second", "third"][index].to_owned(),
-        values: vec![Value::Bool(true), Value::Bool(false), Value::Int(3), Value::Null],
+        values: vec![
+            Value::Bool(true),
+            Value::Bool(false),
+            Value::Int(3),
+            Value::Null,
+            Value::Int(1),
+            Value::Int(0),
+            Value::IntList(vec![ValueId(5), ValueId(4)]),
+            Value::TensorList(Vec::new()),
+            Value::OptionalTensorList(vec![None]),
+        ],
         chains: vec![Chain::default()],
-        operators: vec![operator("aten::copy_"), operator("aten::add")],
+        operators: KERNELS.iter().map(operator).collect(),
         delegates: delegates.collect(),
         buffer_sizes: vec![0, 1 << 40],
         ..ExecutionPlan::default()

@@ -9,6 +9,7 @@ mod json;
 mod program;
 mod sharing;
 mod text;
+pub mod xnnpack;
 
 use fastrand::Rng;
 use pteron_format::program::DataRef;
@@ -69,6 +70,7 @@ fn fields_changed(rng: &mut Rng, typed: &Typed) -> Option<Vec<u8>> {
                 }
             }
             Typed::Graph(graph, stored) => graph::mutate(rng, graph, stored),
+            Typed::Xnnpack(graph, stored) => xnnpack::mutate(rng, graph, stored),
             Typed::External(data) => external::mutate(rng, data),
         }
     }
@@ -85,6 +87,14 @@ fn graph_within(rng: &mut Rng, program: &mut pteron_format::Program<Vec<u8>>) {
         DataRef::Segment(segment) => program.segments.get_mut(segment.index()),
     };
     let Some(bytes) = bytes else { return };
+    if let Ok(mut blob) = pteron_format::xnnpack::read_blob(bytes) {
+        let mut stored = bytes[blob.stored.start as usize..][..blob.stored.len as usize].to_vec();
+        xnnpack::mutate(rng, &mut blob.graph, &mut stored);
+        if let Ok(written) = fuzzing::write_xnnpack_blob(&blob.graph, &stored) {
+            *bytes = written;
+        }
+        return;
+    }
     let Ok(mut blob) = vulkan::read_blob(bytes) else { return };
     let mut stored = bytes[blob.stored.start as usize..][..blob.stored.len as usize].to_vec();
     graph::mutate(rng, &mut blob.graph, &mut stored);

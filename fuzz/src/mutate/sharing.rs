@@ -5,6 +5,7 @@ use pteron_format::fuzzing;
 use pteron_schema::flat_tensor as ft;
 use pteron_schema::program as pt;
 use pteron_schema::vulkan as vk;
+use pteron_schema::xnnpack as xn;
 use pteron_schema::{Builder, ForwardsUOffset, Vector, WIPOffset};
 
 use crate::targets::files::Kind;
@@ -13,11 +14,12 @@ type Many<'b, T> = WIPOffset<Vector<'b, ForwardsUOffset<T>>>;
 
 /// A file of this kind, or of any, that shares somewhere.
 pub(super) fn input(rng: &mut Rng, kind: Option<Kind>) -> Vec<u8> {
-    let kind = kind.unwrap_or_else(|| [Kind::Program, Kind::Delegate, Kind::External][rng.usize(..3)]);
+    let kind = kind.unwrap_or_else(|| [Kind::Program, Kind::Delegate, Kind::Xnnpack, Kind::External][rng.usize(..4)]);
     match kind {
         Kind::Program if rng.u8(..3) == 0 => delegates(rng),
         Kind::Program => program(rng),
         Kind::Delegate => graph(rng),
+        Kind::Xnnpack => xnnpack(rng),
         Kind::External => external(rng),
     }
 }
@@ -110,9 +112,9 @@ fn value<'b>(rng: &mut Rng, b: &mut Builder<'b>, word: WIPOffset<&'b str>, len: 
 
 /// Many delegates and many segments over the bytes of one blob.
 fn delegates(rng: &mut Rng) -> Vec<u8> {
-    let blob = graph(rng);
+    let (blob, id) = if rng.bool() { (graph(rng), "VulkanBackend") } else { (xnnpack(rng), "XnnpackBackend") };
     let b = &mut Builder::new();
-    let id = Some(b.create_string("VulkanBackend"));
+    let id = Some(b.create_string(id));
     let count = count(rng);
     let size = blob.len() as u64;
     let segment = pt::DataSegmentArgs { offset: 0, size, ..Default::default() }.write(b);
@@ -158,6 +160,49 @@ fn graph(rng: &mut Rng) -> Vec<u8> {
     let root = if rng.bool() { graph } else { vk::VkGraphArgs { constants, ..Default::default() } }.write(b);
     b.finish(root, Some("VK00"));
     fuzzing::blob_file(b.finished_data(), &[]).unwrap_or_default()
+}
+
+fn xnnpack(rng: &mut Rng) -> Vec<u8> {
+    let b = &mut Builder::new();
+    let word = text(rng, b);
+    let dims = Some(b.create_vector::<u32>(&vec![1; rng.usize(..9)]));
+    let num_dims = rng.u32(..9);
+    let (external_id, id_out) = (u32::MAX, rng.u32(..2));
+    let tensor = xn::XnnTensorValueArgs {
+        datatype: 6,
+        num_dims,
+        dims,
+        constant_buffer_idx: 1,
+        external_id,
+        id_out,
+        ..Default::default()
+    };
+    let tensor_value = Some(tensor.write(b));
+    let scale = Some(b.create_vector::<f32>(&vec![1.0; count(rng)]));
+    let quant = xn::PerChannelQuantArgs { scale, ..Default::default() }.write(b).as_union_value();
+    let quant_params = Some((xn::PerChannelQuant::TAG, quant));
+    let value = xn::XnnQuantizedTensorValueArgs { tensor_value, quant_params, ..Default::default() }.write(b);
+    let xvalue_union = Some((xn::XnnQuantizedTensorValue::TAG, value.as_union_value()));
+    let value = xn::XValueArgs { xvalue_union, ..Default::default() }.write(b);
+    let xvalues = many(rng, b, value);
+    let perm = Some(b.create_vector::<u32>(&vec![0; count(rng)]));
+    let kind = xn::StaticTransposeArgs { num_dims, perm, ..Default::default() }.write(b).as_union_value();
+    let node = xn::XNodeArgs { xnode_union: Some((5, kind)), ..Default::default() }.write(b);
+    let xnodes = many(rng, b, node);
+    let constant = xn::ConstantDataOffsetArgs { offset: u64::MAX, size: 1, named_key: Some(word), ..Default::default() };
+    let constant = constant.write(b);
+    let constant_data = many(rng, b, constant);
+    let storage = Some(b.create_vector::<u8>(&vec![0; count(rng)]));
+    let buffer = xn::BufferArgs { storage, ..Default::default() }.write(b);
+    let constant_buffer = many(rng, b, buffer);
+    let args =
+        xn::XnnGraphArgs { version: Some(word), xnodes, xvalues, constant_data, constant_buffer, ..Default::default() };
+    let root = args.write(b);
+    b.finish(root, Some(if rng.bool() { "XN01" } else { "XN00" }));
+    match rng.bool() {
+        true => b.finished_data().to_vec(),
+        false => fuzzing::xnnpack_blob_file(b.finished_data(), &[]).unwrap_or_default(),
+    }
 }
 
 fn external(rng: &mut Rng) -> Vec<u8> {

@@ -32,7 +32,7 @@ pub const TUNING: Target = Target {
     attacks: "pteron-cli: the tuning file",
     run: tuning,
     seeds: |_| {
-        let entry = r#"{"adapter": "llvmpipe", "driver": "1", "backend": "vulkan", "shape_class": "2^20 bytes", "subgroups": true, "cooperative_matrix": false, "fill_percent": 100}"#;
+        let entry = r#"{"adapter": "llvmpipe", "driver": "1", "backend": "vulkan", "shape_class": "2^20 bytes", "subgroups": true, "cooperative_matrix": false, "fill_percent": 100, "int8_dot": true, "gemv_percent": 25, "tiles_percent": 100, "split_k_percent": 400, "split_kv_percent": 100}"#;
         let file = |version: u32, entries: &str| format!(r#"{{"tuning_version": {version}, "entries": [{entries}]}}"#);
         vec![Input::new("file", file(2, entry)), Input::new("newer", file(3, entry)), Input::new("empty", file(2, ""))]
     },

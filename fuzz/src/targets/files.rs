@@ -34,6 +34,28 @@ pub const DELEGATE: Target = Target {
     ..FORMAT
 };
 
+/// The blobs of XNNPACK delegates.
+pub const XNNPACK: Target = Target {
+    name: "xnnpack",
+    attacks: "pteron-format: the blob of an XNNPACK delegate",
+    run: |bytes| xnnpack(bytes).label,
+    seeds: |root| seeds(root, Some(Kind::Xnnpack)),
+    mutate: |rng, bytes, other| mutate::file(rng, Some(Kind::Xnnpack), bytes, other),
+    smoke: 100_000,
+    ..FORMAT
+};
+
+/// Graphs of XNNPACK delegates, changed field by field.
+pub const XNNPACK_TYPED: Target = Target {
+    name: "xnnpack_typed",
+    attacks: "pteron-format: XNNPACK graphs with every kind of node, changed in a few fields, written and read",
+    run: xnnpack_typed,
+    seeds: crate::seeds::entropy,
+    max_len: 64,
+    smoke: 50_000,
+    ..Target::DEFAULT
+};
+
 /// `.ptd` files.
 pub const EXTERNAL: Target = Target {
     name: "external",
@@ -45,7 +67,7 @@ pub const EXTERNAL: Target = Target {
     ..FORMAT
 };
 
-/// All three, written and read again.
+/// All of them, written and read again.
 pub const ROUND_TRIP: Target = Target {
     name: "round_trip",
     attacks: "pteron-format: the writers, with what the readers accept",
@@ -59,8 +81,11 @@ pub const ROUND_TRIP: Target = Target {
     ..FORMAT
 };
 
-const FORMAT: Target =
-    Target { max_len: 16 << 10, dictionary: &["ET12", "VH00", "FT01", "eh00", "VulkanBackend"], ..Target::DEFAULT };
+const FORMAT: Target = Target {
+    max_len: 16 << 10,
+    dictionary: &["ET12", "VH00", "FT01", "eh00", "VulkanBackend", "XH00", "XN01", "XN00", "XnnpackBackend"],
+    ..Target::DEFAULT
+};
 
 /// The real files below `fixtures/`, and variants made from them.
 fn seeds(root: &Path, kind: Option<Kind>) -> Vec<Input> {
@@ -68,13 +93,15 @@ fn seeds(root: &Path, kind: Option<Kind>) -> Vec<Input> {
     of_kind.map(|seed| Input::new(seed.name.clone(), seed.bytes.clone())).collect()
 }
 
-/// The three kinds of input.
+/// The kinds of input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A `.pte` file.
     Program,
     /// A delegate's blob.
     Delegate,
+    /// An XNNPACK delegate's blob.
+    Xnnpack,
     /// A `.ptd` file.
     External,
 }
@@ -86,6 +113,7 @@ impl Kind {
         match bytes.get(4..8)? {
             b"ET12" => Some(Self::Program),
             b"VH00" => Some(Self::Delegate),
+            b"XH00" | b"XN01" | b"XN00" => Some(Self::Xnnpack),
             b"FT01" => Some(Self::External),
             _ => None,
         }
@@ -134,6 +162,35 @@ pub fn delegate(bytes: &[u8]) -> Outcome {
     outcome
 }
 
+/// Reads an XNNPACK delegate's blob.
+pub fn xnnpack(bytes: &[u8]) -> Outcome {
+    let (blob, outcome) = check::reading(bytes.len(), || pteron_format::xnnpack::read_blob(bytes));
+    if let Some(blob) = blob {
+        check::xnnpack_graph(&blob.graph);
+        for constant in &blob.graph.constants {
+            if let Some(stored) = blob.stored_bytes(bytes, constant) {
+                assert_eq!(stored.len() as u64, constant.len, "a constant of another length");
+            }
+        }
+        check::xnnpack_again(&blob, bytes);
+    }
+    outcome
+}
+
+/// Changes some fields of a graph with every kind of node, as the bytes decide.
+fn xnnpack_typed(bytes: &[u8]) -> &'static str {
+    let seed = bytes.iter().fold(0u64, |seed, &byte| (seed ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let crate::xnnpack_sample::Build { mut graph, mut stored } = crate::xnnpack_sample::sample();
+    for _ in 0..=rng.u8(..4) {
+        mutate::xnnpack::mutate(&mut rng, &mut graph, &mut stored);
+    }
+    match typed(&Typed::Xnnpack(graph, stored)) {
+        Some(blob) => xnnpack(&blob).label,
+        None => "unwritten",
+    }
+}
+
 /// Reads a `.ptd` file.
 pub fn external(bytes: &[u8]) -> Outcome {
     let (ptd, outcome) = check::reading(bytes.len(), || Ptd::read(bytes));
@@ -156,6 +213,11 @@ pub fn round_trip(bytes: &[u8]) {
         Some(Kind::Delegate) => {
             if let Ok(blob) = read_blob(bytes) {
                 check::blob_again(&blob, bytes);
+            }
+        }
+        Some(Kind::Xnnpack) => {
+            if let Ok(blob) = pteron_format::xnnpack::read_blob(bytes) {
+                check::xnnpack_again(&blob, bytes);
             }
         }
         Some(Kind::External) => {
@@ -188,7 +250,7 @@ pub fn typed(content: &Typed) -> Option<Vec<u8>> {
                         // The writer does not look into delegates.
                         Err(error) => assert!(
                             matches!(error.location.section, Section::Delegate { .. })
-                                || error.to_string().contains("number of the delegate's arguments"),
+                                || is_about_a_call(&error.to_string()),
                             "a written program cannot be read: {error}"
                         ),
                     }
@@ -208,6 +270,19 @@ pub fn typed(content: &Typed) -> Option<Vec<u8>> {
             }
             Some(unverified)
         }
+        Typed::Xnnpack(graph, stored) => {
+            let unverified = fuzzing::write_xnnpack_blob(graph, stored).ok()?;
+            match pteron_format::xnnpack::write_blob(graph, stored) {
+                Err(error) => check::error_text(&error),
+                Ok(written) => {
+                    assert!(written == unverified, "verifying changes what is written");
+                    let blob = pteron_format::xnnpack::read_blob(&written).expect("a written graph can be read");
+                    // Debug, because a NaN equals itself there.
+                    assert!(format!("{:?}", blob.graph) == format!("{graph:?}"), "a written graph reads as another");
+                }
+            }
+            Some(unverified)
+        }
         Typed::External(data) => {
             let unverified = fuzzing::write_external(data).ok()?;
             match ptd::write(data) {
@@ -221,4 +296,11 @@ pub fn typed(content: &Typed) -> Option<Vec<u8>> {
             Some(unverified)
         }
     }
+}
+
+/// Whether an error is about the arguments of a delegate call, which depend on the delegate's graph.
+fn is_about_a_call(error: &str) -> bool {
+    ["delegate's argument", "argument of the delegate", "argument of an external value"]
+        .iter()
+        .any(|part| error.contains(part))
 }

@@ -110,9 +110,23 @@ fn fusions(cursor: &mut Cursor<'_>) -> Fusions {
     if cursor.flip() {
         return Fusions::ALL;
     }
-    let [merge_linears, swiglu, residual, norm, last_row, rotary] = [(); 6].map(|()| cursor.flip());
+    let [pack_linears, merge_linears, swiglu, residual, norm, last_row, rotary] = [(); 7].map(|()| cursor.flip());
+    let [recognise, permutes, channels_last, convolution] = [(); 4].map(|()| cursor.flip());
     let largest_binding = cursor.of(&[u64::MAX, 1 << 27, 4096, 0]);
-    Fusions { merge_linears, swiglu, residual, norm, last_row, rotary, largest_binding }
+    Fusions {
+        recognise,
+        pack_linears,
+        merge_linears,
+        swiglu,
+        residual,
+        norm,
+        last_row,
+        rotary,
+        permutes,
+        channels_last,
+        convolution,
+        largest_binding,
+    }
 }
 
 /// The inputs of one call.

@@ -32,11 +32,11 @@ impl Action {
                 None => Job::Rules,
             }),
             Self::Conform(Adapter::Default) => {
-                Ok(Job::Run(vec![programs(), built(workspace, "pteron-conform", &["fixtures"])]))
+                Ok(Job::Run(vec![programs(), built(workspace, "pteron-conform", &["fixtures", "models"])]))
             }
             Self::Conform(Adapter::SwiftShader) => {
                 // The option fails where another adapter would be used.
-                let run = built(workspace, "pteron-conform", &["--adapter", "swiftshader", "fixtures"]);
+                let run = built(workspace, "pteron-conform", &["--adapter", "swiftshader", "fixtures", "models"]);
                 Ok(on_swiftshader(vec![programs(), run]))
             }
             Self::SwiftShader(args) => {

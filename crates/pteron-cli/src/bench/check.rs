@@ -1,7 +1,7 @@
 //! Compares the logits of the measured path with those of the exact path.
 
 use pteron::{Gpu, LoadOptions, Method, Precision, State, StateDtype, Tensor, block_on};
-use pteron_llm::Metadata;
+use pteron_llm::{Metadata, token_inputs};
 
 use super::agreement::{Agreement, Tally, argmax};
 use super::cases;
@@ -62,7 +62,7 @@ pub(super) fn check(gpu: &Gpu, target: &Target, fast: &Runner, quiet: bool) -> R
     let mut tally = Tally::default();
     for (number, length) in (1..).zip(lengths(metadata.max_prefill.min(longest).min(room))) {
         let mut tokens = cases::tokens(length, metadata.vocab_size, 100 + number);
-        let mut position = 0i64;
+        let mut position = 0;
         for step in 0..POSITIONS.min(metadata.context_length - length + 1) {
             if interrupts::interrupted() {
                 return Err(Failure::Interrupted);
@@ -74,7 +74,7 @@ pub(super) fn check(gpu: &Gpu, target: &Target, fast: &Runner, quiet: bool) -> R
             ));
             let wanted = exact.logits(&tokens, position)?;
             tally.add(&fast.logits(&tokens, position)?, &wanted);
-            position += if step == 0 { i64::from(length) } else { 1 };
+            position += if step == 0 { length } else { 1 };
             // NaN logits count as a disagreement; any token continues from there.
             tokens = vec![argmax(&wanted).unwrap_or(0)];
         }
@@ -96,11 +96,8 @@ impl<'a> LoadedPath<'a> {
     }
 
     /// Returns the logits after the last of some tokens.
-    fn logits(&mut self, tokens: &[u32], position: i64) -> Result<Vec<f32>, Failure> {
-        let ids: Vec<i64> = tokens.iter().map(|&token| token.into()).collect();
-        let count = u32::try_from(ids.len()).map_err(|_| Failure::NoLogits)?;
-        let inputs = [Tensor::from_i64(&[1, count], &ids), Tensor::from_i64(&[1], &[position])];
-        let inputs = inputs.into_iter().collect::<Result<Vec<_>, _>>().map_err(failed)?;
+    fn logits(&mut self, tokens: &[u32], position: u32) -> Result<Vec<f32>, Failure> {
+        let inputs = token_inputs(self.method.inputs(), tokens, position)?;
         let outputs = block_on(self.method.call(&mut self.state, &inputs)).map_err(failed)?;
         let mut logits = outputs.first().and_then(Tensor::to_f32).ok_or(Failure::NoLogits)?;
         // Some programs compute logits for every token; the last row is the one that counts.

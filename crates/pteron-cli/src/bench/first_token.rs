@@ -110,17 +110,17 @@ pub(super) fn load_once(args: &Bench) -> Result<(), Failure> {
     let gpu = devices::open(&args.gpu, true)?;
     let device = start.elapsed().as_secs_f64() - opened;
     let memory = PeakMemory::start();
-    let load_seconds = load(args, &gpu, &target)?;
+    // Dropped after the line is printed: giving back gigabytes takes time, and the token is there.
+    let (_runner, load_seconds) = load(args, &gpu, &target)?;
     let peak_host_bytes = memory.map(PeakMemory::finish);
     let load = Load { open_seconds: opened, device_seconds: device, load_seconds, peak_host_bytes };
     let line = serde_json::to_string(&load).map_err(|error| Failure::Output(error.into()))?;
     terminal::print(&format!("{line}\n"))
 }
 
-fn load(args: &Bench, gpu: &pteron::Gpu, target: &Target) -> Result<f64, Failure> {
+fn load(args: &Bench, gpu: &pteron::Gpu, target: &Target) -> Result<(Runner, f64), Failure> {
     let tuning = tune::remembered(gpu, &target.program, true).unwrap_or_default();
-    let (_runner, seconds) = Runner::load(gpu, target, check::fast(args.cache()).with_tuning(tuning), true)?;
-    Ok(seconds)
+    Runner::load(gpu, target, check::fast(args.cache()).with_tuning(tuning), true)
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ use std::time::SystemTime;
 use pteron::{Fusions, Gpu, LoadOptions, block_on};
 use pteron_llm::MemoryTraffic;
 
-pub(crate) use ab::AbComparison;
+pub(crate) use ab::{AbComparison, Workload};
 use agreement::Agreement;
 use args::Against;
 pub(crate) use args::{Bench, TargetArgs};

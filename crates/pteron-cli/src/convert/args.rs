@@ -70,6 +70,10 @@ pub(crate) struct Convert {
     #[arg(long = "f16", alias = "half")]
     pub(crate) f16: bool,
 
+    /// Quantises rows of activations to 8 bits before 4-bit linears, each by its own range (8da4w)
+    #[arg(long)]
+    pub(crate) int8_activations: bool,
+
     /// Computes logits for all tokens of a call, not only the last
     #[arg(long)]
     pub(crate) full_logits: bool,
@@ -154,5 +158,6 @@ impl Convert {
             .with_embedding_format(format(self.embedding))
             .with_full_logits(self.full_logits)
             .with_float16(self.f16)
+            .with_int8_activations(self.int8_activations)
     }
 }

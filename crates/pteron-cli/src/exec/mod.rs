@@ -1,7 +1,9 @@
-//! `pteron exec`: calls a method with arrays from files and writes its outputs.
+//! `pteron exec`: calls a method with arrays, pictures or sound from files, and writes its outputs.
 
+mod answers;
 mod args;
 mod inputs;
+mod media;
 mod profile;
 mod trace;
 
@@ -10,7 +12,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 pub(crate) use args::Exec;
-use pteron::{Gpu, LoadOptions, Method, Program, State, Tensor, block_on};
+use pteron::{Gpu, LoadOptions, Method, Precision, Program, State, Tensor, block_on};
 
 use crate::failure::{Failure, Reason};
 use crate::loading::LoadingBar;
@@ -31,6 +33,8 @@ pub(crate) fn run(args: &Exec) -> ExitCode {
 struct Call {
     path: PathBuf,
     inputs: Vec<Tensor>,
+    /// The rate of its sound, if it has one.
+    rate: Option<u32>,
 }
 
 /// Times and profiles of all calls.
@@ -46,6 +50,8 @@ struct Measured {
 fn exec(args: &Exec) -> Result<(), Failure> {
     // Inputs that cannot be read are found before the program is loaded.
     let files = args.inputs.iter().map(|path| Npz::open(path)).collect::<Result<Vec<_>, _>>()?;
+    let decoded = media::decode(args)?;
+    let answers = answers::Answers::new(args)?;
     let program = open_program(args)?;
     let name = choose_method(args, &program)?;
     let gpu = open_gpu(args)?;
@@ -53,7 +59,8 @@ fn exec(args: &Exec) -> Result<(), Failure> {
     let model = |error: pteron::Error| Failure::file(&args.model, Reason::Runtime(Box::new(error)));
     let bar = LoadingBar::new(&format!("loading {} on {}", args.model.display(), gpu.adapter().name), args.quiet);
     let options = if args.exact { LoadOptions::exact() } else { LoadOptions::default() };
-    let options = options.with_progress(bar.listener());
+    let options = if args.fast { options.with_precision(Precision::Fast) } else { options };
+    let options = options.with_progress(bar.listener()).with_random_constants(args.random_constants);
     let method = block_on(program.load(&gpu, &name, &options));
     drop(bar);
     let method = method.map_err(model)?;
@@ -61,11 +68,19 @@ fn exec(args: &Exec) -> Result<(), Failure> {
     let loading = start.elapsed();
     let read = |(path, file): (&PathBuf, &Npz)| {
         let inputs = inputs::read(file, &method).map_err(|reason| Failure::file(path, reason))?;
-        Ok(Call { path: path.clone(), inputs })
+        Ok(Call { path: path.clone(), inputs, rate: None })
     };
-    let calls = args.inputs.iter().zip(&files).map(read).collect::<Result<Vec<_>, Failure>>()?;
-    std::fs::create_dir_all(&args.out).map_err(|error| Failure::file(&args.out, Reason::Unwritten(error)))?;
-    let measured = call_all(args, &method, &mut state, &calls)?;
+    let calls = match args.random_inputs {
+        Some(seed) => {
+            vec![Call { path: args.model.clone(), inputs: inputs::random(seed, &method).map_err(model)?, rate: None }]
+        }
+        None if !decoded.is_empty() => media::calls(args, decoded, &files, &method)?,
+        None => args.inputs.iter().zip(&files).map(read).collect::<Result<Vec<_>, Failure>>()?,
+    };
+    if let Some(out) = &args.out {
+        std::fs::create_dir_all(out).map_err(|error| Failure::file(out, Reason::Unwritten(error)))?;
+    }
+    let measured = call_all(args, &method, &mut state, &calls, &answers)?;
     if args.repeat > 1 {
         print_times(&calls, &measured)?;
     }
@@ -114,7 +129,13 @@ fn open_gpu(args: &Exec) -> Result<Gpu, Failure> {
 }
 
 /// Runs all calls `--repeat` times; writes the outputs and takes the profile of the last round.
-fn call_all(args: &Exec, method: &Method, state: &mut State, calls: &[Call]) -> Result<Measured, Failure> {
+fn call_all(
+    args: &Exec,
+    method: &Method,
+    state: &mut State,
+    calls: &[Call],
+    answers: &answers::Answers<'_>,
+) -> Result<Measured, Failure> {
     let mut measured = Measured { times: vec![Vec::new(); calls.len()], ..Measured::default() };
     for round in 1..=args.repeat {
         let is_last = round == args.repeat;
@@ -136,7 +157,10 @@ fn call_all(args: &Exec, method: &Method, state: &mut State, calls: &[Call]) -> 
             }
             if is_last {
                 measured.last += taken;
-                npz::write(&args.out.join(format!("{index}.npz")), &outputs)?;
+                if let Some(out) = &args.out {
+                    npz::write(&out.join(format!("{index}.npz")), &outputs)?;
+                }
+                answers.give(index, call, &outputs)?;
             }
             if profiled {
                 measured.profiles.push(profile::Call { name: file_name(&call.path), wall: taken, profiles });

@@ -111,7 +111,9 @@ fn hash(bytes: &[u8], progress: &Progress) -> String {
 fn user_of(pte: &Pte<FileBytes>, key: &str) -> String {
     for plan in &pte.program().plans {
         for (index, delegate) in plan.delegates.iter().enumerate() {
-            let constants = pte.graph(delegate.data).map_or(&[][..], |blob| &blob.graph.constants);
+            let vulkan = pte.graph(delegate.data).map(|blob| &blob.graph.constants[..]);
+            let xnnpack = || pte.xnnpack(delegate.data).map(|blob| &blob.graph.constants[..]);
+            let constants = vulkan.or_else(xnnpack).unwrap_or_default();
             let named = |source: &ConstantSource| matches!(source, ConstantSource::Named(name) if name == key);
             if let Some(constant) = constants.iter().position(|constant| named(&constant.source)) {
                 return format!("method {:?}, graph of delegate {index}, constant {constant}", plan.name);

@@ -5,7 +5,6 @@ mod collect;
 mod deep;
 mod graph;
 mod report;
-mod support;
 mod text;
 
 use std::path::{Path, PathBuf};

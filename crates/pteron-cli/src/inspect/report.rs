@@ -69,6 +69,12 @@ pub(super) struct Method {
     pub(super) delegate_calls: Vec<usize>,
     /// Portable kernels it calls outside the delegates, most frequent first.
     pub(super) kernels: Vec<OperatorCount>,
+    /// The GPU graphs that its delegates and kernels are joined into; 1 for nearly every method, 0 if it cannot run.
+    pub(super) gpu_graphs: usize,
+    /// The operator calls in those graphs, before any is fused.
+    pub(super) gpu_calls: usize,
+    /// Kernels that run on the host, between two graphs.
+    pub(super) host_kernels: Vec<OperatorCount>,
     /// All its instructions.
     pub(super) instructions: usize,
     /// The memory the program plans for it outside the delegates.
@@ -139,8 +145,24 @@ pub(super) struct Delegate {
     pub(super) bytes: u64,
     /// Compile options.
     pub(super) options: Vec<CompileOption>,
-    /// Its graph, if it is for Vulkan.
+    /// Its graph, if it is for Vulkan or XNNPACK. An XNNPACK node is a call, and its kind the operator.
     pub(super) graph: Option<Graph>,
+    /// What only a graph for XNNPACK has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) xnnpack: Option<Xnnpack>,
+}
+
+/// Numbers of an XNNPACK graph.
+#[derive(Debug, Serialize)]
+pub(super) struct Xnnpack {
+    /// Values by element type, most frequent first.
+    pub(super) dtypes: Vec<OperatorCount>,
+    /// Quantised values by the kind of their scales (`per tensor`, `per channel`, `per token`, `per group`), most frequent first.
+    pub(super) quantization: Vec<OperatorCount>,
+    /// Weights, biases and lists of scales.
+    pub(super) constants: usize,
+    /// Their size.
+    pub(super) constants_bytes: u64,
 }
 
 /// A method's delegate.
@@ -290,6 +312,11 @@ pub(super) struct ExternalKey {
 /// Operators of a program that this build lacks.
 #[derive(Debug, Serialize)]
 pub(super) struct Support {
-    /// The delegates' operators that it cannot run, sorted.
+    /// The operators, kernels and delegates that it cannot run, sorted.
     pub(super) unsupported: Vec<String>,
+    /// The number of their calls in all methods, in the same order.
+    pub(super) unsupported_calls: Vec<usize>,
+    /// Other reasons why methods cannot run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) refused: Vec<String>,
 }

@@ -6,9 +6,12 @@ use crate::bench::TargetArgs;
 use crate::cli::GpuArgs;
 
 const HELP: &str = "\
-Where several kernels can run the same operator, the fastest one depends on the GPU. Tuning compares each alternative with the \
-defaults: prefill of 128 tokens and decode of 32, in turns. An alternative wins if it is at least 1.03 times as fast in the geometric \
-mean of the two and at least 0.97 times in each. The winners are measured together once more, and stored if they still win. \
+Where several kernels can run the same operator, the fastest one depends on the GPU. Tuning tries one setting after another: without \
+subgroups, cooperative matrices or 8-bit dot products, and with a quarter or four times as many workgroups, in all grids (fill), in \
+matrix-vector products (GEMV), tiles, and among those that share k (split-K) or the context (split-KV). Each alternative is compared with \
+the best so far, in turns: prefill of 128 tokens (split-K: 16) and decode of 32, from an empty context (split-KV: after 2,048 tokens). It \
+wins if it is at least 1.03 times as fast in the geometric mean of the two and at least 0.97 times in each. The winners are measured \
+together against the defaults, and stored if they still win in one of these tests and lose in none. \
 `pteron run`, `chat` and `bench` then use them on the same adapter, driver and backend, for programs whose constants are about as large.
 
 The result is stored in pteron/tuning.json below $XDG_CACHE_HOME (default ~/.cache; %LOCALAPPDATA% on Windows, ~/Library/Caches on \

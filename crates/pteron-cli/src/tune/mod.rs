@@ -13,11 +13,11 @@ use pteron::{Gpu, Program, Tuning};
 use serde::Serialize;
 
 pub(crate) use args::Tune;
-use choice::{SpeedUps, Trial};
+use choice::{Knob, SpeedUps, Trial};
 pub(crate) use store::Store;
 use store::{Key, Values};
 
-use crate::bench::{AbComparison, Target};
+use crate::bench::{AbComparison, Target, Workload};
 use crate::failure::{Failure, Reason};
 use crate::table::{Cell, Table};
 use crate::terminal::{self, FAINT, NUMBER, TITLE, clean};
@@ -69,7 +69,7 @@ fn tune(args: &Tune) -> Result<(), Failure> {
         return show(args.json, &Forgotten { key, forgotten, file }, Forgotten::text);
     }
     let mut report = measure(args, &gpu, &target, key, quiet)?;
-    let wins = report.together.is_some_and(SpeedUps::wins);
+    let wins = report.wins();
     // Where the defaults are best, the result of an earlier run no longer holds.
     let tuning = wins.then_some(report.tuning);
     remember(&file, &report.key, tuning, quiet)?;
@@ -90,24 +90,43 @@ fn remember(file: &Path, key: &Key, tuning: Option<Tuning>, quiet: bool) -> Resu
     Ok(changed)
 }
 
-/// Measures every alternative, then the ones that win together.
+/// Measures the alternatives of one setting after another, each on top of those that won before, then the winners together.
 fn measure(args: &Tune, gpu: &Gpu, target: &Target, key: Key, quiet: bool) -> Result<Report, Failure> {
-    let comparison = AbComparison::new(gpu, target, args.repeat, quiet)?;
+    let mut comparison = AbComparison::new(gpu, target, args.repeat, quiet)?;
     // From here on the first Ctrl-C ends the measurement before anything is written.
     interrupts::defer_first_interrupt();
-    let speed_ups = |tuning: Tuning| {
+    let speed_ups = |comparison: &AbComparison<'_>, tuning: Tuning, workload: Workload, against: Tuning| {
         if !quiet {
-            terminal::note(&format!("A/B comparison: {} against the defaults", describe(tuning)));
+            terminal::note(&format!("A/B comparison: {} against {}", describe(tuning), describe(against)));
         }
-        let [prefill, decode] = comparison.speed_ups(tuning)?;
+        let [prefill, decode] = comparison.speed_ups(tuning, workload)?;
         Ok::<_, Failure>(SpeedUps { prefill, decode })
     };
-    let alternatives = choice::alternatives(gpu.caps()).into_iter();
-    let mut trials =
-        alternatives.map(|tuning| Ok(Trial::new(tuning, speed_ups(tuning)?))).collect::<Result<Vec<_>, Failure>>()?;
-    let tuning = choice::take(&mut trials);
-    let together = if tuning == Tuning::default() { None } else { Some(speed_ups(tuning)?) };
-    Ok(Report { key, program: target.name.clone(), repeat: args.repeat, trials, tuning, together, remembered: None })
+    let (mut best, mut trials) = (Tuning::default(), Vec::new());
+    for knob in Knob::of(gpu.caps()) {
+        let workload = comparison.fitting(knob.workload());
+        let trial = |tuning: Tuning| {
+            let speed_ups = speed_ups(&comparison, tuning, workload, best)?;
+            Ok(Trial { knob, tuning, workload, speed_ups, taken: false })
+        };
+        let mut own = knob.alternatives(best).into_iter().map(trial).collect::<Result<Vec<_>, Failure>>()?;
+        if let Some(tuning) = choice::take(&mut own) {
+            best = tuning;
+            comparison.rebase(best)?;
+        }
+        trials.extend(own);
+    }
+    let mut together = Vec::new();
+    if best != Tuning::default() {
+        comparison.rebase(Tuning::default())?;
+        let mut workloads = vec![comparison.fitting(Workload::USUAL)];
+        workloads.extend(trials.iter().filter(|trial| trial.taken).map(|trial| trial.workload));
+        workloads.dedup();
+        for workload in workloads {
+            together.push((workload, speed_ups(&comparison, best, workload, Tuning::default())?));
+        }
+    }
+    Ok(Report { key, program: target.name.clone(), repeat: args.repeat, trials, tuning: best, together, remembered: None })
 }
 
 /// Measurements and their result.
@@ -116,9 +135,9 @@ struct Report {
     program: String,
     repeat: u32,
     trials: Vec<Trial>,
-    /// The winners together, and their speed.
+    /// The winners together, and their speed relative to the defaults.
     tuning: Tuning,
-    together: Option<SpeedUps>,
+    together: Vec<(Workload, SpeedUps)>,
     remembered: Option<Remembered>,
 }
 
@@ -134,6 +153,8 @@ struct Remembered {
 struct Line {
     knob: String,
     #[serde(flatten)]
+    workload: Workload,
+    #[serde(flatten)]
     speed_ups: SpeedUps,
     taken: bool,
 }
@@ -146,20 +167,30 @@ struct Json<'a> {
     program: &'a str,
     repeat: u32,
     trials: Vec<Line>,
-    /// The winners measured together; null where there is none.
-    together: Option<Line>,
+    /// The winners measured together, in each workload in which one won; empty where there is none.
+    together: Vec<Line>,
     /// The stored tuning; null where the defaults are best.
     remembered: Option<Remembered>,
 }
 
 impl Report {
-    fn together(&self) -> Option<Line> {
-        let speed_ups = self.together?;
-        Some(Line { knob: format!("together: {}", describe(self.tuning)), speed_ups, taken: speed_ups.wins() })
+    /// Whether the winners together beat the defaults.
+    fn wins(&self) -> bool {
+        let speed_ups: Vec<SpeedUps> = self.together.iter().map(|(_, speed_ups)| *speed_ups).collect();
+        choice::wins_together(&speed_ups)
+    }
+
+    fn together(&self) -> Vec<Line> {
+        let (knob, taken) = (format!("together: {}", describe(self.tuning)), self.wins());
+        let line = |&(workload, speed_ups): &_| Line { knob: knob.clone(), workload, speed_ups, taken };
+        self.together.iter().map(line).collect()
     }
 
     fn json(&self) -> Json<'_> {
-        let line = |trial: &Trial| Line { knob: describe(trial.tuning), speed_ups: trial.speed_ups, taken: trial.taken };
+        let line = |trial: &Trial| {
+            let &Trial { workload, speed_ups, taken, .. } = trial;
+            Line { knob: trial.knob.describe(trial.tuning).unwrap_or_default(), workload, speed_ups, taken }
+        };
         Json {
             key: &self.key,
             program: &self.program,
@@ -176,12 +207,13 @@ impl Report {
         let mut out = format!("{TITLE}{program}{TITLE:#} on {adapter} ({driver}, {backend})\n");
         let faint = |text: &str| Cell::new(text).style(FAINT);
         let mut table = Table::default();
-        table.row([faint("knob"), faint("prefill").right(), faint("decode").right(), faint("taken")]);
+        table.row([faint("knob"), faint("tests"), faint("prefill").right(), faint("decode").right(), faint("taken")]);
         let Json { trials, together, .. } = self.json();
-        for Line { knob, speed_ups, taken } in trials.into_iter().chain(together) {
+        for Line { knob, workload: Workload { prefill, depth }, speed_ups, taken } in trials.into_iter().chain(together) {
             let times = |ratio: f64| Cell::new(format!("{ratio:.2} ×")).style(NUMBER).right();
             let taken = Cell::new(if taken { "yes" } else { "no" });
-            table.row([Cell::new(knob), times(speed_ups.prefill), times(speed_ups.decode), taken]);
+            let tests = faint(&format!("pp {prefill}, tg at {depth}"));
+            table.row([Cell::new(knob), tests, times(speed_ups.prefill), times(speed_ups.decode), taken]);
         }
         table.write(&mut out, 2, terminal::width());
         out.push_str(&match &self.remembered {

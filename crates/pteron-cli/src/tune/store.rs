@@ -47,18 +47,56 @@ pub(super) struct Values {
     subgroups: bool,
     cooperative_matrix: bool,
     fill_percent: u32,
+    // Entries of earlier releases end here.
+    #[serde(default = "used")]
+    int8_dot: bool,
+    #[serde(default = "whole")]
+    gemv_percent: u32,
+    #[serde(default = "whole")]
+    tiles_percent: u32,
+    #[serde(default = "whole")]
+    split_k_percent: u32,
+    #[serde(default = "whole")]
+    split_kv_percent: u32,
+}
+
+fn used() -> bool {
+    Tuning::default().int8_dot
+}
+
+fn whole() -> u32 {
+    Fill::default().percent()
 }
 
 impl From<Tuning> for Values {
-    fn from(Tuning { subgroups, cooperative_matrix, fill }: Tuning) -> Self {
-        Self { subgroups, cooperative_matrix, fill_percent: fill.percent() }
+    fn from(tuning: Tuning) -> Self {
+        let Tuning { subgroups, cooperative_matrix, int8_dot, fill, gemv, tiles, split_k, split_kv } = tuning;
+        Self {
+            subgroups,
+            cooperative_matrix,
+            fill_percent: fill.percent(),
+            int8_dot,
+            gemv_percent: gemv.percent(),
+            tiles_percent: tiles.percent(),
+            split_k_percent: split_k.percent(),
+            split_kv_percent: split_kv.percent(),
+        }
     }
 }
 
 impl Values {
     fn tuning(self) -> Option<Tuning> {
-        let Self { subgroups, cooperative_matrix, fill_percent } = self;
-        Some(Tuning { subgroups, cooperative_matrix, fill: Fill::from_percent(fill_percent)? })
+        let Self { subgroups, cooperative_matrix, int8_dot, .. } = self;
+        Some(Tuning {
+            subgroups,
+            cooperative_matrix,
+            int8_dot,
+            fill: Fill::from_percent(self.fill_percent)?,
+            gemv: Fill::from_percent(self.gemv_percent)?,
+            tiles: Fill::from_percent(self.tiles_percent)?,
+            split_k: Fill::from_percent(self.split_k_percent)?,
+            split_kv: Fill::from_percent(self.split_kv_percent)?,
+        })
     }
 }
 
@@ -201,7 +239,26 @@ mod tests {
         }
     }
 
-    const OTHER: Tuning = Tuning { subgroups: false, cooperative_matrix: true, fill: Fill::Fourfold };
+    const OTHER: Tuning = Tuning {
+        subgroups: false,
+        cooperative_matrix: true,
+        int8_dot: true,
+        fill: Fill::Fourfold,
+        gemv: Fill::Same,
+        tiles: Fill::Quarter,
+        split_k: Fill::Same,
+        split_kv: Fill::Quarter,
+    };
+
+    #[test]
+    fn entries_of_earlier_releases_are_read() {
+        let entry = r#"{"adapter": "Wing", "driver": "feather 1.2", "backend": "vulkan", "shape_class": "2^20 bytes", "subgroups": false, "cooperative_matrix": true, "fill_percent": 400}"#;
+        let store = Store::parse(format!(r#"{{"tuning_version": 2, "entries": [{entry}]}}"#).as_bytes());
+        let expected = Tuning { subgroups: false, fill: Fill::Fourfold, ..Tuning::default() };
+        assert_eq!((store.get(&key("Wing", "2^20 bytes")), store.warning), (Some(expected), None));
+        let unknown = entry.replace("400}", r#"400, "split_kv_percent": 30}"#);
+        assert_eq!(Store::parse(format!(r#"{{"tuning_version": 2, "entries": [{unknown}]}}"#).as_bytes()).len(), 0);
+    }
 
     #[test]
     fn a_written_file_is_read_back() {

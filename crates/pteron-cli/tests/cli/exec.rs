@@ -165,3 +165,22 @@ fn a_method_is_chosen_by_name() {
     let more = ["--method".to_owned(), "encode".to_owned()];
     expect_goldens("fixtures/ops", case["pte"].as_str().unwrap(), case, &calls, &more);
 }
+
+#[test]
+fn inputs_and_constants_follow_from_their_seeds() {
+    let scratch = Scratch::new("random_seeds");
+    let outputs = |constants: &str, inputs: &str, more: &[&str]| {
+        let out = scratch.0.join(format!("{constants}-{inputs}-{}", more.len())).to_string_lossy().into_owned();
+        let args = ["exec", "fixtures/ops/convolution_3x3/program.pte", "--quiet", "--out", &out];
+        let seeds = ["--random-constants", constants, "--random-inputs", inputs];
+        let args: Vec<String> = args.iter().chain(&seeds).chain(more).map(|&arg| arg.to_owned()).collect();
+        let run = pteron(&args);
+        assert_eq!((run.code, run.err.as_str()), (Some(0), ""));
+        load(&format!("{out}/0.npz")).remove(0).values()
+    };
+    let first = outputs("1", "1", &[]);
+    assert!(first.iter().any(|&value| value != first[0]) && first.iter().all(|value| value.is_finite()));
+    let close = |a: &[f64], b: &[f64]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-2);
+    assert!(close(&first, &outputs("1", "1", &["--exact"])) && close(&first, &outputs("1", "1", &["--fast", "--repeat=2"])));
+    assert!(!close(&first, &outputs("2", "1", &[])) && !close(&first, &outputs("1", "2", &[])));
+}

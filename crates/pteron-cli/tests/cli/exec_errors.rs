@@ -138,7 +138,7 @@ fn programs_that_cannot_be_called_so() {
     assert!(text.ends_with("\"; pass the .ptd file that was exported with this program"), "{text}");
     let portable = "fixtures/ops/portable_conv_backward/program.pte";
     let text = sentence(portable, &none, &[]);
-    assert!(text.starts_with(&format!("{portable}: method \"forward\": aten::convolution_backward")), "{text}");
+    assert!(text.starts_with(&format!("{portable}: operator aten::convolution_backward.out is not supported")), "{text}");
     let text = sentence(ADD, &none, &["--adapter", "no such GPU"]);
     assert!(text.starts_with("no GPU adapter is called \"no such GPU\"; there are "), "{text}");
     let text = sentence("no/such.pte", &none, &[]);

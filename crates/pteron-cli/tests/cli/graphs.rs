@@ -14,7 +14,11 @@ fn each(language: &str, check: impl Fn(&str, &str)) {
                 check(&path, &run.out);
                 drawn += 1;
             }
-            _ => assert!(run.err.contains("has no Vulkan delegate, so there is no graph to draw"), "{path}: {}", run.err),
+            _ => assert!(
+                run.err.contains("has no Vulkan or XNNPACK delegate, so there is no graph to draw"),
+                "{path}: {}",
+                run.err
+            ),
         }
     }
     assert!(drawn > 0);
@@ -110,6 +114,6 @@ fn a_constant_method_has_no_picture() {
     let path = "fixtures/ops/constant_methods/program.pte";
     let run = pteron(["inspect", path, "--graph", "mermaid", "--method", "get_eos_ids"]);
     assert_eq!(run.code, Some(1));
-    let reason = "method \"get_eos_ids\" has no Vulkan delegate, so there is no graph to draw";
+    let reason = "method \"get_eos_ids\" has no Vulkan or XNNPACK delegate, so there is no graph to draw";
     assert_eq!(run.err, format!("error: {path}: {reason}\n"));
 }

@@ -16,6 +16,7 @@ mod graphs;
 mod hostile_files;
 #[cfg(unix)]
 mod line_editor;
+mod media;
 mod profiles;
 mod reports;
 mod run_chat;

@@ -120,7 +120,7 @@ fn operators_that_cannot_run_are_named() {
     let path = scratch.file("strange.pte", &bytes);
     assert_eq!(json(&path)["support"]["unsupported"], serde_json::json!(["aten.linear.strange"]));
     let text = pteron(["inspect", &path]).out;
-    assert!(text.contains("this build cannot run: aten.linear.strange\n"), "{text}");
+    assert!(text.contains("this build cannot run: aten.linear.strange (1×)\n"), "{text}");
 }
 
 #[test]
@@ -205,5 +205,32 @@ fn collect_names(value: &Value, names: &mut BTreeSet<String>) {
         }
         Value::Array(items) => items.iter().for_each(|item| collect_names(item, names)),
         _ => {}
+    }
+}
+
+#[test]
+fn an_xnnpack_delegate_shows_its_nodes_types_and_scales() {
+    let path = "fixtures/xnnpack/xnnpack_8da4w_linear/program.pte";
+    let report = json(path);
+    let delegate = &report["delegates"][0];
+    assert_eq!(delegate["backend"], "XnnpackBackend");
+    assert_eq!((&delegate["graph"]["inputs"], &delegate["graph"]["outputs"]), (&1.into(), &1.into()));
+    let quantization = delegate["xnnpack"]["quantization"].as_array().unwrap();
+    let kinds: BTreeSet<_> = quantization.iter().map(|entry| entry["name"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["per group", "per token"].into());
+    assert!(delegate["xnnpack"]["constants_bytes"].as_u64().unwrap() > 0);
+    assert_eq!(report["support"]["unsupported"].as_array().unwrap().len(), 0, "node kinds are no operators of a delegate");
+    let run = pteron(["inspect", path]);
+    let rows = rows(&run.out);
+    assert!(rows.iter().any(|row| row.starts_with("types ") && row.contains("qbint4")), "{}", run.out);
+    assert!(rows.iter().any(|row| row.starts_with("quantised ") && row.contains("per group")), "{}", run.out);
+}
+
+#[test]
+fn an_xnnpack_graph_is_drawn() {
+    let run = pteron(["inspect", "fixtures/xnnpack/xnnpack_int8_net/program.pte", "--graph", "dot"]);
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    for part in ["DepthwiseConv2d", "argument 0", "qcint8 8×3×3×3", "scale ", "constant "] {
+        assert!(run.out.contains(part), "no {part} in {}", run.out);
     }
 }

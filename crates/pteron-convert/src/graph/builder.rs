@@ -18,15 +18,19 @@ pub(super) enum Element {
     Index,
     /// Two 4-bit numbers.
     Nibbles,
+    /// Zero points.
+    Int8,
+    /// Sums of weights.
+    Int32,
 }
 
 impl Element {
     /// Returns the element size that the exporter's memory planner uses. It plans before floats become float16 and indices int32.
     pub(super) fn planned_size(self) -> u64 {
         match self {
-            Self::Float => 4,
+            Self::Float | Self::Int32 => 4,
             Self::Index => 8,
-            Self::Nibbles => 1,
+            Self::Nibbles | Self::Int8 => 1,
         }
     }
 }
@@ -76,6 +80,8 @@ pub(super) enum Arg {
     Int(i64),
     Double(f64),
     Bool(bool),
+    Ints(Vec<i64>),
+    Text(&'static str),
     Null,
 }
 
@@ -101,6 +107,8 @@ pub(super) enum Operator {
     RmsNorm,
     Linear,
     LinearInt4,
+    ChooseQparams,
+    LinearInt8Int4,
     View,
     Rotary,
     Attention,
@@ -125,6 +133,8 @@ impl Operator {
             Self::RmsNorm => "et_vk.rms_norm.default",
             Self::Linear => "aten.linear.default",
             Self::LinearInt4 => "et_vk.linear_q4gsw.default",
+            Self::ChooseQparams => "torchao.choose_qparams_affine.default",
+            Self::LinearInt8Int4 => "et_vk.linear_dq8ca_q4gsw.default",
             Self::View => "aten.view_copy.default",
             Self::Rotary => "et_vk.apply_rotary_emb.default",
             Self::Attention => "sdpa_with_kv_cache.default",

@@ -19,7 +19,13 @@ pub(super) struct Projection {
 /// A matrix's constants.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum LinearWeight {
-    Int4 { nibbles: TensorId, scales: TensorId, group: u32 },
+    /// With the sums of each group, if rows of activations are quantised.
+    Int4 {
+        nibbles: TensorId,
+        scales: TensorId,
+        sums: Option<TensorId>,
+        group: u32,
+    },
     Float32(TensorId),
 }
 
@@ -102,7 +108,11 @@ impl ConstantBuilder<'_> {
         let sizes = fixed([matrix.rows, matrix.columns / 2]);
         let nibbles = self.constant(ConstantData::Int4 { weight, group }, Element::Nibbles, sizes);
         let scales = self.constant(ConstantData::Scales { weight, group, order }, Element::Float, scale_sizes);
-        LinearWeight::Int4 { nibbles, scales, group }
+        let sums = (order == ScaleOrder::GroupMajor && self.options.int8_activations).then(|| {
+            let sizes = fixed([groups, matrix.rows.next_multiple_of(TEXEL)]);
+            self.constant(ConstantData::Sums { weight, group }, Element::Int32, sizes)
+        });
+        LinearWeight::Int4 { nibbles, scales, sums, group }
     }
 
     fn projection(&mut self, weight: Weight, bias: Option<Weight>) -> Projection {

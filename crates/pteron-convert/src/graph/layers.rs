@@ -71,7 +71,7 @@ impl DecoderBuilder<'_> {
     fn embed(&mut self, embedding: LinearWeight, ids: TensorId) -> TensorId {
         let sizes = per_token([self.config.hidden_size]);
         match embedding {
-            LinearWeight::Int4 { nibbles, scales, group } => {
+            LinearWeight::Int4 { nibbles, scales, group, .. } => {
                 let tensors = [nibbles, scales].map(Arg::Tensor);
                 // The last argument: packed like a linear weight.
                 let rest = [Arg::Int(group.into()), Arg::Tensor(ids), Arg::Bool(true)];
@@ -174,14 +174,36 @@ impl DecoderBuilder<'_> {
     fn project_matrix(&mut self, x: TensorId, projection: &Projection, sizes: Vec<Size>) -> TensorId {
         let bias = projection.bias.map_or(Arg::Null, Arg::Tensor);
         match projection.matrix {
-            LinearWeight::Int4 { nibbles, scales, group } => {
+            LinearWeight::Int4 { nibbles, scales, sums: None, group } => {
                 let [x, nibbles, scales] = [x, nibbles, scales].map(Arg::Tensor);
                 self.make(Operator::LinearInt4, vec![x, nibbles, scales, Arg::Int(group.into()), bias], sizes)
+            }
+            LinearWeight::Int4 { nibbles, scales, sums: Some(sums), group } => {
+                let [scale, zero_point] = self.quantisation(x);
+                let tensors = [x, scale, zero_point, nibbles, sums, scales].map(Arg::Tensor);
+                let args = tensors.into_iter().chain([Arg::Int(group.into()), bias]).collect();
+                self.make(Operator::LinearInt8Int4, args, sizes)
             }
             LinearWeight::Float32(weight) => {
                 self.make(Operator::Linear, vec![Arg::Tensor(x), Arg::Tensor(weight), bias], sizes)
             }
         }
+    }
+
+    /// Chooses the scale and the zero point of each row, for signed bytes.
+    fn quantisation(&mut self, x: TensorId) -> [TensorId; 2] {
+        let mut rows = self.sizes(x);
+        let length = rows.pop().map_or(1, |size| if let Size::Fixed(size) = size { size.into() } else { 1 });
+        let block = [vec![1; rows.len()], vec![length]].concat();
+        let outputs = [Element::Float, Element::Int8]
+            .map(|element| self.builder.add(Tensor { element, sizes: rows.clone(), origin: Origin::Call }));
+        let [low, high] = [i8::MIN, i8::MAX].map(|bound| Arg::Int(bound.into()));
+        let epsilon = Arg::Double(f32::EPSILON.into());
+        let mut args = vec![Arg::Tensor(x), Arg::Text("ASYMMETRIC"), Arg::Ints(block), Arg::Null, low, high, epsilon];
+        // No types of scales and zero points, and no dimensions of size 1 for rows.
+        args.extend([Arg::Null, Arg::Null, Arg::Bool(false)]);
+        self.builder.call(Operator::ChooseQparams, args, CallOutput::Tensors(outputs.to_vec()));
+        outputs
     }
 
     fn view(&mut self, x: TensorId, sizes: Vec<Size>) -> TensorId {

@@ -73,6 +73,8 @@ fn accepted(operator: Operator) -> Option<RepresentationSet> {
         | Operator::RmsNorm
         | Operator::Linear
         | Operator::LinearInt4
+        | Operator::ChooseQparams
+        | Operator::LinearInt8Int4
         | Operator::Rotary
         | Operator::Attention => Some(RepresentationSet::WIDTH_PACKED),
         Operator::Embedding

@@ -111,6 +111,8 @@ impl Writer<'_> {
             Arg::Int(int) => self.scalar(Scalar::Number(*int as f64), Value::Int(*int)),
             Arg::Double(double) => self.scalar(Scalar::Number(*double), Value::Double(Float(*double))),
             Arg::Bool(bool) => self.scalar(Scalar::Bool(*bool), Value::Bool(*bool)),
+            Arg::Ints(ints) => self.value(Value::IntList(ints.clone())),
+            Arg::Text(text) => self.value(Value::String((*text).to_owned())),
             Arg::Null => self.value(Value::Null),
         }
     }
@@ -147,6 +149,8 @@ impl Writer<'_> {
             Element::Float => (DataType::Float32, DataType::Float32),
             Element::Index => (DataType::Int32, DataType::Int32),
             Element::Nibbles => (DataType::UInt8, DataType::UInt8),
+            Element::Int8 => (DataType::Int8, DataType::Int8),
+            Element::Int32 => (DataType::Int32, DataType::Int32),
         };
         let (storage, layout) = self.assigned.representations[tensor].unwrap_or((StorageType::Unset, MemoryLayout::Unset));
         let mut described = vulkan::Tensor {

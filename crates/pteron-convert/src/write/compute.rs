@@ -47,8 +47,8 @@ impl<'a> Producer<'a> {
         let mut measured = Vec::new();
         for job in self.jobs {
             match *job {
-                Job::Int4 { weight, group, nibbles, ref scales } => {
-                    measured.push(self.int4(&chunks, weight, group, nibbles, scales)?);
+                Job::Int4 { weight, group, nibbles, ref scales, sums } => {
+                    measured.push(self.int4(&chunks, (weight, group), nibbles, scales, sums)?);
                 }
                 Job::Floats(weight) => measured.push(self.floats(&chunks, weight)?),
                 Job::RopeTable { wave, positions } => self.rotary(&chunks, wave, positions)?,
@@ -88,20 +88,25 @@ impl<'a> Producer<'a> {
     fn int4(
         &mut self,
         chunks: &SyncSender<Chunk>,
-        weight: Weight,
-        group: u32,
+        (weight, group): (Weight, u32),
         nibbles: bool,
         orders: &[ScaleOrder],
+        with_sums: bool,
     ) -> Result<Measured> {
         let matrix = self.source.config().shape(weight);
         let (columns, groups) = (matrix.columns as usize, (matrix.columns / group) as usize);
         let mut scales = vec![0.0; matrix.rows as usize * groups];
+        let mut sums = vec![0; if with_sums { scales.len() } else { 0 }];
         let mut deviation = QuantisationError::default();
         let rows = Int4Rows { source: self.source, how: self.scales, weight, group };
         for block in blocks(matrix.rows as usize, columns / 2) {
             let mut bytes = vec![0; block.len() * columns / 2];
             let scales = &mut scales[block.start * groups..block.end * groups];
             deviation = deviation.merge(rows.compute(block.start, columns, &mut bytes, scales)?);
+            if with_sums {
+                let groups = bytes.chunks_exact(group as usize / 2).zip(&mut sums[block.start * groups..block.end * groups]);
+                groups.for_each(|(bytes, sum)| *sum = sum_of(bytes));
+            }
             if nibbles {
                 self.send(chunks, Some(weight), bytes, block.end == matrix.rows as usize)?;
             }
@@ -109,8 +114,13 @@ impl<'a> Producer<'a> {
         for order in orders {
             match order {
                 ScaleOrder::RowMajor => self.scales_as_they_are(chunks, weight, &scales)?,
-                ScaleOrder::GroupMajor => self.scales_by_group(chunks, weight, &scales, groups)?,
+                ScaleOrder::GroupMajor => self.by_group(chunks, weight, &scales, groups, Self::send_numbers)?,
             }
+        }
+        if with_sums {
+            // Integers are as wide in every program.
+            let sums: Vec<f32> = sums.into_iter().map(|sum: i32| f32::from_bits(sum.cast_unsigned())).collect();
+            self.by_group(chunks, weight, &sums, groups, Self::send)?;
         }
         Ok(Measured { weight, form: WeightFormat::Int4 { group }, numbers: matrix.count(), deviation })
     }
@@ -123,7 +133,15 @@ impl<'a> Producer<'a> {
         Ok(())
     }
 
-    fn scales_by_group(&mut self, chunks: &SyncSender<Chunk>, weight: Weight, scales: &[f32], groups: usize) -> Result<()> {
+    /// Sends 32-bit numbers of rows and groups, group by group, rows padded.
+    fn by_group(
+        &mut self,
+        chunks: &SyncSender<Chunk>,
+        weight: Weight,
+        scales: &[f32],
+        groups: usize,
+        send: SendFn<'a>,
+    ) -> Result<()> {
         let rows = scales.len() / groups;
         let padded = padded_rows(rows);
         for block in blocks(groups, padded * 4) {
@@ -133,7 +151,7 @@ impl<'a> Producer<'a> {
                     *out = scales[row * groups + group].to_le_bytes();
                 }
             });
-            self.send_numbers(chunks, Some(weight), bytes, block.end == groups)?;
+            send(self, chunks, Some(weight), bytes, block.end == groups)?;
         }
         Ok(())
     }
@@ -174,6 +192,14 @@ impl<'a> Producer<'a> {
         }
         Ok(())
     }
+}
+
+/// Sends the bytes of a weight; whether they are the last of an item.
+type SendFn<'a> = fn(&mut Producer<'a>, &SyncSender<Chunk>, Option<Weight>, Vec<u8>, bool) -> Result<()>;
+
+/// The sum of 4-bit numbers, two per byte, of which 8 is zero.
+fn sum_of(nibbles: &[u8]) -> i32 {
+    nibbles.iter().map(|byte| i32::from(byte & 0xf) + i32::from(byte >> 4) - 16).sum()
 }
 
 /// The source of 4-bit rows.

@@ -13,8 +13,9 @@ use crate::template::{ConstantData, ProgramTemplate, ScaleOrder};
 /// Constants that are computed together: one item, or several of the same 4-bit weight.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Job {
-    /// A weight in 4-bit groups: its nibbles if requested, then its scales in each requested order.
-    Int4 { weight: Weight, group: u32, nibbles: bool, scales: Vec<ScaleOrder> },
+    /// A weight in 4-bit groups: its nibbles if requested, its scales in each requested order, then the sums of its groups if
+    /// requested.
+    Int4 { weight: Weight, group: u32, nibbles: bool, scales: Vec<ScaleOrder>, sums: bool },
     /// A weight as float32.
     Floats(Weight),
     /// A RoPE table.
@@ -107,7 +108,9 @@ enum Origin {
 impl Origin {
     fn of(content: ConstantData, len: u64) -> Self {
         match content {
-            ConstantData::Int4 { weight, group } | ConstantData::Scales { weight, group, .. } => Self::Int4(weight, group),
+            ConstantData::Int4 { weight, group }
+            | ConstantData::Scales { weight, group, .. }
+            | ConstantData::Sums { weight, group } => Self::Int4(weight, group),
             other => Self::Other(other, len),
         }
     }
@@ -116,8 +119,10 @@ impl Origin {
 impl Job {
     fn new(content: ConstantData, positions: u64, len: u64) -> Self {
         match content {
-            ConstantData::Int4 { weight, group } | ConstantData::Scales { weight, group, .. } => {
-                Self::Int4 { weight, group, nibbles: false, scales: Vec::new() }
+            ConstantData::Int4 { weight, group }
+            | ConstantData::Scales { weight, group, .. }
+            | ConstantData::Sums { weight, group } => {
+                Self::Int4 { weight, group, nibbles: false, scales: Vec::new(), sums: false }
             }
             ConstantData::Float(weight) => Self::Floats(weight),
             ConstantData::RopeCos => Self::RopeTable { wave: Wave::Cosine, positions },
@@ -128,10 +133,11 @@ impl Job {
 
     /// Adds a constant to this job.
     fn want(&mut self, content: ConstantData) {
-        let Self::Int4 { nibbles, scales, .. } = self else { return };
+        let Self::Int4 { nibbles, scales, sums, .. } = self else { return };
         match content {
             ConstantData::Scales { order, .. } if !scales.contains(&order) => scales.push(order),
             ConstantData::Scales { .. } => {}
+            ConstantData::Sums { .. } => *sums = true,
             _ => *nibbles = true,
         }
     }
@@ -140,10 +146,11 @@ impl Job {
     fn constant_data(&self, config: &ModelConfig, width: FloatWidth) -> Vec<(ConstantData, u64)> {
         let sized = |content| (content, byte_len(config, width, content, 0));
         match *self {
-            Self::Int4 { weight, group, nibbles, ref scales } => {
+            Self::Int4 { weight, group, nibbles, ref scales, sums } => {
                 let first = nibbles.then_some(ConstantData::Int4 { weight, group });
                 let others = scales.iter().map(|&order| ConstantData::Scales { weight, group, order });
-                first.into_iter().chain(others).map(sized).collect()
+                let sums = sums.then_some(ConstantData::Sums { weight, group });
+                first.into_iter().chain(others).chain(sums).map(sized).collect()
             }
             Self::Floats(weight) => vec![sized(ConstantData::Float(weight))],
             Self::RopeTable { wave, positions } => {
@@ -170,6 +177,10 @@ fn byte_len(config: &ModelConfig, width: FloatWidth, content: ConstantData, give
             let rows = if order == ScaleOrder::GroupMajor { padded_rows(rows as usize) } else { rows as usize };
             (rows as u64).saturating_mul((columns / group.max(1)).into()).saturating_mul(width.bytes())
         }
+        ConstantData::Sums { weight, group } => {
+            let MatrixShape { rows, columns } = config.shape(weight);
+            (padded_rows(rows as usize) as u64).saturating_mul((columns / group.max(1)).into()).saturating_mul(4)
+        }
         ConstantData::Float(weight) => count(weight).saturating_mul(width.bytes()),
         ConstantData::RopeCos | ConstantData::RopeSin => given / position_len(config, width) * position_len(config, width),
         ConstantData::Zeros => given,
@@ -177,7 +188,10 @@ fn byte_len(config: &ModelConfig, width: FloatWidth, content: ConstantData, give
 }
 
 fn check(config: &ModelConfig, width: FloatWidth, index: usize, content: ConstantData, len: u64) -> Result<()> {
-    if let ConstantData::Int4 { weight, group } | ConstantData::Scales { weight, group, .. } = content {
+    if let ConstantData::Int4 { weight, group }
+    | ConstantData::Scales { weight, group, .. }
+    | ConstantData::Sums { weight, group } = content
+    {
         check_group(weight, config.shape(weight), group)?;
     }
     match byte_len(config, width, content, len) {

@@ -3,7 +3,7 @@
 use pteron_schema::vulkan as fb;
 use pteron_schema::{Builder, root};
 
-use super::{ConstantSource, Graph, read, verify, write};
+use super::{Graph, read, verify, write};
 use crate::budget::Budget;
 use crate::bytes::{Bytes, take};
 use crate::error::{Error, Item, Location, Problem, Result, Section, flatbuffer};
@@ -22,7 +22,7 @@ const ALIGNMENT: u64 = 16;
 pub struct Blob {
     /// The graph.
     pub graph: Graph,
-    /// The bytes that [`ConstantSource::Stored`] offsets count in, as a range of the blob.
+    /// The bytes that [`ConstantSource::Stored`](super::ConstantSource::Stored) offsets count in, as a range of the blob.
     pub stored: ByteRange,
 }
 
@@ -72,7 +72,7 @@ pub(crate) fn read_blob_within<B: Bytes + ?Sized>(bytes: &B, budget: &mut Budget
     Ok(Blob { graph, stored })
 }
 
-/// Writes a graph as a delegate's blob; `stored` are the bytes that [`ConstantSource::Stored`] offsets count in.
+/// Writes a graph as a delegate's blob; `stored` are the bytes that [`ConstantSource::Stored`](super::ConstantSource::Stored) offsets count in.
 ///
 /// # Errors
 /// The first check of [`read_blob`] that the graph fails.
@@ -130,8 +130,6 @@ impl Blob {
     /// The range of a constant stored in the blob.
     #[must_use]
     pub fn stored_place(&self, constant: &super::Constant) -> Option<ByteRange> {
-        let ConstantSource::Stored(offset) = constant.source else { return None };
-        within(offset, constant.len, self.stored.len).ok()?;
-        Some(ByteRange { start: self.stored.start.checked_add(offset)?, len: constant.len })
+        constant.place_within(self.stored)
     }
 }

@@ -14,6 +14,7 @@ pub(crate) use blob::{pad, read_blob_within};
 #[cfg(feature = "fuzzing")]
 pub(crate) use verify::verify as verify_graph;
 
+pub use crate::constant::{Constant, ConstantId, ConstantSource};
 use crate::dtype::element_count;
 use crate::number::{Float, wire_enum};
 use crate::program::ids;
@@ -24,8 +25,6 @@ pub const BACKEND_ID: &str = "VulkanBackend";
 ids! {
     /// A value of a graph.
     ValueId,
-    /// A constant of a graph.
-    ConstantId,
 }
 
 /// A delegate's graph: calls in order over numbered values. Dims are upper bounds.
@@ -240,23 +239,4 @@ impl DataType {
             Self::Int64 => "int64",
         }
     }
-}
-
-/// A constant of a graph.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Constant {
-    /// Its length in bytes.
-    pub len: u64,
-    /// The location of its bytes.
-    pub source: ConstantSource,
-}
-
-/// The location of a constant's bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ConstantSource {
-    /// Named data, in the program or in external data. Tensors that share a key have the same initial bytes and are otherwise
-    /// independent.
-    Named(String),
-    /// In the delegate's own bytes, at this offset.
-    Stored(u64),
 }

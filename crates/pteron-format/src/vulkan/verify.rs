@@ -3,15 +3,14 @@
 use super::*;
 use crate::dtype::MAX_RANK;
 use crate::error::{Error, Item, Location, Problem, Result, Section, clip};
-use crate::program::within;
 
 /// Checks a graph whose own bytes of constants are `stored` long.
 pub(crate) fn verify(graph: &Graph, stored: u64) -> Result<()> {
     for (index, constant) in graph.constants.iter().enumerate() {
-        verify_bytes(Item::Entry { kind: "constant", index }, constant, stored)?;
+        constant.verify(Item::Entry { kind: "constant", index }, stored)?;
     }
     for (index, shader) in graph.shaders.iter().enumerate() {
-        verify_bytes(Item::Entry { kind: "shader", index }, shader, stored)?;
+        shader.verify(Item::Entry { kind: "shader", index }, stored)?;
     }
     for (id, value) in graph.values.iter().enumerate() {
         match value {
@@ -35,15 +34,6 @@ fn verify_ids(graph: &Graph, item: impl Fn() -> Item, what: &'static str, ids: &
     match ids.iter().find(|id| id.index() >= graph.values.len()) {
         None => Ok(()),
         Some(id) => fail(item(), Problem::Index { what, index: id.0.into(), len: graph.values.len() as u64 }),
-    }
-}
-
-fn verify_bytes(item: Item, constant: &Constant, stored: u64) -> Result<()> {
-    match constant.source {
-        ConstantSource::Named(ref key) if key.is_empty() => fail(item, Problem::Missing { what: "its key" }),
-        ConstantSource::Named(_) => Ok(()),
-        ConstantSource::Stored(start) => within(start, constant.len, stored)
-            .or_else(|end| fail(item, Problem::Range { what: "its data", start, end, limit: stored })),
     }
 }
 

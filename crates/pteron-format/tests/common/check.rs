@@ -11,8 +11,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use pteron_format::external::{self, ExternalData, Ptd};
+use pteron_format::program::DataRef;
 use pteron_format::vulkan::{Blob, read_blob, write_blob};
-use pteron_format::{Data, Error, Problem, Program, Pte, Result, layout, write};
+use pteron_format::{Data, Error, Problem, Program, Pte, Result, layout, write, xnnpack};
 
 /// The longest an error's text may be.
 const MAX_TEXT: usize = 500;
@@ -114,6 +115,14 @@ pub fn program<B: AsRef<[u8]>>(pte: &Pte<B>) {
             }
         }
     }
+    for (place, blob) in pte.xnnpack_graphs() {
+        xnnpack_graph(&blob.graph);
+        for constant in &blob.graph.constants {
+            if let Some(bytes) = pte.constant_bytes(place, constant) {
+                assert_eq!(bytes.len() as u64, constant.len, "a constant of another length");
+            }
+        }
+    }
     let nothing: [Ptd<&[u8]>; 0] = [];
     match pte.verify_external(&nothing) {
         Ok(()) => assert!(pte.external_keys().is_empty(), "external data passed that was not there"),
@@ -132,10 +141,68 @@ pub fn program_again<B: AsRef<[u8]>>(pte: &Pte<B>) {
     assert!(again.with_data() == program, "a written program reads as another");
     assert!(again.graphs().eq(pte.graphs()), "a written program has other graphs");
     assert!(write(&again.with_data()).as_ref() == Ok(&written), "writing twice gives different files");
+    let equal = again.xnnpack_graphs().eq(pte.xnnpack_graphs())
+        || again.xnnpack_graphs().map(same_bits).eq(pte.xnnpack_graphs().map(same_bits));
+    assert!(equal, "a written program has other graphs");
     for (place, blob) in pte.graphs() {
         let bytes = program.delegate_data(place).expect("a graph has bytes");
         blob_again(blob, bytes);
     }
+    for (place, blob) in pte.xnnpack_graphs() {
+        let bytes = program.delegate_data(place).expect("a graph has bytes");
+        xnnpack_again(blob, bytes);
+    }
+}
+
+/// A graph as text, in which a NaN equals itself.
+fn same_bits((place, blob): (DataRef, &xnnpack::Blob)) -> String {
+    format!("{place:?} {blob:?}")
+}
+
+/// Checks that the facts in a verified XNNPACK graph hold: ids, the order of definitions, and lengths.
+///
+/// # Panics
+/// If they do not.
+pub fn xnnpack_graph(graph: &xnnpack::Graph) {
+    let mut defined: Vec<bool> = graph
+        .values
+        .iter()
+        .map(|value| value.constant.is_some() || value.external.is_some_and(|external| !external.output))
+        .collect();
+    for node in &graph.nodes {
+        assert!(node.kind.inputs().all(|id| defined[id.index()]), "{} reads what is not there", node.kind.name());
+        for id in node.kind.outputs() {
+            assert!(!std::mem::replace(&mut defined[id.index()], true), "{} writes again", node.kind.name());
+        }
+    }
+    for (value, defined) in graph.values.iter().zip(defined) {
+        assert!(defined || value.external.is_none(), "an output that nothing writes");
+        assert_eq!(value.quantization.is_some(), value.dtype.is_quantized(), "integers without a meaning");
+        let len = value.byte_len().expect("sizes can be counted");
+        if let Some(constant) = value.constant {
+            assert_eq!(graph.constants[constant.index()].len, len, "a constant of another length");
+        }
+        if let Some(xnnpack::Scales::Constant { id, count }) = value.quantization.as_ref().and_then(|q| q.scales()) {
+            let size = if value.dtype == xnnpack::DataType::QbInt4 { 2 } else { 4 };
+            assert_eq!(graph.constants[id.index()].len, u64::from(*count) * size, "scales of another length");
+        }
+    }
+}
+
+/// Writing a verified XNNPACK graph gives a blob that reads as an equal graph.
+///
+/// # Panics
+/// If it does not.
+pub fn xnnpack_again(blob: &xnnpack::Blob, bytes: &[u8]) {
+    let [start, len] = [blob.stored.start, blob.stored.len].map(|number| number as usize);
+    let stored = &bytes[start..start + len];
+    let written = xnnpack::write_blob(&blob.graph, stored).expect("a verified graph can be written");
+    let again = xnnpack::read_blob(&written).expect("a written graph can be read");
+    // A NaN equals itself as text.
+    let equal = again.graph == blob.graph || format!("{:?}", again.graph) == format!("{:?}", blob.graph);
+    assert!(equal, "a written graph reads as another");
+    let start = again.stored.start as usize;
+    assert!(len == 0 || &written[start..start + len] == stored, "a written graph has other bytes");
 }
 
 /// The program as a file; also assembled from its layout, as a writer of large files would.

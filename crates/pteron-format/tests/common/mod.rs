@@ -6,6 +6,7 @@
 pub(crate) mod arbitrary;
 pub(crate) mod check;
 pub(crate) mod sample;
+pub(crate) mod xnnpack;
 
 use std::path::{Path, PathBuf};
 

@@ -11,6 +11,7 @@ mod program;
 mod sharing;
 mod tables;
 mod tensor;
+mod xnnpack;
 
 use common::check;
 use pteron_format::{Error, Problem, Pte};

@@ -134,6 +134,40 @@ impl Args<'_> {
         }
     }
 
+    /// A list of numbers that the file fixes, or None.
+    ///
+    /// # Errors
+    /// Anything but such a list or None.
+    pub fn optional_floats(&mut self, name: &'static str) -> Result<Option<Vec<f64>>, OpError> {
+        let expected = "a list of numbers or None";
+        match self.take(name)? {
+            (_, Value::Null) => Ok(None),
+            (_, Value::DoubleList(items)) => Ok(Some(items.clone())),
+            #[allow(clippy::cast_precision_loss, reason = "floats that were merged with equal integers")]
+            (_, Value::IntList(items)) => Ok(Some(items.iter().map(|&item| item as f64).collect())),
+            (_, Value::ValueList(ids)) => {
+                let item = |id: &ValueId| match self.graph.value(*id) {
+                    Some(value) => number(value).map_or_else(|| Self::wrong(name, value, expected), Ok),
+                    None => Err(OpError::new(name, "names a value that is not there")),
+                };
+                ids.iter().map(item).collect::<Result<_, _>>().map(Some)
+            }
+            (_, other) => Self::wrong(name, other, expected),
+        }
+    }
+
+    /// A list of integers, some of which may be symbolic, or None.
+    ///
+    /// # Errors
+    /// Anything but such a list or None.
+    pub fn optional_scalars(&mut self, name: &'static str) -> Result<Option<Vec<Scalar>>, OpError> {
+        if let Some(Value::Null) = self.peek() {
+            self.next += 1;
+            return Ok(None);
+        }
+        self.scalars(name).map(Some)
+    }
+
     /// A number that may be symbolic.
     ///
     /// # Errors

@@ -130,11 +130,20 @@ impl Args<'_> {
     /// # Errors
     /// Anything but 32-bit integers.
     pub fn use_indices(&mut self, name: &'static str, index: IndexInput) -> Result<(), OpError> {
+        self.check_indices(name, index)?;
+        self.reads_slices(index.of, index.axis);
+        Ok(())
+    }
+
+    /// As [`use_indices`](Self::use_indices), for an operator that also reads elements which no index names.
+    ///
+    /// # Errors
+    /// Anything but 32-bit integers.
+    pub fn check_indices(&mut self, name: &'static str, index: IndexInput) -> Result<(), OpError> {
         let elem = self.info(index.indices).elem;
         if elem != Elem::I32 {
             return Err(OpError::new(name, format!("has elements {elem:?}, expected integers that name elements")));
         }
-        self.reads_slices(index.of, index.axis);
         if self.is_input(index.indices) {
             self.flow.index_inputs.push(index);
         }
@@ -178,6 +187,16 @@ impl Args<'_> {
         if tensors.len() != count {
             return Err(OpError::new(name, format!("has {} tensors, expected {count}", tensors.len())));
         }
+        self.flow.writes.extend(&tensors);
+        Ok(tensors)
+    }
+
+    /// The tensors the operator writes, given as one list of any length.
+    ///
+    /// # Errors
+    /// Anything but a list of tensors.
+    pub fn output_list(&mut self, name: &'static str) -> Result<Vec<TensorId>, OpError> {
+        let tensors = self.tensor_list(name)?;
         self.flow.writes.extend(&tensors);
         Ok(tensors)
     }

@@ -1,14 +1,18 @@
 //! Elementwise operators: one to three tensors in, one out, one expression per element. Tables in `ops/` hold the expressions; this
 //! module holds the element types, broadcasting and the three kernels.
 
+mod host_math;
 mod layout;
+mod scalars;
 #[cfg(test)]
 mod tests;
 mod types;
 
 use crate::args::Args;
 use crate::error::OpError;
+use crate::fuse::Relayout;
 use crate::graph::Elem;
+use crate::ir::{Call, ValueId};
 use crate::kernel::reach::{Counts, DispatchView, Reached, count};
 use crate::kernel::{Include, KernelDef, Variant};
 use crate::live::TensorId;
@@ -17,19 +21,24 @@ use crate::plan::{BoundsCx, Dispatch, Op, Plan, PlanCx, Recipe, Recipes};
 use crate::reference::{HostTensors, broadcast_offset, indices};
 use crate::shape::{Dims, MAX_RANK, broadcast};
 use crate::{includes, params};
+pub(crate) use host_math::{
+    div_rounded, erf, int_div_rounded, int_fmod, int_pow, int_remainder, remainder, rounding_mode, shift_left, shift_right,
+};
 use layout::Layout;
+pub(crate) use scalars::{ScalarArgs, Scalars, quantisation, requantised};
 use types::{Computed, Number};
 
 params! {
     /// Parameters of the elementwise kernels.
     struct Params {
         dims: [u32; MAX_RANK], x: [u32; MAX_RANK], y: [u32; MAX_RANK], z: [u32; MAX_RANK],
-        count: u32, rank: u32, flags: u32, pad: u32, p: [f32; 4], q: [i32; 4],
+        count: u32, rank: u32, flags: u32, pad: u32, p: [f32; 4], q: [i32; 4], r: [f32; 4],
     }
 }
 
 /// WGSL that the kernels share.
-const INCLUDES: &[Include] = includes!["broadcast", "elementwise_main", "elementwise_params", "float_math", "integer_math"];
+pub(crate) const INCLUDES: &[Include] =
+    includes!["broadcast", "elementwise_main", "elementwise_params", "float_math", "integer_math"];
 
 /// The kernel of a family of operators with `inputs` input tensors. `variants` lists the variants of its table, as [`variants`] does.
 pub(crate) const fn kernel(name: &'static str, inputs: usize, variants: fn() -> Vec<Variant>) -> KernelDef {
@@ -71,7 +80,6 @@ fn furthest(params: &Params, strides: &[u32; MAX_RANK]) -> Counts {
 
 /// Sets of element types for table rows.
 pub(crate) const FLOATS: &[Elem] = &[Elem::F32];
-pub(crate) const NUMBERS: &[Elem] = &[Elem::F32, Elem::I32];
 pub(crate) const INTEGERS: &[Elem] = &[Elem::I32, Elem::U8, Elem::I8, Elem::Bool];
 pub(crate) const ALL: &[Elem] = &[Elem::F32, Elem::I32, Elem::U8, Elem::I8, Elem::Bool];
 
@@ -84,6 +92,8 @@ pub(crate) struct Row {
     pub(crate) tensors: &'static [&'static str],
     /// The element types they may have.
     pub(crate) dtypes: &'static [Elem],
+    /// Whether the first tensor is a condition that selects between the others.
+    pub(crate) conditional: bool,
     /// The output's element type.
     pub(crate) result: ResultType,
     /// Decodes the arguments between the tensors and the output.
@@ -95,7 +105,7 @@ pub(crate) struct Row {
 }
 
 /// A WGSL expression of the vectors x, y and z, and the same formula on the host for tests. The operator's scalar arguments are
-/// `params.p` (floats) and `params.q` (integers) in WGSL, and the last argument on the host.
+/// `params.p` and `params.r` (floats) and `params.q` (integers) in WGSL, and the last argument on the host.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Formula<N> {
     wgsl: &'static str,
@@ -122,9 +132,59 @@ impl<N: Copy> Formula<N> {
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(not(any(test, feature = "reference")), allow(dead_code, reason = "only references call formulas on the host"))]
 pub(crate) enum Host<N> {
-    Unary(fn(N, &[N; 4]) -> N),
-    Binary(fn(N, N, &[N; 4]) -> N),
-    Ternary(fn(i64, N, N) -> N),
+    Unary(fn(N, &Scalars<N>) -> N),
+    Binary(fn(N, N, &Scalars<N>) -> N),
+    Ternary(fn(N, N, N) -> N),
+    /// With a condition first.
+    Select(fn(i64, N, N) -> N),
+}
+
+/// A function of one float that kernels of other operators apply to their results: `apply` in their source, which includes `float_math`,
+/// aliases X as `vec4<f32>` and has the scalar arguments in `params.p`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Activation {
+    /// The operator's name.
+    pub(crate) name: &'static str,
+    formula: Formula<f64>,
+    /// The operator's scalar arguments.
+    pub(crate) values: [f64; 4],
+}
+
+impl Activation {
+    /// Creates a function that no operator is.
+    pub(crate) const fn new(name: &'static str, formula: Formula<f64>) -> Self {
+        Self { name, formula, values: [0.0; 4] }
+    }
+
+    /// The function of an operator with one input, if it has one for floats.
+    pub(crate) fn of(row: &'static Row, values: [f64; 4]) -> Option<Self> {
+        let same = matches!(row.result, ResultType::Promoted | ResultType::Float);
+        let formula = row.float.filter(|_| row.tensors.len() == 1 && same)?;
+        Some(Self { name: row.name, formula, values })
+    }
+
+    fn scalars(&self) -> Scalars<f64> {
+        let [a, b, c, d] = self.values;
+        [a, b, c, d, 0.0, 0.0, 0.0, 0.0]
+    }
+
+    /// The expression of x.
+    pub(crate) fn wgsl(&self) -> &'static str {
+        self.formula.wgsl
+    }
+
+    pub(crate) fn params(&self) -> [f32; 4] {
+        ScalarArgs { values: self.scalars(), floats: true, ..ScalarArgs::default() }.params().0
+    }
+
+    /// The function on the host.
+    #[cfg(any(test, feature = "reference"))]
+    pub(crate) fn apply(&self, x: f64) -> f64 {
+        match self.formula.host {
+            Host::Unary(function) => function(x, &self.scalars()),
+            Host::Binary(_) | Host::Ternary(_) | Host::Select(_) => x,
+        }
+    }
 }
 
 /// The element type of an operator's output.
@@ -140,39 +200,6 @@ pub(crate) enum ResultType {
     Output,
     /// The same values, cast to the type that the file declares for the output.
     Cast,
-}
-
-/// The scalar arguments of an operator.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ScalarArgs {
-    pub(crate) values: [f64; 4],
-    /// Whether they promote integer tensors to floats.
-    pub(crate) floats: bool,
-}
-
-impl ScalarArgs {
-    /// No arguments.
-    pub(crate) fn none(_: &mut Args<'_>) -> Result<Self, OpError> {
-        Ok(Self::default())
-    }
-
-    /// These values, which promote integer tensors to floats if one of them has a fraction or exceeds 32 bits.
-    pub(crate) fn of(given: &[f64]) -> Self {
-        let mut values = [0.0; 4];
-        values.iter_mut().zip(given).for_each(|(to, &from)| *to = from);
-        let whole = |value: &f64| value.is_infinite() || (value.fract() == 0.0 && value.abs() <= f64::from(i32::MAX));
-        Self { values, floats: !given.iter().all(whole) }
-    }
-
-    fn integers(&self) -> [i64; 4] {
-        #[allow(clippy::cast_possible_truncation, reason = "an infinite bound of integers is the largest one")]
-        self.values.map(|value| (value as i64).clamp(i32::MIN.into(), i32::MAX.into()))
-    }
-
-    fn params(&self) -> ([f32; 4], [i32; 4]) {
-        #[allow(clippy::cast_possible_truncation, reason = "kernels compute in 32 bits, and integers were clamped to them")]
-        (self.values.map(|value| value as f32), self.integers().map(|value| value as i32))
-    }
 }
 
 /// Returns the names of a table for its registry entry.
@@ -226,7 +253,19 @@ pub(crate) fn decode(
         return Err(refuse_elements(first, &elems, &overloads().flat_map(|row| row.dtypes).copied().collect::<Vec<_>>()));
     };
     let scalars = (row.scalars)(args)?;
+    finish(kernel, row, inputs, scalars, args)
+}
+
+/// Decodes the output of a row's operator, whose other arguments are taken.
+pub(crate) fn finish(
+    kernel: &'static KernelDef,
+    row: &'static Row,
+    inputs: Vec<TensorId>,
+    scalars: ScalarArgs,
+    args: &mut Args<'_>,
+) -> Result<Box<dyn Op>, OpError> {
     let out = args.output("out")?;
+    let elems: Vec<Elem> = inputs.iter().map(|&tensor| args.info(tensor).elem).collect();
     let signature = Signature::of(row, &elems, scalars.floats, args.info(out).elem)?;
     Ok(Box::new(Elementwise { kernel, row, signature, inputs, scalars, out }))
 }
@@ -245,6 +284,8 @@ fn refuse_elements(row: &Row, elems: &[Elem], supported: &[Elem]) -> OpError {
 #[derive(Clone, Debug)]
 pub(crate) struct Signature {
     inputs: Vec<Elem>,
+    /// Whether the first input is a condition.
+    conditional: bool,
     /// The type that the expression computes in.
     number: Number,
     /// The type of the expression.
@@ -254,30 +295,26 @@ pub(crate) struct Signature {
 
 impl Signature {
     fn of(row: &Row, inputs: &[Elem], floats: bool, out: Elem) -> Result<Self, OpError> {
-        // A condition selects between the others and takes no part in promotion.
-        let values = if row.tensors.len() == 3 { &inputs[1..] } else { inputs };
-        if row.tensors.len() == 3 && !matches!(inputs[0], Elem::Bool | Elem::U8) {
+        // A condition takes no part in promotion.
+        let values = if row.conditional { &inputs[1..] } else { inputs };
+        if row.conditional && !matches!(inputs[0], Elem::Bool | Elem::U8) {
             return Err(OpError::new(row.tensors[0], format!("has elements {:?}, supported: [Bool, U8]", inputs[0])));
         }
         let promoted = values.iter().copied().reduce(types::promote).unwrap_or(Elem::F32);
-        let floats = floats || row.result == ResultType::Float || promoted == Elem::F32;
+        // Exporters merge equal scalars of different types, so only the output shows whether a scalar was a float.
+        let to_floats = row.result == ResultType::Promoted && out == Elem::F32 && row.float.is_some();
+        let floats = floats || to_floats || row.result == ResultType::Float || promoted == Elem::F32;
         let expected = match row.result {
-            ResultType::Bool => Elem::Bool,
-            ResultType::Output | ResultType::Cast => out,
-            ResultType::Promoted | ResultType::Float => {
-                if floats {
-                    Elem::F32
-                } else {
-                    promoted
-                }
-            }
+            ResultType::Bool | ResultType::Output | ResultType::Cast => out,
+            ResultType::Promoted | ResultType::Float if floats => Elem::F32,
+            ResultType::Promoted | ResultType::Float => promoted,
         };
-        if out != expected {
+        if !types::can_cast(expected, out) {
             return Err(OpError::new("out", format!("has elements {out:?}, but the result's are {expected:?}")));
         }
         let number = if floats { Number::Float } else { Number::Integer };
         let result = if row.result == ResultType::Bool { Computed::Bool } else { Computed::Number(number) };
-        let signature = Self { inputs: inputs.to_vec(), number, result, out };
+        let signature = Self { inputs: inputs.to_vec(), conditional: row.conditional, number, result, out };
         match signature.expression(row) {
             Some(_) => Ok(signature),
             None => Err(refuse_elements(row, inputs, row.dtypes)),
@@ -293,7 +330,7 @@ impl Signature {
 
     /// The compute type of an input. A condition is an integer, whatever the others are.
     fn number_of(&self, input: usize) -> Number {
-        if self.inputs.len() == 3 && input == 0 { Number::Integer } else { self.number }
+        if self.conditional && input == 0 { Number::Integer } else { self.number }
     }
 
     /// The kernel variant for these types with a row's expression.
@@ -325,10 +362,12 @@ pub(crate) fn variants(kernel: &'static KernelDef, table: &'static [Row]) -> Vec
         };
         let variant = move |elem: Elem, out| {
             let mut inputs = vec![elem; row.tensors.len()];
-            if inputs.len() == 3 {
+            if row.conditional {
                 inputs[0] = Elem::Bool;
             }
-            Signature::of(row, &inputs, false, out).ok().map(|signature| signature.variant(kernel, row))
+            // Scalar arguments may promote integers, where integers alone have no formula.
+            let signature = [false, true].into_iter().find_map(|floats| Signature::of(row, &inputs, floats, out).ok());
+            signature.map(|signature| signature.variant(kernel, row))
         };
         row.dtypes.iter().flat_map(move |&elem| outputs(elem).into_iter().filter_map(move |out| variant(elem, out)))
     };
@@ -358,6 +397,31 @@ impl Elementwise {
 }
 
 impl Op for Elementwise {
+    fn channels_last(&self, layout: &mut Relayout<'_>) -> Option<Call> {
+        if !layout.can_move(self.out) || !self.inputs.iter().any(|&input| layout.moved(input).is_some()) {
+            return None;
+        }
+        let rank = layout.info(self.out).bound.len();
+        // Broadcasting depends on positions of dims, unless a tensor is a single number.
+        let single = |layout: &Relayout<'_>, input| {
+            let bound = layout.info(input).bound;
+            bound.len() != rank && bound.iter().all(|&dim| dim == 1)
+        };
+        let movable =
+            |&input: &TensorId| single(layout, input) || (layout.can_move(input) && layout.info(input).bound.len() == rank);
+        if !self.inputs.iter().all(movable) {
+            return None;
+        }
+        let mut args = layout.call.args.clone();
+        for (arg, &input) in args.iter_mut().zip(&self.inputs) {
+            if !single(layout, input) {
+                *arg = ValueId(layout.moved_or_copied(input).0);
+            }
+        }
+        *args.last_mut()? = ValueId(layout.output(self.out).0);
+        Some(Call { args, ..layout.call.clone() })
+    }
+
     fn recipes(&self, _: &BoundsCx<'_>) -> Result<Recipes, OpError> {
         let binds = self.inputs.iter().chain([&self.out]).map(|&tensor| tensor.into());
         Ok(Recipes::of([Recipe::new(self.signature.variant(self.kernel, self.row), binds)]))
@@ -367,23 +431,23 @@ impl Op for Elementwise {
         let out = self.out_dims(cx)?;
         let inputs: Vec<Dims> = self.inputs.iter().map(|&input| cx.dims(input)).collect();
         let Layout { dims, strides, rank, flags } = Layout::new(&out, &inputs);
-        let (p, q) = self.scalars.params();
+        let (p, q, r) = self.scalars.live(cx).params();
         let [x, y, z] = strides;
-        let params = Params { dims, x, y, z, count: out.count_u32(), rank, flags, pad: 0, p, q };
+        let params = Params { dims, x, y, z, count: out.count_u32(), rank, flags, pad: 0, p, q, r };
         Ok(Plan::new(self.out, out, Dispatch::items(0, &params, out.count(), 1024)?))
     }
 
     #[cfg(any(test, feature = "reference"))]
     fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError> {
         let out = self.out_dims(cx)?;
-        let (row, elem) = (self.row, self.signature.out);
+        let (row, elem, scalars) = (self.row, self.signature.out, self.scalars.live(cx));
         let data = match (self.signature.number, &row.float, &row.integer) {
             (Number::Float, Some(formula), _) => {
-                let values = self.evaluate(cx, &out, tensors, formula.host, types::floats, &self.scalars.values);
+                let values = self.evaluate(cx, &out, tensors, formula.host, types::floats, &scalars.values);
                 types::host_floats(elem, values.into_iter())
             }
             (Number::Integer, _, Some(formula)) => {
-                let values = self.evaluate(cx, &out, tensors, formula.host, types::integers, &self.scalars.integers());
+                let values = self.evaluate(cx, &out, tensors, formula.host, types::integers, &scalars.integers());
                 types::host_integers(elem, values.into_iter())
             }
             _ => return Ok(()),
@@ -409,7 +473,7 @@ impl Elementwise {
         tensors: &HostTensors,
         formula: Host<N>,
         read: fn(Elem, &HostTensors, TensorId) -> Vec<N>,
-        scalars: &[N; 4],
+        scalars: &Scalars<N>,
     ) -> Vec<N> {
         let shapes: Vec<Dims> = self.inputs.iter().map(|&input| cx.dims(input)).collect();
         let elems = &self.signature.inputs;
@@ -420,7 +484,8 @@ impl Elementwise {
         let each = |index: Vec<u32>| match formula {
             Host::Unary(f) => f(value(0, &index), scalars),
             Host::Binary(f) => f(value(0, &index), value(1, &index), scalars),
-            Host::Ternary(f) => f(conditions[at(0, &index)], value(1, &index), value(2, &index)),
+            Host::Ternary(f) => f(value(0, &index), value(1, &index), value(2, &index)),
+            Host::Select(f) => f(conditions[at(0, &index)], value(1, &index), value(2, &index)),
         };
         indices(out).map(each).collect()
     }

@@ -88,17 +88,33 @@ fn more_elements_than_one_row_of_workgroups_agree() {
 #[test]
 fn unsupported_arguments_are_rejected_by_name() {
     let int = |value| vec![Value::Int(value)];
-    let text = load_error(&builder("aten.add.Tensor", &[(F, &[4]), (B, &[4])], &int(1), (F, &[4])));
-    assert!(text.contains("`other` has elements Bool, supported: [F32, I32]"), "{text}");
-    let text = load_error(&builder("aten.add.Tensor", &[(I, &[4]), (I, &[4])], &int(1), (F, &[4])));
-    assert!(text.contains("`out` has elements F32, but the result's are I32"), "{text}");
+    let text = load_error(&builder("aten.add.Tensor", &[(I, &[4]), (I, &[4])], &int(1), (B, &[4])));
+    assert!(text.contains("`out` has elements Bool, but the result's are I32"), "{text}");
+    let text = load_error(&builder("aten.bitwise_or.Tensor", &[(I, &[4]), (F, &[4])], &[], (I, &[4])));
+    assert!(text.contains("`other` has elements F32, supported: [I32, U8, I8, Bool]"), "{text}");
     let half = vec![Value::Double(0.5)];
     let text = load_error(&builder("aten.add.Tensor", &[(I, &[4]), (I, &[4])], &half, (I, &[4])));
     assert!(text.contains("`out` has elements I32, but the result's are F32"), "{text}");
     let text = load_error(&builder("aten.where.self", &[(F, &[4]), (F, &[4]), (F, &[4])], &[], (F, &[4])));
     assert!(text.contains("`condition` has elements F32"), "{text}");
-    let text = load_error(&builder("aten.eq.Tensor", &[(F, &[4]), (F, &[4])], &[], (F, &[4])));
-    assert!(text.contains("`out` has elements F32, but the result's are Bool"), "{text}");
     let text = load_error(&builder("aten.mul.Tensor", &[(F, &[4]), (F, &[3])], &[], (F, &[4])));
     assert!(text.contains("`other` is [3], which cannot be broadcast with [4]"), "{text}");
+}
+
+#[test]
+fn results_are_cast_to_the_declared_type_as_pytorch_casts() {
+    let one = || vec![Value::Int(1)];
+    let types = [F, I, B, DataType::UInt8, DataType::Int8];
+    for a in types {
+        for (b, out) in [(F, F), (I, F), (B, F), (DataType::UInt8, F)] {
+            let builder = builder("aten.add.Tensor", &[(a, &[5, 7]), (b, &[7])], &one(), (out, &[5, 7]));
+            check(&builder, &[5, 1].map(|rows| vec![any(a, &[rows, 7], 3), any(b, &[7], 4)]), 1e-6);
+        }
+    }
+    for out in [I, DataType::UInt8, DataType::Int8] {
+        let builder = builder("aten.mul.Tensor", &[(I, &[5, 7]), (DataType::Int8, &[7])], &[], (out, &[5, 7]));
+        check(&builder, &[5, 1].map(|rows| vec![any(I, &[rows, 7], 3), any(DataType::Int8, &[7], 4)]), 0.0);
+    }
+    let builder = builder("aten.eq.Tensor", &[(F, &[4]), (F, &[4])], &[], (F, &[4]));
+    check(&builder, &[vec![any(F, &[4], 1), any(F, &[4], 1)]], 0.0);
 }

@@ -169,6 +169,12 @@ pub(super) fn promote(a: Elem, b: Elem) -> Elem {
     }
 }
 
+/// Whether PyTorch stores results of a type in a tensor of another: floats do not become integers, and numbers no Booleans.
+pub(super) fn can_cast(from: Elem, to: Elem) -> bool {
+    let is_float = |elem| matches!(elem, Elem::F32 | Elem::F16);
+    from == to || is_float(to) || (!is_float(from) && to != Elem::Bool)
+}
+
 /// Reads a host tensor as integers.
 #[cfg(any(test, feature = "reference"))]
 pub(super) fn integers(elem: Elem, tensors: &HostTensors, tensor: TensorId) -> Vec<i64> {
@@ -184,22 +190,13 @@ pub(super) fn integers(elem: Elem, tensors: &HostTensors, tensor: TensorId) -> V
 /// Reads a host tensor as floats.
 #[cfg(any(test, feature = "reference"))]
 pub(super) fn floats(elem: Elem, tensors: &HostTensors, tensor: TensorId) -> Vec<f64> {
-    match elem {
-        Elem::F32 | Elem::F16 => tensors.f32(tensor).iter().map(|&value| value.into()).collect(),
-        #[allow(clippy::cast_precision_loss, reason = "they have 32 bits at most")]
-        _ => integers(elem, tensors, tensor).iter().map(|&value| value as f64).collect(),
-    }
+    tensors.numbers(elem, tensor)
 }
 
 /// Converts floats to elements of a host tensor.
 #[cfg(any(test, feature = "reference"))]
-#[allow(clippy::cast_possible_truncation, reason = "tensors hold 32 bits")]
 pub(super) fn host_floats(elem: Elem, values: impl Iterator<Item = f64>) -> HostData {
-    match elem {
-        Elem::F32 | Elem::F16 => HostData::F32(values.map(|value| value as f32).collect()),
-        Elem::Bool => HostData::U8(values.map(|value| u8::from(value != 0.0)).collect()),
-        _ => host_integers(elem, values.map(|value| value as i64)),
-    }
+    HostData::from_numbers(elem, values)
 }
 
 /// Converts integers to elements of a host tensor, wrapping as PyTorch does.

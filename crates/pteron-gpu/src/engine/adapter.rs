@@ -78,7 +78,7 @@ impl AdapterSummary {
             features: features.iter_names().map(|(name, _)| name.to_owned()).collect(),
             limits: DeviceLimits::of(&adapter.limits()),
             memory_bytes: device_memory(adapter),
-            subgroup_size: (info.subgroup_min_size, info.subgroup_max_size),
+            subgroup_size: subgroup_size(&info),
             name: info.name,
         }
     }
@@ -109,5 +109,13 @@ impl AdapterSummary {
             "Cpu" => 3,
             _ => 2,
         }
+    }
+}
+
+/// The smallest and largest subgroup. Metal does not report them; every GPU of Apple's has 32 lanes.
+fn subgroup_size(info: &wgpu::AdapterInfo) -> (u32, u32) {
+    match info.backend {
+        wgpu::Backend::Metal if info.name.starts_with("Apple") => (32, 32),
+        _ => (info.subgroup_min_size, info.subgroup_max_size),
     }
 }

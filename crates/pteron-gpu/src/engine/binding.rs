@@ -7,6 +7,7 @@ use super::Gpu;
 use super::buffer_plan::ParamSlots;
 use super::buffers::count;
 use super::guards::{GuardList, Region};
+use super::input_staging::InputStaging;
 use super::pipelines::Pipeline;
 use super::state::StateBuffers;
 use crate::error::{Error, Result};
@@ -32,6 +33,8 @@ pub(super) struct GraphBuffers {
     pub(super) step: Region,
     /// A call's one upload, before it is copied to the buffers it belongs to.
     pub(super) upload: wgpu::Buffer,
+    /// Large inputs of a call, where there are any.
+    pub(super) input_staging: Option<InputStaging>,
     /// Outputs of a call, for the host.
     pub(super) readback: wgpu::Buffer,
 }

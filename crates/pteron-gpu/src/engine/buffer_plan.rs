@@ -7,6 +7,7 @@ use super::buffers::{BufferRequest, MemoryBudget, STORAGE};
 use super::constants::ConstantBuffers;
 use super::feedback::FeedbackEdge;
 use super::grouped::GroupPlan;
+use super::input_staging::LEAST_BYTES;
 use super::load::MemoryUse;
 use crate::error::Result;
 use crate::graph::DecodedGraph;
@@ -14,6 +15,9 @@ use crate::live::TensorId;
 use crate::memory::{Memory, Place};
 use crate::plan::PARAM_SLOT;
 use crate::resize::Planned;
+
+/// Inputs with more bytes than these in total are written through the queue, in memory that exists for one call.
+const MOST_STAGED: u64 = 256 << 20;
 
 /// The location of each operator's parameters in the arena.
 #[derive(Debug)]
@@ -49,6 +53,8 @@ pub(super) struct BufferPlan {
     pub(super) arena: BufferRequest,
     pub(super) step: BufferRequest,
     pub(super) upload: BufferRequest,
+    /// Large inputs, where there are any.
+    pub(super) input_staging: Option<BufferRequest>,
     pub(super) readback: BufferRequest,
     /// How calls form groups, if they can.
     pub(super) group: Option<GroupPlan>,
@@ -76,11 +82,18 @@ impl BufferPlan {
             let own = memory.tensors[tensor.index()] == Some(Place::Output(index));
             own.then(|| BufferRequest::new(format!("output {index}"), bytes(tensor), STORAGE))
         };
+        let large = graph.inputs.iter().map(|&tensor| bytes(tensor)).filter(|&bytes| bytes >= LEAST_BYTES);
+        let large = large.map(crate::memory::padded).fold(0, u64::saturating_add);
+        // Browsers copy what is mapped once more.
+        let staged = large > 0 && large <= MOST_STAGED && cfg!(not(target_arch = "wasm32"));
         let object = |(index, &size): (usize, &u64)| BufferRequest::new(format!("memory object {index}"), size, STORAGE);
         let arena = u64::from(slots.max(1)) * PARAM_SLOT as u64;
         let step_words: usize = planned.recipes().iter().map(|recipes| recipes.step_words).sum();
         let step = 4 * step_words as u64;
-        let upload = (arena + step + 16).saturating_add(padded(&graph.inputs));
+        // Large inputs are staged apart, or written to their own buffers.
+        let most_uploaded = if staged { LEAST_BYTES } else { u64::MAX };
+        let uploaded = graph.inputs.iter().map(|&tensor| crate::memory::padded(bytes(tensor).min(most_uploaded)));
+        let upload = uploaded.fold(arena + step + 16, u64::saturating_add);
         // The lanes of a group come first, and a kernel reads them.
         let upload = upload.saturating_add(group.map_or(0, GroupPlan::upload_bytes));
         let upload_usage = Usage::COPY_DST | Usage::COPY_SRC | group.map_or(Usage::empty(), |_| Usage::STORAGE);
@@ -92,6 +105,7 @@ impl BufferPlan {
             arena: BufferRequest::new("parameters", arena, Usage::UNIFORM | Usage::COPY_DST),
             step: BufferRequest::new("step block", step, Usage::STORAGE | Usage::COPY_DST),
             upload: BufferRequest::new("upload", upload, upload_usage),
+            input_staging: staged.then(|| BufferRequest::new("input staging", large, Usage::MAP_WRITE | Usage::COPY_SRC)),
             readback: BufferRequest::new("readback", padded(&graph.outputs), Usage::COPY_DST | Usage::MAP_READ),
             group,
         }
@@ -112,7 +126,9 @@ impl BufferPlan {
     pub(super) fn reserve(&self, gpu: &Gpu, budget: &mut MemoryBudget) -> Result<()> {
         let others = [&self.arena, &self.step, &self.upload, &self.readback];
         let kept = self.group.map(GroupPlan::kept);
-        for request in self.constants.buffers().chain(self.activations()).chain(others).chain(&kept) {
+        for request in
+            self.constants.buffers().chain(self.activations()).chain(others).chain(&self.input_staging).chain(&kept)
+        {
             gpu.reserve(budget, &request.label, request.size, request.usage)?;
         }
         Ok(())

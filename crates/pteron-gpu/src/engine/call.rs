@@ -6,12 +6,15 @@ use std::sync::PoisonError;
 use pteron_format::alloc;
 
 use super::binding::Bound;
+use super::buffers::count;
 use super::grouped::Lanes;
 use super::guards::Region;
+use super::input_staging::InputStaging;
 use super::inputs::{Input, TensorData, element_bytes, on_device};
 use super::load::LoadedGraph;
 use super::profile::{Profile, TimestampRecorder, Timing};
 use super::state::State;
+use super::upload;
 use crate::error::{Error, Result};
 use crate::graph::Elem;
 use crate::live::TensorId;
@@ -70,8 +73,9 @@ enum CopyTarget<'a> {
     Plain(&'a wgpu::Buffer),
 }
 
-/// A range of the staging bytes and its destination.
+/// A range of the staging bytes, or of another buffer, and its destination.
 struct StagedCopy<'a> {
+    source: Option<&'a wgpu::Buffer>,
     from: u64,
     to: CopyTarget<'a>,
     at: u64,
@@ -144,15 +148,26 @@ impl LoadedGraph {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         self.prepare(&mut current, state, inputs)?;
         let recorder = timing.map(|timing| TimestampRecorder::new(&self.gpu, timing, self.untimed(&current))).transpose()?;
-        let mut encoder = self.encode_copies(&mut current, state, inputs);
-        self.write_upload(&current, &mut Lanes::default());
+        let large = self.buffers.input_staging.as_ref();
+        let mut encoder = self.encode_copies(&mut current, state, inputs, large);
         match &recorder {
-            None => self.encode_pass(&mut encoder, &current, state, None),
-            Some(recorder) => self.encode_timed(&mut encoder, &current, state, recorder),
+            None => {
+                let first = self.submit_first(encoder, &current, state, |_| None);
+                encoder = first.encoder;
+                if first.submitted == 0 {
+                    self.write_upload(&current, &mut Lanes::default());
+                }
+                self.dispatch_rest(&mut self.begin(&mut encoder, None), &current, state, first.submitted);
+            }
+            Some(recorder) => {
+                self.write_upload(&current, &mut Lanes::default());
+                self.encode_timed(&mut encoder, &current, state, recorder);
+            }
         }
         let readbacks = self.encode_readback(&mut encoder, &current, state);
         self.mark_fed(&current, state);
         self.submit_on(encoder, state);
+        large.into_iter().for_each(InputStaging::map_again);
         Ok((readbacks, recorder))
     }
 
@@ -224,8 +239,16 @@ impl LoadedGraph {
     }
 
     /// Gathers all data for the device into one upload: inputs that kernels read, the step block, stale parameters.
-    fn stage<'a>(&'a self, current: &mut CurrentPlan, state: &'a State, inputs: &[Input<'_>]) -> Vec<StagedCopy<'a>> {
-        let mut copies = Vec::new();
+    /// Large inputs go to `large`, if it is given and free.
+    fn stage<'a>(
+        &'a self,
+        current: &mut CurrentPlan,
+        state: &'a State,
+        inputs: &[Input<'_>],
+        large: Option<&'a InputStaging>,
+    ) -> Vec<StagedCopy<'a>> {
+        let (mut copies, mut large_copies) = (Vec::new(), Vec::new());
+        let mut writer = large.and_then(InputStaging::writer);
         let staging = &mut current.staging;
         staging.clear();
         let mut put = |bytes: &[u8], to: CopyTarget<'a>, at: u64| {
@@ -234,13 +257,23 @@ impl LoadedGraph {
             staging.resize(staging.len().next_multiple_of(4), 0);
             let len = staging.len() as u64 - from;
             if len > 0 {
-                copies.push(StagedCopy { from, to, at, len });
+                copies.push(StagedCopy { source: None, from, to, at, len });
             }
         };
         for (index, (input, &tensor)) in inputs.iter().zip(&self.graph.inputs).enumerate() {
-            if let Some(region) = self.buffers.input(index, Some(&state.buffers)).filter(|_| on_device(&self.graph, tensor))
-            {
-                put(input.bytes(), CopyTarget::Region(region), 0);
+            let region = self.buffers.input(index, Some(&state.buffers)).filter(|_| on_device(&self.graph, tensor));
+            let Some(region) = region else { continue };
+            let to = CopyTarget::Region(region);
+            match writer.as_mut().and_then(|writer| writer.put(&self.gpu, input.bytes())) {
+                // The upload has no room for it.
+                None if self.buffers.input_staging.is_some() && InputStaging::takes(input.bytes()) => {
+                    self.write_input(region, input.bytes());
+                }
+                None => put(input.bytes(), to, 0),
+                Some(from) => {
+                    let len = input.bytes().len().next_multiple_of(4) as u64;
+                    large_copies.push(StagedCopy { source: large.map(InputStaging::buffer), from, to, at: 0, len });
+                }
             }
         }
         if std::mem::take(&mut current.step_stale) {
@@ -258,7 +291,15 @@ impl LoadedGraph {
             }
             slot += 1;
         }
+        copies.append(&mut large_copies);
         copies
+    }
+
+    /// Writes an input to its buffer through the queue, before what is submitted next.
+    fn write_input(&self, region: &Region, bytes: &[u8]) {
+        count(&self.gpu.inner.counters.writes, 1);
+        count(&self.gpu.inner.counters.written_bytes, bytes.len() as u64);
+        upload::write(&self.gpu, &region.buffer, region.start, bytes);
     }
 
     /// Stages everything that a call uploads, and encodes copies from the upload to the destination buffers. The upload is to be
@@ -268,15 +309,16 @@ impl LoadedGraph {
         current: &mut CurrentPlan,
         state: &State,
         inputs: &[Input<'_>],
+        large: Option<&InputStaging>,
     ) -> wgpu::CommandEncoder {
-        let copies = self.stage(current, state, inputs);
+        let copies = self.stage(current, state, inputs, large);
         let start = self.upload_start();
         let mut encoder = self.gpu.inner.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
-        for StagedCopy { from, to, at, len } in copies {
-            let from = start + from;
+        for StagedCopy { source, from, to, at, len } in copies {
+            let (source, from) = source.map_or((&self.buffers.upload, start + from), |source| (source, from));
             match to {
-                CopyTarget::Region(to) => to.copy_from(&mut encoder, (&self.buffers.upload, from), at, len),
-                CopyTarget::Plain(to) => encoder.copy_buffer_to_buffer(&self.buffers.upload, from, to, at, len),
+                CopyTarget::Region(to) => to.copy_from(&mut encoder, (source, from), at, len),
+                CopyTarget::Plain(to) => encoder.copy_buffer_to_buffer(source, from, to, at, len),
             }
         }
         encoder

@@ -21,57 +21,114 @@ use crate::packing::Packing;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Conversion {
     Same,
-    /// 16-bit floats to 32-bit floats.
-    Widened,
-    /// 32-bit floats as 16-bit ones, where a state holds those.
-    Halved,
+    /// Floats as 32-bit ones, or as 16-bit ones where a state or a packed matrix holds those.
+    Floats {
+        from: FloatType,
+        half: bool,
+    },
     /// 64-bit integers as 32-bit ones.
     Narrowed,
+    /// 16-bit integers as 32-bit ones.
+    Widened,
+}
+
+/// The floats of a file that are converted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FloatType {
+    F16,
+    BF16,
+    F32,
+    F64,
+}
+
+impl FloatType {
+    fn size(self) -> u64 {
+        match self {
+            Self::F16 | Self::BF16 => 2,
+            Self::F32 => 4,
+            Self::F64 => 8,
+        }
+    }
+
+    #[allow(clippy::cast_possible_truncation, reason = "GPUs compute with 32-bit floats")]
+    fn read(self, bytes: &[u8]) -> f32 {
+        match (self, bytes) {
+            (Self::F16, &[a, b]) => half::f16::from_le_bytes([a, b]).to_f32(),
+            (Self::BF16, &[a, b]) => half::bf16::from_le_bytes([a, b]).to_f32(),
+            (Self::F32, &[a, b, c, d]) => f32::from_le_bytes([a, b, c, d]),
+            (Self::F64, bytes) => f64::from_le_bytes(bytes.try_into().unwrap_or_default()) as f32,
+            _ => 0.0,
+        }
+    }
 }
 
 impl Conversion {
-    fn of(graph: &DecodedGraph, tensor: TensorId) -> Self {
+    fn of(graph: &DecodedGraph, tensor: TensorId, place: &Destination) -> Self {
         let value = graph.source.values.get(tensor.index()).and_then(|value| value.as_tensor());
-        match (value.map(|tensor| tensor.dtype), graph.info(tensor).elem) {
-            (Some(DataType::Float32), Elem::F16) => Self::Halved,
-            (Some(DataType::Float16), Elem::F16) => Self::Same,
-            (Some(DataType::Float16), _) => Self::Widened,
-            (Some(DataType::Int64), _) => Self::Narrowed,
-            _ => Self::Same,
+        let half = matches!(place, Destination::Buffer { packing: Some(packing), .. } if packing.is_half());
+        let half = half || graph.info(tensor).elem == Elem::F16;
+        let from = match value.map(|tensor| tensor.dtype) {
+            Some(DataType::Float16) if half => return Self::Same,
+            Some(DataType::Float32) if !half => return Self::Same,
+            Some(DataType::Float16) => FloatType::F16,
+            Some(DataType::BFloat16) => FloatType::BF16,
+            Some(DataType::Float32) => FloatType::F32,
+            Some(DataType::Float64) => FloatType::F64,
+            Some(DataType::Int64) => return Self::Narrowed,
+            Some(DataType::Int16) => return Self::Widened,
+            _ => return Self::Same,
+        };
+        Self::Floats { from, half }
+    }
+
+    /// Bytes of an element in the file, and on the GPU.
+    fn sizes(self) -> (u64, u64) {
+        match self {
+            Self::Same => (1, 1),
+            Self::Floats { from, half } => (from.size(), if half { 2 } else { 4 }),
+            Self::Narrowed => (8, 4),
+            Self::Widened => (2, 4),
         }
     }
 
     /// The length on the GPU of `bytes` bytes of the file.
     fn len(self, bytes: u64) -> u64 {
-        match self {
-            Self::Same => bytes,
-            Self::Widened => bytes.saturating_mul(2),
-            Self::Halved | Self::Narrowed => bytes / 2,
-        }
+        let (from, to) = self.sizes();
+        (bytes / from).saturating_mul(to)
     }
 
     /// The bytes of the file for `bytes` bytes on the GPU.
     fn source_len(self, bytes: u64) -> u64 {
-        match self {
-            Self::Same => bytes,
-            Self::Widened => bytes / 2,
-            Self::Halved | Self::Narrowed => bytes.saturating_mul(2),
-        }
+        let (from, to) = self.sizes();
+        (bytes / to).saturating_mul(from)
     }
 
     /// Converts bytes to their form on the GPU.
     fn convert(self, tensor: TensorId, bytes: Cow<'_, [u8]>) -> Result<Cow<'_, [u8]>> {
+        let room = usize::try_from(self.len(bytes.len() as u64)).unwrap_or(usize::MAX);
         Ok(match self {
             Self::Same => bytes,
-            Self::Halved => Cow::Owned(narrow(&bytes)),
+            Self::Floats { from: FloatType::F32, half: true } => Cow::Owned(narrow(&bytes)),
+            Self::Floats { from, half } => {
+                let mut floats = alloc::vec(room)?;
+                let size = usize::try_from(from.size()).unwrap_or(1);
+                for number in bytes.chunks_exact(size).map(|bytes| from.read(bytes)) {
+                    match half {
+                        true => floats.extend_from_slice(&half::f16::from_f32(number).to_le_bytes()),
+                        false => floats.extend_from_slice(&number.to_le_bytes()),
+                    }
+                }
+                Cow::Owned(floats)
+            }
             Self::Widened => {
-                let widen = |pair: &[u8]| half::f16::from_le_bytes([pair[0], pair[1]]).to_f32().to_le_bytes();
-                let mut wide = alloc::vec(bytes.len().saturating_mul(2))?;
-                bytes.chunks_exact(2).for_each(|pair| wide.extend_from_slice(&widen(pair)));
+                let mut wide = alloc::vec(room)?;
+                for word in bytes.chunks_exact(2) {
+                    wide.extend_from_slice(&i32::from(i16::from_le_bytes([word[0], word[1]])).to_le_bytes());
+                }
                 Cow::Owned(wide)
             }
             Self::Narrowed => {
-                let mut narrow = alloc::vec(bytes.len() / 2)?;
+                let mut narrow = alloc::vec(room)?;
                 let too_large = |value| {
                     let reason = format!("holds {value}, which does not fit the 32 bits GPUs compute with");
                     Error::Tensor { tensor: tensor.0, reason }
@@ -156,17 +213,22 @@ impl ConstantUpload {
 
     /// Returns the bytes that can be uploaded now: whole units, or the rest of the constant. Bytes after its end are
     /// ignored.
-    fn cut<'d>(&mut self, bytes: Cow<'d, [u8]>) -> Cow<'d, [u8]> {
+    fn cut<'d>(&mut self, bytes: Cow<'d, [u8]>) -> Result<Cow<'d, [u8]>> {
         let left = self.len - self.done;
         let unit = self.unit();
-        if ((self.rest.len() + bytes.len()) as u64) < unit.min(left) {
+        let whole = unit.min(left);
+        if ((self.rest.len() + bytes.len()) as u64) < whole {
+            // Room for all that is to come: a tensor of scales arrives in many pieces, and is as long as the file says.
+            let lacking = usize::try_from(whole).unwrap_or(usize::MAX).saturating_sub(self.rest.len());
+            alloc::reserve(&mut self.rest, lacking)?;
             self.rest.extend_from_slice(&bytes);
-            return Cow::Borrowed(&[]);
+            return Ok(Cow::Borrowed(&[]));
         }
         let mut bytes = match self.rest.is_empty() {
             true => bytes,
             false => {
                 let mut rest = std::mem::take(&mut self.rest);
+                alloc::reserve(&mut rest, bytes.len())?;
                 rest.extend_from_slice(&bytes);
                 Cow::Owned(rest)
             }
@@ -175,13 +237,13 @@ impl ConstantUpload {
         let keep = if have >= left { left } else { have - have % unit };
         let keep = usize::try_from(keep).unwrap_or(bytes.len());
         if have < left {
-            self.rest = bytes[keep..].to_vec();
+            self.rest = alloc::copied(&bytes[keep..])?;
         }
         match &mut bytes {
             Cow::Borrowed(bytes) => *bytes = &bytes[..keep],
             Cow::Owned(bytes) => bytes.truncate(keep),
         }
-        bytes
+        Ok(bytes)
     }
 }
 
@@ -200,6 +262,9 @@ pub(super) struct UploadSink<'a, 'p, 'd> {
     pub(super) put: &'a mut WriteFn<'p, 'd>,
 }
 
+/// Uploads a constant of which all buffers are registered, if it is there already.
+pub(super) type FeedFn<'f> = dyn FnMut(&mut ConstantWriter, &mut MemoryBudget, ConstantId) -> Result<()> + 'f;
+
 impl ConstantWriter {
     /// Adds a destination for a tensor's constant.
     pub(super) fn add(&mut self, graph: &DecodedGraph, tensor: TensorId, constant: u32, place: Destination) {
@@ -215,7 +280,8 @@ impl ConstantWriter {
             .uploads
             .entry(graph.first_equal(constant))
             .or_insert_with(|| ConstantUpload { len, ..ConstantUpload::default() });
-        upload.targets.push(UploadTarget { tensor, conversion: Conversion::of(graph, tensor), place });
+        let conversion = Conversion::of(graph, tensor, &place);
+        upload.targets.push(UploadTarget { tensor, conversion, place });
     }
 
     /// The constants and their lengths in bytes.
@@ -232,7 +298,10 @@ impl ConstantWriter {
     ) -> Result<()> {
         let Self { uploads, initial } = self;
         let Some(upload) = uploads.get_mut(&constant.0) else { return Ok(()) };
-        let bytes = upload.cut(bytes);
+        let bytes = upload.cut(bytes)?;
+        if bytes.is_empty() {
+            return Ok(());
+        }
         // Caches of all layers have the same initial bytes, which may be many.
         let mut zero = None;
         for target in &upload.targets {
@@ -246,7 +315,7 @@ impl ConstantWriter {
             match place {
                 Destination::Buffer { buffer, start, size, packing } => {
                     let data = if packing.is_some() { data } else { within(data, size.saturating_sub(at)) };
-                    (sink.put)(buffer, start + at, Upload { data, packing: *packing, counted: Counted::Yes });
+                    (sink.put)(buffer, start + at, Upload { data, packing: *packing, counted: Counted::Yes })?;
                 }
                 Destination::State(index) => {
                     let Some(slot) = initial.get_mut(*index) else { continue };
@@ -259,7 +328,7 @@ impl ConstantWriter {
                             slot.insert(sink.gpu.buffer(sink.budget, &label, size, usage)?)
                         }
                     };
-                    (sink.put)(buffer, at, Upload { data, packing: None, counted: Counted::No });
+                    (sink.put)(buffer, at, Upload { data, packing: None, counted: Counted::No })?;
                 }
             }
         }
@@ -279,23 +348,35 @@ impl ConstantWriter {
         usize::try_from(unit).map_or(PIECE, |unit| (PIECE - PIECE % unit.min(PIECE)).max(unit))
     }
 
-    /// Writes every constant in full.
-    pub(super) fn feed_all<'d>(
+    /// Writes a constant in full, unless that has been done.
+    pub(super) fn feed_whole<'d>(
+        &mut self,
+        sink: &mut UploadSink<'_, '_, 'd>,
+        graph: &DecodedGraph,
+        bytes: &ConstantBytes<'d>,
+        id: ConstantId,
+    ) -> Result<()> {
+        if self.uploads.get(&id.0).is_none_or(ConstantUpload::is_full) {
+            return Ok(());
+        }
+        match bytes(id).ok_or_else(|| missing(graph, id))? {
+            // Conversion holds one piece at a time on the host, however large the constant is.
+            Cow::Borrowed(bytes) if self.converts(id) => {
+                bytes.chunks(self.piece(id)).try_for_each(|piece| self.feed(sink, id, Cow::Borrowed(piece)))
+            }
+            bytes => self.feed(sink, id, bytes),
+        }
+    }
+
+    /// Writes every constant that has not been written.
+    pub(super) fn feed_rest<'d>(
         &mut self,
         sink: &mut UploadSink<'_, '_, 'd>,
         graph: &DecodedGraph,
         bytes: &ConstantBytes<'d>,
     ) -> Result<()> {
         let ids: Vec<ConstantId> = self.constants().map(|(id, _)| id).collect();
-        for id in ids {
-            match bytes(id).ok_or_else(|| missing(graph, id))? {
-                // Conversion holds one piece at a time on the host, however large the constant is.
-                Cow::Borrowed(bytes) if self.converts(id) => {
-                    bytes.chunks(self.piece(id)).try_for_each(|piece| self.feed(sink, id, Cow::Borrowed(piece)))?;
-                }
-                bytes => self.feed(sink, id, bytes)?,
-            }
-        }
+        ids.into_iter().try_for_each(|id| self.feed_whole(sink, graph, bytes, id))?;
         self.check_full(graph)
     }
 

@@ -4,10 +4,11 @@ use std::collections::{HashMap, HashSet};
 
 use super::Gpu;
 use super::buffers::{BufferRequest, MemoryBudget, STORAGE};
-use super::constant_writer::{ConstantWriter, Destination};
+use super::constant_writer::{ConstantWriter, Destination, FeedFn};
 use super::guards::Region;
 use crate::error::Result;
 use crate::graph::{DecodedGraph, Role};
+use crate::ir::ConstantId;
 use crate::live::TensorId;
 use crate::memory::{Memory, Place, joined};
 use crate::plan::{Bind, JoinedConstants, JoinedPart};
@@ -55,7 +56,7 @@ impl ConstantBuffers {
         let joined = memory.joins.iter().enumerate().map(|(index, JoinedConstants { parts })| {
             let (starts, size) = joined(parts.iter().map(|part| part.bytes(bytes_of(graph, part.tensor))));
             let request = BufferRequest::new(format!("joined constants {index}"), size, STORAGE);
-            let bytes = parts.iter().map(|part| bytes_of(graph, part.tensor)).sum();
+            let bytes = parts.iter().map(|part| part.unpacked_bytes(bytes_of(graph, part.tensor))).sum();
             JoinedBuffer { parts: parts.iter().copied().zip(starts).collect(), bytes, request }
         });
         Self { alone: requests_alone(graph, &bound_alone(graph, planned, memory)), joined: joined.collect() }
@@ -73,14 +74,41 @@ impl ConstantBuffers {
         alone.chain(self.joined.iter().map(|joined| joined.bytes)).fold(0, u64::saturating_add)
     }
 
-    /// Creates the buffers, and registers them as destinations.
+    /// The number of buffers that each constant is written to; equal constants are one.
+    fn destinations(&self, graph: &DecodedGraph) -> HashMap<u32, usize> {
+        let alone = self.alone.iter().filter(|constant| constant.same_as.is_none()).map(|constant| constant.constant);
+        let parts = self.joined.iter().flat_map(|joined| &joined.parts);
+        let joined = parts.filter_map(|(part, _)| match graph.role(part.tensor) {
+            Role::Constant(constant) => Some(constant),
+            _ => None,
+        });
+        let mut counts = HashMap::new();
+        alone.chain(joined).for_each(|constant| *counts.entry(graph.first_equal(constant)).or_default() += 1);
+        counts
+    }
+
+    /// Creates the buffers, and registers them as destinations. Calls `feed` for each constant once all of its buffers exist, so
+    /// that it is uploaded while further buffers are created.
     pub(super) fn make(
         &self,
         gpu: &Gpu,
         graph: &DecodedGraph,
         budget: &mut MemoryBudget,
         writer: &mut ConstantWriter,
+        feed: &mut FeedFn<'_>,
     ) -> Result<(HashMap<u32, Region>, Vec<Region>)> {
+        let mut left = self.destinations(graph);
+        let mut add = |writer: &mut ConstantWriter, budget: &mut MemoryBudget, tensor, constant, place| {
+            writer.add(graph, tensor, constant, place);
+            let first = graph.first_equal(constant);
+            match left.get_mut(&first) {
+                Some(left @ 2..) => {
+                    *left -= 1;
+                    Ok(())
+                }
+                _ => feed(writer, budget, ConstantId(first)),
+            }
+        };
         let mut alone: HashMap<u32, Region> = HashMap::new();
         for ConstantBuffer { constant, tensor, same_as, request } in &self.alone {
             if let Some(region) = same_as.and_then(|first| alone.get(&first)).cloned() {
@@ -90,7 +118,7 @@ impl ConstantBuffers {
             let region = request.make_storage(gpu, budget)?;
             let (buffer, start) = (region.buffer.clone(), region.start);
             let place = Destination::Buffer { buffer, start, size: request.size, packing: None };
-            writer.add(graph, *tensor, *constant, place);
+            add(writer, budget, *tensor, *constant, place)?;
             alone.insert(*constant, region);
         }
         let mut all = Vec::with_capacity(self.joined.len());
@@ -101,7 +129,7 @@ impl ConstantBuffers {
                 let (buffer, start) = (region.buffer.clone(), region.start + start);
                 let size = part.bytes(bytes_of(graph, part.tensor));
                 let place = Destination::Buffer { buffer, start, size, packing: part.packing };
-                writer.add(graph, part.tensor, constant, place);
+                add(writer, budget, part.tensor, constant, place)?;
             }
             all.push(region);
         }

@@ -17,7 +17,7 @@ use super::shared_budget::SharedBudget;
 use super::wait::OneShot;
 use crate::error::{Error, Result};
 use crate::kernel::Variant;
-use crate::plan::{COOPERATIVE_MATRIX_MEMORY, Caps};
+use crate::plan::{Caps, Lanes, MatrixSide};
 
 /// Advice when there is no adapter.
 #[cfg(not(target_arch = "wasm32"))]
@@ -86,6 +86,9 @@ pub(crate) struct Inner {
     /// Whether kernels without bounds checks bind no more than their reach, for tests of the reach functions.
     #[cfg(test)]
     pub(super) binds_reach: bool,
+    /// The lanes of subgroups that cooperative matrices are emulated with, for tests of their kernels.
+    #[cfg(test)]
+    pub(super) emulated_lanes: Option<u32>,
     #[cfg(not(target_arch = "wasm32"))]
     pub(super) cache: Option<DiskCache>,
     errors: DeviceErrors,
@@ -183,18 +186,20 @@ impl Gpu {
         let features = device.features() & WANTED;
         let errors = DeviceErrors::of(&device);
         let memory = summary.memory_bytes;
+        let info = adapter.get_info();
         let caps = Caps {
             subgroups: features.contains(wgpu::Features::SUBGROUP),
             subgroup_size: summary.subgroup_size,
             max_invocations: summary.limits.max_compute_invocations_per_workgroup,
             workgroup_memory: summary.limits.max_compute_workgroup_storage_size,
             max_binding: summary.limits.max_storage_buffer_binding_size,
-            cooperative_matrix: has_cooperative_matrix(adapter, features, &summary),
+            subgroup_barrier: orders_workgroup_memory(&info, features),
             f16: features.contains(wgpu::Features::SHADER_F16),
-            int8_dot: has_int8_dot(adapter.get_info().backend) && !summary.software,
+            int8_dot: has_int8_dot(info.backend) && !summary.software,
             software: summary.software,
             ..Caps::PORTABLE
         };
+        let caps = with_cooperative_matrix(caps, features, &adapter.cooperative_matrix_properties());
         #[cfg(not(target_arch = "wasm32"))]
         let cache = match &options.pipeline_cache {
             Some(folder) => DiskCache::open(&device, &adapter.get_info(), folder).await,
@@ -212,6 +217,8 @@ impl Gpu {
             guards,
             #[cfg(test)]
             binds_reach: false,
+            #[cfg(test)]
+            emulated_lanes: None,
             #[cfg(not(target_arch = "wasm32"))]
             cache,
             errors,
@@ -238,37 +245,42 @@ impl Gpu {
     #[cfg(any(test, feature = "fuzzing"))]
     #[must_use]
     pub fn with_caps(&self, caps: Caps) -> Self {
-        self.again(caps, false)
+        self.again(|inner| inner.caps = caps)
     }
 
     /// The same device, on which kernels without bounds checks bind no more of their buffers than their declared reach. On
     /// drivers that clamp accesses to the bound range, outputs differ where a kernel touches more.
     #[cfg(test)]
     pub(crate) fn binding_reach(&self) -> Self {
-        self.again(self.caps(), true)
+        self.again(|inner| inner.binds_reach = true)
+    }
+
+    /// The same device, on which cooperative matrices are emulated, with subgroups of `lanes` threads.
+    #[cfg(test)]
+    pub(crate) fn emulating_matrices(&self, caps: Caps, lanes: u32) -> Self {
+        self.again(|inner| (inner.caps, inner.emulated_lanes) = (caps, Some(lanes)))
     }
 
     #[cfg(any(test, feature = "fuzzing"))]
-    #[cfg_attr(not(test), allow(unused_variables, reason = "only tests bind what kernels reach"))]
-    fn again(&self, caps: Caps, binds_reach: bool) -> Self {
-        let Inner { device, queue, summary, errors, .. } = &*self.inner;
-        let (device, queue, summary, errors) = (device.clone(), queue.clone(), summary.clone(), errors.clone());
-        let (counters, pipelines, cache) = (Counters::default(), Mutex::default(), None);
-        let (guards, memory) = (self.inner.guards.again(), self.inner.memory.clone());
-        let inner = Inner {
-            device,
-            queue,
-            summary,
-            caps,
-            counters,
-            memory,
-            pipelines,
-            guards,
+    fn again(&self, change: impl FnOnce(&mut Inner)) -> Self {
+        let Inner { device, queue, summary, errors, caps, .. } = &*self.inner;
+        let mut inner = Inner {
+            device: device.clone(),
+            queue: queue.clone(),
+            summary: summary.clone(),
+            caps: *caps,
+            counters: Counters::default(),
+            memory: self.inner.memory.clone(),
+            pipelines: Mutex::default(),
+            guards: self.inner.guards.again(),
             #[cfg(test)]
-            binds_reach,
-            cache,
-            errors,
+            binds_reach: self.inner.binds_reach,
+            #[cfg(test)]
+            emulated_lanes: self.inner.emulated_lanes,
+            cache: None,
+            errors: errors.clone(),
         };
+        change(&mut inner);
         Self { inner: Arc::new(inner) }
     }
 
@@ -356,20 +368,98 @@ fn experiments(features: wgpu::Features) -> wgpu::ExperimentalFeatures {
     }
 }
 
-/// Whether cooperative-matrix kernels can run: [`Caps::cooperative_matrix`] lists their requirements.
-fn has_cooperative_matrix(adapter: &wgpu::Adapter, features: wgpu::Features, summary: &AdapterSummary) -> bool {
+/// Whether a barrier of a subgroup orders its accesses to workgroup memory: on Metal by definition, and on NVIDIA's GPUs, where it is
+/// measured and tested. naga's SPIR-V names subgroup memory alone.
+fn orders_workgroup_memory(info: &wgpu::AdapterInfo, features: wgpu::Features) -> bool {
+    const NVIDIA: u32 = 0x10de;
+    features.contains(wgpu::Features::SUBGROUP_BARRIER) && (info.backend == wgpu::Backend::Metal || info.vendor == NVIDIA)
+}
+
+/// Bytes of workgroup memory that every kernel with cooperative matrices fits in some tile.
+const LEAST_MATRIX_MEMORY: u32 = 32 * 1024;
+/// The most subgroups of such a kernel.
+const MATRIX_SUBGROUPS: u32 = 8;
+
+/// The capabilities with cooperative matrices, if the device offers a size that kernels are written for.
+fn with_cooperative_matrix(caps: Caps, features: wgpu::Features, offered: &[wgpu::CooperativeMatrixProperties]) -> Caps {
+    let needed = wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX | wgpu::Features::SHADER_F16 | wgpu::Features::SUBGROUP;
+    let fits = |lanes: Lanes| caps.max_invocations >= MATRIX_SUBGROUPS * lanes.count;
+    let able = features.contains(needed) && caps.workgroup_memory >= LEAST_MATRIX_MEMORY && caps.lanes().is_some_and(fits);
+    match matrix_side(offered).filter(|_| able) {
+        Some(matrix_side) => {
+            Caps { cooperative_matrix: true, matrix_side, matrix_subgroup_size: caps.subgroup_size, ..caps }
+        }
+        None => caps,
+    }
+}
+
+/// The size of matrices to use of those that an adapter offers: 16 × 16, else 8 × 8, of 16-bit floats and sums of 32 bits. naga has no
+/// matrices that are not square, as Intel's are.
+fn matrix_side(offered: &[wgpu::CooperativeMatrixProperties]) -> Option<MatrixSide> {
     use wgpu::CooperativeScalarType::{F16, F32};
-    let needed = wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX
-        | wgpu::Features::SHADER_F16
-        | wgpu::Features::SUBGROUP
-        | wgpu::Features::SUBGROUP_BARRIER;
-    let limits = &summary.limits;
-    features.contains(needed)
-        && summary.subgroup_size == (32, 32)
-        && limits.max_compute_workgroup_storage_size >= COOPERATIVE_MATRIX_MEMORY
-        && limits.max_compute_invocations_per_workgroup >= 256
-        && adapter.cooperative_matrix_properties().iter().any(|offered| {
-            (offered.m_size, offered.n_size, offered.k_size) == (16, 16, 16)
-                && (offered.ab_type, offered.cr_type) == (F16, F32)
-        })
+    let has = |side: MatrixSide| {
+        let size = (side.rows(), side.rows(), side.rows());
+        let same = |one: &wgpu::CooperativeMatrixProperties| {
+            (one.m_size, one.n_size, one.k_size) == size && (one.ab_type, one.cr_type) == (F16, F32)
+        };
+        offered.iter().any(same)
+    };
+    [MatrixSide::Sixteen, MatrixSide::Eight].into_iter().find(|&side| has(side))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wgpu::CooperativeScalarType::{F16, F32};
+
+    fn properties(sizes: &[[u32; 3]], cr_type: wgpu::CooperativeScalarType) -> Vec<wgpu::CooperativeMatrixProperties> {
+        let one = |&[m_size, n_size, k_size]: &[u32; 3]| wgpu::CooperativeMatrixProperties {
+            m_size,
+            n_size,
+            k_size,
+            ab_type: F16,
+            cr_type,
+            saturating_accumulation: false,
+        };
+        sizes.iter().map(one).collect()
+    }
+
+    #[test]
+    fn square_matrices_with_32_bit_sums_are_used_and_others_are_not() {
+        let side = |sizes: &[[u32; 3]]| matrix_side(&properties(sizes, F32));
+        // NVIDIA, AMD, Metal, Intel, none.
+        assert_eq!(side(&[[16, 8, 16], [16, 8, 8], [16, 16, 16]]), Some(MatrixSide::Sixteen));
+        assert_eq!(side(&[[16, 16, 16]]), Some(MatrixSide::Sixteen));
+        assert_eq!(side(&[[8, 8, 8]]), Some(MatrixSide::Eight));
+        assert_eq!(side(&[[8, 8, 8], [16, 16, 16]]), Some(MatrixSide::Sixteen));
+        assert_eq!(side(&[[8, 16, 16], [8, 8, 16]]), None);
+        assert_eq!(side(&[]), None);
+        assert_eq!(matrix_side(&properties(&[[16, 16, 16]], F16)), None);
+    }
+
+    #[test]
+    fn cooperative_matrices_need_subgroups_f16_and_workgroup_memory() {
+        let (all, offered) = (WANTED, properties(&[[16, 16, 16]], F32));
+        let able = |subgroup_size| Caps {
+            subgroups: true,
+            subgroup_size,
+            workgroup_memory: 32 * 1024,
+            max_invocations: 512,
+            ..Caps::PORTABLE
+        };
+        let has = |caps, features| with_cooperative_matrix(caps, features, &offered).cooperative_matrix;
+        for subgroup_size in [(8, 8), (16, 16), (32, 32), (64, 64), (32, 64), (8, 32)] {
+            assert!(has(able(subgroup_size), all), "{subgroup_size:?}");
+        }
+        for subgroup_size in [(0, 0), (2, 64), (128, 128)] {
+            assert!(!has(able(subgroup_size), all), "{subgroup_size:?}");
+        }
+        let usual = able((32, 32));
+        assert!(!has(Caps { workgroup_memory: 16 * 1024, ..usual }, all));
+        assert!(!has(Caps { max_invocations: 256, ..able((64, 64)) }, all));
+        for missing in [wgpu::Features::SHADER_F16, wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX] {
+            assert!(!has(usual, all - missing), "{missing:?}");
+        }
+        assert_eq!(with_cooperative_matrix(usual, all, &[]), usual);
+    }
 }

@@ -5,6 +5,7 @@ use super::binding::CompiledRecipe;
 use super::binding::bind_group_of;
 use super::buffers::count;
 use super::call::CurrentPlan;
+use super::grouped::Lanes;
 #[cfg(test)]
 use super::guards::Region;
 use super::load::LoadedGraph;
@@ -14,6 +15,21 @@ use crate::plan::{Bind, Dispatch, PARAM_SLOT};
 
 const PARAM_SLOT_U32: u32 = 256;
 const _: () = assert!(PARAM_SLOT_U32 as usize == PARAM_SLOT, "a dynamic offset counts slots");
+
+/// Calls with fewer dispatches than these are submitted whole, even if the GPU is idle.
+const LONG_CALL: usize = 64;
+/// Dispatches of a long call that an idle GPU starts with while the others are encoded.
+const FIRST_DISPATCHES: usize = 32;
+/// The most passes of a call.
+pub(super) const MAX_PASSES: usize = 8;
+
+/// The part of a call that is yet to be submitted.
+pub(super) struct Remaining {
+    pub(super) encoder: wgpu::CommandEncoder,
+    /// The number of dispatches that have been submitted, and of their passes.
+    pub(super) submitted: usize,
+    pub(super) passes: usize,
+}
 
 /// A dispatch of the current plans, with its resources on the device.
 struct PlannedDispatch<'a> {
@@ -75,22 +91,50 @@ impl LoadedGraph {
         encoder.begin_compute_pass(&wgpu::ComputePassDescriptor { label: None, timestamp_writes })
     }
 
-    /// Encodes all dispatches in one pass, with timestamps before and after it if requested.
-    pub(super) fn encode_pass(
+    /// Encodes the dispatches of the planned call but the first `skipped`.
+    pub(super) fn dispatch_rest(
         &self,
-        encoder: &mut wgpu::CommandEncoder,
+        pass: &mut wgpu::ComputePass<'_>,
         current: &CurrentPlan,
         state: &State,
-        times: Option<wgpu::ComputePassTimestampWrites<'_>>,
+        skipped: usize,
     ) {
-        self.dispatch_all(&mut self.begin(encoder, times), current, state);
-    }
-
-    /// Encodes all dispatches of the planned call.
-    pub(super) fn dispatch_all(&self, pass: &mut wgpu::ComputePass<'_>, current: &CurrentPlan, state: &State) {
-        for step in self.steps(current) {
+        for step in self.steps(current).skip(skipped) {
             self.dispatch(pass, state, &step);
         }
+    }
+
+    /// Submits the first dispatches of a long call on an idle GPU: it runs them while the others are encoded, which takes the host a few
+    /// microseconds each. Each submission has twice the dispatches of the one before, so that the GPU is not idle again. `times` are
+    /// the timestamps of each pass. Adapters that compute on the host gain nothing by it.
+    pub(super) fn submit_first<'t>(
+        &self,
+        encoder: wgpu::CommandEncoder,
+        current: &CurrentPlan,
+        state: &State,
+        times: impl Fn(usize) -> Option<wgpu::ComputePassTimestampWrites<'t>>,
+    ) -> Remaining {
+        let mut rest = Remaining { encoder, submitted: 0, passes: 0 };
+        let dispatches = self.steps(current).count();
+        if self.gpu.caps().software || dispatches < LONG_CALL {
+            return rest;
+        }
+        self.write_upload(current, &mut Lanes::default());
+        let mut count = FIRST_DISPATCHES;
+        while rest.submitted + 2 * count < dispatches && rest.passes + 1 < MAX_PASSES {
+            let next = self.gpu.inner.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+            let mut encoder = std::mem::replace(&mut rest.encoder, next);
+            let mut pass = self.begin(&mut encoder, times(rest.passes));
+            for step in self.steps(current).skip(rest.submitted).take(count) {
+                self.dispatch(&mut pass, state, &step);
+            }
+            drop(pass);
+            self.submit(encoder);
+            rest.submitted += count;
+            rest.passes += 1;
+            count *= 2;
+        }
+        rest
     }
 
     /// Encodes all dispatches with a timestamp before and after each.
@@ -148,6 +192,54 @@ impl LoadedGraph {
             }
             Bind::Scratch(index) => current.planned.plans()[node].scratch.get(index).copied().unwrap_or(0),
             Bind::Step => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::engine::{LoadOptions, TensorData, block_on};
+    use crate::ir::DataType;
+    use crate::plan::Caps;
+    use crate::testing::{GraphBuilder, dims, gpu};
+
+    /// A GPU that is idle starts with a part of a long call; outputs and the number of dispatches are those of a call that is
+    /// submitted whole, and the time of every pass counts.
+    #[test]
+    fn long_calls_on_an_idle_gpu_are_submitted_in_parts() {
+        let mut builder = GraphBuilder::new();
+        let mut last = builder.input(DataType::Float32, &[5, 3]);
+        for _ in 0..200 {
+            let next = builder.tensor(DataType::Float32, &[5, 3]);
+            builder.call("aten.sigmoid.default", &[last, next]);
+            last = next;
+        }
+        builder.output(last);
+        let options = LoadOptions { max_in_flight: 3, ..LoadOptions::default() };
+        let inputs = [TensorData::f32(dims(&[2, 3]), &[0.5; 6]).into()];
+        let whole = builder.load(&options).unwrap();
+        let expected = block_on(whole.call(&mut whole.new_state().unwrap(), &inputs)).unwrap();
+        let other = gpu().with_caps(Caps { software: false, ..gpu().caps() });
+        let loaded = builder.load_on(&other, &options).unwrap();
+        let mut state = loaded.new_state().unwrap();
+        let counted = |before: crate::engine::Counts| {
+            let now = other.counts();
+            (now.submits - before.submits, now.passes - before.passes, now.dispatches - before.dispatches)
+        };
+        // 32, 64, and the 104 that are left.
+        let before = other.counts();
+        assert_eq!(block_on(loaded.call(&mut state, &inputs)).unwrap(), expected);
+        assert_eq!(counted(before), (3, 3, 200));
+        let before = other.counts();
+        let first = loaded.start(&mut state, &inputs, 0).unwrap();
+        assert_eq!(counted(before), (3, 3, 200));
+        let before = other.counts();
+        let second = loaded.start(&mut state, &inputs, 0).unwrap();
+        assert_eq!(counted(before), (1, 1, 200), "the GPU is busy with the first call");
+        for call in [first, second] {
+            let readback = block_on(call.wait()).unwrap();
+            assert_eq!(readback.output, expected[0]);
+            assert!(readback.gpu_seconds.is_none_or(|seconds| seconds > 0.0 && seconds < 60.0), "{readback:?}");
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::memory::{Memory, Place};
 use crate::resize::Planned;
 
 /// The most calls of a group.
-pub const MAX_GROUP: usize = 4;
+pub const MAX_GROUP: usize = 8;
 /// Bytes reserved for the output of each call of a group.
 pub(super) const OUTPUT_ROOM: u64 = 64;
 /// The most bytes of the input that changes from call to call.
@@ -174,19 +174,26 @@ impl LoadedGraph {
     pub(super) fn write_upload(&self, current: &CurrentPlan, lanes: &mut Lanes) {
         let own = current.staged();
         let start = self.upload_start();
-        let write = |at: u64, bytes: &[u8]| {
-            count(&self.gpu.inner.counters.writes, 1);
-            count(&self.gpu.inner.counters.written_bytes, bytes.len() as u64);
-            self.gpu.inner.queue.write_buffer(&self.buffers.upload, at, bytes);
-        };
         if lanes.count == 0 {
-            if !own.is_empty() {
-                write(start, own);
-            }
+            self.write_upload_at(start, own);
             return;
         }
         lanes.bytes.resize(usize::try_from(start).unwrap_or(0), 0);
         lanes.bytes.extend_from_slice(own);
-        write(0, &lanes.bytes);
+        self.write_upload_at(0, &lanes.bytes);
+    }
+
+    /// Uploads the lanes of a group whose first call's own data has been uploaded.
+    pub(super) fn write_lanes(&self, lanes: &Lanes) {
+        self.write_upload_at(0, &lanes.bytes);
+    }
+
+    fn write_upload_at(&self, at: u64, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        count(&self.gpu.inner.counters.writes, 1);
+        count(&self.gpu.inner.counters.written_bytes, bytes.len() as u64);
+        self.gpu.inner.queue.write_buffer(&self.buffers.upload, at, bytes);
     }
 }

@@ -9,10 +9,11 @@ use super::binding::{CompiledRecipe, GraphBuffers, bind_recipes, guard_list};
 use super::buffer_plan::{BufferPlan, ParamSlots, slots};
 use super::buffers::{BufferRequest, MemoryBudget};
 use super::call::CurrentPlan;
-use super::constant_writer::{ConstantWriter, Destination, UploadSink};
+use super::constant_writer::{ConstantWriter, Destination, FeedFn, UploadSink};
 use super::feedback::{Feedback, FeedbackEdge};
 use super::grouped::{GroupPlan, Handoff};
 use super::guards::GuardList;
+use super::input_staging::InputStaging;
 use super::pipelined::ReadbackSlots;
 use super::precision::Precision;
 use super::progress::ProgressCounter;
@@ -119,6 +120,12 @@ pub struct PreparedGraph {
 }
 
 impl PreparedGraph {
+    /// The graph.
+    #[must_use]
+    pub fn graph(&self) -> &DecodedGraph {
+        &self.graph
+    }
+
     /// Plans a graph and its memory at its bounds. The memory counts in [`LoadOptions::memory`] from now on, with one state;
     /// the budget is [checked](SharedBudget::check) before anything is allocated.
     ///
@@ -185,10 +192,7 @@ impl PreparedGraph {
     /// # Errors
     /// A constant that is missing, out of memory, or a device that fails.
     pub async fn load(self, constants: &ConstantBytes<'_>, progress: &ProgressCounter<'_>) -> Result<LoadedGraph> {
-        let streaming = self.make(progress, |gpu, graph, writer, budget, bytes| {
-            upload(gpu, progress, bytes, |put| writer.feed_all(&mut UploadSink { gpu, budget, put }, graph, constants))
-        });
-        Ok(streaming.await?.into_loaded())
+        Ok(self.make(progress, Some(constants)).await?.into_loaded())
     }
 
     /// Allocates memory, compiles pipelines, creates bind groups. Constants are uploaded later, as they arrive.
@@ -196,36 +200,41 @@ impl PreparedGraph {
     /// # Errors
     /// Out of memory, or a device that fails.
     pub async fn load_streaming(self, progress: &ProgressCounter<'_>) -> Result<StreamingGraph> {
-        self.make(progress, |_, _, _, _, _| Ok(())).await
+        self.make(progress, None).await
     }
 
-    async fn make(
-        self,
-        progress: &ProgressCounter<'_>,
-        fill: impl FnOnce(&Gpu, &DecodedGraph, &mut ConstantWriter, &mut MemoryBudget, u64) -> Result<()>,
-    ) -> Result<StreamingGraph> {
+    async fn make(self, progress: &ProgressCounter<'_>, constants: Option<&ConstantBytes<'_>>) -> Result<StreamingGraph> {
         let Self { gpu, graph, planned, memory, slots, buffer_plan, max_in_flight, feedback, reservation, .. } = self;
         reservation.budget().check(&gpu)?;
         let mut budget = MemoryBudget::of(reservation.budget());
         let scope = gpu.inner.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
-        let made = gpu.compile_beside(&variants(&planned, &memory), progress, || {
-            let mut writer = ConstantWriter::default();
-            let buffers = make_buffers(&gpu, &graph, &buffer_plan, &mut budget, &mut writer)?;
+        let make = |budget: &mut MemoryBudget, writer: &mut ConstantWriter, feed: &mut FeedFn<'_>| {
             for (index, &tensor) in memory.states.iter().enumerate() {
                 if let Role::State(constant) = graph.role(tensor) {
                     writer.add(&graph, tensor, constant, Destination::State(index));
                 }
             }
-            let readbacks = ReadbackSlots::new(&gpu, max_in_flight, &mut budget)?;
-            let handoff = buffer_plan.group.map(|plan| Handoff::new(&gpu, plan, &mut budget)).transpose()?;
-            fill(&gpu, &graph, &mut writer, &mut budget, buffer_plan.constants.bytes())?;
-            Ok((buffers, writer, readbacks, handoff))
+            let buffers = make_buffers(&gpu, &graph, &buffer_plan, budget, writer, feed)?;
+            let readbacks = ReadbackSlots::new(&gpu, max_in_flight, budget)?;
+            let handoff = buffer_plan.group.map(|plan| Handoff::new(&gpu, plan, budget)).transpose()?;
+            Ok((buffers, readbacks, handoff))
+        };
+        let mut writer = ConstantWriter::default();
+        let made = gpu.compile_beside(&variants(&planned, &memory), progress, || match constants {
+            None => make(&mut budget, &mut writer, &mut |_, _, _| Ok(())),
+            Some(bytes) => upload(&gpu, progress, buffer_plan.constants.bytes(), |put| {
+                let made = make(&mut budget, &mut writer, &mut |writer, budget, id| {
+                    writer.feed_whole(&mut UploadSink { gpu: &gpu, budget, put }, &graph, bytes, id)
+                })?;
+                writer.feed_rest(&mut UploadSink { gpu: &gpu, budget: &mut budget, put }, &graph, bytes)?;
+                Ok(made)
+            }),
         });
         // Any other error may be a consequence of missing memory.
         if let Some(error) = scope.pop().await {
             return Err(Error::OutOfMemory(error.to_string()));
         }
-        let (buffers, writer, readbacks, handoff) = made?;
+        let (buffers, readbacks, handoff) = made?;
         #[cfg_attr(target_arch = "wasm32", allow(clippy::arc_with_non_send_sync, reason = "shared on native targets"))]
         let readbacks = Arc::new(readbacks);
         let compiled = bind_recipes(&gpu, &planned, &memory, &buffers, &slots)?;
@@ -312,8 +321,9 @@ fn make_buffers(
     buffer_plan: &BufferPlan,
     budget: &mut MemoryBudget,
     writer: &mut ConstantWriter,
+    feed: &mut FeedFn<'_>,
 ) -> Result<GraphBuffers> {
-    let (constants, joined) = buffer_plan.constants.make(gpu, graph, budget, writer)?;
+    let (constants, joined) = buffer_plan.constants.make(gpu, graph, budget, writer, feed)?;
     let mut all = |requests: &[BufferRequest]| {
         requests.iter().map(|request| request.make_storage(gpu, budget)).collect::<Result<Vec<_>>>()
     };
@@ -333,6 +343,11 @@ fn make_buffers(
         arena: buffer_plan.arena.make(gpu, budget)?,
         step: buffer_plan.step.make_storage(gpu, budget)?,
         upload: buffer_plan.upload.make(gpu, budget)?,
+        input_staging: buffer_plan
+            .input_staging
+            .as_ref()
+            .map(|request| InputStaging::new(request, gpu, budget))
+            .transpose()?,
         readback: buffer_plan.readback.make(gpu, budget)?,
     })
 }

@@ -22,6 +22,7 @@ mod encode;
 mod feedback;
 mod grouped;
 mod guards;
+mod input_staging;
 mod inputs;
 mod instance;
 mod load;

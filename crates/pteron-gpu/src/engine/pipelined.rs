@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::buffers::{BufferRequest, MemoryBudget};
 use super::call::CurrentPlan;
 use super::device::Gpu;
+use super::encode::{MAX_PASSES, Remaining};
 use super::grouped::{Lanes, OUTPUT_ROOM};
 use super::guards::GuardList;
 use super::inputs::{Input, TensorData, element_bytes};
@@ -27,7 +28,7 @@ pub(super) struct ReadbackSlots {
     timer: Option<CallTimer>,
 }
 
-/// Two timestamps per readback slot: before the pass and after it.
+/// Timestamps of each readback slot: before and after each pass of its call.
 #[derive(Debug)]
 struct CallTimer {
     queries: wgpu::QuerySet,
@@ -35,8 +36,11 @@ struct CallTimer {
     tick_ns: f64,
 }
 
+/// Timestamps per slot.
+const QUERIES: usize = 2 * MAX_PASSES;
 /// Bytes of a slot's timestamps, which follow the output.
-const TIMES: u64 = 2 * wgpu::QUERY_SIZE as u64;
+const TIMES: u64 = QUERIES as u64 * wgpu::QUERY_SIZE as u64;
+const _: () = assert!(TIMES <= RESOLVE_STRIDE, "timestamps of slots do not overlap");
 const RESOLVE_STRIDE: u64 = wgpu::QUERY_RESOLVE_BUFFER_ALIGNMENT;
 
 impl ReadbackSlots {
@@ -58,6 +62,12 @@ impl ReadbackSlots {
     fn requests(count: usize) -> impl Iterator<Item = BufferRequest> {
         let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
         (0..count).map(move |index| BufferRequest::new(format!("readback slot {index}"), ROOM + TIMES, usage))
+    }
+
+    /// Whether no call is in flight but the one in a slot.
+    fn are_idle_but(&self, slot: usize) -> bool {
+        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.iter().enumerate().all(|(index, &taken)| index == slot || !taken)
     }
 
     fn take(self: &Arc<Self>) -> Option<TakenSlot> {
@@ -89,7 +99,8 @@ impl Drop for TakenSlot {
 
 impl CallTimer {
     fn new(gpu: &Gpu, slots: usize, budget: &mut MemoryBudget) -> Result<Self> {
-        let count = u32::try_from(2 * slots).map_err(|_| Error::Misuse(format!("{slots} calls in flight are too many")))?;
+        let count =
+            u32::try_from(QUERIES * slots).map_err(|_| Error::Misuse(format!("{slots} calls in flight are too many")))?;
         let (label, ty) = (Some("calls in flight"), wgpu::QueryType::Timestamp);
         let queries = gpu.inner.device.create_query_set(&wgpu::QuerySetDescriptor { label, ty, count });
         let resolved = Self::request(slots).make(gpu, budget)?;
@@ -101,13 +112,13 @@ impl CallTimer {
         BufferRequest::new("timestamps of calls", RESOLVE_STRIDE * slots as u64, usage)
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "`new` has checked that twice the slots are 32 bits")]
-    fn first_query(slot: usize) -> u32 {
-        2 * slot as u32
+    #[expect(clippy::cast_possible_truncation, reason = "`new` has checked that the queries of all slots are 32 bits")]
+    fn first_query(slot: usize, pass: usize) -> u32 {
+        (QUERIES * slot + 2 * pass) as u32
     }
 
-    fn writes(&self, slot: usize) -> wgpu::ComputePassTimestampWrites<'_> {
-        let first = Self::first_query(slot);
+    fn writes(&self, slot: usize, pass: usize) -> wgpu::ComputePassTimestampWrites<'_> {
+        let first = Self::first_query(slot, pass);
         wgpu::ComputePassTimestampWrites {
             query_set: &self.queries,
             beginning_of_pass_write_index: Some(first),
@@ -115,18 +126,20 @@ impl CallTimer {
         }
     }
 
-    fn resolve(&self, encoder: &mut wgpu::CommandEncoder, slot: &TakenSlot) {
-        let (first, at) = (Self::first_query(slot.index), RESOLVE_STRIDE * slot.index as u64);
-        encoder.resolve_query_set(&self.queries, first..first + 2, &self.resolved, at);
-        encoder.copy_buffer_to_buffer(&self.resolved, at, slot.buffer(), ROOM, TIMES);
+    fn resolve(&self, encoder: &mut wgpu::CommandEncoder, slot: &TakenSlot, passes: usize) {
+        let [first, end] = [0, passes].map(|pass| Self::first_query(slot.index, pass));
+        let (at, bytes) = (RESOLVE_STRIDE * slot.index as u64, u64::from(end - first) * u64::from(wgpu::QUERY_SIZE));
+        encoder.resolve_query_set(&self.queries, first..end, &self.resolved, at);
+        encoder.copy_buffer_to_buffer(&self.resolved, at, slot.buffer(), ROOM, bytes);
     }
 
-    /// Seconds between two timestamps.
-    fn seconds(&self, times: &[u8]) -> Option<f64> {
+    /// Seconds of all passes, given the timestamps before and after each.
+    fn seconds(&self, times: &[u8]) -> f64 {
         let ticks: Vec<u64> = bytemuck::pod_collect_to_vec(times);
-        let &[start, end] = ticks.as_slice() else { return None };
+        let passes = ticks.chunks_exact(2).map(|pass| pass[1].saturating_sub(pass[0]));
         #[allow(clippy::cast_precision_loss, reason = "a figure for people")]
-        Some(end.saturating_sub(start) as f64 * self.tick_ns / 1e9)
+        let ticks = passes.fold(0, u64::saturating_add) as f64;
+        ticks * self.tick_ns / 1e9
     }
 }
 
@@ -146,8 +159,9 @@ struct PendingGroup {
     gpu: Gpu,
     slot: TakenSlot,
     submission: wgpu::SubmissionIndex,
-    /// The number of calls, and the bytes of all their outputs in the slot.
+    /// The number of calls, of their passes, and the bytes of all their outputs in the slot.
     calls: u32,
+    passes: usize,
     bytes: u64,
     /// The guards to compare, and the state's guarded buffers.
     guards: Option<(Arc<GuardList>, StateBuffers)>,
@@ -203,10 +217,11 @@ impl PendingGroup {
 
     async fn read(&self) -> Result<GroupOutputs> {
         let timer = self.slot.slots.timer.as_ref();
-        let mapped = if timer.is_some() { ROOM + TIMES } else { self.bytes };
+        let times = ROOM + (2 * self.passes) as u64 * u64::from(wgpu::QUERY_SIZE);
+        let mapped = if timer.is_some() { times } else { self.bytes };
         let read = |view: &[u8]| {
             let range = |start: u64, end: u64| view.get(usize::try_from(start).ok()?..usize::try_from(end).ok()?);
-            let seconds = timer.and_then(|timer| timer.seconds(range(ROOM, ROOM + TIMES)?));
+            let seconds = timer.and_then(|timer| Some(timer.seconds(range(ROOM, times)?)));
             let gpu_seconds = seconds.map(|seconds| seconds / f64::from(self.calls));
             GroupOutputs { bytes: range(0, self.bytes).unwrap_or_default().into(), gpu_seconds }
         };
@@ -270,11 +285,16 @@ impl LoadedGraph {
             return Err(Error::Misuse(format!("output {read} has {len} bytes, pipelined calls read back 1 to {ROOM}")));
         }
         let timer = self.readbacks.timer.as_ref();
-        let mut encoder = self.encode_copies(current, state, first);
+        let encoder = self.encode_copies(current, state, first, None);
+        let times = |pass| timer.map(|timer| timer.writes(slot.index, pass));
+        let Remaining { mut encoder, submitted, passes } = match self.readbacks.are_idle_but(slot.index) {
+            true => self.submit_first(encoder, current, state, times),
+            false => Remaining { encoder, submitted: 0, passes: 0 },
+        };
         let mut lanes = Lanes::default();
         {
-            let mut pass = self.begin(&mut encoder, timer.map(|timer| timer.writes(slot.index)));
-            self.dispatch_all(&mut pass, current, state);
+            let mut pass = self.begin(&mut encoder, times(passes));
+            self.dispatch_rest(&mut pass, current, state, submitted);
             self.mark_fed(current, state);
             for inputs in others {
                 let Some(bindings) = state.handoffs.get(lanes.count) else { break };
@@ -283,10 +303,14 @@ impl LoadedGraph {
                     break;
                 }
                 self.hand_off(&mut pass, bindings, (&mut *current, inputs), len, &mut lanes);
-                self.dispatch_all(&mut pass, current, state);
+                self.dispatch_rest(&mut pass, current, state, 0);
             }
         }
-        self.write_upload(current, &mut lanes);
+        if submitted > 0 {
+            self.write_lanes(&lanes);
+        } else {
+            self.write_upload(current, &mut lanes);
+        }
         let calls = lanes.count + 1;
         let last = OUTPUT_ROOM * lanes.count as u64;
         if let (Some(handoff), true) = (&self.handoff, lanes.count > 0) {
@@ -296,7 +320,7 @@ impl LoadedGraph {
             source.copy_to(&mut encoder, (slot.buffer(), last), len);
         }
         if let Some(timer) = timer {
-            timer.resolve(&mut encoder, &slot);
+            timer.resolve(&mut encoder, &slot, passes + 1);
         }
         let submission = self.submit_on(encoder, state);
         let guards = self.guards.as_ref().map(|guards| (Arc::clone(guards), state.buffers.clone()));
@@ -304,7 +328,8 @@ impl LoadedGraph {
         let (gpu, bytes) = (self.gpu.clone(), last + len);
         let calls = u32::try_from(calls).unwrap_or(u32::MAX);
         #[cfg_attr(target_arch = "wasm32", allow(clippy::arc_with_non_send_sync, reason = "shared on native targets"))]
-        let group = Arc::new(PendingGroup { gpu, slot, submission, calls, bytes, guards, reading, outputs });
+        let group =
+            Arc::new(PendingGroup { gpu, slot, submission, calls, passes: passes + 1, bytes, guards, reading, outputs });
         let call = |index: u32| PendingCall { group: Arc::clone(&group), at: OUTPUT_ROOM * u64::from(index), dims, elem };
         Ok((0..calls).map(call).collect())
     }

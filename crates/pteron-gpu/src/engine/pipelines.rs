@@ -168,7 +168,13 @@ impl Gpu {
 
     /// Creates a variant's shader module. Browsers always check bounds, whatever is requested.
     fn module(&self, variant: &Variant) -> wgpu::ShaderModule {
-        let source = wgpu::ShaderSource::Wgsl(variant.source(TARGET).into());
+        let source = variant.source(TARGET);
+        #[cfg(test)]
+        let source = match self.inner.emulated_lanes {
+            Some(lanes) => crate::coop_matrix::emulation::emulated(&source, lanes),
+            None => source,
+        };
+        let source = wgpu::ShaderSource::Wgsl(source.into());
         let descriptor = wgpu::ShaderModuleDescriptor { label: Some(variant.label), source };
         let checks = wgpu::ShaderRuntimeChecks {
             bounds_checks: variant.kernel.is_checked(),

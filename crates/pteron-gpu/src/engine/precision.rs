@@ -10,7 +10,8 @@ pub enum Precision {
     Full,
     /// Factors of matrix products are rounded to 16 bits where that is faster: relative to the largest of 32 neighbours with
     /// few tokens, as 16-bit floats with many, where the GPU has cooperative matrices for them. Sums have 32 bits. Elsewhere
-    /// as [`Full`](Self::Full). Precise enough to choose tokens, and many times as fast.
+    /// as [`Full`](Self::Full). Precise enough to choose tokens, and many times as fast. Products with an infinite activation are
+    /// infinite or NaN, whichever the sign of the weight.
     Fast,
 }
 

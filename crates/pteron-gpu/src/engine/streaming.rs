@@ -42,7 +42,10 @@ impl StreamingGraph {
     /// be [restarted](Self::restart).
     pub fn write(&mut self, constant: ConstantId, bytes: &[u8]) -> Result<()> {
         let (gpu, budget) = (&self.loaded.gpu, &mut self.budget);
-        let put = &mut |buffer: &wgpu::Buffer, start, bytes: Upload<'_>| upload::write(gpu, buffer, start, &bytes.packed());
+        let put = &mut |buffer: &wgpu::Buffer, start, bytes: Upload<'_>| {
+            upload::write(gpu, buffer, start, &bytes.packed()?);
+            Ok(())
+        };
         self.writer.feed(&mut UploadSink { gpu, budget, put }, constant, Cow::Borrowed(bytes))?;
         self.waiting += bytes.len();
         if self.waiting >= MOST_WAITING {

@@ -1,11 +1,15 @@
 //! Uploads from the mapped file to buffers.
 //!
-//! Natively, a few threads each write a staging buffer, submit its copy, and reuse it: the host copies each byte once,
-//! several threads read pages of the file, and pending copies are bounded however large the constants are.
+//! Natively, threads each write a staging buffer, submit its copy, and reuse it: the host copies each byte once, several threads
+//! read pages of the file, and pending copies are bounded however large the constants are. Meanwhile the loading thread creates
+//! the next buffers, which takes a driver a few tenths of a millisecond each.
 
 use std::borrow::Cow;
 
+use pteron_format::alloc;
+
 use super::Gpu;
+use crate::error::Result;
 use crate::packing::Packing;
 
 #[cfg(target_arch = "wasm32")]
@@ -38,19 +42,17 @@ pub(super) struct Upload<'d> {
 
 impl<'d> Upload<'d> {
     /// The bytes as they are written.
-    pub(super) fn packed(self) -> Cow<'d, [u8]> {
-        let Some(packing) = self.packing else { return self.data };
-        let (tiles, Ok(tile)) = (packing.tiles_of(&self.data), usize::try_from(packing.tile_bytes())) else {
-            return Cow::Borrowed(&[]);
-        };
-        let mut packed = vec![0; tiles.saturating_mul(tile)];
+    pub(super) fn packed(self) -> Result<Cow<'d, [u8]>> {
+        let Some(packing) = self.packing else { return Ok(self.data) };
+        let tile = usize::try_from(packing.tile_bytes()).unwrap_or(usize::MAX);
+        let mut packed = alloc::zeroed(packing.tiles_of(&self.data).saturating_mul(tile))?;
         packed.chunks_exact_mut(tile.max(1)).enumerate().for_each(|(index, tile)| packing.pack(&self.data, index, tile));
-        Cow::Owned(packed)
+        Ok(Cow::Owned(packed))
     }
 }
 
 /// Writes bytes to a buffer, starting at an offset.
-pub(super) type WriteFn<'p, 'd> = dyn FnMut(&wgpu::Buffer, u64, Upload<'d>) + 'p;
+pub(super) type WriteFn<'p, 'd> = dyn FnMut(&wgpu::Buffer, u64, Upload<'d>) -> Result<()> + 'p;
 
 /// Writes bytes through the queue, which copies them. The last word is padded with zeros.
 pub(super) fn write(gpu: &Gpu, buffer: &wgpu::Buffer, start: u64, data: &[u8]) {

@@ -7,12 +7,12 @@ use super::def_use::DefUse;
 use super::operators;
 use super::same_dims::SameDims;
 use crate::args::Args;
-use crate::graph::{DecodedGraph, Node, Role};
-use crate::ir::{self, Call, Value, ValueId};
+use crate::graph::{self, DecodedGraph, Node, Role, TensorInfo};
+use crate::ir::{self, Call, DataType, Tensor, Value, ValueId};
 use crate::live::TensorId;
 use crate::memory::joined;
 use crate::ops::copy::CopyKind;
-use crate::ops::fused_linear_q4gsw::{FusedLinear, FusedLinearOp};
+use crate::ops::fused_linear::{FusedLinear, FusedLinearOp};
 use crate::plan::Op;
 
 /// A graph and the edits of one fusion.
@@ -26,7 +26,12 @@ pub(super) struct Editor<'a> {
     /// Calls that are replaced or removed.
     removed: Vec<bool>,
     /// New calls, by their position.
-    new: HashMap<usize, Call>,
+    new: HashMap<usize, Vec<Call>>,
+    /// Element types, bounds and roles of the values of `source`.
+    tensors: Vec<Option<TensorInfo>>,
+    roles: Vec<Role>,
+    /// All calls, where a fusion replaces them at once.
+    rewritten: Option<Vec<Call>>,
 }
 
 impl<'a> Editor<'a> {
@@ -39,6 +44,9 @@ impl<'a> Editor<'a> {
             source: graph.source.clone(),
             removed: vec![false; graph.nodes.len()],
             new: HashMap::new(),
+            tensors: graph.tensors.clone(),
+            roles: graph.roles.clone(),
+            rewritten: None,
         }
     }
 
@@ -64,11 +72,20 @@ impl<'a> Editor<'a> {
 
     /// The tensor before views that keep its dims and have no other reader, and the calls of those views.
     pub(super) fn before_views(&self, tensor: TensorId) -> (TensorId, Vec<usize>) {
+        self.before(tensor, SameDims::same)
+    }
+
+    /// As [`before_views`](Self::before_views), with views that keep the length of its rows.
+    pub(super) fn before_views_of_rows(&self, tensor: TensorId) -> (TensorId, Vec<usize>) {
+        self.before(tensor, SameDims::same_rows)
+    }
+
+    fn before(&self, tensor: TensorId, keeps: fn(&SameDims, TensorId, TensorId) -> bool) -> (TensorId, Vec<usize>) {
         let (mut tensor, mut views) = (tensor, Vec::new());
         while let Some((index, node)) = self.writing_node(tensor)
             && let Some((view, CopyKind::View(_))) = operators::copy(node)
         {
-            let kept = self.dims.same(view.from, tensor) && self.uses.only_reader(view.from) == Some(index);
+            let kept = keeps(&self.dims, view.from, tensor) && self.uses.only_reader(view.from) == Some(index);
             if !kept || views.len() == MAX_CHAIN {
                 break;
             }
@@ -90,6 +107,8 @@ impl<'a> Editor<'a> {
         let call = linear.call(&mut self.source);
         let largest = self.decoded(&call).and_then(|op| Some(op.downcast::<FusedLinearOp>()?.largest_binding()));
         self.source.values.truncate(values);
+        self.tensors.truncate(values);
+        self.roles.truncate(values);
         largest.is_some_and(|largest| largest <= self.largest_binding)
     }
 
@@ -103,8 +122,12 @@ impl<'a> Editor<'a> {
     }
 
     /// The operator of a call, if it accepts its arguments.
-    fn decoded(&self, call: &Call) -> Option<Box<dyn Op>> {
-        let mut args = Args::new(&self.source, &self.graph.tensors, &self.graph.roles, call);
+    fn decoded(&mut self, call: &Call) -> Option<Box<dyn Op>> {
+        for (id, value) in (0..).zip(&self.source.values).skip(self.tensors.len()) {
+            self.tensors.push(graph::tensor_info((id, value)).ok()?);
+            self.roles.push(Role::Computed);
+        }
+        let mut args = Args::new(&self.source, &self.tensors, &self.roles, call);
         let op = (call.def.decode)(&mut args).ok()?;
         args.finish().ok().map(|_| op)
     }
@@ -116,17 +139,44 @@ impl<'a> Editor<'a> {
             return false;
         }
         let call = linear.call(&mut self.source);
-        self.put(calls, at, call);
+        self.put(calls, at, vec![call]);
         true
     }
 
     /// As [`replace`](Self::replace), with any call.
     pub(super) fn replace_with(&mut self, calls: &[usize], at: usize, call: Call) -> bool {
-        if calls.iter().any(|&call| self.removed[call]) || self.decoded(&call).is_none() {
+        self.replace_with_all(calls, at, vec![call])
+    }
+
+    /// As [`replace`](Self::replace), with several calls in order.
+    pub(super) fn replace_with_all(&mut self, calls: &[usize], at: usize, new: Vec<Call>) -> bool {
+        if calls.iter().any(|&call| self.removed[call]) || new.iter().any(|call| self.decoded(call).is_none()) {
             return false;
         }
-        self.put(calls, at, call);
+        self.put(calls, at, new);
         true
+    }
+
+    /// A tensor for new calls.
+    pub(super) fn tensor(&mut self, dtype: DataType, bound: &[u32]) -> TensorId {
+        TensorId(self.source.add(Value::Tensor(Tensor::new(dtype, bound))).0)
+    }
+
+    /// Replaces all calls.
+    pub(super) fn rewrite(&mut self, calls: Vec<Call>) {
+        self.rewritten = Some(calls);
+    }
+
+    /// The most bytes of constants in one buffer.
+    pub(super) fn largest_binding(&self) -> u64 {
+        self.largest_binding
+    }
+
+    /// Sets a tensor's bound.
+    pub(super) fn reshape(&mut self, tensor: TensorId, bound: Vec<u32>) {
+        if let Some(Value::Tensor(tensor)) = self.source.values.get_mut(tensor.index()) {
+            tensor.dims = bound;
+        }
     }
 
     /// Sets a tensor's bound along a dimension to 1.
@@ -138,9 +188,9 @@ impl<'a> Editor<'a> {
         }
     }
 
-    fn put(&mut self, calls: &[usize], at: usize, call: Call) {
+    fn put(&mut self, calls: &[usize], at: usize, new: Vec<Call>) {
         calls.iter().for_each(|&call| self.removed[call] = true);
-        self.new.insert(at, call);
+        self.new.insert(at, new);
     }
 
     /// Removes those of these calls whose results only removed calls read, the last first.
@@ -163,7 +213,7 @@ impl<'a> Editor<'a> {
 
     /// The arguments of new calls, and the items of their lists.
     fn read_by_new(&self) -> HashSet<ValueId> {
-        let mut read: HashSet<ValueId> = self.new.values().flat_map(|call| &call.args).copied().collect();
+        let mut read: HashSet<ValueId> = self.new.values().flatten().flat_map(|call| &call.args).copied().collect();
         let listed = read.iter().filter_map(|&arg| match self.source.value(arg) {
             Some(Value::ValueList(ids)) => Some(ids),
             _ => None,
@@ -179,17 +229,20 @@ impl<'a> Editor<'a> {
 
     /// The edited graph; `None` if nothing was edited.
     pub(super) fn finish(mut self) -> Option<ir::Graph> {
+        if let Some(calls) = self.rewritten {
+            self.source.calls = calls;
+            return Some(self.source);
+        }
         if self.new.is_empty() {
             return None;
         }
         let mut calls = Vec::with_capacity(self.source.calls.len());
         for (index, call) in std::mem::take(&mut self.source.calls).into_iter().enumerate() {
-            let call = match self.new.remove(&index) {
-                Some(new) => new.at(self.graph.nodes[index].call),
-                None if self.removed[index] => continue,
-                None => call,
-            };
-            calls.push(call);
+            match self.new.remove(&index) {
+                Some(new) => calls.extend(new.into_iter().map(|call| call.at(self.graph.nodes[index].call))),
+                None if self.removed[index] => {}
+                None => calls.push(call),
+            }
         }
         self.source.calls = calls;
         Some(self.source)

@@ -5,7 +5,7 @@ use super::editor::Editor;
 use super::operators;
 use crate::live::{Scalar, TensorId};
 use crate::ops::copy::{CopyKind, CopyOp, squeeze_call};
-use crate::ops::fused_linear_q4gsw::FusedLinear;
+use crate::ops::fused_linear::FusedLinear;
 
 /// The dimension of rows in `[1, rows, columns]`.
 const ROWS: usize = 1;
@@ -33,7 +33,7 @@ pub(super) fn find(editor: &mut Editor<'_>) {
     for select in selects {
         let Some(&CopyOp { from, out, .. }) = last_row_select(editor, select) else { continue };
         if editor.uses.writer(from).is_some_and(|writer| shortened[writer]) {
-            let squeeze = squeeze_call(&mut editor.source, from, ROWS, out);
+            let squeeze = squeeze_call(&mut editor.source, from, &[ROWS], out);
             editor.replace_with(&[select], select, squeeze);
         }
     }
@@ -63,7 +63,7 @@ mod tests {
     use crate::fuse::Fusions;
     use crate::fuse::tests::{LINEAR, LayerBuilder, agree, fused_names};
     use crate::ir::{DataType, ValueId};
-    use crate::ops::fused_linear_q4gsw::NAME;
+    use crate::ops::fused_linear::NAME;
 
     const SELECT: &str = "aten.select_copy.int";
     const SQUEEZE: &str = "aten.squeeze_copy.dims";

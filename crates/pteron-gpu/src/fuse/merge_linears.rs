@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use super::editor::Editor;
 use crate::live::TensorId;
-use crate::ops::fused_linear_q4gsw::FusedLinear;
+use crate::ops::fused_linear::FusedLinear;
 
 /// The most outputs of one call.
 const MAX_OUTPUTS: usize = 3;
@@ -17,7 +17,7 @@ pub(super) fn find(editor: &mut Editor<'_>) {
     let mut by_input: HashMap<TensorId, Vec<(usize, FusedLinear)>> = HashMap::new();
     let mut firsts = Vec::new();
     for (index, node) in editor.nodes() {
-        let Some(linear) = FusedLinear::plain(node) else { continue };
+        let Some(linear) = FusedLinear::of(node) else { continue };
         let same_input = by_input.entry(linear.x).or_default();
         firsts.push((linear.x, same_input.len()));
         same_input.push((index, linear));
@@ -51,7 +51,7 @@ pub(super) fn find(editor: &mut Editor<'_>) {
 mod tests {
     use crate::fuse::Fusions;
     use crate::fuse::tests::{LINEAR, LayerBuilder, agree, fused_names};
-    use crate::ops::fused_linear_q4gsw::NAME;
+    use crate::ops::fused_linear::NAME;
 
     const ONLY: Fusions = Fusions { merge_linears: true, ..Fusions::NONE };
 

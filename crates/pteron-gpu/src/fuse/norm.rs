@@ -1,7 +1,7 @@
 //! An RMS norm that one linear alone reads becomes part of that linear's call.
 
 use super::editor::Editor;
-use crate::ops::fused_linear_q4gsw::FusedLinear;
+use crate::ops::fused_linear::FusedLinear;
 use crate::ops::rms_norm::RmsNorm;
 
 pub(super) fn find(editor: &mut Editor<'_>) {
@@ -19,7 +19,7 @@ pub(super) fn find(editor: &mut Editor<'_>) {
 mod tests {
     use crate::fuse::Fusions;
     use crate::fuse::tests::{LINEAR, LayerBuilder, agree, fused_names};
-    use crate::ops::fused_linear_q4gsw::NAME;
+    use crate::ops::fused_linear::NAME;
 
     const ONLY: Fusions = Fusions { norm: true, ..Fusions::NONE };
     const NORM: &str = crate::fuse::tests::NORM;

@@ -3,7 +3,7 @@
 use super::editor::Editor;
 use super::operators::{self, Binary};
 use crate::live::TensorId;
-use crate::ops::fused_linear_q4gsw::FusedLinear;
+use crate::ops::fused_linear::FusedLinear;
 
 pub(super) fn find(editor: &mut Editor<'_>) {
     for (index, node) in editor.nodes() {
@@ -22,7 +22,8 @@ fn replace(editor: &mut Editor<'_>, sum: usize, [product, addend]: [TensorId; 2]
     if editor.uses.only_reader(product) != Some(sum) {
         return false;
     }
-    let (linear_out, mut calls) = editor.before_views(product);
+    // The sum has the dims of the addend, however the rows of the product are grouped.
+    let (linear_out, mut calls) = editor.before_views_of_rows(product);
     let writer = editor.writing_node(linear_out);
     let Some((index, linear)) = writer.and_then(|(index, node)| Some((index, FusedLinear::of(node)?))) else {
         return false;
@@ -44,7 +45,7 @@ mod tests {
     use crate::fuse::Fusions;
     use crate::fuse::tests::{LINEAR, LayerBuilder, agree, fused_names};
     use crate::ir::{DataType, Value};
-    use crate::ops::fused_linear_q4gsw::NAME;
+    use crate::ops::fused_linear::NAME;
 
     const ONLY: Fusions = Fusions { residual: true, ..Fusions::NONE };
     const ADD: &str = "aten.add.Tensor";

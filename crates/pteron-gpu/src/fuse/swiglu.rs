@@ -3,7 +3,7 @@
 use super::editor::Editor;
 use super::operators::{self, Binary};
 use crate::live::TensorId;
-use crate::ops::fused_linear_q4gsw::FusedLinear;
+use crate::ops::fused_linear::FusedLinear;
 
 pub(super) fn find(editor: &mut Editor<'_>) {
     for (index, node) in editor.nodes() {
@@ -34,7 +34,7 @@ fn match_swiglu(editor: &Editor<'_>, product: usize, silu: TensorId, up: TensorI
     let mut linear = |tensor: TensorId| {
         let (tensor, mut views) = editor.before_views(tensor);
         let (index, node) = editor.writing_node(tensor)?;
-        let linear = FusedLinear::plain(node)?;
+        let linear = FusedLinear::of(node)?;
         calls.append(&mut views);
         calls.push(index);
         Some(linear)
@@ -55,7 +55,7 @@ mod tests {
     use crate::fuse::Fusions;
     use crate::fuse::tests::{LINEAR, LayerBuilder, agree, fused_names};
     use crate::ir::ValueId;
-    use crate::ops::fused_linear_q4gsw::NAME;
+    use crate::ops::fused_linear::NAME;
 
     const ONLY: Fusions = Fusions { swiglu: true, ..Fusions::NONE };
 

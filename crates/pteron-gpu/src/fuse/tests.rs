@@ -7,15 +7,18 @@ use crate::engine::{LoadOptions, LoadedGraph};
 use crate::graph::{DecodedGraph, Node};
 use crate::ir::{DataType, Value, ValueId};
 use crate::live::TensorId;
-use crate::ops::fused_linear_q4gsw::NAME;
+use crate::ops::fused_linear::NAME;
 use crate::reference::HostTensor;
 use crate::testing::{GraphBuilder, compare_outputs, f32s, gpu, noise, noise_bytes, run};
 
 /// Names of operators in files.
 pub(super) const ADD: &str = "aten.add.Tensor";
 pub(super) const LINEAR: &str = "et_vk.linear_q4gsw.default";
+pub(super) const FLOAT_LINEAR: &str = "aten.linear.default";
+pub(super) const LINEAR_8BIT: &str = "et_vk.linear_dq8ca_q4gsw.default";
+pub(super) const RANGES: &str = "torchao.choose_qparams_affine.default";
 pub(super) const NORM: &str = "et_vk.rms_norm.default";
-const VIEW: &str = "aten.view_copy.default";
+pub(super) const VIEW: &str = "aten.view_copy.default";
 
 /// Builds a decoder's parts on rows of k numbers, with another number of rows per call.
 pub(super) struct LayerBuilder {
@@ -28,6 +31,8 @@ pub(super) struct LayerBuilder {
     pub(super) group: u32,
     pub(super) padding: u32,
     pub(super) from_outside: bool,
+    /// Whether rows are quantised to 8 bits.
+    pub(super) quantised: bool,
     seed: u64,
 }
 
@@ -36,8 +41,8 @@ impl LayerBuilder {
 
     pub(super) fn new(k: u32) -> Self {
         let [x, rows] = [ValueId(0); 2];
-        let mut layer =
-            Self { builder: GraphBuilder::new(), x, rows, k, group: 32, padding: 0, from_outside: false, seed: 1 };
+        let (builder, [from_outside, quantised]) = (GraphBuilder::new(), [false; 2]);
+        let mut layer = Self { builder, x, rows, k, group: 32, padding: 0, from_outside, quantised, seed: 1 };
         (layer.x, layer.rows) = layer.input();
         layer
     }
@@ -64,6 +69,35 @@ impl LayerBuilder {
     }
 
     pub(super) fn linear(&mut self, x: ValueId, n: u32) -> ValueId {
+        let ranges = self.quantised.then(|| self.ranges(x));
+        self.linear_with(x, n, ranges)
+    }
+
+    /// A linear of rows that are quantised with these scales and zero points.
+    pub(super) fn linear_of_ranges(&mut self, x: ValueId, n: u32, ranges: [ValueId; 2]) -> ValueId {
+        self.linear_with(x, n, Some(ranges))
+    }
+
+    /// Scales and zero points of rows.
+    pub(super) fn ranges(&mut self, x: ValueId) -> [ValueId; 2] {
+        self.ranges_of(x, self.k, [-128, 127])
+    }
+
+    /// Scales and zero points of blocks of this length, for this range.
+    pub(super) fn ranges_of(&mut self, x: ValueId, block: u32, [low, high]: [i64; 2]) -> [ValueId; 2] {
+        let dims = [1, Self::ROWS, self.k / block];
+        let dims = if block == self.k { &dims[..2] } else { &dims[..] };
+        let outs = [DataType::Float32, DataType::Int8].map(|dtype| self.builder.tensor(dtype, dims));
+        let mapping = self.builder.value(Value::String("ASYMMETRIC".into()));
+        let blocks = self.builder.value(Value::IntList(vec![1, 1, block.into()]));
+        let [low, high] = [low, high].map(|value| self.builder.int(value));
+        let (none, eps) = (self.builder.value(Value::Null), self.builder.float(1e-5));
+        let (keep, out) = (self.builder.value(Value::Bool(false)), self.builder.value(Value::ValueList(outs.to_vec())));
+        self.builder.call(RANGES, &[x, mapping, blocks, none, low, high, eps, none, none, keep, out]);
+        outs
+    }
+
+    fn linear_with(&mut self, x: ValueId, n: u32, ranges: Option<[ValueId; 2]>) -> ValueId {
         let stride = self.k / 2 + self.padding;
         self.seed += 1;
         let weight = if self.from_outside {
@@ -77,8 +111,50 @@ impl LayerBuilder {
         let bias = self.noise(n);
         let bias = self.builder.floats(&[n], &bias);
         let (group, out) = (self.builder.int(self.group.into()), self.rows_of(n));
-        self.builder.call(LINEAR, &[x, weight, scales, group, bias, out]);
+        match ranges {
+            None => self.builder.call(LINEAR, &[x, weight, scales, group, bias, out]),
+            Some([scale, zero]) => {
+                // Kernels check the sums of weights and do not read them.
+                let sums = self.builder.constant(DataType::Int32, &[groups, n], vec![0; (groups * n * 4) as usize]);
+                self.builder.call(LINEAR_8BIT, &[x, scale, zero, weight, sums, scales, group, bias, out]);
+            }
+        }
         out
+    }
+
+    /// A linear with float weights and a bias, of grouped or flat rows.
+    pub(super) fn float_linear(&mut self, x: ValueId, n: u32) -> ValueId {
+        let k = self.width(x);
+        let weights: Vec<f32> = self.noise(n * k).iter().map(|weight| weight * 0.2).collect();
+        let weight = self.builder.floats(&[n, k], &weights);
+        let bias = self.noise(n);
+        let bias = self.builder.floats(&[n], &bias);
+        let Some(Value::Tensor(like)) = self.builder.graph.value(x).cloned() else { panic!("a tensor") };
+        let dims = [&like.dims[..like.dims.len() - 1], &[n]].concat();
+        let out = self.builder.tensor(DataType::Float32, &dims);
+        self.builder.call(FLOAT_LINEAR, &[x, weight, bias, out]);
+        out
+    }
+
+    /// A float linear as exporters write it: of flattened rows, which are grouped again.
+    pub(super) fn flat_linear(&mut self, x: ValueId, n: u32) -> ValueId {
+        let flat = self.flat(x, self.width(x));
+        let out = self.float_linear(flat, n);
+        self.view(out, n)
+    }
+
+    /// A view of rows without groups.
+    pub(super) fn flat(&mut self, value: ValueId, width: u32) -> ValueId {
+        let out = self.builder.tensor(DataType::Float32, &[Self::ROWS, width]);
+        let width = self.builder.int(width.into());
+        let sizes = self.builder.value(Value::ValueList(vec![self.rows, width]));
+        self.builder.call(VIEW, &[value, sizes, out]);
+        out
+    }
+
+    /// A tensor plus itself.
+    pub(super) fn flat_sum(&mut self, x: ValueId) -> ValueId {
+        self.sum(x, x)
     }
 
     /// A view that keeps the dims, with symbolic sizes.

@@ -75,7 +75,8 @@ pub(super) fn tensors(source: &ir::Graph) -> Result<Vec<Option<TensorInfo>>> {
     (0..).zip(&source.values).map(tensor_info).collect()
 }
 
-fn tensor_info((id, value): (u32, &Value)) -> Result<Option<TensorInfo>> {
+/// A value's element type and bound, if it is a tensor.
+pub(crate) fn tensor_info((id, value): (u32, &Value)) -> Result<Option<TensorInfo>> {
     let Value::Tensor(tensor) = value else { return Ok(None) };
     let fail = |reason| Err(Error::Tensor { tensor: id, reason });
     let Some(elem) = Elem::of(tensor.dtype) else {

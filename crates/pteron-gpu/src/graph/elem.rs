@@ -5,7 +5,7 @@ use crate::ir::DataType;
 /// The element type of a tensor on the GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Elem {
-    /// 32-bit floats; 16-bit floats of files are widened to them.
+    /// 32-bit floats; 16-bit floats of files are widened to them, 64-bit floats rounded.
     F32,
     /// 16-bit floats, two per word, for narrowed state. No tensor of a file is decoded to them.
     F16,
@@ -20,14 +20,16 @@ pub enum Elem {
 }
 
 impl Elem {
-    pub(super) fn of(dtype: DataType) -> Option<Self> {
+    /// The element type that a program's is computed with; `None` if GPUs do not compute with it.
+    #[must_use]
+    pub fn of(dtype: DataType) -> Option<Self> {
         Some(match dtype {
-            DataType::Float32 | DataType::Float16 => Self::F32,
-            DataType::Int32 | DataType::Int64 => Self::I32,
+            DataType::Float32 | DataType::Float16 | DataType::BFloat16 | DataType::Float64 => Self::F32,
+            DataType::Int16 | DataType::Int32 | DataType::Int64 => Self::I32,
             DataType::UInt8 => Self::U8,
             DataType::Int8 => Self::I8,
             DataType::Bool => Self::Bool,
-            DataType::Float64 | DataType::BFloat16 | DataType::UInt4 => return None,
+            DataType::UInt4 => return None,
         })
     }
 

@@ -1,7 +1,7 @@
 //! Appending an operator to a graph.
 
 use super::{Call, Graph, Tensor, Value, ValueId};
-use crate::ops::OpDef;
+use crate::ops::{OpDef, copy};
 
 /// The inputs and outputs that an appended call added to its graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +38,26 @@ impl Graph {
         self.inputs.extend(inputs);
         self.outputs.extend(outputs);
         Some(appended)
+    }
+
+    /// Makes an output `[1, rows, columns]` its last row alone, `[1, 1, columns]`, so that the other rows need not be computed. Returns
+    /// whether the output is such a tensor with more than one row.
+    pub fn keep_last_row(&mut self, output: usize) -> bool {
+        let Some(&all) = self.outputs.get(output) else { return false };
+        let Some(Value::Tensor(tensor)) = self.value(all) else { return false };
+        let (&[1, rows, columns], dtype) = (tensor.dims.as_slice(), tensor.dtype) else { return false };
+        if rows < 2 {
+            return false;
+        }
+        let [row, kept] =
+            [&[1, columns][..], &[1, 1, columns]].map(|dims| self.add(Value::Tensor(Tensor::new(dtype, dims))));
+        let [axis, last] = [1, -1].map(|number| self.add(Value::Int(number)));
+        let origin = self.calls.len();
+        for (name, args) in [(copy::SELECT, vec![all, axis, last, row]), (copy::UNSQUEEZE, vec![row, axis, kept])] {
+            self.calls.push(Call::new(&copy::DEF, name, args).at(origin));
+        }
+        self.outputs[output] = kept;
+        true
     }
 }
 
@@ -87,5 +107,22 @@ mod tests {
         append(&mut graph, 0, 5).unwrap();
         let error = crate::graph::DecodedGraph::decode(graph).unwrap_err().to_string();
         assert!(error.starts_with("pteron.sample_row (call 1): `sampling`"), "{error}");
+    }
+
+    #[test]
+    fn an_output_of_rows_becomes_its_last_row() {
+        let mut graph = negation();
+        assert!(!graph.keep_last_row(0), "rows without a batch");
+        assert!(!graph.keep_last_row(7));
+        let mut builder = GraphBuilder::new();
+        let x = builder.input(DataType::Float32, &[1, 3, 40]);
+        let y = builder.tensor(DataType::Float32, &[1, 3, 40]);
+        builder.call("aten.neg.default", &[x, y]);
+        builder.output(y);
+        assert!(builder.graph.keep_last_row(0));
+        assert!(!builder.graph.keep_last_row(0), "one row");
+        let call =
+            |rows: u32| vec![crate::testing::f32s(&[1, rows, 40], crate::testing::noise(rows.into(), (rows * 40) as usize))];
+        crate::testing::check(&builder, &[call(3), call(1), call(2)], 0.0);
     }
 }

@@ -7,6 +7,7 @@ pub enum DataType {
     Bool,
     UInt8,
     Int8,
+    Int16,
     Int32,
     Int64,
     Float16,
@@ -24,7 +25,7 @@ impl DataType {
         match self {
             Self::UInt4 => 4,
             Self::Bool | Self::UInt8 | Self::Int8 => 8,
-            Self::Float16 | Self::BFloat16 => 16,
+            Self::Int16 | Self::Float16 | Self::BFloat16 => 16,
             Self::Int32 | Self::Float32 => 32,
             Self::Float64 | Self::Int64 => 64,
         }
@@ -37,6 +38,7 @@ impl DataType {
             Self::Bool => "bool",
             Self::UInt8 => "uint8",
             Self::Int8 => "int8",
+            Self::Int16 => "int16",
             Self::Int32 => "int32",
             Self::Int64 => "int64",
             Self::Float16 => "float16",

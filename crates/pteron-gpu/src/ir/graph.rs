@@ -1,6 +1,8 @@
 //! The graph: calls, values, inputs, outputs and constants.
 
-use super::{Call, Value, ValueId};
+use std::collections::BTreeMap;
+
+use super::{Call, ConstantId, Value, ValueId};
 use crate::error::Result;
 use crate::fuse::Fusions;
 use crate::graph as decoded;
@@ -18,6 +20,9 @@ pub struct Graph {
     pub outputs: Vec<ValueId>,
     /// The initial bytes of tensors.
     pub constants: Vec<Constant>,
+    /// The values of constants with one element, where the front end knows them. Recognition turns tensors such as the epsilon of a
+    /// norm into arguments.
+    pub scalars: BTreeMap<ConstantId, f64>,
 }
 
 /// Initial bytes of a tensor. The graph holds their length and source, not the bytes.

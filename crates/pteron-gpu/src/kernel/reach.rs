@@ -72,6 +72,7 @@ impl DispatchView<'_> {
     pub(crate) fn type_bytes(&self, name: &str) -> Option<u64> {
         let (_, ty) = self.variant.types.iter().find(|(known, _)| *known == name)?;
         Some(match *ty {
+            "f16" => 2,
             "f32" | "i32" | "u32" => 4,
             "vec2<f32>" | "vec4<f16>" => 8,
             "vec4<f32>" | "vec4<i32>" | "vec4<u32>" => 16,

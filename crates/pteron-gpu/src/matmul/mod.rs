@@ -14,7 +14,7 @@ use crate::includes;
 use crate::kernel::{Include, Variant};
 use crate::live::TensorId;
 use crate::params;
-use crate::plan::{Bind, Caps, Dispatch, PlanCx, Recipe};
+use crate::plan::{Bind, Caps, Dispatch, GridKind, PlanCx, Recipe};
 use crate::shape::Dims;
 
 /// WGSL that the kernels of matrix products share.
@@ -90,7 +90,7 @@ fn choose(caps: Caps, m: u32, n: u32) -> (usize, u64) {
 pub(crate) fn gemm_tiles(caps: Caps, m: u32, n: u32) -> (usize, u64) {
     let groups = GEMM_TILES.map(|side| u64::from(m.div_ceil(side)) * u64::from(n.div_ceil(side)));
     let [large, small] = groups;
-    if large >= caps.filled(GEMM_FULL_GRID).into() { (0, large) } else { (1, small) }
+    if large >= caps.filled(GridKind::Tiles, GEMM_FULL_GRID).into() { (0, large) } else { (1, small) }
 }
 
 /// The GEMV recipe for `m` rows, or the one with the most rows.
@@ -132,6 +132,14 @@ impl Frame {
         let params = Params { m, n, k, has_bias: self.bias.is_some().into(), ..Params::default() };
         Ok((x.with(x.len() - 1, n), params))
     }
+}
+
+/// Checks that there is a number for each of `m` rows of activations.
+pub(crate) fn check_rows(name: &'static str, dims: Dims, m: u32) -> Result<(), OpError> {
+    if dims.count() == u64::from(m) {
+        return Ok(());
+    }
+    Err(OpError::new(name, format!("is {dims}, expected one for each of the input's {m} rows")))
 }
 
 /// The product on the host. `x` and `weight` return the element of a row and a column.

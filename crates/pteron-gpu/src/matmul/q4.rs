@@ -1,12 +1,13 @@
 //! 4-bit weights, `weight` u8 `[n, ≥ k/2]` with 8 for zero, and their scales. With scales per group, the even column is in
-//! the low nibble of a byte and `scales` is `[k/group, ≥ n]`; exporters pad rows of both. With one scale per row, the even
-//! column is in the high nibble and `scales` is `[n]`.
+//! the low nibble of a byte and `scales` is `[k/group, ≥ n]`; exporters pad rows of both. Constant scales `[n, k/group, 1]`, row by row, are
+//! transposed when they are uploaded. With one scale per row, the even column is in the high nibble and `scales` is `[n]`.
 
 use crate::args::Args;
 use crate::error::OpError;
 use crate::live::TensorId;
 use crate::matmul::Params;
-use crate::plan::PlanCx;
+use crate::packing::{Packing, Transposed};
+use crate::plan::{Bind, JoinedConstants, JoinedPart, PlanCx};
 #[cfg(any(test, feature = "reference"))]
 use crate::reference::HostTensors;
 use crate::shape::Dims;
@@ -37,16 +38,41 @@ pub(crate) struct Layout {
     pub(crate) k: u32,
     pub(crate) group: u32,
     pub(crate) weight_stride: u32,
+    /// Scales from one group to the next on the GPU.
     pub(crate) scale_stride: u32,
+    /// Whether the constant has the scales of one row after another.
+    pub(crate) by_row: bool,
 }
 
 impl Q4 {
     /// Creates weights with scales per group, taken from the arguments.
     pub(crate) fn new(args: &Args<'_>, weight: TensorId, scales: TensorId, group: i64) -> Result<Self, OpError> {
-        match u32::try_from(group) {
-            Ok(group) if group > 0 => Self::with(args, weight, scales, Scaling::Group(group)),
-            _ => Err(OpError::new("group_size", format!("is {group}, expected at least 1"))),
+        let scale_dims = args.info(scales).bound;
+        if scale_dims.len() > 2 {
+            return Err(OpError::new("scales", format!("is {scale_dims}, expected two dimensions")));
         }
+        Self::in_any_order(args, weight, scales, group)
+    }
+
+    /// As [`new`](Self::new); constant scales may also be `[n, k/group, 1]`, row by row.
+    pub(crate) fn in_any_order(args: &Args<'_>, weight: TensorId, scales: TensorId, group: i64) -> Result<Self, OpError> {
+        let weights = match u32::try_from(group) {
+            Ok(group) if group > 0 => Self::with(args, weight, scales, Scaling::Group(group))?,
+            _ => return Err(OpError::new("group_size", format!("is {group}, expected at least 1"))),
+        };
+        if weights.fixed.is_none() && args.info(scales).bound.len() > 2 {
+            return Err(OpError::new("scales", "are computed row by row, expected a constant"));
+        }
+        Ok(weights)
+    }
+
+    /// The binding of the scales, and the constant packed for it if they are row by row.
+    pub(crate) fn scales_bind(&self) -> (Bind, Vec<JoinedConstants>) {
+        let Some(layout) = self.fixed.filter(|layout| layout.by_row) else { return (self.scales.into(), Vec::new()) };
+        let columns = layout.k.checked_div(layout.group).unwrap_or(0);
+        let packing = Packing::Transposed(Transposed { rows: layout.n, columns, stride: layout.scale_stride });
+        let part = JoinedPart { tensor: self.scales, packing: Some(packing) };
+        (Bind::Joined(0), vec![JoinedConstants { parts: vec![part] }])
     }
 
     /// Creates weights with one scale per row, taken from the arguments, for activations of `k` columns.
@@ -107,7 +133,9 @@ impl Q4 {
     /// The scale of one weight, for references.
     #[cfg(any(test, feature = "reference"))]
     pub(crate) fn scale(&self, layout: &Layout, tensors: &HostTensors, n: usize, k: usize) -> f64 {
-        f64::from(tensors.f32(self.scales)[k / layout.group as usize * layout.scale_stride as usize + n])
+        let (group, groups) = (k / layout.group as usize, layout.k as usize / layout.group as usize);
+        let at = if layout.by_row { n * groups + group } else { group * layout.scale_stride as usize + n };
+        f64::from(tensors.f32(self.scales)[at])
     }
 }
 
@@ -139,14 +167,18 @@ fn layout(scaling: Scaling, weight: Dims, scales: Dims) -> Result<Layout, OpErro
 }
 
 fn in_groups(group: u32, n: u32, weight_stride: u32, scales: Dims) -> Result<Layout, OpError> {
-    if scales.len() != 2 || scales[1] < n {
-        return Err(OpError::new("scales", format!("is {scales}, expected a scale for each of {n} rows in each group")));
-    }
-    let columns = u64::from(scales[0]) * u64::from(group);
-    match u32::try_from(columns) {
-        Ok(k) if u64::from(weight_stride) * 2 >= columns => {
-            Ok(Layout { n, k, group, weight_stride, scale_stride: scales[1] })
+    let (groups, scale_stride, by_row) = match *scales {
+        [groups, stride] if stride >= n => (groups, stride, false),
+        // Whole vectors of the scales of a group.
+        [rows, groups, 1] if rows == n => (groups, n.next_multiple_of(4), true),
+        _ => {
+            let reason = format!("is {scales}, expected a scale for each of {n} rows in each group");
+            return Err(OpError::new("scales", reason));
         }
+    };
+    let columns = u64::from(groups) * u64::from(group);
+    match u32::try_from(columns) {
+        Ok(k) if u64::from(weight_stride) * 2 >= columns => Ok(Layout { n, k, group, weight_stride, scale_stride, by_row }),
         _ => {
             let what = format!("is {scales} for groups of {group}, past the weight's [{n}, {weight_stride}] bytes");
             Err(OpError::new("scales", what))
@@ -163,7 +195,7 @@ fn in_rows(k: u32, n: u32, weight_stride: u32, scales: Dims) -> Result<Layout, O
         return Err(OpError::new("weight", what));
     }
     // A single group, so that the group stride is never used.
-    Ok(Layout { n, k, group: k.max(1), weight_stride, scale_stride: 0 })
+    Ok(Layout { n, k, group: k.max(1), weight_stride, scale_stride: 0, by_row: false })
 }
 
 #[cfg(test)]

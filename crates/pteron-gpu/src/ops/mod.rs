@@ -2,31 +2,56 @@
 //! two lines here. Other code knows an operator only through its declarations: in [`OpDef`], in the [`Flow`](crate::args::Flow) that
 //! decoding records, and through the methods of [`Op`].
 
+pub mod adamw_step;
 pub mod arange;
 pub mod attention;
+pub mod batch_norm;
 pub mod binary;
+pub mod cdist;
 pub mod choose_qparams;
 pub mod compare;
 pub mod convert;
+pub mod convolution;
 pub mod copy;
 pub mod embedding;
 pub mod embedding_q4gsw;
+pub mod embedding_quantised;
 pub mod fill;
-pub mod fused_linear_q4gsw;
+pub mod fused_ce;
+pub mod fused_linear;
 pub mod gather;
+pub mod glu;
+pub mod group_norm;
+pub mod hadamard;
 pub mod layer_norm;
 pub mod linear;
 pub mod linear_dq8ca_q4gsw;
 pub mod linear_q4gsw;
+pub mod linear_q4gsw_backward;
+pub mod math;
 pub mod mm;
 pub mod pad;
+pub mod pool;
+pub mod q4gsw_requant;
+pub mod q8_conv;
+pub mod q8_elementwise;
+pub mod q8_linear;
+pub mod q8_mean;
+pub mod q8ta_pixel_shuffle;
+pub mod quantise;
 pub mod reduce;
+pub mod resample;
 pub mod rms_norm;
 pub mod rotary;
 pub mod sample_row;
+pub mod scan;
+pub mod scatter;
 pub mod sdpa;
+pub mod slice_scatter;
 pub mod softmax;
+pub mod sort;
 pub mod symint;
+pub mod triangle;
 pub mod unary;
 pub mod update_cache;
 pub mod where_self;
@@ -35,6 +60,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use crate::args::Args;
+use crate::elementwise::Activation;
 use crate::error::OpError;
 use crate::kernel::KernelDef;
 use crate::plan::Op;
@@ -87,6 +113,16 @@ pub fn find_in_files(name: &str) -> Option<&'static OpDef> {
     find(name).filter(|def| def.is_in_files(name))
 }
 
+/// The function of an elementwise operator of one tensor with these scalar arguments, for kernels that apply it to their results.
+pub(crate) fn activation(name: &str, values: [f64; 4]) -> Option<Activation> {
+    unary::activation(name, values)
+}
+
+/// Every function that [`activation`] returns.
+pub(crate) fn activations() -> impl Iterator<Item = Activation> {
+    unary::activations()
+}
+
 /// The names of a family's table, from the field of its rows that holds them.
 macro_rules! names {
     ($table:expr, $field:tt) => {{
@@ -103,32 +139,63 @@ pub(crate) use names;
 
 /// Every operator.
 pub static OPS: &[&OpDef] = &[
+    &adamw_step::DEF,
     &arange::DEF,
     &attention::DEF,
+    &batch_norm::DEF,
     &binary::DEF,
+    &cdist::DEF,
     &choose_qparams::DEF,
     &sample_row::DEF,
     &compare::UNARY_OPS,
     &compare::BINARY_OPS,
     &convert::DEF,
+    &convolution::DEF,
     &copy::DEF,
     &embedding::DEF,
     &embedding_q4gsw::DEF,
+    &embedding_quantised::DEF,
     &fill::DEF,
+    &fused_ce::DEF,
     &gather::DEF,
+    &glu::DEF,
+    &group_norm::DEF,
+    &hadamard::DEF,
     &layer_norm::DEF,
     &linear::DEF,
     &linear_dq8ca_q4gsw::DEF,
     &linear_q4gsw::DEF,
-    &fused_linear_q4gsw::DEF,
+    &convolution::fused::DEF,
+    &linear_q4gsw_backward::DEF,
+    &fused_linear::DEF,
+    &math::DEF,
     &mm::DEF,
     &pad::DEF,
+    &pool::DEF,
+    &pool::ADAPTIVE,
+    &q4gsw_requant::DEF,
+    &q8_conv::DEF,
+    &q8_conv::requantised::DEF,
+    &q8_elementwise::UNARY_OPS,
+    &q8_elementwise::BINARY_OPS,
+    &q8_linear::DEF,
+    &q8_linear::rows::DEF,
+    &q8_mean::DEF,
+    &q8ta_pixel_shuffle::DEF,
+    &quantise::DEF,
     &reduce::DEF,
+    &resample::DEF,
     &rms_norm::DEF,
     &rotary::DEF,
+    &scan::DEF,
+    &scatter::DEF,
     &sdpa::DEF,
+    &sdpa::QUANTISED,
+    &slice_scatter::DEF,
     &softmax::DEF,
+    &sort::DEF,
     &symint::DEF,
+    &triangle::DEF,
     &unary::DEF,
     &update_cache::DEF,
     &where_self::DEF,

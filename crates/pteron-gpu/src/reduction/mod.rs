@@ -10,6 +10,7 @@ mod tests;
 use std::ops::Range;
 
 use crate::error::OpError;
+use crate::kernel::reach::{DispatchView, Reached, count};
 use crate::kernel::{Include, KernelDef, Variant};
 use crate::plan::Dispatch;
 use crate::shape::Dims;
@@ -25,10 +26,33 @@ pub(crate) static REDUCE: KernelDef = KernelDef::new("reduce", include_str!("red
     .with_types(TYPES)
     .with_variants(variants);
 
-/// The types that reduction kernels leave open: the accumulator, a load, an element of the tensor, an output, and a load of the tensor
+/// Packs results of four segments into a word of bytes.
+pub(crate) static PACK_BYTES: KernelDef =
+    KernelDef::new("pack_bytes", include_str!("pack_bytes.wgsl"), PackParams::FIELDS).proven(pack_reach);
+
+params! {
+    /// Of `pack_bytes.wgsl`.
+    struct PackParams { count: u32, pad: [u32; 3] }
+}
+
+fn pack_reach(call: &DispatchView<'_>) -> Option<Reached> {
+    let results = count(call.params::<PackParams>()?.count);
+    Some(Reached::new().array(results, 4).array(results.div_ceil(4), 4))
+}
+
+/// Dispatches the packing of `results` words into bytes.
+///
+/// # Errors
+/// More results than kernels index.
+pub(crate) fn pack_bytes(recipe: usize, results: &Dims) -> Result<Option<Dispatch>, OpError> {
+    Dispatch::items(recipe, &PackParams { count: results.count_u32(), pad: [0; 3] }, results.count().div_ceil(4), 256)
+}
+
+/// The types that reduction kernels leave open: the accumulator, a word of the source, a load, an element of the tensor, an output, and a load of the tensor
 /// that is normalised.
 pub(crate) const TYPES: &[(&str, &[&str])] = &[
     ("A", &["f32", "i32", "u32", "vec2<u32>", "vec2<f32>", "vec3<f32>"]),
+    ("B", &["f32", "i32", "u32", "vec4<f32>", "vec4<i32>", "vec4<u32>", "vec2<u32>", "vec2<f32>", "vec3<f32>"]),
     ("S", &["f32", "i32", "u32", "vec4<f32>", "vec4<i32>", "vec4<u32>", "vec2<u32>", "vec2<f32>", "vec3<f32>"]),
     ("E", &["f32", "i32", "u32"]),
     ("O", &["f32", "i32", "u32", "vec2<u32>", "vec2<f32>", "vec3<f32>"]),
@@ -58,8 +82,15 @@ const FULL_GRID: u32 = 2048;
 const MAX_PARTIALS: u64 = 2 * FULL_GRID as u64 * COALESCED_ROWS as u64;
 
 fn variants() -> Vec<Variant> {
-    let each = |reducer: &'static Reducer| Source::ALL.map(|source| [false, true].map(|last| reduce(reducer, source, last)));
-    REDUCERS.iter().flat_map(|reducer| each(reducer).into_iter().flatten().flatten()).collect()
+    let sources = |reducer: &Reducer| {
+        // Bits of floats are not converted.
+        let converts = reducer.elements[0] != "u32" && reducer.result.is_some();
+        Source::ALL.into_iter().filter(move |source| converts || !source.converts())
+    };
+    let each = |reducer: &'static Reducer| {
+        sources(reducer).flat_map(move |source| [false, true].map(move |last| reduce(reducer, source, last))).flatten()
+    };
+    REDUCERS.iter().flat_map(|reducer| each(reducer)).collect()
 }
 
 /// The variant of the reduce kernel; the `last` pass stores the final result. `None` if the reducer has none.
@@ -116,6 +147,11 @@ impl ReducePass {
     pub(crate) fn over_elements(shape: RowShape) -> Self {
         let vec4 = shape.inner == 1 && shape.length.is_multiple_of(4);
         Self::share(RowShape { length: if vec4 { shape.length / 4 } else { shape.length }, ..shape }, vec4)
+    }
+
+    /// A pass over elements that are converted one by one.
+    pub(crate) fn over_converted(shape: RowShape) -> Self {
+        Self::share(shape, false)
     }
 
     /// A pass over partial results of an earlier one.

@@ -35,10 +35,22 @@ pub(crate) enum Source {
     Vec4,
     /// Accumulators of segments, from an earlier pass.
     Partials,
+    /// Unsigned bytes of the tensor, converted to elements.
+    Bytes,
+    /// Signed bytes of the tensor, converted to elements.
+    SignedBytes,
+    /// Integers of the tensor, converted to elements.
+    Integers,
 }
 
 impl Source {
-    pub(crate) const ALL: [Self; 3] = [Self::Elements, Self::Vec4, Self::Partials];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Elements, Self::Vec4, Self::Partials, Self::Bytes, Self::SignedBytes, Self::Integers];
+
+    /// Whether loads are converted to elements.
+    pub(crate) fn converts(self) -> bool {
+        matches!(self, Self::Bytes | Self::SignedBytes | Self::Integers)
+    }
 }
 
 const FLOATS: [&str; 2] = ["f32", "vec4<f32>"];
@@ -87,14 +99,24 @@ impl Reducer {
     pub(crate) fn applied(&self, to: Variant, source: Source) -> Variant {
         let [element, vec4] = self.elements;
         let (load, lift_load) = match source {
-            Source::Elements => (element, "lift(v, k)"),
+            Source::Elements | Source::Bytes | Source::SignedBytes | Source::Integers => (element, "lift(v, k)"),
             Source::Vec4 => (vec4, self.lift_vec4.unwrap_or(LIFT_EACH_LANE)),
             Source::Partials => (self.accumulator, "v"),
         };
-        let strided = self.lift_strided.filter(|_| source == Source::Elements).unwrap_or(LIFT_EACH_LOAD);
+        // A signed word extends the sign of its bytes.
+        let (word, loaded) = match source {
+            Source::Bytes => ("u32", "E(extractBits(source[at / 4u], 8u * (at % 4u), 8u))"),
+            Source::SignedBytes => ("i32", "E(extractBits(source[at / 4u], 8u * (at % 4u), 8u))"),
+            Source::Integers => ("i32", "E(source[at])"),
+            Source::Elements | Source::Vec4 | Source::Partials => (load, "source[at]"),
+        };
+        let one_by_one = load == element && source != Source::Partials;
+        let strided = self.lift_strided.filter(|_| one_by_one).unwrap_or(LIFT_EACH_LOAD);
         to.with_type("A", self.accumulator)
+            .with_type("B", word)
             .with_type("S", load)
             .with_type("E", element)
+            .with_function("fn load(at: u32) -> S", loaded)
             .with_function("fn identity() -> A", self.identity)
             .with_function("fn lift(v: E, k: u32) -> A", self.lift)
             .with_function("fn lift_load(v: S, k: u32) -> A", lift_load)
@@ -173,6 +195,53 @@ pub(crate) static MOMENTS: Reducer = Reducer {
     ..Reducer::word(FLOATS, "vec3<f32>")
 };
 
+/// The sum of squared deviations from the mean, times a factor.
+pub(crate) static VARIANCE: Reducer = Reducer {
+    bytes: 16,
+    lift: "vec3<f32>(1.0, v, 0.0)",
+    lift_vec4: Some("moments_of_four(v)"),
+    lift_strided: Some("moments_of_four(vec4<f32>(a, b, c, d))"),
+    combine: "combine_moments(a, b)",
+    result: Some(("f32", "a.z * params.extra")),
+    ..Reducer::word(FLOATS, "vec3<f32>")
+};
+
+/// Whether any element is not zero; NaN is not.
+pub(crate) static ANY_F32: Reducer = Reducer {
+    lift: "select(0u, 1u, (v & 0x7fffffffu) != 0u)",
+    combine: "a | b",
+    result: Some(("u32", "a")),
+    ..Reducer::word(BITS, "u32")
+};
+pub(crate) static ANY_I32: Reducer = Reducer {
+    lift: "select(0u, 1u, v != 0)",
+    combine: "a | b",
+    result: Some(("u32", "a")),
+    ..Reducer::word(INTEGERS, "u32")
+};
+
+/// Whether no element is zero.
+pub(crate) static ALL_F32: Reducer = Reducer {
+    identity: "1u",
+    lift: "select(0u, 1u, (v & 0x7fffffffu) != 0u)",
+    combine: "a & b",
+    result: Some(("u32", "a")),
+    ..Reducer::word(BITS, "u32")
+};
+pub(crate) static ALL_I32: Reducer = Reducer {
+    identity: "1u",
+    lift: "select(0u, 1u, v != 0)",
+    combine: "a & b",
+    result: Some(("u32", "a")),
+    ..Reducer::word(INTEGERS, "u32")
+};
+
+/// The product.
+pub(crate) static PROD_F32: Reducer =
+    Reducer { identity: "1.0", combine: "a * b", result: Some(("f32", "a")), ..Reducer::word(FLOATS, "f32") };
+pub(crate) static PROD_I32: Reducer =
+    Reducer { identity: "1", combine: "a * b", result: Some(("i32", "a")), ..Reducer::word(INTEGERS, "i32") };
+
 /// Every reducer.
 pub(crate) static REDUCERS: &[&Reducer] = &[
     &SUM_F32,
@@ -187,4 +256,11 @@ pub(crate) static REDUCERS: &[&Reducer] = &[
     &ARGMIN_I32,
     &SOFTMAX_STATS,
     &MOMENTS,
+    &VARIANCE,
+    &ANY_F32,
+    &ANY_I32,
+    &ALL_F32,
+    &ALL_I32,
+    &PROD_F32,
+    &PROD_I32,
 ];

@@ -1,5 +1,6 @@
 //! Axes of a strided copy: the loop nest over an output that is written in order, with the strides of its sources.
 
+use crate::error::OpError;
 use crate::shape::MAX_RANK;
 
 /// An axis of an output: its length, and its stride in each of two source tensors.
@@ -79,4 +80,25 @@ impl StridedDims {
         strided.strides.iter_mut().zip(strides).for_each(|(to, stride)| *to = stride);
         Some(strided)
     }
+}
+
+/// Resolves an index of a dimension, counted from the end if negative.
+pub(crate) fn select(index: i64, dim: u32) -> Result<u32, OpError> {
+    let at = if index < 0 { index.saturating_add(dim.into()) } else { index };
+    match u32::try_from(at) {
+        Ok(at) if at < dim => Ok(at),
+        _ if dim == 0 => Err(OpError::new("index", format!("is {index}, but the dimension has zero elements"))),
+        _ => Err(OpError::new("index", format!("is {index}, but the dimension has {dim} elements"))),
+    }
+}
+
+/// The start and the length of a slice, clamped as PyTorch does.
+pub(crate) fn slice(start: i64, end: i64, step: u64, dim: u32) -> (u32, u32) {
+    let clamp = |at: i64| {
+        let at = if at < 0 { at.saturating_add(dim.into()) } else { at };
+        u32::try_from(at.max(0)).unwrap_or(u32::MAX).min(dim)
+    };
+    let start = clamp(start);
+    let covered = u64::from(clamp(end).saturating_sub(start));
+    (start, u32::try_from(covered.div_ceil(step)).unwrap_or(u32::MAX))
 }

@@ -15,7 +15,7 @@ use crate::live::TensorId;
 use crate::memory::{Memory, Place, joined, padded};
 use crate::ops::OpDef;
 use crate::params;
-use crate::plan::{Bind, BoundsCx, Caps, Dispatch, Op, Plan, PlanCx, Recipe, Recipes};
+use crate::plan::{Bind, BoundsCx, Caps, Dispatch, MatrixSide, Op, Plan, PlanCx, Recipe, Recipes};
 use crate::reference::{HostTensor, HostTensors};
 use crate::resize::{LiveInput, Planned};
 use crate::shape::Dims;
@@ -30,7 +30,11 @@ fn devices() -> Vec<Caps> {
     let coop_matrix = Caps { cooperative_matrix: true, f16: true, workgroup_memory: 48 * 1024, ..SUBGROUPS };
     let software = Caps { software: true, ..of(8) };
     let filled = |fill_percent| Caps { fill_percent, ..SUBGROUPS };
-    vec![Caps::PORTABLE, of(4), of(8), of(32), of(64), coop_matrix, software, filled(25), filled(400)]
+    let matrices = |matrix_side, matrix_subgroup_size| Caps { matrix_side, matrix_subgroup_size, ..coop_matrix };
+    let others = [matrices(MatrixSide::Eight, (32, 32)), matrices(MatrixSide::Sixteen, (32, 64))];
+    let usual = [Caps::PORTABLE, of(4), of(8), of(16), of(32), of(64), coop_matrix, software, filled(25), filled(400)];
+    let varying = [(8, 32), (32, 64)].map(|subgroup_size| Caps { subgroup_size, ..SUBGROUPS });
+    usual.into_iter().chain(others).chain(varying).collect()
 }
 
 /// The bytes of a binding's buffer, from the memory plan of the engine.

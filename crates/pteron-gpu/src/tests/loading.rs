@@ -147,3 +147,24 @@ fn allocated_memory_is_close_to_needed() {
     let most = (needed.constant_bytes + needed.activation_bytes + copies) * 110 / 100;
     assert!(allocated.reserved_bytes <= most, "{allocated:?}, at most {most}, {needed:?}");
 }
+
+#[test]
+fn constants_of_floats_of_every_size_are_converted() {
+    let values = [1.5f32, -0.25, 3.0e38];
+    let doubles = [1.5f64, -0.25, 1e-3];
+    let brain: Vec<u8> = values.iter().flat_map(|&value| half::bf16::from_f32(value).to_le_bytes()).collect();
+    let wide: Vec<u8> = doubles.iter().flat_map(|value| value.to_le_bytes()).collect();
+    let expected: [Vec<f32>; 2] =
+        [values.map(|value| half::bf16::from_f32(value).to_f32()).to_vec(), vec![1.5, -0.25, 1e-3]];
+    for ((dtype, bytes), want) in [(DataType::BFloat16, brain), (DataType::Float64, wide)].into_iter().zip(expected) {
+        let mut builder = GraphBuilder::new();
+        let constant = builder.constant(dtype, &[3], bytes);
+        let out = builder.tensor(dtype, &[3]);
+        builder.call("aten.neg.default", &[constant, out]);
+        builder.output(out);
+        let loaded = builder.load(&LoadOptions::default()).unwrap();
+        let out = run(&loaded, &mut loaded.new_state().unwrap(), &[]).unwrap().remove(0);
+        let got: Vec<f32> = bytemuck::pod_collect_to_vec(&out.bytes);
+        assert_eq!(got, want.iter().map(|value| -value).collect::<Vec<_>>(), "{dtype:?}");
+    }
+}

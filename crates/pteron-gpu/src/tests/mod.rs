@@ -3,10 +3,12 @@
 mod blow_ups;
 mod bounds;
 mod cache;
+mod convolutions;
 mod docs;
 mod from_device;
 mod fusions;
 mod guards;
+mod large_inputs;
 mod limits;
 mod loading;
 mod memory;

@@ -1,6 +1,9 @@
 //! Every operator of the registry against its plain reference: exported graphs with their exported inputs, and hand-written
 //! graphs for names that no exported graph has. An operator without either fails the last test here.
 
+mod by_hand;
+mod portable;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -70,15 +73,7 @@ fn read(folder: &Path, name: &Json, pte: &Json, ptd: &Json, calls: &[&Json], fix
             };
             pte.constant_bytes(place, constant).or_else(external).unwrap().to_vec()
         };
-        let graph = match frontend::vulkan::translate(&blob.graph) {
-            Ok(graph) => graph,
-            // Exported to show how an unsupported program is rejected.
-            Err(error) if UNSUPPORTED.contains(&name.as_str().unwrap()) => {
-                println!("{name}: not compared: {error}");
-                continue;
-            }
-            Err(error) => panic!("{name}: {error}"),
-        };
+        let graph = frontend::vulkan::translate(&blob.graph).unwrap_or_else(|error| panic!("{name}: {error}"));
         let constants = blob.graph.constants.iter().map(bytes).collect();
         let builder = in_32_bits(GraphBuilder { graph, constants });
         let name = format!("{} graph {index}", name.as_str().unwrap());
@@ -130,9 +125,6 @@ fn integers(bytes: &[u8], dtype: &str) -> Vec<i32> {
     }
 }
 
-/// Exported programs with an operator that is not supported.
-const UNSUPPORTED: [&str; 1] = ["upsample_bilinear"];
-
 /// The reason if a call of a program is not a call of one graph: the conformance suite compares it.
 const SEVERAL_GRAPHS: &str = "the program has several graphs";
 const OTHER_INPUTS: &str = "the program's inputs are not the graph's";
@@ -177,13 +169,17 @@ pub(super) fn samples() -> Vec<Sample> {
     let mut samples = Vec::new();
     samples.extend([clones(), symbols(), update_cache(), choice(), turned("aten.t_copy.default"), linears()]);
     samples.push(turned("aten.permute.default"));
+    samples.extend(by_hand::samples());
+    samples.extend(portable::samples());
     for name in ["pteron.sdpa_naive", "pteron.sdpa_sliced", ROTARY] {
         samples.push(attention(name));
     }
+    samples.extend(super::convolutions::samples());
+    samples.extend(crate::frontend::xnnpack::tests::samples());
     samples
 }
 
-type Sample = (GraphBuilder, Vec<Vec<HostTensor>>);
+pub(super) type Sample = (GraphBuilder, Vec<Vec<HostTensor>>);
 
 fn rows(calls: &[u32], width: u32, make: fn(f32) -> f32) -> Vec<Vec<HostTensor>> {
     let call = |&rows: &u32| {
@@ -231,7 +227,7 @@ fn linears() -> Sample {
     let (eps, group) = (builder.float(1e-5), builder.int(32));
     let [weights, scales, biases, out] =
         [weights, scales, [none; 2], outputs].map(|list| builder.value(Value::ValueList(list.to_vec())));
-    builder.call(crate::ops::fused_linear_q4gsw::NAME, &[x, norm, eps, weights, scales, group, biases, none, no, no, out]);
+    builder.call(crate::ops::fused_linear::NAME, &[x, norm, eps, none, weights, scales, group, biases, none, no, no, out]);
     outputs.into_iter().for_each(|output| builder.output(output));
     (builder, rows(&[11, 1, 8], 32, |x| x))
 }

@@ -155,7 +155,7 @@ fn a_group_ends_before_a_call_that_cannot_join() {
         assert_eq!(started.into_iter().map(number).collect::<Vec<_>>(), [4, 11]);
         assert_eq!(number(graph.start(&mut state, &[fed(), value(&[0])], 0).unwrap()), 22, "the state continues");
     }
-    let long: Vec<[Input<'_>; 2]> = (0..7).map(|_| [fed(), value(&[0])]).collect();
+    let long: Vec<[Input<'_>; 2]> = (0..crate::engine::MAX_GROUP + 3).map(|_| [fed(), value(&[0])]).collect();
     let long: Vec<&[Input<'_>]> = long.iter().map(|call| call.as_slice()).collect();
     assert_eq!(graph.start_group(&mut state, &long, 0).unwrap().len(), crate::engine::MAX_GROUP);
     assert!(graph.start_group(&mut state, &[&wrong[..], &given], 0).is_err(), "the first call's error is the group's");

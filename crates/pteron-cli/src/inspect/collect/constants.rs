@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pteron_format::program::{DataRef, ExecutionPlan, Tensor, TensorDataLocation, Value};
 use pteron_format::vulkan::{self, ConstantSource, Graph};
-use pteron_format::{Bytes, Pte};
+use pteron_format::{Bytes, Pte, xnnpack};
 
 use super::{clip, sum};
 use crate::inspect::report::{Constant, Constants};
@@ -30,7 +30,10 @@ pub(super) fn collect<B: Bytes>(pte: &Pte<B>, most: usize) -> Constants {
     let place = |key: &str| if own.contains(key) { "program" } else { "external" };
     let mut all = Collection::default();
     for (delegate, blob) in pte.graphs() {
-        all.add_graph(delegate, &blob.graph, place);
+        all.add_graph(delegate, &blob.graph.constants, users(&blob.graph), place);
+    }
+    for (delegate, blob) in pte.xnnpack_graphs() {
+        all.add_graph(delegate, &blob.graph.constants, xnnpack_users(&blob.graph), place);
     }
     for plan in &pte.program().plans {
         all.add_plan(plan, place);
@@ -50,9 +53,14 @@ impl<'a> Collection<'a> {
         seen.copies += 1;
     }
 
-    fn add_graph(&mut self, delegate: DataRef, graph: &'a Graph, place: impl Fn(&str) -> &'static str) {
-        let users = users(graph);
-        for (constant, user) in graph.constants.iter().zip(users) {
+    fn add_graph(
+        &mut self,
+        delegate: DataRef,
+        constants: &'a [vulkan::Constant],
+        users: Vec<User<'a>>,
+        place: impl Fn(&str) -> &'static str,
+    ) {
+        for (constant, user) in constants.iter().zip(users) {
             let (identity, place, key) = match &constant.source {
                 ConstantSource::Named(key) => (Identity::Named(key), place(key), Some(key.clone())),
                 ConstantSource::Stored(offset) => {
@@ -62,8 +70,8 @@ impl<'a> Collection<'a> {
             let tensor = user.tensor;
             let described = Constant {
                 bytes: constant.len,
-                dtype: tensor.map(|tensor| tensor.dtype.name()),
-                shape: tensor.map(|tensor| tensor.dims.clone()),
+                dtype: tensor.map(|(dtype, _)| dtype),
+                shape: tensor.map(|(_, dims)| dims.to_vec()),
                 used_by: user.operator.map(clip),
                 copies: 0,
                 place,
@@ -103,7 +111,8 @@ fn describe(plan: &ExecutionPlan, tensor: &Tensor, place: &'static str, name: Op
 /// The first tensor that is a constant, and the first call that takes it.
 #[derive(Clone, Copy, Default)]
 struct User<'a> {
-    tensor: Option<&'a vulkan::Tensor>,
+    /// Its element type and dims.
+    tensor: Option<(&'static str, &'a [u32])>,
     operator: Option<&'a str>,
 }
 
@@ -112,7 +121,7 @@ fn users(graph: &Graph) -> Vec<User<'_>> {
     let constant = |tensor: Option<&vulkan::Tensor>| tensor.and_then(|tensor| tensor.constant);
     for tensor in graph.values.iter().filter_map(vulkan::Value::as_tensor) {
         if let Some(user) = constant(Some(tensor)).and_then(|id| users.get_mut(id.index())) {
-            user.tensor.get_or_insert(tensor);
+            user.tensor.get_or_insert((tensor.dtype.name(), &tensor.dims));
         }
     }
     for call in &graph.chain {
@@ -120,6 +129,30 @@ fn users(graph: &Graph) -> Vec<User<'_>> {
             let tensor = graph.value(*id).and_then(vulkan::Value::as_tensor);
             if let Some(user) = constant(tensor).and_then(|id| users.get_mut(id.index())) {
                 user.operator.get_or_insert(&call.name);
+            }
+        }
+    }
+    users
+}
+
+/// The same for XNNPACK. A list of scales has no tensor of its own; the node that takes its weights takes it.
+fn xnnpack_users(graph: &xnnpack::Graph) -> Vec<User<'_>> {
+    let mut users = vec![User::default(); graph.constants.len()];
+    for value in &graph.values {
+        if let Some(user) = value.constant.and_then(|id| users.get_mut(id.index())) {
+            user.tensor.get_or_insert((value.dtype.name(), &value.dims));
+        }
+    }
+    for node in &graph.nodes {
+        for value in node.kind.inputs().filter_map(|id| graph.value(id)) {
+            let scales = value.quantization.as_ref().and_then(|quantization| match quantization.scales()? {
+                xnnpack::Scales::Constant { id, .. } => Some(*id),
+                xnnpack::Scales::Inline(_) => None,
+            });
+            for id in value.constant.into_iter().chain(scales) {
+                if let Some(user) = users.get_mut(id.index()) {
+                    user.operator.get_or_insert(node.kind.name());
+                }
             }
         }
     }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use pteron_format::program::{self, CompileSpec, DataRef};
 use pteron_format::vulkan::{self, MemoryLayout, StorageType};
-use pteron_format::{Bytes, Data, Pte};
+use pteron_format::{Bytes, Data, Pte, xnnpack};
 
 use super::{clip, state, sum, tally};
-use crate::inspect::report::{CompileOption, Delegate, Graph, Literal, Use};
+use crate::inspect::report::{CompileOption, Delegate, Graph, Literal, Use, Xnnpack};
 
 /// The report's delegates, and the index of each of the program's among them.
 #[derive(Default)]
@@ -38,13 +38,43 @@ pub(super) fn collect<B: Bytes>(pte: &Pte<B>) -> Delegates<'_> {
 }
 
 fn describe<B: Bytes>(pte: &Pte<B>, delegate: &program::Delegate) -> Delegate {
-    let blob = pte.graph(delegate.data).filter(|_| delegate.id == vulkan::BACKEND_ID);
+    let vulkan = pte.graph(delegate.data).filter(|_| delegate.id == vulkan::BACKEND_ID);
+    let xnnpack = pte.xnnpack(delegate.data).filter(|_| delegate.id == xnnpack::BACKEND_ID);
     Delegate {
         backend: delegate.id.clone(),
         used_by: Vec::new(),
         bytes: pte.program().delegate_data(delegate.data).map_or(0, Data::byte_len),
         options: delegate.specs.iter().map(|spec| option(&delegate.id, spec)).collect(),
-        graph: blob.map(|blob| graph(&blob.graph)),
+        graph: vulkan.map(|blob| graph(&blob.graph)).or_else(|| xnnpack.map(|blob| xnnpack_graph(&blob.graph))),
+        xnnpack: xnnpack.map(|blob| xnnpack_numbers(&blob.graph)),
+    }
+}
+
+fn xnnpack_graph(graph: &xnnpack::Graph) -> Graph {
+    let computed = graph.values.iter().filter(|value| value.constant.is_none());
+    let activations = sum(computed.map(|value| value.byte_len().unwrap_or(u64::MAX)));
+    let outputs = graph.externals().filter(|(_, external)| external.output).count();
+    Graph {
+        version: graph.version.clone(),
+        calls: graph.nodes.len(),
+        values: graph.values.len(),
+        inputs: graph.externals().count() - outputs,
+        outputs,
+        operators: tally(graph.nodes.iter().map(|node| node.kind.name().to_owned())),
+        // The file plans nothing.
+        memory_objects: 0,
+        activations_bytes: activations,
+        activations_unshared_bytes: activations,
+    }
+}
+
+fn xnnpack_numbers(graph: &xnnpack::Graph) -> Xnnpack {
+    let quantised = graph.values.iter().filter_map(|value| value.quantization.as_ref());
+    Xnnpack {
+        dtypes: tally(graph.values.iter().map(|value| value.dtype.name().to_owned())),
+        quantization: tally(quantised.map(|quantization| quantization.name().to_owned())),
+        constants: graph.constants.len(),
+        constants_bytes: sum(graph.constants.iter().map(|constant| constant.len)),
     }
 }
 

@@ -1,17 +1,28 @@
 //! Methods that do something: what goes in, what comes out, what runs outside the delegates.
 
+use pteron::MethodSummary;
 use pteron_format::program::{ExecutionPlan, Instruction, ShapeDynamism, Tensor, Value, ValueId};
 use pteron_format::{Bytes, Pte};
 
 use super::delegates::Delegates;
 use super::{clip, sum, tally};
-use crate::inspect::report::{Argument, ArgumentTensor, Method};
+use crate::inspect::report::{Argument, ArgumentTensor, Method, OperatorCount};
 
-pub(super) fn collect<B: Bytes>(pte: &Pte<B>, delegates: &Delegates<'_>) -> Vec<Method> {
-    pte.program().plans.iter().filter(|plan| !plan.is_constant()).map(|plan| method(plan, delegates)).collect()
+pub(super) fn collect<B: Bytes>(pte: &Pte<B>, delegates: &Delegates<'_>, summaries: &[MethodSummary]) -> Vec<Method> {
+    computing(pte).zip(summaries).map(|(plan, summary)| method(plan, delegates, summary)).collect()
 }
 
-fn method(plan: &ExecutionPlan, delegates: &Delegates<'_>) -> Method {
+fn computing<B: Bytes>(pte: &Pte<B>) -> impl Iterator<Item = &ExecutionPlan> {
+    pte.program().plans.iter().filter(|plan| !plan.is_constant())
+}
+
+/// What each method that computes is joined into, in the order of the program.
+pub(super) fn summaries<B: Bytes>(pte: &Pte<B>) -> Vec<MethodSummary> {
+    computing(pte).map(|plan| pteron::summarize(pte, &plan.name).unwrap_or_default()).collect()
+}
+
+fn method(plan: &ExecutionPlan, delegates: &Delegates<'_>, summary: &MethodSummary) -> Method {
+    let host_kernel = |(name, count): &(String, usize)| OperatorCount { name: clip(name), count: *count };
     let instructions = || plan.chains.iter().flat_map(|chain| &chain.instructions);
     let delegate_calls = instructions().filter_map(|instruction| {
         let Instruction::DelegateCall { delegate, .. } = instruction else { return None };
@@ -27,6 +38,9 @@ fn method(plan: &ExecutionPlan, delegates: &Delegates<'_>) -> Method {
         outputs: arguments(plan, &plan.outputs),
         delegate_calls: delegate_calls.collect(),
         kernels: tally(kernels),
+        gpu_graphs: summary.graphs,
+        gpu_calls: summary.calls,
+        host_kernels: summary.host_kernels.iter().map(host_kernel).collect(),
         instructions: instructions().count(),
         planned_bytes: sum(plan.buffer_sizes.iter().copied()),
     }

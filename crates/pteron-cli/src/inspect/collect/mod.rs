@@ -6,20 +6,20 @@ mod literal;
 mod methods;
 mod state;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use pteron_format::{ByteRange, Bytes, Data, Pte};
 
 use super::report::{Delegate, External, ExternalKey, Header, Memory, Method, OperatorCount, Report, Support, VERSION};
-use super::support;
 
 pub(super) use state::mutated;
 
 /// Collects the report of a program, with the `most` largest constants.
 pub(super) fn report<B: Bytes>(path: &Path, pte: &Pte<B>, data: &[PathBuf], most: usize) -> Report {
     let delegates = delegates::collect(pte);
-    let methods = methods::collect(pte, &delegates);
+    let summaries = methods::summaries(pte);
+    let methods = methods::collect(pte, &delegates, &summaries);
     let delegates = delegates.list;
     let constants = constants::collect(pte, most);
     let (caches, state_bytes) = state::collect(pte);
@@ -31,7 +31,7 @@ pub(super) fn report<B: Bytes>(path: &Path, pte: &Pte<B>, data: &[PathBuf], most
         memory: memory(&delegates, &methods, constants.unique_bytes, state_bytes),
         constant_methods: literal::constant_methods(pte),
         external: external(pte, data),
-        support: unsupported(&delegates),
+        support: unsupported(&summaries),
         methods,
         delegates,
         constants,
@@ -82,16 +82,19 @@ fn external<B: Bytes>(pte: &Pte<B>, data: &[PathBuf]) -> External {
     }
 }
 
-fn unsupported(delegates: &[Delegate]) -> Support {
-    let operators = delegates.iter().filter_map(|delegate| delegate.graph.as_ref()).flat_map(|graph| &graph.operators);
-    let names: BTreeSet<&str> = operators.map(|operator| operator.name.as_str()).collect();
-    let unsupported = names.into_iter().filter(|name| !support::supported(name));
-    Support { unsupported: unsupported.map(str::to_owned).collect() }
+fn unsupported(summaries: &[pteron::MethodSummary]) -> Support {
+    let mut counts = BTreeMap::<String, usize>::new();
+    for (name, count) in summaries.iter().flat_map(|summary| &summary.missing) {
+        *counts.entry(clip(name)).or_default() += count;
+    }
+    let refused: BTreeSet<&String> = summaries.iter().filter_map(|summary| summary.refused.as_ref()).collect();
+    let (unsupported, unsupported_calls) = counts.into_iter().unzip();
+    Support { unsupported, unsupported_calls, refused: refused.into_iter().cloned().collect() }
 }
 
 /// Counts names, most frequent first, then by name.
 fn tally(names: impl Iterator<Item = String>) -> Vec<OperatorCount> {
-    let mut counts = std::collections::BTreeMap::<String, usize>::new();
+    let mut counts = BTreeMap::<String, usize>::new();
     for name in names {
         *counts.entry(name).or_default() += 1;
     }

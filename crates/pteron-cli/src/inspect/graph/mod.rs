@@ -3,6 +3,7 @@
 mod dot;
 mod mermaid;
 mod model;
+mod xnnpack;
 
 use std::path::Path;
 
@@ -28,10 +29,14 @@ pub(super) fn draw<B: Bytes>(
     let mut room = MOST_EDGES;
     for plan in &plans {
         for (index, delegate) in plan.delegates.iter().enumerate() {
-            if let Some(blob) = pte.graph(delegate.data) {
-                let cluster =
-                    Cluster::new(format!("{}, delegate {index}", EscapedText::name(&plan.name)), &blob.graph, room)
-                        .ok_or_else(|| Failure::file(path, Reason::Crowded { most: MOST_EDGES }))?;
+            let title = format!("{}, delegate {index}", EscapedText::name(&plan.name));
+            let cluster = match (pte.graph(delegate.data), pte.xnnpack(delegate.data)) {
+                (Some(blob), _) => Some(Cluster::new(title, &blob.graph, room)),
+                (None, Some(blob)) => Some(xnnpack::cluster(title, &blob.graph, room)),
+                (None, None) => None,
+            };
+            if let Some(cluster) = cluster {
+                let cluster = cluster.ok_or_else(|| Failure::file(path, Reason::Crowded { most: MOST_EDGES }))?;
                 room = room.saturating_sub(cluster.edges.len());
                 clusters.push(cluster);
             }
@@ -45,7 +50,8 @@ pub(super) fn draw<B: Bytes>(
 
 /// The methods to draw: the named one, or all that have a graph.
 fn choose<'a, B: Bytes>(pte: &'a Pte<B>, method: Option<&str>) -> Result<Vec<&'a ExecutionPlan>, Reason> {
-    let has_graph = |plan: &ExecutionPlan| plan.delegates.iter().any(|delegate| pte.graph(delegate.data).is_some());
+    let is_graph = |data| pte.graph(data).is_some() || pte.xnnpack(data).is_some();
+    let has_graph = |plan: &ExecutionPlan| plan.delegates.iter().any(|delegate| is_graph(delegate.data));
     let drawable: Vec<&ExecutionPlan> = pte.program().plans.iter().filter(|plan| has_graph(plan)).collect();
     let Some(name) = method else {
         let none = || Reason::NoGraph { what: "the program".to_owned() };

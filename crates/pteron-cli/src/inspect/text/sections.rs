@@ -81,6 +81,13 @@ fn work(method: &Method) -> String {
     if other > 0 {
         parts.push(plural(other, "other instruction"));
     }
+    if method.gpu_graphs > 0 {
+        parts.push(format!("{} on the GPU", plural(method.gpu_graphs, "graph")));
+    }
+    let on_host = method.host_kernels.iter().map(|kernel| kernel.count).sum::<usize>();
+    if on_host > 0 {
+        parts.push(format!("{} on the host", plural(on_host, "kernel")));
+    }
     if parts.is_empty() { "no instructions".to_owned() } else { parts.join(" · ") }
 }
 
@@ -107,15 +114,32 @@ pub(super) fn delegate(page: &mut Page, index: usize, delegate: &Delegate) {
     }
     table.row([faint("data"), Cell::new(bytes(delegate.bytes))]);
     let Some(graph) = &delegate.graph else {
-        table.row([faint("graph"), Cell::new("not for Vulkan; its data is opaque")]);
+        table.row([faint("graph"), Cell::new("for a backend that this build does not read; its data is opaque")]);
         return page.table(&table);
     };
     let (inputs, outputs) = (plural(graph.inputs, "input"), plural(graph.outputs, "output"));
     table.row([faint("graph"), Cell::new(format!("{inputs} · {outputs} · {}", plural(graph.values, "value")))]);
-    let calls = format!("{} to {}", plural(graph.calls, "call"), plural(graph.operators.len(), "operator"));
-    table.row([faint("operators"), Cell::new(calls)]);
+    if let Some(numbers) = &delegate.xnnpack {
+        table.row([faint("types"), Cell::new(counts(&numbers.dtypes))]);
+        if !numbers.quantization.is_empty() {
+            table.row([faint("quantised"), Cell::new(counts(&numbers.quantization))]);
+        }
+        let constants = format!("{}, {}", plural(numbers.constants, "constant"), bytes(numbers.constants_bytes));
+        table.row([faint("constants"), Cell::new(constants)]);
+        let nodes = format!("{} of {}", plural(graph.calls, "node"), plural(graph.operators.len(), "kind"));
+        table.row([faint("nodes"), Cell::new(nodes)]);
+    } else {
+        let calls = format!("{} to {}", plural(graph.calls, "call"), plural(graph.operators.len(), "operator"));
+        table.row([faint("operators"), Cell::new(calls)]);
+    }
     page.table(&table);
     operators(page, &graph.operators);
+}
+
+/// Names and counts in one line.
+fn counts(items: &[OperatorCount]) -> String {
+    let items: Vec<_> = items.iter().map(|item| format!("{} {}", count(item.count as u64), item.name)).collect();
+    items.join(" · ")
 }
 
 /// Counts and names; on a terminal with bars.
@@ -151,11 +175,16 @@ pub(super) fn kernels(page: &mut Page, report: &Report) {
 pub(super) fn support(page: &mut Page, report: &Report) {
     let unsupported = &report.support.unsupported;
     let mut table = Table::default();
-    if unsupported.is_empty() {
-        table.row([faint("this build runs every operator of the delegates")]);
-    } else {
-        let names = unsupported.join(", ");
-        table.row([Cell::new(format!("this build cannot run: {names}")).style(WARNING)]);
+    if unsupported.is_empty() && report.support.refused.is_empty() {
+        table.row([faint("this build runs every operator of the program")]);
+    }
+    if !unsupported.is_empty() {
+        let counts = unsupported.iter().zip(&report.support.unsupported_calls);
+        let names: Vec<String> = counts.map(|(name, count)| format!("{name} ({count}×)")).collect();
+        table.row([Cell::new(format!("this build cannot run: {}", names.join(", "))).style(WARNING)]);
+    }
+    for reason in &report.support.refused {
+        table.row([Cell::new(format!("this build cannot run it: {reason}")).style(WARNING)]);
     }
     page.out.push('\n');
     page.table(&table);

@@ -62,6 +62,15 @@ fn expected(source: &dyn Source, content: ConstantData) -> Option<Vec<u8>> {
             let groups = rows[0].1.len();
             bytes(&mut (0..groups).flat_map(|group| rows.iter().map(move |(_, scales)| scales[group])))
         }
+        ConstantData::Sums { weight, group } => {
+            let rows = rows(source, weight, group);
+            let (groups, bytes) = (rows[0].1.len(), group as usize / 2);
+            let sum = |nibbles: &[u8]| -> i32 {
+                nibbles.iter().flat_map(|byte| [byte & 0xf, byte >> 4]).map(|value| i32::from(value) - 8).sum()
+            };
+            let sums = (0..groups).flat_map(|group| rows.iter().map(move |(all, _)| sum(&all[group * bytes..][..bytes])));
+            sums.flat_map(i32::to_le_bytes).collect()
+        }
         ConstantData::Float(weight) => {
             let matrix = source.config().shape(weight);
             let mut row = vec![0.0; matrix.columns as usize];
@@ -116,6 +125,7 @@ fn constants_larger_than_a_block() {
     let constant_data = vec![
         ConstantData::Scales { weight, group, order: ScaleOrder::RowMajor },
         ConstantData::Int4 { weight, group },
+        ConstantData::Sums { weight, group },
         ConstantData::Scales { weight, group, order: ScaleOrder::GroupMajor },
     ];
     check(&source, sample::with_contents(&config, constant_data));

@@ -60,7 +60,9 @@ fn byte_len(config: &ModelConfig, content: ConstantData) -> u64 {
     let count = |weight| config.shape(weight).count();
     match content {
         ConstantData::Int4 { weight, .. } => count(weight) / 2,
-        ConstantData::Scales { weight, group, .. } => count(weight) * 4 / u64::from(group),
+        ConstantData::Scales { weight, group, .. } | ConstantData::Sums { weight, group } => {
+            count(weight) * 4 / u64::from(group)
+        }
         ConstantData::Float(weight) => count(weight) * 4,
         ConstantData::RopeCos | ConstantData::RopeSin => CONTEXT * u64::from(config.head_dim) * 2,
         ConstantData::Zeros => CONTEXT * u64::from(config.kv_dim()) * 4,

@@ -9,7 +9,8 @@ struct Params {
     rank: u32,
     // Bit 0: the four elements of a thread are in one row. Bits 1 to 3: x, y, z has them contiguous; else it broadcasts one element.
     flags: u32,
-    // The operator's scalar arguments, as floats and as integers.
+    // The operator's scalar arguments: the first four as floats and as integers, the others as floats.
     p: vec4<f32>,
     q: vec4<i32>,
+    r: vec4<f32>,
 }

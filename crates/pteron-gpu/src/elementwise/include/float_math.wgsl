@@ -49,6 +49,10 @@ fn min_ieee(v: vec4<f32>, w: vec4<f32>) -> vec4<f32> {
     return unless_nan(v, unless_nan(w, min(v, w)));
 }
 
+fn max_ieee(v: vec4<f32>, w: vec4<f32>) -> vec4<f32> {
+    return unless_nan(v, unless_nan(w, max(v, w)));
+}
+
 // exp of a non-positive argument cannot overflow.
 fn sigmoid(v: vec4<f32>) -> vec4<f32> {
     let e = exp(-abs(v));
@@ -209,4 +213,151 @@ fn pow_scalar(v: vec4<f32>, exponent: f32) -> vec4<f32> {
         return 1.0 / sqrt_ieee(v);
     }
     return pow_ieee(v, vec4<f32>(exponent));
+}
+
+// Quantises to signed bytes: a scale by its reciprocal, and ties to even.
+fn requantised(v: vec4<f32>, inverse_scale: f32, zero_point: f32) -> vec4<f32> {
+    return clamp(round(v * inverse_scale) + zero_point, vec4<f32>(-128.0), vec4<f32>(127.0));
+}
+
+// exp(v) - 1: a series near 0, where the difference would cancel.
+fn expm1(v: vec4<f32>) -> vec4<f32> {
+    let series = v + v * v * (0.5 + v * (0.1666666667 + v * (0.0416666667 + v * (8.333333333e-3 + v * (1.388888889e-3 + v * 1.984126984e-4)))));
+    return unless_nan(v, select(exp2_ieee(v * 1.4426950409) - 1.0, series, abs(v) < vec4<f32>(0.5)));
+}
+
+fn elu(v: vec4<f32>, alpha: f32, scale: f32, input_scale: f32) -> vec4<f32> {
+    return unless_nan(v, select(expm1(min(v, vec4<f32>()) * input_scale) * (alpha * scale), v * scale, v > vec4<f32>()));
+}
+
+// log(1 + v): twice the series of the inverse hyperbolic tangent near 0, where 1 + v would be rounded.
+fn log1p_ieee(v: vec4<f32>) -> vec4<f32> {
+    let s = v / (2.0 + v);
+    let t = s * s;
+    let series = 2.0 * s * (1.0 + t * (0.3333333333 + t * (0.2 + t * (0.1428571429 + t * (0.1111111111 + t * 0.0909090909)))));
+    return unless_nan(v, select(log2_ieee(1.0 + v) * 0.6931471806, series, abs(v) < vec4<f32>(0.5)));
+}
+
+fn log_ieee(v: vec4<f32>) -> vec4<f32> {
+    return log2_ieee(v) * 0.6931471806;
+}
+
+// The remainder of a / b with the sign of a. Quotients beyond 24 bits lose the last ones.
+fn fmod(a: vec4<f32>, b: vec4<f32>) -> vec4<f32> {
+    let size = abs(b);
+    var rest = division_remainder(abs(a), floor(div_exact(abs(a), size)), size);
+    // The quotient may be off by one.
+    rest = select(rest, rest + size, rest < vec4<f32>());
+    rest = select(rest, rest - size, rest >= size);
+    rest = select(rest, abs(a), abs(a) < size);
+    rest = select(rest, nan_for(a), !is_finite(a) | (b == vec4<f32>()));
+    return unless_nan(b, select(rest, -rest, a < vec4<f32>()));
+}
+
+// The remainder with the sign of b, as in Python.
+fn remainder(a: vec4<f32>, b: vec4<f32>) -> vec4<f32> {
+    let rest = fmod(a, b);
+    let apart = (rest != vec4<f32>()) & ((rest < vec4<f32>()) != (b < vec4<f32>()));
+    return unless_nan(rest, select(rest, rest + b, apart));
+}
+
+fn sign_ieee(v: vec4<f32>) -> vec4<f32> {
+    return unless_nan(v, sign(v));
+}
+
+// The error function: a series near 0, where the difference from 1 would cancel.
+fn erf(v: vec4<f32>) -> vec4<f32> {
+    let s = v * v;
+    let series = v * (1.1283791671 + s * (-0.3761263890 + s * (0.1128379167 + s * (-0.0268661706 + s * (5.2239776e-3 + s * (-8.5483270e-4 + s * 1.2055333e-4))))));
+    let tail = 1.0 - erfc_nonnegative(min(abs(v), vec4<f32>(10.0)));
+    return unless_nan(v, select(sign(v) * tail, series, abs(v) < vec4<f32>(0.7)));
+}
+
+// exp(|v|) / 2 without overflow of exp itself.
+fn half_exp(v: vec4<f32>) -> vec4<f32> {
+    return exp2_ieee(abs(v) * 1.4426950409 - 1.0);
+}
+
+fn sinh_ieee(v: vec4<f32>) -> vec4<f32> {
+    let e = expm1(min(abs(v), vec4<f32>(20.0)));
+    let size = select(half_exp(v), 0.5 * (e + e / (e + 1.0)), abs(v) < vec4<f32>(10.0));
+    return unless_nan(v, select(size, -size, v < vec4<f32>()));
+}
+
+fn cosh_ieee(v: vec4<f32>) -> vec4<f32> {
+    let half = half_exp(v);
+    return unless_nan(v, select(half, half + 0.25 / half, abs(v) < vec4<f32>(10.0)));
+}
+
+// The angle of a ratio from 0 to 1: shifted by an eighth of a turn above tan(π/8), then an odd polynomial.
+fn atan_of_ratio(ratio: vec4<f32>) -> vec4<f32> {
+    let shifted = ratio > vec4<f32>(0.4142135624);
+    let r = select(ratio, (ratio - 1.0) / (ratio + 1.0), shifted);
+    let s = r * r;
+    let angle = r + r * s * (-0.333329491539 + s * (0.199777106478 + s * (-0.138776856032 + s * 0.0805374449538)));
+    return select(angle, angle + 0.7853981634, shifted);
+}
+
+fn atan2_ieee(y: vec4<f32>, x: vec4<f32>) -> vec4<f32> {
+    let high = max(abs(x), abs(y));
+    let low = min(abs(x), abs(y));
+    // Two zeros have the angle of the positive axis, two infinities that of a diagonal.
+    let infinite = !is_finite(low) & !is_nan(low);
+    let quotient = div_ieee(low, select(high, vec4<f32>(1.0), high == vec4<f32>()));
+    let ratio = select(select(quotient, vec4<f32>(), !is_finite(high)), vec4<f32>(1.0), infinite);
+    var angle = atan_of_ratio(min(ratio, vec4<f32>(1.0)));
+    angle = select(angle, 1.5707963268 - angle, abs(y) > abs(x));
+    // Signs are tested by their bits: −0 counts.
+    angle = select(angle, 3.1415926536 - angle, bitcast<vec4<i32>>(x) < vec4<i32>());
+    angle = select(angle, -angle, bitcast<vec4<i32>>(y) < vec4<i32>());
+    return unless_nan(x, unless_nan(y, angle));
+}
+
+fn atan_ieee(v: vec4<f32>) -> vec4<f32> {
+    return atan2_ieee(v, vec4<f32>(1.0));
+}
+
+// The other side of a right triangle with a hypotenuse of 1; NaN where v is longer.
+fn other_side(v: vec4<f32>) -> vec4<f32> {
+    return sqrt_ieee((1.0 - v) * (1.0 + v));
+}
+
+fn asin_ieee(v: vec4<f32>) -> vec4<f32> {
+    return atan2_ieee(v, other_side(v));
+}
+
+fn acos_ieee(v: vec4<f32>) -> vec4<f32> {
+    return atan2_ieee(other_side(v), v);
+}
+
+fn asinh_ieee(v: vec4<f32>) -> vec4<f32> {
+    let size = abs(v);
+    let near = min(size, vec4<f32>(1e4));
+    let exact = log1p_ieee(near + near * near / (1.0 + sqrt(1.0 + near * near)));
+    let result = select(log_ieee(size) + 0.6931471806, exact, size < vec4<f32>(1e4));
+    return unless_nan(v, select(result, -result, v < vec4<f32>()));
+}
+
+fn acosh_ieee(v: vec4<f32>) -> vec4<f32> {
+    let past = min(v, vec4<f32>(1e4)) - 1.0;
+    let exact = log1p_ieee(past + sqrt_ieee(past * (past + 2.0)));
+    let result = select(log_ieee(v) + 0.6931471806, exact, v < vec4<f32>(1e4));
+    return unless_nan(v, select(result, nan_for(v), v < vec4<f32>(1.0)));
+}
+
+fn atanh_ieee(v: vec4<f32>) -> vec4<f32> {
+    let size = abs(v);
+    let result = 0.5 * log1p_ieee(2.0 * size / (1.0 - size));
+    let ended = select(result, infinity_for(v), size == vec4<f32>(1.0));
+    let inside = select(ended, nan_for(v), size > vec4<f32>(1.0));
+    return unless_nan(v, select(inside, -inside, v < vec4<f32>()));
+}
+
+// log(v / (1 - v)), with v kept `eps` away from 0 and 1 unless `eps` is negative.
+fn logit(v: vec4<f32>, eps: f32) -> vec4<f32> {
+    var p = v;
+    if eps >= 0.0 {
+        p = clamp_ieee(v, eps, 1.0 - eps);
+    }
+    return unless_nan(v, log_ieee(div_ieee(p, 1.0 - p)));
 }

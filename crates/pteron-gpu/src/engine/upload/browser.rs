@@ -14,7 +14,7 @@ pub(in crate::engine) fn upload<'d, T>(
 ) -> Result<T> {
     make(&mut |buffer, start, upload| {
         let (counted, source, packing) = (upload.counted, upload.data.len(), upload.packing);
-        let data = upload.packed();
+        let data = upload.packed()?;
         // Packed bytes count as those of the file.
         if counted == Counted::Yes && packing.is_some() {
             loading.uploaded(source as u64);
@@ -25,6 +25,7 @@ pub(in crate::engine) fn upload<'d, T>(
                 loading.uploaded(words(chunk.len()) as u64);
             }
         }
+        Ok(())
     })
 }
 

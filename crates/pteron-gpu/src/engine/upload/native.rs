@@ -15,8 +15,9 @@ use crate::engine::wait::OneShot;
 use crate::error::{Error, Result};
 use crate::packing::Packing;
 
-/// The most staging buffers. One thread saturates memory neither when it copies nor when it packs; many are no faster than a few.
-const MAX_STAGING_BUFFERS: usize = 8;
+/// The most staging buffers, each written by a thread. One thread saturates memory neither when it copies nor when it packs; more
+/// than these are no faster.
+const MAX_STAGING_BUFFERS: usize = 16;
 
 /// Bytes and their destination.
 struct UploadChunk<'d> {
@@ -33,11 +34,13 @@ struct UploadChunk<'d> {
 }
 
 /// Collects the data to write, and cuts it into batches that fit a staging buffer.
-struct Batches<'d> {
+struct Batches<'d, 's> {
     batch: Vec<UploadChunk<'d>>,
     room: usize,
     size: usize,
     lanes: SyncSender<Vec<UploadChunk<'d>>>,
+    /// Starts another thread, if there are to be more.
+    start_lane: &'s mut dyn FnMut(),
 }
 
 /// Writes the data that `make` puts, about `bytes` in total. On return everything is submitted, but may not have run.
@@ -50,19 +53,23 @@ pub(in crate::engine) fn upload<'d, T>(
     let size = usize::try_from(bytes).unwrap_or(BATCH).next_multiple_of(16).clamp(1 << 16, BATCH);
     let batches = usize::try_from(bytes).unwrap_or(usize::MAX).div_ceil(size);
     let lanes = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_STAGING_BUFFERS).min(batches).max(1);
-    // Created here and not by the threads: out-of-memory errors belong to the scope that the caller has opened on this one.
-    let stages: Vec<StagingBuffer> = (0..lanes).map(|_| StagingBuffer::new(gpu, size)).collect();
     let (sender, batches) = sync_channel(lanes);
-    let batches = Arc::new(Mutex::new(batches));
+    // Only the threads hold the receiver once all of them run: when all have ended, sends fail. Before that, the channel has room.
+    let mut batches = Some(Arc::new(Mutex::new(batches)));
     std::thread::scope(|scope| {
-        let run = |stage: StagingBuffer| {
-            let batches = Arc::clone(&batches);
-            scope.spawn(move || stage.run(gpu, &batches, loading))
+        let mut workers = Vec::with_capacity(lanes);
+        // One for each of the first batches, so that the first is written while further staging buffers are created. They are created
+        // here and not by the threads: out-of-memory errors belong to the scope that the caller has opened on this one.
+        let mut start_lane = || {
+            if let Some(batches) = batches.clone() {
+                let stage = StagingBuffer::new(gpu, size);
+                workers.push(scope.spawn(move || stage.run(gpu, &batches, loading)));
+            }
+            if workers.len() == lanes {
+                batches = None;
+            }
         };
-        let workers: Vec<_> = stages.into_iter().map(run).collect();
-        // Only the threads hold the receiver: once all have ended, sends fail.
-        drop(batches);
-        let mut batches = Batches { batch: Vec::new(), room: size, size, lanes: sender };
+        let mut batches = Batches { batch: Vec::new(), room: size, size, lanes: sender, start_lane: &mut start_lane };
         let made = make(&mut |buffer, start, upload| batches.put(buffer, start, upload));
         batches.flush();
         drop(batches);
@@ -73,9 +80,9 @@ pub(in crate::engine) fn upload<'d, T>(
     })
 }
 
-impl<'d> Batches<'d> {
+impl<'d> Batches<'d, '_> {
     /// Writes bytes to a buffer, starting at an offset.
-    fn put(&mut self, buffer: &wgpu::Buffer, start: u64, upload: Upload<'d>) {
+    fn put(&mut self, buffer: &wgpu::Buffer, start: u64, upload: Upload<'d>) -> Result<()> {
         match upload.packing.map(|packing| usize::try_from(packing.tile_bytes())) {
             Some(Ok(tile)) if tile <= self.size => {
                 let tiles = upload.packing.map_or(0, |packing| packing.tiles_of(&upload.data));
@@ -84,13 +91,16 @@ impl<'d> Batches<'d> {
             // Tiles that no staging buffer holds, of rows with millions of bytes, are packed first.
             Some(_) => {
                 let counted = upload.counted;
-                self.put(buffer, start, Upload { data: upload.packed(), packing: None, counted });
+                let data = upload.packed()?;
+                let bytes = data.len();
+                self.put_items(buffer, start, Upload { data, packing: None, counted }, (bytes, 1));
             }
             None => {
                 let bytes = upload.data.len();
                 self.put_items(buffer, start, upload, (bytes, 1));
             }
         }
+        Ok(())
     }
 
     /// Cuts data into chunks of items that each take `size` bytes in the buffer.
@@ -124,6 +134,7 @@ impl<'d> Batches<'d> {
         let batch = std::mem::take(&mut self.batch);
         self.room = self.size;
         if !batch.is_empty() {
+            (self.start_lane)();
             // A send fails only if all threads have failed, and they return the reason.
             let _ = self.lanes.send(batch);
         }
@@ -208,6 +219,7 @@ fn write_tiles(
     tile: &mut Vec<u8>,
 ) {
     let Ok(size) = usize::try_from(packing.tile_bytes()) else { return };
+    // At most as long as a staging buffer.
     tile.resize(size, 0);
     for (index, start) in tiles.zip((at..).step_by(size.max(1))) {
         packing.pack(data, index, tile);

@@ -1,4 +1,4 @@
-//! `aten.arange.start_step`: evenly spaced numbers from a start to before an end.
+//! `aten.arange`: evenly spaced numbers from a start to before an end.
 
 #[cfg(test)]
 mod tests;
@@ -24,7 +24,11 @@ params! {
 }
 
 /// The registry entry.
-pub static DEF: OpDef = OpDef { names: &["aten.arange.start_step"], internal: &[], kernels: &[&ARANGE], decode };
+pub static DEF: OpDef = OpDef { names: &[START_STEP, START, END], internal: &[], kernels: &[&ARANGE], decode };
+
+const START_STEP: &str = "aten.arange.start_step";
+const START: &str = "aten.arange.start";
+const END: &str = "aten.arange.default";
 
 #[derive(Debug)]
 struct Arange {
@@ -36,7 +40,10 @@ struct Arange {
 }
 
 fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
-    let (start, end, step) = (args.number("start")?, args.number("end")?, args.number("step")?);
+    let name = args.operator();
+    let start = if name == END { Number::Fixed(0.0) } else { args.number("start")? };
+    let end = args.number("end")?;
+    let step = if name == START_STEP { args.number("step")? } else { Number::Fixed(1.0) };
     // The type is the output's own; layout, device and memory do not apply.
     ["dtype", "layout", "device", "pin_memory"].iter().try_for_each(|name| args.ignore(name))?;
     let out = args.output("out")?;

@@ -10,6 +10,7 @@ mod tests;
 use crate::args::Args;
 use crate::error::OpError;
 use crate::graph::Elem;
+use crate::ir::{Call, Graph, Value, ValueId};
 use crate::kernel::{KernelDef, Variant};
 use crate::live::TensorId;
 use crate::matmul::batched::{self, MatrixDims, OperandLayout, Params};
@@ -25,9 +26,11 @@ use crate::shape::{Dims, MAX_RANK, broadcast, innermost_first};
 static SOFTMAX: KernelDef =
     KernelDef::new("attention_softmax", include_str!("attention_softmax.wgsl"), SoftmaxParams::FIELDS);
 
+const NAME: &str = "et_vk.sdpa.default";
+
 /// The registry entry.
 pub static DEF: OpDef =
-    OpDef { names: &["et_vk.sdpa.default"], internal: &[], kernels: &[&batched::GEMV, &batched::GEMM, &SOFTMAX], decode };
+    OpDef { names: &[NAME], internal: &[], kernels: &[&batched::GEMV, &batched::GEMM, &SOFTMAX], decode };
 
 params! {
     /// Of `attention_softmax.wgsl`.
@@ -48,6 +51,13 @@ struct Attention {
     mask: Option<TensorId>,
     scale: Option<f64>,
     out: TensorId,
+}
+
+/// Creates a call of the operator without a mask.
+pub(crate) fn call(graph: &mut Graph, inputs: [TensorId; 3], scale: f64, out: TensorId) -> Call {
+    let [q, k, v] = inputs.map(|tensor| ValueId(tensor.0));
+    let (mask, scale) = (graph.add(Value::Null), graph.add(Value::Double(scale)));
+    Call::new(&DEF, NAME, vec![q, k, v, mask, scale, ValueId(out.0)])
 }
 
 fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {

@@ -20,6 +20,9 @@ struct Params {
 
 // 1: zero points are bytes, four per word. 0: words.
 override PACKED: u32 = 1u;
+// 0: the zero point is rounded from the lower end of the range. 1: from the end that is represented with the smaller error. 2: the same,
+// with a multiplier in place of the scale, which is 1 where the range is empty.
+override RULE: u32 = 0u;
 
 const THREADS: u32 = 256u;
 var<workgroup> lows: array<vec4<f32>, THREADS>;
@@ -52,8 +55,24 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
         if thread == 0u {
             let quant_min = f32(params.quant_min);
             let quant_max = f32(params.quant_max);
-            let scales = max(divided(highs[0] - lows[0], vec4<f32>(quant_max - quant_min)), vec4<f32>(params.eps));
-            let zeros = clamp(quant_min - round(divided(lows[0], scales)), vec4<f32>(quant_min), vec4<f32>(quant_max));
+            var scales = max(divided(highs[0] - lows[0], vec4<f32>(quant_max - quant_min)), vec4<f32>(params.eps));
+            let least = vec4<f32>(quant_min);
+            let most = vec4<f32>(quant_max);
+            var low_steps = divided(lows[0], scales);
+            var zeros = clamp(least - round(low_steps), least, most);
+            if RULE != 0u {
+                var high_steps = divided(highs[0], scales);
+                if RULE == 2u {
+                    let spread = highs[0] - lows[0];
+                    scales = select(divided(vec4<f32>(255.0), spread), vec4<f32>(1.0), spread == vec4<f32>());
+                    // At most 255 in magnitude. The bounds keep drivers from fusing the products with the sums below: they are rounded
+                    // first, which decides ties of ranges that are symmetric.
+                    low_steps = clamp(lows[0] * scales, vec4<f32>(-1024.0), vec4<f32>(1024.0));
+                    high_steps = clamp(highs[0] * scales, vec4<f32>(-1024.0), vec4<f32>(1024.0));
+                }
+                let from_low = (least + low_steps) + (most + high_steps) > vec4<f32>();
+                zeros = round(clamp(select(most - high_steps, least - low_steps, from_low), least, most));
+            }
             let bits = bitcast<vec4<u32>>(vec4<i32>(zeros));
             for (var i = 0u; i < min(4u, params.blocks - first); i++) {
                 scale[first + i] = scales[i];

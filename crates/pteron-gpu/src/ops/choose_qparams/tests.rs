@@ -98,3 +98,24 @@ fn equal_values_take_the_smallest_scale() {
         check(&case.builder().0, &[vec![f32s(&[2, 20], vec![0.0; 40])], vec![f32s(&[2, 20], noise(1, 40))]], 1e-6);
     }
 }
+
+#[test]
+fn multipliers_are_255_by_the_range() {
+    for (shape, inner, out) in [(vec![3, 5, 40], 1, vec![3, 5, 1]), (vec![2, 3, 4, 6], 3, vec![2, 1, 1, 1])] {
+        let mut builder = GraphBuilder::new();
+        let x = builder.input(DataType::Float32, &shape);
+        let inner = builder.int(inner);
+        let multipliers = builder.tensor(DataType::Float32, &out);
+        let zero_points = builder.tensor(DataType::Int8, &out);
+        builder.call(super::MULTIPLIERS, &[x, inner, multipliers, zero_points]);
+        builder.output(multipliers);
+        builder.output(zero_points);
+        let count = shape.iter().product::<u32>() as usize;
+        let mut mixed = noise(5, count);
+        // Rows of zeros, and of one sign.
+        mixed[..40.min(count / 2)].fill(0.0);
+        mixed[count / 2..].iter_mut().for_each(|x| *x = x.abs());
+        // Software adapters may compute fused products in two steps, so that a quotient is off by its last bit.
+        check(&builder, &[vec![f32s(&shape, mixed)], vec![f32s(&shape, noise(9, count))]], 1e-6);
+    }
+}

@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::elementwise::{self, ALL, Formula, Host, ResultType, Row, ScalarArgs};
+use crate::elementwise::{self, ALL, Formula, Host, ResultType, Row, ScalarArgs, Scalars};
 use crate::graph::Elem;
 use crate::kernel::KernelDef;
 use crate::ops::OpDef;
@@ -49,6 +49,12 @@ const BINARY_TABLE: &[Row] = &[
         |x, y, _| f(x != 0.0 || y != 0.0),
         |x, y, _| i(x != 0 || y != 0),
     ),
+    two(
+        "aten.logical_xor.default",
+        ["(x == X()) != (y == Y())"; 2],
+        |x, y, _| f((x != 0.0) != (y != 0.0)),
+        |x, y, _| i((x != 0) != (y != 0)),
+    ),
 ];
 
 /// Operators of one tensor and perhaps a scalar.
@@ -67,6 +73,19 @@ const UNARY_TABLE: &[Row] = &[
     Row {
         scalars: ScalarArgs::none,
         ..with_scalar("aten.logical_not.default", ["x == X()"; 2], |x, _| f(x == 0.0), |x, _| i(x == 0))
+    },
+    Row {
+        scalars: ScalarArgs::none,
+        ..with_scalar("aten.isnan.default", ["is_nan(x)", "vec4<bool>()"], |x, _| f(x.is_nan()), |_, _| 0)
+    },
+    Row {
+        scalars: ScalarArgs::none,
+        ..with_scalar(
+            "aten.isinf.default",
+            ["!(is_finite(x) | is_nan(x))", "vec4<bool>()"],
+            |x, _| f(x.is_infinite()),
+            |_, _| 0,
+        )
     },
     Row {
         dtypes: &[Elem::Bool],
@@ -91,14 +110,15 @@ const fn i(truth: bool) -> i64 {
     if truth { 1 } else { 0 }
 }
 
-type OfTwo<N> = fn(N, N, &[N; 4]) -> N;
-type OfOne<N> = fn(N, &[N; 4]) -> N;
+type OfTwo<N> = fn(N, N, &Scalars<N>) -> N;
+type OfOne<N> = fn(N, &Scalars<N>) -> N;
 
 const fn two(name: &'static str, wgsl: [&'static str; 2], floats: OfTwo<f64>, integers: OfTwo<i64>) -> Row {
     Row {
         name,
         tensors: &["self", "other"],
         dtypes: ALL,
+        conditional: false,
         result: ResultType::Bool,
         scalars: ScalarArgs::none,
         float: Some(Formula::new(wgsl[0], Host::Binary(floats))),
@@ -111,8 +131,9 @@ const fn with_scalar(name: &'static str, wgsl: [&'static str; 2], floats: OfOne<
         name,
         tensors: &["self"],
         dtypes: ALL,
+        conditional: false,
         result: ResultType::Bool,
-        scalars: |args| Ok(ScalarArgs::of(&[args.float("other")?])),
+        scalars: |args| ScalarArgs::number(args, "other"),
         float: Some(Formula::new(wgsl[0], Host::Unary(floats))),
         integer: Some(Formula::new(wgsl[1], Host::Unary(integers))),
     }

@@ -65,6 +65,7 @@ const fn cast(name: &'static str, scalars: fn(&mut Args<'_>) -> Result<ScalarArg
         name,
         tensors: &["self"],
         dtypes: ALL,
+        conditional: false,
         result: ResultType::Cast,
         scalars,
         float: Some(Formula::new("x", Host::Unary(|x, _| x))),

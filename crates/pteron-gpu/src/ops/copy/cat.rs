@@ -1,10 +1,12 @@
-//! `aten.cat`: concatenates tensors along a dimension, seven per dispatch.
+//! `aten.cat` and `aten.stack`: concatenate tensors along a dimension, or along a new one, seven per dispatch.
 
 use super::INCLUDES;
 use super::sections::{Params, SECTIONS, Sections, strategies};
 use crate::args::{Args, normalise};
 use crate::error::OpError;
+use crate::fuse::Relayout;
 use crate::graph::Elem;
+use crate::ir::{Call, Value, ValueId};
 use crate::kernel::{KernelDef, Variant};
 use crate::live::TensorId;
 use crate::plan::{BoundsCx, Op, Plan, PlanCx, Recipe, Recipes};
@@ -29,15 +31,25 @@ fn variant(strategy: &Strategy) -> Variant {
 }
 
 #[derive(Debug)]
-struct Cat {
-    tensors: Vec<TensorId>,
+pub(crate) struct Cat {
+    pub(crate) tensors: Vec<TensorId>,
     rank: usize,
-    axis: usize,
+    pub(crate) axis: usize,
+    /// Whether the dimension is new: each tensor is one index of it.
+    pub(crate) stacked: bool,
     elem: Elem,
-    out: TensorId,
+    pub(crate) out: TensorId,
 }
 
 pub(super) fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
+    decode_tensors(args, false)
+}
+
+pub(super) fn decode_stack(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
+    decode_tensors(args, true)
+}
+
+fn decode_tensors(args: &mut Args<'_>, stacked: bool) -> Result<Box<dyn Op>, OpError> {
     let tensors = args.tensors("tensors")?;
     let Some(&first) = tensors.first() else { return Err(OpError::new("tensors", "is empty, at least one is needed")) };
     let elem = args.info(first).elem;
@@ -47,25 +59,36 @@ pub(super) fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
             let reason = format!("has elements {:?} at {index}, but those of the first are {elem:?}", info.elem);
             return Err(OpError::new("tensors", reason));
         }
-        if info.bound.is_empty() {
+        if info.bound.is_empty() && !stacked {
             return Err(OpError::new("tensors", format!("has a single number at {index}, which has no dimension")));
         }
     }
     // One-dimensional tensors may be among others only while they are empty.
-    let rank = tensors.iter().map(|&tensor| args.info(tensor).bound.len()).max().unwrap_or(1);
+    let rank = tensors.iter().map(|&tensor| args.info(tensor).bound.len()).max().unwrap_or(1) + usize::from(stacked);
     let dim = args.int("dim")?;
     let axis = normalise(dim, rank)
         .ok_or_else(|| OpError::new("dim", format!("is {dim}, but the tensors have {rank} dimensions")))?;
-    Ok(Box::new(Cat { tensors, rank, axis, elem, out: args.output_of("out", elem)? }))
+    Ok(Box::new(Cat { tensors, rank, axis, stacked, elem, out: args.output_of("out", elem)? }))
 }
 
 impl Cat {
+    /// The dims of a tensor, with the new dimension if it is stacked.
+    fn section_dims(&self, cx: &PlanCx<'_>, tensor: TensorId) -> Result<Dims, OpError> {
+        let dims = cx.dims(tensor);
+        if !self.stacked {
+            return Ok(dims);
+        }
+        let (before, after) = dims.split_at(self.axis.min(dims.len()));
+        Dims::from_sizes(before.iter().chain([&1]).chain(after).copied().map(i64::from))
+            .ok_or_else(|| OpError::new("tensors", format!("has {dims}, which leaves no place for a dimension")))
+    }
+
     /// The output's dims, and each tensor's length along the dimension. Empty one-dimensional tensors are skipped.
     fn dims(&self, cx: &PlanCx<'_>) -> Result<(Dims, Vec<u32>), OpError> {
         let mut out: Option<Dims> = None;
         let mut lengths = Vec::with_capacity(self.tensors.len());
         for (index, &tensor) in self.tensors.iter().enumerate() {
-            let dims = cx.dims(tensor);
+            let dims = self.section_dims(cx, tensor)?;
             if *dims == [0] {
                 lengths.push(0);
                 continue;
@@ -80,7 +103,7 @@ impl Cat {
             out = out.or(Some(dims));
         }
         // If all are skipped the output is empty too.
-        let Some(first) = out else { return Ok((cx.dims(self.tensors[0]), lengths)) };
+        let Some(first) = out else { return Ok((self.section_dims(cx, self.tensors[0])?, lengths)) };
         let total: u64 = lengths.iter().copied().map(u64::from).sum();
         check_count(self.elem, first.with(self.axis, 1).count().saturating_mul(total))?;
         match u32::try_from(total) {
@@ -92,6 +115,22 @@ impl Cat {
 }
 
 impl Op for Cat {
+    fn channels_last(&self, layout: &mut Relayout<'_>) -> Option<Call> {
+        if self.stacked {
+            return None;
+        }
+        let movable = self.tensors.iter().chain([&self.out]).all(|&tensor| layout.can_move(tensor));
+        let alike = self.tensors.iter().all(|&tensor| layout.info(tensor).bound.len() == self.rank);
+        if !movable || !alike || !self.tensors.iter().any(|&tensor| layout.moved(tensor).is_some()) {
+            return None;
+        }
+        let moved = self.tensors.iter().map(|&tensor| ValueId(layout.moved_or_copied(tensor).0)).collect();
+        let axis = i64::try_from(Relayout::axis(self.rank, self.axis)).ok()?;
+        let (tensors, axis) = (layout.source.add(Value::ValueList(moved)), layout.source.add(Value::Int(axis)));
+        let out = layout.output(self.out);
+        Some(Call { args: vec![tensors, axis, ValueId(out.0)], ..layout.call.clone() })
+    }
+
     fn recipes(&self, _: &BoundsCx<'_>) -> Result<Recipes, OpError> {
         let dispatches = self.tensors.chunks(SECTIONS).flat_map(|tensors| {
             // Unused bindings of a dispatch take its first tensor, and are not read.
@@ -120,7 +159,10 @@ impl Op for Cat {
     #[cfg(any(test, feature = "reference"))]
     fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError> {
         let (dims, lengths) = self.dims(cx)?;
-        let sources: Vec<_> = self.tensors.iter().filter_map(|&tensor| tensors.get(tensor)).collect();
+        let mut sources: Vec<_> = self.tensors.iter().filter_map(|&tensor| tensors.get(tensor).cloned()).collect();
+        for (source, &tensor) in sources.iter_mut().zip(&self.tensors) {
+            source.dims = self.section_dims(cx, tensor)?;
+        }
         let offset = |mut index: Vec<u32>| {
             let (mut section, mut before) = (0, 0);
             while index[self.axis] >= lengths[section] {

@@ -1,7 +1,7 @@
 //! Broadcast copies: `expand` and `repeat`.
 
-use super::Selection;
 use super::view::live_size;
+use super::{CopyKind, Selection};
 use crate::args::Args;
 use crate::error::OpError;
 use crate::graph::TensorInfo;
@@ -57,6 +57,10 @@ impl Selection for Expand {
     fn source(&self, _: &PlanCx<'_>, dims: &Dims, out: &[u32]) -> Result<Vec<u32>, OpError> {
         let own = &out[out.len() - dims.len()..];
         Ok(own.iter().zip(dims.iter()).map(|(&at, &dim)| if dim == 1 { 0 } else { at }).collect())
+    }
+
+    fn kind(&self) -> CopyKind<'_> {
+        CopyKind::Expanded(&self.sizes)
     }
 
     fn is_identity(&self) -> bool {

@@ -7,10 +7,12 @@
 mod cat;
 mod expand;
 mod permute;
+mod rearrange;
 mod sections;
 mod slice;
 mod split;
-mod view;
+mod strided;
+pub(crate) mod view;
 
 #[cfg(test)]
 mod tests;
@@ -31,34 +33,66 @@ use crate::reference::{HostTensors, broadcast_offset, indices};
 use crate::shape::Dims;
 use crate::strided_copy::{self, StridedView};
 
+pub(crate) use cat::Cat;
+pub(crate) use split::Split;
+
 /// WGSL that `cat` and `split` share.
 const INCLUDES: &[Include] = includes!["cat_inputs", "sections", "split_outputs"];
 
 /// The operators of the family: names and decoders.
 const TABLE: &[(&str, Decode)] = &[
-    ("aten.view_copy.default", |args| select(args, view::decode_view)),
+    (VIEW, |args| select(args, view::decode_view)),
     ("aten.clone.default", |args| select(args, view::decode_clone)),
-    ("aten.alias_copy.default", |args| select(args, view::decode_same)),
+    (ALIAS, |args| select(args, view::decode_same)),
     ("dim_order_ops._clone_dim_order.default", |args| select(args, view::decode_clone_dim_order)),
     ("et_vk.prepack.default", |args| select(args, view::decode_same)),
-    ("aten.unsqueeze_copy.default", |args| select(args, view::decode_unsqueeze)),
+    ("aten.detach_copy.default", |args| select(args, view::decode_same)),
+    ("aten.lift_fresh_copy.default", |args| select(args, view::decode_same)),
+    ("aten._conj_physical.default", |args| select(args, view::decode_same)),
+    ("et_copy._h2d_copy.default", |args| select(args, view::decode_same)),
+    ("et_copy._d2h_copy.default", |args| select(args, view::decode_same)),
+    (UNSQUEEZE, |args| select(args, view::decode_unsqueeze)),
+    ("aten.squeeze_copy.dim", |args| select(args, view::decode_squeeze_dim)),
+    ("aten.squeeze_copy.default", |args| select(args, view::decode_squeeze_all)),
     (SQUEEZE, |args| select(args, view::decode_squeeze)),
-    ("aten.select_copy.int", |args| select(args, slice::decode_select)),
+    (SELECT, |args| select(args, slice::decode_select)),
     ("aten.slice_copy.Tensor", |args| select(args, slice::decode_slice)),
-    ("aten.permute_copy.default", |args| select(args, permute::decode_permute)),
+    ("aten.narrow_copy.default", |args| select(args, strided::decode_narrow)),
+    ("aten.diagonal_copy.default", |args| select(args, strided::decode_diagonal)),
+    ("aten.as_strided_copy.default", |args| select(args, strided::decode_as_strided)),
+    ("aten.transpose_copy.int", |args| select(args, permute::decode_transpose)),
+    (PERMUTE, |args| select(args, permute::decode_permute)),
+    ("aten.select.int", |args| select(args, slice::decode_select)),
+    ("aten.slice.Tensor", |args| select(args, slice::decode_slice)),
+    ("aten.unfold_copy.default", |args| select(args, rearrange::decode_unfold)),
+    ("aten.pixel_shuffle.default", |args| select(args, rearrange::decode_pixel_shuffle)),
+    ("aten.pixel_unshuffle.default", |args| select(args, rearrange::decode_pixel_unshuffle)),
+    ("aten.repeat_interleave.self_int", |args| select(args, rearrange::decode_repeat_interleave)),
     ("aten.permute.default", |args| select(args, permute::decode_permute)),
     ("aten.t_copy.default", |args| select(args, permute::decode_t)),
     ("aten.flip.default", |args| select(args, permute::decode_flip)),
     ("aten.expand_copy.default", |args| select(args, expand::decode_expand)),
     ("aten.repeat.default", |args| select(args, expand::decode_repeat)),
     ("aten.cat.default", cat::decode),
+    ("aten.stack.default", cat::decode_stack),
+    ("aten.split_copy.Tensor", split::decode_equal),
+    ("aten.unbind_copy.int", split::decode_single),
     ("aten.split_with_sizes_copy.default", split::decode),
     (STORE, store),
+    (RESHAPE, |args| select(args, view::decode_reshape)),
 ];
 
+const ALIAS: &str = "aten.alias_copy.default";
+const VIEW: &str = "aten.view_copy.default";
+const PERMUTE: &str = "aten.permute_copy.default";
+pub(crate) const SELECT: &str = "aten.select_copy.int";
+pub(crate) const UNSQUEEZE: &str = "aten.unsqueeze_copy.default";
 const SQUEEZE: &str = "aten.squeeze_copy.dims";
 /// Ends a call by storing new content in a state buffer. Only a rewrite writes it.
 pub(crate) const STORE: &str = "pteron.store";
+
+/// A view whose sizes hold at every live shape, one of which may be −1. Front ends call it; no file does.
+pub(crate) const RESHAPE: &str = "pteron.reshape";
 
 type Decode = fn(&mut Args<'_>) -> Result<Box<dyn Op>, OpError>;
 
@@ -67,7 +101,7 @@ static NAMES: [&str; TABLE.len()] = names!(TABLE, 0);
 /// The registry entry of the whole family.
 pub static DEF: OpDef = OpDef {
     names: &NAMES,
-    internal: &[STORE],
+    internal: &[STORE, RESHAPE],
     kernels: &[
         &strided_copy::VEC4,
         &strided_copy::ELEMENTS,
@@ -134,15 +168,51 @@ pub(crate) enum CopyKind<'a> {
     Select { axis: usize, index: Scalar },
     /// A range of a dimension.
     Slice { axis: usize, start: Option<Scalar>, end: Option<Scalar>, step: u64 },
+    /// The dimensions in another order.
+    Permute(&'a [usize]),
+    /// All elements, with an additional dimension of 1.
+    Unsqueezed(usize),
+    /// All elements, without these dimensions of 1, in order.
+    Squeezed(&'a [usize]),
+    /// Dims of 1 broadcast to these sizes.
+    Expanded(&'a [Scalar]),
     /// Any other.
     Other,
 }
 
-/// A call that removes a dimension of 1.
-pub(crate) fn squeeze_call(graph: &mut Graph, from: TensorId, axis: usize, out: TensorId) -> Call {
-    let axis = i64::try_from(axis).unwrap_or(i64::MAX);
-    let dims = graph.add(Value::IntList(vec![axis]));
+/// A call that copies a tensor as it is, which may share its memory.
+pub(crate) fn alias_call(from: TensorId, out: TensorId) -> Call {
+    Call::new(&DEF, ALIAS, vec![ValueId(from.0), ValueId(out.0)])
+}
+
+/// The start and the length of a slice of a dimension, if it is the same in every call.
+pub(crate) fn fixed_slice(start: Option<Scalar>, end: Option<Scalar>, step: u64, dim: u32) -> Option<(u32, u32)> {
+    let fixed = |bound: Option<Scalar>, open: i64| match bound {
+        None => Some(open),
+        Some(Scalar::Fixed(at)) => Some(at),
+        Some(Scalar::Live(_)) => None,
+    };
+    Some(crate::strided_copy::strides::slice(fixed(start, 0)?, fixed(end, i64::MAX)?, step, dim))
+}
+
+/// A call that permutes dimensions.
+pub(crate) fn permute_call(graph: &mut Graph, from: TensorId, order: &[usize], out: TensorId) -> Call {
+    let order = order.iter().map(|&axis| i64::try_from(axis).unwrap_or(i64::MAX)).collect();
+    let dims = graph.add(Value::IntList(order));
+    Call::new(&DEF, PERMUTE, vec![ValueId(from.0), dims, ValueId(out.0)])
+}
+
+/// A call that removes dimensions of 1.
+pub(crate) fn squeeze_call(graph: &mut Graph, from: TensorId, axes: &[usize], out: TensorId) -> Call {
+    let axes = axes.iter().map(|&axis| i64::try_from(axis).unwrap_or(i64::MAX)).collect();
+    let dims = graph.add(Value::IntList(axes));
     Call::new(&DEF, SQUEEZE, vec![ValueId(from.0), dims, ValueId(out.0)])
+}
+
+/// A call that gives all elements these dims at their bounds.
+pub(crate) fn view_call(graph: &mut Graph, from: TensorId, dims: &[u32], out: TensorId) -> Call {
+    let sizes = graph.add(Value::IntList(dims.iter().copied().map(i64::from).collect()));
+    Call::new(&DEF, VIEW, vec![ValueId(from.0), sizes, ValueId(out.0)])
 }
 
 type DecodeSelection = fn(&mut Args<'_>, TensorId, TensorInfo) -> Result<Box<dyn Selection>, OpError>;

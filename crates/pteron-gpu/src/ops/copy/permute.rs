@@ -1,6 +1,6 @@
 //! Permutations and flips of dimensions.
 
-use super::{Selection, distinct_axes};
+use super::{CopyKind, Selection, distinct_axes};
 use crate::args::{Args, normalise};
 use crate::error::OpError;
 use crate::graph::TensorInfo;
@@ -38,6 +38,10 @@ impl Selection for Permute {
         Ok(index)
     }
 
+    fn kind(&self) -> CopyKind<'_> {
+        CopyKind::Permute(&self.order)
+    }
+
     fn is_identity(&self) -> bool {
         self.is_identity
     }
@@ -60,6 +64,17 @@ pub(super) fn decode_t(_: &mut Args<'_>, _: TensorId, info: TensorInfo) -> Resul
         rank @ 0..=2 => Ok(Box::new(Permute::new((0..rank).rev().collect(), &info.bound))),
         _ => Err(OpError::new("self", format!("is {}, expected at most two dimensions", info.bound))),
     }
+}
+
+pub(super) fn decode_transpose(args: &mut Args<'_>, _: TensorId, info: TensorInfo) -> Result<Box<dyn Selection>, OpError> {
+    let rank = info.bound.len();
+    let (first, second) = (args.axis("dim0", rank)?, args.axis("dim1", rank)?);
+    let mut order: Vec<usize> = (0..rank).collect();
+    // A single number has no dimension to exchange.
+    if rank > 0 {
+        order.swap(first, second);
+    }
+    Ok(Box::new(Permute::new(order, &info.bound)))
 }
 
 /// Reverses some dimensions.

@@ -8,6 +8,7 @@ use crate::live::{Scalar, TensorId};
 use crate::plan::PlanCx;
 use crate::shape::Dims;
 use crate::strided_copy::StridedView;
+use crate::strided_copy::strides::{select, slice};
 
 /// Selects one index of a dimension, which is removed.
 #[derive(Debug)]
@@ -100,25 +101,4 @@ pub(super) fn decode_slice(args: &mut Args<'_>, x: TensorId, info: TensorInfo) -
         Ok(step) if step > 0 => Ok(Box::new(Slice { axis, start, end, step })),
         _ => Err(OpError::new("step", format!("is {step}, it must be at least 1"))),
     }
-}
-
-/// Resolves an index of a dimension, counted from the end if negative.
-pub(super) fn select(index: i64, dim: u32) -> Result<u32, OpError> {
-    let at = if index < 0 { index.saturating_add(dim.into()) } else { index };
-    match u32::try_from(at) {
-        Ok(at) if at < dim => Ok(at),
-        _ if dim == 0 => Err(OpError::new("index", format!("is {index}, but the dimension has zero elements"))),
-        _ => Err(OpError::new("index", format!("is {index}, but the dimension has {dim} elements"))),
-    }
-}
-
-/// The start and the length of a slice, clamped as PyTorch does.
-pub(super) fn slice(start: i64, end: i64, step: u64, dim: u32) -> (u32, u32) {
-    let clamp = |at: i64| {
-        let at = if at < 0 { at.saturating_add(dim.into()) } else { at };
-        u32::try_from(at.max(0)).unwrap_or(u32::MAX).min(dim)
-    };
-    let start = clamp(start);
-    let covered = u64::from(clamp(end).saturating_sub(start));
-    (start, u32::try_from(covered.div_ceil(step)).unwrap_or(u32::MAX))
 }

@@ -1,4 +1,4 @@
-//! `aten.split_with_sizes_copy`: splits a tensor along a dimension, seven sections per dispatch.
+//! Splits a tensor along a dimension, seven sections per dispatch: by sizes, by one size, or into single indices.
 
 use super::INCLUDES;
 use super::sections::{Params, SECTIONS, Sections, strategies};
@@ -29,21 +29,51 @@ fn variant(strategy: &Strategy) -> Variant {
     }
 }
 
+/// The sizes of the sections.
 #[derive(Debug)]
-struct Split {
-    from: TensorId,
-    sizes: Vec<Scalar>,
-    axis: usize,
+enum Sizes {
+    /// Each, in order.
+    Listed(Vec<Scalar>),
+    /// One for all sections but the last, which has the rest.
+    Equal(Scalar),
+    /// One index each; sections have no dimension for it.
+    Single,
+}
+
+#[derive(Debug)]
+pub(crate) struct Split {
+    pub(crate) from: TensorId,
+    sizes: Sizes,
+    pub(crate) axis: usize,
     elem: Elem,
-    outs: Vec<TensorId>,
+    pub(crate) outs: Vec<TensorId>,
 }
 
 pub(super) fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
     let from = args.tensor("self")?;
     let sizes = args.scalars("split_sizes")?;
+    let count = Some(sizes.len());
+    finish(args, from, Sizes::Listed(sizes), count)
+}
+
+pub(super) fn decode_equal(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
+    let from = args.tensor("self")?;
+    let size = args.scalar("split_size")?;
+    finish(args, from, Sizes::Equal(size), None)
+}
+
+pub(super) fn decode_single(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
+    let from = args.tensor("self")?;
+    finish(args, from, Sizes::Single, None)
+}
+
+fn finish(args: &mut Args<'_>, from: TensorId, sizes: Sizes, count: Option<usize>) -> Result<Box<dyn Op>, OpError> {
     let info = args.info(from);
     let axis = super::axis(args, info)?;
-    let outs = args.outputs("out", sizes.len())?;
+    let outs = args.output_list("out")?;
+    if let Some(count) = count.filter(|&count| count != outs.len()) {
+        return Err(OpError::new("out", format!("has {} tensors, expected {count}", outs.len())));
+    }
     for &out in &outs {
         let found = args.info(out).elem;
         if found != info.elem {
@@ -54,18 +84,53 @@ pub(super) fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
 }
 
 impl Split {
+    /// The lengths of the sections of a dimension, if they are the same in every call and sections keep the dimension.
+    pub(crate) fn fixed_lengths(&self, dim: Option<u32>) -> Option<Vec<u32>> {
+        let fixed = |size: Scalar| match size {
+            Scalar::Fixed(size) => u32::try_from(size).ok(),
+            Scalar::Live(_) => None,
+        };
+        match &self.sizes {
+            Sizes::Listed(sizes) => sizes.iter().map(|&size| fixed(size)).collect(),
+            Sizes::Equal(size) => {
+                let (size, dim) = (fixed(*size)?, dim?);
+                let length = |index: u32| Some(dim.checked_sub(index.checked_mul(size)?)?.min(size));
+                (0..).take(self.outs.len()).map(length).collect()
+            }
+            Sizes::Single => None,
+        }
+    }
+
     /// The length of each section.
     fn lengths(&self, cx: &PlanCx<'_>) -> Result<Vec<u32>, OpError> {
-        let dim = cx.dims(self.from)[self.axis];
-        let sizes: Vec<i64> = self.sizes.iter().map(|&size| cx.scalar(size)).collect();
+        let (dim, count) = (cx.dims(self.from)[self.axis], self.outs.len());
+        let (name, sizes): (_, Vec<i64>) = match &self.sizes {
+            Sizes::Listed(sizes) => ("split_sizes", sizes.iter().map(|&size| cx.scalar(size)).collect()),
+            Sizes::Equal(size) => {
+                let size = cx.scalar(*size);
+                let mut left = i64::from(dim);
+                let next = || {
+                    let section = size.min(left).max(0);
+                    left -= section;
+                    section
+                };
+                ("split_size", std::iter::repeat_with(next).take(count).collect())
+            }
+            Sizes::Single => ("self", vec![1; count]),
+        };
         let lengths: Option<Vec<u32>> = sizes.iter().map(|&size| u32::try_from(size).ok()).collect();
         match lengths {
             Some(lengths) if lengths.iter().copied().map(u64::from).sum::<u64>() == u64::from(dim) => Ok(lengths),
             _ => {
                 let reason = format!("is {sizes:?}, expected sizes that add up to the {dim} of dimension {}", self.axis);
-                Err(OpError::new("split_sizes", reason))
+                Err(OpError::new(name, reason))
             }
         }
+    }
+
+    /// The dims of an output of a section's dims.
+    fn out_dims(&self, section: &Dims) -> Dims {
+        if matches!(self.sizes, Sizes::Single) { section.without(self.axis) } else { *section }
     }
 
     /// The start index and the dims of each section.
@@ -95,7 +160,7 @@ impl Op for Split {
 
     fn plan(&self, cx: &PlanCx<'_>) -> Result<Plan, OpError> {
         let (dims, slices) = (cx.dims(self.from), self.slices(cx)?);
-        let outputs = self.outs.iter().copied().zip(slices.iter().map(|&(_, dims)| dims)).collect();
+        let outputs = self.outs.iter().copied().zip(slices.iter().map(|(_, dims)| self.out_dims(dims))).collect();
         let mut plan = Plan { outputs, ..Plan::default() };
         if dims.count() == 0 {
             return Ok(plan);
@@ -118,7 +183,7 @@ impl Op for Split {
                 broadcast_offset(&from.dims, &index)
             };
             let offsets: Vec<usize> = indices(&dims).map(offset).collect();
-            tensors.set(out, dims, from.data.gather(&offsets));
+            tensors.set(out, self.out_dims(&dims), from.data.gather(&offsets));
         }
         Ok(())
     }

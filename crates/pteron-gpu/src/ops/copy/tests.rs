@@ -1,11 +1,12 @@
 mod expand;
 mod permute;
+mod rearrange;
 mod sections;
 
-use super::slice::{select, slice};
 use crate::ir::{DataType, Value, ValueId};
 use crate::live::TensorId;
 use crate::reference::{HostData, HostTensor};
+use crate::strided_copy::strides::{select, slice};
 use crate::testing::{DryRun, GraphBuilder, check, dims, f32s, i32s, load_error, noise, noise_bytes};
 
 /// A graph of one operator on one input; `middle` are the arguments between input and output.

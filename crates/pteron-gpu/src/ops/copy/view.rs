@@ -16,6 +16,8 @@ enum Reshape {
     Same,
     /// With other dims. `bound` is the file's bound of `self`, which sizes without symbols describe.
     View { sizes: Vec<Scalar>, bound: Dims },
+    /// With these dims at every live shape; one may be −1, the rest.
+    Exact { sizes: Vec<Scalar> },
     /// With an additional dimension of 1.
     Unsqueezed { axis: usize },
     /// Without these dimensions of 1. The file fixes the rank of the output, so dimensions that are 1 only at a live shape
@@ -31,6 +33,10 @@ impl Selection for Reshape {
                 let symbolic = sizes.iter().any(|size| matches!(size, Scalar::Live(_)));
                 let sizes = sizes.iter().map(|&size| live_size(cx, size)).collect::<Result<Vec<i64>, OpError>>()?;
                 live_dims(&sizes, symbolic, bound, &dims)?
+            }
+            Self::Exact { sizes } => {
+                let sizes = sizes.iter().map(|&size| live_size(cx, size)).collect::<Result<Vec<i64>, OpError>>()?;
+                literal(&sizes, &dims)?
             }
             Self::Unsqueezed { axis } => {
                 let (before, after) = dims.split_at(*axis);
@@ -59,8 +65,9 @@ impl Selection for Reshape {
     fn kind(&self) -> CopyKind<'_> {
         match self {
             Self::Same => CopyKind::Same,
-            Self::View { sizes, .. } => CopyKind::View(sizes),
-            Self::Unsqueezed { .. } | Self::Squeezed { .. } => CopyKind::Other,
+            Self::View { sizes, .. } | Self::Exact { sizes } => CopyKind::View(sizes),
+            Self::Unsqueezed { axis } => CopyKind::Unsqueezed(*axis),
+            Self::Squeezed { axes } => CopyKind::Squeezed(axes),
         }
     }
 }
@@ -112,6 +119,10 @@ pub(super) fn decode_view(args: &mut Args<'_>, _: TensorId, info: TensorInfo) ->
     Ok(Box::new(Reshape::View { sizes: args.scalars("size")?, bound: info.bound }))
 }
 
+pub(super) fn decode_reshape(args: &mut Args<'_>, _: TensorId, _: TensorInfo) -> Result<Box<dyn Selection>, OpError> {
+    Ok(Box::new(Reshape::Exact { sizes: args.scalars("size")? }))
+}
+
 pub(super) fn decode_unsqueeze(args: &mut Args<'_>, _: TensorId, info: TensorInfo) -> Result<Box<dyn Selection>, OpError> {
     let rank = info.bound.len();
     if rank == MAX_RANK {
@@ -132,6 +143,16 @@ pub(super) fn decode_squeeze(args: &mut Args<'_>, _: TensorId, info: TensorInfo)
     let mut axes = super::distinct_axes(args, "dim", info.bound.len())?;
     axes.retain(|&axis| info.bound.get(axis) == Some(&1));
     axes.sort_unstable();
+    Ok(Box::new(Reshape::Squeezed { axes }))
+}
+
+pub(super) fn decode_squeeze_dim(args: &mut Args<'_>, _: TensorId, info: TensorInfo) -> Result<Box<dyn Selection>, OpError> {
+    let axis = args.axis("dim", info.bound.len())?;
+    Ok(Box::new(Reshape::Squeezed { axes: (info.bound.get(axis) == Some(&1)).then_some(axis).into_iter().collect() }))
+}
+
+pub(super) fn decode_squeeze_all(_: &mut Args<'_>, _: TensorId, info: TensorInfo) -> Result<Box<dyn Selection>, OpError> {
+    let axes = (0..info.bound.len()).filter(|&axis| info.bound[axis] == 1).collect();
     Ok(Box::new(Reshape::Squeezed { axes }))
 }
 
@@ -208,7 +229,7 @@ fn follow(from: &Dims, to: &Dims, live: &Dims) -> Option<Dims> {
 }
 
 /// The number of axes of each side in the next run.
-fn run(from: &Dims, froms: &[usize], to: &Dims, tos: &[usize]) -> (usize, usize) {
+pub(crate) fn run(from: &Dims, froms: &[usize], to: &Dims, tos: &[usize]) -> (usize, usize) {
     let product = |dims: &Dims, axes: &[usize]| axes.iter().map(|&axis| u64::from(dims[axis])).product::<u64>();
     let (mut ours, mut theirs) = (1, 1);
     // The sides hold the same number of elements, so the products meet at the end if not before.

@@ -32,6 +32,10 @@ const TABLE: &[(&str, Row)] = &[
     ("aten.zeros_like.default", (From::Tensor, Some(0.0), 5)),
     ("aten.ones_like.default", (From::Tensor, Some(1.0), 5)),
     ("aten.scalar_tensor.default", (From::Nothing, None, 4)),
+    ("aten.fill.Scalar", (From::Tensor, None, 0)),
+    // Memory that a program leaves undefined is zero.
+    ("aten.empty.memory_format", (From::Size, Some(0.0), 5)),
+    ("dim_order_ops._empty_dim_order.default", (From::Size, Some(0.0), 5)),
 ];
 
 type Row = (From, Option<f64>, usize);
@@ -56,11 +60,18 @@ enum Shape {
 }
 
 #[derive(Debug)]
-struct Fill {
+pub(crate) struct Fill {
     shape: Shape,
     value: Number,
     elem: Elem,
     out: TensorId,
+}
+
+impl Fill {
+    /// Whether every element is zero.
+    pub(crate) fn is_zero(&self) -> bool {
+        self.value == Number::Fixed(0.0)
+    }
 }
 
 fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {

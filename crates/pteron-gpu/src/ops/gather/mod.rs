@@ -1,10 +1,12 @@
 //! Operators that gather elements or slices by index, with the kernels of strided copies. Each row of `TABLE` is an operator.
 
+mod multi;
 #[cfg(test)]
 mod tests;
 
 use crate::args::{Args, IndexInput};
 use crate::error::OpError;
+use crate::index_offsets;
 use crate::ops::{OpDef, names};
 use crate::plan::Op;
 use crate::strided_copy::gather::{Gather, GatherMode, KERNELS};
@@ -16,28 +18,28 @@ const TABLE: &[(&str, Decode)] = &[
     ("aten.index.Tensor", decode_index),
 ];
 
-type Decode = fn(&mut Args<'_>) -> Result<Gather, OpError>;
+type Decode = fn(&mut Args<'_>) -> Result<Box<dyn Op>, OpError>;
 
 static NAMES: [&str; TABLE.len()] = names!(TABLE, 0);
 
 /// The registry entry of the whole family.
-pub static DEF: OpDef = OpDef { names: &NAMES, internal: &[], kernels: KERNELS, decode };
+pub static DEF: OpDef = OpDef {
+    names: &NAMES,
+    internal: &[],
+    kernels: &[KERNELS[0], KERNELS[1], &index_offsets::KERNEL],
+    decode: |args| args.row(TABLE).1(args),
+};
 
-fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
-    let (_, decode) = args.row(TABLE);
-    decode(args).map(Gather::into_op)
-}
-
-fn decode_gather(args: &mut Args<'_>) -> Result<Gather, OpError> {
+fn decode_gather(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
     let from = args.tensor("self")?;
     let axis = args.axis("dim", args.info(from).bound.len())?;
     let index = args.index_tensor("index", from, axis)?;
     // Affects gradients only.
     args.ignore("sparse_grad")?;
-    Gather::new(args, from, axis, index, GatherMode::Elements)
+    Gather::new(args, from, axis, index, GatherMode::Elements).map(Gather::into_op)
 }
 
-fn decode_index_select(args: &mut Args<'_>) -> Result<Gather, OpError> {
+fn decode_index_select(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
     let from = args.tensor("self")?;
     let axis = args.axis("dim", args.info(from).bound.len())?;
     let index = args.index_tensor("index", from, axis)?;
@@ -45,22 +47,21 @@ fn decode_index_select(args: &mut Args<'_>) -> Result<Gather, OpError> {
     if bound.len() > 1 {
         return Err(OpError::new("index", format!("is {bound}, expected one dimension")));
     }
-    Gather::new(args, from, axis, index, GatherMode::FlatSlices)
+    Gather::new(args, from, axis, index, GatherMode::FlatSlices).map(Gather::into_op)
 }
 
-fn decode_index(args: &mut Args<'_>) -> Result<Gather, OpError> {
+fn decode_index(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
     let from = args.tensor("self")?;
     let rank = args.info(from).bound.len();
     let list = args.optional_tensors("indices")?;
-    let mut given = list.iter().enumerate().filter_map(|(axis, index)| Some((axis, (*index)?)));
-    let (Some((axis, index)), None) = (given.next(), given.next()) else {
-        let count = list.iter().flatten().count();
-        return Err(OpError::new("indices", format!("has {count} tensors, only one and otherwise None is supported")));
-    };
     if list.len() > rank {
         return Err(OpError::new("indices", format!("has {} places, but the tensor has {rank} dimensions", list.len())));
     }
+    let mut given = list.iter().enumerate().filter_map(|(axis, index)| Some((axis, (*index)?)));
+    let (Some((axis, index)), None) = (given.next(), given.next()) else {
+        return multi::decode(args, from, &list);
+    };
     args.use_indices("indices", IndexInput { indices: index, of: from, axis, from_end: true })?;
     let gather = Gather::new(args, from, axis, index, GatherMode::Slices)?;
-    Ok(Gather { from_end: true, names: ["self", "indices"], ..gather })
+    Ok(Gather { from_end: true, names: ["self", "indices"], ..gather }.into_op())
 }

@@ -210,17 +210,37 @@ fn bad_arguments_are_rejected() {
     assert!(load_error(&gather_of(F, &[4, 3], 1, &[5]).0).contains("`index` is [5], expected at most [4, 3]"));
     assert!(load_error(&gather_of(F, &[4, 0], 1, &[4, 1]).0).contains("zero elements to choose from in dimension 1"));
     assert!(load_error(&index_of(F, &[4, 3], (2, 3), &[2], &[2]).0).contains("`indices` has 3 places"));
-    assert!(load_error(&index_of(F, &[4, 3], (2, 2), &[2], &[2]).0).contains("`indices` has 0 tensors"));
+    assert!(
+        load_error(&index_of(F, &[4, 3], (2, 2), &[2], &[2]).0).contains("`indices` has no tensor, expected at least one")
+    );
     assert!(load_error(&index_of(F, &[1; 8], (0, 1), &[1, 1], &[1; 8]).0).contains("too many dimensions"));
     let large = load_error(&select_of(F, &[1 << 15, 1 << 14], 0, &[1 << 20], &[1, 1]).0);
     assert!(large.contains("`out` has 17179869184 elements"), "{large}");
     let mut builder = GraphBuilder::new();
     let (x, mask) = (builder.input(F, &[4, 3]), builder.input(DataType::Bool, &[4]));
-    let ids = builder.input(DataType::Int32, &[2]);
+    let [two, three] = [2, 3].map(|count| builder.input(DataType::Int32, &[count]));
     let out = builder.tensor(F, &[2]);
-    let (both, masked) = (builder.value(Value::ValueList(vec![ids, ids])), builder.value(Value::ValueList(vec![mask])));
+    let (both, masked) = (builder.value(Value::ValueList(vec![two, three])), builder.value(Value::ValueList(vec![mask])));
     builder.call("aten.index.Tensor", &[x, both, out]);
-    assert!(load_error(&builder).contains("`indices` has 2 tensors, only one"));
+    assert!(load_error(&builder).contains("`indices` has [3], which cannot be broadcast with [2]"));
     builder.graph.calls[0].args[1] = masked;
     assert!(load_error(&builder).contains("`indices` has elements Bool, expected integers"));
+}
+
+#[test]
+fn several_index_tensors_agree() {
+    use crate::testing::case::{Arg, Case, x};
+    let some = |shape: &[u32], limit| Some((shape.to_vec(), limit));
+    for dtype in TYPES {
+        for (indices, out) in [
+            (vec![some(&[6], 4), some(&[6], 5)], vec![6, 3, 4]),
+            (vec![some(&[2, 1], 4), some(&[3], 5)], vec![2, 3, 3, 4]),
+            (vec![None, some(&[6], 5), some(&[1], 3)], vec![4, 6, 4]),
+            (vec![some(&[6], 4), None, some(&[6], 3)], vec![6, 5, 4]),
+            (vec![some(&[], 4), some(&[], 5), some(&[], 3), some(&[2], 4)], vec![2]),
+        ] {
+            let case = Case::new("aten.index.Tensor", [x(dtype, &[4, 5, 3, 4]), Arg::IndexList(indices)], (dtype, &out));
+            case.check(&[], 0.0);
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use crate::args::Args;
 use crate::error::OpError;
 use crate::graph::Elem;
+use crate::ir::{Call, Graph, Value, ValueId};
 use crate::kernel::{KernelDef, Variant};
 use crate::live::TensorId;
 use crate::matmul::{self, Frame, Params, RECIPES};
@@ -22,15 +23,23 @@ static GEMM: KernelDef = KernelDef::new("linear_gemm", include_str!("linear_gemm
     .with_includes(&[matmul::INCLUDES])
     .with_types(matmul::TYPES);
 
+const NAME: &str = "aten.linear.default";
+
 /// The registry entry.
-pub static DEF: OpDef = OpDef { names: &["aten.linear.default"], internal: &[], kernels: &[&GEMV, &GEMM], decode };
+pub static DEF: OpDef = OpDef { names: &[NAME], internal: &[], kernels: &[&GEMV, &GEMM], decode };
 
 #[derive(Debug)]
-struct Linear {
-    frame: Frame,
-    weight: TensorId,
+pub(crate) struct Linear {
+    pub(crate) frame: Frame,
+    pub(crate) weight: TensorId,
     /// Whether rows are whole vectors of four, if the file fixes it.
     wide: Option<bool>,
+}
+
+/// Creates a call of the operator.
+pub(crate) fn call(graph: &mut Graph, x: TensorId, weight: TensorId, bias: Option<TensorId>, out: TensorId) -> Call {
+    let bias = bias.map_or_else(|| graph.add(Value::Null), |bias| ValueId(bias.0));
+    Call::new(&DEF, NAME, vec![ValueId(x.0), ValueId(weight.0), bias, ValueId(out.0)])
 }
 
 fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {

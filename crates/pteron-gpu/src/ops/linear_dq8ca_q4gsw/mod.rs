@@ -11,7 +11,7 @@ use crate::kernel::{KernelDef, Variant};
 use crate::live::TensorId;
 use crate::matmul::{self, Frame, Layout, Params, Q4};
 use crate::ops::OpDef;
-use crate::plan::{BoundsCx, Op, Plan, PlanCx, Recipes};
+use crate::plan::{Bind, BoundsCx, Op, Plan, PlanCx, Recipes};
 #[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors};
 use crate::shape::Dims;
@@ -33,16 +33,25 @@ static GEMM: KernelDef =
         .with_types(matmul::TYPES);
 
 /// The registry entry.
-pub static DEF: OpDef =
-    OpDef { names: &["et_vk.linear_dq8ca_q4gsw.default"], internal: &[], kernels: &[&GEMV, &GEMV_WIDE, &GEMM], decode };
+pub static DEF: OpDef = OpDef {
+    names: &["et_vk.linear_dq8ca_q4gsw.default", MULTIPLIERS],
+    internal: &[MULTIPLIERS],
+    kernels: &[&GEMV, &GEMV_WIDE, &GEMM],
+    decode,
+};
+
+/// The operator with rows that have multipliers in place of scales, without sums, and with constant scales of weights in any order. Front
+/// ends call it; no file does.
+pub(crate) const MULTIPLIERS: &str = "pteron.linear_rows_q4";
 
 #[derive(Debug)]
-struct LinearQ8Q4 {
-    frame: Frame,
-    scale: TensorId,
-    zero_point: TensorId,
-    weights: Q4,
-    sums: TensorId,
+pub(crate) struct LinearQ8Q4 {
+    pub(crate) frame: Frame,
+    pub(crate) scale: TensorId,
+    pub(crate) zero_point: TensorId,
+    pub(crate) weights: Q4,
+    /// None where rows have multipliers in place of scales.
+    pub(crate) sums: Option<TensorId>,
 }
 
 fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
@@ -50,29 +59,31 @@ fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
     let scale = args.tensor_of("input_scales", &[Elem::F32])?;
     let zero_point = args.tensor_of("input_zp", &[Elem::I8])?;
     let weight = args.tensor_of("weights", &[Elem::U8])?;
-    let sums = args.tensor_of("weight_sums", &[Elem::I32])?;
+    let multipliers = args.operator() == MULTIPLIERS;
+    let sums = if multipliers { None } else { Some(args.tensor_of("weight_sums", &[Elem::I32])?) };
     let weight_scales = args.tensor_of("weight_scales", &[Elem::F32])?;
     let group = args.int("group_size")?;
     let bias = args.optional_tensor_of("bias", &[Elem::F32])?;
     let out = args.output_of("out", Elem::F32)?;
-    let weights = Q4::new(args, weight, weight_scales, group)?;
+    let weights = if multipliers { Q4::in_any_order } else { Q4::new }(args, weight, weight_scales, group)?;
     Ok(Box::new(LinearQ8Q4 { frame: Frame { x, bias, out }, scale, zero_point, weights, sums }))
 }
 
 impl LinearQ8Q4 {
+    /// Whether there is a sum for each row in each group.
+    pub(crate) fn sums_fit(layout: &Layout, sums: Dims, scales: Dims) -> bool {
+        sums.len() == 2 && sums[0] == scales[0] && sums[1] >= layout.n
+    }
+
     fn sizes(&self, cx: &PlanCx<'_>) -> Result<(Dims, Params, Layout), OpError> {
         let layout = self.weights.layout(cx)?;
         let (out, params) = self.frame.sizes(cx, layout.n, layout.k)?;
         for (name, dims) in [("input_scales", cx.dims(self.scale)), ("input_zp", cx.dims(self.zero_point))] {
-            if dims.count() != u64::from(params.m) {
-                return Err(OpError::new(
-                    name,
-                    format!("is {dims}, expected one for each of the input's {} rows", params.m),
-                ));
-            }
+            matmul::check_rows(name, dims, params.m)?;
         }
-        let (sums, scales) = (cx.dims(self.sums), cx.dims(self.weights.scales));
-        if sums.len() != 2 || sums[0] != scales[0] || sums[1] < layout.n {
+        let scales = cx.dims(self.weights.scales);
+        let sums = self.sums.map(|sums| cx.dims(sums));
+        if let Some(sums) = sums.filter(|&sums| !Self::sums_fit(&layout, sums, scales)) {
             let expected = format!("expected a sum for each of {} rows in each of {} groups", layout.n, scales[0]);
             return Err(OpError::new("weight_sums", format!("is {sums}, {expected}")));
         }
@@ -83,11 +94,15 @@ impl LinearQ8Q4 {
 impl Op for LinearQ8Q4 {
     fn recipes(&self, _: &BoundsCx<'_>) -> Result<Recipes, OpError> {
         let Frame { x, bias, out } = self.frame;
-        let Q4 { weight, scales, .. } = self.weights;
-        let binds = [x, self.scale, self.zero_point, weight, scales, bias.unwrap_or(scales), out].map(Into::into);
+        let (scales, joined) = self.weights.scales_bind();
+        let [x, scale, zero_point, weight, out] = [x, self.scale, self.zero_point, self.weights.weight, out].map(Bind::from);
+        let binds = [x, scale, zero_point, weight, scales, bias.map_or(scales, Bind::from), out];
         let gemv = if self.weights.vectors_of_weights() { &GEMV_WIDE } else { &GEMV };
-        let [gemv, gemm] = [gemv, &GEMM].map(|kernel| matmul::reading(Variant::new(kernel), self.weights.vectors_of_x()));
-        Ok(Recipes::of(matmul::recipes(&gemv, &gemm, &binds)))
+        let [gemv, gemm] = [gemv, &GEMM].map(|kernel| {
+            let variant = Variant::new(kernel).with("MULTIPLIERS", self.sums.is_none().into());
+            matmul::reading(variant, self.weights.vectors_of_x())
+        });
+        Ok(Recipes { joined, ..Recipes::of(matmul::recipes(&gemv, &gemm, &binds)) })
     }
 
     fn plan(&self, cx: &PlanCx<'_>) -> Result<Plan, OpError> {
@@ -100,19 +115,23 @@ impl Op for LinearQ8Q4 {
     fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError> {
         let (out, params, layout) = self.sizes(cx)?;
         let (m, n, k, group) = (params.m as usize, params.n as usize, params.k as usize, params.group as usize);
-        let sum_stride = cx.dims(self.sums).last() as usize;
+        let sum_stride = self.sums.map_or(0, |sums| cx.dims(sums).last() as usize);
         let mut data = Vec::with_capacity(m * n);
         for row in 0..m {
-            let scale = tensors.f32(self.scale)[row];
+            let given = tensors.f32(self.scale)[row];
+            let (scale, multiplier) = if self.sums.is_some() { (given, given.recip()) } else { (given.recip(), given) };
             let zero = f64::from(tensors.u8(self.zero_point)[row].cast_signed());
-            let rounded = |x: &f32| (f64::from((x * (1.0 / scale)).round_ties_even()) + zero).clamp(-128.0, 127.0);
+            let rounded = |x: &f32| (f64::from((x * multiplier).round_ties_even()) + zero).clamp(-128.0, 127.0);
             let q: Vec<f64> = tensors.f32(self.frame.x)[row * k..][..k].iter().map(rounded).collect();
             for column in 0..n {
                 let mut total = self.frame.bias.map_or(0.0, |bias| tensors.f32(bias)[column].into());
                 for start in (0..k).step_by(group) {
-                    let dot: f64 =
-                        (start..start + group).map(|i| q[i] * self.weights.value(&layout, tensors, column, i)).sum();
-                    let sum = f64::from(tensors.i32(self.sums)[start / group * sum_stride + column]);
+                    let weights = |i| self.weights.value(&layout, tensors, column, i);
+                    let dot: f64 = (start..start + group).map(|i| q[i] * weights(i)).sum();
+                    let sum = self.sums.map_or_else(
+                        || (start..start + group).map(weights).sum(),
+                        |sums| f64::from(tensors.i32(sums)[start / group * sum_stride + column]),
+                    );
                     let weight_scale = self.weights.scale(&layout, tensors, column, start);
                     total += weight_scale * f64::from(scale) * (dot - zero * sum);
                 }

@@ -101,3 +101,27 @@ fn any_layout() {
         weights.check(&[14, 1, 6, 2]);
     }
 }
+
+#[test]
+fn rows_with_multipliers_take_scales_of_weights_row_by_row() {
+    for (n, k, group) in [(12, 64, 32), (11, 96, 96), (7, 15, 15), (70, 256, 64)] {
+        let mut builder = GraphBuilder::new();
+        let x = builder.input(DataType::Float32, &[20, k]);
+        let multipliers = builder.input(DataType::Float32, &[20, 1]);
+        let zero_points = builder.input(DataType::Int8, &[20, 1]);
+        let stride = k.div_ceil(2);
+        let weight = builder.constant(DataType::UInt8, &[n, stride], noise_bytes(1, (n * stride) as usize));
+        let scales: Vec<f32> = noise(2, (n * k / group) as usize).iter().map(|scale| scale * 0.1).collect();
+        let scales = builder.floats(&[n, k / group, 1], &scales);
+        let (group, bias) = (builder.int(group.into()), builder.floats(&[n], &noise(3, n as usize)));
+        let out = builder.tensor(DataType::Float32, &[20, n]);
+        builder.call(super::MULTIPLIERS, &[x, multipliers, zero_points, weight, scales, group, bias, out]);
+        builder.output(out);
+        let call = |m: u32| {
+            let multipliers: Vec<f32> = noise(7, m as usize).iter().map(|value| 100.0 + value * 20.0).collect();
+            let zero_points = HostTensor { dims: dims(&[m, 1]), data: HostData::U8(noise_bytes(8, m as usize)) };
+            vec![f32s(&[m, k], noise(m.into(), (m * k) as usize)), f32s(&[m, 1], multipliers), zero_points]
+        };
+        check(&builder, &[20, 1, 3, 9].map(call), TOLERANCE);
+    }
+}

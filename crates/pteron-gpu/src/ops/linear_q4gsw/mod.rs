@@ -7,7 +7,7 @@ use crate::graph::Elem;
 use crate::kernel::{KernelDef, Variant};
 use crate::matmul::{self, Frame, Params, Q4};
 use crate::ops::{OpDef, names};
-use crate::plan::{BoundsCx, Op, Plan, PlanCx, Recipes};
+use crate::plan::{Bind, BoundsCx, Op, Plan, PlanCx, Recipes};
 #[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors};
 
@@ -30,13 +30,19 @@ static GEMM: KernelDef = KernelDef::new("linear_q4gsw_gemm", include_str!("linea
 
 type Decode = fn(&mut Args<'_>) -> Result<Box<dyn Op>, OpError>;
 
-const TABLE: &[(&str, Decode)] =
-    &[("et_vk.linear_q4gsw.default", decode_in_groups), ("et_vk.linear_qcs4w.default", decode_by_row)];
+const TABLE: &[(&str, Decode)] = &[
+    ("et_vk.linear_q4gsw.default", decode_in_groups),
+    ("et_vk.linear_qcs4w.default", decode_by_row),
+    (ANY_ORDER, decode_in_groups),
+];
+
+/// The operator with constant scales of weights in any order. Front ends call it; no file does.
+pub(crate) const ANY_ORDER: &str = "pteron.linear_q4";
 
 static NAMES: [&str; TABLE.len()] = names!(TABLE, 0);
 
 /// The registry entry.
-pub static DEF: OpDef = OpDef { names: &NAMES, internal: &[], kernels: &[&GEMV, &GEMV_WIDE, &GEMM], decode };
+pub static DEF: OpDef = OpDef { names: &NAMES, internal: &[ANY_ORDER], kernels: &[&GEMV, &GEMV_WIDE, &GEMM], decode };
 
 #[derive(Debug)]
 pub(crate) struct LinearQ4 {
@@ -56,7 +62,8 @@ fn decode_in_groups(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
     let group = args.int("group_size")?;
     let bias = args.optional_tensor_of("bias", &[Elem::F32])?;
     let out = args.output_of("out", Elem::F32)?;
-    Ok(Box::new(LinearQ4 { frame: Frame { x, bias, out }, weights: Q4::new(args, weight, scales, group)? }))
+    let weights = if args.operator() == ANY_ORDER { Q4::in_any_order } else { Q4::new }(args, weight, scales, group)?;
+    Ok(Box::new(LinearQ4 { frame: Frame { x, bias, out }, weights }))
 }
 
 fn decode_by_row(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
@@ -72,14 +79,15 @@ fn decode_by_row(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
 impl Op for LinearQ4 {
     fn recipes(&self, _: &BoundsCx<'_>) -> Result<Recipes, OpError> {
         let Frame { x, bias, out } = self.frame;
-        let Q4 { weight, scales, .. } = self.weights;
-        let binds = [x, weight, scales, bias.unwrap_or(scales), out].map(Into::into);
+        let (scales, joined) = self.weights.scales_bind();
+        let [x, weight, out] = [x, self.weights.weight, out].map(Bind::from);
+        let binds = [x, weight, scales, bias.map_or(scales, Bind::from), out];
         let gemv = if self.weights.vectors_of_weights() { &GEMV_WIDE } else { &GEMV };
         let [gemv, gemm] = [gemv, &GEMM].map(|kernel| {
             let variant = Variant::new(kernel).with("HIGH_FIRST", self.weights.high_first().into());
             matmul::reading(variant, self.weights.vectors_of_x())
         });
-        Ok(Recipes::of(matmul::recipes(&gemv, &gemm, &binds)))
+        Ok(Recipes { joined, ..Recipes::of(matmul::recipes(&gemv, &gemm, &binds)) })
     }
 
     fn plan(&self, cx: &PlanCx<'_>) -> Result<Plan, OpError> {

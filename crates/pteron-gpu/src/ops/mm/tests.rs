@@ -203,3 +203,22 @@ fn bad_arguments_are_rejected() {
     assert!(load_error(&addition(&[1, 2, 3], [2, 3, 5], number.clone(), number.clone())).contains("`self` is [1, 2, 3]"));
     assert!(load_error(&addition(&[3], [2, 3, 5], Value::Null, number)).contains("`beta` is"));
 }
+
+#[test]
+fn batches_of_any_rank_are_broadcast() {
+    for (a, b, out) in [
+        (&[2, 3, 5, 8][..], &[2, 3, 8, 7][..], &[2, 3, 5, 7][..]),
+        (&[3, 5, 8], &[8, 7], &[3, 5, 7]),
+        (&[2, 1, 5, 8], &[3, 8, 12], &[2, 3, 5, 12]),
+        (&[5, 8], &[8, 1], &[5, 1]),
+    ] {
+        let mut builder = GraphBuilder::new();
+        let x = builder.input(DataType::Float32, a);
+        let y = builder.input(DataType::Float32, b);
+        let result = builder.tensor(DataType::Float32, out);
+        builder.call(super::MATMUL, &[x, y, result]);
+        builder.output(result);
+        let values = |seed, dims: &[u32]| f32s(dims, noise(seed, dims.iter().product::<u32>() as usize));
+        check(&builder, &[vec![values(1, a), values(2, b)]], 1e-5);
+    }
+}

@@ -1,4 +1,5 @@
-// A tensor with a border of one number around it, or with its edges cut off.
+// A tensor with a border around it, or with its edges cut off: a border of one number, or of elements of the tensor that are mirrored,
+// repeated or wrapped around.
 // A workgroup writes 256 words of the output, a thread one: an element, or four that are bytes.
 
 //#include grid
@@ -21,6 +22,21 @@ struct Params {
 
 // Elements in a word.
 override LANES: u32 = 1u;
+// The border: 0 one number, 1 mirrored without the edge, 2 the edge repeated, 3 wrapped around.
+override MODE: u32 = 0u;
+
+// The index in the source for one that may be outside of its `size` elements.
+fn inner_index(index: i32, size: i32) -> u32 {
+    var at = index;
+    if MODE == 1u {
+        at = abs(index);
+        at = select(at, 2 * (size - 1) - at, at >= size);
+    } else if MODE == 3u {
+        at = index % size;
+        at = select(at, at + size, at < 0);
+    }
+    return u32(clamp(at, 0, size - 1));
+}
 
 fn element_at(place: u32) -> u32 {
     if LANES == 1u {
@@ -36,9 +52,14 @@ fn element_for(i: u32) -> u32 {
     for (var axis = 0u; axis < params.rank; axis++) {
         let dim = params.dims[axis / 4u][axis % 4u];
         // Below zero it is a huge number, and outside as well.
-        let index = rest % dim - bitcast<u32>(params.before[axis / 4u][axis % 4u]);
+        var index = rest % dim - bitcast<u32>(params.before[axis / 4u][axis % 4u]);
         rest /= dim;
-        inside = inside && index < params.inner[axis / 4u][axis % 4u];
+        let size = params.inner[axis / 4u][axis % 4u];
+        if MODE == 0u {
+            inside = inside && index < size;
+        } else {
+            index = inner_index(bitcast<i32>(index), i32(size));
+        }
         at += index * params.strides[axis / 4u][axis % 4u];
     }
     if inside {

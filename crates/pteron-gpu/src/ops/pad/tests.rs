@@ -35,3 +35,24 @@ fn bad_arguments_are_rejected() {
     let text = load_error(&builder(DataType::Float32, &[3], &[1, 1, 1, 1], 0.0, &[3]));
     assert!(text.contains("`pad` has 4 numbers, allowed are two for each of 1 dimensions"), "{text}");
 }
+
+#[test]
+fn borders_of_elements_and_rolls_agree() {
+    use crate::testing::case::{B, Case, F, I8, ints, x};
+    for dtype in [F, I8, B] {
+        let shape: &[u32] = &[3, 5, 6];
+        let out = |rows: u32, columns: u32| vec![3, 5 + rows, 6 + columns];
+        for name in ["aten.reflection_pad2d.default", "aten.replication_pad2d.default"] {
+            for (pad, out) in [([1, 2, 3, 4], out(7, 3)), ([5, 0, 0, 1], out(1, 5)), ([0; 4], out(0, 0))] {
+                Case::new(name, [x(dtype, shape), ints(&pad)], (dtype, &out)).check(&[1, 0], 0.0);
+            }
+        }
+        for (shifts, axes) in [(vec![2, -9], vec![0, 2]), (vec![7], vec![]), (vec![1, 1], vec![-1, 2])] {
+            Case::new("aten.roll.default", [x(dtype, shape), ints(&shifts), ints(&axes)], (dtype, shape))
+                .check(&[1, 0], 0.0);
+        }
+    }
+    let case = Case::new("aten.reflection_pad1d.default", [x(F, &[2, 3]), ints(&[3, 0])], (F, &[2, 6]));
+    let text = load_error(&case.builder());
+    assert!(text.contains("`padding` is 3 for a dimension of 3, which it must be below"), "{text}");
+}

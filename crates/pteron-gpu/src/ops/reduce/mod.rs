@@ -1,156 +1,100 @@
-//! Reductions over dimensions: sum, mean, amax, amin, argmax, argmin. Each row of `TABLE` is an operator.
+//! Reductions over dimensions: sums, products, moments, extrema and their indices, any and all. Each row of `table` is an operator.
 //!
 //! A reduction is a chain of passes (`crate::reduction`). Adjacent reduced dimensions are the rows of one pass; further groups of
 //! reduced dimensions are reduced one after the other, the longest first. Few long rows are split into segments, whose partial results
-//! another pass reduces. Passes hand results on through scratch.
+//! another pass reduces. Passes hand results on through scratch. Results that are bytes are packed by a last pass.
 
+mod pair;
 #[cfg(any(test, feature = "reference"))]
 mod reference;
+mod table;
 #[cfg(test)]
 mod tests;
 
 use crate::args::{Args, normalise};
 use crate::error::OpError;
+use crate::fuse::Relayout;
 use crate::graph::Elem;
+use crate::ir::{Call, Value, ValueId};
 use crate::kernel::Variant;
 use crate::live::{Scalar, TensorId};
 use crate::ops::{OpDef, names};
 use crate::plan::{Bind, BoundsCx, Op, Plan, PlanCx, Recipe, Recipes};
-use crate::reduction::reducer::{self, Reducer, Source};
-use crate::reduction::{REDUCE, ReducePass, RowShape, max_partials, reduce};
+use crate::reduction::reducer::{Reducer, Source};
+use crate::reduction::{PACK_BYTES, REDUCE, ReducePass, RowShape, max_partials, pack_bytes, reduce};
 #[cfg(any(test, feature = "reference"))]
 use crate::reference::HostTensors;
 use crate::shape::Dims;
-
-/// The operators of the family.
-const TABLE: &[Row] = &[
-    Row {
-        name: "aten.sum.dim_IntList",
-        takes: Takes::DimsAndType,
-        empty: true,
-        mean: false,
-        reducers: &[(Elem::F32, &reducer::SUM_F32), (Elem::I32, &reducer::SUM_I32)],
-        #[cfg(any(test, feature = "reference"))]
-        host: |row| row.iter().sum(),
-    },
-    Row {
-        name: "aten.mean.dim",
-        takes: Takes::DimsAndType,
-        empty: true,
-        mean: true,
-        reducers: &[(Elem::F32, &reducer::SUM_F32)],
-        #[cfg(any(test, feature = "reference"))]
-        host: reference::mean,
-    },
-    Row {
-        name: "aten.amax.default",
-        takes: Takes::Dims,
-        empty: false,
-        mean: false,
-        reducers: &[(Elem::F32, &reducer::MAX_F32), (Elem::I32, &reducer::MAX_I32)],
-        #[cfg(any(test, feature = "reference"))]
-        host: |row| row[reference::first(row, |x, best| x > best)],
-    },
-    Row {
-        name: "aten.amin.default",
-        takes: Takes::Dims,
-        empty: false,
-        mean: false,
-        reducers: &[(Elem::F32, &reducer::MIN_F32), (Elem::I32, &reducer::MIN_I32)],
-        #[cfg(any(test, feature = "reference"))]
-        host: |row| row[reference::first(row, |x, best| x < best)],
-    },
-    Row {
-        name: "aten.argmax.default",
-        takes: Takes::OneDim,
-        empty: false,
-        mean: false,
-        reducers: &[(Elem::F32, &reducer::ARGMAX_F32), (Elem::I32, &reducer::ARGMAX_I32)],
-        #[cfg(any(test, feature = "reference"))]
-        host: |row| reference::first(row, |x, best| x > best) as f64,
-    },
-    Row {
-        name: "aten.argmin.default",
-        takes: Takes::OneDim,
-        empty: false,
-        mean: false,
-        reducers: &[(Elem::F32, &reducer::ARGMIN_F32), (Elem::I32, &reducer::ARGMIN_I32)],
-        #[cfg(any(test, feature = "reference"))]
-        host: |row| reference::first(row, |x, best| x < best) as f64,
-    },
-];
-
-#[derive(Debug)]
-struct Row {
-    name: &'static str,
-    takes: Takes,
-    /// Whether a reduction of no elements has a result.
-    empty: bool,
-    /// Whether the sum is divided by the number of elements.
-    mean: bool,
-    /// The reducer for each supported element type.
-    reducers: &'static [(Elem, &'static Reducer)],
-    /// The result for one row on the host, for tests.
-    #[cfg(any(test, feature = "reference"))]
-    host: fn(&[f64]) -> f64,
-}
-
-/// The arguments between `self` and `out`, besides `keepdim`.
-#[derive(Debug, PartialEq)]
-enum Takes {
-    /// A list of dimensions.
-    Dims,
-    /// A list of dimensions, and the result's dtype.
-    DimsAndType,
-    /// One dimension. The result is an index.
-    OneDim,
-}
+use table::{ResultKind, Row, TABLE, Takes};
 
 static NAMES: [&str; TABLE.len()] = names!(TABLE, name);
 
 /// The registry entry of the whole family.
-pub static DEF: OpDef = OpDef { names: &NAMES, internal: &[], kernels: &[&REDUCE], decode };
+pub static DEF: OpDef = OpDef { names: &NAMES, internal: &[], kernels: &[&REDUCE, &PACK_BYTES], decode };
 
 #[derive(Debug)]
-struct Reduction {
+pub(crate) struct Reduction {
     row: &'static Row,
     reducer: &'static Reducer,
     x: TensorId,
     #[cfg_attr(not(any(test, feature = "reference")), expect(dead_code, reason = "only references read it"))]
     elem: Elem,
+    /// How elements of the tensor are loaded, if not as vectors.
+    source: Source,
     /// Whether each dimension is reduced.
     reduced: Vec<bool>,
     keepdim: bool,
+    /// Subtracted from the number of elements that the result is divided by.
+    correction: f64,
     out: TensorId,
-    #[cfg_attr(not(any(test, feature = "reference")), expect(dead_code, reason = "only references read it"))]
     out_elem: Elem,
+}
+
+/// The arguments of a reduction besides its outputs.
+struct Reduced {
+    x: TensorId,
+    axes: Vec<bool>,
+    keepdim: bool,
+    correction: f64,
 }
 
 fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
     let row = args.row(TABLE);
-    let allowed: Vec<Elem> = row.reducers.iter().map(|(elem, _)| *elem).collect();
-    let x = args.tensor_of("self", &allowed)?;
-    let info = args.info(x);
-    let Some(&(elem, reducer)) = row.reducers.iter().find(|(elem, _)| *elem == info.elem) else {
-        return Err(OpError::new("self", format!("has elements {:?}, supported: {allowed:?}", info.elem)));
+    let reduced = decode_reduced(args, row.takes)?;
+    let Some(second) = row.second else {
+        let out = args.output("out")?;
+        return Ok(Box::new(Reduction::new(args, row, &reduced, out)?));
     };
-    let dims = if row.takes == Takes::OneDim {
-        match args.optional_scalar("dim")? {
+    let outputs = args.outputs("out", 2)?;
+    let first = Reduction::new(args, row, &reduced, outputs[0])?;
+    // A mean beside a variance has no correction.
+    let second = Reduction::new(args, second, &Reduced { correction: 0.0, ..reduced }, outputs[1])?;
+    Ok(Box::new(pair::Pair { first, second }))
+}
+
+fn decode_reduced(args: &mut Args<'_>, takes: Takes) -> Result<Reduced, OpError> {
+    let x = args.tensor("self")?;
+    let dims = match takes {
+        Takes::OneDim | Takes::OneDimAndType => match args.optional_scalar("dim")? {
             None => Vec::new(),
             Some(Scalar::Fixed(dim)) => vec![dim],
             Some(Scalar::Live(_)) => return Err(OpError::new("dim", "is symbolic, expected an integer or None")),
-        }
-    } else {
-        args.optional_ints("dim")?.unwrap_or_default()
+        },
+        Takes::Nothing | Takes::Type => Vec::new(),
+        _ => args.optional_ints("dim")?.unwrap_or_default(),
     };
-    let reduced = reduced(&dims, info.bound.len())?;
-    let keepdim = args.bool("keepdim")?;
-    if row.takes == Takes::DimsAndType {
-        args.none("dtype")?;
+    let axes = reduced(&dims, args.info(x).bound.len())?;
+    let correction = match takes {
+        Takes::DimsAndBias => f64::from(u8::from(args.bool("unbiased")?)),
+        Takes::DimsAndCorrection => args.optional_float("correction")?.unwrap_or(1.0),
+        _ => 0.0,
+    };
+    let keepdim = !matches!(takes, Takes::Nothing | Takes::Type) && args.bool("keepdim")?;
+    if matches!(takes, Takes::DimsAndType | Takes::OneDimAndType | Takes::Type) {
+        // The output has that type.
+        args.ignore("dtype")?;
     }
-    let out_elem = if row.takes == Takes::OneDim { Elem::I32 } else { elem };
-    let out = args.output_of("out", out_elem)?;
-    Ok(Box::new(Reduction { row, reducer, x, elem, reduced, keepdim, out, out_elem }))
+    Ok(Reduced { x, axes, keepdim, correction })
 }
 
 /// Whether each dimension is in the list; an empty list means all of them.
@@ -181,6 +125,66 @@ enum PassBuffer {
 }
 
 impl Reduction {
+    /// The input, if the result is the mean of each row, with a last dimension of 1.
+    pub(crate) fn row_mean(&self) -> Option<TensorId> {
+        self.of_rows("aten.mean.dim")
+    }
+
+    /// The input, if the result is whether each row has an element that is not zero, with a last dimension of 1.
+    pub(crate) fn row_any(&self) -> Option<TensorId> {
+        self.of_rows("aten.any.dim")
+    }
+
+    fn of_rows(&self, name: &str) -> Option<TensorId> {
+        let (last, others) = self.reduced.split_last()?;
+        let rows = *last && !others.contains(&true) && self.keepdim;
+        (self.row.name == name && rows).then_some(self.x)
+    }
+
+    /// The input, whether each of its dimensions is reduced, and the output, if reduced dimensions stay as dimensions of 1.
+    pub(crate) fn kept_dims(&self) -> Option<(TensorId, &[bool], TensorId)> {
+        self.keepdim.then_some((self.x, self.reduced.as_slice(), self.out))
+    }
+
+    fn new(args: &Args<'_>, row: &'static Row, given: &Reduced, out: TensorId) -> Result<Self, OpError> {
+        let (elem, out_elem) = (args.info(given.x).elem, args.info(out).elem);
+        let is_float = if row.result == ResultKind::Declared { out_elem } else { elem } == Elem::F32;
+        let Some(reducer) = (if is_float { row.floats } else { row.integers }) else {
+            return Err(match row.result {
+                ResultKind::Declared => OpError::new("out", format!("has elements {out_elem:?}, supported: [F32]")),
+                _ => OpError::new("self", format!("has elements {elem:?}, supported: [F32]")),
+            });
+        };
+        let fits = match row.result {
+            ResultKind::Same => out_elem == elem,
+            ResultKind::Index => out_elem == Elem::I32,
+            ResultKind::Truth => matches!(out_elem, Elem::Bool | Elem::U8),
+            // A sum of floats is no integer, and Booleans are not summed.
+            ResultKind::Declared => is_float || (elem != Elem::F32 && out_elem != Elem::Bool),
+        };
+        if !fits {
+            let expected = match row.result {
+                ResultKind::Index => Elem::I32,
+                ResultKind::Truth => Elem::Bool,
+                _ => elem,
+            };
+            return Err(OpError::new("out", format!("has elements {out_elem:?}, but the result's are {expected:?}")));
+        }
+        let source = match elem {
+            Elem::I32 if is_float => Source::Integers,
+            Elem::F32 | Elem::F16 | Elem::I32 => Source::Elements,
+            Elem::U8 | Elem::Bool => Source::Bytes,
+            Elem::I8 => Source::SignedBytes,
+        };
+        let Reduced { x, ref axes, keepdim, correction } = *given;
+        Ok(Self { row, reducer, x, elem, source, reduced: axes.clone(), keepdim, correction, out, out_elem })
+    }
+
+    /// Whether results are bytes, which a last pass packs from words in scratch.
+    fn packs(&self) -> bool {
+        self.out_elem.lanes() == 4
+    }
+
     /// The dims with reduced ones set to 1.
     fn kept(&self, dims: &Dims) -> Dims {
         let reduced = (0..dims.len()).filter(|&axis| self.reduced[axis]);
@@ -229,7 +233,11 @@ impl Reduction {
     fn passes(&self, dims: &Dims) -> Vec<ReducePass> {
         let mut passes: Vec<ReducePass> = Vec::new();
         for rows in self.groups(dims) {
-            let mut pass = if passes.is_empty() { ReducePass::over_elements(rows) } else { ReducePass::over_partials(rows) };
+            let mut pass = match passes.is_empty() {
+                true if self.source.converts() => ReducePass::over_converted(rows),
+                true => ReducePass::over_elements(rows),
+                false => ReducePass::over_partials(rows),
+            };
             passes.push(pass);
             while pass.is_split() {
                 pass = ReducePass::over_partials(pass.partials_shape());
@@ -252,9 +260,10 @@ impl Reduction {
     }
 
     /// Every pair of buffers that a pass can load from and store to, in the order of the recipes.
-    fn routes(scratch: usize) -> Vec<(PassBuffer, PassBuffer)> {
+    fn routes(&self, scratch: usize) -> Vec<(PassBuffer, PassBuffer)> {
         let inputs = [false, true].map(|vec4| PassBuffer::Input { vec4 });
-        let from = inputs.into_iter().chain((0..scratch).map(PassBuffer::Scratch));
+        let inputs = inputs.into_iter().take(if self.source.converts() { 1 } else { 2 });
+        let from = inputs.chain((0..scratch).map(PassBuffer::Scratch));
         let to = |from| {
             let others = (0..scratch).map(PassBuffer::Scratch).filter(move |to| *to != from);
             let reached =
@@ -266,43 +275,70 @@ impl Reduction {
 
     fn variant(&self, from: PassBuffer, to: PassBuffer) -> Option<Variant> {
         let source = match from {
-            PassBuffer::Input { vec4: false } => Source::Elements,
+            PassBuffer::Input { vec4: false } => self.source,
             PassBuffer::Input { vec4: true } => Source::Vec4,
             _ => Source::Partials,
         };
         reduce(self.reducer, source, to == PassBuffer::Output).map(|variant| variant.labelled(self.row.name))
     }
 
-    fn bind(&self, buffer: PassBuffer) -> Bind {
+    /// The binding of a buffer. Words to be packed are in the scratch after that of the passes.
+    fn bind(&self, buffer: PassBuffer, scratch: usize) -> Bind {
         match buffer {
             PassBuffer::Input { .. } => self.x.into(),
             PassBuffer::Scratch(index) => Bind::Scratch(index),
+            PassBuffer::Output if self.packs() => Bind::Scratch(scratch),
             PassBuffer::Output => self.out.into(),
         }
     }
 
-    /// The factor of the result. A mean of no elements is 0 times infinity, which is NaN.
+    /// The factor of the result. A mean or variance of too few elements is 0 times infinity, which is NaN.
     fn factor(&self, dims: &Dims) -> f32 {
         #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "kernels compute in 32 bits")]
-        let over = (1.0 / self.elements(dims) as f64) as f32;
+        let over = (1.0 / (self.elements(dims) as f64 - self.correction).max(0.0)) as f32;
         if self.row.mean { over } else { 1.0 }
     }
 }
 
 impl Op for Reduction {
+    fn channels_last(&self, layout: &mut Relayout<'_>) -> Option<Call> {
+        let rank = self.reduced.len();
+        let x = layout.moved(self.x).filter(|_| self.row.takes.is_list())?;
+        // Without `keepdim`, what is left of one dimension or of images and channels is in order.
+        let pixels = (2..rank).all(|axis| self.reduced[axis]);
+        if !(pixels || self.keepdim) || (self.keepdim && !layout.can_move(self.out)) {
+            return None;
+        }
+        let axes = (0..rank).filter(|&axis| self.reduced[axis]).map(|axis| Relayout::axis(rank, axis));
+        let mut axes: Vec<i64> = axes.map(|axis| i64::try_from(axis).unwrap_or(i64::MAX)).collect();
+        axes.sort_unstable();
+        let dims = layout.source.add(Value::IntList(axes));
+        let out = if self.keepdim { layout.output(self.out) } else { self.out };
+        let mut args = layout.call.args.clone();
+        let last = args.len().checked_sub(1).filter(|&last| last >= 2)?;
+        (args[0], args[1], args[last]) = (ValueId(x.0), dims, ValueId(out.0));
+        Some(Call { args, ..layout.call.clone() })
+    }
+
     fn recipes(&self, cx: &BoundsCx<'_>) -> Result<Recipes, OpError> {
         let bound = cx.bound(self.x);
-        let scratch = self.scratch(&bound);
+        let mut scratch = self.scratch(&bound);
         let groups: u32 = self.groups(&bound).iter().map(|_| 1).sum();
         let recipe = |(from, to)| {
-            let mut recipe = Recipe::new(self.variant(from, to)?, [self.bind(from), self.bind(to)]);
+            let binds = [from, to].map(|buffer| self.bind(buffer, scratch.len()));
+            let mut recipe = Recipe::new(self.variant(from, to)?, binds);
             // A group takes at most two passes, so each group goes from one scratch buffer to the other at most once.
             if matches!((from, to), (PassBuffer::Scratch(_), PassBuffer::Scratch(_))) {
                 recipe.max_dispatches = groups;
             }
             Some(recipe)
         };
-        let list = Self::routes(scratch.len()).into_iter().filter_map(recipe).collect();
+        let mut list: Vec<Recipe> = self.routes(scratch.len()).into_iter().filter_map(recipe).collect();
+        if self.packs() {
+            let variant = Variant::new(&PACK_BYTES).labelled(self.row.name);
+            list.push(Recipe::new(variant, [Bind::Scratch(scratch.len()), self.out.into()]));
+            scratch.push(self.kept(&bound).count().saturating_mul(4));
+        }
         Ok(Recipes { list, scratch, ..Recipes::default() })
     }
 
@@ -317,11 +353,13 @@ impl Op for Reduction {
             return Ok(Plan::new(self.out, out, None));
         }
         let passes = if none {
-            vec![ReducePass::over_elements(RowShape { outer: out.count_u32(), length: 0, inner: 1 })]
+            // Loads of no elements are not vectors, whatever the type.
+            vec![ReducePass::over_converted(RowShape { outer: out.count_u32(), length: 0, inner: 1 })]
         } else {
             self.passes(&dims)
         };
-        let routes = Self::routes(self.scratch(&cx.bound(self.x)).len());
+        let scratch = self.scratch(&cx.bound(self.x)).len();
+        let routes = self.routes(scratch);
         let mut plan = Plan::new(self.out, out, None);
         let mut from = PassBuffer::Input { vec4: passes[0].vec4 };
         for (index, pass) in passes.iter().enumerate() {
@@ -335,6 +373,11 @@ impl Op for Reduction {
                 plan.scratch[index] = plan.scratch[index].max(pass.segments() * self.reducer.bytes);
             }
             from = to;
+        }
+        if self.packs() {
+            plan.scratch.resize(scratch + 1, 0);
+            plan.scratch[scratch] = out.count().saturating_mul(4);
+            plan.steps.extend(pack_bytes(routes.len(), &out)?);
         }
         Ok(plan)
     }

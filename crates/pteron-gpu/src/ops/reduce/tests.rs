@@ -1,6 +1,7 @@
 use crate::engine::{LoadOptions, TensorData};
 use crate::ir::{DataType, Value, ValueId};
 use crate::reference::{HostData, HostTensor};
+use crate::testing::case::{Case, flag, int, ints, none, x};
 use crate::testing::{DryRun, GraphBuilder, check, dims, f32s, i32s, load_error, noise, noise_bytes, run};
 
 const FLOAT: DataType = DataType::Float32;
@@ -317,16 +318,46 @@ fn bad_arguments_are_rejected() {
     assert!(of(ARGMAX, FLOAT, &[], Value::Int(1)).contains("`dim` has 1"));
     assert!(of(ARGMAX, FLOAT, &[4], Value::SymInt).contains("`dim` is symbolic"));
     assert!(of(ARGMIN, FLOAT, &[4], list(&[0])).contains("`dim` is"));
-    assert!(of(SUM, DataType::Bool, &[4], list(&[0])).contains("`self` has elements Bool, supported: [F32, I32]"));
-    assert!(of(MEAN, DataType::Int32, &[4], list(&[0])).contains("`self` has elements I32, supported: [F32]"));
-    let mut typed = GraphBuilder::new();
-    let (x, out) = (typed.input(FLOAT, &[4, 5]), typed.tensor(FLOAT, &[4]));
-    let (dim, keep, dtype) = (typed.value(list(&[1])), typed.value(Value::Bool(false)), typed.int(6));
-    typed.call(SUM, &[x, dim, keep, dtype, out]);
-    assert!(load_error(&typed).contains("`dtype` is an integer, expected None"));
+    assert!(of(SUM, DataType::Bool, &[4], list(&[0])).contains("`out` has elements Bool, but the result's are Bool"));
+    assert!(of(MEAN, DataType::Int32, &[4], list(&[0])).contains("`out` has elements I32, supported: [F32]"));
     let mut index = GraphBuilder::new();
     let (x, out) = (index.input(FLOAT, &[4, 5]), index.tensor(FLOAT, &[4]));
     let (dim, keep) = (index.int(1), index.value(Value::Bool(false)));
     index.call(ARGMAX, &[x, dim, keep, out]);
     assert!(load_error(&index).contains("`out` has elements F32, but the result's are I32"));
+}
+
+#[test]
+fn elements_of_every_type_are_reduced() {
+    let shape: &[u32] = &[9, 37];
+    for (dtype, sums) in [(DataType::Bool, DataType::Int32), (DataType::UInt8, DataType::Int32), (DataType::Int8, FLOAT)] {
+        for axis in [0, 1] {
+            let left: &[u32] = if axis == 0 { &[37] } else { &[9] };
+            let keep = || flag(false);
+            Case::new(SUM, [x(dtype, shape), ints(&[axis]), keep(), none()], (sums, left)).check(&[1, 4], 1e-5);
+            Case::new(AMAX, [x(dtype, shape), ints(&[axis]), keep()], (dtype, left)).check(&[1, 4], 0.0);
+            Case::new(ARGMIN, [x(dtype, shape), int(axis), keep()], (DataType::Int32, left)).check(&[1, 4], 0.0);
+            for name in ["aten.any.dim", "aten.all.dim"] {
+                Case::new(name, [x(dtype, shape), int(axis), keep()], (DataType::Bool, left)).check(&[1, 4], 0.0);
+            }
+            let outs = [(dtype, left), (DataType::Int32, left)];
+            Case::listed("aten.max.dim", [x(dtype, shape), int(axis), keep()], &outs).check(&[1, 4], 0.0);
+        }
+    }
+    Case::new(MEAN, [x(DataType::Int32, shape), ints(&[1]), flag(true), none()], (FLOAT, &[9, 1])).check(&[2], 1e-5);
+    Case::new("aten.any.default", [x(FLOAT, &[1, 70_001])], (DataType::Bool, &[])).check(&[0], 0.0);
+    Case::new("aten.sum.default", [x(DataType::Bool, &[1, 70_001]), none()], (DataType::Int32, &[])).check(&[0], 0.0);
+}
+
+/// PyTorch's results, independent of the reference.
+#[test]
+fn any_and_all_treat_nan_and_zeros_as_pytorch() {
+    let rows = [[0.0, -0.0, 0.0], [0.0, f32::NAN, 0.0], [1e-40, -1.0, f32::INFINITY]];
+    for (name, want) in [("aten.any.dim", [0, 1, 1]), ("aten.all.dim", [0, 0, 1])] {
+        let case = Case::new(name, [x(FLOAT, &[3, 3]), int(1), flag(false)], (DataType::Bool, &[3]));
+        let loaded = case.builder().load(&LoadOptions::default()).unwrap();
+        let input = f32s(&[3, 3], rows.as_flattened().to_vec());
+        let out = run(&loaded, &mut loaded.new_state().unwrap(), &[input]).unwrap().remove(0);
+        assert_eq!(out.bytes.as_ref(), want, "{name}");
+    }
 }

@@ -6,6 +6,7 @@ mod tests;
 use crate::args::Args;
 use crate::error::OpError;
 use crate::graph::Elem;
+use crate::ir::{Call, Graph, Value, ValueId};
 use crate::live::TensorId;
 use crate::ops::OpDef;
 use crate::plan::{BoundsCx, Op, Plan, PlanCx, Recipes};
@@ -14,8 +15,10 @@ use crate::reference::{HostData, HostTensors};
 use crate::rms_norm::{self, ITEMS};
 use crate::shape::Dims;
 
+const NAME: &str = "et_vk.rms_norm.default";
+
 /// The registry entry.
-pub static DEF: OpDef = OpDef { names: &["et_vk.rms_norm.default"], internal: &[], kernels: &[&rms_norm::KERNEL], decode };
+pub static DEF: OpDef = OpDef { names: &[NAME], internal: &[], kernels: &[&rms_norm::KERNEL], decode };
 
 #[derive(Debug)]
 pub(crate) struct RmsNorm {
@@ -23,6 +26,12 @@ pub(crate) struct RmsNorm {
     pub(crate) weight: TensorId,
     pub(crate) eps: f64,
     pub(crate) out: TensorId,
+}
+
+/// Creates a call of the operator.
+pub(crate) fn call(graph: &mut Graph, x: TensorId, weight: TensorId, eps: f64, out: TensorId) -> Call {
+    let eps = graph.add(Value::Double(eps));
+    Call::new(&DEF, NAME, vec![ValueId(x.0), ValueId(weight.0), eps, ValueId(out.0)])
 }
 
 fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {

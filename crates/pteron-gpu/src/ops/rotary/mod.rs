@@ -11,6 +11,7 @@ use crate::args::Args;
 use crate::error::OpError;
 use crate::graph::Elem;
 use crate::includes;
+use crate::ir::{Call, Graph, Value, ValueId};
 use crate::kernel::Include;
 use crate::live::TensorId;
 use crate::ops::{OpDef, names};
@@ -41,6 +42,34 @@ pub static DEF: OpDef = OpDef {
 fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
     let (_, decode) = args.row(TABLE);
     decode(args)
+}
+
+/// Which elements of a head form a pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pairs {
+    /// Adjacent ones, with a table entry per pair and a table row per token of the call.
+    Interleaved,
+    /// Those of one index in the first and in the second half, with a table entry per element and a table row per token of the call.
+    SplitHalf,
+}
+
+/// Creates a call that rotates queries and keys.
+pub(crate) fn call(graph: &mut Graph, pairs: Pairs, inputs: &Inputs, outputs: [TensorId; 2]) -> Call {
+    let Inputs { xq, xk, freqs_cos, freqs_sin } = *inputs;
+    let mut args: Vec<ValueId> = [xq, xk, freqs_cos, freqs_sin].iter().map(|tensor| ValueId(tensor.0)).collect();
+    if pairs == Pairs::SplitHalf {
+        args.push(graph.add(Value::Int(0)));
+    }
+    args.push(graph.add(Value::ValueList(outputs.iter().map(|tensor| ValueId(tensor.0)).collect())));
+    Call::new(&DEF, if pairs == Pairs::Interleaved { interleaved::NAME } else { split_half::NAME }, args)
+}
+
+/// Each input of an operator that rotates queries and keys, with the output that has its dims.
+pub(crate) fn inputs_and_outputs(op: &dyn Op) -> Option<[(TensorId, TensorId); 2]> {
+    let interleaved = op.downcast().map(|op: &interleaved::Interleaved| (&op.inputs, &op.outputs));
+    let (inputs, outputs) =
+        interleaved.or_else(|| op.downcast().map(|op: &split_half::SplitHalf| (&op.inputs, &op.outputs)))?;
+    Some([(inputs.xq, outputs.xq), (inputs.xk, outputs.xk)])
 }
 
 /// Queries and keys, and the tables of cosines and sines.

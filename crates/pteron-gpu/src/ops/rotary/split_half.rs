@@ -45,10 +45,10 @@ fn reach(call: &DispatchView<'_>) -> Option<Reached> {
 const ITEMS: [(&str, u32); 2] = [("vec4<f32>", 4), ("f32", 1)];
 
 #[derive(Debug)]
-struct SplitHalf {
-    inputs: Inputs,
+pub(super) struct SplitHalf {
+    pub(super) inputs: Inputs,
     start: Scalar,
-    outputs: Outputs,
+    pub(super) outputs: Outputs,
 }
 
 pub(super) fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {

@@ -28,6 +28,7 @@ params! {
     /// Of `include/flash_params.wgsl`.
     pub(super) struct Params {
         heads: u32, group: u32, rows: u32, tokens: u32, scale: f32, causal: u32, step_base: u32, sin_offset: u32,
+        free_position: u32, pad: [u32; 3],
     }
 }
 
@@ -202,7 +203,7 @@ impl Sdpa {
             let mut binds = vec![self.q.into()];
             match kernel {
                 // New keys and values are in the caches already.
-                FlashKernel::CoopMatrix(_) => binds.push(rope_table),
+                FlashKernel::CoopMatrix(..) => binds.push(rope_table),
                 FlashKernel::Portable(_) | FlashKernel::Subgroups(_) => binds.extend(new),
             }
             Recipe::new(kernel.variant(like), binds.into_iter().chain(caches).chain([into]))
@@ -251,7 +252,7 @@ mod tests {
     use super::*;
 
     const SUBGROUPS: Caps = Caps { subgroups: true, subgroup_size: (32, 32), ..Caps::PORTABLE };
-    const COOP_MATRIX_CAPS: Caps = Caps { cooperative_matrix: true, ..SUBGROUPS };
+    const COOP_MATRIX_CAPS: Caps = Caps { cooperative_matrix: true, workgroup_memory: 48 * 1024, ..SUBGROUPS };
 
     #[test]
     fn contexts_are_split_until_the_grid_is_full() {

@@ -1,10 +1,10 @@
-//! Split-KV decode with subgroup operations: for one to eight query rows, on devices with one subgroup size.
+//! Split-KV decode with subgroup operations: for one to eight query rows.
 
 use super::flash::{HeadConfig, Params};
 use super::selection::SplitPolicy;
 use super::{INCLUDES, reach};
 use crate::kernel::{KernelDef, Variant};
-use crate::plan::Caps;
+use crate::plan::{Caps, Lanes};
 
 pub(super) static SUBGROUPS_KERNEL: KernelDef =
     KernelDef::new("sdpa_flash_decode_subgroups", include_str!("sdpa_flash_decode_subgroups.wgsl"), Params::FIELDS)
@@ -28,7 +28,7 @@ const SHORT_BYTES: u32 = 96 << 10;
 pub(super) struct SubgroupTile {
     head_vectors: u32,
     pub(super) rows: u32,
-    subgroup: u32,
+    lanes: Lanes,
     threads: u32,
     /// Threads that share a key.
     threads_per_key: u32,
@@ -41,14 +41,14 @@ pub(super) struct SubgroupTile {
 impl SubgroupTile {
     /// The tile for these numbers of query rows and vectors per head; `None` where only the portable kernel runs.
     pub(super) fn of(caps: Caps, head_vectors: u32, f16_cache: bool, rows: u32) -> Option<Self> {
-        let subgroup = caps.subgroup().filter(|&size| size <= 64)?;
-        let most = subgroup.min((head_vectors / WANTED_VECTORS).max(1));
+        let lanes = caps.lanes()?;
+        let most = lanes.count.min((head_vectors / WANTED_VECTORS).max(1));
         let threads_per_key = 1 << head_vectors.trailing_zeros().min(most.ilog2());
         // Rows take registers.
         let bytes_in_flight = if rows == 1 { 128 } else { 256 / rows };
         let key_bytes = head_vectors * if f16_cache { 8 } else { 16 };
         let short_context = (rows == 1).then_some(SHORT_BYTES / key_bytes);
-        let with = |threads| Self { head_vectors, rows, subgroup, threads, threads_per_key, bytes_in_flight, short_context };
+        let with = |threads| Self { head_vectors, rows, lanes, threads, threads_per_key, bytes_in_flight, short_context };
         let fits = |tile: &Self| tile.vectors() <= MAX_VECTORS && tile.memory() <= caps.workgroup_memory;
         [128, 64].into_iter().map(with).find(fits)
     }
@@ -62,9 +62,9 @@ impl SubgroupTile {
         self.head_vectors / self.threads_per_key
     }
 
-    /// Bytes of workgroup memory: a partial result per row and subgroup.
+    /// Bytes of workgroup memory: a partial result per row and cluster of lanes.
     fn memory(self) -> u32 {
-        self.threads / self.subgroup * self.rows * (self.head_vectors * 16 + 8)
+        self.threads / self.lanes.count * self.rows * (self.head_vectors * 16 + 8)
     }
 
     pub(super) fn variant(self, heads: HeadConfig) -> Variant {
@@ -73,7 +73,8 @@ impl SubgroupTile {
         let variant = heads
             .with(Variant::new(&SUBGROUPS_KERNEL))
             .with_count("THREADS", self.threads)
-            .with_count("SUBGROUP", self.subgroup)
+            .with_count("SUBGROUP", self.lanes.count)
+            .with_count("WHOLE", self.lanes.are_whole().into())
             .with_count("THREADS_PER_KEY", self.threads_per_key)
             .with_count("LOADS", loads)
             .with_count("KV_VECTORS", cache.vectors)
@@ -178,8 +179,18 @@ mod tests {
     }
 
     #[test]
-    fn varying_subgroup_sizes_get_the_portable_kernel() {
-        assert_eq!(SubgroupTile::of(Caps { subgroup_size: (8, 32), ..caps(8) }, 16, false, 4), None);
+    fn subgroups_of_varying_size_share_as_the_smallest() {
+        let tile = |subgroup_size| SubgroupTile::of(Caps { subgroup_size, ..caps(8) }, 16, false, 4).unwrap();
+        assert_eq!(tile((8, 32)), SubgroupTile { lanes: Lanes { count: 8, most: 32 }, ..tile((8, 8)) });
+        let whole = |tile: SubgroupTile| {
+            let heads = HeadConfig { head_vectors: 16, rotated: false, f16_cache: false };
+            tile.variant(heads).counts.iter().find(|(name, _)| *name == "WHOLE").unwrap().1
+        };
+        assert_eq!((whole(tile((8, 32))), whole(tile((8, 8)))), (0, 1));
+    }
+
+    #[test]
+    fn other_subgroups_get_the_portable_kernel() {
         assert_eq!(SubgroupTile::of(Caps { subgroups: false, ..caps(32) }, 16, false, 4), None);
         assert_eq!(SubgroupTile::of(caps(0), 16, false, 4), None);
         assert_eq!(SubgroupTile::of(caps(128), 16, false, 4), None);

@@ -1,7 +1,7 @@
 //! Attention with materialised scores, for any head dim: `QKᵀ`, softmax and AV as three dispatches over scratch. Scores larger than the
 //! scratch limit are computed in slices, one after the other.
 
-use super::{Algorithm, INCLUDES, Sdpa, Shape, reach};
+use super::{Algorithm, How, INCLUDES, Sdpa, Shape, reach};
 use crate::append_rows::AppendRows;
 use crate::error::OpError;
 use crate::kernel::{KernelDef, Variant};
@@ -74,10 +74,14 @@ impl Sdpa {
         for recipe in &mut slice_recipes {
             recipe.max_dispatches = u32::try_from(slices.count()).unwrap_or(u32::MAX);
         }
-        let mut list = vec![
-            AppendRows::recipe(cx, self.k, self.k_cache, "sdpa_k_cache"),
-            AppendRows::recipe(cx, self.v, self.v_cache, "sdpa_v_cache"),
-        ];
+        let mut list = if self.how == How::Cached {
+            Vec::new()
+        } else {
+            vec![
+                AppendRows::recipe(cx, self.k, self.k_cache, "sdpa_k_cache"),
+                AppendRows::recipe(cx, self.v, self.v_cache, "sdpa_v_cache"),
+            ]
+        };
         list.append(&mut slice_recipes);
         Ok(Recipes { list, scratch: vec![slices.reserve(most)], step_words: STEP_WORDS, ..Recipes::default() })
     }
@@ -104,23 +108,27 @@ impl Sdpa {
         params: &Params,
     ) -> Result<[Option<Dispatch>; 3], OpError> {
         let naive = self.algorithm(shape.dim) == Algorithm::Naive;
+        // Without the recipes that append.
+        let skipped = if self.how == How::Cached { SOFTMAX_RECIPE } else { 0 };
+        let [softmax_recipe, qk_recipe, av_recipe, av_split_k_recipe] =
+            [SOFTMAX_RECIPE, QK_RECIPE, AV_RECIPE, AV_SPLIT_K_RECIPE].map(|recipe| recipe - skipped);
         let (heads, rows) = slices.extent(params.slice_index.into());
         let [context, stride, head_dim] = [shape.context(), slices.stride, params.head_dim].map(u64::from);
         let tiles = heads * rows.div_ceil(4);
         let qk = if naive {
-            Dispatch::items(QK_RECIPE, params, heads * rows * stride, 64)?
+            Dispatch::items(qk_recipe, params, heads * rows * stride, 64)?
         } else {
-            Dispatch::groups(QK_RECIPE, params, heads * rows.div_ceil(32) * context.div_ceil(32))?
+            Dispatch::groups(qk_recipe, params, heads * rows.div_ceil(32) * context.div_ceil(32))?
         };
-        let softmax = Dispatch::groups(SOFTMAX_RECIPE, params, heads * rows)?;
+        let softmax = Dispatch::groups(softmax_recipe, params, heads * rows)?;
         // Selected by the whole call, so that all slices of a call use the same kernel.
         let threads = u64::from(params.heads) * u64::from(params.rows).div_ceil(4) * head_dim;
         let av = match threads {
-            _ if naive => Dispatch::items(AV_RECIPE, params, heads * rows * head_dim, 64)?,
+            _ if naive => Dispatch::items(av_recipe, params, heads * rows * head_dim, 64)?,
             threads if threads < SPLIT_K_THREADS => {
-                Dispatch::groups(AV_SPLIT_K_RECIPE, params, tiles * head_dim.div_ceil(4))?
+                Dispatch::groups(av_split_k_recipe, params, tiles * head_dim.div_ceil(4))?
             }
-            _ => Dispatch::items(AV_RECIPE, params, tiles * head_dim, 64)?,
+            _ => Dispatch::items(av_recipe, params, tiles * head_dim, 64)?,
         };
         Ok([qk, softmax, av])
     }
@@ -137,7 +145,11 @@ impl Sdpa {
             slice_index: 0,
             step_base: cx.step_base(),
         };
-        let appends = [shape.k.dispatch(cx, K_RECIPE)?, shape.v.dispatch(cx, V_RECIPE)?];
+        let appends = if self.how == How::Cached {
+            [None, None]
+        } else {
+            [shape.k.dispatch(cx, K_RECIPE)?, shape.v.dispatch(cx, V_RECIPE)?]
+        };
         let mut plan = Plan::new(self.out, shape.q, appends.into_iter().flatten());
         for index in 0..slices.count() {
             params.slice_index = u32::try_from(index).unwrap_or(u32::MAX);

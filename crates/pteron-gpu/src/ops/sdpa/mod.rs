@@ -6,11 +6,12 @@
 //! head dims materialise scores in scratch (`materialised.rs`). Values that change with every step (position, context and its split) are
 //! in step words; parameters depend on the number of new tokens alone.
 //!
-//! `pteron.rotary_sdpa` is the same with rotary position embedding of queries and keys.
+//! `llama.custom_sdpa` is the same over caches that another operator has appended to, which it only reads. `pteron.rotary_sdpa` is the same with rotary position embedding of queries and keys.
 
 mod flash;
 mod flash_coop_matrix;
 mod flash_decode;
+mod general;
 mod materialised;
 mod reach;
 mod rotary_call;
@@ -42,6 +43,10 @@ const INCLUDES: &[Include] = includes!["flash_new_kv", "flash_params", "material
 pub(crate) const NAME: &str = "sdpa_with_kv_cache.default";
 /// The operator with rotary tables of cosines and sines after the values. Only a fusion writes it.
 pub(crate) const ROTARY: &str = "pteron.rotary_sdpa";
+/// The operator over caches that hold the new keys and values already.
+const CUSTOM: &str = "llama.custom_sdpa.default";
+/// The operator's name in programs for ExecuTorch's own kernels.
+const LLAMA: &str = "llama.sdpa_with_kv_cache.default";
 /// The operator with one thread per element, as a baseline for benchmarks.
 const NAIVE: &str = "pteron.sdpa_naive";
 /// The operator with scratch for a few rows of scores, so that small tests have several slices.
@@ -49,7 +54,11 @@ const SLICED: &str = "pteron.sdpa_sliced";
 
 /// The registry entry. Names for benchmarks and tests alone are in no other build's table.
 pub static DEF: OpDef = OpDef {
-    names: if cfg!(any(test, feature = "bench")) { &[NAME, ROTARY, NAIVE, SLICED] } else { &[NAME, ROTARY] },
+    names: if cfg!(any(test, feature = "bench")) {
+        &[NAME, CUSTOM, ROTARY, LLAMA, NAIVE, SLICED]
+    } else {
+        &[NAME, CUSTOM, ROTARY, LLAMA]
+    },
     internal: &[ROTARY, NAIVE, SLICED],
     kernels: &[
         &flash::APPEND_KV,
@@ -66,9 +75,13 @@ pub static DEF: OpDef = OpDef {
         #[cfg(any(test, feature = "bench"))]
         &materialised::AV_NAIVE,
         &append_rows::KERNEL,
+        &general::KERNEL,
     ],
     decode,
 };
+pub(crate) use general::GeneralSdpa;
+/// The registry entry of attention over quantised caches.
+pub use general::QUANTISED;
 
 /// The algorithm for a head dim, or the one that a benchmark names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,13 +98,13 @@ enum Algorithm {
 pub(crate) struct Sdpa {
     pub(crate) q: TensorId,
     pub(crate) k: TensorId,
-    v: TensorId,
+    pub(crate) v: TensorId,
     pub(crate) k_cache: TensorId,
-    v_cache: TensorId,
+    pub(crate) v_cache: TensorId,
     pub(crate) input_pos: Scalar,
     causal: bool,
     scale: Option<f64>,
-    out: TensorId,
+    pub(crate) out: TensorId,
     /// Rotary tables of cosines and sines, `[positions, dim / 2]`.
     rotary: Option<[TensorId; 2]>,
     /// Whether the kernels for these caches also take them as `f16`.
@@ -108,29 +121,35 @@ enum How {
     Fastest,
     Naive,
     SmallSlices,
+    /// Caches are only read, and scores are materialised.
+    Cached,
 }
 
 fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
     let how = match args.operator() {
         NAIVE => How::Naive,
         SLICED => How::SmallSlices,
+        CUSTOM => How::Cached,
         _ => How::Fastest,
     };
     let score_bytes = if how == How::SmallSlices { 2048 } else { MAX_SCORE_BYTES };
     let q = args.tensor_of("q", &[Elem::F32])?;
     let k = args.tensor_of("k", &[Elem::F32])?;
     let v = args.tensor_of("v", &[Elem::F32])?;
+    let cached = how == How::Cached;
     let rotary = if args.operator() == ROTARY {
         Some([args.tensor_of("cosines", &[Elem::F32])?, args.tensor_of("sines", &[Elem::F32])?])
     } else {
         None
     };
-    let k_cache = args.mutated("k_cache")?;
-    let v_cache = args.mutated("v_cache")?;
-    let input_pos = args.scalar("input_pos")?;
-    // Exporters write a literal that is not the number of new tokens; that is in `q`.
-    args.ignore("seq_len")?;
-    args.none("attn_mask")?;
+    let (k_cache, v_cache) = if cached { (k, v) } else { (args.mutated("k_cache")?, args.mutated("v_cache")?) };
+    let input_pos = args.scalar(if cached { "start_pos" } else { "input_pos" })?;
+    if !cached {
+        // Exporters write a literal that is not the number of new tokens; that is in `q`.
+        args.ignore("seq_len")?;
+    }
+    let mask =
+        if cached { args.optional_tensor_of("attn_mask", &[Elem::F32])? } else { args.none("attn_mask").map(|()| None)? };
     let dropout = args.float("dropout_p")?;
     if dropout != 0.0 {
         return Err(OpError::new("dropout_p", format!("is {dropout}, expected 0")));
@@ -138,6 +157,10 @@ fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
     let causal = args.bool("is_causal")?;
     let scale = args.optional_float("scale")?;
     let out = args.output("out")?;
+    if cached && (mask.is_some() || args.info(k).bound.first() != Some(&1)) {
+        let inputs = general::Inputs { q, k, v, mask, start_pos: input_pos, causal, scale, sequence_last: false, out };
+        return general::GeneralSdpa::decoded(args, inputs, None);
+    }
     let dim = args.info(k_cache).bound.last();
     let accepts_f16 = how == How::Fastest && has_flash_kernel(dim);
     let f16_cache = args.info(k_cache).elem == Elem::F16 && accepts_f16;
@@ -149,7 +172,7 @@ fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
             return Err(OpError::new(name, format!("has elements {elem:?}, supported: {wanted:?}")));
         }
     }
-    if k_cache == v_cache || [q, k, v].iter().any(|input| [k_cache, v_cache].contains(input)) {
+    if !cached && (k_cache == v_cache || [q, k, v].iter().any(|input| [k_cache, v_cache].contains(input))) {
         return Err(OpError::new("k_cache", "and `v_cache` must be two tensors that are no other argument"));
     }
     let sdpa =
@@ -220,6 +243,11 @@ impl Sdpa {
         if v_cache != k_cache {
             return Err(OpError::new("v_cache", format!("is {v_cache}, expected {k_cache} as `k_cache`")));
         }
+        if self.how == How::Cached {
+            let cached = self.cached_rows(cx, &q, &k_cache)?;
+            let v = AppendRows { cache: self.v_cache, ..cached };
+            return Ok(Shape { q, tokens: q[1], kv_heads, group, rows: rows(&q, group), dim, k: cached, v });
+        }
         for (name, new) in [("k", self.k), ("v", self.v)] {
             let new = cx.dims(new);
             if new.get(1) != Some(&q[1]) {
@@ -231,6 +259,16 @@ impl Sdpa {
         let k = AppendRows::check(cx, names("k", "k_cache"), (self.k, self.k_cache), self.input_pos)?;
         let v = AppendRows::check(cx, names("v", "v_cache"), (self.v, self.v_cache), self.input_pos)?;
         Ok(Shape { q, tokens: q[1], kv_heads, group, rows: rows(&q, group), dim, k, v })
+    }
+
+    /// The rows that the caches hold already for the new tokens.
+    fn cached_rows(&self, cx: &PlanCx<'_>, q: &Dims, cache: &Dims) -> Result<AppendRows, OpError> {
+        let (at, tokens, length) = (cx.scalar(self.input_pos), q[1], cache[1]);
+        let position = u32::try_from(at).ok().filter(|&at| u64::from(at) + u64::from(tokens) <= length.into());
+        let position = position.ok_or_else(|| {
+            OpError::new("start_pos", format!("is {at} with {tokens} new tokens, outside the cache's {length}"))
+        })?;
+        Ok(AppendRows { value: self.q, cache: self.k_cache, rows: tokens, position })
     }
 
     /// Checks that the rotary tables have a row per position of the cache.
@@ -250,7 +288,7 @@ impl Sdpa {
         match self.how {
             How::Naive => Algorithm::Naive,
             How::Fastest if has_flash_kernel(dim) => Algorithm::Flash(dim / 4),
-            How::Fastest | How::SmallSlices => Algorithm::Materialised,
+            How::Fastest | How::SmallSlices | How::Cached => Algorithm::Materialised,
         }
     }
 
@@ -286,6 +324,11 @@ impl Op for Sdpa {
     #[cfg(any(test, feature = "reference"))]
     fn reference(&self, cx: &PlanCx<'_>, tensors: &mut HostTensors) -> Result<(), OpError> {
         let shape = self.shape(cx)?;
+        if self.how == How::Cached {
+            let out = self.attend(&shape, tensors.f32(self.q), tensors.f32(self.k_cache), tensors.f32(self.v_cache));
+            tensors.set(self.out, shape.q, HostData::F32(out));
+            return Ok(());
+        }
         let rotated = |x| self.rotated_rows(tensors, &shape, x);
         let keys = shape.k.reference(cx, &rotated(self.k), tensors.f32(self.k_cache));
         let values = shape.v.reference(cx, tensors.f32(self.v), tensors.f32(self.v_cache));
@@ -320,6 +363,8 @@ impl Sdpa {
             causal: self.causal.into(),
             step_base: cx.step_base(),
             sin_offset: self.sin_offset(cx)?,
+            free_position: shape.tokens.min(cx.dims(self.k_cache)[1].saturating_sub(1)),
+            pad: [0; 3],
         };
         let (steps, scratch) = self.flash_dispatches(&params, head_vectors, &split)?;
         (plan.steps, plan.scratch) = (steps, vec![scratch]);

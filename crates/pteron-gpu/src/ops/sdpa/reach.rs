@@ -71,6 +71,8 @@ pub(super) fn flash(call: &DispatchView<'_>) -> Option<Reached> {
     let appends = call.flag("APPEND_KV") || call.variant.kernel.subgroups;
     let new = count(sizes.params.tokens).max(sizes.seen - sizes.position);
     let cached = if appends { sizes.seen.max(sizes.position + new) } else { sizes.seen };
+    // The subgroup kernel loads another position where no key is cached.
+    let cached = if appends { cached.max(count(sizes.params.free_position) + count(1)) } else { cached };
     let rotated = sizes.position + if appends { new.max(sizes.tokens()) } else { sizes.tokens() };
     let read = Reached::new().array(sizes.queries(), 16);
     let read = read.array_if(appends, sizes.rows(new), 16).array_if(appends, sizes.rows(new), 16);

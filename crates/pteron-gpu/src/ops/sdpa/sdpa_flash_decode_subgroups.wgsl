@@ -1,4 +1,5 @@
-// Split-KV decode with subgroups of one size. A workgroup of THREADS threads computes ROWS query rows of one KV head over one
+// Split-KV decode with subgroup shuffles within clusters of SUBGROUP threads: subgroups, or parts of them where the driver chooses
+// their size (WHOLE = 0). A workgroup of THREADS threads computes ROWS query rows of one KV head over one
 // split of the context. THREADS_PER_KEY threads of a subgroup share a key: each holds VECTORS adjacent vectors of ROWS queries in
 // registers, loads as many of UNROLL keys and values per step, 16 bytes at once where it can, and reduces scores by subgroup shuffles.
 // Every group of threads has its own online softmax state; the states are merged at the end, first within the subgroup, then in
@@ -19,6 +20,7 @@
 
 const THREADS: u32 = {THREADS}u;
 const SUBGROUP: u32 = {SUBGROUP}u;
+const WHOLE: u32 = {WHOLE}u;
 const THREADS_PER_KEY: u32 = {THREADS_PER_KEY}u;
 // A thread's loads per key, and vectors per load.
 const LOADS: u32 = {LOADS}u;
@@ -169,8 +171,8 @@ fn append_new(thread: u32, head: u32, position: u32) {
     }
 }
 
-// Merges a row over the thread groups of each subgroup, into workgroup memory.
-fn reduce_subgroup(row: u32, subgroup: u32, lane: u32) {
+// Merges a row over the thread groups of each cluster, into workgroup memory.
+fn reduce_cluster(row: u32, cluster: u32, lane: u32) {
     var high = row_max[row];
     for (var distance = THREADS_PER_KEY; distance < SUBGROUP; distance *= 2u) {
         high = max(high, subgroupShuffleXor(high, distance));
@@ -181,7 +183,7 @@ fn reduce_subgroup(row: u32, subgroup: u32, lane: u32) {
         all += subgroupShuffleXor(all, distance);
     }
     if lane == 0u {
-        shared_max_sum[subgroup * ROWS + row] = vec2<f32>(high, all);
+        shared_max_sum[cluster * ROWS + row] = vec2<f32>(high, all);
     }
     for (var i = 0u; i < VECTORS; i++) {
         var sum = sums[row * VECTORS + i] * rescale;
@@ -189,7 +191,7 @@ fn reduce_subgroup(row: u32, subgroup: u32, lane: u32) {
             sum += subgroupShuffleXor(sum, distance);
         }
         if lane < THREADS_PER_KEY {
-            shared_sums[(subgroup * ROWS + row) * HEAD_VECTORS + lane * VECTORS + i] = sum;
+            shared_sums[(cluster * ROWS + row) * HEAD_VECTORS + lane * VECTORS + i] = sum;
         }
     }
 }
@@ -221,7 +223,8 @@ fn store_vector(local: u32, lane: u32, head: u32, row: u32, split: u32, splits: 
 
 @compute @workgroup_size(THREADS)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
-        @builtin(subgroup_id) subgroup: u32, @builtin(subgroup_invocation_id) lane: u32) {
+        @builtin(subgroup_id) subgroup: u32, @builtin(subgroup_invocation_id) lane: u32,
+        @builtin(subgroup_size) subgroup_size: u32) {
     let index = group_index(group, groups);
     let position = step[params.step_base];
     let splits = step[params.step_base + 2u];
@@ -232,13 +235,14 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     let first = index / params.heads % tiles * ROWS;
     let split = index / params.heads / tiles;
     if split < splits {
-        let thread = subgroup * SUBGROUP + lane;
+        let thread = subgroup * select(subgroup_size, SUBGROUP, WHOLE == 1u) + lane;
         let key_group = thread / THREADS_PER_KEY;
         let member = thread % THREADS_PER_KEY;
         let begin = split * split_keys;
         let end = min(begin + split_keys, position);
-        // Unconditionally: after a branch, threads would wait for the loads. Where no key is cached, nothing uses them.
-        let last = max(end, 1u) - 1u;
+        // Unconditionally: after a branch, threads would wait for the loads. Where no key is cached, nothing uses them, and they are of
+        // a position that no workgroup appends.
+        let last = select(end - 1u, params.free_position, end == 0u);
         load_next(begin + key_group, last, head, member);
         load_queries(member, head, first, position);
         if split + 1u == splits {
@@ -258,7 +262,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
             append_new(thread, head, position);
         }
         for (var row = 0u; row < ROWS; row++) {
-            reduce_subgroup(row, subgroup, lane);
+            reduce_cluster(row, thread / SUBGROUP, thread % SUBGROUP);
         }
         workgroupBarrier();
         for (var i = thread; i < ROWS * HEAD_VECTORS; i += THREADS) {

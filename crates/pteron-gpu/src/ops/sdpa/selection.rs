@@ -3,15 +3,16 @@
 use super::flash::{DECODE_4, DECODE_8, HeadConfig, Tile};
 use super::flash_coop_matrix;
 use super::flash_decode::SubgroupTile;
+use crate::coop_matrix::Matrices;
 use crate::kernel::Variant;
-use crate::plan::Caps;
+use crate::plan::{Caps, GridKind};
 
 /// A flash attention kernel with its tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FlashKernel {
     Portable(Tile),
     Subgroups(SubgroupTile),
-    CoopMatrix(flash_coop_matrix::Tile),
+    CoopMatrix(flash_coop_matrix::Tile, Matrices),
 }
 
 /// When the context is split over workgroups, whose partial results another dispatch combines.
@@ -42,7 +43,7 @@ impl FlashKernel {
         // A processor gains nothing by more workgroups, and each loads and converts the same keys again.
         let one_row = subgroups(1).filter(|_| !caps.software);
         let coop_matrix = flash_coop_matrix::Tile::of(caps, head_vectors);
-        let prefill = coop_matrix.iter().map(|&tile| Self::CoopMatrix(tile));
+        let prefill = coop_matrix.iter().map(|&(tile, matrices)| Self::CoopMatrix(tile, matrices));
         let portable = coop_matrix.is_empty().then(|| Self::Portable(Tile::prefill(head_vectors)));
         one_row.into_iter().chain([decode(DECODE_4), decode(DECODE_8)]).chain(prefill).chain(portable).collect()
     }
@@ -52,7 +53,7 @@ impl FlashKernel {
         // The last two with decode tiles take four and eight rows.
         let decode_kernels = kernels.iter().take_while(|kernel| kernel.appends_kv()).count();
         let decode =
-            if matches!(kernels.last(), Some(Self::CoopMatrix(_))) { MAX_DECODE_ROWS_COOP_MATRIX } else { MAX_DECODE_ROWS };
+            if matches!(kernels.last(), Some(Self::CoopMatrix(..))) { MAX_DECODE_ROWS_COOP_MATRIX } else { MAX_DECODE_ROWS };
         match rows {
             rows if rows <= DECODE_4.rows => match kernels.first() {
                 Some(Self::Subgroups(tile)) if tile.short_context.is_some_and(|longest| context <= longest) => 0,
@@ -72,7 +73,7 @@ impl FlashKernel {
         match self {
             Self::Portable(tile) => tile.rows,
             Self::Subgroups(tile) => tile.rows,
-            Self::CoopMatrix(tile) => tile.rows(),
+            Self::CoopMatrix(tile, _) => tile.rows(),
         }
     }
 
@@ -80,9 +81,9 @@ impl FlashKernel {
         let policy = match self {
             Self::Portable(_) => Tile::SPLIT,
             Self::Subgroups(tile) => tile.split_policy(),
-            Self::CoopMatrix(_) => flash_coop_matrix::Tile::SPLIT,
+            Self::CoopMatrix(..) => flash_coop_matrix::Tile::SPLIT,
         };
-        SplitPolicy { full_grid: caps.filled(policy.full_grid), ..policy }
+        SplitPolicy { full_grid: caps.filled(GridKind::SplitKv, policy.full_grid), ..policy }
     }
 
     /// Whether workgroups append new keys and values to the caches themselves. Prefill kernels find them in the caches: a dispatch
@@ -91,7 +92,7 @@ impl FlashKernel {
         match self {
             Self::Portable(tile) => tile.appends_kv(),
             Self::Subgroups(_) => true,
-            Self::CoopMatrix(_) => false,
+            Self::CoopMatrix(..) => false,
         }
     }
 
@@ -100,7 +101,7 @@ impl FlashKernel {
         match self {
             Self::Portable(tile) => tile.variant(heads),
             Self::Subgroups(tile) => tile.variant(heads),
-            Self::CoopMatrix(tile) => tile.variant(heads),
+            Self::CoopMatrix(tile, matrices) => tile.variant(*matrices, heads),
         }
     }
 }
@@ -119,7 +120,7 @@ mod tests {
     #[test]
     fn the_fastest_kernel_of_the_device_is_selected() {
         let subgroups = Caps { subgroups: true, subgroup_size: (32, 32), ..Caps::PORTABLE };
-        let coop_matrix = Caps { cooperative_matrix: true, ..subgroups };
+        let coop_matrix = Caps { cooperative_matrix: true, workgroup_memory: 48 * 1024, ..subgroups };
         for (caps, rows, context, expected) in [
             (Caps::PORTABLE, 4, 9000, ("sdpa_flash", 4)),
             (Caps::PORTABLE, 32, 9000, ("sdpa_flash", 8)),

@@ -1,12 +1,15 @@
 mod f16_cache;
+mod general;
 
 use super::*;
+use crate::engine::{LoadOptions, Precision};
 use crate::ir::{DataType, Value, ValueId};
 use crate::matmul::score_slices::ScoreSlices;
-use crate::plan::Caps;
+use crate::plan::{Caps, MatrixSide};
 use crate::reference::HostTensor;
 use crate::testing::{
-    DryRun, check, check_on, coop_matrix_gpu, f32s, gpu, i32s, load_error, noise, with_and_without_subgroups,
+    DryRun, check, check_on, check_with, coop_matrix_gpu, emulated_matrix_gpu, f32s, gpu, i32s, load_error, noise,
+    varying_subgroups_gpu, with_and_without_subgroups,
 };
 
 #[derive(Clone, Copy)]
@@ -219,7 +222,7 @@ fn kernels_follow_the_live_rows_and_the_head_dim() {
 #[test]
 fn devices_select_kernels_by_capability() {
     let subgroups = Caps { subgroups: true, subgroup_size: (32, 32), ..Caps::PORTABLE };
-    let coop_matrix = Caps { cooperative_matrix: true, ..subgroups };
+    let coop_matrix = Caps { cooperative_matrix: true, workgroup_memory: 48 * 1024, ..subgroups };
     let sizes = Sizes { heads: (32, 8), dim: 64, tokens: 512, cache: 2048 };
     let used = |caps, shape| -> Vec<&'static str> {
         let mut dry_run = DryRun::on(&builder(NAME, sizes, true, USUAL).inner, caps).unwrap();
@@ -242,9 +245,33 @@ fn cooperative_matrices_agree() {
     for (heads, dim) in [((8, 2), 64), ((4, 4), 64), ((6, 2), 128), ((32, 8), 64)] {
         let sizes = Sizes { heads, dim, tokens: 700, cache: 730 };
         let calls: Vec<_> = shapes.map(|shape| call(sizes, true, shape)).into();
-        check_on(&gpu, &rotary(sizes, 730, dim / 2), &calls, 1e-2);
+        check_with(&gpu, &fast(), &rotary(sizes, 730, dim / 2), &calls, 1e-2);
         let builder = builder(NAME, sizes, true, Rest { causal: false, ..USUAL });
-        check_on(&gpu, &builder.inner, &calls, 1e-2);
+        check_with(&gpu, &fast(), &builder.inner, &calls, 1e-2);
+    }
+}
+
+fn fast() -> LoadOptions {
+    LoadOptions { precision: Precision::Fast, ..LoadOptions::default() }
+}
+
+#[test]
+fn subgroups_whose_size_varies() {
+    let Some(gpu) = varying_subgroups_gpu() else { return };
+    let sizes = Sizes { heads: (8, 2), dim: 64, tokens: 9, cache: 700 };
+    let calls = [(1, 699), (5, 300), (9, 0), (1, 0)].map(|shape| call(sizes, false, shape));
+    check_on(&gpu, &builder(NAME, sizes, false, USUAL).inner, &calls, 1e-4);
+}
+
+/// Metal, and GPUs with more or fewer lanes than NVIDIA's.
+#[test]
+#[ignore = "compiles for minutes: cargo test -p pteron-gpu --lib -- --ignored other_gpus"]
+fn matrices_and_subgroups_of_other_gpus() {
+    for (side, lanes, dim) in [(MatrixSide::Eight, 32, 64), (MatrixSide::Sixteen, 64, 64), (MatrixSide::Sixteen, 16, 128)] {
+        let Some(gpu) = emulated_matrix_gpu(side, (lanes, lanes), lanes, 100) else { return };
+        let sizes = Sizes { heads: (4, 2), dim, tokens: 40, cache: 90 };
+        let calls: Vec<_> = [(40, 0), (30, 50)].map(|shape| call(sizes, true, shape)).into();
+        check_with(&gpu, &fast(), &rotary(sizes, 90, dim / 2), &calls, 1e-2);
     }
 }
 

@@ -63,20 +63,26 @@ fn variants() -> Vec<Variant> {
 }
 
 #[derive(Debug)]
-struct Softmax {
+pub(crate) struct Softmax {
     row: &'static Row,
     x: TensorId,
     axis: usize,
     out: TensorId,
 }
 
+impl Softmax {
+    /// The input and the dimension, if the result is the softmax, not its logarithm.
+    pub(crate) fn input_and_axis(&self) -> Option<(TensorId, usize)> {
+        (self.row.name == TABLE[0].name).then_some((self.x, self.axis))
+    }
+}
+
 fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
     let row = args.row(TABLE);
     let x = args.tensor_of("self", &[Elem::F32])?;
     let axis = args.axis("dim", args.info(x).bound.len())?;
-    if args.bool("half_to_float")? {
-        return Err(OpError::new("half_to_float", "is true, only false is supported"));
-    }
+    // Both are 32-bit floats here.
+    args.bool("half_to_float")?;
     Ok(Box::new(Softmax { row, x, axis, out: args.output_of("out", Elem::F32)? }))
 }
 

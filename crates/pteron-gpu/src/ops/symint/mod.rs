@@ -1,4 +1,4 @@
-//! Symbolic integers: sizes, elements of inputs, and arithmetic on them. They are computed while planning and dispatch nothing.
+//! Symbolic integers: sizes, elements of inputs, arithmetic on them and comparisons. They are computed while planning and dispatch nothing.
 
 #[cfg(test)]
 mod tests;
@@ -19,13 +19,21 @@ const TABLE: &[(&str, Row)] = &[
     ("sub", Row::Binary("sub", i64::checked_sub)),
     ("mul", Row::Binary("mul", i64::checked_mul)),
     ("floordiv", Row::Binary("floordiv", floor_div)),
+    ("mod", Row::Binary("mod", modulo)),
+    ("sym_max", Row::Binary("sym_max", |a, b| Some(a.max(b)))),
+    ("sym_min", Row::Binary("sym_min", |a, b| Some(a.min(b)))),
+    ("lt", Row::Binary("lt", |a, b| Some((a < b).into()))),
+    ("le", Row::Binary("le", |a, b| Some((a <= b).into()))),
+    ("gt", Row::Binary("gt", |a, b| Some((a > b).into()))),
+    ("ge", Row::Binary("ge", |a, b| Some((a >= b).into()))),
+    ("eq", Row::Binary("eq", |a, b| Some((a == b).into()))),
 ];
 
 #[derive(Clone, Copy)]
 enum Row {
     Size,
     Element,
-    /// Python's operators on integers, `None` where the result exceeds 64 bits.
+    /// Python's operators on integers, `None` where the result exceeds 64 bits. Comparisons result in 0 or 1.
     Binary(&'static str, Compute),
 }
 
@@ -34,6 +42,21 @@ pub(crate) type Compute = fn(i64, i64) -> Option<i64>;
 fn floor_div(a: i64, b: i64) -> Option<i64> {
     let inexact = a.checked_rem(b)? != 0;
     a.checked_div(b)?.checked_sub(i64::from(inexact && (a < 0) != (b < 0)))
+}
+
+/// Python's remainder, which has the sign of the divisor.
+fn modulo(a: i64, b: i64) -> Option<i64> {
+    let rest = a.checked_rem(b)?;
+    Some(if rest != 0 && (rest < 0) != (b < 0) { rest + b } else { rest })
+}
+
+/// The result of an operator on literals; `None` if there is none, or no such operator.
+pub(crate) fn compute(name: &str, a: i64, b: i64) -> Option<i64> {
+    let row = TABLE.iter().find(|(own, _)| *own == name)?;
+    match row.1 {
+        Row::Binary(_, compute) => compute(a, b),
+        Row::Size | Row::Element => None,
+    }
 }
 
 static NAMES: [&str; TABLE.len()] = names!(TABLE, 0);
@@ -53,7 +76,7 @@ pub(crate) enum Source {
     Size { x: TensorId, axis: usize },
     /// An element of an integer input.
     Element { x: TensorId, axis: usize, index: Scalar },
-    /// An arithmetic operator.
+    /// An arithmetic operator or a comparison.
     Binary { name: &'static str, compute: Compute, a: Scalar, b: Scalar },
 }
 
@@ -65,7 +88,9 @@ fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
         }
         Row::Element => {
             let x = args.host_tensor("x")?;
-            Source::Element { x, axis: axis(args, x)?, index: args.scalar("index")? }
+            // A single number is one element of one dimension.
+            let axis = args.axis("dim", args.info(x).bound.len().max(1))?;
+            Source::Element { x, axis, index: args.scalar("index")? }
         }
         Row::Binary(name, compute) => Source::Binary { name, compute, a: args.scalar("a")?, b: args.scalar("b")? },
     };
@@ -83,8 +108,8 @@ fn axis(args: &mut Args<'_>, x: TensorId) -> Result<usize, OpError> {
 /// The element at an index of the only dimension longer than 1.
 fn element(cx: &PlanCx<'_>, x: TensorId, axis: usize, index: i64) -> Result<i64, OpError> {
     let dims = cx.dims(x);
-    let len = dims[axis];
-    if dims.without(axis).count() != 1 {
+    let len = dims.get(axis).copied().unwrap_or(1);
+    if dims.count() != u64::from(len) {
         return Err(OpError::new("x", format!("is {dims}: an index in dimension {axis} does not name one number")));
     }
     if len == 0 {
@@ -105,7 +130,7 @@ impl SymInt {
             Source::Element { x, axis, index } => element(cx, x, axis, cx.scalar(index)),
             Source::Binary { name, compute, a, b } => {
                 let (a, b) = (cx.scalar(a), cx.scalar(b));
-                if name == "floordiv" && b == 0 {
+                if matches!(name, "floordiv" | "mod") && b == 0 {
                     return Err(OpError::new("b", format!("is zero, and {a} cannot be divided by it")));
                 }
                 compute(a, b).ok_or_else(|| OpError::new("out", format!("is {name} of {a} and {b}, which leaves 64 bits")))

@@ -4,8 +4,9 @@
 mod tests;
 
 use crate::args::Args;
-use crate::elementwise::{self, FLOATS, Formula, Host, NUMBERS, ResultType, Row, ScalarArgs};
+use crate::elementwise::{self, ALL, Activation, Formula, Host, ResultType, Row, ScalarArgs, Scalars, requantised};
 use crate::error::OpError;
+use crate::graph::Elem;
 use crate::kernel::KernelDef;
 use crate::ops::OpDef;
 
@@ -22,7 +23,7 @@ pub static DEF: OpDef = OpDef {
 /// The operators of the family.
 const TABLE: &[Row] = &[
     floats("aten.sigmoid.default", "sigmoid(x)", |x, _| 1.0 / (1.0 + (-x).exp())),
-    floats("aten.relu.default", "unless_nan(x, max(x, X()))", |x, _| at_least(x, 0.0)),
+    both("aten.relu.default", "unless_nan(x, max(x, X()))", |x, _| at_least(x, 0.0), "max(x, X())", |x, _| x.max(0)),
     both("aten.abs.default", "abs(x)", |x, _| x.abs(), "abs(x)", |x, _| x.abs()),
     both("aten.neg.default", "-x", |x, _| -x, "-x", |x, _| -x),
     floats("aten.exp.default", "unless_nan(x, exp(x))", |x, _| x.exp()),
@@ -31,9 +32,29 @@ const TABLE: &[Row] = &[
     floats("aten.tanh.default", "tanh_ieee(x)", |x, _| x.tanh()),
     floats("aten.sin.default", "sin_ieee(x)", |x, _| x.sin()),
     floats("aten.cos.default", "cos_ieee(x)", |x, _| x.cos()),
-    floats("aten.round.default", "round(x)", |x, _| x.round_ties_even()),
+    both("aten.round.default", "round(x)", |x, _| x.round_ties_even(), "x", |x, _| x),
     floats("aten.log10.default", "log2_ieee(x) * 0.30102999566", |x, _| x.log10()),
     floats("aten.hardswish.default", "x * clamp_ieee(x + 3.0, 0.0, 6.0) / 6.0", |x, _| x * clamp(x + 3.0, 0.0, 6.0) / 6.0),
+    floats("aten.hardsigmoid.default", "clamp_ieee(x + 3.0, 0.0, 6.0) / 6.0", |x, _| clamp(x + 3.0, 0.0, 6.0) / 6.0),
+    floats("aten.relu6.default", "clamp_ieee(x, 0.0, 6.0)", |x, _| clamp(x, 0.0, 6.0)),
+    floats("aten.tan.default", "div_ieee(sin_ieee(x), cos_ieee(x))", |x, _| x.tan()),
+    floats("aten.log1p.default", "log1p_ieee(x)", |x, _| x.ln_1p()),
+    Row {
+        scalars: |args| Ok(ScalarArgs::of(&[args.float("alpha")?, args.float("scale")?, args.float("input_scale")?])),
+        ..floats("aten.elu.default", "elu(x, params.p.x, params.p.y, params.p.z)", |x, p| {
+            if x > 0.0 { x * p[1] } else { (x * p[2]).exp_m1() * p[0] * p[1] }
+        })
+    },
+    Row {
+        dtypes: &[Elem::I8],
+        result: ResultType::Output,
+        scalars: q8ta_relu,
+        ..floats(
+            "et_vk.q8ta_relu.default",
+            "requantised(max((x - params.p.y) * params.p.x, X()), params.p.z, params.p.w)",
+            |x, p| requantised(((x - p[1]) * p[0]).max(0.0), p[2], p[3]),
+        )
+    },
     Row { scalars: approximation, ..floats("aten.gelu.default", "gelu(x, params.p.x == 1.0)", gelu) },
     Row {
         scalars: |args| one(args, "negative_slope"),
@@ -51,7 +72,13 @@ const TABLE: &[Row] = &[
     },
     Row {
         scalars: |args| bounds(args, ["min_val", "max_val"]),
-        ..floats("aten.hardtanh.default", "clamp_ieee(x, params.p.x, params.p.y)", |x, p| clamp(x, p[0], p[1]))
+        ..both(
+            "aten.hardtanh.default",
+            "clamp_ieee(x, params.p.x, params.p.y)",
+            |x, p| clamp(x, p[0], p[1]),
+            "min(max(x, X(params.q.x)), X(params.q.y))",
+            |x, q| x.max(q[0]).min(q[1]),
+        )
     },
     Row {
         scalars: |args| bounds(args, ["min", "max"]),
@@ -64,30 +91,44 @@ const TABLE: &[Row] = &[
         )
     },
     Row {
-        scalars: |args| Ok(ScalarArgs { floats: true, ..one(args, "exponent")? }),
-        ..floats("aten.pow.Tensor_Scalar", "pow_scalar(x, params.p.x)", pow_scalar)
+        scalars: |args| ScalarArgs::number(args, "exponent"),
+        ..both("aten.pow.Tensor_Scalar", "pow_scalar(x, params.p.x)", pow_scalar, "int_pow(x, X(params.q.x))", |x, q| {
+            elementwise::int_pow(x, q[0])
+        })
     },
 ];
 
-type OnFloat = fn(f64, &[f64; 4]) -> f64;
-type OnInteger = fn(i64, &[i64; 4]) -> i64;
+/// The function of an operator of the table with these scalar arguments.
+pub(crate) fn activation(name: &str, values: [f64; 4]) -> Option<Activation> {
+    Activation::of(TABLE.iter().find(|row| row.name == name)?, values)
+}
 
-/// An operator on floats without further arguments.
+/// The functions of all operators of the table.
+pub(crate) fn activations() -> impl Iterator<Item = Activation> {
+    TABLE.iter().filter_map(|row| Activation::of(row, [0.0; 4]))
+}
+
+type OnFloat = fn(f64, &Scalars<f64>) -> f64;
+type OnInteger = fn(i64, &Scalars<i64>) -> i64;
+
+/// An operator without further arguments whose results are floats.
 const fn floats(name: &'static str, wgsl: &'static str, host: OnFloat) -> Row {
     Row {
         name,
         tensors: &["self"],
-        dtypes: FLOATS,
-        result: ResultType::Promoted,
+        dtypes: ALL,
+        conditional: false,
+        result: ResultType::Float,
         scalars: ScalarArgs::none,
         float: Some(Formula::new(wgsl, Host::Unary(host))),
         integer: None,
     }
 }
 
-/// The same with a formula for integers.
+/// An operator with a formula for integers, whose results are integers.
 const fn both(name: &'static str, wgsl: &'static str, host: OnFloat, on_integers: &'static str, integers: OnInteger) -> Row {
-    Row { dtypes: NUMBERS, integer: Some(Formula::new(on_integers, Host::Unary(integers))), ..floats(name, wgsl, host) }
+    let integer = Some(Formula::new(on_integers, Host::Unary(integers)));
+    Row { result: ResultType::Promoted, integer, ..floats(name, wgsl, host) }
 }
 
 fn one(args: &mut Args<'_>, name: &'static str) -> Result<ScalarArgs, OpError> {
@@ -102,6 +143,15 @@ fn bounds(args: &mut Args<'_>, names: [&'static str; 2]) -> Result<ScalarArgs, O
         Some((name, _)) => Err(OpError::new(name, "is NaN, it must be a number")),
         None => Ok(ScalarArgs::of(&[low, high])),
     }
+}
+
+/// Scale and zero point of the input, then the reciprocal of the output's scale and its zero point.
+fn q8ta_relu(args: &mut Args<'_>) -> Result<ScalarArgs, OpError> {
+    let [x, out] = [
+        elementwise::quantisation(args, ["input_scale", "input_zero_point"])?,
+        elementwise::quantisation(args, ["output_scale", "output_zero_point"])?,
+    ];
+    Ok(ScalarArgs { floats: true, ..ScalarArgs::of(&[x.0, x.1, out.0.recip(), out.1]) })
 }
 
 fn approximation(args: &mut Args<'_>) -> Result<ScalarArgs, OpError> {
@@ -122,35 +172,19 @@ fn clamp(x: f64, low: f64, high: f64) -> f64 {
     if raised > high { high } else { raised }
 }
 
-fn gelu(x: f64, p: &[f64; 4]) -> f64 {
+fn gelu(x: f64, p: &Scalars<f64>) -> f64 {
     if p[0] == 1.0 {
         let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3));
         return 0.5 * x * (1.0 + inner.tanh());
     }
-    0.5 * x * (1.0 + erf(x / std::f64::consts::SQRT_2))
+    0.5 * x * (1.0 + elementwise::erf(x / std::f64::consts::SQRT_2))
 }
 
 /// As in PyTorch, exponents of ±0.5 use the square root, also for −infinity.
-fn pow_scalar(x: f64, p: &[f64; 4]) -> f64 {
+fn pow_scalar(x: f64, p: &Scalars<f64>) -> f64 {
     match p[0] {
         0.5 => x.sqrt(),
         -0.5 => x.sqrt().recip(),
         exponent => x.powf(exponent),
     }
-}
-
-/// The error function, by its series near zero and by its continued fraction elsewhere.
-fn erf(x: f64) -> f64 {
-    let size = x.abs();
-    if size < 3.0 {
-        let terms = (0..80).scan((size, 1.0), |(term, n), _| {
-            let value = *term / (2.0 * *n - 1.0);
-            *term *= -size * size / *n;
-            *n += 1.0;
-            Some(value)
-        });
-        return x.signum() * terms.sum::<f64>() * 2.0 / std::f64::consts::PI.sqrt();
-    }
-    let fraction = (1..60).rev().fold(size, |below, k| size + f64::from(k) / 2.0 / below);
-    x.signum() * (1.0 - (-size * size).exp() / fraction / std::f64::consts::PI.sqrt())
 }

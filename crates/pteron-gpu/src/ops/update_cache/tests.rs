@@ -1,5 +1,6 @@
 use crate::ir::{DataType, Value, ValueId};
-use crate::testing::{DryRun, GraphBuilder, check, f32s, i32s, load_error, noise};
+use crate::reference::{HostData, HostTensor};
+use crate::testing::{DryRun, GraphBuilder, check, dims, f32s, i32s, load_error, noise, noise_bytes};
 
 /// New rows, the cache and the position as inputs; the cache and the placeholder as outputs.
 fn builder(dtype: DataType, value: &[u32], cache: &[u32]) -> (GraphBuilder, ValueId) {
@@ -75,8 +76,42 @@ fn bad_arguments_are_rejected() {
     assert!(refused(&[1, 1, 1, 4], &[1, 8, 2, 4], 0).contains("`value` is [1, 1, 1, 4], expected [1, tokens, 2, 4]"));
     assert!(refused(&[0, 1, 2, 4], &[1, 8, 2, 4], 0).contains("`value` is [0, 1, 2, 4]"));
     assert!(refused(&[1, 1, 2, 4], &[1, 8, 1, 4], 0).contains("`cache` is [1, 8, 1, 4], but rows are fixed"));
-    let batch = self::builder(DataType::Float32, &[2, 4, 2, 4], &[2, 8, 2, 4]).0;
-    assert!(load_error(&batch).contains("`cache` is [2, 8, 2, 4], expected [1, length, heads, head dim]"));
-    let bytes = self::builder(DataType::Int8, &[1, 4, 2, 4], &[1, 8, 2, 4]).0;
-    assert!(load_error(&bytes).contains("`value` has elements I8"));
+    let bytes = self::builder(DataType::Int8, &[1, 4, 1, 3], &[1, 8, 1, 3]).0;
+    assert!(load_error(&bytes).contains("`cache` is [1, 8, 1, 3], whose rows of 3 bytes are no whole words"));
+    let short = self::builder(DataType::Float32, &[2, 4, 2, 4], &[3, 8, 2, 4]).0;
+    assert!(load_error(&short).contains("`value` is [2, 4, 2, 4], expected [3, tokens, 2, 4] as in the cache"));
+}
+
+#[test]
+fn batches_and_bytes_are_appended() {
+    for (dtype, heads, dim) in [(DataType::Float32, 2, 3), (DataType::Int8, 2, 6), (DataType::UInt8, 1, 4)] {
+        let batch = if dtype == DataType::Float32 { 3 } else { 1 };
+        let (builder, _) = builder(dtype, &[batch, 5, heads, dim], &[batch, 9, heads, dim]);
+        let values = |seed: u64, rows: u32| {
+            let count = (batch * rows * heads * dim) as usize;
+            let shape = [batch, rows, heads, dim];
+            match dtype {
+                DataType::Float32 => f32s(&shape, noise(seed, count)),
+                _ => HostTensor { dims: dims(&shape), data: HostData::U8(noise_bytes(seed, count)) },
+            }
+        };
+        let calls = [(5, 4), (1, 0), (3, 2), (0, 9), (1, 8)]
+            .map(|(rows, at)| vec![values(u64::from(rows) + 1, rows), values(77, 9), i32s(&[1], vec![at])]);
+        check(&builder, &calls, 0.0);
+    }
+}
+
+#[test]
+fn rows_go_where_indices_say() {
+    let mut builder = GraphBuilder::new();
+    let value = builder.input(DataType::Float32, &[2, 4, 2, 3]);
+    let cache = builder.floats(&[2, 6, 2, 3], &noise(3, 72));
+    let indices = builder.input(DataType::Int32, &[2, 4]);
+    let (zero, out) = (builder.int(0), builder.tensor(DataType::Float32, &[1]));
+    builder.call("llama.update_cache_with_indices.default", &[value, cache, zero, indices, out]);
+    builder.output(cache);
+    let calls = [vec![5, 0, 1, 2, 3, 4, 5, 0], vec![2, 1, 0, 5, 1, 0, 3, 4]].map(|indices: Vec<i32>| {
+        vec![f32s(&[2, 4, 2, 3], noise(u64::from(indices[0].unsigned_abs()) + 9, 48)), i32s(&[2, 4], indices)]
+    });
+    check(&builder, &calls, 0.0);
 }

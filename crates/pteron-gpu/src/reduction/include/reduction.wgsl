@@ -5,8 +5,8 @@
 // Contiguous rows (inner = 1) are shared by neighbouring threads; otherwise neighbouring threads have neighbouring rows. Both make
 // loads coalesced.
 //
-// S is the type of a load, A the accumulator. The reducer provides `identity`, `lift_load`, `lift_strided`, `combine` and
-// `combine_ordered`.
+// B is the type of a word of the source, S that of a load, A the accumulator. The reducer provides `load`, `identity`, `lift_load`,
+// `lift_strided`, `combine` and `combine_ordered`.
 
 //#include grid
 //#include reducers
@@ -28,7 +28,7 @@ struct Params {
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
-@group(0) @binding(1) var<storage, read> source: array<S>;
+@group(0) @binding(1) var<storage, read> source: array<B>;
 
 const THREADS: u32 = 256u;
 var<workgroup> partials: array<A, THREADS>;
@@ -68,7 +68,7 @@ fn segment_of(group: u32, thread: u32) -> Segment {
 
 // One load, which counts only if it is before `end`.
 fn reduce_one(first: u32, k: u32, end: u32) -> A {
-    let v = source[first + min(k, end - 1u) * params.inner];
+    let v = load(first + min(k, end - 1u) * params.inner);
     return select(identity(), lift_load(v, k), k < end);
 }
 
@@ -76,7 +76,7 @@ fn reduce_one(first: u32, k: u32, end: u32) -> A {
 fn reduce_four(first: u32, k: u32) -> A {
     let at = first + k * params.inner;
     let stride = params.threads_per_segment * params.inner;
-    return lift_strided(source[at], source[at + stride], source[at + 2u * stride], source[at + 3u * stride], k);
+    return lift_strided(load(at), load(at + stride), load(at + 2u * stride), load(at + 3u * stride), k);
 }
 
 // Reduces the loads from `begin` to `end`, strided by threads_per_segment.

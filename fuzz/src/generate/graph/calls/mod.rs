@@ -123,7 +123,7 @@ fn maker(name: &str) -> Option<Maker> {
         "update_cache.default" => p::update_cache,
         "et_vk.sdpa.default" => p::attention,
         "pteron.sample_row" => p::sample_row,
-        "pteron.fused_linear_q4gsw" => p::fused_linear,
+        "pteron.fused_linear" => p::fused_linear,
         "sym_size.int" | "et_vk.select_as_symint.default" | "add" | "sub" | "mul" | "floordiv" => p::symbolic,
         _ => return None,
     })

@@ -295,9 +295,10 @@ pub(super) fn fused_linear(builder: &mut GraphBuilder, cursor: &mut Cursor<'_>, 
     let none = builder.null();
     let (eps, group) = (builder.float(1e-5), builder.int(32));
     let norm = if cursor.flip() { [builder.constant(cursor, Float32, &[k]).id, eps] } else { [none, none] };
+    let int8_eps = if cursor.flip() { eps } else { none };
     let [weights, scales, biases] = [weights, scales, vec![none; count]].map(|ids| builder.list(ids));
     let flags = [builder.bool(gated), builder.bool(false)];
-    let args = [&[x.id], &norm[..], &[weights, scales, group, biases, none], &flags[..]].concat();
+    let args = [&[x.id], &norm[..], &[int8_eps, weights, scales, group, biases, none], &flags[..]].concat();
     let outs = vec![(Float32, with_last(&x.dims, n)); if gated { 1 } else { count }];
     builder.outs(name, &args, &outs);
 }

@@ -14,6 +14,8 @@ struct Params {
     step_base: u32,
     // Offset of the sines after the cosines, in pairs.
     sin_offset: u32,
+    // A position after the new tokens, or the last: what is loaded in place of cached keys where there are none.
+    free_position: u32,
 }
 
 // Vectors of four per head.

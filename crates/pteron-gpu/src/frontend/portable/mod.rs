@@ -1,0 +1,269 @@
+//! Translates the kernel calls of an execution plan.
+//!
+//! A kernel call names an out variant of an operator (`aten::add.out`); `kernels` finds the operator and its arguments. Kernels
+//! that change a buffer in place, compute numbers or only reshape are translated here one by one.
+
+pub(super) mod flow;
+mod kernels;
+mod numbers;
+pub(super) mod values;
+
+use pteron_format::program::{self as file, Operator, Value as PlanValue};
+
+use self::flow::{KernelArgs, kernel_args};
+use self::kernels::Arg;
+pub(super) use self::values::PlanValues;
+pub use self::values::data_type;
+use crate::error::{Error, OpError, Result};
+use crate::ir::ValueId;
+
+const SELECT: &str = "aten.select_copy.int";
+const VIEW: &str = "aten.view_copy.default";
+
+/// Whether kernels of this name can be part of a graph.
+#[must_use]
+pub fn is_known(kernel: &Operator) -> bool {
+    let full = flow::full_name(kernel);
+    SPECIAL.iter().any(|(name, _)| *name == full) || numbers::is_known(&full) || kernels::find(kernel).is_some()
+}
+
+type Translate = fn(&mut PlanValues<'_>, &KernelArgs<'_>) -> Result<()>;
+
+/// Kernels that are more, or less, than one operator.
+const SPECIAL: &[(&str, Translate)] = &[
+    ("executorch_prim::et_view.default", view),
+    ("aten::copy_", copy_in_place),
+    ("aten::copy.out", copy),
+    ("aten::index_put_", index_put_in_place),
+    ("llama::update_cache.out", |values, args| in_place(values, args, "update_cache.default", &[1])),
+    ("llama::update_cache_with_indices.out", |values, args| {
+        in_place(values, args, "llama.update_cache_with_indices.default", &[1])
+    }),
+    ("llama::sdpa_with_kv_cache.out", |values, args| in_place(values, args, "sdpa_with_kv_cache.default", &[3, 4])),
+    ("aten::transpose_copy.int_out", transpose),
+    ("aten::unbind_copy.int_out", unbind),
+    ("aten::split_copy.Tensor_out", split),
+    ("aten::stack.out", stack),
+];
+
+impl PlanValues<'_> {
+    /// Translates a kernel call.
+    pub(super) fn kernel(&mut self, kernel: &Operator, args: &[file::ValueId]) -> Result<()> {
+        let plan = self.plan;
+        let full = flow::full_name(kernel);
+        let Some(sorted) = kernel_args(plan, args) else {
+            let error = OpError::new("out", "is not where a kernel call has it, before its result");
+            return Err(error.of(&full, self.builder.origin()).into());
+        };
+        if let Some((_, translate)) = SPECIAL.iter().find(|(name, _)| *name == full) {
+            return translate(self, &sorted);
+        }
+        if numbers::is_known(&full) {
+            return numbers::translate(self, &full, &sorted);
+        }
+        let Some(target) = kernels::find(kernel) else {
+            self.builder.unsupported(&full);
+            // Calls that read its outputs are translated all the same, to report everything that is missing.
+            return sorted.outputs.iter().try_for_each(|&id| self.placeholder(id));
+        };
+        let inputs = self.arguments(&sorted, target.args)?;
+        let outputs = self.call(target.operator, &sorted, &inputs)?;
+        self.note_elements(target.operator, &inputs, &outputs);
+        Ok(())
+    }
+
+    fn placeholder(&mut self, id: file::ValueId) -> Result<()> {
+        match self.plan.value(id) {
+            Some(PlanValue::Tensor(_)) => self.output(id).map(|_| ()),
+            _ => {
+                let number = self.builder.symint()?;
+                self.set(id, number);
+                Ok(())
+            }
+        }
+    }
+
+    /// The arguments of an operator before its outputs.
+    fn arguments(&mut self, args: &KernelArgs<'_>, map: Option<&'static [Arg]>) -> Result<Vec<ValueId>> {
+        let Some(map) = map else { return args.inputs.iter().map(|&id| self.argument(id)).collect() };
+        let mut mapped = Vec::with_capacity(map.len());
+        for arg in map {
+            mapped.push(match *arg {
+                Arg::At(index) => self.argument_at(args, index)?,
+                Arg::None => self.builder.null()?,
+                Arg::Int(value) => self.builder.int(value)?,
+                Arg::ListOf(index) => {
+                    let item = self.argument_at(args, index)?;
+                    match self.literal(item) {
+                        Some(literal) => self.builder.ints(&[literal])?,
+                        None => self.builder.list(&[item])?,
+                    }
+                }
+            });
+        }
+        Ok(mapped)
+    }
+
+    fn argument_at(&mut self, args: &KernelArgs<'_>, index: usize) -> Result<ValueId> {
+        let id = self.input_at(args, index)?;
+        self.argument(id)
+    }
+
+    fn input_at(&self, args: &KernelArgs<'_>, index: usize) -> Result<file::ValueId> {
+        args.inputs.get(index).copied().ok_or_else(|| self.error("args", format!("has no argument {index}")))
+    }
+
+    fn tensor_in(&mut self, args: &KernelArgs<'_>, index: usize) -> Result<ValueId> {
+        let id = self.input_at(args, index)?;
+        self.tensor(id)
+    }
+
+    /// A literal argument.
+    fn literal_at(&mut self, args: &KernelArgs<'_>, index: usize, name: &'static str) -> Result<i64> {
+        let value = self.argument_at(args, index)?;
+        self.literal(value).ok_or_else(|| self.error(name, "is no integer that the program fixes"))
+    }
+
+    fn error(&self, argument: &'static str, reason: impl Into<String>) -> Error {
+        OpError::new(argument, reason).of("a kernel", self.builder.origin()).into()
+    }
+
+    /// Adds a call that writes new tensors for the kernel's outputs.
+    fn call(&mut self, operator: &str, args: &KernelArgs<'_>, inputs: &[ValueId]) -> Result<Vec<ValueId>> {
+        let outputs = args.outputs.iter().map(|&id| self.output(id)).collect::<Result<Vec<_>>>()?;
+        let out = match (outputs.as_slice(), args.listed) {
+            (&[out], false) => out,
+            (outputs, _) => self.builder.list(outputs)?,
+        };
+        self.builder.call(operator, &[inputs, &[out]].concat())?;
+        Ok(outputs)
+    }
+
+    /// Follows elements of integer inputs through selections and reshapes.
+    fn note_elements(&mut self, operator: &str, inputs: &[ValueId], outputs: &[ValueId]) {
+        let (&[out], Some(&from)) = (outputs, inputs.first()) else { return };
+        match (operator, inputs) {
+            (SELECT, &[_, dim, index]) => self.selected(from, dim, index, out),
+            _ if RESHAPES.contains(&operator) => self.same_elements(from, out),
+            _ => {}
+        }
+    }
+}
+
+/// Operators whose output has the elements of their first argument, in order.
+const RESHAPES: &[&str] = &[
+    VIEW,
+    "aten.unsqueeze_copy.default",
+    "aten.squeeze_copy.dims",
+    "aten.clone.default",
+    "aten.alias_copy.default",
+    "aten._to_copy.default",
+];
+
+/// A reshape.
+fn view(values: &mut PlanValues<'_>, args: &KernelArgs<'_>) -> Result<()> {
+    let inputs = [values.tensor_in(args, 0)?, values.argument_at(args, 1)?];
+    let outputs = values.call(VIEW, args, &inputs)?;
+    outputs.iter().for_each(|&out| values.same_elements(inputs[0], out));
+    Ok(())
+}
+
+/// `self.copy_(src)`: the buffer's content is that of `src` from now on.
+fn copy_in_place(values: &mut PlanValues<'_>, args: &KernelArgs<'_>) -> Result<()> {
+    let (to, from) = (values.input_at(args, 0)?, values.tensor_in(args, 1)?);
+    values.assign(to, from)
+}
+
+fn copy(values: &mut PlanValues<'_>, args: &KernelArgs<'_>) -> Result<()> {
+    let (to, from) = (first_output(values, args)?, values.tensor_in(args, 1)?);
+    values.assign(to, from)
+}
+
+fn first_output(values: &PlanValues<'_>, args: &KernelArgs<'_>) -> Result<file::ValueId> {
+    args.outputs.first().copied().ok_or_else(|| values.error("out", "is missing"))
+}
+
+/// `self.index_put_(indices, values, accumulate)`.
+fn index_put_in_place(values: &mut PlanValues<'_>, args: &KernelArgs<'_>) -> Result<()> {
+    let inputs = args.inputs.iter().map(|&id| values.argument(id)).collect::<Result<Vec<_>>>()?;
+    let own = args.inputs.get(..1).unwrap_or_default();
+    values.call("aten.index_put.default", &KernelArgs { outputs: own, ..*args }, &inputs).map(|_| ())
+}
+
+/// An operator that changes some arguments in place. One that is no state is copied first: others may read what it was.
+fn in_place(values: &mut PlanValues<'_>, args: &KernelArgs<'_>, operator: &str, changed: &[usize]) -> Result<()> {
+    for &index in changed {
+        let id = values.input_at(args, index)?;
+        if values.state_of(id)?.is_none() {
+            let copy = values.private(id)?;
+            values.set(id, copy);
+        }
+    }
+    let inputs = args.inputs.iter().map(|&id| values.argument(id)).collect::<Result<Vec<_>>>()?;
+    values.call(operator, args, &inputs).map(|_| ())
+}
+
+/// `transpose_copy(self, dim0, dim1)` is a permutation.
+fn transpose(values: &mut PlanValues<'_>, args: &KernelArgs<'_>) -> Result<()> {
+    let from = values.tensor_in(args, 0)?;
+    let rank = values.builder.tensor_at(from).map_or(0, |tensor| tensor.dims.len());
+    let mut order: Vec<i64> = (0..).take(rank).collect();
+    let dims = [values.literal_at(args, 1, "dim0")?, values.literal_at(args, 2, "dim1")?];
+    let [a, b] = dims.map(|dim| crate::args::normalise(dim, rank));
+    let (Some(a), Some(b)) = (a, b) else { return Err(values.error("dim0", "is not a dimension of the tensor")) };
+    if rank > 0 {
+        order.swap(a, b);
+    }
+    let order = values.builder.ints(&order)?;
+    values.call("aten.permute_copy.default", args, &[from, order]).map(|_| ())
+}
+
+/// `unbind_copy(self, dim)` selects every index of a dim.
+fn unbind(values: &mut PlanValues<'_>, args: &KernelArgs<'_>) -> Result<()> {
+    let (from, dim) = (values.tensor_in(args, 0)?, values.argument_at(args, 1)?);
+    for (index, &id) in (0i64..).zip(args.outputs) {
+        let index = values.builder.int(index)?;
+        let out = values.output(id)?;
+        values.builder.call(SELECT, &[from, dim, index, out])?;
+    }
+    Ok(())
+}
+
+/// `split_copy(self, split_size, dim)`: all parts but the last have the same size.
+fn split(values: &mut PlanValues<'_>, args: &KernelArgs<'_>) -> Result<()> {
+    let (from, dim) = (values.tensor_in(args, 0)?, values.literal_at(args, 2, "dim")?);
+    let dims = values.builder.tensor_at(from).map(|tensor| tensor.dims.clone()).unwrap_or_default();
+    let Some(axis) = crate::args::normalise(dim, dims.len()) else {
+        return Err(values.error("dim", "is not a dimension of the tensor"));
+    };
+    let mut sizes = Vec::with_capacity(args.outputs.len());
+    for &id in args.outputs {
+        let size = values.plan.value(id).and_then(PlanValue::as_tensor).and_then(|tensor| tensor.sizes.get(axis));
+        sizes.push(size.map_or(0, |&size| i64::from(size)));
+    }
+    let (sizes, dim) = (values.builder.ints(&sizes)?, values.builder.int(dim)?);
+    values.call("aten.split_with_sizes_copy.default", args, &[from, sizes, dim]).map(|_| ())
+}
+
+/// `stack(tensors, dim)` concatenates tensors along a new dim.
+fn stack(values: &mut PlanValues<'_>, args: &KernelArgs<'_>) -> Result<()> {
+    let list = values.input_at(args, 0)?;
+    let Some(PlanValue::TensorList(ids)) = values.plan.value(list) else {
+        return Err(values.error("tensors", "is no list of tensors"));
+    };
+    let dim = values.literal_at(args, 1, "dim")?;
+    let dim_value = values.builder.int(dim)?;
+    let mut parts = Vec::with_capacity(ids.len());
+    for &id in ids {
+        let part = values.tensor(id)?;
+        let Some(tensor) = values.builder.tensor_at(part) else { continue };
+        let (dtype, mut dims) = (tensor.dtype, tensor.dims.clone());
+        let Some(axis) = crate::args::normalise(dim, dims.len() + 1) else {
+            return Err(values.error("dim", "is not a place for a dimension"));
+        };
+        dims.insert(axis, 1);
+        parts.push(values.builder.compute("aten.unsqueeze_copy.default", &[part, dim_value], dtype, &dims)?);
+    }
+    let parts = values.builder.list(&parts)?;
+    values.call("aten.cat.default", args, &[parts, dim_value]).map(|_| ())
+}

@@ -1,0 +1,199 @@
+//! Splits a plan's instructions into those that become graphs and those that the host runs.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use pteron_format::program::{ExecutionPlan, Instruction, Operator, Value, ValueId};
+
+use super::portable;
+use super::portable::flow::{Uses, Writes};
+use crate::budget::Budget;
+use crate::error::{Error, Result};
+
+/// Consecutive instructions that become one graph, or one that the host runs.
+#[derive(Debug)]
+pub(super) enum Segment {
+    /// The instructions of a graph.
+    Graph(Vec<usize>),
+    /// A kernel or a move that the host runs.
+    Host,
+    /// A jump to an instruction, if a condition is false.
+    Jump { condition: ValueId, target: usize },
+}
+
+impl Segment {
+    /// The instructions that use values, given the first.
+    pub(super) fn instructions(&self, first: usize) -> Vec<usize> {
+        match self {
+            Self::Graph(instructions) => instructions.clone(),
+            Self::Host => vec![first],
+            Self::Jump { .. } => Vec::new(),
+        }
+    }
+}
+
+/// A plan whose instructions are split.
+pub(super) struct Split<'a, 'f> {
+    pub(super) plan: &'a ExecutionPlan,
+    pub(super) instructions: &'a [Instruction],
+    pub(super) uses: &'f [Uses],
+    pub(super) writes: &'f Writes,
+    pub(super) on_host: &'f dyn Fn(&Operator) -> bool,
+}
+
+impl Split<'_, '_> {
+    /// The segments in order, each with its first instruction. `computed` are instructions that read a number of a computed tensor.
+    ///
+    /// # Errors
+    /// A jump back, or numbers that neither a graph nor the host can compute where they are needed.
+    pub(super) fn segments(&self, computed: &BTreeSet<usize>, budget: &mut Budget) -> Result<Vec<(usize, Segment)>> {
+        let mut host: Vec<bool> = (0..self.instructions.len()).map(|index| self.needs_host(index, computed)).collect();
+        let mut needed: HashSet<ValueId> = HashSet::new();
+        loop {
+            budget.steps(self.instructions.len())?;
+            self.mark_numbers(&mut host, &mut needed)?;
+            let segments = self.cut(&host)?;
+            // A graph returns tensors only, so a number that another segment reads is computed by the host.
+            let crossing = self.crossing_numbers(&segments);
+            if crossing.iter().all(|id| needed.contains(id)) {
+                return Ok(segments);
+            }
+            needed.extend(crossing);
+        }
+    }
+
+    fn needs_host(&self, index: usize, computed: &BTreeSet<usize>) -> bool {
+        match self.kernel(index) {
+            Some(kernel) => computed.contains(&index) || !portable::is_known(kernel) && (self.on_host)(kernel),
+            None => false,
+        }
+    }
+
+    fn kernel(&self, index: usize) -> Option<&Operator> {
+        match self.instructions.get(index)? {
+            Instruction::KernelCall { operator, .. } => self.plan.operators.get(*operator as usize),
+            _ => None,
+        }
+    }
+
+    fn is_number(&self, id: ValueId) -> bool {
+        matches!(self.plan.value(id), Some(Value::Int(_) | Value::Bool(_) | Value::Double(_)))
+    }
+
+    /// Marks the instructions whose numbers the host needs: for jumps, for kernels that it runs, and for those numbers in turn.
+    fn mark_numbers(&self, host: &mut [bool], needed: &mut HashSet<ValueId>) -> Result<()> {
+        for (index, instruction) in self.instructions.iter().enumerate().rev() {
+            if let Instruction::JumpFalse { condition, .. } = instruction
+                && self.literal_condition(*condition).is_none()
+            {
+                needed.extend(Some(*condition).filter(|id| self.is_number(*id)));
+            }
+            let uses = &self.uses[index];
+            if uses.writes.iter().any(|id| needed.contains(id) && self.is_number(*id)) && !host[index] {
+                let able = match instruction {
+                    Instruction::Move { .. } => true,
+                    _ => self.kernel(index).is_some_and(self.on_host),
+                };
+                if !able {
+                    let name = self.kernel(index).map_or_else(String::new, ToString::to_string);
+                    let reason =
+                        format!("needs a number of {name} (instruction {index}) on the host, which cannot compute it");
+                    return Err(Error::Unsupported(reason));
+                }
+                host[index] = true;
+            }
+            if host[index] {
+                needed.extend(uses.reads.iter().copied().filter(|id| self.is_number(*id)));
+            }
+        }
+        Ok(())
+    }
+
+    /// The numbers that one segment writes and another reads.
+    fn crossing_numbers(&self, segments: &[(usize, Segment)]) -> HashSet<ValueId> {
+        let mut writers: HashMap<ValueId, usize> = HashMap::new();
+        for (own, (first, segment)) in segments.iter().enumerate() {
+            for index in segment.instructions(*first) {
+                let numbers = self.uses[index].writes.iter().filter(|id| self.is_number(**id));
+                writers.extend(numbers.map(|&id| (id, own)));
+            }
+        }
+        let mut crossing = HashSet::new();
+        for (own, (first, segment)) in segments.iter().enumerate() {
+            for index in segment.instructions(*first) {
+                let reads = self.uses[index].reads.iter().copied();
+                crossing.extend(reads.filter(|id| writers.get(id).is_some_and(|writer| *writer != own)));
+            }
+        }
+        crossing
+    }
+
+    /// Cuts the instructions at those of the host, at jumps, and at their targets. Where all jumps are on literals, they are followed
+    /// here.
+    fn cut(&self, host: &[bool]) -> Result<Vec<(usize, Segment)>> {
+        let targets = self.targets()?;
+        let mut segments: Vec<(usize, Segment)> = Vec::new();
+        let mut open: Vec<usize> = Vec::new();
+        let mut next = 0;
+        let close = |open: &mut Vec<usize>, segments: &mut Vec<(usize, Segment)>| {
+            if let Some(&first) = open.first() {
+                segments.push((first, Segment::Graph(std::mem::take(open))));
+            }
+        };
+        while let Some(instruction) = self.instructions.get(next) {
+            if targets.contains(&next) {
+                close(&mut open, &mut segments);
+            }
+            match instruction {
+                Instruction::JumpFalse { condition, target } => match self.literal_condition(*condition) {
+                    Some(true) => {}
+                    Some(false) if targets.is_empty() => {
+                        next = *target as usize;
+                        continue;
+                    }
+                    _ => {
+                        close(&mut open, &mut segments);
+                        let jump = Segment::Jump { condition: *condition, target: *target as usize };
+                        segments.push((next, jump));
+                    }
+                },
+                _ if host.get(next) == Some(&true) => {
+                    close(&mut open, &mut segments);
+                    segments.push((next, Segment::Host));
+                }
+                _ => open.push(next),
+            }
+            next += 1;
+        }
+        close(&mut open, &mut segments);
+        Ok(segments)
+    }
+
+    /// The targets of jumps; none if all conditions are literals. All of them are later instructions.
+    fn targets(&self) -> Result<HashSet<usize>> {
+        let (mut targets, mut known) = (HashSet::new(), true);
+        for (index, instruction) in self.instructions.iter().enumerate() {
+            let Instruction::JumpFalse { condition, target } = instruction else { continue };
+            let target = *target as usize;
+            if target <= index {
+                let reason = format!("has instruction {index} that jumps back; loops are not supported");
+                return Err(Error::Unsupported(reason));
+            }
+            // What a jump on a literal skips may be the target of another one.
+            match self.literal_condition(*condition) {
+                Some(true) => continue,
+                Some(false) => {}
+                None => known = false,
+            }
+            targets.insert(target);
+        }
+        Ok(if known { HashSet::new() } else { targets })
+    }
+
+    /// The value of a condition that no instruction computes.
+    fn literal_condition(&self, id: ValueId) -> Option<bool> {
+        match self.plan.value(id) {
+            Some(Value::Bool(value)) if !self.writes.written[id.index()] => Some(*value),
+            _ => None,
+        }
+    }
+}

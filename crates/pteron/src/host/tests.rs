@@ -1,0 +1,77 @@
+use pteron_format::ScalarType;
+
+use super::*;
+
+fn kernel(full: &str) -> Kernel {
+    let (name, overload) = full.split_once('.').unwrap_or((full, ""));
+    find(&Operator { name: name.to_owned(), overload: overload.to_owned() }).expect("the host has it")
+}
+
+fn floats(shape: &[u32], values: &[f32]) -> Tensor {
+    Tensor::from_f32(shape, values).unwrap()
+}
+
+#[test]
+fn nonzero_lists_indices_in_order() {
+    let x = floats(&[2, 3], &[0.0, 1.0, -0.0, f32::NAN, 0.0, -2.0]);
+    let out = kernel("aten::nonzero.out")(&[Argument::Tensor(&x)]).unwrap();
+    assert_eq!((out[0].shape(), out[0].to_i64().unwrap()), (&[3, 2][..], vec![0, 1, 1, 0, 1, 2]));
+    let none = floats(&[4], &[0.0; 4]);
+    assert_eq!(kernel("aten::nonzero.out")(&[Argument::Tensor(&none)]).unwrap()[0].shape(), [0, 1]);
+    let single = floats(&[], &[5.0]);
+    assert_eq!(kernel("aten::nonzero.out")(&[Argument::Tensor(&single)]).unwrap()[0].shape(), [1, 0]);
+}
+
+#[test]
+fn a_mask_is_broadcast() {
+    let x = floats(&[2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    let mask = Tensor::new(ScalarType::Bool, &[3], vec![1, 0, 1]).unwrap();
+    let out = kernel("aten::masked_select.out")(&[Argument::Tensor(&x), Argument::Tensor(&mask)]).unwrap();
+    assert_eq!(out[0].to_f32().unwrap(), [1.0, 3.0, 4.0, 6.0]);
+    let other = Tensor::new(ScalarType::Bool, &[2], vec![1, 0]).unwrap();
+    assert!(kernel("aten::masked_select.out")(&[Argument::Tensor(&x), Argument::Tensor(&other)]).is_err());
+}
+
+#[test]
+fn counts_repeat_their_index() {
+    let counts = Tensor::from_i64(&[3], &[2, 0, 1]).unwrap();
+    let out = kernel("aten::repeat_interleave.Tensor_out")(&[Argument::Tensor(&counts), Argument::Other]).unwrap();
+    assert_eq!(out[0].to_i64().unwrap(), [0, 0, 2]);
+    for bad in [-1, 1 << 40] {
+        let counts = Tensor::from_i64(&[1], &[bad]).unwrap();
+        assert!(kernel("aten::repeat_interleave.Tensor_out")(&[Argument::Tensor(&counts), Argument::Other]).is_err());
+    }
+}
+
+#[test]
+fn sorting_is_stable_and_nan_is_largest() {
+    let x = floats(&[2, 3], &[2.0, f32::NAN, 1.0, 1.0, 1.0, 0.0]);
+    let args = |descending| [Argument::Tensor(&x), Argument::Int(-1), Argument::Int(descending)];
+    let out = kernel("aten::sort.values")(&args(0)).unwrap();
+    assert_eq!(out[1].to_i64().unwrap(), [2, 0, 1, 2, 0, 1]);
+    let out = kernel("aten::sort.values")(&args(1)).unwrap();
+    assert_eq!(out[1].to_i64().unwrap(), [1, 0, 2, 0, 1, 2]);
+    let top = [Argument::Tensor(&x), Argument::Int(1), Argument::Int(0), Argument::Int(1), Argument::Int(1)];
+    let out = kernel("aten::topk.values")(&top).unwrap();
+    assert_eq!((out[0].shape(), out[1].to_i64().unwrap()), (&[1, 3][..], vec![0, 0, 0]));
+    let most = [Argument::Tensor(&x), Argument::Int(4), Argument::Int(1), Argument::Int(1), Argument::Int(1)];
+    assert!(kernel("aten::topk.values")(&most).is_err());
+}
+
+#[test]
+fn numbers_follow_python() {
+    let run = |name: &str, a: i64, b: i64| {
+        kernel(name)(&[Argument::Int(a), Argument::Int(b)]).map(|out| out[0].to_i64().unwrap()[0])
+    };
+    assert_eq!(run("executorch_prim::floordiv.Scalar", -7, 2), Ok(-4));
+    assert_eq!(run("executorch_prim::mod.Scalar", -7, 2), Ok(1));
+    assert_eq!(run("executorch_prim::lt.Scalar", 1, 2), Ok(1));
+    assert!(run("executorch_prim::floordiv.Scalar", 1, 0).is_err());
+    assert!(run("executorch_prim::add.Scalar", i64::MAX, 1).is_err());
+    let pair = floats(&[2], &[1.0, 2.0]);
+    assert!(kernel("aten::_local_scalar_dense")(&[Argument::Tensor(&pair)]).is_err());
+    assert_eq!(
+        kernel("aten::sym_size.int")(&[Argument::Tensor(&pair), Argument::Int(-1)]).unwrap()[0].to_i64().unwrap(),
+        [2]
+    );
+}

@@ -1,0 +1,58 @@
+//! A method's parts without loading it: what would run on the GPU, what on the host, and what cannot run.
+
+use std::collections::BTreeMap;
+
+use pteron_format::program::DataRef;
+use pteron_format::{Bytes, Pte};
+use pteron_gpu::frontend::method::{self as lowering, DelegateGraph, Sources, Step};
+
+use crate::host;
+
+/// What a method is made of, as loading would join it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MethodSummary {
+    /// The number of GPU graphs. Most methods are one.
+    pub graphs: usize,
+    /// The number of operator calls in them, before any is fused.
+    pub calls: usize,
+    /// The kernels that run on the host between graphs, with the number of their calls.
+    pub host_kernels: Vec<(String, usize)>,
+    /// The operators, kernels and delegates that are not supported, with the number of their calls. The other counts are 0 then.
+    pub missing: Vec<(String, usize)>,
+    /// Any other reason why the method cannot be joined.
+    pub refused: Option<String>,
+}
+
+/// Describes a method; `None` if the program has no such method.
+#[must_use]
+pub fn summarize<B: Bytes>(pte: &Pte<B>, method: &str) -> Option<MethodSummary> {
+    let plan = pte.program().plan(method)?;
+    let sources = Sources { graph_of: &|data| delegate_graph(pte, data), on_host: &host::is_known };
+    let lowered = match lowering::lower(plan, sources) {
+        Ok(lowered) => lowered,
+        Err(pteron_gpu::Error::UnsupportedOperators(missing)) => {
+            return Some(MethodSummary { missing, ..MethodSummary::default() });
+        }
+        Err(error) => return Some(MethodSummary { refused: Some(error.to_string()), ..MethodSummary::default() }),
+    };
+    let mut kernels = BTreeMap::<String, usize>::new();
+    for step in &lowered.steps {
+        if let Step::Host { operator, .. } = step
+            && let Some(kernel) = plan.operators.get(*operator as usize)
+        {
+            *kernels.entry(kernel.to_string()).or_default() += 1;
+        }
+    }
+    Some(MethodSummary {
+        graphs: lowered.parts.len(),
+        calls: lowered.parts.iter().map(|part| part.graph.graph.calls.len()).sum(),
+        host_kernels: kernels.into_iter().collect(),
+        ..MethodSummary::default()
+    })
+}
+
+/// The graph of a delegate, if its backend is supported.
+pub(crate) fn delegate_graph<B: Bytes>(pte: &Pte<B>, data: DataRef) -> Option<DelegateGraph<'_>> {
+    let vulkan = pte.graph(data).map(|blob| DelegateGraph::Vulkan(&blob.graph));
+    vulkan.or_else(|| pte.xnnpack(data).map(|blob| DelegateGraph::Xnnpack(&blob.graph)))
+}
