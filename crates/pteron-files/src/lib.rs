@@ -5,18 +5,23 @@
 //! [`read()`] and [`open()`] accept regular files only, never block on a pipe, and read at most as many bytes as the caller
 //! allows. [`write()`] and [`AtomicFile`] replace a file completely or leave the old one unchanged. On Linux an unfinished file has
 //! no name. Elsewhere it has a random name that must not exist yet, so that nobody can plant a link there; [`abandon`] removes such
-//! files for a process that is about to exit.
+//! files for a process that is about to exit. A [`ResumableFile`] is the exception: its bytes stay under a name of their own, for a later
+//! process to continue. A [`FileLock`] keeps two processes from doing that at the same time.
 
 #[cfg(feature = "faults")]
 pub mod faults;
+mod lock;
 mod pending;
 mod read;
+mod resumable;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod write;
 
+pub use lock::FileLock;
 pub use pending::{TemporaryFolder, abandon};
 pub use read::{ReadError, open, read, read_if};
+pub use resumable::ResumableFile;
 pub use write::{AtomicFile, WriteOptions, write};
 
 /// Fails if a test has injected a fault.

@@ -204,9 +204,9 @@ fn link(_: &File, _: &Path) -> io::Result<()> {
 
 /// Synchronises the folder, where the system can.
 #[cfg(unix)]
-fn sync_folder(path: &Path) {
+pub(crate) fn sync_folder(path: &Path) {
     let _ = File::open(folder(path)).and_then(|folder| folder.sync_all());
 }
 
 #[cfg(not(unix))]
-fn sync_folder(_: &Path) {}
+pub(crate) fn sync_folder(_: &Path) {}
