@@ -29,6 +29,11 @@ pub(crate) enum Command {
     Chat(crate::generate::Chat),
     /// Converts a checkpoint to a program: Hugging Face folders, GGUF files, or synthetic weights
     Convert(crate::convert::Convert),
+    /// Fetches a model from a Hugging Face endpoint
+    #[cfg(feature = "pull")]
+    Pull(crate::pull::Pull),
+    /// Lists the models that were pulled, and removes them
+    Models(crate::models::ModelsArgs),
     /// Shows what a program contains: methods, operators, constants, KV caches, memory
     Inspect(crate::inspect::Inspect),
     /// Calls a method with arrays from .npz files and writes its outputs
@@ -87,8 +92,8 @@ impl KvArgs {
 /// The model, and the GPU it runs on.
 #[derive(Args, Debug)]
 pub(crate) struct ModelArgs {
-    /// A language model [default: the bundled model]
-    #[arg(long, value_name = "MODEL.pte")]
+    /// A language model: a program, or OWNER/NAME of one that was pulled [default: the bundled model]
+    #[arg(long, value_name = "MODEL")]
     pub(crate) model: Option<PathBuf>,
 
     /// Its tokenizer [default: tokenizer.json or tokenizer.model in the model's folder]

@@ -50,6 +50,18 @@ pub(crate) enum Failure {
     Slower { test: String, depth: u32, against: &'static str, ratio: f64, least: f64 },
     #[error("there is no folder to store a tuning in: neither XDG_CACHE_HOME nor HOME (LOCALAPPDATA on Windows) is set")]
     NoCacheFolder,
+    #[error(transparent)]
+    Hub(Box<pteron_hub::Error>),
+    #[error("{}: there is no such file, and {error}", path.display())]
+    NeitherFileNorModel {
+        path: PathBuf,
+        #[source]
+        error: Box<pteron_hub::Error>,
+    },
+    #[error(
+        "there is no folder of models: set PTERON_MODELS to one; neither XDG_CACHE_HOME nor HOME (LOCALAPPDATA on Windows) is set"
+    )]
+    NoModelsFolder,
     #[error("standard input, or a line of it, is longer than {most} bytes")]
     LongInput { most: u64 },
     #[error("interrupted before everything was measured")]
@@ -59,6 +71,12 @@ pub(crate) enum Failure {
 impl From<pteron_convert::Error> for Failure {
     fn from(error: pteron_convert::Error) -> Self {
         Self::Convert(Box::new(error))
+    }
+}
+
+impl From<pteron_hub::Error> for Failure {
+    fn from(error: pteron_hub::Error) -> Self {
+        Self::Hub(Box::new(error))
     }
 }
 

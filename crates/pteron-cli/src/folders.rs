@@ -13,6 +13,12 @@ pub(crate) fn tuning_file() -> Option<PathBuf> {
     Some(Kind::Cache.folder(environment)?.join("tuning.json"))
 }
 
+/// The folder of pulled models: the one that `PTERON_MODELS` names, else one of the cache folder; `None` where the environment names neither.
+pub(crate) fn models() -> Option<PathBuf> {
+    let named = environment("PTERON_MODELS").map(PathBuf::from).filter(|path| path.is_absolute());
+    named.or_else(|| Some(Kind::Cache.folder(environment)?.join("models")))
+}
+
 /// The file of lines typed in `pteron chat`; `None` where the environment names no state folder.
 pub(crate) fn chat_history() -> Option<PathBuf> {
     Some(Kind::State.folder(environment)?.join("chat_history"))

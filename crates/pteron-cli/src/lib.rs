@@ -16,8 +16,11 @@ mod generate;
 mod inspect;
 mod interrupts;
 mod loading;
+mod models;
 mod npy;
 mod npz;
+#[cfg(feature = "pull")]
+mod pull;
 mod table;
 mod terminal;
 mod tune;
@@ -36,8 +39,11 @@ pub fn main() -> ExitCode {
         cli::Command::Run(args) => generate::run(&args),
         cli::Command::Chat(args) => generate::chat(&args),
         cli::Command::Convert(args) => convert::run(&args),
-        cli::Command::Inspect(args) => inspect::run(&args),
-        cli::Command::Exec(args) => exec::run(&args),
+        #[cfg(feature = "pull")]
+        cli::Command::Pull(args) => pull::run(&args),
+        cli::Command::Models(args) => models::run(&args),
+        cli::Command::Inspect(args) => inspect::run(args),
+        cli::Command::Exec(args) => exec::run(args),
         cli::Command::Bench(args) => bench::run(&args),
         cli::Command::Tune(args) => tune::run(&args),
         cli::Command::Devices(args) => devices::run(&args),

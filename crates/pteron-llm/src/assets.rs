@@ -71,6 +71,9 @@ impl ModelAssets {
         if let Some(json) = files.sidecar {
             assets.metadata = PartialMetadata::from_sidecar(json)?;
         }
+        if let Some(json) = files.generation_config {
+            assets.metadata = assets.metadata.or(PartialMetadata::from_generation_config(json)?);
+        }
         Ok(assets)
     }
 
@@ -78,6 +81,9 @@ impl ModelAssets {
     fn apply_config(&mut self, config: Option<&TokenizerConfig>) -> Result<()> {
         let Some(config) = config else { return Ok(()) };
         self.tokenizer = self.tokenizer.clone().with_bos_eos(config.bos_token(), config.eos_token())?;
+        if !config.adds_bos {
+            self.tokenizer = self.tokenizer.clone().without_bos_prefix();
+        }
         #[cfg(feature = "templates")]
         {
             self.chat_template = ChatTemplate::from_config(config)?;
@@ -107,6 +113,8 @@ pub struct AssetBytes<'a> {
     pub tokenizer_config: Option<&'a [u8]>,
     /// `chat_template.jinja`, which takes precedence over templates in `tokenizer_config.json`.
     pub chat_template: Option<&'a str>,
+    /// `generation_config.json`, which names the tokens that end a text.
+    pub generation_config: Option<&'a [u8]>,
     /// `pteron.json`.
     pub sidecar: Option<&'a [u8]>,
 }
@@ -115,7 +123,7 @@ impl<'a> AssetBytes<'a> {
     /// Starts with the tokenizer's file alone.
     #[must_use]
     pub fn new(tokenizer: &'a [u8]) -> Self {
-        Self { tokenizer, tokenizer_config: None, chat_template: None, sidecar: None }
+        Self { tokenizer, tokenizer_config: None, chat_template: None, generation_config: None, sidecar: None }
     }
 
     /// Adds `tokenizer_config.json`.
@@ -129,6 +137,13 @@ impl<'a> AssetBytes<'a> {
     #[must_use]
     pub fn with_chat_template(mut self, source: &'a str) -> Self {
         self.chat_template = Some(source);
+        self
+    }
+
+    /// Adds `generation_config.json`.
+    #[must_use]
+    pub fn with_generation_config(mut self, json: &'a [u8]) -> Self {
+        self.generation_config = Some(json);
         self
     }
 
@@ -173,6 +188,8 @@ mod paths {
         pub tokenizer_config: Option<PathBuf>,
         /// `chat_template.jinja`, which takes precedence over templates in `tokenizer_config.json`.
         pub chat_template: Option<PathBuf>,
+        /// `generation_config.json`, which names the tokens that end a text.
+        pub generation_config: Option<PathBuf>,
         /// `pteron.json`.
         pub sidecar: Option<PathBuf>,
         /// The program, which errors name.
@@ -184,11 +201,20 @@ mod paths {
         #[must_use]
         pub fn beside(program: impl AsRef<Path>) -> Self {
             let program = program.as_ref();
-            let find = |name: &str| Some(program.with_file_name(name)).filter(|path| path.is_file());
+            Self::beside_or_above(program, program.parent().unwrap_or(program))
+        }
+
+        /// Finds the files in the folder of a program, or in the nearest folder above it, up to `top`. Files that are not there are `None`.
+        #[must_use]
+        pub fn beside_or_above(program: impl AsRef<Path>, top: impl AsRef<Path>) -> Self {
+            let (program, top) = (program.as_ref(), top.as_ref());
+            let folders = || program.ancestors().skip(1).take_while(|folder| folder.starts_with(top));
+            let find = |name: &str| folders().map(|folder| folder.join(name)).find(|path| path.is_file());
             Self {
                 tokenizer: TOKENIZERS.iter().find_map(|name| find(name)),
                 tokenizer_config: find("tokenizer_config.json"),
                 chat_template: find("chat_template.jinja"),
+                generation_config: find("generation_config.json"),
                 sidecar: find("pteron.json"),
                 program: program.to_owned(),
             }
@@ -228,7 +254,7 @@ mod paths {
             });
             let config = config.transpose()?;
             self.read_template(config, &mut assets)?;
-            Ok(assets.with_metadata(self.read_sidecar()?))
+            Ok(assets.with_metadata(self.read_sidecar()?.or(self.read_generation_config()?)))
         }
 
         /// Reads the metadata in `pteron.json`; empty metadata where there is no such file.
@@ -239,6 +265,13 @@ mod paths {
             let Some(path) = &self.sidecar else { return Ok(PartialMetadata::default()) };
             let json = read(path, MAX_CONFIG)?;
             PartialMetadata::from_sidecar(&json).map_err(Error::from).map_err(in_file(path))
+        }
+
+        /// Reads the tokens that end a text from `generation_config.json`; empty metadata where there is no such file.
+        fn read_generation_config(&self) -> Result<PartialMetadata> {
+            let Some(path) = &self.generation_config else { return Ok(PartialMetadata::default()) };
+            let json = read(path, MAX_CONFIG)?;
+            PartialMetadata::from_generation_config(&json).map_err(Error::from).map_err(in_file(path))
         }
 
         fn read_tokenizer(&self) -> Result<Tokenizer> {

@@ -102,6 +102,9 @@ pub enum MetadataError {
     /// A sidecar that is malformed.
     #[error("pteron.json: {}", EscapedText::sentence(.0))]
     Sidecar(String),
+    /// A `generation_config.json` that is malformed.
+    #[error("generation_config.json: {}", EscapedText::sentence(.0))]
+    GenerationConfig(String),
     /// A field whose value is out of range.
     #[error("{key} is {value}, but must be {expected}: correct it in pteron.json or with its flag")]
     OutOfRange {
@@ -203,6 +206,30 @@ impl PartialMetadata {
         serde_json::from_slice(json).map_err(|error| MetadataError::Sidecar(error.to_string()))
     }
 
+    /// Reads the tokens that end a text from a `generation_config.json`, one or several. The rest of the file is ignored.
+    ///
+    /// # Errors
+    /// The bytes are not a JSON object, or `eos_token_id` is neither a token nor a list of tokens.
+    pub fn from_generation_config(json: &[u8]) -> Result<Self, MetadataError> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Ids {
+            One(TokenId),
+            Several(Vec<TokenId>),
+        }
+        #[derive(Deserialize)]
+        struct Config {
+            eos_token_id: Option<Ids>,
+        }
+        let config: Config =
+            serde_json::from_slice(json).map_err(|error| MetadataError::GenerationConfig(error.to_string()))?;
+        let eos_ids = config.eos_token_id.map(|ids| match ids {
+            Ids::One(id) => vec![id],
+            Ids::Several(ids) => ids,
+        });
+        Ok(Self { eos_ids, ..Self::default() })
+    }
+
     /// Sets the context length.
     #[must_use]
     pub fn with_context_length(mut self, tokens: impl Into<Option<u32>>) -> Self {
@@ -231,8 +258,8 @@ impl PartialMetadata {
         self
     }
 
-    /// Fills missing fields from another source. The order of precedence is: flags, sidecar, shapes of the method, constant methods
-    /// of the program.
+    /// Fills missing fields from another source. The order of precedence is: flags, sidecar, `generation_config.json`, shapes of the
+    /// method, constant methods of the program.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self {
@@ -388,6 +415,17 @@ mod tests {
         assert_eq!((metadata.context_length, metadata.max_prefill, metadata.eos_ids), (4096, 128, vec![3]));
         let error = PartialMetadata::from_sidecar(br#"{"context_lenght": 1}"#).unwrap_err().to_string();
         assert!(error.contains("pteron.json") && error.contains("context_lenght") && error.contains("line 1"), "{error}");
+    }
+
+    #[test]
+    fn a_generation_config_names_one_or_several_tokens() {
+        let read = |json: &str| PartialMetadata::from_generation_config(json.as_bytes());
+        assert_eq!(read(r#"{"eos_token_id": 2, "bos_token_id": 1, "top_p": 0.9}"#).unwrap().eos_ids, Some(vec![2]));
+        assert_eq!(read(r#"{"eos_token_id": [151645, 151643]}"#).unwrap().eos_ids, Some(vec![151_645, 151_643]));
+        assert_eq!(read("{}").unwrap(), PartialMetadata::default());
+        for json in ["", "[]", r#"{"eos_token_id": "x"}"#, r#"{"eos_token_id": -1}"#] {
+            assert!(read(json).unwrap_err().to_string().starts_with("generation_config.json: "), "{json}");
+        }
     }
 
     #[test]

@@ -19,13 +19,13 @@ pub struct Prompt {
 }
 
 impl Model {
-    /// Encodes a text as a prompt, preceded by the model's start token.
+    /// Encodes a text as a prompt, preceded by the model's start token, unless the tokenizer's configuration has none.
     ///
     /// # Errors
     /// The tokenizer cannot encode the text.
     pub fn text_prompt(&self, text: &str) -> Result<Vec<TokenId>> {
         let tokens = self.tokenizer().encode_prompt(text, ParseSpecial::No)?;
-        let first = self.metadata().bos_id.filter(|bos| tokens.first() != Some(bos));
+        let first = self.metadata().bos_id.filter(|bos| self.tokenizer().adds_bos() && tokens.first() != Some(bos));
         Ok(first.into_iter().chain(tokens).collect())
     }
 

@@ -7,12 +7,21 @@ use serde_json::Value;
 use crate::tokenizer::TokenizerError;
 
 /// The special tokens and chat templates that `tokenizer_config.json` declares.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct TokenizerConfig {
     /// The special tokens by their roles, such as `bos_token` and `eos_token`.
     pub tokens: BTreeMap<String, String>,
     /// The templates by name. One without a name is called `default`.
     pub templates: Vec<(String, String)>,
+    /// Whether prompts begin with the beginning-of-sequence token: not where `add_bos_token` is false or `bos_token` is null.
+    pub adds_bos: bool,
+}
+
+impl Default for TokenizerConfig {
+    fn default() -> Self {
+        Self { tokens: BTreeMap::new(), templates: Vec::new(), adds_bos: true }
+    }
 }
 
 impl TokenizerConfig {
@@ -39,7 +48,8 @@ impl TokenizerConfig {
             Some(Value::Array(list)) => list.iter().map(named).collect::<Option<_>>().ok_or_else(no_template)?,
             Some(_) => return Err(no_template()),
         };
-        Ok(Self { tokens, templates })
+        let adds_bos = config.get("add_bos_token") != Some(&Value::Bool(false)) && config.get("bos_token") != Some(&Value::Null);
+        Ok(Self { tokens, templates, adds_bos })
     }
 
     /// The token that starts a text.
@@ -76,7 +86,10 @@ mod tests {
         .unwrap();
         assert_eq!((config.bos_token(), config.eos_token()), (Some("<s>"), Some("</s>")));
         assert_eq!(config.templates, [("default".to_owned(), "T".to_owned())]);
-        assert_eq!(config.tokens.len(), 2);
+        assert_eq!((config.tokens.len(), config.adds_bos), (2, true));
+        for json in [r#"{"bos_token": null}"#, r#"{"bos_token": "<s>", "add_bos_token": false}"#] {
+            assert!(!TokenizerConfig::from_json(json.as_bytes()).unwrap().adds_bos, "{json}");
+        }
         let list = br#"{"chat_template": [{"name": "default", "template": "A"}, {"name": "tool_use", "template": "B"}]}"#;
         assert_eq!(TokenizerConfig::from_json(list).unwrap().templates.len(), 2);
         assert_eq!(TokenizerConfig::from_json(b"{}").unwrap(), TokenizerConfig::default());

@@ -49,8 +49,8 @@ impl Against {
 /// The program to measure.
 #[derive(Args, Debug)]
 pub(crate) struct TargetArgs {
-    /// A language model; no tokenizer is needed [default: the bundled model]
-    #[arg(long, value_name = "MODEL.pte")]
+    /// A language model: a program, or OWNER/NAME of one that was pulled; no tokenizer is needed [default: the bundled model]
+    #[arg(long, value_name = "MODEL")]
     pub(crate) model: Option<PathBuf>,
 
     /// Measures a model of this shape with synthetic weights, as `pteron convert --synthetic` writes it; its context fits the tests

@@ -10,6 +10,7 @@ use pteron_llm::PartialMetadata;
 
 use super::args::TargetArgs;
 use crate::failure::{Failure, Reason};
+use crate::models::{self, Located};
 use crate::{files, generate, interrupts};
 
 /// A program and its name.
@@ -32,14 +33,16 @@ pub(super) fn open(args: &TargetArgs, context: u32) -> Result<Target, Failure> {
     }
     let flags =
         PartialMetadata::default().with_context_length(args.context_length).with_kv_cache(args.kv_cache.then_some(true));
-    let metadata = flags.or(generate::sidecar(args.model.as_deref())?);
-    let Some(path) = &args.model else {
+    let located = args.model.as_deref().map(models::locate).transpose()?;
+    let metadata = flags.or(generate::sidecar(located.as_ref())?);
+    let Some(Located { program: path, data, .. }) = &located else {
         let program = generate::bundled_program()?;
         let bytes = program.pte().file().file_len();
         return Ok(Target { program, name: generate::BUNDLED_NAME.to_owned(), bytes, metadata, _temporary: None });
     };
     let pte = files::open_program(path)?;
-    let data = args.data.iter().map(|path| files::open_data(path)).collect::<Result<Vec<_>, _>>()?;
+    let data = if args.data.is_empty() { data } else { &args.data };
+    let data = data.iter().map(|path| files::open_data(path)).collect::<Result<Vec<_>, _>>()?;
     let bytes = pte.file().file_len() + data.iter().map(|data| data.file().file_len()).sum::<u64>();
     let program = Program::from_files(pte, data).map_err(|error| Failure::file(path, error))?;
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();

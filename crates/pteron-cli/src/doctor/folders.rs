@@ -12,7 +12,7 @@ use crate::tune::Store;
 /// A folder, and whether a file can be created in it.
 #[derive(Serialize)]
 pub(super) struct Folder {
-    /// `compiled kernels`, `tuning` or `chat history`.
+    /// `compiled kernels`, `tuning`, `models` or `chat history`.
     pub(super) purpose: &'static str,
     /// Null where the environment names no such folder.
     pub(super) path: Option<PathBuf>,
@@ -28,6 +28,7 @@ impl Folder {
         [
             ("compiled kernels", folders::pipeline_cache()),
             ("tuning", parent(folders::tuning_file())),
+            ("models", folders::models()),
             ("chat history", parent(folders::chat_history())),
         ]
         .map(|(purpose, path)| Self::probe(purpose, path))

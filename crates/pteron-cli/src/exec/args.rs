@@ -31,8 +31,8 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_help = EXEC_EXAMPLES)]
 pub(crate) struct Exec {
-    /// The program to run
-    #[arg(value_name = "MODEL.pte")]
+    /// The program to run, or OWNER/NAME of a model that was pulled
+    #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
 
     /// The inputs of a call; repeated for further calls

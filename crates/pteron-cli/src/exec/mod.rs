@@ -19,11 +19,11 @@ use crate::loading::LoadingBar;
 use crate::npz::{self, Npz};
 use crate::table::{Cell, Table};
 use crate::terminal::{self, FAINT, NUMBER};
-use crate::{devices, files, units};
+use crate::{devices, files, models, units};
 
 /// Runs the command.
-pub(crate) fn run(args: &Exec) -> ExitCode {
-    match exec(args) {
+pub(crate) fn run(mut args: Exec) -> ExitCode {
+    match models::replace(&mut args.model, &mut args.data).and_then(|()| exec(&args)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => terminal::end(&failure, false),
     }

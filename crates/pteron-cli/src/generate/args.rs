@@ -125,6 +125,10 @@ pub(crate) struct Run {
     #[arg(long, value_name = "FILE", conflicts_with = "prompt")]
     pub(crate) file: Option<PathBuf>,
 
+    /// The tokens of the prompt, in place of a text; without a tokenizer beside the model, generated tokens are printed as ids
+    #[arg(long, value_name = "ID,…", value_delimiter = ',', conflicts_with_all = ["prompt", "file", "raw"])]
+    pub(crate) token_ids: Vec<u32>,
+
     #[command(flatten)]
     pub(crate) model: ModelArgs,
 

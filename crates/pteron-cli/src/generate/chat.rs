@@ -32,7 +32,7 @@ struct Conversation {
 
 fn converse(args: &Chat) -> Result<(), Failure> {
     let options = args.generation.options(super::defaults(&args.model), None)?;
-    let OpenedModel { model, .. } = model::open(&args.model, args.quiet)?;
+    let OpenedModel { model, .. } = model::open(&args.model, false, args.quiet)?;
     interrupts::defer_first_interrupt();
     let session = Session::new(&model)?;
     let mut conversation = Conversation { model, session, messages: Vec::new(), system: args.system.clone() };
@@ -88,7 +88,7 @@ impl Conversation {
         // Without a limit the reply may use all of the context that the prompt leaves.
         let reserve = options.max_tokens.unwrap_or(usize::MAX);
         let prompt = self.fitting_prompt(reserve)?;
-        let answer = stream(&mut self.session, &prompt, options, "", terminal::print_text);
+        let answer = stream(&mut self.session, &prompt, options, "", |token| terminal::print_text(&token.text));
         terminal::print("\n")?;
         let answer = match answer {
             Ok(answer) => answer,

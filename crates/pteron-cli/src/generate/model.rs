@@ -1,6 +1,5 @@
 //! Opens a model, from files or the bundled one, and loads it on a GPU.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use pteron::{Gpu, Program, block_on};
@@ -10,6 +9,7 @@ use super::bundled;
 use crate::cli::ModelArgs;
 use crate::failure::Failure;
 use crate::loading::LoadingBar;
+use crate::models::{self, Located};
 use crate::{devices, files, tune};
 
 /// A loaded model with its chat template.
@@ -19,9 +19,10 @@ pub(super) struct OpenedModel {
     pub(super) loading: Duration,
 }
 
-pub(super) fn open(args: &ModelArgs, quiet: bool) -> Result<OpenedModel, Failure> {
+/// Opens a model. One whose prompt is `token_ids` needs no tokenizer.
+pub(super) fn open(args: &ModelArgs, token_ids: bool, quiet: bool) -> Result<OpenedModel, Failure> {
     let start = Instant::now();
-    let (program, assets, name) = sources(args)?;
+    let (program, assets, name) = sources(args, token_ids)?;
     let gpu = devices::open(&args.gpu, quiet)?;
     let tuning = tune::remembered(&gpu, &program, quiet).unwrap_or_default();
     let bar = LoadingBar::new(&format!("loading {name} on {}", gpu.adapter().name), quiet);
@@ -42,28 +43,47 @@ pub(crate) fn load_bundled(gpu: &Gpu) -> Result<Model, Failure> {
     Ok(block_on(Model::load(gpu, &program, tokenizer, &ModelOptions::default().with_tuning(tuning)))?)
 }
 
-fn sources(args: &ModelArgs) -> Result<(Program, ModelAssets, String), Failure> {
-    let Some(path) = &args.model else {
+fn sources(args: &ModelArgs, token_ids: bool) -> Result<(Program, ModelAssets, String), Failure> {
+    let Some(model) = &args.model else {
         let (program, tokenizer) = bundled::open()?;
-        return Ok((program, asset_paths(args).read_onto(tokenizer.into())?, bundled::NAME.to_owned()));
+        return Ok((program, asset_paths(args, None).read_onto(tokenizer.into())?, bundled::NAME.to_owned()));
     };
+    let located = models::locate(model)?;
+    let path = &located.program;
     let pte = files::open_program(path)?;
-    let data = args.data.iter().map(|path| files::open_data(path)).collect::<Result<Vec<_>, _>>()?;
+    let data = if args.data.is_empty() { &located.data } else { &args.data };
+    let data = data.iter().map(|path| files::open_data(path)).collect::<Result<Vec<_>, _>>()?;
     let program = Program::from_files(pte, data).map_err(|error| Failure::file(path, error))?;
-    Ok((program, asset_paths(args).read()?, path.display().to_string()))
+    let mut paths = asset_paths(args, Some(&located));
+    let assets = if token_ids && paths.tokenizer.is_none() {
+        // It names tokens of the tokenizer that is not there.
+        paths.tokenizer_config = None;
+        paths.read_onto(ModelAssets::ids_only())?
+    } else {
+        paths.read()?
+    };
+    Ok((program, assets, model.display().to_string()))
+}
+
+/// The files that belong to a program.
+fn beside(located: &Located) -> AssetPaths {
+    match &located.top {
+        Some(top) => AssetPaths::beside_or_above(&located.program, top),
+        None => AssetPaths::beside(&located.program),
+    }
 }
 
 /// The files in the model's folder, and those that flags name instead.
-fn asset_paths(args: &ModelArgs) -> AssetPaths {
-    let mut paths = args.model.as_deref().map(AssetPaths::beside).unwrap_or_default();
+fn asset_paths(args: &ModelArgs, located: Option<&Located>) -> AssetPaths {
+    let mut paths = located.map(beside).unwrap_or_default();
     paths.tokenizer = args.tokenizer.clone().or(paths.tokenizer);
     paths.chat_template = args.template.clone().or(paths.chat_template);
     paths
 }
 
 /// Reads `pteron.json` in the model's folder, if it exists.
-pub(crate) fn sidecar(model: Option<&Path>) -> Result<PartialMetadata, Failure> {
-    Ok(model.map(AssetPaths::beside).unwrap_or_default().read_sidecar()?)
+pub(crate) fn sidecar(model: Option<&Located>) -> Result<PartialMetadata, Failure> {
+    Ok(model.map(beside).unwrap_or_default().read_sidecar()?)
 }
 
 fn flags(args: &ModelArgs) -> PartialMetadata {

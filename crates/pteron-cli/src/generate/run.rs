@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use pteron::block_on;
-use pteron_llm::{FinishReason, GenerationOptions, Session, TokenId};
+use pteron_llm::tokenizer::Format;
+use pteron_llm::{FinishReason, GeneratedToken, GenerationOptions, Session, TokenId};
 use serde::Serialize;
 
 use super::args::Run;
@@ -31,19 +32,26 @@ pub(crate) fn run(args: &Run) -> ExitCode {
 fn generate(args: &Run) -> Result<(), Failure> {
     // Everything that can be wrong with the command line is found before the model is loaded.
     let options = args.generation.options(super::defaults(&args.model), args.logprobs)?;
-    let prompt = prompt(args)?;
-    let OpenedModel { model, loading, gpu } = model::open(&args.model, args.quiet || args.json)?;
+    let has_ids = !args.token_ids.is_empty();
+    let prompt = if has_ids { String::new() } else { prompt(args)? };
+    let OpenedModel { model, loading, gpu } = model::open(&args.model, has_ids, args.quiet || args.json)?;
     // From here on the first Ctrl-C ends the text, not the program.
     interrupts::defer_first_interrupt();
     let continues = args.raw || model.chat_template().is_none();
     let tokens = match continues {
+        _ if has_ids => args.token_ids.clone(),
         true => model.text_prompt(&prompt)?,
         false => model.chat_prompt(&pteron_llm::ChatRequest::new().user(prompt.clone()))?.tokens,
     };
     let mut session = Session::new(&model)?;
-    let print = |text: &str| if args.json { Ok(()) } else { terminal::print_text(text) };
+    let shows_ids = model.tokenizer().format() == Format::IdsOnly;
+    let print = |token: &GeneratedToken| match () {
+        () if args.json => Ok(()),
+        () if shows_ids => terminal::print(&format!("{} ", token.token)),
+        () => terminal::print_text(&token.text),
+    };
     // Without a template the text continues the prompt, so the two are printed as one.
-    let before = if continues { prompt.as_str() } else { "" };
+    let before = if continues && !args.json { prompt.as_str() } else { "" };
     let text = stream(&mut session, &tokens, options, before, print)?;
     if args.json {
         let report = JsonReport {
@@ -115,7 +123,7 @@ pub(super) fn stream(
     prompt: &[TokenId],
     options: GenerationOptions,
     before: &str,
-    show: impl Fn(&str) -> Result<(), Failure>,
+    show: impl Fn(&GeneratedToken) -> Result<(), Failure>,
 ) -> Result<Text, Failure> {
     let gpu_memory_bytes = Speed::memory(session);
     let common = session.tokens().iter().zip(prompt).take_while(|(own, new)| own == new).count();
@@ -129,7 +137,7 @@ pub(super) fn stream(
         speed: Speed { prompt_tokens, cached_tokens, gpu_memory_bytes, ..Speed::default() },
     };
     let mut generation = session.generate(prompt, options)?;
-    show(before)?;
+    terminal::print_text(before)?;
     let mut first = true;
     loop {
         let start = Instant::now();
@@ -137,7 +145,7 @@ pub(super) fn stream(
         text.speed.add(std::mem::take(&mut first), start.elapsed());
         let Some(token) = token else { break };
         text.text += &token.text;
-        show(&token.text)?;
+        show(&token)?;
         if let Some(logprob) = token.logprob {
             text.logprobs.push(Logprob { token: token.token, logprob, top: token.top_logprobs });
         }

@@ -16,8 +16,8 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Inspect {
-    /// Programs to inspect
-    #[arg(required = true, value_name = "MODEL.pte")]
+    /// Programs to inspect, or OWNER/NAME of models that were pulled
+    #[arg(required = true, value_name = "MODEL")]
     pub(crate) files: Vec<PathBuf>,
 
     /// External constants of the programs, checked against them; repeatable

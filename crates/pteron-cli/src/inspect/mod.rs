@@ -18,7 +18,7 @@ use pteron_format::{Bytes, Ptd, Pte};
 
 use crate::cli::Cli;
 use crate::failure::Failure;
-use crate::{files, terminal};
+use crate::{files, models, terminal};
 
 /// External data with its paths, which messages name.
 struct Data {
@@ -38,7 +38,15 @@ pub(crate) fn constant_bytes<B: Bytes>(pte: &Pte<B>) -> u64 {
 }
 
 /// Runs the command over all files; the others are inspected even if one fails.
-pub(crate) fn run(args: &Inspect) -> ExitCode {
+pub(crate) fn run(mut args: Inspect) -> ExitCode {
+    // External constants that were pulled with a model belong to it alone. An error is reported where the file is inspected.
+    if let [path] = args.files.as_slice()
+        && args.data.is_empty()
+        && let Ok(located) = models::locate(path)
+    {
+        args.data = located.data;
+    }
+    let args = &args;
     if args.graph.is_some() && args.files.len() > 1 {
         let message = "--graph draws one program; several were given";
         Cli::command().error(ErrorKind::TooManyValues, message).exit();
@@ -75,6 +83,7 @@ fn open_data(args: &Inspect) -> Result<Data, Failure> {
 
 /// Inspects one program; a blank line separates it from one it `follows`.
 fn inspect(args: &Inspect, path: &Path, data: &Data, follows: bool) -> Result<(), Failure> {
+    let path = &models::locate(path)?.program;
     let pte = files::open_program(path)?;
     if !data.files.is_empty() {
         pte.verify_external(&data.files).map_err(|error| Failure::file(path, error))?;

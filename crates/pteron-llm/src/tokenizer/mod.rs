@@ -179,6 +179,8 @@ pub struct Tokenizer {
     kind: Arc<dyn TokenizerKind>,
     bos: Option<TokenId>,
     eos: Option<TokenId>,
+    /// Whether a prompt begins with the beginning-of-sequence token, where the file leaves it open.
+    adds_bos: bool,
 }
 
 /// The operations that each file format implements.
@@ -228,7 +230,7 @@ impl Tokenizer {
     #[must_use]
     pub fn ids_only() -> Self {
         let kind = IdsOnly;
-        Self { bos: kind.bos(), eos: kind.eos(), kind: Arc::new(kind) }
+        Self { bos: kind.bos(), eos: kind.eos(), kind: Arc::new(kind), adds_bos: true }
     }
 
     #[cfg(not(feature = "tokenizers"))]
@@ -250,7 +252,7 @@ impl Tokenizer {
             return Err(TokenizerError::UnknownFormat);
         };
         let (bos, eos) = (kind.bos(), kind.eos());
-        Ok(Self { kind, bos, eos })
+        Ok(Self { kind, bos, eos, adds_bos: true })
     }
 
     /// Sets the beginning-of-sequence and end-of-sequence tokens, as `tokenizer_config.json` names them. `None` changes nothing.
@@ -263,6 +265,18 @@ impl Tokenizer {
         self.bos = bos.or(self.bos);
         self.eos = eos.or(self.eos);
         Ok(self)
+    }
+
+    /// Adds no beginning-of-sequence token to prompts: models such as Qwen have none, whatever their program states.
+    #[must_use]
+    pub fn without_bos_prefix(mut self) -> Self {
+        self.adds_bos = false;
+        self
+    }
+
+    /// Whether prompts begin with the beginning-of-sequence token.
+    pub(crate) fn adds_bos(&self) -> bool {
+        self.adds_bos
     }
 
     /// The kind of file it came from.
@@ -290,7 +304,7 @@ impl Tokenizer {
     /// # Errors
     /// As for [`encode`](Self::encode).
     pub fn encode_prompt(&self, text: &str, parse: ParseSpecial) -> Result<Vec<TokenId>, TokenizerError> {
-        let (before, after) = self.kind.around().unwrap_or((self.bos.as_slice(), &[]));
+        let (before, after) = self.kind.around().unwrap_or((if self.adds_bos { self.bos.as_slice() } else { &[] }, &[]));
         Ok([before, &self.encode(text, parse)?, after].concat())
     }
 
