@@ -29,6 +29,8 @@ pub(crate) struct Crate {
     pub(crate) examples: Vec<String>,
     /// `rust-version`, as the manifest writes it.
     pub(crate) minimum_rust: Option<String>,
+    /// Why its default features compile with a C compiler for the target only: `default-features-need-c` in the manifest's metadata.
+    pub(crate) needs_c: Option<String>,
 }
 
 impl Workspace {
@@ -62,6 +64,7 @@ impl Workspace {
                     .map_or_else(Vec::new, |features| features.keys().cloned().collect()),
                 examples: examples(package, packages),
                 minimum_rust: package["rust_version"].as_str().map(str::to_owned),
+                needs_c: package["metadata"]["pteron"]["default-features-need-c"].as_str().map(str::to_owned),
             })
             .collect();
         crates.sort_by(|a, b| a.name.cmp(&b.name));
@@ -69,9 +72,9 @@ impl Workspace {
         Ok(Self { root, target, crates })
     }
 
-    /// Names of the crates that other crates can depend on.
-    pub(crate) fn libraries(&self) -> Vec<&str> {
-        self.crates.iter().filter(|krate| krate.has_library).map(|krate| krate.name.as_str()).collect()
+    /// The crates that other crates can depend on.
+    pub(crate) fn libraries(&self) -> impl Iterator<Item = &Crate> {
+        self.crates.iter().filter(|krate| krate.has_library)
     }
 
     /// The one `rust-version` of all crates, as a toolchain name: `1.88` is toolchain `1.88.0`.
@@ -156,7 +159,7 @@ mod tests {
             package("crates/b-cli", "b-cli", "bin", Some("1.88")),
             package("crates/a", "a", "lib", Some("1.88")),
         ]);
-        assert_eq!(workspace.libraries(), ["a"]);
+        assert_eq!(workspace.libraries().map(|krate| &krate.name).collect::<Vec<_>>(), ["a"]);
         assert_eq!(workspace.crates.len(), 2);
     }
 

@@ -117,7 +117,10 @@ struct Display {
 
 impl Display {
     fn new(quiet: bool) -> Self {
-        let bar = ProgressBar::with_draw_target(None, if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() });
+        let bar = ProgressBar::with_draw_target(
+            None,
+            if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() },
+        );
         let template = "{spinner} {bar:24} {bytes} of {total_bytes} · {bytes_per_sec} · {eta} · {wide_msg}";
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
@@ -142,7 +145,10 @@ impl Display {
             // Bytes that were there before are no speed.
             self.bar.reset_eta();
             self.bar.set_message(terminal::clean(&line).into_owned());
-            if self.bar.is_hidden() && !self.is_silent && matches!(progress.stage, Stage::Downloading(_) | Stage::Retrying { .. }) {
+            if self.bar.is_hidden()
+                && !self.is_silent
+                && matches!(progress.stage, Stage::Downloading(_) | Stage::Retrying { .. })
+            {
                 terminal::note(&line);
             }
             self.line = line;

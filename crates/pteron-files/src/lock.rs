@@ -1,6 +1,6 @@
 //! A lock between processes.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::path::Path;
 
@@ -10,7 +10,10 @@ use crate::fault;
 ///
 /// The file stays: removing it would let two processes hold locks on two files of one name.
 #[derive(Debug)]
-pub struct FileLock(#[expect(dead_code, reason = "the open file is the lock")] File);
+pub struct FileLock {
+    /// The open file is the lock.
+    _file: File,
+}
 
 impl FileLock {
     /// Takes the lock, and creates its file where there is none. `None` if another holder has it.
@@ -19,15 +22,17 @@ impl FileLock {
     /// A file that cannot be created or locked.
     pub fn try_acquire(path: &Path) -> io::Result<Option<Self>> {
         fault(path)?;
-        Ok(system::try_lock(path)?.map(Self))
+        Ok(system::try_lock(path)?.map(|file| Self { _file: file }))
     }
 }
 
 #[cfg(unix)]
 mod system {
+    use std::fs::OpenOptions;
+
     use rustix::fs::{FlockOperation, OFlags, flock};
 
-    use super::{File, OpenOptions, Path, io};
+    use super::{File, Path, io};
 
     pub(super) fn try_lock(path: &Path) -> io::Result<Option<File>> {
         use std::os::unix::fs::OpenOptionsExt;
@@ -44,7 +49,9 @@ mod system {
 
 #[cfg(windows)]
 mod system {
-    use super::{File, OpenOptions, Path, io};
+    use std::fs::OpenOptions;
+
+    use super::{File, Path, io};
 
     /// `ERROR_SHARING_VIOLATION`.
     const OPEN_ELSEWHERE: i32 = 32;

@@ -48,7 +48,8 @@ impl TokenizerConfig {
             Some(Value::Array(list)) => list.iter().map(named).collect::<Option<_>>().ok_or_else(no_template)?,
             Some(_) => return Err(no_template()),
         };
-        let adds_bos = config.get("add_bos_token") != Some(&Value::Bool(false)) && config.get("bos_token") != Some(&Value::Null);
+        let adds_bos =
+            config.get("add_bos_token") != Some(&Value::Bool(false)) && config.get("bos_token") != Some(&Value::Null);
         Ok(Self { tokens, templates, adds_bos })
     }
 

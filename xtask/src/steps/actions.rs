@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use super::invocation::{Invocation, Job, built, find_tool, has_target, stdout_of};
 use super::{Action, Adapter};
 use crate::web;
-use crate::workspace::Workspace;
+use crate::workspace::{Crate, Workspace};
 
 impl Action {
     /// Returns the commands of this action in this workspace on this machine.
@@ -153,15 +153,25 @@ fn targets_job(workspace: &Workspace, targets: &[&str]) -> Result<Job> {
             missing.join(", ")
         )));
     }
-    let libraries = workspace.libraries();
-    if libraries.is_empty() {
+    let (with_c, plain): (Vec<&Crate>, Vec<&Crate>) = workspace.libraries().partition(|krate| krate.needs_c.is_some());
+    if plain.is_empty() {
         bail!("there is no library crate");
     }
-    let targets = installed.iter().flat_map(|target| ["--target", target]);
-    let packages = libraries.iter().flat_map(|name| ["--package", name]);
-    let args = ["clippy"].into_iter().chain(targets).chain(packages).chain(["--", "-D", "warnings"]);
-    let left_out = missing.iter().map(|target| ((*target).to_owned(), no_target(target))).collect();
-    Ok(Job::Run(vec![Invocation { left_out, ..Invocation::new("cargo", args) }]))
+    let clippy = |libraries: &[&Crate], options: &[&'static str]| {
+        let targets = installed.iter().flat_map(|target| ["--target".to_owned(), (*target).to_owned()]);
+        let packages = libraries.iter().flat_map(|krate| ["--package".to_owned(), krate.name.clone()]);
+        let options = options.iter().chain(&["--", "-D", "warnings"]).map(|option| (*option).to_owned());
+        Invocation::new("cargo", ["clippy".to_owned()].into_iter().chain(targets).chain(packages).chain(options))
+    };
+    let missing = missing.iter().map(|target| ((*target).to_owned(), no_target(target)));
+    let reduced =
+        with_c.iter().filter_map(|krate| Some((format!("{}'s default features", krate.name), krate.needs_c.clone()?)));
+    let left_out = missing.chain(reduced).collect();
+    let mut runs = vec![Invocation { left_out, ..clippy(&plain, &[]) }];
+    if !with_c.is_empty() {
+        runs.push(clippy(&with_c, &["--no-default-features"]));
+    }
+    Ok(Job::Run(runs))
 }
 
 fn minimum_rust_job(workspace: &Workspace) -> Result<Job> {

@@ -46,8 +46,11 @@ impl From<PulledModel> for Entry {
 pub(super) fn run(json: bool) -> Result<(), Failure> {
     let models = super::folder()?;
     let partial = models.list_partial()?.into_iter().map(|(name, bytes)| Partial { name, bytes }).collect();
-    let report =
-        Report { folder: models.folder().to_owned(), models: models.list()?.into_iter().map(Entry::from).collect(), partial };
+    let report = Report {
+        folder: models.folder().to_owned(),
+        models: models.list()?.into_iter().map(Entry::from).collect(),
+        partial,
+    };
     if json {
         let json = serde_json::to_string(&report).map_err(|error| Failure::Output(error.into()))?;
         return terminal::print(&format!("{json}\n"));
@@ -65,7 +68,8 @@ fn table(report: &Report) -> String {
     table.row([faint("model"), faint("revision"), faint("size").right(), faint("path")]);
     for model in &report.models {
         let commit: String = model.commit.chars().take(7).collect();
-        let revision = if model.revisions.is_empty() { commit } else { format!("{} ({commit})", model.revisions.join(", ")) };
+        let revision =
+            if model.revisions.is_empty() { commit } else { format!("{} ({commit})", model.revisions.join(", ")) };
         table.row([
             Cell::new(model.name.clone()),
             Cell::new(revision),

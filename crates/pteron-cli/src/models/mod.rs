@@ -5,7 +5,6 @@ mod list;
 #[cfg(feature = "pull")]
 pub(crate) use list::Entry;
 
-
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -32,7 +31,9 @@ pub(crate) fn locate(path: &Path) -> Result<Located, Failure> {
     let found = models.find(&reference).and_then(|pulled| pulled.program(reference.file()));
     match found {
         Ok(files) => Ok(Located { program: files.program, data: files.data, top: Some(files.folder) }),
-        Err(error @ Error::NotPulled { .. }) => Err(Failure::NeitherFileNorModel { path: path.to_owned(), error: Box::new(error) }),
+        Err(error @ Error::NotPulled { .. }) => {
+            Err(Failure::NeitherFileNorModel { path: path.to_owned(), error: Box::new(error) })
+        }
         Err(error) => Err(error.into()),
     }
 }
@@ -67,7 +68,9 @@ pub(crate) fn folder() -> Result<Models, Failure> {
 pub(crate) fn run(args: &ModelsArgs) -> ExitCode {
     let result = match &args.command {
         None => list::run(args.json),
-        Some(args::ModelsCommand::Remove(remove)) => remove.models.iter().try_for_each(|model| remove_model(model, remove.quiet)),
+        Some(args::ModelsCommand::Remove(remove)) => {
+            remove.models.iter().try_for_each(|model| remove_model(model, remove.quiet))
+        }
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
