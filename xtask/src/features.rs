@@ -1,7 +1,11 @@
 //! `cargo xtask features`: every crate compiles with no, each single and all features.
 //!
 //! Each crate is checked alone: in a build of the whole workspace, features that another crate turns on would hide a missing one.
+//! A feature that no source of its crate mentions only turns on features of dependencies: alone, it compiles the same code as no
+//! feature does, so it is checked together with all others.
 
+use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
@@ -12,7 +16,9 @@ use crate::workspace::{Crate, Workspace};
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let mut failed = Vec::new();
     for krate in workspace.crates.iter().filter(|krate| krate.published) {
-        for selection in selections(krate) {
+        let sources = sources(&krate.folder)?;
+        let is_mentioned = |feature: &str| sources.contains(&format!("feature = \"{feature}\""));
+        for selection in selections(krate, is_mentioned) {
             let args = ["check", "--quiet", "--package", &krate.name];
             let what = format!("{} {}", krate.name, selection.join(" "));
             println!("   $ cargo {} {}", args.join(" "), selection.join(" "));
@@ -29,8 +35,22 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
+/// The text of all Rust files below a folder.
+fn sources(folder: &Path) -> Result<String> {
+    let mut text = String::new();
+    for entry in fs::read_dir(folder).with_context(|| format!("{} could not be read", folder.display()))? {
+        let path = entry?.path();
+        if path.is_dir() {
+            text += &sources(&path)?;
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            text += &fs::read_to_string(&path).with_context(|| format!("{} could not be read", path.display()))?;
+        }
+    }
+    Ok(text)
+}
+
 /// The feature flags that a crate is checked with. Without a flag, the default features are on.
-fn selections(krate: &Crate) -> Vec<Vec<&str>> {
+fn selections(krate: &Crate, is_mentioned: impl Fn(&str) -> bool) -> Vec<Vec<&str>> {
     let mut selections = vec![vec![]];
     if krate.features.is_empty() {
         return selections;
@@ -38,7 +58,7 @@ fn selections(krate: &Crate) -> Vec<Vec<&str>> {
     if krate.features.iter().any(|feature| feature == "default") {
         selections.push(vec!["--no-default-features"]);
     }
-    let single = krate.features.iter().filter(|feature| *feature != "default");
+    let single = krate.features.iter().filter(|feature| *feature != "default" && is_mentioned(feature));
     selections.extend(single.map(|feature| vec!["--no-default-features", "--features", feature]));
     // Some examples need a feature.
     selections.push(vec!["--all-features", "--lib", "--bins", "--examples"]);
@@ -55,15 +75,16 @@ mod tests {
 
     #[test]
     fn no_each_single_and_all_features_are_selected() {
-        let krate = with_features(&["default", "dx12", "vulkan"]);
-        let selected: Vec<String> = selections(&krate).iter().map(|flags| flags.join(" ")).collect();
+        let krate = with_features(&["default", "media", "metal", "vulkan"]);
+        let selected = selections(&krate, |feature| feature != "metal");
+        let selected: Vec<String> = selected.iter().map(|flags| flags.join(" ")).collect();
         let none = "--no-default-features";
-        let single = ["dx12", "vulkan"].map(|feature| format!("{none} --features {feature}"));
+        let single = ["media", "vulkan"].map(|feature| format!("{none} --features {feature}"));
         assert_eq!(selected, ["", none, &single[0], &single[1], "--all-features --lib --bins --examples"]);
     }
 
     #[test]
     fn a_crate_without_features_is_checked_once() {
-        assert_eq!(selections(&with_features(&[])), [Vec::<&str>::new()]);
+        assert_eq!(selections(&with_features(&[]), |_| true), [Vec::<&str>::new()]);
     }
 }

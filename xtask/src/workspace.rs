@@ -20,6 +20,8 @@ pub(crate) struct Workspace {
 pub(crate) struct Crate {
     pub(crate) name: String,
     pub(crate) version: String,
+    /// The folder of its manifest.
+    pub(crate) folder: PathBuf,
     pub(crate) has_library: bool,
     /// Whether the crate goes to crates.io.
     pub(crate) published: bool,
@@ -56,6 +58,10 @@ impl Workspace {
             .map(|package| Crate {
                 name: package["name"].as_str().unwrap_or_default().to_owned(),
                 version: package["version"].as_str().unwrap_or_default().to_owned(),
+                folder: package["manifest_path"]
+                    .as_str()
+                    .and_then(|path| Path::new(path).parent())
+                    .map_or_else(PathBuf::new, Path::to_owned),
                 has_library: has_library(package),
                 // `publish = false` is an empty list of registries.
                 published: package["publish"].as_array().is_none_or(|registries| !registries.is_empty()),

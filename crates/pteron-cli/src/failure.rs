@@ -184,7 +184,7 @@ pub(crate) enum Reason {
     Unwritten(#[source] io::Error),
     #[error("it could not be read, so it is not replaced; remove it")]
     Unread,
-    #[error("{what} has no Vulkan or XNNPACK delegate, so there is no graph to draw")]
+    #[error("{what} computes nothing, so there is no graph to draw")]
     NoGraph { what: String },
     #[error("its graphs have more than {most} edges, too many to draw; choose a method with --method")]
     Crowded { most: usize },

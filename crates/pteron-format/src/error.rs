@@ -284,7 +284,7 @@ pub enum Problem {
     /// A known item that no runtime supports.
     #[error("{what} {name} is not supported, nor does ExecuTorch run it; export the program again with a newer exporter")]
     Unsupported {
-        /// What kind of item.
+        /// The kind of item.
         what: &'static str,
         /// Its name.
         name: &'static str,

@@ -385,8 +385,7 @@ pub(crate) fn check_spirv(variant: &crate::kernel::Variant, allowed: naga::valid
     assert!(words.len() > 1000, "{} words", words.len());
 }
 
-/// The same for the Metal shading language (`cargo test -p pteron-gpu --features msl-tests`), which loads and stores matrices through pointers to scalars. naga does not check that.
-#[cfg(feature = "msl-tests")]
+/// The same for the Metal shading language, which loads and stores matrices through pointers to scalars. naga does not check that.
 pub(crate) fn check_msl(variant: &crate::kernel::Variant, allowed: naga::valid::Capabilities) {
     use naga::back::msl;
     let (module, info) = validated(variant, allowed);

@@ -148,8 +148,8 @@ impl Session {
         let position = u32::try_from(self.tokens.len().min(last)).unwrap_or(u32::MAX);
         let inputs = token_inputs(self.model.method().inputs(), &[token], position)?;
         let mut state = self.lend_state()?;
-        let (_, profiles) = self.model.method().call_profiled(state.state(), &inputs).await?;
-        Ok(profiles)
+        let (_, profile) = self.model.method().call_profiled(state.state(), &inputs).await?;
+        Ok(profile.graphs)
     }
 
     fn check(&self, prompt: &[TokenId]) -> Result<()> {

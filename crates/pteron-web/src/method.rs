@@ -115,11 +115,11 @@ impl WebMethod {
         let mut own = state.take()?;
         let result = self.method.call_profiled(&mut own, &inputs).await.or_js();
         state.give_back(own);
-        let (outputs, profiles) = result?;
+        let (outputs, profile) = result?;
         let outputs: js_sys::Array = outputs.iter().map(tensor_to).collect::<Result<Vec<_>>>()?.into_iter().collect();
         let object = js_sys::Object::new();
         js_sys::Reflect::set(&object, &"outputs".into(), &outputs)?;
-        js_sys::Reflect::set(&object, &"profile".into(), &to_js(&Times::new(&profiles))?)?;
+        js_sys::Reflect::set(&object, &"profile".into(), &to_js(&Times::new(&profile.graphs))?)?;
         Ok(object.into())
     }
 }

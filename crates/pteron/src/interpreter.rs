@@ -8,16 +8,17 @@ use std::sync::Arc;
 
 use pteron_format::program::{ExecutionPlan, Value, ValueId};
 use pteron_format::{EscapedText, ScalarType, alloc};
-use pteron_gpu::engine::{Input, Profile, TensorData};
-use pteron_gpu::frontend::method::{self as lowering, Part, Sources, Step};
+use pteron_gpu::engine::{Input, TensorData};
+use pteron_gpu::frontend::method::{Part, Step};
 use pteron_gpu::graph::DecodedGraph;
 use pteron_gpu::shape::Dims;
 
 use crate::conversion::{from_gpu, to_gpu};
 use crate::error::{Error, Result};
 use crate::host;
-use crate::method::{Method, State, TensorSpec, dims};
+use crate::method::{CallProfile, Method, State, TensorSpec, dims};
 use crate::program::{FileRange, Files};
+use crate::summary::lower;
 use crate::tensor::Tensor;
 use crate::values::ValueTable;
 
@@ -58,11 +59,7 @@ impl HostInstruction {
 impl InstructionList {
     /// Joins a method into graphs and the steps between them.
     pub(crate) fn new(files: &Files, plan: &ExecutionPlan) -> Result<(Self, Vec<Part>)> {
-        let sources = Sources { graph_of: &|data| files.delegate_graph(data), on_host: &host::is_known };
-        let lowered = lowering::lower(plan, sources).map_err(|error| match error {
-            pteron_gpu::Error::Unsupported(reason) => Error::Unsupported { method: plan.name.clone(), reason },
-            other => other.into(),
-        })?;
+        let lowered = lower(&files.pte, plan)?;
         let mut steps = alloc::vec(lowered.steps.len())?;
         for step in lowered.steps {
             steps.push(match step {
@@ -198,15 +195,18 @@ pub(crate) async fn run(
     method: &Method,
     state: &mut State,
     inputs: &[Tensor],
-    mut profiles: Option<&mut Vec<Profile>>,
+    mut profile: Option<&mut CallProfile>,
 ) -> Result<Vec<Tensor>> {
     // Inputs belong to the caller, and outputs of graphs fitted in GPU memory.
     let given = inputs.iter().map(|input| input.bytes().len() as u64).fold(method.memory_bytes(), u64::saturating_add);
     let mut run = Interpreter::new(method, given, &state.values, inputs)?;
     while let Some(call) = run.next_call()? {
         let outputs =
-            call_graph(method, state, call.graph, &run.tensors(&call)?, call.inputs, profiles.as_deref_mut()).await?;
+            call_graph(method, state, call.graph, &run.tensors(&call)?, call.inputs, profile.as_deref_mut()).await?;
         run.take(&call, outputs)?;
+    }
+    if let Some(profile) = profile {
+        profile.host_kernels = run.host_kernels();
     }
     run.finish(&mut state.values)
 }
@@ -226,6 +226,8 @@ pub(crate) struct Interpreter<'m> {
     values: ValueTable<'m>,
     next: usize,
     freed: usize,
+    /// The kernels that ran on the host, by their index among the plan's operators.
+    ran: Vec<u32>,
 }
 
 impl<'m> Interpreter<'m> {
@@ -239,7 +241,7 @@ impl<'m> Interpreter<'m> {
         for (&id, tensor) in plan.inputs.iter().zip(inputs) {
             values.insert(id, tensor.clone())?;
         }
-        Ok(Self { method, plan, values, next: 0, freed: 0 })
+        Ok(Self { method, plan, values, next: 0, freed: 0, ran: Vec::new() })
     }
 
     fn value(&self, id: ValueId) -> Result<&Tensor> {
@@ -285,11 +287,17 @@ impl<'m> Interpreter<'m> {
     fn kernel(&mut self, operator: u32, inputs: &[ValueId], outputs: &[ValueId]) -> Result<()> {
         let plan = self.plan;
         let Some(kernel) = plan.operators.get(operator as usize) else { return Ok(()) };
+        self.ran.push(operator);
         let computed = host::run(plan, kernel, inputs, |id| self.values.get(id))?;
         for (&id, tensor) in outputs.iter().zip(computed) {
             self.values.insert(id, tensor)?;
         }
         Ok(())
+    }
+
+    /// The names of the kernels that ran on the host, in order.
+    fn host_kernels(&self) -> Vec<String> {
+        self.ran.iter().filter_map(|&operator| self.plan.operators.get(operator as usize)).map(ToString::to_string).collect()
     }
 
     /// The tensors that a graph takes.
@@ -341,7 +349,7 @@ async fn call_graph(
     index: usize,
     tensors: &[&Tensor],
     ids: &[ValueId],
-    profiles: Option<&mut Vec<Profile>>,
+    profile: Option<&mut CallProfile>,
 ) -> Result<Vec<TensorData<'static>>> {
     let own = |id: &ValueId| method.instructions.inputs.get(id).copied();
     let inputs = tensors.iter().zip(ids).map(|(tensor, id)| {
@@ -357,10 +365,10 @@ async fn call_graph(
         let reason = format!("graph {index} is not part of this state");
         return Err(Error::Unsupported { method: method.name.clone(), reason });
     };
-    let result = match profiles {
+    let result = match profile {
         None => graph.call(state, &inputs).await,
-        Some(profiles) => graph.call_profiled(state, &inputs).await.map(|(outputs, profile)| {
-            profiles.push(profile);
+        Some(profile) => graph.call_profiled(state, &inputs).await.map(|(outputs, dispatches)| {
+            profile.graphs.push(dispatches);
             outputs
         }),
     };

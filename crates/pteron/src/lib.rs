@@ -45,7 +45,7 @@ pub use bytes::FileBytes;
 #[cfg(not(target_arch = "wasm32"))]
 pub use bytes::MappedFile;
 pub use error::{Error, Result};
-pub use method::{Method, State, TensorSpec};
+pub use method::{CallProfile, Method, State, TensorSpec};
 pub use options::{AppendedOp, LoadOptions};
 pub use partial::PartialProgram;
 pub use pipelined::{CallInput, CallOutput, PendingCall};
@@ -60,5 +60,7 @@ pub use pteron_gpu::engine::{PipelineCacheSummary, block_on};
 pub use pteron_gpu::fuse::Fusions;
 pub use pteron_gpu::tuning::{Fill, Tuning};
 pub use streaming::{CorruptConstant, MethodMemory, StreamingMethod};
+#[doc(hidden)]
+pub use summary::lower;
 pub use summary::{MethodSummary, summarize};
 pub use tensor::Tensor;

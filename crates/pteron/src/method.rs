@@ -57,6 +57,16 @@ pub struct State {
     pub(crate) values: Vec<(ValueId, Tensor)>,
 }
 
+/// The work of a call: on the GPU, with times, and on the host.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct CallProfile {
+    /// One profile per graph that ran, in order.
+    pub graphs: Vec<Profile>,
+    /// The names of the kernels that ran on the host, in order. Most methods have none.
+    pub host_kernels: Vec<String>,
+}
+
 impl Program {
     /// Returns the inputs and outputs of a method, without loading it.
     ///
@@ -277,16 +287,15 @@ impl Method {
         interpreter::run(self, state, inputs, None).await
     }
 
-    /// Calls the method and measures each dispatch. Returns one profile per graph that ran; the outputs are those of
-    /// [`call`](Self::call).
+    /// Calls the method and measures each dispatch. The outputs are those of [`call`](Self::call).
     ///
     /// # Errors
     /// As [`call`](Self::call), or a device without timestamps.
-    pub async fn call_profiled(&self, state: &mut State, inputs: &[Tensor]) -> Result<(Vec<Tensor>, Vec<Profile>)> {
+    pub async fn call_profiled(&self, state: &mut State, inputs: &[Tensor]) -> Result<(Vec<Tensor>, CallProfile)> {
         self.check(inputs)?;
-        let mut profiles = Vec::new();
-        let outputs = interpreter::run(self, state, inputs, Some(&mut profiles)).await?;
-        Ok((outputs, profiles))
+        let mut profile = CallProfile::default();
+        let outputs = interpreter::run(self, state, inputs, Some(&mut profile)).await?;
+        Ok((outputs, profile))
     }
 
     /// Checks the inputs of a call.

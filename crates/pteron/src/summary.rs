@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use pteron_format::program::DataRef;
+use pteron_format::program::{DataRef, ExecutionPlan};
 use pteron_format::{Bytes, Pte};
-use pteron_gpu::frontend::method::{self as lowering, DelegateGraph, Sources, Step};
+use pteron_gpu::frontend::method::{self as lowering, DelegateGraph, LoweredMethod, Sources, Step};
 
+use crate::error::{Error, Result};
 use crate::host;
 
-/// What a method is made of, as loading would join it.
+/// The parts of a method, as loading would join it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MethodSummary {
     /// The number of GPU graphs. Most methods are one.
@@ -27,11 +28,11 @@ pub struct MethodSummary {
 #[must_use]
 pub fn summarize<B: Bytes>(pte: &Pte<B>, method: &str) -> Option<MethodSummary> {
     let plan = pte.program().plan(method)?;
-    let sources = Sources { graph_of: &|data| delegate_graph(pte, data), on_host: &host::is_known };
-    let lowered = match lowering::lower(plan, sources) {
+    let lowered = match lower(pte, plan) {
         Ok(lowered) => lowered,
-        Err(pteron_gpu::Error::UnsupportedOperators(missing)) => {
-            return Some(MethodSummary { missing, ..MethodSummary::default() });
+        Err(Error::UnsupportedOperators(missing)) => return Some(MethodSummary { missing, ..MethodSummary::default() }),
+        Err(Error::Unsupported { reason, .. }) => {
+            return Some(MethodSummary { refused: Some(reason), ..MethodSummary::default() });
         }
         Err(error) => return Some(MethodSummary { refused: Some(error.to_string()), ..MethodSummary::default() }),
     };
@@ -48,6 +49,19 @@ pub fn summarize<B: Bytes>(pte: &Pte<B>, method: &str) -> Option<MethodSummary> 
         calls: lowered.parts.iter().map(|part| part.graph.graph.calls.len()).sum(),
         host_kernels: kernels.into_iter().collect(),
         ..MethodSummary::default()
+    })
+}
+
+/// Joins a method into graphs and the steps between them, as loading does. For tools of this workspace: the types are internal.
+///
+/// # Errors
+/// Everything that is not supported at once, by name, and any other reason why the method cannot be joined.
+#[doc(hidden)]
+pub fn lower<B: Bytes>(pte: &Pte<B>, plan: &ExecutionPlan) -> Result<LoweredMethod> {
+    let sources = Sources { graph_of: &|data| delegate_graph(pte, data), on_host: &host::is_known };
+    lowering::lower(plan, sources).map_err(|error| match error {
+        pteron_gpu::Error::Unsupported(reason) => Error::Unsupported { method: plan.name.clone(), reason },
+        other => other.into(),
     })
 }
 

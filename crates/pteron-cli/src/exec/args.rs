@@ -75,7 +75,7 @@ pub(crate) struct Exec {
     pub(crate) media: MediaArgs,
 
     #[command(flatten)]
-    pub(crate) answers: AnswerArgs,
+    pub(crate) outputs: OutputArgs,
 
     #[command(flatten)]
     pub(crate) gpu: GpuArgs,
@@ -137,7 +137,7 @@ pub(crate) struct MediaArgs {
 /// Outputs for people.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Pictures and sound")]
-pub(crate) struct AnswerArgs {
+pub(crate) struct OutputArgs {
     /// Prints the K largest elements of the first output, with probabilities: of logits by softmax, others as they are
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) top: Option<u32>,

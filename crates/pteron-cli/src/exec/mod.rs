@@ -1,9 +1,9 @@
 //! `pteron exec`: calls a method with arrays, pictures or sound from files, and writes its outputs.
 
-mod answers;
 mod args;
 mod inputs;
 mod media;
+mod outputs;
 mod profile;
 mod trace;
 
@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 pub(crate) use args::Exec;
-use pteron::{Gpu, LoadOptions, Method, Precision, Program, State, Tensor, block_on};
+use pteron::{CallProfile, Gpu, LoadOptions, Method, Precision, Program, State, Tensor, block_on};
 
 use crate::failure::{Failure, Reason};
 use crate::loading::LoadingBar;
@@ -51,7 +51,7 @@ fn exec(args: &Exec) -> Result<(), Failure> {
     // Inputs that cannot be read are found before the program is loaded.
     let files = args.inputs.iter().map(|path| Npz::open(path)).collect::<Result<Vec<_>, _>>()?;
     let decoded = media::decode(args)?;
-    let answers = answers::Answers::new(args)?;
+    let writer = outputs::OutputWriter::new(args)?;
     let program = open_program(args)?;
     let name = choose_method(args, &program)?;
     let gpu = open_gpu(args)?;
@@ -80,7 +80,7 @@ fn exec(args: &Exec) -> Result<(), Failure> {
     if let Some(out) = &args.out {
         std::fs::create_dir_all(out).map_err(|error| Failure::file(out, Reason::Unwritten(error)))?;
     }
-    let measured = call_all(args, &method, &mut state, &calls, &answers)?;
+    let measured = call_all(args, &method, &mut state, &calls, &writer)?;
     if args.repeat > 1 {
         print_times(&calls, &measured)?;
     }
@@ -134,7 +134,7 @@ fn call_all(
     method: &Method,
     state: &mut State,
     calls: &[Call],
-    answers: &answers::Answers<'_>,
+    writer: &outputs::OutputWriter<'_>,
 ) -> Result<Measured, Failure> {
     let mut measured = Measured { times: vec![Vec::new(); calls.len()], ..Measured::default() };
     for round in 1..=args.repeat {
@@ -146,10 +146,10 @@ fn call_all(
         for (index, call) in calls.iter().enumerate() {
             let fail = |error: pteron::Error| Failure::file(&call.path, inputs::refused(error, &call.inputs));
             let start = Instant::now();
-            let (outputs, profiles) = if profiled {
+            let (outputs, profile) = if profiled {
                 block_on(method.call_profiled(state, &call.inputs)).map_err(fail)?
             } else {
-                (block_on(method.call(state, &call.inputs)).map_err(fail)?, Vec::new())
+                (block_on(method.call(state, &call.inputs)).map_err(fail)?, CallProfile::default())
             };
             let taken = start.elapsed();
             if !profiled || args.repeat == 1 {
@@ -160,10 +160,10 @@ fn call_all(
                 if let Some(out) = &args.out {
                     npz::write(&out.join(format!("{index}.npz")), &outputs)?;
                 }
-                answers.give(index, call, &outputs)?;
+                writer.write(index, call, &outputs)?;
             }
             if profiled {
-                measured.profiles.push(profile::Call { name: file_name(&call.path), wall: taken, profiles });
+                measured.profiles.push(profile::Call { name: file_name(&call.path), wall: taken, profile });
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use pteron::{AdapterSummary, DispatchTime, Profile, Timing};
+use pteron::{AdapterSummary, CallProfile, DispatchTime, Timing};
 
 use crate::table::{Cell, Table};
 use crate::terminal::{FAINT, HEADING, NUMBER, clean};
@@ -14,8 +14,8 @@ pub(super) struct Call {
     /// The file of its inputs.
     pub(super) name: String,
     pub(super) wall: Duration,
-    /// One per delegate that ran.
-    pub(super) profiles: Vec<Profile>,
+    /// The work on the GPU and on the host.
+    pub(super) profile: CallProfile,
 }
 
 /// The dispatches of one kernel, added up.
@@ -53,7 +53,7 @@ impl<'a> Row<'a> {
 
 /// Describes how dispatches were timed, as a clause.
 pub(super) fn timing(calls: &[Call]) -> &'static str {
-    match calls.iter().flat_map(|call| &call.profiles).next().map(|profile| profile.timing) {
+    match calls.iter().flat_map(|call| &call.profile.graphs).next().map(|profile| profile.timing) {
         Some(Timing::InsidePass) => "timestamps between the dispatches of one pass",
         Some(Timing::PassPerDispatch) => "one pass per dispatch, which makes small kernels look slower than they are",
         None => "nothing ran on it",
@@ -63,7 +63,7 @@ pub(super) fn timing(calls: &[Call]) -> &'static str {
 /// Renders the table by kernel, the longest time first.
 pub(super) fn render(adapter: &AdapterSummary, calls: &[Call], width: Option<usize>) -> String {
     let mut rows: BTreeMap<&str, Row<'_>> = BTreeMap::new();
-    for profile in calls.iter().flat_map(|call| &call.profiles) {
+    for profile in calls.iter().flat_map(|call| &call.profile.graphs) {
         for dispatch in &profile.dispatches {
             rows.entry(dispatch.kernel).or_default().add(profile.duration(dispatch) / 1e9, dispatch);
         }
@@ -87,16 +87,30 @@ pub(super) fn render(adapter: &AdapterSummary, calls: &[Call], width: Option<usi
     }
     table.write(&mut out, 2, width);
     let mut table = Table::default();
-    let mut line = |label: &str, seconds: f64, note: String| {
-        table.row([Cell::new(label), Cell::new(units::time(seconds)).style(NUMBER).right(), Cell::new(note).style(FAINT)]);
+    let mut line = |label: &str, amount: String, note: String| {
+        table.row([Cell::new(label), Cell::new(amount).style(NUMBER).right(), Cell::new(note).style(FAINT)]);
     };
-    line("GPU", total, format!("{}, {}", count_dispatches(dispatches), timing(calls)));
-    line("wall", wall.as_secs_f64(), format!("{}, from inputs to outputs", units::plural(calls.len(), "call")));
+    line("GPU", units::time(total), format!("{}, {}", count_dispatches(dispatches), timing(calls)));
+    if let Some((amount, names)) = host_kernels(calls) {
+        line("host", amount, names);
+    }
+    line("wall", units::time(wall.as_secs_f64()), format!("{}, from inputs to outputs", units::plural(calls.len(), "call")));
     table.write(&mut out, 2, width);
     out.push_str(&format!(
         "  {FAINT}bytes are an estimate: every tensor a kernel binds, whole, at its live shape; GB/s follow from it{FAINT:#}\n"
     ));
     out
+}
+
+/// The number of kernels that ran on the host, and their names with the number of their calls; `None` if there are none.
+fn host_kernels(calls: &[Call]) -> Option<(String, String)> {
+    let mut counts = BTreeMap::<&str, usize>::new();
+    for name in calls.iter().flat_map(|call| &call.profile.host_kernels) {
+        *counts.entry(name).or_default() += 1;
+    }
+    let names: Vec<String> = counts.iter().map(|(name, count)| format!("{} ({count}×)", clean(name))).collect();
+    let total: usize = counts.values().sum();
+    (total > 0).then(|| (units::plural(total, "kernel"), format!("{}, between GPU graphs", names.join(", "))))
 }
 
 fn count_dispatches(dispatches: usize) -> String {

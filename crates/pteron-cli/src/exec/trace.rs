@@ -25,7 +25,7 @@ pub(super) fn write(path: &Path, adapter: &AdapterSummary, calls: &[Call]) -> Re
 }
 
 fn trace(adapter: &AdapterSummary, calls: &[Call]) -> Value {
-    let profiles = || calls.iter().flat_map(|call| &call.profiles);
+    let profiles = || calls.iter().flat_map(|call| &call.profile.graphs);
     // Without dispatches there are no events, and no time they are relative to.
     let origin = profiles().filter_map(start).min().unwrap_or(0);
     let mut events = vec![
@@ -35,7 +35,7 @@ fn trace(adapter: &AdapterSummary, calls: &[Call]) -> Value {
     ];
     for (index, call) in calls.iter().enumerate() {
         events.extend(around(index, call, origin));
-        for profile in &call.profiles {
+        for profile in &call.profile.graphs {
             events.extend(dispatches(index, profile, origin));
         }
     }
@@ -61,9 +61,9 @@ fn start(profile: &Profile) -> Option<u64> {
 
 /// The span of a call on the GPU; none if nothing ran there.
 fn around(index: usize, call: &Call, origin: u64) -> Option<Value> {
-    let profile = call.profiles.first()?;
-    let start = call.profiles.iter().filter_map(start).min()?;
-    let end = call.profiles.iter().flat_map(|profile| &profile.dispatches).map(|dispatch| dispatch.end).max()?;
+    let profile = call.profile.graphs.first()?;
+    let start = call.profile.graphs.iter().filter_map(start).min()?;
+    let end = call.profile.graphs.iter().flat_map(|profile| &profile.dispatches).map(|dispatch| dispatch.end).max()?;
     Some(json!({
         "ph": "X",
         "cat": "call",

@@ -9,7 +9,7 @@ Examples:
   pteron inspect model.pte                          a report for people
   pteron inspect *.pte --json | jq .memory          one JSON object per line and file
   pteron inspect model.pte --data weights.ptd       with its external constants
-  pteron inspect model.pte --graph dot | dot -Tsvg  a drawing of the delegate's graph
+  pteron inspect model.pte --graph dot | dot -Tsvg  a drawing of its graph
   pteron inspect model.pte --verify && echo good    only the exit status
   pteron inspect model.pte --verify --deep          every constant against its hash as well";
 
@@ -28,11 +28,12 @@ pub(crate) struct Inspect {
     #[arg(long, conflicts_with_all = ["graph", "verify"])]
     pub(crate) json: bool,
 
-    /// Prints the delegates' graphs of one program in a graph language
+    /// Prints the methods of one program as they run, in a graph language: delegates and kernel calls joined, before operators
+    /// are fused, and the steps on the host
     #[arg(long, value_name = "LANGUAGE", conflicts_with = "verify")]
     pub(crate) graph: Option<GraphLanguage>,
 
-    /// Only the graphs of this method
+    /// Only this method
     #[arg(long, value_name = "NAME", requires = "graph")]
     pub(crate) method: Option<String>,
 

@@ -147,7 +147,7 @@ pub(super) struct Delegate {
     pub(super) options: Vec<CompileOption>,
     /// Its graph, if it is for Vulkan or XNNPACK. An XNNPACK node is a call, and its kind the operator.
     pub(super) graph: Option<Graph>,
-    /// What only a graph for XNNPACK has.
+    /// Figures that only a graph for XNNPACK has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) xnnpack: Option<Xnnpack>,
 }

@@ -14,11 +14,7 @@ fn each(language: &str, check: impl Fn(&str, &str)) {
                 check(&path, &run.out);
                 drawn += 1;
             }
-            _ => assert!(
-                run.err.contains("has no Vulkan or XNNPACK delegate, so there is no graph to draw"),
-                "{path}: {}",
-                run.err
-            ),
+            _ => assert!(run.err.contains("computes nothing, so there is no graph to draw"), "{path}: {}", run.err),
         }
     }
     assert!(drawn > 0);
@@ -98,15 +94,28 @@ fn mermaid_is_whole() {
 fn a_method_can_be_chosen() {
     let path = "fixtures/ops/two_methods/program.pte";
     let all = pteron(["inspect", path, "--graph", "dot"]).out;
-    let names: Vec<_> = all.lines().filter_map(|line| line.trim().strip_prefix("label=\"")?.split(',').next()).collect();
+    let labels = all.lines().filter_map(|line| line.trim().strip_prefix("label=\"")?.split(':').next());
+    let names: Vec<_> = labels.filter(|label| !label.contains(',')).collect();
     assert_eq!(names.len(), 2, "{all}");
     let one = pteron(["inspect", path, "--graph", "dot", "--method", names[1]]).out;
-    assert!(one.contains(&format!("label=\"{}, delegate 0\"", names[1])), "{one}");
-    assert!(!one.contains(&format!("label=\"{},", names[0])), "{one}");
+    assert!(one.contains(&format!("label=\"{}, graph 0 of 1 on the GPU", names[1])), "{one}");
+    assert!(!one.contains(&format!("label=\"{}", names[0])), "{one}");
     let run = pteron(["inspect", path, "--graph", "dot", "--method", "nothing"]);
     assert_eq!(run.code, Some(1));
     let known = names.join(", ");
     assert_eq!(run.err, format!("error: {path}: it has no method \"nothing\"; its methods with a graph are: {known}\n"));
+}
+
+/// A program of every kind: one graph of an XNNPACK delegate, and jumps between GPU graphs.
+#[test]
+fn pictures_look_like_this() {
+    for (name, path) in
+        [("xnnpack", "fixtures/xnnpack/xnnpack_fp32_linear/program.pte"), ("branch", "fixtures/ops/branch/program.pte")]
+    {
+        let run = pteron(["inspect", path, "--graph", "mermaid"]);
+        assert_eq!((run.code, run.err.as_str()), (Some(0), ""), "{path}");
+        insta::assert_snapshot!(format!("graph_{name}"), run.out);
+    }
 }
 
 #[test]
@@ -114,6 +123,6 @@ fn a_constant_method_has_no_picture() {
     let path = "fixtures/ops/constant_methods/program.pte";
     let run = pteron(["inspect", path, "--graph", "mermaid", "--method", "get_eos_ids"]);
     assert_eq!(run.code, Some(1));
-    let reason = "method \"get_eos_ids\" has no Vulkan or XNNPACK delegate, so there is no graph to draw";
+    let reason = "method \"get_eos_ids\" computes nothing, so there is no graph to draw";
     assert_eq!(run.err, format!("error: {path}: {reason}\n"));
 }

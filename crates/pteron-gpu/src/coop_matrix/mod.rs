@@ -98,14 +98,12 @@ pub(crate) fn every() -> Vec<Matrices> {
 /// Checks that naga validates a kernel with cooperative matrices, and writes SPIR-V for it and, with 8 × 8, MSL: no adapter at hand compiles
 /// every kind.
 #[cfg(test)]
-#[cfg_attr(not(feature = "msl-tests"), allow(unused_variables, reason = "only Metal has one size"))]
 pub(crate) fn check_shaders(matrices: Matrices, variant: &Variant) {
     use naga::valid::Capabilities;
     let subgroups = Capabilities::SUBGROUP | Capabilities::SUBGROUP_BARRIER;
     let f16 = Capabilities::SHADER_FLOAT16 | Capabilities::SHADER_FLOAT16_IN_FLOAT32;
     let allowed = subgroups | f16 | Capabilities::COOPERATIVE_MATRIX;
     crate::testing::check_spirv(variant, allowed);
-    #[cfg(feature = "msl-tests")]
     if matrices.side == MatrixSide::Eight {
         crate::testing::check_msl(variant, allowed);
     }

@@ -77,7 +77,7 @@ pub enum Step {
     },
 }
 
-/// What a method is joined from.
+/// The sources that a method is joined from.
 #[derive(Clone, Copy)]
 pub struct Sources<'a, 'f> {
     /// Returns the graph of a delegate, if its backend is supported.

@@ -50,7 +50,7 @@ fn call((origin, call): (usize, &file::Call)) -> Result<Call> {
     }
 }
 
-/// What the calls of one delegate share: its constants, and those that it has prepacked.
+/// Constants that the calls of one delegate share, plain and prepacked.
 #[derive(Debug, Default)]
 pub(super) struct Inlined(HashMap<file::ValueId, ValueId>);
 

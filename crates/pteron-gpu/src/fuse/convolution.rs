@@ -1,4 +1,4 @@
-//! What follows a convolution becomes part of its call: activations, `SiLU`, and residual sums.
+//! Fuses the operators after a convolution into its call: activations, `SiLU`, and residual sums.
 
 use super::editor::Editor;
 use super::operators::{self, Binary};

@@ -136,7 +136,7 @@ impl Factor {
                 .with_type("Q", "mat4x4<f32>")
                 .with_type("S", "vec4<f32>")
                 .with_function("fn padding() -> P", "0.0")
-                .with_function("fn together(a: P, b: P, c: P, d: P) -> V", "vec4<f32>(a, b, c, d)")
+                .with_function("fn pack4(a: P, b: P, c: P, d: P) -> V", "vec4<f32>(a, b, c, d)")
                 .with_function("fn transposed(a: V, b: V, c: V, d: V) -> Q", "transpose(mat4x4<f32>(a, b, c, d))")
                 .with_function("fn widened(word: u32) -> V", "vec4<f32>(unpack4xI8(word))")
                 .with_function("fn added(s: S, a: Q, b: V) -> S", "s + b * a")
@@ -145,7 +145,7 @@ impl Factor {
         Self::bytes(variant)
             .with_type("P", "u32")
             .with_function("fn padding() -> P", "bitcast<u32>(params.x_zero) & 255u")
-            .with_function("fn together(a: P, b: P, c: P, d: P) -> V", "a | (b << 8u) | (c << 16u) | (d << 24u)")
+            .with_function("fn pack4(a: P, b: P, c: P, d: P) -> V", "a | (b << 8u) | (c << 16u) | (d << 24u)")
             .with_function("fn transposed(a: V, b: V, c: V, d: V) -> Q", "transposed_bytes(a, b, c, d)")
             .with_function(
                 "fn corrected(s: S, channels: vec4<u32>) -> vec4<f32>",
@@ -179,7 +179,7 @@ impl Factor {
 /// The head of the function that a tiled kernel stores the results of.
 const RESULT: &str = "fn result(s: S, channels: vec4<u32>, row: u32) -> vec4<f32>";
 
-const FOUR_VALUES: &str = "together(x_value(at), x_value(min(at + 1u, params.last_x)), x_value(min(at + 2u, params.last_x)), \
+const FOUR_VALUES: &str = "pack4(x_value(at), x_value(min(at + 1u, params.last_x)), x_value(min(at + 2u, params.last_x)), \
     x_value(min(at + 3u, params.last_x)))";
 
 /// Scale and zero point of a tensor of bytes.

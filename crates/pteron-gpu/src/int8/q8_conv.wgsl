@@ -44,14 +44,14 @@ fn one(pixel: u32, k: u32) -> P {
 
 // Four channels of a pixel.
 fn channels_at(offset: u32, plane: u32) -> V {
-    return together(x_value(offset), x_value(offset + plane), x_value(offset + 2u * plane), x_value(offset + 3u * plane));
+    return pack4(x_value(offset), x_value(offset + plane), x_value(offset + 2u * plane), x_value(offset + 3u * plane));
 }
 
 fn channels_of_pixel(pixel: u32, tap_y: u32, tap_x: u32, channel: u32) -> V {
     let y = input_y(pixel, tap_y);
     let column = input_x(pixel, tap_x);
     if y >= params.height || column >= params.width {
-        return together(padding(), padding(), padding(), padding());
+        return pack4(padding(), padding(), padding(), padding());
     }
     let plane = params.height * params.width;
     return channels_at(pixel_offset(y, column) + channel * plane, plane);
@@ -64,10 +64,10 @@ fn fast_block(pixel: u32, k: u32) -> Q {
     let last = params.fast - 1u;
     let p = min(vec4<u32>(pixel) + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(last));
     if WHOLE_CHANNELS == 0u {
-        return Q(together(one(p.x, k), one(p.x, k + 1u), one(p.x, k + 2u), one(p.x, k + 3u)),
-                 together(one(p.y, k), one(p.y, k + 1u), one(p.y, k + 2u), one(p.y, k + 3u)),
-                 together(one(p.z, k), one(p.z, k + 1u), one(p.z, k + 2u), one(p.z, k + 3u)),
-                 together(one(p.w, k), one(p.w, k + 1u), one(p.w, k + 2u), one(p.w, k + 3u)));
+        return Q(pack4(one(p.x, k), one(p.x, k + 1u), one(p.x, k + 2u), one(p.x, k + 3u)),
+                 pack4(one(p.y, k), one(p.y, k + 1u), one(p.y, k + 2u), one(p.y, k + 3u)),
+                 pack4(one(p.z, k), one(p.z, k + 1u), one(p.z, k + 2u), one(p.z, k + 3u)),
+                 pack4(one(p.w, k), one(p.w, k + 1u), one(p.w, k + 2u), one(p.w, k + 3u)));
     }
     let tap = k / params.channels;
     let tap_y = tap / params.kernel_width;

@@ -49,11 +49,11 @@ fn one(pixel: u32, k: u32) -> P {
 // Four values of a pixel along k.
 fn along_k(pixel: u32, k: u32) -> V {
     if WHOLE_CHANNELS == 0u {
-        return together(one(pixel, k), one(pixel, k + 1u), one(pixel, k + 2u), one(pixel, k + 3u));
+        return pack4(one(pixel, k), one(pixel, k + 1u), one(pixel, k + 2u), one(pixel, k + 3u));
     }
     let at = tap_offset(pixel, k / params.channels);
     if at == OUTSIDE {
-        return together(padding(), padding(), padding(), padding());
+        return pack4(padding(), padding(), padding(), padding());
     }
     return x_word(at + k % params.channels);
 }

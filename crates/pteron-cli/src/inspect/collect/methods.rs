@@ -16,7 +16,7 @@ fn computing<B: Bytes>(pte: &Pte<B>) -> impl Iterator<Item = &ExecutionPlan> {
     pte.program().plans.iter().filter(|plan| !plan.is_constant())
 }
 
-/// What each method that computes is joined into, in the order of the program.
+/// Summaries of the methods that compute, in the order of the program.
 pub(super) fn summaries<B: Bytes>(pte: &Pte<B>) -> Vec<MethodSummary> {
     computing(pte).map(|plan| pteron::summarize(pte, &plan.name).unwrap_or_default()).collect()
 }

@@ -13,8 +13,6 @@ use pteron_format::{ByteRange, Bytes, Data, Pte};
 
 use super::report::{Delegate, External, ExternalKey, Header, Memory, Method, OperatorCount, Report, Support, VERSION};
 
-pub(super) use state::mutated;
-
 /// Collects the report of a program, with the `most` largest constants.
 pub(super) fn report<B: Bytes>(path: &Path, pte: &Pte<B>, data: &[PathBuf], most: usize) -> Report {
     let delegates = delegates::collect(pte);

@@ -11,7 +11,7 @@ use super::clip;
 use crate::inspect::report::Caches;
 
 /// The tensors that each call of a graph changes in place, as its operator declares them.
-pub(in crate::inspect) fn mutated(graph: &Graph) -> Vec<Vec<ValueId>> {
+fn mutated(graph: &Graph) -> Vec<Vec<ValueId>> {
     let ids = |flow: Flow| flow.mutates.iter().map(|tensor| ValueId(tensor.0)).collect();
     declared_flows(graph).into_iter().map(ids).collect()
 }

@@ -1,25 +1,26 @@
 //! The DOT language of Graphviz.
 
-use super::model::{Cluster, Kind};
+use super::model::{Kind, Picture};
 
 const HEAD: &str = "  rankdir=TB;
   node [fontname=\"Helvetica\", fontsize=11];
   edge [fontname=\"Helvetica\", fontsize=9, color=\"#667788\"];
 ";
 
-pub(super) fn render(title: &str, clusters: &[Cluster]) -> String {
+pub(super) fn render(title: &str, picture: &Picture) -> String {
     let mut out = format!("digraph {} {{\n{HEAD}", quote(title));
-    for (index, cluster) in clusters.iter().enumerate() {
-        out += &format!("  subgraph cluster_{index} {{\n    label={};\n", quote(&cluster.title));
-        for (number, node) in cluster.nodes.iter().enumerate() {
+    for (index, cluster) in picture.clusters.iter().enumerate() {
+        out += &format!("  subgraph cluster_{index} {{\n    label={};\n", quote(cluster));
+        for (number, node) in picture.nodes_of(index) {
             let label = quote(&node.lines.join("\n"));
-            out += &format!("    g{index}n{number} [label={label}, {}];\n", look(node.kind));
-        }
-        for edge in &cluster.edges {
-            let dashes = if edge.is_tensor { "" } else { ", style=dashed" };
-            out += &format!("    g{index}n{} -> g{index}n{} [label={}{dashes}];\n", edge.from, edge.to, quote(&edge.label));
+            out += &format!("    {} [label={label}, {}];\n", picture.name(number), look(node.kind));
         }
         out += "  }\n";
+    }
+    for edge in &picture.edges {
+        let dashes = if edge.is_tensor { "" } else { ", style=dashed" };
+        let (from, to) = (picture.name(edge.from), picture.name(edge.to));
+        out += &format!("  {from} -> {to} [label={}{dashes}];\n", quote(&edge.label));
     }
     out += "}\n";
     out
@@ -28,11 +29,12 @@ pub(super) fn render(title: &str, clusters: &[Cluster]) -> String {
 fn look(kind: Kind) -> &'static str {
     match kind {
         Kind::Call => "shape=box, style=\"rounded,filled\", fillcolor=\"#eef4ff\"",
+        Kind::Host => "shape=box, style=filled, fillcolor=\"#f3e3ff\"",
+        Kind::Jump => "shape=diamond, style=filled, fillcolor=\"#f3e3ff\"",
         Kind::Input => "shape=invhouse, style=filled, fillcolor=\"#d9f2d9\"",
         Kind::Output => "shape=house, style=filled, fillcolor=\"#ffe3cc\"",
         Kind::Constant => "shape=note, style=filled, fillcolor=\"#f2f2f2\"",
         Kind::State => "shape=cylinder, style=filled, fillcolor=\"#fff3b0\"",
-        Kind::Loose => "shape=ellipse, style=dashed",
     }
 }
 

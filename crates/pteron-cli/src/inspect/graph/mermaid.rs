@@ -1,6 +1,6 @@
 //! Mermaid, which Markdown viewers draw.
 
-use super::model::{Cluster, Kind};
+use super::model::{Kind, Picture};
 
 /// The most edges that Mermaid draws by default.
 const MOST_EDGES: usize = 500;
@@ -10,27 +10,28 @@ const LOOKS: &str = "  classDef call fill:#eef4ff,stroke:#5577aa
   classDef output fill:#ffe3cc,stroke:#b0723a
   classDef constant fill:#f2f2f2,stroke:#888888
   classDef state fill:#fff3b0,stroke:#a08a20
-  classDef loose stroke-dasharray:4
+  classDef host fill:#f3e3ff,stroke:#8855aa
 ";
 
-pub(super) fn render(title: &str, clusters: &[Cluster]) -> String {
-    let edges: usize = clusters.iter().map(|cluster| cluster.edges.len()).sum();
+pub(super) fn render(title: &str, picture: &Picture) -> String {
+    let edges = picture.edges.len();
     let mut out = format!("%% {}\n", title.replace(char::is_control, " "));
     if edges > MOST_EDGES {
         out += &format!("%% {edges} edges: raise maxEdges and maxTextSize in Mermaid's configuration\n");
     }
     out += "flowchart TD\n";
-    for (index, cluster) in clusters.iter().enumerate() {
-        out += &format!("  subgraph g{index}[{}]\n", quote(&cluster.title));
-        for (number, node) in cluster.nodes.iter().enumerate() {
+    for (index, cluster) in picture.clusters.iter().enumerate() {
+        out += &format!("  subgraph g{index}[{}]\n", quote(cluster));
+        for (number, node) in picture.nodes_of(index) {
             let label = node.lines.iter().map(|line| escape(line)).collect::<Vec<_>>().join("<br/>");
-            out += &format!("    g{index}n{number}{}\n", shape(node.kind, &label));
-        }
-        for edge in &cluster.edges {
-            let arrow = if edge.is_tensor { "-->" } else { "-.->" };
-            out += &format!("    g{index}n{} {arrow}|{}| g{index}n{}\n", edge.from, quote(&edge.label), edge.to);
+            out += &format!("    {}{}\n", picture.name(number), shape(node.kind, &label));
         }
         out += "  end\n";
+    }
+    for edge in &picture.edges {
+        let arrow = if edge.is_tensor { "-->" } else { "-.->" };
+        let (from, to) = (picture.name(edge.from), picture.name(edge.to));
+        out += &format!("  {from} {arrow}|{}| {to}\n", quote(&edge.label));
     }
     out + LOOKS
 }
@@ -39,11 +40,12 @@ pub(super) fn render(title: &str, clusters: &[Cluster]) -> String {
 fn shape(kind: Kind, label: &str) -> String {
     match kind {
         Kind::Call => format!("(\"{label}\"):::call"),
+        Kind::Host => format!("[[\"{label}\"]]:::host"),
+        Kind::Jump => format!("{{\"{label}\"}}:::host"),
         Kind::Input => format!("[\\\"{label}\"/]:::input"),
         Kind::Output => format!("[/\"{label}\"\\]:::output"),
         Kind::Constant => format!("[\"{label}\"]:::constant"),
         Kind::State => format!("[(\"{label}\")]:::state"),
-        Kind::Loose => format!("([\"{label}\"]):::loose"),
     }
 }
 

@@ -1,4 +1,4 @@
-//! What happens to rows before kernels that multiply floats: a norm, or 8-bit quantisation with a norm. One dispatch.
+//! The prologue of kernels that multiply floats, one dispatch over the rows: a norm, or 8-bit quantisation with a norm.
 
 use super::{Binds, FusedLinearOp, INCLUDES, NORMED, reach};
 use crate::error::OpError;

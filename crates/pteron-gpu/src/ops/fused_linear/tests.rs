@@ -132,7 +132,7 @@ fn shapes() -> Vec<(Vec<u32>, bool)> {
 }
 
 #[test]
-fn everything_with_everything_at_few_rows_and_many() {
+fn every_combination_matches_at_few_and_many_rows() {
     for (widths, swiglu) in shapes() {
         for bits in 0..8u32 {
             let [norm, biased, addend] = [0, 1, 2].map(|bit| bits >> bit & 1 == 1);

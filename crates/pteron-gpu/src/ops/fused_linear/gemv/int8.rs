@@ -36,7 +36,7 @@ fn planes(op: &FusedLinearOp, caps: Caps) -> u32 {
     }
 }
 
-/// What a workgroup holds of activations.
+/// The activations that a workgroup holds.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     rows: u32,

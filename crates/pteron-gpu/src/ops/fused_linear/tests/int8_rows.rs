@@ -8,7 +8,7 @@ fn quantised(call: Call) -> Call {
 }
 
 #[test]
-fn everything_with_everything_at_few_rows_and_many() {
+fn every_combination_matches_at_few_and_many_rows() {
     for (widths, swiglu) in shapes() {
         for (norm, biases, addend) in [(false, 0b010, false), (true, 0b111, false), (false, 0b111, true), (true, 0, true)] {
             if addend && widths.len() > 1 && !swiglu {

@@ -7,7 +7,7 @@ use pteron::Tensor;
 use pteron::media::{Audio, Image, top_k};
 
 use super::Call;
-use super::args::{AnswerArgs, Exec, Range};
+use super::args::{Exec, OutputArgs, Range};
 use crate::failure::{Failure, Reason};
 use crate::table::{Cell, Table};
 use crate::terminal::{self, FAINT, NUMBER, clean};
@@ -18,15 +18,15 @@ const MOST_LABEL_BYTES: u64 = 1 << 24;
 /// The rate of a sound where neither the command line nor an input has one.
 const DEFAULT_RATE: u32 = 16_000;
 
-/// What is done with the outputs of a call, apart from arrays.
-pub(super) struct Answers<'a> {
-    args: &'a AnswerArgs,
+/// Prints and writes the outputs of calls in other forms than arrays.
+pub(super) struct OutputWriter<'a> {
+    args: &'a OutputArgs,
     labels: Option<(&'a Path, Vec<String>)>,
     layout: Option<pteron::media::Layout>,
     rate: Option<u32>,
 }
 
-impl<'a> Answers<'a> {
+impl<'a> OutputWriter<'a> {
     /// Reads the labels.
     pub(super) fn new(args: &'a Exec) -> Result<Self, Failure> {
         let read = |path: &'a PathBuf| {
@@ -34,12 +34,12 @@ impl<'a> Answers<'a> {
             let text = String::from_utf8(bytes).map_err(|_| Failure::file(path, Reason::NotLabels))?;
             Ok::<_, Failure>((path.as_path(), text.lines().map(|line| line.trim().to_owned()).collect()))
         };
-        let labels = args.answers.labels.as_ref().map(read).transpose()?;
-        Ok(Self { args: &args.answers, labels, layout: args.media.layout(), rate: args.media.rate })
+        let labels = args.outputs.labels.as_ref().map(read).transpose()?;
+        Ok(Self { args: &args.outputs, labels, layout: args.media.layout(), rate: args.media.rate })
     }
 
     /// Prints and writes what was asked for.
-    pub(super) fn give(&self, index: usize, call: &Call, outputs: &[Tensor]) -> Result<(), Failure> {
+    pub(super) fn write(&self, index: usize, call: &Call, outputs: &[Tensor]) -> Result<(), Failure> {
         let found = || {
             let one = |output: &Tensor| format!("{} {:?}", output.scalar_type().name(), output.shape());
             outputs.iter().map(one).collect::<Vec<_>>().join(", ")
@@ -54,14 +54,14 @@ impl<'a> Answers<'a> {
             let Range { low, high } = self.args.out_range;
             let picture = outputs.iter().find_map(|output| Image::from_tensor(output, low, high, self.layout).ok());
             let picture = picture.ok_or_else(|| none(&path, "a picture"))?;
-            write(&path, picture.encode_png())?;
+            write_file(&path, picture.encode_png())?;
         }
         if let Some(path) = &self.args.out_audio {
             let path = numbered(path, index);
             let rate = self.rate.or(call.rate).unwrap_or(DEFAULT_RATE);
             let sound = outputs.iter().find_map(|output| Audio::from_tensor(output, rate).ok());
             let sound = sound.ok_or_else(|| none(&path, "a sound"))?;
-            write(&path, sound.encode_wav())?;
+            write_file(&path, sound.encode_wav())?;
         }
         Ok(())
     }
@@ -123,7 +123,7 @@ fn numbered(path: &Path, index: usize) -> PathBuf {
     path.with_file_name(format!("{stem}-{index}{extension}"))
 }
 
-fn write(path: &Path, encoded: Result<Vec<u8>, pteron::media::MediaError>) -> Result<(), Failure> {
+fn write_file(path: &Path, encoded: Result<Vec<u8>, pteron::media::MediaError>) -> Result<(), Failure> {
     let bytes = encoded.map_err(|error| Failure::file(path, error))?;
     files::write(path, |out| out.write_all(&bytes))
 }
