@@ -22,6 +22,9 @@ use crate::summary::lower;
 use crate::tensor::Tensor;
 use crate::values::ValueTable;
 
+/// The most steps of one call. A loop that takes more is ended by an error.
+const MOST_STEPS: u64 = 1 << 22;
+
 /// A method's steps, checked so that running them can only fail on a device.
 #[derive(Debug)]
 pub(crate) struct InstructionList {
@@ -33,6 +36,8 @@ pub(crate) struct InstructionList {
     constants: Vec<ValueId>,
     /// Values that nothing reads after a step, in the order of steps.
     last_uses: Vec<(usize, ValueId)>,
+    /// Numbers that graphs take, which start as the plan's literals.
+    numbers: Vec<ValueId>,
     /// The index of a value among the method's inputs.
     inputs: HashMap<ValueId, usize>,
 }
@@ -75,9 +80,11 @@ impl InstructionList {
         }
         let (kept, constants) = find_kept(files, plan, &steps);
         let last_uses = find_last_uses(plan, &steps, &kept);
+        let taken: BTreeSet<ValueId> = lowered.parts.iter().flat_map(|part| &part.inputs).copied().collect();
+        let numbers = taken.into_iter().filter(|id| literal(plan, *id).is_some()).collect();
         // A value that is several inputs is reported as the first of them.
         let inputs = plan.inputs.iter().enumerate().rev().map(|(index, &id)| (id, index)).collect();
-        Ok((Self { method: plan.name.clone(), steps, kept, constants, last_uses, inputs }, lowered.parts))
+        Ok((Self { method: plan.name.clone(), steps, kept, constants, last_uses, numbers, inputs }, lowered.parts))
     }
 
     /// Initial values of kept tensors (zeros where the file has none) and of constants. Tensors with the same bytes of a
@@ -167,15 +174,25 @@ fn find_kept(files: &Files, plan: &ExecutionPlan, steps: &[HostInstruction]) -> 
         let Some(tensor) = plan.value(id).and_then(Value::as_tensor) else { continue };
         if changed[id.index()] {
             kept.push(id);
-        } else if files.tensor_place(tensor).is_some() {
+        } else if files.tensor_place(tensor).is_some() || plan.outputs.contains(&id) {
+            // A buffer that nothing writes holds zeros.
             constants.push(id);
         }
     }
     (kept, constants)
 }
 
-/// The last step that uses each value, except for values that outlive the steps. Steps jump forward only, so no later step
-/// can use it.
+/// A number of the plan as a tensor of one element, as graphs and kernels take it.
+fn literal(plan: &ExecutionPlan, id: ValueId) -> Option<Result<Tensor>> {
+    match plan.value(id)? {
+        Value::Int(value) => Some(Tensor::from_i64(&[1], &[*value])),
+        Value::Bool(value) => Some(Tensor::new(ScalarType::Bool, &[1], vec![(*value).into()])),
+        Value::Double(value) => Some(Tensor::new(ScalarType::Double, &[1], value.0.to_le_bytes().to_vec())),
+        _ => None,
+    }
+}
+
+/// The last step that uses each value, except for values that outlive the steps. In a loop that is the loop's last step.
 fn find_last_uses(plan: &ExecutionPlan, steps: &[HostInstruction], kept: &[ValueId]) -> Vec<(usize, ValueId)> {
     let mut last: BTreeMap<ValueId, usize> = BTreeMap::new();
     for (index, step) in steps.iter().enumerate() {
@@ -185,7 +202,18 @@ fn find_last_uses(plan: &ExecutionPlan, steps: &[HostInstruction], kept: &[Value
     for id in plan.outputs.iter().chain(kept) {
         last.remove(id);
     }
-    let mut last_uses: Vec<_> = last.into_iter().map(|(id, index)| (index, id)).collect();
+    let loops = steps.iter().enumerate().filter_map(|(end, step)| match step {
+        HostInstruction::JumpFalse { target, .. } if *target <= end => Some((*target, end)),
+        _ => None,
+    });
+    // The end of the outermost loop around each step. Loops that overlap count as one.
+    let mut ends: Vec<usize> = (0..steps.len()).collect();
+    for (start, end) in loops {
+        let first = ends[..start].partition_point(|own| *own < start);
+        ends[first..end].fill(end);
+    }
+    let last = last.into_iter().map(|(id, index)| (ends.get(index).copied().unwrap_or(index), id));
+    let mut last_uses: Vec<_> = last.collect();
     last_uses.sort_unstable();
     last_uses
 }
@@ -228,6 +256,8 @@ pub(crate) struct Interpreter<'m> {
     freed: usize,
     /// The kernels that ran on the host, by their index among the plan's operators.
     ran: Vec<u32>,
+    /// How many steps have run.
+    steps: u64,
 }
 
 impl<'m> Interpreter<'m> {
@@ -238,10 +268,15 @@ impl<'m> Interpreter<'m> {
         for (id, tensor) in kept {
             values.insert(*id, tensor.clone())?;
         }
+        for &id in &method.instructions.numbers {
+            if let Some(number) = literal(plan, id) {
+                values.insert(id, number?)?;
+            }
+        }
         for (&id, tensor) in plan.inputs.iter().zip(inputs) {
             values.insert(id, tensor.clone())?;
         }
-        Ok(Self { method, plan, values, next: 0, freed: 0, ran: Vec::new() })
+        Ok(Self { method, plan, values, next: 0, freed: 0, ran: Vec::new(), steps: 0 })
     }
 
     fn value(&self, id: ValueId) -> Result<&Tensor> {
@@ -258,13 +293,13 @@ impl<'m> Interpreter<'m> {
         let method = self.method;
         while let Some(step) = method.instructions.steps.get(self.next) {
             self.next += 1;
+            self.count_step()?;
             match step {
                 HostInstruction::Copy { from, to } => {
-                    let value = match (self.values.get(*from), self.plan.value(*from)) {
+                    let value = match (self.values.get(*from), literal(self.plan, *from)) {
                         // A literal becomes a number that later steps change.
-                        (None, Some(Value::Int(value))) => Tensor::from_i64(&[1], &[*value])?,
-                        (None, Some(Value::Bool(value))) => Tensor::new(ScalarType::Bool, &[1], vec![(*value).into()])?,
-                        _ => self.value(*from)?.clone(),
+                        (None, Some(number)) => number?,
+                        _ => self.viewed(self.value(*from)?, *to)?,
                     };
                     self.values.insert(*to, value)?;
                 }
@@ -281,6 +316,26 @@ impl<'m> Interpreter<'m> {
             self.free();
         }
         Ok(None)
+    }
+
+    /// Counts a step, so that a loop without an end is an error.
+    fn count_step(&mut self) -> Result<()> {
+        self.steps += 1;
+        if self.steps <= MOST_STEPS {
+            return Ok(());
+        }
+        let reason = format!("has a loop that takes more than {MOST_STEPS} steps");
+        Err(Error::Unsupported { method: self.method.name.clone(), reason })
+    }
+
+    /// A tensor with the sizes of a plan's tensor that is a view of it.
+    fn viewed(&self, tensor: &Tensor, to: ValueId) -> Result<Tensor> {
+        match self.plan.value(to).and_then(Value::as_tensor) {
+            Some(own) if own.sizes != tensor.shape() && own.byte_len() == Some(tensor.bytes().len() as u64) => {
+                Tensor::shared(own.scalar_type, &own.sizes, Arc::clone(tensor.storage()))
+            }
+            _ => Ok(tensor.clone()),
+        }
     }
 
     /// Runs a kernel on the host.

@@ -68,7 +68,7 @@ pub enum Step {
         /// The destination.
         to: file::ValueId,
     },
-    /// Jumps to a later step if a condition is false.
+    /// Jumps to another step if a condition is false; to an earlier one in loops.
     JumpFalse {
         /// The condition.
         condition: file::ValueId,
@@ -194,7 +194,11 @@ impl<'a> Lowering<'a, '_> {
                 Segment::Jump { condition, target } => {
                     method.steps.push(Step::JumpFalse { condition: *condition, target: *target });
                 }
-                Segment::Host => method.steps.extend(self.host_step(*first)),
+                Segment::Host => {
+                    let views = self.uses[*first].reads.iter().filter_map(|&id| self.host_view(segments, id));
+                    method.steps.extend(views);
+                    method.steps.extend(self.host_step(*first));
+                }
                 Segment::Graph(instructions) => match self.part(segments, index, instructions, &mut method) {
                     Ok(computed) => numbers.extend(computed),
                     Err(Error::UnsupportedOperators(names)) => {
@@ -210,6 +214,9 @@ impl<'a> Lowering<'a, '_> {
         if !numbers.is_empty() {
             return Ok(Lowered::Numbers(numbers));
         }
+        if !matches!(segments, [(_, Segment::Graph(_))]) {
+            method.steps.extend(self.plan.outputs.iter().filter_map(|&id| self.host_view(segments, id)));
+        }
         let end = method.steps.len();
         for step in &mut method.steps {
             if let Step::JumpFalse { target, .. } = step {
@@ -223,13 +230,24 @@ impl<'a> Lowering<'a, '_> {
     fn host_step(&self, index: usize) -> Option<Step> {
         match self.instructions.get(index)? {
             Instruction::KernelCall { operator, args } => {
-                let sorted = flow::kernel_args(self.plan, args)?;
+                let kernel = self.plan.operators.get(*operator as usize).map(flow::full_name)?;
+                let sorted = flow::kernel_args(self.plan, &kernel, args)?;
                 let (inputs, outputs) = (sorted.inputs.to_vec(), sorted.outputs.to_vec());
                 Some(Step::Host { operator: *operator, inputs, outputs })
             }
             Instruction::Move { from, to } => Some(Step::Copy { from: *from, to: *to }),
             _ => None,
         }
+    }
+
+    /// The copy that makes a view without an instruction, if what it is a view of is no graph's.
+    fn host_view(&self, segments: &[(usize, Segment)], id: file::ValueId) -> Option<Step> {
+        let base = *self.writes.viewed.get(&id)?;
+        let of_graph = segments.iter().any(|(_, segment)| match segment {
+            Segment::Graph(instructions) => instructions.iter().any(|&index| self.uses[index].writes.contains(&base)),
+            _ => false,
+        });
+        (!of_graph).then_some(Step::Copy { from: base, to: id })
     }
 
     /// Translates a segment into a graph, unless it computes nothing. Returns the instructions that read a number of a computed
@@ -242,7 +260,10 @@ impl<'a> Lowering<'a, '_> {
         method: &mut LoweredMethod,
     ) -> Result<Vec<usize>> {
         let only = segments.len() == 1;
-        let mut values = PlanValues::new(self.plan, Builder::new(self.source_items), self.given(segments, own));
+        let mut values = {
+            let places = flow::places_after(self.plan, self.uses.get(..segments[own].0).unwrap_or_default());
+            PlanValues::new(self.plan, Builder::new(self.source_items), self.given(segments, own), places)
+        };
         let mut inlined = HashMap::new();
         let mut origin = 0;
         let mut numbers = Vec::new();

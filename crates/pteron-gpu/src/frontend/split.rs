@@ -44,13 +44,15 @@ impl Split<'_, '_> {
     /// The segments in order, each with its first instruction. `computed` are instructions that read a number of a computed tensor.
     ///
     /// # Errors
-    /// A jump back, or numbers that neither a graph nor the host can compute where they are needed.
+    /// A jump back that is always taken, or numbers that neither a graph nor the host can compute where they are needed.
     pub(super) fn segments(&self, computed: &BTreeSet<usize>, budget: &mut Budget) -> Result<Vec<(usize, Segment)>> {
         let mut host: Vec<bool> = (0..self.instructions.len()).map(|index| self.needs_host(index, computed)).collect();
         let mut needed: HashSet<ValueId> = HashSet::new();
         loop {
             budget.steps(self.instructions.len())?;
-            self.mark_numbers(&mut host, &mut needed)?;
+            while self.mark_numbers(&mut host, &mut needed)? {
+                budget.steps(self.instructions.len())?;
+            }
             let segments = self.cut(&host)?;
             // A graph returns tensors only, so a number that another segment reads is computed by the host.
             let crossing = self.crossing_numbers(&segments);
@@ -80,7 +82,9 @@ impl Split<'_, '_> {
     }
 
     /// Marks the instructions whose numbers the host needs: for jumps, for kernels that it runs, and for those numbers in turn.
-    fn mark_numbers(&self, host: &mut [bool], needed: &mut HashSet<ValueId>) -> Result<()> {
+    /// Returns whether it marked any: in a loop, a number may be needed before the instruction that computes it.
+    fn mark_numbers(&self, host: &mut [bool], needed: &mut HashSet<ValueId>) -> Result<bool> {
+        let mut changed = false;
         for (index, instruction) in self.instructions.iter().enumerate().rev() {
             if let Instruction::JumpFalse { condition, .. } = instruction
                 && self.literal_condition(*condition).is_none()
@@ -99,29 +103,37 @@ impl Split<'_, '_> {
                         format!("needs a number of {name} (instruction {index}) on the host, which cannot compute it");
                     return Err(Error::Unsupported(reason));
                 }
-                host[index] = true;
+                (host[index], changed) = (true, true);
             }
             if host[index] {
                 needed.extend(uses.reads.iter().copied().filter(|id| self.is_number(*id)));
             }
         }
-        Ok(())
+        Ok(changed)
     }
 
-    /// The numbers that one segment writes and another reads.
+    /// The numbers that one segment writes and another reads, or the same one the next time it runs.
     fn crossing_numbers(&self, segments: &[(usize, Segment)]) -> HashSet<ValueId> {
-        let mut writers: HashMap<ValueId, usize> = HashMap::new();
+        // The first and the last segment that writes a number, and the last instruction.
+        let mut writers: HashMap<ValueId, (usize, usize, usize)> = HashMap::new();
         for (own, (first, segment)) in segments.iter().enumerate() {
             for index in segment.instructions(*first) {
-                let numbers = self.uses[index].writes.iter().filter(|id| self.is_number(**id));
-                writers.extend(numbers.map(|&id| (id, own)));
+                for &id in self.uses[index].writes.iter().filter(|id| self.is_number(**id)) {
+                    let (_, last, instruction) = writers.entry(id).or_insert((own, own, index));
+                    (*last, *instruction) = (own, index);
+                }
             }
         }
         let mut crossing = HashSet::new();
         for (own, (first, segment)) in segments.iter().enumerate() {
+            let mut written = HashSet::new();
             for index in segment.instructions(*first) {
-                let reads = self.uses[index].reads.iter().copied();
-                crossing.extend(reads.filter(|id| writers.get(id).is_some_and(|writer| *writer != own)));
+                let crosses = |id: &ValueId| {
+                    let Some(&(first, last, instruction)) = writers.get(id) else { return false };
+                    (first, last) != (own, own) || instruction >= index && !written.contains(id)
+                };
+                crossing.extend(self.uses[index].reads.iter().copied().filter(crosses));
+                written.extend(self.uses[index].writes.iter().copied());
             }
         }
         crossing
@@ -168,19 +180,19 @@ impl Split<'_, '_> {
         Ok(segments)
     }
 
-    /// The targets of jumps; none if all conditions are literals. All of them are later instructions.
+    /// The targets of jumps; none if all conditions are literals.
     fn targets(&self) -> Result<HashSet<usize>> {
         let (mut targets, mut known) = (HashSet::new(), true);
         for (index, instruction) in self.instructions.iter().enumerate() {
             let Instruction::JumpFalse { condition, target } = instruction else { continue };
             let target = *target as usize;
-            if target <= index {
-                let reason = format!("has instruction {index} that jumps back; loops are not supported");
-                return Err(Error::Unsupported(reason));
-            }
             // What a jump on a literal skips may be the target of another one.
             match self.literal_condition(*condition) {
                 Some(true) => continue,
+                Some(false) if target <= index => {
+                    let reason = format!("has instruction {index} that always jumps back, so its loop never ends");
+                    return Err(Error::Unsupported(reason));
+                }
                 Some(false) => {}
                 None => known = false,
             }

@@ -4,6 +4,7 @@
 //! Such kernels are plain loops here, and so is arithmetic on numbers that decide a jump. A kernel that a graph can compute never
 //! runs here.
 
+mod collect;
 mod numbers;
 mod select;
 mod sort;
@@ -37,6 +38,14 @@ impl<'a> Argument<'a> {
         }
     }
 
+    fn number(&self) -> Result<f64, String> {
+        #[allow(clippy::cast_precision_loss, reason = "numbers that steer are sizes and positions")]
+        match self {
+            Self::Float(value) => Ok(*value),
+            other => other.int().map(|value| value as f64),
+        }
+    }
+
     fn int(&self) -> Result<i64, String> {
         match self {
             Self::Int(value) => Ok(*value),
@@ -66,6 +75,7 @@ const KERNELS: &[(&str, Kernel)] = &[
     ("executorch_prim::sub.Scalar", |args| numbers::whole(args, i64::checked_sub)),
     ("executorch_prim::mul.Scalar", |args| numbers::whole(args, i64::checked_mul)),
     ("executorch_prim::floordiv.Scalar", |args| numbers::whole(args, numbers::floor_div)),
+    ("executorch_prim::floordiv.int", |args| numbers::whole(args, numbers::floor_div)),
     ("executorch_prim::mod.Scalar", |args| numbers::whole(args, numbers::modulo)),
     ("executorch_prim::mod.int", |args| numbers::whole(args, numbers::modulo)),
     ("executorch_prim::sym_max.Scalar", |args| numbers::whole(args, |a, b| Some(a.max(b)))),
@@ -76,6 +86,15 @@ const KERNELS: &[(&str, Kernel)] = &[
     ("executorch_prim::ge.Scalar", |args| numbers::compare(args, |a, b| a >= b)),
     ("executorch_prim::eq.Scalar", |args| numbers::compare(args, |a, b| a == b)),
     ("executorch_prim::sym_not.Scalar", numbers::not),
+    ("executorch_prim::neg.Scalar", numbers::negate),
+    ("executorch_prim::truediv.Scalar", numbers::divide),
+    ("executorch_prim::sym_float.Scalar", |args| numbers::float(at(args, 0)?.number()?)),
+    ("executorch_prim::sym_int.Scalar", |args| numbers::rounded(args, f64::trunc)),
+    ("executorch_prim::trunc.Scalar", |args| numbers::rounded(args, f64::trunc)),
+    ("executorch_prim::ceil.Scalar", |args| numbers::rounded(args, f64::ceil)),
+    ("executorch_prim::round.Scalar", |args| numbers::rounded(args, f64::round_ties_even)),
+    ("executorch_prim::sym_ite.Scalar", numbers::choose),
+    ("executorch_prim::et_copy_index.tensor", collect::copy_index),
 ];
 
 /// Whether the host can run a kernel.
@@ -100,13 +119,7 @@ pub(crate) fn run<'a>(
     let argument = |&id: &ValueId| match (plan.value(id), tensor(id)) {
         (Some(Value::Tensor(_)), Some(tensor)) => Ok(Argument::Tensor(tensor)),
         (Some(Value::Tensor(_)), None) => Err(fail(format!("reads value {id}, which nothing has computed"))),
-        (Some(Value::Double(_)), Some(number)) => Ok(number
-            .to_f32()
-            .and_then(|values| values.first().copied())
-            .map_or(Argument::Other, |v| Argument::Float(v.into()))),
-        (_, Some(number)) => {
-            Ok(number.to_i64().and_then(|values| values.first().copied()).map_or(Argument::Other, Argument::Int))
-        }
+        (_, Some(number)) => Ok(numbers::argument(number)),
         (Some(Value::Int(value)), None) => Ok(Argument::Int(*value)),
         (Some(Value::Bool(value)), None) => Ok(Argument::Int((*value).into())),
         (Some(Value::Double(value)), None) => Ok(Argument::Float(value.0)),

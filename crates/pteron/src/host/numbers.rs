@@ -10,6 +10,21 @@ fn number(value: i64) -> Result<Vec<Tensor>, String> {
     Ok(vec![created(Tensor::from_i64(&[1], &[value]))?])
 }
 
+/// The number that a tensor of one element is.
+pub(super) fn argument(tensor: &Tensor) -> Argument<'static> {
+    if let (ScalarType::Double, Ok(bytes)) = (tensor.scalar_type(), <[u8; 8]>::try_from(tensor.bytes())) {
+        return Argument::Float(f64::from_le_bytes(bytes));
+    }
+    let int = tensor.to_i64().and_then(|values| values.first().copied()).map(Argument::Int);
+    let float = || tensor.to_f32().and_then(|values| values.first().copied());
+    int.or_else(|| float().map(|value| Argument::Float(value.into()))).unwrap_or(Argument::Other)
+}
+
+/// A number that need not be whole.
+pub(super) fn float(value: f64) -> Result<Vec<Tensor>, String> {
+    Ok(vec![created(Tensor::new(ScalarType::Double, &[1], value.to_le_bytes().to_vec()))?])
+}
+
 /// The only element of a tensor.
 pub(super) fn item(args: &[Argument<'_>]) -> Result<Vec<Tensor>, String> {
     let tensor = at(args, 0)?.tensor()?;
@@ -19,9 +34,9 @@ pub(super) fn item(args: &[Argument<'_>]) -> Result<Vec<Tensor>, String> {
     if let Some(value) = tensor.to_i64().and_then(|values| values.first().copied()) {
         return number(value);
     }
-    match tensor.to_f32().and_then(|values| values.first().copied()) {
-        Some(value) => Ok(vec![created(Tensor::from_f32(&[1], &[value]))?]),
-        None => Err(format!("reads a number of {}", tensor.scalar_type().name())),
+    match argument(tensor) {
+        Argument::Float(value) => float(value),
+        _ => Err(format!("reads a number of {}", tensor.scalar_type().name())),
     }
 }
 
@@ -56,12 +71,31 @@ pub(super) fn modulo(a: i64, b: i64) -> Option<i64> {
 
 /// A comparison of numbers.
 pub(super) fn compare(args: &[Argument<'_>], holds: fn(f64, f64) -> bool) -> Result<Vec<Tensor>, String> {
-    #[allow(clippy::cast_precision_loss, reason = "numbers that steer are sizes and positions")]
-    let value = |argument: &Argument<'_>| match argument {
-        Argument::Float(value) => Ok(*value),
-        other => other.int().map(|value| value as f64),
-    };
-    truth(holds(value(at(args, 0)?)?, value(at(args, 1)?)?))
+    truth(holds(at(args, 0)?.number()?, at(args, 1)?.number()?))
+}
+
+pub(super) fn negate(args: &[Argument<'_>]) -> Result<Vec<Tensor>, String> {
+    match at(args, 0)? {
+        Argument::Float(value) => float(-value),
+        other => number(other.int()?.wrapping_neg()),
+    }
+}
+
+pub(super) fn divide(args: &[Argument<'_>]) -> Result<Vec<Tensor>, String> {
+    float(at(args, 0)?.number()? / at(args, 1)?.number()?)
+}
+
+/// A number rounded to a whole one.
+pub(super) fn rounded(args: &[Argument<'_>], round: fn(f64) -> f64) -> Result<Vec<Tensor>, String> {
+    number(Argument::Float(round(at(args, 0)?.number()?)).int()?)
+}
+
+/// `sym_ite(condition, a, b)`: the first number if the condition is true.
+pub(super) fn choose(args: &[Argument<'_>]) -> Result<Vec<Tensor>, String> {
+    match at(args, if at(args, 0)?.int()? != 0 { 1 } else { 2 })? {
+        Argument::Float(value) => float(*value),
+        other => number(other.int()?),
+    }
 }
 
 pub(super) fn not(args: &[Argument<'_>]) -> Result<Vec<Tensor>, String> {

@@ -19,7 +19,14 @@ pub(in crate::frontend) struct KernelArgs<'p> {
 }
 
 /// Sorts the arguments of a kernel call: inputs, then the outputs, then the result once more.
-pub(in crate::frontend) fn kernel_args<'p>(plan: &'p ExecutionPlan, args: &'p [ValueId]) -> Option<KernelArgs<'p>> {
+pub(in crate::frontend) fn kernel_args<'p>(
+    plan: &'p ExecutionPlan,
+    kernel: &str,
+    args: &'p [ValueId],
+) -> Option<KernelArgs<'p>> {
+    if kernel == COPY_INDEX {
+        return Some(KernelArgs { inputs: args, outputs: args.get(..1)?, listed: false });
+    }
     let (result, before) = args.split_last()?;
     match plan.value(*result)? {
         Value::TensorList(items) => {
@@ -45,11 +52,13 @@ pub(in crate::frontend) fn full_name(kernel: &Operator) -> String {
 }
 
 const COPY: &str = "aten::copy_";
+/// Collects the results of a loop: writes a row of its first argument and returns nothing.
+const COPY_INDEX: &str = "executorch_prim::et_copy_index.tensor";
 
 /// The arguments that a kernel changes in place, by index.
 pub(in crate::frontend) fn changed_args(kernel: &str) -> &'static [usize] {
     match kernel {
-        COPY | "aten::index_put_" | "executorch_prim::et_copy_index.tensor" => &[0],
+        COPY | COPY_INDEX | "aten::index_put_" => &[0],
         "llama::update_cache.out" | "llama::update_cache_with_indices.out" => &[1],
         "llama::sdpa_with_kv_cache.out" => &[3, 4],
         _ => &[],
@@ -100,8 +109,8 @@ fn instruction_uses(
     let mut uses = Uses::default();
     match instruction {
         Instruction::KernelCall { operator, args } => {
-            let sorted = kernel_args(plan, args).ok_or_else(|| malformed(plan, *operator, index))?;
             let kernel = plan.operators.get(*operator as usize).map(full_name).unwrap_or_default();
+            let sorted = kernel_args(plan, &kernel, args).ok_or_else(|| malformed(plan, *operator, index))?;
             // A copy overwrites the whole buffer.
             let overwritten = usize::from(kernel == COPY).min(sorted.inputs.len());
             for &id in &sorted.inputs[overwritten..] {
@@ -165,7 +174,7 @@ impl Writes {
     pub(in crate::frontend) fn find(plan: &ExecutionPlan, uses: &[Uses]) -> Self {
         let values = plan.values.len();
         let mut found = Self { written: vec![false; values], reads: vec![0; values], viewed: HashMap::new() };
-        let mut places: HashMap<Place, ValueId> = HashMap::new();
+        let mut places = places_after(plan, &[]);
         let tensor = |id: ValueId| plan.value(id).and_then(Value::as_tensor);
         let mut given = vec![false; plan.values.len()];
         plan.inputs.iter().for_each(|id| given[id.index()] = true);
@@ -175,7 +184,7 @@ impl Writes {
                 found.reads[id.index()] = found.reads[id.index()].saturating_add(1);
             }
             for &id in uses.reads.iter().filter(|id| !given[id.index()]) {
-                let Some(own) = tensor(id).filter(|own| !has_data(own)) else { continue };
+                let Some(own) = tensor(id) else { continue };
                 let Some(base) = place(own).and_then(|place| places.get(&place)).copied() else { continue };
                 if base != id && tensor(base).is_some_and(|base| base.byte_len() == own.byte_len()) {
                     found.viewed.insert(id, base);
@@ -190,4 +199,10 @@ impl Writes {
         }
         found
     }
+}
+
+/// The tensor that lies at each place of planned memory after some instructions: inputs, and what was written last.
+pub(in crate::frontend) fn places_after(plan: &ExecutionPlan, uses: &[Uses]) -> HashMap<Place, ValueId> {
+    let written = plan.inputs.iter().chain(uses.iter().flat_map(|uses| &uses.writes));
+    written.filter_map(|&id| Some((place(plan.value(id)?.as_tensor()?)?, id))).collect()
 }

@@ -51,7 +51,7 @@ impl PlanValues<'_> {
     pub(super) fn kernel(&mut self, kernel: &Operator, args: &[file::ValueId]) -> Result<()> {
         let plan = self.plan;
         let full = flow::full_name(kernel);
-        let Some(sorted) = kernel_args(plan, args) else {
+        let Some(sorted) = kernel_args(plan, &full, args) else {
             let error = OpError::new("out", "is not where a kernel call has it, before its result");
             return Err(error.of(&full, self.builder.origin()).into());
         };

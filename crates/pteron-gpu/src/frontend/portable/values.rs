@@ -71,13 +71,19 @@ pub(in crate::frontend) struct PlanValues<'p> {
 }
 
 impl<'p> PlanValues<'p> {
-    pub(in crate::frontend) fn new(plan: &'p ExecutionPlan, builder: Builder, given: Vec<bool>) -> Self {
+    /// Values at the start of a graph: `given` exist already, and `places` are the tensors that lie in planned memory then.
+    pub(in crate::frontend) fn new(
+        plan: &'p ExecutionPlan,
+        builder: Builder,
+        given: Vec<bool>,
+        places: HashMap<Place, file::ValueId>,
+    ) -> Self {
         Self {
             plan,
             builder,
             given,
             current: vec![None; plan.values.len()],
-            places: HashMap::new(),
+            places,
             views: HashMap::new(),
             states: Vec::new(),
             state_tensors: HashSet::new(),
@@ -123,7 +129,7 @@ impl<'p> PlanValues<'p> {
             self.input(id)?
         } else if has_data(own) && own.allocation.is_none() {
             self.constant(id)?
-        } else if let Some(base) = self.viewed(own) {
+        } else if let Some(base) = self.viewed(id, own) {
             self.views.entry(place(own).unwrap_or_default()).or_default().push(id);
             self.reinterpret(base, id)?
         } else {
@@ -134,10 +140,10 @@ impl<'p> PlanValues<'p> {
     }
 
     /// The tensor that was written at the place of one that is read without having been written.
-    fn viewed(&self, own: &file::Tensor) -> Option<file::ValueId> {
+    fn viewed(&self, id: file::ValueId, own: &file::Tensor) -> Option<file::ValueId> {
         let base = *self.places.get(&place(own)?)?;
         let len = |id| self.plan_tensor(id).ok().and_then(file::Tensor::byte_len);
-        (len(base) == own.byte_len() && !has_data(own)).then_some(base)
+        (base != id && len(base) == own.byte_len()).then_some(base)
     }
 
     fn input(&mut self, id: file::ValueId) -> Result<ValueId> {
