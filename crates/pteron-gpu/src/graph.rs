@@ -18,7 +18,7 @@ use crate::shape::Dims;
 
 #[cfg(test)]
 pub(crate) use decode::charge_call;
-pub(crate) use decode::{declared_flows, info, tensor_info};
+pub(crate) use decode::{check_bounds, declared_flows, info, tensor_info};
 pub use elem::Elem;
 pub use random::RandomConstants;
 
@@ -81,6 +81,11 @@ pub struct DecodedGraph {
 }
 
 impl DecodedGraph {
+    /// The largest dims of each value that is a tensor, by value id.
+    pub(crate) fn tensor_bounds(&self) -> Vec<Dims> {
+        self.tensors.iter().map(|info| info.map_or(Dims::SCALAR, |info| info.bound)).collect()
+    }
+
     /// Decodes every call of a graph as it is.
     ///
     /// # Errors

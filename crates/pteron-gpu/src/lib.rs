@@ -9,6 +9,7 @@
 
 mod append_rows;
 pub mod args;
+pub mod batch;
 pub mod budget;
 mod caps;
 pub mod constant_reads;

@@ -8,6 +8,7 @@
 use std::any::Any;
 use std::fmt::Debug;
 
+use crate::batch::BatchCx;
 pub use crate::caps::{COOPERATIVE_MATRIX_MEMORY, Caps, GridKind, Lanes, MatrixSide};
 use crate::error::OpError;
 use crate::fuse::Relayout;
@@ -49,6 +50,12 @@ pub trait Op: Any + Debug + Send + Sync {
     /// already, or for convolutions.
     fn channels_last(&self, _layout: &mut Relayout<'_>) -> Option<Call> {
         None
+    }
+
+    /// Whether each index of the first dimension of the outputs depends on the same index of batched inputs alone, and on inputs
+    /// that are not batched. At least one input is batched then.
+    fn is_batchwise(&self, _batch: &BatchCx<'_>) -> bool {
+        false
     }
 
     /// Whether the operator also accepts 16-bit floats for this tensor, which it changes in place.

@@ -56,10 +56,19 @@ impl Planned {
     /// # Errors
     /// An operator that rejects its arguments or its bounds.
     pub fn at_bounds(graph: &DecodedGraph, input_bounds: &[Dims], caps: Caps) -> Result<Self> {
-        let mut bounds: Vec<Dims> = graph.tensors.iter().map(|info| info.map_or(Dims::SCALAR, |info| info.bound)).collect();
+        let mut bounds = graph.tensor_bounds();
         for (&input, &bound) in graph.inputs.iter().zip(input_bounds) {
             bounds[input.index()] = bound;
         }
+        Self::at_tensor_bounds(graph, bounds, caps)
+    }
+
+    /// The same with bounds of all tensors, by value id, which may be smaller than the graph's.
+    ///
+    /// # Errors
+    /// As [`at_bounds`](Self::at_bounds).
+    pub(crate) fn at_tensor_bounds(graph: &DecodedGraph, bounds: Vec<Dims>, caps: Caps) -> Result<Self> {
+        crate::graph::check_bounds(&graph.tensors, &bounds)?;
         let mut budget = graph.size().plan_budget();
         let mut recipes = Vec::with_capacity(graph.nodes.len());
         let mut step_bases = Vec::with_capacity(graph.nodes.len());

@@ -5,12 +5,13 @@ pub(crate) mod case;
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-use crate::engine::{Gpu, GpuOptions, Input, LoadOptions, LoadedGraph, State, TensorData, block_on};
+use crate::coop_matrix::emulation::Emulation;
+use crate::engine::{Gpu, GpuOptions, Input, LoadOptions, LoadedGraph, PreparedGraph, State, TensorData, block_on};
 use crate::fuse::Fusions;
 use crate::graph::{DecodedGraph, Elem, Role};
 use crate::ir::{self, Call, Constant, ConstantId, ConstantSource, DataType, Tensor, Value, ValueId};
 use crate::live::TensorId;
-use crate::plan::{Caps, MatrixSide};
+use crate::plan::{COOPERATIVE_MATRIX_MEMORY, Caps, MatrixSide};
 use crate::reference::{self, HostData, HostTensor, HostTensors};
 use crate::resize::{LiveInput, Planned};
 use crate::shape::Dims;
@@ -74,7 +75,49 @@ pub(crate) fn emulated_matrix_gpu(
         return None;
     }
     let caps = Caps { cooperative_matrix: true, software: false, matrix_side, matrix_subgroup_size, fill_percent, ..caps };
-    Some(GPU.emulating_matrices(caps, lanes))
+    Some(GPU.emulating_matrices(caps, Emulation { lanes, used: Vec::new() }))
+}
+
+/// The device if it has cooperative matrices, or with emulated ones of the usual size.
+#[track_caller]
+pub(crate) fn coop_matrix_or_emulated_gpu() -> Option<Gpu> {
+    if GPU.caps().cooperative_matrix {
+        return Some(GPU.clone());
+    }
+    let gpu = emulated_matrix_gpu(MatrixSide::Sixteen, (32, 32), 32, 100)?;
+    // Kernels whose large tiles need more memory than the device has are selected; tests run small ones.
+    let caps = Caps { workgroup_memory: COOPERATIVE_MATRIX_MEMORY, ..gpu.caps() };
+    Some(gpu.with_caps(caps))
+}
+
+/// The same device, which compiles those kernels with emulated cooperative matrices that the calls run.
+fn emulating_used(gpu: &Gpu, how: &LoadOptions, builder: &GraphBuilder, calls: &[Vec<HostTensor>]) -> Gpu {
+    let Some(emulation) = gpu.emulation() else { return gpu.clone() };
+    let tight = calls.iter().map(|inputs| LoadOptions { input_bounds: tight_bounds(inputs), ..how.clone() });
+    let mut used = emulation.used.clone();
+    for options in std::iter::once(how.clone()).chain(tight) {
+        let (graph, mut planned) = PreparedGraph::new(gpu, builder.decode().unwrap(), &options).unwrap().into_planned();
+        for inputs in calls {
+            let Ok(change) = planned.resize(&graph, &live(inputs)) else { continue };
+            planned.commit(change);
+            for (plan, recipes) in planned.plans().iter().zip(planned.recipes()) {
+                used.extend(plan.steps.iter().map(|step| recipes.list[step.recipe].variant.clone()));
+            }
+        }
+    }
+    gpu.emulating_matrices(gpu.caps(), Emulation { used, ..emulation.clone() })
+}
+
+/// The dims of a call's inputs, as bounds that leave no room.
+fn tight_bounds(inputs: &[HostTensor]) -> Vec<Option<Dims>> {
+    inputs.iter().map(|input| (input.dims.count() > 0).then_some(input.dims)).collect()
+}
+
+fn live(inputs: &[HostTensor]) -> Vec<LiveInput<'_>> {
+    inputs
+        .iter()
+        .map(|input| LiveInput { dims: input.dims, values: if let HostData::I32(v) = &input.data { Some(v) } else { None } })
+        .collect()
 }
 
 /// The device if it has cooperative matrices.
@@ -264,6 +307,7 @@ pub(crate) fn check_on(gpu: &Gpu, builder: &GraphBuilder, calls: &[Vec<HostTenso
 
 /// As [`check`], with other load options.
 pub(crate) fn check_with(gpu: &Gpu, how: &LoadOptions, builder: &GraphBuilder, calls: &[Vec<HostTensor>], tolerance: f32) {
+    let gpu = &emulating_used(gpu, how, builder, calls);
     let loaded = builder.load_on(gpu, how).unwrap();
     let mut state = loaded.new_state().unwrap();
     // References compute with the types of the file.
@@ -279,8 +323,7 @@ pub(crate) fn check_with(gpu: &Gpu, how: &LoadOptions, builder: &GraphBuilder, c
             compare(&format!("call {index}, output {output}"), got, want, tolerance);
         }
         if !graph.roles.iter().any(|role| matches!(role, Role::State(_))) {
-            let tight = inputs.iter().map(|input| (input.dims.count() > 0).then_some(input.dims)).collect();
-            let options = LoadOptions { input_bounds: tight, ..how.clone() };
+            let options = LoadOptions { input_bounds: tight_bounds(inputs), ..how.clone() };
             let fresh = builder.load_on(gpu, &options).unwrap();
             let again = run(&fresh, &mut fresh.new_state().unwrap(), inputs).unwrap();
             assert_eq!(outputs, again, "call {index}: resized and freshly built differ");
@@ -294,11 +337,7 @@ fn expected(
     tensors: &mut HostTensors,
     inputs: &[HostTensor],
 ) -> Vec<HostTensor> {
-    let live: Vec<LiveInput<'_>> = inputs
-        .iter()
-        .map(|input| LiveInput { dims: input.dims, values: if let HostData::I32(v) = &input.data { Some(v) } else { None } })
-        .collect();
-    let change = planned.resize(graph, &live).unwrap();
+    let change = planned.resize(graph, &live(inputs)).unwrap();
     planned.commit(change);
     for (&tensor, input) in graph.inputs.iter().zip(inputs) {
         tensors.set(tensor, input.dims, input.data.clone());

@@ -1,11 +1,36 @@
 //! Cooperative matrices and their subgroups in plain WGSL, so that kernels for sizes that no adapter at hand has can run on every adapter:
 //! each thread holds whole matrices, in slots of one array, and a subgroup is a range of threads.
 
+use crate::kernel::Variant;
+
+/// How a device runs kernels with cooperative matrices that it does not have.
+#[derive(Clone, Debug)]
+pub(crate) struct Emulation {
+    /// The lanes of a subgroup.
+    pub(crate) lanes: u32,
+    /// The variants that will run. Others with cooperative matrices are compiled as kernels that compute nothing, because drivers take
+    /// seconds for each.
+    pub(crate) used: Vec<Variant>,
+}
+
+impl Emulation {
+    /// The source that is compiled for a variant.
+    pub(crate) fn source(&self, variant: &Variant, source: &str) -> String {
+        if side_of(source).is_some() && !self.used.contains(variant) {
+            let constants = variant.constants.iter().map(|(name, _)| format!("override {name}: u32 = 0u;\n"));
+            return constants.collect::<String>() + "@compute @workgroup_size(1)\nfn main() {\n}\n";
+        }
+        emulated(source, self.lanes)
+    }
+}
+
 /// Returns the source of a kernel with cooperative matrices emulated, for subgroups of `lanes` threads.
-pub(crate) fn emulated(source: &str, lanes: u32) -> String {
+fn emulated(source: &str, lanes: u32) -> String {
+    // Kernels that only prepare factors enable the extension as well.
+    let source = &source.replace("enable wgpu_cooperative_matrix;\n", "");
     let Some(side) = side_of(source) else { return source.to_owned() };
     let mut slots = Slots::default();
-    let text = replace_types(&source.replace("enable wgpu_cooperative_matrix;\n", ""));
+    let text = replace_types(source);
     let text = slots.assign(&text).replace("coopMultiplyAdd(", "multiply_matrices(");
     let text = text.replace("subgroupBarrier()", "workgroupBarrier()").replace("subgroupShuffleXor(", "exchange(");
     let mut functions: Vec<String> = slots.arrays.iter().map(|(array, store)| access(array, *store)).collect();

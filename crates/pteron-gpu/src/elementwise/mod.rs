@@ -9,6 +9,7 @@ mod tests;
 mod types;
 
 use crate::args::Args;
+use crate::batch::BatchCx;
 use crate::error::OpError;
 use crate::fuse::Relayout;
 use crate::graph::Elem;
@@ -397,6 +398,16 @@ impl Elementwise {
 }
 
 impl Op for Elementwise {
+    fn is_batchwise(&self, batch: &BatchCx<'_>) -> bool {
+        let rank = batch.bound(self.out).len();
+        // What is not batched is broadcast along the batch.
+        let serves = |&input: &TensorId| match batch.bound(input) {
+            bound if bound.len() < rank => !batch.is_batched(input),
+            bound => batch.is_batched(input) || bound.first() == Some(&1),
+        };
+        self.inputs.iter().any(|&input| batch.is_batched(input)) && self.inputs.iter().all(serves)
+    }
+
     fn channels_last(&self, layout: &mut Relayout<'_>) -> Option<Call> {
         if !layout.can_move(self.out) || !self.inputs.iter().any(|&input| layout.moved(input).is_some()) {
             return None;

@@ -82,6 +82,19 @@ struct StagedCopy<'a> {
     len: u64,
 }
 
+/// Appends the outputs of a slice of a batch to those of the slices before it.
+fn append_rows(outputs: &mut Vec<TensorData<'static>>, more: Vec<TensorData<'static>>) {
+    if outputs.is_empty() {
+        *outputs = more;
+        return;
+    }
+    for (output, more) in outputs.iter_mut().zip(more) {
+        let rows = output.dims.first().unwrap_or(&0) + more.dims.first().unwrap_or(&0);
+        output.dims = output.dims.with(0, rows);
+        output.bytes.to_mut().extend_from_slice(&more.bytes);
+    }
+}
+
 impl LoadedGraph {
     /// Runs the graph on a state and waits for its outputs.
     ///
@@ -114,11 +127,16 @@ impl LoadedGraph {
         inputs: &[Input<'_>],
         timing: Timing,
     ) -> Result<(Vec<TensorData<'static>>, Profile)> {
-        let (outputs, recorder) = self.call_with(state, inputs, Some(timing)).await?;
-        match recorder {
-            Some(recorder) => Ok((outputs, recorder.finish(&self.gpu).await?)),
-            None => Err(Error::Device("nothing was timed".to_owned())),
+        let (outputs, recorders) = self.call_with(state, inputs, Some(timing)).await?;
+        let mut whole: Option<Profile> = None;
+        for recorder in recorders {
+            let profile = recorder.finish(&self.gpu).await?;
+            match &mut whole {
+                Some(whole) => whole.dispatches.extend(profile.dispatches),
+                None => whole = Some(profile),
+            }
         }
+        whole.map_or_else(|| Err(Error::Device("nothing was timed".to_owned())), |profile| Ok((outputs, profile)))
     }
 
     async fn call_with(
@@ -126,16 +144,47 @@ impl LoadedGraph {
         state: &mut State,
         inputs: &[Input<'_>],
         timing: Option<Timing>,
-    ) -> Result<(Vec<TensorData<'static>>, Option<TimestampRecorder>)> {
+    ) -> Result<(Vec<TensorData<'static>>, Vec<TimestampRecorder>)> {
         self.gpu.check()?;
         // The readback buffer serves one call at a time.
         let _serial = self.call_lock.lock().await;
-        let (readbacks, recorder) = self.submit_call(state, inputs, timing)?;
-        let outputs = self.read_back(readbacks).await?;
-        if let Some(guards) = &self.guards {
-            guards.check(&self.gpu, &state.buffers).await?;
+        let slices = self.batch_slices(state, inputs)?;
+        let whole = [inputs];
+        let each: Vec<&[Input<'_>]> =
+            slices.as_ref().map_or(whole.to_vec(), |slices| slices.iter().map(Vec::as_slice).collect());
+        let (mut outputs, mut recorders) = (Vec::new(), Vec::new());
+        for inputs in each {
+            let (readbacks, recorder) = self.submit_call(state, inputs, timing)?;
+            append_rows(&mut outputs, self.read_back(readbacks).await?);
+            if let Some(guards) = &self.guards {
+                guards.check(&self.gpu, &state.buffers).await?;
+            }
+            recorders.extend(recorder);
         }
-        Ok((outputs, recorder))
+        Ok((outputs, recorders))
+    }
+
+    /// The inputs of each slice of a batch that has more rows than run at a time.
+    fn batch_slices<'i>(&self, state: &State, inputs: &'i [Input<'_>]) -> Result<Option<Vec<Vec<Input<'i>>>>> {
+        let rows_of = |input: &Input<'_>| input.dims().first().copied().unwrap_or(0);
+        let (Some(most), Some(batch)) = (self.slice_rows, inputs.iter().map(rows_of).max()) else { return Ok(None) };
+        if batch <= most {
+            return Ok(None);
+        }
+        self.check_state(state)?;
+        self.check_inputs(state, inputs)?;
+        for (index, (input, &tensor)) in inputs.iter().zip(&self.graph.inputs).enumerate() {
+            let (dims, bound) = (input.dims(), self.graph.info(tensor).bound);
+            if rows_of(input) != batch || !dims.fits(&bound) {
+                let reason = format!("has shape {dims}, expected a batch of {batch} within {bound}");
+                return Err(Error::Input { index, reason });
+            }
+        }
+        let slice = |start: u32| {
+            let rows = most.min(batch - start);
+            inputs.iter().map(|input| input.rows(start, rows)).collect()
+        };
+        Ok(Some((0..batch).step_by(most as usize).map(slice).collect()))
     }
 
     /// Plans, encodes and submits a call whose outputs go to the readback buffer.

@@ -86,9 +86,9 @@ pub(crate) struct Inner {
     /// Whether kernels without bounds checks bind no more than their reach, for tests of the reach functions.
     #[cfg(test)]
     pub(super) binds_reach: bool,
-    /// The lanes of subgroups that cooperative matrices are emulated with, for tests of their kernels.
+    /// How cooperative matrices are emulated, for tests of their kernels.
     #[cfg(test)]
-    pub(super) emulated_lanes: Option<u32>,
+    pub(super) emulation: Option<crate::coop_matrix::emulation::Emulation>,
     #[cfg(not(target_arch = "wasm32"))]
     pub(super) cache: Option<DiskCache>,
     errors: DeviceErrors,
@@ -218,7 +218,7 @@ impl Gpu {
             #[cfg(test)]
             binds_reach: false,
             #[cfg(test)]
-            emulated_lanes: None,
+            emulation: None,
             #[cfg(not(target_arch = "wasm32"))]
             cache,
             errors,
@@ -255,10 +255,16 @@ impl Gpu {
         self.again(|inner| inner.binds_reach = true)
     }
 
-    /// The same device, on which cooperative matrices are emulated, with subgroups of `lanes` threads.
+    /// The same device, on which cooperative matrices are emulated.
     #[cfg(test)]
-    pub(crate) fn emulating_matrices(&self, caps: Caps, lanes: u32) -> Self {
-        self.again(|inner| (inner.caps, inner.emulated_lanes) = (caps, Some(lanes)))
+    pub(crate) fn emulating_matrices(&self, caps: Caps, emulation: crate::coop_matrix::emulation::Emulation) -> Self {
+        self.again(|inner| (inner.caps, inner.emulation) = (caps, Some(emulation)))
+    }
+
+    /// How the device emulates cooperative matrices, if it does.
+    #[cfg(test)]
+    pub(crate) fn emulation(&self) -> Option<&crate::coop_matrix::emulation::Emulation> {
+        self.inner.emulation.as_ref()
     }
 
     #[cfg(any(test, feature = "fuzzing"))]
@@ -276,7 +282,7 @@ impl Gpu {
             #[cfg(test)]
             binds_reach: self.inner.binds_reach,
             #[cfg(test)]
-            emulated_lanes: self.inner.emulated_lanes,
+            emulation: self.inner.emulation.clone(),
             cache: None,
             errors: errors.clone(),
         };

@@ -85,6 +85,17 @@ impl Input<'_> {
         }
     }
 
+    /// Some rows along the first dimension, which has as many.
+    pub(super) fn rows(&self, start: u32, rows: u32) -> Input<'_> {
+        let dims = self.dims();
+        let row = self.bytes().len() / dims.first().map_or(1, |&all| all.max(1) as usize);
+        let bytes = self.bytes().get(start as usize * row..).and_then(|bytes| bytes.get(..rows as usize * row));
+        match self {
+            Self::Data(data) => Input::Data(TensorData::new(dims.with(0, rows), data.elem, bytes.unwrap_or_default())),
+            Self::Feedback(_) => Input::Feedback(dims.with(0, rows)),
+        }
+    }
+
     pub(super) fn bytes(&self) -> &[u8] {
         match self {
             Self::Data(data) => &data.bytes,

@@ -22,6 +22,7 @@ use super::state::state_bytes;
 use super::streaming::StreamingGraph;
 use super::upload::upload;
 use super::wait::AsyncLock;
+use crate::batch::BatchSlices;
 use crate::error::{Error, Result};
 use crate::graph::{DecodedGraph, Role};
 use crate::ir::ConstantId;
@@ -29,6 +30,7 @@ use crate::kernel::Variant;
 use crate::live::TensorId;
 use crate::memory::Memory;
 use crate::narrow_state::StateDtype;
+use crate::plan::Caps;
 use crate::resize::Planned;
 use crate::shape::Dims;
 use crate::tuning::Tuning;
@@ -77,6 +79,8 @@ pub struct LoadedGraph {
     pub(super) guards: Option<Arc<GuardList>>,
     pub(super) reservation: GraphReservation,
     pub(super) feedback: Vec<FeedbackEdge>,
+    /// The most rows of a batch that run at a time, where a whole batch is too large for the device.
+    pub(super) slice_rows: Option<u32>,
     /// Distinguishes this graph's states from those of others.
     pub(super) identity: Arc<()>,
 }
@@ -115,6 +119,7 @@ pub struct PreparedGraph {
     buffer_plan: BufferPlan,
     max_in_flight: usize,
     feedback: Vec<FeedbackEdge>,
+    slice_rows: Option<u32>,
     reserved: u64,
     reservation: GraphReservation,
 }
@@ -136,7 +141,7 @@ impl PreparedGraph {
         let graph = state_dtype.of(graph, gpu.caps())?;
         let bounds = input_bounds(&graph, options)?;
         let caps = options.tuning.of(options.precision.of(gpu.caps()));
-        let planned = Planned::at_bounds(&graph, &bounds, caps)?;
+        let (planned, slice_rows) = plan(gpu, &graph, &bounds, caps)?;
         let memory = Memory::plan(&graph, &planned)?;
         let feedback = FeedbackEdge::resolve(&graph, &planned, &memory, &options.feedback)?;
         let slots = slots(&planned, &memory);
@@ -151,7 +156,25 @@ impl PreparedGraph {
         let state_bytes = state_bytes(&graph, &memory, &feedback);
         let reservation = GraphReservation::plan(gpu, &options.memory, reserved, state_bytes);
         let gpu = gpu.clone();
-        Ok(Self { gpu, graph, planned, memory, slots, buffer_plan, max_in_flight, feedback, reserved, reservation })
+        Ok(Self {
+            gpu,
+            graph,
+            planned,
+            memory,
+            slots,
+            buffer_plan,
+            max_in_flight,
+            feedback,
+            slice_rows,
+            reserved,
+            reservation,
+        })
+    }
+
+    /// The plan at the bounds.
+    #[cfg(test)]
+    pub(crate) fn into_planned(self) -> (DecodedGraph, Planned) {
+        (self.graph, self.planned)
     }
 
     /// Bytes of GPU memory that it will use, without states.
@@ -204,7 +227,9 @@ impl PreparedGraph {
     }
 
     async fn make(self, progress: &ProgressCounter<'_>, constants: Option<&ConstantBytes<'_>>) -> Result<StreamingGraph> {
-        let Self { gpu, graph, planned, memory, slots, buffer_plan, max_in_flight, feedback, reservation, .. } = self;
+        let Self {
+            gpu, graph, planned, memory, slots, buffer_plan, max_in_flight, feedback, slice_rows, reservation, ..
+        } = self;
         reservation.budget().check(&gpu)?;
         let mut budget = MemoryBudget::of(reservation.budget());
         let scope = gpu.inner.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
@@ -259,6 +284,7 @@ impl PreparedGraph {
             guards,
             reservation,
             feedback,
+            slice_rows,
             identity: Arc::new(()),
         };
         loaded.refresh_all();
@@ -299,6 +325,20 @@ impl LoadedGraph {
     pub fn memory_needed(&self) -> MemoryUse {
         self.needed
     }
+}
+
+/// Plans a graph at its bounds, or for a slice of its batch if the device cannot bind its largest tensor.
+fn plan(gpu: &Gpu, graph: &DecodedGraph, bounds: &[Dims], caps: Caps) -> Result<(Planned, Option<u32>)> {
+    let limits = &gpu.inner.summary.limits;
+    // Buffers are padded to 16 bytes.
+    let most = caps.max_binding.min(limits.max_buffer_size).min(u32::MAX.into()) / 16 * 16;
+    if let Some(slices) = BatchSlices::new(graph, bounds, most)
+        && let Ok(planned) = Planned::at_tensor_bounds(graph, slices.bounds.clone(), caps)
+        && slices.serves(graph, &planned)
+    {
+        return Ok((planned, Some(slices.rows)));
+    }
+    Ok((Planned::at_bounds(graph, bounds, caps)?, None))
 }
 
 fn input_bounds(graph: &DecodedGraph, options: &LoadOptions) -> Result<Vec<Dims>> {

@@ -170,8 +170,8 @@ impl Gpu {
     fn module(&self, variant: &Variant) -> wgpu::ShaderModule {
         let source = variant.source(TARGET);
         #[cfg(test)]
-        let source = match self.inner.emulated_lanes {
-            Some(lanes) => crate::coop_matrix::emulation::emulated(&source, lanes),
+        let source = match self.emulation() {
+            Some(emulation) => emulation.source(variant, &source),
             None => source,
         };
         let source = wgpu::ShaderSource::Wgsl(source.into());

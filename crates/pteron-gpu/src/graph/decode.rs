@@ -75,6 +75,28 @@ pub(super) fn tensors(source: &ir::Graph) -> Result<Vec<Option<TensorInfo>>> {
     (0..).zip(&source.values).map(tensor_info).collect()
 }
 
+/// The most elements of a tensor, of which a plan may compute some at a time.
+const MOST_ELEMENTS: u64 = 1 << 40;
+
+/// Whether kernels can index a tensor: every flat index that they form is 32 bits; so is every offset of a byte into packed words.
+fn kernels_index(elem: Elem, bound: &Dims) -> bool {
+    elem.bytes(bound.count()) <= u64::from(u32::MAX)
+}
+
+fn too_many(bound: &Dims) -> String {
+    format!("has {} elements, more than kernels index", bound.count())
+}
+
+/// Checks that kernels can index tensors with these bounds.
+pub(crate) fn check_bounds(tensors: &[Option<TensorInfo>], bounds: &[Dims]) -> Result<()> {
+    for (tensor, (info, bound)) in (0..).zip(tensors.iter().zip(bounds)) {
+        if info.is_some_and(|info| !kernels_index(info.elem, bound)) {
+            return Err(Error::Tensor { tensor, reason: too_many(bound) });
+        }
+    }
+    Ok(())
+}
+
 /// A value's element type and bound, if it is a tensor.
 pub(crate) fn tensor_info((id, value): (u32, &Value)) -> Result<Option<TensorInfo>> {
     let Value::Tensor(tensor) = value else { return Ok(None) };
@@ -85,9 +107,9 @@ pub(crate) fn tensor_info((id, value): (u32, &Value)) -> Result<Option<TensorInf
     let Some(bound) = Dims::new(&tensor.dims) else {
         return fail(format!("has {} dimensions, supported are {MAX_RANK}", tensor.dims.len()));
     };
-    // Every flat index a kernel forms is 32 bits; so is every offset of a byte into packed words.
-    if elem.bytes(bound.count()) > u64::from(u32::MAX) {
-        return fail(format!("has {} elements, more than kernels index", bound.count()));
+    // Plans check what kernels index; a batch may be divided before.
+    if bound.count() > MOST_ELEMENTS || (tensor.constant.is_some() && !kernels_index(elem, &bound)) {
+        return fail(too_many(&bound));
     }
     Ok(Some(TensorInfo { elem, bound }))
 }

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{load_on, own_gpu};
 use crate::Error;
+use crate::batch::BatchSlices;
 use crate::engine::{LoadOptions, LoadedGraph, block_on};
+use crate::fuse::Fusions;
 use crate::ir::{Constant, ConstantId, ConstantSource, DataType, Value};
 use crate::plan::Grid;
 use crate::testing::{DryRun, GraphBuilder, check, f32s, i32s, noise, run, skip};
@@ -135,4 +137,78 @@ fn empty_tensors_run_and_leave_state_unchanged() {
     let calls = [4, 0, 9, 0, 1]
         .map(|count: i32| vec![i32s(&[1, count.unsigned_abs()], (0..count).map(|at| (at * 5) % 7).collect())]);
     check(&builder, &calls, 1e-4);
+}
+
+/// A small U-Net: convolution, activation, pool, upsampling and concatenation along the channels, or along the batch.
+fn small_unet(batch: u32, axis: i64) -> GraphBuilder {
+    let mut builder = GraphBuilder::new();
+    let x = builder.input(DataType::Float32, &[batch, 4, 8, 8]);
+    let weights = noise(3, 8 * 4 * 9);
+    let weight = builder.floats(&[8, 4, 3, 3], &weights);
+    let none = builder.value(Value::Null);
+    let [zeros, ones, twos] = [0, 1, 2].map(|number| builder.value(Value::IntList(vec![number; 2])));
+    let no = builder.value(Value::Bool(false));
+    let (one, axis_value) = (builder.int(1), builder.int(axis));
+    let [convolved, active, upsampled] = [0; 3].map(|_| builder.tensor(DataType::Float32, &[batch, 8, 8, 8]));
+    builder.call("aten.convolution.default", &[x, weight, none, ones, ones, ones, no, zeros, one, convolved]);
+    builder.call("aten.relu.default", &[convolved, active]);
+    let pooled = builder.tensor(DataType::Float32, &[batch, 8, 4, 4]);
+    builder.call("aten.max_pool2d.default", &[active, twos, twos, zeros, ones, no, pooled]);
+    let factors = builder.value(Value::DoubleList(vec![2.0; 2]));
+    builder.call("aten.upsample_nearest2d.vec", &[pooled, none, factors, upsampled]);
+    let joined = if axis == 0 { [2 * batch, 8, 8, 8] } else { [batch, 16, 8, 8] };
+    let joined = builder.tensor(DataType::Float32, &joined);
+    let tensors = builder.value(Value::ValueList(vec![active, upsampled]));
+    builder.call("aten.cat.default", &[tensors, axis_value, joined]);
+    builder.output(joined);
+    builder
+}
+
+#[test]
+fn batches_above_the_binding_limit_run_in_slices() {
+    let whole = crate::testing::gpu();
+    // Two rows of the concatenation fit.
+    let sliced = whole.with_caps(crate::plan::Caps { max_binding: 2 * 4096 + 100, ..whole.caps() });
+    for fusions in [Fusions::NONE, Fusions::default()] {
+        let load = |gpu| small_unet(5, 1).load_fused(gpu, &fusions, &LoadOptions::default()).unwrap();
+        let graphs = [load(&whole), load(&sliced)];
+        assert!(graphs[1].memory_needed().activation_bytes < graphs[0].memory_needed().activation_bytes);
+        let mut states = [0, 1].map(|graph: usize| graphs[graph].new_state().unwrap());
+        for batch in [5, 1, 2, 3, 4, 0] {
+            let input = f32s(&[batch, 4, 8, 8], noise(batch.into(), batch as usize * 256));
+            let [want, got] = [0, 1].map(|at| run(&graphs[at], &mut states[at], &[input.clone()]).unwrap());
+            assert_eq!(got[0].dims, crate::testing::dims(&[batch, 16, 8, 8]));
+            assert_eq!(got, want, "{batch} rows");
+        }
+        let error = run(&graphs[1], &mut states[1], &[f32s(&[6, 4, 8, 8], noise(1, 6 * 256))]).unwrap_err().to_string();
+        assert!(error.contains("[6, 4, 8, 8]") && error.contains("[5, 4, 8, 8]"), "{error}");
+    }
+}
+
+#[test]
+fn batches_whose_rows_are_mixed_stay_whole() {
+    let graph = small_unet(5, 0).decode().unwrap();
+    let bounds: Vec<_> = graph.inputs.iter().map(|&input| graph.info(input).bound).collect();
+    assert!(BatchSlices::new(&graph, &bounds, 2 * 4096).is_none());
+    let graph = small_unet(5, 1).decode().unwrap();
+    assert_eq!(BatchSlices::new(&graph, &bounds, 2 * 4096).unwrap().rows, 2);
+    assert!(BatchSlices::new(&graph, &bounds, 4095).is_none(), "one row is too large");
+    assert!(BatchSlices::new(&graph, &bounds, 5 * 4096).is_none(), "nothing is too large");
+}
+
+#[test]
+fn batches_that_kernels_cannot_index_run_in_slices() {
+    // 2^30 floats in the concatenation.
+    let mut builder = GraphBuilder::new();
+    let x = builder.input(DataType::Float32, &[32, 64, 512, 512]);
+    let joined = builder.tensor(DataType::Float32, &[32, 128, 512, 512]);
+    let (tensors, one) = (builder.value(Value::ValueList(vec![x, x])), builder.int(1));
+    builder.call("aten.cat.default", &[tensors, one, joined]);
+    builder.output(joined);
+    let graph = builder.decode().unwrap();
+    let bounds: Vec<_> = graph.inputs.iter().map(|&input| graph.info(input).bound).collect();
+    let slices = BatchSlices::new(&graph, &bounds, (1 << 31) - 16).unwrap();
+    assert_eq!(slices.rows, 11, "three slices of at most 15 rows");
+    let error = DryRun::new(&builder).err().unwrap().to_string();
+    assert!(error.contains("has 1073741824 elements, more than kernels index"), "{error}");
 }

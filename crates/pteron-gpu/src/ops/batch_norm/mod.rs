@@ -4,6 +4,7 @@
 mod tests;
 
 use crate::args::Args;
+use crate::batch::BatchCx;
 use crate::error::OpError;
 use crate::fuse::Relayout;
 use crate::graph::Elem;
@@ -103,6 +104,11 @@ impl BatchNorm {
 }
 
 impl Op for BatchNorm {
+    fn is_batchwise(&self, batch: &BatchCx<'_>) -> bool {
+        let fixed = [Some(self.mean), Some(self.variance), self.weight, self.bias];
+        batch.is_batched(self.x) && !fixed.into_iter().flatten().any(|tensor| batch.is_batched(tensor))
+    }
+
     fn channels_last(&self, layout: &mut Relayout<'_>) -> Option<Call> {
         let x = layout.moved(self.x).filter(|_| !self.channels_last && layout.can_move(self.out))?;
         if !self.empty.iter().all(|&tensor| layout.is_unused(tensor)) {

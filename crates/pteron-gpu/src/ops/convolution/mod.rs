@@ -8,6 +8,7 @@ pub(crate) mod reference;
 mod tests;
 
 use crate::args::Args;
+use crate::batch::BatchCx;
 use crate::error::OpError;
 use crate::fuse::Relayout;
 use crate::graph::Elem;
@@ -169,6 +170,10 @@ impl Convolution {
 }
 
 impl Op for Convolution {
+    fn is_batchwise(&self, batch: &BatchCx<'_>) -> bool {
+        batch.is_batched(self.x) && !batch.is_batched(self.weight)
+    }
+
     fn channels_last(&self, layout: &mut Relayout<'_>) -> Option<Call> {
         let serves = layout.is_constant(self.weight) && [self.x, self.out].iter().all(|&tensor| layout.can_move(tensor));
         let weight = self.geometry.logical_weight(self.layout, layout.info(self.weight).bound).ok()?;

@@ -3,6 +3,7 @@
 use super::INCLUDES;
 use super::sections::{Params, SECTIONS, Sections, strategies};
 use crate::args::{Args, normalise};
+use crate::batch::BatchCx;
 use crate::error::OpError;
 use crate::fuse::Relayout;
 use crate::graph::Elem;
@@ -115,6 +116,10 @@ impl Cat {
 }
 
 impl Op for Cat {
+    fn is_batchwise(&self, batch: &BatchCx<'_>) -> bool {
+        self.axis > 0 && self.tensors.iter().all(|&tensor| batch.is_batched(tensor))
+    }
+
     fn channels_last(&self, layout: &mut Relayout<'_>) -> Option<Call> {
         if self.stacked {
             return None;

@@ -20,6 +20,7 @@ mod tests;
 use std::fmt::Debug;
 
 use crate::args::{Args, normalise};
+use crate::batch::BatchCx;
 use crate::error::OpError;
 use crate::graph::{Elem, TensorInfo};
 use crate::includes;
@@ -260,6 +261,19 @@ fn distinct_axes(args: &mut Args<'_>, name: &'static str, rank: usize) -> Result
 }
 
 impl Op for CopyOp {
+    fn is_batchwise(&self, batch: &BatchCx<'_>) -> bool {
+        let [from, out] = [self.from, self.out].map(|tensor| batch.bound(tensor));
+        let keeps_rows = match self.kind() {
+            CopyKind::Permute(order) => order.first() == Some(&0),
+            CopyKind::Slice { axis, .. } | CopyKind::Select { axis, .. } | CopyKind::Unsqueezed(axis) => axis > 0,
+            CopyKind::Squeezed(axes) => !axes.contains(&0),
+            // All elements in order.
+            CopyKind::Same | CopyKind::View(_) => self.selection.is_identity() && from.first() == out.first(),
+            CopyKind::Expanded(_) | CopyKind::Other => false,
+        };
+        keeps_rows && batch.is_batched(self.from)
+    }
+
     fn recipes(&self, _: &BoundsCx<'_>) -> Result<Recipes, OpError> {
         Ok(strided_copy::recipes(self.elem, self.from, self.out))
     }

@@ -6,6 +6,7 @@
 mod tests;
 
 use crate::args::Args;
+use crate::batch::BatchCx;
 use crate::error::OpError;
 use crate::fuse::Relayout;
 use crate::graph::Elem;
@@ -187,6 +188,13 @@ impl GroupNorm {
 }
 
 impl Op for GroupNorm {
+    fn is_batchwise(&self, batch: &BatchCx<'_>) -> bool {
+        let fixed = [self.weight, self.bias].into_iter().flatten();
+        batch.is_batched(self.x)
+            && self.groups != Groups::OfBatch
+            && !fixed.into_iter().any(|tensor| batch.is_batched(tensor))
+    }
+
     fn channels_last(&self, layout: &mut Relayout<'_>) -> Option<Call> {
         let movable = self.groups != Groups::OfBatch && !self.channels_last && layout.can_move(self.out);
         let x = layout.moved(self.x).filter(|_| movable)?;

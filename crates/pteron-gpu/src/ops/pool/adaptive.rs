@@ -1,6 +1,7 @@
 //! Pooling of images to a given size: windows divide the image into as many parts as there are outputs, which may overlap by a pixel.
 
 use crate::args::Args;
+use crate::batch::BatchCx;
 use crate::error::OpError;
 use crate::graph::Elem;
 use crate::kernel::{KernelDef, Variant};
@@ -99,6 +100,10 @@ impl AdaptivePool {
 }
 
 impl Op for AdaptivePool {
+    fn is_batchwise(&self, batch: &BatchCx<'_>) -> bool {
+        batch.is_batched(self.x)
+    }
+
     fn recipes(&self, _: &BoundsCx<'_>) -> Result<Recipes, OpError> {
         let kernel = if self.indices.is_some() { &MAX } else { &AVG };
         let binds = [Some(self.x), Some(self.out), self.indices].into_iter().flatten().map(Into::into);

@@ -8,6 +8,7 @@ mod reference;
 mod tests;
 
 use crate::args::Args;
+use crate::batch::BatchCx;
 use crate::error::OpError;
 use crate::fuse::Relayout;
 use crate::graph::Elem;
@@ -199,6 +200,10 @@ impl Pool {
 }
 
 impl Op for Pool {
+    fn is_batchwise(&self, batch: &BatchCx<'_>) -> bool {
+        batch.is_batched(self.x)
+    }
+
     fn channels_last(&self, layout: &mut Relayout<'_>) -> Option<Call> {
         let x = layout.moved(self.x).filter(|_| !self.channels_last && layout.info(self.x).bound.len() == 4)?;
         if !layout.can_move(self.out) || self.indices.is_some_and(|indices| !layout.is_unused(indices)) {

@@ -12,6 +12,7 @@ mod table;
 mod tests;
 
 use crate::args::{Args, normalise};
+use crate::batch::BatchCx;
 use crate::error::OpError;
 use crate::fuse::Relayout;
 use crate::graph::Elem;
@@ -301,6 +302,10 @@ impl Reduction {
 }
 
 impl Op for Reduction {
+    fn is_batchwise(&self, batch: &BatchCx<'_>) -> bool {
+        batch.is_batched(self.x) && self.reduced.first() == Some(&false)
+    }
+
     fn channels_last(&self, layout: &mut Relayout<'_>) -> Option<Call> {
         let rank = self.reduced.len();
         let x = layout.moved(self.x).filter(|_| self.row.takes.is_list())?;

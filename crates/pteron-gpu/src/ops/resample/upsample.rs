@@ -2,6 +2,7 @@
 
 use super::{counted, image};
 use crate::args::Args;
+use crate::batch::BatchCx;
 use crate::error::OpError;
 use crate::graph::Elem;
 use crate::kernel::reach::{DispatchView, Reached, count};
@@ -145,6 +146,10 @@ impl Upsample {
 }
 
 impl Op for Upsample {
+    fn is_batchwise(&self, batch: &BatchCx<'_>) -> bool {
+        batch.is_batched(self.x)
+    }
+
     fn recipes(&self, _: &BoundsCx<'_>) -> Result<Recipes, OpError> {
         let variant = Variant::new(&KERNEL).with("BILINEAR", self.bilinear.into());
         Ok(Recipes::of([Recipe::new(variant, [self.x.into(), self.out.into()])]))

@@ -263,16 +263,28 @@ fn subgroups_whose_size_varies() {
     check_on(&gpu, &builder(NAME, sizes, false, USUAL).inner, &calls, 1e-4);
 }
 
-/// Metal, and GPUs with more or fewer lanes than NVIDIA's.
+/// Compares on emulated matrices.
+fn check_emulated(side: MatrixSide, lanes: u32, dim: u32) {
+    let Some(gpu) = emulated_matrix_gpu(side, (lanes, lanes), lanes, 100) else { return };
+    let sizes = Sizes { heads: (4, 2), dim, tokens: 40, cache: 90 };
+    let calls: Vec<_> = [(40, 0), (30, 50)].map(|shape| call(sizes, true, shape)).into();
+    check_with(&gpu, &fast(), &rotary(sizes, 90, dim / 2), &calls, 1e-2);
+}
+
+/// Metal.
 #[test]
-#[ignore = "compiles for minutes: cargo test -p pteron-gpu --lib -- --ignored other_gpus"]
-fn matrices_and_subgroups_of_other_gpus() {
-    for (side, lanes, dim) in [(MatrixSide::Eight, 32, 64), (MatrixSide::Sixteen, 64, 64), (MatrixSide::Sixteen, 16, 128)] {
-        let Some(gpu) = emulated_matrix_gpu(side, (lanes, lanes), lanes, 100) else { return };
-        let sizes = Sizes { heads: (4, 2), dim, tokens: 40, cache: 90 };
-        let calls: Vec<_> = [(40, 0), (30, 50)].map(|shape| call(sizes, true, shape)).into();
-        check_with(&gpu, &fast(), &rotary(sizes, 90, dim / 2), &calls, 1e-2);
-    }
+fn matrices_of_8_rows_and_32_lanes() {
+    check_emulated(MatrixSide::Eight, 32, 64);
+}
+
+#[test]
+fn matrices_of_64_lanes() {
+    check_emulated(MatrixSide::Sixteen, 64, 64);
+}
+
+#[test]
+fn matrices_of_16_lanes() {
+    check_emulated(MatrixSide::Sixteen, 16, 128);
 }
 
 #[test]

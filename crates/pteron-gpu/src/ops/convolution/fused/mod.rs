@@ -11,6 +11,7 @@ mod tests;
 pub(crate) use call::FusedConvolution;
 
 use crate::args::Args;
+use crate::batch::BatchCx;
 use crate::elementwise::{self, Activation, Formula, Host};
 use crate::error::OpError;
 use crate::graph::Elem;
@@ -304,6 +305,10 @@ fn dispatches(params: &Params, first: usize, sum: usize, groups: u64) -> Result<
 }
 
 impl Op for FusedConvolutionOp {
+    fn is_batchwise(&self, batch: &BatchCx<'_>) -> bool {
+        batch.is_batched(self.x) && self.addend.is_none_or(|addend| batch.is_batched(addend))
+    }
+
     fn recipes(&self, cx: &BoundsCx<'_>) -> Result<Recipes, OpError> {
         let cooperative_matrix = coop_matrix::are_usual(cx.caps());
         let packing = Some(Packing::Convolution(self.packing(cooperative_matrix)));
