@@ -35,6 +35,7 @@ mod method;
 mod options;
 mod partial;
 mod pipelined;
+mod plan;
 mod program;
 mod streaming;
 mod summary;
@@ -49,6 +50,7 @@ pub use method::{CallProfile, Method, State, TensorSpec};
 pub use options::{AppendedOp, LoadOptions};
 pub use partial::PartialProgram;
 pub use pipelined::{CallInput, CallOutput, PendingCall};
+pub use plan::{Operand, PlannedOperator};
 pub use program::{ConstantValue, FileRange, Program};
 pub use pteron_format::{Bytes, PartialFile, ScalarType};
 pub use pteron_gpu::engine::{
