@@ -87,6 +87,15 @@ impl InstructionList {
         Ok((Self { method: plan.name.clone(), steps, kept, constants, last_uses, numbers, inputs }, lowered.parts))
     }
 
+    /// The method's inputs that its only graph takes, by index; `None` if there are several graphs, or the host does more than copy.
+    pub(crate) fn inputs_of_only_graph(&self) -> Option<Vec<usize>> {
+        let mut steps = self.steps.iter().filter(|step| !matches!(step, HostInstruction::Copy { .. }));
+        match (steps.next(), steps.next()) {
+            (Some(HostInstruction::Graph { inputs, .. }), None) => inputs.iter().map(|id| self.inputs.get(id).copied()).collect(),
+            _ => None,
+        }
+    }
+
     /// Initial values of kept tensors (zeros where the file has none) and of constants. Tensors with the same bytes of a
     /// file share them.
     pub(crate) fn initial_values(&self, files: &Files) -> Result<Vec<(ValueId, Tensor)>> {

@@ -46,18 +46,17 @@ impl Program {
     /// are known only when it runs.
     pub fn plan_call(&self, method: &str, inputs: &[Tensor], options: &LoadOptions) -> Result<Vec<PlannedOperator>> {
         let caps = Caps { max_binding: u64::MAX, ..Caps::PORTABLE };
-        let (_, mut outlined) = self.outline(caps, &SharedBudget::new(None), method, options)?;
-        let (Some((graph, _, _)), true) = (outlined.pop(), outlined.is_empty()) else {
+        let (outline, mut outlined) = self.outline(caps, &SharedBudget::new(None), method, options)?;
+        let (Some((graph, _, _)), Some(taken)) = (outlined.pop(), outline.instructions.inputs_of_only_graph()) else {
             let reason = "is several graphs, and shapes between them are known only when it runs".to_owned();
             return Err(Error::Unsupported { method: method.to_owned(), reason });
         };
         let bounds: Vec<Dims> = graph.inputs.iter().map(|&input| graph.info(input).bound).collect();
         let mut planned = Planned::at_bounds(&graph, &bounds, caps)?;
-        if inputs.len() != bounds.len() {
-            let reason = format!("takes {} inputs, got {}", bounds.len(), inputs.len());
-            return Err(Error::Unsupported { method: method.to_owned(), reason });
-        }
-        let converted = inputs.iter().enumerate().map(|(index, tensor)| {
+        // Inputs that nothing reads are no inputs of the graph.
+        let converted = taken.into_iter().map(|index| {
+            let missing = || Error::Input { method: method.to_owned(), index, reason: "is missing".to_owned() };
+            let tensor = inputs.get(index).ok_or_else(missing)?;
             let data = to_gpu(tensor, |reason| Error::Input { method: method.to_owned(), index, reason })?;
             let values: Option<Vec<i32>> = tensor.to_i64().map(|values| {
                 #[allow(clippy::cast_possible_truncation, reason = "`to_gpu` has checked the range")]

@@ -22,10 +22,12 @@ mod permutes;
 mod recognise;
 mod residual;
 mod rotary;
+mod rotary_halves;
 mod same_dims;
 mod swiglu;
 #[cfg(test)]
 mod tests;
+mod unused;
 
 use crate::error::{Error, Result};
 use crate::graph::DecodedGraph;
@@ -36,6 +38,8 @@ pub use channels_last::Relayout;
 /// Which fusions run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fusions {
+    /// Remove calls whose results nothing reads.
+    pub unused: bool,
     /// Recognise operators that exporters decompose: RMS norm, rotary embedding, attention over a KV cache.
     pub recognise: bool,
     /// Run each linear on packed weights, with the quantisation of its rows if there is one.
@@ -65,6 +69,7 @@ pub struct Fusions {
 impl Fusions {
     /// Every fusion.
     pub const ALL: Self = Self {
+        unused: true,
         recognise: true,
         pack_linears: true,
         merge_linears: true,
@@ -80,6 +85,7 @@ impl Fusions {
     };
     /// No fusion: the operators of the file, one by one.
     pub const NONE: Self = Self {
+        unused: false,
         recognise: false,
         pack_linears: false,
         merge_linears: false,
@@ -121,7 +127,8 @@ pub(crate) fn fuse(graph: DecodedGraph, fusions: &Fusions) -> Result<DecodedGrap
     // Copies that change nothing would hide what is recognised after them, and attention over a cache shows which tensors are rotated.
     // Quantised rows have one reader once the calls that find their ranges are part of linears. SwiGLU comes before merged
     // linears, because its two linears have one input too. Norms and sums come after linears are merged.
-    let passes: [(bool, &'static str, Fusion); 20] = [
+    let passes: [(bool, &'static str, Fusion); 23] = [
+        (fusions.unused, "unused", unused::find),
         (fusions.recognise, "copies", recognise::copies::find),
         (fusions.recognise, "rms_norm", recognise::rms_norm::find),
         (fusions.recognise, "linear", recognise::linear::find),
@@ -136,6 +143,9 @@ pub(crate) fn fuse(graph: DecodedGraph, fusions: &Fusions) -> Result<DecodedGrap
         (fusions.norm, "norm", norm::find),
         (fusions.last_row, "last_row", last_row::find),
         (fusions.rotary, "rotary", rotary::find),
+        (fusions.rotary, "rotary_halves", rotary_halves::find),
+        // What fusions have left without a reader.
+        (fusions.unused, "unused", unused::find),
         (fusions.permutes, "permutes", permutes::find),
         (fusions.channels_last, "channels_last", channels_last::find),
         (fusions.convolution, "silu", convolution::silu),

@@ -14,7 +14,7 @@ use serde_json::Value as Json;
 use crate::frontend;
 use crate::ir::{self, DataType, Value};
 use crate::ops::OPS;
-use crate::ops::sdpa::ROTARY;
+use crate::ops::sdpa::{ROTARY, SPLIT_HALF};
 use crate::reference::{HostData, HostTensor};
 use crate::testing::{GraphBuilder, check, dims, f32s, i32s, noise, noise_bytes};
 
@@ -171,7 +171,7 @@ pub(super) fn samples() -> Vec<Sample> {
     samples.push(turned("aten.permute.default"));
     samples.extend(by_hand::samples());
     samples.extend(portable::samples());
-    for name in ["pteron.sdpa_naive", "pteron.sdpa_sliced", ROTARY] {
+    for name in ["pteron.sdpa_naive", "pteron.sdpa_sliced", ROTARY, SPLIT_HALF] {
         samples.push(attention(name));
     }
     samples.extend(super::convolutions::samples());
@@ -295,13 +295,21 @@ fn attention(name: &str) -> Sample {
         let tables = [5, 6].map(|seed| builder.floats(&[20, 4], &noise(seed, 80)));
         args.splice(3..3, tables);
     }
+    if name == SPLIT_HALF {
+        let table = builder.input(float, &[18, 8]);
+        args.insert(3, table);
+    }
     builder.call(name, &args);
     builder.output(out);
     let calls = [(9, 0), (1, 9), (5, 10)].map(|(count, at): (u32, i32)| {
         let new = |seed: u64, heads: u32| {
             f32s(&[1, count, heads, 8], noise(seed + u64::from(count), (count * heads * 8) as usize))
         };
-        vec![new(1, 4), new(2, 2), new(3, 2), i32s(&[1], vec![at])]
+        let mut inputs = vec![new(1, 4), new(2, 2), new(3, 2), i32s(&[1], vec![at])];
+        if name == SPLIT_HALF {
+            inputs.push(f32s(&[2 * count, 8], noise(7, 16 * count as usize)));
+        }
+        inputs
     });
     (builder, calls.to_vec())
 }

@@ -7,7 +7,7 @@ use crate::batch::BatchCx;
 use crate::error::OpError;
 use crate::fuse::Relayout;
 use crate::graph::Elem;
-use crate::ir::{Call, Value, ValueId};
+use crate::ir::{Call, Graph, Value, ValueId};
 use crate::kernel::{KernelDef, Variant};
 use crate::live::TensorId;
 use crate::plan::{BoundsCx, Op, Plan, PlanCx, Recipe, Recipes};
@@ -23,6 +23,8 @@ pub(super) static ELEMENTS: KernelDef = KernelDef::new("cat_elements", include_s
     .with_includes(&[INCLUDES, strided_copy::INCLUDES])
     .with_types(&[("T", &["u32"])])
     .with_variants(|| strategies(Elem::U8).filter(|strategy| strategy.kernel == Kernel::Elements).map(variant).collect());
+
+pub(super) const NAME: &str = "aten.cat.default";
 
 fn variant(strategy: &Strategy) -> Variant {
     match strategy.kernel {
@@ -40,6 +42,13 @@ pub(crate) struct Cat {
     pub(crate) stacked: bool,
     elem: Elem,
     pub(crate) out: TensorId,
+}
+
+/// A call that concatenates tensors along a dimension.
+pub(crate) fn cat_call(graph: &mut Graph, tensors: &[TensorId], axis: u32, out: TensorId) -> Call {
+    let list = graph.add(Value::ValueList(tensors.iter().map(|tensor| ValueId(tensor.0)).collect()));
+    let dim = graph.add(Value::Int(axis.into()));
+    Call::new(&super::DEF, NAME, vec![list, dim, ValueId(out.0)])
 }
 
 pub(super) fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {

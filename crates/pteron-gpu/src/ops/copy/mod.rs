@@ -34,7 +34,7 @@ use crate::reference::{HostTensors, broadcast_offset, indices};
 use crate::shape::Dims;
 use crate::strided_copy::{self, StridedView};
 
-pub(crate) use cat::Cat;
+pub(crate) use cat::{Cat, cat_call};
 pub(crate) use split::Split;
 
 /// WGSL that `cat` and `split` share.
@@ -74,7 +74,7 @@ const TABLE: &[(&str, Decode)] = &[
     ("aten.flip.default", |args| select(args, permute::decode_flip)),
     ("aten.expand_copy.default", |args| select(args, expand::decode_expand)),
     ("aten.repeat.default", |args| select(args, expand::decode_repeat)),
-    ("aten.cat.default", cat::decode),
+    (cat::NAME, cat::decode),
     ("aten.stack.default", cat::decode_stack),
     ("aten.split_copy.Tensor", split::decode_equal),
     ("aten.unbind_copy.int", split::decode_single),

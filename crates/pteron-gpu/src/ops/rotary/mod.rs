@@ -72,6 +72,11 @@ pub(crate) fn inputs_and_outputs(op: &dyn Op) -> Option<[(TensorId, TensorId); 2
     Some([(inputs.xq, outputs.xq), (inputs.xk, outputs.xk)])
 }
 
+/// The operator that rotates elements of two halves by a row of the tables per token of the call, from the first row on.
+pub(crate) fn split_half_of_tokens(op: &dyn Op) -> Option<(&Inputs, &Outputs)> {
+    op.downcast().and_then(split_half::SplitHalf::of_tokens)
+}
+
 /// Queries and keys, and the tables of cosines and sines.
 #[derive(Debug)]
 pub(crate) struct Inputs {

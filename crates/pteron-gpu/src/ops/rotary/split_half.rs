@@ -67,6 +67,11 @@ struct Checked {
 }
 
 impl SplitHalf {
+    /// Its tensors, if the first token of the call takes the first row of the tables.
+    pub(super) fn of_tokens(&self) -> Option<(&Inputs, &Outputs)> {
+        (self.start == Scalar::Fixed(0)).then_some((&self.inputs, &self.outputs))
+    }
+
     fn check(&self, cx: &PlanCx<'_>) -> Result<Checked, OpError> {
         let (q, k) = self.inputs.dims(cx)?;
         let (tokens, dim) = (q[1], q[3]);

@@ -28,7 +28,7 @@ params! {
     /// Of `include/flash_params.wgsl`.
     pub(super) struct Params {
         heads: u32, group: u32, rows: u32, tokens: u32, scale: f32, causal: u32, step_base: u32, sin_offset: u32,
-        free_position: u32, pad: [u32; 3],
+        free_position: u32, rotary_vectors: u32, pad: [u32; 2],
     }
 }
 
@@ -95,8 +95,24 @@ impl Tile {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct HeadConfig {
     pub(super) head_vectors: u32,
-    pub(super) rotated: bool,
+    pub(super) rotation: Rotation,
     pub(super) f16_cache: bool,
+}
+
+/// Rotary embedding of queries and new keys; `ROTATED` in the kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rotation {
+    None = 0,
+    /// Adjacent elements form pairs; constant tables have a row per position.
+    Interleaved = 1,
+    /// Elements of two halves form pairs; a computed table has a row per new token.
+    SplitHalf = 2,
+}
+
+impl Rotation {
+    pub(super) fn of(constant: u32) -> Option<Self> {
+        [Self::None, Self::Interleaved, Self::SplitHalf].into_iter().find(|rotation| *rotation as u32 == constant)
+    }
 }
 
 /// The function that converts a vector to the caches' element type.
@@ -104,12 +120,13 @@ const TO_CACHE: &str = "fn to_cache(v: vec4<f32>) -> KV";
 
 impl HeadConfig {
     /// Rotated heads of `head_vectors` vectors, with `f32` and with `f16` caches.
-    pub(super) fn rotated(head_vectors: u32) -> [Self; 2] {
-        [false, true].map(|f16_cache| Self { head_vectors, rotated: true, f16_cache })
+    pub(super) fn rotated(head_vectors: u32) -> [Self; 3] {
+        [(Rotation::Interleaved, false), (Rotation::Interleaved, true), (Rotation::SplitHalf, false)]
+            .map(|(rotation, f16_cache)| Self { head_vectors, rotation, f16_cache })
     }
 
     pub(super) fn with(self, variant: Variant) -> Variant {
-        variant.with("HEAD_VECTORS", self.head_vectors).with("ROTATED", self.rotated.into())
+        variant.with("HEAD_VECTORS", self.head_vectors).with("ROTATED", self.rotation as u32)
     }
 
     /// The same for a kernel that binds the caches.
@@ -126,13 +143,13 @@ impl HeadConfig {
 }
 
 fn append_variants() -> Vec<Variant> {
-    let plain = HeadConfig { head_vectors: 16, rotated: false, f16_cache: false };
+    let plain = HeadConfig { head_vectors: 16, rotation: Rotation::None, f16_cache: false };
     HeadConfig::rotated(16).into_iter().chain([plain]).map(|heads| heads.with_caches(Variant::new(&APPEND_KV))).collect()
 }
 
 fn flash_variants() -> Vec<Variant> {
     let tiles = |heads: HeadConfig| [DECODE_8, DECODE_4, Tile::prefill(heads.head_vectors)].map(|tile| tile.variant(heads));
-    let shortest = HeadConfig { head_vectors: 1, rotated: false, f16_cache: false };
+    let shortest = HeadConfig { head_vectors: 1, rotation: Rotation::None, f16_cache: false };
     let all = PREFILL.iter().flat_map(|&(head_vectors, _)| HeadConfig::rotated(head_vectors)).flat_map(tiles);
     all.chain([DECODE_8.variant(shortest)]).collect()
 }
@@ -191,10 +208,13 @@ fn worst_partials(caps: Caps, kernels: &[FlashKernel], head_vectors: u32, heads:
 
 impl Sdpa {
     pub(super) fn flash_recipes(&self, cx: &BoundsCx<'_>, heads: u32, rows: u32, head_vectors: u32) -> Recipes {
-        let rotated = self.rotary.is_some();
-        let like = HeadConfig { head_vectors, rotated, f16_cache: self.f16_cache };
         // Without rotary tables another buffer is bound in their place and never read.
-        let rope_table = if rotated { Bind::Joined(0) } else { self.q.into() };
+        let (rotation, rope_table) = match (self.rotary, self.token_table) {
+            (Some(_), _) => (Rotation::Interleaved, Bind::Joined(0)),
+            (None, Some(table)) => (Rotation::SplitHalf, table.into()),
+            (None, None) => (Rotation::None, self.q.into()),
+        };
+        let like = HeadConfig { head_vectors, rotation, f16_cache: self.f16_cache };
         let caches = [Bind::Step, self.k_cache.into(), self.v_cache.into()];
         let new = [self.k.into(), self.v.into(), rope_table];
         let (partials, out) = (Bind::Scratch(0), self.out.into());
@@ -223,6 +243,10 @@ impl Sdpa {
 
     /// The offset of the sines after the cosines, in pairs of floats.
     pub(super) fn sin_offset(&self, cx: &PlanCx<'_>) -> Result<u32, OpError> {
+        if let Some(table) = self.token_table {
+            let at = cx.dims(table).count() / 4;
+            return u32::try_from(at).map_err(|_| OpError::new("angles", format!("has {at} pairs, beyond 32-bit indices")));
+        }
         let Some([cosines, sines]) = self.rotary else { return Ok(0) };
         let bytes = [cosines, sines].map(|table| Elem::F32.bytes(cx.dims(table).count()));
         let at = joined(bytes).0[1] / 8;

@@ -1,7 +1,7 @@
 //! Flash attention for prefill with cooperative matrices of `f16`, accumulated in `f32`: on devices whose subgroups have one size of 16
 //! lanes or more.
 
-use super::flash::{HeadConfig, Params};
+use super::flash::{HeadConfig, Params, Rotation};
 use super::selection::SplitPolicy;
 use super::{INCLUDES, reach};
 use crate::coop_matrix::{self, Matrices};
@@ -101,7 +101,11 @@ fn variants() -> Vec<Variant> {
 fn variants_of(matrices: Matrices) -> Vec<Variant> {
     let tiles = TILES.iter().flat_map(|tiles| tiles.iter());
     let heads = |head_vectors| {
-        HeadConfig::rotated(head_vectors).into_iter().chain([HeadConfig { head_vectors, rotated: false, f16_cache: false }])
+        HeadConfig::rotated(head_vectors).into_iter().chain([HeadConfig {
+            head_vectors,
+            rotation: Rotation::None,
+            f16_cache: false,
+        }])
     };
     tiles.flat_map(|tile| heads(tile.head_vectors).map(|heads| tile.variant(matrices, heads))).collect()
 }

@@ -141,6 +141,7 @@ fn variants() -> Vec<Variant> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::flash::Rotation;
     use super::*;
 
     fn caps(subgroup: u32) -> Caps {
@@ -169,7 +170,7 @@ mod tests {
     #[test]
     fn threads_load_16_bytes_at_once_where_heads_allow_it() {
         let loads = |head_vectors, f16_cache| {
-            let heads = HeadConfig { head_vectors, rotated: true, f16_cache };
+            let heads = HeadConfig { head_vectors, rotation: Rotation::Interleaved, f16_cache };
             let variant = SubgroupTile::of(caps(32), head_vectors, f16_cache, 4).unwrap().variant(heads);
             let counted = |name| variant.counts.iter().find(|(known, _)| *known == name).unwrap().1;
             (variant.types[0].1, counted("LOADS"), counted("KV_VECTORS"), counted("UNROLL"))
@@ -183,7 +184,7 @@ mod tests {
         let tile = |subgroup_size| SubgroupTile::of(Caps { subgroup_size, ..caps(8) }, 16, false, 4).unwrap();
         assert_eq!(tile((8, 32)), SubgroupTile { lanes: Lanes { count: 8, most: 32 }, ..tile((8, 8)) });
         let whole = |tile: SubgroupTile| {
-            let heads = HeadConfig { head_vectors: 16, rotated: false, f16_cache: false };
+            let heads = HeadConfig { head_vectors: 16, rotation: Rotation::None, f16_cache: false };
             tile.variant(heads).counts.iter().find(|(name, _)| *name == "WHOLE").unwrap().1
         };
         assert_eq!((whole(tile((8, 32))), whole(tile((8, 8)))), (0, 1));

@@ -38,11 +38,15 @@ use flash::KvSplit;
 use selection::FlashKernel;
 
 /// WGSL that the kernels here share.
-const INCLUDES: &[Include] = includes!["flash_new_kv", "flash_params", "materialised_params", "saturate_f16"];
+const INCLUDES: &[Include] =
+    includes!["flash_new_kv", "flash_params", "flash_rotation", "materialised_params", "saturate_f16"];
 
 pub(crate) const NAME: &str = "sdpa_with_kv_cache.default";
 /// The operator with rotary tables of cosines and sines after the values. Only a fusion writes it.
 pub(crate) const ROTARY: &str = "pteron.rotary_sdpa";
+/// The operator with one tensor of cosines and sines after the values, of which elements of two halves form pairs: a row of cosines per new
+/// token, then as many of sines. Only a fusion writes it.
+pub(crate) const SPLIT_HALF: &str = "pteron.split_half_rotary_sdpa";
 /// The operator over caches that hold the new keys and values already.
 const CUSTOM: &str = "llama.custom_sdpa.default";
 /// The operator's name in programs for ExecuTorch's own kernels.
@@ -55,11 +59,11 @@ const SLICED: &str = "pteron.sdpa_sliced";
 /// The registry entry. Names for benchmarks and tests alone are in no other build's table.
 pub static DEF: OpDef = OpDef {
     names: if cfg!(any(test, feature = "bench")) {
-        &[NAME, CUSTOM, ROTARY, LLAMA, NAIVE, SLICED]
+        &[NAME, CUSTOM, ROTARY, SPLIT_HALF, LLAMA, NAIVE, SLICED]
     } else {
-        &[NAME, CUSTOM, ROTARY, LLAMA]
+        &[NAME, CUSTOM, ROTARY, SPLIT_HALF, LLAMA]
     },
-    internal: &[ROTARY, NAIVE, SLICED],
+    internal: &[ROTARY, SPLIT_HALF, NAIVE, SLICED],
     kernels: &[
         &flash::APPEND_KV,
         &flash::FLASH,
@@ -107,6 +111,8 @@ pub(crate) struct Sdpa {
     pub(crate) out: TensorId,
     /// Rotary tables of cosines and sines, `[positions, dim / 2]`.
     rotary: Option<[TensorId; 2]>,
+    /// Cosines and sines of the new tokens, `[2 · tokens, rotated elements]`.
+    token_table: Option<TensorId>,
     /// Whether the kernels for these caches also take them as `f16`.
     accepts_f16: bool,
     /// Whether the caches are `f16`.
@@ -142,6 +148,7 @@ fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
     } else {
         None
     };
+    let token_table = if args.operator() == SPLIT_HALF { Some(args.tensor_of("angles", &[Elem::F32])?) } else { None };
     let (k_cache, v_cache) = if cached { (k, v) } else { (args.mutated("k_cache")?, args.mutated("v_cache")?) };
     let input_pos = args.scalar(if cached { "start_pos" } else { "input_pos" })?;
     if !cached {
@@ -175,9 +182,32 @@ fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
     if !cached && (k_cache == v_cache || [q, k, v].iter().any(|input| [k_cache, v_cache].contains(input))) {
         return Err(OpError::new("k_cache", "and `v_cache` must be two tensors that are no other argument"));
     }
-    let sdpa =
-        Sdpa { q, k, v, k_cache, v_cache, input_pos, causal, scale, out, rotary, accepts_f16, f16_cache, how, score_bytes };
-    if rotary.is_some() && sdpa.algorithm(dim) == Algorithm::Materialised {
+    let sdpa = Sdpa {
+        q,
+        k,
+        v,
+        k_cache,
+        v_cache,
+        input_pos,
+        causal,
+        scale,
+        out,
+        rotary,
+        token_table,
+        accepts_f16,
+        f16_cache,
+        how,
+        score_bytes,
+    };
+    if let Some(table) = token_table {
+        let (columns, tables) = (args.info(table).bound.last(), args.info(table).bound.len());
+        if tables != 2 || columns == 0 || columns % 8 != 0 || columns > dim {
+            let bound = args.info(table).bound;
+            let expected = format!("is {bound}, expected [2 · tokens, a multiple of 8 up to the head dim {dim}]");
+            return Err(OpError::new("angles", expected));
+        }
+    }
+    if (rotary.is_some() || token_table.is_some()) && sdpa.algorithm(dim) == Algorithm::Materialised {
         return Err(OpError::new("q", format!("has head dim {dim}, expected a multiple of 4 up to 256 with rotary tables")));
     }
     if let Some(table) = rotary.into_iter().flatten().find(|table| !args.is_constant(*table)) {
@@ -191,6 +221,25 @@ fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
 /// Whether flash kernels take this head dim: whole vectors, at most [`flash::MAX_HEAD_VECTORS`].
 fn has_flash_kernel(dim: u32) -> bool {
     dim > 0 && dim.is_multiple_of(4) && dim / 4 <= flash::MAX_HEAD_VECTORS
+}
+
+/// Queries or keys whose elements of two halves are rotated by a row of cosines and one of sines per token.
+#[cfg(any(test, feature = "reference"))]
+fn rotated_halves(x: &[f32], table: &[f32], shape: &Shape) -> Vec<f32> {
+    let (dim, tokens) = (shape.dim as usize, (shape.tokens as usize).max(1));
+    let (columns, per_token) = (table.len() / (2 * tokens), (x.len() / tokens).max(1));
+    let (cosines, sines) = table.split_at(table.len() / 2);
+    let rotated = |(at, &own): (usize, &f32)| {
+        let column = at % dim.max(1);
+        if column >= columns {
+            return own;
+        }
+        let first = column < columns / 2;
+        let other = if first { -x[at + columns / 2] } else { x[at - columns / 2] };
+        let angle = at / per_token * columns + column;
+        own * cosines[angle] + other * sines[angle]
+    };
+    x.iter().enumerate().map(rotated).collect()
 }
 
 /// Checked live sizes.
@@ -280,6 +329,12 @@ impl Sdpa {
                 return Err(OpError::new(name, format!("is {table}, expected [{positions} or more, {}]", dim / 2)));
             }
         }
+        if let Some(table) = self.token_table.map(|table| cx.dims(table)) {
+            let tokens = cx.dims(self.q)[1];
+            if table.len() != 2 || u64::from(table[0]) != 2 * u64::from(tokens) || table[1] > dim {
+                return Err(OpError::new("angles", format!("is {table}, expected [2 · {tokens}, {dim} or fewer]")));
+            }
+        }
         Ok(())
     }
 
@@ -364,7 +419,8 @@ impl Sdpa {
             step_base: cx.step_base(),
             sin_offset: self.sin_offset(cx)?,
             free_position: shape.tokens.min(cx.dims(self.k_cache)[1].saturating_sub(1)),
-            pad: [0; 3],
+            rotary_vectors: self.token_table.map_or(0, |table| cx.dims(table).last() / 4),
+            pad: [0; 2],
         };
         let (steps, scratch) = self.flash_dispatches(&params, head_vectors, &split)?;
         (plan.steps, plan.scratch) = (steps, vec![scratch]);
@@ -375,6 +431,9 @@ impl Sdpa {
     #[cfg(any(test, feature = "reference"))]
     fn rotated_rows(&self, tensors: &HostTensors, shape: &Shape, x: TensorId) -> Vec<f32> {
         let x = tensors.f32(x);
+        if let Some(table) = self.token_table {
+            return rotated_halves(x, tensors.f32(table), shape);
+        }
         let Some(tables) = self.rotary else { return x.to_vec() };
         let [cosines, sines] = tables.map(|table| tensors.f32(table));
         let (dim, tokens) = (shape.dim as usize, (shape.tokens as usize).max(1));

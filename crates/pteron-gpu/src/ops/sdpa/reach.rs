@@ -1,6 +1,7 @@
 //! Largest indices of the attention kernels: first those of flash attention (`flash_params.wgsl`), then those with materialised
 //! scores (`materialised_params.wgsl`).
 
+use super::flash::Rotation;
 use super::{flash, materialised};
 use crate::kernel::reach::{Counts, DispatchView, Reached, count};
 
@@ -12,7 +13,7 @@ struct FlashCall {
     splits: Counts,
     /// Positions up to the last that a row sees or a new token takes.
     seen: Counts,
-    rotated: bool,
+    rotation: Rotation,
 }
 
 impl FlashCall {
@@ -30,7 +31,12 @@ impl FlashCall {
         }
         let causal = position + (count(params.rows) - count(1)) / count(params.group) + count(1);
         let seen = if params.causal == 1 { causal } else { context };
-        Some(Self { params, head_vectors, position, splits, seen, rotated: call.flag("ROTATED") })
+        let rotation = Rotation::of(call.constant("ROTATED").unwrap_or(0))?;
+        // A vector's partner is within the head.
+        if rotation == Rotation::SplitHalf && count(params.rotary_vectors) > head_vectors {
+            return None;
+        }
+        Some(Self { params, head_vectors, position, splits, seen, rotation })
     }
 
     /// Tokens that have a query.
@@ -57,9 +63,18 @@ impl FlashCall {
         positions * count(self.params.heads) * self.head_vectors
     }
 
-    /// Pairs of the rotary tables: cosines, then sines.
-    fn rope_table(&self, positions: Counts) -> Counts {
-        if self.rotated { count(self.params.sin_offset) + positions * self.head_vectors } else { count(0) }
+    /// Pairs of floats of the rotary tables for this many new tokens: cosines, then sines.
+    fn rope_table(&self, tokens: Counts) -> Counts {
+        let row = match self.rotation {
+            Rotation::None => return count(0),
+            Rotation::Interleaved => return self.sines() + (self.position + tokens) * self.head_vectors,
+            Rotation::SplitHalf => count(2) * count(self.params.rotary_vectors),
+        };
+        self.sines() + tokens * row
+    }
+
+    fn sines(&self) -> Counts {
+        count(self.params.sin_offset)
     }
 }
 
@@ -73,7 +88,7 @@ pub(super) fn flash(call: &DispatchView<'_>) -> Option<Reached> {
     let cached = if appends { sizes.seen.max(sizes.position + new) } else { sizes.seen };
     // The subgroup kernel loads another position where no key is cached.
     let cached = if appends { cached.max(count(sizes.params.free_position) + count(1)) } else { cached };
-    let rotated = sizes.position + if appends { new.max(sizes.tokens()) } else { sizes.tokens() };
+    let rotated = if appends { new.max(sizes.tokens()) } else { sizes.tokens() };
     let read = Reached::new().array(sizes.queries(), 16);
     let read = read.array_if(appends, sizes.rows(new), 16).array_if(appends, sizes.rows(new), 16);
     let caches = read.array(sizes.rope_table(rotated), 8).step(sizes.params.step_base, 4);
@@ -88,7 +103,7 @@ pub(super) fn flash(call: &DispatchView<'_>) -> Option<Reached> {
 /// `sdpa_flash_coop_matrix.wgsl`, which reads all keys and values from the caches.
 pub(super) fn flash_coop_matrix(call: &DispatchView<'_>) -> Option<Reached> {
     let sizes = FlashCall::new(call)?;
-    let rotated = sizes.position + sizes.tokens();
+    let rotated = sizes.tokens();
     let kv = call.type_bytes("KV")?;
     let read = Reached::new().array(sizes.queries(), 16).array(sizes.rope_table(rotated), 8).step(sizes.params.step_base, 4);
     Some(read.array(sizes.rows(sizes.seen), kv).array(sizes.rows(sizes.seen), kv).array(sizes.output(), 16))
@@ -99,7 +114,7 @@ pub(super) fn append_kv(call: &DispatchView<'_>) -> Option<Reached> {
     let sizes = FlashCall::new(call)?;
     let (new, end) = (count(sizes.params.tokens), sizes.position + count(sizes.params.tokens));
     let kv = call.type_bytes("KV")?;
-    let read = Reached::new().array(sizes.rows(new), 16).array(sizes.rows(new), 16).array(sizes.rope_table(end), 8);
+    let read = Reached::new().array(sizes.rows(new), 16).array(sizes.rows(new), 16).array(sizes.rope_table(new), 8);
     Some(read.step(sizes.params.step_base, 4).array(sizes.rows(end), kv).array(sizes.rows(end), kv))
 }
 

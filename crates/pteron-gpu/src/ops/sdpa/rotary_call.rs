@@ -1,6 +1,6 @@
 //! Calls of attention that passes over a graph write: with rotary position embedding, and over caches that the call itself appends to.
 
-use super::{DEF, How, NAME, ROTARY, Sdpa};
+use super::{DEF, How, NAME, ROTARY, SPLIT_HALF, Sdpa};
 use crate::ir::{Call, Graph, Value, ValueId};
 use crate::live::{Scalar, TensorId};
 
@@ -16,7 +16,7 @@ pub(crate) struct RotaryInputs {
 impl Sdpa {
     /// Whether it is attention as in files, without rotary tables, with the fastest kernels.
     pub(crate) fn is_plain(&self) -> bool {
-        self.rotary.is_none() && self.how == How::Fastest
+        self.rotary.is_none() && self.token_table.is_none() && self.how == How::Fastest
     }
 
     /// Whether it only reads its caches, to which another operator has appended.
@@ -35,6 +35,13 @@ impl Sdpa {
         let tensors = [q, k, self.v, cosines, sines].map(|tensor| ValueId(tensor.0));
         let args = self.caches_and_options(graph);
         Call::new(&DEF, ROTARY, [&tensors[..], &args].concat())
+    }
+
+    /// Creates the same call with other queries and keys, before their rotation, and a table of cosines and sines of the new tokens.
+    pub(crate) fn split_half_call(&self, graph: &mut Graph, [q, k]: [TensorId; 2], table: TensorId) -> Call {
+        let tensors = [q, k, self.v, table].map(|tensor| ValueId(tensor.0));
+        let args = self.caches_and_options(graph);
+        Call::new(&DEF, SPLIT_HALF, [&tensors[..], &args].concat())
     }
 
     /// Creates a call over the same caches that appends these keys and values to them first.

@@ -3,6 +3,7 @@
 
 //#include grid
 //#include flash_params
+//#include flash_rotation
 
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read> k: array<vec4<f32>>;
@@ -19,12 +20,12 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     let width = params.heads * HEAD_VECTORS;
     if at < params.tokens * width {
         let position = step[params.step_base];
-        var key = k[at];
-        if ROTATED == 1u {
-            let angle = (position + at / width) * HEAD_VECTORS + at % HEAD_VECTORS;
-            key = rotate_pairs(key, rope_table[angle], rope_table[params.sin_offset + angle]);
+        let lane = at % HEAD_VECTORS;
+        var partner = k[at];
+        if ROTATED == 2u {
+            partner = k[at - lane + partner_lane(lane)];
         }
-        k_cache[position * width + at] = to_cache(key);
+        k_cache[position * width + at] = to_cache(rotate_lane(k[at], partner, lane, at / width, position));
         v_cache[position * width + at] = to_cache(v[at]);
     }
 }

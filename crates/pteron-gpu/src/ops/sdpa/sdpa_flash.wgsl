@@ -14,6 +14,7 @@
 
 //#include grid
 //#include flash_params
+//#include flash_rotation
 //#include flash_new_kv
 
 // Query rows of a workgroup, a multiple of 4, and keys per tile.
@@ -42,12 +43,7 @@ var<workgroup> rescales: array<f32, ROWS>;
 fn load_queries(thread: u32, head: u32, first: u32, position: u32) {
     for (var i = thread; i < ROWS * HEAD_VECTORS; i += THREADS) {
         let row = min(first + i / HEAD_VECTORS, params.rows - 1u);
-        var query = q[query_at(head, row) + i % HEAD_VECTORS];
-        if ROTATED == 1u {
-            let angle = (position + row / params.group) * HEAD_VECTORS + i % HEAD_VECTORS;
-            query = rotate_pairs(query, rope_table[angle], rope_table[params.sin_offset + angle]);
-        }
-        queries[i] = query * params.scale;
+        queries[i] = rotated_query(head, row, i % HEAD_VECTORS, position) * params.scale;
     }
     if thread < ROWS {
         row_max[thread] = MASKED_SCORE;

@@ -13,6 +13,7 @@
 //#include coop_matrix
 //#include saturate_f16
 //#include flash_params
+//#include flash_rotation
 
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read> q: array<vec4<f32>>;
@@ -147,11 +148,12 @@ fn load_tile(thread: u32, head: u32, start: u32, end: u32) {
 
 fn load_query(at: u32, head: u32, row: u32, lane: u32, position: u32) {
     let clamped_row = min(row, params.rows - 1u);
-    var query = q[query_at(head, clamped_row) + lane];
-    if ROTATED == 1u {
-        let angle = (position + clamped_row / params.group) * HEAD_VECTORS + lane;
-        query = rotate_pairs(query, rope_table[angle], rope_table[params.sin_offset + angle]);
+    let start = query_at(head, clamped_row);
+    var partner = q[start + lane];
+    if ROTATED == 2u {
+        partner = q[start + partner_lane(lane)];
     }
+    let query = rotate_lane(q[start + lane], partner, lane, clamped_row / params.group, position);
     put_weight(at, saturate_f16(query * (params.scale * LOG2_E)));
 }
 

@@ -16,6 +16,7 @@
 
 //#include grid
 //#include flash_params
+//#include flash_rotation
 //#include flash_new_kv
 
 const THREADS: u32 = {THREADS}u;
@@ -67,12 +68,7 @@ fn load_queries(member: u32, head: u32, first: u32, position: u32) {
     for (var row = 0u; row < ROWS; row++) {
         let clamped_row = min(first + row, params.rows - 1u);
         for (var i = 0u; i < VECTORS; i++) {
-            let lane = member * VECTORS + i;
-            var query = q[query_at(head, clamped_row) + lane];
-            if ROTATED == 1u {
-                let angle = (position + clamped_row / params.group) * HEAD_VECTORS + lane;
-                query = rotate_pairs(query, rope_table[angle], rope_table[params.sin_offset + angle]);
-            }
+            let query = rotated_query(head, clamped_row, member * VECTORS + i, position);
             queries[row * VECTORS + i] = query * (params.scale * LOG2_E);
         }
         row_max[row] = MASKED_SCORE;

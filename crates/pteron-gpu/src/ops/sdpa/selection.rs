@@ -108,13 +108,14 @@ impl FlashKernel {
 
 #[cfg(test)]
 mod tests {
+    use super::super::flash::Rotation;
     use super::*;
 
     /// The label of the kernel selected for a call, and its rows per workgroup.
     fn selected(caps: Caps, head_vectors: u32, rows: u32, context: u32) -> (&'static str, u32) {
         let kernels = FlashKernel::available(caps, head_vectors, false);
         let kernel = kernels[FlashKernel::select(&kernels, 8, rows, context)];
-        (kernel.variant(HeadConfig { head_vectors, rotated: false, f16_cache: false }).label, kernel.rows())
+        (kernel.variant(HeadConfig { head_vectors, rotation: Rotation::None, f16_cache: false }).label, kernel.rows())
     }
 
     #[test]

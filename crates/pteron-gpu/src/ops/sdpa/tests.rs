@@ -332,6 +332,46 @@ fn rotary_embedding_inside_attention_agrees() {
     }
 }
 
+/// Attention whose queries and keys are rotated by a table of as many columns, which is an input.
+fn split_half(sizes: Sizes, columns: u32) -> crate::testing::GraphBuilder {
+    let mut inner = builder(NAME, sizes, true, USUAL).inner;
+    let table = inner.input(DataType::Float32, &[2 * sizes.tokens, columns]);
+    let call = inner.graph.calls.last_mut().unwrap();
+    call.name = SPLIT_HALF;
+    call.args.insert(3, table);
+    inner
+}
+
+#[test]
+fn rotation_of_halves_inside_attention_agrees() {
+    for (heads, dim, columns) in [((4, 2), 8, 8), ((6, 2), 24, 8), ((8, 4), 64, 64), ((2, 1), 64, 32), ((2, 2), 136, 128)] {
+        let sizes = Sizes { heads, dim, tokens: 43, cache: 300 };
+        let shapes = [(43, 0), (1, 43), (5, 44), (0, 9), (1, 49), (40, 200), (1, 299)];
+        let with_table = |shape: (u32, i32)| {
+            let mut inputs = call(sizes, true, shape);
+            inputs.push(f32s(&[2 * shape.0, columns], noise(21, (2 * shape.0 * columns) as usize)));
+            inputs
+        };
+        let calls: Vec<_> = shapes.map(with_table).into();
+        for gpu in with_and_without_subgroups() {
+            check_on(&gpu, &split_half(sizes, columns), &calls, 1e-4);
+        }
+    }
+}
+
+#[test]
+fn tables_of_tokens_that_do_not_fit_are_rejected() {
+    let sizes = Sizes { heads: (4, 2), dim: 16, tokens: 4, cache: 16 };
+    for columns in [4, 12, 24] {
+        let error = split_half(sizes, columns).decode().unwrap_err().to_string();
+        assert!(error.contains("a multiple of 8 up to the head dim 16"), "{error}");
+    }
+    let mut other = split_half(sizes, 16);
+    let table = other.input(DataType::Float32, &[7, 16]);
+    other.graph.calls.last_mut().unwrap().args[3] = table;
+    assert!(load_error(&other).contains("`angles` is [7, 16], expected [2 · 4, 16 or fewer]"), "{}", load_error(&other));
+}
+
 #[test]
 fn rotary_tables_that_do_not_fit_are_rejected() {
     let sizes = Sizes { heads: (4, 2), dim: 8, tokens: 4, cache: 16 };

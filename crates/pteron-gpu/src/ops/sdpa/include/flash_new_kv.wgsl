@@ -12,12 +12,24 @@
 
 // A vector of a new token's key, with rotary embedding as in the cache.
 fn new_key(token: u32, head: u32, lane: u32, position: u32) -> vec4<f32> {
-    let key = k[(token * params.heads + head) * HEAD_VECTORS + lane];
-    if ROTATED == 0u {
-        return key;
+    let start = (token * params.heads + head) * HEAD_VECTORS;
+    let key = k[start + lane];
+    var partner = key;
+    if ROTATED == 2u {
+        partner = k[start + partner_lane(lane)];
     }
-    let angle = (position + token) * HEAD_VECTORS + lane;
-    return rotate_pairs(key, rope_table[angle], rope_table[params.sin_offset + angle]);
+    return rotate_lane(key, partner, lane, token, position);
+}
+
+// A vector of a query, with rotary embedding.
+fn rotated_query(head: u32, row: u32, lane: u32, position: u32) -> vec4<f32> {
+    let start = query_at(head, row);
+    let query = q[start + lane];
+    var partner = query;
+    if ROTATED == 2u {
+        partner = q[start + partner_lane(lane)];
+    }
+    return rotate_lane(query, partner, lane, row / params.group, position);
 }
 
 fn new_value(token: u32, head: u32, lane: u32) -> vec4<f32> {

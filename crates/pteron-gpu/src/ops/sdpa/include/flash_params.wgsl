@@ -16,11 +16,14 @@ struct Params {
     sin_offset: u32,
     // A position after the new tokens, or the last: what is loaded in place of cached keys where there are none.
     free_position: u32,
+    // Vectors per head that are rotated, where elements of two halves form pairs.
+    rotary_vectors: u32,
 }
 
 // Vectors of four per head.
 override HEAD_VECTORS: u32 = 16u;
-// 1: queries and new keys get rotary position embedding.
+// Rotary position embedding of queries and new keys. 1: adjacent elements form pairs, and the table has a row per position. 2: elements of
+// two halves form pairs, and the table has a row per new token, with an entry per element.
 override ROTATED: u32 = 0u;
 
 // The score of a masked key. Finite: shader compilers may assume that there are no infinities.
