@@ -240,14 +240,9 @@ impl BlockPool {
         block
     }
 
-    /// Whether the content was published.
-    pub(super) fn is_published(&self, block: u32) -> bool {
-        self.blocks[block as usize].computed
-    }
-
-    /// Checks every rule of the pool against the blocks that are named, with repetition. For tests.
+    /// Checks every rule of the pool against the blocks that tables name, with repetition, and those that steps in flight compute.
     #[cfg(test)]
-    pub(super) fn check(&self, named: impl Iterator<Item = u32>) {
+    pub(super) fn check(&self, named: impl Iterator<Item = u32>, in_flight: &std::collections::BTreeSet<u32>) {
         let mut uses = vec![0; self.total()];
         named.for_each(|block| uses[block as usize] += 1);
         let mut states = vec![0; self.total()];
@@ -268,7 +263,9 @@ impl BlockPool {
         let keys = self.blocks.iter().filter(|entry| entry.key.is_some()).count();
         assert_eq!(keys, self.index.len(), "entries without a block");
         for (key, &block) in &self.index {
-            assert_eq!(self.blocks[block as usize].key.as_ref(), Some(key));
+            let entry = &self.blocks[block as usize];
+            assert_eq!(entry.key.as_ref(), Some(key));
+            assert!(entry.computed || in_flight.contains(&block), "others wait for block {block}, which nobody computes");
         }
     }
 }

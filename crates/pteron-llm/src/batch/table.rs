@@ -31,6 +31,11 @@ impl BlockTable {
         &self.blocks
     }
 
+    /// How many blocks at the start are published.
+    pub(super) fn published(&self) -> usize {
+        self.published
+    }
+
     fn key(&self, pool: &BlockPool, index: usize, tokens: &[TokenId]) -> Option<BlockKey> {
         let tokens = tokens.get(index * BLOCK..(index + 1) * BLOCK)?.try_into().ok()?;
         let parent = match index.checked_sub(1) {
