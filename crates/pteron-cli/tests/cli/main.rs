@@ -18,10 +18,13 @@ mod hostile_files;
 mod line_editor;
 mod media;
 mod profiles;
+#[cfg(feature = "pull")]
+mod pull;
 mod reports;
 mod run_chat;
 #[cfg(unix)]
 mod signals;
+mod token_ids;
 #[cfg(all(unix, not(target_vendor = "apple")))]
 mod tune;
 
