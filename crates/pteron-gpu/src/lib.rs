@@ -37,6 +37,7 @@ pub mod reference;
 pub mod resize;
 mod rewrite;
 mod rms_norm;
+pub mod sequences;
 pub mod shape;
 mod sorting;
 mod strided_copy;

@@ -18,6 +18,7 @@ use crate::live::{Live, Number, Scalar, ScalarId, TensorId};
 use crate::packing::Packing;
 #[cfg(any(test, feature = "reference"))]
 use crate::reference::HostTensors;
+use crate::sequences::RowAxes;
 use crate::shape::Dims;
 
 /// An operator with its arguments decoded.
@@ -56,6 +57,12 @@ pub trait Op: Any + Debug + Send + Sync {
     /// that are not batched. At least one input is batched then.
     fn is_batchwise(&self, _batch: &BatchCx<'_>) -> bool {
         false
+    }
+
+    /// The dim along which the outputs have rows, where `rows` are those of the inputs: each row of an output depends on the same row of
+    /// the inputs that have rows, and on inputs that have none. `None` if the operator is not row-wise.
+    fn row_axis(&self, _rows: &RowAxes<'_>) -> Option<usize> {
+        None
     }
 
     /// Whether the operator also accepts 16-bit floats for this tensor, which it changes in place.

@@ -91,7 +91,9 @@ impl InstructionList {
     pub(crate) fn inputs_of_only_graph(&self) -> Option<Vec<usize>> {
         let mut steps = self.steps.iter().filter(|step| !matches!(step, HostInstruction::Copy { .. }));
         match (steps.next(), steps.next()) {
-            (Some(HostInstruction::Graph { inputs, .. }), None) => inputs.iter().map(|id| self.inputs.get(id).copied()).collect(),
+            (Some(HostInstruction::Graph { inputs, .. }), None) => {
+                inputs.iter().map(|id| self.inputs.get(id).copied()).collect()
+            }
             _ => None,
         }
     }

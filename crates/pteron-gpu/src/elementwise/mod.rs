@@ -20,6 +20,7 @@ use crate::live::TensorId;
 use crate::plan::{BoundsCx, Dispatch, Op, Plan, PlanCx, Recipe, Recipes};
 #[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostTensors, broadcast_offset, indices};
+use crate::sequences::RowAxes;
 use crate::shape::{Dims, MAX_RANK, broadcast};
 use crate::{includes, params};
 pub(crate) use host_math::{
@@ -431,6 +432,10 @@ impl Op for Elementwise {
         }
         *args.last_mut()? = ValueId(layout.output(self.out).0);
         Some(Call { args, ..layout.call.clone() })
+    }
+
+    fn row_axis(&self, rows: &RowAxes<'_>) -> Option<usize> {
+        rows.broadcast(&self.inputs)
     }
 
     fn recipes(&self, _: &BoundsCx<'_>) -> Result<Recipes, OpError> {

@@ -128,7 +128,9 @@ pub fn check_input_count<E>(given: usize, needed: usize, fail: impl FnOnce(usize
 pub(super) fn on_device(graph: &DecodedGraph, input: TensorId) -> bool {
     let read = |node: &crate::graph::Node| {
         let flow = &node.flow;
-        (flow.reads.contains(&input) && !flow.host_reads.contains(&input)) || flow.mutates.contains(&input)
+        let count = |list: &[TensorId]| list.iter().filter(|&&tensor| tensor == input).count();
+        // An operator that takes an input for its plan and for its kernels reads it twice.
+        count(&flow.reads) > count(&flow.host_reads) || flow.mutates.contains(&input)
     };
     graph.outputs.contains(&input) || graph.nodes.iter().any(read)
 }

@@ -190,6 +190,7 @@ pub static OPS: &[&OpDef] = &[
     &scan::DEF,
     &scatter::DEF,
     &sdpa::DEF,
+    &sdpa::paged::DEF,
     &sdpa::QUANTISED,
     &slice_scatter::DEF,
     &softmax::DEF,

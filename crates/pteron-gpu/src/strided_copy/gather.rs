@@ -13,6 +13,7 @@ use crate::live::TensorId;
 use crate::plan::{BoundsCx, Op, Plan, PlanCx, Recipes};
 #[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostTensors, broadcast_offset, indices};
+use crate::sequences::RowAxes;
 use crate::shape::Dims;
 
 /// The kernels of every gather.
@@ -130,6 +131,15 @@ impl Gather {
 }
 
 impl Op for Gather {
+    fn row_axis(&self, rows: &RowAxes<'_>) -> Option<usize> {
+        let axis = rows.axis(self.index).filter(|_| rows.axis(self.from).is_none())?;
+        match self.mode {
+            GatherMode::Elements => None,
+            GatherMode::Slices => Some(self.axis + axis),
+            GatherMode::FlatSlices => (rows.bound(self.index).len() == 1).then_some(self.axis),
+        }
+    }
+
     fn recipes(&self, _: &BoundsCx<'_>) -> Result<Recipes, OpError> {
         Ok(Recipes::of(BY_INDEX.recipes(self.elem, self.from, self.index.into(), self.out)))
     }

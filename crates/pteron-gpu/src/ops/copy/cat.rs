@@ -13,6 +13,7 @@ use crate::live::TensorId;
 use crate::plan::{BoundsCx, Op, Plan, PlanCx, Recipe, Recipes};
 #[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors, broadcast_offset, indices};
+use crate::sequences::RowAxes;
 use crate::shape::Dims;
 use crate::strided_copy::{self, Kernel, Strategy, check_count};
 
@@ -143,6 +144,12 @@ impl Op for Cat {
         let (tensors, axis) = (layout.source.add(Value::ValueList(moved)), layout.source.add(Value::Int(axis)));
         let out = layout.output(self.out);
         Some(Call { args: vec![tensors, axis, ValueId(out.0)], ..layout.call.clone() })
+    }
+
+    fn row_axis(&self, rows: &RowAxes<'_>) -> Option<usize> {
+        let axis = rows.axis(*self.tensors.first()?)?;
+        let meets = self.tensors.iter().all(|&tensor| rows.axis(tensor) == Some(axis));
+        (meets && !self.stacked && axis != self.axis).then_some(axis)
     }
 
     fn recipes(&self, _: &BoundsCx<'_>) -> Result<Recipes, OpError> {

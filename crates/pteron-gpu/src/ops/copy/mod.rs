@@ -31,6 +31,7 @@ use crate::ops::{OpDef, names};
 use crate::plan::{BoundsCx, Op, Plan, PlanCx, Recipes};
 #[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostTensors, broadcast_offset, indices};
+use crate::sequences::RowAxes;
 use crate::shape::Dims;
 use crate::strided_copy::{self, StridedView};
 
@@ -272,6 +273,23 @@ impl Op for CopyOp {
             CopyKind::Expanded(_) | CopyKind::Other => false,
         };
         keeps_rows && batch.is_batched(self.from)
+    }
+
+    fn row_axis(&self, rows: &RowAxes<'_>) -> Option<usize> {
+        let axis = rows.axis(self.from)?;
+        match self.kind() {
+            CopyKind::Same => Some(axis),
+            CopyKind::View(_) => rows.viewed(self.from, self.out),
+            CopyKind::Select { axis: removed, .. } => (removed != axis).then(|| axis - usize::from(removed < axis)),
+            CopyKind::Slice { axis: sliced, .. } => (sliced != axis).then_some(axis),
+            CopyKind::Permute(order) => order.iter().position(|&from| from == axis),
+            CopyKind::Unsqueezed(added) => Some(axis + usize::from(added <= axis)),
+            CopyKind::Squeezed(removed) => {
+                (!removed.contains(&axis)).then(|| axis - removed.iter().filter(|&&other| other < axis).count())
+            }
+            CopyKind::Expanded(sizes) => Some(axis + sizes.len() - rows.bound(self.from).len()),
+            CopyKind::Other => None,
+        }
     }
 
     fn recipes(&self, _: &BoundsCx<'_>) -> Result<Recipes, OpError> {

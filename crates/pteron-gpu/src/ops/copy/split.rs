@@ -10,6 +10,7 @@ use crate::live::{Scalar, TensorId};
 use crate::plan::{Bind, BoundsCx, Op, Plan, PlanCx, Recipe, Recipes};
 #[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostTensors, broadcast_offset, indices};
+use crate::sequences::RowAxes;
 use crate::shape::Dims;
 use crate::strided_copy::{self, Kernel, Strategy};
 
@@ -147,6 +148,11 @@ impl Split {
 }
 
 impl Op for Split {
+    fn row_axis(&self, rows: &RowAxes<'_>) -> Option<usize> {
+        let keeps = !matches!(self.sizes, Sizes::Single);
+        rows.axis(self.from).filter(|&axis| keeps && axis != self.axis)
+    }
+
     fn recipes(&self, _: &BoundsCx<'_>) -> Result<Recipes, OpError> {
         // Unused output bindings of the last dispatch take scratch buffers.
         let idle = self.outs.len().next_multiple_of(SECTIONS) - self.outs.len();

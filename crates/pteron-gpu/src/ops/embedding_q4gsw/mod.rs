@@ -13,6 +13,7 @@ use crate::params;
 use crate::plan::{BoundsCx, Dispatch, Op, Plan, PlanCx, Recipe, Recipes};
 #[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors};
+use crate::sequences::RowAxes;
 use crate::shape::Dims;
 use crate::strided_copy::gather::{EMBEDDING_NAMES, sliced_dims};
 
@@ -88,6 +89,10 @@ impl EmbeddingQ4 {
 }
 
 impl Op for EmbeddingQ4 {
+    fn row_axis(&self, rows: &RowAxes<'_>) -> Option<usize> {
+        rows.axis(self.indices).filter(|_| rows.axis(self.weight).is_none())
+    }
+
     fn recipes(&self, _: &BoundsCx<'_>) -> Result<Recipes, OpError> {
         let binds = [self.weight, self.scales, self.indices, self.out];
         let recipe = |kernel| {

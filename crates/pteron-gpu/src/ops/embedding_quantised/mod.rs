@@ -14,6 +14,7 @@ use crate::params;
 use crate::plan::{BoundsCx, Dispatch, Op, Plan, PlanCx, Recipe, Recipes};
 #[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors};
+use crate::sequences::RowAxes;
 use crate::shape::Dims;
 use crate::strided_copy::gather::{EMBEDDING_NAMES, sliced_dims};
 
@@ -133,6 +134,10 @@ impl QuantisedEmbedding {
 }
 
 impl Op for QuantisedEmbedding {
+    fn row_axis(&self, rows: &RowAxes<'_>) -> Option<usize> {
+        rows.axis(self.indices).filter(|_| rows.axis(self.weight).is_none())
+    }
+
     fn recipes(&self, _: &BoundsCx<'_>) -> Result<Recipes, OpError> {
         let zero_points = self.zero_points.map_or(self.scales, |(tensor, _)| tensor);
         let binds = [self.weight, self.scales, zero_points, self.indices, self.out].map(Into::into);

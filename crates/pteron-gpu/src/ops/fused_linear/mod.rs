@@ -33,6 +33,7 @@ use crate::plan::{Bind, BoundsCx, Caps, JoinedConstants, Op, Plan, PlanCx, Recip
 #[cfg(any(test, feature = "reference"))]
 use crate::reference::{self, HostData, HostTensors};
 use crate::rms_norm;
+use crate::sequences::RowAxes;
 use crate::shape::{Dims, broadcast};
 pub(crate) use call::FusedLinear;
 
@@ -275,6 +276,12 @@ impl FusedLinearOp {
 }
 
 impl Op for FusedLinearOp {
+    fn row_axis(&self, rows: &RowAxes<'_>) -> Option<usize> {
+        let axis = rows.outer(self.x, 1).filter(|_| !self.last_row)?;
+        // An output has the dims of the addend, whose rows may be grouped otherwise.
+        self.addend.map_or(Some(axis), |addend| rows.outer(addend, 1))
+    }
+
     fn recipes(&self, cx: &BoundsCx<'_>) -> Result<Recipes, OpError> {
         let rows = if self.last_row { 1 } else { cx.bound(self.x).rows() };
         let (binds, joined) = self.binds(cx.caps());

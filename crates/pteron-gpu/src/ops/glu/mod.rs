@@ -14,6 +14,7 @@ use crate::params;
 use crate::plan::{BoundsCx, Dispatch, Op, Plan, PlanCx, Recipe, Recipes};
 #[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors};
+use crate::sequences::RowAxes;
 use crate::shape::Dims;
 
 static KERNEL: KernelDef = KernelDef::new("glu", include_str!("glu.wgsl"), Params::FIELDS).proven(reach);
@@ -62,6 +63,10 @@ impl Glu {
 }
 
 impl Op for Glu {
+    fn row_axis(&self, rows: &RowAxes<'_>) -> Option<usize> {
+        rows.axis(self.x).filter(|&axis| axis != self.axis)
+    }
+
     fn recipes(&self, _: &BoundsCx<'_>) -> Result<Recipes, OpError> {
         Ok(Recipes::of([Recipe::new(Variant::new(&KERNEL), [self.x, self.out].map(Into::into))]))
     }

@@ -15,6 +15,7 @@ use crate::reduction::reducer::MOMENTS;
 use crate::reduction::{INCLUDES, Params, REDUCE, ReducePass, RowShape, TYPES, normalise};
 #[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors};
+use crate::sequences::RowAxes;
 use crate::shape::Dims;
 
 static LAYER_NORM: KernelDef = KernelDef::new("layer_norm", include_str!("layer_norm.wgsl"), Params::FIELDS)
@@ -90,6 +91,10 @@ impl LayerNorm {
 }
 
 impl Op for LayerNorm {
+    fn row_axis(&self, rows: &RowAxes<'_>) -> Option<usize> {
+        rows.outer(self.x, self.normalized_shape.len())
+    }
+
     fn recipes(&self, cx: &BoundsCx<'_>) -> Result<Recipes, OpError> {
         let finish = |variant: Variant| {
             let (weight, bias) = (self.weight.is_some().into(), self.bias.is_some().into());

@@ -11,6 +11,7 @@ use crate::ops::OpDef;
 use crate::plan::{BoundsCx, Op, Plan, PlanCx, Recipes};
 #[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors};
+use crate::sequences::RowAxes;
 use crate::shape::Dims;
 
 #[cfg(test)]
@@ -71,6 +72,10 @@ impl Linear {
 }
 
 impl Op for Linear {
+    fn row_axis(&self, rows: &RowAxes<'_>) -> Option<usize> {
+        rows.outer(self.frame.x, 1).filter(|_| rows.axis(self.weight).is_none())
+    }
+
     fn recipes(&self, _: &BoundsCx<'_>) -> Result<Recipes, OpError> {
         let Frame { x, bias, out } = self.frame;
         let binds = [x, self.weight, bias.unwrap_or(self.weight), out].map(Into::into);

@@ -10,6 +10,7 @@ use crate::ops::{OpDef, names};
 use crate::plan::{Bind, BoundsCx, Op, Plan, PlanCx, Recipes};
 #[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors};
+use crate::sequences::RowAxes;
 
 #[cfg(test)]
 mod tests;
@@ -77,6 +78,10 @@ fn decode_by_row(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
 }
 
 impl Op for LinearQ4 {
+    fn row_axis(&self, rows: &RowAxes<'_>) -> Option<usize> {
+        rows.outer(self.frame.x, 1)
+    }
+
     fn recipes(&self, _: &BoundsCx<'_>) -> Result<Recipes, OpError> {
         let Frame { x, bias, out } = self.frame;
         let (scales, joined) = self.weights.scales_bind();

@@ -13,6 +13,7 @@ use crate::plan::{BoundsCx, Op, Plan, PlanCx, Recipes};
 #[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors};
 use crate::rms_norm::{self, ITEMS};
+use crate::sequences::RowAxes;
 use crate::shape::Dims;
 
 const NAME: &str = "et_vk.rms_norm.default";
@@ -55,6 +56,10 @@ impl RmsNorm {
 }
 
 impl Op for RmsNorm {
+    fn row_axis(&self, rows: &RowAxes<'_>) -> Option<usize> {
+        rows.outer(self.x, 1).filter(|_| rows.axis(self.weight).is_none())
+    }
+
     fn recipes(&self, _: &BoundsCx<'_>) -> Result<Recipes, OpError> {
         let recipe = |(item, _)| rms_norm::recipe(item, self.x.into(), self.weight.into(), self.out.into());
         Ok(Recipes::of(ITEMS.map(recipe)))

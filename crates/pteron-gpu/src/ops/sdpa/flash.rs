@@ -74,8 +74,13 @@ impl Tile {
     }
 
     pub(super) fn variant(self, heads: HeadConfig) -> Variant {
+        self.variant_of(&FLASH, heads)
+    }
+
+    /// The variant of a kernel that computes such tiles.
+    pub(super) fn variant_of(self, kernel: &'static KernelDef, heads: HeadConfig) -> Variant {
         heads
-            .with_caches(Variant::new(&FLASH))
+            .with_caches(Variant::new(kernel))
             .with("ROWS", self.rows)
             .with("KEYS", self.keys)
             .with("QUERY_ROWS", self.query_rows)
@@ -172,12 +177,8 @@ impl KvSplit {
     pub(super) fn new(caps: Caps, kernels: &[FlashKernel], heads: u32, rows: u32, context: u32) -> Self {
         let index = FlashKernel::select(kernels, heads, rows, context);
         let kernel = &kernels[index];
-        let SplitPolicy { full_grid, min_keys, unsplit_keys } = kernel.split_policy(caps);
         let groups = heads.saturating_mul(rows.div_ceil(kernel.rows())).max(1);
-        let blocks = context.div_ceil(min_keys).max(1);
-        let most = if context <= unsplit_keys { 1 } else { full_grid.div_ceil(groups).min(blocks) };
-        let split_keys = blocks.div_ceil(most) * min_keys;
-        let splits = context.div_ceil(split_keys).max(1);
+        let (splits, split_keys) = kernel.split_policy(caps).split(groups, context);
         Self { kernel: index, appends_kv: kernel.appends_kv(), groups, splits, split_keys }
     }
 
@@ -191,7 +192,7 @@ impl KvSplit {
 }
 
 /// Bytes of `rows` partial rows: the weighted sum of values, and a vector with the row's maximum and sum.
-fn partial_bytes(head_vectors: u32, rows: u64) -> u64 {
+pub(super) fn partial_bytes(head_vectors: u32, rows: u64) -> u64 {
     rows * u64::from(head_vectors + 1) * 16
 }
 

@@ -68,10 +68,15 @@ impl SubgroupTile {
     }
 
     pub(super) fn variant(self, heads: HeadConfig) -> Variant {
+        self.variant_of(&SUBGROUPS_KERNEL, heads)
+    }
+
+    /// The variant of a kernel that computes such tiles.
+    pub(super) fn variant_of(self, kernel: &'static KernelDef, heads: HeadConfig) -> Variant {
         let cache = CacheElement::of(heads, self.vectors());
         let loads = self.vectors() / cache.vectors;
         let variant = heads
-            .with(Variant::new(&SUBGROUPS_KERNEL))
+            .with(Variant::new(kernel))
             .with_count("THREADS", self.threads)
             .with_count("SUBGROUP", self.lanes.count)
             .with_count("WHOLE", self.lanes.are_whole().into())

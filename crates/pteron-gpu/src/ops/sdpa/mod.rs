@@ -13,6 +13,7 @@ mod flash_coop_matrix;
 mod flash_decode;
 mod general;
 mod materialised;
+pub mod paged;
 mod reach;
 mod rotary_call;
 mod selection;
@@ -38,8 +39,20 @@ use flash::KvSplit;
 use selection::FlashKernel;
 
 /// WGSL that the kernels here share.
-const INCLUDES: &[Include] =
-    includes!["flash_new_kv", "flash_params", "flash_rotation", "materialised_params", "saturate_f16"];
+const INCLUDES: &[Include] = includes![
+    "flash_combine",
+    "flash_decode_tile",
+    "flash_heads",
+    "flash_new_kv",
+    "flash_new_rows",
+    "flash_params",
+    "flash_rotation",
+    "flash_tile",
+    "materialised_params",
+    "paged_params",
+    "paged_tile",
+    "saturate_f16"
+];
 
 pub(crate) const NAME: &str = "sdpa_with_kv_cache.default";
 /// The operator with rotary tables of cosines and sines after the values. Only a fusion writes it.

@@ -21,11 +21,12 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     if at < params.tokens * width {
         let position = step[params.step_base];
         let lane = at % HEAD_VECTORS;
+        let token = at / width;
         var partner = k[at];
         if ROTATED == 2u {
             partner = k[at - lane + partner_lane(lane)];
         }
-        k_cache[position * width + at] = to_cache(rotate_lane(k[at], partner, lane, at / width, position));
+        k_cache[position * width + at] = to_cache(rotate_lane(k[at], partner, lane, token, position + token));
         v_cache[position * width + at] = to_cache(v[at]);
     }
 }

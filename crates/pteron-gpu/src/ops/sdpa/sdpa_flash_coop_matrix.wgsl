@@ -153,7 +153,8 @@ fn load_query(at: u32, head: u32, row: u32, lane: u32, position: u32) {
     if ROTATED == 2u {
         partner = q[start + partner_lane(lane)];
     }
-    let query = rotate_lane(q[start + lane], partner, lane, clamped_row / params.group, position);
+    let token = clamped_row / params.group;
+    let query = rotate_lane(q[start + lane], partner, lane, token, position + token);
     put_weight(at, saturate_f16(query * (params.scale * LOG2_E)));
 }
 

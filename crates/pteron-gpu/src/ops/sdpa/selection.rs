@@ -26,6 +26,16 @@ pub(super) struct SplitPolicy {
     pub(super) unsplit_keys: u32,
 }
 
+impl SplitPolicy {
+    /// The splits of a context and the keys of each, where a split has `groups` workgroups.
+    pub(super) fn split(self, groups: u32, context: u32) -> (u32, u32) {
+        let blocks = context.div_ceil(self.min_keys).max(1);
+        let most = if context <= self.unsplit_keys { 1 } else { self.full_grid.div_ceil(groups.max(1)).min(blocks) };
+        let split_keys = blocks.div_ceil(most) * self.min_keys;
+        (context.div_ceil(split_keys).max(1), split_keys)
+    }
+}
+
 /// Up to this many query rows per KV head, the decode tiles run.
 const MAX_DECODE_ROWS: u32 = 32;
 

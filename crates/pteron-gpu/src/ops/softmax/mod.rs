@@ -14,6 +14,7 @@ use crate::reduction::reducer::SOFTMAX_STATS;
 use crate::reduction::{INCLUDES, Params, REDUCE, ReducePass, RowShape, TYPES, normalise};
 #[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors};
+use crate::sequences::RowAxes;
 use crate::shape::Dims;
 
 static SOFTMAX: KernelDef = KernelDef::new("softmax", include_str!("softmax.wgsl"), Params::FIELDS)
@@ -93,6 +94,10 @@ impl Softmax {
 }
 
 impl Op for Softmax {
+    fn row_axis(&self, rows: &RowAxes<'_>) -> Option<usize> {
+        rows.axis(self.x).filter(|&axis| axis != self.axis)
+    }
+
     fn recipes(&self, cx: &BoundsCx<'_>) -> Result<Recipes, OpError> {
         let bound = self.rows(&cx.bound(self.x));
         let finish = |variant| self.row.finish(variant);

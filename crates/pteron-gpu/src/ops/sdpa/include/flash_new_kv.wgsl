@@ -1,4 +1,4 @@
-// Bindings and functions of flash kernels that read new keys and values from the inputs.
+// Bindings of flash kernels that read new keys and values from the inputs, for one sequence whose caches are contiguous.
 
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read> q: array<vec4<f32>>;
@@ -10,28 +10,37 @@
 @group(0) @binding(7) var<storage, read_write> v_cache: array<KV>;
 @group(0) @binding(8) var<storage, read_write> out: array<vec4<f32>>;
 
-// A vector of a new token's key, with rotary embedding as in the cache.
-fn new_key(token: u32, head: u32, lane: u32, position: u32) -> vec4<f32> {
-    let start = (token * params.heads + head) * HEAD_VECTORS;
-    let key = k[start + lane];
-    var partner = key;
-    if ROTATED == 2u {
-        partner = k[start + partner_lane(lane)];
-    }
-    return rotate_lane(key, partner, lane, token, position);
+// The end of the query rows.
+fn end_row() -> u32 {
+    return params.rows;
 }
 
-// A vector of a query, with rotary embedding.
-fn rotated_query(head: u32, row: u32, lane: u32, position: u32) -> vec4<f32> {
-    let start = query_at(head, row);
-    let query = q[start + lane];
-    var partner = query;
-    if ROTATED == 2u {
-        partner = q[start + partner_lane(lane)];
-    }
-    return rotate_lane(query, partner, lane, row / params.group, position);
+// The row of the sequence's first token in the inputs.
+fn first_token() -> u32 {
+    return 0u;
 }
 
-fn new_value(token: u32, head: u32, lane: u32) -> vec4<f32> {
-    return v[(token * params.heads + head) * HEAD_VECTORS + lane];
+fn new_tokens() -> u32 {
+    return params.tokens;
 }
+
+// The position of a query row's token.
+fn row_position(row: u32, position: u32) -> u32 {
+    return position + row / params.group;
+}
+
+// The row of a position and a KV head in the caches.
+fn cache_row(at: u32, head: u32) -> u32 {
+    return at * params.heads + head;
+}
+
+// The index of a row's partial results.
+fn partial_row(head: u32, row: u32) -> u32 {
+    return head * params.rows + row;
+}
+
+fn split_count() -> u32 {
+    return step[params.step_base + 2u];
+}
+
+//#include flash_new_rows

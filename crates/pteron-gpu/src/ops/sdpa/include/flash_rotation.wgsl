@@ -9,10 +9,11 @@ fn partner_lane(lane: u32) -> u32 {
     return select(lane, lane - half, lane < params.rotary_vectors);
 }
 
-// Rotates the vector at index `lane` of a head of a token. `partner` is the vector at `partner_lane`; others do not need it.
+// Rotates the vector at index `lane` of a head, for the token in this row of the inputs and at this position. `partner` is the vector at
+// `partner_lane`, where two halves form pairs.
 fn rotate_lane(v: vec4<f32>, partner: vec4<f32>, lane: u32, token: u32, position: u32) -> vec4<f32> {
     if ROTATED == 1u {
-        let angle = (position + token) * HEAD_VECTORS + lane;
+        let angle = position * HEAD_VECTORS + lane;
         return rotate_pairs(v, rope_table[angle], rope_table[params.sin_offset + angle]);
     }
     if ROTATED == 2u && lane < params.rotary_vectors {

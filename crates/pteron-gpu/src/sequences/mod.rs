@@ -1,0 +1,192 @@
+//! Rows of many sequences in one call, as a rewrite of a graph that processes one sequence at a time.
+//!
+//! A decoder takes rows `[1, rows]` and the position of the first, and keeps keys and values in state. Everything in it but attention and
+//! the position works row by row, so rows may belong to different sequences once attention knows which. The rewrite
+//!
+//! - gives attention a work list ([`PagedTiling`]) in place of the position, and turns its state into pools of blocks
+//!   (`pteron.paged_sdpa`);
+//! - computes the output for selected rows in place of the last one;
+//! - takes integers of rows from what an earlier call fed back, where the caller says so;
+//! - checks that every other operator is row-wise ([`Op::row_axis`](crate::plan::Op::row_axis)), and rejects the graph otherwise.
+
+mod paged_attention;
+mod row_axes;
+mod selected_rows;
+#[cfg(test)]
+mod tests;
+
+use crate::error::{Error, Result};
+use crate::graph::DecodedGraph;
+use crate::ir::{Call, DataType, Graph, Tensor, Value, ValueId};
+use crate::live::TensorId;
+use crate::ops::sdpa::paged::PagedSdpa;
+pub use crate::ops::sdpa::paged::work_list::{BLOCK_POSITIONS, PagedTiling, SequenceRows};
+use crate::plan::{BoundsCx, Caps};
+use crate::shape::Dims;
+pub use row_axes::RowAxes;
+
+/// The sizes of calls with rows of many sequences.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SequenceOptions {
+    /// The input of integers `[1, rows]`, by index.
+    pub rows_input: usize,
+    /// The output of which selected rows are returned, by index.
+    pub output: usize,
+    /// The most rows, sequences and selected rows of a call.
+    pub max_rows: u32,
+    /// The most sequences of a call.
+    pub max_sequences: u32,
+    /// The most selected rows of a call.
+    pub max_selected: u32,
+    /// Blocks of [`BLOCK_POSITIONS`] positions that the state has room for.
+    pub blocks: u32,
+    /// The most entries of all block tables of a call.
+    pub max_table_blocks: u32,
+    /// The most copies of blocks before a call.
+    pub max_copies: u32,
+}
+
+/// The inputs that the rewrite adds, by index of the graph's inputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SequenceInputs {
+    /// The integers that an earlier call fed back, `[n]`.
+    pub fed_back: usize,
+    /// For each row the index of its integer among those fed back, followed by those given, `[rows]`.
+    pub sources: usize,
+    /// The work list `[words]`.
+    pub work: usize,
+    /// Pairs of blocks to copy, source and destination, `[copies, 2]`.
+    pub copies: usize,
+    /// The selected rows, `[n]`.
+    pub selected: usize,
+}
+
+impl SequenceInputs {
+    /// The number of inputs.
+    pub const COUNT: usize = 5;
+
+    /// The inputs in order.
+    #[must_use]
+    pub fn indices(&self) -> [usize; Self::COUNT] {
+        [self.fed_back, self.sources, self.work, self.copies, self.selected]
+    }
+}
+
+/// Adds the inputs to a graph before it is decoded, and selects rows of the output where it has all of them.
+///
+/// # Errors
+/// Inputs or outputs that the graph does not have.
+pub fn prepare(graph: &mut Graph, options: &SequenceOptions) -> Result<SequenceInputs> {
+    let fail = |reason: String| Error::Unsupported(format!("cannot run rows of many sequences: {reason}"));
+    let tensor = |graph: &Graph, id: Option<&ValueId>| {
+        id.and_then(|&id| Some((id, graph.value(id)?.as_tensor()?.clone()))).ok_or_else(|| fail("no such tensor".to_owned()))
+    };
+    let (rows, given) = tensor(graph, graph.inputs.get(options.rows_input))?;
+    let &[1, bound] = given.dims.as_slice() else {
+        return Err(fail(format!("input {} is {:?}, expected [1, rows]", options.rows_input, given.dims)));
+    };
+    if bound < options.max_rows {
+        return Err(fail(format!("{} rows are asked for, but it takes {bound}", options.max_rows)));
+    }
+    let first = graph.inputs.len();
+    let [fed_back, sources, work, copies, selected] = [
+        Tensor::new(given.dtype, &[options.max_selected]),
+        Tensor::new(DataType::Int32, &[bound]),
+        // The rewrite knows how long it can be.
+        Tensor::new(DataType::Int32, &[1]),
+        Tensor::new(DataType::Int32, &[options.max_copies, 2]),
+        Tensor::new(DataType::Int32, &[options.max_selected]),
+    ]
+    .map(|tensor| {
+        let id = graph.add(Value::Tensor(tensor));
+        graph.inputs.push(id);
+        id
+    });
+    let _ = (work, copies);
+    take_fed_back(graph, rows, &given, [fed_back, sources], options.max_selected)
+        .ok_or_else(|| fail("operators".to_owned()))?;
+    let (output, all) = tensor(graph, graph.outputs.get(options.output))?;
+    if let &[1, own, columns] = all.dims.as_slice()
+        && own == bound
+        && own > 1
+    {
+        let chosen = graph.add(Value::Tensor(Tensor::new(all.dtype, &[1, options.max_selected, columns])));
+        let axis = graph.add(Value::Int(1));
+        let call = selected_rows::call([output, axis, selected, chosen]).ok_or_else(|| fail("operators".to_owned()))?;
+        graph.calls.push(call.at(graph.calls.len()));
+        graph.outputs[options.output] = chosen;
+    }
+    let [fed_back, sources, work, copies, selected] = [0, 1, 2, 3, 4].map(|index| first + index);
+    Ok(SequenceInputs { fed_back, sources, work, copies, selected })
+}
+
+/// Makes all calls read integers that were fed back or given, as `sources` says.
+fn take_fed_back(
+    graph: &mut Graph,
+    rows: ValueId,
+    given: &Tensor,
+    [fed_back, sources]: [ValueId; 2],
+    max_fed_back: u32,
+) -> Option<()> {
+    let bound = *given.dims.last()?;
+    let mut tensor = |dims: &[u32]| graph.add(Value::Tensor(Tensor::new(given.dtype, dims)));
+    let [flat, all, taken, out] = [tensor(&[bound]), tensor(&[bound + max_fed_back]), tensor(&[bound]), tensor(&[1, bound])];
+    replace_reads(graph, rows, out);
+    let [zero, axes] = [Value::Int(0), Value::IntList(vec![0])].map(|value| graph.add(value));
+    let list = graph.add(Value::ValueList(vec![fed_back, flat]));
+    let calls = [
+        Call::named("aten.squeeze_copy.dims", vec![rows, axes, flat])?,
+        Call::named("aten.cat.default", vec![list, zero, all])?,
+        selected_rows::call([all, zero, sources, taken])?,
+        Call::named("aten.unsqueeze_copy.default", vec![taken, zero, out])?,
+    ];
+    graph.calls.splice(0..0, calls);
+    Some(())
+}
+
+/// Makes calls read another value in the place of one.
+fn replace_reads(graph: &mut Graph, old: ValueId, new: ValueId) {
+    let renamed = |id: &ValueId| if *id == old { new } else { *id };
+    for index in 0..graph.calls.len() {
+        for position in 0..graph.calls[index].args.len() {
+            let arg = graph.calls[index].args[position];
+            graph.calls[index].args[position] = match graph.value(arg) {
+                Some(Value::ValueList(ids)) if ids.contains(&old) => {
+                    let ids = ids.iter().map(renamed).collect();
+                    graph.add(Value::ValueList(ids))
+                }
+                _ => renamed(&arg),
+            };
+        }
+    }
+}
+
+/// Rewrites a decoded graph. The fusions that compute the last row alone must be off.
+///
+/// # Errors
+/// An operator that is not row-wise, by name; a graph without attention over a KV cache, or with several kinds of it.
+pub fn rewrite(graph: DecodedGraph, options: &SequenceOptions, inputs: &SequenceInputs) -> Result<DecodedGraph> {
+    let graph = paged_attention::replace(graph, options, inputs)?;
+    let graph = selected_rows::hoist(graph, inputs)?;
+    selected_rows::check_and_select(graph, options, inputs)
+}
+
+/// The tiling of a rewritten graph on a device.
+///
+/// # Errors
+/// A graph without paged attention.
+pub fn tiling(graph: &DecodedGraph, bounds: &[Dims], caps: Caps) -> Result<PagedTiling> {
+    let op: Option<&PagedSdpa> = graph.nodes.iter().find_map(|node| node.op.downcast());
+    let op = op.ok_or_else(|| Error::Unsupported("has no paged attention".to_owned()))?;
+    Ok(op.tiling(&BoundsCx::new(bounds, caps))?)
+}
+
+/// The value of an input.
+fn input(graph: &DecodedGraph, index: usize) -> ValueId {
+    ValueId(graph.inputs[index].0)
+}
+
+/// Whether a tensor is an input.
+fn is_input(graph: &DecodedGraph, tensor: TensorId, index: usize) -> bool {
+    graph.inputs.get(index) == Some(&tensor)
+}
