@@ -250,6 +250,12 @@ impl Planned {
         &self.live
     }
 
+    /// The capabilities that plans are made for.
+    #[must_use]
+    pub fn caps(&self) -> Caps {
+        self.caps
+    }
+
     /// Each operator's current plan, in order.
     #[must_use]
     pub fn plans(&self) -> &[Plan] {

@@ -44,7 +44,7 @@ impl GpuSampling {
     /// Argmax.
     pub const GREEDY: Self = Self { temperature: 0.0, seed: 0, draw: 0 };
 
-    fn words(&self) -> [i32; 4] {
+    pub(crate) fn words(&self) -> [i32; 4] {
         let scale = if self.temperature > 0.0 { self.temperature.recip() } else { 0.0 };
         #[expect(clippy::cast_possible_truncation, reason = "the two halves of the seed")]
         let [low, high] = [self.seed as u32, (self.seed >> 32) as u32];
@@ -180,7 +180,7 @@ pub fn token_inputs(specs: &[TensorSpec], tokens: &[TokenId], position: u32) -> 
 
 /// The position input: `[1]` with the position of the first token, or one position per token, which Hugging Face's exporter calls
 /// `cache_position`.
-fn positions(specs: &[TensorSpec], first: u32, count: u32) -> Result<Tensor> {
+pub(crate) fn positions(specs: &[TensorSpec], first: u32, count: u32) -> Result<Tensor> {
     let spec = specs.get(POSITION);
     let scalar_type = spec.map_or(ScalarType::Long, |spec| spec.scalar_type);
     let per_token = spec.is_some_and(|spec| spec.shape.first().is_some_and(|&most| most > 1));
@@ -189,7 +189,7 @@ fn positions(specs: &[TensorSpec], first: u32, count: u32) -> Result<Tensor> {
 }
 
 /// Integers of the width that a method takes. Values that do not fit into 32 bits stay 64-bit, which the method rejects.
-fn integers(scalar_type: ScalarType, shape: &[u32], values: impl IntoIterator<Item = i64>) -> Result<Tensor> {
+pub(crate) fn integers(scalar_type: ScalarType, shape: &[u32], values: impl IntoIterator<Item = i64>) -> Result<Tensor> {
     let values: Vec<i64> = values.into_iter().collect();
     let narrow: Option<Vec<i32>> = values.iter().map(|&value| i32::try_from(value).ok()).collect();
     match narrow.filter(|_| scalar_type == ScalarType::Int) {

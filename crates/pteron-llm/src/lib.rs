@@ -60,6 +60,7 @@ mod model;
 #[cfg(not(target_arch = "wasm32"))]
 mod open;
 mod options;
+mod paged_model;
 mod prompt;
 pub mod sampling;
 mod session;
@@ -86,6 +87,7 @@ pub use memory_traffic::MemoryTraffic;
 pub use metadata::{Metadata, MetadataError, PartialMetadata};
 pub use model::{Model, ModelOptions};
 pub use options::{ContextOverflow, GenerationOptions, SampleOn};
+pub use paged_model::{PagedModel, PagedSample, PagedSizes, PagedStep, PagedToken, PendingSamples, SampledRows};
 pub use prompt::Prompt;
 pub use pteron;
 /// The element type of a KV cache: `F32`, or `F16` where the GPU has 16-bit floats and nothing but attention reads the cache.

@@ -37,6 +37,7 @@ mod partial;
 mod pipelined;
 mod plan;
 mod program;
+mod sequences;
 mod streaming;
 mod summary;
 mod tensor;
@@ -60,6 +61,7 @@ pub use pteron_gpu::engine::{
 #[cfg(not(target_arch = "wasm32"))]
 pub use pteron_gpu::engine::{PipelineCacheSummary, block_on};
 pub use pteron_gpu::fuse::Fusions;
+pub use pteron_gpu::sequences::{BLOCK_POSITIONS, SequenceInputs, SequenceOptions, SequenceRows};
 pub use pteron_gpu::tuning::{Fill, Tuning};
 pub use streaming::{CorruptConstant, MethodMemory, StreamingMethod};
 #[doc(hidden)]

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use pteron_format::program::{ExecutionPlan, ShapeDynamism, ValueId};
 use pteron_gpu::engine::{self, Gpu, LoadedGraph, MemoryUse, PreparedGraph, Profile, ProgressCounter, SharedBudget};
 use pteron_gpu::frontend::ConstantOrigin;
+use pteron_gpu::fuse::Fusions;
 use pteron_gpu::graph::{DecodedGraph, RandomConstants};
 use pteron_gpu::ir::ConstantId;
 use pteron_gpu::plan::Caps;
@@ -119,7 +120,14 @@ impl Program {
         for mut part in parts {
             part.graph.graph.scalars = self.files.scalars(plan, &part.graph);
             hooks = Hooks::prepare(plan, &instructions, &mut part.graph.graph, options)?;
-            let graph = part.graph.graph.decode(&options.fusions.within(caps.max_binding))?;
+            let fusions = options.fusions.within(caps.max_binding);
+            // Rows are selected from all of them instead.
+            let fusions = Fusions { last_row: fusions.last_row && options.sequences.is_none(), ..fusions };
+            let graph = part.graph.graph.decode(&fusions)?;
+            let graph = match &hooks {
+                Some(hooks) => hooks.rewritten(graph, options)?,
+                None => graph,
+            };
             let mut feedback = Vec::new();
             if let Some(hooks) = &hooks {
                 hooks.check(method, &graph)?;

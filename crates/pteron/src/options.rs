@@ -3,6 +3,7 @@
 use pteron_format::ScalarType;
 use pteron_gpu::engine::{Feedback, OnProgress, Precision, StateDtype};
 use pteron_gpu::fuse::Fusions;
+use pteron_gpu::sequences::SequenceOptions;
 use pteron_gpu::tuning::Tuning;
 
 use crate::tensor::Tensor;
@@ -38,6 +39,9 @@ pub struct LoadOptions {
     /// Outputs `[1, rows, columns]` of which only the last row is returned, and computed where possible, by index. The method must be
     /// one graph.
     pub last_rows: Vec<usize>,
+    /// Sizes of calls with rows of many sequences, for which the method's graph is rewritten; see [`Method::work_list`](crate::Method::work_list).
+    /// The method must be one graph.
+    pub sequences: Option<SequenceOptions>,
     /// Operators appended to the method's graph. The method must be one graph, and read each of its inputs.
     pub appended: Vec<AppendedOp>,
     /// Outputs that each call feeds back into inputs of the next call on the same state, by index of the method's outputs and
@@ -80,6 +84,12 @@ impl LoadOptions {
     pub fn last_row(mut self, output: usize) -> Self {
         self.last_rows.push(output);
         self
+    }
+
+    /// Rewrites the method's graph for calls with rows of many sequences.
+    #[must_use]
+    pub fn with_sequences(self, sequences: impl Into<Option<SequenceOptions>>) -> Self {
+        Self { sequences: sequences.into(), ..self }
     }
 
     /// Sets the function that receives progress.
@@ -150,6 +160,8 @@ pub struct AppendedOp {
     pub output: usize,
     /// The new inputs, with the default value of each.
     pub inputs: Vec<Tensor>,
+    /// Whether a call may give new inputs of smaller shapes than their default values have.
+    pub dynamic: bool,
     /// Element types and shapes of the new outputs.
     pub outputs: Vec<(ScalarType, Vec<u32>)>,
 }
@@ -157,7 +169,7 @@ pub struct AppendedOp {
 impl AppendedOp {
     /// Creates an operator that reads an output of the method.
     pub fn new(operator: impl Into<String>, output: usize) -> Self {
-        Self { operator: operator.into(), output, inputs: Vec::new(), outputs: Vec::new() }
+        Self { operator: operator.into(), output, inputs: Vec::new(), dynamic: false, outputs: Vec::new() }
     }
 
     /// Adds an input with its default value.
@@ -165,6 +177,12 @@ impl AppendedOp {
     pub fn input(mut self, default: Tensor) -> Self {
         self.inputs.push(default);
         self
+    }
+
+    /// Allows calls with inputs of smaller shapes than their default values have.
+    #[must_use]
+    pub fn with_dynamic_inputs(self) -> Self {
+        Self { dynamic: true, ..self }
     }
 
     /// Adds an output.

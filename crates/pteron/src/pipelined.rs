@@ -7,6 +7,7 @@ use pteron_gpu::frontend::portable::data_type;
 use pteron_gpu::graph::DecodedGraph;
 use pteron_gpu::ir;
 use pteron_gpu::ops;
+use pteron_gpu::sequences::SequenceInputs;
 use pteron_gpu::shape::Dims;
 
 use crate::conversion::{from_gpu, to_gpu};
@@ -29,15 +30,18 @@ pub enum CallInput<'a> {
 #[derive(Debug)]
 pub(crate) struct Hooks {
     /// For each input of the graph the index of the method's input.
-    inputs: Vec<usize>,
+    pub(crate) inputs: Vec<usize>,
     /// The number of the method's own inputs.
-    own: usize,
+    pub(crate) own: usize,
     /// For each output of the method the index of the graph's output, where the graph computes it, and its type.
-    outputs: Vec<(Option<usize>, ScalarType)>,
-    /// Default values of appended inputs.
-    defaults: Vec<Tensor>,
+    pub(crate) outputs: Vec<(Option<usize>, ScalarType)>,
+    /// Default values of appended inputs, and the largest shapes of those whose shape may differ from it.
+    pub(crate) defaults: Vec<Tensor>,
+    pub(crate) bounds: Vec<Option<Vec<u32>>>,
+    /// The inputs for rows of many sequences, by index of the graph's inputs.
+    pub(crate) sequences: Option<SequenceInputs>,
     /// Names of appended operators.
-    appended: Vec<String>,
+    pub(crate) appended: Vec<String>,
 }
 
 impl Hooks {
@@ -49,6 +53,7 @@ impl Hooks {
         options: &LoadOptions,
     ) -> Result<Option<Self>> {
         let hooked = !options.appended.is_empty() || !options.feedback.is_empty() || !options.last_rows.is_empty();
+        let hooked = hooked || options.sequences.is_some();
         if !hooked && options.max_in_flight == 0 {
             return Ok(None);
         }
@@ -69,7 +74,11 @@ impl Hooks {
             |id| plan.value(id).and_then(|value| value.as_tensor()).map_or(ScalarType::Float, |tensor| tensor.scalar_type);
         let outputs = plan.outputs.iter().map(|id| (output(id), scalar_type(*id))).collect();
         let own = plan.inputs.len();
-        let mut hooks = Self { inputs, own, outputs, defaults: Vec::new(), appended: Vec::new() };
+        let (defaults, bounds, appended) = (Vec::new(), Vec::new(), Vec::new());
+        let mut hooks = Self { inputs, own, outputs, defaults, bounds, sequences: None, appended };
+        if let Some(sequences) = &options.sequences {
+            hooks.add_sequences(graph, sequences)?;
+        }
         for &output in &options.last_rows {
             if let Some((Some(output), _)) = hooks.outputs.get(output) {
                 graph.keep_last_row(*output);
@@ -112,6 +121,7 @@ impl Hooks {
         let first = self.own + self.defaults.len();
         self.inputs.extend(first..first + added.inputs.len());
         self.defaults.extend(appended.inputs.iter().cloned());
+        self.bounds.extend(appended.inputs.iter().map(|input| appended.dynamic.then(|| input.shape().to_vec())));
         self.outputs.extend(added.outputs.iter().zip(&appended.outputs).map(|(&output, (dtype, _))| (Some(output), *dtype)));
         Ok(())
     }
@@ -146,7 +156,7 @@ impl Hooks {
         self.defaults.iter().map(|tensor| to_gpu(tensor, fail).map(Input::Data)).collect()
     }
 
-    fn graph_input(&self, input: usize) -> Option<usize> {
+    pub(crate) fn graph_input(&self, input: usize) -> Option<usize> {
         self.inputs.iter().position(|&own| own == input)
     }
 }
@@ -258,7 +268,7 @@ impl Method {
     }
 
     /// The inputs of a call in the order of the graph.
-    fn views<'a>(&self, hooks: &Hooks, inputs: &[CallInput<'a>]) -> Result<Vec<Input<'a>>> {
+    pub(crate) fn views<'a>(&self, hooks: &Hooks, inputs: &[CallInput<'a>]) -> Result<Vec<Input<'a>>> {
         let error = |index, reason| Error::Input { method: self.name.clone(), index, reason };
         engine::check_input_count(inputs.len(), hooks.own + hooks.defaults.len(), error)?;
         let mut views = Vec::with_capacity(inputs.len());
@@ -279,7 +289,11 @@ impl Method {
     fn check_input(&self, hooks: &Hooks, index: usize, tensor: &Tensor) -> Result<()> {
         let default = index.checked_sub(self.inputs.len()).and_then(|appended| hooks.defaults.get(appended));
         let Some(default) = default else { return self.check_spec(index, tensor) };
-        if (tensor.scalar_type(), tensor.shape()) == (default.scalar_type(), default.shape()) {
+        let bound = hooks.bounds.get(index - self.inputs.len()).and_then(Option::as_ref);
+        let fits = bound.map_or(tensor.shape() == default.shape(), |bound| {
+            bound.len() == tensor.shape().len() && tensor.shape().iter().zip(bound).all(|(live, most)| live <= most)
+        });
+        if tensor.scalar_type() == default.scalar_type() && fits {
             return Ok(());
         }
         let (given, needed) = (tensor.scalar_type().name(), default.scalar_type().name());

@@ -1,12 +1,14 @@
 //! Tensors on the host, as calls take and return them, and the checks of a call's inputs.
 
 use std::borrow::Cow;
+use std::sync::PoisonError;
 
 use super::load::LoadedGraph;
 use super::state::State;
 use crate::error::{Error, Result};
 use crate::graph::{DecodedGraph, Elem};
 use crate::live::{Live, TensorId};
+use crate::sequences::{self, PagedTiling};
 use crate::shape::Dims;
 
 /// A tensor on the host: its shape, element type and contiguous little-endian bytes.
@@ -136,6 +138,15 @@ pub(super) fn on_device(graph: &DecodedGraph, input: TensorId) -> bool {
 }
 
 impl LoadedGraph {
+    /// The tiling of work lists, for a graph [rewritten](crate::sequences) for rows of many sequences.
+    ///
+    /// # Errors
+    /// A graph without paged attention.
+    pub fn paged_tiling(&self) -> Result<PagedTiling> {
+        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        sequences::tiling(&self.graph, current.planned.bounds(), current.planned.caps())
+    }
+
     /// Checks everything about inputs that does not depend on a plan.
     pub(super) fn check_inputs(&self, state: &State, inputs: &[Input<'_>]) -> Result<()> {
         check_input_count(inputs.len(), self.graph.inputs.len(), |index, reason| Error::Input { index, reason })?;

@@ -1,4 +1,4 @@
-use super::NAME;
+use super::{NAME, ROWS_NAME};
 use crate::engine::{LoadOptions, LoadedGraph, State};
 use crate::ir::DataType;
 use crate::reference::HostTensor;
@@ -92,4 +92,23 @@ fn samples_depend_on_the_seed_alone() {
     let mut draws = |seed| (0..24).map(|index| draw(&graph, &mut state, &[0.0; 64], 1.0, seed, index)).collect::<Vec<_>>();
     assert_eq!(draws(3), draws(3));
     assert_ne!(draws(3), draws(4));
+}
+
+#[test]
+fn every_row_is_sampled_with_its_own_parameters() {
+    let mut builder = GraphBuilder::new();
+    let logits = builder.input(DataType::Float32, &[1, 5, 5000]);
+    let sampling = builder.input(DataType::Int32, &[5, 4]);
+    let out = builder.tensor(DataType::Int32, &[5]);
+    builder.call(ROWS_NAME, &[logits, sampling, out]);
+    builder.output(out);
+    let call = |rows: u32| {
+        let words = (0..rows).flat_map(|row| {
+            let scale = if row % 2 == 0 { 0.0f32 } else { 3.0 };
+            [scale.to_bits().cast_signed(), row.cast_signed() * 7, 3, row.cast_signed()]
+        });
+        let logits = f32s(&[1, rows, 5000], noise(rows.into(), rows as usize * 5000));
+        vec![logits, i32s(&[rows, 4], words.collect())]
+    };
+    check(&builder, &[call(5), call(1), call(3), call(0)], 0.0);
 }
