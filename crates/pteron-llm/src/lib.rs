@@ -40,6 +40,7 @@
     doc = "- [`template`]: chat templates of `tokenizer_config.json` and `chat_template.jinja`"
 )]
 //! - [`sampling`]: the next token from logits, reproducible by seed
+//! - [`batch`]: which rows of many sequences each call computes, in which blocks of the KV cache
 //! - [`metadata`]: context length, vocabulary size and special tokens
 //!
 //! # Features
@@ -49,6 +50,7 @@
 #![forbid(unsafe_code)]
 
 mod assets;
+pub mod batch;
 mod chat;
 mod decode_step;
 pub mod decode_stream;

@@ -47,7 +47,7 @@ pub(super) struct PlannedRows {
     pub(super) draft: Vec<TokenId>,
     /// Its samples among those of the step.
     pub(super) samples: Range<usize>,
-    /// Copies before the step. Their sources are referenced until the step is planned: no other copy may write to them.
+    /// Copies before the step. Their sources are pinned until the step is planned.
     copies: Vec<BlockCopy>,
 }
 
@@ -75,7 +75,7 @@ impl Scheduler {
             return None;
         }
         let copies = plan.rows.iter().flat_map(|rows| &rows.copies);
-        copies.for_each(|copy| self.pool.release(copy.from));
+        copies.for_each(|copy| self.pool.unpin(copy.from));
         let planned = self.write_step(&mut plan.rows);
         self.statistics.steps += 1;
         self.statistics.rows += planned.step.tokens.len() as u64;
@@ -251,7 +251,7 @@ impl Scheduler {
         if let Some(index) = plan.rows.iter().position(|rows| rows.request == victim) {
             let rows = plan.rows.remove(index);
             plan.count -= rows.count;
-            rows.copies.iter().for_each(|copy| self.pool.release(copy.from));
+            rows.copies.iter().for_each(|copy| self.pool.unpin(copy.from));
             if let Some(sequence) = self.sequences.get_mut(&victim) {
                 sequence.verifying = false;
                 sequence.pending -= usize::from(rows.sampled && rows.draft.is_empty());

@@ -43,8 +43,10 @@ pub(super) struct BlockKey {
 
 #[derive(Clone, Debug, Default)]
 struct Block {
-    /// The number of block tables that name it, and of copies in the step being planned that read it.
+    /// The number of block tables that name it, and of pins.
     references: u32,
+    /// The number of copies in the step being planned that read it.
+    pins: u32,
     /// Changes whenever other content is written.
     version: u64,
     /// Its entry in the prefix cache.
@@ -133,8 +135,21 @@ impl BlockPool {
         }
     }
 
-    pub(super) fn references(&self, block: u32) -> u32 {
-        self.blocks[block as usize].references
+    /// Whether several block tables name the block, so that none may write to it. Copies that read it run before any row.
+    pub(super) fn is_shared(&self, block: u32) -> bool {
+        let entry = &self.blocks[block as usize];
+        entry.references - entry.pins > 1
+    }
+
+    /// Turns a table's reference into a pin: a copy of the step being planned reads the block, so no other copy may write to it.
+    pub(super) fn pin(&mut self, block: u32) {
+        self.blocks[block as usize].pins += 1;
+    }
+
+    /// Drops a pin.
+    pub(super) fn unpin(&mut self, block: u32) {
+        self.blocks[block as usize].pins -= 1;
+        self.release(block);
     }
 
     /// The block as the parent of the next one.
@@ -258,6 +273,7 @@ impl BlockPool {
         for (index, entry) in self.blocks.iter().enumerate() {
             assert_eq!(entry.references, uses[index], "references of block {index}");
             assert_eq!(states[index], u32::from(entry.references == 0), "block {index} is lost, or in two lists");
+            assert_eq!(entry.pins, 0, "block {index} is pinned between steps");
             assert!(!entry.computed || entry.key.is_some(), "published block {index} has no key");
         }
         let keys = self.blocks.iter().filter(|entry| entry.key.is_some()).count();

@@ -98,7 +98,9 @@ pub enum SubmitError {
         context: u32,
     },
     /// A request that is larger than the whole pool.
-    #[error("prompt and max_tokens need {needed} blocks of the KV cache, but it has {total}: lower max_tokens, or shorten the prompt")]
+    #[error(
+        "prompt and max_tokens need {needed} blocks of the KV cache, but it has {total}: lower max_tokens, or shorten the prompt"
+    )]
     NeverFits {
         /// The number of blocks that the request needs at its end.
         needed: usize,

@@ -141,7 +141,13 @@ impl Scheduler {
     ///
     /// # Errors
     /// As [`submit`](Self::submit); the other request has ended, or has fewer tokens that are known.
-    pub fn fork(&mut self, other: RequestId, at: usize, mut request: Request, now: Duration) -> Result<RequestId, SubmitError> {
+    pub fn fork(
+        &mut self,
+        other: RequestId,
+        at: usize,
+        mut request: Request,
+        now: Duration,
+    ) -> Result<RequestId, SubmitError> {
         let parent = self.sequences.get(&other).ok_or(SubmitError::Unknown(other))?;
         let Some(shared) = parent.tokens.get(..at) else {
             return Err(SubmitError::PastEnd { position: at, tokens: parent.tokens.len() });
@@ -194,7 +200,13 @@ impl Scheduler {
         }
     }
 
-    fn insert(&mut self, request: Request, table: BlockTable, computed: usize, now: Duration) -> Result<RequestId, SubmitError> {
+    fn insert(
+        &mut self,
+        request: Request,
+        table: BlockTable,
+        computed: usize,
+        now: Duration,
+    ) -> Result<RequestId, SubmitError> {
         self.check(&request)?;
         let id = RequestId(self.next_request);
         self.next_request += 1;

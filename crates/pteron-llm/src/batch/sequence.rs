@@ -61,9 +61,9 @@ impl Sequence {
         self.tokens.len() + self.pending
     }
 
-    /// Rows that remain until the next token can be sampled.
+    /// Rows that remain until the next token can be sampled; none while a draft is in flight.
     pub(super) fn remaining(&self) -> usize {
-        self.length() - self.planned
+        self.length().saturating_sub(self.planned)
     }
 
     /// Whether the next row may be planned: its token and its sampling parameters are known, or are fed back from the step before.

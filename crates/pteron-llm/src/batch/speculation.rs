@@ -70,7 +70,9 @@ impl PromptLookup {
     /// Proposes up to `limit` tokens that follow the history, none if the record is bad.
     #[must_use]
     pub fn propose(&self, history: &[TokenId], limit: usize) -> Vec<TokenId> {
-        let Some(source) = self.source.filter(|_| self.is_confident() && self.seen == history.len()) else { return Vec::new() };
+        let Some(source) = self.source.filter(|_| self.is_confident() && self.seen == history.len()) else {
+            return Vec::new();
+        };
         let length = self.length.min(limit).min(MAX_DRAFT);
         // The draft may run into itself: a history that repeats one token predicts that token on and on.
         let period = history.len() - source;
@@ -82,7 +84,8 @@ impl PromptLookup {
         if drafted == 0 {
             return;
         }
-        self.length = if accepted >= drafted { (self.length * 2).min(MAX_DRAFT) } else { (accepted + 1).min(self.length).max(1) };
+        self.length =
+            if accepted >= drafted { (self.length * 2).min(MAX_DRAFT) } else { (accepted + 1).min(self.length).max(1) };
     }
 }
 

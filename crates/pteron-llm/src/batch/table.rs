@@ -18,7 +18,7 @@ pub(super) struct BlockTable {
 /// The blocks that a write needs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reservation {
-    /// Copies of shared blocks. The block that is read keeps the reference that the table had; whoever runs the copy releases it.
+    /// Copies of shared blocks. The blocks that they read are pinned until the step is planned.
     pub(super) copies: Vec<BlockCopy>,
 }
 
@@ -62,7 +62,7 @@ impl BlockTable {
     /// The number of blocks to allocate before the positions from `from` to `to` can be written.
     pub(super) fn blocks_needed(&self, pool: &BlockPool, from: usize, to: usize) -> usize {
         let existing = self.blocks.iter().take(blocks_for(to)).skip(from / BLOCK);
-        let shared = existing.filter(|&&block| pool.references(block) > 1).count();
+        let shared = existing.filter(|&&block| pool.is_shared(block)).count();
         blocks_for(to).saturating_sub(self.blocks.len()) + shared
     }
 
@@ -75,12 +75,13 @@ impl BlockTable {
         let first = from / BLOCK;
         for index in first..self.blocks.len().min(blocks_for(to)) {
             let block = self.blocks[index];
-            if pool.references(block) > 1 {
+            if pool.is_shared(block) {
                 let copy = pool.allocate()?;
                 // The claim, if there is one, stays with the old block and ends there: this sequence computes it elsewhere now.
                 if (self.published..self.claimed).contains(&index) {
                     pool.withdraw_claim(block);
                 }
+                pool.pin(block);
                 reservation.copies.push(BlockCopy { from: block, to: copy });
                 self.blocks[index] = copy;
             } else {

@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use super::model::{SimulatedGpu, VOCABULARY, entry, root, sample};
 use crate::batch::pool::BLOCK;
-use crate::batch::{DraftSource, EndReason, Event, PlannedStep, Request, RequestId, Scheduler, SchedulerConfig, SubmitError, TokenMask, TokenUse, blocks_for};
+use crate::batch::{
+    DraftSource, EndReason, Event, PlannedStep, Request, RequestId, Scheduler, SchedulerConfig, SubmitError, TokenMask,
+    TokenUse, blocks_for,
+};
 use crate::tokenizer::TokenId;
 
 /// A text as it would be generated alone.
@@ -181,7 +184,12 @@ impl Harness {
                     assert!(accepted <= drafted && tokens.len() <= accepted + 1);
                     let text = self.texts.get_mut(&request).unwrap();
                     for token in tokens {
-                        assert_eq!(token, text.next(), "request {request:?} differs from its own run at {}", text.tokens.len());
+                        assert_eq!(
+                            token,
+                            text.next(),
+                            "request {request:?} differs from its own run at {}",
+                            text.tokens.len()
+                        );
                         text.push(token);
                     }
                     self.prepare_live(request);
@@ -189,7 +197,9 @@ impl Harness {
                 Event::Ended { request, reason } => {
                     let text = self.texts.remove(&request).expect("requests end once");
                     match reason {
-                        EndReason::StopToken(token) => assert!(token == text.next() && text.request.stop_tokens.contains(&token)),
+                        EndReason::StopToken(token) => {
+                            assert!(token == text.next() && text.request.stop_tokens.contains(&token))
+                        }
                         EndReason::MaxTokens | EndReason::ContextFull => assert_eq!(text.tokens.len(), text.limit),
                         EndReason::DeadlineExceeded => assert!(text.request.deadline.unwrap() <= self.now),
                         EndReason::Cancelled => {}

@@ -26,7 +26,14 @@ pub(super) fn root(adapter: Option<u32>) -> u64 {
 }
 
 /// The next token. Texts with an even seed are periodic, so that drafts are often right.
-pub(super) fn sample(hash: u64, last: TokenId, position: u32, sampling: &Sampling, history: &[TokenUse], mask: Option<&[u32]>) -> TokenId {
+pub(super) fn sample(
+    hash: u64,
+    last: TokenId,
+    position: u32,
+    sampling: &Sampling,
+    history: &[TokenUse],
+    mask: Option<&[u32]>,
+) -> TokenId {
     let seed = sampling.seed;
     let free = mix(mix(hash, seed), u64::from(position));
     let mut x = if seed.is_multiple_of(2) { u64::from(last) * 7 + seed + 3 } else { free };
@@ -133,7 +140,10 @@ fn check_writers(step: &BatchStep) {
     for (index, rows) in step.sequences.iter().enumerate() {
         for first in (0..rows.position).step_by(BLOCK) {
             let (block, _) = place(rows, first);
-            assert!(writers.get(&block).is_none_or(|&writer| writer == index), "block {block} is read and written in one step");
+            assert!(
+                writers.get(&block).is_none_or(|&writer| writer == index),
+                "block {block} is read and written in one step"
+            );
         }
     }
 }
