@@ -7,7 +7,9 @@ use std::io::{self, Seek, SeekFrom, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use pteron_files::{AtomicFile, ReadError, TemporaryFolder, WriteOptions, faults, open, read, write};
+use pteron_files::{
+    AtomicFile, FileLock, ReadError, ResumableFile, TemporaryFolder, WriteOptions, faults, open, read, write,
+};
 
 const USUAL: WriteOptions = WriteOptions { private: false, sync: false };
 const PRIVATE: WriteOptions = WriteOptions { private: true, sync: true };
@@ -21,6 +23,57 @@ fn names(folder: &Path) -> Vec<String> {
         fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
+}
+
+#[test]
+fn a_resumable_file_is_continued_and_then_moved() {
+    let folder = folder();
+    let [partial, whole] = ["partial", "whole"].map(|name| folder.path().join(name));
+    ResumableFile::open(&partial).unwrap().write_all(b"first, ").unwrap();
+    let _short = faults::short(folder.path(), 3);
+    let mut file = ResumableFile::open(&partial).unwrap();
+    assert_eq!((file.len(), file.is_empty()), (7, false));
+    let mut found = Vec::new();
+    file.read_back(|bytes| {
+        found.extend_from_slice(bytes);
+        io::Result::Ok(())
+    })
+    .unwrap();
+    assert_eq!(found, b"first, ");
+    file.write_all(b"second").unwrap();
+    assert_eq!(names(folder.path()), ["partial"]);
+    file.commit(&whole).unwrap();
+    assert_eq!((names(folder.path()), read(&whole, 100).unwrap()), (vec!["whole".to_owned()], b"first, second".to_vec()));
+    let mut other = ResumableFile::open(&partial).unwrap();
+    other.write_all(b"wrong").unwrap();
+    other.clear().unwrap();
+    other.write_all(b"right").unwrap();
+    assert_eq!(fs::read(&partial).unwrap(), b"right");
+    other.remove().unwrap();
+    assert_eq!(names(folder.path()), ["whole"]);
+}
+
+#[test]
+fn a_resumable_file_keeps_its_bytes_when_the_disk_fails() {
+    let folder = folder();
+    let [partial, whole] = ["partial", "whole"].map(|name| folder.path().join(name));
+    let fault = faults::fail_after(folder.path(), 2, io::ErrorKind::StorageFull);
+    let mut file = ResumableFile::open(&partial).unwrap();
+    file.write_all(b"kept").unwrap();
+    assert_eq!(file.write_all(b"lost").unwrap_err().kind(), io::ErrorKind::StorageFull);
+    assert!(file.commit(&whole).is_err());
+    drop(fault);
+    assert_eq!((names(folder.path()), fs::read(&partial).unwrap()), (vec!["partial".to_owned()], b"kept".to_vec()));
+}
+
+#[test]
+fn one_holder_has_a_lock() {
+    let folder = folder();
+    let path = folder.path().join("lock");
+    let first = FileLock::try_acquire(&path).unwrap();
+    assert!(first.is_some() && FileLock::try_acquire(&path).unwrap().is_none());
+    drop(first);
+    assert!(FileLock::try_acquire(&path).unwrap().is_some());
 }
 
 #[test]
@@ -172,6 +225,16 @@ mod unix {
             fs::remove_file(&path).unwrap();
         }
         assert_eq!(names(folder.path()), ["victim"]);
+    }
+
+    #[test]
+    fn links_are_no_resumable_files_and_no_locks() {
+        let folder = folder();
+        let [link, victim] = ["link", "victim"].map(|name| folder.path().join(name));
+        fs::write(&victim, "precious").unwrap();
+        symlink(&victim, &link).unwrap();
+        assert!(ResumableFile::open(&link).is_err() && FileLock::try_acquire(&link).is_err());
+        assert_eq!(fs::read(&victim).unwrap(), b"precious");
     }
 
     #[test]

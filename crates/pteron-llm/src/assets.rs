@@ -325,3 +325,30 @@ mod paths {
         pteron_files::read(path, limit).map_err(|error| in_file(path)(Error::Read(error.into())))
     }
 }
+
+#[cfg(all(test, not(target_arch = "wasm32"), feature = "tokenizers"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_come_from_the_nearest_folder_up_to_the_top() {
+        let outside = pteron_files::TemporaryFolder::new("pteron-assets-").unwrap();
+        let top = outside.path().join("model");
+        let program = top.join("q4").join("model.pte");
+        std::fs::create_dir_all(top.join("q4")).unwrap();
+        for path in
+            ["pteron.json", "model/tokenizer.json", "model/generation_config.json", "model/q4/generation_config.json"]
+        {
+            std::fs::write(outside.path().join(path), r#"{"eos_token_id": [7, 8]}"#).unwrap();
+        }
+        let paths = AssetPaths::beside_or_above(&program, &top);
+        assert_eq!(paths.tokenizer, Some(top.join("tokenizer.json")));
+        assert_eq!(paths.generation_config, Some(top.join("q4").join("generation_config.json")), "the nearest one");
+        assert_eq!(paths.sidecar, None, "beyond the top");
+        assert_eq!(AssetPaths::beside(&program).tokenizer, None);
+        let assets = paths.read_onto(ModelAssets::ids_only()).unwrap();
+        assert_eq!(assets.metadata.eos_ids, Some(vec![7, 8]));
+        let given = assets.with_metadata(PartialMetadata::default().with_eos_ids(vec![9]));
+        assert_eq!(given.metadata.eos_ids, Some(vec![9]), "flags come first");
+    }
+}

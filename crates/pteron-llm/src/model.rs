@@ -197,7 +197,9 @@ impl Metadata {
     /// A value that is missing or invalid, or a method that is no language model with a KV cache.
     pub fn of(program: &Program, method: &Method, given: PartialMetadata, tokenizer: Option<&Tokenizer>) -> Result<Self> {
         let shapes = shapes(method.inputs(), method.outputs())?;
-        let mut metadata = given.or(shapes.clone()).or(PartialMetadata::from_program(program)?);
+        let stated = given.or(shapes.clone()).or(PartialMetadata::from_program(program)?);
+        // A method that takes a position has kept what came before it. Some exporters do not say so.
+        let mut metadata = stated.or(PartialMetadata::default().with_kv_cache(true));
         // The method may be loaded with smaller shapes than the other sources claim.
         metadata.max_prefill = metadata.max_prefill.into_iter().chain(shapes.max_prefill).min();
         // Tokens beyond the row of logits would be looked up outside of the model.
