@@ -57,6 +57,11 @@ def main() -> int:
             for batch in args.batch:
                 write_net(args.out, name, batch)
         return 0
+    if args.command == "pair":
+        from .pair import write_pair
+
+        write_pair(args.out)
+        return 0
     from .coverage import print_coverage
 
     print_coverage(args.folder)
@@ -97,6 +102,9 @@ def _parser() -> argparse.ArgumentParser:
     nets.add_argument("--out", type=Path, required=True)
     nets.add_argument("--only", nargs="+", default=[], metavar="NAME", help="resnet18, resnet50, mobilenet_v2, unet")
     nets.add_argument("--batch", nargs="+", type=int, default=[1, 32], help="images per call")
+
+    pair = commands.add_parser("pair", help="a checkpoint for `pteron convert`, and its export for XNNPACK with 8da4w linears")
+    pair.add_argument("--out", type=Path, required=True)
 
     count = commands.add_parser("coverage", help="count what a folder of programs holds")
     count.add_argument("folder", type=Path, nargs="?", default=FIXTURES)

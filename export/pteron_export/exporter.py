@@ -28,6 +28,8 @@ class Export:
     weights: Mapping[str, Tensor]
     # Quantisation and other options.
     options: Sequence[str]
+    # The option that chooses the backend.
+    backend: str = "--vulkan"
     # The exporter derives the RoPE scaling from the model's name.
     model: str = "llama3_2"
     context: int = CONTEXT
@@ -62,7 +64,7 @@ def _arguments(folder: Path, export: Export) -> list[str]:
     params.write_text(json.dumps(dict(export.params)))
     lengths = ["--max_seq_length", str(export.longest_call), "--max_context_length", str(export.context)]
     return [
-        *["-c", str(checkpoint), "-p", str(params), "-d", "fp32", "--vulkan", *lengths],
+        *["-c", str(checkpoint), "-p", str(params), "-d", "fp32", export.backend, *lengths],
         *["-kv", "--use_sdpa_with_kv_cache", "--model", export.model, "--output_name", "program.pte"],
         *["--metadata", json.dumps(dict(export.metadata)), *export.options],
     ]

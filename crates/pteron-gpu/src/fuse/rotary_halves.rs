@@ -106,14 +106,15 @@ mod tests {
         let float = DataType::Float32;
         let new = HEADS.map(|heads| builder.input(float, &[1, 9, heads, DIM]));
         let position = builder.input(DataType::Int32, &[1]);
-        // Angles are computed from the tokens, so that there are as many rows.
-        let [zero, one, at] = [Value::Int(0), Value::Int(1), Value::SymInt].map(|value| builder.value(value));
-        let head = builder.tensor(float, &[1, 9, DIM]);
-        let two = builder.int(2);
+        // Angles are a number of each token times constants, so that there are as many rows as tokens.
+        let [zero, two, at] = [Value::Int(0), Value::Int(2), Value::SymInt].map(|value| builder.value(value));
+        let [head, number] = [&[1, 9, DIM][..], &[1, 9]].map(|dims| builder.tensor(float, dims));
         builder.call("aten.select_copy.int", &[new[0], two, zero, head]);
-        let end = builder.int(columns.into());
-        let part = builder.tensor(float, &[1, 9, columns]);
-        builder.call("aten.slice_copy.Tensor", &[head, two, zero, end, one, part]);
+        builder.call("aten.select_copy.int", &[head, two, zero, number]);
+        let [column, part] = [1, columns].map(|width| builder.tensor(float, &[1, 9, width]));
+        builder.call("aten.unsqueeze_copy.default", &[number, two, column]);
+        let frequencies = builder.floats(&[columns], &noise(9, columns as usize));
+        builder.call("aten.mul.Tensor", &[column, frequencies, part]);
         let dims = builder.value(Value::IntList(vec![0]));
         let tables = ["aten.cos.default", "aten.sin.default"].map(|name| {
             let angle = builder.tensor(float, &[1, 9, columns]);
