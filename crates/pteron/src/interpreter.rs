@@ -47,14 +47,15 @@ enum HostInstruction {
     Graph { index: usize, inputs: Vec<ValueId>, outputs: Vec<ValueId> },
     Copy { from: ValueId, to: ValueId },
     JumpFalse { condition: ValueId, target: usize },
-    Kernel { operator: u32, inputs: Vec<ValueId>, outputs: Vec<ValueId> },
+    /// `reads` are the inputs, and the items of those that are lists.
+    Kernel { operator: u32, inputs: Vec<ValueId>, reads: Vec<ValueId>, outputs: Vec<ValueId> },
 }
 
 impl HostInstruction {
     /// The values it reads and those it writes.
     fn uses(&self) -> (&[ValueId], &[ValueId]) {
         match self {
-            Self::Graph { inputs, outputs, .. } | Self::Kernel { inputs, outputs, .. } => (inputs, outputs),
+            Self::Graph { inputs: reads, outputs, .. } | Self::Kernel { reads, outputs, .. } => (reads, outputs),
             Self::Copy { from, to } => (std::slice::from_ref(from), std::slice::from_ref(to)),
             Self::JumpFalse { condition, .. } => (std::slice::from_ref(condition), &[]),
         }
@@ -70,7 +71,10 @@ impl InstructionList {
             steps.push(match step {
                 Step::Copy { from, to } => HostInstruction::Copy { from, to },
                 Step::JumpFalse { condition, target } => HostInstruction::JumpFalse { condition, target },
-                Step::Host { operator, inputs, outputs } => HostInstruction::Kernel { operator, inputs, outputs },
+                Step::Host { operator, inputs, outputs } => {
+                    let reads = host::reads(plan, &inputs);
+                    HostInstruction::Kernel { operator, inputs, reads, outputs }
+                }
                 Step::Part(index) => {
                     let part = lowered.parts.get(index);
                     let ids = |ids: fn(&Part) -> &[ValueId]| alloc::copied(part.map_or(&[][..], ids));
@@ -319,7 +323,7 @@ impl<'m> Interpreter<'m> {
                         self.next = *target;
                     }
                 }
-                HostInstruction::Kernel { operator, inputs, outputs } => self.kernel(*operator, inputs, outputs)?,
+                HostInstruction::Kernel { operator, inputs, outputs, .. } => self.kernel(*operator, inputs, outputs)?,
                 HostInstruction::Graph { index, inputs, outputs } => {
                     return Ok(Some(GraphCall { graph: *index, inputs, outputs }));
                 }

@@ -5,6 +5,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch._higher_order_ops.map import map as map_rows
+from torch._higher_order_ops.scan import scan
 from torch.export import Dim
 
 from ..case import Arg, Case, case, exactly, f32, flag, ints
@@ -29,6 +31,45 @@ def through_channels_last(x: Tensor) -> Tensor:
     """A dim order inside the program that is not the one of its inputs and outputs."""
     inside = torch.relu(x.to(memory_format=torch.channels_last))
     return inside.to(memory_format=torch.contiguous_format)
+
+
+class HalfTable(nn.Module):
+    """An embedding table of bf16, which a program stores in two bytes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(9, 5, dtype=torch.bfloat16)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.table(ids).to(torch.float32)
+
+
+class ViewedState(nn.Module):
+    """A buffer that is changed as it is and read as a view."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("sums", torch.zeros(2, 3))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        before = self.sums.view(6) * 2.0
+        self.sums.add_(x)
+        return before, self.sums.view(3, 2) + 1.0
+
+
+def mapped(xs: Tensor, y: Tensor) -> Tensor:
+    """A loop: ExecuTorch jumps back once per row."""
+    return map_rows(lambda x, y: torch.relu(x * 2.0 + y), xs, y) + 1.0
+
+
+def scanned(start: Tensor, xs: Tensor) -> tuple[Tensor, Tensor]:
+    """A loop that carries a tensor from step to step."""
+
+    def step(sum: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        after = torch.tanh(sum * 0.5 + x)
+        return after, after * 2.0
+
+    return scan(step, start, xs)
 
 
 CASES: list[Case] = [
@@ -84,4 +125,14 @@ CASES: list[Case] = [
     ).exact(),
     portable("portable_nonzero", "nonzero", fn(torch.nonzero), [flag(7)], [flag(7)]).exact(),
     portable("portable_channels_last", "relu", fn(through_channels_last), [f32(1, 2, 3, 4)]).exact(),
+    portable("portable_map", "map", fn(mapped), [f32(5, 3), f32(3)], [f32(5, 3), f32(3)]),
+    portable("portable_scan", "scan", fn(scanned), [f32(2, 3), f32(4, 2, 3)], [f32(2, 3), f32(4, 2, 3)]),
+    portable("portable_mask_index", "index", fn(lambda a: a[a > 0]), [f32(4, 5)], [f32(4, 5)]).exact(),
+    portable("portable_eye", "arange", fn(lambda a: torch.eye(4) + a), [f32(4, 4)]).exact(),
+    portable(
+        "portable_masked_scatter", "masked_scatter", fn(torch.masked_scatter), [f32(3, 4), flag(3, 4), f32(12)]
+    ).exact(),
+    portable("portable_view_of_input", "mul", fn(lambda a: (a.view(6) * 2.0).view(3, 2)), [f32(2, 3)]).exact(),
+    portable("portable_viewed_state", "add", ViewedState, [f32(2, 3)], [f32(2, 3)], [f32(2, 3)]),
+    portable("portable_bf16_table", "embedding", HalfTable, [exactly(torch.int64, [3], 8, 0, 5)]).exact(),
 ]

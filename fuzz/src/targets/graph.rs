@@ -111,10 +111,10 @@ fn fusions(cursor: &mut Cursor<'_>) -> Fusions {
         return Fusions::ALL;
     }
     let [pack_linears, merge_linears, swiglu, residual, norm, last_row, rotary] = [(); 7].map(|()| cursor.flip());
-    let [unused, recognise, permutes, channels_last, convolution] = [(); 5].map(|()| cursor.flip());
+    let [dead_calls, recognise, permutes, channels_last, convolution] = [(); 5].map(|()| cursor.flip());
     let largest_binding = cursor.of(&[u64::MAX, 1 << 27, 4096, 0]);
     Fusions {
-        unused,
+        dead_calls,
         recognise,
         pack_linears,
         merge_linears,

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use pteron_format::ScalarType;
 use pteron_format::program::{ExecutionPlan, Instruction, Operator, Value, ValueId};
 
 use super::portable;
@@ -65,9 +66,26 @@ impl Split<'_, '_> {
 
     fn needs_host(&self, index: usize, computed: &BTreeSet<usize>) -> bool {
         match self.kernel(index) {
-            Some(kernel) => computed.contains(&index) || !portable::is_known(kernel) && (self.on_host)(kernel),
+            Some(kernel) => {
+                let by_graph = portable::is_known(kernel) && !self.indexes_by_mask(index, kernel);
+                computed.contains(&index) || !by_graph && (self.on_host)(kernel)
+            }
             None => false,
         }
+    }
+
+    /// Whether a kernel's output has as many elements as a mask has true ones.
+    fn indexes_by_mask(&self, index: usize, kernel: &Operator) -> bool {
+        let Some(Instruction::KernelCall { args, .. }) = self.instructions.get(index) else { return false };
+        let items = match args.get(1).and_then(|&id| self.plan.value(id)) {
+            Some(Value::OptionalTensorList(items)) if portable::indexes_by_list(kernel) => items,
+            _ => return false,
+        };
+        let is_mask = |id: &ValueId| {
+            let tensor = self.plan.value(*id).and_then(Value::as_tensor);
+            tensor.is_some_and(|tensor| matches!(tensor.scalar_type, ScalarType::Bool | ScalarType::Byte))
+        };
+        items.iter().flatten().any(is_mask)
     }
 
     fn kernel(&self, index: usize) -> Option<&Operator> {

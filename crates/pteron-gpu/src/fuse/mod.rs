@@ -9,6 +9,7 @@
 
 mod channels_last;
 mod convolution;
+mod dead_calls;
 mod def_use;
 mod editor;
 mod fused_linear;
@@ -27,7 +28,6 @@ mod same_dims;
 mod swiglu;
 #[cfg(test)]
 mod tests;
-mod unused;
 
 use crate::error::{Error, Result};
 use crate::graph::DecodedGraph;
@@ -39,7 +39,7 @@ pub use channels_last::Relayout;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fusions {
     /// Remove calls whose results nothing reads.
-    pub unused: bool,
+    pub dead_calls: bool,
     /// Recognise operators that exporters decompose: RMS norm, rotary embedding, attention over a KV cache.
     pub recognise: bool,
     /// Run each linear on packed weights, with the quantisation of its rows if there is one.
@@ -69,7 +69,7 @@ pub struct Fusions {
 impl Fusions {
     /// Every fusion.
     pub const ALL: Self = Self {
-        unused: true,
+        dead_calls: true,
         recognise: true,
         pack_linears: true,
         merge_linears: true,
@@ -85,7 +85,7 @@ impl Fusions {
     };
     /// No fusion: the operators of the file, one by one.
     pub const NONE: Self = Self {
-        unused: false,
+        dead_calls: false,
         recognise: false,
         pack_linears: false,
         merge_linears: false,
@@ -127,9 +127,10 @@ pub(crate) fn fuse(graph: DecodedGraph, fusions: &Fusions) -> Result<DecodedGrap
     // Copies that change nothing would hide what is recognised after them, and attention over a cache shows which tensors are rotated.
     // Quantised rows have one reader once the calls that find their ranges are part of linears. SwiGLU comes before merged
     // linears, because its two linears have one input too. Norms and sums come after linears are merged.
-    let passes: [(bool, &'static str, Fusion); 23] = [
-        (fusions.unused, "unused", unused::find),
+    let passes: [(bool, &'static str, Fusion); 24] = [
+        (fusions.dead_calls, "dead_calls", dead_calls::find),
         (fusions.recognise, "copies", recognise::copies::find),
+        (fusions.recognise, "half_tables", recognise::half_tables::find),
         (fusions.recognise, "rms_norm", recognise::rms_norm::find),
         (fusions.recognise, "linear", recognise::linear::find),
         (fusions.recognise, "attention", recognise::attention::find),
@@ -145,7 +146,7 @@ pub(crate) fn fuse(graph: DecodedGraph, fusions: &Fusions) -> Result<DecodedGrap
         (fusions.rotary, "rotary", rotary::find),
         (fusions.rotary, "rotary_halves", rotary_halves::find),
         // What fusions have left without a reader.
-        (fusions.unused, "unused", unused::find),
+        (fusions.dead_calls, "dead_calls", dead_calls::find),
         (fusions.permutes, "permutes", permutes::find),
         (fusions.channels_last, "channels_last", channels_last::find),
         (fusions.convolution, "silu", convolution::silu),

@@ -10,6 +10,7 @@ use crate::live::{Scalar, ScalarId, TensorId};
 use crate::ops::convolution::fused::FusedConvolution;
 use crate::ops::copy::{self, Cat, CopyKind, Split, view};
 use crate::ops::embedding_q4gsw::EmbeddingQ4;
+use crate::ops::embedding::half_table::HalfEmbedding;
 use crate::ops::embedding_quantised::QuantisedEmbedding;
 use crate::ops::fused_linear::FusedLinear;
 use crate::ops::linear_dq8ca_q4gsw::LinearQ8Q4;
@@ -391,6 +392,9 @@ fn lookup(node: &Node) -> Option<(TensorId, TensorId, TensorId)> {
         return Some((*weight, *indices, *out));
     }
     if let Some(QuantisedEmbedding { weight, indices, out, .. }) = node.op.downcast() {
+        return Some((*weight, *indices, *out));
+    }
+    if let Some(HalfEmbedding { weight, indices, out, .. }) = node.op.downcast() {
         return Some((*weight, *indices, *out));
     }
     let gather: &Gather = node.op.downcast()?;

@@ -5,6 +5,7 @@
 //! runs here.
 
 mod collect;
+mod index;
 mod numbers;
 mod select;
 mod sort;
@@ -26,6 +27,8 @@ pub(crate) enum Argument<'a> {
     Int(i64),
     /// Another number.
     Float(f64),
+    /// A list of tensors, some of which may be None.
+    List(Vec<Option<&'a Tensor>>),
     /// Anything else.
     Other,
 }
@@ -62,6 +65,7 @@ type Kernel = fn(&[Argument<'_>]) -> Result<Vec<Tensor>, String>;
 
 /// The kernels.
 const KERNELS: &[(&str, Kernel)] = &[
+    ("aten::index.Tensor_out", index::index),
     ("aten::nonzero.out", select::nonzero),
     ("aten::masked_select.out", select::masked_select),
     ("aten::repeat_interleave.Tensor_out", select::repeat_interleave),
@@ -107,6 +111,15 @@ fn find(kernel: &Operator) -> Option<Kernel> {
     KERNELS.iter().find(|(name, _)| *name == full).map(|(_, kernel)| *kernel)
 }
 
+/// The values that a kernel reads: its inputs, and the items of those that are lists.
+pub(crate) fn reads(plan: &ExecutionPlan, inputs: &[ValueId]) -> Vec<ValueId> {
+    let items = inputs.iter().filter_map(|&id| match plan.value(id)? {
+        Value::OptionalTensorList(items) => Some(items.iter().flatten()),
+        _ => None,
+    });
+    inputs.iter().chain(items.flatten()).copied().collect()
+}
+
 /// Runs a kernel. `tensor` returns the tensors and numbers that have been computed; numbers are tensors of one element.
 pub(crate) fn run<'a>(
     plan: &ExecutionPlan,
@@ -120,6 +133,10 @@ pub(crate) fn run<'a>(
         (Some(Value::Tensor(_)), Some(tensor)) => Ok(Argument::Tensor(tensor)),
         (Some(Value::Tensor(_)), None) => Err(fail(format!("reads value {id}, which nothing has computed"))),
         (_, Some(number)) => Ok(numbers::argument(number)),
+        (Some(Value::OptionalTensorList(items)), _) => {
+            let computed = |id: ValueId| tensor(id).ok_or_else(|| fail(format!("reads value {id}, which nothing has computed")));
+            items.iter().map(|id| id.map(computed).transpose()).collect::<Result<_>>().map(Argument::List)
+        }
         (Some(Value::Int(value)), None) => Ok(Argument::Int(*value)),
         (Some(Value::Bool(value)), None) => Ok(Argument::Int((*value).into())),
         (Some(Value::Double(value)), None) => Ok(Argument::Float(value.0)),

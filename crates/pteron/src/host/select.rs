@@ -6,12 +6,12 @@ use super::{Argument, at, created};
 use crate::tensor::Tensor;
 
 /// Bytes of an element.
-fn width(tensor: &Tensor) -> usize {
+pub(super) fn width(tensor: &Tensor) -> usize {
     usize::try_from(tensor.scalar_type().size()).unwrap_or(1)
 }
 
 /// Whether each element differs from 0. Negative zero is 0, NaN is not.
-fn truths(tensor: &Tensor) -> Result<Vec<bool>, String> {
+pub(super) fn truths(tensor: &Tensor) -> Result<Vec<bool>, String> {
     if let Some(values) = tensor.to_i64() {
         return Ok(values.iter().map(|&value| value != 0).collect());
     }
@@ -35,7 +35,7 @@ pub(super) fn nonzero(args: &[Argument<'_>]) -> Result<Vec<Tensor>, String> {
 }
 
 /// The index in each dim of an element.
-fn position(mut flat: usize, shape: &[u32]) -> Vec<u32> {
+pub(super) fn position(mut flat: usize, shape: &[u32]) -> Vec<u32> {
     let mut index = vec![0; shape.len()];
     for (at, &size) in index.iter_mut().zip(shape).rev() {
         let size = (size as usize).max(1);
@@ -46,7 +46,7 @@ fn position(mut flat: usize, shape: &[u32]) -> Vec<u32> {
 }
 
 /// The broadcast shape of two; `None` if they do not fit.
-fn broadcast(a: &[u32], b: &[u32]) -> Option<Vec<u32>> {
+pub(super) fn broadcast(a: &[u32], b: &[u32]) -> Option<Vec<u32>> {
     let rank = a.len().max(b.len());
     let size = |shape: &[u32], dim: usize| (dim + shape.len()).checked_sub(rank).map_or(1, |dim| shape[dim]);
     let fit = |dim| match (size(a, dim), size(b, dim)) {
@@ -58,7 +58,7 @@ fn broadcast(a: &[u32], b: &[u32]) -> Option<Vec<u32>> {
 }
 
 /// The flat index in a tensor of an element of its broadcast shape.
-fn source(index: &[u32], shape: &[u32]) -> usize {
+pub(super) fn source(index: &[u32], shape: &[u32]) -> usize {
     let own = &index[index.len() - shape.len()..];
     own.iter().zip(shape).fold(0, |flat, (&at, &size)| flat * size as usize + if size == 1 { 0 } else { at as usize })
 }

@@ -75,3 +75,45 @@ fn numbers_follow_python() {
         [2]
     );
 }
+
+#[test]
+fn fractions_are_rounded_to_whole_numbers() {
+    let half = [Argument::Float(3.5)];
+    let whole = |name: &str| kernel(name)(&half).unwrap()[0].to_i64().unwrap()[0];
+    assert_eq!(["trunc", "ceil", "round", "sym_int"].map(|name| whole(&format!("executorch_prim::{name}.Scalar"))), [3, 4, 4, 3]);
+    let quotient = kernel("executorch_prim::truediv.Scalar")(&[Argument::Int(7), Argument::Int(2)]).unwrap();
+    assert_eq!(quotient[0].to_f32().unwrap(), [3.5]);
+    let chosen = [Argument::Int(0), Argument::Int(5), Argument::Int(6)];
+    assert_eq!(kernel("executorch_prim::sym_ite.Scalar")(&chosen).unwrap()[0].to_i64().unwrap(), [6]);
+}
+
+#[test]
+fn masks_and_indices_select_elements() {
+    let x = floats(&[2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    let run = |list: Vec<Option<&Tensor>>| kernel("aten::index.Tensor_out")(&[Argument::Tensor(&x), Argument::List(list)]);
+    let both = Tensor::new(ScalarType::Bool, &[2, 3], vec![0, 1, 0, 1, 0, 1]).unwrap();
+    assert_eq!(run(vec![Some(&both)]).unwrap()[0].to_f32().unwrap(), [2.0, 4.0, 6.0]);
+    let rows = Tensor::new(ScalarType::Bool, &[2], vec![0, 1]).unwrap();
+    let out = run(vec![Some(&rows)]).unwrap();
+    assert_eq!((out[0].shape(), out[0].to_f32().unwrap()), (&[1, 3][..], vec![4.0, 5.0, 6.0]));
+    let columns = Tensor::from_i64(&[2], &[-1, 0]).unwrap();
+    let out = run(vec![None, Some(&columns)]).unwrap();
+    assert_eq!((out[0].shape(), out[0].to_f32().unwrap()), (&[2, 2][..], vec![3.0, 1.0, 6.0, 4.0]));
+    let beyond = Tensor::from_i64(&[1], &[3]).unwrap();
+    assert!(run(vec![None, Some(&beyond)]).is_err());
+    assert!(run(vec![Some(&both), Some(&columns)]).is_err());
+}
+
+#[test]
+fn rows_of_a_loop_are_collected() {
+    let (to, row) = (floats(&[4, 2], &[0.0; 8]), floats(&[2], &[1.0, 2.0]));
+    let put = |to: &Tensor, index| {
+        let args = [Argument::Tensor(to), Argument::Tensor(&row), Argument::Int(index)];
+        kernel("executorch_prim::et_copy_index.tensor")(&args).map(|mut out| out.remove(0))
+    };
+    let first = put(&to, 0).unwrap();
+    assert_eq!((first.shape(), first.to_f32().unwrap()), (&[1, 2][..], vec![1.0, 2.0]));
+    assert_eq!(put(&first, 1).unwrap().shape(), [2, 2]);
+    assert!(put(&first, 2).is_err(), "no row lies before it");
+    assert!(put(&to, -1).is_err());
+}

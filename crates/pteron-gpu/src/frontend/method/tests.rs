@@ -200,3 +200,114 @@ fn a_kernel_without_its_outputs_is_an_error() {
     method.plan.chains[0].instructions = vec![Instruction::KernelCall { operator: 0, args: Vec::new() }];
     assert!(method.lower().is_err());
 }
+
+#[test]
+fn a_view_of_an_input_in_planned_memory_is_a_reshape_of_it() {
+    let mut method = Method::default();
+    let x = method.floats(&[2, 3], 0);
+    method.plan.inputs.push(x);
+    let (view, out) = (method.floats(&[6], 0), method.floats(&[6], 64));
+    method.kernel("aten::neg.out", &[view, out, out]);
+    method.plan.outputs = vec![out];
+    assert_eq!(method.calls(), ["aten.view_copy.default", "aten.neg.default"]);
+    let part = &method.lower().unwrap().parts[0];
+    assert_eq!((&part.inputs[..], part.graph.origins.len()), (&[x][..], 0), "the view is no state");
+}
+
+#[test]
+fn a_view_of_what_another_part_wrote_crosses_the_border() {
+    let mut method = Method::default();
+    let x = method.input(ScalarType::Float, &[2, 2]);
+    let (y, view) = (method.floats(&[2, 2], 0), method.floats(&[4], 0));
+    let (indices, out) = (method.tensor(ScalarType::Long, &[4, 2], 64), method.floats(&[4], 128));
+    method.kernel("aten::relu.out", &[x, y, y]);
+    method.kernel("aten::nonzero.out", &[y, indices, indices]);
+    method.kernel("aten::neg.out", &[view, out, out]);
+    method.plan.outputs = vec![out, indices];
+    let lowered = method.lower().unwrap();
+    assert_eq!((&lowered.parts[0].outputs[..], &lowered.parts[1].inputs[..]), (&[y, view][..], &[y][..]));
+    assert!(lowered.parts.iter().all(|part| part.graph.origins.is_empty()), "nothing is state");
+}
+
+/// `map(relu, x)` as ExecuTorch writes it: a counter that a jump back compares with the number of rows.
+fn map() -> (Method, [ValueId; 4]) {
+    let mut method = Method::default();
+    let x = method.input(ScalarType::Float, &[5, 3]);
+    let (row, result, all) = (method.floats(&[3], 0), method.floats(&[3], 64), method.floats(&[5, 3], 128));
+    let (counter, rows, zero, one) = (method.int(0), method.int(0), method.int(0), method.int(1));
+    let done = method.value(Value::Bool(false));
+    method.kernel("aten::sym_size.int", &[x, zero, rows]);
+    method.kernel("aten::select_copy.int_out", &[x, zero, counter, row, row]);
+    method.kernel("aten::relu.out", &[row, result, result]);
+    method.kernel("executorch_prim::et_copy_index.tensor", &[all, result, counter]);
+    method.kernel("executorch_prim::add.Scalar", &[counter, one, counter]);
+    method.kernel("executorch_prim::eq.Scalar", &[counter, rows, done]);
+    method.push(Instruction::JumpFalse { condition: done, target: 1 });
+    method.kernel("executorch_prim::sub.Scalar", &[counter, rows, counter]);
+    method.plan.outputs = vec![all];
+    (method, [x, counter, result, all])
+}
+
+#[test]
+fn a_loop_is_a_graph_that_the_host_jumps_back_to() {
+    let (method, [x, counter, result, all]) = map();
+    let on_host = |kernel: &Operator| kernel.name.starts_with("executorch_prim") || kernel.name == "aten::sym_size";
+    let lowered = lower(&method.plan, Sources { graph_of: &|_| None, on_host: &on_host }).unwrap();
+    assert_eq!(lowered.parts.len(), 1);
+    assert_eq!((&lowered.parts[0].inputs[..], &lowered.parts[0].outputs[..]), (&[x, counter][..], &[result][..]));
+    let body = lowered.steps.iter().position(|step| *step == Step::Part(0)).unwrap();
+    let jump = lowered.steps.iter().find_map(|step| match step {
+        Step::JumpFalse { target, .. } => Some(*target),
+        _ => None,
+    });
+    assert_eq!((body, jump), (1, Some(1)));
+    let collect = Step::Host { operator: 3, inputs: vec![all, result, counter], outputs: vec![all] };
+    assert_eq!(lowered.steps[2], collect);
+}
+
+#[test]
+fn a_jump_back_that_is_always_taken_is_refused() {
+    let mut method = Method::default();
+    let x = method.input(ScalarType::Float, &[4]);
+    let y = method.floats(&[4], 0);
+    let never = method.value(Value::Bool(false));
+    method.kernel("aten::relu.out", &[x, y, y]);
+    method.push(Instruction::JumpFalse { condition: never, target: 0 });
+    method.plan.outputs = vec![y];
+    let error = method.lower().unwrap_err().to_string();
+    assert!(error.contains("never ends"), "{error}");
+}
+
+#[test]
+fn a_mask_that_decides_a_shape_splits_the_method() {
+    let mut method = Method::default();
+    let x = method.input(ScalarType::Float, &[4]);
+    let (zero, mask) = (method.int(0), method.tensor(ScalarType::Bool, &[4], 0));
+    let list = method.value(Value::OptionalTensorList(vec![Some(mask)]));
+    let out = method.floats(&[4], 64);
+    method.kernel("aten::gt.Scalar_out", &[x, zero, mask, mask]);
+    method.kernel("aten::index.Tensor_out", &[x, list, out, out]);
+    method.plan.outputs = vec![out];
+    let on_host = |kernel: &Operator| kernel.name == "aten::index";
+    let lowered = lower(&method.plan, Sources { graph_of: &|_| None, on_host: &on_host }).unwrap();
+    assert!(matches!(lowered.steps[..], [Step::Part(0), Step::Host { operator: 1, .. }]), "{:?}", lowered.steps);
+}
+
+#[test]
+fn half_of_a_size_is_rounded_as_python_rounds_it() {
+    for (kernel, expected) in [("trunc", &["mul", "floordiv"][..]), ("ceil", &["sub", "floordiv", "sub"][..])] {
+        let mut method = Method::default();
+        let x = method.input(ScalarType::Float, &[9]);
+        let (zero, one, size, float, half) =
+            (method.int(0), method.int(1), method.int(0), method.int(0), method.value(Value::Double(0.5.into())));
+        let (scaled, whole, out) = (method.int(0), method.int(0), method.floats(&[9], 0));
+        method.kernel("aten::sym_size.int", &[x, zero, size]);
+        method.kernel("executorch_prim::sym_float.Scalar", &[size, float]);
+        method.kernel("executorch_prim::mul.Scalar", &[float, half, scaled]);
+        method.kernel(&format!("executorch_prim::{kernel}.Scalar"), &[scaled, whole]);
+        method.kernel("aten::slice_copy.Tensor_out", &[x, zero, zero, whole, one, out, out]);
+        method.plan.outputs = vec![out];
+        let calls = method.calls();
+        assert!(expected.iter().all(|name| calls.contains(name)), "{calls:?}");
+    }
+}

@@ -14,13 +14,11 @@ pub(super) enum Arg {
     At(usize),
     /// None.
     None,
-    /// An integer.
-    Int(i64),
     /// A list with the kernel's argument at this index as its only item.
     ListOf(usize),
 }
 
-use Arg::{At, Int, ListOf, None as N};
+use Arg::{At, ListOf, None as N};
 
 /// A kernel whose operator has another name or other arguments than the rule gives.
 struct Row {
@@ -67,8 +65,6 @@ const ROWS: &[Row] = &[
     // Element type, layout, device and memory format, which out variants do not have.
     row("aten::clone.out", "aten.clone.default", &[At(0), N]),
     row("aten::_to_copy.out", "aten._to_copy.default", &[At(0), N, N, N, N, N, N]),
-    row("aten::arange.out", "aten.arange.start_step", &[Int(0), At(0), Int(1), N, N, N, N]),
-    row("aten::arange.start_out", "aten.arange.start_step", &[At(0), At(1), At(2), N, N, N, N]),
     row("aten::full.out", "aten.full.default", &[At(0), At(1), N, N, N, N]),
     row("aten::full_like.out", "aten.full_like.default", &[At(0), At(1), N, N, N, N, N]),
     row("aten::ones.out", "aten.ones.default", &[At(0), N, N, N, N]),
@@ -149,7 +145,6 @@ mod tests {
             ("aten::sum.IntList_out", "aten.sum.dim_IntList"),
             ("aten::div.out_mode", "aten.div.Tensor_mode"),
             ("aten::upsample_nearest2d.vec_out", "aten.upsample_nearest2d.vec"),
-            ("aten::arange.start_out", "aten.arange.start_step"),
             ("llama::custom_sdpa.out", "llama.custom_sdpa.default"),
             ("llama::update_cache.out", "llama.update_cache.default"),
             ("quantized_decomposed::quantize_per_tensor.Tensor_out", "quantized_decomposed.quantize_per_tensor.tensor"),

@@ -15,7 +15,8 @@ use self::kernels::Arg;
 pub(super) use self::values::PlanValues;
 pub use self::values::data_type;
 use crate::error::{Error, OpError, Result};
-use crate::ir::ValueId;
+use crate::graph::Elem;
+use crate::ir::{DataType, ValueId};
 
 const SELECT: &str = "aten.select_copy.int";
 const VIEW: &str = "aten.view_copy.default";
@@ -25,6 +26,11 @@ const VIEW: &str = "aten.view_copy.default";
 pub fn is_known(kernel: &Operator) -> bool {
     let full = flow::full_name(kernel);
     SPECIAL.iter().any(|(name, _)| *name == full) || numbers::is_known(&full) || kernels::find(kernel).is_some()
+}
+
+/// Whether a kernel selects elements by a list of index tensors, its second argument. A mask among them decides how many.
+pub(super) fn indexes_by_list(kernel: &Operator) -> bool {
+    kernel.name == "aten::index"
 }
 
 type Translate = fn(&mut PlanValues<'_>, &KernelArgs<'_>) -> Result<()>;
@@ -44,6 +50,9 @@ const SPECIAL: &[(&str, Translate)] = &[
     ("aten::unbind_copy.int_out", unbind),
     ("aten::split_copy.Tensor_out", split),
     ("aten::stack.out", stack),
+    ("aten::masked_scatter.out", masked_scatter),
+    ("aten::arange.out", |values, args| arange(values, args, false)),
+    ("aten::arange.start_out", |values, args| arange(values, args, true)),
 ];
 
 impl PlanValues<'_> {
@@ -91,7 +100,6 @@ impl PlanValues<'_> {
             mapped.push(match *arg {
                 Arg::At(index) => self.argument_at(args, index)?,
                 Arg::None => self.builder.null()?,
-                Arg::Int(value) => self.builder.int(value)?,
                 Arg::ListOf(index) => {
                     let item = self.argument_at(args, index)?;
                     match self.literal(item) {
@@ -266,4 +274,49 @@ fn stack(values: &mut PlanValues<'_>, args: &KernelArgs<'_>) -> Result<()> {
     }
     let parts = values.builder.list(&parts)?;
     values.call("aten.cat.default", args, &[parts, dim_value]).map(|_| ())
+}
+
+/// `arange([start,] end[, step])`. Bytes are converted from integers.
+fn arange(values: &mut PlanValues<'_>, args: &KernelArgs<'_>, started: bool) -> Result<()> {
+    let out = first_output(values, args)?;
+    let (dtype, dims) = values.tensor_type(out)?;
+    let dtype = if matches!(Elem::of(dtype), Some(Elem::F32)) { dtype } else { DataType::Int32 };
+    let (zero, one, none) = (values.builder.int(0)?, values.builder.int(1)?, values.builder.null()?);
+    let [start, end, step] = match started {
+        true => [values.argument_at(args, 0)?, values.argument_at(args, 1)?, values.argument_at(args, 2)?],
+        false => [zero, values.argument_at(args, 0)?, one],
+    };
+    let numbers = values.builder.compute("aten.arange.start_step", &[start, end, step, none, none, none, none], dtype, dims)?;
+    values.assign(out, numbers)
+}
+
+/// `masked_scatter(self, mask, source)`: the elements of `source`, in order, where the mask is true. A running count of the mask's true
+/// elements says which one each takes.
+fn masked_scatter(values: &mut PlanValues<'_>, args: &KernelArgs<'_>) -> Result<()> {
+    let [own, mask, source] = [values.tensor_in(args, 0)?, values.tensor_in(args, 1)?, values.tensor_in(args, 2)?];
+    let out = first_output(values, args)?;
+    let (dtype, dims) = values.tensor_type(out)?;
+    let (flat, zero, one) = (values.builder.ints(&[-1])?, values.builder.int(0)?, values.builder.int(1)?);
+    let none = values.builder.null()?;
+    let count = dims.iter().try_fold(1u32, |count, &dim| count.checked_mul(dim)).unwrap_or(u32::MAX);
+    let elements = |values: &PlanValues<'_>, id| {
+        let tensor = values.builder.tensor_at(id);
+        tensor.and_then(crate::ir::Tensor::element_count).and_then(|count| u32::try_from(count).ok()).unwrap_or(u32::MAX)
+    };
+    // The dims of `self`, live.
+    let like = values.builder.compute("aten.zeros_like.default", &[own, none, none, none, none, none], DataType::Bool, dims)?;
+    let mask = values.builder.compute("aten.logical_or.default", &[like, mask], DataType::Bool, dims)?;
+    let row = values.builder.compute(VIEW, &[mask, flat], DataType::Bool, &[count])?;
+    let counts = values.builder.compute("aten.cumsum.default", &[row, zero, none], DataType::Int32, &[count])?;
+    let before = values.builder.compute("aten.sub.Scalar", &[counts, one, one], DataType::Int32, &[count])?;
+    let before = values.builder.compute("aten.clamp.default", &[before, zero, none], DataType::Int32, &[count])?;
+    let total = elements(values, source);
+    let source_row = values.builder.compute(VIEW, &[source, flat], dtype, &[total])?;
+    let chosen = values.builder.compute("aten.index_select.default", &[source_row, zero, before], dtype, &[count])?;
+    let own_row = values.builder.compute(VIEW, &[own, flat], dtype, &[count])?;
+    let merged = values.builder.compute("aten.where.self", &[row, chosen, own_row], dtype, &[count])?;
+    let id = values.input_at(args, 0)?;
+    let sizes = numbers::sizes(values, id)?;
+    let shaped = values.builder.compute(VIEW, &[merged, sizes], dtype, dims)?;
+    values.assign(out, shaped)
 }

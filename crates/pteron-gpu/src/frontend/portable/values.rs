@@ -66,6 +66,8 @@ pub(in crate::frontend) struct PlanValues<'p> {
     inputs: BTreeMap<file::ValueId, ValueId>,
     input_ids: HashMap<ValueId, file::ValueId>,
     elements: HashMap<ValueId, Elements>,
+    /// Numbers that need not be whole: numerator and denominator.
+    pub(super) fractions: HashMap<file::ValueId, (ValueId, ValueId)>,
     /// Whether an instruction has read a number of a computed tensor, which no graph can.
     pub(super) computed_number: bool,
 }
@@ -90,6 +92,7 @@ impl<'p> PlanValues<'p> {
             inputs: BTreeMap::new(),
             input_ids: HashMap::new(),
             elements: HashMap::new(),
+            fractions: HashMap::new(),
             computed_number: false,
         }
     }
@@ -108,7 +111,7 @@ impl<'p> PlanValues<'p> {
     }
 
     /// The element type and sizes of a plan's tensor.
-    fn tensor_type(&self, id: file::ValueId) -> Result<(DataType, &'p [u32])> {
+    pub(in crate::frontend) fn tensor_type(&self, id: file::ValueId) -> Result<(DataType, &'p [u32])> {
         let tensor = self.plan_tensor(id)?;
         match data_type(tensor.scalar_type) {
             Some(dtype) => Ok((dtype, &tensor.sizes)),
@@ -361,13 +364,18 @@ impl<'p> PlanValues<'p> {
     fn numbers(&mut self, items: &[file::ValueId]) -> Result<ValueId> {
         self.builder.charge(items.len())?;
         let items = items.iter().map(|&id| self.number(id)).collect::<Result<Vec<_>>>()?;
+        self.list_of(&items)
+    }
+
+    /// A list of numbers of the graph: of literals, if all are.
+    pub(super) fn list_of(&mut self, items: &[ValueId]) -> Result<ValueId> {
         let literal = |id: &ValueId| match self.builder.graph().value(*id) {
             Some(Value::Int(value)) => Some(*value),
             _ => None,
         };
         match items.iter().map(literal).collect::<Option<Vec<i64>>>() {
             Some(literals) => self.builder.ints(&literals),
-            None => self.builder.list(&items),
+            None => self.builder.list(items),
         }
     }
 

@@ -6,6 +6,7 @@
 pub(super) mod attention;
 mod columns;
 pub(super) mod copies;
+pub(super) mod half_tables;
 pub(super) mod kv_cache;
 pub(super) mod linear;
 pub(super) mod rms_norm;

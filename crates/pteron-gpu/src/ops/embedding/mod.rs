@@ -1,5 +1,7 @@
 //! `aten.embedding`: gathers rows of a table.
 
+pub(crate) mod half_table;
+
 #[cfg(test)]
 mod tests;
 
@@ -11,9 +13,17 @@ use crate::plan::Op;
 use crate::strided_copy::gather::{EMBEDDING_NAMES, Gather, GatherMode, KERNELS};
 
 /// The registry entry.
-pub static DEF: OpDef = OpDef { names: &["aten.embedding.default"], internal: &[], kernels: KERNELS, decode };
+pub static DEF: OpDef = OpDef {
+    names: &["aten.embedding.default", half_table::BF16, half_table::F16],
+    internal: &[half_table::BF16, half_table::F16],
+    kernels: &[KERNELS[0], KERNELS[1], &half_table::KERNEL],
+    decode,
+};
 
 fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
+    if args.operator() != DEF.names[0] {
+        return half_table::decode(args);
+    }
     let weight = args.tensor_of("weight", &[Elem::F32])?;
     let table = args.info(weight).bound;
     if table.len() != 2 {

@@ -65,3 +65,39 @@ fn bad_arguments_are_rejected() {
     assert!(load_error(&builder(&[0, 4], &[2], &[2, 4]).0).contains("`weight` is [0, 4], with zero elements"));
     assert!(load_error(&builder(&[2, 4], &[1; 8], &[1; 8]).0).contains("too many dimensions"));
 }
+
+/// The table stays two bytes per column on the GPU, and gives the same rows.
+#[test]
+fn tables_of_16_bit_floats_stay_so() {
+    use crate::fuse::Fusions;
+    use crate::graph::{DecodedGraph, Elem};
+    let values = noise(5, 11 * 5);
+    let bytes = |dtype| -> Vec<u8> {
+        let halves = values.iter().map(|&value| match dtype {
+            DataType::BFloat16 => half::bf16::from_f32(value).to_bits(),
+            _ => half::f16::from_f32(value).to_bits(),
+        });
+        halves.flat_map(u16::to_le_bytes).collect()
+    };
+    for dtype in [DataType::BFloat16, DataType::Float16] {
+        let mut builder = GraphBuilder::new();
+        let weight = builder.constant(dtype, &[11, 5], bytes(dtype));
+        let indices = builder.input(DataType::Int32, &[7]);
+        let (padding, no) = (builder.int(-1), builder.value(Value::Bool(false)));
+        let out = builder.tensor(DataType::Float32, &[7, 5]);
+        builder.call("aten.embedding.default", &[weight, indices, padding, no, no, out]);
+        builder.output(out);
+        let fused = DecodedGraph::decode_with(builder.graph.clone(), &Fusions::ALL).unwrap();
+        let table = fused.nodes[0].flow.reads[0];
+        assert_eq!((fused.nodes.len(), fused.info(table).elem), (1, Elem::U8), "{}", fused.nodes[0].name);
+        let load = |fusions| builder.load_fused(&crate::testing::gpu(), fusions, &crate::engine::LoadOptions::default()).unwrap();
+        let [plain, fused] = [&Fusions::NONE, &Fusions::ALL].map(load);
+        for count in [7, 1, 0] {
+            let ids = vec![i32s(&[count], (3..).step_by(7).map(|id| id % 11).take(count as usize).collect())];
+            let rows = |graph: &crate::engine::LoadedGraph| {
+                crate::testing::run(graph, &mut graph.new_state().unwrap(), &ids).unwrap().remove(0).bytes
+            };
+            assert_eq!(rows(&plain), rows(&fused), "{count} rows of {}", dtype.name());
+        }
+    }
+}
