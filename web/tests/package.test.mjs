@@ -11,6 +11,7 @@ import { demoFolder, fixturesFolder } from './setting.mjs';
 import { assertClose } from './tensors.mjs';
 
 const opCases = JSON.parse(readFileSync(join(fixturesFolder, 'ops/manifest.json'), 'utf8'));
+const xnnpackCases = JSON.parse(readFileSync(join(fixturesFolder, 'xnnpack/manifest.json'), 'utf8'));
 const goldens = JSON.parse(readFileSync(join(demoFolder, 'goldens.json'), 'utf8')).prompts;
 
 /** One case of every fifth operator, of those whose shapes are alive. */
@@ -79,6 +80,12 @@ describe('the npm package', () => {
     const { name, pte, calls, atol, rtol } = opCases.find((entry) => entry.name === 'sdpa_gqa');
     assert.ok(calls.length > 2);
     await compare(bare.page, 'ops', pte, calls, { atol, rtol }, name);
+  });
+
+  test('runs programs lowered for XNNPACK, with float and quantised weights, as the command does', async () => {
+    const names = xnnpackCases.map(({ name }) => name);
+    for (const kind of ['fp32', '8da4w', 'int8_net']) assert.ok(names.some((name) => name.includes(kind)), names.join());
+    for (const { name, pte, calls, atol, rtol } of xnnpackCases) await compare(bare.page, 'xnnpack', pte, calls, { atol, rtol }, name);
   });
 
   test('loads from a URL, a File and an ArrayBuffer alike', async () => {

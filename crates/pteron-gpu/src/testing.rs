@@ -29,6 +29,16 @@ pub(crate) fn gpu() -> Gpu {
     EXACT.clone()
 }
 
+/// Returns every `n`-th of some cases on SwiftShader, and all elsewhere. SwiftShader takes seconds for workgroups with barriers; it
+/// runs each kernel at fewer shapes, and lavapipe all of them.
+pub(crate) fn thinned<T>(cases: impl IntoIterator<Item = T>, n: usize) -> Vec<T> {
+    cases.into_iter().step_by(if is_swiftshader() { n } else { 1 }).collect()
+}
+
+pub(crate) fn is_swiftshader() -> bool {
+    GPU.adapter().name.contains("SwiftShader")
+}
+
 /// Reports the running test, or its part for some devices, as skipped on this adapter.
 #[track_caller]
 pub(crate) fn skip(reason: &str) {

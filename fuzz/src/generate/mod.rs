@@ -3,9 +3,12 @@
 mod choices;
 pub mod cursor;
 pub mod graph;
+mod kernels;
+pub mod part;
 pub mod program;
 mod template;
 mod tokenizer;
+mod xnnpack;
 
 pub use choices::Choices;
 pub use template::template;

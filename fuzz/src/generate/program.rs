@@ -1,51 +1,30 @@
-//! Programs made from bytes: methods with delegates, instructions around them, kept tensors and constants.
+//! Programs made from bytes: methods with delegates of both backends, kernel calls and other instructions around them, kept tensors
+//! and constants.
 
 use pteron_format::program::{
     AllocationDetails, Chain, DataRef, Delegate, DeviceType, ExecutionPlan, ExtraTensorInfo, Instruction, Operator,
     SegmentId, ShapeDynamism, SubsegmentOffsets, Tensor, TensorDataLocation, Value, ValueId,
 };
-use pteron_format::vulkan::{BACKEND_ID, ConstantSource, DataType, Graph, write_blob};
+use pteron_format::vulkan::DataType;
 use pteron_format::{Program, ScalarType};
 
 use super::cursor::Cursor;
 use super::graph::{GraphBuilder, builder};
+use super::part::Part;
 
-/// The most bytes that a graph's own constants take.
-const MOST_STORED: u64 = 1 << 16;
 /// Bytes of the segment of constants: each of its tensors starts at a multiple of 64.
 const CONSTANT_BYTES: usize = 4096;
 
-/// A graph and its bytes.
-#[derive(Debug)]
-pub struct Part {
-    /// The graph.
-    pub graph: Graph,
-    blob: Vec<u8>,
-}
-
-impl Part {
-    /// A graph whose constants are zeros inside its own bytes; `None` if it cannot be written.
-    #[must_use]
-    pub fn new(mut graph: Graph) -> Option<Self> {
-        let longest = graph.constants.iter().map(|constant| constant.len).max().unwrap_or(0).min(MOST_STORED);
-        graph.constants.iter_mut().for_each(|constant| constant.source = ConstantSource::Stored(0));
-        let blob = write_blob(&graph, &vec![0; longest as usize]).ok()?;
-        Some(Self { graph, blob })
-    }
-
-    /// The graph's bytes.
-    #[must_use]
-    pub fn into_blob(self) -> Vec<u8> {
-        self.blob
-    }
-}
-
-fn graphs(cursor: &mut Cursor<'_>) -> Vec<Part> {
+fn parts(cursor: &mut Cursor<'_>) -> Vec<Part> {
     let mut parts = Vec::new();
     for _ in 0..1 + cursor.below(3) {
-        let hostile = cursor.one_in(6);
-        let GraphBuilder { graph, .. } = builder(cursor, hostile, 2);
-        parts.extend(Part::new(graph));
+        if cursor.flip() {
+            parts.extend(Part::xnnpack(super::xnnpack::graph(cursor)));
+        } else {
+            let hostile = cursor.one_in(6);
+            let GraphBuilder { graph, .. } = builder(cursor, hostile, 2);
+            parts.extend(Part::vulkan(graph));
+        }
     }
     parts
 }
@@ -53,7 +32,7 @@ fn graphs(cursor: &mut Cursor<'_>) -> Vec<Part> {
 /// A program with several methods.
 #[must_use]
 pub fn program(cursor: &mut Cursor<'_>) -> Program<Vec<u8>> {
-    let parts = graphs(cursor);
+    let parts = parts(cursor);
     let mut plans: Vec<ExecutionPlan> = (0..1 + cursor.below(3)).map(|index| method(cursor, &parts, index)).collect();
     if cursor.flip() {
         plans.push(constant_method(cursor));
@@ -62,7 +41,7 @@ pub fn program(cursor: &mut Cursor<'_>) -> Program<Vec<u8>> {
         let index = cursor.below(plans.len());
         change(&mut plans[index], cursor);
     }
-    let blobs: Vec<Vec<u8>> = parts.into_iter().map(|part| part.blob).collect();
+    let blobs: Vec<Vec<u8>> = parts.into_iter().map(Part::into_blob).collect();
     assemble(plans, blobs)
 }
 
@@ -111,15 +90,15 @@ pub fn tensor(scalar_type: ScalarType, sizes: &[u32]) -> Tensor {
 }
 
 /// A method as it is built.
-struct Builder<'c, 'b> {
-    cursor: &'c mut Cursor<'b>,
-    plan: ExecutionPlan,
+pub(super) struct Builder<'c, 'b> {
+    pub(super) cursor: &'c mut Cursor<'b>,
+    pub(super) plan: ExecutionPlan,
     /// Tensors that may hold something already.
-    known: Vec<ValueId>,
+    pub(super) known: Vec<ValueId>,
 }
 
 impl Builder<'_, '_> {
-    fn value(&mut self, value: Value) -> ValueId {
+    pub(super) fn value(&mut self, value: Value) -> ValueId {
         self.plan.values.push(value);
         ValueId(self.plan.values.len() as u32 - 1)
     }
@@ -148,8 +127,15 @@ impl Builder<'_, '_> {
         self.value(Value::Tensor(Box::new(tensor)))
     }
 
+    /// A new tensor in planned memory of its own, as exporters write what is computed.
+    pub(super) fn computed(&mut self, scalar_type: ScalarType, sizes: &[u32]) -> ValueId {
+        let offset = self.plan.values.len() as u64 * (1 << 20);
+        let tensor = Tensor { allocation: Some(AllocationDetails { memory: 1, offset }), ..tensor(scalar_type, sizes) };
+        self.value(Value::Tensor(Box::new(tensor)))
+    }
+
     /// A tensor for an argument of a graph: one that is there with the same type and rank, or a new one.
-    fn argument(&mut self, scalar_type: ScalarType, sizes: &[u32]) -> ValueId {
+    pub(super) fn argument(&mut self, scalar_type: ScalarType, sizes: &[u32]) -> ValueId {
         let fits = |id: &&ValueId| match self.plan.value(**id) {
             Some(Value::Tensor(tensor)) => tensor.scalar_type == scalar_type && tensor.sizes == sizes,
             _ => false,
@@ -176,25 +162,23 @@ impl Builder<'_, '_> {
             DataRef::Inline(index) => index as usize,
             DataRef::Segment(segment) => segment.index() - 1,
         };
-        let graph = &parts[graph].graph;
-        let sizes = |id: &pteron_format::vulkan::ValueId| {
-            let tensor = graph.value(*id).and_then(pteron_format::vulkan::Value::as_tensor);
-            tensor.map_or((ScalarType::Float, Vec::new()), |tensor| (border(tensor.border_dtype()), tensor.dims.clone()))
-        };
         let mut args: Vec<ValueId> = Vec::new();
-        for (scalar_type, sizes) in graph.inputs.iter().map(sizes) {
-            args.push(self.argument(scalar_type, &sizes));
-        }
-        for (scalar_type, sizes) in graph.outputs.iter().map(sizes) {
-            let id =
-                if self.cursor.one_in(3) { self.argument(scalar_type, &sizes) } else { self.tensor(scalar_type, &sizes) };
+        for port in parts[graph].ports() {
+            let (scalar_type, sizes) = (port.scalar_type, &port.sizes);
+            let id = if !port.output || self.cursor.one_in(8) {
+                self.argument(scalar_type, sizes)
+            } else if self.cursor.flip() {
+                self.computed(scalar_type, sizes)
+            } else {
+                self.tensor(scalar_type, sizes)
+            };
             self.known.push(id);
             args.push(id);
         }
         self.push(Instruction::DelegateCall { delegate: delegate as u32, args });
     }
 
-    fn push(&mut self, instruction: Instruction) {
+    pub(super) fn push(&mut self, instruction: Instruction) {
         self.plan.chains[0].instructions.push(instruction);
     }
 
@@ -206,7 +190,7 @@ impl Builder<'_, '_> {
     }
 
     fn instruction(&mut self, parts: &[Part]) {
-        match self.cursor.below(10) {
+        match self.cursor.below(14) {
             0..=3 => self.call(parts),
             4 | 5 => {
                 let (from, to) = (self.some(), self.some());
@@ -222,7 +206,8 @@ impl Builder<'_, '_> {
                 let value = self.some();
                 self.push(Instruction::Free(value));
             }
-            _ => self.kernel(),
+            8 => self.kernel(),
+            _ => self.typed_kernel(),
         }
     }
 
@@ -281,7 +266,8 @@ fn method(cursor: &mut Cursor<'_>, parts: &[Part], index: usize) -> ExecutionPla
     let delegates = (0..delegates).map(|_| {
         let graph = cursor.below(parts.len());
         let data = place(cursor, graph);
-        let id = if cursor.one_in(24) { "XnnpackBackend" } else { BACKEND_ID };
+        // Now and then of another backend.
+        let id = if cursor.one_in(48) { cursor.of(&["XnnpackBackend", "CoreMLBackend"]) } else { parts[graph].backend() };
         Delegate { id: id.to_owned(), ..Delegate::vulkan(data) }
     });
     let operator = |&(name, overload, ..): &(&str, &str, usize, &[u32])| Operator {

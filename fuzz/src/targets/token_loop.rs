@@ -16,7 +16,8 @@ use super::graph::memory::{check_memory, check_plans};
 use crate::generate::cursor::Cursor;
 use crate::generate::graph::builder::Dim;
 use crate::generate::graph::{GraphBuilder, finish};
-use crate::generate::program::{Part, assemble, border, constant_method, tensor};
+use crate::generate::part::Part;
+use crate::generate::program::{assemble, border, constant_method, tensor};
 use crate::oracle::error_text;
 use crate::seeds;
 use crate::target::{Outcome, Target};
@@ -128,8 +129,9 @@ fn method(graph: &vulkan::Graph, cursor: &mut Cursor<'_>) -> ExecutionPlan {
 fn run(bytes: &[u8]) -> Outcome {
     let mut cursor = Cursor::new(bytes);
     let cursor = &mut cursor;
-    let Some(part) = Part::new(graph(cursor).graph) else { return "cannot be written" };
-    let mut plans = vec![method(&part.graph, cursor)];
+    let graph = graph(cursor).graph;
+    let mut plans = vec![method(&graph, cursor)];
+    let Some(part) = Part::vulkan(graph) else { return "cannot be written" };
     for _ in 0..cursor.below(4) {
         let facts = constant_method(cursor);
         if plans.iter().all(|plan| plan.name != facts.name) {

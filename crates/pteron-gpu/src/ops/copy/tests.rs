@@ -7,7 +7,7 @@ use crate::ir::{DataType, Value, ValueId};
 use crate::live::TensorId;
 use crate::reference::{HostData, HostTensor};
 use crate::strided_copy::strides::{select, slice};
-use crate::testing::{DryRun, GraphBuilder, check, dims, f32s, i32s, load_error, noise, noise_bytes};
+use crate::testing::{DryRun, GraphBuilder, check, dims, f32s, i32s, load_error, noise, noise_bytes, thinned};
 
 /// A graph of one operator on one input; `middle` are the arguments between input and output.
 fn one(name: &str, dtype: DataType, bound: &[u32], middle: &[Value], out: &[u32]) -> (GraphBuilder, ValueId) {
