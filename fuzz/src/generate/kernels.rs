@@ -10,11 +10,15 @@ const UNARY: [&str; 6] = ["aten::relu", "aten::neg", "aten::sigmoid", "aten::exp
 /// Kernels of two tensors whose output is like them, and whether a factor follows.
 const BINARY: [(&str, bool); 4] = [("aten::add", true), ("aten::sub", true), ("aten::mul", false), ("aten::div", false)];
 
+fn element_count(sizes: &[u32]) -> u64 {
+    sizes.iter().fold(1, |count, &size| count.saturating_mul(size.into()))
+}
+
 impl Builder<'_, '_> {
     /// A call with arguments of the right types and shapes.
     pub(super) fn typed_kernel(&mut self) {
         let (input, sizes) = self.float();
-        let elements: u32 = sizes.iter().product();
+        let elements = element_count(&sizes).min(u32::MAX.into()) as u32;
         let rank = sizes.len() as i64;
         match self.cursor.below(12) {
             0 | 1 => {
@@ -96,8 +100,7 @@ impl Builder<'_, '_> {
     fn float(&mut self) -> (ValueId, Vec<u32>) {
         let small = |id: &ValueId| match self.plan.value(*id) {
             Some(Value::Tensor(tensor)) if tensor.scalar_type == ScalarType::Float => {
-                let elements = tensor.sizes.iter().fold(1u64, |count, &size| count.saturating_mul(size.into()));
-                (elements <= 4096).then(|| (*id, tensor.sizes.clone()))
+                (element_count(&tensor.sizes) <= 4096).then(|| (*id, tensor.sizes.clone()))
             }
             _ => None,
         };

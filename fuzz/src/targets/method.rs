@@ -1,4 +1,5 @@
-//! Whole methods: programs with delegates, moves, jumps, kept tensors and constants, loaded and called without a GPU.
+//! Whole methods: programs with delegates of both backends, kernel calls on the GPU and the host, moves, jumps, kept tensors and
+//! constants, joined, loaded and called without a GPU.
 
 use pteron::fuzzing::DryMethod;
 use pteron::{LoadOptions, Program, Tensor, TensorSpec};
@@ -28,8 +29,8 @@ pub const TARGET: Target = Target {
 
 /// Bytes of host memory that methods are given.
 const HOST_MEMORY: u64 = 1 << 18;
-/// Heap bytes per byte of a program.
-const HEAP_FACTOR: u64 = 32;
+/// Heap bytes per byte of a program. A call of a delegate is some words of the program, and the whole graph once it is joined.
+const HEAP_FACTOR: u64 = 256;
 /// Heap bytes beyond that: twice the methods' memory, because a call holds its results beside the state.
 const HEAP_SLACK: u64 = (1 << 20) + 4 * HOST_MEMORY;
 /// The most bytes of a tensor that a call brings.

@@ -78,7 +78,7 @@ pub(crate) static STEPS: &[Step] = &[
     Step { name: "doc", why: "the documentation builds without a warning", action: Action::Docs },
     Step {
         name: "features",
-        why: "every crate compiles with no, each single and all features",
+        why: "every crate compiles with no, each single and all features that its code mentions",
         action: Action::Cargo(&["xtask", "features"]),
     },
     Step {
