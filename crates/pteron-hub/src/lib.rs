@@ -54,7 +54,7 @@ mod transfer;
 
 #[cfg(feature = "download")]
 pub use endpoint::{Hub, HubOptions};
-pub use error::{Error, Result};
+pub use error::{Error, Result, TokenState};
 pub use models::{ModelFiles, Models, PulledModel};
 pub use name::{DEFAULT_REVISION, ModelRef};
 #[cfg(feature = "download")]
