@@ -44,11 +44,26 @@ pub(crate) struct InstructionList {
 
 #[derive(Debug)]
 enum HostInstruction {
-    Graph { index: usize, inputs: Vec<ValueId>, outputs: Vec<ValueId> },
-    Copy { from: ValueId, to: ValueId },
-    JumpFalse { condition: ValueId, target: usize },
+    Graph {
+        index: usize,
+        inputs: Vec<ValueId>,
+        outputs: Vec<ValueId>,
+    },
+    Copy {
+        from: ValueId,
+        to: ValueId,
+    },
+    JumpFalse {
+        condition: ValueId,
+        target: usize,
+    },
     /// `reads` are the inputs, and the items of those that are lists.
-    Kernel { operator: u32, inputs: Vec<ValueId>, reads: Vec<ValueId>, outputs: Vec<ValueId> },
+    Kernel {
+        operator: u32,
+        inputs: Vec<ValueId>,
+        reads: Vec<ValueId>,
+        outputs: Vec<ValueId>,
+    },
 }
 
 impl HostInstruction {

@@ -134,7 +134,8 @@ pub(crate) fn run<'a>(
         (Some(Value::Tensor(_)), None) => Err(fail(format!("reads value {id}, which nothing has computed"))),
         (_, Some(number)) => Ok(numbers::argument(number)),
         (Some(Value::OptionalTensorList(items)), _) => {
-            let computed = |id: ValueId| tensor(id).ok_or_else(|| fail(format!("reads value {id}, which nothing has computed")));
+            let computed =
+                |id: ValueId| tensor(id).ok_or_else(|| fail(format!("reads value {id}, which nothing has computed")));
             items.iter().map(|id| id.map(computed).transpose()).collect::<Result<_>>().map(Argument::List)
         }
         (Some(Value::Int(value)), None) => Ok(Argument::Int(*value)),

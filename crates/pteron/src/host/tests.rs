@@ -80,7 +80,10 @@ fn numbers_follow_python() {
 fn fractions_are_rounded_to_whole_numbers() {
     let half = [Argument::Float(3.5)];
     let whole = |name: &str| kernel(name)(&half).unwrap()[0].to_i64().unwrap()[0];
-    assert_eq!(["trunc", "ceil", "round", "sym_int"].map(|name| whole(&format!("executorch_prim::{name}.Scalar"))), [3, 4, 4, 3]);
+    assert_eq!(
+        ["trunc", "ceil", "round", "sym_int"].map(|name| whole(&format!("executorch_prim::{name}.Scalar"))),
+        [3, 4, 4, 3]
+    );
     let quotient = kernel("executorch_prim::truediv.Scalar")(&[Argument::Int(7), Argument::Int(2)]).unwrap();
     assert_eq!(quotient[0].to_f32().unwrap(), [3.5]);
     let chosen = [Argument::Int(0), Argument::Int(5), Argument::Int(6)];

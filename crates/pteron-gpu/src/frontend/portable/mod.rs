@@ -286,7 +286,8 @@ fn arange(values: &mut PlanValues<'_>, args: &KernelArgs<'_>, started: bool) -> 
         true => [values.argument_at(args, 0)?, values.argument_at(args, 1)?, values.argument_at(args, 2)?],
         false => [zero, values.argument_at(args, 0)?, one],
     };
-    let numbers = values.builder.compute("aten.arange.start_step", &[start, end, step, none, none, none, none], dtype, dims)?;
+    let numbers =
+        values.builder.compute("aten.arange.start_step", &[start, end, step, none, none, none, none], dtype, dims)?;
     values.assign(out, numbers)
 }
 
@@ -304,7 +305,8 @@ fn masked_scatter(values: &mut PlanValues<'_>, args: &KernelArgs<'_>) -> Result<
         tensor.and_then(crate::ir::Tensor::element_count).and_then(|count| u32::try_from(count).ok()).unwrap_or(u32::MAX)
     };
     // The dims of `self`, live.
-    let like = values.builder.compute("aten.zeros_like.default", &[own, none, none, none, none, none], DataType::Bool, dims)?;
+    let like =
+        values.builder.compute("aten.zeros_like.default", &[own, none, none, none, none, none], DataType::Bool, dims)?;
     let mask = values.builder.compute("aten.logical_or.default", &[like, mask], DataType::Bool, dims)?;
     let row = values.builder.compute(VIEW, &[mask, flat], DataType::Bool, &[count])?;
     let counts = values.builder.compute("aten.cumsum.default", &[row, zero, none], DataType::Int32, &[count])?;

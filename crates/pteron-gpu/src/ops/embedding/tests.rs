@@ -90,7 +90,8 @@ fn tables_of_16_bit_floats_stay_so() {
         let fused = DecodedGraph::decode_with(builder.graph.clone(), &Fusions::ALL).unwrap();
         let table = fused.nodes[0].flow.reads[0];
         assert_eq!((fused.nodes.len(), fused.info(table).elem), (1, Elem::U8), "{}", fused.nodes[0].name);
-        let load = |fusions| builder.load_fused(&crate::testing::gpu(), fusions, &crate::engine::LoadOptions::default()).unwrap();
+        let load =
+            |fusions| builder.load_fused(&crate::testing::gpu(), fusions, &crate::engine::LoadOptions::default()).unwrap();
         let [plain, fused] = [&Fusions::NONE, &Fusions::ALL].map(load);
         for count in [7, 1, 0] {
             let ids = vec![i32s(&[count], (3..).step_by(7).map(|id| id % 11).take(count as usize).collect())];
