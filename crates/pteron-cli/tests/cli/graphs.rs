@@ -106,12 +106,13 @@ fn a_method_can_be_chosen() {
     assert_eq!(run.err, format!("error: {path}: it has no method \"nothing\"; its methods with a graph are: {known}\n"));
 }
 
-/// A program of every kind: one graph of an XNNPACK delegate, and jumps between GPU graphs.
+/// One graph of an XNNPACK delegate, jumps between GPU graphs, and a kernel on the host.
 #[test]
 fn pictures_look_like_this() {
-    for (name, path) in
-        [("xnnpack", "fixtures/xnnpack/xnnpack_fp32_linear/program.pte"), ("branch", "fixtures/ops/branch/program.pte")]
+    for (name, folder) in
+        [("xnnpack", "xnnpack/xnnpack_fp32_linear"), ("branch", "ops/branch"), ("host", "ops/portable_nonzero")]
     {
+        let path = &format!("fixtures/{folder}/program.pte");
         let run = pteron(["inspect", path, "--graph", "mermaid"]);
         assert_eq!((run.code, run.err.as_str()), (Some(0), ""), "{path}");
         insta::assert_snapshot!(format!("graph_{name}"), run.out);
