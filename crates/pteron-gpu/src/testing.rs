@@ -88,16 +88,12 @@ pub(crate) fn emulated_matrix_gpu(
     Some(GPU.emulating_matrices(caps, Emulation { lanes, used: Vec::new() }))
 }
 
-/// The device if it has cooperative matrices, or with emulated ones of the usual size.
+/// The device with emulated cooperative matrices of 16 × 16 by 32 lanes. It has the workgroup memory that kernels ask for, not that of
+/// their largest tiles.
 #[track_caller]
-pub(crate) fn coop_matrix_or_emulated_gpu() -> Option<Gpu> {
-    if GPU.caps().cooperative_matrix {
-        return Some(GPU.clone());
-    }
+pub(crate) fn emulated_coop_matrix_gpu() -> Option<Gpu> {
     let gpu = emulated_matrix_gpu(MatrixSide::Sixteen, (32, 32), 32, 100)?;
-    // Kernels whose large tiles need more memory than the device has are selected; tests run small ones.
-    let caps = Caps { workgroup_memory: COOPERATIVE_MATRIX_MEMORY, ..gpu.caps() };
-    Some(gpu.with_caps(caps))
+    Some(gpu.with_caps(Caps { workgroup_memory: COOPERATIVE_MATRIX_MEMORY, ..gpu.caps() }))
 }
 
 /// The same device, which compiles those kernels with emulated cooperative matrices that the calls run.
