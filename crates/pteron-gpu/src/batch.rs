@@ -24,6 +24,17 @@ impl BatchCx<'_> {
     pub fn bound(&self, tensor: TensorId) -> Dims {
         self.graph.info(tensor).bound
     }
+
+    /// Whether some inputs are batched, and all others are broadcast along the batch.
+    #[must_use]
+    pub fn broadcasts(&self, inputs: &[TensorId], out: TensorId) -> bool {
+        let rank = self.bound(out).len();
+        let serves = |&input: &TensorId| match self.bound(input) {
+            bound if bound.len() < rank => !self.is_batched(input),
+            bound => self.is_batched(input) || bound.first() == Some(&1),
+        };
+        inputs.iter().any(|&input| self.is_batched(input)) && inputs.iter().all(serves)
+    }
 }
 
 /// The rows of the batch that run at a time, and the bounds of all tensors with so many.

@@ -400,13 +400,7 @@ impl Elementwise {
 
 impl Op for Elementwise {
     fn is_batchwise(&self, batch: &BatchCx<'_>) -> bool {
-        let rank = batch.bound(self.out).len();
-        // What is not batched is broadcast along the batch.
-        let serves = |&input: &TensorId| match batch.bound(input) {
-            bound if bound.len() < rank => !batch.is_batched(input),
-            bound => batch.is_batched(input) || bound.first() == Some(&1),
-        };
-        self.inputs.iter().any(|&input| batch.is_batched(input)) && self.inputs.iter().all(serves)
+        batch.broadcasts(&self.inputs, self.out)
     }
 
     fn channels_last(&self, layout: &mut Relayout<'_>) -> Option<Call> {
