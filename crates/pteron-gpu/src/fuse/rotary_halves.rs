@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use super::MAX_CHAIN;
 use super::editor::Editor;
 use super::operators;
-use crate::ir::DataType;
+use crate::ir::{Call, DataType, ValueId};
 use crate::live::TensorId;
 use crate::ops::copy::{CopyKind, cat_call};
 use crate::ops::rotary::split_half_of_tokens;
@@ -55,11 +55,12 @@ impl Rotation {
     }
 
     /// The tables as one tensor, and the call that concatenates them.
-    fn joined(&self, editor: &mut Editor<'_>) -> (TensorId, Vec<crate::ir::Call>) {
+    fn joined(&self, editor: &mut Editor<'_>) -> (TensorId, Vec<Call>) {
         let bound = editor.graph.info(self.tables[0]).bound;
         let dims = [bound[0].saturating_mul(2), bound.last()];
         let table = editor.tensor(DataType::Float32, &dims);
-        let call = cat_call(&mut editor.source, &self.tables, 0, table);
+        let tables = self.tables.map(|table| ValueId(table.0));
+        let call = cat_call(&mut editor.source, &tables, 0, ValueId(table.0));
         (table, vec![call])
     }
 }

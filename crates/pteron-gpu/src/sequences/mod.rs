@@ -17,8 +17,10 @@ mod tests;
 
 use crate::error::{Error, Result};
 use crate::graph::DecodedGraph;
-use crate::ir::{Call, DataType, Graph, Tensor, Value, ValueId};
+use crate::ir::{DataType, Graph, Tensor, Value, ValueId};
 use crate::live::TensorId;
+use crate::ops::copy;
+use crate::ops::gather::index_select_call;
 use crate::ops::sdpa::paged::PagedSdpa;
 pub use crate::ops::sdpa::paged::work_list::{BLOCK_POSITIONS, PagedTiling, SequenceRows};
 use crate::plan::{BoundsCx, Caps};
@@ -89,7 +91,7 @@ pub fn prepare(graph: &mut Graph, options: &SequenceOptions) -> Result<SequenceI
         return Err(fail(format!("{} rows are asked for, but it takes {bound}", options.max_rows)));
     }
     let first = graph.inputs.len();
-    let [fed_back, sources, work, copies, selected] = [
+    let [fed_back, sources, _, _, selected] = [
         Tensor::new(given.dtype, &[options.max_selected]),
         Tensor::new(DataType::Int32, &[bound]),
         // The rewrite knows how long it can be.
@@ -102,9 +104,7 @@ pub fn prepare(graph: &mut Graph, options: &SequenceOptions) -> Result<SequenceI
         graph.inputs.push(id);
         id
     });
-    let _ = (work, copies);
-    take_fed_back(graph, rows, &given, [fed_back, sources], options.max_selected)
-        .ok_or_else(|| fail("operators".to_owned()))?;
+    take_fed_back(graph, rows, &given, [fed_back, sources], options.max_selected);
     let (output, all) = tensor(graph, graph.outputs.get(options.output))?;
     if let &[1, own, columns] = all.dims.as_slice()
         && own == bound
@@ -112,7 +112,7 @@ pub fn prepare(graph: &mut Graph, options: &SequenceOptions) -> Result<SequenceI
     {
         let chosen = graph.add(Value::Tensor(Tensor::new(all.dtype, &[1, options.max_selected, columns])));
         let axis = graph.add(Value::Int(1));
-        let call = selected_rows::call([output, axis, selected, chosen]).ok_or_else(|| fail("operators".to_owned()))?;
+        let call = index_select_call([output, axis, selected, chosen]);
         graph.calls.push(call.at(graph.calls.len()));
         graph.outputs[options.output] = chosen;
     }
@@ -121,27 +121,20 @@ pub fn prepare(graph: &mut Graph, options: &SequenceOptions) -> Result<SequenceI
 }
 
 /// Makes all calls read integers that were fed back or given, as `sources` says.
-fn take_fed_back(
-    graph: &mut Graph,
-    rows: ValueId,
-    given: &Tensor,
-    [fed_back, sources]: [ValueId; 2],
-    max_fed_back: u32,
-) -> Option<()> {
-    let bound = *given.dims.last()?;
+fn take_fed_back(graph: &mut Graph, rows: ValueId, given: &Tensor, [fed_back, sources]: [ValueId; 2], max_fed_back: u32) {
+    let bound = given.dims[1];
     let mut tensor = |dims: &[u32]| graph.add(Value::Tensor(Tensor::new(given.dtype, dims)));
-    let [flat, all, taken, out] = [tensor(&[bound]), tensor(&[bound + max_fed_back]), tensor(&[bound]), tensor(&[1, bound])];
+    let [flat, all, taken, out] =
+        [tensor(&[bound]), tensor(&[bound.saturating_add(max_fed_back)]), tensor(&[bound]), tensor(&[1, bound])];
     replace_reads(graph, rows, out);
-    let [zero, axes] = [Value::Int(0), Value::IntList(vec![0])].map(|value| graph.add(value));
-    let list = graph.add(Value::ValueList(vec![fed_back, flat]));
+    let zero = graph.add(Value::Int(0));
     let calls = [
-        Call::named("aten.squeeze_copy.dims", vec![rows, axes, flat])?,
-        Call::named("aten.cat.default", vec![list, zero, all])?,
-        selected_rows::call([all, zero, sources, taken])?,
-        Call::named("aten.unsqueeze_copy.default", vec![taken, zero, out])?,
+        copy::squeeze_call(graph, TensorId(rows.0), &[0], TensorId(flat.0)),
+        copy::cat_call(graph, &[fed_back, flat], 0, all),
+        index_select_call([all, zero, sources, taken]),
+        copy::unsqueeze_call(graph, taken, 0, out),
     ];
     graph.calls.splice(0..0, calls);
-    Some(())
 }
 
 /// Makes calls read another value in the place of one.

@@ -30,6 +30,12 @@ pub(super) fn replace(graph: DecodedGraph, options: &SequenceOptions, inputs: &S
             [sdpa.k_cache, sdpa.v_cache].map(|_| pool(&mut source, [options.blocks, BLOCK_POSITIONS, kv_heads, dim]));
         let call = sdpa.paged_call(&mut source, paged, pools, positions).map_err(|reason| fail(node.name, reason))?;
         source.calls[index] = call.at(node.call);
+        // Nothing reads the caches any more: their bytes are not uploaded.
+        for cache in [sdpa.k_cache, sdpa.v_cache] {
+            if let Some(Value::Tensor(tensor)) = source.values.get_mut(cache.index()) {
+                tensor.constant = None;
+            }
+        }
     }
     let Some((heads, kv_heads, ..)) = sizes else {
         return Err(Error::Unsupported("cannot run rows of many sequences: no attention over a KV cache".to_owned()));

@@ -6,15 +6,8 @@ use crate::graph::{DecodedGraph, Node, Role};
 use crate::ir::{Call, Graph, Tensor, Value, ValueId};
 use crate::live::{Scalar, TensorId};
 use crate::ops::copy::{CopyKind, CopyOp, squeeze_call};
+use crate::ops::gather::index_select_call;
 use crate::strided_copy::gather::Gather;
-
-/// The operator that selects rows by index.
-const INDEX_SELECT: &str = "aten.index_select.default";
-
-/// A call that selects indices of a dim: tensor, dim, indices and output.
-pub(super) fn call(args: [ValueId; 4]) -> Option<Call> {
-    Call::named(INDEX_SELECT, args.to_vec())
-}
 
 /// Selects rows before operators that compute each row alone, so that no other row is computed: before the linear of the logits, for
 /// example.
@@ -52,7 +45,7 @@ fn hoist_once(graph: &DecodedGraph, inputs: &SequenceInputs) -> Option<Graph> {
     let count = graph.info(select.index).bound[0];
     let selected = source.add(Value::Tensor(Tensor::new(dtype, &[1, count, columns])));
     let axis = source.add(Value::Int(1));
-    let before = call([ValueId(rows.0), axis, ValueId(select.index.0), selected])?.at(node.call);
+    let before = index_select_call([ValueId(rows.0), axis, ValueId(select.index.0), selected]).at(node.call);
     let mut computed = source.calls[writer].clone();
     for arg in &mut computed.args {
         *arg = renamed(&mut source, *arg, &[(ValueId(rows.0), selected), (ValueId(select.from.0), ValueId(select.out.0))]);
@@ -189,7 +182,7 @@ impl Walk {
         let count = graph.info(TensorId(selected.0)).bound[0];
         let rows = self.source.add(Value::Tensor(Tensor::new(dtype, &[1, count, columns])));
         let axis = self.source.add(Value::Int(1));
-        let gather = call([ValueId(copy.from.0), axis, selected, rows]).ok_or_else(|| not_row_wise(node))?;
+        let gather = index_select_call([ValueId(copy.from.0), axis, selected, rows]);
         let squeeze = squeeze_call(&mut self.source, TensorId(rows.0), &[0], copy.out);
         self.calls.extend([gather.at(node.call), squeeze.at(node.call)]);
         self.set(copy.out, 0, RowSet::Selected);

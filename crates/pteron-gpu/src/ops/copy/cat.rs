@@ -46,10 +46,10 @@ pub(crate) struct Cat {
 }
 
 /// A call that concatenates tensors along a dimension.
-pub(crate) fn cat_call(graph: &mut Graph, tensors: &[TensorId], axis: u32, out: TensorId) -> Call {
-    let list = graph.add(Value::ValueList(tensors.iter().map(|tensor| ValueId(tensor.0)).collect()));
+pub(crate) fn cat_call(graph: &mut Graph, tensors: &[ValueId], axis: u32, out: ValueId) -> Call {
+    let list = graph.add(Value::ValueList(tensors.to_vec()));
     let dim = graph.add(Value::Int(axis.into()));
-    Call::new(&super::DEF, NAME, vec![list, dim, ValueId(out.0)])
+    Call::new(&super::DEF, NAME, vec![list, dim, out])
 }
 
 pub(super) fn decode(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {

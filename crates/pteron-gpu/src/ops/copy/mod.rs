@@ -211,6 +211,12 @@ pub(crate) fn squeeze_call(graph: &mut Graph, from: TensorId, axes: &[usize], ou
     Call::new(&DEF, SQUEEZE, vec![ValueId(from.0), dims, ValueId(out.0)])
 }
 
+/// A call that adds a dimension of 1.
+pub(crate) fn unsqueeze_call(graph: &mut Graph, from: ValueId, axis: usize, out: ValueId) -> Call {
+    let dim = graph.add(Value::Int(i64::try_from(axis).unwrap_or(i64::MAX)));
+    Call::new(&DEF, UNSQUEEZE, vec![from, dim, out])
+}
+
 /// A call that gives all elements these dims at their bounds.
 pub(crate) fn view_call(graph: &mut Graph, from: TensorId, dims: &[u32], out: TensorId) -> Call {
     let sizes = graph.add(Value::IntList(dims.iter().copied().map(i64::from).collect()));

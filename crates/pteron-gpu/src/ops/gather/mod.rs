@@ -7,16 +7,16 @@ mod tests;
 use crate::args::{Args, IndexInput};
 use crate::error::OpError;
 use crate::index_offsets;
+use crate::ir::{Call, ValueId};
 use crate::ops::{OpDef, names};
 use crate::plan::Op;
 use crate::strided_copy::gather::{Gather, GatherMode, KERNELS};
 
+const INDEX_SELECT: &str = "aten.index_select.default";
+
 /// The operators of the family: names and decoders.
-const TABLE: &[(&str, Decode)] = &[
-    ("aten.gather.default", decode_gather),
-    ("aten.index_select.default", decode_index_select),
-    ("aten.index.Tensor", decode_index),
-];
+const TABLE: &[(&str, Decode)] =
+    &[("aten.gather.default", decode_gather), (INDEX_SELECT, decode_index_select), ("aten.index.Tensor", decode_index)];
 
 type Decode = fn(&mut Args<'_>) -> Result<Box<dyn Op>, OpError>;
 
@@ -29,6 +29,11 @@ pub static DEF: OpDef = OpDef {
     kernels: &[KERNELS[0], KERNELS[1], &index_offsets::KERNEL],
     decode: |args| args.row(TABLE).1(args),
 };
+
+/// A call that selects these indices of a dimension: the tensor, the dimension, the indices and the output.
+pub(crate) fn index_select_call(args: [ValueId; 4]) -> Call {
+    Call::new(&DEF, INDEX_SELECT, args.to_vec())
+}
 
 fn decode_gather(args: &mut Args<'_>) -> Result<Box<dyn Op>, OpError> {
     let from = args.tensor("self")?;
