@@ -92,7 +92,7 @@ fn check_mixes(path: &str, seed: u64) {
     }
     let mut sequences: Vec<Sequence> = Vec::new();
     let mut compared = 0;
-    for _ in 0..12 {
+    for _ in 0..20 {
         while sequences.len() < 4 {
             let length = 1 + random.below(context - 8);
             let tokens = (0..length).map(|_| random.below(vocabulary)).collect();
