@@ -1,6 +1,7 @@
 //! Steps of many sequences against each sequence alone.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test stops at the first surprise")]
+#![allow(clippy::cast_possible_truncation, reason = "small counts of a test")]
 
 use std::path::PathBuf;
 

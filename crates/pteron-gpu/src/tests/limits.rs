@@ -176,7 +176,7 @@ fn batches_above_the_binding_limit_run_in_slices() {
         let mut states = [0, 1].map(|graph: usize| graphs[graph].new_state().unwrap());
         for batch in [5, 1, 2, 3, 4, 0] {
             let input = f32s(&[batch, 4, 8, 8], noise(batch.into(), batch as usize * 256));
-            let [want, got] = [0, 1].map(|at| run(&graphs[at], &mut states[at], &[input.clone()]).unwrap());
+            let [want, got] = [0, 1].map(|at| run(&graphs[at], &mut states[at], std::slice::from_ref(&input)).unwrap());
             assert_eq!(got[0].dims, crate::testing::dims(&[batch, 16, 8, 8]));
             assert_eq!(got, want, "{batch} rows");
         }

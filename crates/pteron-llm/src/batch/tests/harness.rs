@@ -198,7 +198,7 @@ impl Harness {
                     let text = self.texts.remove(&request).expect("requests end once");
                     match reason {
                         EndReason::StopToken(token) => {
-                            assert!(token == text.next() && text.request.stop_tokens.contains(&token))
+                            assert!(token == text.next() && text.request.stop_tokens.contains(&token));
                         }
                         EndReason::MaxTokens | EndReason::ContextFull => assert_eq!(text.tokens.len(), text.limit),
                         EndReason::DeadlineExceeded => assert!(text.request.deadline.unwrap() <= self.now),

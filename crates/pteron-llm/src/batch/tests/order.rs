@@ -53,7 +53,8 @@ fn a_key_with_one_request_does_not_wait_for_a_key_with_many() {
     for first in 0..6 {
         harness.submit(Request { key: ApiKeyId(1), ..request(first, 120, 8) }).unwrap();
     }
-    (harness.plan(), harness.finish());
+    harness.plan();
+    harness.finish();
     let other = harness.submit(Request { key: ApiKeyId(2), ..request(9, 32, 8) }).unwrap();
     harness.plan();
     assert!(harness.steps[0].0.requests.contains(&other));
@@ -71,7 +72,8 @@ fn old_requests_go_first_whatever_their_share() {
         if harness.scheduler.statistics().queued < 2 {
             harness.submit(Request { key: ApiKeyId(2), ..request(2, 20, 2) }).unwrap();
         }
-        (harness.plan(), harness.finish());
+        harness.plan();
+        harness.finish();
         steps += 1;
     }
     assert!(steps < 120, "{steps}");
@@ -91,7 +93,8 @@ fn a_large_request_is_not_starved_by_small_ones() {
         if steps == 20 {
             large = Some(harness.submit(request(3, 200, 40)).unwrap());
         }
-        (harness.plan(), harness.finish());
+        harness.plan();
+        harness.finish();
         harness.check();
         steps += 1;
     }
@@ -134,7 +137,8 @@ fn cancelled_requests_free_their_blocks_while_rows_are_in_flight() {
     let mut harness = Harness::new(config());
     let first = harness.submit(request(0, 100, 50)).unwrap();
     let second = harness.submit(request(1, 100, 50)).unwrap();
-    (harness.plan(), harness.plan());
+    harness.plan();
+    harness.plan();
     harness.scheduler.cancel(first);
     harness.scheduler.cancel(second);
     harness.take_events();
@@ -193,7 +197,8 @@ fn results_of_another_step_are_refused_and_change_nothing() {
     let mut harness = Harness::new(config());
     harness.submit(request(0, 40, 5)).unwrap();
     assert_eq!(harness.scheduler.finish_step(0, &[1]), Err(StepError::OutOfOrder { expected: None, got: 0 }));
-    (harness.plan(), harness.plan());
+    harness.plan();
+    harness.plan();
     assert_eq!(harness.scheduler.finish_step(1, &[1]), Err(StepError::OutOfOrder { expected: Some(0), got: 1 }));
     assert_eq!(harness.scheduler.finish_step(0, &[]), Err(StepError::SampleCount { expected: 1, got: 0 }));
     assert!(!harness.plan(), "two steps are in flight");
@@ -207,7 +212,8 @@ fn abandoned_steps_are_run_again() {
         harness.submit(request(first, 70, 30)).unwrap();
     }
     for _ in 0..12 {
-        (harness.plan(), harness.plan());
+        harness.plan();
+        harness.plan();
         harness.finish();
         harness.scheduler.abandon_steps();
         harness.steps.clear();

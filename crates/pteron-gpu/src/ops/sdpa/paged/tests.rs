@@ -42,6 +42,10 @@ fn builder(sizes: Sizes, shows_pools: bool) -> GraphBuilder {
     builder
 }
 
+fn count<T>(list: &[T]) -> u32 {
+    u32::try_from(list.len()).unwrap()
+}
+
 /// A call of sequences with these rows and positions. Block tables are in scattered order.
 fn call(gpu: &Gpu, builder: &GraphBuilder, sizes: Sizes, sequences: &[(u32, u32)], copies: &[i32]) -> Vec<HostTensor> {
     let graph = builder.decode().unwrap();
@@ -51,7 +55,7 @@ fn call(gpu: &Gpu, builder: &GraphBuilder, sizes: Sizes, sequences: &[(u32, u32)
     let (mut rows, mut list, mut tables) = (0, Vec::new(), Vec::new());
     let mut block = 5;
     for &(row_count, position) in sequences {
-        list.push(SequenceRows { first_row: rows, row_count, position, block_table_offset: tables.len() as u32 });
+        list.push(SequenceRows { first_row: rows, row_count, position, block_table_offset: count(&tables) });
         for _ in 0..(position + row_count).div_ceil(BLOCK_POSITIONS) {
             tables.push(block);
             block = (block + 7) % BLOCKS;
@@ -64,14 +68,15 @@ fn call(gpu: &Gpu, builder: &GraphBuilder, sizes: Sizes, sequences: &[(u32, u32)
         f32s(&dims, noise(seed + u64::from(rows), dims.iter().product::<u32>() as usize))
     };
     let mut inputs = vec![random(11, sizes.heads.0), random(12, sizes.heads.1), random(13, sizes.heads.1)];
-    inputs.push(i32s(&[words.len() as u32], words));
-    inputs.push(i32s(&[copies.len() as u32 / 2, 2], copies.to_vec()));
+    inputs.push(i32s(&[count(&words)], words));
+    inputs.push(i32s(&[count(copies) / 2, 2], copies.to_vec()));
     inputs
 }
 
 /// Mixes of decode rows, short and long chunks, with and without cached positions, long contexts that are split, and copied blocks.
 fn calls(gpu: &Gpu, builder: &GraphBuilder, sizes: Sizes) -> Vec<Vec<HostTensor>> {
-    let mixes: [(&[(u32, u32)], &[i32]); 6] = [
+    type Mix = (&'static [(u32, u32)], &'static [i32]);
+    let mixes: [Mix; 6] = [
         (&[(1, 0)], &[]),
         (&[(1, 40), (1, 0), (1, 31), (1, 32), (1, 200)], &[]),
         (&[(40, 30), (1, 5), (3, 62)], &[3, 4]),
