@@ -103,7 +103,7 @@ def _parser() -> argparse.ArgumentParser:
     nets.add_argument("--only", nargs="+", default=[], metavar="NAME", help="resnet18, resnet50, mobilenet_v2, unet")
     nets.add_argument("--batch", nargs="+", type=int, default=[1, 32], help="images per call")
 
-    pair = commands.add_parser("pair", help="a checkpoint for `pteron convert`, and its export for XNNPACK with 8da4w linears")
+    pair = commands.add_parser("pair", help="a checkpoint for `pteron convert`, and its export with 8da4w linears")
     pair.add_argument("--out", type=Path, required=True)
 
     count = commands.add_parser("coverage", help="count what a folder of programs holds")

@@ -1,4 +1,4 @@
-"""One set of weights as two programs: a checkpoint for `pteron convert`, and an export for XNNPACK with 8da4w linears."""
+"""One set of weights as two programs: a checkpoint for `pteron convert`, and an XNNPACK export with 8da4w linears."""
 
 from pathlib import Path
 

@@ -4,38 +4,8 @@
 use crate::graph::{DecodedGraph, Role};
 use crate::live::TensorId;
 use crate::resize::Planned;
+use crate::row_axes::RowAxes;
 use crate::shape::Dims;
-
-/// The tensors of a graph whose first dimension is the batch, as far as the operators before the current one have determined them.
-pub struct BatchCx<'a> {
-    graph: &'a DecodedGraph,
-    batched: &'a [bool],
-}
-
-impl BatchCx<'_> {
-    /// Whether the first dimension of a tensor is the batch.
-    #[must_use]
-    pub fn is_batched(&self, tensor: TensorId) -> bool {
-        self.batched[tensor.index()]
-    }
-
-    /// The largest dims of a tensor.
-    #[must_use]
-    pub fn bound(&self, tensor: TensorId) -> Dims {
-        self.graph.info(tensor).bound
-    }
-
-    /// Whether some inputs are batched, and all others are broadcast along the batch.
-    #[must_use]
-    pub fn broadcasts(&self, inputs: &[TensorId], out: TensorId) -> bool {
-        let rank = self.bound(out).len();
-        let serves = |&input: &TensorId| match self.bound(input) {
-            bound if bound.len() < rank => !self.is_batched(input),
-            bound => self.is_batched(input) || bound.first() == Some(&1),
-        };
-        inputs.iter().any(|&input| self.is_batched(input)) && inputs.iter().all(serves)
-    }
-}
 
 /// The rows of the batch that run at a time, and the bounds of all tensors with so many.
 #[derive(Debug)]
@@ -65,8 +35,8 @@ impl BatchSlices {
         for (&input, &bound) in graph.inputs.iter().zip(input_bounds) {
             bounds[input.index()] = bound;
         }
-        let divided = |(bound, batched): (&mut Dims, bool)| *bound = if batched { bound.with(0, rows) } else { *bound };
-        bounds.iter_mut().zip(batched).for_each(divided);
+        let divided = bounds.iter_mut().zip(batched).filter(|(_, axis)| axis.is_some());
+        divided.for_each(|(bound, _)| *bound = bound.with(0, rows));
         Some(Self { rows, bounds })
     }
 
@@ -76,20 +46,20 @@ impl BatchSlices {
     }
 }
 
-/// Finds the tensors whose first dimension is the batch.
-fn batched(graph: &DecodedGraph, input_bounds: &[Dims], batch: u32) -> Option<Vec<bool>> {
-    let mut batched = vec![false; graph.tensors.len()];
+/// Finds the tensors whose first dimension is the batch: their rows are along dim 0.
+fn batched(graph: &DecodedGraph, input_bounds: &[Dims], batch: u32) -> Option<Vec<Option<usize>>> {
+    let mut axes = vec![None; graph.tensors.len()];
     if graph.roles.iter().any(|role| matches!(role, Role::State(_))) {
         return None;
     }
     for (&input, bound) in graph.inputs.iter().zip(input_bounds) {
-        batched[input.index()] = bound.first() == Some(&batch);
+        axes[input.index()] = (bound.first() == Some(&batch)).then_some(0);
     }
     let file_batch = graph.info(*graph.inputs.first()?).bound.first().copied();
     for node in &graph.nodes {
         let flow = &node.flow;
         let steered = !flow.host_reads.is_empty() || !flow.scalar_reads.is_empty() || !flow.mutates.is_empty();
-        if steered || !node.op.is_batchwise(&BatchCx { graph, batched: &batched }) {
+        if steered || node.op.row_axis(&RowAxes::new(&axes, &graph.tensors)) != Some(0) {
             return None;
         }
         // Empty tensors have no rows.
@@ -98,9 +68,9 @@ fn batched(graph: &DecodedGraph, input_bounds: &[Dims], batch: u32) -> Option<Ve
             if graph.info(output).bound.first().copied() != file_batch {
                 return None;
             }
-            batched[output.index()] = true;
+            axes[output.index()] = Some(0);
         }
     }
     let ports = graph.inputs.iter().chain(&graph.outputs);
-    ports.into_iter().all(|port| batched[port.index()]).then_some(batched)
+    ports.into_iter().all(|port| axes[port.index()].is_some()).then_some(axes)
 }

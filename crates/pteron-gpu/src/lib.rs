@@ -9,7 +9,7 @@
 
 mod append_rows;
 pub mod args;
-pub mod batch;
+mod batch;
 pub mod budget;
 mod caps;
 pub mod constant_reads;
@@ -37,6 +37,7 @@ pub mod reference;
 pub mod resize;
 mod rewrite;
 mod rms_norm;
+pub mod row_axes;
 pub mod sequences;
 pub mod shape;
 mod sorting;

@@ -8,7 +8,6 @@
 use std::any::Any;
 use std::fmt::Debug;
 
-use crate::batch::BatchCx;
 pub use crate::caps::{COOPERATIVE_MATRIX_MEMORY, Caps, GridKind, Lanes, MatrixSide};
 use crate::error::OpError;
 use crate::fuse::Relayout;
@@ -18,7 +17,7 @@ use crate::live::{Live, Number, Scalar, ScalarId, TensorId};
 use crate::packing::Packing;
 #[cfg(any(test, feature = "reference"))]
 use crate::reference::HostTensors;
-use crate::sequences::RowAxes;
+use crate::row_axes::RowAxes;
 use crate::shape::Dims;
 
 /// An operator with its arguments decoded.
@@ -51,12 +50,6 @@ pub trait Op: Any + Debug + Send + Sync {
     /// already, or for convolutions.
     fn channels_last(&self, _layout: &mut Relayout<'_>) -> Option<Call> {
         None
-    }
-
-    /// Whether each index of the first dimension of the outputs depends on the same index of batched inputs alone, and on inputs
-    /// that are not batched. At least one input is batched then.
-    fn is_batchwise(&self, _batch: &BatchCx<'_>) -> bool {
-        false
     }
 
     /// The dim along which the outputs have rows, where `rows` are those of the inputs: each row of an output depends on the same row of

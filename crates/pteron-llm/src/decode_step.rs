@@ -12,6 +12,8 @@ use crate::tokenizer::TokenId;
 
 /// The operator that samples a token from the last row of logits.
 const SAMPLE_ROW: &str = "pteron.sample_row";
+/// The operator that samples a token from each row of logits.
+pub(crate) const SAMPLE_ROWS: &str = "pteron.sample_rows";
 /// Steps that may be in flight on one model, of all its sessions.
 const MAX_IN_FLIGHT: usize = 32;
 /// Indices of the method's inputs and outputs, those of the appended operator last.

@@ -9,15 +9,13 @@ use pteron::{
     SequenceRows, State, Tensor,
 };
 
-use crate::decode_step::{GpuSampling, integers, positions};
+use crate::decode_step::{GpuSampling, SAMPLE_ROWS, integers, positions};
 use crate::error::{Error, Result};
 use crate::metadata::PartialMetadata;
 use crate::model::ModelOptions;
 use crate::sampling::SamplingError;
 use crate::tokenizer::TokenId;
 
-/// The operator that samples a token from each row of logits.
-const SAMPLE_ROWS: &str = "pteron.sample_rows";
 /// Indices of the method's inputs and outputs, those of the appended operator last.
 const TOKENS: usize = 0;
 const POSITION: usize = 1;

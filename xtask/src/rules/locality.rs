@@ -15,6 +15,7 @@ static ALLOWED: &[(&str, &str)] = &[
     ("crates/pteron-gpu/src/frontend/", "front ends translate what files call into particular operators"),
     ("crates/pteron-gpu/src/ir/append.rs", "selects the last row of an output"),
     ("crates/pteron-gpu/src/rewrite.rs", "rewrites write particular operators"),
+    ("crates/pteron-gpu/src/sequences/", "rewrites attention and the selection of rows"),
     ("crates/pteron-convert/src/", "writes programs, so it names what files contain"),
     ("crates/pteron-llm/src/decode_step.rs", "appends the sampling operator to a program"),
 ];

@@ -14,10 +14,14 @@ fn each(language: &str, check: impl Fn(&str, &str)) {
                 check(&path, &run.out);
                 drawn += 1;
             }
-            _ => assert!(run.err.contains("computes nothing, so there is no graph to draw"), "{path}: {}", run.err),
+            _ => {
+                let reasons = ["computes nothing, so there is no graph to draw", "is not supported"];
+                assert!(reasons.iter().any(|reason| run.err.contains(reason)), "{path}: {}", run.err);
+            }
         }
     }
-    assert!(drawn > 0);
+    // A handful of fixtures have no graph, or calls that are rejected.
+    assert!(drawn + 20 > programs().len(), "{drawn} of {}", programs().len());
 }
 
 /// Text outside quoted strings, where brackets must pair.

@@ -9,7 +9,6 @@ mod tests;
 mod types;
 
 use crate::args::Args;
-use crate::batch::BatchCx;
 use crate::error::OpError;
 use crate::fuse::Relayout;
 use crate::graph::Elem;
@@ -20,7 +19,7 @@ use crate::live::TensorId;
 use crate::plan::{BoundsCx, Dispatch, Op, Plan, PlanCx, Recipe, Recipes};
 #[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostTensors, broadcast_offset, indices};
-use crate::sequences::RowAxes;
+use crate::row_axes::RowAxes;
 use crate::shape::{Dims, MAX_RANK, broadcast};
 use crate::{includes, params};
 pub(crate) use host_math::{
@@ -399,10 +398,6 @@ impl Elementwise {
 }
 
 impl Op for Elementwise {
-    fn is_batchwise(&self, batch: &BatchCx<'_>) -> bool {
-        batch.broadcasts(&self.inputs, self.out)
-    }
-
     fn channels_last(&self, layout: &mut Relayout<'_>) -> Option<Call> {
         if !layout.can_move(self.out) || !self.inputs.iter().any(|&input| layout.moved(input).is_some()) {
             return None;

@@ -10,7 +10,6 @@
 //! - checks that every other operator is row-wise ([`Op::row_axis`](crate::plan::Op::row_axis)), and rejects the graph otherwise.
 
 mod paged_attention;
-mod row_axes;
 mod selected_rows;
 #[cfg(test)]
 mod tests;
@@ -25,7 +24,6 @@ use crate::ops::sdpa::paged::PagedSdpa;
 pub use crate::ops::sdpa::paged::work_list::{BLOCK_POSITIONS, PagedTiling, SequenceRows};
 use crate::plan::{BoundsCx, Caps};
 use crate::shape::Dims;
-pub use row_axes::RowAxes;
 
 /// The sizes of calls with rows of many sequences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,12 +1,13 @@
 //! Outputs of selected rows, and the check that everything else is row-wise.
 
-use super::{RowAxes, SequenceInputs, SequenceOptions, input, is_input};
+use super::{SequenceInputs, SequenceOptions, input, is_input};
 use crate::error::{Error, Result};
 use crate::graph::{DecodedGraph, Node, Role};
 use crate::ir::{Call, Graph, Tensor, Value, ValueId};
 use crate::live::{Scalar, TensorId};
 use crate::ops::copy::{CopyKind, CopyOp, squeeze_call};
 use crate::ops::gather::index_select_call;
+use crate::row_axes::RowAxes;
 use crate::strided_copy::gather::Gather;
 
 /// Selects rows before operators that compute each row alone, so that no other row is computed: before the linear of the logits, for

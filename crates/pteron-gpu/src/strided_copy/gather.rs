@@ -13,7 +13,7 @@ use crate::live::TensorId;
 use crate::plan::{BoundsCx, Op, Plan, PlanCx, Recipes};
 #[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostTensors, broadcast_offset, indices};
-use crate::sequences::RowAxes;
+use crate::row_axes::RowAxes;
 use crate::shape::Dims;
 
 /// The kernels of every gather.

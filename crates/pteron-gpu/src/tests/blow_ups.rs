@@ -27,7 +27,9 @@ struct Loaded {
 fn load(builder: &GraphBuilder) -> Result<Loaded> {
     let begin = Instant::now();
     let load = || {
-        let graph = DecodedGraph::decode_with(builder.graph.clone(), &Fusions::ALL)?;
+        // Most results here have no reader.
+        let fusions = Fusions { dead_calls: false, ..Fusions::ALL };
+        let graph = DecodedGraph::decode_with(builder.graph.clone(), &fusions)?;
         let bounds: Vec<Dims> = graph.inputs.iter().map(|&input| graph.info(input).bound).collect();
         let planned = Planned::at_bounds(&graph, &bounds, Caps::PORTABLE)?;
         let memory = Memory::plan(&graph, &planned)?;

@@ -4,7 +4,6 @@
 mod tests;
 
 use crate::args::Args;
-use crate::batch::BatchCx;
 use crate::error::OpError;
 use crate::fuse::Relayout;
 use crate::graph::Elem;
@@ -16,6 +15,7 @@ use crate::params;
 use crate::plan::{BoundsCx, Dispatch, Op, Plan, PlanCx, Recipe, Recipes};
 #[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors};
+use crate::row_axes::RowAxes;
 use crate::shape::Dims;
 
 static KERNEL: KernelDef = KernelDef::new("batch_norm", include_str!("batch_norm.wgsl"), Params::FIELDS);
@@ -104,9 +104,9 @@ impl BatchNorm {
 }
 
 impl Op for BatchNorm {
-    fn is_batchwise(&self, batch: &BatchCx<'_>) -> bool {
+    fn row_axis(&self, rows: &RowAxes<'_>) -> Option<usize> {
         let fixed = [Some(self.mean), Some(self.variance), self.weight, self.bias];
-        batch.is_batched(self.x) && !fixed.into_iter().flatten().any(|tensor| batch.is_batched(tensor))
+        rows.batch(self.x).filter(|_| fixed.into_iter().flatten().all(|tensor| rows.axis(tensor).is_none()))
     }
 
     fn channels_last(&self, layout: &mut Relayout<'_>) -> Option<Call> {

@@ -8,7 +8,6 @@ pub(crate) mod reference;
 mod tests;
 
 use crate::args::Args;
-use crate::batch::BatchCx;
 use crate::error::OpError;
 use crate::fuse::Relayout;
 use crate::graph::Elem;
@@ -22,6 +21,7 @@ use crate::params;
 use crate::plan::{BoundsCx, Dispatch, Op, Plan, PlanCx, Recipe, Recipes};
 #[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors};
+use crate::row_axes::RowAxes;
 use crate::window::geometry::{Geometry, Sizes, decode_layout};
 use fused::FusedConvolution;
 
@@ -170,8 +170,8 @@ impl Convolution {
 }
 
 impl Op for Convolution {
-    fn is_batchwise(&self, batch: &BatchCx<'_>) -> bool {
-        batch.is_batched(self.x) && !batch.is_batched(self.weight)
+    fn row_axis(&self, rows: &RowAxes<'_>) -> Option<usize> {
+        rows.batch(self.x).filter(|_| rows.axis(self.weight).is_none())
     }
 
     fn channels_last(&self, layout: &mut Relayout<'_>) -> Option<Call> {

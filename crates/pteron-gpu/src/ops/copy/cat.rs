@@ -3,7 +3,6 @@
 use super::INCLUDES;
 use super::sections::{Params, SECTIONS, Sections, strategies};
 use crate::args::{Args, normalise};
-use crate::batch::BatchCx;
 use crate::error::OpError;
 use crate::fuse::Relayout;
 use crate::graph::Elem;
@@ -13,7 +12,7 @@ use crate::live::TensorId;
 use crate::plan::{BoundsCx, Op, Plan, PlanCx, Recipe, Recipes};
 #[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors, broadcast_offset, indices};
-use crate::sequences::RowAxes;
+use crate::row_axes::RowAxes;
 use crate::shape::Dims;
 use crate::strided_copy::{self, Kernel, Strategy, check_count};
 
@@ -126,10 +125,6 @@ impl Cat {
 }
 
 impl Op for Cat {
-    fn is_batchwise(&self, batch: &BatchCx<'_>) -> bool {
-        self.axis > 0 && self.tensors.iter().all(|&tensor| batch.is_batched(tensor))
-    }
-
     fn channels_last(&self, layout: &mut Relayout<'_>) -> Option<Call> {
         if self.stacked {
             return None;
@@ -149,7 +144,8 @@ impl Op for Cat {
     fn row_axis(&self, rows: &RowAxes<'_>) -> Option<usize> {
         let axis = rows.axis(*self.tensors.first()?)?;
         let meets = self.tensors.iter().all(|&tensor| rows.axis(tensor) == Some(axis));
-        (meets && !self.stacked && axis != self.axis).then_some(axis)
+        let added = usize::from(self.stacked && self.axis <= axis);
+        (meets && (self.stacked || axis != self.axis)).then_some(axis + added)
     }
 
     fn recipes(&self, _: &BoundsCx<'_>) -> Result<Recipes, OpError> {

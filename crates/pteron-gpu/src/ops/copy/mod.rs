@@ -20,7 +20,6 @@ mod tests;
 use std::fmt::Debug;
 
 use crate::args::{Args, normalise};
-use crate::batch::BatchCx;
 use crate::error::OpError;
 use crate::graph::{Elem, TensorInfo};
 use crate::includes;
@@ -31,7 +30,7 @@ use crate::ops::{OpDef, names};
 use crate::plan::{BoundsCx, Op, Plan, PlanCx, Recipes};
 #[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostTensors, broadcast_offset, indices};
-use crate::sequences::RowAxes;
+use crate::row_axes::RowAxes;
 use crate::shape::Dims;
 use crate::strided_copy::{self, StridedView};
 
@@ -268,19 +267,6 @@ fn distinct_axes(args: &mut Args<'_>, name: &'static str, rank: usize) -> Result
 }
 
 impl Op for CopyOp {
-    fn is_batchwise(&self, batch: &BatchCx<'_>) -> bool {
-        let [from, out] = [self.from, self.out].map(|tensor| batch.bound(tensor));
-        let keeps_rows = match self.kind() {
-            CopyKind::Permute(order) => order.first() == Some(&0),
-            CopyKind::Slice { axis, .. } | CopyKind::Select { axis, .. } | CopyKind::Unsqueezed(axis) => axis > 0,
-            CopyKind::Squeezed(axes) => !axes.contains(&0),
-            // All elements in order.
-            CopyKind::Same | CopyKind::View(_) => self.selection.is_identity() && from.first() == out.first(),
-            CopyKind::Expanded(_) | CopyKind::Other => false,
-        };
-        keeps_rows && batch.is_batched(self.from)
-    }
-
     fn row_axis(&self, rows: &RowAxes<'_>) -> Option<usize> {
         let axis = rows.axis(self.from)?;
         match self.kind() {

@@ -10,7 +10,7 @@ use crate::live::{Scalar, TensorId};
 use crate::plan::{Bind, BoundsCx, Op, Plan, PlanCx, Recipe, Recipes};
 #[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostTensors, broadcast_offset, indices};
-use crate::sequences::RowAxes;
+use crate::row_axes::RowAxes;
 use crate::shape::Dims;
 use crate::strided_copy::{self, Kernel, Strategy};
 

@@ -8,7 +8,6 @@ struct Params {
     count: u32,
     width: u32,
     rows: u32,
-    pad: u32,
 }
 
 @group(0) @binding(0) var<uniform> params: Params;

@@ -10,6 +10,7 @@ use crate::params;
 use crate::plan::{BoundsCx, Dispatch, Op, Plan, PlanCx, Recipe, Recipes};
 #[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors};
+use crate::row_axes::RowAxes;
 use crate::shape::Dims;
 use crate::strided_copy::gather::{EMBEDDING_NAMES, Gather, sliced_dims};
 
@@ -93,6 +94,10 @@ fn tensor(graph: &Graph, id: TensorId) -> Option<&Tensor> {
 }
 
 impl Op for HalfEmbedding {
+    fn row_axis(&self, rows: &RowAxes<'_>) -> Option<usize> {
+        rows.axis(self.indices).filter(|_| rows.axis(self.weight).is_none())
+    }
+
     fn recipes(&self, _: &BoundsCx<'_>) -> Result<Recipes, OpError> {
         let binds = [self.weight, self.indices, self.out].map(Into::into);
         Ok(Recipes::of([Recipe::new(variant(self.bfloat), binds)]))

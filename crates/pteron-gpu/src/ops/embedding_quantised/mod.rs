@@ -14,7 +14,7 @@ use crate::params;
 use crate::plan::{BoundsCx, Dispatch, Op, Plan, PlanCx, Recipe, Recipes};
 #[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors};
-use crate::sequences::RowAxes;
+use crate::row_axes::RowAxes;
 use crate::shape::Dims;
 use crate::strided_copy::gather::{EMBEDDING_NAMES, sliced_dims};
 

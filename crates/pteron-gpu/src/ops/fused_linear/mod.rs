@@ -33,7 +33,7 @@ use crate::plan::{Bind, BoundsCx, Caps, JoinedConstants, Op, Plan, PlanCx, Recip
 #[cfg(any(test, feature = "reference"))]
 use crate::reference::{self, HostData, HostTensors};
 use crate::rms_norm;
-use crate::sequences::RowAxes;
+use crate::row_axes::RowAxes;
 use crate::shape::{Dims, broadcast};
 pub(crate) use call::FusedLinear;
 

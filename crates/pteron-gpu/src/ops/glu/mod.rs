@@ -14,7 +14,7 @@ use crate::params;
 use crate::plan::{BoundsCx, Dispatch, Op, Plan, PlanCx, Recipe, Recipes};
 #[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors};
-use crate::sequences::RowAxes;
+use crate::row_axes::RowAxes;
 use crate::shape::Dims;
 
 static KERNEL: KernelDef = KernelDef::new("glu", include_str!("glu.wgsl"), Params::FIELDS).proven(reach);

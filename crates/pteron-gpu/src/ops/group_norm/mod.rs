@@ -6,7 +6,6 @@
 mod tests;
 
 use crate::args::Args;
-use crate::batch::BatchCx;
 use crate::error::OpError;
 use crate::fuse::Relayout;
 use crate::graph::Elem;
@@ -18,6 +17,7 @@ use crate::params;
 use crate::plan::{Bind, BoundsCx, Dispatch, Op, Plan, PlanCx, Recipe, Recipes};
 #[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors};
+use crate::row_axes::RowAxes;
 use crate::shape::Dims;
 
 static KERNEL: KernelDef = KernelDef::new("group_norm", include_str!("group_norm.wgsl"), Params::FIELDS);
@@ -188,11 +188,9 @@ impl GroupNorm {
 }
 
 impl Op for GroupNorm {
-    fn is_batchwise(&self, batch: &BatchCx<'_>) -> bool {
-        let fixed = [self.weight, self.bias].into_iter().flatten();
-        batch.is_batched(self.x)
-            && self.groups != Groups::OfBatch
-            && !fixed.into_iter().any(|tensor| batch.is_batched(tensor))
+    fn row_axis(&self, rows: &RowAxes<'_>) -> Option<usize> {
+        let fixed = [self.weight, self.bias].into_iter().flatten().all(|tensor| rows.axis(tensor).is_none());
+        rows.batch(self.x).filter(|_| fixed && self.groups != Groups::OfBatch)
     }
 
     fn channels_last(&self, layout: &mut Relayout<'_>) -> Option<Call> {

@@ -15,7 +15,7 @@ use crate::reduction::reducer::MOMENTS;
 use crate::reduction::{INCLUDES, Params, REDUCE, ReducePass, RowShape, TYPES, normalise};
 #[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors};
-use crate::sequences::RowAxes;
+use crate::row_axes::RowAxes;
 use crate::shape::Dims;
 
 static LAYER_NORM: KernelDef = KernelDef::new("layer_norm", include_str!("layer_norm.wgsl"), Params::FIELDS)

@@ -11,7 +11,7 @@ use crate::ops::OpDef;
 use crate::plan::{BoundsCx, Op, Plan, PlanCx, Recipes};
 #[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors};
-use crate::sequences::RowAxes;
+use crate::row_axes::RowAxes;
 use crate::shape::Dims;
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::ops::{OpDef, names};
 use crate::plan::{Bind, BoundsCx, Op, Plan, PlanCx, Recipes};
 #[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors};
-use crate::sequences::RowAxes;
+use crate::row_axes::RowAxes;
 
 #[cfg(test)]
 mod tests;

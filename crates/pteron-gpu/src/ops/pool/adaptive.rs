@@ -1,7 +1,6 @@
 //! Pooling of images to a given size: windows divide the image into as many parts as there are outputs, which may overlap by a pixel.
 
 use crate::args::Args;
-use crate::batch::BatchCx;
 use crate::error::OpError;
 use crate::graph::Elem;
 use crate::kernel::{KernelDef, Variant};
@@ -11,6 +10,7 @@ use crate::params;
 use crate::plan::{BoundsCx, Dispatch, Op, Plan, PlanCx, Recipe, Recipes};
 #[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors};
+use crate::row_axes::RowAxes;
 use crate::shape::Dims;
 
 static AVG: KernelDef =
@@ -100,8 +100,8 @@ impl AdaptivePool {
 }
 
 impl Op for AdaptivePool {
-    fn is_batchwise(&self, batch: &BatchCx<'_>) -> bool {
-        batch.is_batched(self.x)
+    fn row_axis(&self, rows: &RowAxes<'_>) -> Option<usize> {
+        rows.batch(self.x)
     }
 
     fn recipes(&self, _: &BoundsCx<'_>) -> Result<Recipes, OpError> {

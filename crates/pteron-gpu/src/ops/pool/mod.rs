@@ -8,7 +8,6 @@ mod reference;
 mod tests;
 
 use crate::args::Args;
-use crate::batch::BatchCx;
 use crate::error::OpError;
 use crate::fuse::Relayout;
 use crate::graph::Elem;
@@ -19,6 +18,7 @@ use crate::ops::{OpDef, names};
 use crate::plan::{BoundsCx, Dispatch, Op, Plan, PlanCx, Recipe, Recipes};
 #[cfg(any(test, feature = "reference"))]
 use crate::reference::HostTensors;
+use crate::row_axes::RowAxes;
 use crate::shape::Dims;
 use crate::window::{self, Window};
 use crate::{includes, params};
@@ -200,8 +200,8 @@ impl Pool {
 }
 
 impl Op for Pool {
-    fn is_batchwise(&self, batch: &BatchCx<'_>) -> bool {
-        batch.is_batched(self.x)
+    fn row_axis(&self, rows: &RowAxes<'_>) -> Option<usize> {
+        rows.batch(self.x)
     }
 
     fn channels_last(&self, layout: &mut Relayout<'_>) -> Option<Call> {

@@ -12,7 +12,6 @@ mod table;
 mod tests;
 
 use crate::args::{Args, normalise};
-use crate::batch::BatchCx;
 use crate::error::OpError;
 use crate::fuse::Relayout;
 use crate::graph::Elem;
@@ -25,6 +24,7 @@ use crate::reduction::reducer::{Reducer, Source};
 use crate::reduction::{PACK_BYTES, REDUCE, ReducePass, RowShape, max_partials, pack_bytes, reduce};
 #[cfg(any(test, feature = "reference"))]
 use crate::reference::HostTensors;
+use crate::row_axes::RowAxes;
 use crate::shape::Dims;
 use table::{ResultKind, Row, TABLE, Takes};
 
@@ -302,8 +302,10 @@ impl Reduction {
 }
 
 impl Op for Reduction {
-    fn is_batchwise(&self, batch: &BatchCx<'_>) -> bool {
-        batch.is_batched(self.x) && self.reduced.first() == Some(&false)
+    fn row_axis(&self, rows: &RowAxes<'_>) -> Option<usize> {
+        let axis = rows.axis(self.x).filter(|&axis| !self.reduced[axis])?;
+        let removed = self.reduced[..axis].iter().filter(|&&reduced| reduced && !self.keepdim).count();
+        Some(axis - removed)
     }
 
     fn channels_last(&self, layout: &mut Relayout<'_>) -> Option<Call> {

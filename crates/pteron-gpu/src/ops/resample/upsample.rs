@@ -2,7 +2,6 @@
 
 use super::{counted, image};
 use crate::args::Args;
-use crate::batch::BatchCx;
 use crate::error::OpError;
 use crate::graph::Elem;
 use crate::kernel::reach::{DispatchView, Reached, count};
@@ -12,6 +11,7 @@ use crate::params;
 use crate::plan::{BoundsCx, Dispatch, Op, Plan, PlanCx, Recipe, Recipes};
 #[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors, indices};
+use crate::row_axes::RowAxes;
 use crate::shape::Dims;
 
 /// Images with channels last. Front ends call it; no file does.
@@ -146,8 +146,8 @@ impl Upsample {
 }
 
 impl Op for Upsample {
-    fn is_batchwise(&self, batch: &BatchCx<'_>) -> bool {
-        batch.is_batched(self.x)
+    fn row_axis(&self, rows: &RowAxes<'_>) -> Option<usize> {
+        rows.batch(self.x)
     }
 
     fn recipes(&self, _: &BoundsCx<'_>) -> Result<Recipes, OpError> {

@@ -13,7 +13,7 @@ use crate::plan::{BoundsCx, Op, Plan, PlanCx, Recipes};
 #[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors};
 use crate::rms_norm::{self, ITEMS};
-use crate::sequences::RowAxes;
+use crate::row_axes::RowAxes;
 use crate::shape::Dims;
 
 const NAME: &str = "et_vk.rms_norm.default";

@@ -19,7 +19,7 @@ use crate::params;
 use crate::plan::{Bind, BoundsCx, Dispatch, Op, Plan, PlanCx, Recipe, Recipes};
 #[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors};
-use crate::sequences::RowAxes;
+use crate::row_axes::RowAxes;
 use crate::shape::Dims;
 
 static BLOCKS: KernelDef =

@@ -9,7 +9,7 @@
 #[cfg(any(test, feature = "reference"))]
 mod reference;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 pub mod work_list;
 
 use super::flash::{DECODE_4, DECODE_8, HeadConfig, Rotation, Tile, partial_bytes};
@@ -28,7 +28,7 @@ use crate::params;
 use crate::plan::{Bind, BoundsCx, Caps, Dispatch, GridKind, JoinedConstants, Op, Plan, PlanCx, Recipe, Recipes};
 #[cfg(any(test, feature = "reference"))]
 use crate::reference::HostTensors;
-use crate::sequences::RowAxes;
+use crate::row_axes::RowAxes;
 use crate::shape::Dims;
 use work_list::{BLOCK_POSITIONS, Header, PagedTiling};
 

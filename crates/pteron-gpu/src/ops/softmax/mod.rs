@@ -14,7 +14,7 @@ use crate::reduction::reducer::SOFTMAX_STATS;
 use crate::reduction::{INCLUDES, Params, REDUCE, ReducePass, RowShape, TYPES, normalise};
 #[cfg(any(test, feature = "reference"))]
 use crate::reference::{HostData, HostTensors};
-use crate::sequences::RowAxes;
+use crate::row_axes::RowAxes;
 use crate::shape::Dims;
 
 static SOFTMAX: KernelDef = KernelDef::new("softmax", include_str!("softmax.wgsl"), Params::FIELDS)

@@ -2,15 +2,42 @@
 
 use super::Sample;
 use crate::ir::{DataType, Value};
-use crate::ops::{q8_conv, q8_linear};
-use crate::testing::{GraphBuilder, f32s, i32s, noise};
+use crate::ops::{q8_conv, q8_linear, sample_row, sdpa};
+use crate::testing::{GraphBuilder, f32s, i32s, noise, noise_bytes};
 
 pub(super) fn samples() -> Vec<Sample> {
     let mut samples = convolutions();
     let linear = q8_linear::tests::Case::new("et_vk.linear_q8csw.default", 7, 24, 10);
     samples.push((linear.builder(), linear.calls(&[7, 1, 3])));
-    samples.extend([comparisons(), rows(), cached_attention()]);
+    samples.extend([comparisons(), rows(), cached_attention(), sampled_rows(), sdpa::paged::tests::sample()]);
+    samples.extend(["pteron.embedding_bf16", "pteron.embedding_f16"].map(half_tables));
     samples
+}
+
+/// The argmax of each row of logits.
+fn sampled_rows() -> Sample {
+    let mut builder = GraphBuilder::new();
+    let (logits, how) = (builder.input(DataType::Float32, &[1, 6, 40]), builder.input(DataType::Int32, &[6, 4]));
+    let out = builder.tensor(DataType::Int32, &[6]);
+    builder.call(sample_row::ROWS_NAME, &[logits, how, out]);
+    builder.output(out);
+    let calls = [6, 1, 3].map(|rows: u32| {
+        vec![f32s(&[1, rows, 40], noise(5, rows as usize * 40)), i32s(&[rows, 4], vec![0; rows as usize * 4])]
+    });
+    (builder, calls.to_vec())
+}
+
+/// Rows of a table of 16-bit floats, held as bytes. No number has the exponent of infinities.
+fn half_tables(name: &str) -> Sample {
+    let mut builder = GraphBuilder::new();
+    let bytes = noise_bytes(3, 11 * 6).into_iter().map(|byte| byte & 0xbf).collect();
+    let weight = builder.constant(DataType::UInt8, &[11, 6], bytes);
+    let indices = builder.input(DataType::Int32, &[7]);
+    let out = builder.tensor(DataType::Float32, &[7, 3]);
+    builder.call(name, &[weight, indices, out]);
+    builder.output(out);
+    let calls = [7, 1, 4].map(|count: u32| vec![i32s(&[count], (0..count.cast_signed()).map(|id| id * 3 % 11).collect())]);
+    (builder, calls.to_vec())
 }
 
 fn convolutions() -> Vec<Sample> {

@@ -11,7 +11,6 @@ mod tests;
 pub(crate) use call::FusedConvolution;
 
 use crate::args::Args;
-use crate::batch::BatchCx;
 use crate::elementwise::{self, Activation, Formula, Host};
 use crate::error::OpError;
 use crate::graph::Elem;
@@ -22,6 +21,7 @@ use crate::packing::{ConvolutionTiles, Packing, WeightLayout};
 use crate::plan::{Bind, BoundsCx, Dispatch, JoinedConstants, JoinedPart, Op, Plan, PlanCx, Recipe, Recipes};
 #[cfg(any(test, feature = "reference"))]
 use crate::reference::HostTensors;
+use crate::row_axes::RowAxes;
 use crate::shape::Dims;
 use crate::window::geometry::{Geometry, Sizes, channels_first, channels_last, decode_layout};
 use crate::{includes, params};
@@ -305,8 +305,8 @@ fn dispatches(params: &Params, first: usize, sum: usize, groups: u64) -> Result<
 }
 
 impl Op for FusedConvolutionOp {
-    fn is_batchwise(&self, batch: &BatchCx<'_>) -> bool {
-        batch.is_batched(self.x) && self.addend.is_none_or(|addend| batch.is_batched(addend))
+    fn row_axis(&self, rows: &RowAxes<'_>) -> Option<usize> {
+        rows.batch(self.x).filter(|_| self.addend.is_none_or(|addend| rows.batch(addend).is_some()))
     }
 
     fn recipes(&self, cx: &BoundsCx<'_>) -> Result<Recipes, OpError> {

@@ -4,7 +4,7 @@ use crate::engine::{Gpu, LoadOptions};
 use crate::ir::DataType;
 use crate::narrow_state::StateDtype;
 use crate::reference::HostTensor;
-use crate::testing::{GraphBuilder, check_on, check_with, f16_gpu, f32s, i32s, noise, with_and_without_subgroups};
+use crate::testing::{GraphBuilder, check_on, check_with, f16_gpu, f32s, gpu, i32s, noise, with_and_without_subgroups};
 
 #[derive(Clone, Copy)]
 struct Sizes {
@@ -85,6 +85,13 @@ fn calls(gpu: &Gpu, builder: &GraphBuilder, sizes: Sizes) -> Vec<Vec<HostTensor>
         (&[], &[]),
     ];
     mixes.iter().map(|(sequences, copies)| call(gpu, builder, sizes, sequences, copies)).collect()
+}
+
+/// A graph of paged attention, and calls of it on the device that tests run on.
+pub(crate) fn sample() -> (GraphBuilder, Vec<Vec<HostTensor>>) {
+    let builder = builder(SIZES[0], true);
+    let calls = calls(&gpu(), &builder, SIZES[0]);
+    (builder, calls)
 }
 
 const SIZES: [Sizes; 4] = [

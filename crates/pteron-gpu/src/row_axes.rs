@@ -1,4 +1,5 @@
-//! Rows of tensors: the dim along which a tensor has one entry per row of a call.
+//! Rows of tensors: the dim along which a tensor has one entry per row of a call, such as the tokens of many sequences or the images of a
+//! batch.
 
 use crate::graph::{TensorInfo, info};
 use crate::live::TensorId;
@@ -12,7 +13,7 @@ pub struct RowAxes<'a> {
 }
 
 impl<'a> RowAxes<'a> {
-    pub(super) fn new(axes: &'a [Option<usize>], tensors: &'a [Option<TensorInfo>]) -> Self {
+    pub(crate) fn new(axes: &'a [Option<usize>], tensors: &'a [Option<TensorInfo>]) -> Self {
         Self { axes, tensors }
     }
 
@@ -26,6 +27,12 @@ impl<'a> RowAxes<'a> {
     #[must_use]
     pub fn bound(&self, tensor: TensorId) -> Dims {
         info(self.tensors, tensor).bound
+    }
+
+    /// The dim of the output, for an operator on images: rows are a batch, along the first dim.
+    #[must_use]
+    pub fn batch(&self, tensor: TensorId) -> Option<usize> {
+        self.axis(tensor).filter(|&axis| axis == 0)
     }
 
     /// The same dim of the output, for an operator that computes `inner` trailing dims of each row together and broadcasts nothing.
