@@ -95,9 +95,9 @@ impl ResumableFile {
         fault(&self.path)?;
         self.file.sync_all()?;
         // Some systems rename no open file.
-        drop(self.file);
+        let partial = self.close();
         fault(path)?;
-        fs::rename(&self.path, path)?;
+        fs::rename(&partial, path)?;
         sync_folder(path);
         Ok(())
     }
@@ -107,8 +107,12 @@ impl ResumableFile {
     /// # Errors
     /// I/O errors.
     pub fn remove(self) -> io::Result<()> {
-        drop(self.file);
-        fs::remove_file(&self.path)
+        fs::remove_file(self.close())
+    }
+
+    /// Closes the file and returns its path.
+    fn close(self) -> PathBuf {
+        self.path
     }
 }
 
