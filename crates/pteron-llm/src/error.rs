@@ -70,6 +70,9 @@ pub enum Error {
     /// The operating system cannot read a file.
     #[error("{0}")]
     Read(std::io::Error),
+    /// A memory budget that does not hold one full context beside the model.
+    #[error("{0}")]
+    Budget(#[from] crate::batch::BudgetError),
     /// A call that the API does not allow.
     #[error("{0}")]
     Misuse(String),

@@ -31,6 +31,8 @@ pub enum FinishReason {
     MaxTokens,
     /// The context is full.
     ContextFull,
+    /// A constraint's text is complete.
+    ConstraintComplete,
 }
 
 /// A generated token and the text that it completes.
@@ -380,7 +382,7 @@ impl Generation<'static> {
 }
 
 /// Whether the GPU can sample with these options: argmax, or a draw from all tokens.
-fn gpu_can_sample(sampling: &Sampling) -> bool {
+pub(crate) fn gpu_can_sample(sampling: &Sampling) -> bool {
     let all = sampling.top_k == 0 && sampling.top_p >= 1.0 && sampling.min_p == 0.0;
     let plain = !sampling.has_penalties() && sampling.logit_bias.is_empty() && sampling.logprobs.is_none();
     plain && (sampling.is_greedy() || all)

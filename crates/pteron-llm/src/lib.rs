@@ -41,6 +41,7 @@
 )]
 //! - [`sampling`]: the next token from logits, reproducible by seed
 //! - [`batch`]: which rows of many sequences each call computes, in which blocks of the KV cache
+//! - [`engine`](mod@engine): many texts at once, submitted by any thread or task (native targets)
 //! - [`metadata`]: context length, vocabulary size and special tokens
 //!
 //! # Features
@@ -54,6 +55,8 @@ pub mod batch;
 mod chat;
 mod decode_step;
 pub mod decode_stream;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod engine;
 mod error;
 mod generation;
 mod memory_traffic;
@@ -83,6 +86,11 @@ pub use decode_step::{
     token_inputs, with_token_sampling,
 };
 pub use decode_stream::DecodeStream;
+#[cfg(not(target_arch = "wasm32"))]
+pub use engine::{
+    ConstraintError, Engine, EngineError, EngineOptions, EngineRequest, EngineStatistics, Histogram, TokenConstraint,
+    TokenStream, Usage,
+};
 pub use error::{Error, Result};
 pub use generation::{FinishReason, GeneratedToken, Generation};
 pub use memory_traffic::MemoryTraffic;

@@ -9,6 +9,7 @@ use crate::assets::ModelAssets;
 use crate::decode_step::{samples_tokens, with_token_sampling};
 use crate::error::{Error, Result};
 use crate::metadata::{Constant, Metadata, MetadataError, PartialMetadata};
+use crate::prompt::PromptEncoder;
 #[cfg(feature = "templates")]
 use crate::template::ChatTemplate;
 use crate::tokenizer::Tokenizer;
@@ -107,10 +108,7 @@ pub struct Model {
 #[derive(Debug)]
 struct Inner {
     method: Method,
-    tokenizer: Tokenizer,
-    #[cfg(feature = "templates")]
-    chat_template: Option<ChatTemplate>,
-    metadata: Metadata,
+    encoder: PromptEncoder,
 }
 
 impl Model {
@@ -150,10 +148,12 @@ impl Model {
         #[cfg_attr(target_arch = "wasm32", allow(clippy::arc_with_non_send_sync, reason = "shared on native targets"))]
         let inner = Arc::new(Inner {
             method,
-            tokenizer,
-            #[cfg(feature = "templates")]
-            chat_template: assets.chat_template,
-            metadata,
+            encoder: PromptEncoder {
+                tokenizer,
+                #[cfg(feature = "templates")]
+                chat_template: assets.chat_template,
+                metadata,
+            },
         });
         Ok(Self { inner })
     }
@@ -161,25 +161,29 @@ impl Model {
     /// The model's metadata.
     #[must_use]
     pub fn metadata(&self) -> &Metadata {
-        &self.inner.metadata
+        &self.inner.encoder.metadata
     }
 
     /// The tokenizer.
     #[must_use]
     pub fn tokenizer(&self) -> &Tokenizer {
-        &self.inner.tokenizer
+        &self.inner.encoder.tokenizer
     }
 
     /// The chat template, where the model has one.
     #[cfg(feature = "templates")]
     #[must_use]
     pub fn chat_template(&self) -> Option<&ChatTemplate> {
-        self.inner.chat_template.as_ref()
+        self.inner.encoder.chat_template.as_ref()
+    }
+
+    pub(crate) fn encoder(&self) -> &PromptEncoder {
+        &self.inner.encoder
     }
 
     /// The most tokens of one call.
     pub(crate) fn max_chunk(&self) -> usize {
-        (self.inner.metadata.max_prefill as usize).max(1)
+        (self.metadata().max_prefill as usize).max(1)
     }
 
     /// The loaded method.

@@ -49,7 +49,7 @@ impl Model {
 }
 
 /// Finds the program that a path names: the path itself, or the only `.pte` file of a folder.
-fn program_in(path: &Path) -> Result<PathBuf> {
+pub(crate) fn program_in(path: &Path) -> Result<PathBuf> {
     if !path.is_dir() {
         return Ok(path.to_owned());
     }

@@ -5,8 +5,8 @@
 //! the sequence's positions. Sequences may share blocks that no row of the step writes.
 
 use pteron::{
-    AppendedOp, CallInput, Gpu, LoadOptions, Method, PendingCall, Program, ScalarType, SequenceInputs, SequenceOptions,
-    SequenceRows, State, Tensor,
+    AppendedOp, CallInput, Gpu, LoadOptions, Method, MethodMemory, PendingCall, Program, ScalarType, SequenceInputs,
+    SequenceOptions, SequenceRows, State, Tensor,
 };
 
 use crate::decode_step::{GpuSampling, SAMPLE_ROWS, integers, positions};
@@ -118,6 +118,8 @@ pub struct PendingSamples(PendingCall);
 pub struct SampledRows {
     /// The token of each sample, in order; `None` where the logits are not numbers.
     pub tokens: Vec<Option<TokenId>>,
+    /// The logits of the first samples, one row after the other, as many as the step was started for.
+    pub logits: Vec<f32>,
     /// Seconds that the GPU took for the step, if the device has timestamps.
     pub gpu_seconds: Option<f64>,
 }
@@ -129,7 +131,8 @@ impl PendingSamples {
     /// A device that fails.
     pub async fn wait(self) -> Result<SampledRows> {
         let output = self.0.wait().await?;
-        Ok(SampledRows { tokens: tokens(&output.tensor), gpu_seconds: output.gpu_seconds })
+        let logits = output.first_elements.as_ref().and_then(Tensor::to_f32).unwrap_or_default();
+        Ok(SampledRows { tokens: tokens(&output.tensor), logits, gpu_seconds: output.gpu_seconds })
     }
 }
 
@@ -144,13 +147,7 @@ impl PagedModel {
     /// A program that is no language model or has an operator that is not row-wise, by name; sizes that it does not take, or for which
     /// there is too little GPU memory.
     pub async fn load(gpu: &Gpu, program: &Program, sizes: PagedSizes, options: &ModelOptions) -> Result<Self> {
-        let signature = PartialMetadata::from_signature(program, &options.method)?;
-        let metadata = options.metadata.clone().or(signature).or(PartialMetadata::from_program(program)?);
-        let (Some(vocabulary), Some(context), Some(longest)) =
-            (metadata.vocab_size, metadata.context_length, metadata.max_prefill)
-        else {
-            return Err(Error::NotALanguageModel("its vocabulary or context length is unknown".to_owned()));
-        };
+        let Limits { vocabulary, context, longest } = Limits::of(program, options)?;
         let sizes = PagedSizes { max_rows: sizes.max_rows.min(longest), ..sizes };
         if sizes.max_rows == 0 || sizes.blocks == 0 || sizes.max_samples == 0 || sizes.max_samples > MAX_SAMPLES {
             let PagedSizes { max_rows, max_samples, blocks, .. } = sizes;
@@ -165,6 +162,20 @@ impl PagedModel {
         let inputs = inputs.ok_or_else(|| Error::Misuse("the method takes no rows of sequences".to_owned()))?;
         let (state, context) = (method.new_state()?, context.min(method.sequence_positions()?));
         Ok(Self { method, inputs, state, sizes, vocabulary, context, sampled: 0 })
+    }
+
+    /// Returns the GPU memory that [`load`](Self::load) would take, and the model's limits. Loads nothing.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) fn plan_memory(
+        gpu: &Gpu,
+        program: &Program,
+        sizes: PagedSizes,
+        options: &ModelOptions,
+    ) -> Result<(Limits, MethodMemory)> {
+        let limits = Limits::of(program, options)?;
+        let sizes = PagedSizes { max_rows: sizes.max_rows.min(limits.longest), ..sizes };
+        let load = load_options(program, sizes, limits.context, options)?.with_memory_budget(None);
+        Ok((limits, program.plan_memory(gpu, &options.method, &load)?))
     }
 
     /// The sizes of steps and of the KV cache.
@@ -203,6 +214,23 @@ impl PagedModel {
         Ok(PendingSamples(pending))
     }
 
+    /// Starts a step as [`start`](Self::start) does, and reads back also the logits of its first `rows` samples.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start), or more rows than samples.
+    pub fn start_with_logits(&mut self, step: &PagedStep<'_>, rows: u32) -> Result<PendingSamples> {
+        if rows == 0 {
+            return self.start(step);
+        }
+        let inputs = self.step_inputs(step)?;
+        let fed_back = [self.sampled];
+        let logits = (LOGITS, u64::from(rows) * u64::from(self.vocabulary));
+        let views = inputs.views(self.inputs, &fed_back);
+        let pending = self.method.start_with_first(&mut self.state, &views, SAMPLED, logits)?;
+        self.sampled = inputs.samples;
+        Ok(PendingSamples(pending))
+    }
+
     /// Runs a step and returns its tokens and the logits of each sample.
     ///
     /// # Errors
@@ -216,7 +244,7 @@ impl PagedModel {
             return Err(SamplingError::NoToken("the model's logits are not floats").into());
         };
         let rows = logits.chunks_exact((self.vocabulary as usize).max(1)).map(<[f32]>::to_vec).collect();
-        Ok((SampledRows { tokens: tokens(sampled), gpu_seconds: None }, rows))
+        Ok((SampledRows { tokens: tokens(sampled), logits: Vec::new(), gpu_seconds: None }, rows))
     }
 
     fn step_inputs(&self, step: &PagedStep<'_>) -> Result<StepInputs> {
@@ -280,6 +308,25 @@ impl PagedModel {
             return misuse(format!("block {from} is both copied and overwritten by a copy"));
         }
         Ok(u32::try_from(step.tokens.len()).unwrap_or(u32::MAX))
+    }
+}
+
+/// Sizes that a program has, or is given.
+pub(crate) struct Limits {
+    pub(crate) vocabulary: u32,
+    pub(crate) context: u32,
+    /// The most rows of a call.
+    pub(crate) longest: u32,
+}
+
+impl Limits {
+    fn of(program: &Program, options: &ModelOptions) -> Result<Self> {
+        let signature = PartialMetadata::from_signature(program, &options.method)?;
+        let metadata = options.metadata.clone().or(signature).or(PartialMetadata::from_program(program)?);
+        match (metadata.vocab_size, metadata.context_length, metadata.max_prefill) {
+            (Some(vocabulary), Some(context), Some(longest)) => Ok(Self { vocabulary, context, longest }),
+            _ => Err(Error::NotALanguageModel("its vocabulary or context length is unknown".to_owned())),
+        }
     }
 }
 

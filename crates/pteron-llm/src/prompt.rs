@@ -2,8 +2,11 @@
 
 use crate::chat::{ChatRequest, Message};
 use crate::error::{Error, Result};
+use crate::metadata::Metadata;
 use crate::model::Model;
-use crate::tokenizer::{ParseSpecial, TokenId};
+#[cfg(feature = "templates")]
+use crate::template::ChatTemplate;
+use crate::tokenizer::{ParseSpecial, TokenId, Tokenizer};
 
 /// The most tokens of the context that are reserved for a reply. More would drop messages that fit.
 const MAX_RESERVE: usize = 64;
@@ -18,15 +21,28 @@ pub struct Prompt {
     pub dropped_messages: usize,
 }
 
+impl From<Vec<TokenId>> for Prompt {
+    fn from(tokens: Vec<TokenId>) -> Self {
+        Self { tokens, dropped_messages: 0 }
+    }
+}
+
+/// The parts of a model that turn text into tokens.
+#[derive(Debug)]
+pub(crate) struct PromptEncoder {
+    pub(crate) tokenizer: Tokenizer,
+    #[cfg(feature = "templates")]
+    pub(crate) chat_template: Option<ChatTemplate>,
+    pub(crate) metadata: Metadata,
+}
+
 impl Model {
     /// Encodes a text as a prompt, preceded by the model's start token, unless the tokenizer's configuration has none.
     ///
     /// # Errors
     /// The tokenizer cannot encode the text.
     pub fn text_prompt(&self, text: &str) -> Result<Vec<TokenId>> {
-        let tokens = self.tokenizer().encode_prompt(text, ParseSpecial::No)?;
-        let first = self.metadata().bos_id.filter(|bos| self.tokenizer().adds_bos() && tokens.first() != Some(bos));
-        Ok(first.into_iter().chain(tokens).collect())
+        self.encoder().text_prompt(text)
     }
 
     /// Encodes a conversation with the model's chat template; without one the messages are joined by blank lines.
@@ -38,8 +54,20 @@ impl Model {
     /// The template rejects the conversation, the tokenizer cannot encode the text, or the request needs a template that the model
     /// does not have.
     pub fn chat_prompt(&self, request: &ChatRequest) -> Result<Prompt> {
+        self.encoder().chat_prompt(request)
+    }
+}
+
+impl PromptEncoder {
+    pub(crate) fn text_prompt(&self, text: &str) -> Result<Vec<TokenId>> {
+        let tokens = self.tokenizer.encode_prompt(text, ParseSpecial::No)?;
+        let first = self.metadata.bos_id.filter(|bos| self.tokenizer.adds_bos() && tokens.first() != Some(bos));
+        Ok(first.into_iter().chain(tokens).collect())
+    }
+
+    pub(crate) fn chat_prompt(&self, request: &ChatRequest) -> Result<Prompt> {
         let messages = request.messages.as_slice();
-        let context = self.metadata().context_length as usize;
+        let context = self.metadata.context_length as usize;
         let reserve = request.generation.max_tokens.unwrap_or(usize::MAX).min(MAX_RESERVE);
         let room = context.saturating_sub(reserve).max(1);
         let first = usize::from(messages.first().is_some_and(|message| message.role == "system"));
@@ -70,10 +98,10 @@ impl Model {
 
     #[cfg(feature = "templates")]
     fn encode_chat(&self, messages: &[Message], request: &ChatRequest) -> Result<Vec<TokenId>> {
-        let Some(template) = self.chat_template() else { return self.encode_without_template(messages, request) };
+        let Some(template) = &self.chat_template else { return self.encode_without_template(messages, request) };
         let render = crate::chat::RenderOptions { now: request.render.now.or_else(system_time), ..request.render.clone() };
         let text = template.render(messages, &render)? + &request.reply_prefix;
-        Ok(self.tokenizer().encode(&text, ParseSpecial::Yes)?)
+        Ok(self.tokenizer.encode(&text, ParseSpecial::Yes)?)
     }
 
     #[cfg(not(feature = "templates"))]

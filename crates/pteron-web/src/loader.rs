@@ -62,7 +62,7 @@ pub(crate) struct Memory {
 }
 
 impl From<MethodMemory> for Memory {
-    fn from(MethodMemory { total_bytes: all, needed, state_bytes: state }: MethodMemory) -> Self {
+    fn from(MethodMemory { total_bytes: all, needed, state_bytes: state, .. }: MethodMemory) -> Self {
         let other = all.saturating_sub(needed.constant_bytes).saturating_sub(needed.activation_bytes);
         Self {
             constants: number(needed.constant_bytes),

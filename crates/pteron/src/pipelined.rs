@@ -2,7 +2,7 @@
 
 use pteron_format::ScalarType;
 use pteron_format::program::ExecutionPlan;
-use pteron_gpu::engine::{self, Feedback, Input, LoadedGraph};
+use pteron_gpu::engine::{self, Feedback, FirstElements, Input, LoadedGraph};
 use pteron_gpu::frontend::portable::data_type;
 use pteron_gpu::graph::DecodedGraph;
 use pteron_gpu::ir;
@@ -166,6 +166,8 @@ impl Hooks {
 pub struct PendingCall {
     pending: engine::PendingCall,
     scalar_type: ScalarType,
+    /// The type of the second output.
+    second: ScalarType,
 }
 
 /// The output of a pipelined call.
@@ -173,6 +175,8 @@ pub struct PendingCall {
 pub struct CallOutput {
     /// The requested output.
     pub tensor: Tensor,
+    /// The first elements of a second output, of one dimension, if the call was started [with them](Method::start_with_first).
+    pub first_elements: Option<Tensor>,
     /// Seconds that the GPU took, if the device has timestamps.
     pub gpu_seconds: Option<f64>,
 }
@@ -186,7 +190,9 @@ impl PendingCall {
     /// A device that fails.
     pub async fn wait(self) -> Result<CallOutput> {
         let readback = self.pending.wait().await?;
-        Ok(CallOutput { tensor: from_gpu(self.scalar_type, readback.output)?, gpu_seconds: readback.gpu_seconds })
+        let first_elements = readback.first_elements.map(|first| from_gpu(self.second, first)).transpose()?;
+        let tensor = from_gpu(self.scalar_type, readback.output)?;
+        Ok(CallOutput { tensor, first_elements, gpu_seconds: readback.gpu_seconds })
     }
 }
 
@@ -215,6 +221,47 @@ impl Method {
     pub fn start(&self, state: &mut State, inputs: &[CallInput<'_>], read: usize) -> Result<PendingCall> {
         let graph = self.graphs.first().ok_or_else(|| self.not_pipelined())?;
         self.start_on(graph, state, inputs, read)
+    }
+
+    /// Starts a call as [`start`](Self::start) does, and reads back also the first `count` elements of the output `second`.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start); no elements, or more than the output has.
+    pub fn start_with_first(
+        &self,
+        state: &mut State,
+        inputs: &[CallInput<'_>],
+        read: usize,
+        (second, count): (usize, u64),
+    ) -> Result<PendingCall> {
+        let (Some(hooks), [own], Some(graph)) = (&self.hooks, state.graphs.as_mut_slice(), self.graphs.first()) else {
+            return Err(self.not_pipelined());
+        };
+        let (read, scalar_type) = self.output_to_read(hooks, read)?;
+        let (output, second) = self.output_to_read(hooks, second)?;
+        let views = self.views(hooks, inputs)?;
+        let pending = graph.start_with_first(own, &views, read, FirstElements { output, count });
+        let pending = pending.map_err(|failed| self.input_error(hooks, failed))?;
+        Ok(PendingCall { pending, scalar_type, second })
+    }
+
+    /// The index of an output in the graph, and its type.
+    fn output_to_read(&self, hooks: &Hooks, read: usize) -> Result<(usize, ScalarType)> {
+        match hooks.outputs.get(read) {
+            Some(&(Some(output), scalar_type)) => Ok((output, scalar_type)),
+            _ => Err(Error::Misuse(format!("method {:?} has no output {read} to read back", self.name))),
+        }
+    }
+
+    /// Names the method's input in the place of the graph's.
+    fn input_error(&self, hooks: &Hooks, failed: pteron_gpu::Error) -> Error {
+        match failed {
+            pteron_gpu::Error::Input { index, reason } => {
+                let index = hooks.inputs.get(index).copied().unwrap_or(index);
+                Error::Input { method: self.name.clone(), index, reason }
+            }
+            other => other.into(),
+        }
     }
 
     /// Starts calls on one state, which run in order, with one submission where they can: a call takes the output that the one before
@@ -252,19 +299,11 @@ impl Method {
         read: usize,
     ) -> Result<Vec<PendingCall>> {
         let (Some(hooks), [own]) = (&self.hooks, state.graphs.as_mut_slice()) else { return Err(self.not_pipelined()) };
-        let Some(&(Some(output), scalar_type)) = hooks.outputs.get(read) else {
-            return Err(Error::Misuse(format!("method {:?} has no output {read} to read back", self.name)));
-        };
+        let (output, scalar_type) = self.output_to_read(hooks, read)?;
         let views = calls.iter().map(|inputs| self.views(hooks, inputs)).collect::<Result<Vec<_>>>()?;
         let views: Vec<&[Input<'_>]> = views.iter().map(Vec::as_slice).collect();
-        let pending = graph.start_group(own, &views, output).map_err(|failed| match failed {
-            pteron_gpu::Error::Input { index, reason } => {
-                let index = hooks.inputs.get(index).copied().unwrap_or(index);
-                Error::Input { method: self.name.clone(), index, reason }
-            }
-            other => other.into(),
-        })?;
-        Ok(pending.into_iter().map(|pending| PendingCall { pending, scalar_type }).collect())
+        let pending = graph.start_group(own, &views, output).map_err(|failed| self.input_error(hooks, failed))?;
+        Ok(pending.into_iter().map(|pending| PendingCall { pending, scalar_type, second: scalar_type }).collect())
     }
 
     /// The inputs of a call in the order of the graph.

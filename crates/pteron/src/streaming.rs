@@ -96,6 +96,8 @@ pub struct MethodMemory {
     pub needed: MemoryUse,
     /// Bytes per state.
     pub state_bytes: u64,
+    /// Bytes of the largest tensor of a state, where the memory is [planned](Program::plan_memory); 0 for a loaded method.
+    pub largest_state_bytes: u64,
 }
 
 impl MethodMemory {
@@ -105,6 +107,7 @@ impl MethodMemory {
             total_bytes: graph.memory_bytes(),
             needed: graph.memory_needed(),
             state_bytes: graph.state_bytes(),
+            largest_state_bytes: 0,
         }))
     }
 
@@ -113,6 +116,7 @@ impl MethodMemory {
             total_bytes: sum.total_bytes.saturating_add(graph.total_bytes),
             needed: sum.needed.and(graph.needed),
             state_bytes: sum.state_bytes.saturating_add(graph.state_bytes),
+            largest_state_bytes: sum.largest_state_bytes.max(graph.largest_state_bytes),
         })
     }
 }
@@ -129,6 +133,7 @@ impl Program {
             total_bytes: graph.memory_bytes(),
             needed: graph.memory_needed(),
             state_bytes: graph.state_bytes(),
+            largest_state_bytes: graph.largest_state_bytes(),
         });
         Ok(MethodMemory::sum(parts))
     }

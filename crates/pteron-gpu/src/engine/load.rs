@@ -189,6 +189,16 @@ impl PreparedGraph {
         state_bytes(&self.graph, &self.memory, &self.feedback)
     }
 
+    /// Bytes of the largest of a state's tensors.
+    #[must_use]
+    pub fn largest_state_bytes(&self) -> u64 {
+        let bytes = self.memory.states.iter().map(|&tensor| {
+            let info = self.graph.info(tensor);
+            info.elem.bytes(info.bound.count())
+        });
+        bytes.max().unwrap_or(0)
+    }
+
     /// Reserves one more state, for a graph that is used more than once.
     pub fn expect_state(&self) {
         self.reservation.expect_state(&self.gpu, self.state_bytes());

@@ -11,6 +11,7 @@ use super::grouped::{Lanes, OUTPUT_ROOM};
 use super::guards::GuardList;
 use super::inputs::{Input, TensorData, element_bytes};
 use super::load::LoadedGraph;
+use super::second_readback::{FirstElements, FreeBuffers, SecondReadback};
 use super::state::{State, StateBuffers};
 use super::wait::AsyncLock;
 use crate::error::{Error, Result};
@@ -24,6 +25,7 @@ const ROOM: u64 = 4096;
 #[derive(Debug)]
 pub(super) struct ReadbackSlots {
     buffers: Vec<wgpu::Buffer>,
+    pub(super) second: FreeBuffers,
     taken: Mutex<Vec<bool>>,
     timer: Option<CallTimer>,
 }
@@ -47,7 +49,7 @@ impl ReadbackSlots {
     pub(super) fn new(gpu: &Gpu, count: usize, budget: &mut MemoryBudget) -> Result<Self> {
         let buffers = Self::requests(count).map(|request| request.make(gpu, budget)).collect::<Result<Vec<_>>>()?;
         let timer = (count > 0 && gpu.timing().is_ok()).then(|| CallTimer::new(gpu, count, budget)).transpose()?;
-        Ok(Self { buffers, taken: Mutex::new(vec![false; count]), timer })
+        Ok(Self { buffers, second: FreeBuffers::default(), taken: Mutex::new(vec![false; count]), timer })
     }
 
     /// Reserves the memory that [`new`](Self::new) allocates.
@@ -163,6 +165,7 @@ struct PendingGroup {
     calls: u32,
     passes: usize,
     bytes: u64,
+    second: Option<SecondReadback>,
     /// The guards to compare, and the state's guarded buffers.
     guards: Option<(Arc<GuardList>, StateBuffers)>,
     /// One of its calls reads the outputs of all.
@@ -174,6 +177,7 @@ struct PendingGroup {
 #[derive(Clone, Debug)]
 struct GroupOutputs {
     bytes: Arc<[u8]>,
+    second: Option<Arc<[u8]>>,
     gpu_seconds: Option<f64>,
 }
 
@@ -182,6 +186,8 @@ struct GroupOutputs {
 pub struct Readback {
     /// The requested output.
     pub output: TensorData<'static>,
+    /// The first elements of a second output, if the call asked for them.
+    pub first_elements: Option<TensorData<'static>>,
     /// Seconds that the GPU took, if the device has timestamps. Calls of a group share the group's time evenly.
     pub gpu_seconds: Option<f64>,
 }
@@ -194,11 +200,12 @@ impl PendingCall {
     /// # Errors
     /// A device that fails.
     pub async fn wait(self) -> Result<Readback> {
-        let GroupOutputs { bytes, gpu_seconds } = self.group.outputs().await?;
+        let GroupOutputs { bytes, second, gpu_seconds } = self.group.outputs().await?;
         let end = self.at + self.dims.count() * element_bytes(self.elem);
         let range = || bytes.get(usize::try_from(self.at).ok()?..usize::try_from(end).ok()?);
         let bytes = Cow::Owned(range().unwrap_or_default().to_vec());
-        Ok(Readback { output: TensorData { dims: self.dims, elem: self.elem, bytes }, gpu_seconds })
+        let first_elements = second.zip(self.group.second.as_ref()).and_then(|(bytes, second)| second.tensor(&bytes));
+        Ok(Readback { output: TensorData { dims: self.dims, elem: self.elem, bytes }, first_elements, gpu_seconds })
     }
 }
 
@@ -223,10 +230,13 @@ impl PendingGroup {
             let range = |start: u64, end: u64| view.get(usize::try_from(start).ok()?..usize::try_from(end).ok()?);
             let seconds = timer.and_then(|timer| Some(timer.seconds(range(ROOM, times)?)));
             let gpu_seconds = seconds.map(|seconds| seconds / f64::from(self.calls));
-            GroupOutputs { bytes: range(0, self.bytes).unwrap_or_default().into(), gpu_seconds }
+            GroupOutputs { bytes: range(0, self.bytes).unwrap_or_default().into(), second: None, gpu_seconds }
         };
         let submission = Some(self.submission.clone());
-        let outputs = self.gpu.read_mapped(self.slot.buffer(), mapped, submission, read).await?;
+        let mut outputs = self.gpu.read_mapped(self.slot.buffer(), mapped, submission.clone(), read).await?;
+        if let Some(second) = &self.second {
+            outputs.second = second.read(&self.gpu, submission).await?;
+        }
         self.gpu.check()?;
         if let Some((guards, state)) = &self.guards {
             guards.check(&self.gpu, state).await?;
@@ -247,6 +257,21 @@ impl LoadedGraph {
         started.pop().ok_or_else(|| Error::Misuse("no call was started".to_owned()))
     }
 
+    /// Starts a call as [`start`](Self::start) does, and keeps the first elements of another output as well.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start); more elements than the output has.
+    pub fn start_with_first(
+        &self,
+        state: &mut State,
+        inputs: &[Input<'_>],
+        read: usize,
+        first: FirstElements,
+    ) -> Result<PendingCall> {
+        let mut started = self.start_calls(state, &[inputs], read, Some(first))?;
+        started.pop().ok_or_else(|| Error::Misuse("no call was started".to_owned()))
+    }
+
     /// Starts calls on one state, which run in order, with one submission. The first is started as by [`start`](Self::start).
     /// Each other call joins if it takes the output that the one before feeds back, and if only its step block and one small
     /// input differ; the group ends before the first call that cannot join, that is rejected, or that is one too many (a group has
@@ -255,6 +280,16 @@ impl LoadedGraph {
     /// # Errors
     /// As [`start`](Self::start), for the first call; nothing is started then.
     pub fn start_group(&self, state: &mut State, calls: &[&[Input<'_>]], read: usize) -> Result<Vec<PendingCall>> {
+        self.start_calls(state, calls, read, None)
+    }
+
+    fn start_calls(
+        &self,
+        state: &mut State,
+        calls: &[&[Input<'_>]],
+        read: usize,
+        second: Option<FirstElements>,
+    ) -> Result<Vec<PendingCall>> {
         self.gpu.check()?;
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(slot) = self.readbacks.take() else {
@@ -264,7 +299,7 @@ impl LoadedGraph {
             )));
         };
         let Some((first, others)) = calls.split_first() else { return Ok(Vec::new()) };
-        self.start_into(&mut current, state, (first, others), read, slot)
+        self.start_into(&mut current, state, (first, others), (read, second), slot)
     }
 
     fn start_into(
@@ -272,7 +307,7 @@ impl LoadedGraph {
         current: &mut CurrentPlan,
         state: &mut State,
         (first, others): (&[Input<'_>], &[&[Input<'_>]]),
-        read: usize,
+        (read, second): (usize, Option<FirstElements>),
         slot: TakenSlot,
     ) -> Result<Vec<PendingCall>> {
         let Some(&output) = self.graph.outputs.get(read) else {
@@ -284,6 +319,7 @@ impl LoadedGraph {
         if len == 0 || len > ROOM {
             return Err(Error::Misuse(format!("output {read} has {len} bytes, pipelined calls read back 1 to {ROOM}")));
         }
+        let second = second.map(|second| self.second_readback(current, second)).transpose()?;
         let timer = self.readbacks.timer.as_ref();
         let encoder = self.encode_copies(current, state, first, None);
         let times = |pass| timer.map(|timer| timer.writes(slot.index, pass));
@@ -319,6 +355,10 @@ impl LoadedGraph {
         if let Some(source) = self.region_of(output, state) {
             source.copy_to(&mut encoder, (slot.buffer(), last), len);
         }
+        let second = second.map(|(output, second)| {
+            self.region_of(output, state).into_iter().for_each(|source| second.copy_from(&mut encoder, source));
+            second
+        });
         if let Some(timer) = timer {
             timer.resolve(&mut encoder, &slot, passes + 1);
         }
@@ -328,8 +368,18 @@ impl LoadedGraph {
         let (gpu, bytes) = (self.gpu.clone(), last + len);
         let calls = u32::try_from(calls).unwrap_or(u32::MAX);
         #[cfg_attr(target_arch = "wasm32", allow(clippy::arc_with_non_send_sync, reason = "shared on native targets"))]
-        let group =
-            Arc::new(PendingGroup { gpu, slot, submission, calls, passes: passes + 1, bytes, guards, reading, outputs });
+        let group = Arc::new(PendingGroup {
+            gpu,
+            slot,
+            submission,
+            calls,
+            passes: passes + 1,
+            bytes,
+            second,
+            guards,
+            reading,
+            outputs,
+        });
         let call = |index: u32| PendingCall { group: Arc::clone(&group), at: OUTPUT_ROOM * u64::from(index), dims, elem };
         Ok((0..calls).map(call).collect())
     }

@@ -177,7 +177,7 @@ impl Scheduler {
     fn admit(&mut self, request: RequestId) -> bool {
         loop {
             let sequence = &self.sequences[&request];
-            let end = (sequence.tokens.len() + 1).min(sequence.limit);
+            let end = (sequence.tokens.len() + 1).min(sequence.limit - 1);
             let needed = sequence.table.blocks_needed(&self.pool, sequence.planned, end) + self.running.len();
             if needed <= self.pool.available() {
                 break;

@@ -37,6 +37,8 @@ pub struct Request {
     pub constrained: bool,
     /// Who drafts tokens for speculative decoding.
     pub draft: DraftSource,
+    /// Whether the caller samples its tokens, from logits that are read back. The GPU then does not feed them back.
+    pub sampled_by_caller: bool,
 }
 
 /// Who drafts tokens for speculative decoding.
@@ -67,6 +69,7 @@ impl Request {
             scope: PrefixScope::default(),
             constrained: false,
             draft: DraftSource::None,
+            sampled_by_caller: false,
         }
     }
 }

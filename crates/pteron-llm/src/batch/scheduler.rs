@@ -181,7 +181,8 @@ impl Scheduler {
         if tokens >= context as usize {
             return Err(SubmitError::PromptTooLong { tokens, context });
         }
-        let (needed, total) = (blocks_for(self.limit(request).0), self.pool.total());
+        // The last token is sampled, and has no row.
+        let (needed, total) = (blocks_for(self.limit(request).0.saturating_sub(1)), self.pool.total());
         if needed > total {
             return Err(SubmitError::NeverFits { needed, total });
         }

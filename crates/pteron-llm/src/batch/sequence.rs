@@ -70,6 +70,7 @@ impl Sequence {
     pub(super) fn can_decode(&self, previous_step: Option<u64>) -> bool {
         let has_mask = !self.request.constrained || self.mask.is_some();
         let waits = self.request.constrained
+            || self.request.sampled_by_caller
             || self.request.sampling.has_penalties()
             || self.request.draft == DraftSource::Caller
             || self.lookup.as_ref().is_some_and(PromptLookup::is_confident);

@@ -67,21 +67,45 @@ impl Sampler {
         self.draws = draws;
     }
 
+    /// Starts anew with other options at this draw, and keeps the buffers.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) fn restart(&mut self, options: Sampling, draws: u64) -> Result<(), SamplingError> {
+        options.validate()?;
+        self.options = options;
+        self.draws = draws;
+        Ok(())
+    }
+
     /// Samples a token.
     ///
     /// # Errors
     /// Logits that are not numbers, a bias for a token outside the vocabulary, or no token that can be sampled. Draws nothing then.
     pub fn sample(&mut self, logits: &[f32], history: &History<'_>) -> Result<SampledToken, SamplingError> {
+        self.sample_allowed(logits, history, None)
+    }
+
+    /// Samples one of the tokens that a mask allows: a bit per token, least significant bit of the first word first.
+    pub(crate) fn sample_allowed(
+        &mut self,
+        logits: &[f32],
+        history: &History<'_>,
+        allowed: Option<&[u32]>,
+    ) -> Result<SampledToken, SamplingError> {
         check(logits)?;
-        if self.options.is_greedy() && !self.options.has_penalties() && self.options.logit_bias.is_empty() {
+        let plain = !self.options.has_penalties() && self.options.logit_bias.is_empty();
+        if self.options.is_greedy() && plain && allowed.is_none() {
             return self.argmax(logits);
         }
         self.logits.clear();
         self.logits.extend(logits.iter().copied().map(f64::from));
         self.penalise(history);
         self.add_bias()?;
+        if let Some(allowed) = allowed {
+            self.forbid_others(allowed);
+        }
         let best = argmax(&self.logits).filter(|(_, logit)| logit.is_finite());
-        let (best, max) = best.ok_or(SamplingError::NoToken("all are forbidden, by the model or by logit_bias"))?;
+        let (best, max) =
+            best.ok_or(SamplingError::NoToken("all are forbidden, by the model, by logit_bias or by a constraint"))?;
         let token = if self.options.is_greedy() { best } else { self.draw(max)? };
         let (logprob, top_logprobs) = self.logprobs(logits, token);
         Ok(SampledToken { token, logprob, top_logprobs })
@@ -129,6 +153,14 @@ impl Sampler {
             *logit.ok_or(SamplingError::BiasToken { token, vocabulary })? += f64::from(bias);
         }
         Ok(())
+    }
+
+    fn forbid_others(&mut self, allowed: &[u32]) {
+        for (index, logit) in self.logits.iter_mut().enumerate() {
+            if allowed.get(index / 32).is_none_or(|word| word >> (index % 32) & 1 == 0) {
+                *logit = f64::NEG_INFINITY;
+            }
+        }
     }
 
     fn draw(&mut self, max: f64) -> Result<TokenId, SamplingError> {
