@@ -60,7 +60,11 @@ impl ModelStep {
         let of = |host: bool| sequences.iter().filter(move |own| own.on_host == host).flat_map(|own| own.samples.clone());
         let order: Vec<usize> = of(true).chain(of(false)).collect();
         let host_samples = of(true).count();
-        let model_samples = order.iter().map(|&index| model_sample(&step.samples[index])).collect();
+        let mut model_samples: Vec<_> = order.iter().map(|&index| model_sample(&step.samples[index])).collect();
+        if model_samples.is_empty() {
+            // A step that only computes a part of a prompt reads back a token all the same: to know when it has run.
+            model_samples.push(PagedSample { row: 0, sampling: GpuSampling::GREEDY });
+        }
         let token = |token: &RowToken| match *token {
             RowToken::Known(token) => Ok(PagedToken::Known(token)),
             RowToken::Feedback(slot) => previous.sample(slot).map(PagedToken::Sampled),
