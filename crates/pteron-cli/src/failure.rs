@@ -62,6 +62,24 @@ pub(crate) enum Failure {
         "there is no folder of models: set PTERON_MODELS to one; neither XDG_CACHE_HOME nor HOME (LOCALAPPDATA on Windows) is set"
     )]
     NoModelsFolder,
+    #[error("--output writes the results of a file of prompts (.jsonl); redirect the text of a single prompt instead")]
+    OutputOfText,
+    #[error("--endless does not apply to a file of prompts: each ends when its context is full")]
+    EndlessFile,
+    #[error("--logprobs needs --json, or a file of prompts")]
+    LogprobsOfText,
+    #[error("{failed} of {total} prompts {} no text; their results say why", if *failed == 1 { "has" } else { "have" })]
+    FailedPrompts { failed: usize, total: usize },
+    #[error("interrupted after {done} of {total} prompts")]
+    InterruptedFile { done: usize, total: usize },
+    #[error(
+        "{sequences} sequences of {positions} positions need {needed} blocks of the KV cache, but it has room for {total}: measure fewer sequences, or shorter ones"
+    )]
+    SmallPool { sequences: u32, positions: u32, needed: usize, total: usize },
+    #[error("a text ended while it was measured: measure shorter ones, or look for an error with `pteron run`")]
+    UnsteadyRun,
+    #[error(transparent)]
+    Engine(#[from] pteron_llm::EngineError),
     #[error("standard input, or a line of it, is longer than {most} bytes")]
     LongInput { most: u64 },
     #[error("interrupted before everything was measured")]
@@ -176,6 +194,10 @@ pub(crate) enum Reason {
     Model(Box<pteron_llm::Error>),
     #[error("there is no {looked_for} in its folder; name its tokenizer with --tokenizer")]
     NoTokenizer { looked_for: String },
+    #[error("line {number}: {reason}")]
+    PromptLine { number: usize, reason: String },
+    #[error("it has no prompts")]
+    NoPrompts,
     #[error("it is not UTF-8 text, so it cannot be a prompt")]
     NotText,
     #[error("it exists with other content, perhaps of another model; choose another folder for {}", program.display())]

@@ -5,8 +5,8 @@
 //! the sequence's positions. Sequences may share blocks that no row of the step writes.
 
 use pteron::{
-    AppendedOp, CallInput, Gpu, LoadOptions, Method, MethodMemory, PendingCall, Program, ScalarType, SequenceInputs,
-    SequenceOptions, SequenceRows, State, Tensor,
+    AppendedOp, CallInput, Gpu, LoadOptions, Method, PendingCall, Program, ScalarType, SequenceInputs, SequenceOptions,
+    SequenceRows, State, Tensor,
 };
 
 use crate::decode_step::{GpuSampling, SAMPLE_ROWS, integers, positions};
@@ -171,7 +171,7 @@ impl PagedModel {
         program: &Program,
         sizes: PagedSizes,
         options: &ModelOptions,
-    ) -> Result<(Limits, MethodMemory)> {
+    ) -> Result<(Limits, pteron::MethodMemory)> {
         let limits = Limits::of(program, options)?;
         let sizes = PagedSizes { max_rows: sizes.max_rows.min(limits.longest), ..sizes };
         let load = load_options(program, sizes, limits.context, options)?.with_memory_budget(None);

@@ -20,13 +20,14 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
+fn new_gpu() -> Gpu {
+    let options = GpuOptions::default().with_adapter(std::env::var("PTERON_ADAPTER").ok());
+    block_on(Gpu::open(&options)).expect("tests need an adapter; the test command installs one in software")
+}
+
 fn gpu() -> Gpu {
     static GPU: OnceLock<Gpu> = OnceLock::new();
-    let open = || {
-        let options = GpuOptions::default().with_adapter(std::env::var("PTERON_ADAPTER").ok());
-        block_on(Gpu::open(&options)).expect("tests need an adapter; the test command installs one in software")
-    };
-    GPU.get_or_init(open).clone()
+    GPU.get_or_init(new_gpu).clone()
 }
 
 /// 32-bit floats throughout, so that other numbers of rows round nearly the same.
@@ -445,6 +446,25 @@ fn speculation_leaves_texts_as_they_are() {
     let statistics = engine.statistics();
     assert!(statistics.drafted > 0, "{statistics:?}");
     assert!(statistics.drafted >= statistics.accepted);
+}
+
+#[test]
+fn a_lost_device_ends_all_requests() {
+    let gpu = new_gpu();
+    let options = EngineOptions::default().with_max_sequences(2).with_model(exact());
+    let engine = block_on(Engine::load(&gpu, &tiny(), ModelAssets::ids_only(), options)).unwrap();
+    let mut streams: Vec<_> = (0..4).map(|token| engine.submit(request(&[token], &greedy(120))).unwrap()).collect();
+    streams[0].next_blocking().unwrap().unwrap();
+    gpu.destroy();
+    let is_lost =
+        |error: &EngineError| matches!(error, EngineError::Model(error) if matches!(**error, Error::DeviceLost(_)));
+    for stream in &mut streams {
+        let error = collect(stream).unwrap_err();
+        assert!(is_lost(&error), "{error}");
+    }
+    assert!(engine.wait_idle(Duration::from_secs(60)));
+    let error = engine.submit(request(&[1], &greedy(1))).unwrap_err();
+    assert!(is_lost(&error), "{error}");
 }
 
 /// PyTorch's greedy continuations of the bundled model, whose best two logits are never close.

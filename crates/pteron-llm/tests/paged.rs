@@ -278,6 +278,12 @@ fn steps_that_do_not_fit_are_rejected_and_change_nothing() {
         let error = model.start(&step).unwrap_err().to_string();
         assert!(error.contains(reason), "{error}");
     }
-    let sampled = block_on(model.start(&PagedStep { samples: &[greedy(0)], ..usual }).unwrap().wait()).unwrap();
-    assert!(sampled.tokens[0].is_some());
+    let one = PagedStep { samples: &[greedy(0)], ..usual };
+    let error = model.start_with_logits(&one, 2).unwrap_err().to_string();
+    assert!(error.contains("are to be read back"), "{error}");
+    let sampled = block_on(model.start(&one).unwrap().wait()).unwrap();
+    assert!(sampled.tokens[0].is_some() && sampled.logits.is_empty());
+    let sampled = block_on(model.start_with_logits(&one, 1).unwrap().wait()).unwrap();
+    let (_, logits) = block_on(model.run_with_logits(&one)).unwrap();
+    assert_eq!((sampled.logits.len(), &sampled.logits), (vocabulary as usize, &logits[0]));
 }

@@ -28,7 +28,9 @@ Examples:
   pteron bench --model llama.pte --rows --first-token     GPU time by rows of a call, and the time to the first token
   pteron bench --model llama.pte --peers llama.cpp/build/bin --peer-model llama.gguf
                                                           in turns with llama.cpp
-  pteron bench --pp 128 --tg 32 --depth 0 --against unfused   A/B comparison: the speed-up of fusions";
+  pteron bench --pp 128 --tg 32 --depth 0 --against unfused   A/B comparison: the speed-up of fusions
+  pteron bench --synthetic llama-3.2-1b --sequences 1,8,32,64,128
+                                                          decode speed of many texts at once, through the engine that serves them";
 
 /// The baseline of an A/B comparison: another way to load the same program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -152,6 +154,20 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "FILE.gguf", requires = "peers")]
     pub(crate) peer_model: Option<PathBuf>,
 
+    /// Measures this many texts at once instead: after a prompt each, --tg tokens of all of them
+    #[arg(
+        long,
+        value_name = "N,…",
+        value_delimiter = ',',
+        value_parser = clap::value_parser!(u32).range(1..=1024),
+        conflicts_with_all = ["pp", "depth", "check", "length_sweep", "against", "rows", "first_token", "peers", "plot", "runs"]
+    )]
+    pub(crate) sequences: Vec<u32>,
+
+    /// Tokens of each prompt, with --sequences [default: 128]
+    #[arg(long, value_name = "N", requires = "sequences", value_parser = clap::value_parser!(u32).range(1..))]
+    prompt_length: Option<u32>,
+
     /// Prints nothing on standard error but errors
     #[arg(short, long)]
     pub(crate) quiet: bool,
@@ -176,6 +192,10 @@ impl Bench {
         let or = |typed: &Option<Vec<u32>>, usual: [u32; 3]| typed.clone().unwrap_or_else(|| usual.to_vec());
         let pp = self.rows.iter().copied().chain(or(&self.pp, [128, 512, 2048])).collect();
         Sizes { pp, tg: self.tg.unwrap_or(128), depth: or(&self.depth, [0, 2048, 8192]) }
+    }
+
+    pub(super) fn prompt_length(&self) -> u32 {
+        self.prompt_length.unwrap_or(128)
     }
 
     pub(super) fn cache(&self) -> StateDtype {
@@ -277,6 +297,9 @@ mod tests {
             &["--first-token", "0"],
             &["--first-token", "--synthetic", "llama-3.2-1b"],
             &["--peer-model", "a.gguf"],
+            &["--sequences", "0"],
+            &["--sequences", "1,2", "--check"],
+            &["--prompt-length", "8"],
         ] {
             assert_eq!(parse(args).unwrap_err().exit_code(), 2, "{args:?}");
         }

@@ -1,7 +1,8 @@
 //! `pteron bench`: measures prefill and decode speed of a language model, and records what the figures depend on.
 //!
 //! A run goes top down: [`target`] opens the program, [`runner`] loads it (twice, to time a cold and a warm load), [`check`] compares it
-//! with the exact path, [`length_sweep`] times prompts of every length, [`measure`] runs every [`cases::Case`]. The results are collected
+//! with the exact path, [`length_sweep`] times prompts of every length, [`measure`] runs every [`cases::Case`]; [`sequences`] measures many
+//! texts at once instead. The results are collected
 //! in a [`report`], which [`table`], JSON and [`plot`] render.
 
 mod ab;
@@ -18,6 +19,7 @@ mod plot;
 mod plot_length_sweep;
 mod report;
 mod runner;
+mod sequences;
 mod spinner;
 mod stats;
 mod table;
@@ -55,6 +57,9 @@ pub(crate) fn run(args: &Bench) -> ExitCode {
 fn bench(args: &Bench) -> Result<(), Failure> {
     if args.load_once {
         return first_token::load_once(args);
+    }
+    if !args.sequences.is_empty() {
+        return sequences::run(args, &args.sequences);
     }
     let target = target::open(&args.target, args.longest())?;
     let quiet = args.quiet || args.json;

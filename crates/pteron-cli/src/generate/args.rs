@@ -72,6 +72,11 @@ fn bias(text: &str) -> Result<(u32, f32), String> {
 }
 
 impl GenerationArgs {
+    /// Whether a text goes on when the context is full.
+    pub(super) fn is_endless(&self) -> bool {
+        self.endless
+    }
+
     /// The options of a session, checked. With a temperature on the command line, `defaults` do not apply.
     ///
     /// # Errors
@@ -113,7 +118,14 @@ Examples:
   pteron run \"A thread is\" -n 100 --seed 7          100 tokens; another seed gives another text
   pteron run --file notes.txt --stop \"\\n\\n\"         continues a file to the end of the paragraph
   echo Traits | pteron run --json | jq -r .text     from a pipe, for scripts
-  pteron run --model llama.pte \"Hello\"              a model of yours, its tokenizer in the same folder";
+  pteron run --model llama.pte \"Hello\"              a model of yours, its tokenizer in the same folder
+  pteron run --file prompts.jsonl --output results.jsonl
+                                                    many prompts at once
+
+A file of prompts has one JSON object per line: {\"prompt\": \"A thread is\"}, {\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}]} or \
+{\"tokens\": [1, 15043]}. A line may set id, which its result repeats, and max_tokens, temperature, top_k, top_p, min_p, \
+repetition_penalty, presence_penalty, frequency_penalty, logit_bias ([[id, bias], …]), seed and stop (a list). Results are JSON \
+lines in the order of the file; those of prompts that are refused have an error in place of a text.";
 
 #[derive(Args, Debug)]
 #[command(after_help = RUN_EXAMPLES)]
@@ -121,9 +133,13 @@ pub(crate) struct Run {
     /// The prompt; - reads standard input
     pub(crate) prompt: Option<String>,
 
-    /// Reads the prompt from a file
+    /// Reads the prompt from a file; from a file whose name ends in .jsonl, many prompts, which run at once
     #[arg(long, value_name = "FILE", conflicts_with = "prompt")]
     pub(crate) file: Option<PathBuf>,
+
+    /// Writes the results of a file of prompts to this file, when all are there [default: standard output, one by one]
+    #[arg(long, value_name = "FILE", requires = "file")]
+    pub(crate) output: Option<PathBuf>,
 
     /// The tokens of the prompt, in place of a text; without a tokenizer beside the model, generated tokens are printed as ids
     #[arg(long, value_name = "ID,…", value_delimiter = ',', conflicts_with_all = ["prompt", "file", "raw"])]
@@ -139,8 +155,8 @@ pub(crate) struct Run {
     #[arg(long)]
     pub(crate) raw: bool,
 
-    /// Adds the log probability of each token, and of the N most probable ones at its position; with --json
-    #[arg(long, value_name = "N", requires = "json")]
+    /// Adds the log probability of each token, and of the N most probable ones at its position; with --json or a file of prompts
+    #[arg(long, value_name = "N")]
     pub(crate) logprobs: Option<u32>,
 
     /// Prints one JSON object at the end instead of the text

@@ -4,9 +4,11 @@ mod args;
 mod bundled;
 mod chat;
 mod commands;
+mod file;
 mod history;
 mod line_editor;
 mod model;
+mod prompt_file;
 mod run;
 mod speed;
 

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use pteron::{Gpu, Program, block_on};
-use pteron_llm::{AssetPaths, Model, ModelAssets, ModelOptions, PartialMetadata};
+use pteron_llm::{AssetPaths, Engine, EngineOptions, Model, ModelAssets, ModelOptions, PartialMetadata};
 
 use super::bundled;
 use crate::cli::ModelArgs;
@@ -34,6 +34,27 @@ pub(super) fn open(args: &ModelArgs, token_ids: bool, quiet: bool) -> Result<Ope
     let model = block_on(Model::load(&gpu, &program, assets, &options));
     drop(bar);
     Ok(OpenedModel { model: model?, gpu, loading: start.elapsed() })
+}
+
+/// Opens a model for many texts at once. One whose prompts are all `token_ids` needs no tokenizer.
+pub(super) fn open_engine(
+    args: &ModelArgs,
+    token_ids: bool,
+    quiet: bool,
+    options: EngineOptions,
+) -> Result<Engine, Failure> {
+    let (program, assets, name) = sources(args, token_ids)?;
+    let gpu = devices::open(&args.gpu, quiet)?;
+    let tuning = tune::remembered(&gpu, &program, quiet).unwrap_or_default();
+    let bar = LoadingBar::new(&format!("loading {name} on {}", gpu.adapter().name), quiet);
+    let model = ModelOptions::default()
+        .with_metadata(flags(args))
+        .with_progress(bar.listener())
+        .with_kv_dtype(args.kv.dtype())
+        .with_tuning(tuning);
+    let engine = block_on(Engine::load(&gpu, &program, assets, options.with_model(model)));
+    drop(bar);
+    Ok(engine?)
 }
 
 /// Loads the bundled model as `pteron run` does, without a progress bar.

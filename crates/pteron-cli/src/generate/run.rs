@@ -10,6 +10,7 @@ use pteron_llm::{FinishReason, GeneratedToken, GenerationOptions, Session, Token
 use serde::Serialize;
 
 use super::args::Run;
+use super::file;
 use super::model::{self, OpenedModel};
 use super::speed::Speed;
 use crate::failure::{Failure, Reason};
@@ -19,7 +20,7 @@ use crate::{files, interrupts, terminal};
 const DEFAULT_PROMPT: &str = "To read a file in Rust, you";
 
 /// Longer prompts, in bytes, fit no context.
-const LARGEST_PROMPT: u64 = 64 << 20;
+pub(super) const LARGEST_PROMPT: u64 = 64 << 20;
 
 /// Runs the command.
 pub(crate) fn run(args: &Run) -> ExitCode {
@@ -30,6 +31,15 @@ pub(crate) fn run(args: &Run) -> ExitCode {
 }
 
 fn generate(args: &Run) -> Result<(), Failure> {
+    if let Some(path) = args.file.as_deref().filter(|path| file::is_prompt_file(path)) {
+        return file::run(args, path);
+    }
+    if args.output.is_some() {
+        return Err(Failure::OutputOfText);
+    }
+    if args.logprobs.is_some() && !args.json {
+        return Err(Failure::LogprobsOfText);
+    }
     // Everything that can be wrong with the command line is found before the model is loaded.
     let options = args.generation.options(super::defaults(&args.model), args.logprobs)?;
     let has_ids = !args.token_ids.is_empty();
@@ -59,7 +69,7 @@ fn generate(args: &Run) -> Result<(), Failure> {
             prompt: &prompt,
             text: &text.text,
             tokens: &text.tokens,
-            finish: text.finish_name(),
+            finish: finish_name(text.finish),
             logprobs: &text.logprobs,
             speed: text.speed,
             loading_seconds: loading.as_secs_f64(),
@@ -90,9 +100,9 @@ struct JsonReport<'a> {
 /// The log probability of a token, and of the most probable ones at its position.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Logprob {
-    token: TokenId,
-    logprob: f32,
-    top: Vec<(TokenId, f32)>,
+    pub(super) token: TokenId,
+    pub(super) logprob: f32,
+    pub(super) top: Vec<(TokenId, f32)>,
 }
 
 /// A generated text.
@@ -104,15 +114,14 @@ pub(super) struct Text {
     pub(super) speed: Speed,
 }
 
-impl Text {
-    fn finish_name(&self) -> &'static str {
-        match self.finish {
-            Some(FinishReason::StopToken(_)) => "end",
-            Some(FinishReason::StopString(_)) => "stop",
-            Some(FinishReason::MaxTokens) => "length",
-            Some(FinishReason::ContextFull) => "context",
-            _ => "interrupted",
-        }
+/// The name of a reason in JSON.
+pub(super) fn finish_name(finish: Option<FinishReason>) -> &'static str {
+    match finish {
+        Some(FinishReason::StopToken(_)) => "end",
+        Some(FinishReason::StopString(_)) => "stop",
+        Some(FinishReason::MaxTokens) => "length",
+        Some(FinishReason::ContextFull) => "context",
+        _ => "interrupted",
     }
 }
 

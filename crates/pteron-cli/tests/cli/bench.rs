@@ -74,6 +74,34 @@ fn json_plot_and_saved_runs_agree() {
 }
 
 #[test]
+fn many_sequences_are_measured_at_once() {
+    let typed = "bench --sequences 1,3 --prompt-length 9 --tg 6 --repeat 2 --model";
+    let args = || typed.split(' ').chain([TINY]);
+    let run = pteron(args().chain(["--json"]));
+    assert_eq!((run.code, run.err.as_str()), (Some(0), ""));
+    let json: Value = serde_json::from_str(&run.out).unwrap();
+    assert_eq!((json["prompt_length"].as_u64(), json["generated_length"].as_u64()), (Some(9), Some(6)));
+    let tests = json["tests"].as_array().unwrap();
+    for (test, sequences) in tests.iter().zip([1, 3]) {
+        assert_eq!(test["sequences"].as_u64(), Some(sequences));
+        assert!(test["decode_tokens_per_second"].as_f64() > Some(0.0), "{test}");
+        let runs = test["runs"].as_array().unwrap();
+        assert_eq!(runs.len(), 2);
+        for run in runs {
+            assert!(run["decode_tokens"].as_u64() >= Some(6 * sequences), "{run}");
+            assert!(run["prompt_seconds"].as_f64() > Some(0.0), "{run}");
+        }
+    }
+    let run = pteron(args().chain(["--quiet"]));
+    let rows = table(&run.out);
+    assert_eq!(rows[0][..2], ["sequences", "decode tok/s"]);
+    assert_eq!(rows[1..].iter().map(|row| row[0].as_str()).collect::<Vec<_>>(), ["1", "3"]);
+    let long = pteron(args().map(|arg| if arg == "9" { "200" } else { arg }));
+    assert_eq!((long.code, long.out.as_str()), (Some(1), ""));
+    assert!(long.err.contains("does not fit a context of 128"), "{}", long.err);
+}
+
+#[test]
 fn the_measured_path_agrees_with_the_exact_one() {
     let shape = "layers=1,width=64,heads=2,kv=1,hidden=64,vocab=64";
     for (source, name) in [(["--model", TINY], "program.pte"), (["--synthetic", shape], shape)] {

@@ -18,6 +18,7 @@ mod hostile_files;
 mod line_editor;
 mod media;
 mod profiles;
+mod prompt_files;
 #[cfg(feature = "pull")]
 mod pull;
 mod reports;

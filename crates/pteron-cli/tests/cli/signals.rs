@@ -215,3 +215,21 @@ fn processes_share_a_cache_folder() {
         }
     }
 }
+
+#[test]
+fn ctrl_c_ends_a_file_of_prompts_after_the_results_that_are_there() {
+    let scratch = Scratch::new("interrupted-prompts");
+    let first = "{\"prompt\": \"a\", \"max_tokens\": 1}\n";
+    let file = scratch.file("prompts.jsonl", (first.to_owned() + &"{\"prompt\": \"b\"}\n".repeat(20)).as_bytes());
+    let mut run = Process::start(command(&["run", "--file", &file, "-t", "0", "--quiet"]));
+    let mut stdout = BufReader::new(run.0.stdout.take().unwrap());
+    let mut line = String::new();
+    stdout.read_line(&mut line).unwrap();
+    assert!(line.starts_with("{\"index\":0,"), "{line}");
+    send(run.0.id(), Signal::INT);
+    let mut stderr = BufReader::new(run.0.stderr.take().unwrap());
+    assert_eq!(run.end().code(), Some(1));
+    line.clear();
+    stderr.read_line(&mut line).unwrap();
+    assert!(line.contains("interrupted after ") && line.contains(" of 21 prompts"), "{line}");
+}

@@ -4,7 +4,8 @@
 //! equal the samples. Noise depends on seed, position and token alone, so a sample is the same in a verified row as in a decode step.
 //!
 //! While nothing repeats, the lookup still compares what it would have drafted with the tokens that come, at no cost on the GPU. It
-//! drafts once that record is good, and longer the better it is.
+//! drafts once that record is good, and longer the better it is. After drafts of which nothing was right, the record must be better
+//! before the next one.
 
 use std::collections::HashMap;
 
@@ -16,8 +17,8 @@ pub const MAX_DRAFT: usize = 8;
 /// The number of tokens that must occur earlier.
 const NGRAM: usize = 3;
 
-/// The number of right predictions in a row before the first draft.
-const CONFIDENT: u32 = 2;
+/// The number of right predictions in a row before the first draft, and the most that failed drafts raise it to.
+const CONFIDENT: std::ops::RangeInclusive<u32> = 2..=32;
 
 /// Drafts tokens of one sequence.
 #[derive(Clone, Debug)]
@@ -32,11 +33,13 @@ pub struct PromptLookup {
     streak: u32,
     /// The length of the next draft.
     length: usize,
+    /// The right predictions in a row that the next draft needs.
+    needed: u32,
 }
 
 impl Default for PromptLookup {
     fn default() -> Self {
-        Self { index: HashMap::new(), seen: 0, source: None, streak: 0, length: 2 }
+        Self { index: HashMap::new(), seen: 0, source: None, streak: 0, length: 2, needed: *CONFIDENT.start() }
     }
 }
 
@@ -64,7 +67,7 @@ impl PromptLookup {
     /// Whether drafts are likely to be right, so that waiting for the last token's value pays.
     #[must_use]
     pub fn is_confident(&self) -> bool {
-        self.source.is_some() && self.streak >= CONFIDENT
+        self.source.is_some() && self.streak >= self.needed
     }
 
     /// Proposes up to `limit` tokens that follow the history, none if the record is bad.
@@ -79,11 +82,17 @@ impl PromptLookup {
         (0..length).map(|offset| history[source + offset % period]).collect()
     }
 
-    /// Records how many tokens of a draft were right: the next one is longer if all were, and shorter if not.
+    /// Records how many tokens of a draft were right: the next one is longer if all were, and shorter if not. If none was, it needs
+    /// twice as many right predictions before it.
     pub fn record(&mut self, drafted: usize, accepted: usize) {
         if drafted == 0 {
             return;
         }
+        self.needed = match accepted {
+            0 => (self.needed * 2).min(*CONFIDENT.end()),
+            _ if accepted >= drafted => *CONFIDENT.start(),
+            _ => self.needed,
+        };
         self.length =
             if accepted >= drafted { (self.length * 2).min(MAX_DRAFT) } else { (accepted + 1).min(self.length).max(1) };
     }
@@ -133,6 +142,24 @@ mod tests {
             })
             .collect();
         assert_eq!(lengths, [4, 8, 8, 4, 1, 2, 2]);
+    }
+
+    #[test]
+    fn drafts_that_fail_need_a_better_record() {
+        let history = [1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5];
+        let mut lookup = observed(&history);
+        assert!(lookup.is_confident(), "4 and 5 were as before");
+        lookup.record(2, 0);
+        assert!(!lookup.is_confident());
+        let longer = [&history[..], &[6, 7]].concat();
+        lookup.observe(&longer);
+        assert!(lookup.is_confident(), "so were 6 and 7");
+        (0..9).for_each(|_| lookup.record(2, 0));
+        assert_eq!(lookup.needed, 32);
+        lookup.record(2, 1);
+        assert_eq!(lookup.needed, 32);
+        lookup.record(1, 1);
+        assert_eq!(lookup.needed, 2);
     }
 
     #[test]
