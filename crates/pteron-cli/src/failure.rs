@@ -76,6 +76,8 @@ pub(crate) enum Failure {
         "{sequences} sequences of {positions} positions need {needed} blocks of the KV cache, but it has room for {total}: measure fewer sequences, or shorter ones"
     )]
     SmallPool { sequences: u32, positions: u32, needed: usize, total: usize },
+    #[error("sequences of {positions} positions do not fit a context of {context}: give a shorter --prompt-length or --tg")]
+    LongSequences { positions: u32, context: u32 },
     #[error("a text ended while it was measured: measure shorter ones, or look for an error with `pteron run`")]
     UnsteadyRun,
     #[error(transparent)]

@@ -75,7 +75,7 @@ struct Run {
 }
 
 impl Run {
-    #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+    #[allow(clippy::cast_precision_loss, reason = "a figure for people")]
     fn decode_speed(&self) -> f64 {
         self.decode_tokens as f64 / self.decode_seconds
     }
@@ -142,7 +142,7 @@ fn check_room(engine: &Engine, sequences: &[u32], lengths: Lengths) -> Result<()
     for &sequences in sequences {
         let positions = lengths.positions(sequences);
         if positions > engine.context_length() {
-            return Err(Failure::NoSuchLength { tokens: positions, context: engine.context_length() });
+            return Err(Failure::LongSequences { positions, context: engine.context_length() });
         }
         let each = blocks_for(usize::try_from(positions).unwrap_or(usize::MAX));
         let needed = each.saturating_mul(usize::try_from(sequences).unwrap_or(usize::MAX));
@@ -273,7 +273,7 @@ fn render(report: &Report) -> String {
 
 fn row(test: &Test) -> [String; 7] {
     let speeds = Summary::of(test.runs.iter().map(Run::decode_speed));
-    #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+    #[allow(clippy::cast_precision_loss, reason = "a figure for people")]
     let per_step = |seconds: fn(&Run) -> f64| {
         Summary::of(test.runs.iter().map(|run| seconds(run) / run.decode_steps.max(1) as f64)).map_or(0.0, |all| all.median)
     };

@@ -65,9 +65,6 @@ fn parse_line(line: &str, options: &GenerationOptions) -> Result<PromptLine, Str
         _ => return Err("it needs one of prompt, messages and tokens".to_owned()),
     };
     let mut options = options.clone();
-    fn set<T>(field: &mut T, value: Option<T>) {
-        value.into_iter().for_each(|value| *field = value);
-    }
     let sampling = &mut options.sampling;
     set(&mut sampling.temperature, fields.temperature);
     set(&mut sampling.top_k, fields.top_k);
@@ -82,6 +79,11 @@ fn parse_line(line: &str, options: &GenerationOptions) -> Result<PromptLine, Str
     options.max_tokens = fields.max_tokens.or(options.max_tokens);
     sampling_is_valid(&options)?;
     Ok(PromptLine { id: fields.id, prompt, options })
+}
+
+/// Replaces a value if the line has another one.
+fn set<T>(field: &mut T, value: Option<T>) {
+    value.into_iter().for_each(|value| *field = value);
 }
 
 fn sampling_is_valid(options: &GenerationOptions) -> Result<(), String> {

@@ -98,7 +98,7 @@ fn many_sequences_are_measured_at_once() {
     assert_eq!(rows[1..].iter().map(|row| row[0].as_str()).collect::<Vec<_>>(), ["1", "3"]);
     let long = pteron(args().map(|arg| if arg == "9" { "200" } else { arg }));
     assert_eq!((long.code, long.out.as_str()), (Some(1), ""));
-    assert!(long.err.contains("does not fit a context of 128"), "{}", long.err);
+    assert!(long.err.contains("do not fit a context of 128"), "{}", long.err);
 }
 
 #[test]

@@ -21,7 +21,7 @@ pub struct EngineRequest {
     pub timeout: Option<Duration>,
     /// Keeps the prefix cache of one client from others: only requests of the same salt share computed prefixes.
     pub cache_salt: u64,
-    /// Who drafts tokens for speculative decoding; `None` for the engine's default.
+    /// Who drafts tokens for speculative decoding; `None` for the engine's default. [`DraftSource::Caller`] is nobody here.
     pub draft: Option<DraftSource>,
     /// Decides which tokens may come next.
     pub constraint: Option<Box<dyn TokenConstraint>>,

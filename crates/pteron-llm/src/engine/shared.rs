@@ -131,7 +131,8 @@ impl Shared {
             deadline: timeout.map(|timeout| now.saturating_add(timeout)),
             scope: PrefixScope { salt: cache_salt, ..PrefixScope::default() },
             constrained: constraint.is_some(),
-            draft: draft.unwrap_or(self.speculation),
+            // Nobody proposes drafts of the caller here.
+            draft: draft.or(Some(self.speculation)).filter(|draft| *draft != DraftSource::Caller).unwrap_or_default(),
             sampled_by_caller: on_host,
             ..Request::new(prompt.tokens)
         };

@@ -41,7 +41,7 @@ impl Histogram {
     /// last bucket.
     #[must_use]
     pub fn quantile(&self, quantile: f64) -> Option<f64> {
-        #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+        #[allow(clippy::cast_precision_loss, reason = "a figure for people")]
         let rank = quantile.clamp(0.0, 1.0) * self.count() as f64;
         let mut below = 0;
         let bounds = BOUNDS.into_iter().chain([f64::INFINITY]);
@@ -49,7 +49,7 @@ impl Histogram {
         buckets
             .find(|(_, count)| {
                 below += count;
-                #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+                #[allow(clippy::cast_precision_loss, reason = "a figure for people")]
                 let reached = below as f64 >= rank;
                 reached
             })

@@ -121,3 +121,51 @@ impl Feedback {
         found.ok_or_else(|| Error::Misuse(format!("slot {} has no sample in the step before", slot.0)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::batch::{Request, Scheduler, SchedulerConfig};
+
+    fn is_sampled(token: &PagedToken) -> Option<u32> {
+        if let PagedToken::Sampled(index) = token { Some(*index) } else { None }
+    }
+
+    #[test]
+    fn samples_of_the_host_come_first_and_are_not_fed_back() {
+        let mut scheduler = Scheduler::new(SchedulerConfig::new(64, 128, 100));
+        let on_host = [false, true, false];
+        for sampled_by_caller in on_host {
+            let request = Request { sampled_by_caller, ..Request::new(vec![1, 2, 3]) };
+            scheduler.submit(request, Duration::ZERO).unwrap();
+        }
+        let first = scheduler.plan_step(Duration::ZERO).unwrap();
+        let first = ModelStep::new(first, &on_host, &Feedback::default()).unwrap();
+        assert_eq!((first.order.as_slice(), first.host_samples), (&[1, 0, 2][..], 1));
+        assert_eq!(first.paged().samples.iter().map(|sample| sample.row).collect::<Vec<_>>(), [5, 2, 8]);
+        // The next step, while the first is in flight: without the sequence whose token the host samples.
+        let second = scheduler.plan_step(Duration::ZERO).unwrap();
+        let second = ModelStep::new(second, &[false, false], &first.feedback()).unwrap();
+        assert_eq!(second.paged().tokens.iter().map(is_sampled).collect::<Vec<_>>(), [Some(1), Some(2)]);
+        assert_eq!(second.sequences.iter().map(|own| own.samples.clone()).collect::<Vec<_>>(), [0..1, 1..2]);
+    }
+
+    #[test]
+    fn a_token_that_no_step_sampled_is_an_error() {
+        let mut scheduler = Scheduler::new(SchedulerConfig::new(64, 128, 100));
+        scheduler.submit(Request::new(vec![1]), Duration::ZERO).unwrap();
+        scheduler.plan_step(Duration::ZERO).unwrap();
+        let second = scheduler.plan_step(Duration::ZERO).unwrap();
+        assert!(ModelStep::new(second, &[false], &Feedback::default()).is_err());
+    }
+
+    #[test]
+    fn a_step_without_samples_has_one_of_nobody() {
+        let mut scheduler = Scheduler::new(SchedulerConfig { max_rows: 4, ..SchedulerConfig::new(64, 128, 100) });
+        scheduler.submit(Request::new(vec![1; 10]), Duration::ZERO).unwrap();
+        let step = ModelStep::new(scheduler.plan_step(Duration::ZERO).unwrap(), &[false], &Feedback::default()).unwrap();
+        assert_eq!((step.paged().samples.len(), step.order.len(), step.samples.len()), (1, 0, 0));
+    }
+}
