@@ -78,6 +78,8 @@ pub(crate) enum Failure {
     SmallPool { sequences: u32, positions: u32, needed: usize, total: usize },
     #[error("sequences of {positions} positions do not fit a context of {context}: give a shorter --prompt-length or --tg")]
     LongSequences { positions: u32, context: u32 },
+    #[error("a step has {rows} rows, which leaves none for prompts beside {sequences} sequences: measure fewer")]
+    FewRows { sequences: u32, rows: u32 },
     #[error("a text ended while it was measured: measure shorter ones, or look for an error with `pteron run`")]
     UnsteadyRun,
     #[error(transparent)]

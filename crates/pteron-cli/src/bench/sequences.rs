@@ -27,7 +27,7 @@ use crate::{calendar, devices, interrupts, terminal, tune};
 
 /// How often the engine's counters are read.
 const INTERVAL: Duration = Duration::from_micros(200);
-/// Rows of a step, as by default on a GPU.
+/// Rows of a step, as by default on a GPU; more for more sequences.
 const ROWS: u32 = 512;
 /// Steps that the first sequences decode while the last ones' prompts are computed, beyond those that their rows need.
 const SLACK: u32 = 16;
@@ -89,9 +89,10 @@ struct Lengths {
 }
 
 impl Lengths {
-    /// Positions of a sequence: its prompt, what it generates while the others' prompts are computed, and what is timed.
-    fn positions(self, sequences: u32) -> u32 {
-        let head_start = sequences.saturating_mul(self.prompt).div_ceil(ROWS.saturating_sub(sequences).max(32));
+    /// Positions of a sequence: its prompt, what it generates while the others' prompts are computed in the rows of a step that decode
+    /// leaves, and what is timed.
+    fn positions(self, sequences: u32, rows: u32) -> u32 {
+        let head_start = sequences.saturating_mul(self.prompt).div_ceil(rows.saturating_sub(sequences).max(1));
         self.prompt.saturating_add(head_start).saturating_add(SLACK).saturating_add(self.generated)
     }
 }
@@ -101,7 +102,7 @@ pub(super) fn run(args: &Bench, sequences: &[u32]) -> Result<(), Failure> {
     let lengths = Lengths { prompt: args.prompt_length(), generated: args.tg.unwrap_or(128).max(1) };
     let most = sequences.iter().copied().max().unwrap_or(1);
     let quiet = args.quiet || args.json;
-    let target = target::open(&args.target, lengths.positions(most).saturating_add(1))?;
+    let target = target::open(&args.target, lengths.positions(most, ROWS.max(most.saturating_mul(2))).saturating_add(1))?;
     let gpu = devices::open(&args.gpu, quiet)?;
     let tuning = tune::remembered(&gpu, &target.program, quiet).unwrap_or_default();
     let bar = LoadingBar::new(&format!("loading {} on {}", target.name, gpu.adapter().name), quiet);
@@ -110,7 +111,8 @@ pub(super) fn run(args: &Bench, sequences: &[u32]) -> Result<(), Failure> {
         .with_progress(bar.listener())
         .with_kv_dtype(args.cache())
         .with_tuning(tuning);
-    let options = EngineOptions::default().with_model(model).with_max_sequences(most).with_max_rows(ROWS);
+    let options =
+        EngineOptions::default().with_model(model).with_max_sequences(most).with_max_rows(ROWS.max(most.saturating_mul(2)));
     let engine = block_on(Engine::load(&gpu, &target.program, ModelAssets::ids_only(), options));
     drop(bar);
     let engine = engine?;
@@ -139,8 +141,12 @@ pub(super) fn run(args: &Bench, sequences: &[u32]) -> Result<(), Failure> {
 /// Checks that all sequences fit the context and the KV cache at once: preemption would be measured otherwise.
 fn check_room(engine: &Engine, sequences: &[u32], lengths: Lengths) -> Result<(), Failure> {
     let total = engine.statistics().blocks_total;
+    let rows = engine.metadata().max_prefill;
     for &sequences in sequences {
-        let positions = lengths.positions(sequences);
+        if sequences >= rows {
+            return Err(Failure::FewRows { sequences, rows });
+        }
+        let positions = lengths.positions(sequences, rows);
         if positions > engine.context_length() {
             return Err(Failure::LongSequences { positions, context: engine.context_length() });
         }
@@ -296,10 +302,10 @@ mod tests {
     #[test]
     fn positions_count_what_is_decoded_before_all_prompts_are_computed() {
         let lengths = Lengths { prompt: 128, generated: 128 };
-        assert_eq!(lengths.positions(1), 128 + 1 + 16 + 128);
+        assert_eq!(lengths.positions(1, 512), 128 + 1 + 16 + 128);
         // 16,384 rows of prompts, of which a step takes 384 beside 128 decode rows.
-        assert_eq!(lengths.positions(128), 128 + 43 + 16 + 128);
-        assert!(Lengths { prompt: u32::MAX, generated: 1 }.positions(u32::MAX) == u32::MAX);
+        assert_eq!(lengths.positions(128, 512), 128 + 43 + 16 + 128);
+        assert!(Lengths { prompt: u32::MAX, generated: 1 }.positions(u32::MAX, 512) == u32::MAX);
     }
 
     #[test]

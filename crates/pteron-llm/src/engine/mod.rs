@@ -10,11 +10,11 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let engine = Engine::open_blocking("models/llama", EngineOptions::default())?;
 //! let options = GenerationOptions::default().with_max_tokens(64);
-//! let prompts = ["The sea", "Once upon a time", "In the morning"];
-//! let requests = prompts.map(|text| Ok(EngineRequest::new(engine.text_prompt(text)?).with_options(options.clone())));
-//! let requests = requests.into_iter().collect::<pteron_llm::Result<Vec<_>>>()?;
-//! // All of them run at once.
-//! let streams = requests.into_iter().map(|request| engine.submit(request)).collect::<Result<Vec<_>, _>>()?;
+//! let mut streams = Vec::new();
+//! for text in ["The sea", "Once upon a time", "In the morning"] {
+//!     let request = EngineRequest::new(engine.text_prompt(text)?).with_options(options.clone());
+//!     streams.push(engine.submit(request)?);                  // all of them run at once
+//! }
 //! for mut stream in streams {
 //!     while let Some(token) = stream.next_blocking()? {       // or `stream.next().await`, or as a `futures` stream
 //!         print!("{}", token.text);
