@@ -8,7 +8,7 @@ use std::time::Instant;
 use indicatif::{ProgressBar, ProgressStyle};
 use pteron_llm::batch::SubmitError;
 use pteron_llm::{
-    ChatRequest, Engine, EngineError, EngineOptions, EngineRequest, FinishReason, GeneratedToken, Prompt, TokenId,
+    ChatRequest, Engine, EngineError, EngineOptions, EngineRequest, FinishReason, GeneratedToken, Prompt, Sampling, TokenId,
     TokenStream, Usage,
 };
 use serde::Serialize;
@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use super::args::Run;
 use super::model;
-use super::prompt_file::{self, LinePrompt, PromptLine};
+use super::prompt_file::{self, CommonOptions, LinePrompt, PromptLine};
 use super::run::{LARGEST_PROMPT, Logprob, finish_name};
 use crate::failure::{Failure, Reason};
 use crate::{files, interrupts, terminal, units};
@@ -29,7 +29,10 @@ pub(super) fn is_prompt_file(path: &Path) -> bool {
 /// Runs the command.
 pub(super) fn run(args: &Run, path: &Path) -> Result<(), Failure> {
     // Everything that can be wrong with the command line and the file is found before the model is loaded.
-    let options = args.generation.options(super::defaults(&args.model), args.logprobs)?;
+    let options = CommonOptions {
+        usual: args.generation.options(super::defaults(&args.model), args.logprobs)?,
+        with_temperature: args.generation.options(Sampling::default(), args.logprobs)?,
+    };
     if args.generation.is_endless() {
         return Err(Failure::EndlessFile);
     }

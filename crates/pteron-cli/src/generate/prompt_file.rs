@@ -46,8 +46,17 @@ struct Fields {
     stop: Option<Vec<String>>,
 }
 
+/// The options of lines that do not set them.
+#[derive(Clone, Debug)]
+pub(super) struct CommonOptions {
+    /// Where a line sets no temperature.
+    pub(super) usual: GenerationOptions,
+    /// Where it does: the defaults of the bundled model do not apply then, as on the command line.
+    pub(super) with_temperature: GenerationOptions,
+}
+
 /// Parses all lines. Empty ones are skipped.
-pub(super) fn parse(path: &Path, text: &str, options: &GenerationOptions) -> Result<Vec<PromptLine>, Failure> {
+pub(super) fn parse(path: &Path, text: &str, options: &CommonOptions) -> Result<Vec<PromptLine>, Failure> {
     let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
     let lines = lines.map(|(number, line)| {
         parse_line(line, options).map_err(|reason| Failure::file(path, Reason::PromptLine { number, reason }))
@@ -56,7 +65,7 @@ pub(super) fn parse(path: &Path, text: &str, options: &GenerationOptions) -> Res
     if lines.is_empty() { Err(Failure::file(path, Reason::NoPrompts)) } else { Ok(lines) }
 }
 
-fn parse_line(line: &str, options: &GenerationOptions) -> Result<PromptLine, String> {
+fn parse_line(line: &str, options: &CommonOptions) -> Result<PromptLine, String> {
     let fields: Fields = serde_json::from_str(line).map_err(|error| error.to_string())?;
     let prompt = match (fields.prompt, fields.messages, fields.tokens) {
         (Some(text), None, None) => LinePrompt::Text(text),
@@ -64,6 +73,7 @@ fn parse_line(line: &str, options: &GenerationOptions) -> Result<PromptLine, Str
         (None, None, Some(tokens)) => LinePrompt::Tokens(tokens),
         _ => return Err("it needs one of prompt, messages and tokens".to_owned()),
     };
+    let options = if fields.temperature.is_some() { &options.with_temperature } else { &options.usual };
     let mut options = options.clone();
     let sampling = &mut options.sampling;
     set(&mut sampling.temperature, fields.temperature);
@@ -99,12 +109,15 @@ mod tests {
     use super::*;
 
     fn parsed(text: &str, options: &GenerationOptions) -> Result<Vec<PromptLine>, String> {
-        parse(Path::new("prompts.jsonl"), text, options).map_err(|failure| failure.to_string())
+        let with_temperature = options.clone().with_sampling(Sampling::default());
+        let options = CommonOptions { usual: options.clone(), with_temperature };
+        parse(Path::new("prompts.jsonl"), text, &options).map_err(|failure| failure.to_string())
     }
 
     #[test]
     fn lines_override_the_command_line() {
-        let options = GenerationOptions::default().with_max_tokens(9).with_stop_string("x");
+        let usual = Sampling::default().with_temperature(0.8).with_min_p(0.1);
+        let options = GenerationOptions::default().with_sampling(usual).with_max_tokens(9).with_stop_string("x");
         let text = concat!(
             "{\"prompt\": \"a\"}\n\n",
             "{\"id\": 7, \"messages\": [{\"role\": \"user\", \"content\": \"b\"}], \"seed\": 3, \"temperature\": 0.5}\r\n",
