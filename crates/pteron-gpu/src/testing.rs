@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use crate::coop_matrix::emulation::Emulation;
-use crate::engine::{Gpu, GpuOptions, Input, LoadOptions, LoadedGraph, PreparedGraph, State, TensorData, block_on};
+use crate::engine::{Gpu, GpuOptions, Input, LoadOptions, LoadedGraph, State, TensorData, block_on};
 use crate::fuse::Fusions;
 use crate::graph::{DecodedGraph, Elem, Role};
 use crate::ir::{self, Call, Constant, ConstantId, ConstantSource, DataType, Tensor, Value, ValueId};
@@ -71,7 +71,8 @@ pub(crate) fn varying_subgroups_gpu() -> Option<Gpu> {
     found.map(|lanes| gpu().with_caps(Caps { subgroup_size: (lanes.count / 2, lanes.count), ..gpu().caps() }))
 }
 
-/// The device with emulated cooperative matrices of this size, and subgroups of the sizes that it reports and the one it runs with.
+/// The device with emulated cooperative matrices of this size, and subgroups of the sizes that it reports and the one it runs with. It has
+/// the workgroup memory that kernels ask for.
 #[track_caller]
 pub(crate) fn emulated_matrix_gpu(
     matrix_side: MatrixSide,
@@ -80,38 +81,14 @@ pub(crate) fn emulated_matrix_gpu(
     fill_percent: u32,
 ) -> Option<Gpu> {
     let caps = GPU.caps();
-    if !caps.f16 || caps.lanes().is_none() || caps.workgroup_memory < 32 * 1024 || caps.max_invocations < 512 {
-        skip("has no 16-bit floats or subgroups, or too little workgroup memory, to emulate cooperative matrices");
+    if !caps.f16 || caps.lanes().is_none() {
+        skip("has no 16-bit floats or subgroups to prepare the factors of emulated cooperative matrices with");
         return None;
     }
-    let caps = Caps { cooperative_matrix: true, software: false, matrix_side, matrix_subgroup_size, fill_percent, ..caps };
-    Some(GPU.emulating_matrices(caps, Emulation { lanes, used: Vec::new() }))
-}
-
-/// The device with emulated cooperative matrices of 16 × 16 by 32 lanes. It has the workgroup memory that kernels ask for, not that of
-/// their largest tiles.
-#[track_caller]
-pub(crate) fn emulated_coop_matrix_gpu() -> Option<Gpu> {
-    let gpu = emulated_matrix_gpu(MatrixSide::Sixteen, (32, 32), 32, 100)?;
-    Some(gpu.with_caps(Caps { workgroup_memory: COOPERATIVE_MATRIX_MEMORY, ..gpu.caps() }))
-}
-
-/// The same device, which compiles those kernels with emulated cooperative matrices that the calls run.
-fn emulating_used(gpu: &Gpu, how: &LoadOptions, builder: &GraphBuilder, calls: &[Vec<HostTensor>]) -> Gpu {
-    let Some(emulation) = gpu.emulation() else { return gpu.clone() };
-    let tight = calls.iter().map(|inputs| LoadOptions { input_bounds: tight_bounds(inputs), ..how.clone() });
-    let mut used = emulation.used.clone();
-    for options in std::iter::once(how.clone()).chain(tight) {
-        let (graph, mut planned) = PreparedGraph::new(gpu, builder.decode().unwrap(), &options).unwrap().into_planned();
-        for inputs in calls {
-            let Ok(change) = planned.resize(&graph, &live(inputs)) else { continue };
-            planned.commit(change);
-            for (plan, recipes) in planned.plans().iter().zip(planned.recipes()) {
-                used.extend(plan.steps.iter().map(|step| recipes.list[step.recipe].variant.clone()));
-            }
-        }
-    }
-    gpu.emulating_matrices(gpu.caps(), Emulation { used, ..emulation.clone() })
+    let workgroup_memory = COOPERATIVE_MATRIX_MEMORY;
+    let caps = Caps { cooperative_matrix: true, software: false, workgroup_memory, fill_percent, ..caps };
+    let caps = Caps { matrix_side, matrix_subgroup_size, subgroup_barrier: matrix_subgroup_size == (32, 32), ..caps };
+    Some(GPU.emulating_matrices(caps, Emulation { lanes }))
 }
 
 /// The dims of a call's inputs, as bounds that leave no room.
@@ -313,7 +290,6 @@ pub(crate) fn check_on(gpu: &Gpu, builder: &GraphBuilder, calls: &[Vec<HostTenso
 
 /// As [`check`], with other load options.
 pub(crate) fn check_with(gpu: &Gpu, how: &LoadOptions, builder: &GraphBuilder, calls: &[Vec<HostTensor>], tolerance: f32) {
-    let gpu = &emulating_used(gpu, how, builder, calls);
     let loaded = builder.load_on(gpu, how).unwrap();
     let mut state = loaded.new_state().unwrap();
     // References compute with the types of the file.
@@ -449,7 +425,7 @@ pub(crate) fn check_msl(variant: &crate::kernel::Variant, allowed: naga::valid::
 }
 
 /// A kernel with its constants, as a driver gets it.
-fn validated(
+pub(crate) fn validated(
     variant: &crate::kernel::Variant,
     allowed: naga::valid::Capabilities,
 ) -> (naga::Module, naga::valid::ModuleInfo) {

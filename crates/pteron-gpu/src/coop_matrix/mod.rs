@@ -13,6 +13,8 @@ pub(crate) const INCLUDES: &[Include] = includes!["coop_builtins", "coop_matrix"
 
 /// Rows and columns of a block.
 pub(crate) const SIDE: u32 = 16;
+/// The fewest subgroups that kernels have in a workgroup.
+pub(crate) const LEAST_SUBGROUPS: u32 = 2;
 /// Vectors of four in a block.
 pub(crate) const BLOCK_VECTORS: u32 = 64;
 
@@ -29,13 +31,15 @@ impl Matrices {
     /// Kinds for tests that cover every kernel: those that costs were measured with, 16 × 16 by 32 lanes, and the opposite.
     pub(crate) const SAMPLES: [Self; 2] = [
         Self { side: MatrixSide::Sixteen, lanes: Lanes { count: 32, most: 32 }, subgroup_barrier: true },
-        Self { side: MatrixSide::Eight, lanes: Lanes { count: 16, most: 64 }, subgroup_barrier: false },
+        Self { side: MatrixSide::Eight, lanes: Lanes { count: 16, most: 32 }, subgroup_barrier: false },
     ];
 
-    /// The matrices of a device, if it has any.
+    /// The matrices of a device, if it has any. A workgroup has twice the smallest subgroup's lanes or more: where the largest subgroup
+    /// has more than that, it would not be full.
     pub(crate) fn of(caps: Caps) -> Option<Self> {
         let Caps { matrix_side: side, subgroup_barrier, .. } = caps;
-        caps.matrix_lanes().map(|lanes| Self { side, lanes, subgroup_barrier })
+        let lanes = caps.matrix_lanes().filter(|lanes| lanes.most <= LEAST_SUBGROUPS * lanes.count);
+        lanes.map(|lanes| Self { side, lanes, subgroup_barrier })
     }
 
     /// The same if all subgroups have one size of at least a lane per row of a block.
@@ -88,7 +92,7 @@ impl Matrices {
 /// Every kind of device that kernels are written for.
 #[cfg(test)]
 pub(crate) fn every() -> Vec<Matrices> {
-    let sizes = [(32, 32), (8, 8), (16, 16), (64, 64), (32, 64), (8, 32), (4, 8)];
+    let sizes = [(32, 32), (8, 8), (16, 16), (64, 64), (32, 64), (16, 32), (4, 8)];
     let sides = [MatrixSide::Sixteen, MatrixSide::Eight];
     let both =
         |side| sizes.map(|(count, most)| Matrices { side, lanes: Lanes { count, most }, subgroup_barrier: most == 32 });

@@ -263,8 +263,8 @@ impl Gpu {
 
     /// How the device emulates cooperative matrices, if it does.
     #[cfg(test)]
-    pub(crate) fn emulation(&self) -> Option<&crate::coop_matrix::emulation::Emulation> {
-        self.inner.emulation.as_ref()
+    pub(crate) fn emulation(&self) -> Option<crate::coop_matrix::emulation::Emulation> {
+        self.inner.emulation
     }
 
     #[cfg(any(test, feature = "fuzzing"))]
@@ -282,7 +282,7 @@ impl Gpu {
             #[cfg(test)]
             binds_reach: self.inner.binds_reach,
             #[cfg(test)]
-            emulation: self.inner.emulation.clone(),
+            emulation: self.inner.emulation,
             cache: None,
             errors: errors.clone(),
         };

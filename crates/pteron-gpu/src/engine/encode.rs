@@ -32,10 +32,10 @@ pub(super) struct Remaining {
 }
 
 /// A dispatch of the current plans, with its resources on the device.
-struct PlannedDispatch<'a> {
-    node: usize,
-    dispatch: &'a Dispatch,
-    compiled: &'a CompiledRecipe,
+pub(super) struct PlannedDispatch<'a> {
+    pub(super) node: usize,
+    pub(super) dispatch: &'a Dispatch,
+    pub(super) compiled: &'a CompiledRecipe,
     /// The slot of its parameters in the arena.
     slot: u32,
     /// Its reach, where no more is to be bound.
@@ -45,7 +45,7 @@ struct PlannedDispatch<'a> {
 
 impl LoadedGraph {
     /// Every dispatch, in order. Operators that became aliases have none.
-    fn steps<'a>(&'a self, current: &'a CurrentPlan) -> impl Iterator<Item = PlannedDispatch<'a>> + 'a {
+    pub(super) fn steps<'a>(&'a self, current: &'a CurrentPlan) -> impl Iterator<Item = PlannedDispatch<'a>> + 'a {
         let plans = current.planned.plans().iter().enumerate().filter(|&(node, _)| !self.memory.aliased[node]);
         plans.flat_map(move |(node, plan)| {
             let recipes = &self.compiled[node];
@@ -66,7 +66,7 @@ impl LoadedGraph {
         })
     }
 
-    fn dispatch(&self, pass: &mut wgpu::ComputePass<'_>, state: &State, step: &PlannedDispatch<'_>) {
+    pub(super) fn dispatch(&self, pass: &mut wgpu::ComputePass<'_>, state: &State, step: &PlannedDispatch<'_>) {
         let group = step.compiled.group.as_ref().or_else(|| state.groups.get(&(step.node, step.dispatch.recipe)));
         pass.set_pipeline(&step.compiled.pipeline.pipeline);
         #[cfg(test)]
@@ -114,6 +114,10 @@ impl LoadedGraph {
         state: &State,
         times: impl Fn(usize) -> Option<wgpu::ComputePassTimestampWrites<'t>>,
     ) -> Remaining {
+        #[cfg(test)]
+        if let Some(emulation) = self.gpu.emulation() {
+            return self.submit_emulated(encoder, current, state, emulation);
+        }
         let mut rest = Remaining { encoder, submitted: 0, passes: 0 };
         let dispatches = self.steps(current).count();
         if self.gpu.caps().software || dispatches < LONG_CALL {

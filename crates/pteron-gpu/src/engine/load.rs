@@ -171,12 +171,6 @@ impl PreparedGraph {
         })
     }
 
-    /// The plan at the bounds.
-    #[cfg(test)]
-    pub(crate) fn into_planned(self) -> (DecodedGraph, Planned) {
-        (self.graph, self.planned)
-    }
-
     /// Bytes of GPU memory that it will use, without states.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {

@@ -18,6 +18,8 @@ mod constants;
 mod device;
 mod device_errors;
 mod device_memory;
+#[cfg(test)]
+mod emulated;
 mod encode;
 mod feedback;
 mod grouped;

@@ -171,7 +171,7 @@ impl Gpu {
         let source = variant.source(TARGET);
         #[cfg(test)]
         let source = match self.emulation() {
-            Some(emulation) => emulation.source(variant, &source),
+            Some(_) => crate::coop_matrix::emulation::Emulation::source(variant, &source),
             None => source,
         };
         let source = wgpu::ShaderSource::Wgsl(source.into());

@@ -351,6 +351,7 @@ mod tests {
             let bytes = staged * SIDE * DEPTH * 2 / 8 * 9 + subgroups * SIDE * SIDE * 4;
             assert!(bytes <= crate::plan::COOPERATIVE_MATRIX_MEMORY, "{tile:?}");
             assert!(subgroups.is_power_of_two() && subgroups * Lanes::MOST <= 512, "{tile:?}");
+            assert!(subgroups >= coop_matrix::LEAST_SUBGROUPS, "{tile:?}");
             // Threads share the loads of columns evenly, or there are more of them than loads.
             for lanes in [4, 8, 16, 32, 64] {
                 let (threads, units) = (subgroups * lanes, tile.tiles * SLICE_UNITS);

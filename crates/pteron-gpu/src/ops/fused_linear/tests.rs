@@ -1,16 +1,17 @@
 mod floats;
 mod int8_dot;
 mod int8_rows;
+mod matrices;
 
 use super::NAME;
 use super::coop_matrix::EVERY_TILE;
 use crate::engine::{Gpu, LoadOptions, LoadedGraph, Precision};
 use crate::ir::{DataType, Value, ValueId};
-use crate::plan::{Caps, MatrixSide};
+use crate::plan::Caps;
 use crate::reference::HostTensor;
 use crate::testing::{
-    DryRun, GraphBuilder, check_on, check_with, coop_matrix_gpu, emulated_matrix_gpu, f32s, gpu, load_error, noise,
-    noise_bytes, run, serial_gpu, thinned, varying_subgroups_gpu, with_and_without_subgroups,
+    DryRun, GraphBuilder, check_on, check_with, coop_matrix_gpu, f32s, gpu, load_error, noise, noise_bytes, run, serial_gpu,
+    thinned, varying_subgroups_gpu, with_and_without_subgroups,
 };
 
 const TOLERANCE: f32 = 1e-4;
@@ -173,39 +174,6 @@ fn subgroups_whose_size_varies() {
     let gpu = gpu.with_caps(Caps { int8_dot: true, ..gpu.caps() });
     let call = Call { norm: true, swiglu: true, ..Call::new(&[24; 2], 288) };
     check_with(&gpu, &fast(), &call.builder(&[3]), &[3, 1].map(|rows| call.inputs(rows)), 1e-3);
-}
-
-/// Compares a linear on emulated matrices, for subgroups of the sizes that a driver reports and the one it runs with.
-fn check_emulated(side: MatrixSide, sizes: (u32, u32), lanes: u32, swiglu: bool, rows: u32) {
-    let Some(gpu) = emulated_matrix_gpu(side, sizes, lanes, 2) else { return };
-    let call = Call { norm: true, biases: 0b11, swiglu, addend: swiglu, ..Call::new(&[40; 2], 96) };
-    check_with(&gpu, &fast(), &call.builder(&[rows]), &[call.inputs(rows)], MATRIX_TOLERANCE);
-}
-
-#[test]
-#[ignore = "emulated matrices disagree, and each kernel compiles for seconds: cargo test -p pteron-gpu --lib -- --ignored matrices_of"]
-fn matrices_of_64_lanes() {
-    check_emulated(MatrixSide::Sixteen, (64, 64), 64, true, 20);
-}
-
-/// A driver that chooses among subgroup sizes.
-#[test]
-#[ignore = "emulated matrices disagree, and each kernel compiles for seconds: cargo test -p pteron-gpu --lib -- --ignored matrices_of"]
-fn matrices_of_subgroups_whose_size_varies() {
-    check_emulated(MatrixSide::Sixteen, (16, 32), 32, false, 20);
-}
-
-/// Metal.
-#[test]
-#[ignore = "emulated matrices disagree, and each kernel compiles for seconds: cargo test -p pteron-gpu --lib -- --ignored matrices_of"]
-fn matrices_of_8_rows_and_32_lanes() {
-    check_emulated(MatrixSide::Eight, (32, 32), 32, false, 70);
-}
-
-#[test]
-#[ignore = "compiles for ten seconds: cargo test -p pteron-gpu --lib -- --ignored matrices_of"]
-fn matrices_of_8_rows_and_8_lanes() {
-    check_emulated(MatrixSide::Eight, (8, 8), 8, true, 9);
 }
 
 #[test]

@@ -5,10 +5,10 @@ use crate::ir::{DataType, Value};
 use crate::live::TensorId;
 use crate::ops;
 use crate::packing::WeightLayout;
-use crate::plan::Caps;
+use crate::plan::{Caps, MatrixSide};
 use crate::reference::HostTensor;
 use crate::testing::{
-    DryRun, GraphBuilder, check_on, check_with, coop_matrix_gpu, emulated_coop_matrix_gpu, f32s, gpu, load_error, noise,
+    DryRun, GraphBuilder, check_on, check_with, coop_matrix_gpu, emulated_matrix_gpu, f32s, gpu, load_error, noise,
 };
 use crate::window::geometry::Geometry;
 
@@ -176,9 +176,8 @@ fn cooperative_matrices_agree() {
 }
 
 #[test]
-#[ignore = "emulated matrices disagree, and each kernel compiles for seconds: cargo test -p pteron-gpu --lib -- --ignored matrices_of"]
 fn matrices_of_32_lanes() {
-    if let Some(gpu) = emulated_coop_matrix_gpu() {
+    if let Some(gpu) = emulated_matrix_gpu(MatrixSide::Sixteen, (32, 32), 32, 100) {
         check_matrices(&gpu);
     }
 }

@@ -12,7 +12,7 @@ pub(super) fn weight(builder: &mut GraphBuilder, dtype: DataType, [n, k]: [u32; 
     builder.constant(dtype, &[n, k], bytes.collect())
 }
 
-fn floats(call: Call) -> Call {
+pub(super) fn floats(call: Call) -> Call {
     Call { floats: Some(DataType::Float32), ..call }
 }
 
@@ -61,26 +61,6 @@ fn every_tile_of_matrices() {
             check_with(&gpu, &fast(), &floats(call).builder(&[rows]), &calls, MATRIX_TOLERANCE);
         }
     }
-}
-
-/// Compares on emulated matrices.
-fn check_emulated(side: MatrixSide, sizes: (u32, u32), lanes: u32, rows: u32) {
-    let Some(gpu) = emulated_matrix_gpu(side, sizes, lanes, 2) else { return };
-    let call = Call { norm: true, biases: 0b11, ..Call::new(&[40; 2], 96) };
-    let calls = [call.inputs(rows)];
-    check_with(&gpu, &fast(), &floats(call).builder(&[rows]), &calls, MATRIX_TOLERANCE);
-}
-
-#[test]
-fn matrices_of_subgroups_whose_size_varies() {
-    check_emulated(MatrixSide::Sixteen, (16, 32), 32, 9);
-}
-
-/// Metal.
-#[test]
-#[ignore = "emulated matrices disagree, and each kernel compiles for seconds: cargo test -p pteron-gpu --lib -- --ignored matrices_of"]
-fn matrices_of_8_rows_and_32_lanes() {
-    check_emulated(MatrixSide::Eight, (32, 32), 32, 20);
 }
 
 #[test]
