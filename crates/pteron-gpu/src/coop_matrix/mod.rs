@@ -112,3 +112,16 @@ pub(crate) fn check_shaders(matrices: Matrices, variant: &Variant) {
         crate::testing::check_msl(variant, allowed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subgroups_of_the_smallest_workgroup_are_full() {
+        let served = |sizes| Matrices::of(Caps { cooperative_matrix: true, matrix_subgroup_size: sizes, ..Caps::PORTABLE });
+        for (sizes, full) in [((8, 8), true), ((64, 64), true), ((32, 64), true), ((8, 32), false), ((16, 64), false)] {
+            assert_eq!(served(sizes).is_some(), full, "{sizes:?}");
+        }
+    }
+}
