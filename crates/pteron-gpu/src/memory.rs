@@ -176,8 +176,10 @@ impl Memory {
         let last = last_uses(graph, roots);
         let mut requests = Vec::new();
         for (node, operator) in graph.nodes.iter().enumerate().filter(|&(node, _)| !self.aliased[node]) {
-            for &tensor in operator.flow.writes.iter().filter(|tensor| self.tensors[roots[tensor.index()]].is_none()) {
-                let root = roots[tensor.index()];
+            // What is changed in place has the memory of another tensor.
+            let needs_memory = |root: usize| roots[root] == root && self.tensors[root].is_none();
+            for &tensor in operator.flow.writes.iter().filter(|tensor| needs_memory(tensor.index())) {
+                let root = tensor.index();
                 let size = padded(graph.info(tensor).elem.bytes(planned.bounds()[tensor.index()].count()));
                 requests.push(ObjectRequest { size, start: node, end: last[root], owner: Owner::Tensor(root) });
             }
@@ -235,6 +237,11 @@ pub(crate) fn aliases(graph: &DecodedGraph) -> (Vec<usize>, Vec<bool>) {
     graph.outputs.iter().for_each(|output| is_output[output.index()] = true);
     let mut output_roots = is_output.clone();
     for (index, node) in graph.nodes.iter().enumerate() {
+        // The kernels run, on memory of another tensor. The order of a graph's calls has been checked for it.
+        for (source, out) in node.op.in_place().iter().zip(&node.flow.writes) {
+            roots[out.index()] = roots[source.index()];
+            output_roots[roots[out.index()]] |= is_output[out.index()];
+        }
         let (Some(source), Some(out)) = (node.op.alias(), node.flow.writes.first()) else { continue };
         let root = roots[source.index()];
         let out = out.index();

@@ -46,6 +46,12 @@ pub trait Op: Any + Debug + Send + Sync {
         None
     }
 
+    /// The inputs whose memory the outputs take over, in order: the operator changes some of their elements and leaves the others. Nothing
+    /// else may read these inputs.
+    fn in_place(&self) -> &[TensorId] {
+        &[]
+    }
+
     /// The call that computes the same with channels last, if this operator can and that is worth it: where a tensor has channels last
     /// already, or for convolutions.
     fn channels_last(&self, _layout: &mut Relayout<'_>) -> Option<Call> {

@@ -30,11 +30,34 @@ impl DecodedGraph {
                 }
             }
         }
+        self.check_in_place()?;
         self.check_scalars()?;
         match self.outputs.iter().find(|output| !written[output.index()]) {
             None => Ok(()),
             Some(output) => Err(Error::Tensor { tensor: output.0, reason: "is an output, but nothing computes it".into() }),
         }
+    }
+
+    /// Checks that a tensor whose memory an operator takes over is computed for that operator alone, with the dims of the output.
+    fn check_in_place(&self) -> Result<()> {
+        let mut readers = vec![0usize; self.tensors.len()];
+        for tensor in self.nodes.iter().flat_map(|node| node.flow.reads.iter().chain(&node.flow.mutates)) {
+            readers[tensor.index()] += 1;
+        }
+        self.outputs.iter().for_each(|output| readers[output.index()] += 1);
+        let aliasing = self.nodes.iter().filter(|node| node.op.alias().is_some()).filter_map(|node| node.flow.writes.first());
+        // A view may be in the memory of a tensor that others read.
+        aliasing.for_each(|view| readers[view.index()] += 1);
+        for node in &self.nodes {
+            for (&source, &out) in node.op.in_place().iter().zip(&node.flow.writes) {
+                let alone = self.role(source) == Role::Computed && readers[source.index()] == 1;
+                if !alone || self.info(source) != self.info(out) {
+                    let reason = format!("is tensor {source}, which is not for this operator alone to change");
+                    return Err(OpError::new("input", reason).of(node.name, node.call).into());
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Checks that a symbolic integer is written once, and not read before: otherwise its value would depend on earlier

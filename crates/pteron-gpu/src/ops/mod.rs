@@ -28,6 +28,7 @@ pub mod linear;
 pub mod linear_dq8ca_q4gsw;
 pub mod linear_q4gsw;
 pub mod linear_q4gsw_backward;
+pub mod lora;
 pub mod math;
 pub mod mm;
 pub mod pad;
@@ -168,6 +169,7 @@ pub static OPS: &[&OpDef] = &[
     &convolution::fused::DEF,
     &linear_q4gsw_backward::DEF,
     &fused_linear::DEF,
+    &lora::DEF,
     &math::DEF,
     &mm::DEF,
     &pad::DEF,
