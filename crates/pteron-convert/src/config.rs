@@ -267,7 +267,6 @@ impl ModelConfig {
         if !rotated || self.rope.style == RopeStyle::Interleaved {
             return row;
         }
-        let (head, within) = (row / self.head_dim, row % self.head_dim);
-        head * self.head_dim + within / 2 + within % 2 * (self.head_dim / 2)
+        half_split_row(row, self.head_dim)
     }
 }

@@ -31,6 +31,7 @@
 //! - [`PartialFile`]: a file that is loaded in part, as in a browser
 //! - [`Ptd`]: external constants; [`ExternalData`] is its content ([`external`])
 //! - [`Error`]: a location and a problem; [`EscapedText`]: text from a file in a message
+//! - [`adapter`]: low-rank adapters of decoders, which readers of checkpoints create
 //! - [`alloc`]: reservations of memory that can fail
 
 #![forbid(unsafe_code)]
@@ -38,6 +39,7 @@
 // Indices of the format are 32 bits; on a narrower target they could not be positions.
 const _: () = assert!(size_of::<usize>() >= size_of::<u32>(), "pointers of at least 32 bits are needed");
 
+pub mod adapter;
 pub mod alloc;
 mod budget;
 mod bytes;

@@ -13,7 +13,7 @@ use crate::ops::linear_q4gsw::LinearQ4;
 
 impl FusedLinear {
     /// A call of either operator.
-    pub(super) fn of(node: &Node) -> Option<Self> {
+    pub(crate) fn of(node: &Node) -> Option<Self> {
         Self::plain(node).or_else(|| node.op.downcast().map(FusedLinearOp::arguments))
     }
 

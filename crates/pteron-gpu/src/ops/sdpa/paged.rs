@@ -237,6 +237,16 @@ impl FewKernel {
 }
 
 impl PagedSdpa {
+    /// Queries, keys, values and output.
+    pub(crate) fn operands(&self) -> [TensorId; 4] {
+        [self.q, self.k, self.v, self.out]
+    }
+
+    /// Whether adjacent elements of queries and keys are rotated as pairs.
+    pub(crate) fn rotates_pairs(&self) -> bool {
+        self.rotary.is_some()
+    }
+
     /// How calls divide rows into tiles on a device.
     ///
     /// # Errors
