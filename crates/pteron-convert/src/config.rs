@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use pteron_format::adapter::half_split_row;
+
 /// The configuration of a decoder-only model: Llama 2 and 3, Mistral, Qwen 2 and 3, and models with the same structure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelConfig {

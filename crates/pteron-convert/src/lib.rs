@@ -46,7 +46,7 @@ pub mod write;
 pub use config::{LayerWeight, ModelConfig, Weight};
 pub use error::{Error, Result};
 pub use gguf::Gguf;
-pub use hf::HuggingFace;
+pub use hf::{HuggingFace, open_adapter};
 pub use open::{CheckpointKind, detect, open_checkpoint};
 pub use quantise::ScaleMethod;
 pub use source::Source;

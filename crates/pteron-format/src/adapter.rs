@@ -104,7 +104,7 @@ pub struct LoraAdapter {
 }
 
 /// Updates that are no adapter.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AdapterError {
     /// An adapter without updates.

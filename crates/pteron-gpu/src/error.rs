@@ -3,6 +3,7 @@
 use pteron_format::EscapedText;
 
 use crate::budget::Resource;
+use crate::sequences::AdapterMisfit;
 use crate::shape::Dims;
 
 /// An operator that rejects an argument, when it is decoded or at the live shapes.
@@ -53,6 +54,9 @@ pub enum Error {
     /// An operator that rejects its arguments or the live shapes.
     #[error(transparent)]
     Operator(#[from] OpError),
+    /// A low-rank adapter that does not fit the graph.
+    #[error(transparent)]
+    Adapter(#[from] AdapterMisfit),
     /// An input of the wrong kind or shape.
     #[error("input {index} {}", EscapedText::sentence(reason))]
     Input {

@@ -1,5 +1,7 @@
 //! Errors of models and sessions.
 
+use pteron::AdapterMisfit;
+
 use crate::metadata::MetadataError;
 use crate::sampling::SamplingError;
 use crate::stop::StopError;
@@ -38,6 +40,9 @@ pub enum Error {
     /// An invalid stop string.
     #[error("{0}")]
     Stop(#[from] StopError),
+    /// A LoRA adapter that does not fit the model.
+    #[error("{0}")]
+    Adapter(#[from] AdapterMisfit),
     /// A chat template that is malformed, exceeds its limits, or rejects the conversation.
     #[cfg(feature = "templates")]
     #[error("{0}")]
@@ -116,6 +121,7 @@ impl From<pteron::Error> for Error {
             E::TooLarge { .. } | E::GpuOutOfMemory(_) | E::OutOfMemory(_) | E::HostMemory { .. } => Self::OutOfMemory(error),
             E::Unsupported { .. } | E::UnsupportedOperators(_) => Self::Unsupported(error),
             E::Input { .. } | E::Tensor(_) => Self::Input(error),
+            E::Adapter(misfit) => Self::Adapter(misfit),
             E::Misuse(_) => Self::Misuse(error.to_string()),
             _ => Self::Program(error),
         }

@@ -50,6 +50,7 @@
 //! - `templates` (default): renders chat templates
 #![forbid(unsafe_code)]
 
+mod adapters;
 mod assets;
 pub mod batch;
 mod chat;
@@ -77,6 +78,7 @@ pub mod template;
 pub mod tokenizer;
 mod tokenizer_config;
 
+pub use adapters::AdapterId;
 #[cfg(not(target_arch = "wasm32"))]
 pub use assets::AssetPaths;
 pub use assets::{AssetBytes, ModelAssets};
@@ -100,6 +102,7 @@ pub use options::{ContextOverflow, GenerationOptions, SampleOn};
 pub use paged_model::{PagedModel, PagedSample, PagedSizes, PagedStep, PagedToken, PendingSamples, SampledRows};
 pub use prompt::Prompt;
 pub use pteron;
+pub use pteron::{AdapterError, AdapterMisfit, AdapterOptions, LoraAdapter, LowRankUpdate, Projection, Projections};
 /// The element type of a KV cache: `F32`, or `F16` where the GPU has 16-bit floats and nothing but attention reads the cache.
 pub use pteron::StateDtype as KvDtype;
 #[cfg(not(target_arch = "wasm32"))]

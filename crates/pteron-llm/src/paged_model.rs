@@ -3,12 +3,16 @@
 //! The program is any decoder that [`Model`](crate::Model) takes: its graph is rewritten at load
 //! ([`LoadOptions::with_sequences`]). The caller owns the blocks: a step says which rows belong to which sequence, and which blocks hold
 //! the sequence's positions. Sequences may share blocks that no row of the step writes.
+//!
+//! A model loaded [with room for them](PagedSizes::with_adapters) takes LoRA adapters while steps run: a step says which sequences use which.
+//! Keys and values depend on the adapter, so only sequences of one adapter may share blocks.
 
 use pteron::{
-    AppendedOp, CallInput, Gpu, LoadOptions, Method, PendingCall, Program, ScalarType, SequenceInputs, SequenceOptions,
-    SequenceRows, State, Tensor,
+    AdapterOptions, AppendedOp, CallInput, Gpu, LoadOptions, LoraAdapter, Method, PendingCall, Program, ScalarType, SequenceInputs,
+    SequenceOptions, SequenceRows, State, Tensor,
 };
 
+use crate::adapters::{AdapterId, AdapterTable};
 use crate::decode_step::{GpuSampling, SAMPLE_ROWS, integers, positions};
 use crate::error::{Error, Result};
 use crate::metadata::PartialMetadata;
@@ -41,19 +45,28 @@ pub struct PagedSizes {
     pub max_samples: u32,
     /// Blocks of the KV cache, [`BLOCK_POSITIONS`](pteron::BLOCK_POSITIONS) positions each.
     pub blocks: u32,
+    /// Room for LoRA adapters.
+    pub adapters: Option<AdapterOptions>,
 }
 
 impl PagedSizes {
     /// Creates sizes for steps of up to `max_rows` rows and a KV cache of `blocks` blocks. Each row may be a sequence, and sampled.
     #[must_use]
     pub fn new(max_rows: u32, blocks: u32) -> Self {
-        Self { max_rows, max_sequences: max_rows, max_samples: max_rows.min(MAX_SAMPLES), blocks }
+        Self { max_rows, max_sequences: max_rows, max_samples: max_rows.min(MAX_SAMPLES), blocks, adapters: None }
     }
 
     /// Limits the sequences of a step.
     #[must_use]
     pub fn with_max_sequences(self, max_sequences: u32) -> Self {
         Self { max_sequences, ..self }
+    }
+
+    /// Makes room for LoRA adapters. It takes GPU memory for each slot, and where adapters may update the factors of SwiGLU, a step runs one
+    /// more dispatch per layer; otherwise rows without an adapter cost nothing.
+    #[must_use]
+    pub fn with_adapters(self, adapters: impl Into<Option<AdapterOptions>>) -> Self {
+        Self { adapters: adapters.into(), ..self }
     }
 
     /// Limits the samples of a step.
@@ -94,6 +107,8 @@ pub struct PagedStep<'a> {
     pub samples: &'a [PagedSample],
     /// Blocks to copy before anything else, source and destination. No destination is a source.
     pub copies: &'a [[u32; 2]],
+    /// The adapter of each sequence, or none at all.
+    pub adapters: &'a [Option<AdapterId>],
 }
 
 /// A decoder with a paged KV cache.
@@ -107,6 +122,7 @@ pub struct PagedModel {
     context: u32,
     /// Samples of the last step.
     sampled: u32,
+    adapters: AdapterTable,
 }
 
 /// The samples of a step in flight. Dropping it gives the tokens up; the step runs all the same.
@@ -149,6 +165,9 @@ impl PagedModel {
     pub async fn load(gpu: &Gpu, program: &Program, sizes: PagedSizes, options: &ModelOptions) -> Result<Self> {
         let Limits { vocabulary, context, longest } = Limits::of(program, options)?;
         let sizes = PagedSizes { max_rows: sizes.max_rows.min(longest), ..sizes };
+        if sizes.adapters.is_some_and(|adapters| adapters.slots == 0 || adapters.max_rank == 0) {
+            return Err(Error::Misuse("room for adapters needs at least one slot and a rank of one".to_owned()));
+        }
         if sizes.max_rows == 0 || sizes.blocks == 0 || sizes.max_samples == 0 || sizes.max_samples > MAX_SAMPLES {
             let PagedSizes { max_rows, max_samples, blocks, .. } = sizes;
             let given = format!("{max_rows} rows, {max_samples} samples and {blocks} blocks");
@@ -161,7 +180,42 @@ impl PagedModel {
         let inputs = method.sequence_inputs();
         let inputs = inputs.ok_or_else(|| Error::Misuse("the method takes no rows of sequences".to_owned()))?;
         let (state, context) = (method.new_state()?, context.min(method.sequence_positions()?));
-        Ok(Self { method, inputs, state, sizes, vocabulary, context, sampled: 0 })
+        let adapters = AdapterTable::new(sizes.adapters.map_or(0, |adapters| adapters.slots));
+        Ok(Self { method, inputs, state, sizes, vocabulary, context, sampled: 0, adapters })
+    }
+
+    /// Loads a LoRA adapter into a free slot. Steps in flight are not disturbed.
+    ///
+    /// # Errors
+    /// No free slot; an adapter whose rank is too large, or that updates linears which the model does not have, has in another shape, or was
+    /// not loaded to update.
+    pub fn load_adapter(&mut self, adapter: &LoraAdapter) -> Result<AdapterId> {
+        let slot = self.adapters.free_slot()?;
+        self.fill(slot, adapter)
+    }
+
+    /// Replaces an adapter. Steps in flight still use the old one; its id is not valid any more.
+    ///
+    /// # Errors
+    /// As [`load_adapter`](Self::load_adapter), or an adapter that was unloaded. The old adapter stays then, unless the device failed.
+    pub fn replace_adapter(&mut self, id: AdapterId, adapter: &LoraAdapter) -> Result<AdapterId> {
+        let slot = self.adapters.slot(id)?;
+        self.fill(slot, adapter)
+    }
+
+    fn fill(&mut self, slot: u32, adapter: &LoraAdapter) -> Result<AdapterId> {
+        self.method.write_adapter(slot, adapter)?;
+        Ok(self.adapters.fill(slot, adapter.rank()))
+    }
+
+    /// Unloads an adapter. Steps in flight still use it.
+    ///
+    /// # Errors
+    /// An adapter that was unloaded already.
+    pub fn unload_adapter(&mut self, id: AdapterId) -> Result<()> {
+        let slot = self.adapters.slot(id)?;
+        self.adapters.clear(slot);
+        Ok(())
     }
 
     /// Returns the GPU memory that [`load`](Self::load) would take, and the model's limits. Loads nothing.
@@ -276,7 +330,19 @@ impl PagedModel {
             selected: integers(int, &[samples], step.samples.iter().map(|sample| sample.row.into()))?,
             sampling: integers(int, &[samples, SAMPLING_WORDS], words)?,
             samples,
+            adapters: self.inputs.adapters.map(|_| self.adapter_tiles(rows, step)).transpose()?,
         })
+    }
+
+    /// Which rows have which adapter.
+    fn adapter_tiles(&self, rows: u32, step: &PagedStep<'_>) -> Result<Tensor> {
+        let mut slots = vec![None; rows as usize];
+        for (own, adapter) in step.sequences.iter().zip(step.adapters) {
+            let Some(slot) = adapter.map(|id| self.adapters.slot(id)).transpose()? else { continue };
+            let (first, count) = (own.first_row as usize, own.row_count as usize);
+            slots.iter_mut().skip(first).take(count).for_each(|row| *row = Some(slot));
+        }
+        Ok(self.method.adapter_tiles(&slots, &self.adapters.ranks())?)
     }
 
     /// Checks a step as far as the method does not. Returns its rows.
@@ -302,6 +368,14 @@ impl PagedModel {
                 }
                 _ => {}
             }
+        }
+        if !step.adapters.is_empty() && step.adapters.len() != step.sequences.len() {
+            let (adapters, sequences) = (step.adapters.len(), step.sequences.len());
+            return misuse(format!("a step names {adapters} adapters for {sequences} sequences"));
+        }
+        // Those of the model are looked up where rows are divided into tiles.
+        if self.inputs.adapters.is_none() && step.adapters.iter().any(Option::is_some) {
+            return misuse("a step names an adapter, but the model was loaded without room for adapters".to_owned());
         }
         let is_target = |block: &u32| step.copies.iter().any(|[_, to]| to == block);
         if let Some([from, _]) = step.copies.iter().find(|[from, _]| is_target(from)) {
@@ -331,7 +405,7 @@ impl Limits {
 }
 
 fn load_options(program: &Program, sizes: PagedSizes, context: u32, options: &ModelOptions) -> Result<LoadOptions> {
-    let PagedSizes { max_rows, max_sequences, max_samples, blocks } = sizes;
+    let PagedSizes { max_rows, max_sequences, max_samples, blocks, adapters } = sizes;
     let (specs, _) = program.signature(&options.method)?;
     let per_token = specs.get(POSITION).is_some_and(|spec| spec.shape.first().is_some_and(|&most| most > 1));
     let bounds = vec![Some(vec![1, max_rows]), per_token.then(|| vec![max_rows])];
@@ -344,6 +418,7 @@ fn load_options(program: &Program, sizes: PagedSizes, context: u32, options: &Mo
         blocks,
         max_table_blocks: max_sequences.saturating_mul(context.div_ceil(pteron::BLOCK_POSITIONS)),
         max_copies: max_sequences,
+        adapters,
     };
     let greedy = (0..max_samples).flat_map(|_| GpuSampling::GREEDY.words()).map(i64::from);
     let greedy = integers(ScalarType::Int, &[max_samples, SAMPLING_WORDS], greedy)?;
@@ -373,11 +448,13 @@ struct StepInputs {
     selected: Tensor,
     sampling: Tensor,
     samples: u32,
+    /// Where the model has room for adapters.
+    adapters: Option<Tensor>,
 }
 
 impl StepInputs {
     fn views<'a>(&'a self, inputs: SequenceInputs, fed_back: &'a [u32; 1]) -> Vec<CallInput<'a>> {
-        let mut views = vec![CallInput::Tensor(&self.sampling); INPUTS + SequenceInputs::COUNT + 1];
+        let mut views = vec![CallInput::Tensor(&self.sampling); INPUTS + inputs.count() + 1];
         for (index, tensor) in [
             (TOKENS, &self.tokens),
             (POSITION, &self.position),
@@ -387,6 +464,9 @@ impl StepInputs {
             (inputs.selected, &self.selected),
         ] {
             views[index] = CallInput::Tensor(tensor);
+        }
+        if let Some((index, tiles)) = inputs.adapters.zip(self.adapters.as_ref()) {
+            views[index] = CallInput::Tensor(tiles);
         }
         views[inputs.fed_back] = self.fed_back.as_ref().map_or(CallInput::Feedback(fed_back), CallInput::Tensor);
         views

@@ -125,7 +125,7 @@ fn check_mixes(path: &str, seed: u64) {
                 compare.push(index);
             }
         }
-        let step = PagedStep { tokens: &tokens, sequences: &rows, block_tables: &tables, samples: &samples, copies: &[] };
+        let step = PagedStep { tokens: &tokens, sequences: &rows, block_tables: &tables, samples: &samples, ..PagedStep::default() };
         let (sampled, logits) = block_on(model.run_with_logits(&step)).unwrap();
         for ((&index, logits), token) in compare.iter().zip(&logits).zip(&sampled.tokens) {
             let own = &mut sequences[index];
@@ -183,7 +183,7 @@ fn sampled_tokens_are_fed_back_on_the_gpu() {
         sequences: &[rows(0, 5, 0, 0), rows(5, 3, 0, 2)],
         block_tables: blocks.as_flattened(),
         samples: &[greedy(4), greedy(7)],
-        copies: &[],
+        ..PagedStep::default()
     };
     pending.push(([0, 1], model.start(&step).unwrap()));
     for index in 0..3u32 {
@@ -200,7 +200,7 @@ fn sampled_tokens_are_fed_back_on_the_gpu() {
             ],
             block_tables: blocks.as_flattened(),
             samples: &[greedy(0), greedy(1)],
-            copies: &[],
+            ..PagedStep::default()
         };
         pending.push((order, model.start(&step).unwrap()));
     }
@@ -248,6 +248,7 @@ fn shared_and_copied_blocks_continue_as_their_source() {
         block_tables: &[9, 4, 9, 30, 9, 1],
         samples: &[greedy(0), greedy(1), greedy(2)],
         copies: &[[4, 30], [4, 1]],
+        ..PagedStep::default()
     };
     let (_, logits) = block_on(model.run_with_logits(&step)).unwrap();
     for (token, logits) in next.into_iter().zip(&logits) {
@@ -262,7 +263,7 @@ fn steps_that_do_not_fit_are_rejected_and_change_nothing() {
     let mut model = load(&program, Precision::Full);
     let rows = |position, block_table_offset| [SequenceRows { first_row: 0, row_count: 1, position, block_table_offset }];
     let known = [PagedToken::Known(1)];
-    let usual = PagedStep { tokens: &known, sequences: &rows(0, 0), block_tables: &[0], samples: &[], copies: &[] };
+    let usual = PagedStep { tokens: &known, sequences: &rows(0, 0), block_tables: &[0], ..PagedStep::default() };
     let vocabulary = model.vocab_size();
     let cases = [
         (PagedStep { tokens: &[PagedToken::Known(vocabulary)], ..usual }, "token"),

@@ -2,6 +2,7 @@
 
 use pteron_format::alloc::OutOfMemory;
 use pteron_format::{EscapedText, escaped_names};
+use pteron_gpu::sequences::AdapterMisfit;
 
 /// An error of this crate. `Display` is one sentence that says how a user can fix it.
 #[derive(Debug, thiserror::Error)]
@@ -111,6 +112,9 @@ pub enum Error {
     /// The device was lost. Programs loaded on it can be loaded again on a new one.
     #[error("the GPU device was lost: {}", EscapedText::sentence(.0))]
     DeviceLost(String),
+    /// A low-rank adapter that does not fit the method.
+    #[error("{0}")]
+    Adapter(#[from] AdapterMisfit),
     /// Another error of the graph or the GPU.
     #[error("{0}")]
     Gpu(pteron_gpu::Error),
@@ -124,6 +128,7 @@ impl From<pteron_gpu::Error> for Error {
             E::UnknownOperator { name, .. } => Self::UnsupportedOperators(vec![(name, 1)]),
             E::UnsupportedOperators(names) => Self::UnsupportedOperators(names),
             E::TooLarge { what, need, limit, by } => Self::TooLarge { what, need, limit, by },
+            E::Adapter(misfit) => Self::Adapter(misfit),
             E::OutOfMemory(reason) => Self::GpuOutOfMemory(reason),
             E::HostMemory(error) => Self::OutOfMemory(error),
             E::Lost(reason) => Self::DeviceLost(reason),

@@ -53,6 +53,7 @@ pub use partial::PartialProgram;
 pub use pipelined::{CallInput, CallOutput, PendingCall};
 pub use plan::{Operand, PlannedOperator};
 pub use program::{ConstantValue, FileRange, Program};
+pub use pteron_format::adapter::{AdapterError, LoraAdapter, LowRankUpdate, Projection, Projections};
 pub use pteron_format::{Bytes, PartialFile, ScalarType};
 pub use pteron_gpu::engine::{
     AdapterSummary, Allocated, Counts, DeviceLimits, DispatchTime, Feedback, Gpu, GpuOptions, LoadProgress, MemoryUse,
@@ -61,7 +62,9 @@ pub use pteron_gpu::engine::{
 #[cfg(not(target_arch = "wasm32"))]
 pub use pteron_gpu::engine::{PipelineCacheSummary, block_on};
 pub use pteron_gpu::fuse::Fusions;
-pub use pteron_gpu::sequences::{BLOCK_POSITIONS, SequenceInputs, SequenceOptions, SequenceRows};
+pub use pteron_gpu::sequences::{
+    AdapterMisfit, AdapterOptions, AdapterSlots, BLOCK_POSITIONS, SequenceInputs, SequenceOptions, SequenceRows,
+};
 pub use pteron_gpu::tuning::{Fill, Tuning};
 pub use streaming::{CorruptConstant, MethodMemory, StreamingMethod};
 #[doc(hidden)]

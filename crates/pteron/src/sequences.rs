@@ -1,9 +1,10 @@
 //! Calls with rows of many sequences: each has its own position, and its state in blocks of a pool.
 
 use pteron_format::ScalarType;
+use pteron_format::adapter::LoraAdapter;
 use pteron_gpu::graph::DecodedGraph;
 use pteron_gpu::ir;
-use pteron_gpu::sequences::{self, SequenceInputs, SequenceOptions, SequenceRows};
+use pteron_gpu::sequences::{self, AdapterSlots, SequenceInputs, SequenceOptions, SequenceRows, TILE_WORDS};
 
 use crate::conversion::from_gpu;
 use crate::error::{Error, Result};
@@ -24,15 +25,16 @@ impl Hooks {
             let tensor = graph.inputs.get(input).and_then(|&id| graph.value(id)).and_then(ir::Value::as_tensor);
             tensor.is_some_and(|tensor| tensor.dtype == ir::DataType::Int64)
         };
-        let pairs = [options.max_copies, 2];
-        let bounds: [&[u32]; SequenceInputs::COUNT] =
-            [&[options.max_selected], &[options.max_rows], &[u32::MAX], &pairs, &[options.max_selected]];
-        for (input, bound) in added.indices().into_iter().zip(bounds) {
+        let (pairs, selected) = (vec![options.max_copies, 2], vec![options.max_selected]);
+        let bounds = [selected.clone(), vec![options.max_rows], vec![u32::MAX], pairs, selected];
+        let dims = |input: usize| graph.inputs.get(input).and_then(|&id| graph.value(id)).and_then(ir::Value::as_tensor);
+        let tiles = added.adapters.and_then(dims).map(|tensor| tensor.dims.clone());
+        for (input, bound) in added.indices().zip(bounds.into_iter().chain(tiles)) {
             let default =
                 if is_long(input) { Tensor::from_i64(&[0], &[])? } else { Tensor::new(ScalarType::Int, &[0], vec![])? };
             self.inputs.push(self.own + self.defaults.len());
             self.defaults.push(default);
-            self.bounds.push(Some(bound.to_vec()));
+            self.bounds.push(Some(bound));
         }
         self.sequences = Some(added);
         Ok(())
@@ -53,8 +55,43 @@ impl Method {
     pub fn sequence_inputs(&self) -> Option<SequenceInputs> {
         let hooks = self.hooks.as_ref()?;
         let added = hooks.sequences?;
-        let [fed_back, sources, work, copies, selected] = added.indices().map(|input| hooks.inputs[input]);
-        Some(SequenceInputs { fed_back, sources, work, copies, selected })
+        let input = |input: usize| hooks.inputs.get(input).copied();
+        Some(SequenceInputs {
+            fed_back: input(added.fed_back)?,
+            sources: input(added.sources)?,
+            work: input(added.work)?,
+            copies: input(added.copies)?,
+            selected: input(added.selected)?,
+            adapters: added.adapters.and_then(input),
+        })
+    }
+
+    /// The slots for low-rank adapters, for a method [loaded](crate::SequenceOptions::adapters) for them.
+    ///
+    /// # Errors
+    /// A method that was not loaded for rows of many sequences.
+    pub fn adapter_slots(&self) -> Result<AdapterSlots<'_>> {
+        Ok(self.sequence_graph()?.adapter_slots())
+    }
+
+    /// Writes a low-rank adapter into a slot. Calls that have been started do not see it; calls that are started later do.
+    ///
+    /// # Errors
+    /// An adapter that does not fit, before anything is written, or a device that fails.
+    pub fn write_adapter(&self, slot: u32, adapter: &LoraAdapter) -> Result<()> {
+        Ok(self.sequence_graph()?.write_adapter(slot, adapter)?)
+    }
+
+    /// Builds the input that says which rows have which adapter: for each row its slot or none, and for each slot the rank of its adapter.
+    ///
+    /// # Errors
+    /// A slot without a rank.
+    pub fn adapter_tiles(&self, slots: &[Option<u32>], ranks: &[u32]) -> Result<Tensor> {
+        let unknown = || Error::Misuse(format!("method {:?}: a row has an adapter in a slot without one", self.name));
+        let words = sequences::adapter_tiles(slots, ranks).ok_or_else(unknown)?;
+        let tile = TILE_WORDS as usize;
+        let tiles = u32::try_from(words.len() / tile).map_err(|_| unknown())?;
+        Tensor::new(ScalarType::Int, &[tiles, TILE_WORDS], words.iter().flat_map(|word| word.to_le_bytes()).collect())
     }
 
     /// The most positions of a sequence, for a method loaded for rows of many sequences.

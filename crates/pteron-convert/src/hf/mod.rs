@@ -3,6 +3,7 @@
 //! A configuration is interpreted as `transformers` does. Missing fields have the defaults of the model class; features that would
 //! change the output and cannot be converted are rejected by name.
 
+mod adapter;
 mod architecture;
 mod config;
 mod fields;
@@ -16,6 +17,10 @@ mod tests;
 mod weights;
 
 use std::path::Path;
+
+#[doc(hidden)]
+pub use adapter::adapter_from_files;
+pub use adapter::open_adapter;
 
 use crate::config::{ModelConfig, Weight};
 use crate::error::Result;

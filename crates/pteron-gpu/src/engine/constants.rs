@@ -8,7 +8,7 @@ use super::constant_writer::{ConstantWriter, Destination, FeedFn};
 use super::guards::Region;
 use crate::error::Result;
 use crate::graph::{DecodedGraph, Role};
-use crate::ir::ConstantId;
+use crate::ir::{ConstantId, ConstantSource};
 use crate::live::TensorId;
 use crate::memory::{Memory, Place, joined};
 use crate::plan::{Bind, JoinedConstants, JoinedPart};
@@ -27,6 +27,8 @@ struct ConstantBuffer {
     constant: u32,
     tensor: TensorId,
     same_as: Option<u32>,
+    /// Whether it has bytes to upload. Others are zeros.
+    uploads: bool,
     request: BufferRequest,
 }
 
@@ -70,7 +72,8 @@ impl ConstantBuffers {
 
     /// Bytes to be uploaded into them.
     pub(super) fn bytes(&self) -> u64 {
-        let alone = self.alone.iter().filter(|constant| constant.same_as.is_none()).map(|constant| constant.request.size);
+        let alone = self.alone.iter().filter(|constant| constant.same_as.is_none() && constant.uploads);
+        let alone = alone.map(|constant| constant.request.size);
         alone.chain(self.joined.iter().map(|joined| joined.bytes)).fold(0, u64::saturating_add)
     }
 
@@ -110,7 +113,7 @@ impl ConstantBuffers {
             }
         };
         let mut alone: HashMap<u32, Region> = HashMap::new();
-        for ConstantBuffer { constant, tensor, same_as, request } in &self.alone {
+        for ConstantBuffer { constant, tensor, same_as, request, .. } in &self.alone {
             if let Some(region) = same_as.and_then(|first| alone.get(&first)).cloned() {
                 alone.insert(*constant, region);
                 continue;
@@ -157,7 +160,9 @@ fn requests_alone(graph: &DecodedGraph, wanted: &HashSet<u32>) -> Vec<ConstantBu
         let tensor = TensorId(id);
         // An output of the graph may be a constant, and is read back like any other.
         let request = BufferRequest::new(format!("constant {constant}"), bytes_of(graph, tensor), STORAGE);
-        requests.push(ConstantBuffer { constant, tensor, same_as: (first != constant).then_some(first), request });
+        let source = graph.source.constants.get(constant as usize).map(|constant| &constant.source);
+        let uploads = source != Some(&ConstantSource::Zeros);
+        requests.push(ConstantBuffer { constant, tensor, same_as: (first != constant).then_some(first), uploads, request });
     }
     requests
 }

@@ -3,12 +3,14 @@
 use std::borrow::Cow;
 use std::sync::PoisonError;
 
+use pteron_format::adapter::LoraAdapter;
+
 use super::load::LoadedGraph;
 use super::state::State;
 use crate::error::{Error, Result};
-use crate::graph::{DecodedGraph, Elem};
+use crate::graph::{DecodedGraph, Elem, Role};
 use crate::live::{Live, TensorId};
-use crate::sequences::{self, PagedTiling};
+use crate::sequences::{self, AdapterSlots, PagedTiling};
 use crate::shape::Dims;
 
 /// A tensor on the host: its shape, element type and contiguous little-endian bytes.
@@ -145,6 +147,34 @@ impl LoadedGraph {
     pub fn paged_tiling(&self) -> Result<PagedTiling> {
         let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         sequences::tiling(&self.graph, current.planned.bounds(), current.planned.caps())
+    }
+
+    /// The slots for low-rank adapters, for a graph [rewritten](crate::sequences) for them.
+    #[must_use]
+    pub fn adapter_slots(&self) -> AdapterSlots<'_> {
+        AdapterSlots::of(&self.graph)
+    }
+
+    /// Writes a low-rank adapter into a slot. Calls that have been started do not see it; calls that are started later do.
+    ///
+    /// # Errors
+    /// An adapter that does not fit, before anything is written, or a device that fails.
+    pub fn write_adapter(&self, slot: u32, adapter: &LoraAdapter) -> Result<()> {
+        self.gpu.check()?;
+        self.adapter_slots().write(slot, adapter, &mut |tensor, at, bytes| {
+            let region = match self.graph.role(tensor) {
+                Role::Constant(constant) => self.buffers.constants.get(&constant),
+                _ => None,
+            };
+            let end = at.saturating_add(bytes.len() as u64);
+            let Some(region) = region.filter(|region| end <= region.len) else {
+                return Err(Error::Device(format!("tensor {tensor} has no buffer of {end} bytes for an adapter")));
+            };
+            // The queue writes after what has been submitted, and before what is submitted next.
+            self.gpu.inner.queue.write_buffer(&region.buffer, region.start + at, bytes);
+            Ok(())
+        })?;
+        self.gpu.check()
     }
 
     /// Checks everything about inputs that does not depend on a plan.

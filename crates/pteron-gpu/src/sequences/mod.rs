@@ -5,10 +5,13 @@
 //!
 //! - gives attention a work list ([`PagedTiling`]) in place of the position, and turns its state into pools of blocks
 //!   (`pteron.paged_sdpa`);
+//! - puts low-rank updates after linears, where the caller asks for [adapters](AdapterOptions);
 //! - computes the output for selected rows in place of the last one;
 //! - takes integers of rows from what an earlier call fed back, where the caller says so;
 //! - checks that every other operator is row-wise ([`Op::row_axis`](crate::plan::Op::row_axis)), and rejects the graph otherwise.
 
+mod adapter_slots;
+mod adapters;
 mod paged_attention;
 mod selected_rows;
 #[cfg(test)]
@@ -20,10 +23,13 @@ use crate::ir::{DataType, Graph, Tensor, Value, ValueId};
 use crate::live::TensorId;
 use crate::ops::copy;
 use crate::ops::gather::index_select_call;
+pub use crate::ops::lora::tiles::{TILE_WORDS, tiles as adapter_tiles};
 use crate::ops::sdpa::paged::PagedSdpa;
 pub use crate::ops::sdpa::paged::work_list::{BLOCK_POSITIONS, PagedTiling, SequenceRows};
 use crate::plan::{BoundsCx, Caps};
 use crate::shape::Dims;
+pub use adapter_slots::{AdapterMisfit, AdapterSlots, WriteSlot};
+pub use adapters::AdapterOptions;
 
 /// The sizes of calls with rows of many sequences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +50,8 @@ pub struct SequenceOptions {
     pub max_table_blocks: u32,
     /// The most copies of blocks before a call.
     pub max_copies: u32,
+    /// Room for low-rank adapters, which each row may choose.
+    pub adapters: Option<AdapterOptions>,
 }
 
 /// The inputs that the rewrite adds, by index of the graph's inputs.
@@ -59,16 +67,21 @@ pub struct SequenceInputs {
     pub copies: usize,
     /// The selected rows, `[n]`.
     pub selected: usize,
+    /// Which rows have which adapter, as [`adapter_tiles`] lists them, `[tiles, 10]`; for graphs with adapters.
+    pub adapters: Option<usize>,
 }
 
 impl SequenceInputs {
-    /// The number of inputs.
-    pub const COUNT: usize = 5;
-
     /// The inputs in order.
+    pub fn indices(&self) -> impl Iterator<Item = usize> {
+        let always = [self.fed_back, self.sources, self.work, self.copies, self.selected];
+        always.into_iter().chain(self.adapters)
+    }
+
+    /// The number of inputs.
     #[must_use]
-    pub fn indices(&self) -> [usize; Self::COUNT] {
-        [self.fed_back, self.sources, self.work, self.copies, self.selected]
+    pub fn count(&self) -> usize {
+        self.indices().count()
     }
 }
 
@@ -114,8 +127,13 @@ pub fn prepare(graph: &mut Graph, options: &SequenceOptions) -> Result<SequenceI
         graph.calls.push(call.at(graph.calls.len()));
         graph.outputs[options.output] = chosen;
     }
+    let adapters = options.adapters.map(|adapters| {
+        let tiles = graph.add(Value::Tensor(adapters.tiles(options.max_rows)));
+        graph.inputs.push(tiles);
+        graph.inputs.len() - 1
+    });
     let [fed_back, sources, work, copies, selected] = [0, 1, 2, 3, 4].map(|index| first + index);
-    Ok(SequenceInputs { fed_back, sources, work, copies, selected })
+    Ok(SequenceInputs { fed_back, sources, work, copies, selected, adapters })
 }
 
 /// Makes all calls read integers that were fed back or given, as `sources` says.
@@ -158,6 +176,10 @@ fn replace_reads(graph: &mut Graph, old: ValueId, new: ValueId) {
 /// An operator that is not row-wise, by name; a graph without attention over a KV cache, or with several kinds of it.
 pub fn rewrite(graph: DecodedGraph, options: &SequenceOptions, inputs: &SequenceInputs) -> Result<DecodedGraph> {
     let graph = paged_attention::replace(graph, options, inputs)?;
+    let graph = match &options.adapters {
+        Some(adapters) => adapters::insert(graph, adapters, inputs)?,
+        None => graph,
+    };
     let graph = selected_rows::hoist(graph, inputs)?;
     selected_rows::check_and_select(graph, options, inputs)
 }
@@ -170,6 +192,18 @@ pub fn tiling(graph: &DecodedGraph, bounds: &[Dims], caps: Caps) -> Result<Paged
     let op: Option<&PagedSdpa> = graph.nodes.iter().find_map(|node| node.op.downcast());
     let op = op.ok_or_else(|| Error::Unsupported("has no paged attention".to_owned()))?;
     Ok(op.tiling(&BoundsCx::new(bounds, caps))?)
+}
+
+/// An argument with values renamed, also in a list.
+fn renamed(graph: &mut Graph, arg: ValueId, names: &[(ValueId, ValueId)]) -> ValueId {
+    let name = |id: ValueId| names.iter().find(|(old, _)| *old == id).map_or(id, |(_, new)| *new);
+    match graph.value(arg) {
+        Some(Value::ValueList(ids)) if ids.iter().any(|&id| name(id) != id) => {
+            let list = ids.iter().map(|&id| name(id)).collect();
+            graph.add(Value::ValueList(list))
+        }
+        _ => name(arg),
+    }
 }
 
 /// The value of an input.

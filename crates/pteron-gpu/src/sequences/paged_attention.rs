@@ -2,10 +2,11 @@
 
 use std::collections::HashSet;
 
+use super::adapters::zeros;
 use super::{BLOCK_POSITIONS, PagedTiling, SequenceInputs, SequenceOptions, input};
 use crate::error::{Error, Result};
 use crate::graph::DecodedGraph;
-use crate::ir::{Constant, ConstantId, ConstantSource, DataType, Graph, Tensor, Value, ValueId};
+use crate::ir::{DataType, Graph, Value, ValueId};
 use crate::live::TensorId;
 use crate::ops::sdpa::Sdpa;
 use crate::ops::sdpa::paged::PagedInputs;
@@ -27,7 +28,7 @@ pub(super) fn replace(graph: DecodedGraph, options: &SequenceOptions, inputs: &S
             return Err(fail(node.name, "differs in heads or positions from the one before it"));
         }
         let pools =
-            [sdpa.k_cache, sdpa.v_cache].map(|_| pool(&mut source, [options.blocks, BLOCK_POSITIONS, kv_heads, dim]));
+            [sdpa.k_cache, sdpa.v_cache].map(|_| zeros(&mut source, DataType::Float32, &[options.blocks, BLOCK_POSITIONS, kv_heads, dim]));
         let call = sdpa.paged_call(&mut source, paged, pools, positions).map_err(|reason| fail(node.name, reason))?;
         source.calls[index] = call.at(node.call);
         // Nothing reads the caches any more: their bytes are not uploaded.
@@ -47,16 +48,6 @@ pub(super) fn replace(graph: DecodedGraph, options: &SequenceOptions, inputs: &S
     }
     remove_dead(&graph, &mut source);
     DecodedGraph::assemble(source, graph.size())
-}
-
-/// A pool of blocks, zeros at first.
-fn pool(graph: &mut Graph, dims: [u32; 4]) -> ValueId {
-    let mut tensor = Tensor::new(DataType::Float32, &dims);
-    let len = tensor.byte_len().unwrap_or(u64::MAX);
-    let id = ConstantId(u32::try_from(graph.constants.len()).unwrap_or(u32::MAX));
-    graph.constants.push(Constant { len, source: ConstantSource::Zeros });
-    tensor.constant = Some(id);
-    graph.add(Value::Tensor(tensor))
 }
 
 /// Removes calls whose results nothing reads any more. Attention calls keep their places, so the data flow of all others is known.

@@ -1,6 +1,6 @@
 //! Outputs of selected rows, and the check that everything else is row-wise.
 
-use super::{SequenceInputs, SequenceOptions, input, is_input};
+use super::{SequenceInputs, SequenceOptions, input, is_input, renamed};
 use crate::error::{Error, Result};
 use crate::graph::{DecodedGraph, Node, Role};
 use crate::ir::{Call, Graph, Tensor, Value, ValueId};
@@ -54,18 +54,6 @@ fn hoist_once(graph: &DecodedGraph, inputs: &SequenceInputs) -> Option<Graph> {
     source.calls[at] = computed;
     source.calls[writer] = before;
     Some(source)
-}
-
-/// An argument with values renamed, also in a list.
-fn renamed(graph: &mut Graph, arg: ValueId, names: &[(ValueId, ValueId)]) -> ValueId {
-    let name = |id: ValueId| names.iter().find(|(old, _)| *old == id).map_or(id, |(_, new)| *new);
-    match graph.value(arg) {
-        Some(Value::ValueList(ids)) => {
-            let list = ids.iter().map(|&id| name(id)).collect();
-            graph.add(Value::ValueList(list))
-        }
-        _ => name(arg),
-    }
 }
 
 /// The rows that a tensor has: those of the call, or the selected ones.
@@ -136,7 +124,7 @@ impl Walk {
         let sets: Vec<RowSet> = node.flow.reads.iter().filter_map(|tensor| self.sets[tensor.index()]).collect();
         let Some(&set) = sets.first() else {
             // Symbols are numbers of rows or positions; integers of an input are indices or positions of rows.
-            let reads_input = |tensor: &TensorId| matches!(graph.role(*tensor), Role::Input(index) if !inputs.indices().contains(&index) && !self.feeds_rows(node));
+            let reads_input = |tensor: &TensorId| matches!(graph.role(*tensor), Role::Input(index) if !inputs.indices().any(|own| own == index) && !self.feeds_rows(node));
             let depends = !node.flow.scalar_reads.is_empty() || node.flow.reads.iter().any(reads_input);
             let writes = !node.flow.writes.is_empty() || !node.flow.mutates.is_empty();
             if (depends && writes) || !node.flow.mutates.is_empty() {

@@ -10,6 +10,7 @@ const OPTIONS: SequenceOptions = SequenceOptions {
     blocks: 6,
     max_table_blocks: 12,
     max_copies: 2,
+    adapters: None,
 };
 
 /// Integers looked up in a table, then attention with the rows as queries, keys and values, after which an operator runs.

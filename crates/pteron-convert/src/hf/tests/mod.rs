@@ -1,5 +1,6 @@
 //! Test folders with models of two small layers.
 
+mod adapter;
 mod config;
 mod hostile;
 mod metadata;
@@ -130,10 +131,7 @@ impl Model {
 
     /// The bytes of a safetensors file with some of the tensors.
     pub(super) fn safetensors(&self, wanted: impl Fn(&str) -> bool) -> Vec<u8> {
-        let tensors = self.tensors.iter().filter(|(name, _)| wanted(name));
-        let views = tensors
-            .map(|(name, tensor)| (name, TensorView::new(tensor.dtype, tensor.shape.clone(), &tensor.bytes).unwrap()));
-        safetensors::serialize(views, None).unwrap()
+        serialised(self.tensors.iter().filter(|(name, _)| wanted(name)))
     }
 
     /// A folder with all of it in one file.
@@ -151,6 +149,12 @@ impl Model {
     pub(super) fn read_error(&self) -> String {
         read_error(&self.folder())
     }
+}
+
+/// The bytes of a safetensors file.
+pub(super) fn serialised<'a>(tensors: impl Iterator<Item = (&'a String, &'a Tensor)>) -> Vec<u8> {
+    let view = |tensor: &'a Tensor| TensorView::new(tensor.dtype, tensor.shape.clone(), &tensor.bytes).unwrap();
+    safetensors::serialize(tensors.map(|(name, tensor)| (name, view(tensor))), None).unwrap()
 }
 
 /// The message that a folder is rejected with.

@@ -25,7 +25,8 @@ use crate::rms_norm;
 use crate::row_axes::RowAxes;
 use crate::shape::Dims;
 pub(crate) use call::LoraCall;
-use tiles::{TILE_ROWS, TILE_WORDS};
+pub(crate) use tiles::TILE_WORDS;
+use tiles::TILE_ROWS;
 
 /// WGSL that the kernels here share.
 const INCLUDES: &[Include] = includes!["lora_silu", "lora_tiles"];
@@ -126,6 +127,8 @@ impl LoraMatrices {
             let what = format!("is {in_b} and `scales` {in_scales}, but `a` is {in_a} and the linears have {width} columns");
             return Err(OpError::new("b", what));
         }
+        // A row has one adapter.
+        [a, b, scales].into_iter().for_each(|tensor| args.reads_slices(tensor, 0));
         Ok(Self { a, b, scales, slots, rank, k, widths })
     }
 

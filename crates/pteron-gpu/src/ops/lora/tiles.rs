@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 /// Rows of a tile.
 pub const TILE_ROWS: u32 = 8;
 /// Words of a tile: slot, vectors of its rank, rows.
-pub(crate) const TILE_WORDS: u32 = 2 + TILE_ROWS;
+pub const TILE_WORDS: u32 = 2 + TILE_ROWS;
 /// The slot or the row of nothing.
 const NONE: i32 = -1;
 
