@@ -102,11 +102,11 @@ pub use options::{ContextOverflow, GenerationOptions, SampleOn};
 pub use paged_model::{PagedModel, PagedSample, PagedSizes, PagedStep, PagedToken, PendingSamples, SampledRows};
 pub use prompt::Prompt;
 pub use pteron;
-pub use pteron::{AdapterError, AdapterMisfit, AdapterOptions, LoraAdapter, LowRankUpdate, Projection, Projections};
 /// The element type of a KV cache: `F32`, or `F16` where the GPU has 16-bit floats and nothing but attention reads the cache.
 pub use pteron::StateDtype as KvDtype;
 #[cfg(not(target_arch = "wasm32"))]
 pub use pteron::block_on;
+pub use pteron::{AdapterError, AdapterMisfit, AdapterOptions, LoraAdapter, LowRankUpdate, Projection, Projections};
 pub use sampling::{History, SampledToken, Sampler, Sampling, SamplingError};
 pub use session::Session;
 pub use step_pipeline::{StepOutput, StepPipeline};

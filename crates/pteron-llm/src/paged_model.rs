@@ -8,8 +8,8 @@
 //! Keys and values depend on the adapter, so only sequences of one adapter may share blocks.
 
 use pteron::{
-    AdapterOptions, AppendedOp, CallInput, Gpu, LoadOptions, LoraAdapter, Method, PendingCall, Program, ScalarType, SequenceInputs,
-    SequenceOptions, SequenceRows, State, Tensor,
+    AdapterOptions, AppendedOp, CallInput, Gpu, LoadOptions, LoraAdapter, Method, PendingCall, Program, ScalarType,
+    SequenceInputs, SequenceOptions, SequenceRows, State, Tensor,
 };
 
 use crate::adapters::{AdapterId, AdapterTable};

@@ -83,7 +83,8 @@ fn program(adapter: Option<&LoraAdapter>, linears: WeightFormat) -> Program {
     let source = Merged { base: Synthetic::new(config(), 5), adapter: adapter.cloned() };
     let options = ConvertOptions::new(96).with_embedding_format(WeightFormat::Float32).with_linear_format(linears);
     let template = ProgramTemplate::new(source.config(), &options, &source.metadata()).unwrap();
-    let report = pteron_convert::convert(&source, template, ScaleMethod::default(), &path, &mut |_| ControlFlow::Continue(()));
+    let report =
+        pteron_convert::convert(&source, template, ScaleMethod::default(), &path, &mut |_| ControlFlow::Continue(()));
     report.unwrap();
     let program = Program::from_bytes(std::fs::read(&path).unwrap(), Vec::new()).unwrap();
     std::fs::remove_file(&path).unwrap();
@@ -109,8 +110,13 @@ fn adapter(seed: u32, rank: u32, projections: &[Projection]) -> LoraAdapter {
     };
     // One of them updates one layer alone.
     let layers = if seed == 2 { 1..2 } else { 0..2 };
-    LoraAdapter::new(layers.flat_map(|layer| projections.iter().map(move |&own| (layer, own))).map(|(layer, own)| update(layer, own)).collect())
-        .unwrap()
+    LoraAdapter::new(
+        layers
+            .flat_map(|layer| projections.iter().map(move |&own| (layer, own)))
+            .map(|(layer, own)| update(layer, own))
+            .collect(),
+    )
+    .unwrap()
 }
 
 fn four_adapters() -> [LoraAdapter; 4] {
@@ -209,7 +215,12 @@ fn check_mix(linears: WeightFormat) {
         text.push(7);
         let step = PagedStep {
             tokens: &[PagedToken::Known(7)],
-            sequences: &[SequenceRows { first_row: 0, row_count: 1, position: text.len() as u32 - 1, block_table_offset: 0 }],
+            sequences: &[SequenceRows {
+                first_row: 0,
+                row_count: 1,
+                position: text.len() as u32 - 1,
+                block_table_offset: 0,
+            }],
             block_tables: &[3 * index as u32, 3 * index as u32 + 1, 3 * index as u32 + 2],
             samples: &[PagedSample { row: 0, sampling: GpuSampling::GREEDY }],
             adapters: &[id(index)],

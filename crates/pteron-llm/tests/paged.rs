@@ -125,7 +125,13 @@ fn check_mixes(path: &str, seed: u64) {
                 compare.push(index);
             }
         }
-        let step = PagedStep { tokens: &tokens, sequences: &rows, block_tables: &tables, samples: &samples, ..PagedStep::default() };
+        let step = PagedStep {
+            tokens: &tokens,
+            sequences: &rows,
+            block_tables: &tables,
+            samples: &samples,
+            ..PagedStep::default()
+        };
         let (sampled, logits) = block_on(model.run_with_logits(&step)).unwrap();
         for ((&index, logits), token) in compare.iter().zip(&logits).zip(&sampled.tokens) {
             let own = &mut sequences[index];

@@ -13,7 +13,8 @@ use crate::error::{Error, Result};
 use crate::floats::Float;
 
 /// The types of tensors that can be read.
-pub(super) const FLOATS: [(Dtype, Float); 3] = [(Dtype::BF16, Float::Bf16), (Dtype::F16, Float::F16), (Dtype::F32, Float::F32)];
+pub(super) const FLOATS: [(Dtype, Float); 3] =
+    [(Dtype::BF16, Float::Bf16), (Dtype::F16, Float::F16), (Dtype::F32, Float::F32)];
 
 /// The most problems to list.
 const MOST_PROBLEMS: usize = 40;

@@ -45,7 +45,8 @@ impl DecodedGraph {
             readers[tensor.index()] += 1;
         }
         self.outputs.iter().for_each(|output| readers[output.index()] += 1);
-        let aliasing = self.nodes.iter().filter(|node| node.op.alias().is_some()).filter_map(|node| node.flow.writes.first());
+        let aliasing =
+            self.nodes.iter().filter(|node| node.op.alias().is_some()).filter_map(|node| node.flow.writes.first());
         // A view may be in the memory of a tensor that others read.
         aliasing.for_each(|view| readers[view.index()] += 1);
         for node in &self.nodes {

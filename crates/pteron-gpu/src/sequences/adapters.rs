@@ -66,7 +66,8 @@ pub(super) fn insert(graph: DecodedGraph, options: &AdapterOptions, inputs: &Seq
         let own = source.calls[index].clone();
         let wanted = |label: &Option<i64>| label.and_then(labelled).filter(|&(_, own)| options.projections.contains(own));
         let linear = labels.get(&index).filter(|labels| labels.iter().any(|label| wanted(label).is_some()));
-        let Some((labels, linear)) = linear.zip(FusedLinear::of(node)).filter(|(_, linear)| can_update(&graph, linear)) else {
+        let Some((labels, linear)) = linear.zip(FusedLinear::of(node)).filter(|(_, linear)| can_update(&graph, linear))
+        else {
             calls.push(own);
             continue;
         };
@@ -116,7 +117,8 @@ impl Site<'_> {
         for (out, label) in self.linear.outputs.clone().into_iter().zip(labels) {
             let Some(label) = label else { continue };
             let product = self.tensor_like(out);
-            call.args = call.args.iter().map(|&arg| super::renamed(self.source, arg, &[(ValueId(out.0), product)])).collect();
+            call.args =
+                call.args.iter().map(|&arg| super::renamed(self.source, arg, &[(ValueId(out.0), product)])).collect();
             products.push(product);
             outputs.push(ValueId(out.0));
             kept.push(*label);
@@ -129,7 +131,8 @@ impl Site<'_> {
         let AdapterOptions { slots, .. } = *self.options;
         let (k, rank) = (self.graph.info(x).bound.last(), self.options.rank());
         let count = u32::try_from(products.len()).unwrap_or(u32::MAX);
-        let columns = |id: &ValueId| self.source.value(*id).and_then(Value::as_tensor).and_then(|tensor| tensor.dims.last().copied());
+        let columns =
+            |id: &ValueId| self.source.value(*id).and_then(Value::as_tensor).and_then(|tensor| tensor.dims.last().copied());
         let width = products.iter().filter_map(columns).fold(0u32, u32::saturating_add);
         let matrices = [
             zeros(self.source, DataType::Int32, &[slots, count, rank, k / 2]),
@@ -195,7 +198,8 @@ impl<'a> Linears<'a> {
     /// Labels the SwiGLU among these calls, and the linear after it.
     fn label_swiglu(&mut self, layer: usize, calls: Range<usize>) {
         let nodes = &self.graph.nodes;
-        let swiglu = calls.into_iter().find_map(|index| Some((index, FusedLinear::of(&nodes[index]).filter(|own| own.swiglu)?)));
+        let swiglu =
+            calls.into_iter().find_map(|index| Some((index, FusedLinear::of(&nodes[index]).filter(|own| own.swiglu)?)));
         let Some((index, swiglu)) = swiglu else { return };
         self.label(index, 0, label(layer, Projection::Gate));
         self.label(index, 1, label(layer, Projection::Up));

@@ -27,8 +27,8 @@ pub(super) fn replace(graph: DecodedGraph, options: &SequenceOptions, inputs: &S
         if *sizes.get_or_insert((heads, kv_heads, dim, positions)) != (heads, kv_heads, dim, positions) {
             return Err(fail(node.name, "differs in heads or positions from the one before it"));
         }
-        let pools =
-            [sdpa.k_cache, sdpa.v_cache].map(|_| zeros(&mut source, DataType::Float32, &[options.blocks, BLOCK_POSITIONS, kv_heads, dim]));
+        let pools = [sdpa.k_cache, sdpa.v_cache]
+            .map(|_| zeros(&mut source, DataType::Float32, &[options.blocks, BLOCK_POSITIONS, kv_heads, dim]));
         let call = sdpa.paged_call(&mut source, paged, pools, positions).map_err(|reason| fail(node.name, reason))?;
         source.calls[index] = call.at(node.call);
         // Nothing reads the caches any more: their bytes are not uploaded.

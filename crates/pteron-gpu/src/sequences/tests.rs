@@ -1,5 +1,8 @@
+use pteron_format::adapter::{LoraAdapter, LowRankUpdate, Projection, Projections};
+
 use super::*;
-use crate::testing::GraphBuilder;
+use crate::fuse::Fusions;
+use crate::testing::{GraphBuilder, noise};
 
 const OPTIONS: SequenceOptions = SequenceOptions {
     rows_input: 0,
@@ -88,4 +91,111 @@ fn graphs_without_attention_and_too_many_rows_are_rejected() {
     let mut graph = decoder("aten.neg.default", &[]).graph;
     let error = prepare(&mut graph, &SequenceOptions { max_rows: 9, ..OPTIONS }).unwrap_err().to_string();
     assert!(error.contains("9 rows are asked for, but it takes 8"), "{error}");
+}
+
+/// A layer with its linears: merged queries, keys and values, the output projection with a sum, SwiGLU, and the linear after it with a sum.
+fn layer() -> GraphBuilder {
+    let mut builder = GraphBuilder::new();
+    let float = DataType::Float32;
+    let (tokens, position) = (builder.input(DataType::Int32, &[1, 8]), builder.input(DataType::Int32, &[1]));
+    let table = builder.floats(&[10, 16], &noise(1, 160));
+    let [minus, no, zero, none, yes, one] =
+        [Value::Int(-1), Value::Bool(false), Value::Int(0), Value::Null, Value::Bool(true), Value::Int(1)]
+            .map(|value| builder.value(value));
+    let rows = builder.tensor(float, &[1, 8, 16]);
+    builder.call("aten.embedding.default", &[table, tokens, minus, no, no, rows]);
+    let linear = |builder: &mut GraphBuilder, x: ValueId, [k, n]: [u32; 2]| {
+        let weight = builder.floats(&[n, k], &noise(u64::from(n), (n * k) as usize));
+        let out = builder.tensor(float, &[1, 8, n]);
+        builder.call("aten.linear.default", &[x, weight, none, out]);
+        out
+    };
+    let binary = |builder: &mut GraphBuilder, name: &str, args: &[ValueId], n: u32| {
+        let out = builder.tensor(float, &[1, 8, n]);
+        builder.call(name, &[args, &[out]].concat());
+        out
+    };
+    let sizes = builder.value(Value::IntList(vec![1, -1, 2, 8]));
+    let heads = [(); 3].map(|()| {
+        let flat = linear(&mut builder, rows, [16, 16]);
+        let heads = builder.tensor(float, &[1, 8, 2, 8]);
+        builder.call("aten.view_copy.default", &[flat, sizes, heads]);
+        heads
+    });
+    let at = builder.value(Value::SymInt);
+    builder.call("et_vk.select_as_symint.default", &[position, zero, zero, at]);
+    let caches = [(); 2].map(|()| builder.floats(&[1, 40, 2, 8], &[0.0; 640]));
+    let attended = builder.tensor(float, &[1, 8, 2, 8]);
+    let args = [heads[0], heads[1], heads[2], caches[0], caches[1], at, zero, none, zero, yes, none, attended];
+    builder.call("sdpa_with_kv_cache.default", &args);
+    let (flat, sizes) = (builder.tensor(float, &[1, 8, 16]), builder.value(Value::IntList(vec![1, -1, 16])));
+    builder.call("aten.view_copy.default", &[attended, sizes, flat]);
+    let projected = linear(&mut builder, flat, [16, 16]);
+    let stream = binary(&mut builder, "aten.add.Tensor", &[rows, projected, one], 16);
+    let [gate, up] = [(); 2].map(|()| linear(&mut builder, stream, [16, 24]));
+    let sigmoid = binary(&mut builder, "aten.sigmoid.default", &[gate], 24);
+    let silu = binary(&mut builder, "aten.mul.Tensor", &[gate, sigmoid], 24);
+    let product = binary(&mut builder, "aten.mul.Tensor", &[silu, up], 24);
+    let down = linear(&mut builder, product, [24, 16]);
+    let out = binary(&mut builder, "aten.add.Tensor", &[stream, down, one], 16);
+    builder.output(out);
+    builder
+}
+
+fn with_adapters(projections: &[Projection]) -> DecodedGraph {
+    let adapters = AdapterOptions { slots: 2, max_rank: 6, projections: Projections::of(projections) };
+    let options = SequenceOptions { adapters: Some(adapters), ..OPTIONS };
+    let mut graph = layer().graph;
+    let inputs = prepare(&mut graph, &options).unwrap();
+    let fusions = Fusions { last_row: false, ..Fusions::ALL };
+    rewrite(DecodedGraph::decode_with(graph, &fusions).unwrap(), &options, &inputs).unwrap()
+}
+
+/// The calls from the first linear on.
+fn layer_names(graph: &DecodedGraph) -> Vec<&'static str> {
+    graph.nodes.iter().map(|node| node.name).skip_while(|name| *name != "pteron.fused_linear").collect()
+}
+
+#[test]
+fn updates_follow_the_linears_that_adapters_may_update() {
+    let (linear, lora, view) = ("pteron.fused_linear", "pteron.lora", "aten.view_copy.default");
+    let attention = [view, view, view, "pteron.paged_sdpa", view];
+    let all = with_adapters(&Projection::ALL);
+    let expected = [&[linear, lora][..], &attention, &[linear, lora, linear, lora, linear, lora]].concat();
+    assert_eq!(layer_names(&all)[..expected.len()], expected);
+    let update = |layer, projection, [rows, columns]: [u32; 2]| LowRankUpdate {
+        layer,
+        projection,
+        rank: 4,
+        columns,
+        rows,
+        scale: 1.0,
+        a: vec![1.0; 4 * columns as usize],
+        b: vec![1.0; 4 * rows as usize],
+    };
+    let fits = |graph: &DecodedGraph, update: LowRankUpdate| {
+        AdapterSlots::of(graph).check(1, &LoraAdapter::new(vec![update]).unwrap())
+    };
+    let shape = |projection| match projection {
+        Projection::Gate | Projection::Up => [24, 16],
+        Projection::Down => [16, 24],
+        _ => [16, 16],
+    };
+    for projection in Projection::ALL {
+        assert_eq!(fits(&all, update(0, projection, shape(projection))), Ok(()), "{projection}");
+        let misfit = fits(&all, update(0, projection, [20, 16])).unwrap_err();
+        assert!(matches!(misfit, AdapterMisfit::Shape { found: [20, 16], .. }), "{misfit}");
+        let misfit = fits(&all, update(1, projection, shape(projection))).unwrap_err();
+        assert_eq!(misfit, AdapterMisfit::Linear { layer: 1, projection });
+    }
+    let two = with_adapters(&[Projection::Query, Projection::Value]);
+    let expected = [&[linear, lora][..], &attention, &[linear, linear, linear]].concat();
+    assert_eq!(layer_names(&two)[..expected.len()], expected);
+    assert_eq!(fits(&two, update(0, Projection::Value, [16, 16])), Ok(()));
+    assert_eq!(
+        fits(&two, update(0, Projection::Key, [16, 16])),
+        Err(AdapterMisfit::Linear { layer: 0, projection: Projection::Key })
+    );
+    // Two slots of rank 8: queries and values.
+    assert_eq!(AdapterSlots::of(&two).bytes(), 2 * (8 * 2 * (2 * 16 + 32) + 8));
 }

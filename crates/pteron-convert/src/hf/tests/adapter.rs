@@ -64,7 +64,8 @@ fn updates_have_the_numbers_of_the_file() {
     assert_eq!((down.layer, down.projection, down.rows, down.columns), (0, Projection::Down, 6, 10));
     assert_eq!((query.layer, query.projection, query.rows, query.columns), (1, Projection::Query, 8, 6));
     assert_eq!((query.rank, query.scale), (3, 4.0));
-    let a: Vec<f32> = (0..18).map(|index| bf16::from_f32(number(&format!("{QUERY}.lora_A.weight"), index)).to_f32()).collect();
+    let a: Vec<f32> =
+        (0..18).map(|index| bf16::from_f32(number(&format!("{QUERY}.lora_A.weight"), index)).to_f32()).collect();
     let b: Vec<f32> = (0..18).map(|index| number(&format!("{DOWN}.lora_B.weight"), index)).collect();
     assert_eq!((&query.a, &down.b), (&a, &b));
 }
@@ -102,14 +103,20 @@ fn features_that_are_not_computed_are_rejected_by_name() {
         ("peft_type", json!("LOHA")),
     ] {
         let error = Adapter::new().with(field, value).read().unwrap_err();
-        assert!(error.starts_with(&format!("{field} = ")) && error.contains("adapter_config.json is not supported"), "{error}");
+        assert!(
+            error.starts_with(&format!("{field} = ")) && error.contains("adapter_config.json is not supported"),
+            "{error}"
+        );
     }
     for (field, value) in [("r", json!(0)), ("lora_alpha", json!("x")), ("use_dora", json!(3)), ("bias", json!([]))] {
         let error = Adapter::new().with(field, value).read().unwrap_err();
         assert!(error.contains("adapter_config.json") && error.contains(field), "{error}");
     }
     for field in ["r", "lora_alpha", "peft_type"] {
-        assert_eq!(Adapter::new().with(field, Value::Null).read().unwrap_err(), format!("adapter_config.json: {field} is missing"));
+        assert_eq!(
+            Adapter::new().with(field, Value::Null).read().unwrap_err(),
+            format!("adapter_config.json: {field} is missing")
+        );
     }
 }
 

@@ -25,8 +25,8 @@ use crate::rms_norm;
 use crate::row_axes::RowAxes;
 use crate::shape::Dims;
 pub(crate) use call::LoraCall;
-pub(crate) use tiles::TILE_WORDS;
 use tiles::TILE_ROWS;
+pub(crate) use tiles::TILE_WORDS;
 
 /// WGSL that the kernels here share.
 const INCLUDES: &[Include] = includes!["lora_silu", "lora_tiles"];
@@ -246,8 +246,7 @@ impl Op for Lora {
         // Without a norm another buffer is bound in its place and never read.
         let norm = self.norm.map_or(self.x, |(weight, _)| weight);
         let shrink = in_tiles(&SHRINK).with("NORM", self.norm.is_some().into());
-        let shrink =
-            Recipe::new(shrink, [self.x.into(), norm.into(), a.into(), scales.into(), self.tiles.into(), shrunk]);
+        let shrink = Recipe::new(shrink, [self.x.into(), norm.into(), a.into(), scales.into(), self.tiles.into(), shrunk]);
         let changed: Vec<TensorId> = match self.swiglu {
             true => self.products.iter().chain(&self.outputs).copied().collect(),
             false => self.outputs.clone(),
@@ -268,8 +267,7 @@ impl Op for Lora {
     fn plan(&self, cx: &PlanCx<'_>) -> Result<Plan, OpError> {
         let (outputs, tiles) = self.shape(cx)?;
         let count = outputs.first().map_or(0, Dims::count);
-        let mut plan =
-            Plan { outputs: self.outputs.iter().copied().zip(outputs).collect(), ..Plan::default() };
+        let mut plan = Plan { outputs: self.outputs.iter().copied().zip(outputs).collect(), ..Plan::default() };
         if tiles > 0 {
             plan.steps.extend(self.steps(tiles)?.into_iter().flatten());
             plan.scratch = vec![self.scratch(tiles)];

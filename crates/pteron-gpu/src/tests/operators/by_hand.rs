@@ -9,7 +9,14 @@ pub(super) fn samples() -> Vec<Sample> {
     let mut samples = convolutions();
     let linear = q8_linear::tests::Case::new("et_vk.linear_q8csw.default", 7, 24, 10);
     samples.push((linear.builder(), linear.calls(&[7, 1, 3])));
-    samples.extend([comparisons(), rows(), cached_attention(), sampled_rows(), sdpa::paged::tests::sample(), lora::tests::sample()]);
+    samples.extend([
+        comparisons(),
+        rows(),
+        cached_attention(),
+        sampled_rows(),
+        sdpa::paged::tests::sample(),
+        lora::tests::sample(),
+    ]);
     samples.extend(["pteron.embedding_bf16", "pteron.embedding_f16"].map(half_tables));
     samples
 }
