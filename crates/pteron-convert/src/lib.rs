@@ -5,6 +5,8 @@
 //! constants. [`convert`](convert()) computes those bytes and streams them to a file; memory holds a few blocks of rows, never the
 //! model.
 //!
+//! [`open_adapter`] reads LoRA adapters as PEFT saves them, for programs that are converted from Hugging Face's checkpoints.
+//!
 //! ```no_run
 //! use std::ops::ControlFlow;
 //! use std::path::Path;

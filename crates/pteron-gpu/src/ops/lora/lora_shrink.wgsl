@@ -1,8 +1,9 @@
 // The first half of low-rank updates: rows times the narrow matrices A of their adapters, after a norm if there is one.
 //
-// A workgroup of 64 threads computes four columns of a tile: the products of its rows with four rows of a matrix A, which are columns of
-// x · Aᵀ. Threads share the length of the rows; each keeps four sums per row in registers. A tree reduction in workgroup memory adds
-// them up. Rows of a tile after its last repeat the first, and nothing reads their products.
+// A workgroup of 256 threads computes four columns of a tile: the products of its rows with four rows of a matrix A, which are columns of
+// x · Aᵀ. Threads share the length of the rows; each keeps four sums per row in registers. The sums of 256 threads do not fit workgroup
+// memory, so three quarters of the threads hand theirs to the others first; a tree reduction adds up the rest. Rows of a tile after its last
+// repeat the first, and nothing reads their products.
 
 //#include grid
 //#include lora_tiles
@@ -28,10 +29,13 @@ struct Params {
 
 override NORM: u32 = 0u;
 
-const THREADS: u32 = 64u;
+const THREADS: u32 = 256u;
+// Threads that take part in the tree reduction, and rows that twice as many can hand over at a time.
+const LAST: u32 = 64u;
+const HALF_ROWS: u32 = {ROWS}u / 2u;
 
-var<workgroup> sums: array<vec4<f32>, {ROWS} * 64>;
-var<workgroup> squares: array<f32, {ROWS} * 64>;
+var<workgroup> sums: array<vec4<f32>, {ROWS} * LAST>;
+var<workgroup> squares: array<f32, {ROWS} * LAST>;
 
 // The start of a row in x.
 fn start_of(tile: u32, index: u32) -> u32 {
@@ -39,7 +43,7 @@ fn start_of(tile: u32, index: u32) -> u32 {
     return u32(max(select(row, row_of(tile, 0u), row < 0), 0)) * params.vectors;
 }
 
-@compute @workgroup_size(64)
+@compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) thread: u32) {
     let index = group_index(group, groups);
@@ -84,16 +88,48 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
         }
 //#end
     }
+    // From 256 threads to 128, half of the rows at a time.
+    for (var part = 0u; part < 2u; part++) {
+        if thread >= 2u * LAST {
+            let place = thread - 2u * LAST;
 //#unroll r {ROWS}
-    sums[{r}u * THREADS + thread] = sum_{r};
-    squares[{r}u * THREADS + thread] = square_{r};
+            if {r}u / HALF_ROWS == part {
+                sums[({r}u % HALF_ROWS) * 2u * LAST + place] = sum_{r};
+                squares[({r}u % HALF_ROWS) * 2u * LAST + place] = square_{r};
+            }
 //#end
-    for (var half = THREADS / 2u; half > 0u; half /= 2u) {
+        }
+        workgroupBarrier();
+        if thread < 2u * LAST {
+//#unroll r {ROWS}
+            if {r}u / HALF_ROWS == part {
+                sum_{r} += sums[({r}u % HALF_ROWS) * 2u * LAST + thread];
+                square_{r} += squares[({r}u % HALF_ROWS) * 2u * LAST + thread];
+            }
+//#end
+        }
+        workgroupBarrier();
+    }
+    // From 128 to 64.
+    if thread >= LAST && thread < 2u * LAST {
+//#unroll r {ROWS}
+        sums[{r}u * LAST + thread - LAST] = sum_{r};
+        squares[{r}u * LAST + thread - LAST] = square_{r};
+//#end
+    }
+    workgroupBarrier();
+    if thread < LAST {
+//#unroll r {ROWS}
+        sums[{r}u * LAST + thread] += sum_{r};
+        squares[{r}u * LAST + thread] += square_{r};
+//#end
+    }
+    for (var half = LAST / 2u; half > 0u; half /= 2u) {
         workgroupBarrier();
         if thread < half {
 //#unroll r {ROWS}
-            sums[{r}u * THREADS + thread] += sums[{r}u * THREADS + thread + half];
-            squares[{r}u * THREADS + thread] += squares[{r}u * THREADS + thread + half];
+            sums[{r}u * LAST + thread] += sums[{r}u * LAST + thread + half];
+            squares[{r}u * LAST + thread] += squares[{r}u * LAST + thread + half];
 //#end
         }
     }
@@ -101,8 +137,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     if thread < {ROWS}u {
         var factor = scale;
         if NORM == 1u {
-            factor *= inverseSqrt(squares[thread * THREADS] / f32(4u * params.vectors) + params.eps);
+            factor *= inverseSqrt(squares[thread * LAST] / f32(4u * params.vectors) + params.eps);
         }
-        shrunk[(tile * {ROWS}u + thread) * params.columns + column] = sums[thread * THREADS] * factor;
+        shrunk[(tile * {ROWS}u + thread) * params.columns + column] = sums[thread * LAST] * factor;
     }
 }
