@@ -236,8 +236,11 @@ impl Op for Lora {
     }
 
     fn row_axis(&self, rows: &RowAxes<'_>) -> Option<usize> {
-        let axis = rows.outer(self.x, 1)?;
-        self.products.iter().all(|&product| rows.outer(product, 1) == Some(axis)).then_some(axis)
+        rows.outer(self.x, 1)?;
+        // Outputs have the dims of the products, whose rows may be grouped otherwise than those of x.
+        let mut axes = self.products.iter().map(|&product| rows.outer(product, 1));
+        let first = axes.next()??;
+        axes.all(|axis| axis == Some(first)).then_some(first)
     }
 
     fn recipes(&self, cx: &BoundsCx<'_>) -> Result<Recipes, OpError> {
