@@ -88,7 +88,7 @@ fn can_update(graph: &DecodedGraph, linear: &FusedLinear) -> bool {
     let k = graph.info(linear.x).bound.last();
     let addend_of_two = linear.swiglu && linear.addend.is_some();
     let is_output = linear.outputs.iter().any(|out| graph.outputs.contains(out));
-    k > 0 && k % 4 == 0 && !addend_of_two && !linear.last_row && !is_output
+    k > 0 && k.is_multiple_of(4) && !addend_of_two && !linear.last_row && !is_output
 }
 
 /// A linear that is to be updated.

@@ -4,7 +4,7 @@ use super::tiles::{TILE_WORDS, max_tiles, tiles};
 use super::*;
 use crate::ir::{DataType, Graph, Value, ValueId};
 use crate::reference::HostTensor;
-use crate::testing::{DryRun, GraphBuilder, check, f32s, gpu, i32s, load_error, noise};
+use crate::testing::{DryRun, GraphBuilder, check, f32s, gpu, i32s, load_error, noise, noise_bytes};
 
 /// The sizes of a graph.
 #[derive(Clone, Debug)]
@@ -115,9 +115,9 @@ proptest! {
         let widths = if swiglu { vec![widths[0]; 2] } else { widths };
         let sizes = Sizes { rows, k: 4 * fours, widths, slots, rank: 4 * rank, norm, swiglu };
         let calls = (0..4u64).map(|index| {
-            let state = noise(seed ^ index, rows as usize + 1);
-            let live = (state[0].abs() * (rows as f32 + 0.99)) as usize;
-            let slot = |x: &f32| ((x.abs() * (slots as f32 + 0.99)) as u32).checked_sub(1);
+            let state = noise_bytes(seed ^ index, rows as usize + 1);
+            let live = usize::from(state[0]) % (rows as usize + 1);
+            let slot = |&byte: &u8| (u32::from(byte) % (slots + 1)).checked_sub(1);
             let rows: Vec<_> = state[1..=live].iter().map(slot).collect();
             call(&sizes, &rows)
         });
