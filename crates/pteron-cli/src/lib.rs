@@ -1,4 +1,4 @@
-//! Internals of the `pteron` command, for the binary and for fuzzers. Nothing here is a public API: it may change at any time.
+//! Internals of the `pteron` command, for the binary, the Python package and fuzzers. Nothing here is a public API: it may change at any time.
 
 mod bench;
 mod calendar;
@@ -6,6 +6,8 @@ mod cli;
 mod convert;
 mod devices;
 mod doctor;
+#[doc(hidden)]
+pub mod embedding;
 mod exec;
 mod failure;
 mod files;
@@ -34,8 +36,12 @@ use clap::Parser;
 #[doc(hidden)]
 #[must_use]
 pub fn main() -> ExitCode {
+    main_of(cli::Cli::parse())
+}
+
+fn main_of(cli: cli::Cli) -> ExitCode {
     interrupts::install();
-    match cli::Cli::parse().command {
+    match cli.command {
         cli::Command::Run(args) => generate::run(&args),
         cli::Command::Chat(args) => generate::chat(&args),
         cli::Command::Convert(args) => convert::run(&args),

@@ -19,7 +19,7 @@ use crate::host;
 use crate::method::{CallProfile, Method, State, TensorSpec, dims};
 use crate::program::{FileRange, Files};
 use crate::summary::lower;
-use crate::tensor::Tensor;
+use crate::tensor::{Storage, Tensor};
 use crate::values::ValueTable;
 
 /// The most steps of one call. A loop that takes more is ended by an error.
@@ -121,7 +121,7 @@ impl InstructionList {
     /// file share them.
     pub(crate) fn initial_values(&self, files: &Files) -> Result<Vec<(ValueId, Tensor)>> {
         let plan = files.pte.program().plan(&self.method);
-        let mut read: BTreeMap<FileRange, Arc<Vec<u8>>> = BTreeMap::new();
+        let mut read: BTreeMap<FileRange, Storage> = BTreeMap::new();
         let mut values = alloc::vec(self.kept.len() + self.constants.len())?;
         for &id in self.kept.iter().chain(&self.constants) {
             let tensor = plan.and_then(|plan| plan.value(id)).and_then(Value::as_tensor);
@@ -131,8 +131,8 @@ impl InstructionList {
                 continue;
             };
             let bytes = match read.entry(place) {
-                btree_map::Entry::Occupied(entry) => Arc::clone(entry.get()),
-                btree_map::Entry::Vacant(entry) => Arc::clone(entry.insert(Arc::new(files.copy(place)?))),
+                btree_map::Entry::Occupied(entry) => entry.get().clone(),
+                btree_map::Entry::Vacant(entry) => entry.insert(Storage::Owned(Arc::new(files.copy(place)?))).clone(),
             };
             values.push((id, Tensor::shared(tensor.scalar_type, &tensor.sizes, bytes)?));
         }
@@ -362,7 +362,7 @@ impl<'m> Interpreter<'m> {
     fn viewed(&self, tensor: &Tensor, to: ValueId) -> Result<Tensor> {
         match self.plan.value(to).and_then(Value::as_tensor) {
             Some(own) if own.sizes != tensor.shape() && own.byte_len() == Some(tensor.bytes().len() as u64) => {
-                Tensor::shared(own.scalar_type, &own.sizes, Arc::clone(tensor.storage()))
+                Tensor::shared(own.scalar_type, &own.sizes, tensor.storage().clone())
             }
             _ => Ok(tensor.clone()),
         }
@@ -404,9 +404,12 @@ impl<'m> Interpreter<'m> {
     /// Returns the method's outputs. Kept tensors are updated only now, when nothing can fail.
     pub(crate) fn finish(self, kept: &mut [(ValueId, Tensor)]) -> Result<Vec<Tensor>> {
         let outputs = self.plan.outputs.iter().map(|&id| self.value(id).cloned()).collect::<Result<_>>()?;
-        for (id, kept) in kept {
-            if let Some(value) = self.values.get(*id) {
-                kept.clone_from(value);
+        // An input that became state belongs to the caller, who may change it.
+        let value = |id| self.values.get(id).map(Tensor::detached).transpose();
+        let values: Vec<Option<Tensor>> = kept.iter().map(|(id, _)| value(*id)).collect::<Result<_>>()?;
+        for ((_, kept), value) in kept.iter_mut().zip(values) {
+            if let Some(value) = value {
+                *kept = value;
             }
         }
         Ok(outputs)

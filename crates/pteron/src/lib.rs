@@ -68,6 +68,6 @@ pub use pteron_gpu::sequences::{
 pub use pteron_gpu::tuning::{Fill, Tuning};
 pub use streaming::{CorruptConstant, MethodMemory, StreamingMethod};
 #[doc(hidden)]
-pub use summary::lower;
+pub use summary::{kernel_names, lower};
 pub use summary::{MethodSummary, summarize};
 pub use tensor::Tensor;

@@ -65,6 +65,15 @@ pub fn lower<B: Bytes>(pte: &Pte<B>, plan: &ExecutionPlan) -> Result<LoweredMeth
     })
 }
 
+/// The names of the kernels that methods may call outside of delegates, on the GPU and on the host. For tools of this workspace.
+#[doc(hidden)]
+#[must_use]
+pub fn kernel_names() -> Vec<String> {
+    let mut names = pteron_gpu::frontend::portable::kernel_names();
+    names.extend(host::names().map(str::to_owned));
+    names.into_iter().collect()
+}
+
 /// The graph of a delegate, if its backend is supported.
 pub(crate) fn delegate_graph<B: Bytes>(pte: &Pte<B>, data: DataRef) -> Option<DelegateGraph<'_>> {
     let vulkan = pte.graph(data).map(|blob| DelegateGraph::Vulkan(&blob.graph));

@@ -1,7 +1,6 @@
 //! The values of one call, and the host memory they hold.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use pteron_format::program::ValueId;
 
@@ -78,7 +77,7 @@ impl<'m> ValueTable<'m> {
 
 /// The address of a tensor's bytes, and their number.
 fn storage(tensor: &Tensor) -> (usize, u64) {
-    (Arc::as_ptr(tensor.storage()).addr(), tensor.bytes().len() as u64)
+    (tensor.storage().address(), tensor.bytes().len() as u64)
 }
 
 #[cfg(test)]

@@ -28,6 +28,29 @@ pub(crate) fn run(args: &Convert) -> ExitCode {
 }
 
 fn convert(args: &Convert) -> Result<(), Failure> {
+    let bar = Bar::new(args);
+    let converted = write(args, &mut |progress| bar.show(progress));
+    bar.end();
+    show(args, &converted?)
+}
+
+/// Converts without a word to the terminal, and returns the report as JSON.
+pub(crate) fn convert_silently(
+    args: &Convert,
+    watch: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<String, Failure> {
+    let Converted { report, sidecars, time } = write(args, watch)?;
+    report::json(args, &report, &sidecars, time)
+}
+
+/// What a conversion wrote.
+struct Converted {
+    report: Report,
+    sidecars: sidecars::Sidecars,
+    time: Duration,
+}
+
+fn write(args: &Convert, watch: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Result<Converted, Failure> {
     let start = Instant::now();
     let source = open(args)?;
     let options = args.options(source.config());
@@ -35,13 +58,9 @@ fn convert(args: &Convert) -> Result<(), Failure> {
     let metadata = source.metadata();
     let template = ProgramTemplate::new(source.config(), &options, &metadata)?;
     let sidecars = sidecars::plan(&args.out, metadata.sidecars)?;
-    let bar = Bar::new(args);
-    let mut watch = |progress: Progress| bar.show(progress);
-    let report = pteron_convert::convert(&*source, template, args.scales.into(), &args.out, &mut watch);
-    bar.end();
-    let report = report?;
+    let report = pteron_convert::convert(&*source, template, args.scales.into(), &args.out, watch)?;
     sidecars.write()?;
-    show(args, &report, &sidecars, start.elapsed())
+    Ok(Converted { report, sidecars, time: start.elapsed() })
 }
 
 fn open(args: &Convert) -> Result<Box<dyn Source>, Failure> {
@@ -55,15 +74,15 @@ fn open(args: &Convert) -> Result<Box<dyn Source>, Failure> {
     })
 }
 
-fn show(args: &Convert, report: &Report, sidecars: &sidecars::Sidecars, time: Duration) -> Result<(), Failure> {
+fn show(args: &Convert, Converted { report, sidecars, time }: &Converted) -> Result<(), Failure> {
     if args.json {
-        return terminal::print(&report::json(args, report, sidecars, time)?);
+        return terminal::print(&report::json(args, report, sidecars, *time)?);
     }
     if args.report {
         terminal::print_styled(&report::table(report))?;
     }
     if !args.quiet {
-        terminal::note(&report::line(args, report, sidecars, time));
+        terminal::note(&report::line(args, report, sidecars, *time));
     }
     Ok(())
 }

@@ -97,17 +97,31 @@ fn inspect(args: &Inspect, path: &Path, data: &Data, follows: bool) -> Result<()
     show(args, path, &pte, data, follows)
 }
 
+/// Describes a program as `--json` does, without a line's end. External data is verified if it is given.
+pub(crate) fn describe(path: &Path, data: &[PathBuf]) -> Result<String, Failure> {
+    let located = models::locate(path)?;
+    let data = if data.is_empty() { located.data } else { data.to_vec() };
+    let pte = files::open_program(&located.program)?;
+    let files = data.iter().map(|path| files::open_data(path)).collect::<Result<Vec<_>, _>>()?;
+    if !files.is_empty() {
+        pte.verify_external(&files).map_err(|error| Failure::file(&located.program, error))?;
+    }
+    json(&located.program, &pte, &data, report::LARGEST)
+}
+
+fn json(path: &Path, pte: &Pte<FileBytes>, data: &[PathBuf], most: usize) -> Result<String, Failure> {
+    serde_json::to_string(&collect::report(path, pte, data, most)).map_err(|error| Failure::Output(error.into()))
+}
+
 fn show(args: &Inspect, path: &Path, pte: &Pte<FileBytes>, data: &Data, follows: bool) -> Result<(), Failure> {
     if let Some(language) = args.graph {
         return terminal::print(&graph::draw(path, pte, args.method.as_deref(), language)?);
     }
     let most = if args.verbose { usize::MAX } else { report::LARGEST };
-    let report = collect::report(path, pte, &data.paths, most);
     if args.json {
-        let mut line = serde_json::to_string(&report).map_err(|error| Failure::Output(error.into()))?;
-        line.push('\n');
-        return terminal::print(&line);
+        return terminal::print(&(json(path, pte, &data.paths, most)? + "\n"));
     }
+    let report = collect::report(path, pte, &data.paths, most);
     let gap = if follows { "\n" } else { "" };
     terminal::print_styled(&format!("{gap}{}", text::render(&report, terminal::width())))
 }

@@ -106,6 +106,11 @@ pub(crate) fn is_known(kernel: &Operator) -> bool {
     find(kernel).is_some()
 }
 
+/// The names of the kernels that run on the host.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    KERNELS.iter().map(|(name, _)| *name)
+}
+
 fn find(kernel: &Operator) -> Option<Kernel> {
     let full = kernel.to_string();
     KERNELS.iter().find(|(name, _)| *name == full).map(|(_, kernel)| *kernel)

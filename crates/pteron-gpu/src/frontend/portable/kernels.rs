@@ -3,6 +3,8 @@
 //! An execution plan calls *out* variants: `aten::add.out` is `aten.add.Tensor` with the tensor it writes as last argument. The
 //! schemas agree otherwise, so one rule finds nearly every operator ([`find`]); [`ROWS`] holds the exceptions.
 
+use std::collections::BTreeSet;
+
 use pteron_format::program::Operator;
 
 use crate::ops;
@@ -110,6 +112,23 @@ pub(super) fn find(kernel: &Operator) -> Option<Target> {
     Some(Target { operator, args: None })
 }
 
+/// The names of the kernels that exporters write for the operators there are: the rule of [`find`] backwards, and [`ROWS`].
+pub(super) fn names() -> BTreeSet<String> {
+    let in_files = ops::OPS.iter().flat_map(|def| def.names.iter().filter(|name| def.is_in_files(name)));
+    let named = in_files.filter_map(|name| {
+        let (operator, overload) = name.rsplit_once('.')?;
+        let (namespace, operator) = operator.split_once('.')?;
+        let overload = match overload {
+            "default" | "Tensor" | "dim" | "self" => "out".to_owned(),
+            other => format!("{other}_out"),
+        };
+        let kernel = Operator { name: format!("{namespace}::{operator}"), overload };
+        find(&kernel).filter(|target| target.operator == *name).map(|_| kernel.to_string())
+    });
+    let rows = ROWS.iter().filter(|row| registered(row.operator).is_some()).map(|row| row.kernel.to_owned());
+    named.chain(rows).collect()
+}
+
 /// The functional overloads that an out variant may belong to, the most common first.
 fn overloads(out: &str) -> Vec<String> {
     match out.strip_suffix("out").map(|stem| stem.strip_suffix('_').unwrap_or(stem)) {
@@ -153,6 +172,16 @@ mod tests {
         }
         for unknown in ["aten::mystery.out", "aten::store.out", "pteron::store", "add", ""] {
             assert_eq!(operator(unknown), None, "{unknown}");
+        }
+    }
+
+    #[test]
+    fn every_listed_kernel_is_found() {
+        let names = names();
+        assert!(names.len() > 100, "{}", names.len());
+        assert!(names.iter().all(|name| operator(name).is_some()));
+        for known in ["aten::add.out", "aten::any.all_out", "aten::div.out_mode", "llama::custom_sdpa.out"] {
+            assert!(names.contains(known), "{known}");
         }
     }
 

@@ -28,6 +28,13 @@ pub fn is_known(kernel: &Operator) -> bool {
     SPECIAL.iter().any(|(name, _)| *name == full) || numbers::is_known(&full) || kernels::find(kernel).is_some()
 }
 
+/// The names of the kernels that can be part of a graph, as exporters write them.
+#[must_use]
+pub fn kernel_names() -> std::collections::BTreeSet<String> {
+    let special = SPECIAL.iter().map(|(name, _)| (*name).to_owned());
+    kernels::names().into_iter().chain(special).collect()
+}
+
 /// Whether a kernel selects elements by a list of index tensors, its second argument. A mask among them decides how many.
 pub(super) fn indexes_by_list(kernel: &Operator) -> bool {
     kernel.name == "aten::index"

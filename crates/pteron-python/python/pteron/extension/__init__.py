@@ -1,0 +1,1 @@
+"""Modules in the places that ExecuTorch has them in."""

@@ -1,0 +1,1 @@
+"""ExecuTorch's API for language models: `runner`."""

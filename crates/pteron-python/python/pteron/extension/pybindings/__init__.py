@@ -1,0 +1,1 @@
+"""ExecuTorch's lower-level Python API: `portable_lib`."""
