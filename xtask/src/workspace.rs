@@ -33,6 +33,8 @@ pub(crate) struct Crate {
     pub(crate) minimum_rust: Option<String>,
     /// Why its default features compile with a C compiler for the target only: `default-features-need-c` in the manifest's metadata.
     pub(crate) needs_c: Option<String>,
+    /// Why it is checked for this system alone: `not-for-other-targets` in the manifest's metadata.
+    pub(crate) only_here: Option<String>,
 }
 
 impl Workspace {
@@ -71,6 +73,7 @@ impl Workspace {
                 examples: examples(package, packages),
                 minimum_rust: package["rust_version"].as_str().map(str::to_owned),
                 needs_c: package["metadata"]["pteron"]["default-features-need-c"].as_str().map(str::to_owned),
+                only_here: package["metadata"]["pteron"]["not-for-other-targets"].as_str().map(str::to_owned),
             })
             .collect();
         crates.sort_by(|a, b| a.name.cmp(&b.name));

@@ -46,6 +46,7 @@ impl Action {
             Self::Web => web_job(workspace),
             Self::Ruff => Ok(ruff_job(workspace)),
             Self::Python => Ok(python_job(workspace)),
+            Self::PythonPackage => Ok(super::python::package_job(workspace)),
             Self::ShellCheck => shellcheck_job(workspace),
         }
     }
@@ -153,7 +154,9 @@ fn targets_job(workspace: &Workspace, targets: &[&str]) -> Result<Job> {
             missing.join(", ")
         )));
     }
-    let (with_c, plain): (Vec<&Crate>, Vec<&Crate>) = workspace.libraries().partition(|krate| krate.needs_c.is_some());
+    let (checked, unchecked): (Vec<&Crate>, Vec<&Crate>) =
+        workspace.libraries().partition(|krate| krate.only_here.is_none());
+    let (with_c, plain): (Vec<&Crate>, Vec<&Crate>) = checked.into_iter().partition(|krate| krate.needs_c.is_some());
     if plain.is_empty() {
         bail!("there is no library crate");
     }
@@ -166,7 +169,8 @@ fn targets_job(workspace: &Workspace, targets: &[&str]) -> Result<Job> {
     let missing = missing.iter().map(|target| ((*target).to_owned(), no_target(target)));
     let reduced =
         with_c.iter().filter_map(|krate| Some((format!("{}'s default features", krate.name), krate.needs_c.clone()?)));
-    let left_out = missing.chain(reduced).collect();
+    let unchecked = unchecked.iter().filter_map(|krate| Some((krate.name.clone(), krate.only_here.clone()?)));
+    let left_out = missing.chain(reduced).chain(unchecked).collect();
     let mut runs = vec![Invocation { left_out, ..clippy(&plain, &[]) }];
     if !with_c.is_empty() {
         runs.push(clippy(&with_c, &["--no-default-features"]));
@@ -187,7 +191,7 @@ fn minimum_rust_job(workspace: &Workspace) -> Result<Job> {
 }
 
 /// Folders with Python code.
-const PYTHON: [&str; 2] = ["export", "models"];
+const PYTHON: [&str; 3] = ["crates/pteron-python", "export", "models"];
 
 fn ruff_job(workspace: &Workspace) -> Job {
     let Some(ruff) = find_tool(workspace, "ruff", "python/bin/ruff") else {

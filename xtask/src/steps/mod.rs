@@ -2,6 +2,7 @@
 
 mod actions;
 mod invocation;
+mod python;
 
 use anyhow::{Result, bail};
 
@@ -47,6 +48,8 @@ pub(crate) enum Action {
     Ruff,
     /// The tests of `export/`, where its Python environment is installed.
     Python,
+    /// The wheel of the Python package, installed into an environment of its own, and its tests.
+    PythonPackage,
     /// Every shell script.
     ShellCheck,
 }
@@ -113,6 +116,11 @@ pub(crate) static STEPS: &[Step] = &[
     Step { name: "web", why: "the page and the npm package work in Chromium", action: Action::Web },
     Step { name: "python", why: "the exporter's own tests pass", action: Action::Python },
     Step {
+        name: "python-package",
+        why: "the Python package installs from its wheel and gives PyTorch's outputs",
+        action: Action::PythonPackage,
+    },
+    Step {
         name: "deny",
         why: "licences, sources and duplicate versions are as deny.toml says",
         action: Action::Deny(&["bans", "licenses", "sources"]),
@@ -138,7 +146,7 @@ pub(crate) fn select(only: &[String]) -> Result<Vec<&'static Step>> {
 pub(crate) fn list(steps: &[&Step], workspace: &Workspace) -> String {
     let mut text = String::new();
     for step in steps {
-        text += &format!("{:<13} {}\n", step.name, step.why);
+        text += &format!("{:<14} {}\n", step.name, step.why);
         let how = match step.action.job(workspace) {
             Ok(Job::Run(invocations)) => invocations.iter().map(|run| format!("$ {}", run.display())).collect(),
             Ok(Job::Rules) => vec!["(in xtask itself)".to_owned()],
@@ -146,7 +154,7 @@ pub(crate) fn list(steps: &[&Step], workspace: &Workspace) -> String {
             Err(error) => vec![format!("would fail: {error:#}")],
         };
         for line in how {
-            text += &format!("{:<13}   {line}\n", "");
+            text += &format!("{:<14}   {line}\n", "");
         }
     }
     text

@@ -219,7 +219,7 @@ class LLM:
         memory_budget: The most bytes of GPU memory that the model and its sessions may use.
 
     >>> llm.context_length, llm.vocab_size
-    (512, 6144)
+    (1024, 6144)
     >>> llm.decode(llm.encode("fn main() {}"))
     'fn main() {}'
 

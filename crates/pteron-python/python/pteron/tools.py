@@ -34,7 +34,7 @@ def inspect(path: Path, *, data: Sequence[Path] = ()) -> SimpleNamespace:
     >>> program = pteron.inspect(fixture("ops/add_broadcast/program.pte"))
     >>> [method.name for method in program.methods]
     ['forward']
-    >>> program.support.missing
+    >>> program.support.unsupported
     []
     """
     return _objects(_native.inspect_json(path, list(data)))

@@ -7,7 +7,7 @@
 {'forward'}
 >>> forward = program.load_method("forward")
 >>> import numpy as np
->>> (total,) = forward.execute([np.ones((2, 3, 5), np.float32), np.full((), 2, np.float32)])
+>>> (total,) = forward.execute([np.ones((2, 3, 5), np.float32), np.full((3, 1), 2, np.float32)])
 >>> total.shape, float(total.sum())
 ((2, 3, 5), 90.0)
 

@@ -7,8 +7,8 @@
 >>> module.method_meta("forward").input_tensor_meta(0)
 TensorInfo(sizes=[2, 3, 5], dtype=Float, is_memory_planned=True, nbytes=120)
 >>> import numpy as np
->>> module.forward([np.zeros((2, 3, 5), np.float32), 3])[0].max()
-np.float32(3.0)
+>>> float(module.forward([np.zeros((2, 3, 5), np.float32), np.full((3, 1), 3, np.float32)])[0].max())
+3.0
 
 Bundled programs, custom data loaders, ETDump and the profiling functions raise `pteron.errors.UnsupportedError`.
 """
