@@ -32,10 +32,7 @@ pub fn inspect(program: &Path, data: &[PathBuf]) -> Result<String, String> {
 ///
 /// # Errors
 /// The sentence that the command would print.
-pub fn convert(
-    arguments: Vec<OsString>,
-    watch: &mut dyn FnMut(Progress) -> ControlFlow<()>,
-) -> Result<String, String> {
+pub fn convert(arguments: Vec<OsString>, watch: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Result<String, String> {
     let line = ["pteron", "convert"].into_iter().map(OsString::from).chain(arguments);
     let cli = Cli::try_parse_from(line).map_err(|error| first_sentence(&error.to_string()))?;
     match cli.command {

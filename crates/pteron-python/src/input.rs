@@ -57,11 +57,7 @@ fn torch(py: Python<'_>) -> PyResult<Option<&Torch>> {
 }
 
 /// Converts the inputs of a call, and says which library the outputs are for: torch if any input is one of its tensors.
-pub(crate) fn tensors(
-    inputs: &[Bound<'_, PyAny>],
-    specs: &[TensorSpec],
-    method: &str,
-) -> PyResult<(Vec<Tensor>, Library)> {
+pub(crate) fn tensors(inputs: &[Bound<'_, PyAny>], specs: &[TensorSpec], method: &str) -> PyResult<(Vec<Tensor>, Library)> {
     let mut library = Library::Numpy;
     let mut tensors = Vec::with_capacity(inputs.len());
     for (index, input) in inputs.iter().enumerate() {
@@ -114,7 +110,9 @@ fn of_other_device(input: &Bound<'_, PyAny>, error: PyErr) -> PyResult<Tensor> {
     if matches!(kind.as_str(), "cpu" | "cuda") {
         return Err(InputError::new_err(format!("torch cannot export it: {}", error.value(py))));
     }
-    Err(InputError::new_err(format!("it is on device {device}; only CPU and CUDA tensors have elements that a call can read")))
+    Err(InputError::new_err(format!(
+        "it is on device {device}; only CPU and CUDA tensors have elements that a call can read"
+    )))
 }
 
 fn of_any(input: &Bound<'_, PyAny>, spec: Option<&TensorSpec>) -> PyResult<Tensor> {
@@ -234,7 +232,9 @@ fn of_buffer(input: &Bound<'_, PyAny>, view: &Bound<'_, PyMemoryView>) -> PyResu
     let item_size: u64 = view.getattr(intern!(py, "itemsize"))?.extract()?;
     let shape: Vec<i64> = view.getattr(intern!(py, "shape"))?.extract()?;
     let Some(scalar_type) = of_format(format.trim_start_matches(['@', '=', '<']), item_size) else {
-        return Err(InputError::new_err(format!("elements of the buffer format {format:?} are of no type that programs have")));
+        return Err(InputError::new_err(format!(
+            "elements of the buffer format {format:?} are of no type that programs have"
+        )));
     };
     if let Ok(bytes) = input.cast::<PyBytes>() {
         let strided = Strided::new(scalar_type, bytes.as_bytes().as_ptr(), &shape, None)?;

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use pteron::{FileBytes, Program, block_on};
 use pteron_format::Pte;
 use pteron_llm::{
-    AssetPaths, ChatRequest, FinishReason, Generation, Message, Model, ModelAssets, ModelOptions, ParseSpecial, PartialMetadata,
-    RenderOptions, Session, TokenId,
+    AssetPaths, ChatRequest, FinishReason, Generation, Message, Model, ModelAssets, ModelOptions, ParseSpecial,
+    PartialMetadata, RenderOptions, Session, TokenId,
 };
 use pyo3::prelude::*;
 
@@ -158,11 +158,7 @@ impl NativeSession {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn with<T: Send>(
-        &self,
-        py: Python<'_>,
-        work: impl FnOnce(&mut Session) -> pteron_llm::Result<T> + Send,
-    ) -> PyResult<T> {
+    fn with<T: Send>(&self, py: Python<'_>, work: impl FnOnce(&mut Session) -> pteron_llm::Result<T> + Send) -> PyResult<T> {
         gpu::check_fork()?;
         let run = || self.lock().session.as_mut().map(|session| work(session));
         py.detach(run).ok_or_else(in_use)?.map_err(|error| failed(py, error))

@@ -1,7 +1,9 @@
 //! Programs and methods, as ExecuTorch's bindings have them.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
 use pteron::{ConstantValue, FileBytes, LoadOptions, Program, State, block_on};
 use pteron_format::program::ExecutionPlan;
@@ -21,7 +23,10 @@ pub(crate) struct NativeProgram(Opened);
 enum Opened {
     Whole(Program),
     /// A program whose external data is missing or damaged: its methods can be described, but not loaded.
-    WithoutData { pte: Box<Pte<FileBytes>>, fault: Fault },
+    WithoutData {
+        pte: Box<Pte<FileBytes>>,
+        fault: Fault,
+    },
 }
 
 struct Fault(String);
@@ -122,7 +127,7 @@ impl NativeProgram {
         let load = || -> pteron::Result<Loaded> {
             let method = block_on(program.load(&gpu, name, &LoadOptions::default()))?;
             let state = Mutex::new(method.new_state()?);
-            Ok(Loaded { method, state })
+            Ok(Loaded { method, state, nanoseconds: AtomicU64::new(0) })
         };
         let loaded = py.detach(load).map_err(|error| failed(py, error))?;
         Ok(NativeMethod { meta, body: Body::Loaded(OnGpu::new(loaded)) })
@@ -152,6 +157,8 @@ enum Body {
 struct Loaded {
     method: pteron::Method,
     state: Mutex<State>,
+    /// Nanoseconds of the last call below this border.
+    nanoseconds: AtomicU64,
 }
 
 #[pymethods]
@@ -175,7 +182,11 @@ impl NativeMethod {
         let (tensors, library) = input::tensors(&inputs, loaded.method.inputs(), &self.meta.name)?;
         let run = || {
             let mut state = loaded.state.lock().unwrap_or_else(PoisonError::into_inner);
-            block_on(loaded.method.call(&mut state, &tensors))
+            let start = Instant::now();
+            let outputs = block_on(loaded.method.call(&mut state, &tensors));
+            let nanoseconds = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            loaded.nanoseconds.store(nanoseconds, Ordering::Relaxed);
+            outputs
         };
         let outputs = py.detach(run).map_err(|error| failed(py, error))?;
         // Borrowed inputs are released here, with the GIL.
@@ -195,6 +206,15 @@ impl NativeMethod {
         gpu::check_fork()?;
         let reset = || loaded.method.reset(&mut loaded.state.lock().unwrap_or_else(PoisonError::into_inner));
         py.detach(reset).map_err(|error| failed(py, error))
+    }
+
+    /// Seconds that the last call took in Rust: the rest of a call's time is the price of Python.
+    #[allow(clippy::cast_precision_loss, reason = "a time for people")]
+    fn seconds_in_rust(&self) -> f64 {
+        match &self.body {
+            Body::Constant(_) => 0.0,
+            Body::Loaded(loaded) => loaded.nanoseconds.load(Ordering::Relaxed) as f64 * 1e-9,
+        }
     }
 
     /// Bytes of GPU memory, and of each state.

@@ -34,7 +34,8 @@ impl Options {
         ignore_eos: bool,
         keep: Option<usize>,
     ) -> Self {
-        let mut sampling = Sampling::default().with_temperature(temperature).with_top_k(top_k).with_top_p(top_p).with_min_p(min_p);
+        let mut sampling =
+            Sampling::default().with_temperature(temperature).with_top_k(top_k).with_top_p(top_p).with_min_p(min_p);
         sampling.repetition_penalty = repetition_penalty;
         sampling.presence_penalty = presence_penalty;
         sampling.frequency_penalty = frequency_penalty;

@@ -43,12 +43,7 @@ impl AsRef<[u8]> for Borrowed {
 
 impl Strided {
     /// Describes elements in memory. `strides` are in elements.
-    pub(crate) fn new(
-        scalar_type: ScalarType,
-        data: *const u8,
-        shape: &[i64],
-        strides: Option<Vec<i64>>,
-    ) -> PyResult<Self> {
+    pub(crate) fn new(scalar_type: ScalarType, data: *const u8, shape: &[i64], strides: Option<Vec<i64>>) -> PyResult<Self> {
         let dims = shape.iter().map(|&dim| u32::try_from(dim)).collect::<Result<Vec<u32>, _>>();
         let Ok(shape) = dims else {
             return Err(InputError::new_err(format!("the shape {shape:?} has a size that programs cannot have")));
@@ -82,7 +77,8 @@ impl Strided {
 
     /// Appends the elements below `data` in order.
     fn gather(&self, data: *const u8, shape: &[u32], strides: &[i64], size: usize, out: &mut Vec<u8>) {
-        let (Some((&dim, inner_shape)), Some((&stride, inner_strides))) = (shape.split_first(), strides.split_first()) else {
+        let (Some((&dim, inner_shape)), Some((&stride, inner_strides))) = (shape.split_first(), strides.split_first())
+        else {
             // SAFETY: the library that made the tensor promises an element at each index within its shape.
             out.extend_from_slice(unsafe { std::slice::from_raw_parts(data, size) });
             return;

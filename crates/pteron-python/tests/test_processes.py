@@ -7,11 +7,16 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 from pteron.errors import ForkError
 from pteron.runtime import Runtime
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benches"))
+
+from overhead import overhead
 
 
 @pytest.fixture(scope="module")
@@ -104,14 +109,7 @@ print(seconds)
     assert min(float(run()) for _ in range(3)) < 0.5
 
 
-def test_conversion_of_a_call_takes_microseconds(capsys):
-    from pteron._native import round_trip
-
-    values = np.ones((2, 3, 5), np.float32)
-    times = []
-    for _ in range(200):
-        start = time.perf_counter()
-        round_trip(values)
-        times.append(time.perf_counter() - start)
-    # 20 µs in an optimised build on an idle machine; see the README. A copy through lists would take longer than this.
-    assert statistics.median(times) < 500e-6
+def test_a_call_adds_microseconds_to_that_of_rust(fixtures):
+    seconds = overhead(fixtures / "ops/add_broadcast/program.pte", 200)
+    # A release build on an idle machine takes less than 20 µs, see benches/overhead.py. This one is neither.
+    assert statistics.median(seconds) < 1e-3

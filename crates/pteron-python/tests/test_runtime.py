@@ -68,7 +68,7 @@ def test_runtime_is_a_singleton(runtime):
     assert Runtime.get() is runtime
 
 
-@pytest.mark.parametrize("of", [str, lambda path: path, lambda path: path.read_bytes(), lambda path: open(path, "rb")])
+@pytest.mark.parametrize("of", [str, lambda path: path, lambda path: path.read_bytes(), lambda path: path.open("rb")])
 @pytest.mark.parametrize("verification", list(Verification))
 def test_a_program_is_loaded_from_paths_bytes_and_files(runtime, fixtures, of, verification):
     source = of(fixtures / "ops/add_broadcast/program.pte")

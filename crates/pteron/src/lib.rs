@@ -67,7 +67,7 @@ pub use pteron_gpu::sequences::{
 };
 pub use pteron_gpu::tuning::{Fill, Tuning};
 pub use streaming::{CorruptConstant, MethodMemory, StreamingMethod};
+pub use summary::{MethodSummary, summarize};
 #[doc(hidden)]
 pub use summary::{kernel_names, lower};
-pub use summary::{MethodSummary, summarize};
 pub use tensor::Tensor;

@@ -5,8 +5,8 @@
 - `pteron.convert`, `pteron.inspect`, `pteron.export`: programs from checkpoints and modules, and what they contain
 - `pteron.errors`: the exceptions
 
-Importing this package opens no GPU. The first program or model that is loaded opens the best one, or the one whose name, driver or
-backend contains the environment variable `PTERON_ADAPTER`.
+Importing this package opens no GPU. The first program or model that is loaded opens the best one, or the one whose name, driver
+or backend contains the environment variable `PTERON_ADAPTER`.
 """
 
 from typing import TYPE_CHECKING, Any

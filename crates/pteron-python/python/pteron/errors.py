@@ -1,7 +1,7 @@
 """The exceptions of Pteron.
 
-All are `RuntimeError`, which ExecuTorch raises; each is also the built-in exception that says the same. Their text is one sentence that
-names something you can change.
+All are `RuntimeError`, which ExecuTorch raises; some are also the built-in exception that says the same. Their text is one
+sentence that names something you can change.
 """
 
 __all__ = [

@@ -56,8 +56,8 @@ class Completion(str):
 class Generation(Iterator[Token], AsyncIterator[Token]):
     """A text that is being generated, token by token: an iterator, and an asynchronous one.
 
-    Each step runs with the GIL released; asynchronously, on a thread of the event loop's executor. Leaving the loop, `close()` or the
-    end of a `with` block stops it, and its session can be used again. So does a `KeyboardInterrupt`, between two tokens.
+    Each step runs with the GIL released; asynchronously, on a thread of the event loop's executor. Leaving the loop, `close()` or
+    the end of a `with` block stops it, and its session can be used again. So does a `KeyboardInterrupt`, between two tokens.
     """
 
     def __init__(self, generation: _native.NativeGeneration, prompt_tokens: int, done: Any = None) -> None:
@@ -211,7 +211,7 @@ class LLM:
     """A language model on the GPU.
 
     Args:
-        path: A folder with a `.pte` file, its tokenizer and chat template, or the `.pte` file in it; the bundled model without one.
+        path: A folder with a `.pte` file, its tokenizer and chat template, or the file in it; without a path, the bundled model.
         tokenizer: Another tokenizer than the one in the folder.
         data_path: A `.ptd` file with the weights, if they are apart.
         adapter: Part of the name, driver or backend of a GPU.

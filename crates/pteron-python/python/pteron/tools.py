@@ -62,7 +62,8 @@ def convert(
     Returns:
         The report: `program`, `beside`, `bytes`, `relative_error`, `weights` and more.
 
-    >>> report = pteron.convert(None, folder / "model.pte", synthetic="layers=1,width=64,heads=2,hidden=128,vocab=300", context=64)
+    >>> shape = "layers=1,width=64,heads=2,hidden=128,vocab=300"
+    >>> report = pteron.convert(None, folder / "model.pte", synthetic=shape, context=64)
     >>> report.bytes == (folder / "model.pte").stat().st_size
     True
     """
@@ -97,7 +98,7 @@ def export(
         example_inputs: A tuple of tensors that `module` takes.
         output: The `.pte` file to write.
         dynamic_shapes: As for `torch.export.export`.
-        partitioner: ExecuTorch's partitioners; without one, the program calls portable kernels, which Pteron runs on the GPU as well.
+        partitioner: ExecuTorch's partitioners; without one, the program calls portable kernels, which also run on the GPU.
         check: Whether the program is run with the example inputs and compared with the module.
         rtol: The relative difference that the check allows.
         atol: The absolute difference that it allows.
@@ -136,9 +137,12 @@ def _check(module: Any, inputs: tuple[Any, ...], path: str, rtol: float, atol: f
     method = Runtime.get().load_program(path).load_method("forward")
     if method is None:
         raise InputError("the program has no method forward")
-    for index, (ours, eager) in enumerate(zip(method.execute(torch.utils._pytree.tree_leaves(inputs)), expected, strict=True)):
-        if ours.shape != eager.shape or not torch.allclose(ours.to(eager.dtype), eager, rtol=rtol, atol=atol, equal_nan=True):
-            greatest = (ours.to(torch.float64) - eager.to(torch.float64)).abs().max().item() if ours.shape == eager.shape else None
+    outputs = method.execute(torch.utils._pytree.tree_leaves(inputs))
+    for index, (ours, eager) in enumerate(zip(outputs, expected, strict=True)):
+        if ours.shape != eager.shape:
+            raise Error(f"output {index} of {path} has shape {list(ours.shape)}, but the module's has {list(eager.shape)}")
+        if not torch.allclose(ours.to(eager.dtype), eager, rtol=rtol, atol=atol, equal_nan=True):
+            greatest = (ours.to(torch.float64) - eager.to(torch.float64)).abs().max().item()
             raise Error(
-                f"output {index} of {path} differs from the module's by up to {greatest}: raise rtol or atol if that is small enough"
+                f"output {index} of {path} differs from the module's by up to {greatest:.3g}: if that is little, raise atol"
             )

@@ -11,8 +11,8 @@
 >>> total.shape, float(total.sum())
 ((2, 3, 5), 90.0)
 
-A method is loaded onto the GPU once; its state (KV caches and other mutable buffers) lasts from call to call, as in ExecuTorch. The GIL is
-released while files are read and the GPU works. Calls of one method from several threads run one after another.
+A method is loaded onto the GPU once; its state (KV caches and other mutable buffers) lasts from call to call, as in ExecuTorch.
+The GIL is released while files are read and the GPU works. Calls of one method from several threads run one after another.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class Method:
         """Calls the method.
 
         Args:
-            inputs: Tensors of torch, numpy or jax, anything else with `__dlpack__` or the buffer protocol, or numbers. Elements that
-                are contiguous in memory are not copied before the upload.
+            inputs: Tensors of torch, numpy or jax, anything else with `__dlpack__` or the buffer protocol, or numbers. Elements
+                that are contiguous in memory are not copied before the upload.
 
         Returns:
             The outputs: torch tensors if an input is one; otherwise numpy arrays, or `pteron.Array` where numpy is not installed.
@@ -181,8 +181,8 @@ class Runtime:
         """Opens and verifies a program.
 
         Args:
-            data: A path, the bytes of a program, or a file that was opened for reading bytes. A path is best: the file is mapped, and its
-                weights go to the GPU without a copy.
+            data: A path, the bytes of a program, or a file that was opened for reading bytes. A path is best: the file is
+                mapped, and its weights go to the GPU without a copy.
             verification: Accepted for ExecuTorch's sake. Every program is verified in full.
             enable_etdump: Accepted for ExecuTorch's sake; Pteron writes no ETDump.
             debug_buffer_size: As `enable_etdump`.
