@@ -96,9 +96,12 @@ fn read(tensor: &Tensor) -> PyResult<Strided> {
     };
     let rank = usize::try_from(tensor.rank).unwrap_or(0);
     let list = |pointer: *mut i64| {
+        if rank == 0 || pointer.is_null() {
+            return None;
+        }
         // SAFETY: both lists have as many numbers as the tensor has dimensions; a missing one is null.
-        let present = rank > 0 && !pointer.is_null();
-        present.then(|| unsafe { std::slice::from_raw_parts(pointer, rank) }.to_vec())
+        let list = unsafe { std::slice::from_raw_parts(pointer, rank) };
+        Some(list.to_vec())
     };
     let shape = list(tensor.shape).unwrap_or_default();
     let data = tensor.data.cast::<u8>().wrapping_add(usize::try_from(tensor.byte_offset).unwrap_or(0));

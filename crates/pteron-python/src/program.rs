@@ -130,7 +130,7 @@ impl NativeProgram {
             Ok(Loaded { method, state, nanoseconds: AtomicU64::new(0) })
         };
         let loaded = py.detach(load).map_err(|error| failed(py, error))?;
-        Ok(NativeMethod { meta, body: Body::Loaded(OnGpu::new(loaded)) })
+        Ok(NativeMethod { meta, body: Body::Loaded(Box::new(OnGpu::new(loaded))) })
     }
 }
 
@@ -151,7 +151,7 @@ pub(crate) struct NativeMethod {
 
 enum Body {
     Constant(Vec<ConstantValue>),
-    Loaded(OnGpu<Loaded>),
+    Loaded(Box<OnGpu<Loaded>>),
 }
 
 struct Loaded {
