@@ -23,7 +23,7 @@ use crate::tensor::{Storage, Tensor};
 use crate::values::ValueTable;
 
 /// The most steps of one call. A loop that takes more is ended by an error.
-const MOST_STEPS: u64 = 1 << 22;
+const MOST_STEPS: u64 = 1 << 19;
 
 /// A method's steps, checked so that running them can only fail on a device.
 #[derive(Debug)]

@@ -191,7 +191,10 @@ fn refused(error: &pteron_gpu::Error, later: bool) {
 }
 
 fn planned_at_shapes(builder: &GraphBuilder, cursor: &mut Cursor<'_>, dispatches: &mut u64) -> Outcome {
-    let graph = match builder.decode(&Fusions::NONE) {
+    let fusions = fusions(cursor);
+    // A call whose results nothing reads may refuse a live shape, so it is removed from both graphs or from neither.
+    let plain = Fusions { dead_calls: fusions.dead_calls, ..Fusions::NONE };
+    let graph = match builder.decode(&plain) {
         Ok(graph) => graph,
         Err(error) => {
             refused(&error, false);
@@ -200,7 +203,7 @@ fn planned_at_shapes(builder: &GraphBuilder, cursor: &mut Cursor<'_>, dispatches
     };
     let internal = builder.graph.chain.iter().find(|call| find_in_files(&call.name).is_none());
     assert!(internal.is_none(), "a file calls {internal:?}, which is no operator of files");
-    let fused = builder.decode(&fusions(cursor));
+    let fused = builder.decode(&fusions);
     let fused = fused.unwrap_or_else(|error| panic!("refused once it is fused: {error}"));
     let caps = cursor.of(&DEVICES);
     let planned = match Planned::at_bounds(&graph, &bounds(&graph), caps) {

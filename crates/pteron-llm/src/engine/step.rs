@@ -97,6 +97,7 @@ impl ModelStep {
             block_tables: &self.block_tables,
             samples: &self.model_samples,
             copies: &self.copies,
+            ..PagedStep::default()
         }
     }
 
