@@ -27,6 +27,9 @@ pub(crate) enum Command {
     Run(crate::generate::Run),
     /// Chats with a model at the terminal
     Chat(crate::generate::Chat),
+    /// Serves models over HTTP, with the APIs of OpenAI and Anthropic
+    #[cfg(feature = "serve")]
+    Serve(crate::serve::Serve),
     /// Converts a checkpoint to a program: Hugging Face folders, GGUF files, or synthetic weights
     Convert(crate::convert::Convert),
     /// Fetches a model from a Hugging Face endpoint
@@ -49,7 +52,7 @@ pub(crate) enum Command {
 }
 
 /// GPU selection.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(crate) struct GpuArgs {
     /// Part of the GPU's name, driver or backend [default: the best one]
     #[arg(long, value_name = "NAME")]
@@ -61,7 +64,7 @@ pub(crate) struct GpuArgs {
 }
 
 /// Element type of the KV cache.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(crate) struct KvArgs {
     /// Element type of the KV cache: auto is f16 where the GPU has it (half the memory, and to read), else f32
     #[arg(long, value_name = "DTYPE", value_enum, default_value_t = KvDtype::Auto)]
@@ -90,7 +93,7 @@ impl KvArgs {
 }
 
 /// The model, and the GPU it runs on.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(crate) struct ModelArgs {
     /// A language model: a program, or OWNER/NAME of one that was pulled [default: the bundled model]
     #[arg(long, value_name = "MODEL")]

@@ -86,6 +86,12 @@ pub(crate) enum Failure {
     Engine(#[from] pteron_llm::EngineError),
     #[error("standard input, or a line of it, is longer than {most} bytes")]
     LongInput { most: u64 },
+    #[cfg(feature = "serve")]
+    #[error(transparent)]
+    Server(#[from] pteron_server::ServerError),
+    #[cfg(feature = "serve")]
+    #[error("{given}: {reason}")]
+    Option { given: String, reason: String },
     #[error("interrupted before everything was measured")]
     Interrupted,
 }

@@ -1,4 +1,4 @@
-//! Signals: the first Ctrl-C may ask a command to stop cleanly, the second ends the program at once.
+//! Signals: the first Ctrl-C, or SIGTERM, may ask a command to stop cleanly, the second ends the program at once.
 //!
 //! A thread of its own handles them, so that nothing other threads wait for delays it. Before the program ends, unfinished files are
 //! removed and the terminal's settings are restored; running threads are not waited for.
@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Whether the first Ctrl-C only asks the command to stop.
 static DEFERRED: AtomicBool = AtomicBool::new(false);
+/// Whether the first SIGTERM only asks the command to stop.
+static TERMINATION_DEFERRED: AtomicBool = AtomicBool::new(false);
 /// Whether Ctrl-C was pressed since the last [`reset`].
 static PRESSED: AtomicBool = AtomicBool::new(false);
 
@@ -21,7 +23,14 @@ pub(crate) fn defer_first_interrupt() {
     DEFERRED.store(true, Ordering::SeqCst);
 }
 
-/// Whether Ctrl-C was pressed.
+/// From here on neither the first Ctrl-C nor the first SIGTERM ends the program; [`interrupted`] reports either.
+#[cfg(feature = "serve")]
+pub(crate) fn defer_first_termination() {
+    TERMINATION_DEFERRED.store(true, Ordering::SeqCst);
+    defer_first_interrupt();
+}
+
+/// Whether Ctrl-C was pressed, or a deferred SIGTERM has arrived.
 pub(crate) fn interrupted() -> bool {
     PRESSED.load(Ordering::SeqCst)
 }
@@ -34,6 +43,12 @@ pub(crate) fn reset() {
 /// Records a Ctrl-C. Returns whether the program must end now.
 fn press() -> bool {
     !DEFERRED.load(Ordering::SeqCst) || PRESSED.swap(true, Ordering::SeqCst)
+}
+
+/// Records a SIGTERM. Returns whether the program must end now.
+#[cfg(unix)]
+fn terminate() -> bool {
+    !TERMINATION_DEFERRED.load(Ordering::SeqCst) || PRESSED.swap(true, Ordering::SeqCst)
 }
 
 #[cfg(unix)]
@@ -75,7 +90,12 @@ mod system {
         signals.thread_block()?;
         let wait = move || {
             while let Ok(signal) = signals.wait() {
-                if signal != Signal::SIGINT || super::press() {
+                let ends = match signal {
+                    Signal::SIGINT => super::press(),
+                    Signal::SIGTERM => super::terminate(),
+                    _ => true,
+                };
+                if ends {
                     ending.store(true, Ordering::SeqCst);
                     // From here on the handlers run.
                     let _ = signals.thread_unblock();

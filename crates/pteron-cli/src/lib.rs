@@ -23,6 +23,8 @@ mod npy;
 mod npz;
 #[cfg(feature = "pull")]
 mod pull;
+#[cfg(feature = "serve")]
+mod serve;
 mod table;
 mod terminal;
 mod tune;
@@ -44,6 +46,8 @@ fn main_of(cli: cli::Cli) -> ExitCode {
     match cli.command {
         cli::Command::Run(args) => generate::run(&args),
         cli::Command::Chat(args) => generate::chat(&args),
+        #[cfg(feature = "serve")]
+        cli::Command::Serve(args) => serve::run(args),
         cli::Command::Convert(args) => convert::run(&args),
         #[cfg(feature = "pull")]
         cli::Command::Pull(args) => pull::run(&args),

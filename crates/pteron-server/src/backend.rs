@@ -1,6 +1,6 @@
 //! What the server asks of an engine.
 //!
-//! The server's own implementation is `EngineBackend`; tests have a deterministic one without a GPU.
+//! The server's own implementation is [`EngineBackend`](crate::EngineBackend); tests have a deterministic one without a GPU.
 
 use std::task::{Context, Poll};
 use std::time::Duration;

@@ -90,7 +90,8 @@ pub(crate) async fn handle(
     let permit = app.admit()?;
     let constraints = format::constraints(&app, &model, &fields, &tools).await?;
     let prompt = conversation.prepare(&app, &model, tools, max_tokens, "messages").await?;
-    parser.in_reasoning = prompt.in_reasoning;
+    // What a grammar demands is the reply itself.
+    parser.in_reasoning = prompt.in_reasoning && !constraints.any();
     let shape = Shape {
         id: id::new("chatcmpl-"),
         created: id::now(),
@@ -99,7 +100,7 @@ pub(crate) async fn handle(
         include_usage,
         parser,
     };
-    let job = Job { slot, model, prompts: vec![prompt.tokens], n, options, constraints, cache_salt: 0, prompt_field: "messages" };
+    let job = Job { slot, model, prompts: vec![prompt.tokens], n, options, constraints, prompt_field: "messages" };
     let mut generation = Generation::start(&app, caller, job, permit)?;
     if streams {
         let choices = (0..n).map(|_| StreamedChoice::new(&shape)).collect();

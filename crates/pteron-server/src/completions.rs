@@ -86,7 +86,7 @@ pub(crate) async fn handle(
         echo: repeated,
         n,
     };
-    let job = Job { slot, model, prompts, n, options, constraints, cache_salt: 0, prompt_field: "prompt" };
+    let job = Job { slot, model, prompts, n, options, constraints, prompt_field: "prompt" };
     let mut generation = Generation::start(&app, caller, job, permit)?;
     if streams {
         let finished = vec![false; generation.len()];

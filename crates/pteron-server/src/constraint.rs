@@ -16,6 +16,15 @@ impl Constraints {
         Self { grammar: Some(grammar) }
     }
 
+    /// Whether texts are constrained.
+    #[cfg_attr(not(feature = "grammars"), expect(clippy::unused_self, reason = "the signature with the feature"))]
+    pub(crate) fn any(&self) -> bool {
+        #[cfg(feature = "grammars")]
+        return self.grammar.is_some();
+        #[cfg(not(feature = "grammars"))]
+        return false;
+    }
+
     /// The constraint of the next text.
     #[cfg(feature = "grammars")]
     pub(crate) fn next(&self) -> Result<Option<Box<dyn Constraint>>, ApiError> {

@@ -97,6 +97,11 @@ impl ApiError {
         Self::new(StatusCode::UNAUTHORIZED, message).with_code("invalid_api_key")
     }
 
+    pub(crate) fn forbidden_origin() -> Self {
+        let message = "this server takes no requests from pages of other origins, unless it is started with --cors";
+        Self::new(StatusCode::FORBIDDEN, message).with_code("forbidden_origin")
+    }
+
     pub(crate) fn unknown_model(name: &str, known: &[String]) -> Self {
         let known = known.join(", ");
         let message = format!("there is no model {:?}; there is {known}", EscapedText::name(name));
@@ -139,6 +144,7 @@ impl ApiError {
     fn kind(&self) -> &'static str {
         match self.status.as_u16() {
             401 => "authentication_error",
+            403 => "permission_error",
             404 => "not_found_error",
             408 => "timeout_error",
             429 => "rate_limit_error",
@@ -157,6 +163,7 @@ impl ApiError {
     pub(crate) fn anthropic(&self) -> Value {
         let kind = match self.status.as_u16() {
             401 => "authentication_error",
+            403 => "permission_error",
             404 => "not_found_error",
             413 => "request_too_large",
             429 => "rate_limit_error",

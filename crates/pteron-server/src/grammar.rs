@@ -153,5 +153,3 @@ impl Constraint for GrammarConstraint {
     }
 }
 
-#[cfg(test)]
-mod tests;

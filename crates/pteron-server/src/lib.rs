@@ -62,7 +62,7 @@ mod state;
 mod tokenize;
 mod tools;
 
-//ENGINE
+pub use engine_backend::EngineBackend;
 pub use error::ServerError;
 pub use keys::ApiKeys;
 pub use log::{Log, LogFormat};

@@ -22,7 +22,6 @@ pub(crate) struct Job {
     pub(crate) n: usize,
     pub(crate) options: GenerationOptions,
     pub(crate) constraints: Constraints,
-    pub(crate) cache_salt: u64,
     /// The field of the prompt, for errors.
     pub(crate) prompt_field: &'static str,
 }
@@ -49,7 +48,12 @@ impl Generation {
         let mut choices = Vec::with_capacity(job.prompts.len().saturating_mul(job.n));
         for prompt in &job.prompts {
             let prompt_tokens = prompt.len();
+            let usage = Usage { prompt_tokens, ..Usage::default() };
             for sample in 0..job.n {
+                if job.options.max_tokens == Some(0) {
+                    choices.push(Choice { source: None, usage });
+                    continue;
+                }
                 let mut options = job.options.clone();
                 options.sampling.seed = options.sampling.seed.wrapping_add(u64::try_from(sample).unwrap_or(0));
                 let request = GenerateRequest {
@@ -57,7 +61,8 @@ impl Generation {
                     options,
                     key: caller.key,
                     timeout: app.options.limits.generation,
-                    cache_salt: job.cache_salt,
+                    // Clients with other keys learn nothing from the time that a prompt takes.
+                    cache_salt: caller.key,
                     constraint: job.constraints.next()?,
                 };
                 let source = job.model.backend.submit(request).map_err(|error| {
@@ -66,7 +71,7 @@ impl Generation {
                     let error = ApiError::from(error);
                     if is_prompt { error.at(job.prompt_field) } else { error }
                 })?;
-                choices.push(Choice { source: Some(source), usage: Usage { prompt_tokens, ..Usage::default() } });
+                choices.push(Choice { source: Some(source), usage });
             }
         }
         Ok(Self { choices, n: job.n.max(1), turn: 0, slot: job.slot, model: job.model, _permit: permit })

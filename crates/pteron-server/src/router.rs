@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderName, HeaderValue, Method};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -66,12 +66,24 @@ fn cors(origins: &[String]) -> Result<CorsLayer, ServerError> {
     Ok(layer.allow_origin(AllowOrigin::list(origins)))
 }
 
+/// Whether a page of another origin sends a request without leave. A browser would keep the answer from it, but not the work from the
+/// server. Programs send no origin.
+fn is_foreign(headers: &HeaderMap, allowed: &[String]) -> bool {
+    let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default());
+    let Some(origin) = text(header::ORIGIN) else { return false };
+    let own = origin.split_once("://").map(|(_, host)| host);
+    let is_own = own.is_some() && own == text(header::HOST);
+    !is_own && !allowed.iter().any(|allowed| allowed == "*" || allowed == origin)
+}
+
 /// Checks the key of a request, counts it and writes an event.
 async fn surround(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
     let started = Instant::now();
     let route = request.extensions().get::<MatchedPath>().map_or("other", MatchedPath::as_str).to_owned();
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let is_foreign = is_foreign(request.headers(), &app.options.cors);
     let mut response = match app.options.keys.find(request.headers()) {
+        _ if is_foreign => ApiError::forbidden_origin().into_response(),
         _ if OPEN.contains(&route.as_str()) => next.run(request).await,
         Some(key) => {
             request.extensions_mut().insert(Caller { key });

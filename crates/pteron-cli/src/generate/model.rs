@@ -64,7 +64,8 @@ pub(crate) fn load_bundled(gpu: &Gpu) -> Result<Model, Failure> {
     Ok(block_on(Model::load(gpu, &program, tokenizer, &ModelOptions::default().with_tuning(tuning)))?)
 }
 
-fn sources(args: &ModelArgs, token_ids: bool) -> Result<(Program, ModelAssets, String), Failure> {
+/// Opens the program and reads the files that belong to it. Returns its name for messages, too.
+pub(crate) fn sources(args: &ModelArgs, token_ids: bool) -> Result<(Program, ModelAssets, String), Failure> {
     let Some(model) = &args.model else {
         let (program, tokenizer) = bundled::open()?;
         return Ok((program, asset_paths(args, None).read_onto(tokenizer.into())?, bundled::NAME.to_owned()));
@@ -107,7 +108,8 @@ pub(crate) fn sidecar(model: Option<&Located>) -> Result<PartialMetadata, Failur
     Ok(model.map(beside).unwrap_or_default().read_sidecar()?)
 }
 
-fn flags(args: &ModelArgs) -> PartialMetadata {
+/// The metadata that flags state.
+pub(crate) fn flags(args: &ModelArgs) -> PartialMetadata {
     PartialMetadata::default()
         .with_context_length(args.context_length)
         .with_kv_cache(args.kv_cache.then_some(true))
