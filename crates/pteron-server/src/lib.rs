@@ -4,10 +4,16 @@
 //! [`Server::router`] is the same service for a program that has a listener of its own.
 //!
 //! ```no_run
-//! use pteron_server::{ModelSource, Server, ServerOptions};
+//! use std::sync::Arc;
 //!
-//! # fn source() -> ModelSource { unimplemented!() }
-//! let server = Server::new(vec![source()], ServerOptions::default())?;
+//! use pteron_llm::{Engine, EngineOptions};
+//! use pteron_server::{EngineBackend, ModelSource, Server, ServerOptions};
+//!
+//! let open = || {
+//!     let engine = Engine::open_blocking("models/llama", EngineOptions::default()).map_err(|error| error.to_string())?;
+//!     Ok(Arc::new(EngineBackend::new(engine)?) as _)
+//! };
+//! let server = Server::new(vec![ModelSource::new("llama", open)], ServerOptions::default())?;
 //! let stop = || false;                                         // whether a signal arrived
 //! server.run("127.0.0.1:8080", |address| println!("http://{address}"), stop)?;
 //! # Ok::<(), pteron_server::ServerError>(())
