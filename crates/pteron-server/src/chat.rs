@@ -109,8 +109,7 @@ pub(crate) async fn handle(
     }
     let replies = reply::collect(&mut generation, || shape.parser.parser(), logprobs).await?;
     let backend = generation.backend();
-    let choices: Vec<Value> =
-        replies.iter().enumerate().map(|(index, reply)| shape.choice(index, reply, backend)).collect();
+    let choices: Vec<Value> = replies.iter().enumerate().map(|(index, reply)| shape.choice(index, reply, backend)).collect();
     let mut body = shape.envelope("chat.completion", choices);
     body.insert("usage".to_owned(), usage(generation.usage()));
     Ok(json_response(StatusCode::OK, &Value::Object(body)))

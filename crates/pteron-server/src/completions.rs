@@ -67,7 +67,10 @@ pub(crate) async fn handle(
     options.sampling.logprobs = logprobs.map(|top| u32::try_from(top).unwrap_or(0));
     let echo = fields.boolean("echo")?.unwrap_or(false);
     if echo && logprobs.is_some() {
-        return Err(ApiError::unsupported("echo", "echo cannot be combined with logprobs: those of the prompt are not computed"));
+        return Err(ApiError::unsupported(
+            "echo",
+            "echo cannot be combined with logprobs: those of the prompt are not computed",
+        ));
     }
     let streams = fields.boolean("stream")?.unwrap_or(false);
     let include_usage = stream_usage(&fields, streams)?;
@@ -118,7 +121,10 @@ fn prompts(fields: &Fields<'_>, most: usize, vocabulary: u32) -> Result<Vec<Prom
         let ids = list.iter().map(|value| value.as_u64().and_then(|id| u32::try_from(id).ok()));
         let ids = ids.collect::<Option<Vec<TokenId>>>().ok_or_else(wrong)?;
         match ids.iter().find(|id| **id >= vocabulary) {
-            Some(id) => Err(fields.invalid("prompt", format_args!("has the token {id}, but the vocabulary ends at {}", vocabulary.saturating_sub(1)))),
+            Some(id) => Err(fields.invalid(
+                "prompt",
+                format_args!("has the token {id}, but the vocabulary ends at {}", vocabulary.saturating_sub(1)),
+            )),
             None => Ok(Prompt::Tokens(ids)),
         }
     };
@@ -145,9 +151,7 @@ async fn encode(app: &App, model: &Arc<LoadedModel>, prompts: Vec<Prompt>) -> Re
     app.compute(model, move |model| {
         let encode = |prompt| match prompt {
             Prompt::Tokens(tokens) => Ok(tokens),
-            Prompt::Text(text) => {
-                model.backend.text_prompt(&text).map_err(|error| ApiError::from(error).at("prompt"))
-            }
+            Prompt::Text(text) => model.backend.text_prompt(&text).map_err(|error| ApiError::from(error).at("prompt")),
         };
         prompts.into_iter().map(encode).collect()
     })

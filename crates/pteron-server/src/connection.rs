@@ -161,8 +161,9 @@ pub(crate) fn transport(tls: Option<&crate::options::Tls>) -> Result<Transport, 
 
     let Some(tls) = tls else { return Ok(Transport::Plain) };
     let fail = |what: &str, error: &dyn std::fmt::Display| ServerError::Tls(format!("{what}: {error}"));
-    let certificates: Vec<_> =
-        CertificateDer::pem_slice_iter(&tls.certificates).collect::<Result<_, _>>().map_err(|error| fail("the certificate", &error))?;
+    let certificates: Vec<_> = CertificateDer::pem_slice_iter(&tls.certificates)
+        .collect::<Result<_, _>>()
+        .map_err(|error| fail("the certificate", &error))?;
     let key = PrivateKeyDer::from_pem_slice(&tls.key).map_err(|error| fail("the key", &error))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = rustls::ServerConfig::builder_with_provider(provider)

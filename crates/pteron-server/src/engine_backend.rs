@@ -6,13 +6,13 @@ use std::task::{Context, Poll};
 
 use pteron_llm::batch::{ApiKeyId, BLOCK_POSITIONS, SubmitError, TokenMask};
 use pteron_llm::{
-    ChatRequest, ConstraintError, Engine, EngineError, EngineRequest, FinishReason, GeneratedToken, Histogram, TokenConstraint,
-    TokenId, TokenStream, Tokenizer,
+    ChatRequest, ConstraintError, Engine, EngineError, EngineRequest, FinishReason, GeneratedToken, Histogram,
+    TokenConstraint, TokenId, TokenStream, Tokenizer,
 };
 
 use crate::backend::{
-    Backend, BackendError, ChatPrompt, Constraint, Durations, Finish, GenerateRequest, ModelInfo, Statistics, Token, TokenSource,
-    Usage,
+    Backend, BackendError, ChatPrompt, Constraint, Durations, Finish, GenerateRequest, ModelInfo, Statistics, Token,
+    TokenSource, Usage,
 };
 
 /// A model on a GPU.
@@ -136,7 +136,9 @@ fn backend_error(error: EngineError) -> BackendError {
     let message = error.to_string();
     match error {
         EngineError::Submit(SubmitError::QueueFull { .. }) => BackendError::QueueFull(message),
-        EngineError::Submit(SubmitError::PromptTooLong { .. } | SubmitError::NeverFits { .. }) => BackendError::PromptTooLong(message),
+        EngineError::Submit(SubmitError::PromptTooLong { .. } | SubmitError::NeverFits { .. }) => {
+            BackendError::PromptTooLong(message)
+        }
         EngineError::Submit(_) | EngineError::Options(_) => BackendError::Invalid(message),
         EngineError::Draining => BackendError::Draining,
         EngineError::DeadlineExceeded => BackendError::DeadlineExceeded,

@@ -109,7 +109,8 @@ impl ApiError {
     }
 
     pub(crate) fn not_found(path: &str) -> Self {
-        Self::new(StatusCode::NOT_FOUND, format!("there is nothing at {}", EscapedText::sentence(path))).with_code("not_found")
+        Self::new(StatusCode::NOT_FOUND, format!("there is nothing at {}", EscapedText::sentence(path)))
+            .with_code("not_found")
     }
 
     pub(crate) fn method_not_allowed(method: &str, path: &str) -> Self {

@@ -76,7 +76,9 @@ fn response_format(fields: &Fields<'_>) -> Result<Option<Form>, ApiError> {
 
 /// Reads the `text.format` of a response.
 pub(crate) fn text_format(fields: &Fields<'_>) -> Result<Option<Form>, ApiError> {
-    let Some(format) = fields.object("text")?.map(|text| text.object("format")).transpose()?.flatten() else { return Ok(None) };
+    let Some(format) = fields.object("text")?.map(|text| text.object("format")).transpose()?.flatten() else {
+        return Ok(None);
+    };
     match format.one_of("type", &["text", "json_object", "json_schema"])? {
         Some("json_object") => Ok(Some(Form { field: format.path("type"), kind: json_object() })),
         Some("json_schema") => Ok(Some(schema_form(&format, "schema")?)),

@@ -152,4 +152,3 @@ impl Constraint for GrammarConstraint {
         self.matcher.is_stopped()
     }
 }
-

@@ -72,7 +72,9 @@ const OF_MODELS: [(&str, &str, &str, Value); 20] = [
     ("pteron_prompt_tokens_total", "counter", "Tokens of prompts.", |s| number(s.prompt_tokens)),
     ("pteron_generated_tokens_total", "counter", "Generated tokens.", |s| number(s.generated_tokens)),
     ("pteron_cached_tokens_total", "counter", "Tokens of prompts that were cached.", |s| number(s.cached_tokens)),
-    ("pteron_preemptions_total", "counter", "Requests that lost their blocks and were computed again.", |s| number(s.preemptions)),
+    ("pteron_preemptions_total", "counter", "Requests that lost their blocks and were computed again.", |s| {
+        number(s.preemptions)
+    }),
     ("pteron_drafted_tokens_total", "counter", "Drafted tokens.", |s| number(s.drafted)),
     ("pteron_accepted_tokens_total", "counter", "Drafted tokens that were right.", |s| number(s.accepted)),
     ("pteron_steps_total", "counter", "Steps of the engine.", |s| number(s.steps)),

@@ -268,10 +268,7 @@ fn embedding() -> Value {
 }
 
 fn tokenize() -> Value {
-    object(
-        &[],
-        [("model", string()), ("prompt", string()), ("messages", messages()), ("add_special_tokens", boolean())],
-    )
+    object(&[], [("model", string()), ("prompt", string()), ("messages", messages()), ("add_special_tokens", boolean())])
 }
 
 fn detokenize() -> Value {

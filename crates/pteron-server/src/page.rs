@@ -52,7 +52,10 @@ mod tests {
     #[test]
     fn the_page_has_one_script_one_style_and_no_handlers_in_attributes() {
         assert_eq!((PAGE.matches("<script").count(), PAGE.matches("<style").count()), (1, 1));
-        assert!(PAGE.contains("<script>") && PAGE.contains("<style>"), "elements without attributes, as their hashes assume");
+        assert!(
+            PAGE.contains("<script>") && PAGE.contains("<style>"),
+            "elements without attributes, as their hashes assume"
+        );
         for forbidden in ["onclick", "style=", "http://", "https://", "innerHTML"] {
             assert!(!PAGE.contains(forbidden), "{forbidden}");
         }

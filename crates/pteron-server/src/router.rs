@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use serde_json::Value;
 use tower_http::catch_panic::CatchPanicLayer;
-use tower_http::cors::{AllowOrigin, Any, CorsLayer};
+use tower_http::cors::{AllowHeaders, AllowOrigin, Any, CorsLayer};
 
 use crate::error::{ApiError, ServerError};
 use crate::state::{App, Caller};
@@ -53,7 +53,10 @@ fn cors(origins: &[String]) -> Result<CorsLayer, ServerError> {
     if origins.is_empty() {
         return Ok(layer);
     }
-    let layer = layer.allow_methods([Method::GET, Method::POST]).allow_headers(Any).expose_headers([HeaderName::from_static("x-request-id")]);
+    let layer = layer
+        .allow_methods([Method::GET, Method::POST])
+        .allow_headers(AllowHeaders::mirror_request())
+        .expose_headers([HeaderName::from_static("x-request-id")]);
     if origins.iter().any(|origin| origin == "*") {
         return Ok(layer.allow_origin(Any));
     }
@@ -119,7 +122,10 @@ async fn embeddings(State(app): State<Arc<App>>, request: Request<Body>) -> Resu
     let value = app.read_json(request).await?;
     let fields = crate::fields::Fields::of_request(&value)?;
     let name = &app.slot(&fields)?.source.name;
-    Err(ApiError::unsupported("model", format!("the program of {name} returns no hidden states, which embeddings are made of")))
+    Err(ApiError::unsupported(
+        "model",
+        format!("the program of {name} returns no hidden states, which embeddings are made of"),
+    ))
 }
 
 async fn not_found(request: Request) -> ApiError {

@@ -82,7 +82,10 @@ fn biases(fields: &Fields<'_>, info: &ModelInfo) -> Result<Vec<(u32, f32)>, ApiE
     let read = |name: &String| {
         let token = name.parse().ok().filter(|token| *token < info.vocab_size);
         let token = token.ok_or_else(|| {
-            fields.invalid("logit_bias", format_args!("must name tokens by their ids, from 0 to {}", info.vocab_size.saturating_sub(1)))
+            fields.invalid(
+                "logit_bias",
+                format_args!("must name tokens by their ids, from 0 to {}", info.vocab_size.saturating_sub(1)),
+            )
         })?;
         Ok(biases.number(name, -100.0..=100.0)?.map(|bias| (token, bias)))
     };

@@ -7,9 +7,9 @@ use serde_json::Value;
 
 use crate::backend::{Backend, BackendError};
 use crate::error::ApiError;
-use crate::log::Log;
 #[cfg(feature = "grammars")]
 use crate::grammar::Grammars;
+use crate::log::Log;
 use crate::tools::ToolFamily;
 
 /// Pauses between attempts to load a model: the first, and the longest.

@@ -19,6 +19,9 @@ use crate::metrics::Metrics;
 use crate::options::ServerOptions;
 use crate::slot::{LoadedModel, ModelSource, Slot};
 
+/// More requests at once than any machine has memory for.
+const MAX_REQUESTS: usize = 1 << 20;
+
 /// The state of a server.
 pub(crate) struct App {
     pub(crate) slots: Vec<Arc<Slot>>,
@@ -38,7 +41,7 @@ pub(crate) struct Caller {
 }
 
 impl App {
-    pub(crate) fn new(sources: Vec<ModelSource>, options: ServerOptions) -> Result<Self, ServerError> {
+    pub(crate) fn new(sources: Vec<ModelSource>, mut options: ServerOptions) -> Result<Self, ServerError> {
         let mut names: Vec<&str> = Vec::new();
         for name in sources.iter().flat_map(|source| std::iter::once(&source.name).chain(&source.aliases)) {
             if names.contains(&name.as_str()) {
@@ -49,10 +52,11 @@ impl App {
         if sources.is_empty() {
             return Err(ServerError::NoModel);
         }
+        options.limits.requests = options.limits.requests.clamp(1, MAX_REQUESTS);
         let threads = std::thread::available_parallelism().map_or(2, usize::from);
         Ok(Self {
             slots: sources.into_iter().map(|source| Arc::new(Slot::new(source, options.log.clone()))).collect(),
-            active: Arc::new(Semaphore::new(options.limits.requests.clamp(1, Semaphore::MAX_PERMITS))),
+            active: Arc::new(Semaphore::new(options.limits.requests)),
             tokenizing: Arc::new(Semaphore::new(threads)),
             metrics: Metrics::default(),
             draining: AtomicBool::new(false),
@@ -132,7 +136,8 @@ impl App {
     /// Reads the JSON of a request.
     pub(crate) async fn read_json(&self, request: Request<Body>) -> Result<Value, ApiError> {
         let limits = &self.options.limits;
-        let length = request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+        let length =
+            request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
         if length.is_some_and(|length| usize::try_from(length).is_ok_and(|length| length > limits.body)) {
             return Err(ApiError::too_large(limits.body));
         }

@@ -118,7 +118,8 @@ impl Tools {
             if tool.required_string("type")? != "function" {
                 return Err(ApiError::unsupported(&tool.path("type"), "tools must be of the type function"));
             }
-            let function = if nested { tool.object("function")?.ok_or_else(|| tool.invalid("function", "is missing"))? } else { tool };
+            let function =
+                if nested { tool.object("function")?.ok_or_else(|| tool.invalid("function", "is missing"))? } else { tool };
             tools.add(&function, "parameters", &path)?;
         }
         let choice = match fields.get("tool_choice") {
@@ -143,7 +144,10 @@ impl Tools {
             let path = fields.path(&format!("tools.{index}"));
             let tool = Fields::of(value, path.as_str())?;
             if tool.string("type")?.is_some_and(|kind| kind != "custom") {
-                return Err(ApiError::unsupported(&tool.path("type"), "tools must be of the type custom: this server runs none itself"));
+                return Err(ApiError::unsupported(
+                    &tool.path("type"),
+                    "tools must be of the type custom: this server runs none itself",
+                ));
             }
             tools.add(&tool, "input_schema", &path)?;
         }

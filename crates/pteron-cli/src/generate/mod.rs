@@ -17,9 +17,9 @@ use pteron_llm::Sampling;
 pub(crate) use args::{Chat, Run};
 pub(crate) use bundled::{NAME as BUNDLED_NAME, program as bundled_program};
 pub(crate) use chat::run as chat;
-pub(crate) use model::{load_bundled, sidecar};
 #[cfg(feature = "serve")]
 pub(crate) use model::{flags, sources};
+pub(crate) use model::{load_bundled, sidecar};
 pub(crate) use run::run;
 
 use crate::cli::ModelArgs;

@@ -104,7 +104,8 @@ fn sources(args: &Serve) -> Result<Vec<ModelSource>, Failure> {
     for alias in &args.alias {
         let (alias, model) = alias.split_once('=').unwrap_or((alias, &names[0]));
         let at = names.iter().position(|name| name == model);
-        let at = at.ok_or_else(|| invalid(&format!("--alias {alias}={model}"), &format!("the models are {}", names.join(", "))))?;
+        let at =
+            at.ok_or_else(|| invalid(&format!("--alias {alias}={model}"), &format!("the models are {}", names.join(", "))))?;
         sources[at] = sources[at].clone().with_alias(alias);
     }
     Ok(sources)
@@ -137,10 +138,10 @@ fn source(args: &Serve, path: Option<&PathBuf>, name: &str, models: usize) -> Re
     // A file that is missing or damaged ends the command at once, not after the first request.
     generate::sources(&model, false)?;
     let memory = args.memory.map(|mib| mib.saturating_mul(1 << 20));
-    let (queue, sequences) = (args.max_queue, args.max_sequences);
+    let (queue, sequences, quiet) = (args.max_queue, args.max_sequences, args.log != LogArg::Text);
     Ok(ModelSource::new(name, move || {
         let load = || -> Result<EngineBackend, String> {
-            let engine = load(&model, memory, models, queue, sequences).map_err(|failure| failure.to_string())?;
+            let engine = load(&model, memory, models, queue, sequences, quiet).map_err(|failure| failure.to_string())?;
             EngineBackend::new(engine)
         };
         load().map(|backend| Arc::new(backend) as _)
@@ -171,14 +172,13 @@ fn load(
     models: usize,
     queue: usize,
     sequences: Option<u32>,
+    quiet: bool,
 ) -> Result<Engine, Failure> {
     let (program, assets, _) = generate::sources(model, false)?;
-    let gpu = devices::open(&model.gpu, false)?;
+    let gpu = devices::open(&model.gpu, quiet)?;
     let tuning = tune::remembered(&gpu, &program, true).unwrap_or_default();
-    let options = ModelOptions::default()
-        .with_metadata(generate::flags(model))
-        .with_kv_dtype(model.kv.dtype())
-        .with_tuning(tuning);
+    let options =
+        ModelOptions::default().with_metadata(generate::flags(model)).with_kv_dtype(model.kv.dtype()).with_tuning(tuning);
     let options = EngineOptions::default()
         .with_model(options)
         .with_max_queue(queue)

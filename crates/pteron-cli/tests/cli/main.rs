@@ -23,6 +23,8 @@ mod prompt_files;
 mod pull;
 mod reports;
 mod run_chat;
+#[cfg(all(unix, feature = "serve"))]
+mod serve;
 #[cfg(unix)]
 mod signals;
 mod token_ids;

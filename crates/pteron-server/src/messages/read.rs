@@ -49,7 +49,8 @@ fn blocks(conversation: &mut Conversation, message: &Fields<'_>, role: &str) -> 
                 calls.push(prompt::tool_call(block.required_string("id")?, block.required_string("name")?, &input));
             }
             "tool_result" => {
-                let result = if block.get("content").is_some() { prompt::text(&block, "content", &["text"])? } else { String::new() };
+                let result =
+                    if block.get("content").is_some() { prompt::text(&block, "content", &["text"])? } else { String::new() };
                 let id = block.required_string("tool_use_id")?;
                 conversation.push_full("tool", &result, Map::from_iter([("tool_call_id".to_owned(), id.into())]));
             }

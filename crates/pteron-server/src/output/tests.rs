@@ -13,7 +13,9 @@ fn parts(parser: &mut OutputParser, pieces: &[&str]) -> Vec<Part> {
             (Some(Part::Content(before)), Part::Content(text)) | (Some(Part::Reasoning(before)), Part::Reasoning(text)) => {
                 *before += &text;
             }
-            (Some(Part::Arguments { index, text }), Part::Arguments { index: next, text: more }) if *index == next => *text += &more,
+            (Some(Part::Arguments { index, text }), Part::Arguments { index: next, text: more }) if *index == next => {
+                *text += &more
+            }
             (_, part) => joined.push(part),
         }
     }
@@ -60,12 +62,15 @@ fn arguments_arrive_before_the_call_is_complete() {
 
 #[test]
 fn llama_calls_are_the_whole_reply_or_follow_their_tag() {
-    let plain = "{\"type\": \"function\", \"name\": \"weather\", \"parameters\": {\"city\": \"Rome\"}}; {\"name\": \"time\"}";
+    let plain =
+        "{\"type\": \"function\", \"name\": \"weather\", \"parameters\": {\"city\": \"Rome\"}}; {\"name\": \"time\"}";
     let mut expected = call(0, "weather", "{\"city\": \"Rome\"}").to_vec();
     expected.extend(call(1, "time", "{}"));
     assert_eq!(parts(&mut parser(CallFormat::Llama3), &[plain]), expected);
     assert_eq!(parts(&mut parser(CallFormat::Llama3), &["<|python_tag|>", plain]), expected);
-    for other in ["{\"city\": \"Rome\"}", "{\"name\": \"unknown\", \"parameters\": {}}", "{ not JSON", "Look: {\"name\": \"time\"}"] {
+    for other in
+        ["{\"city\": \"Rome\"}", "{\"name\": \"unknown\", \"parameters\": {}}", "{ not JSON", "Look: {\"name\": \"time\"}"]
+    {
         assert_eq!(parts(&mut parser(CallFormat::Llama3), &[other]), [content(other)], "no call of a tool that exists");
     }
 }

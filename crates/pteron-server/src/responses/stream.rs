@@ -50,7 +50,9 @@ impl ResponseEvents {
         self.end_item(out);
         let id = id::new(prefix);
         let value = match &item {
-            Item::Message(_) => json!({ "id": id, "type": "message", "status": "in_progress", "role": "assistant", "content": [] }),
+            Item::Message(_) => {
+                json!({ "id": id, "type": "message", "status": "in_progress", "role": "assistant", "content": [] })
+            }
             Item::Reasoning(_) => json!({ "id": id, "type": "reasoning", "summary": [] }),
             Item::Call(call) => call_item(&id, "in_progress", call),
         };
@@ -75,7 +77,11 @@ impl ResponseEvents {
         };
         let value = match &item {
             Item::Message(text) => {
-                self.event("response.output_text.done", at(json!({ "content_index": 0, "text": text, "logprobs": [] })), out);
+                self.event(
+                    "response.output_text.done",
+                    at(json!({ "content_index": 0, "text": text, "logprobs": [] })),
+                    out,
+                );
                 self.event("response.content_part.done", at(json!({ "content_index": 0, "part": text_part(text) })), out);
                 message_item(&id, "completed", text)
             }
@@ -96,7 +102,8 @@ impl ResponseEvents {
     /// Writes a piece of the open item.
     fn delta(&mut self, name: &str, text: &str, out: &mut String) {
         let id = self.open.as_ref().map(|(id, _)| id.clone());
-        let value = json!({ "item_id": id, "output_index": self.index(), "content_index": 0, "delta": text, "logprobs": [] });
+        let value =
+            json!({ "item_id": id, "output_index": self.index(), "content_index": 0, "delta": text, "logprobs": [] });
         self.event(name, value, out);
     }
 

@@ -58,7 +58,8 @@ async fn a_stream_has_the_same_text_and_ends_with_usage() {
 async fn stop_strings_limits_and_n_apply_to_every_text() {
     let router = server(Fake::new(SCRIPT), options()).router();
     let body = post(&router, "/v1/chat/completions", chat(json!({ "n": 3, "stop": " It" }))).await.json();
-    let texts: Vec<_> = body["choices"].as_array().unwrap().iter().map(|choice| choice["message"]["content"].as_str().unwrap()).collect();
+    let texts: Vec<_> =
+        body["choices"].as_array().unwrap().iter().map(|choice| choice["message"]["content"].as_str().unwrap()).collect();
     assert_eq!(texts, ["The sea is calm."; 3]);
     for field in ["max_tokens", "max_completion_tokens"] {
         let body = post(&router, "/v1/chat/completions", chat(json!({ field: 2 }))).await.json();
@@ -114,7 +115,11 @@ async fn bad_requests_name_their_field() {
         (chat(json!({ "messages": [] })), 400, Some("messages")),
         (json!({ "model": "fake" }), 400, Some("messages")),
         (chat(json!({ "messages": [{ "role": "pirate", "content": "x" }] })), 400, Some("messages.0.role")),
-        (chat(json!({ "messages": [{ "role": "user", "content": [{ "type": "image_url" }] }] })), 400, Some("messages.0.content.0.type")),
+        (
+            chat(json!({ "messages": [{ "role": "user", "content": [{ "type": "image_url" }] }] })),
+            400,
+            Some("messages.0.content.0.type"),
+        ),
         (chat(json!({ "messages": [{ "role": "user" }] })), 400, Some("messages.0.content")),
         (chat(json!({ "temperature": 3 })), 400, Some("temperature")),
         (chat(json!({ "max_tokens": -1 })), 400, Some("max_tokens")),
@@ -180,5 +185,8 @@ async fn unknown_paths_and_methods_are_answered_in_the_same_shape() {
     let router = server(Fake::new(SCRIPT), options()).router();
     assert_eq!(get(&router, "/v1/nothing").await.json()["error"]["code"], "not_found");
     let answer = get(&router, "/v1/chat/completions").await;
-    assert_eq!((answer.status, &answer.json()["error"]["code"]), (StatusCode::METHOD_NOT_ALLOWED, &json!("method_not_allowed")));
+    assert_eq!(
+        (answer.status, &answer.json()["error"]["code"]),
+        (StatusCode::METHOD_NOT_ALLOWED, &json!("method_not_allowed"))
+    );
 }

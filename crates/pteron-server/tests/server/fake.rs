@@ -15,27 +15,27 @@ use pteron_server::backend::*;
 /// Tokens of the vocabulary of the bundled model, whose tokenizer it has.
 const VOCABULARY: u32 = 6144;
 
-pub struct Fake {
-    pub tokenizer: Tokenizer,
-    pub template: Option<ChatTemplate>,
-    pub script: String,
-    pub context: u32,
-    pub delay: Duration,
-    pub queue: usize,
+pub(crate) struct Fake {
+    pub(crate) tokenizer: Tokenizer,
+    pub(crate) template: Option<ChatTemplate>,
+    pub(crate) script: String,
+    pub(crate) context: u32,
+    pub(crate) delay: Duration,
+    pub(crate) queue: usize,
     /// Every request from here on ends with a lost device.
-    pub lost: AtomicBool,
-    pub counts: Arc<Counts>,
+    pub(crate) lost: AtomicBool,
+    pub(crate) counts: Arc<Counts>,
 }
 
 #[derive(Default)]
-pub struct Counts {
-    pub running: AtomicUsize,
-    pub finished: AtomicUsize,
-    pub cancelled: AtomicUsize,
+pub(crate) struct Counts {
+    pub(crate) running: AtomicUsize,
+    pub(crate) finished: AtomicUsize,
+    pub(crate) cancelled: AtomicUsize,
 }
 
 impl Fake {
-    pub fn new(script: &str) -> Self {
+    pub(crate) fn new(script: &str) -> Self {
         Self {
             tokenizer: Tokenizer::from_bytes(pteron_demo_model::TOKENIZER).unwrap(),
             template: None,
@@ -48,12 +48,12 @@ impl Fake {
         }
     }
 
-    pub fn with_template(mut self, source: &str) -> Self {
+    pub(crate) fn with_template(mut self, source: &str) -> Self {
         self.template = Some(ChatTemplate::new(source, std::collections::BTreeMap::new()).unwrap());
         self
     }
 
-    pub fn with_delay(mut self, delay: Duration) -> Self {
+    pub(crate) fn with_delay(mut self, delay: Duration) -> Self {
         self.delay = delay;
         self
     }
@@ -79,7 +79,9 @@ impl Backend for Fake {
 
     fn chat_prompt(&self, request: &ChatRequest) -> Result<ChatPrompt, BackendError> {
         let text = match &self.template {
-            Some(template) => template.render(&request.messages, &request.render).map_err(|error| BackendError::Invalid(error.to_string()))?,
+            Some(template) => template
+                .render(&request.messages, &request.render)
+                .map_err(|error| BackendError::Invalid(error.to_string()))?,
             None => request.messages.iter().map(|message| message.content.as_str()).collect::<Vec<_>>().join("\n\n"),
         };
         let tokens = self.text_prompt(&(text + &request.reply_prefix))?;
@@ -102,7 +104,11 @@ impl Backend for Fake {
             decoder: Some(self.tokenizer.decode_stream(ShowSpecial::Yes)),
             filter: Some(stop.filter()),
             random: request.options.sampling.seed,
-            usage: Usage { prompt_tokens: request.prompt.len(), cached_tokens: request.prompt.len() / 2, generated_tokens: 0 },
+            usage: Usage {
+                prompt_tokens: request.prompt.len(),
+                cached_tokens: request.prompt.len() / 2,
+                generated_tokens: 0,
+            },
             delay: self.delay,
             sleep: Box::pin(tokio::time::sleep(self.delay)),
             deadline: request.timeout.map(|timeout| Box::pin(tokio::time::sleep(timeout))),

@@ -138,7 +138,11 @@ async fn keys_are_needed_everywhere_but_for_probes_and_the_page() {
     }
     for path in ["/v1/models", "/metrics", "/v1/nothing"] {
         let answer = get(&router, path).await;
-        assert_eq!((answer.status, &answer.json()["error"]["code"]), (StatusCode::UNAUTHORIZED, &json!("invalid_api_key")), "{path}");
+        assert_eq!(
+            (answer.status, &answer.json()["error"]["code"]),
+            (StatusCode::UNAUTHORIZED, &json!("invalid_api_key")),
+            "{path}"
+        );
         assert_eq!(answer.headers["www-authenticate"], "Bearer");
     }
     let with = |name: &str, key: &str| Request::get("/v1/models").header(name, key).body(Body::empty()).unwrap();
@@ -160,10 +164,16 @@ async fn requests_that_are_too_large_too_many_or_too_long_are_refused() {
     let full = server(full, options()).router();
     let answer = post(&full, "/v1/completions", json!({ "prompt": "x", "n": 2 })).await;
     assert_eq!((answer.status.as_u16(), &answer.headers["retry-after"]), (429, &"1".parse().unwrap()));
-    assert_eq!(post(&full, "/v1/completions", json!({ "prompt": "x" })).await.status, StatusCode::OK, "nothing is left of it");
+    assert_eq!(
+        post(&full, "/v1/completions", json!({ "prompt": "x" })).await.status,
+        StatusCode::OK,
+        "nothing is left of it"
+    );
 
     let slow = Fake::new(LONG).with_delay(Duration::from_millis(300));
-    let busy = server(slow, options().with_limits(Limits::default().with_requests(1).with_generation(Duration::from_millis(100)))).router();
+    let busy =
+        server(slow, options().with_limits(Limits::default().with_requests(1).with_generation(Duration::from_millis(100))))
+            .router();
     let body = || json!({ "prompt": "x" });
     let (first, second) = tokio::join!(post(&busy, "/v1/completions", body()), async {
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -202,7 +212,10 @@ async fn a_lost_device_sheds_load_and_the_model_is_loaded_again() {
         let _closed = gate.lock().unwrap();
         for reason in ["GPU device was lost", "is being loaded"] {
             let answer = post(&router, "/v1/completions", json!({ "prompt": "x" })).await;
-            assert_eq!((answer.status, &answer.headers["retry-after"]), (StatusCode::SERVICE_UNAVAILABLE, &"5".parse().unwrap()));
+            assert_eq!(
+                (answer.status, &answer.headers["retry-after"]),
+                (StatusCode::SERVICE_UNAVAILABLE, &"5".parse().unwrap())
+            );
             assert!(answer.text.contains(reason), "{}", answer.text);
         }
         assert_eq!(get(&router, "/ready").await.status, StatusCode::SERVICE_UNAVAILABLE);
@@ -240,6 +253,13 @@ async fn metrics_name_requests_blocks_and_what_gateways_look_for() {
     ] {
         assert!(answer.text.lines().any(|found| found == line), "{line} is not in\n{}", answer.text);
     }
+    let dashboard = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/grafana/dashboard.json");
+    if let Ok(dashboard) = std::fs::read_to_string(dashboard) {
+        let words =
+            dashboard.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| word.starts_with("pteron_"));
+        let words: Vec<_> = words.collect();
+        assert!(words.len() > 10 && words.iter().all(|name| answer.text.contains(&format!("\n{name}"))), "{words:?}");
+    }
     let names: Vec<_> = answer.text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
     let known = |line: &str| names.iter().any(|name| line.starts_with(*name));
     assert!(answer.text.lines().filter(|line| !line.starts_with('#')).all(known), "every value has a type");
@@ -250,16 +270,23 @@ async fn the_page_comes_with_a_policy_and_other_origins_need_leave() {
     let router = server(Fake::new("Hi"), options().with_cors(["https://example.org".to_owned()])).router();
     let page = get(&router, "/").await;
     let policy = page.headers["content-security-policy"].to_str().unwrap();
-    assert!(policy.contains("default-src 'none'") && policy.contains("script-src 'sha256-") && !policy.contains("unsafe"), "{policy}");
+    assert!(
+        policy.contains("default-src 'none'") && policy.contains("script-src 'sha256-") && !policy.contains("unsafe"),
+        "{policy}"
+    );
     let from = |origin: &str| {
         Request::get("/v1/models").header("origin", origin).header("host", "localhost:8080").body(Body::empty()).unwrap()
     };
     let allowed = send(&router, from("https://example.org")).await;
-    assert_eq!((allowed.status, allowed.headers["access-control-allow-origin"].to_str().unwrap()), (StatusCode::OK, "https://example.org"));
+    assert_eq!(
+        (allowed.status, allowed.headers["access-control-allow-origin"].to_str().unwrap()),
+        (StatusCode::OK, "https://example.org")
+    );
     assert_eq!(send(&router, from("http://localhost:8080")).await.status, StatusCode::OK, "the page itself");
     let foreign = send(&router, from("https://evil.example")).await;
     assert_eq!((foreign.status, foreign.headers.get("access-control-allow-origin")), (StatusCode::FORBIDDEN, None));
-    let wrong = Server::new(vec![ModelSource::new("m", || Err(String::new()))], options().with_cors(["example.org".to_owned()]));
+    let wrong =
+        Server::new(vec![ModelSource::new("m", || Err(String::new()))], options().with_cors(["example.org".to_owned()]));
     assert!(matches!(wrong, Err(ServerError::Origin(_))));
 }
 

@@ -10,7 +10,8 @@ const TEMPLATE: &str = "{% if tools %}TOOLS {{ tools | tojson }}\n{% endif %}{% 
                         message.content }}{% for call in message.tool_calls or [] %}<tool_call>{{ call.function | tojson \
                         }}</tool_call>{% endfor %}\n{% endfor %}{% if add_generation_prompt %}assistant:{% if thinking %}<think>{% \
                         endif %}{% endif %}";
-const CALL: &str = "<think>Hm.</think>Let me see.<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>";
+const CALL: &str =
+    "<think>Hm.</think>Let me see.<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>";
 
 fn fake(script: &str) -> Fake {
     Fake::new(script).with_template(TEMPLATE)
@@ -46,7 +47,10 @@ async fn calls_and_reasoning_are_split_from_the_text() {
     let joined = |pointer: &str| deltas.iter().filter_map(|delta| delta.pointer(pointer)?.as_str()).collect::<String>();
     assert_eq!(joined("/content"), "Let me see.");
     assert_eq!(joined("/reasoning_content"), "Hm.");
-    assert_eq!((joined("/tool_calls/0/function/name"), joined("/tool_calls/0/function/arguments")), ("weather".to_owned(), "{\"city\": \"Oslo\"}".to_owned()));
+    assert_eq!(
+        (joined("/tool_calls/0/function/name"), joined("/tool_calls/0/function/arguments")),
+        ("weather".to_owned(), "{\"city\": \"Oslo\"}".to_owned())
+    );
     assert_eq!(events.last().unwrap()["choices"][0]["finish_reason"], "tool_calls");
 
     let none = post(&router, "/v1/chat/completions", chat(json!({ "tool_choice": "none" }))).await.json();
@@ -98,7 +102,10 @@ async fn messages_have_the_blocks_of_their_api() {
     let named: Vec<_> = answer.text.lines().filter_map(|line| line.strip_prefix("event: ")).collect();
     let types: Vec<_> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
     assert_eq!(named, types, "each event is named as its type");
-    assert_eq!((types[0], types[types.len() - 2], types[types.len() - 1]), ("message_start", "message_delta", "message_stop"));
+    assert_eq!(
+        (types[0], types[types.len() - 2], types[types.len() - 1]),
+        ("message_start", "message_delta", "message_stop")
+    );
     let starts: Vec<_> = events.iter().filter_map(|event| event["content_block"]["type"].as_str()).collect();
     assert_eq!(starts, ["thinking", "text", "tool_use"]);
     let json: String = events.iter().filter_map(|event| event["delta"]["partial_json"].as_str()).collect();
@@ -132,16 +139,29 @@ async fn responses_have_items_and_numbered_events() {
     let request = json!({ "model": "fake", "instructions": "Be kind.", "input": "Weather?", "tools": [tool] });
     let body = post(&router, "/v1/responses", request.clone()).await.json();
     let kinds: Vec<_> = body["output"].as_array().unwrap().iter().map(|item| item["type"].clone()).collect();
-    assert_eq!((kinds, &body["status"]), (vec![json!("reasoning"), json!("message"), json!("function_call")], &json!("completed")));
-    assert_eq!((&body["output"][1]["content"][0]["text"], &body["output"][2]["name"]), (&json!("Let me see."), &json!("weather")));
+    assert_eq!(
+        (kinds, &body["status"]),
+        (vec![json!("reasoning"), json!("message"), json!("function_call")], &json!("completed"))
+    );
+    assert_eq!(
+        (&body["output"][1]["content"][0]["text"], &body["output"][2]["name"]),
+        (&json!("Let me see."), &json!("weather"))
+    );
     assert!(body["usage"]["input_tokens"].as_u64().unwrap() > 5);
 
     let mut streamed = request.clone();
     streamed["stream"] = json!(true);
     let events = post(&router, "/v1/responses", streamed).await.events();
     assert!(events.iter().enumerate().all(|(number, event)| event["sequence_number"] == number));
-    assert_eq!((&events[0]["type"], &events.last().unwrap()["type"]), (&json!("response.created"), &json!("response.completed")));
-    let text: String = events.iter().filter(|event| event["type"] == "response.output_text.delta").map(|event| event["delta"].as_str().unwrap()).collect();
+    assert_eq!(
+        (&events[0]["type"], &events.last().unwrap()["type"]),
+        (&json!("response.created"), &json!("response.completed"))
+    );
+    let text: String = events
+        .iter()
+        .filter(|event| event["type"] == "response.output_text.delta")
+        .map(|event| event["delta"].as_str().unwrap())
+        .collect();
     assert_eq!(text, "Let me see.");
     let output = &events.last().unwrap()["response"]["output"];
     assert_eq!((output.as_array().unwrap().len(), &output[2]["arguments"]), (3, &json!("{\"city\": \"Oslo\"}")));
@@ -152,7 +172,10 @@ async fn responses_have_items_and_numbered_events() {
         { "type": "function_call_output", "call_id": "c1", "output": "Rain" },
     ] });
     let body = post(&router, "/v1/responses", follow).await.json();
-    assert_eq!((&body["status"], &body["incomplete_details"]["reason"]), (&json!("incomplete"), &json!("max_output_tokens")));
+    assert_eq!(
+        (&body["status"], &body["incomplete_details"]["reason"]),
+        (&json!("incomplete"), &json!("max_output_tokens"))
+    );
     for (wrong, param) in [
         (json!({}), "input"),
         (json!({ "input": [{ "type": "item_reference" }] }), "input.0.type"),
