@@ -187,5 +187,7 @@ pub(crate) fn transport(tls: Option<&crate::options::Tls>) -> Result<Transport, 
 /// Waits for connections to end, and ends those that do not.
 pub(crate) async fn close(mut connections: JoinSet<()>, timeout: Duration) {
     let all = async { while connections.join_next().await.is_some() {} };
-    let _ = tokio::time::timeout(timeout, all).await;
+    if tokio::time::timeout(timeout, all).await.is_err() {
+        connections.shutdown().await;
+    }
 }

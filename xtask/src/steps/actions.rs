@@ -44,6 +44,7 @@ impl Action {
             }
             Self::Tint => Ok(tint_job(workspace)),
             Self::Web => web_job(workspace),
+            Self::Clients => Ok(clients_job(workspace)),
             Self::Ruff => Ok(ruff_job(workspace)),
             Self::Python => Ok(python_job(workspace)),
             Self::PythonPackage => Ok(super::python::package_job(workspace)),
@@ -190,8 +191,39 @@ fn minimum_rust_job(workspace: &Workspace) -> Result<Job> {
     Ok(Job::Run(vec![Invocation::new("rustup", args)]))
 }
 
+/// Clients of the server that its step installs: packages of Python, and of npm.
+const PYTHON_CLIENTS: [&str; 2] = ["anthropic==2.10.0", "openai==3.51.0"];
+const NPM_CLIENT: &str = "openai@6.49.0";
+
+fn clients_job(workspace: &Workspace) -> Job {
+    if stdout_of(Command::new("python3").args(["-c", "import venv"])).is_none() {
+        return Job::Skip("Python 3 with venv is not installed".to_owned());
+    }
+    let folder = workspace.target.join("clients");
+    let text = |path: PathBuf| path.to_string_lossy().into_owned();
+    let (environment, node) = (folder.join("python"), folder.join("node"));
+    let python = environment.join("bin/python");
+    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+    let fetched = |or_skipped| move |run| Invocation { skip_on_failure: Some(or_skipped), ..run };
+    let no_pip = fetched("pip could not fetch the clients of OpenAI and Anthropic");
+    let mut runs = vec![
+        no_pip(Invocation::new("python3", ["-m".to_owned(), "venv".to_owned(), text(environment)])),
+        no_pip(Invocation::new(&python, pip.iter().chain(&PYTHON_CLIENTS).copied())),
+    ];
+    let script = "crates/pteron-server/tests/clients/clients.py".to_owned();
+    let mut args = vec![script, text(built(workspace, "pteron", &[]).program)];
+    if web::without_node().is_none() {
+        let options = ["--ignore-scripts", "--no-audit", "--no-fund", "--silent", NPM_CLIENT].map(str::to_owned);
+        let install = ["install".to_owned(), "--prefix".to_owned(), text(node.clone())].into_iter().chain(options);
+        runs.push(fetched("npm could not fetch the client of OpenAI")(Invocation::new("npm", install)));
+        args.push(text(node.join("node_modules")));
+    }
+    runs.extend([programs(), Invocation::new(python, args)]);
+    Job::Run(runs)
+}
+
 /// Folders with Python code.
-const PYTHON: [&str; 3] = ["crates/pteron-python", "export", "models"];
+const PYTHON: [&str; 4] = ["crates/pteron-python", "crates/pteron-server", "export", "models"];
 
 fn ruff_job(workspace: &Workspace) -> Job {
     let Some(ruff) = find_tool(workspace, "ruff", "python/bin/ruff") else {

@@ -44,7 +44,9 @@ pub(crate) enum Action {
     Tint,
     /// The wasm, the npm package and the page, in a real browser.
     Web,
-    /// Linter and formatter for the Python of `export/` and `models/`.
+    /// The server with other people's clients.
+    Clients,
+    /// Linter and formatter for the Python of the crates, `export/` and `models/`.
     Ruff,
     /// The tests of `export/`, where its Python environment is installed.
     Python,
@@ -114,6 +116,7 @@ pub(crate) static STEPS: &[Step] = &[
     },
     Step { name: "tint", why: "Chromium's WGSL compiler accepts every kernel", action: Action::Tint },
     Step { name: "web", why: "the page and the npm package work in Chromium", action: Action::Web },
+    Step { name: "clients", why: "the clients of OpenAI and Anthropic work with pteron serve", action: Action::Clients },
     Step { name: "python", why: "the exporter's own tests pass", action: Action::Python },
     Step {
         name: "python-package",

@@ -129,7 +129,8 @@ impl Backend for Fake {
             blocks_used: 25,
             finished,
             cancelled: self.counts.cancelled.load(Ordering::SeqCst) as u64,
-            time_to_first_token: first,
+            time_to_first_token: first.clone(),
+            inter_token: first,
             ..Statistics::default()
         }
     }

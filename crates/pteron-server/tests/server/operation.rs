@@ -86,7 +86,7 @@ fn a_client_that_leaves_cancels_its_request_streamed_or_not() {
 #[test]
 fn a_server_that_stops_finishes_what_runs_and_refuses_what_comes() {
     let running = run(Fake::new(LONG).with_delay(Duration::from_millis(40)), options());
-    let mut stream = running.open(COMPLETION, &json!({ "prompt": "x", "stream": true }).to_string());
+    let mut stream = running.open(COMPLETION, &json!({ "prompt": "x", "stream": true, "max_tokens": 60 }).to_string());
     wait_for("the request", || running.counts.running.load(Ordering::SeqCst) == 1);
     running.stop.store(true, Ordering::SeqCst);
     wait_for("draining", || running.request("GET /ready HTTP/1.1", "").contains("503"));
@@ -95,7 +95,11 @@ fn a_server_that_stops_finishes_what_runs_and_refuses_what_comes() {
     assert!(running.request("GET /health HTTP/1.1", "").starts_with("HTTP/1.1 200"));
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
-    assert!(text.contains(" twelve") && text.contains("[DONE]"), "{text}");
+    let events =
+        text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line.strip_prefix("data: ")?).ok());
+    let written: String = events.filter_map(|event| Some(event["choices"][0]["text"].as_str()?.to_owned())).collect();
+    assert_eq!(written, LONG);
+    assert!(text.contains("[DONE]"), "{text}");
     running.thread.join().unwrap().unwrap();
 }
 

@@ -227,7 +227,9 @@ mod grammars {
             let value: Value = serde_json::from_str(&text(&router, ask(schema(any_of), seed)).await).unwrap();
             assert!(value == "yes" || value == json!({ "no": null }), "{value}");
             let any = text(&router, ask(json!({ "type": "json_object" }), seed)).await;
-            assert!(serde_json::from_str::<Value>(&any).unwrap().is_object(), "{any}");
+            // Its numbers may be too large for a `Value`.
+            serde_json::from_str::<serde::de::IgnoredAny>(&any).unwrap();
+            assert!(any.starts_with('{'), "{any}");
         }
     }
 
