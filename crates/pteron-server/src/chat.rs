@@ -127,7 +127,7 @@ pub(crate) fn check_tools(model: &LoadedModel, tools: &Tools) -> Result<(), ApiE
     Ok(())
 }
 
-/// Refuses what `OpenAI`'s API has and this server does not, by name. Unknown fields are ignored.
+/// Refuses what OpenAI's API has and this server does not, by name. Unknown fields are ignored.
 fn refuse_unsupported(fields: &Fields<'_>) -> Result<(), ApiError> {
     let text_only = [json!([]), json!(["text"])];
     fields.refuse("modalities", &text_only, "the model writes text only")?;
@@ -146,7 +146,7 @@ pub(crate) fn stream_usage(fields: &Fields<'_>, streams: bool) -> Result<bool, A
     Ok(options.boolean("include_usage")?.unwrap_or(false))
 }
 
-/// Counts of tokens as `OpenAI` names them.
+/// Counts of tokens as OpenAI names them.
 pub(crate) fn usage(usage: Usage) -> Value {
     json!({
         "prompt_tokens": usage.prompt_tokens,

@@ -141,7 +141,7 @@ impl ApiError {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, message).with_code("internal_error")
     }
 
-    /// The kind, as `OpenAI` names it.
+    /// The kind, as OpenAI names it.
     fn kind(&self) -> &'static str {
         match self.status.as_u16() {
             401 => "authentication_error",
@@ -155,7 +155,7 @@ impl ApiError {
         }
     }
 
-    /// As `OpenAI`'s clients read it.
+    /// As OpenAI's clients read it.
     pub(crate) fn openai(&self) -> Value {
         json!({ "error": { "message": self.message, "type": self.kind(), "param": self.param, "code": self.code } })
     }

@@ -48,7 +48,7 @@ impl ApiKeys {
     }
 }
 
-/// The key in a request: as `OpenAI`'s clients send it, or Anthropic's.
+/// The key in a request: as OpenAI's clients send it, or Anthropic's.
 pub(crate) fn given(headers: &HeaderMap) -> Option<&str> {
     let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let bearer = bearer.and_then(|value| value.split_once(' '));

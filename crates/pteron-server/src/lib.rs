@@ -1,4 +1,4 @@
-//! An HTTP server for language models: the APIs of `OpenAI` and Anthropic over one batching engine.
+//! An HTTP server for language models: the APIs of OpenAI and Anthropic over one batching engine.
 //!
 //! A [`Server`] is a set of [`ModelSource`]s and [`ServerOptions`]. [`Server::run`] serves them until it is told to stop;
 //! [`Server::router`] is the same service for a program that has a listener of its own.

@@ -45,7 +45,7 @@ const ROUTES: [Route; 15] = [
     post("/detokenize", "The text of tokens", detokenize, JSON),
 ];
 
-/// The description of the server's API, in `OpenAPI` 3.1.
+/// The description of the server's API, in OpenAPI 3.1.
 #[must_use]
 pub fn openapi() -> Value {
     let mut paths = Map::new();
@@ -96,7 +96,7 @@ fn operation(route: &Route) -> Value {
     operation
 }
 
-/// `OpenAI`'s form of an error, or Anthropic's.
+/// OpenAI's form of an error, or Anthropic's.
 fn error() -> Value {
     json!({
         "type": "object",

@@ -47,7 +47,6 @@ impl Server {
     }
 
     /// The service, for a program with a listener of its own. [`load`](Self::load) loads the models.
-    #[must_use]
     pub fn router(&self) -> Router {
         self.router.clone()
     }

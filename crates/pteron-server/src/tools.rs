@@ -64,7 +64,7 @@ fn render_call(backend: &dyn Backend) -> Option<String> {
 /// The tools of a request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tools {
-    /// As templates see them, in `OpenAI`'s form.
+    /// As templates see them, in OpenAI's form.
     pub(crate) definitions: Vec<Value>,
     pub(crate) names: Vec<String>,
     pub(crate) choice: ToolChoice,

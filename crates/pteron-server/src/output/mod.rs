@@ -34,7 +34,7 @@ impl CallFormat {
         (self == Self::Hermes).then_some("</tool_call>")
     }
 
-    /// A grammar, in Lark's language, of a reply that is one call of one of these functions, described as in `OpenAI`'s API.
+    /// A grammar, in Lark's language, of a reply that is one call of one of these functions, described as in OpenAI's API.
     pub(crate) fn grammar<'a>(self, functions: impl Iterator<Item = &'a Value>) -> String {
         let arguments = if self == Self::Llama3 { "parameters" } else { "arguments" };
         let calls: Vec<Value> = functions

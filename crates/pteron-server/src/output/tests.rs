@@ -14,7 +14,7 @@ fn parts(parser: &mut OutputParser, pieces: &[&str]) -> Vec<Part> {
                 *before += &text;
             }
             (Some(Part::Arguments { index, text }), Part::Arguments { index: next, text: more }) if *index == next => {
-                *text += &more
+                *text += &more;
             }
             (_, part) => joined.push(part),
         }

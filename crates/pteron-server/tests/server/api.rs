@@ -1,4 +1,4 @@
-//! `OpenAI`'s API.
+//! OpenAI's API.
 
 use axum::http::StatusCode;
 use serde_json::{Value, json};

@@ -180,11 +180,11 @@ impl FakeTokens {
 
     fn end(&mut self, mut token: Token, finish: Finish) -> Token {
         self.finished = true;
-        if let (Some(decoder), Some(mut filter)) = (self.decoder.take(), self.filter.take()) {
-            if filter.matched().is_none() {
-                token.text += &filter.push(&decoder.finish());
-                token.text += &filter.finish();
-            }
+        if let (Some(decoder), Some(mut filter)) = (self.decoder.take(), self.filter.take())
+            && filter.matched().is_none()
+        {
+            token.text += &filter.push(&decoder.finish());
+            token.text += &filter.finish();
         }
         Token { finish: Some(finish), ..token }
     }

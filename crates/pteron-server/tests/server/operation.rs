@@ -192,10 +192,10 @@ async fn requests_that_are_too_large_too_many_or_too_long_are_refused() {
 async fn a_lost_device_sheds_load_and_the_model_is_loaded_again() {
     let loads = Arc::new(AtomicUsize::new(0));
     let opened = Arc::clone(&loads);
-    let gate = Arc::new(Mutex::new(()));
-    let passed = Arc::clone(&gate);
+    let closed = Arc::new(AtomicBool::new(false));
+    let gate = Arc::clone(&closed);
     let open = move || {
-        let _open = passed.lock().unwrap();
+        wait_for("the gate", || !gate.load(Ordering::SeqCst));
         let number = opened.fetch_add(1, Ordering::SeqCst);
         if number == 1 {
             return Err("the driver is not back yet".to_owned());
@@ -212,18 +212,17 @@ async fn a_lost_device_sheds_load_and_the_model_is_loaded_again() {
     server.load().unwrap();
     let router = server.router();
     assert_eq!(get(&router, "/ready").await.status, StatusCode::OK);
-    {
-        let _closed = gate.lock().unwrap();
-        for reason in ["GPU device was lost", "is being loaded"] {
-            let answer = post(&router, "/v1/completions", json!({ "prompt": "x" })).await;
-            assert_eq!(
-                (answer.status, &answer.headers["retry-after"]),
-                (StatusCode::SERVICE_UNAVAILABLE, &"5".parse().unwrap())
-            );
-            assert!(answer.text.contains(reason), "{}", answer.text);
-        }
-        assert_eq!(get(&router, "/ready").await.status, StatusCode::SERVICE_UNAVAILABLE);
+    closed.store(true, Ordering::SeqCst);
+    for reason in ["GPU device was lost", "is being loaded"] {
+        let answer = post(&router, "/v1/completions", json!({ "prompt": "x" })).await;
+        assert_eq!(
+            (answer.status, &answer.headers["retry-after"]),
+            (StatusCode::SERVICE_UNAVAILABLE, &"5".parse().unwrap())
+        );
+        assert!(answer.text.contains(reason), "{}", answer.text);
     }
+    assert_eq!(get(&router, "/ready").await.status, StatusCode::SERVICE_UNAVAILABLE);
+    closed.store(false, Ordering::SeqCst);
     let started = Instant::now();
     while get(&router, "/ready").await.status != StatusCode::OK {
         assert!(started.elapsed() < WAIT);

@@ -190,6 +190,9 @@ async fn responses_have_items_and_numbered_events() {
 mod grammars {
     use super::*;
 
+    /// Whether a text has the form that was asked for.
+    type Holds = fn(&str) -> bool;
+
     fn ask(format: Value, seed: u64) -> Value {
         json!({ "messages": [{ "role": "user", "content": "x" }], "response_format": format, "seed": seed, "max_tokens": 400 })
     }
@@ -237,7 +240,7 @@ mod grammars {
     async fn regular_expressions_choices_and_grammars_hold() {
         let router = server(Fake::new(""), options()).router();
         let ask = |outputs: Value| json!({ "prompt": "x", "structured_outputs": outputs, "max_tokens": 50 });
-        let cases: [(Value, fn(&str) -> bool); 3] = [
+        let cases: [(Value, Holds); 3] = [
             (json!({ "regex": "[0-9]{3}-[a-f]" }), |text| text.len() == 5 && text.as_bytes()[3] == b'-'),
             (json!({ "choice": ["red", "green \"ish\""] }), |text| text == "red" || text == "green \"ish\""),
             (json!({ "grammar": "start: \"a\" b \"c\"\nb: /x+y/" }), |text| text.starts_with("ax") && text.ends_with("yc")),
