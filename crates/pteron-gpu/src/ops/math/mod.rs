@@ -185,7 +185,7 @@ fn with_alpha(args: &mut Args<'_>) -> Result<ScalarArgs, OpError> {
 /// Decimal places to round to, as many as 32-bit floats can have.
 fn decimals(args: &mut Args<'_>) -> Result<i32, OpError> {
     let given = args.int("decimals")?;
-    let decimals = i32::try_from(given).ok().filter(|decimals| decimals.abs() <= 38);
+    let decimals = i32::try_from(given).ok().filter(|decimals| decimals.unsigned_abs() <= 38);
     decimals.ok_or_else(|| OpError::new("decimals", format!("is {given}, expected at most 38 in magnitude")))
 }
 
