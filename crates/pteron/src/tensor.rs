@@ -221,6 +221,7 @@ mod tests {
         let (address, clone) = (tensor.bytes().as_ptr(), tensor.clone());
         let copied = tensor.into_bytes().unwrap();
         assert_ne!(copied.as_ptr(), address);
-        assert_eq!(clone.into_bytes().unwrap().as_ptr(), address);
+        let moved = clone.into_bytes().unwrap();
+        assert_eq!(moved.as_ptr(), address);
     }
 }
