@@ -5,8 +5,8 @@ use super::{File, Violation, has_extension};
 const CRATE: &str = "crates/pteron-gpu/src/";
 const FRONT_ENDS: &str = "crates/pteron-gpu/src/frontend/";
 const FORMAT: &str = "pteron_format";
-/// Tools of the format crate that have nothing to do with files.
-const TOOLS: [&str; 2] = ["pteron_format::alloc", "pteron_format::EscapedText"];
+/// Tools of the format crate that have nothing to do with files, and adapters as they are once they have been read.
+const TOOLS: [&str; 3] = ["pteron_format::adapter", "pteron_format::alloc", "pteron_format::EscapedText"];
 
 pub(super) fn check(files: &[File]) -> Vec<Violation> {
     files.iter().filter(|file| is_checked(&file.path)).flat_map(check_file).collect()
