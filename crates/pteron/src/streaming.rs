@@ -96,7 +96,7 @@ pub struct MethodMemory {
     pub needed: MemoryUse,
     /// Bytes per state.
     pub state_bytes: u64,
-    /// Bytes of the largest tensor of a state, where the memory is [planned](Program::plan_memory); 0 for a loaded method.
+    /// Bytes of the largest tensor of a state.
     pub largest_state_bytes: u64,
 }
 
@@ -107,7 +107,7 @@ impl MethodMemory {
             total_bytes: graph.memory_bytes(),
             needed: graph.memory_needed(),
             state_bytes: graph.state_bytes(),
-            largest_state_bytes: 0,
+            largest_state_bytes: graph.largest_state_bytes(),
         }))
     }
 

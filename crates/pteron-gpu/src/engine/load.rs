@@ -18,7 +18,7 @@ use super::pipelined::ReadbackSlots;
 use super::precision::Precision;
 use super::progress::ProgressCounter;
 use super::shared_budget::{GraphReservation, SharedBudget};
-use super::state::state_bytes;
+use super::state::{largest_state_bytes, state_bytes};
 use super::streaming::StreamingGraph;
 use super::upload::upload;
 use super::wait::AsyncLock;
@@ -186,11 +186,7 @@ impl PreparedGraph {
     /// Bytes of the largest of a state's tensors.
     #[must_use]
     pub fn largest_state_bytes(&self) -> u64 {
-        let bytes = self.memory.states.iter().map(|&tensor| {
-            let info = self.graph.info(tensor);
-            info.elem.bytes(info.bound.count())
-        });
-        bytes.max().unwrap_or(0)
+        largest_state_bytes(&self.graph, &self.memory)
     }
 
     /// Reserves one more state, for a graph that is used more than once.

@@ -66,7 +66,19 @@ pub(super) fn state_bytes(graph: &DecodedGraph, memory: &Memory, feedback: &[Fee
     fed.fold(tensor_bytes(graph, memory), u64::saturating_add)
 }
 
+/// Bytes of the largest of a state's tensors.
+pub(super) fn largest_state_bytes(graph: &DecodedGraph, memory: &Memory) -> u64 {
+    let bytes = memory.states.iter().map(|&tensor| graph.info(tensor).elem.bytes(graph.info(tensor).bound.count()));
+    bytes.max().unwrap_or(0)
+}
+
 impl LoadedGraph {
+    /// Bytes of the largest of a state's tensors.
+    #[must_use]
+    pub fn largest_state_bytes(&self) -> u64 {
+        largest_state_bytes(&self.graph, &self.memory)
+    }
+
     /// Bytes of GPU memory that a state uses.
     #[must_use]
     pub fn state_bytes(&self) -> u64 {
