@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Whether the first Ctrl-C only asks the command to stop.
 static DEFERRED: AtomicBool = AtomicBool::new(false);
 /// Whether the first SIGTERM only asks the command to stop.
+#[cfg(any(unix, feature = "serve"))]
 static TERMINATION_DEFERRED: AtomicBool = AtomicBool::new(false);
 /// Whether Ctrl-C was pressed since the last [`reset`].
 static PRESSED: AtomicBool = AtomicBool::new(false);

@@ -17,7 +17,6 @@ impl Constraints {
     }
 
     /// Whether texts are constrained.
-    #[cfg_attr(not(feature = "grammars"), expect(clippy::unused_self, reason = "the signature with the feature"))]
     pub(crate) fn any(&self) -> bool {
         #[cfg(feature = "grammars")]
         return self.grammar.is_some();
@@ -33,7 +32,6 @@ impl Constraints {
 
     /// The constraint of the next text.
     #[cfg(not(feature = "grammars"))]
-    #[expect(clippy::unnecessary_wraps, clippy::unused_self, reason = "the signature with the feature")]
     pub(crate) fn next(&self) -> Result<Option<Box<dyn Constraint>>, ApiError> {
         Ok(None)
     }

@@ -12,12 +12,14 @@ use crate::state::App;
 use crate::tools::{ToolChoice, Tools};
 
 /// A form, and the field that demands it.
+#[cfg_attr(not(feature = "grammars"), allow(dead_code, reason = "grammars read it"))]
 pub(crate) struct Form {
     pub(crate) field: String,
     pub(crate) kind: FormKind,
 }
 
 /// The form of a text.
+#[cfg_attr(not(feature = "grammars"), allow(dead_code, reason = "grammars read it"))]
 pub(crate) enum FormKind {
     /// JSON of a schema.
     Json(Value),
@@ -54,7 +56,6 @@ pub(crate) async fn compile(app: &App, model: &Arc<LoadedModel>, form: Form) -> 
 }
 
 #[cfg(not(feature = "grammars"))]
-#[expect(clippy::unused_async, reason = "the signature with the feature")]
 pub(crate) async fn compile(_: &App, _: &Arc<LoadedModel>, form: Form) -> Result<Constraints, ApiError> {
     Err(ApiError::unsupported(&form.field, "this server was built without grammars"))
 }
