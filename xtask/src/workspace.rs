@@ -67,9 +67,9 @@ impl Workspace {
                 has_library: has_library(package),
                 // `publish = false` is an empty list of registries.
                 published: package["publish"].as_array().is_none_or(|registries| !registries.is_empty()),
-                features: package["features"]
-                    .as_object()
-                    .map_or_else(Vec::new, |features| features.keys().cloned().collect()),
+                features: package["features"].as_object().map_or_else(Vec::new, |features| {
+                    features.keys().cloned().collect::<BTreeSet<_>>().into_iter().collect()
+                }),
                 examples: examples(package, packages),
                 minimum_rust: package["rust_version"].as_str().map(str::to_owned),
                 needs_c: package["metadata"]["pteron"]["default-features-need-c"].as_str().map(str::to_owned),

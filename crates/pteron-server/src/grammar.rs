@@ -26,6 +26,7 @@ pub(crate) struct Grammars {
 /// A grammar, ready for any number of texts.
 pub(crate) struct Compiled {
     matcher: Matcher,
+    vocabulary: u32,
 }
 
 impl Grammars {
@@ -48,7 +49,7 @@ impl Grammars {
         let matcher = guarded(|| Ok(Matcher::new(factory.create_parser(grammar))))?;
         match matcher.get_error() {
             Some(reason) => Err(sentence(&reason)),
-            None => Ok(Compiled { matcher }),
+            None => Ok(Compiled { matcher, vocabulary: backend.info().vocab_size }),
         }
     }
 }
@@ -56,7 +57,7 @@ impl Grammars {
 impl Compiled {
     /// The constraint of a text.
     pub(crate) fn constraint(&self) -> Box<dyn Constraint> {
-        Box::new(GrammarConstraint { matcher: self.matcher.deep_clone() })
+        Box::new(GrammarConstraint { matcher: self.matcher.deep_clone(), vocabulary: self.vocabulary })
     }
 }
 
@@ -136,12 +137,23 @@ impl TokenizerEnv for Environment {
 /// The state of a grammar within one text.
 struct GrammarConstraint {
     matcher: Matcher,
+    vocabulary: u32,
+}
+
+/// Drops what is no token: the grammar engine's masks have a bit more than the vocabulary.
+fn within(vocabulary: u32, mask: &[u32]) -> Vec<u32> {
+    let words = usize::try_from(vocabulary.div_ceil(32)).unwrap_or(usize::MAX);
+    let mut mask = mask.get(..words).unwrap_or(mask).to_vec();
+    if let (Some(last), used @ 1..) = (mask.get_mut(words.saturating_sub(1)), vocabulary % 32) {
+        *last &= (1 << used) - 1;
+    }
+    mask
 }
 
 impl Constraint for GrammarConstraint {
     fn mask(&mut self) -> Result<Vec<u32>, String> {
         let mask = self.matcher.compute_mask_or_eos().map_err(|error| error.to_string())?;
-        Ok(mask.as_slice().to_vec())
+        Ok(within(self.vocabulary, mask.as_slice()))
     }
 
     fn accept(&mut self, token: TokenId) -> Result<(), String> {
@@ -150,5 +162,17 @@ impl Constraint for GrammarConstraint {
 
     fn is_complete(&self) -> bool {
         self.matcher.is_stopped()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_have_a_bit_for_each_token_and_none_for_others() {
+        assert_eq!(within(64, &[u32::MAX, u32::MAX, 1]), [u32::MAX, u32::MAX]);
+        assert_eq!(within(33, &[u32::MAX, u32::MAX]), [u32::MAX, 1]);
+        assert_eq!(within(63, &[0, u32::MAX]), [0, u32::MAX >> 1]);
     }
 }

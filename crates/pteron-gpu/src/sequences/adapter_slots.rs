@@ -198,7 +198,8 @@ impl Packed {
     fn new(update: &LowRankUpdate, rank: u32, rotated_head: Option<u32>) -> Option<Self> {
         let (own, rank) = (update.rank as usize, rank as usize);
         let (by_a, by_b) = (power_of_two(&update.a)?, power_of_two(&update.b)?);
-        let factor = update.scale / by_a / by_b;
+        // Numbers whose product is out of range give the largest one.
+        let factor = (update.scale / (by_a * by_b)).clamp(-f32::MAX, f32::MAX);
         let mut a: Vec<u8> = update.a.iter().flat_map(|&x| half::f16::from_f32(x * by_a).to_le_bytes()).collect();
         a.resize(2 * rank * update.columns as usize, 0);
         let mut b = Vec::with_capacity(2 * rank * update.rows as usize);
@@ -219,9 +220,9 @@ fn power_of_two(values: &[f32]) -> Option<f32> {
     if largest == 0.0 {
         return None;
     }
-    // The exponents of both matrices and their product stay within the range of 32-bit floats.
+    // Both the power and its inverse are 32-bit floats.
     let exponent = i32::try_from(largest.to_bits() >> 23).map_or(0, |biased| biased - 127);
-    let wanted = (10 - exponent).clamp(-50, 50);
+    let wanted = (10 - exponent).clamp(-117, 126);
     Some(f32::from_bits((wanted + 127).cast_unsigned() << 23))
 }
 

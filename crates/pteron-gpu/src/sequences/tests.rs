@@ -161,7 +161,9 @@ fn updates_follow_the_linears_that_adapters_may_update() {
     let (linear, lora, view) = ("pteron.fused_linear", "pteron.lora", "aten.view_copy.default");
     let attention = [view, view, view, "pteron.paged_sdpa", view];
     let all = with_adapters(&Projection::ALL);
-    let expected = [&[linear, lora][..], &attention, &[linear, lora, linear, lora, linear, lora]].concat();
+    // The sizes of the last linear are none that kernels of fused linears take.
+    let last = "aten.linear.default";
+    let expected = [&[linear, lora][..], &attention, &[linear, lora, linear, lora, last, lora]].concat();
     assert_eq!(layer_names(&all)[..expected.len()], expected);
     let update = |layer, projection, [rows, columns]: [u32; 2]| LowRankUpdate {
         layer,
@@ -189,7 +191,7 @@ fn updates_follow_the_linears_that_adapters_may_update() {
         assert_eq!(misfit, AdapterMisfit::Linear { layer: 1, projection });
     }
     let two = with_adapters(&[Projection::Query, Projection::Value]);
-    let expected = [&[linear, lora][..], &attention, &[linear, linear, linear]].concat();
+    let expected = [&[linear, lora][..], &attention, &[linear, linear, last]].concat();
     assert_eq!(layer_names(&two)[..expected.len()], expected);
     assert_eq!(fits(&two, update(0, Projection::Value, [16, 16])), Ok(()));
     assert_eq!(
