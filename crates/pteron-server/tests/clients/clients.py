@@ -19,6 +19,8 @@ SCHEMA = {
     "additionalProperties": False,
     "properties": {"ok": {"type": "boolean"}, "kind": {"enum": ["thread", "task"]}},
 }
+# Clients do not offer the parameter any more; the API has it.
+EXACT = {"temperature": 0}
 USER = {"role": "user", "content": "Ownership is"}
 
 
@@ -129,7 +131,7 @@ def errors(client: openai.OpenAI) -> None:
 
 def messages(client: anthropic.Anthropic) -> None:
     reply = client.messages.create(
-        model="bundled", max_tokens=6, messages=[USER], temperature=0
+        model="bundled", max_tokens=6, messages=[USER], extra_body=EXACT
     )
     assert (
         reply.stop_reason == "max_tokens"
@@ -137,7 +139,7 @@ def messages(client: anthropic.Anthropic) -> None:
         and reply.usage.output_tokens == 6
     )
     with client.messages.stream(
-        model="bundled", max_tokens=6, messages=[USER], temperature=0
+        model="bundled", max_tokens=6, messages=[USER], extra_body=EXACT
     ) as stream:
         streamed = "".join(stream.text_stream)
         final = stream.get_final_message()
