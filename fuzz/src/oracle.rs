@@ -3,13 +3,13 @@
 use std::cell::RefCell;
 use std::fmt::{Display, Write as _};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::target::{Outcome, Target};
 
 /// The longest an error's text may be, in characters.
 const MAX_TEXT: usize = 500;
-/// Longer executions are measured again: another process may have had the core.
+/// Longer executions are measured again: the first may have filled caches for the others.
 const LONG: Duration = Duration::from_millis(100);
 /// How often an execution is measured again.
 const AGAIN: u32 = 3;
@@ -21,7 +21,7 @@ pub struct Execution {
     pub outcome: Outcome,
     /// The most bytes on the heap at one time.
     pub heap: u64,
-    /// Wall time.
+    /// Time this thread computed; wall time where the system does not tell.
     pub time: Duration,
 }
 
@@ -91,13 +91,29 @@ pub fn execute(target: &Target, bytes: &[u8]) -> Result<Execution, Finding> {
 
 fn measured(target: &Target, bytes: &[u8]) -> Result<Execution, Finding> {
     let mut result = None;
-    let start = Instant::now();
+    let start = thread_time();
     let info = allocation_counter::measure(|| result = Some(catch_unwind(|| (target.run)(bytes))));
-    let time = start.elapsed();
+    let time = thread_time().saturating_sub(start);
     match result {
         Some(Ok(outcome)) => Ok(Execution { outcome, heap: info.bytes_max, time }),
         _ => Err(last_panic()),
     }
+}
+
+/// How long this thread has computed: other processes on the same cores do not count.
+#[cfg(unix)]
+fn thread_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
+}
+
+/// The time since the first call.
+#[cfg(not(unix))]
+fn thread_time() -> Duration {
+    use std::sync::OnceLock;
+    use std::time::Instant;
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed()
 }
 
 /// The last panic of this thread, after [`catch_panics`].
@@ -213,7 +229,8 @@ mod tests {
     fn too_much_time_is_a_find() {
         let message = finding(
             |_| {
-                std::thread::sleep(Duration::from_millis(250));
+                let start = thread_time();
+                while thread_time().saturating_sub(start) < Duration::from_millis(250) {}
                 ""
             },
             b"",
