@@ -192,7 +192,7 @@ fn minimum_rust_job(workspace: &Workspace) -> Result<Job> {
 }
 
 /// Clients of the server that its step installs: packages of Python, and of npm.
-const PYTHON_CLIENTS: [&str; 2] = ["anthropic==2.10.0", "openai==3.51.0"];
+const PYTHON_CLIENTS: [&str; 4] = ["anthropic==2.10.0", "langchain-openai==1.7.3", "openai==3.51.0", "schemathesis==4.32.5"];
 const NPM_CLIENT: &str = "openai@6.49.0";
 
 fn clients_job(workspace: &Workspace) -> Job {
@@ -205,25 +205,29 @@ fn clients_job(workspace: &Workspace) -> Job {
     let python = environment.join("bin/python");
     let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
     let fetched = |or_skipped| move |run| Invocation { skip_on_failure: Some(or_skipped), ..run };
-    let no_pip = fetched("pip could not fetch the clients of OpenAI and Anthropic");
+    let no_pip = fetched("pip could not fetch the clients of OpenAI, Anthropic and LangChain");
     let mut runs = vec![
         no_pip(Invocation::new("python3", ["-m".to_owned(), "venv".to_owned(), text(environment)])),
         no_pip(Invocation::new(&python, pip.iter().chain(&PYTHON_CLIENTS).copied())),
     ];
-    let script = "crates/pteron-server/tests/clients/clients.py".to_owned();
-    let mut args = vec![script, text(built(workspace, "pteron", &[]).program)];
+    let script = |name: &str| format!("crates/pteron-server/tests/clients/{name}");
+    let pteron = text(built(workspace, "pteron", &[]).program);
+    let manifests = ["deploy/kubernetes/tests/manifests.py".to_owned(), pteron.clone()];
+    let mut args = vec![script("clients.py"), pteron];
     if web::without_node().is_none() {
         let options = ["--ignore-scripts", "--no-audit", "--no-fund", "--silent", NPM_CLIENT].map(str::to_owned);
         let install = ["install".to_owned(), "--prefix".to_owned(), text(node.clone())].into_iter().chain(options);
         runs.push(fetched("npm could not fetch the client of OpenAI")(Invocation::new("npm", install)));
         args.push(text(node.join("node_modules")));
     }
-    runs.extend([programs(), Invocation::new(python, args)]);
+    let checks = [args, manifests.into()];
+    runs.push(programs());
+    runs.extend(checks.into_iter().map(|args| Invocation::new(&python, args)));
     Job::Run(runs)
 }
 
 /// Folders with Python code.
-const PYTHON: [&str; 4] = ["crates/pteron-python", "crates/pteron-server", "export", "models"];
+const PYTHON: [&str; 5] = ["crates/pteron-python", "crates/pteron-server", "deploy", "export", "models"];
 
 fn ruff_job(workspace: &Workspace) -> Job {
     let Some(ruff) = find_tool(workspace, "ruff", "python/bin/ruff") else {

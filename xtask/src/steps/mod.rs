@@ -44,9 +44,9 @@ pub(crate) enum Action {
     Tint,
     /// The wasm, the npm package and the page, in a real browser.
     Web,
-    /// The server with other people's clients.
+    /// The server with other people's clients, and the manifests that deploy it.
     Clients,
-    /// Linter and formatter for the Python of the crates, `export/` and `models/`.
+    /// Linter and formatter for the Python of the crates, `deploy/`, `export/` and `models/`.
     Ruff,
     /// The tests of `export/`, where its Python environment is installed.
     Python,
@@ -116,7 +116,11 @@ pub(crate) static STEPS: &[Step] = &[
     },
     Step { name: "tint", why: "Chromium's WGSL compiler accepts every kernel", action: Action::Tint },
     Step { name: "web", why: "the page and the npm package work in Chromium", action: Action::Web },
-    Step { name: "clients", why: "the clients of OpenAI and Anthropic work with pteron serve", action: Action::Clients },
+    Step {
+        name: "clients",
+        why: "other people's clients work with pteron serve, and the manifests that deploy it fit it",
+        action: Action::Clients,
+    },
     Step { name: "python", why: "the exporter's own tests pass", action: Action::Python },
     Step {
         name: "python-package",

@@ -1,16 +1,17 @@
-"""Calls `pteron serve` with the clients of OpenAI and Anthropic, and the bundled model.
+"""Calls `pteron serve` with the clients of OpenAI, Anthropic and LangChain, and the bundled model.
 
 python clients.py path/to/pteron [path/to/node_modules]
 """
 
 import json
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import anthropic
+import langchain_client
 import openai
+from served import KEY, served
 
 HERE = Path(__file__).parent
 SCHEMA = {
@@ -156,40 +157,20 @@ def messages(client: anthropic.Anthropic) -> None:
 
 
 def main() -> None:
-    command = [
-        sys.argv[1],
-        "serve",
-        "--port",
-        "0",
-        "--api-key",
-        "secret",
-        "--max-sequences",
-        "4",
-    ]
-    server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    try:
-        lines = iter(server.stderr.readline, "")
-        address = next(
-            line.split("http://")[1].split(": ")[0]
-            for line in lines
-            if "http://" in line
-        )
-        assert any("model loaded" in line for line in lines)
-        url = f"http://{address}"
-        client = openai.OpenAI(base_url=f"{url}/v1", api_key="secret", max_retries=0)
+    with served(sys.argv[1], "--max-sequences", "4") as url:
+        client = openai.OpenAI(base_url=f"{url}/v1", api_key=KEY, max_retries=0)
         for check in (chat, completions, responses, errors):
             check(client)
             print(f"openai: {check.__name__}")
-        messages(anthropic.Anthropic(base_url=url, api_key="secret", max_retries=0))
+        messages(anthropic.Anthropic(base_url=url, api_key=KEY, max_retries=0))
         print("anthropic: messages")
+        for check in langchain_client.CHECKS:
+            check(url, KEY)
+            print(f"langchain: {check.__name__}")
         if len(sys.argv) > 2:
             subprocess.run(
                 ["node", HERE / "clients.mjs", sys.argv[2], f"{url}/v1"], check=True
             )
-        server.send_signal(signal.SIGTERM)
-        assert server.wait(60) == 0
-    finally:
-        server.kill()
 
 
 if __name__ == "__main__":
