@@ -49,6 +49,12 @@ pub(crate) enum Command {
     Devices(crate::devices::Devices),
     /// Reports what a bug report needs, and whether the bundled model gives the expected output here
     Doctor(crate::doctor::Doctor),
+    /// Prints the script that makes a shell complete commands and options
+    Completions(crate::reference::Completions),
+    /// Writes the manual pages, one per command
+    // For those who package the command.
+    #[command(name = "man", hide = true)]
+    Manual(crate::reference::Manual),
 }
 
 /// GPU selection.

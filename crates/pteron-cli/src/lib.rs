@@ -23,6 +23,7 @@ mod npy;
 mod npz;
 #[cfg(feature = "pull")]
 mod pull;
+mod reference;
 #[cfg(feature = "serve")]
 mod serve;
 mod table;
@@ -58,5 +59,7 @@ fn main_of(cli: cli::Cli) -> ExitCode {
         cli::Command::Tune(args) => tune::run(&args),
         cli::Command::Devices(args) => devices::run(&args),
         cli::Command::Doctor(args) => doctor::run(&args),
+        cli::Command::Completions(args) => reference::completions(&args),
+        cli::Command::Manual(args) => reference::manual(&args),
     }
 }

@@ -21,6 +21,7 @@ mod profiles;
 mod prompt_files;
 #[cfg(feature = "pull")]
 mod pull;
+mod reference;
 mod reports;
 mod run_chat;
 #[cfg(all(unix, feature = "serve"))]
