@@ -4,10 +4,12 @@
 
 mod bench_open;
 mod benchmarks;
+mod changelog;
 mod examples;
 mod features;
 mod fuzz;
 mod package;
+mod release;
 mod roundtrip;
 mod rules;
 mod runner;
@@ -76,6 +78,8 @@ enum Command {
     Fuzz(fuzz::Options),
     /// Package every crate, check the packages' sizes, and compile them as crates.io would serve them
     Package,
+    /// Build everything that is published, install each artefact in a scratch folder and run it
+    Release(release::Options),
     /// Compile every crate with no, each single and all features
     Features,
     /// Build and run every example
@@ -123,6 +127,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Benchmarks => benchmarks::run(&Workspace::load()?)?,
         Command::Fuzz(options) => return fuzz::run(&Workspace::load()?, &options),
         Command::Package => package::run(&Workspace::load()?)?,
+        Command::Release(options) => return release::run(&Workspace::load()?, &options),
         Command::Features => features::run(&Workspace::load()?)?,
         Command::Examples => examples::run(&Workspace::load()?)?,
         Command::Web { bench: false } => web::build(&Workspace::load()?)?,

@@ -17,9 +17,25 @@ const MAX_BYTES: u64 = 10 << 20;
 /// Every package carries these.
 const REQUIRED: [&str; 3] = ["README.md", "LICENSE-MIT", "LICENSE-APACHE"];
 
+/// The packages of all crates that are published, unpacked side by side.
+pub(crate) struct Packages {
+    pub(crate) names: Vec<String>,
+    /// In the order of the names.
+    pub(crate) archives: Vec<PathBuf>,
+    /// The folder that they are unpacked into.
+    pub(crate) folder: PathBuf,
+}
+
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
-    let names: Vec<&str> =
-        workspace.crates.iter().filter(|krate| krate.published).map(|krate| krate.name.as_str()).collect();
+    let packages = prepare(workspace)?;
+    write_workspace(workspace, &packages, &[])?;
+    compile(workspace, &packages)
+}
+
+/// Packages, checks and unpacks every crate that is published.
+pub(crate) fn prepare(workspace: &Workspace) -> Result<Packages> {
+    let names: Vec<String> =
+        workspace.crates.iter().filter(|krate| krate.published).map(|krate| krate.name.clone()).collect();
     let archives = package(workspace, &names)?;
     let folder = workspace.target.join("package").join("unpacked");
     // What an earlier run unpacked.
@@ -39,14 +55,14 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     if !problems.is_empty() {
         bail!(problems.join("\n"));
     }
-    compile(workspace, &names, &archives, &folder)
+    Ok(Packages { names, archives, folder })
 }
 
 /// Packages the crates and returns their archives, in the same order.
-fn package(workspace: &Workspace, names: &[&str]) -> Result<Vec<PathBuf>> {
+fn package(workspace: &Workspace, names: &[String]) -> Result<Vec<PathBuf>> {
     let mut cargo = Command::new("cargo");
     cargo.args(["package", "--no-verify", "--allow-dirty", "--target-dir"]).arg(&workspace.target);
-    cargo.args(names.iter().flat_map(|name| ["--package", name])).current_dir(&workspace.root);
+    cargo.args(names.iter().flat_map(|name| ["--package", name.as_str()])).current_dir(&workspace.root);
     let output = cargo.output().context("cargo could not be started")?;
     let text = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
@@ -76,24 +92,38 @@ fn unpack(archive: &Path, into: &Path) -> Result<PathBuf> {
     Ok(into.join(archive.file_stem().unwrap_or_default()))
 }
 
-/// Compiles the unpacked packages, each other's dependencies taken from the same folder.
-fn compile(workspace: &Workspace, names: &[&str], archives: &[PathBuf], folder: &Path) -> Result<()> {
-    let folders: Vec<_> = archives.iter().map(|archive| archive.file_stem().unwrap_or_default().to_string_lossy()).collect();
+impl Packages {
+    /// The name of the folder of each package.
+    fn folders(&self) -> Vec<String> {
+        let stems = self.archives.iter().map(|archive| archive.file_stem().unwrap_or_default());
+        stems.map(|stem| stem.to_string_lossy().into_owned()).collect()
+    }
+}
+
+/// Makes a workspace of the unpacked packages and further folders beside them. All take each other from there.
+pub(crate) fn write_workspace(workspace: &Workspace, packages: &Packages, more: &[&str]) -> Result<()> {
+    let folders = packages.folders();
     let patches: String =
-        names.iter().zip(&folders).map(|(name, folder)| format!("{name} = {{ path = \"{folder}\" }}\n")).collect();
+        packages.names.iter().zip(&folders).map(|(name, folder)| format!("{name} = {{ path = \"{folder}\" }}\n")).collect();
     let profile = profile_of(&fs::read_to_string(workspace.root.join("Cargo.toml"))?);
+    let members: Vec<&str> = folders.iter().map(String::as_str).chain(more.iter().copied()).collect();
     let manifest =
-        format!("[workspace]\nresolver = \"3\"\nmembers = {folders:?}\n\n[patch.crates-io]\n{patches}\n{profile}");
-    fs::write(folder.join("Cargo.toml"), manifest)?;
-    fs::copy(workspace.root.join("Cargo.lock"), folder.join("Cargo.lock"))?;
+        format!("[workspace]\nresolver = \"3\"\nmembers = {members:?}\n\n[patch.crates-io]\n{patches}\n{profile}");
+    fs::write(packages.folder.join("Cargo.toml"), manifest)?;
+    fs::copy(workspace.root.join("Cargo.lock"), packages.folder.join("Cargo.lock"))?;
     // The packages are on no registry, so cargo must not look there; their dependencies have to be on this machine. If that fails
     // without a network, the build says what is missing.
     let mut fetch = Command::new("cargo");
     let _ = fetch.args(["fetch", "--quiet", "--locked"]).current_dir(&workspace.root).status();
+    Ok(())
+}
+
+/// Compiles the unpacked packages.
+fn compile(workspace: &Workspace, packages: &Packages) -> Result<()> {
     let mut cargo = Command::new("cargo");
-    cargo.args(["check", "--workspace", "--offline", "--target-dir"]).arg(&workspace.target).current_dir(folder);
+    cargo.args(["check", "--workspace", "--offline", "--target-dir"]).arg(&workspace.target).current_dir(&packages.folder);
     if !cargo.status().context("cargo could not be started")?.success() {
-        bail!("the packages do not compile outside the repository; they are in {}", folder.display());
+        bail!("the packages do not compile outside the repository; they are in {}", packages.folder.display());
     }
     Ok(())
 }

@@ -25,6 +25,8 @@ pub(crate) struct Crate {
     pub(crate) has_library: bool,
     /// Whether the crate goes to crates.io.
     pub(crate) published: bool,
+    /// What it is compiled with: names of packages, crates of this workspace among them. Not those of tests.
+    pub(crate) dependencies: Vec<String>,
     /// Cargo features by name, `default` among them.
     pub(crate) features: Vec<String>,
     /// Examples that are built with the default features, and those that other crates of the workspace turn on.
@@ -67,6 +69,7 @@ impl Workspace {
                 has_library: has_library(package),
                 // `publish = false` is an empty list of registries.
                 published: package["publish"].as_array().is_none_or(|registries| !registries.is_empty()),
+                dependencies: dependencies(package),
                 features: package["features"].as_object().map_or_else(Vec::new, |features| {
                     features.keys().cloned().collect::<BTreeSet<_>>().into_iter().collect()
                 }),
@@ -103,6 +106,12 @@ impl Workspace {
         let version = first.minimum_rust.as_deref().unwrap_or_default();
         Ok(if version.matches('.').count() == 1 { format!("{version}.0") } else { version.to_owned() })
     }
+}
+
+/// The names of the packages that a package is compiled with.
+fn dependencies(package: &Value) -> Vec<String> {
+    let all = package["dependencies"].as_array().into_iter().flatten().filter(|dependency| dependency["kind"] != "dev");
+    all.filter_map(|dependency| dependency["name"].as_str()).map(str::to_owned).collect()
 }
 
 /// The examples that `cargo build --workspace --examples` builds.
@@ -191,6 +200,7 @@ mod tests {
         let workspace = workspace(&[demo, hidden]);
         assert_eq!(workspace.crates[0].features, ["bench", "default", "media", "templates", "text"]);
         assert_eq!(workspace.crates[0].examples, ["call", "chat", "faces"]);
+        assert_eq!(workspace.crates[1].dependencies, ["demo"], "the one of tests is left out");
         assert_eq!(workspace.crates.iter().map(|krate| krate.published).collect::<Vec<_>>(), [true, false]);
     }
 

@@ -1,10 +1,15 @@
 //! Rules about the repository's own files that no other tool checks.
 
+mod changelog;
+mod container;
 mod front_ends;
 mod length;
 mod locality;
 mod quick_start;
 mod unfinished;
+mod version;
+
+pub(crate) use container::instructions;
 
 use std::fmt;
 use std::io::Read;
@@ -16,7 +21,16 @@ use anyhow::{Context, Result, bail};
 /// Returns the violations among all files.
 type Rule = fn(&[File]) -> Vec<Violation>;
 
-static RULES: &[Rule] = &[front_ends::check, length::check, locality::check, unfinished::check, quick_start::check];
+static RULES: &[Rule] = &[
+    changelog::check,
+    container::check,
+    front_ends::check,
+    length::check,
+    locality::check,
+    quick_start::check,
+    unfinished::check,
+    version::check,
+];
 
 /// A file of the repository; its path has forward slashes and starts at the root.
 #[derive(Debug)]
@@ -107,7 +121,8 @@ fn read_files(root: &Path) -> Result<Vec<File>> {
 }
 
 fn is_read(path: &str) -> bool {
-    has_extension(path, &["rs", "wgsl", "py", "ts", "mjs", "css", "md"])
+    has_extension(path, &["rs", "wgsl", "py", "ts", "mjs", "css", "md", "sh", "toml"])
+        || ["package.json", "Containerfile"].iter().any(|name| path.rsplit('/').next() == Some(name))
 }
 
 fn has_extension(path: &str, extensions: &[&str]) -> bool {
