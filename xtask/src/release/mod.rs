@@ -58,13 +58,14 @@ struct Part {
     check: fn(&Release<'_>) -> Result<Vec<String>>,
 }
 
+/// Those that compile alike follow each other; installer and container take the archive of `binary`.
 static PARTS: &[Part] = &[
-    Part { name: "crates", what: "packages for crates.io", build: crates::build, check: crates::check },
     Part { name: "binary", what: "the command for this system", build: binary::build, check: binary::check },
-    Part { name: "npm", what: "the npm package", build: npm::build, check: npm::check },
-    Part { name: "python", what: "wheel and source distribution", build: python::build, check: python::check },
     Part { name: "installer", what: "install.sh", build: installer::build, check: installer::check },
     Part { name: "container", what: "the container file", build: container::build, check: container::check },
+    Part { name: "python", what: "wheel and source distribution", build: python::build, check: python::check },
+    Part { name: "crates", what: "packages for crates.io", build: crates::build, check: crates::check },
+    Part { name: "npm", what: "the npm package", build: npm::build, check: npm::check },
 ];
 
 /// A release that is being built.
@@ -157,17 +158,9 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<ExitCode> 
     fs::create_dir_all(&release.out).with_context(|| release.out.display().to_string())?;
 
     let mut failures = Vec::new();
-    let mut built = Vec::new();
-    for part in parts {
-        match release.progress.stage(&format!("{}: build {}", part.name, part.what), || (part.build)(&release)) {
-            Ok(()) => built.push(part),
-            Err(error) => failures.push(format!("{error:#}")),
-        }
-    }
-    checksums::write(&release.out)?;
     let mut notes = Vec::new();
-    for part in built {
-        match release.progress.stage(&format!("{}: install and run", part.name), || (part.check)(&release)) {
+    for part in parts {
+        match prove(&release, part) {
             Ok(found) => notes.extend(found.into_iter().map(|note| format!("{}: {note}", part.name))),
             Err(error) => failures.push(format!("{error:#}")),
         }
@@ -178,6 +171,16 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<ExitCode> 
     }
     println!("\n{}", publish::ending(&release, options.dry_run, &demands));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Builds a part, installs it and runs it; returns what is to be known of it.
+fn prove(release: &Release<'_>, part: &Part) -> Result<Vec<String>> {
+    release.progress.stage(&format!("{}: build {}", part.name, part.what), || (part.build)(release))?;
+    // Of all that is there by now.
+    checksums::write(&release.out)?;
+    let notes = release.progress.stage(&format!("{}: install and run", part.name), || (part.check)(release))?;
+    notes.iter().for_each(|note| release.progress.say(&format!("{}: {note}", part.name)));
+    Ok(notes)
 }
 
 /// The parts with these names, in the table's order; all of them where none is named.
@@ -219,6 +222,6 @@ mod tests {
         assert_eq!(names(&chosen), "crates, npm");
         assert_eq!(select(&[]).unwrap().len(), PARTS.len());
         let error = select(&["nmp".to_owned()]).err().unwrap().to_string();
-        assert!(error.contains("\"nmp\"") && error.contains("crates, binary, npm"), "{error}");
+        assert!(error.contains("\"nmp\"") && error.contains("binary, installer, container"), "{error}");
     }
 }
