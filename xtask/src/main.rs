@@ -9,6 +9,7 @@ mod examples;
 mod features;
 mod fuzz;
 mod package;
+mod ray;
 mod release;
 mod roundtrip;
 mod rules;
@@ -84,6 +85,8 @@ enum Command {
     Features,
     /// Build and run every example
     Examples,
+    /// Test the Ray Serve application with a local cluster; installs Ray into target/ray
+    Ray,
     /// Build the npm package and the page: `web/pteron` and `web/dist`
     Web {
         /// Then compare the page's speed with that of the command, on the same driver
@@ -130,6 +133,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Release(options) => return release::run(&Workspace::load()?, &options),
         Command::Features => features::run(&Workspace::load()?)?,
         Command::Examples => examples::run(&Workspace::load()?)?,
+        Command::Ray => ray::run(&Workspace::load()?)?,
         Command::Web { bench: false } => web::build(&Workspace::load()?)?,
         Command::Web { bench: true } => web::bench(&Workspace::load()?)?,
     }

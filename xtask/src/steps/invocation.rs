@@ -28,7 +28,7 @@ pub(crate) struct Invocation {
 }
 
 impl Invocation {
-    pub(super) fn new(program: impl Into<PathBuf>, args: impl IntoIterator<Item = impl Into<String>>) -> Self {
+    pub(crate) fn new(program: impl Into<PathBuf>, args: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self {
             program: program.into(),
             args: args.into_iter().map(Into::into).collect(),
