@@ -19,6 +19,14 @@ fn command(args: &[&str]) -> Command {
     command
 }
 
+/// The same, with signals as a terminal leaves them, even if these tests were started with `nohup`.
+#[cfg(target_os = "linux")]
+fn command_with_default_signals(args: &[&str]) -> Command {
+    let mut command = quiet(Command::new("env"));
+    command.args(["--default-signal=HUP", env!("CARGO_BIN_EXE_pteron")]).args(args).current_dir(root());
+    command
+}
+
 pub(crate) fn send(pid: u32, signal: Signal) {
     kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), signal).unwrap();
 }
@@ -84,7 +92,7 @@ fn the_second_ctrl_c_ends_a_command_that_waits_for_input() {
 fn the_first_ctrl_c_ends_a_command_that_cannot_stop_in_order() {
     for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
         // The prompt is read from a pipe that stays open.
-        let mut run = Process::start(command(&["run"]));
+        let mut run = Process::start(command_with_default_signals(&["run"]));
         run.wait_until_installed();
         send(run.0.id(), signal);
         let status = run.end();
@@ -126,7 +134,7 @@ fn a_conversion_that_is_ended_leaves_nothing() {
     for (signal, named) in [(Signal::TERM, true), (Signal::HUP, true), (Signal::TERM, false), (Signal::KILL, false)] {
         let scratch = Scratch::new("ended");
         let out = scratch.0.join("model.pte").to_string_lossy().into_owned();
-        let mut convert = command(&["convert", "--synthetic", "llama-3.2-1b", "-o", &out]);
+        let mut convert = command_with_default_signals(&["convert", "--synthetic", "llama-3.2-1b", "-o", &out]);
         if named {
             convert.env("PTERON_NAMED_FILES", "1");
         }
