@@ -12,7 +12,7 @@ pub(crate) use args::Convert;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pteron_convert::{ProgramTemplate, Progress, Report, Source, Synthetic, open_checkpoint, synthetic};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Reason};
 use crate::{interrupts, terminal};
 
 /// A bar that appears sooner would only flicker.
@@ -57,6 +57,10 @@ fn write(args: &Convert, watch: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> 
     source.check_context(options.max_context_length)?;
     let metadata = source.metadata();
     let template = ProgramTemplate::new(source.config(), &options, &metadata)?;
+    // `-o llama/model.pte` makes the folder: a model is a folder with its tokenizer.
+    if let Some(folder) = args.out.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        std::fs::create_dir_all(folder).map_err(|error| Failure::file(folder, Reason::Unwritten(error)))?;
+    }
     let sidecars = sidecars::plan(&args.out, metadata.sidecars)?;
     let report = pteron_convert::convert(&*source, template, args.scales.into(), &args.out, watch)?;
     sidecars.write()?;

@@ -130,6 +130,16 @@ fn f16_weights_give_nearly_the_same_logits() {
 }
 
 #[test]
+fn the_programs_folder_is_made() {
+    let scratch = Scratch::new("convert-folder");
+    let out = scratch.0.join("new/model.pte");
+    let shape = "layers=1,width=64,heads=2,hidden=128,vocab=300";
+    let run = pteron(["convert", "--synthetic", shape, "-o", &out.to_string_lossy(), "--context", "64", "--quiet"]);
+    assert_eq!((run.code, run.err.as_str()), (Some(0), ""));
+    assert!(out.is_file());
+}
+
+#[test]
 fn a_failed_conversion_leaves_no_files() {
     let scratch = Scratch::new("convert-errors");
     let out = scratch.0.join("model.pte").to_string_lossy().into_owned();
