@@ -1,6 +1,8 @@
-//! Writes the page of benchmarks, `docs/benchmarks/speed.md`, from the raw runs in `benches/runs`.
+//! Writes the page of benchmarks, `docs/benchmarks/speed.md`, and its plots, from the raw runs in `benches/runs`.
 //!
 //! The page has the newest run of each program on each adapter. Every figure is read or computed from a run's file; nothing is typed.
+
+mod plot;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,8 +13,9 @@ use serde_json::Value;
 
 use crate::workspace::Workspace;
 
-/// The page and the folder of its runs, from the repository's root.
+/// The page, the folder of its plots, and the folder of its runs, from the repository's root.
 const PAGE: &str = "docs/benchmarks/speed.md";
+const PLOTS: &str = "docs/benchmarks";
 const RUNS: &str = "benches/runs";
 
 const HEAD: &str = "# Speed of language models
@@ -22,10 +25,16 @@ Written by `cargo xtask benchmarks` from the files in [`benches/runs`](../../ben
 has the newest run of each program on each adapter.
 ";
 
-/// Writes the page again.
+/// Writes the page and its plots again.
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
-    let path = workspace.root.join(PAGE);
-    std::fs::write(&path, page(&read_runs(&workspace.root)?)).with_context(|| format!("{} was not written", path.display()))
+    let write = |path: &str, text: String| {
+        std::fs::write(workspace.root.join(path), text).with_context(|| format!("{path} was not written"))
+    };
+    let runs = read_runs(&workspace.root)?;
+    for run in newest(&runs) {
+        write(&format!("{PLOTS}/{}", plot_name(run)), plot::svg(&run.json))?;
+    }
+    write(PAGE, page(&runs))
 }
 
 /// A run and the name of its file.
@@ -52,8 +61,8 @@ fn read_runs(root: &Path) -> Result<Vec<Run>> {
     Ok(runs)
 }
 
-/// The page for some runs, in whatever order they come.
-fn page(runs: &[Run]) -> String {
+/// The newest run of each program on each adapter, in whatever order they come.
+fn newest(runs: &[Run]) -> Vec<&Run> {
     let mut newest: BTreeMap<(&str, &str), &Run> = BTreeMap::new();
     for run in runs {
         let key = (text(&run.json["adapter"]["name"]), text(&run.json["program"]["name"]));
@@ -62,14 +71,27 @@ fn page(runs: &[Run]) -> String {
             *kept = run;
         }
     }
+    newest.into_values().collect()
+}
+
+/// The page for some runs.
+fn page(runs: &[Run]) -> String {
     let mut out = HEAD.to_owned();
-    for run in newest.values() {
+    for run in newest(runs) {
         section(&mut out, run);
     }
     out
 }
 
-fn section(out: &mut String, Run { file, json }: &Run) {
+/// The name of a run's plot.
+fn plot_name(Run { json, .. }: &Run) -> String {
+    let name = format!("{}-{}", text(&json["program"]["name"]), text(&json["adapter"]["name"])).to_lowercase();
+    let words: Vec<&str> = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    format!("speed-{}.svg", words.join("-"))
+}
+
+fn section(out: &mut String, run: &Run) {
+    let Run { file, json } = run;
     let (adapter, program) = (&json["adapter"], &json["program"]);
     let _ = writeln!(out, "\n## {} on {}\n", text(&program["name"]), text(&adapter["name"]));
     let debug = if json["optimised"] == false { ", a debug build" } else { "" };
@@ -83,6 +105,7 @@ fn section(out: &mut String, Run { file, json }: &Run) {
         text(&json["version"]),
         json["repeat"],
     );
+    let _ = writeln!(out, "![Speed by length and by depth]({})\n", plot_name(run));
     tests(out, json);
     for sentence in [loading(json), checks(json)].into_iter().flatten() {
         let _ = writeln!(out, "\n{sentence}");
@@ -250,6 +273,11 @@ mod tests {
     fn the_page_is_the_one_that_the_runs_give() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         let found = std::fs::read_to_string(root.join(PAGE)).unwrap().replace("\r\n", "\n");
-        assert!(found == page(&read_runs(root).unwrap()), "{PAGE} is not current: run `cargo xtask benchmarks`");
+        let runs = read_runs(root).unwrap();
+        assert!(found == page(&runs), "{PAGE} is not current: run `cargo xtask benchmarks`");
+        for run in newest(&runs) {
+            let plot = std::fs::read_to_string(root.join(PLOTS).join(plot_name(run))).unwrap().replace("\r\n", "\n");
+            assert!(plot == plot::svg(&run.json), "{} is not current: run `cargo xtask benchmarks`", plot_name(run));
+        }
     }
 }
