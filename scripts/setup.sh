@@ -8,6 +8,7 @@
 
 cargo_deny_version=0.20.2
 maturin_version=1.16.0
+mdbook_version=0.5.4
 ruff_version=0.17.4
 shellcheck_version=0.11.0.1
 
@@ -200,6 +201,18 @@ ensure_cargo_deny() {
   say "building cargo-deny $cargo_deny_version into target/tools (once, some minutes)"
   quietly cargo install --locked --debug --root "$tools" --target-dir "$tools/build" "cargo-deny@$cargo_deny_version" ||
     say "it could not be built: the check of licences and duplicates will be skipped"
+  rm -rf "$tools/build"
+}
+
+# The documentation site. Without its server, which would be most of the build.
+ensure_mdbook() {
+  local tools="$root/target/tools"
+  if have mdbook || [ -x "$tools/bin/mdbook" ]; then
+    return 0
+  fi
+  say "building mdBook $mdbook_version into target/tools (once, a minute or two)"
+  quietly cargo install --locked --debug --no-default-features --features search --root "$tools" --target-dir "$tools/build" \
+    "mdbook@$mdbook_version" || say "it could not be built: the check of the documentation site will be skipped"
   rm -rf "$tools/build"
 }
 

@@ -14,6 +14,7 @@ mod release;
 mod roundtrip;
 mod rules;
 mod runner;
+mod site;
 mod steps;
 mod web;
 mod workspace;
@@ -87,6 +88,12 @@ enum Command {
     Examples,
     /// Test the Ray Serve application with a local cluster; installs Ray into target/ray
     Ray,
+    /// Build the documentation site into target/site/book, check its links, and run the code blocks of its pages
+    Site {
+        /// Only run the blocks of pages whose path contains one of these words
+        #[arg(value_name = "WORD")]
+        only: Vec<String>,
+    },
     /// Build the npm package and the page: `web/pteron` and `web/dist`
     Web {
         /// Then compare the page's speed with that of the command, on the same driver
@@ -134,6 +141,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Features => features::run(&Workspace::load()?)?,
         Command::Examples => examples::run(&Workspace::load()?)?,
         Command::Ray => ray::run(&Workspace::load()?)?,
+        Command::Site { only } => return site::run(&Workspace::load()?, &only),
         Command::Web { bench: false } => web::build(&Workspace::load()?)?,
         Command::Web { bench: true } => web::bench(&Workspace::load()?)?,
     }

@@ -26,6 +26,8 @@ mod pull;
 mod reference;
 #[cfg(feature = "serve")]
 mod serve;
+#[cfg(doctest)]
+mod site;
 mod table;
 mod terminal;
 mod tune;

@@ -16,10 +16,7 @@ impl Action {
         match self {
             Self::Cargo(args) => Ok(Job::Run(vec![Invocation::cargo(args)])),
             Self::Tests(args) => Ok(Job::Run(vec![Invocation { counts_tests: true, ..Invocation::cargo(args) }])),
-            Self::Docs => Ok(Job::Run(vec![Invocation {
-                env: &[("RUSTDOCFLAGS", "-D warnings")],
-                ..Invocation::cargo(&["doc", "--workspace", "--no-deps"])
-            }])),
+            Self::Docs => Ok(Job::Run(vec![docs()])),
             Self::Targets(targets) => targets_job(workspace, targets),
             Self::MinimumRust => minimum_rust_job(workspace),
             Self::Deny(checks) => Ok(match find_tool(workspace, "cargo-deny", "bin/cargo-deny") {
@@ -48,6 +45,7 @@ impl Action {
             Self::Ruff => Ok(ruff_job(workspace)),
             Self::Python => Ok(python_job(workspace)),
             Self::PythonPackage => Ok(super::python::package_job(workspace)),
+            Self::Site => Ok(super::site::job(workspace)),
             Self::ShellCheck => shellcheck_job(workspace),
         }
     }
@@ -57,6 +55,11 @@ impl Action {
 /// features and are compiled once.
 pub(crate) fn programs() -> Invocation {
     Invocation::cargo(&["build", "--quiet", "--workspace", "--profile", "test", "--bins", "--examples"])
+}
+
+/// Rustdoc over the workspace, warnings denied.
+pub(super) fn docs() -> Invocation {
+    Invocation { env: &[("RUSTDOCFLAGS", "-D warnings")], ..Invocation::cargo(&["doc", "--workspace", "--no-deps"]) }
 }
 
 /// Compares the programs below some folders with PyTorch's outputs.
@@ -227,7 +230,7 @@ fn clients_job(workspace: &Workspace) -> Job {
 }
 
 /// Folders with Python code.
-const PYTHON: [&str; 5] = ["crates/pteron-python", "crates/pteron-server", "deploy", "export", "models"];
+const PYTHON: [&str; 6] = ["crates/pteron-python", "crates/pteron-server", "deploy", "export", "models", "xtask"];
 
 fn ruff_job(workspace: &Workspace) -> Job {
     let Some(ruff) = find_tool(workspace, "ruff", "python/bin/ruff") else {

@@ -3,6 +3,7 @@
 mod actions;
 mod invocation;
 mod python;
+mod site;
 
 use anyhow::{Result, bail};
 
@@ -10,6 +11,8 @@ use crate::workspace::Workspace;
 
 pub(crate) use actions::{conform, programs};
 pub(crate) use invocation::{Invocation, Job, built, has_target, stdout_of};
+pub(crate) use python::python_with_package;
+pub(crate) use site::find_mdbook;
 
 /// One row: name, reason and action of a check.
 pub(crate) struct Step {
@@ -52,6 +55,8 @@ pub(crate) enum Action {
     Python,
     /// The wheel of the Python package, installed into an environment of its own, and its tests.
     PythonPackage,
+    /// The documentation site, its links, and the code blocks of its pages.
+    Site,
     /// Every shell script.
     ShellCheck,
 }
@@ -126,6 +131,11 @@ pub(crate) static STEPS: &[Step] = &[
         name: "python-package",
         why: "the Python package installs from its wheel and gives PyTorch's outputs",
         action: Action::PythonPackage,
+    },
+    Step {
+        name: "site",
+        why: "the documentation site builds without a broken link, and its code blocks do what they say",
+        action: Action::Site,
     },
     Step {
         name: "deny",

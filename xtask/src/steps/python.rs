@@ -1,6 +1,6 @@
 //! The Python package: its wheel, an environment to install it into, and its tests.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::invocation::{Invocation, Job, find_tool, stdout_of};
@@ -13,6 +13,13 @@ const ENVIRONMENT: &str = "python-package/venv";
 const TEST_PACKAGES: [&str; 2] = ["numpy==2.2.6", "pytest==9.2.0"];
 /// The profile of the tests, so that dependencies are compiled once for both. A release is built with `--release`.
 const PROFILE: &[(&str, &str)] = &[("CARGO_PROFILE_DEV_OPT_LEVEL", "1")];
+
+/// The interpreter of the environment that [`package_job`] makes, if it is there, or else the one of the tools.
+pub(crate) fn python_with_package(workspace: &Workspace) -> Option<PathBuf> {
+    let name = if cfg!(windows) { "Scripts/python" } else { "bin/python" };
+    let environments = [workspace.target.join(ENVIRONMENT), workspace.root.join("target/tools/python")];
+    environments.into_iter().map(|folder| folder.join(name)).find(|python| python.exists())
+}
 
 /// Builds the wheel, installs it and runs the tests, offline but for `TEST_PACKAGES`.
 pub(super) fn package_job(workspace: &Workspace) -> Job {
