@@ -190,8 +190,10 @@ async def main() -> None:
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--sequences", type=int, default=16)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("more", nargs="*", help="options of pteron serve, after --")
-    options = parser.parse_args()
+    given = [*sys.argv[1:], "--"]
+    at = given.index("--")
+    options = parser.parse_args(given[:at])
+    options.more = given[at + 1 : -1]
     server = Server(options)
     print(f"ready after {await server.start():.1f} s")
     load = Load(server.port, options.seed)

@@ -100,7 +100,7 @@ REQUESTS = [
         )
     ],
     *[
-        ("/completions", COMPLETION | {"stream": True} | more, "Completion chunk")
+        ("/completions", COMPLETION | {"stream": True} | more, "CompletionChunk")
         for more in ({}, {"logprobs": 1} | USAGE)
     ],
     *[
@@ -141,7 +141,7 @@ def as_streamed(components: dict) -> None:
     finish = chunk["properties"]["choices"]["items"]["properties"]
     for place, name in ((finish, "finish_reason"), (chunk["properties"], "usage")):
         place[name] = {"anyOf": [place[name], {"type": "null"}]}
-    components["schemas"]["Completion chunk"] = chunk
+    components["schemas"]["CompletionChunk"] = chunk
 
 
 def load(path: Path) -> dict:
@@ -243,12 +243,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         template = Path(folder, "template.jinja")
         template.write_text(TEMPLATE)
-        arguments = ["--template", str(template), "--timeout", "2"]
-        with served(options.pteron, *arguments) as url:
+        with served(options.pteron, "--template", str(template)) as url:
             components = without_nullable(description["components"])
             as_streamed(components)
             wrong = probe(url, components)
-            print(f"{len(REQUESTS) - wrong} of {len(REQUESTS)} answers conform")
+        print(f"{len(REQUESTS) - wrong} of {len(REQUESTS)} answers conform")
+        # The bundled model may write until its context is full.
+        short = ["--template", str(template), "--timeout", "2"]
+        with served(options.pteron, *short) as url:
             failed = fuzz(url, description, options.examples)
     sys.exit(1 if wrong or failed else 0)
 

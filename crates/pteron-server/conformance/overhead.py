@@ -13,6 +13,7 @@ import json
 import random
 import statistics
 import subprocess
+import sys
 import time
 
 from http_client import get, request
@@ -96,8 +97,10 @@ async def main() -> None:
     parser.add_argument("--streams", type=int, default=64)
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("more", nargs="*", help="options of both, after --")
-    options = parser.parse_args()
+    given = [*sys.argv[1:], "--"]
+    at = given.index("--")
+    options = parser.parse_args(given[:at])
+    options.more = given[at + 1 : -1]
     options.sequences = options.streams
     server = Server(options)
     await server.start()

@@ -6,6 +6,7 @@ use pteron_format::EscapedText;
 use serde_json::{Value, json};
 
 use crate::backend::BackendError;
+use crate::messages;
 
 /// Why a server cannot start or go on.
 #[derive(Debug, thiserror::Error)]
@@ -185,6 +186,11 @@ impl ApiError {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         response
+    }
+
+    /// A response in the form of the API that a path belongs to.
+    pub(crate) fn respond_at(&self, path: &str) -> Response {
+        self.respond(&if messages::is_route(path) { self.anthropic() } else { self.openai() })
     }
 }
 

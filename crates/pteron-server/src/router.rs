@@ -86,16 +86,13 @@ async fn surround(State(app): State<Arc<App>>, mut request: Request, next: Next)
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let is_foreign = is_foreign(request.headers(), &app.options.cors);
     let mut response = match app.options.keys.find(request.headers()) {
-        _ if is_foreign => ApiError::forbidden_origin().into_response(),
+        _ if is_foreign => ApiError::forbidden_origin().respond_at(&path),
         _ if OPEN.contains(&route.as_str()) => next.run(request).await,
         Some(key) => {
             request.extensions_mut().insert(Caller { key });
             next.run(request).await
         }
-        None => {
-            let error = ApiError::unauthorized(keys::given(request.headers()).is_some());
-            if messages::is_route(&path) { error.respond(&error.anthropic()) } else { error.into_response() }
-        }
+        None => ApiError::unauthorized(keys::given(request.headers()).is_some()).respond_at(&path),
     };
     let request_id = id::new("req_");
     if let Ok(value) = HeaderValue::try_from(&request_id) {
@@ -128,10 +125,11 @@ async fn embeddings(State(app): State<Arc<App>>, request: Request<Body>) -> Resu
     ))
 }
 
-async fn not_found(request: Request) -> ApiError {
-    ApiError::not_found(request.uri().path())
+async fn not_found(request: Request) -> Response {
+    ApiError::not_found(request.uri().path()).respond_at(request.uri().path())
 }
 
 async fn method_not_allowed(request: Request) -> Response {
-    ApiError::method_not_allowed(request.method().as_str(), request.uri().path()).into_response()
+    let path = request.uri().path();
+    ApiError::method_not_allowed(request.method().as_str(), path).respond_at(path)
 }

@@ -20,14 +20,16 @@ pub(crate) async fn tokenize(State(app): State<Arc<App>>, request: Request<Body>
     let value = app.read_json(request).await?;
     let fields = Fields::of_request(&value)?;
     let model = app.slot(&fields)?.loaded()?;
+    let prompt = fields.string("prompt")?.map(|text| ("prompt", text));
+    let text = prompt.or(fields.string("content")?.map(|text| ("content", text)));
+    let whole = fields.boolean("add_special_tokens")?.unwrap_or(true);
     let tokens: Vec<TokenId> = if fields.get("messages").is_some() {
         let conversation = Conversation::openai(&fields)?;
         let tools = Tools::openai(&fields, true)?;
         conversation.prepare(&app, &model, tools, None, "messages").await?.tokens
     } else {
-        let field = if fields.get("prompt").is_some() { "prompt" } else { "content" };
-        let text = fields.required_string(field)?.to_owned();
-        let whole = fields.boolean("add_special_tokens")?.unwrap_or(true);
+        let (field, text) = text.ok_or_else(|| fields.invalid("prompt", "is missing"))?;
+        let text = text.to_owned();
         let encode = move |model: &crate::slot::LoadedModel| match whole {
             true => model.backend.text_prompt(&text).map_err(|error| ApiError::from(error).at(field)),
             false => {

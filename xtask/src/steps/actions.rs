@@ -208,13 +208,14 @@ fn clients_job(workspace: &Workspace) -> Job {
     let python = environment.join("bin/python");
     let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
     let fetched = |or_skipped| move |run| Invocation { skip_on_failure: Some(or_skipped), ..run };
-    let no_pip = fetched("pip could not fetch the clients of OpenAI, Anthropic and LangChain");
+    let no_pip = fetched("pip could not fetch the clients of OpenAI, Anthropic and LangChain, and schemathesis");
     let mut runs = vec![
         no_pip(Invocation::new("python3", ["-m".to_owned(), "venv".to_owned(), text(environment)])),
         no_pip(Invocation::new(&python, pip.iter().chain(&PYTHON_CLIENTS).copied())),
     ];
     let script = |name: &str| format!("crates/pteron-server/tests/clients/{name}");
     let pteron = text(built(workspace, "pteron", &[]).program);
+    let described = [script("description.py"), pteron.clone()];
     let manifests = ["deploy/kubernetes/tests/manifests.py".to_owned(), pteron.clone()];
     let mut args = vec![script("clients.py"), pteron];
     if web::without_node().is_none() {
@@ -223,7 +224,7 @@ fn clients_job(workspace: &Workspace) -> Job {
         runs.push(fetched("npm could not fetch the client of OpenAI")(Invocation::new("npm", install)));
         args.push(text(node.join("node_modules")));
     }
-    let checks = [args, manifests.into()];
+    let checks = [args, described.into(), manifests.into()];
     runs.push(programs());
     runs.extend(checks.into_iter().map(|args| Invocation::new(&python, args)));
     Job::Run(runs)

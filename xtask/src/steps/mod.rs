@@ -47,7 +47,7 @@ pub(crate) enum Action {
     Tint,
     /// The wasm, the npm package and the page, in a real browser.
     Web,
-    /// The server with other people's clients, and the manifests that deploy it.
+    /// The server with other people's clients, its description, and the manifests that deploy it.
     Clients,
     /// Linter and formatter for the Python of the crates, `deploy/`, `export/` and `models/`.
     Ruff,
@@ -123,7 +123,7 @@ pub(crate) static STEPS: &[Step] = &[
     Step { name: "web", why: "the page and the npm package work in Chromium", action: Action::Web },
     Step {
         name: "clients",
-        why: "other people's clients work with pteron serve, and the manifests that deploy it fit it",
+        why: "other people's clients work with pteron serve, it answers as its description says, and its manifests fit it",
         action: Action::Clients,
     },
     Step { name: "python", why: "the exporter's own tests pass", action: Action::Python },

@@ -101,7 +101,7 @@ fn echoed(fields: &Fields<'_>, options: &pteron_llm::GenerationOptions, tools: &
 fn usage(usage: Usage) -> Value {
     json!({
         "input_tokens": usage.prompt_tokens,
-        "input_tokens_details": { "cached_tokens": usage.cached_tokens },
+        "input_tokens_details": { "cached_tokens": usage.cached_tokens, "cache_write_tokens": 0 },
         "output_tokens": usage.generated_tokens,
         "output_tokens_details": { "reasoning_tokens": 0 },
         "total_tokens": usage.prompt_tokens + usage.generated_tokens,
@@ -117,7 +117,7 @@ pub(super) fn message_item(id: &str, status: &str, text: &str) -> Value {
 }
 
 pub(super) fn text_part(text: &str) -> Value {
-    json!({ "type": "output_text", "text": text, "annotations": [] })
+    json!({ "type": "output_text", "text": text, "annotations": [], "logprobs": [] })
 }
 
 pub(super) fn call_item(id: &str, status: &str, call: &Call) -> Value {
@@ -156,8 +156,10 @@ impl Shape {
             "incomplete_details": if is_cut { json!({ "reason": "max_output_tokens" }) } else { Value::Null },
             "model": self.model,
             "output": output,
-            "usage": total.map(usage),
         });
+        if let Some(total) = total {
+            response["usage"] = usage(total);
+        }
         if let (Value::Object(response), Value::Object(echoed)) = (&mut response, &self.echoed) {
             response.extend(echoed.clone());
         }

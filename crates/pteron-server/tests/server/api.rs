@@ -189,4 +189,29 @@ async fn unknown_paths_and_methods_are_answered_in_the_same_shape() {
         (answer.status, &answer.json()["error"]["code"]),
         (StatusCode::METHOD_NOT_ALLOWED, &json!("method_not_allowed"))
     );
+    let anthropic = get(&router, "/v1/messages").await;
+    assert_eq!((anthropic.status, &anthropic.json()["type"]), (StatusCode::METHOD_NOT_ALLOWED, &json!("error")));
+}
+
+#[tokio::test]
+async fn every_field_is_checked_whatever_the_request_is_about() {
+    let router = server(Fake::new(SCRIPT), options()).router();
+    for (field, value) in [("add_special_tokens", json!("yes")), ("prompt", json!({})), ("content", json!(3))] {
+        let body = json!({ "messages": [{ "role": "user", "content": "x" }], field: value });
+        let answer = post(&router, "/tokenize", body).await;
+        assert_eq!((answer.status.as_u16(), &answer.json()["error"]["param"]), (400, &json!(field)));
+    }
+    assert_eq!(post(&router, "/tokenize", json!({})).await.json()["error"]["param"], "prompt");
+}
+
+#[tokio::test]
+async fn a_response_has_the_fields_that_its_description_requires() {
+    let router = server(Fake::new(SCRIPT), options()).router();
+    let body = post(&router, "/v1/responses", json!({ "input": "x" })).await.json();
+    let part = &body["output"][0]["content"][0];
+    assert_eq!((&part["text"], &part["annotations"], &part["logprobs"]), (&json!(SCRIPT), &json!([]), &json!([])));
+    assert_eq!(body["usage"]["input_tokens_details"]["cache_write_tokens"], 0);
+    let events = post(&router, "/v1/responses", json!({ "input": "x", "stream": true })).await.events();
+    assert!(events[0]["response"].get("usage").is_none(), "usage is no null while the response is written");
+    assert!(events.last().unwrap()["response"]["usage"]["total_tokens"].as_u64().unwrap() > 2);
 }

@@ -61,10 +61,14 @@ impl Compiled {
     }
 }
 
-/// Why a grammar does not compile: the first line, without the parser's state.
+/// Why a grammar does not compile: the first line, without the parser's state. The regex parser shows the pattern after its first line,
+/// and then says what is wrong with it.
 fn sentence(reason: &str) -> String {
-    let line = reason.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("cannot be compiled");
-    format!("cannot be compiled: {}", EscapedText::sentence(line))
+    let mut lines = reason.lines().map(str::trim).filter(|line| !line.is_empty());
+    let first = lines.next().unwrap_or("cannot be compiled");
+    let cause = lines.find_map(|line| line.strip_prefix("error: ")).filter(|_| first.ends_with(':'));
+    let line = cause.map_or_else(|| first.to_owned(), |cause| format!("{first} {cause}"));
+    format!("cannot be compiled: {}", EscapedText::sentence(&line))
 }
 
 /// Calls a function of the grammar engine. One that panics is an error of the grammar.
@@ -166,13 +170,8 @@ impl Constraint for GrammarConstraint {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn masks_have_a_bit_for_each_token_and_none_for_others() {
-        assert_eq!(within(64, &[u32::MAX, u32::MAX, 1]), [u32::MAX, u32::MAX]);
-        assert_eq!(within(33, &[u32::MAX, u32::MAX]), [u32::MAX, 1]);
-        assert_eq!(within(63, &[0, u32::MAX]), [0, u32::MAX >> 1]);
-    }
-}
+mod schemas;
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod walk;
