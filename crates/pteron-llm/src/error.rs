@@ -84,6 +84,17 @@ pub enum Error {
     /// A program that is not a language model.
     #[error("the program cannot be used as a language model: {0}")]
     NotALanguageModel(String),
+    /// A program that returns no hidden states, of which embeddings are made.
+    #[error("the program makes no embeddings: {0}")]
+    NoHiddenStates(String),
+    /// A text with more tokens than an embedding can be made of.
+    #[error("the text has {tokens} tokens, but embeddings are made of at most {most}: shorten or divide it")]
+    TextTooLong {
+        /// The number of tokens in the text.
+        tokens: usize,
+        /// The most tokens.
+        most: u32,
+    },
     /// A prompt without tokens.
     #[error("the prompt is empty: give at least one word, or a tokenizer that starts texts with a token")]
     EmptyPrompt,

@@ -41,6 +41,7 @@
 )]
 //! - [`sampling`]: the next token from logits, reproducible by seed
 //! - [`batch`]: which rows of many sequences each call computes, in which blocks of the KV cache
+//! - [`embeddings`]: vectors of texts, from hidden states (native targets)
 //! - [`engine`](mod@engine): many texts at once, submitted by any thread or task (native targets)
 //! - [`metadata`]: context length, vocabulary size and special tokens
 //!
@@ -56,6 +57,8 @@ pub mod batch;
 mod chat;
 mod decode_step;
 pub mod decode_stream;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod embeddings;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod engine;
 mod error;
@@ -88,6 +91,8 @@ pub use decode_step::{
     token_inputs, with_token_sampling,
 };
 pub use decode_stream::DecodeStream;
+#[cfg(not(target_arch = "wasm32"))]
+pub use embeddings::{Embedder, EmbedderOptions, Pooling};
 #[cfg(not(target_arch = "wasm32"))]
 pub use engine::{
     ConstraintError, Engine, EngineError, EngineOptions, EngineRequest, EngineStatistics, Histogram, TokenConstraint,

@@ -163,11 +163,19 @@ impl PagedModel {
     /// A program that is no language model or has an operator that is not row-wise, by name; sizes that it does not take, or for which
     /// there is too little GPU memory.
     pub async fn load(gpu: &Gpu, program: &Program, sizes: PagedSizes, options: &ModelOptions) -> Result<Self> {
+        Self::load_for(gpu, program, sizes, options, None).await
+    }
+
+    /// Loads a program as [`load`](Self::load) does. With the index of the logits as `hidden`, their rows are hidden states.
+    pub(crate) async fn load_for(
+        gpu: &Gpu,
+        program: &Program,
+        sizes: PagedSizes,
+        options: &ModelOptions,
+        hidden: Option<usize>,
+    ) -> Result<Self> {
         let Limits { vocabulary, context, longest } = Limits::of(program, options)?;
         let sizes = PagedSizes { max_rows: sizes.max_rows.min(longest), ..sizes };
-        if sizes.adapters.is_some_and(|adapters| adapters.slots == 0 || adapters.max_rank == 0) {
-            return Err(Error::Misuse("room for adapters needs at least one slot and a rank of one".to_owned()));
-        }
         if sizes.max_rows == 0 || sizes.blocks == 0 || sizes.max_samples == 0 || sizes.max_samples > MAX_SAMPLES {
             let PagedSizes { max_rows, max_samples, blocks, .. } = sizes;
             let given = format!("{max_rows} rows, {max_samples} samples and {blocks} blocks");
@@ -175,7 +183,7 @@ impl PagedModel {
                 "a step needs at least one of each and at most {MAX_SAMPLES} samples: {given}"
             )));
         }
-        let load = load_options(program, sizes, context, options)?;
+        let load = load_options(program, sizes, context, options)?.with_hidden_states(hidden);
         let method = program.load(gpu, &options.method, &load).await?;
         let inputs = method.sequence_inputs();
         let inputs = inputs.ok_or_else(|| Error::Misuse("the method takes no rows of sequences".to_owned()))?;
@@ -294,10 +302,11 @@ impl PagedModel {
         let fed_back = [self.sampled];
         self.sampled = inputs.samples;
         let outputs = self.method.call_with(&mut self.state, &inputs.views(self.inputs, &fed_back)).await?;
+        let columns = outputs.get(LOGITS).and_then(|rows| rows.shape().last()).map_or(0, |&columns| columns as usize);
         let (Some(logits), Some(sampled)) = (outputs.get(LOGITS).and_then(Tensor::to_f32), outputs.get(SAMPLED)) else {
             return Err(SamplingError::NoToken("the model's logits are not floats").into());
         };
-        let rows = logits.chunks_exact((self.vocabulary as usize).max(1)).map(<[f32]>::to_vec).collect();
+        let rows = logits.chunks_exact(columns.max(1)).map(<[f32]>::to_vec).collect();
         Ok((SampledRows { tokens: tokens(sampled), logits: Vec::new(), gpu_seconds: None }, rows))
     }
 
@@ -394,7 +403,7 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    fn of(program: &Program, options: &ModelOptions) -> Result<Self> {
+    pub(crate) fn of(program: &Program, options: &ModelOptions) -> Result<Self> {
         let signature = PartialMetadata::from_signature(program, &options.method)?;
         let metadata = options.metadata.clone().or(signature).or(PartialMetadata::from_program(program)?);
         match (metadata.vocab_size, metadata.context_length, metadata.max_prefill) {
@@ -406,6 +415,9 @@ impl Limits {
 
 fn load_options(program: &Program, sizes: PagedSizes, context: u32, options: &ModelOptions) -> Result<LoadOptions> {
     let PagedSizes { max_rows, max_sequences, max_samples, blocks, adapters } = sizes;
+    if adapters.is_some_and(|adapters| adapters.slots == 0 || adapters.max_rank == 0) {
+        return Err(Error::Misuse("room for adapters needs at least one slot and a rank of one".to_owned()));
+    }
     let (specs, _) = program.signature(&options.method)?;
     let per_token = specs.get(POSITION).is_some_and(|spec| spec.shape.first().is_some_and(|&most| most > 1));
     let bounds = vec![Some(vec![1, max_rows]), per_token.then(|| vec![max_rows])];

@@ -39,6 +39,9 @@ pub struct LoadOptions {
     /// Outputs `[1, rows, columns]` of which only the last row is returned, and computed where possible, by index. The method must be
     /// one graph.
     pub last_rows: Vec<usize>,
+    /// An output, by index, in the place of which the rows are returned from which its columns are computed: the hidden states that the
+    /// last linear of a decoder reads, where the output is its logits. The method must be one graph.
+    pub hidden_states: Option<usize>,
     /// Sizes of calls with rows of many sequences, for which the method's graph is rewritten; see [`Method::work_list`](crate::Method::work_list).
     /// The method must be one graph.
     pub sequences: Option<SequenceOptions>,
@@ -84,6 +87,12 @@ impl LoadOptions {
     pub fn last_row(mut self, output: usize) -> Self {
         self.last_rows.push(output);
         self
+    }
+
+    /// Returns, in the place of an output, the rows from which its columns are computed: hidden states in the place of logits.
+    #[must_use]
+    pub fn with_hidden_states(self, output: impl Into<Option<usize>>) -> Self {
+        Self { hidden_states: output.into(), ..self }
     }
 
     /// Rewrites the method's graph for calls with rows of many sequences.

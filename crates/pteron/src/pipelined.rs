@@ -53,7 +53,7 @@ impl Hooks {
         options: &LoadOptions,
     ) -> Result<Option<Self>> {
         let hooked = !options.appended.is_empty() || !options.feedback.is_empty() || !options.last_rows.is_empty();
-        let hooked = hooked || options.sequences.is_some();
+        let hooked = hooked || options.sequences.is_some() || options.hidden_states.is_some();
         if !hooked && options.max_in_flight == 0 {
             return Ok(None);
         }
@@ -76,6 +76,12 @@ impl Hooks {
         let own = plan.inputs.len();
         let (defaults, bounds, appended) = (Vec::new(), Vec::new(), Vec::new());
         let mut hooks = Self { inputs, own, outputs, defaults, bounds, sequences: None, appended };
+        if let Some(output) = options.hidden_states {
+            let own = hooks.outputs.get(output).and_then(|(output, _)| *output);
+            if !own.map_or(Ok(false), |output| graph.keep_hidden_states(output))? {
+                return fail("has no such output that it computes from hidden states");
+            }
+        }
         if let Some(sequences) = &options.sequences {
             hooks.add_sequences(graph, sequences)?;
         }

@@ -13,6 +13,7 @@ mod call;
 mod data_type;
 mod dim_order;
 mod graph;
+mod hidden_states;
 mod quantization;
 mod value;
 pub(crate) mod verify;
