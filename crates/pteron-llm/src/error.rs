@@ -84,6 +84,14 @@ pub enum Error {
     /// A program that is not a language model.
     #[error("the program cannot be used as a language model: {0}")]
     NotALanguageModel(String),
+    /// A draft model of another vocabulary.
+    #[error("the draft model knows {draft} tokens, but the model knows {model}: choose one with the same tokenizer")]
+    DraftVocabulary {
+        /// The vocabulary size of the draft model.
+        draft: u32,
+        /// The vocabulary size of the model.
+        model: u32,
+    },
     /// A program that returns no hidden states, of which embeddings are made.
     #[error("the program makes no embeddings: {0}")]
     NoHiddenStates(String),

@@ -95,8 +95,8 @@ pub use decode_stream::DecodeStream;
 pub use embeddings::{Embedder, EmbedderOptions, Pooling};
 #[cfg(not(target_arch = "wasm32"))]
 pub use engine::{
-    ConstraintError, Engine, EngineError, EngineOptions, EngineRequest, EngineStatistics, Histogram, TokenConstraint,
-    TokenStream, Usage,
+    ConstraintError, Engine, EngineAdapter, EngineError, EngineOptions, EngineRequest, EngineStatistics, Histogram,
+    TokenConstraint, TokenStream, Usage,
 };
 pub use error::{Error, Result};
 pub use generation::{FinishReason, GeneratedToken, Generation};

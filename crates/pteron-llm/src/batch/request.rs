@@ -50,6 +50,8 @@ pub enum DraftSource {
     None,
     /// Repetitions in the prompt and the generated text.
     PromptLookup,
+    /// The draft model of an [`Engine`](crate::Engine); nobody in a scheduler by itself.
+    Model,
     /// The caller, through [`Scheduler::propose`](super::Scheduler::propose): for example a draft model. The sequence does not use
     /// fed-back tokens, so that every step can carry a draft.
     Caller,

@@ -307,6 +307,18 @@ impl Scheduler {
         Ok(())
     }
 
+    /// The running requests whose next step can carry a draft of the caller and have none, and the most draft rows of that step.
+    #[must_use]
+    pub fn awaiting_drafts(&self) -> (Vec<RequestId>, usize) {
+        let awaits = |id: &&RequestId| {
+            let own = &self.sequences[id];
+            let is_ready = own.remaining() == 1 && own.pending == 0 && !own.verifying && !own.request.constrained;
+            is_ready && own.request.draft == DraftSource::Caller && own.proposal.is_empty()
+        };
+        let most = self.config.max_draft_rows.min(self.config.max_rows);
+        (self.running.iter().filter(awaits).copied().collect(), most.saturating_sub(self.running.len()))
+    }
+
     /// The known tokens of a request: the prompt and the generated ones.
     #[must_use]
     pub fn tokens(&self, request: RequestId) -> Option<&[TokenId]> {

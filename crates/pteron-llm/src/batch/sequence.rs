@@ -91,7 +91,7 @@ impl Sequence {
         }
         let most = rows.min(MAX_DRAFT).min(self.limit.saturating_sub(self.tokens.len() + 1));
         match self.request.draft {
-            DraftSource::None => Vec::new(),
+            DraftSource::None | DraftSource::Model => Vec::new(),
             DraftSource::Caller => self.proposal.iter().copied().take(most).collect(),
             DraftSource::PromptLookup => {
                 self.lookup.as_ref().map(|lookup| lookup.propose(&self.tokens, most)).unwrap_or_default()

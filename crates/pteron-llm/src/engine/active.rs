@@ -7,6 +7,7 @@ use super::constraint::TokenConstraint;
 use super::error::EngineError;
 use super::stream::{Channel, Usage};
 use super::text::Text;
+use crate::batch::AdapterId;
 use crate::generation::{FinishReason, GeneratedToken};
 use crate::sampling::{SampledToken, Sampling};
 use crate::tokenizer::TokenId;
@@ -23,6 +24,7 @@ pub(super) struct Active {
     /// Whether the host samples its tokens, from logits that are read back.
     pub(super) on_host: bool,
     pub(super) constraint: Option<Constraint>,
+    pub(super) adapter: Option<AdapterId>,
     /// When it ends, finished or not, since the engine started.
     pub(super) deadline: Option<Duration>,
     /// Tokens to send when all that happened in a step is known.

@@ -18,6 +18,20 @@ pub enum EngineError {
     /// An option of a request that is invalid, or that the engine does not have.
     #[error(transparent)]
     Options(Arc<Error>),
+    /// A name that no adapter has.
+    #[error("there is no adapter {name:?}; {}", listing(.known))]
+    UnknownAdapter {
+        /// The name.
+        name: String,
+        /// The names of the adapters that are loaded.
+        known: Vec<String>,
+    },
+    /// A name that an adapter has already.
+    #[error("there is an adapter {0:?} already: unload it first, or choose another name")]
+    AdapterExists(String),
+    /// An adapter that does not fit the model, or for which there is no room.
+    #[error(transparent)]
+    Adapter(Arc<Error>),
     /// The engine takes no new requests.
     #[error("the engine is shutting down and takes no new requests")]
     Draining,
@@ -36,6 +50,11 @@ pub enum EngineError {
     /// The engine has ended.
     #[error("the engine has ended")]
     Stopped,
+}
+
+/// The names that there are.
+fn listing(names: &[String]) -> String {
+    if names.is_empty() { "there is none at all".to_owned() } else { format!("there is {}", names.join(", ")) }
 }
 
 impl From<Error> for EngineError {

@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use pteron::{Gpu, Program};
+use pteron::{Gpu, Program, Tuning};
 
+use super::draft::{self, Drafter};
 use super::options::EngineOptions;
 use super::shared::Shared;
 use super::worker::Worker;
@@ -12,7 +13,7 @@ use super::{Engine, Handle};
 use crate::assets::ModelAssets;
 use crate::batch::{BLOCK_POSITIONS, MemoryBudget, Scheduler, SchedulerConfig, blocks_for, pool_blocks};
 use crate::error::{Error, Result};
-use crate::metadata::Metadata;
+use crate::metadata::{Metadata, PartialMetadata};
 use crate::model::ModelOptions;
 use crate::open::program_in;
 use crate::paged_model::{Limits, PagedModel, PagedSizes};
@@ -47,8 +48,15 @@ impl Engine {
         let budget = options.memory_budget.or(options.model.memory_budget);
         let model_options =
             ModelOptions { metadata: assets.metadata.clone(), memory_budget: budget, ..options.model.clone() };
-        let sizes = pool_sizes(gpu, program, &options, &model_options, budget)?;
+        let draft =
+            options.draft_model.as_ref().map(|draft| DraftPlan::new(gpu, draft, program, &model_options)).transpose()?;
+        let reserved = draft.as_ref().map_or(0, |draft| draft.bytes);
+        let sizes = pool_sizes(gpu, program, &options, &model_options, budget, reserved)?;
         let model = PagedModel::load(gpu, program, sizes, &model_options).await?;
+        let drafter = match draft {
+            Some(draft) => Some(Drafter::new(PagedModel::load(gpu, draft.program, draft.sizes, &draft.options).await?)),
+            None => None,
+        };
         let ModelAssets { tokenizer, metadata, .. } = &assets;
         let mut metadata = Metadata::of(program, model.method(), metadata.clone(), Some(tokenizer))?;
         metadata.check_tokenizer(tokenizer)?;
@@ -69,11 +77,43 @@ impl Engine {
             chat_template: assets.chat_template,
             metadata,
         };
-        let shared = Arc::new(Shared::new(Scheduler::new(config), encoder, options.speculation));
-        let worker = Worker::new(Arc::clone(&shared), model);
+        let shared = Arc::new(Shared::new(Scheduler::new(config), encoder, options.speculation, drafter.is_some()));
+        let worker = Worker::new(Arc::clone(&shared), model, drafter);
         let thread = std::thread::Builder::new().name("pteron engine".to_owned());
         let thread = thread.spawn(move || worker.run()).map_err(Error::Read)?;
         Ok(Self { handle: Arc::new(Handle { shared, thread: Some(thread) }) })
+    }
+}
+
+/// How a draft model is loaded.
+struct DraftPlan<'a> {
+    program: &'a Program,
+    options: ModelOptions,
+    sizes: PagedSizes,
+    /// Bytes of GPU memory.
+    bytes: u64,
+}
+
+impl<'a> DraftPlan<'a> {
+    fn new(gpu: &Gpu, program: &'a Program, model: &Program, options: &ModelOptions) -> Result<Self> {
+        let target = Limits::of(model, options)?;
+        let options = ModelOptions {
+            metadata: PartialMetadata::default(),
+            memory_budget: None,
+            progress: None,
+            tuning: Tuning::default(),
+            ..options.clone()
+        };
+        let own = Limits::of(program, &options)?;
+        if own.vocabulary != target.vocabulary {
+            return Err(Error::DraftVocabulary { draft: own.vocabulary, model: target.vocabulary });
+        }
+        let rows = if gpu.adapter().software { 64 } else { 512 };
+        let sizes = PagedSizes::new(rows, draft::blocks(own.context.min(target.context)))
+            .with_max_sequences(draft::MAX_DRAFTED)
+            .with_max_samples(draft::MAX_DRAFTED);
+        let (_, memory) = PagedModel::plan_memory(gpu, program, sizes, &options)?;
+        Ok(Self { program, options, sizes, bytes: memory.total_bytes.saturating_add(memory.state_bytes) })
     }
 }
 
@@ -84,6 +124,7 @@ fn pool_sizes(
     options: &EngineOptions,
     model: &ModelOptions,
     budget: Option<u64>,
+    reserved: u64,
 ) -> Result<PagedSizes> {
     let summary = gpu.adapter();
     let (sequences, rows) = if summary.software { (8, 64) } else { (128, 512) };
@@ -91,7 +132,7 @@ fn pool_sizes(
     let max_rows = options.max_rows.unwrap_or(rows);
     let draft_rows = u32::try_from(SchedulerConfig::new(1, 1, 1).max_draft_rows).unwrap_or(0);
     let sizes = |blocks| {
-        let sizes = PagedSizes::new(max_rows, blocks).with_max_sequences(max_sequences);
+        let sizes = PagedSizes::new(max_rows, blocks).with_max_sequences(max_sequences).with_adapters(options.adapters);
         sizes.with_max_samples(sizes.max_samples.min(max_sequences.saturating_add(draft_rows)))
     };
     // Two plans tell how the memory of a state grows with its blocks.
@@ -115,7 +156,7 @@ fn pool_sizes(
     let memory = MemoryBudget {
         budget,
         weights: one.needed.constant_bytes,
-        activations: others.saturating_add(logits),
+        activations: others.saturating_add(logits).saturating_add(reserved),
         position: block.div_ceil(u64::from(BLOCK_POSITIONS)),
         context,
     };

@@ -35,6 +35,17 @@
 //!   preempted and computed again later.
 //! - **No waiting in tasks.** [`Engine::submit`], [`TokenStream::next`] and the `Stream` never wait for the GPU.
 //!
+//! # LoRA adapters
+//!
+//! An engine that was loaded [with room](EngineOptions::with_adapters) takes adapters while it runs ([`Engine::load_adapter`]). Each request
+//! chooses one by its name, or none; those with different adapters run in the same steps. Computed prefixes are shared among requests of one
+//! adapter only.
+//!
+//! # Speculative decoding
+//!
+//! Tokens may be drafted and verified several at a time, by [`DraftSource`](crate::batch::DraftSource): repetitions of the text, or a second,
+//! smaller model ([`EngineOptions::with_draft_model`]). The text is the same as without.
+//!
 //! # Sampling
 //!
 //! The GPU samples greedily, and draws from all tokens. For other options (top-k, top-p, min-p, penalties, biases, log probabilities,
@@ -42,7 +53,9 @@
 //! Such requests run in the same steps as the others; each of their tokens waits for the one before.
 
 mod active;
+mod adapters;
 mod constraint;
+mod draft;
 mod error;
 mod load;
 mod options;
@@ -61,6 +74,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+pub use adapters::EngineAdapter;
 pub use constraint::{ConstraintError, TokenConstraint};
 pub use error::EngineError;
 pub use options::EngineOptions;

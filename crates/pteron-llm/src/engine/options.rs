@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pteron::GpuOptions;
+use pteron::{AdapterOptions, GpuOptions, Program};
 
 use crate::batch::DraftSource;
 use crate::model::ModelOptions;
@@ -29,6 +29,10 @@ pub struct EngineOptions {
     pub aging: Duration,
     /// Who drafts tokens for speculative decoding, for requests that do not say.
     pub speculation: DraftSource,
+    /// Room for LoRA adapters.
+    pub adapters: Option<AdapterOptions>,
+    /// A smaller model of the same vocabulary that drafts tokens.
+    pub draft_model: Option<Program>,
 }
 
 impl Default for EngineOptions {
@@ -42,6 +46,8 @@ impl Default for EngineOptions {
             max_queue: 1024,
             aging: Duration::from_secs(5),
             speculation: DraftSource::None,
+            adapters: None,
+            draft_model: None,
         }
     }
 }
@@ -100,6 +106,25 @@ impl EngineOptions {
     #[must_use]
     pub fn with_speculation(mut self, speculation: DraftSource) -> Self {
         self.speculation = speculation;
+        self
+    }
+
+    /// Loads a smaller model of the same vocabulary too, which drafts tokens for up to eight requests at a time, unless they say otherwise.
+    #[must_use]
+    pub fn with_draft_model(mut self, program: impl Into<Option<Program>>) -> Self {
+        self.draft_model = program.into();
+        if self.draft_model.is_some() {
+            self.speculation = DraftSource::Model;
+        }
+        self
+    }
+
+    /// Makes room for LoRA adapters; see [`Engine::load_adapter`](super::Engine::load_adapter). It takes GPU memory for each slot, and where
+    /// adapters may update the factors of SwiGLU, a step runs one more dispatch per layer; otherwise requests without an adapter cost
+    /// nothing.
+    #[must_use]
+    pub fn with_adapters(mut self, adapters: impl Into<Option<AdapterOptions>>) -> Self {
+        self.adapters = adapters.into();
         self
     }
 }

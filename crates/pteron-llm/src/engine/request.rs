@@ -21,7 +21,10 @@ pub struct EngineRequest {
     pub timeout: Option<Duration>,
     /// Keeps the prefix cache of one client from others: only requests of the same salt share computed prefixes.
     pub cache_salt: u64,
-    /// Who drafts tokens for speculative decoding; `None` for the engine's default. [`DraftSource::Caller`] is nobody here.
+    /// The name of the LoRA adapter; `None` for the model as it is.
+    pub adapter: Option<String>,
+    /// Who drafts tokens for speculative decoding; `None` for the engine's default. [`DraftSource::Caller`] is nobody here, and
+    /// [`DraftSource::Model`] the draft model that the engine was loaded with.
     pub draft: Option<DraftSource>,
     /// Decides which tokens may come next.
     pub constraint: Option<Box<dyn TokenConstraint>>,
@@ -34,6 +37,7 @@ impl fmt::Debug for EngineRequest {
             .field("options", &self.options)
             .field("key", &self.key)
             .field("timeout", &self.timeout)
+            .field("adapter", &self.adapter)
             .field("constrained", &self.constraint.is_some())
             .finish_non_exhaustive()
     }
@@ -48,6 +52,7 @@ impl EngineRequest {
             key: ApiKeyId::default(),
             timeout: None,
             cache_salt: 0,
+            adapter: None,
             draft: None,
             constraint: None,
         }
@@ -78,6 +83,13 @@ impl EngineRequest {
     #[must_use]
     pub fn with_cache_salt(mut self, salt: u64) -> Self {
         self.cache_salt = salt;
+        self
+    }
+
+    /// Chooses a LoRA adapter by its name.
+    #[must_use]
+    pub fn with_adapter(mut self, name: impl Into<Option<String>>) -> Self {
+        self.adapter = name.into();
         self
     }
 

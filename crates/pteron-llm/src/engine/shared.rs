@@ -6,6 +6,7 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use super::active::{Active, Constraint};
+use super::adapters::Adapters;
 use super::error::EngineError;
 use super::request::EngineRequest;
 use super::statistics::EngineStatistics;
@@ -32,6 +33,7 @@ pub(super) struct Shared {
     idle: Condvar,
     started: Instant,
     speculation: DraftSource,
+    has_draft_model: bool,
     pub(super) encoder: PromptEncoder,
     pub(super) constraints: ThreadPool,
 }
@@ -42,6 +44,7 @@ pub(super) struct State {
     pub(super) scheduler: Scheduler,
     pub(super) active: HashMap<RequestId, Active>,
     pub(super) counters: EngineStatistics,
+    pub(super) adapters: Adapters,
     draining: bool,
     /// Whether all handles are gone.
     closed: bool,
@@ -60,11 +63,17 @@ struct Later {
 }
 
 impl Shared {
-    pub(super) fn new(scheduler: Scheduler, encoder: PromptEncoder, speculation: DraftSource) -> Self {
+    pub(super) fn new(
+        scheduler: Scheduler,
+        encoder: PromptEncoder,
+        speculation: DraftSource,
+        has_draft_model: bool,
+    ) -> Self {
         let state = State {
             scheduler,
             active: HashMap::new(),
             counters: EngineStatistics::default(),
+            adapters: Adapters::default(),
             draining: false,
             closed: false,
             failure: None,
@@ -77,6 +86,7 @@ impl Shared {
             idle: Condvar::new(),
             started: Instant::now(),
             speculation,
+            has_draft_model,
             encoder,
             constraints: ThreadPool::new("constraints", CONSTRAINT_THREADS),
         }
@@ -116,13 +126,13 @@ impl Shared {
     }
 
     pub(super) fn submit(self: &Arc<Self>, request: EngineRequest) -> Result<TokenStream, EngineError> {
-        let EngineRequest { prompt, options, key, timeout, cache_salt, draft, constraint } = request;
+        let EngineRequest { prompt, options, key, timeout, cache_salt, adapter, draft, constraint } = request;
         self.check(prompt.tokens.len(), &options)?;
         let (text, stop_tokens) = Text::new(&self.encoder, &options)?;
         let now = self.now();
         let on_host = constraint.is_some() || options.sample_on == SampleOn::Host || !gpu_can_sample(&options.sampling);
         let sampling = Arc::new(options.sampling);
-        let request = Request {
+        let mut request = Request {
             // The scheduler needs the parameters of those that the GPU samples.
             sampling: if on_host { Arc::default() } else { Arc::clone(&sampling) },
             max_tokens: options.max_tokens,
@@ -131,12 +141,11 @@ impl Shared {
             deadline: timeout.map(|timeout| now.saturating_add(timeout)),
             scope: PrefixScope { salt: cache_salt, ..PrefixScope::default() },
             constrained: constraint.is_some(),
-            // Nobody proposes drafts of the caller here.
-            draft: draft.or(Some(self.speculation)).filter(|draft| *draft != DraftSource::Caller).unwrap_or_default(),
+            draft: self.draft_source(draft)?,
             sampled_by_caller: on_host,
             ..Request::new(prompt.tokens)
         };
-        let active = Active {
+        let mut active = Active {
             channel: Arc::new(Channel::default()),
             prompt: request.tokens.as_slice().into(),
             generated: Vec::new(),
@@ -144,6 +153,7 @@ impl Shared {
             sampling,
             on_host,
             constraint: constraint.map(Constraint::Idle),
+            adapter: None,
             deadline: request.deadline,
             unsent: Vec::new(),
             submitted: Instant::now(),
@@ -160,12 +170,26 @@ impl Shared {
             if state.draining {
                 return Err(EngineError::Draining);
             }
-            let id = state.scheduler.submit(request, now)?;
+            active.adapter = adapter.map(|name| state.adapters.acquire(&name)).transpose()?;
+            request.scope.adapter = active.adapter;
+            let id = state.scheduler.submit(request, now).inspect_err(|_| {
+                active.adapter.into_iter().for_each(|adapter| state.adapters.release(adapter));
+            })?;
             state.active.insert(id, active);
             self.advance_constraint(state, id, None);
             Ok(id)
         })?;
         Ok(TokenStream::new(Arc::clone(self), channel, id))
+    }
+
+    /// Who drafts tokens for a request, as the scheduler knows it: the engine is the caller that proposes drafts of its model.
+    fn draft_source(&self, asked: Option<DraftSource>) -> Result<DraftSource, EngineError> {
+        match asked.unwrap_or(self.speculation) {
+            DraftSource::Model if self.has_draft_model => Ok(DraftSource::Caller),
+            DraftSource::Model => Err(Error::Misuse("the engine was loaded without a draft model".to_owned()).into()),
+            DraftSource::Caller => Ok(DraftSource::None),
+            other => Ok(other),
+        }
     }
 
     /// Checks what the scheduler does not.
@@ -185,7 +209,7 @@ impl Shared {
     /// Ends a request whose stream is gone.
     pub(super) fn cancel(&self, request: RequestId) {
         self.with_work(|state| {
-            if let Some(active) = state.active.remove(&request) {
+            if let Some(active) = state.remove(request) {
                 state.scheduler.cancel(request);
                 state.counters.cancelled += 1;
                 state.later.ended.push(active);
@@ -214,7 +238,7 @@ impl Shared {
     /// Blocks the engine's thread until something happens. Returns false when the engine has ended.
     pub(super) fn wait_for_work(&self) -> bool {
         let mut state = self.lock();
-        while !state.has_work {
+        while !state.has_work && !state.adapters.has_loads() {
             if state.closed && state.active.is_empty() {
                 return false;
             }
@@ -237,6 +261,7 @@ impl Shared {
         self.with(|state| {
             state.failure.get_or_insert_with(|| error.clone());
             state.scheduler.abandon_steps();
+            state.adapters.abandon();
             let requests: Vec<RequestId> = state.active.keys().copied().collect();
             requests.into_iter().for_each(|request| state.fail(request, error.clone()));
         });
@@ -268,6 +293,18 @@ impl State {
         self.has_work = false;
     }
 
+    /// Why the engine takes no requests any more, if it does not.
+    pub(super) fn failure(&self) -> Option<&EngineError> {
+        self.failure.as_ref()
+    }
+
+    /// Removes a request that ends.
+    fn remove(&mut self, request: RequestId) -> Option<Active> {
+        let active = self.active.remove(&request)?;
+        active.adapter.into_iter().for_each(|adapter| self.adapters.release(adapter));
+        Some(active)
+    }
+
     /// Sends what a request has to say.
     pub(super) fn send(&mut self, request: RequestId) {
         let Some(active) = self.active.get_mut(&request) else { return };
@@ -278,7 +315,7 @@ impl State {
     /// Ends a request whose text is complete.
     pub(super) fn complete(&mut self, request: RequestId) {
         self.scheduler.cancel(request);
-        let Some(mut active) = self.active.remove(&request) else { return };
+        let Some(mut active) = self.remove(request) else { return };
         self.counters.record_tokens(&mut active);
         self.counters.finished += 1;
         self.later.wakers.extend(active.send(None, true));
@@ -288,7 +325,7 @@ impl State {
     /// Ends a request with an error.
     pub(super) fn fail(&mut self, request: RequestId, error: EngineError) {
         self.scheduler.cancel(request);
-        let Some(mut active) = self.active.remove(&request) else { return };
+        let Some(mut active) = self.remove(request) else { return };
         self.counters.record_tokens(&mut active);
         self.counters.failed += 1;
         self.later.wakers.extend(active.send(Some(error), true));

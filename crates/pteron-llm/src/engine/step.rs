@@ -1,14 +1,19 @@
 //! A planned step, as the model takes it.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use pteron::SequenceRows;
 
-use crate::batch::{PlannedStep, RequestId, RowToken, SampleRow, Slot};
+use crate::adapters::AdapterId;
+use crate::batch::{self, PlannedStep, RequestId, RowToken, SampleRow, Slot};
 use crate::decode_step::GpuSampling;
 use crate::error::{Error, Result};
 use crate::paged_model::{PagedSample, PagedStep, PagedToken};
 use crate::tokenizer::TokenId;
+
+/// Where the model holds adapters, by the id that the scheduler knows.
+pub(super) type AdapterSlots = HashMap<batch::AdapterId, AdapterId>;
 
 /// The samples of one sequence in a step.
 #[derive(Clone, Debug)]
@@ -38,12 +43,14 @@ pub(super) struct ModelStep {
     block_tables: Vec<u32>,
     model_samples: Vec<PagedSample>,
     copies: Vec<[u32; 2]>,
+    /// The adapter of each sequence.
+    adapters: Vec<Option<AdapterId>>,
 }
 
 impl ModelStep {
     /// Translates a planned step. `previous` is the step before it.
-    pub(super) fn new(planned: PlannedStep, on_host: &[bool], previous: &Feedback) -> Result<Self> {
-        let PlannedStep { id, step, requests, .. } = planned;
+    pub(super) fn new(planned: PlannedStep, on_host: &[bool], previous: &Feedback, slots: &AdapterSlots) -> Result<Self> {
+        let PlannedStep { id, step, requests, adapters } = planned;
         let mut sequences = Vec::with_capacity(requests.len());
         let mut first = 0;
         for ((rows, &request), &on_host) in step.sequences.iter().zip(&requests).zip(on_host) {
@@ -75,8 +82,12 @@ impl ModelStep {
             position: rows.position,
             block_table_offset: rows.block_table_offset,
         });
+        let adapter = |id: &batch::AdapterId| {
+            slots.get(id).copied().ok_or_else(|| Error::Misuse("a step has an adapter that was unloaded".to_owned()))
+        };
         Ok(Self {
             id,
+            adapters: adapters.iter().map(|id| id.as_ref().map(adapter).transpose()).collect::<Result<_>>()?,
             tokens: step.tokens.iter().map(token).collect::<Result<_>>()?,
             rows: rows.collect(),
             block_tables: step.block_tables,
@@ -97,7 +108,7 @@ impl ModelStep {
             block_tables: &self.block_tables,
             samples: &self.model_samples,
             copies: &self.copies,
-            ..PagedStep::default()
+            adapters: &self.adapters,
         }
     }
 
@@ -143,12 +154,12 @@ mod tests {
             scheduler.submit(request, Duration::ZERO).unwrap();
         }
         let first = scheduler.plan_step(Duration::ZERO).unwrap();
-        let first = ModelStep::new(first, &on_host, &Feedback::default()).unwrap();
+        let first = ModelStep::new(first, &on_host, &Feedback::default(), &AdapterSlots::new()).unwrap();
         assert_eq!((first.order.as_slice(), first.host_samples), (&[1, 0, 2][..], 1));
         assert_eq!(first.paged().samples.iter().map(|sample| sample.row).collect::<Vec<_>>(), [5, 2, 8]);
         // The next step, while the first is in flight: without the sequence whose token the host samples.
         let second = scheduler.plan_step(Duration::ZERO).unwrap();
-        let second = ModelStep::new(second, &[false, false], &first.feedback()).unwrap();
+        let second = ModelStep::new(second, &[false, false], &first.feedback(), &AdapterSlots::new()).unwrap();
         assert_eq!(second.paged().tokens.iter().map(is_sampled).collect::<Vec<_>>(), [Some(1), Some(2)]);
         assert_eq!(second.sequences.iter().map(|own| own.samples.clone()).collect::<Vec<_>>(), [0..1, 1..2]);
     }
@@ -159,14 +170,20 @@ mod tests {
         scheduler.submit(Request::new(vec![1]), Duration::ZERO).unwrap();
         scheduler.plan_step(Duration::ZERO).unwrap();
         let second = scheduler.plan_step(Duration::ZERO).unwrap();
-        assert!(ModelStep::new(second, &[false], &Feedback::default()).is_err());
+        assert!(ModelStep::new(second, &[false], &Feedback::default(), &AdapterSlots::new()).is_err());
     }
 
     #[test]
     fn a_step_without_samples_has_one_of_nobody() {
         let mut scheduler = Scheduler::new(SchedulerConfig { max_rows: 4, ..SchedulerConfig::new(64, 128, 100) });
         scheduler.submit(Request::new(vec![1; 10]), Duration::ZERO).unwrap();
-        let step = ModelStep::new(scheduler.plan_step(Duration::ZERO).unwrap(), &[false], &Feedback::default()).unwrap();
+        let step = ModelStep::new(
+            scheduler.plan_step(Duration::ZERO).unwrap(),
+            &[false],
+            &Feedback::default(),
+            &AdapterSlots::new(),
+        )
+        .unwrap();
         assert_eq!((step.paged().samples.len(), step.order.len(), step.samples.len()), (1, 0, 0));
     }
 }

@@ -4,10 +4,12 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::adapters::LoadRequest;
+use super::draft::Drafter;
 use super::error::EngineError;
 use super::sampling::{self, Results, Sample, Scratch};
 use super::shared::{Shared, State};
-use super::step::{Feedback, ModelStep};
+use super::step::{AdapterSlots, Feedback, ModelStep};
 use super::thread_pool::ThreadPool;
 use crate::batch::{EndReason, Event, PlannedStep, RequestId};
 use crate::error::{Error, Result};
@@ -28,6 +30,8 @@ pub(super) struct Worker {
     in_flight: VecDeque<(ModelStep, PendingSamples)>,
     /// The samples of the step that was started last.
     feedback: Feedback,
+    adapters: AdapterSlots,
+    drafter: Option<Drafter>,
 }
 
 /// Ends all requests when the thread ends, also where it panics.
@@ -40,7 +44,7 @@ impl Drop for EndAll {
 }
 
 impl Worker {
-    pub(super) fn new(shared: Arc<Shared>, model: PagedModel) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, model: PagedModel, drafter: Option<Drafter>) -> Self {
         let threads = ThreadPool::new("sampling", SAMPLING_THREADS);
         Self {
             shared,
@@ -49,6 +53,8 @@ impl Worker {
             samplers: Scratch::default(),
             in_flight: VecDeque::new(),
             feedback: Feedback::default(),
+            adapters: AdapterSlots::new(),
+            drafter,
         }
     }
 
@@ -56,7 +62,8 @@ impl Worker {
     pub(super) fn run(mut self) {
         let _end = EndAll(Arc::clone(&self.shared));
         loop {
-            let went_on = self.start_steps().and_then(|()| self.finish_oldest());
+            self.change_adapters();
+            let went_on = self.draft().and_then(|()| self.start_steps()).and_then(|()| self.finish_oldest());
             match went_on {
                 Ok(true) => {}
                 Ok(false) if self.shared.wait_for_work() => {}
@@ -69,10 +76,47 @@ impl Worker {
         }
     }
 
+    /// Frees the slots of adapters that nobody uses any more, and loads those that were asked for. Steps in flight are not disturbed.
+    fn change_adapters(&mut self) {
+        let (unused, loads) = self.shared.with(|state| state.adapters.take_changes());
+        for slot in unused.iter().filter_map(|id| self.adapters.remove(id)) {
+            // The slot is this thread's, and held until here.
+            let _ = self.model.unload_adapter(slot);
+        }
+        for LoadRequest { name, adapter, reply } in loads {
+            let loaded = self.model.load_adapter(&adapter);
+            let rank = loaded.as_ref().ok().map(|_| adapter.rank());
+            let id = self.shared.with(|state| state.adapters.finish_load(&name, rank));
+            let result = loaded.map(|slot| self.adapters.extend(id.map(|id| (id, slot))));
+            // Nobody waits for it if the thread that asked has ended.
+            let _ = reply.send(result.map_err(|error| match error {
+                Error::DeviceLost(_) => EngineError::Model(Arc::new(error)),
+                other => EngineError::Adapter(Arc::new(other)),
+            }));
+        }
+    }
+
+    /// Drafts tokens for the requests that can have some in their next step.
+    fn draft(&mut self) -> Result<()> {
+        let Some(drafter) = &mut self.drafter else { return Ok(()) };
+        let jobs = self.shared.with(|state| drafter.jobs(state));
+        if jobs.is_empty() {
+            return Ok(());
+        }
+        let drafts = drafter.draft(&jobs)?;
+        self.shared.with(|state| {
+            for (request, draft) in drafts {
+                // It may have ended in the meantime.
+                let _ = state.scheduler.propose(request, &draft);
+            }
+        });
+        Ok(())
+    }
+
     /// Starts as many steps as may be in flight.
     fn start_steps(&mut self) -> Result<()> {
         while let Some((planned, on_host)) = self.plan() {
-            let step = ModelStep::new(planned, &on_host, &self.feedback)?;
+            let step = ModelStep::new(planned, &on_host, &self.feedback, &self.adapters)?;
             let rows = u32::try_from(step.host_samples).unwrap_or(u32::MAX);
             let pending = self.model.start_with_logits(&step.paged(), rows)?;
             self.feedback = step.feedback();

@@ -1,5 +1,7 @@
 //! The text of a request is that of a session, whatever runs beside it.
 
+use pteron_convert::template::ConvertOptions;
+
 use super::*;
 
 #[test]
@@ -126,6 +128,75 @@ fn speculation_leaves_texts_as_they_are() {
     let statistics = engine.statistics();
     assert!(statistics.drafted > 0, "{statistics:?}");
     assert!(statistics.drafted >= statistics.accepted);
+}
+
+/// A model of random weights with the tokens of the tiny Llama.
+fn another_tiny(vocabulary: u32) -> Program {
+    let sizes = format!("layers=1,width=32,heads=2,kv=1,head=16,hidden=64,vocab={vocabulary}");
+    let config = pteron_convert::synthetic::parse(&sizes).unwrap();
+    let source = pteron_convert::Synthetic::new(config.clone(), 3);
+    let floats = pteron_convert::template::WeightFormat::Float32;
+    let options = ConvertOptions::new(128).with_embedding_format(floats).with_linear_format(floats);
+    let template =
+        pteron_convert::ProgramTemplate::new(&config, &options, &pteron_convert::Source::metadata(&source)).unwrap();
+    let folder = pteron_files::TemporaryFolder::new("pteron-draft").unwrap();
+    let path = folder.path().join("model.pte");
+    let mut go_on = |_| std::ops::ControlFlow::Continue(());
+    pteron_convert::convert(&source, template, pteron_convert::ScaleMethod::default(), &path, &mut go_on).unwrap();
+    Program::from_bytes(std::fs::read(&path).unwrap(), Vec::new()).unwrap()
+}
+
+#[test]
+fn draft_models_leave_texts_as_they_are() {
+    let mut random = Random(8);
+    let drawn = Sampling::default().with_temperature(0.9).with_seed(5);
+    let samplings = [
+        Sampling::default(),
+        drawn.clone(),
+        drawn.clone().with_top_k(30).with_repetition_penalty(1.1),
+        drawn.with_seed(6),
+        Sampling::default().with_logprobs(1),
+    ];
+    let prompts: Vec<_> = [3, 40, 70, 1, 12].into_iter().map(|length| random.tokens(length)).collect();
+    let cases: Vec<_> =
+        prompts.iter().zip(samplings).map(|(prompt, sampling)| (prompt, greedy(50).with_sampling(sampling))).collect();
+    let mut accepted = Vec::new();
+    for draft in [tiny(), another_tiny(256)] {
+        let options = EngineOptions::default().with_max_sequences(6).with_draft_model(draft);
+        let engine = tiny_engine(options);
+        let streams: Vec<_> =
+            cases.iter().map(|(prompt, options)| engine.submit(request(prompt, options)).unwrap()).collect();
+        for ((prompt, options), mut stream) in cases.iter().zip(streams) {
+            assert_eq!(collect(&mut stream).unwrap(), alone(tiny_model(), prompt, options), "{options:?}");
+        }
+        // One alone, whose drafts are the longest.
+        let (prompt, options) = &cases[0];
+        let before = engine.statistics();
+        assert_eq!(
+            collect(&mut engine.submit(request(prompt, options)).unwrap()).unwrap(),
+            alone(tiny_model(), prompt, options)
+        );
+        let after = engine.statistics();
+        assert!(after.drafted > before.drafted, "{after:?}");
+        accepted.push((after.accepted - before.accepted, after.steps - before.steps));
+        // A request may decline.
+        let declined = request(prompt, options).with_draft(DraftSource::None);
+        collect(&mut engine.submit(declined).unwrap()).unwrap();
+        assert_eq!(engine.statistics().drafted, after.drafted);
+    }
+    // The model itself drafts as it writes: far fewer steps than the 50 tokens.
+    assert!(accepted[0].0 >= 35 && accepted[0].1 <= 15, "{accepted:?}");
+    assert!(accepted[1].0 < accepted[0].0, "{accepted:?}");
+}
+
+#[test]
+fn a_draft_model_of_another_vocabulary_is_refused() {
+    let options = EngineOptions::default().with_model(exact()).with_draft_model(another_tiny(200));
+    let refused = block_on(Engine::load(&gpu(), &tiny(), ModelAssets::ids_only(), options)).unwrap_err();
+    assert!(matches!(refused, Error::DraftVocabulary { draft: 200, model: 256 }), "{refused}");
+    let engine = tiny_engine(EngineOptions::default());
+    let asked = engine.submit(request(&[1], &greedy(1)).with_draft(DraftSource::Model)).unwrap_err().to_string();
+    assert!(asked.contains("without a draft model"), "{asked}");
 }
 
 /// PyTorch's greedy continuations of the bundled model, whose best two logits are never close.

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test stops at the first surprise")]
 #![allow(clippy::cast_possible_truncation, reason = "small counts of a test")]
 
+mod engine;
+
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::LazyLock;
