@@ -2,6 +2,7 @@
 
 use pteron::AdapterMisfit;
 
+use crate::constraint::ConstraintError;
 use crate::metadata::MetadataError;
 use crate::sampling::SamplingError;
 use crate::stop::StopError;
@@ -37,6 +38,9 @@ pub enum Error {
     /// A sampling option, or logits that cannot be sampled from.
     #[error("{0}")]
     Sampling(#[from] SamplingError),
+    /// A constraint that cannot go on.
+    #[error("{0}")]
+    Constraint(#[from] ConstraintError),
     /// An invalid stop string.
     #[error("{0}")]
     Stop(#[from] StopError),

@@ -9,6 +9,7 @@ use std::task::{Context, Poll, ready};
 
 use futures_core::Stream;
 
+use crate::constraint::{OwnConstraint, TokenConstraint};
 use crate::decode_step::{GpuSampling, PendingToken, StepTokens, start_sampled_steps, start_step};
 use crate::decode_stream::DecodeStream;
 use crate::error::{Error, Result};
@@ -74,6 +75,9 @@ pub struct Generation<'s> {
     filter: Option<StopFilter>,
     decoder: Option<DecodeStream>,
     options: GenerationOptions,
+    constraint: Option<OwnConstraint>,
+    /// Whether the constraint says that nothing may follow the last token.
+    complete: bool,
     on_gpu: bool,
     steps: StepPipeline,
     /// Tokens of the prompt that a call on the host path runs, which the session has when it returns.
@@ -139,6 +143,8 @@ impl<'s> Generation<'s> {
             sampler,
             stop,
             options,
+            constraint: None,
+            complete: false,
             on_gpu,
             steps: StepPipeline::new(),
             running: Vec::new(),
@@ -149,11 +155,20 @@ impl<'s> Generation<'s> {
         })
     }
 
+    /// Lets a constraint decide which tokens may come next, from the first one on. The host then samples.
+    #[must_use]
+    pub fn with_constraint(mut self, constraint: Box<dyn TokenConstraint>) -> Self {
+        self.constraint = Some(OwnConstraint::new(constraint));
+        self.on_gpu = false;
+        self
+    }
+
     /// Returns the next token and its text; `None` when the generation has ended. Natively the future blocks its thread until the
     /// token is there.
     ///
     /// # Errors
-    /// The device fails, or the logits are not numbers. The generation has ended then; the session keeps the tokens returned before.
+    /// The device fails, the logits are not numbers, or a constraint cannot go on. The generation has ended then; the session keeps the
+    /// tokens returned before.
     pub async fn next(&mut self) -> Result<Option<GeneratedToken>> {
         poll_fn(|context| self.poll_token(context)).await
     }
@@ -219,6 +234,9 @@ impl<'s> Generation<'s> {
                 return Some(GeneratedToken { finish: self.finish, ..token });
             }
         }
+        if self.complete {
+            return self.end(FinishReason::ConstraintComplete, Some(token));
+        }
         if self.options.max_tokens.is_some_and(|most| self.generated.len() >= most) {
             return self.end(FinishReason::MaxTokens, Some(token));
         }
@@ -281,7 +299,12 @@ impl<'s> Generation<'s> {
     fn sample_on_host(&mut self, logits: &[f32]) -> Result<GeneratedToken> {
         self.session.tokens.append(&mut self.running);
         let history = History { prompt: &self.prompt, generated: &self.generated };
-        let sampled = self.sampler.sample(logits, &history)?;
+        let mask = self.constraint.as_mut().map(|constraint| constraint.get().mask()).transpose()?;
+        let sampled = self.sampler.sample_allowed(logits, &history, mask.as_deref())?;
+        if let Some(constraint) = self.constraint.as_mut().filter(|_| !self.stop.is_stop_token(sampled.token)) {
+            constraint.get().accept(sampled.token)?;
+            self.complete = constraint.get().is_complete();
+        }
         self.pending_token = Some(sampled.token);
         let (logprob, top_logprobs) = (sampled.logprob, sampled.top_logprobs);
         Ok(GeneratedToken { logprob, top_logprobs, ..GeneratedToken::new(sampled.token) })

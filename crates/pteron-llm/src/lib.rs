@@ -43,18 +43,24 @@
 //! - [`batch`]: which rows of many sequences each call computes, in which blocks of the KV cache
 //! - [`embeddings`]: vectors of texts, from hidden states (native targets)
 //! - [`engine`](mod@engine): many texts at once, submitted by any thread or task (native targets)
+#![cfg_attr(
+    all(feature = "grammars", not(target_arch = "wasm32")),
+    doc = "- [`grammar`]: JSON schemas, regular expressions and grammars as constraints of texts"
+)]
 //! - [`metadata`]: context length, vocabulary size and special tokens
 //!
 //! # Features
 //!
 //! - `tokenizers` (default): reads tokenizers. Without it, models take and return token ids
 //! - `templates` (default): renders chat templates
+//! - `grammars`: texts that match a JSON schema, a regular expression or a grammar (native targets)
 #![forbid(unsafe_code)]
 
 mod adapters;
 mod assets;
 pub mod batch;
 mod chat;
+mod constraint;
 mod decode_step;
 pub mod decode_stream;
 #[cfg(not(target_arch = "wasm32"))]
@@ -63,6 +69,8 @@ pub mod embeddings;
 pub mod engine;
 mod error;
 mod generation;
+#[cfg(all(feature = "grammars", not(target_arch = "wasm32")))]
+pub mod grammar;
 mod memory_traffic;
 pub mod metadata;
 mod model;
@@ -86,6 +94,7 @@ pub use adapters::AdapterId;
 pub use assets::AssetPaths;
 pub use assets::{AssetBytes, ModelAssets};
 pub use chat::{ChatRequest, Message, RenderOptions};
+pub use constraint::{ConstraintError, TokenConstraint};
 pub use decode_step::{
     GpuSampling, PendingToken, StepToken, StepTokens, benchmark_decode, has_sampled, start_sampled_steps, start_step,
     token_inputs, with_token_sampling,
@@ -95,11 +104,12 @@ pub use decode_stream::DecodeStream;
 pub use embeddings::{Embedder, EmbedderOptions, Pooling};
 #[cfg(not(target_arch = "wasm32"))]
 pub use engine::{
-    ConstraintError, Engine, EngineAdapter, EngineError, EngineOptions, EngineRequest, EngineStatistics, Histogram,
-    TokenConstraint, TokenStream, Usage,
+    Engine, EngineAdapter, EngineError, EngineOptions, EngineRequest, EngineStatistics, Histogram, TokenStream, Usage,
 };
 pub use error::{Error, Result};
 pub use generation::{FinishReason, GeneratedToken, Generation};
+#[cfg(all(feature = "grammars", not(target_arch = "wasm32")))]
+pub use grammar::{Grammar, GrammarError, GrammarSource, Grammars};
 pub use memory_traffic::MemoryTraffic;
 pub use metadata::{Metadata, MetadataError, PartialMetadata};
 pub use model::{Model, ModelOptions};

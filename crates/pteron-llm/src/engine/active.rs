@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::constraint::TokenConstraint;
 use super::error::EngineError;
 use super::stream::{Channel, Usage};
 use super::text::Text;
 use crate::batch::AdapterId;
+use crate::constraint::TokenConstraint;
 use crate::generation::{FinishReason, GeneratedToken};
 use crate::sampling::{SampledToken, Sampling};
 use crate::tokenizer::TokenId;

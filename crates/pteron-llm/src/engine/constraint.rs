@@ -1,4 +1,4 @@
-//! Constraints: which tokens may come next.
+//! Constraints of requests, which compute on threads of their own.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -7,44 +7,9 @@ use super::active::Constraint;
 use super::error::EngineError;
 use super::shared::{Shared, State};
 use crate::batch::{RequestId, TokenMask};
+use crate::constraint::{ConstraintError, TokenConstraint};
 use crate::generation::FinishReason;
 use crate::tokenizer::TokenId;
-
-/// Decides which tokens may come next, for example those that a grammar or a JSON schema allows.
-///
-/// Its functions run on threads for constraints, never on the engine's own: while one computes, its request waits and others go on.
-pub trait TokenConstraint: Send {
-    /// Returns the tokens that may come next: a bit per token of the vocabulary, least significant bit of the first word first. If the
-    /// text may end here, the end-of-sequence tokens are among them.
-    ///
-    /// # Errors
-    /// The constraint cannot go on. Its request ends.
-    fn mask(&mut self) -> Result<TokenMask, ConstraintError>;
-
-    /// Takes the token that was sampled. It is not called for a token that ended the text.
-    ///
-    /// # Errors
-    /// The constraint cannot go on. Its request ends.
-    fn accept(&mut self, token: TokenId) -> Result<(), ConstraintError>;
-
-    /// Whether the text is complete and nothing may follow. The text then ends with
-    /// [`FinishReason::ConstraintComplete`](crate::FinishReason::ConstraintComplete).
-    fn is_complete(&self) -> bool;
-}
-
-/// A constraint that cannot go on.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the constraint failed: {reason}")]
-pub struct ConstraintError {
-    reason: String,
-}
-
-impl ConstraintError {
-    /// Creates an error with a reason for people.
-    pub fn new(reason: impl Into<String>) -> Self {
-        Self { reason: reason.into() }
-    }
-}
 
 /// What follows from a constraint.
 enum Outcome {

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::constraint::ConstraintError;
 use crate::batch::SubmitError;
+use crate::constraint::ConstraintError;
 use crate::error::Error;
 use crate::sampling::SamplingError;
 

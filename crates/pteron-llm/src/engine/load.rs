@@ -30,11 +30,20 @@ impl Engine {
     /// # Errors
     /// As [`load`](Self::load); a file is missing or malformed, or there is no GPU.
     pub fn open_blocking(path: impl AsRef<Path>, options: EngineOptions) -> Result<Self> {
+        let gpu = pteron::block_on(Gpu::open(&options.gpu)).map_err(pteron::Error::from)?;
+        pteron::block_on(Self::open_on(&gpu, path, options))
+    }
+
+    /// Opens a model as [`open_blocking`](Self::open_blocking) does, on a GPU of the caller. The future blocks its thread while files are
+    /// read and weights are uploaded.
+    ///
+    /// # Errors
+    /// As [`open_blocking`](Self::open_blocking).
+    pub async fn open_on(gpu: &Gpu, path: impl AsRef<Path>, options: EngineOptions) -> Result<Self> {
         let path = program_in(path.as_ref())?;
         let program = Program::open(&path)?;
         let assets = ModelAssets::beside(&path)?;
-        let gpu = pteron::block_on(Gpu::open(&options.gpu)).map_err(pteron::Error::from)?;
-        pteron::block_on(Self::load(&gpu, &program, assets, options))
+        Self::load(gpu, &program, assets, options).await
     }
 
     /// Loads a program as a language model for many texts at once, and starts the engine's thread. The future blocks its thread while

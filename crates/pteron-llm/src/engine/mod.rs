@@ -75,7 +75,6 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 pub use adapters::EngineAdapter;
-pub use constraint::{ConstraintError, TokenConstraint};
 pub use error::EngineError;
 pub use options::EngineOptions;
 pub use request::EngineRequest;
@@ -84,6 +83,7 @@ pub use statistics::{EngineStatistics, Histogram};
 pub use stream::{TokenStream, Usage};
 
 use crate::chat::ChatRequest;
+pub use crate::constraint::{ConstraintError, TokenConstraint};
 use crate::error::Result;
 use crate::metadata::Metadata;
 use crate::prompt::Prompt;

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::constraint::TokenConstraint;
 use crate::batch::{ApiKeyId, DraftSource};
+use crate::constraint::TokenConstraint;
 use crate::options::GenerationOptions;
 use crate::prompt::Prompt;
 

@@ -3,7 +3,6 @@
 use serde_json::{Value, json};
 
 use super::walk::{Length, Vocabulary, Walk, Walker};
-use super::within;
 
 const LENGTH: Length = Length { random: 60, most: 2000 };
 
@@ -124,11 +123,4 @@ fn schemas_that_cannot_be_compiled_are_refused_with_the_reason() {
             other => panic!("{schema}: {other:?}"),
         }
     }
-}
-
-#[test]
-fn masks_have_a_bit_for_each_token_and_none_for_others() {
-    assert_eq!(within(64, &[u32::MAX, u32::MAX, 1]), [u32::MAX, u32::MAX]);
-    assert_eq!(within(33, &[u32::MAX, u32::MAX]), [u32::MAX, 1]);
-    assert_eq!(within(63, &[0, u32::MAX]), [0, u32::MAX >> 1]);
 }
