@@ -5,14 +5,17 @@
 //! interface of 3.10 alone, so that one wheel serves all later versions.
 
 mod array;
+mod batch;
 mod dlpack;
 mod errors;
 mod gpu;
+mod grammar;
 mod input;
 mod llm;
 mod meta;
 mod program;
 mod sampling;
+mod source;
 mod strided;
 mod tools;
 
@@ -23,6 +26,10 @@ use pyo3::prelude::*;
 mod _native {
     #[pymodule_export]
     use crate::array::Array;
+    #[pymodule_export]
+    use crate::batch::{NativeEngine, NativeStream};
+    #[pymodule_export]
+    use crate::grammar::NativeGrammar;
     #[pymodule_export]
     use crate::llm::{NativeGeneration, NativeModel, NativeSession, Token};
     #[pymodule_export]

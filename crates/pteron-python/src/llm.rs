@@ -3,21 +3,29 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pteron::{FileBytes, Program, block_on};
-use pteron_format::Pte;
+use pteron::block_on;
 use pteron_llm::{
-    AssetPaths, ChatRequest, FinishReason, Generation, Message, Model, ModelAssets, ModelOptions, ParseSpecial,
-    PartialMetadata, RenderOptions, Session, TokenId,
+    ChatRequest, EngineOptions, FinishReason, GeneratedToken, Generation, Grammars, Message, Model, ModelOptions,
+    ParseSpecial, PartialMetadata, RenderOptions, Session, TokenId,
 };
 use pyo3::prelude::*;
 
+use crate::batch::NativeEngine;
 use crate::errors::{self, Error, InputError};
 use crate::gpu::{self, OnGpu};
+use crate::grammar::{self, NativeGrammar};
 use crate::sampling::Options;
+use crate::source::Source;
 
 /// A language model on the GPU.
 #[pyclass(frozen, module = "pteron._native")]
-pub(crate) struct NativeModel(OnGpu<Model>);
+pub(crate) struct NativeModel {
+    model: OnGpu<Model>,
+    grammars: Grammars,
+    source: Source,
+    options: ModelOptions,
+    adapter: Option<String>,
+}
 
 /// An exception for an error of a model. After a lost device the next model opens a new one.
 fn failed(py: Python<'_>, error: pteron_llm::Error) -> PyErr {
@@ -25,15 +33,6 @@ fn failed(py: Python<'_>, error: pteron_llm::Error) -> PyErr {
         gpu::forget(py);
     }
     errors::model(error)
-}
-
-/// The bundled model: program and assets.
-fn bundled() -> pteron_llm::Result<(Program, ModelAssets)> {
-    let file = FileBytes::Static(pteron_demo_model::PROGRAM);
-    let format = |source| pteron::Error::Format { path: "the bundled model".to_owned(), source: Box::new(source) };
-    let program = Program::from_files(Pte::read(file).map_err(format)?, Vec::new()).map_err(format)?;
-    let tokenizer = pteron_llm::Tokenizer::from_bytes(pteron_demo_model::TOKENIZER)?;
-    Ok((program, tokenizer.into()))
 }
 
 #[pymethods]
@@ -50,72 +49,80 @@ impl NativeModel {
         context_length: Option<u32>,
         memory_budget: Option<u64>,
     ) -> PyResult<Self> {
-        let gpu = gpu::open(py, adapter)?;
+        let gpu = gpu::open(py, adapter.clone())?;
         let metadata = PartialMetadata::default().with_context_length(context_length);
         let mut options = ModelOptions::default().with_metadata(metadata);
         options.memory_budget = memory_budget;
-        let open = || -> pteron_llm::Result<Model> {
-            let (program, assets) = match (path, tokenizer, data_path) {
-                (None, ..) => bundled()?,
-                (Some(path), None, None) => return block_on(Model::open_on(&gpu, path, &options)),
-                (Some(path), tokenizer, data) => {
-                    let data: Vec<PathBuf> = data.into_iter().collect();
-                    let program = Program::open_with(&path, &data)?;
-                    let paths = AssetPaths::beside(&path);
-                    let paths = tokenizer.into_iter().fold(paths, AssetPaths::with_tokenizer);
-                    (program, paths.read()?)
-                }
-            };
-            block_on(Model::load(&gpu, &program, assets, &options))
-        };
-        py.detach(open).map(|model| Self(OnGpu::new(model))).map_err(|error| failed(py, error))
+        let source = Source { path, tokenizer, data: data_path };
+        let model = py.detach(|| source.model(&gpu, &options)).map_err(|error| failed(py, error))?;
+        let grammars = Grammars::of(model.tokenizer(), model.metadata());
+        Ok(Self { model: OnGpu::new(model), grammars, source, options, adapter })
+    }
+
+    /// Loads the model once more, for many texts at once.
+    #[pyo3(signature = (max_sequences = None))]
+    fn engine(&self, py: Python<'_>, max_sequences: Option<u32>) -> PyResult<NativeEngine> {
+        let gpu = gpu::open(py, self.adapter.clone())?;
+        let options = EngineOptions::default()
+            .with_model(self.options.clone())
+            .with_max_sequences(max_sequences)
+            .with_max_queue(usize::MAX);
+        let engine = py.detach(|| self.source.engine(&gpu, options)).map_err(|error| failed(py, error))?;
+        Ok(NativeEngine::new(engine))
+    }
+
+    /// Compiles a JSON schema (`schema`), a regular expression (`regex`) or a grammar in Lark's language (`grammar`).
+    fn grammar(&self, py: Python<'_>, kind: &str, text: String) -> PyResult<NativeGrammar> {
+        let source = grammar::source(kind, text)?;
+        let compiled = py.detach(|| self.grammars.compile(&source));
+        compiled.map(NativeGrammar).map_err(|error| InputError::new_err(format!("the {kind} {error}")))
     }
 
     /// Creates an empty conversation.
     fn session(&self, py: Python<'_>) -> PyResult<NativeSession> {
         gpu::check_fork()?;
-        let session = py.detach(|| Session::new(&self.0)).map_err(|error| failed(py, error))?;
+        let session = py.detach(|| Session::new(&self.model)).map_err(|error| failed(py, error))?;
         Ok(NativeSession::new(session))
     }
 
     #[getter]
     fn context_length(&self) -> u32 {
-        self.0.metadata().context_length
+        self.model.metadata().context_length
     }
 
     #[getter]
     fn vocab_size(&self) -> u32 {
-        self.0.metadata().vocab_size
+        self.model.metadata().vocab_size
     }
 
     #[getter]
     fn eos_ids(&self) -> Vec<TokenId> {
-        self.0.metadata().eos_ids.clone()
+        self.model.metadata().eos_ids.clone()
     }
 
     #[getter]
     fn bos_id(&self) -> Option<TokenId> {
-        self.0.metadata().bos_id
+        self.model.metadata().bos_id
     }
 
     #[getter]
     fn has_chat_template(&self) -> bool {
-        self.0.chat_template().is_some()
+        self.model.chat_template().is_some()
     }
 
     /// The tokens of a prompt, with the token that starts texts.
     fn text_prompt(&self, py: Python<'_>, text: &str) -> PyResult<Vec<TokenId>> {
-        py.detach(|| self.0.text_prompt(text)).map_err(errors::model)
+        py.detach(|| self.model.text_prompt(text)).map_err(errors::model)
     }
 
     /// The tokens of a text alone.
     fn encode(&self, py: Python<'_>, text: &str) -> PyResult<Vec<TokenId>> {
-        let encode = || self.0.tokenizer().encode(text, ParseSpecial::No);
+        let encode = || self.model.tokenizer().encode(text, ParseSpecial::No);
         py.detach(encode).map_err(|error| InputError::new_err(error.to_string()))
     }
 
     fn decode(&self, py: Python<'_>, tokens: Vec<TokenId>) -> String {
-        py.detach(|| self.0.tokenizer().decode(&tokens, pteron_llm::ShowSpecial::No))
+        py.detach(|| self.model.tokenizer().decode(&tokens, pteron_llm::ShowSpecial::No))
     }
 
     /// The tokens of a conversation, and how many messages the context had no room for.
@@ -135,7 +142,7 @@ impl NativeModel {
             .with_reply_prefix(reply_prefix)
             .with_render(render)
             .with_generation(options.0.clone());
-        let prompt = py.detach(|| self.0.chat_prompt(&request)).map_err(errors::model)?;
+        let prompt = py.detach(|| self.model.chat_prompt(&request)).map_err(errors::model)?;
         Ok((prompt.tokens, prompt.dropped_messages))
     }
 }
@@ -192,7 +199,14 @@ impl NativeSession {
     }
 
     /// Starts the text that follows a prompt.
-    fn generate(&self, py: Python<'_>, prompt: Vec<TokenId>, options: &Options) -> PyResult<NativeGeneration> {
+    #[pyo3(signature = (prompt, options, grammar = None))]
+    fn generate(
+        &self,
+        py: Python<'_>,
+        prompt: Vec<TokenId>,
+        options: &Options,
+        grammar: Option<&NativeGrammar>,
+    ) -> PyResult<NativeGeneration> {
         gpu::check_fork()?;
         let start = || {
             let mut slot = self.lock();
@@ -202,7 +216,11 @@ impl NativeSession {
                 slot.session = Some(session);
                 return Err(errors::model(error));
             }
-            session.into_inner().into_generation(&prompt, options.0.clone()).map_err(errors::model)
+            let generation = session.into_inner().into_generation(&prompt, options.0.clone()).map_err(errors::model)?;
+            Ok(match grammar {
+                Some(grammar) => generation.with_constraint(grammar.0.constraint()),
+                None => generation,
+            })
         };
         let generation = Mutex::new(Some(OnGpu::new(py.detach(start)?)));
         Ok(NativeGeneration { generation, slot: Arc::clone(&self.0) })
@@ -227,6 +245,18 @@ pub(crate) struct Token {
     /// Why the text ended, on its last token: `stop`, `length` or `context`.
     #[pyo3(get)]
     finish_reason: Option<&'static str>,
+}
+
+impl Token {
+    pub(crate) fn new(token: GeneratedToken) -> Self {
+        Self {
+            id: token.token,
+            text: token.text,
+            logprob: token.logprob,
+            top_logprobs: token.top_logprobs,
+            finish_reason: token.finish.map(reason),
+        }
+    }
 }
 
 #[pymethods]
@@ -284,13 +314,7 @@ impl NativeGeneration {
             py.detach(|| self.end());
         }
         let token = token.map_err(|error| failed(py, error))?;
-        Ok(token.map(|token| Token {
-            id: token.token,
-            text: token.text,
-            logprob: token.logprob,
-            top_logprobs: token.top_logprobs,
-            finish_reason: token.finish.map(reason),
-        }))
+        Ok(token.map(Token::new))
     }
 
     /// Stops the generation, so that the session can be used again.

@@ -9,6 +9,7 @@ from pathlib import Path
 #: Modules with their titles, in the order of the page. What `__all__` has is documented.
 MODULES = {
     "pteron/llm.py": "`pteron`: language models",
+    "pteron/generation.py": "`pteron`: generated texts",
     "pteron/tools.py": "`pteron`: conversion, inspection, export",
     "pteron/runtime/__init__.py": "`pteron.runtime`",
     "pteron/extension/pybindings/portable_lib.py": "`pteron.extension.pybindings.portable_lib`",
@@ -71,10 +72,15 @@ def is_public(node: ast.AST) -> bool:
     return isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and not node.name.startswith("_")
 
 
-def function(node: ast.FunctionDef | ast.AsyncFunctionDef, level: str, owner: str = "") -> list[str]:
+def is_overload(node: ast.AST) -> bool:
+    return any(ast.unparse(decorator) == "overload" for decorator in getattr(node, "decorator_list", []))
+
+
+def function(node: ast.FunctionDef | ast.AsyncFunctionDef, level: str, owner: str = "", overloads: tuple = ()) -> list[str]:
     decorators = [f"@{ast.unparse(decorator)}" for decorator in node.decorator_list]
     title = f"{level} `{owner}{node.name}`"
-    return [title, "", "```python", *decorators, signature(node), "```", "", *docstring(ast.get_docstring(node))]
+    signatures = overloads or (signature(node),)
+    return [title, "", "```python", *decorators, *signatures, "```", "", *docstring(ast.get_docstring(node))]
 
 
 def klass(node: ast.ClassDef) -> list[str]:
@@ -86,7 +92,9 @@ def klass(node: ast.ClassDef) -> list[str]:
     out += [signature(item) for item in made if "_native." not in ast.unparse(item.args)]
     out += ["```", "", *docstring(ast.get_docstring(node))]
     for item in filter(is_public, node.body):
-        out += function(item, "####", f"{node.name}.")
+        if not is_overload(item):
+            overloads = [one for one in node.body if is_overload(one) and one.name == item.name]
+            out += function(item, "####", f"{node.name}.", tuple(map(signature, overloads)))
     return out
 
 

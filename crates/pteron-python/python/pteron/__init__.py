@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from pteron._native import Array, Token, __version__
 
 if TYPE_CHECKING:
-    from pteron.llm import LLM, Completion, Generation, Session
+    from pteron.generation import Completion, Generation
+    from pteron.llm import LLM, Session
     from pteron.tools import convert, export, inspect
 
 __all__ = [
@@ -32,8 +33,8 @@ __all__ = [
 
 _LATER = {
     "LLM": "llm",
-    "Completion": "llm",
-    "Generation": "llm",
+    "Completion": "generation",
+    "Generation": "generation",
     "Session": "llm",
     "convert": "tools",
     "export": "tools",

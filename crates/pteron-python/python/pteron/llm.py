@@ -7,135 +7,33 @@
 ('length', 8)
 >>> text == "".join(token.text for token in llm.stream("To read a file in Rust, you", max_tokens=8))
 True
+>>> [len(text.tokens) for text in llm.generate(["A thread is", "A task is"], max_tokens=4)]      # many texts in the same steps
+[4, 4]
+>>> llm.generate("The answer: ", schema={"enum": ["yes", "no"]}) in ('"yes"', '"no"')            # JSON of a schema
+True
 """
 
 from __future__ import annotations
 
-import asyncio
-import json
 import os
 import threading
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, overload
 
 from pteron import _native
 from pteron._native import Token
-from pteron.errors import InputError
+from pteron.generation import (
+    Completion,
+    Generation,
+    Message,
+    Prompt,
+    chat_tokens,
+    native_options,
+    prompt_tokens,
+    take_grammar,
+)
 
 __all__ = ["LLM", "Completion", "Generation", "Session", "Token"]
-
-#: A text, or the tokens of one.
-Prompt = str | Sequence[int]
-
-#: A message of a conversation: its role and its text.
-Message = Mapping[str, str]
-
-
-class Completion(str):
-    """A generated text, with its tokens and the reason why it ended."""
-
-    __slots__ = ("finish_reason", "prompt_tokens", "tokens")
-
-    tokens: list[Token]
-    finish_reason: str | None
-    prompt_tokens: int
-
-    def __new__(cls, tokens: list[Token], prompt_tokens: int) -> Completion:
-        self = super().__new__(cls, "".join(token.text for token in tokens))
-        self.tokens = tokens
-        self.finish_reason = tokens[-1].finish_reason if tokens else "length"
-        self.prompt_tokens = prompt_tokens
-        return self
-
-    @property
-    def logprobs(self) -> list[float | None]:
-        """The log probability of each token, if `logprobs` was given."""
-        return [token.logprob for token in self.tokens]
-
-
-class Generation(Iterator[Token], AsyncIterator[Token]):
-    """A text that is being generated, token by token: an iterator, and an asynchronous one.
-
-    Each step runs with the GIL released; asynchronously, on a thread of the event loop's executor. Leaving the loop, `close()` or
-    the end of a `with` block stops it, and its session can be used again. So does a `KeyboardInterrupt`, between two tokens.
-    """
-
-    def __init__(self, generation: _native.NativeGeneration, prompt_tokens: int, done: Any = None) -> None:
-        self._generation = generation
-        self._done = done
-        self.prompt_tokens = prompt_tokens
-
-    def __iter__(self) -> Generation:
-        return self
-
-    def __next__(self) -> Token:
-        token = self._next()
-        if token is None:
-            raise StopIteration
-        return token
-
-    def __aiter__(self) -> Generation:
-        return self
-
-    async def __anext__(self) -> Token:
-        token = await asyncio.get_running_loop().run_in_executor(None, self._next)
-        if token is None:
-            raise StopAsyncIteration
-        return token
-
-    def _next(self) -> Token | None:
-        try:
-            token = self._generation.next()
-        except BaseException:
-            self.close()
-            raise
-        if token is None or token.finish_reason is not None:
-            self._release()
-        return token
-
-    def text(self) -> Completion:
-        """Generates the rest of the text."""
-        try:
-            return Completion(list(self), self.prompt_tokens)
-        except BaseException:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        """Stops the generation. The session keeps the tokens that were returned."""
-        self._generation.close()
-        self._release()
-
-    def _release(self) -> None:
-        done, self._done = self._done, None
-        if done is not None:
-            done()
-
-    def __enter__(self) -> Generation:
-        return self
-
-    def __exit__(self, *_exception: object) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        if getattr(self, "_done", None) is not None:
-            self.close()
-
-
-def _options(options: dict[str, Any]) -> _native.Options:
-    options = dict(options)
-    stop = options.pop("stop", ())
-    options["stop"] = [stop] if isinstance(stop, str) else list(stop)
-    if "logit_bias" in options:
-        options["logit_bias"] = list(dict(options["logit_bias"]).items())
-    return _native.Options(**options)
-
-
-def _messages(messages: Sequence[Message]) -> list[tuple[str, str]]:
-    try:
-        return [(message["role"], message["content"]) for message in messages]
-    except (KeyError, TypeError) as error:
-        raise InputError('a message is a dict with "role" and "content"') from error
 
 
 class Session:
@@ -170,11 +68,11 @@ class Session:
 
     def logits(self, prompt: Prompt) -> list[float]:
         """Computes the logits after the last token of a prompt."""
-        return self._session.logits(self._prompt(prompt))
+        return self._session.logits(prompt_tokens(self._model, prompt))
 
     def stream(self, prompt: Prompt, **options: Any) -> Generation:
         """Starts the text that follows a prompt. The options are those of `LLM.generate`."""
-        return self._start(self._prompt(prompt), _options(options))
+        return self._start(prompt_tokens(self._model, prompt), options)
 
     def generate(self, prompt: Prompt, **options: Any) -> Completion:
         """Generates the text that follows a prompt. The options are those of `LLM.generate`."""
@@ -182,29 +80,16 @@ class Session:
 
     def stream_chat(self, messages: Sequence[Message], **options: Any) -> Generation:
         """Starts the reply to a conversation. The options are those of `LLM.chat`."""
-        tokens, options_ = self._chat(messages, options)
-        return self._start(tokens, options_)
+        return self._start(chat_tokens(self._model, messages, options), options)
 
     def chat(self, messages: Sequence[Message], **options: Any) -> Completion:
         """Generates the reply to a conversation. The options are those of `LLM.chat`."""
         return self.stream_chat(messages, **options).text()
 
-    def _prompt(self, prompt: Prompt) -> list[int]:
-        return self._model.text_prompt(prompt) if isinstance(prompt, str) else list(prompt)
-
-    def _chat(self, messages: Sequence[Message], options: dict[str, Any]) -> tuple[list[int], _native.Options]:
-        variables = dict(options.pop("template_variables", None) or {})
-        tools = options.pop("tools", None)
-        if tools is not None:
-            variables["tools"] = tools
-        prefix = options.pop("reply_prefix", "")
-        native = _options(options)
-        rendered = [(name, json.dumps(value)) for name, value in variables.items()]
-        tokens, _ = self._model.chat_prompt(_messages(messages), native, rendered, prefix)
-        return tokens, native
-
-    def _start(self, tokens: list[int], options: _native.Options, done: Any = None) -> Generation:
-        return Generation(self._session.generate(tokens, options), len(tokens), done)
+    def _start(self, tokens: list[int], options: dict[str, Any], done: Any = None) -> Generation:
+        options = dict(options)
+        grammar = take_grammar(self._model, options)
+        return Generation(self._session.generate(tokens, native_options(options), grammar), len(tokens), done)
 
 
 class LLM:
@@ -216,14 +101,16 @@ class LLM:
         data_path: A `.ptd` file with the weights, if they are apart.
         adapter: Part of the name, driver or backend of a GPU.
         context_length: Overrides what the model states.
-        memory_budget: The most bytes of GPU memory that the model and its sessions may use.
+        memory_budget: The most bytes of GPU memory that the model and its sessions may use. Batches have as much again.
+        max_sequences: The most texts of a batch that run at once; the others wait. 128, and 8 on a software adapter, without it.
 
     >>> llm.context_length, llm.vocab_size
     (1024, 6144)
     >>> llm.decode(llm.encode("fn main() {}"))
     'fn main() {}'
 
-    It may be used from any number of threads. Each generation uses a session of its own; sessions are kept and used again.
+    It may be used from any number of threads. Each generation uses a session of its own; sessions are kept and used again. The
+    first batch loads the model once more, with a KV cache that many texts share.
     """
 
     def __init__(
@@ -235,6 +122,7 @@ class LLM:
         adapter: str | None = None,
         context_length: int | None = None,
         memory_budget: int | None = None,
+        max_sequences: int | None = None,
     ) -> None:
         self._model = _native.NativeModel.open(
             path,
@@ -246,6 +134,9 @@ class LLM:
         )
         self._idle: list[Session] = []
         self._lock = threading.Lock()
+        self._max_sequences = max_sequences
+        self._engine: _native.NativeEngine | None = None
+        self._loading = threading.Lock()
 
     @property
     def context_length(self) -> int:
@@ -279,11 +170,18 @@ class LLM:
         """Creates a conversation with a KV cache of its own."""
         return Session(self._model)
 
-    def generate(self, prompt: Prompt, **options: Any) -> Completion:
-        """Generates the text that follows a prompt.
+    @overload
+    def generate(self, prompt: str, **options: Any) -> Completion: ...
+    @overload
+    def generate(self, prompt: Sequence[int], **options: Any) -> Completion: ...
+    @overload
+    def generate(self, prompt: Sequence[str] | Sequence[Sequence[int]], **options: Any) -> list[Completion]: ...
+    def generate(self, prompt: Any, **options: Any) -> Any:
+        """Generates the text that follows a prompt, or those that follow several.
 
         Args:
-            prompt: A text, or tokens.
+            prompt: A text, or tokens. A list of texts, or of lists of tokens, is a batch: its texts are computed in the same
+                steps, prompts with the same beginning share it, and each gets the text that it would get alone.
             max_tokens: The most tokens; as many as the context has room for without it.
             temperature: 0 (the default) for the most likely token, 1 for the model's own distribution.
             top_k, top_p, min_p: Which tokens are sampled from.
@@ -294,27 +192,43 @@ class LLM:
             stop: A string, or several, that ends the text and is not part of it.
             stop_tokens: Tokens that end the text, besides the model's own.
             ignore_eos: Goes on after the model's own end.
-            keep: In a full context, drops the older half of the text except this many tokens, instead of ending.
+            keep: In a full context, drops the older half of the text except this many tokens, instead of ending. Not for batches.
+            schema: A JSON schema that the text must match: a dict, its JSON, or a pydantic model. `json.loads(text)` reads the
+                text, unless `max_tokens` or the context ended it.
+            regex: A regular expression that the text must match.
+            grammar: A grammar that it must match, in the language of Lark.
 
         Returns:
-            The text: a `str` with `tokens`, `logprobs` and `finish_reason`.
+            The text: a `str` with `tokens`, `logprobs` and `finish_reason`. For a batch, a list in the order of the prompts.
 
         >>> text = llm.generate("A thread is", max_tokens=3, logprobs=2)
         >>> [len(token.top_logprobs) for token in text.tokens]
         [2, 2, 2]
+        >>> both = llm.generate(["A thread is", "A task is"], max_tokens=3)
+        >>> both == [llm.generate("A thread is", max_tokens=3), llm.generate("A task is", max_tokens=3)]
+        True
+        >>> llm.generate("The number is ", regex="[0-9]{3}").isdigit()
+        True
         """
+        if not isinstance(prompt, str) and len(prompt) > 0 and not isinstance(prompt[0], int):
+            return self._batch([prompt_tokens(self._model, one) for one in prompt], options)
         return self.stream(prompt, **options).text()
 
     def stream(self, prompt: Prompt, **options: Any) -> Generation:
         """Starts the text that follows a prompt: iterate over its tokens with `for` or `async for`."""
         session = self._take()
-        return self._start(session, lambda: (session._prompt(prompt), _options(options)))
+        return self._start(session, lambda: (prompt_tokens(self._model, prompt), options))
 
-    def chat(self, messages: Sequence[Message], **options: Any) -> Completion:
-        """Generates the reply to a conversation.
+    @overload
+    def chat(self, messages: Sequence[Message], **options: Any) -> Completion: ...
+    @overload
+    def chat(self, messages: Sequence[Sequence[Message]], **options: Any) -> list[Completion]: ...
+    def chat(self, messages: Any, **options: Any) -> Any:
+        """Generates the reply to a conversation, or the replies to several.
 
         Args:
-            messages: Dicts with `role` (`system`, `user`, `assistant`) and `content`, the oldest first.
+            messages: Dicts with `role` (`system`, `user`, `assistant`) and `content`, the oldest first. A list of such lists is a
+                batch, as in `generate`.
             tools: Descriptions of tools for the chat template.
             template_variables: Further variables for it.
             reply_prefix: The beginning of the reply, which the model continues.
@@ -324,12 +238,35 @@ class LLM:
         >>> reply.finish_reason
         'length'
         """
+        if messages and not isinstance(messages[0], Mapping):
+            rest = [dict(options) for _ in messages]
+            pairs = zip(messages, rest, strict=True)
+            return self._batch([chat_tokens(self._model, one, own) for one, own in pairs], rest[0])
         return self.stream_chat(messages, **options).text()
 
     def stream_chat(self, messages: Sequence[Message], **options: Any) -> Generation:
         """Starts the reply to a conversation: iterate over its tokens with `for` or `async for`."""
         session = self._take()
-        return self._start(session, lambda: session._chat(messages, dict(options)))
+        return self._start(session, lambda: (chat_tokens(self._model, messages, options), options))
+
+    def _batch(self, prompts: list[list[int]], options: dict[str, Any]) -> list[Completion]:
+        options = dict(options)
+        grammar = take_grammar(self._model, options)
+        native = native_options(options)
+        with self._loading:
+            if self._engine is None:
+                self._engine = self._model.engine(self._max_sequences)
+            engine = self._engine
+        texts: list[Generation] = []
+        try:
+            # All are queued before the first one is read.
+            for prompt in prompts:
+                texts.append(Generation(engine.submit(prompt, native, grammar), len(prompt)))
+            return [text.text() for text in texts]
+        except BaseException:
+            for text in texts:
+                text.close()
+            raise
 
     def _take(self) -> Session:
         with self._lock:
@@ -337,10 +274,13 @@ class LLM:
                 return self._idle.pop()
         return self.session()
 
+    def _give_back(self, session: Session) -> None:
+        with self._lock:
+            self._idle.append(session)
+
     def _start(self, session: Session, prepare: Any) -> Generation:
         def give_back() -> None:
-            with self._lock:
-                self._idle.append(session)
+            self._give_back(session)
 
         try:
             tokens, options = prepare()
