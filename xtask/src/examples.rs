@@ -2,6 +2,7 @@
 //!
 //! Examples that need a feature are benchmarks; `cargo xtask features` compiles them.
 
+use std::io::Write;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
@@ -12,6 +13,9 @@ use crate::workspace::Workspace;
 /// Arguments of the examples that are not run without any.
 static ARGUMENTS: &[(&str, &[&str])] = &[("bandwidth", &["--megabytes", "1"]), ("kernels", &["target/kernels", "fixtures"])];
 
+/// Standard input of the examples that read it. They must reply.
+static INPUT: &[(&str, &str)] = &[("chat_in_ten_lines", "A thread is\nA lifetime is\n")];
+
 /// Builds and runs every example; reports all failures.
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let build = programs();
@@ -20,7 +24,8 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
         bail!("the examples could not be built");
     }
     let names: Vec<&str> = workspace.crates.iter().flat_map(|krate| &krate.examples).map(String::as_str).collect();
-    if let Some((gone, _)) = ARGUMENTS.iter().find(|(example, _)| !names.contains(example)) {
+    let mut listed = ARGUMENTS.iter().map(|(example, _)| example).chain(INPUT.iter().map(|(example, _)| example));
+    if let Some(gone) = listed.find(|example| !names.contains(*example)) {
         bail!("xtask/src/examples.rs lists {gone}, which is no example");
     }
     let mut failed = Vec::new();
@@ -28,9 +33,14 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
         let args = ARGUMENTS.iter().find(|(example, _)| *example == name).map_or(&[][..], |(_, args)| args);
         let example = built(workspace, &format!("examples/{name}"), args);
         println!("   $ {}", example.display());
-        let program = &example.program;
-        let status = Command::new(program).args(args).current_dir(&workspace.root).stdin(Stdio::null()).status();
-        if !status.with_context(|| format!("{} could not be started", program.display()))?.success() {
+        let mut command = Command::new(&example.program);
+        command.args(args).current_dir(&workspace.root);
+        let input = INPUT.iter().find(|(example, _)| *example == name).map(|(_, input)| *input);
+        let mut run = || match input {
+            None => Ok(command.stdin(Stdio::null()).status()?.success()),
+            Some(input) => replies(&mut command, input),
+        };
+        if !run().with_context(|| format!("{} could not be run", example.program.display()))? {
             failed.push(name);
         }
     }
@@ -38,4 +48,15 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
         bail!("these failed: {}", failed.join(", "));
     }
     Ok(())
+}
+
+/// Runs a program on an input. Whether it succeeds and prints at least a line per line of it.
+fn replies(command: &mut Command, input: &str) -> Result<bool> {
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+    child.stdin.take().context("it has no standard input")?.write_all(input.as_bytes())?;
+    let output = child.wait_with_output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    print!("{text}");
+    let lines = text.lines().filter(|line| !line.trim().is_empty()).count();
+    Ok(output.status.success() && lines >= input.lines().count())
 }

@@ -28,3 +28,10 @@ def test_the_notes_of_a_melody_are_found():
     notes = [line.split(": ")[1] for line in run("speech/melody.py").splitlines()]
     # Vibrato may cut a note in two.
     assert [note for index, note in enumerate(notes) if notes[index - 1 : index] != [note]] == ["A3", "C♯4", "E4", "A4"]
+
+
+def test_the_paragraphs_that_answer_are_found():
+    pytest.importorskip("numpy", reason="numpy is not installed")
+    found = [part.splitlines()[1].strip() for part in run("rag/rag.py").strip().split("\n\n")]
+    assert [paragraph.split(" ")[:2] for paragraph in found] == [["Members", "pay"], ["The", "laser"], ["Lost", "keys"]]
+    assert "may work at every bench" in run("rag/rag.py", "May children use the lathe?")

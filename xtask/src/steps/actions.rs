@@ -231,7 +231,8 @@ fn clients_job(workspace: &Workspace) -> Job {
 }
 
 /// Folders with Python code.
-const PYTHON: [&str; 6] = ["crates/pteron-python", "crates/pteron-server", "deploy", "export", "models", "xtask"];
+const PYTHON: [&str; 7] =
+    ["crates/pteron-python", "crates/pteron-server", "deploy", "examples", "export", "models", "xtask"];
 
 fn ruff_job(workspace: &Workspace) -> Job {
     let Some(ruff) = find_tool(workspace, "ruff", "python/bin/ruff") else {
