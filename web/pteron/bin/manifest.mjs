@@ -4,7 +4,7 @@
 //   pteron-manifest model.pte [more files]      writes model.pte.manifest.json and prints the value of the option `integrity`
 
 import { createHash } from "node:crypto";
-import { existsSync, openSync, readSync, closeSync, writeFileSync } from "node:fs";
+import { existsSync, openSync, readSync, closeSync, realpathSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -60,4 +60,9 @@ function main([model, ...more]) {
   return 0;
 }
 
-if (process.argv[1] && path.resolve(process.argv[1]) === fileURLToPath(import.meta.url)) process.exitCode = main(process.argv.slice(2));
+/** Whether this file is the program that runs. npm installs it as a link. */
+function isProgram([, started]) {
+  return started !== undefined && existsSync(started) && realpathSync(started) === fileURLToPath(import.meta.url);
+}
+
+if (isProgram(process.argv)) process.exitCode = main(process.argv.slice(2));

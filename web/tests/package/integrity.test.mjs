@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
@@ -244,4 +244,16 @@ test("the script says what it needs, and refuses files of one name", () => {
   const run = (...args) => execFileSync(process.execPath, [SCRIPT, ...args], { encoding: "utf8", stdio: "pipe" });
   assert.throws(() => run(), /usage: pteron-manifest/);
   assert.throws(() => run("/nothing/model.pte"), /ENOENT/);
+});
+
+test("pteron-manifest runs by the link that npm installs", () => {
+  const folder = mkdtempSync(path.join(tmpdir(), "pteron-manifest-"));
+  try {
+    const link = path.join(folder, "pteron-manifest");
+    symlinkSync(SCRIPT, link);
+    writeFileSync(path.join(folder, "model.pte"), "model");
+    assert.match(execFileSync(process.execPath, [link, path.join(folder, "model.pte")], { encoding: "utf8" }), /^sha256-/);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 });
