@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 
 use super::progress::{both, output, read, run};
 use super::scratch::Scratch;
-use super::{Release, bundle, licences, symbols};
+use super::{Release, bundle, symbols};
 
 const PACKAGE: &str = "pteron-cli";
 
@@ -39,8 +39,8 @@ pub(super) fn build(release: &Release<'_>) -> Result<()> {
         fs::copy(release.root().join(file), folder.join(file)).with_context(|| file.to_owned())?;
     }
     let notices = release.describe(PACKAGE, &release.target)?;
-    fs::write(folder.join(licences::FILE), &notices)?;
-    fs::write(release.out.join(licences::FILE), &notices)?;
+    notices.write(&folder)?;
+    notices.write(&release.out)?;
     run(Command::new(&program).arg("man").arg(folder.join("man")))?;
     for (shell, file) in SHELLS {
         fs::write(folder.join("completions").join(file), read(Command::new(&program).args(["completions", shell]))?)?;

@@ -11,6 +11,33 @@ use super::dependencies::{Component, Linked};
 /// The name of the file in archives and packages.
 pub(crate) const FILE: &str = "THIRD-PARTY-LICENSES.txt";
 
+/// The licences of Rust's standard library, which is linked into everything; a file of the toolchain.
+pub(crate) const LIBRARY_FILE: &str = "RUST-LIBRARY-LICENSES.html";
+const LIBRARY_SOURCE: &str = "share/doc/rust/COPYRIGHT-library.html";
+
+/// Both files.
+pub(crate) struct Notices {
+    pub(crate) third_party: String,
+    pub(crate) library: String,
+}
+
+impl Notices {
+    /// Collects the texts; `apache` is that of the Apache licence, `sysroot` the toolchain's folder.
+    pub(crate) fn collect(linked: &Linked, apache: &str, sysroot: &Path) -> Result<Self> {
+        let library = sysroot.join(LIBRARY_SOURCE);
+        let library = fs::read_to_string(&library).with_context(|| format!("{} could not be read", library.display()))?;
+        Ok(Self { third_party: text(linked, apache)?, library })
+    }
+
+    /// Writes both files into a folder.
+    pub(crate) fn write(&self, folder: &Path) -> Result<()> {
+        for (name, text) in [(FILE, &self.third_party), (LIBRARY_FILE, &self.library)] {
+            fs::write(folder.join(name), text).with_context(|| format!("{name} could not be written"))?;
+        }
+        Ok(())
+    }
+}
+
 /// Crates whose package has no licence text, and that may be used under the Apache licence: its text is added, and names no holder.
 static WITHOUT_TEXT: &[&str] = &["flatbuffers", "profiling", "spirv"];
 
@@ -18,7 +45,7 @@ static WITHOUT_TEXT: &[&str] = &["flatbuffers", "profiling", "spirv"];
 const NAMES: [&str; 6] = ["license", "licence", "copying", "notice", "unlicense", "copyright"];
 
 /// Returns the text of the file; `apache` is the text of the Apache licence.
-pub(crate) fn text(linked: &Linked, apache: &str) -> Result<String> {
+fn text(linked: &Linked, apache: &str) -> Result<String> {
     // Many crates carry the same text.
     let mut texts: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut missing = Vec::new();
@@ -54,8 +81,8 @@ fn title(component: &Component) -> String {
 fn page(linked: &Linked, texts: &BTreeMap<String, Vec<String>>) -> String {
     let root = linked.root();
     let mut page = format!(
-        "{} {} for {} contains code of others, under these licences. That of Rust's standard library is in addition to them: \
-         https://doc.rust-lang.org/stable/COPYRIGHT-library.html\n\n",
+        "{} {} for {} contains code of others, under these licences. Those of Rust's standard library \
+         are in {LIBRARY_FILE}.\n\n",
         root.name, root.version, linked.target
     );
     for component in linked.third_party() {

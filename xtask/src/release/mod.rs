@@ -30,6 +30,7 @@ use clap::Args;
 
 use crate::workspace::Workspace;
 use dependencies::Linked;
+use licences::Notices;
 use progress::Progress;
 use tools::Tools;
 
@@ -123,16 +124,17 @@ impl<'a> Release<'a> {
         self.tools.get().context("the tools are installed")
     }
 
-    /// Writes the bill of materials of a crate for a target, and returns the text of its third-party licences.
-    fn describe(&self, package: &str, target: &str) -> Result<String> {
+    /// Writes the bill of materials of a crate for a target, and returns the licences that travel with it.
+    fn describe(&self, package: &str, target: &str) -> Result<Notices> {
         let linked = Linked::load(self.workspace, package, target)?;
         let bill = self.out.join(format!("{package}-{target}.cdx.json"));
         fs::write(&bill, sbom::text(&linked, &self.time.iso)?).with_context(|| bill.display().to_string())?;
         let apache = fs::read_to_string(self.root().join("LICENSE-APACHE"))?;
-        let text = licences::text(&linked, &apache)?;
+        let sysroot = progress::read(Command::new("rustc").args(["--print", "sysroot"]).current_dir(self.root()))?;
+        let notices = Notices::collect(&linked, &apache, Path::new(sysroot.trim()))?;
         let (all, others) = (linked.components.len() - 1, linked.third_party().count());
         self.progress.say(&format!("{package} for {target}: {all} components, {others} of others with their licence texts"));
-        Ok(text)
+        Ok(notices)
     }
 }
 

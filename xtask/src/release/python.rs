@@ -26,15 +26,17 @@ pub(super) fn build(release: &Release<'_>) -> Result<()> {
         run(maturin.current_dir(release.root()))
     };
     maturin(&["sdist"])?;
-    // Only the wheel has other people's code in it. The file is where pyproject.toml looks for licences, and git ignores it.
-    let notices = release.root().join(PACKAGE).join(licences::FILE);
-    fs::write(&notices, release.describe("pteron-python", &release.target)?)?;
+    // Only the wheel has other people's code in it. The files are where pyproject.toml looks for licences, and git ignores them.
+    let folder = release.root().join(PACKAGE);
+    release.describe("pteron-python", &release.target)?.write(&folder)?;
     let mut build = vec!["build", "--quiet", "--release", "--locked", "--target", &release.target];
     if cfg!(target_os = "linux") {
         build.push("--zig");
     }
     let built = maturin(&build);
-    fs::remove_file(&notices)?;
+    for file in [licences::FILE, licences::LIBRARY_FILE] {
+        fs::remove_file(folder.join(file))?;
+    }
     built
 }
 
@@ -84,7 +86,7 @@ fn check_wheel(release: &Release<'_>, wheel: &Path) -> Result<String> {
     let python = release.tools()?.python();
     run(Command::new(python).args(["-m", "zipfile", "--extract"]).arg(wheel).arg(scratch.path()))?;
     let information = scratch.path().join(format!("pteron-{}.dist-info", release.version));
-    for file in ["LICENSE-APACHE", "LICENSE-MIT", licences::FILE] {
+    for file in ["LICENSE-APACHE", "LICENSE-MIT", licences::FILE, licences::LIBRARY_FILE] {
         if !information.join("licenses").join(file).is_file() {
             bail!("{name} is without {file}");
         }

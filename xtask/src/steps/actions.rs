@@ -72,7 +72,7 @@ pub(crate) fn conform(workspace: &Workspace, args: Vec<std::ffi::OsString>) -> R
 }
 
 /// Debian's chromium package contains SwiftShader as a Vulkan driver.
-const SWIFTSHADER: &str = "/usr/lib/chromium/vk_swiftshader_icd.json";
+pub(crate) const SWIFTSHADER: &str = "/usr/lib/chromium/vk_swiftshader_icd.json";
 
 fn on_swiftshader(invocations: Vec<Invocation>) -> Job {
     if !Path::new(SWIFTSHADER).exists() {

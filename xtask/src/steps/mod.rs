@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 
 use crate::workspace::Workspace;
 
-pub(crate) use actions::{conform, programs};
+pub(crate) use actions::{SWIFTSHADER, conform, programs};
 pub(crate) use invocation::{Invocation, Job, built, has_target, stdout_of};
 pub(crate) use python::python_with_package;
 pub(crate) use site::find_mdbook;
