@@ -6,7 +6,7 @@ import { closeBrowser } from './browser.mjs';
 import { named } from './setting.mjs';
 
 /** The quick ones first. */
-const SUITES = ['server', 'sizes', 'unsupported', 'package', 'damage', 'hostile', 'link', 'page', 'pitch', 'gallery', 'memory', 'vite'];
+const SUITES = ['server', 'sizes', 'unsupported', 'package', 'damage', 'hostile', 'link', 'page', 'pitch', 'gallery', 'site', 'memory', 'vite'];
 
 const unknown = named.filter((name) => !SUITES.includes(name));
 if (unknown.length > 0) throw new Error(`there are no tests called ${unknown.join(', ')}; there are ${SUITES.join(', ')}`);

@@ -2,13 +2,14 @@
 // shows. The marks in the pages are those that `cargo xtask site` reads.
 
 import assert from 'node:assert/strict';
-import { readFileSync, readdirSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 
 import { openTab } from './browser.mjs';
 import { startServer } from './server.mjs';
-import { demoFolder, fixturesFolder, packageFolder, root } from './setting.mjs';
+import { artifacts, demoFolder, fixturesFolder, packageFolder, root } from './setting.mjs';
 
 const PAGES = join(root, 'docs/site/src');
 const PAGE = `<!doctype html>
@@ -68,6 +69,20 @@ describe('the pages of the documentation site', () => {
 
   test('an output is compared with the shown one', () => {
     assert.ok(matches('a ... c', 'a b c') && matches('1', '1') && !matches('a ... c', 'a b') && !matches('a.c', 'abc'));
+  });
+
+  test('the types of the package accept them', () => {
+    const folder = join(artifacts, 'site');
+    rmSync(folder, { recursive: true, force: true });
+    mkdirSync(folder, { recursive: true });
+    for (const { name, text } of blocks) writeFileSync(join(folder, `${name.replace(/[^\w]+/g, '-')}.js`), `${text}\nexport {};\n`);
+    const compilerOptions = {
+      allowJs: true, checkJs: true, noImplicitAny: false, noUncheckedIndexedAccess: false,
+      paths: { pteron: [join(packageFolder, 'dist/index.d.ts')] },
+    };
+    const project = { extends: join(root, 'web/tsconfig.json'), compilerOptions, include: ['*.js'] };
+    writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify(project));
+    execFileSync(process.execPath, [join(root, 'web/node_modules/typescript/bin/tsc'), '-p', folder], { stdio: 'inherit' });
   });
 
   for (const { name, text, output } of blocks) {

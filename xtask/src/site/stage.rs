@@ -31,6 +31,7 @@ pub(super) const BORROWED: &[(&str, &str)] = &[
     ("docs/benchmarks/2026-11-15-speed.md", "benchmarks/peers.md"),
     ("docs/benchmarks/speed.md", "benchmarks/speed.md"),
     ("deploy/kubernetes/README.md", "guides/kubernetes.md"),
+    ("deploy/ray/README.md", "guides/ray.md"),
     ("docs/operators.md", "reference/operators.md"),
     ("docs/rejected.md", "design/rejected.md"),
     ("docs/releasing.md", "about/releasing.md"),
