@@ -96,30 +96,64 @@ pub(super) fn api(description: &Value) -> String {
     let mut out =
         "# HTTP API\n\nGenerated from the [description](openapi.json) that a server has at `/openapi.json`".to_owned();
     let _ = writeln!(out, ", of version {}. {}", text(&info["version"]), text(&info["description"]));
-    out += "\nFields marked with \\* are required; any other may be null.\n";
+    out += "\nFields of a request that are marked with \\* are required, and any other may be null. An answer has all of its fields but those that \
+            say \"sometimes\".\n";
     for (path, operations) in description["paths"].as_object().into_iter().flatten() {
         for (method, operation) in operations.as_object().into_iter().flatten() {
             let _ = writeln!(out, "\n## {} `{path}`\n\n{}.", method.to_uppercase(), text(&operation["summary"]));
-            let answers = operation["responses"]["200"]["content"].as_object().into_iter().flatten();
-            let answers: Vec<String> = answers.map(|(media, _)| format!("`{media}`")).collect();
-            let _ = writeln!(out, "Answers with {}.", answers.join(" or "));
-            fields(&mut out, &operation["requestBody"]["content"]["application/json"]["schema"]);
+            let answers = &operation["responses"]["200"]["content"];
+            let media = answers.as_object().into_iter().flatten().map(|(media, _)| format!("`{media}`"));
+            let media: Vec<String> = media.collect();
+            if !media.is_empty() {
+                let _ = writeln!(out, "Answers with {}.", media.join(" or "));
+            }
+            let request = &operation["requestBody"]["content"]["application/json"]["schema"];
+            table(&mut out, "request", request, |required| if required { "\\*" } else { "" });
+            table(&mut out, "answer", &answers["application/json"]["schema"], sometimes);
         }
     }
     for (name, schema) in description["components"]["schemas"].as_object().into_iter().flatten() {
         let _ = writeln!(out, "\n## Schema {name}");
-        fields(&mut out, schema);
+        table(&mut out, "field", schema, sometimes);
     }
     out
 }
 
-fn fields(out: &mut String, schema: &Value) {
-    let Some(properties) = schema["properties"].as_object() else { return };
-    let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    out.push_str("\n| field | type |\n|---|---|\n");
-    for (name, schema) in properties {
-        let star = if required.contains(&name.as_str()) { "\\*" } else { "" };
-        let _ = writeln!(out, "| `{name}`{star} | {} |", kind(schema));
+fn sometimes(required: bool) -> &'static str {
+    if required { "" } else { " (sometimes)" }
+}
+
+/// A row for every field of an object, and of the objects in it. `mark` follows the names of required fields, or of others.
+fn table(out: &mut String, title: &str, schema: &Value, mark: fn(bool) -> &'static str) {
+    let mut rows = Vec::new();
+    flatten("", "", schema, mark, &mut rows);
+    if !rows.is_empty() {
+        let _ = writeln!(out, "\n| {title} | type |\n|---|---|\n{}", rows.join("\n"));
+    }
+}
+
+fn flatten(path: &str, marked: &str, schema: &Value, mark: fn(bool) -> &'static str, rows: &mut Vec<String>) {
+    let schema = only_choice(schema);
+    if let Some(properties) = schema["properties"].as_object() {
+        let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        for (name, schema) in properties {
+            let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+            flatten(&path, mark(required.contains(&name.as_str())), schema, mark, rows);
+        }
+    } else if only_choice(&schema["items"])["properties"].is_object() {
+        flatten(&format!("{path}[]"), marked, &schema["items"], mark, rows);
+    } else if !path.is_empty() {
+        rows.push(format!("| `{path}`{marked} | {} |", kind(schema)));
+    }
+}
+
+/// The schema itself, or of several the only one that is not null.
+fn only_choice(schema: &Value) -> &Value {
+    let choices = schema["anyOf"].as_array().map_or(&[][..], Vec::as_slice);
+    let mut others = choices.iter().filter(|choice| choice["type"] != "null");
+    match (others.next(), others.next()) {
+        (Some(choice), None) => choice,
+        _ => schema,
     }
 }
 
@@ -210,22 +244,26 @@ mod tests {
             "seed": nullable(json!({ "type": "integer", "minimum": i64::MIN, "maximum": u64::MAX })),
             "role": { "enum": ["user", "tool"] },
             "message": { "$ref": "#/components/schemas/Message" },
+            "tools": nullable(json!({ "type": "array", "items": { "properties": { "name": { "type": "string" } }, "required": ["name"] } })),
         } });
+        let answer = json!({ "properties": { "usage": { "properties": { "tokens": { "type": "integer" } } } }, "required": ["usage"] });
         let description = json!({
             "info": { "version": "1.2", "description": "Words." },
             "components": { "schemas": {} },
             "paths": { "/x": { "post": { "summary": "Does x", "requestBody": { "content": { "application/json": { "schema": schema } } },
-                "responses": { "200": { "content": { "text/plain": {} } } } } } },
+                "responses": { "200": { "content": { "application/json": { "schema": answer } } } } } } },
         });
         let page = api(&description);
         for part in [
             "of version 1.2. Words.\n",
-            "\n## POST `/x`\n\nDoes x.\nAnswers with `text/plain`.\n\n| field | type |\n|---|---|\n",
+            "\n## POST `/x`\n\nDoes x.\nAnswers with `application/json`.\n\n| request | type |\n|---|---|\n",
             "| `input`\\* | string, or list of integer, at least 0 |\n",
             "| `top_p` | number from 0.01 to 1 |\n",
             "| `seed` | integer |\n",
             "| `role` | `\"user\"`, `\"tool\"` |\n",
             "| `message` | [Message](#schema-message) |\n",
+            "| `tools[].name`\\* | string |\n",
+            "\n| answer | type |\n|---|---|\n| `usage.tokens` (sometimes) | integer |\n",
         ] {
             assert!(page.contains(part), "no {part:?} in\n{page}");
         }
