@@ -36,6 +36,7 @@ pub(super) const BORROWED: &[(&str, &str)] = &[
     ("docs/rejected.md", "design/rejected.md"),
     ("docs/releasing.md", "about/releasing.md"),
     ("docs/stability.md", "about/stability.md"),
+    ("examples/README.md", "start/gallery.md"),
     ("web/pteron/README.md", "reference/javascript.md"),
 ];
 
