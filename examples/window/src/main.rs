@@ -53,7 +53,9 @@ impl Window {
     fn take(&mut self, context: &egui::Context) {
         let waker = Waker::from(Arc::new(Repaint(context.clone())));
         while let Some(stream) = &mut self.stream {
-            match pin!(stream.next()).poll(&mut Context::from_waker(&waker)) {
+            // Nothing is lost with a future of `next` that is dropped.
+            let polled = pin!(stream.next()).poll(&mut Context::from_waker(&waker));
+            match polled {
                 Poll::Ready(Ok(Some(token))) => self.text += &token.text,
                 Poll::Ready(Ok(None)) => self.stream = None,
                 Poll::Ready(Err(error)) => (self.stream, self.problem) = (None, error.to_string()),
