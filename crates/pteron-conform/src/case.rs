@@ -20,7 +20,7 @@ pub(crate) enum Outcome {
 }
 
 /// Runs the calls of a case in order, on one state per method.
-pub(crate) fn run(gpu: &Gpu, case: &Case, keep: Option<&Path>) -> Outcome {
+pub(crate) fn run(gpu: &Gpu, case: &Case, options: &LoadOptions, keep: Option<&Path>) -> Outcome {
     let program = match open(case, keep) {
         Ok(program) => program,
         Err(error) => return Outcome::Failed(error.to_string()),
@@ -29,7 +29,7 @@ pub(crate) fn run(gpu: &Gpu, case: &Case, keep: Option<&Path>) -> Outcome {
     for (index, call) in case.calls.iter().enumerate() {
         let name = call.method.clone().unwrap_or_else(|| case.method.clone());
         if !methods.contains_key(&name) {
-            match load(gpu, &program, &name) {
+            match load(gpu, &program, &name, options) {
                 Ok(loaded) => methods.insert(name.clone(), loaded),
                 Err(pteron::Error::UnsupportedOperators(names)) => {
                     let names: Vec<String> = names.into_iter().map(|(name, _)| name).collect();
@@ -58,8 +58,8 @@ fn open(case: &Case, keep: Option<&Path>) -> Result<Program, Failure> {
     .map_err(|error| Failure::Output(error.to_string()))
 }
 
-fn load(gpu: &Gpu, program: &Program, name: &str) -> pteron::Result<(Method, State)> {
-    let method = block_on(program.load(gpu, name, &LoadOptions::default()))?;
+fn load(gpu: &Gpu, program: &Program, name: &str, options: &LoadOptions) -> pteron::Result<(Method, State)> {
+    let method = block_on(program.load(gpu, name, options))?;
     let state = method.new_state()?;
     Ok((method, state))
 }

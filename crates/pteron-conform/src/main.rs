@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 use case::Outcome;
 use clap::Parser;
-use pteron::{Gpu, GpuOptions, block_on};
+use pteron::{Gpu, GpuOptions, LoadOptions, block_on};
 
 /// Runs every case below the folders. Fails if there are none.
 #[derive(Debug, Parser)]
@@ -30,6 +30,9 @@ struct Options {
     /// Run only cases whose name contains this.
     #[arg(long)]
     only: Option<String>,
+    /// Compute each operator of the programs by itself, in 32 bits.
+    #[arg(long)]
+    exact: bool,
     /// Keep converted programs, as `DIR/MODEL/program.pte`.
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
@@ -65,6 +68,7 @@ fn main() -> ExitCode {
 
 fn run(options: &Options) -> Result<bool, Box<dyn std::error::Error>> {
     let gpu = block_on(Gpu::open(&GpuOptions::default().with_adapter(options.adapter.clone())))?;
+    let load = if options.exact { LoadOptions::exact() } else { LoadOptions::default() };
     let adapter = gpu.adapter();
     println!("adapter: {} ({}, {})", adapter.name, adapter.driver, adapter.backend);
     let (mut passed, mut failed, mut missing) = (0, 0, BTreeMap::<String, usize>::new());
@@ -73,7 +77,7 @@ fn run(options: &Options) -> Result<bool, Box<dyn std::error::Error>> {
             if options.only.as_ref().is_some_and(|only| !case.name.contains(only.as_str())) {
                 continue;
             }
-            match case::run(&gpu, &case, options.keep.as_deref()) {
+            match case::run(&gpu, &case, &load, options.keep.as_deref()) {
                 Outcome::Passed { calls } => {
                     passed += 1;
                     println!("ok      {} ({calls} calls)", case.name);
