@@ -10,11 +10,13 @@ use common::gpu;
 use pteron::{LoadOptions, Program, ScalarType, Tensor, block_on, summarize};
 use pteron_format::Pte;
 
-/// Checks a program of Vulkan or XNNPACK delegates.
-fn expect_one_submit(folder: &str) {
+/// Checks a program with this many delegates.
+fn expect_one_submit(folder: &str, delegates: usize) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(folder).join("program.pte");
     let bytes = std::fs::read(&file).unwrap();
-    let summary = summarize(&Pte::read(bytes.as_slice()).unwrap(), "forward").unwrap();
+    let pte = Pte::read(bytes.as_slice()).unwrap();
+    assert_eq!(pte.program().plan("forward").unwrap().delegates.len(), delegates, "{folder}");
+    let summary = summarize(&pte, "forward").unwrap();
     assert_eq!((summary.graphs, summary.host_kernels.len()), (1, 0), "{folder}");
     let gpu = gpu();
     let method = block_on(Program::open(&file).unwrap().load(&gpu, "forward", &LoadOptions::default())).unwrap();
@@ -33,10 +35,15 @@ fn expect_one_submit(folder: &str) {
 
 #[test]
 fn delegates_of_a_method_are_one_submit() {
-    expect_one_submit("ops/two_delegates_only");
+    expect_one_submit("ops/two_delegates_only", 3);
 }
 
 #[test]
 fn an_xnnpack_network_is_one_submit() {
-    expect_one_submit("xnnpack/xnnpack_int8_net");
+    expect_one_submit("xnnpack/xnnpack_int8_net", 1);
+}
+
+#[test]
+fn a_vision_transformer_with_kernel_calls_between_delegates_is_one_submit() {
+    expect_one_submit("ops/vision_transformer", 4);
 }

@@ -57,6 +57,26 @@ class StartedCounter(Counter):
         self.total.copy_(torch.tensor([1.0, 2.0, 3.0, 4.0]))
 
 
+class Vision(nn.Module):
+    """A vision transformer of one layer: its attention stays outside, as kernel calls between delegates."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patches = nn.Conv2d(3, 8, 4, 4)
+        self.positions = nn.Parameter(torch.zeros(1, 4, 8))
+        self.norm = nn.LayerNorm(8)
+        self.qkv = nn.Linear(8, 24)
+        self.out = nn.Linear(8, 8)
+        self.head = nn.Linear(8, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.patches(x).flatten(2).transpose(1, 2) + self.positions
+        q, k, v = self.qkv(self.norm(x)).reshape(1, 4, 3, 2, 4).permute(2, 0, 3, 1, 4).unbind(0)
+        attention = nn.functional.scaled_dot_product_attention(q, k, v)
+        x = x + self.out(attention.transpose(1, 2).reshape(1, 4, 8))
+        return self.head(x.mean(1))
+
+
 class Branch(nn.Module):
     """Control flow: both branches are in the program, one runs."""
 
@@ -106,6 +126,13 @@ CASES: list[Case] = [
         [f32(3, 9), f32(3, 9)],
         [f32(3, 9), f32(3, 9)],
         first=("aten.sigmoid.default",),
+    ),
+    case(
+        "vision_transformer",
+        "structure",
+        lambda: fill_parameters(Vision(), "vision"),
+        [f32(1, 3, 8, 8)],
+        [f32(1, 3, 8, 8)],
     ),
     Case(
         "two_methods",
