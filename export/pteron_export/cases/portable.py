@@ -57,6 +57,27 @@ class ViewedState(nn.Module):
         return before, self.sums.view(3, 2) + 1.0
 
 
+def put_by_mask(a: Tensor, rows: Tensor, values: Tensor) -> tuple[Tensor, ...]:
+    """As many elements, or rows, as a mask has true ones are replaced, or added to."""
+    whole = torch.ones(1, dtype=torch.bool)
+    return (
+        a.index_put((a > 0,), a[a > 0] * 2.0),
+        a.index_put((rows,), values[:, :2]) + 1.0,
+        a.index_put((rows,), values, accumulate=True),
+        values.index_put((whole,), values + 1.0),
+    )
+
+
+def resized(x: Tensor) -> tuple[Tensor, ...]:
+    smaller = nn.functional.interpolate(x, (4, 3), mode="bilinear", antialias=True)
+    larger = nn.functional.interpolate(x, (8, 16), mode="bilinear", antialias=True, align_corners=True)
+    return smaller, larger
+
+
+def sums_of_bytes(a: Tensor, index: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    return a.scatter_add(0, index, values), a.index_put((index,), values, accumulate=True)
+
+
 def mapped(xs: Tensor, y: Tensor) -> Tensor:
     """A loop: ExecuTorch jumps back once per row."""
     return map_rows(lambda x, y: torch.relu(x * 2.0 + y), xs, y) + 1.0
@@ -128,6 +149,20 @@ CASES: list[Case] = [
     portable("portable_map", "map", fn(mapped), [f32(5, 3), f32(3)], [f32(5, 3), f32(3)]),
     portable("portable_scan", "scan", fn(scanned), [f32(2, 3), f32(4, 2, 3)], [f32(2, 3), f32(4, 2, 3)]),
     portable("portable_mask_index", "index", fn(lambda a: a[a > 0]), [f32(4, 5)], [f32(4, 5)]).exact(),
+    portable(
+        "portable_put_by_mask",
+        "index_put",
+        fn(put_by_mask),
+        [f32(3, 2), exactly(torch.bool, [3], 1, 0, 1), f32(1, 2)],
+        [f32(3, 2), exactly(torch.bool, [3], 0, 1, 1), f32(1, 2)],
+    ),
+    portable("portable_antialias", "_upsample_bilinear2d_aa", fn(resized), [f32(1, 2, 9, 7)]),
+    portable(
+        "portable_scatter_bytes",
+        "scatter_add",
+        fn(sums_of_bytes),
+        [ints(torch.uint8, 6, below=100), exactly(torch.int64, [4], 5, 0, 5, 2), ints(torch.uint8, 4, below=100)],
+    ).exact(),
     portable("portable_eye", "arange", fn(lambda a: torch.eye(4) + a), [f32(4, 4)]).exact(),
     portable(
         "portable_masked_scatter", "masked_scatter", fn(torch.masked_scatter), [f32(3, 4), flag(3, 4), f32(12)]

@@ -3,7 +3,8 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use pteron_format::ScalarType;
-use pteron_format::program::{ExecutionPlan, Instruction, Operator, Value, ValueId};
+use pteron_format::element_count;
+use pteron_format::program::{ExecutionPlan, Instruction, Operator, Tensor, Value, ValueId};
 
 use super::portable;
 use super::portable::flow::{Uses, Writes};
@@ -74,18 +75,30 @@ impl Split<'_, '_> {
         }
     }
 
-    /// Whether a kernel's output has as many elements as a mask has true ones.
+    /// Whether a kernel selects, or replaces, as many elements as a mask has true ones.
     fn indexes_by_mask(&self, index: usize, kernel: &Operator) -> bool {
         let Some(Instruction::KernelCall { args, .. }) = self.instructions.get(index) else { return false };
         let items = match args.get(1).and_then(|&id| self.plan.value(id)) {
-            Some(Value::OptionalTensorList(items)) if portable::indexes_by_list(kernel) => items,
+            Some(Value::OptionalTensorList(items)) if portable::takes_indices(kernel) => items,
             _ => return false,
         };
-        let is_mask = |id: &ValueId| {
-            let tensor = self.plan.value(*id).and_then(Value::as_tensor);
-            tensor.is_some_and(|tensor| matches!(tensor.scalar_type, ScalarType::Bool | ScalarType::Byte))
-        };
-        items.iter().flatten().any(is_mask)
+        let tensor = |id: Option<&ValueId>| id.and_then(|id| self.plan.value(*id)).and_then(Value::as_tensor);
+        let is_mask = |tensor: &Tensor| matches!(tensor.scalar_type, ScalarType::Bool | ScalarType::Byte);
+        let masks: Vec<&Tensor> =
+            items.iter().flatten().filter_map(|id| tensor(Some(id))).filter(|own| is_mask(own)).collect();
+        match (masks.as_slice(), items.as_slice()) {
+            ([], _) => false,
+            // One row of new elements for every true one, which a graph can write.
+            ([mask], [_]) if portable::puts_values(kernel) => {
+                let (whole, values) = (tensor(args.first()), tensor(args.get(2)));
+                let adds = args.get(3).and_then(|&id| self.plan.value(id)) == Some(&Value::Bool(true));
+                let rest = whole.and_then(|whole| whole.sizes.get(mask.sizes.len()..));
+                let row = rest.and_then(|rest| element_count(rest.iter().copied()));
+                let count = values.and_then(|values| element_count(values.sizes.iter().copied()));
+                adds || count != Some(1) && count != row
+            }
+            _ => true,
+        }
     }
 
     fn kernel(&self, index: usize) -> Option<&Operator> {

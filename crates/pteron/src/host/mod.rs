@@ -66,6 +66,7 @@ type Kernel = fn(&[Argument<'_>]) -> Result<Vec<Tensor>, String>;
 /// The kernels.
 const KERNELS: &[(&str, Kernel)] = &[
     ("aten::index.Tensor_out", index::index),
+    ("aten::index_put.out", index::index_put),
     ("aten::nonzero.out", select::nonzero),
     ("aten::masked_select.out", select::masked_select),
     ("aten::repeat_interleave.Tensor_out", select::repeat_interleave),

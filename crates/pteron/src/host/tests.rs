@@ -120,3 +120,33 @@ fn rows_of_a_loop_are_collected() {
     assert!(put(&first, 2).is_err(), "no row lies before it");
     assert!(put(&to, -1).is_err());
 }
+
+#[test]
+fn values_replace_or_add_to_the_elements_of_a_mask() {
+    let x = floats(&[3, 2], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    let mask = Tensor::new(ScalarType::Bool, &[3], vec![1, 0, 1]).unwrap();
+    let put = |values: &Tensor, accumulate| {
+        let args =
+            [Argument::Tensor(&x), Argument::List(vec![Some(&mask)]), Argument::Tensor(values), Argument::Int(accumulate)];
+        kernel("aten::index_put.out")(&args).map(|out| out[0].to_f32().unwrap())
+    };
+    let rows = floats(&[2, 2], &[7.0, 8.0, 9.0, 10.0]);
+    assert_eq!(put(&rows, 0).unwrap(), [7.0, 8.0, 3.0, 4.0, 9.0, 10.0]);
+    assert_eq!(put(&rows, 1).unwrap(), [8.0, 10.0, 3.0, 4.0, 14.0, 16.0]);
+    assert_eq!(put(&floats(&[1], &[0.5]), 0).unwrap(), [0.5, 0.5, 3.0, 4.0, 0.5, 0.5]);
+    assert!(put(&floats(&[3, 2], &[0.0; 6]), 0).unwrap_err().contains("[3, 2]"), "the mask has two true elements");
+    let whole = Tensor::from_i64(&[2, 2], &[1; 4]).unwrap();
+    assert!(put(&whole, 0).is_err(), "of another type");
+}
+
+#[test]
+fn the_last_of_several_values_for_an_element_stays() {
+    let x = Tensor::from_i64(&[3], &[0; 3]).unwrap();
+    let (indices, values) = (Tensor::from_i64(&[3], &[-1, 0, 2]).unwrap(), Tensor::from_i64(&[3], &[4, 5, 6]).unwrap());
+    let put = |accumulate| {
+        let list = Argument::List(vec![Some(&indices)]);
+        let args = [Argument::Tensor(&x), list, Argument::Tensor(&values), Argument::Int(accumulate)];
+        kernel("aten::index_put.out")(&args).unwrap()[0].to_i64().unwrap()
+    };
+    assert_eq!((put(0), put(1)), (vec![5, 0, 6], vec![5, 0, 10]));
+}

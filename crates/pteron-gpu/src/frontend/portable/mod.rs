@@ -3,6 +3,7 @@
 //! A kernel call names an out variant of an operator (`aten::add.out`); `kernels` finds the operator and its arguments. Kernels
 //! that change a buffer in place, compute numbers or only reshape are translated here one by one.
 
+mod antialias;
 pub(super) mod flow;
 mod kernels;
 mod numbers;
@@ -20,6 +21,7 @@ use crate::ir::{DataType, ValueId};
 
 const SELECT: &str = "aten.select_copy.int";
 const VIEW: &str = "aten.view_copy.default";
+const PUT: &str = "aten.index_put.default";
 
 /// Whether kernels of this name can be part of a graph.
 #[must_use]
@@ -35,9 +37,14 @@ pub fn kernel_names() -> std::collections::BTreeSet<String> {
     kernels::names().into_iter().chain(special).collect()
 }
 
-/// Whether a kernel selects elements by a list of index tensors, its second argument. A mask among them decides how many.
-pub(super) fn indexes_by_list(kernel: &Operator) -> bool {
-    kernel.name == "aten::index"
+/// Whether a kernel selects or replaces elements by a list of index tensors, its second argument. A mask among them decides how many.
+pub(super) fn takes_indices(kernel: &Operator) -> bool {
+    kernel.name == "aten::index" || puts_values(kernel)
+}
+
+/// Whether a kernel replaces elements by the values of its third argument.
+pub(super) fn puts_values(kernel: &Operator) -> bool {
+    kernel.name == "aten::index_put"
 }
 
 type Translate = fn(&mut PlanValues<'_>, &KernelArgs<'_>) -> Result<()>;
@@ -48,6 +55,8 @@ const SPECIAL: &[(&str, Translate)] = &[
     ("aten::copy_", copy_in_place),
     ("aten::copy.out", copy),
     ("aten::index_put_", index_put_in_place),
+    ("aten::index_put.out", index_put),
+    ("aten::scatter_add.out", |values, args| sums(values, args, "aten.scatter_add.default", 3)),
     ("llama::update_cache.out", |values, args| in_place(values, args, "update_cache.default", &[1])),
     ("llama::update_cache_with_indices.out", |values, args| {
         in_place(values, args, "llama.update_cache_with_indices.default", &[1])
@@ -58,6 +67,7 @@ const SPECIAL: &[(&str, Translate)] = &[
     ("aten::split_copy.Tensor_out", split),
     ("aten::stack.out", stack),
     ("aten::masked_scatter.out", masked_scatter),
+    ("aten::_upsample_bilinear2d_aa.out", antialias::upsample),
     ("aten::arange.out", |values, args| arange(values, args, false)),
     ("aten::arange.start_out", |values, args| arange(values, args, true)),
 ];
@@ -202,7 +212,33 @@ fn first_output(values: &PlanValues<'_>, args: &KernelArgs<'_>) -> Result<file::
 fn index_put_in_place(values: &mut PlanValues<'_>, args: &KernelArgs<'_>) -> Result<()> {
     let inputs = args.inputs.iter().map(|&id| values.argument(id)).collect::<Result<Vec<_>>>()?;
     let own = args.inputs.get(..1).unwrap_or_default();
-    values.call("aten.index_put.default", &KernelArgs { outputs: own, ..*args }, &inputs).map(|_| ())
+    values.call(PUT, &KernelArgs { outputs: own, ..*args }, &inputs).map(|_| ())
+}
+
+/// `index_put(self, indices, values, accumulate)`.
+fn index_put(values: &mut PlanValues<'_>, args: &KernelArgs<'_>) -> Result<()> {
+    if values.literal_at(args, 3, "accumulate")? != 0 {
+        return sums(values, args, PUT, 2);
+    }
+    let inputs = args.inputs.iter().map(|&id| values.argument(id)).collect::<Result<Vec<_>>>()?;
+    values.call(PUT, args, &inputs).map(|_| ())
+}
+
+/// An operator that adds elements of the argument `source` to its first one. Bytes are added as words.
+fn sums(values: &mut PlanValues<'_>, args: &KernelArgs<'_>, operator: &str, source: usize) -> Result<()> {
+    let out = first_output(values, args)?;
+    let (dtype, dims) = values.tensor_type(out)?;
+    let mut inputs = args.inputs.iter().map(|&id| values.argument(id)).collect::<Result<Vec<_>>>()?;
+    if matches!(Elem::of(dtype), Some(Elem::F32 | Elem::I32)) {
+        return values.call(operator, args, &inputs).map(|_| ());
+    }
+    for (index, input) in inputs.iter_mut().enumerate() {
+        if [0, source].contains(&index) {
+            *input = values.converted(*input, DataType::Int32)?;
+        }
+    }
+    let sums = values.builder.compute(operator, &inputs, DataType::Int32, dims)?;
+    values.assign(out, sums)
 }
 
 /// An operator that changes some arguments in place. One that is no state is copied first: others may read what it was.
