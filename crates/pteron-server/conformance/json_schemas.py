@@ -69,6 +69,8 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--checkout", type=Path, default=HERE.parents[2])
     options = parser.parse_args()
+    # A schema without a bound allows integers of any length.
+    sys.set_int_max_str_digits(0)
     found = generate(options)
     schemas: dict[str, str] = {}
     counts: collections.Counter[str] = collections.Counter()

@@ -155,16 +155,15 @@ async def kill_and_restart(
     server: Server, load: Load, options: argparse.Namespace
 ) -> None:
     clients = await under_load(load, options.clients, 60)
-    load.ending = True
+    load.ending = load.killed = True
     server.process.kill()
     server.process.wait()
     await asyncio.gather(*clients)
-    lost = load.counts.pop("problems", 0)
     seconds = await server.start()
-    load.ending = False
+    load.ending = load.killed = False
     await load.completion()
     print(
-        f"killed under load, {lost} streams lost with it; ready again after {seconds:.1f} s, and answers"
+        f"killed under load, {load.lost} streams lost with it; ready again after {seconds:.1f} s, and answers"
     )
 
 
@@ -200,11 +199,7 @@ async def main() -> None:
     try:
         await load.learn()
         await steady(server, load, options)
-        found = list(load.problems)
-        load.problems.clear()
         await kill_and_restart(server, load, options)
-        # Streams that were lost with a killed process are no fault.
-        load.problems = found
         await terminate(server, load, options)
     finally:
         server.process.kill()

@@ -67,6 +67,9 @@ class Load:
         # Streams that run, and whether the server may refuse or cut off what comes.
         self.streams = 0
         self.ending = False
+        # Whether its process was killed, and the streams that were lost with it.
+        self.killed = False
+        self.lost = 0
         self.texts: dict[str, str] = {}
 
     def problem(self, text: str) -> None:
@@ -231,6 +234,9 @@ class Load:
                         text += choice["text"]
                         finish = choice["finish_reason"] or finish
             except (OSError, asyncio.IncompleteReadError) as error:
+                if self.killed:
+                    self.lost += 1
+                    return
                 # Also while the server ends: what was accepted is finished.
                 self.problem(f"stream cut off after {text!r}: {type(error).__name__}")
                 return

@@ -14,14 +14,23 @@ pub(super) struct Vocabulary {
     tokenizer: Tokenizer,
     size: u32,
     end: TokenId,
-    /// The bytes of each token.
-    words: Vec<Vec<u8>>,
+    /// The tokens of one byte, by that.
+    bytes: Vec<(u8, TokenId)>,
 }
 
 impl Vocabulary {
     pub(super) fn new(tokenizer: Tokenizer, size: u32, end: TokenId) -> Self {
-        let words = (0..size).map(|id| tokenizer.token_bytes(id).unwrap_or_default()).collect();
-        Self { tokenizer, size, end, words }
+        let byte = |id| match tokenizer.token_bytes(id).as_deref() {
+            Some([byte]) => Some((*byte, id)),
+            _ => None,
+        };
+        let bytes = (0..size).filter_map(byte).collect();
+        Self { tokenizer, size, end, bytes }
+    }
+
+    /// The tokens that are one of these bytes.
+    fn spelled(&self, wanted: &[u8]) -> Vec<TokenId> {
+        self.bytes.iter().filter(|(byte, _)| wanted.contains(byte)).map(|(_, id)| *id).collect()
     }
 
     /// The vocabulary of the bundled model.
@@ -132,26 +141,24 @@ impl Walker {
 
     /// One of the allowed tokens: any, or one that brings the text to its end.
     fn choose(&mut self, mask: &[u32], ending: bool) -> Option<TokenId> {
-        let is_allowed = |id: TokenId| mask.get(id as usize / 32).is_some_and(|word| word >> (id % 32) & 1 == 1);
         assert_eq!(mask.len(), self.vocabulary.size.div_ceil(32) as usize);
-        if ending && is_allowed(self.vocabulary.end) {
-            return Some(self.vocabulary.end);
+        let is_allowed = |id: &TokenId| mask.get(*id as usize / 32).is_some_and(|word| word >> (*id % 32) & 1 == 1);
+        // A string has brackets and commas, too, so it ends first; a number ends with either.
+        let spelled = [&b"\""[..], b"}]", b","].map(|bytes| self.vocabulary.spelled(bytes));
+        let preferred = [vec![self.vocabulary.end]].into_iter().chain(spelled).collect::<Vec<_>>();
+        if let Some(found) = preferred.iter().flatten().find(|id| ending && is_allowed(id)) {
+            return Some(*found);
         }
-        let allowed: Vec<TokenId> = (0..self.vocabulary.size).filter(|id| is_allowed(*id)).collect();
-        let ends = |wanted: &[&[u8]]| {
-            let words = &self.vocabulary.words;
-            let found = allowed.iter().copied().filter(|id| wanted.contains(&words[*id as usize].as_slice()));
-            found.collect::<Vec<_>>()
-        };
-        // A string has brackets, too, so it ends first.
-        let preferred: [&[&[u8]]; 2] = [&[b"\""], &[b"}", b"]"]];
-        let choices = match ending {
-            true => preferred.into_iter().map(ends).find(|found| !found.is_empty()).unwrap_or(allowed),
-            false => allowed,
-        };
         // Knuth's generator: the upper half is random enough.
         self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let at = usize::try_from(self.random >> 33).unwrap_or_default() % choices.len().max(1);
-        choices.get(at).copied()
+        let count: u32 = mask.iter().map(|word| word.count_ones()).sum();
+        let mut at = u32::try_from(self.random >> 33).unwrap_or_default() % count.max(1);
+        for (base, word) in (0..).step_by(32).zip(mask) {
+            if at < word.count_ones() {
+                return (0..32).filter(|bit| word >> bit & 1 == 1).nth(at as usize).map(|bit| base + bit);
+            }
+            at -= word.count_ones();
+        }
+        None
     }
 }
