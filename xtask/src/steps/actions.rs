@@ -195,7 +195,13 @@ fn minimum_rust_job(workspace: &Workspace) -> Result<Job> {
 }
 
 /// Clients of the server that its step installs: packages of Python, and of npm.
-const PYTHON_CLIENTS: [&str; 4] = ["anthropic==2.10.0", "langchain-openai==1.7.3", "openai==3.51.0", "schemathesis==4.32.5"];
+const PYTHON_CLIENTS: [&str; 5] = [
+    "anthropic==2.10.0",
+    "kubernetes-validate==1.37.0",
+    "langchain-openai==1.7.3",
+    "openai==3.51.0",
+    "schemathesis==4.32.5",
+];
 const NPM_CLIENT: &str = "openai@6.49.0";
 
 fn clients_job(workspace: &Workspace) -> Job {
