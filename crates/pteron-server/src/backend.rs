@@ -2,6 +2,7 @@
 //!
 //! The server's own implementation is [`EngineBackend`](crate::EngineBackend); tests have a deterministic one without a GPU.
 
+use std::path::Path;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -28,6 +29,38 @@ pub trait Backend: Send + Sync + 'static {
     /// # Errors
     /// The request is refused, or the model has stopped.
     fn submit(&self, request: GenerateRequest) -> Result<Box<dyn TokenSource>, BackendError>;
+    /// Loads the LoRA adapter in a folder, under a name that requests choose it by. Blocks.
+    ///
+    /// # Errors
+    /// The adapter cannot be read, does not fit the model, or there is no room for it.
+    fn load_adapter(&self, _name: &str, _folder: &Path) -> Result<(), BackendError> {
+        Err(BackendError::Invalid("the model takes no adapters".to_owned()))
+    }
+    /// Unloads an adapter. Requests that use it go on.
+    ///
+    /// # Errors
+    /// No adapter has this name.
+    fn unload_adapter(&self, name: &str) -> Result<(), BackendError> {
+        Err(BackendError::UnknownAdapter(format!("there is no adapter {name:?}")))
+    }
+    /// The sizes of embeddings, for a model that makes them.
+    fn embeddings(&self) -> Option<EmbeddingInfo> {
+        None
+    }
+    /// Encodes a text of which an embedding is made. Blocks for as long as the text is long.
+    ///
+    /// # Errors
+    /// The tokenizer cannot encode the text.
+    fn embedding_prompt(&self, text: &str) -> Result<Vec<TokenId>, BackendError> {
+        self.text_prompt(text)
+    }
+    /// Returns the embedding of each text. Blocks.
+    ///
+    /// # Errors
+    /// A text that is empty or too long, a model that makes no embeddings or has stopped.
+    fn embed(&self, _texts: &[Vec<TokenId>]) -> Result<Vec<Vec<f32>>, BackendError> {
+        Err(BackendError::Invalid("the model makes no embeddings".to_owned()))
+    }
     /// Counters since the model was loaded, and gauges.
     fn statistics(&self) -> Statistics;
     /// Refuses requests from here on.
@@ -55,6 +88,17 @@ pub struct ModelInfo {
     pub has_chat_template: bool,
 }
 
+/// The sizes of embeddings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EmbeddingInfo {
+    /// The numbers of a vector.
+    pub dimensions: usize,
+    /// Whether vectors may be cut to fewer dimensions: models are trained for that, or not.
+    pub truncatable: bool,
+    /// The number of tokens that the model knows, where it states it.
+    pub vocab_size: Option<u32>,
+}
+
 /// The tokens of a conversation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChatPrompt {
@@ -76,6 +120,8 @@ pub struct GenerateRequest {
     pub timeout: Option<Duration>,
     /// Keeps the prefix cache of one client from others.
     pub cache_salt: u64,
+    /// The name of the LoRA adapter.
+    pub adapter: Option<String>,
     /// Decides which tokens may come next.
     pub constraint: Option<Box<dyn Constraint>>,
 }
@@ -143,6 +189,9 @@ pub enum BackendError {
     /// The prompt does not fit the context.
     #[error("{0}")]
     PromptTooLong(String),
+    /// An adapter that is not loaded.
+    #[error("{0}")]
+    UnknownAdapter(String),
     /// Anything else that the client can change.
     #[error("{0}")]
     Invalid(String),

@@ -61,8 +61,8 @@ pub(crate) async fn handle(
 ) -> Result<Response, ApiError> {
     let value = app.read_json(request).await?;
     let fields = Fields::of_request(&value)?;
-    let slot = Arc::clone(app.slot(&fields)?);
-    let model = slot.loaded()?;
+    let target = app.target(&fields)?;
+    let model = target.slot.loaded()?;
     let info = model.backend.info();
     refuse_unsupported(&fields)?;
 
@@ -95,12 +95,12 @@ pub(crate) async fn handle(
     let shape = Shape {
         id: id::new("chatcmpl-"),
         created: id::now(),
-        model: slot.source.name.clone(),
+        model: target.name().to_owned(),
         logprobs,
         include_usage,
         parser,
     };
-    let job = Job { slot, model, prompts: vec![prompt.tokens], n, options, constraints, prompt_field: "messages" };
+    let job = Job { target, model, prompts: vec![prompt.tokens], n, options, constraints, prompt_field: "messages" };
     let mut generation = Generation::start(&app, caller, job, permit)?;
     if streams {
         let choices = (0..n).map(|_| StreamedChoice::new(&shape)).collect();

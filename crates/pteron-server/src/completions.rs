@@ -25,7 +25,7 @@ use crate::{format, id};
 const DEFAULT_MAX_TOKENS: usize = 16;
 
 /// A prompt, as a text or as tokens.
-enum Prompt {
+pub(crate) enum Prompt {
     Text(String),
     Tokens(Vec<TokenId>),
 }
@@ -50,12 +50,12 @@ pub(crate) async fn handle(
 ) -> Result<Response, ApiError> {
     let value = app.read_json(request).await?;
     let fields = Fields::of_request(&value)?;
-    let slot = Arc::clone(app.slot(&fields)?);
-    let model = slot.loaded()?;
+    let target = app.target(&fields)?;
+    let model = target.slot.loaded()?;
     let info = model.backend.info();
     fields.refuse("suffix", &[json!("")], "the model continues texts and fills in nothing")?;
     let most = app.options.limits.choices;
-    let prompts = prompts(&fields, most, info.vocab_size)?;
+    let prompts = prompts(&fields, "prompt", most, info.vocab_size)?;
     let most = u64::try_from(most / prompts.len().max(1)).unwrap_or(u64::MAX);
     let n = fields.count("n", 1..=most)?.unwrap_or(1);
     if fields.count("best_of", 1..=most)?.is_some_and(|best_of| best_of != n) {
@@ -83,13 +83,13 @@ pub(crate) async fn handle(
     let shape = Shape {
         id: id::new("cmpl-"),
         created: id::now(),
-        model: slot.source.name.clone(),
+        model: target.name().to_owned(),
         logprobs: logprobs.is_some(),
         include_usage,
         echo: repeated,
         n,
     };
-    let job = Job { slot, model, prompts, n, options, constraints, prompt_field: "prompt" };
+    let job = Job { target, model, prompts, n, options, constraints, prompt_field: "prompt" };
     let mut generation = Generation::start(&app, caller, job, permit)?;
     if streams {
         let finished = vec![false; generation.len()];
@@ -114,22 +114,22 @@ pub(crate) async fn handle(
     Ok(json_response(StatusCode::OK, &Value::Object(body)))
 }
 
-/// Reads `prompt`: a text, tokens, or a list of either.
-fn prompts(fields: &Fields<'_>, most: usize, vocabulary: u32) -> Result<Vec<Prompt>, ApiError> {
-    let wrong = || fields.invalid("prompt", "must be a string, a list of token ids, or a list of either");
+/// Reads a field that is a text, tokens, or a list of either.
+pub(crate) fn prompts(fields: &Fields<'_>, name: &str, most: usize, vocabulary: u32) -> Result<Vec<Prompt>, ApiError> {
+    let wrong = || fields.invalid(name, "must be a string, a list of token ids, or a list of either");
     let tokens = |list: &[Value]| {
         let ids = list.iter().map(|value| value.as_u64().and_then(|id| u32::try_from(id).ok()));
         let ids = ids.collect::<Option<Vec<TokenId>>>().ok_or_else(wrong)?;
         match ids.iter().find(|id| **id >= vocabulary) {
             Some(id) => Err(fields.invalid(
-                "prompt",
+                name,
                 format_args!("has the token {id}, but the vocabulary ends at {}", vocabulary.saturating_sub(1)),
             )),
             None => Ok(Prompt::Tokens(ids)),
         }
     };
-    let list = match fields.get("prompt") {
-        None => return Err(fields.invalid("prompt", "is missing")),
+    let list = match fields.get(name) {
+        None => return Err(fields.invalid(name, "is missing")),
         Some(Value::String(text)) => return Ok(vec![Prompt::Text(text.clone())]),
         Some(Value::Array(list)) => list,
         Some(_) => return Err(wrong()),
@@ -137,7 +137,7 @@ fn prompts(fields: &Fields<'_>, most: usize, vocabulary: u32) -> Result<Vec<Prom
     if list.first().is_none_or(Value::is_number) {
         return Ok(vec![tokens(list)?]);
     }
-    fields.list("prompt", most)?;
+    fields.list(name, most)?;
     list.iter()
         .map(|entry| match entry {
             Value::String(text) => Ok(Prompt::Text(text.clone())),

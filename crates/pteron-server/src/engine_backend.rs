@@ -1,25 +1,39 @@
 //! The batching engine as a backend.
 
 use std::future::Future;
+use std::path::Path;
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use pteron_llm::batch::{ApiKeyId, BLOCK_POSITIONS, SubmitError, TokenMask};
 use pteron_llm::{
-    ChatRequest, ConstraintError, Engine, EngineError, EngineRequest, FinishReason, GeneratedToken, Histogram,
+    ChatRequest, ConstraintError, Engine, EngineError, EngineRequest, FinishReason, GeneratedToken, Histogram, LoraAdapter,
     TokenConstraint, TokenId, TokenStream, Tokenizer,
 };
 
 use crate::backend::{
-    Backend, BackendError, ChatPrompt, Constraint, Durations, Finish, GenerateRequest, ModelInfo, Statistics, Token,
-    TokenSource, Usage,
+    Backend, BackendError, ChatPrompt, Constraint, Durations, EmbeddingInfo, Finish, GenerateRequest, ModelInfo, Statistics,
+    Token, TokenSource, Usage,
 };
+use crate::embedder_backend::EmbedderBackend;
+
+/// Reads the adapter in a folder. The error is a sentence.
+type ReadAdapter = dyn Fn(&Path) -> Result<LoraAdapter, String> + Send + Sync;
 
 /// A model on a GPU.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct EngineBackend {
     engine: Engine,
     tokenizer: Tokenizer,
+    read_adapter: Option<Arc<ReadAdapter>>,
+    embedder: Option<EmbedderBackend>,
+}
+
+impl std::fmt::Debug for EngineBackend {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EngineBackend").field("engine", &self.engine).finish_non_exhaustive()
+    }
 }
 
 impl EngineBackend {
@@ -30,7 +44,25 @@ impl EngineBackend {
     pub fn new(engine: Engine) -> Result<Self, String> {
         let tokenizer = engine.tokenizer().cloned();
         let tokenizer = tokenizer.ok_or("the model has no tokenizer, which a server needs")?;
-        Ok(Self { engine, tokenizer })
+        Ok(Self { engine, tokenizer, read_adapter: None, embedder: None })
+    }
+
+    /// Makes embeddings, too.
+    #[must_use]
+    pub fn with_embedder(mut self, embedder: EmbedderBackend) -> Self {
+        self.embedder = Some(embedder);
+        self
+    }
+
+    /// Sets how adapters are read from folders, for an engine with [room](pteron_llm::EngineOptions::with_adapters) for them:
+    /// `pteron_convert::open_adapter` reads those of PEFT.
+    #[must_use]
+    pub fn with_adapter_reader(
+        mut self,
+        read: impl Fn(&Path) -> Result<LoraAdapter, String> + Send + Sync + 'static,
+    ) -> Self {
+        self.read_adapter = Some(Arc::new(read));
+        self
     }
 }
 
@@ -58,15 +90,39 @@ impl Backend for EngineBackend {
     }
 
     fn submit(&self, request: GenerateRequest) -> Result<Box<dyn TokenSource>, BackendError> {
-        let GenerateRequest { prompt, options, key, timeout, cache_salt, constraint } = request;
+        let GenerateRequest { prompt, options, key, timeout, cache_salt, adapter, constraint } = request;
         let mut request = EngineRequest::new(prompt)
             .with_options(options)
             .with_key(ApiKeyId(key))
             .with_timeout(timeout)
-            .with_cache_salt(cache_salt);
+            .with_cache_salt(cache_salt)
+            .with_adapter(adapter);
         request.constraint = constraint.map(|constraint| Box::new(EngineConstraint(constraint)) as Box<dyn TokenConstraint>);
         let stream = self.engine.submit(request).map_err(backend_error)?;
         Ok(Box::new(EngineTokens(stream)))
+    }
+
+    fn load_adapter(&self, name: &str, folder: &Path) -> Result<(), BackendError> {
+        let read = self.read_adapter.as_ref().ok_or_else(|| BackendError::Invalid("no adapters can be read".to_owned()))?;
+        let fail = |reason| BackendError::Invalid(format!("{}: {reason}", folder.display()));
+        let adapter = read(folder).map_err(fail)?;
+        self.engine.load_adapter(name, adapter).map_err(backend_error)
+    }
+
+    fn unload_adapter(&self, name: &str) -> Result<(), BackendError> {
+        self.engine.unload_adapter(name).map_err(backend_error)
+    }
+
+    fn embeddings(&self) -> Option<EmbeddingInfo> {
+        self.embedder.as_ref()?.embeddings()
+    }
+
+    fn embedding_prompt(&self, text: &str) -> Result<Vec<TokenId>, BackendError> {
+        self.embedder.as_ref().map_or_else(|| self.text_prompt(text), |embedder| embedder.embedding_prompt(text))
+    }
+
+    fn embed(&self, texts: &[Vec<TokenId>]) -> Result<Vec<Vec<f32>>, BackendError> {
+        self.embedder.as_ref().ok_or_else(no_embeddings)?.embed(texts)
     }
 
     fn statistics(&self) -> Statistics {
@@ -98,6 +154,10 @@ impl Backend for EngineBackend {
     fn drain(&self) {
         self.engine.drain();
     }
+}
+
+fn no_embeddings() -> BackendError {
+    BackendError::Invalid("the model makes no embeddings".to_owned())
 }
 
 fn durations(histogram: &Histogram) -> Durations {
@@ -139,7 +199,10 @@ fn backend_error(error: EngineError) -> BackendError {
         EngineError::Submit(SubmitError::PromptTooLong { .. } | SubmitError::NeverFits { .. }) => {
             BackendError::PromptTooLong(message)
         }
-        EngineError::Submit(_) | EngineError::Options(_) => BackendError::Invalid(message),
+        EngineError::UnknownAdapter { .. } => BackendError::UnknownAdapter(message),
+        EngineError::Submit(_) | EngineError::Options(_) | EngineError::AdapterExists(_) | EngineError::Adapter(_) => {
+            BackendError::Invalid(message)
+        }
         EngineError::Draining => BackendError::Draining,
         EngineError::DeadlineExceeded => BackendError::DeadlineExceeded,
         EngineError::Model(_) | EngineError::Stopped => BackendError::Lost(message),

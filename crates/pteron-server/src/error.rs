@@ -109,6 +109,26 @@ impl ApiError {
         Self::new(StatusCode::NOT_FOUND, message).with_code("model_not_found").at("model")
     }
 
+    /// A model that is served and not loaded.
+    pub(crate) fn not_loaded(name: &str, status: &str) -> Self {
+        let message = format!("the model {name} is {status}: it must be loaded first, with POST /models/load");
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, message).with_code("model_not_loaded").at("model")
+    }
+
+    pub(crate) fn forbidden_administration() -> Self {
+        let message = "this server loads and unloads nothing for its clients: it was started without that, or without the API keys that it \
+                       needs";
+        Self::new(StatusCode::FORBIDDEN, message).with_code("administration_disabled")
+    }
+
+    /// A model that is not served, and that the catalog does not have.
+    pub(crate) fn not_found_model(unknown: &Self, reason: &str) -> Self {
+        Self {
+            message: format!("{}, and it cannot be added: {}", unknown.message, EscapedText::sentence(reason)),
+            ..unknown.clone()
+        }
+    }
+
     pub(crate) fn not_found(path: &str) -> Self {
         Self::new(StatusCode::NOT_FOUND, format!("there is nothing at {}", EscapedText::sentence(path)))
             .with_code("not_found")
@@ -207,6 +227,7 @@ impl From<BackendError> for ApiError {
             BackendError::QueueFull(_) => Self::busy(message),
             BackendError::PromptTooLong(_) => Self::bad_request(message).with_code("context_length_exceeded"),
             BackendError::Invalid(_) => Self::bad_request(message),
+            BackendError::UnknownAdapter(_) => Self::new(StatusCode::NOT_FOUND, message).with_code("model_not_found"),
             BackendError::Draining | BackendError::Lost(_) => Self::unavailable(message),
             BackendError::DeadlineExceeded => Self::new(StatusCode::REQUEST_TIMEOUT, message).with_code("request_timeout"),
             BackendError::Generation(_) => Self::internal(message),

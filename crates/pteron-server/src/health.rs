@@ -15,11 +15,15 @@ pub(crate) async fn health() -> Response {
     json_response(StatusCode::OK, &json!({ "status": "ok" }))
 }
 
-/// Every model is loaded, and new requests are accepted.
+/// A model is loaded, none is being loaded, and new requests are accepted.
 pub(crate) async fn ready(State(app): State<Arc<App>>) -> Response {
     if app.is_ready() {
         return json_response(StatusCode::OK, &json!({ "status": "ready" }));
     }
-    let reason = if app.is_draining() { "the server is shutting down" } else { "a model is being loaded" };
+    let reason = match app.slots().iter().any(|slot| slot.is_loading()) {
+        _ if app.is_draining() => "the server is shutting down",
+        true => "a model is being loaded",
+        false => "no model is loaded",
+    };
     ApiError::unavailable(reason).into_response()
 }

@@ -24,6 +24,7 @@
 //! - Everything a client sends is bounded before it is kept: the head and the body of a request, the number of choices, stop strings
 //!   and biases, the requests that wait, and the time that each may take ([`Limits`]).
 //! - A request that is dropped ends at once: handlers hold the token streams, and dropping one cancels its request.
+//! - Models and adapters are loaded and unloaded by whoever has a key for it ([`ServerOptions::with_admin_keys`]).
 //! - A panic in a handler is an answer with status 500; the engine's thread is another one.
 //!
 //! # Parts
@@ -33,11 +34,14 @@
 #![cfg(not(target_arch = "wasm32"))]
 #![forbid(unsafe_code)]
 
+mod administration;
 pub mod backend;
 mod chat;
 mod completions;
 mod connection;
 mod constraint;
+mod embedder_backend;
+mod embeddings;
 mod engine_backend;
 mod error;
 mod event_stream;
@@ -68,11 +72,12 @@ mod state;
 mod tokenize;
 mod tools;
 
+pub use embedder_backend::EmbedderBackend;
 pub use engine_backend::EngineBackend;
 pub use error::ServerError;
 pub use keys::ApiKeys;
 pub use log::{Log, LogFormat};
 pub use openapi::openapi;
-pub use options::{Limits, ServerOptions, Tls};
+pub use options::{Catalog, Limits, ServerOptions, Tls};
 pub use server::Server;
 pub use slot::ModelSource;

@@ -105,10 +105,10 @@ fn render(app: &App) -> String {
     line(&mut out, "pteron_requests_active", "", size(app.active()));
     requests(&mut out, &app.metrics);
 
-    let models: Vec<(&str, Statistics)> = app
-        .slots
+    let models: Vec<(String, Statistics)> = app
+        .slots()
         .iter()
-        .filter_map(|slot| Some((slot.source.name.as_str(), slot.loaded().ok()?.backend.statistics())))
+        .filter_map(|slot| Some((slot.source.name.clone(), slot.loaded().ok()?.backend.statistics())))
         .collect();
     for (name, kind, help, value) in OF_MODELS {
         head(&mut out, name, kind, help);

@@ -1,9 +1,16 @@
 //! Options of a server.
 
+use std::sync::Arc;
 use std::time::Duration;
+
+use axum::http::HeaderMap;
 
 use crate::keys::ApiKeys;
 use crate::log::Log;
+use crate::slot::ModelSource;
+
+/// The number of every key for administration.
+const ADMIN: u64 = u64::MAX;
 
 /// How a server behaves. The default asks for no keys and writes events as text.
 #[derive(Clone, Debug)]
@@ -21,6 +28,13 @@ pub struct ServerOptions {
     pub log: Log,
     /// Serves HTTPS.
     pub tls: Option<Tls>,
+    /// Whether models and adapters may be loaded and unloaded over HTTP, from any path of the server. With keys, clients need one for it. The
+    /// default is no.
+    pub administration: bool,
+    /// The keys for that, if not every key of [`keys`](Self::keys) will do.
+    pub admin_keys: ApiKeys,
+    /// Models that may be loaded besides those that are served from the start.
+    pub catalog: Option<Catalog>,
 }
 
 impl Default for ServerOptions {
@@ -32,6 +46,9 @@ impl Default for ServerOptions {
             drain_timeout: Duration::from_secs(30),
             log: Log::default(),
             tls: None,
+            administration: false,
+            admin_keys: ApiKeys::default(),
+            catalog: None,
         }
     }
 }
@@ -77,6 +94,55 @@ impl ServerOptions {
     pub fn with_tls(mut self, tls: Option<Tls>) -> Self {
         self.tls = tls;
         self
+    }
+
+    /// Sets whether models and adapters may be loaded and unloaded over HTTP.
+    #[must_use]
+    pub fn with_administration(mut self, allowed: bool) -> Self {
+        self.administration = allowed;
+        self
+    }
+
+    /// Sets the keys that clients need to load and unload models and adapters.
+    #[must_use]
+    pub fn with_admin_keys(mut self, keys: ApiKeys) -> Self {
+        self.admin_keys = keys;
+        self
+    }
+
+    /// Sets how models that are not served yet are found, on a thread that may block. The error is a sentence.
+    #[must_use]
+    pub fn with_catalog(mut self, find: impl Fn(&str) -> Result<ModelSource, String> + Send + Sync + 'static) -> Self {
+        self.catalog = Some(Catalog(Arc::new(find)));
+        self
+    }
+
+    /// The number of the key with which a request may use a route.
+    pub(crate) fn caller(&self, headers: &HeaderMap, is_administration: bool) -> Option<u64> {
+        let admin = if self.admin_keys.is_empty() { None } else { self.admin_keys.find(headers).map(|_| ADMIN) };
+        if is_administration && !self.admin_keys.is_empty() {
+            return admin;
+        }
+        self.keys.find(headers).or(admin)
+    }
+}
+
+/// Finds models by the names that clients ask to load.
+#[derive(Clone)]
+pub struct Catalog(Arc<Find>);
+
+/// Finds a model by its name. The error is a sentence.
+type Find = dyn Fn(&str) -> Result<ModelSource, String> + Send + Sync;
+
+impl Catalog {
+    pub(crate) fn find(&self, name: &str) -> Result<ModelSource, String> {
+        (self.0)(name)
+    }
+}
+
+impl std::fmt::Debug for Catalog {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Catalog").finish_non_exhaustive()
     }
 }
 

@@ -7,15 +7,15 @@ use std::task::{Context, Poll};
 use pteron_llm::{GenerationOptions, TokenId};
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::backend::{Backend, GenerateRequest, Token, TokenSource, Usage};
+use crate::backend::{Backend, BackendError, GenerateRequest, Token, TokenSource, Usage};
 use crate::constraint::Constraints;
 use crate::error::ApiError;
 use crate::slot::{LoadedModel, Slot};
-use crate::state::{App, Caller};
+use crate::state::{App, Caller, Target};
 
 /// What a handler has decided about a request.
 pub(crate) struct Job {
-    pub(crate) slot: Arc<Slot>,
+    pub(crate) target: Target,
     pub(crate) model: Arc<LoadedModel>,
     pub(crate) prompts: Vec<Vec<TokenId>>,
     /// Texts per prompt.
@@ -63,18 +63,23 @@ impl Generation {
                     timeout: app.options.limits.generation,
                     // Clients with other keys learn nothing from the time that a prompt takes.
                     cache_salt: caller.key,
+                    adapter: job.target.adapter.clone(),
                     constraint: job.constraints.next()?,
                 };
                 let source = job.model.backend.submit(request).map_err(|error| {
-                    job.slot.note(&job.model, &error);
-                    let is_prompt = matches!(error, crate::backend::BackendError::PromptTooLong(_));
+                    job.target.slot.note(&job.model, &error);
+                    let field = match error {
+                        BackendError::PromptTooLong(_) => Some(job.prompt_field),
+                        BackendError::UnknownAdapter(_) => Some("model"),
+                        _ => None,
+                    };
                     let error = ApiError::from(error);
-                    if is_prompt { error.at(job.prompt_field) } else { error }
+                    if let Some(field) = field { error.at(field) } else { error }
                 })?;
                 choices.push(Choice { source: Some(source), usage });
             }
         }
-        Ok(Self { choices, n: job.n.max(1), turn: 0, slot: job.slot, model: job.model, _permit: permit })
+        Ok(Self { choices, n: job.n.max(1), turn: 0, slot: job.target.slot, model: job.model, _permit: permit })
     }
 
     /// The number of texts.

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use axum::middleware::{self, Next};
@@ -16,7 +15,10 @@ use tower_http::cors::{AllowHeaders, AllowOrigin, Any, CorsLayer};
 
 use crate::error::{ApiError, ServerError};
 use crate::state::{App, Caller};
-use crate::{chat, completions, health, id, keys, messages, metrics, models, openapi, page, responses, tokenize};
+use crate::{
+    administration, chat, completions, embeddings, health, id, keys, messages, metrics, models, openapi, page, responses,
+    tokenize,
+};
 
 /// The routes of the page and of probes, which need no key.
 const OPEN: [&str; 4] = ["/", "/health", "/ready", "/openapi.json"];
@@ -32,11 +34,16 @@ pub(crate) fn router(app: &Arc<App>) -> Result<Router, ServerError> {
         .route("/openapi.json", get(openapi::handle))
         .route("/tokenize", post(tokenize::tokenize))
         .route("/detokenize", post(tokenize::detokenize))
+        .route("/models", get(models::list))
+        .route("/models/load", post(administration::load))
+        .route("/models/unload", post(administration::unload))
         .route("/v1/models", get(models::list))
         .route("/v1/models/{*model}", get(models::get))
         .route("/v1/chat/completions", post(chat::handle))
         .route("/v1/completions", post(completions::handle))
-        .route("/v1/embeddings", post(embeddings))
+        .route("/v1/load_lora_adapter", post(administration::load_adapter))
+        .route("/v1/unload_lora_adapter", post(administration::unload_adapter))
+        .route("/v1/embeddings", post(embeddings::handle))
         .route("/v1/responses", post(responses::handle))
         .route("/v1/messages", post(messages::handle))
         .route("/v1/messages/count_tokens", post(messages::count_tokens))
@@ -85,8 +92,12 @@ async fn surround(State(app): State<Arc<App>>, mut request: Request, next: Next)
     let route = request.extensions().get::<MatchedPath>().map_or("other", MatchedPath::as_str).to_owned();
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let is_foreign = is_foreign(request.headers(), &app.options.cors);
-    let mut response = match app.options.keys.find(request.headers()) {
+    let is_administration = administration::is_route(&route);
+    let mut response = match app.options.caller(request.headers(), is_administration) {
         _ if is_foreign => ApiError::forbidden_origin().respond_at(&path),
+        _ if is_administration && method == Method::POST && !app.options.administration => {
+            ApiError::forbidden_administration().respond_at(&path)
+        }
         _ if OPEN.contains(&route.as_str()) => next.run(request).await,
         Some(key) => {
             request.extensions_mut().insert(Caller { key });
@@ -112,17 +123,6 @@ async fn surround(State(app): State<Arc<App>>, mut request: Request, next: Next)
         app.options.log.event("request", &fields);
     }
     response
-}
-
-/// No program that Pteron runs returns hidden states.
-async fn embeddings(State(app): State<Arc<App>>, request: Request<Body>) -> Result<Response, ApiError> {
-    let value = app.read_json(request).await?;
-    let fields = crate::fields::Fields::of_request(&value)?;
-    let name = &app.slot(&fields)?.source.name;
-    Err(ApiError::unsupported(
-        "model",
-        format!("the program of {name} returns no hidden states, which embeddings are made of"),
-    ))
 }
 
 async fn not_found(request: Request) -> Response {

@@ -144,14 +144,14 @@ impl Server {
             let left = [("active", Value::from(self.app.active())), ("seconds", started.elapsed().as_secs_f64().into())];
             self.app.options.log.event("requests were cut off", &left);
         }
-        for slot in &self.app.slots {
+        for slot in self.app.slots() {
             slot.stop();
         }
     }
 }
 
 fn load(app: &App) -> Result<(), ServerError> {
-    for slot in &app.slots {
+    for slot in app.slots() {
         slot.load().map_err(|reason| ServerError::Load { model: slot.source.name.clone(), reason })?;
     }
     Ok(())

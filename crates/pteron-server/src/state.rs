@@ -2,13 +2,14 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use axum::body::Body;
 use axum::http::{Request, header};
 use bytes::BytesMut;
 use futures_core::Stream;
+use pteron_format::EscapedText;
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -24,7 +25,8 @@ const MAX_REQUESTS: usize = 1 << 20;
 
 /// The state of a server.
 pub(crate) struct App {
-    pub(crate) slots: Vec<Arc<Slot>>,
+    /// Models are added, never removed.
+    slots: RwLock<Vec<Arc<Slot>>>,
     pub(crate) options: ServerOptions,
     pub(crate) metrics: Metrics,
     /// A permit per request that generates or waits.
@@ -32,6 +34,19 @@ pub(crate) struct App {
     /// A permit per thread that tokenizes.
     tokenizing: Arc<Semaphore>,
     draining: AtomicBool,
+}
+
+/// The model that a request names, as it is or with an adapter.
+pub(crate) struct Target {
+    pub(crate) slot: Arc<Slot>,
+    pub(crate) adapter: Option<String>,
+}
+
+impl Target {
+    /// The name that answers have.
+    pub(crate) fn name(&self) -> &str {
+        self.adapter.as_deref().unwrap_or(&self.slot.source.name)
+    }
 }
 
 /// Who sent a request.
@@ -43,9 +58,9 @@ pub(crate) struct Caller {
 impl App {
     pub(crate) fn new(sources: Vec<ModelSource>, mut options: ServerOptions) -> Result<Self, ServerError> {
         let mut names: Vec<&str> = Vec::new();
-        for name in sources.iter().flat_map(|source| std::iter::once(&source.name).chain(&source.aliases)) {
-            if names.contains(&name.as_str()) {
-                return Err(ServerError::SameName(name.clone()));
+        for name in sources.iter().flat_map(ModelSource::names) {
+            if names.contains(&name) {
+                return Err(ServerError::SameName(name.to_owned()));
             }
             names.push(name);
         }
@@ -55,7 +70,7 @@ impl App {
         options.limits.requests = options.limits.requests.clamp(1, MAX_REQUESTS);
         let threads = std::thread::available_parallelism().map_or(2, usize::from);
         Ok(Self {
-            slots: sources.into_iter().map(|source| Arc::new(Slot::new(source, options.log.clone()))).collect(),
+            slots: RwLock::new(sources.into_iter().map(|source| Arc::new(Slot::new(source, options.log.clone()))).collect()),
             active: Arc::new(Semaphore::new(options.limits.requests)),
             tokenizing: Arc::new(Semaphore::new(threads)),
             metrics: Metrics::default(),
@@ -64,20 +79,44 @@ impl App {
         })
     }
 
-    /// Finds the model of a request. Without a name it is the first one.
-    pub(crate) fn slot(&self, fields: &Fields<'_>) -> Result<&Arc<Slot>, ApiError> {
-        self.slot_named(fields.string("model")?)
+    /// The models, loaded or not.
+    pub(crate) fn slots(&self) -> Vec<Arc<Slot>> {
+        self.slots.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(crate) fn slot_named(&self, name: Option<&str>) -> Result<&Arc<Slot>, ApiError> {
-        let has_name = |slot: &&Arc<Slot>| match name {
-            Some(name) => slot.source.name == name || slot.source.aliases.iter().any(|alias| alias == name),
-            None => true,
+    /// Finds the model of a request. Without a name it is the first one.
+    pub(crate) fn target(&self, fields: &Fields<'_>) -> Result<Target, ApiError> {
+        self.target_named(fields.string("model")?)
+    }
+
+    pub(crate) fn target_named(&self, name: Option<&str>) -> Result<Target, ApiError> {
+        let slots = self.slots();
+        let Some(name) = name else {
+            let first = slots.into_iter().next().ok_or_else(|| ApiError::unknown_model("", &[]))?;
+            return Ok(Target { slot: first, adapter: None });
         };
-        self.slots.iter().find(has_name).ok_or_else(|| {
-            let known: Vec<String> = self.slots.iter().map(|slot| slot.source.name.clone()).collect();
-            ApiError::unknown_model(name.unwrap_or_default(), &known)
-        })
+        if let Some(slot) = slots.iter().find(|slot| slot.source.model_names().any(|own| own == name)) {
+            return Ok(Target { slot: Arc::clone(slot), adapter: None });
+        }
+        if let Some(slot) = slots.iter().find(|slot| slot.has_adapter(name)) {
+            return Ok(Target { slot: Arc::clone(slot), adapter: Some(name.to_owned()) });
+        }
+        let adapters = slots.iter().flat_map(|slot| slot.adapters()).map(|adapter| adapter.name);
+        let known: Vec<String> = slots.iter().map(|slot| slot.source.name.clone()).chain(adapters).collect();
+        Err(ApiError::unknown_model(name, &known))
+    }
+
+    /// Adds a model, unless another one has one of its names by now.
+    pub(crate) fn add(&self, source: ModelSource) -> Result<Arc<Slot>, ApiError> {
+        let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
+        let is_taken =
+            |name: &str| slots.iter().any(|slot| slot.source.names().any(|own| own == name) || slot.has_adapter(name));
+        if let Some(name) = source.names().find(|name| is_taken(name)) {
+            return Err(ApiError::invalid("model", format_args!("is called {:?}, as another one", EscapedText::name(name))));
+        }
+        let slot = Arc::new(Slot::new(source, self.options.log.clone()));
+        slots.push(Arc::clone(&slot));
+        Ok(slot)
     }
 
     /// Admits a request that generates, or says that there are too many.
@@ -112,9 +151,10 @@ impl App {
         let _ = self.active.acquire_many(all).await;
     }
 
-    /// Whether every model is loaded and new requests are accepted.
+    /// Whether a model is loaded, none is being loaded, and new requests are accepted.
     pub(crate) fn is_ready(&self) -> bool {
-        !self.is_draining() && self.slots.iter().all(|slot| slot.is_loaded())
+        let slots = self.slots();
+        !self.is_draining() && slots.iter().any(|slot| slot.is_loaded()) && !slots.iter().any(|slot| slot.is_loading())
     }
 
     /// Runs work of the processor on a thread for it. Few run at once, so that a flood of long prompts waits for its turn and not for

@@ -19,7 +19,7 @@ use crate::tools::Tools;
 pub(crate) async fn tokenize(State(app): State<Arc<App>>, request: Request<Body>) -> Result<Response, ApiError> {
     let value = app.read_json(request).await?;
     let fields = Fields::of_request(&value)?;
-    let model = app.slot(&fields)?.loaded()?;
+    let model = app.target(&fields)?.slot.loaded()?;
     let prompt = fields.string("prompt")?.map(|text| ("prompt", text));
     let text = prompt.or(fields.string("content")?.map(|text| ("content", text)));
     let whole = fields.boolean("add_special_tokens")?.unwrap_or(true);
@@ -47,7 +47,7 @@ pub(crate) async fn tokenize(State(app): State<Arc<App>>, request: Request<Body>
 pub(crate) async fn detokenize(State(app): State<Arc<App>>, request: Request<Body>) -> Result<Response, ApiError> {
     let value = app.read_json(request).await?;
     let fields = Fields::of_request(&value)?;
-    let model = app.slot(&fields)?.loaded()?;
+    let model = app.target(&fields)?.slot.loaded()?;
     let list = fields.list("tokens", usize::MAX)?.ok_or_else(|| fields.invalid("tokens", "is missing"))?;
     let vocabulary = model.backend.info().vocab_size;
     let ids = list.iter().map(|value| value.as_u64().and_then(|id| u32::try_from(id).ok()).filter(|id| *id < vocabulary));

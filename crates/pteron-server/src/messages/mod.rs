@@ -46,7 +46,7 @@ pub(crate) async fn count_tokens(State(app): State<Arc<App>>, request: Request<B
 async fn count(app: &App, request: Request<Body>) -> Result<Response, ApiError> {
     let value = app.read_json(request).await?;
     let fields = Fields::of_request(&value)?;
-    let model = app.slot(&fields)?.loaded()?;
+    let model = app.target(&fields)?.slot.loaded()?;
     let tools = Tools::anthropic(&fields)?;
     let prompt = read::conversation(&fields)?.prepare(app, &model, tools, None, "messages").await?;
     Ok(json_response(StatusCode::OK, &json!({ "input_tokens": prompt.tokens.len() })))
@@ -64,8 +64,8 @@ pub(super) struct Shape {
 async fn answer(app: &App, caller: Caller, request: Request<Body>) -> Result<Response, ApiError> {
     let value = app.read_json(request).await?;
     let fields = Fields::of_request(&value)?;
-    let slot = Arc::clone(app.slot(&fields)?);
-    let model = slot.loaded()?;
+    let target = app.target(&fields)?;
+    let model = target.slot.loaded()?;
     let tools = Tools::anthropic(&fields)?;
     check_tools(&model, &tools)?;
     fields.refuse("mcp_servers", &[json!([])], "this server calls no other servers")?;
@@ -83,12 +83,12 @@ async fn answer(app: &App, caller: Caller, request: Request<Body>) -> Result<Res
     parser.in_reasoning = prompt.in_reasoning && !constraints.any();
     let shape = Shape {
         id: id::new("msg_"),
-        model: slot.source.name.clone(),
+        model: target.name().to_owned(),
         stop_strings: options.stop_strings.clone(),
         parser,
         prompt_tokens: prompt.tokens.len(),
     };
-    let job = Job { slot, model, prompts: vec![prompt.tokens], n: 1, options, constraints, prompt_field: "messages" };
+    let job = Job { target, model, prompts: vec![prompt.tokens], n: 1, options, constraints, prompt_field: "messages" };
     let mut generation = Generation::start(app, caller, job, permit)?;
     if streams {
         return Ok(event_stream::respond(generation, stream::MessageEvents::new(shape)));

@@ -36,8 +36,8 @@ pub(super) fn description() -> Value {
     record([("openapi", string()), ("info", any_object()), ("paths", any_object())])
 }
 
-pub(super) fn model() -> Value {
-    record([
+fn model_fields() -> Vec<(&'static str, Value)> {
+    vec![
         ("id", string()),
         ("object", constant("model")),
         ("type", constant("model")),
@@ -47,6 +47,33 @@ pub(super) fn model() -> Value {
         ("owned_by", string()),
         ("max_model_len", nullable(count_from(1))),
         ("loaded", boolean()),
+        ("root", string()),
+        ("parent", nullable(string())),
+        ("status", record([("value", one_of(&["loaded", "loading", "unloading", "unloaded"]))])),
+    ]
+}
+
+pub(super) fn model() -> Value {
+    record(model_fields())
+}
+
+pub(super) fn changed_model() -> Value {
+    record(model_fields().into_iter().chain([("success", boolean())]))
+}
+
+pub(super) fn unloaded_adapter() -> Value {
+    record([("id", string()), ("success", boolean())])
+}
+
+pub(super) fn embeddings() -> Value {
+    let numbers = list(&json!({ "type": "number" }));
+    let embedding =
+        [("object", constant("embedding")), ("index", count_from(0)), ("embedding", any_of([numbers, string()]))];
+    record([
+        ("object", constant("list")),
+        ("data", list(&record(embedding))),
+        ("model", string()),
+        ("usage", record([("prompt_tokens", count_from(0)), ("total_tokens", count_from(0))])),
     ])
 }
 

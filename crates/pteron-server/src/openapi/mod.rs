@@ -27,11 +27,9 @@ enum Answer {
     Json(fn() -> Value),
     /// JSON, or events where the request has `stream`.
     JsonOrEvents(fn() -> Value),
-    /// The route refuses everything, for now.
-    Nothing,
 }
 
-use Answer::{Json, JsonOrEvents, Nothing, Text};
+use Answer::{Json, JsonOrEvents, Text};
 
 const fn get(path: &'static str, summary: &'static str, answer: Answer) -> Route {
     Route { method: "get", path, summary, request: None, answer }
@@ -41,20 +39,35 @@ const fn post(path: &'static str, summary: &'static str, request: fn() -> Value,
     Route { method: "post", path, summary, request: Some(request), answer }
 }
 
-const ROUTES: [Route; 15] = [
+const ROUTES: [Route; 20] = [
     get("/", "A page to chat", Text("text/html")),
     get("/health", "Whether the process answers", Json(answers::status)),
     get("/ready", "Whether every model is loaded and requests are accepted", Json(answers::status)),
     get("/metrics", "Metrics in the text form of Prometheus", Text("text/plain")),
     get("/openapi.json", "This description", Json(answers::description)),
-    get("/v1/models", "Lists the models", Json(answers::models)),
+    get("/models", "As /v1/models", Json(answers::models)),
+    post(
+        "/models/load",
+        "Loads a model that was unloaded, or another one",
+        requests::load_model,
+        Json(answers::changed_model),
+    ),
+    post(
+        "/models/unload",
+        "Unloads a model after the requests that run",
+        requests::load_model,
+        Json(answers::changed_model),
+    ),
+    post("/v1/load_lora_adapter", "Loads a LoRA adapter of a model", requests::load_adapter, Json(answers::changed_model)),
+    post("/v1/unload_lora_adapter", "Unloads a LoRA adapter", requests::unload_adapter, Json(answers::unloaded_adapter)),
+    get("/v1/models", "Lists the models, their adapters, and which are loaded", Json(answers::models)),
     get("/v1/models/{model}", "Describes a model", Json(answers::model)),
     post("/v1/chat/completions", "Replies to a conversation", requests::chat, JsonOrEvents(answers::chat)),
     post("/v1/completions", "Continues texts", requests::completion, JsonOrEvents(answers::completion)),
     post("/v1/responses", "Replies to a conversation, with items", requests::response, JsonOrEvents(answers::response)),
     post("/v1/messages", "Replies as Anthropic's API does", requests::message, JsonOrEvents(answers::message)),
     post("/v1/messages/count_tokens", "Counts the tokens of a conversation", requests::count, Json(answers::count)),
-    post("/v1/embeddings", "Refused: programs return no hidden states", requests::embedding, Nothing),
+    post("/v1/embeddings", "Makes embeddings of texts", requests::embedding, Json(answers::embeddings)),
     post("/tokenize", "The tokens of a text or a conversation", requests::tokenize, Json(answers::tokens)),
     post("/detokenize", "The text of tokens", requests::detokenize, Json(answers::text)),
 ];
@@ -100,7 +113,6 @@ fn operation(route: &Route) -> Value {
         Text(media) => vec![(media, json!({ "schema": schema::string() }))],
         Json(answer) => vec![("application/json", json!({ "schema": answer() }))],
         JsonOrEvents(answer) => vec![("application/json", json!({ "schema": answer() })), events()],
-        Nothing => Vec::new(),
     };
     let content: Map<String, Value> = content.into_iter().map(|(media, value)| (media.to_owned(), value)).collect();
     let error = if messages::is_route(route.path) { "AnthropicError" } else { "Error" };

@@ -134,7 +134,28 @@ pub(super) fn count() -> Value {
 }
 
 pub(super) fn embedding() -> Value {
-    object(&["input"], [("input", json!({})), ("model", string())])
+    let tokens = list(&count_from(0));
+    let fields = [
+        ("input", any_of([string(), tokens.clone(), list(&string()), list(&tokens)])),
+        ("model", string()),
+        ("dimensions", count_from(1)),
+        ("encoding_format", json!({ "enum": ["float", "base64"] })),
+    ];
+    object(&["input"], fields)
+}
+
+/// Without `wait`, the answer comes at once.
+pub(super) fn load_model() -> Value {
+    object(&["model"], [("model", string()), ("wait", boolean())])
+}
+
+/// `lora_path` is a folder of the server.
+pub(super) fn load_adapter() -> Value {
+    object(&["lora_name", "lora_path"], [("lora_name", string()), ("lora_path", string()), ("model", string())])
+}
+
+pub(super) fn unload_adapter() -> Value {
+    object(&["lora_name"], [("lora_name", string())])
 }
 
 pub(super) fn tokenize() -> Value {

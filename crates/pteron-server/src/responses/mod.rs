@@ -41,8 +41,8 @@ pub(crate) async fn handle(
 ) -> Result<Response, ApiError> {
     let value = app.read_json(request).await?;
     let fields = Fields::of_request(&value)?;
-    let slot = Arc::clone(app.slot(&fields)?);
-    let model = slot.loaded()?;
+    let target = app.target(&fields)?;
+    let model = target.slot.loaded()?;
     fields.refuse("previous_response_id", &[], "this server stores no responses: send the whole conversation as input")?;
     fields.refuse("conversation", &[], "this server stores no conversations: send the whole conversation as input")?;
     fields.refuse("background", &[json!(false)], "this server answers while the client waits")?;
@@ -66,8 +66,8 @@ pub(crate) async fn handle(
     let echoed = echoed(&fields, &options, &tools);
     let prompt = conversation.prepare(&app, &model, tools, max_tokens, "input").await?;
     parser.in_reasoning = prompt.in_reasoning && !constraints.any();
-    let shape = Shape { id: id::new("resp_"), created: id::now(), model: slot.source.name.clone(), echoed, parser };
-    let job = Job { slot, model, prompts: vec![prompt.tokens], n: 1, options, constraints, prompt_field: "input" };
+    let shape = Shape { id: id::new("resp_"), created: id::now(), model: target.name().to_owned(), echoed, parser };
+    let job = Job { target, model, prompts: vec![prompt.tokens], n: 1, options, constraints, prompt_field: "input" };
     let mut generation = Generation::start(&app, caller, job, permit)?;
     if streams {
         return Ok(event_stream::respond(generation, stream::ResponseEvents::new(shape)));

@@ -12,7 +12,7 @@ use tower::ServiceExt;
 use crate::fake::Fake;
 
 pub(crate) fn options() -> ServerOptions {
-    ServerOptions::default().with_log(Log::new(LogFormat::Off))
+    ServerOptions::default().with_log(Log::new(LogFormat::Off)).with_administration(true)
 }
 
 /// A loaded server of one model, `fake`, with the alias `other`.

@@ -1,9 +1,10 @@
 //! A deterministic model without a GPU: it writes a script, or random tokens that its constraint allows.
 
 use std::future::Future;
+use std::path::Path;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -25,6 +26,9 @@ pub(crate) struct Fake {
     /// Every request from here on ends with a lost device.
     pub(crate) lost: AtomicBool,
     pub(crate) counts: Arc<Counts>,
+    pub(crate) adapters: Mutex<Vec<String>>,
+    /// Whether embeddings may be cut, for a model that makes some.
+    pub(crate) embeddings: Option<bool>,
 }
 
 #[derive(Default)]
@@ -45,6 +49,8 @@ impl Fake {
             queue: 64,
             lost: AtomicBool::new(false),
             counts: Arc::default(),
+            adapters: Mutex::default(),
+            embeddings: None,
         }
     }
 
@@ -89,7 +95,50 @@ impl Backend for Fake {
         Ok(ChatPrompt { tokens, dropped_messages })
     }
 
+    fn load_adapter(&self, name: &str, folder: &Path) -> Result<(), BackendError> {
+        if folder.ends_with("wide") {
+            return Err(BackendError::Invalid(
+                "the adapter updates q_proj of layer 0 as [80, 64], but the model's is [64, 64]".to_owned(),
+            ));
+        }
+        self.adapters.lock().unwrap().push(name.to_owned());
+        Ok(())
+    }
+
+    fn unload_adapter(&self, name: &str) -> Result<(), BackendError> {
+        self.adapters.lock().unwrap().retain(|own| own != name);
+        Ok(())
+    }
+
+    fn embeddings(&self) -> Option<EmbeddingInfo> {
+        let truncatable = self.embeddings?;
+        Some(EmbeddingInfo { dimensions: 3, truncatable, vocab_size: Some(VOCABULARY) })
+    }
+
+    /// The number of tokens, the first one, and 1.
+    fn embed(&self, texts: &[Vec<TokenId>]) -> Result<Vec<Vec<f32>>, BackendError> {
+        if self.lost.load(Ordering::SeqCst) {
+            return Err(BackendError::Lost("the GPU device was lost".to_owned()));
+        }
+        let vector = |text: &Vec<TokenId>| match text.as_slice() {
+            [] => Err(BackendError::Invalid("the prompt is empty".to_owned())),
+            text if text.len() > self.context as usize => {
+                Err(BackendError::PromptTooLong(format!("the text has {} tokens", text.len())))
+            }
+            text => Ok(vec![text.len() as f32, text[0] as f32, 1.0]),
+        };
+        texts.iter().map(vector).collect()
+    }
+
     fn submit(&self, request: GenerateRequest) -> Result<Box<dyn TokenSource>, BackendError> {
+        // Texts of an adapter say so.
+        let script = match &request.adapter {
+            Some(name) if !self.adapters.lock().unwrap().contains(name) => {
+                return Err(BackendError::UnknownAdapter(format!("there is no adapter {name:?}")));
+            }
+            Some(name) => format!("{} As {name}.", self.script),
+            None => self.script.clone(),
+        };
         if request.prompt.len() >= self.context as usize {
             return Err(BackendError::PromptTooLong(format!("the prompt has {} tokens", request.prompt.len())));
         }
@@ -99,7 +148,7 @@ impl Backend for Fake {
         }
         let stop = StopConditions::new(request.options.stop_strings.clone(), Vec::new()).unwrap();
         Ok(Box::new(FakeTokens {
-            tokens: self.tokenizer.encode(&self.script, ParseSpecial::No).unwrap(),
+            tokens: self.tokenizer.encode(&script, ParseSpecial::No).unwrap(),
             tokenizer: self.tokenizer.clone(),
             decoder: Some(self.tokenizer.decode_stream(ShowSpecial::Yes)),
             filter: Some(stop.filter()),

@@ -8,8 +8,10 @@
     reason = "a test may stop at the first surprise"
 )]
 
+mod administration;
 mod api;
 mod client;
+mod embeddings;
 mod fake;
 mod operation;
 mod tools;
