@@ -163,6 +163,12 @@ CASES: list[Case] = [
         fn(sums_of_bytes),
         [ints(torch.uint8, 6, below=100), exactly(torch.int64, [4], 5, 0, 5, 2), ints(torch.uint8, 4, below=100)],
     ).exact(),
+    portable(
+        "portable_integer_table",
+        "embedding",
+        fn(lambda table, ids: nn.functional.embedding(ids, table) * 2),
+        [ints(torch.int64, 5, 3), exactly(torch.int64, [2, 2], 4, 0, 4, 1)],
+    ).exact(),
     portable("portable_eye", "arange", fn(lambda a: torch.eye(4) + a), [f32(4, 4)]).exact(),
     portable(
         "portable_masked_scatter", "masked_scatter", fn(torch.masked_scatter), [f32(3, 4), flag(3, 4), f32(12)]

@@ -56,6 +56,7 @@ const SPECIAL: &[(&str, Translate)] = &[
     ("aten::copy.out", copy),
     ("aten::index_put_", index_put_in_place),
     ("aten::index_put.out", index_put),
+    ("aten::embedding.out", embedding),
     ("aten::scatter_add.out", |values, args| sums(values, args, "aten.scatter_add.default", 3)),
     ("llama::update_cache.out", |values, args| in_place(values, args, "update_cache.default", &[1])),
     ("llama::update_cache_with_indices.out", |values, args| {
@@ -222,6 +223,18 @@ fn index_put(values: &mut PlanValues<'_>, args: &KernelArgs<'_>) -> Result<()> {
     }
     let inputs = args.inputs.iter().map(|&id| values.argument(id)).collect::<Result<Vec<_>>>()?;
     values.call(PUT, args, &inputs).map(|_| ())
+}
+
+/// `embedding(weight, indices, …)`. Rows of a table without floats are selected as any other elements.
+fn embedding(values: &mut PlanValues<'_>, args: &KernelArgs<'_>) -> Result<()> {
+    let [weight, indices] = [values.tensor_in(args, 0)?, values.tensor_in(args, 1)?];
+    let floats = values.builder.tensor_at(weight).is_none_or(|weight| Elem::of(weight.dtype) == Some(Elem::F32));
+    if floats {
+        let inputs = args.inputs.iter().map(|&id| values.argument(id)).collect::<Result<Vec<_>>>()?;
+        return values.call("aten.embedding.default", args, &inputs).map(|_| ());
+    }
+    let list = values.builder.list(&[indices])?;
+    values.call("aten.index.Tensor", args, &[weight, list]).map(|_| ())
 }
 
 /// An operator that adds elements of the argument `source` to its first one. Bytes are added as words.
