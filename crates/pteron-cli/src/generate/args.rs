@@ -141,6 +141,10 @@ pub(crate) struct Run {
     #[arg(long, value_name = "FILE", requires = "file")]
     pub(crate) output: Option<PathBuf>,
 
+    /// A smaller program of the same vocabulary that drafts tokens for a file of prompts; the texts are the same
+    #[arg(long, value_name = "MODEL", requires = "file")]
+    pub(crate) draft: Option<PathBuf>,
+
     /// The tokens of the prompt, in place of a text; without a tokenizer beside the model, generated tokens are printed as ids
     #[arg(long, value_name = "ID,…", value_delimiter = ',', conflicts_with_all = ["prompt", "file", "raw"])]
     pub(crate) token_ids: Vec<u32>,

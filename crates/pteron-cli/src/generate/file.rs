@@ -40,7 +40,9 @@ pub(super) fn run(args: &Run, path: &Path) -> Result<(), Failure> {
     let text = text.map_err(|_| Failure::file(path, Reason::NotText))?;
     let lines = prompt_file::parse(path, &text, &options)?;
     let token_ids = lines.iter().all(|line| matches!(line.prompt, LinePrompt::Tokens(_)));
-    let engine = model::open_engine(&args.model, token_ids, args.quiet, EngineOptions::default())?;
+    let draft = args.draft.as_deref().map(model::program).transpose()?;
+    let engine_options = EngineOptions::default().with_draft_model(draft);
+    let engine = model::open_engine(&args.model, token_ids, args.quiet, engine_options)?;
     // From here on the first Ctrl-C ends the run, and no file is left half written.
     interrupts::defer_first_interrupt();
     let mut completion = Completion::new(&engine, args, lines);

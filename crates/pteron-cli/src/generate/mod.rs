@@ -18,7 +18,7 @@ pub(crate) use args::{Chat, Run};
 pub(crate) use bundled::{NAME as BUNDLED_NAME, program as bundled_program};
 pub(crate) use chat::run as chat;
 #[cfg(feature = "serve")]
-pub(crate) use model::{flags, sources};
+pub(crate) use model::{flags, program, sources};
 pub(crate) use model::{load_bundled, sidecar};
 pub(crate) use run::run;
 

@@ -1,5 +1,6 @@
 //! Opens a model, from files or the bundled one, and loads it on a GPU.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use pteron::{Gpu, Program, block_on};
@@ -85,6 +86,14 @@ pub(crate) fn sources(args: &ModelArgs, token_ids: bool) -> Result<(Program, Mod
         paths.read()?
     };
     Ok((program, assets, model.display().to_string()))
+}
+
+/// Opens a program alone.
+pub(crate) fn program(path: &Path) -> Result<Program, Failure> {
+    let located = models::locate(path)?;
+    let pte = files::open_program(&located.program)?;
+    let data = located.data.iter().map(|path| files::open_data(path)).collect::<Result<Vec<_>, _>>()?;
+    Program::from_files(pte, data).map_err(|error| Failure::file(&located.program, error))
 }
 
 /// The files that belong to a program.

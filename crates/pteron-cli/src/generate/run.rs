@@ -37,6 +37,9 @@ fn generate(args: &Run) -> Result<(), Failure> {
     if args.output.is_some() {
         return Err(Failure::OutputOfText);
     }
+    if args.draft.is_some() {
+        return Err(Failure::DraftOfText);
+    }
     if args.logprobs.is_some() && !args.json {
         return Err(Failure::LogprobsOfText);
     }

@@ -11,6 +11,8 @@ Examples:
   pteron serve                                          the bundled model at http://127.0.0.1:8080
   pteron serve llama --alias gpt-4o-mini                a model of yours, under a name that a client has fixed
   pteron serve llama qwen --host 0.0.0.0 --api-key-file keys.txt
+  pteron serve llama --lora sql=adapters/sql            a LoRA adapter, as the model sql
+  pteron serve llama --embed qwen-embedding             text from one model, embeddings from another
   curl localhost:8080/v1/completions -d '{\"prompt\": \"A thread is\"}'
 
 Clients of OpenAI take http://127.0.0.1:8080/v1 as their base URL, clients of Anthropic http://127.0.0.1:8080. The page at / \
@@ -19,9 +21,26 @@ chats. SIGTERM and Ctrl-C finish the requests that run; a second one ends the se
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Serve {
-    /// Language models: programs, folders with one, or OWNER/NAME of models that were pulled [default: the bundled model]
+    /// Language models: programs, folders with one, or OWNER/NAME of models that were pulled [default: the bundled model, or those of
+    /// --embed alone]
     #[arg(value_name = "MODEL")]
     pub(super) models: Vec<PathBuf>,
+
+    /// A smaller model of the same vocabulary that drafts tokens; the texts are the same
+    #[arg(long, value_name = "MODEL")]
+    pub(super) draft: Option<PathBuf>,
+
+    /// A model whose hidden states become embeddings: a decoder or an encoder; repeatable. One that is a MODEL, too, is loaded twice
+    #[arg(long, value_name = "MODEL")]
+    pub(super) embed: Vec<PathBuf>,
+
+    /// How the hidden states of a text become one vector [default: last for decoders, mean for encoders]
+    #[arg(long, value_name = "WHICH", value_enum)]
+    pub(super) pooling: Option<Pooling>,
+
+    /// Lets requests ask for fewer dimensions of embeddings, for models that were trained for that (Matryoshka)
+    #[arg(long)]
+    pub(super) matryoshka: bool,
 
     /// The address to listen on; 0.0.0.0 for all
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
@@ -35,6 +54,19 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "NAME[=MODEL]")]
     pub(super) alias: Vec<String>,
 
+    /// A LoRA adapter of the first model, or of the one that is named: a folder as PEFT saves it. Requests choose it by its name, as a
+    /// model; repeatable
+    #[arg(long, value_name = "[MODEL:]NAME=FOLDER")]
+    pub(super) lora: Vec<String>,
+
+    /// Room for this many adapters per model, for those that are loaded over HTTP as well [default: those of --lora]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1024))]
+    pub(super) max_loras: Option<u32>,
+
+    /// The largest rank of an adapter [default: the largest of --lora, at least 16]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(super) max_lora_rank: Option<u32>,
+
     /// A key that clients need; repeatable. Other users of this machine see it: prefer --api-key-file
     #[arg(long, value_name = "KEY")]
     pub(super) api_key: Vec<String>,
@@ -42,6 +74,11 @@ pub(crate) struct Serve {
     /// A file with a key per line
     #[arg(long, value_name = "FILE")]
     pub(super) api_key_file: Option<PathBuf>,
+
+    /// A file with a key per line, which clients need to load and unload models and adapters [default: any key will do; without keys,
+    /// clients of this machine alone]
+    #[arg(long, value_name = "FILE")]
+    pub(super) admin_key_file: Option<PathBuf>,
 
     /// An origin whose pages may call the server, or * for any; repeatable
     #[arg(long, value_name = "ORIGIN")]
@@ -100,6 +137,13 @@ pub(crate) struct Serve {
     /// Prints the structure of an error as well
     #[arg(short, long)]
     pub(super) verbose: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Pooling {
+    Last,
+    Mean,
+    First,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
