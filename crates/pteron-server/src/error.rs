@@ -116,8 +116,8 @@ impl ApiError {
     }
 
     pub(crate) fn forbidden_administration() -> Self {
-        let message = "this server loads and unloads nothing for its clients: it was started without that, or without the API keys that it \
-                       needs";
+        let message =
+            "this server loads and unloads nothing for its clients: it was started without keys for that (--admin-key-file)";
         Self::new(StatusCode::FORBIDDEN, message).with_code("administration_disabled")
     }
 

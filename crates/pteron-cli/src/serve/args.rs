@@ -75,8 +75,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "FILE")]
     pub(super) api_key_file: Option<PathBuf>,
 
-    /// A file with a key per line, which clients need to load and unload models and adapters [default: any key will do; without keys,
-    /// clients of this machine alone]
+    /// Load and unload models and adapters for clients that have a key of this file, one per line
     #[arg(long, value_name = "FILE")]
     pub(super) admin_key_file: Option<PathBuf>,
 

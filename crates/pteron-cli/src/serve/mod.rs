@@ -3,7 +3,7 @@
 mod args;
 mod sources;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -58,9 +58,8 @@ fn options(args: &Serve) -> Result<ServerOptions, Failure> {
     if admin_keys.is_empty() && args.admin_key_file.is_some() {
         return Err(invalid("--admin-key-file", "there is no key in the file"));
     }
-    // Without any key, whoever reaches the server could load what lies on its disk.
-    let is_local = args.host == "localhost" || args.host.parse::<IpAddr>().is_ok_and(|host| host.is_loopback());
-    let administration = is_local || !keys.is_empty() || !admin_keys.is_empty();
+    // Who may ask for texts need not be who may take models away, or name what lies on the disk.
+    let administration = !admin_keys.is_empty();
     let catalog = Loading::new(args, 0)?;
     let tls = match (&args.tls_cert, &args.tls_key) {
         (Some(certificate), Some(key)) => Some(Tls::new(files::read(certificate, MAX_FILE)?, files::read(key, MAX_FILE)?)),
@@ -139,9 +138,9 @@ mod tests {
         assert!(wrong(&["--lora", "sql=missing"]).contains("adapter_config.json"));
         assert!(options(&parse(&["--api-key", ""])).is_err());
         let administration = |args: &[&str]| options(&parse(args)).unwrap().administration;
-        assert!(administration(&[]) && administration(&["--host", "::1"]));
-        assert!(!administration(&["--host", "0.0.0.0"]));
-        assert!(administration(&["--host", "0.0.0.0", "--api-key", "k"]));
+        assert!(!administration(&[]) && !administration(&["--api-key", "k"]));
+        let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+        assert!(administration(&["--admin-key-file", manifest]));
         assert!(Cli::try_parse_from(["pteron", "serve", "--tls-cert", "a.pem"]).is_err());
     }
 }
