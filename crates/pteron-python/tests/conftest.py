@@ -1,12 +1,18 @@
 """Fixtures of the tests: programs of the repository, and skipped tests that the repository's checks count."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 FIXTURES = ROOT / "fixtures"
+
+
+def pytest_configure():
+    """Some tests press Ctrl-C. A program that a shell starts in the background would ignore it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)
