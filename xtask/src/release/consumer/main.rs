@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for prompt in prompts.iter().take(2) {
         let tokens = model.text_prompt(prompt["prompt"].as_str().ok_or("no prompt")?)?;
         let mut session = Session::new(&model)?;
-        let mut generation = session.generate(&tokens, GenerationOptions::default().with_max_tokens(TOKENS as u32))?;
+        let mut generation = session.generate(&tokens, GenerationOptions::default().with_max_tokens(TOKENS))?;
         for expected in prompt["ids"].as_array().ok_or("no tokens")?.iter().take(TOKENS) {
             let token = block_on(generation.next())?.ok_or("the text ends early")?;
             if expected.as_u64() != Some(u64::from(token.token)) {
