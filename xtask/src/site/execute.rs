@@ -52,6 +52,11 @@ struct Run<'a> {
     printed: Option<String>,
 }
 
+/// Where the programs of all pages keep what they cache.
+fn cache(scratch: &Path) -> PathBuf {
+    scratch.join("home/cache")
+}
+
 /// Runs the blocks of a page in their order; the outcome of each.
 pub(super) fn page(tools: &Tools, page: &Page) -> Result<Vec<Outcome>> {
     let folder = tools.scratch.join(page.path.replace('/', "-").trim_end_matches(".md"));
@@ -59,6 +64,8 @@ pub(super) fn page(tools: &Tools, page: &Page) -> Result<Vec<Outcome>> {
         fs::remove_dir_all(&folder).with_context(|| format!("{} could not be removed", folder.display()))?;
     }
     fs::create_dir_all(&folder)?;
+    // Mesa creates the last folder of its cache's path alone, and prints that it could not.
+    fs::create_dir_all(cache(&tools.scratch))?;
     for (name, path) in &page.files {
         copy(&tools.root.join(path), &folder.join(name)).with_context(|| format!("{}: the file {path}", page.path))?;
     }
