@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use pteron::{BLOCK_POSITIONS, Gpu, Program, SequenceRows};
+use pteron::{BLOCK_POSITIONS, Gpu, Program};
 
 use super::USUAL_TOKENS;
 use super::pooling::{Pool, Pooling};
@@ -10,7 +10,8 @@ use crate::batch::blocks_for;
 use crate::decode_step::GpuSampling;
 use crate::error::{Error, Result};
 use crate::model::ModelOptions;
-use crate::paged_model::{Limits, PagedModel, PagedSample, PagedSizes, PagedStep, PagedToken};
+use crate::paged_model::{Limits, PagedModel, PagedSizes, PagedToken};
+use crate::paged_rows::PagedRows;
 use crate::tokenizer::{Format, TokenId, Tokenizer};
 
 /// The output of logits, in the place of which hidden states are returned.
@@ -28,17 +29,6 @@ struct Running {
     position: usize,
     blocks: Vec<u32>,
     pool: Pool,
-}
-
-/// The rows of a step, of which some are needed.
-#[derive(Default)]
-struct Rows {
-    tokens: Vec<PagedToken>,
-    sequences: Vec<SequenceRows>,
-    block_tables: Vec<u32>,
-    samples: Vec<PagedSample>,
-    /// The running text of each sample, by index.
-    owners: Vec<usize>,
 }
 
 impl Decoder {
@@ -87,8 +77,8 @@ impl Decoder {
         let mut free: Vec<u32> = (0..self.model.sizes().blocks).rev().collect();
         while !(waiting.is_empty() && running.is_empty()) {
             self.admit(texts, pooling, &mut waiting, &mut running, &mut free);
-            let rows = self.plan(texts, &mut running);
-            if rows.tokens.is_empty() {
+            let mut rows = self.plan(texts, &mut running);
+            if rows.is_empty() {
                 return Err(Error::Misuse("a text does not fit the KV cache".to_owned()));
             }
             let (_, hidden) = pteron::block_on(self.model.run_with_logits(&rows.step()))?;
@@ -130,50 +120,25 @@ impl Decoder {
     }
 
     /// The next rows of the running texts, which count as computed from here on.
-    fn plan(&self, texts: &[&[TokenId]], running: &mut [Running]) -> Rows {
-        let mut rows = Rows::default();
-        let narrow = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    fn plan(&self, texts: &[&[TokenId]], running: &mut [Running]) -> PagedRows {
+        let mut rows = PagedRows::default();
         let PagedSizes { max_rows, max_samples, .. } = self.model.sizes();
         for (owner, own) in running.iter_mut().enumerate() {
             let tokens = &texts[own.text][own.position..];
-            let room = (max_rows as usize - rows.tokens.len()).min(max_samples as usize - rows.samples.len());
+            let room = (max_rows as usize - rows.len()).min(max_samples as usize - rows.owners.len());
             let count = tokens.len().min(room);
             if count == 0 {
                 break;
             }
-            let first_row = narrow(rows.tokens.len());
-            rows.sequences.push(SequenceRows {
-                first_row,
-                row_count: narrow(count),
-                position: narrow(own.position),
-                block_table_offset: narrow(rows.block_tables.len()),
-            });
-            rows.block_tables.extend(&own.blocks);
-            for (row, &token) in (first_row..).zip(&tokens[..count]) {
-                rows.tokens.push(PagedToken::Known(token));
+            rows.begin(&own.blocks, own.position, count);
+            for &token in &tokens[..count] {
+                rows.push(PagedToken::Known(token));
                 if own.pool.needs(own.position) {
-                    rows.samples.push(PagedSample { row, sampling: GpuSampling::GREEDY });
-                    rows.owners.push(owner);
+                    rows.sample(owner, GpuSampling::GREEDY);
                 }
                 own.position += 1;
             }
         }
-        if rows.samples.is_empty() {
-            // A row that nobody needs: a step has at least one.
-            rows.samples.push(PagedSample { row: 0, sampling: GpuSampling::GREEDY });
-        }
         rows
-    }
-}
-
-impl Rows {
-    fn step(&self) -> PagedStep<'_> {
-        PagedStep {
-            tokens: &self.tokens,
-            sequences: &self.sequences,
-            block_tables: &self.block_tables,
-            samples: &self.samples,
-            ..PagedStep::default()
-        }
     }
 }

@@ -6,13 +6,14 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use pteron::{BLOCK_POSITIONS, SequenceRows};
+use pteron::BLOCK_POSITIONS;
 
 use super::shared::State;
 use crate::batch::{MAX_DRAFT, RequestId, blocks_for};
 use crate::decode_step::GpuSampling;
 use crate::error::Result;
-use crate::paged_model::{PagedModel, PagedSample, PagedStep, PagedToken, PendingSamples};
+use crate::paged_model::{PagedModel, PagedToken, PendingSamples};
+use crate::paged_rows::{PagedRows, narrow};
 use crate::tokenizer::TokenId;
 
 /// Requests that have drafts at a time. With more, the model is busy without them.
@@ -57,15 +58,12 @@ pub(super) struct Job {
     length: usize,
 }
 
-/// The rows of a step.
-#[derive(Default)]
-struct Rows {
-    tokens: Vec<PagedToken>,
-    sequences: Vec<SequenceRows>,
-    block_tables: Vec<u32>,
-    samples: Vec<PagedSample>,
-    /// The job of each sample.
-    jobs: Vec<usize>,
+impl Job {
+    /// How the token after all known ones and `drafted` others is sampled.
+    fn sampling(&self, drafted: usize) -> GpuSampling {
+        let draw = narrow(self.first + self.tokens.len() + drafted);
+        GpuSampling { temperature: self.temperature, seed: self.seed, draw }
+    }
 }
 
 impl Drafted {
@@ -156,16 +154,12 @@ impl Drafter {
         let mut in_flight: VecDeque<(Vec<usize>, PendingSamples)> = VecDeque::new();
         let mut rows = self.first_rows(jobs);
         let mut step = 0;
-        while !rows.tokens.is_empty() {
-            if rows.samples.is_empty() {
-                // A step reads back a token all the same.
-                rows.samples.push(PagedSample { row: 0, sampling: GpuSampling::GREEDY });
-            }
+        while !rows.is_empty() {
             let pending = self.model.start(&rows.step())?;
             step += 1;
-            let next = self.next_rows(jobs, &rows.jobs, step);
-            in_flight.push_back((std::mem::replace(&mut rows, next).jobs, pending));
-            while in_flight.len() >= IN_FLIGHT || (rows.tokens.is_empty() && !in_flight.is_empty()) {
+            let next = self.next_rows(jobs, &rows.owners, step);
+            in_flight.push_back((std::mem::replace(&mut rows, next).owners, pending));
+            while in_flight.len() >= IN_FLIGHT || (rows.is_empty() && !in_flight.is_empty()) {
                 let Some((owners, pending)) = in_flight.pop_front() else { break };
                 let sampled = pteron::block_on(pending.wait())?.tokens;
                 for (owner, token) in owners.into_iter().zip(sampled) {
@@ -187,68 +181,33 @@ impl Drafter {
     }
 
     /// Rows that the cache lacks. Where they are those of all known tokens, the next one is sampled.
-    fn first_rows(&mut self, jobs: &[Job]) -> Rows {
-        let mut rows = Rows::default();
+    fn first_rows(&mut self, jobs: &[Job]) -> PagedRows {
+        let mut rows = PagedRows::default();
         let most = self.model.sizes().max_rows as usize;
         for (index, job) in jobs.iter().enumerate() {
-            let count = job.tokens.len().min(most - rows.tokens.len());
+            let count = job.tokens.len().min(most - rows.len());
             let Some(own) = self.sequences.get_mut(&job.request).filter(|_| count > 0) else { continue };
             own.known = job.first + count;
             rows.begin(&own.blocks, job.first, count);
-            rows.tokens.extend(job.tokens[..count].iter().copied().map(PagedToken::Known));
+            job.tokens[..count].iter().for_each(|token| rows.push(PagedToken::Known(*token)));
             if count == job.tokens.len() {
-                rows.sample(index, job, 0);
+                rows.sample(index, job.sampling(0));
             }
         }
         rows
     }
 
     /// A row for each request whose draft goes on, with the token that the step before sampled.
-    fn next_rows(&self, jobs: &[Job], before: &[usize], step: usize) -> Rows {
-        let mut rows = Rows::default();
+    fn next_rows(&self, jobs: &[Job], before: &[usize], step: usize) -> PagedRows {
+        let mut rows = PagedRows::default();
         for (sample, &index) in (0..).zip(before) {
             let job = &jobs[index];
             let Some(own) = self.sequences.get(&job.request).filter(|_| step < job.length) else { continue };
             rows.begin(&own.blocks, job.first + job.tokens.len() + step - 1, 1);
-            rows.tokens.push(PagedToken::Sampled(sample));
-            rows.sample(index, job, step);
+            rows.push(PagedToken::Sampled(sample));
+            rows.sample(index, job.sampling(step));
         }
         rows
-    }
-}
-
-fn narrow(count: usize) -> u32 {
-    u32::try_from(count).unwrap_or(u32::MAX)
-}
-
-impl Rows {
-    /// Begins the rows of a sequence.
-    fn begin(&mut self, blocks: &[u32], position: usize, count: usize) {
-        self.sequences.push(SequenceRows {
-            first_row: narrow(self.tokens.len()),
-            row_count: narrow(count),
-            position: narrow(position),
-            block_table_offset: narrow(self.block_tables.len()),
-        });
-        self.block_tables.extend(blocks);
-    }
-
-    /// Samples after the last row: the token after all known ones and `drafted` others.
-    fn sample(&mut self, index: usize, job: &Job, drafted: usize) {
-        let draw = narrow(job.first + job.tokens.len() + drafted);
-        let sampling = GpuSampling { temperature: job.temperature, seed: job.seed, draw };
-        self.samples.push(PagedSample { row: narrow(self.tokens.len() - 1), sampling });
-        self.jobs.push(index);
-    }
-
-    fn step(&self) -> PagedStep<'_> {
-        PagedStep {
-            tokens: &self.tokens,
-            sequences: &self.sequences,
-            block_tables: &self.block_tables,
-            samples: &self.samples,
-            ..PagedStep::default()
-        }
     }
 }
 
