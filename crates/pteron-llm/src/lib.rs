@@ -78,6 +78,7 @@ mod model;
 mod open;
 mod options;
 mod paged_model;
+#[cfg(not(target_arch = "wasm32"))]
 mod paged_rows;
 mod prompt;
 pub mod sampling;
