@@ -92,7 +92,9 @@ fn vectors_of_a_batch_are_those_of_each_text_alone() {
     let (program, _) = decoder();
     let last = load(&program, options(None)).unwrap();
     let mean = load(&program, options(Some(Pooling::Mean))).unwrap();
-    let first = load(&program, options(Some(Pooling::First))).unwrap();
+    // Of the same loaded program.
+    let first = last.with_pooling(Pooling::First);
+    assert_eq!((last.pooling(), first.pooling()), (Pooling::Last, Pooling::First));
     let texts: Vec<Vec<TokenId>> = (0..24).map(|index| tokens(index, 1 + index * 17 % 90)).collect();
     let together = last.embed_tokens_blocking(&texts).unwrap();
     for (text, vector) in texts.iter().zip(&together) {
@@ -115,6 +117,10 @@ fn vectors_have_length_one_unless_told_otherwise() {
     let length = |vector: &Vec<f32>| vector.iter().map(|number| number * number).sum::<f32>().sqrt();
     let vectors = embedder.embed_tokens_blocking(&[tokens(1, 3), tokens(2, 9)]).unwrap();
     assert!(vectors.iter().all(|vector| (length(vector) - 1.0).abs() < 1e-5));
+    let whole = embedder.with_normalize(false).embed_tokens_blocking(&[tokens(1, 3)]).unwrap();
+    let scaled: Vec<f32> = whole[0].iter().map(|number| number / length(&whole[0])).collect();
+    assert!((length(&whole[0]) - 1.0).abs() > 1e-3, "of another length");
+    assert_close(&scaled, &vectors[0], "divided by its length");
     assert!(embedder.embed_tokens_blocking(&[[0; 0]; 0]).unwrap().is_empty());
 }
 

@@ -42,7 +42,9 @@ pub(crate) fn model(error: pteron_llm::Error) -> PyErr {
         E::Program(error) => program(error),
         E::DeviceLost(_) => DeviceLostError::new_err(sentence),
         E::OutOfMemory(_) => OutOfMemoryError::new_err(sentence),
-        E::Unsupported(_) | E::NotALanguageModel(_) | E::NoChatTemplate => UnsupportedError::new_err(sentence),
+        E::Unsupported(_) | E::NotALanguageModel(_) | E::NoHiddenStates(_) | E::NoChatTemplate => {
+            UnsupportedError::new_err(sentence)
+        }
         E::File { .. } | E::NoTokenizer { .. } | E::AmbiguousFolder { .. } | E::Read(_) => FileError::new_err(sentence),
         E::Misuse(_) => Error::new_err(sentence),
         // What remains is about a text, a token, an option or a template.

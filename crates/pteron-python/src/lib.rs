@@ -7,6 +7,7 @@
 mod array;
 mod batch;
 mod dlpack;
+mod embedder;
 mod errors;
 mod gpu;
 mod grammar;
@@ -28,6 +29,8 @@ mod _native {
     use crate::array::Array;
     #[pymodule_export]
     use crate::batch::{NativeEngine, NativeStream};
+    #[pymodule_export]
+    use crate::embedder::NativeEmbedder;
     #[pymodule_export]
     use crate::grammar::NativeGrammar;
     #[pymodule_export]

@@ -11,6 +11,7 @@ use pteron_llm::{
 use pyo3::prelude::*;
 
 use crate::batch::NativeEngine;
+use crate::embedder::NativeEmbedder;
 use crate::errors::{self, Error, InputError};
 use crate::gpu::{self, OnGpu};
 use crate::grammar::{self, NativeGrammar};
@@ -28,7 +29,7 @@ pub(crate) struct NativeModel {
 }
 
 /// An exception for an error of a model. After a lost device the next model opens a new one.
-fn failed(py: Python<'_>, error: pteron_llm::Error) -> PyErr {
+pub(crate) fn failed(py: Python<'_>, error: pteron_llm::Error) -> PyErr {
     if matches!(error, pteron_llm::Error::DeviceLost(_)) {
         gpu::forget(py);
     }
@@ -69,6 +70,11 @@ impl NativeModel {
             .with_max_queue(usize::MAX);
         let engine = py.detach(|| self.source.engine(&gpu, options)).map_err(|error| failed(py, error))?;
         Ok(NativeEngine::new(engine))
+    }
+
+    /// Loads the model once more, for the vectors of texts.
+    fn embedder(&self, py: Python<'_>) -> PyResult<NativeEmbedder> {
+        NativeEmbedder::load(py, &self.source, self.adapter.clone(), self.options.clone(), None)
     }
 
     /// Compiles a JSON schema (`schema`), a regular expression (`regex`) or a grammar in Lark's language (`grammar`).

@@ -1,10 +1,10 @@
-//! Where a language model comes from: read once for its sessions, and again for its batches.
+//! Where a language model comes from: read once for its sessions, and again for its batches and its embeddings.
 
 use std::path::PathBuf;
 
 use pteron::{FileBytes, Gpu, Program, block_on};
 use pteron_format::Pte;
-use pteron_llm::{AssetPaths, Engine, EngineOptions, Model, ModelAssets, ModelOptions};
+use pteron_llm::{AssetPaths, Embedder, EmbedderOptions, Engine, EngineOptions, Model, ModelAssets, ModelOptions};
 
 /// The files of a model; without a path, the bundled one.
 pub(crate) struct Source {
@@ -28,6 +28,14 @@ impl Source {
         }
         let (program, assets) = self.read()?;
         block_on(Engine::load(gpu, &program, assets, options))
+    }
+
+    pub(crate) fn embedder(&self, gpu: &Gpu, options: EmbedderOptions) -> pteron_llm::Result<Embedder> {
+        if let Some(path) = self.as_folder() {
+            return block_on(Embedder::open_on(gpu, path, options));
+        }
+        let (program, assets) = self.read()?;
+        block_on(Embedder::load(gpu, &program, assets, options))
     }
 
     /// The path, if everything is beside it.

@@ -13,6 +13,7 @@ MODULES = [
     "pteron.runtime",
     "pteron.extension.pybindings.portable_lib",
     "pteron.extension.llm.runner",
+    "pteron.embedder",
     "pteron.llm",
     "pteron.tools",
 ]

@@ -9,6 +9,7 @@ from pathlib import Path
 #: Modules with their titles, in the order of the page. What `__all__` has is documented.
 MODULES = {
     "pteron/llm.py": "`pteron`: language models",
+    "pteron/embedder.py": "`pteron`: embeddings",
     "pteron/generation.py": "`pteron`: generated texts",
     "pteron/tools.py": "`pteron`: conversion, inspection, export",
     "pteron/runtime/__init__.py": "`pteron.runtime`",

@@ -102,14 +102,14 @@ impl EmbedderOptions {
 #[derive(Clone)]
 pub struct Embedder {
     inner: Arc<Inner>,
+    pooling: Pooling,
+    normalize: bool,
 }
 
 struct Inner {
     runner: Mutex<Runner>,
     tokenizer: Tokenizer,
     bos: Option<TokenId>,
-    pooling: Pooling,
-    normalize: bool,
     dimensions: usize,
     max_tokens: u32,
     vocabulary: Option<u32>,
@@ -125,7 +125,7 @@ impl fmt::Debug for Embedder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Embedder")
             .field("dimensions", &self.inner.dimensions)
-            .field("pooling", &self.inner.pooling)
+            .field("pooling", &self.pooling)
             .finish_non_exhaustive()
     }
 }
@@ -137,10 +137,19 @@ impl Embedder {
     /// As [`load`](Self::load); a file is missing or malformed, or there is no GPU.
     pub fn open_blocking(path: impl AsRef<Path>, options: EmbedderOptions) -> Result<Self> {
         let path = program_in(path.as_ref())?;
+        let gpu = pteron::block_on(Gpu::open(&options.gpu)).map_err(pteron::Error::from)?;
+        pteron::block_on(Self::open_on(&gpu, path, options))
+    }
+
+    /// Opens a program as [`open_blocking`](Self::open_blocking) does, with a GPU of the caller.
+    ///
+    /// # Errors
+    /// As [`open_blocking`](Self::open_blocking).
+    pub async fn open_on(gpu: &Gpu, path: impl AsRef<Path>, options: EmbedderOptions) -> Result<Self> {
+        let path = program_in(path.as_ref())?;
         let program = Program::open(&path)?;
         let assets = ModelAssets::beside(&path)?;
-        let gpu = pteron::block_on(Gpu::open(&options.gpu)).map_err(pteron::Error::from)?;
-        pteron::block_on(Self::load(&gpu, &program, assets, options))
+        Self::load(gpu, &program, assets, options).await
     }
 
     /// Loads a program. The future blocks its thread while weights are uploaded.
@@ -165,15 +174,26 @@ impl Embedder {
             runner: Mutex::new(runner),
             tokenizer: assets.tokenizer,
             bos: metadata.bos_id,
-            pooling: pooling.unwrap_or(usual),
-            normalize,
             dimensions: 0,
             max_tokens: most.min(max_tokens.unwrap_or(u32::MAX)),
             vocabulary,
         };
         // The width of hidden states is known when there are some.
-        inner.dimensions = inner.run(&[&[0]])?.first().map_or(0, Vec::len);
-        Ok(Self { inner: Arc::new(inner) })
+        let pooling = pooling.unwrap_or(usual);
+        inner.dimensions = inner.run(&[&[0]], pooling)?.first().map_or(0, Vec::len);
+        Ok(Self { inner: Arc::new(inner), pooling, normalize })
+    }
+
+    /// Returns an embedder of the same loaded program that pools otherwise.
+    #[must_use]
+    pub fn with_pooling(&self, pooling: Pooling) -> Self {
+        Self { pooling, ..self.clone() }
+    }
+
+    /// Returns an embedder of the same loaded program that divides vectors by their length, or does not.
+    #[must_use]
+    pub fn with_normalize(&self, normalize: bool) -> Self {
+        Self { normalize, ..self.clone() }
     }
 
     /// The numbers of a vector.
@@ -191,7 +211,7 @@ impl Embedder {
     /// How the rows of a text become one vector.
     #[must_use]
     pub fn pooling(&self) -> Pooling {
-        self.inner.pooling
+        self.pooling
     }
 
     /// The tokenizer; `None` for a program that takes token ids alone.
@@ -233,7 +253,11 @@ impl Embedder {
     pub fn embed_tokens_blocking(&self, texts: &[impl AsRef<[TokenId]>]) -> Result<Vec<Vec<f32>>> {
         let texts: Vec<&[TokenId]> = texts.iter().map(AsRef::as_ref).collect();
         texts.iter().try_for_each(|tokens| self.check(tokens))?;
-        self.inner.run(&texts)
+        let mut vectors = self.inner.run(&texts, self.pooling)?;
+        if self.normalize {
+            vectors.iter_mut().for_each(|vector| pooling::normalize(vector));
+        }
+        Ok(vectors)
     }
 
     fn check(&self, tokens: &[TokenId]) -> Result<()> {
@@ -252,19 +276,16 @@ impl Embedder {
 }
 
 impl Inner {
-    fn run(&self, texts: &[&[TokenId]]) -> Result<Vec<Vec<f32>>> {
+    fn run(&self, texts: &[&[TokenId]], pooling: Pooling) -> Result<Vec<Vec<f32>>> {
         let mut runner = self.runner.lock().unwrap_or_else(PoisonError::into_inner);
         let vectors = match &mut *runner {
-            Runner::Decoder(decoder) => decoder.run(texts, self.pooling),
-            Runner::Encoder(encoder) => encoder.run(texts, self.pooling),
+            Runner::Decoder(decoder) => decoder.run(texts, pooling),
+            Runner::Encoder(encoder) => encoder.run(texts, pooling),
         };
         drop(runner);
-        let mut vectors = vectors?;
+        let vectors = vectors?;
         if vectors.iter().flatten().any(|number| !number.is_finite()) {
             return Err(Error::Sampling(crate::sampling::SamplingError::NoToken("the hidden states are not numbers")));
-        }
-        if self.normalize {
-            vectors.iter_mut().for_each(|vector| pooling::normalize(vector));
         }
         Ok(vectors)
     }

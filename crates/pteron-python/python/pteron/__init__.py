@@ -2,6 +2,7 @@
 
 - `pteron.runtime`: ExecuTorch's runtime API, on the GPU
 - `pteron.LLM`: a language model
+- `pteron.Embedder`: vectors of texts, from a decoder or an encoder
 - `pteron.convert`, `pteron.inspect`, `pteron.export`: programs from checkpoints and modules, and what they contain
 - `pteron.errors`: the exceptions
 
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pteron._native import Array, Token, __version__
 
 if TYPE_CHECKING:
+    from pteron.embedder import Embedder
     from pteron.generation import Completion, Generation
     from pteron.llm import LLM, Session
     from pteron.tools import convert, export, inspect
@@ -22,6 +24,7 @@ __all__ = [
     "LLM",
     "Array",
     "Completion",
+    "Embedder",
     "Generation",
     "Session",
     "Token",
@@ -34,6 +37,7 @@ __all__ = [
 _LATER = {
     "LLM": "llm",
     "Completion": "generation",
+    "Embedder": "embedder",
     "Generation": "generation",
     "Session": "llm",
     "convert": "tools",

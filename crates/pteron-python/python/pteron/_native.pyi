@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from os import PathLike
-from typing import Any
+from typing import Any, Literal
 
 _Path = str | PathLike[str]
 
@@ -126,6 +126,28 @@ class NativeSession:
     def logits(self, prompt: Sequence[int]) -> list[float]: ...
     def generate(self, prompt: Sequence[int], options: Options, grammar: NativeGrammar | None = None) -> NativeGeneration: ...
 
+class NativeEmbedder:
+    @staticmethod
+    def open(
+        path: _Path,
+        *,
+        tokenizer: _Path | None = None,
+        data_path: _Path | None = None,
+        adapter: str | None = None,
+        max_tokens: int | None = None,
+        memory_budget: int | None = None,
+    ) -> NativeEmbedder: ...
+    @property
+    def dimensions(self) -> int: ...
+    @property
+    def max_tokens(self) -> int: ...
+    @property
+    def pooling(self) -> Literal["last", "mean", "first"]: ...
+    def tokens(self, text: str) -> list[int]: ...
+    def embed(
+        self, texts: Sequence[Sequence[int]], pooling: str | None = None, normalize: bool = True, single: bool = False
+    ) -> Any: ...
+
 class NativeModel:
     @staticmethod
     def open(
@@ -138,6 +160,7 @@ class NativeModel:
         memory_budget: int | None = None,
     ) -> NativeModel: ...
     def engine(self, max_sequences: int | None = None) -> NativeEngine: ...
+    def embedder(self) -> NativeEmbedder: ...
     def grammar(self, kind: str, text: str) -> NativeGrammar: ...
     def session(self) -> NativeSession: ...
     @property

@@ -22,6 +22,7 @@ from typing import Any, overload
 
 from pteron import _native
 from pteron._native import Token
+from pteron.embedder import Pooling, embed
 from pteron.generation import (
     Completion,
     Generation,
@@ -101,7 +102,8 @@ class LLM:
         data_path: A `.ptd` file with the weights, if they are apart.
         adapter: Part of the name, driver or backend of a GPU.
         context_length: Overrides what the model states.
-        memory_budget: The most bytes of GPU memory that the model and its sessions may use. Batches have as much again.
+        memory_budget: The most bytes of GPU memory that the model and its sessions may use. Batches have as much again, and so
+            have embeddings.
         max_sequences: The most texts of a batch that run at once; the others wait. 128, and 8 on a software adapter, without it.
 
     >>> llm.context_length, llm.vocab_size
@@ -110,7 +112,8 @@ class LLM:
     'fn main() {}'
 
     It may be used from any number of threads. Each generation uses a session of its own; sessions are kept and used again. The
-    first batch loads the model once more, with a KV cache that many texts share.
+    first batch loads the model once more on the same GPU, with a KV cache that many texts share, and the first call of `embed`
+    does so with hidden states as outputs: each holds its own copy of the weights.
     """
 
     def __init__(
@@ -136,6 +139,7 @@ class LLM:
         self._lock = threading.Lock()
         self._max_sequences = max_sequences
         self._engine: _native.NativeEngine | None = None
+        self._embedder: _native.NativeEmbedder | None = None
         self._loading = threading.Lock()
 
     @property
@@ -248,6 +252,34 @@ class LLM:
         """Starts the reply to a conversation: iterate over its tokens with `for` or `async for`."""
         session = self._take()
         return self._start(session, lambda: (chat_tokens(self._model, messages, options), options))
+
+    def embed(
+        self, text: Prompt | Sequence[str] | Sequence[Sequence[int]], *, pooling: Pooling | None = None, normalize: bool = True
+    ) -> Any:
+        """Returns the vector of a text, or those of several, from the model's hidden states.
+
+        Args:
+            text: A text, or its tokens. A list of texts, or of lists of tokens, is computed in the same steps.
+            pooling: How the hidden states of the tokens become one vector: `"last"` (the default), `"mean"` or `"first"`.
+            normalize: Whether vectors are divided by their length.
+
+        Returns:
+            A numpy array of 32-bit floats: `[dimensions]` for one text, `[texts, dimensions]` for a list. Without numpy, a
+            `pteron.Array`.
+
+        For a program that is an encoder and no language model, or to load no second one, see `pteron.Embedder`.
+
+        >>> vectors = llm.embed(["a thread", "a task"], pooling="mean")
+        >>> vectors.shape, vectors.dtype
+        ((2, 384), dtype('float32'))
+        >>> bool(abs(vectors[0] - llm.embed("a thread", pooling="mean")).max() < 1e-4)
+        True
+        """
+        with self._loading:
+            if self._embedder is None:
+                self._embedder = self._model.embedder()
+            embedder = self._embedder
+        return embed(embedder, text, pooling, normalize)
 
     def _batch(self, prompts: list[list[int]], options: dict[str, Any]) -> list[Completion]:
         options = dict(options)
