@@ -64,6 +64,19 @@ class Mlp(nn.Module):
         return self.down(torch.relu(self.up(x)))
 
 
+class Pictures(nn.Module):
+    """Convolutions of pictures of their own: pixels, windows, and pixels with a stride."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.pixels = nn.Conv2d(width, 8, 1)
+        self.windows = nn.Conv2d(width, 8, 3, padding=1)
+        self.fewer = nn.Conv2d(width, 8, 1, stride=2)
+
+    def forward(self, a: Tensor, b: Tensor, c: Tensor) -> tuple[Tensor, ...]:
+        return self.pixels(a), self.windows(b), self.fewer(c)
+
+
 @dataclass(frozen=True)
 class XnnpackCase:
     name: str
@@ -123,6 +136,14 @@ XNNPACK_CASES: list[XnnpackCase] = [
         "xnnpack_dynamic_int8_linear",
         partial(Mlp, 12, True),
         [[f32(5, 12)], [f32(5, 12)]],
+        partial(_pt2e, is_dynamic=True),
+        dtypes=["qdint8", "qcint8"],
+    ),
+    # Images share a scale, but XNNPACK computes convolutions of single pixels as linears, whose rows do not.
+    XnnpackCase(
+        "xnnpack_dynamic_int8_pixels",
+        partial(Pictures, 12),
+        [[f32(2, 12, 5, 6), f32(2, 12, 5, 6), f32(2, 12, 5, 6)]],
         partial(_pt2e, is_dynamic=True),
         dtypes=["qdint8", "qcint8"],
     ),

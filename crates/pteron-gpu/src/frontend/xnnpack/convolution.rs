@@ -12,6 +12,7 @@ impl Translator<'_> {
         let range = node.output_range;
         match self.dtype(it.input)? {
             file::DataType::QInt8 => self.int8_convolution(it, range),
+            file::DataType::QdInt8 if self.is_layer(it)? => self.layer_of_pixels(it, range),
             file::DataType::QdInt8 => self.dynamic_convolution(it, range),
             _ => {
                 let (x, weight) = (self.value(it.input)?, self.float_filter(it)?);
@@ -19,6 +20,14 @@ impl Translator<'_> {
                 self.float_convolution(it, [x, weight, bias], range)
             }
         }
+    }
+
+    /// Whether XNNPACK computes it as a fully connected layer of pixels.
+    fn is_layer(&self, it: &file::Convolution) -> Result<bool> {
+        let one = file::Spatial { height: 1, width: 1 };
+        let alone = it.kernel == one && it.stride == one && it.padding == file::Padding::default() && it.groups == 1;
+        let integers = self.dtype(it.filter)? == file::DataType::QcInt8;
+        Ok(it.kind == file::ConvolutionKind::Direct && alone && integers)
     }
 
     /// The name of the filter's order.

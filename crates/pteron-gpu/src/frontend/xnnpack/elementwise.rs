@@ -157,14 +157,21 @@ impl Translator<'_> {
         let Some(file::Quantization::PerToken { row_dims }) = self.file_value(output)?.quantization else {
             return Err(invalid(format!("quantises value {output}, but not by rows")));
         };
-        let (source, mut dims) = (self.value(input)?, self.dims(input)?);
+        let source = self.value(input)?;
+        let rows = self.rows_of(source, &self.dims(input)?, row_dims)?;
+        self.dynamic.insert(output, rows);
+        Ok(())
+    }
+
+    /// Rows of so many inner dims of floats.
+    pub(super) fn rows_of(&mut self, source: ValueId, dims: &[u32], row_dims: u32) -> Result<Rows> {
+        let mut dims = dims.to_vec();
         dims.iter_mut().rev().take(row_dims as usize).for_each(|dim| *dim = 1);
         let multipliers = self.builder.tensor(DataType::Float32, &dims)?;
         let zero_points = self.builder.tensor(DataType::Int8, &dims)?;
         let inner = self.builder.int(row_dims.into())?;
         self.builder.call(choose_qparams::MULTIPLIERS, &[source, inner, multipliers, zero_points])?;
-        self.dynamic.insert(output, Rows { source, multipliers, zero_points });
-        Ok(())
+        Ok(Rows { source, multipliers, zero_points })
     }
 }
 

@@ -102,8 +102,23 @@ impl Translator<'_> {
     }
 
     fn dynamic_layer(&mut self, layer: Layer, range: Option<file::OutputRange>) -> Result<()> {
-        let Layer { input, filter, bias, output, n, .. } = layer;
-        let Rows { source, multipliers, zero_points } = self.rows(input)?;
+        let rows = self.rows(layer.input)?;
+        self.layer_of_rows(layer, rows, range)
+    }
+
+    /// A convolution whose filter is one pixel: a layer, whose rows are pixels. The file's quantisation says that images share a scale,
+    /// but XNNPACK chooses one for each row of a layer.
+    pub(super) fn layer_of_pixels(&mut self, it: &file::Convolution, range: Option<file::OutputRange>) -> Result<()> {
+        let (n, k) = (it.group_output_channels, it.group_input_channels);
+        let &file::Convolution { input, filter, bias, output, .. } = it;
+        let rows = self.rows(input)?;
+        let rows = self.rows_of(rows.source, &self.dims(input)?, 1)?;
+        self.layer_of_rows(Layer { input, filter, bias, output, transposed: false, n, k }, rows, range)
+    }
+
+    fn layer_of_rows(&mut self, layer: Layer, rows: Rows, range: Option<file::OutputRange>) -> Result<()> {
+        let Layer { filter, bias, output, n, .. } = layer;
+        let Rows { source, multipliers, zero_points } = rows;
         let weight = self.int8_filter(layer)?;
         let scales = self.filter_scales(filter, n)?;
         let args = [source, multipliers, zero_points, weight, scales, self.bias(bias)?];

@@ -8,6 +8,7 @@
 )]
 
 mod cases;
+mod dynamic_images;
 mod reference;
 mod samples;
 

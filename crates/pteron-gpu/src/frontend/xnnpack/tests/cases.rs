@@ -6,7 +6,7 @@ use super::{Delegate, dynamic, float, int8, quantised, spatial};
 use crate::ops::{convolution, fused_linear, q8_conv};
 use crate::testing::{noise, noise_bytes};
 
-const TOLERANCE: f32 = 2e-5;
+pub(super) const TOLERANCE: f32 = 2e-5;
 
 pub(super) fn unary(op: UnaryOp, value: fn(&[u32]) -> file::Value, range: Option<(f32, f32)>) -> Delegate {
     let mut delegate = Delegate::default();
@@ -263,15 +263,15 @@ fn products_of_matrices() {
 
 /// A convolution of an image of 6 × 7 pixels.
 pub(super) struct Conv {
-    kind: ConvolutionKind,
+    pub(super) kind: ConvolutionKind,
     pub(super) groups: u32,
     /// Channels of a group, in and out.
     pub(super) channels: [u32; 2],
-    kernel: file::Spatial,
-    stride: file::Spatial,
-    dilation: file::Spatial,
-    padding: file::Padding,
-    adjustment: file::Spatial,
+    pub(super) kernel: file::Spatial,
+    pub(super) stride: file::Spatial,
+    pub(super) dilation: file::Spatial,
+    pub(super) padding: file::Padding,
+    pub(super) adjustment: file::Spatial,
 }
 
 impl Conv {
@@ -322,7 +322,7 @@ impl Conv {
         })
     }
 
-    fn all() -> Vec<Self> {
+    pub(super) fn all() -> Vec<Self> {
         let padding = file::Padding { top: 1, right: 1, bottom: 0, left: 2 };
         vec![
             Self { padding, ..Self::new(ConvolutionKind::Direct, 1, [3, 8]) },
@@ -379,24 +379,5 @@ fn convolutions_of_integers_are_exact() {
         delegate.node(conv.node([input, filter, bias, output]), Some((0.0, 5.0)));
         delegate.check(&[&[&whole], &[&[1, 5, 6, whole[3]]]], 0.0);
         assert_eq!(delegate.operators(), [q8_conv::requantised::NAME]);
-    }
-}
-
-#[test]
-fn convolutions_of_dynamic_images() {
-    for conv in Conv::all() {
-        let channels = conv.groups * conv.channels[1];
-        let mut delegate = Delegate::default();
-        let whole = [2, 6, 7, conv.groups * conv.channels[0]];
-        let input = delegate.input(float(&whole));
-        let rows = delegate.value(dynamic(&whole, 3));
-        delegate.node(NodeKind::Convert { input, output: rows }, None);
-        let axis = if conv.kind == ConvolutionKind::Depthwise { 3 } else { 0 };
-        let quantization = per_channel(&mut delegate, channels, axis, true);
-        let filter = filter(&mut delegate, file::DataType::QcInt8, &conv.filter_dims(), quantization);
-        let bias = delegate.floats(&[channels], 4);
-        let output = delegate.output(float(&conv.out_dims()));
-        delegate.node(conv.node([rows, filter, bias, output]), None);
-        delegate.check(&[&[&whole], &[&[1, 5, 6, whole[3]]]], TOLERANCE);
     }
 }

@@ -111,10 +111,23 @@ impl Interpreter<'_> {
         self.values[output.index()] = Some(result);
     }
 
+    /// XNNPACK computes convolutions of single pixels as layers, whatever the file says of their rows.
+    fn is_read_as_rows_of_pixels(&self, id: file::ValueId) -> bool {
+        self.graph.nodes.iter().any(|node| match &node.kind {
+            file::NodeKind::Convolution(it) => {
+                let one = |of: file::Spatial| of == file::Spatial { height: 1, width: 1 };
+                let direct = it.kind == file::ConvolutionKind::Direct && it.groups == 1;
+                it.input == id && direct && one(it.kernel) && one(it.stride) && it.padding == file::Padding::default()
+            }
+            _ => false,
+        })
+    }
+
     pub(super) fn convert(&mut self, input: file::ValueId, output: file::ValueId) {
         if let Some(file::Quantization::PerToken { row_dims }) = self.info(output).quantization {
             let mut x = self.get(input);
-            let row: usize = x.dims.iter().rev().take(row_dims as usize).product();
+            let row_dims = if self.is_read_as_rows_of_pixels(output) { 1 } else { row_dims as usize };
+            let row: usize = x.dims.iter().rev().take(row_dims).product();
             for row in x.numbers.chunks_exact_mut(row) {
                 let low = row.iter().fold(0.0f32, |low, &x| low.min(x as f32));
                 let high = row.iter().fold(0.0f32, |high, &x| high.max(x as f32));
@@ -229,9 +242,11 @@ impl Interpreter<'_> {
         let result = Content::of(vec![x.dims[0], size(1), size(2), channels], |index| {
             let (outs, ins) = (it.group_output_channels as usize, it.group_input_channels as usize);
             let group = index[3] / outs;
+            let row =
+                if x.rows.len() == x.dims[0] { index[0] } else { (index[0] * x.dims[1] + index[1]) * x.dims[2] + index[2] };
             let zero = match self.info(it.input).dtype {
                 file::DataType::QInt8 => f64::from(self.pair(it.input).unwrap().1),
-                file::DataType::QdInt8 => x.rows[index[0]].1.into(),
+                file::DataType::QdInt8 => x.rows[row].1.into(),
                 _ => 0.0,
             };
             let mut sum = 0.0;
@@ -262,9 +277,7 @@ impl Interpreter<'_> {
                     let ((si, _), (so, _)) = (self.pair(it.input).unwrap(), self.pair(it.output).unwrap());
                     self.requantised(it.output, range, sum + bias(index[3]), si * scales[index[3]] / so)
                 }
-                file::DataType::QdInt8 => {
-                    f64::from(sum as f32 * (1.0 / x.rows[index[0]].0) * scales[index[3]]) + bias(index[3])
-                }
+                file::DataType::QdInt8 => f64::from(sum as f32 * (1.0 / x.rows[row].0) * scales[index[3]]) + bias(index[3]),
                 _ => sum * scales.get(index[3]).map_or(1.0, |&scale| scale.into()) + bias(index[3]),
             }
         });
