@@ -20,13 +20,6 @@ def portable(name: str, op: str, module: Callable[[], nn.Module], *calls: Sequen
     return case(name, op, module, *calls, delegate=False, **options)
 
 
-def convolution_backward(grad: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, ...]:
-    """A kernel with a list of bools among its arguments."""
-    return torch.ops.aten.convolution_backward(
-        grad, x, weight, [2], [1, 1], [0, 0], [1, 1], False, [0, 0], 1, [True, True, True]
-    )
-
-
 def through_channels_last(x: Tensor) -> Tensor:
     """A dim order inside the program that is not the one of its inputs and outputs."""
     inside = torch.relu(x.to(memory_format=torch.channels_last))
@@ -112,12 +105,6 @@ CASES: list[Case] = [
         fn(lambda a: torch.nn.functional.interpolate(a, scale_factor=[2.0, 1.5])),
         [f32(1, 2, 4, 4)],
     ).exact(),
-    portable(
-        "portable_conv_backward",
-        "convolution_backward",
-        fn(convolution_backward),
-        [f32(1, 2, 3, 3), f32(1, 3, 4, 4), f32(2, 3, 2, 2)],
-    ),
     portable("portable_clamp_none", "clamp", fn(lambda a: torch.clamp(a, min=-0.5)), [f32(9)]),
     portable("portable_argmax", "argmax", fn(lambda a: torch.argmax(a, dim=-1, keepdim=True)), [f32(3, 7)]).exact(),
     portable("portable_bool", "logical_not", fn(lambda a, b: torch.logical_not(a) | b), [flag(5), flag(5)]).exact(),

@@ -54,7 +54,6 @@ const ROWS: &[Row] = &[
     same("aten::sort.values_stable", "aten.sort.stable"),
     same("aten::topk.values", "aten.topk.default"),
     same("aten::var.out", "aten.var.dim"),
-    same("aten::max_pool2d_with_indices_backward.grad_input", "aten.max_pool2d_with_indices_backward.default"),
     // Element types.
     row("aten::mean.out", "aten.mean.dim", &[At(0), At(1), At(2), N]),
     row("aten::mean.dtype_out", "aten.mean.default", &[At(0), N]),

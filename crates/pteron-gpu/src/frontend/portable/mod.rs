@@ -4,9 +4,11 @@
 //! that change a buffer in place, compute numbers or only reshape are translated here one by one.
 
 mod antialias;
+mod backward;
 pub(super) mod flow;
 mod kernels;
 mod numbers;
+mod quantised;
 pub(super) mod values;
 
 use pteron_format::program::{self as file, Operator, Value as PlanValue};
@@ -69,6 +71,11 @@ const SPECIAL: &[(&str, Translate)] = &[
     ("aten::stack.out", stack),
     ("aten::masked_scatter.out", masked_scatter),
     ("aten::_upsample_bilinear2d_aa.out", antialias::upsample),
+    ("aten::convolution_backward.out", backward::convolution),
+    ("aten::max_pool2d_with_indices_backward.grad_input", backward::max_pool),
+    ("quantized_decomposed::add.out", quantised::add),
+    ("quantized_decomposed::mixed_linear.out", quantised::mixed_linear),
+    ("quantized_decomposed::mixed_mm.out", quantised::mixed_mm),
     ("aten::arange.out", |values, args| arange(values, args, false)),
     ("aten::arange.start_out", |values, args| arange(values, args, true)),
 ];

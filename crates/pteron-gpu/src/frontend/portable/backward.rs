@@ -1,0 +1,206 @@
+//! Gradients of convolutions and of pooling, as the operators that compute them. Programs that train hold them.
+
+use pteron_format::program::{self as file, ShapeDynamism, Value as PlanValue};
+
+use super::PlanValues;
+use super::flow::KernelArgs;
+use crate::error::Result;
+use crate::ir::{DataType, ValueId};
+
+const CONVOLUTION: &str = "aten.convolution.default";
+const PERMUTE: &str = "aten.permute_copy.default";
+const FLOAT: DataType = DataType::Float32;
+
+/// The sizes of a tensor of four dims that the program fixes.
+fn fixed(values: &PlanValues<'_>, args: &KernelArgs<'_>, index: usize, name: &'static str) -> Result<[u32; 4]> {
+    let tensor = values.plan.value(values.input_at(args, index)?).and_then(PlanValue::as_tensor);
+    let Some(tensor) = tensor.filter(|tensor| tensor.dynamism == ShapeDynamism::Static) else {
+        return Err(values.error(name, "has sizes that differ between calls, which gradients do not support"));
+    };
+    <[u32; 4]>::try_from(tensor.sizes.as_slice())
+        .map_err(|_| values.error(name, format!("has sizes {:?}, expected four", tensor.sizes)))
+}
+
+fn view(values: &mut PlanValues<'_>, tensor: ValueId, dtype: DataType, dims: &[u32]) -> Result<ValueId> {
+    let sizes: Vec<i64> = dims.iter().map(|&dim| dim.into()).collect();
+    let sizes = values.builder.ints(&sizes)?;
+    values.builder.compute(super::VIEW, &[tensor, sizes], dtype, dims)
+}
+
+fn permuted<const RANK: usize>(
+    values: &mut PlanValues<'_>,
+    tensor: ValueId,
+    dims: [u32; RANK],
+    order: [usize; RANK],
+) -> Result<(ValueId, [u32; RANK])> {
+    let dims = order.map(|axis| dims[axis]);
+    let order: Vec<i64> = order.iter().map(|&axis| i64::try_from(axis).unwrap_or(i64::MAX)).collect();
+    let order = values.builder.ints(&order)?;
+    Ok((values.builder.compute(PERMUTE, &[tensor, order], FLOAT, &dims)?, dims))
+}
+
+/// `max_pool2d_with_indices_backward(grad_output, self, …, indices)`: each gradient is added to the pixel that it came from.
+pub(super) fn max_pool(values: &mut PlanValues<'_>, args: &KernelArgs<'_>) -> Result<()> {
+    let ([planes, channels, height, width], out) = (fixed(values, args, 1, "self")?, super::first_output(values, args)?);
+    let [.., rows, columns] = fixed(values, args, 0, "grad_output")?;
+    let [gradient, indices] = [values.tensor_in(args, 0)?, values.tensor_in(args, 7)?];
+    let index_type = values.builder.tensor_at(indices).map_or(DataType::Int64, |tensor| tensor.dtype);
+    let [planes, pixels, places] = [(planes, channels), (height, width), (rows, columns)].map(|(a, b)| a.saturating_mul(b));
+    let gradient = view(values, gradient, FLOAT, &[planes, places])?;
+    let indices = view(values, indices, index_type, &[planes, places])?;
+    let sizes = values.builder.ints(&[planes.into(), pixels.into()])?;
+    let (zero, none, axis) = (values.builder.double(0.0)?, values.builder.null()?, values.builder.int(1)?);
+    let zeros = [sizes, zero, none, none, none, none];
+    let zeros = values.builder.compute("aten.full.default", &zeros, FLOAT, &[planes, pixels])?;
+    let sums = [zeros, axis, indices, gradient];
+    let sums = values.builder.compute("aten.scatter_add.default", &sums, FLOAT, &[planes, pixels])?;
+    let (_, dims) = values.tensor_type(out)?;
+    let image = view(values, sums, FLOAT, dims)?;
+    values.assign(out, image)
+}
+
+/// A convolution of which the gradients are wanted.
+struct Convolution {
+    /// Sizes of the gradient, the input and the weight.
+    sizes: [[u32; 4]; 3],
+    stride: [i64; 2],
+    padding: [i64; 2],
+    dilation: [i64; 2],
+    groups: u32,
+}
+
+/// `convolution_backward(grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups,
+/// output_mask)`.
+pub(super) fn convolution(values: &mut PlanValues<'_>, args: &KernelArgs<'_>) -> Result<()> {
+    let sizes = [(0, "grad_output"), (1, "input"), (2, "weight")];
+    let [gradient, input, weight] = sizes.map(|(index, name)| fixed(values, args, index, name));
+    if values.literal_at(args, 7, "transposed")? != 0 {
+        return Err(values.error("transposed", "is true, supported: false"));
+    }
+    let groups = u32::try_from(values.literal_at(args, 9, "groups")?).unwrap_or(0);
+    let it = Convolution {
+        sizes: [gradient?, input?, weight?],
+        stride: pair(values, args, 4, "stride")?,
+        padding: pair(values, args, 5, "padding")?,
+        dilation: pair(values, args, 6, "dilation")?,
+        groups,
+    };
+    let [[batch, outs, ..], [batch_in, ins, ..], [filters, ins_of_group, ..]] = it.sizes;
+    let groups_fit = groups > 0 && ins_of_group.checked_mul(groups) == Some(ins) && outs.is_multiple_of(groups);
+    if !groups_fit || filters != outs || batch_in != batch {
+        return Err(values.error("grad_output", format!("has sizes {:?}, which do not fit the weight", it.sizes[0])));
+    }
+    let wanted = match values.plan.value(values.input_at(args, 10)?) {
+        Some(PlanValue::BoolList(mask)) => mask.clone(),
+        _ => return Err(values.error("output_mask", "is no list of bools")),
+    };
+    let tensors = [values.tensor_in(args, 0)?, values.tensor_in(args, 1)?, values.tensor_in(args, 2)?];
+    for ((index, &id), _) in args.outputs.iter().enumerate().zip(&wanted).filter(|(_, wanted)| **wanted) {
+        if !matches!(values.plan.value(id), Some(PlanValue::Tensor(_))) {
+            continue;
+        }
+        let result = match index {
+            0 => it.of_input(values, tensors)?,
+            1 => it.of_weight(values, tensors)?,
+            _ => of_bias(values, tensors[0], outs)?,
+        };
+        values.assign(id, result)?;
+    }
+    Ok(())
+}
+
+/// Two numbers, or one that counts for both.
+fn pair(values: &mut PlanValues<'_>, args: &KernelArgs<'_>, index: usize, name: &'static str) -> Result<[i64; 2]> {
+    let Some(PlanValue::IntList(items)) = values.plan.value(values.input_at(args, index)?) else {
+        return Err(values.error(name, "is no list of integers"));
+    };
+    let numbers: Vec<Option<i64>> = items.iter().map(|&id: &file::ValueId| number(values, id)).collect();
+    match *numbers {
+        [Some(both)] => Ok([both; 2]),
+        [Some(a), Some(b)] => Ok([a, b]),
+        _ => Err(values.error(name, "is not two integers that the program fixes")),
+    }
+}
+
+fn number(values: &PlanValues<'_>, id: file::ValueId) -> Option<i64> {
+    match values.plan.value(id) {
+        Some(PlanValue::Int(number)) => Some(*number),
+        _ => None,
+    }
+}
+
+impl Convolution {
+    /// The transposed convolution, padded to the input's size.
+    fn of_input(&self, values: &mut PlanValues<'_>, [gradient, _, weight]: [ValueId; 3]) -> Result<ValueId> {
+        let [[_, _, rows, columns], input, [_, _, height, width]] = self.sizes;
+        let out = [(rows, height, input[2]), (columns, width, input[3])];
+        let mut rest = [0; 2];
+        for (axis, (out, kernel, size)) in
+            out.map(|(a, b, c)| (i64::from(a), i64::from(b), i64::from(c))).into_iter().enumerate()
+        {
+            let span = self.dilation[axis].saturating_mul(kernel - 1).saturating_add(1);
+            let covered = self.stride[axis].saturating_mul(out - 1).saturating_add(span);
+            rest[axis] = size.saturating_add(self.padding[axis].saturating_mul(2)).saturating_sub(covered);
+        }
+        let args = self.args(values, [gradient, weight], [self.stride, self.dilation], Some(rest))?;
+        values.builder.compute(CONVOLUTION, &args, FLOAT, &input)
+    }
+
+    /// A convolution of the input by the gradient, which sums over the batch: channels of a group are its images, images its channels.
+    fn of_weight(&self, values: &mut PlanValues<'_>, [gradient, input, _]: [ValueId; 3]) -> Result<ValueId> {
+        let [gradient_sizes, [batch, channels, rows, columns], [outs, ins, height, width]] = self.sizes;
+        let groups = self.groups;
+        let grouped = [batch, groups, channels / groups, rows, columns];
+        let image = view(values, input, FLOAT, &grouped)?;
+        let (image, _) = permuted(values, image, grouped, [2, 1, 0, 3, 4])?;
+        let image = view(values, image, FLOAT, &[ins, groups.saturating_mul(batch), rows, columns])?;
+        let (filter, _) = permuted(values, gradient, gradient_sizes, [1, 0, 2, 3])?;
+        let args = self.args(values, [image, filter], [self.dilation, self.stride], None)?;
+        // Rows and columns that no window reaches make the result larger than the weight.
+        let size = |axis: usize, size: u32, gradient: u32| {
+            let span = self.stride[axis].saturating_mul(i64::from(gradient) - 1).saturating_add(1);
+            let left = i64::from(size).saturating_add(self.padding[axis].saturating_mul(2)).saturating_sub(span);
+            u32::try_from(left.max(0) / self.dilation[axis].max(1) + 1).unwrap_or(u32::MAX)
+        };
+        let mut dims = [ins, outs, size(0, rows, gradient_sizes[2]), size(1, columns, gradient_sizes[3])];
+        let mut sums = values.builder.compute(CONVOLUTION, &args, FLOAT, &dims)?;
+        for (axis, wanted) in [(2usize, height), (3, width)] {
+            if dims[axis] > wanted {
+                dims[axis] = wanted;
+                let bounds = [i64::try_from(axis).unwrap_or(0), 0, wanted.into(), 1];
+                let mut args = vec![sums];
+                for bound in bounds {
+                    args.push(values.builder.int(bound)?);
+                }
+                sums = values.builder.compute("aten.slice_copy.Tensor", &args, FLOAT, &dims)?;
+            }
+        }
+        Ok(permuted(values, sums, dims, [1, 0, 2, 3])?.0)
+    }
+
+    /// The arguments of a convolution with this padding, transposed if its output is padded.
+    fn args(
+        &self,
+        values: &mut PlanValues<'_>,
+        [x, weight]: [ValueId; 2],
+        [stride, dilation]: [[i64; 2]; 2],
+        rest: Option<[i64; 2]>,
+    ) -> Result<[ValueId; 9]> {
+        Ok([
+            x,
+            weight,
+            values.builder.null()?,
+            values.builder.ints(&stride)?,
+            values.builder.ints(&self.padding)?,
+            values.builder.ints(&dilation)?,
+            values.builder.bool(rest.is_some())?,
+            values.builder.ints(&rest.unwrap_or_default())?,
+            values.builder.int(self.groups.into())?,
+        ])
+    }
+}
+
+fn of_bias(values: &mut PlanValues<'_>, gradient: ValueId, outs: u32) -> Result<ValueId> {
+    let (axes, keep, none) = (values.builder.ints(&[0, 2, 3])?, values.builder.bool(false)?, values.builder.null()?);
+    values.builder.compute("aten.sum.dim_IntList", &[gradient, axes, keep, none], FLOAT, &[outs])
+}
