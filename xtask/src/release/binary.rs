@@ -52,15 +52,22 @@ pub(super) fn build(release: &Release<'_>) -> Result<()> {
 /// Compiles the command; under Linux for the oldest glibc, with zig as C compiler and linker.
 fn compile(release: &Release<'_>) -> Result<PathBuf> {
     let target = &release.target;
-    let options = ["--locked", "--release", "--package", PACKAGE, "--bin", "pteron", "--target"];
+    // With the features that the Python package has its dependencies compiled with, so that its wheel needs no second build of them.
+    let packages = ["--package", PACKAGE, "--package", "pteron-python"];
+    let options = ["--locked", "--release", "--bin", "pteron", "--target"];
     let folder = release.workspace.target.join(target).join("release");
     let program = folder.join("pteron").with_extension(std::env::consts::EXE_EXTENSION);
     if !target.ends_with("-linux-gnu") {
-        run(release.cargo().arg("build").args(options).arg(target))?;
+        run(release.cargo().arg("build").args(packages).args(options).arg(target))?;
         return Ok(program);
     }
     let mut zigbuild = release.tools()?.command("cargo-zigbuild")?;
-    zigbuild.arg("zigbuild").args(options).arg(format!("{target}.{}", symbols::GLIBC)).current_dir(release.root());
+    zigbuild
+        .arg("zigbuild")
+        .args(packages)
+        .args(options)
+        .arg(format!("{target}.{}", symbols::GLIBC))
+        .current_dir(release.root());
     run(&mut zigbuild)?;
     Ok(program)
 }
