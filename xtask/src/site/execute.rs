@@ -69,7 +69,7 @@ pub(super) fn page(tools: &Tools, page: &Page) -> Result<Vec<Outcome>> {
     for (name, path) in &page.files {
         copy(&tools.root.join(path), &folder.join(name)).with_context(|| format!("{}: the file {path}", page.path))?;
     }
-    let with_python = page.blocks.iter().any(|block| block.language == "python" && block.marker == Marker::None);
+    let with_python = page.blocks.iter().any(|block| block.marker == Marker::None && runs_python(block));
     if with_python && tools.python.is_none() && page.not_run.is_none() {
         // Other blocks of the page may read what these write.
         let reason = "the Python package is not built; the step python-package builds it";
@@ -85,6 +85,11 @@ pub(super) fn page(tools: &Tools, page: &Page) -> Result<Vec<Outcome>> {
         outcomes[at] = Outcome::Failed(problem);
     }
     Ok(outcomes)
+}
+
+/// Whether a block is a program in Python, or a command that runs one.
+fn runs_python(block: &Block) -> bool {
+    block.language == "python" || block.text.lines().any(|line| line.starts_with("$ python "))
 }
 
 impl Run<'_> {
@@ -312,8 +317,13 @@ mod tests {
 
     #[test]
     fn without_the_package_a_page_with_python_is_not_run() {
-        let found = outcomes("python", "```python\nx\n```\n```console\n$ cat written-by-python\n```\n");
-        assert!(found.iter().all(|outcome| matches!(outcome, Outcome::NotRun(reason) if reason.contains("python-package"))));
+        for block in ["```python\nx\n```\n", "```console\n$ python x.py\n```\n"] {
+            let found = outcomes("python", &format!("{block}```console\n$ cat written-by-python\n```\n"));
+            assert_eq!(found.len(), 2);
+            assert!(
+                found.iter().all(|outcome| matches!(outcome, Outcome::NotRun(reason) if reason.contains("python-package")))
+            );
+        }
     }
 
     #[test]
