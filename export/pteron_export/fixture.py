@@ -20,7 +20,7 @@ def write_tensor(root: Path, path: str, tensor: Tensor) -> Json:
     """Raw little-endian elements, row-major."""
     file = root / path
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(tensor.detach().contiguous().numpy().tobytes())
+    file.write_bytes(tensor.detach().contiguous().flatten().view(torch.uint8).numpy().tobytes())
     return {
         "path": path,
         "shape": list(tensor.shape),
