@@ -35,7 +35,7 @@ impl Window {
     }
 
     /// The number of windows over `size` elements. `argument` is the input's name in the schema. With `ceil`, a last window may
-    /// extend past the padding, if it begins before its end.
+    /// extend past the padding by less than a stride, if it begins before its end.
     ///
     /// # Errors
     /// A window larger than the padded input.
@@ -47,11 +47,14 @@ impl Window {
                 format!("has {padded} elements with padding and windows of {extent}, at most {LARGEST} are supported");
             return Err(OpError::new(argument, reason));
         }
-        if extent > padded {
+        let stride = u64::from(self.stride);
+        // What a last window may extend past the padding.
+        let beyond = if ceil && size > 0 { stride.saturating_sub(1) } else { 0 };
+        if extent > padded + beyond {
             let reason = format!("has {padded} elements with padding, but a window covers {extent}");
             return Err(OpError::new(argument, reason));
         }
-        let (rest, stride) = (padded - extent, u64::from(self.stride));
+        let rest = padded.saturating_sub(extent);
         let count = if ceil { rest.div_ceil(stride) } else { rest / stride } + 1;
         let starts_outside = ceil && (count - 1) * stride >= u64::from(size) + padding;
         let count = if starts_outside { count - 1 } else { count };
@@ -141,12 +144,20 @@ mod tests {
             // The last window would begin in the padding after the input.
             (window(2, 2, 1, 1), 5, true, 3),
             (window(3, 1, 0, 4), 9, false, 1),
+            // The only window extends past the end.
+            (window(3, 2, 0, 1), 2, true, 1),
+            (window(4, 3, 0, 1), 2, true, 1),
             (window(1, 1, 0, 1), 5, false, 5),
         ] {
             assert_eq!(window.count("input", size, ceil), Ok(expected), "{window:?} over {size}");
         }
         let error = window(3, 1, 0, 4).count("input", 8, false).unwrap_err();
         assert_eq!(error.reason, "has 8 elements with padding, but a window covers 9");
+        for (window, size, ceil) in
+            [(window(3, 2, 0, 1), 2, false), (window(3, 2, 0, 1), 1, true), (window(3, 3, 1, 1), 0, true)]
+        {
+            assert!(window.count("input", size, ceil).is_err(), "{window:?} over {size}");
+        }
         assert!(window(1, 1, i32::MAX as u32, 1).count("input", 8, false).is_err());
         let uneven = Window { after: 2, ..window(3, 2, 1, 1) };
         assert_eq!(uneven.count("input", 8, false), Ok(5));
