@@ -9,7 +9,7 @@ import executorch.kernels.quantized  # noqa: F401  (their out variants)
 import torch
 from torch import Tensor
 
-from ..case import Case, f32, ints
+from ..case import Case, exactly, f32, ints
 from .function import fn
 from .portable import portable
 
@@ -120,6 +120,13 @@ CASES: list[Case] = [
         "add",
         fn(added),
         [ints(torch.uint8, 3, 5, below=256), ints(torch.uint8, 3, 5, below=256)],
+    ).exact(),
+    # Both products are the same bfloat16, so the first one is chosen; the second is larger before it is rounded.
+    portable(
+        "portable_bf16_argmax",
+        "argmax",
+        fn(lambda a, b: torch.argmax(a * b, dim=-1)),
+        [exactly(torch.bfloat16, [2], 1.015625, 1.0078125), exactly(torch.bfloat16, [2], 1.0, 1.0078125)],
     ).exact(),
     # No front end has it: what programs with unknown kernels are told is tested with it.
     portable("portable_dropout", "native_dropout", fn(lambda a: torch.ops.aten.native_dropout(a, 0.0, True)), [f32(3)]),

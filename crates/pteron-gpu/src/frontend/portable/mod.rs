@@ -5,6 +5,7 @@
 
 mod antialias;
 mod backward;
+mod choices;
 pub(super) mod flow;
 mod kernels;
 mod numbers;
@@ -100,7 +101,8 @@ impl PlanValues<'_> {
             // Calls that read its outputs are translated all the same, to report everything that is missing.
             return sorted.outputs.iter().try_for_each(|&id| self.placeholder(id));
         };
-        let inputs = self.arguments(&sorted, target.args)?;
+        let mut inputs = self.arguments(&sorted, target.args)?;
+        choices::narrow(self, target.operator, &mut inputs)?;
         let outputs = self.call(target.operator, &sorted, &inputs)?;
         self.note_elements(target.operator, &inputs, &outputs);
         Ok(())

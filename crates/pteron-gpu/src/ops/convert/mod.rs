@@ -15,10 +15,14 @@ static KERNEL: KernelDef = elementwise::kernel("convert", 1, || elementwise::var
 /// The registry entry of the whole family.
 pub static DEF: OpDef = OpDef {
     names: &elementwise::names::<{ TABLE.len() }>(TABLE),
-    internal: &[],
+    internal: &[AS_BF16, AS_F16],
     kernels: &[&KERNEL],
     decode: |args| elementwise::decode(&KERNEL, TABLE, args),
 };
+
+/// The nearest numbers that 16-bit floats of either kind hold, still as 32-bit floats. Front ends call them; no file does.
+pub(crate) const AS_BF16: &str = "pteron.as_bf16";
+pub(crate) const AS_F16: &str = "pteron.as_f16";
 
 /// The operators of the family.
 const TABLE: &[Row] = &[
@@ -58,7 +62,13 @@ const TABLE: &[Row] = &[
         integer: None,
         ..cast("quantized_decomposed.dequantize_per_tensor.default", ScalarArgs::none)
     },
+    narrowed(AS_BF16, Formula::new("as_bf16(x)", Host::Unary(|x, _| half::bf16::from_f64(x).to_f64()))),
+    narrowed(AS_F16, Formula::new("as_f16(x)", Host::Unary(|x, _| half::f16::from_f64(x).to_f64()))),
 ];
+
+const fn narrowed(name: &'static str, formula: Formula<f64>) -> Row {
+    Row { dtypes: FLOATS, result: ResultType::Float, float: Some(formula), integer: None, ..cast(name, ScalarArgs::none) }
+}
 
 const fn cast(name: &'static str, scalars: fn(&mut Args<'_>) -> Result<ScalarArgs, OpError>) -> Row {
     Row {

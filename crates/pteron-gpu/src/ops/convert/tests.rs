@@ -52,3 +52,30 @@ fn other_dim_orders_are_rejected() {
         }
     }
 }
+
+#[test]
+fn numbers_of_16_bits_are_the_nearest() {
+    let ties = [
+        1.0 + 1.0 / 256.0,
+        1.0 + 3.0 / 256.0,
+        1.0 + 1.0 / 2048.0,
+        1.0 + 3.0 / 2048.0,
+        -0.099_975_586,
+        65519.9,
+        65520.0,
+        3e38,
+    ];
+    let small = [6e-8, 3e-8, 2.98e-8, 9e-8, -6.1e-5, 5.96e-8, 0.0, -0.0];
+    let mut values = [ties, small].concat();
+    values.extend([f32::NAN, f32::INFINITY, f32::NEG_INFINITY]);
+    values.extend(noise(11, 500));
+    let count = u32::try_from(values.len()).unwrap();
+    for name in [super::AS_BF16, super::AS_F16] {
+        let mut builder = GraphBuilder::new();
+        let x = builder.input(DataType::Float32, &[count]);
+        let out = builder.tensor(DataType::Float32, &[count]);
+        builder.call(name, &[x, out]);
+        builder.output(out);
+        check(&builder, &[vec![f32s(&[count], values.clone())], vec![f32s(&[2], vec![0.1, 0.2])]], 0.0);
+    }
+}

@@ -2,7 +2,7 @@
 
 use super::Sample;
 use crate::ir::{DataType, Value};
-use crate::ops::{lora, q8_conv, q8_linear, sample_row, sdpa};
+use crate::ops::{convert, lora, q8_conv, q8_linear, sample_row, sdpa};
 use crate::testing::{GraphBuilder, f32s, i32s, noise, noise_bytes};
 
 pub(super) fn samples() -> Vec<Sample> {
@@ -18,6 +18,7 @@ pub(super) fn samples() -> Vec<Sample> {
         lora::tests::sample(),
     ]);
     samples.extend(["pteron.embedding_bf16", "pteron.embedding_f16"].map(half_tables));
+    samples.extend([convert::AS_BF16, convert::AS_F16].map(narrowed));
     samples
 }
 
@@ -44,6 +45,16 @@ fn half_tables(name: &str) -> Sample {
     builder.call(name, &[weight, indices, out]);
     builder.output(out);
     let calls = [7, 1, 4].map(|count: u32| vec![i32s(&[count], (0..count.cast_signed()).map(|id| id * 3 % 11).collect())]);
+    (builder, calls.to_vec())
+}
+
+fn narrowed(name: &str) -> Sample {
+    let mut builder = GraphBuilder::new();
+    let x = builder.input(DataType::Float32, &[5, 9]);
+    let out = builder.tensor(DataType::Float32, &[5, 9]);
+    builder.call(name, &[x, out]);
+    builder.output(out);
+    let calls = [5, 1, 2].map(|rows: u32| vec![f32s(&[rows, 9], noise(rows.into(), rows as usize * 9))]);
     (builder, calls.to_vec())
 }
 
