@@ -295,7 +295,7 @@ pub(crate) fn check_with(gpu: &Gpu, how: &LoadOptions, builder: &GraphBuilder, c
     // References compute with the types of the file.
     let graph = &builder.decode().unwrap();
     let bounds: Vec<Dims> = graph.inputs.iter().map(|&input| graph.info(input).bound).collect();
-    let mut planned = Planned::at_bounds(graph, &bounds, Caps::PORTABLE).unwrap();
+    let mut planned = Planned::at_bounds(graph, &bounds, gpu.caps()).unwrap();
     let mut tensors = builder.host_tensors(graph);
     for (index, inputs) in calls.iter().enumerate() {
         let outputs = run(&loaded, &mut state, inputs).unwrap();

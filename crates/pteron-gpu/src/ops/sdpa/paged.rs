@@ -30,7 +30,7 @@ use crate::plan::{Bind, BoundsCx, Caps, Dispatch, GridKind, JoinedConstants, Op,
 use crate::reference::HostTensors;
 use crate::row_axes::RowAxes;
 use crate::shape::Dims;
-use work_list::{BLOCK_POSITIONS, Header, PagedTiling};
+use work_list::{BLOCK_POSITIONS, Header, MAX_ONE_ROW_TILES, OneRowPolicy, PagedTiling};
 
 static COPY_BLOCKS: KernelDef =
     KernelDef::new("sdpa_copy_blocks", include_str!("sdpa_copy_blocks.wgsl"), CopyParams::FIELDS)
@@ -79,6 +79,11 @@ const MANY_RECIPE: usize = 3;
 /// The first recipe of tiles of few rows: which read new keys and values from the inputs or from the pools, and which write the output or
 /// partial results.
 const FEW_RECIPES: usize = 4;
+/// Tiles of one row, where there are any.
+const ONE_RECIPE: usize = 8;
+/// Up to this many workgroups of one row each are faster than tiles of several.
+const ONE_ROW_GROUPS: u32 = 512;
+const _: () = assert!(ONE_ROW_GROUPS <= MAX_ONE_ROW_TILES);
 
 /// Attention over paged caches.
 #[derive(Debug)]
@@ -227,6 +232,11 @@ impl FewKernel {
         SubgroupTile::of(caps, heads.vectors(), f16_cache, tile.rows).map_or(Self::Portable(tile), Self::Subgroups)
     }
 
+    /// The kernel of tiles of one row, for short contexts. A processor gains nothing by more workgroups.
+    fn one_row(caps: Caps, heads: Heads, f16_cache: bool) -> Option<SubgroupTile> {
+        SubgroupTile::of(caps, heads.vectors(), f16_cache, 1).filter(|_| !caps.software)
+    }
+
     fn split_policy(&self, caps: Caps) -> SplitPolicy {
         let policy = match self {
             Self::Portable(_) => Tile::SPLIT,
@@ -254,12 +264,14 @@ impl PagedSdpa {
     pub(crate) fn tiling(&self, cx: &BoundsCx<'_>) -> Result<PagedTiling, OpError> {
         let pool = cx.bound(self.k_pool);
         let heads = Heads::of(&cx.bound(self.q), &pool)?;
+        let one_row = FewKernel::one_row(cx.caps(), heads, self.f16_cache).and_then(|tile| tile.short_context);
         Ok(PagedTiling {
             kv_heads: heads.kv_heads,
             group: heads.group,
             few_rows: heads.few_tile().rows,
             many_rows: Tile::prefill(heads.vectors()).rows,
             split: FewKernel::of(cx.caps(), heads, self.f16_cache).split_policy(cx.caps()),
+            one_row: one_row.map(|longest| OneRowPolicy { longest, most_groups: ONE_ROW_GROUPS }),
             blocks: pool[0],
             positions: self.positions,
         })
@@ -326,6 +338,8 @@ impl Op for PagedSdpa {
         list.extend(
             [true, false].into_iter().flat_map(|appends| [out, partials].map(|into| tile(few_variant(appends), into))),
         );
+        let one_row = FewKernel::one_row(cx.caps(), heads, self.f16_cache);
+        list.extend(one_row.map(|one| tile(one.variant_of(&SUBGROUPS, config), out)));
         // Where the context is split, the workgroups of all splits are fewer than two full grids.
         let SplitPolicy { full_grid, unsplit_keys, .. } = few.split_policy(cx.caps());
         let split_rows = if self.positions <= unsplit_keys { 0 } else { 2 * full_grid * heads.few_tile().rows };
@@ -353,7 +367,10 @@ impl Op for PagedSdpa {
         let (kv_heads, splits) = (u64::from(heads.kv_heads), u64::from(header.splits));
         let is_split = header.splits > 1;
         let few = Params { tiles: header.few, is_split: is_split.into(), ..params };
-        let recipe = FEW_RECIPES + 2 * usize::from(header.appends) + usize::from(is_split);
+        let recipe = match header.few_rows {
+            1 => ONE_RECIPE,
+            _ => FEW_RECIPES + 2 * usize::from(header.appends) + usize::from(is_split),
+        };
         plan.steps.extend(Dispatch::groups(recipe, &few, kv_heads * u64::from(header.few) * splits)?);
         if is_split {
             let rows = kv_heads * u64::from(header.few) * u64::from(heads.few_tile().rows);
@@ -399,7 +416,7 @@ fn flash_variants() -> Vec<Variant> {
 fn subgroup_variants() -> Vec<Variant> {
     let caps = Caps { subgroups: true, subgroup_size: (32, 32), ..Caps::PORTABLE };
     let of = |config: HeadConfig| {
-        let tiles = [4, 8].map(|rows| SubgroupTile::of(caps, config.head_vectors, config.f16_cache, rows));
+        let tiles = [1, 4, 8].map(|rows| SubgroupTile::of(caps, config.head_vectors, config.f16_cache, rows));
         tiles.into_iter().flatten().map(move |tile| tile.variant_of(&SUBGROUPS, config))
     };
     configs().flat_map(of).collect()

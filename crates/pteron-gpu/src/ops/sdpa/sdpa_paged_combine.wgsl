@@ -20,7 +20,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     let index = group_index(group, groups);
     let tile = index / (params.heads * ROWS);
     if tile < params.tiles {
-        let at = work[TILES] + (params.first_tile + tile) * TILE_WORDS;
+        let at = TILES + (params.first_tile + tile) * TILE_WORDS;
         let row = work[at] + index % ROWS;
         let head = index / ROWS % params.heads;
         if row < work[at + 1u] {

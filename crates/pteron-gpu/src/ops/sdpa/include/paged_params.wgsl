@@ -24,11 +24,12 @@ struct Params {
 //#include flash_heads
 
 const BLOCK_POSITIONS: u32 = 32u;
-// Words of the work list: counts of the two kinds of tiles, splits, keys per split, and where tiles and cache slots begin.
+// Words of the work list: counts of the two kinds of tiles, splits, keys per split, query rows of the first kind's tiles, and where cache
+// slots begin. Tiles begin at a known word: a load that waits for another one takes as long again.
 const SPLITS: u32 = 2u;
 const SPLIT_KEYS: u32 = 3u;
-const TILES: u32 = 4u;
 const SLOTS: u32 = 5u;
+const TILES: u32 = 6u;
 // Words of a tile: its first row, the end of its sequence's rows, the sequence's first token, its position, and its block table.
 const TILE_WORDS: u32 = 5u;
 // Words of a cache slot: the slot, and the position.

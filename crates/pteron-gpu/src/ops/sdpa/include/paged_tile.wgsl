@@ -23,7 +23,7 @@ var<private> own_tile: Tile;
 var<private> own_index: u32;
 
 fn load_tile(index: u32) -> Tile {
-    let at = work[TILES] + (params.first_tile + index) * TILE_WORDS;
+    let at = TILES + (params.first_tile + index) * TILE_WORDS;
     return Tile(work[at], work[at + 1u], work[at + 2u], work[at + 3u], work[at + 4u]);
 }
 
