@@ -15,6 +15,7 @@ use super::load::LoadedGraph;
 use super::profile::{Profile, TimestampRecorder, Timing};
 use super::state::State;
 use super::upload;
+use super::uploaded_inputs::UploadedInputs;
 use crate::error::{Error, Result};
 use crate::graph::Elem;
 use crate::live::TensorId;
@@ -33,10 +34,12 @@ pub(super) struct CurrentPlan {
     step_stale: bool,
     /// The bytes of a call's one upload; reused.
     staging: Vec<u8>,
+    /// What need not be uploaded again.
+    uploaded: UploadedInputs,
 }
 
 impl CurrentPlan {
-    pub(super) fn new(planned: Planned, slots: u32) -> Self {
+    pub(super) fn new(planned: Planned, slots: u32, uploaded: UploadedInputs) -> Self {
         let slots = slots as usize;
         let words: usize = planned.recipes().iter().map(|recipes| recipes.step_words).sum();
         Self {
@@ -46,6 +49,7 @@ impl CurrentPlan {
             step: vec![0; words * 4],
             step_stale: true,
             staging: Vec::new(),
+            uploaded,
         }
     }
 
@@ -57,6 +61,11 @@ impl CurrentPlan {
     /// Whether the device lacks parameters of the planned call.
     pub(super) fn has_stale_parameters(&self) -> bool {
         self.stale.contains(&true)
+    }
+
+    /// After a kernel has written an input.
+    pub(super) fn forget_upload(&mut self, input: usize) {
+        self.uploaded.forget(input);
     }
 
     /// The step block, for a caller that writes it.
@@ -312,6 +321,10 @@ impl LoadedGraph {
         for (index, (input, &tensor)) in inputs.iter().zip(&self.graph.inputs).enumerate() {
             let region = self.buffers.input(index, Some(&state.buffers)).filter(|_| on_device(&self.graph, tensor));
             let Some(region) = region else { continue };
+            // Inputs of a state are fed back to.
+            if self.buffers.inputs[index].is_some() && !current.uploaded.is_new(index, input.bytes()) {
+                continue;
+            }
             let to = CopyTarget::Region(region);
             match writer.as_mut().and_then(|writer| writer.put(&self.gpu, input.bytes())) {
                 // The upload has no room for it.

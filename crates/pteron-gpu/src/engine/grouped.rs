@@ -163,6 +163,7 @@ impl LoadedGraph {
         lanes.bytes.extend_from_slice(input);
         let end = start + usize::try_from(plan.lane_bytes).unwrap_or(usize::MAX - start);
         lanes.bytes.resize(end, 0);
+        current.forget_upload(plan.data);
         pass.set_pipeline(pipeline);
         pass.set_bind_group(0, bindings, &[]);
         pass.dispatch_workgroups(1, 1, 1);

@@ -21,6 +21,7 @@ use super::shared_budget::{GraphReservation, SharedBudget};
 use super::state::{largest_state_bytes, state_bytes};
 use super::streaming::StreamingGraph;
 use super::upload::upload;
+use super::uploaded_inputs::UploadedInputs;
 use super::wait::AsyncLock;
 use crate::batch::BatchSlices;
 use crate::error::{Error, Result};
@@ -264,7 +265,8 @@ impl PreparedGraph {
         let readbacks = Arc::new(readbacks);
         let compiled = bind_recipes(&gpu, &planned, &memory, &buffers, &slots)?;
         gpu.check()?;
-        let current = Mutex::new(CurrentPlan::new(planned, slots.total));
+        let uploaded = UploadedInputs::new(graph.inputs.len(), &compiled);
+        let current = Mutex::new(CurrentPlan::new(planned, slots.total, uploaded));
         let (call_lock, initial) = (AsyncLock::default(), Vec::new());
         let (bytes, needed) = (budget.used(), buffer_plan.needed());
         let guards = gpu.has_guard_bytes().then(|| guard_list(&graph, &memory, &buffers, &compiled));

@@ -38,6 +38,7 @@ mod shared_budget;
 mod state;
 mod streaming;
 mod upload;
+mod uploaded_inputs;
 mod wait;
 
 pub use adapter::{AdapterSummary, DeviceLimits};

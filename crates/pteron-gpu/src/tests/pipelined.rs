@@ -186,12 +186,32 @@ fn nothing_is_made_after_the_first_call() {
     let mut state = graph.new_state().unwrap();
     block_on(graph.start(&mut state, &[given(&[1]), given(&[2])], 0).unwrap().wait()).unwrap();
     let before = gpu.counts();
-    for _ in 0..5 {
-        block_on(graph.start(&mut state, &[fed(), given(&[2])], 0).unwrap().wait()).unwrap();
+    for value in 3..8 {
+        block_on(graph.start(&mut state, &[fed(), given(&[value])], 0).unwrap().wait()).unwrap();
     }
     let after = gpu.counts();
     assert_eq!((after.buffers, after.bind_groups, after.pipelines), (before.buffers, before.bind_groups, before.pipelines));
     assert_eq!((after.submits - before.submits, after.writes - before.writes, after.passes - before.passes), (5, 5, 5));
+    // What the device has is not uploaded again.
+    block_on(graph.start(&mut state, &[fed(), given(&[7])], 0).unwrap().wait()).unwrap();
+    let again = gpu.counts();
+    assert_eq!((again.submits - after.submits, again.writes - after.writes), (1, 0));
+}
+
+#[test]
+fn inputs_are_uploaded_again_where_the_device_has_others() {
+    let (graph, mut state) = load(2);
+    let run = |state: &mut State, first: i32, second: i32| {
+        number(graph.start(state, &[given(&[first]), given(&[second])], 0).unwrap())
+    };
+    assert_eq!([run(&mut state, 5, 1), run(&mut state, 5, 1), run(&mut state, 5, 2), run(&mut state, 5, 1)], [11, 11, 12, 11]);
+    // A kernel replaces the second input between the calls of a group.
+    let group = graph.start_group(&mut state, &[&[given(&[5]), given(&[1])][..], &[fed(), given(&[3])]], 0).unwrap();
+    assert_eq!(group.into_iter().map(number).collect::<Vec<_>>(), [11, 25]);
+    assert_eq!(run(&mut state, 5, 1), 11);
+    // Each state has its own first input.
+    let mut other = graph.new_state().unwrap();
+    assert_eq!([run(&mut other, 6, 1), run(&mut state, 5, 1), run(&mut other, 6, 1)], [13, 11, 13]);
 }
 
 #[test]
