@@ -204,7 +204,10 @@ fn inputs_are_uploaded_again_where_the_device_has_others() {
     let run = |state: &mut State, first: i32, second: i32| {
         number(graph.start(state, &[given(&[first]), given(&[second])], 0).unwrap())
     };
-    assert_eq!([run(&mut state, 5, 1), run(&mut state, 5, 1), run(&mut state, 5, 2), run(&mut state, 5, 1)], [11, 11, 12, 11]);
+    assert_eq!(
+        [run(&mut state, 5, 1), run(&mut state, 5, 1), run(&mut state, 5, 2), run(&mut state, 5, 1)],
+        [11, 11, 12, 11]
+    );
     // A kernel replaces the second input between the calls of a group.
     let group = graph.start_group(&mut state, &[&[given(&[5]), given(&[1])][..], &[fed(), given(&[3])]], 0).unwrap();
     assert_eq!(group.into_iter().map(number).collect::<Vec<_>>(), [11, 25]);

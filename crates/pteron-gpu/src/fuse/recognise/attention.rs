@@ -5,6 +5,7 @@ use super::super::MAX_CHAIN;
 use super::super::editor::Editor;
 use super::super::operators::{self, Binary};
 use super::{constant_scalar, elementwise};
+use crate::graph::Node;
 use crate::ir::DataType;
 use crate::live::TensorId;
 use crate::ops::attention;
@@ -17,7 +18,7 @@ use crate::ops::softmax::Softmax;
 pub(in super::super) fn find(editor: &mut Editor<'_>) {
     let mut feeding = Vec::new();
     for (index, node) in editor.nodes() {
-        let Some((weights, values, out)) = node.op.downcast().and_then(Mm::of_batches) else { continue };
+        let Some((weights, values, out)) = product(editor, node) else { continue };
         let Some(found) = Scores::before(editor, index, weights) else { continue };
         let bound = |tensor: TensorId| editor.graph.info(tensor).bound;
         let (q_bound, v_bound) = (bound(found.left), bound(values));
@@ -44,6 +45,17 @@ pub(in super::super) fn find(editor: &mut Editor<'_>) {
     editor.remove_dead(feeding);
 }
 
+/// The operands and the result of a product of batches of matrices, where each matrix is multiplied by one other.
+fn product(editor: &Editor<'_>, node: &Node) -> Option<(TensorId, TensorId, TensorId)> {
+    let op: &Mm = node.op.downcast()?;
+    let (a, b, out) = op.of_batches()?;
+    // Bounds tell broadcasts apart: attention refuses batches of live sizes that differ.
+    let [a_bound, b_bound, out_bound] = [a, b, out].map(|tensor| editor.graph.info(tensor).bound);
+    let batches = [a_bound, b_bound, out_bound].iter().all(|bound| bound.len() == 3);
+    let is_paired = !op.broadcasts() || (batches && a_bound[0] == b_bound[0]);
+    (batches && is_paired).then_some((a, b, out))
+}
+
 /// Whether a tensor has these matrices, and as many of them in all its batches, so that only views of batches lie between.
 fn matrices_of(editor: &Editor<'_>, tensor: TensorId, wanted: &[u32]) -> bool {
     let bound = editor.graph.info(tensor).bound;
@@ -63,13 +75,13 @@ struct Scores {
 
 impl Scores {
     /// The scores of which a tensor is the softmax.
-    fn before(editor: &Editor<'_>, product: usize, weights: TensorId) -> Option<Self> {
+    fn before(editor: &Editor<'_>, reader: usize, weights: TensorId) -> Option<Self> {
         let mut chain = Chain { editor, calls: Vec::new() };
-        let weights = chain.before_views(weights, product)?;
+        let weights = chain.before_views(weights, reader)?;
         let (scores, reader) = chain.softmax(weights)?;
         let first = chain.before_views(scores, reader)?;
         let (call, node) = editor.writing_node(first)?;
-        let (left, right, _) = node.op.downcast().and_then(Mm::of_batches)?;
+        let (left, right, _) = product(editor, node)?;
         chain.calls.push(call);
         let (q, q_scale) = chain.scaled(left)?;
         let (k, k_scale) = chain.transposed(right)?;
@@ -187,13 +199,13 @@ impl Chain<'_, '_> {
 }
 
 /// The input of a softmax of rows.
-fn softmax_of_rows(editor: &Editor<'_>, node: &crate::graph::Node) -> Option<TensorId> {
+fn softmax_of_rows(editor: &Editor<'_>, node: &Node) -> Option<TensorId> {
     let (x, axis) = node.op.downcast().and_then(Softmax::input_and_axis)?;
     (axis + 1 == editor.graph.info(x).bound.len()).then_some(x)
 }
 
 /// The tensor and the number of a product.
-fn factor(editor: &Editor<'_>, node: &crate::graph::Node) -> Option<(TensorId, f64)> {
+fn factor(editor: &Editor<'_>, node: &Node) -> Option<(TensorId, f64)> {
     if let Some((op, [x])) = elementwise(node, "aten.mul.Scalar") {
         return Some((x, op.scalars.values[0]));
     }

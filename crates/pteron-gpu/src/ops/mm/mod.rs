@@ -94,7 +94,12 @@ impl Mm {
 
     /// The operands and the result of a product of batches of matrices.
     pub(crate) fn of_batches(&self) -> Option<(TensorId, TensorId, TensorId)> {
-        (self.rank == 3 && self.addend.is_none()).then_some((self.a.1, self.b, self.out))
+        (self.rank != 2 && self.addend.is_none()).then_some((self.a.1, self.b, self.out))
+    }
+
+    /// Whether operands may have any rank, and batches of another size, which are broadcast.
+    pub(crate) fn broadcasts(&self) -> bool {
+        self.rank == 0
     }
 }
 

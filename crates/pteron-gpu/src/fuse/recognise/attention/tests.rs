@@ -30,11 +30,16 @@ fn view(graph: &mut GraphBuilder, x: ValueId, dims: &[u32]) -> ValueId {
 
 /// Attention as it is decomposed, with this order of the keys' dims and dimension of softmax.
 fn attention(order: [i64; 4], axis: i64) -> Built {
+    attention_by("aten.bmm.default", HEADS, order, axis)
+}
+
+/// The same with another operator for products, and with this many heads of queries.
+fn attention_by(product: &str, heads: u32, order: [i64; 4], axis: i64) -> Built {
     let mut graph = GraphBuilder::new();
-    let q = graph.input(FLOAT, &[1, HEADS, QUERIES, DIM]);
+    let q = graph.input(FLOAT, &[1, heads, QUERIES, DIM]);
     let [k, v] = [(); 2].map(|()| graph.input(FLOAT, &[1, HEADS, KEYS, DIM]));
     let half = graph.floats(&[], &[0.5]);
-    let q = call(&mut graph, "aten.mul.Tensor", &[q, half], &[1, HEADS, QUERIES, DIM]);
+    let q = call(&mut graph, "aten.mul.Tensor", &[q, half], &[1, heads, QUERIES, DIM]);
     let order = graph.value(Value::IntList(order.to_vec()));
     let turned = [1, HEADS, DIM, KEYS];
     let k = call(&mut graph, "aten.permute_copy.default", &[k, order], &turned);
@@ -42,14 +47,14 @@ fn attention(order: [i64; 4], axis: i64) -> Built {
     let sizes = graph.value(Value::IntList(turned.iter().copied().map(i64::from).collect()));
     let no = graph.value(Value::Bool(false));
     let k = call(&mut graph, "aten.expand_copy.default", &[k, sizes, no], &turned);
-    let (q, k) = (view(&mut graph, q, &[HEADS, QUERIES, DIM]), view(&mut graph, k, &[HEADS, DIM, KEYS]));
-    let scores = call(&mut graph, "aten.bmm.default", &[q, k], &[HEADS, QUERIES, KEYS]);
+    let (q, k) = (view(&mut graph, q, &[heads, QUERIES, DIM]), view(&mut graph, k, &[HEADS, DIM, KEYS]));
+    let scores = call(&mut graph, product, &[q, k], &[HEADS, QUERIES, KEYS]);
     let grouped = view(&mut graph, scores, &[1, HEADS, QUERIES, KEYS]);
     let (axis, no) = (graph.int(axis), graph.value(Value::Bool(false)));
     let weights = call(&mut graph, SOFTMAX, &[grouped, axis, no], &[1, HEADS, QUERIES, KEYS]);
     let weights = view(&mut graph, weights, &[HEADS, QUERIES, KEYS]);
     let v = view(&mut graph, v, &[HEADS, KEYS, DIM]);
-    let out = call(&mut graph, "aten.bmm.default", &[weights, v], &[HEADS, QUERIES, DIM]);
+    let out = call(&mut graph, product, &[weights, v], &[HEADS, QUERIES, DIM]);
     let out = view(&mut graph, out, &[1, HEADS, QUERIES, DIM]);
     graph.output(out);
     Built { graph, scores }
@@ -65,6 +70,15 @@ fn two_products_with_softmax_between_are_attention() {
     assert_eq!(names(&built.graph), [ATTENTION]);
     let input = |seed, rows: u32| f32s(&[1, HEADS, rows, DIM], noise(seed, (HEADS * rows * DIM) as usize));
     agree(&built.graph, &ONLY, &[vec![input(1, QUERIES), input(2, KEYS), input(3, KEYS)]]);
+}
+
+#[test]
+fn products_that_broadcast_are_attention_where_they_do_not() {
+    let built = attention_by("pteron.matmul", HEADS, [0, 1, 3, 2], -1);
+    assert_eq!(names(&built.graph), [ATTENTION]);
+    let input = |seed, rows: u32| f32s(&[1, HEADS, rows, DIM], noise(seed, (HEADS * rows * DIM) as usize));
+    agree(&built.graph, &ONLY, &[vec![input(1, QUERIES), input(2, KEYS), input(3, KEYS)]]);
+    assert!(names(&attention_by("pteron.matmul", 1, [0, 1, 3, 2], -1).graph).contains(&SOFTMAX));
 }
 
 #[test]
