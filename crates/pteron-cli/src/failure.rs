@@ -64,7 +64,7 @@ pub(crate) enum Failure {
     NoModelsFolder,
     #[error("--output writes the results of a file of prompts (.jsonl); redirect the text of a single prompt instead")]
     OutputOfText,
-    #[error("--draft applies to a file of prompts (.jsonl), not to a single one")]
+    #[error("--draft and --prompt-lookup apply to a file of prompts (.jsonl), not to a single one")]
     DraftOfText,
     #[error("--endless does not apply to a file of prompts: each ends when its context is full")]
     EndlessFile,

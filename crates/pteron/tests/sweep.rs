@@ -100,7 +100,7 @@ fn a_decode_step_after_a_prefill_writes_little_at_every_position() {
 }
 
 #[test]
-fn the_same_call_twice_writes_its_inputs_alone() {
+fn the_same_call_twice_writes_nothing() {
     let gpu = gpu();
     let method = load(&gpu);
     let mut state = method.new_state().unwrap();
@@ -110,7 +110,7 @@ fn the_same_call_twice_writes_its_inputs_alone() {
         let before = gpu.counts();
         let second = block_on(method.call(&mut state, &[tokens, position])).unwrap();
         let did = since(before, gpu.counts());
-        assert_eq!(did.written_bytes, u64::from(count) * 4, "{count} tokens of 32 bits: {did:?}");
+        assert_eq!(did.written_bytes, 0, "{count} tokens: the device has them: {did:?}");
         assert_eq!(first, second, "{count} tokens");
     }
 }

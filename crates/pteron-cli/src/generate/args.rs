@@ -145,6 +145,10 @@ pub(crate) struct Run {
     #[arg(long, value_name = "MODEL", requires = "file")]
     pub(crate) draft: Option<PathBuf>,
 
+    /// Drafts tokens for a file of prompts from repetitions in each prompt and text; the texts are the same
+    #[arg(long, requires = "file", conflicts_with = "draft")]
+    pub(crate) prompt_lookup: bool,
+
     /// The tokens of the prompt, in place of a text; without a tokenizer beside the model, generated tokens are printed as ids
     #[arg(long, value_name = "ID,…", value_delimiter = ',', conflicts_with_all = ["prompt", "file", "raw"])]
     pub(crate) token_ids: Vec<u32>,

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use pteron_llm::batch::SubmitError;
+use pteron_llm::batch::{DraftSource, SubmitError};
 use pteron_llm::{
     ChatRequest, Engine, EngineError, EngineOptions, EngineRequest, FinishReason, GeneratedToken, Prompt, Sampling, TokenId,
     TokenStream, Usage,
@@ -41,7 +41,8 @@ pub(super) fn run(args: &Run, path: &Path) -> Result<(), Failure> {
     let lines = prompt_file::parse(path, &text, &options)?;
     let token_ids = lines.iter().all(|line| matches!(line.prompt, LinePrompt::Tokens(_)));
     let draft = args.draft.as_deref().map(model::program).transpose()?;
-    let engine_options = EngineOptions::default().with_draft_model(draft);
+    let speculation = if args.prompt_lookup { DraftSource::PromptLookup } else { DraftSource::None };
+    let engine_options = EngineOptions::default().with_speculation(speculation).with_draft_model(draft);
     let engine = model::open_engine(&args.model, token_ids, args.quiet, engine_options)?;
     // From here on the first Ctrl-C ends the run, and no file is left half written.
     interrupts::defer_first_interrupt();

@@ -37,7 +37,7 @@ fn generate(args: &Run) -> Result<(), Failure> {
     if args.output.is_some() {
         return Err(Failure::OutputOfText);
     }
-    if args.draft.is_some() {
+    if args.draft.is_some() || args.prompt_lookup {
         return Err(Failure::DraftOfText);
     }
     if args.logprobs.is_some() && !args.json {

@@ -30,6 +30,10 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "MODEL")]
     pub(super) draft: Option<PathBuf>,
 
+    /// Drafts tokens from repetitions in the prompt and the text, for models that repeat what they read; the texts are the same
+    #[arg(long, conflicts_with = "draft")]
+    pub(super) prompt_lookup: bool,
+
     /// A model whose hidden states become embeddings: a decoder or an encoder; repeatable. One that is a MODEL, too, is loaded twice
     #[arg(long, value_name = "MODEL")]
     pub(super) embed: Vec<PathBuf>,

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pteron::{AdapterOptions, Gpu, Program, Projections, block_on};
+use pteron_llm::batch::DraftSource;
 use pteron_llm::{Embedder, EmbedderOptions, Engine, EngineOptions, ModelOptions, PartialMetadata, Pooling};
 use pteron_server::{EmbedderBackend, EngineBackend, ModelSource};
 
@@ -58,6 +59,7 @@ pub(super) fn sources(args: &Serve) -> Result<Vec<ModelSource>, Failure> {
         let mut loading = loading.clone();
         (loading.tokenizer, loading.template) = (args.tokenizer.clone(), args.template.clone());
         loading.draft = args.draft.clone();
+        loading.prompt_lookup = args.prompt_lookup;
         sources.push(loading.source(*model, name, purpose)?);
     }
     for alias in &args.alias {
@@ -112,6 +114,7 @@ pub(super) struct Loading {
     tokenizer: Option<PathBuf>,
     template: Option<PathBuf>,
     draft: Option<PathBuf>,
+    prompt_lookup: bool,
     kv: KvArgs,
     gpu: GpuArgs,
     memory: Option<u64>,
@@ -139,6 +142,7 @@ impl Loading {
             tokenizer: None,
             template: None,
             draft: None,
+            prompt_lookup: false,
             kv: args.kv.clone(),
             gpu: args.gpu.clone(),
             memory: args.memory.map(|mib| mib.saturating_mul(1 << 20)),
@@ -204,6 +208,7 @@ impl Loading {
             .with_max_queue(self.queue)
             .with_max_sequences(self.sequences)
             .with_adapters(self.adapters)
+            .with_speculation(if self.prompt_lookup { DraftSource::PromptLookup } else { DraftSource::None })
             .with_draft_model(self.draft_program()?)
             .with_memory_budget(self.memory.or_else(|| share(&gpu, self.models)));
         Ok(block_on(Engine::load(&gpu, &program, assets, options))?)

@@ -56,6 +56,21 @@ fn prompts_of_a_file_get_their_texts_in_its_order() {
 }
 
 #[test]
+fn drafts_leave_texts_as_they_are() {
+    let scratch = Scratch::new("drafted-prompts");
+    // A text that repeats itself, so that there is something to look up.
+    let tokens: Vec<u64> = golden().1[..6].repeat(6);
+    let file = scratch.file("prompts.jsonl", json!({"tokens": tokens, "max_tokens": 24}).to_string().as_bytes());
+    let texts = [&[][..], &["--prompt-lookup"], &["--draft", "models/demo/model.pte"]].map(|options| {
+        let run = pteron(["run", "--file", &file, "-t", "0"].into_iter().chain(options.iter().copied()));
+        assert_eq!(run.code, Some(0), "{options:?}: {}", run.err);
+        lines(&run.out)[0]["tokens"].clone()
+    });
+    assert_eq!(texts[0].as_array().unwrap().len(), 24);
+    assert_eq!((&texts[1], &texts[2]), (&texts[0], &texts[0]));
+}
+
+#[test]
 fn files_and_options_that_cannot_run_are_refused_before_the_model_is_loaded() {
     let scratch = Scratch::new("refused-prompts");
     let good = scratch.file("good.jsonl", b"{\"prompt\": \"a\"}\n");
@@ -67,6 +82,7 @@ fn files_and_options_that_cannot_run_are_refused_before_the_model_is_loaded() {
         (&["--file", &empty], "empty.jsonl: it has no prompts"),
         (&["--file", &good, "--endless"], "--endless does not apply to a file of prompts"),
         (&["--file", "Cargo.toml", "--output", &output], "--output writes the results of a file of prompts"),
+        (&["--file", "Cargo.toml", "--prompt-lookup"], "--draft and --prompt-lookup apply to a file of prompts"),
         (&["a", "--logprobs", "1"], "--logprobs needs --json"),
     ] {
         let run = pteron(["run"].into_iter().chain(args.iter().copied()));

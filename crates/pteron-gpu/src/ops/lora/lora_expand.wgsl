@@ -1,8 +1,8 @@
 // The second half of low-rank updates: the columns of x · Aᵀ times the matrices B of the rows' adapters, added to the outputs of the
 // linears in place, or to the factors of SwiGLU, which is computed then.
 //
-// A workgroup of 64 threads computes 64 columns of one output for the rows of a tile, a thread one column. All threads read the same
-// columns of x · Aᵀ, and each its own row of B.
+// A workgroup of 64 threads computes 64 columns of one output for the rows of a tile, a thread one column. Threads share x · Aᵀ: together they
+// add up its chunks and apply the norm and the scale, up to RANKS vectors of four columns at a time. Each loads its own row of B meanwhile.
 
 //#include grid
 //#include lora_tiles
@@ -18,6 +18,10 @@ struct Params {
     // Columns of all outputs, and matrices.
     width: u32,
     matrices: u32,
+    // Chunks of x · Aᵀ, and the columns and the epsilon of the norm.
+    chunks: u32,
+    length: u32,
+    eps: f32,
     // The first block and the first column of each output, and its columns. Blocks of absent outputs are past the last.
     first_block: vec4<u32>,
     first: vec4<u32>,
@@ -35,26 +39,65 @@ struct Params {
 
 // 1: the first two outputs are the factors of SwiGLU, and the third is its result.
 override SWIGLU: u32 = 0u;
+// 1: x is normalised.
+override NORM: u32 = 0u;
 
 const THREADS: u32 = 64u;
+const RANKS: u32 = 8u;
 
-// What the adapter of a tile adds to a column of each row.
-fn updates(tile: u32, matrix: u32, column: u32) -> array<f32, {ROWS}> {
+// Vectors of the rows of a tile.
+var<workgroup> rows: array<vec4<f32>, {ROWS} * RANKS>;
+
+// Adds up `count` vectors of each row, from `first` on.
+fn add_chunks(thread: u32, tile: u32, matrix: u32, first: u32, count: u32, scale: f32) {
+    for (var item = thread; item < {ROWS}u * count; item += THREADS) {
+        let row = item / count;
+        let vector = item % count;
+        var sum = vec4<f32>();
+        var square = 0.0;
+        for (var chunk = 0u; chunk < params.chunks; chunk++) {
+            let start = ((tile * params.chunks + chunk) * {ROWS}u + row) * (params.columns + params.matrices);
+            sum += shrunk[start + matrix * params.rank + first + vector];
+            if NORM == 1u {
+                square += shrunk[start + params.columns + matrix].x;
+            }
+        }
+        var factor = scale;
+        if NORM == 1u {
+            factor *= inverseSqrt(square / f32(params.length) + params.eps);
+        }
+        rows[row * RANKS + vector] = sum * factor;
+    }
+}
+
+// What the adapter of a tile adds to a column of each row. A column past the last reads another one's row of B.
+fn updates(thread: u32, tile: u32, matrix: u32, column: u32) -> array<f32, {ROWS}> {
     var sums = array<f32, {ROWS}>();
     let slot = slot_of(tile);
     if slot < 0 {
         return sums;
     }
-    if scales[u32(slot) * params.matrices + matrix] == 0.0 {
+    let scale = scales[u32(slot) * params.matrices + matrix];
+    if scale == 0.0 {
         return sums;
     }
+    let rank = min(rank_vectors(tile), params.rank);
     let row = (u32(slot) * params.width + params.first[matrix] + column) * params.rank;
-    let start = tile * {ROWS}u * params.columns + matrix * params.rank;
-    for (var i = 0u; i < min(rank_vectors(tile), params.rank); i++) {
-        let factors = halves(b[row + i]);
-//#unroll r {ROWS}
-        sums[{r}] += dot(shrunk[start + {r}u * params.columns + i], factors);
+    for (var first = 0u; first < rank; first += RANKS) {
+        let count = min(rank - first, RANKS);
+//#unroll i 8
+        let factors_{i} = halves(b[row + first + min({i}u, count - 1u)]);
 //#end
+        add_chunks(thread, tile, matrix, first, count, scale);
+        workgroupBarrier();
+//#unroll i 8
+        if {i}u < count {
+//#unroll r {ROWS}
+            sums[{r}] += dot(rows[{r}u * RANKS + {i}u], factors_{i});
+//#end
+        }
+//#end
+        workgroupBarrier();
     }
     return sums;
 }
@@ -71,9 +114,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     if SWIGLU == 1u {
         let column = block * THREADS + thread;
         let width = params.widths.x;
+        let gates = updates(thread, tile, 0u, column);
+        let ups = updates(thread, tile, 1u, column);
         if column < width {
-            let gates = updates(tile, 0u, column);
-            let ups = updates(tile, 1u, column);
 //#unroll r {ROWS}
             let row_{r} = row_of(tile, {r}u);
             if row_{r} >= 0 {
@@ -88,13 +131,16 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     let column = (block - params.first_block[matrix]) * THREADS + thread;
     let width = params.widths[matrix];
     let slot = slot_of(tile);
-    if slot < 0 || column >= width {
+    if slot < 0 {
         return;
     }
     if scales[u32(slot) * params.matrices + matrix] == 0.0 {
         return;
     }
-    let sums = updates(tile, matrix, column);
+    let sums = updates(thread, tile, matrix, column);
+    if column >= width {
+        return;
+    }
 //#unroll r {ROWS}
     let row_{r} = row_of(tile, {r}u);
     if row_{r} >= 0 {

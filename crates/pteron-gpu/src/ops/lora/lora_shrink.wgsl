@@ -1,9 +1,9 @@
-// The first half of low-rank updates: rows times the narrow matrices A of their adapters, after a norm if there is one.
+// The first half of low-rank updates: rows times the narrow matrices A of their adapters, before a norm is applied if there is one.
 //
-// A workgroup of 256 threads computes four columns of a tile: the products of its rows with four rows of a matrix A, which are columns of
-// x · Aᵀ. Threads share the length of the rows; each keeps four sums per row in registers. The sums of 256 threads do not fit workgroup
-// memory, so three quarters of the threads hand theirs to the others first; a tree reduction adds up the rest. Rows of a tile after its last
-// repeat the first, and nothing reads their products.
+// A workgroup of 64 threads computes a part of four columns of a tile: the products of a chunk of its rows with that of four rows of a
+// matrix A, which are columns of x · Aᵀ. `lora_expand` adds the chunks up: a step has few rows, and long ones would leave most of a GPU
+// idle. Threads share the chunk; each keeps four sums per row in registers. Rows of a tile after its last repeat the first, and nothing reads
+// their products.
 
 //#include grid
 //#include lora_tiles
@@ -16,7 +16,9 @@ struct Params {
     columns: u32,
     rank: u32,
     matrices: u32,
-    eps: f32,
+    // Vectors of a chunk, and chunks of a row.
+    chunk: u32,
+    chunks: u32,
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
@@ -25,17 +27,19 @@ struct Params {
 @group(0) @binding(3) var<storage, read> a: array<vec2<u32>>;
 @group(0) @binding(4) var<storage, read> scales: array<f32>;
 @group(0) @binding(5) var<storage, read> tiles: array<i32>;
+// Per tile, chunk and row: the columns, then for each matrix a vector with the sum of the row's squares, where there is a norm.
 @group(0) @binding(6) var<storage, read_write> shrunk: array<vec4<f32>>;
 
 override NORM: u32 = 0u;
 
-const THREADS: u32 = 256u;
-// Threads that take part in the tree reduction, and rows that twice as many can hand over at a time.
-const LAST: u32 = 64u;
-const HALF_ROWS: u32 = {ROWS}u / 2u;
+const THREADS: u32 = 64u;
+// Threads that add up a row.
+const PARTS: u32 = THREADS / {ROWS}u;
 
-var<workgroup> sums: array<vec4<f32>, {ROWS} * LAST>;
-var<workgroup> squares: array<f32, {ROWS} * LAST>;
+var<workgroup> sums: array<vec4<f32>, {ROWS} * THREADS>;
+var<workgroup> squares: array<f32, {ROWS} * THREADS>;
+var<workgroup> part_sums: array<vec4<f32>, THREADS>;
+var<workgroup> part_squares: array<f32, THREADS>;
 
 // The start of a row in x.
 fn start_of(tile: u32, index: u32) -> u32 {
@@ -43,12 +47,13 @@ fn start_of(tile: u32, index: u32) -> u32 {
     return u32(max(select(row, row_of(tile, 0u), row < 0), 0)) * params.vectors;
 }
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) thread: u32) {
     let index = group_index(group, groups);
-    let tile = index / params.columns;
-    let column = index % params.columns;
+    let chunk = index % params.chunks;
+    let column = index / params.chunks % params.columns;
+    let tile = index / params.chunks / params.columns;
     if tile >= params.tiles {
         return;
     }
@@ -56,17 +61,18 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     if slot < 0 || column % params.rank >= rank_vectors(tile) {
         return;
     }
-    let scale = scales[u32(slot) * params.matrices + column / params.rank];
-    if scale == 0.0 {
+    let matrix = column / params.rank;
+    if scales[u32(slot) * params.matrices + matrix] == 0.0 {
         return;
     }
     let first = (u32(slot) * params.columns + column) * 4u * params.vectors;
+    let end = min((chunk + 1u) * params.chunk, params.vectors);
 //#unroll r {ROWS}
     let row_{r} = start_of(tile, {r}u);
     var sum_{r} = vec4<f32>();
     var square_{r} = 0.0;
 //#end
-    for (var i = thread; i < params.vectors; i += THREADS) {
+    for (var i = chunk * params.chunk + thread; i < end; i += THREADS) {
         let at = first + i;
         var a_0 = halves(a[at]);
         var a_1 = halves(a[at + params.vectors]);
@@ -88,57 +94,33 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
         }
 //#end
     }
-    // From 256 threads to 128, half of the rows at a time.
-    for (var part = 0u; part < 2u; part++) {
-        if thread >= 2u * LAST {
-            let place = thread - 2u * LAST;
 //#unroll r {ROWS}
-            if {r}u / HALF_ROWS == part {
-                sums[({r}u % HALF_ROWS) * 2u * LAST + place] = sum_{r};
-                squares[({r}u % HALF_ROWS) * 2u * LAST + place] = square_{r};
-            }
+    sums[{r}u * THREADS + thread] = sum_{r};
+    squares[{r}u * THREADS + thread] = square_{r};
 //#end
-        }
-        workgroupBarrier();
-        if thread < 2u * LAST {
-//#unroll r {ROWS}
-            if {r}u / HALF_ROWS == part {
-                sum_{r} += sums[({r}u % HALF_ROWS) * 2u * LAST + thread];
-                square_{r} += squares[({r}u % HALF_ROWS) * 2u * LAST + thread];
-            }
-//#end
-        }
-        workgroupBarrier();
-    }
-    // From 128 to 64.
-    if thread >= LAST && thread < 2u * LAST {
-//#unroll r {ROWS}
-        sums[{r}u * LAST + thread - LAST] = sum_{r};
-        squares[{r}u * LAST + thread - LAST] = square_{r};
-//#end
-    }
     workgroupBarrier();
-    if thread < LAST {
-//#unroll r {ROWS}
-        sums[{r}u * LAST + thread] += sum_{r};
-        squares[{r}u * LAST + thread] += square_{r};
-//#end
+    var sum = vec4<f32>();
+    var square = 0.0;
+    for (var i = 0u; i < THREADS / PARTS; i++) {
+        // Neighbouring threads read neighbouring sums.
+        let place = thread / PARTS * THREADS + i * PARTS + thread % PARTS;
+        sum += sums[place];
+        square += squares[place];
     }
-    for (var half = LAST / 2u; half > 0u; half /= 2u) {
-        workgroupBarrier();
-        if thread < half {
-//#unroll r {ROWS}
-            sums[{r}u * LAST + thread] += sums[{r}u * LAST + thread + half];
-            squares[{r}u * LAST + thread] += squares[{r}u * LAST + thread + half];
-//#end
-        }
-    }
+    part_sums[thread] = sum;
+    part_squares[thread] = square;
     workgroupBarrier();
     if thread < {ROWS}u {
-        var factor = scale;
-        if NORM == 1u {
-            factor *= inverseSqrt(squares[thread * LAST] / f32(4u * params.vectors) + params.eps);
+        sum = vec4<f32>();
+        square = 0.0;
+        for (var i = 0u; i < PARTS; i++) {
+            sum += part_sums[thread * PARTS + i];
+            square += part_squares[thread * PARTS + i];
         }
-        shrunk[(tile * {ROWS}u + thread) * params.columns + column] = sums[thread * LAST] * factor;
+        let start = ((tile * params.chunks + chunk) * {ROWS}u + thread) * (params.columns + params.matrices);
+        shrunk[start + column] = sum;
+        if NORM == 1u && column % params.rank == 0u {
+            shrunk[start + params.columns + matrix] = vec4<f32>(square, 0.0, 0.0, 0.0);
+        }
     }
 }

@@ -36,18 +36,21 @@ static SHRINK: KernelDef = KernelDef::new("lora_shrink", include_str!("lora_shri
     .with_variants(|| [0, 1].map(|norm| in_tiles(&SHRINK).with("NORM", norm)).to_vec());
 static EXPAND: KernelDef = KernelDef::new("lora_expand", include_str!("lora_expand.wgsl"), ExpandParams::FIELDS)
     .with_includes(&[INCLUDES])
-    .with_variants(|| [0, 1].map(|swiglu| in_tiles(&EXPAND).with("SWIGLU", swiglu)).to_vec());
+    .with_variants(|| {
+        let of = |(swiglu, norm)| in_tiles(&EXPAND).with("SWIGLU", swiglu).with("NORM", norm);
+        [(0, 0), (0, 1), (1, 1)].map(of).to_vec()
+    });
 static SWIGLU: KernelDef =
     KernelDef::new("lora_swiglu", include_str!("lora_swiglu.wgsl"), SwigluParams::FIELDS).with_includes(&[INCLUDES]);
 
 params! {
     /// Of `lora_shrink.wgsl`.
-    struct ShrinkParams { tiles: u32, vectors: u32, columns: u32, rank: u32, matrices: u32, eps: f32, pad: [u32; 2] }
+    struct ShrinkParams { tiles: u32, vectors: u32, columns: u32, rank: u32, matrices: u32, chunk: u32, chunks: u32, pad: [u32; 1] }
 }
 params! {
     /// Of `lora_expand.wgsl`.
     struct ExpandParams {
-        tiles: u32, blocks: u32, columns: u32, rank: u32, width: u32, matrices: u32, pad: [u32; 2],
+        tiles: u32, blocks: u32, columns: u32, rank: u32, width: u32, matrices: u32, chunks: u32, length: u32, eps: f32, pad: [u32; 3],
         first_block: [u32; 4], first: [u32; 4], widths: [u32; 4],
     }
 }
@@ -66,6 +69,11 @@ pub static DEF: OpDef = OpDef { names: &[NAME], internal: &[NAME], kernels: &[&S
 const MAX_MATRICES: usize = 3;
 /// Columns of a workgroup that expands.
 const BLOCK: u32 = 64;
+/// Vectors of a row that a workgroup shrinks at a time, and the fewest of a chunk.
+const CHUNK_STEP: u32 = 64;
+const FEWEST_VECTORS: u32 = 2 * CHUNK_STEP;
+/// The most chunks of a row: each workgroup that expands adds all of them up.
+const MOST_CHUNKS: u32 = 8;
 /// Bytes of a buffer that is bound and never touched.
 const IDLE_BYTES: u64 = 16;
 
@@ -199,8 +207,16 @@ impl Lora {
         Ok((outputs, if x.rows() == 0 { 0 } else { count }))
     }
 
+    /// The vectors of a chunk of a row, and the number of chunks.
+    fn chunks(&self) -> (u32, u32) {
+        let vectors = self.matrices.k / 4;
+        let chunk = vectors.div_ceil(MOST_CHUNKS).max(FEWEST_VECTORS).next_multiple_of(CHUNK_STEP);
+        (chunk, vectors.div_ceil(chunk))
+    }
+
     fn scratch(&self, tiles: u32) -> u64 {
-        u64::from(tiles) * u64::from(TILE_ROWS) * u64::from(self.matrices.columns()) * 16
+        let vectors = u64::from(self.matrices.columns()) + u64::from(self.matrices.count());
+        u64::from(tiles) * u64::from(self.chunks().1) * u64::from(TILE_ROWS) * vectors * 16
     }
 
     /// The dispatches for rows with adapters.
@@ -210,8 +226,11 @@ impl Lora {
         #[allow(clippy::cast_possible_truncation, reason = "kernels compute in 32 bits")]
         let eps = self.norm.map_or(0.0, |(_, eps)| eps as f32);
         let rank = rank / 4;
-        let shrink = ShrinkParams { tiles, vectors: k / 4, columns, rank, matrices, eps, pad: [0; 2] };
-        let mut expand = ExpandParams { tiles, columns, rank, width: self.matrices.width(), matrices, ..Default::default() };
+        let (chunk, chunks) = self.chunks();
+        let shrink = ShrinkParams { tiles, vectors: k / 4, columns, rank, matrices, chunk, chunks, pad: [0; 1] };
+        let width = self.matrices.width();
+        let mut expand =
+            ExpandParams { tiles, columns, rank, width, matrices, chunks, length: *k, eps, ..ExpandParams::default() };
         expand.first_block = [u32::MAX; 4];
         let mut first = 0;
         for (index, &width) in widths.iter().enumerate() {
@@ -224,7 +243,7 @@ impl Lora {
         }
         let groups = |per_tile: u32| u64::from(tiles) * u64::from(per_tile);
         Ok([
-            Dispatch::groups(SHRINK_RECIPE, &shrink, groups(columns))?,
+            Dispatch::groups(SHRINK_RECIPE, &shrink, groups(columns) * u64::from(chunks))?,
             Dispatch::groups(EXPAND_RECIPE, &expand, groups(expand.blocks))?,
         ])
     }
@@ -256,7 +275,7 @@ impl Op for Lora {
         };
         let idle = MAX_MATRICES - changed.len();
         let outputs = changed.into_iter().map(Bind::from).chain((1..=idle).map(Bind::Scratch));
-        let expand = in_tiles(&EXPAND).with("SWIGLU", self.swiglu.into());
+        let expand = in_tiles(&EXPAND).with("SWIGLU", self.swiglu.into()).with("NORM", self.norm.is_some().into());
         let expand = Recipe::new(expand, [shrunk, b.into(), scales.into(), self.tiles.into()].into_iter().chain(outputs));
         let mut list = vec![shrink, expand];
         if let (true, [gate, up], [out]) = (self.swiglu, &self.products[..], &self.outputs[..]) {
