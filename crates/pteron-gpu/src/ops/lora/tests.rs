@@ -100,6 +100,8 @@ fn updates_of_merged_linears_and_of_swiglu_agree() {
     agree(&Sizes { widths: vec![66, 66], swiglu: true, ..sample_sizes() });
     agree(&Sizes { widths: vec![4], norm: false, slots: 1, rank: 4, k: 4, rows: 1, ..sample_sizes() });
     agree(&Sizes { widths: vec![40, 12], norm: false, k: 520, rank: 64, ..sample_sizes() });
+    // Rows of several chunks.
+    agree(&Sizes { widths: vec![66, 66], swiglu: true, k: 1540, rank: 40, ..sample_sizes() });
 }
 
 proptest! {
