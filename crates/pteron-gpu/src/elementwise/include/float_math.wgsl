@@ -363,14 +363,14 @@ fn logit(v: vec4<f32>, eps: f32) -> vec4<f32> {
 }
 
 // The nearest numbers with 8 bits; ties go to even ones.
-fn as_bf16(v: vec4<f32>) -> vec4<f32> {
+fn as_brain_float(v: vec4<f32>) -> vec4<f32> {
     let bits = bitcast<vec4<u32>>(v);
     let nearest = bits + vec4<u32>(0x7fffu) + ((bits >> vec4<u32>(16u)) & vec4<u32>(1u));
     return unless_nan(v, bitcast<vec4<f32>>(nearest & vec4<u32>(0xffff0000u)));
 }
 
-// The nearest numbers that f16 holds: with 11 bits, below 2^-14 multiples of 2^-24, and infinite from the middle of 65504 and 65536.
-fn as_f16(v: vec4<f32>) -> vec4<f32> {
+// The nearest numbers that 16-bit floats hold: with 11 bits, below 2^-14 multiples of 2^-24, and infinite from the middle of 65504 and 65536.
+fn as_half(v: vec4<f32>) -> vec4<f32> {
     let bits = bitcast<vec4<u32>>(v);
     let nearest = bits + vec4<u32>(0xfffu) + ((bits >> vec4<u32>(13u)) & vec4<u32>(1u));
     let normal = bitcast<vec4<f32>>(nearest & vec4<u32>(0xffffe000u));

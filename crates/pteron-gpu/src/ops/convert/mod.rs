@@ -62,8 +62,8 @@ const TABLE: &[Row] = &[
         integer: None,
         ..cast("quantized_decomposed.dequantize_per_tensor.default", ScalarArgs::none)
     },
-    narrowed(AS_BF16, Formula::new("as_bf16(x)", Host::Unary(|x, _| half::bf16::from_f64(x).to_f64()))),
-    narrowed(AS_F16, Formula::new("as_f16(x)", Host::Unary(|x, _| half::f16::from_f64(x).to_f64()))),
+    narrowed(AS_BF16, Formula::new("as_brain_float(x)", Host::Unary(|x, _| half::bf16::from_f64(x).to_f64()))),
+    narrowed(AS_F16, Formula::new("as_half(x)", Host::Unary(|x, _| half::f16::from_f64(x).to_f64()))),
 ];
 
 const fn narrowed(name: &'static str, formula: Formula<f64>) -> Row {
