@@ -22,8 +22,8 @@ def tensor(entry: dict[str, Any]) -> torch.Tensor:
     return torch.from_numpy(values).view(getattr(torch, entry["dtype"])).reshape(entry["shape"])
 
 
-# Where ExecuTorch's kernels are not PyTorch's: a remainder of a negative integer has its sign, gradients are added to whatever the memory
-# of the output holds, and adaptive pooling is missing.
+# Where ExecuTorch's kernels are not PyTorch's: a remainder of a negative integer has its sign, gradients are added to
+# whatever the memory of the output holds, and adaptive pooling is missing.
 DIFFERENT = {
     "portable_arithmetic",
     "portable_images",
