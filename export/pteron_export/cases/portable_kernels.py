@@ -128,6 +128,12 @@ CASES: list[Case] = [
         fn(lambda a, b: torch.argmax(a * b, dim=-1)),
         [exactly(torch.bfloat16, [2], 1.015625, 1.0078125), exactly(torch.bfloat16, [2], 1.0, 1.0078125)],
     ).exact(),
+    portable(
+        "portable_byte_topk",
+        "topk",
+        fn(lambda a: tuple(torch.topk(a, 2, dim=1))),
+        [exactly(torch.uint8, [2, 4], 3, 200, 0, 7, 255, 1, 128, 127)],
+    ).exact(),
     # No front end has it: what programs with unknown kernels are told is tested with it.
     portable("portable_dropout", "native_dropout", fn(lambda a: torch.ops.aten.native_dropout(a, 0.0, True)), [f32(3)]),
 ]

@@ -103,6 +103,9 @@ impl PlanValues<'_> {
         };
         let mut inputs = self.arguments(&sorted, target.args)?;
         choices::narrow(self, target.operator, &mut inputs)?;
+        if choices::of_bytes(self, target.operator, &sorted, &mut inputs)? {
+            return Ok(());
+        }
         let outputs = self.call(target.operator, &sorted, &inputs)?;
         self.note_elements(target.operator, &inputs, &outputs);
         Ok(())
