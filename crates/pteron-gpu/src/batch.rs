@@ -1,11 +1,33 @@
 //! Batches that are too large for a device. A graph whose operators all compute a row of the batch from that row alone is planned for
 //! fewer rows, and a call runs it once for each slice of the batch.
 
+use crate::error::Result;
 use crate::graph::{DecodedGraph, Role};
 use crate::live::TensorId;
+use crate::plan::Caps;
 use crate::resize::Planned;
 use crate::row_axes::RowAxes;
 use crate::shape::Dims;
+
+/// Plans a graph at its bounds, or for a slice of its batch if some tensor has more than `most_bytes` and the batch can be divided. Then
+/// the rows of a slice are returned, too.
+///
+/// # Errors
+/// As [`Planned::at_bounds`] where the batch is whole.
+pub(crate) fn plan(
+    graph: &DecodedGraph,
+    input_bounds: &[Dims],
+    caps: Caps,
+    most_bytes: u64,
+) -> Result<(Planned, Option<u32>)> {
+    if let Some(slices) = BatchSlices::new(graph, input_bounds, most_bytes)
+        && let Ok(planned) = Planned::at_tensor_bounds(graph, slices.bounds.clone(), caps)
+        && slices.serves(graph, &planned)
+    {
+        return Ok((planned, Some(slices.rows)));
+    }
+    Ok((Planned::at_bounds(graph, input_bounds, caps)?, None))
+}
 
 /// The rows of the batch that run at a time, and the bounds of all tensors with so many.
 #[derive(Debug)]

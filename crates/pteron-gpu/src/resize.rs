@@ -68,7 +68,7 @@ impl Planned {
     /// # Errors
     /// As [`at_bounds`](Self::at_bounds).
     pub(crate) fn at_tensor_bounds(graph: &DecodedGraph, bounds: Vec<Dims>, caps: Caps) -> Result<Self> {
-        crate::graph::check_bounds(&graph.tensors, &bounds)?;
+        crate::graph::check_bounds(graph, &bounds)?;
         let mut budget = graph.size().plan_budget();
         let mut recipes = Vec::with_capacity(graph.nodes.len());
         let mut step_bases = Vec::with_capacity(graph.nodes.len());

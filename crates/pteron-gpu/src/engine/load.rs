@@ -23,7 +23,7 @@ use super::streaming::StreamingGraph;
 use super::upload::upload;
 use super::uploaded_inputs::UploadedInputs;
 use super::wait::AsyncLock;
-use crate::batch::BatchSlices;
+use crate::batch;
 use crate::error::{Error, Result};
 use crate::graph::{DecodedGraph, Role};
 use crate::ir::ConstantId;
@@ -142,7 +142,7 @@ impl PreparedGraph {
         let graph = state_dtype.of(graph, gpu.caps())?;
         let bounds = input_bounds(&graph, options)?;
         let caps = options.tuning.of(options.precision.of(gpu.caps()));
-        let (planned, slice_rows) = plan(gpu, &graph, &bounds, caps)?;
+        let (planned, slice_rows) = batch::plan(&graph, &bounds, caps, most_tensor_bytes(gpu, caps))?;
         let memory = Memory::plan(&graph, &planned)?;
         let feedback = FeedbackEdge::resolve(&graph, &planned, &memory, &options.feedback)?;
         let slots = slots(&planned, &memory);
@@ -329,18 +329,10 @@ impl LoadedGraph {
     }
 }
 
-/// Plans a graph at its bounds, or for a slice of its batch if the device cannot bind its largest tensor.
-fn plan(gpu: &Gpu, graph: &DecodedGraph, bounds: &[Dims], caps: Caps) -> Result<(Planned, Option<u32>)> {
+/// The most bytes of a tensor that a device and its kernels can use. Buffers are padded to 16 bytes.
+fn most_tensor_bytes(gpu: &Gpu, caps: Caps) -> u64 {
     let limits = &gpu.inner.summary.limits;
-    // Buffers are padded to 16 bytes.
-    let most = caps.max_binding.min(limits.max_buffer_size).min(u32::MAX.into()) / 16 * 16;
-    if let Some(slices) = BatchSlices::new(graph, bounds, most)
-        && let Ok(planned) = Planned::at_tensor_bounds(graph, slices.bounds.clone(), caps)
-        && slices.serves(graph, &planned)
-    {
-        return Ok((planned, Some(slices.rows)));
-    }
-    Ok((Planned::at_bounds(graph, bounds, caps)?, None))
+    caps.max_binding.min(limits.max_buffer_size).min(u32::MAX.into()) / 16 * 16
 }
 
 fn input_bounds(graph: &DecodedGraph, options: &LoadOptions) -> Result<Vec<Dims>> {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Elem, Node, Role, TensorInfo};
+use super::{DecodedGraph, Elem, Node, Role, TensorInfo};
 use crate::args::{Args, Flow};
 use crate::budget::{Budget, GraphSize, listed};
 use crate::error::{Error, Result};
@@ -87,10 +87,15 @@ fn too_many(bound: &Dims) -> String {
     format!("has {} elements, more than kernels index", bound.count())
 }
 
-/// Checks that kernels can index tensors with these bounds.
-pub(crate) fn check_bounds(tensors: &[Option<TensorInfo>], bounds: &[Dims]) -> Result<()> {
-    for (tensor, (info, bound)) in (0..).zip(tensors.iter().zip(bounds)) {
-        if info.is_some_and(|info| !kernels_index(info.elem, bound)) {
+/// Checks that kernels can index the tensors of a graph that have memory, with these bounds. Fusions leave tensors that no call uses.
+pub(crate) fn check_bounds(graph: &DecodedGraph, bounds: &[Dims]) -> Result<()> {
+    let mut has_memory: Vec<bool> = graph.roles.iter().map(|role| !matches!(role, Role::Computed)).collect();
+    for flow in graph.nodes.iter().map(|node| &node.flow) {
+        let used = flow.reads.iter().chain(&flow.writes).chain(&flow.mutates);
+        used.for_each(|tensor| has_memory[tensor.index()] = true);
+    }
+    for (tensor, ((info, bound), has_memory)) in (0..).zip(graph.tensors.iter().zip(bounds).zip(has_memory)) {
+        if has_memory && info.is_some_and(|info| !kernels_index(info.elem, bound)) {
             return Err(Error::Tensor { tensor, reason: too_many(bound) });
         }
     }

@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{load_on, own_gpu};
 use crate::Error;
-use crate::batch::BatchSlices;
+use crate::batch::{self, BatchSlices};
 use crate::engine::{LoadOptions, LoadedGraph, block_on};
 use crate::fuse::Fusions;
+use crate::graph::DecodedGraph;
 use crate::ir::{Constant, ConstantId, ConstantSource, DataType, Value};
-use crate::plan::Grid;
+use crate::plan::{Caps, Grid};
 use crate::testing::{DryRun, GraphBuilder, check, f32s, i32s, noise, run, skip};
 
 /// A graph that negates `rows` rows of 1,024 floats: an input, or a constant without bytes.
@@ -140,23 +141,23 @@ fn empty_tensors_run_and_leave_state_unchanged() {
 }
 
 /// A small U-Net: convolution, activation, pool, upsampling and concatenation along the channels, or along the batch.
-fn small_unet(batch: u32, axis: i64) -> GraphBuilder {
+fn small_unet(batch: u32, size: u32, axis: i64) -> GraphBuilder {
     let mut builder = GraphBuilder::new();
-    let x = builder.input(DataType::Float32, &[batch, 4, 8, 8]);
+    let x = builder.input(DataType::Float32, &[batch, 4, size, size]);
     let weights = noise(3, 8 * 4 * 9);
     let weight = builder.floats(&[8, 4, 3, 3], &weights);
     let none = builder.value(Value::Null);
     let [zeros, ones, twos] = [0, 1, 2].map(|number| builder.value(Value::IntList(vec![number; 2])));
     let no = builder.value(Value::Bool(false));
     let (one, axis_value) = (builder.int(1), builder.int(axis));
-    let [convolved, active, upsampled] = [0; 3].map(|_| builder.tensor(DataType::Float32, &[batch, 8, 8, 8]));
+    let [convolved, active, upsampled] = [0; 3].map(|_| builder.tensor(DataType::Float32, &[batch, 8, size, size]));
     builder.call("aten.convolution.default", &[x, weight, none, ones, ones, ones, no, zeros, one, convolved]);
     builder.call("aten.relu.default", &[convolved, active]);
-    let pooled = builder.tensor(DataType::Float32, &[batch, 8, 4, 4]);
+    let pooled = builder.tensor(DataType::Float32, &[batch, 8, size / 2, size / 2]);
     builder.call("aten.max_pool2d.default", &[active, twos, twos, zeros, ones, no, pooled]);
     let factors = builder.value(Value::DoubleList(vec![2.0; 2]));
     builder.call("aten.upsample_nearest2d.vec", &[pooled, none, factors, upsampled]);
-    let joined = if axis == 0 { [2 * batch, 8, 8, 8] } else { [batch, 16, 8, 8] };
+    let joined = if axis == 0 { [2 * batch, 8, size, size] } else { [batch, 16, size, size] };
     let joined = builder.tensor(DataType::Float32, &joined);
     let tensors = builder.value(Value::ValueList(vec![active, upsampled]));
     builder.call("aten.cat.default", &[tensors, axis_value, joined]);
@@ -168,9 +169,9 @@ fn small_unet(batch: u32, axis: i64) -> GraphBuilder {
 fn batches_above_the_binding_limit_run_in_slices() {
     let whole = crate::testing::gpu();
     // Two rows of the concatenation fit.
-    let sliced = whole.with_caps(crate::plan::Caps { max_binding: 2 * 4096 + 100, ..whole.caps() });
+    let sliced = whole.with_caps(Caps { max_binding: 2 * 4096 + 100, ..whole.caps() });
     for fusions in [Fusions::NONE, Fusions::default()] {
-        let load = |gpu| small_unet(5, 1).load_fused(gpu, &fusions, &LoadOptions::default()).unwrap();
+        let load = |gpu| small_unet(5, 8, 1).load_fused(gpu, &fusions, &LoadOptions::default()).unwrap();
         let graphs = [load(&whole), load(&sliced)];
         assert!(graphs[1].memory_needed().activation_bytes < graphs[0].memory_needed().activation_bytes);
         let mut states = [0, 1].map(|graph: usize| graphs[graph].new_state().unwrap());
@@ -187,10 +188,10 @@ fn batches_above_the_binding_limit_run_in_slices() {
 
 #[test]
 fn batches_whose_rows_are_mixed_stay_whole() {
-    let graph = small_unet(5, 0).decode().unwrap();
+    let graph = small_unet(5, 8, 0).decode().unwrap();
     let bounds: Vec<_> = graph.inputs.iter().map(|&input| graph.info(input).bound).collect();
     assert!(BatchSlices::new(&graph, &bounds, 2 * 4096).is_none());
-    let graph = small_unet(5, 1).decode().unwrap();
+    let graph = small_unet(5, 8, 1).decode().unwrap();
     assert_eq!(BatchSlices::new(&graph, &bounds, 2 * 4096).unwrap().rows, 2);
     assert!(BatchSlices::new(&graph, &bounds, 4095).is_none(), "one row is too large");
     assert!(BatchSlices::new(&graph, &bounds, 5 * 4096).is_none(), "nothing is too large");
@@ -211,4 +212,29 @@ fn batches_that_kernels_cannot_index_run_in_slices() {
     assert_eq!(slices.rows, 11, "three slices of at most 15 rows");
     let error = DryRun::new(&builder).err().unwrap().to_string();
     assert!(error.contains("has 1073741824 elements, more than kernels index"), "{error}");
+}
+
+#[test]
+fn fused_batches_that_kernels_cannot_index_run_in_slices() {
+    let plan = |axis| {
+        let mut builder = small_unet(32, 1456, axis);
+        // Another pool, so that the concatenation is no output: with channels last, nothing uses the one with channels first.
+        let joined = builder.graph.outputs.pop().unwrap();
+        let [zeros, ones, twos] = [0, 1, 2].map(|number| builder.value(Value::IntList(vec![number; 2])));
+        let no = builder.value(Value::Bool(false));
+        let pooled = if axis == 0 { [64, 8, 728, 728] } else { [32, 16, 728, 728] };
+        let pooled = builder.tensor(DataType::Float32, &pooled);
+        builder.call("aten.max_pool2d.default", &[joined, twos, twos, zeros, ones, no, pooled]);
+        builder.output(pooled);
+        let graph = DecodedGraph::decode_with(builder.graph, &Fusions::default()).unwrap();
+        let touched =
+            |node: &crate::graph::Node| [&node.flow.reads, &node.flow.writes].into_iter().flatten().any(|t| t.0 == joined.0);
+        assert!(!graph.nodes.iter().any(touched), "the concatenation still has channels first");
+        let bounds: Vec<_> = graph.inputs.iter().map(|&input| graph.info(input).bound).collect();
+        batch::plan(&graph, &bounds, Caps::PORTABLE, (1 << 31) - 16)
+            .map(|(planned, rows)| (planned.live().dims(graph.outputs[0]).to_vec(), rows))
+    };
+    assert_eq!(plan(1).unwrap(), (vec![11, 16, 728, 728], Some(11)));
+    let mixed = plan(0).unwrap_err().to_string();
+    assert!(mixed.contains("has 1085407232 elements, more than kernels index"), "{mixed}");
 }
