@@ -29,6 +29,8 @@ pub(super) const BORROWED: &[(&str, &str)] = &[
     ("docs/benchmarks/2026-11-15-browser.md", "benchmarks/browser.md"),
     ("docs/benchmarks/2026-11-15-open.md", "benchmarks/open.md"),
     ("docs/benchmarks/2026-11-15-speed.md", "benchmarks/peers.md"),
+    ("docs/benchmarks/2026-11-19-gpu.md", "benchmarks/gpu.md"),
+    ("docs/benchmarks/2026-11-19-server.md", "benchmarks/server.md"),
     ("docs/benchmarks/speed.md", "benchmarks/speed.md"),
     ("deploy/kubernetes/README.md", "guides/kubernetes.md"),
     ("deploy/ray/README.md", "guides/ray.md"),
