@@ -53,6 +53,12 @@ impl SubgroupTile {
         [128, 64].into_iter().map(with).find(fits)
     }
 
+    /// The tile of one row, for short contexts. A processor gains nothing by more workgroups, and each loads and converts the same keys
+    /// again.
+    pub(super) fn one_row(caps: Caps, head_vectors: u32, f16_cache: bool) -> Option<Self> {
+        Self::of(caps, head_vectors, f16_cache, 1).filter(|_| !caps.software)
+    }
+
     /// When the context is split.
     pub(super) fn split_policy(self) -> SplitPolicy {
         SplitPolicy { full_grid: 256, min_keys: 64, unsplit_keys: self.short_context.unwrap_or(256) }

@@ -232,11 +232,6 @@ impl FewKernel {
         SubgroupTile::of(caps, heads.vectors(), f16_cache, tile.rows).map_or(Self::Portable(tile), Self::Subgroups)
     }
 
-    /// The kernel of tiles of one row, for short contexts. A processor gains nothing by more workgroups.
-    fn one_row(caps: Caps, heads: Heads, f16_cache: bool) -> Option<SubgroupTile> {
-        SubgroupTile::of(caps, heads.vectors(), f16_cache, 1).filter(|_| !caps.software)
-    }
-
     fn split_policy(&self, caps: Caps) -> SplitPolicy {
         let policy = match self {
             Self::Portable(_) => Tile::SPLIT,
@@ -264,7 +259,7 @@ impl PagedSdpa {
     pub(crate) fn tiling(&self, cx: &BoundsCx<'_>) -> Result<PagedTiling, OpError> {
         let pool = cx.bound(self.k_pool);
         let heads = Heads::of(&cx.bound(self.q), &pool)?;
-        let one_row = FewKernel::one_row(cx.caps(), heads, self.f16_cache).and_then(|tile| tile.short_context);
+        let one_row = SubgroupTile::one_row(cx.caps(), heads.vectors(), self.f16_cache).and_then(|tile| tile.short_context);
         Ok(PagedTiling {
             kv_heads: heads.kv_heads,
             group: heads.group,
@@ -338,7 +333,7 @@ impl Op for PagedSdpa {
         list.extend(
             [true, false].into_iter().flat_map(|appends| [out, partials].map(|into| tile(few_variant(appends), into))),
         );
-        let one_row = FewKernel::one_row(cx.caps(), heads, self.f16_cache);
+        let one_row = SubgroupTile::one_row(cx.caps(), heads.vectors(), self.f16_cache);
         list.extend(one_row.map(|one| tile(one.variant_of(&SUBGROUPS, config), out)));
         // Where the context is split, the workgroups of all splits are fewer than two full grids.
         let SplitPolicy { full_grid, unsplit_keys, .. } = few.split_policy(cx.caps());

@@ -50,8 +50,7 @@ impl FlashKernel {
     pub(super) fn available(caps: Caps, head_vectors: u32, f16_cache: bool) -> Vec<Self> {
         let subgroups = |rows| SubgroupTile::of(caps, head_vectors, f16_cache, rows).map(Self::Subgroups);
         let decode = |tile: Tile| subgroups(tile.rows).unwrap_or(Self::Portable(tile));
-        // A processor gains nothing by more workgroups, and each loads and converts the same keys again.
-        let one_row = subgroups(1).filter(|_| !caps.software);
+        let one_row = SubgroupTile::one_row(caps, head_vectors, f16_cache).map(Self::Subgroups);
         let coop_matrix = flash_coop_matrix::Tile::of(caps, head_vectors);
         let prefill = coop_matrix.iter().map(|&(tile, matrices)| Self::CoopMatrix(tile, matrices));
         let portable = coop_matrix.is_empty().then(|| Self::Portable(Tile::prefill(head_vectors)));
