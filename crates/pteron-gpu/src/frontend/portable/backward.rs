@@ -6,9 +6,9 @@ use super::PlanValues;
 use super::flow::KernelArgs;
 use crate::error::Result;
 use crate::ir::{DataType, ValueId};
+use crate::window::Window;
 
 const CONVOLUTION: &str = "aten.convolution.default";
-const PERMUTE: &str = "aten.permute_copy.default";
 const FLOAT: DataType = DataType::Float32;
 
 /// The sizes of a tensor of four dims that the program fixes.
@@ -21,33 +21,14 @@ fn fixed(values: &PlanValues<'_>, args: &KernelArgs<'_>, index: usize, name: &'s
         .map_err(|_| values.error(name, format!("has sizes {:?}, expected four", tensor.sizes)))
 }
 
-fn view(values: &mut PlanValues<'_>, tensor: ValueId, dtype: DataType, dims: &[u32]) -> Result<ValueId> {
-    let sizes: Vec<i64> = dims.iter().map(|&dim| dim.into()).collect();
-    let sizes = values.builder.ints(&sizes)?;
-    values.builder.compute(super::VIEW, &[tensor, sizes], dtype, dims)
-}
-
-fn permuted<const RANK: usize>(
-    values: &mut PlanValues<'_>,
-    tensor: ValueId,
-    dims: [u32; RANK],
-    order: [usize; RANK],
-) -> Result<(ValueId, [u32; RANK])> {
-    let dims = order.map(|axis| dims[axis]);
-    let order: Vec<i64> = order.iter().map(|&axis| i64::try_from(axis).unwrap_or(i64::MAX)).collect();
-    let order = values.builder.ints(&order)?;
-    Ok((values.builder.compute(PERMUTE, &[tensor, order], FLOAT, &dims)?, dims))
-}
-
 /// `max_pool2d_with_indices_backward(grad_output, self, …, indices)`: each gradient is added to the pixel that it came from.
 pub(super) fn max_pool(values: &mut PlanValues<'_>, args: &KernelArgs<'_>) -> Result<()> {
     let ([planes, channels, height, width], out) = (fixed(values, args, 1, "self")?, super::first_output(values, args)?);
     let [.., rows, columns] = fixed(values, args, 0, "grad_output")?;
     let [gradient, indices] = [values.tensor_in(args, 0)?, values.tensor_in(args, 7)?];
-    let index_type = values.builder.tensor_at(indices).map_or(DataType::Int64, |tensor| tensor.dtype);
     let [planes, pixels, places] = [(planes, channels), (height, width), (rows, columns)].map(|(a, b)| a.saturating_mul(b));
-    let gradient = view(values, gradient, FLOAT, &[planes, places])?;
-    let indices = view(values, indices, index_type, &[planes, places])?;
+    let gradient = values.reshaped(gradient, &[planes, places])?;
+    let indices = values.reshaped(indices, &[planes, places])?;
     let sizes = values.builder.ints(&[planes.into(), pixels.into()])?;
     let (zero, none, axis) = (values.builder.double(0.0)?, values.builder.null()?, values.builder.int(1)?);
     let zeros = [sizes, zero, none, none, none, none];
@@ -55,7 +36,7 @@ pub(super) fn max_pool(values: &mut PlanValues<'_>, args: &KernelArgs<'_>) -> Re
     let sums = [zeros, axis, indices, gradient];
     let sums = values.builder.compute("aten.scatter_add.default", &sums, FLOAT, &[planes, pixels])?;
     let (_, dims) = values.tensor_type(out)?;
-    let image = view(values, sums, FLOAT, dims)?;
+    let image = values.reshaped(sums, dims)?;
     values.assign(out, image)
 }
 
@@ -63,9 +44,8 @@ pub(super) fn max_pool(values: &mut PlanValues<'_>, args: &KernelArgs<'_>) -> Re
 struct Convolution {
     /// Sizes of the gradient, the input and the weight.
     sizes: [[u32; 4]; 3],
-    stride: [i64; 2],
-    padding: [i64; 2],
-    dilation: [i64; 2],
+    /// Of rows and of columns.
+    windows: [Window; 2],
     groups: u32,
 }
 
@@ -78,13 +58,18 @@ pub(super) fn convolution(values: &mut PlanValues<'_>, args: &KernelArgs<'_>) ->
         return Err(values.error("transposed", "is true, supported: false"));
     }
     let groups = u32::try_from(values.literal_at(args, 9, "groups")?).unwrap_or(0);
-    let it = Convolution {
-        sizes: [gradient?, input?, weight?],
-        stride: pair(values, args, 4, "stride")?,
-        padding: pair(values, args, 5, "padding")?,
-        dilation: pair(values, args, 6, "dilation")?,
-        groups,
+    let sizes = [gradient?, input?, weight?];
+    let stride = pair(values, args, 4, "stride", 1)?;
+    let padding = pair(values, args, 5, "padding", 0)?;
+    let dilation = pair(values, args, 6, "dilation", 1)?;
+    let window = |axis: usize| Window {
+        kernel: sizes[2][2 + axis],
+        stride: stride[axis],
+        padding: padding[axis],
+        after: padding[axis],
+        dilation: dilation[axis],
     };
+    let it = Convolution { sizes, windows: [window(0), window(1)], groups };
     let [[batch, outs, ..], [batch_in, ins, ..], [filters, ins_of_group, ..]] = it.sizes;
     let groups_fit = groups > 0 && ins_of_group.checked_mul(groups) == Some(ins) && outs.is_multiple_of(groups);
     if !groups_fit || filters != outs || batch_in != batch {
@@ -109,22 +94,28 @@ pub(super) fn convolution(values: &mut PlanValues<'_>, args: &KernelArgs<'_>) ->
     Ok(())
 }
 
-/// Two numbers, or one that counts for both.
-fn pair(values: &mut PlanValues<'_>, args: &KernelArgs<'_>, index: usize, name: &'static str) -> Result<[i64; 2]> {
+/// Two numbers, or one that counts for both. Each must be at least `least`.
+fn pair(
+    values: &mut PlanValues<'_>,
+    args: &KernelArgs<'_>,
+    index: usize,
+    name: &'static str,
+    least: u32,
+) -> Result<[u32; 2]> {
     let Some(PlanValue::IntList(items)) = values.plan.value(values.input_at(args, index)?) else {
         return Err(values.error(name, "is no list of integers"));
     };
-    let numbers: Vec<Option<i64>> = items.iter().map(|&id: &file::ValueId| number(values, id)).collect();
-    match *numbers {
+    let numbers = items.iter().map(|&id: &file::ValueId| number(values, id).filter(|number| *number >= least));
+    match *numbers.collect::<Vec<_>>() {
         [Some(both)] => Ok([both; 2]),
         [Some(a), Some(b)] => Ok([a, b]),
-        _ => Err(values.error(name, "is not two integers that the program fixes")),
+        _ => Err(values.error(name, format!("is not two integers from {least} that the program fixes"))),
     }
 }
 
-fn number(values: &PlanValues<'_>, id: file::ValueId) -> Option<i64> {
+fn number(values: &PlanValues<'_>, id: file::ValueId) -> Option<u32> {
     match values.plan.value(id) {
-        Some(PlanValue::Int(number)) => Some(*number),
+        Some(PlanValue::Int(number)) => u32::try_from(*number).ok(),
         _ => None,
     }
 }
@@ -132,17 +123,16 @@ fn number(values: &PlanValues<'_>, id: file::ValueId) -> Option<i64> {
 impl Convolution {
     /// The transposed convolution, padded to the input's size.
     fn of_input(&self, values: &mut PlanValues<'_>, [gradient, _, weight]: [ValueId; 3]) -> Result<ValueId> {
-        let [[_, _, rows, columns], input, [_, _, height, width]] = self.sizes;
-        let out = [(rows, height, input[2]), (columns, width, input[3])];
+        let [gradient_sizes, input, _] = self.sizes;
         let mut rest = [0; 2];
-        for (axis, (out, kernel, size)) in
-            out.map(|(a, b, c)| (i64::from(a), i64::from(b), i64::from(c))).into_iter().enumerate()
-        {
-            let span = self.dilation[axis].saturating_mul(kernel - 1).saturating_add(1);
-            let covered = self.stride[axis].saturating_mul(out - 1).saturating_add(span);
-            rest[axis] = size.saturating_add(self.padding[axis].saturating_mul(2)).saturating_sub(covered);
+        for (axis, window) in self.windows.iter().enumerate() {
+            let last = u64::from(gradient_sizes[2 + axis].saturating_sub(1)).saturating_mul(window.stride.into());
+            let covered = last.saturating_add(window.extent());
+            let padded = u64::from(input[2 + axis]) + window.paddings();
+            // The operator refuses what is no output padding.
+            rest[axis] = i64::try_from(padded).unwrap_or(0).saturating_sub(i64::try_from(covered).unwrap_or(i64::MAX));
         }
-        let args = self.args(values, [gradient, weight], [self.stride, self.dilation], Some(rest))?;
+        let args = self.args(values, [gradient, weight], self.windows, Some(rest))?;
         values.builder.compute(CONVOLUTION, &args, FLOAT, &input)
     }
 
@@ -150,19 +140,22 @@ impl Convolution {
     fn of_weight(&self, values: &mut PlanValues<'_>, [gradient, input, _]: [ValueId; 3]) -> Result<ValueId> {
         let [gradient_sizes, [batch, channels, rows, columns], [outs, ins, height, width]] = self.sizes;
         let groups = self.groups;
-        let grouped = [batch, groups, channels / groups, rows, columns];
-        let image = view(values, input, FLOAT, &grouped)?;
-        let (image, _) = permuted(values, image, grouped, [2, 1, 0, 3, 4])?;
-        let image = view(values, image, FLOAT, &[ins, groups.saturating_mul(batch), rows, columns])?;
-        let (filter, _) = permuted(values, gradient, gradient_sizes, [1, 0, 2, 3])?;
-        let args = self.args(values, [image, filter], [self.dilation, self.stride], None)?;
-        // Rows and columns that no window reaches make the result larger than the weight.
-        let size = |axis: usize, size: u32, gradient: u32| {
-            let span = self.stride[axis].saturating_mul(i64::from(gradient) - 1).saturating_add(1);
-            let left = i64::from(size).saturating_add(self.padding[axis].saturating_mul(2)).saturating_sub(span);
-            u32::try_from(left.max(0) / self.dilation[axis].max(1) + 1).unwrap_or(u32::MAX)
+        let image = values.reshaped(input, &[batch, groups, channels / groups, rows, columns])?;
+        let image = values.permuted(image, &[2, 1, 0, 3, 4])?;
+        let image = values.reshaped(image, &[ins, groups.saturating_mul(batch), rows, columns])?;
+        let filter = values.permuted(gradient, &[1, 0, 2, 3])?;
+        let over = |axis: usize| {
+            let own = self.windows[axis];
+            Window { kernel: gradient_sizes[2 + axis], stride: own.dilation, dilation: own.stride, ..own }
         };
-        let mut dims = [ins, outs, size(0, rows, gradient_sizes[2]), size(1, columns, gradient_sizes[3])];
+        let windows = [over(0), over(1)];
+        let args = self.args(values, [image, filter], windows, None)?;
+        // Rows and columns that no window reaches make the result larger than the weight.
+        let counts = [(windows[0], rows), (windows[1], columns)].map(|(window, size)| window.count("input", size, false));
+        let mut dims = [ins, outs, 0, 0];
+        for (dim, count) in dims[2..].iter_mut().zip(counts) {
+            *dim = count.map_err(|error| values.error(error.argument, error.reason))?;
+        }
         let mut sums = values.builder.compute(CONVOLUTION, &args, FLOAT, &dims)?;
         for (axis, wanted) in [(2usize, height), (3, width)] {
             if dims[axis] > wanted {
@@ -175,24 +168,25 @@ impl Convolution {
                 sums = values.builder.compute("aten.slice_copy.Tensor", &args, FLOAT, &dims)?;
             }
         }
-        Ok(permuted(values, sums, dims, [1, 0, 2, 3])?.0)
+        values.permuted(sums, &[1, 0, 2, 3])
     }
 
-    /// The arguments of a convolution with this padding, transposed if its output is padded.
+    /// The arguments of a convolution with these windows, transposed if its output is padded.
     fn args(
         &self,
         values: &mut PlanValues<'_>,
         [x, weight]: [ValueId; 2],
-        [stride, dilation]: [[i64; 2]; 2],
+        windows: [Window; 2],
         rest: Option<[i64; 2]>,
     ) -> Result<[ValueId; 9]> {
+        let each = |size: fn(&Window) -> u32| windows.each_ref().map(|window| i64::from(size(window)));
         Ok([
             x,
             weight,
             values.builder.null()?,
-            values.builder.ints(&stride)?,
-            values.builder.ints(&self.padding)?,
-            values.builder.ints(&dilation)?,
+            values.builder.ints(&each(|window| window.stride))?,
+            values.builder.ints(&each(|window| window.padding))?,
+            values.builder.ints(&each(|window| window.dilation))?,
             values.builder.bool(rest.is_some())?,
             values.builder.ints(&rest.unwrap_or_default())?,
             values.builder.int(self.groups.into())?,

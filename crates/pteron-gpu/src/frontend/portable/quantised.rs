@@ -46,17 +46,11 @@ pub(super) fn mixed_linear(values: &mut PlanValues<'_>, args: &KernelArgs<'_>) -
     }
     let real = values.converted(weight, DataType::Float32)?;
     let grouped = [n, groups, k / groups];
-    let real = view(values, real, &grouped)?;
-    let scales = view(values, scales, &[n, groups, 1])?;
+    let real = values.reshaped(real, &grouped)?;
+    let scales = values.reshaped(scales, &[n, groups, 1])?;
     let real = values.builder.compute(MUL, &[real, scales], DataType::Float32, &grouped)?;
-    let real = view(values, real, &[n, k])?;
+    let real = values.reshaped(real, &[n, k])?;
     values.call("aten.linear.default", args, &[input, real, none]).map(|_| ())
-}
-
-fn view(values: &mut PlanValues<'_>, tensor: ValueId, dims: &[u32]) -> Result<ValueId> {
-    let sizes: Vec<i64> = dims.iter().map(|&dim| dim.into()).collect();
-    let sizes = values.builder.ints(&sizes)?;
-    values.builder.compute(super::VIEW, &[tensor, sizes], DataType::Float32, dims)
 }
 
 /// `add(a, a_scale, a_zero_point, a_quant_min, a_quant_max, b, …, out_scale, …)` of quantised tensors.

@@ -13,13 +13,13 @@ use pteron_format::ScalarType;
 use pteron_format::program::{self as file, ExecutionPlan, Value as PlanValue};
 
 use self::elements::{Elements, SELECT_NUMBER};
+use super::VIEW;
 use super::flow::{Place, has_data, place};
 use crate::error::{Error, Result};
 use crate::frontend::{Builder, ConstantOrigin};
 use crate::graph::Elem;
 use crate::ir::{ConstantSource, DataType, Tensor, Value, ValueId};
 
-const VIEW: &str = "aten.view_copy.default";
 const PERMUTE: &str = "aten.permute_copy.default";
 const CONVERT: &str = "aten._to_copy.default";
 pub(super) const EXPAND: &str = "aten.expand_copy.default";
@@ -232,7 +232,8 @@ impl<'p> PlanValues<'p> {
         self.permuted(value, &inverse)
     }
 
-    fn permuted(&mut self, value: ValueId, order: &[usize]) -> Result<ValueId> {
+    /// A tensor with its dims in another order.
+    pub(super) fn permuted(&mut self, value: ValueId, order: &[usize]) -> Result<ValueId> {
         let Some(tensor) = self.builder.tensor_at(value) else { return Ok(value) };
         if order.iter().copied().eq(0..order.len()) || order.len() != tensor.dims.len() {
             return Ok(value);
